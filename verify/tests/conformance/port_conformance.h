@@ -49,7 +49,18 @@ static inline weir_status port_open(port_pair *with, weir_transport transport)
     return WEIR_OK;
 }
 
-/* What goes to the peer has arrived; then both let go. */
+/* Creates and starts a proxy, and connects the two ranks. */
+static inline void port_pair_start(port_pair *with, weir_comm *comm, weir_transport transport,
+                                   int *failures)
+{
+    *with = (port_pair){
+        .comm = comm, .rank = weir_comm_rank(comm), .peer = 1 - weir_comm_rank(comm)};
+    EXPECT_OK(failures, weir_proxy_create(comm, NULL, &with->proxy));
+    EXPECT_OK(failures, weir_proxy_start(with->proxy));
+    EXPECT_OK(failures, port_open(with, transport));
+}
+
+/* Waits for this rank's puts to complete and for the peer, then frees all but the proxy. */
 static inline void port_close(port_pair *with)
 {
     if (with->port)
@@ -63,8 +74,8 @@ static inline void port_close(port_pair *with)
     weir_conn_free(with->conn);
 }
 
-/* Both ends meet; what either put before, the other reads after. */
-static inline int port_meet(port_pair *with)
+/* A barrier of both ends; each then reads what the other put before. */
+static inline int port_barrier(port_pair *with)
 {
     int status = weir_port_signal(with->port);
     return status ? status : weir_port_wait(with->port);
@@ -85,13 +96,13 @@ static inline void port_prepare(port_pair *with, size_t bytes, int round)
     boot_fill(with->own + bytes % 13, bytes, with->rank, round);
 }
 
-/* Puts of every length, told by each of the calls that can tell. */
+/* A put of a given length, announced to the peer by each of the calls that signal. */
 static inline void port_check_put(port_pair *with, size_t bytes, int round, int *failures)
 {
     size_t to = PORT_MARGIN + bytes % 17, from = bytes % 13;
     weir_portchan_dev *port = with->port;
     port_prepare(with, bytes, round);
-    EXPECT_OK(failures, port_meet(with));
+    EXPECT_OK(failures, port_barrier(with));
     if (round % 3 == 0) {
         EXPECT_OK(failures, weir_port_put(port, PORT_HALF + to, from, bytes));
         EXPECT_OK(failures, weir_port_signal(port));
@@ -99,12 +110,12 @@ static inline void port_check_put(port_pair *with, size_t bytes, int round, int 
         EXPECT_OK(failures, weir_port_put_with_signal(port, PORT_HALF + to, from, bytes));
     } else {
         EXPECT_OK(failures, weir_port_put_with_signal_and_flush(port, PORT_HALF + to, from, bytes));
-        memset(with->own + from, 0, bytes); /* likewise */
+        memset(with->own + from, 0, bytes); /* the put has read it */
     }
     EXPECT_OK(failures, weir_port_wait(port));
     EXPECT(failures, port_arrived(with, to, bytes, round));
-    EXPECT_OK(failures, weir_port_flush(port)); /* the source is ours again */
-    EXPECT_OK(failures, port_meet(with));
+    EXPECT_OK(failures, weir_port_flush(port)); /* the source may now be overwritten */
+    EXPECT_OK(failures, port_barrier(with));
 }
 
 static inline void port_check_puts(port_pair *with, int *failures)
@@ -116,12 +127,13 @@ static inline void port_check_puts(port_pair *with, int *failures)
             port_check_put(with, lengths[i], round, failures);
 }
 
-/* Signals are counted: nothing is there before the peer signals, then what it gave. */
+/* Signals are counted: a poll finds none before the peer signals, and then exactly as many as it
+ * sent. */
 static inline void port_check_signals(port_pair *with, int *failures)
 {
     enum { SIGNALS = 5 };
     weir_portchan_dev *port = with->port;
-    EXPECT_OK(failures, port_meet(with));
+    EXPECT_OK(failures, port_barrier(with));
     EXPECT_OK(failures, weir_port_flush(port));
     EXPECT_OK(failures, weir_comm_barrier(with->comm));
     EXPECT(failures, weir_port_poll(port) == 0);
@@ -131,15 +143,15 @@ static inline void port_check_signals(port_pair *with, int *failures)
     for (int i = 0; i < SIGNALS - 1; i++)
         EXPECT_OK(failures, weir_port_wait(port));
     double limit_s = now_s() + 10;
-    int there = 0;
-    while (!(there = weir_port_poll(port)) && now_s() < limit_s)
+    int found = 0;
+    while (!(found = weir_port_poll(port)) && now_s() < limit_s)
         weir_relax();
-    EXPECT(failures, there && weir_port_poll(port) == 0);
-    EXPECT_OK(failures, weir_comm_barrier(with->comm)); /* neither signals before both looked */
-    EXPECT_OK(failures, port_meet(with));
+    EXPECT(failures, found && weir_port_poll(port) == 0);
+    EXPECT_OK(failures, weir_comm_barrier(with->comm)); /* neither signals before both have polled */
+    EXPECT_OK(failures, port_barrier(with));
 }
 
-/* Words ride on signals, thousands of times in the same place. */
+/* Ping-pong of one word, thousands of times at the same address. */
 static inline void port_check_ping_pong(port_pair *with, int *failures)
 {
     volatile int *mine = (volatile int *)(void *)(with->own + PORT_HALF);
@@ -159,7 +171,7 @@ static inline void port_check_ping_pong(port_pair *with, int *failures)
     EXPECT(failures, status == 0 && wrong == 0);
 }
 
-/* Many under way at once: more than the FIFO holds, all in order of one channel. */
+/* More outstanding puts than the FIFO holds; those of one channel arrive in order. */
 static inline void port_check_stream(port_pair *with, int *failures)
 {
     enum { BYTES = 24 };
@@ -167,7 +179,7 @@ static inline void port_check_stream(port_pair *with, int *failures)
     int status = 0, wrong = 0;
     for (int i = 0; i < messages; i++)
         boot_fill(with->own + BYTES * i, BYTES, with->rank, i);
-    EXPECT_OK(failures, port_meet(with));
+    EXPECT_OK(failures, port_barrier(with));
     for (int i = 0; i < messages && !status; i++)
         status = weir_port_put_with_signal(with->port, (uint64_t)(PORT_HALF + BYTES * i),
                                            (uint64_t)(BYTES * i), BYTES);
@@ -177,26 +189,27 @@ static inline void port_check_stream(port_pair *with, int *failures)
     }
     EXPECT(failures, status == 0 && wrong == 0);
     EXPECT_OK(failures, weir_port_flush(with->port));
-    EXPECT_OK(failures, port_meet(with));
+    EXPECT_OK(failures, port_barrier(with));
 }
 
-/* A wait for what does not come ends at its deadline and consumes nothing. */
+/* A wait for a signal that is never sent ends at its deadline and consumes no signal. */
 static inline void port_check_deadline(port_pair *with, int *failures)
 {
-    weir_portchan_dev hasty = *with->port;
-    uint64_t seen = *hasty.expected;
-    hasty.fifo.guard.timeout_ns = 20000000;
-    EXPECT_OK(failures, port_meet(with));
+    weir_portchan_dev impatient = *with->port;
+    uint64_t seen = *impatient.expected;
+    impatient.fifo.guard.timeout_ns = 20000000;
+    EXPECT_OK(failures, port_barrier(with));
     EXPECT_OK(failures, weir_comm_barrier(with->comm));
     double start_s = now_s();
-    EXPECT(failures, weir_port_wait(&hasty) == WEIR_ERR_TIMEOUT);
+    EXPECT(failures, weir_port_wait(&impatient) == WEIR_ERR_TIMEOUT);
     EXPECT(failures, now_s() - start_s >= 0.02 && now_s() - start_s < 10);
-    EXPECT(failures, *hasty.expected == seen + 1);
+    EXPECT(failures, *impatient.expected == seen + 1);
     EXPECT_OK(failures, weir_comm_barrier(with->comm));
-    EXPECT_OK(failures, port_meet(with));
+    EXPECT_OK(failures, port_barrier(with));
 }
 
-/* Many channels, each to a piece of its own, over one semaphore; numbers are used again. */
+/* Many channels over one semaphore, each to a different part of the memory; numbers of freed
+ * channels are reused. */
 static inline void port_check_many(port_pair *with, int *failures)
 {
     enum { CHANNELS = 70, PIECE = 64 };
@@ -229,7 +242,7 @@ static inline void port_check_many(port_pair *with, int *failures)
     }
 }
 
-/* A new semaphore starts at zero, whatever its slot has seen. */
+/* A new semaphore starts at zero, whatever an earlier one in its slot has counted. */
 static inline void port_check_recycling(port_pair *with, int *failures)
 {
     for (int round = 0; round < 5 && !*failures; round++) {
@@ -253,41 +266,28 @@ static inline void port_check_recycling(port_pair *with, int *failures)
     }
 }
 
-static inline void port_conform_pair(port_pair *with, weir_transport transport, int *failures)
+/* Every rank of a communicator of two ranks calls this. */
+static inline int port_conformance(weir_comm *comm, weir_transport transport, int rounds)
 {
     void (*const checks[])(port_pair *, int *) = {
         port_check_puts,     port_check_signals, port_check_ping_pong, port_check_stream,
         port_check_deadline, port_check_many,    port_check_recycling};
-    weir_status status = port_open(with, transport);
-    EXPECT_OK(failures, status);
-    if (status != WEIR_OK)
-        return;
-    for (size_t i = 0; i < sizeof checks / sizeof *checks && !*failures; i++)
-        checks[i](with, failures);
-    if (!*failures)
-        EXPECT_OK(failures, port_meet(with));
-    port_close(with);
-}
-
-/* The two ranks of a communicator. */
-static inline int port_conformance(weir_comm *comm, weir_transport transport, int rounds)
-{
     int failures = 0;
-    weir_proxy *proxy = NULL;
-    EXPECT_OK(&failures, weir_proxy_create(comm, NULL, &proxy));
-    EXPECT_OK(&failures, weir_proxy_start(proxy));
-    port_pair with = {.comm = comm,
-                      .proxy = proxy,
-                      .rank = weir_comm_rank(comm),
-                      .peer = 1 - weir_comm_rank(comm),
-                      .rounds = rounds};
+    port_pair with;
+    port_pair_start(&with, comm, transport, &failures);
+    with.rounds = rounds;
+    const int opened = !failures;
+    for (size_t i = 0; i < sizeof checks / sizeof *checks && !failures; i++)
+        checks[i](&with, &failures);
     if (!failures)
-        port_conform_pair(&with, transport, &failures);
+        EXPECT_OK(&failures, port_barrier(&with));
+    if (opened)
+        port_close(&with);
     if (failures)
-        weir_comm_abort(comm); /* nobody waits for this rank's next step */
+        weir_comm_abort(comm); /* so that the peer does not wait for this rank */
     else
-        EXPECT_OK(&failures, weir_proxy_stop(proxy));
-    weir_proxy_free(proxy);
+        EXPECT_OK(&failures, weir_proxy_stop(with.proxy));
+    weir_proxy_free(with.proxy);
     return failures;
 }
 

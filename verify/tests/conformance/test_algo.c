@@ -1,7 +1,7 @@
 /*
- * Algorithms through their one execute: built-in ones, kernels of files and custom ones;
- * the collection and its selector; contexts, which all ranks must choose alike whatever
- * their keys are.
+ * Proves that algorithm objects work through weir_algo_execute: built-in algorithms, kernels from
+ * files, custom algorithms and plans; collections and their selector; and contexts, of which all
+ * ranks must choose the same one whatever their keys are.
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/algo_files.h"
@@ -11,26 +11,6 @@
 #include <weir/algo.h>
 
 static const char *example; /* the file */
-
-typedef int (*on_comm)(weir_comm *comm);
-
-static int with_comm(weir_boot *boot, void *argument)
-{
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = 20000;
-    config.backend = WEIR_BACKEND_HOST;
-    weir_comm *comm = NULL;
-    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
-        return NO_COMM;
-    int failures = (*(on_comm *)argument)(comm);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void run_on(int nranks, on_comm run)
-{
-    run_ranks(nranks, with_comm, &run);
-}
 
 /* A call without a stream, a grid or extras. */
 static weir_status execute(weir_algo *algo, weir_comm *comm, const void *in, void *out,
@@ -118,76 +98,67 @@ static int try_one(weir_comm *comm, weir_algo *algo)
     return failures;
 }
 
-static int all_builtins(weir_comm *comm)
+static void all_builtins(weir_comm *comm, int *failures)
 {
     weir_algo_collection *collection = NULL;
     weir_algo *found = NULL;
     char before[32];
-    int failures = 0, rows = 0;
+    int rows = 0;
     size_t count = 0;
     const weir_algo_info *table = weir_algo_list(&count);
     for (size_t i = 0; i < count; i++)
         rows +=
             table[i].backend == (weir_comm_nnodes(comm) > 1 ? WEIR_ALGO_INTERNODE : WEIR_ALGO_HOST);
-    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
-    EXPECT(&failures, weir_algo_collection_count(collection) == rows + WEIR_COLL_COUNT);
-    EXPECT(&failures, weir_algo_collection_at(collection, rows + WEIR_COLL_COUNT) == NULL);
-    EXPECT_OK(&failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "auto", &found));
-    failures += try_one(comm, found);
+    EXPECT_OK(failures, weir_algo_collection_create(comm, NULL, &collection));
+    EXPECT(failures, weir_algo_collection_count(collection) == rows + WEIR_COLL_COUNT);
+    EXPECT(failures, weir_algo_collection_at(collection, rows + WEIR_COLL_COUNT) == NULL);
+    EXPECT_OK(failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "auto", &found));
+    *failures += try_one(comm, found);
     snprintf(before, sizeof before, "%s", weir_comm_last_algo(comm));
     for (int i = 0; i < weir_algo_collection_count(collection); i++)
-        failures += try_one(comm, weir_algo_collection_at(collection, i));
-    failures += try_one(comm, found); /* what was forced is so no more */
-    EXPECT(&failures, strcmp(before, weir_comm_last_algo(comm)) == 0);
-    EXPECT_OK(&failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "packet", &found));
-    EXPECT(&failures, *weir_algo_summary(found) && weir_algo_contexts(found, comm) == 0);
+        *failures += try_one(comm, weir_algo_collection_at(collection, i));
+    *failures += try_one(comm, found); /* the algorithm that was forced is no longer */
+    EXPECT(failures, strcmp(before, weir_comm_last_algo(comm)) == 0);
+    EXPECT_OK(failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "packet", &found));
+    EXPECT(failures, *weir_algo_summary(found) && weir_algo_contexts(found, comm) == 0);
     found = NULL;
-    EXPECT(&failures, weir_algo_find(collection, WEIR_COLL_REDUCE, "ring", &found) ==
+    EXPECT(failures, weir_algo_find(collection, WEIR_COLL_REDUCE, "ring", &found) ==
                           WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has("reduce has no algorithm 'ring'; there are auto, "));
-    EXPECT(&failures, found == NULL);
+    EXPECT(failures, boot_last_error_has("reduce has no algorithm 'ring'; there are auto, "));
+    EXPECT(failures, found == NULL);
     weir_algo_collection_destroy(collection);
     weir_algo_collection_destroy(NULL);
-    return failures;
 }
 
-static void test_builtins_run_through_execute(void **state)
-{
-    (void)state;
-    run_on(3, all_builtins);
-}
-
-static int lengths(weir_comm *comm)
+static void lengths(weir_comm *comm, int *failures)
 {
     weir_algo_collection *collection = NULL;
     char buffer[256];
-    int failures = 0;
-    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
+    EXPECT_OK(failures, weir_algo_collection_create(comm, NULL, &collection));
     for (int c = 0; c < WEIR_COLL_COUNT; c++) {
         weir_algo *algo = weir_algo_select(collection, (weir_collective)c, 8);
-        EXPECT(&failures, execute(algo, comm, buffer, buffer + 128, 10, 6) == WEIR_ERR_INVALID);
-        EXPECT(&failures, execute(algo, comm, NULL, buffer, 8, 8) == WEIR_ERR_INVALID);
-        EXPECT(&failures,
+        EXPECT(failures, execute(algo, comm, buffer, buffer + 128, 10, 6) == WEIR_ERR_INVALID);
+        EXPECT(failures, execute(algo, comm, NULL, buffer, 8, 8) == WEIR_ERR_INVALID);
+        EXPECT(failures,
                weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, WEIR_INT32, WEIR_SUM,
                                       buffer, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
-        EXPECT(&failures, weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, (weir_dtype)99,
+        EXPECT(failures, weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, (weir_dtype)99,
                                             WEIR_SUM, NULL, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
     }
     weir_algo *gather = weir_algo_select(collection, WEIR_COLL_ALLGATHER, 8);
-    EXPECT(&failures, execute(gather, comm, buffer, buffer, 8, 8) == WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has("allgather of 2 ranks with 8 bytes of input and 8 of "
+    EXPECT(failures, execute(gather, comm, buffer, buffer, 8, 8) == WEIR_ERR_INVALID);
+    EXPECT(failures, boot_last_error_has("allgather of 2 ranks with 8 bytes of input and 8 of "
                                           "output: expected output = ranks * input"));
-    EXPECT(&failures, execute(NULL, comm, buffer, buffer, 8, 8) == WEIR_ERR_INVALID);
+    EXPECT(failures, execute(NULL, comm, buffer, buffer, 8, 8) == WEIR_ERR_INVALID);
     weir_algo_collection_destroy(collection);
-    return failures;
 }
 
 /* weir_run: the algorithm of one call by its name, by an object, and by neither. */
-static int calls_name_algorithms(weir_comm *comm)
+static void calls_name_algorithms(weir_comm *comm, int *failures)
 {
     weir_algo_collection *collection = NULL;
     const int n = weir_comm_nranks(comm);
-    int in[8], out[8], failures = 0;
+    int in[8], out[8];
     char before[32];
     weir_call call = WEIR_CALL_INIT;
     for (int i = 0; i < 8; i++)
@@ -196,107 +167,77 @@ static int calls_name_algorithms(weir_comm *comm)
     call.in = in;
     call.out = out;
     call.count = 8;
-    EXPECT_OK(&failures, weir_run(comm, &call));
+    EXPECT_OK(failures, weir_run(comm, &call));
     snprintf(before, sizeof before, "%s", weir_comm_last_algo(comm));
     call.algo_name = "ring";
     for (int i = 0; i < 2; i++) {
         memset(out, 0, sizeof out);
-        EXPECT_OK(&failures, weir_run(comm, &call));
-        EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "ring") == 0 && out[7] == 7 * n);
+        EXPECT_OK(failures, weir_run(comm, &call));
+        EXPECT(failures, strcmp(weir_comm_last_algo(comm), "ring") == 0 && out[7] == 7 * n);
     }
-    EXPECT_OK(&failures, weir_allreduce(comm, in, out, 8, WEIR_INT32, WEIR_SUM, NULL));
-    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), before) == 0);
-    EXPECT_OK(&failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "ring"));
+    EXPECT_OK(failures, weir_allreduce(comm, in, out, 8, WEIR_INT32, WEIR_SUM, NULL));
+    EXPECT(failures, strcmp(weir_comm_last_algo(comm), before) == 0);
+    EXPECT_OK(failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "ring"));
     call.algo_name = "auto"; /* the tuning table, whatever the communicator is set to */
-    EXPECT_OK(&failures, weir_run(comm, &call));
-    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), before) == 0);
-    EXPECT_OK(&failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "auto"));
+    EXPECT_OK(failures, weir_run(comm, &call));
+    EXPECT(failures, strcmp(weir_comm_last_algo(comm), before) == 0);
+    EXPECT_OK(failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "auto"));
     call.algo_name = NULL;
-    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
-    EXPECT_OK(&failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "ring", &call.algo));
+    EXPECT_OK(failures, weir_algo_collection_create(comm, NULL, &collection));
+    EXPECT_OK(failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "ring", &call.algo));
     memset(out, 0, sizeof out);
-    EXPECT_OK(&failures, weir_run(comm, &call)); /* by its count */
-    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "ring") == 0 && out[7] == 7 * n);
+    EXPECT_OK(failures, weir_run(comm, &call)); /* by its count */
+    EXPECT(failures, strcmp(weir_comm_last_algo(comm), "ring") == 0 && out[7] == 7 * n);
     call.count = 0;
     call.in_bytes = call.out_bytes = sizeof in;
     memset(out, 0, sizeof out);
-    EXPECT_OK(&failures, weir_run(comm, &call)); /* by its lengths */
-    EXPECT(&failures, out[7] == 7 * n);
+    EXPECT_OK(failures, weir_run(comm, &call)); /* by its lengths */
+    EXPECT(failures, out[7] == 7 * n);
     weir_algo_collection_destroy(collection);
-    return failures;
 }
 
-static void test_a_call_names_its_algorithm(void **state)
-{
-    (void)state;
-    run_on(3, calls_name_algorithms);
-}
-
-static int wrong_calls(weir_comm *comm)
+static void wrong_calls(weir_comm *comm, int *failures)
 {
     char in[8] = {0}, out[8];
-    int failures = 0;
     weir_call call = WEIR_CALL_INIT;
     call.in = in;
     call.out = out;
     call.count = sizeof in;
     call.algo_name = "no such";
-    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has("allreduce has no algorithm 'no such'; known are auto"));
+    EXPECT(failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(failures, boot_last_error_has("allreduce has no algorithm 'no such'; known are auto"));
     call.algo_name = "packet:4x64";
-    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
     call.algo_name = NULL;
     call.collective = WEIR_COLL_COUNT;
-    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has("weir_run: unknown collective"));
+    EXPECT(failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(failures, boot_last_error_has("weir_run: unknown collective"));
     call.collective = WEIR_COLL_ALLREDUCE;
     call.size = sizeof call - 8;
-    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has("WEIR_CALL_INIT"));
-    EXPECT(&failures, weir_run(comm, NULL) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(failures, boot_last_error_has("WEIR_CALL_INIT"));
+    EXPECT(failures, weir_run(comm, NULL) == WEIR_ERR_INVALID);
     call.size = sizeof call;
-    EXPECT(&failures, weir_run(NULL, &call) == WEIR_ERR_INVALID);
-    EXPECT_OK(&failures, weir_run(comm, &call));
-    return failures;
+    EXPECT(failures, weir_run(NULL, &call) == WEIR_ERR_INVALID);
+    EXPECT_OK(failures, weir_run(comm, &call));
 }
 
-static void test_wrong_calls_are_refused(void **state)
+static void infos_agree(weir_comm *comm, int *failures)
 {
-    (void)state;
-    run_on(2, wrong_calls);
-}
-
-static int infos_agree(weir_comm *comm)
-{
-    int failures = 0;
     const weir_algo_backend own = weir_comm_algo_backend(comm);
     const weir_algo_info *ring = weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "ring");
     const weir_algo_info *packet = weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "packet:4x64");
-    EXPECT(&failures, strcmp(weir_algo_backend_name(own), "host") == 0);
-    EXPECT(&failures, ring && ring->rounding == WEIR_ROUNDING_PER_RANK && !ring->reproducible);
-    EXPECT(&failures, packet && packet->rounding == WEIR_ROUNDING_ONCE && packet->reproducible);
-    EXPECT(&failures, !weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "pack"));
-    return failures;
-}
-
-static void test_the_table_says_how_algorithms_round(void **state)
-{
-    (void)state;
-    run_on(2, infos_agree);
-}
-
-static void test_lengths_that_do_not_belong_together_are_refused(void **state)
-{
-    (void)state;
-    run_on(2, lengths);
+    EXPECT(failures, strcmp(weir_algo_backend_name(own), "host") == 0);
+    EXPECT(failures, ring && ring->rounding == WEIR_ROUNDING_PER_RANK && !ring->reproducible);
+    EXPECT(failures, packet && packet->rounding == WEIR_ROUNDING_ONCE && packet->reproducible);
+    EXPECT(failures, !weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "pack"));
 }
 
 /* ------------------------------------------------------------------- custom */
 
 enum { KEPT = 2 };
 
-/* A custom algorithm that says on each launch which context each rank uses, and finds out
- * whether that is the same one. */
+/* A custom algorithm that checks on each launch whether all ranks use the same context. */
 typedef struct recorder {
     int made, destroyed, initialised, freed;
     int fail_key, fail_create; /* on this rank, in the next call */
@@ -375,89 +316,71 @@ static weir_status call_with(weir_algo *algo, weir_comm *comm, int key)
                                   0, extras);
 }
 
-static int keep_and_evict(weir_comm *comm)
+static void keep_and_evict(weir_comm *comm, int *failures)
 {
     static const int keys[] = {7, 7, 8, 7, 9, 7, 8, 9, 9};
     static const int used[] = {1, 1, 2, 1, 3, 1, 4, 5, 5}; /* 9 takes 8's place, then 8 9's, ... */
     recorder of = {0};
     weir_algo *algo = NULL;
-    int failures = 0;
-    EXPECT_OK(&failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
+    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
                                           &algo));
     for (int i = 0; i < 9; i++) {
-        EXPECT_OK(&failures, call_with(algo, comm, keys[i]));
-        EXPECT(&failures, of.last == used[i]);
-        EXPECT(&failures, weir_algo_contexts(algo, comm) == (i < 2 ? 1 : KEPT));
+        EXPECT_OK(failures, call_with(algo, comm, keys[i]));
+        EXPECT(failures, of.last == used[i]);
+        EXPECT(failures, weir_algo_contexts(algo, comm) == (i < 2 ? 1 : KEPT));
     }
-    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "recorder") == 0);
-    EXPECT(&failures, of.initialised == 1 && of.made == 5 && of.destroyed == 3 && !of.freed);
+    EXPECT(failures, strcmp(weir_comm_last_algo(comm), "recorder") == 0);
+    EXPECT(failures, of.initialised == 1 && of.made == 5 && of.destroyed == 3 && !of.freed);
     weir_algo_destroy(algo);
-    EXPECT(&failures, of.destroyed == 5 && of.freed == 1 && of.unlike == 0);
-    return failures;
+    EXPECT(failures, of.destroyed == 5 && of.freed == 1 && of.unlike == 0);
 }
 
 static void test_contexts_are_kept_and_the_oldest_gives_way(void **state)
 {
     (void)state;
-    run_on(3, keep_and_evict);
-    run_on(1, keep_and_evict);
+    run_comm_ranks(3, keep_and_evict);
+    run_comm_ranks(1, keep_and_evict);
 }
 
-/* One algorithm, two communicators: each has contexts of its own. */
-static int on_two(weir_comm *comm)
+/* One algorithm on two communicators: each communicator has its contexts. */
+static void on_two(weir_comm *comm, int *failures)
 {
     recorder of = {0};
     weir_algo *algo = NULL;
     weir_comm *second = NULL;
-    int failures = 0;
-    EXPECT(&failures, (second = open_comm(weir_comm_boot(comm))) != NULL);
-    EXPECT_OK(&failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
+    EXPECT(failures, (second = open_comm(weir_comm_boot(comm))) != NULL);
+    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
                                           &algo));
-    for (int i = 0; i < 4 && !failures; i++) {
-        EXPECT_OK(&failures, call_with(algo, i % 2 ? second : comm, 5));
-        EXPECT(&failures, of.last == 1 + i % 2);
+    for (int i = 0; i < 4 && !*failures; i++) {
+        EXPECT_OK(failures, call_with(algo, i % 2 ? second : comm, 5));
+        EXPECT(failures, of.last == 1 + i % 2);
     }
-    EXPECT(&failures, weir_algo_contexts(algo, comm) == 1 &&
+    EXPECT(failures, weir_algo_contexts(algo, comm) == 1 &&
                           weir_algo_contexts(algo, second) == 1 && of.initialised == 2);
     weir_algo_destroy(algo);
-    EXPECT(&failures, of.destroyed == 2 && of.unlike == 0);
+    EXPECT(failures, of.destroyed == 2 && of.unlike == 0);
     weir_comm_destroy(second);
-    return failures;
 }
 
-static void test_communicators_have_contexts_of_their_own(void **state)
-{
-    (void)state;
-    run_on(2, on_two);
-}
-
-/* Each rank has keys of its own, which repeat on some ranks where they do not on others. */
-static int disagree(weir_comm *comm)
+/* Each rank has different keys, which repeat on some ranks where they do not on others. */
+static void disagree(weir_comm *comm, int *failures)
 {
     static const int keys[MOST][6] = {
         {1, 1, 1, 1, 1, 1}, {1, 2, 1, 2, 1, 2}, {5, 5, 5, 5, 5, 5}, {3, 3, 3, 3, 4, 4}};
     recorder of = {0};
     weir_algo *algo = NULL;
     weir_algo_ops ops = record_ops;
-    int failures = 0;
     ops.contexts_max = 0;
-    EXPECT_OK(&failures, weir_algo_create("unlike", WEIR_COLL_ALLREDUCE, &ops, &of, &algo));
+    EXPECT_OK(failures, weir_algo_create("unlike", WEIR_COLL_ALLREDUCE, &ops, &of, &algo));
     for (int i = 0; i < 6; i++)
-        EXPECT_OK(&failures, call_with(algo, comm, keys[weir_comm_rank(comm)][i]));
+        EXPECT_OK(failures, call_with(algo, comm, keys[weir_comm_rank(comm)][i]));
     /* (1,1,5,3) and (1,2,5,3) are one each, found again; (.., 4) are two new ones. */
-    EXPECT(&failures, of.made == 4 && of.unlike == 0);
+    EXPECT(failures, of.made == 4 && of.unlike == 0);
     weir_algo_destroy(algo);
-    return failures;
 }
 
-static void test_one_ranks_hit_and_anothers_miss_agree(void **state)
-{
-    (void)state;
-    run_on(4, disagree);
-}
-
-/* The same across two emulated nodes, where the vote goes over the bootstrap; kernels of
- * files, whose channels do not reach there, are refused everywhere. */
+/* The same across two emulated nodes, where the ranks agree over the bootstrap. Kernels from files,
+ * whose channels work on one node only, are rejected on every rank. */
 static int disagree_across(weir_boot *boot, void *argument)
 {
     weir_comm *comm = NULL;
@@ -470,29 +393,19 @@ static int disagree_across(weir_boot *boot, void *argument)
     if (!(comm = open_comm(boot)))
         return NO_COMM;
     EXPECT(&failures, weir_comm_nnodes(comm) == 2);
-    failures += disagree(comm);
+    disagree(comm, &failures);
     EXPECT(&failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
                                           &algo) == WEIR_ERR_UNSUPPORTED);
     EXPECT(&failures, boot_last_error_has("between the ranks of one machine"));
-    failures += all_builtins(comm);
+    all_builtins(comm, &failures);
     weir_comm_destroy(comm);
     return failures;
 }
 
-static void test_ranks_of_two_machines_agree(void **state)
-{
-    (void)state;
-    run_ranks(4, disagree_across, NULL);
-}
-
-/* The same for ranks that promise alike keys and break it: that ends at the deadline, so
- * the vote above is what holds. */
+/* Ranks that promise equal keys and break the promise run into the deadline, so the agreement above
+ * is what makes different keys work. */
 static int break_promise(weir_boot *boot, void *argument)
 {
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = 1000;
-    config.backend = WEIR_BACKEND_HOST;
-    weir_comm *comm = NULL;
     recorder of = {0};
     weir_algo *algo = NULL;
     weir_algo_ops ops = record_ops;
@@ -500,7 +413,8 @@ static int break_promise(weir_boot *boot, void *argument)
     (void)argument;
     ops.keys_alike = 1;
     setenv("WEIR_TIMEOUT_MS", "1000", 1);
-    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
+    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_HOST, 1000);
+    if (!comm)
         return NO_COMM;
     EXPECT_OK(&failures, weir_algo_create("liar", WEIR_COLL_ALLREDUCE, &ops, &of, &algo));
     EXPECT_OK(&failures, call_with(algo, comm, 1));
@@ -512,7 +426,7 @@ static int break_promise(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_a_broken_promise_is_told(void **state)
+static void test_a_broken_promise_ends_at_the_deadline(void **state)
 {
     (void)state;
     double started = now_s();
@@ -520,62 +434,46 @@ static void test_a_broken_promise_is_told(void **state)
     assert_true(now_s() - started < 30);
 }
 
-static int refuse(weir_comm *comm)
+static void one_rank_fails(weir_comm *comm, int *failures)
 {
     recorder of = {0};
     weir_algo *algo = NULL;
     const int last = weir_comm_rank(comm) == weir_comm_nranks(comm) - 1;
-    int failures = 0;
-    EXPECT_OK(&failures, weir_algo_create("refuser", WEIR_COLL_ALLREDUCE, &record_ops, &of, &algo));
-    EXPECT_OK(&failures, call_with(algo, comm, 1));
+    EXPECT_OK(failures, weir_algo_create("refuser", WEIR_COLL_ALLREDUCE, &record_ops, &of, &algo));
+    EXPECT_OK(failures, call_with(algo, comm, 1));
     of.fail_key = last;
-    EXPECT(&failures, call_with(algo, comm, 1) ==
+    EXPECT(failures, call_with(algo, comm, 1) ==
                           (last ? WEIR_ERR_UNSUPPORTED : WEIR_ERR_MISMATCH));
-    EXPECT(&failures, last || boot_last_error_has("rank 2 cannot make its call of algorithm "
+    EXPECT(failures, last || boot_last_error_has("rank 2 cannot make its call of algorithm "
                                                   "refuser"));
     of.fail_key = 0;
     of.fail_create = last;
-    EXPECT(&failures, call_with(algo, comm, 2) != WEIR_OK);
+    EXPECT(failures, call_with(algo, comm, 2) != WEIR_OK);
     of.fail_create = 0;
-    EXPECT_OK(&failures, call_with(algo, comm, 2));
-    EXPECT_OK(&failures, call_with(algo, comm, 1));
-    EXPECT(&failures, of.unlike == 0 && weir_algo_contexts(algo, comm) == 2);
+    EXPECT_OK(failures, call_with(algo, comm, 2));
+    EXPECT_OK(failures, call_with(algo, comm, 1));
+    EXPECT(failures, of.unlike == 0 && weir_algo_contexts(algo, comm) == 2);
     weir_algo_destroy(algo);
-    return failures;
 }
 
-static void test_a_rank_that_refuses_is_heard_by_all(void **state)
-{
-    (void)state;
-    run_on(3, refuse);
-}
-
-static int bad_tables(weir_comm *comm)
+static void bad_tables(weir_comm *comm, int *failures)
 {
     weir_algo *algo = NULL;
     weir_algo_ops ops = record_ops;
-    int failures = 0;
     (void)comm;
-    EXPECT(&failures, weir_algo_create("", WEIR_COLL_REDUCE, &ops, NULL, &algo) != WEIR_OK);
-    EXPECT(&failures, weir_algo_create("a name that has more than 31 bytes", WEIR_COLL_REDUCE,
+    EXPECT(failures, weir_algo_create("", WEIR_COLL_REDUCE, &ops, NULL, &algo) != WEIR_OK);
+    EXPECT(failures, weir_algo_create("a name that has more than 31 bytes", WEIR_COLL_REDUCE,
                                        &ops, NULL, &algo) == WEIR_ERR_INVALID);
     ops.context_destroy = NULL;
-    EXPECT(&failures, weir_algo_create("a", WEIR_COLL_REDUCE, &ops, NULL, &algo) ==
+    EXPECT(failures, weir_algo_create("a", WEIR_COLL_REDUCE, &ops, NULL, &algo) ==
                           WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has("all or none"));
+    EXPECT(failures, boot_last_error_has("all or none"));
     ops = record_ops;
     ops.contexts_max = 17;
-    EXPECT(&failures, weir_algo_create("a", WEIR_COLL_REDUCE, &ops, NULL, &algo) ==
+    EXPECT(failures, weir_algo_create("a", WEIR_COLL_REDUCE, &ops, NULL, &algo) ==
                           WEIR_ERR_INVALID);
-    EXPECT(&failures, algo == NULL);
+    EXPECT(failures, algo == NULL);
     weir_algo_destroy(NULL);
-    return failures;
-}
-
-static void test_incomplete_tables_are_refused(void **state)
-{
-    (void)state;
-    run_on(1, bad_tables);
 }
 
 /* ----------------------------------------------------------------- selector */
@@ -591,39 +489,31 @@ static weir_algo *by_size(void *context, const weir_algo_collection *collection,
     return chosen;
 }
 
-static int choose(weir_comm *comm)
+static void choose(weir_comm *comm, int *failures)
 {
     recorder of = {0};
     weir_algo_collection *collection = NULL;
     weir_algo *algo = NULL, *twin = NULL;
     size_t limit = 1024;
-    int failures = 0;
-    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
-    EXPECT_OK(&failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
+    EXPECT_OK(failures, weir_algo_collection_create(comm, NULL, &collection));
+    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
                                           &algo));
-    EXPECT_OK(&failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
+    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
                                           &twin));
-    EXPECT_OK(&failures, weir_algo_collection_add(collection, algo));
-    EXPECT(&failures, weir_algo_collection_add(collection, twin) == WEIR_ERR_INVALID);
+    EXPECT_OK(failures, weir_algo_collection_add(collection, algo));
+    EXPECT(failures, weir_algo_collection_add(collection, twin) == WEIR_ERR_INVALID);
     weir_algo_destroy(twin);
-    EXPECT(&failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 1)),
+    EXPECT(failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 1)),
                              "auto") == 0);
     weir_algo_collection_set_selector(collection, by_size, &limit);
-    EXPECT(&failures, weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 1024) == algo);
-    EXPECT(&failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_ALLREDUCE,
+    EXPECT(failures, weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 1024) == algo);
+    EXPECT(failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_ALLREDUCE,
                                                              1025)), "ring") == 0);
-    EXPECT(&failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_REDUCE, 1)),
+    EXPECT(failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_REDUCE, 1)),
                              "auto") == 0);
-    EXPECT_OK(&failures, call_with(weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 4), comm, 3));
+    EXPECT_OK(failures, call_with(weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 4), comm, 3));
     weir_algo_collection_destroy(collection);
-    EXPECT(&failures, of.made == 1 && of.destroyed == 1 && of.freed == 2);
-    return failures;
-}
-
-static void test_a_selector_chooses_by_size(void **state)
-{
-    (void)state;
-    run_on(2, choose);
+    EXPECT(failures, of.made == 1 && of.destroyed == 1 && of.freed == 2);
 }
 
 /* --------------------------------------------------------- the example's file */
@@ -652,51 +542,47 @@ static int gather(weir_comm *comm, weir_algo *algo, weir_dtype dtype, size_t byt
     return failures;
 }
 
-static int gather_all(weir_comm *comm)
+static void gather_all(weir_comm *comm, int *failures)
 {
     static const size_t sizes[] = {0, 1, 3, 127, 128, 129, 4099, (1 << 20) - 1, (2 << 20) + 5};
     weir_algo *algo = NULL;
-    int failures = 0, round = 0;
-    EXPECT_OK(&failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
+    int round = 0;
+    EXPECT_OK(failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
                                              &algo));
-    if (failures)
-        return failures;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !failures; i++)
+    if (*failures)
+        return;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !*failures; i++)
         for (int in_place = 0; in_place < 2; in_place++)
-            failures += gather(comm, algo, WEIR_INT8, sizes[i], in_place, i % 4, ++round);
-    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT && !failures; dtype++)
-        failures += gather(comm, algo, (weir_dtype)dtype, 37 * weir_dtype_bytes((weir_dtype)dtype),
+            *failures += gather(comm, algo, WEIR_INT8, sizes[i], in_place, i % 4, ++round);
+    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT && !*failures; dtype++)
+        *failures += gather(comm, algo, (weir_dtype)dtype, 37 * weir_dtype_bytes((weir_dtype)dtype),
                            0, 0, ++round);
-    for (int replay = 0; replay < 100 && !failures; replay++)
-        failures += gather(comm, algo, WEIR_FLOAT, 1004, replay % 2, 0, ++round);
-    EXPECT(&failures, weir_algo_contexts(algo, comm) == 1);
-    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "allgather") == 0);
-    EXPECT(&failures, strstr(weir_algo_summary(algo), "allgather.cu") != NULL);
-    EXPECT(&failures, gather(comm, algo, WEIR_FLOAT, 1004, 0, 0, 1) == 0);
-    EXPECT(&failures, execute(algo, comm, &round, &round, 4, 0) == WEIR_ERR_INVALID);
+    for (int replay = 0; replay < 100 && !*failures; replay++)
+        *failures += gather(comm, algo, WEIR_FLOAT, 1004, replay % 2, 0, ++round);
+    EXPECT(failures, weir_algo_contexts(algo, comm) == 1);
+    EXPECT(failures, strcmp(weir_comm_last_algo(comm), "allgather") == 0);
+    EXPECT(failures, strstr(weir_algo_summary(algo), "allgather.cu") != NULL);
+    EXPECT(failures, gather(comm, algo, WEIR_FLOAT, 1004, 0, 0, 1) == 0);
+    EXPECT(failures, execute(algo, comm, &round, &round, 4, 0) == WEIR_ERR_INVALID);
     weir_algo_destroy(algo);
-    return failures;
 }
 
 static void test_the_example_gathers(void **state)
 {
     (void)state;
     for (int nranks = 1; nranks <= 4; nranks++)
-        run_on(nranks, gather_all);
-    run_on(8, gather_all);
+        run_comm_ranks(nranks, gather_all);
+    run_comm_ranks(8, gather_all);
 }
 
-/* A rank that never comes: the others' kernels end at their deadline, and say for whom. */
+/* If a rank never calls, the kernels of the others end at their deadline and name that rank. */
 static int absent(weir_boot *boot, void *argument)
 {
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = 1000;
-    config.backend = WEIR_BACKEND_HOST;
-    weir_comm *comm = NULL;
     weir_algo *algo = NULL;
     int failures = 0, value = 1, all[2] = {0, 0};
     (void)argument;
-    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
+    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_HOST, 1000);
+    if (!comm)
         return NO_COMM;
     EXPECT_OK(&failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
                                              &algo));
@@ -713,18 +599,11 @@ static int absent(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_a_kernel_without_its_peer_ends(void **state)
-{
-    (void)state;
-    run_ranks(2, absent, NULL);
-}
-
 /* ---------------------------------------------------------------------- plans */
 
-/* A plan is found, executed as any other algorithm, and refuses what is not its own. */
-static int execute_plan(weir_comm *comm)
+/* A plan is found and executed as any other algorithm; without an executor the call is rejected. */
+static void execute_plan(weir_comm *comm, int *failures)
 {
-    int failures = 0;
     const int rank = weir_comm_rank(comm), n = weir_comm_nranks(comm);
     const weiri_plan_example_options options = {.nranks = n};
     int32_t in[COUNT], out[COUNT];
@@ -732,57 +611,50 @@ static int execute_plan(weir_comm *comm)
     weir_executor *executor = NULL;
     weir_algo_collection *all = NULL;
     weir_algo *made = NULL, *found = NULL;
-    EXPECT_OK(&failures, weiri_plan_example_make(weiri_plan_example_find("allreduce_ring"),
+    EXPECT_OK(failures, weiri_plan_example_make(weiri_plan_example_find("allreduce_ring"),
                                                  &options, &plan));
-    EXPECT_OK(&failures, weir_executor_create(comm, &executor));
-    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &all));
-    EXPECT_OK(&failures, weir_algo_from_plan(plan, &made));
-    EXPECT_OK(&failures, weir_algo_collection_add(all, made));
-    EXPECT_OK(&failures, weir_algo_find(all, WEIR_COLL_ALLREDUCE, "allreduce_ring", &found));
-    EXPECT(&failures, found == made && strstr(weir_algo_summary(found), "plan of 3 ranks"));
+    EXPECT_OK(failures, weir_executor_create(comm, &executor));
+    EXPECT_OK(failures, weir_algo_collection_create(comm, NULL, &all));
+    EXPECT_OK(failures, weir_algo_from_plan(plan, &made));
+    EXPECT_OK(failures, weir_algo_collection_add(all, made));
+    EXPECT_OK(failures, weir_algo_find(all, WEIR_COLL_ALLREDUCE, "allreduce_ring", &found));
+    EXPECT(failures, found == made && strstr(weir_algo_summary(found), "plan of 3 ranks"));
     for (size_t i = 0; i < COUNT; i++)
         in[i] = value_of(rank, i);
-    for (int call = 0; call < 20 && !failures; call++) {
+    for (int call = 0; call < 20 && !*failures; call++) {
         memset(out, 0xff, sizeof out);
-        EXPECT_OK(&failures, weir_algo_execute_args(found, comm, in, out, sizeof in, sizeof out,
+        EXPECT_OK(failures, weir_algo_execute_args(found, comm, in, out, sizeof in, sizeof out,
                                                WEIR_INT32, WEIR_SUM, NULL, executor, 0, 0, NULL));
         for (size_t i = 0; i < COUNT; i++)
-            EXPECT(&failures, out[i] == expected_of(WEIR_COLL_ALLREDUCE, rank, n, i));
+            EXPECT(failures, out[i] == expected_of(WEIR_COLL_ALLREDUCE, rank, n, i));
     }
-    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "allreduce_ring") == 0);
-    EXPECT(&failures, execute(found, comm, in, out, sizeof in, sizeof out) == WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has("an executor is required"));
+    EXPECT(failures, strcmp(weir_comm_last_algo(comm), "allreduce_ring") == 0);
+    EXPECT(failures, execute(found, comm, in, out, sizeof in, sizeof out) == WEIR_ERR_INVALID);
+    EXPECT(failures, boot_last_error_has("an executor is required"));
     weir_algo_collection_destroy(all);
     weir_executor_destroy(executor);
     weir_plan_free(plan);
-    return failures;
-}
-
-static void test_a_plan_is_an_algorithm(void **state)
-{
-    (void)state;
-    run_on(3, execute_plan);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_call_names_its_algorithm),
-        cmocka_unit_test(test_wrong_calls_are_refused),
-        cmocka_unit_test(test_the_table_says_how_algorithms_round),
-        cmocka_unit_test(test_builtins_run_through_execute),
-        cmocka_unit_test(test_lengths_that_do_not_belong_together_are_refused),
+        COMM_TEST("a call names its algorithm", 3, calls_name_algorithms),
+        COMM_TEST("wrong calls are rejected", 2, wrong_calls),
+        COMM_TEST("the algorithm table says how algorithms round", 2, infos_agree),
+        COMM_TEST("built-in algorithms run through weir_algo_execute", 3, all_builtins),
+        COMM_TEST("lengths that do not belong together are rejected", 2, lengths),
         cmocka_unit_test(test_contexts_are_kept_and_the_oldest_gives_way),
-        cmocka_unit_test(test_communicators_have_contexts_of_their_own),
-        cmocka_unit_test(test_one_ranks_hit_and_anothers_miss_agree),
-        cmocka_unit_test(test_ranks_of_two_machines_agree),
-        cmocka_unit_test(test_a_broken_promise_is_told),
-        cmocka_unit_test(test_a_rank_that_refuses_is_heard_by_all),
-        cmocka_unit_test(test_incomplete_tables_are_refused),
-        cmocka_unit_test(test_a_selector_chooses_by_size),
+        COMM_TEST("each communicator has its contexts", 2, on_two),
+        COMM_TEST("one rank's cache hit and another's miss agree", 4, disagree),
+        RANKS_TEST("ranks of two nodes agree", 4, disagree_across, NULL),
+        cmocka_unit_test(test_a_broken_promise_ends_at_the_deadline),
+        COMM_TEST("one rank's error reaches all ranks", 3, one_rank_fails),
+        COMM_TEST("incomplete ops tables are rejected", 1, bad_tables),
+        COMM_TEST("a selector chooses by size", 2, choose),
         cmocka_unit_test(test_the_example_gathers),
-        cmocka_unit_test(test_a_kernel_without_its_peer_ends),
-        cmocka_unit_test(test_a_plan_is_an_algorithm),
+        RANKS_TEST("a kernel whose peer is absent ends at its deadline", 2, absent, NULL),
+        COMM_TEST("a plan is an algorithm", 3, execute_plan),
     };
     static char path[4200];
     char folder[WEIR_PARAMS_BYTES];

@@ -1,33 +1,23 @@
 /*
- * Every collective on host memory: all algorithms, types, operations, rank
- * counts, alignments, placements and kinds of memory, against results computed
- * element by element from the inputs' formula. Values are small integers, which
- * every type holds exactly and every order of summation keeps exact, so results
- * are compared bit for bit. Bytes around the outputs and unread inputs must
- * stay as they were.
+ * Proves that every algorithm of the host backend gives correct results for every collective, type,
+ * operation, number of ranks, alignment, placement and kind of memory, and that it changes neither
+ * the inputs nor the bytes around the outputs. Expected results are computed element by element.
+ * Values are small integers, which every type holds exactly and whose sums are exact in any order,
+ * so results are compared bit for bit. Invalid arguments, tuning files and absent ranks are tested,
+ * too.
  */
+#include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/small_numbers.h"
 
 #include "base/error.h"
-#include <weir/weir.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+enum { MARGIN_BYTES = 256, CANARY = 0xA5, COLL_LIMIT_MS = 120000, HALF_BYTES = 3 << 20 };
 
-#include <cmocka.h>
-
-enum { MARGIN_BYTES = 256, CANARY = 0xA5, LIMIT_MS = 120000, HALF_BYTES = 3 << 20 };
-
-/* What one rank works with. */
-typedef struct bench {
+typedef struct test_rank {
     weir_comm *comm;
     int rank, nranks;
     unsigned char *memory; /* two halves: inputs and outputs */
-} bench;
+} test_rank;
 
 /* A buffer of bytes with margins, misaligned by skew. */
 typedef struct buffer {
@@ -37,20 +27,20 @@ typedef struct buffer {
 
 static int failures;
 
-static void fail_rank(const bench *b, const char *what, const char *detail)
+static void fail_rank(const test_rank *b, const char *what, const char *detail)
 {
     if (failures++ < 3)
         fprintf(stderr, "# rank %d of %d: %s: %s\n", b->rank, b->nranks, what, detail);
 }
 
-static int check(const bench *b, weir_status status, const char *what)
+static int check(const test_rank *b, weir_status status, const char *what)
 {
     if (status != WEIR_OK)
         fail_rank(b, what, weir_last_error());
     return status == WEIR_OK;
 }
 
-static buffer buffer_make(const bench *b, int half, size_t bytes, size_t skew)
+static buffer buffer_make(const test_rank *b, int half, size_t bytes, size_t skew)
 {
     buffer made = {.bytes = bytes, .total = bytes + 2 * MARGIN_BYTES + 64};
     made.base = b->memory + (half ? HALF_BYTES : 0);
@@ -69,7 +59,7 @@ static int is_untouched(const unsigned char *from, const unsigned char *end)
 }
 
 /* Checks the margins. */
-static void buffer_check(const bench *b, const buffer *made, const char *what)
+static void buffer_check(const test_rank *b, const buffer *made, const char *what)
 {
     if (!is_untouched(made->base, made->data) ||
         !is_untouched(made->data + made->bytes, made->base + made->total))
@@ -78,8 +68,8 @@ static void buffer_check(const bench *b, const buffer *made, const char *what)
 
 /* ------------------------------------------------------------- the inputs */
 
-/* Element i of rank r's input as an integer; the op decides what stays exact
- * in the narrowest type. wide types get values that name their place. */
+/* Element i of a rank's input as an integer that stays exact in the operation even in the narrowest
+ * types. Wide types get values that differ from place to place. */
 static unsigned input_value(weir_dtype dtype, weir_op op, int nranks, int rank, size_t i)
 {
     unsigned u = (unsigned)i, r = (unsigned)rank;
@@ -111,7 +101,7 @@ static unsigned reduced_value(weir_dtype dtype, weir_op op, int nranks, size_t i
     return op == WEIR_AVG ? total / (unsigned)nranks : total;
 }
 
-static void put(unsigned char *data, size_t i, weir_dtype dtype, unsigned value)
+static void set_element(unsigned char *data, size_t i, weir_dtype dtype, unsigned value)
 {
     small_number_encode(data + i * weir_dtype_bytes(dtype), dtype, value);
 }
@@ -160,7 +150,7 @@ static size_t blocks_out(const trial *t, int nranks)
 }
 
 /* Element i of this rank's output as an integer. */
-static unsigned expected_value(const bench *b, const trial *t, size_t i)
+static unsigned expected_value(const test_rank *b, const trial *t, size_t i)
 {
     int n = b->nranks;
     size_t block = t->count ? i / t->count : 0, within = t->count ? i % t->count : 0;
@@ -180,7 +170,7 @@ static unsigned expected_value(const bench *b, const trial *t, size_t i)
     }
 }
 
-static weir_status call(const bench *b, const trial *t, const void *in, void *out)
+static weir_status call_collective(const test_rank *b, const trial *t, const void *in, void *out)
 {
     weir_comm *c = b->comm;
     int n = b->nranks;
@@ -204,25 +194,25 @@ static weir_status call(const bench *b, const trial *t, const void *in, void *ou
 }
 
 /* Whether this rank's output is defined, and whether its input is read. */
-static int writes_out(const bench *b, const trial *t)
+static int writes_out(const test_rank *b, const trial *t)
 {
     return t->collective != WEIR_COLL_REDUCE || b->rank == t->root;
 }
 
 /* Where the input lies within the output's memory when in place. */
-static size_t place_of(const bench *b, const trial *t)
+static size_t place_of(const test_rank *b, const trial *t)
 {
     return t->collective == WEIR_COLL_ALLGATHER || t->collective == WEIR_COLL_REDUCE_SCATTER
                ? (size_t)b->rank * t->count
                : 0;
 }
 
-static void compare(const bench *b, const trial *t, const unsigned char *out)
+static void compare(const test_rank *b, const trial *t, const unsigned char *out)
 {
     static unsigned char expected[HALF_BYTES];
     size_t elements = t->count * blocks_out(t, b->nranks), size = weir_dtype_bytes(t->dtype);
     for (size_t i = 0; i < elements; i++)
-        put(expected, i, t->dtype, expected_value(b, t, i));
+        set_element(expected, i, t->dtype, expected_value(b, t, i));
     if (memcmp(out, expected, elements * size) == 0)
         return;
     size_t i = 0;
@@ -234,7 +224,7 @@ static void compare(const bench *b, const trial *t, const unsigned char *out)
     fail_rank(b, name_of(t), detail);
 }
 
-static void run_trial(const bench *b, const trial *t)
+static void run_trial(const test_rank *b, const trial *t)
 {
     static unsigned char before[HALF_BYTES]; /* the input */
     size_t size = weir_dtype_bytes(t->dtype);
@@ -249,10 +239,10 @@ static void run_trial(const bench *b, const trial *t)
     unsigned char *input = in.data + (gathers ? place : 0);
     unsigned char *output = !t->in_place ? out.data : in.data + (gathers ? 0 : place);
     for (size_t i = 0; i < in_elements; i++)
-        put(input, i, t->dtype, input_value(t->dtype, t->op, b->nranks, b->rank, i));
+        set_element(input, i, t->dtype, input_value(t->dtype, t->op, b->nranks, b->rank, i));
     memcpy(before, input, in_elements * size);
     if (check(b, weir_comm_set_algo(b->comm, t->collective, t->algo), "weir_comm_set_algo") &&
-        check(b, call(b, t, input, output), name_of(t)) && writes_out(b, t))
+        check(b, call_collective(b, t, input, output), name_of(t)) && writes_out(b, t))
         compare(b, t, output);
     if (!t->in_place && memcmp(input, before, in_elements * size) != 0)
         fail_rank(b, name_of(t), "the input was changed");
@@ -274,7 +264,7 @@ static int on_host(const weir_algo_info *info)
     return info->backend == WEIR_ALGO_HOST;
 }
 
-static void each_algo(const bench *b, trial t)
+static void each_algo(const test_rank *b, trial t)
 {
     size_t rows;
     const weir_algo_info *list = weir_algo_list(&rows);
@@ -291,7 +281,7 @@ static void each_algo(const bench *b, trial t)
 }
 
 /* All collectives over counts around every threshold and all alignments. */
-static void sweep_counts(const bench *b)
+static void sweep_counts(const test_rank *b)
 {
     static const size_t counts[] = {0,  1,  2,   3,    7,    12,    13,   14,
                                     15, 63, 257, 2047, 2049, 33333, 70001};
@@ -309,7 +299,7 @@ static void sweep_counts(const bench *b)
 }
 
 /* Reductions over all types and operations, misaligned too. */
-static void sweep_types(const bench *b)
+static void sweep_types(const test_rank *b)
 {
     static const size_t counts[] = {1, 5, 131, 9001};
     for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
@@ -342,8 +332,8 @@ static const weir_algo_info *random_algo(unsigned *state)
     return info;
 }
 
-/* Collectives in any order, with ranks that come late: the epoch rule. */
-static void mixed_sequence(const bench *b)
+/* Collectives in any order, with ranks that are late. */
+static void mixed_sequence(const test_rank *b)
 {
     unsigned shared = 12345, own = 99u + (unsigned)b->rank;
     for (int round = 0; round < 400 && !failures; round++) {
@@ -363,8 +353,8 @@ static void mixed_sequence(const bench *b)
     }
 }
 
-/* Element i of a round's data from one rank to another (to is ignored by
- * collectives that send everybody the same). */
+/* Element i of a round's data from one rank to another; `to` is 0 in collectives that send the same
+ * data to all ranks. */
 static int round_value(int round, int from, int to, size_t i)
 {
     return round * 7919 + from * 104729 + to * 1299709 + (int)i;
@@ -375,8 +365,8 @@ static int sends_blocks(weir_collective collective)
     return collective == WEIR_COLL_ALLTOALL || collective == WEIR_COLL_REDUCE_SCATTER;
 }
 
-/* What element i of this rank's output must be in a round. */
-static int round_expected(const bench *b, const trial *t, int round, size_t i)
+/* Element i of this rank's output in a round. */
+static int round_expected(const test_rank *b, const trial *t, int round, size_t i)
 {
     int from = (int)(i / t->count), within = (int)(i % t->count), sum = 0;
     switch (t->collective) {
@@ -395,7 +385,7 @@ static int round_expected(const bench *b, const trial *t, int round, size_t i)
     }
 }
 
-static trial random_trial(const bench *b, unsigned *shared)
+static trial random_trial(const test_rank *b, unsigned *shared)
 {
     const weir_algo_info *info = random_algo(shared);
     trial t = {.collective = info->collective,
@@ -409,9 +399,9 @@ static trial random_trial(const bench *b, unsigned *shared)
     return t;
 }
 
-/* No barrier and no allocation between calls: a rank may be a call ahead of
- * another, and rewrites its input as soon as a call returns. */
-static void back_to_back(const bench *b)
+/* No barrier and no allocation between calls: a rank may be one call ahead of another, and rewrites
+ * its input as soon as a call returns. */
+static void back_to_back(const test_rank *b)
 {
     unsigned shared = 4711;
     int *in = (int *)(void *)b->memory, *out = (int *)(void *)(b->memory + HALF_BYTES);
@@ -424,21 +414,21 @@ static void back_to_back(const bench *b)
             for (size_t i = 0; i < t.count; i++)
                 in[(size_t)to * t.count + i] = round_value(round, b->rank, to, i);
         weir_comm_set_algo(b->comm, t.collective, t.algo);
-        check(b, call(b, &t, in, out), name_of(&t));
+        check(b, call_collective(b, &t, in, out), name_of(&t));
         memset(in, 0xEE, (size_t)blocks * t.count * sizeof *in);
         size_t elements = writes_out(b, &t) ? t.count * blocks_out(&t, b->nranks) : 0;
         for (size_t i = 0; i < elements; i++)
             if (out[i] != round_expected(b, &t, round, i)) {
-                fail_rank(b, name_of(&t), "another call's data");
+                fail_rank(b, name_of(&t), "data of another call");
                 break;
             }
     }
     weir_comm_barrier(b->comm);
 }
 
-/* Short messages in one direction, more of them than a sender may be ahead,
- * while a receiver is late. */
-static void bursts(const bench *b)
+/* Short messages in one direction while a receiver is late, more of them than a sender may be
+ * ahead. */
+static void bursts(const test_rank *b)
 {
     int in[142], out[142];
     for (int round = 0; round < 500 && !failures; round++) {
@@ -452,7 +442,7 @@ static void bursts(const bench *b)
             usleep(3000);
         for (size_t i = 0; i < t.count; i++)
             in[i] = round_value(round, b->rank, 0, i);
-        check(b, call(b, &t, in, out), name_of(&t));
+        check(b, call_collective(b, &t, in, out), name_of(&t));
         for (size_t i = 0; writes_out(b, &t) && i < t.count; i++)
             if (out[i] != round_expected(b, &t, round, i))
                 fail_rank(b, name_of(&t), "a message was overtaken");
@@ -462,7 +452,7 @@ static void bursts(const bench *b)
 
 /* ---------------------------------------------------------------- alltoallv */
 
-/* Elements from rank to peer in a round: zero, small, packets and streams. */
+/* Elements from one rank to another in a round: none, few, LL packets and streams. */
 static size_t v_count(int from, int to, int round)
 {
     unsigned mix = (unsigned)(from * 7 + to * 13 + round * 29);
@@ -475,9 +465,9 @@ static int v_value(int from, int to, int round, size_t i)
     return from * 1000003 + to * 10007 + round * 101 + (int)i;
 }
 
-static void alltoallv_round(const bench *b, const char *algo, int round)
+static void alltoallv_round(const test_rank *b, const char *algo, int round)
 {
-    enum { GAP = 3 }; /* elements between blocks that nobody may write */
+    enum { GAP = 3 }; /* elements between blocks that must stay unchanged */
     size_t counts[4][WEIR_DTYPE_COUNT + 64];
     size_t sent = 0, received = 0;
     for (int peer = 0; peer < b->nranks; peer++) {
@@ -513,7 +503,7 @@ static void alltoallv_round(const bench *b, const char *algo, int round)
     buffer_check(b, &out, "weir_alltoallv");
 }
 
-static void alltoallv_matrix(const bench *b)
+static void alltoallv_matrix(const test_rank *b)
 {
     for (int round = 0; round < 12; round++) {
         alltoallv_round(b, "packet", round);
@@ -522,8 +512,8 @@ static void alltoallv_matrix(const bench *b)
     }
 }
 
-/* Some ranks send, some do not: pairs only. */
-static void sendrecv_pairs(const bench *b)
+/* Even ranks only send and odd ranks only receive. */
+static void sendrecv_pairs(const test_rank *b)
 {
     int value = 100 + b->rank, got = -1;
     for (int round = 0; round < 200; round++) {
@@ -536,8 +526,8 @@ static void sendrecv_pairs(const bench *b)
     }
 }
 
-/* Nothing to exchange needs no buffers, and still keeps the ranks in step. */
-static void nothing_at_all(const bench *b)
+/* Empty exchanges need no buffers. */
+static void nothing_at_all(const test_rank *b)
 {
     size_t none[64] = {0};
     for (int round = 0; round < 50; round++)
@@ -549,109 +539,7 @@ static void nothing_at_all(const bench *b)
           "weir_allreduce of nothing");
 }
 
-/* --------------------------------------------------------------- the runner */
-
-typedef struct job {
-    void (*body)(const bench *b);
-    int plain; /* buffers from malloc instead of weir_mem_alloc */
-    size_t scratch_bytes;
-    int timeout_ms;
-} job;
-
-static int rank_main(weir_boot *boot, void *argument)
-{
-    const job *j = argument;
-    bench b = {.rank = weir_boot_rank(boot), .nranks = weir_boot_nranks(boot)};
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.scratch_bytes = j->scratch_bytes;
-    config.timeout_ms = j->timeout_ms;
-    config.backend = WEIR_BACKEND_HOST;
-    weir_mem *shared = NULL;
-    if (!check(&b, weir_comm_create(boot, &config, &b.comm), "weir_comm_create") ||
-        !check(&b, weir_mem_alloc(b.comm, 2 * HALF_BYTES, &shared), "weir_mem_alloc"))
-        return 98;
-    void *plain = j->plain ? malloc(2 * HALF_BYTES) : NULL;
-    b.memory = j->plain ? plain : weir_mem_pointer(shared);
-    j->body(&b);
-    free(plain);
-    weir_mem_free(shared);
-    weir_comm_destroy(b.comm);
-    return failures ? 1 : 0;
-}
-
-static void run_ranks(int nranks, job j)
-{
-    int codes[64];
-    assert_int_equal(weir_boot_fork_run(nranks, rank_main, &j, LIMIT_MS, codes), WEIR_OK);
-    for (int rank = 0; rank < nranks; rank++)
-        assert_int_equal(codes[rank], 0);
-}
-
-static void over_ranks(job j)
-{
-    static const int nranks[] = {1, 2, 3, 5, 8};
-    for (size_t i = 0; i < sizeof nranks / sizeof *nranks; i++)
-        run_ranks(nranks[i], j);
-}
-
-static void test_counts_in_library_memory(void **state)
-{
-    (void)state;
-    over_ranks((job){.body = sweep_counts});
-}
-
-static void test_counts_in_plain_memory(void **state)
-{
-    (void)state;
-    over_ranks((job){.body = sweep_counts, .plain = 1});
-}
-
-static void test_types_and_operations(void **state)
-{
-    (void)state;
-    over_ranks((job){.body = sweep_types});
-}
-
-static void test_types_and_operations_in_plain_memory(void **state)
-{
-    (void)state;
-    run_ranks(4, (job){.body = sweep_types, .plain = 1});
-}
-
-static void test_collectives_in_any_order(void **state)
-{
-    (void)state;
-    over_ranks((job){.body = mixed_sequence});
-    run_ranks(5, (job){.body = mixed_sequence, .plain = 1});
-}
-
-static void test_calls_back_to_back(void **state)
-{
-    (void)state;
-    over_ranks((job){.body = back_to_back});
-    run_ranks(4, (job){.body = back_to_back, .plain = 1});
-}
-
-static void test_bursts_of_short_messages(void **state)
-{
-    (void)state;
-    over_ranks((job){.body = bursts});
-}
-
-static void test_alltoallv(void **state)
-{
-    (void)state;
-    over_ranks((job){.body = alltoallv_matrix});
-    over_ranks((job){.body = alltoallv_matrix, .plain = 1});
-}
-
-static void test_sendrecv_of_pairs(void **state)
-{
-    (void)state;
-    over_ranks((job){.body = sendrecv_pairs});
-}
-
-static void few_counts(const bench *b)
+static void few_counts(const test_rank *b)
 {
     for (int c = 0; c < WEIR_COLL_COUNT; c++)
         if (c != WEIR_COLL_ALLTOALLV)
@@ -663,23 +551,52 @@ static void few_counts(const bench *b)
     alltoallv_round(b, "packet", 3);
 }
 
-static void test_nothing_to_exchange(void **state)
+/* --------------------------------------------------------------- the runner */
+
+typedef struct job {
+    int nranks; /* 0: with 1, 2, 3, 5 and 8 ranks in turn */
+    void (*body)(const test_rank *b);
+    int unregistered; /* buffers from malloc instead of weir_mem_alloc */
+    size_t scratch_bytes;
+    int timeout_ms;
+} job;
+
+static int run_job_rank(weir_boot *boot, void *argument)
 {
-    (void)state;
-    over_ranks((job){.body = nothing_at_all});
+    const job *j = argument;
+    test_rank b = {.rank = weir_boot_rank(boot), .nranks = weir_boot_nranks(boot)};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.scratch_bytes = j->scratch_bytes;
+    config.timeout_ms = j->timeout_ms;
+    config.backend = WEIR_BACKEND_HOST;
+    weir_mem *shared = NULL;
+    if (!check(&b, weir_comm_create(boot, &config, &b.comm), "weir_comm_create") ||
+        !check(&b, weir_mem_alloc(b.comm, 2 * HALF_BYTES, &shared), "weir_mem_alloc"))
+        return 98;
+    void *unregistered = j->unregistered ? malloc(2 * HALF_BYTES) : NULL;
+    b.memory = j->unregistered ? unregistered : weir_mem_pointer(shared);
+    j->body(&b);
+    free(unregistered);
+    weir_mem_free(shared);
+    weir_comm_destroy(b.comm);
+    return failures ? 1 : 0;
 }
 
-static void test_64_ranks(void **state)
+static void run_job(job j)
 {
-    (void)state;
-    run_ranks(64, (job){.body = few_counts});
-    run_ranks(33, (job){.body = few_counts, .plain = 1});
+    static const int several[] = {1, 2, 3, 5, 8};
+    if (j.nranks)
+        run_ranks_within(COLL_LIMIT_MS, j.nranks, run_job_rank, &j);
+    else
+        for (size_t i = 0; i < sizeof several / sizeof *several; i++)
+            run_ranks_within(COLL_LIMIT_MS, several[i], run_job_rank, &j);
 }
 
-static void test_least_scratch_memory(void **state)
+/* Runs a list of jobs that ends with one without a body. */
+static void test_jobs(void **state)
 {
-    (void)state;
-    run_ranks(3, (job){.body = sweep_counts, .plain = 1, .scratch_bytes = 64 << 10});
+    for (const job *j = *state; j->body; j++)
+        run_job(*j);
 }
 
 /* ------------------------------------------------------------------- faults */
@@ -689,7 +606,7 @@ static int refused(weir_status status, const char *word)
     return status == WEIR_ERR_INVALID && strstr(weir_last_error(), word);
 }
 
-static void bad_arguments(const bench *b)
+static void bad_arguments(const test_rank *b)
 {
     int in[4] = {0}, out[4];
     int ok = refused(weir_allreduce(b->comm, NULL, out, 4, WEIR_INT32, WEIR_SUM, NULL), "NULL") &&
@@ -707,13 +624,7 @@ static void bad_arguments(const bench *b)
         fail_rank(b, "bad arguments", weir_last_error());
 }
 
-static void test_bad_arguments_are_refused(void **state)
-{
-    (void)state;
-    run_ranks(2, (job){.body = bad_arguments});
-}
-
-static void unequal_counts(const bench *b)
+static void unequal_counts(const test_rank *b)
 {
     char in[512] = {0}, out[512];
     size_t four[2] = {4, 4}, displs[2] = {0, 200}, received[2] = {4, 4};
@@ -725,39 +636,27 @@ static void unequal_counts(const bench *b)
         fail_rank(b, "unequal counts", weir_last_error());
 }
 
-static void test_unequal_counts_are_named(void **state)
-{
-    (void)state;
-    run_ranks(2, (job){.body = unequal_counts});
-}
-
-static void absent_rank(const bench *b)
+static void absent_rank(const test_rank *b)
 {
     float value = 1, sum = 0;
     if (b->rank == 1)
-        usleep(600000); /* comes after everybody's deadline */
+        usleep(600000); /* calls after the others' deadline */
     weir_status status = weir_allreduce(b->comm, &value, &sum, 1, WEIR_FLOAT, WEIR_SUM, NULL);
-    /* One of the others meets its deadline first and aborts the rest. */
+    /* The deadline of one of the others passes first, and it aborts the rest. */
     if (b->rank != 1 && ((status != WEIR_ERR_TIMEOUT && status != WEIR_ERR_ABORTED) ||
                          !strstr(weir_last_error(), "waiting for rank 1")))
         fail_rank(b, "absent rank", weir_last_error());
 }
 
-static void test_an_absent_rank_ends_in_a_deadline(void **state)
-{
-    (void)state;
-    run_ranks(3, (job){.body = absent_rank, .timeout_ms = 200});
-}
-
-/* A file for WEIR_TUNING, and what the first collective says of it; NULL: ring serves it. */
+/* A file for WEIR_TUNING, and the error of the first collective. */
 typedef struct tuning_file {
-    const char *text; /* NULL: a folder in its place */
-    const char *problem;
+    const char *text;    /* NULL: a folder instead of a file */
+    const char *problem; /* NULL: no error, and algorithm ring is used */
 } tuning_file;
 
 static tuning_file tuning;
 
-static void with_tuning(const bench *b)
+static void with_tuning(const test_rank *b)
 {
     char path[] = "/tmp/weir-tuning-XXXXXX";
     int fd = tuning.text ? mkstemp(path) : -1;
@@ -802,11 +701,11 @@ static void test_tuning_files(void **state)
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         tuning = files[i];
-        run_ranks(2, (job){.body = with_tuning});
+        run_job((job){.nranks = 2, .body = with_tuning});
     }
 }
 
-static void with_unknown_algo(const bench *b)
+static void with_unknown_algo(const test_rank *b)
 {
     setenv("WEIR_ALGO", "nope", 1);
     float value = 1, sum = 0;
@@ -817,33 +716,36 @@ static void with_unknown_algo(const bench *b)
         fail_rank(b, "an unknown algorithm", weir_last_error());
 }
 
-static void test_known_algorithms_are_named_once(void **state)
-{
-    (void)state;
-    run_ranks(2, (job){.body = with_unknown_algo});
-}
+#define JOBS(name, ...) AT(name, test_jobs, ((job[]){__VA_ARGS__, {.body = NULL}}))
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_in_library_memory),
-        cmocka_unit_test(test_counts_in_plain_memory),
-        cmocka_unit_test(test_types_and_operations),
-        cmocka_unit_test(test_types_and_operations_in_plain_memory),
-        cmocka_unit_test(test_collectives_in_any_order),
-        cmocka_unit_test(test_calls_back_to_back),
-        cmocka_unit_test(test_bursts_of_short_messages),
-        cmocka_unit_test(test_alltoallv),
-        cmocka_unit_test(test_sendrecv_of_pairs),
-        cmocka_unit_test(test_nothing_to_exchange),
-        cmocka_unit_test(test_64_ranks),
-        cmocka_unit_test(test_least_scratch_memory),
-        cmocka_unit_test(test_bad_arguments_are_refused),
-        cmocka_unit_test(test_unequal_counts_are_named),
-        cmocka_unit_test(test_an_absent_rank_ends_in_a_deadline),
-        cmocka_unit_test(test_tuning_files),
-        cmocka_unit_test(test_known_algorithms_are_named_once),
+        JOBS("all counts in registered memory", {.body = sweep_counts}),
+        JOBS("all counts in unregistered memory", {.body = sweep_counts, .unregistered = 1}),
+        JOBS("all types and operations", {.body = sweep_types}),
+        JOBS("all types and operations in unregistered memory",
+             {4, .body = sweep_types, .unregistered = 1}),
+        JOBS("collectives in any order", {.body = mixed_sequence},
+             {5, .body = mixed_sequence, .unregistered = 1}),
+        JOBS("calls back to back", {.body = back_to_back},
+             {4, .body = back_to_back, .unregistered = 1}),
+        JOBS("bursts of short messages", {.body = bursts}),
+        JOBS("alltoallv", {.body = alltoallv_matrix},
+             {.body = alltoallv_matrix, .unregistered = 1}),
+        JOBS("sendrecv between pairs", {.body = sendrecv_pairs}),
+        JOBS("empty exchanges", {.body = nothing_at_all}),
+        JOBS("64 and 33 ranks", {64, .body = few_counts},
+             {33, .body = few_counts, .unregistered = 1}),
+        JOBS("the least scratch memory",
+             {3, .body = sweep_counts, .unregistered = 1, .scratch_bytes = 64 << 10}),
+        JOBS("invalid arguments are rejected", {2, .body = bad_arguments}),
+        JOBS("unequal counts are reported", {2, .body = unequal_counts}),
+        JOBS("an absent rank is named at the deadline",
+             {3, .body = absent_rank, .timeout_ms = 200}),
+        AT("tuning files", test_tuning_files, NULL),
+        JOBS("an unknown algorithm is rejected, and each known one named once",
+             {2, .body = with_unknown_algo}),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS("collectives", tests);
 }

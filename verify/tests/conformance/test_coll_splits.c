@@ -220,19 +220,12 @@ static int bad_calls(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_bad_calls(void **state)
-{
-    (void)state;
-    run_ranks(2, bad_calls, NULL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_splits_that_change),
         cmocka_unit_test(test_wrong_splits),
-        cmocka_unit_test(test_bad_calls),
+        RANKS_TEST("bad calls", 2, bad_calls, NULL),
     };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS("alltoallv_device", tests);
 }

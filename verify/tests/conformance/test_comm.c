@@ -60,29 +60,25 @@ static int count_rounds(weir_comm *comm, weir_mem **mems, int with_barrier)
     return wrong;
 }
 
-static int barrier(weir_boot *boot, void *argument)
+static void barrier(weir_comm *comm, int *failures)
 {
-    (void)argument;
-    int failures = 0;
-    weir_comm *comm = open_comm(boot);
     weir_mem *mem = NULL, *mems[MOST_RANKS] = {NULL};
-    if (!comm || weir_mem_alloc(comm, sizeof(int), &mem) != WEIR_OK)
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_mem_exchange(comm, mem, mems));
-    EXPECT(&failures, count_rounds(comm, mems, 1) == 0);
-    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    EXPECT_OK(failures, weir_mem_alloc(comm, sizeof(int), &mem));
+    if (*failures)
+        return;
+    EXPECT_OK(failures, weir_mem_exchange(comm, mem, mems));
+    EXPECT(failures, count_rounds(comm, mems, 1) == 0);
+    EXPECT_OK(failures, weir_comm_barrier(comm));
     /* The count tells the difference. */
-    EXPECT(&failures, count_rounds(comm, mems, 0) > 0);
-    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    EXPECT(failures, count_rounds(comm, mems, 0) > 0);
+    EXPECT_OK(failures, weir_comm_barrier(comm));
     for (int peer = 0; peer < weir_comm_nranks(comm); peer++)
         weir_mem_free(mems[peer]);
-    weir_comm_destroy(comm);
-    return failures;
 }
 
 static void test_barrier_separates(void **state)
 {
-    run_ranks(*(int *)*state, barrier, NULL);
+    run_comm_ranks(*(int *)*state, barrier);
 }
 
 /* -------------------------------------------------------------------- costs */
@@ -138,36 +134,24 @@ static uint64_t shared_bytes(void)
 }
 
 /* Measured after a collective has made what it needs. */
-static int memory_held(weir_boot *boot, void *argument)
+static void memory_held(weir_comm *comm, int *failures)
 {
     enum { COUNT = 1 << 18 };
     static float in[COUNT], out[COUNT];
-    (void)argument;
-    int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot), failures = 0;
-    weir_comm *comm = open_comm(boot);
+    int rank = weir_comm_rank(comm), nranks = weir_comm_nranks(comm);
     uint64_t held[MOST_RANKS][2] = {{0}}, measured = 0, stated = 0;
-    if (!comm)
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_allreduce(comm, in, out, COUNT, WEIR_FLOAT, WEIR_SUM, NULL));
-    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    EXPECT_OK(failures, weir_allreduce(comm, in, out, COUNT, WEIR_FLOAT, WEIR_SUM, NULL));
+    EXPECT_OK(failures, weir_boot_barrier(weir_comm_boot(comm)));
     held[rank][0] = shared_bytes();
     held[rank][1] = weir_comm_scratch_bytes(comm);
-    EXPECT_OK(&failures, weir_boot_allgather(boot, held, sizeof *held));
+    EXPECT_OK(failures, weir_boot_allgather(weir_comm_boot(comm), held, sizeof *held));
     for (int peer = 0; peer < nranks; peer++) {
         measured += held[peer][0];
         stated += held[peer][1];
     }
-    EXPECT(&failures, stated <= 64 << 20 && measured <= 64 << 20);
+    EXPECT(failures, stated <= 64 << 20 && measured <= 64 << 20);
     /* Page counts are rounded down to kilobytes for every mapping. */
-    EXPECT(&failures, measured <= stated + (1 << 20) && measured >= stated / 2);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_memory_of_8_ranks_is_what_is_stated(void **state)
-{
-    (void)state;
-    run_ranks(8, memory_held, NULL);
+    EXPECT(failures, measured <= stated + (1 << 20) && measured >= stated / 2);
 }
 
 static int many_rounds(weir_boot *boot, void *argument)
@@ -193,12 +177,6 @@ static int many_rounds(weir_boot *boot, void *argument)
     EXPECT(&failures, count_steady_maps() <= maps + 2);
     EXPECT(&failures, count_fds() == fds);
     return failures;
-}
-
-static void test_200_communicators_leave_nothing(void **state)
-{
-    (void)state;
-    run_ranks(3, many_rounds, NULL);
 }
 
 /* ---------------------------------------------------------------- refusals */
@@ -380,7 +358,6 @@ static void test_missing_arguments_are_refused(void **state)
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("1 rank knows itself", test_knows_its_ranks, &counts[0]),
         AT("2 ranks know each other", test_knows_its_ranks, &counts[1]),
@@ -391,8 +368,8 @@ int main(void)
         AT("the barrier separates 2 ranks", test_barrier_separates, &counts[1]),
         AT("the barrier separates 5 ranks", test_barrier_separates, &counts[3]),
         cmocka_unit_test(test_set_up_of_8_ranks_is_quick),
-        cmocka_unit_test(test_memory_of_8_ranks_is_what_is_stated),
-        cmocka_unit_test(test_200_communicators_leave_nothing),
+        COMM_TEST("memory of 8 ranks is what is stated", 8, memory_held),
+        RANKS_TEST("200 communicators leave nothing", 3, many_rounds, NULL),
         AT("an unknown transport is refused", test_refused_everywhere, &refusals[0]),
         AT("a transport between machines is refused inside one",
            test_refused_everywhere, &refusals[1]),
@@ -404,5 +381,5 @@ int main(void)
         cmocka_unit_test(test_config_of_another_version),
         cmocka_unit_test(test_missing_arguments_are_refused),
     };
-    return cmocka_run_group_tests_name("comm", tests, NULL, NULL);
+    return RUN_TESTS("comm", tests);
 }

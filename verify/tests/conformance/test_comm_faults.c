@@ -40,12 +40,6 @@ static int abort_ends_waits(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_abort_ends_every_wait(void **state)
-{
-    (void)state;
-    run_ranks(5, abort_ends_waits, NULL);
-}
-
 /* The others come, if at all, when rank 0 has given up: it passed its deadline,
  * they find the communicator aborted. */
 static int deadline(weir_boot *boot, void *argument)
@@ -252,9 +246,8 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "hold") == 0)
         return run_victims();
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_abort_ends_every_wait),
+        RANKS_TEST("abort ends every wait", 5, abort_ends_waits, NULL),
         cmocka_unit_test(test_configured_deadline_is_told),
         cmocka_unit_test(test_deadline_of_the_environment_is_told),
         AT("a rank killed in a barrier is named by all", test_killed_rank_is_named_by_all,
@@ -270,5 +263,5 @@ int main(int argc, char **argv)
         AT("a rank with memory for itself alone is named by all" WHERE_LIMITED,
            test_shortage_of_memory_reaches_all, &own_memory),
     };
-    return cmocka_run_group_tests_name("comm faults", tests, NULL, NULL);
+    return RUN_TESTS("comm faults", tests);
 }

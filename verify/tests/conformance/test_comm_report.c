@@ -53,42 +53,30 @@ static int report_has(weir_comm *comm, int rank, const char *words)
 
 /* ---------------------------------------------------------------- all is well */
 
-static int running(weir_boot *boot, void *argument)
+static void running(weir_comm *comm, int *failures)
 {
-    (void)argument;
-    int rank = weir_boot_rank(boot), failures = 0;
+    int rank = weir_comm_rank(comm);
     double value = rank;
     char small[40];
-    weir_comm *comm = open_comm(boot);
-    if (!comm)
-        return NO_COMM;
     weir_comm_note(NULL, "nowhere", 1);
-    EXPECT(&failures, report_has(comm, rank, "no collective yet; in no long wait"));
+    EXPECT(failures, report_has(comm, rank, "no collective yet; in no long wait"));
     for (int i = 0; i < 3; i++)
-        EXPECT_OK(&failures, weir_allreduce(comm, &value, &value, 1, WEIR_DOUBLE, WEIR_SUM, NULL));
+        EXPECT_OK(failures, weir_allreduce(comm, &value, &value, 1, WEIR_DOUBLE, WEIR_SUM, NULL));
     weir_comm_note(comm, "a phase with a very long name indeed", 10 + (uint64_t)rank);
-    EXPECT_OK(&failures, weir_comm_barrier(comm));
-    for (int other = 0; other < weir_boot_nranks(boot); other++) {
+    EXPECT_OK(failures, weir_comm_barrier(comm));
+    for (int other = 0; other < weir_comm_nranks(comm); other++) {
         char words[128];
         snprintf(words, sizeof words,
                  "): a phase with a very long name in, iteration %d; allreduce, call 3; ",
                  10 + other);
-        EXPECT(&failures, report_has(comm, other, words));
+        EXPECT(failures, report_has(comm, other, words));
     }
-    EXPECT(&failures, report_has(comm, -1, "4 ranks stand (deadline 30000 ms): all run"));
-    EXPECT_OK(&failures, weir_comm_check(comm));
+    EXPECT(failures, report_has(comm, -1, "4 ranks stand (deadline 30000 ms): all run"));
+    EXPECT_OK(failures, weir_comm_check(comm));
     memset(small, 'x', sizeof small);
-    EXPECT(&failures, weir_comm_report(comm, small, sizeof small) > 200);
-    EXPECT(&failures, small[sizeof small - 1] == '\0');
-    EXPECT_OK(&failures, weir_comm_barrier(comm));
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_ranks_that_run(void **state)
-{
-    (void)state;
-    run_ranks(4, running, NULL);
+    EXPECT(failures, weir_comm_report(comm, small, sizeof small) > 200);
+    EXPECT(failures, small[sizeof small - 1] == '\0');
+    EXPECT_OK(failures, weir_comm_barrier(comm));
 }
 
 /* ----------------------------------------------------------------- lost ranks */
@@ -167,12 +155,6 @@ static int await_semaphore(weir_boot *boot, void *argument)
     weir_mem_free(mem);
     weir_comm_destroy(comm);
     return failures;
-}
-
-static void test_semaphore_is_described(void **state)
-{
-    (void)state;
-    run_ranks(2, await_semaphore, NULL);
 }
 
 /* All ranks print; how many did is counted in shared memory, what they wrote
@@ -275,24 +257,17 @@ static int by_kernel(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_kernels_that_gave_up_and_that_were_ended(void **state)
-{
-    (void)state;
-    run_ranks(2, by_kernel, NULL);
-}
-
 int main(void)
 {
     static int by_stop = SIGSTOP, by_kill = SIGKILL;
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranks_that_run),
+        COMM_TEST("ranks that run", 4, running),
         AT("a stopped rank is described", test_lost_rank_is_described, &by_stop),
         AT("a killed rank is described", test_lost_rank_is_described, &by_kill),
-        cmocka_unit_test(test_semaphore_is_described),
+        RANKS_TEST("semaphore is described", 2, await_semaphore, NULL),
         cmocka_unit_test(test_report_is_printed_once),
-        cmocka_unit_test(test_kernels_that_gave_up_and_that_were_ended),
+        RANKS_TEST("kernels that gave up and that were ended", 2, by_kernel, NULL),
         cmocka_unit_test(test_rank_missing_at_setup_is_named),
     };
-    return cmocka_run_group_tests_name("comm report", tests, NULL, NULL);
+    return RUN_TESTS("comm report", tests);
 }

@@ -11,43 +11,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------- who is where */
+/* -------------------------------------------------------------------- placement */
 
-static int check_places(weir_boot *boot, void *argument)
+static void check_places(weir_comm *comm, const layout *where, int *failures)
 {
-    const layout *where = argument;
-    int failures = 0, rank = weir_boot_rank(boot), mates = 0, before = 0;
-    weir_comm *comm = open_across(boot, where);
-    if (!comm)
-        return NO_COMM;
+    int rank = weir_boot_rank(weir_comm_boot(comm)), mates = 0, before = 0;
     for (int other = 0; other < ranks_of(where); other++) {
-        int mate = where->machines[other] == where->machines[rank];
+        int mate = where->nodes[other] == where->nodes[rank];
         mates += mate;
         before += mate && other < rank;
     }
-    EXPECT(&failures, weir_comm_rank(comm) == rank && weir_comm_nranks(comm) == ranks_of(where));
-    EXPECT(&failures, weir_comm_nnodes(comm) == where->nnodes);
-    EXPECT(&failures, weir_comm_local_nranks(comm) == mates);
-    EXPECT(&failures, weir_comm_local_rank(comm) == before);
-    EXPECT(&failures, weir_comm_transport(comm) == WEIR_TRANSPORT_SHM);
-    EXPECT(&failures, weir_comm_backend(comm) == WEIR_BACKEND_HOST);
+    EXPECT(failures, weir_comm_rank(comm) == rank && weir_comm_nranks(comm) == ranks_of(where));
+    EXPECT(failures, weir_comm_nnodes(comm) == where->nnodes);
+    EXPECT(failures, weir_comm_local_nranks(comm) == mates);
+    EXPECT(failures, weir_comm_local_rank(comm) == before);
+    EXPECT(failures, weir_comm_transport(comm) == WEIR_TRANSPORT_SHM);
+    EXPECT(failures, weir_comm_backend(comm) == WEIR_BACKEND_HOST);
     for (int i = 0; i < 20; i++)
-        EXPECT_OK(&failures, weir_comm_barrier(comm));
-    EXPECT_OK(&failures, weir_comm_check(comm));
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_places(void **state)
-{
-    in_layout(check_places, *state);
+        EXPECT_OK(failures, weir_comm_barrier(comm));
+    EXPECT_OK(failures, weir_comm_check(comm));
 }
 
 /* ----------------------------------------------------------------- collectives */
 
 enum { MOST = 150000 }; /* elements of a rank: several messages */
 
-/* What element i of rank's buffer is in a round; small, so that sums are exact. */
+/* Element i of a rank's buffer in a round; small, so that sums are exact. */
 static int32_t element(int rank, size_t i, int round)
 {
     return (int32_t)((i * 7 + (size_t)rank * 13 + (size_t)round * 29) % 1000);
@@ -142,7 +131,7 @@ static int check_collectives(weir_boot *boot, void *argument)
     static const size_t counts[] = {1, 3, 100, 5000, 40001, MOST};
     const layout *where = argument;
     int failures = 0;
-    weir_comm *comm = open_across(boot, where);
+    weir_comm *comm = open_internode(boot, where);
     if (!comm)
         return NO_COMM;
     size_t bytes = (size_t)ranks_of(where) * MOST * sizeof(int32_t);
@@ -151,10 +140,10 @@ static int check_collectives(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_mem_alloc(comm, bytes, &out));
     buffers b = {comm, weir_comm_rank(comm), weir_comm_nranks(comm), 0, NULL, NULL, 0};
     for (int round = 0; round < 6 && !failures; round++) {
-        /* Library and plain memory by turns. */
-        int32_t *plain = malloc(2 * bytes);
-        b.in = round % 2 ? plain : weir_mem_pointer(in);
-        b.out = round % 2 ? plain + bytes / sizeof *plain : weir_mem_pointer(out);
+        /* Registered and unregistered memory in alternation. */
+        int32_t *unregistered = malloc(2 * bytes);
+        b.in = round % 2 ? unregistered : weir_mem_pointer(in);
+        b.out = round % 2 ? unregistered + bytes / sizeof *b.out : weir_mem_pointer(out);
         b.round = round;
         b.count = counts[round];
         for (int again = 0; again < (round < 4 ? 12 : 1) && !failures; again++) {
@@ -162,7 +151,7 @@ static int check_collectives(weir_boot *boot, void *argument)
             check_moves(&b, &failures);
             check_alltoallv(&b, &failures);
         }
-        free(plain);
+        free(unregistered);
     }
     weir_mem_free(in);
     weir_mem_free(out);
@@ -171,135 +160,92 @@ static int check_collectives(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_collectives(void **state)
+/* So many ranks that a message between nodes has no word for each pair: one round of small sizes. */
+static void check_crowd(weir_comm *comm, const layout *where, int *failures)
 {
-    in_layout(check_collectives, *state);
-}
-
-/* So many ranks that a message between machines has no word for each pair: one round of
- * small sizes. */
-static int check_crowd(weir_boot *boot, void *argument)
-{
+    (void)where;
     static int32_t in[64 * 3], out[64 * 3];
-    const layout *where = argument;
-    int failures = 0;
-    weir_comm *comm = open_across(boot, where);
-    if (!comm)
-        return NO_COMM;
     const buffers b = {comm, weir_comm_rank(comm), weir_comm_nranks(comm), 0, in, out, 3};
-    check_reductions(&b, &failures);
-    check_moves(&b, &failures);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_crowd(void **state)
-{
-    in_layout(check_crowd, *state);
+    check_reductions(&b, failures);
+    check_moves(&b, failures);
 }
 
 /* --------------------------------------------------------------- memory, errors */
 
-static int check_memory(weir_boot *boot, void *argument)
+static void check_memory(weir_comm *comm, const layout *where, int *failures)
 {
-    const layout *where = argument;
-    int failures = 0, rank = weir_boot_rank(boot), n = ranks_of(where), seen = 0;
-    weir_comm *comm = open_across(boot, where);
+    int rank = weir_comm_rank(comm), n = ranks_of(where), seen = 0;
     weir_mem *mine = NULL, *all[MOST_RANKS];
-    if (!comm)
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_mem_alloc(comm, 4096, &mine));
-    EXPECT_OK(&failures, weir_mem_write(mine, 100, &rank, sizeof rank));
-    EXPECT_OK(&failures, weir_mem_exchange(comm, mine, all));
-    for (int peer = 0; peer < n && !failures; peer++) {
-        int mate = where->machines[peer] == where->machines[rank];
-        EXPECT(&failures, (weir_mem_pointer(all[peer]) != NULL) == mate);
-        EXPECT(&failures, weir_mem_read(all[peer], 100, &seen, sizeof seen) ==
+    EXPECT_OK(failures, weir_mem_alloc(comm, 4096, &mine));
+    EXPECT_OK(failures, weir_mem_write(mine, 100, &rank, sizeof rank));
+    EXPECT_OK(failures, weir_mem_exchange(comm, mine, all));
+    for (int peer = 0; peer < n && !*failures; peer++) {
+        int mate = where->nodes[peer] == where->nodes[rank];
+        EXPECT(failures, (weir_mem_pointer(all[peer]) != NULL) == mate);
+        EXPECT(failures, weir_mem_read(all[peer], 100, &seen, sizeof seen) ==
                               (mate ? WEIR_OK : WEIR_ERR_UNSUPPORTED));
-        EXPECT(&failures, !mate || seen == peer);
+        EXPECT(failures, !mate || seen == peer);
     }
-    for (int peer = 0; peer < n && !failures; peer++)
+    for (int peer = 0; peer < n && !*failures; peer++)
         if (peer != rank)
             weir_mem_free(all[peer]);
     weir_comm_barrier(comm);
     weir_mem_free(mine);
-    weir_comm_destroy(comm);
-    return failures;
 }
 
-static void test_memory(void **state)
+/* The last rank aborts, which ends the waits of all others. */
+static void check_abort(weir_comm *comm, const layout *where, int *failures)
 {
-    in_layout(check_memory, *state);
-}
-
-/* The last rank aborts; all the others, who wait, hear of it. */
-static int check_abort(weir_boot *boot, void *argument)
-{
-    int failures = 0;
-    weir_comm *comm = open_across(boot, argument);
-    if (!comm)
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    (void)where;
+    EXPECT_OK(failures, weir_comm_barrier(comm));
     if (weir_comm_rank(comm) == weir_comm_nranks(comm) - 1) {
         weir_comm_abort(comm);
     } else {
         double start_s = now_s();
-        EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_ABORTED);
-        EXPECT(&failures, now_s() - start_s < 10);
+        EXPECT(failures, weir_comm_barrier(comm) == WEIR_ERR_ABORTED);
+        EXPECT(failures, now_s() - start_s < 10);
     }
-    weir_comm_destroy(comm);
-    return failures;
 }
 
-static void test_abort(void **state)
+/* The last rank dies; the others name it, and their report covers all ranks. */
+static void check_death(weir_comm *comm, const layout *where, int *failures)
 {
-    in_layout(check_abort, *state);
-}
-
-/* The last rank dies; the others name it and report of all. */
-static int check_death(weir_boot *boot, void *argument)
-{
-    int failures = 0, last = ranks_of(argument) - 1;
+    int last = ranks_of(where) - 1;
     char text[8192], named[64];
-    weir_comm *comm = open_across(boot, argument);
-    if (!comm)
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    EXPECT_OK(failures, weir_comm_barrier(comm));
     if (weir_comm_rank(comm) == last)
         raise(SIGKILL);
     int32_t one = 1, sum = 0;
-    EXPECT(&failures, weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) ==
+    EXPECT(failures, weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) ==
                           WEIR_ERR_PEER);
     snprintf(named, sizeof named, "rank %d has died", last);
-    EXPECT(&failures, boot_last_error_has(named));
-    EXPECT(&failures, weir_comm_check(comm) != WEIR_OK);
+    EXPECT(failures, boot_last_error_has(named));
+    EXPECT(failures, weir_comm_check(comm) != WEIR_OK);
     weir_comm_report(comm, text, sizeof text);
     snprintf(named, sizeof named, "rank %d is dead", last);
-    EXPECT(&failures, strstr(text, named) != NULL);
-    EXPECT(&failures, strstr(text, "rank 0 (pid") != NULL);
-    weir_comm_destroy(comm);
-    return failures;
+    EXPECT(failures, strstr(text, named) != NULL);
+    EXPECT(failures, strstr(text, "rank 0 (pid") != NULL);
 }
 
 static void test_death(void **state)
 {
-    layout *where = *state;
-    int codes[MOST_RANKS], n = ranks_of(where);
-    if (weir_boot_fork_run(n, check_death, where, LIMIT_MS, codes) != WEIR_OK)
+    layout_test *test = *state;
+    int codes[MOST_RANKS], n = ranks_of(&test->where);
+    if (weir_boot_fork_run(n, run_layout_body, test, LIMIT_MS, codes) != WEIR_OK)
         fail_msg("%s", weir_last_error());
     for (int rank = 0; rank < n; rank++)
         if (codes[rank] != (rank == n - 1 ? 128 + SIGKILL : 0))
             fail_msg("rank %d ended with %d", rank, codes[rank]);
 }
 
-/* Rank 0 sends to rank 1, which computes for longer than the deadline before it receives:
- * as rank 0 waits for nothing, nobody is late. */
+/* Rank 0 sends to rank 1, which computes for longer than the deadline before it receives. That is no
+ * failure, because rank 0 does not wait meanwhile. */
 static int check_patience(weir_boot *boot, void *argument)
 {
     int failures = 0;
     int32_t sent = 17, got = 0;
     setenv("WEIR_TIMEOUT_MS", "700", 1);
-    weir_comm *comm = open_across(boot, argument);
+    weir_comm *comm = open_internode(boot, argument);
     if (!comm)
         return NO_COMM;
     EXPECT_OK(&failures, weir_comm_barrier(comm));
@@ -317,17 +263,12 @@ static int check_patience(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_patience(void **state)
-{
-    in_layout(check_patience, *state);
-}
-
-/* Nothing is left of many. */
-static int come_and_go(weir_boot *boot, void *argument)
+/* Repeated creation and destruction leaks no descriptors or mappings. */
+static int repeat_create(weir_boot *boot, void *argument)
 {
     int failures = 0, fds = 0, maps = 0;
     for (int round = 0; round < 40 && !failures; round++) {
-        weir_comm *comm = open_across(boot, argument);
+        weir_comm *comm = open_internode(boot, argument);
         int32_t one = 1, sum = 0;
         EXPECT(&failures, comm != NULL);
         if (comm)
@@ -343,42 +284,39 @@ static int come_and_go(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_come_and_go(void **state)
-{
-    in_layout(come_and_go, *state);
-}
+#define DEATH_TEST(name, ...) AT(name, test_death, (&(layout_test){{.nodes = __VA_ARGS__}, NULL, check_death}))
 
 int main(void)
 {
-    static layout even = {"aabb", 2, NULL, 0}, ragged = {"abbb", 2, NULL, 0},
-                  mixed = {"abcab", 3, NULL, 0}, alone = {"ab", 2, NULL, 0},
-                  streams = {"ab", 2, "tcp", 0}, stairs = {"abbccc", 3, NULL, 0},
-                  single = {"abcd", 4, "tcp", 0}, even_gpus = {"aabb", 2, NULL, 1},
-                  mixed_gpus = {"abcab", 3, NULL, 1}, stairs_gpus = {"abbccc", 3, "tcp", 1},
-                  crowd = {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbb", 2,
-                           NULL, 0};
-    cmocka_set_message_output(CM_OUTPUT_TAP);
+    static const char crowd[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbb";
     const struct CMUnitTest tests[] = {
-        AT("2 + 2 ranks know their places", test_places, &even),
-        AT("interleaved ranks of 3 machines know their places", test_places, &mixed),
-        AT("collectives of 1 + 1 ranks", test_collectives, &alone),
-        AT("collectives of 2 + 2 ranks", test_collectives, &even),
-        AT("collectives of 1 + 3 ranks", test_collectives, &ragged),
-        AT("collectives of interleaved ranks of 3 machines", test_collectives, &mixed),
-        AT("collectives of 1 + 2 + 3 ranks", test_collectives, &stairs),
-        AT("tcp: collectives of 4 machines of one rank", test_collectives, &single),
-        AT("small collectives of 40 + 22 ranks", test_crowd, &crowd),
-        AT("collectives of 2 + 2 ranks with GPUs", test_collectives, &even_gpus),
-        AT("collectives of interleaved ranks with GPUs", test_collectives, &mixed_gpus),
-        AT("tcp: collectives of 1 + 2 + 3 ranks with GPUs", test_collectives, &stairs_gpus),
-        AT("memory of other machines is known by name only", test_memory, &mixed),
-        AT("an abort crosses machines", test_abort, &ragged),
-        AT("an abort crosses 3 machines", test_abort, &stairs),
-        AT("a dead rank is named on all machines", test_death, &even),
-        AT("a dead rank is named on all of 3 machines", test_death, &stairs),
-        AT("shm: who computes for longer than the deadline is not gone", test_patience, &alone),
-        AT("tcp: who computes for longer than the deadline is not gone", test_patience, &streams),
-        AT("40 communicators leave nothing behind", test_come_and_go, &even),
+        LAYOUT_TEST("placement of 2 + 2 ranks", check_places, "aabb", 2),
+        LAYOUT_TEST("placement of interleaved ranks of 3 nodes", check_places, "abcab", 3),
+        LAYOUT_RANKS_TEST("collectives of 1 + 1 ranks", check_collectives, "ab", 2),
+        LAYOUT_RANKS_TEST("collectives of 2 + 2 ranks", check_collectives, "aabb", 2),
+        LAYOUT_RANKS_TEST("collectives of 1 + 3 ranks", check_collectives, "abbb", 2),
+        LAYOUT_RANKS_TEST("collectives of interleaved ranks of 3 nodes", check_collectives, "abcab",
+                          3),
+        LAYOUT_RANKS_TEST("collectives of 1 + 2 + 3 ranks", check_collectives, "abbccc", 3),
+        LAYOUT_RANKS_TEST("tcp: collectives of 4 nodes of one rank", check_collectives, "abcd", 4,
+                          "tcp"),
+        LAYOUT_TEST("small collectives of 40 + 22 ranks", check_crowd, crowd, 2),
+        LAYOUT_RANKS_TEST("collectives of 2 + 2 ranks with GPUs", check_collectives, "aabb", 2,
+                          NULL, 1),
+        LAYOUT_RANKS_TEST("collectives of interleaved ranks with GPUs", check_collectives, "abcab",
+                          3, NULL, 1),
+        LAYOUT_RANKS_TEST("tcp: collectives of 1 + 2 + 3 ranks with GPUs", check_collectives,
+                          "abbccc", 3, "tcp", 1),
+        LAYOUT_TEST("memory of other nodes cannot be accessed", check_memory, "abcab", 3),
+        LAYOUT_TEST("an abort reaches the other node", check_abort, "abbb", 2),
+        LAYOUT_TEST("an abort reaches all of 3 nodes", check_abort, "abbccc", 3),
+        DEATH_TEST("a dead rank is named on both nodes", "aabb", 2),
+        DEATH_TEST("a dead rank is named on all of 3 nodes", "abbccc", 3),
+        LAYOUT_RANKS_TEST("shm: a rank that computes past the deadline is not reported as dead",
+                          check_patience, "ab", 2),
+        LAYOUT_RANKS_TEST("tcp: a rank that computes past the deadline is not reported as dead",
+                          check_patience, "ab", 2, "tcp"),
+        LAYOUT_RANKS_TEST("40 communicators leak nothing", repeat_create, "aabb", 2),
     };
-    return cmocka_run_group_tests_name("across nodes", tests, NULL, NULL);
+    return RUN_TESTS("across nodes", tests);
 }

@@ -1,7 +1,7 @@
 /*
- * alltoallv across nodes, whose short blocks travel together and whose long ones do not:
- * blocks of both kinds side by side, which differ between directions and from call to call,
- * and counts about which the two ends of a pair disagree.
+ * Proves that alltoallv across nodes is correct for short blocks, which share a message, and for
+ * long ones, which do not: blocks of both kinds in one call, differing between directions and from
+ * call to call; and that counts on which the two ends of a pair disagree are reported.
  */
 #include "verify/tests/support/internode_ranks.h"
 
@@ -31,8 +31,8 @@ static size_t most_together(weir_comm *comm)
 
 /* ---------------------------------------------------------------- mixed blocks */
 
-/* Calls by turns: blocks of all kinds, then all the longest short ones, all long, all empty.
- * Inside a machine all are long, so that some machines are ahead of others. */
+/* A sequence of calls: blocks of all kinds, then only the longest short ones, only long ones, only
+ * empty ones. Blocks inside a node are all long, so that some nodes are ahead of others. */
 static size_t count_between(const buffers *b, int from, int to)
 {
     const weiri_internode *net = b->comm->internode;
@@ -57,7 +57,7 @@ static void fill(const buffers *b)
     memset(b->out, 0xee, (size_t)b->nranks * LONG * sizeof *b->out);
 }
 
-/* What was received, and that nothing lies behind it. */
+/* Counts wrong elements, including those written after the end of a block. */
 static size_t count_wrong(const buffers *b)
 {
     size_t wrong = 0;
@@ -86,30 +86,20 @@ static void check_call(const buffers *b, int *failures)
     EXPECT(failures, count_wrong(b) == 0);
 }
 
-static int check_mixed(weir_boot *boot, void *argument)
+static void check_mixed(weir_comm *comm, const layout *where, int *failures)
 {
-    int failures = 0, n = ranks_of(argument);
-    weir_comm *comm = open_across(boot, argument);
-    if (!comm)
-        return NO_COMM;
+    int n = ranks_of(where);
     int32_t *in = malloc(2 * (size_t)n * LONG * sizeof *in);
     buffers b = {comm, weir_comm_rank(comm), n, 0, most_together(comm), in, in + n * LONG};
-    EXPECT(&failures, in && b.most > 1 && b.most < LONG);
-    for (; b.call < LADDER + 3 && !failures; b.call++)
-        check_call(&b, &failures);
+    EXPECT(failures, in && b.most > 1 && b.most < LONG);
+    for (; b.call < LADDER + 3 && !*failures; b.call++)
+        check_call(&b, failures);
     free(in);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_mixed(void **state)
-{
-    in_layout(check_mixed, *state);
 }
 
 /* -------------------------------------------------------------------- disputes */
 
-/* The last rank sends a victim another count than that expects; all other blocks are alike. */
+/* The last rank sends the victim another count than the victim expects; all other counts agree. */
 typedef struct dispute {
     int victim;
     size_t sent, expected, others; /* elements */
@@ -149,7 +139,7 @@ static int check_disputes(weir_boot *boot, void *argument)
     };
     int failures = 0;
     for (size_t i = 0; i < sizeof disputes / sizeof *disputes && !failures; i++) {
-        weir_comm *comm = open_across(boot, argument);
+        weir_comm *comm = open_internode(boot, argument);
         if (!comm)
             return NO_COMM;
         check_dispute(comm, &disputes[i], &failures);
@@ -158,28 +148,23 @@ static int check_disputes(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_disputes(void **state)
-{
-    in_layout(check_disputes, *state);
-}
-
 int main(void)
 {
-    static layout even = {"aabb", 2, NULL, 0}, ragged = {"abbb", 2, NULL, 0},
-                  mixed = {"abcab", 3, NULL, 0}, stairs = {"abbccc", 3, "tcp", 0},
-                  mixed_gpus = {"abcab", 3, NULL, 1}, ragged_gpus = {"abbb", 2, "tcp", 1},
-                  even_gpus = {"aabb", 2, NULL, 1};
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
-        AT("short and long blocks of 2 + 2 ranks", test_mixed, &even),
-        AT("short and long blocks of 1 + 3 ranks", test_mixed, &ragged),
-        AT("short and long blocks of interleaved ranks of 3 machines", test_mixed, &mixed),
-        AT("tcp: short and long blocks of 1 + 2 + 3 ranks", test_mixed, &stairs),
-        AT("short and long blocks of interleaved ranks with GPUs", test_mixed, &mixed_gpus),
-        AT("tcp: short and long blocks of 1 + 3 ranks with GPUs", test_mixed, &ragged_gpus),
-        AT("counts that differ between machines are told", test_disputes, &even),
-        AT("counts that differ between machines are told to ranks with GPUs", test_disputes,
-           &even_gpus),
+        LAYOUT_TEST("short and long blocks of 2 + 2 ranks", check_mixed, "aabb", 2),
+        LAYOUT_TEST("short and long blocks of 1 + 3 ranks", check_mixed, "abbb", 2),
+        LAYOUT_TEST("short and long blocks of interleaved ranks of 3 nodes", check_mixed, "abcab",
+                    3),
+        LAYOUT_TEST("tcp: short and long blocks of 1 + 2 + 3 ranks", check_mixed, "abbccc", 3,
+                    "tcp"),
+        LAYOUT_TEST("short and long blocks of interleaved ranks with GPUs", check_mixed, "abcab", 3,
+                    NULL, 1),
+        LAYOUT_TEST("tcp: short and long blocks of 1 + 3 ranks with GPUs", check_mixed, "abbb", 2,
+                    "tcp", 1),
+        LAYOUT_RANKS_TEST("counts that differ between nodes are reported", check_disputes, "aabb",
+                          2),
+        LAYOUT_RANKS_TEST("counts that differ between nodes are reported to ranks with GPUs",
+                          check_disputes, "aabb", 2, NULL, 1),
     };
-    return cmocka_run_group_tests_name("alltoallv across nodes", tests, NULL, NULL);
+    return RUN_TESTS("alltoallv across nodes", tests);
 }

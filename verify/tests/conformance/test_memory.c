@@ -23,282 +23,204 @@ static void expect_refused(int *failures, weir_comm *comm, const weir_mem_handle
 /* ----------------------------------------------------------------- exchange */
 
 /* Every rank writes its part of everybody's memory, at every rank's offset. */
-static int write_to_all(weir_boot *boot, void *argument)
+static void write_to_all(weir_comm *comm, int *failures)
 {
     enum { PART = 5003 }; /* neither a page nor aligned */
-    (void)argument;
-    int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot), failures = 0;
-    weir_comm *comm = open_comm(boot);
+    int rank = weir_comm_rank(comm), nranks = weir_comm_nranks(comm);
     weir_mem *mem = NULL, *mems[MOST_RANKS] = {NULL};
-    if (!comm || weir_mem_alloc(comm, (size_t)nranks * PART, &mem) != WEIR_OK)
-        return NO_COMM;
+    EXPECT_OK(failures, weir_mem_alloc(comm, (size_t)nranks * PART, &mem));
+    if (*failures)
+        return;
     unsigned char *own = weir_mem_pointer(mem);
     for (size_t i = 0; i < weir_mem_bytes(mem); i++)
-        EXPECT(&failures, own[i] == 0);
-    EXPECT(&failures, (uintptr_t)own % (uintptr_t)sysconf(_SC_PAGESIZE) == 0);
-    EXPECT(&failures, weir_mem_bytes(mem) == (size_t)nranks * PART && weir_mem_shareable(mem));
-    EXPECT_OK(&failures, weir_mem_exchange(comm, mem, mems));
-    EXPECT(&failures, mems[rank] == mem);
+        EXPECT(failures, own[i] == 0);
+    EXPECT(failures, (uintptr_t)own % (uintptr_t)sysconf(_SC_PAGESIZE) == 0);
+    EXPECT(failures, weir_mem_bytes(mem) == (size_t)nranks * PART && weir_mem_shareable(mem));
+    EXPECT_OK(failures, weir_mem_exchange(comm, mem, mems));
+    EXPECT(failures, mems[rank] == mem);
     for (int peer = 0; peer < nranks; peer++) {
         unsigned char *theirs = weir_mem_pointer(mems[peer]);
-        EXPECT(&failures, weir_mem_bytes(mems[peer]) == weir_mem_bytes(mem));
+        EXPECT(failures, weir_mem_bytes(mems[peer]) == weir_mem_bytes(mem));
         boot_fill(theirs + (size_t)rank * PART, PART, rank, peer);
     }
-    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    EXPECT_OK(failures, weir_comm_barrier(comm));
     for (int peer = 0; peer < nranks; peer++)
-        EXPECT(&failures, boot_filled(own + (size_t)peer * PART, PART, peer, rank));
-    EXPECT_OK(&failures, weir_comm_barrier(comm));
+        EXPECT(failures, boot_filled(own + (size_t)peer * PART, PART, peer, rank));
+    EXPECT_OK(failures, weir_comm_barrier(comm));
     for (int peer = 0; peer < nranks; peer++)
         if (peer != rank)
             weir_mem_free(mems[peer]);
     weir_mem_free(mem);
-    weir_comm_destroy(comm);
-    return failures;
 }
 
 /* Bytes in and out by copies, and parts that are not within the memory. */
-static int write_and_read(weir_boot *boot, void *argument)
+static void write_and_read(weir_comm *comm, int *failures)
 {
     char text[] = "channel", back[8] = "";
-    (void)argument;
-    int failures = 0;
-    weir_comm *comm = open_comm(boot);
     weir_mem *mem = NULL;
-    if (!comm || weir_mem_alloc(comm, 64, &mem) != WEIR_OK)
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_mem_write(mem, 56, text, 8));
-    EXPECT_OK(&failures, weir_mem_read(mem, 56, back, 8));
-    EXPECT(&failures, strcmp(text, back) == 0);
-    EXPECT(&failures, weir_mem_write(mem, 57, text, 8) == WEIR_ERR_INVALID);
-    EXPECT(&failures, weir_mem_read(mem, SIZE_MAX, back, 8) == WEIR_ERR_INVALID);
-    EXPECT(&failures, weir_mem_read(mem, 64, NULL, 0) == WEIR_OK);
+    EXPECT_OK(failures, weir_mem_alloc(comm, 64, &mem));
+    if (*failures)
+        return;
+    EXPECT_OK(failures, weir_mem_write(mem, 56, text, 8));
+    EXPECT_OK(failures, weir_mem_read(mem, 56, back, 8));
+    EXPECT(failures, strcmp(text, back) == 0);
+    EXPECT(failures, weir_mem_write(mem, 57, text, 8) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_mem_read(mem, SIZE_MAX, back, 8) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_mem_read(mem, 64, NULL, 0) == WEIR_OK);
     weir_mem_free(mem);
-    weir_comm_destroy(comm);
-    return failures;
 }
 
 /* Memory of one size is symmetric, of two sizes not, on every rank alike. */
-static int symmetric(weir_boot *boot, void *argument)
+static void symmetric(weir_comm *comm, int *failures)
 {
-    (void)argument;
-    int failures = 0, rank = weir_boot_rank(boot);
-    weir_comm *comm = open_comm(boot);
+    int rank = weir_comm_rank(comm);
     weir_mem *equal = NULL, *unequal = NULL, *piece = NULL;
-    if (!comm || weir_mem_alloc(comm, 4096, &equal) != WEIR_OK ||
-        weir_mem_alloc(comm, rank == 1 ? 8192 : 4096, &unequal) != WEIR_OK ||
-        weir_mem_register(comm, weir_mem_pointer(equal), 64, &piece) != WEIR_OK)
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_mem_symmetric(equal));
-    EXPECT_OK(&failures, weir_mem_symmetric(equal));
-    EXPECT(&failures, weir_mem_symmetric(unequal) == WEIR_ERR_MISMATCH);
-    EXPECT(&failures, weir_mem_symmetric(rank == 0 ? piece : equal) == WEIR_ERR_INVALID);
+    EXPECT_OK(failures, weir_mem_alloc(comm, 4096, &equal));
+    EXPECT_OK(failures, weir_mem_alloc(comm, rank == 1 ? 8192 : 4096, &unequal));
+    EXPECT_OK(failures, weir_mem_register(comm, weir_mem_pointer(equal), 64, &piece));
+    if (*failures)
+        return;
+    EXPECT_OK(failures, weir_mem_symmetric(equal));
+    EXPECT_OK(failures, weir_mem_symmetric(equal));
+    EXPECT(failures, weir_mem_symmetric(unequal) == WEIR_ERR_MISMATCH);
+    EXPECT(failures, weir_mem_symmetric(rank == 0 ? piece : equal) == WEIR_ERR_INVALID);
     weir_mem_free(piece);
     weir_mem_free(unequal);
     weir_mem_free(equal);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_write_and_read(void **state)
-{
-    (void)state;
-    run_ranks(2, write_and_read, NULL);
-}
-
-static void test_symmetric_memory(void **state)
-{
-    (void)state;
-    run_ranks(3, symmetric, NULL);
 }
 
 static void test_all_write_to_all(void **state)
 {
-    run_ranks(*(int *)*state, write_to_all, NULL);
+    run_comm_ranks(*(int *)*state, write_to_all);
 }
 
 /* A piece of an allocation is reached at its own place, over the allocation's
  * one mapping, however often it is imported. */
-static int pieces(weir_boot *boot, void *argument)
+static void pieces(weir_comm *comm, int *failures)
 {
     enum { BYTES = 20000, OFFSET = 4097, PIECE = 1001, TIMES = 20, TAG = 4 };
-    (void)argument;
-    int rank = weir_boot_rank(boot), peer = 1 - rank, failures = 0;
-    weir_comm *comm = open_comm(boot);
+    int rank = weir_comm_rank(comm), peer = 1 - rank;
     weir_mem *mem = NULL, *piece = NULL, *theirs[TIMES] = {NULL};
-    if (!comm || weir_mem_alloc(comm, BYTES, &mem) != WEIR_OK)
-        return NO_COMM;
+    EXPECT_OK(failures, weir_mem_alloc(comm, BYTES, &mem));
+    if (*failures)
+        return;
     unsigned char *own = weir_mem_pointer(mem);
-    EXPECT_OK(&failures, weir_mem_register(comm, own + OFFSET, PIECE, &piece));
-    EXPECT(&failures, weir_mem_pointer(piece) == own + OFFSET && weir_mem_bytes(piece) == PIECE);
-    EXPECT(&failures, weir_mem_shareable(piece));
+    EXPECT_OK(failures, weir_mem_register(comm, own + OFFSET, PIECE, &piece));
+    EXPECT(failures, weir_mem_pointer(piece) == own + OFFSET && weir_mem_bytes(piece) == PIECE);
+    EXPECT(failures, weir_mem_shareable(piece));
     boot_fill(own + OFFSET, PIECE, rank, 1);
     int maps = count_maps("memfd:weir");
     for (int i = 0; i < TIMES; i++) {
-        EXPECT_OK(&failures, weir_mem_send(comm, piece, peer, TAG));
-        EXPECT_OK(&failures, weir_mem_recv(comm, peer, TAG, &theirs[i]));
-        EXPECT(&failures, weir_mem_pointer(theirs[i]) == weir_mem_pointer(theirs[0]));
+        EXPECT_OK(failures, weir_mem_send(comm, piece, peer, TAG));
+        EXPECT_OK(failures, weir_mem_recv(comm, peer, TAG, &theirs[i]));
+        EXPECT(failures, weir_mem_pointer(theirs[i]) == weir_mem_pointer(theirs[0]));
     }
-    EXPECT(&failures, count_maps("memfd:weir") == maps + 1);
-    EXPECT(&failures, weir_mem_bytes(theirs[0]) == PIECE);
-    EXPECT(&failures, boot_filled(weir_mem_pointer(theirs[0]), PIECE, peer, 1));
+    EXPECT(failures, count_maps("memfd:weir") == maps + 1);
+    EXPECT(failures, weir_mem_bytes(theirs[0]) == PIECE);
+    EXPECT(failures, boot_filled(weir_mem_pointer(theirs[0]), PIECE, peer, 1));
     for (int i = 0; i < TIMES - 1; i++)
         weir_mem_free(theirs[i]);
-    EXPECT(&failures, boot_filled(weir_mem_pointer(theirs[TIMES - 1]), PIECE, peer, 1));
+    EXPECT(failures, boot_filled(weir_mem_pointer(theirs[TIMES - 1]), PIECE, peer, 1));
     weir_mem_free(theirs[TIMES - 1]);
-    EXPECT(&failures, count_maps("memfd:weir") == maps);
+    EXPECT(failures, count_maps("memfd:weir") == maps);
     weir_mem_free(piece);
     weir_mem_free(mem);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_pieces_share_one_mapping(void **state)
-{
-    (void)state;
-    run_ranks(2, pieces, NULL);
 }
 
 /* Plain memory stays where it is: every rank hears that rank 1 has some. */
-static int plain_memory(weir_boot *boot, void *argument)
+static void plain_memory(weir_comm *comm, int *failures)
 {
-    (void)argument;
     static char plain[100];
-    int rank = weir_boot_rank(boot), failures = 0;
-    weir_comm *comm = open_comm(boot);
+    int rank = weir_comm_rank(comm);
     weir_mem *mem = NULL, *across = NULL, *mems[MOST_RANKS] = {NULL};
     weir_mem_handle handle;
-    if (!comm || weir_mem_alloc(comm, sizeof plain, &mem) != WEIR_OK)
-        return NO_COMM;
-    EXPECT_OK(&failures,
+    EXPECT_OK(failures, weir_mem_alloc(comm, sizeof plain, &mem));
+    if (*failures)
+        return;
+    EXPECT_OK(failures,
               weir_mem_register(comm, (char *)weir_mem_pointer(mem) + 50, 51, &across));
-    EXPECT(&failures, !weir_mem_shareable(across)); /* reaches beyond its allocation */
+    EXPECT(failures, !weir_mem_shareable(across)); /* reaches beyond its allocation */
     weir_mem_free(across);
     if (rank == 1) {
         weir_mem_free(mem);
-        EXPECT_OK(&failures, weir_mem_register(comm, plain, sizeof plain, &mem));
-        EXPECT(&failures, !weir_mem_shareable(mem) && weir_mem_pointer(mem) == plain);
-        EXPECT_OK(&failures, weir_mem_export(mem, &handle));
-        expect_refused(&failures, comm, &handle, WEIR_ERR_UNSUPPORTED, "weir_mem_alloc");
+        EXPECT_OK(failures, weir_mem_register(comm, plain, sizeof plain, &mem));
+        EXPECT(failures, !weir_mem_shareable(mem) && weir_mem_pointer(mem) == plain);
+        EXPECT_OK(failures, weir_mem_export(mem, &handle));
+        expect_refused(failures, comm, &handle, WEIR_ERR_UNSUPPORTED, "weir_mem_alloc");
     }
-    EXPECT(&failures, weir_mem_exchange(comm, mem, mems) == WEIR_ERR_UNSUPPORTED);
-    EXPECT(&failures, boot_last_error_has("rank 1's memory is plain memory"));
+    EXPECT(failures, weir_mem_exchange(comm, mem, mems) == WEIR_ERR_UNSUPPORTED);
+    EXPECT(failures, boot_last_error_has("rank 1's memory is plain memory"));
     for (int peer = 0; peer < weir_comm_nranks(comm); peer++)
-        EXPECT(&failures, mems[peer] == NULL);
-    EXPECT_OK(&failures, weir_comm_barrier(comm)); /* as usable as before */
+        EXPECT(failures, mems[peer] == NULL);
+    EXPECT_OK(failures, weir_comm_barrier(comm)); /* as usable as before */
     weir_mem_free(mem);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_plain_memory_is_refused_everywhere(void **state)
-{
-    (void)state;
-    run_ranks(3, plain_memory, NULL);
 }
 
 /* Who sends nothing is refused, and so is the peer, which does not wait. */
-static int send_nothing(weir_boot *boot, void *argument)
+static void send_nothing(weir_comm *comm, int *failures)
 {
-    (void)argument;
-    int failures = 0;
     weir_mem *mem = NULL;
-    weir_comm *comm = open_comm(boot);
-    if (!comm)
-        return NO_COMM;
     if (weir_comm_rank(comm) == 0) {
-        EXPECT(&failures, weir_mem_send(comm, NULL, 1, 0) == WEIR_ERR_INVALID);
+        EXPECT(failures, weir_mem_send(comm, NULL, 1, 0) == WEIR_ERR_INVALID);
     } else {
-        EXPECT(&failures, weir_mem_recv(comm, 0, 0, &mem) == WEIR_ERR_INVALID);
-        EXPECT(&failures, boot_last_error_has("rank 0 had no memory to send") && !mem);
+        EXPECT(failures, weir_mem_recv(comm, 0, 0, &mem) == WEIR_ERR_INVALID);
+        EXPECT(failures, boot_last_error_has("rank 0 had no memory to send") && !mem);
     }
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_sending_nothing_fails_at_both_ends(void **state)
-{
-    (void)state;
-    run_ranks(2, send_nothing, NULL);
 }
 
 /* ------------------------------------------------------------ coming, going */
 
 /* The same entry over and over, each time another memory in the peer's eyes. */
-static int generations(weir_boot *boot, void *argument)
+static void generations(weir_comm *comm, int *failures)
 {
     enum { ROUNDS = 3000, WARM = 10, TAG = 2 };
-    (void)argument;
-    int rank = weir_boot_rank(boot), peer = 1 - rank, failures = 0, maps = 0, fds = 0;
-    weir_comm *comm = open_comm(boot);
-    if (!comm)
-        return NO_COMM;
-    for (int round = 0; round < ROUNDS && !failures; round++) {
+    int rank = weir_comm_rank(comm), peer = 1 - rank, maps = 0, fds = 0;
+    for (int round = 0; round < ROUNDS && !*failures; round++) {
         weir_mem *mem = NULL, *theirs = NULL;
-        EXPECT_OK(&failures, weir_mem_alloc(comm, 64 + (size_t)round % 3 * 4096, &mem));
-        if (failures)
+        EXPECT_OK(failures, weir_mem_alloc(comm, 64 + (size_t)round % 3 * 4096, &mem));
+        if (*failures)
             break;
         *(int *)weir_mem_pointer(mem) = rank * ROUNDS + round;
-        EXPECT_OK(&failures, weir_mem_send(comm, mem, peer, TAG));
-        EXPECT_OK(&failures, weir_mem_recv(comm, peer, TAG, &theirs));
-        EXPECT(&failures, theirs && *(int *)weir_mem_pointer(theirs) == peer * ROUNDS + round);
+        EXPECT_OK(failures, weir_mem_send(comm, mem, peer, TAG));
+        EXPECT_OK(failures, weir_mem_recv(comm, peer, TAG, &theirs));
+        EXPECT(failures, theirs && *(int *)weir_mem_pointer(theirs) == peer * ROUNDS + round);
         if (round == WARM) {
             maps = count_steady_maps();
             fds = count_fds();
         }
         if (round == ROUNDS - 1)
-            EXPECT(&failures, count_steady_maps() <= maps + 2 && count_fds() == fds);
-        EXPECT_OK(&failures, weir_comm_barrier(comm));
+            EXPECT(failures, count_steady_maps() <= maps + 2 && count_fds() == fds);
+        EXPECT_OK(failures, weir_comm_barrier(comm));
         weir_mem_free(theirs);
         weir_mem_free(mem);
     }
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_generations_leave_nothing(void **state)
-{
-    (void)state;
-    run_ranks(2, generations, NULL);
 }
 
 /* Memory without bytes lies where other memory ends; freeing it frees nothing
  * else. The order of calls makes the kernel place it so. */
-static int empty_memory(weir_boot *boot, void *argument)
+static void empty_memory(weir_comm *comm, int *failures)
 {
-    (void)argument;
-    int failures = 0;
-    weir_comm *comm = open_comm(boot);
-    if (!comm)
-        return NO_COMM;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     weir_mem *first = NULL, *fence = NULL, *gap = NULL, *below = NULL, *filler = NULL;
     weir_mem *empty = NULL, *again = NULL;
     weir_mem_handle handle;
-    EXPECT_OK(&failures, weir_mem_alloc(comm, page, &first));
-    EXPECT_OK(&failures, weir_mem_alloc(comm, page, &fence));
-    EXPECT_OK(&failures, weir_mem_alloc(comm, page, &gap));
+    EXPECT_OK(failures, weir_mem_alloc(comm, page, &first));
+    EXPECT_OK(failures, weir_mem_alloc(comm, page, &fence));
+    EXPECT_OK(failures, weir_mem_alloc(comm, page, &gap));
     weir_mem_free(first); /* its low entry goes to the memory below the gap */
-    EXPECT_OK(&failures, weir_mem_alloc(comm, 2 * page, &below));
-    EXPECT_OK(&failures, weir_mem_alloc(comm, page, &filler));
+    EXPECT_OK(failures, weir_mem_alloc(comm, 2 * page, &below));
+    EXPECT_OK(failures, weir_mem_alloc(comm, page, &filler));
     weir_mem_free(gap);
-    EXPECT_OK(&failures, weir_mem_alloc(comm, 0, &empty));
-    EXPECT(&failures, weir_mem_pointer(empty) && weir_mem_bytes(empty) == 0);
+    EXPECT_OK(failures, weir_mem_alloc(comm, 0, &empty));
+    EXPECT(failures, weir_mem_pointer(empty) && weir_mem_bytes(empty) == 0);
     weir_mem_free(empty);
     memset(weir_mem_pointer(below), 1, 2 * page);
-    EXPECT_OK(&failures, weir_mem_export(below, &handle));
-    EXPECT_OK(&failures, weir_mem_import(comm, &handle, &again));
+    EXPECT_OK(failures, weir_mem_export(below, &handle));
+    EXPECT_OK(failures, weir_mem_import(comm, &handle, &again));
     weir_mem_free(again);
     weir_mem_free(below);
     weir_mem_free(filler);
     weir_mem_free(fence);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_empty_memory_is_apart(void **state)
-{
-    (void)state;
-    run_ranks(1, empty_memory, NULL);
 }
 
 /* ------------------------------------------------------------------ handles */
@@ -359,142 +281,98 @@ static int handles(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_bad_handles_are_refused(void **state)
-{
-    (void)state;
-    run_ranks(2, handles, NULL);
-}
-
 /* A handle kept too long: the entry it names has a new memory in it. */
-static int stale_handle(weir_boot *boot, void *argument)
+static void stale_handle(weir_comm *comm, int *failures)
 {
     enum { TAG = 9 };
-    (void)argument;
-    int rank = weir_boot_rank(boot), failures = 0;
-    weir_comm *comm = open_comm(boot);
+    int rank = weir_comm_rank(comm);
     weir_mem *mem = NULL, *imported = NULL;
     weir_mem_handle old = {{0}}, new = {{0}};
-    if (!comm)
-        return NO_COMM;
     if (rank == 0) {
-        EXPECT_OK(&failures, weir_mem_alloc(comm, 100, &mem));
-        EXPECT_OK(&failures, weir_mem_export(mem, &old));
-        EXPECT_OK(&failures, weir_boot_send(boot, &old, sizeof old, 1, TAG));
-        EXPECT_OK(&failures, weir_comm_barrier(comm));
+        EXPECT_OK(failures, weir_mem_alloc(comm, 100, &mem));
+        EXPECT_OK(failures, weir_mem_export(mem, &old));
+        EXPECT_OK(failures, weir_boot_send(weir_comm_boot(comm), &old, sizeof old, 1, TAG));
+        EXPECT_OK(failures, weir_comm_barrier(comm));
         weir_mem_free(mem);
-        EXPECT_OK(&failures, weir_mem_alloc(comm, 100, &mem));
-        EXPECT_OK(&failures, weir_mem_export(mem, &new));
-        EXPECT_OK(&failures, weir_boot_send(boot, &new, sizeof new, 1, TAG));
+        EXPECT_OK(failures, weir_mem_alloc(comm, 100, &mem));
+        EXPECT_OK(failures, weir_mem_export(mem, &new));
+        EXPECT_OK(failures, weir_boot_send(weir_comm_boot(comm), &new, sizeof new, 1, TAG));
     } else {
-        EXPECT_OK(&failures, weir_boot_recv(boot, &old, sizeof old, 0, TAG));
-        EXPECT_OK(&failures, weir_mem_import(comm, &old, &imported));
-        EXPECT_OK(&failures, weir_comm_barrier(comm));
-        EXPECT_OK(&failures, weir_boot_recv(boot, &new, sizeof new, 0, TAG));
+        EXPECT_OK(failures, weir_boot_recv(weir_comm_boot(comm), &old, sizeof old, 0, TAG));
+        EXPECT_OK(failures, weir_mem_import(comm, &old, &imported));
+        EXPECT_OK(failures, weir_comm_barrier(comm));
+        EXPECT_OK(failures, weir_boot_recv(weir_comm_boot(comm), &new, sizeof new, 0, TAG));
         /* The old import still holds the old memory, which is not the new one. */
-        expect_refused(&failures, comm, &new, WEIR_ERR_INVALID, "free the import first");
-        EXPECT(&failures, *(char *)weir_mem_pointer(imported) == 0);
+        expect_refused(failures, comm, &new, WEIR_ERR_INVALID, "free the import first");
+        EXPECT(failures, *(char *)weir_mem_pointer(imported) == 0);
         weir_mem_free(imported);
-        expect_refused(&failures, comm, &old, WEIR_ERR_PEER, "rank 0 has freed");
-        EXPECT_OK(&failures, weir_mem_import(comm, &new, &imported));
+        expect_refused(failures, comm, &old, WEIR_ERR_PEER, "rank 0 has freed");
+        EXPECT_OK(failures, weir_mem_import(comm, &new, &imported));
         weir_mem_free(imported);
     }
-    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    EXPECT_OK(failures, weir_comm_barrier(comm));
     weir_mem_free(mem);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_stale_handle_is_refused(void **state)
-{
-    (void)state;
-    run_ranks(2, stale_handle, NULL);
 }
 
 /* ------------------------------------------------------------------- limits */
 
-static int limits(weir_boot *boot, void *argument)
+static void limits(weir_comm *comm, int *failures)
 {
-    (void)argument;
-    int failures = 0, made = 0;
-    weir_comm *comm = open_comm(boot);
+    int made = 0;
     weir_mem *mems[MOST_ALLOCATIONS] = {NULL}, *more = NULL;
-    if (!comm)
-        return NO_COMM;
     size_t absurd[] = {(size_t)1 << 50, SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX / 2};
     for (int i = 0; i < 4; i++) {
-        EXPECT(&failures, weir_mem_alloc(comm, absurd[i], &more) == WEIR_ERR_NO_MEMORY);
-        EXPECT(&failures, boot_last_error_has("use smaller buffers"));
+        EXPECT(failures, weir_mem_alloc(comm, absurd[i], &more) == WEIR_ERR_NO_MEMORY);
+        EXPECT(failures, boot_last_error_has("use smaller buffers"));
     }
     while (made < MOST_ALLOCATIONS && weir_mem_alloc(comm, 1, &mems[made]) == WEIR_OK)
         made++;
-    EXPECT(&failures, made == MOST_ALLOCATIONS);
-    EXPECT(&failures, weir_mem_alloc(comm, 1, &more) == WEIR_ERR_NO_MEMORY);
-    EXPECT(&failures, boot_last_error_has("more than 512 live allocations") &&
+    EXPECT(failures, made == MOST_ALLOCATIONS);
+    EXPECT(failures, weir_mem_alloc(comm, 1, &more) == WEIR_ERR_NO_MEMORY);
+    EXPECT(failures, boot_last_error_has("more than 512 live allocations") &&
                           boot_last_error_has("use parts of them"));
-    EXPECT(&failures, more == NULL);
+    EXPECT(failures, more == NULL);
     weir_mem_free(mems[100]); /* one gone is one free */
-    EXPECT_OK(&failures, weir_mem_alloc(comm, 1, &mems[100]));
+    EXPECT_OK(failures, weir_mem_alloc(comm, 1, &mems[100]));
     for (int i = 0; i < made; i++)
         weir_mem_free(mems[i]);
     weir_mem_free(NULL);
-    weir_comm_destroy(comm);
-    return failures;
 }
 
-static void test_limits_are_told(void **state)
+static void arguments(weir_comm *comm, int *failures)
 {
-    (void)state;
-    run_ranks(1, limits, NULL);
-}
-
-static int arguments(weir_boot *boot, void *argument)
-{
-    (void)argument;
-    int failures = 0;
-    weir_comm *comm = open_comm(boot);
     weir_mem *mem = NULL;
     weir_mem_handle handle = {{0}};
     char byte = 0;
-    if (!comm)
-        return NO_COMM;
-    EXPECT(&failures, weir_mem_alloc(NULL, 1, &mem) == WEIR_ERR_INVALID);
-    EXPECT(&failures, weir_mem_alloc(comm, 1, NULL) == WEIR_ERR_INVALID);
-    EXPECT(&failures, weir_mem_register(comm, NULL, 1, &mem) == WEIR_ERR_INVALID);
-    EXPECT(&failures, weir_mem_register(comm, &byte, 1, NULL) == WEIR_ERR_INVALID);
-    EXPECT(&failures, weir_mem_export(NULL, &handle) == WEIR_ERR_INVALID);
-    EXPECT(&failures, weir_mem_import(comm, NULL, &mem) == WEIR_ERR_INVALID);
-    EXPECT_OK(&failures, weir_mem_register(comm, NULL, 0, &mem));
+    EXPECT(failures, weir_mem_alloc(NULL, 1, &mem) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_mem_alloc(comm, 1, NULL) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_mem_register(comm, NULL, 1, &mem) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_mem_register(comm, &byte, 1, NULL) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_mem_export(NULL, &handle) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_mem_import(comm, NULL, &mem) == WEIR_ERR_INVALID);
+    EXPECT_OK(failures, weir_mem_register(comm, NULL, 0, &mem));
     weir_mem_free(mem);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_missing_arguments_are_refused(void **state)
-{
-    (void)state;
-    run_ranks(1, arguments, NULL);
 }
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("1 rank writes to itself", test_all_write_to_all, &counts[0]),
         AT("2 ranks write to all", test_all_write_to_all, &counts[1]),
         AT("3 ranks write to all", test_all_write_to_all, &counts[2]),
         AT("5 ranks write to all", test_all_write_to_all, &counts[3]),
         AT("8 ranks write to all", test_all_write_to_all, &counts[4]),
-        cmocka_unit_test(test_write_and_read),
-        cmocka_unit_test(test_symmetric_memory),
-        cmocka_unit_test(test_pieces_share_one_mapping),
-        cmocka_unit_test(test_plain_memory_is_refused_everywhere),
-        cmocka_unit_test(test_sending_nothing_fails_at_both_ends),
-        cmocka_unit_test(test_generations_leave_nothing),
-        cmocka_unit_test(test_empty_memory_is_apart),
-        cmocka_unit_test(test_bad_handles_are_refused),
-        cmocka_unit_test(test_stale_handle_is_refused),
-        cmocka_unit_test(test_limits_are_told),
-        cmocka_unit_test(test_missing_arguments_are_refused),
+        COMM_TEST("write and read", 2, write_and_read),
+        COMM_TEST("symmetric memory", 3, symmetric),
+        COMM_TEST("pieces share one mapping", 2, pieces),
+        COMM_TEST("plain memory is refused everywhere", 3, plain_memory),
+        COMM_TEST("sending nothing fails at both ends", 2, send_nothing),
+        COMM_TEST("generations leave nothing", 2, generations),
+        COMM_TEST("empty memory is apart", 1, empty_memory),
+        RANKS_TEST("bad handles are refused", 2, handles, NULL),
+        COMM_TEST("stale handle is refused", 2, stale_handle),
+        COMM_TEST("limits are told", 1, limits),
+        COMM_TEST("missing arguments are refused", 1, arguments),
     };
-    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+    return RUN_TESTS("memory", tests);
 }

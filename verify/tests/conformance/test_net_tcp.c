@@ -60,12 +60,6 @@ static int strangers(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_strangers_are_refused(void **state)
-{
-    (void)state;
-    run_ranks(2, strangers, NULL);
-}
-
 /* Rank 1 never calls: rank 0 says who is missing, and where it was awaited. An address of
  * somebody else is refused at once. */
 static int nobody_calls(weir_boot *boot, void *argument)
@@ -89,12 +83,6 @@ static int nobody_calls(weir_boot *boot, void *argument)
     weir_boot_barrier(boot);
     ops->close(net);
     return failures;
-}
-
-static void test_who_never_calls_is_named(void **state)
-{
-    (void)state;
-    run_ranks(2, nobody_calls, NULL);
 }
 
 /* ------------------------------------------------------------ impossible frames */
@@ -202,12 +190,6 @@ static int acknowledge_late(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_acknowledgements_stay_in_order(void **state)
-{
-    (void)state;
-    run_ranks(2, acknowledge_late, NULL);
-}
-
 /* ------------------------------------------------------------------- settings */
 
 static void test_bad_settings_are_refused(void **state)
@@ -229,13 +211,12 @@ static void test_bad_settings_are_refused(void **state)
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strangers_are_refused),
-        cmocka_unit_test(test_who_never_calls_is_named),
+        RANKS_TEST("strangers are refused", 2, strangers, NULL),
+        RANKS_TEST("who never calls is named", 2, nobody_calls, NULL),
         cmocka_unit_test(test_lies_are_found_out),
-        cmocka_unit_test(test_acknowledgements_stay_in_order),
+        RANKS_TEST("acknowledgements stay in order", 2, acknowledge_late, NULL),
         cmocka_unit_test(test_bad_settings_are_refused),
     };
-    return cmocka_run_group_tests_name("tcp_wire", tests, NULL, NULL);
+    return RUN_TESTS("tcp_wire", tests);
 }

@@ -1,7 +1,7 @@
 /*
- * The proxy and its port channels, for callers on the host: the conformance suite over
- * mapped memory; many producers on a small FIFO; and what ends badly: no room, a stop
- * with work left, producers and handlers that never come back, wrong triggers.
+ * Proves that port channels conform over every transport, for callers on the host, and that the
+ * proxy serves many producers on a small FIFO, executes what was pushed before a stop, and reports
+ * a full FIFO, producers and handlers that never return, wrong triggers and a dead peer.
  */
 #include "chan/port.h"
 #include "verify/tests/conformance/port_conformance.h"
@@ -11,17 +11,14 @@
 
 /* -------------------------------------------------------------- conformance */
 
-enum { NO_NETWORK = 101 }; /* exit code of ranks whose machine has none such */
+enum { NO_NETWORK = 101 }; /* exit code of ranks without a device of this transport */
 
-static int conforms(weir_boot *boot, void *argument)
+static int ports_conform(weir_boot *boot, void *argument)
 {
     weir_transport transport = *(weir_transport *)argument;
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = 20000;
-    config.backend = WEIR_BACKEND_HOST;
-    weir_comm *comm = NULL;
+    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_HOST, 20000);
     weir_conn *conn = NULL;
-    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
+    if (!comm)
         return NO_COMM;
     weir_status status = weir_connect(comm, 1 - weir_comm_rank(comm), 1, transport, &conn);
     weir_conn_free(conn);
@@ -38,7 +35,7 @@ static int conforms(weir_boot *boot, void *argument)
 static void test_conforms(void **state)
 {
     int codes[2];
-    if (weir_boot_fork_run(2, conforms, *state, LIMIT_MS, codes) != WEIR_OK)
+    if (weir_boot_fork_run(2, ports_conform, *state, LIMIT_MS, codes) != WEIR_OK)
         fail_msg("%s", weir_last_error());
     if (codes[0] == NO_NETWORK && codes[1] == NO_NETWORK)
         skip();
@@ -50,7 +47,7 @@ static void test_conforms(void **state)
 
 enum { PRODUCERS = 6, EACH = 3000 };
 
-/* What the handler has seen of each producer. */
+/* The triggers that the handler has received from each producer. */
 typedef struct record {
     uint64_t next[PRODUCERS], wrong, total;
 } record;
@@ -74,8 +71,8 @@ typedef struct producer {
     int status;
 } producer;
 
-/* Waits for some of its triggers, and leaves others in the queue. */
-static void *produce(void *opaque)
+/* Pushes triggers; waits for some of them and leaves the others in the queue. */
+static void *push_triggers(void *opaque)
 {
     producer *self = opaque;
     for (uint64_t i = 0; i < EACH && !self->status; i++) {
@@ -89,8 +86,8 @@ static void *produce(void *opaque)
     return NULL;
 }
 
-/* A FIFO of few slots wraps thousands of times among producers that all want it; the
- * proxy is stopped while much is under way, and carries out everything. */
+/* A FIFO of few slots wraps thousands of times while producers compete for it. The proxy is stopped
+ * while triggers are outstanding, and executes all of them. */
 static int many_producers(weir_boot *boot, void *argument)
 {
     int failures = 0;
@@ -109,7 +106,7 @@ static int many_producers(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_proxy_start(proxy));
     for (uint32_t i = 0; i < PRODUCERS; i++) {
         producers[i] = (producer){weir_proxy_fifo(proxy), i, 0};
-        pthread_create(&threads[i], NULL, produce, &producers[i]);
+        pthread_create(&threads[i], NULL, push_triggers, &producers[i]);
     }
     for (int i = 0; i < PRODUCERS; i++) {
         pthread_join(threads[i], NULL);
@@ -122,37 +119,66 @@ static int many_producers(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_many_producers(void **state)
-{
-    run_ranks(1, many_producers, *state);
-}
-
 /* ----------------------------------------------------------- ends and faults */
 
-/* A proxy of a communicator of one. */
-typedef struct bench {
+/* A proxy of a communicator with one rank; its handler notes triggers in seen by default. */
+typedef struct proxy_test {
     weir_comm *comm;
     weir_proxy *proxy;
     const weir_fifo_dev *fifo;
-    weir_fifo_dev hasty; /* the same, for waits that are to end by their deadline */
-} bench;
+    weir_fifo_dev impatient; /* the same FIFO, for waits that must end by their deadline */
+    record seen;
+} proxy_test;
 
-static int bench_open(bench *b, weir_boot *boot, const weir_proxy_config *config)
+/* A zero or NULL means the default. */
+typedef struct proxy_settings {
+    unsigned fifo_slots;
+    int stop_timeout_ms;
+    weir_trigger_handler handler;
+    int without_handler;
+} proxy_settings;
+
+static int proxy_test_open(proxy_test *t, weir_boot *boot, const proxy_settings *settings)
 {
-    memset(b, 0, sizeof *b);
-    if (!(b->comm = open_comm(boot)) ||
-        weir_proxy_create(b->comm, config, &b->proxy) != WEIR_OK)
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    if (settings->fifo_slots)
+        config.fifo_slots = settings->fifo_slots;
+    if (settings->stop_timeout_ms)
+        config.stop_timeout_ms = settings->stop_timeout_ms;
+    if (!settings->without_handler)
+        config.handler = settings->handler ? settings->handler : note_trigger;
+    config.argument = &t->seen;
+    memset(t, 0, sizeof *t);
+    if (!(t->comm = open_comm(boot)) ||
+        weir_proxy_create(t->comm, &config, &t->proxy) != WEIR_OK)
         return NO_COMM;
-    b->fifo = weir_proxy_fifo(b->proxy);
-    b->hasty = *b->fifo;
-    b->hasty.guard.timeout_ns = 50000000;
+    t->fifo = weir_proxy_fifo(t->proxy);
+    t->impatient = *t->fifo;
+    t->impatient.guard.timeout_ns = 50000000;
     return 0;
 }
 
-static void bench_close(bench *b)
+static void proxy_test_close(proxy_test *t)
 {
-    weir_proxy_free(b->proxy);
-    weir_comm_destroy(b->comm);
+    weir_proxy_free(t->proxy);
+    weir_comm_destroy(t->comm);
+}
+
+typedef struct proxy_case {
+    void (*body)(proxy_test *t, int *failures);
+    proxy_settings settings;
+} proxy_case;
+
+static int run_proxy_case(weir_boot *boot, void *argument)
+{
+    const proxy_case *c = argument;
+    int failures = 0;
+    proxy_test t;
+    if (proxy_test_open(&t, boot, &c->settings))
+        return NO_COMM;
+    c->body(&t, &failures);
+    proxy_test_close(&t);
+    return failures;
 }
 
 static void *abort_soon(void *comm)
@@ -164,129 +190,86 @@ static void *abort_soon(void *comm)
 
 static const weir_trigger custom = {.op = WEIR_TRIGGER_CUSTOM};
 
-/* Nobody takes triggers: who finds no room waits, until its deadline or an abort, and
- * takes no ticket. What was pushed before is carried out once the proxy starts. */
-static int no_room(weir_boot *boot, void *argument)
+/* While the proxy is not running, a push to a full FIFO waits until its deadline or an abort, and
+ * takes no ticket. Triggers that were pushed before are executed once the proxy starts. */
+static void no_room(proxy_test *t, int *failures)
 {
-    int failures = 0;
-    record seen = {.total = 0};
-    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
-    config.fifo_slots = 3;
-    config.handler = note_trigger;
-    config.argument = &seen;
-    bench b;
     uint64_t ticket = 99;
     pthread_t thread;
-    (void)argument;
-    if (bench_open(&b, boot, &config))
-        return NO_COMM;
     for (uint64_t i = 0; i < 4; i++) {
-        EXPECT_OK(&failures, weir_fifo_push(b.fifo, &custom, &ticket));
-        EXPECT(&failures, ticket == i);
+        EXPECT_OK(failures, weir_fifo_push(t->fifo, &custom, &ticket));
+        EXPECT(failures, ticket == i);
     }
-    EXPECT(&failures, weir_fifo_push(&b.hasty, &custom, &ticket) == WEIR_ERR_TIMEOUT);
-    EXPECT(&failures, ticket == 3 && *b.fifo->head == 4);
-    EXPECT(&failures, weir_fifo_wait(&b.hasty, 3) == WEIR_ERR_TIMEOUT);
-    EXPECT_OK(&failures, weir_proxy_start(b.proxy));
-    EXPECT_OK(&failures, weir_fifo_wait(b.fifo, 3));
-    EXPECT_OK(&failures, weir_proxy_stop(b.proxy));
-    EXPECT(&failures, seen.total == 4);
+    EXPECT(failures, weir_fifo_push(&t->impatient, &custom, &ticket) == WEIR_ERR_TIMEOUT);
+    EXPECT(failures, ticket == 3 && *t->fifo->head == 4);
+    EXPECT(failures, weir_fifo_wait(&t->impatient, 3) == WEIR_ERR_TIMEOUT);
+    EXPECT_OK(failures, weir_proxy_start(t->proxy));
+    EXPECT_OK(failures, weir_fifo_wait(t->fifo, 3));
+    EXPECT_OK(failures, weir_proxy_stop(t->proxy));
+    EXPECT(failures, t->seen.total == 4);
     for (int i = 0; i < 4; i++)
-        EXPECT_OK(&failures, weir_fifo_push(b.fifo, &custom, &ticket));
-    pthread_create(&thread, NULL, abort_soon, b.comm);
-    EXPECT(&failures, weir_fifo_push(b.fifo, &custom, &ticket) == WEIR_ERR_ABORTED);
+        EXPECT_OK(failures, weir_fifo_push(t->fifo, &custom, &ticket));
+    pthread_create(&thread, NULL, abort_soon, t->comm);
+    EXPECT(failures, weir_fifo_push(t->fifo, &custom, &ticket) == WEIR_ERR_ABORTED);
     pthread_join(thread, NULL);
-    bench_close(&b);
-    return failures;
 }
 
-/* Stopped with work left: all of it is done first; it starts again and goes on. */
-static int stop_drains(weir_boot *boot, void *argument)
+/* A stop executes all outstanding triggers first; the proxy can then be started again. */
+static void stop_drains(proxy_test *t, int *failures)
 {
-    int failures = 0;
-    record seen = {.total = 0};
-    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
-    config.fifo_slots = 64;
-    config.handler = note_trigger;
-    config.argument = &seen;
-    bench b;
     uint64_t ticket = 0;
-    (void)argument;
-    if (bench_open(&b, boot, &config))
-        return NO_COMM;
     for (uint64_t round = 1; round <= 20; round++) {
         for (int i = 0; i < 64; i++)
-            EXPECT_OK(&failures, weir_fifo_push(b.fifo, &custom, &ticket));
-        EXPECT_OK(&failures, weir_proxy_start(b.proxy));
-        EXPECT_OK(&failures, weir_proxy_stop(b.proxy));
-        EXPECT(&failures, seen.total == 64 * round);
+            EXPECT_OK(failures, weir_fifo_push(t->fifo, &custom, &ticket));
+        EXPECT_OK(failures, weir_proxy_start(t->proxy));
+        EXPECT_OK(failures, weir_proxy_stop(t->proxy));
+        EXPECT(failures, t->seen.total == 64 * round);
     }
-    EXPECT(&failures,
-           weir_proxy_start(b.proxy) == WEIR_OK && weir_proxy_start(b.proxy) == WEIR_ERR_INVALID);
-    bench_close(&b);
-    return failures;
+    EXPECT(failures,
+           weir_proxy_start(t->proxy) == WEIR_OK && weir_proxy_start(t->proxy) == WEIR_ERR_INVALID);
 }
 
-/* A producer that dies between its ticket and its slot: those behind it cannot be
- * reached, and the stop says so by its deadline. */
-static int producer_dies(weir_boot *boot, void *argument)
+/* A producer takes a ticket and never fills its slot: later triggers cannot be executed, and the
+ * stop reports that at its deadline. */
+static void producer_dies(proxy_test *t, int *failures)
 {
-    int failures = 0;
-    record seen = {.total = 0};
-    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
-    config.stop_timeout_ms = 50;
-    config.handler = note_trigger;
-    config.argument = &seen;
-    bench b;
     uint64_t ticket = 0;
-    (void)argument;
-    if (bench_open(&b, boot, &config))
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_proxy_start(b.proxy));
-    EXPECT_OK(&failures, weir_fifo_push(b.fifo, &custom, &ticket));
-    EXPECT_OK(&failures, weir_fifo_wait(b.fifo, ticket));
-    EXPECT_OK(&failures, weir_fifo_reserve(b.fifo, &ticket));
-    EXPECT_OK(&failures, weir_fifo_push(b.fifo, &custom, &ticket));
-    EXPECT(&failures, weir_fifo_wait(&b.hasty, ticket) == WEIR_ERR_TIMEOUT);
+    EXPECT_OK(failures, weir_proxy_start(t->proxy));
+    EXPECT_OK(failures, weir_fifo_push(t->fifo, &custom, &ticket));
+    EXPECT_OK(failures, weir_fifo_wait(t->fifo, ticket));
+    EXPECT_OK(failures, weir_fifo_reserve(t->fifo, &ticket));
+    EXPECT_OK(failures, weir_fifo_push(t->fifo, &custom, &ticket));
+    EXPECT(failures, weir_fifo_wait(&t->impatient, ticket) == WEIR_ERR_TIMEOUT);
     double start_s = now_s();
-    EXPECT(&failures, weir_proxy_stop(b.proxy) == WEIR_ERR_TIMEOUT);
-    EXPECT(&failures, boot_last_error_has("2 triggers were not executed within 50 ms"));
-    EXPECT(&failures, boot_last_error_has("ticket 1") && boot_last_error_has("never filled it"));
-    EXPECT(&failures, now_s() - start_s < 10 && seen.total == 1);
-    bench_close(&b);
-    return failures;
+    EXPECT(failures, weir_proxy_stop(t->proxy) == WEIR_ERR_TIMEOUT);
+    EXPECT(failures, boot_last_error_has("2 triggers were not executed within 50 ms"));
+    EXPECT(failures, boot_last_error_has("ticket 1") && boot_last_error_has("never filled it"));
+    EXPECT(failures, now_s() - start_s < 10 && t->seen.total == 1);
 }
+
+static uint64_t handler_entered;
 
 static weir_status never_return(void *argument, const weir_trigger *trigger)
 {
-    (void)trigger;
-    weir_store_release(argument, 1);
+    (void)argument, (void)trigger;
+    weir_store_release(&handler_entered, 1);
     while (pause())
         ;
     return WEIR_OK;
 }
 
-static int handler_hangs(weir_boot *boot, void *argument)
+static void handler_hangs(proxy_test *t, int *failures)
 {
-    int failures = 0;
-    static uint64_t entered;
-    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
-    config.stop_timeout_ms = 50;
-    config.handler = never_return;
-    config.argument = &entered;
-    bench b;
     uint64_t ticket = 0;
-    (void)argument;
-    if (bench_open(&b, boot, &config))
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_proxy_start(b.proxy));
-    EXPECT_OK(&failures, weir_fifo_push(b.fifo, &custom, &ticket));
-    while (!weir_load_acquire(&entered))
+    EXPECT_OK(failures, weir_proxy_start(t->proxy));
+    EXPECT_OK(failures, weir_fifo_push(t->fifo, &custom, &ticket));
+    while (!weir_load_acquire(&handler_entered))
         usleep(1000);
-    EXPECT(&failures, weir_proxy_stop(b.proxy) == WEIR_ERR_TIMEOUT);
-    EXPECT(&failures, boot_last_error_has("has not returned within 50 ms"));
-    weir_proxy_free(b.proxy); /* which its thread still uses */
-    return failures;
+    EXPECT(failures, weir_proxy_stop(t->proxy) == WEIR_ERR_TIMEOUT);
+    EXPECT(failures, boot_last_error_has("has not returned within 50 ms"));
+    weir_proxy_free(t->proxy); /* its thread still uses it, and the communicator */
+    t->proxy = NULL;
+    t->comm = NULL;
 }
 
 static weir_status refuse_trigger(void *argument, const weir_trigger *trigger)
@@ -295,45 +278,46 @@ static weir_status refuse_trigger(void *argument, const weir_trigger *trigger)
     return trigger->bytes ? WEIR_ERR_INVALID : WEIR_OK;
 }
 
-/* A failure ends the proxy and the waits of all ranks, and keeps its reason. */
-static int expect_failure(weir_boot *boot, const weir_trigger *trigger,
-                          weir_trigger_handler handler, const char *word)
+/* A failure ends the proxy and the waits of all ranks, and its reason is kept. */
+static int wrong_triggers(weir_boot *boot, void *argument)
 {
+    static const struct {
+        weir_trigger trigger;
+        proxy_settings settings;
+        const char *reason;
+    } wrong[] = {
+        {{.op = WEIR_TRIGGER_PUT, .chan = 5}, {.without_handler = 1}, "port channel 5"},
+        {{.op = WEIR_TRIGGER_FLUSH, .chan = UINT32_MAX},
+         {.without_handler = 1},
+         "port channel 4294967295"},
+        {{.op = 64}, {.without_handler = 1}, "kind 0x40"},
+        {{.op = WEIR_TRIGGER_CUSTOM}, {.without_handler = 1}, "no handler"},
+        {{.op = WEIR_TRIGGER_CUSTOM, .bytes = 1},
+         {.handler = refuse_trigger},
+         "the trigger handler failed"},
+    };
     int failures = 0;
-    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
-    config.handler = handler;
-    bench b;
-    uint64_t ticket = 0;
-    if (bench_open(&b, boot, &config))
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_proxy_start(b.proxy));
-    EXPECT_OK(&failures, weir_fifo_push(b.fifo, trigger, &ticket));
-    double limit_s = now_s() + 10;
-    while (weir_proxy_status(b.proxy) == WEIR_OK && now_s() < limit_s)
-        usleep(1000);
-    EXPECT(&failures, weir_proxy_status(b.proxy) == WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has(word));
-    EXPECT(&failures, weir_fifo_wait(b.fifo, ticket + 1) == WEIR_ERR_ABORTED);
-    EXPECT(&failures, weir_proxy_stop(b.proxy) == WEIR_ERR_INVALID);
-    bench_close(&b);
+    (void)argument;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        proxy_test t;
+        uint64_t ticket = 0;
+        if (proxy_test_open(&t, boot, &wrong[i].settings))
+            return NO_COMM;
+        EXPECT_OK(&failures, weir_proxy_start(t.proxy));
+        EXPECT_OK(&failures, weir_fifo_push(t.fifo, &wrong[i].trigger, &ticket));
+        double limit_s = now_s() + 10;
+        while (weir_proxy_status(t.proxy) == WEIR_OK && now_s() < limit_s)
+            usleep(1000);
+        EXPECT(&failures, weir_proxy_status(t.proxy) == WEIR_ERR_INVALID);
+        EXPECT(&failures, boot_last_error_has(wrong[i].reason));
+        EXPECT(&failures, weir_fifo_wait(t.fifo, ticket + 1) == WEIR_ERR_ABORTED);
+        EXPECT(&failures, weir_proxy_stop(t.proxy) == WEIR_ERR_INVALID);
+        proxy_test_close(&t);
+    }
     return failures;
 }
 
-static int wrong_triggers(weir_boot *boot, void *argument)
-{
-    const weir_trigger put = {.op = WEIR_TRIGGER_PUT, .chan = 5};
-    const weir_trigger far = {.op = WEIR_TRIGGER_FLUSH, .chan = UINT32_MAX};
-    const weir_trigger odd = {.op = 64};
-    const weir_trigger refused = {.op = WEIR_TRIGGER_CUSTOM, .bytes = 1};
-    (void)argument;
-    return expect_failure(boot, &put, NULL, "port channel 5") +
-           expect_failure(boot, &far, NULL, "port channel 4294967295") +
-           expect_failure(boot, &odd, NULL, "kind 0x40") +
-           expect_failure(boot, &custom, NULL, "no handler") +
-           expect_failure(boot, &refused, refuse_trigger, "the trigger handler failed");
-}
-
-/* Puts that would leave either memory end both ranks' waits, and write nothing. */
+/* Puts that would leave either memory end the waits of both ranks and write nothing. */
 static int beyond_memory(weir_boot *boot, void *argument)
 {
     const struct {
@@ -347,35 +331,30 @@ static int beyond_memory(weir_boot *boot, void *argument)
     (void)argument;
     for (size_t i = 0; i < sizeof bad / sizeof *bad && !failures; i++) {
         weir_comm *comm = open_comm(boot);
-        weir_proxy *proxy = NULL;
-        EXPECT_OK(&failures, weir_proxy_create(comm, NULL, &proxy));
-        EXPECT_OK(&failures, weir_proxy_start(proxy));
-        port_pair with = {.comm = comm,
-                          .proxy = proxy,
-                          .rank = weir_comm_rank(comm),
-                          .peer = 1 - weir_comm_rank(comm)};
-        EXPECT_OK(&failures, port_open(&with, WEIR_TRANSPORT_AUTO));
+        port_pair with;
+        port_pair_start(&with, comm, WEIR_TRANSPORT_AUTO, &failures);
         if (failures)
             return failures;
-        weir_comm_barrier(comm); /* the peer has all of it, too, though it may see the abort */
+        weir_comm_barrier(comm); /* set-up has ended on both ranks before either aborts */
         if (with.rank == 0)
             EXPECT(&failures,
                    weir_port_put_with_signal_and_flush(with.port, bad[i].to, bad[i].from,
                                                        bad[i].bytes) == WEIR_ERR_ABORTED);
         else
             EXPECT(&failures, weir_port_wait(with.port) == WEIR_ERR_ABORTED);
-        EXPECT(&failures, weir_proxy_status(proxy) == (with.rank ? WEIR_OK : WEIR_ERR_INVALID));
+        EXPECT(&failures,
+               weir_proxy_status(with.proxy) == (with.rank ? WEIR_OK : WEIR_ERR_INVALID));
         EXPECT(&failures, with.rank || boot_last_error_has("exceeds the memory"));
         with.port = NULL; /* nothing to flush */
         port_close(&with);
-        weir_proxy_free(proxy);
+        weir_proxy_free(with.proxy);
         weir_comm_destroy(comm);
     }
     return failures;
 }
 
-/* What setting up makes, tearing down takes away: descriptors, mappings. */
-static int come_and_go(weir_boot *boot, void *argument)
+/* Repeated set-up and tear-down leak no descriptors or mappings. */
+static int repeat_setup(weir_boot *boot, void *argument)
 {
     enum { ROUNDS = 25 };
     int failures = 0, fds = 0, maps = 0;
@@ -383,19 +362,13 @@ static int come_and_go(weir_boot *boot, void *argument)
     if (!comm)
         return NO_COMM;
     for (int round = 0; round < ROUNDS && !failures; round++) {
-        weir_proxy *proxy = NULL;
-        EXPECT_OK(&failures, weir_proxy_create(comm, NULL, &proxy));
-        EXPECT_OK(&failures, weir_proxy_start(proxy));
-        port_pair with = {.comm = comm,
-                          .proxy = proxy,
-                          .rank = weir_comm_rank(comm),
-                          .peer = 1 - weir_comm_rank(comm)};
-        EXPECT_OK(&failures, port_open(&with, *(weir_transport *)argument));
+        port_pair with;
+        port_pair_start(&with, comm, *(weir_transport *)argument, &failures);
         if (!failures)
-            EXPECT_OK(&failures, port_meet(&with));
+            EXPECT_OK(&failures, port_barrier(&with));
         port_close(&with);
-        EXPECT_OK(&failures, weir_proxy_stop(proxy));
-        weir_proxy_free(proxy);
+        EXPECT_OK(&failures, weir_proxy_stop(with.proxy));
+        weir_proxy_free(with.proxy);
         EXPECT_OK(&failures, weir_comm_barrier(comm));
         if (round == 2) {
             fds = count_fds();
@@ -407,29 +380,18 @@ static int come_and_go(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_come_and_go(void **state)
-{
-    run_ranks(2, come_and_go, *state);
-}
-
-/* Rank 1 dies, its proxy and all. Over a network rank 0's proxy finds out, and ends its
+/* Rank 1 dies, and its proxy with it. Over a network rank 0's proxy detects that and ends rank 0's
  * waits long before their deadline. */
 static int peer_dies(weir_boot *boot, void *argument)
 {
     int failures = 0;
     weir_comm *comm = open_comm(boot);
-    weir_proxy *proxy = NULL;
+    port_pair with;
     (void)argument;
     if (!comm)
         return NO_COMM;
-    EXPECT_OK(&failures, weir_proxy_create(comm, NULL, &proxy));
-    EXPECT_OK(&failures, weir_proxy_start(proxy));
-    port_pair with = {.comm = comm,
-                      .proxy = proxy,
-                      .rank = weir_comm_rank(comm),
-                      .peer = 1 - weir_comm_rank(comm)};
-    EXPECT_OK(&failures, port_open(&with, WEIR_TRANSPORT_TCP));
-    EXPECT_OK(&failures, port_meet(&with));
+    port_pair_start(&with, comm, WEIR_TRANSPORT_TCP, &failures);
+    EXPECT_OK(&failures, port_barrier(&with));
     if (failures)
         return failures;
     if (with.rank == 1) {
@@ -440,8 +402,9 @@ static int peer_dies(weir_boot *boot, void *argument)
     EXPECT(&failures, weir_port_wait(with.port) == WEIR_ERR_ABORTED);
     EXPECT(&failures, weir_port_flush(with.port) == WEIR_ERR_ABORTED);
     EXPECT(&failures, now_s() - start_s < 10);
-    EXPECT(&failures, weir_proxy_status(proxy) == WEIR_ERR_PEER && boot_last_error_has("rank 1"));
-    weir_proxy_free(proxy);
+    EXPECT(&failures,
+           weir_proxy_status(with.proxy) == WEIR_ERR_PEER && boot_last_error_has("rank 1"));
+    weir_proxy_free(with.proxy);
     return failures;
 }
 
@@ -455,8 +418,8 @@ static void test_peer_dies(void **state)
     assert_int_equal(codes[1], 128 + SIGKILL);
 }
 
-/* Seconds of a processor that a proxy's thread has taken. */
-static double used_s(const weir_proxy *proxy)
+/* The processor time of a proxy's thread, in seconds. */
+static double proxy_cpu_s(const weir_proxy *proxy)
 {
     struct timespec used;
     clockid_t clock;
@@ -465,97 +428,83 @@ static double used_s(const weir_proxy *proxy)
     return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
 }
 
-/* The least share of a core that it took in several windows: what the machine's other
- * work adds to some does not count. */
+/* The smallest fraction of a core that the thread used in several windows, which excludes
+ * disturbances by other processes. */
 static double idle_share(const weir_proxy *proxy)
 {
     enum { WINDOWS = 5, WINDOW_US = 150000 };
     double least = 1;
     for (int i = 0; i < WINDOWS; i++) {
-        double used_before_s = used_s(proxy), begin_s = now_s();
+        double used_before_s = proxy_cpu_s(proxy), begin_s = now_s();
         usleep(WINDOW_US);
-        double share = (used_s(proxy) - used_before_s) / (now_s() - begin_s);
+        double share = (proxy_cpu_s(proxy) - used_before_s) / (now_s() - begin_s);
         least = share < least ? share : least;
     }
     return least;
 }
 
-/* An idle proxy takes less than 1% of a core, be it woken or one that naps, as those of
- * kernels do; and is there when it is needed. */
-static int idles(weir_boot *boot, void *argument)
+/* An idle proxy takes less than 1% of a core, whether it sleeps until it is woken or naps, as the
+ * proxies of kernels do, and still executes triggers promptly. */
+static int proxy_idles(weir_boot *boot, void *argument)
 {
     int failures = 0;
-    record seen = {.total = 0};
-    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
-    config.handler = note_trigger;
-    config.argument = &seen;
     (void)argument;
     for (int naps = 0; naps < 2 && !failures; naps++) {
-        bench b;
+        proxy_test t;
         uint64_t ticket = 0;
-        if (bench_open(&b, boot, &config))
+        if (proxy_test_open(&t, boot, &(proxy_settings){0}))
             return NO_COMM;
-        b.proxy->naps = naps;
-        EXPECT_OK(&failures, weir_proxy_start(b.proxy));
+        t.proxy->naps = naps;
+        EXPECT_OK(&failures, weir_proxy_start(t.proxy));
         usleep(naps ? 100000 : 1000);
-        EXPECT_OK(&failures, weir_fifo_push(b.fifo, &custom, &ticket));
-        EXPECT_OK(&failures, weir_fifo_wait(b.fifo, ticket));
-        usleep(naps ? 200000 : 100000); /* its naps have grown */
-        double share = idle_share(b.proxy);
+        EXPECT_OK(&failures, weir_fifo_push(t.fifo, &custom, &ticket));
+        EXPECT_OK(&failures, weir_fifo_wait(t.fifo, ticket));
+        usleep(naps ? 200000 : 100000); /* its naps have reached their full length */
+        double share = idle_share(t.proxy);
         printf("# %s: %.2f%% of a core\n", naps ? "naps" : "sleeps", 100 * share);
         EXPECT(&failures, share < 0.01);
-        EXPECT_OK(&failures, weir_fifo_push(b.fifo, &custom, &ticket));
-        EXPECT_OK(&failures, weir_fifo_wait(b.fifo, ticket));
-        EXPECT_OK(&failures, weir_proxy_stop(b.proxy));
-        bench_close(&b);
+        EXPECT_OK(&failures, weir_fifo_push(t.fifo, &custom, &ticket));
+        EXPECT_OK(&failures, weir_fifo_wait(t.fifo, ticket));
+        EXPECT_OK(&failures, weir_proxy_stop(t.proxy));
+        EXPECT(&failures, t.seen.total == 2);
+        proxy_test_close(&t);
     }
-    EXPECT(&failures, seen.total == 4);
     return failures;
 }
 
-static int (*alone[])(weir_boot *, void *) = {no_room,       stop_drains,    producer_dies,
-                                              handler_hangs, wrong_triggers, idles};
-static int (*in_pairs[])(weir_boot *, void *) = {beyond_memory};
-
-static void run_alone(void **state)
-{
-    run_ranks(1, *(int (**)(weir_boot *, void *)) * state, NULL);
-}
-
-static void run_pair(void **state)
-{
-    run_ranks(2, *(int (**)(weir_boot *, void *)) * state, NULL);
-}
-
 static weir_transport shm = WEIR_TRANSPORT_SHM, tcp = WEIR_TRANSPORT_TCP, ib = WEIR_TRANSPORT_IB;
-static unsigned tiny = 1, small = 8, whole = 0;
+static unsigned one = 1, few = 8, default_slots = 0;
+
+#define PROXY_TEST(name, ...) RANKS_TEST(name, 1, run_proxy_case, (&(proxy_case){__VA_ARGS__}))
 
 /* With a word, such as "ib:", only the tests whose name begins with it. */
 int main(int argc, char **argv)
 {
     char pattern[32];
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("shm: port channels conform", test_conforms, &shm),
         AT("tcp: port channels conform", test_conforms, &tcp),
         AT("ib: port channels conform", test_conforms, &ib),
-        AT("many producers, 1 slot", test_many_producers, &tiny),
-        AT("many producers, 8 slots", test_many_producers, &small),
-        AT("many producers, the usual FIFO", test_many_producers, &whole),
-        AT("no room: deadline, abort, no ticket taken", run_alone, &alone[0]),
-        AT("a stop carries out what was pushed", run_alone, &alone[1]),
-        AT("a producer that dies is named by the stop", run_alone, &alone[2]),
-        AT("a handler that hangs does not hold up the stop", run_alone, &alone[3]),
-        AT("wrong triggers end the proxy with their reason", run_alone, &alone[4]),
-        AT("puts beyond memory are refused", run_pair, &in_pairs[0]),
-        AT("shm: nothing is left behind", test_come_and_go, &shm),
-        AT("tcp: nothing is left behind", test_come_and_go, &tcp),
-        cmocka_unit_test(test_peer_dies),
-        AT("an idle proxy takes less than 1% of a core", run_alone, &alone[5]),
+        RANKS_TEST("many producers, 1 slot", 1, many_producers, &one),
+        RANKS_TEST("many producers, 8 slots", 1, many_producers, &few),
+        RANKS_TEST("many producers, the default FIFO", 1, many_producers, &default_slots),
+        PROXY_TEST("a push to a full FIFO ends at a deadline or an abort and takes no ticket",
+                   no_room, {.fifo_slots = 3}),
+        PROXY_TEST("a stop executes what was pushed", stop_drains, {.fifo_slots = 64}),
+        PROXY_TEST("a stop names the producer that never filled its slot", producer_dies,
+                   {.stop_timeout_ms = 50}),
+        PROXY_TEST("a handler that hangs does not block the stop", handler_hangs,
+                   {.stop_timeout_ms = 50, .handler = never_return}),
+        RANKS_TEST("wrong triggers end the proxy with their reason", 1, wrong_triggers, NULL),
+        RANKS_TEST("puts beyond the memory are rejected", 2, beyond_memory, NULL),
+        RANKS_TEST("shm: 25 set-ups leak nothing", 2, repeat_setup, &shm),
+        RANKS_TEST("tcp: 25 set-ups leak nothing", 2, repeat_setup, &tcp),
+        AT("a dead peer ends the waits for it", test_peer_dies, NULL),
+        RANKS_TEST("an idle proxy takes less than 1% of a core", 1, proxy_idles, NULL),
     };
     if (argc > 1) {
         snprintf(pattern, sizeof pattern, "%s*", argv[1]);
         cmocka_set_test_filter(pattern);
     }
-    return cmocka_run_group_tests_name("ports", tests, NULL, NULL);
+    return RUN_TESTS("ports", tests);
 }

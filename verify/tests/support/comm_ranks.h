@@ -1,7 +1,7 @@
 /*
- * What tests of communicators share: forked ranks that must all end with 0, a
- * communicator in each of them, and counts of what a process holds. Bodies of
- * ranks count failed expectations with EXPECT and return that count.
+ * Helpers for tests of communicators: they run a body in forked ranks, which must all end with 0,
+ * open a communicator in each rank, and count what a process holds. A body counts its failed
+ * expectations with EXPECT.
  */
 #ifndef VERIFY_TESTS_SUPPORT_COMM_RANKS_H
 #define VERIFY_TESTS_SUPPORT_COMM_RANKS_H
@@ -30,12 +30,11 @@
 
 enum { LIMIT_MS = 60000, MOST_RANKS = 64, NO_COMM = 100 };
 
-/* A row of a cmocka table: a name in words, a test, and what it is given. */
-#define AT(name, test, value) {name, test, NULL, NULL, value}
+typedef int ranks_body(weir_boot *boot, void *argument);      /* returns its failures */
+typedef void comm_body(weir_comm *comm, int *failures);
 
 /* Runs body in nranks ranks, each of which must end with code 0 before the limit. */
-static inline void run_ranks_within(int limit_ms, int nranks,
-                                    int (*body)(weir_boot *boot, void *argument), void *argument)
+static inline void run_ranks_within(int limit_ms, int nranks, ranks_body *body, void *argument)
 {
     int codes[MOST_RANKS];
     if (weir_boot_fork_run(nranks, body, argument, limit_ms, codes) != WEIR_OK)
@@ -45,23 +44,78 @@ static inline void run_ranks_within(int limit_ms, int nranks,
             fail_msg("rank %d of %d ended with %d", rank, nranks, codes[rank]);
 }
 
-static inline void run_ranks(int nranks, int (*body)(weir_boot *boot, void *argument),
-                             void *argument)
+static inline void run_ranks(int nranks, ranks_body *body, void *argument)
 {
     run_ranks_within(LIMIT_MS, nranks, body, argument);
 }
 
-/* A communicator of the host backend, otherwise with the default configuration; NULL, and said
- * why, if none. */
-static inline weir_comm *open_comm(weir_boot *boot)
+/* Creates a communicator with this backend and deadline (0: the default one), otherwise with the
+ * default configuration. Returns NULL, after printing the reason, if it fails. */
+static inline weir_comm *open_comm_with(weir_boot *boot, weir_backend backend, int timeout_ms)
 {
     weir_comm *comm = NULL;
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.backend = WEIR_BACKEND_HOST;
+    config.backend = backend;
+    config.timeout_ms = timeout_ms;
     if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
         fprintf(stderr, "# no communicator: %s\n", weir_last_error());
     return comm;
 }
+
+static inline weir_comm *open_comm(weir_boot *boot)
+{
+    return open_comm_with(boot, WEIR_BACKEND_HOST, 0);
+}
+
+/* ------------------------------------------------- rows of a cmocka table */
+
+/* One test: nranks ranks run either body(boot, argument), or in_comm with a communicator of the
+ * host backend, whose destruction must then succeed. */
+typedef struct ranks_test {
+    int nranks;
+    ranks_body *body;
+    void *argument;
+    comm_body *in_comm;
+} ranks_test;
+
+static inline int run_comm_body(weir_boot *boot, void *argument)
+{
+    const ranks_test *test = argument;
+    int failures = 0;
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    test->in_comm(comm, &failures);
+    if (!failures)
+        EXPECT_OK(&failures, weir_comm_destroy(comm));
+    return failures;
+}
+
+static inline void run_comm_ranks(int nranks, comm_body *body)
+{
+    run_ranks(nranks, run_comm_body, &(ranks_test){.in_comm = body});
+}
+
+static inline void test_ranks(void **state)
+{
+    const ranks_test *test = *state;
+    if (test->in_comm)
+        run_comm_ranks(test->nranks, test->in_comm);
+    else
+        run_ranks(test->nranks, test->body, test->argument);
+}
+
+/* Rows: a name in words, and a test function with its state or what the ranks run. */
+#define AT(name, test, value) {name, test, NULL, NULL, value}
+#define RANKS_TEST(name, nranks, body, argument)                                                   \
+    AT(name, test_ranks, (&(ranks_test){nranks, body, argument, NULL}))
+#define COMM_TEST(name, nranks, body) AT(name, test_ranks, (&(ranks_test){nranks, NULL, NULL, body}))
+
+/* The end of main(): runs the table and prints TAP. */
+#define RUN_TESTS(name, tests)                                                                     \
+    (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests_name(name, tests, NULL, NULL))
+
+/* -------------------------------------------------------- times and counts */
 
 static inline double now_s(void)
 {
@@ -70,7 +124,7 @@ static inline double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Mappings of this process whose line in /proc/self/maps has the word. */
+/* Counts the mappings of this process whose line in /proc/self/maps contains the word. */
 static inline int count_maps(const char *word)
 {
     char line[512];
@@ -83,14 +137,15 @@ static inline int count_maps(const char *word)
     return count;
 }
 
-/* Mappings that must not grow in number: all but the heap's, which may be several, or, where
- * a sanitizer makes some of its own, the library's. */
+/* Counts the mappings whose number must not grow: all except those of the heap. With a sanitizer,
+ * which maps memory itself, only those of the library. */
 static inline int count_steady_maps(void)
 {
     return SANITISED ? count_maps("memfd:weir") : count_maps("") - count_maps("[heap]");
 }
 
-/* Open descriptors of this process, the one that counts them included. */
+/* Counts the entries of /proc/self/fd: the open descriptors of this process, including the one that
+ * reads the folder. */
 static inline int count_fds(void)
 {
     int count = 0;

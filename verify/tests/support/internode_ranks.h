@@ -12,22 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The node of each rank, one letter per rank. */
 typedef struct layout {
-    const char *machines;
+    const char *nodes; /* the node of each rank, one letter per rank */
     int nnodes;
     const char *transport; /* NULL: shm */
-    int gpus; /* whether the ranks have stand-ins for GPUs */
+    int gpus;              /* whether the ranks have stand-ins for GPUs */
 } layout;
 
 static inline int ranks_of(const layout *where)
 {
-    return (int)strlen(where->machines);
+    return (int)strlen(where->nodes);
 }
 
-static inline weir_comm *open_across(weir_boot *boot, const layout *where)
+static inline weir_comm *open_internode(weir_boot *boot, const layout *where)
 {
-    char name[2] = {where->machines[weir_boot_rank(boot)], '\0'};
+    char name[2] = {where->nodes[weir_boot_rank(boot)], '\0'};
     net_shm_register();
     setenv("WEIR_HOSTID", name, 1);
     setenv("WEIR_TRANSPORT", where->transport ? where->transport : "shm", 1);
@@ -39,10 +38,38 @@ static inline weir_comm *open_across(weir_boot *boot, const layout *where)
     return comm;
 }
 
-static inline int in_layout(int (*body)(weir_boot *boot, void *argument), layout *where)
+/* A test whose ranks run body, with communicators in this layout. */
+typedef struct layout_test {
+    layout where;
+    ranks_body *body; /* its argument is the layout */
+    void (*in_comm)(weir_comm *comm, const layout *where, int *failures);
+} layout_test;
+
+static inline int run_layout_body(weir_boot *boot, void *argument)
 {
-    run_ranks(ranks_of(where), body, where);
-    return 0;
+    const layout_test *test = argument;
+    int failures = 0;
+    weir_comm *comm = open_internode(boot, &test->where);
+    if (!comm)
+        return NO_COMM;
+    test->in_comm(comm, &test->where, &failures);
+    weir_comm_destroy(comm);
+    return failures;
 }
+
+static inline void test_layout(void **state)
+{
+    layout_test *test = *state;
+    if (test->in_comm)
+        run_ranks(ranks_of(&test->where), run_layout_body, test);
+    else
+        run_ranks(ranks_of(&test->where), test->body, &test->where);
+}
+
+/* Rows of a cmocka table: the layout follows the function that the ranks run. */
+#define LAYOUT_TEST(name, in_comm, ...)                                                            \
+    AT(name, test_layout, (&(layout_test){{.nodes = __VA_ARGS__}, NULL, in_comm}))
+#define LAYOUT_RANKS_TEST(name, body, ...)                                                         \
+    AT(name, test_layout, (&(layout_test){{.nodes = __VA_ARGS__}, body, NULL}))
 
 #endif
