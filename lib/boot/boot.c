@@ -106,7 +106,7 @@ weir_status weir_boot_barrier(weir_boot *boot)
     return boot->ops->barrier(boot->context);
 }
 
-/* What a rank tells the others when they agree: its status, and why. */
+/* What each rank contributes to weir_boot_agree: its status, and its error line. */
 typedef struct verdict {
     int32_t status;
     char text[252];
@@ -128,8 +128,8 @@ static weir_status worst_of(const verdict *all, int nranks)
 weir_status weir_boot_agree(weir_boot *boot, weir_status mine)
 {
     verdict *all = calloc((size_t)boot->nranks, sizeof *all);
-    /* Without memory this rank cannot take part, and the others run into their
-     * deadline: there is no way left to tell them. */
+    /* Without memory this rank cannot take part in the allgather, nor notify the others, whose
+     * deadline then passes. */
     if (!all)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to agree with %d ranks",
                           boot->rank, boot->nranks);

@@ -228,8 +228,8 @@ static weir_status exchange_finish(exchange *ex, weir_status status)
     if (ex->mismatched_rank < 0)
         return WEIR_OK;
     return weiri_fail(WEIR_ERR_MISMATCH,
-                      "rank %d, %s: rank %d takes part with %llu bytes; all ranks must call it "
-                      "alike",
+                      "rank %d, %s: rank %d takes part with %llu bytes; all ranks must pass the "
+                      "same number",
                       mesh->rank, what, ex->mismatched_rank,
                       (unsigned long long)ex->mismatched_bytes);
 }

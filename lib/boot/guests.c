@@ -123,8 +123,8 @@ static weir_status guests_decide(weiri_guests *room, int index)
     weir_status status = host->check(host->context, job, who);
     weiri_reply_make(job, &who->challenge, &who->hello, status,
                      status == WEIR_OK ? "" : weir_last_error(), &reply);
-    int told = guests_write_now(who->fd, &reply, sizeof reply);
-    if (status != WEIR_OK || !told) {
+    int sent = guests_write_now(who->fd, &reply, sizeof reply);
+    if (status != WEIR_OK || !sent) {
         guests_refuse(room, index, status == WEIR_OK ? "it hung up" : weir_last_error());
         return status;
     }

@@ -3,9 +3,8 @@
  * higher rank; the host, the lower one, listens.
  *
  *   host -> caller   challenge: the host's rank, and a nonce
- *   caller -> host   hello: rank, number of ranks, listening address, a nonce, and a MAC over all
- * of
- *                    this and the challenge
+ *   caller -> host   hello: rank, number of ranks, listening address, a nonce, and a MAC over these
+ *                    and the challenge
  *   host -> caller   reply: admitted or the reason why not, and a MAC over this, the hello and the
  *                    challenge
  *

@@ -56,7 +56,7 @@ weir_status weiri_socket_listen(const weiri_address *address, int *fd)
         close(made);
         return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
                                 "cannot listen at %s; choose a free port and an address of this "
-                                "machine",
+                                "node",
                                 weiri_address_text(address, text));
     }
     *fd = made;
@@ -107,7 +107,7 @@ static int await_connection(int fd, const weiri_deadline *deadline)
 }
 
 /* One attempt. 0 and *fd, or the errno. */
-static int attempt(const weiri_call *call, const weiri_deadline *deadline, int *fd)
+static int attempt(const weiri_socket_call *call, const weiri_deadline *deadline, int *fd)
 {
     struct sockaddr_storage name;
     socklen_t bytes;
@@ -147,7 +147,8 @@ static int may_pass(int error_number)
            error_number == ENETUNREACH || error_number == EINTR || error_number == EAGAIN;
 }
 
-weir_status weiri_socket_connect(const weiri_call *call, const weiri_deadline *deadline, int *fd)
+weir_status weiri_socket_connect(const weiri_socket_call *call, const weiri_deadline *deadline,
+                                 int *fd)
 {
     enum { LONGEST_NAP_NS = 50000000 };
     char text[WEIRI_ADDRESS_TEXT_BYTES];

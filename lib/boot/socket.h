@@ -11,16 +11,17 @@ weir_status weiri_socket_listen(const weiri_address *address, int *fd);
 /* Returns the local address of a socket, with its port. */
 weir_status weiri_socket_address(int fd, weiri_address *address);
 
-typedef struct weiri_call {
+typedef struct weiri_socket_call {
     int rank, peer;                 /* for error lines */
     const weiri_address *to;
     const weiri_address *source;    /* local address to connect from, or NULL */
     int patient;                    /* retry until the peer listens */
-} weiri_call;
+} weiri_socket_call;
 
 /* Connects. Blocks until the deadline. WEIR_ERR_TIMEOUT; WEIR_ERR_PEER if nothing listens and the
  * call is not patient; WEIR_ERR_SYSTEM. */
-weir_status weiri_socket_connect(const weiri_call *call, const weiri_deadline *deadline, int *fd);
+weir_status weiri_socket_connect(const weiri_socket_call *call, const weiri_deadline *deadline,
+                                 int *fd);
 /* Sets TCP_NODELAY, which accept4 does not do for accepted sockets. */
 void weiri_socket_no_delay(int fd);
 

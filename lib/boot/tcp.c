@@ -81,11 +81,11 @@ static weir_status tcp_lead(const weiri_job *job, int listener, int *fds, weiri_
 static weir_status tcp_call(const entry *way, int peer, const weiri_address *to, int patient,
                         const weiri_deadline *deadline, int *fd)
 {
-    weiri_call details = {.rank = way->job.rank,
-                          .peer = peer,
-                          .to = to,
-                          .source = way->has_source ? &way->source : NULL,
-                          .patient = patient};
+    weiri_socket_call details = {.rank = way->job.rank,
+                                 .peer = peer,
+                                 .to = to,
+                                 .source = way->has_source ? &way->source : NULL,
+                                 .patient = patient};
     return weiri_socket_connect(&details, deadline, fd);
 }
 
@@ -116,7 +116,7 @@ static weir_status tcp_receive_table(const weiri_job *job, int root_fd, weiri_ad
     weir_status status = weiri_link_read(root_fd, 0, &heard, sizeof heard, &deadline, &done);
     if (status == WEIR_OK && heard.status != WEIR_OK) {
         weiri_text_clean(heard.text, sizeof heard.text);
-        return weiri_fail((weir_status)heard.status, "rank %d of %d, told by rank 0: %s",
+        return weiri_fail((weir_status)heard.status, "rank %d of %d, reason from rank 0: %s",
                           job->rank, job->nranks, heard.text);
     }
     done = 0;

@@ -1,5 +1,5 @@
 /*
- * The memory of a FIFO. The tail, in a cache line of its own, and the slots after it lie in host
+ * The memory of a FIFO. The tail, in a separate cache line, and the slots after it lie in host
  * memory. The producers' two words, head and tail_seen, lie in GPU memory if producers are kernels.
  */
 #define _GNU_SOURCE

@@ -41,8 +41,7 @@ static inline size_t weiri_comm_least_area_bytes(int nranks)
     return WEIRI_AREA_LEAST_BYTES + (size_t)nranks * WEIRI_AREA_LEAST_BYTES_EACH;
 }
 
-/* The reason of an abort: the value of an abort word. The first reason that reaches a rank stays.
- * */
+/* The reason of an abort: the value of an abort word. A rank keeps the first one that it gets. */
 enum {
     WEIRI_ABORT_ASKED = 1, /* weir_comm_abort was called, or a wait failed */
     /* WEIR_ABORTED_BY_KERNEL: a kernel of this rank failed; its wait record has the cause */
@@ -52,7 +51,7 @@ enum {
 /* The initial value for weiri_hash_bytes. */
 #define WEIRI_HASH_START 0xcbf29ce484222325u
 
-/* A word that peers poll, with a cache line of its own. */
+/* A word that peers poll, alone in its cache line. */
 typedef struct weiri_word {
     _Alignas(WEIR_LINE_BYTES) uint64_t value;
 } weiri_word;
@@ -68,8 +67,7 @@ typedef struct weiri_region_record {
  * reads beyond the end. */
 enum { WEIRI_TEXT_WORDS = 4, WEIRI_TEXT_BYTES = WEIRI_TEXT_WORDS * 8 };
 
-/* The state of a rank, for weir_comm_report. The cache line that the fast path writes comes first.
- * */
+/* The state of a rank, for weir_comm_report. The first cache line is written by the fast path. */
 typedef struct weiri_where {
     _Alignas(WEIR_LINE_BYTES) uint64_t call; /* latest: count << 8 | weir_collective; 0: none */
     uint64_t iteration;                      /* from weir_comm_note */

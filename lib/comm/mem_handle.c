@@ -114,7 +114,7 @@ static weir_status check_handle(const weir_comm *comm, const handle_content *con
         return weiri_fail(WEIR_ERR_INVALID, "this memory handle is another communicator's");
     if (content->desc.generation == 0 && !has_key(content))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "rank %d's memory is plain memory, which peers cannot map; allocate it "
+                          "rank %d's memory is unregistered, so peers cannot map it; allocate it "
                           "with weir_mem_alloc",
                           content->owner);
     return WEIR_OK;
@@ -149,8 +149,8 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
         status = weiri_region_pointer(here, place, content.desc, &pointer);
     else if (!own && !has_key(&content))
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
-                            "rank %d is on another machine, and its memory was exported before it "
-                            "had connected over a network",
+                            "rank %d is on another node, and its memory was exported before that "
+                            "rank had connected over a network; connect first, then export",
                             content.owner);
     if (status != WEIR_OK)
         return status;

@@ -106,8 +106,7 @@ static void report_answer(const weir_comm *comm)
 }
 
 /* Turns the record of a failed kernel, which only this rank can see so far, into an error, and
- * aborts the other ranks. A kernel that a peer's abort ended may have left the record of its wait.
- * */
+ * aborts the other ranks. A kernel that was ended by a peer's abort may also have left a record. */
 static weir_status report_cause_of_abort(weir_comm *comm)
 {
     const weir_wait_record *record = &comm->where->wait;
@@ -312,7 +311,7 @@ static int report_is_lost(const weir_comm *comm, int rank)
 
 /* Returns 1 if a rank of an earlier node prints the report for this one: one whose record is final.
  * This rank then waits until it has printed, so that its process may exit afterwards. */
-static int other_machine_prints(weir_comm *comm)
+static int report_other_node_prints(weir_comm *comm)
 {
     uint64_t start_ns = weir_clock_ns();
     int prints = 0, waits = comm->internode && comm->internode->node > 0;
@@ -338,7 +337,7 @@ int weir_comm_report_once(weir_comm *comm, int fd)
     uint64_t *word = &here->peers[0].page->report.value;
     uint64_t mine = (uint64_t)here->rank + 1, end_ns = weir_clock_ns() + PRINT_MS * 1000000ull;
     report_answer(comm);
-    if (other_machine_prints(comm))
+    if (report_other_node_prints(comm))
         return 0;
     while (weir_clock_ns() < end_ns) {
         uint64_t holder = weir_load_acquire(word);

@@ -1,6 +1,6 @@
 /*
- * weir_comm_split: every rank gathers the colors and keys of all ranks, sorts those of its own
- * color, and creates a communicator over a bootstrap of these ranks (boot/part.c), which the new
+ * weir_comm_split: every rank gathers the colors and keys of all ranks, sorts the ranks of its
+ * color by key, and creates a communicator over a bootstrap of these ranks (boot/part.c), which the new
  * communicator owns.
  */
 #include "comm/split.h"

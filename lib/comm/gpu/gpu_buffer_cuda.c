@@ -39,7 +39,7 @@ static weir_status check_owner(const weir_comm *comm, const void *pointer)
     int device = comm->gpu->device;
     cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
     if (error != cudaSuccess)
-        return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot tell whose memory a buffer is");
+        return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot query the memory of a buffer");
     if (attributes.type == cudaMemoryTypeUnregistered || attributes.type == cudaMemoryTypeHost)
         return weiri_fail(WEIR_ERR_INVALID,
                           "a buffer is host memory, but the communicator is on GPU %d: give memory "

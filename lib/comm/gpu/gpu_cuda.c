@@ -156,7 +156,7 @@ static weir_status gpu_adopt(weir_comm *comm, void *pointer, size_t bytes, weiri
     struct cudaPointerAttributes attributes;
     cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
     if (error != cudaSuccess)
-        return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot tell whose memory this is");
+        return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot query the memory to register");
     if (attributes.type != cudaMemoryTypeDevice)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "this is no GPU memory; take cudaMalloc or "
                                                 "weir_mem_alloc");

@@ -88,8 +88,7 @@ static weir_status open_net(weiri_internode *internode)
     return status;
 }
 
-/* Ranks of different nodes may have opened different networks; all then use the one that all have.
- * */
+/* Ranks of different nodes may have opened different networks; all then use one that all have. */
 static weir_status agree_on_net(weiri_internode *internode, weir_status mine)
 {
     weir_comm *parent = internode->parent;
@@ -165,7 +164,7 @@ weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *pla
     weiri_internode *made = calloc(1, sizeof *made);
     if (!made)
         return weir_boot_agree(parent->boot, weiri_fail(WEIR_ERR_NO_MEMORY,
-                                                       "no memory for paths to other machines"));
+                                                       "no memory for the paths to other nodes"));
     made->parent = parent;
     made->local = parent->host_comm;
     weir_status status = internode_place_ranks(made, placements);

@@ -15,7 +15,7 @@
  *   printed    1: the peer has printed the report for all ranks
  *   finished   1: the peer has done its part in all calls
  *   left       1: the peer needs nothing from this rank any more
- *   meeting    barriers that the peer has entered as its node's leader
+ *   barrier    barriers that the peer has entered as its node's leader
  *
  * Messages. A message is a head and at most slot_bytes of data: one put and one signal. Messages
  * between two ranks arrive in order; message m uses slot m % WEIRI_INTERNODE_SLOTS of both rings. A
@@ -41,7 +41,7 @@ enum { WEIRI_INTERNODE_SLOTS = 8 };
 
 typedef struct weiri_internode_words {
     _Alignas(WEIR_LINE_BYTES) uint64_t arrived;
-    uint64_t consumed, abort, answered, finished, left, meeting, printed;
+    uint64_t consumed, abort, answered, finished, left, barrier, printed;
 } weiri_internode_words;
 
 /* Precedes the data of a message. */
@@ -81,15 +81,15 @@ typedef struct weiri_internode {
     weir_mem *memory;    /* the window; the ranks of this node map it, too */
     char *window;
     weiri_net_mem *mem;
-    weiri_where *told_from; /* in the window: what is sent of this rank's state record */
+    weiri_where *own_record; /* in the window: the copy of this rank's state record to be sent */
     weiri_internode_peer *peers;  /* nranks */
     uint64_t barriers;
     uint64_t polls;
     uint64_t lost_ns; /* when the failure of an endpoint was first seen; 0: none */
     int lost;         /* the peer of that endpoint */
     int aborted;      /* an abort of another node was passed on to this node */
-    int told, answered; /* this rank has signalled its abort; its final record */
-    int finished;       /* this rank has signalled that it has done its part */
+    /* What this rank has sent to its remote peers: its abort, final record, finished word. */
+    int abort_sent, record_sent, finished;
     struct weiri_internode *pairs; /* NULL until it is created */
 } weiri_internode;
 

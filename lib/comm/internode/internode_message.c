@@ -121,7 +121,7 @@ weir_status weiri_internode_barrier(weiri_internode *internode)
         const weiri_internode_peer *peer = &internode->peers[internode->nodes[m].ranks[0]];
         if (m != internode->node)
             status = ops->signal(peer->endpoint, &peer->key,
-                                 peer->words_there + offsetof(weiri_internode_words, meeting),
+                                 peer->words_there + offsetof(weiri_internode_words, barrier),
                                  internode->barriers);
     }
     weiri_net_unlock(internode->net);
@@ -130,7 +130,7 @@ weir_status weiri_internode_barrier(weiri_internode *internode)
     for (int m = 0; m < internode->nnodes && status == WEIR_OK; m++) {
         int rank = internode->nodes[m].ranks[0];
         if (m != internode->node)
-            status = message_await_word(internode, &internode->peers[rank].words->meeting,
+            status = message_await_word(internode, &internode->peers[rank].words->barrier,
                                 internode->barriers, rank, phase);
     }
     return status == WEIR_OK ? weiri_internode_flush(internode, phase) : status;

@@ -3,7 +3,7 @@
  * and that they leave.
  *
  * A rank that detects a reason to end all waits sets the abort words of its node and signals all
- * remote ranks, each of which sets the abort words of its own node. A path that fails is a loss,
+ * remote ranks, each of which sets the abort words of its node. A path that fails is a loss,
  * unless its rank has finished. A rank that did its part and ended looks the same until what it
  * sent has been seen, so a loss only counts after GRACE_NS.
  */
@@ -103,8 +103,8 @@ static void watch_signal_all(weiri_internode *internode, size_t word, uint64_t v
 void weiri_internode_abort(weiri_internode *internode, uint64_t reason)
 {
     weiri_net_lock(internode->net);
-    if (!internode->told) {
-        internode->told = 1;
+    if (!internode->abort_sent) {
+        internode->abort_sent = 1;
         watch_signal_all(internode, offsetof(weiri_internode_words, abort), reason);
         watch_flush(internode);
     }
@@ -114,16 +114,16 @@ void weiri_internode_abort(weiri_internode *internode, uint64_t reason)
 void weiri_internode_send_record(weiri_internode *internode)
 {
     weiri_net_lock(internode->net);
-    if (!internode->answered) {
-        internode->answered = 1;
-        *internode->told_from = *internode->local->where;
+    if (!internode->record_sent) {
+        internode->record_sent = 1;
+        *internode->own_record = *internode->local->where;
         for (int rank = 0; rank < internode->parent->nranks; rank++) {
             const weiri_internode_peer *peer = &internode->peers[rank];
             if (peer->endpoint && peer->endpoint->failed == WEIR_OK)
                 internode->net->ops->put(
                     peer->endpoint, internode->mem,
-                    (uint64_t)((char *)internode->told_from - internode->window), &peer->key,
-                    peer->mirror_there, sizeof *internode->told_from);
+                    (uint64_t)((char *)internode->own_record - internode->window), &peer->key,
+                    peer->mirror_there, sizeof *internode->own_record);
         }
         watch_signal_all(internode, offsetof(weiri_internode_words, answered), 1);
         watch_flush(internode);

@@ -50,8 +50,9 @@ static void window_lay_out(weiri_internode *internode)
 {
     int own = internode->parent->rank;
     size_t ring = WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode);
-    internode->told_from = (weiri_where *)(void *)(internode->window + mirrors_at(internode, own)) +
-                           internode->nremote;
+    internode->own_record =
+        (weiri_where *)(void *)(internode->window + mirrors_at(internode, own)) +
+        internode->nremote;
     for (int rank = 0; rank < internode->parent->nranks; rank++) {
         weiri_internode_peer *peer = &internode->peers[rank];
         if (internode->node_of[rank] == internode->node)

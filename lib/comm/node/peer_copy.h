@@ -23,8 +23,7 @@ static inline weiri_desc weiri_peer_copy_describe(const weir_comm *comm, const v
     return desc;
 }
 
-/* Copies bytes from a rank's unregistered memory. WEIR_ERR_PEER if the process or memory is gone.
- * */
+/* Copies bytes from a rank's unregistered memory. WEIR_ERR_PEER if it cannot be read any more. */
 weir_status weiri_peer_copy_read(const weir_comm *comm, int rank, weiri_desc desc, void *to,
                              size_t bytes);
 

@@ -33,10 +33,12 @@
  *                        are posted; a slot is free again when the device has read it.
  *   to staged memory     The sender writes a piece, followed by a header with its destination, into
  *                        the next slot of the peer's inbox, with an immediate that holds its
- * length. The peer's progress copies pieces to their destinations, in order, and returns the number
- * of pieces copied so far in an immediate (the credit). Then those slots are free again and the
- * operations complete. signals              While pieces are in the peer's inbox, a signal also
- * goes through the inbox: the peer stores its word when the pieces before it are in GPU memory.
+ *                        length. The peer's progress copies pieces to their destinations, in order,
+ *                        and returns the number of pieces copied so far in an immediate (the
+ *                        credit). Then those slots are free again and the operations complete.
+ *   signals              While pieces are in the peer's inbox, a signal also goes through the
+ *                        inbox: the peer stores its word when the pieces before it are in GPU
+ *                        memory.
  *
  * Each endpoint has a small control block that devices read and write. An end writes the address
  * of its inbox into the peer's control block once it has one. Memory that both devices reach is
@@ -139,7 +141,7 @@ typedef struct weiri_ib_outbox {
 
 typedef struct weiri_ib_inbox {
     weiri_ib_slot slots[WEIRI_IB_SLOTS];
-    uint64_t told, copied, begun, landed; /* told: reported to the peer as credit */
+    uint64_t reported, copied, begun, landed; /* reported: to the peer, as credit */
 } weiri_ib_inbox;
 
 /* The peer's inbox. */
@@ -180,7 +182,7 @@ typedef struct weiri_ib_endpoint {
 
     uint64_t watched_ns, watched;      /* time and value of the last change of progress */
     char trouble[WEIRI_IB_TEXT_BYTES]; /* text of the failure, once base.failed is set */
-    int told;                          /* progress has reported the failure */
+    int is_reported;                    /* progress has reported the failure */
 } weiri_ib_endpoint;
 
 typedef struct weiri_ib_net {

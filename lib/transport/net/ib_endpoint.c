@@ -178,7 +178,7 @@ void weiri_ib_endpoint_destroy(weiri_endpoint *endpoint)
 {
     weiri_ib_endpoint *end = (weiri_ib_endpoint *)(void *)endpoint;
     weiri_ib_net *ib = end->ib;
-    if (end->base.failed != WEIR_OK && !end->told)
+    if (end->base.failed != WEIR_OK && !end->is_reported)
         ib->failures--;
     if (end->qp)
         ib->verbs->destroy_qp(end->qp);
@@ -197,13 +197,17 @@ void weiri_ib_endpoint_destroy(weiri_endpoint *endpoint)
 
 /* ------------------------------------------------------------------- connect */
 
-/* The retransmission timeout is 4.096 us << n, with 7 retries. All of them together take half of
- * the deadline: a lost packet, which is more frequent than a lost peer, costs one timeout. */
+enum { RETRIES = 7 }; /* the most that a queue pair allows */
+
+/* Returns n of the retransmission timeout, 4.096 us << n. A packet and its retries together take at
+ * most half of the deadline, unless n is the least: a lost packet, which is more frequent than a
+ * lost peer, costs one timeout. */
 static uint8_t answer_time(int timeout_ms)
 {
     enum { LEAST = 14, MOST = 17 }; /* 67 ms, 0.54 s */
     uint8_t n = LEAST;
-    while (n < MOST && (uint64_t)timeout_ms * 1000 / 2 >= 8 * (UINT64_C(4096) << (n + 1)) / 1000)
+    while (n < MOST && (uint64_t)timeout_ms * 1000 / 2 >=
+                           (RETRIES + 1) * (UINT64_C(4096) << (n + 1)) / 1000)
         n++;
     return n;
 }
@@ -247,8 +251,8 @@ static int to_sending(weiri_ib_net *ib, weiri_ib_endpoint *end)
     struct ibv_qp_attr attributes = {
         .qp_state = IBV_QPS_RTS,
         .timeout = answer_time(ib->base.timeout_ms),
-        .retry_cnt = 7,
-        .rnr_retry = 7, /* without limit; the network's deadline ends it */
+        .retry_cnt = RETRIES,
+        .rnr_retry = 7, /* means no limit; the network's deadline ends the retries */
         .sq_psn = end->first_packet,
         .max_rd_atomic = 1,
     };

@@ -207,9 +207,9 @@ static weir_status report_failure(weiri_ib_net *ib)
 {
     for (uint32_t i = 0; i < ib->nslots; i++) {
         weiri_ib_endpoint *end = ib->slots[i];
-        if (!end || end->base.failed == WEIR_OK || end->told)
+        if (!end || end->base.failed == WEIR_OK || end->is_reported)
             continue;
-        end->told = 1;
+        end->is_reported = 1;
         ib->failures--;
         return weiri_fail(end->base.failed, "%s", end->trouble);
     }
@@ -245,7 +245,7 @@ static int post_all(weiri_ib_net *ib)
         if (end->head != end->tail)
             moved |= weiri_ib_post(end);
         ib->copying |= weiri_ib_is_copying(end);
-        ib->waiting |= end->head != end->tail || end->in.told != end->in.landed;
+        ib->waiting |= end->head != end->tail || end->in.reported != end->in.landed;
     }
     ib->waiting |= ib->copying;
     return moved;

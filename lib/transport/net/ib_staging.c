@@ -161,7 +161,7 @@ void weiri_ib_credited(weiri_ib_endpoint *end, uint32_t pieces)
 void weiri_ib_landed(weiri_ib_endpoint *end, uint32_t bytes)
 {
     weiri_ib_inbox *in = &end->in;
-    if (!end->has_boxes || in->landed - in->told == WEIRI_IB_SLOTS ||
+    if (!end->has_boxes || in->landed - in->reported == WEIRI_IB_SLOTS ||
         bytes > WEIRI_STAGING_BUFFER_BYTES) {
         weiri_ib_fail(end, WEIR_ERR_PEER,
                       "%s sent %u bytes where there is no room for them; do all ranks run the "
@@ -228,8 +228,8 @@ int weiri_ib_empty_inbox(weiri_ib_endpoint *end)
     int moved = count_ended(end, in->slots, in->begun, &in->copied);
     while (end->base.failed == WEIR_OK && in->begun != in->landed && take_piece(end))
         moved = 1;
-    if (end->base.failed == WEIR_OK && in->told != in->copied &&
+    if (end->base.failed == WEIR_OK && in->reported != in->copied &&
         weiri_ib_send_immediate(end, WEIRI_IB_CREDIT, in->copied))
-        in->told = in->copied;
+        in->reported = in->copied;
     return moved;
 }

@@ -64,7 +64,7 @@ typedef struct weiri_net {
 } weiri_net;
 
 /* This rank's end of the path to one peer. The first member of the transport's own struct. All
- * counters only grow; they count operations, puts and signals alike, in the order of posting. */
+ * counters only grow; they count operations (puts and signals) in the order of posting. */
 typedef struct weiri_endpoint {
     weiri_net *net;
     int peer;

@@ -149,10 +149,10 @@ static weir_status tcp_connect_streams(weiri_tcp_endpoint *end, const weiri_tcp_
     const weiri_tcp_net *net = (const weiri_tcp_net *)end->base.net;
     weiri_address source = net->listens;
     source.port = 0;
-    const weiri_call details = {.rank = end->job.rank,
-                                .peer = end->base.peer,
-                                .to = &peers->listens,
-                                .source = net->has_source ? &source : NULL};
+    const weiri_socket_call details = {.rank = end->job.rank,
+                                       .peer = end->base.peer,
+                                       .to = &peers->listens,
+                                       .source = net->has_source ? &source : NULL};
     weir_status status = WEIR_OK;
     while (end->nstreams < net->nstreams && status == WEIR_OK) {
         int fd = -1;

@@ -75,7 +75,7 @@ static int connect_to(const weir_unique_id *id, int *failures)
     int fd = -1;
     weiri_deadline deadline = weiri_deadline_in(LIMIT_MS);
     EXPECT_OK(failures, weiri_unique_id_decode(id, &meeting));
-    weiri_call call = {.rank = 9, .to = &meeting.address};
+    weiri_socket_call call = {.rank = 9, .to = &meeting.address};
     EXPECT_OK(failures, weiri_socket_connect(&call, &deadline, &fd));
     return fd;
 }
