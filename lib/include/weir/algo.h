@@ -1,7 +1,7 @@
 /*
- * Algorithms as values: the built-in ones, kernels of one's own and plans, looked up in a
- * collection and executed by one call. weir/weir.h's rules hold here, too: out-parameters last
- * and written on success only, a negative weir_status and weir_last_error() otherwise.
+ * Algorithms as objects: built-in algorithms, kernels compiled at run time, plans, and custom
+ * algorithms, found in a collection and executed by one function. The conventions of weir/weir.h
+ * (status, errors, local and collective, ownership, threads) apply to every function.
  */
 #ifndef WEIR_ALGO_H
 #define WEIR_ALGO_H
@@ -14,42 +14,46 @@ extern "C" {
 
 /* ------------------------------------------------------------------ kernels */
 
-/* A kernel that was compiled at run time for the backend of one communicator. */
+/* A kernel compiled at run time for the backend of one communicator. */
 typedef struct weir_kernel weir_kernel;
 
 /*
- * Compiles `file`, which includes weir/kernel.h, and takes the kernel `name` from it: by
- * WEIR_CC (cc) and dlopen on the host, by NVRTC on GPUs. Collective, blocking: the first
- * rank of each machine compiles, the others find the result in the cache, and either all
- * ranks have the kernel or none. comm must outlive it; free it with weir_kernel_free.
+ * Compiles `file`, which includes weir/kernel.h, and loads its kernel `name`: with WEIR_CC (default
+ * cc) and dlopen on the host backend, with NVRTC on the cuda backend. Collective, blocking: the
+ * first rank of each node compiles, the others load the result from the cache, and either all ranks
+ * get the kernel or none. Release with weir_kernel_free; comm must outlive it.
  *
- * The cache is the folder weir in XDG_CACHE_HOME, else in ~/.cache: the user's alone. Its
- * entries are named by a hash of the source and all that it includes, of the compiler,
- * its flags and weir's version. Where there can be no such folder a temporary one serves.
+ * The cache is the folder weir in XDG_CACHE_HOME, else in ~/.cache; only the user may be able to
+ * write it. An entry is named by a hash of the source, of all files that it includes, of the
+ * compiler and its flags, and of weir's version. Where no such folder can exist, a temporary one
+ * is used.
  *
- * WEIR_ERR_INVALID: the file cannot be read, does not compile (the compiler's message with
- * file and line) or has no such kernel (the text names those that it has);
- * WEIR_ERR_MISMATCH: the ranks' files differ; WEIR_ERR_SYSTEM: no compiler, or a cache
- * folder that others can write.
+ * WEIR_ERR_INVALID if the file cannot be read, does not compile (the error line is the compiler's,
+ * with file and line number) or lacks the kernel (the error line lists those that it has);
+ * WEIR_ERR_MISMATCH if the ranks' files differ; WEIR_ERR_SYSTEM if there is no compiler, or if
+ * other users can write the cache folder.
  */
 WEIR_API weir_status weir_kernel_compile(weir_comm *comm, const char *file, const char *name,
                                          weir_kernel **kernel);
-/* Local. Launches of it have ended. NULL is allowed. */
+/* Releases a kernel. Local. All of its launches must have completed. NULL is allowed. */
 WEIR_API void weir_kernel_free(weir_kernel *kernel);
+/* Returns the kernel's name, which lives as long as the kernel. */
 WEIR_API const char *weir_kernel_name(const weir_kernel *kernel);
-/* 1 if this rank found the compiled code in the cache. */
+/* Returns 1 if this rank found the compiled code in the cache, else 0. */
 WEIR_API int weir_kernel_is_cached(const weir_kernel *kernel);
 
-/* The bytes of a kernel's parameter: its members in their order, each at its natural
- * alignment, as a compiler lays out the struct. Zero it first; then one call a member. */
+/* The bytes of a kernel's parameter, laid out as a compiler lays out the structure: members in
+ * order, each at its natural alignment. Clear it, then make one call for each member. */
 enum { WEIR_PARAMS_BYTES = 4096 };
 typedef struct weir_params {
     size_t used_bytes, alignment;
-    int failed; /* something did not fit: a launch tells it */
+    int failed; /* a member did not fit; weir_kernel_launch reports it */
     unsigned char bytes[WEIR_PARAMS_BYTES] __attribute__((aligned(16)));
 } weir_params;
 
-/* Local; they never fail by themselves. bytes: any plain data; alignment a power of two. */
+/* Clear a parameter, and append one member. Local. They do not fail; weir_kernel_launch reports
+ * what did not fit. weir_params_bytes appends any plain data; its alignment is a power of two, at
+ * most 16. */
 WEIR_API void weir_params_clear(weir_params *params);
 WEIR_API void weir_params_int32(weir_params *params, int32_t value);
 WEIR_API void weir_params_uint32(weir_params *params, uint32_t value);
@@ -62,15 +66,16 @@ WEIR_API void weir_params_bytes(weir_params *params, const void *data, size_t by
                                 size_t alignment);
 
 /*
- * Runs a kernel with a parameter, which is copied. Local. On GPUs it is enqueued on stream,
- * a grid of `blocks` x `threads`, and not waited for; it may be captured in a graph. On the
- * host it is one block of one thread whatever is asked for, runs in the calling thread and
- * has ended when the call returns; stream is NULL. shared_bytes: what WEIR_SHARED gives.
+ * Launches a kernel with a parameter, which is copied. Local. On the cuda backend it enqueues a
+ * grid of `blocks` x `threads` on stream, which may be captured in a graph, and returns without
+ * waiting for it. On the host backend the launch is one block of one thread, whatever grid is
+ * requested; it runs in the calling thread and has completed on return, and stream is NULL.
+ * shared_bytes is the size of the memory that WEIR_SHARED declares.
  *
- * WEIR_ERR_INVALID: the parameter is not as long as the kernel's struct, or the grid does not
- * fit on the device at once, for its blocks may wait for each other; the text says how many
- * blocks do. What weir_kernel_fail was given comes back from here on the host, after which
- * the communicator is aborted, and from weir_comm_check on GPUs.
+ * WEIR_ERR_INVALID if the parameter's length differs from that of the kernel's structure, or if the
+ * grid does not fit on the GPU at once (its blocks may wait for each other); the error line gives
+ * the number of blocks that fit. A status passed to weir_kernel_fail is returned here on the host
+ * backend, and by weir_comm_check on the cuda backend; the communicator is aborted.
  */
 WEIR_API weir_status weir_kernel_launch(weir_kernel *kernel, int blocks, int threads,
                                         size_t shared_bytes, weir_stream stream,
@@ -78,147 +83,160 @@ WEIR_API weir_status weir_kernel_launch(weir_kernel *kernel, int blocks, int thr
 
 /* --------------------------------------------------------------- algorithms */
 
-/* One way to perform a collective. */
+/* An implementation of a collective. */
 typedef struct weir_algo weir_algo;
-/* What performs plans; weir/plan.h. */
+/* Executes plans; see weir/plan.h. */
 typedef struct weir_executor weir_executor;
 
-/* An argument of a custom algorithm: a name that it knows, and data that it reads during the
- * call. A list ends with a name that is NULL. */
+/* A named argument for a custom algorithm: data that the algorithm reads during the call. The last
+ * entry of a list has a NULL name. */
 typedef struct weir_algo_extra {
     const char *name;
     const void *pointer;
 } weir_algo_extra;
 
-/* The pointer of a call's extra by its name; NULL if there is none. Pure. */
+/* Returns the pointer of the call's extra of that name; NULL if it has none. Thread-safe. */
 WEIR_API const void *weir_call_extra(const weir_call *call, const char *name);
 
-/* What tells contexts apart: calls with equal keys can share one. */
+/* Identifies a context: calls with equal keys can share it. */
 typedef struct weir_algo_key {
     uint64_t words[8];
 } weir_algo_key;
 
 /*
- * A custom algorithm. Callbacks return WEIR_OK, or an error with weir_last_error set by what
- * failed. The table must outlive the algorithm. The call that they receive has in_bytes and
- * out_bytes set, the algorithm's collective, and the collection's scratch memory.
+ * A custom algorithm: an ops table and a state. Callbacks return WEIR_OK, or an error that they got
+ * from a function of the library, whose error line is then the call's. The table must outlive the
+ * algorithm. The call that callbacks receive has in_bytes and out_bytes set, the algorithm's
+ * collective, and the scratch memory of the collection; its counts are set if the caller set them.
  *
- * Contexts hold what a launch needs and what is dear to make: channels, registered
- * memory, mapped buffers of peers. All ranks always use the same one: whether a context
- * exists is decided by all together. Before each launch every rank says through shared
- * memory (across machines: the bootstrap) which of its contexts have the call's key, and
- * they take one that all have or create a new one, all of them. So a key may hold what
- * differs from rank to rank, such as addresses. An algorithm whose keys are equal on all
- * ranks in every call (of sizes and types alone, say) sets keys_alike, and nothing is said;
- * if they are not, a call ends at its deadline.
+ * A context holds resources that a launch needs and that are expensive to create: channels,
+ * registered memory, mapped buffers of peers. All ranks use the same context in a call. Before each
+ * launch, the ranks compare through shared memory (between nodes: the bootstrap) which of their
+ * contexts match the call's key; they use one that matches on every rank, or all create a new one.
+ * A key may therefore contain values that differ between ranks, such as addresses. An algorithm
+ * whose keys are equal on all ranks in every call, for example because they consist of sizes and
+ * types, sets keys_alike, which saves that exchange; if its keys do differ, a call fails at its
+ * deadline.
  */
 typedef struct weir_algo_ops {
-    /* Before the first launch on a communicator. Collective; the outcome is agreed. May be
-     * NULL. */
+    /* Called before the first launch on a communicator. Collective; if it fails on one rank, the
+     * call fails on all. May be NULL. */
     weir_status (*initialise)(void *state, weir_comm *comm);
-    /* Fills a key that is zeroed. Local. NULL: there are no contexts. */
+    /* Fills in a key, which is zeroed. Local, on every call. NULL if the algorithm has no
+     * contexts; context_create and context_destroy are then NULL, too. */
     weir_status (*context_key)(void *state, weir_comm *comm, const weir_call *call,
                                weir_algo_key *key);
-    /* Collective: all ranks, each with its own call. If a rank fails, all destroy theirs. */
+    /* Creates a context. Collective; each rank receives its own call. If it fails on one rank,
+     * the other ranks destroy theirs. */
     weir_status (*context_create)(void *state, weir_comm *comm, const weir_call *call,
                                   void **context);
-    /* Every call. Local, enqueued on call->stream on GPUs. context is NULL without contexts. */
+    /* Performs the call: on the host before it returns, on GPUs by enqueuing work on
+     * call->stream. context is NULL for an algorithm without contexts. */
     weir_status (*launch)(void *state, void *context, weir_comm *comm, const weir_call *call);
-    /* Frees a context. No rank's launch uses it any more. On all ranks alike. */
+    /* Frees a context, which no rank's launch uses any more. Called on all ranks. */
     void (*context_destroy)(void *state, void *context);
-    /* Local; frees state. Once, after all contexts are gone. May be NULL. */
+    /* Frees state. Local; called once, after all contexts have been destroyed. May be NULL. */
     void (*destroy)(void *state);
-    int keys_alike;
-    int contexts_max; /* kept for one communicator; the one not used for longest gives way.
-                         1 to 16; 0: 16 */
+    int keys_alike;   /* 1: keys are equal on all ranks in every call */
+    int contexts_max; /* contexts kept per communicator, 1 to 16; 0: 16. The least recently used one
+                         is destroyed to make room */
 } weir_algo_ops;
 
 enum { WEIR_ALGO_NAME_BYTES = 32 };
 
-/* Local. name, of up to 31 characters, is copied; state passes to the algorithm on success.
- * Free with weir_algo_destroy. */
+/* Creates a custom algorithm. Local. name, of 1 to 31 characters, is copied; the algorithm takes
+ * ownership of state on success. Release with weir_algo_destroy, or give it to a collection.
+ * WEIR_ERR_INVALID if launch or some of the three context callbacks are missing. */
 WEIR_API weir_status weir_algo_create(const char *name, weir_collective collective,
                                       const weir_algo_ops *ops, void *state, weir_algo **algo);
 
 /*
- * An algorithm that launches a kernel of a file, which takes a weir_kernel_args
- * (weir/kernel.h): the library makes channels to all ranks and scratch memory, the file has
- * nothing but the kernel. Collective, as weir_kernel_compile, and with its errors. It runs on
- * comm alone. A call's grid on GPUs has 64 blocks at most; nblocks 0 is 8, nthreads 0 is 512.
+ * Creates an algorithm from a kernel in a file. The kernel's parameter is a weir_kernel_args
+ * (weir/kernel.h); the library provides channels to all ranks and scratch memory. Collective,
+ * blocking, with the errors of weir_kernel_compile. The algorithm serves comm only. On the cuda
+ * backend a call's grid has at most 64 blocks; blocks 0 stands for 8, threads 0 for 512.
  *
- * WEIR_ERR_UNSUPPORTED: ranks of several machines, which channels do not join.
+ * WEIR_ERR_UNSUPPORTED if the ranks are on several nodes, which memory channels do not connect.
  */
 WEIR_API weir_status weir_algo_from_file(weir_comm *comm, const char *file, const char *name,
                                          weir_collective collective, weir_algo **algo);
 
-/* Destroys the contexts too. Collective if it was executed, in the same order as other
- * collective calls; before its communicators. NULL is allowed. Not for what a collection has. */
+/* Destroys an algorithm and its contexts. Collective if the algorithm was executed, in order with
+ * other collective calls, and before its communicators are destroyed; else local. NULL is allowed.
+ * Not for algorithms that belong to a collection. */
 WEIR_API void weir_algo_destroy(weir_algo *algo);
 
+/* Return an algorithm's name, collective, and one-line summary. The strings live as long as the
+ * algorithm. */
 WEIR_API const char *weir_algo_name(const weir_algo *algo);
 WEIR_API weir_collective weir_algo_collective(const weir_algo *algo);
-/* One line. The algorithm's storage. */
 WEIR_API const char *weir_algo_summary(const weir_algo *algo);
 
 /*
- * Runs a call with an algorithm of any kind: the built-in ones, kernels of files, plans and custom
- * ones. Collective, with the rules of weir/weir.h's collectives: blocking on the host, enqueued on
- * the call's stream on GPUs. The call's collective must be the algorithm's; its algo_name and algo
- * are ignored. Either the counts or in_bytes and out_bytes are given: where both lengths are 0 the
- * counts set them, else the lengths set the counts.
+ * Executes a call with an algorithm of any kind. Collective, with the rules of weir/weir.h's
+ * collectives: blocking on the host backend, enqueued on call->stream on the cuda backend. The
+ * algorithm's collective applies; the call's collective, algo_name and algo are ignored. If
+ * in_bytes and out_bytes are both 0, the counts determine them; otherwise the lengths determine the
+ * counts.
  *
- * WEIR_ERR_INVALID: sizes that do not belong together; WEIR_ERR_MISMATCH: another rank
- * rejected its call; WEIR_ERR_UNSUPPORTED: a new context is needed while a stream is captured (make
+ * WEIR_ERR_INVALID if the lengths contradict each other; WEIR_ERR_MISMATCH if another rank rejected
+ * its call; WEIR_ERR_UNSUPPORTED if a new context is needed while a stream is being captured (make
  * the call once before the capture; a context that a captured call used is never evicted);
  * otherwise what the collective or the launch returns.
  */
 WEIR_API weir_status weir_algo_execute(weir_algo *algo, weir_comm *comm, const weir_call *call);
 
-/* The same with separate arguments, for callers that cannot fill a struct. The lengths of the
- * buffers give the counts (allgather: out_bytes = nranks * in_bytes); op is ignored where nothing
- * is reduced; executor is for plans, else NULL; nblocks and nthreads are the grid on GPUs, 0 for
- * the algorithm's own. extras, which may be NULL, also has the call's other members: "root" (int;
- * 0 without it), "destination" and "source" (int; sendrecv; -1 without them), and for alltoallv
- * "send_counts", "send_displs", "recv_counts" and "recv_displs" (size_t[nranks], in elements). */
+/* The same with separate arguments, for callers that cannot fill in a structure. The lengths
+ * determine the counts (allgather: out_bytes = nranks * in_bytes). op is ignored if the collective
+ * does not reduce; executor is for plans, otherwise NULL; nblocks and nthreads are the grid on
+ * GPUs, 0 for the algorithm's default. extras, which may be NULL, also passes the call's other
+ * members: "root" (int; default 0), "destination" and "source" (int; sendrecv; default -1), and for
+ * alltoallv "send_counts", "send_displs", "recv_counts" and "recv_displs" (size_t[nranks], in
+ * elements). */
 WEIR_API weir_status weir_algo_execute_args(weir_algo *algo, weir_comm *comm, const void *in,
                                             void *out, size_t in_bytes, size_t out_bytes,
                                             weir_dtype dtype, weir_op op, weir_stream stream,
                                             weir_executor *executor, int nblocks, int nthreads,
                                             const weir_algo_extra *extras);
-/* How many contexts it has on a communicator. Local. */
+/* Returns how many contexts the algorithm has on a communicator. */
 WEIR_API int weir_algo_contexts(const weir_algo *algo, const weir_comm *comm);
 
 /* -------------------------------------------------------------- collections */
 
-/* The algorithms that one communicator can choose from. */
+/* A set of algorithms for one communicator. */
 typedef struct weir_algo_collection weir_algo_collection;
 
-/* The built-in algorithms that serve comm, and for each collective "auto", which chooses by
- * the tuning table. Local. scratch, which may be NULL, is handed to the callbacks of custom
- * algorithms; it and comm must outlive the collection. */
+/* Creates a collection of the built-in algorithms that can serve comm and, for each collective,
+ * "auto", which selects by the tuning table. Local. scratch, which may be NULL, is passed to the
+ * callbacks of custom algorithms; scratch and comm must outlive the collection. Release with
+ * weir_algo_collection_destroy. */
 WEIR_API weir_status weir_algo_collection_create(weir_comm *comm, weir_mem *scratch,
                                                  weir_algo_collection **collection);
-/* Destroys its algorithms, as weir_algo_destroy. NULL is allowed. */
+/* Destroys a collection and, as weir_algo_destroy, its algorithms. NULL is allowed. */
 WEIR_API void weir_algo_collection_destroy(weir_algo_collection *collection);
-/* Adds an algorithm, which the collection owns from then on. Local. WEIR_ERR_INVALID: there is
+/* Adds an algorithm, which the collection owns on success. WEIR_ERR_INVALID if the collection has
  * one of that name for that collective. */
 WEIR_API weir_status weir_algo_collection_add(weir_algo_collection *collection, weir_algo *algo);
-/* Those in it, in the order in which they came: 0 to count - 1; NULL beyond. Local. */
+/* Return the number of algorithms, and the one at an index, in the order in which they were added;
+ * NULL if index is outside 0..count-1. */
 WEIR_API int weir_algo_collection_count(const weir_algo_collection *collection);
 WEIR_API weir_algo *weir_algo_collection_at(const weir_algo_collection *collection, int index);
-/* By collective and name. Local. WEIR_ERR_INVALID lists the names that there are. */
+/* Finds an algorithm by collective and name; it stays the collection's. WEIR_ERR_INVALID if there
+ * is none; the error line lists the known names. */
 WEIR_API weir_status weir_algo_find(const weir_algo_collection *collection,
                                     weir_collective collective, const char *name,
                                     weir_algo **algo);
 
-/* Chooses for a size: the larger of both buffers' bytes, which is what benchmarks print.
- * Local, and the same on every rank. NULL: as "auto". */
+/* Selects an algorithm by size: `bytes` is the larger of the two buffers' lengths, the size that
+ * benchmarks print. Must not communicate, and must return the same on every rank; NULL stands for
+ * "auto". */
 typedef weir_algo *(*weir_algo_selector)(void *context, const weir_algo_collection *collection,
                                          weir_collective collective, size_t bytes);
-/* Local. selector NULL: "auto" for everything. */
+/* Sets a selector, which gets context; both must outlive the collection. selector NULL: "auto" for
+ * every call. */
 WEIR_API void weir_algo_collection_set_selector(weir_algo_collection *collection,
                                                 weir_algo_selector selector, void *context);
-/* What the selector chooses. Local. */
+/* Returns the algorithm that the selector chooses, or "auto". */
 WEIR_API weir_algo *weir_algo_select(const weir_algo_collection *collection,
                                      weir_collective collective, size_t bytes);
 

@@ -375,7 +375,8 @@ WEIR_FN void weir_put_packets(weir_memchan_dev *chan, size_t remote_offset, size
 }
 
 /* Waits for the peer's LL packets in this rank's packet buffer and unpacks them into its local
- * memory. Each thread waits for its own packets, and returns 0 or the error of its own wait. */
+ * memory. Each thread waits for the packets that it unpacks, and returns 0 or the error of that
+ * wait. */
 WEIR_FN int weir_get_packets(weir_memchan_dev *chan, size_t local_offset, size_t packets_offset,
                              size_t bytes, uint32_t tid, uint32_t nthreads, uint32_t flag)
 {

@@ -22,7 +22,7 @@
  * A kernel has one parameter, a structure of plain data, which the launch passes.
  *
  * On a GPU a launch is a grid of blocks that are all resident at the same time, so a block may wait
- * for another one of its own grid or of a peer's. On the host a launch is always one block of one
+ * for another one of the same grid or of a peer's. On the host a launch is always one block of one
  * thread; it runs in the calling thread until it ends, concurrently with the peers' kernels.
  *
  * Counters that must advance when a captured launch is replayed (epochs, parities) belong in

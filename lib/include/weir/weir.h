@@ -257,7 +257,7 @@ typedef enum weir_backend {
     WEIR_BACKEND_HOST, /* "host": memory of the process */
     WEIR_BACKEND_CUDA, /* "cuda": memory of a GPU, one GPU for each rank */
     WEIR_BACKEND_AUTO  /* "auto": what the environment variable WEIR_BACKEND says; if that is unset
-                          or "auto", cuda if every rank can have a GPU of its own, else host */
+                          or "auto", cuda if every rank can have its own GPU, else host */
 } weir_backend;
 
 /* Configuration of a communicator. Initialise it with WEIR_COMM_CONFIG_INIT, then set fields:
@@ -581,8 +581,8 @@ struct weir_portchan_dev; /* the view for threads and kernels; see weir/port_dev
 
 /* Creates a port channel on the connection of sem. remote is the peer's memory (imported), local
  * this rank's. A connection may be used by one proxy only. Channels may share a semaphore; their
- * signals can then not be told apart. Local. On the cuda backend no kernel that needs the proxy may
- * be running. Release with weir_portchan_free. WEIR_ERR_UNSUPPORTED if remote was exported before
+ * signals cannot then be distinguished. Local. On the cuda backend no kernel that needs the proxy
+ * may be running. Release with weir_portchan_free. WEIR_ERR_UNSUPPORTED if remote was exported before
  * the connection was made, or if the memory cannot be registered with the network. */
 WEIR_API weir_status weir_portchan_create(weir_proxy *proxy, weir_sem *sem, const weir_mem *remote,
                                           const weir_mem *local, weir_portchan **chan);
@@ -639,51 +639,57 @@ typedef enum weir_collective {
 /* Returns the name of a collective ("allreduce"); NULL for an invalid value. */
 WEIR_API const char *weir_collective_name(weir_collective collective);
 
-/* Counts and displacements of alltoallv, in elements: arrays with one entry for each rank.
- * They stay the caller's. */
+/* Counts and displacements of alltoallv, in elements: arrays with one entry for each rank. The
+ * displacement of a block is its distance from the beginning of in or out. */
 typedef struct weir_splits {
     const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
 } weir_splits;
 
-/* The same, read when the call runs rather than when it is made: in device memory of this rank's
- * GPU on the CUDA backend, in memory of the process on the host. See weir_alltoallv_device. */
+/* The same, read when the call runs on the stream rather than when it is made: in device memory of
+ * this rank's GPU on the CUDA backend, in memory of the process on the host backend. The arrays
+ * must not change until the call has completed. See weir_alltoallv_device. */
 typedef struct weir_device_splits {
     const uint64_t *send_counts, *send_displs, *recv_counts, *recv_displs;
 } weir_device_splits;
 
 /*
- * One call of a collective, as one rank makes it. The same struct travels from the caller to the
- * algorithm: weir_run and weir_algo_execute take it, the named functions below fill it, and the
+ * One call of a collective, as one rank makes it. The same structure passes from the caller to the
+ * algorithm: weir_run and weir_algo_execute take it, the named functions below fill it in, and the
  * callbacks of custom algorithms (weir/algo.h) receive it.
  *
- * Start from WEIR_CALL_INIT, which sets size and leaves everything else at its default, and set
- * what the collective needs. The call and what it points to stay the caller's and must not change
- * until the function that takes it returns; device_splits has its own rule.
+ * Initialise it with WEIR_CALL_INIT, which sets size and gives every other member its default, and
+ * set what the collective needs; members that it does not use keep their defaults. The structure
+ * and all that it points to stay the caller's. The structure, splits and extras may be reused once
+ * the function returns, buffers and device_splits once the call has completed. in and out have the
+ * sizes that the named functions below state.
  */
 typedef struct weir_call {
-    size_t size;                /* sizeof(weir_call), as the caller was compiled */
+    size_t size;                /* sizeof(weir_call), set by WEIR_CALL_INIT */
     weir_collective collective;
     weir_dtype dtype;
     weir_op op;                 /* allreduce, reduce_scatter, reduce */
     int root;                   /* broadcast, reduce: a rank */
-    int destination, source;    /* sendrecv: a rank, or -1 for none */
-    const void *in;
-    void *out;
-    size_t count;               /* elements, as in the named functions; sendrecv: those sent */
+    int destination, source;    /* sendrecv: a rank, or -1 (default) for none */
+    const void *in;             /* may be NULL where this rank reads nothing */
+    void *out;                  /* may be NULL where this rank receives nothing */
+    size_t count;               /* elements, as in the named functions; sendrecv: elements to be
+                                   sent; alltoallv: not used */
     size_t recv_count;          /* sendrecv: elements to be received */
-    weir_stream stream;         /* CUDA backend: a cudaStream_t; host: NULL */
-    const weir_splits *splits;                /* alltoallv: one of the two */
+    weir_stream stream;         /* CUDA backend: a cudaStream_t; host backend: NULL */
+    const weir_splits *splits;  /* alltoallv: either this or device_splits */
     const weir_device_splits *device_splits;
-    size_t in_bytes, out_bytes; /* lengths of the buffers; needed with device_splits and by
-                                   plans, else derived from the counts where both are 0 */
-    const char *algo_name;      /* a built-in algorithm, on GPUs perhaps with its grid:
-                                   "packet", "packet:16x64"; NULL: the tuning table selects */
-    struct weir_algo *algo;     /* any algorithm object (weir/algo.h), in place of algo_name */
-    int blocks, threads;        /* CUDA backend: the grid of algo; 0: the algorithm's own */
-    const struct weir_algo_extra *extras; /* arguments of custom algorithms; may be NULL */
-    struct weir_executor *executor;       /* plans (weir/plan.h) */
-    weir_mem *scratch;          /* what the callbacks of custom algorithms get from their
-                                   collection; callers leave it NULL */
+    size_t in_bytes, out_bytes; /* lengths of in and out. Required with device_splits. In
+                                   weir_algo_execute they are an alternative to the counts, and are
+                                   derived from them if both are 0. Not used otherwise */
+    const char *algo_name;      /* a built-in algorithm, on GPUs possibly with its grid: "packet",
+                                   "packet:16x64"; NULL: selected by the tuning table */
+    struct weir_algo *algo;     /* an algorithm object (weir/algo.h), which replaces algo_name */
+    int blocks, threads;        /* CUDA backend, with algo: the grid, in blocks and in threads per
+                                   block; 0: the algorithm's default */
+    const struct weir_algo_extra *extras; /* named arguments for custom algorithms; may be NULL */
+    struct weir_executor *executor;       /* executes plans (weir/plan.h); else NULL */
+    weir_mem *scratch;          /* set by the library for the callbacks of custom algorithms: the
+                                   scratch memory of their collection */
 } weir_call;
 
 #define WEIR_CALL_INIT                                                                             \
@@ -692,11 +698,11 @@ typedef struct weir_call {
             NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL                             \
     }
 
-/* Runs a call: what every named function below does. Collective; blocking on the host backend,
- * enqueued on call->stream on the CUDA backend. An algorithm that the call names serves this call
- * alone and must be the same on every rank. Errors: as above; WEIR_ERR_INVALID also for a wrong
- * size and for an unknown algorithm, with the known names; WEIR_ERR_UNSUPPORTED for an algorithm
- * of another backend. */
+/* Executes a call, as every named function below does. Collective; blocking on the host backend,
+ * enqueued on call->stream on the CUDA backend. The algorithm that the call names applies to this
+ * call only and must be the same on every rank. Errors as above; also WEIR_ERR_INVALID if size is
+ * wrong or the algorithm is unknown (the error line lists the known names), WEIR_ERR_UNSUPPORTED if
+ * the algorithm belongs to another backend. */
 WEIR_API weir_status weir_run(weir_comm *comm, const weir_call *call);
 
 /* in, out: count elements. In place: in == out. */
@@ -708,11 +714,11 @@ WEIR_API weir_status weir_reduce_scatter(weir_comm *comm, const void *in, void *
 /* in: count elements; out: nranks * count. In place: in == out + rank * count. */
 WEIR_API weir_status weir_allgather(weir_comm *comm, const void *in, void *out, size_t count,
                                     weir_dtype dtype, weir_stream stream);
-/* count elements; in is read on root only, out is written everywhere. In
- * place: in == out. */
+/* in, out: count elements; in is read on root only, out is written on every rank. In place:
+ * in == out. */
 WEIR_API weir_status weir_broadcast(weir_comm *comm, const void *in, void *out, size_t count,
                                     weir_dtype dtype, int root, weir_stream stream);
-/* count elements; out is written on root only. In place: in == out on root. */
+/* in, out: count elements; out is written on root only. In place: in == out on root. */
 WEIR_API weir_status weir_reduce(weir_comm *comm, const void *in, void *out, size_t count,
                                  weir_dtype dtype, weir_op op, int root, weir_stream stream);
 /* in, out: nranks * count elements, block r for/from rank r. Out of place. */
@@ -724,18 +730,17 @@ WEIR_API weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_
                                     const size_t *recv_counts, const size_t *recv_displs,
                                     weir_dtype dtype, weir_stream stream);
 /*
- * alltoallv whose counts the host need not know. The four arrays, of nranks numbers, in elements,
- * lie in device memory of this rank's GPU (CUDA backend) or in the process's memory (host
- * backend), and are read when the stream reaches the call, so that a captured call follows what
- * was written into them before each replay. They must not change while the call runs. There is
- * no exchange beforehand, no wait on the host and no allocation. in_bytes and out_bytes are the
- * lengths of in and out: a split that extends past its buffer is not transferred. A tight length
- * also lets a small grid serve a small call. Displacements of empty splits are ignored. Between
- * nodes: WEIR_ERR_UNSUPPORTED on GPU buffers.
+ * alltoallv whose counts the host need not know. The four arrays have nranks entries, in elements;
+ * they are in device memory of this rank's GPU (CUDA backend) or in memory of the process (host
+ * backend), and are read when the stream reaches the call, so each replay of a captured call uses
+ * their contents at that time. They must not change while the call runs. The call exchanges nothing
+ * beforehand, does not wait on the host and does not allocate memory. in_bytes and out_bytes are the
+ * lengths of in and out: a split that extends past its buffer is not transferred. The call's grid
+ * depends on them, so exact lengths keep it small. Displacements of empty splits are ignored.
  *
- * Errors in the counts are found where the counts are, and nothing is then written outside of
- * out: WEIR_ERR_INVALID on a rank with a split that extends past its buffer, WEIR_ERR_MISMATCH
- * on a rank that is sent another count than it expects (also by a rank whose split was rejected).
+ * WEIR_ERR_INVALID on a rank with a split that extends past its buffer; WEIR_ERR_MISMATCH on a rank
+ * that is sent a different count from the one that it expects, also by a rank whose split was
+ * rejected; nothing is written outside of out. WEIR_ERR_UNSUPPORTED for GPU buffers between nodes.
  * The communicator is aborted. The host backend returns the error from this call; on the CUDA
  * backend weir_comm_check reports it once the stream has reached the call, or the next call does.
  */
@@ -745,8 +750,8 @@ WEIR_API weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size
                                            size_t out_bytes, const uint64_t *recv_counts,
                                            const uint64_t *recv_displs, weir_dtype dtype,
                                            weir_stream stream);
-/* Every rank sends to one rank and receives from one; -1 for none. Out of
- * place. */
+/* Every rank sends to one rank and receives from one; -1 for none. in: send_count elements; out:
+ * recv_count. Out of place. */
 WEIR_API weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_count,
                                    int destination, void *out, size_t recv_count, int source,
                                    weir_dtype dtype, weir_stream stream);
@@ -755,51 +760,51 @@ WEIR_API weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_
 
 /* Where an algorithm runs. */
 typedef enum weir_algo_backend {
-    WEIR_ALGO_HOST,      /* memory of the process, ranks of one node */
-    WEIR_ALGO_CUDA,      /* GPU memory, ranks of one node */
-    WEIR_ALGO_INTERNODE, /* ranks of several nodes, either memory */
+    WEIR_ALGO_HOST,      /* "host": memory of the process, ranks of one node */
+    WEIR_ALGO_CUDA,      /* "cuda": GPU memory, ranks of one node */
+    WEIR_ALGO_INTERNODE, /* "net": ranks of several nodes, memory of either kind */
     WEIR_ALGO_BACKENDS
 } weir_algo_backend;
 
-/* "host", "cuda", "net"; static storage. */
+/* Returns the name of an algorithm backend ("host"); NULL for an invalid value. */
 WEIR_API const char *weir_algo_backend_name(weir_algo_backend backend);
-/* The backend whose algorithms serve the communicator. Local. */
+/* Returns the backend whose algorithms serve the communicator. */
 WEIR_API weir_algo_backend weir_comm_algo_backend(const weir_comm *comm);
 
-/* How often a reduction rounds an 8- or 16-bit floating-point result, which accumulates in float
- * within one step; float and double round in every addition. */
+/* How often a reduction rounds an 8-bit or 16-bit floating-point result. Within one step such types
+ * accumulate in float; float and double round in every addition. */
 typedef enum weir_rounding {
     WEIR_ROUNDING_ONCE,     /* after all contributions */
     WEIR_ROUNDING_PER_NODE, /* each node's partial result, and their combination */
     WEIR_ROUNDING_PER_RANK  /* up to once for each rank: partial results pass through memory */
 } weir_rounding;
 
-/* One row of the algorithm table. Strings are static. */
+/* One row of the algorithm table. Strings have static storage. */
 typedef struct weir_algo_info {
     weir_collective collective;
     const char *name;          /* as --algo, weir_comm_set_algo and weir_call.algo_name take it */
     weir_algo_backend backend;
     const char *summary;       /* one line */
-    int min_ranks, max_ranks;
-    weir_rounding rounding;    /* of reductions */
-    int reproducible;          /* 1: every rank gets the same bits, in every run of a call; 0: that
-                                  is not promised */
+    int min_ranks, max_ranks;  /* sizes of the communicators that it serves */
+    weir_rounding rounding;    /* reductions only */
+    int reproducible;          /* 1: every rank gets the same bits, in every run of a call; 0: not
+                                  guaranteed */
 } weir_algo_info;
 
-/* The table of this build. Local; static storage. */
+/* Returns the algorithm table of this build, and the number of its rows. */
 WEIR_API const weir_algo_info *weir_algo_list(size_t *count);
-/* The row of a name, which may have a grid ("packet:16x64"); NULL if there is none. Local. */
+/* Returns the row of a name, which may include a grid ("packet:16x64"); NULL if there is none. */
 WEIR_API const weir_algo_info *weir_algo_info_find(weir_algo_backend backend,
                                                    weir_collective collective, const char *name);
-/* Makes comm use the named algorithm for a collective wherever its limits allow, on GPUs perhaps
- * with a grid of blocks x threads ("packet:16x64"); "auto" returns to selection by the tuning
- * table. Local, not blocking; every rank must make the same call between the same collectives.
- * WEIR_ERR_INVALID lists the known names. */
+/* Makes later calls of a collective on comm use the named algorithm wherever its limits allow; on
+ * GPUs the name may include a grid of blocks x threads ("packet:16x64"). "auto" restores selection
+ * by the tuning table. Local, but every rank must make the same call between the same collectives.
+ * WEIR_ERR_INVALID if the name is unknown; the error line lists the known names. */
 WEIR_API weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective,
                                         const char *name);
-/* The algorithm of the last collective on comm, with its grid if a table, weir_comm_set_algo or
- * the call gave one ("packet:16x64"); "none" before the first call. Valid until the next call on
- * comm. Local. */
+/* Returns the name of the algorithm of the last collective on comm, with its grid if the tuning
+ * table, weir_comm_set_algo or the call set one ("packet:16x64"); "none" before the first
+ * collective. Valid until the next call on comm. */
 WEIR_API const char *weir_comm_last_algo(const weir_comm *comm);
 
 #ifdef __cplusplus
