@@ -1,5 +1,5 @@
-/* What calls across machines keep for buffers of GPUs: see bridge.h. */
-#include "coll/internode/bridge.h"
+/* Staging buffers of calls between nodes on GPU memory; see gpu_staging.h. */
+#include "coll/internode/gpu_staging.h"
 
 #include "base/error.h"
 #include "comm/gpu/gpu.h"
@@ -7,27 +7,29 @@
 
 #include <stdlib.h>
 
-enum { LEAST_BYTES = 8 << 20 }; /* of a stage */
+enum { LEAST_BYTES = 8 << 20 }; /* of a host staging buffer */
 
-typedef struct stage {
+typedef struct host_buffer {
     weir_mem *memory;
     int pinned;
-} stage;
+} host_buffer;
 
-struct weiri_bridge {
-    stage stages[WEIRI_BRIDGE_STAGES];
-    weir_mem *landing;
+struct weiri_gpu_staging {
+    host_buffer host[WEIRI_GPU_STAGING_COUNT];
+    weir_mem *device;
     int window_pinned;
 };
 
-static weir_status get_bridge(weiri_coll *coll)
+static weir_status gpu_staging_get(weiri_coll *coll)
 {
-    if (!coll->bridge)
-        coll->bridge = calloc(1, sizeof *coll->bridge);
-    return coll->bridge ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for stages");
+    if (!coll->gpu_staging)
+        coll->gpu_staging = calloc(1, sizeof *coll->gpu_staging);
+    return coll->gpu_staging
+               ? WEIR_OK
+               : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the staging buffers of GPUs");
 }
 
-static weir_status pin(const weir_comm *comm, weir_mem *memory, int *pinned)
+static weir_status memory_pin(const weir_comm *comm, weir_mem *memory, int *pinned)
 {
     void *unused;
     weir_status status = comm->gpu->ops->pin(comm->gpu_comm, weir_mem_pointer(memory),
@@ -36,62 +38,62 @@ static weir_status pin(const weir_comm *comm, weir_mem *memory, int *pinned)
     return status;
 }
 
-static void unpin(const weir_comm *comm, weir_mem *memory, int pinned)
+static void memory_unpin(const weir_comm *comm, weir_mem *memory, int pinned)
 {
     if (pinned)
         comm->gpu->ops->unpin(comm->gpu_comm, weir_mem_pointer(memory));
 }
 
-static void free_stage(const weir_comm *comm, stage *of)
+static void host_buffer_free(const weir_comm *comm, host_buffer *of)
 {
-    unpin(comm, of->memory, of->pinned);
+    memory_unpin(comm, of->memory, of->pinned);
     weir_mem_free(of->memory);
-    *of = (stage){NULL, 0};
+    *of = (host_buffer){NULL, 0};
 }
 
-void weiri_bridge_destroy(weiri_coll *coll)
+void weiri_gpu_staging_destroy(weiri_coll *coll)
 {
-    weiri_bridge *bridge = coll->bridge;
-    if (!bridge)
+    weiri_gpu_staging *staging = coll->gpu_staging;
+    if (!staging)
         return;
-    for (int i = 0; i < WEIRI_BRIDGE_STAGES; i++)
-        free_stage(coll->comm, &bridge->stages[i]);
-    if (bridge->window_pinned)
-        unpin(coll->comm, coll->comm->internode->memory, 1);
-    weir_mem_free(bridge->landing);
-    free(bridge);
-    coll->bridge = NULL;
+    for (int i = 0; i < WEIRI_GPU_STAGING_COUNT; i++)
+        host_buffer_free(coll->comm, &staging->host[i]);
+    if (staging->window_pinned)
+        memory_unpin(coll->comm, coll->comm->internode->memory, 1);
+    weir_mem_free(staging->device);
+    free(staging);
+    coll->gpu_staging = NULL;
 }
 
 weir_status weiri_bridge_stage(weiri_coll *coll, int which, size_t bytes, char **base)
 {
     weir_comm *comm = coll->comm;
-    weir_status status = get_bridge(coll);
+    weir_status status = gpu_staging_get(coll);
     if (status != WEIR_OK)
         return status;
-    stage *of = &coll->bridge->stages[which];
+    host_buffer *of = &coll->gpu_staging->host[which];
     if (!of->memory || weir_mem_bytes(of->memory) < bytes) {
-        free_stage(comm, of);
+        host_buffer_free(comm, of);
         status = weir_mem_alloc(comm->host_comm, bytes > LEAST_BYTES ? bytes : LEAST_BYTES,
                                 &of->memory);
         if (status == WEIR_OK)
-            status = pin(comm, of->memory, &of->pinned);
+            status = memory_pin(comm, of->memory, &of->pinned);
     }
     if (status == WEIR_OK)
         *base = weir_mem_pointer(of->memory);
     return status;
 }
 
-weir_status weiri_bridge_landing(weiri_coll *coll, char **landing)
+weir_status weiri_gpu_staging_device(weiri_coll *coll, char **buffer)
 {
     weir_comm *comm = coll->comm;
-    weir_status status = get_bridge(coll);
-    if (status == WEIR_OK && !coll->bridge->window_pinned)
-        status = pin(comm, comm->internode->memory, &coll->bridge->window_pinned);
-    if (status == WEIR_OK && !coll->bridge->landing)
+    weir_status status = gpu_staging_get(coll);
+    if (status == WEIR_OK && !coll->gpu_staging->window_pinned)
+        status = memory_pin(comm, comm->internode->memory, &coll->gpu_staging->window_pinned);
+    if (status == WEIR_OK && !coll->gpu_staging->device)
         status =
-            weir_mem_alloc(comm->gpu_comm, comm->internode->slot_bytes, &coll->bridge->landing);
+            weir_mem_alloc(comm->gpu_comm, comm->internode->slot_bytes, &coll->gpu_staging->device);
     if (status == WEIR_OK)
-        *landing = weir_mem_pointer(coll->bridge->landing);
+        *buffer = weir_mem_pointer(coll->gpu_staging->device);
     return status;
 }
