@@ -56,7 +56,12 @@ check "is told before anything starts" one_line_says "absent.cu:k" "No such file
 check "a name that is none" ends_with 2 ./bench_allgather --algo "$example:"
 check "an unknown word still names what is known" \
     eval 'ends_with 2 ./bench_allgather --algo nope && one_line_says nope packet FILE.cu:NAME'
-check "what is known is named once, what needs several machines apart" \
+list=$(./bench_allreduce --list-algos)
+host=$(awk '$2 == "host" { printf ", %s", $1 }' <<<"$list")
+net=$(awk '$2 == "host" { host[$1] } $2 == "net" && !($1 in host) { printf "%s%s", sep, $1; sep = ", " }' \
+    <<<"$list")
+check "the table names algorithms of one node and across nodes" test -n "$host" -a -n "$net"
+check "what is known is named once, what needs several nodes apart" \
     eval 'ends_with 2 ./bench_allreduce --backend host --algo nope &&
-        one_line_says "auto, all, packet, packet2, fused, ring; only across nodes: rails; or a"'
+        one_line_says "auto, all$host; only across nodes: $net; or a"'
 tap_done
