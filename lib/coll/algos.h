@@ -1,4 +1,5 @@
-/* The run functions of the algorithm table; each is described in its file. */
+/* The run functions of the algorithm table (table.c). Each is described in its own file; all are
+ * collective and have the contract of weiri_algo_run. */
 #ifndef WEIR_COLL_ALGOS_H
 #define WEIR_COLL_ALGOS_H
 
@@ -16,11 +17,11 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call);
 weir_status weiri_broadcast_direct(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call);
-/* alltoall, alltoallv and sendrecv: coll->pairs says what goes where. */
+/* alltoall, alltoallv and sendrecv; coll->pairs has the buffers and lengths. */
 weir_status weiri_exchange_packet(weiri_coll *coll, const weir_call *call);
 weir_status weiri_exchange_direct(weiri_coll *coll, const weir_call *call);
 
-/* Across machines (coll/net/). */
+/* Across nodes (coll/internode/). */
 weir_status weiri_internode_coll_relay(weiri_coll *coll, const weir_call *call);
 weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weir_call *call);
 weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weir_call *call);
@@ -29,17 +30,22 @@ weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weir_ca
 weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weir_call *call);
 weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call);
 
-/* GPUs: launches the kernel of the algorithm that the call's choice names, or
- * of the collective's last one where that does not serve the call. Not blocking. */
+/* A call across nodes on GPU buffers: runs the algorithm of coll->choice, on copies in host memory
+ * as far as necessary. size_bytes is the size for which that was selected. Blocks: first until the
+ * stream's earlier work has ended, then until the output is complete. */
+weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weir_call *call, size_t size_bytes);
+
+/* GPUs of one node: launches the kernel of coll->choice or, if that does not serve the call, the
+ * collective's general one. Does not block. */
 weir_status weiri_cuda_run(weiri_coll *coll, const weir_call *call);
 
-/* The same by copy engines; without symmetric memory the general algorithm. */
+/* GPUs of one node: the same with copy engines; without symmetric memory, the general kernel. */
 weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weir_call *call);
 weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weir_call *call);
 
-/* What weir_comm_last_algo says when an algorithm had to give way to another. */
-static inline weir_status weiri_algo_give_way(weiri_coll *coll, const weir_call *call,
-                                              const char *name, weiri_algo_run run)
+/* Runs another algorithm than the selected one, and records its name for weir_comm_last_algo. */
+static inline weir_status weiri_algo_fall_back(weiri_coll *coll, const weir_call *call,
+                                               const char *name, weiri_algo_run run)
 {
     coll->last_algo = name;
     return run(coll, call);

@@ -1,17 +1,16 @@
 /*
- * The public collectives: fill a weir_call, check it once, serve a single rank, choose the
- * algorithm, run it. Everything here is on the path of an 8-byte allreduce.
+ * The public collectives: each fills a weir_call, checks it once, copies if there is only one rank,
+ * selects the algorithm and runs it. Everything here is on the path of an 8-byte allreduce.
  */
 #include "base/error.h"
-#include "coll/coll.h"
+#include "coll/algos.h"
 #include "compute/copy.h"
-#include "coll/internode/staged.h"
 #include "comm/gpu/gpu.h"
 
 #include <string.h>
 
-/* Counts and displacements below it are more than any memory holds, and cannot overflow when they
- * are multiplied by an element's bytes and added up over the ranks. */
+/* Counts and displacements have at most so many bits: more elements than any memory holds, and few
+ * enough that sums of bytes over all ranks do not overflow. */
 enum { COUNT_BITS = 52 };
 _Static_assert((uint64_t)8 * WEIRI_RANKS_MAX << COUNT_BITS <= (uint64_t)1 << 62, "sums fit");
 
@@ -42,7 +41,7 @@ void weiri_coll_derive(weiri_coll *coll, const weir_call *call)
     call_derive(coll, call, weir_dtype_bytes(call->dtype));
 }
 
-/* Checks what all collectives share, and derives the call's values. */
+/* The checks that all collectives have in common; derives the call's values. */
 static inline weir_status call_prepare(weir_comm *comm, const weir_call *call, weiri_coll **coll)
 {
     size_t element_bytes = weir_dtype_bytes(call->dtype);
@@ -73,7 +72,8 @@ static weir_status call_copy_single(weiri_coll *coll, const weir_call *call)
     return WEIR_OK;
 }
 
-/* Chooses the algorithm for size_bytes, which is what the tuning table counts, and runs it. */
+/* Selects the algorithm for size_bytes, the size by which the tuning table is ordered, and runs
+ * it. */
 static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t size_bytes,
                                  const weiri_choice *choice)
 {
@@ -100,7 +100,7 @@ weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_
     return call_dispatch(coll, call, size_bytes, NULL);
 }
 
-/* A collective with one count for all ranks. blocks: of count elements, in the larger buffer. */
+/* A collective with one count for all ranks; blocks of count elements are in the larger buffer. */
 static inline weir_status call_one_count(weir_comm *comm, const weir_call *call, size_t blocks,
                                          int needs_in, int needs_out, const weiri_choice *choices)
 {
@@ -117,8 +117,8 @@ static inline weir_status call_one_count(weir_comm *comm, const weir_call *call,
 
 /* ----------------------------------------------------- pairwise collectives */
 
-/* Pairwise calls may have nothing to send or to receive, and no buffer for it: a pointer to
- * compute with replaces it. */
+/* Pairwise calls may send or receive nothing, and then need no buffer: any valid pointer replaces
+ * it. */
 static const char *pair_from(const weiri_coll *coll, const weir_call *call, size_t count,
                              size_t displ)
 {
@@ -128,6 +128,15 @@ static const char *pair_from(const weiri_coll *coll, const weir_call *call, size
 static char *pair_to(const weiri_coll *coll, const weir_call *call, size_t count, size_t displ)
 {
     return count ? weiri_out_at(call, displ * coll->element_bytes) : (char *)coll->sources;
+}
+
+static inline void pair_fill(weiri_coll *coll, const weir_call *call, int peer, size_t send,
+                             size_t send_at, size_t recv, size_t recv_at)
+{
+    coll->pairs[peer] = (weiri_pair){pair_from(coll, call, send, send_at),
+                                     pair_to(coll, call, recv, recv_at),
+                                     send * coll->element_bytes,
+                                     recv * coll->element_bytes, 1, 1};
 }
 
 static weir_status call_refuse_in_place(const weir_call *call)
@@ -153,16 +162,14 @@ static inline weir_status call_alltoall(weir_comm *comm, const weir_call *call,
         return call_copy_single(coll, call);
     const size_t bytes = coll->count_bytes;
     for (int peer = 0; peer < coll->nranks; peer++)
-        coll->pairs[peer] = (weiri_pair){weiri_in_at(call, (size_t)peer * bytes),
-                                         weiri_out_at(call, (size_t)peer * bytes),
-                                         bytes,
-                                         bytes,
-                                         1,
-                                         1};
+        coll->pairs[peer] =
+            (weiri_pair){weiri_in_at(call, (size_t)peer * bytes),
+                         weiri_out_at(call, (size_t)peer * bytes), bytes, bytes, 1, 1};
     return call_dispatch(coll, call, bytes * (size_t)coll->nranks, choices);
 }
 
-/* Fills the pairs of splits on the host. *size_bytes: the larger of what is sent and received. */
+/* Fills coll->pairs from splits. *size_bytes becomes the larger one of the bytes sent and
+ * received. */
 static weir_status call_fill_splits(weiri_coll *coll, const weir_call *call, size_t *size_bytes)
 {
     const weir_splits *splits = call->splits;
@@ -176,12 +183,8 @@ static weir_status call_fill_splits(weiri_coll *coll, const weir_call *call, siz
         size_t send = splits->send_counts[peer], recv = splits->recv_counts[peer];
         sent += send * size;
         received += recv * size;
-        coll->pairs[peer] = (weiri_pair){pair_from(coll, call, send, splits->send_displs[peer]),
-                                         pair_to(coll, call, recv, splits->recv_displs[peer]),
-                                         send * size,
-                                         recv * size,
-                                         1,
-                                         1};
+        pair_fill(coll, call, peer, send, splits->send_displs[peer], recv,
+                  splits->recv_displs[peer]);
     }
     *size_bytes = sent > received ? sent : received;
     if (WEIRI_UNLIKELY((sent && !call->in) || (received && !call->out)))
@@ -197,8 +200,8 @@ static int split_fits(uint64_t count, uint64_t displ, size_t elements)
     return !count || (displ <= elements && count <= elements - displ);
 }
 
-/* On the host the arrays are read now. An error cannot be returned by the caller alone: peers may
- * have correct counts, and wait. */
+/* Host: reads the arrays now. An error aborts the communicator, because peers with correct counts
+ * would wait for this rank. */
 static weir_status call_read_device_splits(weiri_coll *coll, const weir_call *call)
 {
     const weir_device_splits *splits = call->device_splits;
@@ -210,19 +213,14 @@ static weir_status call_read_device_splits(weiri_coll *coll, const weir_call *ca
         if (!in_fits || !split_fits(recv, recv_at, call->out_bytes / size)) {
             weiri_fail(WEIR_ERR_INVALID,
                        "rank %d: weir_alltoallv_device: %llu elements to be %s rank %d, from "
-                       "element %llu on, end behind the buffer's %zu bytes",
+                       "element %llu on, exceed the buffer's %zu bytes",
                        coll->rank, (unsigned long long)(in_fits ? recv : send),
                        in_fits ? "received from" : "sent to", peer,
                        (unsigned long long)(in_fits ? recv_at : send_at),
                        in_fits ? call->out_bytes : call->in_bytes);
             return weiri_comm_give_up(coll->comm, WEIR_ERR_INVALID);
         }
-        coll->pairs[peer] = (weiri_pair){pair_from(coll, call, send, send_at),
-                                         pair_to(coll, call, recv, recv_at),
-                                         send * size,
-                                         recv * size,
-                                         1,
-                                         1};
+        pair_fill(coll, call, peer, send, send_at, recv, recv_at);
     }
     const weiri_pair *self = &coll->pairs[coll->rank];
     if (self->send_bytes == self->recv_bytes)
@@ -240,7 +238,7 @@ static weir_status call_take_device_splits(weiri_coll *coll, const weir_call *ca
     if (WEIRI_UNLIKELY(!s->send_counts || !s->send_displs || !s->recv_counts || !s->recv_displs))
         return call_refuse(call, "counts and displacements are required");
     if (WEIRI_UNLIKELY((call->in_bytes && !call->in) || (call->out_bytes && !call->out)))
-        return call_refuse(call, "a buffer is NULL; say 0 bytes where there is none");
+        return call_refuse(call, "a buffer is NULL; its size must then be 0");
     if (WEIRI_UNLIKELY((call->in_bytes | call->out_bytes) >> WEIRI_SPLIT_BITS))
         return call_refuse(call, "a buffer is longer than any machine's memory");
     *size_bytes = call->in_bytes > call->out_bytes ? call->in_bytes : call->out_bytes;
@@ -326,7 +324,7 @@ static inline int is_root(const weir_comm *comm, const weir_call *call)
     return comm && comm->rank == call->root;
 }
 
-/* Inline: the named functions know the collective. */
+/* Inline, because in the named functions the collective is a constant. */
 static inline weir_status call_serve(weir_comm *comm, const weir_call *call,
                                      const weiri_choice *choices)
 {
@@ -357,8 +355,8 @@ weir_status weiri_coll_call(weir_comm *comm, const weir_call *call, const weiri_
     return call_serve(comm, call, choices);
 }
 
-/* Member by member: the compiler clears a struct of this length with an instruction that takes as
- * long as the rest of a small call. */
+/* Assigns member by member: to clear a struct of this length, the compiler uses an instruction that
+ * takes as long as the rest of a small call. */
 static inline void call_init(weir_call *call, weir_collective collective, weir_dtype dtype,
                              const void *in, void *out, size_t count, weir_stream stream)
 {
@@ -387,57 +385,51 @@ static inline void call_init(weir_call *call, weir_collective collective, weir_d
     call->scratch = NULL;
 }
 
+static inline weir_status call_named(weir_comm *comm, weir_collective collective, const void *in,
+                                     void *out, size_t count, weir_dtype dtype, weir_op op,
+                                     int root, weir_stream stream)
+{
+    weir_call call;
+    call_init(&call, collective, dtype, in, out, count, stream);
+    call.op = op;
+    call.root = root;
+    return call_serve(comm, &call, NULL);
+}
+
 weir_status weir_allreduce(weir_comm *comm, const void *in, void *out, size_t count,
                            weir_dtype dtype, weir_op op, weir_stream stream)
 {
-    weir_call call;
-    call_init(&call, WEIR_COLL_ALLREDUCE, dtype, in, out, count, stream);
-    call.op = op;
-    return call_serve(comm, &call, NULL);
+    return call_named(comm, WEIR_COLL_ALLREDUCE, in, out, count, dtype, op, 0, stream);
 }
 
 weir_status weir_reduce_scatter(weir_comm *comm, const void *in, void *out, size_t count,
                                 weir_dtype dtype, weir_op op, weir_stream stream)
 {
-    weir_call call;
-    call_init(&call, WEIR_COLL_REDUCE_SCATTER, dtype, in, out, count, stream);
-    call.op = op;
-    return call_serve(comm, &call, NULL);
+    return call_named(comm, WEIR_COLL_REDUCE_SCATTER, in, out, count, dtype, op, 0, stream);
 }
 
 weir_status weir_allgather(weir_comm *comm, const void *in, void *out, size_t count,
                            weir_dtype dtype, weir_stream stream)
 {
-    weir_call call;
-    call_init(&call, WEIR_COLL_ALLGATHER, dtype, in, out, count, stream);
-    return call_serve(comm, &call, NULL);
+    return call_named(comm, WEIR_COLL_ALLGATHER, in, out, count, dtype, WEIR_SUM, 0, stream);
 }
 
 weir_status weir_broadcast(weir_comm *comm, const void *in, void *out, size_t count,
                            weir_dtype dtype, int root, weir_stream stream)
 {
-    weir_call call;
-    call_init(&call, WEIR_COLL_BROADCAST, dtype, in, out, count, stream);
-    call.root = root;
-    return call_serve(comm, &call, NULL);
+    return call_named(comm, WEIR_COLL_BROADCAST, in, out, count, dtype, WEIR_SUM, root, stream);
 }
 
 weir_status weir_reduce(weir_comm *comm, const void *in, void *out, size_t count, weir_dtype dtype,
                         weir_op op, int root, weir_stream stream)
 {
-    weir_call call;
-    call_init(&call, WEIR_COLL_REDUCE, dtype, in, out, count, stream);
-    call.op = op;
-    call.root = root;
-    return call_serve(comm, &call, NULL);
+    return call_named(comm, WEIR_COLL_REDUCE, in, out, count, dtype, op, root, stream);
 }
 
 weir_status weir_alltoall(weir_comm *comm, const void *in, void *out, size_t count,
                           weir_dtype dtype, weir_stream stream)
 {
-    weir_call call;
-    call_init(&call, WEIR_COLL_ALLTOALL, dtype, in, out, count, stream);
-    return call_serve(comm, &call, NULL);
+    return call_named(comm, WEIR_COLL_ALLTOALL, in, out, count, dtype, WEIR_SUM, 0, stream);
 }
 
 weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_counts,

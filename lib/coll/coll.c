@@ -1,16 +1,17 @@
-/* The state of a communicator's collectives: layout of the areas, epochs. */
+/* The state of a communicator's collectives: layout of the areas, epochs, exchange of descriptors,
+ * and copies and reductions from peers' buffers. */
 #include "coll/coll.h"
 
 #include "base/error.h"
 #include "compute/copy.h"
-#include "coll/internode/bridge.h"
+#include "coll/internode/gpu_staging.h"
 #include "comm/node/peer_copy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    SMALLEST_MESSAGE_BYTES = 1024, /* data behind a message's line */
+    SMALLEST_MESSAGE_BYTES = 1024, /* payload of a message */
     LARGEST_MESSAGE_BYTES = 65536,
     LARGEST_PIECE_BYTES = 131072,
 };
@@ -30,9 +31,8 @@ _Static_assert(CONTROL_BYTES + SLOTS_BYTES <= WEIRI_AREA_LEAST_BYTES &&
                    sizeof(weiri_word) + MESSAGES_BYTES <= WEIRI_AREA_LEAST_BYTES_EACH,
                "every communicator's area holds the layout");
 
-/* Divides the area: two thirds at most for slots and results, the rest for
- * messages. */
-static void lay_out(weiri_coll *coll, size_t area_bytes)
+/* Divides the area: at most two thirds for slots and results, the rest for messages. */
+static void coll_lay_out(weiri_coll *coll, size_t area_bytes)
 {
     size_t n = (size_t)coll->nranks;
     size_t control = CONTROL_BYTES + n * sizeof(weiri_word);
@@ -47,40 +47,40 @@ static void lay_out(weiri_coll *coll, size_t area_bytes)
     coll->message_bytes = message < LARGEST_MESSAGE_BYTES ? message : LARGEST_MESSAGE_BYTES;
 }
 
-static void *take(char **cursor, size_t bytes)
+static void *area_take(char **cursor, size_t bytes)
 {
     void *taken = *cursor;
     *cursor += bytes;
     return taken;
 }
 
-static void locate(const weiri_coll *coll, char *base, weiri_area *area)
+static void area_locate(const weiri_coll *coll, char *base, weiri_area *area)
 {
     size_t n = (size_t)coll->nranks;
-    area->done = take(&base, sizeof(weiri_word));
-    area->consumed = take(&base, n * sizeof(weiri_word));
-    area->lane = take(&base, WEIRI_LANE_DEPTH * sizeof(weiri_lane));
+    area->done = area_take(&base, sizeof(weiri_word));
+    area->consumed = area_take(&base, n * sizeof(weiri_word));
+    area->lane = area_take(&base, WEIRI_LANE_DEPTH * sizeof(weiri_lane));
     for (int parity = 0; parity < 2; parity++) {
-        area->post[parity] = take(&base, sizeof(weiri_post));
-        area->slot[parity] = take(&base, sizeof(weiri_slot) + coll->piece_bytes);
-        area->result[parity] = take(&base, sizeof(weiri_slot) + coll->result_bytes);
-        area->message[parity] = take(&base, n * sizeof(weiri_message));
-        area->payload[parity] = take(&base, n * coll->message_bytes);
+        area->post[parity] = area_take(&base, sizeof(weiri_post));
+        area->slot[parity] = area_take(&base, sizeof(weiri_slot) + coll->piece_bytes);
+        area->result[parity] = area_take(&base, sizeof(weiri_slot) + coll->result_bytes);
+        area->message[parity] = area_take(&base, n * sizeof(weiri_message));
+        area->payload[parity] = area_take(&base, n * coll->message_bytes);
     }
 }
 
 static void coll_destroy(void *opaque)
 {
     weiri_coll *coll = opaque;
-    weiri_bridge_destroy(coll);
+    weiri_gpu_staging_destroy(coll);
     free(coll->areas);
     free(coll->pairs);
     free(coll->sources);
     free(coll);
 }
 
-/* Storing around the caches pays when the ranks' inputs and outputs together
- * exceed the last-level cache, which is twice the threshold of a single loop. */
+/* Storing past the caches is faster when the inputs and outputs of all ranks together exceed the
+ * last-level cache, which is twice the threshold of a single loop. */
 static size_t streaming_from(const weiri_coll *coll)
 {
     return weiri_streaming_threshold_bytes() / (size_t)coll->nranks + 1;
@@ -104,7 +104,7 @@ static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
     if (!made->areas || !made->pairs || !made->sources)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the collectives' tables");
     if (!comm->internode)
-        lay_out(made, comm->area_bytes);
+        coll_lay_out(made, comm->area_bytes);
     if (status == WEIR_OK)
         status = weiri_coll_tune(made);
     if (status != WEIR_OK) {
@@ -112,7 +112,7 @@ static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
         return status;
     }
     for (int rank = 0; !comm->internode && rank < comm->nranks; rank++)
-        locate(made, comm->peers[rank].area, &made->areas[rank]);
+        area_locate(made, comm->peers[rank].area, &made->areas[rank]);
     *coll = made;
     return WEIR_OK;
 }
@@ -176,7 +176,7 @@ weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int
     return (weiri_share){first, left < each ? left : each};
 }
 
-static int mappable(weiri_desc desc)
+static int desc_is_mappable(weiri_desc desc)
 {
     return desc.generation != 0 && desc.generation != WEIRI_GENERATION_UNREGISTERED;
 }
@@ -184,22 +184,25 @@ static int mappable(weiri_desc desc)
 weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes, const void *out,
                                  size_t out_bytes, int *all_in, int *all_out)
 {
+    weir_status status = weiri_coll_begin(coll);
+    if (status != WEIR_OK)
+        return status;
     int parity = (int)(coll->epoch & 1);
     weiri_post *own = coll->areas[coll->rank].post[parity];
     own->in = weiri_peer_copy_describe(coll->comm, in, in_bytes);
     own->out = weiri_region_describe(coll->comm, out, out_bytes);
     weir_store_release(&own->flag, coll->epoch);
-    *all_in = mappable(own->in);
-    *all_out = mappable(own->out);
+    *all_in = desc_is_mappable(own->in);
+    *all_out = desc_is_mappable(own->out);
     int n = coll->nranks;
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         const weiri_post *post = coll->areas[rank].post[parity];
-        weir_status status =
+        status =
             weiri_comm_wait(coll->comm, &post->flag, coll->epoch, rank, "exchange of buffers");
         if (status != WEIR_OK)
             return status;
-        *all_in &= mappable(post->in);
-        *all_out &= mappable(post->out);
+        *all_in &= desc_is_mappable(post->in);
+        *all_out &= desc_is_mappable(post->out);
     }
     return WEIR_OK;
 }
@@ -225,6 +228,17 @@ weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer
     }
     return weiri_region_pointer(coll->comm, rank, coll->areas[rank].post[coll->epoch & 1]->out,
                                 pointer);
+}
+
+weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size_t offset)
+{
+    weir_status status = WEIR_OK;
+    for (int rank = 0; rank < coll->nranks && status == WEIR_OK; rank++) {
+        const char *in = NULL;
+        status = weiri_post_in(coll, rank, call->in, &in);
+        coll->sources[rank] = status == WEIR_OK ? in + offset : NULL;
+    }
+    return status;
 }
 
 void weiri_reduce_into(weiri_coll *coll, const weir_call *call, size_t first, size_t count,
@@ -255,9 +269,16 @@ void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes
         weiri_copy(to, from, bytes);
 }
 
-int weiri_copies_plain(const weiri_coll *coll, size_t bytes)
+void weiri_place_own(const weiri_coll *coll, const weir_call *call, char *place,
+                     size_t total_bytes)
 {
-    return coll->comm->reads_plain && bytes >= WEIRI_PLAIN_FROM_BYTES;
+    if (place != call->in)
+        weiri_move(coll, place, call->in, coll->count_bytes, total_bytes);
+}
+
+int weiri_reads_unregistered(const weiri_coll *coll, size_t bytes)
+{
+    return coll->comm->reads_plain && bytes >= WEIRI_PEER_READ_FROM_BYTES;
 }
 
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,
@@ -281,4 +302,23 @@ weir_status weiri_coll_mismatch(const weiri_coll *coll, const char *phase, int p
                coll->rank, phase, peer, (unsigned long long)sent_bytes,
                coll->pairs[peer].recv_bytes);
     return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
+}
+
+weiri_blocks weiri_blocks_of(const weiri_coll *coll, const weir_call *call)
+{
+    size_t n = (size_t)coll->nranks, is_root = call->root == coll->rank;
+    switch (call->collective) {
+    case WEIR_COLL_REDUCE_SCATTER:
+        return (weiri_blocks){n, 1};
+    case WEIR_COLL_ALLGATHER:
+        return (weiri_blocks){1, n};
+    case WEIR_COLL_ALLTOALL:
+        return (weiri_blocks){n, n};
+    case WEIR_COLL_BROADCAST:
+        return (weiri_blocks){is_root, 1};
+    case WEIR_COLL_REDUCE:
+        return (weiri_blocks){1, is_root};
+    default:
+        return (weiri_blocks){1, 1};
+    }
 }

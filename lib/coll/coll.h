@@ -1,27 +1,27 @@
 /*
- * What the host algorithms share: the layout of each rank's area, the epoch
- * rule that lets them reuse it, and the table they are rows of.
+ * The state of a communicator's collectives: the memory through which host algorithms exchange
+ * data, the epochs that let them reuse it, and the types of the algorithm table. Internal.
  *
- * Area. Every rank owns one, mapped by all; only the owner stores into it:
+ * Area. Every rank owns one area of shared memory. All ranks of the node map it; only the owner
+ * stores into it:
  *
  *   done          the last epoch that the owner has finished
- *   consumed[n]   progress of the owner as a reader of each peer's streams
- *   post[2]       where the owner's buffers are, for algorithms without copies
- *   lane          short messages that run ahead of their readers (lane.h)
- *   slot[2]       data that any peer may read: one piece of the owner's input
+ *   consumed[n]   how much of each peer's streamed messages the owner has read
+ *   post[2]       descriptors of the owner's buffers, for algorithms that access these directly
+ *   lane[32]      short messages that may be sent up to 32 epochs ahead of their readers (lane.h)
+ *   slot[2]       data for any peer: one piece (piece_bytes at most) of the owner's input
  *   result[2]     the same for intermediate results
- *   message[2][n] a message to each single peer, a line each
- *   payload[2][n] what follows the message's line
+ *   message[2][n] one message for each peer: a cache line with the flag and short data
+ *   payload[2][n] the data of longer messages
  *
- * Epochs. Each exchange through the area is one epoch: a number that grows
- * alike on every rank, because all ranks call the same collectives in the same
- * order. What arrives carries its epoch in a flag word next to it, stored with
- * release after the data and loaded with acquire before. Buffers alternate by
- * the epoch's parity. So before a rank stores anything for epoch e, the readers
- * must have finished e - 2. Most exchanges prove that by themselves: a rank
- * that has received from every peer in epoch e knows that all have finished
- * e - 1. For the others (broadcast, a ring) weiri_coll_begin looks at the done
- * words and waits if need be.
+ * Epochs. Each exchange through the areas is an epoch. Its number grows by one on every rank,
+ * because all ranks call the same collectives in the same order. Data carry their epoch in a flag
+ * word next to them, which the owner stores with release after the data, and readers load with
+ * acquire before the data. So flags are never reset. Buffers alternate by the epoch's parity: a
+ * rank may store for epoch e only when all readers have finished epoch e - 2. Most exchanges prove
+ * this by themselves, because a rank that has received from every peer in epoch e knows that all
+ * have finished e - 1. In the others (broadcast, ring) weiri_coll_begin checks the done words and
+ * waits if necessary.
  */
 #ifndef WEIR_COLL_COLL_H
 #define WEIR_COLL_COLL_H
@@ -30,41 +30,41 @@
 #include "comm/comm.h"
 
 enum {
-    WEIRI_CHUNK_BYTES = 8192,        /* data behind one step of a flag */
+    WEIRI_CHUNK_BYTES = 8192,        /* data published by one step of a flag */
     WEIRI_FLAG_SHIFT = 24,           /* flag = epoch << shift | steps published */
-    WEIRI_INLINE_BYTES = 56,         /* data on the flag's own line */
+    WEIRI_INLINE_BYTES = 56,         /* data in the cache line of a slot's flag */
     WEIRI_MESSAGE_INLINE_BYTES = 48, /* the same in a message to one peer */
     WEIRI_LANE_BYTES = 568,          /* the longest message of a lane */
-    WEIRI_LANE_DEPTH = 32,           /* messages of a lane: epochs that it may be ahead */
-    WEIRI_PLAIN_FROM_BYTES = 16384,  /* plain memory is read by system call from here on */
+    WEIRI_LANE_DEPTH = 32,           /* messages in a lane */
+    WEIRI_PEER_READ_FROM_BYTES = 16384, /* unregistered memory of peers: shorter is not read */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
 };
 
-/* A flag, then data on the same line, or on the lines behind it. */
+/* A flag, and data in the same cache line or in the lines after it. */
 typedef struct weiri_slot {
     _Alignas(WEIR_LINE_BYTES) uint64_t flag;
     char small[WEIRI_INLINE_BYTES];
     char data[];
 } weiri_slot;
 
-/* A short message: a flag and its data, nine lines. */
+/* A short message: a flag and its data, nine cache lines. */
 typedef struct weiri_lane {
     _Alignas(WEIR_LINE_BYTES) uint64_t flag;
     char data[WEIRI_LANE_BYTES];
 } weiri_lane;
 
-/* Where a rank's buffers are. */
+/* The descriptors of a rank's buffers. */
 typedef struct weiri_post {
     _Alignas(WEIR_LINE_BYTES) uint64_t flag;
     weiri_desc in, out;
 } weiri_post;
 
-/* How a message to one peer travels. */
+/* How the data of a message to one peer are passed. */
 typedef enum weiri_message_kind {
-    WEIRI_MESSAGE_SMALL,  /* on the flag's line */
-    WEIRI_MESSAGE_PACKET, /* behind it, in chunks */
+    WEIRI_MESSAGE_SMALL,  /* in the flag's cache line */
+    WEIRI_MESSAGE_PACKET, /* in the payload, chunk by chunk */
     WEIRI_MESSAGE_DIRECT, /* the reader copies from the sender's buffer */
-    WEIRI_MESSAGE_STREAM, /* behind it, piece after piece through two halves */
+    WEIRI_MESSAGE_STREAM, /* longer than the payload, whose two halves are used alternately */
 } weiri_message_kind;
 
 typedef struct weiri_message {
@@ -88,16 +88,16 @@ typedef struct weiri_area {
     weiri_post *post[2];
     weiri_slot *slot[2];
     weiri_slot *result[2];
-    weiri_message *message[2]; /* n: the one to each peer */
+    weiri_message *message[2]; /* n: one for each peer */
     char *payload[2];          /* n, message_bytes apart */
 } weiri_area;
 
 typedef struct weiri_coll weiri_coll;
-typedef struct weiri_bridge weiri_bridge;
+typedef struct weiri_gpu_staging weiri_gpu_staging;
 
-enum { WEIRI_SPLIT_BITS = 47 }; /* a message's length goes into 48 bits of its header */
+enum { WEIRI_SPLIT_BITS = 47 }; /* of a message's length, which has 48 bits in a header */
 
-/* Positions in a call's buffers, by bytes. */
+/* Positions in a call's buffers, in bytes. */
 static inline const char *weiri_in_at(const weir_call *call, size_t offset_bytes)
 {
     return (const char *)call->in + offset_bytes;
@@ -113,31 +113,32 @@ typedef struct weiri_pair {
     const char *from;
     char *to;
     size_t send_bytes, recv_bytes;
-    int sends, receives; /* whether a message travels at all */
+    int sends, receives; /* whether there is a message at all, which may be empty */
 } weiri_pair;
 
-/* Runs a call that was checked, and whose derived values are in coll. */
+/* Runs a call that has been checked and whose derived values are in coll. */
 typedef weir_status (*weiri_algo_run)(weiri_coll *coll, const weir_call *call);
 
-/* A row of the algorithm table, as dispatch sees it. */
+/* A row of the algorithm table; the part that users see is a weir_algo_info. */
 typedef struct weiri_algo {
     weir_collective collective;
     const char *name;
     weir_algo_backend backend;
     weiri_algo_run run;
     const struct weiri_gpu_algo *gpu; /* cuda: coll/cuda/kernels.h */
-    size_t bridges_from; /* net: on GPUs, calls of so many bytes run their phases inside there */
+    size_t gpu_phases_from; /* between nodes: from so many bytes on, phases within a node run on
+                             * its GPUs */
 } weiri_algo;
 
 extern const weiri_algo weiri_algo_table[];
 extern const size_t weiri_algo_table_rows;
 
-/* Up to so many bytes, this algorithm, on GPUs with this grid (0: its own). */
+/* The algorithm for calls of up to max_bytes, on GPUs with this grid (0: its default). */
 typedef struct weiri_choice {
     uint64_t max_bytes;
     const weiri_algo *algo;
     int blocks, threads;
-    char name[32]; /* the algorithm's, with the grid if there is one: "packet:16x64" */
+    char name[32]; /* of the algorithm, with the grid if there is one: "packet:16x64" */
 } weiri_choice;
 
 enum { WEIRI_CHOICES_MAX = 40 };
@@ -145,67 +146,65 @@ enum { WEIRI_CHOICES_MAX = 40 };
 struct weiri_coll {
     weir_comm *comm;
     int rank, nranks;
-    uint64_t epoch;    /* the last one begun */
-    uint64_t all_done; /* every rank is known to have finished it */
-    size_t piece_bytes, result_bytes, message_bytes; /* data behind the flags */
-    size_t streaming_from_bytes; /* buffers from this size on are stored around the caches */
+    uint64_t epoch;    /* the last epoch begun */
+    uint64_t all_done; /* an epoch that every rank is known to have finished */
+    size_t piece_bytes, result_bytes, message_bytes; /* capacity of slots, results, payloads */
+    size_t streaming_from_bytes; /* larger buffers are stored past the caches */
     const char *last_algo;
-    char executed[32]; /* what it points to after a custom algorithm */
+    char executed[32]; /* what last_algo points to after a custom algorithm */
 
-    /* Derived from the current call, which travels unchanged: weiri_coll_derive, and the dispatch
-     * of api.c. */
+    /* Derived from the current call by weiri_coll_derive and by call_dispatch of api.c. */
     size_t elements;      /* the call's count; sendrecv: the larger one; alltoallv: 0 */
-    size_t element_bytes, count_bytes; /* of one element, of all of these */
-    const struct weiri_choice *choice; /* the row that serves it */
-    int staged; /* GPUs of several nodes: the buffers are copies in host memory */
+    size_t element_bytes, count_bytes; /* of one element, of all of them */
+    const struct weiri_choice *choice; /* the entry that serves the call */
+    int staged; /* GPUs of several nodes: the algorithm works on copies in host memory */
 
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
-    const void **sources; /* nranks, scratch of the reductions */
-    weiri_bridge *bridge; /* GPUs across machines: what calls pass through, or NULL */
+    const void **sources; /* nranks: the inputs of a reduction */
+    weiri_gpu_staging *gpu_staging; /* GPUs of several nodes: staging buffers, or NULL */
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
-    weiri_choice forced; /* the algorithm that the current or an earlier call named */
+    weiri_choice forced; /* the algorithm that the current call or an earlier one named */
     weir_collective forced_collective;
 };
 
-/* The communicator's state, made on the first collective. Local. */
+/* Returns the communicator's state; the first call creates it. Local. */
 weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll);
 
-/* Checks and runs a call. choices: a list as in weiri_coll, whose last entry has no limit, that
- * selects the algorithm; NULL: that which the call names, else the communicator's list.
- * Collective, as weir_run, which differs in that it also takes algorithm objects. */
+/* Checks and runs a call; collective. choices selects the algorithm: a list as in weiri_coll, whose
+ * last entry has no limit; NULL: the algorithm that the call names, else the communicator's list.
+ * Unlike weir_run, it ignores algorithm objects. */
 weir_status weiri_coll_call(weir_comm *comm, const weir_call *call, const weiri_choice *choices);
 
-/* Runs a call whose pairs are filled, without a check, by the communicator's list. size_bytes:
- * what the tuning table counts. */
+/* Runs a call whose pairs are filled, without checks; the communicator's list selects the
+ * algorithm for size_bytes. */
 weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_bytes);
 
 /* Computes the values of coll that follow from a call's counts and type. */
 void weiri_coll_derive(weiri_coll *coll, const weir_call *call);
 
-/* coll/select.c: the list of choices that holds a call to one algorithm: by its row and grid (0
- * and 0: its own); by its name as weir_call.algo_name gives it, where "auto" is the tuning table's
- * list. Valid until the next call that names one. WEIR_ERR_INVALID lists the known names;
- * WEIR_ERR_UNSUPPORTED: the row is of another backend. */
+/* coll/select.c: *choices becomes a list that holds one call to one algorithm: to a row, with a
+ * grid (0 and 0: its default), or to a name as in weir_call.algo_name, of which "auto" is the
+ * tuning table's list. Valid until the next call that names an algorithm. WEIR_ERR_INVALID lists
+ * the known names; WEIR_ERR_UNSUPPORTED if the row belongs to another backend. */
 weir_status weiri_coll_force_row(weiri_coll *coll, const weiri_algo *row, int blocks, int threads,
                                  const weiri_choice **choices);
 weir_status weiri_coll_force_name(weiri_coll *coll, weir_collective collective, const char *name,
                                   const weiri_choice **choices);
 
-/* coll/select.c: fills tuned and choices from the tuning table, WEIR_TUNING and
- * WEIR_ALGO. WEIR_ERR_INVALID names the file's line or the variable. */
+/* coll/select.c: fills tuned and choices from the tuning table, WEIR_TUNING and WEIR_ALGO.
+ * WEIR_ERR_INVALID names the file's line or the variable. */
 weir_status weiri_coll_tune(weiri_coll *coll);
 
 /* Waits until a rank, or WEIRI_ALL_RANKS, has finished an epoch. */
 enum { WEIRI_ALL_RANKS = -1 };
 weir_status weiri_coll_await_done(weiri_coll *coll, uint64_t finished, int rank);
 
-/* Begins the next epoch in an area whose buffers are used again after depth
- * epochs. All ranks must have finished what was stored there then: who reads
- * now does not matter, but who may still be reading, and that may be anybody.
- * A rank that has to wait does so until slack more epochs have room, lest all
- * ranks look at all done words for every one. */
+/* Begins the next epoch, in buffers that are reused after depth epochs: waits until every rank,
+ * since any of them may have been a reader, has finished the epoch that last used them. A rank
+ * that has to wait does so until slack more epochs have room, so that it need not check the done
+ * words in every epoch. */
 static inline weir_status weiri_coll_begin_ahead(weiri_coll *coll, uint64_t depth, uint64_t slack)
 {
     uint64_t epoch = ++coll->epoch;
@@ -214,28 +213,27 @@ static inline weir_status weiri_coll_begin_ahead(weiri_coll *coll, uint64_t dept
     return weiri_coll_await_done(coll, epoch - depth + slack, WEIRI_ALL_RANKS);
 }
 
-/* The same for everything that alternates by parity. */
+/* Begins the next epoch, for buffers that alternate by parity. */
 static inline weir_status weiri_coll_begin(weiri_coll *coll)
 {
     return weiri_coll_begin_ahead(coll, 2, 0);
 }
 
-/* Ends the current epoch: this rank reads nothing of it any more. */
+/* Ends the current epoch: this rank has read all that it needs of it. */
 static inline void weiri_coll_end(weiri_coll *coll)
 {
     weir_store_release(&coll->areas[coll->rank].done->value, coll->epoch);
 }
 
-/* The same after data from every peer has arrived: all have finished the epoch
- * before this one. */
+/* Ends an epoch in which data have arrived from every peer; so all have finished the one before. */
 static inline void weiri_coll_end_all_heard(weiri_coll *coll)
 {
     weiri_coll_end(coll);
     coll->all_done = coll->epoch - 1;
 }
 
-/* A peer sends this rank another number of bytes than its pair says: gives up for all.
- * WEIR_ERR_MISMATCH. */
+/* Aborts the communicator because a peer sends another number of bytes than its pair expects.
+ * Returns WEIR_ERR_MISMATCH. */
 weir_status weiri_coll_mismatch(const weiri_coll *coll, const char *phase, int peer,
                                 uint64_t sent_bytes);
 
@@ -257,7 +255,7 @@ static inline char *weiri_coll_payload(const weiri_coll *coll, int from, int to)
     return coll->areas[from].payload[coll->epoch & 1] + (size_t)to * coll->message_bytes;
 }
 
-/* The ranks after and before one, around. */
+/* The successor and the predecessor of a rank, modulo nranks. */
 static inline int weiri_next(int rank, int nranks)
 {
     return rank + 1 < nranks ? rank + 1 : 0;
@@ -268,37 +266,53 @@ static inline int weiri_previous(int rank, int nranks)
     return rank > 0 ? rank - 1 : nranks - 1;
 }
 
-/* The elements [first, first + count) of count_all that a rank works on when
- * the ranks share a buffer: whole lines, the last shares may be empty. */
+/* A rank's share of a buffer of count_all elements: elements [first, first + count). Shares are
+ * whole cache lines; the last ones may be shorter, or empty. */
 typedef struct weiri_share {
     size_t first, count;
 } weiri_share;
 weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int nranks);
 
-/* Stores where this rank's buffers are for the current epoch and learns where
- * everyone's are. Pointers come from weiri_post_in/out afterwards. all_in,
- * all_out: whether every rank's buffer can be mapped. */
+/* Begins an epoch in which every rank publishes the descriptors of its buffers. *all_in, *all_out:
+ * whether every rank's buffer can be mapped; then weiri_post_in and weiri_post_out return
+ * pointers. */
 weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
                                  const void *out, size_t out_bytes, int *all_in, int *all_out);
-/* A rank's posted buffers as pointers here; they must be mappable. */
+/* A rank's published buffer, mapped here; own is this rank's. */
 weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const char **pointer);
 weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer);
+/* Points coll->sources to byte offset of every rank's published input. */
+weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size_t offset);
 
-/* Reduces elements [first, first + count) of every rank's input, given in
- * coll->sources, into the outputs at the same place, block by block. */
+/* Reduces elements [first, first + count) of coll->sources into each of the outputs at the same
+ * position, block by block. */
 void weiri_reduce_into(weiri_coll *coll, const weir_call *call, size_t first, size_t count,
                        char *const *outputs, int noutputs);
 
-/* Whether the direct form of a copying collective serves buffers of which some
- * cannot be mapped: through the kernel, if it may and they are long enough. */
-int weiri_copies_plain(const weiri_coll *coll, size_t bytes);
-/* Copies bytes of a peer's buffer, mapped or plain, of a call that fills
- * total_bytes. */
+/* Whether a peer's unregistered buffer of so many bytes is read directly, by a system call. */
+int weiri_reads_unregistered(const weiri_coll *coll, size_t bytes);
+/* Copies bytes of a peer's buffer, registered or not; total_bytes as in weiri_move. */
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,
                         size_t total_bytes);
 
-/* Copies a part of a buffer of total_bytes, around the caches if it is large. */
+/* Copies a part of a buffer of total_bytes, past the caches if that is large. */
 void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes,
                 size_t total_bytes);
+/* Copies this rank's block of count_bytes to its place in the output, unless it is there. */
+void weiri_place_own(const weiri_coll *coll, const weir_call *call, char *place,
+                     size_t total_bytes);
+
+/* How many blocks of count elements this rank's buffers have; not for alltoallv and sendrecv. */
+typedef struct weiri_blocks {
+    size_t in, out;
+} weiri_blocks;
+weiri_blocks weiri_blocks_of(const weiri_coll *coll, const weir_call *call);
+
+/* Whether coll->pairs describe the call. */
+static inline int weiri_is_pairwise(const weir_call *call)
+{
+    return call->collective == WEIR_COLL_ALLTOALL || call->collective == WEIR_COLL_ALLTOALLV ||
+           call->collective == WEIR_COLL_SENDRECV;
+}
 
 #endif

@@ -1,22 +1,20 @@
 /*
- * Selection: which algorithm serves which size. The tuning table is data: the
- * built-in rows (tuning.c), and for collectives that it has rows for the file that
- * WEIR_TUNING names. A file has one row a
- * line, five words each and on GPUs perhaps a grid, # begins a comment:
+ * Selection: the tuning table, and the algorithm that each communicator uses for each size. The
+ * built-in rows are in tuning.c. For every collective that the file named by WEIR_TUNING has
+ * matching rows for, those replace the built-in ones. A file has one row per line, of five words
+ * and on GPUs perhaps a grid; # begins a comment:
  *
  *   collective  max_ranks  cores  max_bytes  algorithm  [blocks x threads]
  *   allreduce   2          own    16K        packet
  *   allreduce   2          own    -          fused
  *   allreduce   4          cuda   512        packet     1x64
  *
- * cores is "own" where every rank has a core, "shared" where ranks outnumber
- * the cores, "any" for both, "cuda" for ranks on GPUs, and "net" for ranks of several
- * machines. max_bytes is the size
- * that a benchmark prints (the larger of bytes sent and received), "-" for no
- * limit. For a collective the rows of the smallest max_ranks that is enough count,
- * with the cores of the first of them that matches, in order of size. On
- * GPUs a collective without rows is served by its first algorithm as far as
- * that goes, and then by its last.
+ * cores is "own" if every rank has a core, "shared" if ranks outnumber the cores, "any" for both,
+ * "cuda" for ranks on GPUs, and "net" for ranks on several nodes. max_bytes is the size that a
+ * benchmark prints (the larger one of bytes sent and received); "-" is no limit. Of the rows that
+ * match a communicator, those with the smallest max_ranks, and with the cores of the first of
+ * them, are used, in order of size. A collective without rows is served by its first row of the
+ * algorithm table.
  */
 #include "base/env.h"
 #include "base/error.h"
@@ -54,7 +52,7 @@ static int is_known(const weiri_algo *row, weir_algo_backend backend, int collec
     return row->backend == backend && (collective < 0 || (int)row->collective == collective);
 }
 
-/* The names of a collective's algorithms, or (-1) of all collectives', each once, for messages. */
+/* The names of a collective's algorithms (-1: of all collectives), each once, for messages. */
 static const char *known_algos(weir_algo_backend backend, int collective, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -77,7 +75,7 @@ static int find_collective(const char *name)
     return -1;
 }
 
-/* "16K" -> 16384, "-" -> no limit; -1 if it is neither. */
+/* "16K" -> 16384, "-" -> no limit. Returns -1 for other texts. */
 static int parse_bytes(const char *text, uint64_t *bytes)
 {
     if (strcmp(text, "-") == 0) {
@@ -102,7 +100,7 @@ static weir_algo_backend backend_of(const weiri_tuning_row *row)
     return strcmp(row->cores, "cuda") == 0 ? WEIR_ALGO_CUDA : WEIR_ALGO_HOST;
 }
 
-/* "16x64"; -1 if it is neither that nor empty. */
+/* "16x64", or an empty text for the default grid. Returns -1 for other texts. */
 static int parse_grid(const char *text, int *blocks, int *threads)
 {
     char extra;
@@ -115,7 +113,7 @@ static int parse_grid(const char *text, int *blocks, int *threads)
                : -1;
 }
 
-static weir_status check_row(const weiri_tuning_row *row, const char *file, int line)
+static weir_status tuning_check_row(const weiri_tuning_row *row, const char *file, int line)
 {
     uint64_t bytes;
     int blocks, threads;
@@ -124,7 +122,7 @@ static weir_status check_row(const weiri_tuning_row *row, const char *file, int 
     if (collective < 0)
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: unknown collective '%s'", file, line,
                           row->collective);
-    /* Rows for GPUs are no mistake in a build without. */
+    /* Rows for GPUs are correct also in a build without them. */
     if (first_algo(backend_of(row), collective) &&
         !find_algo(backend_of(row), collective, row->algo))
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: %s has no algorithm '%s'; known are auto%s",
@@ -145,14 +143,14 @@ static weir_status check_row(const weiri_tuning_row *row, const char *file, int 
     return WEIR_OK;
 }
 
-/* The next line of a file without its comment, which may have any length. 1; 0: the end of the
- * file, or it cannot be read; -1: too long for a row, or no text. */
+/* Reads the next line without its comment, which may have any length. Returns 1; 0 at the end of
+ * the file or after an error; -1 if the line is too long or not text. */
 static int next_line(FILE *file, char text[LINE_BYTES])
 {
     if (!fgets(text, LINE_BYTES, file))
         return 0;
     size_t length = strcspn(text, "#\n");
-    /* Neither a comment nor an end of the line: the end of the file, or more than fits. */
+    /* Neither a comment nor the end of the line: the end of the file, or more than fits. */
     if (!text[length] && !feof(file) && (length + 1 < LINE_BYTES || getc(file) != EOF))
         return -1;
     int is_open = text[length] == '#' && !strchr(text + length, '\n');
@@ -162,7 +160,7 @@ static int next_line(FILE *file, char text[LINE_BYTES])
     return 1;
 }
 
-/* Reads one line that is not empty into a row. */
+/* Reads a line that is not empty into a row. */
 static weir_status read_row(const char *text, weiri_tuning_row *row, const char *path, int line)
 {
     char extra[2];
@@ -172,7 +170,7 @@ static weir_status read_row(const char *text, weiri_tuning_row *row, const char 
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: expected 'collective max_ranks cores max_bytes algorithm "
                           "[blocks x threads]'", path, line);
-    return check_row(row, path, line);
+    return tuning_check_row(row, path, line);
 }
 
 static weir_status read_rows(const char *path, weiri_tuning_row *rows, size_t *count)
@@ -209,7 +207,7 @@ weir_algo_backend weir_comm_algo_backend(const weir_comm *comm)
     return comm->gpu ? WEIR_ALGO_CUDA : WEIR_ALGO_HOST;
 }
 
-static int matches(const weiri_coll *coll, const weiri_tuning_row *row)
+static int row_matches(const weiri_coll *coll, const weiri_tuning_row *row)
 {
     if (coll->comm->internode)
         return coll->nranks <= row->max_ranks && strcmp(row->cores, "net") == 0;
@@ -230,22 +228,21 @@ static weiri_choice choice_of(const weiri_algo *algo, uint64_t max_bytes, int bl
     return choice;
 }
 
-/* The first row of the group that serves this communicator. */
+/* The first row of the group that this communicator uses. */
 static const weiri_tuning_row *find_group(const weiri_coll *coll, int collective,
                                           const weiri_tuning_row *rows, size_t count)
 {
     const weiri_tuning_row *group = NULL;
     const char *name = weir_collective_name((weir_collective)collective);
     for (size_t i = 0; i < count; i++)
-        if (strcmp(rows[i].collective, name) == 0 && matches(coll, &rows[i]) &&
+        if (strcmp(rows[i].collective, name) == 0 && row_matches(coll, &rows[i]) &&
             (!group || rows[i].max_ranks < group->max_ranks))
             group = &rows[i];
     return group;
 }
 
-/* The choices of one collective, by the rows of a group; without one, NULL, its first
- * algorithm. */
-static void take_rows(weiri_coll *coll, int collective, const weiri_tuning_row *group,
+/* Fills the choices of one collective from the rows of a group; NULL: its first algorithm. */
+static void use_rows(weiri_coll *coll, int collective, const weiri_tuning_row *group,
                       const weiri_tuning_row *rows, size_t count)
 {
     int used = 0;
@@ -253,7 +250,7 @@ static void take_rows(weiri_coll *coll, int collective, const weiri_tuning_row *
     weiri_choice *choices = coll->tuned[collective];
     for (size_t i = 0; group && i < count && used < WEIRI_CHOICES_MAX - 1; i++) {
         const weiri_tuning_row *row = &rows[i];
-        if (strcmp(row->collective, name) || !matches(coll, row))
+        if (strcmp(row->collective, name) || !row_matches(coll, row))
             continue;
         if (row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
             continue;
@@ -273,13 +270,13 @@ static void take_rows(weiri_coll *coll, int collective, const weiri_tuning_row *
     }
 }
 
-static void force(weiri_coll *coll, int collective, const weiri_algo *algo, int blocks,
-                  int threads)
+static void force_algo(weiri_coll *coll, int collective, const weiri_algo *algo, int blocks,
+                       int threads)
 {
     coll->choices[collective][0] = choice_of(algo, UINT64_MAX, blocks, threads);
 }
 
-/* WEIR_ALGO names an algorithm of any collective; those that lack it stay. */
+/* WEIR_ALGO names an algorithm of any collective; collectives that lack it are not changed. */
 static weir_status apply_environment(weiri_coll *coll)
 {
     const char *name = weiri_env(WEIRI_ENV_ALGO);
@@ -289,7 +286,7 @@ static weir_status apply_environment(weiri_coll *coll)
     for (int collective = 0; collective < WEIR_COLL_COUNT; collective++) {
         const weiri_algo *algo = find_algo(weir_comm_algo_backend(coll->comm), collective, name);
         if (algo)
-            force(coll, collective, algo, 0, 0);
+            force_algo(coll, collective, algo, 0, 0);
         found |= algo != NULL;
     }
     char known[512] = "";
@@ -314,9 +311,9 @@ weir_status weiri_coll_tune(weiri_coll *coll)
     for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++) {
         const weiri_tuning_row *group = find_group(coll, collective, read, count);
         if (group)
-            take_rows(coll, collective, group, read, count);
+            use_rows(coll, collective, group, read, count);
         else
-            take_rows(coll, collective,
+            use_rows(coll, collective,
                       find_group(coll, collective, weiri_tuning_rows, weiri_tuning_row_count),
                       weiri_tuning_rows, weiri_tuning_row_count);
     }
@@ -325,7 +322,7 @@ weir_status weiri_coll_tune(weiri_coll *coll)
     return status == WEIR_OK ? apply_environment(coll) : status;
 }
 
-/* The row and the grid (0 and 0: its own) that a name such as "packet:16x64" stands for. */
+/* The row and the grid (0 and 0: its default) that a name such as "packet:16x64" denotes. */
 static weir_status parse_name(const weiri_coll *coll, weir_collective collective, const char *name,
                               const weiri_algo **algo, int *blocks, int *threads)
 {
@@ -336,7 +333,7 @@ static weir_status parse_name(const weiri_coll *coll, weir_collective collective
     if (name[length] && (backend != WEIR_ALGO_CUDA || !name[length + 1] ||
                          parse_grid(name + length + 1, blocks, threads)))
         return weiri_fail(WEIR_ERR_INVALID,
-                          "algorithm '%s': a grid is blocks x threads, on GPUs: packet:16x64",
+                          "algorithm '%s': a grid is blocks x threads, on GPUs only: packet:16x64",
                           name);
     if (length < sizeof word)
         memcpy(word, name, length);
@@ -351,7 +348,8 @@ static weir_status parse_name(const weiri_coll *coll, weir_collective collective
 weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, const char *name)
 {
     if (!comm || !name || (unsigned)collective >= WEIR_COLL_COUNT)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_comm_set_algo: comm, collective and name needed");
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_comm_set_algo: comm, collective and name are required");
     weiri_coll *coll = NULL;
     weir_status status = weiri_coll_get(comm, &coll);
     if (status != WEIR_OK)
@@ -364,7 +362,7 @@ weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, cons
     int blocks = 0, threads = 0;
     status = parse_name(coll, collective, name, &algo, &blocks, &threads);
     if (status == WEIR_OK)
-        force(coll, (int)collective, algo, blocks, threads);
+        force_algo(coll, (int)collective, algo, blocks, threads);
     return status;
 }
 
@@ -372,7 +370,8 @@ weir_status weiri_coll_force_row(weiri_coll *coll, const weiri_algo *row, int bl
                                  const weiri_choice **choices)
 {
     if (row->backend != weir_comm_algo_backend(coll->comm))
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "algorithm %s is of another backend", row->name);
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "algorithm %s belongs to another backend",
+                          row->name);
     if (!blocks != !threads)
         return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: give blocks and threads, or neither",
                           row->name);
@@ -394,7 +393,7 @@ weir_status weiri_coll_force_name(weiri_coll *coll, weir_collective collective, 
         return WEIR_OK;
     }
     if (coll->forced.algo && coll->forced_collective == collective &&
-        strcmp(coll->forced.name, name) == 0) { /* as in the call before */
+        strcmp(coll->forced.name, name) == 0) { /* as in the previous call */
         *choices = &coll->forced;
         return WEIR_OK;
     }

@@ -1,6 +1,7 @@
 /*
- * The algorithm table: one row for each algorithm of each collective. The
- * first row of a collective must serve every size and kind of memory.
+ * The algorithm table: one row for each algorithm of each collective and backend. The first host
+ * row and the first internode row of a collective must serve every size and kind of memory; on GPUs
+ * the last kernel must. docs/developer/add-an-algorithm.md describes the fields.
  */
 #include "coll/algos.h"
 
@@ -8,111 +9,108 @@
 
 #include <string.h>
 
-/* X(collective, name, run, rounding, reproducible, summary); the last but one are those of
+/* X(collective, name, run, rounding, reproducible, summary): rounding and reproducible are those of
  * weir_algo_info. */
 #define HOST_ALGOS(X)                                                                              \
     X(ALLREDUCE, "packet", weiri_allreduce_packet, ONCE, 1,                                        \
-      "publish the input, reduce everybody's; one latency, small sizes")                           \
+      "publish the input, reduce all inputs; one latency, small sizes")                            \
     X(ALLREDUCE, "packet2", weiri_allreduce_packet2, ONCE, 1,                                      \
-      "reduce a share, gather the shares, through scratch memory; plain memory")                   \
+      "reduce a share, gather the shares, through scratch memory; unregistered memory")            \
     X(ALLREDUCE, "fused", weiri_allreduce_fused, ONCE, 1,                                          \
-      "read a share of all, reduce it, write it to all; library memory")                           \
+      "read a share of all inputs, reduce it, write it to all; registered memory")                 \
     X(ALLREDUCE, "ring", weiri_allreduce_ring, PER_RANK, 0,                                        \
       "partial sums from rank to rank, through scratch memory")                                    \
     X(REDUCE_SCATTER, "packet", weiri_reduce_scatter_packet, ONCE, 1,                              \
-      "publish the input, reduce the own block of everybody's")                                    \
+      "publish the input, reduce one block of all inputs")                                         \
     X(REDUCE_SCATTER, "direct", weiri_reduce_scatter_direct, ONCE, 1,                              \
-      "reduce the own block from everybody's library memory")                                      \
-    X(ALLGATHER, "packet", weiri_allgather_packet, ONCE, 1, "publish the input, copy everybody's") \
-    X(ALLGATHER, "direct", weiri_allgather_direct, ONCE, 1,                                        \
-      "copy from everybody's library memory")                                                      \
-    X(BROADCAST, "packet", weiri_broadcast_packet, ONCE, 1,                                        \
-      "the root publishes, the others follow")                                                     \
-    X(BROADCAST, "direct", weiri_broadcast_direct, ONCE, 1, "copy from the root's library memory") \
+      "reduce one block from all ranks' registered memory")                                        \
+    X(ALLGATHER, "packet", weiri_allgather_packet, ONCE, 1, "publish the input, copy all inputs")  \
+    X(ALLGATHER, "direct", weiri_allgather_direct, ONCE, 1, "copy from registered memory")         \
+    X(BROADCAST, "packet", weiri_broadcast_packet, ONCE, 1, "the root publishes, the others copy") \
+    X(BROADCAST, "direct", weiri_broadcast_direct, ONCE, 1,                                        \
+      "copy from the root's registered memory")                                                    \
     X(REDUCE, "packet", weiri_reduce_packet, ONCE, 1,                                              \
-      "publish the input, the root reduces everybody's")                                           \
+      "publish the input, the root reduces all inputs")                                            \
     X(REDUCE, "direct", weiri_reduce_direct, ONCE, 1,                                              \
-      "each reduces a share into the root's library memory")                                       \
+      "each reduces a share into the root's registered memory")                                    \
     X(ALLTOALL, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
-    X(ALLTOALL, "direct", weiri_exchange_direct, ONCE, 1, "copy from the sender's library memory") \
+    X(ALLTOALL, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")           \
     X(ALLTOALLV, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")      \
-    X(ALLTOALLV, "direct", weiri_exchange_direct, ONCE, 1,                                         \
-      "copy from the sender's library memory")                                                     \
+    X(ALLTOALLV, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")          \
     X(SENDRECV, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
-    X(SENDRECV, "direct", weiri_exchange_direct, ONCE, 1, "copy from the sender's library memory")
+    X(SENDRECV, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")
 
-/* X(collective, name, run, rounding, bridges from, summary); between nodes, described in
- * coll/internode/. Phases on GPUs pay where they are shorter than the copies that they save:
- * allreduce and reduce_scatter from about there on, reduce, whose root copies everything anyway,
- * nowhere. */
+/* X(collective, name, run, rounding, GPU phases from, summary): between nodes; see coll/internode/.
+ * Phases on GPUs are faster if they take less time than the copies that they save: in allreduce and
+ * reduce_scatter from about 128 KiB on, in reduce, whose root copies everything anyway, never. */
 #define NEVER SIZE_MAX
-#define NET_ALGOS(X)                                                                               \
+#define INTERNODE_ALGOS(X)                                                                         \
     X(ALLREDUCE, "rails", weiri_internode_coll_allreduce_rails, PER_NODE, 128 << 10,               \
-      "reduce-scatter inside, exchange of partial results, allgather inside")                      \
+      "reduce-scatter in each node, exchange of partial results, allgather in each node")          \
     X(ALLREDUCE, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                \
-      "one message between two machines; small sizes")                                             \
+      "one message between two nodes; small sizes")                                                \
     X(REDUCE_SCATTER, "rails", weiri_internode_coll_reduce_scatter_rails, PER_NODE, 128 << 10,     \
-      "reduce inside for each rank of other machines, send it the result")                         \
+      "reduce in each node for each rank of other nodes, send it the result")                      \
     X(REDUCE_SCATTER, "packet", weiri_internode_coll_relay, ONCE, NEVER,                           \
-      "one message between two machines; small sizes")                                             \
+      "one message between two nodes; small sizes")                                                \
     X(ALLGATHER, "rails", weiri_internode_coll_allgather_rails, ONCE, 0,                           \
-      "send the input to each machine, spread what comes inside")                                  \
+      "send the input to each node, distribute it there")                                          \
     X(ALLGATHER, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                \
-      "one message between two machines; small sizes")                                             \
+      "one message between two nodes; small sizes")                                                \
     X(BROADCAST, "rails", weiri_internode_coll_broadcast_rails, ONCE, 0,                           \
-      "chunks by turns from the root's machine, broadcast inside")                                 \
+      "ranks of the root's node send chunks in rotation, broadcast in each node")                  \
     X(REDUCE, "rails", weiri_internode_coll_reduce_rails, PER_NODE, NEVER,                         \
-      "reduce inside, the root combines machines")                                                 \
-    X(ALLTOALL, "pairs", weiri_internode_coll_pairs, ONCE, 0, "messages between each two ranks")   \
+      "reduce in each node, the root combines the results")                                        \
+    X(ALLTOALL, "pairs", weiri_internode_coll_pairs, ONCE, 0, "messages between pairs of ranks")   \
     X(ALLTOALL, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                 \
-      "one message between two machines; small sizes")                                             \
+      "one message between two nodes; small sizes")                                                \
     X(ALLTOALLV, "pairs", weiri_internode_coll_pairs, ONCE, 0,                                     \
-      "messages between each two ranks, short blocks of two machines in one")                      \
-    X(SENDRECV, "pairs", weiri_internode_coll_pairs, ONCE, 0, "messages between each two ranks")
+      "messages between pairs of ranks, short blocks of two nodes in one")                         \
+    X(SENDRECV, "pairs", weiri_internode_coll_pairs, ONCE, 0, "messages between pairs of ranks")
 
-/* X(collective, name, kernel, summary); kernels are described in coll/cuda/. The
- * last row of a collective serves every call. */
+/* X(collective, name, kernel, summary): GPU kernels of coll/cuda/. The last row of a collective
+ * serves every call. */
 #if WEIR_HAVE_CUDA
 #define CUDA_ALGOS(X)                                                                              \
     X(ALLREDUCE, "packet", allreduce_packet,                                                       \
-      "send the input to all as packets, reduce everybody's; one latency")                         \
-    X(ALLREDUCE, "ll128_one", allreduce_ll128_one, "as packet, by packets of 128 bytes")           \
+      "send the input to all as LL packets, reduce all inputs; one latency")                       \
+    X(ALLREDUCE, "ll128_one", allreduce_ll128_one, "the same by LL128 lines")                      \
     X(ALLREDUCE, "ll128", ll128,                                                                   \
-      "reduce a share, gather the shares, both by packets of 128 bytes, 120 of data")              \
-    X(ALLREDUCE, "push", push, "store shares into stages, reduce, store into all")                 \
-    X(REDUCE_SCATTER, "packet", reduce_scatter_packet, "send everybody its block as packets")      \
-    X(REDUCE_SCATTER, "ll128", ll128, "the same by packets of 128 bytes")                          \
-    X(REDUCE_SCATTER, "push", push, "store blocks into stages, reduce what came into the own")     \
-    X(REDUCE_SCATTER, "direct", reduce_scatter_direct, "read and reduce the own block of all")     \
-    X(REDUCE, "packet", reduce_packet, "send the input to the root as packets")                    \
-    X(REDUCE, "ll128", ll128, "reduce a share, send it to the root, by packets of 128 bytes")      \
-    X(REDUCE, "chain", reduce_chain, "partial results from rank to rank, through stages")          \
-    X(REDUCE, "push", push, "store shares into stages, reduce, store at the root")                 \
-    X(ALLGATHER, "packet", allgather_packet, "send the input to all as packets")                   \
-    X(ALLGATHER, "ll128", allgather_ll128, "the same by packets of 128 bytes, 120 of data")        \
-    X(ALLGATHER, "direct", allgather_direct, "write the input into everybody's output")            \
-    X(BROADCAST, "packet", broadcast_packet, "the root sends packets to all")                      \
-    X(BROADCAST, "ll128", broadcast_ll128, "the root scatters, all send on, 128 bytes at a time")  \
-    X(BROADCAST, "direct", broadcast_direct, "the root scatters, all write to all")                \
-    X(ALLTOALL, "packet", exchange_packet, "blocks as packets")                                    \
-    X(ALLTOALL, "ll128", exchange_ll128, "the same by packets of 128 bytes, 120 of data")          \
-    X(ALLTOALL, "direct", exchange_direct, "short blocks as packets, long ones written directly")  \
-    X(ALLTOALLV, "packet", exchange_short, "blocks as packets")                                    \
-    X(ALLTOALLV, "direct", exchange_direct, "short blocks as packets, long ones written directly") \
-    X(SENDRECV, "packet", exchange_short, "a block as packets")                                    \
-    X(SENDRECV, "direct", exchange_direct, "a short block as packets, a long one written directly")
-/* X(collective, name, run, summary); what the host drives, with copy engines. */
+      "reduce a share, gather the shares, both by LL128 lines")                                    \
+    X(ALLREDUCE, "push", push, "store shares into staging buffers, reduce, store to all")          \
+    X(REDUCE_SCATTER, "packet", reduce_scatter_packet, "send each rank its block as LL packets")   \
+    X(REDUCE_SCATTER, "ll128", ll128, "the same by LL128 lines")                                   \
+    X(REDUCE_SCATTER, "push", push, "store blocks into staging buffers, reduce there")             \
+    X(REDUCE_SCATTER, "direct", reduce_scatter_direct, "read and reduce one block of all inputs")  \
+    X(REDUCE, "packet", reduce_packet, "send the input to the root as LL packets")                 \
+    X(REDUCE, "ll128", ll128, "reduce a share, send it to the root, by LL128 lines")               \
+    X(REDUCE, "chain", reduce_chain, "partial results from rank to rank, through staging buffers") \
+    X(REDUCE, "push", push, "store shares into staging buffers, reduce, store at the root")        \
+    X(ALLGATHER, "packet", allgather_packet, "send the input to all as LL packets")                \
+    X(ALLGATHER, "ll128", allgather_ll128, "the same by LL128 lines")                              \
+    X(ALLGATHER, "direct", allgather_direct, "write the input into all outputs")                   \
+    X(BROADCAST, "packet", broadcast_packet, "the root sends LL packets to all")                   \
+    X(BROADCAST, "ll128", broadcast_ll128, "the root scatters, all forward, by LL128 lines")       \
+    X(BROADCAST, "direct", broadcast_direct, "the root scatters, all write into all outputs")      \
+    X(ALLTOALL, "packet", exchange_packet, "blocks as LL packets")                                 \
+    X(ALLTOALL, "ll128", exchange_ll128, "the same by LL128 lines")                                \
+    X(ALLTOALL, "direct", exchange_direct, "short blocks as LL packets, long ones stored")         \
+    X(ALLTOALLV, "packet", exchange_short, "blocks as LL packets")                                 \
+    X(ALLTOALLV, "direct", exchange_direct, "short blocks as LL packets, long ones stored")        \
+    X(SENDRECV, "packet", exchange_short, "a block as LL packets")                                 \
+    X(SENDRECV, "direct", exchange_direct, "a short block as LL packets, a long one stored")
+/* X(collective, name, run, summary): copy engines, driven by the host. */
 #define COPY_ENGINE_ALGOS(X)                                                                       \
     X(ALLGATHER, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")             \
     X(ALLTOALL, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")              \
     X(ALLREDUCE, "ce", weiri_cuda_allreduce_ce,                                                    \
-      "copy engines exchange and gather, reduced beside; symmetric memory")
+      "copy engines exchange and gather, kernels reduce meanwhile; symmetric memory")
 #else
 #define CUDA_ALGOS(X)
 #define COPY_ENGINE_ALGOS(X)
 #endif
 
-/* Two arrays of one order: what the public sees, and what runs. */
+/* Two arrays in the same order: the public description and the functions. */
 static const weir_algo_info infos[] = {
 #define INFO(collective, name, backend, summary, max_ranks, rounding, reproducible)                \
     {WEIR_COLL_##collective, name,      WEIR_ALGO_##backend,      summary, 2,                      \
@@ -123,7 +121,7 @@ static const weir_algo_info infos[] = {
 #undef ROW
 #define ROW(collective, name, run, rounding, from_bytes, summary)                                  \
     INFO(collective, name, INTERNODE, summary, WEIRI_RANKS_MAX, rounding, 1)
-    NET_ALGOS(ROW)
+    INTERNODE_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, kernel, summary)                                                     \
     INFO(collective, name, CUDA, summary, WEIRI_GPU_RANKS_MAX, ONCE, 1)
@@ -145,7 +143,7 @@ const weiri_algo weiri_algo_table[] = {
 #undef ROW
 #define ROW(collective, name, run, rounding, from_bytes, summary)                                  \
     {WEIR_COLL_##collective, name, WEIR_ALGO_INTERNODE, run, NULL, from_bytes},
-    NET_ALGOS(ROW)
+    INTERNODE_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, kernel, summary)                                                     \
     {WEIR_COLL_##collective, name, WEIR_ALGO_CUDA, weiri_cuda_run, GPU_ROW(kernel), 0},

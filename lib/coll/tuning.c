@@ -1,7 +1,7 @@
 /*
- * The built-in tuning table. For ranks on the host from measurements on 2 and 16
- * cores; for GPUs below. bench_* --tune writes such rows for a machine, and
- * WEIR_TUNING has them read.
+ * The built-in tuning table. Host rows rest on measurements with 2 and 16 cores; the sources of GPU
+ * rows are stated below. bench_* --tune=FILE writes such rows for a machine, and WEIR_TUNING=FILE
+ * makes the library use them.
  */
 #include "coll/tuning.h"
 
@@ -47,7 +47,7 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
     {"sendrecv", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
 
-    /* Ranks of several machines. */
+    /* Several nodes. The other collectives have only one algorithm there. */
     {"allreduce", WEIRI_RANKS_MAX, "net", "4K", "packet", ""},
     {"allreduce", WEIRI_RANKS_MAX, "net", "-", "rails", ""},
     {"reduce_scatter", WEIRI_RANKS_MAX, "net", "4K", "packet", ""},
@@ -57,9 +57,9 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"alltoall", WEIRI_RANKS_MAX, "net", "4K", "packet", ""},
     {"alltoall", WEIRI_RANKS_MAX, "net", "-", "pairs", ""},
 
-    /* 2 x H200, NVLink: bench_* --tune, float sum, in graphs. From where copy engines
-     * serve, in symmetric memory, is measured for allreduce, and for the others by their
-     * rate and start. */
+    /* 2 x H200, NVLink: by bench_* --tune, float sum, in graphs. The sizes from which copy engines
+     * are used ("ce", in symmetric memory) are measured for allreduce; for the others they follow
+     * from the rate and the start-up time of copy engines. */
     {"allreduce", 2, "cuda", "96K", "packet", ""},
     {"allreduce", 2, "cuda", "3M", "ll128_one", ""},
     {"allreduce", 2, "cuda", "16M", "ll128", ""},
@@ -96,9 +96,9 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", 2, "cuda", "256K", "packet", ""},
     {"sendrecv", 2, "cuda", "-", "direct", ""},
 
-    /* 3 and 4 GPUs: 4 x H200, likewise, but for estimates from 2 GPUs: lines of allgather,
-     * alltoall and broadcast, where they end for reduce_scatter, packets up to 256 KiB between
-     * two ranks, and chain, as push takes 1.2 times NCCL's time there. */
+    /* 3 and 4 GPUs: measured with 4 x H200 in the same manner. Estimates from 2 GPUs are: ll128 of
+     * allgather, alltoall and broadcast; the end of ll128 for reduce_scatter; packets up to 256 KiB
+     * between two ranks; and chain, because push is slower than NCCL there. */
     {"allreduce", 4, "cuda", "48K", "packet", ""},
     {"allreduce", 4, "cuda", "320K", "ll128_one", ""},
     {"allreduce", 4, "cuda", "16M", "ll128", ""},
@@ -130,9 +130,9 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", 4, "cuda", "256K", "packet", ""},
     {"sendrecv", 4, "cuda", "-", "direct", ""},
 
-    /* 5 to 8 GPUs: estimates. With n ranks and S bytes at 345 GB/s one exchange of
-     * packets takes 2 us + 2 (n - 1) S, one of lines 2.4 us + 16/15 (n - 1) S, two 3.8 us +
-     * 32/15 (n - 1)/n S, a chain S + its fill, (n - 2) of 8 (n - 1) rounds. */
+    /* 5 to 8 GPUs: estimates for n ranks and S bytes at 345 GB/s. One exchange of LL packets takes
+     * 2 us + 2 (n - 1) S; one of LL128 lines 2.4 us + 16/15 (n - 1) S, and two of them 3.8 us +
+     * 32/15 (n - 1)/n S; a chain takes S and the time to fill it, (n - 2) of 8 (n - 1) rounds. */
     {"allreduce", 8, "cuda", "20K", "packet", ""},
     {"allreduce", 8, "cuda", "88K", "ll128_one", ""},
     {"allreduce", 8, "cuda", "16M", "ll128", ""},

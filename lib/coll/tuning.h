@@ -1,4 +1,4 @@
-/* Rows of a tuning table, as text; select.c says what they mean. */
+/* Rows of a tuning table, as text; their meaning is described in select.c. */
 #ifndef WEIR_COLL_TUNING_H
 #define WEIR_COLL_TUNING_H
 
@@ -10,10 +10,10 @@ typedef struct weiri_tuning_row {
     char cores[8];
     char max_bytes[24];
     char algo[24];
-    char grid[16]; /* "16x64"; empty: the algorithm's own */
+    char grid[16]; /* "16x64"; empty: the algorithm's default */
 } weiri_tuning_row;
 
-/* The built-in ones. */
+/* The built-in rows. */
 extern const weiri_tuning_row weiri_tuning_rows[];
 extern const size_t weiri_tuning_row_count;
 

@@ -1,13 +1,13 @@
 /*
  * Sends and receives of GPU buffers in a communicator across nodes. The host moves what crosses
- * nodes, from and to copies in pinned host memory (coll/internode/bridge.h), as it does for
+ * nodes, from and to copies in pinned host memory (coll/internode/gpu_staging.h), as it does for
  * collectives; what stays on the node is launched before the host waits for others, so that all
  * calls of a group make progress together.
  */
 #include "nccl/p2p_host.h"
 
 #include "base/error.h"
-#include "coll/internode/bridge.h"
+#include "coll/internode/gpu_staging.h"
 #include "comm/gpu/gpu.h"
 
 #include <stdlib.h>

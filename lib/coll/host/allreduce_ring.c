@@ -1,10 +1,15 @@
 /*
- * Allreduce around a ring: n - 1 steps in which partial sums travel from rank
- * to rank, each adding its own share, then n - 1 in which the finished shares
- * travel on. Every step is one or more epochs in which a rank publishes a piece
- * in its slot and reads its predecessor's. The order of summation depends on
- * the share, but each share is finished in one place, so all ranks get the
- * same bits.
+ * Allreduce around a ring: in n - 1 steps partial sums travel from rank to rank, each of which adds
+ * its own contribution; in n - 1 more steps the finished shares travel on. A step is one or more
+ * epochs in which a rank publishes a piece in its slot and reads its predecessor's.
+ *
+ * Share s is combined in the order s, s + 1, ... s - 1 (modulo n) and stored in the data type after
+ * each rank, so its bits depend on where an element is in the buffer. One rank finishes a share and
+ * all others receive copies, so in fact all ranks hold the same bits, in every run; but the table
+ * does not promise it (weir_algo_info.reproducible is 0), and callers must not rely on it.
+ *
+ * No tuning row selects it. It is kept because it is the only algorithm that rounds at each rank,
+ * which the checks of rounding and of reproducibility are tested with.
  */
 #include "coll/algos.h"
 #include "coll/host/slot.h"
@@ -17,14 +22,14 @@ typedef struct ring {
     int previous;
 } ring;
 
-static weiri_share share_of(const ring *r, int index)
+static weiri_share ring_share(const ring *r, int index)
 {
     int n = r->coll->nranks;
     return weiri_share_of(r->call->count, r->coll->element_bytes, (index % n + n) % n, n);
 }
 
-/* Reduces what arrived onto the own input, or just stores it. */
-static void take_piece(const ring *r, const char *arrived, size_t offset, size_t bytes, int adds,
+/* Combines what arrived with this rank's input, or (adds is 0) only stores it. */
+static void ring_store(const ring *r, const char *arrived, size_t offset, size_t bytes, int adds,
                        int last)
 {
     const weir_call *call = r->call;
@@ -33,21 +38,21 @@ static void take_piece(const ring *r, const char *arrived, size_t offset, size_t
         memcpy(weiri_out_at(call, offset), arrived, bytes);
         return;
     }
-    /* Only the last addition sees all contributions, so it takes the average. */
+    /* Only the last step has all contributions, so it divides. */
     weir_op op = call->op == WEIR_AVG && !last ? WEIR_SUM : call->op;
     const void *sources[2] = {arrived, weiri_in_at(call, offset)};
     weiri_reduce(weiri_out_at(call, offset), sources, 2, bytes / element_bytes, call->dtype, op,
                  (uint64_t)r->coll->nranks, 0);
 }
 
-/* One step: sends share `out_share` from `from`, receives share `in_share`. */
-static weir_status step(const ring *r, const char *from, int out_share, int in_share, int adds,
-                        int last)
+/* One step: sends share out_share of the buffer from, and receives share in_share. */
+static weir_status ring_step(const ring *r, const char *from, int out_share, int in_share,
+                             int adds, int last)
 {
     weiri_coll *coll = r->coll;
     size_t size = r->coll->element_bytes;
-    weiri_share sent = share_of(r, out_share), received = share_of(r, in_share);
-    weiri_share largest = share_of(r, 0);
+    weiri_share sent = ring_share(r, out_share), received = ring_share(r, in_share);
+    weiri_share largest = ring_share(r, 0);
     for (size_t done = 0; done < largest.count * size; done += coll->piece_bytes) {
         size_t out_bytes = weiri_piece_at(coll, sent.count * size, done);
         size_t in_bytes = weiri_piece_at(coll, received.count * size, done);
@@ -60,7 +65,7 @@ static weir_status step(const ring *r, const char *from, int out_share, int in_s
         status = weiri_slot_await(coll, arriving, r->previous, in_bytes, phase);
         if (status != WEIR_OK)
             return status;
-        take_piece(r, weiri_slot_data(arriving, in_bytes), received.first * size + done, in_bytes,
+        ring_store(r, weiri_slot_data(arriving, in_bytes), received.first * size + done, in_bytes,
                    adds, last);
         weiri_coll_end(coll);
     }
@@ -73,8 +78,9 @@ weir_status weiri_allreduce_ring(weiri_coll *coll, const weir_call *call)
     ring r = {coll, call, weiri_previous(rank, n)};
     weir_status status = WEIR_OK;
     for (int i = 0; i < n - 1 && status == WEIR_OK; i++)
-        status = step(&r, i == 0 ? call->in : call->out, rank - i, rank - i - 1, 1, i == n - 2);
+        status = ring_step(&r, i == 0 ? call->in : call->out, rank - i, rank - i - 1, 1,
+                           i == n - 2);
     for (int i = 0; i < n - 1 && status == WEIR_OK; i++)
-        status = step(&r, call->out, rank + 1 - i, rank - i, 0, 0);
+        status = ring_step(&r, call->out, rank + 1 - i, rank - i, 0, 0);
     return status;
 }

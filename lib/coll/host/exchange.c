@@ -1,28 +1,28 @@
 /*
- * Messages between pairs: alltoall, alltoallv and sendrecv. For every peer the
- * sender decides how its message travels and says so in the message itself, so
- * nothing has to be agreed, and sizes may change on every call:
+ * Messages between pairs of ranks: alltoall, alltoallv and sendrecv. For each peer the sender
+ * decides how the data are passed, and records it in the message (weiri_message_kind). So ranks
+ * need not agree on anything beforehand, and sizes may change on every call:
  *
- *   small   on the flag's line
- *   packet  in the message's memory behind it, chunk by chunk
- *   direct  not at all: the reader copies from the sender's buffer, whose place
- *           the message carries
- *   stream  longer than the message's memory and not in library memory: piece
- *           after piece through its two halves; the reader's consumed word
- *           frees them
+ *   small   in the cache line of the message's flag
+ *   packet  in the message's payload, chunk by chunk
+ *   direct  the reader copies from the sender's buffer, whose descriptor the message carries
+ *   stream  longer than the payload, and not readable by the peer: piece by piece through the two
+ *           halves of the payload; the reader's consumed word frees them
  *
- * A message is sent for zero bytes, too, so that hearing from every peer keeps
- * its meaning for the epochs. A rank leaves when it has received everything,
- * all its streams are under way to the end, and every reader of its buffers has
- * finished.
+ * In step k a rank sends to rank + k and receives from rank - k, so that no two ranks access the
+ * same peer at once.
+ *
+ * A message of zero bytes is sent, too; hearing from every peer therefore proves that all have
+ * finished the epoch before. A rank leaves when it has received everything, has stored all of its
+ * streams, and every reader of its buffers has finished.
  */
 #include "coll/algos.h"
 #include "coll/host/slot.h"
 #include "comm/node/peer_copy.h"
 
-/* Where a pair's stream stands, in pieces, on the sender's side. */
+/* Progress of the messages to and from one peer. */
 typedef struct progress {
-    uint64_t streamed; /* pieces stored */
+    uint64_t streamed; /* pieces of the outgoing stream stored */
     int received;      /* the incoming message is complete */
     uint64_t consumed; /* pieces of the incoming stream copied */
 } progress;
@@ -31,7 +31,7 @@ typedef struct exchange {
     weiri_coll *coll;
     const char *phase;
     size_t direct_from_bytes;
-    int lends; /* whether any peer copies from this rank's buffer */
+    int is_read; /* whether any peer copies from this rank's buffer */
     progress of[WEIRI_RANKS_MAX];
 } exchange;
 
@@ -46,7 +46,15 @@ static uint64_t stream_pieces(const weiri_coll *coll, size_t bytes)
     return (bytes + piece - 1) / piece;
 }
 
-/* Copies into the message's memory and steps the flag behind each chunk. */
+/* Whether the message of this epoch to a peer is of that kind, which is not WEIRI_MESSAGE_SMALL. */
+static int exchange_is_kind(const exchange *x, int peer, weiri_message_kind kind)
+{
+    const weiri_coll *coll = x->coll;
+    return coll->pairs[peer].sends && coll->pairs[peer].send_bytes > WEIRI_MESSAGE_INLINE_BYTES &&
+           weiri_coll_message(coll, coll->rank, peer)->kind == kind;
+}
+
+/* Copies into the payload and publishes each chunk. */
 static void send_packet(const weiri_coll *coll, weiri_message *message, char *payload,
                         const weiri_pair *pair)
 {
@@ -59,7 +67,7 @@ static void send_packet(const weiri_coll *coll, weiri_message *message, char *pa
     }
 }
 
-/* Small messages say their length in the kind word's neighbour. */
+/* The length of a small message is in small_bytes, because its data are where bytes would be. */
 static void send_small(const weiri_coll *coll, weiri_message *message, const weiri_pair *pair)
 {
     message->small_bytes = (uint32_t)pair->send_bytes;
@@ -81,13 +89,13 @@ static void send_first(exchange *x, int peer)
     if (pair->send_bytes >= x->direct_from_bytes)
         desc = weiri_peer_copy_describe(coll->comm, pair->from, pair->send_bytes);
     if (desc.generation == WEIRI_GENERATION_UNREGISTERED &&
-        !weiri_copies_plain(coll, pair->send_bytes))
+        !weiri_reads_unregistered(coll, pair->send_bytes))
         desc.generation = 0;
     if (desc.generation) {
         message->kind = WEIRI_MESSAGE_DIRECT;
         message->bytes = pair->send_bytes;
         message->desc = desc;
-        x->lends = 1;
+        x->is_read = 1;
         weir_store_release(&message->flag, weiri_flag(coll->epoch, 1));
     } else if (pair->send_bytes <= coll->message_bytes) {
         message->kind = WEIRI_MESSAGE_PACKET;
@@ -99,14 +107,14 @@ static void send_first(exchange *x, int peer)
     }
 }
 
-/* Stores the next pieces of a stream that has room. 1 if it moved. */
+/* Stores the next pieces of a stream, as far as there is room. Returns 1 if any were stored. */
 static int send_more(exchange *x, int peer)
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
-    weiri_message *message = weiri_coll_message(coll, coll->rank, peer);
-    if (pair->send_bytes <= WEIRI_MESSAGE_INLINE_BYTES || message->kind != WEIRI_MESSAGE_STREAM)
+    if (!exchange_is_kind(x, peer, WEIRI_MESSAGE_STREAM))
         return 0;
+    weiri_message *message = weiri_coll_message(coll, coll->rank, peer);
     char *payload = weiri_coll_payload(coll, coll->rank, peer);
     size_t piece = stream_piece_bytes(coll);
     uint64_t pieces = stream_pieces(coll, pair->send_bytes);
@@ -127,14 +135,10 @@ static int send_more(exchange *x, int peer)
     return moved;
 }
 
-static int sending(const exchange *x, int peer)
+static int is_sending(const exchange *x, int peer)
 {
-    const weiri_coll *coll = x->coll;
-    const weiri_pair *pair = &coll->pairs[peer];
-    const weiri_message *message = weiri_coll_message(coll, coll->rank, peer);
-    return pair->sends && pair->send_bytes > WEIRI_MESSAGE_INLINE_BYTES &&
-           message->kind == WEIRI_MESSAGE_STREAM &&
-           x->of[peer].streamed < stream_pieces(coll, pair->send_bytes);
+    return exchange_is_kind(x, peer, WEIRI_MESSAGE_STREAM) &&
+           x->of[peer].streamed < stream_pieces(x->coll, x->coll->pairs[peer].send_bytes);
 }
 
 static weir_status receive_packet(exchange *x, int peer, const weiri_message *message)
@@ -187,8 +191,8 @@ static void receive_stream(exchange *x, int peer, const weiri_message *message, 
     of->received = of->consumed == stream_pieces(coll, pair->recv_bytes);
 }
 
-/* Takes what has arrived from a peer; sets *moved if that is anything. */
-static weir_status receive(exchange *x, int peer, int *moved)
+/* Copies what has arrived from a peer; sets *moved if anything has. */
+static weir_status exchange_receive(exchange *x, int peer, int *moved)
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
@@ -213,7 +217,7 @@ static weir_status receive(exchange *x, int peer, int *moved)
     return WEIR_OK;
 }
 
-/* One round over all peers. missing: a peer that still owes something, or -1. */
+/* One round over all peers. *missing becomes a peer with which something is left to do, or -1. */
 static weir_status make_progress(exchange *x, int *moved, int *missing)
 {
     weiri_coll *coll = x->coll;
@@ -224,12 +228,12 @@ static weir_status make_progress(exchange *x, int *moved, int *missing)
         from = weiri_previous(from, n);
         if (coll->pairs[to].sends) {
             *moved |= send_more(x, to);
-            if (sending(x, to))
+            if (is_sending(x, to))
                 *missing = to;
         }
         if (!coll->pairs[from].receives || x->of[from].received)
             continue;
-        weir_status status = receive(x, from, moved);
+        weir_status status = exchange_receive(x, from, moved);
         if (status != WEIR_OK)
             return status;
         if (!x->of[from].received)
@@ -238,9 +242,8 @@ static weir_status make_progress(exchange *x, int *moved, int *missing)
     return WEIR_OK;
 }
 
-/* A message's memory has one reader ever, so sendrecv asks only the ranks that
- * it sends to. */
-static weir_status begin(weiri_coll *coll)
+/* Each message has only one reader, so a rank waits only for those to which it sends. */
+static weir_status exchange_begin(weiri_coll *coll)
 {
     uint64_t epoch = ++coll->epoch;
     if (WEIRI_LIKELY(coll->all_done + 2 >= epoch))
@@ -268,14 +271,12 @@ static void send_all(exchange *x)
                    self->send_bytes * (size_t)coll->nranks);
 }
 
-/* Waits for the readers of this rank's buffers. */
+/* Waits until the readers of this rank's buffers have finished. */
 static weir_status await_readers(exchange *x)
 {
     weiri_coll *coll = x->coll;
     for (int peer = 0; peer < coll->nranks; peer++) {
-        const weiri_pair *pair = &coll->pairs[peer];
-        if (peer == coll->rank || !pair->sends || pair->send_bytes <= WEIRI_MESSAGE_INLINE_BYTES ||
-            weiri_coll_message(coll, coll->rank, peer)->kind != WEIRI_MESSAGE_DIRECT)
+        if (peer == coll->rank || !exchange_is_kind(x, peer, WEIRI_MESSAGE_DIRECT))
             continue;
         weir_status status = weiri_comm_wait(coll->comm, &coll->areas[peer].done->value,
                                              coll->epoch, peer, x->phase);
@@ -285,9 +286,9 @@ static weir_status await_readers(exchange *x)
     return WEIR_OK;
 }
 
-/* Nothing moved: a pause in the wait for a peer, be it that its message is not
- * all there or that it has not taken the pieces of ours. */
-static weir_status await_peer(const exchange *x, weiri_waiter *waiter, int peer)
+/* Pauses while nothing moves: until more of a peer's message arrives, or the peer has copied pieces
+ * of this rank's stream. */
+static weir_status exchange_await_peer(const exchange *x, weiri_waiter *waiter, int peer)
 {
     weiri_coll *coll = x->coll;
     const progress *of = &x->of[peer];
@@ -300,15 +301,15 @@ static weir_status await_peer(const exchange *x, weiri_waiter *waiter, int peer)
     return weiri_comm_idle(coll->comm, waiter, word, target, peer, x->phase);
 }
 
-static weir_status run(weiri_coll *coll, const weir_call *call, size_t direct_from_bytes)
+static weir_status exchange_run(weiri_coll *coll, const weir_call *call, size_t direct_from_bytes)
 {
     exchange x;
     x.coll = coll;
     x.phase = weir_collective_name(call->collective);
     x.direct_from_bytes = direct_from_bytes;
-    x.lends = 0;
+    x.is_read = 0;
     memset(x.of, 0, sizeof *x.of * (size_t)coll->nranks);
-    weir_status status = begin(coll);
+    weir_status status = exchange_begin(coll);
     if (status != WEIR_OK)
         return status;
     send_all(&x);
@@ -317,7 +318,7 @@ static weir_status run(weiri_coll *coll, const weir_call *call, size_t direct_fr
         int moved = 0;
         status = make_progress(&x, &moved, &missing);
         if (status == WEIR_OK && missing >= 0 && !moved)
-            status = await_peer(&x, &waiter, missing);
+            status = exchange_await_peer(&x, &waiter, missing);
         if (status != WEIR_OK)
             return status;
     }
@@ -326,15 +327,15 @@ static weir_status run(weiri_coll *coll, const weir_call *call, size_t direct_fr
         weiri_coll_end(coll);
     else
         weiri_coll_end_all_heard(coll);
-    return x.lends ? await_readers(&x) : WEIR_OK;
+    return x.is_read ? await_readers(&x) : WEIR_OK;
 }
 
 weir_status weiri_exchange_packet(weiri_coll *coll, const weir_call *call)
 {
-    return run(coll, call, SIZE_MAX);
+    return exchange_run(coll, call, SIZE_MAX);
 }
 
 weir_status weiri_exchange_direct(weiri_coll *coll, const weir_call *call)
 {
-    return run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1);
+    return exchange_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1);
 }

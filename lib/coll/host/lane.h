@@ -1,8 +1,8 @@
 /*
- * Lanes: short messages, one an epoch, that may run WEIRI_LANE_DEPTH epochs
- * ahead of their slowest reader. Collectives in which data flows one way
- * (broadcast, reduce) then need no turn of every rank for every call, which is
- * what counts where ranks share cores.
+ * Lanes: short messages to all ranks, one per epoch, in a buffer of WEIRI_LANE_DEPTH messages, so
+ * that a sender may be that many epochs ahead of its slowest reader. In collectives whose data flow
+ * in one direction (broadcast, reduce) ranks that share a core then need not be scheduled once for
+ * every call.
  */
 #ifndef WEIR_COLL_HOST_LANE_H
 #define WEIR_COLL_HOST_LANE_H
@@ -28,8 +28,8 @@ static inline weir_status weiri_lane_send(weiri_coll *coll, const void *from, si
     return WEIR_OK;
 }
 
-/* Waits for rank's message of the current epoch, which its receiver has begun
- * by counting it. data stays valid until weiri_coll_end. */
+/* Waits for rank's message of the current epoch. A receiver begins the epoch by incrementing
+ * coll->epoch. *data is valid until weiri_coll_end. */
 static inline weir_status weiri_lane_await(weiri_coll *coll, int rank, const char *phase,
                                            const char **data)
 {

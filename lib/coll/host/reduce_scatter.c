@@ -1,7 +1,10 @@
 /*
- * Reduce-scatter. packet: every rank publishes a piece of each block of its
- * input and reduces its own block from all slots. direct: ranks post their
- * inputs, and each reduces its block from everybody's buffer into its output.
+ * Reduce-scatter on the host.
+ *
+ * packet: every rank publishes a piece of each block of its input in its slot and reduces its block
+ *         from all slots.
+ * direct: every rank publishes a descriptor of its input and reduces its block from all buffers
+ *         into its output.
  */
 #include "coll/algos.h"
 #include "coll/host/slot.h"
@@ -9,7 +12,7 @@
 static const char packet_phase[] = "reduce_scatter (packet)";
 static const char direct_phase[] = "reduce_scatter (direct)";
 
-/* Publishes bytes at offset done of every block, block after block. */
+/* Publishes the bytes at offset done of every block, in the order of blocks. */
 static void publish_blocks(weiri_coll *coll, const weir_call *call, size_t done, size_t bytes)
 {
     weiri_slot *own = weiri_slot_of(coll, coll->rank);
@@ -27,18 +30,13 @@ static void publish_blocks(weiri_coll *coll, const weir_call *call, size_t done,
 
 static weir_status reduce_block(weiri_coll *coll, const weir_call *call, size_t done, size_t bytes)
 {
-    int parity = (int)(coll->epoch & 1);
-    size_t total = bytes * (size_t)coll->nranks, at = bytes * (size_t)coll->rank;
-    for (int rank = 0; rank < coll->nranks; rank++) {
-        weiri_slot *slot = coll->areas[rank].slot[parity];
-        weir_status status = weiri_slot_await(coll, slot, rank, at + bytes, packet_phase);
-        if (status != WEIR_OK)
-            return status;
-        coll->sources[rank] = weiri_slot_data(slot, total) + at;
-    }
-    weiri_reduce(weiri_out_at(call, done), coll->sources, coll->nranks, bytes / coll->element_bytes,
-                 call->dtype, call->op, (uint64_t)coll->nranks, 0);
-    return WEIR_OK;
+    size_t at = bytes * (size_t)coll->rank;
+    weir_status status = weiri_slots_await(coll, NULL, at, at + bytes,
+                                           bytes * (size_t)coll->nranks, packet_phase);
+    if (status == WEIR_OK)
+        weiri_reduce(weiri_out_at(call, done), coll->sources, coll->nranks,
+                     bytes / coll->element_bytes, call->dtype, call->op, (uint64_t)coll->nranks, 0);
+    return status;
 }
 
 weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call)
@@ -61,21 +59,16 @@ weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call)
 weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call)
 {
     int all_in, all_out;
-    weir_status status = weiri_coll_begin(coll);
-    if (status == WEIR_OK)
-        status = weiri_posts_exchange(coll, call->in, coll->count_bytes * (size_t)coll->nranks,
-                                      NULL, 0, &all_in, &all_out);
+    weir_status status =
+        weiri_posts_exchange(coll, call->in, coll->count_bytes * (size_t)coll->nranks, NULL, 0,
+                             &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in) {
         weiri_coll_end_all_heard(coll);
-        return weiri_algo_give_way(coll, call, "packet", weiri_reduce_scatter_packet);
+        return weiri_algo_fall_back(coll, call, "packet", weiri_reduce_scatter_packet);
     }
-    for (int rank = 0; rank < coll->nranks && status == WEIR_OK; rank++) {
-        const char *in = NULL;
-        status = weiri_post_in(coll, rank, call->in, &in);
-        coll->sources[rank] = in + (size_t)coll->rank * coll->count_bytes;
-    }
+    status = weiri_posts_map_inputs(coll, call, (size_t)coll->rank * coll->count_bytes);
     if (status != WEIR_OK)
         return status;
     weiri_reduce_into(coll, call, 0, call->count, &(char *){call->out}, 1);

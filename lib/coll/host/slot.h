@@ -1,7 +1,7 @@
 /*
- * Publishing and reading through a slot: the writer copies chunk after chunk
- * and steps the flag behind each, so readers follow while it is still writing.
- * Up to WEIRI_INLINE_BYTES travel on the flag's own line.
+ * Publishing data in slots. The writer copies chunk by chunk and stores the flag with release after
+ * each chunk, so that readers follow while it is still writing. Up to WEIRI_INLINE_BYTES are in the
+ * flag's own cache line.
  */
 #ifndef WEIR_COLL_HOST_SLOT_H
 #define WEIR_COLL_HOST_SLOT_H
@@ -20,13 +20,13 @@ static inline uint64_t weiri_slot_steps(size_t bytes)
     return bytes <= WEIRI_INLINE_BYTES ? 1 : (bytes + WEIRI_CHUNK_BYTES - 1) / WEIRI_CHUNK_BYTES;
 }
 
-/* Tells readers that the first bytes are in the slot. */
+/* Publishes that the first bytes are in the slot. */
 static inline void weiri_slot_advance(const weiri_coll *coll, weiri_slot *slot, size_t bytes)
 {
     weir_store_release(&slot->flag, weiri_flag(coll->epoch, weiri_slot_steps(bytes)));
 }
 
-/* Copies bytes (at most the slot's size) and publishes them for an epoch. */
+/* Copies bytes, at most piece_bytes, and publishes them for an epoch. */
 static inline void weiri_slot_publish(weiri_slot *slot, uint64_t epoch, const void *from,
                                       size_t bytes)
 {
@@ -42,7 +42,13 @@ static inline void weiri_slot_publish(weiri_slot *slot, uint64_t epoch, const vo
     }
 }
 
-/* Waits until the first needed bytes of owner's slot are there. */
+/* This rank's slot in the current epoch, or a peer's. */
+static inline weiri_slot *weiri_slot_of(const weiri_coll *coll, int rank)
+{
+    return coll->areas[rank].slot[coll->epoch & 1];
+}
+
+/* Waits until the first needed bytes are in the owner's slot. */
 static inline weir_status weiri_slot_await(weiri_coll *coll, const weiri_slot *slot, int owner,
                                            size_t needed, const char *phase)
 {
@@ -50,10 +56,31 @@ static inline weir_status weiri_slot_await(weiri_coll *coll, const weiri_slot *s
                            weiri_flag(coll->epoch, weiri_slot_steps(needed)), owner, phase);
 }
 
-/* Copies total bytes of owner's slot as they arrive. */
-static inline weir_status weiri_slot_follow(weiri_coll *coll, weiri_slot *slot, int owner, void *to,
-                                            size_t total, const char *phase)
+/* Points coll->sources to offset at of every rank's slot, which holds total bytes, as soon as the
+ * bytes before end have arrived. own replaces this rank's slot; NULL: its slot,
+ * which it has published. */
+static inline weir_status weiri_slots_await(weiri_coll *coll, const char *own, size_t at,
+                                            size_t end, size_t total, const char *phase)
 {
+    for (int rank = 0; rank < coll->nranks; rank++) {
+        weiri_slot *slot = weiri_slot_of(coll, rank);
+        coll->sources[rank] = weiri_slot_data(slot, total) + at;
+        if (rank == coll->rank) {
+            coll->sources[rank] = own ? own + at : coll->sources[rank];
+            continue;
+        }
+        weir_status status = weiri_slot_await(coll, slot, rank, end, phase);
+        if (status != WEIR_OK)
+            return status;
+    }
+    return WEIR_OK;
+}
+
+/* Copies total bytes of the owner's slot as they arrive. */
+static inline weir_status weiri_slot_follow(weiri_coll *coll, int owner, void *to, size_t total,
+                                            const char *phase)
+{
+    weiri_slot *slot = weiri_slot_of(coll, owner);
     const char *data = weiri_slot_data(slot, total);
     for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
         size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
@@ -65,17 +92,11 @@ static inline weir_status weiri_slot_follow(weiri_coll *coll, weiri_slot *slot, 
     return WEIR_OK;
 }
 
-/* Bytes of the piece that begins at done, of a buffer of so many. */
+/* The length of the piece that begins at done in a buffer of so many bytes. */
 static inline size_t weiri_piece_at(const weiri_coll *coll, size_t bytes, size_t done)
 {
     size_t left = bytes > done ? bytes - done : 0;
     return left < coll->piece_bytes ? left : coll->piece_bytes;
-}
-
-/* This rank's slot of the current epoch, and a peer's. */
-static inline weiri_slot *weiri_slot_of(const weiri_coll *coll, int rank)
-{
-    return coll->areas[rank].slot[coll->epoch & 1];
 }
 
 #endif

@@ -1,52 +1,42 @@
 /*
- * Allgather of large sizes: every rank sends its block along its rail to each other
- * machine, where the one that gets it copies it to the others of its machine, chunk by
- * chunk. A rank of a machine with fewer ranks than another gets several blocks of that
- * one, and spreads them in as many turns.
+ * Allgather of large sizes across nodes: every rank sends its block along its rail to each other
+ * node, chunk by chunk, and the receiver copies it to the other ranks of its node. If a node has
+ * fewer ranks than another, its ranks receive several of that node's blocks, and distribute them in
+ * as many rounds.
  */
 #include "coll/internode/internode_coll.h"
 
-enum { AHEAD = 2 };
+enum { AHEAD = 2 }; /* chunks sent before the first of them is distributed */
 
 static char *out_of(const weiri_internode_coll *x, int rank, size_t at)
 {
     return weiri_out_at(x->call, (size_t)rank * x->coll->count_bytes + at);
 }
 
-/* A chunk of the own block, to all machines. */
-static weir_status send_chunk(weiri_internode_coll *x, size_t at, size_t bytes)
-{
-    weir_status status = WEIR_OK;
-    for (int step = 1; step < x->internode->nnodes && status == WEIR_OK; step++) {
-        int node = (x->internode->node + step) % x->internode->nnodes;
-        status = weiri_internode_coll_send(x, weiri_internode_coll_rail(x, node, x->place),
-                                           weiri_in_at(x->call, at), bytes);
-    }
-    return status;
-}
-
-/* The blocks of one turn of a machine: from place p those of its rank turn * count + p. */
-static weir_status spread_turn(weiri_internode_coll *x, int node, int turn, size_t at, size_t bytes)
+/* Distributes one round of a node's blocks: the rank of place p has that of the node's place
+ * round * count + p. */
+static weir_status spread_round(weiri_internode_coll *x, int node, int round, size_t at,
+                                size_t bytes)
 {
     const weiri_node *other = &x->internode->nodes[node];
     char *to[WEIRI_RANKS_MAX];
     size_t lengths[WEIRI_RANKS_MAX];
     const char *mine = x->call->in;
-    int first = turn * x->count, own = first + x->place, has = own < other->count;
-    int from = has ? other->ranks[own] : -1, is_local = node == x->internode->node;
+    int first = round * x->count, own = first + x->place, has = own < other->count;
+    int from = has ? other->ranks[own] : -1, is_own_node = node == x->internode->node;
     weir_status status = WEIR_OK;
     for (int place = 0; place < x->count; place++) {
-        int there = first + place < other->count;
-        lengths[place] = there ? bytes : 0;
-        to[place] = there ? out_of(x, other->ranks[first + place], at) : x->call->out;
+        int exists = first + place < other->count;
+        lengths[place] = exists ? bytes : 0;
+        to[place] = exists ? out_of(x, other->ranks[first + place], at) : x->call->out;
     }
-    if (is_local)
+    if (is_own_node)
         mine += at;
     else if (has)
         status = weiri_internode_coll_receive(x, from, bytes, &mine);
     if (status == WEIR_OK)
         status = weiri_internode_coll_spread(x, mine, has ? bytes : 0, to, lengths);
-    if (status == WEIR_OK && has && !is_local)
+    if (status == WEIR_OK && has && !is_own_node)
         status = weiri_internode_take(x->internode, from);
     return status;
 }
@@ -58,9 +48,9 @@ static weir_status spread_chunk(weiri_internode_coll *x, size_t at, size_t bytes
         int node = step == 0 ? x->internode->node : step - 1;
         if (step > 0 && node >= x->internode->node)
             node++;
-        int turns = (x->internode->nodes[node].count + x->count - 1) / x->count;
-        for (int turn = 0; turn < turns && status == WEIR_OK; turn++)
-            status = spread_turn(x, node, turn, at, bytes);
+        int rounds = (x->internode->nodes[node].count + x->count - 1) / x->count;
+        for (int round = 0; round < rounds && status == WEIR_OK; round++)
+            status = spread_round(x, node, round, at, bytes);
     }
     return status;
 }
@@ -73,7 +63,7 @@ weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weir_ca
     while (status == WEIR_OK && done < coll->count_bytes) {
         if (sent < coll->count_bytes && sent < done + (AHEAD + 1) * chunk) {
             size_t bytes = weiri_least(coll->count_bytes - sent, chunk);
-            status = send_chunk(&x, sent, bytes);
+            status = weiri_internode_coll_send_rail(&x, weiri_in_at(call, sent), bytes);
             sent += bytes;
             continue;
         }

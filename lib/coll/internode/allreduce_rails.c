@@ -1,25 +1,24 @@
 /*
- * Allreduce of large sizes: reduce-scatter inside each machine, exchange of the partial
- * results along the rails, allgather inside. A chunk gives each rail what fits a
- * message; chunks go through the three phases one behind the other, so that while the
- * first is on the wire the next ones are reduced.
+ * Allreduce of large sizes across nodes: reduce-scatter within each node, exchange of the partial
+ * results along the rails, allgather within each node. A chunk gives each rail as much as fits into
+ * a message. Chunks are pipelined: while the first one is sent, the next ones are reduced.
  *
- * Where machines have unlike numbers of ranks there are as many rails as the smallest
- * has, and the phases inside are a reduce to, and a broadcast from, each rail's rank. So
- * are they for the last elements that do not divide among the rails.
+ * If nodes have different numbers of ranks, there are as many rails as the smallest node has ranks,
+ * and the phases within a node are a reduce to, and a broadcast from, the rank of each rail; the
+ * same applies to the last elements, which do not divide evenly among the rails.
  *
- * Each machine's ranks are combined in order, then the machines in theirs: the bits are
- * the same on all ranks, and those of rank order where ranks count on through machines
- * and the operation is associative in its type.
+ * Each node's ranks are combined in order, then the nodes in theirs. So all ranks have the same
+ * bits; they are those of rank order if ranks are numbered node by node and the operation is
+ * associative in its type.
  */
 #include "coll/internode/internode_coll.h"
 
-enum { AHEAD = 2 }; /* chunks on the wire before the first of them is finished */
+enum { AHEAD = 2 }; /* chunks sent before the first of them is finished */
 
-/* Elements [first, first + count) of the call, each of them a rail's. */
+/* Elements [first, first + count) of the call; each rail has `each` of them. */
 typedef struct chunk {
     size_t first, count, each;
-    int even; /* machines and rails have equal parts */
+    int even; /* all ranks of all nodes have equal parts */
 } chunk;
 
 typedef struct rails {
@@ -28,7 +27,7 @@ typedef struct rails {
     size_t chunk_elements;
 } rails;
 
-static chunk chunk_at(const rails *r, size_t first)
+static chunk rails_chunk_at(const rails *r, size_t first)
 {
     size_t left = r->x.call->count - first, n = (size_t)r->nrails;
     chunk c = {.first = first, .count = weiri_least(left, r->chunk_elements)};
@@ -39,8 +38,8 @@ static chunk chunk_at(const rails *r, size_t first)
     return c;
 }
 
-/* The part of a chunk that a rail has. */
-static weiri_share share_of(const chunk *c, int rail)
+/* A rail's part of a chunk. */
+static weiri_share rail_share(const chunk *c, int rail)
 {
     size_t first = weiri_least(c->each * (size_t)rail, c->count);
     return (weiri_share){c->first + first, weiri_least(c->each, c->count - first)};
@@ -56,62 +55,62 @@ static char *out_at(const rails *r, size_t element)
     return weiri_out_at(r->x.call, element * r->x.coll->element_bytes);
 }
 
-/* The machine's partial result of a chunk's own part, into partial. */
-static weir_status reduce_inside(const rails *r, const chunk *c, char *partial)
+/* Reduces this rail's part of a chunk within the node into partial. */
+static weir_status reduce_in_node(const rails *r, const chunk *c, char *partial)
 {
     const weir_call *call = r->x.call;
-    weir_comm *inside = r->x.inside;
+    weir_comm *node_comm = r->x.node_comm;
     weir_status status = WEIR_OK;
     if (c->even)
-        return weir_reduce_scatter(inside, in_at(r, c->first), partial, c->each, call->dtype,
+        return weir_reduce_scatter(node_comm, in_at(r, c->first), partial, c->each, call->dtype,
                                    r->x.op, r->x.stream);
     for (int rail = 0; rail < r->nrails && status == WEIR_OK; rail++) {
-        weiri_share share = share_of(c, rail);
-        status = weir_reduce(inside, in_at(r, share.first), partial, share.count, call->dtype,
+        weiri_share share = rail_share(c, rail);
+        status = weir_reduce(node_comm, in_at(r, share.first), partial, share.count, call->dtype,
                              r->x.op, rail, r->x.stream);
     }
     return status;
 }
 
-static weir_status gather_inside(const rails *r, const chunk *c)
+static weir_status gather_in_node(const rails *r, const chunk *c)
 {
     const weir_call *call = r->x.call;
-    weir_comm *inside = r->x.inside;
+    weir_comm *node_comm = r->x.node_comm;
     weir_status status = WEIR_OK;
     if (c->even)
-        return weir_allgather(inside, out_at(r, c->first + c->each * (size_t)r->x.place),
+        return weir_allgather(node_comm, out_at(r, c->first + c->each * (size_t)r->x.place),
                               out_at(r, c->first), c->each, call->dtype, r->x.stream);
     for (int rail = 0; rail < r->nrails && status == WEIR_OK; rail++) {
-        weiri_share share = share_of(c, rail);
+        weiri_share share = rail_share(c, rail);
         char *out = out_at(r, share.first);
-        status = weir_broadcast(inside, out, out, share.count, call->dtype, rail, r->x.stream);
+        status = weir_broadcast(node_comm, out, out, share.count, call->dtype, rail, r->x.stream);
     }
     return status;
 }
 
-/* The next rank of this rail on the machines behind ours, around. */
+/* The rank of this rail in the node that is step nodes further, modulo their number. */
 static int rail_peer(const rails *r, int step)
 {
     int node = (r->x.internode->node + step) % r->x.internode->nnodes;
     return weiri_internode_coll_rail(&r->x, node, r->x.place);
 }
 
-/* Reduces into the outbox of the first peer, and sends it to all. *partial: where that
- * is, NULL without a rail. */
-static weir_status start(rails *r, const chunk *c, char **partial)
+/* Reduces into a message to the first peer, and sends the result to all. *partial becomes that
+ * result; NULL if this rank has no rail. */
+static weir_status rails_start_chunk(rails *r, const chunk *c, char **partial)
 {
     weiri_internode *internode = r->x.internode;
     *partial = NULL;
     if (r->x.place >= r->nrails)
-        return reduce_inside(r, c, NULL);
-    size_t bytes = share_of(c, r->x.place).count * r->x.coll->element_bytes;
+        return reduce_in_node(r, c, NULL);
+    size_t bytes = rail_share(c, r->x.place).count * r->x.coll->element_bytes;
     weir_status status = weiri_internode_await_room(internode, rail_peer(r, 1), r->x.phase);
     *partial = weiri_internode_outgoing(internode, rail_peer(r, 1));
-    char *near = weiri_internode_coll_near(&r->x, *partial);
+    char *buffer = weiri_internode_coll_phase_buffer(&r->x, *partial);
     if (status == WEIR_OK)
-        status = reduce_inside(r, c, near);
+        status = reduce_in_node(r, c, buffer);
     if (status == WEIR_OK)
-        status = weiri_internode_coll_carry(&r->x, *partial, near, bytes);
+        status = weiri_internode_coll_copy(&r->x, *partial, buffer, bytes);
     if (status == WEIR_OK)
         status = weiri_internode_send(internode, rail_peer(r, 1), bytes, bytes);
     for (int step = 2; step < internode->nnodes && status == WEIR_OK; step++)
@@ -119,21 +118,21 @@ static weir_status start(rails *r, const chunk *c, char **partial)
     return status;
 }
 
-static weir_status finish(rails *r, const chunk *c, const char *partial)
+static weir_status rails_finish_chunk(rails *r, const chunk *c, const char *partial)
 {
     weir_status status = WEIR_OK;
     if (partial) {
         int senders[WEIRI_RANKS_MAX];
-        weiri_share share = share_of(c, r->x.place);
-        char *out = out_at(r, share.first), *total = weiri_internode_coll_far(&r->x, out);
+        weiri_share share = rail_share(c, r->x.place);
+        char *out = out_at(r, share.first), *total = weiri_internode_coll_host_buffer(&r->x, out);
         for (int m = 0; m < r->x.internode->nnodes; m++)
             senders[m] = weiri_internode_coll_rail(&r->x, m, r->x.place);
         status = weiri_internode_coll_combine(&r->x, senders, partial, total, share.count);
         if (status == WEIR_OK)
-            status = weiri_internode_coll_carry(&r->x, out, total,
+            status = weiri_internode_coll_copy(&r->x, out, total,
                                                 share.count * r->x.coll->element_bytes);
     }
-    return status == WEIR_OK ? gather_inside(r, c) : status;
+    return status == WEIR_OK ? gather_in_node(r, c) : status;
 }
 
 weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weir_call *call)
@@ -151,13 +150,13 @@ weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weir_ca
     while (status == WEIR_OK && (first < call->count || finished < started)) {
         if (first < call->count && started < finished + AHEAD + 1) {
             chunk *c = &chunks[started % (AHEAD + 1)];
-            *c = chunk_at(&r, first);
-            status = start(&r, c, &partials[started++ % (AHEAD + 1)]);
+            *c = rails_chunk_at(&r, first);
+            status = rails_start_chunk(&r, c, &partials[started++ % (AHEAD + 1)]);
             first += c->count;
             continue;
         }
         size_t oldest = finished++ % (AHEAD + 1);
-        status = finish(&r, &chunks[oldest], partials[oldest]);
+        status = rails_finish_chunk(&r, &chunks[oldest], partials[oldest]);
     }
     return weiri_internode_coll_end(&r.x, status);
 }

@@ -1,4 +1,4 @@
-/* Short blocks of alltoallv, in bundles: see bundle.h. */
+/* Bundles of short blocks of alltoallv; see bundle.h. */
 #include "coll/internode/bundle.h"
 
 #include "base/error.h"
@@ -9,13 +9,13 @@
 
 enum {
     WORD_BYTES = sizeof(uint64_t),
-    MOST_BYTES = 32768, /* of a short block: measured, README.md */
+    MOST_BYTES = 32768, /* of a short block; see docs/performance/internode.md */
 };
 
-/* What a bundle's head says instead of a block's length. */
+/* In a bundle's header, in place of a block's length. */
 #define BUNDLE UINT64_MAX
 
-static const weiri_node *own_machine(const weiri_bundles *b)
+static const weiri_node *own_node(const weiri_bundles *b)
 {
     return &b->x->internode->nodes[b->x->internode->node];
 }
@@ -25,7 +25,7 @@ static size_t index_bytes(const weiri_bundles *b)
     return (size_t)b->x->internode->nnodes * WORD_BYTES;
 }
 
-/* The most pairs of which a result tells. No bundle, and no rank's parts, are of more. */
+/* The largest number of pairs in a result, and therefore in a bundle and in a rank's parts. */
 static size_t most_pairs(const weiri_internode *internode, size_t nranks)
 {
     size_t most = 0;
@@ -36,14 +36,14 @@ static size_t most_pairs(const weiri_internode *internode, size_t nranks)
     return most;
 }
 
-/* Slots and messages hold what they must even if all blocks are the longest short ones.
- * Machines of one rank have nothing to put together. */
+/* Chooses the limit so that slots and messages suffice even if all blocks are that long. If every
+ * node has one rank, there is nothing to bundle. */
 void weiri_bundles_init(weiri_bundles *b, weiri_internode_coll *x)
 {
     *b = (weiri_bundles){.x = x};
     if (x->internode->most == 1)
         return;
-    size_t slot = weiri_least(x->local->piece_bytes, x->local->result_bytes - index_bytes(b));
+    size_t slot = weiri_least(x->host->piece_bytes, x->host->result_bytes - index_bytes(b));
     size_t words = weiri_least(slot, x->internode->slot_bytes) /
                    most_pairs(x->internode, (size_t)x->coll->nranks) / WORD_BYTES;
     b->most = words > 1 ? weiri_least((words - 1) * WORD_BYTES, MOST_BYTES) : 0;
@@ -56,24 +56,24 @@ static size_t padded(size_t bytes)
     return (bytes + WORD_BYTES - 1) / WORD_BYTES * WORD_BYTES;
 }
 
-/* Of a block in the bundle. */
-static size_t bytes_here(uint64_t word)
+/* The bytes of a block that are in the bundle. */
+static size_t bundled_bytes(uint64_t word)
 {
     return word & WEIRI_APART ? 0 : (size_t)word;
 }
 
-/* Where a part's first block is; count: ranks that the part is for. */
+/* The first block of a part for a node of count ranks. */
 static const char *blocks_of(const uint64_t *part, int count)
 {
     return (const char *)(part + count);
 }
 
-/* The part behind one. */
+/* The part after this one. */
 static const uint64_t *next_part(const uint64_t *part, int count)
 {
     size_t bytes = 0;
     for (int i = 0; i < count; i++)
-        bytes += bytes_here(part[i]);
+        bytes += bundled_bytes(part[i]);
     return part + (size_t)count + padded(bytes) / WORD_BYTES;
 }
 
@@ -90,7 +90,7 @@ static const uint64_t *words_at(const char *data)
     return (const uint64_t *)(const void *)data;
 }
 
-/* Writes this rank's part for a machine; returns where the next one goes. */
+/* Writes this rank's part for a node; returns the position of the next part. */
 static char *write_part(const weiri_bundles *b, const weiri_node *other, char *at)
 {
     uint64_t *words = (uint64_t *)(void *)at;
@@ -109,8 +109,7 @@ static char *write_part(const weiri_bundles *b, const weiri_node *other, char *a
     return data + padded(bytes);
 }
 
-/* The part for a machine among those that a rank has published, which are in the order of
- * machines. */
+/* The part for a node among those that a rank has published, which are in the order of nodes. */
 static const uint64_t *find_part(const weiri_bundles *b, const char *parts, int node)
 {
     const weiri_internode *internode = b->x->internode;
@@ -126,25 +125,25 @@ static const uint64_t *find_part(const weiri_bundles *b, const char *parts, int 
 static void publish_parts(const weiri_bundles *b)
 {
     const weiri_internode *internode = b->x->internode;
-    weiri_slot *slot = weiri_slot_of(b->x->local, b->x->place);
+    weiri_slot *slot = weiri_slot_of(b->x->host, b->x->place);
     char *at = slot->data;
     for (int m = 0; m < internode->nnodes; m++)
         if (m != internode->node)
             at = write_part(b, &internode->nodes[m], at);
-    weiri_slot_advance(b->x->local, slot, 0);
+    weiri_slot_advance(b->x->host, slot, 0);
 }
 
 static weir_status await_parts(const weiri_bundles *b)
 {
-    weiri_coll *local = b->x->local;
+    weiri_coll *host = b->x->host;
     weir_status status = WEIR_OK;
     for (int place = 0; place < b->x->count && status == WEIR_OK; place++)
         if (place != b->x->place)
-            status = weiri_slot_await(local, weiri_slot_of(local, place), place, 0, b->x->phase);
+            status = weiri_slot_await(host, weiri_slot_of(host, place), place, 0, b->x->phase);
     return status;
 }
 
-/* Posts what there is for another machine. */
+/* Posts the bundle for another node, if there is one. */
 static weir_status send_bundle(const weiri_bundles *b, int node)
 {
     weiri_internode *internode = b->x->internode;
@@ -155,7 +154,7 @@ static weir_status send_bundle(const weiri_bundles *b, int node)
     char *data = weiri_internode_outgoing(internode, to);
     size_t bytes = 0;
     for (int place = 0; place < b->x->count; place++) {
-        const weiri_slot *slot = weiri_slot_of(b->x->local, place);
+        const weiri_slot *slot = weiri_slot_of(b->x->host, place);
         const uint64_t *part = find_part(b, slot->data, node);
         size_t length = (size_t)(next_part(part, count) - part) * WORD_BYTES;
         memcpy(data + bytes, part, length);
@@ -168,7 +167,7 @@ static weir_status send_bundle(const weiri_bundles *b, int node)
 weir_status weiri_bundles_send(weiri_bundles *b)
 {
     const weiri_internode *internode = b->x->internode;
-    weir_status status = weiri_coll_begin(b->x->local);
+    weir_status status = weiri_coll_begin(b->x->host);
     if (status != WEIR_OK)
         return status;
     publish_parts(b);
@@ -178,7 +177,7 @@ weir_status weiri_bundles_send(weiri_bundles *b)
             status = send_bundle(b, (internode->node + step) % internode->nnodes);
     }
     if (status == WEIR_OK)
-        weiri_coll_end(b->x->local);
+        weiri_coll_end(b->x->host);
     return status;
 }
 
@@ -186,30 +185,30 @@ weir_status weiri_bundles_send(weiri_bundles *b)
 
 weir_status weiri_bundles_begin(weiri_bundles *b)
 {
-    weiri_coll *local = b->x->local;
-    weir_status status = weiri_coll_begin(local);
+    weiri_coll *host = b->x->host;
+    weir_status status = weiri_coll_begin(host);
     if (status != WEIR_OK)
         return status;
-    b->slot = local->areas[0].result[local->epoch & 1];
+    b->slot = host->areas[0].result[host->epoch & 1];
     b->missing = b->x->internode->nnodes - 1;
     b->begins = (uint64_t *)(void *)b->slot->data;
     b->end = b->slot->data + index_bytes(b);
     return WEIR_OK;
 }
 
-/* Slots are as long as the scratch memory allows, which machines are to have alike. */
-static weir_status refuse(const weiri_bundles *b, int rank, uint64_t bytes)
+/* The capacity of slots follows from the scratch memory, which must be equal on all nodes. */
+static weir_status bundle_refuse(const weiri_bundles *b, int rank, uint64_t bytes)
 {
     weir_comm *comm = b->x->coll->comm;
     weiri_fail(WEIR_ERR_MISMATCH,
-               "rank %d: in %s rank %d sends %llu bytes for this machine's ranks, for which there "
+               "rank %d: in %s rank %d sends %llu bytes for this node's ranks, for which there "
                "is no room; give all ranks the same scratch_bytes",
                comm->rank, b->x->phase, rank, (unsigned long long)bytes);
     return weiri_comm_give_up(comm, WEIR_ERR_MISMATCH);
 }
 
-/* The leader's, of a message that has come from another machine's. */
-static weir_status take_first(weiri_bundles *b, int node)
+/* Leader: copies the bundle if another leader's first message is one. */
+static weir_status bundle_take_first(weiri_bundles *b, int node)
 {
     weiri_internode *internode = b->x->internode;
     int from = internode->nodes[node].ranks[0];
@@ -220,15 +219,15 @@ static weir_status take_first(weiri_bundles *b, int node)
     b->begins[node] = 0;
     if (head->total_bytes != BUNDLE)
         return WEIR_OK;
-    if (head->bytes > b->x->local->result_bytes - (size_t)(b->end - b->slot->data))
-        return refuse(b, from, head->bytes);
+    if (head->bytes > b->x->host->result_bytes - (size_t)(b->end - b->slot->data))
+        return bundle_refuse(b, from, head->bytes);
     b->begins[node] = (uint64_t)(b->end - b->slot->data);
     weiri_copy(b->end, data, head->bytes);
     b->end += head->bytes;
     return weiri_internode_take(internode, from);
 }
 
-static weir_status lead(weiri_bundles *b, int *moved)
+static weir_status bundle_lead(weiri_bundles *b, int *moved)
 {
     const weiri_internode *internode = b->x->internode;
     weir_status status = WEIR_OK;
@@ -236,54 +235,54 @@ static weir_status lead(weiri_bundles *b, int *moved)
         if (m == internode->node || b->heard[m] ||
             !weiri_internode_has_arrived(&internode->peers[internode->nodes[m].ranks[0]]))
             continue;
-        status = take_first(b, m);
+        status = bundle_take_first(b, m);
         *moved = 1;
     }
     if (status == WEIR_OK && !b->missing)
-        weiri_slot_advance(b->x->local, b->slot, 0);
+        weiri_slot_advance(b->x->host, b->slot, 0);
     return status;
 }
 
 weir_status weiri_bundles_look(weiri_bundles *b, int *moved, int *ready)
 {
-    weir_status status = b->x->place == 0 ? lead(b, moved) : WEIR_OK;
-    *ready = weir_load_acquire(&b->slot->flag) >= weiri_flag(b->x->local->epoch, 1);
+    weir_status status = b->x->place == 0 ? bundle_lead(b, moved) : WEIR_OK;
+    *ready = weir_load_acquire(&b->slot->flag) >= weiri_flag(b->x->host->epoch, 1);
     return status;
 }
 
 weir_status weiri_bundles_idle(const weiri_bundles *b, weiri_waiter *waiter)
 {
     const weiri_internode *internode = b->x->internode;
-    weir_comm *local = b->x->local->comm;
+    weir_comm *host = b->x->host->comm;
     int m = 0;
     if (b->x->place != 0)
-        return weiri_comm_idle(local, waiter, &b->slot->flag,
-                               weiri_flag(b->x->local->epoch, 1), 0, b->x->phase);
+        return weiri_comm_idle(host, waiter, &b->slot->flag,
+                               weiri_flag(b->x->host->epoch, 1), 0, b->x->phase);
     while (m == internode->node || b->heard[m])
         m++;
     int from = internode->nodes[m].ranks[0];
     const weiri_internode_peer *peer = &internode->peers[from];
-    return weiri_comm_idle_for(local, waiter, &peer->words->arrived, peer->taken + 1, from,
+    return weiri_comm_idle_for(host, waiter, &peer->words->arrived, peer->taken + 1, from,
                                b->x->phase);
 }
 
-/* Of one machine's bundle, this rank's blocks. */
+/* Finds this rank's blocks in one node's bundle. */
 static void read_bundle(const weiri_bundles *b, const weiri_node *other, const uint64_t *part,
-                        weiri_told *told)
+                        weiri_block_info *blocks)
 {
-    int count = own_machine(b)->count;
+    int count = own_node(b)->count;
     for (int place = 0; place < other->count; place++) {
         const char *data = blocks_of(part, count);
         for (int i = 0; i < b->x->place; i++)
-            data += bytes_here(part[i]);
+            data += bundled_bytes(part[i]);
         uint64_t word = part[b->x->place];
-        told[other->ranks[place]] =
-            (weiri_told){1, (size_t)(word & ~WEIRI_APART), word & WEIRI_APART ? NULL : data};
+        blocks[other->ranks[place]] =
+            (weiri_block_info){1, (size_t)(word & ~WEIRI_APART), word & WEIRI_APART ? NULL : data};
         part = next_part(part, count);
     }
 }
 
-void weiri_bundles_read(const weiri_bundles *b, weiri_told *told)
+void weiri_bundles_read(const weiri_bundles *b, weiri_block_info *blocks)
 {
     const weiri_internode *internode = b->x->internode;
     for (int m = 0; m < internode->nnodes; m++) {
@@ -291,13 +290,13 @@ void weiri_bundles_read(const weiri_bundles *b, weiri_told *told)
         if (m == internode->node)
             continue;
         for (int place = 0; place < other->count; place++)
-            told[other->ranks[place]] = (weiri_told){0, 0, NULL};
+            blocks[other->ranks[place]] = (weiri_block_info){0, 0, NULL};
         if (b->begins[m])
-            read_bundle(b, other, words_at(b->slot->data + b->begins[m]), told);
+            read_bundle(b, other, words_at(b->slot->data + b->begins[m]), blocks);
     }
 }
 
 void weiri_bundles_end(const weiri_bundles *b)
 {
-    weiri_coll_end(b->x->local);
+    weiri_coll_end(b->x->host);
 }

@@ -1,15 +1,15 @@
 /*
- * alltoall, alltoallv and sendrecv: each pair of ranks on two machines has messages of
- * its own, as many as its block needs, and one for an empty block; pairs inside a
- * machine exchange by its own collective meanwhile. The first message of a block says
- * its length, which both sides compare.
+ * alltoall, alltoallv and sendrecv across nodes: each pair of ranks on different nodes exchanges
+ * messages, as many as its block needs, and one for an empty block; meanwhile pairs within a node
+ * use the node's own collective. The first message of a block has its length, which the receiver
+ * compares with its own.
  *
- * Short blocks of alltoallv travel in bundles instead (bundle.h), of which a word also tells
- * a long block's length. So no message is taken as a block's before the bundles are read:
- * until then it is not known whether the sender's first message is of this call.
+ * Short blocks of alltoallv are sent in bundles (bundle.h), which also hold the lengths of long
+ * blocks. Until the bundles are read it is unknown whether a sender's first message belongs to this
+ * call, so messages of pairs are not read before.
  *
- * On GPUs what goes to or comes from other machines is in host memory (staged.c), and the
- * rest stays where it is: blocks of this machine's ranks are exchanged by its GPUs.
+ * On GPUs blocks to and from other nodes are in host memory (staged.c); the others stay where they
+ * are and are exchanged by the node's GPUs.
  */
 #include "compute/copy.h"
 #include "coll/internode/bundle.h"
@@ -18,15 +18,15 @@
 
 typedef struct pairs {
     weiri_internode_coll x;
-    weiri_bundles bundles; /* alltoallv's */
-    int known;             /* the bundles were read, or there are none */
+    weiri_bundles bundles; /* of alltoallv */
+    int known;             /* the bundles have been read, or there are none */
     size_t sent[WEIRI_RANKS_MAX], received[WEIRI_RANKS_MAX];
-    unsigned char sends[WEIRI_RANKS_MAX], receives[WEIRI_RANKS_MAX]; /* is not done yet */
+    unsigned char sends[WEIRI_RANKS_MAX], receives[WEIRI_RANKS_MAX]; /* not finished yet */
 } pairs;
 
-/* What has room goes out; sets *moved if anything does. Blocks of one message go with the
- * next poll, all ranks' together: a poll for each would mostly look for what is not there. */
-static weir_status send_some(pairs *p, int rank, int *moved)
+/* Sends as much as there is room for; sets *moved if anything was sent. A block that fits into one
+ * message is only posted: the next poll sends those for all ranks, with one check for arrivals. */
+static weir_status pairs_send(pairs *p, int rank, int *moved)
 {
     const weiri_pair *pair = &p->x.coll->pairs[rank];
     weiri_internode *internode = p->x.internode;
@@ -45,7 +45,7 @@ static weir_status send_some(pairs *p, int rank, int *moved)
     return status;
 }
 
-static weir_status receive_some(pairs *p, int rank, int *moved)
+static weir_status pairs_receive(pairs *p, int rank, int *moved)
 {
     const weiri_pair *pair = &p->x.coll->pairs[rank];
     weiri_internode *internode = p->x.internode;
@@ -66,17 +66,17 @@ static weir_status receive_some(pairs *p, int rank, int *moved)
     return status;
 }
 
-/* A round over the ranks of other machines. missing: one that is not done, or -1. */
-static weir_status move(pairs *p, int *moved, int *missing)
+/* One round over the ranks of other nodes. *missing becomes one that has not finished, or -1. */
+static weir_status pairs_move(pairs *p, int *moved, int *missing)
 {
     int n = p->x.coll->nranks, to = p->x.coll->rank, from = to;
     *missing = -1;
     for (int step = 1; step < n; step++) {
         to = weiri_next(to, n);
         from = weiri_previous(from, n);
-        weir_status status = send_some(p, to, moved);
+        weir_status status = pairs_send(p, to, moved);
         if (status == WEIR_OK && p->known)
-            status = receive_some(p, from, moved);
+            status = pairs_receive(p, from, moved);
         if (status != WEIR_OK)
             return status;
         if (p->sends[to])
@@ -87,28 +87,27 @@ static weir_status move(pairs *p, int *moved, int *missing)
     return WEIR_OK;
 }
 
-static weir_status await_peer(pairs *p, weiri_waiter *waiter, int rank)
+static weir_status pairs_await_peer(pairs *p, weiri_waiter *waiter, int rank)
 {
     const weiri_internode_peer *peer = &p->x.internode->peers[rank];
     const uint64_t *word = p->receives[rank] ? &peer->words->arrived : &peer->words->consumed;
     uint64_t target = p->receives[rank] ? peer->taken + 1 : peer->sent + 1 - WEIRI_INTERNODE_SLOTS;
-    return weiri_comm_idle_for(p->x.local->comm, waiter, word, target, rank, p->x.phase);
+    return weiri_comm_idle_for(p->x.host->comm, waiter, word, target, rank, p->x.phase);
 }
 
-/* Blocks that came in bundles go where they belong, and what was told of the others is
- * compared. */
-static weir_status unpack(pairs *p)
+/* Copies the blocks of the bundles to their destinations; compares the lengths of all blocks. */
+static weir_status pairs_unpack(pairs *p)
 {
-    weiri_told told[WEIRI_RANKS_MAX];
-    weiri_bundles_read(&p->bundles, told);
+    weiri_block_info blocks[WEIRI_RANKS_MAX];
+    weiri_bundles_read(&p->bundles, blocks);
     for (int rank = 0; rank < p->x.coll->nranks; rank++) {
         const weiri_pair *pair = &p->x.coll->pairs[rank];
-        if (!weiri_internode_is_remote(p->x.internode, rank) || !told[rank].known)
+        if (!weiri_internode_is_remote(p->x.internode, rank) || !blocks[rank].known)
             continue;
-        if (told[rank].bytes != pair->recv_bytes)
-            return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, told[rank].bytes);
-        if (told[rank].data) {
-            weiri_copy(pair->to, told[rank].data, pair->recv_bytes);
+        if (blocks[rank].bytes != pair->recv_bytes)
+            return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, blocks[rank].bytes);
+        if (blocks[rank].data) {
+            weiri_copy(pair->to, blocks[rank].data, pair->recv_bytes);
             p->receives[rank] = 0;
         }
     }
@@ -117,43 +116,44 @@ static weir_status unpack(pairs *p)
     return WEIR_OK;
 }
 
-/* Reads the bundles if they are there, and moves what else can be; sets *done if nothing is
- * left, and pauses if nothing moved. */
-static weir_status advance(pairs *p, weiri_waiter *waiter, int *done)
+/* Reads the bundles if they have arrived, and sends and receives what is possible; sets *done if
+ * nothing is left to do, and pauses if nothing moved. */
+static weir_status pairs_advance(pairs *p, weiri_waiter *waiter, int *done)
 {
     int moved = 0, ready = 0, missing = -1;
     weir_status status = WEIR_OK;
     if (!p->known)
         status = weiri_bundles_look(&p->bundles, &moved, &ready);
     if (status == WEIR_OK && ready)
-        status = unpack(p);
+        status = pairs_unpack(p);
     if (status == WEIR_OK)
-        status = move(p, &moved, &missing);
+        status = pairs_move(p, &moved, &missing);
     *done = p->known && missing < 0;
     if (status != WEIR_OK || *done || moved || ready)
         return status;
-    return p->known ? await_peer(p, waiter, missing) : weiri_bundles_idle(&p->bundles, waiter);
+    return p->known ? pairs_await_peer(p, waiter, missing)
+                    : weiri_bundles_idle(&p->bundles, waiter);
 }
 
-/* Pairs inside the machine; every local rank takes part, be there any or not. Blocks may be
- * anywhere, so the lowest of each side stand for the buffers. */
-static weir_status exchange_inside(pairs *p)
+/* Pairs within the node; all of its ranks take part, even those without any blocks. Blocks may be
+ * at any address, so the lowest address on each side replaces the buffer. */
+static weir_status pairs_exchange_in_node(pairs *p)
 {
     const weiri_internode *internode = p->x.internode;
     const weiri_node *own = &internode->nodes[internode->node];
     weir_call call = *p->x.call;
-    weiri_coll *inside = NULL;
+    weiri_coll *node_coll = NULL;
     size_t most = 0;
-    weir_status status = weiri_coll_get(p->x.inside, &inside);
+    weir_status status = weiri_coll_get(p->x.node_comm, &node_coll);
     if (status != WEIR_OK)
         return status;
-    if (p->x.landing)
-        call.collective = WEIR_COLL_ALLTOALLV; /* whose blocks GPUs look for one by one */
+    if (p->x.device_staging)
+        call.collective = WEIR_COLL_ALLTOALLV; /* for which kernels use each pair's addresses */
     call.in = NULL;
     call.out = NULL;
     for (int place = 0; place < own->count; place++) {
         const weiri_pair *pair = &p->x.coll->pairs[own->ranks[place]];
-        inside->pairs[place] = *pair;
+        node_coll->pairs[place] = *pair;
         most = pair->send_bytes > most ? pair->send_bytes : most;
         most = pair->recv_bytes > most ? pair->recv_bytes : most;
         if (pair->send_bytes && (!call.in || pair->from < (const char *)call.in))
@@ -161,14 +161,14 @@ static weir_status exchange_inside(pairs *p)
         if (pair->recv_bytes && (!call.out || pair->to < (char *)call.out))
             call.out = pair->to;
     }
-    const weiri_pair *self = &inside->pairs[0];
+    const weiri_pair *self = &node_coll->pairs[0];
     return own->count > 1
-               ? weiri_coll_run(inside, &call, most * (size_t)own->count)
-               : weiri_internode_coll_carry(&p->x, self->to, self->from, self->send_bytes);
+               ? weiri_coll_run(node_coll, &call, most * (size_t)own->count)
+               : weiri_internode_coll_copy(&p->x, self->to, self->from, self->send_bytes);
 }
 
-/* Sends the bundles; what is left to do is then that of messages between pairs. */
-static weir_status begin(pairs *p)
+/* Sends the bundles, and lists the pairs that have messages of their own. */
+static weir_status pairs_begin(pairs *p)
 {
     const weiri_coll *coll = p->x.coll;
     weiri_bundles_init(&p->bundles, &p->x);
@@ -178,8 +178,8 @@ static weir_status begin(pairs *p)
     for (int rank = 0; rank < coll->nranks; rank++) {
         const weiri_pair *pair = &coll->pairs[rank];
         int is_remote = weiri_internode_is_remote(p->x.internode, rank);
-        int is_apart = p->known || !weiri_bundles_takes(&p->bundles, pair->send_bytes);
-        p->sends[rank] = is_remote && is_apart && pair->sends;
+        int has_messages = p->known || !weiri_bundles_takes(&p->bundles, pair->send_bytes);
+        p->sends[rank] = is_remote && has_messages && pair->sends;
         p->receives[rank] = is_remote && pair->receives;
     }
     return p->known ? WEIR_OK : weiri_bundles_send(&p->bundles);
@@ -193,16 +193,16 @@ weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call)
     weir_status status = weiri_internode_coll_begin(coll, call, &p.x);
     if (status != WEIR_OK)
         return status;
-    status = begin(&p);
+    status = pairs_begin(&p);
     if (status == WEIR_OK)
-        status = move(&p, &moved, &missing);
+        status = pairs_move(&p, &moved, &missing);
     weiri_internode_poll(p.x.internode);
     if (status == WEIR_OK)
-        status = exchange_inside(&p);
+        status = pairs_exchange_in_node(&p);
     if (status == WEIR_OK && !p.known)
         status = weiri_bundles_begin(&p.bundles);
     for (int done = p.known && missing < 0; status == WEIR_OK && !done;)
-        status = advance(&p, &waiter, &done);
-    weiri_comm_idle_end(p.x.local->comm, &waiter);
+        status = pairs_advance(&p, &waiter, &done);
+    weiri_comm_idle_end(p.x.host->comm, &waiter);
     return weiri_internode_coll_end(&p.x, status);
 }

@@ -1,19 +1,20 @@
-/* What the algorithms across machines share: see net_coll.h. */
+/* Functions that the algorithms across nodes have in common; see internode_coll.h. */
 #include "coll/internode/internode_coll.h"
 
 #include "compute/copy.h"
-#include "coll/internode/bridge.h"
+#include "coll/internode/gpu_staging.h"
 #include "comm/gpu/gpu.h"
 
-/* ------------------------------------------------------- the two ends of a call */
+/* ------------------------------------------------- beginning and end of a call */
 
-static weir_status begin_on_gpu(weiri_internode_coll *x)
+static weir_status internode_begin_on_gpu(weiri_internode_coll *x)
 {
-    x->inside = x->coll->comm->gpu_comm;
+    x->node_comm = x->coll->comm->gpu_comm;
     x->stream = x->call->stream;
-    weir_status status = weiri_bridge_landing(x->coll, &x->landing);
+    weir_status status = weiri_gpu_staging_device(x->coll, &x->device_staging);
     return status == WEIR_OK
-               ? weiri_bridge_stage(x->coll, WEIRI_BRIDGE_IN, x->internode->slot_bytes, &x->stage)
+               ? weiri_bridge_stage(x->coll, WEIRI_BRIDGE_IN, x->internode->slot_bytes,
+                                    &x->host_staging)
                : status;
 }
 
@@ -22,54 +23,57 @@ weir_status weiri_internode_coll_begin(weiri_coll *coll, const weir_call *call,
 {
     weir_comm *comm = coll->comm;
     *x = (weiri_internode_coll){.coll = coll,
-                        .internode = comm->internode,
-                        .call = call,
-                        .phase = weir_collective_name(call->collective),
-                        .op = call->op == WEIR_AVG ? WEIR_SUM : call->op,
-                        .inside = comm->host_comm,
-                        .place = comm->local_rank,
-                        .count = comm->local_nranks};
-    weir_status status = weiri_coll_get(comm->host_comm, &x->local);
-    return status == WEIR_OK && comm->gpu_comm && !coll->staged ? begin_on_gpu(x) : status;
+                                .internode = comm->internode,
+                                .call = call,
+                                .phase = weir_collective_name(call->collective),
+                                .op = call->op == WEIR_AVG ? WEIR_SUM : call->op,
+                                .node_comm = comm->host_comm,
+                                .place = comm->local_rank,
+                                .count = comm->local_nranks};
+    weir_status status = weiri_coll_get(comm->host_comm, &x->host);
+    if (status == WEIR_OK && comm->gpu_comm && !coll->staged)
+        status = internode_begin_on_gpu(x);
+    return status;
 }
 
-/* Waits for the stream; peers go on meanwhile, whom its kernels may be waiting for. */
-static weir_status settle(weiri_internode_coll *x)
+/* Waits for the stream and makes network progress meanwhile, because its kernels may wait for peers
+ * that wait for messages of this rank. */
+static weir_status internode_await_stream(weiri_internode_coll *x)
 {
-    weir_comm *local = x->local->comm;
+    weir_comm *host = x->host->comm;
     weiri_waiter waiter = {.polls = {0, 0}};
     uint64_t ended = 0;
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && !ended) {
-        status = x->coll->comm->gpu->ops->poll(x->inside, x->stream, &ended);
+        status = x->coll->comm->gpu->ops->poll(x->node_comm, x->stream, &ended);
         if (status == WEIR_OK && !ended)
-            status = weiri_comm_idle_for(local, &waiter, &ended, 1, x->coll->rank, x->phase);
+            status = weiri_comm_idle_for(host, &waiter, &ended, 1, x->coll->rank, x->phase);
     }
-    weiri_comm_idle_end(local, &waiter);
-    if (status == WEIR_OK && weir_load_acquire(x->inside->guard.abort_word))
-        status = weir_comm_check(x->inside);
+    weiri_comm_idle_end(host, &waiter);
+    if (status == WEIR_OK && weir_load_acquire(x->node_comm->guard.abort_word))
+        status = weir_comm_check(x->node_comm);
     return status;
 }
 
 weir_status weiri_internode_coll_end(weiri_internode_coll *x, weir_status status)
 {
-    if (status == WEIR_OK && x->landing)
-        status = settle(x);
+    if (status == WEIR_OK && x->device_staging)
+        status = internode_await_stream(x);
     return status == WEIR_OK ? weiri_internode_flush(x->internode, x->phase) : status;
 }
 
-weir_status weiri_internode_coll_carry(weiri_internode_coll *x, char *to, const char *from,
+weir_status weiri_internode_coll_copy(weiri_internode_coll *x, char *to, const char *from,
                                        size_t bytes)
 {
     if (to == from || !bytes)
         return WEIR_OK;
-    if (!x->landing) {
+    if (!x->device_staging) {
         weiri_copy(to, from, bytes);
         return WEIR_OK;
     }
     weir_status status =
-        x->coll->comm->gpu->ops->begin_copy(x->inside, to, from, bytes, x->stream);
-    return status == WEIR_OK ? settle(x) : status;
+        x->coll->comm->gpu->ops->begin_copy(x->node_comm, to, from, bytes, x->stream);
+    return status == WEIR_OK ? internode_await_stream(x) : status;
 }
 
 /* --------------------------------------------------------------------- phases */
@@ -105,9 +109,20 @@ weir_status weiri_internode_coll_send(weiri_internode_coll *x, int rank, const c
 {
     weir_status status = weiri_internode_await_room(x->internode, rank, x->phase);
     if (status == WEIR_OK)
-        status = weiri_internode_coll_carry(x, weiri_internode_outgoing(x->internode, rank), data,
+        status = weiri_internode_coll_copy(x, weiri_internode_outgoing(x->internode, rank), data,
                                             bytes);
     return status == WEIR_OK ? weiri_internode_send(x->internode, rank, bytes, bytes) : status;
+}
+
+weir_status weiri_internode_coll_send_rail(weiri_internode_coll *x, const char *data, size_t bytes)
+{
+    weir_status status = WEIR_OK;
+    for (int step = 1; step < x->internode->nnodes && status == WEIR_OK; step++) {
+        int node = (x->internode->node + step) % x->internode->nnodes;
+        status =
+            weiri_internode_coll_send(x, weiri_internode_coll_rail(x, node, x->place), data, bytes);
+    }
+    return status;
 }
 
 weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, size_t bytes,
@@ -117,35 +132,35 @@ weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, size
     if (status != WEIR_OK)
         return status;
     const char *message = weiri_internode_incoming(x->internode, rank);
-    if (!x->landing) {
+    if (!x->device_staging) {
         *data = message;
         return WEIR_OK;
     }
-    *data = x->landing;
-    return weiri_internode_coll_carry(x, x->landing, message, bytes);
+    *data = x->device_staging;
+    return weiri_internode_coll_copy(x, x->device_staging, message, bytes);
 }
 
 weir_status weiri_internode_coll_spread(weiri_internode_coll *x, const char *mine, size_t bytes,
                                         char *const *to, const size_t *lengths)
 {
     const weir_call call = {.size = sizeof call,
-                             .collective = WEIR_COLL_ALLTOALLV,
-                             .in = mine,
-                             .out = x->call->out,
-                             .dtype = WEIR_UINT8,
-                             .stream = x->stream};
-    weiri_coll *inside = NULL;
+                            .collective = WEIR_COLL_ALLTOALLV,
+                            .in = mine,
+                            .out = x->call->out,
+                            .dtype = WEIR_UINT8,
+                            .stream = x->stream};
+    weiri_coll *node_coll = NULL;
     size_t most = bytes;
     if (x->count == 1)
-        return weiri_internode_coll_carry(x, to[0], mine, bytes);
-    weir_status status = weiri_coll_get(x->inside, &inside);
+        return weiri_internode_coll_copy(x, to[0], mine, bytes);
+    weir_status status = weiri_coll_get(x->node_comm, &node_coll);
     if (status != WEIR_OK)
         return status;
     for (int place = 0; place < x->count; place++) {
         int keeps = place == x->place && to[place] == mine;
-        inside->pairs[place] = (weiri_pair){
+        node_coll->pairs[place] = (weiri_pair){
             mine, to[place], keeps ? 0 : bytes, keeps ? 0 : lengths[place], !keeps, !keeps};
         most = lengths[place] > most ? lengths[place] : most;
     }
-    return weiri_coll_run(inside, &call, most * (size_t)x->count);
+    return weiri_coll_run(node_coll, &call, most * (size_t)x->count);
 }

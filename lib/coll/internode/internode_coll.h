@@ -1,15 +1,16 @@
 /*
- * What the algorithms across machines share. A call's phases inside a machine are
- * collectives of the machine's own communicator; between machines messages travel
- * (comm/internode/internode.h). All ranks go through the same phases in the same order.
+ * The common part of the algorithms across nodes. Within a node, a phase of a call is a collective
+ * on the node's sub-communicator; between nodes, messages are sent (comm/internode/internode.h).
+ * All ranks run through the same phases in the same order.
  *
- * Where buffers are a GPU's, phases inside run there, in the caller's stream, and what is
- * sent and received is carried between GPU and host memory: what a phase leaves for a
- * message is "near", what a message leaves for a buffer is "far", and in host memory both
- * are the place itself.
+ * Rails. A rank's place is its number among the ranks of its node. A rail connects the ranks of the
+ * same place on all nodes. Nodes may have different numbers of ranks: place p of one node
+ * communicates with place p modulo the other node's number of ranks.
  *
- * A rail joins ranks of the same place on their machines. Machines may have unlike
- * numbers of ranks: place p of one deals with place p modulo the other's number.
+ * GPUs. If the buffers are GPU memory, phases within the node run on the GPUs in the caller's
+ * stream, and data are copied between GPU memory and host memory before a message is sent and after
+ * one has arrived. weiri_internode_coll_phase_buffer and _host_buffer return where a phase, and the
+ * host, put such data; in host memory both return the final place, and nothing is copied.
  */
 #ifndef WEIR_COLL_INTERNODE_INTERNODE_COLL_H
 #define WEIR_COLL_INTERNODE_INTERNODE_COLL_H
@@ -17,50 +18,51 @@
 #include "coll/algos.h"
 #include "comm/internode/internode.h"
 
-/* A call across machines. */
+/* A call across nodes. */
 typedef struct weiri_internode_coll {
-    weiri_coll *coll, *local; /* of the whole communicator, of this machine's in host memory */
-    weir_comm *inside; /* in which the phases inside run: the local one, or the GPUs' */
-    weir_stream stream; /* GPUs: of these phases */
-    char *landing, *stage; /* GPUs: of a message's length, in their memory and in the host's */
+    weiri_coll *coll;     /* of the communicator of all ranks */
+    weiri_coll *host;     /* of the host sub-communicator */
+    weir_comm *node_comm; /* of the phases within the node: the host or GPU sub-communicator */
+    weir_stream stream;   /* GPUs: of these phases */
+    char *device_staging, *host_staging; /* GPUs: as long as a message; else NULL */
     weiri_internode *internode;
     const weir_call *call;
     const char *phase; /* for reports */
-    weir_op op;        /* inside a machine: sum for avg, whose division comes last */
-    int place, count;  /* this rank's on its machine, and how many there are */
+    weir_op op;        /* of phases within the node: sum for avg, which is divided at the end */
+    int place, count;  /* this rank's place in its node, and the node's number of ranks */
 } weiri_internode_coll;
 
 weir_status weiri_internode_coll_begin(weiri_coll *coll, const weir_call *call,
                                        weiri_internode_coll *x);
-/* Waits until all that was begun has ended, and what was sent needs no more progress from
- * here. status: the call's so far. */
+/* Waits until the stream's work has ended and sent messages need no more progress by this rank.
+ * status is the call's so far. */
 weir_status weiri_internode_coll_end(weiri_internode_coll *x, weir_status status);
 
-/* Where a phase inside leaves what goes to host memory, or finds what came there. */
-static inline char *weiri_internode_coll_near(const weiri_internode_coll *x, char *host)
+/* Where a phase within the node leaves data for host memory, or finds data that came from there. */
+static inline char *weiri_internode_coll_phase_buffer(const weiri_internode_coll *x, char *host)
 {
-    return x->landing ? x->landing : host;
+    return x->device_staging ? x->device_staging : host;
 }
 
-/* Where the host prepares what goes to a buffer of the call. */
-static inline char *weiri_internode_coll_far(const weiri_internode_coll *x, char *buffer)
+/* Where the host leaves data for a buffer of the call. */
+static inline char *weiri_internode_coll_host_buffer(const weiri_internode_coll *x, char *buffer)
 {
-    return x->stage ? x->stage : buffer;
+    return x->host_staging ? x->host_staging : buffer;
 }
 
-/* Copies, unless from and to are the same: bytes from near to host memory, from far to a
- * buffer, or from either to a message. Behind the phases inside; blocking. */
-weir_status weiri_internode_coll_carry(weiri_internode_coll *x, char *to, const char *from,
+/* Copies between a phase buffer and host memory, a host buffer and a buffer of the call, or either
+ * of them and a message; nothing if from and to are equal. After the earlier phases; blocks. */
+weir_status weiri_internode_coll_copy(weiri_internode_coll *x, char *to, const char *from,
                                        size_t bytes);
 
-/* The rank of another machine that has a place, or what stands in for it. */
+/* The rank of a node with which ranks of a place communicate. */
 static inline int weiri_internode_coll_rail(const weiri_internode_coll *x, int node, int place)
 {
     const weiri_node *other = &x->internode->nodes[node];
     return other->ranks[place % other->count];
 }
 
-/* Elements that a message holds, whole lines of them. */
+/* The number of elements in a message, in whole cache lines. */
 static inline size_t weiri_internode_coll_elements(const weiri_internode_coll *x)
 {
     return x->internode->slot_bytes / WEIR_LINE_BYTES * WEIR_LINE_BYTES / x->coll->element_bytes;
@@ -71,23 +73,25 @@ static inline size_t weiri_least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Combines partial results, one a machine in the order of machines, into out; mine is
- * this machine's, the others are messages from senders (a rank for each machine), which
- * are awaited and taken. */
+/* Combines the nodes' partial results in the order of nodes into out. mine is this node's; the
+ * others are messages from senders (one rank of each node), which are awaited and released. */
 weir_status weiri_internode_coll_combine(weiri_internode_coll *x, const int *senders,
                                          const void *mine, char *out, size_t count);
 
-/* Carries data to the outbox for a rank and sends it. */
+/* Copies data into a message and sends it to a rank; blocks while there is no free slot. */
 weir_status weiri_internode_coll_send(weiri_internode_coll *x, int rank, const char *data,
                                       size_t bytes);
 
-/* Waits for a message of a rank, *data: where a phase inside finds it. The slot is to be
- * given back. */
+/* Sends data to this rank's rail on every other node. */
+weir_status weiri_internode_coll_send_rail(weiri_internode_coll *x, const char *data, size_t bytes);
+
+/* Waits for a message from a rank; *data becomes the place where a phase within the node finds it.
+ * The caller releases the slot with weiri_internode_take. */
 weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, size_t bytes,
                                          const char **data);
 
-/* Every local rank copies mine, of bytes, to the others of its machine, who get to[i],
- * in the output, of lengths[i], from the one of place i. */
+/* Every rank of the node sends mine, of so many bytes, to all of them; to[i] in the output, of
+ * lengths[i], receives that of place i. */
 weir_status weiri_internode_coll_spread(weiri_internode_coll *x, const char *mine, size_t bytes,
                                         char *const *to, const size_t *lengths);
 

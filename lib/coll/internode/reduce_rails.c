@@ -1,7 +1,7 @@
 /*
- * Reduce: every machine reduces a chunk to one of its ranks, which take turns; those of
- * the other machines send it to the root, which combines the partial results in the
- * order of machines. While it does, the next chunks are reduced and on their way.
+ * Reduce across nodes: every node reduces a chunk to one of its ranks, chosen in rotation. Those of
+ * other nodes send it to the root, which combines the partial results in the order of nodes.
+ * Meanwhile the next chunks are reduced and sent.
  */
 #include "coll/internode/internode_coll.h"
 
@@ -13,14 +13,14 @@ static weir_status send_partial(weiri_internode_coll *x, const char *in, size_t 
     weir_status status =
         sends ? weiri_internode_await_room(x->internode, call->root, x->phase) : WEIR_OK;
     if (status == WEIR_OK)
-        status = weir_reduce(x->local->comm, in,
+        status = weir_reduce(x->host->comm, in,
                              sends ? weiri_internode_outgoing(x->internode, call->root) : NULL,
                              count, call->dtype, x->op, place, NULL);
     return status == WEIR_OK && sends ? weiri_internode_send(x->internode, call->root, bytes, bytes)
                                       : status;
 }
 
-static weir_status run_chunk(weiri_internode_coll *x, size_t first, size_t count, size_t number)
+static weir_status reduce_chunk(weiri_internode_coll *x, size_t first, size_t count, size_t number)
 {
     const weir_call *call = x->call;
     const weiri_internode *internode = x->internode;
@@ -29,7 +29,7 @@ static weir_status run_chunk(weiri_internode_coll *x, size_t first, size_t count
     if (internode->node != internode->node_of[call->root])
         return send_partial(x, weiri_in_at(call, at), count, (int)(number % (size_t)x->count));
     char *out = is_root ? weiri_out_at(call, at) : NULL;
-    weir_status status = weir_reduce(x->local->comm, weiri_in_at(call, at), out, count, call->dtype,
+    weir_status status = weir_reduce(x->host->comm, weiri_in_at(call, at), out, count, call->dtype,
                                      x->op, internode->place_of[call->root], NULL);
     if (status != WEIR_OK || !is_root)
         return status;
@@ -44,6 +44,6 @@ weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weir_call 
     weir_status status = weiri_internode_coll_begin(coll, call, &x);
     size_t chunk = weiri_internode_coll_elements(&x), number = 0;
     for (size_t first = 0; status == WEIR_OK && first < call->count; first += chunk)
-        status = run_chunk(&x, first, weiri_least(call->count - first, chunk), number++);
+        status = reduce_chunk(&x, first, weiri_least(call->count - first, chunk), number++);
     return weiri_internode_coll_end(&x, status);
 }

@@ -611,7 +611,8 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  *
  * Reductions combine contributions in rank order 0, 1, ... n-1 and leave the same bits on every
  * rank and in every run of a call, except that
- *   "ring"   promises no bits (weir_algo_info.reproducible is 0),
+ *   "ring"   (on the host) combines in an order that depends on the position in the buffer, and
+ *            does not promise equal bits (weir_algo_info.reproducible is 0),
  *   "chain"  (reduce on GPUs) ends with the root's: root + 1, ... n-1, 0, ... root,
  *   "rails"  (between nodes) combines each node's ranks in order, rounds, and combines the nodes
  *            in the order of their first ranks.

@@ -57,7 +57,12 @@ check "a missing source file is reported in one line" one_line_says "absent.cu:k
 check "an empty kernel name is a usage error" ends_with 2 ./bench_allgather --algo "$example:"
 check "an unknown algorithm is reported with the known names and the FILE.cu:NAME form" \
     eval 'ends_with 2 ./bench_allgather --algo nope && one_line_says nope packet FILE.cu:NAME'
+list=$(./bench_allreduce --list-algos)
+host=$(awk '$2 == "host" { printf ", %s", $1 }' <<<"$list")
+net=$(awk '$2 == "host" { host[$1] } $2 == "net" && !($1 in host) { printf "%s%s", sep, $1; sep = ", " }' \
+    <<<"$list")
+check "the table names algorithms of one node and across nodes" test -n "$host" -a -n "$net"
 check "the known algorithms are listed once, those that need several nodes separately" \
     eval 'ends_with 2 ./bench_allreduce --backend host --algo nope &&
-        one_line_says "auto, all, packet, packet2, fused, ring; only across nodes: rails; or a"'
+        one_line_says "auto, all$host; only across nodes: $net; or a"'
 tap_done

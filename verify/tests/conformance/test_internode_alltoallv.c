@@ -22,7 +22,7 @@ static size_t most_together(weir_comm *comm)
     weiri_bundles bundles;
     weir_status status = weiri_coll_get(comm, &x.coll);
     if (status == WEIR_OK)
-        status = weiri_coll_get(comm->host_comm, &x.local);
+        status = weiri_coll_get(comm->host_comm, &x.host);
     if (status != WEIR_OK)
         return 0;
     weiri_bundles_init(&bundles, &x);

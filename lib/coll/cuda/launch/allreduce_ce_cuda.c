@@ -1,28 +1,27 @@
 /*
- * allreduce by copy engines, in both of its halves, for the largest messages. The
- * output is symmetric memory, and also where contributions land.
+ * allreduce for the largest messages by copy engines, which carry out both the exchange of inputs
+ * and that of results. The output must be symmetric memory; it also receives the inputs of peers.
  *
- * A buffer is a share for each rank, a share a few chunks. Each rank, chunk by chunk,
+ * A buffer is divided into a share for each rank, and a share into a few chunks. Chunk by chunk,
+ * each rank
  *
  *   1. copies that chunk of each peer's share into the peer's output,
- *   2. meets the others: it has arrived,
- *   3. reduces, beside the next chunk's copies, what has landed for its own share.
+ *   2. enters a barrier, after which all copies of the chunk have arrived,
+ *   3. reduces what has arrived for its own share, while the next chunk is copied.
  *
- * Then it copies its share of the result into all outputs, those chunks first which
- * were reduced while the last one was under way; this hides the last reduction.
+ * Then it copies its share of the result into all outputs, beginning with the chunks that were
+ * reduced while the last one was copied; this hides the last reduction.
  *
- * Where a contribution lands. Out of place, a chunk that rank i has sent lands in its
- * own place of share i of the receiver's output, which gets nothing else before the
- * result. In place that is input still: a chunk lands where the chunk before it was,
- * which the receiver has sent away by then. The first chunk has no such place, and a
- * kernel pushes it through the stages (push.cu).
+ * Destination of inputs. Out of place, a chunk from rank i is copied to the receiver's share i of
+ * the output, which holds nothing else before the result. In place, that memory still holds input:
+ * the chunk replaces the preceding one, which the receiver has sent by then. The first chunk has no
+ * predecessor; a kernel passes it through staging buffers (push.cu).
  *
- * Meetings. The one behind the copies of chunk k is also behind the reduction of
- * chunk k - 1, on all ranks. So no chunk lands on one that is being reduced, and the
- * results that are copied first (all but those of the last chunk, in place of the last
- * two) overwrite nothing that is still read.
+ * Barriers. The one after the copies of chunk k also follows the reduction of chunk k - 1 on all
+ * ranks. So no copy overwrites a chunk that is being reduced, and the results that are copied first
+ * (all but the last chunk, in place all but the last two) overwrite nothing that is still read.
  *
- * A rest of less than 16 bytes a rank is reduced by the general kernel.
+ * A remainder of less than 16 bytes per rank is reduced by the general kernel.
  */
 #include "coll/cuda/launch/copy_engine_cuda.h"
 
@@ -35,18 +34,18 @@ enum {
     CHUNKS_LEAST = 3,
     CHUNK_MOST_BYTES = 64 << 20,
     PAGE_BYTES = 4096,
-    BLOCKS_BESIDE = 64, /* of the reduction: more disturb the copies, fewer are late */
+    REDUCE_BLOCKS = 64, /* beside copies: more of them slow the copies down, fewer are too slow */
 };
 
-typedef struct plan {
+typedef struct ce_plan {
     weiri_engines engines;
     size_t share, chunk; /* bytes */
     size_t chunks;
     int in_place;
-} plan;
+} ce_plan;
 
-/* Chunks of whole pages, or of a small share of whole vectors. */
-static void divide(plan *p, size_t bytes)
+/* Chunks are whole pages; those of a small share are whole vectors. */
+static void ce_divide(ce_plan *p, size_t bytes)
 {
     size_t least, unit;
     p->share = bytes / (size_t)p->engines.coll->nranks / 16 * 16;
@@ -57,35 +56,35 @@ static void divide(plan *p, size_t bytes)
     p->chunks = (p->share + p->chunk - 1) / p->chunk;
 }
 
-static size_t length_of(const plan *p, size_t k)
+static size_t chunk_bytes(const ce_plan *p, size_t k)
 {
     size_t left = p->share - k * p->chunk;
     return left < p->chunk ? left : p->chunk;
 }
 
-/* Where chunk k of a sender's lands in any output. */
-static size_t landing_of(const plan *p, int from, size_t k)
+/* The offset in any output to which a sender copies its chunk k. */
+static size_t arrival_offset(const ce_plan *p, int from, size_t k)
 {
     return (size_t)from * p->share + (k - (p->in_place ? 1 : 0)) * p->chunk;
 }
 
 /* Step 1. */
-static weir_status send_chunk(const plan *p, size_t k)
+static weir_status ce_send_chunk(const ce_plan *p, size_t k)
 {
     const weiri_engines *e = &p->engines;
     const int rank = e->coll->rank, nranks = e->coll->nranks;
     weir_status status = WEIR_OK;
     for (int i = 1; i < nranks && status == WEIR_OK; i++) {
         int peer = (rank + i) % nranks;
-        status = weiri_engines_copy(e, e->outputs[peer] + landing_of(p, rank, k),
+        status = weiri_engines_copy(e, e->outputs[peer] + arrival_offset(p, rank, k),
                                     weiri_in_at(e->call, (size_t)peer * p->share + k * p->chunk),
-                                    length_of(p, k));
+                                    chunk_bytes(p, k));
     }
     return status;
 }
 
-/* Step 3, in the stream beside. */
-static weir_status reduce_chunk(const plan *p, size_t k, int blocks)
+/* Step 3, in the second stream. */
+static weir_status ce_reduce_chunk(const ce_plan *p, size_t k, int blocks)
 {
     const weiri_engines *e = &p->engines;
     const int rank = e->coll->rank;
@@ -95,30 +94,30 @@ static weir_status reduce_chunk(const plan *p, size_t k, int blocks)
     if (status != WEIR_OK)
         return status;
     memset(&args, 0, sizeof args);
-    args.view = e->meeting.view;
-    args.bytes = length_of(p, k);
+    args.view = e->barrier.view;
+    args.bytes = chunk_bytes(p, k);
     args.op = (int32_t)e->call->op;
     args.out = weiri_out_at(e->call, at);
     for (int from = 0; from < e->coll->nranks; from++)
         args.pairs[from].send_at =
             (uint64_t)(uintptr_t)(from == rank ? weiri_in_at(e->call, at)
-                                               : weiri_out_at(e->call, landing_of(p, from, k)));
-    return weiri_cuda_launch(e->coll, (weir_stream)weiri_engines_beside(e), "ce",
+                                               : weiri_out_at(e->call, arrival_offset(p, from, k)));
+    return weiri_cuda_launch(e->coll, (weir_stream)weiri_engines_second_stream(e), "ce",
                              weiri_gpu_reduce_local_kernel(e->call->dtype),
                              (weiri_gpu_shape){blocks, 512}, &args);
 }
 
-/* In place, the first chunk, with its result. */
-static weir_status push_first(const plan *p)
+/* In place: exchanges the first chunk and stores its result. */
+static weir_status ce_push_first(const ce_plan *p)
 {
     const weiri_engines *e = &p->engines;
     weiri_gpu_args args;
     memset(&args, 0, sizeof args);
-    args.view = e->meeting.view;
+    args.view = e->barrier.view;
     args.in = e->call->in;
     args.out = e->call->out;
     args.bytes = p->share * (size_t)e->coll->nranks;
-    args.chunk_bytes = length_of(p, 0);
+    args.chunk_bytes = chunk_bytes(p, 0);
     args.op = (int32_t)e->call->op;
     args.collective = WEIR_COLL_ALLREDUCE;
     return weiri_cuda_launch(
@@ -126,26 +125,26 @@ static weir_status push_first(const plan *p)
         weiri_gpu_push_shape(&args, weiri_cuda_of(e->coll->comm)->processors), &args);
 }
 
-/* All contributions under way, and all but the last chunk's reduced everywhere. */
-static weir_status scatter(plan *p)
+/* Enqueues steps 1 to 3 of all chunks; the last reduction may still be running. */
+static weir_status ce_scatter(ce_plan *p)
 {
     weiri_engines *e = &p->engines;
     weir_status status = weiri_engines_barrier(e);
     for (size_t k = 0; k < p->chunks && status == WEIR_OK; k++) {
         const int pushed = p->in_place && k == 0, last = k + 1 == p->chunks;
-        status = pushed ? push_first(p) : send_chunk(p, k);
-        if (status == WEIR_OK && k > (p->in_place ? 1 : 0)) /* there was a reduction */
+        status = pushed ? ce_push_first(p) : ce_send_chunk(p, k);
+        if (status == WEIR_OK && k > (p->in_place ? 1 : 0)) /* a reduction was started */
             status = weiri_engines_join(e);
         if (status == WEIR_OK)
             status = weiri_engines_barrier(e);
         if (status == WEIR_OK && !pushed)
-            status = reduce_chunk(p, k, last ? 2 * BLOCKS_BESIDE : BLOCKS_BESIDE);
+            status = ce_reduce_chunk(p, k, last ? 2 * REDUCE_BLOCKS : REDUCE_BLOCKS);
     }
     return status;
 }
 
-/* Bytes [at, end) of the own share's result, into all other outputs. */
-static weir_status gather(const plan *p, size_t at, size_t end)
+/* Copies bytes [at, end) of this rank's result into all other outputs. */
+static weir_status ce_gather(const ce_plan *p, size_t at, size_t end)
 {
     const weiri_engines *e = &p->engines;
     const size_t place = (size_t)e->coll->rank * p->share + at;
@@ -158,25 +157,25 @@ static weir_status gather(const plan *p, size_t at, size_t end)
     return status;
 }
 
-static weir_status run(plan *p)
+static weir_status ce_run(ce_plan *p)
 {
     weiri_engines *e = &p->engines;
     const size_t held_back = p->in_place ? 2 : 1;
     const size_t first = p->chunks > held_back ? (p->chunks - held_back) * p->chunk : 0;
-    weir_status status = scatter(p);
+    weir_status status = ce_scatter(p);
     if (status == WEIR_OK)
-        status = gather(p, 0, first);
+        status = ce_gather(p, 0, first);
     if (status == WEIR_OK && (!p->in_place || p->chunks > 1))
         status = weiri_engines_join(e);
     if (status == WEIR_OK)
         status = weiri_engines_barrier(e);
     if (status == WEIR_OK)
-        status = gather(p, first, p->share);
+        status = ce_gather(p, first, p->share);
     return status == WEIR_OK ? weiri_engines_barrier(e) : status;
 }
 
-/* What is left behind the shares. */
-static weir_status reduce_rest(weiri_coll *coll, const weir_call *call, size_t done)
+/* Reduces the elements after the last share. */
+static weir_status ce_reduce_rest(weiri_coll *coll, const weir_call *call, size_t done)
 {
     const char *name = coll->last_algo;
     weir_call rest = *call;
@@ -193,7 +192,7 @@ static weir_status reduce_rest(weiri_coll *coll, const weir_call *call, size_t d
 
 weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weir_call *call)
 {
-    plan p;
+    ce_plan p;
     weir_status status;
     int before;
     if (coll->count_bytes < 16 * (size_t)coll->nranks)
@@ -201,9 +200,9 @@ weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weir_call *call)
     if (!weiri_engines_open(&p.engines, coll, call, coll->count_bytes, &before, &status))
         return status == WEIR_OK ? weiri_cuda_run_general(coll, call) : status;
     p.in_place = call->in == call->out;
-    p.engines.meeting.in_desc = p.in_place ? p.engines.meeting.out_desc : WEIRI_GPU_UNMAPPED;
-    divide(&p, coll->count_bytes);
-    status = run(&p);
+    p.engines.barrier.in_desc = p.in_place ? p.engines.barrier.out_desc : WEIRI_GPU_UNMAPPED;
+    ce_divide(&p, coll->count_bytes);
+    status = ce_run(&p);
     weiri_engines_close(&p.engines, before);
-    return status == WEIR_OK ? reduce_rest(coll, call, p.share * (size_t)coll->nranks) : status;
+    return status == WEIR_OK ? ce_reduce_rest(coll, call, p.share * (size_t)coll->nranks) : status;
 }

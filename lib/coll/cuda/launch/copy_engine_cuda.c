@@ -1,14 +1,14 @@
 /*
- * allgather and alltoall by copy engines, and what allreduce by them stands on
- * (allreduce_ce_cuda.c). Copy engines push at the links' full rate (390 GB/s a GPU,
- * kernels 355) and leave the multiprocessors alone, but can neither wait nor look up
- * where a peer's buffer is, and need copies of 100 MB to reach that rate: shorter ones
- * of several GPUs get in each other's way, unless the ranks meet between them.
+ * allgather and alltoall by copy engines, and the functions that allreduce by copy engines uses too
+ * (allreduce_ce_cuda.c). Copy engines store at the full rate of the links, which kernels do not
+ * reach, and leave the multiprocessors free. But they can neither wait for peers nor look up where
+ * a peer's buffer is, and need copies of about 100 MB to reach that rate: shorter copies of several
+ * GPUs collide unless a barrier separates them.
  *
- * So the output must be symmetric memory, and a call is: a kernel in which the ranks
- * meet (all outputs are free), a copy to each peer, beginning with the next rank so
- * that no two write to one at a time, and a kernel in which they meet again (all have
- * arrived). The own part is copied meanwhile on another stream.
+ * So the output must be symmetric memory, and a call consists of a barrier kernel (all outputs may
+ * be written), a copy to each peer, beginning with the next rank so that no two write to one at a
+ * time, and another barrier kernel (all copies have arrived). This rank's own block is copied
+ * meanwhile in a second stream.
  */
 #include "coll/cuda/launch/copy_engine_cuda.h"
 
@@ -25,11 +25,11 @@ weir_status weiri_engines_check(cudaError_t error)
                : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, "cannot copy with the copy engines");
 }
 
-/* Where an output of so many bytes begins on every rank, if it is in symmetric memory. */
-static int find_outputs(weiri_engines *engines, size_t bytes)
+/* Finds the address of the output on every rank. Returns 0 if it is not in symmetric memory. */
+static int engines_find_outputs(weiri_engines *engines, size_t bytes)
 {
     const weiri_coll *coll = engines->coll;
-    weiri_gpu_args *args = &engines->meeting;
+    weiri_gpu_args *args = &engines->barrier;
     weir_comm *comm = coll->comm;
     weiri_desc own = weiri_region_describe(comm, engines->call->out, bytes);
     const weiri_desc *all = own.generation ? comm->regions[own.region].symmetric : NULL;
@@ -53,12 +53,12 @@ int weiri_engines_open(weiri_engines *engines, weiri_coll *coll, const weir_call
     engines->coll = coll;
     engines->call = call;
     *status = WEIR_OK;
-    if (coll->nranks == 1 || !find_outputs(engines, out_bytes))
+    if (coll->nranks == 1 || !engines_find_outputs(engines, out_bytes))
         return 0;
     *status = weiri_cuda_ready(coll->comm, call->stream, before);
     if (*status != WEIR_OK)
         return 0;
-    engines->meeting.view = weiri_cuda_of(coll->comm)->view;
+    engines->barrier.view = weiri_cuda_of(coll->comm)->view;
     *status = weiri_cuda_check_input(coll, call);
     if (*status != WEIR_OK)
         weiri_cuda_leave(coll->comm, *before);
@@ -73,7 +73,7 @@ void weiri_engines_close(const weiri_engines *engines, int before)
 weir_status weiri_engines_barrier(weiri_engines *engines)
 {
     return weiri_cuda_launch(engines->coll, engines->call->stream, "ce", weiri_gpu_barrier_kernel(),
-                             (weiri_gpu_shape){1, 32}, &engines->meeting);
+                             (weiri_gpu_shape){1, 32}, &engines->barrier);
 }
 
 weir_status weiri_engines_copy(const weiri_engines *engines, char *to, const char *from,
@@ -85,13 +85,14 @@ weir_status weiri_engines_copy(const weiri_engines *engines, char *to, const cha
                                                (cudaStream_t)engines->call->stream));
 }
 
-cudaStream_t weiri_engines_beside(const weiri_engines *engines)
+cudaStream_t weiri_engines_second_stream(const weiri_engines *engines)
 {
     return weiri_cuda_of(engines->coll->comm)->beside;
 }
 
-/* Whatever is in one stream by now comes before what the other gets from now on. */
-static weir_status order(const weiri_engines *engines, cudaStream_t first, cudaStream_t then)
+/* Later work in the stream `then` waits for the work that `first` holds now. */
+static weir_status engines_order_streams(const weiri_engines *engines, cudaStream_t first,
+                                         cudaStream_t then)
 {
     cudaEvent_t event = weiri_cuda_of(engines->coll->comm)->order;
     cudaError_t error = cudaEventRecord(event, first);
@@ -102,18 +103,20 @@ static weir_status order(const weiri_engines *engines, cudaStream_t first, cudaS
 
 weir_status weiri_engines_fork(const weiri_engines *engines)
 {
-    return order(engines, (cudaStream_t)engines->call->stream, weiri_engines_beside(engines));
+    return engines_order_streams(engines, (cudaStream_t)engines->call->stream,
+                                 weiri_engines_second_stream(engines));
 }
 
 weir_status weiri_engines_join(const weiri_engines *engines)
 {
-    return order(engines, weiri_engines_beside(engines), (cudaStream_t)engines->call->stream);
+    return engines_order_streams(engines, weiri_engines_second_stream(engines),
+                                 (cudaStream_t)engines->call->stream);
 }
 
 /* ----------------------------------------------------- allgather, alltoall */
 
-/* What is for a rank's output. */
-static const char *source_for(const weiri_engines *engines, int rank)
+/* This rank's block for a rank's output. */
+static const char *engines_source(const weiri_engines *engines, int rank)
 {
     const weir_call *call = engines->call;
     return call->collective == WEIR_COLL_ALLTOALL
@@ -121,22 +124,22 @@ static const char *source_for(const weiri_engines *engines, int rank)
                : call->in;
 }
 
-/* This rank's block of every output, the own one beside. */
-static weir_status copy_all(const weiri_engines *engines)
+/* Copies this rank's block into every output, into its own in the second stream. */
+static weir_status engines_copy_all(const weiri_engines *engines)
 {
     const weiri_coll *coll = engines->coll;
     const size_t bytes = engines->coll->count_bytes, at = (size_t)coll->rank * bytes;
     char *own = weiri_out_at(engines->call, at);
-    const char *from = source_for(engines, coll->rank);
+    const char *from = engines_source(engines, coll->rank);
     int copies_own = own != from && bytes;
     weir_status status = copies_own ? weiri_engines_fork(engines) : WEIR_OK;
     if (copies_own && status == WEIR_OK)
         status = weiri_engines_check(cudaMemcpyAsync(own, from, bytes, cudaMemcpyDeviceToDevice,
-                                                     weiri_engines_beside(engines)));
+                                                     weiri_engines_second_stream(engines)));
     for (int i = 1; i < coll->nranks && status == WEIR_OK; i++) {
         int peer = (coll->rank + i) % coll->nranks;
         status = weiri_engines_copy(engines, engines->outputs[peer] + at,
-                                    source_for(engines, peer), bytes);
+                                    engines_source(engines, peer), bytes);
     }
     if (copies_own && status == WEIR_OK)
         status = weiri_engines_join(engines);
@@ -153,7 +156,7 @@ weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weir_call *call)
         return status == WEIR_OK ? weiri_cuda_run_general(coll, call) : status;
     status = weiri_engines_barrier(&engines);
     if (status == WEIR_OK)
-        status = copy_all(&engines);
+        status = engines_copy_all(&engines);
     if (status == WEIR_OK)
         status = weiri_engines_barrier(&engines);
     weiri_engines_close(&engines, before);

@@ -1,10 +1,10 @@
 /*
- * From a checked call to a launch: where the buffers are, which kernel, how
- * many blocks. Not blocking, no exchange with other ranks: what they must know
- * of each other's buffers they tell in the kernel.
+ * From a checked call to a kernel launch: fills the kernel's argument with the buffers, selects the
+ * kernel and its grid. Does not block, and exchanges nothing with the hosts of other ranks: kernels
+ * send each other the descriptors of buffers.
  *
- * A kernel that failed leaves the reason in this rank's page; the next call, or
- * weir_comm_check, tells it.
+ * A kernel that failed leaves the reason in its rank's page, and the next call or weir_comm_check
+ * returns it.
  */
 #include "coll/cuda/launch/run_cuda.h"
 
@@ -17,7 +17,7 @@
 
 _Static_assert(WEIRI_GPU_SCRATCH_BYTES <= WEIRI_CUDA_SCRATCH_BYTES, "the layout fits");
 
-/* How far a call's buffers reach, in bytes. */
+/* The bytes of a call's buffers, from their beginning to the last byte used. */
 typedef struct extent {
     size_t in, out;
 } extent;
@@ -39,31 +39,16 @@ static extent extent_of_pairs(const weiri_coll *coll, const weir_call *call)
 
 static extent extent_of(const weiri_coll *coll, const weir_call *call)
 {
-    size_t n = (size_t)coll->nranks;
     if (call->device_splits)
         return (extent){call->in_bytes, call->out_bytes};
-    switch (call->collective) {
-    case WEIR_COLL_REDUCE_SCATTER:
-        return (extent){n * coll->count_bytes, coll->count_bytes};
-    case WEIR_COLL_ALLGATHER:
-        return (extent){coll->count_bytes, n * coll->count_bytes};
-    case WEIR_COLL_BROADCAST:
-        return (extent){coll->rank == call->root ? coll->count_bytes : 0, coll->count_bytes};
-    case WEIR_COLL_REDUCE:
-        return (extent){coll->count_bytes, coll->rank == call->root ? coll->count_bytes : 0};
-    case WEIR_COLL_ALLTOALL:
-    case WEIR_COLL_ALLTOALLV:
-    case WEIR_COLL_SENDRECV:
+    if (weiri_is_pairwise(call))
         return extent_of_pairs(coll, call);
-    case WEIR_COLL_ALLREDUCE:
-    case WEIR_COLL_COUNT:
-        break;
-    }
-    return (extent){coll->count_bytes, coll->count_bytes};
+    const weiri_blocks blocks = weiri_blocks_of(coll, call);
+    return (extent){blocks.in * coll->count_bytes, blocks.out * coll->count_bytes};
 }
 
-/* Memory that no region holds must at least be this GPU's, and long enough. */
-static weir_status describe(weir_comm *comm, const void *pointer, size_t bytes,
+/* Finds the descriptor of a buffer. Unregistered memory must be this GPU's, and long enough. */
+static weir_status gpu_describe(weir_comm *comm, const void *pointer, size_t bytes,
                             weiri_gpu_desc *described)
 {
     weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
@@ -80,10 +65,10 @@ static weir_status describe(weir_comm *comm, const void *pointer, size_t bytes,
 weir_status weiri_cuda_check_input(const weiri_coll *coll, const weir_call *call)
 {
     weiri_gpu_desc ignored;
-    return describe(coll->comm, call->in, extent_of(coll, call).in, &ignored);
+    return gpu_describe(coll->comm, call->in, extent_of(coll, call).in, &ignored);
 }
 
-static void fill_pairs(const weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
+static void args_fill_pairs(const weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
 {
     for (int peer = 0; peer < coll->nranks; peer++) {
         const weiri_pair *pair = &coll->pairs[peer];
@@ -96,8 +81,9 @@ static void fill_pairs(const weiri_coll *coll, const weir_call *call, weiri_gpu_
     }
 }
 
-/* The arrays must be this GPU's, lest a kernel dies of them. */
-static weir_status fill_counts(const weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
+/* The arrays must be this GPU's, because a kernel that reads other memory ends with a fault. */
+static weir_status args_fill_counts(const weiri_coll *coll, const weir_call *call,
+                                    weiri_gpu_args *args)
 {
     const weir_device_splits *splits = call->device_splits;
     weir_comm *comm = coll->comm;
@@ -112,26 +98,19 @@ static weir_status fill_counts(const weiri_coll *coll, const weir_call *call, we
     weir_status status = WEIR_OK;
     for (int i = 0; i < 4 && status == WEIR_OK; i++) {
         weiri_gpu_desc ignored;
-        status = describe(comm, arrays[i], (size_t)comm->nranks * sizeof *arrays[i], &ignored);
+        status = gpu_describe(comm, arrays[i], (size_t)comm->nranks * sizeof *arrays[i], &ignored);
     }
     return status;
 }
 
-static int is_pairwise(weir_collective collective)
-{
-    return collective == WEIR_COLL_ALLTOALL || collective == WEIR_COLL_ALLTOALLV ||
-           collective == WEIR_COLL_SENDRECV;
-}
-
-/* Kernels count the units of a message in 32 bits. Lengths that the device alone knows are not
- * checked. */
-static weir_status check_messages(const weiri_coll *coll, const weir_call *call)
+/* Kernels count the units of a message in 32 bits. Lengths in device memory are not checked. */
+static weir_status check_lengths(const weiri_coll *coll, const weir_call *call)
 {
     enum { MOST_GIB = 60 };
     const uint64_t most = (uint64_t)MOST_GIB << 30;
     const int is_one = call->collective == WEIR_COLL_ALLGATHER ||
                        call->collective == WEIR_COLL_BROADCAST;
-    const int npairs = is_pairwise(call->collective) && !call->device_splits ? coll->nranks : 0;
+    const int npairs = weiri_is_pairwise(call) && !call->device_splits ? coll->nranks : 0;
     uint64_t longest = is_one ? coll->count_bytes : 0;
     for (int peer = 0; peer < npairs; peer++) {
         const weiri_pair *pair = &coll->pairs[peer];
@@ -145,11 +124,11 @@ static weir_status check_messages(const weiri_coll *coll, const weir_call *call)
                                         coll->rank, (unsigned long long)longest, MOST_GIB);
 }
 
-static weir_status fill(weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
+static weir_status args_fill(weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
 {
     extent reach = extent_of(coll, call);
     args->view = weiri_cuda_of(coll->comm)->view;
-    args->in = call->in ? call->in : (const char *)coll->sources; /* nothing is read there */
+    args->in = call->in ? call->in : (const char *)coll->sources; /* never read */
     args->out = call->out ? call->out : (char *)coll->sources;
     args->count = coll->elements;
     args->bytes = coll->count_bytes;
@@ -161,17 +140,17 @@ static weir_status fill(weiri_coll *coll, const weir_call *call, weiri_gpu_args 
     args->nvlink = coll->comm->gpu->nvlink;
     weir_status status = WEIR_OK;
     if (call->device_splits)
-        status = fill_counts(coll, call, args);
-    else if (is_pairwise(call->collective))
-        fill_pairs(coll, call, args);
+        status = args_fill_counts(coll, call, args);
+    else if (weiri_is_pairwise(call))
+        args_fill_pairs(coll, call, args);
     if (status == WEIR_OK)
-        status = describe(coll->comm, call->in, reach.in, &args->in_desc);
+        status = gpu_describe(coll->comm, call->in, reach.in, &args->in_desc);
     if (status == WEIR_OK)
-        status = describe(coll->comm, call->out, reach.out, &args->out_desc);
+        status = gpu_describe(coll->comm, call->out, reach.out, &args->out_desc);
     return status;
 }
 
-/* The algorithm that serves every call of a collective: its last row. */
+/* The algorithm that serves every call of a collective: the last row that has a kernel. */
 static const weiri_algo *general_algo(weir_collective collective)
 {
     size_t row = weiri_algo_table_rows;
@@ -181,8 +160,8 @@ static const weiri_algo *general_algo(weir_collective collective)
     return &weiri_algo_table[row];
 }
 
-/* What a kernel can have of the threads asked for, and how many blocks of them are on
- * the device at once: all must be, because they wait for others'. */
+/* How many of the requested threads a block of the kernel can have, and how many such blocks are
+ * resident at once. All blocks of a launch must be, because they wait for blocks of peers. */
 static const weiri_cuda_fit *fit_of(weiri_cuda *cuda, const void *kernel, int asked)
 {
     weiri_cuda_fit *fit =
@@ -203,7 +182,7 @@ static const weiri_cuda_fit *fit_of(weiri_cuda *cuda, const void *kernel, int as
     return fit;
 }
 
-static weir_status refuse_kernel(const weir_comm *comm, const char *name, const void *kernel,
+static weir_status launch_refuse(const weir_comm *comm, const char *name, const void *kernel,
                                  int threads)
 {
     struct cudaFuncAttributes limits;
@@ -219,7 +198,7 @@ weir_status weiri_cuda_launch(const weiri_coll *coll, weir_stream stream, const 
 {
     const weiri_cuda_fit *fit = fit_of(weiri_cuda_of(coll->comm), kernel, shape.threads);
     if (fit->blocks < 1)
-        return refuse_kernel(coll->comm, name, kernel, shape.threads);
+        return launch_refuse(coll->comm, name, kernel, shape.threads);
     shape.threads = fit->threads;
     shape.blocks = shape.blocks < fit->blocks ? shape.blocks : fit->blocks;
     void *arguments[] = {args};
@@ -229,8 +208,8 @@ weir_status weiri_cuda_launch(const weiri_coll *coll, weir_stream stream, const 
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(coll->comm, error);
 }
 
-/* Follows what peers have allocated and freed; not while a graph is captured,
- * when CUDA allows no such work. */
+/* Maps what peers have allocated, and unmaps what they have freed; not while a graph is captured,
+ * when CUDA does not allow it. */
 static void follow_peers(weir_comm *comm, weir_stream stream)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -263,27 +242,27 @@ weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before)
     return status;
 }
 
-static weir_status copy_alone(weiri_coll *coll, const weir_call *call)
+static weir_status copy_to_self(weiri_coll *coll, const weir_call *call)
 {
     return coll->comm->gpu->ops->copy_on(coll->comm, coll->pairs->to, coll->pairs->from,
                                          coll->pairs->send_bytes, call->stream);
 }
 
-/* With an algorithm if that serves the call, else with the general one. */
-static weir_status run_with(weiri_coll *coll, const weir_call *call, const weiri_algo *algo,
+/* Runs the algorithm if it serves the call, else the general one. */
+static weir_status launch_algo(weiri_coll *coll, const weir_call *call, const weiri_algo *algo,
                             weiri_gpu_shape shape)
 {
     weiri_gpu_args args;
     int before;
     if (coll->nranks == 1 && !call->device_splits)
-        return copy_alone(coll, call);
-    weir_status status = check_messages(coll, call);
+        return copy_to_self(coll, call);
+    weir_status status = check_lengths(coll, call);
     if (status == WEIR_OK)
         status = weiri_cuda_ready(coll->comm, call->stream, &before);
     if (status != WEIR_OK)
         return status;
     memset(&args, 0, sizeof args);
-    status = fill(coll, call, &args);
+    status = args_fill(coll, call, &args);
     if (status == WEIR_OK && !algo->gpu->serves(&args)) {
         algo = general_algo(call->collective);
         shape = (weiri_gpu_shape){0, 0};
@@ -300,7 +279,7 @@ static weir_status run_with(weiri_coll *coll, const weir_call *call, const weiri
 
 weir_status weiri_cuda_run(weiri_coll *coll, const weir_call *call)
 {
-    return run_with(coll, call, coll->choice->algo,
+    return launch_algo(coll, call, coll->choice->algo,
                     (weiri_gpu_shape){coll->choice->blocks, coll->choice->threads});
 }
 
@@ -308,5 +287,5 @@ weir_status weiri_cuda_run_general(weiri_coll *coll, const weir_call *call)
 {
     const weiri_algo *algo = general_algo(call->collective);
     coll->last_algo = algo->name;
-    return run_with(coll, call, algo, (weiri_gpu_shape){0, 0});
+    return launch_algo(coll, call, algo, (weiri_gpu_shape){0, 0});
 }
