@@ -29,7 +29,7 @@ static inline int boot_last_error_has(const char *text)
     return strstr(weir_last_error(), text) != NULL;
 }
 
-/* Byte i of what rank gives in round. */
+/* Byte i of a rank's data in a round. */
 static inline unsigned char boot_pattern(int rank, int round, size_t i)
 {
     return (unsigned char)(i * 7 + (i >> 8) + (size_t)rank * 31 + (size_t)round * 101 + 1);
@@ -65,8 +65,8 @@ static inline void boot_check_allgather(weir_boot *boot, int *failures)
     EXPECT_OK(failures, weir_boot_allgather(boot, NULL, 0));
 }
 
-/* Around the ring: several messages to the right before any is received from
- * the left, small enough to be buffered. */
+/* Around the ring: several messages, small enough to be buffered, are sent to the right before any is
+ * received from the left. */
 static inline void boot_check_order(weir_boot *boot, int *failures)
 {
     enum { MESSAGES = 20, BYTES = 300 };
@@ -87,7 +87,7 @@ static inline void boot_check_order(weir_boot *boot, int *failures)
     }
 }
 
-/* More than any buffer holds, one way, and nothing at all. */
+/* A message longer than any buffer, and an empty one. */
 static inline void boot_check_sizes(weir_boot *boot, int *failures)
 {
     enum { BYTES = 3 << 20 };
@@ -107,7 +107,7 @@ static inline void boot_check_sizes(weir_boot *boot, int *failures)
     free(data);
 }
 
-/* A message may overtake no barrier, nor be lost in one. */
+/* Messages sent before a barrier are received after it, none lost. */
 static inline void boot_check_message_across_barrier(weir_boot *boot, int *failures)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
@@ -125,8 +125,8 @@ static inline void boot_check_message_across_barrier(weir_boot *boot, int *failu
     }
 }
 
-/* A wrong tag and a wrong length are told, touch nothing, and leave the next
- * message in its place. */
+/* A wrong tag and a wrong length are reported; the receive buffer stays unchanged and the next message
+ * is received correctly. */
 static inline void boot_check_mismatch(weir_boot *boot, int *failures)
 {
     int rank = weir_boot_rank(boot);
@@ -153,17 +153,17 @@ static inline void boot_check_mismatch(weir_boot *boot, int *failures)
 static inline void boot_check_arguments(weir_boot *boot, int *failures)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot), value = 0;
-    int strangers[] = {-1, nranks, rank};
+    int invalid[] = {-1, nranks, rank};
     for (int i = 0; i < 3; i++) {
-        EXPECT(failures, weir_boot_send(boot, &value, sizeof value, strangers[i], 0) ==
+        EXPECT(failures, weir_boot_send(boot, &value, sizeof value, invalid[i], 0) ==
                              WEIR_ERR_INVALID);
-        EXPECT(failures, weir_boot_recv(boot, &value, sizeof value, strangers[i], 0) ==
+        EXPECT(failures, weir_boot_recv(boot, &value, sizeof value, invalid[i], 0) ==
                              WEIR_ERR_INVALID);
     }
     EXPECT(failures, weir_boot_allgather(boot, NULL, 8) == WEIR_ERR_INVALID);
 }
 
-/* Everybody gets the worst status; on a tie the lowest rank's; and its text. */
+/* Every rank gets the worst status, of the lowest rank on a tie, and that rank's error text. */
 static inline void boot_check_agree(weir_boot *boot, int *failures)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
@@ -171,7 +171,7 @@ static inline void boot_check_agree(weir_boot *boot, int *failures)
     EXPECT_OK(failures, weir_boot_agree(boot, WEIR_OK));
     for (int culprit = 0; culprit < nranks; culprit++) {
         weir_status mine = WEIR_OK;
-        if (rank == culprit) /* fails, and so has a text of its own */
+        if (rank == culprit) /* fails, and so has an error text */
             mine = weir_dtype_parse("quadruple", &(weir_dtype){0});
         EXPECT(failures, weir_boot_agree(boot, mine) == WEIR_ERR_INVALID);
         snprintf(who, sizeof who, "rank %d failed", culprit);

@@ -29,6 +29,9 @@ enum {
     NO_NET = 101, /* exit code of ranks without such a network: the test is skipped */
 };
 
+struct net_side;
+typedef void net_check(struct net_side *side, int *failures);
+
 typedef struct net_side {
     weir_boot *boot;
     int rank, nranks;
@@ -155,18 +158,18 @@ static inline void net_share_words(net_side *side, int *failures)
 static inline int net_side_open(net_side *side, weir_boot *boot, weir_transport transport,
                                 int timeout_ms, int *failures)
 {
-    int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot), alike = 1;
+    int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot), all_opened = 1;
     *side = (net_side){
         .boot = boot, .rank = rank, .nranks = nranks, .ops = weiri_net_ops_of(transport)};
     weir_status statuses[NET_RANKS] = {WEIR_OK};
     statuses[rank] =
         side->ops ? side->ops->open(rank, nranks, timeout_ms, &side->net) : WEIR_ERR_UNSUPPORTED;
     if (side->ops && statuses[rank] != WEIR_OK)
-        fprintf(stderr, "# no wire: %s\n", weir_last_error());
+        fprintf(stderr, "# no network: %s\n", weir_last_error());
     EXPECT_OK(failures, weir_boot_allgather(boot, statuses, sizeof *statuses));
     for (int i = 0; i < nranks; i++)
-        alike &= statuses[i] == WEIR_OK;
-    if (!alike) {
+        all_opened &= statuses[i] == WEIR_OK;
+    if (!all_opened) {
         EXPECT(failures, statuses[rank] == WEIR_OK || statuses[rank] == WEIR_ERR_UNSUPPORTED);
         return 0;
     }
@@ -428,19 +431,19 @@ static inline void net_check_ping_pong(net_side *side, int rounds, int *failures
     EXPECT_OK(failures, net_barrier(side));
     if (paired) {
         weiri_endpoint *end = side->ends[partner];
-        volatile unsigned char *landed = side->own + net_destination(partner);
+        volatile unsigned char *received = side->own + net_destination(partner);
         for (int round = 0; round < rounds && !*failures; round++) {
             value++;
             if (side->rank > partner) {
                 EXPECT_OK(failures, net_await(side, word, value));
-                EXPECT(failures, *landed == (unsigned char)(round + partner));
+                EXPECT(failures, *received == (unsigned char)(round + partner));
             }
             net_source(side)[0] = (unsigned char)(round + side->rank);
             EXPECT_OK(failures, net_put(side, partner, 0, 0, 1));
             EXPECT_OK(failures, net_signal(side, end, 1, value));
             if (side->rank < partner) {
                 EXPECT_OK(failures, net_await(side, word, value));
-                EXPECT(failures, *landed == (unsigned char)(round + partner));
+                EXPECT(failures, *received == (unsigned char)(round + partner));
             }
             EXPECT_OK(failures, net_flush(side, end));
         }
@@ -536,16 +539,19 @@ static inline void net_check_refusals(net_side *side, int *failures)
     EXPECT_OK(failures, net_barrier(side));
 }
 
-/* Without outstanding operations an armed network sleeps, and a peer's signal wakes it. */
+/* Without outstanding operations an armed network sleeps, and a peer's signal wakes it. Not for the
+ * network over shared memory (net_shm.h), which has no descriptor to sleep on. */
 static inline void net_check_sleep(net_side *side, int *failures)
 {
     enum { NAP_MS = 100 };
+    if (side->ops->transport == WEIR_TRANSPORT_SHM)
+        return;
     EXPECT_OK(failures, net_barrier(side));
     EXPECT_OK(failures, weir_boot_barrier(side->boot));
     struct pollfd one = {.fd = -1, .events = POLLIN};
     int armed = 0, moved, quiet = 0;
     double limit_s = now_s() + 5;
-    while (!quiet && now_s() < limit_s) { /* what is left of the meeting comes first */
+    while (!quiet && now_s() < limit_s) { /* first handles the rest of the barrier */
         EXPECT_OK(failures, net_move(side, &moved));
         weiri_net_lock(side->net);
         armed = side->ops->arm(side->net, &one.fd);
@@ -562,24 +568,35 @@ static inline void net_check_sleep(net_side *side, int *failures)
     EXPECT_OK(failures, net_barrier(side));
 }
 
-static inline int net_conformance(weir_boot *boot, weir_transport transport)
+static inline void net_check_all(net_side *side, int *failures)
+{
+    net_check *const checks[] = {
+        net_check_sizes,     net_check_order,    net_check_overwriting, net_check_many,
+        net_check_endpoints, net_check_memories, net_check_refusals,    net_check_sleep};
+    for (size_t i = 0; i < sizeof checks / sizeof *checks && !*failures; i++)
+        checks[i](side, failures);
+    if (!*failures)
+        net_check_ping_pong(side, net_brief ? 100 : 500, failures);
+    weir_boot_barrier(side->boot);
+}
+
+/* Opens the network, runs a check, and closes it. Returns the failures, or NO_NET. */
+static inline int net_run(weir_boot *boot, weir_transport transport, int timeout_ms,
+                          net_check *check)
 {
     int failures = 0;
     net_side side;
-    if (!net_side_open(&side, boot, transport, NET_TIMEOUT_MS, &failures)) {
-        net_side_close(&side);
-        return failures ? failures : NO_NET;
-    }
-    void (*const checks[])(net_side *, int *) = {
-        net_check_sizes,     net_check_order,    net_check_overwriting, net_check_many,
-        net_check_endpoints, net_check_memories, net_check_refusals,    net_check_sleep};
-    for (size_t i = 0; i < sizeof checks / sizeof *checks && !failures; i++)
-        checks[i](&side, &failures);
-    if (!failures)
-        net_check_ping_pong(&side, net_brief ? 100 : 500, &failures);
-    weir_boot_barrier(boot);
+    if (net_side_open(&side, boot, transport, timeout_ms, &failures))
+        check(&side, &failures);
+    else if (!failures)
+        failures = NO_NET;
     net_side_close(&side);
     return failures;
+}
+
+static inline int net_conformance(weir_boot *boot, weir_transport transport)
+{
+    return net_run(boot, transport, NET_TIMEOUT_MS, net_check_all);
 }
 
 /* ------------------------------------------------------------------- faults */
@@ -617,7 +634,7 @@ static inline void net_expect_failed(net_side *side, int peer, int *failures)
                          net_await_failure(side) != WEIR_OK);
 }
 
-/* Opens the network for a fault test. */
+/* Opens the network for a fault test; if it fails, closes it and returns 0. */
 static inline int net_fault_open(net_side *side, weir_boot *boot, weir_transport transport,
                                  int *failures)
 {
@@ -627,123 +644,97 @@ static inline int net_fault_open(net_side *side, weir_boot *boot, weir_transport
     return 0;
 }
 
-/* Rank 1 is killed during transfers: rank 0 fails and names it. Returns the exit code; rank 1 does
- * not return. */
-static inline int net_fault_killed(weir_boot *boot, weir_transport transport)
+static inline int net_fault(weir_boot *boot, weir_transport transport, net_check *fault)
 {
-    int failures = 0;
-    net_side side;
-    if (!net_fault_open(&side, boot, transport, &failures))
-        return failures ? failures : NO_NET;
-    EXPECT_OK(&failures, net_barrier(&side));
-    if (side.rank == 1) {
-        usleep(100000); /* rank 0 has met by then */
+    return net_run(boot, transport, NET_FAULT_TIMEOUT_MS, fault);
+}
+
+/* Rank 1 is killed during transfers: rank 0 fails and names it. Rank 1 does not return. */
+static inline void net_fault_killed(net_side *side, int *failures)
+{
+    EXPECT_OK(failures, net_barrier(side));
+    if (side->rank == 1) {
+        usleep(100000); /* by then rank 0 has left the barrier */
         raise(SIGKILL);
     }
     for (int i = 0; i < 8; i++)
-        net_put(&side, 1, 0, 0, NET_AREA_BYTES);
-    net_signal(&side, side.ends[1], 0, side.epoch + 1);
-    net_expect_failed(&side, 1, &failures);
-    net_side_close(&side);
-    return failures;
+        net_put(side, 1, 0, 0, NET_AREA_BYTES);
+    net_signal(side, side->ends[1], 0, side->epoch + 1);
+    net_expect_failed(side, 1, failures);
 }
 
 /* The path between the ranks is cut during exchanges: both sides fail in time. */
-static inline int net_fault_cut(weir_boot *boot, weir_transport transport)
+static inline void net_fault_cut(net_side *side, int *failures)
 {
-    int failures = 0;
-    net_side side;
-    if (!net_fault_open(&side, boot, transport, &failures))
-        return failures ? failures : NO_NET;
-    const int peer = 1 - side.rank;
+    const int peer = 1 - side->rank;
     double start_s = now_s();
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && now_s() - start_s < NET_FAULT_GRACE_S) {
-        status = net_put(&side, peer, 0, 0, NET_AREA_BYTES / 4);
+        status = net_put(side, peer, 0, 0, NET_AREA_BYTES / 4);
         if (status == WEIR_OK)
-            status = net_barrier(&side);
+            status = net_barrier(side);
     }
-    EXPECT(&failures, status == WEIR_ERR_PEER || status == WEIR_ERR_TIMEOUT);
-    net_expect_failed(&side, peer, &failures);
+    EXPECT(failures, status == WEIR_ERR_PEER || status == WEIR_ERR_TIMEOUT);
+    net_expect_failed(side, peer, failures);
     fprintf(stderr, "# %.1f s: %s\n", now_s() - start_s, weir_last_error());
-    net_side_close(&side);
-    return failures;
 }
 
 /* Rank 1 is alive but makes no progress: rank 0's deadline passes, in time. */
-static inline int net_fault_silent(weir_boot *boot, weir_transport transport)
+static inline void net_fault_silent(net_side *side, int *failures)
 {
-    int failures = 0;
-    net_side side;
-    if (!net_fault_open(&side, boot, transport, &failures))
-        return failures ? failures : NO_NET;
-    EXPECT_OK(&failures, net_barrier(&side));
-    if (side.rank == 0) {
+    EXPECT_OK(failures, net_barrier(side));
+    if (side->rank == 0) {
         for (int i = 0; i < 8; i++)
-            net_put(&side, 1, 0, 0, NET_AREA_BYTES);
-        /* Devices perform puts without the peer's thread; what it has room for ends somewhere. */
+            net_put(side, 1, 0, 0, NET_AREA_BYTES);
+        /* Devices perform puts without the peer's thread; its room for signals is limited. */
         for (int i = 0; i < 2000; i++)
-            net_signal(&side, side.ends[1], 1, (uint64_t)i);
+            net_signal(side, side->ends[1], 1, (uint64_t)i);
         double start_s = now_s();
-        EXPECT(&failures, net_await_failure(&side) == WEIR_ERR_TIMEOUT);
-        EXPECT(&failures, now_s() - start_s >= 0.9 * NET_FAULT_TIMEOUT_MS * 1e-3);
-        EXPECT(&failures, boot_last_error_has("rank 1"));
+        EXPECT(failures, net_await_failure(side) == WEIR_ERR_TIMEOUT);
+        EXPECT(failures, now_s() - start_s >= 0.9 * NET_FAULT_TIMEOUT_MS * 1e-3);
+        EXPECT(failures, boot_last_error_has("rank 1"));
     }
-    weir_boot_barrier(boot);
-    net_side_close(&side);
-    return failures;
+    weir_boot_barrier(side->boot);
 }
 
 /* Rank 0 uses a key of memory that rank 1 has deregistered: refused at once, or both ends fail. */
-static inline int net_fault_stale_key(weir_boot *boot, weir_transport transport)
+static inline void net_fault_stale_key(net_side *side, int *failures)
 {
-    int failures = 0;
-    net_side side;
     unsigned char room[4096];
     weiri_net_key keys[NET_RANKS];
-    if (!net_fault_open(&side, boot, transport, &failures))
-        return failures ? failures : NO_NET;
-    weiri_net_mem *mem = net_share(&side, room, sizeof room, keys, &failures);
-    EXPECT_OK(&failures, net_barrier(&side));
+    weiri_net_mem *mem = net_share(side, room, sizeof room, keys, failures);
+    EXPECT_OK(failures, net_barrier(side));
     memset(room, NET_CANARY, sizeof room);
-    side.ops->mem_deregister(mem);
-    EXPECT_OK(&failures, weir_boot_barrier(boot));
-    if (side.rank == 0) {
-        weiri_net_lock(side.net);
-        weir_status status = side.ops->put(side.ends[1], side.mem, 0, &keys[1], 0, 64);
-        weiri_net_unlock(side.net);
-        EXPECT_OK(&failures, status);
+    side->ops->mem_deregister(mem);
+    EXPECT_OK(failures, weir_boot_barrier(side->boot));
+    if (side->rank == 0) {
+        weiri_net_lock(side->net);
+        weir_status status = side->ops->put(side->ends[1], side->mem, 0, &keys[1], 0, 64);
+        weiri_net_unlock(side->net);
+        EXPECT_OK(failures, status);
     }
-    net_expect_failed(&side, 1 - side.rank, &failures);
-    EXPECT(&failures, net_all_are(room, sizeof room, NET_CANARY));
-    weir_boot_barrier(boot);
-    net_side_close(&side);
-    return failures;
+    net_expect_failed(side, 1 - side->rank, failures);
+    EXPECT(failures, net_all_are(room, sizeof room, NET_CANARY));
+    weir_boot_barrier(side->boot);
 }
 
 /* Rank 0 puts beyond rank 1's memory: refused at once, or both ends fail. */
-static inline int net_fault_beyond(weir_boot *boot, weir_transport transport)
+static inline void net_fault_beyond(net_side *side, int *failures)
 {
-    int failures = 0;
-    net_side side;
-    if (!net_fault_open(&side, boot, transport, &failures))
-        return failures ? failures : NO_NET;
-    EXPECT_OK(&failures, net_barrier(&side));
-    int told = 1;
-    if (side.rank == 0) {
-        weiri_net_lock(side.net);
-        told = side.ops->put(side.ends[1], side.mem, 0, &side.keys[1], side.mem->bytes - 7, 8) ==
+    EXPECT_OK(failures, net_barrier(side));
+    int rejected = 1;
+    if (side->rank == 0) {
+        weiri_net_lock(side->net);
+        rejected = side->ops->put(side->ends[1], side->mem, 0, &side->keys[1], side->mem->bytes - 7, 8) ==
                WEIR_ERR_INVALID;
-        weiri_net_unlock(side.net);
-        weir_boot_send(boot, &told, sizeof told, 1, 0);
+        weiri_net_unlock(side->net);
+        weir_boot_send(side->boot, &rejected, sizeof rejected, 1, 0);
     } else {
-        weir_boot_recv(boot, &told, sizeof told, 0, 0);
+        weir_boot_recv(side->boot, &rejected, sizeof rejected, 0, 0);
     }
-    if (!told)
-        net_expect_failed(&side, 1 - side.rank, &failures);
-    weir_boot_barrier(boot);
-    net_side_close(&side);
-    return failures;
+    if (!rejected)
+        net_expect_failed(side, 1 - side->rank, failures);
+    weir_boot_barrier(side->boot);
 }
 
 /* Repeated set-up and tear-down leak no descriptors or mappings. */
@@ -761,7 +752,7 @@ static inline int net_fault_leaks(weir_boot *boot, weir_transport transport, int
         EXPECT_OK(&failures, net_barrier(&side));
         weir_boot_barrier(boot);
         net_side_close(&side);
-        if (round == 4) { /* by then whatever is made once has been */
+        if (round == 4) { /* after everything that is created only once */
             fds = count_fds();
             maps = count_steady_maps();
         }

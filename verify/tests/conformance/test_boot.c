@@ -1,36 +1,17 @@
 /*
- * The bootstrap object; the conformance tests over the fork and the TCP
- * bootstrap; what the two do when a peer dies, stays silent or disagrees; and
- * the runner of forked ranks itself.
+ * Proves that the fork and the TCP bootstrap conform, that both report peers that die, stay silent or
+ * disagree, that the runner of forked ranks collects and ends its ranks, and that a bootstrap object
+ * owns its context.
  */
-#include "verify/tests/conformance/boot_conformance.h"
+#include "verify/tests/support/comm_ranks.h"
 
 #include <weir/target.h>
 
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-enum { LIMIT_MS = 60000, MOST_RANKS = 64 };
-
-/* Runs body in nranks ranks, each of which must end with code 0. */
-static void run_ranks(int nranks, int (*body)(weir_boot *boot, void *argument), void *argument)
-{
-    int codes[MOST_RANKS];
-    if (weir_boot_fork_run(nranks, body, argument, LIMIT_MS, codes) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    for (int rank = 0; rank < nranks; rank++)
-        if (codes[rank] != 0)
-            fail_msg("rank %d of %d ended with %d", rank, nranks, codes[rank]);
-}
-
-/* A TCP bootstrap among the ranks of another one; NULL if it fails. */
+/* Creates a TCP bootstrap between the ranks of another bootstrap; NULL if it fails. */
 static weir_boot *tcp_over(weir_boot *boot)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
@@ -62,16 +43,6 @@ static int tcp_conforms(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_fork_conforms(void **state)
-{
-    run_ranks(*(int *)*state, fork_conforms, *state);
-}
-
-static void test_tcp_conforms(void **state)
-{
-    run_ranks(*(int *)*state, tcp_conforms, *state);
-}
-
 static int barriers(weir_boot *boot, void *argument)
 {
     (void)argument;
@@ -81,135 +52,103 @@ static int barriers(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_fork_runs_64_ranks(void **state)
-{
-    (void)state;
-    run_ranks(64, barriers, NULL);
-}
-
 /* ----------------------------------------------------------------- faults */
 
-/* What a fault test is told: which bootstrap it is to spoil. */
+/* One fault, in a bootstrap of either kind. Rank 2 ends by SIGKILL if it is to be killed. */
 typedef struct fault {
-    int over_tcp;
+    int over_tcp, nranks;
+    void (*body)(weir_boot *boot, int *failures);
+    int kills;
 } fault;
 
-static weir_boot *boot_of(weir_boot *boot, const fault *what)
+static int run_fault(weir_boot *boot, void *argument)
 {
-    return what->over_tcp ? tcp_over(boot) : boot;
-}
-
-static void done_with(weir_boot *used, weir_boot *boot)
-{
-    if (used != boot)
-        weir_boot_destroy(used);
-}
-
-/* Rank 2 is killed; everybody else learns who it was, and soon. */
-static int peer_killed(weir_boot *boot, void *argument)
-{
-    weir_boot *used = boot_of(boot, argument);
+    const fault *what = argument;
+    weir_boot *used = what->over_tcp ? tcp_over(boot) : boot;
     int failures = 0;
     if (!used)
         return 100;
+    what->body(used, &failures);
+    if (used != boot)
+        weir_boot_destroy(used);
+    return failures;
+}
+
+static void test_fault(void **state)
+{
+    fault *what = *state;
+    int codes[MOST_RANKS];
+    assert_int_equal(weir_boot_fork_run(what->nranks, run_fault, what, LIMIT_MS, codes), WEIR_OK);
+    for (int rank = 0; rank < what->nranks; rank++)
+        assert_int_equal(codes[rank], what->kills && rank == 2 ? 128 + SIGKILL : 0);
+}
+
+/* Rank 2 is killed; all other ranks soon get an error that names it. */
+static void peer_killed(weir_boot *boot, int *failures)
+{
     if (weir_boot_rank(boot) == 2)
         raise(SIGKILL);
     uint64_t start = weir_clock_ns();
     char data[16] = {0};
     if (weir_boot_rank(boot) == 0)
-        EXPECT(&failures, weir_boot_recv(used, data, sizeof data, 2, 3) == WEIR_ERR_PEER);
+        EXPECT(failures, weir_boot_recv(boot, data, sizeof data, 2, 3) == WEIR_ERR_PEER);
     else
-        EXPECT(&failures, weir_boot_barrier(used) == WEIR_ERR_PEER);
-    EXPECT(&failures, boot_last_error_has("rank 2 is gone"));
-    EXPECT(&failures, weir_clock_ns() - start < 5000000000u);
-    done_with(used, boot);
-    return failures;
-}
-
-static void test_killed_peer_is_named(void **state)
-{
-    int codes[4];
-    assert_int_equal(weir_boot_fork_run(4, peer_killed, *state, LIMIT_MS, codes), WEIR_OK);
-    assert_int_equal(codes[2], 128 + SIGKILL);
-    assert_int_equal(codes[0] + codes[1] + codes[3], 0);
+        EXPECT(failures, weir_boot_barrier(boot) == WEIR_ERR_PEER);
+    EXPECT(failures, boot_last_error_has("rank 2 is gone"));
+    EXPECT(failures, weir_clock_ns() - start < 5000000000u);
 }
 
 /* Ranks 1 and 3 never enter the barrier; a receive has nothing to receive. */
-static int peers_silent(weir_boot *boot, void *argument)
+static void peers_silent(weir_boot *boot, int *failures)
 {
-    weir_boot *used = boot_of(boot, argument);
-    int rank = weir_boot_rank(boot), value = 0, failures = 0;
-    if (!used)
-        return 100;
+    int rank = weir_boot_rank(boot), value = 0;
     if (rank == 2) {
-        EXPECT(&failures, weir_boot_recv(used, &value, sizeof value, 1, 3) == WEIR_ERR_TIMEOUT);
-        EXPECT(&failures, boot_last_error_has("rank 1 has not answered after 300 ms"));
+        EXPECT(failures, weir_boot_recv(boot, &value, sizeof value, 1, 3) == WEIR_ERR_TIMEOUT);
+        EXPECT(failures, boot_last_error_has("rank 1 has not answered after 300 ms"));
     }
     if (rank == 0) {
-        EXPECT(&failures, weir_boot_barrier(used) == WEIR_ERR_TIMEOUT);
-        EXPECT(&failures, boot_last_error_has("ranks 1, 2, 3 have not arrived after 300 ms"));
-        EXPECT(&failures, weir_boot_barrier(used) == WEIR_ERR_TIMEOUT);
-        EXPECT(&failures, boot_last_error_has("failed before"));
+        EXPECT(failures, weir_boot_barrier(boot) == WEIR_ERR_TIMEOUT);
+        EXPECT(failures, boot_last_error_has("ranks 1, 2, 3 have not arrived after 300 ms"));
+        EXPECT(failures, weir_boot_barrier(boot) == WEIR_ERR_TIMEOUT);
+        EXPECT(failures, boot_last_error_has("failed before"));
     } else {
         usleep(800000);
     }
-    done_with(used, boot);
-    return failures;
 }
 
-static void test_silent_peers_are_named(void **state)
+static void test_silent_peers(void **state)
 {
     setenv("WEIR_TIMEOUT_MS", "300", 1);
-    run_ranks(4, peers_silent, *state);
+    test_fault(state);
     unsetenv("WEIR_TIMEOUT_MS");
 }
 
-static int ranks_disagree(weir_boot *boot, void *argument)
+static void ranks_disagree(weir_boot *boot, int *failures)
 {
-    weir_boot *used = boot_of(boot, argument);
-    int rank = weir_boot_rank(boot), failures = 0;
-    if (!used)
-        return 100;
+    int rank = weir_boot_rank(boot);
     char all[3 * 16] = {0};
-    weir_status status = weir_boot_allgather(used, all, rank == 2 ? 16 : 8);
-    EXPECT(&failures, status == WEIR_ERR_MISMATCH);
-    EXPECT(&failures, boot_last_error_has("8 bytes") && boot_last_error_has("16 bytes"));
-    EXPECT(&failures, boot_last_error_has("rank 2"));
-    /* The streams are in step: the ranks can agree on what happened. */
-    EXPECT(&failures, weir_boot_agree(used, status) == WEIR_ERR_MISMATCH);
-    EXPECT(&failures, boot_last_error_has("rank 0 failed"));
-    EXPECT_OK(&failures, weir_boot_barrier(used));
-    done_with(used, boot);
-    return failures;
+    weir_status status = weir_boot_allgather(boot, all, rank == 2 ? 16 : 8);
+    EXPECT(failures, status == WEIR_ERR_MISMATCH);
+    EXPECT(failures, boot_last_error_has("8 bytes") && boot_last_error_has("16 bytes"));
+    EXPECT(failures, boot_last_error_has("rank 2"));
+    /* The streams are still synchronized, so the ranks can agree on the error. */
+    EXPECT(failures, weir_boot_agree(boot, status) == WEIR_ERR_MISMATCH);
+    EXPECT(failures, boot_last_error_has("rank 0 failed"));
+    EXPECT_OK(failures, weir_boot_barrier(boot));
 }
 
-static void test_allgather_of_different_bytes_is_told(void **state)
+/* Rank 0 receives from rank 1, which is in a barrier instead of sending. */
+static void receive_during_barrier(weir_boot *boot, int *failures)
 {
-    run_ranks(3, ranks_disagree, *state);
-}
-
-/* Rank 0 receives what rank 1 never sends: it is in a barrier. */
-static int receive_meets_barrier(weir_boot *boot, void *argument)
-{
-    weir_boot *used = boot_of(boot, argument);
-    int value = 0, failures = 0;
-    if (!used)
-        return 100;
+    int value = 0;
     if (weir_boot_rank(boot) == 0) {
-        EXPECT(&failures, weir_boot_recv(used, &value, sizeof value, 1, 3) == WEIR_ERR_MISMATCH);
-        EXPECT(&failures, boot_last_error_has("rank 1, which is in a barrier"));
+        EXPECT(failures, weir_boot_recv(boot, &value, sizeof value, 1, 3) == WEIR_ERR_MISMATCH);
+        EXPECT(failures, boot_last_error_has("rank 1, which is in a barrier"));
     }
-    EXPECT_OK(&failures, weir_boot_barrier(used));
-    done_with(used, boot);
-    return failures;
+    EXPECT_OK(failures, weir_boot_barrier(boot));
 }
 
-static void test_receive_that_meets_a_barrier_is_told(void **state)
-{
-    run_ranks(2, receive_meets_barrier, *state);
-}
-
-/* -------------------------------------------------- the runner of forks */
+/* ------------------------------------------------ the runner of forked ranks */
 
 static int codes_by_rank(weir_boot *boot, void *argument)
 {
@@ -282,7 +221,7 @@ static void test_children_die_with_the_runner(void **state)
     struct pollfd end = {.fd = ends[0], .events = POLLIN};
     if (poll(&end, 1, 10000) != 1) {
         kill(child, SIGKILL);
-        fail_msg("the child lives on");
+        fail_msg("the child outlives the runner");
     }
     close(ends[0]);
 }
@@ -353,43 +292,37 @@ static void test_object_owns_its_context(void **state)
     weir_boot_destroy(NULL);
 }
 
-static fault over_fork = {0}, over_tcp = {1};
-static int counts[] = {1, 2, 3, 5, 8};
-
-#define AT(name, test, value) {name, test, NULL, NULL, value}
+#define CONFORM_TEST(name, body, nranks) RANKS_TEST(name, nranks, body, (&(int){nranks}))
+#define FAULT_TEST(name, over_tcp, nranks, ...)                                                    \
+    AT(name, test_fault, (&(fault){over_tcp, nranks, __VA_ARGS__}))
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
-        AT("fork conforms with 1 rank", test_fork_conforms, &counts[0]),
-        AT("fork conforms with 2 ranks", test_fork_conforms, &counts[1]),
-        AT("fork conforms with 3 ranks", test_fork_conforms, &counts[2]),
-        AT("fork conforms with 5 ranks", test_fork_conforms, &counts[3]),
-        AT("fork conforms with 8 ranks", test_fork_conforms, &counts[4]),
-        AT("tcp conforms with 1 rank", test_tcp_conforms, &counts[0]),
-        AT("tcp conforms with 2 ranks", test_tcp_conforms, &counts[1]),
-        AT("tcp conforms with 3 ranks", test_tcp_conforms, &counts[2]),
-        AT("tcp conforms with 5 ranks", test_tcp_conforms, &counts[3]),
-        AT("tcp conforms with 8 ranks", test_tcp_conforms, &counts[4]),
-        AT("fork: a killed peer is named", test_killed_peer_is_named, &over_fork),
-        AT("tcp: a killed peer is named", test_killed_peer_is_named, &over_tcp),
-        AT("fork: silent peers are named", test_silent_peers_are_named, &over_fork),
-        AT("tcp: silent peers are named", test_silent_peers_are_named, &over_tcp),
-        AT("fork: an allgather of different bytes is told",
-           test_allgather_of_different_bytes_is_told, &over_fork),
-        AT("tcp: an allgather of different bytes is told",
-           test_allgather_of_different_bytes_is_told, &over_tcp),
-        AT("fork: a receive that meets a barrier is told",
-           test_receive_that_meets_a_barrier_is_told, &over_fork),
-        AT("tcp: a receive that meets a barrier is told",
-           test_receive_that_meets_a_barrier_is_told, &over_tcp),
-        cmocka_unit_test(test_fork_runs_64_ranks),
-        cmocka_unit_test(test_exit_codes_are_collected),
-        cmocka_unit_test(test_runner_kills_late_ranks),
-        cmocka_unit_test(test_children_die_with_the_runner),
-        cmocka_unit_test(test_runner_refuses_bad_arguments),
-        cmocka_unit_test(test_object_owns_its_context),
+        CONFORM_TEST("fork conforms with 1 rank", fork_conforms, 1),
+        CONFORM_TEST("fork conforms with 2 ranks", fork_conforms, 2),
+        CONFORM_TEST("fork conforms with 3 ranks", fork_conforms, 3),
+        CONFORM_TEST("fork conforms with 5 ranks", fork_conforms, 5),
+        CONFORM_TEST("fork conforms with 8 ranks", fork_conforms, 8),
+        CONFORM_TEST("tcp conforms with 1 rank", tcp_conforms, 1),
+        CONFORM_TEST("tcp conforms with 2 ranks", tcp_conforms, 2),
+        CONFORM_TEST("tcp conforms with 3 ranks", tcp_conforms, 3),
+        CONFORM_TEST("tcp conforms with 5 ranks", tcp_conforms, 5),
+        CONFORM_TEST("tcp conforms with 8 ranks", tcp_conforms, 8),
+        FAULT_TEST("fork: a killed peer is named", 0, 4, peer_killed, 1),
+        FAULT_TEST("tcp: a killed peer is named", 1, 4, peer_killed, 1),
+        AT("fork: silent peers are named", test_silent_peers, (&(fault){0, 4, peers_silent, 0})),
+        AT("tcp: silent peers are named", test_silent_peers, (&(fault){1, 4, peers_silent, 0})),
+        FAULT_TEST("fork: an allgather of different lengths is reported", 0, 3, ranks_disagree, 0),
+        FAULT_TEST("tcp: an allgather of different lengths is reported", 1, 3, ranks_disagree, 0),
+        FAULT_TEST("fork: a receive during a barrier is reported", 0, 2, receive_during_barrier, 0),
+        FAULT_TEST("tcp: a receive during a barrier is reported", 1, 2, receive_during_barrier, 0),
+        RANKS_TEST("fork runs 64 ranks", 64, barriers, NULL),
+        AT("exit codes are collected", test_exit_codes_are_collected, NULL),
+        AT("the runner kills late ranks", test_runner_kills_late_ranks, NULL),
+        AT("children die with the runner", test_children_die_with_the_runner, NULL),
+        AT("the runner rejects invalid arguments", test_runner_refuses_bad_arguments, NULL),
+        AT("a bootstrap object owns its context", test_object_owns_its_context, NULL),
     };
-    return cmocka_run_group_tests_name("boot", tests, NULL, NULL);
+    return RUN_TESTS("boot", tests);
 }

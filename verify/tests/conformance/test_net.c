@@ -1,6 +1,6 @@
 /*
- * Proves that each network transport of this build conforms to net.h and fails as it should.
- * Transports without a device on this node are skipped.
+ * Proves that each network transport of this build, and the test double over shared memory, conforms
+ * to net.h and fails as it should. Transports without a device on this node are skipped.
  *
  *   test_net                     all
  *   test_net NAME                the tests of one transport
@@ -12,58 +12,59 @@
  */
 #include "verify/tests/conformance/net_conformance.h"
 #include "verify/tests/perf/net_speed.h"
+#include "verify/tests/support/net_shm.h"
 
 typedef struct subject {
     weir_transport transport;
     int nranks;
-    int (*body)(weir_boot *boot, weir_transport transport);
-    int last_is_killed;
+    net_check *check; /* NULL: repeated set-up */
+    int timeout_ms, last_is_killed;
 } subject;
 
-static int run_body(weir_boot *boot, void *argument)
+static int run_subject(weir_boot *boot, void *argument)
 {
     const subject *what = argument;
-    return what->body(boot, what->transport);
+    return what->check ? net_run(boot, what->transport, what->timeout_ms, what->check)
+                       : net_fault_leaks(boot, what->transport, 200);
 }
 
 static void test_subject(void **state)
 {
     const subject *what = *state;
-    net_run_ranks(what->nranks, run_body, *state, what->last_is_killed);
+    net_run_ranks(what->nranks, run_subject, *state, what->last_is_killed);
 }
 
-static int come_and_go(weir_boot *boot, weir_transport transport)
-{
-    return net_fault_leaks(boot, transport, 200);
-}
+#define CONFORMS(name, transport, nranks)                                                          \
+    AT(name, test_subject, (&(subject){transport, nranks, net_check_all, NET_TIMEOUT_MS, 0}))
+#define FAULT(name, transport, check, last_is_killed)                                              \
+    AT(name, test_subject,                                                                         \
+       (&(subject){transport, 2, check, NET_FAULT_TIMEOUT_MS, last_is_killed}))
 
+/* The rows of one transport. */
+/* clang-format off */
 #define ROWS(word, transport)                                                                      \
-    {word ": 2 ranks conform", test_subject, NULL, NULL,                                           \
-     &(subject){transport, 2, net_conformance, 0}},                                                \
-        {word ": 3 ranks conform", test_subject, NULL, NULL,                                       \
-         &(subject){transport, 3, net_conformance, 0}},                                            \
-        {word ": a killed peer is named", test_subject, NULL, NULL,                                \
-         &(subject){transport, 2, net_fault_killed, 1}},                                           \
-        {word ": a peer that does not progress runs into the deadline", test_subject, NULL, NULL,  \
-         &(subject){transport, 2, net_fault_silent, 0}},                                           \
-        {word ": a key of memory that is gone is refused", test_subject, NULL, NULL,               \
-         &(subject){transport, 2, net_fault_stale_key, 0}},                                        \
-        {word ": a put beyond the peer's memory is refused", test_subject, NULL, NULL,             \
-         &(subject){transport, 2, net_fault_beyond, 0}},                                           \
-    {                                                                                              \
-        word ": 200 set-ups leave nothing behind", test_subject, NULL, NULL, &(subject)            \
-        {                                                                                          \
-            transport, 2, come_and_go, 0                                                           \
-        }                                                                                          \
-    }
+    CONFORMS(word ": 2 ranks conform", transport, 2),                                              \
+    CONFORMS(word ": 3 ranks conform", transport, 3),                                              \
+    FAULT(word ": a killed peer is named", transport, net_fault_killed, 1),                        \
+    FAULT(word ": a peer that does not progress causes a timeout", transport,                      \
+          net_fault_silent, 0),                                                                    \
+    FAULT(word ": a key of deregistered memory is rejected", transport, net_fault_stale_key, 0),   \
+    FAULT(word ": a put beyond the peer's memory is rejected", transport, net_fault_beyond, 0),    \
+    FAULT(word ": 200 set-ups leak nothing", transport, NULL, 0)
+/* clang-format on */
+
+static int net_cut(weir_boot *boot, weir_transport transport)
+{
+    return net_fault(boot, transport, net_fault_cut);
+}
 
 /* One rank of a job over several hosts. */
-static int join(char **words)
+static int join_job(char **words)
 {
     static const struct {
         const char *name;
         int (*body)(weir_boot *boot, weir_transport transport);
-    } bodies[] = {{"conform", net_conformance}, {"cut", net_fault_cut}, {"speed", net_speed}};
+    } bodies[] = {{"conform", net_conformance}, {"cut", net_cut}, {"speed", net_speed}};
     weir_transport transport = WEIR_TRANSPORT_AUTO;
     weir_boot *boot = NULL;
     for (int known = WEIR_TRANSPORT_SHM; known <= WEIR_TRANSPORT_TCP; known++)
@@ -87,16 +88,17 @@ static int join(char **words)
 int main(int argc, char **argv)
 {
     if (argc == 6)
-        return join(argv + 1);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
+        return join_job(argv + 1);
     const struct CMUnitTest tests[] = {
         ROWS("tcp", WEIR_TRANSPORT_TCP),
         ROWS("ib", WEIR_TRANSPORT_IB),
+        ROWS("shm", WEIR_TRANSPORT_SHM),
     };
     char pattern[128];
+    net_shm_register();
     if (argc > 1) {
         snprintf(pattern, sizeof pattern, strchr(argv[1], ':') ? "%s" : "%s:*", argv[1]);
         cmocka_set_test_filter(pattern);
     }
-    return cmocka_run_group_tests_name("networks", tests, NULL, NULL);
+    return RUN_TESTS("networks", tests);
 }

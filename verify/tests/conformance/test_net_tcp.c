@@ -10,9 +10,9 @@
 
 enum { PEER_HAS_BYTES = NET_WORDS_BYTES + 3 * NET_AREA_BYTES };
 
-/* ----------------------------------------------------------------- strangers */
+/* -------------------------------------------------- unauthenticated connections */
 
-static int dial(const weiri_address *to)
+static int connect_to(const weiri_address *to)
 {
     struct sockaddr_storage name;
     socklen_t bytes = weiri_address_to_socket(to, &name);
@@ -23,9 +23,9 @@ static int dial(const weiri_address *to)
     return -1;
 }
 
-/* Rank 1 sends strangers ahead: one says rubbish, one nothing, one has the wrong secret.
- * Its own call is heard all the same. */
-static int strangers(weir_boot *boot, void *argument)
+/* Before rank 1 connects, three others do: one sends rubbish, one nothing, one the wrong secret.
+ * Rank 1 is accepted nevertheless. */
+static int connect_unauthenticated(weir_boot *boot, void *argument)
 {
     (void)argument;
     int failures = 0, rank = weir_boot_rank(boot), fds[2] = {-1, -1};
@@ -42,8 +42,8 @@ static int strangers(weir_boot *boot, void *argument)
         weiri_tcp_address peers;
         weiri_net_address forged = all[0];
         memcpy(&peers, all[0].bytes, sizeof peers);
-        fds[0] = dial(&peers.listens);
-        fds[1] = dial(&peers.listens);
+        fds[0] = connect_to(&peers.listens);
+        fds[1] = connect_to(&peers.listens);
         EXPECT(&failures, fds[0] >= 0 && fds[1] >= 0);
         EXPECT(&failures, send(fds[0], rubbish, sizeof rubbish, 0) == sizeof rubbish);
         peers.key[3] ^= 1;
@@ -60,9 +60,9 @@ static int strangers(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* Rank 1 never calls: rank 0 says who is missing, and where it was awaited. An address of
- * somebody else is refused at once. */
-static int nobody_calls(weir_boot *boot, void *argument)
+/* Rank 1 never connects: rank 0 names it, and the address where it was awaited. Another rank's
+ * address is rejected at once. */
+static int peer_never_connects(weir_boot *boot, void *argument)
 {
     (void)argument;
     int failures = 0, rank = weir_boot_rank(boot);
@@ -87,16 +87,16 @@ static int nobody_calls(weir_boot *boot, void *argument)
 
 /* ------------------------------------------------------------ impossible frames */
 
-/* What rank 1 writes into its first stream, and what rank 0 must say about it. memory: 1
- * stands for rank 0's own, 0 for one that is not. */
-typedef struct lie {
+/* A frame that rank 1 writes into its first stream, and rank 0's error. Its memory is 1 for rank 0's
+ * memory, 0 for one that does not exist. */
+typedef struct wrong_frame {
     weiri_tcp_frame frame;
-    size_t bytes; /* of the frame, and of rubbish behind it, that are written */
+    size_t bytes; /* length of the frame and of the rubbish after it */
     int hangs_up;
     const char *expected;
-} lie;
+} wrong_frame;
 
-static lie lies[] = {
+static const wrong_frame wrong_frames[] = {
     {{WEIRI_TCP_PUT, 0, 0, 0, 8}, 32, 0, "has not registered"},
     {{WEIRI_TCP_SIGNAL, 0, 0, 0, 8}, 32, 0, "has not registered"},
     {{WEIRI_TCP_PUT, 0, 1, PEER_HAS_BYTES - 7, 8}, 32, 0, "check offsets and lengths"},
@@ -114,85 +114,83 @@ static lie lies[] = {
     {{WEIRI_TCP_PUT, 0, 1, 0, 4096}, 2000, 1, "is gone"}, /* and in its payload */
 };
 
-static int tell_lie(weir_boot *boot, void *argument)
+static const wrong_frame *frame_to_send;
+
+static void send_wrong_frame(net_side *side, int *failures)
 {
-    const lie *what = argument;
-    int failures = 0;
-    net_side side;
-    if (!net_fault_open(&side, boot, WEIR_TRANSPORT_TCP, &failures))
-        return 1;
-    EXPECT(&failures, side.mem->bytes == PEER_HAS_BYTES);
-    EXPECT_OK(&failures, net_barrier(&side));
-    EXPECT_OK(&failures, weir_boot_barrier(boot)); /* before it hears the lie */
-    if (side.rank == 1) {
+    const wrong_frame *what = frame_to_send;
+    EXPECT(failures, side->mem->bytes == PEER_HAS_BYTES);
+    EXPECT_OK(failures, net_barrier(side));
+    EXPECT_OK(failures, weir_boot_barrier(side->boot)); /* the barrier ends before the frame arrives */
+    if (side->rank == 1) {
         unsigned char data[4096];
-        int fd = ((weiri_tcp_endpoint *)side.ends[0])->streams[0]->fd;
+        int fd = ((weiri_tcp_endpoint *)side->ends[0])->streams[0]->fd;
         weiri_tcp_frame frame = what->frame;
         weiri_tcp_key key;
-        memcpy(&key, side.keys[0].bytes, sizeof key);
+        memcpy(&key, side->keys[0].bytes, sizeof key);
         frame.memory = frame.memory ? key.id : 77;
         memset(data, 0xff, sizeof data);
         memcpy(data, &frame, sizeof frame);
-        EXPECT(&failures, send(fd, data, what->bytes, 0) == (ssize_t)what->bytes);
+        EXPECT(failures, send(fd, data, what->bytes, 0) == (ssize_t)what->bytes);
         if (what->hangs_up)
             shutdown(fd, SHUT_RDWR);
     }
-    weir_status status = net_await_failure(&side);
-    EXPECT(&failures, status == WEIR_ERR_SYSTEM || status == WEIR_ERR_PEER);
-    EXPECT(&failures, boot_last_error_has(side.rank ? "rank 0 at " : "rank 1 at "));
-    EXPECT(&failures, (side.rank == 1 && what->hangs_up) || boot_last_error_has(what->expected));
-    EXPECT(&failures, side.rank == 0 || what->hangs_up || boot_last_error_has("failed: "));
-    weir_boot_barrier(boot);
-    net_side_close(&side);
-    return failures;
+    weir_status status = net_await_failure(side);
+    EXPECT(failures, status == WEIR_ERR_SYSTEM || status == WEIR_ERR_PEER);
+    EXPECT(failures, boot_last_error_has(side->rank ? "rank 0 at " : "rank 1 at "));
+    EXPECT(failures, (side->rank == 1 && what->hangs_up) || boot_last_error_has(what->expected));
+    EXPECT(failures, side->rank == 0 || what->hangs_up || boot_last_error_has("failed: "));
+    weir_boot_barrier(side->boot);
 }
 
-static void test_lies_are_found_out(void **state)
+static int run_tcp_check(weir_boot *boot, void *argument)
 {
+    net_check *const *check = argument;
+    return net_fault(boot, WEIR_TRANSPORT_TCP, *check);
+}
+
+static void test_wrong_frames(void **state)
+{
+    static net_check *check = send_wrong_frame;
     (void)state;
-    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
-        run_ranks(2, tell_lie, &lies[i]);
+    for (size_t i = 0; i < sizeof wrong_frames / sizeof *wrong_frames; i++) {
+        frame_to_send = &wrong_frames[i];
+        run_ranks(2, run_tcp_check, &check);
+    }
 }
 
 /* ------------------------------------------------------------ acknowledgements */
 
-/* Rank 0 acknowledges three signals before its socket takes anything: the peer hears of
- * them in their order, whatever waits for the socket. */
-static int acknowledge_late(weir_boot *boot, void *argument)
+/* Rank 0 acknowledges three signals before it writes to its socket: the acknowledgements arrive in
+ * order, whatever else waits for the socket. */
+static void acknowledge_late(net_side *side, int *failures)
 {
-    (void)argument;
-    int failures = 0;
-    net_side side;
-    if (!net_fault_open(&side, boot, WEIR_TRANSPORT_TCP, &failures))
-        return 1;
-    weiri_endpoint *end = side.ends[1 - side.rank];
-    EXPECT_OK(&failures, net_barrier(&side));
-    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    weiri_endpoint *end = side->ends[1 - side->rank];
+    EXPECT_OK(failures, net_barrier(side));
+    EXPECT_OK(failures, weir_boot_barrier(side->boot));
     for (uint64_t value = 1; value <= 3; value++) {
         int moved = 0;
-        if (side.rank == 1) {
-            EXPECT_OK(&failures, net_signal(&side, end, 1, value));
-            EXPECT_OK(&failures, net_move(&side, &moved));
+        if (side->rank == 1) {
+            EXPECT_OK(failures, net_signal(side, end, 1, value));
+            EXPECT_OK(failures, net_move(side, &moved));
         }
         double limit_s = now_s() + 5;
-        while (side.rank == 0 && *net_word(&side, 1, 1) < value && now_s() < limit_s)
-            EXPECT_OK(&failures, weiri_tcp_read(((weiri_tcp_endpoint *)end)->streams[0], &moved));
-        if (side.rank == 0)
+        while (side->rank == 0 && *net_word(side, 1, 1) < value && now_s() < limit_s)
+            EXPECT_OK(failures, weiri_tcp_read(((weiri_tcp_endpoint *)end)->streams[0], &moved));
+        if (side->rank == 0)
             weiri_tcp_acknowledge((weiri_tcp_endpoint *)end);
-        EXPECT_OK(&failures, weir_boot_barrier(boot));
+        EXPECT_OK(failures, weir_boot_barrier(side->boot));
     }
-    EXPECT(&failures, *net_word(&side, 1, 1) == (side.rank == 0 ? 3 : 0));
-    EXPECT_OK(&failures, net_barrier(&side));
-    EXPECT_OK(&failures, net_flush(&side, end));
-    EXPECT_OK(&failures, net_barrier(&side));
-    weir_boot_barrier(boot);
-    net_side_close(&side);
-    return failures;
+    EXPECT(failures, *net_word(side, 1, 1) == (side->rank == 0 ? 3 : 0));
+    EXPECT_OK(failures, net_barrier(side));
+    EXPECT_OK(failures, net_flush(side, end));
+    EXPECT_OK(failures, net_barrier(side));
+    weir_boot_barrier(side->boot);
 }
 
 /* ------------------------------------------------------------------- settings */
 
-static void test_bad_settings_are_refused(void **state)
+static void test_bad_settings(void **state)
 {
     (void)state;
     weiri_net *net = NULL;
@@ -211,12 +209,13 @@ static void test_bad_settings_are_refused(void **state)
 
 int main(void)
 {
+    static net_check *late = acknowledge_late;
     const struct CMUnitTest tests[] = {
-        RANKS_TEST("strangers are refused", 2, strangers, NULL),
-        RANKS_TEST("who never calls is named", 2, nobody_calls, NULL),
-        cmocka_unit_test(test_lies_are_found_out),
-        RANKS_TEST("acknowledgements stay in order", 2, acknowledge_late, NULL),
-        cmocka_unit_test(test_bad_settings_are_refused),
+        RANKS_TEST("unauthenticated connections are rejected", 2, connect_unauthenticated, NULL),
+        RANKS_TEST("a peer that never connects is named", 2, peer_never_connects, NULL),
+        AT("wrong frames fail the endpoint with their reason", test_wrong_frames, NULL),
+        RANKS_TEST("acknowledgements stay in order", 2, run_tcp_check, &late),
+        AT("invalid settings are rejected", test_bad_settings, NULL),
     };
     return RUN_TESTS("tcp_wire", tests);
 }

@@ -5,14 +5,14 @@
 #include "verify/tests/support/staging_standin.h"
 #include "transport/net/tcp.h"
 
-static void adapt(weiri_net *net)
+static void use_standin(weiri_net *net)
 {
     ((weiri_tcp_net *)net)->stage.ops = standin_ops();
 }
 
 /* -------------------------------------------------------------------- tests */
 
-static const net_memory test_memory = {WEIRI_NET_CUDA, adapt, make_room, 0};
+static const net_memory test_memory = {WEIRI_NET_CUDA, use_standin, make_room, 0};
 
 static int conform_staged(weir_boot *boot, void *argument)
 {
@@ -27,7 +27,7 @@ static int silent_staged(weir_boot *boot, void *argument)
 {
     (void)argument;
     net_memory_used = &test_memory;
-    return net_fault_silent(boot, WEIR_TRANSPORT_TCP);
+    return net_fault(boot, WEIR_TRANSPORT_TCP, net_fault_silent);
 }
 
 static void test_staged_memory_conforms(void **state)
@@ -45,19 +45,12 @@ static void test_one_stream_suffices(void **state)
     unsetenv("WEIR_SOCKET_STREAMS");
 }
 
-static void test_deadline_holds(void **state)
-{
-    (void)state;
-    run_ranks(2, silent_staged, NULL);
-}
-
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_staged_memory_conforms),
-        cmocka_unit_test(test_one_stream_suffices),
-        cmocka_unit_test(test_deadline_holds),
+        AT("staged memory conforms", test_staged_memory_conforms, NULL),
+        AT("staged memory conforms over one stream", test_one_stream_suffices, NULL),
+        RANKS_TEST("a peer that does not progress causes a timeout", 2, silent_staged, NULL),
     };
-    return cmocka_run_group_tests_name("tcp_staged", tests, NULL, NULL);
+    return RUN_TESTS("tcp_staged", tests);
 }

@@ -106,35 +106,31 @@ static inline weir_status speed_ping_pong(net_side *side, size_t bytes, uint64_t
     return status;
 }
 
-static inline int net_speed(weir_boot *boot, weir_transport transport)
+static inline void net_measure(net_side *side, int *failures)
 {
     static const size_t sizes[] = {8, 1024, 8192, 65536, 262144, 1 << 20, 4 << 20};
-    int failures = 0;
     uint64_t ended = 0;
-    net_side side;
-    speed_room room = {.bytes = NULL};
-    if (!net_side_open(&side, boot, transport, NET_TIMEOUT_MS, &failures)) {
-        net_side_close(&side);
-        return failures ? failures : NO_NET;
-    }
-    room.bytes = malloc(SPEED_ROOM_BYTES);
+    speed_room room = {.bytes = malloc(SPEED_ROOM_BYTES)};
     memset(room.bytes, 1, SPEED_ROOM_BYTES);
-    room.mem = net_share(&side, room.bytes, SPEED_ROOM_BYTES, room.keys, &failures);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !failures; i++) {
+    room.mem = net_share(side, room.bytes, SPEED_ROOM_BYTES, room.keys, failures);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !*failures; i++) {
         double gbs = 0, one_way_us = 0;
-        EXPECT_OK(&failures, net_barrier(&side));
-        EXPECT_OK(&failures, speed_stream(&side, &room, sizes[i], &ended, &gbs));
-        EXPECT_OK(&failures, speed_ping_pong(&side, sizes[i], &side.epoch, &one_way_us));
-        if (side.rank == 0)
+        EXPECT_OK(failures, net_barrier(side));
+        EXPECT_OK(failures, speed_stream(side, &room, sizes[i], &ended, &gbs));
+        EXPECT_OK(failures, speed_ping_pong(side, sizes[i], &side->epoch, &one_way_us));
+        if (side->rank == 0)
             printf("%10zu B  %7.3f GB/s  %9.2f us\n", sizes[i], gbs, one_way_us);
     }
-    EXPECT_OK(&failures, net_barrier(&side));
-    weir_boot_barrier(boot);
+    EXPECT_OK(failures, net_barrier(side));
+    weir_boot_barrier(side->boot);
     if (room.mem)
-        side.ops->mem_deregister(room.mem);
-    net_side_close(&side);
+        side->ops->mem_deregister(room.mem);
     free(room.bytes);
-    return failures;
+}
+
+static inline int net_speed(weir_boot *boot, weir_transport transport)
+{
+    return net_run(boot, transport, NET_TIMEOUT_MS, net_measure);
 }
 
 #endif

@@ -233,65 +233,6 @@ static void shm_mem_deregister(weiri_net_mem *mem)
     free(mem);
 }
 
-static weir_status shm_post(weiri_endpoint *endpoint, header head, const char *from)
-{
-    shm_endpoint *end = (shm_endpoint *)endpoint;
-    if (endpoint->failed != WEIR_OK)
-        return weiri_fail(endpoint->failed,
-                          "transport shm: the endpoint to rank %d has already failed",
-                          endpoint->peer);
-    operation *made = malloc(sizeof *made);
-    if (!made)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an operation to rank %d",
-                          endpoint->peer);
-    *made = (operation){.head = head, .from = from};
-    if (end->last)
-        end->last->next = made;
-    else
-        end->first = made;
-    end->last = made;
-    endpoint->posted++;
-    return WEIR_OK;
-}
-
-static weir_status shm_check_target(const weiri_endpoint *endpoint, const shm_key *key, uint64_t to,
-                                    uint64_t bytes)
-{
-    if (key->memory < MEMORIES_MAX && to <= key->bytes && bytes <= key->bytes - to)
-        return WEIR_OK;
-    return weiri_fail(WEIR_ERR_INVALID,
-                      "transport shm: %llu bytes at %llu are beyond rank %d's memory of %llu bytes",
-                      (unsigned long long)bytes, (unsigned long long)to, endpoint->peer,
-                      (unsigned long long)key->bytes);
-}
-
-static weir_status shm_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at,
-                           const weiri_net_key *key, uint64_t to, uint64_t bytes)
-{
-    shm_key target;
-    memcpy(&target, key->bytes, sizeof target);
-    weir_status status = weiri_net_check_source(mem, at, bytes);
-    if (status == WEIR_OK)
-        status = shm_check_target(endpoint, &target, to, bytes);
-    if (status != WEIR_OK)
-        return status;
-    return shm_post(endpoint, (header){PUT, target.memory, to, bytes, 0}, mem->base + at);
-}
-
-static weir_status shm_signal(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
-                              uint64_t value)
-{
-    shm_key target;
-    memcpy(&target, key->bytes, sizeof target);
-    weir_status status = shm_check_target(endpoint, &target, to, sizeof value);
-    if (status == WEIR_OK && to % sizeof value)
-        status =
-            weiri_fail(WEIR_ERR_INVALID, "transport shm: a signal's offset is a multiple of 8");
-    if (status != WEIR_OK)
-        return status;
-    return shm_post(endpoint, (header){SIGNAL, target.memory, to, 0, value}, NULL);
-}
-
 /* Copies into or out of a ring; position counts all bytes ever, and is reduced modulo its size. */
 static void ring_copy_in(ring *to, uint64_t position, const char *from, size_t bytes)
 {
@@ -349,6 +290,69 @@ static void shm_write(shm_endpoint *end, int *moved)
         return;
     weir_store_release(&out->head.value, head);
     *moved = 1;
+}
+
+/* Queues an operation and writes as much as fits at once, so that a rank which makes no progress
+ * after a signal does not hold the signal back. */
+static weir_status shm_post(weiri_endpoint *endpoint, header head, const char *from)
+{
+    shm_endpoint *end = (shm_endpoint *)endpoint;
+    int moved = 0;
+    if (endpoint->failed != WEIR_OK)
+        return weiri_fail(endpoint->failed,
+                          "transport shm: the endpoint to rank %d has already failed",
+                          endpoint->peer);
+    operation *made = malloc(sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an operation to rank %d",
+                          endpoint->peer);
+    *made = (operation){.head = head, .from = from};
+    if (end->last)
+        end->last->next = made;
+    else
+        end->first = made;
+    end->last = made;
+    endpoint->posted++;
+    shm_write(end, &moved);
+    return WEIR_OK;
+}
+
+static weir_status shm_check_target(const weiri_endpoint *endpoint, const shm_key *key, uint64_t to,
+                                    uint64_t bytes)
+{
+    if (key->memory < MEMORIES_MAX && to <= key->bytes && bytes <= key->bytes - to)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_INVALID,
+                      "transport shm: %llu bytes at %llu are beyond rank %d's memory of %llu bytes",
+                      (unsigned long long)bytes, (unsigned long long)to, endpoint->peer,
+                      (unsigned long long)key->bytes);
+}
+
+static weir_status shm_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at,
+                           const weiri_net_key *key, uint64_t to, uint64_t bytes)
+{
+    shm_key target;
+    memcpy(&target, key->bytes, sizeof target);
+    weir_status status = weiri_net_check_source(mem, at, bytes);
+    if (status == WEIR_OK)
+        status = shm_check_target(endpoint, &target, to, bytes);
+    if (status != WEIR_OK)
+        return status;
+    return shm_post(endpoint, (header){PUT, target.memory, to, bytes, 0}, mem->base + at);
+}
+
+static weir_status shm_signal(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
+                              uint64_t value)
+{
+    shm_key target;
+    memcpy(&target, key->bytes, sizeof target);
+    weir_status status = shm_check_target(endpoint, &target, to, sizeof value);
+    if (status == WEIR_OK && to % sizeof value)
+        status =
+            weiri_fail(WEIR_ERR_INVALID, "transport shm: a signal's offset is a multiple of 8");
+    if (status != WEIR_OK)
+        return status;
+    return shm_post(endpoint, (header){SIGNAL, target.memory, to, 0, value}, NULL);
 }
 
 static void shm_complete(shm_endpoint *end, int *moved)
