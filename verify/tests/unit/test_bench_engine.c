@@ -1,15 +1,9 @@
 /* The timing engine, on subjects that write down what happens to them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "bench/measure/engine.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 typedef struct scripted {
@@ -85,10 +79,9 @@ static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *l
     return status;
 }
 
-static void engine_interleaves(void **state)
+TEST(subjects_are_interleaved_in_both_orders)
 {
     char log[256];
-    (void)state;
     assert_int_equal(play((bench_timing){.iterations = 4, .warmups = 1, .aggregate = 1}, 3, 0, log),
                      WEIR_OK);
     assert_string_equal(log, "(|aaa)(|bbb)(|ccc)(|ccc)(|bbb)(|aaa)");
@@ -102,11 +95,10 @@ static void engine_interleaves(void **state)
     assert_string_equal(log, "(|cc)(|bb)(|aa)");
 }
 
-static void engine_isolates(void **state)
+TEST(barriers_isolate_operations_or_iterations)
 {
     bench_timing timing = {.iterations = 2, .aggregate = 2, .isolation = BENCH_BARRIER_OPERATION};
     char log[256];
-    (void)state;
     play(timing, 1, 0, log);
     assert_string_equal(log, "(|)|a|a|)(|)|a|a|)");
     timing.isolation = BENCH_BARRIER_ITERATION;
@@ -115,13 +107,12 @@ static void engine_isolates(void **state)
 }
 
 /* Pairs go on while the slowest rank's times fall, and until two pairs do not. */
-static void engine_warms_up(void **state)
+TEST(warm_ups_end_when_times_stop_falling)
 {
     static const double flat[] = {5, 0}, falling[] = {9, 7, 5, 5.2, 4.9, 0};
     static const double noisy[] = {5, 50, 6, 0};
     bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
     char log[256];
-    (void)state;
     scripted_times = flat;
     play(timing, 1, 0, log);
     assert_string_equal(log, "(|aa<)aa<)aa<)aa)");
@@ -137,7 +128,7 @@ static void engine_warms_up(void **state)
 }
 
 /* Times that halve for ever are never stationary: the warm-ups end and say so. */
-static void engine_tells_unsteady(void **state)
+TEST(warm_ups_that_never_settle_are_reported)
 {
     bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
     double times[64], wall_us[1];
@@ -146,7 +137,6 @@ static void engine_tells_unsteady(void **state)
     bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
     bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
-    (void)state;
     for (int i = 0; i < 64; i++)
         times[i] = ldexp(1, -i);
     scripted_times = times;
@@ -160,7 +150,7 @@ static void engine_tells_unsteady(void **state)
 }
 
 /* What an earlier call found is enough where a pair is as fast. */
-static void engine_remembers_warm_times(void **state)
+TEST(later_rounds_reuse_the_warm_time)
 {
     bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
     double times[] = {5, 0}, wall_us[1];
@@ -169,7 +159,6 @@ static void engine_remembers_warm_times(void **state)
     bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
     bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
-    (void)state;
     scripted_times = times;
     bench_engine_run(&timing, &barrier, &subject, 1);
     assert_true(subject.warm_us == 5 && subject.warmups == 6);
@@ -182,11 +171,10 @@ static void engine_remembers_warm_times(void **state)
 }
 
 /* Every operation starts together; a failed rank keeps the starts. */
-static void engine_synchronises(void **state)
+TEST(operations_start_at_the_same_time_on_all_ranks)
 {
     bench_timing timing = {.iterations = 2, .aggregate = 2, .isolation = BENCH_SYNCHRONISED};
     char log[256];
-    (void)state;
     play(timing, 1, 0, log);
     assert_string_equal(log, "(|)|!a!a)(|)|!a!a)");
     play(timing, 1, 1, log);
@@ -194,11 +182,10 @@ static void engine_synchronises(void **state)
 }
 
 /* A failed rank runs nothing more, keeps every barrier, and the run ends. */
-static void engine_fails(void **state)
+TEST(a_failed_rank_runs_nothing_more_and_enters_every_barrier)
 {
     bench_timing timing = {.iterations = 4, .aggregate = 1, .isolation = BENCH_BARRIER_OPERATION};
     char log[256];
-    (void)state;
     assert_int_equal(play(timing, 1, 1, log), WEIR_ERR_PEER);
     assert_string_equal(log, "(|)|a||)");
     timing.isolation = BENCH_BACK_TO_BACK;
@@ -230,14 +217,13 @@ static weir_status do_nothing(void *context)
 }
 
 /* Two blocks of two iterations: a begin and an end each, and four times next. */
-static void engine_counts_what_it_does_not_time(void **state)
+TEST(time_outside_the_operations_is_counted_separately)
 {
     static const bench_isolation kinds[] = {BENCH_BACK_TO_BACK, BENCH_BARRIER_OPERATION,
                                             BENCH_BARRIER_ITERATION, BENCH_SYNCHRONISED};
     char log[256] = "";
     bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         bench_timing timing = {.iterations = 4, .aggregate = 1, .isolation = kinds[i]};
         double wall_us[4], shortest_us = 1e9;
@@ -253,13 +239,5 @@ static void engine_counts_what_it_does_not_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(engine_interleaves), cmocka_unit_test(engine_isolates),
-        cmocka_unit_test(engine_fails),       cmocka_unit_test(engine_warms_up),
-        cmocka_unit_test(engine_tells_unsteady), cmocka_unit_test(engine_synchronises),
-        cmocka_unit_test(engine_remembers_warm_times),
-        cmocka_unit_test(engine_counts_what_it_does_not_time),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("bench_engine");
 }

@@ -1,11 +1,5 @@
 /* Intervals of medians: the bootstrap, of one round and of several, and how rounds
  * divide the iterations of a size. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/buffers.h"
@@ -13,10 +7,9 @@
 #include "bench/trial/series.h"
 #include "bench/statistics/stats.h"
 #include "bench/statistics/student.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROUNDS = 6, EACH = 30, ALL = ROUNDS * EACH };
 
@@ -48,9 +41,8 @@ static double bootstrap_misses(double memory)
     return missed / 400.0;
 }
 
-static void bootstrap_covers(void **state)
+TEST(bootstrap_intervals_cover_the_median)
 {
-    (void)state;
     double alone = bootstrap_misses(0), alike = bootstrap_misses(0.5);
     if (strstr(bench_bootstrap_method(), "without GSL")) {
         assert_true(alone == -1);
@@ -61,13 +53,12 @@ static void bootstrap_covers(void **state)
     assert_true(alike > 0.02 && alike < 0.13);
 }
 
-static void bootstrap_is_repeatable(void **state)
+TEST(bootstrap_intervals_are_repeatable)
 {
     double series[60], longer[61];
     bench_sequence shorter = {series, 60, NULL, 1}, all = {longer, 61, NULL, 1};
     uint64_t x = 99;
     bench_interval one, two, ratio;
-    (void)state;
     for (int i = 0; i < 61; i++)
         longer[i] = 5 + uniform(&x);
     memcpy(series, longer, sizeof series);
@@ -88,10 +79,9 @@ static void bootstrap_is_repeatable(void **state)
     assert_true(one.low == 7 && one.high == 7);
 }
 
-static void series_keeps_its_order(void **state)
+TEST(statistics_leave_the_order_of_a_series)
 {
     double series[] = {3, 1, 2}, scratch[3];
-    (void)state;
     bench_stats stats = bench_stats_series(&(bench_sequence){series, 3, NULL, 1}, 0.1, scratch);
     assert_true(series[0] == 3 && series[1] == 1 && series[2] == 2);
     assert_true(stats.median == 2 && stats.ci_low == 1 && stats.ci_high == 3);
@@ -99,10 +89,9 @@ static void series_keeps_its_order(void **state)
 }
 
 /* A thousand equal readings of a coarse clock do not make the time exact. */
-static void interval_is_no_narrower_than_the_clock(void **state)
+TEST(interval_is_no_narrower_than_the_clock)
 {
     double series[1000], scratch[1000];
-    (void)state;
     for (int i = 0; i < 1000; i++)
         series[i] = 8;
     bench_sequence all = {series, 1000, NULL, 1};
@@ -142,21 +131,19 @@ static double rounds_miss(int rounds)
     return missed / 300.0;
 }
 
-static void rounds_cover(void **state)
+TEST(intervals_over_rounds_cover_the_median_of_all_rounds)
 {
-    (void)state;
     assert_true(rounds_miss(ROUNDS) < 0.08);
     assert_true(rounds_miss(1) > 0.4); /* as if iterations alone made the difference */
 }
 
 /* What both had in the same round is not in their ratio. */
-static void ratio_pairs_rounds(void **state)
+TEST(ratios_pair_the_rounds)
 {
     double above[ALL], below[ALL], levels[ROUNDS], others[ROUNDS];
     uint64_t x = 31;
     bench_sequence up = {above, ALL, ends, ROUNDS}, down = {below, ALL, ends, ROUNDS};
     bench_interval same, apart;
-    (void)state;
     make_levels(levels, &x);
     make_levels(others, &x);
     make_rounds(above, 2, levels, &x);
@@ -171,9 +158,8 @@ static void ratio_pairs_rounds(void **state)
     assert_int_equal(bench_bootstrap_ratio(&up, &down, &apart), 0);
 }
 
-static void few_rounds_widen(void **state)
+TEST(few_rounds_widen_the_interval)
 {
-    (void)state;
     assert_true(bench_student_widening(0) == 1 && bench_student_widening(1) == 1);
     assert_true(fabs(bench_student_widening(2) - 9.168) < 0.01);
     assert_true(fabs(bench_student_widening(6) - 1.4367) < 0.002);
@@ -181,10 +167,9 @@ static void few_rounds_widen(void **state)
     assert_true(bench_student_widening(200) < 1.01);
 }
 
-static void rounds_by_options(void **state)
+TEST(number_of_rounds_follows_the_options)
 {
     bench_options options = {.rounds = 6};
-    (void)state;
     assert_int_equal(bench_options_rounds(&options), 6);
     options.iterations = 4;
     assert_int_equal(bench_options_rounds(&options), 1);
@@ -198,12 +183,11 @@ static void rounds_by_options(void **state)
     assert_int_equal(bench_options_rounds(&options), 2);
 }
 
-static void rounds_share_iterations(void **state)
+TEST(rounds_divide_the_iterations_evenly)
 {
     bench_options options = {.rounds = 6, .aggregate = 1};
     bench_series series = {.nmembers = 1};
     int shortest = 100, longest = 0;
-    (void)state;
     bench_series_restart(&series, &options, 20, 1e-3);
     for (int v = 0; v < 6; v++) {
         int share = bench_series_next_iterations(&series);
@@ -217,14 +201,13 @@ static void rounds_share_iterations(void **state)
 }
 
 /* Every round lies on other pages, all inside the buffers, all aligned. */
-static void rounds_lie_apart(void **state)
+TEST(rounds_use_different_pages_of_the_buffers)
 {
     enum { BYTES = 1 << 20 };
     char *base = malloc(2 * BYTES);
     bench_buffers buffers = {.in = {.base = base}, .out = {.base = base + BYTES}};
     bench_shape shape = {.bytes = 64, .send_elements = 16, .recv_elements = 16};
     uintptr_t in[ROUNDS], out[ROUNDS];
-    (void)state;
     assert_non_null(base);
     for (int v = 0; v < ROUNDS; v++) {
         bench_layout layout;
@@ -241,14 +224,5 @@ static void rounds_lie_apart(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bootstrap_covers),   cmocka_unit_test(bootstrap_is_repeatable),
-        cmocka_unit_test(series_keeps_its_order),
-        cmocka_unit_test(interval_is_no_narrower_than_the_clock),
-        cmocka_unit_test(rounds_cover),       cmocka_unit_test(ratio_pairs_rounds),
-        cmocka_unit_test(few_rounds_widen),   cmocka_unit_test(rounds_by_options),
-        cmocka_unit_test(rounds_share_iterations), cmocka_unit_test(rounds_lie_apart),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("bench_intervals");
 }

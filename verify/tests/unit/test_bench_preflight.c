@@ -1,17 +1,10 @@
 /* What the preflight finds on machines made of files, and among ranks that never
  * ran: each finding is planted, and its absence is silent. */
 #define _GNU_SOURCE /* sets of cpus */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "bench/job/preflight.h"
+#include "verify/tests/support/unit_test.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static char root[64];
@@ -77,17 +70,15 @@ static const char *judged(const bench_preflight_facts *facts, int nranks, int ex
     return text;
 }
 
-static void bare_machine_is_silent(void **state)
+TEST_WITH(a_node_without_findings_is_silent, make_root, remove_root)
 {
-    (void)state;
     bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(1, 1)};
     assert_true(ranks[0].quota_cores == 0 && !ranks[0].governor[0]);
     judged(ranks, 2, 0);
 }
 
-static void governor_is_told(void **state)
+TEST_WITH(a_slow_frequency_governor_is_reported, make_root, remove_root)
 {
-    (void)state;
     plant("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
     plant("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n");
     bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(1, 1)};
@@ -96,9 +87,8 @@ static void governor_is_told(void **state)
     assert_non_null(strstr(judged(ranks, 2, 1), "cpupower frequency-set -g performance\n"));
 }
 
-static void quota_is_told(void **state)
+TEST_WITH(a_small_cpu_quota_is_reported, make_root, remove_root)
 {
-    (void)state;
     plant("/proc/self/cgroup", "0::/job/step\n");
     plant("/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
     plant("/sys/fs/cgroup/job/cpu.max", "150000 100000\n");
@@ -111,17 +101,15 @@ static void quota_is_told(void **state)
     judged(ranks, 2, 0);
 }
 
-static void quota_of_the_top_group(void **state)
+TEST_WITH(the_quota_of_the_root_cgroup_is_read, make_root, remove_root)
 {
-    (void)state;
     plant("/proc/self/cgroup", "0::/\n");
     plant("/sys/fs/cgroup/cpu.max", "50000 100000\n");
     assert_true(facts_of(0, 0).quota_cores == 0.5);
 }
 
-static void quota_of_version_1(void **state)
+TEST_WITH(the_quota_of_cgroup_version_1_is_read, make_root, remove_root)
 {
-    (void)state;
     plant("/proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/1\n0::/\n");
     plant("/sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "300000\n");
     plant("/sys/fs/cgroup/cpu/docker/1/cpu.cfs_period_us", "100000\n");
@@ -130,9 +118,8 @@ static void quota_of_version_1(void **state)
     assert_true(facts_of(0, 0).quota_cores == 3);
 }
 
-static void ranks_on_one_core_are_told(void **state)
+TEST_WITH(ranks_on_one_core_are_reported, make_root, remove_root)
 {
-    (void)state;
     bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(2, 3), facts_of(0, 0)};
     const char *text = judged(ranks, 3, 1);
     assert_non_null(strstr(text, "2 ranks share 1 core, rank 0 among them"));
@@ -145,9 +132,8 @@ static void ranks_on_one_core_are_told(void **state)
 }
 
 /* Two hardware threads of one core are one core. */
-static void threads_of_one_core(void **state)
+TEST_WITH(hardware_threads_count_as_one_core, make_root, remove_root)
 {
-    (void)state;
     bench_preflight_facts apart[] = {facts_of(0, 0), facts_of(1, 1)};
     judged(apart, 2, 0);
     plant("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n");
@@ -156,20 +142,18 @@ static void threads_of_one_core(void **state)
     assert_non_null(strstr(judged(alike, 2, 1), "start at most 1 ranks"));
 }
 
-static void more_ranks_than_cores(void **state)
+TEST_WITH(more_ranks_than_cores_are_reported, make_root, remove_root)
 {
-    (void)state;
     bench_preflight_facts ranks[] = {facts_of(0, 1), facts_of(0, 1), facts_of(0, 1)};
     assert_non_null(strstr(judged(ranks, 3, 1), "3 ranks share 2 cores"));
     assert_non_null(strstr(judged(ranks, 3, 1), "start at most 2 ranks there\n"));
 }
 
-static void other_mpi_is_told(void **state)
+TEST(another_mpi_at_run_time_is_reported)
 {
     static const char ours[] = "Open MPI v4.1.4";
     char text[512] = "";
     FILE *file = fmemopen(text, sizeof text - 1, "w");
-    (void)state;
     assert_non_null(file);
     assert_int_equal(bench_preflight_mpi(ours, "Open MPI v4.1.4, package: x", "prog", file), 0);
     assert_int_equal(bench_preflight_mpi(ours, "Open MPI v4.1.4rc1, x", "prog", file), 1);
@@ -183,17 +167,7 @@ static void other_mpi_is_told(void **state)
     assert_non_null(strstr(text, "mpicc"));
 }
 
-#define ON_A_MACHINE(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON_A_MACHINE(bare_machine_is_silent), ON_A_MACHINE(governor_is_told),
-        ON_A_MACHINE(quota_is_told),          ON_A_MACHINE(quota_of_the_top_group),
-        ON_A_MACHINE(quota_of_version_1),     ON_A_MACHINE(ranks_on_one_core_are_told),
-        ON_A_MACHINE(threads_of_one_core),    ON_A_MACHINE(more_ranks_than_cores),
-        cmocka_unit_test(other_mpi_is_told),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("bench_preflight");
 }

@@ -5,23 +5,15 @@
 #include "boot/address.h"
 #include "base/mac.h"
 #include "boot/unique_id.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "verify/tests/support/unit_test.h"
 
 static int last_error_has(const char *text)
 {
     return strstr(weir_last_error(), text) != NULL;
 }
 
-static void test_malformed_addresses(void **state)
+TEST(malformed_addresses_are_rejected)
 {
-    (void)state;
     static const char *const bad[] = {
         "", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:5x",
         "127.0.0.1:-5", "127.0.0.1: 5", "127.1:5000", "1:5000", "localhost:5000",
@@ -45,9 +37,8 @@ static void test_malformed_addresses(void **state)
     assert_null(boot);
 }
 
-static void test_wellformed_addresses(void **state)
+TEST(well_formed_addresses_are_parsed)
 {
-    (void)state;
     weiri_named_address named;
     char text[WEIRI_ADDRESS_TEXT_BYTES];
     assert_int_equal(weiri_named_address_parse("eth0:10.0.0.4:50000", &named), WEIR_OK);
@@ -60,9 +51,8 @@ static void test_wellformed_addresses(void **state)
     assert_string_equal(weiri_address_text(&named.address, text), "[::1]:65535");
 }
 
-static void test_malformed_ids(void **state)
+TEST(changed_and_used_ids_are_rejected)
 {
-    (void)state;
     weir_unique_id good, bad;
     weir_boot *boot = NULL;
     memset(&bad, 0, sizeof bad);
@@ -82,9 +72,8 @@ static void test_malformed_ids(void **state)
     assert_null(boot);
 }
 
-static void test_id_interface_is_chosen_by_environment(void **state)
+TEST(WEIR_SOCKET_IFNAME_chooses_the_interface_of_ids)
 {
-    (void)state;
     weir_unique_id id;
     weiri_rendezvous_point meeting;
     weir_boot *boot = NULL;
@@ -114,9 +103,8 @@ static const char *chosen_by(const char *wish, char name[IF_NAMESIZE])
     return name;
 }
 
-static void test_interfaces_as_nccl_names_them(void **state)
+TEST(NCCL_SOCKET_IFNAME_is_matched_like_nccl)
 {
-    (void)state;
     char name[IF_NAMESIZE], best[IF_NAMESIZE];
     weiri_address address;
     assert_int_equal(weiri_interface_address(NULL, NULL, &address), WEIR_OK);
@@ -142,9 +130,8 @@ static void test_interfaces_as_nccl_names_them(void **state)
 /* ------------------------------------------------------------------ the MAC */
 
 /* The published values of SipHash-2-4-128: key 00 01 .. 0f, data 00 01 .. */
-static void test_mac_is_siphash(void **state)
+TEST(the_mac_is_siphash_2_4_128)
 {
-    (void)state;
     static const uint8_t of_0[] = {0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6,
                                    0x6d, 0xf6, 0x72, 0x14, 0xc7, 0x55, 0x02, 0x93};
     static const uint8_t of_15[] = {0x54, 0x93, 0xe9, 0x99, 0x33, 0xb0, 0xa8, 0x11,
@@ -168,14 +155,5 @@ static void test_mac_is_siphash(void **state)
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wellformed_addresses),
-        cmocka_unit_test(test_malformed_addresses),
-        cmocka_unit_test(test_malformed_ids),
-        cmocka_unit_test(test_id_interface_is_chosen_by_environment),
-        cmocka_unit_test(test_interfaces_as_nccl_names_them),
-        cmocka_unit_test(test_mac_is_siphash),
-    };
-    return cmocka_run_group_tests_name("boot_address", tests, NULL, NULL);
+    return run_all_tests("boot_address");
 }

@@ -3,6 +3,7 @@
  * fused and which fences stay; instances; and what wrong calls are told.
  */
 #include "verify/tests/support/plan_files.h"
+#include "verify/tests/support/unit_test.h"
 
 static weir_plan_builder *create(const weir_plan_spec *spec)
 {
@@ -223,7 +224,7 @@ static const char *difference(const char *a, const char *b)
     return *a == *b ? NULL : line;
 }
 
-static void test_programs_of_the_dsl_make_its_files(void **state)
+TEST(programs_of_the_dsl_produce_its_files)
 {
     static const struct {
         const char *name, *file;
@@ -236,7 +237,6 @@ static void test_programs_of_the_dsl_make_its_files(void **state)
         {"single_node_alltoall_alltoall", "single_node_alltoall_alltoall.8", make_alltoall},
         {"single_node_allgather_pkt", "single_node_allgather_pkt.8", make_allgather_packets},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         char *made = NULL, *expected = plan_sample_text(programs[i].file);
         size_t bytes;
@@ -254,9 +254,5 @@ static void test_programs_of_the_dsl_make_its_files(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_programs_of_the_dsl_make_its_files),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("plans are built", tests, NULL, NULL);
+    return run_all_tests("plan_build");
 }

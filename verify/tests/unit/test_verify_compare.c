@@ -5,14 +5,9 @@
 #include "verify/compare.h"
 #include "verify/number.h"
 #include "verify/pattern.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { ELEMENTS = 5003, RANKS = 5, SEED = 77 };
 
@@ -124,9 +119,8 @@ static void expect_right(reference *r)
     assert_true(result.worst_error <= 1);
 }
 
-static void correct_results_pass(void **state)
+TEST(correct_results_pass)
 {
-    (void)state;
     for_each_float(expect_right);
 }
 
@@ -147,15 +141,13 @@ static void expect_single(reference *r)
     }
 }
 
-static void a_single_wrong_float_is_found(void **state)
+TEST(a_single_wrong_float_is_found)
 {
-    (void)state;
     for_each_float(expect_single);
 }
 
-static void a_single_wrong_bit_is_found(void **state)
+TEST(a_single_wrong_bit_is_found)
 {
-    (void)state;
     static const size_t places[] = {0, 511, 4096, ELEMENTS - 1};
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         weir_dtype dtype = (weir_dtype)t;
@@ -195,9 +187,8 @@ static void expect_faults(reference *r)
     free(values);
 }
 
-static void swapped_stale_and_incomplete_results_are_found(void **state)
+TEST(swapped_stale_and_incomplete_results_are_found)
 {
-    (void)state;
     for_each_float(expect_faults);
 }
 
@@ -211,9 +202,8 @@ static void expect_unwritten(reference *r)
     assert_non_null(strstr(result.first.got, "unwritten"));
 }
 
-static void an_unwritten_last_element_is_found(void **state)
+TEST(an_unwritten_last_element_is_found)
 {
-    (void)state;
     for_each_float(expect_unwritten);
 }
 
@@ -232,9 +222,8 @@ static void expect_tight(reference *r)
     }
 }
 
-static void four_times_the_bound_is_rejected(void **state)
+TEST(four_times_the_bound_is_rejected)
 {
-    (void)state;
     for_each_float(expect_tight);
 }
 
@@ -245,9 +234,8 @@ static void expect_near(double value, double wanted)
 
 /* Five ranks: four additions; an average also scales. The numbers are from the
  * formulas, worked out by hand. */
-static void bounds_have_the_size_of_the_roundings(void **state)
+TEST(bounds_have_the_size_of_the_roundings)
 {
-    (void)state;
     weirv_bound b = weirv_bound_make(WEIR_FLOAT, WEIR_SUM, 5, 1);
     expect_near(b.spread, 4 * 0x1p-24);
     expect_near(b.relative, 0x1p-24);
@@ -290,16 +278,14 @@ static void expect_two_units_refused(reference *r)
     assert_int_equal(judge_out(r).wrong, moved);
 }
 
-static void two_units_in_the_last_place_are_rejected(void **state)
+TEST(two_units_in_the_last_place_are_rejected)
 {
-    (void)state;
     for_each_float(expect_two_units_refused);
 }
 
 /* A result at the very edge, in double, where edges can be met. */
-static void the_bound_is_an_edge(void **state)
+TEST(errors_just_inside_the_bound_pass_and_just_outside_fail)
 {
-    (void)state;
     double value = 3, magnitude = 7;
     weirv_bound bound = {0x1p-20, 0x1p-30, 0x1p-40};
     double allowed = 0x1p-20 * 7 + 0x1p-30 * 3 + 0x1p-40;
@@ -314,9 +300,8 @@ static void the_bound_is_an_edge(void **state)
 
 /* A ring stores partial sums in the type: too inaccurate for one rounding,
  * accurate enough for as many as there are. */
-static void rounding_at_each_step_is_allowed_for_a_ring(void **state)
+TEST(rounding_at_each_step_is_allowed_for_a_ring)
 {
-    (void)state;
     uint64_t refused = 0;
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         if (!is_small_float((weir_dtype)t))
@@ -342,9 +327,8 @@ static void rounding_at_each_step_is_allowed_for_a_ring(void **state)
     assert_true(refused > 0);
 }
 
-static void infinity_is_never_within_a_bound(void **state)
+TEST(infinity_is_never_within_a_bound)
 {
-    (void)state;
     double values[2] = {1, 1}, magnitudes[2] = {1, 1}, got[2] = {-INFINITY, NAN};
     weirv_result result = {0};
     weirv_compare_values(WEIR_DOUBLE, 0, 0, 2, got, values, magnitudes,
@@ -353,9 +337,8 @@ static void infinity_is_never_within_a_bound(void **state)
     assert_true(isinf(result.worst_error));
 }
 
-static void changed_poison_is_found(void **state)
+TEST(changed_poison_is_found)
 {
-    (void)state;
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         size_t width = weir_dtype_bytes((weir_dtype)t);
         unsigned char out[ELEMENTS * 8];
@@ -371,9 +354,8 @@ static void changed_poison_is_found(void **state)
     }
 }
 
-static void descriptions_name_rank_element_and_values(void **state)
+TEST(descriptions_name_rank_element_and_values)
 {
-    (void)state;
     char text[300];
     weirv_result result = {0};
     weirv_describe(&result, text, sizeof text);
@@ -390,9 +372,8 @@ static void descriptions_name_rank_element_and_values(void **state)
                               "2 bytes written outside the buffers; 1 input element changed");
 }
 
-static void the_first_mismatch_stays(void **state)
+TEST(the_first_mismatch_is_kept)
 {
-    (void)state;
     float got[2] = {4.5f, 1}, wanted[2] = {5, 2};
     weirv_result result = {0};
     weirv_compare_bits(WEIR_FLOAT, 3, 17, 2, got, wanted, &result);
@@ -404,22 +385,5 @@ static void the_first_mismatch_stays(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(correct_results_pass),
-        cmocka_unit_test(a_single_wrong_float_is_found),
-        cmocka_unit_test(a_single_wrong_bit_is_found),
-        cmocka_unit_test(swapped_stale_and_incomplete_results_are_found),
-        cmocka_unit_test(an_unwritten_last_element_is_found),
-        cmocka_unit_test(four_times_the_bound_is_rejected),
-        cmocka_unit_test(bounds_have_the_size_of_the_roundings),
-        cmocka_unit_test(two_units_in_the_last_place_are_rejected),
-        cmocka_unit_test(the_bound_is_an_edge),
-        cmocka_unit_test(rounding_at_each_step_is_allowed_for_a_ring),
-        cmocka_unit_test(infinity_is_never_within_a_bound),
-        cmocka_unit_test(changed_poison_is_found),
-        cmocka_unit_test(descriptions_name_rank_element_and_values),
-        cmocka_unit_test(the_first_mismatch_stays),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("verify_compare", tests, NULL, NULL);
+    return run_all_tests("verify_compare");
 }

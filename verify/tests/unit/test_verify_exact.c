@@ -1,21 +1,13 @@
 /* The exact oracle: in every type and operation, for many rank counts, results
  * do not depend on the order in which ranks are combined, partial results fit
  * the type, and the closed form is the combination of all inputs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "verify/exact.h"
 #include "verify/expected.h"
 #include "verify/number.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COUNT = 700, SEED = 77, MOST_RANKS = 64 };
 
@@ -48,9 +40,8 @@ static void is_the_combination(const weirv_case *c)
         fail_msg("%s %s, %d ranks", weir_dtype_name(c->dtype), weir_op_name(c->op), c->nranks);
 }
 
-static void closed_form(void **state)
+TEST(the_closed_form_equals_the_combination_of_inputs)
 {
-    (void)state;
     for_all(is_the_combination);
 }
 
@@ -92,19 +83,17 @@ static void sums_are_exact(const weirv_case *c)
     }
 }
 
-static void every_order_is_exact(void **state)
+TEST(partial_results_are_exact_in_every_order)
 {
-    (void)state;
     for_all(sums_are_exact);
 }
 
 /* Any part of the data is the same, however it is cut. */
-static void parts_are_the_whole(void **state)
+TEST(data_do_not_depend_on_how_they_are_divided)
 {
     static const size_t lengths[] = {1, 7, 15, 16, 17, 511, 513};
     enum { ALL = 5000 };
     static uint8_t whole[ALL * 8], cut[ALL * 8];
-    (void)state;
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         size_t width = weir_dtype_bytes((weir_dtype)t), at = 0;
         weirv_exact_fill(whole, 0, ALL, (weir_dtype)t, WEIR_SUM, 3, 64, SEED);
@@ -149,19 +138,17 @@ static void data_differ(const weirv_case *c)
     assert_true(count_equal(c, now, other) <= COUNT - 3);
 }
 
-static void faults_show(void **state)
+TEST(stale_misplaced_and_incomplete_results_differ)
 {
-    (void)state;
     for_all(data_differ);
 }
 
 /* One rank's share of an output, written from the sources, passes; each kind
  * of damage is found. */
-static void whole_outputs(void **state)
+TEST(correct_outputs_pass_and_one_flipped_bit_is_located)
 {
     static const size_t counts[] = {3, 0, 5, 2}, displs[] = {4, 0, 7, 20}, from[] = {9, 0, 1, 2};
     static uint8_t out[4 * COUNT * 8];
-    (void)state;
     for (int k = 0; k < WEIR_COLL_COUNT; k++)
         for (int in_place = 0; in_place < 2; in_place++) {
             weirv_case c = {.collective = (weir_collective)k, .dtype = WEIR_FLOAT, .op = WEIR_SUM,
@@ -183,11 +170,5 @@ static void whole_outputs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(closed_form),         cmocka_unit_test(every_order_is_exact),
-        cmocka_unit_test(parts_are_the_whole), cmocka_unit_test(faults_show),
-        cmocka_unit_test(whole_outputs),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("verify_exact");
 }

@@ -2,12 +2,10 @@
  * by another model, the definite ones are what weir/weir.h says, and what a broken
  * reduction would leave is refused and named. */
 #include "verify/tests/support/reduce_model.h"
+#include "verify/tests/support/unit_test.h"
 
 #include "verify/expected.h"
 #include "verify/special.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { COUNT = 300, SEED = 5 };
 
@@ -85,9 +83,8 @@ static void any_order_passes(const weirv_case *c)
         }
 }
 
-static void every_order(void **state)
+TEST(results_of_any_order_are_accepted)
 {
-    (void)state;
     for_all(any_order_passes);
 }
 
@@ -110,17 +107,15 @@ static void covers(const weirv_case *c)
     }
 }
 
-static void coverage(void **state)
+TEST(every_rank_and_row_is_covered)
 {
-    (void)state;
     for_all(covers);
 }
 
-static void parts_are_the_whole(void **state)
+TEST(data_do_not_depend_on_how_they_are_divided)
 {
     enum { ALL = 500 };
     uint8_t whole[ALL * 8], cut[ALL * 8];
-    (void)state;
     weirv_special_fill(whole, 40, ALL, WEIR_FLOAT, WEIR_SUM, 2, 5, SEED);
     for (size_t at = 0; at < ALL; at += 10)
         weirv_special_fill(cut + 4 * at, 40 + at, 10, WEIR_FLOAT, WEIR_SUM, 2, 5, SEED);
@@ -185,9 +180,8 @@ static const weirv_special_row *find_row(const weirv_special *special, const cha
     return NULL;
 }
 
-static void rules_of_weir_h(void **state)
+TEST(results_defined_by_weir_h_are_the_only_ones_accepted)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof definite / sizeof *definite; i++) {
         weirv_special special;
         weirv_special_make(definite[i].dtype, definite[i].op, 3, &special);
@@ -232,9 +226,8 @@ static void refuses(weir_dtype dtype, weir_op op, const char *name, uint64_t wro
         fail_msg("%s %s: %s lacks \"%s\"", weir_dtype_name(dtype), name, text, says);
 }
 
-static void faults_are_found(void **state)
+TEST(wrong_special_values_are_found_and_named)
 {
-    (void)state;
     refuses(WEIR_FLOAT, WEIR_SUM, "NaN", 0x3f800000, "got 1, expected nan: rank ");
     refuses(WEIR_FLOAT, WEIR_MAX, "NaN", 0x3f800000, "expected nan");
     refuses(WEIR_FLOAT, WEIR_SUM, "negative zero", 0, "got 0, expected -0: rank ");
@@ -252,12 +245,11 @@ static void faults_are_found(void **state)
 }
 
 /* One wrong element, wherever it lies, is one. */
-static void single_elements(void **state)
+TEST(a_single_wrong_element_is_located)
 {
     weirv_case c = case_of(WEIR_HALF, WEIR_SUM, 2);
     weirv_special special;
     uint8_t out[COUNT * 2];
-    (void)state;
     weirv_special_make(c.dtype, c.op, c.nranks, &special);
     weirv_special_answer(&special, 0);
     for (size_t i = 0; i < COUNT; i++)
@@ -275,9 +267,8 @@ static void single_elements(void **state)
 }
 
 /* Off reduce's root nothing may be written; an input that changed is counted. */
-static void other_memory(void **state)
+TEST(writes_off_the_root_and_changed_inputs_are_counted)
 {
-    (void)state;
     weirv_case c = case_of(WEIR_FLOAT, WEIR_SUM, 3);
     uint8_t out[COUNT * 4];
     weirv_result result = {0};
@@ -298,12 +289,5 @@ static void other_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_order),     cmocka_unit_test(coverage),
-        cmocka_unit_test(rules_of_weir_h), cmocka_unit_test(parts_are_the_whole),
-        cmocka_unit_test(faults_are_found), cmocka_unit_test(single_elements),
-        cmocka_unit_test(other_memory),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("verify_special");
 }
