@@ -1,6 +1,6 @@
 /*
- * The base: status names and exit codes, the last error and its contexts,
- * names of types and operations, the environment table, and the log.
+ * lib/base: status names and exit codes, the last error and its contexts, names of types and
+ * operations, the environment table, the log, and files of measured links.
  */
 #include "base/env.h"
 #include "base/error.h"
@@ -174,7 +174,7 @@ TEST(help_lists_every_environment_variable)
 
 /* ---------------------------------------------------------------------- log */
 
-/* What a child that logs at every level leaves on standard error. */
+/* Logs at every level; runs in a child, whose standard error is read. */
 static void log_levels(void)
 {
     weiri_log(WEIRI_LOG_ERROR, "one %d", 1);
@@ -279,7 +279,7 @@ TEST(release_is_seen_by_acquire)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* Reads links from a text as if it were a file. */
+/* Reads links from a file with the text. */
 static weir_status read_links(const char *text, weiri_links **links)
 {
     char path[] = "/tmp/weir-links-XXXXXX";
@@ -294,7 +294,8 @@ static weir_status read_links(const char *text, weiri_links **links)
 
 #define LINKS "weir-links 1\nmachine abc # its structure\nbackend host\nendpoints 3\n"
 
-/* The least latency, and bandwidth between sizes by the logarithm. */
+/* The floor is the smallest latency plus the transfer time; the bandwidth is interpolated over the
+ * logarithm of the size. */
 TEST(link_files_give_the_shortest_possible_time)
 {
     weiri_links *links = NULL, *again = NULL;

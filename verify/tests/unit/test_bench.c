@@ -1,5 +1,7 @@
-/* The parts of the benchmarks that need no other rank: statistics, sizes, shapes,
- * distributions, numbers of the table, options, and the JSON writer. */
+/*
+ * The parts of the benchmarks that need no other rank: statistics, sizes, shapes, distributions,
+ * number formats of the table, options, cold buffers, and the JSON writer.
+ */
 
 #include "bench/trial/cold.h"
 #include "bench/job/cache.h"
@@ -40,9 +42,9 @@ TEST(order_statistics_match_hand_computed_values)
     assert_true(stats.median == 7 && stats.p99 == 7 && stats.ci_low == 7 && stats.ci_high == 7);
 }
 
-/* The binomial sums by hand: n = 10: 2 P(B <= 1) = 22/1024, and P(B <= 2) is
- * too much, so the 2nd and the 9th; n = 20: 2 P(B <= 5) = 0.041, the 6th;
- * n = 100: 2 P(B <= 39) = 0.035, the 40th. Below 6 no pair reaches 95%. */
+/* The binomial sums, computed by hand. n = 10: 2 P(B <= 1) = 22/1024 and 2 P(B <= 2) exceeds 5%, hence
+ * the 2nd and the 9th; n = 20: 2 P(B <= 5) = 0.041, the 6th; n = 100: 2 P(B <= 39) = 0.035, the
+ * 40th. Below 6 samples no pair reaches 95%. */
 TEST(median_interval_ranks_match_the_binomial_sums)
 {
     assert_int_equal(bench_stats_median_rank(1, 0.95), 1);
@@ -56,20 +58,15 @@ TEST(median_interval_ranks_match_the_binomial_sums)
     assert_true(fabs((double)k - (10000 - 0.98 * sqrt(20000))) < 2);
 }
 
-/* Of 1000 samples of 25 numbers with median 0.5, the interval must miss it in
- * about 5% or fewer. */
+/* The interval must miss the true median 0.5 in about 5% of 1000 samples of 25 numbers. */
 TEST(median_interval_covers_the_median_95_percent_of_the_time)
 {
     uint64_t x = 88172645463325252u;
     int missed = 0;
     for (int trial = 0; trial < 1000; trial++) {
         double samples[25];
-        for (int i = 0; i < 25; i++) {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            samples[i] = (double)(x >> 11) / 9007199254740992.0;
-        }
+        for (int i = 0; i < 25; i++)
+            samples[i] = test_random_fraction(&x);
         bench_stats stats = bench_stats_make(samples, 25);
         missed += stats.ci_low > 0.5 || stats.ci_high < 0.5;
     }
@@ -108,7 +105,7 @@ static bench_options parsed(const char *arguments)
     snprintf(text, sizeof text, "%s", arguments);
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
         argv[argc++] = word;
-    optind = 0; /* getopt starts anew */
+    optind = 0; /* restarts getopt */
     assert_int_equal(bench_options_parse(argc, argv, WEIR_COLL_ALLREDUCE, &options, problem),
                      WEIR_OK);
     return options;
@@ -158,7 +155,7 @@ TEST(sizes_are_stepped_by_factor_or_bytes_without_overflow)
     assert_int_equal(bench_sizes_next(&options, 3), 0); /* no overflow */
 }
 
-/* To the byte, in either buffer; in place all blocks lie in the second. */
+/* Exact to the byte, for either buffer; in place, all blocks are in the second. */
 TEST(buffers_hold_shapes_up_to_the_last_byte)
 {
     bench_buffers buffers = {.in.room_bytes = weirv_guard_bytes(64, 4),
@@ -180,7 +177,7 @@ TEST(shapes_are_rounded_to_ranks_and_16_bytes)
     assert_int_equal(bench_dist_parse("spread:1", &dist), WEIR_OK);
     bench_shape shape = bench_shape_make(WEIR_COLL_ALLREDUCE, 1023, 4, 0, 8, &dist);
     assert_true(shape.count == 255 && shape.bytes == 1020);
-    /* 1000 / 3 ranks = 333 bytes, whole 16: 320. */
+    /* 1000 / 3 ranks = 333 bytes, rounded down to a multiple of 16: 320. */
     shape = bench_shape_make(WEIR_COLL_ALLGATHER, 1000, 4, 0, 3, &dist);
     assert_true(shape.count == 80 && shape.send_elements == 80 && shape.recv_elements == 240);
     assert_true(shape.send_stride_elements == 80 && shape.recv_stride_elements == 0);
@@ -290,7 +287,7 @@ TEST(manifest_path_follows_the_output_path)
     assert_int_equal(bench_paths_manifest("abc.csv", path, 9), 0);
 }
 
-/* Neither secrets, nor names that only begin like one on the list. */
+/* Neither secrets nor names that only start like a listed one are recorded. */
 TEST(only_listed_environment_variables_are_recorded)
 {
     assert_true(bench_environment_allows("WEIR_ALGO=ring"));
@@ -301,8 +298,8 @@ TEST(only_listed_environment_variables_are_recorded)
     assert_false(bench_environment_allows(""));
 }
 
-/* Operations meet every copy once before any again, with its input in it and
- * its output poisoned; neighbours in time are no neighbours in memory. */
+/* Operations use every copy of the buffers once before any is used again, with the input filled and
+ * the output poisoned; consecutive copies are not neighbours in memory. */
 TEST(cold_operations_use_every_copy_once_in_scattered_order)
 {
     enum { COPIES = 10, ELEMENTS = 20, STRIDE = 128 };
@@ -317,7 +314,7 @@ TEST(cold_operations_use_every_copy_once_in_scattered_order)
     bench_trial trial = {.options = &options, .buffers = &buffers, .operands = &buffers.operands,
                          .row = &row, .layout = {.in = in, .out = out}};
     const float *last = NULL;
-    int met[COPIES] = {0};
+    int uses[COPIES] = {0};
     row.shape.send_elements = row.shape.recv_elements = ELEMENTS;
     for (int i = 0; i < ELEMENTS; i++)
         in[i] = (float)i;
@@ -330,11 +327,11 @@ TEST(cold_operations_use_every_copy_once_in_scattered_order)
         assert_memory_equal(now, in, 80);
         assert_true(isnan(*(const float *)trial.operation.call.out));
         assert_true(!last || labs(now - last) > STRIDE / 4);
-        met[(now - in - ELEMENTS) / (STRIDE / 4)]++;
+        uses[(now - in - ELEMENTS) / (STRIDE / 4)]++;
         last = now;
     }
     for (int i = 0; i < COPIES; i++)
-        assert_int_equal(met[i], 1);
+        assert_int_equal(uses[i], 1);
     bench_cold_reset(&trial);
     assert_true(trial.operation.call.in == in && trial.operation.call.out == out);
     options.cold = 0;

@@ -1,6 +1,6 @@
 /*
- * Distributions of alltoallv: what the words mean, that every rank computes the same
- * and the heaviest has the size, and what is said about files that are no matrix.
+ * Distributions of alltoallv (--dist): each follows its definition, all ranks compute the same counts,
+ * the heaviest rank moves the requested size, and invalid files and names are rejected with a message.
  */
 #include "bench/sizes/dist.h"
 #include "bench/options/options.h"
@@ -14,7 +14,7 @@ enum { SIZE = 1 << 20, MOST_RANKS = 9 };
 static char path[] = "/tmp/weir-dist-XXXXXX";
 static char problem[BENCH_PROBLEM_BYTES];
 
-/* Opens a distribution; the text must stay. */
+/* Opens a distribution. The text must outlive it. */
 static bench_dist opened(const char *text, int nranks, uint64_t seed)
 {
     bench_dist dist;
@@ -25,7 +25,7 @@ static bench_dist opened(const char *text, int nranks, uint64_t seed)
     return dist;
 }
 
-/* With the text as the file's. */
+/* The option for a file with the text. */
 static const char *file_with(const char *word, const char *text)
 {
     static char option[64];
@@ -42,7 +42,7 @@ static size_t bytes_of(const bench_dist *dist, int step, int from, int to, int n
     return 4 * bench_dist_elements(dist, step, SIZE / 4 / (size_t)nranks, 4, from, to, nranks);
 }
 
-/* What each rank sends and receives; the most of all. */
+/* Sets the bytes that each rank sends and receives; returns the largest of them. */
 static size_t totals(const bench_dist *dist, int step, int nranks, size_t *sent, size_t *received)
 {
     size_t most = 0;
@@ -58,8 +58,8 @@ static size_t totals(const bench_dist *dist, int step, int nranks, size_t *sent,
     return most;
 }
 
-/* The heaviest rank has the size, but for parts that are whole 16 bytes; the shape
- * says so on every rank. */
+/* The heaviest rank moves the size, up to the rounding of parts to 16 bytes, and the shape agrees on
+ * every rank. */
 TEST(heaviest_rank_moves_the_requested_size)
 {
     static const char *const words[] = {"uniform", "spread:0.5", "zipf:0", "zipf:1.2",
@@ -87,8 +87,8 @@ TEST(heaviest_rank_moves_the_requested_size)
         }
 }
 
-/* All ranks prefer the same receivers: the weights are those of the formula, in an
- * order that the seed draws. */
+/* All ranks prefer the same receivers: the weights follow the formula, in an order that the seed
+ * determines. */
 TEST(zipf_follows_its_formula)
 {
     size_t sent[4], received[4], other[4], sorted[4];
@@ -142,7 +142,7 @@ TEST(matrix_and_trace_files_set_the_weights)
     assert_int_equal(bytes_of(&dist, 0, 0, 1, 2), SIZE / 3 & ~15);
     assert_int_equal(bytes_of(&dist, 0, 0, 0, 2), 0);
     bench_dist_close(&dist);
-    /* Matrices of a trace are scaled each by itself, so that all move the size. */
+    /* Each matrix of a trace is scaled by itself, so that every step moves the size. */
     dist = opened(file_with("trace", "0 1\n1 0\n\n# next\n\n0 0\n5e300 5e300\n"), 2, 1);
     assert_int_equal(dist.nsteps, 2);
     assert_int_equal(bytes_of(&dist, 0, 0, 1, 2), SIZE);

@@ -1,4 +1,8 @@
-/* The timing engine, on subjects that write down what happens to them. */
+/*
+ * The timing engine calls its subjects, barriers and agreements in the documented order. Scripted
+ * subjects log one letter per call: ( begin, a b c an operation, | barrier, ) end and agreement, < the
+ * maximum of warm-up times, ! a synchronised start.
+ */
 
 #include "bench/measure/engine.h"
 #include "verify/tests/support/unit_test.h"
@@ -7,7 +11,7 @@
 #include <time.h>
 
 typedef struct scripted {
-    char *log; /* shared by all subjects and the barrier: one letter an event */
+    char *log; /* shared by all subjects and the barrier */
     char letter;
     int runs, fail_at;
 } scripted;
@@ -43,7 +47,7 @@ static weir_status scripted_agree(void *context, weir_status mine)
     return mine;
 }
 
-/* Warm-ups: what the slowest rank is made to need, then ever the same. */
+/* The warm-up times of the slowest rank, ended by 0; the last is repeated. */
 static const double *scripted_times;
 
 static double scripted_largest(void *context, double mine)
@@ -58,13 +62,18 @@ static void scripted_start(void *context)
     append(context, '!');
 }
 
+static bench_barrier scripted_barriers(char *log)
+{
+    return (bench_barrier){log, scripted_barrier, scripted_agree, scripted_largest,
+                           scripted_start};
+}
+
 static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *log)
 {
     static double times[3][16];
     scripted scripts[3];
     bench_subject subjects[3];
-    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
-                             scripted_start};
+    bench_barrier barrier = scripted_barriers(log);
     memset(log, 0, 256);
     for (int i = 0; i < nsubjects; i++) {
         scripts[i] = (scripted){.log = log, .letter = (char)('a' + i), .fail_at = fail_at};
@@ -106,7 +115,7 @@ TEST(barriers_isolate_operations_or_iterations)
     assert_string_equal(log, "(|)|aa|)(|)|aa|)");
 }
 
-/* Pairs go on while the slowest rank's times fall, and until two pairs do not. */
+/* Pairs of warm-ups continue while the slowest rank's times fall, until two pairs do not improve. */
 TEST(warm_ups_end_when_times_stop_falling)
 {
     static const double flat[] = {5, 0}, falling[] = {9, 7, 5, 5.2, 4.9, 0};
@@ -127,7 +136,7 @@ TEST(warm_ups_end_when_times_stop_falling)
     assert_string_equal(log, "(|aa<)a<)");
 }
 
-/* Times that halve for ever are never stationary: the warm-ups end and say so. */
+/* Times that halve forever never settle: the warm-ups end after a limit, which is reported. */
 TEST(warm_ups_that_never_settle_are_reported)
 {
     bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
@@ -135,8 +144,7 @@ TEST(warm_ups_that_never_settle_are_reported)
     char log[256] = "";
     scripted script = {.log = log, .letter = 'a'};
     bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
-    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
-                             scripted_start};
+    bench_barrier barrier = scripted_barriers(log);
     for (int i = 0; i < 64; i++)
         times[i] = ldexp(1, -i);
     scripted_times = times;
@@ -149,7 +157,7 @@ TEST(warm_ups_that_never_settle_are_reported)
     assert_true(!subject.unsteady && subject.warmups == 6);
 }
 
-/* What an earlier call found is enough where a pair is as fast. */
+/* One pair suffices if it is as fast as the warm time of an earlier call. */
 TEST(later_rounds_reuse_the_warm_time)
 {
     bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
@@ -157,8 +165,7 @@ TEST(later_rounds_reuse_the_warm_time)
     char log[256] = "";
     scripted script = {.log = log, .letter = 'a'};
     bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
-    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
-                             scripted_start};
+    bench_barrier barrier = scripted_barriers(log);
     scripted_times = times;
     bench_engine_run(&timing, &barrier, &subject, 1);
     assert_true(subject.warm_us == 5 && subject.warmups == 6);
@@ -170,7 +177,7 @@ TEST(later_rounds_reuse_the_warm_time)
     assert_true(subject.warm_us == 5 && subject.warmups == 6);
 }
 
-/* Every operation starts together; a failed rank keeps the starts. */
+/* Every operation has a synchronised start, in which a failed rank still takes part. */
 TEST(operations_start_at_the_same_time_on_all_ranks)
 {
     bench_timing timing = {.iterations = 2, .aggregate = 2, .isolation = BENCH_SYNCHRONISED};
@@ -181,7 +188,7 @@ TEST(operations_start_at_the_same_time_on_all_ranks)
     assert_string_equal(log, "(|)|!a!)");
 }
 
-/* A failed rank runs nothing more, keeps every barrier, and the run ends. */
+/* A failed rank runs nothing more but enters every barrier, and the run ends. */
 TEST(a_failed_rank_runs_nothing_more_and_enters_every_barrier)
 {
     bench_timing timing = {.iterations = 4, .aggregate = 1, .isolation = BENCH_BARRIER_OPERATION};
@@ -216,14 +223,13 @@ static weir_status do_nothing(void *context)
     return WEIR_OK;
 }
 
-/* Two blocks of two iterations: a begin and an end each, and four times next. */
+/* Two blocks of two iterations: two calls each of begin and end, and four of next. */
 TEST(time_outside_the_operations_is_counted_separately)
 {
     static const bench_isolation kinds[] = {BENCH_BACK_TO_BACK, BENCH_BARRIER_OPERATION,
                                             BENCH_BARRIER_ITERATION, BENCH_SYNCHRONISED};
     char log[256] = "";
-    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
-                             scripted_start};
+    bench_barrier barrier = scripted_barriers(log);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         bench_timing timing = {.iterations = 4, .aggregate = 1, .isolation = kinds[i]};
         double wall_us[4], shortest_us = 1e9;

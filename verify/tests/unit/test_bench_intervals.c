@@ -1,5 +1,7 @@
-/* Intervals of medians: the bootstrap, of one round and of several, and how rounds
- * divide the iterations of a size. */
+/*
+ * Confidence intervals of medians have their stated coverage, for one round and for several, and
+ * rounds divide the iterations of a size as documented.
+ */
 
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/buffers.h"
@@ -15,16 +17,8 @@ enum { ROUNDS = 6, EACH = 30, ALL = ROUNDS * EACH };
 
 static const int ends[ROUNDS] = {30, 60, 90, 120, 150, 180};
 
-static double uniform(uint64_t *x)
-{
-    *x ^= *x << 13;
-    *x ^= *x >> 7;
-    *x ^= *x << 17;
-    return (double)(*x >> 11) / 9007199254740992.0;
-}
-
-/* The share of 400 series whose interval misses the true median. memory: how
- * much of its neighbour a sample has (0: none). -1: no bootstrap here. */
+/* The fraction of 400 series whose interval misses the true median; -1 if built without the
+ * bootstrap. memory is the autocorrelation of neighbouring samples. */
 static double bootstrap_misses(double memory)
 {
     uint64_t x = 88172645463325252u;
@@ -33,7 +27,7 @@ static double bootstrap_misses(double memory)
         double series[150], last = 0;
         bench_interval interval;
         for (int i = 0; i < 150; i++)
-            series[i] = 10 + (last = memory * last + uniform(&x) - 0.5);
+            series[i] = 10 + (last = memory * last + test_random_fraction(&x) - 0.5);
         if (bench_bootstrap_median(&(bench_sequence){series, 150, NULL, 1}, &interval) != 0)
             return -1;
         missed += interval.low > 10 || interval.high < 10;
@@ -43,14 +37,14 @@ static double bootstrap_misses(double memory)
 
 TEST(bootstrap_intervals_cover_the_median)
 {
-    double alone = bootstrap_misses(0), alike = bootstrap_misses(0.5);
+    double independent = bootstrap_misses(0), correlated = bootstrap_misses(0.5);
     if (strstr(bench_bootstrap_method(), "without GSL")) {
-        assert_true(alone == -1);
+        assert_true(independent == -1);
         return;
     }
-    assert_true(alone > 0.02 && alone < 0.09);
-    /* An interval that took neighbours for independent would miss 25%. */
-    assert_true(alike > 0.02 && alike < 0.13);
+    assert_true(independent > 0.02 && independent < 0.09);
+    /* An interval that assumed independent neighbours would miss 25%. */
+    assert_true(correlated > 0.02 && correlated < 0.13);
 }
 
 TEST(bootstrap_intervals_are_repeatable)
@@ -60,7 +54,7 @@ TEST(bootstrap_intervals_are_repeatable)
     uint64_t x = 99;
     bench_interval one, two, ratio;
     for (int i = 0; i < 61; i++)
-        longer[i] = 5 + uniform(&x);
+        longer[i] = 5 + test_random_fraction(&x);
     memcpy(series, longer, sizeof series);
     if (strstr(bench_bootstrap_method(), "without GSL")) {
         assert_int_equal(bench_bootstrap_ratio(&shorter, &all, &ratio), -1);
@@ -88,7 +82,7 @@ TEST(statistics_leave_the_order_of_a_series)
     assert_true(bench_stats_half_width(&stats) == 0.5);
 }
 
-/* A thousand equal readings of a coarse clock do not make the time exact. */
+/* A thousand equal readings of a coarse clock are no more exact than the clock's resolution. */
 TEST(interval_is_no_narrower_than_the_clock)
 {
     double series[1000], scratch[1000];
@@ -101,21 +95,20 @@ TEST(interval_is_no_narrower_than_the_clock)
 
 /* ------------------------------------------------------------------ rounds */
 
-/* Iterations that are alike within a round; rounds differ by half a unit. */
+/* Iterations of a round are close to each other; rounds differ by up to half a unit. */
 static void make_rounds(double *series, double factor, const double *levels, uint64_t *x)
 {
     for (int i = 0; i < ALL; i++)
-        series[i] = factor * (10 + levels[i / EACH] + 0.1 * (uniform(x) - 0.5));
+        series[i] = factor * (10 + levels[i / EACH] + 0.1 * (test_random_fraction(x) - 0.5));
 }
 
 static void make_levels(double *levels, uint64_t *x)
 {
     for (int v = 0; v < ROUNDS; v++)
-        levels[v] = uniform(x) - 0.5;
+        levels[v] = test_random_fraction(x) - 0.5;
 }
 
-/* The share of 300 series whose interval misses the median of all rounds that there
- * could be. */
+/* The fraction of 300 series whose interval misses the median of all possible rounds. */
 static double rounds_miss(int rounds)
 {
     uint64_t x = 4711;
@@ -134,10 +127,10 @@ static double rounds_miss(int rounds)
 TEST(intervals_over_rounds_cover_the_median_of_all_rounds)
 {
     assert_true(rounds_miss(ROUNDS) < 0.08);
-    assert_true(rounds_miss(1) > 0.4); /* as if iterations alone made the difference */
+    assert_true(rounds_miss(1) > 0.4); /* treats all iterations as independent */
 }
 
-/* What both had in the same round is not in their ratio. */
+/* An effect of a round on both sides cancels in their ratio. */
 TEST(ratios_pair_the_rounds)
 {
     double above[ALL], below[ALL], levels[ROUNDS], others[ROUNDS];
@@ -154,7 +147,7 @@ TEST(ratios_pair_the_rounds)
     assert_int_equal(bench_bootstrap_ratio(&up, &down, &apart), 0);
     assert_true(same.low < 2 && same.high > 2);
     assert_true(same.high / same.low < 1.03 && apart.high / apart.low > 1.06);
-    down.rounds = ROUNDS - 1; /* no pairs: iterations alone */
+    down.rounds = ROUNDS - 1; /* no pairs of rounds: iterations only */
     assert_int_equal(bench_bootstrap_ratio(&up, &down, &apart), 0);
 }
 
@@ -200,7 +193,7 @@ TEST(rounds_divide_the_iterations_evenly)
     assert_true(shortest == 3 && longest == 4 && series.rounds == 6);
 }
 
-/* Every round lies on other pages, all inside the buffers, all aligned. */
+/* The buffers of every round are on other pages, inside the pool and aligned. */
 TEST(rounds_use_different_pages_of_the_buffers)
 {
     enum { BYTES = 1 << 20 };

@@ -1,5 +1,7 @@
-/* What the preflight finds on machines made of files, and among ranks that never
- * ran: each finding is planted, and its absence is silent. */
+/*
+ * The preflight reports each adverse condition of a node and nothing else. Conditions are planted in
+ * a synthetic /sys and /proc; the facts of other ranks are made up.
+ */
 #define _GNU_SOURCE /* sets of cpus */
 
 #include "bench/job/preflight.h"
@@ -54,7 +56,7 @@ static bench_preflight_facts facts_of(int low_cpu, int high_cpu)
     return facts;
 }
 
-/* The lines about these ranks; their number is checked. */
+/* The report on these ranks, which must have the expected number of lines. */
 static const char *judged(const bench_preflight_facts *facts, int nranks, int expected)
 {
     static char text[2048];
@@ -124,22 +126,21 @@ TEST_WITH(ranks_on_one_core_are_reported, make_root, remove_root)
     const char *text = judged(ranks, 3, 1);
     assert_non_null(strstr(text, "2 ranks share 1 core, rank 0 among them"));
     assert_non_null(strstr(text, "(--bind-to core)\n"));
-    /* Other machines, or overlapping sets with room for all: nothing. */
+    /* Silent on different nodes, and for overlapping sets with a core for each. */
     snprintf(ranks[2].host, sizeof ranks[2].host, "there");
     judged(ranks, 3, 0);
     bench_preflight_facts wide[] = {facts_of(0, 2), facts_of(0, 2), facts_of(0, 2)};
     judged(wide, 3, 0);
 }
 
-/* Two hardware threads of one core are one core. */
 TEST_WITH(hardware_threads_count_as_one_core, make_root, remove_root)
 {
     bench_preflight_facts apart[] = {facts_of(0, 0), facts_of(1, 1)};
     judged(apart, 2, 0);
     plant("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n");
     plant("/sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n");
-    bench_preflight_facts alike[] = {facts_of(0, 0), facts_of(1, 1)};
-    assert_non_null(strstr(judged(alike, 2, 1), "start at most 1 ranks"));
+    bench_preflight_facts siblings[] = {facts_of(0, 0), facts_of(1, 1)};
+    assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 ranks"));
 }
 
 TEST_WITH(more_ranks_than_cores_are_reported, make_root, remove_root)

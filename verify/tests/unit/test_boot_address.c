@@ -1,6 +1,7 @@
 /*
- * What the TCP bootstrap is told and tells apart without a peer: addresses,
- * unique ids, network interfaces, and message authentication.
+ * The parts of the TCP bootstrap that need no peer: addresses are parsed or rejected, unique ids are
+ * validated, interfaces are chosen as the environment says, and the message authentication code is
+ * SipHash.
  */
 #include "boot/address.h"
 #include "base/mac.h"
@@ -31,7 +32,7 @@ TEST(malformed_addresses_are_rejected)
     assert_int_equal(weir_boot_tcp_create_at("nosuch0:127.0.0.1:5000", 0, 1, &boot),
                      WEIR_ERR_SYSTEM);
     assert_true(last_error_has("'nosuch0'") && last_error_has("lo"));
-    /* Reserved for documentation: no machine has it. */
+    /* Reserved for documentation; no host has it. */
     assert_int_equal(weir_boot_tcp_create_at("192.0.2.1:5000", 0, 1, &boot), WEIR_ERR_SYSTEM);
     assert_true(last_error_has("cannot listen at 192.0.2.1:5000"));
     assert_null(boot);
@@ -75,31 +76,31 @@ TEST(changed_and_used_ids_are_rejected)
 TEST(WEIR_SOCKET_IFNAME_chooses_the_interface_of_ids)
 {
     weir_unique_id id;
-    weiri_rendezvous_point meeting;
+    weiri_rendezvous_point point;
     weir_boot *boot = NULL;
     setenv("WEIR_SOCKET_IFNAME", "nosuch0", 1);
     assert_int_equal(weir_unique_id_create(&id), WEIR_ERR_SYSTEM);
     assert_true(last_error_has("WEIR_SOCKET_IFNAME") && last_error_has("'nosuch0'"));
     setenv("WEIR_SOCKET_IFNAME", "lo", 1);
     assert_int_equal(weir_unique_id_create(&id), WEIR_OK);
-    assert_int_equal(weiri_unique_id_decode(&id, &meeting), WEIR_OK);
-    assert_int_equal(meeting.address.ip[0], 127);
+    assert_int_equal(weiri_unique_id_decode(&id, &point), WEIR_OK);
+    assert_int_equal(point.address.ip[0], 127);
     assert_int_equal(weir_boot_tcp_create(&id, 0, 1, &boot), WEIR_OK);
     unsetenv("WEIR_SOCKET_IFNAME");
     weir_boot_destroy(boot);
 }
 
-/* The interface that a wish of NCCL's leads to, "" where there is none. */
-static const char *chosen_by(const char *wish, char name[IF_NAMESIZE])
+/* The interface that NCCL_SOCKET_IFNAME=pattern selects, "" if none. */
+static const char *chosen_by(const char *pattern, char name[IF_NAMESIZE])
 {
     weir_unique_id id;
-    weiri_rendezvous_point meeting;
-    setenv("NCCL_SOCKET_IFNAME", wish, 1);
+    weiri_rendezvous_point point;
+    setenv("NCCL_SOCKET_IFNAME", pattern, 1);
     name[0] = '\0';
     if (weir_unique_id_create(&id) != WEIR_OK)
         return name;
-    assert_int_equal(weiri_unique_id_decode(&id, &meeting), WEIR_OK);
-    weiri_interface_name(&meeting.address, name);
+    assert_int_equal(weiri_unique_id_decode(&id, &point), WEIR_OK);
+    weiri_interface_name(&point.address, name);
     return name;
 }
 
@@ -121,7 +122,7 @@ TEST(NCCL_SOCKET_IFNAME_is_matched_like_nccl)
     assert_string_equal(chosen_by("^=l,nosuch0", name), best);
     assert_string_not_equal(chosen_by("^lo", name), "lo");
     assert_int_not_equal(chosen_by("^nosuch0,l", name)[0], 'l');
-    setenv("WEIR_SOCKET_IFNAME", "lo", 1); /* comes first */
+    setenv("WEIR_SOCKET_IFNAME", "lo", 1); /* has precedence */
     assert_string_equal(chosen_by("nosuch0", name), "lo");
     unsetenv("WEIR_SOCKET_IFNAME");
     unsetenv("NCCL_SOCKET_IFNAME");
@@ -129,7 +130,7 @@ TEST(NCCL_SOCKET_IFNAME_is_matched_like_nccl)
 
 /* ------------------------------------------------------------------ the MAC */
 
-/* The published values of SipHash-2-4-128: key 00 01 .. 0f, data 00 01 .. */
+/* The published test vectors of SipHash-2-4-128: key 00 01 .. 0f, data 00 01 .. */
 TEST(the_mac_is_siphash_2_4_128)
 {
     static const uint8_t of_0[] = {0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6,

@@ -1,14 +1,14 @@
 /*
- * Bulk copies: every byte arrives and none around the destination changes, at
- * every misalignment of both sides, for both kinds of copy; and the size from
- * which streaming is advised.
+ * Bulk copies: every byte is copied and none around the destination changes, at every misalignment
+ * of source and destination, for both kinds of copy; the size above which streaming is advised is
+ * plausible.
  */
 #include "compute/copy.h"
 #include "verify/tests/support/unit_test.h"
 
 enum {
     MAX_BYTES = 20011,
-    MAX_SHIFT = 64, /* a cache line: where streaming must start differs with each */
+    MAX_SHIFT = 64, /* a cache line: the start of the streamed part differs with each */
     GUARD_BYTES = 64,
     GUARD = 0xa5
 };
@@ -18,7 +18,7 @@ typedef void (*copy_fn)(void *dst, const void *src, size_t bytes);
 static uint8_t source[MAX_BYTES + MAX_SHIFT];
 static _Alignas(64) uint8_t room[GUARD_BYTES + MAX_SHIFT + MAX_BYTES + GUARD_BYTES];
 
-/* Whether copy does as promised for one placement. */
+/* Whether copy is exact for one placement. */
 static int check_copy(copy_fn copy, size_t bytes, size_t dst_shift, size_t src_shift)
 {
     uint8_t *dst = room + GUARD_BYTES + dst_shift;
@@ -88,7 +88,7 @@ TEST(streaming_threshold_is_a_plausible_cache_size)
 
 static void fill_source(void)
 {
-    /* Never the guard, so that a byte not written is seen, and no short period. */
+    /* Never the guard byte, so that an unwritten byte is seen, and without a short period. */
     for (size_t i = 0; i < sizeof source; i++)
         source[i] = (uint8_t)(i * 2654435761u >> 13 | 8) & 0x5f;
 }

@@ -1,6 +1,6 @@
 /*
- * Conversions of the small floats: every code there and back, every rounding
- * decision, and the vector code against the scalar code.
+ * Conversions of 8-bit and 16-bit floats: every code, every rounding decision, and the vector code
+ * of each instruction set against the scalar code.
  */
 #include "compute/numeric.h"
 #include "compute/reduce.h"
@@ -65,8 +65,8 @@ TEST(every_code_decodes_and_encodes_to_itself)
     }
 }
 
-/* Values at, just below and just above the midpoint of neighbours, where the
- * rounding decides, with both signs, up to beyond the largest. */
+/* Values at, just below and just above the midpoint of neighbouring numbers, with both signs, up to
+ * beyond the largest number. */
 TEST(encoding_rounds_like_the_model_at_every_midpoint)
 {
     for (int d = 0; d < NSMALL; d++) {
@@ -103,8 +103,8 @@ TEST(floats_of_every_magnitude_convert_like_the_model)
     }
 }
 
-/* All codes through the vector code of each instruction set: one source, which
- * converts there and back, must give the scalar code's bits, NaN included. */
+/* A reduction of one source decodes and encodes: the vector code of each instruction set must give
+ * the bits of the scalar code for all codes, NaN included. */
 TEST(vector_conversions_equal_the_scalar_ones)
 {
     static uint16_t in[65536], out[65536];

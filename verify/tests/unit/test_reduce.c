@@ -1,8 +1,7 @@
 /*
- * The reduction functions against a model. Every type, operation and
- * instruction set of this machine is checked at every count up to 67 elements
- * and some large ones, at every misalignment, in place, and around the caches,
- * with guard bytes on both sides of the destination.
+ * The reduction functions match a model: every type, operation and instruction set of this machine,
+ * at every count up to 67 elements and some large ones, at every misalignment, in place, and with
+ * streaming stores, with guard bytes on both sides of the destination.
  */
 #include "compute/reduce.h"
 #include "verify/tests/support/reduce_model.h"
@@ -27,7 +26,7 @@ static int guards_intact(const uint8_t *dst, size_t bytes)
     return 1;
 }
 
-/* -------------------------------------------------- every type, every way */
+/* ----------------------------------------- every type, count and placement */
 
 typedef struct check_data {
     uint8_t source[MAX_NSRC][MAX_BYTES]; /* element-aligned originals */
@@ -38,8 +37,8 @@ typedef struct check_data {
 
 static check_data data;
 
-/* Half of the elements are any bits at all; the other half are of magnitudes
- * whose sums and products mostly stay finite. */
+/* Half of the elements have random bits; the other half have magnitudes whose sums and products
+ * mostly stay finite. */
 static void fill_sources(weir_dtype dtype)
 {
     format f = {0};
@@ -68,8 +67,8 @@ static void fill_expected(weir_dtype dtype, weir_op op, int nsrc, uint64_t divis
     }
 }
 
-/* One call with dst shifted by shift bytes; in_place names the source that dst
- * is, or -1. Returns 1 if the result and everything around it are right. */
+/* One call with dst shifted by `shift` bytes; in_place is the index of the source that is also dst,
+ * or -1. Returns 1 if the result is right and the bytes around it are unchanged. */
 static int check_call(weiri_reduce_fn reduce, weir_dtype dtype, int nsrc, size_t count,
                       uint64_t divisor, int shift, int in_place, int streaming)
 {
@@ -146,7 +145,7 @@ DTYPE_CASE("bfloat16", WEIR_BFLOAT16)
 DTYPE_CASE("f8e4m3", WEIR_FP8_E4M3)
 DTYPE_CASE("f8e5m2", WEIR_FP8_E5M2)
 
-/* --------------------------------------------------- faults that must show */
+/* --------------------------------------------------------- injected faults */
 
 static void corrupt_last(void *dst, const void *const *src, int nsrc, size_t count,
                          uint64_t divisor, int streaming)
@@ -183,9 +182,9 @@ TEST(injected_faults_are_detected)
     assert_false(check_call(drop_last_source, WEIR_HALF, 3, 100, 1, 1, -1, 0));
 }
 
-/* --------------------------------------------------------- stated promises */
+/* ----------------------------------------------------- documented semantics */
 
-/* The same element in every lane of a long vector and alone. */
+/* Reduces the same element in every position of a long vector, and alone. */
 static void check_everywhere(weir_dtype dtype, weir_op op, const uint64_t *values, int nsrc,
                              uint64_t divisor, uint64_t expected)
 {
@@ -226,9 +225,9 @@ TEST(fp8_saturates_and_keeps_nan)
 
 TEST(small_floats_round_once)
 {
-    /* 2048 + 1 + 1: each step alone would round to 2048. */
+    /* 2048 + 1 + 1: rounding each step would give 2048. */
     check_everywhere(WEIR_HALF, WEIR_SUM, VALUES(0x6800, 0x3c00, 0x3c00), 1, 0x6801);
-    /* 65504 + 65504 - 65504 stays finite between; twice 65504 does not end so. */
+    /* 65504 + 65504 - 65504 stays finite in float; 65504 + 65504 overflows at the end. */
     check_everywhere(WEIR_HALF, WEIR_SUM, VALUES(0x7bff, 0x7bff, 0xfbff), 1, 0x7bff);
     check_everywhere(WEIR_HALF, WEIR_SUM, VALUES(0x7bff, 0x7bff), 1, 0x7c00);
     /* 256 + 1 + 1 in bfloat16. */
@@ -238,7 +237,7 @@ TEST(small_floats_round_once)
 
 TEST(floats_are_combined_in_order)
 {
-    /* 2^25 + 1 - 2^25 is 0 from the left, 1 in any other order. */
+    /* 2^25 + 1 - 2^25 is 0 from left to right, 1 in any other order. */
     check_everywhere(WEIR_FLOAT, WEIR_SUM, VALUES(0x4c000000, 0x3f800000, 0xcc000000), 1, 0);
     check_everywhere(WEIR_FLOAT, WEIR_SUM, VALUES(0x4c000000, 0xcc000000, 0x3f800000), 1,
                      0x3f800000);

@@ -1,4 +1,7 @@
-/* What verification stands on: data patterns, number formats, canaries. */
+/*
+ * The parts that verification rests on: data patterns depend only on the index and differ by rank and
+ * seed; number formats decode and encode by their definition; canaries detect every changed byte.
+ */
 #include "verify/guard.h"
 #include "verify/number.h"
 #include "verify/pattern.h"
@@ -52,8 +55,8 @@ TEST(fill_depends_only_on_the_index)
     }
 }
 
-/* How many of ELEMENTS may be equal by chance: 8-bit data has from 14 values
- * on, 16-bit data from 32, wider data a million. */
+/* How many of ELEMENTS may be equal by chance: 8-bit data has at least 14 different values, 16-bit
+ * data at least 32, wider data a million. */
 static size_t equal_by_chance(weir_dtype dtype)
 {
     size_t width = weir_dtype_bytes(dtype);
@@ -93,8 +96,8 @@ TEST(fill_does_not_repeat_after_4g_elements)
     assert_int_equal(count_equal(WEIR_UINT32, low, high, COUNT), 0);
 }
 
-/* Every element normal; the result over 64 ranks in double, and in float for
- * the small types, where it must be the same number if sums are exact. */
+/* Checks that every element is in range and that the result over 64 ranks fits. For small types the
+ * sum is also computed in float: both are equal if sums are exact. */
 static void check_range(weir_dtype dtype, weir_op op, double least, double most)
 {
     double total[ELEMENTS], value[ELEMENTS];
@@ -201,7 +204,7 @@ TEST(in_place_results_do_not_count_as_changed_inputs)
 
 /* ----------------------------------------------------------------- numbers */
 
-/* The value of bits from the definition of a format: (-1)^s 2^(e - bias) 1.m. */
+/* The value of a code by the definition of its format: (-1)^s 2^(e - bias) 1.m. */
 static double defined_value(weir_dtype dtype, uint32_t bits)
 {
     const weirv_format *f = weirv_format_of(dtype);
@@ -255,7 +258,7 @@ TEST(every_small_float_decodes_and_encodes)
     }
 }
 
-/* Between consecutive numbers, halves go to the even one. */
+/* The midpoint of two consecutive numbers is rounded to the even one. */
 TEST(encoding_rounds_to_nearest_even)
 {
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {

@@ -1,6 +1,6 @@
 /*
- * Comparison: faults are found, correct results and roundings pass, bounds are
- * tight. References are computed here, from the patterns of all ranks.
+ * The comparison of results: injected faults are found, correct results and roundings pass, and the
+ * bounds are tight. The references are computed here, from the patterns of all ranks.
  */
 #include "verify/compare.h"
 #include "verify/number.h"
@@ -29,8 +29,8 @@ static void *new_input(weir_dtype dtype, weir_op op, int rank, uint64_t seed, si
     return input;
 }
 
-/* The reference of a floating reduction over ranks [0, RANKS), and a correct
- * result of one rounding to the type. */
+/* The reference of a floating-point reduction over ranks [0, RANKS), and a correct result, rounded
+ * once to the type. */
 typedef struct reference {
     weir_dtype dtype;
     weir_op op;
@@ -53,7 +53,7 @@ static double apply(weir_op op, double a, double x)
     }
 }
 
-/* Sums the patterns of ranks [0, nranks) with a seed; an average is over RANKS. */
+/* Reduces the patterns of ranks [0, nranks) with a seed; an average divides by RANKS. */
 static void sum_up(weir_dtype dtype, weir_op op, int nranks, uint64_t seed, double *values,
                    double *magnitudes)
 {
@@ -99,7 +99,7 @@ static weirv_result judge_out(const reference *r)
     return result;
 }
 
-/* Calls check with every floating type and operation. */
+/* Calls check for every floating-point type and operation. */
 static void for_each_float(void (*check)(reference *r))
 {
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
@@ -124,7 +124,7 @@ TEST(correct_results_pass)
     for_each_float(expect_right);
 }
 
-/* The exponent's highest bit of the first, some middle and the last element. */
+/* Flips the highest exponent bit of the first, some middle and the last element. */
 static void expect_single(reference *r)
 {
     static const size_t places[] = {0, 511, 512, 2049, ELEMENTS - 1};
@@ -175,12 +175,12 @@ static void expect_faults(reference *r)
     memcpy(r->out, r->out + half, half);
     memcpy(r->out + half, kept, half);
     free(kept);
-    assert_true(judge_out(r).wrong > ELEMENTS / 4); /* chunks swapped */
+    assert_true(judge_out(r).wrong > ELEMENTS / 4); /* the halves swapped */
 
     double *values = malloc(2 * ELEMENTS * sizeof *values);
     sum_up(r->dtype, r->op, RANKS, SEED - 1, values, values + ELEMENTS);
     encode_all(r->dtype, values, r->out);
-    assert_true(judge_out(r).wrong > ELEMENTS / 4); /* the last run's result */
+    assert_true(judge_out(r).wrong > ELEMENTS / 4); /* the result of the previous run */
     sum_up(r->dtype, r->op, RANKS - 1, SEED, values, values + ELEMENTS);
     encode_all(r->dtype, values, r->out);
     assert_true(judge_out(r).wrong > ELEMENTS / 16); /* a rank left out */
@@ -207,7 +207,7 @@ TEST(an_unwritten_last_element_is_found)
     for_each_float(expect_unwritten);
 }
 
-/* Within the bound passes, four times the bound does not, on either side. */
+/* An error of four times the bound is rejected, on either side. */
 static void expect_tight(reference *r)
 {
     if (r->op == WEIR_MAX || r->op == WEIR_MIN)
@@ -232,8 +232,8 @@ static void expect_near(double value, double wanted)
     assert_true(fabs(value - wanted) <= wanted * 1e-3);
 }
 
-/* Five ranks: four additions; an average also scales. The numbers are from the
- * formulas, worked out by hand. */
+/* Five ranks need four additions; an average also scales. The expected numbers are computed by hand
+ * from the formulas. */
 TEST(bounds_have_the_size_of_the_roundings)
 {
     weirv_bound b = weirv_bound_make(WEIR_FLOAT, WEIR_SUM, 5, 1);
@@ -241,7 +241,7 @@ TEST(bounds_have_the_size_of_the_roundings)
     expect_near(b.relative, 0x1p-24);
     b = weirv_bound_make(WEIR_FLOAT, WEIR_AVG, 5, 5); /* float is not stored between steps */
     expect_near(b.spread, 6 * 0x1p-24);
-    b = weirv_bound_make(WEIR_DOUBLE, WEIR_SUM, 5, 1); /* the reference's roundings too */
+    b = weirv_bound_make(WEIR_DOUBLE, WEIR_SUM, 5, 1); /* includes the roundings of the reference */
     expect_near(b.spread, 9 * 0x1p-53);
     expect_near(b.relative, 0x1p-53);
     b = weirv_bound_make(WEIR_HALF, WEIR_SUM, 5, 1);
@@ -258,8 +258,8 @@ TEST(bounds_have_the_size_of_the_roundings)
     expect_near(b.relative, 5 * 0x1p-24);
 }
 
-/* The magnitude's body grows by two: more than one unit in the last place. Near
- * zero, units are smaller than the accumulator's own roundings. */
+/* Adds two units in the last place to every element that is not near zero. Near zero a unit is
+ * smaller than the roundings of the accumulator. */
 static void expect_two_units_refused(reference *r)
 {
     if (!is_small_float(r->dtype) || r->op == WEIR_PROD)
@@ -283,7 +283,7 @@ TEST(two_units_in_the_last_place_are_rejected)
     for_each_float(expect_two_units_refused);
 }
 
-/* A result at the very edge, in double, where edges can be met. */
+/* In double, a result can be placed just inside and just outside the bound. */
 TEST(errors_just_inside_the_bound_pass_and_just_outside_fail)
 {
     double value = 3, magnitude = 7;
@@ -298,8 +298,8 @@ TEST(errors_just_inside_the_bound_pass_and_just_outside_fail)
     }
 }
 
-/* A ring stores partial sums in the type: too inaccurate for one rounding,
- * accurate enough for as many as there are. */
+/* A ring stores partial sums in the type. The result exceeds the bound of one rounding, and is
+ * within the bound of as many roundings as there are. */
 TEST(rounding_at_each_step_is_allowed_for_a_ring)
 {
     uint64_t refused = 0;

@@ -1,6 +1,8 @@
-/* The exact oracle: in every type and operation, for many rank counts, results
- * do not depend on the order in which ranks are combined, partial results fit
- * the type, and the closed form is the combination of all inputs. */
+/*
+ * The exact oracle: for every type and operation and many numbers of ranks, results do not depend on
+ * the order in which ranks are combined, partial results are exact in the type, and the closed form
+ * equals the combination of all inputs.
+ */
 
 #include "verify/exact.h"
 #include "verify/expected.h"
@@ -45,7 +47,7 @@ TEST(the_closed_form_equals_the_combination_of_inputs)
     for_all(is_the_combination);
 }
 
-/* value is an element of the type. */
+/* Whether the type represents value exactly. */
 static int is_exact(weir_dtype dtype, double value)
 {
     double back;
@@ -55,8 +57,8 @@ static int is_exact(weir_dtype dtype, double value)
     return back == value;
 }
 
-/* Partial sums of the rising ranks alone, of the falling ones alone (the
- * furthest that any order can get), and in two other orders. */
+/* Checks the partial results of the elements that increase the result alone, of those that decrease
+ * it alone (the extremes that any order can reach), and of all in descending order of ranks. */
 static void sums_are_exact(const weirv_case *c)
 {
     static double inputs[MOST_RANKS][COUNT];
@@ -88,7 +90,7 @@ TEST(partial_results_are_exact_in_every_order)
     for_all(sums_are_exact);
 }
 
-/* Any part of the data is the same, however it is cut. */
+/* Data filled in parts of any length equal data filled in one call. */
 TEST(data_do_not_depend_on_how_they_are_divided)
 {
     static const size_t lengths[] = {1, 7, 15, 16, 17, 511, 513};
@@ -114,9 +116,9 @@ static size_t count_equal(const weirv_case *c, const void *a, const void *b)
     return equal;
 }
 
-/* Results of neighbouring seeds, of other indices, and without one rank differ
- * somewhere in any 100 elements; in types with enough values nearly everywhere.
- * With max and min only the rank whose turn it is counts. */
+/* Results of the previous seed, of other indices, and without one rank differ from the correct one
+ * in many elements; in types with enough values, nearly everywhere. With max and min only the rank
+ * that holds the extreme value matters. */
 static void data_differ(const weirv_case *c)
 {
     static uint8_t now[COUNT * 8], other[COUNT * 8];
@@ -127,7 +129,7 @@ static void data_differ(const weirv_case *c)
     weirv_exact_result(now, 0, COUNT, c->dtype, c->op, c->nranks, c->seed);
     weirv_exact_result(other, 0, COUNT, c->dtype, c->op, c->nranks, before.seed);
     if (count_equal(c, now, other) > most)
-        fail_msg("%s %s, %d ranks: stale data show in %zu of %d elements",
+        fail_msg("%s %s, %d ranks: only %zu of %d elements of stale data differ",
                  weir_dtype_name(c->dtype), weir_op_name(c->op), c->nranks,
                  COUNT - count_equal(c, now, other), COUNT);
     weirv_exact_result(other, 4096, COUNT, c->dtype, c->op, c->nranks, c->seed);
@@ -143,8 +145,7 @@ TEST(stale_misplaced_and_incomplete_results_differ)
     for_all(data_differ);
 }
 
-/* One rank's share of an output, written from the sources, passes; each kind
- * of damage is found. */
+/* The output of one rank, as computed from the inputs, passes; a flipped bit is found. */
 TEST(correct_outputs_pass_and_one_flipped_bit_is_located)
 {
     static const size_t counts[] = {3, 0, 5, 2}, displs[] = {4, 0, 7, 20}, from[] = {9, 0, 1, 2};
