@@ -48,14 +48,12 @@ static weir_plan_chunks packets(program *p, int rank, int size)
 static void meet(program *p, int block)
 {
     for (int rank = 0; rank < RANKS; rank++) {
-        for (int peer = 0; peer < RANKS; peer++)
-            if (peer != rank)
-                weir_plan_signal(p->memory[rank][peer][block], block,
-                                 sync_with(p, WEIR_PLAN_BEFORE));
-        for (int peer = 0; peer < RANKS; peer++)
-            if (peer != rank)
-                weir_plan_wait(p->memory[rank][peer][block], block,
-                               sync_with(p, WEIR_PLAN_AFTER));
+        FOR_PEERS(peer, rank, RANKS)
+            weir_plan_signal(p->memory[rank][peer][block], block,
+                             sync_with(p, WEIR_PLAN_BEFORE));
+        FOR_PEERS(peer, rank, RANKS)
+            weir_plan_wait(p->memory[rank][peer][block], block,
+                           sync_with(p, WEIR_PLAN_AFTER));
     }
 }
 

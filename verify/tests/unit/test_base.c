@@ -6,13 +6,12 @@
 #include "base/error.h"
 #include "base/links.h"
 #include "base/log.h"
-#include "verify/tests/support/unit_test.h"
+#include "verify/tests/support/test_files.h"
 #include <weir/target.h>
 
 #include <errno.h>
 #include <pthread.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ------------------------------------------------------------------- errors */
 
@@ -282,11 +281,8 @@ TEST(release_is_seen_by_acquire)
 /* Reads links from a file with the text. */
 static weir_status read_links(const char *text, weiri_links **links)
 {
-    char path[] = "/tmp/weir-links-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
+    char path[32];
+    test_file_temporary(text, strlen(text), path);
     weir_status status = weiri_links_read(path, links);
     unlink(path);
     return status;

@@ -5,28 +5,9 @@
 #define _GNU_SOURCE /* sets of cpus */
 
 #include "bench/job/preflight.h"
-#include "verify/tests/support/unit_test.h"
-
-#include <sys/stat.h>
+#include "verify/tests/support/test_files.h"
 
 static char root[64];
-
-/* Writes root/path, with the folders above it. */
-static void plant(const char *path, const char *text)
-{
-    char whole[512];
-    snprintf(whole, sizeof whole, "%s%s", root, path);
-    for (char *slash = strchr(whole + strlen(root) + 1, '/'); slash;
-         slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(whole, 0700);
-        *slash = '/';
-    }
-    FILE *file = fopen(whole, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
 
 static int make_root(void **state)
 {
@@ -81,8 +62,8 @@ TEST_WITH(a_node_without_findings_is_silent, make_root, remove_root)
 
 TEST_WITH(a_slow_frequency_governor_is_reported, make_root, remove_root)
 {
-    plant("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
-    plant("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n");
+    test_file_write(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
+    test_file_write(root, "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n");
     bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(1, 1)};
     judged(ranks, 1, 0);
     assert_non_null(strstr(judged(ranks, 2, 1), "cpu 1's frequency governor is powersave"));
@@ -91,32 +72,32 @@ TEST_WITH(a_slow_frequency_governor_is_reported, make_root, remove_root)
 
 TEST_WITH(a_small_cpu_quota_is_reported, make_root, remove_root)
 {
-    plant("/proc/self/cgroup", "0::/job/step\n");
-    plant("/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
-    plant("/sys/fs/cgroup/job/cpu.max", "150000 100000\n");
+    test_file_write(root, "proc/self/cgroup", "0::/job/step\n");
+    test_file_write(root, "sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
+    test_file_write(root, "sys/fs/cgroup/job/cpu.max", "150000 100000\n");
     bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(1, 1)};
     assert_true(ranks[0].quota_cores == 1.5);
     judged(ranks, 1, 0); /* one core is allowed */
     assert_non_null(strstr(judged(ranks, 2, 1), "allows 1.5 cores"));
-    plant("/sys/fs/cgroup/job/cpu.max", "200000 100000\n");
+    test_file_write(root, "sys/fs/cgroup/job/cpu.max", "200000 100000\n");
     ranks[0] = facts_of(0, 0);
     judged(ranks, 2, 0);
 }
 
 TEST_WITH(the_quota_of_the_root_cgroup_is_read, make_root, remove_root)
 {
-    plant("/proc/self/cgroup", "0::/\n");
-    plant("/sys/fs/cgroup/cpu.max", "50000 100000\n");
+    test_file_write(root, "proc/self/cgroup", "0::/\n");
+    test_file_write(root, "sys/fs/cgroup/cpu.max", "50000 100000\n");
     assert_true(facts_of(0, 0).quota_cores == 0.5);
 }
 
 TEST_WITH(the_quota_of_cgroup_version_1_is_read, make_root, remove_root)
 {
-    plant("/proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/1\n0::/\n");
-    plant("/sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "300000\n");
-    plant("/sys/fs/cgroup/cpu/docker/1/cpu.cfs_period_us", "100000\n");
-    plant("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
-    plant("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    test_file_write(root, "proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/1\n0::/\n");
+    test_file_write(root, "sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "300000\n");
+    test_file_write(root, "sys/fs/cgroup/cpu/docker/1/cpu.cfs_period_us", "100000\n");
+    test_file_write(root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    test_file_write(root, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
     assert_true(facts_of(0, 0).quota_cores == 3);
 }
 
@@ -137,8 +118,8 @@ TEST_WITH(hardware_threads_count_as_one_core, make_root, remove_root)
 {
     bench_preflight_facts apart[] = {facts_of(0, 0), facts_of(1, 1)};
     judged(apart, 2, 0);
-    plant("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n");
-    plant("/sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n");
+    test_file_write(root, "sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n");
+    test_file_write(root, "sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n");
     bench_preflight_facts siblings[] = {facts_of(0, 0), facts_of(1, 1)};
     assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 ranks"));
 }

@@ -262,21 +262,14 @@ static double now_ms(void)
 
 TEST(samples_are_accepted)
 {
-    static const char *const names[] = {"exec_reduce",
-                                        "exec_transfer_pack",
-                                        "single_node_allgather_pkt.8",
-                                        "single_node_allreduce.8",
-                                        "single_node_allreduce_pipeline.8",
-                                        "single_node_allreduce_pkt.8",
-                                        "single_node_alltoall_alltoall.8"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < PLAN_SAMPLE_COUNT; i++) {
         double begin = now_ms();
-        weir_plan *plan = sample(names[i]);
+        weir_plan *plan = sample(plan_sample_names[i]);
         weir_plan_report report;
         double read = now_ms();
         if (weir_plan_check(plan, &report) != WEIR_OK)
             fail_msg("%s", weir_last_error());
-        print_message("# %s: read in %.1f ms, checked in %.1f ms\n", names[i], read - begin,
+        print_message("# %s: read in %.1f ms, checked in %.1f ms\n", plan_sample_names[i], read - begin,
                       now_ms() - read);
         assert_true(report.proves_result);
         weir_plan_free(plan);
@@ -341,22 +334,13 @@ static int need_all(weir_plan *plan, int rank)
 
 TEST(samples_without_any_one_operation_are_rejected)
 {
-    static const struct {
-        const char *name;
-        int fences; /* that a rank needs */
-    } samples[] = {{"exec_reduce", 5},
-                   {"exec_transfer_pack", 0},
-                   {"single_node_allgather_pkt.8", 0},
-                   {"single_node_allreduce.8", 16},
-                   {"single_node_allreduce_pipeline.8", 5},
-                   {"single_node_allreduce_pkt.8", 0},
-                   {"single_node_alltoall_alltoall.8", 42}};
-    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
-        weir_plan *plan = sample(samples[i].name);
+    static const int fences_needed[PLAN_SAMPLE_COUNT] = {5, 0, 0, 16, 5, 0, 42}; /* by a rank */
+    for (size_t i = 0; i < PLAN_SAMPLE_COUNT; i++) {
+        weir_plan *plan = sample(plan_sample_names[i]);
         int fences = need_all(plan, 1);
-        if (fences != samples[i].fences)
-            fail_msg("%s: %d fences of rank 1 are needed, expected %d", samples[i].name, fences,
-                     samples[i].fences);
+        if (fences != fences_needed[i])
+            fail_msg("%s: %d fences of rank 1 are needed, expected %d", plan_sample_names[i],
+                     fences, fences_needed[i]);
         assert_int_equal(weir_plan_check(plan, NULL), WEIR_OK);
         weir_plan_free(plan);
     }

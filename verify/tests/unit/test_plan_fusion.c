@@ -18,18 +18,15 @@ TEST(signals_to_several_channels_become_one)
     weir_plan_builder *b = create((weir_plan_spec){.nranks = 3});
     weir_plan_chan to[3][3];
     for (int rank = 0; rank < 3; rank++)
-        for (int peer = 0; peer < 3; peer++)
-            if (peer != rank)
-                to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
+        FOR_PEERS(peer, rank, 3)
+            to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
     for (int rank = 0; rank < 3; rank++) {
         for (int round = 0; round < 2; round++)
-            for (int peer = 0; peer < 3; peer++)
-                if (peer != rank)
-                    weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
+            FOR_PEERS(peer, rank, 3)
+                weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
         for (int round = 0; round < 2; round++)
-            for (int peer = 0; peer < 3; peer++)
-                if (peer != rank)
-                    weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
+            FOR_PEERS(peer, rank, 3)
+                weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
     }
     weir_plan *plan = build(b);
     char text[512];
@@ -184,25 +181,20 @@ TEST(an_allreduce_over_a_switch_channel_is_built_and_accepted)
     weir_plan_switch all = weir_plan_switch_channel(b, WEIR_PLAN_INPUT, NULL, N);
     weir_plan_chan to[N][N];
     for (int rank = 0; rank < N; rank++)
-        for (int peer = 0; peer < N; peer++)
-            if (peer != rank)
-                to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
+        FOR_PEERS(peer, rank, N)
+            to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
     for (int rank = 0; rank < N; rank++) {
         weir_plan_chunks own = at(weir_plan_input(b, rank), rank);
-        for (int peer = 0; peer < N; peer++)
-            if (peer != rank)
-                weir_plan_relaxed_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
-        for (int peer = 0; peer < N; peer++)
-            if (peer != rank)
-                weir_plan_relaxed_wait(to[rank][peer], 0, WEIR_PLAN_AFTER);
+        FOR_PEERS(peer, rank, N)
+            weir_plan_relaxed_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
+        FOR_PEERS(peer, rank, N)
+            weir_plan_relaxed_wait(to[rank][peer], 0, WEIR_PLAN_AFTER);
         weir_plan_switch_reduce(all, rank, own, 0);
         weir_plan_switch_broadcast(all, own, rank, 0);
-        for (int peer = 0; peer < N; peer++)
-            if (peer != rank)
-                weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BEFORE);
-        for (int peer = 0; peer < N; peer++)
-            if (peer != rank)
-                weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
+        FOR_PEERS(peer, rank, N)
+            weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BEFORE);
+        FOR_PEERS(peer, rank, N)
+            weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
     }
     weir_plan *plan = build(b);
     char text[512];

@@ -71,23 +71,14 @@ static void same_plan(const weir_plan *a, const weir_plan *b)
 
 TEST(files_of_the_dsl_are_written_unchanged)
 {
-    static const char *const names[] = {
-        "exec_reduce",
-        "exec_transfer_pack",
-        "single_node_allgather_pkt.8",
-        "single_node_allreduce.8",
-        "single_node_allreduce_pipeline.8",
-        "single_node_allreduce_pkt.8",
-        "single_node_alltoall_alltoall.8",
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *before = plan_sample_text(names[i]);
+    for (size_t i = 0; i < PLAN_SAMPLE_COUNT; i++) {
+        char *before = plan_sample_text(plan_sample_names[i]);
         weir_plan *plan = parse(before);
         char *after = print(plan);
         weir_plan *again = parse(after);
         same_plan(plan, again);
         if (strcmp(before, after) != 0)
-            fail_msg("%s is written otherwise than it was read", names[i]);
+            fail_msg("%s is written otherwise than it was read", plan_sample_names[i]);
         weir_plan_free(again);
         weir_plan_free(plan);
         free(after);

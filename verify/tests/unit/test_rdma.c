@@ -11,11 +11,10 @@
 #include "verify/tests/conformance/net_conformance.h"
 
 #include "transport/net/rdma_port.h"
-#include "verify/tests/support/unit_test.h"
+#include "verify/tests/support/test_files.h"
 
 #include <grp.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #define ROOT_A "/devices/pci0000:00"
 #define SWITCH_A ROOT_A "/0000:00:01.0/0000:01:00.0"
@@ -119,21 +118,6 @@ TEST(choice_reports_missing_ports_and_gids)
     assert_non_null(strstr(weir_last_error(), "eth7"));
 }
 
-static void make_file(const char *root, const char *path, const char *text)
-{
-    char whole[512];
-    snprintf(whole, sizeof whole, "%s/%s", root, path);
-    for (char *slash = whole + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(whole, 0700);
-        *slash = '/';
-    }
-    FILE *file = fopen(whole, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 /* A card of two ports, as Linux shows it: one down, one with four GIDs. */
 TEST(choice_reads_ports_from_sysfs)
 {
@@ -142,20 +126,20 @@ TEST(choice_reads_ports_from_sysfs)
     int count = 0;
     assert_non_null(mkdtemp(root));
 #define PORTS "class/infiniband/mlx5_3/ports/"
-    make_file(root, PORTS "1/state", "1: DOWN\n");
-    make_file(root, PORTS "1/link_layer", "InfiniBand\n");
-    make_file(root, PORTS "2/state", "4: ACTIVE\n");
-    make_file(root, PORTS "2/link_layer", "Ethernet\n");
-    make_file(root, PORTS "2/rate", "100 Gb/sec (4X EDR)\n");
-    make_file(root, PORTS "2/gids/0", "fe80:0000:0000:0000:0000:00ff:fe00:0001\n");
-    make_file(root, PORTS "2/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n");
-    make_file(root, PORTS "2/gids/2", "0000:0000:0000:0000:0000:ffff:0a00:0002\n");
-    make_file(root, PORTS "2/gids/3", "0000:0000:0000:0000:0000:ffff:0a00:0002\n");
-    make_file(root, PORTS "2/gid_attrs/types/0", "RoCE v2\n");
-    make_file(root, PORTS "2/gid_attrs/types/2", "IB/RoCE v1\n");
-    make_file(root, PORTS "2/gid_attrs/types/3", "RoCE v2\n");
-    make_file(root, PORTS "2/gid_attrs/ndevs/0", "eth3\n");
-    make_file(root, "devices/pci0000:40/0000:40:01.0/0000:41:00.0/numa_node", "1\n");
+    test_file_write(root, PORTS "1/state", "1: DOWN\n");
+    test_file_write(root, PORTS "1/link_layer", "InfiniBand\n");
+    test_file_write(root, PORTS "2/state", "4: ACTIVE\n");
+    test_file_write(root, PORTS "2/link_layer", "Ethernet\n");
+    test_file_write(root, PORTS "2/rate", "100 Gb/sec (4X EDR)\n");
+    test_file_write(root, PORTS "2/gids/0", "fe80:0000:0000:0000:0000:00ff:fe00:0001\n");
+    test_file_write(root, PORTS "2/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+    test_file_write(root, PORTS "2/gids/2", "0000:0000:0000:0000:0000:ffff:0a00:0002\n");
+    test_file_write(root, PORTS "2/gids/3", "0000:0000:0000:0000:0000:ffff:0a00:0002\n");
+    test_file_write(root, PORTS "2/gid_attrs/types/0", "RoCE v2\n");
+    test_file_write(root, PORTS "2/gid_attrs/types/2", "IB/RoCE v1\n");
+    test_file_write(root, PORTS "2/gid_attrs/types/3", "RoCE v2\n");
+    test_file_write(root, PORTS "2/gid_attrs/ndevs/0", "eth3\n");
+    test_file_write(root, "devices/pci0000:40/0000:40:01.0/0000:41:00.0/numa_node", "1\n");
     snprintf(target, sizeof target, "%s/devices/pci0000:40/0000:40:01.0/0000:41:00.0", root);
     snprintf(link, sizeof link, "%s/class/infiniband/mlx5_3/device", root);
     assert_int_equal(symlink(target, link), 0);

@@ -370,23 +370,15 @@ static const char *const seeds[] = {
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds, FUZZED_BYTES = 2048 };
 
-static uint64_t next_random(uint64_t *x)
-{
-    *x ^= *x << 13;
-    *x ^= *x >> 7;
-    *x ^= *x << 17;
-    return *x >> 11;
-}
-
 /* Changes bytes, doubles, cuts and joins pieces. */
 static size_t mutate(char *text, size_t length, uint64_t *x)
 {
     static const char marks[] = "\",\n\r\t#{}[]:.-+e0917\x00\xff=<";
-    for (uint64_t changes = 1 + next_random(x) % 6; changes > 0 && length > 1; changes--) {
-        size_t at = next_random(x) % length, piece = next_random(x) % 40;
-        switch (next_random(x) % 4) {
-        case 0: text[at] = (char)next_random(x); break;
-        case 1: text[at] = marks[next_random(x) % (sizeof marks - 1)]; break;
+    for (uint64_t changes = 1 + test_random(x) % 6; changes > 0 && length > 1; changes--) {
+        size_t at = test_random(x) % length, piece = test_random(x) % 40;
+        switch (test_random(x) % 4) {
+        case 0: text[at] = (char)test_random(x); break;
+        case 1: text[at] = marks[test_random(x) % (sizeof marks - 1)]; break;
         case 2: length = at + 1; break;
         default:
             if (at + piece < length && length + piece < FUZZED_BYTES) {
@@ -434,7 +426,7 @@ TEST(mutated_inputs_never_crash_and_round_trip)
     uint64_t x = (start ? strtoull(start, NULL, 10) * 2654435761u : 0) ^ 88172645463325252u;
     for (long tries = 0; seconds ? time(NULL) < end : tries < 3000; tries++) {
         char text[FUZZED_BYTES];
-        const char *seed = seeds[next_random(&x) % SEEDS];
+        const char *seed = seeds[test_random(&x) % SEEDS];
         size_t length = strlen(seed);
         memcpy(text, seed, length);
         use(text, mutate(text, length, &x));

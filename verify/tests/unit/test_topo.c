@@ -5,12 +5,10 @@
  */
 #define _GNU_SOURCE
 
-#include <unistd.h>
-
 #include <hwloc.h>
 
 #include "topo/topo.h"
-#include "verify/tests/support/unit_test.h"
+#include "verify/tests/support/test_files.h"
 
 #define MACHINE_8GPU "topo/machines/8-gpu-8-nic.xml"
 #define MACHINE_4GPU "topo/machines/4-gpu-1-nic.xml"
@@ -42,16 +40,6 @@ static char *read_text(const char *path)
     assert_true(bytes > 0 && bytes < (1 << 20) - 1);
     fclose(file);
     return text;
-}
-
-/* Writes text to a new file; the caller unlinks it. */
-static void write_temporary(const char *text, size_t bytes, char path[32])
-{
-    strcpy(path, "/tmp/weir-topo-XXXXXX");
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, bytes), (ssize_t)bytes);
-    close(fd);
 }
 
 /* `from` becomes `to` wherever it stands; there must be `times` of them, lest
@@ -87,7 +75,7 @@ static weiri_topo *load_with(const char *machine, const edit *edits, int nedits)
         text = edited;
     }
     char path[32];
-    write_temporary(text, strlen(text), path);
+    test_file_temporary(text, strlen(text), path);
     free(text);
     weiri_topo *topo = load(path);
     unlink(path);
@@ -387,7 +375,7 @@ TEST(a_saved_machine_is_the_same_machine)
         else
             assert_int_equal(weiri_topo_discover(&topo), WEIR_OK);
         char path[32], before[17], after[17];
-        write_temporary("", 0, path);
+        test_file_temporary("", 0, path);
         assert_int_equal(weiri_topo_save(topo, path), WEIR_OK);
         digest_and_destroy(topo, before);
         char *text = read_text(path);
@@ -432,7 +420,7 @@ TEST(unreadable_recordings_are_rejected)
     for (int i = 0; i < 4; i++) {
         size_t bytes = strlen(wrong[i]);
         char path[32];
-        write_temporary(wrong[i], wrong[i] == text ? bytes / 2 : bytes, path);
+        test_file_temporary(wrong[i], wrong[i] == text ? bytes / 2 : bytes, path);
         weir_status status = weiri_topo_load(path, &topo);
         unlink(path);
         assert_int_equal(status, WEIR_ERR_INVALID);

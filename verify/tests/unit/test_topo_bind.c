@@ -52,6 +52,18 @@ static int is_free(const weiri_topo *topo)
     return counts.usable_pus == counts.pus && counts.usable_cores >= 2;
 }
 
+/* Whether an affinity is exactly the hardware threads of a list. */
+static int same_cpus(const cpu_set_t *set, const char *list)
+{
+    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+    hwloc_bitmap_list_sscanf(cpus, list);
+    int same = CPU_COUNT(set) == hwloc_bitmap_weight(cpus);
+    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu))
+        same &= CPU_ISSET((size_t)cpu, set) != 0;
+    hwloc_bitmap_free(cpus);
+    return same;
+}
+
 static int bind_second_of_two(void)
 {
     forget_launcher();
@@ -68,13 +80,8 @@ static int bind_second_of_two(void)
         return 3;
     if (sched_getaffinity(0, sizeof bound, &bound) != 0)
         return 4;
-    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
-    hwloc_bitmap_list_sscanf(cpus, place.cpus);
-    if (CPU_COUNT(&bound) != hwloc_bitmap_weight(cpus))
+    if (!same_cpus(&bound, place.cpus))
         return 5;
-    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu))
-        if (!CPU_ISSET((size_t)cpu, &bound))
-            return 6;
     return weiri_topo_bind(topo, &place) || place.bound_by_launcher ? 7 : CHECKS_PASSED;
 }
 
@@ -98,13 +105,8 @@ static int settle_on_one_core(void)
         return 4;
     if (sched_getaffinity(0, sizeof after, &after) != 0 || CPU_COUNT(&after) >= CPU_COUNT(&before))
         return 5;
-    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
-    hwloc_bitmap_list_sscanf(cpus, place.cpus);
-    if (CPU_COUNT(&after) != hwloc_bitmap_weight(cpus))
+    if (!same_cpus(&after, place.cpus))
         return 6;
-    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu))
-        if (!CPU_ISSET((size_t)cpu, &after))
-            return 7;
     return CHECKS_PASSED;
 }
 

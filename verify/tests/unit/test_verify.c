@@ -3,39 +3,11 @@
  * seed; number formats decode and encode by their definition; canaries detect every changed byte.
  */
 #include "verify/guard.h"
-#include "verify/number.h"
-#include "verify/pattern.h"
-#include "verify/tests/support/unit_test.h"
+#include "verify/tests/support/verify_inputs.h"
 
 #include <math.h>
 
 enum { ELEMENTS = 5003, RANKS = 5, MOST_RANKS = 64, SEED = 77 };
-
-static int is_float(weir_dtype dtype)
-{
-    return weirv_format_of(dtype) != NULL;
-}
-
-static int is_small_float(weir_dtype dtype)
-{
-    return is_float(dtype) && weir_dtype_bytes(dtype) <= 2;
-}
-
-static void *new_input(weir_dtype dtype, weir_op op, int rank, uint64_t seed, size_t count)
-{
-    void *input = malloc(count * 8);
-    assert_non_null(input);
-    weirv_fill(input, 0, count, dtype, op, rank, seed);
-    return input;
-}
-
-static size_t count_equal(weir_dtype dtype, const void *a, const void *b, size_t count)
-{
-    size_t width = weir_dtype_bytes(dtype), equal = 0;
-    for (size_t i = 0; i < count; i++)
-        equal += memcmp((const char *)a + i * width, (const char *)b + i * width, width) == 0;
-    return equal;
-}
 
 /* ----------------------------------------------------------------- pattern */
 

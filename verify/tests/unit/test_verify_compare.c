@@ -3,31 +3,11 @@
  * bounds are tight. The references are computed here, from the patterns of all ranks.
  */
 #include "verify/compare.h"
-#include "verify/number.h"
-#include "verify/pattern.h"
-#include "verify/tests/support/unit_test.h"
+#include "verify/tests/support/verify_inputs.h"
 
 #include <math.h>
 
 enum { ELEMENTS = 5003, RANKS = 5, SEED = 77 };
-
-static int is_float(weir_dtype dtype)
-{
-    return weirv_format_of(dtype) != NULL;
-}
-
-static int is_small_float(weir_dtype dtype)
-{
-    return is_float(dtype) && weir_dtype_bytes(dtype) <= 2;
-}
-
-static void *new_input(weir_dtype dtype, weir_op op, int rank, uint64_t seed, size_t count)
-{
-    void *input = malloc(count * 8);
-    assert_non_null(input);
-    weirv_fill(input, 0, count, dtype, op, rank, seed);
-    return input;
-}
 
 /* The reference of a floating-point reduction over ranks [0, RANKS), and a correct result, rounded
  * once to the type. */

@@ -6,8 +6,7 @@
 
 #include "verify/exact.h"
 #include "verify/expected.h"
-#include "verify/number.h"
-#include "verify/tests/support/unit_test.h"
+#include "verify/tests/support/verify_inputs.h"
 
 #include <math.h>
 
@@ -108,14 +107,6 @@ TEST(data_do_not_depend_on_how_they_are_divided)
     }
 }
 
-static size_t count_equal(const weirv_case *c, const void *a, const void *b)
-{
-    size_t width = weir_dtype_bytes(c->dtype), equal = 0;
-    for (size_t i = 0; i < COUNT; i++)
-        equal += memcmp((const char *)a + i * width, (const char *)b + i * width, width) == 0;
-    return equal;
-}
-
 /* Results of the previous seed, of other indices, and without one rank differ from the correct one
  * in many elements; in types with enough values, nearly everywhere. With max and min only the rank
  * that holds the extreme value matters. */
@@ -128,16 +119,16 @@ static void data_differ(const weirv_case *c)
     before.seed = SEED - 1;
     weirv_exact_result(now, 0, COUNT, c->dtype, c->op, c->nranks, c->seed);
     weirv_exact_result(other, 0, COUNT, c->dtype, c->op, c->nranks, before.seed);
-    if (count_equal(c, now, other) > most)
+    if (count_equal(c->dtype, now, other, COUNT) > most)
         fail_msg("%s %s, %d ranks: only %zu of %d elements of stale data differ",
                  weir_dtype_name(c->dtype), weir_op_name(c->op), c->nranks,
-                 COUNT - count_equal(c, now, other), COUNT);
+                 COUNT - count_equal(c->dtype, now, other, COUNT), COUNT);
     weirv_exact_result(other, 4096, COUNT, c->dtype, c->op, c->nranks, c->seed);
-    assert_true(count_equal(c, now, other) <= most);
+    assert_true(count_equal(c->dtype, now, other, COUNT) <= most);
     if (c->nranks == 1)
         return;
     weirv_combine(c, 0, COUNT, c->nranks / 2, WEIRV_NO_RANK, other);
-    assert_true(count_equal(c, now, other) <= COUNT - 3);
+    assert_true(count_equal(c->dtype, now, other, COUNT) <= COUNT - 3);
 }
 
 TEST(stale_misplaced_and_incomplete_results_differ)
