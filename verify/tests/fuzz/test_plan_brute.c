@@ -7,16 +7,17 @@
  */
 #include "verify/tests/support/plan_right.h"
 #include "verify/tests/support/plan_runner.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <time.h>
 
 /* ------------------------------------------------------------------ changes */
 
-static uint64_t state;
+static uint64_t generator;
 
 static uint32_t random_below(uint32_t below)
 {
-    return (uint32_t)run_next_random(&state, (int)below);
+    return (uint32_t)run_next_random(&generator, (int)below);
 }
 
 static weiri_plan_block *random_block(weir_plan *plan, weiri_plan_gpu **gpu)
@@ -161,9 +162,8 @@ static verdict brute_force(const weir_plan *plan, int root, int runs)
     return found;
 }
 
-static void test_right_plans_run(void **unused)
+TEST(correct_plans_run_in_any_order)
 {
-    (void)unused;
     for (int i = 0; i < RIGHT_PLANS; i++) {
         weir_plan_report report;
         weir_plan *plan = plan_of(right_plans[i]);
@@ -186,7 +186,7 @@ static void try_one(uint64_t seed, tally *all)
     static weir_plan_report report;
     const char *text = right_plans[seed % RIGHT_PLANS];
     weir_plan *plan = plan_of(text);
-    state = run_mix(seed);
+    generator = run_mix(seed);
     for (uint32_t changes = 1 + random_below(2); changes; changes--)
         change(plan);
     memset(&report, 0, sizeof report);
@@ -212,13 +212,12 @@ static void try_one(uint64_t seed, tally *all)
 }
 
 /* TRIES: another number of plans, with another start. */
-static void test_random_plans(void **unused)
+TEST(the_checker_agrees_with_random_execution)
 {
     const char *tries = getenv("TRIES");
     uint64_t first = tries ? (uint64_t)time(NULL) << 20 : 1;
     int count = tries ? atoi(tries) : 300;
     tally all = {0};
-    (void)unused;
     for (int i = 0; i < count; i++)
         try_one(first + (uint64_t)i, &all);
     print_message("# %d plans: %d accepted, and all runs agree; %d refused, %d shown wrong by "
@@ -230,10 +229,5 @@ static void test_random_plans(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_plans_run),
-        cmocka_unit_test(test_random_plans),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("plan_brute", tests, NULL, NULL);
+    return run_all_tests("plan_brute");
 }

@@ -5,6 +5,7 @@
  * Programs that are wrong from the start are left out.
  */
 #include "verify/tests/support/plan_builders.h"
+#include "verify/tests/support/unit_test.h"
 
 enum { RANKS = 3, BLOCKS = 2, SEEDS = 1000, PLAIN = 4, PACKETS = 4 };
 
@@ -47,14 +48,12 @@ static weir_plan_chunks packets(program *p, int rank, int size)
 static void meet(program *p, int block)
 {
     for (int rank = 0; rank < RANKS; rank++) {
-        for (int peer = 0; peer < RANKS; peer++)
-            if (peer != rank)
-                weir_plan_signal(p->memory[rank][peer][block], block,
-                                 sync_with(p, WEIR_PLAN_BEFORE));
-        for (int peer = 0; peer < RANKS; peer++)
-            if (peer != rank)
-                weir_plan_wait(p->memory[rank][peer][block], block,
-                               sync_with(p, WEIR_PLAN_AFTER));
+        FOR_PEERS(peer, rank, RANKS)
+            weir_plan_signal(p->memory[rank][peer][block], block,
+                             sync_with(p, WEIR_PLAN_BEFORE));
+        FOR_PEERS(peer, rank, RANKS)
+            weir_plan_wait(p->memory[rank][peer][block], block,
+                           sync_with(p, WEIR_PLAN_AFTER));
     }
 }
 
@@ -205,7 +204,7 @@ static int is_accepted(weir_plan *plan, unsigned *fences)
     return accepted;
 }
 
-static void test_what_is_left_out_was_not_needed(void **state)
+TEST(removed_fences_and_fusions_keep_programs_correct)
 {
     static const weir_plan_spec variants[] = {
         {.instances = 1},
@@ -214,7 +213,6 @@ static void test_what_is_left_out_was_not_needed(void **state)
         {.instances = 2},
     };
     unsigned accepted = 0, before = 0, after = 0, ignored = 0;
-    (void)state;
     for (int seed = 0; seed < SEEDS; seed++) {
         weir_plan *whole = make(
             seed, (weir_plan_spec){.flags = WEIR_PLAN_KEEP_FENCES | WEIR_PLAN_NO_FUSION});
@@ -236,9 +234,5 @@ static void test_what_is_left_out_was_not_needed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_left_out_was_not_needed),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("random programs", tests, NULL, NULL);
+    return run_all_tests("plan_random");
 }

@@ -18,6 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Runs the next statement for every other rank. */
+#define FOR_PEERS(peer, rank, nranks)                                                             \
+    for (int peer = 0; peer < (nranks); peer++)                                                   \
+        if (peer != (rank))
+
 static inline weir_plan_builder *create(weir_plan_spec spec)
 {
     weir_plan_builder *builder = NULL;

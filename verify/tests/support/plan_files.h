@@ -18,6 +18,17 @@
 
 #define PLAN_SAMPLES "../shared/plans/"
 
+enum { PLAN_SAMPLE_COUNT = 7 };
+static const char *const plan_sample_names[PLAN_SAMPLE_COUNT] = {
+    "exec_reduce",
+    "exec_transfer_pack",
+    "single_node_allgather_pkt.8",
+    "single_node_allreduce.8",
+    "single_node_allreduce_pipeline.8",
+    "single_node_allreduce_pkt.8",
+    "single_node_alltoall_alltoall.8",
+};
+
 /* The text of a file, the caller's; NULL: there is none. */
 static inline char *plan_file_text(const char *file)
 {

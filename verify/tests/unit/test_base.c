@@ -1,31 +1,22 @@
 /*
- * The base: status names and exit codes, the last error and its contexts,
- * names of types and operations, the environment table, and the log.
+ * lib/base: status names and exit codes, the last error and its contexts, names of types and
+ * operations, the environment table, the log, and files of measured links.
  */
 #include "base/env.h"
 #include "base/error.h"
 #include "base/links.h"
 #include "base/log.h"
+#include "verify/tests/support/test_files.h"
 #include <weir/target.h>
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /* ------------------------------------------------------------------- errors */
 
-static void test_every_status_has_name_text_and_exit_code(void **state)
+TEST(every_status_has_name_text_and_exit_code)
 {
-    (void)state;
     for (int status = WEIR_OK; status >= WEIR_ERR_INTERNAL; status--) {
         const int exit_code = weir_status_exit_code((weir_status)status);
         assert_string_not_equal(weir_status_name((weir_status)status), "WEIR_ERR_UNKNOWN");
@@ -49,9 +40,8 @@ static void *error_of_new_thread(void *first)
     return NULL;
 }
 
-static void test_last_error_belongs_to_its_thread(void **state)
+TEST(last_error_belongs_to_its_thread)
 {
-    (void)state;
     char seen[64];
     pthread_t thread;
     assert_int_equal(weiri_fail(WEIR_ERR_PEER, "rank %d is gone", 3), WEIR_ERR_PEER);
@@ -61,18 +51,16 @@ static void test_last_error_belongs_to_its_thread(void **state)
     assert_string_equal(weir_last_error(), "rank 3 is gone");
 }
 
-static void test_context_and_errno_are_put_around_the_line(void **state)
+TEST(errors_carry_contexts_and_the_text_of_errno)
 {
-    (void)state;
     assert_int_equal(weiri_fail_errno(WEIR_ERR_SYSTEM, ENOENT, "open %s", "x"), WEIR_ERR_SYSTEM);
     assert_string_equal(weir_last_error(), "open x: No such file or directory");
     assert_int_equal(weiri_fail_context(WEIR_ERR_SYSTEM, "rank %d", 2), WEIR_ERR_SYSTEM);
     assert_string_equal(weir_last_error(), "rank 2: open x: No such file or directory");
 }
 
-static void test_long_error_lines_are_cut(void **state)
+TEST(long_error_messages_are_truncated)
 {
-    (void)state;
     char text[2000];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -89,9 +77,8 @@ static void test_long_error_lines_are_cut(void **state)
 
 /* -------------------------------------------------------------------- types */
 
-static void test_dtypes_and_ops_parse_their_own_names(void **state)
+TEST(names_of_types_and_operations_parse_to_the_same_value)
 {
-    (void)state;
     static const size_t bytes[WEIR_DTYPE_COUNT] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
     for (int i = 0; i < WEIR_DTYPE_COUNT; i++) {
         weir_dtype dtype = WEIR_DTYPE_COUNT;
@@ -106,9 +93,8 @@ static void test_dtypes_and_ops_parse_their_own_names(void **state)
     }
 }
 
-static void test_unknown_names_are_refused_with_the_known(void **state)
+TEST(unknown_names_are_rejected_with_a_list_of_known_names)
 {
-    (void)state;
     weir_dtype dtype = WEIR_FLOAT;
     weir_op op = WEIR_SUM;
     assert_int_equal(weir_dtype_parse("floa", &dtype), WEIR_ERR_INVALID);
@@ -122,9 +108,8 @@ static void test_unknown_names_are_refused_with_the_known(void **state)
     assert_int_equal(op, WEIR_SUM);
 }
 
-static void test_values_outside_the_lists(void **state)
+TEST(values_out_of_range_have_no_name)
 {
-    (void)state;
     assert_null(weir_dtype_name(WEIR_DTYPE_COUNT));
     assert_null(weir_dtype_name((weir_dtype)-1));
     assert_int_equal(weir_dtype_bytes(WEIR_DTYPE_COUNT), 0);
@@ -138,9 +123,8 @@ static void test_values_outside_the_lists(void **state)
 
 /* -------------------------------------------------------------- environment */
 
-static void test_numbers_from_the_environment(void **state)
+TEST(numbers_in_the_environment_are_range_checked)
 {
-    (void)state;
     static const char *const bad[] = {"x", "5x", "0", "101", "99999999999999999999", "1 2"};
     long value = -7;
     unsetenv("WEIR_IB_GID_INDEX");
@@ -163,18 +147,16 @@ static void test_numbers_from_the_environment(void **state)
     unsetenv("WEIR_IB_GID_INDEX");
 }
 
-static void test_timeout_has_a_default(void **state)
+TEST(timeout_has_a_default)
 {
-    (void)state;
     setenv("WEIR_TIMEOUT_MS", "250", 1);
     assert_int_equal(weiri_env_timeout_ms(), 250);
     unsetenv("WEIR_TIMEOUT_MS");
     assert_int_equal(weiri_env_timeout_ms(), 30000);
 }
 
-static void test_env_help_lists_every_variable(void **state)
+TEST(help_lists_every_environment_variable)
 {
-    (void)state;
     int length = weir_env_help(NULL, 0);
     char *text = malloc((size_t)length + 1);
     assert_int_equal(weir_env_help(text, (size_t)length + 1), length);
@@ -191,7 +173,7 @@ static void test_env_help_lists_every_variable(void **state)
 
 /* ---------------------------------------------------------------------- log */
 
-/* What a child that logs at every level leaves on standard error. */
+/* Logs at every level; runs in a child, whose standard error is read. */
 static void log_levels(void)
 {
     weiri_log(WEIRI_LOG_ERROR, "one %d", 1);
@@ -235,18 +217,16 @@ static void log_of_child(const char *level, int rank, char *text, size_t bytes)
     log_of(log_levels, level, rank, text, bytes);
 }
 
-static void test_invalid_timeout_is_logged_once(void **state)
+TEST(invalid_timeout_is_logged_once)
 {
-    (void)state;
     char text[4096];
     log_of(read_bad_timeout, "warn", -1, text, sizeof text);
     assert_non_null(strstr(text, "WEIR_TIMEOUT_MS=soon"));
     assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
 }
 
-static void test_log_is_filtered_by_level(void **state)
+TEST(log_is_filtered_by_level)
 {
-    (void)state;
     char text[4096];
     log_of_child("warn", -1, text, sizeof text);
     assert_string_equal(text, "weir error: one 1\nweir warn: two\n");
@@ -257,9 +237,8 @@ static void test_log_is_filtered_by_level(void **state)
                               "using warn\nweir error: one 1\nweir warn: two\n");
 }
 
-static void test_long_log_lines_end_in_a_newline(void **state)
+TEST(long_log_lines_end_in_a_newline)
 {
-    (void)state;
     char text[4096];
     log_of_child("debug", -1, text, sizeof text);
     size_t length = strlen(text);
@@ -270,9 +249,8 @@ static void test_long_log_lines_end_in_a_newline(void **state)
 
 /* ------------------------------------------------------------ clock, atomics */
 
-static void test_clock_advances(void **state)
+TEST(clock_advances)
 {
-    (void)state;
     uint64_t start = weir_clock_ns();
     usleep(2000);
     assert_true(weir_clock_ns() - start >= 2000000);
@@ -288,9 +266,8 @@ static void *publish(void *argument)
     return NULL;
 }
 
-static void test_release_is_seen_by_acquire(void **state)
+TEST(release_is_seen_by_acquire)
 {
-    (void)state;
     pthread_t thread;
     weir_store_relaxed(&flag, 0);
     assert_int_equal(pthread_create(&thread, NULL, publish, NULL), 0);
@@ -301,14 +278,11 @@ static void test_release_is_seen_by_acquire(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* Reads links from a text as if it were a file. */
+/* Reads links from a file with the text. */
 static weir_status read_links(const char *text, weiri_links **links)
 {
-    char path[] = "/tmp/weir-links-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
+    char path[32];
+    test_file_temporary(text, strlen(text), path);
     weir_status status = weiri_links_read(path, links);
     unlink(path);
     return status;
@@ -316,13 +290,13 @@ static weir_status read_links(const char *text, weiri_links **links)
 
 #define LINKS "weir-links 1\nmachine abc # its structure\nbackend host\nendpoints 3\n"
 
-/* The least latency, and bandwidth between sizes by the logarithm. */
-static void test_links_say_what_is_possible(void **state)
+/* The floor is the smallest latency plus the transfer time; the bandwidth is interpolated over the
+ * logarithm of the size. */
+TEST(link_files_give_the_shortest_possible_time)
 {
     weiri_links *links = NULL, *again = NULL;
     char *text = NULL;
     size_t bytes = 0;
-    (void)state;
     assert_int_equal(read_links(LINKS "pair 0 1 8 0.5\npair 2 1 8 0.25\n\ntogether 1000 1\n"
                                 "together 4000 3\ntogether 32000 0.0031\n",
                                 &links),
@@ -344,7 +318,7 @@ static void test_links_say_what_is_possible(void **state)
     weiri_links_free(again);
 }
 
-static void test_bad_links_are_refused_by_line(void **state)
+TEST(wrong_link_files_are_rejected_with_the_line_number)
 {
     static const struct {
         const char *text, *line;
@@ -358,7 +332,6 @@ static void test_bad_links_are_refused_by_line(void **state)
         {LINKS "together 8 1\ntogether 8 1\n", ":6: "}, {LINKS "together 8 0\n", ":5: "},
         {LINKS "novel 8\n", ":5: "}, {"weir-links 1\ntogether 8 1\n", ":2: "},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         weiri_links *links = NULL;
         assert_int_equal(read_links(bad[i].text, &links), WEIR_ERR_INVALID);
@@ -369,25 +342,5 @@ static void test_bad_links_are_refused_by_line(void **state)
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_status_has_name_text_and_exit_code),
-        cmocka_unit_test(test_last_error_belongs_to_its_thread),
-        cmocka_unit_test(test_context_and_errno_are_put_around_the_line),
-        cmocka_unit_test(test_long_error_lines_are_cut),
-        cmocka_unit_test(test_dtypes_and_ops_parse_their_own_names),
-        cmocka_unit_test(test_unknown_names_are_refused_with_the_known),
-        cmocka_unit_test(test_values_outside_the_lists),
-        cmocka_unit_test(test_numbers_from_the_environment),
-        cmocka_unit_test(test_timeout_has_a_default),
-        cmocka_unit_test(test_env_help_lists_every_variable),
-        cmocka_unit_test(test_log_is_filtered_by_level),
-        cmocka_unit_test(test_invalid_timeout_is_logged_once),
-        cmocka_unit_test(test_long_log_lines_end_in_a_newline),
-        cmocka_unit_test(test_clock_advances),
-        cmocka_unit_test(test_release_is_seen_by_acquire),
-        cmocka_unit_test(test_links_say_what_is_possible),
-        cmocka_unit_test(test_bad_links_are_refused_by_line),
-    };
-    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+    return run_all_tests("base");
 }

@@ -1,11 +1,7 @@
-/* The parts of the benchmarks that need no other rank: statistics, sizes, shapes,
- * distributions, numbers of the table, options, and the JSON writer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/*
+ * The parts of the benchmarks that need no other rank: statistics, sizes, shapes, distributions,
+ * number formats of the table, options, cold buffers, and the JSON writer.
+ */
 
 #include "bench/trial/cold.h"
 #include "bench/job/cache.h"
@@ -22,17 +18,14 @@
 #include "bench/statistics/stats.h"
 #include "bench/output/table.h"
 #include "bench/trial/trial.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <getopt.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-static void order_statistics(void **state)
+TEST(order_statistics_match_hand_computed_values)
 {
     double odd[] = {5, 1, 4, 2, 3}, even[] = {4, 1, 3, 2}, hundred[200];
-    (void)state;
     bench_stats stats = bench_stats_make(odd, 5);
     assert_true(stats.median == 3 && stats.min == 1 && stats.max == 5 && stats.mean == 3);
     assert_true(stats.p99 == 5);
@@ -49,12 +42,11 @@ static void order_statistics(void **state)
     assert_true(stats.median == 7 && stats.p99 == 7 && stats.ci_low == 7 && stats.ci_high == 7);
 }
 
-/* The binomial sums by hand: n = 10: 2 P(B <= 1) = 22/1024, and P(B <= 2) is
- * too much, so the 2nd and the 9th; n = 20: 2 P(B <= 5) = 0.041, the 6th;
- * n = 100: 2 P(B <= 39) = 0.035, the 40th. Below 6 no pair reaches 95%. */
-static void median_interval(void **state)
+/* The binomial sums, computed by hand. n = 10: 2 P(B <= 1) = 22/1024 and 2 P(B <= 2) exceeds 5%, hence
+ * the 2nd and the 9th; n = 20: 2 P(B <= 5) = 0.041, the 6th; n = 100: 2 P(B <= 39) = 0.035, the
+ * 40th. Below 6 samples no pair reaches 95%. */
+TEST(median_interval_ranks_match_the_binomial_sums)
 {
-    (void)state;
     assert_int_equal(bench_stats_median_rank(1, 0.95), 1);
     assert_int_equal(bench_stats_median_rank(5, 0.95), 1);
     assert_int_equal(bench_stats_median_rank(6, 0.95), 1);
@@ -66,40 +58,32 @@ static void median_interval(void **state)
     assert_true(fabs((double)k - (10000 - 0.98 * sqrt(20000))) < 2);
 }
 
-/* Of 1000 samples of 25 numbers with median 0.5, the interval must miss it in
- * about 5% or fewer. */
-static void median_interval_covers(void **state)
+/* The interval must miss the true median 0.5 in about 5% of 1000 samples of 25 numbers. */
+TEST(median_interval_covers_the_median_95_percent_of_the_time)
 {
     uint64_t x = 88172645463325252u;
     int missed = 0;
-    (void)state;
     for (int trial = 0; trial < 1000; trial++) {
         double samples[25];
-        for (int i = 0; i < 25; i++) {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            samples[i] = (double)(x >> 11) / 9007199254740992.0;
-        }
+        for (int i = 0; i < 25; i++)
+            samples[i] = test_random_fraction(&x);
         bench_stats stats = bench_stats_make(samples, 25);
         missed += stats.ci_low > 0.5 || stats.ci_high < 0.5;
     }
     assert_in_range(missed, 20, 65);
 }
 
-static void ratio_words(void **state)
+TEST(ratios_are_described_by_their_interval)
 {
-    (void)state;
     assert_string_equal(bench_ratio_word(&(bench_ratio){2, 1.01, 3}), "faster");
     assert_string_equal(bench_ratio_word(&(bench_ratio){0.5, 0.4, 0.99}), "slower");
     assert_string_equal(bench_ratio_word(&(bench_ratio){1.2, 0.9, 1.4}), "no difference shown");
     assert_string_equal(bench_ratio_word(&(bench_ratio){1.2, 1, 1.4}), "no difference shown");
 }
 
-static void ratio_of_medians(void **state)
+TEST(ratio_of_medians_lies_in_its_interval)
 {
     double slow[50], fast[50];
-    (void)state;
     for (int i = 0; i < 50; i++) {
         slow[i] = 20 + 0.01 * i;
         fast[i] = 10 + 0.01 * i;
@@ -121,15 +105,14 @@ static bench_options parsed(const char *arguments)
     snprintf(text, sizeof text, "%s", arguments);
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
         argv[argc++] = word;
-    optind = 0; /* getopt starts anew */
+    optind = 0; /* restarts getopt */
     assert_int_equal(bench_options_parse(argc, argv, WEIR_COLL_ALLREDUCE, &options, problem),
                      WEIR_OK);
     return options;
 }
 
-static void option_defaults(void **state)
+TEST(sizes_and_counts_have_defaults)
 {
-    (void)state;
     bench_options options = parsed("");
     assert_true(options.min_bytes == 8 && options.max_bytes == 16u << 20);
     assert_true(options.step_factor == 4 && options.rank_time == BENCH_RANK_MAX);
@@ -142,9 +125,8 @@ static void option_defaults(void **state)
     assert_true(options.step_factor == 1 && options.step_bytes == 1u << 20);
 }
 
-static void option_forms(void **state)
+TEST(options_are_parsed_in_all_spellings)
 {
-    (void)state;
     bench_options options = parsed("-b1.5K --maxbytes=2k -f2 --iters 7 -d f8e5m2 -o all -r all "
                                    "--peer mpi --seed 9");
     assert_true(options.min_bytes == 1536 && options.max_bytes == 2048);
@@ -154,9 +136,8 @@ static void option_forms(void **state)
     assert_true(parsed("--until 2%").until == 0.02 && parsed("--until .5").until == 0.005);
 }
 
-static void sweep_of_sizes(void **state)
+TEST(sizes_are_stepped_by_factor_or_bytes_without_overflow)
 {
-    (void)state;
     bench_options options = parsed("-b 8 -e 100 -f 3");
     size_t expected[] = {8, 24, 72, 0}, size = 8;
     for (int i = 0; i < 4; i++, size = bench_sizes_next(&options, size))
@@ -174,13 +155,12 @@ static void sweep_of_sizes(void **state)
     assert_int_equal(bench_sizes_next(&options, 3), 0); /* no overflow */
 }
 
-/* To the byte, in either buffer; in place all blocks lie in the second. */
-static void room_of_buffers(void **state)
+/* Exact to the byte, for either buffer; in place, all blocks are in the second. */
+TEST(buffers_hold_shapes_up_to_the_last_byte)
 {
     bench_buffers buffers = {.in.room_bytes = weirv_guard_bytes(64, 4),
                              .out.room_bytes = weirv_guard_bytes(64, 4)};
     bench_shape fits = {.send_elements = 16, .recv_elements = 4, .bytes = 64}, more = fits;
-    (void)state;
     assert_true(bench_buffers_hold(&buffers, &fits, 4, 1, 1));
     assert_false(bench_buffers_hold(&buffers, &fits, 4, 2, 1));
     more.send_elements = 17;
@@ -191,14 +171,13 @@ static void room_of_buffers(void **state)
     assert_false(bench_buffers_hold(&buffers, &more, 4, 1, 1));
 }
 
-static void shapes(void **state)
+TEST(shapes_are_rounded_to_ranks_and_16_bytes)
 {
     bench_dist dist;
-    (void)state;
     assert_int_equal(bench_dist_parse("spread:1", &dist), WEIR_OK);
     bench_shape shape = bench_shape_make(WEIR_COLL_ALLREDUCE, 1023, 4, 0, 8, &dist);
     assert_true(shape.count == 255 && shape.bytes == 1020);
-    /* 1000 / 3 ranks = 333 bytes, whole 16: 320. */
+    /* 1000 / 3 ranks = 333 bytes, rounded down to a multiple of 16: 320. */
     shape = bench_shape_make(WEIR_COLL_ALLGATHER, 1000, 4, 0, 3, &dist);
     assert_true(shape.count == 80 && shape.send_elements == 80 && shape.recv_elements == 240);
     assert_true(shape.send_stride_elements == 80 && shape.recv_stride_elements == 0);
@@ -212,9 +191,8 @@ static void shapes(void **state)
     assert_true(shape.count == 0 && shape.bytes == 0);
 }
 
-static void bus_factors(void **state)
+TEST(bus_bandwidth_factors_are_those_of_nccl_tests)
 {
-    (void)state;
     assert_true(bench_bus_factor(WEIR_COLL_ALLREDUCE, 8) == 1.75);
     assert_true(bench_bus_factor(WEIR_COLL_ALLGATHER, 8) == 0.875);
     assert_true(bench_bus_factor(WEIR_COLL_REDUCE_SCATTER, 4) == 0.75);
@@ -228,10 +206,9 @@ static void bus_factors(void **state)
 }
 
 /* Every rank sends and receives the same total, and pairs agree. */
-static void distributions(void **state)
+TEST(ranks_send_and_receive_equal_totals_and_pairs_agree)
 {
     bench_dist dist;
-    (void)state;
     assert_int_equal(bench_dist_parse("spread:0.5", &dist), WEIR_OK);
     for (int n = 1; n <= 9; n++) {
         size_t total = 0;
@@ -256,7 +233,7 @@ static void distributions(void **state)
     assert_int_not_equal(bench_dist_parse("spread:", &dist), WEIR_OK);
 }
 
-static void table_numbers(void **state)
+TEST(table_numbers_fit_their_width)
 {
     static const struct {
         double value;
@@ -267,19 +244,17 @@ static void table_numbers(void **state)
                  {1234.567, 6, "1234.6"}, {1234567, 6, " 1e+06"},  {0, 6, "  0.00"},
                  {NAN, 6, "   nan"}};
     char text[8];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bench_table_number(cases[i].value, cases[i].width, text);
         assert_string_equal(text, cases[i].text);
     }
 }
 
-static void json_text(void **state)
+TEST(json_is_escaped_and_nested)
 {
     char text[256] = "";
     FILE *file = fmemopen(text, sizeof text, "w");
     weiri_json_writer json = {.file = file};
-    (void)state;
     assert_non_null(file);
     weiri_json_open_object(&json);
     weiri_json_key(&json, "a\"b");
@@ -297,14 +272,13 @@ static void json_text(void **state)
     assert_string_equal(text, "{\n\"a\\\"b\": [-1,0.5,null,\"tab\\u0009\"],\n\"c\": {}}");
 }
 
-static void manifest_paths(void **state)
+TEST(manifest_path_follows_the_output_path)
 {
     static const char *const cases[][2] = {
         {"a.csv", "a.json"},         {"a.b/c", "a.b/c.json"}, {"x/a.b.csv", "x/a.b.json"},
         {"a.json", "a.json.json"},   {".csv", ".csv.json"},   {"../out", "../out.json"},
     };
     char path[32];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(bench_paths_manifest(cases[i][0], path, sizeof path), 0);
         assert_string_equal(path, cases[i][1]);
@@ -313,10 +287,9 @@ static void manifest_paths(void **state)
     assert_int_equal(bench_paths_manifest("abc.csv", path, 9), 0);
 }
 
-/* Neither secrets, nor names that only begin like one on the list. */
-static void environment_is_chosen(void **state)
+/* Neither secrets nor names that only start like a listed one are recorded. */
+TEST(only_listed_environment_variables_are_recorded)
 {
-    (void)state;
     assert_true(bench_environment_allows("WEIR_ALGO=ring"));
     assert_false(bench_environment_allows("WEIR_ALGORITHM=x"));
     assert_false(bench_environment_allows("WEIR_BOOT_SECRET=x"));
@@ -325,9 +298,9 @@ static void environment_is_chosen(void **state)
     assert_false(bench_environment_allows(""));
 }
 
-/* Operations meet every copy once before any again, with its input in it and
- * its output poisoned; neighbours in time are no neighbours in memory. */
-static void cold_copies(void **state)
+/* Operations use every copy of the buffers once before any is used again, with the input filled and
+ * the output poisoned; consecutive copies are not neighbours in memory. */
+TEST(cold_operations_use_every_copy_once_in_scattered_order)
 {
     enum { COPIES = 10, ELEMENTS = 20, STRIDE = 128 };
     static float in[ELEMENTS + COPIES * STRIDE / 4], out[ELEMENTS + COPIES * STRIDE / 4];
@@ -341,8 +314,7 @@ static void cold_copies(void **state)
     bench_trial trial = {.options = &options, .buffers = &buffers, .operands = &buffers.operands,
                          .row = &row, .layout = {.in = in, .out = out}};
     const float *last = NULL;
-    int met[COPIES] = {0};
-    (void)state;
+    int uses[COPIES] = {0};
     row.shape.send_elements = row.shape.recv_elements = ELEMENTS;
     for (int i = 0; i < ELEMENTS; i++)
         in[i] = (float)i;
@@ -355,11 +327,11 @@ static void cold_copies(void **state)
         assert_memory_equal(now, in, 80);
         assert_true(isnan(*(const float *)trial.operation.call.out));
         assert_true(!last || labs(now - last) > STRIDE / 4);
-        met[(now - in - ELEMENTS) / (STRIDE / 4)]++;
+        uses[(now - in - ELEMENTS) / (STRIDE / 4)]++;
         last = now;
     }
     for (int i = 0; i < COPIES; i++)
-        assert_int_equal(met[i], 1);
+        assert_int_equal(uses[i], 1);
     bench_cold_reset(&trial);
     assert_true(trial.operation.call.in == in && trial.operation.call.out == out);
     options.cold = 0;
@@ -368,9 +340,8 @@ static void cold_copies(void **state)
     assert_true(trial.operation.call.in == in && trial.operation.call.out == out);
 }
 
-static void cold_pools(void **state)
+TEST(cold_pools_exceed_the_cache_share)
 {
-    (void)state;
     assert_int_equal(bench_cache_sharers(8, 4, 16), 2);
     assert_int_equal(bench_cache_sharers(5, 4, 16), 2);
     assert_int_equal(bench_cache_sharers(8, 16, 16), 8);
@@ -379,10 +350,9 @@ static void cold_pools(void **state)
     assert_true(bench_cache_pool_bytes(8, (size_t)1 << 40) == (size_t)1 << 40);
 }
 
-static void verdicts(void **state)
+TEST(results_fail_on_wrong_data_overruns_and_changed_inputs)
 {
     bench_result result = {.checked = 1};
-    (void)state;
     assert_false(bench_result_failed(&result));
     result.check.overruns = 1;
     assert_true(bench_result_failed(&result));
@@ -396,18 +366,5 @@ static void verdicts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_statistics),   cmocka_unit_test(median_interval),
-        cmocka_unit_test(median_interval_covers), cmocka_unit_test(ratio_of_medians),
-        cmocka_unit_test(ratio_words),
-        cmocka_unit_test(option_defaults),    cmocka_unit_test(option_forms),
-        cmocka_unit_test(sweep_of_sizes),     cmocka_unit_test(shapes),
-        cmocka_unit_test(bus_factors),        cmocka_unit_test(distributions),
-        cmocka_unit_test(table_numbers),      cmocka_unit_test(json_text),
-        cmocka_unit_test(manifest_paths),     cmocka_unit_test(environment_is_chosen),
-        cmocka_unit_test(cold_copies),        cmocka_unit_test(cold_pools),
-        cmocka_unit_test(verdicts),           cmocka_unit_test(room_of_buffers),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("bench");
 }

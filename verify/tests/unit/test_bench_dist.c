@@ -1,26 +1,20 @@
 /*
- * Distributions of alltoallv: what the words mean, that every rank computes the same
- * and the heaviest has the size, and what is said about files that are no matrix.
+ * Distributions of alltoallv (--dist): each follows its definition, all ranks compute the same counts,
+ * the heaviest rank moves the requested size, and invalid files and names are rejected with a message.
  */
 #include "bench/sizes/dist.h"
 #include "bench/options/options.h"
 #include "bench/sizes/shape.h"
+#include "verify/tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { SIZE = 1 << 20, MOST_RANKS = 9 };
 
 static char path[] = "/tmp/weir-dist-XXXXXX";
 static char problem[BENCH_PROBLEM_BYTES];
 
-/* Opens a distribution; the text must stay. */
+/* Opens a distribution. The text must outlive it. */
 static bench_dist opened(const char *text, int nranks, uint64_t seed)
 {
     bench_dist dist;
@@ -31,7 +25,7 @@ static bench_dist opened(const char *text, int nranks, uint64_t seed)
     return dist;
 }
 
-/* With the text as the file's. */
+/* The option for a file with the text. */
 static const char *file_with(const char *word, const char *text)
 {
     static char option[64];
@@ -48,7 +42,7 @@ static size_t bytes_of(const bench_dist *dist, int step, int from, int to, int n
     return 4 * bench_dist_elements(dist, step, SIZE / 4 / (size_t)nranks, 4, from, to, nranks);
 }
 
-/* What each rank sends and receives; the most of all. */
+/* Sets the bytes that each rank sends and receives; returns the largest of them. */
 static size_t totals(const bench_dist *dist, int step, int nranks, size_t *sent, size_t *received)
 {
     size_t most = 0;
@@ -64,14 +58,13 @@ static size_t totals(const bench_dist *dist, int step, int nranks, size_t *sent,
     return most;
 }
 
-/* The heaviest rank has the size, but for parts that are whole 16 bytes; the shape
- * says so on every rank. */
-static void heaviest_has_the_size(void **state)
+/* The heaviest rank moves the size, up to the rounding of parts to 16 bytes, and the shape agrees on
+ * every rank. */
+TEST(heaviest_rank_moves_the_requested_size)
 {
     static const char *const words[] = {"uniform", "spread:0.5", "zipf:0", "zipf:1.2",
                                         "zipf:20", "hot:1",      "hot:2"};
     size_t sent[MOST_RANKS], received[MOST_RANKS];
-    (void)state;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         for (int n = 2; n <= MOST_RANKS; n++) {
             bench_dist dist = opened(words[i], n, i);
@@ -94,12 +87,11 @@ static void heaviest_has_the_size(void **state)
         }
 }
 
-/* All ranks prefer the same receivers: the weights are those of the formula, in an
- * order that the seed draws. */
-static void zipf_follows_its_formula(void **state)
+/* All ranks prefer the same receivers: the weights follow the formula, in an order that the seed
+ * determines. */
+TEST(zipf_follows_its_formula)
 {
     size_t sent[4], received[4], other[4], sorted[4];
-    (void)state;
     bench_dist dist = opened("zipf:1", 4, 7);
     totals(&dist, 0, 4, sent, received);
     memcpy(sorted, received, sizeof sorted);
@@ -127,10 +119,9 @@ static void zipf_follows_its_formula(void **state)
     bench_dist_close(&dist);
 }
 
-static void hot_receivers_get_most(void **state)
+TEST(hot_receivers_get_90_percent)
 {
     size_t sent[8], received[8], hot = 0, cold = 0;
-    (void)state;
     bench_dist dist = opened("hot:2", 8, 3);
     totals(&dist, 0, 8, sent, received);
     for (int rank = 0; rank < 8; rank++)
@@ -143,16 +134,15 @@ static void hot_receivers_get_most(void **state)
     bench_dist_close(&dist);
 }
 
-static void files_are_read(void **state)
+TEST(matrix_and_trace_files_set_the_weights)
 {
-    (void)state;
     bench_dist dist = opened(file_with("matrix", "# weights\n0 1 # first\n\n,3, 0\n"), 2, 1);
     assert_int_equal(dist.nsteps, 1);
     assert_int_equal(bytes_of(&dist, 0, 1, 0, 2), SIZE);
     assert_int_equal(bytes_of(&dist, 0, 0, 1, 2), SIZE / 3 & ~15);
     assert_int_equal(bytes_of(&dist, 0, 0, 0, 2), 0);
     bench_dist_close(&dist);
-    /* Matrices of a trace are scaled each by itself, so that all move the size. */
+    /* Each matrix of a trace is scaled by itself, so that every step moves the size. */
     dist = opened(file_with("trace", "0 1\n1 0\n\n# next\n\n0 0\n5e300 5e300\n"), 2, 1);
     assert_int_equal(dist.nsteps, 2);
     assert_int_equal(bytes_of(&dist, 0, 0, 1, 2), SIZE);
@@ -164,7 +154,7 @@ static void files_are_read(void **state)
     bench_dist_close(&dist);
 }
 
-static void bad_files_are_named(void **state)
+TEST(wrong_files_are_rejected_with_the_line_number)
 {
     static const struct {
         const char *word, *text, *says;
@@ -181,7 +171,6 @@ static void bad_files_are_named(void **state)
         {"trace", "1 1\n\n1 1\n1 1\n", ":2: the matrix ends after 1 of 2 rows"},
         {"trace", "1 1\n1 1\n\n0 0\n0 0\n", ":5: all weights of the matrix are 0"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         bench_dist dist;
         assert_int_equal(bench_dist_parse(file_with(bad[i].word, bad[i].text), &dist), WEIR_OK);
@@ -192,13 +181,12 @@ static void bad_files_are_named(void **state)
     }
 }
 
-static void bad_words_are_refused(void **state)
+TEST(wrong_distribution_names_are_rejected)
 {
     static const char *const words[] = {"",        "spread",  "spread:",  "spread:1.1", "zipf",
                                         "zipf:-1", "zipf:x",  "zipf:21",  "hot:0",      "hot:1.5",
                                         "hot:",    "matrix:", "trace",    "uniform:1",  "hot:nan"};
     bench_dist dist;
-    (void)state;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (bench_dist_parse(words[i], &dist) == WEIR_OK)
             fail_msg("'%s' was taken", words[i]);
@@ -209,17 +197,11 @@ static void bad_words_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heaviest_has_the_size), cmocka_unit_test(zipf_follows_its_formula),
-        cmocka_unit_test(hot_receivers_get_most), cmocka_unit_test(files_are_read),
-        cmocka_unit_test(bad_files_are_named), cmocka_unit_test(bad_words_are_refused),
-    };
     int fd = mkstemp(path);
     if (fd < 0)
         return 3;
     close(fd);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_all_tests("bench_dist");
     unlink(path);
     return failed;
 }

@@ -1,19 +1,17 @@
-/* The timing engine, on subjects that write down what happens to them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/*
+ * The timing engine calls its subjects, barriers and agreements in the documented order. Scripted
+ * subjects log one letter per call: ( begin, a b c an operation, | barrier, ) end and agreement, < the
+ * maximum of warm-up times, ! a synchronised start.
+ */
 
 #include "bench/measure/engine.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 typedef struct scripted {
-    char *log; /* shared by all subjects and the barrier: one letter an event */
+    char *log; /* shared by all subjects and the barrier */
     char letter;
     int runs, fail_at;
 } scripted;
@@ -49,7 +47,7 @@ static weir_status scripted_agree(void *context, weir_status mine)
     return mine;
 }
 
-/* Warm-ups: what the slowest rank is made to need, then ever the same. */
+/* The warm-up times of the slowest rank, ended by 0; the last is repeated. */
 static const double *scripted_times;
 
 static double scripted_largest(void *context, double mine)
@@ -64,13 +62,18 @@ static void scripted_start(void *context)
     append(context, '!');
 }
 
+static bench_barrier scripted_barriers(char *log)
+{
+    return (bench_barrier){log, scripted_barrier, scripted_agree, scripted_largest,
+                           scripted_start};
+}
+
 static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *log)
 {
     static double times[3][16];
     scripted scripts[3];
     bench_subject subjects[3];
-    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
-                             scripted_start};
+    bench_barrier barrier = scripted_barriers(log);
     memset(log, 0, 256);
     for (int i = 0; i < nsubjects; i++) {
         scripts[i] = (scripted){.log = log, .letter = (char)('a' + i), .fail_at = fail_at};
@@ -85,10 +88,9 @@ static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *l
     return status;
 }
 
-static void engine_interleaves(void **state)
+TEST(subjects_are_interleaved_in_both_orders)
 {
     char log[256];
-    (void)state;
     assert_int_equal(play((bench_timing){.iterations = 4, .warmups = 1, .aggregate = 1}, 3, 0, log),
                      WEIR_OK);
     assert_string_equal(log, "(|aaa)(|bbb)(|ccc)(|ccc)(|bbb)(|aaa)");
@@ -102,11 +104,10 @@ static void engine_interleaves(void **state)
     assert_string_equal(log, "(|cc)(|bb)(|aa)");
 }
 
-static void engine_isolates(void **state)
+TEST(barriers_isolate_operations_or_iterations)
 {
     bench_timing timing = {.iterations = 2, .aggregate = 2, .isolation = BENCH_BARRIER_OPERATION};
     char log[256];
-    (void)state;
     play(timing, 1, 0, log);
     assert_string_equal(log, "(|)|a|a|)(|)|a|a|)");
     timing.isolation = BENCH_BARRIER_ITERATION;
@@ -114,14 +115,13 @@ static void engine_isolates(void **state)
     assert_string_equal(log, "(|)|aa|)(|)|aa|)");
 }
 
-/* Pairs go on while the slowest rank's times fall, and until two pairs do not. */
-static void engine_warms_up(void **state)
+/* Pairs of warm-ups continue while the slowest rank's times fall, until two pairs do not improve. */
+TEST(warm_ups_end_when_times_stop_falling)
 {
     static const double flat[] = {5, 0}, falling[] = {9, 7, 5, 5.2, 4.9, 0};
     static const double noisy[] = {5, 50, 6, 0};
     bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
     char log[256];
-    (void)state;
     scripted_times = flat;
     play(timing, 1, 0, log);
     assert_string_equal(log, "(|aa<)aa<)aa<)aa)");
@@ -136,17 +136,15 @@ static void engine_warms_up(void **state)
     assert_string_equal(log, "(|aa<)a<)");
 }
 
-/* Times that halve for ever are never stationary: the warm-ups end and say so. */
-static void engine_tells_unsteady(void **state)
+/* Times that halve forever never settle: the warm-ups end after a limit, which is reported. */
+TEST(warm_ups_that_never_settle_are_reported)
 {
     bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
     double times[64], wall_us[1];
     char log[256] = "";
     scripted script = {.log = log, .letter = 'a'};
     bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
-    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
-                             scripted_start};
-    (void)state;
+    bench_barrier barrier = scripted_barriers(log);
     for (int i = 0; i < 64; i++)
         times[i] = ldexp(1, -i);
     scripted_times = times;
@@ -159,17 +157,15 @@ static void engine_tells_unsteady(void **state)
     assert_true(!subject.unsteady && subject.warmups == 6);
 }
 
-/* What an earlier call found is enough where a pair is as fast. */
-static void engine_remembers_warm_times(void **state)
+/* One pair suffices if it is as fast as the warm time of an earlier call. */
+TEST(later_rounds_reuse_the_warm_time)
 {
     bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
     double times[] = {5, 0}, wall_us[1];
     char log[256] = "";
     scripted script = {.log = log, .letter = 'a'};
     bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
-    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
-                             scripted_start};
-    (void)state;
+    bench_barrier barrier = scripted_barriers(log);
     scripted_times = times;
     bench_engine_run(&timing, &barrier, &subject, 1);
     assert_true(subject.warm_us == 5 && subject.warmups == 6);
@@ -181,24 +177,22 @@ static void engine_remembers_warm_times(void **state)
     assert_true(subject.warm_us == 5 && subject.warmups == 6);
 }
 
-/* Every operation starts together; a failed rank keeps the starts. */
-static void engine_synchronises(void **state)
+/* Every operation has a synchronised start, in which a failed rank still takes part. */
+TEST(operations_start_at_the_same_time_on_all_ranks)
 {
     bench_timing timing = {.iterations = 2, .aggregate = 2, .isolation = BENCH_SYNCHRONISED};
     char log[256];
-    (void)state;
     play(timing, 1, 0, log);
     assert_string_equal(log, "(|)|!a!a)(|)|!a!a)");
     play(timing, 1, 1, log);
     assert_string_equal(log, "(|)|!a!)");
 }
 
-/* A failed rank runs nothing more, keeps every barrier, and the run ends. */
-static void engine_fails(void **state)
+/* A failed rank runs nothing more but enters every barrier, and the run ends. */
+TEST(a_failed_rank_runs_nothing_more_and_enters_every_barrier)
 {
     bench_timing timing = {.iterations = 4, .aggregate = 1, .isolation = BENCH_BARRIER_OPERATION};
     char log[256];
-    (void)state;
     assert_int_equal(play(timing, 1, 1, log), WEIR_ERR_PEER);
     assert_string_equal(log, "(|)|a||)");
     timing.isolation = BENCH_BACK_TO_BACK;
@@ -229,15 +223,13 @@ static weir_status do_nothing(void *context)
     return WEIR_OK;
 }
 
-/* Two blocks of two iterations: a begin and an end each, and four times next. */
-static void engine_counts_what_it_does_not_time(void **state)
+/* Two blocks of two iterations: two calls each of begin and end, and four of next. */
+TEST(time_outside_the_operations_is_counted_separately)
 {
     static const bench_isolation kinds[] = {BENCH_BACK_TO_BACK, BENCH_BARRIER_OPERATION,
                                             BENCH_BARRIER_ITERATION, BENCH_SYNCHRONISED};
     char log[256] = "";
-    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
-                             scripted_start};
-    (void)state;
+    bench_barrier barrier = scripted_barriers(log);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         bench_timing timing = {.iterations = 4, .aggregate = 1, .isolation = kinds[i]};
         double wall_us[4], shortest_us = 1e9;
@@ -253,13 +245,5 @@ static void engine_counts_what_it_does_not_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(engine_interleaves), cmocka_unit_test(engine_isolates),
-        cmocka_unit_test(engine_fails),       cmocka_unit_test(engine_warms_up),
-        cmocka_unit_test(engine_tells_unsteady), cmocka_unit_test(engine_synchronises),
-        cmocka_unit_test(engine_remembers_warm_times),
-        cmocka_unit_test(engine_counts_what_it_does_not_time),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("bench_engine");
 }

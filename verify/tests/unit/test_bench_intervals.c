@@ -1,11 +1,7 @@
-/* Intervals of medians: the bootstrap, of one round and of several, and how rounds
- * divide the iterations of a size. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/*
+ * Confidence intervals of medians have their stated coverage, for one round and for several, and
+ * rounds divide the iterations of a size as documented.
+ */
 
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/buffers.h"
@@ -13,25 +9,16 @@
 #include "bench/trial/series.h"
 #include "bench/statistics/stats.h"
 #include "bench/statistics/student.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROUNDS = 6, EACH = 30, ALL = ROUNDS * EACH };
 
 static const int ends[ROUNDS] = {30, 60, 90, 120, 150, 180};
 
-static double uniform(uint64_t *x)
-{
-    *x ^= *x << 13;
-    *x ^= *x >> 7;
-    *x ^= *x << 17;
-    return (double)(*x >> 11) / 9007199254740992.0;
-}
-
-/* The share of 400 series whose interval misses the true median. memory: how
- * much of its neighbour a sample has (0: none). -1: no bootstrap here. */
+/* The fraction of 400 series whose interval misses the true median; -1 if built without the
+ * bootstrap. memory is the autocorrelation of neighbouring samples. */
 static double bootstrap_misses(double memory)
 {
     uint64_t x = 88172645463325252u;
@@ -40,7 +27,7 @@ static double bootstrap_misses(double memory)
         double series[150], last = 0;
         bench_interval interval;
         for (int i = 0; i < 150; i++)
-            series[i] = 10 + (last = memory * last + uniform(&x) - 0.5);
+            series[i] = 10 + (last = memory * last + test_random_fraction(&x) - 0.5);
         if (bench_bootstrap_median(&(bench_sequence){series, 150, NULL, 1}, &interval) != 0)
             return -1;
         missed += interval.low > 10 || interval.high < 10;
@@ -48,28 +35,26 @@ static double bootstrap_misses(double memory)
     return missed / 400.0;
 }
 
-static void bootstrap_covers(void **state)
+TEST(bootstrap_intervals_cover_the_median)
 {
-    (void)state;
-    double alone = bootstrap_misses(0), alike = bootstrap_misses(0.5);
+    double independent = bootstrap_misses(0), correlated = bootstrap_misses(0.5);
     if (strstr(bench_bootstrap_method(), "without GSL")) {
-        assert_true(alone == -1);
+        assert_true(independent == -1);
         return;
     }
-    assert_true(alone > 0.02 && alone < 0.09);
-    /* An interval that took neighbours for independent would miss 25%. */
-    assert_true(alike > 0.02 && alike < 0.13);
+    assert_true(independent > 0.02 && independent < 0.09);
+    /* An interval that assumed independent neighbours would miss 25%. */
+    assert_true(correlated > 0.02 && correlated < 0.13);
 }
 
-static void bootstrap_is_repeatable(void **state)
+TEST(bootstrap_intervals_are_repeatable)
 {
     double series[60], longer[61];
     bench_sequence shorter = {series, 60, NULL, 1}, all = {longer, 61, NULL, 1};
     uint64_t x = 99;
     bench_interval one, two, ratio;
-    (void)state;
     for (int i = 0; i < 61; i++)
-        longer[i] = 5 + uniform(&x);
+        longer[i] = 5 + test_random_fraction(&x);
     memcpy(series, longer, sizeof series);
     if (strstr(bench_bootstrap_method(), "without GSL")) {
         assert_int_equal(bench_bootstrap_ratio(&shorter, &all, &ratio), -1);
@@ -88,21 +73,19 @@ static void bootstrap_is_repeatable(void **state)
     assert_true(one.low == 7 && one.high == 7);
 }
 
-static void series_keeps_its_order(void **state)
+TEST(statistics_leave_the_order_of_a_series)
 {
     double series[] = {3, 1, 2}, scratch[3];
-    (void)state;
     bench_stats stats = bench_stats_series(&(bench_sequence){series, 3, NULL, 1}, 0.1, scratch);
     assert_true(series[0] == 3 && series[1] == 1 && series[2] == 2);
     assert_true(stats.median == 2 && stats.ci_low == 1 && stats.ci_high == 3);
     assert_true(bench_stats_half_width(&stats) == 0.5);
 }
 
-/* A thousand equal readings of a coarse clock do not make the time exact. */
-static void interval_is_no_narrower_than_the_clock(void **state)
+/* A thousand equal readings of a coarse clock are no more exact than the clock's resolution. */
+TEST(interval_is_no_narrower_than_the_clock)
 {
     double series[1000], scratch[1000];
-    (void)state;
     for (int i = 0; i < 1000; i++)
         series[i] = 8;
     bench_sequence all = {series, 1000, NULL, 1};
@@ -112,21 +95,20 @@ static void interval_is_no_narrower_than_the_clock(void **state)
 
 /* ------------------------------------------------------------------ rounds */
 
-/* Iterations that are alike within a round; rounds differ by half a unit. */
+/* Iterations of a round are close to each other; rounds differ by up to half a unit. */
 static void make_rounds(double *series, double factor, const double *levels, uint64_t *x)
 {
     for (int i = 0; i < ALL; i++)
-        series[i] = factor * (10 + levels[i / EACH] + 0.1 * (uniform(x) - 0.5));
+        series[i] = factor * (10 + levels[i / EACH] + 0.1 * (test_random_fraction(x) - 0.5));
 }
 
 static void make_levels(double *levels, uint64_t *x)
 {
     for (int v = 0; v < ROUNDS; v++)
-        levels[v] = uniform(x) - 0.5;
+        levels[v] = test_random_fraction(x) - 0.5;
 }
 
-/* The share of 300 series whose interval misses the median of all rounds that there
- * could be. */
+/* The fraction of 300 series whose interval misses the median of all possible rounds. */
 static double rounds_miss(int rounds)
 {
     uint64_t x = 4711;
@@ -142,21 +124,19 @@ static double rounds_miss(int rounds)
     return missed / 300.0;
 }
 
-static void rounds_cover(void **state)
+TEST(intervals_over_rounds_cover_the_median_of_all_rounds)
 {
-    (void)state;
     assert_true(rounds_miss(ROUNDS) < 0.08);
-    assert_true(rounds_miss(1) > 0.4); /* as if iterations alone made the difference */
+    assert_true(rounds_miss(1) > 0.4); /* treats all iterations as independent */
 }
 
-/* What both had in the same round is not in their ratio. */
-static void ratio_pairs_rounds(void **state)
+/* An effect of a round on both sides cancels in their ratio. */
+TEST(ratios_pair_the_rounds)
 {
     double above[ALL], below[ALL], levels[ROUNDS], others[ROUNDS];
     uint64_t x = 31;
     bench_sequence up = {above, ALL, ends, ROUNDS}, down = {below, ALL, ends, ROUNDS};
     bench_interval same, apart;
-    (void)state;
     make_levels(levels, &x);
     make_levels(others, &x);
     make_rounds(above, 2, levels, &x);
@@ -167,13 +147,12 @@ static void ratio_pairs_rounds(void **state)
     assert_int_equal(bench_bootstrap_ratio(&up, &down, &apart), 0);
     assert_true(same.low < 2 && same.high > 2);
     assert_true(same.high / same.low < 1.03 && apart.high / apart.low > 1.06);
-    down.rounds = ROUNDS - 1; /* no pairs: iterations alone */
+    down.rounds = ROUNDS - 1; /* no pairs of rounds: iterations only */
     assert_int_equal(bench_bootstrap_ratio(&up, &down, &apart), 0);
 }
 
-static void few_rounds_widen(void **state)
+TEST(few_rounds_widen_the_interval)
 {
-    (void)state;
     assert_true(bench_student_widening(0) == 1 && bench_student_widening(1) == 1);
     assert_true(fabs(bench_student_widening(2) - 9.168) < 0.01);
     assert_true(fabs(bench_student_widening(6) - 1.4367) < 0.002);
@@ -181,10 +160,9 @@ static void few_rounds_widen(void **state)
     assert_true(bench_student_widening(200) < 1.01);
 }
 
-static void rounds_by_options(void **state)
+TEST(number_of_rounds_follows_the_options)
 {
     bench_options options = {.rounds = 6};
-    (void)state;
     assert_int_equal(bench_options_rounds(&options), 6);
     options.iterations = 4;
     assert_int_equal(bench_options_rounds(&options), 1);
@@ -198,12 +176,11 @@ static void rounds_by_options(void **state)
     assert_int_equal(bench_options_rounds(&options), 2);
 }
 
-static void rounds_share_iterations(void **state)
+TEST(rounds_divide_the_iterations_evenly)
 {
     bench_options options = {.rounds = 6, .aggregate = 1};
     bench_series series = {.nmembers = 1};
     int shortest = 100, longest = 0;
-    (void)state;
     bench_series_restart(&series, &options, 20, 1e-3);
     for (int v = 0; v < 6; v++) {
         int share = bench_series_next_iterations(&series);
@@ -216,15 +193,14 @@ static void rounds_share_iterations(void **state)
     assert_true(shortest == 3 && longest == 4 && series.rounds == 6);
 }
 
-/* Every round lies on other pages, all inside the buffers, all aligned. */
-static void rounds_lie_apart(void **state)
+/* The buffers of every round are on other pages, inside the pool and aligned. */
+TEST(rounds_use_different_pages_of_the_buffers)
 {
     enum { BYTES = 1 << 20 };
     char *base = malloc(2 * BYTES);
     bench_buffers buffers = {.in = {.base = base}, .out = {.base = base + BYTES}};
     bench_shape shape = {.bytes = 64, .send_elements = 16, .recv_elements = 16};
     uintptr_t in[ROUNDS], out[ROUNDS];
-    (void)state;
     assert_non_null(base);
     for (int v = 0; v < ROUNDS; v++) {
         bench_layout layout;
@@ -241,14 +217,5 @@ static void rounds_lie_apart(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bootstrap_covers),   cmocka_unit_test(bootstrap_is_repeatable),
-        cmocka_unit_test(series_keeps_its_order),
-        cmocka_unit_test(interval_is_no_narrower_than_the_clock),
-        cmocka_unit_test(rounds_cover),       cmocka_unit_test(ratio_pairs_rounds),
-        cmocka_unit_test(few_rounds_widen),   cmocka_unit_test(rounds_by_options),
-        cmocka_unit_test(rounds_share_iterations), cmocka_unit_test(rounds_lie_apart),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("bench_intervals");
 }

@@ -1,37 +1,13 @@
-/* What the preflight finds on machines made of files, and among ranks that never
- * ran: each finding is planted, and its absence is silent. */
+/*
+ * The preflight reports each adverse condition of a node and nothing else. Conditions are planted in
+ * a synthetic /sys and /proc; the facts of other ranks are made up.
+ */
 #define _GNU_SOURCE /* sets of cpus */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "bench/job/preflight.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "verify/tests/support/test_files.h"
 
 static char root[64];
-
-/* Writes root/path, with the folders above it. */
-static void plant(const char *path, const char *text)
-{
-    char whole[512];
-    snprintf(whole, sizeof whole, "%s%s", root, path);
-    for (char *slash = strchr(whole + strlen(root) + 1, '/'); slash;
-         slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(whole, 0700);
-        *slash = '/';
-    }
-    FILE *file = fopen(whole, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
 
 static int make_root(void **state)
 {
@@ -61,7 +37,7 @@ static bench_preflight_facts facts_of(int low_cpu, int high_cpu)
     return facts;
 }
 
-/* The lines about these ranks; their number is checked. */
+/* The report on these ranks, which must have the expected number of lines. */
 static const char *judged(const bench_preflight_facts *facts, int nranks, int expected)
 {
     static char text[2048];
@@ -77,99 +53,89 @@ static const char *judged(const bench_preflight_facts *facts, int nranks, int ex
     return text;
 }
 
-static void bare_machine_is_silent(void **state)
+TEST_WITH(a_node_without_findings_is_silent, make_root, remove_root)
 {
-    (void)state;
     bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(1, 1)};
     assert_true(ranks[0].quota_cores == 0 && !ranks[0].governor[0]);
     judged(ranks, 2, 0);
 }
 
-static void governor_is_told(void **state)
+TEST_WITH(a_slow_frequency_governor_is_reported, make_root, remove_root)
 {
-    (void)state;
-    plant("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
-    plant("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n");
+    test_file_write(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
+    test_file_write(root, "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n");
     bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(1, 1)};
     judged(ranks, 1, 0);
     assert_non_null(strstr(judged(ranks, 2, 1), "cpu 1's frequency governor is powersave"));
     assert_non_null(strstr(judged(ranks, 2, 1), "cpupower frequency-set -g performance\n"));
 }
 
-static void quota_is_told(void **state)
+TEST_WITH(a_small_cpu_quota_is_reported, make_root, remove_root)
 {
-    (void)state;
-    plant("/proc/self/cgroup", "0::/job/step\n");
-    plant("/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
-    plant("/sys/fs/cgroup/job/cpu.max", "150000 100000\n");
+    test_file_write(root, "proc/self/cgroup", "0::/job/step\n");
+    test_file_write(root, "sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
+    test_file_write(root, "sys/fs/cgroup/job/cpu.max", "150000 100000\n");
     bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(1, 1)};
     assert_true(ranks[0].quota_cores == 1.5);
     judged(ranks, 1, 0); /* one core is allowed */
     assert_non_null(strstr(judged(ranks, 2, 1), "allows 1.5 cores"));
-    plant("/sys/fs/cgroup/job/cpu.max", "200000 100000\n");
+    test_file_write(root, "sys/fs/cgroup/job/cpu.max", "200000 100000\n");
     ranks[0] = facts_of(0, 0);
     judged(ranks, 2, 0);
 }
 
-static void quota_of_the_top_group(void **state)
+TEST_WITH(the_quota_of_the_root_cgroup_is_read, make_root, remove_root)
 {
-    (void)state;
-    plant("/proc/self/cgroup", "0::/\n");
-    plant("/sys/fs/cgroup/cpu.max", "50000 100000\n");
+    test_file_write(root, "proc/self/cgroup", "0::/\n");
+    test_file_write(root, "sys/fs/cgroup/cpu.max", "50000 100000\n");
     assert_true(facts_of(0, 0).quota_cores == 0.5);
 }
 
-static void quota_of_version_1(void **state)
+TEST_WITH(the_quota_of_cgroup_version_1_is_read, make_root, remove_root)
 {
-    (void)state;
-    plant("/proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/1\n0::/\n");
-    plant("/sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "300000\n");
-    plant("/sys/fs/cgroup/cpu/docker/1/cpu.cfs_period_us", "100000\n");
-    plant("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
-    plant("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    test_file_write(root, "proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/1\n0::/\n");
+    test_file_write(root, "sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "300000\n");
+    test_file_write(root, "sys/fs/cgroup/cpu/docker/1/cpu.cfs_period_us", "100000\n");
+    test_file_write(root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    test_file_write(root, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
     assert_true(facts_of(0, 0).quota_cores == 3);
 }
 
-static void ranks_on_one_core_are_told(void **state)
+TEST_WITH(ranks_on_one_core_are_reported, make_root, remove_root)
 {
-    (void)state;
     bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(2, 3), facts_of(0, 0)};
     const char *text = judged(ranks, 3, 1);
     assert_non_null(strstr(text, "2 ranks share 1 core, rank 0 among them"));
     assert_non_null(strstr(text, "(--bind-to core)\n"));
-    /* Other machines, or overlapping sets with room for all: nothing. */
+    /* Silent on different nodes, and for overlapping sets with a core for each. */
     snprintf(ranks[2].host, sizeof ranks[2].host, "there");
     judged(ranks, 3, 0);
     bench_preflight_facts wide[] = {facts_of(0, 2), facts_of(0, 2), facts_of(0, 2)};
     judged(wide, 3, 0);
 }
 
-/* Two hardware threads of one core are one core. */
-static void threads_of_one_core(void **state)
+TEST_WITH(hardware_threads_count_as_one_core, make_root, remove_root)
 {
-    (void)state;
     bench_preflight_facts apart[] = {facts_of(0, 0), facts_of(1, 1)};
     judged(apart, 2, 0);
-    plant("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n");
-    plant("/sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n");
-    bench_preflight_facts alike[] = {facts_of(0, 0), facts_of(1, 1)};
-    assert_non_null(strstr(judged(alike, 2, 1), "start at most 1 ranks"));
+    test_file_write(root, "sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n");
+    test_file_write(root, "sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n");
+    bench_preflight_facts siblings[] = {facts_of(0, 0), facts_of(1, 1)};
+    assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 ranks"));
 }
 
-static void more_ranks_than_cores(void **state)
+TEST_WITH(more_ranks_than_cores_are_reported, make_root, remove_root)
 {
-    (void)state;
     bench_preflight_facts ranks[] = {facts_of(0, 1), facts_of(0, 1), facts_of(0, 1)};
     assert_non_null(strstr(judged(ranks, 3, 1), "3 ranks share 2 cores"));
     assert_non_null(strstr(judged(ranks, 3, 1), "start at most 2 ranks there\n"));
 }
 
-static void other_mpi_is_told(void **state)
+TEST(another_mpi_at_run_time_is_reported)
 {
     static const char ours[] = "Open MPI v4.1.4";
     char text[512] = "";
     FILE *file = fmemopen(text, sizeof text - 1, "w");
-    (void)state;
     assert_non_null(file);
     assert_int_equal(bench_preflight_mpi(ours, "Open MPI v4.1.4, package: x", "prog", file), 0);
     assert_int_equal(bench_preflight_mpi(ours, "Open MPI v4.1.4rc1, x", "prog", file), 1);
@@ -183,17 +149,7 @@ static void other_mpi_is_told(void **state)
     assert_non_null(strstr(text, "mpicc"));
 }
 
-#define ON_A_MACHINE(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON_A_MACHINE(bare_machine_is_silent), ON_A_MACHINE(governor_is_told),
-        ON_A_MACHINE(quota_is_told),          ON_A_MACHINE(quota_of_the_top_group),
-        ON_A_MACHINE(quota_of_version_1),     ON_A_MACHINE(ranks_on_one_core_are_told),
-        ON_A_MACHINE(threads_of_one_core),    ON_A_MACHINE(more_ranks_than_cores),
-        cmocka_unit_test(other_mpi_is_told),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("bench_preflight");
 }

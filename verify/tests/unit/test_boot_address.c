@@ -1,27 +1,20 @@
 /*
- * What the TCP bootstrap is told and tells apart without a peer: addresses,
- * unique ids, network interfaces, and message authentication.
+ * The parts of the TCP bootstrap that need no peer: addresses are parsed or rejected, unique ids are
+ * validated, interfaces are chosen as the environment says, and the message authentication code is
+ * SipHash.
  */
 #include "boot/address.h"
 #include "base/mac.h"
 #include "boot/unique_id.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "verify/tests/support/unit_test.h"
 
 static int last_error_has(const char *text)
 {
     return strstr(weir_last_error(), text) != NULL;
 }
 
-static void test_malformed_addresses(void **state)
+TEST(malformed_addresses_are_rejected)
 {
-    (void)state;
     static const char *const bad[] = {
         "", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:5x",
         "127.0.0.1:-5", "127.0.0.1: 5", "127.1:5000", "1:5000", "localhost:5000",
@@ -39,15 +32,14 @@ static void test_malformed_addresses(void **state)
     assert_int_equal(weir_boot_tcp_create_at("nosuch0:127.0.0.1:5000", 0, 1, &boot),
                      WEIR_ERR_SYSTEM);
     assert_true(last_error_has("'nosuch0'") && last_error_has("lo"));
-    /* Reserved for documentation: no machine has it. */
+    /* Reserved for documentation; no host has it. */
     assert_int_equal(weir_boot_tcp_create_at("192.0.2.1:5000", 0, 1, &boot), WEIR_ERR_SYSTEM);
     assert_true(last_error_has("cannot listen at 192.0.2.1:5000"));
     assert_null(boot);
 }
 
-static void test_wellformed_addresses(void **state)
+TEST(well_formed_addresses_are_parsed)
 {
-    (void)state;
     weiri_named_address named;
     char text[WEIRI_ADDRESS_TEXT_BYTES];
     assert_int_equal(weiri_named_address_parse("eth0:10.0.0.4:50000", &named), WEIR_OK);
@@ -60,9 +52,8 @@ static void test_wellformed_addresses(void **state)
     assert_string_equal(weiri_address_text(&named.address, text), "[::1]:65535");
 }
 
-static void test_malformed_ids(void **state)
+TEST(changed_and_used_ids_are_rejected)
 {
-    (void)state;
     weir_unique_id good, bad;
     weir_boot *boot = NULL;
     memset(&bad, 0, sizeof bad);
@@ -82,41 +73,39 @@ static void test_malformed_ids(void **state)
     assert_null(boot);
 }
 
-static void test_id_interface_is_chosen_by_environment(void **state)
+TEST(WEIR_SOCKET_IFNAME_chooses_the_interface_of_ids)
 {
-    (void)state;
     weir_unique_id id;
-    weiri_rendezvous_point meeting;
+    weiri_rendezvous_point point;
     weir_boot *boot = NULL;
     setenv("WEIR_SOCKET_IFNAME", "nosuch0", 1);
     assert_int_equal(weir_unique_id_create(&id), WEIR_ERR_SYSTEM);
     assert_true(last_error_has("WEIR_SOCKET_IFNAME") && last_error_has("'nosuch0'"));
     setenv("WEIR_SOCKET_IFNAME", "lo", 1);
     assert_int_equal(weir_unique_id_create(&id), WEIR_OK);
-    assert_int_equal(weiri_unique_id_decode(&id, &meeting), WEIR_OK);
-    assert_int_equal(meeting.address.ip[0], 127);
+    assert_int_equal(weiri_unique_id_decode(&id, &point), WEIR_OK);
+    assert_int_equal(point.address.ip[0], 127);
     assert_int_equal(weir_boot_tcp_create(&id, 0, 1, &boot), WEIR_OK);
     unsetenv("WEIR_SOCKET_IFNAME");
     weir_boot_destroy(boot);
 }
 
-/* The interface that a wish of NCCL's leads to, "" where there is none. */
-static const char *chosen_by(const char *wish, char name[IF_NAMESIZE])
+/* The interface that NCCL_SOCKET_IFNAME=pattern selects, "" if none. */
+static const char *chosen_by(const char *pattern, char name[IF_NAMESIZE])
 {
     weir_unique_id id;
-    weiri_rendezvous_point meeting;
-    setenv("NCCL_SOCKET_IFNAME", wish, 1);
+    weiri_rendezvous_point point;
+    setenv("NCCL_SOCKET_IFNAME", pattern, 1);
     name[0] = '\0';
     if (weir_unique_id_create(&id) != WEIR_OK)
         return name;
-    assert_int_equal(weiri_unique_id_decode(&id, &meeting), WEIR_OK);
-    weiri_interface_name(&meeting.address, name);
+    assert_int_equal(weiri_unique_id_decode(&id, &point), WEIR_OK);
+    weiri_interface_name(&point.address, name);
     return name;
 }
 
-static void test_interfaces_as_nccl_names_them(void **state)
+TEST(NCCL_SOCKET_IFNAME_is_matched_like_nccl)
 {
-    (void)state;
     char name[IF_NAMESIZE], best[IF_NAMESIZE];
     weiri_address address;
     assert_int_equal(weiri_interface_address(NULL, NULL, &address), WEIR_OK);
@@ -133,7 +122,7 @@ static void test_interfaces_as_nccl_names_them(void **state)
     assert_string_equal(chosen_by("^=l,nosuch0", name), best);
     assert_string_not_equal(chosen_by("^lo", name), "lo");
     assert_int_not_equal(chosen_by("^nosuch0,l", name)[0], 'l');
-    setenv("WEIR_SOCKET_IFNAME", "lo", 1); /* comes first */
+    setenv("WEIR_SOCKET_IFNAME", "lo", 1); /* has precedence */
     assert_string_equal(chosen_by("nosuch0", name), "lo");
     unsetenv("WEIR_SOCKET_IFNAME");
     unsetenv("NCCL_SOCKET_IFNAME");
@@ -141,10 +130,9 @@ static void test_interfaces_as_nccl_names_them(void **state)
 
 /* ------------------------------------------------------------------ the MAC */
 
-/* The published values of SipHash-2-4-128: key 00 01 .. 0f, data 00 01 .. */
-static void test_mac_is_siphash(void **state)
+/* The published test vectors of SipHash-2-4-128: key 00 01 .. 0f, data 00 01 .. */
+TEST(the_mac_is_siphash_2_4_128)
 {
-    (void)state;
     static const uint8_t of_0[] = {0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6,
                                    0x6d, 0xf6, 0x72, 0x14, 0xc7, 0x55, 0x02, 0x93};
     static const uint8_t of_15[] = {0x54, 0x93, 0xe9, 0x99, 0x33, 0xb0, 0xa8, 0x11,
@@ -168,14 +156,5 @@ static void test_mac_is_siphash(void **state)
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wellformed_addresses),
-        cmocka_unit_test(test_malformed_addresses),
-        cmocka_unit_test(test_malformed_ids),
-        cmocka_unit_test(test_id_interface_is_chosen_by_environment),
-        cmocka_unit_test(test_interfaces_as_nccl_names_them),
-        cmocka_unit_test(test_mac_is_siphash),
-    };
-    return cmocka_run_group_tests_name("boot_address", tests, NULL, NULL);
+    return run_all_tests("boot_address");
 }

@@ -1,41 +1,35 @@
 /*
- * The TCP bootstrap among strangers and misconfigured ranks: who connects and
- * says nothing, rubbish or the wrong secret; ranks that are missing, come twice,
- * die on the way or count differently; and the places where they meet.
+ * The TCP bootstrap under attack and misconfiguration: connections that send nothing, garbage or the
+ * wrong secret; ranks that are missing, duplicate, dead or disagree about their number; and every kind
+ * of rendezvous: addresses, unique ids of any process, and torchrun's variables.
  */
-#include "verify/tests/conformance/boot_conformance.h"
-
 #include <weir/target.h>
 #include "boot/handshake.h"
 #include "boot/socket.h"
 #include "boot/tcp.h"
 #include "boot/unique_id.h"
+#include "verify/tests/support/comm_ranks.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+enum { SHORT_MS = 400 };
 
-enum { LIMIT_MS = 60000, MOST_RANKS = 8, SHORT_MS = 400 };
+/* A test whose body runs on each of nranks forked ranks and returns its failed expectations. */
+#define RANKS_TEST(name, nranks)                                                                  \
+    static int name##_body(weir_boot *boot, void *argument);                                      \
+    TEST(name)                                                                                    \
+    {                                                                                             \
+        run_ranks(nranks, name##_body, NULL);                                                     \
+    }                                                                                             \
+    static int name##_body(weir_boot *boot, void *argument __attribute__((unused)))
 
-static void run_ranks(int nranks, int (*body)(weir_boot *boot, void *argument), void *argument)
-{
-    int codes[MOST_RANKS];
-    if (weir_boot_fork_run(nranks, body, argument, LIMIT_MS, codes) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    for (int rank = 0; rank < nranks; rank++)
-        if (codes[rank] != 0)
-            fail_msg("rank %d of %d ended with %d", rank, nranks, codes[rank]);
-}
-
-/* The maker's new id, on every rank. */
+/* Distributes a new id of rank `maker` to all ranks. */
 static weir_unique_id share_id_of(weir_boot *boot, int maker, int *failures)
 {
     weir_unique_id ids[MOST_RANKS] = {{{0}}};
@@ -50,7 +44,7 @@ static weir_unique_id share_id(weir_boot *boot, int *failures)
     return share_id_of(boot, 0, failures);
 }
 
-/* A port that was free a moment ago, on every rank. */
+/* Distributes an address with a port that was free a moment ago to all ranks. */
 static void share_address(weir_boot *boot, const char *format, int is_ipv6, char text[64],
                           int *failures)
 {
@@ -71,19 +65,19 @@ static void share_address(weir_boot *boot, const char *format, int is_ipv6, char
 
 static int connect_to(const weir_unique_id *id, int *failures)
 {
-    weiri_rendezvous_point meeting;
+    weiri_rendezvous_point point;
     int fd = -1;
     weiri_deadline deadline = weiri_deadline_in(LIMIT_MS);
-    EXPECT_OK(failures, weiri_unique_id_decode(id, &meeting));
-    weiri_socket_call call = {.rank = 9, .to = &meeting.address};
+    EXPECT_OK(failures, weiri_unique_id_decode(id, &point));
+    weiri_socket_call call = {.rank = 9, .to = &point.address};
     EXPECT_OK(failures, weiri_socket_connect(&call, &deadline, &fd));
     return fd;
 }
 
-/* ---------------------------------------------------------------- strangers */
+/* ---------------------------------------------- unauthenticated connections */
 
-/* 1 if the far end closes within a few seconds, whatever it says before. */
-static int is_turned_away(int fd)
+/* Whether the peer closes the connection within 10 seconds. */
+static int is_closed_by_peer(int fd)
 {
     char bytes[256];
     uint64_t end = weir_clock_ns() + 10000000000u;
@@ -96,35 +90,33 @@ static int is_turned_away(int fd)
     return 0;
 }
 
-/* Strangers, all before rank 1 comes: silent ones, one that says rubbish, one
- * that begins a hello and stops, one that hangs up, and one that says all of a
- * hello but for the MAC. None is admitted, none is waited for. */
-static void be_strangers(const weir_unique_id *id, int *failures)
+/* Connects before rank 1 does: silent connections, one that sends garbage, one that sends part of a
+ * hello, one that closes, and one that sends a hello with a wrong MAC. None may join or delay. */
+static void open_unauthenticated(const weir_unique_id *id, int *failures)
 {
-    enum { STRANGERS = 8 };
-    int fds[STRANGERS];
-    static const char rubbish[] = "GET / HTTP/1.1\r\nHost: weir\r\n\r\n";
+    enum { CONNECTIONS = 8 };
+    int fds[CONNECTIONS];
+    static const char garbage[] = "GET / HTTP/1.1\r\nHost: weir\r\n\r\n";
     weiri_hello hello = {.magic = 0x3169486872696577u, .rank = 1, .nranks = 2};
-    for (int i = 0; i < STRANGERS; i++)
+    for (int i = 0; i < CONNECTIONS; i++)
         fds[i] = connect_to(id, failures);
-    EXPECT(failures, send(fds[0], rubbish, sizeof rubbish - 1, MSG_NOSIGNAL) > 0);
+    EXPECT(failures, send(fds[0], garbage, sizeof garbage - 1, MSG_NOSIGNAL) > 0);
     EXPECT(failures, send(fds[1], &hello, 20, MSG_NOSIGNAL) == 20);
     EXPECT(failures, send(fds[2], &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello);
     EXPECT(failures, send(fds[3], "abc", 3, MSG_NOSIGNAL) == 3);
     close(fds[4]);
-    EXPECT(failures, is_turned_away(fds[0]));
-    EXPECT(failures, is_turned_away(fds[2]));
-    /* Both ends keep the rest open, to be held up by it if that is possible. */
+    EXPECT(failures, is_closed_by_peer(fds[0]));
+    EXPECT(failures, is_closed_by_peer(fds[2]));
+    /* The others stay open, to delay the bootstrap if that is possible. */
 }
 
-static int join_among_strangers(weir_boot *boot, void *argument)
+RANKS_TEST(unauthenticated_connections_neither_join_nor_delay, 3)
 {
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot), go = 0;
     weir_unique_id id = share_id(boot, &failures);
     weir_boot *tcp = NULL;
     if (rank == 2) {
-        be_strangers(&id, &failures);
+        open_unauthenticated(&id, &failures);
         EXPECT_OK(&failures, weir_boot_send(boot, &go, sizeof go, 1, 0));
         EXPECT_OK(&failures, weir_boot_barrier(boot));
         return failures;
@@ -142,25 +134,17 @@ static int join_among_strangers(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_strangers_neither_enter_nor_hold_up(void **state)
+/* Rank 2 joins as rank 1 with one bit of the secret changed; then the true rank 1 joins. */
+RANKS_TEST(a_wrong_secret_is_rejected, 3)
 {
-    (void)state;
-    run_ranks(3, join_among_strangers, NULL);
-}
-
-/* Rank 2 takes part as rank 1, but its id has one bit of the secret changed;
- * then the true rank 1 comes. */
-static int wrong_secret(weir_boot *boot, void *argument)
-{
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot), go = 0;
     weir_unique_id id = share_id(boot, &failures);
     weir_boot *tcp = NULL;
     if (rank == 2) {
-        weiri_rendezvous_point meeting;
-        EXPECT_OK(&failures, weiri_unique_id_decode(&id, &meeting));
-        meeting.key[7] ^= 1;
-        weiri_unique_id_encode(&meeting, &id);
+        weiri_rendezvous_point point;
+        EXPECT_OK(&failures, weiri_unique_id_decode(&id, &point));
+        point.key[7] ^= 1;
+        weiri_unique_id_encode(&point, &id);
         EXPECT(&failures, weir_boot_tcp_create(&id, 1, 2, &tcp) == WEIR_ERR_REFUSED);
         EXPECT(&failures, boot_last_error_has("wrong secret"));
         EXPECT_OK(&failures, weir_boot_send(boot, &go, sizeof go, 1, 0));
@@ -173,26 +157,18 @@ static int wrong_secret(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_wrong_secret_is_refused(void **state)
+/* A process without the secret listens in place of rank 0 and accepts every hello. */
+RANKS_TEST(a_rank_0_without_the_secret_is_detected, 2)
 {
-    (void)state;
-    run_ranks(3, wrong_secret, NULL);
-}
-
-/* Rank 0's place is taken by somebody who does not know the secret: a rank must
- * notice. He says welcome to everything. */
-static int false_host(weir_boot *boot, void *argument)
-{
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot), listener = -1;
     weir_unique_id ids[2] = {{{0}}};
     weir_boot *tcp = NULL;
     if (rank == 0) {
-        weiri_rendezvous_point meeting = {.address = {.ip = {127, 0, 0, 1}},
+        weiri_rendezvous_point point = {.address = {.ip = {127, 0, 0, 1}},
                                           .key = "the true secret"};
-        EXPECT_OK(&failures, weiri_socket_listen(&meeting.address, &listener));
-        EXPECT_OK(&failures, weiri_socket_address(listener, &meeting.address));
-        weiri_unique_id_encode(&meeting, &ids[0]);
+        EXPECT_OK(&failures, weiri_socket_listen(&point.address, &listener));
+        EXPECT_OK(&failures, weiri_socket_address(listener, &point.address));
+        weiri_unique_id_encode(&point, &ids[0]);
     }
     EXPECT_OK(&failures, weir_boot_allgather(boot, ids, sizeof ids[0]));
     if (rank == 1) {
@@ -216,18 +192,11 @@ static int false_host(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_false_host_is_noticed(void **state)
-{
-    (void)state;
-    run_ranks(2, false_host, NULL);
-}
-
 /* ------------------------------------------------------ misconfigured ranks */
 
-/* Of 5 ranks, 2 and 4 never come. All who came learn who did not. */
-static int missing_ranks(weir_boot *boot, void *argument)
+/* Of 5 ranks, 2 and 4 never join. All others get their names. */
+RANKS_TEST(missing_ranks_are_named, 5)
 {
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot);
     setenv("WEIR_TIMEOUT_MS", "400", 1);
     weir_unique_id id = share_id(boot, &failures);
@@ -248,11 +217,10 @@ static void *shut_soon(void *boot)
     return NULL;
 }
 
-/* Rank 1 is twice as late as WEIR_TIMEOUT_MS allows, when it joins and in an allgather; then it
- * does not come, and another thread of rank 0 ends the wait. */
-static int patient(weir_boot *boot, void *argument)
+/* Rank 1 is late by twice WEIR_TIMEOUT_MS, when it joins and in an allgather; then it does not enter
+ * a barrier, and another thread of rank 0 ends the wait. */
+RANKS_TEST(a_late_rank_is_waited_for_until_the_bootstrap_is_shut, 2)
 {
-    (void)argument;
     enum { PATIENCE_MS = 20000 };
     int failures = 0, rank = weir_boot_rank(boot), all[2] = {1, 1};
     setenv("WEIR_TIMEOUT_MS", "400", 1);
@@ -274,23 +242,9 @@ static int patient(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_patience_and_its_end(void **state)
+/* There is no rank 0. With an address, that is known only after the deadline. */
+RANKS_TEST(a_missing_rank_0_is_named, 2)
 {
-    (void)state;
-    run_ranks(2, patient, NULL);
-}
-
-static void test_missing_ranks_are_named(void **state)
-{
-    (void)state;
-    run_ranks(5, missing_ranks, NULL);
-}
-
-/* Nobody becomes rank 0. With an id that is known at once where the process has
- * ended, with an address after the deadline. */
-static int missing_root(weir_boot *boot, void *argument)
-{
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot);
     char address[64];
     weir_boot *tcp = NULL;
@@ -305,36 +259,28 @@ static int missing_root(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_missing_root_is_named(void **state)
+/* With the id of a process that has ended, it is known at once that there is no rank 0. */
+TEST(an_id_of_a_dead_process_fails_at_once)
 {
-    (void)state;
-    run_ranks(2, missing_root, NULL);
-}
-
-/* Who holds the id of a process that has gone need not wait. */
-static void test_id_of_a_dead_process(void **state)
-{
-    (void)state;
-    weiri_rendezvous_point meeting = {.address = {.ip = {127, 0, 0, 1}}, .key = "whatever"};
+    weiri_rendezvous_point point = {.address = {.ip = {127, 0, 0, 1}}, .key = "whatever"};
     weir_unique_id id;
     weir_boot *tcp = NULL;
     int fd;
-    assert_int_equal(weiri_socket_listen(&meeting.address, &fd), WEIR_OK);
-    assert_int_equal(weiri_socket_address(fd, &meeting.address), WEIR_OK);
+    assert_int_equal(weiri_socket_listen(&point.address, &fd), WEIR_OK);
+    assert_int_equal(weiri_socket_address(fd, &point.address), WEIR_OK);
     close(fd);
-    weiri_unique_id_encode(&meeting, &id);
+    weiri_unique_id_encode(&point, &id);
     assert_int_equal(weir_boot_tcp_create(&id, 1, 2, &tcp), WEIR_ERR_PEER);
     assert_true(boot_last_error_has("nobody at 127.0.0.1:"));
 }
 
-/* Two processes say that they are rank 1; all four hear of it. */
-static int duplicate_rank(weir_boot *boot, void *argument)
+/* Two processes claim to be rank 1; all get the error. */
+RANKS_TEST(a_duplicate_rank_is_rejected, 3)
 {
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot), go = 0;
     weir_unique_id id = share_id(boot, &failures);
     weir_boot *tcp = NULL;
-    if (rank == 2) { /* late enough to be the second */
+    if (rank == 2) { /* joins after rank 1 */
         EXPECT_OK(&failures, weir_boot_recv(boot, &go, sizeof go, 1, 0));
         usleep(100000);
     }
@@ -345,15 +291,8 @@ static int duplicate_rank(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_duplicate_rank_is_refused(void **state)
+RANKS_TEST(different_numbers_of_ranks_are_reported, 2)
 {
-    (void)state;
-    run_ranks(3, duplicate_rank, NULL);
-}
-
-static int different_nranks(weir_boot *boot, void *argument)
-{
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot);
     weir_unique_id id = share_id(boot, &failures);
     weir_boot *tcp = NULL;
@@ -362,13 +301,7 @@ static int different_nranks(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_different_nranks_are_told(void **state)
-{
-    (void)state;
-    run_ranks(2, different_nranks, NULL);
-}
-
-/* Rank 1 joins and is killed while rank 2 is still to come. */
+/* Rank 1 joins and is killed while rank 2 is missing. */
 static int killed_while_joining(weir_boot *boot, void *argument)
 {
     (void)argument;
@@ -386,9 +319,8 @@ static int killed_while_joining(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_death_while_joining_is_told(void **state)
+TEST(death_while_joining_is_reported)
 {
-    (void)state;
     int codes[3];
     assert_int_equal(weir_boot_fork_run(3, killed_while_joining, NULL, LIMIT_MS, codes), WEIR_OK);
     assert_int_equal(codes[0], 0);
@@ -397,14 +329,14 @@ static void test_death_while_joining_is_told(void **state)
 
 /* --------------------------------------------------- ids of other processes */
 
-typedef struct making {
-    int maker, nranks; /* of 3 processes; the first of them are the ranks */
-    int late;          /* the rank that comes last */
-} making;
+typedef struct id_use {
+    int maker, nranks; /* of 3 processes; the first nranks of them are the ranks */
+    int late;          /* the rank that joins last */
+} id_use;
 
-static int meet_by_id_of(weir_boot *boot, void *argument)
+static int join_by_id_of(weir_boot *boot, void *argument)
 {
-    const making *how = argument;
+    const id_use *how = argument;
     int failures = 0, rank = weir_boot_rank(boot);
     weir_unique_id id = share_id_of(boot, how->maker, &failures);
     weir_boot *tcp = NULL;
@@ -421,15 +353,20 @@ static int meet_by_id_of(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_id_of_any_process(void **state)
+static void ranks_join_by_an_id_of_any_process(void **state)
 {
-    run_ranks(3, meet_by_id_of, *state);
+    run_ranks(3, join_by_id_of, *state);
 }
 
-/* Rank 2's id. Its process ends while rank 1 waits there for rank 0. */
-static int maker_dies(weir_boot *boot, void *argument)
+static id_use by_root = {0, 3, 1}, by_last = {2, 3, 2}, by_none = {2, 2, 1}, early = {1, 3, 0};
+TEST_CASE("join by an id of rank 0", ranks_join_by_an_id_of_any_process, &by_root)
+TEST_CASE("join by an id of the last rank", ranks_join_by_an_id_of_any_process, &by_last)
+TEST_CASE("join by an id of no rank", ranks_join_by_an_id_of_any_process, &by_none)
+TEST_CASE("join by an id, rank 0 last", ranks_join_by_an_id_of_any_process, &early)
+
+/* The process that created the id, rank 2, ends while rank 1 waits for rank 0. */
+RANKS_TEST(death_of_the_process_that_created_the_id_is_detected, 3)
 {
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot);
     weir_unique_id id = share_id_of(boot, 2, &failures);
     weir_boot *tcp = NULL;
@@ -444,13 +381,7 @@ static int maker_dies(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_death_of_the_maker_is_noticed(void **state)
-{
-    (void)state;
-    run_ranks(3, maker_dies, NULL);
-}
-
-/* Nobody comes as rank 0 while the maker lives; then rank 0 dies before all have met. */
+/* Rank 0 is missing while the creator of the id lives; then rank 0 dies before all have joined. */
 static int root_is_late_or_dies(weir_boot *boot, void *argument)
 {
     (void)argument;
@@ -476,9 +407,8 @@ static int root_is_late_or_dies(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_lateness_and_death_of_rank_0(void **state)
+TEST(a_late_or_dead_rank_0_is_reported_to_the_others)
 {
-    (void)state;
     int codes[3];
     assert_int_equal(weir_boot_fork_run(3, root_is_late_or_dies, NULL, LIMIT_MS, codes), WEIR_OK);
     assert_int_equal(codes[0], 128 + SIGALRM);
@@ -486,14 +416,13 @@ static void test_lateness_and_death_of_rank_0(void **state)
     assert_int_equal(codes[2], 0);
 }
 
-/* Two processes say that they are rank 0. The second is told; the first has its job. */
-static int two_roots(weir_boot *boot, void *argument)
+/* Two processes claim to be rank 0. The second gets an error, the first is not affected. */
+RANKS_TEST(a_second_rank_0_is_rejected, 3)
 {
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot);
     weir_unique_id id = share_id_of(boot, 1, &failures);
     weir_boot *tcp = NULL;
-    if (rank == 2) { /* rank 0 is there, and waits for rank 1 */
+    if (rank == 2) { /* rank 0 has joined and waits for rank 1 */
         usleep(500000);
         EXPECT(&failures, weir_boot_tcp_create(&id, 0, 2, &tcp) == WEIR_ERR_MISMATCH);
         EXPECT(&failures, boot_last_error_has("two processes say that they are rank 0"));
@@ -508,12 +437,6 @@ static int two_roots(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_second_root_is_refused(void **state)
-{
-    (void)state;
-    run_ranks(3, two_roots, NULL);
-}
-
 static int count_entries(const char *folder)
 {
     int count = 0;
@@ -525,8 +448,8 @@ static int count_entries(const char *folder)
     return count;
 }
 
-/* Whether the process comes to have so many open files and threads. */
-static int comes_to_have(int files, int threads)
+/* Whether the process has so many descriptors and threads within 5 seconds. */
+static int reaches_counts(int files, int threads)
 {
     for (int i = 0; i < 5000; i++) {
         if (count_entries("/proc/self/fd") == files && count_entries("/proc/self/task") == threads)
@@ -536,11 +459,10 @@ static int comes_to_have(int files, int threads)
     return 0;
 }
 
-/* Ids that were used or given up, and ranks that came too early and went, leave nothing. */
-static void test_ids_leave_nothing_behind(void **state)
+/* Neither used nor cancelled ids, nor ranks that timed out, leave descriptors or threads. */
+TEST(ids_leave_no_descriptors_and_threads)
 {
     enum { IDS = 20 };
-    (void)state;
     const int files = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
     weir_unique_id ids[IDS];
     weir_boot *tcp = NULL;
@@ -548,7 +470,7 @@ static void test_ids_leave_nothing_behind(void **state)
         assert_int_equal(weir_unique_id_create(&ids[i]), WEIR_OK);
         assert_int_equal(weiri_boot_tcp_create(&ids[i], 1, 2, 2, &tcp), WEIR_ERR_TIMEOUT);
     }
-    assert_true(comes_to_have(files + IDS, threads + IDS));
+    assert_true(reaches_counts(files + IDS, threads + IDS));
     for (int i = 0; i < IDS; i++) {
         if (i % 2)
             weiri_boot_tcp_cancel(&ids[i]);
@@ -557,11 +479,11 @@ static void test_ids_leave_nothing_behind(void **state)
         if (i % 2 == 0)
             weir_boot_destroy(tcp);
     }
-    assert_true(comes_to_have(files, threads));
+    assert_true(reaches_counts(files, threads));
     assert_int_equal(weir_boot_tcp_create(&ids[1], 0, 1, &tcp), WEIR_ERR_PEER);
 }
 
-/* --------------------------------------------------------- where they meet */
+/* --------------------------------------------------------------- rendezvous */
 
 typedef struct place {
     const char *format;
@@ -579,7 +501,7 @@ static int join_at_address(weir_boot *boot, void *argument)
     if (where->secret)
         setenv("WEIR_BOOT_SECRET", where->secret, 1);
     if (rank == 0)
-        usleep(100000); /* the others come first, and try again */
+        usleep(100000); /* the others connect first, and retry */
     EXPECT_OK(&failures, weir_boot_tcp_create_at(address, rank, nranks, &tcp));
     if (tcp)
         failures += boot_conformance(tcp, rank, nranks, "tcp");
@@ -597,20 +519,26 @@ static int has_ipv6(void)
     return status == WEIR_OK;
 }
 
-static void test_join_at_address(void **state)
+static void ranks_join_at_an_address(void **state)
 {
     place *where = *state;
     if (where->is_ipv6 && !has_ipv6()) {
-        print_message("# no IPv6 on this machine\n");
+        print_message("# this machine has no IPv6\n");
         skip();
     }
     run_ranks(3, join_at_address, where);
 }
 
-/* The port is held by somebody for a while when rank 0 wants it, and for good. */
-static int port_in_use(weir_boot *boot, void *argument)
+static place plain = {"127.0.0.1:%d", 0, NULL}, with_interface = {"lo:127.0.0.1:%d", 0, NULL};
+static place ipv6 = {"lo:[::1]:%d", 1, NULL}, secret = {"127.0.0.1:%d", 0, "sesame"};
+TEST_CASE("join at ip:port", ranks_join_at_an_address, &plain)
+TEST_CASE("join at interface:ip:port", ranks_join_at_an_address, &with_interface)
+TEST_CASE("join at interface:[ipv6]:port", ranks_join_at_an_address, &ipv6)
+TEST_CASE("join at ip:port with a secret", ranks_join_at_an_address, &secret)
+
+/* Another process listens on rank 0's port: an error at first; then the port becomes free. */
+RANKS_TEST(a_port_in_use_is_reported_and_retried, 2)
 {
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot), listener = -1, go = 0;
     char address[64];
     weiri_named_address endpoint;
@@ -634,15 +562,8 @@ static int port_in_use(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_port_in_use(void **state)
+RANKS_TEST(different_secrets_in_the_environment_are_rejected, 2)
 {
-    (void)state;
-    run_ranks(2, port_in_use, NULL);
-}
-
-static int different_secrets(weir_boot *boot, void *argument)
-{
-    (void)argument;
     int failures = 0, rank = weir_boot_rank(boot);
     char address[64];
     weir_boot *tcp = NULL;
@@ -659,12 +580,6 @@ static int different_secrets(weir_boot *boot, void *argument)
         EXPECT(&failures, boot_last_error_has("WEIR_BOOT_SECRET"));
     }
     return failures;
-}
-
-static void test_different_boot_secrets_are_refused(void **state)
-{
-    (void)state;
-    run_ranks(2, different_secrets, NULL);
 }
 
 static void set_number(const char *name, int value)
@@ -694,14 +609,18 @@ static int join_by_torchrun(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_join_by_torchrun(void **state)
+static void ranks_join_by_torchrun(void **state)
 {
     run_ranks(3, join_by_torchrun, *state);
 }
 
-static int torchrun_refusals(weir_boot *boot, void *argument)
+static int after_store = 0, at_port = 1;
+TEST_CASE("join by torchrun's environment", ranks_join_by_torchrun, &after_store)
+TEST_CASE("join by torchrun's environment at WEIR_BOOT_PORT", ranks_join_by_torchrun, &at_port)
+
+RANKS_TEST(wrong_torchrun_variables_are_named, 1)
 {
-    (void)boot, (void)argument;
+    (void)boot;
     int failures = 0;
     weir_boot *tcp = NULL;
     unsetenv("RANK");
@@ -725,54 +644,8 @@ static int torchrun_refusals(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_torchrun_refusals(void **state)
-{
-    (void)state;
-    run_ranks(1, torchrun_refusals, NULL);
-}
-
-static int behind_store = 0, at_port = 1;
-
-static making by_root = {0, 3, 1}, by_last = {2, 3, 2}, by_none = {2, 2, 1}, early = {1, 3, 0};
-
-static place plain = {"127.0.0.1:%d", 0, NULL}, with_interface = {"lo:127.0.0.1:%d", 0, NULL};
-static place ipv6 = {"lo:[::1]:%d", 1, NULL}, secret = {"127.0.0.1:%d", 0, "sesame"};
-
-#define AT(name, test, value) {name, test, NULL, NULL, value}
-
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    /* What is refused here is meant to be: the warnings are silenced. */
-    setenv("WEIR_LOG", "error", 0);
-    const struct CMUnitTest tests[] = {
-        AT("join at ip:port", test_join_at_address, &plain),
-        AT("join at interface:ip:port", test_join_at_address, &with_interface),
-        AT("join at interface:[ipv6]:port", test_join_at_address, &ipv6),
-        AT("join at ip:port with a secret", test_join_at_address, &secret),
-        AT("join by torchrun's environment", test_join_by_torchrun, &behind_store),
-        AT("join by torchrun's environment at WEIR_BOOT_PORT", test_join_by_torchrun, &at_port),
-        cmocka_unit_test(test_torchrun_refusals),
-        cmocka_unit_test(test_port_in_use),
-        cmocka_unit_test(test_different_boot_secrets_are_refused),
-        cmocka_unit_test(test_strangers_neither_enter_nor_hold_up),
-        cmocka_unit_test(test_wrong_secret_is_refused),
-        cmocka_unit_test(test_false_host_is_noticed),
-        cmocka_unit_test(test_missing_ranks_are_named),
-        cmocka_unit_test(test_patience_and_its_end),
-        cmocka_unit_test(test_missing_root_is_named),
-        cmocka_unit_test(test_id_of_a_dead_process),
-        AT("meet by an id of rank 0", test_id_of_any_process, &by_root),
-        AT("meet by an id of the last rank", test_id_of_any_process, &by_last),
-        AT("meet by an id of no rank", test_id_of_any_process, &by_none),
-        AT("meet by an id, rank 0 last", test_id_of_any_process, &early),
-        cmocka_unit_test(test_death_of_the_maker_is_noticed),
-        cmocka_unit_test(test_lateness_and_death_of_rank_0),
-        cmocka_unit_test(test_second_root_is_refused),
-        cmocka_unit_test(test_ids_leave_nothing_behind),
-        cmocka_unit_test(test_duplicate_rank_is_refused),
-        cmocka_unit_test(test_different_nranks_are_told),
-        cmocka_unit_test(test_death_while_joining_is_told),
-    };
-    return cmocka_run_group_tests_name("boot_tcp", tests, NULL, NULL);
+    setenv("WEIR_LOG", "error", 0); /* hides the warnings of expected rejections */
+    return run_all_tests("boot_tcp");
 }

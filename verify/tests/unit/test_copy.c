@@ -1,20 +1,14 @@
 /*
- * Bulk copies: every byte arrives and none around the destination changes, at
- * every misalignment of both sides, for both kinds of copy; and the size from
- * which streaming is advised.
+ * Bulk copies: every byte is copied and none around the destination changes, at every misalignment
+ * of source and destination, for both kinds of copy; the size above which streaming is advised is
+ * plausible.
  */
 #include "compute/copy.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "verify/tests/support/unit_test.h"
 
 enum {
     MAX_BYTES = 20011,
-    MAX_SHIFT = 64, /* a cache line: where streaming must start differs with each */
+    MAX_SHIFT = 64, /* a cache line: the start of the streamed part differs with each */
     GUARD_BYTES = 64,
     GUARD = 0xa5
 };
@@ -24,7 +18,7 @@ typedef void (*copy_fn)(void *dst, const void *src, size_t bytes);
 static uint8_t source[MAX_BYTES + MAX_SHIFT];
 static _Alignas(64) uint8_t room[GUARD_BYTES + MAX_SHIFT + MAX_BYTES + GUARD_BYTES];
 
-/* Whether copy does as promised for one placement. */
+/* Whether copy is exact for one placement. */
 static int check_copy(copy_fn copy, size_t bytes, size_t dst_shift, size_t src_shift)
 {
     uint8_t *dst = room + GUARD_BYTES + dst_shift;
@@ -52,15 +46,13 @@ static void check_all(copy_fn copy)
                 fail_msg("%zu bytes, destination shifted by %zu", large[i], shift);
 }
 
-static void test_copy(void **state)
+TEST(copies_are_exact_at_every_alignment)
 {
-    (void)state;
     check_all(weiri_copy);
 }
 
-static void test_copy_streaming(void **state)
+TEST(streaming_copies_are_exact_at_every_alignment)
 {
-    (void)state;
     check_all(weiri_copy_streaming);
 }
 
@@ -74,47 +66,35 @@ static void copy_one_too_few(void *dst, const void *src, size_t bytes)
     weiri_copy(dst, src, bytes - 1);
 }
 
-static void test_injected_faults_are_found(void **state)
+TEST(injected_faults_are_detected)
 {
-    (void)state;
     assert_true(check_copy(weiri_copy, 100, 1, 2));
     assert_false(check_copy(copy_one_too_many, 100, 1, 2));
     assert_false(check_copy(copy_one_too_few, 100, 1, 2));
 }
 
-static void test_nothing_to_copy_needs_no_pointers(void **state)
+TEST(empty_copies_accept_null)
 {
-    (void)state;
     weiri_copy(NULL, NULL, 0);
     weiri_copy_streaming(NULL, NULL, 0);
 }
 
-static void test_threshold_is_a_plausible_cache(void **state)
+TEST(streaming_threshold_is_a_plausible_cache_size)
 {
-    (void)state;
     size_t bytes = weiri_streaming_threshold_bytes();
     assert_in_range(bytes, (size_t)256 << 10, (size_t)4 << 30);
     assert_int_equal(bytes, weiri_streaming_threshold_bytes());
 }
 
-static int fill_source(void **state)
+static void fill_source(void)
 {
-    (void)state;
-    /* Never the guard, so that a byte not written is seen, and no short period. */
+    /* Never the guard byte, so that an unwritten byte is seen, and without a short period. */
     for (size_t i = 0; i < sizeof source; i++)
         source[i] = (uint8_t)(i * 2654435761u >> 13 | 8) & 0x5f;
-    return 0;
 }
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_copy_streaming),
-        cmocka_unit_test(test_injected_faults_are_found),
-        cmocka_unit_test(test_nothing_to_copy_needs_no_pointers),
-        cmocka_unit_test(test_threshold_is_a_plausible_cache),
-    };
-    return cmocka_run_group_tests_name("copy", tests, fill_source, NULL);
+    fill_source();
+    return run_all_tests("copy");
 }

@@ -1,10 +1,11 @@
 /*
- * Conversions of the small floats: every code there and back, every rounding
- * decision, and the vector code against the scalar code.
+ * Conversions of 8-bit and 16-bit floats: every code, every rounding decision, and the vector code
+ * of each instruction set against the scalar code.
  */
 #include "compute/numeric.h"
 #include "compute/reduce.h"
 #include "verify/tests/support/reduce_model.h"
+#include "verify/tests/support/unit_test.h"
 
 static float scalar_decode(weir_dtype dtype, unsigned code)
 {
@@ -42,9 +43,8 @@ static unsigned ncodes(weir_dtype dtype)
     return 1u << 8 * weir_dtype_bytes(dtype);
 }
 
-static void test_every_code_survives_the_round_trip(void **state)
+TEST(every_code_decodes_and_encodes_to_itself)
 {
-    (void)state;
     for (int d = 0; d < NSMALL; d++) {
         weir_dtype dtype = small_dtypes[d];
         format f = {0};
@@ -65,11 +65,10 @@ static void test_every_code_survives_the_round_trip(void **state)
     }
 }
 
-/* Values at, just below and just above the midpoint of neighbours, where the
- * rounding decides, with both signs, up to beyond the largest. */
-static void test_rounding_at_every_midpoint(void **state)
+/* Values at, just below and just above the midpoint of neighbouring numbers, with both signs, up to
+ * beyond the largest number. */
+TEST(encoding_rounds_like_the_model_at_every_midpoint)
 {
-    (void)state;
     for (int d = 0; d < NSMALL; d++) {
         weir_dtype dtype = small_dtypes[d];
         format f = {0};
@@ -88,9 +87,8 @@ static void test_rounding_at_every_midpoint(void **state)
     }
 }
 
-static void test_floats_of_every_size_convert_as_the_model(void **state)
+TEST(floats_of_every_magnitude_convert_like_the_model)
 {
-    (void)state;
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 65519) {
         float value = weiri_float_from_bits((uint32_t)bits);
         for (int d = 0; d < NSMALL; d++) {
@@ -105,11 +103,10 @@ static void test_floats_of_every_size_convert_as_the_model(void **state)
     }
 }
 
-/* All codes through the vector code of each instruction set: one source, which
- * converts there and back, must give the scalar code's bits, NaN included. */
-static void test_vector_conversions_are_the_scalar_ones(void **state)
+/* A reduction of one source decodes and encodes: the vector code of each instruction set must give
+ * the bits of the scalar code for all codes, NaN included. */
+TEST(vector_conversions_equal_the_scalar_ones)
 {
-    (void)state;
     static uint16_t in[65536], out[65536];
     for (int d = 0; d < NSMALL; d++)
         for (int i = 0; i < NISA; i++) {
@@ -128,9 +125,8 @@ static void test_vector_conversions_are_the_scalar_ones(void **state)
 }
 
 /* Every pair of fp8 values under every operation. */
-static void test_every_pair_of_fp8(void **state)
+TEST(every_pair_of_fp8_values_reduces_like_the_model)
 {
-    (void)state;
     static uint8_t a[65536], b[65536], got[65536], expected[65536];
     for (unsigned i = 0; i < 65536; i++) {
         a[i] = (uint8_t)(i >> 8);
@@ -156,13 +152,5 @@ static void test_every_pair_of_fp8(void **state)
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_code_survives_the_round_trip),
-        cmocka_unit_test(test_rounding_at_every_midpoint),
-        cmocka_unit_test(test_floats_of_every_size_convert_as_the_model),
-        cmocka_unit_test(test_vector_conversions_are_the_scalar_ones),
-        cmocka_unit_test(test_every_pair_of_fp8),
-    };
-    return cmocka_run_group_tests_name("numeric", tests, NULL, NULL);
+    return run_all_tests("numeric");
 }

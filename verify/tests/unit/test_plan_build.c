@@ -2,23 +2,9 @@
  * Builders of plans: programs that MSCCL++'s DSL has too make the files that it makes; what is
  * fused and which fences stay; instances; and what wrong calls are told.
  */
+#include "verify/tests/support/plan_builders.h"
 #include "verify/tests/support/plan_files.h"
-
-static weir_plan_builder *create(const weir_plan_spec *spec)
-{
-    weir_plan_builder *builder = NULL;
-    if (weir_plan_builder_create(spec, &builder) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    return builder;
-}
-
-static weir_plan *build(weir_plan_builder *builder)
-{
-    weir_plan *plan = NULL;
-    if (weir_plan_build(builder, &plan) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    return plan;
-}
+#include "verify/tests/support/unit_test.h"
 
 /* ------------------------------------------------------- as the DSL's programs */
 
@@ -33,38 +19,32 @@ static weir_plan *make_allreduce(const char *name)
 {
     weir_plan_spec spec = {.name = name, .collective = WEIR_COLL_ALLREDUCE, .nranks = RANKS,
                            .chunk_factor = 8, .in_place = 1, .flags = WEIR_PLAN_KEEP_FENCES};
-    weir_plan_builder *b = create(&spec);
+    weir_plan_builder *b = create(spec);
     weir_plan_chan to[RANKS][8][RANKS];
     for (int rank = 0; rank < RANKS; rank++)
         for (int tb = 0; tb < 8; tb++)
-            for (int peer = 0; peer < RANKS; peer++)
-                if (peer != rank)
-                    to[rank][tb][peer] = weir_plan_memory_channel(b, rank, peer);
+            FOR_PEERS(peer, rank, RANKS)
+                to[rank][tb][peer] = weir_plan_memory_channel(b, rank, peer);
     for (int rank = 0; rank < RANKS; rank++)
         for (int tb = 0; tb < 8; tb++) {
             int at = rank * 8 + tb;
             weir_plan_chunks own = weir_plan_slice(weir_plan_input(b, rank), at, 1);
-            for (int peer = 0; peer < RANKS; peer++)
-                if (peer != rank)
-                    weir_plan_relaxed_signal(to[rank][tb][peer], tb, WEIR_PLAN_BOTH);
-            for (int peer = 0; peer < RANKS; peer++)
-                if (peer != rank)
-                    weir_plan_relaxed_wait(to[rank][tb][peer], tb, WEIR_PLAN_AFTER);
+            FOR_PEERS(peer, rank, RANKS)
+                weir_plan_relaxed_signal(to[rank][tb][peer], tb, WEIR_PLAN_BOTH);
+            FOR_PEERS(peer, rank, RANKS)
+                weir_plan_relaxed_wait(to[rank][tb][peer], tb, WEIR_PLAN_AFTER);
             for (int peer = 0; peer < RANKS; peer++) {
                 weir_plan_chunks theirs = weir_plan_slice(weir_plan_input(b, peer), at, 1);
                 if (peer != rank)
                     weir_plan_read_reduce(to[rank][tb][peer], own, own, &theirs, 1, tb);
             }
-            for (int peer = 0; peer < RANKS; peer++)
-                if (peer != rank)
-                    weir_plan_put(to[rank][tb][peer],
-                                  weir_plan_slice(weir_plan_input(b, peer), at, 1), own, tb);
-            for (int peer = 0; peer < RANKS; peer++)
-                if (peer != rank)
-                    weir_plan_signal(to[rank][tb][peer], tb, WEIR_PLAN_BEFORE);
-            for (int peer = 0; peer < RANKS; peer++)
-                if (peer != rank)
-                    weir_plan_wait(to[rank][tb][peer], tb, WEIR_PLAN_BOTH);
+            FOR_PEERS(peer, rank, RANKS)
+                weir_plan_put(to[rank][tb][peer],
+                              weir_plan_slice(weir_plan_input(b, peer), at, 1), own, tb);
+            FOR_PEERS(peer, rank, RANKS)
+                weir_plan_signal(to[rank][tb][peer], tb, WEIR_PLAN_BEFORE);
+            FOR_PEERS(peer, rank, RANKS)
+                weir_plan_wait(to[rank][tb][peer], tb, WEIR_PLAN_BOTH);
         }
     return build(b);
 }
@@ -74,43 +54,39 @@ static weir_plan *make_allreduce_packets(const char *name)
     weir_plan_spec spec = {.name = name, .collective = WEIR_COLL_ALLREDUCE, .nranks = RANKS,
                            .chunk_factor = RANKS, .in_place = 1, .double_scratch = 1,
                            .flags = WEIR_PLAN_KEEP_FENCES | WEIR_PLAN_NO_FENCES};
-    weir_plan_builder *b = create(&spec);
+    weir_plan_builder *b = create(spec);
     weir_plan_chan to[RANKS][RANKS];
     weir_plan_chunks scratch[RANKS];
     int half = (RANKS - 1) * RANKS;
     for (int rank = 0; rank < RANKS; rank++) {
         scratch[rank] = weir_plan_scratch(b, rank, 2 * half);
-        for (int peer = 0; peer < RANKS; peer++)
-            if (peer != rank)
-                to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
+        FOR_PEERS(peer, rank, RANKS)
+            to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
     }
     for (int rank = 0; rank < RANKS; rank++) {
         weir_plan_chunks in = weir_plan_input(b, rank);
-        for (int peer = 0; peer < RANKS; peer++)
-            if (peer != rank)
-                weir_plan_put_packets(
-                    to[rank][peer],
-                    weir_plan_slice(scratch[peer], skipping(peer, rank) * RANKS, RANKS),
-                    weir_plan_slice(in, peer * RANKS, RANKS), skipping(rank, peer));
+        FOR_PEERS(peer, rank, RANKS)
+            weir_plan_put_packets(
+                to[rank][peer],
+                weir_plan_slice(scratch[peer], skipping(peer, rank) * RANKS, RANKS),
+                weir_plan_slice(in, peer * RANKS, RANKS), skipping(rank, peer));
         for (int i = 0; i < RANKS; i++) {
             weir_plan_chunks others[RANKS], own = weir_plan_slice(in, rank * RANKS + i, 1);
             for (int k = 0; k < RANKS - 1; k++)
                 others[k] = weir_plan_slice(scratch[rank], k * RANKS + i, 1);
             weir_plan_reduce_packets(own, own, others, RANKS - 1, i);
-            for (int peer = 0; peer < RANKS; peer++)
-                if (peer != rank)
-                    weir_plan_put_packets(
-                        to[rank][peer],
-                        weir_plan_slice(scratch[peer],
-                                        half + skipping(peer, rank) * RANKS + i, 1),
-                        own, i);
+            FOR_PEERS(peer, rank, RANKS)
+                weir_plan_put_packets(
+                    to[rank][peer],
+                    weir_plan_slice(scratch[peer],
+                                    half + skipping(peer, rank) * RANKS + i, 1),
+                    own, i);
         }
-        for (int peer = 0; peer < RANKS; peer++)
-            if (peer != rank)
-                weir_plan_unpack_packets(
-                    weir_plan_slice(in, peer * RANKS, RANKS),
-                    weir_plan_slice(scratch[rank], half + skipping(rank, peer) * RANKS, RANKS),
-                    peer);
+        FOR_PEERS(peer, rank, RANKS)
+            weir_plan_unpack_packets(
+                weir_plan_slice(in, peer * RANKS, RANKS),
+                weir_plan_slice(scratch[rank], half + skipping(rank, peer) * RANKS, RANKS),
+                peer);
     }
     return build(b);
 }
@@ -121,7 +97,7 @@ static weir_plan *make_allreduce_pipeline(const char *name)
     weir_plan_spec spec = {.name = name, .collective = WEIR_COLL_ALLREDUCE, .nranks = BOTH,
                            .in_place = 1, .reuse_resources = 1,
                            .flags = WEIR_PLAN_KEEP_FENCES};
-    weir_plan_builder *b = create(&spec);
+    weir_plan_builder *b = create(spec);
     weir_plan_switch all = weir_plan_switch_channel(b, WEIR_PLAN_SCRATCH, NULL, BOTH);
     weir_plan_chunks scratch[BOTH];
     for (int rank = 0; rank < BOTH; rank++)
@@ -158,14 +134,13 @@ static weir_plan *make_alltoall(const char *name)
 {
     weir_plan_spec spec = {.name = name, .collective = WEIR_COLL_ALLTOALL, .nranks = RANKS,
                            .in_place = 1, .instances = 2, .flags = WEIR_PLAN_KEEP_FENCES};
-    weir_plan_builder *b = create(&spec);
+    weir_plan_builder *b = create(spec);
     weir_plan_chan to[RANKS][RANKS];
     weir_plan_chunks scratch[RANKS];
     for (int rank = 0; rank < RANKS; rank++) {
         scratch[rank] = weir_plan_scratch(b, rank, RANKS - 1);
-        for (int peer = 0; peer < RANKS; peer++)
-            if (peer != rank)
-                to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
+        FOR_PEERS(peer, rank, RANKS)
+            to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
     }
     for (int rank = 0; rank < RANKS; rank++)
         for (int peer = 0; peer < RANKS; peer++) {
@@ -188,7 +163,7 @@ static weir_plan *make_allgather_packets(const char *name)
 {
     weir_plan_spec spec = {.name = name, .collective = WEIR_COLL_ALLGATHER, .nranks = RANKS,
                            .in_place = 1, .double_scratch = 1, .flags = WEIR_PLAN_KEEP_FENCES};
-    weir_plan_builder *b = create(&spec);
+    weir_plan_builder *b = create(spec);
     weir_plan_chunks scratch[RANKS];
     for (int rank = 0; rank < RANKS; rank++)
         scratch[rank] = weir_plan_scratch(b, rank, RANKS);
@@ -223,7 +198,7 @@ static const char *difference(const char *a, const char *b)
     return *a == *b ? NULL : line;
 }
 
-static void test_programs_of_the_dsl_make_its_files(void **state)
+TEST(programs_of_the_dsl_produce_its_files)
 {
     static const struct {
         const char *name, *file;
@@ -236,7 +211,6 @@ static void test_programs_of_the_dsl_make_its_files(void **state)
         {"single_node_alltoall_alltoall", "single_node_alltoall_alltoall.8", make_alltoall},
         {"single_node_allgather_pkt", "single_node_allgather_pkt.8", make_allgather_packets},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         char *made = NULL, *expected = plan_sample_text(programs[i].file);
         size_t bytes;
@@ -254,9 +228,5 @@ static void test_programs_of_the_dsl_make_its_files(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_programs_of_the_dsl_make_its_files),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("plans are built", tests, NULL, NULL);
+    return run_all_tests("plan_build");
 }

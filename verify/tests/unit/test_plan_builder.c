@@ -1,12 +1,12 @@
 /* How a builder's instances and groups of thread blocks divide chunks; what wrong calls are
  * told. */
 #include "verify/tests/support/plan_builders.h"
+#include "verify/tests/support/unit_test.h"
 
 /* ------------------------------------------------------------------- instances */
 
-static void test_instances_divide_chunks_and_repeat_the_rest(void **state)
+TEST(instances_divide_chunks_and_repeat_the_rest)
 {
-    (void)state;
     weir_plan_builder *b =
         create((weir_plan_spec){.collective = WEIR_COLL_ALLTOALL, .instances = 3});
     int pair[] = {0, 1};
@@ -40,9 +40,8 @@ static void test_instances_divide_chunks_and_repeat_the_rest(void **state)
 }
 
 /* A block's two chunks and another's one of them: instances have the same of both. */
-static void test_instances_divide_single_chunks_where_lengths_differ(void **state)
+TEST(instances_divide_single_chunks_where_lengths_differ)
 {
-    (void)state;
     for (int mixed = 0; mixed < 2; mixed++) {
         two t = create_two((weir_plan_spec){.instances = 2});
         weir_plan_copy(weir_plan_slice(t.scratch[0], 0, 2), weir_plan_slice(t.in[0], 0, 2), 0);
@@ -61,9 +60,8 @@ static void test_instances_divide_single_chunks_where_lengths_differ(void **stat
     }
 }
 
-static void test_groups_divide_bytes(void **state)
+TEST(groups_divide_bytes)
 {
-    (void)state;
     two t = create_two((weir_plan_spec){0});
     int blocks[] = {2, 0};
     weir_plan_copy(at(t.out[0], 0), at(t.in[0], 0), weir_plan_group(t.b, blocks, 2));
@@ -154,9 +152,8 @@ static const char *call_wrongly(const two *t, int which)
     }
 }
 
-static void test_wrong_calls_are_named(void **state)
+TEST(the_first_wrong_call_is_reported)
 {
-    (void)state;
     for (int which = 0;; which++) {
         two t = create_two((weir_plan_spec){.name = "wrong"});
         weir_plan *plan = NULL;
@@ -179,9 +176,8 @@ static void test_wrong_calls_are_named(void **state)
     }
 }
 
-static void test_what_is_missing_is_named_when_built(void **state)
+TEST(missing_operations_are_reported_by_build)
 {
-    (void)state;
     for (int which = FIRST_WHEN_BUILT; which < FIRST_WHEN_BUILT + 3; which++) {
         two t = create_two((weir_plan_spec){0});
         weir_plan *plan = NULL;
@@ -192,7 +188,7 @@ static void test_what_is_missing_is_named_when_built(void **state)
     }
 }
 
-static void test_wrong_specs_are_refused(void **state)
+TEST(wrong_specifications_are_rejected)
 {
     static const weir_plan_spec wrong[] = {
         {.nranks = 2},
@@ -203,7 +199,6 @@ static void test_wrong_specs_are_refused(void **state)
         {.name = "x", .nranks = 2, .instances = -1},
         {.name = "x", .nranks = 2, .chunk_factor = 1 << 20},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         weir_plan_builder *builder = NULL;
         assert_int_equal(weir_plan_builder_create(&wrong[i], &builder), WEIR_ERR_INVALID);
@@ -219,14 +214,5 @@ static void test_wrong_specs_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_instances_divide_chunks_and_repeat_the_rest),
-        cmocka_unit_test(test_instances_divide_single_chunks_where_lengths_differ),
-        cmocka_unit_test(test_groups_divide_bytes),
-        cmocka_unit_test(test_wrong_calls_are_named),
-        cmocka_unit_test(test_what_is_missing_is_named_when_built),
-        cmocka_unit_test(test_wrong_specs_are_refused),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("builders", tests, NULL, NULL);
+    return run_all_tests("plan_builder");
 }

@@ -5,6 +5,7 @@
  */
 #include "verify/tests/support/net_shm.h"
 #include "verify/tests/support/plan_ranks.h"
+#include "verify/tests/support/unit_test.h"
 
 enum { TEXT_BYTES = 1 << 15, LARGEST_BYTES = 65536 };
 
@@ -308,7 +309,7 @@ static int subject_body(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_subject(void **state)
+static void plan_gives_right_results(void **state)
 {
     const subject *what = *state;
     weir_plan *plan = NULL;
@@ -317,30 +318,28 @@ static void test_subject(void **state)
     run_ranks(what->of->nranks, subject_body, *state);
 }
 
+static subject subjects[] = {
+    {&shapes[0], 1, NULL, WEIR_OK}, {&shapes[1], 1, NULL, WEIR_OK},
+    {&shapes[2], 1, NULL, WEIR_OK}, {&shapes[3], 1, NULL, WEIR_OK},
+    {&shapes[4], 1, NULL, WEIR_OK}, {&shapes[5], 1, NULL, WEIR_OK},
+    {&shapes[0], 2, "tcp", WEIR_OK}, {&shapes[1], 3, "tcp", WEIR_OK},
+    {&shapes[0], 3, "shm", WEIR_OK}, {&shapes[5], 2, "shm", WEIR_ERR_UNSUPPORTED},
+    {&shapes[6], 1, NULL, WEIR_OK},
+};
+#define SUBJECT(name, i) TEST_CASE(name, plan_gives_right_results, &subjects[i])
+SUBJECT("ports: put, signal, flush", 0)
+SUBJECT("ports: packets", 1)
+SUBJECT("switch: store to the group", 2)
+SUBJECT("switch: reduce over the group", 3)
+SUBJECT("switch: packets to the group", 4)
+SUBJECT("thread blocks: parts, barriers, semaphores, loops", 5)
+SUBJECT("ports between two nodes over tcp", 6)
+SUBJECT("ports: packets between three nodes over tcp", 7)
+SUBJECT("ports between three nodes over shared memory", 8)
+SUBJECT("memory channels between nodes are rejected", 9)
+SUBJECT("one rank alone", 10)
+
 int main(void)
 {
-    static const subject subjects[] = {
-        {&shapes[0], 1, NULL, WEIR_OK},    {&shapes[1], 1, NULL, WEIR_OK},
-        {&shapes[2], 1, NULL, WEIR_OK},    {&shapes[3], 1, NULL, WEIR_OK},
-        {&shapes[4], 1, NULL, WEIR_OK},    {&shapes[5], 1, NULL, WEIR_OK},
-        {&shapes[0], 2, "tcp", WEIR_OK},   {&shapes[1], 3, "tcp", WEIR_OK},
-        {&shapes[0], 3, "shm", WEIR_OK},   {&shapes[5], 2, "shm", WEIR_ERR_UNSUPPORTED},
-        {&shapes[6], 1, NULL, WEIR_OK},
-    };
-#define ROW(name, i) {name, test_subject, NULL, NULL, (void *)(uintptr_t)&subjects[i]}
-    const struct CMUnitTest tests[] = {
-        ROW("ports: put, signal, flush", 0),
-        ROW("ports: packets", 1),
-        ROW("switch: store to the group", 2),
-        ROW("switch: reduce over the group", 3),
-        ROW("switch: packets to the group", 4),
-        ROW("thread blocks: parts, barriers, semaphores, loops", 5),
-        ROW("ports between two machines over tcp", 6),
-        ROW("ports: packets between three machines over tcp", 7),
-        ROW("ports between three machines over shared memory", 8),
-        ROW("memory channels between machines are refused", 9),
-        ROW("one rank alone", 10),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("channels of plans on the host", tests, NULL, NULL);
+    return run_all_tests("plan_channels");
 }

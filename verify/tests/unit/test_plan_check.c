@@ -6,6 +6,7 @@
  */
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/plan_right.h"
+#include "verify/tests/support/unit_test.h"
 
 #include "plan/check/check.h"
 #include "plan/examples/examples.h"
@@ -35,10 +36,9 @@ static int has(const weir_plan_report *report, weir_plan_fault fault, int rank, 
 
 /* -------------------------------------------------------------- right plans */
 
-static void test_right_plans(void **state)
+TEST(correct_plans_are_accepted)
 {
     static weir_plan_report report;
-    (void)state;
     for (size_t i = 0; i < sizeof right_plans / sizeof *right_plans; i++) {
         weir_plan *plan = plan_of(right_plans[i]);
         if (weir_plan_check(plan, &report) != WEIR_OK) {
@@ -213,11 +213,10 @@ static char *mutated(const mutant *row)
     return text;
 }
 
-static void test_mutants(void **state)
+TEST(mutants_are_rejected_for_their_fault_and_place)
 {
     static weir_plan_report report;
     int wrong = 0;
-    (void)state;
     for (size_t i = 0; i < sizeof mutants / sizeof *mutants; i++) {
         const mutant *row = &mutants[i];
         char *text = mutated(row);
@@ -261,24 +260,16 @@ static double now_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-static void test_samples(void **state)
+TEST(samples_are_accepted)
 {
-    static const char *const names[] = {"exec_reduce",
-                                        "exec_transfer_pack",
-                                        "single_node_allgather_pkt.8",
-                                        "single_node_allreduce.8",
-                                        "single_node_allreduce_pipeline.8",
-                                        "single_node_allreduce_pkt.8",
-                                        "single_node_alltoall_alltoall.8"};
-    (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < PLAN_SAMPLE_COUNT; i++) {
         double begin = now_ms();
-        weir_plan *plan = sample(names[i]);
+        weir_plan *plan = sample(plan_sample_names[i]);
         weir_plan_report report;
         double read = now_ms();
         if (weir_plan_check(plan, &report) != WEIR_OK)
             fail_msg("%s", weir_last_error());
-        print_message("# %s: read in %.1f ms, checked in %.1f ms\n", names[i], read - begin,
+        print_message("# %s: read in %.1f ms, checked in %.1f ms\n", plan_sample_names[i], read - begin,
                       now_ms() - read);
         assert_true(report.proves_result);
         weir_plan_free(plan);
@@ -341,25 +332,15 @@ static int need_all(weir_plan *plan, int rank)
     return fences;
 }
 
-static void test_samples_without_an_operation(void **state)
+TEST(samples_without_any_one_operation_are_rejected)
 {
-    static const struct {
-        const char *name;
-        int fences; /* that a rank needs */
-    } samples[] = {{"exec_reduce", 5},
-                   {"exec_transfer_pack", 0},
-                   {"single_node_allgather_pkt.8", 0},
-                   {"single_node_allreduce.8", 16},
-                   {"single_node_allreduce_pipeline.8", 5},
-                   {"single_node_allreduce_pkt.8", 0},
-                   {"single_node_alltoall_alltoall.8", 42}};
-    (void)state;
-    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
-        weir_plan *plan = sample(samples[i].name);
+    static const int fences_needed[PLAN_SAMPLE_COUNT] = {5, 0, 0, 16, 5, 0, 42}; /* by a rank */
+    for (size_t i = 0; i < PLAN_SAMPLE_COUNT; i++) {
+        weir_plan *plan = sample(plan_sample_names[i]);
         int fences = need_all(plan, 1);
-        if (fences != samples[i].fences)
-            fail_msg("%s: %d fences of rank 1 are needed, expected %d", samples[i].name, fences,
-                     samples[i].fences);
+        if (fences != fences_needed[i])
+            fail_msg("%s: %d fences of rank 1 are needed, expected %d", plan_sample_names[i],
+                     fences, fences_needed[i]);
         assert_int_equal(weir_plan_check(plan, NULL), WEIR_OK);
         weir_plan_free(plan);
     }
@@ -368,7 +349,7 @@ static void test_samples_without_an_operation(void **state)
 /* -------------------------------------------------------------- a large plan */
 
 /* 16 ranks, 2.5 MB of JSON. The limit is many times what it takes, for busy machines. */
-static void test_large_plan(void **state)
+TEST(a_large_plan_is_read_and_checked_in_time)
 {
     enum { LEAST_BYTES = 2500 * 1000, LIMIT_MS = 20000 };
     const weiri_plan_example *example = weiri_plan_example_find("allreduce_ring");
@@ -376,7 +357,6 @@ static void test_large_plan(void **state)
     weir_plan *plan = NULL, *read = NULL;
     char *text = NULL;
     size_t bytes = 0;
-    (void)state;
     weir_plan_free(plan_of(right_plans[0])); /* or skips */
     assert_non_null(example);
     while (bytes < LEAST_BYTES) {
@@ -403,24 +383,14 @@ static void test_large_plan(void **state)
 }
 
 /* A bound of the checker's own is no lack of memory: executors run such plans unchecked. */
-static void test_more_clocks_than_it_has_memory_for(void **state)
+TEST(too_many_clocks_are_unsupported)
 {
     weiri_clocks clocks = {.nchains = 1 << 28};
-    (void)state;
     assert_null(weiri_clock_new(&clocks));
     assert_int_equal(clocks.failed, WEIR_ERR_UNSUPPORTED);
 }
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_plans),
-        cmocka_unit_test(test_mutants),
-        cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_samples_without_an_operation),
-        cmocka_unit_test(test_large_plan),
-        cmocka_unit_test(test_more_clocks_than_it_has_memory_for),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("plan_check", tests, NULL, NULL);
+    return run_all_tests("plan_check");
 }

@@ -4,6 +4,7 @@
  */
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/plan_ranks.h"
+#include "verify/tests/support/unit_test.h"
 
 #include "plan/examples/examples.h"
 
@@ -41,12 +42,11 @@ static void examine(const weiri_plan_example *example, const weiri_plan_example_
     weir_plan_free(plan);
 }
 
-static void test_every_example_is_made(void **state)
+TEST(every_example_is_proved_correct)
 {
     static const int ranks[] = {2, 3, 4, 8};
     size_t count;
     const weiri_plan_example *all = weiri_plan_examples(&count);
-    (void)state;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < sizeof ranks / sizeof *ranks; k++)
             for (int variant = 0; variant < 4; variant++) {
@@ -57,10 +57,9 @@ static void test_every_example_is_made(void **state)
             }
 }
 
-static void test_sixteen_ranks_of_four_machines(void **state)
+TEST(an_example_for_sixteen_ranks_on_four_nodes_is_proved_correct)
 {
     weiri_plan_example_options with = {.nranks = 16, .instances = 2, .node_ranks = 4};
-    (void)state;
     examine(weiri_plan_example_find("allreduce_hierarchical"), &with);
 }
 
@@ -106,21 +105,14 @@ static int example_body(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_every_example_runs(void **state)
+TEST(every_example_runs_on_the_host)
 {
     static const int ranks[] = {2, 4, MOST_RUN};
-    (void)state;
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
         run_ranks(ranks[i], example_body, NULL);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_example_is_made),
-        cmocka_unit_test(test_sixteen_ranks_of_four_machines),
-        cmocka_unit_test(test_every_example_runs),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("examples of plans", tests, NULL, NULL);
+    return run_all_tests("plan_examples");
 }

@@ -2,6 +2,7 @@
  * What a builder does with a program: which operations become one, which fences come and go.
  */
 #include "verify/tests/support/plan_builders.h"
+#include "verify/tests/support/unit_test.h"
 
 /* The other rank takes as many signals. */
 static void take(const two *with, int is_port, int count)
@@ -12,24 +13,20 @@ static void take(const two *with, int is_port, int count)
 
 /* --------------------------------------------------------------------- fusion */
 
-static void test_signals_of_several_channels_are_one(void **state)
+TEST(signals_to_several_channels_become_one)
 {
-    (void)state;
     weir_plan_builder *b = create((weir_plan_spec){.nranks = 3});
     weir_plan_chan to[3][3];
     for (int rank = 0; rank < 3; rank++)
-        for (int peer = 0; peer < 3; peer++)
-            if (peer != rank)
-                to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
+        FOR_PEERS(peer, rank, 3)
+            to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
     for (int rank = 0; rank < 3; rank++) {
         for (int round = 0; round < 2; round++)
-            for (int peer = 0; peer < 3; peer++)
-                if (peer != rank)
-                    weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
+            FOR_PEERS(peer, rank, 3)
+                weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
         for (int round = 0; round < 2; round++)
-            for (int peer = 0; peer < 3; peer++)
-                if (peer != rank)
-                    weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
+            FOR_PEERS(peer, rank, 3)
+                weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
     }
     weir_plan *plan = build(b);
     char text[512];
@@ -38,9 +35,8 @@ static void test_signals_of_several_channels_are_one(void **state)
     weir_plan_free(plan);
 }
 
-static void test_a_port_put_takes_its_signal_and_flush(void **state)
+TEST(a_port_put_absorbs_its_signal_and_flush)
 {
-    (void)state;
     two t = create_two((weir_plan_spec){0});
     weir_plan_copy(at(t.out[0], 0), at(t.in[0], 0), 0);
     weir_plan_put(t.port[0], at(t.out[1], 1), at(t.in[0], 1), 0);
@@ -64,9 +60,8 @@ static void test_a_port_put_takes_its_signal_and_flush(void **state)
     expect(t.b, "put nop signal flush");
 }
 
-static void test_ports_to_several_ranks_are_one_operation(void **state)
+TEST(puts_to_several_ranks_over_ports_become_one)
 {
-    (void)state;
     weir_plan_builder *b = create((weir_plan_spec){.nranks = 3, .chunk_factor = 2});
     for (int rank = 0; rank < 3; rank++)
         weir_plan_scratch(b, rank, 4);
@@ -86,9 +81,8 @@ static void test_ports_to_several_ranks_are_one_operation(void **state)
 }
 
 /* Over a port, what is sent as packets are packets already. */
-static void test_packets_over_ports(void **state)
+TEST(packets_over_ports_must_be_packets_at_the_source)
 {
-    (void)state;
     two t = create_two((weir_plan_spec){0});
     weir_plan_copy_packets(at(t.scratch[0], 0), at(t.in[0], 0), 0);
     weir_plan_put_packets(t.port[0], at(t.scratch[1], 1), at(t.scratch[0], 0), 0);
@@ -105,9 +99,8 @@ static void test_packets_over_ports(void **state)
     assert_non_null(strstr(weir_last_error(), "the source holds packets in buffer 'i'"));
 }
 
-static void test_puts_of_one_port_channel_stay_in_order(void **state)
+TEST(puts_of_one_port_channel_stay_in_order)
 {
-    (void)state;
     two t = create_two((weir_plan_spec){0});
     for (int i = 0; i < 2; i++) {
         weir_plan_put(t.port[0], at(t.out[1], i), at(t.in[0], i), 0);
@@ -117,9 +110,8 @@ static void test_puts_of_one_port_channel_stay_in_order(void **state)
     expect(t.b, "pws nop pws");
 }
 
-static void test_reductions_take_more_sources_and_send_their_result(void **state)
+TEST(reductions_absorb_sources_and_puts)
 {
-    (void)state;
     two t = create_two((weir_plan_spec){0});
     for (int i = 1; i < 3; i++) {
         weir_plan_chunks other = at(t.in[0], i);
@@ -148,9 +140,8 @@ static void test_reductions_take_more_sources_and_send_their_result(void **state
     expect(t.b, "re nop put");
 }
 
-static void test_remote_reductions_are_fused_where_places_agree(void **state)
+TEST(remote_reductions_absorb_puts_to_the_same_chunks)
 {
-    (void)state;
     for (int place = 0; place < 2; place++) {
         two t = create_two((weir_plan_spec){.in_place = 1});
         weir_plan_chunks theirs = weir_plan_slice(t.in[1], 0, 2);
@@ -161,9 +152,8 @@ static void test_remote_reductions_are_fused_where_places_agree(void **state)
     }
 }
 
-static void test_packets_are_reduced_and_sent_in_one(void **state)
+TEST(packet_reductions_absorb_sends)
 {
-    (void)state;
     two t = create_two((weir_plan_spec){0});
     weir_plan_chunks come = at(t.scratch[0], 0);
     weir_plan_reduce_packets(at(t.out[0], 0), at(t.in[0], 0), &come, 1, 0);
@@ -182,35 +172,29 @@ static void test_packets_are_reduced_and_sent_in_one(void **state)
 }
 
 /* As the users of the DSL write it. */
-static void test_an_allreduce_over_a_switch_channel(void **state)
+TEST(an_allreduce_over_a_switch_channel_is_built_and_accepted)
 {
     enum { N = 4 };
-    (void)state;
     weir_plan_builder *b = create((weir_plan_spec){.name = "allreduce_nvls", .nranks = N,
                                                    .in_place = 1, .instances = N,
                                                    .min_bytes = 1 << 20});
     weir_plan_switch all = weir_plan_switch_channel(b, WEIR_PLAN_INPUT, NULL, N);
     weir_plan_chan to[N][N];
     for (int rank = 0; rank < N; rank++)
-        for (int peer = 0; peer < N; peer++)
-            if (peer != rank)
-                to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
+        FOR_PEERS(peer, rank, N)
+            to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
     for (int rank = 0; rank < N; rank++) {
         weir_plan_chunks own = at(weir_plan_input(b, rank), rank);
-        for (int peer = 0; peer < N; peer++)
-            if (peer != rank)
-                weir_plan_relaxed_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
-        for (int peer = 0; peer < N; peer++)
-            if (peer != rank)
-                weir_plan_relaxed_wait(to[rank][peer], 0, WEIR_PLAN_AFTER);
+        FOR_PEERS(peer, rank, N)
+            weir_plan_relaxed_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
+        FOR_PEERS(peer, rank, N)
+            weir_plan_relaxed_wait(to[rank][peer], 0, WEIR_PLAN_AFTER);
         weir_plan_switch_reduce(all, rank, own, 0);
         weir_plan_switch_broadcast(all, own, rank, 0);
-        for (int peer = 0; peer < N; peer++)
-            if (peer != rank)
-                weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BEFORE);
-        for (int peer = 0; peer < N; peer++)
-            if (peer != rank)
-                weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
+        FOR_PEERS(peer, rank, N)
+            weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BEFORE);
+        FOR_PEERS(peer, rank, N)
+            weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
     }
     weir_plan *plan = build(b);
     char text[512];
@@ -225,9 +209,8 @@ static void test_an_allreduce_over_a_switch_channel(void **state)
 
 /* --------------------------------------------------------------------- fences */
 
-static void test_fences_come_between_operations_on_the_same_chunk(void **state)
+TEST(fences_separate_operations_on_the_same_chunk)
 {
-    (void)state;
     for (int flag = 0; flag <= WEIR_PLAN_NO_FENCES; flag += WEIR_PLAN_NO_FENCES) {
         two t = create_two((weir_plan_spec){.flags = (unsigned)flag});
         weir_plan_copy(at(t.out[0], 0), at(t.in[0], 0), 0);
@@ -238,9 +221,8 @@ static void test_fences_come_between_operations_on_the_same_chunk(void **state)
     }
 }
 
-static void test_fences_that_order_nothing_are_left_out(void **state)
+TEST(fences_that_order_nothing_are_removed)
 {
-    (void)state;
     for (int keep = 0; keep < 2; keep++) {
         two t = create_two((weir_plan_spec){.flags = keep ? WEIR_PLAN_KEEP_FENCES : 0});
         weir_plan_barrier(t.b, 0, 0);
@@ -258,9 +240,8 @@ static void test_fences_that_order_nothing_are_left_out(void **state)
 }
 
 /* Packets that came may say that a peer is done: what follows them behind a fence stays so. */
-static void test_fences_behind_packets_stay(void **state)
+TEST(fences_after_packets_are_kept)
 {
-    (void)state;
     two t = create_two((weir_plan_spec){0});
     weir_plan_unpack_packets(at(t.out[0], 0), at(t.scratch[0], 0), 0);
     weir_plan_barrier(t.b, 0, 0);
@@ -268,9 +249,8 @@ static void test_fences_behind_packets_stay(void **state)
     expect(t.b, "upkt nop put");
 }
 
-static void test_fences_of_pipelines(void **state)
+TEST(fences_are_placed_inside_pipelines_only_if_iterations_conflict)
 {
-    (void)state;
     for (int other = 0; other < 2; other++) {
         two t = create_two((weir_plan_spec){0});
         weir_plan_copy(at(t.scratch[0], 0), at(t.in[0], 0), 0);
@@ -287,9 +267,8 @@ static void test_fences_of_pipelines(void **state)
     }
 }
 
-static void test_fences_in_pipelines_are_none_for_those_outside(void **state)
+TEST(fences_in_pipelines_do_not_replace_those_outside)
 {
-    (void)state;
     two t = create_two((weir_plan_spec){0});
     weir_plan_wait(t.memory[0], 0, WEIR_PLAN_AFTER);
     weir_plan_pipeline_begin(t.b, 1024, 1);
@@ -304,22 +283,5 @@ static void test_fences_in_pipelines_are_none_for_those_outside(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_signals_of_several_channels_are_one),
-        cmocka_unit_test(test_a_port_put_takes_its_signal_and_flush),
-        cmocka_unit_test(test_ports_to_several_ranks_are_one_operation),
-        cmocka_unit_test(test_packets_over_ports),
-        cmocka_unit_test(test_puts_of_one_port_channel_stay_in_order),
-        cmocka_unit_test(test_reductions_take_more_sources_and_send_their_result),
-        cmocka_unit_test(test_remote_reductions_are_fused_where_places_agree),
-        cmocka_unit_test(test_packets_are_reduced_and_sent_in_one),
-        cmocka_unit_test(test_an_allreduce_over_a_switch_channel),
-        cmocka_unit_test(test_fences_come_between_operations_on_the_same_chunk),
-        cmocka_unit_test(test_fences_that_order_nothing_are_left_out),
-        cmocka_unit_test(test_fences_behind_packets_stay),
-        cmocka_unit_test(test_fences_of_pipelines),
-        cmocka_unit_test(test_fences_in_pipelines_are_none_for_those_outside),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("what builders do", tests, NULL, NULL);
+    return run_all_tests("plan_fusion");
 }

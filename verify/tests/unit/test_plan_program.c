@@ -3,14 +3,7 @@
  * and that do not; both ends of a channel know its counter by the same number.
  */
 #include "plan/compile/compile.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "verify/tests/support/unit_test.h"
 
 /* Three chunks a block; lines across blocks, plain and packed scratch, a loop, parts. */
 static const char text[] =
@@ -131,9 +124,8 @@ static int check_length(const weir_plan *plan, uint64_t bytes)
     return straight;
 }
 
-static void test_addresses(void **state)
+TEST(addresses_equal_those_of_the_layout)
 {
-    (void)state;
     weir_plan *plan = read_plan();
     for (uint64_t bytes = 2; bytes < 300; bytes += 2)
         check_length(plan, bytes);
@@ -143,9 +135,8 @@ static void test_addresses(void **state)
     weir_plan_free(plan);
 }
 
-static void test_counters(void **state)
+TEST(both_ends_of_a_channel_use_the_same_counter)
 {
-    (void)state;
     weir_plan *plan = read_plan();
     weiri_plan_layout layout;
     weiri_program *programs[2];
@@ -172,10 +163,5 @@ static void test_counters(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_counters),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("programs of plans", tests, NULL, NULL);
+    return run_all_tests("plan_program");
 }

@@ -7,6 +7,7 @@
  */
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/plan_ranks.h"
+#include "verify/tests/support/unit_test.h"
 
 #include "plan/examples/examples.h"
 
@@ -95,10 +96,19 @@ static int sample_body(weir_boot *boot, void *argument)
 }
 
 /* The state is the sample's name. */
-static void test_sample(void **state)
+static void sample_is_right(void **state)
 {
     run_sample(*state, sample_body);
 }
+
+#define SAMPLE(file) TEST_CASE("sample " file, sample_is_right, file)
+SAMPLE("exec_reduce.json")
+SAMPLE("exec_transfer_pack.json")
+SAMPLE("single_node_allgather_pkt.8.json")
+SAMPLE("single_node_allreduce.8.json")
+SAMPLE("single_node_allreduce_pipeline.8.json")
+SAMPLE("single_node_allreduce_pkt.8.json")
+SAMPLE("single_node_alltoall_alltoall.8.json")
 
 /* ------------------------------------------------------------ all types, ops */
 
@@ -151,10 +161,15 @@ static int typed_body(weir_boot *boot, void *argument)
     return with_sample(boot, argument, use_types);
 }
 
-static void test_types(void **state)
+static void types_match_the_library(void **state)
 {
     run_sample(*state, typed_body);
 }
+
+TEST_CASE("all types and operations give the library's bits", types_match_the_library,
+          "single_node_allreduce.8.json")
+TEST_CASE("all types and operations give the library's bits as packets", types_match_the_library,
+          "single_node_allreduce_pkt.8.json")
 
 /* ----------------------------------------------------------- written here */
 
@@ -275,9 +290,8 @@ static int refusals_body(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_refusals(void **state)
+TEST(wrong_calls_are_rejected_before_anything_runs)
 {
-    (void)state;
     need_reader();
     run_ranks(2, refusals_body, NULL);
     run_ranks(3, refusals_body, NULL);
@@ -299,9 +313,8 @@ static int mismatch_body(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_mismatch(void **state)
+TEST(ranks_with_different_lengths_get_an_error)
 {
-    (void)state;
     need_reader();
     run_ranks(2, mismatch_body, NULL);
 }
@@ -343,9 +356,8 @@ static int rooted_body(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_rooted(void **state)
+TEST(input_of_broadcast_and_output_of_reduce_may_be_absent)
 {
-    (void)state;
     run_ranks(2, rooted_body, NULL);
 }
 
@@ -376,9 +388,8 @@ static int turns_body(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_turns(void **state)
+TEST(two_communicators_reuse_and_evict_contexts)
 {
-    (void)state;
     need_reader();
     run_ranks(2, turns_body, NULL);
 }
@@ -401,9 +412,8 @@ static int death_body(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_death(void **state)
+TEST(a_dead_rank_is_named)
 {
-    (void)state;
     int codes[2];
     need_reader();
     assert_int_equal(weir_boot_fork_run(2, death_body, NULL, LIMIT_MS, codes), WEIR_OK);
@@ -461,37 +471,14 @@ static int deadline_body(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_deadline(void **state)
+TEST(waits_end_at_the_deadline_and_report_the_position_in_the_plan)
 {
-    (void)state;
     need_reader();
     run_ranks(2, deadline_body, "");
     run_ranks(2, deadline_body, "{'name':'barrier','barrier_id':0,'num_threadblocks':2}");
 }
 
-#define SAMPLE(file) AT("sample " file, test_sample, file)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        SAMPLE("exec_reduce.json"),
-        SAMPLE("exec_transfer_pack.json"),
-        SAMPLE("single_node_allgather_pkt.8.json"),
-        SAMPLE("single_node_allreduce.8.json"),
-        SAMPLE("single_node_allreduce_pipeline.8.json"),
-        SAMPLE("single_node_allreduce_pkt.8.json"),
-        SAMPLE("single_node_alltoall_alltoall.8.json"),
-        AT("all types and operations, in the library's bits", test_types,
-           "single_node_allreduce.8.json"),
-        AT("all types and operations, as packets", test_types,
-           "single_node_allreduce_pkt.8.json"),
-        AT("calls are refused before anything runs", test_refusals, NULL),
-        AT("ranks that disagree are told", test_mismatch, NULL),
-        AT("a broadcast's input and a reduce's output may be absent", test_rooted, NULL),
-        AT("two communicators, many lengths: contexts come and go", test_turns, NULL),
-        AT("a rank that dies is named", test_death, NULL),
-        AT("waits end, and say where the plan stood", test_deadline, NULL),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("plans on the host", tests, NULL, NULL);
+    return run_all_tests("plan_run");
 }

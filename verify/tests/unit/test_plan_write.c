@@ -3,6 +3,7 @@
  * read is written as it was, byte for byte.
  */
 #include "verify/tests/support/plan_files.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <unistd.h>
 
@@ -68,26 +69,16 @@ static void same_plan(const weir_plan *a, const weir_plan *b)
 
 /* ------------------------------------------------------------------- samples */
 
-static void test_what_the_dsl_wrote_is_written_as_it_was(void **state)
+TEST(files_of_the_dsl_are_written_unchanged)
 {
-    static const char *const names[] = {
-        "exec_reduce",
-        "exec_transfer_pack",
-        "single_node_allgather_pkt.8",
-        "single_node_allreduce.8",
-        "single_node_allreduce_pipeline.8",
-        "single_node_allreduce_pkt.8",
-        "single_node_alltoall_alltoall.8",
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *before = plan_sample_text(names[i]);
+    for (size_t i = 0; i < PLAN_SAMPLE_COUNT; i++) {
+        char *before = plan_sample_text(plan_sample_names[i]);
         weir_plan *plan = parse(before);
         char *after = print(plan);
         weir_plan *again = parse(after);
         same_plan(plan, again);
         if (strcmp(before, after) != 0)
-            fail_msg("%s is written otherwise than it was read", names[i]);
+            fail_msg("%s is written otherwise than it was read", plan_sample_names[i]);
         weir_plan_free(again);
         weir_plan_free(plan);
         free(after);
@@ -132,9 +123,8 @@ static const char every_form[] =
     "{\"id\": 1, \"input_chunks\": 2, \"output_chunks\": 2, \"scratch_chunks\": 4,"
     " \"threadblocks\": [], \"channels\": [], \"remote_buffers\": [], \"semaphores\": []}]}";
 
-static void test_every_form_is_read_as_it_was_written(void **state)
+TEST(every_element_of_the_format_survives_the_round_trip)
 {
-    (void)state;
     weir_plan *plan = parse(every_form);
     char *text = print(plan);
     weir_plan *again = parse(text);
@@ -148,7 +138,7 @@ static void test_every_form_is_read_as_it_was_written(void **state)
 }
 
 /* The DSL has another form for the reduction of a switch channel than for all else. */
-static void test_the_dsls_form_of_a_group_reduction_is_read(void **state)
+TEST(the_dsl_form_of_a_group_reduction_is_read)
 {
     static const char dsl[] =
         "{\"name\": \"glre\", \"buffer_type\": \"i\", \"buffer_offset\": 1, \"size\": 1,"
@@ -157,7 +147,6 @@ static void test_the_dsls_form_of_a_group_reduction_is_read(void **state)
     const char *form = strstr(every_form, "{\"name\": \"glre\"");
     const char *behind = strstr(form, "{\"id\": 1");
     char text[4096], changed[512];
-    (void)state;
     snprintf(changed, sizeof changed, dsl, 0);
     snprintf(text, sizeof text, "%.*s%s%s", (int)(form - every_form), every_form, changed, behind);
     weir_plan *plan = parse(every_form), *other = parse(text);
@@ -173,10 +162,9 @@ static void test_the_dsls_form_of_a_group_reduction_is_read(void **state)
     assert_non_null(strstr(weir_last_error(), "channel_ids[0] is 1"));
 }
 
-static void test_files_hold_the_same_text(void **state)
+TEST(files_contain_the_printed_text)
 {
     char file[64];
-    (void)state;
     snprintf(file, sizeof file, "/tmp/weir_plan_write.%d.json", (int)getpid());
     weir_plan *plan = parse(every_form), *again = NULL;
     char *text = print(plan);
@@ -198,12 +186,5 @@ static void test_files_hold_the_same_text(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_the_dsl_wrote_is_written_as_it_was),
-        cmocka_unit_test(test_every_form_is_read_as_it_was_written),
-        cmocka_unit_test(test_the_dsls_form_of_a_group_reduction_is_read),
-        cmocka_unit_test(test_files_hold_the_same_text),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("plans are written", tests, NULL, NULL);
+    return run_all_tests("plan_write");
 }

@@ -11,10 +11,10 @@
 #include "verify/tests/conformance/net_conformance.h"
 
 #include "transport/net/rdma_port.h"
+#include "verify/tests/support/test_files.h"
 
 #include <grp.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #define ROOT_A "/devices/pci0000:00"
 #define SWITCH_A ROOT_A "/0000:00:01.0/0000:01:00.0"
@@ -48,9 +48,8 @@ static int chosen(const weiri_rdma_port *ports, int count, const weiri_rdma_user
     return choice.port;
 }
 
-static void test_nearest(void **state)
+TEST(choice_takes_the_nearest_active_port_with_a_gid)
 {
-    (void)state;
     weiri_rdma_port ports[] = {
         make_port("far", ROOT_B "/0000:80:01.0/0000:81:00.0", 1),
         make_port("numa", "/devices/pci0000:40/0000:40:01.0/0000:41:00.0", 0),
@@ -73,9 +72,8 @@ static void test_nearest(void **state)
     assert_int_equal(chosen(ports, 4, &gpu, NULL), 1);
 }
 
-static void test_spread(void **state)
+TEST(choice_spreads_ranks_over_equal_ports)
 {
-    (void)state;
     weiri_rdma_port ports[] = {make_port("a", SWITCH_A "/x", 0), make_port("b", SWITCH_A "/y", 0),
                                make_port("c", ROOT_B "/z", 1)};
     for (int rank = 0; rank < 6; rank++) {
@@ -84,9 +82,8 @@ static void test_spread(void **state)
     }
 }
 
-static void test_wanted(void **state)
+TEST(choice_obeys_the_environment_or_lists_the_ports)
 {
-    (void)state;
     weiri_rdma_port ports[] = {make_port("mlx5_1", ROOT_A "/x", 0), make_port("mlx5_10", "", 1),
                                make_port("mlx5_10", "", 1)};
     const weiri_rdma_user user = {.gpu = "", .numa = 0};
@@ -108,9 +105,8 @@ static void test_wanted(void **state)
     assert_non_null(strstr(weir_last_error(), "mlx5_1:1 (DOWN)"));
 }
 
-static void test_none(void **state)
+TEST(choice_reports_missing_ports_and_gids)
 {
-    (void)state;
     weiri_rdma_port port = make_port("mlx5_0", "", 0);
     const weiri_rdma_user user = {.numa = -1};
     weiri_rdma_choice choice;
@@ -122,44 +118,28 @@ static void test_none(void **state)
     assert_non_null(strstr(weir_last_error(), "eth7"));
 }
 
-static void make_file(const char *root, const char *path, const char *text)
-{
-    char whole[512];
-    snprintf(whole, sizeof whole, "%s/%s", root, path);
-    for (char *slash = whole + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(whole, 0700);
-        *slash = '/';
-    }
-    FILE *file = fopen(whole, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 /* A card of two ports, as Linux shows it: one down, one with four GIDs. */
-static void test_sysfs(void **state)
+TEST(choice_reads_ports_from_sysfs)
 {
-    (void)state;
     char root[] = "/tmp/weir-sys-XXXXXX", link[512], target[512], command[64];
     weiri_rdma_port *ports = NULL;
     int count = 0;
     assert_non_null(mkdtemp(root));
 #define PORTS "class/infiniband/mlx5_3/ports/"
-    make_file(root, PORTS "1/state", "1: DOWN\n");
-    make_file(root, PORTS "1/link_layer", "InfiniBand\n");
-    make_file(root, PORTS "2/state", "4: ACTIVE\n");
-    make_file(root, PORTS "2/link_layer", "Ethernet\n");
-    make_file(root, PORTS "2/rate", "100 Gb/sec (4X EDR)\n");
-    make_file(root, PORTS "2/gids/0", "fe80:0000:0000:0000:0000:00ff:fe00:0001\n");
-    make_file(root, PORTS "2/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n");
-    make_file(root, PORTS "2/gids/2", "0000:0000:0000:0000:0000:ffff:0a00:0002\n");
-    make_file(root, PORTS "2/gids/3", "0000:0000:0000:0000:0000:ffff:0a00:0002\n");
-    make_file(root, PORTS "2/gid_attrs/types/0", "RoCE v2\n");
-    make_file(root, PORTS "2/gid_attrs/types/2", "IB/RoCE v1\n");
-    make_file(root, PORTS "2/gid_attrs/types/3", "RoCE v2\n");
-    make_file(root, PORTS "2/gid_attrs/ndevs/0", "eth3\n");
-    make_file(root, "devices/pci0000:40/0000:40:01.0/0000:41:00.0/numa_node", "1\n");
+    test_file_write(root, PORTS "1/state", "1: DOWN\n");
+    test_file_write(root, PORTS "1/link_layer", "InfiniBand\n");
+    test_file_write(root, PORTS "2/state", "4: ACTIVE\n");
+    test_file_write(root, PORTS "2/link_layer", "Ethernet\n");
+    test_file_write(root, PORTS "2/rate", "100 Gb/sec (4X EDR)\n");
+    test_file_write(root, PORTS "2/gids/0", "fe80:0000:0000:0000:0000:00ff:fe00:0001\n");
+    test_file_write(root, PORTS "2/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+    test_file_write(root, PORTS "2/gids/2", "0000:0000:0000:0000:0000:ffff:0a00:0002\n");
+    test_file_write(root, PORTS "2/gids/3", "0000:0000:0000:0000:0000:ffff:0a00:0002\n");
+    test_file_write(root, PORTS "2/gid_attrs/types/0", "RoCE v2\n");
+    test_file_write(root, PORTS "2/gid_attrs/types/2", "IB/RoCE v1\n");
+    test_file_write(root, PORTS "2/gid_attrs/types/3", "RoCE v2\n");
+    test_file_write(root, PORTS "2/gid_attrs/ndevs/0", "eth3\n");
+    test_file_write(root, "devices/pci0000:40/0000:40:01.0/0000:41:00.0/numa_node", "1\n");
     snprintf(target, sizeof target, "%s/devices/pci0000:40/0000:40:01.0/0000:41:00.0", root);
     snprintf(link, sizeof link, "%s/class/infiniband/mlx5_3/device", root);
     assert_int_equal(symlink(target, link), 0);
@@ -207,9 +187,8 @@ static void refuses(const char *variable, const char *value, weir_status status,
     assert_non_null(strstr(weir_last_error(), word));
 }
 
-static void test_refusals(void **state)
+TEST(device_errors_name_the_setting_and_the_alternatives)
 {
-    (void)state;
     need_device();
     refuses("WEIR_IB_HCA", "mlx5_77", WEIR_ERR_INVALID, "there are: ");
     refuses("WEIR_IB_GID_INDEX", "63", WEIR_ERR_INVALID, "it has 0 (fe80:");
@@ -243,9 +222,8 @@ static int locked_out(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_locked_out(void **state)
+TEST(device_errors_name_the_limit_of_locked_memory)
 {
-    (void)state;
     int code = 0;
     need_device();
     assert_int_equal(weir_boot_fork_run(1, locked_out, NULL, LIMIT_MS, &code), WEIR_OK);
@@ -277,9 +255,8 @@ static int unplugged(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_unplugged(void **state)
+TEST(device_port_that_goes_down_fails_both_ranks)
 {
-    (void)state;
     int codes[2] = {0, 0};
     need_device();
     if (!may_unplug)
@@ -377,19 +354,8 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return measure(argc, argv);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    const struct CMUnitTest tests[] = {
-        {"choice: the nearest active port with a GID", test_nearest, NULL, NULL, NULL},
-        {"choice: equal ports are spread over", test_spread, NULL, NULL, NULL},
-        {"choice: what is asked for, or what there is", test_wanted, NULL, NULL, NULL},
-        {"choice: no port, no GID", test_none, NULL, NULL, NULL},
-        {"choice: ports as Linux shows them", test_sysfs, NULL, NULL, NULL},
-        {"device: what is asked for and missing is said", test_refusals, NULL, NULL, NULL},
-        {"device: the limit of locked memory is named", test_locked_out, NULL, NULL, NULL},
-        {"device: a port that goes down fails both ranks", test_unplugged, NULL, NULL, NULL},
-    };
     may_unplug = argc > 1 && strcmp(argv[1], "device") == 0;
     if (may_unplug)
-        cmocka_set_test_filter("device:*");
-    return cmocka_run_group_tests_name("rdma", tests, NULL, NULL);
+        cmocka_set_test_filter("device_*");
+    return run_all_tests("rdma");
 }

@@ -1,11 +1,11 @@
 /*
- * The reduction functions against a model. Every type, operation and
- * instruction set of this machine is checked at every count up to 67 elements
- * and some large ones, at every misalignment, in place, and around the caches,
- * with guard bytes on both sides of the destination.
+ * The reduction functions match a model: every type, operation and instruction set of this machine,
+ * at every count up to 67 elements and some large ones, at every misalignment, in place, and with
+ * streaming stores, with guard bytes on both sides of the destination.
  */
 #include "compute/reduce.h"
 #include "verify/tests/support/reduce_model.h"
+#include "verify/tests/support/unit_test.h"
 
 enum {
     MAX_COUNT = 4099, /* enough to stream the smallest type */
@@ -26,7 +26,7 @@ static int guards_intact(const uint8_t *dst, size_t bytes)
     return 1;
 }
 
-/* -------------------------------------------------- every type, every way */
+/* ----------------------------------------- every type, count and placement */
 
 typedef struct check_data {
     uint8_t source[MAX_NSRC][MAX_BYTES]; /* element-aligned originals */
@@ -37,8 +37,8 @@ typedef struct check_data {
 
 static check_data data;
 
-/* Half of the elements are any bits at all; the other half are of magnitudes
- * whose sums and products mostly stay finite. */
+/* Half of the elements have random bits; the other half have magnitudes whose sums and products
+ * mostly stay finite. */
 static void fill_sources(weir_dtype dtype)
 {
     format f = {0};
@@ -67,8 +67,8 @@ static void fill_expected(weir_dtype dtype, weir_op op, int nsrc, uint64_t divis
     }
 }
 
-/* One call with dst shifted by shift bytes; in_place names the source that dst
- * is, or -1. Returns 1 if the result and everything around it are right. */
+/* One call with dst shifted by `shift` bytes; in_place is the index of the source that is also dst,
+ * or -1. Returns 1 if the result is right and the bytes around it are unchanged. */
 static int check_call(weiri_reduce_fn reduce, weir_dtype dtype, int nsrc, size_t count,
                       uint64_t divisor, int shift, int in_place, int streaming)
 {
@@ -106,7 +106,7 @@ static int check_shift(weiri_reduce_fn reduce, weir_dtype dtype, int nsrc, uint6
     return right;
 }
 
-static void test_dtype(void **state)
+static void reductions_match_the_model(void **state)
 {
     static const int nsrcs[] = {1, 2, 3, 8};
     weir_dtype dtype = *(const weir_dtype *)*state;
@@ -126,7 +126,26 @@ static void test_dtype(void **state)
         }
 }
 
-/* --------------------------------------------------- faults that must show */
+static weir_dtype dtypes[] = {WEIR_INT8,   WEIR_UINT8,    WEIR_INT32,    WEIR_UINT32,
+                              WEIR_INT64,  WEIR_UINT64,   WEIR_HALF,     WEIR_FLOAT,
+                              WEIR_DOUBLE, WEIR_BFLOAT16, WEIR_FP8_E4M3, WEIR_FP8_E5M2};
+_Static_assert(sizeof dtypes / sizeof *dtypes == WEIR_DTYPE_COUNT, "every data type is tested");
+#define DTYPE_CASE(name, dtype)                                                                   \
+    TEST_CASE(name "_reductions_match_the_model", reductions_match_the_model, &dtypes[dtype])
+DTYPE_CASE("int8", WEIR_INT8)
+DTYPE_CASE("uint8", WEIR_UINT8)
+DTYPE_CASE("int32", WEIR_INT32)
+DTYPE_CASE("uint32", WEIR_UINT32)
+DTYPE_CASE("int64", WEIR_INT64)
+DTYPE_CASE("uint64", WEIR_UINT64)
+DTYPE_CASE("half", WEIR_HALF)
+DTYPE_CASE("float", WEIR_FLOAT)
+DTYPE_CASE("double", WEIR_DOUBLE)
+DTYPE_CASE("bfloat16", WEIR_BFLOAT16)
+DTYPE_CASE("f8e4m3", WEIR_FP8_E4M3)
+DTYPE_CASE("f8e5m2", WEIR_FP8_E5M2)
+
+/* --------------------------------------------------------- injected faults */
 
 static void corrupt_last(void *dst, const void *const *src, int nsrc, size_t count,
                          uint64_t divisor, int streaming)
@@ -148,9 +167,8 @@ static void drop_last_source(void *dst, const void *const *src, int nsrc, size_t
     weiri_reduce(dst, src, nsrc - 1, count, WEIR_HALF, WEIR_SUM, divisor, streaming);
 }
 
-static void test_injected_faults_are_found(void **state)
+TEST(injected_faults_are_detected)
 {
-    (void)state;
     random_state = 77;
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; i < MAX_COUNT; i++)
@@ -164,9 +182,9 @@ static void test_injected_faults_are_found(void **state)
     assert_false(check_call(drop_last_source, WEIR_HALF, 3, 100, 1, 1, -1, 0));
 }
 
-/* --------------------------------------------------------- stated promises */
+/* ----------------------------------------------------- documented semantics */
 
-/* The same element in every lane of a long vector and alone. */
+/* Reduces the same element in every position of a long vector, and alone. */
 static void check_everywhere(weir_dtype dtype, weir_op op, const uint64_t *values, int nsrc,
                              uint64_t divisor, uint64_t expected)
 {
@@ -192,9 +210,8 @@ static void check_everywhere(weir_dtype dtype, weir_op op, const uint64_t *value
 
 #define VALUES(...) (const uint64_t[]){__VA_ARGS__}, sizeof((uint64_t[]){__VA_ARGS__}) / 8
 
-static void test_fp8_saturates_and_keeps_nan(void **state)
+TEST(fp8_saturates_and_keeps_nan)
 {
-    (void)state;
     check_everywhere(WEIR_FP8_E4M3, WEIR_SUM, VALUES(0x7e, 0x7e), 1, 0x7e);
     check_everywhere(WEIR_FP8_E4M3, WEIR_SUM, VALUES(0xfe, 0xfe), 1, 0xfe);
     check_everywhere(WEIR_FP8_E4M3, WEIR_SUM, VALUES(0x7e, 0x7e, 0xfe), 1, 0x7e);
@@ -206,12 +223,11 @@ static void test_fp8_saturates_and_keeps_nan(void **state)
     check_everywhere(WEIR_FP8_E5M2, WEIR_SUM, VALUES(0x01, 0x01), 1, 0x02);
 }
 
-static void test_small_floats_round_once(void **state)
+TEST(small_floats_round_once)
 {
-    (void)state;
-    /* 2048 + 1 + 1: each step alone would round to 2048. */
+    /* 2048 + 1 + 1: rounding each step would give 2048. */
     check_everywhere(WEIR_HALF, WEIR_SUM, VALUES(0x6800, 0x3c00, 0x3c00), 1, 0x6801);
-    /* 65504 + 65504 - 65504 stays finite between; twice 65504 does not end so. */
+    /* 65504 + 65504 - 65504 stays finite in float; 65504 + 65504 overflows at the end. */
     check_everywhere(WEIR_HALF, WEIR_SUM, VALUES(0x7bff, 0x7bff, 0xfbff), 1, 0x7bff);
     check_everywhere(WEIR_HALF, WEIR_SUM, VALUES(0x7bff, 0x7bff), 1, 0x7c00);
     /* 256 + 1 + 1 in bfloat16. */
@@ -219,10 +235,9 @@ static void test_small_floats_round_once(void **state)
     check_everywhere(WEIR_HALF, WEIR_AVG, VALUES(0x7bff, 0x7bff), 2, 0x7bff);
 }
 
-static void test_floats_are_combined_in_order(void **state)
+TEST(floats_are_combined_in_order)
 {
-    (void)state;
-    /* 2^25 + 1 - 2^25 is 0 from the left, 1 in any other order. */
+    /* 2^25 + 1 - 2^25 is 0 from left to right, 1 in any other order. */
     check_everywhere(WEIR_FLOAT, WEIR_SUM, VALUES(0x4c000000, 0x3f800000, 0xcc000000), 1, 0);
     check_everywhere(WEIR_FLOAT, WEIR_SUM, VALUES(0x4c000000, 0xcc000000, 0x3f800000), 1,
                      0x3f800000);
@@ -230,9 +245,8 @@ static void test_floats_are_combined_in_order(void **state)
                      VALUES(0x4360000000000000, 0x3ff0000000000000, 0xc360000000000000), 1, 0);
 }
 
-static void test_max_and_min_propagate_nan(void **state)
+TEST(max_and_min_propagate_nan)
 {
-    (void)state;
     for (int op = WEIR_MAX; op <= WEIR_MIN; op++) {
         check_everywhere(WEIR_FLOAT, (weir_op)op, VALUES(0x7fc00000, 0x3f800000), 1, 0x7fc00000);
         check_everywhere(WEIR_FLOAT, (weir_op)op, VALUES(0x3f800000, 0x7fc00000), 1, 0x7fc00000);
@@ -243,9 +257,8 @@ static void test_max_and_min_propagate_nan(void **state)
     }
 }
 
-static void test_integer_average(void **state)
+TEST(integer_averages_truncate_like_the_model)
 {
-    (void)state;
     check_everywhere(WEIR_INT32, WEIR_AVG, VALUES((uint32_t)-4, (uint32_t)-3), 2, (uint32_t)-3);
     check_everywhere(WEIR_INT8, WEIR_AVG, VALUES(100, 100), 2, 256 - 28);
     check_everywhere(WEIR_UINT8, WEIR_AVG, VALUES(200, 50), 4, 62);
@@ -267,9 +280,8 @@ static void test_integer_average(void **state)
     }
 }
 
-static void test_most_sources(void **state)
+TEST(the_largest_number_of_sources_is_reduced)
 {
-    (void)state;
     const void *src[WEIRI_REDUCE_MAX_SOURCES];
     int32_t in[WEIRI_REDUCE_MAX_SOURCES][9], out[9];
     for (int k = 0; k < WEIRI_REDUCE_MAX_SOURCES; k++) {
@@ -282,9 +294,8 @@ static void test_most_sources(void **state)
         assert_int_equal(out[i], 64 * 63 / 2 * 10 + 64 * i);
 }
 
-static void test_lookup(void **state)
+TEST(lookup_covers_all_types_and_rejects_unknown_ones)
 {
-    (void)state;
     assert_null(weiri_reduce_get(WEIR_DTYPE_COUNT, WEIR_SUM));
     assert_null(weiri_reduce_get(WEIR_FLOAT, WEIR_OP_COUNT));
     assert_null(weiri_reduce_get((weir_dtype)-1, WEIR_SUM));
@@ -296,40 +307,10 @@ static void test_lookup(void **state)
             assert_non_null(weiri_reduce_get((weir_dtype)d, (weir_op)op));
 }
 
-static weir_dtype dtypes[] = {WEIR_INT8,   WEIR_UINT8,    WEIR_INT32,    WEIR_UINT32,
-                              WEIR_INT64,  WEIR_UINT64,   WEIR_HALF,     WEIR_FLOAT,
-                              WEIR_DOUBLE, WEIR_BFLOAT16, WEIR_FP8_E4M3, WEIR_FP8_E5M2};
-_Static_assert(sizeof dtypes / sizeof *dtypes == WEIR_DTYPE_COUNT, "every data type is tested");
-#define DTYPE_TEST(name, dtype)                                                                    \
-    {"test_" name "_as_the_model_everywhere", test_dtype, NULL, NULL, &dtypes[dtype]}
-
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    const struct CMUnitTest tests[] = {
-        DTYPE_TEST("int8", WEIR_INT8),
-        DTYPE_TEST("uint8", WEIR_UINT8),
-        DTYPE_TEST("int32", WEIR_INT32),
-        DTYPE_TEST("uint32", WEIR_UINT32),
-        DTYPE_TEST("int64", WEIR_INT64),
-        DTYPE_TEST("uint64", WEIR_UINT64),
-        DTYPE_TEST("half", WEIR_HALF),
-        DTYPE_TEST("float", WEIR_FLOAT),
-        DTYPE_TEST("double", WEIR_DOUBLE),
-        DTYPE_TEST("bfloat16", WEIR_BFLOAT16),
-        DTYPE_TEST("f8e4m3", WEIR_FP8_E4M3),
-        DTYPE_TEST("f8e5m2", WEIR_FP8_E5M2),
-        cmocka_unit_test(test_injected_faults_are_found),
-        cmocka_unit_test(test_fp8_saturates_and_keeps_nan),
-        cmocka_unit_test(test_small_floats_round_once),
-        cmocka_unit_test(test_floats_are_combined_in_order),
-        cmocka_unit_test(test_max_and_min_propagate_nan),
-        cmocka_unit_test(test_integer_average),
-        cmocka_unit_test(test_most_sources),
-        cmocka_unit_test(test_lookup),
-    };
     for (int i = 0; i < NISA; i++)
         if (!weiri_reduce_get_isa(isa_names[i], WEIR_FLOAT, WEIR_SUM))
             print_message("# not checked, because this processor lacks it: %s\n", isa_names[i]);
-    return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);
+    return run_all_tests("reduce");
 }

@@ -1,19 +1,12 @@
 /* Readers of results: every tool's form, every kind of bad input, and inputs that were
  * changed at random. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "results/judge/compare.h"
 #include "results/read/load.h"
 #include "results/output/print.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define OLD_HEADER                                                                             \
@@ -67,9 +60,8 @@ static void expect(const char *path, const char *text, size_t rows, const char *
     reading_free(&made);
 }
 
-static void our_csv(void **state)
+TEST(csv_of_the_benchmarks_is_read)
 {
-    (void)state;
     expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES "\n", 1, NULL);
     expect("a.csv", OLD_HEADER "\r\n" ROW "8" TIMES "\r\n", 1, NULL);
     expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES, 1, NULL);
@@ -81,9 +73,8 @@ static void our_csv(void **state)
            "a.csv:1: unknown column 'novel'");
 }
 
-static void bad_csv(void **state)
+TEST(wrong_csv_is_rejected_with_the_line_number)
 {
-    (void)state;
     expect("a.csv", "", 0, "a.csv: empty file");
     expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES "\n1,r1,2026\n" ROW "16" TIMES "\n", 2,
            "a.csv:3: 3 fields where the header has 28 (cut off?)");
@@ -127,14 +118,13 @@ static char *printed(const results_set *set, void (*print)(FILE *file, const res
 }
 
 /* What is read and written again is what was read, quotes and all. */
-static void csv_round_trip(void **state)
+TEST(csv_is_written_as_it_was_read)
 {
     static const char text[] = NEW_HEADER "\n"
         "4,r1,2026-01-01T00:00:00Z,\"a \"\"b\"\", c\",alltoallv,cuda,cuda_ipc,8,1,weir,p:4x32,"
         "float,none,-1,out,1024,2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1024,0.0896,pass,0,"
         "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device,71.5\n";
     reading made;
-    (void)state;
     read_text(&made, "a.csv", text);
     char *written = printed(&made.set, results_print_csv);
     assert_string_equal(written, text);
@@ -200,11 +190,10 @@ static void json_round_trip_of(const char *text, size_t rows)
 
 /* The rows of our JSON and all that stands around them; numbers that another tool wrote in
  * another form, which are text; several documents in one file. */
-static void json_round_trip(void **state)
+TEST(json_is_written_as_it_was_read)
 {
     static const char document[] = JSON_DOCUMENT "\n";
     reading made;
-    (void)state;
     json_round_trip_of(document, 2);
     json_round_trip_of("[\n" JSON_DOCUMENT ",\n" JSON_DOCUMENT "]\n", 4);
     json_round_trip_of("{\n\"results\": []}\n", 0);
@@ -224,9 +213,8 @@ static void json_round_trip(void **state)
     reading_free(&made);
 }
 
-static void bad_json_rows(void **state)
+TEST(wrong_json_rows_are_rejected)
 {
-    (void)state;
     expect("j.json", "{\"results\":[{\"rows\":[7]}]}", 0, "j.json:1: a row is not an object");
     expect("j.json", "{\"results\":[{\"rows\":[]},{\"rows\":[{\"novel\":1}]}]}", 0,
            "j.json:2: unknown column 'novel'");
@@ -259,10 +247,9 @@ static void bad_json_rows(void **state)
     "    time   algbw   busbw  #wrong\n"                                                       \
     "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)\n"
 
-static void nccl_tests_text(void **state)
+TEST(text_of_nccl_tests_is_read)
 {
     reading made;
-    (void)state;
     read_text(&made, "x.log", "mpirun all_reduce_perf\n" NCCL_HEAD NCCL_COLUMNS
               "    8   2     float     sum      -1     8.45    0.00    0.00       0     8.30 "
               "   0.00    0.00    N/A\n"
@@ -284,9 +271,8 @@ static void nccl_tests_text(void **state)
     reading_free(&made);
 }
 
-static void nccl_tests_variants(void **state)
+TEST(variants_of_nccl_tests_text_are_read)
 {
-    (void)state;
     /* 2.10: no name, `error`, no root. The name of the file tells the collective. */
     expect("all_gather.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
            "#       size  count  type    time   algbw   busbw  error     time   algbw   busbw "
@@ -309,9 +295,8 @@ static void nccl_tests_variants(void **state)
            "x.txt:9: median_us 'nan'");
 }
 
-static void other_tools(void **state)
+TEST(output_of_other_tools_is_read)
 {
-    (void)state;
     expect("r.csv", "numCycle,collective,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
            "time,algbw,busbw,#wrong\n0,AllReduce,1,8,8,1,1024,float,sum,0,10.5,0.1,0.2,0\n"
            "0,AllReduce,1,8,8,1,1024,float,sum,1,10.6,0.1,0.2,N/A\n", 2, NULL);
@@ -333,13 +318,12 @@ static void other_tools(void **state)
            0, "o.txt:3: the file does not state the number of ranks");
 }
 
-static void osu_with_ranks(void **state)
+TEST(osu_output_needs_the_number_of_ranks)
 {
     results_set set;
     char text[] = "# OSU MPI All-to-All Personalized Exchange Latency Test v7.2\n"
                   "# Datatype: MPI_CHAR.\n# Size  Avg Latency(us)\n1024   12.5\n";
     results_input input = {"o.txt", text, strlen(text)};
-    (void)state;
     results_set_init(&set, 4, NULL);
     results_read_input(&set, &input, 1);
     assert_int_equal(set.count, 1);
@@ -349,7 +333,7 @@ static void osu_with_ranks(void **state)
     results_set_free(&set);
 }
 
-static void nccl_tests_json(void **state)
+TEST(json_of_nccl_tests_is_read)
 {
     static const char text[] =
         "{\"version\":3,\"args\":[\"./build/all_reduce_perf\"],\"nccl_version\":22803,\"config\":"
@@ -359,7 +343,6 @@ static void nccl_tests_json(void **state)
         "\"nwrong\":0},\"in_place\":{\"time\":8.6,\"alg_bw\":0,\"bus_bw\":0,\"nwrong\":null},"
         "\"out_of_place_per_iter\":{\"skipped_iterations\":1,\"times_us\":[90,5,6,7,8,9]}}]}";
     reading made;
-    (void)state;
     read_text(&made, "x.json", text);
     assert_int_equal(made.set.count, 2);
     assert_true(made.set.rows[0].median_us == 7);
@@ -387,23 +370,15 @@ static const char *const seeds[] = {
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds, FUZZED_BYTES = 2048 };
 
-static uint64_t next_random(uint64_t *x)
-{
-    *x ^= *x << 13;
-    *x ^= *x >> 7;
-    *x ^= *x << 17;
-    return *x >> 11;
-}
-
 /* Changes bytes, doubles, cuts and joins pieces. */
 static size_t mutate(char *text, size_t length, uint64_t *x)
 {
     static const char marks[] = "\",\n\r\t#{}[]:.-+e0917\x00\xff=<";
-    for (uint64_t changes = 1 + next_random(x) % 6; changes > 0 && length > 1; changes--) {
-        size_t at = next_random(x) % length, piece = next_random(x) % 40;
-        switch (next_random(x) % 4) {
-        case 0: text[at] = (char)next_random(x); break;
-        case 1: text[at] = marks[next_random(x) % (sizeof marks - 1)]; break;
+    for (uint64_t changes = 1 + test_random(x) % 6; changes > 0 && length > 1; changes--) {
+        size_t at = test_random(x) % length, piece = test_random(x) % 40;
+        switch (test_random(x) % 4) {
+        case 0: text[at] = (char)test_random(x); break;
+        case 1: text[at] = marks[test_random(x) % (sizeof marks - 1)]; break;
         case 2: length = at + 1; break;
         default:
             if (at + piece < length && length + piece < FUZZED_BYTES) {
@@ -444,15 +419,14 @@ static void use(const char *text, size_t length)
 }
 
 /* FUZZ_S: seconds of it; else a fixed number. FUZZ_START: a number, for other ones. */
-static void mutated_inputs(void **state)
+TEST(mutated_inputs_never_crash_and_round_trip)
 {
     const char *seconds = getenv("FUZZ_S"), *start = getenv("FUZZ_START");
     time_t end = time(NULL) + (seconds ? atoi(seconds) : 0);
     uint64_t x = (start ? strtoull(start, NULL, 10) * 2654435761u : 0) ^ 88172645463325252u;
-    (void)state;
     for (long tries = 0; seconds ? time(NULL) < end : tries < 3000; tries++) {
         char text[FUZZED_BYTES];
-        const char *seed = seeds[next_random(&x) % SEEDS];
+        const char *seed = seeds[test_random(&x) % SEEDS];
         size_t length = strlen(seed);
         memcpy(text, seed, length);
         use(text, mutate(text, length, &x));
@@ -461,19 +435,5 @@ static void mutated_inputs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(our_csv),
-        cmocka_unit_test(bad_csv),
-        cmocka_unit_test(csv_round_trip),
-        cmocka_unit_test(json_round_trip),
-        cmocka_unit_test(bad_json_rows),
-        cmocka_unit_test(nccl_tests_text),
-        cmocka_unit_test(nccl_tests_variants),
-        cmocka_unit_test(nccl_tests_json),
-        cmocka_unit_test(other_tools),
-        cmocka_unit_test(osu_with_ranks),
-        cmocka_unit_test(mutated_inputs),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("results");
 }

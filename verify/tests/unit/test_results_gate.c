@@ -4,20 +4,12 @@
  * rounds alone. Nothing changed: alarms must be rare. Rows became 1.10x slower: the same
  * night must find them. And the statistics underneath, each against what is known.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "results/judge/compare.h"
 #include "results/judge/suspects.h"
+#include "verify/tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* What ci/nightly takes unless told. */
 enum { ROWS = 200, SCREEN_ROUNDS = 6, CONFIRM_ROUNDS = 16, NIGHTS = 30 };
@@ -144,11 +136,10 @@ static int nights(void)
     return wanted ? atoi(wanted) : NIGHTS;
 }
 
-static void quiet_nights(void **state)
+TEST(unchanged_code_raises_few_alarms)
 {
     static night n;
     int alarms = 0, nights_with = 0, found = 0;
-    (void)state;
     for (int i = 0; i < nights(); i++) {
         int now = pass_night(&n, (uint64_t)i + 1, 0, 1, &found);
         alarms += now;
@@ -159,11 +150,10 @@ static void quiet_nights(void **state)
     assert_true(nights_with * 100 < nights());
 }
 
-static void slower_nights(void **state)
+TEST(slower_rows_are_found)
 {
     static night n;
     int slower = 0, found = 0, alarms = 0;
-    (void)state;
     for (int i = 0; i < nights(); i++) {
         alarms += pass_night(&n, (uint64_t)i + 1001, 8, 1.10, &found);
         for (int row = 0; row < ROWS; row++)
@@ -175,10 +165,9 @@ static void slower_nights(void **state)
     assert_true(alarms * 100 < nights());
 }
 
-static void corrections(void **state)
+TEST(corrections_match_known_values)
 {
     double holm[] = {0.01, 0.04, 0.03, 0.005}, bh[] = {0.01, 0.04, 0.03, 0.005};
-    (void)state;
     results_correct(holm, 4, RESULTS_HOLM);
     results_correct(bh, 4, RESULTS_BH);
     const double holm_known[] = {0.03, 0.06, 0.06, 0.02}, bh_known[] = {0.02, 0.04, 0.04, 0.02};
@@ -189,13 +178,12 @@ static void corrections(void **state)
 }
 
 /* Variances drawn from a known prior: it is found again. */
-static void prior_is_found(void **state)
+TEST(the_prior_of_variances_is_recovered)
 {
     enum { N = 4000 };
     static double variances[N], d[N];
     double prior = 0, freedom = 0;
     uint64_t x = 99;
-    (void)state;
     for (int i = 0; i < N; i++) {
         double of_prior = 0, own = 0;
         for (int j = 0; j < 6; j++)
@@ -212,11 +200,10 @@ static void prior_is_found(void **state)
 }
 
 /* Intervals hold the true ratio about as often as they say, with few starts. */
-static void intervals_cover(void **state)
+TEST(intervals_cover_the_true_ratio)
 {
     static night n;
     int held = 0, all = 0;
-    (void)state;
     for (int i = 0; i < 10; i++) {
         results_set a, b;
         results_comparison made;
@@ -243,13 +230,5 @@ static void intervals_cover(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(corrections),
-        cmocka_unit_test(prior_is_found),
-        cmocka_unit_test(intervals_cover),
-        cmocka_unit_test(quiet_nights),
-        cmocka_unit_test(slower_nights),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("results_gate");
 }

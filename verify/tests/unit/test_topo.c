@@ -4,20 +4,11 @@
  * recordings: a lost NIC, a port that is down, GPUs that are gone.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <unistd.h>
-
-#include <cmocka.h>
 #include <hwloc.h>
 
 #include "topo/topo.h"
+#include "verify/tests/support/test_files.h"
 
 #define MACHINE_8GPU "topo/machines/8-gpu-8-nic.xml"
 #define MACHINE_4GPU "topo/machines/4-gpu-1-nic.xml"
@@ -49,16 +40,6 @@ static char *read_text(const char *path)
     assert_true(bytes > 0 && bytes < (1 << 20) - 1);
     fclose(file);
     return text;
-}
-
-/* Writes text to a new file; the caller unlinks it. */
-static void write_temporary(const char *text, size_t bytes, char path[32])
-{
-    strcpy(path, "/tmp/weir-topo-XXXXXX");
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, bytes), (ssize_t)bytes);
-    close(fd);
 }
 
 /* `from` becomes `to` wherever it stands; there must be `times` of them, lest
@@ -94,7 +75,7 @@ static weiri_topo *load_with(const char *machine, const edit *edits, int nedits)
         text = edited;
     }
     char path[32];
-    write_temporary(text, strlen(text), path);
+    test_file_temporary(text, strlen(text), path);
     free(text);
     weiri_topo *topo = load(path);
     unlink(path);
@@ -135,9 +116,8 @@ static void count_uses(const weiri_place *place, int uses[64])
 
 /* ------------------------------------------------------- recorded machines */
 
-static void recorded_machines_have_their_parts(void **state)
+TEST(recorded_machines_have_the_expected_counts)
 {
-    (void)state;
     static const weiri_topo_counts expected[NMACHINES] = {
         {2, 2, 32, 64, 32, 64, 8, 8}, {1, 1, 8, 8, 8, 8, 4, 1}, {1, 1, 2, 2, 2, 2, 0, 1}};
     for (int i = 0; i < NMACHINES; i++) {
@@ -149,9 +129,8 @@ static void recorded_machines_have_their_parts(void **state)
     }
 }
 
-static void devices_are_described(void **state)
+TEST(devices_are_described)
 {
-    (void)state;
     weiri_topo *topo = load(MACHINE_8GPU);
     const weiri_topo_device *gpu = weiri_topo_gpu(topo, 5);
     assert_string_equal(gpu->name, "cuda5");
@@ -174,9 +153,8 @@ static void devices_are_described(void **state)
     weiri_topo_destroy(topo);
 }
 
-static void distances_name_what_is_shared(void **state)
+TEST(distances_name_the_nearest_shared_object)
 {
-    (void)state;
     weiri_topo *topo = load(MACHINE_8GPU);
     assert_int_equal(weiri_topo_gpu_gpu(topo, 0, 0), WEIRI_TOPO_SELF);
     assert_int_equal(weiri_topo_gpu_gpu(topo, 0, 1), WEIRI_TOPO_SAME_SWITCH);
@@ -195,9 +173,8 @@ static void distances_name_what_is_shared(void **state)
     weiri_topo_destroy(topo);
 }
 
-static void a_hidden_gpu_does_not_exist(void **state)
+TEST(a_hidden_gpu_is_not_listed)
 {
-    (void)state;
     weiri_topo *topo = load_edited(
         MACHINE_8GPU,
         "0000:13:00.0\" pci_type=\"0302 [10de:2330] [0000:0000] 00\" pci_link_speed=\"63.015385\">",
@@ -211,9 +188,8 @@ static void a_hidden_gpu_does_not_exist(void **state)
 
 /* ------------------------------------------------------------------ places */
 
-static void ranks_sit_near_their_gpu(void **state)
+TEST(ranks_are_placed_near_their_gpu)
 {
-    (void)state;
     weiri_topo *topo = load(MACHINE_8GPU);
     for (int i = 0; i < NRANK_COUNTS; i++)
         for (int rank = 0; rank < rank_counts[i]; rank++) {
@@ -250,9 +226,8 @@ static void check_sharing(const weiri_topo *topo, int nranks)
         assert_in_range(most - least, 0, 1);
 }
 
-static void no_core_is_used_twice_without_need(void **state)
+TEST(cores_are_shared_only_if_ranks_exceed_cores)
 {
-    (void)state;
     for (int i = 0; i < NMACHINES; i++) {
         weiri_topo *topo = load(machines[i]);
         for (int j = 0; j < NRANK_COUNTS; j++)
@@ -261,9 +236,8 @@ static void no_core_is_used_twice_without_need(void **state)
     }
 }
 
-static void sharers_counts_the_ranks_of_a_core(void **state)
+TEST(sharers_counts_the_ranks_of_a_core)
 {
-    (void)state;
     weiri_topo *topo = load(MACHINE_2CORE);
     int uses[64] = {0};
     for (int rank = 0; rank < 5; rank++) {
@@ -280,9 +254,8 @@ static void sharers_counts_the_ranks_of_a_core(void **state)
 }
 
 /* GPUs become service consoles: what is left is a host of two NUMA nodes. */
-static void without_gpus_ranks_balance_over_numa(void **state)
+TEST(without_gpus_ranks_balance_over_numa)
 {
-    (void)state;
     weiri_topo *topo = load_edited(MACHINE_8GPU, "0302 [10de:", "0300 [1a03:", 8);
     assert_int_equal(counts_of(topo).gpus, 0);
     for (int i = 0; i < NRANK_COUNTS; i++) {
@@ -300,9 +273,8 @@ static void without_gpus_ranks_balance_over_numa(void **state)
 
 /* 32 ranks, 32 cores, all GPUs on one of two NUMA nodes: half of the ranks
  * leave their GPU's node rather than share a core. */
-static void a_full_numa_node_sends_ranks_to_the_other(void **state)
+TEST(ranks_overflow_to_the_other_numa_node)
 {
-    (void)state;
     static const edit lose_gpus[] = {
         {"0000:93:00.0\" pci_type=\"0302", "0000:93:00.0\" pci_type=\"0108", 1},
         {"0000:95:00.0\" pci_type=\"0302", "0000:95:00.0\" pci_type=\"0108", 1},
@@ -317,9 +289,8 @@ static void a_full_numa_node_sends_ranks_to_the_other(void **state)
     weiri_topo_destroy(topo);
 }
 
-static void a_place_outside_the_ranks_is_refused(void **state)
+TEST(a_rank_out_of_range_is_rejected)
 {
-    (void)state;
     weiri_topo *topo = load(MACHINE_2CORE);
     weiri_place place = {.ncores = 77};
     assert_int_equal(weiri_topo_place(topo, 2, 2, &place), WEIR_ERR_INVALID);
@@ -331,9 +302,8 @@ static void a_place_outside_the_ranks_is_refused(void **state)
 
 /* -------------------------------------------------------------------- NICs */
 
-static void a_lost_nic_is_replaced_by_the_nearest(void **state)
+TEST(a_missing_nic_is_replaced_by_the_nearest)
 {
-    (void)state;
     weiri_topo *topo = load_edited(MACHINE_8GPU, "name=\"mlx5_2\" osdev_type=\"3\"",
                                    "name=\"mlx5_2\" osdev_type=\"0\"", 1);
     /* ib2 stays, a network device of the same card, which verbs cannot drive. */
@@ -343,9 +313,8 @@ static void a_lost_nic_is_replaced_by_the_nearest(void **state)
     weiri_topo_destroy(topo);
 }
 
-static void a_port_that_is_down_is_not_picked(void **state)
+TEST(a_port_that_is_down_is_not_picked)
 {
-    (void)state;
     weiri_topo *topo = load_edited(MACHINE_8GPU, "name=\"mlx5_5\" osdev_type=\"3\">",
                                    "name=\"mlx5_5\" osdev_type=\"3\">"
                                    "<info name=\"WeirLinkState\" value=\"down\"/>",
@@ -356,9 +325,8 @@ static void a_port_that_is_down_is_not_picked(void **state)
     weiri_topo_destroy(topo);
 }
 
-static void without_a_nic_none_is_picked(void **state)
+TEST(without_nics_none_is_picked)
 {
-    (void)state;
     weiri_topo *topo = load_edited(MACHINE_4GPU, "name=\"eth0\" osdev_type=\"2\"",
                                    "name=\"eth0\" osdev_type=\"0\"", 1);
     assert_int_equal(counts_of(topo).nics, 0);
@@ -378,9 +346,8 @@ static void digest_and_destroy(weiri_topo *topo, char hex[WEIRI_TOPO_DIGEST_BYTE
     assert_int_equal(strlen(hex), 16);
 }
 
-static void the_digest_covers_structure_alone(void **state)
+TEST(the_digest_covers_only_the_structure)
 {
-    (void)state;
     char first[17], again[17], other[17];
     digest_and_destroy(load(MACHINE_8GPU), first);
     digest_and_destroy(load(MACHINE_8GPU), again);
@@ -399,9 +366,8 @@ static void the_digest_covers_structure_alone(void **state)
     assert_string_not_equal(first, other);
 }
 
-static void a_saved_machine_is_the_same_machine(void **state)
+TEST(a_saved_machine_is_the_same_machine)
 {
-    (void)state;
     for (int i = 0; i <= NMACHINES; i++) {
         weiri_topo *topo = NULL;
         if (i < NMACHINES)
@@ -409,7 +375,7 @@ static void a_saved_machine_is_the_same_machine(void **state)
         else
             assert_int_equal(weiri_topo_discover(&topo), WEIR_OK);
         char path[32], before[17], after[17];
-        write_temporary("", 0, path);
+        test_file_temporary("", 0, path);
         assert_int_equal(weiri_topo_save(topo, path), WEIR_OK);
         digest_and_destroy(topo, before);
         char *text = read_text(path);
@@ -422,9 +388,8 @@ static void a_saved_machine_is_the_same_machine(void **state)
     }
 }
 
-static void the_summary_fits_in_a_line(void **state)
+TEST(the_summary_is_truncated_to_the_buffer)
 {
-    (void)state;
     static const char *const expected[NMACHINES] = {
         "32 cores, 2 NUMA nodes, 8 GPUs (NVIDIA GPU 80GB), 8 NICs, Server CPU, 16 cores",
         "8 cores, 1 NUMA node, 4 GPUs (NVIDIA GPU 24GB), 1 NIC, Workstation CPU, 8 cores",
@@ -443,9 +408,8 @@ static void the_summary_fits_in_a_line(void **state)
 
 /* ------------------------------------------------------------------ errors */
 
-static void unreadable_recordings_are_refused(void **state)
+TEST(unreadable_recordings_are_rejected)
 {
-    (void)state;
     weiri_topo *topo = (weiri_topo *)&topo;
     weiri_topo *untouched = topo;
     assert_int_equal(weiri_topo_load("no/such/file.xml", &topo), WEIR_ERR_INVALID);
@@ -456,7 +420,7 @@ static void unreadable_recordings_are_refused(void **state)
     for (int i = 0; i < 4; i++) {
         size_t bytes = strlen(wrong[i]);
         char path[32];
-        write_temporary(wrong[i], wrong[i] == text ? bytes / 2 : bytes, path);
+        test_file_temporary(wrong[i], wrong[i] == text ? bytes / 2 : bytes, path);
         weir_status status = weiri_topo_load(path, &topo);
         unlink(path);
         assert_int_equal(status, WEIR_ERR_INVALID);
@@ -466,9 +430,8 @@ static void unreadable_recordings_are_refused(void **state)
     free(text);
 }
 
-static void an_unwritable_recording_is_refused(void **state)
+TEST(an_unwritable_recording_is_rejected)
 {
-    (void)state;
     weiri_topo *topo = load(MACHINE_2CORE);
     assert_int_equal(weiri_topo_save(topo, "no/such/folder/x.xml"), WEIR_ERR_INVALID);
     assert_int_equal(weiri_topo_save(topo, "/dev/full"), WEIR_ERR_SYSTEM);
@@ -477,26 +440,5 @@ static void an_unwritable_recording_is_refused(void **state)
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded_machines_have_their_parts),
-        cmocka_unit_test(devices_are_described),
-        cmocka_unit_test(distances_name_what_is_shared),
-        cmocka_unit_test(a_hidden_gpu_does_not_exist),
-        cmocka_unit_test(ranks_sit_near_their_gpu),
-        cmocka_unit_test(no_core_is_used_twice_without_need),
-        cmocka_unit_test(sharers_counts_the_ranks_of_a_core),
-        cmocka_unit_test(without_gpus_ranks_balance_over_numa),
-        cmocka_unit_test(a_full_numa_node_sends_ranks_to_the_other),
-        cmocka_unit_test(a_place_outside_the_ranks_is_refused),
-        cmocka_unit_test(a_lost_nic_is_replaced_by_the_nearest),
-        cmocka_unit_test(a_port_that_is_down_is_not_picked),
-        cmocka_unit_test(without_a_nic_none_is_picked),
-        cmocka_unit_test(the_digest_covers_structure_alone),
-        cmocka_unit_test(a_saved_machine_is_the_same_machine),
-        cmocka_unit_test(the_summary_fits_in_a_line),
-        cmocka_unit_test(unreadable_recordings_are_refused),
-        cmocka_unit_test(an_unwritable_recording_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("topo");
 }

@@ -4,22 +4,15 @@
  * children only. What needs two free cores is skipped where there are none.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <hwloc.h>
 
 #include "topo/topo.h"
+#include "verify/tests/support/unit_test.h"
 
 static weiri_topo_counts counts_of(const weiri_topo *topo)
 {
@@ -59,6 +52,18 @@ static int is_free(const weiri_topo *topo)
     return counts.usable_pus == counts.pus && counts.usable_cores >= 2;
 }
 
+/* Whether an affinity is exactly the hardware threads of a list. */
+static int same_cpus(const cpu_set_t *set, const char *list)
+{
+    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+    hwloc_bitmap_list_sscanf(cpus, list);
+    int same = CPU_COUNT(set) == hwloc_bitmap_weight(cpus);
+    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu))
+        same &= CPU_ISSET((size_t)cpu, set) != 0;
+    hwloc_bitmap_free(cpus);
+    return same;
+}
+
 static int bind_second_of_two(void)
 {
     forget_launcher();
@@ -75,13 +80,8 @@ static int bind_second_of_two(void)
         return 3;
     if (sched_getaffinity(0, sizeof bound, &bound) != 0)
         return 4;
-    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
-    hwloc_bitmap_list_sscanf(cpus, place.cpus);
-    if (CPU_COUNT(&bound) != hwloc_bitmap_weight(cpus))
+    if (!same_cpus(&bound, place.cpus))
         return 5;
-    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu))
-        if (!CPU_ISSET((size_t)cpu, &bound))
-            return 6;
     return weiri_topo_bind(topo, &place) || place.bound_by_launcher ? 7 : CHECKS_PASSED;
 }
 
@@ -105,13 +105,8 @@ static int settle_on_one_core(void)
         return 4;
     if (sched_getaffinity(0, sizeof after, &after) != 0 || CPU_COUNT(&after) >= CPU_COUNT(&before))
         return 5;
-    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
-    hwloc_bitmap_list_sscanf(cpus, place.cpus);
-    if (CPU_COUNT(&after) != hwloc_bitmap_weight(cpus))
+    if (!same_cpus(&after, place.cpus))
         return 6;
-    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu))
-        if (!CPU_ISSET((size_t)cpu, &after))
-            return 7;
     return CHECKS_PASSED;
 }
 
@@ -194,33 +189,28 @@ static void expect_child(int (*body)(void))
         fail_msg("check %d of the child failed", result);
 }
 
-static void binding_changes_the_affinity(void **state)
+TEST(binding_changes_the_affinity)
 {
-    (void)state;
     expect_child(bind_second_of_two);
 }
 
-static void a_thread_settles_on_one_core(void **state)
+TEST(a_thread_settles_on_one_core)
 {
-    (void)state;
     expect_child(settle_on_one_core);
 }
 
-static void a_bound_process_is_left_alone(void **state)
+TEST(a_process_bound_by_its_launcher_is_left_alone)
 {
-    (void)state;
     expect_child(find_launchers_affinity);
 }
 
-static void a_launcher_that_says_so_is_believed(void **state)
+TEST(the_launcher_variables_are_trusted)
 {
-    (void)state;
     expect_child(believe_launcher);
 }
 
-static void a_recorded_machine_binds_nothing(void **state)
+TEST(a_recorded_machine_binds_nothing)
 {
-    (void)state;
     weiri_topo *topo;
     weiri_place place;
     assert_int_equal(weiri_topo_load("topo/machines/2-core.xml", &topo), WEIR_OK);
@@ -234,9 +224,8 @@ static void a_recorded_machine_binds_nothing(void **state)
     weiri_topo_destroy(topo);
 }
 
-static void asking_drivers_keeps_the_digest(void **state)
+TEST(full_discovery_has_the_same_digest)
 {
-    (void)state;
     weiri_topo *quick, *full;
     char a[17], b[17];
     assert_int_equal(weiri_topo_discover(&quick), WEIR_OK);
@@ -252,14 +241,5 @@ static void asking_drivers_keeps_the_digest(void **state)
 
 int main(void)
 {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recorded_machine_binds_nothing),
-        cmocka_unit_test(binding_changes_the_affinity),
-        cmocka_unit_test(a_thread_settles_on_one_core),
-        cmocka_unit_test(a_bound_process_is_left_alone),
-        cmocka_unit_test(a_launcher_that_says_so_is_believed),
-        cmocka_unit_test(asking_drivers_keeps_the_digest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("topo_bind");
 }

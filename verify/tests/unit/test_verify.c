@@ -1,49 +1,18 @@
-/* What verification stands on: data patterns, number formats, canaries. */
+/*
+ * The parts that verification rests on: data patterns depend only on the index and differ by rank and
+ * seed; number formats decode and encode by their definition; canaries detect every changed byte.
+ */
 #include "verify/guard.h"
-#include "verify/number.h"
-#include "verify/pattern.h"
+#include "verify/tests/support/verify_inputs.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { ELEMENTS = 5003, RANKS = 5, MOST_RANKS = 64, SEED = 77 };
 
-static int is_float(weir_dtype dtype)
-{
-    return weirv_format_of(dtype) != NULL;
-}
-
-static int is_small_float(weir_dtype dtype)
-{
-    return is_float(dtype) && weir_dtype_bytes(dtype) <= 2;
-}
-
-static void *new_input(weir_dtype dtype, weir_op op, int rank, uint64_t seed, size_t count)
-{
-    void *input = malloc(count * 8);
-    assert_non_null(input);
-    weirv_fill(input, 0, count, dtype, op, rank, seed);
-    return input;
-}
-
-static size_t count_equal(weir_dtype dtype, const void *a, const void *b, size_t count)
-{
-    size_t width = weir_dtype_bytes(dtype), equal = 0;
-    for (size_t i = 0; i < count; i++)
-        equal += memcmp((const char *)a + i * width, (const char *)b + i * width, width) == 0;
-    return equal;
-}
-
 /* ----------------------------------------------------------------- pattern */
 
-static void fill_depends_on_the_index_alone(void **state)
+TEST(fill_depends_only_on_the_index)
 {
-    (void)state;
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         size_t width = weir_dtype_bytes((weir_dtype)t);
         char *whole = new_input((weir_dtype)t, WEIR_PROD, 3, SEED, ELEMENTS);
@@ -58,17 +27,16 @@ static void fill_depends_on_the_index_alone(void **state)
     }
 }
 
-/* How many of ELEMENTS may be equal by chance: 8-bit data has from 14 values
- * on, 16-bit data from 32, wider data a million. */
+/* How many of ELEMENTS may be equal by chance: 8-bit data has at least 14 different values, 16-bit
+ * data at least 32, wider data a million. */
 static size_t equal_by_chance(weir_dtype dtype)
 {
     size_t width = weir_dtype_bytes(dtype);
     return width == 1 ? ELEMENTS / 4 : width == 2 ? ELEMENTS / 8 : 8;
 }
 
-static void fill_differs_by_rank_seed_and_place(void **state)
+TEST(fill_differs_by_rank_seed_and_index)
 {
-    (void)state;
     enum { SHIFTS = 4 };
     static const size_t shifts[SHIFTS] = {1, 2, 1024, 4096};
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
@@ -91,9 +59,8 @@ static void fill_differs_by_rank_seed_and_place(void **state)
     }
 }
 
-static void fill_goes_on_past_4g_elements(void **state)
+TEST(fill_does_not_repeat_after_4g_elements)
 {
-    (void)state;
     enum { COUNT = 256 };
     uint32_t low[COUNT], high[COUNT];
     weirv_fill(low, 0, COUNT, WEIR_UINT32, WEIR_MAX, 0, SEED);
@@ -101,8 +68,8 @@ static void fill_goes_on_past_4g_elements(void **state)
     assert_int_equal(count_equal(WEIR_UINT32, low, high, COUNT), 0);
 }
 
-/* Every element normal; the result over 64 ranks in double, and in float for
- * the small types, where it must be the same number if sums are exact. */
+/* Checks that every element is in range and that the result over 64 ranks fits. For small types the
+ * sum is also computed in float: both are equal if sums are exact. */
 static void check_range(weir_dtype dtype, weir_op op, double least, double most)
 {
     double total[ELEMENTS], value[ELEMENTS];
@@ -127,9 +94,8 @@ static void check_range(weir_dtype dtype, weir_op op, double least, double most)
     }
 }
 
-static void floats_of_64_ranks_stay_in_range(void **state)
+TEST(floats_of_64_ranks_stay_in_range)
 {
-    (void)state;
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         if (!is_float((weir_dtype)t))
             continue;
@@ -140,9 +106,8 @@ static void floats_of_64_ranks_stay_in_range(void **state)
     }
 }
 
-static void products_of_integers_lose_no_factor(void **state)
+TEST(inputs_of_integer_products_are_odd)
 {
-    (void)state;
     for (int t = 0; t <= WEIR_UINT64; t++) {
         size_t width = weir_dtype_bytes((weir_dtype)t);
         unsigned char *input = new_input((weir_dtype)t, WEIR_PROD, 1, SEED, ELEMENTS);
@@ -161,9 +126,8 @@ static weirv_case case_of(weir_collective collective, int rank)
                         .recv_counts = counts, .recv_displs = displs};
 }
 
-static void lengths_follow_the_collective(void **state)
+TEST(lengths_follow_the_collective)
 {
-    (void)state;
     static const size_t sent[] = {101, 505, 101, 101, 101, 505, 311, 101};
     static const size_t received[] = {101, 101, 505, 101, 101, 505, 311, 101};
     for (int k = 0; k < WEIR_COLL_COUNT; k++) {
@@ -173,9 +137,8 @@ static void lengths_follow_the_collective(void **state)
     }
 }
 
-static void changed_inputs_are_counted(void **state)
+TEST(changed_inputs_are_counted)
 {
-    (void)state;
     for (int k = 0; k < WEIR_COLL_COUNT; k++) {
         weirv_case c = case_of((weir_collective)k, 2);
         uint16_t in[505];
@@ -197,9 +160,8 @@ static uint64_t changed_in_place(weir_collective collective, int rank, size_t el
     return weirv_input_changed(&c, in);
 }
 
-static void in_place_results_are_no_changed_inputs(void **state)
+TEST(in_place_results_do_not_count_as_changed_inputs)
 {
-    (void)state;
     assert_int_equal(changed_in_place(WEIR_COLL_ALLREDUCE, 1, 5), 0);
     assert_int_equal(changed_in_place(WEIR_COLL_REDUCE, 1, 5), 0);
     assert_int_equal(changed_in_place(WEIR_COLL_REDUCE, 2, 5), 1);
@@ -214,7 +176,7 @@ static void in_place_results_are_no_changed_inputs(void **state)
 
 /* ----------------------------------------------------------------- numbers */
 
-/* The value of bits from the definition of a format: (-1)^s 2^(e - bias) 1.m. */
+/* The value of a code by the definition of its format: (-1)^s 2^(e - bias) 1.m. */
 static double defined_value(weir_dtype dtype, uint32_t bits)
 {
     const weirv_format *f = weirv_format_of(dtype);
@@ -248,9 +210,8 @@ static uint32_t encode_bits(weir_dtype dtype, double value)
     return weir_dtype_bytes(dtype) == 1 ? one : two;
 }
 
-static void every_small_number_decodes_and_encodes(void **state)
+TEST(every_small_float_decodes_and_encodes)
 {
-    (void)state;
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         weir_dtype dtype = (weir_dtype)t;
         for (uint32_t bits = 0; is_small_float(dtype) && bits >> weir_dtype_bytes(dtype) * 8 == 0;
@@ -269,10 +230,9 @@ static void every_small_number_decodes_and_encodes(void **state)
     }
 }
 
-/* Between consecutive numbers, halves go to the even one. */
-static void encoding_rounds_to_nearest_even(void **state)
+/* The midpoint of two consecutive numbers is rounded to the even one. */
+TEST(encoding_rounds_to_nearest_even)
 {
-    (void)state;
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         weir_dtype dtype = (weir_dtype)t;
         for (uint32_t low = 0; is_small_float(dtype) && isfinite(defined_value(dtype, low + 1));
@@ -286,9 +246,8 @@ static void encoding_rounds_to_nearest_even(void **state)
     }
 }
 
-static void encoding_saturates_or_overflows(void **state)
+TEST(encoding_saturates_or_overflows)
 {
-    (void)state;
     assert_true(decode_bits(WEIR_FP8_E4M3, encode_bits(WEIR_FP8_E4M3, 1e9)) == 448);
     assert_true(decode_bits(WEIR_FP8_E4M3, encode_bits(WEIR_FP8_E4M3, -INFINITY)) == -448);
     assert_true(decode_bits(WEIR_FP8_E5M2, encode_bits(WEIR_FP8_E5M2, 61440)) == 57344);
@@ -309,9 +268,8 @@ static void check_flip(weirv_guard *guard, size_t at)
     assert_int_equal(weirv_guard_check(guard), 0);
 }
 
-static void canaries_catch_each_side_near_and_far(void **state)
+TEST(canaries_detect_changes_on_each_side)
 {
-    (void)state;
     static const size_t lengths[] = {0, 1, 4097, 100000};
     for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
         for (size_t misalign = 0; misalign < 8; misalign += 3) {
@@ -333,9 +291,8 @@ static void canaries_catch_each_side_near_and_far(void **state)
     }
 }
 
-static void canaries_catch_constants_and_moved_canaries(void **state)
+TEST(canaries_detect_constants_and_moved_canaries)
 {
-    (void)state;
     void *base = malloc(weirv_guard_bytes(64, 0));
     weirv_guard guard;
     unsigned char *user = weirv_guard_place(&guard, base, 64, 0);
@@ -349,21 +306,5 @@ static void canaries_catch_constants_and_moved_canaries(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fill_depends_on_the_index_alone),
-        cmocka_unit_test(fill_differs_by_rank_seed_and_place),
-        cmocka_unit_test(fill_goes_on_past_4g_elements),
-        cmocka_unit_test(floats_of_64_ranks_stay_in_range),
-        cmocka_unit_test(products_of_integers_lose_no_factor),
-        cmocka_unit_test(lengths_follow_the_collective),
-        cmocka_unit_test(changed_inputs_are_counted),
-        cmocka_unit_test(in_place_results_are_no_changed_inputs),
-        cmocka_unit_test(every_small_number_decodes_and_encodes),
-        cmocka_unit_test(encoding_rounds_to_nearest_even),
-        cmocka_unit_test(encoding_saturates_or_overflows),
-        cmocka_unit_test(canaries_catch_each_side_near_and_far),
-        cmocka_unit_test(canaries_catch_constants_and_moved_canaries),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("verify", tests, NULL, NULL);
+    return run_all_tests("verify");
 }

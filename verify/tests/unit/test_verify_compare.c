@@ -1,41 +1,16 @@
 /*
- * Comparison: faults are found, correct results and roundings pass, bounds are
- * tight. References are computed here, from the patterns of all ranks.
+ * The comparison of results: injected faults are found, correct results and roundings pass, and the
+ * bounds are tight. The references are computed here, from the patterns of all ranks.
  */
 #include "verify/compare.h"
-#include "verify/number.h"
-#include "verify/pattern.h"
+#include "verify/tests/support/verify_inputs.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { ELEMENTS = 5003, RANKS = 5, SEED = 77 };
 
-static int is_float(weir_dtype dtype)
-{
-    return weirv_format_of(dtype) != NULL;
-}
-
-static int is_small_float(weir_dtype dtype)
-{
-    return is_float(dtype) && weir_dtype_bytes(dtype) <= 2;
-}
-
-static void *new_input(weir_dtype dtype, weir_op op, int rank, uint64_t seed, size_t count)
-{
-    void *input = malloc(count * 8);
-    assert_non_null(input);
-    weirv_fill(input, 0, count, dtype, op, rank, seed);
-    return input;
-}
-
-/* The reference of a floating reduction over ranks [0, RANKS), and a correct
- * result of one rounding to the type. */
+/* The reference of a floating-point reduction over ranks [0, RANKS), and a correct result, rounded
+ * once to the type. */
 typedef struct reference {
     weir_dtype dtype;
     weir_op op;
@@ -58,7 +33,7 @@ static double apply(weir_op op, double a, double x)
     }
 }
 
-/* Sums the patterns of ranks [0, nranks) with a seed; an average is over RANKS. */
+/* Reduces the patterns of ranks [0, nranks) with a seed; an average divides by RANKS. */
 static void sum_up(weir_dtype dtype, weir_op op, int nranks, uint64_t seed, double *values,
                    double *magnitudes)
 {
@@ -104,7 +79,7 @@ static weirv_result judge_out(const reference *r)
     return result;
 }
 
-/* Calls check with every floating type and operation. */
+/* Calls check for every floating-point type and operation. */
 static void for_each_float(void (*check)(reference *r))
 {
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
@@ -124,13 +99,12 @@ static void expect_right(reference *r)
     assert_true(result.worst_error <= 1);
 }
 
-static void correct_results_pass(void **state)
+TEST(correct_results_pass)
 {
-    (void)state;
     for_each_float(expect_right);
 }
 
-/* The exponent's highest bit of the first, some middle and the last element. */
+/* Flips the highest exponent bit of the first, some middle and the last element. */
 static void expect_single(reference *r)
 {
     static const size_t places[] = {0, 511, 512, 2049, ELEMENTS - 1};
@@ -147,15 +121,13 @@ static void expect_single(reference *r)
     }
 }
 
-static void a_single_wrong_float_is_found(void **state)
+TEST(a_single_wrong_float_is_found)
 {
-    (void)state;
     for_each_float(expect_single);
 }
 
-static void a_single_wrong_bit_is_found(void **state)
+TEST(a_single_wrong_bit_is_found)
 {
-    (void)state;
     static const size_t places[] = {0, 511, 4096, ELEMENTS - 1};
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         weir_dtype dtype = (weir_dtype)t;
@@ -183,21 +155,20 @@ static void expect_faults(reference *r)
     memcpy(r->out, r->out + half, half);
     memcpy(r->out + half, kept, half);
     free(kept);
-    assert_true(judge_out(r).wrong > ELEMENTS / 4); /* chunks swapped */
+    assert_true(judge_out(r).wrong > ELEMENTS / 4); /* the halves swapped */
 
     double *values = malloc(2 * ELEMENTS * sizeof *values);
     sum_up(r->dtype, r->op, RANKS, SEED - 1, values, values + ELEMENTS);
     encode_all(r->dtype, values, r->out);
-    assert_true(judge_out(r).wrong > ELEMENTS / 4); /* the last run's result */
+    assert_true(judge_out(r).wrong > ELEMENTS / 4); /* the result of the previous run */
     sum_up(r->dtype, r->op, RANKS - 1, SEED, values, values + ELEMENTS);
     encode_all(r->dtype, values, r->out);
     assert_true(judge_out(r).wrong > ELEMENTS / 16); /* a rank left out */
     free(values);
 }
 
-static void swapped_stale_and_incomplete_results_are_found(void **state)
+TEST(swapped_stale_and_incomplete_results_are_found)
 {
-    (void)state;
     for_each_float(expect_faults);
 }
 
@@ -211,13 +182,12 @@ static void expect_unwritten(reference *r)
     assert_non_null(strstr(result.first.got, "unwritten"));
 }
 
-static void an_unwritten_last_element_is_found(void **state)
+TEST(an_unwritten_last_element_is_found)
 {
-    (void)state;
     for_each_float(expect_unwritten);
 }
 
-/* Within the bound passes, four times the bound does not, on either side. */
+/* An error of four times the bound is rejected, on either side. */
 static void expect_tight(reference *r)
 {
     if (r->op == WEIR_MAX || r->op == WEIR_MIN)
@@ -232,9 +202,8 @@ static void expect_tight(reference *r)
     }
 }
 
-static void four_times_the_bound_is_rejected(void **state)
+TEST(four_times_the_bound_is_rejected)
 {
-    (void)state;
     for_each_float(expect_tight);
 }
 
@@ -243,17 +212,16 @@ static void expect_near(double value, double wanted)
     assert_true(fabs(value - wanted) <= wanted * 1e-3);
 }
 
-/* Five ranks: four additions; an average also scales. The numbers are from the
- * formulas, worked out by hand. */
-static void bounds_have_the_size_of_the_roundings(void **state)
+/* Five ranks need four additions; an average also scales. The expected numbers are computed by hand
+ * from the formulas. */
+TEST(bounds_have_the_size_of_the_roundings)
 {
-    (void)state;
     weirv_bound b = weirv_bound_make(WEIR_FLOAT, WEIR_SUM, 5, 1);
     expect_near(b.spread, 4 * 0x1p-24);
     expect_near(b.relative, 0x1p-24);
     b = weirv_bound_make(WEIR_FLOAT, WEIR_AVG, 5, 5); /* float is not stored between steps */
     expect_near(b.spread, 6 * 0x1p-24);
-    b = weirv_bound_make(WEIR_DOUBLE, WEIR_SUM, 5, 1); /* the reference's roundings too */
+    b = weirv_bound_make(WEIR_DOUBLE, WEIR_SUM, 5, 1); /* includes the roundings of the reference */
     expect_near(b.spread, 9 * 0x1p-53);
     expect_near(b.relative, 0x1p-53);
     b = weirv_bound_make(WEIR_HALF, WEIR_SUM, 5, 1);
@@ -270,8 +238,8 @@ static void bounds_have_the_size_of_the_roundings(void **state)
     expect_near(b.relative, 5 * 0x1p-24);
 }
 
-/* The magnitude's body grows by two: more than one unit in the last place. Near
- * zero, units are smaller than the accumulator's own roundings. */
+/* Adds two units in the last place to every element that is not near zero. Near zero a unit is
+ * smaller than the roundings of the accumulator. */
 static void expect_two_units_refused(reference *r)
 {
     if (!is_small_float(r->dtype) || r->op == WEIR_PROD)
@@ -290,16 +258,14 @@ static void expect_two_units_refused(reference *r)
     assert_int_equal(judge_out(r).wrong, moved);
 }
 
-static void two_units_in_the_last_place_are_rejected(void **state)
+TEST(two_units_in_the_last_place_are_rejected)
 {
-    (void)state;
     for_each_float(expect_two_units_refused);
 }
 
-/* A result at the very edge, in double, where edges can be met. */
-static void the_bound_is_an_edge(void **state)
+/* In double, a result can be placed just inside and just outside the bound. */
+TEST(errors_just_inside_the_bound_pass_and_just_outside_fail)
 {
-    (void)state;
     double value = 3, magnitude = 7;
     weirv_bound bound = {0x1p-20, 0x1p-30, 0x1p-40};
     double allowed = 0x1p-20 * 7 + 0x1p-30 * 3 + 0x1p-40;
@@ -312,11 +278,10 @@ static void the_bound_is_an_edge(void **state)
     }
 }
 
-/* A ring stores partial sums in the type: too inaccurate for one rounding,
- * accurate enough for as many as there are. */
-static void rounding_at_each_step_is_allowed_for_a_ring(void **state)
+/* A ring stores partial sums in the type. The result exceeds the bound of one rounding, and is
+ * within the bound of as many roundings as there are. */
+TEST(rounding_at_each_step_is_allowed_for_a_ring)
 {
-    (void)state;
     uint64_t refused = 0;
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         if (!is_small_float((weir_dtype)t))
@@ -342,9 +307,8 @@ static void rounding_at_each_step_is_allowed_for_a_ring(void **state)
     assert_true(refused > 0);
 }
 
-static void infinity_is_never_within_a_bound(void **state)
+TEST(infinity_is_never_within_a_bound)
 {
-    (void)state;
     double values[2] = {1, 1}, magnitudes[2] = {1, 1}, got[2] = {-INFINITY, NAN};
     weirv_result result = {0};
     weirv_compare_values(WEIR_DOUBLE, 0, 0, 2, got, values, magnitudes,
@@ -353,9 +317,8 @@ static void infinity_is_never_within_a_bound(void **state)
     assert_true(isinf(result.worst_error));
 }
 
-static void changed_poison_is_found(void **state)
+TEST(changed_poison_is_found)
 {
-    (void)state;
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         size_t width = weir_dtype_bytes((weir_dtype)t);
         unsigned char out[ELEMENTS * 8];
@@ -371,9 +334,8 @@ static void changed_poison_is_found(void **state)
     }
 }
 
-static void descriptions_name_rank_element_and_values(void **state)
+TEST(descriptions_name_rank_element_and_values)
 {
-    (void)state;
     char text[300];
     weirv_result result = {0};
     weirv_describe(&result, text, sizeof text);
@@ -390,9 +352,8 @@ static void descriptions_name_rank_element_and_values(void **state)
                               "2 bytes written outside the buffers; 1 input element changed");
 }
 
-static void the_first_mismatch_stays(void **state)
+TEST(the_first_mismatch_is_kept)
 {
-    (void)state;
     float got[2] = {4.5f, 1}, wanted[2] = {5, 2};
     weirv_result result = {0};
     weirv_compare_bits(WEIR_FLOAT, 3, 17, 2, got, wanted, &result);
@@ -404,22 +365,5 @@ static void the_first_mismatch_stays(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(correct_results_pass),
-        cmocka_unit_test(a_single_wrong_float_is_found),
-        cmocka_unit_test(a_single_wrong_bit_is_found),
-        cmocka_unit_test(swapped_stale_and_incomplete_results_are_found),
-        cmocka_unit_test(an_unwritten_last_element_is_found),
-        cmocka_unit_test(four_times_the_bound_is_rejected),
-        cmocka_unit_test(bounds_have_the_size_of_the_roundings),
-        cmocka_unit_test(two_units_in_the_last_place_are_rejected),
-        cmocka_unit_test(the_bound_is_an_edge),
-        cmocka_unit_test(rounding_at_each_step_is_allowed_for_a_ring),
-        cmocka_unit_test(infinity_is_never_within_a_bound),
-        cmocka_unit_test(changed_poison_is_found),
-        cmocka_unit_test(descriptions_name_rank_element_and_values),
-        cmocka_unit_test(the_first_mismatch_stays),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("verify_compare", tests, NULL, NULL);
+    return run_all_tests("verify_compare");
 }

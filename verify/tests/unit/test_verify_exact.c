@@ -1,21 +1,14 @@
-/* The exact oracle: in every type and operation, for many rank counts, results
- * do not depend on the order in which ranks are combined, partial results fit
- * the type, and the closed form is the combination of all inputs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/*
+ * The exact oracle: for every type and operation and many numbers of ranks, results do not depend on
+ * the order in which ranks are combined, partial results are exact in the type, and the closed form
+ * equals the combination of all inputs.
+ */
 
 #include "verify/exact.h"
 #include "verify/expected.h"
-#include "verify/number.h"
+#include "verify/tests/support/verify_inputs.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COUNT = 700, SEED = 77, MOST_RANKS = 64 };
 
@@ -48,13 +41,12 @@ static void is_the_combination(const weirv_case *c)
         fail_msg("%s %s, %d ranks", weir_dtype_name(c->dtype), weir_op_name(c->op), c->nranks);
 }
 
-static void closed_form(void **state)
+TEST(the_closed_form_equals_the_combination_of_inputs)
 {
-    (void)state;
     for_all(is_the_combination);
 }
 
-/* value is an element of the type. */
+/* Whether the type represents value exactly. */
 static int is_exact(weir_dtype dtype, double value)
 {
     double back;
@@ -64,8 +56,8 @@ static int is_exact(weir_dtype dtype, double value)
     return back == value;
 }
 
-/* Partial sums of the rising ranks alone, of the falling ones alone (the
- * furthest that any order can get), and in two other orders. */
+/* Checks the partial results of the elements that increase the result alone, of those that decrease
+ * it alone (the extremes that any order can reach), and of all in descending order of ranks. */
 static void sums_are_exact(const weirv_case *c)
 {
     static double inputs[MOST_RANKS][COUNT];
@@ -92,19 +84,17 @@ static void sums_are_exact(const weirv_case *c)
     }
 }
 
-static void every_order_is_exact(void **state)
+TEST(partial_results_are_exact_in_every_order)
 {
-    (void)state;
     for_all(sums_are_exact);
 }
 
-/* Any part of the data is the same, however it is cut. */
-static void parts_are_the_whole(void **state)
+/* Data filled in parts of any length equal data filled in one call. */
+TEST(data_do_not_depend_on_how_they_are_divided)
 {
     static const size_t lengths[] = {1, 7, 15, 16, 17, 511, 513};
     enum { ALL = 5000 };
     static uint8_t whole[ALL * 8], cut[ALL * 8];
-    (void)state;
     for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
         size_t width = weir_dtype_bytes((weir_dtype)t), at = 0;
         weirv_exact_fill(whole, 0, ALL, (weir_dtype)t, WEIR_SUM, 3, 64, SEED);
@@ -117,17 +107,9 @@ static void parts_are_the_whole(void **state)
     }
 }
 
-static size_t count_equal(const weirv_case *c, const void *a, const void *b)
-{
-    size_t width = weir_dtype_bytes(c->dtype), equal = 0;
-    for (size_t i = 0; i < COUNT; i++)
-        equal += memcmp((const char *)a + i * width, (const char *)b + i * width, width) == 0;
-    return equal;
-}
-
-/* Results of neighbouring seeds, of other indices, and without one rank differ
- * somewhere in any 100 elements; in types with enough values nearly everywhere.
- * With max and min only the rank whose turn it is counts. */
+/* Results of the previous seed, of other indices, and without one rank differ from the correct one
+ * in many elements; in types with enough values, nearly everywhere. With max and min only the rank
+ * that holds the extreme value matters. */
 static void data_differ(const weirv_case *c)
 {
     static uint8_t now[COUNT * 8], other[COUNT * 8];
@@ -137,31 +119,28 @@ static void data_differ(const weirv_case *c)
     before.seed = SEED - 1;
     weirv_exact_result(now, 0, COUNT, c->dtype, c->op, c->nranks, c->seed);
     weirv_exact_result(other, 0, COUNT, c->dtype, c->op, c->nranks, before.seed);
-    if (count_equal(c, now, other) > most)
-        fail_msg("%s %s, %d ranks: stale data show in %zu of %d elements",
+    if (count_equal(c->dtype, now, other, COUNT) > most)
+        fail_msg("%s %s, %d ranks: only %zu of %d elements of stale data differ",
                  weir_dtype_name(c->dtype), weir_op_name(c->op), c->nranks,
-                 COUNT - count_equal(c, now, other), COUNT);
+                 COUNT - count_equal(c->dtype, now, other, COUNT), COUNT);
     weirv_exact_result(other, 4096, COUNT, c->dtype, c->op, c->nranks, c->seed);
-    assert_true(count_equal(c, now, other) <= most);
+    assert_true(count_equal(c->dtype, now, other, COUNT) <= most);
     if (c->nranks == 1)
         return;
     weirv_combine(c, 0, COUNT, c->nranks / 2, WEIRV_NO_RANK, other);
-    assert_true(count_equal(c, now, other) <= COUNT - 3);
+    assert_true(count_equal(c->dtype, now, other, COUNT) <= COUNT - 3);
 }
 
-static void faults_show(void **state)
+TEST(stale_misplaced_and_incomplete_results_differ)
 {
-    (void)state;
     for_all(data_differ);
 }
 
-/* One rank's share of an output, written from the sources, passes; each kind
- * of damage is found. */
-static void whole_outputs(void **state)
+/* The output of one rank, as computed from the inputs, passes; a flipped bit is found. */
+TEST(correct_outputs_pass_and_one_flipped_bit_is_located)
 {
     static const size_t counts[] = {3, 0, 5, 2}, displs[] = {4, 0, 7, 20}, from[] = {9, 0, 1, 2};
     static uint8_t out[4 * COUNT * 8];
-    (void)state;
     for (int k = 0; k < WEIR_COLL_COUNT; k++)
         for (int in_place = 0; in_place < 2; in_place++) {
             weirv_case c = {.collective = (weir_collective)k, .dtype = WEIR_FLOAT, .op = WEIR_SUM,
@@ -183,11 +162,5 @@ static void whole_outputs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(closed_form),         cmocka_unit_test(every_order_is_exact),
-        cmocka_unit_test(parts_are_the_whole), cmocka_unit_test(faults_show),
-        cmocka_unit_test(whole_outputs),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("verify_exact");
 }

@@ -1,13 +1,13 @@
-/* Special values: the answers of the model are those of any order of combination
- * by another model, the definite ones are what weir/weir.h says, and what a broken
- * reduction would leave is refused and named. */
+/*
+ * Special values (NaN, infinities, zeros, subnormals, overflow): the accepted answers are exactly
+ * those that an independent model gives for any order of combination and those that weir/weir.h
+ * defines; results of a broken reduction are rejected, and the message names the kind of value.
+ */
 #include "verify/tests/support/reduce_model.h"
+#include "verify/tests/support/unit_test.h"
 
 #include "verify/expected.h"
 #include "verify/special.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { COUNT = 300, SEED = 5 };
 
@@ -27,7 +27,7 @@ static void for_all(void (*test)(const weirv_case *c))
             }
 }
 
-/* Every rank's elements. */
+/* The inputs of every rank. */
 static uint8_t inputs[MODEL_MAX_NSRC][COUNT * 8];
 
 static void fill(const weirv_case *c)
@@ -36,18 +36,18 @@ static void fill(const weirv_case *c)
         weirv_fill_part(c, inputs[r], 0, COUNT, r);
 }
 
-/* Ranks in an order of their own: a rotation, or backwards. */
-static void ordered(const weirv_case *c, size_t i, int turn, uint64_t *values)
+/* The values of element i by rank, rotated by `shift` ranks; from nranks on, in reverse. */
+static void ordered(const weirv_case *c, size_t i, int shift, uint64_t *values)
 {
     for (int k = 0; k < c->nranks; k++) {
-        int rank = (k + turn) % c->nranks;
-        if (turn >= c->nranks)
+        int rank = (k + shift) % c->nranks;
+        if (shift >= c->nranks)
             rank = c->nranks - 1 - rank;
         values[k] = get_bits(c->dtype, inputs[rank], i);
     }
 }
 
-/* All at once, or one after the other with the result stored in between. */
+/* Combines all values at once, or one at a time with the result stored in between. */
 static uint64_t combined(const weirv_case *c, const uint64_t *values, int stores)
 {
     uint64_t n = (uint64_t)c->nranks, pair[2] = {values[0], 0};
@@ -65,7 +65,7 @@ static void any_order_passes(const weirv_case *c)
 {
     uint8_t out[COUNT * 8];
     fill(c);
-    for (int turn = 0; turn < 2 * c->nranks; turn++)
+    for (int order = 0; order < 2 * c->nranks; order++)
         for (int stores = 0; stores < 2; stores++) {
             weirv_case now = *c;
             weirv_result result = {0};
@@ -73,25 +73,24 @@ static void any_order_passes(const weirv_case *c)
             now.stores = stores;
             for (size_t i = 0; i < COUNT; i++) {
                 uint64_t values[MODEL_MAX_NSRC] = {0};
-                ordered(c, i, turn, values);
+                ordered(c, i, order, values);
                 put_bits(c->dtype, out, i, combined(c, values, stores));
             }
             weirv_check_special(&now, out, &result);
             if (result.wrong) {
                 weirv_explain_special(&now, out, text, sizeof text);
                 fail_msg("%s %s, %d ranks, order %d%s: %s", weir_dtype_name(c->dtype),
-                         weir_op_name(c->op), c->nranks, turn, stores ? ", stored" : "", text);
+                         weir_op_name(c->op), c->nranks, order, stores ? ", stored" : "", text);
             }
         }
 }
 
-static void every_order(void **state)
+TEST(results_of_any_order_are_accepted)
 {
-    (void)state;
     for_all(any_order_passes);
 }
 
-/* Each rank is the first to hold each row, and rows fit their arrays. */
+/* Each rank is the first holder of each row somewhere, and rows fit their arrays. */
 static void covers(const weirv_case *c)
 {
     weirv_special special;
@@ -110,25 +109,23 @@ static void covers(const weirv_case *c)
     }
 }
 
-static void coverage(void **state)
+TEST(every_rank_and_row_is_covered)
 {
-    (void)state;
     for_all(covers);
 }
 
-static void parts_are_the_whole(void **state)
+TEST(data_do_not_depend_on_how_they_are_divided)
 {
     enum { ALL = 500 };
     uint8_t whole[ALL * 8], cut[ALL * 8];
-    (void)state;
     weirv_special_fill(whole, 40, ALL, WEIR_FLOAT, WEIR_SUM, 2, 5, SEED);
     for (size_t at = 0; at < ALL; at += 10)
         weirv_special_fill(cut + 4 * at, 40 + at, 10, WEIR_FLOAT, WEIR_SUM, 2, 5, SEED);
     assert_memory_equal(whole, cut, 4 * ALL);
 }
 
-/* What weir/weir.h says, worked out by hand: the only answers of the first row of that
- * name, among 3 ranks. */
+/* The results that weir/weir.h defines, computed by hand: the only accepted answers of the first row
+ * of that name among 3 ranks. */
 static const struct {
     weir_dtype dtype;
     weir_op op;
@@ -185,9 +182,8 @@ static const weirv_special_row *find_row(const weirv_special *special, const cha
     return NULL;
 }
 
-static void rules_of_weir_h(void **state)
+TEST(results_defined_by_weir_h_are_the_only_ones_accepted)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof definite / sizeof *definite; i++) {
         weirv_special special;
         weirv_special_make(definite[i].dtype, definite[i].op, 3, &special);
@@ -204,9 +200,8 @@ static void rules_of_weir_h(void **state)
     }
 }
 
-/* A reduction that does something else: each element of the named kind becomes
- * wrong, and is told as what it is. */
-static void refuses(weir_dtype dtype, weir_op op, const char *name, uint64_t wrong,
+/* Makes each element of the named kind wrong, and expects the message to name the kind. */
+static void expect_special_error(weir_dtype dtype, weir_op op, const char *name, uint64_t wrong,
                     const char *says)
 {
     weirv_case c = case_of(dtype, op, 3);
@@ -232,32 +227,30 @@ static void refuses(weir_dtype dtype, weir_op op, const char *name, uint64_t wro
         fail_msg("%s %s: %s lacks \"%s\"", weir_dtype_name(dtype), name, text, says);
 }
 
-static void faults_are_found(void **state)
+TEST(wrong_special_values_are_found_and_named)
 {
-    (void)state;
-    refuses(WEIR_FLOAT, WEIR_SUM, "NaN", 0x3f800000, "got 1, expected nan: rank ");
-    refuses(WEIR_FLOAT, WEIR_MAX, "NaN", 0x3f800000, "expected nan");
-    refuses(WEIR_FLOAT, WEIR_SUM, "negative zero", 0, "got 0, expected -0: rank ");
-    refuses(WEIR_DOUBLE, WEIR_SUM, "subnormal", 0, "got 0, expected 3.45");
-    refuses(WEIR_BFLOAT16, WEIR_SUM, "subnormal from normal", 0, "got 0, expected ");
-    refuses(WEIR_HALF, WEIR_SUM, "overflow", 0x7bff, "got 65504, expected inf");
-    refuses(WEIR_HALF, WEIR_SUM, "overflow by rounding", 0x7bff, "got 65504, expected inf");
-    refuses(WEIR_HALF, WEIR_SUM, "infinity less infinity", 0x7c00, "got inf, expected nan");
-    refuses(WEIR_FP8_E5M2, WEIR_SUM, "overflow", 0x7c, "got inf, expected 57344");
-    refuses(WEIR_FP8_E4M3, WEIR_SUM, "overflow", 0x7f, "got nan (0x7f), expected 448");
-    refuses(WEIR_FP8_E4M3, WEIR_PROD, "underflow", 0, "got 0, expected -0");
-    refuses(WEIR_INT8, WEIR_SUM, "wrap", 127, "got 127, expected 1: rank ");
-    refuses(WEIR_UINT32, WEIR_AVG, "wrap more than once", 0x7fffffff, "expected ");
-    refuses(WEIR_INT64, WEIR_MIN, "ends of the range", 0, "got 0, expected -9223372036854775808");
+    expect_special_error(WEIR_FLOAT, WEIR_SUM, "NaN", 0x3f800000, "got 1, expected nan: rank ");
+    expect_special_error(WEIR_FLOAT, WEIR_MAX, "NaN", 0x3f800000, "expected nan");
+    expect_special_error(WEIR_FLOAT, WEIR_SUM, "negative zero", 0, "got 0, expected -0: rank ");
+    expect_special_error(WEIR_DOUBLE, WEIR_SUM, "subnormal", 0, "got 0, expected 3.45");
+    expect_special_error(WEIR_BFLOAT16, WEIR_SUM, "subnormal from normal", 0, "got 0, expected ");
+    expect_special_error(WEIR_HALF, WEIR_SUM, "overflow", 0x7bff, "got 65504, expected inf");
+    expect_special_error(WEIR_HALF, WEIR_SUM, "overflow by rounding", 0x7bff, "got 65504, expected inf");
+    expect_special_error(WEIR_HALF, WEIR_SUM, "infinity less infinity", 0x7c00, "got inf, expected nan");
+    expect_special_error(WEIR_FP8_E5M2, WEIR_SUM, "overflow", 0x7c, "got inf, expected 57344");
+    expect_special_error(WEIR_FP8_E4M3, WEIR_SUM, "overflow", 0x7f, "got nan (0x7f), expected 448");
+    expect_special_error(WEIR_FP8_E4M3, WEIR_PROD, "underflow", 0, "got 0, expected -0");
+    expect_special_error(WEIR_INT8, WEIR_SUM, "wrap", 127, "got 127, expected 1: rank ");
+    expect_special_error(WEIR_UINT32, WEIR_AVG, "wrap more than once", 0x7fffffff, "expected ");
+    expect_special_error(WEIR_INT64, WEIR_MIN, "ends of the range", 0, "got 0, expected -9223372036854775808");
 }
 
-/* One wrong element, wherever it lies, is one. */
-static void single_elements(void **state)
+/* A single wrong element is counted once and located, at every index. */
+TEST(a_single_wrong_element_is_located)
 {
     weirv_case c = case_of(WEIR_HALF, WEIR_SUM, 2);
     weirv_special special;
     uint8_t out[COUNT * 2];
-    (void)state;
     weirv_special_make(c.dtype, c.op, c.nranks, &special);
     weirv_special_answer(&special, 0);
     for (size_t i = 0; i < COUNT; i++)
@@ -274,10 +267,9 @@ static void single_elements(void **state)
     }
 }
 
-/* Off reduce's root nothing may be written; an input that changed is counted. */
-static void other_memory(void **state)
+/* Ranks other than the root of a reduce must write nothing; changed inputs are counted. */
+TEST(writes_off_the_root_and_changed_inputs_are_counted)
 {
-    (void)state;
     weirv_case c = case_of(WEIR_FLOAT, WEIR_SUM, 3);
     uint8_t out[COUNT * 4];
     weirv_result result = {0};
@@ -298,12 +290,5 @@ static void other_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_order),     cmocka_unit_test(coverage),
-        cmocka_unit_test(rules_of_weir_h), cmocka_unit_test(parts_are_the_whole),
-        cmocka_unit_test(faults_are_found), cmocka_unit_test(single_elements),
-        cmocka_unit_test(other_memory),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("verify_special");
 }
