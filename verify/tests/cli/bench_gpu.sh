@@ -30,5 +30,6 @@ for fault in flip-bit replay; do
 done
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 8 -e 8 --peer mpi
 ends "--peer mpi that cannot use GPU memory does not fail the run" 0
-check "the output says that --peer mpi takes no part, and why" "$(grep -q 'takes no part.*memory of the process' "$scratch/out"; echo $?)"
+check "the output says that --peer mpi takes no part, and why" \
+    "$(grep -q 'takes no part.*memory of the process' "$scratch/out"; echo $?)"
 finish

@@ -31,7 +31,8 @@ for program in $programs; do
     case $program in alltoall*|sendrecv) places=1 ;; *) places=2 ;; esac
     for ranks in 1 3 5; do
         bench $ranks "$program" -b 8 -e 32K -f 64 -n 6 -w 1 --peer mpi --csv "$csv"
-        passes "bench_$program with $ranks ranks is correct, with MPI in the same run" $((2 * 2 * places + places * 2))
+        passes "bench_$program with $ranks ranks is correct, with MPI in the same run" \
+            $((2 * 2 * places + places * 2))
     done
     bench 2 "$program" -b 1000 -e 3001 -i 667 -n 4 -w 1 -d bfloat16 --buffers plain -u 1 --csv "$csv"
     passes "bench_$program is correct in unregistered memory, shifted by an element" $((4 * places))

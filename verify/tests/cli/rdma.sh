@@ -9,7 +9,8 @@ if ! ci/rdma-vm --prepare 2>"$err"; then
     tap_done
 fi
 
-check "ci/rdma-vm --seconds: the time limit ends the machine with 124" ends_with 124 ci/rdma-vm --seconds 1 true
+check "ci/rdma-vm --seconds: the time limit ends the machine with 124" \
+    ends_with 124 ci/rdma-vm --seconds 1 true
 check "ci/rdma-vm: an unknown option is a usage error" ends_with 2 ci/rdma-vm --second 1 true
 check "ci/rdma-vm: a kernel panic ends the machine with 4" \
     ends_with 4 ci/rdma-vm --seconds 60 sh -c 'echo c >/proc/sysrq-trigger; sleep 60'
@@ -27,7 +28,8 @@ inside_or_again() {
     inside
 }
 check "ci/rdma-vm returns the command's exit code" inside_or_again
-check "ci/rdma-vm returns the command's complete output" test "$(tail -n 1 "$out")" = 'end of the inside'
+check "ci/rdma-vm returns the command's complete output" \
+    test "$(tail -n 1 "$out")" = 'end of the inside'
 # The tests inside the machine print their own TAP plan.
 grep -E '^(not ok|ok|1\.\.| *#)' "$out"
 tap_done

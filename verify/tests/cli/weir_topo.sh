@@ -122,9 +122,11 @@ if command -v taskset >/dev/null 2>&1 && [ "$(nproc)" -ge 2 ]; then
     cpu=$(taskset -pc $$ | sed 's/.*: *\([0-9]*\).*/\1/')
     taskset -c "$cpu" "$program" >"$scratch/out" 2>"$scratch/err"
     code=$?
-    shows "a process that is bound to one hardware thread is reported as bound" "this process may use 1 on 1"
+    shows "a process that is bound to one hardware thread is reported as bound" \
+        "this process may use 1 on 1"
 else
-    skip "a process that is bound to one hardware thread is reported as bound" "needs taskset and two cores"
+    skip "a process that is bound to one hardware thread is reported as bound" \
+        "needs taskset and two cores"
 fi
 
 run --help
@@ -156,7 +158,8 @@ status=1
 [ "$(grep -c '^pair ' "$scratch/links")" -eq 6 ] && [ "$(grep -c '^together ' "$scratch/links")" -ge 5 ] &&
     awk '$1 == "pair" && ($4 <= 0 || $5 <= 0) { bad = 1 } $1 == "together" && $3 <= 0 { bad = 1 }
         END { exit bad }' "$scratch/links" && status=0
-check "--measure writes bandwidth and latency of each pair, and the bandwidth of all together" $status
+check "--measure writes bandwidth and latency of each pair, and the bandwidth of all together" \
+    $status
 refuses 2 "give --ranks 2 to" --measure "$scratch/links" --ranks 1
 refuses 2 "recorded machine cannot be measured" --measure "$scratch/links" --xml $machines/4-gpu-1-nic.xml
 refuses 2 "none/links" --measure "$scratch/none/links" --ranks 2

@@ -12,7 +12,8 @@ says() {
 
 run ci/mpirun -np 3 "$bin/soak" --backend host --calls 600 --room 256K
 ends "600 calls with changing splits end with 0" 0
-says "600 calls report no wrong element and no growth of host memory" '^# 0 wrong elements.* memory of the host flat'
+says "600 calls report no wrong element and no growth of host memory" \
+    '^# 0 wrong elements.* memory of the host flat'
 run ci/mpirun -np 3 "$bin/soak" --backend host --calls 600 --room 64K --leak 8K
 ends "a leak of 8 KiB per call ends with 1" 1
 says "a leak of 8 KiB per call is reported as growth of host memory" 'memory of the host GREW'

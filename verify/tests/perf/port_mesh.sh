@@ -37,7 +37,8 @@ export program
 port=$((20000 + $$ % 20000))
 
 check "4 ranks bootstrapped by MPI pass over mapped memory" passes 4 ci/mpirun -np 4 "$program"
-check "3 ranks bootstrapped by MPI pass over tcp" passes 3 ci/mpirun -np 3 "$program" --transport tcp
+check "3 ranks bootstrapped by MPI pass over tcp" \
+    passes 3 ci/mpirun -np 3 "$program" --transport tcp
 check "3 ranks bootstrapped by TCP pass over mapped memory" passes 3 bash -c 'by_tcp "$@"' _ 3 $port
 check "4 ranks bootstrapped by TCP pass over tcp" \
     passes 4 bash -c 'by_tcp "$@"' _ 4 $((port + 1)) --transport tcp

@@ -19,7 +19,8 @@ result 1.csv 10 12
 result 2.csv 11 13
 result 3.csv 12 14
 check "overlapping intervals end with 0" ends_with 0 overlap
-check "each size has one line with the spread and the fraction of overlaps" says '^allreduce +out +64 B weir +3 runs, median +11.00 to +13.00 us, 100%'
+check "each size has one line with the spread and the fraction of overlaps" \
+    says '^allreduce +out +64 B weir +3 runs, median +11.00 to +13.00 us, 100%'
 check "a row that failed verification is left out" eval '! says "allreduce +in"'
 result 3.csv 20 21
 check "one run of three that does not overlap ends with 1" ends_with 1 overlap
