@@ -1,6 +1,6 @@
 #!/bin/bash
-# The manual pages: every program and every public function has a well-formed page, and the generator
-# fails for a program whose --help fails. Run from the repository's root.
+# The manual pages: every program and every public function has a well-formed page, and the
+# generator fails for a program whose --help fails. Run from the repository's root.
 set -u
 . verify/tests/support/tap.sh
 

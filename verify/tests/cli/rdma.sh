@@ -1,7 +1,7 @@
 #!/bin/bash
-# The virtual machine with soft-RoCE (ci/rdma-vm) and the tests that need it: support/rdma_inside.inc
-# runs them all in one boot. Skipped, with the reason, where the machine cannot be built. Run from
-# the repository's root.
+# The virtual machine with soft-RoCE (ci/rdma-vm) and the tests that need it, which
+# support/rdma_inside.inc runs in one boot. Skipped, with the reason, where the machine cannot be
+# built. Run from the repository's root.
 . verify/tests/support/tap.sh
 
 if ! ci/rdma-vm --prepare 2>"$err"; then

@@ -49,8 +49,8 @@ prints() {
     for word; do grep -qF -- "$word" "$out" || { echo "# without: $word"; return 1; }; done
 }
 
-# refuses NAME CODE "ARGUMENTS" WORD...: weir-plan ends with CODE and prints one line with every word
-# on standard error.
+# refuses NAME CODE "ARGUMENTS" WORD...: weir-plan ends with CODE and prints one line with every
+# word on standard error.
 refuses() {
     local name=$1 code=$2
     read -ra arguments <<<"$3"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Port channels between all pairs of ranks (port_mesh.c): bootstrapped by MPI and by TCP at a given
-# address; over mapped memory, over tcp, and on two nodes; with kernels where there are GPUs. Run from
-# the repository's root.
+# address; over mapped memory, over tcp, and on two nodes; with kernels where there are GPUs. Run
+# from the repository's root.
 set -u
 . verify/tests/support/tap.sh
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# TAP output and a scratch folder for shell tests. Source it from the repository's root; end the test
-# with `tap_done`.
+# TAP output and a scratch folder for shell tests. Source it from the repository's root; end the
+# test with `tap_done`.
 #
 #   check "name" command arguments...     the check passes if the command ends with 0
 #   ends_with N command arguments...      0 if the command ends with status N; leaves its output in
