@@ -1,12 +1,12 @@
-"""weir/weir.h and weir/algo.h by ctypes: a communicator that picks an algorithm by size.
+"""Example: calls weir/weir.h and weir/algo.h by ctypes and selects an algorithm by size.
 
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 python3 python/weir_ctypes.py
 
-Nothing but the standard library is needed. Pointers are plain numbers: of the process's memory with
-HOST, of the GPU's with CUDA (weir_torch.py has tensors). Ranks meet by the environment that torchrun
-sets. Run as a program it checks allreduce and allgather on memory of the process, for every size
-with the algorithm of its table, and ends with 1 if one is wrong, 2 if the environment does not say
-which rank this is. LIBWEIR names the library (build/libweir.so).
+Needs only the standard library. Buffers are passed as addresses: of host memory with the backend
+HOST, of GPU memory with CUDA (for tensors see weir_torch.py). Ranks bootstrap by the environment
+variables that torchrun sets. Run as a program, it checks allreduce and allgather on host memory,
+each size with the algorithm of its table, and ends with 1 if a result is wrong, 2 if the
+environment does not identify the rank. LIBWEIR names the library (default: build/libweir.so).
 """
 import ctypes
 import os
@@ -19,12 +19,13 @@ HOST, CUDA = range(2)
 
 
 class Config(ctypes.Structure):
-    """weir_comm_config"""
+    """struct weir_comm_config, as far as the fields that are set here."""
     _fields_ = [("size", ctypes.c_size_t), ("scratch_bytes", ctypes.c_size_t), ("timeout_ms", ctypes.c_int),
                 ("backend", ctypes.c_int), ("device", ctypes.c_int)]
 
 
 def load():
+    """Opens the library and declares the functions that are used."""
     here = os.path.dirname(os.path.abspath(__file__))
     path = os.environ.get("LIBWEIR", os.path.join(here, "../build/libweir.so"))
     library = ctypes.CDLL(path)
@@ -43,8 +44,12 @@ def load():
 
 
 class Communicator:
-    """algorithms: for a collective pairs of a size in bytes and a name: up to that size, that
-    algorithm; beyond them all, and for other collectives, weir's own choice."""
+    """A communicator of all ranks with a table of algorithms.
+
+    algorithms: per collective, pairs of a size in bytes and the name of the algorithm that runs up
+    to that size. Above all sizes, and for other collectives, weir selects the algorithm. Creation
+    and close are collective. Errors raise RuntimeError with the text of weir_last_error.
+    """
 
     def __init__(self, backend, device=-1, algorithms=None):
         self.library = load()
@@ -76,17 +81,17 @@ class Communicator:
         return next(algorithm for most, algorithm in pairs if size_bytes <= most)
 
     def execute(self, collective, data, out, in_bytes, out_bytes, dtype, op=SUM, stream=None):
-        """data, out: addresses. Every rank calls it with the same sizes."""
+        """Collective; data and out are addresses. Every rank must pass the same sizes."""
         algorithm = self.choose(collective, max(in_bytes, out_bytes))
         self.check(self.library.weir_algo_execute_args(algorithm, self.comm, data, out, in_bytes,
                                                   out_bytes, dtype, op, stream, None, 0, 0, None))
 
     def algorithm(self):
-        """What served the last call."""
+        """Returns the name of the algorithm that ran the last call."""
         return self.library.weir_comm_last_algo(self.comm).decode()
 
     def close(self):
-        """Nothing that uses it is under way."""
+        """Collective. All calls must have completed."""
         self.library.weir_algo_collection_destroy(self.collection)
         self.library.weir_comm_destroy(self.comm)
         self.library.weir_boot_destroy(self.boot)
@@ -114,7 +119,7 @@ def check_all_gather(communicator, rank, world, count):
 
 
 def rank_and_world():
-    """Of torchrun's environment. Where it lacks something: ends with 2, the exit code of usage."""
+    """Returns both from torchrun's environment; ends with 2 (usage error) if it is incomplete."""
     port = "WEIR_BOOT_PORT" if os.environ.get("WEIR_BOOT_PORT") else "MASTER_PORT"
     numbers = [name for name in ("RANK", "WORLD_SIZE", port)
                if not os.environ.get(name, "").isdecimal()]
@@ -134,7 +139,7 @@ def main():
     found += [check_all_gather(communicator, rank, world, count) for count in (1, 333)]
     try:
         communicator.find(ALLREDUCE, "fastest")
-        found.append("found what is not there")
+        found.append("found an unknown algorithm")
     except RuntimeError as error:
         found.append("named" if "ring" in str(error) else str(error))
     communicator.close()

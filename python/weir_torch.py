@@ -1,12 +1,12 @@
-"""weir by ctypes for PyTorch: a communicator on tensors, and a drop-in all_to_all_single.
+"""Example: weir by ctypes on PyTorch's tensors, and a replacement for all_to_all_single.
 
     torchrun --nproc-per-node 4 python/weir_torch.py
 
-TensorCommunicator works on tensors' data_ptr() in the current stream, and picks an algorithm by
-size: a table of the caller's, else weir's tuning (weir_ctypes.py). AllToAll has splits that may
-change on every call: they lie in tensors of the GPU that are made once and written in the stream's
-order, so no call waits for the host or allocates. Run as a program it checks both against
-torch.distributed. LIBWEIR names the library (build/libweir.so).
+TensorCommunicator runs on tensors' data_ptr() in the current stream and selects an algorithm by
+size, from the caller's table or else by weir's tuning (see weir_ctypes.py). AllToAll allows splits
+that change on every call: they are stored in one GPU tensor that is allocated once and written in
+stream order, so that no call synchronises with the host. Run as a program, it checks both against
+torch.distributed. LIBWEIR names the library (default: build/libweir.so).
 """
 import os
 import sys
@@ -21,14 +21,14 @@ DTYPES = {torch.int8: weir.INT8, torch.uint8: weir.UINT8, torch.int32: weir.INT3
 
 
 class TensorCommunicator(weir.Communicator):
-    """algorithms: of allreduce, pairs of a size in bytes and a name."""
+    """algorithms: pairs of a size in bytes and the name of an allreduce algorithm."""
 
     def __init__(self, device, algorithms=()):
         super().__init__(weir.CUDA, device.index, {weir.ALLREDUCE: algorithms})
         self.device = device
 
     def all_reduce(self, data, op=weir.SUM):
-        """In place, in the current stream. Every rank calls it with the same size."""
+        """Collective, in place, in the current stream. Every rank must pass the same size."""
         if not data.is_contiguous() or data.device != self.device:
             raise ValueError(f"expected a contiguous tensor on {self.device}")
         size_bytes = data.numel() * data.element_size()
@@ -41,7 +41,7 @@ class TensorCommunicator(weir.Communicator):
 
 
 class AllToAll:
-    """all_to_all_single over a TensorCommunicator of the whole world."""
+    """all_to_all_single over a TensorCommunicator of all ranks; returns without waiting for the GPU."""
 
     def __init__(self, communicator, world):
         self.communicator, self.world = communicator, world
@@ -52,13 +52,13 @@ class AllToAll:
         return [sum(counts[:i]) for i in range(len(counts))]
 
     def all_to_all_single(self, output, data, output_split_sizes=None, input_split_sizes=None):
-        each = data.shape[0] // self.world
-        sent = list(input_split_sizes or [each] * self.world)
-        taken = list(output_split_sizes or [output.shape[0] // self.world] * self.world)
+        equal = data.shape[0] // self.world
+        sent = list(input_split_sizes or [equal] * self.world)
+        received = list(output_split_sizes or [output.shape[0] // self.world] * self.world)
         row = data[0].numel() if data.dim() > 1 else 1
-        rows = [[row * x for x in part] for part in (sent, self.displacements(sent), taken,
-                                                    self.displacements(taken))]
-        # Pageable memory: CUDA has taken a copy when this returns, and waits for nothing.
+        rows = [[row * x for x in part] for part in (sent, self.displacements(sent), received,
+                                                    self.displacements(received))]
+        # The source is pageable memory, of which CUDA has made a copy when this returns.
         self.splits.copy_(torch.tensor(rows, dtype=torch.int64), non_blocking=True)
         at = [part.data_ptr() for part in self.splits]
         self.communicator.check(self.communicator.library.weir_alltoallv_device(
@@ -81,16 +81,16 @@ def check_all_reduce(communicator):
 
 def check_all_to_all(communicator, rank, world):
     exchange = AllToAll(communicator, world)
-    for turn in range(50):
-        table = [[(31 * turn + 7 * f + 3 * t) % 8 * 64 for t in range(world)] for f in range(world)]
-        sent, taken = table[rank], [table[f][rank] for f in range(world)]
+    for step in range(50):
+        table = [[(31 * step + 7 * f + 3 * t) % 8 * 64 for t in range(world)] for f in range(world)]
+        sent, received = table[rank], [table[f][rank] for f in range(world)]
         data = torch.randn(sum(sent), 16, device=communicator.device)
-        mine = torch.zeros(sum(taken), 16, device=communicator.device)
+        mine = torch.zeros(sum(received), 16, device=communicator.device)
         theirs = torch.zeros_like(mine)
-        exchange.all_to_all_single(mine, data, taken, sent)
-        dist.all_to_all_single(theirs, data, taken, sent)
+        exchange.all_to_all_single(mine, data, received, sent)
+        dist.all_to_all_single(theirs, data, received, sent)
         if not torch.equal(mine, theirs):
-            return f"turn {turn}"
+            return f"step {step}"
     return ""
 
 

@@ -24,35 +24,49 @@ rows() {
 says() { grep -qF -- "$1" "$out" "$err"; }
 
 example=lib/algo/examples/allgather.cu
-check "an allgather kernel from a file is measured together with the built-in algorithms" ends_with 0 bench 4 allgather \
+check "an allgather kernel from a file is measured together with the built-in algorithms" \
+    ends_with 0 bench 4 allgather \
     --algo "auto,$example:allgather" -b 64 -e 256K -f 64 --csv "$scratch/a.csv"
 check "the CSV has the kernel's passing rows, out of place and in place" rows allgather 6
 check "the example kernel has at most 66 lines" test "$(wc -l <$example)" -le 66
-check "--list-algos accepts a kernel from a file" ends_with 0 ./bench_allgather --algo "$example:allgather" --list-algos
-check "--list-algos shows the kernel and the built-in algorithms" eval 'says "kernel of $example" && says "packet"'
+check "--list-algos accepts a kernel from a file" \
+    ends_with 0 ./bench_allgather --algo "$example:allgather" --list-algos
+check "--list-algos shows the kernel and the built-in algorithms" \
+    eval 'says "kernel of $example" && says "packet"'
 
 odd="$scratch/a b,c'd\"e\$(touch ran);\`touch ran\`.cu"
 cp "$example" "$odd"
-check "a file whose name has shell and CSV metacharacters is compiled and measured" ends_with 0 bench 3 allgather --algo "$odd:allgather" \
+check "a file whose name has shell and CSV metacharacters is compiled and measured" \
+    ends_with 0 bench 3 allgather --algo "$odd:allgather" \
     -b 300 -e 300 -d int8 --csv "$scratch/a.csv"
-check "a file whose name has shell metacharacters gives passing rows and runs no command" eval 'rows allgather 2 && [ ! -e ran ]'
+check "a file whose name has shell metacharacters gives passing rows and runs no command" \
+    eval 'rows allgather 2 && [ ! -e ran ]'
 
-check "a broadcast kernel with root 1 gives correct results" ends_with 0 bench 2 broadcast --algo "$kernels:broadcast" -b 4 -e 4K -f 32 -r 1
-check "an alltoallv kernel gives correct results" ends_with 0 bench 3 alltoallv --algo "$kernels:exchange" -b 24 -e 9K -f 16
-check "a sendrecv kernel gives correct results" ends_with 0 bench 2 sendrecv --algo "$kernels:exchange" -b 4 -e 4K -f 32
-check "an allreduce kernel gives correct results" ends_with 0 bench 3 allreduce --algo "$kernels:allreduce" -d int32 \
+check "a broadcast kernel with root 1 gives correct results" \
+    ends_with 0 bench 2 broadcast --algo "$kernels:broadcast" -b 4 -e 4K -f 32 -r 1
+check "an alltoallv kernel gives correct results" \
+    ends_with 0 bench 3 alltoallv --algo "$kernels:exchange" -b 24 -e 9K -f 16
+check "a sendrecv kernel gives correct results" \
+    ends_with 0 bench 2 sendrecv --algo "$kernels:exchange" -b 4 -e 4K -f 32
+check "an allreduce kernel gives correct results" \
+    ends_with 0 bench 3 allreduce --algo "$kernels:allreduce" -d int32 \
     -b 4 -e 4K -f 32
-check "a kernel with wrong results ends with exit code 1" ends_with 1 ./bench_allreduce "${short[@]}" \
+check "a kernel with wrong results ends with exit code 1" \
+    ends_with 1 ./bench_allreduce "${short[@]}" \
     --algo "$kernels:wrong" -b 4K -e 4K
 check "a kernel with wrong results is reported with the wrong element" says "element"
 
 printf '#include "weir/kernel.h"\nWEIR_KERNEL(k, weir_kernel_args, args)\n{ oops }\n' \
     >"$scratch/b.cu"
-check "a kernel that does not compile is a usage error" ends_with 2 ./bench_allgather --algo "$scratch/b.cu:k"
-check "a kernel that does not compile is reported with file and line, and nothing is measured" eval 'grep -q "b.cu:3:.*oops" "$err" && ! says "Avg bus"'
-check "a kernel that the file does not define is a usage error" ends_with 2 ./bench_allgather --algo "$example:gather"
+check "a kernel that does not compile is a usage error" \
+    ends_with 2 ./bench_allgather --algo "$scratch/b.cu:k"
+check "a kernel that does not compile is reported with file and line, and nothing is measured" \
+    eval 'grep -q "b.cu:3:.*oops" "$err" && ! says "Avg bus"'
+check "a kernel that the file does not define is a usage error" \
+    ends_with 2 ./bench_allgather --algo "$example:gather"
 check "a missing kernel is reported with the kernels that the file defines" says "it has: allgather"
-check "a missing source file is a usage error" ends_with 2 ./bench_allgather --algo "$scratch/absent.cu:k"
+check "a missing source file is a usage error" \
+    ends_with 2 ./bench_allgather --algo "$scratch/absent.cu:k"
 check "a missing source file is reported in one line" one_line_says "absent.cu:k" "No such file"
 check "an empty kernel name is a usage error" ends_with 2 ./bench_allgather --algo "$example:"
 check "an unknown algorithm is reported with the known names and the FILE.cu:NAME form" \

@@ -15,6 +15,7 @@ refuses() {
     [ "$code" -eq "$expected" ] && [ ! -s "$scratch/out" ] &&
         [ "$(wc -l <"$scratch/err")" -eq 1 ] && grep -q -e "$pattern" "$scratch/err" && status=0
     check "exit code $expected and one line: ${program:-bench_allreduce} $(echo "$*" | sed "s:$scratch/::g")" \
+        \
         $status
 }
 

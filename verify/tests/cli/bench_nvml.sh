@@ -91,7 +91,8 @@ columns_are "throttle reasons under NVML's newer function name" 8 4 power-cap+he
 bench lacks
 ends "NVML without throttle reasons" 0
 columns_are "NVML without throttle reasons leaves its fields empty" 8 0 unknown 1980 '' 412 51
-says "NVML without throttle reasons is reported once" 'rank 0: libnvidia-ml.so.1 has no nvml.*ThrottleReasons.*throttling$' out
+says "NVML without throttle reasons is reported once" \
+    'rank 0: libnvidia-ml.so.1 has no nvml.*ThrottleReasons.*throttling$' out
 
 for kind in fails bare lost none; do
     bench $kind
@@ -99,7 +100,8 @@ for kind in fails bare lost none; do
     columns_are "NVML library '$kind'" 0 '' '' '' '' '' ''
 done
 bench fails
-says "an NVML library that fails to initialise is reported" 'libnvidia-ml.so.1, start: Driver Not Loaded' out
+says "an NVML library that fails to initialise is reported" \
+    'libnvidia-ml.so.1, start: Driver Not Loaded' out
 bench none
 says "a missing NVML library is reported" 'rank 0: libnvidia-ml.so.1 cannot be opened' out
 finish

@@ -102,18 +102,25 @@ check "--list-algos shows the plan" says "plan:gather4         any      4       
 check "--list-algos with a plan also shows the built-in algorithms" says "packet"
 
 for n in 3 4; do
-    check "an allgather plan of $n ranks is correct, also for sizes that its chunks do not divide" ends_with 0 bench $n allgather \
+    check "an allgather plan of $n ranks is correct, also for sizes that its chunks do not divide" \
+        ends_with 0 bench $n allgather \
         --plan "$scratch/gather$n.json" -b 1000 -e 30000 -f 30 -d int8 --csv "$scratch/a.csv"
-    check "the CSV has the allgather plan of $n ranks, out of place and in place" rows plan:gather$n 4
+    check "the CSV has the allgather plan of $n ranks, out of place and in place" \
+        rows plan:gather$n 4
 done
-check "an allreduce plan runs in graphs together with a built-in algorithm and MPI" ends_with 0 bench 2 allreduce \
+check "an allreduce plan runs in graphs together with a built-in algorithm and MPI" \
+    ends_with 0 bench 2 allreduce \
     --plan "$scratch/sum2.json" --algo auto --peer mpi -G 2 -b 8 -e 32K -f 4096 --csv "$scratch/a.csv"
-check "the CSV has rows of the allreduce plan and of MPI" eval 'rows plan:sum2 4 && grep -q ",mpi:" "$scratch/a.csv"'
-check "a plan without a fixed operation runs every operation, with --determinism" ends_with 0 bench 2 allreduce --plan "$scratch/sum2.json" \
+check "the CSV has rows of the allreduce plan and of MPI" \
+    eval 'rows plan:sum2 4 && grep -q ",mpi:" "$scratch/a.csv"'
+check "a plan without a fixed operation runs every operation, with --determinism" \
+    ends_with 0 bench 2 allreduce --plan "$scratch/sum2.json" \
     -b 4K -e 4K -o all -d half --determinism
-check "a plan with a fixed operation runs that operation" ends_with 0 bench 2 allreduce --plan "$scratch/max2.json" \
+check "a plan with a fixed operation runs that operation" \
+    ends_with 0 bench 2 allreduce --plan "$scratch/max2.json" \
     -b 4K -e 4K -o max
-check "a plan with a fixed operation is rejected for another operation" ends_with 2 bench 2 allreduce --plan "$scratch/max2.json" -b 4K -e 4K
+check "a plan with a fixed operation is rejected for another operation" \
+    ends_with 2 bench 2 allreduce --plan "$scratch/max2.json" -b 4K -e 4K
 check "the plan's fixed operation is named in the error" says "reduces with max"
 # refuses WORD...: the command $arguments ends with 2, prints every word, and measures nothing.
 refuses() {
@@ -123,19 +130,24 @@ refuses() {
     ! says "Avg bus" && ! says "out-of-place"
 }
 arguments=(./bench_allgather --plan "$scratch/gather4.json")
-check "a plan for another number of ranks is rejected with the command to use" refuses "is for 4 ranks" "has 1" "mpirun -np 4"
+check "a plan for another number of ranks is rejected with the command to use" \
+    refuses "is for 4 ranks" "has 1" "mpirun -np 4"
 arguments=(bench 2 allreduce --plan "$scratch/wrong.json")
-check "an incorrect plan is rejected with rank, operation and missing contribution" refuses "rank 0" "op 0 (copy)" "the contribution of rank 1 is missing"
+check "an incorrect plan is rejected with rank, operation and missing contribution" \
+    refuses "rank 0" "op 0 (copy)" "the contribution of rank 1 is missing"
 arguments=(./bench_allreduce --plan "$scratch/gather4.json")
-check "a plan for another collective is rejected" refuses "is a plan for allgather" "measures allreduce"
+check "a plan for another collective is rejected" \
+    refuses "is a plan for allgather" "measures allreduce"
 arguments=(./bench_allgather --plan "$scratch/ranged.json" -b 256 -e 8K)
 check "message sizes outside the plan's range are rejected" refuses "256 to 4096 bytes" "-e is 8192"
-check "message sizes within the plan's range are measured" ends_with 0 bench 2 allgather --plan "$scratch/ranged.json" -b 256 -e 4K -f 16 \
+check "message sizes within the plan's range are measured" \
+    ends_with 0 bench 2 allgather --plan "$scratch/ranged.json" -b 256 -e 4K -f 16 \
     --csv "$scratch/a.csv"
 check "a plan's long name is truncated in the CSV" rows plan:a_name_that_is_longer_than 4
 echo '{"name": "x",' >"$scratch/bad.json"
 arguments=(./bench_allgather --plan "$scratch/bad.json")
-check "malformed JSON is rejected with file and line" refuses "bad.json:2:" "expected a plan in JSON"
+check "malformed JSON is rejected with file and line" \
+    refuses "bad.json:2:" "expected a plan in JSON"
 # Rank 1 puts its input into the output of rank 0.
 ops() {
     [ "$1" = 1 ] && move copy "$(ref type '"i"' 0 1)" "$(ref type '"o"' 0 1)"
@@ -150,7 +162,8 @@ ops() {
 }
 plan rooted broadcast 2 "1 1 0" o >"$scratch/rooted.json"
 arguments=(bench 2 broadcast --plan "$scratch/rooted.json")
-check "a rooted plan is rejected for another root, and its root is named" refuses "its root is rank 1: give -r 1"
+check "a rooted plan is rejected for another root, and its root is named" \
+    refuses "its root is rank 1: give -r 1"
 check "a rooted plan runs with its root" ends_with 0 "${arguments[@]}" -r 1 -b 4K -e 4K
 arguments=(./bench_broadcast --plan "$scratch/bad.json" -r all)
 check "-r all is rejected with a plan" refuses "a plan has one root"

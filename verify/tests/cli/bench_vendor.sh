@@ -43,12 +43,14 @@ for program in allreduce reduce_scatter reduce broadcast allgather alltoall allt
     in_csv "bench_$program: the peer's symmetric windows are correct" nccl:2.28.3:symmetric $rows
     in_csv "bench_$program: the peer's copy engines are correct" nccl:2.28.3:zero-cta $rows
 done
-check "the peer's fastest mode is reported" "$(grep -q 'best of nccl:2.28.3 is ' "$scratch/out"; echo $?)"
+check "the peer's fastest mode is reported" \
+    "$(grep -q 'best of nccl:2.28.3 is ' "$scratch/out"; echo $?)"
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 1K -e 1K -n 5 --peer "$scratch/libold.so" \
     --csv "$scratch/a.csv"
 ends "an old vendor library runs" 0
 in_csv "an old vendor library is measured in its default mode" nccl:2.18.5 2
-check "an old vendor library is measured in no other mode" "$(grep -c nccl:2.18.5: "$scratch/a.csv")"
+check "an old vendor library is measured in no other mode" \
+    "$(grep -c nccl:2.18.5: "$scratch/a.csv")"
 run env WEIR_NCCL_SO="$scratch/libnccl.so.2" ci/mpirun -np 2 "$bin/bench_allreduce_standin" \
     -b 1K -e 1K -n 5 --peer nccl:symmetric --csv "$scratch/a.csv"
 ends "--peer nccl:MODE takes the library from WEIR_NCCL_SO" 0
@@ -59,13 +61,15 @@ ends "a vendor library that crashes when it is opened ends the run with 3" 3
 says "a vendor library that crashes is reported" 'libcrash.so crashes when it is opened'
 run "$bin/bench_allreduce_standin" -b 1K -e 1K --peer "$scratch/liblacks.so"
 ends "a vendor library that lacks a function ends the run with 3" 3
-says "a vendor library that lacks a function is reported with that function" 'liblacks.so has no ncclAllReduce'
+says "a vendor library that lacks a function is reported with that function" \
+    'liblacks.so has no ncclAllReduce'
 run "$bin/bench_allreduce_standin" -b 1K -e 1K --peer "$scratch/none.so"
 ends "a missing vendor library ends the run with 3" 3
 says "a missing vendor library is reported" 'none.so: cannot open'
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 1K -e 1K -n 5 --peer "$scratch/libwrong.so"
 ends "wrong results of a vendor library end the run with 1" 1
-says "wrong results of a vendor library are reported with its name and version" 'wrong data: nccl:2.28.3'
+says "wrong results of a vendor library are reported with its name and version" \
+    'wrong data: nccl:2.28.3'
 run "$bin/bench_allreduce_standin" --peer nccl:fast
 ends "an unknown mode of a peer is a usage error" 2
 finish

@@ -19,10 +19,12 @@ build_example() {
 for source in examples/*.c; do
     name=$(basename "$source" .c)
     if ! grep -q '<weir/mpi.h>' "$source"; then
-        check "example $name builds without warnings" ends_with 0 build_example "${CC:-cc}" weir "$source"
+        check "example $name builds without warnings" \
+            ends_with 0 build_example "${CC:-cc}" weir "$source"
         check "example $name runs" ends_with 0 "$scratch/example"
     elif command -v mpicc >/dev/null && command -v mpirun >/dev/null; then
-        check "example $name builds without warnings" ends_with 0 build_example mpicc weir-mpi "$source"
+        check "example $name builds without warnings" \
+            ends_with 0 build_example mpicc weir-mpi "$source"
         check "example $name runs with two ranks" ends_with 0 ci/mpirun -np 2 "$scratch/example"
     else
         skip "$name" "no MPI (make deps)"

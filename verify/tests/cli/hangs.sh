@@ -101,7 +101,8 @@ for rank in 0 2; do
     check "rank $rank stopped in a collective: the job ends with 4" has_code 4
     check "rank $rank stopped: the job ends in time" ended_in_time
     check "rank $rank stopped: one report lists every rank in rank order" reports stopped $rank
-    check "rank $rank stopped: the report shows what the other ranks waited for" says_what_was_awaited $rank
+    check "rank $rank stopped: the report shows what the other ranks waited for" \
+        says_what_was_awaited $rank
     check "rank $rank stopped: no process and no shared memory is left" left_nothing
     # The exit code is not checked: Open MPI's launcher returns the signal, not the ranks' code.
     check "a benchmark runs until rank $rank is killed" hang KILL $rank -n 1000000 -c 0
@@ -110,7 +111,8 @@ for rank in 0 2; do
     check "rank $rank killed: no process and no shared memory is left" left_nothing
 done
 # Small blocks: ranks spend most of the time in MPI, for verification and agreement.
-check "a benchmark runs until rank 1 is stopped between collectives" hang STOP 1 -n 1 -w 0 --algo packet -c 20
+check "a benchmark runs until rank 1 is stopped between collectives" \
+    hang STOP 1 -n 1 -w 0 --algo packet -c 20
 check "a rank stopped between collectives: the job ends with 4" has_code 4
 check "a rank stopped between collectives: the job ends in time" ended_in_time
 check "a rank stopped between collectives: one report lists every rank" reports stopped 1
@@ -140,6 +142,7 @@ for rank in 0 2; do
     check "rank $rank does not start: the job ends with 4" ends_with 4 missing $rank
     took_ms=$(($(now_ms) - started))
     check "rank $rank does not start: the job ends in time" ended_in_time
-    check "rank $rank does not start: one report in rank order shows it without answer" reports_missing_rank $rank
+    check "rank $rank does not start: one report in rank order shows it without answer" \
+        reports_missing_rank $rank
 done
 tap_done

@@ -3,7 +3,7 @@
 # end with exit code 1 (skip-signal: 4) and print the diagnosis of that fault. The matrix of
 # results is printed as TAP comments. Run from the repository's root.
 #
-#   verify/tests/cli/inject.sh                  the matrix on the host with 3 ranks, and further checks
+#   verify/tests/cli/inject.sh                  the matrix on the host with 3 ranks, and more checks
 #   BACKEND=cuda verify/tests/cli/inject.sh     the matrix on GPUs
 #   BACKEND=standin verify/tests/cli/inject.sh  the matrix on a simulated GPU
 #
@@ -89,7 +89,7 @@ fault_applies() {
 # fault that was missed.
 inject() {
     command=$(program "$1")
-    # Open MPI 4 fails if another mpirun makes the session folder, which they share, at the same time.
+    # Open MPI 4 fails if two mpirun create their common session folder at the same time.
     # shellcheck disable=SC2154  # set by bench_tap.inc
     export OMPI_MCA_orte_tmpdir_base="$scratch/lane$2"
     mkdir -p "$OMPI_MCA_orte_tmpdir_base"

@@ -20,7 +20,8 @@ for probe in compiler MPI hwloc cmocka GSL gnuplot verbs nvcc processor; do
     check "make config shows $probe" says "^  $probe +[^ ]"
 done
 check "make config without MPI ends with 0" ends_with 0 make config MPICC=absent MPIRUN=absent
-check "make config without MPI names what is left out and the missing package" says "WITHOUT the benchmarks: .*libopenmpi-dev"
+check "make config without MPI names what is left out and the missing package" \
+    says "WITHOUT the benchmarks: .*libopenmpi-dev"
 check "an unknown BUILD is a usage error" ends_with 2 make BUILD=fast
 check "an unknown BUILD is reported with the known ones" one_line_says "BUILD=fast" release
 check ".ci/run runs make test, which the README names" \
@@ -65,17 +66,20 @@ if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson sqlite3; 
     check "deps: reports in one line what it installs" one_line_says installing gnuplot-nox
     check "deps: updates the package lists" apt_got '(^| )update$'
     check "deps: calls apt-get install for the missing package" apt_got 'install .*gnuplot-nox'
-    check "deps: installs no package that is present" eval '! apt_got "openmpi|cmocka|hwloc|gsl|jansson|sqlite|gcc"'
+    check "deps: installs no package that is present" \
+        eval '! apt_got "openmpi|cmocka|hwloc|gsl|jansson|sqlite|gcc"'
     check "deps: a second call ends with 0" ends_with 0 deps
     check "deps: a second call prints nothing" silent
 
     fake_path && rm "$bin/gnuplot" && stub id 'echo 1000'
     check "deps: without root and sudo ends with 3" ends_with 3 deps
-    check "deps: without root and sudo prints the command for root" one_line_says gnuplot-nox "apt-get install -y"
+    check "deps: without root and sudo prints the command for root" \
+        one_line_says gnuplot-nox "apt-get install -y"
     # shellcheck disable=SC2016 # expanded by the stub
     stub sudo 'echo "$*" >>'"$scratch"'/sudo; [ "$1" != -n ] || shift; exec "$@"'
     check "deps: installs through sudo" ends_with 0 deps
-    check "deps: calls sudo so that it never asks for a password without a terminal" grep -q '^-n env' "$scratch/sudo"
+    check "deps: calls sudo so that it never asks for a password without a terminal" \
+        grep -q '^-n env' "$scratch/sudo"
 
     fake_path && rm "$bin/gnuplot" "$bin/apt-get"
     check "deps: without apt-get ends with 3" ends_with 3 deps
@@ -88,11 +92,13 @@ if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson sqlite3; 
 
     fake_path && rm "$bin/gnuplot" && stub apt-get 'exit 0'
     check "deps: apt-get that installs nothing ends with 3" ends_with 3 deps
-    check "deps: names the package that is still missing after apt-get" grep -q "still missing.*gnuplot-nox" "$err"
+    check "deps: names the package that is still missing after apt-get" \
+        grep -q "still missing.*gnuplot-nox" "$err"
 
     fake_path && rm "$bin/mpicc" "$bin/mpirun" && stub apt-get "echo \"\$*\" >>'$scratch/apt'; exit 1"
     check "deps: without MPI and with a failing apt-get ends with 3" ends_with 3 deps
-    check "deps: without MPI installs Open MPI's packages" apt_got 'install .*libopenmpi-dev openmpi-bin'
+    check "deps: without MPI installs Open MPI's packages" \
+        apt_got 'install .*libopenmpi-dev openmpi-bin'
 else
     skip "deps" "this machine lacks a dependency itself (make deps)"
 fi
@@ -131,26 +137,32 @@ limit=
 check "runner: a hang is reported with the time limit" says "limit of 1 s"
 # gone PID: the process has ended; a zombie counts as ended.
 gone() { ! grep -q '^State:[^Z]*$' "/proc/$1/status" 2>/dev/null; }
-check "runner: kills the background processes of a test that hangs" eval 'gone "$(cat "$scratch/left")"'
+check "runner: kills the background processes of a test that hangs" \
+    eval 'gone "$(cat "$scratch/left")"'
 # Each of the two tests passes only if the other one runs at the same time.
 for pair in "one two" "two one"; do
     test_file "${pair% *}.sh" "touch $scratch/${pair% *}.runs; for i in \$(seq 100); do
 [ -e $scratch/${pair#* }.runs ] && echo 1..1 && echo ok && exit; sleep 0.1; done; exit 1"
 done
-check "runner: -b runs files at the same time as others" ends_with 0 runner -b "no* tw?.sh" "$scratch/good.sh" \
+check "runner: -b runs files at the same time as others" \
+    ends_with 0 runner -b "no* tw?.sh" "$scratch/good.sh" \
     "$scratch/one.sh" "$scratch/two.sh"
 check "runner: counts the tests of files run by -b" last_line_is "3 passed, 0 failed, 1 skipped"
-check "runner: a failure in a file run by -b ends with 1" ends_with 1 runner -b "bad.sh" "$scratch/good.sh" "$scratch/bad.sh"
+check "runner: a failure in a file run by -b ends with 1" \
+    ends_with 1 runner -b "bad.sh" "$scratch/good.sh" "$scratch/bad.sh"
 # shellcheck disable=SC2016 # the test's
 test_file nice.sh 'echo 1..1
     { chrt --pid $$ | grep -q IDLE || [ "$(nice)" = 19 ]; } && echo ok || echo not ok'
 check "runner: -n runs files at idle priority" ends_with 0 runner -b "tw?.sh" -n "nice.sh" \
     "$scratch/one.sh" "$scratch/two.sh" "$scratch/nice.sh"
 check "runner: counts the tests of files run by -n" last_line_is "3 passed, 0 failed, 0 skipped"
-check "runner: a file that -n does not match runs at normal priority" ends_with 1 runner -n "other.sh" "$scratch/nice.sh"
-check "runner: a failure in a file run by -n ends with 1" ends_with 1 runner -n "bad.sh" "$scratch/good.sh" \
+check "runner: a file that -n does not match runs at normal priority" \
+    ends_with 1 runner -n "other.sh" "$scratch/nice.sh"
+check "runner: a failure in a file run by -n ends with 1" \
+    ends_with 1 runner -n "bad.sh" "$scratch/good.sh" \
     "$scratch/bad.sh"
-check "runner: -t runs only matching files" ends_with 0 runner -t good "$scratch/good.sh" "$scratch/bad.sh"
+check "runner: -t runs only matching files" \
+    ends_with 0 runner -t good "$scratch/good.sh" "$scratch/bad.sh"
 check "runner: -t that matches nothing ends with 1" ends_with 1 runner -t none "$scratch/good.sh"
 check "runner: no file at all ends with 1" ends_with 1 runner
 check "runner: no file at all is counted as 0 tests" last_line_is "0 passed, 0 failed, 0 skipped"
@@ -158,14 +170,18 @@ check "runner: an unknown option is a usage error" ends_with 2 runner -x
 
 # ----------------------------------------------------------------- ci/mpirun
 if command -v mpirun >/dev/null; then
-    check "ci/mpirun: starts more ranks than there are cores" ends_with 0 ci/mpirun -np $(($(nproc) + 2)) echo here
-    check "ci/mpirun: every one of these ranks runs" test "$(grep -c here "$out")" -eq $(($(nproc) + 2))
+    check "ci/mpirun: starts more ranks than there are cores" \
+        ends_with 0 ci/mpirun -np $(($(nproc) + 2)) echo here
+    check "ci/mpirun: every one of these ranks runs" \
+        test "$(grep -c here "$out")" -eq $(($(nproc) + 2))
     check "ci/mpirun: returns the program's exit code" ends_with 4 ci/mpirun -np 1 sh -c 'exit 4'
 else
     skip "mpirun" "no MPI (make deps)"
 fi
-check "ci/mpirun: a missing launcher ends with 3" ends_with 3 env MPIRUN=/absent/mpirun ci/mpirun -np 2 true
-check "ci/mpirun: a missing launcher is reported with the remedy" one_line_says /absent/mpirun MPIRUN ci/deps
+check "ci/mpirun: a missing launcher ends with 3" \
+    ends_with 3 env MPIRUN=/absent/mpirun ci/mpirun -np 2 true
+check "ci/mpirun: a missing launcher is reported with the remedy" \
+    one_line_says /absent/mpirun MPIRUN ci/deps
 
 # -------------------------------------------------------------- make install
 stage=$scratch/stage
@@ -188,8 +204,10 @@ exported() { nm -D --defined-only "$installed/lib/$1" | awk '{ print $NF }'; }
 check "libweir.so exports the public functions" eval 'exported libweir.so | grep -qx weir_comm_create'
 check "libweir.so exports nothing else" eval '! exported libweir.so | grep -qv "^weir_"'
 check "libweir_nccl.so exports NCCL's functions" eval 'exported libweir_nccl.so | grep -qx ncclAllReduce'
-check "libweir_nccl.so exports no function of weir" eval '! exported libweir_nccl.so | grep -q "^weir"'
-check "installed: no file contains the path of the staging folder" eval '! grep -rqI "$stage" "$installed"'
+check "libweir_nccl.so exports no function of weir" \
+    eval '! exported libweir_nccl.so | grep -q "^weir"'
+check "installed: no file contains the path of the staging folder" \
+    eval '! grep -rqI "$stage" "$installed"'
 
 # header_alone LANGUAGE STANDARD HEADER: compiles a file that only includes the header, without
 # language extensions and without MPI's C++ classes.
@@ -221,7 +239,8 @@ compile_kernel() { cc -x "$1" "-std=$2" -Wall -Wextra -Werror -c -o "$scratch/ke
     -I"$installed/include" "$scratch/kernel.c"; }
 check "a kernel that includes <weir/kernel.h> compiles as C11" ends_with 0 compile_kernel c c11
 if command -v g++ >/dev/null; then
-    check "a kernel that includes <weir/kernel.h> compiles as C++11" ends_with 0 compile_kernel c++ c++11
+    check "a kernel that includes <weir/kernel.h> compiles as C++11" \
+        ends_with 0 compile_kernel c++ c++11
 fi
 
 cat >"$scratch/program.c" <<'C'
@@ -248,8 +267,10 @@ nccl_program() {
     cc -o "$scratch/nccl" "$scratch/nccl.c" -L"$installed/lib/weir/compat" -lnccl
 }
 check "a program links with -lnccl against the compatibility link" ends_with 0 nccl_program
-check "a program linked with -lnccl needs libnccl.so.2" eval 'readelf -d "$scratch/nccl" | grep -q "libnccl.so.2"'
-check "a program linked with -lnccl runs" ends_with 0 env LD_LIBRARY_PATH="$installed/lib/weir/compat" "$scratch/nccl"
+check "a program linked with -lnccl needs libnccl.so.2" \
+    eval 'readelf -d "$scratch/nccl" | grep -q "libnccl.so.2"'
+check "a program linked with -lnccl runs" \
+    ends_with 0 env LD_LIBRARY_PATH="$installed/lib/weir/compat" "$scratch/nccl"
 
 flags_of() {
     PKG_CONFIG_PATH=$installed/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$stage pkg-config "$@"
@@ -265,9 +286,12 @@ compile_static() {
         "$installed/lib/libweir.a" -pthread -lm -ldl -lrt
 }
 check "a program compiles against the installed shared library" ends_with 0 compile_shared
-check "a program linked with libweir.so runs" ends_with 0 env LD_LIBRARY_PATH="$installed/lib" "$scratch/shared"
-check "a program linked with libweir.so prints the version that weir.pc names" says "^weir $(flags_of --modversion weir) .* 8$"
-check "a program linked with libweir.so needs libweir.so.0" eval 'readelf -d "$scratch/shared" | grep -q "libweir.so.0"'
+check "a program linked with libweir.so runs" \
+    ends_with 0 env LD_LIBRARY_PATH="$installed/lib" "$scratch/shared"
+check "a program linked with libweir.so prints the version that weir.pc names" \
+    says "^weir $(flags_of --modversion weir) .* 8$"
+check "a program linked with libweir.so needs libweir.so.0" \
+    eval 'readelf -d "$scratch/shared" | grep -q "libweir.so.0"'
 check "a program links with libweir.a" ends_with 0 compile_static
 check "a program linked with libweir.a runs" ends_with 0 "$scratch/static"
 mpi_program() {
@@ -282,7 +306,8 @@ mpi_program() {
 }
 if command -v mpicc >/dev/null; then
     check "a program with the MPI bootstrap compiles by weir-mpi.pc" ends_with 0 mpi_program
-    check "a program with the MPI bootstrap needs no shared library of weir" eval '! readelf -d "$scratch/mpi" | grep -q libweir'
+    check "a program with the MPI bootstrap needs no shared library of weir" \
+        eval '! readelf -d "$scratch/mpi" | grep -q libweir'
 else
     skip "a program with the MPI bootstrap compiles by weir-mpi.pc" "no MPI (make deps)"
 fi

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The manual pages: every program and every public function has a well-formed page, and the generator
-# fails for a program whose --help fails. Run from the repository's root.
+# The manual pages: every program and every public function has a well-formed page, and the
+# generator fails for a program whose --help fails. Run from the repository's root.
 set -u
 . verify/tests/support/tap.sh
 
@@ -14,7 +14,8 @@ if ! command -v python3 >/dev/null; then
     tap_done
 fi
 
-check "the generator writes the manual pages" ends_with 0 docs/man/generate "$pages" "${programs[@]}"
+check "the generator writes the manual pages" \
+    ends_with 0 docs/man/generate "$pages" "${programs[@]}"
 for program in "${programs[@]}"; do
     check "$program has a manual page" test -s "$pages/man1/$program.1"
 done
@@ -28,7 +29,8 @@ missing_pages() {
         [ -s "$pages/man3/$function.3" ] || echo "$function"
     done
 }
-check "the public headers declare more than 100 functions" test "$(echo "$functions" | wc -l)" -gt 100
+check "the public headers declare more than 100 functions" \
+    test "$(echo "$functions" | wc -l)" -gt 100
 check "every public function has a manual page" test -z "$(missing_pages)"
 check "every page of section 3 has a description" \
     eval '! grep -L "^.so \|^.SH DESCRIPTION" "$pages"/man3/*.3 | grep .'
@@ -45,6 +47,7 @@ else
     skip "every manual page is well-formed" "no groff"
 fi
 
-check "a program without --help makes the generator fail" ends_with 1 docs/man/generate "$pages" /bin/false
+check "a program without --help makes the generator fail" \
+    ends_with 1 docs/man/generate "$pages" /bin/false
 check "the generator without arguments is a usage error" ends_with 2 docs/man/generate
 tap_done

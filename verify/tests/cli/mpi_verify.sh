@@ -25,7 +25,7 @@ if ! "$mpicc" -std=gnu11 -O2 -Ilib/include -Ilib -I. -o "$program" verify/tests/
     exit 1
 fi
 
-# The exit code is a check of its own, so that a crash before the last line fails too.
+# The exit code is a separate check, so that a crash before the last line fails too.
 for ranks in 1 2 3 5; do
     timeout 120 ci/mpirun -np "$ranks" "$program" 2>"$log"
     code=$?

@@ -21,7 +21,8 @@ exports_the_header() {
     diff "$scratch/expected" "$out" >"$err"
 }
 if command -v nm >/dev/null; then
-    check "libweir_nccl.so exports the functions of NCCL and MCCL and nothing else" exports_the_header
+    check "libweir_nccl.so exports the functions of NCCL and MCCL and nothing else" \
+        exports_the_header
     has_nccl_soname() { readelf -d "$library" | grep -q 'SONAME.*\[libnccl.so.2\]'; }
     check "the soname of libweir_nccl.so is libnccl.so.2" has_nccl_soname
 else
@@ -37,8 +38,10 @@ says() { # pattern, command...
     grep -q "$word" "$out"
 }
 export LIBRARY=$library
-check "torch.sh says that it skips a missing PyTorch" says "torch: skipped" env PYTHON=/nonexistent verify/tests/clients/torch.sh
-check "nccl_tests.sh says that it skips missing nccl-tests" says "nccl-tests: skipped" env NCCL_TESTS= verify/tests/clients/nccl_tests.sh
+check "torch.sh says that it skips a missing PyTorch" \
+    says "torch: skipped" env PYTHON=/nonexistent verify/tests/clients/torch.sh
+check "nccl_tests.sh says that it skips missing nccl-tests" \
+    says "nccl-tests: skipped" env NCCL_TESTS= verify/tests/clients/nccl_tests.sh
 cat >"$scratch/all_reduce_perf" <<'END'
 #!/bin/sh
 echo "    33554432       8388608     float     sum      -1    207.9  161.38  282.42       0    208.6  160.85  281.49    N/A"
@@ -51,8 +54,10 @@ if command -v "${MPIRUN:-mpirun}" >/dev/null; then
         WRONG=$1 LEAST_GPUS=0 NCCL_TESTS=$scratch PROGRAMS=all_reduce ends_with "$2" \
             verify/tests/clients/nccl_tests.sh processes && grep -q "$3" "$out"
     }
-    check "nccl_tests.sh passes a table without wrong elements" nccl_tests_with 0 0 'all_reduce .* 2 *0 *141.07  pass'
-    check "nccl_tests.sh fails a table with wrong elements" nccl_tests_with 3 1 'all_reduce .* 2 *3 *141.07  FAIL'
+    check "nccl_tests.sh passes a table without wrong elements" \
+        nccl_tests_with 0 0 'all_reduce .* 2 *0 *141.07  pass'
+    check "nccl_tests.sh fails a table with wrong elements" \
+        nccl_tests_with 3 1 'all_reduce .* 2 *3 *141.07  FAIL'
 else
     skip "tables of nccl-tests" "no mpirun"
 fi
@@ -97,17 +102,20 @@ by_ctypes() {
     done
     RANK=0 LOCAL_RANK=0 python3 -B python/weir_ctypes.py >"$out" 2>"$err" </dev/null || status=1
     wait
-    [ $status -eq 0 ] && grep -q '^packet packet ring [a-z]* [a-z]* named$' "$out" && [ ! -s "$scratch/rank1" ]
+    [ $status -eq 0 ] && grep -q '^packet packet ring [a-z]* [a-z]* named$' "$out" && [ ! -s "$scratch/rank1" ] && [ ! -s "$scratch/rank2" ]
 }
 check "weir_ctypes.py: a communicator selects an algorithm by size on 3 ranks" by_ctypes
 alone() { env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT -u WEIR_BOOT_PORT "$@" python3 -B python/weir_ctypes.py; }
-check "weir_ctypes.py: missing environment variables are reported in one line, exit code 2" eval 'ends_with 2 alone && one_line_says "RANK, WORLD_SIZE, MASTER_PORT;" torchrun'
-check "weir_ctypes.py: exactly the missing or invalid environment variables are named" eval 'ends_with 2 alone RANK=0 WORLD_SIZE=two MASTER_PORT=1 MASTER_ADDR=x && one_line_says " WORLD_SIZE;" &&
+check "weir_ctypes.py: missing environment variables are reported in one line, exit code 2" \
+    eval 'ends_with 2 alone && one_line_says "RANK, WORLD_SIZE, MASTER_PORT;" torchrun'
+check "weir_ctypes.py: exactly the missing or invalid environment variables are named" \
+    eval 'ends_with 2 alone RANK=0 WORLD_SIZE=two MASTER_PORT=1 MASTER_ADDR=x && one_line_says " WORLD_SIZE;" &&
     ends_with 2 alone RANK=0 WORLD_SIZE=2 MASTER_PORT=1 && one_line_says "MASTER_ADDR;"'
 
 # A communicator that needs a GPU where none is visible.
 export WEIR_BACKEND=cuda CUDA_VISIBLE_DEVICES=
-check "a communicator that needs a GPU is refused where there is none" ends_with 0 checks no_fallback
+check "a communicator that needs a GPU is refused where there is none" \
+    ends_with 0 checks no_fallback
 if "${CC:-cc}" -shared -fPIC -Ilib/include -Ilib -o "$scratch/standin.so" verify/tests/support/nccl_standin.c 2>"$err"; then
     WEIR_NCCL_FALLBACK=$scratch/standin.so check "WEIR_NCCL_FALLBACK: the fallback library creates the communicator" \
         ends_with 0 checks fallback

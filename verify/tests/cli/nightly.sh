@@ -68,9 +68,11 @@ options = -b 8 -e 32768
 END
 
 check "--dry-run ends with 0" ends_with 0 ci/nightly --dry-run --matrix "$scratch/matrix"
-check "--dry-run prints the command of each cell of the matrix" eval 'has "^sums-n4-float: env RANKS=4 DIR/bench_allreduce -d float -b 8" && has "^sums-n4-bfloat16: "'
+check "--dry-run prints the command of each cell of the matrix" \
+    eval 'has "^sums-n4-float: env RANKS=4 DIR/bench_allreduce -d float -b 8" && has "^sums-n4-bfloat16: "'
 for example in ci/examples/matrix-*.ini; do
-    check "--dry-run accepts the example $(basename "$example")" ends_with 0 ci/nightly --dry-run --matrix "$example"
+    check "--dry-run accepts the example $(basename "$example")" \
+        ends_with 0 ci/nightly --dry-run --matrix "$example"
 done
 for wrong in "--matrix /none" --matrix "--matrix $scratch/matrix" "--matrix $scratch/matrix --dry-run --rounds 0" --bogus; do
     # The arguments are split into words.
@@ -78,9 +80,11 @@ for wrong in "--matrix /none" --matrix "--matrix $scratch/matrix" "--matrix $scr
     check "usage error: ${wrong//$scratch/}" ends_with 2 ci/nightly $wrong
 done
 printf '[x]\nprogram = rm\nranks = 2\n' >"$scratch/bad"
-check "a program that is not a benchmark is a usage error" ends_with 2 ci/nightly --dry-run --matrix "$scratch/bad"
+check "a program that is not a benchmark is a usage error" \
+    ends_with 2 ci/nightly --dry-run --matrix "$scratch/bad"
 printf '[x]\nprogram = bench_reduce\nrank = 2\n' >"$scratch/bad"
-check "an unknown key of the matrix is a usage error" ends_with 2 ci/nightly --dry-run --matrix "$scratch/bad"
+check "an unknown key of the matrix is a usage error" \
+    ends_with 2 ci/nightly --dry-run --matrix "$scratch/bad"
 check "an unknown key of the matrix is reported with file and line" has 'bad:3: no key'
 if [ ! -x ./weir-compare ]; then
     skip "nightly runs" "weir-compare is not built here"
@@ -90,27 +94,38 @@ fi
 check "a nightly run without a change ends with 0" night 0 quiet same
 check "a nightly run with one row 1.10x slower ends with 1" night 1 loud slow
 run=$(folder loud)
-check "the slower row is named as regressed in both types" eval '[ "$(grep -cE "^ +4096 .* (float|bfloat16) .*regressed" "$run/verdict.txt")" -eq 2 ] && grep -q "^2 regressed" "$run/verdict.md"'
-check "only the slower row is measured again to confirm it" eval '[ "$(ls "$run"/confirm/a/*.csv | wc -l)" -ge 12 ] && ! grep -q ",8," "$run"/confirm/b/r1-sums-n4-float-4096-sum.csv'
-check "the run's folder has plan, log, verdicts and manifests" eval '[ -s "$run/plan" ] && [ -s "$run/log" ] && [ -s "$run/verdict.json" ] && [ -s "$run/verdict.xml" ] && [ -f "$run/screen/a/r1-sums-n4-float.json" ]'
+check "the slower row is named as regressed in both types" \
+    eval '[ "$(grep -cE "^ +4096 .* (float|bfloat16) .*regressed" "$run/verdict.txt")" -eq 2 ] && grep -q "^2 regressed" "$run/verdict.md"'
+check "only the slower row is measured again to confirm it" \
+    eval '[ "$(ls "$run"/confirm/a/*.csv | wc -l)" -ge 12 ] && ! grep -q ",8," "$run"/confirm/b/r1-sums-n4-float-4096-sum.csv'
+check "the run's folder has plan, log, verdicts and manifests" \
+    eval '[ -s "$run/plan" ] && [ -s "$run/log" ] && [ -s "$run/verdict.json" ] && [ -s "$run/verdict.xml" ] && [ -f "$run/screen/a/r1-sums-n4-float.json" ]'
 rm "$run/verdict.txt" "$run/confirm/b/r6-sums-n4-float-4096-sum.csv" "$run/screen/a/r3-sums-n4-float.csv"
 touch "$scratch/mark"
-check "an interrupted run is resumed with the same result" night 1 loud slow --resume "$(basename "$run")"
-check "a resumed run measures only what was missing" eval '[ "$(find "$run" -name "r*.csv" -newer "$scratch/mark" | wc -l)" -eq 2 ] && [ -s "$run/verdict.txt" ]'
-check "resuming with another plan is a usage error" night 2 loud slow --resume "$(basename "$run")" --rounds 4
+check "an interrupted run is resumed with the same result" \
+    night 1 loud slow --resume "$(basename "$run")"
+check "a resumed run measures only what was missing" \
+    eval '[ "$(find "$run" -name "r*.csv" -newer "$scratch/mark" | wc -l)" -eq 2 ] && [ -s "$run/verdict.txt" ]'
+check "resuming with another plan is a usage error" \
+    night 2 loud slow --resume "$(basename "$run")" --rounds 4
 check "a benchmark that crashes in a cell ends the run with 3" night 3 crashed crash
 run=$(folder crashed)
-check "a crash is recorded with cell, status and last line of output" grep -q 'screen b r1-sums-n4-bfloat16: ended with 139: a GPU fell off' "$run/failures"
+check "a crash is recorded with cell, status and last line of output" \
+    grep -q 'screen b r1-sums-n4-bfloat16: ended with 139: a GPU fell off' "$run/failures"
 check "a cell that crashed twice is not run again" eval '[ "$(wc -l <"$run/failures")" -eq 2 ]'
-check "the other cells are judged, and the crashed cell's rows are reported missing" grep -q '0 regressed.*no difference.*13 missing in B' "$run/verdict.txt"
-check "a benchmark that hangs in a cell ends the run with 3" night 3 hung hang --limit 1 --rounds 1 --confirm 1
-check "a hang is recorded with the time limit" grep -q 'hung; ended after 1 s' "$(folder hung)/failures"
+check "the other cells are judged, and the crashed cell's rows are reported missing" \
+    grep -q '0 regressed.*no difference.*13 missing in B' "$run/verdict.txt"
+check "a benchmark that hangs in a cell ends the run with 3" \
+    night 3 hung hang --limit 1 --rounds 1 --confirm 1
+check "a hang is recorded with the time limit" \
+    grep -q 'hung; ended after 1 s' "$(folder hung)/failures"
 
 if [ -x ./bench_allreduce ]; then
     printf '[nightly]\nrounds = 2\nconfirm = 1\nlimit = 60\n[real]\nprogram = bench_allreduce\nranks = 2\noptions = --backend host -b 64K -e 64K -n 12 -c 0\n' >"$scratch/matrix"
     cp -f "$PWD/bench_allreduce" "$scratch/base/bench_allreduce"
     real_night() { night 0 real base || night 1 real base; }
     check "a small run of the real benchmark against itself ends with 0 or 1" real_night
-    check "the small run starts the benchmark at least 4 times" eval '[ "$(ls "$(folder real)"/screen/?/r*.csv | wc -l)" -ge 4 ]'
+    check "the small run starts the benchmark at least 4 times" \
+        eval '[ "$(ls "$(folder real)"/screen/?/r*.csv | wc -l)" -ge 4 ]'
 fi
 tap_done

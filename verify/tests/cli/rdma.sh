@@ -1,7 +1,7 @@
 #!/bin/bash
-# The virtual machine with soft-RoCE (ci/rdma-vm) and the tests that need it: support/rdma_inside.inc
-# runs them all in one boot. Skipped, with the reason, where the machine cannot be built. Run from
-# the repository's root.
+# The virtual machine with soft-RoCE (ci/rdma-vm) and the tests that need it, which
+# support/rdma_inside.inc runs in one boot. Skipped, with the reason, where the machine cannot be
+# built. Run from the repository's root.
 . verify/tests/support/tap.sh
 
 if ! ci/rdma-vm --prepare 2>"$err"; then
@@ -9,7 +9,8 @@ if ! ci/rdma-vm --prepare 2>"$err"; then
     tap_done
 fi
 
-check "ci/rdma-vm --seconds: the time limit ends the machine with 124" ends_with 124 ci/rdma-vm --seconds 1 true
+check "ci/rdma-vm --seconds: the time limit ends the machine with 124" \
+    ends_with 124 ci/rdma-vm --seconds 1 true
 check "ci/rdma-vm: an unknown option is a usage error" ends_with 2 ci/rdma-vm --second 1 true
 check "ci/rdma-vm: a kernel panic ends the machine with 4" \
     ends_with 4 ci/rdma-vm --seconds 60 sh -c 'echo c >/proc/sysrq-trigger; sleep 60'
@@ -27,7 +28,8 @@ inside_or_again() {
     inside
 }
 check "ci/rdma-vm returns the command's exit code" inside_or_again
-check "ci/rdma-vm returns the command's complete output" test "$(tail -n 1 "$out")" = 'end of the inside'
+check "ci/rdma-vm returns the command's complete output" \
+    test "$(tail -n 1 "$out")" = 'end of the inside'
 # The tests inside the machine print their own TAP plan.
 grep -E '^(not ok|ok|1\.\.| *#)' "$out"
 tap_done

@@ -37,12 +37,15 @@ check "a run without findings ends with 0" ends_with 0 examine none bench_allred
 check "each tool and program has a line" \
     eval "says '^memcheck +bench_reduce .* clean$' && says '^racecheck +bench_allreduce .* clean$'"
 check "an invalid write on one rank ends with 1" ends_with 1 examine memory bench_allreduce
-check "an invalid write is counted and shown" eval "says ' 1 found$' && says 'Invalid __global__ write'"
+check "an invalid write is counted and shown" \
+    eval "says ' 1 found$' && says 'Invalid __global__ write'"
 check "race hazards end with 1" ends_with 1 examine race bench_allreduce
 check "race hazards of all ranks are counted" says '^racecheck .* 4 found$'
 check "a program that fails without findings ends with 1" ends_with 1 examine wrong bench_allreduce
 check "a run without the sanitizer's summary ends with 3" ends_with 3 examine silent bench_allreduce
-check "too few GPUs end with 0" ends_with 0 env GPUS=1 COMPUTE_SANITIZER=stub verify/tests/support/sanitize
-check "too few GPUs are reported as the reason to skip" says 'skipped: 2 ranks need as many GPUs, here are 1'
+check "too few GPUs end with 0" \
+    ends_with 0 env GPUS=1 COMPUTE_SANITIZER=stub verify/tests/support/sanitize
+check "too few GPUs are reported as the reason to skip" \
+    says 'skipped: 2 ranks need as many GPUs, here are 1'
 check "an unknown option is a usage error" ends_with 2 verify/tests/support/sanitize -x
 tap_done

@@ -49,8 +49,8 @@ prints() {
     for word; do grep -qF -- "$word" "$out" || { echo "# without: $word"; return 1; }; done
 }
 
-# refuses NAME CODE "ARGUMENTS" WORD...: weir-plan ends with CODE and prints one line with every word
-# on standard error.
+# refuses NAME CODE "ARGUMENTS" WORD...: weir-plan ends with CODE and prints one line with every
+# word on standard error.
 refuses() {
     local name=$1 code=$2
     read -ra arguments <<<"$3"
@@ -109,9 +109,11 @@ refuses "a peer rank out of range is reported with the valid ranks" 2 "show $scr
 # ------------------------------------------------------------------------------- show
 
 arguments=(show --bytes 4096 "$scratch/good.json")
-check "show: prints the plan's summary" prints "plan         exchange" "allgather of 2 ranks, out of place" \
+check "show: prints the plan's summary" \
+    prints "plan         exchange" "allgather of 2 ranks, out of place" \
     "operations   10: 2 nop, 2 signal, 2 wait, 2 put, 2 copy" "any bytes"
-check "show: prints the bytes that ranks move" prints "2048 bytes  0>1 1>0" "2048 bytes  within 0 1" \
+check "show: prints the bytes that ranks move" \
+    prints "2048 bytes  0>1 1>0" "2048 bytes  within 0 1" \
     "chunks of 1024 bytes"
 check "show: prints operations with chunks and peers" prints "put       i[0..1] -> rank 1 o[0..1]" \
     "copy      i[0..1] -> o[2..3]" "signal    to rank 1" "wait      for rank 0" "2 nop"
@@ -167,7 +169,8 @@ estimate() {
 }
 
 arguments=(cost --bytes 2000000 "--topology=$scratch/machine" "$scratch/good.json")
-check "cost: adds launch 10, put 21, copy 11, signal 1 + 2 and wait 1 us" prints "time         46.00 us" \
+check "cost: adds launch 10, put 21, copy 11, signal 1 + 2 and wait 1 us" \
+    prints "time         46.00 us" \
     "topology     machine" "1000000        20.00    43.5%  rank 0 > rank 1 and 1 more" \
     "bound        20.00 us, 43%: 1000000 bytes rank 0 > rank 1 at 50 GB/s" \
     "take 34.00 us, signals and packets between them 2.00 us, the launch 10.00 us"
@@ -225,16 +228,19 @@ check "cost: accepts links that weir-topo measured" prints "2 cores, measured" \
 # good.json puts into outputs before their ranks' launches have begun.
 is_json() { ! command -v python3 >/dev/null 2>&1 || python3 -m json.tool "$out" >/dev/null; }
 arguments=(list)
-check "list: prints collectives and their schedules" prints allreduce_ring allgather_direct broadcast_chain \
+check "list: prints collectives and their schedules" \
+    prints allreduce_ring allgather_direct broadcast_chain \
     "shares go round a ring"
 "$program" make allreduce_ring -n 3 -o "$scratch/ring.json"
 "$program" make --ranks=4 --instances 2 --in-place allreduce_direct >"$scratch/direct.json"
 "$program" make reduce_direct --op max -n 2 >"$scratch/max.json"
 arguments=(check "$scratch/ring.json" "$scratch/direct.json" "$scratch/max.json")
-check "make: check accepts the plans that it writes" prints "ring.json: accepted: allreduce of 3 ranks" \
+check "make: check accepts the plans that it writes" \
+    prints "ring.json: accepted: allreduce of 3 ranks" \
     "direct.json: accepted: allreduce of 4 ranks, no deadlock, no race" "for every length"
 arguments=(show "$scratch/direct.json")
-check "make: honours --instances and --in-place" prints "4 ranks, in place" "2 thread blocks per rank"
+check "make: honours --instances and --in-place" \
+    prints "4 ranks, in place" "2 thread blocks per rank"
 check "make: writes the operation of --op into the plan" grep -q '"max"' "$scratch/max.json"
 
 finds() {
@@ -243,15 +249,18 @@ finds() {
     for word; do grep -qF -- "$word" "$out" || { echo "# without: $word"; return 1; }; done
 }
 arguments=(check "$scratch/good.json")
-check "check: prints the fault and its place" finds "good.json: rejected: " "race: rank 0, thread block 0, op 0 (put)" \
+check "check: prints the fault and its place" \
+    finds "good.json: rejected: " "race: rank 0, thread block 0, op 0 (put)" \
     "race: rank 1"
 check "check: the first fault is the error line" one_line_says "good.json: rank" "op 0 (put)"
 arguments=(check "$scratch/good.json" "$scratch/ring.json" "$scratch/stuck.json" "$scratch/none.json")
-check "check: continues with the other files after a fault" finds "good.json: rejected: " "ring.json: accepted" \
+check "check: continues with the other files after a fault" \
+    finds "good.json: rejected: " "ring.json: accepted" \
     "stuck.json: rejected" "deadlock: rank 0, thread block 0, op 0 (wait)" "none.json: not checked: cannot read"
 check "check: counts the rejected plans" one_line_says "3 of 4 plans rejected"
 arguments=(check --json "$scratch/good.json" "$scratch/ring.json" "$scratch/none.json")
-check "check --json: prints verdict, fault and place" finds '"accepted": false' '"fault": "race"' '"thread_block": 0' '"accepted": true' \
+check "check --json: prints verdict, fault and place" \
+    finds '"accepted": false' '"fault": "race"' '"thread_block": 0' '"accepted": true' \
     '"error": "cannot read'
 check "check --json: prints valid JSON" is_json
 refuses "check: malformed JSON is reported with file and line" 2 "check $scratch/bad" "bad:1:" "JSON"

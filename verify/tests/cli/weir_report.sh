@@ -15,7 +15,7 @@ page=$scratch/page.html
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 has() { grep -qF -- "$1" "$page"; }
-lacks() { ! grep -qF -- "$1" "$page"; }
+lacks() { [ -s "$page" ] && ! grep -qF -- "$1" "$page"; }
 plots() { [ "$(grep -c '<svg' "$page")" -eq "$1" ]; }
 
 # 30 nightly runs; from the 16th on, 1 MiB is 8% slower.
@@ -32,24 +32,33 @@ for ((n = 1; n <= 30; n++)); do
 done
 
 check "a report of one file ends with 0" ends_with 0 $program -o "$page" results/sample.csv
-check "the report is one complete HTML page" eval 'has "<!DOCTYPE html>" && has "</html>" && [ "$(wc -c <"$page")" -lt 500000 ]'
-check "the page loads no other file and runs no script" eval '! grep -qE "<script|src=|href=\"http|url\(http|@import" "$page"'
+check "the report is one complete HTML page" \
+    eval 'has "<!DOCTYPE html>" && has "</html>" && [ "$(wc -c <"$page")" -lt 500000 ]'
+check "the page loads no other file and runs no script" \
+    eval '! grep -qE "<script|src=|href=\"http|url\(http|@import" "$page"'
 if command -v gnuplot >/dev/null; then
     check "the report of one file has two plots" plots 2
 fi
-check "the report of one file links its results and has no verdict" eval 'has ">Results</a>" && lacks "Verdict"'
-check "a report of a store's latest run against the first ends with 0" ends_with 0 $program -o "$page" --store "$scratch/store" "$scratch/store/20260101" latest
+check "the report of one file links its results and has no verdict" \
+    eval 'has ">Results</a>" && lacks "Verdict"'
+check "a report of a store's latest run against the first ends with 0" \
+    ends_with 0 $program -o "$page" --store "$scratch/store" "$scratch/store/20260101" latest
 check "the history names the run with which the level changed" has "changed with the night 20260116"
-check "the history reports the change of level once" eval '[ "$(grep -c "changed with the night" "$page")" -eq 1 ]'
-check "differences between manifests are listed, with HTML escaped" eval 'has "build.commit" && has "&lt;b&gt;c1" && lacks "<b>c1"'
+check "the history reports the change of level once" \
+    eval '[ "$(grep -c "changed with the night" "$page")" -eq 1 ]'
+check "differences between manifests are listed, with HTML escaped" \
+    eval 'has "build.commit" && has "&lt;b&gt;c1" && lacks "<b>c1"'
 check "manifest entries that are equal are not listed" lacks "<td>same</td>"
 sed 's/,weir,ring,/,nccl:2.30.1,,/; s/,n1,/,m1,/' "$scratch/store/20260101/a.csv" >"$scratch/peer.csv"
-check "a peer's results compared with weir's end with 0" ends_with 0 $program -o "$scratch/cross.html" "$scratch/peer.csv" "$scratch/store/20260130"
-check "a comparison with a peer names both candidates and the algorithm" grep -q '<td>weir beside nccl:2.30.1</td><td>ring</td>' "$scratch/cross.html"
+check "a peer's results compared with weir's end with 0" \
+    ends_with 0 $program -o "$scratch/cross.html" "$scratch/peer.csv" "$scratch/store/20260130"
+check "a comparison with a peer names both candidates and the algorithm" \
+    grep -q '<td>weir beside nccl:2.30.1</td><td>ring</td>' "$scratch/cross.html"
 mkdir "$scratch/one" && cp -r "$scratch/store/20260101" "$scratch/one"
 check "a store with one run gives no history" eval '
     ends_with 0 $program -o "$scratch/one.html" --store "$scratch/one" "$scratch/store/20260102" latest && ! grep -q "nights" "$scratch/one.html"'
-check "equal manifests are reported as equal" grep -q 'No differences between the manifests' "$scratch/one.html"
+check "equal manifests are reported as equal" \
+    grep -q 'No differences between the manifests' "$scratch/one.html"
 if command -v gnuplot >/dev/null; then
     check "the report of a store has three plots and one per size" plots 6
 fi
@@ -85,7 +94,8 @@ if [ -n "$browser" ] && command -v gnuplot >/dev/null; then
     check "the page fits the width of desktop and phone screens" fits
 fi
 { echo "$header"; sed -n 2p "$scratch/store/20260101/a.csv" | sed "s|,weir,|,\"<script>x</script>' ; system('touch $scratch/owned')\",|"; } >"$scratch/evil.csv"
-check "a report with a script as a name ends with 0" ends_with 0 $program -o "$page" "$scratch/evil.csv"
+check "a report with a script as a name ends with 0" \
+    ends_with 0 $program -o "$page" "$scratch/evil.csv"
 check "a script as a name is escaped in the page" eval 'lacks "<script" && has "&lt;script"'
 check "a shell command in a name is not run" test ! -e "$scratch/owned"
 # Links and topology: the fast link has 100 GB/s and 1 us, so 1 KiB in 5 us reaches 20%, as does
@@ -104,20 +114,24 @@ together 8 100
 END
 ./weir-topo --xml topo/machines/8-gpu-8-nic.xml --json >"$scratch/machine/topology.json" 2>/dev/null ||
     echo '{"processor": "P", "numa": [], "gpus": [{"name": "<i>g"}], "nics": []}' >"$scratch/machine/topology.json"
-check "links and topology in the results' folders are read" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
+check "links and topology in the results' folders are read" \
+    ends_with 0 $program -o "$page" "$machine/r1-x.csv"
 check "links and topology give a section with a picture and a table" \
     eval 'has "id=\"machine\"" && has "class=\"machine\"" && has " style=\"width:" && has ">90.0<" && has "--heat:70%" && has "GB/s of one link alone"'
 if [ -n "$browser" ] && command -v gnuplot >/dev/null; then
     check "the section of links and topology fits desktop and phone screens" fits
 fi
-check "rows have their percentage of the links' ceiling" eval 'has "% of ceiling" && has "Percent of what the machine"'
+check "rows have their percentage of the links' ceiling" \
+    eval 'has "% of ceiling" && has "Percent of what the machine"'
 if [ -e /tmp/links.txt ] || [ -e /tmp/topology.json ] || [ -e /links.txt ] || [ -e /topology.json ]; then
-    skip "links and topology of the working folder are not used for results elsewhere" "/tmp or / contains such files"
+    skip "links and topology of the working folder are not used for results elsewhere" \
+        "/tmp or / contains such files"
 else
     elsewhere=$(mktemp /tmp/weir-report-XXXXXX.csv)
     cp "$scratch/store/20260101/a.csv" "$elsewhere"
     (cd "$scratch/machine" && "$OLDPWD/$program" -o "$page" "$elsewhere") >"$out" 2>"$err"
-    check "links and topology of the working folder are not used for results elsewhere" eval 'has "</html>" && lacks "id=\"machine\""'
+    check "links and topology of the working folder are not used for results elsewhere" \
+        eval 'has "</html>" && lacks "id=\"machine\""'
     rm -f "$elsewhere"
 fi
 mkdir -p "$scratch/machine/other/c"
@@ -126,13 +140,17 @@ check "links and topology two folders up are not used outside nightly's folder l
     'ends_with 0 $program -o "$page" "$scratch/machine/other/c/r1-x.csv" && lacks "id=\"machine\""'
 echo '{"processor": "<b>p", "numa": [{"numa": -7, "memory_bytes": "x"}, 5], "gpus": [{"name": "<i>g", "nic": 99999999999}, null, []], "nics": {}}' \
     >"$scratch/machine/topology.json"
-check "a topology with invalid values ends with 0" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
-check "a topology with invalid values is shown as far as possible, escaped" eval 'has "&lt;b&gt;p" && lacks "<b>p" && lacks "<i>g"'
+check "a topology with invalid values ends with 0" \
+    ends_with 0 $program -o "$page" "$machine/r1-x.csv"
+check "a topology with invalid values is shown as far as possible, escaped" \
+    eval 'has "&lt;b&gt;p" && lacks "<b>p" && lacks "<i>g"'
 echo '{"numa": [' >"$scratch/machine/topology.json"
 sed -i 's/^pair 1 0 .*/pair 1 0 fast/' "$scratch/machine/links.txt"
-check "malformed links and topology are reported with file and line, and left out" eval 'ends_with 0 $program -o "$page" "$machine/r1-x.csv" &&
+check "malformed links and topology are reported with file and line, and left out" \
+    eval 'ends_with 0 $program -o "$page" "$machine/r1-x.csv" &&
     grep -q "links.txt:6: " "$err" && grep -q "topology.json:" "$err" && lacks "id=\"machine\""'
-check "malformed links given by --links end with 3" ends_with 3 $program -o "$page" --links "$scratch/machine/links.txt" "$machine/r1-x.csv"
+check "malformed links given by --links end with 3" \
+    ends_with 3 $program -o "$page" --links "$scratch/machine/links.txt" "$machine/r1-x.csv"
 check "a missing source ends with 3" ends_with 3 $program -o "$page" "$scratch/none"
 check "no source is a usage error" ends_with 2 $program
 check "a page that cannot be written ends with 3" ends_with 3 $program -o "$scratch/none/page" results/sample.csv

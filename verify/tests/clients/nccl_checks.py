@@ -1,9 +1,9 @@
-"""Checks of the NCCL-shaped library on memory of the process. Prints TAP.
+"""Checks of libweir_nccl.so on host memory, run by cli/nccl.sh. Prints TAP.
 
-Every check is a job of processes, one a rank, which meet by a unique id that rank 0 writes
-into a store of files. A rank that fails says why; one that hangs is ended by its alarm. Where
-a job has letters instead of a number of ranks, those are the machines that they act as, joined
-by tcp.
+Each check is a job with one process per rank. Ranks bootstrap by a unique id that one of them
+writes into a file store. A rank that fails prints a traceback; an alarm ends a rank that hangs. A
+job is given its number of ranks, or a string with one letter per rank that names the rank's
+emulated node; nodes are connected by tcp. `nccl_checks.py FUNCTION...` runs only these checks.
 """
 import ctypes
 import os
@@ -26,7 +26,7 @@ def demand(condition, what="demand"):
 
 
 class Store:
-    """Keys and bytes that ranks share: files of a folder."""
+    """A key-value store that ranks share: files of a folder. get blocks until the key is set."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -46,29 +46,29 @@ class Store:
 
 
 class Rank:
-    """What a check is given."""
+    """The argument of a check: rank, number of ranks, store and library."""
 
     def __init__(self, rank, nranks, store, prefix):
         self.rank, self.nranks, self.store = rank, nranks, store
         self.lib = Library(prefix=prefix)
 
-    def identity(self, key="id", maker=0):
-        if self.rank == maker:
+    def identity(self, key="id", creator=0):
+        if self.rank == creator:
             identity = self.lib.unique_id()
             self.store.set(key, bytes(identity))
             return identity
         return UniqueId.from_buffer_copy(self.store.get(key))
 
-    def comm(self, key="id", maker=0):
-        return self.lib.init(self.nranks, self.identity(key, maker), self.rank)
+    def comm(self, key="id", creator=0):
+        return self.lib.init(self.nranks, self.identity(key, creator), self.rank)
 
 
-def run_rank(body, rank, where, folder, prefix):
-    nranks = where
+def run_rank(body, rank, ranks, folder, prefix):
+    nranks = ranks
     signal.alarm(LIMIT_S)
-    if isinstance(where, str):
-        nranks = len(where)
-        os.environ.update(WEIR_HOSTID=where[rank], WEIR_TRANSPORT="tcp")
+    if isinstance(ranks, str):
+        nranks = len(ranks)
+        os.environ.update(WEIR_HOSTID=ranks[rank], WEIR_TRANSPORT="tcp")
     try:
         body(Rank(rank, nranks, Store(folder), prefix))
     except BaseException:  # pylint: disable=broad-except
@@ -79,20 +79,20 @@ def run_rank(body, rank, where, folder, prefix):
     os._exit(0)
 
 
-def job(body, where, prefix="nccl"):
-    """Whether all ranks ended well; where: how many, or the machine of each, a letter."""
+def job(body, ranks, prefix="nccl"):
+    """Returns whether all ranks succeeded. ranks: their number, or a letter for the node of each."""
     sys.stdout.flush()
     with tempfile.TemporaryDirectory() as folder:
         children = []
-        for rank in range(where if isinstance(where, int) else len(where)):
+        for rank in range(ranks if isinstance(ranks, int) else len(ranks)):
             child = os.fork()
             if child == 0:
-                run_rank(body, rank, where, folder, prefix)
+                run_rank(body, rank, ranks, folder, prefix)
             children.append(child)
         return all([os.waitpid(child, 0)[1] == 0 for child in children])
 
 
-# ------------------------------------------------------------------ what is right
+# ------------------------------------------------------------------ correct use
 
 def every_type_and_op(r):
     comm, count = r.comm(), 1031
@@ -118,7 +118,7 @@ def custom_ops(r):
             demand(holds(out, dtype, [8] * count), TYPES[dtype])
             r.lib.ReduceScatter(mine, out, count, dtype, op, comm, None)
             demand(holds(out, dtype, [8] * count), TYPES[dtype])
-            demand(holds(mine, dtype, [1 + 2 * r.rank] * count * 2), "the input is kept")
+            demand(holds(mine, dtype, [1 + 2 * r.rank] * count * 2), "the input is unchanged")
             other = (dtype + 1) % len(TYPES)
             demand(r.lib.try_("AllReduce", mine, out, 1, other, op, comm, None) == ARGUMENT)
             r.lib.RedOpDestroy(op, comm)
@@ -127,7 +127,7 @@ def custom_ops(r):
 
 
 def custom_ops_in_groups(r):
-    """An operation may be destroyed once it was given to a call, and its number used again."""
+    """An operation may be destroyed after it was passed to a call, and its handle may be reused."""
     lib, comm, n, made = r.lib, r.comm(), r.nranks, []
 
     def create(factor):
@@ -188,11 +188,11 @@ def collectives(r):
     sent = ints([x for peer in range(n) for x in block(r.rank, 1000 * peer)])
     lib.AlltoAll(sent, sent, count, INT32, comm, None)
     demand(sent.raw == whole.raw, "alltoall in place")
-    stars(r, comm, count, block, everything)
+    gather_and_scatter(r, comm, count, block, everything)
     lib.CommDestroy(comm)
 
 
-def stars(r, comm, count, block, everything):
+def gather_and_scatter(r, comm, count, block, everything):
     n, lib, ints = r.nranks, r.lib, lambda values: buffer(INT32, values)
     for root in range(n):
         whole, mine = ints([0] * count * n), ints(block(r.rank))
@@ -245,7 +245,7 @@ def messages(r):
 
 
 def pattern(seed, count):
-    """Bytes that tell where they belong."""
+    """Returns bytes that depend on the seed and their position."""
     start, row = seed % 251, bytes(range(251))
     return (row * (count // 251 + 2))[start:start + count]
 
@@ -259,15 +259,15 @@ def incoming(count):
 
 
 def has(array, seed, count):
-    """Whether it has the bytes, and nothing was written behind them."""
+    """Returns whether the array has the pattern and the byte after it is unchanged."""
     return array.raw == pattern(seed, count) + b"\xee"
 
 
-LONG = 3 << 20  # longer than what is under way between two ranks
+LONG = 3 << 20  # exceeds what two ranks buffer between them
 
 
 def all_to_all(r):
-    """Unlike blocks between each two ranks, several of them, some long, some empty."""
+    """Several blocks of different sizes, some large, some empty, between every pair of ranks."""
     comm, n, lib = r.comm(), r.nranks, r.lib
     size = lambda a, b, i: (0, 1, 4099, LONG + 1000 * a, 300000 + b)[(a + 2 * b + i) % 5]  # noqa: E731
     seed = lambda a, b, i: 100 * a + 10 * b + i  # noqa: E731
@@ -287,12 +287,12 @@ def all_to_all(r):
 
 
 def chain(r):
-    """Rank 0's group exchanges with both others, but with one of them only after the other."""
+    """Rank 0's group exchanges with two ranks, the second of which first waits for the first."""
     comm, lib = r.comm(), r.lib
     data = outgoing(r.rank, LONG)
     outs = [incoming(LONG) for _ in range(r.nranks)]
 
-    def move(*peers):  # below 0: the peer's complement is received from
+    def move(*peers):  # a negative number is the complement of the peer to receive from
         for peer in peers:
             if peer < 0:
                 lib.Recv(outs[~peer], LONG, UINT8, ~peer, comm, None)
@@ -307,14 +307,14 @@ def chain(r):
             move(~0, second, 0)
         else:
             move(~first, ~0, 0)
-    heard = {0: (1, 2), 1: (0, 2), 2: (0, 1)}[r.rank]
-    demand(all(has(outs[peer], peer, LONG) for peer in heard), "what the others sent")
+    senders = {0: (1, 2), 1: (0, 2), 2: (0, 1)}[r.rank]
+    demand(all(has(outs[peer], peer, LONG) for peer in senders), "what the others sent")
     lib.CommDestroy(comm)
 
 
-def beside_others(r):
-    """Sends and receives concern two ranks: others are elsewhere, and collectives come between a
-    short send and its receive."""
+def only_two_ranks(r):
+    """Sends and receives involve only two ranks: the others need not call, and a collective may run
+    between a short send and its receive."""
     comm, lib, last, count = r.comm(), r.lib, r.nranks - 1, 1000
     if r.rank in (0, last):
         for i in range(20):
@@ -325,9 +325,9 @@ def beside_others(r):
             lib.Recv(out, count, UINT8, peer, comm, None)
             lib.GroupEnd()
             demand(has(out, peer + i, count), f"exchange {i}")
-        r.store.set("through%d" % r.rank, b"")
-    r.store.get("through0")
-    r.store.get("through%d" % last)
+        r.store.set("finished%d" % r.rank, b"")
+    r.store.get("finished0")
+    r.store.get("finished%d" % last)
     if r.rank == 0:
         for peer in range(1, r.nranks):
             lib.Send(outgoing(peer, count), count, UINT8, peer, comm, None)
@@ -335,7 +335,7 @@ def beside_others(r):
     if r.rank > 0:
         out = incoming(count)
         lib.Recv(out, count, UINT8, 0, comm, None)
-        demand(has(out, r.rank, count), "what was sent before the collective")
+        demand(has(out, r.rank, count), "a message sent before the collective")
     lib.CommDestroy(comm)
 
 
@@ -345,21 +345,21 @@ def sum_of(r, comm, value):
     return int.from_bytes(data.raw[:4], "little")
 
 
-def ask(lib, name, comm):
+def query(lib, name, comm):
     answer = ctypes.c_int(-7)
     getattr(lib, name)(comm, ctypes.byref(answer))
     return answer.value
 
 
-def families(r):
+def several_communicators(r):
     lib, comm, second = r.lib, r.comm(), r.comm("second")
     half, none, rest = ctypes.c_void_p(), ctypes.c_void_p(1), ctypes.c_void_p()
     lib.CommSplit(comm, r.rank % 2, -r.rank, ctypes.byref(half), None)
     members = list(range(r.rank % 2, r.nranks, 2))
-    demand(ask(lib, "CommCount", half) == len(members))
-    demand(ask(lib, "CommUserRank", half) == members[::-1].index(r.rank), "ranks by key")
+    demand(query(lib, "CommCount", half) == len(members))
+    demand(query(lib, "CommUserRank", half) == members[::-1].index(r.rank), "ranks by key")
     lib.CommSplit(comm, 5 if r.rank else -1, 0, ctypes.byref(none), None)
-    demand(bool(none.value) == (r.rank > 0), "no color, no communicator")
+    demand(bool(none.value) == (r.rank > 0), "a rank without a color gets no communicator")
     demand(sum_of(r, half, 1 + r.rank) == sum(1 + member for member in members))
     demand(sum_of(r, comm, 1) == r.nranks and sum_of(r, second, 2) == 2 * r.nranks)
     if r.rank != 1:
@@ -398,7 +398,7 @@ def one_process(r):
         one.start()
     for one in threads:
         one.join()
-    demand(sums == [3] * n, "a thread a rank")
+    demand(sums == [3] * n, "one thread per rank")
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
         lib.CommInitAll(comms, n, None)
@@ -433,12 +433,12 @@ def memory(r):
     lib.CommDestroy(comm)
 
 
-# ------------------------------------------------------------------ what is wrong
+# ------------------------------------------------------------------ faults and misuse
 
 def abort(r, call=lambda r, comm, data: r.lib.try_("AllReduce", data, data, 1, INT32, SUM, comm,
                                                     None)):
     lib, comm, data = r.lib, r.comm(), buffer(INT32, [1])
-    demand(ask(lib, "CommGetAsyncError", comm) == OK)
+    demand(query(lib, "CommGetAsyncError", comm) == OK)
     if r.rank == 0:
         results = []
         stuck = threading.Thread(target=lambda: results.append(call(r, comm, data)))
@@ -453,7 +453,7 @@ def abort(r, call=lambda r, comm, data: r.lib.try_("AllReduce", data, data, 1, I
         demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None) == ARGUMENT)
         demand("destroyed or aborted" in lib.last_error())
     else:
-        while ask(lib, "CommGetAsyncError", comm) == OK:
+        while query(lib, "CommGetAsyncError", comm) == OK:
             time.sleep(0.01)
         demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None) == REMOTE)
         lib.CommAbort(comm)
@@ -464,7 +464,8 @@ def abort_receive(r):
 
 
 def no_peer(r):
-    """Rank 1 sends so slowly that all takes longer than the deadline, and then nothing."""
+    """Rank 1 sends slowly, in total longer than the deadline, which must succeed; then nothing,
+    which must time out."""
     os.environ["WEIR_TIMEOUT_MS"] = "700"
     lib, comm = r.lib, r.comm()
     outs = [incoming(9) for _ in range(3)]
@@ -482,13 +483,13 @@ def no_peer(r):
         demand(lib.try_("Recv", incoming(9), 9, UINT8, 1, comm, None) == REMOTE)
     elif r.rank == 2:
         demand(lib.try_("Send", outgoing(0, LONG), LONG, UINT8, 1, comm, None) == REMOTE)
-    if r.rank != 1:  # the first to give up ends the other's wait
+    if r.rank != 1:  # the first rank to time out ends the other's wait
         phase, text = ("receive", "send")[r.rank // 2], lib.last_error()
         demand(f"in {phase}, waiting for rank 1: expected" in text, text)
         r.store.set("text%d" % r.rank, text.encode())
         texts = r.store.get("text0") + r.store.get("text2")
         demand(b"deadline of 700 ms passed" in texts, texts)
-    while ask(lib, "CommGetAsyncError", comm) == OK:
+    while query(lib, "CommGetAsyncError", comm) == OK:
         time.sleep(0.01)
     lib.CommDestroy(comm)
 
@@ -497,9 +498,10 @@ def revoke(r):
     lib, comm, data = r.lib, r.comm(), buffer(INT32, [1])
     if r.rank == 0:
         lib.CommRevoke(comm, 0)
-        demand(ask(lib, "CommGetAsyncError", comm) == 0, "who revoked it finds it quiet")
+        demand(query(lib, "CommGetAsyncError", comm) == 0,
+               "the rank that revoked sees no asynchronous error")
         demand(lib.try_("CommFinalize", comm) == USAGE)
-    while r.rank and ask(lib, "CommGetAsyncError", comm) != REMOTE:
+    while r.rank and query(lib, "CommGetAsyncError", comm) != REMOTE:
         time.sleep(0.01)
     demand(lib.try_("Send", data, 1, INT32, 1 - r.rank, comm, None) == REMOTE)
     lib.CommDestroy(comm)
@@ -509,7 +511,7 @@ def counts(r):
     lib, comm, data = r.lib, r.comm(), buffer(INT32, [1] * 8)
     if r.rank == 0:
         lib.Send(data, 5, INT32, 1, comm, None)
-        while ask(lib, "CommGetAsyncError", comm) == OK:
+        while query(lib, "CommGetAsyncError", comm) == OK:
             time.sleep(0.01)
     else:
         demand(lib.try_("Recv", data, 6, INT32, 0, comm, None) == USAGE)
@@ -517,11 +519,11 @@ def counts(r):
     lib.CommDestroy(comm)
 
 
-def makers(r):
-    """Ids made by each rank in turn, used by all but the last one's process, and used twice."""
+def id_creators(r):
+    """Unique ids created by each rank; one that its creator does not use; and one used twice."""
     lib, data, made = r.lib, buffer(INT32, [r.rank]), ctypes.c_void_p()
-    for maker in range(r.nranks):
-        comm = r.comm(f"id{maker}", maker)
+    for creator in range(r.nranks):
+        comm = r.comm(f"id{creator}", creator)
         lib.AllReduce(data, data, 1, INT32, MAX, comm, None)
         demand(holds(data, INT32, [r.nranks - 1]))
         lib.CommDestroy(comm)
@@ -530,7 +532,7 @@ def makers(r):
         lib.CommDestroy(lib.init(r.nranks - 1, spare, r.rank))
         r.store.set(f"done{r.rank}", b"")
     for rank in range(r.nranks - 1):
-        r.store.get(f"done{rank}")  # the maker of an id lives until all have met
+        r.store.get(f"done{rank}")  # the creator of an id runs until all have joined
     if r.rank == 0:
         demand(lib.try_("CommInitRank", ctypes.byref(made), 1, spare, 0) == REMOTE)
         demand("unique id" in lib.last_error(), lib.last_error())
@@ -582,7 +584,7 @@ def estimates(r):
     short, long_ = estimate(reduce(1)), estimate(reduce(4096))
     both = estimate(reduce(1), reduce(4096))
     if "WEIR_HOSTID" in os.environ:
-        demand(short == long_ == -1, "of networks there are no figures")
+        demand(short == long_ == -1, "there are no estimates for networks")
     else:
         demand(0 < short < long_ < 1000 and abs(both - short - long_) < 1e-3, (short, long_, both))
         right, left = (r.rank + 1) % r.nranks, (r.rank - 1) % r.nranks
@@ -590,9 +592,10 @@ def estimates(r):
                        lambda: lib.Recv(other, 4096, INT32, left, comm, None))
         two = estimate(lambda: lib.Send(data, 4096, INT32, right, comm, None),
                        lambda: lib.Send(data, 4096, INT32, right, comm, None))
-        demand(0 < one < two < long_ * 10, "messages of both directions pass at once")
-    demand(estimate() == 0, "nothing takes no time")
-    demand(holds(data, INT32, [1] * 4096) and holds(other, INT32, [2] * 4096), "nothing has run")
+        demand(0 < one < two < long_ * 10, "messages in opposite directions overlap")
+    demand(estimate() == 0, "an empty group takes no time")
+    demand(holds(data, INT32, [1] * 4096) and holds(other, INT32, [2] * 4096),
+           "an estimated group has not run")
     for bad in (None, ctypes.byref(SimInfo(magic=7)), ctypes.byref(SimInfo(size=4))):
         lib.GroupStart()
         reduce(1)()
@@ -603,9 +606,9 @@ def estimates(r):
     lib.GroupStart()
     reduce(1)()
     lib.GroupSimulateEnd(ctypes.byref(about))
-    demand(about.estimatedTime == -7, "inside of a group nothing ends")
+    demand(about.estimatedTime == -7, "an inner simulated end gives no estimate")
     lib.GroupEnd()
-    demand(holds(data, INT32, [r.nranks] + [1] * 4095), "and its end runs the calls")
+    demand(holds(data, INT32, [r.nranks] + [1] * 4095), "the outermost end runs the calls")
     lib.CommDestroy(comm)
 
 
@@ -616,16 +619,17 @@ def groups(r):
     demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None) == OK)
     demand(lib.try_("AllReduce", data, data, 1, 99, SUM, comm, None) == ARGUMENT)
     demand(lib.try_("GroupEnd") == ARGUMENT, "a refused call fails the group")
-    demand(holds(data, INT32, [1]), "and nothing of it runs")
+    demand(holds(data, INT32, [1]), "no call of a failed group runs")
     lib.GroupStart()
     lib.GroupStart()
     lib.AllReduce(data, data, 1, INT32, SUM, comm, None)
     lib.GroupEnd()
-    demand(holds(data, INT32, [1]), "the outermost end runs it")
+    demand(holds(data, INT32, [1]), "an inner end does not run the group")
     lib.GroupEnd()
     demand(holds(data, INT32, [r.nranks]))
-    demand(lib.try_("Send", data, 1, INT32, r.rank, comm, None) == USAGE, "to itself, alone")
-    demand(sum_of(r, comm, 1) == r.nranks, "the communicator serves on")
+    demand(lib.try_("Send", data, 1, INT32, r.rank, comm, None) == USAGE,
+           "a send to itself without a receive")
+    demand(sum_of(r, comm, 1) == r.nranks, "the communicator still works")
     made = (ctypes.c_void_p * 2)()
     ids = [r.identity("a"), r.identity("b")]
     lib.GroupStart()
@@ -639,7 +643,7 @@ def groups(r):
     demand(lib.try_("GroupEnd") == ARGUMENT, "a communicator destroyed in a group that uses it")
     lib.CommDestroy(made[1])
     for name in ("CommFinalize", "CommDestroy", "CommAbort"):
-        demand(lib.try_(name, None) == OK, f"{name} of nothing")
+        demand(lib.try_(name, None) == OK, f"{name} of NULL")
     lib.CommFinalize(comm)
     demand(lib.try_("CommFinalize", comm) == ARGUMENT, "finalized twice")
     lib.CommDestroy(comm)
@@ -654,7 +658,7 @@ def death(r):
 
 
 def survivors(r):
-    """Ranks die one after the other; those that are left go on without them."""
+    """Two ranks die one after the other; the surviving ranks continue after CommShrink."""
     lib, comm = r.lib, r.comm()
     rank, nranks = r.rank, r.nranks
     while nranks > 2:
@@ -668,21 +672,21 @@ def survivors(r):
         lib.CommShrink(comm, (ctypes.c_int * 1)(1), 1, ctypes.byref(rest), None, 1)
         lib.CommDestroy(comm)
         comm, rank, nranks = rest, rank - (rank > 1), nranks - 1
-        demand(ask(lib, "CommUserRank", comm) == rank and ask(lib, "CommCount", comm) == nranks)
+        demand(query(lib, "CommUserRank", comm) == rank and query(lib, "CommCount", comm) == nranks)
     demand(sum_of(r, comm, 1) == 2)
     lib.CommDestroy(comm)
 
 
 def fallback(r):
-    """The stand-in, tests/nccl_standin.c, writes 42."""
+    """The simulated library, support/nccl_standin.c, writes 42."""
     lib, comm, data = r.lib, r.comm(), buffer(UINT8, [1] * 4)
     lib.AllReduce(data, data, 4, UINT8, SUM, comm, None)
-    demand(holds(data, UINT8, [42] * 4), "the library fallen back to serves it")
+    demand(holds(data, UINT8, [42] * 4), "the fallback library runs the allreduce")
     lib.GroupStart()
     lib.Send(data, 2, UINT8, 1 - r.rank, comm, None)
     lib.Recv(data, 2, UINT8, 1 - r.rank, comm, None)
     lib.GroupEnd()
-    demand(holds(data, UINT8, [43, 43, 42, 42]), "and sends and receives")
+    demand(holds(data, UINT8, [43, 43, 42, 42]), "the fallback library runs send and receive")
     demand(lib.try_("CommSplit", comm, 0, 0, ctypes.byref(ctypes.c_void_p()), None) == USAGE)
     lib.CommDestroy(comm)
 
@@ -696,20 +700,20 @@ def no_fallback(r):
 
 
 def early_end(r):
-    """A rank that ends without a word after its part is no failure of the others."""
+    """A rank that exits after its part, without CommDestroy, causes no error on the others."""
     comm = r.comm()
     demand(sum_of(r, comm, 1) == 2)
     if r.rank == 1:
         os._exit(0)
     started = time.monotonic()
     while time.monotonic() - started < 0.3:
-        demand(ask(r.lib, "CommGetAsyncError", comm) == OK)
+        demand(query(r.lib, "CommGetAsyncError", comm) == OK)
     r.lib.CommDestroy(comm)
     demand(time.monotonic() - started < 5)
 
 
-def wind_down(r):
-    """A rank that has sent, destroyed and ended is no failure of those that go on."""
+def pipeline(r):
+    """A rank that has sent, destroyed its communicator and exited causes no error on the others."""
     lib, comm, data = r.lib, r.comm(), buffer(INT32, [7 if r.rank == 0 else 0])
     if r.rank:
         lib.Recv(data, 1, INT32, r.rank - 1, comm, None)
@@ -721,8 +725,8 @@ def wind_down(r):
     lib.CommDestroy(comm)
 
 
-def abort_behind(r):
-    """An abort behind a collective is none of that collective's business."""
+def abort_after(r):
+    """An abort after a collective does not affect the collective."""
     for i in range(20):
         comm = r.comm("id%d" % i)
         demand(sum_of(r, comm, 1) == r.nranks, "a collective before the abort")
@@ -730,7 +734,7 @@ def abort_behind(r):
 
 
 def abort_two(r):
-    """Two communicators of a group that is stuck, aborted one after the other."""
+    """Two communicators of a group that hangs are aborted one after the other."""
     lib, comms, data = r.lib, [r.comm("a"), r.comm("b")], buffer(INT32, [1])
     if r.rank == 1:
         r.store.get("aborted")
@@ -749,11 +753,11 @@ def abort_two(r):
         lib.CommAbort(comm)
     thread.join()
     r.store.set("aborted", b"")
-    demand(time.monotonic() - started < 2, "both end at once")
+    demand(time.monotonic() - started < 2, "both aborts take less than two seconds")
 
 
 def abort_split(r):
-    """A split that waits for a rank which does not come ends by an abort."""
+    """An abort ends a split that waits for a rank which does not call it."""
     lib, comm, made = r.lib, r.comm(), ctypes.c_void_p()
     if r.rank == 1:
         r.store.get("aborted")
@@ -771,49 +775,51 @@ def abort_split(r):
 
 
 def wrong_data(r):
-    """A rank's contribution is changed: a check that cannot fail would pass."""
+    """One contribution is wrong. This job must fail; it proves that the checks can."""
     comm, data = r.comm(), buffer(INT32, [1 + r.rank])
     r.lib.AllReduce(data, data, 1, INT32, SUM, comm, None)
     demand(holds(data, INT32, [2]), "a wrong sum")
 
 
 CHECKS = [
-    ("every type and operation, by the names of MCCL", every_type_and_op, 2, "mccl"),
-    ("custom operations of every type", custom_ops, 2, "nccl"),
-    ("custom operations destroyed in groups, and many", custom_ops_in_groups, 2, "nccl"),
-    ("collectives, out of place and in place", collectives, 3, "nccl"),
-    ("sends and receives", messages, 3, "mccl"),
-    ("sends and receives within and between machines", messages, "aab", "nccl"),
-    ("collectives, gather and scatter between machines", collectives, "aab", "nccl"),
-    ("all to all by sends and receives, 2 machines", all_to_all, "aab", "nccl"),
-    ("all to all by sends and receives, 3 machines", all_to_all, "abbcca", "nccl"),
-    ("all to all by sends and receives, 4 machines", all_to_all, "abcd", "nccl"),
-    ("sends and receives of a group that hang on each other", chain, "aab", "nccl"),
-    ("sends and receives concern two ranks alone", beside_others, "aabb", "nccl"),
-    ("several communicators, split, shrunk, destroyed in different orders", families, 4, "nccl"),
-    ("ranks of one process, in one thread and in several", one_process, 1, "nccl"),
-    ("memory and registrations", memory, 2, "nccl"),
-    ("an abort from another thread", abort, 2, "nccl"),
-    ("an abort of a receive from another machine", abort_receive, "ab", "nccl"),
-    ("a peer that is slow, and one that does not come", no_peer, "abb", "nccl"),
-    ("a revoked communicator", revoke, 2, "nccl"),
-    ("counts that differ", counts, 2, "nccl"),
-    ("counts that differ between machines", counts, "ab", "nccl"),
-    ("unique ids of any process", makers, 3, "nccl"),
-    ("unique ids of any machine", makers, "abc", "nccl"),
-    ("bad arguments", refusals, 2, "nccl"),
-    ("groups and their misuse", groups, 2, "nccl"),
-    ("estimates of groups", estimates, 2, "nccl"),
-    ("estimates across nodes", estimates, "ab", "nccl"),
-    ("the death of a rank", death, 2, "nccl"),
-    ("those that are left by the deaths of two", survivors, 4, "nccl"),
-    ("the same across nodes", survivors, "aabc", "nccl"),
-    ("a rank that ends early", early_end, 2, "nccl"),
-    ("a pipeline whose first stage ends first", wind_down, 3, "nccl"),
-    ("the same across nodes", wind_down, "abc", "nccl"),
-    ("an abort behind a collective", abort_behind, 2, "nccl"),
-    ("an abort of a split", abort_split, 2, "nccl"),
-    ("aborts of a group of two communicators", abort_two, 2, "nccl"),
+    ("every type and operation is correct, by MCCL's names", every_type_and_op, 2, "mccl"),
+    ("custom operations are correct for every type", custom_ops, 2, "nccl"),
+    ("custom operations may be destroyed in groups, and there may be many",
+     custom_ops_in_groups, 2, "nccl"),
+    ("collectives are correct, out of place and in place", collectives, 3, "nccl"),
+    ("sends and receives are correct, alone and in groups", messages, 3, "mccl"),
+    ("sends and receives are correct within and between nodes", messages, "aab", "nccl"),
+    ("collectives, gather and scatter are correct between nodes", collectives, "aab", "nccl"),
+    ("all-to-all by sends and receives is correct on 2 nodes", all_to_all, "aab", "nccl"),
+    ("all-to-all by sends and receives is correct on 3 nodes", all_to_all, "abbcca", "nccl"),
+    ("all-to-all by sends and receives is correct on 4 nodes", all_to_all, "abcd", "nccl"),
+    ("sends and receives of a group progress in any order", chain, "aab", "nccl"),
+    ("sends and receives involve only two ranks", only_two_ranks, "aabb", "nccl"),
+    ("several communicators can be split, shrunk and destroyed in different orders",
+     several_communicators, 4, "nccl"),
+    ("ranks of one process work in one thread and in several", one_process, 1, "nccl"),
+    ("memory is allocated, registered and deregistered", memory, 2, "nccl"),
+    ("an abort from another thread ends a waiting call", abort, 2, "nccl"),
+    ("an abort ends a receive from another node", abort_receive, "ab", "nccl"),
+    ("a slow peer causes no timeout, a missing one does", no_peer, "abb", "nccl"),
+    ("a revoked communicator fails on every rank", revoke, 2, "nccl"),
+    ("counts of send and receive that differ are reported", counts, 2, "nccl"),
+    ("counts of send and receive that differ between nodes are reported", counts, "ab", "nccl"),
+    ("any rank may create the unique id, which is used once", id_creators, 3, "nccl"),
+    ("a rank on any node may create the unique id, which is used once", id_creators, "abc", "nccl"),
+    ("invalid arguments are rejected", refusals, 2, "nccl"),
+    ("groups run at their outermost end, and misuse is rejected", groups, 2, "nccl"),
+    ("groups give time estimates without running", estimates, 2, "nccl"),
+    ("groups across nodes give no time estimates", estimates, "ab", "nccl"),
+    ("the death of a rank is reported to a waiting rank", death, 2, "nccl"),
+    ("surviving ranks recover with CommShrink after two deaths", survivors, 4, "nccl"),
+    ("surviving ranks recover with CommShrink across nodes", survivors, "aabc", "nccl"),
+    ("a rank that exits after its last call causes no error", early_end, 2, "nccl"),
+    ("a pipeline whose first stage exits first completes", pipeline, 3, "nccl"),
+    ("a pipeline across nodes whose first stage exits first completes", pipeline, "abc", "nccl"),
+    ("an abort after a collective does not affect it", abort_after, 2, "nccl"),
+    ("an abort ends a waiting split", abort_split, 2, "nccl"),
+    ("aborts of two communicators end their group", abort_two, 2, "nccl"),
 ]
 
 
@@ -825,7 +831,7 @@ def main():
         print("%s %d - %s" % ("ok" if passed else "not ok", len(results), name), flush=True)
 
     only = sys.argv[1:]
-    for one in (fallback, no_fallback):  # nccl.sh sets the scene for these
+    for one in (fallback, no_fallback):  # need the environment that nccl.sh sets
         if only == [one.__name__]:
             sys.exit(0 if job(one, 2) else 1)
     path = os.environ["NCCL_SO_PATH"]
@@ -833,16 +839,18 @@ def main():
     integrity_check(path)
     library = Library(path)
     library.GetVersion(ctypes.byref(version))
-    report("it opens in a child and is of version 2.28", 22800 <= version.value < 22900)
-    report("every result has a text", all(library.error_string(i) for i in range(-1, 10)))
-    for name, body, where, prefix in CHECKS:
+    report("the library opens in a child process and has version 2.28",
+           22800 <= version.value < 22900)
+    report("every result code has an error string",
+           all(library.error_string(i) for i in range(-1, 10)))
+    for name, body, ranks, prefix in CHECKS:
         if not only or body.__name__ in only:
-            report(name, job(body, where, prefix))
+            report(name, job(body, ranks, prefix))
     kept = os.dup(1)
-    os.dup2(os.open("/dev/null", os.O_WRONLY), 1)  # that ranks fail is what is wanted
+    os.dup2(os.open("/dev/null", os.O_WRONLY), 1)  # hides the failures that are expected
     found = not job(wrong_data, 2)
     os.dup2(kept, 1)
-    report("wrong data is found", found)
+    report("wrong data is found by these checks", found)
     print("1..%d" % len(results))
     sys.exit(0 if all(results) else 1)
 

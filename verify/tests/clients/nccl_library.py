@@ -1,7 +1,7 @@
-"""NCCL's host interface by ctypes, on memory of the process, and small numbers of every type.
+"""NCCL's host interface by ctypes, on host memory, and the encoding of small numbers in every type.
 
-The library is named by NCCL_SO_PATH, and tried in a child first, so that one that crashes
-does not end the caller. prefix: "nccl" or "mccl".
+NCCL_SO_PATH names the library. integrity_check opens it in a child process first, so that a library
+that crashes does not end the caller. prefix: "nccl" or "mccl".
 """
 import ctypes
 import os
@@ -22,7 +22,7 @@ E5M2 = {0: 0, 1: 0x3c, 2: 0x40, 3: 0x42, 4: 0x44, 6: 0x46, 8: 0x48}
 
 
 def encode(dtype, value):
-    """The bytes of a small whole number."""
+    """Returns the bytes of a small whole number."""
     if dtype < 9:
         return struct.pack("<" + FORMATS[dtype], value)
     if dtype == 9:
@@ -48,7 +48,7 @@ class SimInfo(ctypes.Structure):
 
 
 def integrity_check(path):
-    """Opens the library in another process."""
+    """Opens the library in another process; raises RuntimeError if that fails."""
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
     if subprocess.run([sys.executable, "-c", code, path], check=False).returncode != 0:
         raise RuntimeError(f"{path} cannot be opened, or crashes")
@@ -120,7 +120,7 @@ class Library:
 
 
 def buffer(dtype, values):
-    """A ctypes array of the encoded numbers."""
+    """Returns a ctypes array of the encoded numbers."""
     data = b"".join(encode(dtype, value) for value in values)
     return ctypes.create_string_buffer(data, max(1, len(data)))
 
@@ -130,6 +130,6 @@ def at(array, offset_bytes):
 
 
 def holds(array, dtype, values):
-    """Whether an array begins with the encoded numbers."""
+    """Returns whether the array begins with the encoded numbers."""
     data = b"".join(encode(dtype, value) for value in values)
     return array.raw[:len(data)] == data

@@ -1,19 +1,19 @@
 #!/bin/bash
-# PyTorch over libweir_nccl.so: torch.distributed with the backend nccl and our library
-# preloaded (torch_distributed.py, torch_parallel.py), the losses of a training beside those with the
-# library that PyTorch brings; and weir/weir.h by ctypes on tensors (weir_torch.py).
+# Runs PyTorch over libweir_nccl.so: torch.distributed with the backend nccl and the library preloaded
+# (torch_distributed.py, torch_parallel.py), with the losses of a training compared with those of
+# PyTorch's own NCCL; and <weir/weir.h> by ctypes on tensors (python/weir_torch.py).
 #
 #   verify/tests/clients/torch.sh          RANKS="2 4", PYTHON=python3, LIBRARY=build/libweir_nccl.so
 #
-# Where WEIR_ALLOW_SHARED_GPU=1, GPUS=4 RANKS=4 runs 4 ranks on fewer GPUs, which PyTorch's own NCCL
-# cannot. Prints a table. 0: all passed, 1: one failed, 0 with a line that says so where PyTorch or GPUs
-# are absent.
+# With WEIR_ALLOW_SHARED_GPU=1, GPUS=4 RANKS=4 runs 4 ranks on fewer GPUs, which PyTorch's own NCCL
+# does not support. Prints a table. Exit code: 0 if all passed, or without PyTorch or GPUs, which is
+# reported; 1 if one failed; 3 if the library is not built.
 set -u
 cd "$(dirname "$0")/../../.." || exit 3
 python=${PYTHON:-python3}
 library=$(realpath -m "${LIBRARY:-build/libweir_nccl.so}")
-there=$(verify/tests/support/gpus)
-gpus=${GPUS:-$there}
+present=$(verify/tests/support/gpus)
+gpus=${GPUS:-$present}
 failed=0
 scratch=$(mktemp -d) || exit 3
 trap 'rm -rf "$scratch"' EXIT
@@ -27,17 +27,17 @@ command -v "$python" >/dev/null || skip "no $python"
 "$python" -c 'import torch' 2>/dev/null || skip "$python has no torch"
 [ "$gpus" -ge 2 ] || skip "$gpus GPU(s) here, 2 are needed"
 
-# Where PyTorch wants functions that are not ours, its own library gives them, behind ours.
+# If PyTorch needs functions that libweir_nccl.so lacks, its own library is preloaded after it.
 preload=$library
 if ! LD_PRELOAD=$preload "$python" -c 'import torch' 2>"$scratch/err"; then
-    theirs=$("$python" -c 'import torch, glob, os
+    own=$("$python" -c 'import torch, glob, os
 print((glob.glob(os.path.join(os.path.dirname(torch.__file__), "../nvidia/nccl/lib/libnccl.so.2")) or [""])[0])')
     echo "# PyTorch needs more than is exported: $(tail -n 1 "$scratch/err")"
-    preload="$library $theirs"
+    preload="$library $own"
 fi
 
-# run_it NAME RANKS PRELOAD LOG SCRIPT: what it printed in $scratch/NAME. Every run has ports of its
-# own: PyTorch's store, and weir behind it.
+# run_it NAME RANKS PRELOAD LOG SCRIPT: runs the script under torchrun; leaves its output in
+# $scratch/NAME. Each run uses two new ports: one for PyTorch's store, the next one for weir.
 port=${PORT:-29531}
 run_it() {
     port=$((port + 2))
@@ -46,7 +46,7 @@ run_it() {
         env LD_PRELOAD="$3" WEIR_LOG="$4" "$python" -u "$5" >"$scratch/$1" 2>"$scratch/$1.err" </dev/null
 }
 
-# table RANKS HOW NAME STATUS
+# table RANKS LIBRARY NAME STATUS: prints a line for each check of a run.
 table() {
     awk -v ranks="$1" -v how="$2" '
         $1 == "ok" || $1 == "FAIL" {
@@ -59,7 +59,7 @@ table() {
     failed=1
 }
 
-# The losses agree to 1e-4 of their size: sums are rounded in another order.
+# The losses must agree to a relative 1e-4: sums are rounded in a different order.
 compare_losses() {
     grep -h '^loss ddp' "$scratch/linked" "$scratch/weir" 2>/dev/null | awk -v ranks="$1" '
         { for (i = 3; i <= NF; i++) loss[NR, i] = $i; fields = NF }
@@ -77,13 +77,13 @@ compare_losses() {
 printf '%-24s %5s  %-11s\n' check ranks library
 for ranks in ${RANKS:-2 4}; do
     [ "$ranks" -le "$gpus" ] || { echo "$ranks ranks: skipped: $gpus GPU(s) here"; continue; }
-    if [ "$ranks" -le "$there" ]; then
+    if [ "$ranks" -le "$present" ]; then
         run_it linked "$ranks" "" warn verify/tests/clients/torch_distributed.py
         table "$ranks" PyTorch\'s linked $?
         EAGER=1 run_it parallel "$ranks" "" warn verify/tests/clients/torch_parallel.py
         table "$ranks" PyTorch\'s parallel $?
     else
-        echo "$ranks ranks with PyTorch's own NCCL, and the losses beside it: skipped: $there GPU(s) here"
+        echo "$ranks ranks with PyTorch's own NCCL, and the comparison of losses: skipped: $present GPU(s) here"
     fi
     run_it weir "$ranks" "$preload" info verify/tests/clients/torch_distributed.py
     table "$ranks" weir weir $?
@@ -91,19 +91,19 @@ for ranks in ${RANKS:-2 4}; do
     table "$ranks" "weir, eager" eager $?
     EAGER=1 run_it parallel "$ranks" "$preload" warn verify/tests/clients/torch_parallel.py
     table "$ranks" "weir, eager" parallel $?
-    # Not that PyTorch has found its own all the same.
+    # PyTorch must not have used its own library.
     if grep -q 'ncclAllReduce, rank' "$scratch/weir.err"; then
-        printf '%-24s %5d  %-11s pass\n' "it is weir that ran" "$ranks" weir
+        printf '%-24s %5d  %-11s pass\n' "weir served the calls" "$ranks" weir
     else
-        printf '%-24s %5d  %-11s FAIL\n' "it is weir that ran" "$ranks" weir
+        printf '%-24s %5d  %-11s FAIL\n' "weir served the calls" "$ranks" weir
         failed=1
     fi
-    beside=$preload
-    if [ "$ranks" -le "$there" ]; then
+    preload_ctypes=$preload
+    if [ "$ranks" -le "$present" ]; then
         compare_losses "$ranks"
-        beside=
+        preload_ctypes=
     fi
-    run_it ctypes "$ranks" "$beside" warn python/weir_torch.py
+    run_it ctypes "$ranks" "$preload_ctypes" warn python/weir_torch.py
     table "$ranks" weir/weir.h ctypes $?
 done
 [ $failed -eq 0 ] && echo "torch: all passed"

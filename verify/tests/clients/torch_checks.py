@@ -1,8 +1,8 @@
-"""What the checks of PyTorch share: this rank and its GPU, values, and how checks run.
+"""Helpers for the checks of PyTorch: this rank and its GPU, test values, and running the checks.
 
-Rank 0 prints a line a check: "ok NAME"; the rank that finds a fault "FAIL NAME reason". With
-EAGER=1 the group is bound to its device from the start: then PyTorch makes communicators at once,
-asks for ones that do not block, and divides them for subgroups.
+Rank 0 prints one line per check: "ok NAME"; a rank that finds a fault prints "FAIL NAME reason".
+With EAGER=1 the process group is bound to its device from the start: then PyTorch creates
+communicators at once, asks for nonblocking ones, and splits them for subgroups.
 """
 import os
 
@@ -20,13 +20,13 @@ def filled(shape, value, dtype=torch.float32):
 
 
 def by_rank(count):
-    """What every rank's block holds where each fills its own with its number."""
+    """Returns the concatenation of all ranks' blocks, each filled with its rank's number."""
     return torch.arange(WORLD, device=DEVICE).float().repeat_interleave(count)
 
 
-def splits_of(turn):
-    """Elements from each rank to each, other ones in each turn, some none."""
-    return [[(37 * turn + 11 * f + 5 * t) % 9 * 100 for t in range(WORLD)] for f in range(WORLD)]
+def splits_of(step):
+    """Returns the element counts from each rank to each; they differ between steps, some are 0."""
+    return [[(37 * step + 11 * f + 5 * t) % 9 * 100 for t in range(WORLD)] for f in range(WORLD)]
 
 
 def fail_at(got, expected):
@@ -45,7 +45,7 @@ def demand_close(got, expected, tolerance):
 
 
 def run(check):
-    """Whether it found nothing."""
+    """Runs a check; returns whether it passed."""
     why = ""
     try:
         check()
@@ -64,6 +64,6 @@ def main(checks):
     dist.init_process_group("nccl", device_id=DEVICE if IS_EAGER else None)
     for check in checks:
         if not run(check):
-            os._exit(1)  # the others' next call would wait for this rank
+            os._exit(1)  # otherwise the other ranks would wait for this one in their next call
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -1,8 +1,8 @@
-"""torch.distributed over whatever NCCL is loaded: every call checked, a model trained.
+"""Checks every call of torch.distributed over the loaded NCCL library, and trains a model.
 
-Run by torch.sh under torchrun, with the library that PyTorch brings and with libweir_nccl.so
-preloaded. torch_checks.py says what it prints; besides, rank 0 prints the losses of the training
-with all their digits ("loss NAME VALUES").
+Run by torch.sh under torchrun, with PyTorch's own library and with libweir_nccl.so preloaded. For
+the output see torch_checks.py; in addition rank 0 prints the losses of the training with all their
+digits ("loss NAME VALUES").
 """
 import random
 
@@ -42,7 +42,7 @@ def gather_and_scatter():
 
 
 def lists():
-    """One tensor a rank, of different lengths."""
+    """Calls with one tensor per rank, of different lengths."""
     lengths = [5 + 100 * rank for rank in range(WORLD)]
     outs = [filled(length, -1.0) for length in lengths]
     dist.all_gather(outs, filled(lengths[RANK], float(RANK)))
@@ -67,16 +67,16 @@ def lists():
 
 
 def objects():
-    everybody = [None] * WORLD
-    dist.all_gather_object(everybody, {"rank": RANK, "text": "x" * 1000 * RANK})
+    gathered = [None] * WORLD
+    dist.all_gather_object(gathered, {"rank": RANK, "text": "x" * 1000 * RANK})
     mine = [None]
     dist.scatter_object_list(mine, [("for", rank) for rank in range(WORLD)], src=0)
-    if [one["rank"] for one in everybody] != list(range(WORLD)) or mine != [("for", RANK)]:
-        raise AssertionError(f"got {everybody}, {mine}")
+    if [one["rank"] for one in gathered] != list(range(WORLD)) or mine != [("for", RANK)]:
+        raise AssertionError(f"got {gathered}, {mine}")
 
 
 def groups_of_calls():
-    """Calls that PyTorch puts into one group."""
+    """Calls that PyTorch combines into one NCCL group."""
     counts = (1, 10, 100000, 7)
     values = [filled(count, float(RANK)) for count in counts]
     with dist._coalescing_manager(device=DEVICE, async_ops=True) as pending:
@@ -131,8 +131,8 @@ def all_to_all():
     expected = torch.cat([torch.arange(1000, device=DEVICE).float() + 1000 * RANK + 1e5 * f
                           for f in range(WORLD)])
     demand_equal(out, expected)
-    for turn in range(20):
-        table = splits_of(turn)
+    for step in range(20):
+        table = splits_of(step)
         sent, taken = table[RANK], [table[f][RANK] for f in range(WORLD)]
         data = torch.cat([filled(sent[t], float(100 * RANK + t)) for t in range(WORLD)])
         out = torch.empty(sum(taken), device=DEVICE)
@@ -153,7 +153,7 @@ def batched_messages():
 
 
 def mixed_messages():
-    """Groups of short and long messages, several between two ranks, aligned and not."""
+    """Groups of short and long messages, several per pair of ranks, aligned and unaligned."""
     chance, longest = random.Random(11), 6 << 20
     pattern = torch.arange(longest + 256 * WORLD, device=DEVICE).to(torch.uint8)
     for _ in range(20):
@@ -182,8 +182,8 @@ def subgroups():
     data = filled(4096, 1.0)
     dist.all_reduce(data, group=groups[RANK % 2])
     demand_equal(data, filled(4096, float(len(range(RANK % 2, WORLD, 2)))))
-    for turn in range(12):  # groups come and go
-        pair = sorted({turn % WORLD, (turn + 1) % WORLD})
+    for step in range(12):  # groups are created and destroyed
+        pair = sorted({step % WORLD, (step + 1) % WORLD})
         group = dist.new_group(pair)
         if RANK in pair:
             data = filled(100, 1.0)
@@ -194,7 +194,7 @@ def subgroups():
 
 
 def registered():
-    """Memory that PyTorch registers, then as windows of all ranks."""
+    """Memory that PyTorch registers, first as buffers, then as symmetric windows."""
     backend, pool = dist.group.WORLD._get_backend(DEVICE), torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         data = filled(1 << 20, 0.0)
@@ -208,7 +208,7 @@ def registered():
 
 
 def without_the_last():
-    """A communicator of all ranks but one; PyTorch then aborts the one that had all."""
+    """A communicator of all ranks but one; PyTorch then aborts the communicator of all ranks."""
     store = dist.distributed_c10d._get_default_store()
     if RANK == WORLD - 1:
         store.wait(["shrunk"])
@@ -238,7 +238,7 @@ def graph():
 
 
 def graph_branches():
-    """Two branches of one graph, in turns: calls of one communicator never overlap."""
+    """Two branches of one graph alternate; calls of one communicator must not overlap."""
     values = [filled(1 << 20, 0.0), filled(1000, 0.0)]
     for one in values:
         dist.all_reduce(one)
@@ -264,7 +264,7 @@ def graph_branches():
 
 
 def graph_beside_calls():
-    """A graph and calls in another stream, with nothing between them but their order here."""
+    """A graph and calls in another stream, ordered only by the order of the calls on the host."""
     data, other, side = filled(1 << 20, 0.0), filled(1 << 18, 0.0), torch.cuda.Stream()
     dist.all_reduce(data)
     torch.cuda.synchronize()
@@ -287,7 +287,7 @@ def graph_beside_calls():
 
 
 def train():
-    """A small model in DistributedDataParallel; the losses of all ranks together."""
+    """Trains a small model with DistributedDataParallel and prints the mean losses of all ranks."""
     torch.manual_seed(7)
     model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
     model = torch.nn.parallel.DistributedDataParallel(model.to(DEVICE), device_ids=[DEVICE])
@@ -313,6 +313,6 @@ if __name__ == "__main__":
     main([all_reduce, gather_and_scatter, lists, objects, broadcast_and_reduce, groups_of_calls,
           scaled_sums, floats_of_8_bits, all_to_all, batched_messages, mixed_messages, subgroups,
           graph, graph_branches, graph_beside_calls, train]
-         # PyTorch does these with a communicator that is there, and a group bound to a device.
+         # PyTorch supports these only in a group that is bound to a device.
          + [registered] * IS_EAGER
          + [without_the_last] * (IS_EAGER and WORLD > 2))

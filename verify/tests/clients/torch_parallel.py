@@ -1,8 +1,8 @@
-"""PyTorch's ways to train in parallel, over whatever NCCL is loaded.
+"""PyTorch's methods of parallel training, over the loaded NCCL library.
 
-Each model's losses or outputs are compared with those of one process that has all ranks' data;
-the weights of the captured one among ranks.
-Run by torch.sh under torchrun; torch_checks.py says what it prints.
+The losses or outputs of each model are compared with those of one process that has all ranks' data;
+for the captured training, the weights are compared between ranks. Run by torch.sh under torchrun;
+for the output see torch_checks.py.
 """
 import copy
 
@@ -27,7 +27,7 @@ def model():
 
 
 def weights_of(network):
-    """A copy."""
+    """Returns a copy of all weights as one tensor."""
     return torch.cat([one.detach().flatten() for one in network.parameters()])
 
 
@@ -46,7 +46,7 @@ def one_step(network, optimizer, data, wanted):
 
 
 def alone():
-    """The losses of one process that trains on the data of all ranks."""
+    """Returns the losses of one process that trains on the data of all ranks."""
     network = model()
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
     return [one_step(network, optimizer,
@@ -132,7 +132,7 @@ def pipeline():
                        (2, pipelining.ScheduleInterleaved1F1B)):
         whole = nn.Sequential(*copy.deepcopy(layers[:each * WORLD]))
         functional.mse_loss(whole(data), wanted).backward()
-        places = [RANK + turn * WORLD for turn in range(each)]
+        places = [RANK + i * WORLD for i in range(each)]
         parts = [copy.deepcopy(layers[place]) for place in places]
         stages = [pipelining.PipelineStage(part, place, each * WORLD, DEVICE)
                   for part, place in zip(parts, places)]
@@ -145,9 +145,9 @@ def pipeline():
 
 
 def experts():
-    """Rows to other ranks and their gradients back, other splits on each call."""
-    for turn in range(10):
-        table = splits_of(turn)
+    """Sends rows to other ranks and their gradients back, with different splits on each call."""
+    for step in range(10):
+        table = splits_of(step)
         sent, taken = table[RANK], [table[f][RANK] for f in range(WORLD)]
         rows = torch.cat([filled((sent[t], 8), float(10 * RANK + t)) for t in range(WORLD)])
         rows.requires_grad_()
@@ -176,7 +176,7 @@ def ring_attention():
 
 
 def compiled():
-    """The compiler orders collectives by the times that the library estimates."""
+    """Compiled code, for which the compiler orders collectives by the library's time estimates."""
     from torch._inductor import config, config_comms
     config.reorder_for_compute_comm_overlap = True
     config_comms.runtime_estimations_use_nccl_lib_estimations = True
@@ -194,13 +194,13 @@ def compiled():
 
 
 def captured_training():
-    """A whole step of training in a graph: all ranks' weights stay the same."""
+    """Captures a training step in a graph: after its replays all ranks have equal weights."""
     side = torch.cuda.Stream()
     data, wanted = batch(0, RANK)
     with torch.cuda.stream(side):
         network = DistributedDataParallel(model(), device_ids=[DEVICE])
         optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-        for _ in range(11):  # as PyTorch asks for
+        for _ in range(11):  # as PyTorch requires
             one_step(network, optimizer, data, wanted)
     torch.cuda.synchronize()
     step = torch.cuda.CUDAGraph()
@@ -212,9 +212,9 @@ def captured_training():
     weights = weights_of(network)
     if torch.equal(weights, before):
         raise AssertionError("the graph did not train")
-    everybody = [torch.empty_like(weights) for _ in range(WORLD)]
-    dist.all_gather(everybody, weights)
-    for one in everybody:
+    gathered = [torch.empty_like(weights) for _ in range(WORLD)]
+    dist.all_gather(gathered, weights)
+    for one in gathered:
         demand_equal(one, weights)
 
 

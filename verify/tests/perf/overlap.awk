@@ -1,8 +1,8 @@
 #!/usr/bin/awk -f
-# Reads the CSV files of repeated runs of one benchmark. For each size,
-# placement, type, operation, contender and algorithm: the spread of the medians and the
-# share of pairs of runs whose 95% intervals overlap. Ends with 1 if a share is
-# below the variable share, or if nothing could be compared.
+# Reads the CSV files of repeated runs of one benchmark. Prints for each size, placement, type,
+# operation, candidate and algorithm the spread of the medians and the fraction of pairs of runs
+# whose 95% intervals overlap. Ends with 1 if a fraction is below the variable `share`, or if nothing
+# could be compared.
 BEGIN {
     FS = ","
     format = "%-11s %-4s %10s B %-22s %4d runs, median %10.2f to %10.2f us, %3.0f%% of pairs overlap\n"

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Whether verify/tests/perf/repeatability tells repeated runs that agree from those that do
-# not: on result files made for the test, and through a launcher that is a stub.
+# perf/repeatability distinguishes repeated runs that agree from those that do not: on synthetic
+# result files, and through a simulated launcher. Run from the repository's root.
 set -u
 . verify/tests/support/tap.sh
 
-# result FILE LOW HIGH: a result file with one size and that interval.
+# result FILE LOW HIGH: writes a result file with one size and that interval.
 result() {
     {
         echo "collective,placement,bytes,contender,algo,dtype,redop,root,median_us,ci_low_us,ci_high_us"
@@ -18,17 +18,18 @@ overlap() { verify/tests/perf/overlap.awk -v share=0.6 "$scratch"/*.csv; }
 result 1.csv 10 12
 result 2.csv 11 13
 result 3.csv 12 14
-check "intervals that overlap: all agree" ends_with 0 overlap
-check "each size has its line" says '^allreduce +out +64 B weir +3 runs, median +11.00 to +13.00 us, 100%'
-check "a failed row is no measurement" eval '! says "allreduce +in"'
+check "overlapping intervals end with 0" ends_with 0 overlap
+check "each size has one line with the spread and the fraction of overlaps" \
+    says '^allreduce +out +64 B weir +3 runs, median +11.00 to +13.00 us, 100%'
+check "a row that failed verification is left out" eval '! says "allreduce +in"'
 result 3.csv 20 21
-check "one run of three lies apart: a third of pairs is left" ends_with 1 overlap
-check "and the share is told" says ' 33% of pairs overlap$'
+check "one run of three that does not overlap ends with 1" ends_with 1 overlap
+check "the fraction of overlapping pairs is printed" says ' 33% of pairs overlap$'
 rm "$scratch"/[23].csv
-check "one run alone is nothing to compare" ends_with 1 overlap
-check "and that is said" says '^nothing to compare'
+check "a single run ends with 1" ends_with 1 overlap
+check "a single run is reported as nothing to compare" says '^nothing to compare'
 
-# A benchmark that is a stub: it writes the file that it is told to.
+# The simulated benchmark writes the file that --csv names.
 result 1.csv 10 12
 cat >"$scratch/launch" <<'END'
 #!/bin/sh
@@ -39,10 +40,10 @@ esac
 END
 chmod +x "$scratch/launch"
 repeat() { RESULT=$scratch/1.csv MPIRUN=$scratch/launch verify/tests/perf/repeatability "$@"; }
-check "the program runs as often as asked" ends_with 0 repeat -n 4 -r 2 ./program
-check "and every run counts" says ' 4 runs, .* 100% of pairs overlap$'
-check "a run that fails ends it" ends_with 3 repeat -n 2 ./program --fail
-check "and is shown" grep -q '^broken$' "$err"
-check "-n 1 is refused" ends_with 2 repeat -n 1
-check "an unknown option is refused" ends_with 2 repeat -x
+check "repeatability ends with 0 if all runs agree" ends_with 0 repeat -n 4 -r 2 ./program
+check "-n runs are compared" says ' 4 runs, .* 100% of pairs overlap$'
+check "a failing run ends repeatability with 3" ends_with 3 repeat -n 2 ./program --fail
+check "the standard error of a failing run is shown" grep -q '^broken$' "$err"
+check "-n 1 is a usage error" ends_with 2 repeat -n 1
+check "an unknown option is a usage error" ends_with 2 repeat -x
 tap_done

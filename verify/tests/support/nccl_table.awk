@@ -1,10 +1,10 @@
-# Reads the text of an nccl-tests program as its readers do: by the words of
-# its comment lines, and by columns. Knows nothing of weir. Writes
+# Parses the output of an nccl-tests program by the words of its comment lines and by columns,
+# without knowledge of weir. Prints for each row of the table
 #
 #   row SIZE COUNT TYPE REDOP ROOT TIME ALGBW BUSBW WRONG TIME ALGBW BUSBW WRONG
 #
-# a line, then "devices N", "errors N VERDICT" and "average X"; ends with 1 and
-# the line's number where a line is none of nccl-tests'.
+# then "devices N", "errors N VERDICT" and "average X". A line that nccl-tests would not print is
+# reported with its number, exit code 1.
 
 function number(text) {
     return text ~ /^-?([0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?|nan|inf)$/

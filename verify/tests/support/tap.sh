@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# What shell tests share: TAP lines and a scratch folder. Source it from the
-# repository's root; end with `tap_done`.
+# TAP output and a scratch folder for shell tests. Source it from the repository's root; end the
+# test with `tap_done`.
 #
-#   check "name" command arguments...     passes if the command ends with 0
-#   ends_with N command arguments...      0 if the command ends with status N;
-#                                         what it printed is in $out and $err
-#   skip "name" "reason"
+#   check "name" command arguments...     the check passes if the command ends with 0
+#   ends_with N command arguments...      0 if the command ends with status N; leaves its output in
+#                                         the files $out and $err
+#   skip "name" "reason"                  reports a skipped check
 
 tap_count=0
 tap_failed=0
@@ -44,7 +44,7 @@ ends_with() {
     [ $status -eq "$expected" ]
 }
 
-# Whether the last command's standard error is one line that has every word.
+# one_line_says WORD...: 0 if the standard error of the last command is one line with every word.
 one_line_says() {
     local word
     [ "$(wc -l <"$err")" -eq 1 ] || return 1
