@@ -66,7 +66,8 @@ static weir_status gather_launch(void *state, void *context, weir_comm *comm, co
     weir_status status = WEIR_OK;
     (void)state;
     for (size_t at = 0; at < call->in_bytes && status == WEIR_OK; at += SCRATCH_BYTES) {
-        const size_t left = call->in_bytes - at, bytes = left < SCRATCH_BYTES ? left : SCRATCH_BYTES;
+        const size_t left = call->in_bytes - at;
+        const size_t bytes = left < SCRATCH_BYTES ? left : SCRATCH_BYTES;
         memcpy(weir_mem_pointer(call->scratch), (const char *)call->in + at, bytes);
         status = weir_comm_barrier(comm); /* all parts can be read */
         for (int rank = 0; rank < all->nranks && status == WEIR_OK; rank++)
