@@ -105,49 +105,48 @@ static weir_status builtin_check_splits(const weir_comm *comm, const weir_call *
     return WEIR_OK;
 }
 
-weir_status weiri_call_set_counts(const weir_comm *comm, weir_call *call)
+/* Returns NULL if the lengths of a call belong together, else what was expected. */
+static const char *builtin_expected_lengths(const weir_comm *comm, const weir_call *call)
 {
     const size_t n = (size_t)comm->nranks, in = call->in_bytes, out = call->out_bytes,
                  size = weir_dtype_bytes(call->dtype);
     const int is_root = comm->rank == call->root;
-    const char *expected = NULL;
-    call->count = in / size;
-    call->recv_count = 0;
     switch (call->collective) {
     case WEIR_COLL_ALLREDUCE:
-        expected = is_part_of(size, in, out, 1) ? NULL : "the same length";
-        break;
+        return is_part_of(size, in, out, 1) ? NULL : "the same length";
     case WEIR_COLL_REDUCE_SCATTER:
-        call->count = out / size;
-        expected = is_part_of(size, out, in, n) ? NULL : "input = ranks * output";
-        break;
+        return is_part_of(size, out, in, n) ? NULL : "input = ranks * output";
     case WEIR_COLL_ALLGATHER:
-        expected = is_part_of(size, in, out, n) ? NULL : "output = ranks * input";
-        break;
+        return is_part_of(size, in, out, n) ? NULL : "output = ranks * input";
     case WEIR_COLL_BROADCAST:
-        call->count = out / size;
-        expected =
-            is_part_of(size, out, is_root ? in : out, 1) ? NULL : "the same length on the root";
-        break;
+        return is_part_of(size, out, is_root ? in : out, 1) ? NULL : "the same length on the root";
     case WEIR_COLL_REDUCE:
-        expected =
-            is_part_of(size, in, is_root ? out : in, 1) ? NULL : "the same length on the root";
-        break;
+        return is_part_of(size, in, is_root ? out : in, 1) ? NULL : "the same length on the root";
     case WEIR_COLL_ALLTOALL:
-        call->count = in / n / size;
-        expected = in == out && in % (n * size) == 0 ? NULL
-                                                     : "the same length, a block for each rank";
-        break;
+        return in == out && in % (n * size) == 0 ? NULL : "the same length, a block for each rank";
+    case WEIR_COLL_SENDRECV:
+        return in % size || out % size ? "any lengths" : NULL;
     case WEIR_COLL_ALLTOALLV:
+    case WEIR_COLL_COUNT:
+        break;
+    }
+    return NULL;
+}
+
+weir_status weiri_call_set_counts(const weir_comm *comm, weir_call *call)
+{
+    const size_t size = weir_dtype_bytes(call->dtype);
+    const weir_collective which = call->collective;
+    const int counts_output = which == WEIR_COLL_REDUCE_SCATTER || which == WEIR_COLL_BROADCAST;
+    call->count = (counts_output ? call->out_bytes : call->in_bytes) / size;
+    if (which == WEIR_COLL_ALLTOALL)
+        call->count /= (size_t)comm->nranks;
+    call->recv_count = which == WEIR_COLL_SENDRECV ? call->out_bytes / size : 0;
+    if (which == WEIR_COLL_ALLTOALLV) {
         call->count = 0;
         return builtin_check_splits(comm, call);
-    case WEIR_COLL_SENDRECV:
-        call->recv_count = out / size;
-        expected = in % size || out % size ? "any lengths" : NULL;
-        break;
-    case WEIR_COLL_COUNT:
-        return weiri_fail(WEIR_ERR_INTERNAL, "unknown collective");
     }
+    const char *expected = builtin_expected_lengths(comm, call);
     return expected ? builtin_refuse_lengths(comm, call, expected) : WEIR_OK;
 }
 

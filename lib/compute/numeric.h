@@ -8,9 +8,9 @@
  *   fp8 e4m3  1, 4, 3: bias 7, no infinities, 0x7f and 0xff are NaN
  *
  * Conversions to float are exact. Conversions from float round once, to nearest even; half and
- * bfloat16 overflow to infinity, fp8 saturates at its largest finite value, infinities included,
- * and every NaN becomes 0x7f. A half or bfloat16 NaN keeps its sign and the upper bits of its
- * payload and becomes quiet. The vector code in reduce_vector.h returns the same bits.
+ * bfloat16 overflow to infinity; fp8 saturates at its largest finite value, infinities included,
+ * and has one NaN, 0x7f. A half or bfloat16 NaN keeps its sign and the upper bits of its payload
+ * and becomes quiet. The vector code in reduce_vector.h returns the same bits.
  */
 #ifndef WEIR_COMPUTE_NUMERIC_H
 #define WEIR_COMPUTE_NUMERIC_H

@@ -428,7 +428,7 @@ WEIR_API weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem 
 WEIR_API weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems);
 /* Declares that all ranks use mem symmetrically until it is freed: whenever an allreduce,
  * allgather or alltoall of its communicator has an output within mem, every rank's output is at
- * the same offset of its own mem, and for allreduce either all ranks work in place or none does.
+ * the same offset in its mem, and for allreduce either all ranks work in place or none does.
  * This lets GPU copy engines serve large calls; it changes nothing on the host backend. Collective.
  * WEIR_ERR_MISMATCH if the ranks' sizes differ; WEIR_ERR_INVALID if mem was neither allocated nor
  * registered by the calling rank. A call that violates the declaration fails with WEIR_ERR_ABORTED
