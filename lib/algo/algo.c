@@ -1,5 +1,6 @@
 /*
- * Algorithms: the object, and the functions that execute any of them.
+ * The algorithm object, and the functions that execute algorithms of any kind: they check the call,
+ * obtain its context (context.c), and launch it.
  */
 #include "algo/algo.h"
 
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof((weiri_coll *)0)->executed == WEIR_ALGO_NAME_BYTES, "any name fits");
+_Static_assert(sizeof((weiri_coll *)0)->executed == WEIR_ALGO_NAME_BYTES, "a name fits");
 
 weir_status weir_algo_create(const char *name, weir_collective collective,
                              const weir_algo_ops *ops, void *state, weir_algo **algo)
@@ -33,7 +34,7 @@ weir_status weir_algo_create(const char *name, weir_collective collective,
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an algorithm");
     snprintf(made->name, sizeof made->name, "%s", name);
-    snprintf(made->summary, sizeof made->summary, "of the program");
+    snprintf(made->summary, sizeof made->summary, "custom algorithm");
     made->collective = collective;
     made->ops = ops;
     made->state = state;
@@ -45,11 +46,11 @@ void weir_algo_destroy(weir_algo *algo)
 {
     if (!algo)
         return;
-    while (algo->places) {
-        weiri_algo_place *place = algo->places;
-        algo->places = place->next;
-        weiri_contexts_drop(algo, place);
-        free(place);
+    while (algo->instances) {
+        weiri_algo_instance *instance = algo->instances;
+        algo->instances = instance->next;
+        weiri_contexts_destroy(algo, instance);
+        free(instance);
     }
     if (algo->ops->destroy)
         algo->ops->destroy(algo->state);
@@ -81,25 +82,25 @@ const void *weir_call_extra(const weir_call *call, const char *name)
 
 /* ---------------------------------------------------------------- execution */
 
-static weiri_algo_place *find_place(const weir_algo *algo, const weir_comm *comm)
+static weiri_algo_instance *algo_find_instance(const weir_algo *algo, const weir_comm *comm)
 {
-    weiri_algo_place *place = algo->places;
-    while (place && place->comm != comm)
-        place = place->next;
-    return place;
+    weiri_algo_instance *instance = algo->instances;
+    while (instance && instance->comm != comm)
+        instance = instance->next;
+    return instance;
 }
 
 int weir_algo_contexts(const weir_algo *algo, const weir_comm *comm)
 {
-    const weiri_algo_place *place = find_place(algo, comm);
+    const weiri_algo_instance *instance = algo_find_instance(algo, comm);
     int count = 0;
-    for (int i = 0; place && i < WEIRI_CONTEXTS_MAX; i++)
-        count += place->contexts[i].used;
+    for (int i = 0; instance && i < WEIRI_CONTEXTS_MAX; i++)
+        count += instance->contexts[i].used;
     return count;
 }
 
-/* Checks a call, for algorithms of any kind. */
-static weir_status execute_check(const weir_algo *algo, weir_comm *comm, const weir_call *call)
+/* The checks that apply to algorithms of every kind. */
+static weir_status algo_check_call(const weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
     if (!weir_dtype_bytes(call->dtype) || (unsigned)call->op >= WEIR_OP_COUNT)
         return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: unknown data type or operation",
@@ -116,7 +117,7 @@ static weir_status execute_check(const weir_algo *algo, weir_comm *comm, const w
     return WEIR_OK;
 }
 
-static weir_status execute_check_gpu(weir_comm *comm, const weir_call *call)
+static weir_status algo_check_gpu_call(weir_comm *comm, const weir_call *call)
 {
     const weiri_gpu_ops *gpu = comm->gpu->ops;
     weir_status status = gpu->check_stream(comm, call->stream);
@@ -127,11 +128,12 @@ static weir_status execute_check_gpu(weir_comm *comm, const weir_call *call)
     return status;
 }
 
-/* The first call on a communicator. Collective; a call that is refused here is so everywhere. */
-static weir_status settle(weir_algo *algo, weir_comm *comm, weir_status mine,
-                          weiri_algo_place **place)
+/* Prepares an algorithm for its first call on a communicator. Collective; if the call's check
+ * failed on any rank, the call fails on all. */
+static weir_status algo_attach(weir_algo *algo, weir_comm *comm, weir_status mine,
+                          weiri_algo_instance **instance)
 {
-    weiri_algo_place *made = calloc(1, sizeof *made);
+    weiri_algo_instance *made = calloc(1, sizeof *made);
     if (!made && mine == WEIR_OK)
         mine = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for algorithm %s", algo->name);
     weir_status status = weir_boot_agree(comm->boot, mine);
@@ -142,14 +144,14 @@ static weir_status settle(weir_algo *algo, weir_comm *comm, weir_status mine,
         return status;
     }
     made->comm = comm;
-    made->next = algo->places;
-    algo->places = made;
-    *place = made;
+    made->next = algo->instances;
+    algo->instances = made;
+    *instance = made;
     return WEIR_OK;
 }
 
-/* What weir_comm_last_algo and reports say of the call. */
-static void note_call(const weir_algo *algo, weir_comm *comm)
+/* Records the call for weir_comm_last_algo and error reports. */
+static void algo_note_call(const weir_algo *algo, weir_comm *comm)
 {
     weiri_coll *coll = NULL;
     weiri_comm_enter(comm, algo->collective);
@@ -159,26 +161,26 @@ static void note_call(const weir_algo *algo, weir_comm *comm)
     coll->last_algo = coll->executed;
 }
 
-static weir_status execute_call(weir_algo *algo, weir_comm *comm, const weir_call *call)
+static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
     void *context = NULL;
-    weir_status status = execute_check(algo, comm, call);
+    weir_status status = algo_check_call(algo, comm, call);
     if (status == WEIR_OK && comm->gpu && !algo->is_builtin)
-        status = execute_check_gpu(comm, call);
+        status = algo_check_gpu_call(comm, call);
     if (algo->ops->context_key || algo->ops->initialise) {
-        weiri_algo_place *place = find_place(algo, comm);
-        if (!place) {
-            status = settle(algo, comm, status, &place);
+        weiri_algo_instance *instance = algo_find_instance(algo, comm);
+        if (!instance) {
+            status = algo_attach(algo, comm, status, &instance);
             if (status != WEIR_OK)
                 return status;
         }
         if (algo->ops->context_key)
-            status = weiri_context_take(algo, place, call, status, &context);
+            status = weiri_context_take(algo, instance, call, status, &context);
     }
     if (status != WEIR_OK)
         return status;
     if (!algo->is_builtin)
-        note_call(algo, comm);
+        algo_note_call(algo, comm);
     return algo->ops->launch(algo->state, context, comm, call);
 }
 
@@ -194,10 +196,10 @@ weir_status weir_algo_execute(weir_algo *algo, weir_comm *comm, const weir_call 
     full.scratch = algo->scratch;
     if (!full.in_bytes && !full.out_bytes)
         weiri_call_set_lengths(comm, &full);
-    return execute_call(algo, comm, &full);
+    return algo_execute_call(algo, comm, &full);
 }
 
-static int integer_extra(const weir_call *call, const char *name, int fallback)
+static int call_integer_extra(const weir_call *call, const char *name, int fallback)
 {
     const int *given = weir_call_extra(call, name);
     return given ? *given : fallback;
@@ -224,15 +226,15 @@ weir_status weir_algo_execute_args(weir_algo *algo, weir_comm *comm, const void 
                       .extras = extras,
                       .executor = executor,
                       .scratch = algo->scratch};
-    call.root = integer_extra(&call, "root", 0);
-    call.destination = integer_extra(&call, "destination", -1);
-    call.source = integer_extra(&call, "source", -1);
+    call.root = call_integer_extra(&call, "root", 0);
+    call.destination = call_integer_extra(&call, "destination", -1);
+    call.source = call_integer_extra(&call, "source", -1);
     const weir_splits splits = {
         weir_call_extra(&call, "send_counts"), weir_call_extra(&call, "send_displs"),
         weir_call_extra(&call, "recv_counts"), weir_call_extra(&call, "recv_displs")};
     if (algo->collective == WEIR_COLL_ALLTOALLV)
         call.splits = &splits;
-    return execute_call(algo, comm, &call);
+    return algo_execute_call(algo, comm, &call);
 }
 
 weir_status weir_run(weir_comm *comm, const weir_call *call)

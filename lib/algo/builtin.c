@@ -1,6 +1,6 @@
 /*
- * The built-in algorithms as algorithm objects: the lengths of a call's buffers give its counts,
- * and the collective runs with the row of the object for that one call.
+ * The built-in algorithms as algorithm objects. A launch derives the counts from the lengths of the
+ * buffers and runs the collective with the object's row, for that call only.
  */
 #include "algo/algo.h"
 
@@ -12,12 +12,12 @@
 #include <string.h>
 
 typedef struct builtin {
-    const weiri_algo *row; /* NULL: what the tuning table says */
+    const weiri_algo *row; /* NULL: "auto", selected by the tuning table */
 } builtin;
 
 /* -------------------------------------------------------- lengths and counts */
 
-static weir_status lengths_refuse(const weir_comm *comm, const weir_call *call,
+static weir_status builtin_refuse_lengths(const weir_comm *comm, const weir_call *call,
                                   const char *expected)
 {
     return weiri_fail(WEIR_ERR_INVALID,
@@ -27,7 +27,7 @@ static weir_status lengths_refuse(const weir_comm *comm, const weir_call *call,
                       call->out_bytes, expected, weir_dtype_bytes(call->dtype));
 }
 
-/* Where splits end, in elements. */
+/* The end of the last non-empty block, in elements. */
 static size_t splits_end(const size_t *counts, const size_t *displs, int nranks)
 {
     size_t end = 0;
@@ -75,8 +75,8 @@ void weiri_call_set_lengths(const weir_comm *comm, weir_call *call)
     call->out_bytes = out * size;
 }
 
-/* Whether part is whole / times, in whole elements. */
-static int divides(size_t element_bytes, size_t part, size_t whole, size_t times)
+/* Whether whole = part * times, in whole elements. */
+static int is_part_of(size_t element_bytes, size_t part, size_t whole, size_t times)
 {
     return part % element_bytes == 0 && whole / times == part && whole % times == 0;
 }
@@ -86,7 +86,7 @@ static int ends_within(size_t count, size_t displ, size_t elements)
     return !count || (displ <= elements && count <= elements - displ);
 }
 
-static weir_status check_splits(const weir_comm *comm, const weir_call *call)
+static weir_status builtin_check_splits(const weir_comm *comm, const weir_call *call)
 {
     const weir_splits *s = call->splits;
     const size_t size = weir_dtype_bytes(call->dtype);
@@ -105,48 +105,49 @@ static weir_status check_splits(const weir_comm *comm, const weir_call *call)
     return WEIR_OK;
 }
 
-weir_status weiri_call_set_counts(const weir_comm *comm, weir_call *call)
+/* Returns NULL if the lengths of a call belong together, else what was expected. */
+static const char *builtin_expected_lengths(const weir_comm *comm, const weir_call *call)
 {
     const size_t n = (size_t)comm->nranks, in = call->in_bytes, out = call->out_bytes,
                  size = weir_dtype_bytes(call->dtype);
     const int is_root = comm->rank == call->root;
-    const char *expected = NULL;
-    call->count = in / size;
-    call->recv_count = 0;
     switch (call->collective) {
     case WEIR_COLL_ALLREDUCE:
-        expected = divides(size, in, out, 1) ? NULL : "the same length";
-        break;
+        return is_part_of(size, in, out, 1) ? NULL : "the same length";
     case WEIR_COLL_REDUCE_SCATTER:
-        call->count = out / size;
-        expected = divides(size, out, in, n) ? NULL : "input = ranks * output";
-        break;
+        return is_part_of(size, out, in, n) ? NULL : "input = ranks * output";
     case WEIR_COLL_ALLGATHER:
-        expected = divides(size, in, out, n) ? NULL : "output = ranks * input";
-        break;
+        return is_part_of(size, in, out, n) ? NULL : "output = ranks * input";
     case WEIR_COLL_BROADCAST:
-        call->count = out / size;
-        expected = divides(size, out, is_root ? in : out, 1) ? NULL : "the same length on the root";
-        break;
+        return is_part_of(size, out, is_root ? in : out, 1) ? NULL : "the same length on the root";
     case WEIR_COLL_REDUCE:
-        expected = divides(size, in, is_root ? out : in, 1) ? NULL : "the same length on the root";
-        break;
+        return is_part_of(size, in, is_root ? out : in, 1) ? NULL : "the same length on the root";
     case WEIR_COLL_ALLTOALL:
-        call->count = in / n / size;
-        expected = in == out && in % (n * size) == 0 ? NULL
-                                                     : "the same length, a block for each rank";
-        break;
-    case WEIR_COLL_ALLTOALLV:
-        call->count = 0;
-        return check_splits(comm, call);
+        return in == out && in % (n * size) == 0 ? NULL : "the same length, a block for each rank";
     case WEIR_COLL_SENDRECV:
-        call->recv_count = out / size;
-        expected = in % size || out % size ? "any lengths" : NULL;
-        break;
+        return in % size || out % size ? "any lengths" : NULL;
+    case WEIR_COLL_ALLTOALLV:
     case WEIR_COLL_COUNT:
-        return weiri_fail(WEIR_ERR_INTERNAL, "unknown collective");
+        break;
     }
-    return expected ? lengths_refuse(comm, call, expected) : WEIR_OK;
+    return NULL;
+}
+
+weir_status weiri_call_set_counts(const weir_comm *comm, weir_call *call)
+{
+    const size_t size = weir_dtype_bytes(call->dtype);
+    const weir_collective which = call->collective;
+    const int counts_output = which == WEIR_COLL_REDUCE_SCATTER || which == WEIR_COLL_BROADCAST;
+    call->count = (counts_output ? call->out_bytes : call->in_bytes) / size;
+    if (which == WEIR_COLL_ALLTOALL)
+        call->count /= (size_t)comm->nranks;
+    call->recv_count = which == WEIR_COLL_SENDRECV ? call->out_bytes / size : 0;
+    if (which == WEIR_COLL_ALLTOALLV) {
+        call->count = 0;
+        return builtin_check_splits(comm, call);
+    }
+    const char *expected = builtin_expected_lengths(comm, call);
+    return expected ? builtin_refuse_lengths(comm, call, expected) : WEIR_OK;
 }
 
 /* ---------------------------------------------------------------- execution */
@@ -168,7 +169,7 @@ static weir_status builtin_launch(void *opaque, void *context, weir_comm *comm,
     return status == WEIR_OK ? weiri_coll_call(comm, &call, choices) : status;
 }
 
-static const weir_algo_ops ops = {.launch = builtin_launch, .destroy = free};
+static const weir_algo_ops builtin_ops = {.launch = builtin_launch, .destroy = free};
 
 weir_status weiri_algo_builtin(weir_collective collective, int row, weir_algo **algo)
 {
@@ -179,15 +180,15 @@ weir_status weiri_algo_builtin(weir_collective collective, int row, weir_algo **
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an algorithm");
     state->row = row >= 0 ? &weiri_algo_table[row] : NULL;
     weir_algo *made = NULL;
-    weir_status status = weir_algo_create(row >= 0 ? infos[row].name : "auto", collective, &ops,
-                                          state, &made);
+    weir_status status = weir_algo_create(row >= 0 ? infos[row].name : "auto", collective,
+                                          &builtin_ops, state, &made);
     if (status != WEIR_OK) {
         free(state);
         return status;
     }
     made->is_builtin = 1;
     snprintf(made->summary, sizeof made->summary, "%s",
-             row >= 0 ? infos[row].summary : "what the tuning table says");
+             row >= 0 ? infos[row].summary : "selected by the tuning table");
     *algo = made;
     return WEIR_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * An entry is the compiler's output and, behind it, a seal: its length, the key, and a hash
- * of the content. What follows an ELF file's end disturbs no loader.
+ * The cache of compiled kernels. An entry is the compiler's output followed by a seal: the length,
+ * the key, and a hash of the content. Loaders ignore bytes after the end of an ELF file.
  */
 #define _GNU_SOURCE
 #include "algo/cache.h"
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 256 << 20 };
+enum { ENTRY_BYTES_MAX = 256 << 20 };
 
 typedef struct seal {
     char mark[8];
@@ -34,20 +34,20 @@ static seal seal_of(const weiri_hash *key, const char *content, size_t bytes)
 
 /* ------------------------------------------------------------------- folder */
 
-static weir_status make_temporary(weiri_cache *cache)
+static weir_status cache_make_temporary(weiri_cache *cache)
 {
     const char *where = getenv("TMPDIR");
     int length = snprintf(cache->folder, sizeof cache->folder, "%s/weir-XXXXXX",
                           where && *where ? where : "/tmp");
     if (length >= WEIRI_PATH_BYTES || !mkdtemp(cache->folder))
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "no folder for compiled kernels: %s",
-                                cache->folder);
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot create the folder %s for compiled "
+                                "kernels", cache->folder);
     cache->is_temporary = 1;
     return WEIR_OK;
 }
 
-/* The user's folder, and the one that it is in. 0 if there is no place for it. */
-static int name_folders(char *parent, char *folder)
+/* Writes the path of the user's folder and of its parent. 0 if the environment names no home. */
+static int cache_name_folders(char *parent, char *folder)
 {
     const char *given = weiri_env(WEIRI_ENV_CACHE_HOME), *home = getenv("HOME");
     int length;
@@ -63,25 +63,25 @@ static int name_folders(char *parent, char *folder)
     return 1;
 }
 
-static weir_status check_folder(const char *folder)
+static weir_status cache_check_folder(const char *folder)
 {
     struct stat about;
     if (lstat(folder, &about) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot use the folder %s", folder);
     if (!S_ISDIR(about.st_mode))
         return weiri_fail(WEIR_ERR_SYSTEM,
-                          "%s is no folder: move it away, or set %s to another place", folder,
+                          "%s is not a folder: move it away, or set %s to another place", folder,
                           weiri_env_name(WEIRI_ENV_CACHE_HOME));
     if (about.st_uid != geteuid())
         return weiri_fail(WEIR_ERR_SYSTEM,
-                          "compiled kernels in %s are not taken: it belongs to user %ld, not to "
-                          "user %ld; set %s to another place",
+                          "compiled kernels in %s are not used: the folder belongs to user %ld, "
+                          "not to user %ld; set %s to another place",
                           folder, (long)about.st_uid, (long)geteuid(),
                           weiri_env_name(WEIRI_ENV_CACHE_HOME));
     if (about.st_mode & (S_IWGRP | S_IWOTH))
         return weiri_fail(WEIR_ERR_SYSTEM,
-                          "compiled kernels in %s are not taken: others can write there (mode "
-                          "%03o); chmod 700 it once you trust what it holds, or remove it",
+                          "compiled kernels in %s are not used: others can write there (mode "
+                          "%03o); chmod 700 it once you trust its contents, or remove it",
                           folder, (unsigned)about.st_mode & 0777);
     return WEIR_OK;
 }
@@ -90,17 +90,17 @@ weir_status weiri_cache_open(int wanted, weiri_cache *cache)
 {
     char parent[WEIRI_PATH_BYTES];
     memset(cache, 0, sizeof *cache);
-    if (!wanted || !name_folders(parent, cache->folder))
-        return make_temporary(cache);
+    if (!wanted || !cache_name_folders(parent, cache->folder))
+        return cache_make_temporary(cache);
     mkdir(parent, 0700);
     if (mkdir(cache->folder, 0700) != 0 && errno != EEXIST) {
-        weiri_log(WEIRI_LOG_INFO, "compiled kernels are not kept: cannot make %s: %s",
+        weiri_log(WEIRI_LOG_INFO, "compiled kernels are not cached: cannot create %s: %s",
                   cache->folder, strerror(errno));
-        return make_temporary(cache);
+        return cache_make_temporary(cache);
     }
-    weir_status status = check_folder(cache->folder);
+    weir_status status = cache_check_folder(cache->folder);
     if (status == WEIR_OK && access(cache->folder, W_OK | X_OK) != 0)
-        return make_temporary(cache); /* a file system that cannot be written */
+        return cache_make_temporary(cache); /* a read-only file system */
     return status;
 }
 
@@ -115,7 +115,7 @@ void weiri_cache_close(weiri_cache *cache)
 
 /* ------------------------------------------------------------------ entries */
 
-static void name_entry(const weiri_cache *cache, const weiri_hash *key, const char *kind,
+static void cache_name_entry(const weiri_cache *cache, const weiri_hash *key, const char *kind,
                        char *path)
 {
     char hex[2 * WEIRI_HASH_BYTES + 1];
@@ -124,8 +124,8 @@ static void name_entry(const weiri_cache *cache, const weiri_hash *key, const ch
     snprintf(path, WEIRI_PATH_BYTES, "%.*s/%s.%s", WEIRI_PATH_BYTES - 64, cache->folder, hex, kind);
 }
 
-/* Whether nobody else can have written a file of ours. */
-static int is_own(const char *path)
+/* Whether only this user can have written a file. */
+static int is_private_file(const char *path)
 {
     struct stat about;
     return lstat(path, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
@@ -137,21 +137,22 @@ int weiri_cache_find(const weiri_cache *cache, const weiri_hash *key, const char
     char *text = NULL;
     size_t bytes = 0;
     seal found;
-    name_entry(cache, key, kind, path);
+    cache_name_entry(cache, key, kind, path);
     if (access(path, F_OK) != 0)
         return 0;
-    int whole = is_own(path) && weiri_file_read(path, MOST_BYTES, &text, &bytes) == WEIR_OK &&
-                bytes >= sizeof found;
-    if (whole) {
+    int intact = is_private_file(path) &&
+                 weiri_file_read(path, ENTRY_BYTES_MAX, &text, &bytes) == WEIR_OK &&
+                 bytes >= sizeof found;
+    if (intact) {
         const seal good = seal_of(key, text, bytes - sizeof found);
         memcpy(&found, text + bytes - sizeof found, sizeof found);
-        whole = memcmp(&found, &good, sizeof good) == 0;
+        intact = memcmp(&found, &good, sizeof good) == 0;
     }
     free(text);
-    if (!whole)
-        weiri_log(WEIRI_LOG_WARN, "%s is not as it was written; the kernel is compiled again",
+    if (!intact)
+        weiri_log(WEIRI_LOG_WARN, "%s has been modified or truncated; the kernel is compiled again",
                   path);
-    return whole;
+    return intact;
 }
 
 weir_status weiri_cache_begin(const weiri_cache *cache, char *path)
@@ -159,12 +160,12 @@ weir_status weiri_cache_begin(const weiri_cache *cache, char *path)
     snprintf(path, WEIRI_PATH_BYTES, "%.*s/making-XXXXXX", WEIRI_PATH_BYTES - 64, cache->folder);
     int file = mkostemp(path, O_CLOEXEC);
     if (file < 0)
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write into %s", cache->folder);
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write to %s", cache->folder);
     close(file);
     return WEIR_OK;
 }
 
-static weir_status append_seal(const char *path, const seal *made)
+static weir_status cache_append_seal(const char *path, const seal *made)
 {
     FILE *file = fopen(path, "ae");
     int written = file && fwrite(made, sizeof *made, 1, file) == 1;
@@ -179,16 +180,16 @@ weir_status weiri_cache_end(weiri_cache *cache, const weiri_hash *key, const cha
 {
     char *text = NULL;
     size_t bytes = 0;
-    weir_status status = weiri_file_read(path, MOST_BYTES, &text, &bytes);
+    weir_status status = weiri_file_read(path, ENTRY_BYTES_MAX, &text, &bytes);
     if (status != WEIR_OK)
         return status;
     const seal made = seal_of(key, text, bytes);
     free(text);
-    name_entry(cache, key, kind, cache->entry);
-    /* The linker, too, has made it anew: with the umask's rights. */
+    cache_name_entry(cache, key, kind, cache->entry);
+    /* The linker has replaced the file, with the permissions of the umask. */
     if (chmod(path, 0700) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path);
-    status = append_seal(path, &made);
+    status = cache_append_seal(path, &made);
     if (status == WEIR_OK && rename(path, cache->entry) != 0)
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", cache->entry);
     return status;

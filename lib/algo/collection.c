@@ -1,4 +1,4 @@
-/* The algorithms that one communicator can choose from, and the choice by size. */
+/* A collection of algorithms for one communicator: creation, lookup by name, selection by size. */
 #include "algo/algo.h"
 
 #include "base/error.h"
@@ -11,13 +11,13 @@ struct weir_algo_collection {
     weir_comm *comm;
     weir_mem *scratch;
     weir_algo **algos;
-    int count, room;
+    int count, capacity;
     weir_algo_selector selector;
     void *context; /* the selector's */
 };
 
-static weir_algo *look_up(const weir_algo_collection *collection, weir_collective collective,
-                          const char *name)
+static weir_algo *collection_look_up(const weir_algo_collection *collection,
+                                     weir_collective collective, const char *name)
 {
     for (int i = 0; i < collection->count; i++)
         if (collection->algos[i]->collective == collective &&
@@ -31,24 +31,24 @@ weir_status weir_algo_collection_add(weir_algo_collection *collection, weir_algo
     if (!collection || !algo)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_algo_collection_add: collection and algo are required");
-    if (look_up(collection, algo->collective, algo->name))
-        return weiri_fail(WEIR_ERR_INVALID, "there is an algorithm '%s' of %s already", algo->name,
-                          weir_collective_name(algo->collective));
-    if (collection->count == collection->room) {
-        int room = collection->room ? 2 * collection->room : 64;
-        weir_algo **grown = realloc(collection->algos, (size_t)room * sizeof *grown);
+    if (collection_look_up(collection, algo->collective, algo->name))
+        return weiri_fail(WEIR_ERR_INVALID, "the collection already has an algorithm '%s' for %s",
+                          algo->name, weir_collective_name(algo->collective));
+    if (collection->count == collection->capacity) {
+        int capacity = collection->capacity ? 2 * collection->capacity : 64;
+        weir_algo **grown = realloc(collection->algos, (size_t)capacity * sizeof *grown);
         if (!grown)
             return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a collection");
         collection->algos = grown;
-        collection->room = room;
+        collection->capacity = capacity;
     }
     algo->scratch = collection->scratch;
     collection->algos[collection->count++] = algo;
     return WEIR_OK;
 }
 
-static weir_status add_builtin(weir_algo_collection *collection, weir_collective collective,
-                               int row)
+static weir_status collection_add_builtin(weir_algo_collection *collection,
+                                          weir_collective collective, int row)
 {
     weir_algo *made = NULL;
     weir_status status = weiri_algo_builtin(collective, row, &made);
@@ -60,7 +60,7 @@ static weir_status add_builtin(weir_algo_collection *collection, weir_collective
     return status;
 }
 
-static int serves(const weir_algo_info *row, const weir_comm *comm)
+static int row_serves(const weir_algo_info *row, const weir_comm *comm)
 {
     return row->backend == weir_comm_algo_backend(comm) && comm->nranks >= row->min_ranks &&
            comm->nranks <= row->max_ranks;
@@ -81,10 +81,10 @@ weir_status weir_algo_collection_create(weir_comm *comm, weir_mem *scratch,
     const weir_algo_info *table = weir_algo_list(&rows);
     weir_status status = WEIR_OK;
     for (int c = 0; c < WEIR_COLL_COUNT && status == WEIR_OK; c++)
-        status = add_builtin(made, (weir_collective)c, -1);
+        status = collection_add_builtin(made, (weir_collective)c, -1);
     for (size_t row = 0; row < rows && status == WEIR_OK; row++)
-        if (serves(&table[row], comm))
-            status = add_builtin(made, table[row].collective, (int)row);
+        if (row_serves(&table[row], comm))
+            status = collection_add_builtin(made, table[row].collective, (int)row);
     if (status == WEIR_OK)
         *collection = made;
     else
@@ -118,7 +118,7 @@ weir_status weir_algo_find(const weir_algo_collection *collection, weir_collecti
     if (!collection || !name || !algo || (unsigned)collective >= WEIR_COLL_COUNT)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_algo_find: collection, collective, name and algo are required");
-    weir_algo *found = look_up(collection, collective, name);
+    weir_algo *found = collection_look_up(collection, collective, name);
     if (found) {
         *algo = found;
         return WEIR_OK;
@@ -146,5 +146,5 @@ weir_algo *weir_algo_select(const weir_algo_collection *collection, weir_collect
     weir_algo *chosen = NULL;
     if (collection->selector)
         chosen = collection->selector(collection->context, collection, collective, bytes);
-    return chosen ? chosen : look_up(collection, collective, "auto");
+    return chosen ? chosen : collection_look_up(collection, collective, "auto");
 }

@@ -1,9 +1,9 @@
 /*
- * An algorithm that is a kernel in a file (weir_algo_from_file): what the kernel's
- * weir_kernel_args points to is made here. A context has scratch memory, a slot for each
- * rank and the blocks' own words behind them, and a channel from each block to its like on
- * every other rank. Its key is the number of blocks alone, the same on all ranks, so a
- * captured call goes on with the buffers that it was captured with and nothing else.
+ * Algorithms from kernels in files (weir_algo_from_file): creates what the kernel's
+ * weir_kernel_args points to. A context contains scratch memory, with a slot for each rank followed
+ * by the state words of the blocks, and a channel from each block to the block of equal index on
+ * every other rank. Its key is the number of blocks, which is the same on all ranks, so ranks need
+ * not vote (context.c).
  */
 #include "algo/algo.h"
 
@@ -18,15 +18,15 @@
 #include <string.h>
 
 enum {
-    SCRATCH_BYTES = 8 << 20, /* at most, of a context */
-    HOST_SLOT_BYTES = 256 << 10, /* as many of all ranks as caches hold */
+    SCRATCH_BYTES = 8 << 20,     /* the most slots of a context, in bytes */
+    HOST_SLOT_BYTES = 256 << 10, /* slots of all ranks fit into caches */
     GPU_SLOT_BYTES = 1 << 20,
     SLOT_UNIT_BYTES = 128,
     GPU_BLOCKS = 8,
     GPU_THREADS = 512,
-    GPU_BLOCKS_MAX = 64, /* semaphores of a communicator are 1024 */
+    GPU_BLOCKS_MAX = 64, /* a communicator has 1024 semaphores */
     TAG = 0x616c676f,
-    GPU_RANKS = 8,       /* WEIR_KERNEL_RANKS_MAX as a kernel on GPUs sees it */
+    GPU_RANKS = 8,       /* WEIR_KERNEL_RANKS_MAX in a kernel on GPUs */
 };
 
 _Static_assert(sizeof(weir_kernel_args) <= WEIR_PARAMS_BYTES &&
@@ -35,7 +35,7 @@ _Static_assert(sizeof(weir_kernel_args) <= WEIR_PARAMS_BYTES &&
                            WEIR_KERNEL_RANKS_MAX * sizeof(weir_kernel_split) &&
                    (int)WEIR_KERNEL_RANKS_MAX >= WEIRI_RANKS_MAX &&
                    (int)GPU_RANKS >= WEIRI_GPU_RANKS_MAX,
-               "the parameter of fewer ranks is the beginning of that of more");
+               "the GPU's parameter, for fewer ranks, is a prefix of the host's");
 
 typedef struct file_algo {
     weir_comm *comm;
@@ -47,15 +47,15 @@ typedef struct file_context {
     int blocks, npeers;
     size_t slot_bytes;
     weir_mem *scratch;
-    weir_mem **all; /* of each rank; the own one is scratch itself */
-    weir_conn **conns;      /* npeers: to the next rank, the one after it, ... */
-    weir_sem **sems;        /* blocks x npeers */
-    weir_memchan **chans;   /* likewise */
-    weir_memchan_dev **dev; /* likewise, in the process's memory */
-    void *kept;             /* on GPUs: dev in device memory */
+    weir_mem **all;         /* scratch of each rank; this rank's entry is scratch itself */
+    weir_conn **conns;      /* npeers, beginning with the next rank */
+    weir_sem **sems;        /* blocks x npeers, as are chans and dev */
+    weir_memchan **chans;
+    weir_memchan_dev **dev; /* in memory of the process */
+    void *kept;             /* GPUs: a copy of dev in device memory */
 } file_context;
 
-static int blocks_of(const weir_comm *comm, const weir_call *call)
+static int file_blocks(const weir_comm *comm, const weir_call *call)
 {
     if (!comm->gpu)
         return 1;
@@ -70,17 +70,19 @@ static weir_status file_key(void *opaque, weir_comm *comm, const weir_call *call
         return weiri_fail(WEIR_ERR_INVALID,
                           "kernel %s was compiled for another communicator",
                           weir_kernel_name(state->kernel));
-    if (blocks_of(comm, call) > GPU_BLOCKS_MAX)
+    if (file_blocks(comm, call) > GPU_BLOCKS_MAX)
         return weiri_fail(WEIR_ERR_INVALID, "kernel %s: %d blocks; expected at most %d",
-                          weir_kernel_name(state->kernel), blocks_of(comm, call), GPU_BLOCKS_MAX);
-    key->words[0] = (uint64_t)blocks_of(comm, call);
+                          weir_kernel_name(state->kernel), file_blocks(comm, call), GPU_BLOCKS_MAX);
+    key->words[0] = (uint64_t)file_blocks(comm, call);
     return WEIR_OK;
 }
 
 /* ------------------------------------------------------------------ contexts */
 
-static void free_context(file_context *of)
+static void file_context_destroy(void *state, void *context)
 {
+    file_context *of = context;
+    (void)state;
     int nchans = of->blocks * of->npeers;
     for (int i = 0; of->chans && i < nchans; i++)
         weir_memchan_free(of->chans[i]);
@@ -101,13 +103,7 @@ static void free_context(file_context *of)
     free(of);
 }
 
-static void file_context_destroy(void *opaque, void *context)
-{
-    (void)opaque;
-    free_context(context);
-}
-
-static weir_status allocate(weir_comm *comm, int blocks, file_context **context)
+static weir_status file_context_alloc(weir_comm *comm, int blocks, file_context **context)
 {
     const size_t n = (size_t)comm->nranks, peers = n - 1, nchans = (size_t)blocks * peers + 1;
     file_context *made = calloc(1, sizeof *made);
@@ -132,19 +128,19 @@ static weir_status allocate(weir_comm *comm, int blocks, file_context **context)
                           &made->scratch);
 }
 
-static int peer_of(const file_context *of, int index)
+static int file_peer_at(const file_context *of, int index)
 {
     return (of->comm->rank + 1 + index) % of->comm->nranks;
 }
 
-static weir_status first_of(weir_status before, weir_status now)
+static weir_status first_error(weir_status before, weir_status now)
 {
     return before != WEIR_OK ? before : now;
 }
 
-/* Connections and semaphores, pair by pair in one order on all ranks. One that fails does so
- * at both ends; the others go on, lest a rank wait for them. */
-static weir_status join_peers(file_context *of)
+/* Creates connections and semaphores, pair by pair in the same order on all ranks. If a pair fails,
+ * it fails at both ends; the others are still created, because their peers wait for them. */
+static weir_status file_connect_peers(file_context *of)
 {
     weir_status status = WEIR_OK;
     for (int peer = 0; peer < of->comm->nranks; peer++) {
@@ -155,17 +151,17 @@ static weir_status join_peers(file_context *of)
             weir_connect(of->comm, peer, TAG, WEIR_TRANSPORT_AUTO, &of->conns[index]);
         for (int block = 0; joined == WEIR_OK && block < of->blocks; block++)
             joined = weir_sem_create(of->conns[index], &of->sems[block * of->npeers + index]);
-        status = first_of(status, joined);
+        status = first_error(status, joined);
     }
     return status;
 }
 
-static weir_status make_channels(file_context *of)
+static weir_status file_make_channels(file_context *of)
 {
     const int nchans = of->blocks * of->npeers;
     weir_status status = WEIR_OK;
     for (int i = 0; i < nchans && status == WEIR_OK; i++) {
-        status = weir_memchan_create(of->sems[i], of->all[peer_of(of, i % of->npeers)],
+        status = weir_memchan_create(of->sems[i], of->all[file_peer_at(of, i % of->npeers)],
                                      of->scratch, of->scratch, &of->chans[i]);
         if (status == WEIR_OK)
             of->dev[i] = weir_memchan_device(of->chans[i]);
@@ -181,23 +177,25 @@ static weir_status file_context_create(void *opaque, weir_comm *comm, const weir
     file_context *made = NULL;
     (void)opaque;
     weir_boot *boot = comm->boot;
-    weir_status status = weir_boot_agree(boot, allocate(comm, blocks_of(comm, call), &made));
+    weir_status status =
+        weir_boot_agree(boot, file_context_alloc(comm, file_blocks(comm, call), &made));
     if (status == WEIR_OK)
         status = weir_boot_agree(boot, weir_mem_exchange(comm, made->scratch, made->all));
     if (status == WEIR_OK)
-        status = weir_boot_agree(boot, join_peers(made));
+        status = weir_boot_agree(boot, file_connect_peers(made));
     if (status == WEIR_OK)
-        status = make_channels(made);
+        status = file_make_channels(made);
     if (status == WEIR_OK)
         *context = made;
     else if (made)
-        free_context(made);
+        file_context_destroy(NULL, made);
     return status;
 }
 
 /* -------------------------------------------------------------------- launch */
 
-static void fill_splits(const weir_comm *comm, const weir_call *call, weir_kernel_split *splits)
+static void file_fill_splits(const weir_comm *comm, const weir_call *call,
+                             weir_kernel_split *splits)
 {
     const size_t size = weir_dtype_bytes(call->dtype);
     const weir_splits *of = call->splits;
@@ -214,11 +212,11 @@ static void fill_splits(const weir_comm *comm, const weir_call *call, weir_kerne
         splits[call->source].recv_bytes = call->out_bytes;
 }
 
-static weir_status check_ranks(const weir_comm *comm, const weir_call *call)
+static weir_status file_check_call(const weir_comm *comm, const weir_call *call)
 {
     const int n = comm->nranks;
     if (call->device_splits)
-        return weiri_fail(WEIR_ERR_INVALID, "%s: kernels of files take splits of the host",
+        return weiri_fail(WEIR_ERR_INVALID, "%s: kernels in files support host splits only",
                           weir_collective_name(call->collective));
     if (call->root >= 0 && call->root < n && call->destination >= -1 && call->destination < n &&
         call->source >= -1 && call->source < n)
@@ -227,7 +225,7 @@ static weir_status check_ranks(const weir_comm *comm, const weir_call *call)
                                         "communicator", weir_collective_name(call->collective));
 }
 
-static weir_kernel_args args_of(const file_context *of, const weir_call *call)
+static weir_kernel_args file_make_args(const file_context *of, const weir_call *call)
 {
     const weir_comm *comm = of->comm;
     const size_t slots_bytes = (size_t)comm->nranks * of->slot_bytes;
@@ -249,7 +247,7 @@ static weir_kernel_args args_of(const file_context *of, const weir_call *call)
         .state = (uint64_t *)(void *)((char *)weir_mem_pointer(of->scratch) + slots_bytes),
         .guard = comm->gpu ? comm->gpu->ops->guard(comm) : comm->guard,
     };
-    fill_splits(comm, call, args.splits);
+    file_fill_splits(comm, call, args.splits);
     return args;
 }
 
@@ -262,10 +260,10 @@ static weir_status file_launch(void *opaque, void *context, weir_comm *comm,
     weir_params params;
     weir_status status = weiri_call_set_counts(comm, &call);
     if (status == WEIR_OK)
-        status = check_ranks(comm, &call);
+        status = file_check_call(comm, &call);
     if (status != WEIR_OK)
         return status;
-    const weir_kernel_args args = args_of(of, &call);
+    const weir_kernel_args args = file_make_args(of, &call);
     const size_t ranks = comm->gpu ? GPU_RANKS : WEIR_KERNEL_RANKS_MAX;
     params.used_bytes = params.alignment = 0;
     params.failed = 0;
@@ -285,7 +283,7 @@ static void file_destroy(void *opaque)
 
 /* ------------------------------------------------------------------ creation */
 
-static const weir_algo_ops ops = {
+static const weir_algo_ops file_ops = {
     .context_key = file_key,
     .context_create = file_context_create,
     .launch = file_launch,
@@ -295,16 +293,16 @@ static const weir_algo_ops ops = {
     .contexts_max = 2,
 };
 
-static weir_status check_arguments(const weir_comm *comm, const char *file, const char *name)
+static weir_status file_check_arguments(const weir_comm *comm, const char *file, const char *name)
 {
     if (!file || !name || !*name || strlen(name) >= WEIR_ALGO_NAME_BYTES)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "weir_algo_from_file: a file and a kernel's name of 1 to %d characters "
+                          "weir_algo_from_file: a file and a kernel name of 1 to %d characters "
                           "are required", WEIR_ALGO_NAME_BYTES - 1);
     if (comm->internode)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "%s: kernels of files work between the ranks of one machine, whose "
-                          "memory they map", file);
+                          "%s: kernels in files map the memory of their peers, so they work "
+                          "between the ranks of one node only", file);
     return WEIR_OK;
 }
 
@@ -315,7 +313,7 @@ weir_status weir_algo_from_file(weir_comm *comm, const char *file, const char *n
         return weiri_fail(WEIR_ERR_INVALID, "weir_algo_from_file: comm and algo are required");
     weir_algo *made = NULL;
     file_algo *state = calloc(1, sizeof *state);
-    weir_status status = state ? check_arguments(comm, file, name)
+    weir_status status = state ? file_check_arguments(comm, file, name)
                                : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an algorithm");
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK) {
@@ -324,7 +322,7 @@ weir_status weir_algo_from_file(weir_comm *comm, const char *file, const char *n
     }
     if (status == WEIR_OK)
         status = weir_boot_agree(comm->boot,
-                                 weir_algo_create(name, collective, &ops, state, &made));
+                                 weir_algo_create(name, collective, &file_ops, state, &made));
     if (status != WEIR_OK) {
         if (made)
             weir_algo_destroy(made);

@@ -1,6 +1,7 @@
 /*
- * Compiling, launching and freeing a kernel, whatever its backend: who compiles, what the
- * ranks tell each other, and what is kept.
+ * Compiles, loads, launches and frees kernels of any backend. Compilation is collective: the first
+ * rank of each node compiles into the cache (cache.h), the others load from it; the ranks agree on
+ * each phase and compare the hashes of their sources.
  */
 #include "algo/kernel.h"
 
@@ -16,13 +17,13 @@
 
 /* ------------------------------------------------------------------ messages */
 
-/* The line from `at` on that stands in a text, without its end. */
+/* Length of the line at `at`, without the newline. */
 static int line_length(const char *at)
 {
     return (int)strcspn(at, "\n");
 }
 
-static const char *line_with(const char *output, const char *word)
+static const char *line_containing(const char *output, const char *word)
 {
     const char *found = strstr(output, word);
     while (found && found > output && found[-1] != '\n')
@@ -30,8 +31,8 @@ static const char *line_with(const char *output, const char *word)
     return found;
 }
 
-/* "file(3): error" as "file:3: error", which is how cc says it. In place. */
-static void use_colons(char *line)
+/* Rewrites "file(3): error" (NVRTC) as "file:3: error" (cc), in place. */
+static void diagnostic_use_colons(char *line)
 {
     char *open = strstr(line, "): error");
     char *digits = open;
@@ -47,17 +48,17 @@ weir_status weiri_kernel_refuse_source(const weiri_kernel_job *job, const char *
 {
     static const char *const words[] = {"undefined reference", "error:", "error"};
     char line[400];
-    const char *told = NULL;
-    for (size_t i = 0; i < sizeof words / sizeof *words && !told; i++)
-        told = line_with(output, words[i]);
-    if (!told)
-        told = output;
-    snprintf(line, sizeof line, "%.*s", line_length(told), told);
-    use_colons(line);
-    weiri_log(WEIRI_LOG_INFO, "the compiler says of %s:\n%s", job->file, output);
+    const char *chosen = NULL;
+    for (size_t i = 0; i < sizeof words / sizeof *words && !chosen; i++)
+        chosen = line_containing(output, words[i]);
+    if (!chosen)
+        chosen = output;
+    snprintf(line, sizeof line, "%.*s", line_length(chosen), chosen);
+    diagnostic_use_colons(line);
+    weiri_log(WEIRI_LOG_INFO, "output of the compiler for %s:\n%s", job->file, output);
     const char *name = strrchr(job->file, '/') ? strrchr(job->file, '/') + 1 : job->file;
     int has_place = strncmp(line, job->file, strlen(job->file)) == 0;
-    return weiri_fail(WEIR_ERR_INVALID, "%s%s%s (WEIR_LOG=info shows all that the compiler says)",
+    return weiri_fail(WEIR_ERR_INVALID, "%s%s%s (WEIR_LOG=info shows the compiler's whole output)",
                       has_place ? "" : name, has_place ? "" : " does not compile: ", line);
 }
 
@@ -68,25 +69,25 @@ weir_status weiri_kernel_check_params(const weir_kernel *kernel, const weir_para
     size_t bytes = (params->used_bytes + unit - 1) / unit * unit;
     if (params->failed)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "kernel %s: its parameter was not packed: more than %d bytes, or an "
-                          "alignment that is no power of two up to 16",
+                          "kernel %s: the parameter was not packed: it has more than %d bytes, or "
+                          "an alignment is not a power of two up to 16",
                           kernel->name, WEIR_PARAMS_BYTES);
     if (bytes != expected_bytes)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "kernel %s of %s takes a parameter of %zu bytes, not %zu: pack the "
-                          "members of its struct, all of them in their order",
+                          "kernel %s of %s takes a parameter of %zu bytes, not %zu: pack all "
+                          "members of its structure, in order",
                           kernel->name, kernel->file, expected_bytes, bytes);
     return WEIR_OK;
 }
 
 /* ---------------------------------------------------------------- compilation */
 
-static const weiri_kernel_backend *backend_of(const weir_comm *comm)
+static const weiri_kernel_backend *kernel_backend_of(const weir_comm *comm)
 {
     return comm->gpu ? weiri_kernel_gpu() : &weiri_kernel_host;
 }
 
-static weir_status make_key(weiri_kernel_job *job, const weiri_kernel_backend *backend)
+static weir_status kernel_make_key(weiri_kernel_job *job, const weiri_kernel_backend *backend)
 {
     static const char version[] = WEIR_VERSION;
     const int32_t abi = WEIR_KERNEL_ABI;
@@ -97,27 +98,29 @@ static weir_status make_key(weiri_kernel_job *job, const weiri_kernel_backend *b
     return backend->identify(job, &job->key);
 }
 
-/* Everything before the compiler. */
-static weir_status prepare(weiri_kernel_job *job, const weir_kernel *kernel)
+/* Everything before compilation: checks the arguments, reads the source, opens the cache. */
+static weir_status kernel_prepare(weiri_kernel_job *job, const weir_kernel *kernel)
 {
     if (!job->file || !kernel->name || !*kernel->name)
         return weiri_fail(WEIR_ERR_INVALID, "weir_kernel_compile: file and name are required");
     if (strlen(job->file) >= WEIRI_PATH_BYTES)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_kernel_compile: a path of %zu bytes",
-                          strlen(job->file));
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_kernel_compile: the path has %zu bytes; at most %d are supported",
+                          strlen(job->file), WEIRI_PATH_BYTES - 1);
     if (!kernel->backend)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "this build compiles no kernels for GPUs");
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "this build has no CUDA and cannot compile kernels for GPUs");
     weir_status status = weiri_headers_folder(job->headers);
     if (status == WEIR_OK)
         status = weiri_source_read(job->file, job->headers, &job->source);
     if (status == WEIR_OK)
-        status = make_key(job, kernel->backend);
+        status = kernel_make_key(job, kernel->backend);
     if (status == WEIR_OK)
         status = weiri_cache_open(!job->source.opaque, &job->cache);
     return status;
 }
 
-static weir_status compile(weiri_kernel_job *job, const weiri_kernel_backend *backend)
+static weir_status kernel_compile(weiri_kernel_job *job, const weiri_kernel_backend *backend)
 {
     char path[WEIRI_PATH_BYTES];
     weir_status status = weiri_cache_begin(&job->cache, path);
@@ -131,22 +134,22 @@ static weir_status compile(weiri_kernel_job *job, const weiri_kernel_backend *ba
     return status;
 }
 
-/* The entry's path, compiled if it is not there. */
-static weir_status provide(weiri_kernel_job *job, weir_kernel *kernel, char *path)
+/* Writes the path of the kernel's cache entry, which is compiled if it does not exist. */
+static weir_status kernel_find_or_compile(weiri_kernel_job *job, weir_kernel *kernel, char *path)
 {
     if (weiri_cache_find(&job->cache, &job->key, kernel->backend->kind, path)) {
         kernel->cached = 1;
         return WEIR_OK;
     }
     kernel->cached = 0;
-    weir_status status = compile(job, kernel->backend);
+    weir_status status = kernel_compile(job, kernel->backend);
     if (status == WEIR_OK &&
         !weiri_cache_find(&job->cache, &job->key, kernel->backend->kind, path))
-        status = weiri_fail(WEIR_ERR_SYSTEM, "%s has gone", path);
+        status = weiri_fail(WEIR_ERR_SYSTEM, "%s was removed while it was in use", path);
     return status;
 }
 
-static weir_status load(const weiri_kernel_job *job, weir_kernel *kernel, const char *path)
+static weir_status kernel_load(const weiri_kernel_job *job, weir_kernel *kernel, const char *path)
 {
     int missing = 0;
     weir_status status = kernel->backend->load(kernel, path, &missing);
@@ -158,8 +161,8 @@ static weir_status load(const weiri_kernel_job *job, weir_kernel *kernel, const 
                       job->file, kernel->name, names);
 }
 
-/* Ranks that compiled different sources would wait for each other in different places. */
-static weir_status compare_sources(const weiri_kernel_job *job)
+/* Fails unless all ranks have the same source; kernels of different sources could deadlock. */
+static weir_status kernel_compare_sources(const weiri_kernel_job *job)
 {
     size_t n = (size_t)job->comm->nranks, rank = 0;
     weiri_hash *all = calloc(n, sizeof *all);
@@ -172,39 +175,40 @@ static weir_status compare_sources(const weiri_kernel_job *job)
     while (status == WEIR_OK && ++rank < n)
         if (memcmp(&all[rank], &all[0], sizeof *all) != 0)
             status = weiri_fail(WEIR_ERR_MISMATCH,
-                                "%s is not the same on all ranks, with what it includes: that of "
-                                "rank %zu differs from that of rank 0", job->file, rank);
+                                "%s or a file that it includes is not the same on all ranks: rank "
+                                "%zu differs from rank 0", job->file, rank);
     free(all);
     return status;
 }
 
-static weir_status compile_together(weiri_kernel_job *job, weir_kernel *kernel)
+static weir_status kernel_compile_on_all(weiri_kernel_job *job, weir_kernel *kernel)
 {
     char path[WEIRI_PATH_BYTES] = "";
     int first = job->comm->local_rank == 0;
-    weir_status status = prepare(job, kernel);
+    weir_status status = kernel_prepare(job, kernel);
     if (status == WEIR_OK && first)
-        status = provide(job, kernel, path);
+        status = kernel_find_or_compile(job, kernel, path);
     status = weir_boot_agree(job->comm->boot, status);
     if (status == WEIR_OK)
-        status = compare_sources(job);
+        status = kernel_compare_sources(job);
     if (status != WEIR_OK)
         return status;
     if (!first)
-        status = provide(job, kernel, path);
+        status = kernel_find_or_compile(job, kernel, path);
     if (status == WEIR_OK)
-        status = load(job, kernel, path);
+        status = kernel_load(job, kernel, path);
     return weir_boot_agree(job->comm->boot, status);
 }
 
-static weir_status make(weir_comm *comm, const char *file, const char *name, weir_kernel **kernel)
+static weir_status kernel_new(weir_comm *comm, const char *file, const char *name,
+                              weir_kernel **kernel)
 {
     weir_kernel *made = calloc(1, sizeof *made);
     *kernel = made;
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a kernel");
     made->comm = comm;
-    made->backend = backend_of(comm);
+    made->backend = kernel_backend_of(comm);
     made->file = file ? strdup(file) : NULL;
     made->name = name ? strdup(name) : NULL;
     if ((file && !made->file) || (name && !made->name))
@@ -219,14 +223,14 @@ weir_status weir_kernel_compile(weir_comm *comm, const char *file, const char *n
         return weiri_fail(WEIR_ERR_INVALID, "weir_kernel_compile: comm and kernel are required");
     weir_kernel *made = NULL;
     weiri_kernel_job *job = calloc(1, sizeof *job);
-    weir_status status = make(comm, file, name, &made);
+    weir_status status = kernel_new(comm, file, name, &made);
     if (status == WEIR_OK && !job)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to compile a kernel");
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK) {
         job->comm = comm;
         job->file = made->file;
-        status = compile_together(job, made);
+        status = kernel_compile_on_all(job, made);
         weiri_source_free(&job->source);
         weiri_cache_close(&job->cache);
     }
@@ -247,7 +251,8 @@ weir_status weir_kernel_launch(weir_kernel *kernel, int blocks, int threads, siz
         return weiri_fail(WEIR_ERR_INVALID, "weir_kernel_launch: kernel and params are required");
     if (blocks < 1 || threads < 1)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "kernel %s: a launch of %d blocks of %d threads; give 1 or more of each",
+                          "kernel %s: a launch of %d blocks of %d threads; expected 1 or more of "
+                          "each",
                           kernel->name, blocks, threads);
     return kernel->backend->launch(kernel, blocks, threads, shared_bytes, stream, params);
 }

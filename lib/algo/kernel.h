@@ -1,6 +1,6 @@
 /*
- * Kernels inside: what a backend must be able to do with one. kernel_host.c and
- * kernel_cuda.c fill the table; kernel_none.c says that a build has no GPUs.
+ * Kernels compiled at run time: the object, and the ops table of a backend, which kernel_host.c and
+ * kernel_cuda.c implement (kernel_none.c in builds without CUDA).
  */
 #ifndef WEIR_ALGO_KERNEL_H
 #define WEIR_ALGO_KERNEL_H
@@ -16,11 +16,11 @@ struct weir_kernel {
     weir_comm *comm;
     const struct weiri_kernel_backend *backend;
     char *file, *name; /* owned */
-    int cached;
-    void *loaded; /* the backend's */
+    int cached;   /* this rank found its code in the cache */
+    void *loaded; /* the backend's state; NULL before load */
 };
 
-/* One compilation. */
+/* The state of one compilation. */
 typedef struct weiri_kernel_job {
     weir_comm *comm;
     const char *file;
@@ -30,32 +30,34 @@ typedef struct weiri_kernel_job {
     weiri_cache cache;
 } weiri_kernel_job;
 
-/* All are local. */
+/* All functions are local. */
 typedef struct weiri_kernel_backend {
-    const char *kind; /* end of an entry's name in the cache */
-    /* Adds to the key what decides about the code besides the source: compiler, flags,
-     * target. */
+    const char *kind; /* suffix of an entry's name in the cache */
+    /* Adds to the key what determines the code apart from the source: compiler, flags, target. */
     weir_status (*identify)(const weiri_kernel_job *job, weiri_hash *key);
-    /* Compiles the source into a file. WEIR_ERR_INVALID with the compiler's message. */
+    /* Compiles the source and writes the code to path. WEIR_ERR_INVALID, with the compiler's
+     * message, if it does not compile. */
     weir_status (*compile)(const weiri_kernel_job *job, const char *path);
-    /* Takes kernel->name out of such a file. WEIR_ERR_INVALID: it is not there; *missing is
-     * then set. */
+    /* Loads kernel->name from such a file. WEIR_ERR_INVALID if the file lacks it; *missing is then
+     * set to 1. */
     weir_status (*load)(weir_kernel *kernel, const char *path, int *missing);
+    /* Launches a loaded kernel; see weir_kernel_launch. */
     weir_status (*launch)(weir_kernel *kernel, int blocks, int threads, size_t shared_bytes,
                           weir_stream stream, const weir_params *params);
-    /* Of a kernel that was loaded, once. */
+    /* Frees kernel->loaded. */
     void (*unload)(weir_kernel *kernel);
 } weiri_kernel_backend;
 
 extern const weiri_kernel_backend weiri_kernel_host;
-/* NULL in a build without CUDA. */
+/* Returns NULL in a build without CUDA. */
 const weiri_kernel_backend *weiri_kernel_gpu(void);
 
-/* WEIR_ERR_INVALID with the line of a compiler's output that says what is wrong, the whole
- * output being logged. */
+/* Returns WEIR_ERR_INVALID; the error line is the first error in the compiler's output, which is
+ * logged in full. */
 weir_status weiri_kernel_refuse_source(const weiri_kernel_job *job, const char *output);
 
-/* Whether packed parameters are as long as a kernel's struct of so many bytes. */
+/* Returns WEIR_ERR_INVALID if a parameter could not be packed or its length is not that of the
+ * kernel's structure. */
 weir_status weiri_kernel_check_params(const weir_kernel *kernel, const weir_params *params,
                                       size_t expected_bytes);
 

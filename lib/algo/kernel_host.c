@@ -1,6 +1,6 @@
 /*
- * Kernels of the host: compiled by cc into a shared object, loaded by dlopen, run in the
- * calling thread.
+ * Kernels on the host: compiled by cc into a shared object, loaded with dlopen, run in the calling
+ * thread as one block of one thread.
  */
 #define _GNU_SOURCE
 #include "algo/kernel.h"
@@ -19,26 +19,26 @@
 
 enum { OUTPUT_BYTES = 16384 };
 
-/* What is loaded. */
+/* A loaded kernel. */
 typedef struct host_kernel {
     void *library;
     const weir_kernel_entry *entry;
-    void *shared; /* grown to what a launch asked for */
+    void *shared; /* WEIR_SHARED's memory; grows to the largest request */
     size_t shared_bytes;
 } host_kernel;
 
-static const char *const flags[] = {"-x",     "c",    "-std=gnu11", "-O3",
+static const char *const host_flags[] = {"-x",     "c",    "-std=gnu11", "-O3",
                                     "-fPIC", "-shared", "-pthread", "-Wl,--no-undefined"};
-enum { FLAGS = sizeof flags / sizeof *flags };
+enum { FLAGS = sizeof host_flags / sizeof *host_flags };
 
-static const char *compiler(void)
+static const char *host_compiler(void)
 {
     const char *given = weiri_env(WEIRI_ENV_CC);
     return given ? given : "cc";
 }
 
-/* The file that a command is, as execvp finds it. 0 if there is none. */
-static int find_command(const char *command, char *path)
+/* Finds the file of a command as execvp does. 0 if there is none. */
+static int host_find_command(const char *command, char *path)
 {
     const char *list = getenv("PATH");
     if (strchr(command, '/'))
@@ -54,21 +54,21 @@ static int find_command(const char *command, char *path)
     return 0;
 }
 
-/* The compiler is known by its file: another version is another file. */
+/* Identifies the compiler by its file: path, size and time of modification. */
 static weir_status host_identify(const weiri_kernel_job *job, weiri_hash *key)
 {
     char path[PATH_MAX];
     struct stat about;
     (void)job;
-    if (!find_command(compiler(), path) || stat(path, &about) != 0)
+    if (!host_find_command(host_compiler(), path) || stat(path, &about) != 0)
         return weiri_fail(WEIR_ERR_SYSTEM,
-                          "no compiler for kernels: there is no command %s; install gcc, or name "
-                          "one by %s", compiler(), weiri_env_name(WEIRI_ENV_CC));
+                          "no compiler for kernels: there is no command %s; install gcc, or set %s "
+                          "to a C compiler", host_compiler(), weiri_env_name(WEIRI_ENV_CC));
     weiri_hash_add(key, path, strlen(path));
     weiri_hash_add(key, &about.st_size, sizeof about.st_size);
     weiri_hash_add(key, &about.st_mtim, sizeof about.st_mtim);
     for (int i = 0; i < FLAGS; i++)
-        weiri_hash_add(key, flags[i], strlen(flags[i]));
+        weiri_hash_add(key, host_flags[i], strlen(host_flags[i]));
     return WEIR_OK;
 }
 
@@ -77,12 +77,12 @@ static weir_status host_compile(const weiri_kernel_job *job, const char *path)
     char file[WEIRI_PATH_BYTES + 8], include[WEIRI_PATH_BYTES + 8];
     const char *argv[FLAGS + 8];
     int count = 0, exit_code = 0;
-    /* No name is taken for an option, or for a file of options. */
+    /* A name must not be parsed as an option or as a file of options. */
     snprintf(file, sizeof file, "%s%s", strchr("-@", *job->file) ? "./" : "", job->file);
     snprintf(include, sizeof include, "-I%s", job->headers);
-    argv[count++] = compiler();
+    argv[count++] = host_compiler();
     for (int i = 0; i < FLAGS; i++)
-        argv[count++] = flags[i];
+        argv[count++] = host_flags[i];
     argv[count++] = include;
     argv[count++] = "-o";
     argv[count++] = path;
@@ -92,7 +92,7 @@ static weir_status host_compile(const weiri_kernel_job *job, const char *path)
     char *output = malloc(OUTPUT_BYTES);
     if (!output)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a compiler's output");
-    /* The others wait for this one at the bootstrap. */
+    /* The other ranks wait at the bootstrap with the same timeout. */
     weir_status status =
         weiri_process_run(argv, weiri_env_timeout_ms(), output, OUTPUT_BYTES, &exit_code);
     if (status == WEIR_OK && exit_code)
@@ -111,8 +111,8 @@ static weir_status host_load(weir_kernel *kernel, const char *path, int *missing
     if (!made->library) {
         free(made);
         return weiri_fail(WEIR_ERR_SYSTEM,
-                          "cannot load the compiled kernel: %s (may files be run where %s is? else "
-                          "set %s to another place)",
+                          "cannot load the compiled kernel: %s (is %s on a file system mounted "
+                          "noexec? if so, set %s to another folder)",
                           dlerror(), path, weiri_env_name(WEIRI_ENV_CACHE_HOME));
     }
     int length = snprintf(symbol, sizeof symbol, "weir_kernel_%s", kernel->name);
@@ -122,8 +122,9 @@ static weir_status host_load(weir_kernel *kernel, const char *path, int *missing
         *missing = !made->entry;
         dlclose(made->library);
         free(made);
-        return weiri_fail(WEIR_ERR_INVALID, "%s: kernel %s is of another version of weir",
-                          kernel->file, kernel->name);
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: kernel %s was compiled for another version of weir", kernel->file,
+                          kernel->name);
     }
     kernel->loaded = made;
     return WEIR_OK;
@@ -137,7 +138,7 @@ static void host_unload(weir_kernel *kernel)
     free(loaded);
 }
 
-static weir_status make_room(const weir_kernel *kernel, host_kernel *loaded, size_t bytes)
+static weir_status host_reserve_shared(const weir_kernel *kernel, host_kernel *loaded, size_t bytes)
 {
     if (bytes <= loaded->shared_bytes)
         return WEIR_OK;
@@ -152,8 +153,9 @@ static weir_status make_room(const weir_kernel *kernel, host_kernel *loaded, siz
     return WEIR_OK;
 }
 
-/* What the kernel failed of: its last wait's record says where it stood. */
-static weir_status tell_failure(const weir_kernel *kernel, weir_status status)
+/* Sets the error line for a kernel that failed, from the record of its last wait if that timed out,
+ * and aborts the communicator. */
+static weir_status host_fail_launch(const weir_kernel *kernel, weir_status status)
 {
     weir_comm *comm = weiri_comm_node(kernel->comm);
     const weir_wait_record *record = &comm->where->wait;
@@ -180,15 +182,15 @@ static weir_status host_launch(weir_kernel *kernel, int blocks, int threads, siz
     (void)blocks;
     (void)threads;
     if (stream)
-        return weiri_fail(WEIR_ERR_INVALID, "kernel %s: host memory takes no stream",
-                          kernel->name);
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "kernel %s: the host backend takes no stream; pass NULL", kernel->name);
     weir_status status = weiri_kernel_check_params(kernel, params, loaded->entry->args_bytes);
     if (status == WEIR_OK)
-        status = make_room(kernel, loaded, shared_bytes);
+        status = host_reserve_shared(kernel, loaded, shared_bytes);
     if (status != WEIR_OK)
         return status;
     status = (weir_status)loaded->entry->run(params->bytes, loaded->shared);
-    return status == WEIR_OK ? WEIR_OK : tell_failure(kernel, status);
+    return status == WEIR_OK ? WEIR_OK : host_fail_launch(kernel, status);
 }
 
 const weiri_kernel_backend weiri_kernel_host = {

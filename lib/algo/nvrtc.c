@@ -1,6 +1,6 @@
 /*
- * The few functions of NVRTC, declared here, for a build may have no CUDA. It knows no headers
- * of the system, so those that weir's own include are given to it as text.
+ * The functions of NVRTC that weir uses, declared here because a build may have no CUDA. NVRTC has
+ * no system headers, so it gets those that weir's headers include as text.
  */
 #include "algo/nvrtc.h"
 
@@ -14,7 +14,7 @@
 
 typedef struct opaque_program *program;
 
-/* X(function, parameters); all return 0 or an error's number. */
+/* X(function, parameters); all return 0 or an error code. */
 #define FUNCTIONS(X)                                                                               \
     X(nvrtcVersion, (int *major, int *minor))                                                      \
     X(nvrtcCreateProgram, (program * made, const char *text, const char *name, int nheaders,       \
@@ -26,12 +26,12 @@ typedef struct opaque_program *program;
     X(nvrtcGetCUBINSize, (program of, size_t *bytes))                                              \
     X(nvrtcGetCUBIN, (program of, char *code))
 
-typedef struct functions {
+typedef struct nvrtc_functions {
 #define POINTER(name, parameters) int(*name) parameters;
     FUNCTIONS(POINTER)
 #undef POINTER
     const char *(*nvrtcGetErrorString)(int error);
-} functions;
+} nvrtc_functions;
 
 enum { COMPILATION_FAILED = 6 };
 
@@ -55,12 +55,12 @@ static const char *const header_texts[] = {
 };
 enum { HEADERS = sizeof header_names / sizeof *header_names };
 
-static functions nvrtc; /* filled once; all threads would find the same */
+static nvrtc_functions nvrtc; /* written once; racing threads write equal values */
 static int is_open;
 
-static int look_up(void *library)
+static int nvrtc_look_up(void *library)
 {
-    functions found;
+    nvrtc_functions found;
     int complete = 1;
     void *symbol;
     memset(&found, 0, sizeof found);
@@ -78,34 +78,34 @@ static int look_up(void *library)
     return 1;
 }
 
-static int try_open(const char *path)
+static int nvrtc_try_open(const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return 0;
-    if (look_up(library))
+    if (nvrtc_look_up(library))
         return 1;
     dlclose(library);
     return 0;
 }
 
-/* By its versions: the driver's, then newer ones first; where the linker looks, then where
- * the toolkit usually is. */
-static int search(int driver_major)
+/* Tries the driver's version, then all others from the newest on; each in the linker's search path,
+ * then in the toolkit's usual folder. */
+static int nvrtc_search(int driver_major)
 {
     enum { OLDEST = 11, NEWEST = 16 };
-    static const char *const places[] = {"libnvrtc.so.%d", "/usr/local/cuda/lib64/libnvrtc.so.%d"};
+    static const char *const paths[] = {"libnvrtc.so.%d", "/usr/local/cuda/lib64/libnvrtc.so.%d"};
     for (int offset = -1; offset <= NEWEST - OLDEST; offset++) {
         int version = offset < 0 ? driver_major : NEWEST - offset;
-        for (size_t i = 0; version && i < sizeof places / sizeof *places; i++) {
+        for (size_t i = 0; version && i < sizeof paths / sizeof *paths; i++) {
             char path[128];
-            snprintf(path, sizeof path, places[i], version);
-            if (try_open(path))
+            snprintf(path, sizeof path, paths[i], version);
+            if (nvrtc_try_open(path))
                 return 1;
         }
     }
-    return try_open("libnvrtc.so") || try_open("libnvrtc.so.11.2") ||
-           try_open("/usr/local/cuda/lib64/libnvrtc.so");
+    return nvrtc_try_open("libnvrtc.so") || nvrtc_try_open("libnvrtc.so.11.2") ||
+           nvrtc_try_open("/usr/local/cuda/lib64/libnvrtc.so");
 }
 
 weir_status weiri_nvrtc_open(int driver_major, int *version)
@@ -113,27 +113,28 @@ weir_status weiri_nvrtc_open(int driver_major, int *version)
     int major = 0, minor = 0;
     const char *given = weiri_env(WEIRI_ENV_NVRTC_SO), *name = weiri_env_name(WEIRI_ENV_NVRTC_SO);
     if (!__atomic_load_n(&is_open, __ATOMIC_ACQUIRE)) {
-        if (given && !try_open(given))
-            return weiri_fail(WEIR_ERR_SYSTEM, "%s=%s: it cannot be opened as NVRTC", name, given);
-        if (!given && !search(driver_major))
+        if (given && !nvrtc_try_open(given))
+            return weiri_fail(WEIR_ERR_SYSTEM, "%s=%s: the file cannot be opened as NVRTC", name,
+                              given);
+        if (!given && !nvrtc_search(driver_major))
             return weiri_fail(WEIR_ERR_SYSTEM,
-                              "no compiler of kernels for GPUs: libnvrtc.so is not found; install "
-                              "the CUDA toolkit's NVRTC, or name its library by %s", name);
+                              "no compiler for GPU kernels: libnvrtc.so was not found; install the "
+                              "CUDA toolkit's NVRTC, or set %s to its path", name);
         __atomic_store_n(&is_open, 1, __ATOMIC_RELEASE);
     }
     if (nvrtc.nvrtcVersion(&major, &minor) != 0)
-        return weiri_fail(WEIR_ERR_SYSTEM, "NVRTC does not tell its version");
+        return weiri_fail(WEIR_ERR_SYSTEM, "NVRTC does not report its version");
     *version = 1000 * major + minor;
     return WEIR_OK;
 }
 
-static weir_status fail(int error, const char *name)
+static weir_status nvrtc_fail(int error, const char *name)
 {
     return weiri_fail(WEIR_ERR_SYSTEM, "NVRTC cannot compile %s: %s", name,
                       nvrtc.nvrtcGetErrorString(error));
 }
 
-static void take_log(program of, char *output, size_t output_bytes)
+static void nvrtc_read_log(program of, char *output, size_t output_bytes)
 {
     size_t bytes = 0;
     char *log = NULL;
@@ -145,19 +146,19 @@ static void take_log(program of, char *output, size_t output_bytes)
     }
 }
 
-static weir_status take_code(program of, const char *name, char **code, size_t *code_bytes)
+static weir_status nvrtc_read_code(program of, const char *name, char **code, size_t *code_bytes)
 {
     size_t bytes = 0;
     int error = nvrtc.nvrtcGetCUBINSize(of, &bytes);
     if (error || !bytes)
-        return fail(error, name);
+        return nvrtc_fail(error, name);
     char *made = malloc(bytes);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the code of %s", name);
     error = nvrtc.nvrtcGetCUBIN(of, made);
     if (error) {
         free(made);
-        return fail(error, name);
+        return nvrtc_fail(error, name);
     }
     *code = made;
     *code_bytes = bytes;
@@ -171,16 +172,16 @@ weir_status weiri_nvrtc_compile(const char *text, const char *name, const char *
     program made = NULL;
     int error = nvrtc.nvrtcCreateProgram(&made, text, name, HEADERS, header_texts, header_names);
     if (error)
-        return fail(error, name);
+        return nvrtc_fail(error, name);
     error = nvrtc.nvrtcCompileProgram(made, noptions, options);
-    take_log(made, output, output_bytes);
+    nvrtc_read_log(made, output, output_bytes);
     weir_status status = WEIR_OK;
     if (error == COMPILATION_FAILED)
         status = weiri_fail(WEIR_ERR_INVALID, "%s does not compile", name);
     else if (error)
-        status = fail(error, name);
+        status = nvrtc_fail(error, name);
     else
-        status = take_code(made, name, code, code_bytes);
+        status = nvrtc_read_code(made, name, code, code_bytes);
     nvrtc.nvrtcDestroyProgram(&made);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Packing a kernel's parameter. */
+/* Packs the members of a kernel's parameter as a compiler lays out the structure. */
 #include <weir/algo.h>
 
 #include <string.h>
@@ -25,37 +25,19 @@ void weir_params_bytes(weir_params *params, const void *data, size_t bytes, size
         params->alignment = unit;
 }
 
-void weir_params_int32(weir_params *params, int32_t value)
-{
-    weir_params_bytes(params, &value, sizeof value, _Alignof(int32_t));
-}
+/* X(suffix of the function, type of the member) */
+#define MEMBERS(X)                                                                                 \
+    X(int32, int32_t)                                                                              \
+    X(uint32, uint32_t)                                                                            \
+    X(int64, int64_t)                                                                              \
+    X(uint64, uint64_t)                                                                            \
+    X(float, float)                                                                                \
+    X(double, double)                                                                              \
+    X(pointer, const void *)
 
-void weir_params_uint32(weir_params *params, uint32_t value)
-{
-    weir_params_bytes(params, &value, sizeof value, _Alignof(uint32_t));
-}
-
-void weir_params_int64(weir_params *params, int64_t value)
-{
-    weir_params_bytes(params, &value, sizeof value, _Alignof(int64_t));
-}
-
-void weir_params_uint64(weir_params *params, uint64_t value)
-{
-    weir_params_bytes(params, &value, sizeof value, _Alignof(uint64_t));
-}
-
-void weir_params_float(weir_params *params, float value)
-{
-    weir_params_bytes(params, &value, sizeof value, _Alignof(float));
-}
-
-void weir_params_double(weir_params *params, double value)
-{
-    weir_params_bytes(params, &value, sizeof value, _Alignof(double));
-}
-
-void weir_params_pointer(weir_params *params, const void *value)
-{
-    weir_params_bytes(params, &value, sizeof value, _Alignof(void *));
-}
+#define DEFINE(suffix, type)                                                                       \
+    void weir_params_##suffix(weir_params *params, type value)                                     \
+    {                                                                                              \
+        weir_params_bytes(params, &value, sizeof value, _Alignof(type));                           \
+    }
+MEMBERS(DEFINE)

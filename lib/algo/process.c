@@ -1,4 +1,7 @@
-/* A program in a process group of its own, so that a deadline ends its children too. */
+/*
+ * Runs a program in a new process group, so that killing it at the deadline also kills its
+ * children.
+ */
 #define _GNU_SOURCE
 #include "algo/process.h"
 
@@ -17,8 +20,8 @@
 
 extern char **environ;
 
-/* The environment with messages in English: they are searched for "error". The caller frees
- * the array; its strings are the environment's. */
+/* The environment with English messages, because output is searched for "error". The caller frees
+ * the array; its strings belong to the environment. */
 static char **english_environment(void)
 {
     static char english[] = "LC_ALL=C";
@@ -34,8 +37,8 @@ static char **english_environment(void)
     return made;
 }
 
-static int describe_child(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes,
-                          int to)
+static int process_describe_child(posix_spawn_file_actions_t *actions,
+                                  posix_spawnattr_t *attributes, int to)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -50,8 +53,8 @@ static int describe_child(posix_spawn_file_actions_t *actions, posix_spawnattr_t
     return error;
 }
 
-/* 0, or an errno. */
-static int start(const char *const *argv, int to, pid_t *child)
+/* Returns 0 or an errno. */
+static int process_start(const char *const *argv, int to, pid_t *child)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -64,8 +67,8 @@ static int start(const char *const *argv, int to, pid_t *child)
     error = posix_spawnattr_init(&attributes);
     if (error)
         goto destroy_actions;
-    error = describe_child(&actions, &attributes, to);
-    if (!error) /* it does not write to the words */
+    error = process_describe_child(&actions, &attributes, to);
+    if (!error) /* posix_spawnp does not write to argv */
         error = posix_spawnp(child, argv[0], &actions, &attributes, (char *const *)(void *)argv,
                              environment);
     posix_spawnattr_destroy(&attributes);
@@ -76,8 +79,8 @@ free_environment:
     return error;
 }
 
-/* Reads until the end; what does not fit is dropped. 0, or -1 at the deadline. */
-static int drain(int from, uint64_t deadline_ns, char *output, size_t bytes)
+/* Reads until end of file; what does not fit is discarded. Returns 0, or -1 at the deadline. */
+static int process_drain(int from, uint64_t deadline_ns, char *output, size_t bytes)
 {
     size_t used = 0;
     char rest[512];
@@ -101,8 +104,8 @@ static int drain(int from, uint64_t deadline_ns, char *output, size_t bytes)
     }
 }
 
-/* Waits for a program that has closed its output; 0, or -1: it is killed at the deadline. */
-static int reap(pid_t child, uint64_t deadline_ns, int is_late, int *state)
+/* Waits until the program ends. Returns 0, or -1 if it was late and has been killed. */
+static int process_reap(pid_t child, uint64_t deadline_ns, int is_late, int *state)
 {
     enum { NAP_US = 500 };
     while (!is_late) {
@@ -126,20 +129,21 @@ weir_status weiri_process_run(const char *const *argv, int timeout_ms, char *out
     pid_t child = -1;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot start %s", argv[0]);
-    int error = start(argv, ends[1], &child);
+    int error = process_start(argv, ends[1], &child);
     close(ends[1]);
     if (error) {
         close(ends[0]);
         return weiri_fail_errno(WEIR_ERR_SYSTEM, error, "cannot start %s", argv[0]);
     }
     uint64_t deadline_ns = weir_clock_ns() + (uint64_t)timeout_ms * 1000000;
-    int late = drain(ends[0], deadline_ns, output, bytes) != 0;
-    late = reap(child, deadline_ns, late, &state) != 0;
+    int late = process_drain(ends[0], deadline_ns, output, bytes) != 0;
+    late = process_reap(child, deadline_ns, late, &state) != 0;
     close(ends[0]);
     if (late)
-        return weiri_fail(WEIR_ERR_TIMEOUT, "%s has not ended within %d ms", argv[0], timeout_ms);
+        return weiri_fail(WEIR_ERR_TIMEOUT, "%s did not end within %d ms and was killed", argv[0],
+                          timeout_ms);
     if (!WIFEXITED(state))
-        return weiri_fail(WEIR_ERR_SYSTEM, "%s was ended by signal %d", argv[0], WTERMSIG(state));
+        return weiri_fail(WEIR_ERR_SYSTEM, "%s was killed by signal %d", argv[0], WTERMSIG(state));
     if (WEXITSTATUS(state) == 127 && !*output)
         return weiri_fail(WEIR_ERR_SYSTEM, "cannot start %s: no such program", argv[0]);
     *exit_code = WEXITSTATUS(state);

@@ -1,6 +1,8 @@
-/* Reading a source with what it includes. The preprocessor is not imitated: an #include in
- * a branch that is not taken, or in a comment, is followed too, which only makes the hash
- * depend on more. */
+/*
+ * Reads a kernel's source and the files that it includes. It is no preprocessor: an #include in a
+ * disabled branch or in a comment is followed as well, so the hash may cover more files than
+ * needed.
+ */
 #define _GNU_SOURCE
 #include "algo/source.h"
 
@@ -17,11 +19,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FILES_MAX = 128, MOST_BYTES = 16 << 20 };
+enum { FILES_MAX = 128, FILE_BYTES_MAX = 16 << 20 };
 
 _Static_assert((int)WEIRI_HASH_BYTES == (int)WEIRI_KEY_BYTES &&
                    (int)WEIRI_HASH_BYTES == (int)WEIRI_MAC_BYTES,
-               "each hash is the key of the next one");
+               "each hash keys the next one");
 
 void weiri_hash_add(weiri_hash *hash, const void *data, size_t bytes)
 {
@@ -39,7 +41,7 @@ weir_status weiri_file_read(const char *path, size_t most_bytes, char **text, si
     char *read = NULL;
     size_t length = 0;
     if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode))
-        status = weiri_fail(WEIR_ERR_INVALID, "cannot read %s: it is no file", path);
+        status = weiri_fail(WEIR_ERR_INVALID, "cannot read %s: it is not a regular file", path);
     else if ((uintmax_t)about.st_size > most_bytes)
         status = weiri_fail(WEIR_ERR_INVALID, "cannot read %s: it has more than %zu bytes", path,
                             most_bytes);
@@ -69,21 +71,21 @@ static int has_headers(const char *folder, struct stat *about)
     return stat(path, about) == 0 && S_ISREG(about->st_mode);
 }
 
-/* The file that this code is in: the library, or the program that it is linked into. */
+/* Finds the file that contains this code: the library, or the program that it is linked into. */
 static int find_own_file(char *path, struct stat *about)
 {
-    static const char here; /* an object of ours */
+    static const char here; /* an object of the library */
     Dl_info own;
     int known = dladdr(&here, &own) && own.dli_fname &&
                 strchr(own.dli_fname, '/') && realpath(own.dli_fname, path);
     return (known || realpath("/proc/self/exe", path)) && stat(path, about) == 0;
 }
 
-/* In one of the folders above the library, installed (include) or in the tree (lib/include);
- * they must be the library's owner's, or root's. */
-static int search_headers(char *folder)
+/* Searches the folders above the library, installed (include) or in a source tree (lib/include).
+ * The headers must belong to the library's owner or to root. */
+static int headers_search(char *folder)
 {
-    static const char *const ways[] = {"include", "lib/include"};
+    static const char *const folders[] = {"include", "lib/include"};
     enum { LEVELS = 5 };
     char at[PATH_MAX];
     struct stat own, about;
@@ -91,8 +93,8 @@ static int search_headers(char *folder)
         return 0;
     for (int level = 0; level < LEVELS && strrchr(at, '/'); level++) {
         *strrchr(at, '/') = '\0';
-        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-            int length = snprintf(folder, WEIRI_PATH_BYTES, "%s/%s", at, ways[i]);
+        for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+            int length = snprintf(folder, WEIRI_PATH_BYTES, "%s/%s", at, folders[i]);
             if (length < WEIRI_PATH_BYTES && has_headers(folder, &about) &&
                 (about.st_uid == own.st_uid || about.st_uid == 0))
                 return 1;
@@ -106,19 +108,19 @@ weir_status weiri_headers_folder(char *folder)
     const char *name = weiri_env_name(WEIRI_ENV_INCLUDE), *given = weiri_env(WEIRI_ENV_INCLUDE);
     struct stat about;
     if (!given)
-        return search_headers(folder)
+        return headers_search(folder)
                    ? WEIR_OK
-                   : weiri_fail(WEIR_ERR_SYSTEM, "weir/kernel.h is not beside the library; name "
-                                                 "its folder by %s", name);
+                   : weiri_fail(WEIR_ERR_SYSTEM, "weir/kernel.h was not found beside the "
+                                                 "library; set %s to its folder", name);
     if (strlen(given) >= WEIRI_PATH_BYTES || !has_headers(given, &about))
-        return weiri_fail(WEIR_ERR_SYSTEM, "%s=%s: there is no weir/kernel.h", name, given);
+        return weiri_fail(WEIR_ERR_SYSTEM, "%s=%s: the folder has no weir/kernel.h", name, given);
     snprintf(folder, WEIRI_PATH_BYTES, "%s", given);
     return WEIR_OK;
 }
 
 /* ------------------------------------------------------------------ sources */
 
-/* The files of one source, as they are found. */
+/* The files of one source, in the order in which they are found. */
 typedef struct reading {
     weiri_source *source;
     const char *headers;
@@ -127,8 +129,8 @@ typedef struct reading {
     int count;
 } reading;
 
-/* Adds a file once; whether it is there is the caller's to know. */
-static weir_status take_file(reading *of, const char *path, size_t *bytes)
+/* Adds a file that exists, unless it has been added before. */
+static weir_status source_add_file(reading *of, const char *path, size_t *bytes)
 {
     char *absolute = realpath(path, NULL);
     if (!absolute)
@@ -143,7 +145,7 @@ static weir_status take_file(reading *of, const char *path, size_t *bytes)
         status = weiri_fail(WEIR_ERR_INVALID, "%s: more than %d files are included",
                             of->paths[0], FILES_MAX);
     if (status == WEIR_OK)
-        status = weiri_file_read(path, MOST_BYTES, &of->texts[of->count], bytes);
+        status = weiri_file_read(path, FILE_BYTES_MAX, &of->texts[of->count], bytes);
     if (status != WEIR_OK) {
         free(absolute);
         return status;
@@ -159,8 +161,9 @@ static int is_file(const char *path)
     return stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* name as included by file number from; nothing if it is the system's. */
-static weir_status take_included(reading *of, int from, const char *name, int length, int quoted)
+/* Adds the file that file number `from` includes as `name`; ignores system headers. */
+static weir_status source_add_included(reading *of, int from, const char *name, int length,
+                                       int quoted)
 {
     char path[WEIRI_PATH_BYTES];
     size_t bytes;
@@ -174,10 +177,11 @@ static weir_status take_included(reading *of, int from, const char *name, int le
         used = snprintf(path, sizeof path, "%s/%.*s", of->headers, length, name);
     if (used < 0 || used >= WEIRI_PATH_BYTES || !is_file(path))
         return WEIR_OK;
-    return take_file(of, path, &bytes);
+    return source_add_file(of, path, &bytes);
 }
 
-/* What a line includes, or NULL: the name behind its quote or bracket, *close its end. */
+/* Returns the name that a line includes, after its quote or bracket, and its end; NULL if none.
+ * Sets *computed if the name is a macro. */
 static const char *included_by(const char *line, const char **end, int *computed)
 {
     static const char word[] = "include";
@@ -197,13 +201,13 @@ static const char *included_by(const char *line, const char **end, int *computed
     return NULL;
 }
 
-static weir_status follow(reading *of, int file)
+static weir_status source_follow_includes(reading *of, int file)
 {
     weir_status status = WEIR_OK;
     for (const char *line = of->texts[file]; line && status == WEIR_OK;) {
         const char *end = NULL, *name = included_by(line, &end, &of->source->opaque);
         if (name)
-            status = take_included(of, file, name, (int)(end - name), name[-1] == '"');
+            status = source_add_included(of, file, name, (int)(end - name), name[-1] == '"');
         line = strchr(line, '\n');
         line = line ? line + 1 : NULL;
     }
@@ -214,9 +218,9 @@ weir_status weiri_source_read(const char *path, const char *headers, weiri_sourc
 {
     reading of = {.source = source, .headers = headers};
     memset(source, 0, sizeof *source);
-    weir_status status = take_file(&of, path, &source->bytes);
+    weir_status status = source_add_file(&of, path, &source->bytes);
     for (int i = 0; i < of.count && status == WEIR_OK; i++)
-        status = follow(&of, i);
+        status = source_follow_includes(&of, i);
     if (of.count)
         source->text = of.texts[0];
     for (int i = 0; i < of.count; i++) {

@@ -1,6 +1,6 @@
 /*
- * The source of a kernel: its text, and one hash of it and of all that it includes, which
- * names what is compiled from it.
+ * The source of a kernel: its text, and a hash of it and of all files that it includes, which is
+ * part of the name of its cache entry. All functions are local.
  */
 #ifndef WEIR_ALGO_SOURCE_H
 #define WEIR_ALGO_SOURCE_H
@@ -13,30 +13,32 @@ typedef struct weiri_hash {
     uint8_t bytes[WEIRI_HASH_BYTES];
 } weiri_hash;
 
-/* Goes on with a hash over more bytes; starts zeroed. Not against those who look for
- * collisions: they could as well write the source. Pure. */
+/* Extends a hash, which is zero at first, by more bytes. It does not resist deliberate collisions;
+ * anyone who could construct them can also write the source. */
 void weiri_hash_add(weiri_hash *hash, const void *data, size_t bytes);
 
 typedef struct weiri_source {
     char *text; /* owned; terminated */
     size_t bytes;
     weiri_hash hash;
-    int opaque; /* an #include whose name is computed: the hash does not cover it */
+    int opaque; /* an #include has a computed name, so the hash does not cover the file */
 } weiri_source;
 
-/* Where weir's own headers are: WEIR_INCLUDE, or beside the library, installed or in the
- * tree that it was built in. folder has WEIRI_PATH_BYTES. Local. WEIR_ERR_SYSTEM. */
+/* Writes the folder of weir's headers (WEIRI_PATH_BYTES): WEIR_INCLUDE, else a folder beside the
+ * library, where it is installed or in its source tree. WEIR_ERR_SYSTEM if there is none. */
 weir_status weiri_headers_folder(char *folder);
 
-/* Reads a file, and follows its #includes, beside the including file and in the folder of
- * headers. Headers of the system are the compiler's. Local. WEIR_ERR_INVALID. */
+/* Reads a file and follows its #includes, in the including file's folder and in `headers`; system
+ * headers are covered by the hash of the compiler. Release with weiri_source_free.
+ * WEIR_ERR_INVALID if a file cannot be read. */
 weir_status weiri_source_read(const char *path, const char *headers, weiri_source *source);
 void weiri_source_free(weiri_source *source);
 
-/* Reads a whole file into memory, terminated; the caller frees it. WEIR_ERR_INVALID. */
+/* Reads a file into memory, with a terminating NUL; the caller frees *text. WEIR_ERR_INVALID if it
+ * cannot be read or is longer than most_bytes. */
 weir_status weiri_file_read(const char *path, size_t most_bytes, char **text, size_t *bytes);
 
-/* The names of the kernels in a source: "a, b"; "none". */
+/* Writes the names of the kernels in a source ("a, b"), or "none". */
 void weiri_source_kernels(const weiri_source *source, char *names, size_t bytes);
 
 #endif

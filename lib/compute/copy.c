@@ -1,7 +1,6 @@
 /*
- * Bulk copies, and the size from which they should go around the caches. The C
- * library's memcpy is as fast as anything through the caches. A streaming copy
- * is a streaming reduction of one source.
+ * Bulk copies, and the size from which on they should bypass the caches. A copy through the caches
+ * is memcpy; a streaming copy is a streaming reduction of one source.
  */
 #include "compute/copy.h"
 
@@ -25,9 +24,8 @@ void weiri_copy_streaming(void *dst, const void *src, size_t bytes)
         weiri_reduce(dst, &src, 1, bytes, WEIR_UINT8, WEIR_SUM, 1, 1);
 }
 
-/* Bytes of the last-level cache as the kernel describes it, else as the C
- * library does (which some virtual machines mislead by a factor of ten), else
- * a common size. */
+/* Size of the last-level cache as Linux reports it, else as the C library does (which is wrong by a
+ * factor of ten on some virtual machines), else a common size. */
 static size_t last_cache_bytes(void)
 {
     size_t kib = 0;
@@ -47,8 +45,8 @@ static size_t last_cache_bytes(void)
     return DEFAULT_CACHE_BYTES;
 }
 
-/* Half the cache. Measured, a reduction of two sources wins by streaming from a
- * third of it on, a copy from two thirds on. Threads that race compute the same. */
+/* Half of the cache: streaming is faster from a third of it on for a reduction of two sources, and
+ * from two thirds on for a copy. Racing threads compute the same value. */
 size_t weiri_streaming_threshold_bytes(void)
 {
     static size_t threshold_bytes;

@@ -1,22 +1,21 @@
 /*
- * Bulk copies between buffers that do not overlap. All local, no errors, any
- * alignment, any number of bytes including 0.
+ * Bulk copies between buffers that do not overlap, of any alignment and length, 0 included. All
+ * functions are local, thread-safe and cannot fail.
  */
 #ifndef WEIR_COMPUTE_COPY_H
 #define WEIR_COMPUTE_COPY_H
 
 #include <stddef.h>
 
-/* Through the caches: for data that somebody reads soon. */
+/* Copies through the caches: for data that will be read soon. */
 void weiri_copy(void *dst, const void *src, size_t bytes);
 
-/* Around the caches where the processor can: for a destination that is not
- * read soon. When it returns, its stores come before any later store. */
+/* Copies with stores that bypass the caches, if the processor has them: for a destination that will
+ * not be read soon. Its stores are ordered before any later store. */
 void weiri_copy_streaming(void *dst, const void *src, size_t bytes);
 
-/* The working set (bytes that all sharers of the last-level cache read and
- * write in one operation) from which streaming beats storing through the
- * caches. Constant while the process lives; any thread. */
+/* Returns the working set (bytes that all ranks on one last-level cache read and write in one
+ * operation) from which on streaming stores are faster. Constant for the life of the process. */
 size_t weiri_streaming_threshold_bytes(void);
 
 #endif

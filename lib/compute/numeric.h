@@ -1,17 +1,16 @@
 /*
- * Scalar conversions between float and the small floating-point types, bit by
- * bit, so that they need no hardware support and no compiler extension:
+ * Scalar conversions between float and the small floating-point types, which need neither
+ * hardware support for those types nor compiler extensions:
  *
  *   half      1 sign, 5 exponent, 10 mantissa bits; IEEE 754 binary16
  *   bfloat16  1, 8, 7: the upper half of a float
  *   fp8 e5m2  1, 5, 2: the upper byte of a half
  *   fp8 e4m3  1, 4, 3: bias 7, no infinities, 0x7f and 0xff are NaN
  *
- * Towards float every value is exact. From float, values round to nearest even
- * once; half and bfloat16 overflow to infinity, fp8 saturates at its largest
- * finite value (infinities too) and turns every NaN into 0x7f. A half or
- * bfloat16 NaN keeps its sign and the upper bits of its payload and becomes
- * quiet. The vector code in reduce_vector.h gives the same bits.
+ * Conversions to float are exact. Conversions from float round once, to nearest even; half and
+ * bfloat16 overflow to infinity; fp8 saturates at its largest finite value, infinities included,
+ * and has one NaN, 0x7f. A half or bfloat16 NaN keeps its sign and the upper bits of its payload
+ * and becomes quiet. The vector code in reduce_vector.h returns the same bits.
  */
 #ifndef WEIR_COMPUTE_NUMERIC_H
 #define WEIR_COMPUTE_NUMERIC_H
@@ -34,8 +33,8 @@ WEIR_FN float weiri_float_from_bits(uint32_t bits)
     return value;
 }
 
-/* The finite value of an unsigned code with the given layout. A subnormal is
- * its mantissa times 2^(1 - bias - mantissa_bits), a product that is exact. */
+/* The float bits of a finite, unsigned code with the given layout. A subnormal is its mantissa
+ * times 2^(1 - bias - mantissa_bits); the product is exact. */
 WEIR_FN uint32_t weiri_small_to_float_bits(uint32_t code, int mantissa_bits, int bias)
 {
     if (code >> mantissa_bits)
@@ -45,11 +44,10 @@ WEIR_FN uint32_t weiri_small_to_float_bits(uint32_t code, int mantissa_bits, int
 }
 
 /*
- * The unsigned code nearest to a magnitude (float bits without the sign, not
- * NaN), at most largest_code. A normal result rounds by adding just under half
- * a unit, plus one when the last kept bit is odd; the carry may run into the
- * exponent. A subnormal result rounds by adding the power of two whose unit in
- * the last place is the smallest subnormal.
+ * The unsigned code nearest to a magnitude (float bits without the sign, not NaN), at most
+ * largest_code. A normal result is rounded by adding just under half a unit in the last place, plus
+ * one if the last bit that is kept is odd; the carry may reach the exponent. A subnormal result is
+ * rounded by adding the power of two whose unit in the last place is the smallest subnormal.
  */
 WEIR_FN uint32_t weiri_small_from_float_bits(uint32_t magnitude, int mantissa_bits, int bias,
                                              uint32_t largest_code)

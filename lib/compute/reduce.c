@@ -1,5 +1,6 @@
 /*
- * Chooses the reduction functions for this processor and each type.
+ * Chooses the reduction functions for the processor and the data type, from one table for each
+ * instruction set.
  */
 #include "compute/reduce.h"
 
@@ -40,7 +41,7 @@ static int usable_avx512(void)
 
 #endif
 
-/* The widest first; the last is always usable. */
+/* Widest first; the last one is always usable. */
 enum isa_index {
 #if defined(__x86_64__)
     ISA_AVX512,
@@ -57,8 +58,7 @@ static const isa isas[] = {
     [ISA_PLAIN] = {"plain", &weiri_reduce_plain, usable_always},
 };
 
-/* The best that is usable. Decided on first use; threads that race decide the
- * same, so the order of their stores does not matter. */
+/* The widest usable instruction set, determined on first use. Racing threads store the same. */
 static const isa *best_isa(void)
 {
     static const isa *best;
@@ -72,8 +72,8 @@ static const isa *best_isa(void)
     return known;
 }
 
-/* Wider vectors pay where the conversions of small floats limit the speed.
- * Where loads do, beyond the first-level cache, 32-byte ones are faster. */
+/* 64-byte vectors are faster if conversions of small floats limit the speed; 32-byte vectors are
+ * faster if loads beyond the first-level cache do. */
 static const isa *isa_for(weir_dtype dtype)
 {
     const isa *best = best_isa();

@@ -1,11 +1,9 @@
 /*
- * Element-wise reduction of several buffers into one: the arithmetic of every
- * host collective. The loops exist once (reduce_body.h) and are compiled for
- * each instruction set; the processor decides at run time. The bits of a
- * result depend neither on the instruction set nor on alignment, count or
- * streaming: sources are combined in order, nothing is reassociated, nothing is
- * contracted into a fused multiply-add. The one exception is the sign and
- * payload of a NaN, which are unspecified.
+ * Element-wise reduction of several buffers into one: the arithmetic of all host collectives. The
+ * loops (reduce_body.h) are compiled once for each instruction set, and selected at run time.
+ * Results do not depend on the instruction set, alignment, count or streaming: sources are combined
+ * in order, without reassociation or fused multiply-add. Only the sign and payload of a NaN are
+ * unspecified.
  */
 #ifndef WEIR_COMPUTE_REDUCE_H
 #define WEIR_COMPUTE_REDUCE_H
@@ -28,20 +26,18 @@ enum { WEIRI_REDUCE_MAX_SOURCES = 64 };
 typedef void (*weiri_reduce_fn)(void *dst, const void *const *src, int nsrc, size_t count,
                                 uint64_t divisor, int streaming);
 
-/* The fastest function for this processor; NULL for a value outside the lists
- * of weir/weir.h. Local; any thread. */
+/* Returns the fastest function for this processor; NULL if dtype or op is invalid. Thread-safe. */
 weiri_reduce_fn weiri_reduce_get(weir_dtype dtype, weir_op op);
 
-/* weiri_reduce_get and the call in one; an invalid dtype or op does nothing. */
+/* Calls the function of weiri_reduce_get; does nothing if dtype or op is invalid. */
 void weiri_reduce(void *dst, const void *const *src, int nsrc, size_t count, weir_dtype dtype,
                   weir_op op, uint64_t divisor, int streaming);
 
-/* The widest instruction set that weiri_reduce_get makes use of: "plain", "avx2"
- * or "avx512". Static storage. */
+/* Returns the widest instruction set that weiri_reduce_get uses: "plain", "avx2" or "avx512". */
 const char *weiri_reduce_isa(void);
 
-/* As weiri_reduce_get for one instruction set by name; NULL if the name is
- * unknown or the processor lacks it. */
+/* weiri_reduce_get for a named instruction set; NULL if the name is unknown or the processor lacks
+ * it. */
 weiri_reduce_fn weiri_reduce_get_isa(const char *isa, weir_dtype dtype, weir_op op);
 
 /* ------------------------------------- between reduce.c and its loops only */

@@ -1,15 +1,14 @@
 /*
- * The one source of the reduction functions. Each instruction set has a file
- * that defines WEIRI_VECTOR_BYTES and WEIRI_REDUCE_TABLE, the name of the table
- * to make, and includes this one.
+ * The source of the reduction functions. reduce_plain.c, reduce_avx2.c and reduce_avx512.c include
+ * it after they define WEIRI_VECTOR_BYTES and WEIRI_REDUCE_TABLE, the name of the table to define.
  *
- * Every dtype is computed in lanes of one kind: small floats and float in f32,
- * double in f64, integers in unsigned lanes of their own width, where overflow
- * wraps. A kind has a vector form of each operation and a form for one element
- * (one_), which serves counts below a vector.
+ * Each dtype is computed in vector lanes of one kind: small floats and float in f32, double in f64,
+ * integers in unsigned lanes of the same width, in which overflow wraps. A kind has a vector
+ * function for each operation, and one for a single element (one_), which serves counts below one
+ * vector.
  *
- * No rounded product feeds a sum anywhere here, so a compiler that contracts
- * a * b + c into one instruction changes no bit.
+ * No rounded product is an operand of a sum, so contraction of a * b + c into one instruction
+ * changes no result.
  */
 #ifndef WEIR_COMPUTE_REDUCE_BODY_H
 #define WEIR_COMPUTE_REDUCE_BODY_H
@@ -18,13 +17,13 @@
 #include "compute/reduce_vector.h"
 
 enum {
-    BLOCK = 8,             /* vectors that stay in registers while the sources pass by */
-    STREAMING_BYTES = 2048 /* below it a fence costs more than streaming saves */
+    BLOCK = 8,             /* vectors kept in registers while all sources are combined */
+    STREAMING_BYTES = 2048 /* below this size a fence costs more than streaming saves */
 };
 
 /* ------------------------------------------------------------- the average */
 
-/* The divisor in every form that a kind needs. */
+/* The divisor in the formats that the kinds need. */
 struct average {
     uint64_t divisor;
     uint64_t reciprocal; /* floor((2^64 - 1) / divisor) */
@@ -40,7 +39,7 @@ WEIR_FN struct average average_of(uint64_t divisor)
                             .f32 = (float)divisor};
 }
 
-/* value / divisor through the reciprocal: the estimate is at most one too small. */
+/* value / divisor by multiplication with the reciprocal, whose result is at most one too small. */
 WEIR_FN uint64_t divide_u64(uint64_t value, const struct average *average)
 {
 #if defined(__SIZEOF_INT128__)
@@ -53,10 +52,10 @@ WEIR_FN uint64_t divide_u64(uint64_t value, const struct average *average)
 }
 
 /*
- * Integers divided towards zero. Up to 32 bits a floating-point quotient with
- * more bits than the dividend is exact after truncation: it cannot be rounded up
- * to an integer that the true quotient is below. A divisor too large to be
- * represented gives a quotient below 1 either way.
+ * Integer division, rounded towards zero. For up to 32 bits, a floating-point quotient with more
+ * bits than the dividend is exact after truncation: it cannot be rounded up to an integer that the
+ * true quotient does not reach. A divisor too large to be represented gives a quotient below 1 in
+ * either case.
  */
 WEIR_FN uint8_t one_finish_u8(weir_dtype dtype, uint8_t value, const struct average *average)
 {
@@ -105,7 +104,7 @@ WEIR_FN vec_f64 finish_f64(weir_dtype dtype, vec_f64 value, const struct average
 
 /* ------------------------------------------------------------ the integers */
 
-/* The functions of one integer kind. MAX and MIN compare as dtype's sign says. */
+/* The functions of an integer kind. MAX and MIN compare signed or unsigned, by dtype. */
 #define INTEGER_KIND(kind, bits, signed_dtype)                                                     \
     typedef uint##bits##_t one_##kind;                                                             \
                                                                                                    \
@@ -175,8 +174,8 @@ INTEGER_KIND(u64, 64, WEIR_INT64)
 
 /* ---------------------------------------------------------- floating point */
 
-/* MAX and MIN give a NaN of either side: a NaN in a selects a, a NaN in b makes
- * the comparison false and selects b. */
+/* MAX and MIN return NaN if either operand is NaN: a NaN in a selects a; a NaN in b makes the
+ * comparison false, which selects b. */
 #define FLOAT_KIND(kind, type, bits)                                                               \
     typedef type one_##kind;                                                                       \
                                                                                                    \
@@ -278,8 +277,8 @@ WEIR_FN void one_store_f32(weir_dtype dtype, uint8_t *at, float value)
 
 /* ----------------------------------------------------- around the caches */
 
-/* store_ around the caches. at is a multiple of bytes, the stride of a vector in
- * memory; stored never leaves the registers. */
+/* store_ with stores that bypass the caches. at is a multiple of bytes, the stride of a vector in
+ * memory; the compiler keeps `stored` in registers. */
 #define STREAM(kind)                                                                               \
     WEIR_FN void stream_##kind(weir_dtype dtype, uint8_t *at, vec_##kind value, size_t bytes)      \
     {                                                                                              \
@@ -321,7 +320,7 @@ STREAM(u64)
         reduce_##kind(dtype, op, element_bytes, dst, src, nsrc, count, divisor, streaming);        \
     }
 
-/* X(dtype's symbol, kind, bytes of an element); those of one symbol make a row. */
+/* X(symbol of the dtype, kind, bytes of an element): one row of the table. */
 #define ROWS(X)                                                                                    \
     X(INT8, u8, 1)                                                                                 \
     X(UINT8, u8, 1)                                                                                \

@@ -1,16 +1,14 @@
 /*
- * The reduction loop for lanes of one kind. Included by reduce_body.h once for
- * each KIND (f32, f64, u8, u32, u64), with that kind's vec_, load_, store_,
- * stream_, combine_ and finish_ and their one-element forms in sight. No include guard.
+ * The reduction loop for lanes of one kind. reduce_body.h includes this file once for each KIND
+ * (f32, f64, u8, u32, u64), after defining the kind's vec_, load_, store_, stream_, combine_ and
+ * finish_, and their versions for one element; so it has no include guard.
  *
- * A block of vectors is loaded from the first source, combined with every other
- * source in turn while it stays in registers, and stored once. Because a block
- * is stored only after all its elements are read, dst may be a source. The
- * vector that ends exactly at the last element overlaps the one before it
- * instead of leaving a remainder. A streaming loop must start where dst is
- * aligned, so there the vector at the first element overlaps the one after it.
- * Both are computed before the first store and stored after the last load,
- * which keeps results right in place as well.
+ * A block of vectors is loaded from the first source, combined with each other source in order
+ * while it stays in registers, and stored once. A block is stored only after all its elements have
+ * been read, so dst may be a source. The last vector ends exactly at the last element and overlaps
+ * the one before it, so there is no remainder. A streaming loop must begin where dst is aligned;
+ * the vector at the first element then overlaps the one after it. Both are computed before the
+ * first store and stored after the last load, so results are correct in place as well.
  */
 #define JOIN_TOKENS(a, b) a##b
 #define JOIN(a, b) JOIN_TOKENS(a, b)
@@ -19,7 +17,7 @@
 #define vec_kind OF_KIND(vec_)
 #define one_kind OF_KIND(one_)
 
-/* One element from at bytes into every source. For counts below one vector. */
+/* One element, at byte `at` of every source. For counts below one vector. */
 WEIR_FN void OF_KIND(reduce_one_)(weir_dtype dtype, weir_op op, uint8_t *dst,
                                   const void *const *src, int nsrc, size_t at,
                                   const struct average *average)
@@ -43,8 +41,8 @@ WEIR_FN vec_kind OF_KIND(reduce_vector_)(weir_dtype dtype, weir_op op, const voi
     return op == WEIR_AVG ? OF_KIND(finish_)(dtype, total, average) : total;
 }
 
-/* BLOCK vectors, stride bytes apart in memory; streaming needs dst + at to be a
- * multiple of stride. */
+/* `block` vectors, stride bytes apart in memory; for streaming, dst + at must be a multiple of
+ * stride. */
 WEIR_FN void OF_KIND(reduce_block_)(weir_dtype dtype, weir_op op, uint8_t *dst,
                                     const void *const *src, int nsrc, size_t at, size_t stride,
                                     size_t block, const struct average *average, int streaming)
@@ -77,7 +75,7 @@ WEIR_FN void OF_KIND(reduce_block_)(weir_dtype dtype, weir_op op, uint8_t *dst,
     }
 }
 
-/* dtype, op and element_bytes are constants of the caller, folded away here. */
+/* dtype, op and element_bytes are constants in every caller, which the compiler propagates. */
 WEIR_FN void OF_KIND(reduce_)(weir_dtype dtype, weir_op op, size_t element_bytes, uint8_t *dst,
                               const void *const *src, int nsrc, size_t count, uint64_t divisor,
                               int streaming)

@@ -1,12 +1,11 @@
 /*
- * Vectors of WEIRI_VECTOR_BYTES bytes for the reduction loops: types, loads and
- * stores at any alignment, and the conversions between float lanes and the
- * small floating-point types, bit for bit those of numeric.h. Written with the
- * vector types that gcc and clang share; intrinsics appear only where one
- * instruction does what the compilers do not find: widening, narrowing, half.
+ * Vectors of WEIRI_VECTOR_BYTES bytes for the reduction loops: types, loads and stores at any
+ * alignment, and conversions between float and the small floating-point types with the same results
+ * as numeric.h. It uses the vector types of gcc and clang, and intrinsics only for single
+ * instructions that the compilers do not generate from them: widening, narrowing, half.
  *
- * Include it from a file that defines WEIRI_VECTOR_BYTES (16, 32 or 64) to the
- * width of the instruction set it is compiled for.
+ * A file that includes it defines WEIRI_VECTOR_BYTES (16, 32 or 64), the width of the instruction
+ * set that it is compiled for.
  */
 #ifndef WEIR_COMPUTE_REDUCE_VECTOR_H
 #define WEIR_COMPUTE_REDUCE_VECTOR_H
@@ -93,7 +92,7 @@ WEIR_FN vec_u32 widen_u16(vec_u16_half value)
     return (vec_u32)_mm256_cvtepu16_epi32((__m128i)value);
 }
 
-/* Packs within each 128-bit lane, then brings the two lanes' parts together. */
+/* Packs within each 128-bit lane, then joins the two lanes' results. */
 WEIR_FN vec_u16_half narrow_u32(vec_u32 value)
 {
     __m256i low_words = _mm256_and_si256((__m256i)value, _mm256_set1_epi32(0xffff));
@@ -213,8 +212,8 @@ WEIR_FN vec_u16_half bf16_from_f32(vec_f32 value)
     return narrow_u32(select_u32(is_nan, bits | 0x00400000, rounded) >> 16);
 }
 
-/* With half in hardware e4m3 goes through it: moved to a half's places its
- * exponent is 8 too small, which one exact product puts right. */
+/* If the hardware converts half, e4m3 is converted through half: shifted to a half's bit positions,
+ * its exponent is 8 too small, which one exact multiplication corrects. */
 WEIR_FN vec_f32 f32_from_e4m3(vec_u16_half code)
 {
 #if HALF_IN_HARDWARE
@@ -282,8 +281,8 @@ WEIR_FN void store_f32(weir_dtype dtype, uint8_t *at, vec_f32 value)
 
 /* ------------------------------------------------------ around the caches */
 
-/* Stores bytes (4 to WEIRI_VECTOR_BYTES, a power of two) without reading the
- * line into a cache. at is a multiple of bytes. */
+/* Stores `bytes` bytes (4 to WEIRI_VECTOR_BYTES, a power of two) without loading the line into a
+ * cache. at is a multiple of bytes. */
 WEIR_FN void stream_bytes(uint8_t *at, const uint8_t *value, size_t bytes)
 {
 #if defined(__x86_64__)

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The function's name behind "nccl". */
-static const char *name_of(const weiri_nccl_call *call)
+/* The name of the call's function, without "nccl". */
+static const char *nccl_call_name(const weiri_nccl_call *call)
 {
     static const char *const names[WEIR_COLL_COUNT] = {
         [WEIR_COLL_ALLREDUCE] = "AllReduce", [WEIR_COLL_REDUCE_SCATTER] = "ReduceScatter",
@@ -24,32 +24,32 @@ static const char *name_of(const weiri_nccl_call *call)
     return names[call->call.collective];
 }
 
-static int call_reduces(const weir_call *call)
+static int nccl_call_reduces(const weir_call *call)
 {
     return call->collective == WEIR_COLL_ALLREDUCE ||
            call->collective == WEIR_COLL_REDUCE_SCATTER || call->collective == WEIR_COLL_REDUCE;
 }
 
-/* Elements of the input, which a copy has. */
-static size_t elements_of(const weiri_nccl_comm *comm, const weir_call *call)
+/* Elements of the input. */
+static size_t nccl_call_input_elements(const weiri_nccl_comm *comm, const weir_call *call)
 {
     int blocks = call->collective == WEIR_COLL_REDUCE_SCATTER ||
                  call->collective == WEIR_COLL_ALLTOALL;
     return blocks ? call->count * (size_t)comm->nranks : call->count;
 }
 
-/* A copy of the call's input; scale: multiplied, or NULL. */
-static weir_status copy_input(const weiri_nccl_comm *comm, const weir_call *call,
+/* Copies the call's input, and multiplies it if scale is not NULL. Release with copy_free. */
+static weir_status copy_create(const weiri_nccl_comm *comm, const weir_call *call,
                               const weiri_nccl_scale *scale, void **made)
 {
-    size_t count = elements_of(comm, call), width = weir_dtype_bytes(call->dtype);
+    size_t count = nccl_call_input_elements(comm, call), width = weir_dtype_bytes(call->dtype);
     size_t bytes = count * width;
     if (comm->device >= 0)
         return weiri_nccl_gpu_copy_of(comm, scale, call->in, bytes, call->stream, made);
     void *copy = malloc(bytes + 1);
     if (!copy)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a copy of %zu elements", count);
-    memcpy(copy, call->in, bytes); /* which may not be aligned, nor the scalar */
+    memcpy(copy, call->in, bytes); /* neither the input nor the scalar need be aligned */
     if (scale) {
         uint64_t scalar = 0;
         memcpy(&scalar, scale->residence == ncclScalarDevice ? scale->there : scale->scalar,
@@ -60,7 +60,7 @@ static weir_status copy_input(const weiri_nccl_comm *comm, const weir_call *call
     return WEIR_OK;
 }
 
-static void drop_copy(const weiri_nccl_comm *comm, const weir_call *call, void *copy)
+static void copy_free(const weiri_nccl_comm *comm, const weir_call *call, void *copy)
 {
     if (comm->device >= 0)
         weiri_nccl_gpu_drop(copy, call->stream);
@@ -68,24 +68,24 @@ static void drop_copy(const weiri_nccl_comm *comm, const weir_call *call, void *
         free(copy);
 }
 
-/* The call on a copy of its input. */
-static weir_status run_copied(weiri_nccl_comm *comm, const weir_call *call,
+/* Runs the call on a copy of its input. */
+static weir_status nccl_call_run_copied(weiri_nccl_comm *comm, const weir_call *call,
                               const weiri_nccl_scale *scale)
 {
     void *copy = NULL;
     weir_call copied = *call;
     if (!call->count)
         return WEIR_OK;
-    weir_status status = copy_input(comm, call, scale, &copy);
+    weir_status status = copy_create(comm, call, scale, &copy);
     if (status != WEIR_OK)
         return status;
     copied.in = copy;
     status = weir_run(comm->comm, &copied);
-    drop_copy(comm, call, copy);
+    copy_free(comm, call, copy);
     return status;
 }
 
-/* Whether blocks would overwrite blocks that are yet to leave. */
+/* Whether received blocks would overwrite blocks that have not been sent yet. */
 static int is_in_place_alltoall(const weir_call *call)
 {
     return call->collective == WEIR_COLL_ALLTOALL && call->in == call->out;
@@ -101,12 +101,12 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
     if (comm->device >= 0)
         status = weiri_nccl_gpu_order(comm, own->stream);
     if (status == WEIR_OK)
-        status = scale || is_in_place_alltoall(own) ? run_copied(comm, own, scale)
+        status = scale || is_in_place_alltoall(own) ? nccl_call_run_copied(comm, own, scale)
                                                     : weir_run(comm->comm, own);
     if (status == WEIR_OK && comm->device >= 0)
         status = weiri_nccl_gpu_ordered(comm, own->stream);
     if (status == WEIR_OK && weiri_log_enabled(WEIRI_LOG_INFO))
-        weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %zu x %s by %s", name_of(call),
+        weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %zu x %s by %s", nccl_call_name(call),
                   comm->rank, comm->nranks, own->count, weir_dtype_name(own->dtype),
                   weir_comm_last_algo(comm->comm));
     return weiri_nccl_result_of(comm, status);
@@ -114,27 +114,28 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
 
 /* -------------------------------------------------------------------- checks */
 
-static ncclResult_t refuse(const weiri_nccl_call *call, const char *why)
+static ncclResult_t nccl_call_refuse(const weiri_nccl_call *call, const char *why)
 {
-    return weiri_nccl_fail(ncclInvalidArgument, "nccl%s: %s", name_of(call), why);
+    return weiri_nccl_fail(ncclInvalidArgument, "nccl%s: %s", nccl_call_name(call), why);
 }
 
-static int call_reads(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
+static int nccl_call_reads(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
     if (weiri_nccl_is_p2p(call))
         return weiri_nccl_sends(call);
     return call->call.collective != WEIR_COLL_BROADCAST || call->call.root == comm->rank;
 }
 
-static int call_writes(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
+static int nccl_call_writes(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
     if (weiri_nccl_is_p2p(call))
         return !weiri_nccl_sends(call);
     return call->call.collective != WEIR_COLL_REDUCE || call->call.root == comm->rank;
 }
 
-/* Whether a reduction's operation is one, of its type; puts a custom one's scalar into the call. */
-static int take_op(const weiri_nccl_comm *comm, weiri_nccl_call *call)
+/* Checks the operation of a reduction, and copies a custom operation's scalar into the call.
+ * Returns 0 if the operation is unknown or of another type. */
+static int nccl_call_resolve_op(const weiri_nccl_comm *comm, weiri_nccl_call *call)
 {
     if (comm->vendor || (unsigned)call->call.op < ncclNumOps)
         return 1;
@@ -146,61 +147,62 @@ static int take_op(const weiri_nccl_comm *comm, weiri_nccl_call *call)
     return 1;
 }
 
-/* NCCL reports wrong arguments where the call is made, also in a group, whose calls weir_run sees
- * only at its end: hence the checks that weir_run makes, too. */
-static ncclResult_t check(const weiri_nccl_comm *comm, weiri_nccl_call *call)
+/* Checks a call when it is made, because NCCL reports invalid arguments there, also in a group,
+ * whose calls weir_run receives only at the end. Calls outside of a group are checked here, too, so
+ * that error texts name NCCL's function; weir_run repeats these few comparisons. */
+static ncclResult_t nccl_call_check(const weiri_nccl_comm *comm, weiri_nccl_call *call)
 {
     const int root = weiri_nccl_is_p2p(call) ? weiri_nccl_peer(call) : call->call.root;
     const size_t count = weiri_nccl_count(call);
     if ((unsigned)call->call.dtype >= ncclNumTypes)
-        return refuse(call, "unknown data type");
-    if (call_reduces(&call->call) && !take_op(comm, call))
-        return refuse(call, "unknown operation, or one of another type");
+        return nccl_call_refuse(call, "unknown data type");
+    if (nccl_call_reduces(&call->call) && !nccl_call_resolve_op(comm, call))
+        return nccl_call_refuse(call, "unknown operation, or one of another type");
     if (root < 0 || root >= comm->nranks)
-        return refuse(call, "root or peer is outside the communicator");
+        return nccl_call_refuse(call, "root or peer is outside the communicator");
     if (count > SIZE_MAX / 16 / (size_t)comm->nranks)
-        return refuse(call, "count is too large");
-    if (count && ((call_reads(comm, call) && !call->call.in) ||
-                  (call_writes(comm, call) && !call->call.out)))
-        return refuse(call, "a buffer is NULL");
+        return nccl_call_refuse(call, "count is too large");
+    if (count && ((nccl_call_reads(comm, call) && !call->call.in) ||
+                  (nccl_call_writes(comm, call) && !call->call.out)))
+        return nccl_call_refuse(call, "a buffer is NULL");
     int ended = atomic_load(&comm->async_error);
     if (ended)
         return weiri_nccl_fail((ncclResult_t)ended,
                                "nccl%s: the communicator has failed before or was aborted",
-                               name_of(call));
+                               nccl_call_name(call));
     return ncclSuccess;
 }
 
-static ncclResult_t run_alone(weiri_nccl_comm *comm, const weiri_nccl_call *call)
+static ncclResult_t nccl_call_run_now(weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
     if (!weiri_nccl_is_p2p(call))
         return weiri_nccl_run(comm, call);
     return weiri_nccl_result_of(comm, weiri_nccl_p2p_run(comm, call, 1));
 }
 
-static ncclResult_t submit(ncclComm_t handle, const weir_call *given)
+static ncclResult_t nccl_call_submit(ncclComm_t handle, const weir_call *given)
 {
     weiri_nccl_call call = {.call = *given, .handle = handle};
     weiri_nccl_comm *comm = weiri_nccl_enter(handle);
     if (!comm)
         return weiri_nccl_refuse(ncclInvalidArgument);
     if (comm->device < 0 && !comm->vendor)
-        call.call.stream = NULL; /* memory of the process takes none */
-    ncclResult_t result = check(comm, &call);
+        call.call.stream = NULL; /* the host backend has no streams */
+    ncclResult_t result = nccl_call_check(comm, &call);
     if (result != ncclSuccess)
         weiri_nccl_refuse(result);
     else if (weiri_nccl_in_group())
         result = weiri_nccl_keep(&call);
     else
-        result = run_alone(comm, &call);
+        result = nccl_call_run_now(comm, &call);
     weiri_nccl_leave(comm);
     return result;
 }
 
 /* --------------------------------------------------------------- the interface */
 
-/* What all calls have. */
-static weir_call call_of(weir_collective collective, const void *in, void *out, size_t count,
+/* A call with the arguments that all functions have in common. */
+static weir_call nccl_call_make(weir_collective collective, const void *in, void *out, size_t count,
                          ncclDataType_t datatype, cudaStream_t stream)
 {
     weir_call call = WEIR_CALL_INIT;
@@ -217,9 +219,10 @@ ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                            cudaStream_t stream)
 {
-    weir_call call = call_of(WEIR_COLL_ALLREDUCE, sendbuff, recvbuff, count, datatype, stream);
+    weir_call call =
+        nccl_call_make(WEIR_COLL_ALLREDUCE, sendbuff, recvbuff, count, datatype, stream);
     call.op = (weir_op)op;
-    return submit(comm, &call);
+    return nccl_call_submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(AllReduce);
 
@@ -228,9 +231,9 @@ ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recv
                                cudaStream_t stream)
 {
     weir_call call =
-        call_of(WEIR_COLL_REDUCE_SCATTER, sendbuff, recvbuff, recvcount, datatype, stream);
+        nccl_call_make(WEIR_COLL_REDUCE_SCATTER, sendbuff, recvbuff, recvcount, datatype, stream);
     call.op = (weir_op)op;
-    return submit(comm, &call);
+    return nccl_call_submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(ReduceScatter);
 
@@ -238,17 +241,18 @@ ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcoun
                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
     const weir_call call =
-        call_of(WEIR_COLL_ALLGATHER, sendbuff, recvbuff, sendcount, datatype, stream);
-    return submit(comm, &call);
+        nccl_call_make(WEIR_COLL_ALLGATHER, sendbuff, recvbuff, sendcount, datatype, stream);
+    return nccl_call_submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(AllGather);
 
 ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
                            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    weir_call call = call_of(WEIR_COLL_BROADCAST, sendbuff, recvbuff, count, datatype, stream);
+    weir_call call =
+        nccl_call_make(WEIR_COLL_BROADCAST, sendbuff, recvbuff, count, datatype, stream);
     call.root = root;
-    return submit(comm, &call);
+    return nccl_call_submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(Broadcast);
 
@@ -262,10 +266,10 @@ WEIRI_NCCL_ALIAS(Bcast);
 ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    weir_call call = call_of(WEIR_COLL_REDUCE, sendbuff, recvbuff, count, datatype, stream);
+    weir_call call = nccl_call_make(WEIR_COLL_REDUCE, sendbuff, recvbuff, count, datatype, stream);
     call.op = (weir_op)op;
     call.root = root;
-    return submit(comm, &call);
+    return nccl_call_submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(Reduce);
 
@@ -273,31 +277,31 @@ ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
     const weir_call call =
-        call_of(WEIR_COLL_ALLTOALL, sendbuff, recvbuff, count, datatype, stream);
-    return submit(comm, &call);
+        nccl_call_make(WEIR_COLL_ALLTOALL, sendbuff, recvbuff, count, datatype, stream);
+    return nccl_call_submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(AlltoAll);
 
 ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    weir_call call = call_of(WEIR_COLL_SENDRECV, sendbuff, NULL, count, datatype, stream);
+    weir_call call = nccl_call_make(WEIR_COLL_SENDRECV, sendbuff, NULL, count, datatype, stream);
     call.destination = peer;
-    return submit(comm, &call);
+    return nccl_call_submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(Send);
 
 ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    weir_call call = call_of(WEIR_COLL_SENDRECV, NULL, recvbuff, 0, datatype, stream);
+    weir_call call = nccl_call_make(WEIR_COLL_SENDRECV, NULL, recvbuff, 0, datatype, stream);
     call.recv_count = count;
     call.source = peer == -1 ? -2 : peer; /* -1 would be a send; neither is a rank */
-    return submit(comm, &call);
+    return nccl_call_submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(Recv);
 
-/* One end of a gather or scatter. */
+/* A gather or scatter, as one rank makes it. */
 typedef struct star {
     int root_sends;     /* a scatter */
     const char *blocks; /* on root: nranks of them */
@@ -309,7 +313,7 @@ typedef struct star {
     cudaStream_t stream;
 } star;
 
-static ncclResult_t transfer(const star *all, int sends, const char *buffer, int peer)
+static ncclResult_t star_transfer(const star *all, int sends, const char *buffer, int peer)
 {
     return sends
                ? ncclSend(buffer, all->count, all->datatype, peer, all->handle, all->stream)
@@ -317,14 +321,15 @@ static ncclResult_t transfer(const star *all, int sends, const char *buffer, int
                           all->stream);
 }
 
-static void transfer_all(const star *all, int rank, int nranks)
+static void star_transfer_all(const star *all, int rank, int nranks)
 {
     int in_place = all->own == all->blocks + (size_t)rank * all->block_bytes;
     for (int peer = 0; rank == all->root && peer < nranks; peer++)
         if (peer != rank || !in_place)
-            transfer(all, all->root_sends, all->blocks + (size_t)peer * all->block_bytes, peer);
+            star_transfer(all, all->root_sends, all->blocks + (size_t)peer * all->block_bytes,
+                          peer);
     if (rank != all->root || !in_place)
-        transfer(all, !all->root_sends, all->own, all->root);
+        star_transfer(all, !all->root_sends, all->own, all->root);
 }
 
 static ncclResult_t run_star(star *all, const char *name)
@@ -342,7 +347,7 @@ static ncclResult_t run_star(star *all, const char *name)
     all->block_bytes = all->count * weir_dtype_bytes((weir_dtype)all->datatype);
     ncclGroupStart();
     if (all->count) /* of empty blocks it cannot be determined which is in place */
-        transfer_all(all, rank, nranks);
+        star_transfer_all(all, rank, nranks);
     return ncclGroupEnd();
 }
 

@@ -90,7 +90,7 @@ static weir_status launch_scale(void *copy, const weiri_nccl_scale *scale, const
 }
 
 /* The copy uses stream-ordered memory, so that a graph can capture it. */
-static weir_status copy_input(const weir_comm *node, void **copy, const weiri_nccl_scale *scale,
+static weir_status gpu_copy_input(const weir_comm *node, void **copy, const weiri_nccl_scale *scale,
                               const void *in, size_t bytes, cudaStream_t stream)
 {
     if (cudaMallocAsync(copy, bytes, stream) != cudaSuccess) {
@@ -118,7 +118,7 @@ weir_status weiri_nccl_gpu_copy_of(const weiri_nccl_comm *comm, const weiri_nccl
     enum cudaStreamCaptureMode mode = weiri_cuda_relax();
     weir_status status = weiri_cuda_enter(comm->comm, &before);
     if (status == WEIR_OK)
-        status = copy_input(comm->comm, copy, scale, in, bytes, stream);
+        status = gpu_copy_input(comm->comm, copy, scale, in, bytes, stream);
     if (status != WEIR_OK && *copy) {
         cudaFreeAsync(*copy, stream);
         *copy = NULL;
@@ -134,7 +134,7 @@ void weiri_nccl_gpu_drop(void *copy, cudaStream_t stream)
         cudaGetLastError();
 }
 
-static weir_status check_buffer(const weir_comm *node, const void *buffer, uint64_t bytes)
+static weir_status exchange_check_buffer(const weir_comm *node, const void *buffer, uint64_t bytes)
 {
     if (!bytes || weiri_region_describe(node, buffer, bytes).generation)
         return WEIR_OK;
@@ -142,20 +142,20 @@ static weir_status check_buffer(const weir_comm *node, const void *buffer, uint6
 }
 
 /* Checks that buffers are this GPU's, because a kernel would fault on others. */
-static weir_status check_buffers(const weir_comm *node, const weiri_p2p_args *args)
+static weir_status exchange_check_buffers(const weir_comm *node, const weiri_p2p_args *args)
 {
-    weir_status status = check_buffer(node, args->own.from, args->own.bytes);
+    weir_status status = exchange_check_buffer(node, args->own.from, args->own.bytes);
     if (status == WEIR_OK)
-        status = check_buffer(node, args->own.to, args->own.bytes);
+        status = exchange_check_buffer(node, args->own.to, args->own.bytes);
     for (int i = 0; i < args->ncalls && status == WEIR_OK; i++)
-        status = check_buffer(node, args->call[i].buffer, args->call[i].bytes);
+        status = exchange_check_buffer(node, args->call[i].buffer, args->call[i].bytes);
     return status;
 }
 
 /* The kernel for a launch and its threads per block. If all messages are short: one thread for each
  * packet of the longest part, and one more for the header; a small block starts and synchronises
  * faster. */
-static const void *exchange_kernel_for(const weiri_p2p_args *args, int are_short, int *threads)
+static const void *exchange_choose_kernel(const weiri_p2p_args *args, int are_short, int *threads)
 {
     enum { WARP = 32, OWN_BYTES = 1 << 10 };
     const void *kernel = weiri_nccl_exchange_kernel(are_short, threads);
@@ -176,8 +176,8 @@ static const void *exchange_kernel_for(const weiri_p2p_args *args, int are_short
  * one per multiprocessor always fits. Short messages get one block per lane, with fewer threads if
  * several blocks must share a multiprocessor; long messages are as fast with fewer blocks that
  * serve several lanes each. */
-static weir_status choose_grid(const weir_comm *node, weiri_p2p_args *args, const void *kernel,
-                               int are_short, int *threads)
+static weir_status exchange_choose_grid(const weir_comm *node, weiri_p2p_args *args,
+                                        const void *kernel, int are_short, int *threads)
 {
     enum { WARP = 32 };
     const int lanes = args->blocks_each, room = weiri_cuda_of(node)->processors;
@@ -205,10 +205,10 @@ static weir_status launch_exchange(const weir_comm *node, weiri_p2p_args *args, 
 {
     int threads = 0;
     const int are_short = weiri_p2p_are_short(args);
-    const void *kernel = exchange_kernel_for(args, are_short, &threads);
+    const void *kernel = exchange_choose_kernel(args, are_short, &threads);
     void *arguments[] = {args};
     enum cudaStreamCaptureMode mode = weiri_cuda_relax(); /* the first launch loads the kernel */
-    weir_status status = choose_grid(node, args, kernel, are_short, &threads);
+    weir_status status = exchange_choose_grid(node, args, kernel, are_short, &threads);
     if (status == WEIR_OK) {
         const int blocks = args->nflows * args->blocks_each + args->own.blocks;
         cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)blocks, 1, 1},
@@ -236,7 +236,7 @@ weir_status weiri_nccl_gpu_exchange(weiri_nccl_comm *comm, weiri_p2p_args *args,
     if (status == WEIR_OK)
         status = weiri_cuda_check_stream(node, stream);
     if (status == WEIR_OK)
-        status = check_buffers(node, args);
+        status = exchange_check_buffers(node, args);
     if (status == WEIR_OK)
         status = launch_exchange(node, args, stream);
     weiri_cuda_leave(node, before);

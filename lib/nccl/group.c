@@ -14,67 +14,68 @@
 
 typedef struct group {
     int depth;
-    ncclResult_t error; /* of the first call that was rejected */
+    ncclResult_t error; /* the result of the first call that was rejected */
     weiri_nccl_call *calls;
-    size_t ncalls, call_room;
+    size_t ncalls, calls_max; /* and how many fit */
     weiri_nccl_job *jobs;
-    size_t njobs, job_room;
+    size_t njobs, jobs_max;
 } group;
 
-static _Thread_local group current;
+static _Thread_local group this_group;
 
 int weiri_nccl_in_group(void)
 {
-    return current.depth > 0;
+    return this_group.depth > 0;
 }
 
 ncclResult_t weiri_nccl_refuse(ncclResult_t result)
 {
-    if (current.depth > 0 && current.error == ncclSuccess)
-        current.error = result;
+    if (this_group.depth > 0 && this_group.error == ncclSuccess)
+        this_group.error = result;
     return result;
 }
 
-/* Makes room for one more. */
-static int grow(void **list, size_t used, size_t *room, size_t each)
+/* Makes room for one more element in a list of `used`, in memory for `*most`. */
+static int group_grow(void **list, size_t used, size_t *most, size_t each)
 {
-    if (used < *room)
+    if (used < *most)
         return 1;
-    size_t more = *room ? 2 * *room : 32;
+    size_t more = *most ? 2 * *most : 32;
     void *longer = realloc(*list, more * each);
     if (!longer)
         return 0;
     *list = longer;
-    *room = more;
+    *most = more;
     return 1;
 }
 
-static ncclResult_t no_memory(void)
+static ncclResult_t group_no_memory(void)
 {
-    return weiri_nccl_refuse(weiri_nccl_fail(ncclSystemError, "no memory for a group's calls"));
+    return weiri_nccl_refuse(
+        weiri_nccl_fail(ncclSystemError, "no memory for the calls of a group"));
 }
 
 ncclResult_t weiri_nccl_keep(const weiri_nccl_call *call)
 {
-    void *list = current.calls;
-    if (!grow(&list, current.ncalls, &current.call_room, sizeof *call))
-        return no_memory();
-    current.calls = list;
-    current.calls[current.ncalls++] = *call;
+    void *list = this_group.calls;
+    if (!group_grow(&list, this_group.ncalls, &this_group.calls_max, sizeof *call))
+        return group_no_memory();
+    this_group.calls = list;
+    this_group.calls[this_group.ncalls++] = *call;
     return ncclSuccess;
 }
 
 ncclResult_t weiri_nccl_do(weiri_nccl_job job)
 {
-    if (!current.depth)
+    if (!this_group.depth)
         return weiri_nccl_do_all(&job, 1);
-    void *list = current.jobs;
-    if (!grow(&list, current.njobs, &current.job_room, sizeof job)) {
+    void *list = this_group.jobs;
+    if (!group_grow(&list, this_group.njobs, &this_group.jobs_max, sizeof job)) {
         free(job.argument);
-        return no_memory();
+        return group_no_memory();
     }
-    current.jobs = list;
-    current.jobs[current.njobs++] = job;
+    this_group.jobs = list;
+    this_group.jobs[this_group.njobs++] = job;
     return ncclSuccess;
 }
 
@@ -88,25 +89,26 @@ typedef struct worker {
     ncclResult_t result;
 } worker;
 
-static void *work(void *opaque)
+static void *worker_main(void *opaque)
 {
     worker *self = opaque;
     self->result = self->run(self->argument);
     return NULL;
 }
 
-/* All at once, or the only one here; the first failure. */
+/* Runs all workers concurrently, or a single one in this thread. Returns the first failure. */
 static ncclResult_t run_workers(worker *workers, size_t count)
 {
     ncclResult_t result = ncclSuccess;
     for (size_t i = 0; i < count; i++) {
         worker *one = &workers[i];
-        one->started = count > 1 && pthread_create(&one->thread, NULL, work, one) == 0;
+        one->started = count > 1 && pthread_create(&one->thread, NULL, worker_main, one) == 0;
         if (count > 1 && !one->started)
-            one->result = weiri_nccl_fail(ncclSystemError, "no thread for a rank of the group");
+            one->result = weiri_nccl_fail(ncclSystemError,
+                                          "cannot start a thread for a communicator of the group");
     }
     if (count == 1)
-        work(workers);
+        worker_main(workers);
     for (size_t i = 0; i < count; i++) {
         if (workers[i].started)
             pthread_join(workers[i].thread, NULL);
@@ -116,9 +118,9 @@ static ncclResult_t run_workers(worker *workers, size_t count)
     return result;
 }
 
-/* Jobs on one communicator. */
+/* The jobs on one communicator. */
 typedef struct chain {
-    const weiri_nccl_job *jobs; /* all there are, from the first of these on */
+    const weiri_nccl_job *jobs; /* the jobs of the group, from the first of these on */
     size_t count;
 } chain;
 
@@ -132,7 +134,7 @@ static ncclResult_t run_chain(void *opaque)
     return result;
 }
 
-static int is_first(const weiri_nccl_job *jobs, size_t index)
+static int is_first_on_comm(const weiri_nccl_job *jobs, size_t index)
 {
     for (size_t i = 0; jobs[index].on && i < index; i++)
         if (jobs[i].on == jobs[index].on)
@@ -147,14 +149,14 @@ ncclResult_t weiri_nccl_do_all(const weiri_nccl_job *jobs, size_t count)
     worker *workers = calloc(count + 1, sizeof *workers);
     chain *chains = calloc(count + 1, sizeof *chains);
     for (size_t i = 0; workers && chains && i < count; i++) {
-        if (!is_first(jobs, i))
+        if (!is_first_on_comm(jobs, i))
             continue;
         chains[nchains] = (chain){&jobs[i], count - i};
         workers[nchains].run = run_chain;
         workers[nchains].argument = &chains[nchains];
         nchains++;
     }
-    result = workers && chains ? run_workers(workers, nchains) : no_memory();
+    result = workers && chains ? run_workers(workers, nchains) : group_no_memory();
     for (size_t i = 0; i < count; i++)
         free(jobs[i].argument);
     free(chains);
@@ -171,7 +173,7 @@ typedef struct part {
     size_t ncalls;
 } part;
 
-static ncclResult_t run_collectives(const part *mine, int *has_p2p)
+static ncclResult_t group_run_collectives(const part *mine, int *has_p2p)
 {
     ncclResult_t result = ncclSuccess;
     for (size_t i = 0; i < mine->ncalls && result == ncclSuccess; i++) {
@@ -183,12 +185,13 @@ static ncclResult_t run_collectives(const part *mine, int *has_p2p)
     return result;
 }
 
-/* Leaves the communicator behind it: its abort is not to wait for other parts. */
-static ncclResult_t run_part(void *opaque)
+/* Runs the calls of one communicator, and then leaves it, so that an abort of this communicator
+ * need not wait for the other parts. */
+static ncclResult_t group_run_part(void *opaque)
 {
     part *mine = opaque;
     int has_p2p = 0;
-    ncclResult_t result = run_collectives(mine, &has_p2p);
+    ncclResult_t result = group_run_collectives(mine, &has_p2p);
     if (result == ncclSuccess && has_p2p)
         result = weiri_nccl_result_of(
             mine->comm, weiri_nccl_p2p_run(mine->comm, mine->calls, mine->ncalls));
@@ -197,8 +200,9 @@ static ncclResult_t run_part(void *opaque)
     return result;
 }
 
-/* Puts each communicator's calls together, in order; how many communicators, or -1. */
-static int divide(const group *all, part *parts, weiri_nccl_call *sorted)
+/* Sorts the calls by communicator, each one's in order, into parts, and enters the communicators.
+ * Returns the number of parts, or -1 if a handle is no longer valid. */
+static int group_sort_calls(const group *all, part *parts, weiri_nccl_call *sorted)
 {
     int count = 0;
     size_t filled = 0;
@@ -227,28 +231,29 @@ static int divide(const group *all, part *parts, weiri_nccl_call *sorted)
     return -1;
 }
 
-/* Whether calls only launch kernels. Across nodes they wait, also on GPUs. */
-static int waits_for_nobody(const weiri_nccl_comm *comm)
+/* Whether the calls of a communicator only launch kernels. Between nodes they block, also on GPUs.
+ * */
+static int only_launches(const weiri_nccl_comm *comm)
 {
     return comm->device >= 0 && (comm->vendor || weir_comm_nnodes(comm->comm) == 1);
 }
 
-static ncclResult_t run_parts(part *parts, size_t count)
+static ncclResult_t group_run_parts(part *parts, size_t count)
 {
     ncclResult_t result = ncclSuccess;
     int launches = 1;
     for (size_t i = 0; i < count; i++)
-        launches &= waits_for_nobody(parts[i].comm);
+        launches &= only_launches(parts[i].comm);
     if (launches || count == 1) {
         for (size_t i = 0; i < count && result == ncclSuccess; i++)
-            result = run_part(&parts[i]);
+            result = group_run_part(&parts[i]);
         return result;
     }
     worker *workers = calloc(count, sizeof *workers);
     if (!workers)
-        return no_memory();
+        return group_no_memory();
     for (size_t i = 0; i < count; i++) {
-        workers[i].run = run_part;
+        workers[i].run = group_run_part;
         workers[i].argument = &parts[i];
     }
     result = run_workers(workers, count);
@@ -256,8 +261,8 @@ static ncclResult_t run_parts(part *parts, size_t count)
     return result;
 }
 
-/* Communicators run concurrently; negative if one's time is unknown. */
-static float estimate_parts(const part *parts, size_t count)
+/* The longest estimate, because communicators run concurrently; negative if one is unknown. */
+static float group_estimate_parts(const part *parts, size_t count)
 {
     float longest = 0;
     for (size_t i = 0; i < count; i++) {
@@ -269,8 +274,8 @@ static float estimate_parts(const part *parts, size_t count)
     return longest;
 }
 
-/* Runs a group's calls or, where estimate_us is not NULL, stores what they would take. */
-static ncclResult_t run_calls(const group *all, float *estimate_us)
+/* Runs the calls of a group or, if estimate_us is not NULL, estimates their time instead. */
+static ncclResult_t group_run_calls(const group *all, float *estimate_us)
 {
     ncclResult_t result = ncclSuccess;
     if (estimate_us)
@@ -281,15 +286,15 @@ static ncclResult_t run_calls(const group *all, float *estimate_us)
     weiri_nccl_call *sorted = calloc(all->ncalls, sizeof *sorted);
     int count = -1;
     if (!parts || !sorted)
-        result = no_memory();
-    else if ((count = divide(all, parts, sorted)) < 0)
+        result = group_no_memory();
+    else if ((count = group_sort_calls(all, parts, sorted)) < 0)
         result = ncclInvalidArgument; /* the error text is set already */
     else if (estimate_us)
-        *estimate_us = estimate_parts(parts, (size_t)count);
+        *estimate_us = group_estimate_parts(parts, (size_t)count);
     else
-        result = run_parts(parts, (size_t)count);
+        result = group_run_parts(parts, (size_t)count);
     while (count-- > 0)
-        if (parts[count].comm) /* it has not run */
+        if (parts[count].comm) /* has not run */
             weiri_nccl_leave(parts[count].comm);
     free(sorted);
     free(parts);
@@ -298,13 +303,13 @@ static ncclResult_t run_calls(const group *all, float *estimate_us)
 
 ncclResult_t ncclGroupStart(void)
 {
-    current.depth++;
+    this_group.depth++;
     return ncclSuccess;
 }
 WEIRI_NCCL_ALIAS(GroupStart);
 
-/* Jobs that have not run, and calls. */
-static void drop(const group *all)
+/* Frees the calls, and the jobs that have not run. */
+static void group_free(const group *all)
 {
     for (size_t i = 0; i < all->njobs; i++)
         free(all->jobs[i].argument);
@@ -312,42 +317,42 @@ static void drop(const group *all)
     free(all->jobs);
 }
 
-/* Ends a group that began; likewise. */
-static ncclResult_t end(float *estimate_us)
+/* Ends a nesting level; the outermost one runs the group, or estimates its time as above. */
+static ncclResult_t group_end(float *estimate_us)
 {
-    if (--current.depth)
+    if (--this_group.depth)
         return ncclSuccess;
-    group all = current;
-    memset(&current, 0, sizeof current);
+    group all = this_group;
+    memset(&this_group, 0, sizeof this_group);
     ncclResult_t result = all.error;
     if (result == ncclSuccess) {
         result = weiri_nccl_do_all(all.jobs, all.njobs);
         all.njobs = 0;
     }
     if (result == ncclSuccess)
-        result = run_calls(&all, estimate_us);
-    drop(&all);
+        result = group_run_calls(&all, estimate_us);
+    group_free(&all);
     return result;
 }
 
 ncclResult_t ncclGroupEnd(void)
 {
-    if (!current.depth)
+    if (!this_group.depth)
         return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
-    return end(NULL);
+    return group_end(NULL);
 }
 WEIRI_NCCL_ALIAS(GroupEnd);
 
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
 {
     float ignored;
-    if (!current.depth)
+    if (!this_group.depth)
         return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
     int is_known = simInfo && simInfo->size >= sizeof *simInfo &&
                    simInfo->magic == NCCL_SIM_INFO_MAGIC;
     if (!is_known)
         weiri_nccl_refuse(weiri_nccl_fail(ncclInvalidArgument, "ncclGroupSimulateEnd: simInfo is "
                                           "NULL, or not from NCCL_SIM_INFO_INITIALIZER"));
-    return end(is_known ? &simInfo->estimatedTime : &ignored);
+    return group_end(is_known ? &simInfo->estimatedTime : &ignored);
 }
 WEIRI_NCCL_ALIAS(GroupSimulateEnd);

@@ -149,7 +149,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, vo
 }
 WEIRI_NCCL_ALIAS(CommRegister);
 
-static ncclResult_t deregister(ncclComm_t comm, const void *object)
+static ncclResult_t registration_release(ncclComm_t comm, const void *object)
 {
     weiri_nccl_comm *own = weiri_nccl_enter(comm);
     ncclResult_t result = ncclSuccess;
@@ -168,7 +168,7 @@ static ncclResult_t deregister(ncclComm_t comm, const void *object)
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
-    return deregister(comm, handle);
+    return registration_release(comm, handle);
 }
 WEIRI_NCCL_ALIAS(CommDeregister);
 
@@ -182,7 +182,7 @@ typedef struct window_request {
 } window_request;
 
 /* Declares a window symmetric. Collective. On the host this has no effect. */
-static weir_status make_symmetric(weiri_nccl_comm *own, const window_request *request,
+static weir_status window_make_symmetric(weiri_nccl_comm *own, const window_request *request,
                                   weir_mem *mem)
 {
     weir_status status = mem ? WEIR_OK : WEIR_ERR_UNSUPPORTED;
@@ -201,7 +201,7 @@ static ncclResult_t run_window(void *argument)
     if (!own)
         return ncclInvalidArgument;
     weir_mem *mem = register_memory(own, request->buff, request->size);
-    ncclResult_t result = weiri_nccl_result(make_symmetric(own, request, mem));
+    ncclResult_t result = weiri_nccl_result(window_make_symmetric(own, request, mem));
     void *object = result == ncclSuccess ? registration_add(request->comm, mem) : NULL;
     if (!object) {
         weir_mem_free(mem);
@@ -227,7 +227,7 @@ WEIRI_NCCL_ALIAS(CommWindowRegister);
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
 {
-    return comm || win ? deregister(comm, win) : ncclSuccess;
+    return comm || win ? registration_release(comm, win) : ncclSuccess;
 }
 WEIRI_NCCL_ALIAS(CommWindowDeregister);
 

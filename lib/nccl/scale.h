@@ -61,8 +61,6 @@ WEIR_FN void weiri_nccl_scale_span(void *to, const void *from, const void *scala
     case WEIR_DOUBLE:
         WEIRI_NCCL_SCALE_AS(double, x * by);
         break;
-    default:
-        break;
     }
 }
 

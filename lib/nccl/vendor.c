@@ -48,10 +48,10 @@ enum { OPEN_MODE = RTLD_NOW | RTLD_LOCAL };
 enum { OPEN_MODE = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND };
 #endif
 
-static vendor real;
+static vendor library_functions;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static weir_status open_library(const char *path)
+static weir_status vendor_open(const char *path)
 {
     vendor found = {.library = dlopen(path, OPEN_MODE)};
     const char *missing = NULL;
@@ -65,7 +65,7 @@ static weir_status open_library(const char *path)
     VENDOR_FUNCTIONS(FIND)
 #undef FIND
     if (!missing && found.AllReduce != ncclAllReduce) {
-        real = found;
+        library_functions = found;
         return WEIR_OK;
     }
     dlclose(found.library);
@@ -73,35 +73,35 @@ static weir_status open_library(const char *path)
                       path, missing ? missing : "this is weir's own library");
 }
 
-static weir_status open_once(void)
+static weir_status vendor_open_once(void)
 {
     const char *path = weiri_env(WEIRI_ENV_NCCL_FALLBACK);
     weir_status status = WEIR_OK;
     if (!path)
-        return weiri_fail_context(WEIR_ERR_UNSUPPORTED, "%s names no library to fall back to",
+        return weiri_fail_context(WEIR_ERR_UNSUPPORTED, "%s names no fallback library",
                                   weiri_env_name(WEIRI_ENV_NCCL_FALLBACK));
     pthread_mutex_lock(&lock);
-    if (!real.library)
-        status = open_library(path);
+    if (!library_functions.library)
+        status = vendor_open(path);
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-static weir_status status_of(ncclResult_t result, const char *what)
+static weir_status vendor_status(ncclResult_t result, const char *what)
 {
     return result == ncclSuccess || result == ncclInProgress
                ? WEIR_OK
-               : weiri_fail(WEIR_ERR_SYSTEM, "%s of the library fallen back to: %s", what,
-                            real.GetErrorString(result));
+               : weiri_fail(WEIR_ERR_SYSTEM, "%s in the fallback library: %s", what,
+                            library_functions.GetErrorString(result));
 }
 
-/* Rank 0's id, to all. */
-static weir_status share_id(weir_boot *boot, int nranks, ncclUniqueId *id)
+/* Rank 0 creates a unique id and sends it to all ranks. Collective. */
+static weir_status vendor_share_id(weir_boot *boot, int nranks, ncclUniqueId *id)
 {
     weir_status status = WEIR_OK;
     int rank = weir_boot_rank(boot);
     if (rank == 0)
-        status = status_of(real.GetUniqueId(id), "ncclGetUniqueId");
+        status = vendor_status(library_functions.GetUniqueId(id), "ncclGetUniqueId");
     status = weir_boot_agree(boot, status);
     for (int peer = 1; rank == 0 && peer < nranks && status == WEIR_OK; peer++)
         status = weir_boot_send(boot, id, sizeof *id, peer, 0);
@@ -116,11 +116,11 @@ weir_status weiri_nccl_vendor_init(weiri_nccl_comm *comm, weir_status reason)
     ncclComm_t made = NULL;
     if (reason != WEIR_ERR_UNSUPPORTED) /* which all ranks agreed on */
         return reason;
-    weir_status status = weir_boot_agree(comm->boot, open_once());
+    weir_status status = weir_boot_agree(comm->boot, vendor_open_once());
     if (status == WEIR_OK)
-        status = share_id(comm->boot, comm->nranks, &id);
+        status = vendor_share_id(comm->boot, comm->nranks, &id);
     if (status == WEIR_OK)
-        status = status_of(real.CommInitRank(&made, comm->nranks, id, comm->rank),
+        status = vendor_status(library_functions.CommInitRank(&made, comm->nranks, id, comm->rank),
                            "ncclCommInitRank");
     if (status != WEIR_OK)
         return status;
@@ -130,44 +130,44 @@ weir_status weiri_nccl_vendor_init(weiri_nccl_comm *comm, weir_status reason)
     return WEIR_OK;
 }
 
-static ncclResult_t all_to_all(const weiri_nccl_comm *comm, const weir_call *call)
+static ncclResult_t vendor_alltoall(const weiri_nccl_comm *comm, const weir_call *call)
 {
     const ncclDataType_t type = (ncclDataType_t)call->dtype;
     size_t bytes = call->count * weir_dtype_bytes(call->dtype);
-    ncclResult_t result = real.GroupStart();
+    ncclResult_t result = library_functions.GroupStart();
     for (int peer = 0; peer < comm->nranks && result == ncclSuccess; peer++) {
-        result = real.Send((const char *)call->in + (size_t)peer * bytes, call->count,
+        result = library_functions.Send((const char *)call->in + (size_t)peer * bytes, call->count,
                            type, peer, comm->vendor, call->stream);
         if (result == ncclSuccess)
-            result = real.Recv((char *)call->out + (size_t)peer * bytes, call->count,
+            result = library_functions.Recv((char *)call->out + (size_t)peer * bytes, call->count,
                                type, peer, comm->vendor, call->stream);
     }
-    ncclResult_t end = real.GroupEnd();
+    ncclResult_t end = library_functions.GroupEnd();
     return result == ncclSuccess ? end : result;
 }
 
-static ncclResult_t dispatch(const weiri_nccl_comm *comm, const weir_call *c)
+static ncclResult_t vendor_dispatch(const weiri_nccl_comm *comm, const weir_call *c)
 {
     ncclComm_t to = comm->vendor;
     const ncclDataType_t type = (ncclDataType_t)c->dtype;
     const ncclRedOp_t op = (ncclRedOp_t)c->op;
     switch (c->collective) {
     case WEIR_COLL_ALLREDUCE:
-        return real.AllReduce(c->in, c->out, c->count, type, op, to, c->stream);
+        return library_functions.AllReduce(c->in, c->out, c->count, type, op, to, c->stream);
     case WEIR_COLL_REDUCE_SCATTER:
-        return real.ReduceScatter(c->in, c->out, c->count, type, op, to, c->stream);
+        return library_functions.ReduceScatter(c->in, c->out, c->count, type, op, to, c->stream);
     case WEIR_COLL_ALLGATHER:
-        return real.AllGather(c->in, c->out, c->count, type, to, c->stream);
+        return library_functions.AllGather(c->in, c->out, c->count, type, to, c->stream);
     case WEIR_COLL_BROADCAST:
-        return real.Broadcast(c->in, c->out, c->count, type, c->root, to, c->stream);
+        return library_functions.Broadcast(c->in, c->out, c->count, type, c->root, to, c->stream);
     case WEIR_COLL_REDUCE:
-        return real.Reduce(c->in, c->out, c->count, type, op, c->root, to, c->stream);
+        return library_functions.Reduce(c->in, c->out, c->count, type, op, c->root, to, c->stream);
     case WEIR_COLL_ALLTOALL:
-        return all_to_all(comm, c);
+        return vendor_alltoall(comm, c);
     case WEIR_COLL_SENDRECV:
         return c->source == -1
-                   ? real.Send(c->in, c->count, type, c->destination, to, c->stream)
-                   : real.Recv(c->out, c->recv_count, type, c->source, to, c->stream);
+                   ? library_functions.Send(c->in, c->count, type, c->destination, to, c->stream)
+                   : library_functions.Recv(c->out, c->recv_count, type, c->source, to, c->stream);
     case WEIR_COLL_ALLTOALLV:
     case WEIR_COLL_COUNT:
         break;
@@ -179,34 +179,35 @@ ncclResult_t weiri_nccl_vendor_run(weiri_nccl_comm *comm, const weiri_nccl_call 
 {
     ncclResult_t result = ncclInvalidUsage;
     if ((unsigned)call->call.op < ncclNumOps)
-        result = dispatch(comm, &call->call);
+        result = vendor_dispatch(comm, &call->call);
     weiri_log(WEIRI_LOG_INFO, "nccl: call %d, rank %d of %d: %zu elements fell back: result %d",
               (int)call->call.collective, comm->rank, comm->nranks, weiri_nccl_count(call),
               (int)result);
     if (result == ncclSuccess)
         return result;
-    return weiri_nccl_fail(result, "the library fallen back to: %s", real.GetErrorString(result));
+    return weiri_nccl_fail(result, "the fallback library: %s",
+                           library_functions.GetErrorString(result));
 }
 
 weir_status weiri_nccl_vendor_p2p(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
-    ncclResult_t result = real.GroupStart();
+    ncclResult_t result = library_functions.GroupStart();
     for (size_t i = 0; i < count && result == ncclSuccess; i++)
         if (weiri_nccl_is_p2p(&calls[i]))
-            result = dispatch(comm, &calls[i].call);
-    ncclResult_t end = real.GroupEnd();
-    return status_of(result == ncclSuccess ? end : result, "sends and receives");
+            result = vendor_dispatch(comm, &calls[i].call);
+    ncclResult_t end = library_functions.GroupEnd();
+    return vendor_status(result == ncclSuccess ? end : result, "sends and receives");
 }
 
 ncclResult_t weiri_nccl_vendor_async(weiri_nccl_comm *comm, ncclResult_t *error)
 {
-    return real.CommGetAsyncError(comm->vendor, error);
+    return library_functions.CommGetAsyncError(comm->vendor, error);
 }
 
 void weiri_nccl_vendor_end(weiri_nccl_comm *comm, int aborts)
 {
     if (aborts)
-        real.CommAbort(comm->vendor);
+        library_functions.CommAbort(comm->vendor);
     else
-        real.CommDestroy(comm->vendor);
+        library_functions.CommDestroy(comm->vendor);
 }

@@ -1,17 +1,20 @@
 /*
- * An allgather in one kernel, as an example: each rank stores its input, piece by piece, into
- * its slot of everybody's scratch memory, and takes the others' pieces from its own.
+ * An example of a kernel for weir_algo_from_file: an allgather. Each rank stores its input, one
+ * chunk at a time, in its slot of every peer's scratch memory, and copies the peers' chunks from
+ * its own scratch memory to its output.
  *
  *     mpirun -np 4 ./bench_allgather --algo lib/algo/examples/allgather.cu:allgather
  *
- * Phases of a piece, which the blocks divide among themselves: put into all peers; meet, so
- * that all of theirs are here; copy out; meet again, so that nobody overwrites what a peer is
- * still reading. weir_barrier releases what its threads' block has stored, and acquires.
+ * Chunks are dealt to the blocks in turn. Each block serves a chunk in four phases: store it at all
+ * peers; barrier, after which all peers' chunks have arrived; copy them to the output; barrier,
+ * after which no rank reads its scratch memory any more, so it may be overwritten. weir_barrier has
+ * release semantics for all stores of the block, and acquire semantics for the loads after it.
  */
 #include <weir/kernel.h>
 
-/* The block meets its like on all other ranks: 0, or on all its threads not. */
-WEIR_KERNEL_FN int meet(const weir_kernel_args *args)
+/* Barrier between the blocks of equal index on all ranks. Returns non-zero in all threads of the
+ * block if a wait failed. */
+WEIR_KERNEL_FN int rank_barrier(const weir_kernel_args *args)
 {
     weir_memchan_dev *const *chans = weir_kernel_chans(args, weir_block());
     weir_block_sync();
@@ -24,7 +27,7 @@ WEIR_KERNEL_FN int meet(const weir_kernel_args *args)
 WEIR_KERNEL(allgather, weir_kernel_args, args)
 {
     const uint32_t tid = weir_tid(), nthreads = weir_nthreads(), nblocks = weir_nblocks();
-    const size_t part = args.slot_bytes / nblocks / 128 * 128; /* of a slot, this block's */
+    const size_t part = args.slot_bytes / nblocks / 128 * 128; /* a block's part of a slot */
     const size_t at = part * weir_block(), bytes = args.in_bytes;
     const size_t own = (size_t)args.rank * args.slot_bytes + at;
     weir_memchan_dev *const *chans = weir_kernel_chans(&args, weir_block());
@@ -36,14 +39,14 @@ WEIR_KERNEL(allgather, weir_kernel_args, args)
             weir_copy_shared(mine, args.in + from, length, tid, nthreads);
         for (int i = 0; i < args.nranks - 1; i++)
             weir_copy_shared(chans[i]->remote + own, args.in + from, length, tid, nthreads);
-        if (meet(&args))
+        if (rank_barrier(&args))
             return;
         for (int i = 0; i < args.nranks - 1; i++) {
             const size_t peer = (size_t)weir_kernel_peer(&args, i);
             weir_copy_shared(args.out + peer * bytes + from,
                              chans[i]->local + peer * args.slot_bytes + at, length, tid, nthreads);
         }
-        if (meet(&args))
+        if (rank_barrier(&args))
             return;
     }
 }

@@ -428,7 +428,7 @@ WEIR_API weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem 
 WEIR_API weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems);
 /* Declares that all ranks use mem symmetrically until it is freed: whenever an allreduce,
  * allgather or alltoall of its communicator has an output within mem, every rank's output is at
- * the same offset of its own mem, and for allreduce either all ranks work in place or none does.
+ * the same offset in its mem, and for allreduce either all ranks work in place or none does.
  * This lets GPU copy engines serve large calls; it changes nothing on the host backend. Collective.
  * WEIR_ERR_MISMATCH if the ranks' sizes differ; WEIR_ERR_INVALID if mem was neither allocated nor
  * registered by the calling rank. A call that violates the declaration fails with WEIR_ERR_ABORTED
@@ -582,8 +582,8 @@ struct weir_portchan_dev; /* the view for threads and kernels; see weir/port_dev
 /* Creates a port channel on the connection of sem. remote is the peer's memory (imported), local
  * this rank's. A connection may be used by one proxy only. Channels may share a semaphore; their
  * signals cannot then be distinguished. Local. On the cuda backend no kernel that needs the proxy
- * may be running. Release with weir_portchan_free. WEIR_ERR_UNSUPPORTED if remote was exported before
- * the connection was made, or if the memory cannot be registered with the network. */
+ * may be running. Release with weir_portchan_free. WEIR_ERR_UNSUPPORTED if remote was exported
+ * before the connection was made, or if the memory cannot be registered with the network. */
 WEIR_API weir_status weir_portchan_create(weir_proxy *proxy, weir_sem *sem, const weir_mem *remote,
                                           const weir_mem *local, weir_portchan **chan);
 /* Returns the view for threads or kernels: owned by the channel, at a constant address, on the
@@ -735,9 +735,9 @@ WEIR_API weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_
  * they are in device memory of this rank's GPU (CUDA backend) or in memory of the process (host
  * backend), and are read when the stream reaches the call, so each replay of a captured call uses
  * their contents at that time. They must not change while the call runs. The call exchanges nothing
- * beforehand, does not wait on the host and does not allocate memory. in_bytes and out_bytes are the
- * lengths of in and out: a split that extends past its buffer is not transferred. The call's grid
- * depends on them, so exact lengths keep it small. Displacements of empty splits are ignored.
+ * beforehand, does not wait on the host and does not allocate memory. in_bytes and out_bytes are
+ * the lengths of in and out: a split that extends past its buffer is not transferred. The call's
+ * grid depends on them, so exact lengths keep it small. Displacements of empty splits are ignored.
  *
  * WEIR_ERR_INVALID on a rank with a split that extends past its buffer; WEIR_ERR_MISMATCH on a rank
  * that is sent a different count from the one that it expects, also by a rank whose split was

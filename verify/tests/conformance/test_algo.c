@@ -396,7 +396,7 @@ static int disagree_across(weir_boot *boot, void *argument)
     disagree(comm, &failures);
     EXPECT(&failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
                                           &algo) == WEIR_ERR_UNSUPPORTED);
-    EXPECT(&failures, boot_last_error_has("between the ranks of one machine"));
+    EXPECT(&failures, boot_last_error_has("between the ranks of one node"));
     all_builtins(comm, &failures);
     weir_comm_destroy(comm);
     return failures;

@@ -257,7 +257,7 @@ static void test_bad_sources_are_refused_on_every_rank(void **state)
                                                       "add, share, give_up"}},
         {"undefined.cu", NULL, "k", WEIR_ERR_INVALID, {"undefined.cu", "does_not_exist"}},
         {"absent.cu", NULL, "k", WEIR_ERR_INVALID, {"absent.cu", "No such file"}},
-        {".", NULL, "k", WEIR_ERR_INVALID, {"it is no file", NULL}},
+        {".", NULL, "k", WEIR_ERR_INVALID, {"not a regular file", NULL}},
         {"a.cu", "absent.cu", "add", WEIR_ERR_INVALID, {"rank 1 failed", "absent.cu"}},
         {"a.cu", "undefined.cu", "add", WEIR_ERR_MISMATCH, {"not the same on all ranks",
                                                             "rank 1"}},
@@ -390,7 +390,7 @@ static void test_a_folder_of_others_is_refused(void **state)
 {
     static refusal refusals[] = {
         {.status = WEIR_ERR_SYSTEM, .words = {"others can write there (mode 777)", NULL}},
-        {.status = WEIR_ERR_SYSTEM, .words = {"is no folder", NULL}},
+        {.status = WEIR_ERR_SYSTEM, .words = {"is not a folder", NULL}},
         {.status = WEIR_ERR_SYSTEM, .words = {"belongs to user 1", NULL}},
     };
     char folder[512], elsewhere[512];

@@ -37,18 +37,18 @@ static int one_wait(weir_memchan_dev *const *chans, uint32_t count, uint32_t tid
 }
 
 #define allgather allgather_no_wait
-#define meet meet_no_wait
+#define rank_barrier rank_barrier_no_wait
 #define weir_barrier no_wait
 #include "algo/examples/allgather.cu"
 #undef allgather
-#undef meet
+#undef rank_barrier
 #undef weir_barrier
 #define allgather allgather_one_wait
-#define meet meet_one_wait
+#define rank_barrier rank_barrier_one_wait
 #define weir_barrier one_wait
 #include "algo/examples/allgather.cu"
 #undef allgather
-#undef meet
+#undef rank_barrier
 #undef weir_barrier
 
 using namespace emulator;
