@@ -67,6 +67,12 @@ const char *weir_transport_name(weir_transport transport)
     return (unsigned)transport < sizeof names / sizeof *names ? names[transport] : NULL;
 }
 
+const char *weir_backend_name(weir_backend backend)
+{
+    static const char *const names[] = {"host", "cuda", "auto"};
+    return (unsigned)backend < sizeof names / sizeof *names ? names[backend] : NULL;
+}
+
 /* Finds the position of name in names. On failure the error line lists all known names. */
 static weir_status find_name(const char *what, const char *const *names, int count,
                              const char *name, int *position)

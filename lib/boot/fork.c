@@ -5,7 +5,7 @@
  * child's ends right afterwards. Each socket is therefore open in one process only, and the peers
  * of a child that dies see the end of the stream.
  */
-#include "base/env.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "boot/deadline.h"
@@ -117,7 +117,7 @@ __attribute__((noreturn)) static void live(family *kin, int rank,
         if (other != rank)
             weiri_link_close_all(ends_of(kin, other), kin->nranks);
     weir_boot *boot;
-    weir_status status = weiri_mesh_create("fork", rank, kin->nranks, weiri_env_timeout_ms(),
+    weir_status status = weiri_mesh_create("fork", rank, kin->nranks, weiri_config_timeout_ms(),
                                            ends_of(kin, rank), &boot);
     if (status != WEIR_OK) {
         weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());

@@ -11,7 +11,7 @@
  */
 #include <weir/mpi.h>
 
-#include "base/env.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "boot/deadline.h"
 
@@ -301,7 +301,7 @@ weir_status weir_boot_mpi_create(MPI_Comm comm, weir_boot **boot)
     MPI_Comm_set_errhandler(made->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(made->comm, &made->rank);
     MPI_Comm_size(made->comm, &made->nranks);
-    made->timeout_ms = weiri_env_timeout_ms();
+    made->timeout_ms = weiri_config_timeout_ms();
     status = weir_boot_create(&mpi_ops, made, made->rank, made->nranks, boot);
     if (status != WEIR_OK)
         goto free_comm;

@@ -13,6 +13,7 @@
  */
 #include "boot/tcp.h"
 
+#include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "boot/link.h"
@@ -291,7 +292,7 @@ void weiri_boot_tcp_cancel(const weir_unique_id *id)
 
 weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, weir_boot **boot)
 {
-    return weiri_boot_tcp_create(id, rank, nranks, weiri_env_timeout_ms(), boot);
+    return weiri_boot_tcp_create(id, rank, nranks, weiri_config_timeout_ms(), boot);
 }
 
 void weiri_boot_tcp_shut(weir_boot *boot)
@@ -320,7 +321,7 @@ weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int
         status = weiri_named_address_parse(interface_ip_port, &named);
     if (status != WEIR_OK)
         return status;
-    entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = weiri_env_timeout_ms()},
+    entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = weiri_config_timeout_ms()},
                  .root = named.address,
                  .patient = 1};
     key_of_secret(weiri_env(WEIRI_ENV_BOOT_SECRET), way.job.key);

@@ -1,5 +1,5 @@
 /*
- * The slow path of waits, and how waits fail. A wait polls, then yields between polls, and
+ * The slow path of waits, how waits fail, and aborts. A wait polls, then yields between polls, and
  * regularly checks whether the communicator was aborted, a relevant rank has died, or the deadline
  * has passed. The rank that detects a reason first aborts all others; each rank reports its
  * position in its last error and in its state record (report.c). A death is passed on with the
@@ -151,4 +151,27 @@ weir_status weiri_comm_wait_slow(weir_comm *comm, const uint64_t *word, uint64_t
     }
     weiri_comm_idle_end(comm, &waiter);
     return WEIR_OK;
+}
+
+/* ------------------------------------------------------------------- aborts */
+
+void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)
+{
+    weir_comm *host = comm->host_comm ? comm->host_comm : comm;
+    weiri_comm_abort_node(host, reason);
+    if (host->parent && host->parent->internode)
+        weiri_internode_abort(host->parent->internode, reason);
+}
+
+void weir_comm_abort(weir_comm *comm)
+{
+    if (comm)
+        weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
+}
+
+weir_status weiri_comm_give_up(weir_comm *comm, weir_status status)
+{
+    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
+    weir_comm_abort(comm);
+    return status;
 }

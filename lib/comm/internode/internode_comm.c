@@ -15,20 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int weiri_comm_node_rank(const weir_comm *comm, int rank)
-{
-    return comm->internode ? comm->internode->place_of[rank] : rank;
-}
-
-int weiri_comm_maps(const weir_comm *comm, int rank)
-{
-    return comm->internode ? !weiri_internode_is_remote(comm->internode, rank)
-                           : comm->peers[rank].page != NULL;
-}
-
 /* Finds the ranks of this node by their placements, and creates the sub-communicators. */
 static weir_status create_sub_communicators(weir_comm *comm, const weir_comm_config *config,
-                                const weiri_placement *placements)
+                                            const weiri_placement *placements)
 {
     comm->members = calloc((size_t)comm->nranks, sizeof *comm->members);
     if (!comm->members)
@@ -81,7 +70,7 @@ static void copy_node_properties(weir_comm *comm)
     comm->transport = local->transport;
     comm->memory = here->memory;
     comm->gpu = here->gpu;
-    comm->asked = here->asked;
+    comm->requested = here->requested;
     comm->local_rank = local->rank;
     comm->local_nranks = local->nranks;
     comm->oversubscribed = local->oversubscribed;
@@ -140,7 +129,7 @@ static void internode_comm_free(weir_comm *comm)
     for (int i = 0; i < 2; i++)
         if (parts[i]) {
             parts[i]->parent = NULL;
-            (void)weir_comm_destroy(parts[i]); /* the parent's last barrier has the status */
+            (void)weiri_node_comm_destroy(parts[i]); /* the parent's last barrier has the status */
         }
     weir_boot_destroy(comm->local_boot);
     free(comm->members);
@@ -148,7 +137,7 @@ static void internode_comm_free(weir_comm *comm)
 }
 
 weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config *config,
-                                const weiri_placement *placements, weir_comm **comm)
+                                        const weiri_placement *placements, weir_comm **comm)
 {
     weir_comm *made = calloc(1, sizeof *made);
     weir_status status = weir_boot_agree(
@@ -190,7 +179,10 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
 weir_status weiri_internode_comm_destroy(weir_comm *comm)
 {
     weir_boot *owned_boot = comm->owned_boot;
-    const weir_status status = weiri_comm_last_barrier(comm);
+    weiri_comm_finish(comm);
+    weir_status status = weiri_comm_check_aborted(comm);
+    if (status == WEIR_OK)
+        status = weiri_internode_comm_barrier(comm);
     weiri_internode_leave(comm->internode);
     internode_comm_free(comm);
     weir_boot_destroy(owned_boot);
@@ -200,8 +192,8 @@ weir_status weiri_internode_comm_destroy(weir_comm *comm)
 /* A barrier within the node, one among the nodes' leaders, and another one within the node. */
 weir_status weiri_internode_comm_barrier(weir_comm *comm)
 {
-    weir_status status = weir_comm_barrier(comm->host_comm);
+    weir_status status = weiri_node_comm_barrier(comm->host_comm);
     if (status == WEIR_OK && comm->local_rank == 0)
         status = weiri_internode_barrier(comm->internode);
-    return status == WEIR_OK ? weir_comm_barrier(comm->host_comm) : status;
+    return status == WEIR_OK ? weiri_node_comm_barrier(comm->host_comm) : status;
 }

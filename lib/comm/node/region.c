@@ -17,10 +17,22 @@
 
 #include "base/error.h"
 #include "comm/gpu/gpu.h"
+#include "comm/internode/internode.h"
 #include "comm/node/region.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+int weiri_comm_node_rank(const weir_comm *comm, int rank)
+{
+    return comm->internode ? comm->internode->place_of[rank] : rank;
+}
+
+int weiri_comm_maps(const weir_comm *comm, int rank)
+{
+    return comm->internode ? !weiri_internode_is_remote(comm->internode, rank)
+                           : comm->peers[rank].page != NULL;
+}
 
 static int region_is_free(const weiri_region *region)
 {

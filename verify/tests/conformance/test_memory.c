@@ -181,7 +181,7 @@ static int plain_memory(weir_boot *boot, void *argument)
         expect_refused(&failures, comm, &handle, WEIR_ERR_UNSUPPORTED, "weir_mem_alloc");
     }
     EXPECT(&failures, weir_mem_exchange(comm, mem, mems) == WEIR_ERR_UNSUPPORTED);
-    EXPECT(&failures, boot_last_error_has("rank 1's memory is plain memory"));
+    EXPECT(&failures, boot_last_error_has("rank 1's memory is unregistered"));
     for (int peer = 0; peer < weir_comm_nranks(comm); peer++)
         EXPECT(&failures, mems[peer] == NULL);
     EXPECT_OK(&failures, weir_comm_barrier(comm)); /* as usable as before */

@@ -2,6 +2,7 @@
  * The base: status names and exit codes, the last error and its contexts,
  * names of types and operations, the environment table, and the log.
  */
+#include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/links.h"
@@ -167,9 +168,9 @@ static void test_timeout_has_a_default(void **state)
 {
     (void)state;
     setenv("WEIR_TIMEOUT_MS", "250", 1);
-    assert_int_equal(weiri_env_timeout_ms(), 250);
+    assert_int_equal(weiri_config_timeout_ms(), 250);
     unsetenv("WEIR_TIMEOUT_MS");
-    assert_int_equal(weiri_env_timeout_ms(), 30000);
+    assert_int_equal(weiri_config_timeout_ms(), 30000);
 }
 
 static void test_env_help_lists_every_variable(void **state)
@@ -204,7 +205,7 @@ static void read_bad_timeout(void)
 {
     setenv("WEIR_TIMEOUT_MS", "soon", 1);
     for (int i = 0; i < 3; i++)
-        weiri_env_timeout_ms();
+        weiri_config_timeout_ms();
 }
 
 static void log_of(void (*writes)(void), const char *level, int rank, char *text, size_t bytes)
