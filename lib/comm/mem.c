@@ -73,8 +73,8 @@ void *weir_mem_pointer(const weir_mem *mem)
     return mem->pointer;
 }
 
-static weir_status check_part(const weir_mem *mem, size_t offset_bytes, const void *other,
-                              size_t bytes)
+static weir_status mem_check_part(const weir_mem *mem, size_t offset_bytes, const void *other,
+                                  size_t bytes)
 {
     if (mem && !mem->pointer && bytes)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d's memory is not mapped here", mem->owner);
@@ -86,7 +86,7 @@ static weir_status check_part(const weir_mem *mem, size_t offset_bytes, const vo
 
 weir_status weir_mem_write(weir_mem *mem, size_t offset_bytes, const void *from, size_t bytes)
 {
-    weir_status status = check_part(mem, offset_bytes, from, bytes);
+    weir_status status = mem_check_part(mem, offset_bytes, from, bytes);
     char *to = mem ? (char *)mem->pointer + offset_bytes : NULL;
     if (status != WEIR_OK || !bytes)
         return status;
@@ -98,7 +98,7 @@ weir_status weir_mem_write(weir_mem *mem, size_t offset_bytes, const void *from,
 
 weir_status weir_mem_read(const weir_mem *mem, size_t offset_bytes, void *to, size_t bytes)
 {
-    weir_status status = check_part(mem, offset_bytes, to, bytes);
+    weir_status status = mem_check_part(mem, offset_bytes, to, bytes);
     const char *from = mem ? (const char *)mem->pointer + offset_bytes : NULL;
     if (status != WEIR_OK || !bytes)
         return status;
@@ -125,7 +125,7 @@ typedef struct symmetric_part {
 } symmetric_part;
 
 /* Stores all ranks' descriptors and maps their regions. Local. */
-static weir_status take_parts(weir_mem *mem, const symmetric_part *parts)
+static weir_status mem_take_parts(weir_mem *mem, const symmetric_part *parts)
 {
     weir_comm *comm = weiri_comm_node(mem->comm);
     weiri_region *region = &comm->regions[mem->desc.region];
@@ -171,7 +171,7 @@ weir_status weir_mem_symmetric(weir_mem *mem)
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, parts, sizeof *parts);
     if (status == WEIR_OK)
-        status = weir_boot_agree(comm->boot, take_parts(mem, parts));
+        status = weir_boot_agree(comm->boot, mem_take_parts(mem, parts));
     free(parts);
     if (status != WEIR_OK && mem->kind == WEIRI_MEM_ALLOCATED) {
         free(comm->regions[mem->desc.region].symmetric);

@@ -24,7 +24,7 @@ _Static_assert(sizeof(handle_content) == 256, "no padding, which the check would
 
 static const uint64_t handle_magic = 0x32304d454d524957; /* "WIRMEM02" */
 
-static uint64_t check_of(const handle_content *content)
+static uint64_t handle_check_of(const handle_content *content)
 {
     return weiri_hash_bytes(WEIRI_HASH_START, content, offsetof(handle_content, check));
 }
@@ -56,7 +56,7 @@ weir_status weiri_mem_net_key(const weir_mem *mem, weir_transport transport, wei
 }
 
 /* Fills in the keys for all open networks: of this rank's memory, or as received from the owner. */
-static weir_status add_keys(const weir_mem *mem, handle_content *content)
+static weir_status handle_add_keys(const weir_mem *mem, handle_content *content)
 {
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
         weiri_net *net = weiri_comm_open_net(mem->comm, network);
@@ -85,16 +85,16 @@ weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handle)
                               .bytes = mem->bytes,
                               .desc = mem->desc,
                               .owner = mem->owner};
-    weir_status status = add_keys(mem, &content);
+    weir_status status = handle_add_keys(mem, &content);
     if (status != WEIR_OK)
         return status;
-    content.check = check_of(&content);
+    content.check = handle_check_of(&content);
     memset(handle, 0, sizeof *handle);
     memcpy(handle->bytes, &content, sizeof content);
     return WEIR_OK;
 }
 
-static int has_key(const handle_content *content)
+static int handle_has_key(const handle_content *content)
 {
     int known = 0;
     for (int network = 0; network < WEIRI_NETWORKS; network++)
@@ -102,9 +102,9 @@ static int has_key(const handle_content *content)
     return known;
 }
 
-static weir_status check_handle(const weir_comm *comm, const handle_content *content)
+static weir_status handle_check(const weir_comm *comm, const handle_content *content)
 {
-    if (content->magic != handle_magic || content->check != check_of(content))
+    if (content->magic != handle_magic || content->check != handle_check_of(content))
         return weiri_fail(WEIR_ERR_INVALID,
                           "not a memory handle, or a damaged one; pass on all %d "
                           "bytes that weir_mem_export wrote",
@@ -112,7 +112,7 @@ static weir_status check_handle(const weir_comm *comm, const handle_content *con
     if (content->job != comm->job || content->owner < 0 || content->owner >= comm->nranks ||
         content->desc.region >= WEIRI_REGIONS_MAX)
         return weiri_fail(WEIR_ERR_INVALID, "this memory handle is another communicator's");
-    if (content->desc.generation == 0 && !has_key(content))
+    if (content->desc.generation == 0 && !handle_has_key(content))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "rank %d's memory is unregistered, so peers cannot map it; allocate it "
                           "with weir_mem_alloc",
@@ -121,7 +121,7 @@ static weir_status check_handle(const weir_comm *comm, const handle_content *con
 }
 
 /* Imports a handle of this rank's own memory, without a mapping. */
-static weir_status own_pointer(weir_comm *comm, weiri_desc desc, char **pointer)
+static weir_status mem_own_pointer(weir_comm *comm, weiri_desc desc, char **pointer)
 {
     if (desc.region >= (uint32_t)comm->nregions || !comm->regions[desc.region].segment.base ||
         comm->regions[desc.region].generation != desc.generation)
@@ -136,7 +136,7 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_import: comm, handle and mem are required");
     handle_content content;
     memcpy(&content, handle->bytes, sizeof content);
-    weir_status status = check_handle(comm, &content);
+    weir_status status = handle_check(comm, &content);
     if (status != WEIR_OK)
         return status;
     char *pointer = NULL;
@@ -144,10 +144,10 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
     int own = content.owner == comm->rank, place = weiri_comm_node_rank(comm, content.owner);
     int mapped = !own && weiri_comm_maps(comm, content.owner) && content.desc.generation != 0;
     if (own && content.desc.generation)
-        status = own_pointer(here, content.desc, &pointer);
+        status = mem_own_pointer(here, content.desc, &pointer);
     if (mapped)
         status = weiri_region_pointer(here, place, content.desc, &pointer);
-    else if (!own && !has_key(&content))
+    else if (!own && !handle_has_key(&content))
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
                             "rank %d is on another node, and its memory was exported before that "
                             "rank had connected over a network; connect first, then export",
@@ -197,15 +197,15 @@ weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem)
     return status;
 }
 
-static void free_imports(const weir_comm *comm, weir_mem **mems, int count)
+static void mem_free_imports(const weir_comm *comm, weir_mem **mems, int count)
 {
     for (int rank = 0; rank < count; rank++)
         if (rank != comm->rank)
             weir_mem_free(mems[rank]);
 }
 
-static weir_status import_all(weir_comm *comm, weir_mem *own, const weir_mem_handle *handles,
-                              weir_mem **mems)
+static weir_status mem_import_all(weir_comm *comm, weir_mem *own, const weir_mem_handle *handles,
+                                  weir_mem **mems)
 {
     for (int rank = 0; rank < comm->nranks; rank++) {
         weir_status status = WEIR_OK;
@@ -214,7 +214,7 @@ static weir_status import_all(weir_comm *comm, weir_mem *own, const weir_mem_han
         else
             status = weir_mem_import(comm, &handles[rank], &mems[rank]);
         if (status != WEIR_OK) {
-            free_imports(comm, mems, rank);
+            mem_free_imports(comm, mems, rank);
             return status;
         }
     }
@@ -233,10 +233,10 @@ weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems)
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, handles, sizeof *handles);
     if (status == WEIR_OK) {
-        weir_status imported = import_all(comm, mem, handles, made);
+        weir_status imported = mem_import_all(comm, mem, handles, made);
         status = weir_boot_agree(comm->boot, imported);
         if (status != WEIR_OK && imported == WEIR_OK)
-            free_imports(comm, made, comm->nranks);
+            mem_free_imports(comm, made, comm->nranks);
     }
     if (status == WEIR_OK)
         memcpy(mems, made, n * sizeof *mems);

@@ -40,7 +40,7 @@ static void report_nap(void)
 }
 
 /* Returns the state letter of a process from /proc, 0 if it cannot be read. */
-static char state_letter(int pid)
+static char report_state_letter(int pid)
 {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -89,7 +89,7 @@ static life report_state_of(const weir_comm *comm, int rank)
                    : RUNS;
     if (comm->internode)
         return report_state_of(comm->host_comm, comm->internode->place_of[rank]);
-    char letter = state_letter(comm->peers[rank].pid);
+    char letter = report_state_letter(comm->peers[rank].pid);
     if (letter == 'T' || letter == 't')
         return STOPPED;
     if (!weiri_comm_is_dead(comm, rank))
@@ -260,7 +260,7 @@ static void report_head(writer *w, const weir_comm *comm, const life *lives)
 }
 
 /* After an abort: waits until all running ranks have final records. */
-static void await_answers(weir_comm *comm)
+static void report_await_answers(weir_comm *comm)
 {
     uint64_t end_ns = weir_clock_ns() + ANSWER_MS * 1000000ull;
     report_answer(comm);
@@ -278,7 +278,7 @@ int weir_comm_report(weir_comm *comm, char *text, size_t bytes)
     writer w = {.text = text, .bytes = bytes};
     life lives[WEIRI_RANKS_MAX];
     if (weir_load_acquire(comm->guard.abort_word))
-        await_answers(comm);
+        report_await_answers(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
         lives[rank] = report_state_of(comm, rank);
     report_head(&w, comm, lives);

@@ -16,8 +16,9 @@
 #include <string.h>
 
 /* Finds the ranks of this node by their placements, and creates the sub-communicators. */
-static weir_status create_sub_communicators(weir_comm *comm, const weir_comm_config *config,
-                                            const weiri_placement *placements)
+static weir_status internode_create_sub_communicators(weir_comm *comm,
+                                                      const weir_comm_config *config,
+                                                      const weiri_placement *placements)
 {
     comm->members = calloc((size_t)comm->nranks, sizeof *comm->members);
     if (!comm->members)
@@ -49,7 +50,7 @@ static weir_status create_sub_communicators(weir_comm *comm, const weir_comm_con
 }
 
 /* Nodes that only WEIR_HOSTID distinguishes share the cores of one host. */
-static void check_oversubscription(weir_comm *comm, const weiri_placement *placements)
+static void internode_check_oversubscription(weir_comm *comm, const weiri_placement *placements)
 {
     unsigned char masks[WEIRI_RANKS_MAX][WEIRI_CORES_BYTES];
     int count = 0;
@@ -63,7 +64,7 @@ static void check_oversubscription(weir_comm *comm, const weiri_placement *place
 }
 
 /* Copies the properties that callers and collectives read. */
-static void copy_node_properties(weir_comm *comm)
+static void internode_copy_node_properties(weir_comm *comm)
 {
     const weir_comm *local = comm->host_comm;
     const weir_comm *here = comm->gpu_comm ? comm->gpu_comm : local;
@@ -80,13 +81,13 @@ static void copy_node_properties(weir_comm *comm)
 }
 
 /* What the ranks of a node have chosen. */
-typedef struct choice {
+typedef struct node_choice {
     uint64_t job;
     uint64_t has_gpus;
-} choice;
+} node_choice;
 
 /* Some nodes may have found GPUs and others none. */
-static weir_status compare_choices(weir_comm *comm, const choice *all)
+static weir_status internode_compare_choices(weir_comm *comm, const node_choice *all)
 {
     comm->job = all[0].job;
     for (int rank = 0; rank < comm->nranks; rank++)
@@ -99,17 +100,17 @@ static weir_status compare_choices(weir_comm *comm, const choice *all)
     return WEIR_OK;
 }
 
-static weir_status agree_on_choices(weir_comm *comm)
+static weir_status internode_agree_on_choices(weir_comm *comm)
 {
-    choice *all = calloc((size_t)comm->nranks, sizeof *all);
+    node_choice *all = calloc((size_t)comm->nranks, sizeof *all);
     weir_status status = weir_boot_agree(
         comm->boot, all ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to agree"));
     if (status == WEIR_OK) {
-        all[comm->rank] = (choice){comm->job, comm->gpu != NULL};
+        all[comm->rank] = (node_choice){comm->job, comm->gpu != NULL};
         status = weir_boot_allgather(comm->boot, all, sizeof *all);
     }
     if (status == WEIR_OK)
-        status = weir_boot_agree(comm->boot, compare_choices(comm, all));
+        status = weir_boot_agree(comm->boot, internode_compare_choices(comm, all));
     free(all);
     return status;
 }
@@ -153,12 +154,12 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
         status = weiri_fail(WEIR_ERR_UNSUPPORTED, "%d ranks: at most %d are supported",
                             made->nranks, WEIRI_RANKS_MAX);
     else
-        status = create_sub_communicators(made, config, placements);
+        status = internode_create_sub_communicators(made, config, placements);
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK) {
-        check_oversubscription(made, placements);
-        copy_node_properties(made);
-        status = agree_on_choices(made);
+        internode_check_oversubscription(made, placements);
+        internode_copy_node_properties(made);
+        status = internode_agree_on_choices(made);
     }
     if (status == WEIR_OK)
         status = weiri_internode_create(made, placements, &made->internode);
