@@ -73,7 +73,7 @@ typedef struct weiri_where {
     uint64_t iteration;                      /* from weir_comm_note */
     uint64_t note[WEIRI_TEXT_WORDS];
     _Alignas(WEIR_LINE_BYTES) weir_wait_record wait;
-    uint64_t phase[WEIRI_TEXT_WORDS]; /* what a wait of kind WEIR_WAIT_WORD is part of */
+    uint64_t phase[WEIRI_TEXT_WORDS]; /* the step that a wait of kind WEIR_WAIT_WORD is part of */
     uint64_t answered;                /* 1: after an abort, the fields above are final */
 } weiri_where;
 
@@ -93,7 +93,7 @@ typedef struct weiri_gpu_info {
 typedef struct weiri_comm_page {
     weiri_word abort;    /* non-zero: the reason for which every wait of this rank ends */
     weiri_word barrier;  /* barriers that this rank has entered */
-    weiri_word changes;  /* how many regions this rank has created or freed */
+    weiri_word changes;  /* creations and frees of this rank's regions */
     weiri_word finished; /* 1: this rank has begun to destroy the communicator */
     weiri_word reads;    /* 1: this rank may read every peer's unregistered memory */
     weiri_word votes[2]; /* algo/context.c: this rank's vote on a context, by parity */
@@ -122,8 +122,8 @@ typedef struct weiri_region {
     uint32_t generation; /* of the latest use of this entry */
     int known;           /* GPUs: all peers have mapped it */
     int adopted;         /* registered memory of the caller */
-    weiri_desc *symmetric; /* its descriptor on every rank, or NULL; owned */
     int freed;           /* freed, but its memory stays until peers have unmapped it */
+    weiri_desc *symmetric; /* its descriptor on every rank, or NULL; owned */
 } weiri_region;
 
 /* The mapping of a peer's region. */
@@ -244,7 +244,7 @@ enum { WEIRI_POLLS_PER_LIFE_CHECK = 4096 };
 /* The state of a wait between its polls. Initialise it with zeros. */
 typedef struct weiri_waiter {
     weir_waiter polls;
-    int suspicions;    /* how many checks have found a dead peer */
+    int suspicions;    /* checks that have found a dead peer */
     int is_for_one;    /* only the death of the rank being waited on matters */
     uint64_t noted_ns; /* the start of the slow wait in the record; 0: none */
     uint64_t aborted_ns; /* when an abort was first seen */
@@ -254,7 +254,7 @@ typedef struct weiri_waiter {
  * of them, that peer's word reaches target. */
 weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                             uint64_t target, int peer, const char *phase);
-/* The same for a rank by its number in the parent. */
+/* The same; the rank that is waited for is given by its number in the parent. */
 weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                                 uint64_t target, int parent_rank, const char *phase);
 
@@ -268,7 +268,8 @@ static inline void weiri_comm_idle_end(weir_comm *comm, const weiri_waiter *wait
 /* Returns 1 if a peer's process has ended; 0 for the calling rank. */
 int weiri_comm_is_dead(const weir_comm *comm, int peer);
 
-/* Sets this rank's finished word: it has done its part in all calls. */
+/* Sets this rank's finished word: it has done its part in all calls, so that its death no longer
+ * affects other ranks. Local. */
 void weiri_comm_finish(weir_comm *comm);
 
 static inline int weiri_comm_has_finished(const weir_comm *comm, int peer)

@@ -26,12 +26,12 @@ enum { GRACE_NS = 100000000 };
 
 int weiri_comm_is_dead(const weir_comm *comm, int peer)
 {
-    const weiri_peer *who = &comm->peers[peer];
+    const weiri_peer *process = &comm->peers[peer];
     if (peer == comm->rank)
         return 0;
-    if (who->pidfd < 0)
-        return kill(who->pid, 0) < 0 && errno == ESRCH;
-    struct pollfd ended = {.fd = who->pidfd, .events = POLLIN};
+    if (process->pidfd < 0)
+        return kill(process->pid, 0) < 0 && errno == ESRCH;
+    struct pollfd ended = {.fd = process->pidfd, .events = POLLIN};
     return poll(&ended, 1, 0) > 0;
 }
 
@@ -43,10 +43,10 @@ static int wait_find_dead(const weir_comm *comm, const weiri_waiter *waiter, int
         weiri_internode_is_gone(internode, awaited))
         return awaited;
     for (int peer = 0; peer < comm->nranks; peer++) {
-        const int name = weiri_comm_parent_rank(comm, peer);
-        const int is_other = waiter->is_for_one || weiri_comm_has_finished(comm, peer);
-        if ((name == awaited || !is_other) && weiri_comm_is_dead(comm, peer))
-            return name;
+        const int number = weiri_comm_parent_rank(comm, peer);
+        const int is_harmless = waiter->is_for_one || weiri_comm_has_finished(comm, peer);
+        if ((number == awaited || !is_harmless) && weiri_comm_is_dead(comm, peer))
+            return number;
     }
     return -1;
 }
@@ -62,8 +62,8 @@ static int wait_has_settled(weiri_waiter *waiter)
 }
 
 /* Called after an unsuccessful poll. On WEIR_ERR_PEER *dead is the dead rank's number in the
- * parent. A rank that did its part and then ended is also dead, and the word that it wrote may not
- * have been polled yet: so only the second check that finds a dead rank counts. */
+ * parent. A rank that wrote the awaited word and then ended is dead before the word has been polled
+ * again: so only the second check that finds a dead rank counts. */
 static weir_status wait_step(weir_comm *comm, weiri_waiter *waiter, int awaited, int *dead)
 {
     int status = weir_waiter_step(&waiter->polls, &comm->guard);

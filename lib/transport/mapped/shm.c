@@ -75,11 +75,7 @@ static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weir
         goto close_fd;
     }
     void *base = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) {
-        status = shm_fail_no_memory(rounded, errno);
-        goto close_fd;
-    }
-    int error_number = shm_populate(fd, base, rounded);
+    int error_number = base == MAP_FAILED ? errno : shm_populate(fd, base, rounded);
     if (error_number) {
         status = shm_fail_no_memory(rounded, error_number);
         goto unmap;
@@ -98,7 +94,8 @@ static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weir
                                .bytes = rounded};
     return WEIR_OK;
 unmap:
-    munmap(base, rounded);
+    if (base != MAP_FAILED)
+        munmap(base, rounded);
 close_fd:
     close(fd);
     return status;

@@ -55,11 +55,10 @@ static void ib_fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
                       end->peer_name, ib->name, what, ib->port.device, ib->gid.index);
         break;
     case IBV_WC_RNR_RETRY_EXC_ERR:
-        weiri_ib_fail(
-            end, WEIR_ERR_TIMEOUT,
-            "%s accepts no signals from %s (%s): it has stopped, or makes no progress on its "
-            "network; see where that rank waits",
-            end->peer_name, ib->name, what);
+        weiri_ib_fail(end, WEIR_ERR_TIMEOUT,
+                      "%s accepts no signals from %s (%s): it has stopped, or makes no progress on "
+                      "its network; see where that rank waits",
+                      end->peer_name, ib->name, what);
         break;
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
@@ -69,11 +68,10 @@ static void ib_fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_LEN_ERR:
     case IBV_WC_LOC_QP_OP_ERR:
-        weiri_ib_fail(
-            end, WEIR_ERR_SYSTEM,
-            "%s cannot read the data to be sent to %s (%s): was the memory deregistered or "
-            "unmapped before the operation was complete?",
-            ib->name, end->peer_name, what);
+        weiri_ib_fail(end, WEIR_ERR_SYSTEM,
+                      "%s cannot read the data to be sent to %s (%s): was the memory deregistered "
+                      "or unmapped before the operation was complete?",
+                      ib->name, end->peer_name, what);
         break;
     default:
         weiri_ib_fail(end, WEIR_ERR_PEER,
