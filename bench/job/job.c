@@ -4,7 +4,7 @@
  */
 #include "bench/job/job.h"
 
-#include "base/env.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "bench/gpu/gpu.h"
 #include "bench/gpu/nvml.h"
@@ -39,7 +39,7 @@ void bench_job_start(bench_job *job, const char *program, int timeout_s)
     int provided = MPI_THREAD_SINGLE; /* the watchdog thread calls no MPI */
     memset(job, 0, sizeof *job);
     job->program = program;
-    job->timeout_ms = timeout_s ? timeout_s * 1000 : weiri_env_timeout_ms();
+    job->timeout_ms = timeout_s ? timeout_s * 1000 : weiri_config_timeout_ms();
     bench_watch_start(&job->watch, program, job->timeout_ms);
     bench_job_phase(job, "set-up: MPI_Init", 0);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);

@@ -6,6 +6,7 @@
 #include "algo/kernel.h"
 
 #include "algo/process.h"
+#include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
 #include <weir/kernel.h>
@@ -94,7 +95,7 @@ static weir_status host_compile(const weiri_kernel_job *job, const char *path)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a compiler's output");
     /* The other ranks wait at the bootstrap with the same timeout. */
     weir_status status =
-        weiri_process_run(argv, weiri_env_timeout_ms(), output, OUTPUT_BYTES, &exit_code);
+        weiri_process_run(argv, weiri_config_timeout_ms(), output, OUTPUT_BYTES, &exit_code);
     if (status == WEIR_OK && exit_code)
         status = weiri_kernel_refuse_source(job, output);
     free(output);

@@ -1,8 +1,11 @@
-/* Reading versioned configuration structures. */
+/* Reading versioned configuration structures, and the default timeout. */
 #include "base/config.h"
 
+#include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 weir_status weiri_config_read(const char *type, const void *given, void *config,
@@ -25,4 +28,17 @@ weir_status weiri_config_read(const char *type, const void *given, void *config,
     memcpy(config, given, size < config_bytes ? size : config_bytes);
     memcpy(config, &config_bytes, sizeof config_bytes);
     return WEIR_OK;
+}
+
+int weiri_config_timeout_ms(void)
+{
+    enum { DEFAULT_MS = 30000, LONGEST_MS = 86400000 };
+    static atomic_flag has_warned = ATOMIC_FLAG_INIT;
+    long value = DEFAULT_MS;
+    if (weiri_env_long(WEIRI_ENV_TIMEOUT_MS, 1, LONGEST_MS, DEFAULT_MS, &value) != WEIR_OK) {
+        if (!atomic_flag_test_and_set(&has_warned))
+            weiri_log(WEIRI_LOG_WARN, "%s; using %d", weir_last_error(), DEFAULT_MS);
+        return DEFAULT_MS;
+    }
+    return (int)value;
 }

@@ -2,10 +2,8 @@
 #include "base/env.h"
 
 #include "base/error.h"
-#include "base/log.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -45,19 +43,6 @@ weir_status weiri_env_long(weiri_env_key key, long low, long high, long fallback
                           rows[key].variable, text, low, high);
     *value = number;
     return WEIR_OK;
-}
-
-int weiri_env_timeout_ms(void)
-{
-    enum { DEFAULT_MS = 30000, LONGEST_MS = 86400000 };
-    static atomic_flag has_warned = ATOMIC_FLAG_INIT;
-    long value = DEFAULT_MS;
-    if (weiri_env_long(WEIRI_ENV_TIMEOUT_MS, 1, LONGEST_MS, DEFAULT_MS, &value) != WEIR_OK) {
-        if (!atomic_flag_test_and_set(&has_warned))
-            weiri_log(WEIRI_LOG_WARN, "%s; using %d", weir_last_error(), DEFAULT_MS);
-        return DEFAULT_MS;
-    }
-    return (int)value;
 }
 
 int weir_env_help(char *text, size_t bytes)

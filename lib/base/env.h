@@ -59,8 +59,5 @@ const char *weiri_env_name(weiri_env_key key);
 /* Returns a decimal number in [low, high], or fallback if the variable is unset. WEIR_ERR_INVALID
  * for any other text. */
 weir_status weiri_env_long(weiri_env_key key, long low, long high, long fallback, long *value);
-/* Returns the default timeout of waits in milliseconds. An invalid value is logged once and counts
- * as unset. */
-int weiri_env_timeout_ms(void);
 
 #endif

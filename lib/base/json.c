@@ -3,14 +3,14 @@
 
 #include <math.h>
 
-static void write_line_break(weiri_json_writer *json, int indent)
+static void json_write_line_break(weiri_json_writer *json, int indent)
 {
     fprintf(json->file, "\n%*s", indent, "");
     json->break_indent = 0;
 }
 
 /* Writes what precedes a key, or a value without a key: a comma, and a line break or a blank. */
-static void write_separator(weiri_json_writer *json, int is_key)
+static void json_write_separator(weiri_json_writer *json, int is_key)
 {
     uint64_t bit = (uint64_t)1 << json->depth;
     int is_first = !(json->filled & bit);
@@ -22,31 +22,31 @@ static void write_separator(weiri_json_writer *json, int is_key)
     if (!is_first)
         fputc(',', json->file);
     if (json->break_indent)
-        write_line_break(json, json->break_indent - 1);
+        json_write_line_break(json, json->break_indent - 1);
     else if (json->layout == WEIRI_JSON_INDENTED)
-        write_line_break(json, 2 * json->depth);
+        json_write_line_break(json, 2 * json->depth);
     else if (json->layout == WEIRI_JSON_LINES && is_key)
         fputc('\n', json->file);
     else if (json->layout == WEIRI_JSON_INLINE && !is_first)
         fputc(' ', json->file);
 }
 
-static void open_level(weiri_json_writer *json, char bracket)
+static void json_open_level(weiri_json_writer *json, char bracket)
 {
-    write_separator(json, 0);
+    json_write_separator(json, 0);
     fputc(bracket, json->file);
     json->depth++;
     json->filled &= ~((uint64_t)1 << json->depth);
 }
 
-static void close_level(weiri_json_writer *json, char bracket)
+static void json_close_level(weiri_json_writer *json, char bracket)
 {
     int is_filled = json->filled >> json->depth & 1;
     json->depth--;
     if (json->break_indent)
-        write_line_break(json, json->break_indent - 1);
+        json_write_line_break(json, json->break_indent - 1);
     else if (json->layout == WEIRI_JSON_INDENTED && is_filled)
-        write_line_break(json, 2 * json->depth);
+        json_write_line_break(json, 2 * json->depth);
     fputc(bracket, json->file);
 }
 
@@ -67,7 +67,7 @@ size_t weiri_utf8_length(const char *text)
     return length;
 }
 
-static void write_string(FILE *file, const char *text)
+static void json_write_string(FILE *file, const char *text)
 {
     fputc('"', file);
     while (*text) {
@@ -93,53 +93,53 @@ void weiri_json_break(weiri_json_writer *json, int indent)
 
 void weiri_json_key(weiri_json_writer *json, const char *key)
 {
-    write_separator(json, 1);
-    write_string(json->file, key);
+    json_write_separator(json, 1);
+    json_write_string(json->file, key);
     fputs(": ", json->file);
     json->after_key = 1;
 }
 
 void weiri_json_open_object(weiri_json_writer *json)
 {
-    open_level(json, '{');
+    json_open_level(json, '{');
 }
 
 void weiri_json_close_object(weiri_json_writer *json)
 {
-    close_level(json, '}');
+    json_close_level(json, '}');
 }
 
 void weiri_json_open_list(weiri_json_writer *json)
 {
-    open_level(json, '[');
+    json_open_level(json, '[');
 }
 
 void weiri_json_close_list(weiri_json_writer *json)
 {
-    close_level(json, ']');
+    json_close_level(json, ']');
 }
 
 void weiri_json_add_text(weiri_json_writer *json, const char *text)
 {
-    write_separator(json, 0);
-    write_string(json->file, text);
+    json_write_separator(json, 0);
+    json_write_string(json->file, text);
 }
 
 void weiri_json_add_whole(weiri_json_writer *json, long long value)
 {
-    write_separator(json, 0);
+    json_write_separator(json, 0);
     fprintf(json->file, "%lld", value);
 }
 
 void weiri_json_unsigned(weiri_json_writer *json, unsigned long long value)
 {
-    write_separator(json, 0);
+    json_write_separator(json, 0);
     fprintf(json->file, "%llu", value);
 }
 
 void weiri_json_add_flag(weiri_json_writer *json, int value)
 {
-    write_separator(json, 0);
+    json_write_separator(json, 0);
     fputs(value ? "true" : "false", json->file);
 }
 
@@ -149,7 +149,7 @@ void weiri_json_real_digits(weiri_json_writer *json, double value, int digits)
         weiri_json_add_null(json);
         return;
     }
-    write_separator(json, 0);
+    json_write_separator(json, 0);
     fprintf(json->file, "%.*g", digits, value);
 }
 
@@ -165,13 +165,13 @@ void weiri_json_add_number(weiri_json_writer *json, const char *text)
         weiri_json_add_null(json);
         return;
     }
-    write_separator(json, 0);
+    json_write_separator(json, 0);
     fputs(text, json->file);
 }
 
 void weiri_json_add_null(weiri_json_writer *json)
 {
-    write_separator(json, 0);
+    json_write_separator(json, 0);
     fputs("null", json->file);
 }
 

@@ -39,7 +39,7 @@ void weiri_links_free(weiri_links *links)
 
 enum { LINE_BYTES = 256, WORDS = 5 };
 
-typedef struct reader {
+typedef struct links_reader {
     const char *path;
     int line;
     char text[LINE_BYTES];
@@ -47,15 +47,15 @@ typedef struct reader {
     int nwords;
     char machine[WEIRI_LINKS_WORD_BYTES], backend[WEIRI_LINKS_WORD_BYTES];
     weiri_links *links; /* NULL until the number of endpoints is known */
-} reader;
+} links_reader;
 
-static weir_status refuse(const reader *in, const char *expected)
+static weir_status links_reject(const links_reader *in, const char *expected)
 {
     return weiri_fail(WEIR_ERR_INVALID, "%s:%d: expected %s, as weir-topo --measure writes it",
                       in->path, in->line, expected);
 }
 
-static void split(reader *in)
+static void links_split_line(links_reader *in)
 {
     char *rest = in->text;
     in->text[strcspn(in->text, "#\r\n")] = '\0';
@@ -66,108 +66,110 @@ static void split(reader *in)
 }
 
 /* Parses a number from 0 to most; -1 if it is not one. */
-static double number(const char *word, double most)
+static double links_parse_number(const char *word, double most)
 {
     char *end;
     double value = strtod(word, &end);
     return *end == '\0' && value >= 0 && value <= most ? value : -1;
 }
 
-static weir_status take_word(const reader *in, char *to)
+static weir_status links_take_word(const links_reader *in, char *to)
 {
     size_t length = strlen(in->words[1]);
     if (length >= WEIRI_LINKS_WORD_BYTES)
-        return refuse(in, "a shorter word");
+        return links_reject(in, "a shorter word");
     memcpy(to, in->words[1], length + 1);
     return WEIR_OK;
 }
 
-static weir_status take_endpoints(reader *in)
+static weir_status links_take_endpoints(links_reader *in)
 {
-    double count = number(in->words[1], WEIRI_LINKS_ENDPOINTS_MAX);
+    double count = links_parse_number(in->words[1], WEIRI_LINKS_ENDPOINTS_MAX);
     if (in->links || count < 1 || count != floor(count))
-        return refuse(in, "endpoints once, 1 to 256");
+        return links_reject(in, "endpoints once, 1 to 256");
     return weiri_links_create((int)count, &in->links);
 }
 
-static weir_status take_pair(reader *in)
+static weir_status links_take_pair(links_reader *in)
 {
     weiri_links *links = in->links;
     double last = links ? links->endpoints - 1 : -1;
-    double from = number(in->words[1], last), to = number(in->words[2], last);
-    double gbs = number(in->words[3], 1e9), us = number(in->words[4], 1e9);
+    double from = links_parse_number(in->words[1], last),
+           to = links_parse_number(in->words[2], last);
+    double gbs = links_parse_number(in->words[3], 1e9), us = links_parse_number(in->words[4], 1e9);
     if (!links || from < 0 || to < 0 || from != floor(from) || to != floor(to) || gbs < 0 ||
         us < 0)
-        return refuse(in, "pair FROM TO GBS US, behind endpoints");
+        return links_reject(in, "pair FROM TO GBS US, behind endpoints");
     size_t at = (size_t)from * (size_t)links->endpoints + (size_t)to;
     links->gbs[at] = gbs;
     links->us[at] = us;
     return WEIR_OK;
 }
 
-static weir_status take_together(reader *in)
+static weir_status links_take_together(links_reader *in)
 {
     weiri_links *links = in->links;
-    double bytes = number(in->words[1], 1e15), gbs = number(in->words[2], 1e9);
+    double bytes = links_parse_number(in->words[1], 1e15),
+           gbs = links_parse_number(in->words[2], 1e9);
     int n = links ? links->nsizes : WEIRI_LINKS_SIZES_MAX;
     if (n == WEIRI_LINKS_SIZES_MAX || !(bytes >= 1) || !(gbs > 0) ||
         (n > 0 && bytes <= links->bytes[n - 1]))
-        return refuse(in, "together BYTES GBS, behind endpoints, in order of BYTES");
+        return links_reject(in, "together BYTES GBS, behind endpoints, in order of BYTES");
     links->bytes[n] = bytes;
     links->together_gbs[n] = gbs;
     links->nsizes++;
     return WEIR_OK;
 }
 
-static weir_status take(reader *in)
+static weir_status links_take_line(links_reader *in)
 {
     const char *key = in->words[0];
     if (strcmp(key, "machine") == 0 && in->nwords == 2)
-        return take_word(in, in->machine);
+        return links_take_word(in, in->machine);
     if (strcmp(key, "backend") == 0 && in->nwords == 2)
-        return take_word(in, in->backend);
+        return links_take_word(in, in->backend);
     if (strcmp(key, "endpoints") == 0 && in->nwords == 2)
-        return take_endpoints(in);
+        return links_take_endpoints(in);
     if (strcmp(key, "pair") == 0 && in->nwords == 5)
-        return take_pair(in);
+        return links_take_pair(in);
     if (strcmp(key, "together") == 0 && in->nwords == 3)
-        return take_together(in);
-    return refuse(in, "machine, backend, endpoints, pair or together with its values");
+        return links_take_together(in);
+    return links_reject(in, "machine, backend, endpoints, pair or together with its values");
 }
 
-static weir_status read_lines(reader *in, FILE *from)
+static weir_status links_read_lines(links_reader *in, FILE *from)
 {
     int is_ours = 0;
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && fgets(in->text, sizeof in->text, from)) {
         in->line++;
         if (strlen(in->text) == sizeof in->text - 1)
-            return refuse(in, "a shorter line");
-        split(in);
+            return links_reject(in, "a shorter line");
+        links_split_line(in);
         if (in->nwords == 0)
             continue;
         if (is_ours)
-            status = take(in);
+            status = links_take_line(in);
         else if (in->nwords == 2 && strcmp(in->words[0], "weir-links") == 0 &&
                  strcmp(in->words[1], "1") == 0)
             is_ours = 1;
         else
-            return refuse(in, "'weir-links 1'");
+            return links_reject(in, "'weir-links 1'");
     }
     if (status == WEIR_OK && ferror(from))
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read %s", in->path);
     if (status == WEIR_OK && (!in->links || in->links->nsizes == 0))
-        return refuse(in, "endpoints and what they do together");
+        return links_reject(in, "endpoints and what they do together");
     return status;
 }
 
 weir_status weiri_links_read(const char *path, weiri_links **links)
 {
-    reader in = {.path = path};
+    links_reader in = {.path = path};
     FILE *from = fopen(path, "r");
     if (!from)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot open %s", path);
-    weir_status status = read_lines(&in, from);
+    weir_status status = links_read_lines(&in, from);
     fclose(from);
     if (status != WEIR_OK) {
         weiri_links_free(in.links);
@@ -200,7 +202,7 @@ void weiri_links_write(const weiri_links *links, FILE *to)
 
 /* --------------------------------------------------------------------- floor */
 
-static double bandwidth(const weiri_links *links, double bytes)
+static double links_bandwidth(const weiri_links *links, double bytes)
 {
     const double *at = links->bytes, *gbs = links->together_gbs;
     int last = links->nsizes - 1, i = 1;
@@ -222,5 +224,5 @@ double weiri_links_floor_us(const weiri_links *links, double bytes)
     for (int i = 0; i < links->endpoints * links->endpoints; i++)
         if (links->us[i] > 0 && (fastest_us <= 0 || links->us[i] < fastest_us))
             fastest_us = links->us[i];
-    return fastest_us + bytes / bandwidth(links, bytes) * 1e-3;
+    return fastest_us + bytes / links_bandwidth(links, bytes) * 1e-3;
 }

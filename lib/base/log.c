@@ -16,7 +16,7 @@ static atomic_int log_rank = -1;
 static atomic_int log_level = -1;
 
 /* Returns the level of a name; -1 if there is none. */
-static int find_level(const char *wanted)
+static int log_find_level(const char *wanted)
 {
     int level = WEIRI_LOG_DEBUG;
     while (level >= WEIRI_LOG_ERROR && strcmp(wanted, level_names[level]) != 0)
@@ -25,10 +25,10 @@ static int find_level(const char *wanted)
 }
 
 /* The first thread that needs the level sets it, and is the only one to warn. */
-static int level_from_environment(void)
+static int log_read_level(void)
 {
     const char *wanted = weiri_env(WEIRI_ENV_LOG);
-    int found = wanted ? find_level(wanted) : WEIRI_LOG_WARN, unset = -1;
+    int found = wanted ? log_find_level(wanted) : WEIRI_LOG_WARN, unset = -1;
     int level = found < 0 ? WEIRI_LOG_WARN : found;
     if (atomic_compare_exchange_strong(&log_level, &unset, level) && found < 0)
         weiri_log(WEIRI_LOG_WARN, "%s=%s: expected error, warn, info or debug; using warn",
@@ -45,7 +45,7 @@ int weiri_log_enabled(weiri_log_level level)
 {
     int limit = atomic_load(&log_level);
     if (limit < 0)
-        limit = level_from_environment();
+        limit = log_read_level();
     return (int)level <= limit;
 }
 

@@ -67,9 +67,15 @@ const char *weir_transport_name(weir_transport transport)
     return (unsigned)transport < sizeof names / sizeof *names ? names[transport] : NULL;
 }
 
+const char *weir_backend_name(weir_backend backend)
+{
+    static const char *const names[] = {"host", "cuda", "auto"};
+    return (unsigned)backend < sizeof names / sizeof *names ? names[backend] : NULL;
+}
+
 /* Finds the position of name in names. On failure the error line lists all known names. */
-static weir_status find_name(const char *what, const char *const *names, int count,
-                             const char *name, int *position)
+static weir_status types_find_name(const char *what, const char *const *names, int count,
+                                   const char *name, int *position)
 {
     char known[256] = "";
     size_t used = 0;
@@ -89,7 +95,8 @@ static weir_status find_name(const char *what, const char *const *names, int cou
 weir_status weir_dtype_parse(const char *name, weir_dtype *dtype)
 {
     int position;
-    weir_status status = find_name("data type", dtype_names, WEIR_DTYPE_COUNT, name, &position);
+    weir_status status =
+        types_find_name("data type", dtype_names, WEIR_DTYPE_COUNT, name, &position);
     if (status == WEIR_OK)
         *dtype = (weir_dtype)position;
     return status;
@@ -98,7 +105,7 @@ weir_status weir_dtype_parse(const char *name, weir_dtype *dtype)
 weir_status weir_op_parse(const char *name, weir_op *op)
 {
     int position;
-    weir_status status = find_name("operation", op_names, WEIR_OP_COUNT, name, &position);
+    weir_status status = types_find_name("operation", op_names, WEIR_OP_COUNT, name, &position);
     if (status == WEIR_OK)
         *op = (weir_op)position;
     return status;

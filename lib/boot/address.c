@@ -62,7 +62,7 @@ const char *weiri_address_text(const weiri_address *address, char text[WEIRI_ADD
     return text;
 }
 
-static weir_status malformed(const char *text, const char *why)
+static weir_status address_fail_malformed(const char *text, const char *why)
 {
     return weiri_fail(WEIR_ERR_INVALID,
                       "'%s': %s; expected interface:ip:port or ip:port, as in "
@@ -71,27 +71,27 @@ static weir_status malformed(const char *text, const char *why)
 }
 
 /* Where the three parts of a named address lie in its text; interface may be empty. */
-typedef struct pieces {
+typedef struct address_parts {
     const char *interface, *ip, *port;
     int interface_chars, ip_chars;
-} pieces;
+} address_parts;
 
-static const char *split_bracketed(const char *text, const char *open, pieces *parts)
+static const char *address_split_bracketed(const char *text, const char *open, address_parts *parts)
 {
     const char *close = strchr(open, ']');
     if (!close || close[1] != ':')
         return "no ']:' behind the IPv6 address";
     if (open > text && open[-1] != ':')
         return "no ':' between interface and '['";
-    *parts = (pieces){.interface = text,
-                      .interface_chars = open > text ? (int)(open - text) - 1 : 0,
-                      .ip = open + 1,
-                      .ip_chars = (int)(close - open) - 1,
-                      .port = close + 2};
+    *parts = (address_parts){.interface = text,
+                             .interface_chars = open > text ? (int)(open - text) - 1 : 0,
+                             .ip = open + 1,
+                             .ip_chars = (int)(close - open) - 1,
+                             .port = close + 2};
     return NULL;
 }
 
-static const char *split_plain(const char *text, pieces *parts)
+static const char *address_split_plain(const char *text, address_parts *parts)
 {
     const char *first = strchr(text, ':');
     if (!first)
@@ -101,15 +101,15 @@ static const char *split_plain(const char *text, pieces *parts)
         return "too many colons (an IPv6 address goes in brackets)";
     const char *ip = second ? first + 1 : text;
     const char *end = second ? second : first;
-    *parts = (pieces){.interface = text,
-                      .interface_chars = second ? (int)(first - text) : 0,
-                      .ip = ip,
-                      .ip_chars = (int)(end - ip),
-                      .port = end + 1};
+    *parts = (address_parts){.interface = text,
+                             .interface_chars = second ? (int)(first - text) : 0,
+                             .ip = ip,
+                             .ip_chars = (int)(end - ip),
+                             .port = end + 1};
     return NULL;
 }
 
-static int parse_port(const char *text, uint16_t *port)
+static int address_parse_port(const char *text, uint16_t *port)
 {
     if (*text < '0' || *text > '9')
         return 0;
@@ -121,7 +121,7 @@ static int parse_port(const char *text, uint16_t *port)
     return 1;
 }
 
-static int parse_ip(const char *text, int is_ipv6, weiri_address *address)
+static int address_parse_ip(const char *text, int is_ipv6, weiri_address *address)
 {
     weiri_address got = {.is_ipv6 = (uint8_t)is_ipv6};
     if (!is_ipv6) {
@@ -145,26 +145,27 @@ static int parse_ip(const char *text, int is_ipv6, weiri_address *address)
 weir_status weiri_named_address_parse(const char *text, weiri_named_address *named)
 {
     if (!text || !*text)
-        return malformed(text ? text : "", "no address");
-    pieces parts;
+        return address_fail_malformed(text ? text : "", "no address");
+    address_parts parts;
     const char *open = strchr(text, '[');
-    const char *wrong = open ? split_bracketed(text, open, &parts) : split_plain(text, &parts);
+    const char *wrong =
+        open ? address_split_bracketed(text, open, &parts) : address_split_plain(text, &parts);
     if (wrong)
-        return malformed(text, wrong);
+        return address_fail_malformed(text, wrong);
     weiri_named_address got = {0};
     char ip[64];
     if (parts.interface_chars >= (int)sizeof got.interface)
-        return malformed(text, "the interface's name is too long");
+        return address_fail_malformed(text, "the interface's name is too long");
     if (parts.ip_chars >= (int)sizeof ip)
-        return malformed(text, "the address is too long");
+        return address_fail_malformed(text, "the address is too long");
     memcpy(got.interface, parts.interface, (size_t)parts.interface_chars);
     memcpy(ip, parts.ip, (size_t)parts.ip_chars);
     ip[parts.ip_chars] = '\0';
-    if (!parse_ip(ip, open != NULL, &got.address))
-        return malformed(text, open ? "no IPv6 address in the brackets"
-                                    : "no numeric IPv4 address");
-    if (!parse_port(parts.port, &got.address.port))
-        return malformed(text, "the port is no number from 1 to 65535");
+    if (!address_parse_ip(ip, open != NULL, &got.address))
+        return address_fail_malformed(text, open ? "no IPv6 address in the brackets"
+                                                 : "no numeric IPv4 address");
+    if (!address_parse_port(parts.port, &got.address.port))
+        return address_fail_malformed(text, "the port is no number from 1 to 65535");
     if (got.address.is_ipv6 && got.address.ip[0] == 0xfe && !got.address.scope)
         got.address.scope = if_nametoindex(got.interface);
     *named = got;

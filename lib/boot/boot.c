@@ -72,8 +72,8 @@ weir_status weir_boot_allgather(weir_boot *boot, void *all, size_t bytes)
     return boot->ops->allgather(boot->context, all, bytes);
 }
 
-static weir_status check_message(const weir_boot *boot, const char *verb, const void *data,
-                                 size_t bytes, int peer)
+static weir_status boot_check_message(const weir_boot *boot, const char *verb, const void *data,
+                                      size_t bytes, int peer)
 {
     if (peer < 0 || peer >= boot->nranks || peer == boot->rank)
         return weiri_fail(WEIR_ERR_INVALID,
@@ -87,7 +87,7 @@ static weir_status check_message(const weir_boot *boot, const char *verb, const 
 
 weir_status weir_boot_send(weir_boot *boot, const void *data, size_t bytes, int peer, int tag)
 {
-    weir_status status = check_message(boot, "send to", data, bytes, peer);
+    weir_status status = boot_check_message(boot, "send to", data, bytes, peer);
     if (status != WEIR_OK)
         return status;
     return boot->ops->send(boot->context, data, bytes, peer, tag);
@@ -95,7 +95,7 @@ weir_status weir_boot_send(weir_boot *boot, const void *data, size_t bytes, int 
 
 weir_status weir_boot_recv(weir_boot *boot, void *data, size_t bytes, int peer, int tag)
 {
-    weir_status status = check_message(boot, "receive from", data, bytes, peer);
+    weir_status status = boot_check_message(boot, "receive from", data, bytes, peer);
     if (status != WEIR_OK)
         return status;
     return boot->ops->recv(boot->context, data, bytes, peer, tag);
@@ -112,7 +112,7 @@ typedef struct verdict {
     char text[252];
 } verdict;
 
-static weir_status worst_of(const verdict *all, int nranks)
+static weir_status boot_fail_worst(const verdict *all, int nranks)
 {
     int worst = 0;
     for (int rank = 1; rank < nranks; rank++)
@@ -142,7 +142,7 @@ weir_status weir_boot_agree(weir_boot *boot, weir_status mine)
         status = weiri_fail_context(status, "rank %d could not agree on %s", boot->rank,
                                     weir_status_name(mine));
     else
-        status = worst_of(all, boot->nranks);
+        status = boot_fail_worst(all, boot->nranks);
     free(all);
     return status;
 }

@@ -47,7 +47,7 @@ static weir_status exchange_send_part(exchange *ex, int peer)
 }
 
 /* Reads payload into data. */
-static weir_status receive_into(exchange *ex, int peer, void *data, size_t bytes)
+static weir_status exchange_receive_into(exchange *ex, int peer, void *data, size_t bytes)
 {
     transfer *from = &ex->transfers[peer];
     size_t done = (size_t)from->received;
@@ -56,7 +56,7 @@ static weir_status receive_into(exchange *ex, int peer, void *data, size_t bytes
     return status;
 }
 
-static weir_status receive_message(exchange *ex, int peer)
+static weir_status exchange_receive_message(exchange *ex, int peer)
 {
     weiri_mesh_peer *from = &ex->mesh->peers[peer];
     transfer *arriving = &ex->transfers[peer];
@@ -69,7 +69,7 @@ static weir_status receive_message(exchange *ex, int peer)
         arriving->message->tag = from->frame.tag;
         arriving->message->bytes = bytes;
     }
-    weir_status status = receive_into(ex, peer, arriving->message->data, bytes);
+    weir_status status = exchange_receive_into(ex, peer, arriving->message->data, bytes);
     if (status != WEIR_OK || arriving->received < bytes)
         return status;
     weiri_mesh_keep(from, arriving->message);
@@ -87,7 +87,7 @@ static weir_status exchange_receive_part(exchange *ex, int peer)
     weir_status status;
     if (bytes == ex->bytes) {
         char *place = bytes ? ex->all + (size_t)peer * ex->bytes : NULL;
-        status = receive_into(ex, peer, place, ex->bytes);
+        status = exchange_receive_into(ex, peer, place, ex->bytes);
     } else {
         if (ex->mismatched_rank < 0) {
             ex->mismatched_rank = peer;
@@ -103,7 +103,7 @@ static weir_status exchange_receive_part(exchange *ex, int peer)
 }
 
 /* Receives frames until the peer's part is complete or nothing more has arrived. */
-static weir_status receive_frames(exchange *ex, int peer)
+static weir_status exchange_receive_frames(exchange *ex, int peer)
 {
     weiri_mesh_peer *from = &ex->mesh->peers[peer];
     transfer *arriving = &ex->transfers[peer];
@@ -114,7 +114,7 @@ static weir_status receive_frames(exchange *ex, int peer)
             return status;
         uint32_t kind = from->frame.kind;
         if (kind == WEIRI_FRAME_MESSAGE)
-            status = receive_message(ex, peer);
+            status = exchange_receive_message(ex, peer);
         else if (kind == WEIRI_FRAME_EXCHANGE)
             status = exchange_receive_part(ex, peer);
         else
@@ -128,11 +128,11 @@ static weir_status receive_frames(exchange *ex, int peer)
 }
 
 /* Returns the peer's farewell if that is its next frame, else WEIR_OK. */
-static weir_status read_farewell(exchange *ex, int peer)
+static weir_status exchange_read_farewell(exchange *ex, int peer)
 {
     weiri_mesh_peer *from = &ex->mesh->peers[peer];
     if (!ex->transfers[peer].received_all) {
-        weir_status status = receive_frames(ex, peer);
+        weir_status status = exchange_receive_frames(ex, peer);
         if (status != WEIR_OK || !ex->transfers[peer].received_all)
             return status;
     }
@@ -146,7 +146,7 @@ static weir_status read_farewell(exchange *ex, int peer)
 static weir_status exchange_move(exchange *ex, int peer)
 {
     transfer *with = &ex->transfers[peer];
-    weir_status status = with->received_all ? WEIR_OK : receive_frames(ex, peer);
+    weir_status status = with->received_all ? WEIR_OK : exchange_receive_frames(ex, peer);
     if (status != WEIR_OK || with->sent_all)
         return status;
     status = exchange_send_part(ex, peer);
@@ -154,7 +154,7 @@ static weir_status exchange_move(exchange *ex, int peer)
         return status;
     char reason[WEIRI_REASON_BYTES];
     snprintf(reason, sizeof reason, "%s", weir_last_error());
-    weir_status said = read_farewell(ex, peer);
+    weir_status said = exchange_read_farewell(ex, peer);
     return said != WEIR_OK ? said : weiri_fail(status, "%s", reason);
 }
 

@@ -18,12 +18,12 @@
  * guests older than FRESH_MS are, which have had time to send their hello. */
 enum { MOST_STRANGERS = 64, FRESH_MS = 1000, SILENT_MS = 10000 };
 
-static int is_older(const weiri_guest *who, int ms)
+static int guests_is_older(const weiri_guest *who, int ms)
 {
     return weir_clock_ns() - who->came_ns > (uint64_t)ms * 1000000u;
 }
 
-static void remove_guest(weiri_guests *room, int index)
+static void guests_remove(weiri_guests *room, int index)
 {
     room->count--;
     memmove(&room->list[index], &room->list[index + 1],
@@ -38,7 +38,7 @@ static void guests_refuse(weiri_guests *room, int index, const char *why)
     room->refused++;
     snprintf(room->last_refusal, sizeof room->last_refusal, "%s, %s", who->where, why);
     close(who->fd);
-    remove_guest(room, index);
+    guests_remove(room, index);
 }
 
 /* Writes to a new connection, whose send buffer is empty: succeeds at once or fails. */
@@ -72,7 +72,7 @@ static weir_status guests_welcome(weiri_guests *room, int fd, const struct socka
     return WEIR_OK;
 }
 
-static weir_status accept_guests(weiri_guests *room)
+static weir_status guests_accept(weiri_guests *room)
 {
     for (;;) {
         struct sockaddr_storage name = {0};
@@ -80,7 +80,7 @@ static weir_status accept_guests(weiri_guests *room)
         int fd = accept4(room->listener, (struct sockaddr *)&name, &bytes,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE) && room->count > 0) {
-            if (!is_older(&room->list[0], FRESH_MS))
+            if (!guests_is_older(&room->list[0], FRESH_MS))
                 return WEIR_OK; /* recent guests will authenticate and leave the list */
             guests_refuse(room, 0, "no more files can be opened");
             continue;
@@ -129,7 +129,7 @@ static weir_status guests_decide(weiri_guests *room, int index)
         return status;
     }
     host->take(host->context, job, who);
-    remove_guest(room, index);
+    guests_remove(room, index);
     return WEIR_OK;
 }
 
@@ -164,7 +164,7 @@ weir_status weiri_guests_open(const weiri_job *job, const weiri_guests_host *hos
 
 void weiri_guests_expire(weiri_guests *guests)
 {
-    while (guests->count > 0 && is_older(&guests->list[0], SILENT_MS))
+    while (guests->count > 0 && guests_is_older(&guests->list[0], SILENT_MS))
         guests_refuse(guests, 0, "it does not say who it is");
 }
 
@@ -198,5 +198,5 @@ weir_status weiri_guests_act(weiri_guests *guests, const struct pollfd *set, int
         if (status != WEIR_OK)
             return status;
     }
-    return set[0].revents ? accept_guests(guests) : WEIR_OK;
+    return set[0].revents ? guests_accept(guests) : WEIR_OK;
 }

@@ -39,8 +39,8 @@ int weiri_hello_plausible(const weiri_hello *hello)
     return hello->magic == MAGIC_HELLO;
 }
 
-static void mac_hello(const weiri_job *job, const weiri_challenge *challenge,
-                      const weiri_hello *hello, uint8_t mac[WEIRI_MAC_BYTES])
+static void handshake_mac_hello(const weiri_job *job, const weiri_challenge *challenge,
+                                const weiri_hello *hello, uint8_t mac[WEIRI_MAC_BYTES])
 {
     uint8_t said[sizeof *challenge + offsetof(weiri_hello, mac)];
     memcpy(said, challenge, sizeof *challenge);
@@ -48,9 +48,9 @@ static void mac_hello(const weiri_job *job, const weiri_challenge *challenge,
     weiri_mac(job->key, said, sizeof said, mac);
 }
 
-static void mac_reply(const weiri_job *job, const weiri_challenge *challenge,
-                      const weiri_hello *hello, const weiri_reply *reply,
-                      uint8_t mac[WEIRI_MAC_BYTES])
+static void handshake_mac_reply(const weiri_job *job, const weiri_challenge *challenge,
+                                const weiri_hello *hello, const weiri_reply *reply,
+                                uint8_t mac[WEIRI_MAC_BYTES])
 {
     uint8_t said[sizeof *challenge + sizeof *hello + offsetof(weiri_reply, mac)];
     memcpy(said, challenge, sizeof *challenge);
@@ -63,7 +63,7 @@ int weiri_hello_proven(const weiri_job *job, const weiri_challenge *challenge,
                        const weiri_hello *hello)
 {
     uint8_t mac[WEIRI_MAC_BYTES];
-    mac_hello(job, challenge, hello, mac);
+    handshake_mac_hello(job, challenge, hello, mac);
     return weiri_mac_equal(mac, hello->mac);
 }
 
@@ -75,11 +75,12 @@ void weiri_reply_make(const weiri_job *job, const weiri_challenge *challenge,
     reply->magic = MAGIC_REPLY;
     reply->status = status;
     snprintf(reply->text, sizeof reply->text, "%s", text);
-    mac_reply(job, challenge, hello, reply, reply->mac);
+    handshake_mac_reply(job, challenge, hello, reply, reply->mac);
 }
 
-static weir_status read_challenge(const weiri_job *job, int fd, int peer, const char *where,
-                                  const weiri_deadline *deadline, weiri_challenge *challenge)
+static weir_status handshake_read_challenge(const weiri_job *job, int fd, int peer,
+                                            const char *where, const weiri_deadline *deadline,
+                                            weiri_challenge *challenge)
 {
     size_t done = 0;
     weir_status status = weiri_link_read(fd, peer, challenge, sizeof *challenge, deadline, &done);
@@ -98,9 +99,10 @@ static weir_status read_challenge(const weiri_job *job, int fd, int peer, const 
     return WEIR_OK;
 }
 
-static weir_status send_hello(const weiri_job *job, int fd, int peer,
-                              const weiri_address *listens, const weiri_challenge *challenge,
-                              const weiri_deadline *deadline, weiri_hello *hello)
+static weir_status handshake_send_hello(const weiri_job *job, int fd, int peer,
+                                        const weiri_address *listens,
+                                        const weiri_challenge *challenge,
+                                        const weiri_deadline *deadline, weiri_hello *hello)
 {
     *hello = (weiri_hello){.magic = MAGIC_HELLO,
                            .rank = job->rank,
@@ -109,7 +111,7 @@ static weir_status send_hello(const weiri_job *job, int fd, int peer,
     weir_status status = weiri_random(hello->nonce, sizeof hello->nonce);
     if (status != WEIR_OK)
         return status;
-    mac_hello(job, challenge, hello, hello->mac);
+    handshake_mac_hello(job, challenge, hello, hello->mac);
     size_t done = 0;
     struct iovec part = {hello, sizeof *hello};
     return weiri_link_write(fd, peer, &part, 1, deadline, &done);
@@ -124,17 +126,17 @@ weir_status weiri_handshake_call(const weiri_job *job, int fd, int peer, const w
     weiri_hello hello;
     weiri_reply reply;
     size_t done = 0;
-    weir_status status = read_challenge(job, fd, peer, where, deadline, &challenge);
+    weir_status status = handshake_read_challenge(job, fd, peer, where, deadline, &challenge);
     if (status != WEIR_OK)
         return status;
-    status = send_hello(job, fd, peer, listens, &challenge, deadline, &hello);
+    status = handshake_send_hello(job, fd, peer, listens, &challenge, deadline, &hello);
     if (status == WEIR_OK)
         status = weiri_link_read(fd, peer, &reply, sizeof reply, deadline, &done);
     if (status != WEIR_OK)
         return weiri_fail_context(status, "rank %d introduces itself to rank %d at %s", job->rank,
                                   peer, where);
     uint8_t mac[WEIRI_MAC_BYTES];
-    mac_reply(job, &challenge, &hello, &reply, mac);
+    handshake_mac_reply(job, &challenge, &hello, &reply, mac);
     weiri_text_clean(reply.text, sizeof reply.text);
     if (reply.magic == MAGIC_REPLY && reply.status < 0)
         return weiri_fail((weir_status)reply.status, "rank %d refused by rank %d at %s: %s",

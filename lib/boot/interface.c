@@ -16,7 +16,7 @@ static int is_link_local(const weiri_address *address)
 }
 
 /* The address of an entry that is up and running; 0 if it is not usable. */
-static int usable(const struct ifaddrs *entry, weiri_address *address)
+static int interface_read_entry(const struct ifaddrs *entry, weiri_address *address)
 {
     unsigned int wanted = IFF_UP | IFF_RUNNING;
     if (!entry->ifa_addr || (entry->ifa_flags & wanted) != wanted)
@@ -31,31 +31,32 @@ static int usable(const struct ifaddrs *entry, weiri_address *address)
 }
 
 /* Interfaces have an entry for each of their addresses. */
-static int is_first_usable(const struct ifaddrs *entries, const struct ifaddrs *entry)
+static int interface_is_first_entry(const struct ifaddrs *entries, const struct ifaddrs *entry)
 {
     weiri_address address;
-    if (!usable(entry, &address))
+    if (!interface_read_entry(entry, &address))
         return 0;
     for (const struct ifaddrs *before = entries; before != entry; before = before->ifa_next)
-        if (strcmp(before->ifa_name, entry->ifa_name) == 0 && usable(before, &address))
+        if (strcmp(before->ifa_name, entry->ifa_name) == 0 &&
+            interface_read_entry(before, &address))
             return 0;
     return 1;
 }
 
 /* "lo, eth0": the usable interfaces, each once. */
-static void list_names(const struct ifaddrs *entries, char *names, size_t bytes)
+static void interface_list_names(const struct ifaddrs *entries, char *names, size_t bytes)
 {
     size_t used = 0;
     names[0] = '\0';
     for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next) {
-        if (!is_first_usable(entries, entry) || used + IF_NAMESIZE + 2 > bytes)
+        if (!interface_is_first_entry(entries, entry) || used + IF_NAMESIZE + 2 > bytes)
             continue;
         used += (size_t)snprintf(names + used, bytes - used, "%s%s", used ? ", " : "",
                                  entry->ifa_name);
     }
 }
 
-static int is_bridge(const char *name)
+static int interface_is_bridge(const char *name)
 {
     static const char *const prefixes[] = {"docker", "virbr", "br-", "veth", "cni", "podman"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
@@ -64,10 +65,10 @@ static int is_bridge(const char *name)
     return 0;
 }
 
-static int preference(const struct ifaddrs *entry, const weiri_address *address)
+static int interface_preference(const struct ifaddrs *entry, const weiri_address *address)
 {
     int place = 2;
-    if (is_bridge(entry->ifa_name))
+    if (interface_is_bridge(entry->ifa_name))
         place = 1;
     if (entry->ifa_flags & IFF_LOOPBACK)
         place = 0;
@@ -76,7 +77,7 @@ static int preference(const struct ifaddrs *entry, const weiri_address *address)
 
 /* Returns 2 if an entry of the wish is the name, 1 if it is a prefix of the name or if the name is
  * not among excluded ones, else 0. */
-static int suits(const char *wish, const char *name)
+static int interface_suits(const char *wish, const char *name)
 {
     const int is_refusal = *wish == '^';
     wish += is_refusal;
@@ -93,16 +94,16 @@ static int suits(const char *wish, const char *name)
 }
 
 /* Rates an interface; 0: not usable. */
-static int score(const struct ifaddrs *entry, const weiri_address *here, const char *wish,
-                 const weiri_address *like)
+static int interface_score(const struct ifaddrs *entry, const weiri_address *here, const char *wish,
+                           const weiri_address *like)
 {
     enum { PREFERENCES = 16 };
-    const int suited = wish ? suits(wish, entry->ifa_name) : 1;
+    const int suited = wish ? interface_suits(wish, entry->ifa_name) : 1;
     if (!suited || (!wish && is_link_local(here)))
         return 0;
     if (like && (here->is_ipv6 != like->is_ipv6 || is_link_local(here) != is_link_local(like)))
         return 0;
-    return suited * PREFERENCES + 2 * preference(entry, here) + !is_link_local(here);
+    return suited * PREFERENCES + 2 * interface_preference(entry, here) + !is_link_local(here);
 }
 
 weir_status weiri_interface_address(const char *wish, const weiri_address *like,
@@ -114,7 +115,8 @@ weir_status weiri_interface_address(const char *wish, const weiri_address *like,
     int best = 0;
     weiri_address here;
     for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next) {
-        const int mine = usable(entry, &here) ? score(entry, &here, wish, like) : 0;
+        const int mine =
+            interface_read_entry(entry, &here) ? interface_score(entry, &here, wish, like) : 0;
         if (mine > best) {
             best = mine;
             *address = here;
@@ -122,7 +124,7 @@ weir_status weiri_interface_address(const char *wish, const weiri_address *like,
     }
     char names[256] = "";
     if (!best)
-        list_names(entries, names, sizeof names);
+        interface_list_names(entries, names, sizeof names);
     freeifaddrs(entries);
     if (best)
         return WEIR_OK;
@@ -136,7 +138,7 @@ weir_status weiri_interface_address(const char *wish, const weiri_address *like,
 }
 
 /* Returns the value of a variable; NULL if it has no entry. */
-static const char *wish_of(weiri_env_key key)
+static const char *interface_wish_of(weiri_env_key key)
 {
     const char *wish = weiri_env(key);
     return wish && wish[strspn(wish, "^=,")] ? wish : NULL;
@@ -144,13 +146,13 @@ static const char *wish_of(weiri_env_key key)
 
 const char *weiri_interface_wish(const char **variable)
 {
-    const weiri_env_key key =
-        !wish_of(WEIRI_ENV_SOCKET_IFNAME) && wish_of(WEIRI_ENV_NCCL_SOCKET_IFNAME)
-            ? WEIRI_ENV_NCCL_SOCKET_IFNAME
-            : WEIRI_ENV_SOCKET_IFNAME;
+    const weiri_env_key key = !interface_wish_of(WEIRI_ENV_SOCKET_IFNAME) &&
+                                      interface_wish_of(WEIRI_ENV_NCCL_SOCKET_IFNAME)
+                                  ? WEIRI_ENV_NCCL_SOCKET_IFNAME
+                                  : WEIRI_ENV_SOCKET_IFNAME;
     if (variable)
         *variable = weiri_env_name(key);
-    return wish_of(key);
+    return interface_wish_of(key);
 }
 
 void weiri_interface_name(const weiri_address *address, char name[IF_NAMESIZE])
@@ -161,7 +163,7 @@ void weiri_interface_name(const weiri_address *address, char name[IF_NAMESIZE])
     if (getifaddrs(&entries) != 0)
         return;
     for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next)
-        if (usable(entry, &here) && here.is_ipv6 == address->is_ipv6 &&
+        if (interface_read_entry(entry, &here) && here.is_ipv6 == address->is_ipv6 &&
             memcmp(here.ip, address->ip, sizeof here.ip) == 0)
             snprintf(name, IF_NAMESIZE, "%s", entry->ifa_name);
     freeifaddrs(entries);

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static weir_status gone(int peer, int error_number)
+static weir_status link_fail_gone(int peer, int error_number)
 {
     if (error_number == 0)
         return weiri_fail(WEIR_ERR_PEER, "rank %d is gone: it closed the connection", peer);
@@ -18,7 +18,7 @@ static weir_status gone(int peer, int error_number)
 }
 
 /* One recv(): *moved is 0 when nothing can be had now. */
-static weir_status read_once(int fd, int peer, void *data, size_t bytes, size_t *moved)
+static weir_status link_read_once(int fd, int peer, void *data, size_t bytes, size_t *moved)
 {
     ssize_t got;
     do
@@ -29,7 +29,7 @@ static weir_status read_once(int fd, int peer, void *data, size_t bytes, size_t 
         return WEIR_OK;
     }
     if (got <= 0)
-        return gone(peer, got == 0 ? 0 : errno);
+        return link_fail_gone(peer, got == 0 ? 0 : errno);
     *moved = (size_t)got;
     return WEIR_OK;
 }
@@ -38,7 +38,7 @@ weir_status weiri_link_read_some(int fd, int peer, void *data, size_t bytes, siz
 {
     while (*done < bytes) {
         size_t moved;
-        weir_status status = read_once(fd, peer, (char *)data + *done, bytes - *done, &moved);
+        weir_status status = link_read_once(fd, peer, (char *)data + *done, bytes - *done, &moved);
         if (status != WEIR_OK || moved == 0)
             return status;
         *done += moved;
@@ -52,9 +52,8 @@ weir_status weiri_link_discard_some(int fd, int peer, uint64_t bytes, uint64_t *
     while (*done < bytes) {
         uint64_t left = bytes - *done;
         size_t moved;
-        weir_status status = read_once(fd, peer, scratch,
-                                       left < sizeof scratch ? (size_t)left : sizeof scratch,
-                                       &moved);
+        weir_status status = link_read_once(
+            fd, peer, scratch, left < sizeof scratch ? (size_t)left : sizeof scratch, &moved);
         if (status != WEIR_OK || moved == 0)
             return status;
         *done += moved;
@@ -62,7 +61,7 @@ weir_status weiri_link_discard_some(int fd, int peer, uint64_t bytes, uint64_t *
     return WEIR_OK;
 }
 
-static size_t total_bytes(const struct iovec *parts, int nparts)
+static size_t link_total_bytes(const struct iovec *parts, int nparts)
 {
     size_t total = 0;
     for (int i = 0; i < nparts; i++)
@@ -71,8 +70,8 @@ static size_t total_bytes(const struct iovec *parts, int nparts)
 }
 
 /* The parts less their first done bytes; returns how many are left. */
-static int remaining_parts(const struct iovec *parts, int nparts, size_t done,
-                           struct iovec left[2])
+static int link_remaining_parts(const struct iovec *parts, int nparts, size_t done,
+                                struct iovec left[2])
 {
     int count = 0;
     for (int i = 0; i < nparts; i++) {
@@ -90,7 +89,7 @@ weir_status weiri_link_write_some(int fd, int peer, const struct iovec *parts, i
 {
     struct iovec left[2];
     int count;
-    while ((count = remaining_parts(parts, nparts, *done, left)) > 0) {
+    while ((count = link_remaining_parts(parts, nparts, *done, left)) > 0) {
         struct msghdr message = {.msg_iov = left, .msg_iovlen = (size_t)count};
         ssize_t put = sendmsg(fd, &message, MSG_NOSIGNAL);
         if (put < 0 && errno == EINTR)
@@ -98,13 +97,13 @@ weir_status weiri_link_write_some(int fd, int peer, const struct iovec *parts, i
         if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return WEIR_OK;
         if (put < 0)
-            return gone(peer, errno);
+            return link_fail_gone(peer, errno);
         *done += (size_t)put;
     }
     return WEIR_OK;
 }
 
-static weir_status wait_for(int fd, int peer, short events, const weiri_deadline *deadline)
+static weir_status link_await(int fd, int peer, short events, const weiri_deadline *deadline)
 {
     for (;;) {
         struct pollfd one = {.fd = fd, .events = events};
@@ -129,7 +128,7 @@ weir_status weiri_link_read(int fd, int peer, void *data, size_t bytes,
         weir_status status = weiri_link_read_some(fd, peer, data, bytes, done);
         if (status != WEIR_OK || *done == bytes)
             return status;
-        status = wait_for(fd, peer, POLLIN, deadline);
+        status = link_await(fd, peer, POLLIN, deadline);
         if (status != WEIR_OK)
             return status;
     }
@@ -142,7 +141,7 @@ weir_status weiri_link_discard(int fd, int peer, uint64_t bytes, const weiri_dea
         weir_status status = weiri_link_discard_some(fd, peer, bytes, &done);
         if (status != WEIR_OK || done == bytes)
             return status;
-        status = wait_for(fd, peer, POLLIN, deadline);
+        status = link_await(fd, peer, POLLIN, deadline);
         if (status != WEIR_OK)
             return status;
     }
@@ -151,12 +150,12 @@ weir_status weiri_link_discard(int fd, int peer, uint64_t bytes, const weiri_dea
 weir_status weiri_link_write(int fd, int peer, const struct iovec *parts, int nparts,
                              const weiri_deadline *deadline, size_t *done)
 {
-    size_t bytes = total_bytes(parts, nparts);
+    size_t bytes = link_total_bytes(parts, nparts);
     for (;;) {
         weir_status status = weiri_link_write_some(fd, peer, parts, nparts, done);
         if (status != WEIR_OK || *done == bytes)
             return status;
-        status = wait_for(fd, peer, POLLOUT, deadline);
+        status = link_await(fd, peer, POLLOUT, deadline);
         if (status != WEIR_OK)
             return status;
     }

@@ -62,7 +62,7 @@ void weiri_mesh_keep(weiri_mesh_peer *from, weiri_message *message)
     from->last = &message->next;
 }
 
-static weiri_message *take_kept(weiri_mesh_peer *from)
+static weiri_message *mesh_take_kept(weiri_mesh_peer *from)
 {
     weiri_message *message = from->first;
     if (!message)
@@ -73,7 +73,7 @@ static weiri_message *take_kept(weiri_mesh_peer *from)
     return message;
 }
 
-static weir_status send_message(void *context, const void *data, size_t bytes, int peer, int tag)
+static weir_status mesh_send(void *context, const void *data, size_t bytes, int peer, int tag)
 {
     weiri_mesh *mesh = context;
     weir_status status = weiri_mesh_usable(mesh);
@@ -92,8 +92,8 @@ static weir_status send_message(void *context, const void *data, size_t bytes, i
     return done > 0 || status == WEIR_ERR_PEER ? weiri_mesh_break(mesh, status) : status;
 }
 
-static weir_status check_match(const weiri_mesh *mesh, int peer, int tag, size_t bytes,
-                               int got_tag, uint64_t got_bytes)
+static weir_status mesh_check_match(const weiri_mesh *mesh, int peer, int tag, size_t bytes,
+                                    int got_tag, uint64_t got_bytes)
 {
     if (got_tag == tag && got_bytes == bytes)
         return WEIR_OK;
@@ -103,10 +103,10 @@ static weir_status check_match(const weiri_mesh *mesh, int peer, int tag, size_t
                       mesh->rank, bytes, tag, peer, (unsigned long long)got_bytes, got_tag);
 }
 
-static weir_status receive_kept(const weiri_mesh *mesh, weiri_message *message, void *data,
-                                size_t bytes, int peer, int tag)
+static weir_status mesh_receive_kept(const weiri_mesh *mesh, weiri_message *message, void *data,
+                                     size_t bytes, int peer, int tag)
 {
-    weir_status status = check_match(mesh, peer, tag, bytes, message->tag, message->bytes);
+    weir_status status = mesh_check_match(mesh, peer, tag, bytes, message->tag, message->bytes);
     if (status == WEIR_OK && bytes > 0)
         memcpy(data, message->data, bytes);
     free(message);
@@ -115,8 +115,8 @@ static weir_status receive_kept(const weiri_mesh *mesh, weiri_message *message, 
 
 /* Receives the payload of the current frame. A payload that does not match is read and discarded,
  * so that the stream remains usable. */
-static weir_status receive_payload(weiri_mesh *mesh, void *data, size_t bytes, int peer, int tag,
-                                   const weiri_deadline *deadline)
+static weir_status mesh_receive_payload(weiri_mesh *mesh, void *data, size_t bytes, int peer,
+                                        int tag, const weiri_deadline *deadline)
 {
     weiri_mesh_peer *from = &mesh->peers[peer];
     weiri_frame frame = from->frame;
@@ -137,19 +137,19 @@ static weir_status receive_payload(weiri_mesh *mesh, void *data, size_t bytes, i
                            tag);
         return weiri_mesh_break(mesh, status);
     }
-    return check_match(mesh, peer, tag, bytes, frame.tag, frame.bytes);
+    return mesh_check_match(mesh, peer, tag, bytes, frame.tag, frame.bytes);
 }
 
-static weir_status recv_message(void *context, void *data, size_t bytes, int peer, int tag)
+static weir_status mesh_recv(void *context, void *data, size_t bytes, int peer, int tag)
 {
     weiri_mesh *mesh = context;
     weir_status status = weiri_mesh_usable(mesh);
     if (status != WEIR_OK)
         return status;
     weiri_mesh_peer *from = &mesh->peers[peer];
-    weiri_message *kept = take_kept(from);
+    weiri_message *kept = mesh_take_kept(from);
     if (kept)
-        return receive_kept(mesh, kept, data, bytes, peer, tag);
+        return mesh_receive_kept(mesh, kept, data, bytes, peer, tag);
     weiri_deadline deadline = weiri_deadline_in(mesh->timeout_ms);
     status = weiri_link_read(from->fd, peer, &from->frame, sizeof from->frame, &deadline,
                              &from->frame_bytes);
@@ -158,15 +158,15 @@ static weir_status recv_message(void *context, void *data, size_t bytes, int pee
                            tag);
         return status == WEIR_ERR_PEER ? weiri_mesh_break(mesh, status) : status;
     }
-    return receive_payload(mesh, data, bytes, peer, tag, &deadline);
+    return mesh_receive_payload(mesh, data, bytes, peer, tag, &deadline);
 }
 
-static void destroy(void *context)
+static void mesh_destroy(void *context)
 {
     weiri_mesh *mesh = context;
     for (int peer = 0; peer < mesh->nranks; peer++) {
         weiri_message *message;
-        while ((message = take_kept(&mesh->peers[peer])) != NULL)
+        while ((message = mesh_take_kept(&mesh->peers[peer])) != NULL)
             free(message);
         if (mesh->peers[peer].fd >= 0)
             close(mesh->peers[peer].fd);
@@ -183,10 +183,10 @@ weir_status weiri_mesh_create(const char *name, int rank, int nranks, int timeou
                           rank, nranks);
     mesh->ops = (weir_boot_ops){.name = name,
                                 .allgather = weiri_mesh_allgather,
-                                .send = send_message,
-                                .recv = recv_message,
+                                .send = mesh_send,
+                                .recv = mesh_recv,
                                 .barrier = weiri_mesh_barrier,
-                                .destroy = destroy};
+                                .destroy = mesh_destroy};
     mesh->rank = rank;
     mesh->nranks = nranks;
     mesh->timeout_ms = timeout_ms;

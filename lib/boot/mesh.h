@@ -25,7 +25,9 @@
 weir_status weiri_mesh_create(const char *name, int rank, int nranks, int timeout_ms,
                               const int *fds, weir_boot **boot);
 
-/* ----------------------------------- between mesh.c, exchange.c and tcp.c */
+/* ----------------------------------- between mesh.c, exchange.c and tcp.c
+ *
+ * mesh.c and exchange.c call each other: they are halves of one object, divided by its operations. */
 
 enum {
     WEIRI_FRAME_MESSAGE = 0x4753454d,

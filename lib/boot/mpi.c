@@ -11,7 +11,7 @@
  */
 #include <weir/mpi.h>
 
-#include "base/env.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "boot/deadline.h"
 
@@ -36,7 +36,7 @@ typedef struct header {
     uint64_t bytes;
 } header;
 
-static weir_status fail_mpi(int rank, int code, const char *what)
+static weir_status mpi_fail(int rank, int code, const char *what)
 {
     char text[MPI_MAX_ERROR_STRING] = "unknown error";
     int length = 0;
@@ -44,14 +44,14 @@ static weir_status fail_mpi(int rank, int code, const char *what)
     return weiri_fail(WEIR_ERR_SYSTEM, "rank %d, %s: %s", rank, what, text);
 }
 
-static weir_status break_boot(mpi_boot *boot, weir_status status)
+static weir_status mpi_break(mpi_boot *boot, weir_status status)
 {
     boot->broken = status;
     snprintf(boot->reason, sizeof boot->reason, "%s", weir_last_error());
     return status;
 }
 
-static weir_status usable(const mpi_boot *boot)
+static weir_status mpi_usable(const mpi_boot *boot)
 {
     if (boot->broken == WEIR_OK)
         return WEIR_OK;
@@ -59,7 +59,7 @@ static weir_status usable(const mpi_boot *boot)
                       boot->reason);
 }
 
-static void *copy_buffer(const mpi_boot *boot, size_t bytes, weir_status *status)
+static void *mpi_copy_buffer(const mpi_boot *boot, size_t bytes, weir_status *status)
 {
     if (bytes > INT_MAX) {
         *status = weiri_fail(WEIR_ERR_UNSUPPORTED,
@@ -76,14 +76,14 @@ static void *copy_buffer(const mpi_boot *boot, size_t bytes, weir_status *status
 
 /* Tests the request until it is complete. A timeout breaks the bootstrap; the request's buffer must
  * then not be freed. */
-static weir_status complete(mpi_boot *boot, MPI_Request *request, const char *what)
+static weir_status mpi_complete(mpi_boot *boot, MPI_Request *request, const char *what)
 {
     weiri_deadline deadline = weiri_deadline_in(boot->timeout_ms);
     for (;;) {
         int done = 0;
         int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (code != MPI_SUCCESS)
-            return break_boot(boot, fail_mpi(boot->rank, code, what));
+            return mpi_break(boot, mpi_fail(boot->rank, code, what));
         if (done)
             return WEIR_OK;
         if (weiri_deadline_left_ms(&deadline) == 0)
@@ -94,19 +94,19 @@ static weir_status complete(mpi_boot *boot, MPI_Request *request, const char *wh
                "rank %d, %s: not complete after %d ms; see where the other ranks are, or raise "
                "WEIR_TIMEOUT_MS",
                boot->rank, what, boot->timeout_ms);
-    return break_boot(boot, WEIR_ERR_TIMEOUT);
+    return mpi_break(boot, WEIR_ERR_TIMEOUT);
 }
 
 static weir_status mpi_allgather(void *context, void *all, size_t bytes)
 {
     mpi_boot *boot = context;
-    weir_status status = usable(boot);
+    weir_status status = mpi_usable(boot);
     if (status != WEIR_OK)
         return status;
     char what[64];
     snprintf(what, sizeof what, "allgather of %zu bytes", bytes);
     size_t total = bytes * (size_t)boot->nranks;
-    char *copy = copy_buffer(boot, total, &status);
+    char *copy = mpi_copy_buffer(boot, total, &status);
     if (!copy)
         return status;
     size_t own = (size_t)boot->rank * bytes;
@@ -117,9 +117,9 @@ static weir_status mpi_allgather(void *context, void *all, size_t bytes)
                               boot->comm, &request);
     if (code != MPI_SUCCESS) {
         free(copy);
-        return break_boot(boot, fail_mpi(boot->rank, code, what));
+        return mpi_break(boot, mpi_fail(boot->rank, code, what));
     }
-    status = complete(boot, &request, what);
+    status = mpi_complete(boot, &request, what);
     if (status != WEIR_OK)
         return status; /* MPI may still write to the copy */
     if (bytes > 0)
@@ -131,27 +131,27 @@ static weir_status mpi_allgather(void *context, void *all, size_t bytes)
 static weir_status mpi_barrier(void *context)
 {
     mpi_boot *boot = context;
-    weir_status status = usable(boot);
+    weir_status status = mpi_usable(boot);
     if (status != WEIR_OK)
         return status;
     MPI_Request request;
     int code = MPI_Ibarrier(boot->comm, &request);
     if (code != MPI_SUCCESS)
-        return break_boot(boot, fail_mpi(boot->rank, code, "barrier"));
-    return complete(boot, &request, "barrier");
+        return mpi_break(boot, mpi_fail(boot->rank, code, "barrier"));
+    return mpi_complete(boot, &request, "barrier");
 }
 
 static weir_status mpi_send(void *context, const void *data, size_t bytes, int peer, int tag)
 {
     mpi_boot *boot = context;
-    weir_status status = usable(boot);
+    weir_status status = mpi_usable(boot);
     if (status != WEIR_OK)
         return status;
     char what[80];
     snprintf(what, sizeof what, "send of %zu bytes with tag %d to rank %d", bytes, tag, peer);
     header head = {.tag = tag, .bytes = bytes};
     size_t total = sizeof head + bytes;
-    char *copy = copy_buffer(boot, total, &status);
+    char *copy = mpi_copy_buffer(boot, total, &status);
     if (!copy)
         return status;
     memcpy(copy, &head, sizeof head);
@@ -161,9 +161,9 @@ static weir_status mpi_send(void *context, const void *data, size_t bytes, int p
     int code = MPI_Isend(copy, (int)total, MPI_BYTE, peer, MESSAGE_TAG, boot->comm, &request);
     if (code != MPI_SUCCESS) {
         free(copy);
-        return break_boot(boot, fail_mpi(boot->rank, code, what));
+        return mpi_break(boot, mpi_fail(boot->rank, code, what));
     }
-    status = complete(boot, &request, what);
+    status = mpi_complete(boot, &request, what);
     if (status == WEIR_OK)
         free(copy); /* else MPI may still read from it */
     return status;
@@ -171,8 +171,8 @@ static weir_status mpi_send(void *context, const void *data, size_t bytes, int p
 
 /* Waits until a message of the peer has arrived. A timeout consumes nothing, so the bootstrap stays
  * usable. */
-static weir_status find_message(mpi_boot *boot, int peer, const char *what, MPI_Message *message,
-                                int *total)
+static weir_status mpi_find_message(mpi_boot *boot, int peer, const char *what,
+                                    MPI_Message *message, int *total)
 {
     weiri_deadline deadline = weiri_deadline_in(boot->timeout_ms);
     MPI_Status found;
@@ -180,7 +180,7 @@ static weir_status find_message(mpi_boot *boot, int peer, const char *what, MPI_
         int there = 0;
         int code = MPI_Improbe(peer, MESSAGE_TAG, boot->comm, &there, message, &found);
         if (code != MPI_SUCCESS)
-            return break_boot(boot, fail_mpi(boot->rank, code, what));
+            return mpi_break(boot, mpi_fail(boot->rank, code, what));
         if (there)
             break;
         if (weiri_deadline_left_ms(&deadline) == 0)
@@ -197,26 +197,26 @@ static weir_status find_message(mpi_boot *boot, int peer, const char *what, MPI_
 static weir_status mpi_recv(void *context, void *data, size_t bytes, int peer, int tag)
 {
     mpi_boot *boot = context;
-    weir_status status = usable(boot);
+    weir_status status = mpi_usable(boot);
     if (status != WEIR_OK)
         return status;
     char what[80];
     snprintf(what, sizeof what, "receive of %zu bytes with tag %d", bytes, tag);
     MPI_Message message;
     int total = 0;
-    status = find_message(boot, peer, what, &message, &total);
+    status = mpi_find_message(boot, peer, what, &message, &total);
     if (status != WEIR_OK)
         return status;
-    char *copy = copy_buffer(boot, (size_t)total, &status);
+    char *copy = mpi_copy_buffer(boot, (size_t)total, &status);
     if (!copy)
-        return break_boot(boot, status);
+        return mpi_break(boot, status);
     MPI_Request request;
     int code = MPI_Imrecv(copy, total, MPI_BYTE, &message, &request);
     if (code != MPI_SUCCESS) {
         free(copy);
-        return break_boot(boot, fail_mpi(boot->rank, code, what));
+        return mpi_break(boot, mpi_fail(boot->rank, code, what));
     }
-    status = complete(boot, &request, what);
+    status = mpi_complete(boot, &request, what);
     if (status != WEIR_OK)
         return status; /* MPI may still write to the copy */
     header head;
@@ -257,7 +257,7 @@ static const weir_boot_ops mpi_ops = {.name = "mpi",
  * variables of the innermost launcher come first, since an mpirun may run within a job of another
  * launcher. SLURM_NTASKS is not used: it is also set in allocations into which this process was not
  * launched. */
-static weir_status check_launcher(void)
+static weir_status mpi_check_launcher(void)
 {
     static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                             "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"};
@@ -287,7 +287,7 @@ weir_status weir_boot_mpi_create(MPI_Comm comm, weir_boot **boot)
     MPI_Initialized(&initialized);
     if (!initialized)
         return weiri_fail(WEIR_ERR_INVALID, "weir_boot_mpi_create: call MPI_Init before it");
-    weir_status status = check_launcher();
+    weir_status status = mpi_check_launcher();
     if (status != WEIR_OK)
         return status;
     mpi_boot *made = calloc(1, sizeof *made);
@@ -295,13 +295,13 @@ weir_status weir_boot_mpi_create(MPI_Comm comm, weir_boot **boot)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the mpi bootstrap");
     int code = MPI_Comm_dup(comm, &made->comm);
     if (code != MPI_SUCCESS) {
-        status = fail_mpi(-1, code, "duplicating the communicator");
+        status = mpi_fail(-1, code, "duplicating the communicator");
         goto free_made;
     }
     MPI_Comm_set_errhandler(made->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(made->comm, &made->rank);
     MPI_Comm_size(made->comm, &made->nranks);
-    made->timeout_ms = weiri_env_timeout_ms();
+    made->timeout_ms = weiri_config_timeout_ms();
     status = weir_boot_create(&mpi_ops, made, made->rank, made->nranks, boot);
     if (status != WEIR_OK)
         goto free_comm;

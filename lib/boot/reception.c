@@ -96,7 +96,7 @@ static weir_status reception_act(reception *room, int guests)
     return weiri_guests_act(&room->guests, room->set, guests);
 }
 
-static weir_status receive_all(reception *room, const weiri_deadline *deadline)
+static weir_status reception_receive_all(reception *room, const weiri_deadline *deadline)
 {
     while (room->missing > 0) {
         int guests = reception_watch(room);
@@ -132,7 +132,7 @@ weir_status weiri_reception_run(const weiri_job *job, int listener,
     int entries = weiri_guests_most_watched(&room.guests) + job->nranks;
     room.set = calloc((size_t)entries, sizeof *room.set);
     if (room.set)
-        status = receive_all(&room, deadline);
+        status = reception_receive_all(&room, deadline);
     else
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to receive %d ranks",
                             job->rank, job->nranks);

@@ -31,7 +31,7 @@ typedef struct rendezvous {
 } rendezvous;
 
 /* Closes a connection even if a forked child of the program has inherited its descriptor. */
-static void hang_up(int fd)
+static void rendezvous_hang_up(int fd)
 {
     shutdown(fd, SHUT_RDWR);
     close(fd);
@@ -85,18 +85,18 @@ static void rendezvous_take(void *context, const weiri_job *job, const weiri_gue
 static void rendezvous_end(rendezvous *self)
 {
     weiri_guests_close(&self->guests);
-    hang_up(self->listener);
+    rendezvous_hang_up(self->listener);
     for (int i = 0; i < self->nearly; i++)
-        hang_up(self->early[i]);
+        rendezvous_hang_up(self->early[i]);
     if (self->root >= 0)
-        hang_up(self->root);
+        rendezvous_hang_up(self->root);
     free(self->early);
     free(self->set);
     free(self);
 }
 
 /* Extends the poll set for all waiting ranks, if there is memory. */
-static void lengthen_set(rendezvous *self)
+static void rendezvous_lengthen_set(rendezvous *self)
 {
     const size_t others = (size_t)weiri_guests_most_watched(&self->guests) + 1;
     if (self->nearly > self->nwatched) {
@@ -111,7 +111,7 @@ static void lengthen_set(rendezvous *self)
 /* Fills the poll set and returns the number of guests' entries. Rank 0's entry follows them. */
 static int rendezvous_watch(rendezvous *self)
 {
-    lengthen_set(self);
+    rendezvous_lengthen_set(self);
     const int guests = weiri_guests_watch(&self->guests, self->set);
     self->set[guests] = (struct pollfd){.fd = self->root, .events = POLLRDHUP};
     for (int i = 0; i < self->nwatched; i++)
@@ -120,7 +120,7 @@ static int rendezvous_watch(rendezvous *self)
 }
 
 /* Removes waiting ranks that have closed their connection. */
-static void forget_gone(rendezvous *self, const struct pollfd *set)
+static void rendezvous_forget_gone(rendezvous *self, const struct pollfd *set)
 {
     for (int i = self->nwatched - 1; i >= 0; i--) {
         if (!set[i].revents)
@@ -143,7 +143,7 @@ static void *rendezvous_serve(void *argument)
         }
         if (self->set[guests].revents)
             break;
-        forget_gone(self, self->set + guests + 1);
+        rendezvous_forget_gone(self, self->set + guests + 1);
         /* Rejections have been sent and logged. A lack of descriptors may be temporary. */
         if (weiri_guests_act(&self->guests, self->set, guests) == WEIR_ERR_SYSTEM)
             poll(NULL, 0, PAUSE_MS);

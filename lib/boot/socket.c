@@ -17,7 +17,7 @@ void weiri_socket_no_delay(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-static int open_socket(const weiri_address *address)
+static int socket_open(const weiri_address *address)
 {
     return socket(address->is_ipv6 ? AF_INET6 : AF_INET,
                   SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -26,7 +26,7 @@ static int open_socket(const weiri_address *address)
 /* Binds, with retries for a second: the port may be in use for a moment by a process that tries to
  * connect to it, since the kernel assigns local ports of connections from the same range. Returns 0
  * or the errno. */
-static int bind_and_listen(int fd, const weiri_address *address)
+static int socket_bind_and_listen(int fd, const weiri_address *address)
 {
     enum { BACKLOG = 1024, TRIES = 50 };
     struct timespec nap = {.tv_nsec = 20000000};
@@ -45,13 +45,13 @@ weir_status weiri_socket_listen(const weiri_address *address, int *fd)
 {
     char text[WEIRI_ADDRESS_TEXT_BYTES];
     int on = 1;
-    int made = open_socket(address);
+    int made = socket_open(address);
     if (made < 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "socket for %s",
                                 weiri_address_text(address, text));
     /* Allows a port whose last connections are in TIME_WAIT. */
     setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    int error_number = bind_and_listen(made, address);
+    int error_number = socket_bind_and_listen(made, address);
     if (error_number != 0) {
         close(made);
         return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
@@ -74,7 +74,7 @@ weir_status weiri_socket_address(int fd, weiri_address *address)
 
 /* A socket can connect to itself if nothing listens at the port and the kernel assigns that port to
  * the connection. */
-static int is_connected_to_itself(int fd)
+static int socket_is_connected_to_itself(int fd)
 {
     struct sockaddr_storage here = {0}, there = {0};
     socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
@@ -84,7 +84,7 @@ static int is_connected_to_itself(int fd)
 }
 
 /* 0, or the errno of the attempt; ETIME when the deadline passed. */
-static int await_connection(int fd, const weiri_deadline *deadline)
+static int socket_await_connection(int fd, const weiri_deadline *deadline)
 {
     for (;;) {
         struct pollfd one = {.fd = fd, .events = POLLOUT};
@@ -101,18 +101,18 @@ static int await_connection(int fd, const weiri_deadline *deadline)
     socklen_t bytes = sizeof error_number;
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &bytes) != 0)
         return errno;
-    if (error_number == 0 && is_connected_to_itself(fd))
+    if (error_number == 0 && socket_is_connected_to_itself(fd))
         return ECONNREFUSED;
     return error_number;
 }
 
 /* One attempt. 0 and *fd, or the errno. */
-static int attempt(const weiri_socket_call *call, const weiri_deadline *deadline, int *fd)
+static int socket_attempt(const weiri_socket_call *call, const weiri_deadline *deadline, int *fd)
 {
     struct sockaddr_storage name;
     socklen_t bytes;
     int error_number = 0;
-    int made = open_socket(call->to);
+    int made = socket_open(call->to);
     if (made < 0)
         return errno;
     if (call->source) {
@@ -130,7 +130,7 @@ static int attempt(const weiri_socket_call *call, const weiri_deadline *deadline
             error_number = errno;
     }
     if (error_number == EINPROGRESS)
-        error_number = await_connection(made, deadline);
+        error_number = socket_await_connection(made, deadline);
     if (error_number != 0) {
         close(made);
         return error_number;
@@ -140,7 +140,7 @@ static int attempt(const weiri_socket_call *call, const weiri_deadline *deadline
 }
 
 /* Errors that may disappear when the listener, its node or the route to it becomes available. */
-static int may_pass(int error_number)
+static int socket_error_may_pass(int error_number)
 {
     return error_number == ECONNREFUSED || error_number == ECONNRESET ||
            error_number == ETIMEDOUT || error_number == EHOSTUNREACH ||
@@ -154,7 +154,7 @@ weir_status weiri_socket_connect(const weiri_socket_call *call, const weiri_dead
     char text[WEIRI_ADDRESS_TEXT_BYTES];
     struct timespec nap = {.tv_nsec = 1000000};
     for (;;) {
-        int error_number = attempt(call, deadline, fd);
+        int error_number = socket_attempt(call, deadline, fd);
         if (error_number == 0)
             return WEIR_OK;
         weiri_address_text(call->to, text);
@@ -168,7 +168,7 @@ weir_status weiri_socket_connect(const weiri_socket_call *call, const weiri_dead
                               "rank %d finds nobody at %s: rank %d has gone, or has its ranks "
                               "already",
                               call->rank, text, call->peer);
-        if (!may_pass(error_number))
+        if (!socket_error_may_pass(error_number))
             return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
                                     "rank %d cannot connect to rank %d at %s", call->rank,
                                     call->peer, text);

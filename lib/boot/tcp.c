@@ -13,6 +13,7 @@
  */
 #include "boot/tcp.h"
 
+#include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "boot/link.h"
@@ -33,27 +34,27 @@
 enum { GRACE_MS = 500 };
 
 /* How a rank joins its job. */
-typedef struct entry {
+typedef struct tcp_joiner {
     weiri_job job;
     weiri_address root;
     weiri_address source; /* local address of connections, if has_source */
     int has_source;
     int patient;          /* retry while rank 0 does not listen yet */
-} entry;
+} tcp_joiner;
 
 /* Rank 0's announcement to the ranks that have joined; after WEIR_OK the table follows. */
-typedef struct word {
+typedef struct announcement {
     int32_t status;
     char text[252];
-} word;
+} announcement;
 
 static weir_status tcp_announce(const weiri_job *job, const int *fds, weiri_address *table,
                             weir_status outcome)
 {
-    word said = {.status = outcome};
+    announcement sent = {.status = outcome};
     if (outcome != WEIR_OK)
-        snprintf(said.text, sizeof said.text, "%s", weir_last_error());
-    struct iovec parts[2] = {{&said, sizeof said},
+        snprintf(sent.text, sizeof sent.text, "%s", weir_last_error());
+    struct iovec parts[2] = {{&sent, sizeof sent},
                              {table, (size_t)job->nranks * sizeof *table}};
     weiri_deadline deadline = weiri_deadline_in(job->timeout_ms);
     weir_status status = WEIR_OK;
@@ -78,23 +79,23 @@ static weir_status tcp_lead(const weiri_job *job, int listener, int *fds, weiri_
     return weiri_fail_context(status, "rank 0 of %d", job->nranks);
 }
 
-static weir_status tcp_call(const entry *way, int peer, const weiri_address *to, int patient,
-                        const weiri_deadline *deadline, int *fd)
+static weir_status tcp_call(const tcp_joiner *self, int peer, const weiri_address *to, int patient,
+                            const weiri_deadline *deadline, int *fd)
 {
-    weiri_socket_call details = {.rank = way->job.rank,
+    weiri_socket_call details = {.rank = self->job.rank,
                                  .peer = peer,
                                  .to = to,
-                                 .source = way->has_source ? &way->source : NULL,
+                                 .source = self->has_source ? &self->source : NULL,
                                  .patient = patient};
     return weiri_socket_connect(&details, deadline, fd);
 }
 
 /* Connects to rank 0 or the rendezvous server, and listens at the local address of that
  * connection. */
-static weir_status tcp_join(const entry *way, int *fd, int *listener)
+static weir_status tcp_join(const tcp_joiner *self, int *fd, int *listener)
 {
-    weiri_deadline deadline = weiri_deadline_in(way->job.timeout_ms);
-    weir_status status = tcp_call(way, 0, &way->root, way->patient, &deadline, fd);
+    weiri_deadline deadline = weiri_deadline_in(self->job.timeout_ms);
+    weir_status status = tcp_call(self, 0, &self->root, self->patient, &deadline, fd);
     weiri_address here = {0};
     if (status == WEIR_OK)
         status = weiri_socket_address(*fd, &here);
@@ -104,20 +105,20 @@ static weir_status tcp_join(const entry *way, int *fd, int *listener)
     if (status == WEIR_OK)
         status = weiri_socket_address(*listener, &here);
     if (status == WEIR_OK)
-        status = weiri_handshake_call(&way->job, *fd, 0, &way->root, &here, &deadline);
+        status = weiri_handshake_call(&self->job, *fd, 0, &self->root, &here, &deadline);
     return status;
 }
 
 static weir_status tcp_receive_table(const weiri_job *job, int root_fd, weiri_address *table)
 {
     weiri_deadline deadline = weiri_deadline_in(job->timeout_ms + GRACE_MS);
-    word heard;
+    announcement received;
     size_t done = 0;
-    weir_status status = weiri_link_read(root_fd, 0, &heard, sizeof heard, &deadline, &done);
-    if (status == WEIR_OK && heard.status != WEIR_OK) {
-        weiri_text_clean(heard.text, sizeof heard.text);
-        return weiri_fail((weir_status)heard.status, "rank %d of %d, reason from rank 0: %s",
-                          job->rank, job->nranks, heard.text);
+    weir_status status = weiri_link_read(root_fd, 0, &received, sizeof received, &deadline, &done);
+    if (status == WEIR_OK && received.status != WEIR_OK) {
+        weiri_text_clean(received.text, sizeof received.text);
+        return weiri_fail((weir_status)received.status, "rank %d of %d, reason from rank 0: %s",
+                          job->rank, job->nranks, received.text);
     }
     done = 0;
     if (status == WEIR_OK)
@@ -130,16 +131,16 @@ static weir_status tcp_receive_table(const weiri_job *job, int root_fd, weiri_ad
 }
 
 /* Every other rank: joins rank 0, and connects to the peers of its table. */
-static weir_status tcp_follow(const entry *way, int *fds, weiri_address *table)
+static weir_status tcp_follow(const tcp_joiner *self, int *fds, weiri_address *table)
 {
-    const weiri_job *job = &way->job;
+    const weiri_job *job = &self->job;
     int listener = -1;
-    weir_status status = tcp_join(way, &fds[0], &listener);
+    weir_status status = tcp_join(self, &fds[0], &listener);
     if (status == WEIR_OK)
         status = tcp_receive_table(job, fds[0], table);
     weiri_deadline deadline = weiri_deadline_in(job->timeout_ms);
     for (int peer = 1; peer < job->rank && status == WEIR_OK; peer++) {
-        status = tcp_call(way, peer, &table[peer], 0, &deadline, &fds[peer]);
+        status = tcp_call(self, peer, &table[peer], 0, &deadline, &fds[peer]);
         if (status == WEIR_OK)
             status = weiri_handshake_call(job, fds[peer], peer, &table[peer],
                                           &table[job->rank], &deadline);
@@ -152,9 +153,9 @@ static weir_status tcp_follow(const entry *way, int *fds, weiri_address *table)
 }
 
 /* Creates the mesh. Takes over the listener, which is -1 on ranks other than 0. */
-static weir_status tcp_connect_all(const entry *way, int listener, weir_boot **boot)
+static weir_status tcp_connect_all(const tcp_joiner *self, int listener, weir_boot **boot)
 {
-    const weiri_job *job = &way->job;
+    const weiri_job *job = &self->job;
     size_t nranks = (size_t)job->nranks;
     weir_boot *made = NULL;
     weir_status status;
@@ -166,7 +167,7 @@ static weir_status tcp_connect_all(const entry *way, int listener, weir_boot **b
         goto free_table;
     }
     memset(fds, 0xff, nranks * sizeof *fds); /* every entry -1 */
-    status = job->rank == 0 ? tcp_lead(job, listener, fds, table) : tcp_follow(way, fds, table);
+    status = job->rank == 0 ? tcp_lead(job, listener, fds, table) : tcp_follow(self, fds, table);
     if (status == WEIR_OK)
         status = weiri_mesh_create("tcp", job->rank, job->nranks, job->timeout_ms, fds, &made);
     if (status != WEIR_OK) {
@@ -189,7 +190,7 @@ free_table:
     return status;
 }
 
-static weir_status check_ranks(int rank, int nranks)
+static weir_status tcp_check_ranks(int rank, int nranks)
 {
     enum { MOST_RANKS = 1 << 16 };
     if (nranks < 1 || nranks > MOST_RANKS || rank < 0 || rank >= nranks)
@@ -201,39 +202,40 @@ static weir_status check_ranks(int rank, int nranks)
 
 /* Chooses the local address of connections if an interface is named. Also on rank 0, which reports
  * a missing interface although it makes no connections. */
-static weir_status choose_source(entry *way, const char *wish)
+static weir_status tcp_choose_source(tcp_joiner *self, const char *wish)
 {
     if (!wish)
         return WEIR_OK;
-    weir_status status = weiri_interface_address(wish, &way->root, &way->source);
+    weir_status status = weiri_interface_address(wish, &self->root, &self->source);
     if (status != WEIR_OK)
-        return weiri_fail_context(status, "rank %d", way->job.rank);
-    way->has_source = 1;
+        return weiri_fail_context(status, "rank %d", self->job.rank);
+    self->has_source = 1;
     return WEIR_OK;
 }
 
 /* Ranks other than 0: asks the rendezvous server for rank 0's address. */
-static weir_status learn_root(entry *way, int *fd)
+static weir_status tcp_learn_root(tcp_joiner *self, int *fd)
 {
-    weiri_deadline deadline = weiri_deadline_in(way->job.timeout_ms);
-    weir_status status = tcp_call(way, 0, &way->root, 0, &deadline, fd);
+    weiri_deadline deadline = weiri_deadline_in(self->job.timeout_ms);
+    weir_status status = tcp_call(self, 0, &self->root, 0, &deadline, fd);
     if (status == WEIR_OK)
-        status = weiri_rendezvous_ask(&way->job, *fd, &deadline, &way->root);
+        status = weiri_rendezvous_ask(&self->job, *fd, &deadline, &self->root);
     return status;
 }
 
 /* Rank 0 listens and registers its address at the rendezvous server; the others ask for it. */
-static weir_status tcp_enter_rendezvous(entry *way, int *fd, int *listener)
+static weir_status tcp_enter_rendezvous(tcp_joiner *self, int *fd, int *listener)
 {
-    weir_status status = way->job.rank == 0 ? tcp_join(way, fd, listener) : learn_root(way, fd);
+    weir_status status =
+        self->job.rank == 0 ? tcp_join(self, fd, listener) : tcp_learn_root(self, fd);
     if (status == WEIR_OK)
         return WEIR_OK;
     if (*listener >= 0)
         close(*listener);
     if (*fd >= 0)
         close(*fd);
-    return weiri_fail_context(status, "rank %d of %d at the unique id's address", way->job.rank,
-                              way->job.nranks);
+    return weiri_fail_context(status, "rank %d of %d at the unique id's address", self->job.rank,
+                              self->job.nranks);
 }
 
 /* Closes the connection to the rendezvous server. For rank 0, which thereby ends the server, waits
@@ -246,12 +248,13 @@ static void tcp_leave_rendezvous(int fd)
     close(fd);
 }
 
-static entry entry_by(const weiri_rendezvous_point *point, int rank, int nranks, int timeout_ms)
+static tcp_joiner tcp_entry(const weiri_rendezvous_point *point, int rank, int nranks,
+                             int timeout_ms)
 {
-    entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms},
-                 .root = point->address};
-    memcpy(way.job.key, point->key, sizeof way.job.key);
-    return way;
+    tcp_joiner self = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms},
+                        .root = point->address};
+    memcpy(self.job.key, point->key, sizeof self.job.key);
+    return self;
 }
 
 weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, int timeout_ms,
@@ -259,18 +262,18 @@ weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks
 {
     weiri_rendezvous_point point;
     int listener = -1, rendezvous = -1;
-    weir_status status = check_ranks(rank, nranks);
+    weir_status status = tcp_check_ranks(rank, nranks);
     if (status == WEIR_OK)
         status = weiri_unique_id_decode(id, &point);
     if (status != WEIR_OK)
         return status;
-    entry way = entry_by(&point, rank, nranks, timeout_ms);
-    status = choose_source(&way, weiri_interface_wish(NULL));
+    tcp_joiner self = tcp_entry(&point, rank, nranks, timeout_ms);
+    status = tcp_choose_source(&self, weiri_interface_wish(NULL));
     if (status == WEIR_OK)
-        status = tcp_enter_rendezvous(&way, &rendezvous, &listener);
+        status = tcp_enter_rendezvous(&self, &rendezvous, &listener);
     if (status != WEIR_OK)
         return status;
-    status = tcp_connect_all(&way, listener, boot);
+    status = tcp_connect_all(&self, listener, boot);
     tcp_leave_rendezvous(rendezvous);
     return status;
 }
@@ -282,8 +285,8 @@ void weiri_boot_tcp_cancel(const weir_unique_id *id)
     int listener = -1, rendezvous = -1;
     if (weiri_unique_id_decode(id, &point) != WEIR_OK)
         return;
-    entry way = entry_by(&point, 0, 1, PATIENCE_MS);
-    if (tcp_enter_rendezvous(&way, &rendezvous, &listener) != WEIR_OK)
+    tcp_joiner self = tcp_entry(&point, 0, 1, PATIENCE_MS);
+    if (tcp_enter_rendezvous(&self, &rendezvous, &listener) != WEIR_OK)
         return;
     close(listener);
     tcp_leave_rendezvous(rendezvous);
@@ -291,7 +294,7 @@ void weiri_boot_tcp_cancel(const weir_unique_id *id)
 
 weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, weir_boot **boot)
 {
-    return weiri_boot_tcp_create(id, rank, nranks, weiri_env_timeout_ms(), boot);
+    return weiri_boot_tcp_create(id, rank, nranks, weiri_config_timeout_ms(), boot);
 }
 
 void weiri_boot_tcp_shut(weir_boot *boot)
@@ -303,7 +306,7 @@ void weiri_boot_tcp_shut(weir_boot *boot)
 }
 
 /* Derives a key from any text; without a text, the key is the same for everybody. */
-static void key_of_secret(const char *secret, uint8_t key[WEIRI_KEY_BYTES])
+static void tcp_key_of_secret(const char *secret, uint8_t key[WEIRI_KEY_BYTES])
 {
     static const uint8_t known[WEIRI_KEY_BYTES] = "weir boot secret";
     weiri_mac(known, secret ? secret : "", secret ? strlen(secret) : 0, key);
@@ -315,18 +318,19 @@ weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int
     weiri_named_address named;
     char wish[1 + sizeof named.interface];
     int listener = -1;
-    weir_status status = check_ranks(rank, nranks);
+    weir_status status = tcp_check_ranks(rank, nranks);
     if (status == WEIR_OK)
         status = weiri_named_address_parse(interface_ip_port, &named);
     if (status != WEIR_OK)
         return status;
-    entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = weiri_env_timeout_ms()},
-                 .root = named.address,
-                 .patient = 1};
-    key_of_secret(weiri_env(WEIRI_ENV_BOOT_SECRET), way.job.key);
+    tcp_joiner self = {
+        .job = {.rank = rank, .nranks = nranks, .timeout_ms = weiri_config_timeout_ms()},
+        .root = named.address,
+        .patient = 1};
+    tcp_key_of_secret(weiri_env(WEIRI_ENV_BOOT_SECRET), self.job.key);
     snprintf(wish, sizeof wish, "=%s", named.interface);
-    status = choose_source(&way, named.interface[0] ? wish : NULL);
+    status = tcp_choose_source(&self, named.interface[0] ? wish : NULL);
     if (status == WEIR_OK && rank == 0)
         status = weiri_socket_listen(&named.address, &listener);
-    return status == WEIR_OK ? tcp_connect_all(&way, listener, boot) : status;
+    return status == WEIR_OK ? tcp_connect_all(&self, listener, boot) : status;
 }

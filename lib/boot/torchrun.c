@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static weir_status read_number(weiri_env_key key, long low, long high, int *number)
+static weir_status torchrun_read_number(weiri_env_key key, long low, long high, int *number)
 {
     long value = 0;
     if (!weiri_env(key))
@@ -26,7 +26,7 @@ static weir_status read_number(weiri_env_key key, long low, long high, int *numb
 }
 
 /* Resolves a host name; prefers IPv4. */
-static weir_status look_up(const char *host, weiri_address *address)
+static weir_status torchrun_resolve(const char *host, weiri_address *address)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL, *best;
@@ -42,7 +42,7 @@ static weir_status look_up(const char *host, weiri_address *address)
     return weiri_address_from_socket(&name, address);
 }
 
-static weir_status find_root(char text[WEIRI_ADDRESS_TEXT_BYTES])
+static weir_status torchrun_find_root(char text[WEIRI_ADDRESS_TEXT_BYTES])
 {
     const char *host = weiri_env(WEIRI_ENV_MASTER_ADDR);
     weiri_address root = {0};
@@ -51,10 +51,10 @@ static weir_status find_root(char text[WEIRI_ADDRESS_TEXT_BYTES])
         return weiri_fail(WEIR_ERR_INVALID, "%s is not set; torchrun sets it",
                           weiri_env_name(WEIRI_ENV_MASTER_ADDR));
     weir_status status = weiri_env(WEIRI_ENV_BOOT_PORT)
-                             ? read_number(WEIRI_ENV_BOOT_PORT, 1, 65535, &port)
-                             : read_number(WEIRI_ENV_MASTER_PORT, 1, 65534, &port);
+                             ? torchrun_read_number(WEIRI_ENV_BOOT_PORT, 1, 65535, &port)
+                             : torchrun_read_number(WEIRI_ENV_MASTER_PORT, 1, 65534, &port);
     if (status == WEIR_OK)
-        status = look_up(host, &root);
+        status = torchrun_resolve(host, &root);
     if (status != WEIR_OK)
         return status;
     root.port = (uint16_t)(weiri_env(WEIRI_ENV_BOOT_PORT) ? port : port + 1);
@@ -68,11 +68,11 @@ weir_status weir_boot_torchrun_create(weir_boot **boot)
     int rank = 0, nranks = 0;
     if (!boot)
         return weiri_fail(WEIR_ERR_INVALID, "weir_boot_torchrun_create: boot is required");
-    weir_status status = read_number(WEIRI_ENV_RANK, 0, 65535, &rank);
+    weir_status status = torchrun_read_number(WEIRI_ENV_RANK, 0, 65535, &rank);
     if (status == WEIR_OK)
-        status = read_number(WEIRI_ENV_WORLD_SIZE, 1, 65536, &nranks);
+        status = torchrun_read_number(WEIRI_ENV_WORLD_SIZE, 1, 65536, &nranks);
     if (status == WEIR_OK)
-        status = find_root(root);
+        status = torchrun_find_root(root);
     if (status != WEIR_OK)
         return status;
     status = weir_boot_tcp_create_at(root, rank, nranks, boot);

@@ -29,7 +29,7 @@ void weiri_proxy_fail(weir_proxy *proxy, weir_status status)
 /* ------------------------------------------------------------------ triggers */
 
 /* Whether [at, at + bytes) lies within memory of the given size. */
-static int is_within(uint64_t at, uint64_t bytes, size_t memory_bytes)
+static int trigger_is_within(uint64_t at, uint64_t bytes, size_t memory_bytes)
 {
     return at <= memory_bytes && bytes <= memory_bytes - at;
 }
@@ -46,8 +46,8 @@ static weir_status trigger_check(const weir_proxy *proxy, const weir_trigger *tr
                           "this proxy",
                           trigger->op, trigger->chan, proxy->nchans);
     if (trigger->op & WEIR_TRIGGER_PUT &&
-        (!is_within(trigger->to, trigger->bytes, found->remote_bytes) ||
-         !is_within(trigger->from, trigger->bytes, found->local_bytes)))
+        (!trigger_is_within(trigger->to, trigger->bytes, found->remote_bytes) ||
+         !trigger_is_within(trigger->from, trigger->bytes, found->local_bytes)))
         return weiri_fail(
             WEIR_ERR_INVALID,
             "a put of %llu bytes from offset %llu of %zu bytes to offset %llu of rank "

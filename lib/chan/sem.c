@@ -76,7 +76,7 @@ static weir_status slot_take(weir_comm *comm, weir_mem **words)
     return status;
 }
 
-static int slot_of(const sem_slab *slab, const weir_mem *words)
+static int sem_slot_of(const sem_slab *slab, const weir_mem *words)
 {
     return (int)((weiri_sem_words *)weir_mem_pointer(words) - slab_words(slab));
 }
@@ -84,7 +84,7 @@ static int slot_of(const sem_slab *slab, const weir_mem *words)
 static void slot_give(weir_comm *comm, weir_mem *words)
 {
     sem_slab *slab = comm->sem_slab;
-    slab->used[slot_of(slab, words)] = 0;
+    slab->used[sem_slot_of(slab, words)] = 0;
     weir_mem_free(words);
 }
 
@@ -122,8 +122,8 @@ static weir_status sem_make_offer(weir_sem *sem, offer *mine)
 {
     const weir_conn *conn = sem->conn;
     sem_slab *slab = conn->comm->sem_slab;
-    weir_status status = weiri_port_slab_open(slab->ports, slot_of(slab, sem->local), net_of(conn),
-                                              &sem->port, &mine->port);
+    weir_status status = weiri_port_slab_open(slab->ports, sem_slot_of(slab, sem->local),
+                                              net_of(conn), &sem->port, &mine->port);
     if (status == WEIR_OK && !conn->endpoint)
         status = weir_mem_export(sem->local, &mine->words);
     return status;

@@ -73,7 +73,7 @@ typedef struct weiri_where {
     uint64_t iteration;                      /* from weir_comm_note */
     uint64_t note[WEIRI_TEXT_WORDS];
     _Alignas(WEIR_LINE_BYTES) weir_wait_record wait;
-    uint64_t phase[WEIRI_TEXT_WORDS]; /* what a wait of kind WEIR_WAIT_WORD is part of */
+    uint64_t phase[WEIRI_TEXT_WORDS]; /* the step that a wait of kind WEIR_WAIT_WORD is part of */
     uint64_t answered;                /* 1: after an abort, the fields above are final */
 } weiri_where;
 
@@ -93,7 +93,7 @@ typedef struct weiri_gpu_info {
 typedef struct weiri_comm_page {
     weiri_word abort;    /* non-zero: the reason for which every wait of this rank ends */
     weiri_word barrier;  /* barriers that this rank has entered */
-    weiri_word changes;  /* how many regions this rank has created or freed */
+    weiri_word changes;  /* creations and frees of this rank's regions */
     weiri_word finished; /* 1: this rank has begun to destroy the communicator */
     weiri_word reads;    /* 1: this rank may read every peer's unregistered memory */
     weiri_word votes[2]; /* algo/context.c: this rank's vote on a context, by parity */
@@ -122,8 +122,8 @@ typedef struct weiri_region {
     uint32_t generation; /* of the latest use of this entry */
     int known;           /* GPUs: all peers have mapped it */
     int adopted;         /* registered memory of the caller */
-    weiri_desc *symmetric; /* its descriptor on every rank, or NULL; owned */
     int freed;           /* freed, but its memory stays until peers have unmapped it */
+    weiri_desc *symmetric; /* its descriptor on every rank, or NULL; owned */
 } weiri_region;
 
 /* The mapping of a peer's region. */
@@ -145,41 +145,53 @@ typedef struct weiri_peer {
 struct weiri_internode;
 
 struct weir_comm {
+    /* Ranks and nodes */
     weir_boot *boot;
     weir_boot *owned_boot; /* of weir_comm_split: destroyed with the communicator; else NULL */
+    uint64_t job;          /* a random number, equal on all ranks */
+    int rank, nranks, nnodes, local_rank, local_nranks;
+
+    /* Backend and transports */
+    weir_backend requested;               /* may be auto; gpu shows which one was chosen */
     const weiri_transport_ops *transport; /* of the scratch segments */
     const weiri_transport_ops *memory;    /* of weir_mem_alloc */
     struct weiri_gpu *gpu;                /* NULL on the host backend */
-    weir_backend asked;                   /* the backend that was requested */
-    int rank, nranks, nnodes, local_rank, local_nranks;
-    int oversubscribed;  /* the ranks of this node outnumber the cores that they may use */
-    int reads_plain;     /* all ranks may read each other's unregistered memory */
-    uint64_t job;        /* a random number, equal on all ranks */
+
+    /* Waits, and the state record that reports show */
     weir_guard guard;
-    size_t scratch_bytes, area_bytes;
-    weiri_peer *peers;   /* nranks entries, including the calling rank */
-    weiri_region *regions;
-    int nregions;        /* entries ever used */
-    uint64_t barriers;
+    int oversubscribed; /* the ranks of this node outnumber the cores that they may use */
+    uint64_t barriers;  /* entered */
+    uint64_t calls;     /* collectives called */
     weiri_where *where; /* this rank's state record */
     const char *noted;  /* the text that is in where->note */
-    uint64_t calls;     /* collectives called */
-    uint64_t votes;     /* votes that this rank took part in */
+
+    /* Memory that the ranks of one node share. Unused in a communicator of several nodes, whose
+     * sub-communicators hold it. */
+    size_t scratch_bytes, area_bytes;
+    weiri_peer *peers; /* nranks entries, including the calling rank */
+    weiri_region *regions;
+    int nregions;      /* entries ever used */
+    int reads_plain;   /* all ranks may read each other's unregistered memory */
+
     /* Several nodes: the sub-communicators of this node's ranks, in host memory and, on the cuda
-     * backend, in GPU memory, and the paths to the other nodes. peers and regions are unused. */
+     * backend, in GPU memory; and the paths to the other nodes. Else NULL. */
     weir_comm *host_comm, *gpu_comm;
-    int hardware_rank;      /* this rank's index among the ranks on the same hardware */
     struct weiri_internode *internode;
-    weir_boot *local_boot;
-    int *members;        /* this node's ranks */
-    /* Sub-communicators: the parent, and the ranks' numbers in it; else NULL. */
+    weir_boot *local_boot; /* of this node's ranks */
+    int *members;          /* this node's ranks */
+    int hardware_rank;     /* this rank's index among the ranks on the same hardware */
+
+    /* A sub-communicator: its parent, and the ranks' numbers in that. Else NULL. */
     weir_comm *parent;
-    const int *names;
-    void *coll;          /* the collectives' state, created on first use */
+    const int *parent_ranks;
+
+    /* State of other folders and networks, created on first use */
+    void *coll; /* the collectives */
     void (*coll_destroy)(void *coll);
-    void *sem_slab;      /* the semaphores' memory, created on first use */
+    void *sem_slab; /* the semaphores' memory */
     void (*sem_slab_destroy)(void *slab);
-    struct weiri_net *nets[WEIRI_NETWORKS]; /* comm/internode/networks.h; opened on first use */
+    uint64_t votes; /* algo/context.c: votes that this rank took part in */
+    struct weiri_net *nets[WEIRI_NETWORKS]; /* comm/internode/networks.h */
 };
 
 /* Returns the communicator that holds the memory of this node's ranks: the GPU or host
@@ -207,7 +219,7 @@ weir_status weiri_comm_give_up(weir_comm *comm, weir_status status);
 /* Returns the number of a rank in the parent, if there is one: the number that users know. */
 static inline int weiri_comm_parent_rank(const weir_comm *comm, int rank)
 {
-    return comm->names && rank >= 0 ? comm->names[rank] : rank;
+    return comm->parent_ranks && rank >= 0 ? comm->parent_ranks[rank] : rank;
 }
 
 /* Waits until *word, which peer writes, is at least target. On failure the error line has the
@@ -232,7 +244,7 @@ enum { WEIRI_POLLS_PER_LIFE_CHECK = 4096 };
 /* The state of a wait between its polls. Initialise it with zeros. */
 typedef struct weiri_waiter {
     weir_waiter polls;
-    int suspicions;    /* how many checks have found a dead peer */
+    int suspicions;    /* checks that have found a dead peer */
     int is_for_one;    /* only the death of the rank being waited on matters */
     uint64_t noted_ns; /* the start of the slow wait in the record; 0: none */
     uint64_t aborted_ns; /* when an abort was first seen */
@@ -242,9 +254,9 @@ typedef struct weiri_waiter {
  * of them, that peer's word reaches target. */
 weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                             uint64_t target, int peer, const char *phase);
-/* The same for a rank by its number in the parent. */
+/* The same; the rank that is waited for is given by its number in the parent. */
 weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
-                                uint64_t target, int name, const char *phase);
+                                uint64_t target, int parent_rank, const char *phase);
 
 /* Clears the wait record after such a loop has succeeded. */
 static inline void weiri_comm_idle_end(weir_comm *comm, const weiri_waiter *waiter)
@@ -256,10 +268,8 @@ static inline void weiri_comm_idle_end(weir_comm *comm, const weiri_waiter *wait
 /* Returns 1 if a peer's process has ended; 0 for the calling rank. */
 int weiri_comm_is_dead(const weir_comm *comm, int peer);
 
-/* The barrier that weir_comm_destroy ends with, or WEIR_ERR_ABORTED without waiting. */
-weir_status weiri_comm_last_barrier(weir_comm *comm);
-
-/* Sets this rank's finished word: it has done its part in all calls. */
+/* Sets this rank's finished word: it has done its part in all calls, so that its death no longer
+ * affects other ranks. Local. */
 void weiri_comm_finish(weir_comm *comm);
 
 static inline int weiri_comm_has_finished(const weir_comm *comm, int peer)
@@ -297,8 +307,11 @@ static inline void weiri_text_load(char *text, const uint64_t *words)
 }
 
 enum { WEIRI_SPINS_ALONE = 4096, WEIRI_SPINS_SHARED = 2 }; /* polls before yielding */
-/* Returns the number of cores that ranks may use together, given their affinity masks
- * (node/host.c). */
+/* Returns the cores that this process may use, as a cpu_set_t (node/host.c); if the system does not
+ * report them, one core, by rank. */
+enum { WEIRI_CORES_BYTES = 128 };
+void weiri_host_own_cores(int rank, unsigned char mask[WEIRI_CORES_BYTES]);
+/* Returns the number of cores that ranks may use together, given their core masks. */
 int weiri_host_cores(const void *masks, size_t stride_bytes, int count);
 /* Continues a hash (FNV-1a, 64 bit) over more bytes. */
 uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length);

@@ -27,23 +27,29 @@ weir_status weiri_mem_make(weir_mem content, weir_mem **mem)
     return WEIR_OK;
 }
 
+/* Creates an object with a new region: adopted memory of the caller or, if NULL, new memory. */
+static weir_status mem_create_region(weir_comm *comm, void *adopted, size_t bytes, weir_mem **mem)
+{
+    int id;
+    weir_comm *node = weiri_comm_node(comm);
+    weir_status status = weiri_region_create(node, adopted, bytes, &id);
+    if (status != WEIR_OK)
+        return status;
+    void *base = adopted ? adopted : node->regions[id].segment.base;
+    /* Not looked up by address: an empty region may begin where another one ends. */
+    weiri_desc desc = {(uint32_t)id, node->regions[id].generation, 0};
+    status = weiri_mem_make(
+        (weir_mem){comm, base, bytes, WEIRI_MEM_ALLOCATED, comm->rank, desc, NULL}, mem);
+    if (status != WEIR_OK)
+        weiri_region_free(node, id);
+    return status;
+}
+
 weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)
 {
     if (!comm || !mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_alloc: comm and mem are required");
-    int id;
-    weir_comm *here = weiri_comm_node(comm);
-    weir_status status = weiri_region_create(here, NULL, bytes, &id);
-    if (status != WEIR_OK)
-        return status;
-    void *base = here->regions[id].segment.base;
-    /* Not looked up by address: an empty region may begin where another one ends. */
-    weiri_desc desc = {(uint32_t)id, here->regions[id].generation, 0};
-    status = weiri_mem_make(
-        (weir_mem){comm, base, bytes, WEIRI_MEM_ALLOCATED, comm->rank, desc, NULL}, mem);
-    if (status != WEIR_OK)
-        weiri_region_free(here, id);
-    return status;
+    return mem_create_region(comm, NULL, bytes, mem);
 }
 
 weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes, weir_mem **mem)
@@ -51,21 +57,11 @@ weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes, weir
     if (!comm || !mem || (!pointer && bytes))
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_mem_register: comm, pointer and mem are required");
-    weir_comm *here = weiri_comm_node(comm);
-    weiri_desc desc = weiri_region_describe(here, pointer, bytes);
-    int id;
+    weiri_desc desc = weiri_region_describe(weiri_comm_node(comm), pointer, bytes);
     if (desc.generation || !comm->gpu || !bytes)
         return weiri_mem_make(
             (weir_mem){comm, pointer, bytes, WEIRI_MEM_REGISTERED, comm->rank, desc, NULL}, mem);
-    weir_status status = weiri_region_create(here, pointer, bytes, &id);
-    if (status != WEIR_OK)
-        return status;
-    desc = (weiri_desc){(uint32_t)id, here->regions[id].generation, 0};
-    status = weiri_mem_make(
-        (weir_mem){comm, pointer, bytes, WEIRI_MEM_ALLOCATED, comm->rank, desc, NULL}, mem);
-    if (status != WEIR_OK)
-        weiri_region_free(here, id);
-    return status;
+    return mem_create_region(comm, pointer, bytes, mem);
 }
 
 void *weir_mem_pointer(const weir_mem *mem)
@@ -73,39 +69,43 @@ void *weir_mem_pointer(const weir_mem *mem)
     return mem->pointer;
 }
 
-static weir_status check_part(const weir_mem *mem, size_t offset_bytes, const void *other,
-                              size_t bytes)
+static weir_status mem_check_part(const weir_mem *mem, size_t offset_bytes, const void *other,
+                                  size_t bytes)
 {
     if (mem && !mem->pointer && bytes)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d's memory is not mapped here", mem->owner);
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "rank %d's memory is not mapped on rank %d, which can only reach it over "
+                          "a network",
+                          mem->owner, mem->comm->rank);
     if (!mem || (!other && bytes) || offset_bytes > mem->bytes || bytes > mem->bytes - offset_bytes)
-        return weiri_fail(WEIR_ERR_INVALID, "%zu bytes at %zu are not within the memory's %zu",
-                          bytes, offset_bytes, mem ? mem->bytes : 0);
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%zu bytes at offset %zu are not within the memory's %zu bytes", bytes,
+                          offset_bytes, mem ? mem->bytes : 0);
+    return WEIR_OK;
+}
+
+static weir_status mem_copy(const weir_mem *mem, void *to, const void *from, size_t bytes)
+{
+    if (mem->comm->gpu)
+        return mem->comm->gpu->ops->copy(mem->comm, to, from, bytes);
+    memcpy(to, from, bytes);
     return WEIR_OK;
 }
 
 weir_status weir_mem_write(weir_mem *mem, size_t offset_bytes, const void *from, size_t bytes)
 {
-    weir_status status = check_part(mem, offset_bytes, from, bytes);
-    char *to = mem ? (char *)mem->pointer + offset_bytes : NULL;
+    weir_status status = mem_check_part(mem, offset_bytes, from, bytes);
     if (status != WEIR_OK || !bytes)
         return status;
-    if (mem->comm->gpu)
-        return mem->comm->gpu->ops->copy(mem->comm, to, from, bytes);
-    memcpy(to, from, bytes);
-    return WEIR_OK;
+    return mem_copy(mem, (char *)mem->pointer + offset_bytes, from, bytes);
 }
 
 weir_status weir_mem_read(const weir_mem *mem, size_t offset_bytes, void *to, size_t bytes)
 {
-    weir_status status = check_part(mem, offset_bytes, to, bytes);
-    const char *from = mem ? (const char *)mem->pointer + offset_bytes : NULL;
+    weir_status status = mem_check_part(mem, offset_bytes, to, bytes);
     if (status != WEIR_OK || !bytes)
         return status;
-    if (mem->comm->gpu)
-        return mem->comm->gpu->ops->copy(mem->comm, to, from, bytes);
-    memcpy(to, from, bytes);
-    return WEIR_OK;
+    return mem_copy(mem, to, (const char *)mem->pointer + offset_bytes, bytes);
 }
 
 size_t weir_mem_bytes(const weir_mem *mem)
@@ -118,14 +118,14 @@ int weir_mem_shareable(const weir_mem *mem)
     return mem->desc.generation != 0;
 }
 
-/* What each rank sends in weir_mem_symmetric. */
+/* A rank's contribution to the allgather of weir_mem_symmetric. */
 typedef struct symmetric_part {
     uint64_t bytes;
     weiri_desc desc;
 } symmetric_part;
 
 /* Stores all ranks' descriptors and maps their regions. Local. */
-static weir_status take_parts(weir_mem *mem, const symmetric_part *parts)
+static weir_status mem_take_parts(weir_mem *mem, const symmetric_part *parts)
 {
     weir_comm *comm = weiri_comm_node(mem->comm);
     weiri_region *region = &comm->regions[mem->desc.region];
@@ -133,7 +133,8 @@ static weir_status take_parts(weir_mem *mem, const symmetric_part *parts)
     for (size_t rank = 0; rank < n; rank++)
         if (parts[rank].bytes != mem->bytes)
             return weiri_fail(WEIR_ERR_MISMATCH,
-                              "symmetric memory: rank %d has %zu bytes, rank %zu has %zu",
+                              "symmetric memory: rank %d has %zu bytes, rank %zu has %zu; all "
+                              "ranks must pass the same size",
                               comm->rank, mem->bytes, rank, (size_t)parts[rank].bytes);
     weiri_desc *all = calloc(n, sizeof *all);
     if (!all)
@@ -164,14 +165,16 @@ weir_status weir_mem_symmetric(weir_mem *mem)
     else if (mem->kind != WEIRI_MEM_ALLOCATED)
         status =
             weiri_fail(WEIR_ERR_INVALID,
-                       "symmetric memory must come from weir_mem_alloc or be registered whole");
+                       "rank %d: weir_mem_symmetric needs memory of weir_mem_alloc, or a whole "
+                       "GPU allocation that was registered",
+                       comm->rank);
     else
         parts[comm->rank] = (symmetric_part){mem->bytes, mem->desc};
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, parts, sizeof *parts);
     if (status == WEIR_OK)
-        status = weir_boot_agree(comm->boot, take_parts(mem, parts));
+        status = weir_boot_agree(comm->boot, mem_take_parts(mem, parts));
     free(parts);
     if (status != WEIR_OK && mem->kind == WEIRI_MEM_ALLOCATED) {
         free(comm->regions[mem->desc.region].symmetric);

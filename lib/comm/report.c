@@ -35,12 +35,12 @@ typedef enum life { RUNS, STOPPED, DEAD } life;
 
 static void report_nap(void)
 {
-    const struct timespec while_ns = {.tv_nsec = 2000000};
-    nanosleep(&while_ns, NULL);
+    const struct timespec nap = {.tv_nsec = 2000000};
+    nanosleep(&nap, NULL);
 }
 
 /* Returns the state letter of a process from /proc, 0 if it cannot be read. */
-static char state_letter(int pid)
+static char report_state_letter(int pid)
 {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -77,8 +77,8 @@ static int report_has_answered(const weir_comm *comm, int rank)
     return weir_load_acquire(&report_record_of(comm, rank)->answered) != 0;
 }
 
-/* A rank whose record is final, or that has finished, and whose process has ended was not the
- * cause: it counts as running. */
+/* A rank whose process has ended counts as running if its record is final or it had finished: it is
+ * then not the cause of the failure. */
 static life report_state_of(const weir_comm *comm, int rank)
 {
     if (rank == comm->rank)
@@ -89,7 +89,7 @@ static life report_state_of(const weir_comm *comm, int rank)
                    : RUNS;
     if (comm->internode)
         return report_state_of(comm->host_comm, comm->internode->place_of[rank]);
-    char letter = state_letter(comm->peers[rank].pid);
+    char letter = report_state_letter(comm->peers[rank].pid);
     if (letter == 'T' || letter == 't')
         return STOPPED;
     if (!weiri_comm_is_dead(comm, rank))
@@ -112,7 +112,7 @@ static weir_status report_cause_of_abort(weir_comm *comm)
     const weir_wait_record *record = &comm->where->wait;
     if (weir_load_acquire(comm->guard.abort_word) != WEIR_ABORTED_BY_KERNEL ||
         weir_load_acquire(&record->kind) == WEIR_WAIT_NONE)
-        return weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted");
+        return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted", comm->rank);
     weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
     report_answer(comm);
     if (record->kind == WEIR_WAIT_FAILED) {
@@ -122,18 +122,18 @@ static weir_status report_cause_of_abort(weir_comm *comm)
     }
     if (record->kind == WEIR_WAIT_SEND || record->kind == WEIR_WAIT_RECV)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "rank %d: what it is to %s rank %lld ends at byte %llu of an %s of %llu "
-                          "bytes; make the counts on the device fit",
+                          "rank %d: the data to %s rank %lld end at byte %llu of an %s of %llu "
+                          "bytes; correct the counts and displacements in GPU memory",
                           comm->rank, record->kind == WEIR_WAIT_SEND ? "send to" : "receive from",
                           (long long)record->peer, (unsigned long long)record->seen,
                           record->kind == WEIR_WAIT_SEND ? "input" : "output",
                           (unsigned long long)record->expected);
     if (record->kind == WEIR_WAIT_COUNTS)
         return weiri_fail(WEIR_ERR_MISMATCH,
-                          "rank %d: between it and rank %lld a kernel was to move %llu bytes, but "
-                          "the sender has %llu; counts must match pairwise",
-                          comm->rank, (long long)record->peer,
-                          (unsigned long long)record->expected, (unsigned long long)record->seen);
+                          "rank %d: a kernel expected %llu bytes between this rank and rank %lld, "
+                          "but the sender has %llu; counts must match pairwise",
+                          comm->rank, (unsigned long long)record->expected,
+                          (long long)record->peer, (unsigned long long)record->seen);
     return weiri_fail(WEIR_ERR_TIMEOUT,
                       "rank %d: deadline of %llu ms passed in a kernel; it waits for rank %lld: "
                       "expected %llu, seen %llu",
@@ -259,8 +259,8 @@ static void report_head(writer *w, const weir_comm *comm, const life *lives)
     report_print(w, "%s\n", lost ? "" : " all run; one is slow or stuck");
 }
 
-/* After an abort: waits until all running ranks have final records. */
-static void await_answers(weir_comm *comm)
+/* After an abort: waits until all running ranks have final records, ANSWER_MS at most. */
+static void report_await_answers(weir_comm *comm)
 {
     uint64_t end_ns = weir_clock_ns() + ANSWER_MS * 1000000ull;
     report_answer(comm);
@@ -278,7 +278,7 @@ int weir_comm_report(weir_comm *comm, char *text, size_t bytes)
     writer w = {.text = text, .bytes = bytes};
     life lives[WEIRI_RANKS_MAX];
     if (weir_load_acquire(comm->guard.abort_word))
-        await_answers(comm);
+        report_await_answers(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
         lives[rank] = report_state_of(comm, rank);
     report_head(&w, comm, lives);
@@ -287,7 +287,7 @@ int weir_comm_report(weir_comm *comm, char *text, size_t bytes)
     return (int)w.used;
 }
 
-/* ------------------------------------------------------------------ only once */
+/* ------------------------------------------------- the report of one rank for all */
 
 static void report_write(weir_comm *comm, int fd)
 {
@@ -309,8 +309,8 @@ static int report_is_lost(const weir_comm *comm, int rank)
            (rank != comm->rank && weiri_comm_is_dead(comm, rank));
 }
 
-/* Returns 1 if a rank of an earlier node prints the report for this one: one whose record is final.
- * This rank then waits until it has printed, so that its process may exit afterwards. */
+/* Returns 1 if a rank of an earlier node prints the report for all ranks, as any rank with a final
+ * record does. Waits for the end of the report, after which this process may exit. */
 static int report_other_node_prints(weir_comm *comm)
 {
     uint64_t start_ns = weir_clock_ns();
@@ -333,9 +333,9 @@ static int report_other_node_prints(weir_comm *comm)
 
 int weir_comm_report_once(weir_comm *comm, int fd)
 {
-    const weir_comm *here = comm->host_comm ? comm->host_comm : comm;
-    uint64_t *word = &here->peers[0].page->report.value;
-    uint64_t mine = (uint64_t)here->rank + 1, end_ns = weir_clock_ns() + PRINT_MS * 1000000ull;
+    const weir_comm *host = comm->host_comm ? comm->host_comm : comm;
+    uint64_t *word = &host->peers[0].page->report.value;
+    uint64_t mine = (uint64_t)host->rank + 1, end_ns = weir_clock_ns() + PRINT_MS * 1000000ull;
     report_answer(comm);
     if (report_other_node_prints(comm))
         return 0;
@@ -343,7 +343,7 @@ int weir_comm_report_once(weir_comm *comm, int fd)
         uint64_t holder = weir_load_acquire(word);
         if (holder & printed)
             return 0;
-        if ((!holder || report_is_lost(here, (int)holder - 1)) &&
+        if ((!holder || report_is_lost(host, (int)holder - 1)) &&
             __atomic_compare_exchange_n(word, &holder, mine, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
             report_write(comm, fd);

@@ -1,7 +1,7 @@
 /*
  * weir_comm_split: every rank gathers the colors and keys of all ranks, sorts the ranks of its
- * color by key, and creates a communicator over a bootstrap of these ranks (boot/part.c), which the new
- * communicator owns.
+ * color by key, and creates a communicator over a bootstrap of these ranks (boot/part.c). The new
+ * communicator owns that bootstrap.
  */
 #include "comm/split.h"
 
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* What each rank passes to the others. */
+/* The arguments of a rank, which all ranks gather. */
 typedef struct split_wish {
     int32_t color, key;
 } split_wish;

@@ -1,5 +1,5 @@
 /*
- * The slow path of waits, and how waits fail. A wait polls, then yields between polls, and
+ * The slow path of waits, how waits fail, and aborts. A wait polls, then yields between polls, and
  * regularly checks whether the communicator was aborted, a relevant rank has died, or the deadline
  * has passed. The rank that detects a reason first aborts all others; each rank reports its
  * position in its last error and in its state record (report.c). A death is passed on with the
@@ -26,12 +26,12 @@ enum { GRACE_NS = 100000000 };
 
 int weiri_comm_is_dead(const weir_comm *comm, int peer)
 {
-    const weiri_peer *who = &comm->peers[peer];
+    const weiri_peer *process = &comm->peers[peer];
     if (peer == comm->rank)
         return 0;
-    if (who->pidfd < 0)
-        return kill(who->pid, 0) < 0 && errno == ESRCH;
-    struct pollfd ended = {.fd = who->pidfd, .events = POLLIN};
+    if (process->pidfd < 0)
+        return kill(process->pid, 0) < 0 && errno == ESRCH;
+    struct pollfd ended = {.fd = process->pidfd, .events = POLLIN};
     return poll(&ended, 1, 0) > 0;
 }
 
@@ -43,10 +43,10 @@ static int wait_find_dead(const weir_comm *comm, const weiri_waiter *waiter, int
         weiri_internode_is_gone(internode, awaited))
         return awaited;
     for (int peer = 0; peer < comm->nranks; peer++) {
-        const int name = weiri_comm_parent_rank(comm, peer);
-        const int is_other = waiter->is_for_one || weiri_comm_has_finished(comm, peer);
-        if ((name == awaited || !is_other) && weiri_comm_is_dead(comm, peer))
-            return name;
+        const int number = weiri_comm_parent_rank(comm, peer);
+        const int is_harmless = waiter->is_for_one || weiri_comm_has_finished(comm, peer);
+        if ((number == awaited || !is_harmless) && weiri_comm_is_dead(comm, peer))
+            return number;
     }
     return -1;
 }
@@ -62,8 +62,8 @@ static int wait_has_settled(weiri_waiter *waiter)
 }
 
 /* Called after an unsuccessful poll. On WEIR_ERR_PEER *dead is the dead rank's number in the
- * parent. A rank that did its part and then ended is also dead, and the word that it wrote may not
- * have been polled yet: so only the second check that finds a dead rank counts. */
+ * parent. A rank that wrote the awaited word and then ended is dead before the word has been polled
+ * again: so only the second check that finds a dead rank counts. */
 static weir_status wait_step(weir_comm *comm, weiri_waiter *waiter, int awaited, int *dead)
 {
     int status = weir_waiter_step(&waiter->polls, &comm->guard);
@@ -151,4 +151,27 @@ weir_status weiri_comm_wait_slow(weir_comm *comm, const uint64_t *word, uint64_t
     }
     weiri_comm_idle_end(comm, &waiter);
     return WEIR_OK;
+}
+
+/* ------------------------------------------------------------------- aborts */
+
+void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)
+{
+    weir_comm *host = comm->host_comm ? comm->host_comm : comm;
+    weiri_comm_abort_node(host, reason);
+    if (host->parent && host->parent->internode)
+        weiri_internode_abort(host->parent->internode, reason);
+}
+
+void weir_comm_abort(weir_comm *comm)
+{
+    if (comm)
+        weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
+}
+
+weir_status weiri_comm_give_up(weir_comm *comm, weir_status status)
+{
+    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
+    weir_comm_abort(comm);
+    return status;
 }

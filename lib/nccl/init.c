@@ -7,6 +7,7 @@
 #include "nccl/gpu.h"
 #include "nccl/vendor.h"
 
+#include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -72,7 +73,7 @@ static weir_status exchange_process_entries(weiri_nccl_comm *own)
 
 static int init_timeout_ms(void)
 {
-    return weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_env_timeout_ms() : DEFAULT_TIMEOUT_MS;
+    return weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_config_timeout_ms() : DEFAULT_TIMEOUT_MS;
 }
 
 /* Requests the CUDA backend wherever there are GPUs; otherwise device memory that a program passes

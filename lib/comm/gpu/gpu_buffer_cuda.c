@@ -10,14 +10,14 @@
 #include "base/error.h"
 #include "transport/mapped/cuda_ipc.h"
 
-static int is_within(const weiri_cuda_span *span, uintptr_t at, size_t bytes)
+static int buffer_is_within(const weiri_cuda_span *span, uintptr_t at, size_t bytes)
 {
     return at >= span->begin && at < span->end && bytes <= span->end - at;
 }
 
 /* Rejects a buffer that begins in memory of weir_mem_alloc and exceeds it. Registered memory may be
  * part of a larger allocation. */
-static weir_status check_own(const weir_comm *comm, const void *pointer, size_t bytes)
+static weir_status buffer_check_region(const weir_comm *comm, const void *pointer, size_t bytes)
 {
     for (int id = 0; id < comm->nregions; id++) {
         const weiri_region *region = &comm->regions[id];
@@ -33,7 +33,7 @@ static weir_status check_own(const weir_comm *comm, const void *pointer, size_t 
     return WEIR_OK;
 }
 
-static weir_status check_owner(const weir_comm *comm, const void *pointer)
+static weir_status buffer_check_owner(const weir_comm *comm, const void *pointer)
 {
     struct cudaPointerAttributes attributes;
     int device = comm->gpu->device;
@@ -53,7 +53,7 @@ static weir_status check_owner(const weir_comm *comm, const void *pointer)
 }
 
 /* Returns the bytes from pointer to the end of its allocation; 0 if the driver does not know. */
-static uintptr_t end_of(uintptr_t at, uintptr_t needed, uintptr_t *begin)
+static uintptr_t buffer_end_of(uintptr_t at, uintptr_t needed, uintptr_t *begin)
 {
     weiri_cuda_range range, next;
     if (weiri_cuda_range_of(at, &range) != 0)
@@ -65,44 +65,44 @@ static uintptr_t end_of(uintptr_t at, uintptr_t needed, uintptr_t *begin)
     return range.end;
 }
 
-static void remember(weiri_cuda *cuda, uintptr_t begin, uintptr_t end)
+static void buffer_remember(weiri_cuda *cuda, uintptr_t begin, uintptr_t end)
 {
     cuda->spans[cuda->next_span++ % WEIRI_CUDA_SPANS] = (weiri_cuda_span){begin, end};
 }
 
 /* Queries the driver, and caches a positive answer. */
-static weir_status ask_about_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
+static weir_status buffer_query(const weir_comm *comm, const void *pointer, size_t bytes)
 {
     weiri_cuda *cuda = weiri_cuda_of(comm);
     uintptr_t at = (uintptr_t)pointer, begin = at;
-    weir_status status = check_owner(comm, pointer);
+    weir_status status = buffer_check_owner(comm, pointer);
     if (status != WEIR_OK)
         return status;
-    uintptr_t end = end_of(at, at + bytes, &begin);
+    uintptr_t end = buffer_end_of(at, at + bytes, &begin);
     if (end && bytes > end - at)
         return weiri_fail(WEIR_ERR_INVALID,
                           "the call needs %zu bytes of a buffer, but its allocation ends after "
                           "%zu: allocate more, or give a smaller count", bytes, (size_t)(end - at));
-    remember(cuda, begin, end ? end : at + bytes);
+    buffer_remember(cuda, begin, end ? end : at + bytes);
     return WEIR_OK;
 }
 
 void weiri_cuda_trust_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
 {
-    remember(weiri_cuda_of(comm), (uintptr_t)pointer, (uintptr_t)pointer + bytes);
+    buffer_remember(weiri_cuda_of(comm), (uintptr_t)pointer, (uintptr_t)pointer + bytes);
 }
 
 weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
 {
     const weiri_cuda *cuda = weiri_cuda_of(comm);
     for (int i = 0; i < WEIRI_CUDA_SPANS; i++)
-        if (is_within(&cuda->spans[i], (uintptr_t)pointer, bytes))
+        if (buffer_is_within(&cuda->spans[i], (uintptr_t)pointer, bytes))
             return WEIR_OK;
-    weir_status status = check_own(comm, pointer, bytes);
+    weir_status status = buffer_check_region(comm, pointer, bytes);
     if (status != WEIR_OK)
         return status;
     enum cudaStreamCaptureMode mode = weiri_cuda_relax();
-    status = ask_about_buffer(comm, pointer, bytes);
+    status = buffer_query(comm, pointer, bytes);
     weiri_cuda_restore(mode);
     return status;
 }

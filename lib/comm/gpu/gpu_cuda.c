@@ -35,7 +35,7 @@ weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error)
                       "the stream takes no work: %s", cudaGetErrorString(error));
 }
 
-static weir_status check(cudaError_t error, const char *what)
+static weir_status gpu_check(cudaError_t error, const char *what)
 {
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
 }
@@ -46,7 +46,7 @@ weir_status weiri_cuda_enter(const weir_comm *comm, int *before)
     cudaGetDevice(before);
     if (*before == comm->gpu->device)
         return WEIR_OK;
-    return check(cudaSetDevice(comm->gpu->device), "cannot use the communicator's GPU");
+    return gpu_check(cudaSetDevice(comm->gpu->device), "cannot use the communicator's GPU");
 }
 
 void weiri_cuda_leave(const weir_comm *comm, int before)
@@ -57,20 +57,20 @@ void weiri_cuda_leave(const weir_comm *comm, int before)
 
 /* ------------------------------------------------------------ device memory */
 
-static weir_status copy_now(const weiri_cuda *cuda, void *to, const void *from, size_t bytes)
+static weir_status gpu_copy_now(const weiri_cuda *cuda, void *to, const void *from, size_t bytes)
 {
     cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda->side);
     if (error == cudaSuccess)
         error = cudaStreamSynchronize(cuda->side);
-    return check(error, "cannot copy to or from GPU memory");
+    return gpu_check(error, "cannot copy to or from GPU memory");
 }
 
-static weir_status gpu_copy(weir_comm *comm, void *to, const void *from, size_t bytes)
+static weir_status gpu_copy_blocking(weir_comm *comm, void *to, const void *from, size_t bytes)
 {
     int before;
     weir_status status = weiri_cuda_enter(comm, &before);
     if (status == WEIR_OK)
-        status = copy_now(weiri_cuda_of(comm), to, from, bytes);
+        status = gpu_copy_now(weiri_cuda_of(comm), to, from, bytes);
     weiri_cuda_leave(comm, before);
     return status;
 }
@@ -107,7 +107,7 @@ static weir_status gpu_clear(weir_comm *comm, void *to, size_t bytes)
         cudaError_t error = cudaMemsetAsync(to, 0, bytes, cuda->side);
         if (error == cudaSuccess)
             error = cudaStreamSynchronize(cuda->side);
-        status = check(error, "cannot clear GPU memory");
+        status = gpu_check(error, "cannot clear GPU memory");
     }
     weiri_cuda_leave(comm, before);
     return status;
@@ -123,7 +123,7 @@ static weir_status gpu_keep(weir_comm *comm, const void *data, size_t bytes, voi
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no GPU memory for %zu bytes", bytes);
     }
     if (status == WEIR_OK)
-        status = copy_now(weiri_cuda_of(comm), memory, data, bytes);
+        status = gpu_copy_now(weiri_cuda_of(comm), memory, data, bytes);
     if (status == WEIR_OK)
         *kept = memory;
     else
@@ -147,7 +147,8 @@ static void gpu_know(weir_comm *comm, int rank, int region, void *base)
 {
     char *pointer = base;
     const weiri_cuda *cuda = weiri_cuda_of(comm);
-    gpu_copy(comm, &cuda->regions[rank * WEIRI_GPU_REGIONS_MAX + region], &pointer, sizeof pointer);
+    gpu_copy_blocking(comm, &cuda->regions[rank * WEIRI_GPU_REGIONS_MAX + region], &pointer,
+                      sizeof pointer);
 }
 
 static weir_status gpu_adopt(weir_comm *comm, void *pointer, size_t bytes, weiri_segment *segment,
@@ -174,14 +175,14 @@ static weir_status gpu_await(weir_comm *comm, weir_stream stream)
     if (status == WEIR_OK)
         status = weiri_cuda_check_stream(comm, stream);
     if (status == WEIR_OK)
-        status = check(cudaStreamIsCapturing((cudaStream_t)stream, &capture),
-                       "cannot ask a stream for its state");
+        status = gpu_check(cudaStreamIsCapturing((cudaStream_t)stream, &capture),
+                           "cannot ask a stream for its state");
     if (status == WEIR_OK && capture != cudaStreamCaptureStatusNone)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
                             "a call between nodes cannot be captured in a graph: the host moves "
                             "its data; call it outside");
     if (status == WEIR_OK)
-        status = check(cudaStreamSynchronize((cudaStream_t)stream), "work on a stream failed");
+        status = gpu_check(cudaStreamSynchronize((cudaStream_t)stream), "work on a stream failed");
     weiri_cuda_leave(comm, before);
     return status;
 }
@@ -192,8 +193,9 @@ static weir_status gpu_begin_copy(weir_comm *comm, void *to, const void *from, s
     int before;
     weir_status status = weiri_cuda_enter(comm, &before);
     if (status == WEIR_OK)
-        status = check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, (cudaStream_t)stream),
-                       "cannot copy to or from GPU memory");
+        status =
+            gpu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, (cudaStream_t)stream),
+                      "cannot copy to or from GPU memory");
     weiri_cuda_leave(comm, before);
     return status;
 }
@@ -206,7 +208,7 @@ static weir_status gpu_poll(weir_comm *comm, weir_stream stream, uint64_t *ended
                                                 : cudaErrorNotReady;
     *ended = error == cudaSuccess;
     if (error != cudaErrorNotReady)
-        status = check(error, "work on a stream failed");
+        status = gpu_check(error, "work on a stream failed");
     weiri_cuda_leave(comm, before);
     return status;
 }
@@ -250,10 +252,11 @@ static weir_status gpu_pin(weir_comm *comm, void *memory, size_t bytes, void **t
     weir_status status = weiri_cuda_enter(comm, &before);
     const unsigned flags = cudaHostRegisterMapped | cudaHostRegisterPortable;
     if (status == WEIR_OK)
-        status = check(cudaHostRegister(memory, bytes, flags), "the GPU cannot map host memory");
+        status =
+            gpu_check(cudaHostRegister(memory, bytes, flags), "the GPU cannot map host memory");
     if (status == WEIR_OK) {
-        status = check(cudaHostGetDevicePointer(there, memory, 0),
-                       "the GPU cannot map host memory");
+        status =
+            gpu_check(cudaHostGetDevicePointer(there, memory, 0), "the GPU cannot map host memory");
         if (status != WEIR_OK)
             cudaHostUnregister(memory);
     }
@@ -278,17 +281,17 @@ static weir_guard gpu_guard(const weir_comm *comm)
 /* ------------------------------------------------------------------- set-up */
 
 /* Maps this rank's page, with the abort word and the wait record, for kernels. */
-static weir_status register_page(const weir_comm *comm, weiri_cuda *cuda)
+static weir_status gpu_register_page(const weir_comm *comm, weiri_cuda *cuda)
 {
     enum { POLLS_BEFORE_CLOCK = 1 << 14 };
     weiri_comm_page *page = comm->peers[comm->rank].page, *there = NULL;
-    weir_status status = check(cudaHostRegister(page, sizeof *page, cudaHostRegisterMapped),
-                               "the GPU cannot map the communicator's host memory");
+    weir_status status = gpu_check(cudaHostRegister(page, sizeof *page, cudaHostRegisterMapped),
+                                   "the GPU cannot map the communicator's host memory");
     if (status != WEIR_OK)
         return status;
     cuda->page_registered = 1;
-    status = check(cudaHostGetDevicePointer((void **)&there, page, 0),
-                   "the GPU cannot map the communicator's host memory");
+    status = gpu_check(cudaHostGetDevicePointer((void **)&there, page, 0),
+                       "the GPU cannot map the communicator's host memory");
     cuda->view.guard = (weir_guard){.abort_word = &there->abort.value,
                                     .timeout_ns = comm->guard.timeout_ns,
                                     .spins = POLLS_BEFORE_CLOCK,
@@ -297,44 +300,46 @@ static weir_status register_page(const weir_comm *comm, weiri_cuda *cuda)
     return status;
 }
 
-static weir_status make_own(const weir_comm *comm, weiri_cuda *cuda)
+static weir_status gpu_create_own(const weir_comm *comm, weiri_cuda *cuda)
 {
     static const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_EPOCH_SHIFT};
     size_t table_bytes = sizeof(char *) * WEIRI_GPU_REGIONS_MAX * WEIRI_GPU_RANKS_MAX;
     weir_status status =
-        check(cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
+        gpu_check(cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
     if (status == WEIR_OK)
-        status = check(cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking),
-                       "no CUDA stream");
+        status = gpu_check(cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking),
+                           "no CUDA stream");
     if (status == WEIR_OK)
-        status = check(cudaEventCreateWithFlags(&cuda->order, cudaEventDisableTiming), "no event");
+        status =
+            gpu_check(cudaEventCreateWithFlags(&cuda->order, cudaEventDisableTiming), "no event");
     if (status == WEIR_OK)
-        status = check(cudaMalloc((void **)&cuda->regions, table_bytes), "no GPU memory");
+        status = gpu_check(cudaMalloc((void **)&cuda->regions, table_bytes), "no GPU memory");
     if (status == WEIR_OK)
-        status = check(cudaMalloc((void **)&cuda->view.state, sizeof first), "no GPU memory");
+        status = gpu_check(cudaMalloc((void **)&cuda->view.state, sizeof first), "no GPU memory");
     if (status == WEIR_OK)
-        status = copy_now(cuda, cuda->view.state, &first, sizeof first);
+        status = gpu_copy_now(cuda, cuda->view.state, &first, sizeof first);
     if (status == WEIR_OK)
-        status = check(cudaMemsetAsync(cuda->regions, 0, table_bytes, cuda->side), "no GPU memory");
+        status =
+            gpu_check(cudaMemsetAsync(cuda->regions, 0, table_bytes, cuda->side), "no GPU memory");
     if (status == WEIR_OK)
-        status = check(cudaDeviceGetAttribute(&cuda->processors, cudaDevAttrMultiProcessorCount,
-                                              cuda->base.device),
-                       "cannot ask the GPU");
+        status = gpu_check(cudaDeviceGetAttribute(&cuda->processors, cudaDevAttrMultiProcessorCount,
+                                                  cuda->base.device),
+                           "cannot ask the GPU");
     if (status == WEIR_OK)
-        status = register_page(comm, cuda);
+        status = gpu_register_page(comm, cuda);
     cuda->view.rank = comm->rank;
     cuda->view.nranks = comm->nranks;
     cuda->view.regions = cuda->regions;
     return status;
 }
 
-static void drop_scratch(const weir_comm *comm, weiri_cuda *cuda)
+static void gpu_drop_scratch(const weir_comm *comm, weiri_cuda *cuda)
 {
     for (int rank = 0; rank < comm->nranks; rank++)
         weiri_segment_destroy(&cuda->scratch[rank]);
 }
 
-static weir_status map_scratch(const weir_comm *comm, int rank, weiri_segment *segment)
+static weir_status gpu_map_scratch(const weir_comm *comm, int rank, weiri_segment *segment)
 {
     const weiri_gpu_info *own = weiri_cuda_info_of(comm, comm->rank),
                          *peer = weiri_cuda_info_of(comm, rank);
@@ -350,7 +355,8 @@ static weir_status map_scratch(const weir_comm *comm, int rank, weiri_segment *s
 
 /* Shares all ranks' scratch memory by one transport. Collective. Returns the worst outcome of all
  * ranks on all of them, so that all try the next transport or fail. */
-static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_transport_ops *way)
+static weir_status gpu_share_scratch(weir_comm *comm, weiri_cuda *cuda,
+                                     const weiri_transport_ops *way)
 {
     weir_status status = way->segment_create(WEIRI_CUDA_SCRATCH_BYTES, &cuda->scratch[comm->rank],
                                              &weiri_cuda_info_of(comm, comm->rank)->scratch);
@@ -359,7 +365,7 @@ static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_
         goto drop;
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
         if (rank != comm->rank)
-            status = map_scratch(comm, rank, &cuda->scratch[rank]);
+            status = gpu_map_scratch(comm, rank, &cuda->scratch[rank]);
     if (status != WEIR_OK)
         weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
     worst = weiri_cuda_exchange(comm, status);
@@ -369,7 +375,7 @@ static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_
         cuda->view.scratch[rank] = cuda->scratch[rank].base;
     return WEIR_OK;
 drop:
-    drop_scratch(comm, cuda);
+    gpu_drop_scratch(comm, cuda);
     return status == worst ? worst
                            : weiri_fail(worst, "another rank could not share its GPU memory");
 }
@@ -396,7 +402,7 @@ static void gpu_destroy(weir_comm *comm)
     weiri_cuda *cuda = weiri_cuda_of(comm);
     int before;
     weiri_cuda_enter(comm, &before);
-    drop_scratch(comm, cuda);
+    gpu_drop_scratch(comm, cuda);
     if (cuda->page_registered)
         cudaHostUnregister(comm->peers[comm->rank].page);
     cudaFree(cuda->view.state);
@@ -423,7 +429,7 @@ static const weiri_gpu_ops ops = {
     .leave = weiri_cuda_leave,
     .know = gpu_know,
     .adopt = gpu_adopt,
-    .copy = gpu_copy,
+    .copy = gpu_copy_blocking,
     .copy_on = gpu_copy_on,
     .await = gpu_await,
     .begin_copy = gpu_begin_copy,
@@ -440,7 +446,7 @@ static const weiri_gpu_ops ops = {
 };
 
 /* Returns 1 if NVLink connects this rank's GPU with all others. */
-static int joins_all(const weir_comm *comm)
+static int gpu_is_nvlink_to_all(const weir_comm *comm)
 {
     const char *buses[WEIRI_GPU_RANKS_MAX];
     for (int rank = 0; rank < comm->nranks; rank++)
@@ -449,7 +455,7 @@ static int joins_all(const weir_comm *comm)
 }
 
 /* Computes what all ranks' GPUs have in common. */
-static void compare_cards(const weir_comm *comm, weiri_cuda *cuda)
+static void gpu_compare_devices(const weir_comm *comm, weiri_cuda *cuda)
 {
     cuda->base.nvlink = 1;
     for (int rank = 0; rank < comm->nranks; rank++) {
@@ -461,7 +467,7 @@ static void compare_cards(const weir_comm *comm, weiri_cuda *cuda)
 }
 
 /* Sets up the GPU, once all ranks have a device. Collective; agreed. */
-static weir_status set_up(weir_comm *comm, int device)
+static weir_status gpu_set_up(weir_comm *comm, int device)
 {
     weiri_cuda *cuda = calloc(1, sizeof *cuda);
     int before = -1;
@@ -475,17 +481,17 @@ static weir_status set_up(weir_comm *comm, int device)
     comm->gpu = &cuda->base;
     status = weiri_cuda_enter(comm, &before);
     if (status == WEIR_OK)
-        status = make_own(comm, cuda);
-    weiri_cuda_info_of(comm, comm->rank)->nvlink = joins_all(comm);
+        status = gpu_create_own(comm, cuda);
+    weiri_cuda_info_of(comm, comm->rank)->nvlink = gpu_is_nvlink_to_all(comm);
     weiri_cuda_info_of(comm, comm->rank)->processors = cuda->processors;
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK) {
-        compare_cards(comm, cuda);
+        gpu_compare_devices(comm, cuda);
         comm->memory = &weiri_transport_cuda_fd;
-        status = share_scratch(comm, cuda, comm->memory);
+        status = gpu_share_scratch(comm, cuda, comm->memory);
         if (status == WEIR_ERR_UNSUPPORTED) {
             comm->memory = &weiri_transport_cuda_ipc;
-            status = share_scratch(comm, cuda, comm->memory);
+            status = gpu_share_scratch(comm, cuda, comm->memory);
         }
         status = weir_boot_agree(comm->boot, status);
     }
@@ -508,7 +514,7 @@ static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device)
     }
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK)
-        status = set_up(comm, comm->peers[comm->rank].page->gpu.device);
+        status = gpu_set_up(comm, comm->peers[comm->rank].page->gpu.device);
     if (status != WEIR_ERR_UNSUPPORTED || asked != WEIR_BACKEND_AUTO || !comm->gpu)
         return status;
     weiri_log(WEIRI_LOG_WARN, "host backend: %s", weir_last_error());

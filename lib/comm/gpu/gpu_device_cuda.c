@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Explains a failure of cudaGetDeviceCount. */
-static weir_status fail_driver(cudaError_t error)
+static weir_status device_fail_driver(cudaError_t error)
 {
     int driver = 0, runtime = 0;
     cudaGetLastError();
@@ -29,12 +29,12 @@ static weir_status fail_driver(cudaError_t error)
 }
 
 /* Finds this rank's device: the requested one, else by local rank. */
-static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_info *card)
+static weir_status device_find(const weir_comm *comm, int wanted, weiri_gpu_info *card)
 {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess)
-        return fail_driver(error);
+        return device_fail_driver(error);
     if (count == 0)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "backend cuda: this process sees no GPU; use the host backend, or give "
@@ -63,14 +63,14 @@ weir_status weiri_cuda_exchange(weir_comm *comm, weir_status mine)
     return met != WEIR_OK ? met : worst;
 }
 
-static int is_sharing_allowed_here(void)
+static int device_may_be_shared_by_this_rank(void)
 {
     const char *value = weiri_env(WEIRI_ENV_ALLOW_SHARED_GPU);
     return value && strcmp(value, "1") == 0;
 }
 
 /* Sharing must be allowed on all ranks: their environments may differ, and they must agree. */
-static int allows_sharing(const weir_comm *comm)
+static int device_may_be_shared(const weir_comm *comm)
 {
     int all = 1;
     for (int rank = 0; rank < comm->nranks; rank++)
@@ -79,7 +79,7 @@ static int allows_sharing(const weir_comm *comm)
 }
 
 /* Checks the ranks' devices; all ranks reach the same result. */
-static weir_status check_devices(const weir_comm *comm)
+static weir_status device_check_all(const weir_comm *comm)
 {
     if (comm->nranks > WEIRI_GPU_RANKS_MAX)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
@@ -87,7 +87,7 @@ static weir_status check_devices(const weir_comm *comm)
                           "start fewer ranks, or use the host backend",
                           comm->nranks, WEIRI_GPU_RANKS_MAX);
     for (int rank = 0; rank < comm->nranks; rank++)
-        for (int other = 0; other < rank && !allows_sharing(comm); other++)
+        for (int other = 0; other < rank && !device_may_be_shared(comm); other++)
             if (strcmp(weiri_cuda_info_of(comm, rank)->bus, weiri_cuda_info_of(comm, other)->bus) ==
                 0)
                 return weiri_fail(WEIR_ERR_UNSUPPORTED,
@@ -101,10 +101,10 @@ static weir_status check_devices(const weir_comm *comm)
 weir_status weiri_cuda_choose_device(weir_comm *comm, int wanted, weir_status *worst)
 {
     weiri_gpu_info *card = weiri_cuda_info_of(comm, comm->rank);
-    card->shares = is_sharing_allowed_here();
-    weir_status status = find_device(comm, wanted, card);
+    card->shares = device_may_be_shared_by_this_rank();
+    weir_status status = device_find(comm, wanted, card);
     *worst = weiri_cuda_exchange(comm, status);
     if (*worst == WEIR_OK)
-        *worst = status = check_devices(comm);
+        *worst = status = device_check_all(comm);
     return status;
 }

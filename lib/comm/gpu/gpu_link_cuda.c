@@ -23,7 +23,7 @@ typedef struct nvml {
 enum { NVML_P2P_NVLINK = 2, NVML_P2P_OK = 0 };
 
 /* Returns 0 if the library lacks the function. */
-static int look_up(const nvml *from, const char *name, void *function)
+static int nvml_look_up(const nvml *from, const char *name, void *function)
 {
     void *symbol = dlsym(from->library, name);
     memcpy(function, &symbol, sizeof symbol);
@@ -31,21 +31,21 @@ static int look_up(const nvml *from, const char *name, void *function)
 }
 
 /* library is NULL if NVML cannot be used. */
-static nvml open_nvml(void)
+static nvml nvml_open(void)
 {
     nvml found = {.library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)};
     if (!found.library)
         return found;
-    if (look_up(&found, "nvmlInit_v2", &found.init) &&
-        look_up(&found, "nvmlShutdown", &found.shutdown) &&
-        look_up(&found, "nvmlDeviceGetHandleByPciBusId_v2", &found.by_bus) &&
-        look_up(&found, "nvmlDeviceGetP2PStatus", &found.p2p_status) && found.init() == 0)
+    if (nvml_look_up(&found, "nvmlInit_v2", &found.init) &&
+        nvml_look_up(&found, "nvmlShutdown", &found.shutdown) &&
+        nvml_look_up(&found, "nvmlDeviceGetHandleByPciBusId_v2", &found.by_bus) &&
+        nvml_look_up(&found, "nvmlDeviceGetP2PStatus", &found.p2p_status) && found.init() == 0)
         return found;
     dlclose(found.library);
     return (nvml){NULL, NULL, NULL, NULL, NULL};
 }
 
-static void close_nvml(const nvml *opened)
+static void nvml_close(const nvml *opened)
 {
     if (!opened->library)
         return;
@@ -53,7 +53,7 @@ static void close_nvml(const nvml *opened)
     dlclose(opened->library);
 }
 
-static int nvml_says(const nvml *of, const char *bus, const char *other_bus)
+static int nvml_has_nvlink(const nvml *of, const char *bus, const char *other_bus)
 {
     void *device, *other;
     int status;
@@ -61,7 +61,7 @@ static int nvml_says(const nvml *of, const char *bus, const char *other_bus)
            of->p2p_status(device, other, NVML_P2P_NVLINK, &status) == 0 && status == NVML_P2P_OK;
 }
 
-static int cuda_says(int device, const char *other_bus)
+static int cuda_has_native_atomics(int device, const char *other_bus)
 {
     int other, native = 0;
     if (cudaDeviceGetByPCIBusId(&other, other_bus) != cudaSuccess ||
@@ -76,12 +76,12 @@ int weiri_cuda_joins(int device, const char *bus, const char *const *peers, int 
     int is_open = 0, joins = 1;
     nvml opened = {NULL, NULL, NULL, NULL, NULL};
     for (int i = 0; i < npeers && joins; i++) {
-        if (strcmp(peers[i], bus) == 0 || cuda_says(device, peers[i]))
+        if (strcmp(peers[i], bus) == 0 || cuda_has_native_atomics(device, peers[i]))
             continue;
         if (!is_open++)
-            opened = open_nvml();
-        joins = nvml_says(&opened, bus, peers[i]);
+            opened = nvml_open();
+        joins = nvml_has_nvlink(&opened, bus, peers[i]);
     }
-    close_nvml(&opened);
+    nvml_close(&opened);
     return joins;
 }

@@ -62,7 +62,7 @@ static weir_status internode_place_ranks(weiri_internode *internode,
 /* ------------------------------------------------------------------ network */
 
 /* Opens the requested network, or the best one that works. */
-static weir_status open_net(weiri_internode *internode)
+static weir_status internode_open_net(weiri_internode *internode)
 {
     static const weir_transport order[] = {WEIR_TRANSPORT_IB, WEIR_TRANSPORT_TCP,
                                            WEIR_TRANSPORT_SHM};
@@ -89,7 +89,7 @@ static weir_status open_net(weiri_internode *internode)
 }
 
 /* Ranks of different nodes may have opened different networks; all then use one that all have. */
-static weir_status agree_on_net(weiri_internode *internode, weir_status mine)
+static weir_status internode_agree_on_net(weiri_internode *internode, weir_status mine)
 {
     weir_comm *parent = internode->parent;
     int *all = calloc((size_t)parent->nranks, sizeof *all);
@@ -116,7 +116,7 @@ static weir_status agree_on_net(weiri_internode *internode, weir_status mine)
 }
 
 /* One endpoint to each remote rank; all: nranks x nranks addresses. */
-static weir_status make_endpoints(weiri_internode *internode, weiri_net_address *all)
+static weir_status internode_create_endpoints(weiri_internode *internode, weiri_net_address *all)
 {
     const weir_comm *parent = internode->parent;
     weiri_net_address *mine = all + (size_t)parent->rank * (size_t)parent->nranks;
@@ -130,7 +130,8 @@ static weir_status make_endpoints(weiri_internode *internode, weiri_net_address 
 
 /* In the order of peers: so that the pairs of all ranks have one order, and nobody waits
  * for one that waits for another. */
-static weir_status connect_endpoints(weiri_internode *internode, const weiri_net_address *all)
+static weir_status internode_connect_endpoints(weiri_internode *internode,
+                                               const weiri_net_address *all)
 {
     const weir_comm *parent = internode->parent;
     size_t n = (size_t)parent->nranks;
@@ -142,18 +143,18 @@ static weir_status connect_endpoints(weiri_internode *internode, const weiri_net
     return status;
 }
 
-static weir_status connect_all(weiri_internode *internode)
+static weir_status internode_connect_all(weiri_internode *internode)
 {
     weir_boot *boot = internode->parent->boot;
     size_t n = (size_t)internode->parent->nranks;
     weiri_net_address *all = calloc(n * n, sizeof *all);
-    weir_status status = all ? make_endpoints(internode, all)
+    weir_status status = all ? internode_create_endpoints(internode, all)
                              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for addresses");
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
         status = weir_boot_allgather(boot, all, n * sizeof *all);
     if (status == WEIR_OK)
-        status = weir_boot_agree(boot, connect_endpoints(internode, all));
+        status = weir_boot_agree(boot, internode_connect_endpoints(internode, all));
     free(all);
     return status;
 }
@@ -169,12 +170,12 @@ weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *pla
     made->local = parent->host_comm;
     weir_status status = internode_place_ranks(made, placements);
     if (status == WEIR_OK)
-        status = open_net(made);
-    status = agree_on_net(made, status);
+        status = internode_open_net(made);
+    status = internode_agree_on_net(made, status);
     if (status == WEIR_OK)
         status = weiri_internode_window_create(made);
     if (status == WEIR_OK)
-        status = connect_all(made);
+        status = internode_connect_all(made);
     if (status != WEIR_OK) {
         weiri_internode_destroy(made);
         return status;
@@ -205,7 +206,7 @@ weir_status weiri_internode_open_pairs(weiri_internode *internode)
     return weiri_internode_window_create(pairs);
 }
 
-static void drop_pairs(weiri_internode *pairs)
+static void internode_destroy_pairs(weiri_internode *pairs)
 {
     if (!pairs)
         return;
@@ -221,7 +222,7 @@ void weiri_internode_destroy(weiri_internode *internode)
     for (int rank = 0; internode->peers && rank < internode->parent->nranks; rank++)
         if (internode->peers[rank].endpoint)
             internode->net->ops->endpoint_destroy(internode->peers[rank].endpoint);
-    drop_pairs(internode->pairs);
+    internode_destroy_pairs(internode->pairs);
     weiri_internode_window_destroy(internode);
     if (internode->net)
         internode->net->ops->close(internode->net);

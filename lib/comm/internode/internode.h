@@ -94,13 +94,12 @@ typedef struct weiri_internode {
 } weiri_internode;
 
 /* Where a rank runs, as the ranks exchange it before they create a communicator. */
-enum { WEIRI_CORES_BYTES = 128 };
 typedef struct weiri_placement {
     uint64_t host;
     uint64_t hardware; /* equal for nodes that only WEIR_HOSTID distinguishes; they share cores */
     int32_t pid;
     int32_t padding;
-    unsigned char cores[WEIRI_CORES_BYTES]; /* a cpu_set_t */
+    unsigned char cores[WEIRI_CORES_BYTES];
 } weiri_placement;
 
 /* Opens the network and creates the paths. Collective over the parent's bootstrap; agreed. The

@@ -15,20 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-int weiri_comm_node_rank(const weir_comm *comm, int rank)
-{
-    return comm->internode ? comm->internode->place_of[rank] : rank;
-}
-
-int weiri_comm_maps(const weir_comm *comm, int rank)
-{
-    return comm->internode ? !weiri_internode_is_remote(comm->internode, rank)
-                           : comm->peers[rank].page != NULL;
-}
-
 /* Finds the ranks of this node by their placements, and creates the sub-communicators. */
-static weir_status create_sub_communicators(weir_comm *comm, const weir_comm_config *config,
-                                const weiri_placement *placements)
+static weir_status internode_create_sub_communicators(weir_comm *comm,
+                                                      const weir_comm_config *config,
+                                                      const weiri_placement *placements)
 {
     comm->members = calloc((size_t)comm->nranks, sizeof *comm->members);
     if (!comm->members)
@@ -60,7 +50,7 @@ static weir_status create_sub_communicators(weir_comm *comm, const weir_comm_con
 }
 
 /* Nodes that only WEIR_HOSTID distinguishes share the cores of one host. */
-static void check_oversubscription(weir_comm *comm, const weiri_placement *placements)
+static void internode_check_oversubscription(weir_comm *comm, const weiri_placement *placements)
 {
     unsigned char masks[WEIRI_RANKS_MAX][WEIRI_CORES_BYTES];
     int count = 0;
@@ -74,14 +64,14 @@ static void check_oversubscription(weir_comm *comm, const weiri_placement *place
 }
 
 /* Copies the properties that callers and collectives read. */
-static void copy_node_properties(weir_comm *comm)
+static void internode_copy_node_properties(weir_comm *comm)
 {
     const weir_comm *local = comm->host_comm;
     const weir_comm *here = comm->gpu_comm ? comm->gpu_comm : local;
     comm->transport = local->transport;
     comm->memory = here->memory;
     comm->gpu = here->gpu;
-    comm->asked = here->asked;
+    comm->requested = here->requested;
     comm->local_rank = local->rank;
     comm->local_nranks = local->nranks;
     comm->oversubscribed = local->oversubscribed;
@@ -91,13 +81,13 @@ static void copy_node_properties(weir_comm *comm)
 }
 
 /* What the ranks of a node have chosen. */
-typedef struct choice {
+typedef struct node_choice {
     uint64_t job;
     uint64_t has_gpus;
-} choice;
+} node_choice;
 
 /* Some nodes may have found GPUs and others none. */
-static weir_status compare_choices(weir_comm *comm, const choice *all)
+static weir_status internode_compare_choices(weir_comm *comm, const node_choice *all)
 {
     comm->job = all[0].job;
     for (int rank = 0; rank < comm->nranks; rank++)
@@ -110,17 +100,17 @@ static weir_status compare_choices(weir_comm *comm, const choice *all)
     return WEIR_OK;
 }
 
-static weir_status agree_on_choices(weir_comm *comm)
+static weir_status internode_agree_on_choices(weir_comm *comm)
 {
-    choice *all = calloc((size_t)comm->nranks, sizeof *all);
+    node_choice *all = calloc((size_t)comm->nranks, sizeof *all);
     weir_status status = weir_boot_agree(
         comm->boot, all ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to agree"));
     if (status == WEIR_OK) {
-        all[comm->rank] = (choice){comm->job, comm->gpu != NULL};
+        all[comm->rank] = (node_choice){comm->job, comm->gpu != NULL};
         status = weir_boot_allgather(comm->boot, all, sizeof *all);
     }
     if (status == WEIR_OK)
-        status = weir_boot_agree(comm->boot, compare_choices(comm, all));
+        status = weir_boot_agree(comm->boot, internode_compare_choices(comm, all));
     free(all);
     return status;
 }
@@ -140,7 +130,7 @@ static void internode_comm_free(weir_comm *comm)
     for (int i = 0; i < 2; i++)
         if (parts[i]) {
             parts[i]->parent = NULL;
-            (void)weir_comm_destroy(parts[i]); /* the parent's last barrier has the status */
+            (void)weiri_node_comm_destroy(parts[i]); /* the parent's last barrier has the status */
         }
     weir_boot_destroy(comm->local_boot);
     free(comm->members);
@@ -148,7 +138,7 @@ static void internode_comm_free(weir_comm *comm)
 }
 
 weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config *config,
-                                const weiri_placement *placements, weir_comm **comm)
+                                        const weiri_placement *placements, weir_comm **comm)
 {
     weir_comm *made = calloc(1, sizeof *made);
     weir_status status = weir_boot_agree(
@@ -164,12 +154,12 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
         status = weiri_fail(WEIR_ERR_UNSUPPORTED, "%d ranks: at most %d are supported",
                             made->nranks, WEIRI_RANKS_MAX);
     else
-        status = create_sub_communicators(made, config, placements);
+        status = internode_create_sub_communicators(made, config, placements);
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK) {
-        check_oversubscription(made, placements);
-        copy_node_properties(made);
-        status = agree_on_choices(made);
+        internode_check_oversubscription(made, placements);
+        internode_copy_node_properties(made);
+        status = internode_agree_on_choices(made);
     }
     if (status == WEIR_OK)
         status = weiri_internode_create(made, placements, &made->internode);
@@ -190,7 +180,10 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
 weir_status weiri_internode_comm_destroy(weir_comm *comm)
 {
     weir_boot *owned_boot = comm->owned_boot;
-    const weir_status status = weiri_comm_last_barrier(comm);
+    weiri_comm_finish(comm);
+    weir_status status = weiri_comm_check_aborted(comm);
+    if (status == WEIR_OK)
+        status = weiri_internode_comm_barrier(comm);
     weiri_internode_leave(comm->internode);
     internode_comm_free(comm);
     weir_boot_destroy(owned_boot);
@@ -200,8 +193,8 @@ weir_status weiri_internode_comm_destroy(weir_comm *comm)
 /* A barrier within the node, one among the nodes' leaders, and another one within the node. */
 weir_status weiri_internode_comm_barrier(weir_comm *comm)
 {
-    weir_status status = weir_comm_barrier(comm->host_comm);
+    weir_status status = weiri_node_comm_barrier(comm->host_comm);
     if (status == WEIR_OK && comm->local_rank == 0)
         status = weiri_internode_barrier(comm->internode);
-    return status == WEIR_OK ? weir_comm_barrier(comm->host_comm) : status;
+    return status == WEIR_OK ? weiri_node_comm_barrier(comm->host_comm) : status;
 }

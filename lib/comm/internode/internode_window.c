@@ -20,7 +20,7 @@ static int window_index_of(const weiri_internode *internode, int rank, int peer)
     return place;
 }
 
-static int remote_count_of(const weiri_internode *internode, int rank)
+static int window_remote_count_of(const weiri_internode *internode, int rank)
 {
     return internode->parent->nranks - internode->nodes[internode->node_of[rank]].count;
 }
@@ -34,16 +34,16 @@ static void window_size_slots(weiri_internode *internode)
     internode->slot_bytes = bytes < SLOT_MOST_BYTES ? bytes : SLOT_MOST_BYTES;
 }
 
-static uint64_t mirrors_at(const weiri_internode *internode, int rank)
+static uint64_t window_mirrors_at(const weiri_internode *internode, int rank)
 {
-    return (uint64_t)remote_count_of(internode, rank) * sizeof(weiri_internode_words);
+    return (uint64_t)window_remote_count_of(internode, rank) * sizeof(weiri_internode_words);
 }
 
 /* After the mirrors there is one more record, the source of copies of this rank's own. */
-static uint64_t boxes_at(const weiri_internode *internode, int rank)
+static uint64_t window_boxes_at(const weiri_internode *internode, int rank)
 {
-    return mirrors_at(internode, rank) +
-           (uint64_t)(remote_count_of(internode, rank) + 1) * sizeof(weiri_where);
+    return window_mirrors_at(internode, rank) +
+           (uint64_t)(window_remote_count_of(internode, rank) + 1) * sizeof(weiri_where);
 }
 
 static void window_lay_out(weiri_internode *internode)
@@ -51,7 +51,7 @@ static void window_lay_out(weiri_internode *internode)
     int own = internode->parent->rank;
     size_t ring = WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode);
     internode->own_record =
-        (weiri_where *)(void *)(internode->window + mirrors_at(internode, own)) +
+        (weiri_where *)(void *)(internode->window + window_mirrors_at(internode, own)) +
         internode->nremote;
     for (int rank = 0; rank < internode->parent->nranks; rank++) {
         weiri_internode_peer *peer = &internode->peers[rank];
@@ -62,12 +62,12 @@ static void window_lay_out(weiri_internode *internode)
         size_t here = (size_t)peer->here, there = (size_t)peer->there;
         peer->words = (weiri_internode_words *)(void *)internode->window + here;
         peer->mirror =
-            (weiri_where *)(void *)(internode->window + mirrors_at(internode, own)) + here;
-        peer->inbox = internode->window + boxes_at(internode, own) + here * 2 * ring;
+            (weiri_where *)(void *)(internode->window + window_mirrors_at(internode, own)) + here;
+        peer->inbox = internode->window + window_boxes_at(internode, own) + here * 2 * ring;
         peer->outbox = peer->inbox + ring;
         peer->words_there = there * sizeof(weiri_internode_words);
-        peer->mirror_there = mirrors_at(internode, rank) + there * sizeof(weiri_where);
-        peer->inbox_there = boxes_at(internode, rank) + there * 2 * ring;
+        peer->mirror_there = window_mirrors_at(internode, rank) + there * sizeof(weiri_where);
+        peer->inbox_there = window_boxes_at(internode, rank) + there * 2 * ring;
     }
 }
 
@@ -75,7 +75,7 @@ static weir_status window_allocate(weiri_internode *internode)
 {
     size_t ring = WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode);
     internode->window_bytes =
-        boxes_at(internode, internode->parent->rank) + (size_t)internode->nremote * 2 * ring;
+        window_boxes_at(internode, internode->parent->rank) + (size_t)internode->nremote * 2 * ring;
     weir_status status =
         weir_mem_alloc(internode->local, internode->window_bytes, &internode->memory);
     if (status != WEIR_OK)

@@ -44,6 +44,17 @@ uint64_t weiri_host_id(void)
     return name ? weiri_hash_bytes(hash, name, strlen(name)) : hash;
 }
 
+_Static_assert(sizeof(cpu_set_t) == WEIRI_CORES_BYTES, "a core mask is a cpu_set_t");
+
+void weiri_host_own_cores(int rank, unsigned char mask[WEIRI_CORES_BYTES])
+{
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (sched_getaffinity(0, sizeof cores, &cores) < 0)
+        CPU_SET((size_t)rank % CPU_SETSIZE, &cores);
+    memcpy(mask, &cores, sizeof cores);
+}
+
 int weiri_host_cores(const void *masks, size_t stride_bytes, int count)
 {
     cpu_set_t all;

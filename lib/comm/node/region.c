@@ -17,17 +17,29 @@
 
 #include "base/error.h"
 #include "comm/gpu/gpu.h"
+#include "comm/internode/internode.h"
 #include "comm/node/region.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+int weiri_comm_node_rank(const weir_comm *comm, int rank)
+{
+    return comm->internode ? comm->internode->place_of[rank] : rank;
+}
+
+int weiri_comm_maps(const weir_comm *comm, int rank)
+{
+    return comm->internode ? !weiri_internode_is_remote(comm->internode, rank)
+                           : comm->peers[rank].page != NULL;
+}
 
 static int region_is_free(const weiri_region *region)
 {
     return !region->segment.ops;
 }
 
-static int find_free_entry(const weir_comm *comm)
+static int region_find_free_entry(const weir_comm *comm)
 {
     for (int id = 0; id < comm->nregions; id++)
         if (region_is_free(&comm->regions[id]))
@@ -45,7 +57,7 @@ static uint64_t region_count_change(weir_comm *comm)
 weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int *id)
 {
     weiri_region_sweep(comm);
-    int entry = find_free_entry(comm);
+    int entry = region_find_free_entry(comm);
     if (entry < 0)
         return weiri_fail(WEIR_ERR_NO_MEMORY,
                           "rank %d: more than %d live allocations; free some or allocate larger "

@@ -50,7 +50,7 @@ typedef struct driver_functions {
 } driver_functions;
 
 /* The driver's functions; NULL if one is missing. Loaded once; threads that race find the same. */
-static const driver_functions *driver(void)
+static const driver_functions *cuda_ipc_driver(void)
 {
     static driver_functions functions;
     static int state; /* 0: not looked up yet, 1: found, -1: not found */
@@ -79,7 +79,7 @@ static const driver_functions *driver(void)
 
 int weiri_cuda_range_of(uintptr_t address, weiri_cuda_range *range)
 {
-    const driver_functions *cu = driver();
+    const driver_functions *cu = cuda_ipc_driver();
     CUdeviceptr begin = 0;
     size_t bytes = 0;
     int legacy = 0; /* memory with a legacy handle is a separate allocation */
@@ -99,7 +99,7 @@ static weir_status fail_runtime(weir_status status, cudaError_t error, const cha
     return weiri_fail(status, "%s: %s", what, cudaGetErrorString(error));
 }
 
-static weir_status no_memory(size_t bytes, const char *why)
+static weir_status cuda_ipc_fail_no_memory(size_t bytes, const char *why)
 {
     return weiri_fail(WEIR_ERR_NO_MEMORY,
                       "no room for %zu bytes of GPU memory (%s); use smaller buffers", bytes, why);
@@ -127,7 +127,7 @@ static weir_status map_allocation(const driver_functions *cu, CUmemGenericAlloca
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUdeviceptr address = 0;
     if (cu->cuMemAddressReserve_at(&address, bytes, 0, 0, 0) != CUDA_SUCCESS)
-        return no_memory(bytes, "no addresses");
+        return cuda_ipc_fail_no_memory(bytes, "no addresses");
     if (cu->cuMemMap_at(address, bytes, 0, handle, 0) != CUDA_SUCCESS)
         goto free_address;
     if (cu->cuMemSetAccess_at(address, bytes, &access, 1) != CUDA_SUCCESS)
@@ -141,7 +141,7 @@ free_address:
     return weiri_fail(WEIR_ERR_UNSUPPORTED, "GPU memory cannot be mapped on device %d", device);
 }
 
-static weir_status zero(void *base, size_t bytes)
+static weir_status cuda_ipc_zero(void *base, size_t bytes)
 {
     cudaError_t error = cudaMemset(base, 0, bytes);
     if (error == cudaSuccess)
@@ -152,7 +152,7 @@ static weir_status zero(void *base, size_t bytes)
 
 static void fd_segment_destroy(weiri_segment *segment)
 {
-    const driver_functions *cu = driver();
+    const driver_functions *cu = cuda_ipc_driver();
     if (segment->base && cu) {
         cu->cuMemUnmap_at((CUdeviceptr)(uintptr_t)segment->base, segment->bytes);
         cu->cuMemAddressFree_at((CUdeviceptr)(uintptr_t)segment->base, segment->bytes);
@@ -165,7 +165,7 @@ static void fd_segment_destroy(weiri_segment *segment)
 
 static weir_status fd_segment_create(size_t bytes, weiri_segment *segment, weiri_segment_key *key)
 {
-    const driver_functions *cu = driver();
+    const driver_functions *cu = cuda_ipc_driver();
     int device = 0, fd = -1;
     size_t unit = 0;
     CUdeviceptr base = 0;
@@ -177,10 +177,10 @@ static weir_status fd_segment_create(size_t bytes, weiri_segment *segment, weiri
                                              CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "the GPU's memory has no file descriptors");
     if (bytes > SIZE_MAX - unit)
-        return no_memory(bytes, "too large");
+        return cuda_ipc_fail_no_memory(bytes, "too large");
     size_t rounded = (bytes + unit - 1) / unit * unit;
     if (cu->cuMemCreate_at(&handle, rounded, &properties, 0) != CUDA_SUCCESS)
-        return no_memory(rounded, "all is in use");
+        return cuda_ipc_fail_no_memory(rounded, "all is in use");
     weir_status status = map_allocation(cu, handle, rounded, &base);
     if (status != WEIR_OK) {
         cu->cuMemRelease_at(handle);
@@ -196,7 +196,7 @@ static weir_status fd_segment_create(size_t bytes, weiri_segment *segment, weiri
         status = weiri_fail(WEIR_ERR_UNSUPPORTED, "the GPU's memory has no file descriptors");
     segment->fd = fd;
     if (status == WEIR_OK)
-        status = zero(segment->base, rounded);
+        status = cuda_ipc_zero(segment->base, rounded);
     if (status != WEIR_OK) {
         fd_segment_destroy(segment);
         return status;
@@ -227,7 +227,7 @@ static int take_descriptor(int pid, int fd)
 
 static weir_status fd_segment_map(const weiri_segment_key *key, weiri_segment *segment)
 {
-    const driver_functions *cu = driver();
+    const driver_functions *cu = cuda_ipc_driver();
     CUmemGenericAllocationHandle handle = 0;
     CUdeviceptr base = 0;
     if (!cu)
@@ -264,7 +264,7 @@ enum { ALLOCATED = 1, ADOPTED, MAPPED };
 static weir_status ipc_segment_adopt(void *pointer, size_t bytes, weiri_segment *segment,
                                      weiri_segment_key *key)
 {
-    const driver_functions *cu = driver();
+    const driver_functions *cu = cuda_ipc_driver();
     CUdeviceptr begin = (CUdeviceptr)(uintptr_t)pointer;
     size_t whole = bytes;
     cudaIpcMemHandle_t handle;
@@ -299,15 +299,15 @@ static weir_status ipc_segment_create(size_t bytes, weiri_segment *segment, weir
         UNIT_BYTES = 2 << 20
     }; /* so that two segments never share an allocation of the driver */
     if (bytes > SIZE_MAX - UNIT_BYTES)
-        return no_memory(bytes, "too large");
+        return cuda_ipc_fail_no_memory(bytes, "too large");
     size_t rounded = (bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
     void *base = NULL;
     cudaError_t error = cudaMalloc(&base, rounded);
     if (error != cudaSuccess) {
         cudaGetLastError();
-        return no_memory(rounded, cudaGetErrorString(error));
+        return cuda_ipc_fail_no_memory(rounded, cudaGetErrorString(error));
     }
-    weir_status status = zero(base, rounded);
+    weir_status status = cuda_ipc_zero(base, rounded);
     if (status == WEIR_OK)
         status = ipc_segment_adopt(base, rounded, segment, key);
     if (status == WEIR_OK)

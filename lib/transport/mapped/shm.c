@@ -24,7 +24,7 @@
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
 /* Bytes of memory that the kernel can provide without swapping; SIZE_MAX if unknown. */
-static size_t available_bytes(void)
+static size_t shm_available_bytes(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");
     if (!file)
@@ -40,7 +40,7 @@ static size_t available_bytes(void)
 
 /* Backs the whole segment with memory, so that no later store into it can fail. Large segments use
  * huge pages if the system allows them. */
-static int populate(int fd, void *base, size_t bytes)
+static int shm_populate(int fd, void *base, size_t bytes)
 {
     if (bytes >= HUGE_PAGE_BYTES)
         madvise(base, bytes, MADV_HUGEPAGE);
@@ -51,7 +51,7 @@ static int populate(int fd, void *base, size_t bytes)
     return posix_fallocate(fd, 0, (off_t)bytes);
 }
 
-static weir_status no_memory(size_t bytes, int error_number)
+static weir_status shm_fail_no_memory(size_t bytes, int error_number)
 {
     return weiri_fail_errno(WEIR_ERR_NO_MEMORY, error_number,
                             "no room for %zu bytes of shared memory; use smaller buffers or fewer "
@@ -62,8 +62,8 @@ static weir_status no_memory(size_t bytes, int error_number)
 static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weiri_segment_key *key)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (bytes > available_bytes() || bytes > SIZE_MAX - page)
-        return no_memory(bytes, ENOMEM);
+    if (bytes > shm_available_bytes() || bytes > SIZE_MAX - page)
+        return shm_fail_no_memory(bytes, ENOMEM);
     size_t rounded = (bytes + page - 1) / page * page;
     weir_status status = WEIR_ERR_SYSTEM;
     int fd = memfd_create("weir", MFD_CLOEXEC);
@@ -71,17 +71,13 @@ static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weir
         return weiri_fail_errno(status, errno, "cannot create shared memory (memfd)%s",
                                 errno == EMFILE ? "; raise 'ulimit -n'" : "");
     if (ftruncate(fd, (off_t)rounded) < 0) {
-        status = no_memory(rounded, errno);
+        status = shm_fail_no_memory(rounded, errno);
         goto close_fd;
     }
     void *base = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) {
-        status = no_memory(rounded, errno);
-        goto close_fd;
-    }
-    int error_number = populate(fd, base, rounded);
+    int error_number = base == MAP_FAILED ? errno : shm_populate(fd, base, rounded);
     if (error_number) {
-        status = no_memory(rounded, error_number);
+        status = shm_fail_no_memory(rounded, error_number);
         goto unmap;
     }
     struct stat info;
@@ -98,13 +94,14 @@ static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weir
                                .bytes = rounded};
     return WEIR_OK;
 unmap:
-    munmap(base, rounded);
+    if (base != MAP_FAILED)
+        munmap(base, rounded);
 close_fd:
     close(fd);
     return status;
 }
 
-static weir_status open_failure(const weiri_segment_key *key, int error_number)
+static weir_status shm_fail_open(const weiri_segment_key *key, int error_number)
 {
     if (error_number == EMFILE || error_number == ENFILE)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
@@ -127,7 +124,7 @@ static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)key->pid, (int)key->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        return open_failure(key, errno);
+        return shm_fail_open(key, errno);
     struct stat info;
     weir_status status = WEIR_OK;
     void *base = MAP_FAILED;
@@ -136,7 +133,7 @@ static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *
             weiri_fail(WEIR_ERR_PEER, "process %d has freed that shared memory", (int)key->pid);
     else if ((base = mmap(NULL, key->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) ==
              MAP_FAILED)
-        status = no_memory(key->bytes, errno);
+        status = shm_fail_no_memory(key->bytes, errno);
     close(fd);
     if (status != WEIR_OK)
         return status;

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* Fills in the thread's GPU if it has one already, else the NUMA node of its cores. */
-static void describe_user(int rank, weiri_rdma_user *user)
+static void ib_describe_user(int rank, weiri_rdma_user *user)
 {
     char address[16];
     *user = (weiri_rdma_user){.numa = weiri_rdma_own_numa("/sys"), .ordinal = rank};
@@ -35,7 +35,7 @@ static weir_status choose_port(weiri_ib_net *ib)
     weir_status status = weiri_env_long(WEIRI_ENV_IB_GID_INDEX, 0, 65535, -1, &wanted_gid);
     if (status == WEIR_OK)
         status = weiri_rdma_ports("/sys", &ports, &count);
-    describe_user(ib->base.rank, &user);
+    ib_describe_user(ib->base.rank, &user);
     if (status == WEIR_OK)
         status = weiri_rdma_choose(ports, count, &user, weiri_env(WEIRI_ENV_IB_HCA), wanted_gid,
                                    &choice);
@@ -53,7 +53,7 @@ static weir_status choose_port(weiri_ib_net *ib)
     return status;
 }
 
-static weir_status open_device(weiri_ib_net *ib)
+static weir_status ib_open_device(weiri_ib_net *ib)
 {
     int count = 0;
     struct ibv_device **devices = ib->verbs->get_device_list(&count), *found = NULL;
@@ -78,18 +78,18 @@ static weir_status open_device(weiri_ib_net *ib)
     return WEIR_OK;
 }
 
-static int least(int a, int b)
+static int ib_least(int a, int b)
 {
     return a < b ? a : b;
 }
 
-static weir_status query(weiri_ib_net *ib)
+static weir_status ib_query(weiri_ib_net *ib)
 {
     if (ib->verbs->query_port(ib->device, (uint8_t)ib->port.port, &ib->attributes) != 0 ||
         ib->verbs->query_device(ib->device, &ib->limits) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "RDMA port %s does not answer", ib->name);
-    ib->sends = least(WEIRI_IB_SENDS, ib->limits.max_qp_wr);
-    ib->receives = least(WEIRI_IB_RECEIVES, ib->limits.max_qp_wr);
+    ib->sends = ib_least(WEIRI_IB_SENDS, ib->limits.max_qp_wr);
+    ib->receives = ib_least(WEIRI_IB_RECEIVES, ib->limits.max_qp_wr);
     ib->chunk_bytes = WEIRI_IB_CHUNK_BYTES;
     if (ib->attributes.max_msg_sz && ib->attributes.max_msg_sz < ib->chunk_bytes)
         ib->chunk_bytes = ib->attributes.max_msg_sz;
@@ -138,7 +138,7 @@ static void close_net(weiri_net *net)
     free(ib);
 }
 
-static weir_status open_net(int rank, int nranks, int timeout_ms, weiri_net **net)
+static weir_status ib_open_net(int rank, int nranks, int timeout_ms, weiri_net **net)
 {
     weiri_ib_net *ib = calloc(1, sizeof *ib);
     if (!ib)
@@ -151,9 +151,9 @@ static weir_status open_net(int rank, int nranks, int timeout_ms, weiri_net **ne
     if (status == WEIR_OK)
         status = weiri_verbs_load(&ib->verbs);
     if (status == WEIR_OK)
-        status = open_device(ib);
+        status = ib_open_device(ib);
     if (status == WEIR_OK)
-        status = query(ib);
+        status = ib_query(ib);
     if (status == WEIR_OK)
         status = make_queues(ib);
     if (status != WEIR_OK) {
@@ -166,7 +166,7 @@ static weir_status open_net(int rank, int nranks, int timeout_ms, weiri_net **ne
 
 const weiri_net_ops weiri_net_ib = {
     .transport = WEIR_TRANSPORT_IB,
-    .open = open_net,
+    .open = ib_open_net,
     .close = close_net,
     .endpoint_create = weiri_ib_endpoint_create,
     .endpoint_connect = weiri_ib_endpoint_connect,

@@ -18,7 +18,7 @@
  * Connecting. A queue pair can send as soon as it has the peer's address, but packets to a peer
  * that is not ready yet are lost. Connecting does not wait for the peer, since ranks connect in
  * any order; it ends with an empty write with immediate, the greeting. An end that receives a
- * greeting knows that the peer is ready. If some of its own work is still unanswered, it posts one
+ * greeting knows that the peer is ready. If some of its work is still unanswered, it posts one
  * more empty write (the nudge). If earlier packets were lost, the nudge's packet number is out of
  * sequence for the peer, so the device resends all of them at once instead of after its
  * retransmission timeout. If that timeout expires without any sign of the peer, everything is

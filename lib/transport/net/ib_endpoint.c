@@ -67,7 +67,7 @@ static weir_status widen_queue(weiri_ib_net *ib)
 }
 
 /* Creates the queue pair, with inline data for a word if the device supports it. */
-static weir_status make_pair(weiri_ib_net *ib, weiri_ib_endpoint *end)
+static weir_status ib_create_queue_pair(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     static const uint32_t inline_bytes[] = {64, 8, 0};
     for (int i = 0; i < 3 && !end->qp; i++) {
@@ -155,7 +155,7 @@ weir_status weiri_ib_endpoint_create(weiri_net *net, int peer, weiri_endpoint **
     if (status == WEIR_OK)
         status = widen_queue(ib);
     if (status == WEIR_OK)
-        status = make_pair(ib, end);
+        status = ib_create_queue_pair(ib, end);
     if (status == WEIR_OK)
         status = to_init(ib, end);
     if (status == WEIR_OK)
@@ -285,7 +285,7 @@ static weir_status check_peer(const weiri_ib_net *ib, const weiri_ib_endpoint *e
 }
 
 /* Makes the queue pair ready to send and posts the greeting. */
-static int join(weiri_ib_net *ib, weiri_ib_endpoint *end)
+static int ib_join(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     int error = to_receiving(ib, end, &end->address);
     if (!error)
@@ -309,7 +309,7 @@ void weiri_ib_rejoin(weiri_ib_endpoint *end)
     int error = ib->verbs->modify_qp(end->qp, &attributes, IBV_QP_STATE);
     if (!error && to_init(ib, end) == WEIR_OK) {
         weiri_ib_post_receives(end, 1);
-        error = join(ib, end);
+        error = ib_join(ib, end);
     }
     if (error)
         weiri_ib_fail(end, WEIR_ERR_PEER, "transport ib: %s does not respond to %s: %s",
@@ -337,7 +337,7 @@ weir_status weiri_ib_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_
     weir_status status = check_peer(ib, end, &end->address);
     if (status != WEIR_OK)
         return status;
-    int error = join(ib, end);
+    int error = ib_join(ib, end);
     end->connected_ns = weir_clock_ns();
     if (error)
         return weiri_fail_errno(WEIR_ERR_PEER, error,

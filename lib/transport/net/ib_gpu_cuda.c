@@ -36,7 +36,7 @@ typedef struct gpu_functions {
 } gpu_functions;
 
 /* Looks up the driver's functions; 0 if there is no driver or it is too old. Any thread. */
-static int look_up(gpu_functions *functions)
+static int ib_look_up(gpu_functions *functions)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     int complete = library != NULL;
@@ -60,7 +60,7 @@ int weiri_ib_gpu_address(char address[16])
 {
     gpu_functions cu;
     CUdevice device;
-    return look_up(&cu) && cu.cuCtxGetDevice_at(&device) == CUDA_SUCCESS &&
+    return ib_look_up(&cu) && cu.cuCtxGetDevice_at(&device) == CUDA_SUCCESS &&
            cu.cuDeviceGetPCIBusId_at(address, 16, device) == CUDA_SUCCESS;
 }
 
@@ -112,7 +112,7 @@ weir_status weiri_ib_gpu_register(weiri_ib_net *ib, void *base, size_t bytes, st
     int fd = -1;
     if (!ib->verbs->reg_dmabuf_mr)
         return ib_gpu_refuse(ib, "libibverbs is older than dma-buf (34)");
-    if (!look_up(&cu))
+    if (!ib_look_up(&cu))
         return ib_gpu_refuse(ib, "the GPU's driver is older than dma-buf (CUDA 11.7)");
     weir_status status = check_gpu(ib, &cu, (CUdeviceptr)address);
     if (status == WEIR_OK)

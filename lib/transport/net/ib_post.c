@@ -52,7 +52,7 @@ typedef struct ib_batch {
     int count;
 } ib_batch;
 
-static uint64_t room(const weiri_ib_endpoint *end)
+static uint64_t ib_room(const weiri_ib_endpoint *end)
 {
     return (uint64_t)end->ib->sends - (end->requests - end->requests_done);
 }
@@ -168,9 +168,9 @@ static int can_go(const weiri_ib_endpoint *end, const weiri_ib_op *op)
 }
 
 /* Fills a batch with requests; returns the number of operations that will be sent with it. */
-static uint64_t fill(weiri_ib_endpoint *end, ib_batch *batch)
+static uint64_t ib_fill(weiri_ib_endpoint *end, ib_batch *batch)
 {
-    const uint64_t most = room(end) < WEIRI_IB_BATCH ? room(end) : WEIRI_IB_BATCH;
+    const uint64_t most = ib_room(end) < WEIRI_IB_BATCH ? ib_room(end) : WEIRI_IB_BATCH;
     uint64_t sent = end->base.sent;
     batch->count = 0; /* the other members are set as they are used */
     while ((uint64_t)batch->count < most && end->head != end->tail) {
@@ -193,7 +193,7 @@ int weiri_ib_post(weiri_ib_endpoint *end)
     int moved = weiri_ib_copy_out(end);
     while (end->connected_ns && end->base.failed == WEIR_OK) {
         ib_batch batch;
-        uint64_t sent = fill(end, &batch);
+        uint64_t sent = ib_fill(end, &batch);
         if (batch.count == 0)
             break;
         if (post_batch(end, &batch))
@@ -217,7 +217,7 @@ static struct ibv_send_wr *add_own(weiri_ib_endpoint *end, ib_batch *batch,
 int weiri_ib_send_immediate(weiri_ib_endpoint *end, uint32_t kind, uint64_t value)
 {
     ib_batch batch;
-    if (room(end) == 0)
+    if (ib_room(end) == 0)
         return 0;
     add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, kind | (uint32_t)value << WEIRI_IB_KIND_BITS);
     return post_batch(end, &batch);
@@ -226,7 +226,7 @@ int weiri_ib_send_immediate(weiri_ib_endpoint *end, uint32_t kind, uint64_t valu
 int weiri_ib_send_inbox_address(weiri_ib_endpoint *end)
 {
     ib_batch batch;
-    if (room(end) == 0)
+    if (ib_room(end) == 0)
         return 0;
     struct ibv_send_wr *request = add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, WEIRI_IB_INBOX);
     *request->sg_list = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)&end->control->own,
@@ -241,7 +241,7 @@ int weiri_ib_send_inbox_address(weiri_ib_endpoint *end)
 void weiri_ib_nudge(weiri_ib_endpoint *end)
 {
     ib_batch batch;
-    if (!end->connected_ns || end->requests == end->requests_done || room(end) == 0)
+    if (!end->connected_ns || end->requests == end->requests_done || ib_room(end) == 0)
         return;
     add_own(end, &batch, IBV_WR_RDMA_WRITE, 0);
     post_batch(end, &batch);
@@ -267,7 +267,7 @@ static weiri_ib_op *next_op(weiri_ib_endpoint *end)
     return &end->ops[end->tail & (end->capacity - 1)];
 }
 
-static weir_status take(weiri_ib_endpoint *end, const weiri_ib_op *op, int at_once)
+static weir_status ib_take(weiri_ib_endpoint *end, const weiri_ib_op *op, int at_once)
 {
     if (end->base.failed != WEIR_OK)
         return weiri_fail(end->base.failed, "%s", end->trouble);
@@ -320,7 +320,7 @@ weir_status weiri_ib_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, uin
                             .is_host = own->is_host,
                             .staged_here = own->is_staged && bytes > 0,
                             .staged_there = theirs.is_staged && bytes > 0};
-    return take(end, &op, bytes >= AT_ONCE_BYTES || op.staged_here);
+    return ib_take(end, &op, bytes >= AT_ONCE_BYTES || op.staged_here);
 }
 
 weir_status weiri_ib_signal(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
@@ -340,5 +340,5 @@ weir_status weiri_ib_signal(weiri_endpoint *endpoint, const weiri_net_key *key, 
                             .rkey = theirs.rkey,
                             .is_signal = 1,
                             .staged_there = theirs.is_staged != 0};
-    return take(end, &op, 1);
+    return ib_take(end, &op, 1);
 }

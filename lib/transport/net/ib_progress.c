@@ -38,7 +38,7 @@ static void fail_refused(weiri_ib_endpoint *end, const char *what)
 }
 
 /* Fails an endpoint according to a completion with an error. */
-static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
+static void ib_fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
 {
     const weiri_ib_net *ib = end->ib;
     const char *what = ib->verbs->wc_status_str(completion->status);
@@ -55,11 +55,10 @@ static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
                       end->peer_name, ib->name, what, ib->port.device, ib->gid.index);
         break;
     case IBV_WC_RNR_RETRY_EXC_ERR:
-        weiri_ib_fail(
-            end, WEIR_ERR_TIMEOUT,
-            "%s accepts no signals from %s (%s): it has stopped, or makes no progress on its "
-            "network; see where that rank waits",
-            end->peer_name, ib->name, what);
+        weiri_ib_fail(end, WEIR_ERR_TIMEOUT,
+                      "%s accepts no signals from %s (%s): it has stopped, or makes no progress on "
+                      "its network; see where that rank waits",
+                      end->peer_name, ib->name, what);
         break;
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
@@ -69,11 +68,10 @@ static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_LEN_ERR:
     case IBV_WC_LOC_QP_OP_ERR:
-        weiri_ib_fail(
-            end, WEIR_ERR_SYSTEM,
-            "%s cannot read the data to be sent to %s (%s): was the memory deregistered or "
-            "unmapped before the operation was complete?",
-            ib->name, end->peer_name, what);
+        weiri_ib_fail(end, WEIR_ERR_SYSTEM,
+                      "%s cannot read the data to be sent to %s (%s): was the memory deregistered "
+                      "or unmapped before the operation was complete?",
+                      ib->name, end->peer_name, what);
         break;
     default:
         weiri_ib_fail(end, WEIR_ERR_PEER,
@@ -83,7 +81,7 @@ static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
     }
 }
 
-static weiri_ib_endpoint *end_of(const weiri_ib_net *ib, uint64_t number)
+static weiri_ib_endpoint *ib_end_of(const weiri_ib_net *ib, uint64_t number)
 {
     uint32_t slot = (uint32_t)(number >> 1) & 0xffff;
     uint32_t generation = (uint32_t)(number >> 17) & 0x7fff;
@@ -100,7 +98,7 @@ void weiri_ib_settle(weiri_ib_endpoint *end)
 }
 
 /* Handles an immediate of the peer. */
-static void receive(weiri_ib_endpoint *end, uint32_t immediate)
+static void ib_receive(weiri_ib_endpoint *end, uint32_t immediate)
 {
     const uint32_t value = immediate >> WEIRI_IB_KIND_BITS;
     end->taken++;
@@ -125,10 +123,10 @@ static void receive(weiri_ib_endpoint *end, uint32_t immediate)
     }
 }
 
-static void complete(weiri_ib_endpoint *end, const struct ibv_wc *completion)
+static void ib_complete(weiri_ib_endpoint *end, const struct ibv_wc *completion)
 {
     if (completion->wr_id & 1) {
-        receive(end, completion->imm_data);
+        ib_receive(end, completion->imm_data);
         return;
     }
     /* The low half of the request's number, which is at most a queue's depth behind. */
@@ -148,11 +146,11 @@ int weiri_ib_reap(weiri_ib_net *ib)
     do {
         count = ibv_poll_cq(ib->cq, AT_ONCE, completions);
         for (int i = 0; i < count; i++) {
-            weiri_ib_endpoint *end = end_of(ib, completions[i].wr_id);
+            weiri_ib_endpoint *end = ib_end_of(ib, completions[i].wr_id);
             if (end && completions[i].status == IBV_WC_SUCCESS)
-                complete(end, &completions[i]);
+                ib_complete(end, &completions[i]);
             else if (end)
-                fail_by(end, &completions[i]);
+                ib_fail_by(end, &completions[i]);
             moved = 1;
         }
     } while (count == AT_ONCE);
@@ -173,7 +171,7 @@ static void watch_arrival(weiri_ib_endpoint *end, uint64_t now_ns, uint64_t limi
                   end->peer_name, ib->name, ib->base.timeout_ms, ib->port.device, ib->gid.index);
 }
 
-static void watch_end(weiri_ib_endpoint *end, uint64_t now_ns)
+static void ib_watch_end(weiri_ib_endpoint *end, uint64_t now_ns)
 {
     const weiri_ib_net *ib = end->ib;
     const uint64_t limit_ns = (uint64_t)ib->base.timeout_ms * 1000000u;
@@ -194,16 +192,16 @@ static void watch_end(weiri_ib_endpoint *end, uint64_t now_ns)
     }
 }
 
-static void watch(weiri_ib_net *ib)
+static void ib_watch(weiri_ib_net *ib)
 {
     uint64_t now_ns = weir_clock_ns();
     for (uint32_t i = 0; i < ib->nslots; i++)
         if (ib->slots[i] && ib->slots[i]->base.failed == WEIR_OK)
-            watch_end(ib->slots[i], now_ns);
+            ib_watch_end(ib->slots[i], now_ns);
 }
 
 /* Returns the failure of an endpoint that has not been reported yet. */
-static weir_status report_failure(weiri_ib_net *ib)
+static weir_status ib_report_failure(weiri_ib_net *ib)
 {
     for (uint32_t i = 0; i < ib->nslots; i++) {
         weiri_ib_endpoint *end = ib->slots[i];
@@ -219,7 +217,7 @@ static weir_status report_failure(weiri_ib_net *ib)
 /* ------------------------------------------------------------------- progress */
 
 /* Removes the event that woke a sleeping thread from the completion channel. */
-static void disarm(weiri_ib_net *ib)
+static void ib_disarm(weiri_ib_net *ib)
 {
     struct ibv_cq *cq;
     void *own;
@@ -228,7 +226,7 @@ static void disarm(weiri_ib_net *ib)
     ib->armed = 0;
 }
 
-static int post_all(weiri_ib_net *ib)
+static int ib_post_all(weiri_ib_net *ib)
 {
     int moved = 0;
     ib->waiting = ib->copying = 0;
@@ -255,26 +253,26 @@ weir_status weiri_ib_progress(weiri_net *net, int *moved)
 {
     weiri_ib_net *ib = weiri_ib_of(net);
     if (ib->armed)
-        disarm(ib);
+        ib_disarm(ib);
     int some = weiri_ib_reap(ib);
     if (some || ib->waiting)
-        some |= post_all(ib);
+        some |= ib_post_all(ib);
     if (some)
         *moved = 1;
     ib->idle = some ? 0 : ib->idle + 1;
     if (ib->idle && ib->idle % IDLE_CALLS == 0)
-        watch(ib);
+        ib_watch(ib);
     if (ib->port.is_software && ib->idle >= IDLE_CALLS_OF_SOFTWARE &&
         ib->idle % GIVE_WAY_CALLS == 0)
         sched_yield();
-    return ib->failures > 0 ? report_failure(ib) : WEIR_OK;
+    return ib->failures > 0 ? ib_report_failure(ib) : WEIR_OK;
 }
 
 int weiri_ib_arm(weiri_net *net, int *descriptor)
 {
     weiri_ib_net *ib = weiri_ib_of(net);
-    watch(ib);
-    if (post_all(ib) || ib->failures > 0 || ib->copying)
+    ib_watch(ib);
+    if (ib_post_all(ib) || ib->failures > 0 || ib->copying)
         return 0; /* no descriptor reports the end of a copy */
     if (ibv_req_notify_cq(ib->cq, 0) != 0)
         return 0;

@@ -196,7 +196,7 @@ static int take_signal(weiri_ib_inbox *in, const weiri_ib_slot *slot, uint64_t a
 
 /* Starts copying the next piece to its destination; returns 0 if it must wait or the endpoint
  * failed. */
-static int take_piece(weiri_ib_endpoint *end)
+static int ib_take_piece(weiri_ib_endpoint *end)
 {
     const weiri_staging *stage = &end->ib->stage;
     weiri_ib_inbox *in = &end->in;
@@ -226,7 +226,7 @@ int weiri_ib_empty_inbox(weiri_ib_endpoint *end)
     if (!end->has_sent_inbox)
         end->has_sent_inbox = weiri_ib_send_inbox_address(end);
     int moved = count_ended(end, in->slots, in->begun, &in->copied);
-    while (end->base.failed == WEIR_OK && in->begun != in->landed && take_piece(end))
+    while (end->base.failed == WEIR_OK && in->begun != in->landed && ib_take_piece(end))
         moved = 1;
     if (end->base.failed == WEIR_OK && in->reported != in->copied &&
         weiri_ib_send_immediate(end, WEIRI_IB_CREDIT, in->copied))

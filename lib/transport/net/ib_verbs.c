@@ -44,7 +44,7 @@ static const struct row {
     {"ibv_reg_dmabuf_mr", offsetof(weiri_verbs, reg_dmabuf_mr), 1},
 };
 
-static void load(void)
+static void ib_load_library(void)
 {
     const char *const name = "libibverbs.so.1";
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -71,7 +71,7 @@ static void load(void)
 
 weir_status weiri_verbs_load(const weiri_verbs **verbs)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, ib_load_library);
     if (trouble[0])
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "%s", trouble);
     *verbs = &loaded;

@@ -132,7 +132,8 @@ static void list_ports(const weiri_rdma_port *ports, int count, char *text, size
                                  ports[i].device, ports[i].port, ports[i].state);
 }
 
-static weir_status refuse(const weiri_rdma_port *ports, int count, const char *wanted, int named)
+static weir_status rdma_reject(const weiri_rdma_port *ports, int count, const char *wanted,
+                               int named)
 {
     char there[512];
     list_ports(ports, count, there, sizeof there);
@@ -149,8 +150,8 @@ static weir_status refuse(const weiri_rdma_port *ports, int count, const char *w
                       there);
 }
 
-static void explain(const weiri_rdma_port *port, const weiri_rdma_user *user, int equals,
-                    const char *wanted, char why[256])
+static void rdma_explain(const weiri_rdma_port *port, const weiri_rdma_user *user, int equals,
+                         const char *wanted, char why[256])
 {
     const char *distance = weiri_nic_distance_name((int)weiri_rdma_distance(user, port));
     if (wanted)
@@ -187,11 +188,12 @@ weir_status weiri_rdma_choose(const weiri_rdma_port *ports, int count, const wei
     }
     int best = weiri_nic_pick(views, nviews, user->ordinal);
     if (best < 0) {
-        status = refuse(ports, count, wanted_hca, named);
+        status = rdma_reject(ports, count, wanted_hca, named);
         goto release;
     }
     made.port = which[best];
-    explain(&ports[made.port], user, weiri_nic_equals(views, nviews, best), wanted_hca, made.why);
+    rdma_explain(&ports[made.port], user, weiri_nic_equals(views, nviews, best), wanted_hca,
+                 made.why);
     status = choose_gid(&ports[made.port], wanted_gid, &made.gid);
     if (status == WEIR_OK)
         *choice = made;

@@ -55,7 +55,7 @@ static int expects_guests(const weiri_tcp_endpoint *end)
            end->nstreams < WEIRI_TCP_MOST_STREAMS;
 }
 
-static const weiri_job *recognise(void *context, const weiri_guest *who)
+static const weiri_job *tcp_recognise_guest(void *context, const weiri_guest *who)
 {
     const weiri_tcp_net *net = context;
     for (const weiri_tcp_endpoint *end = net->endpoints; end; end = end->next)
@@ -130,7 +130,7 @@ static void take_guest(void *context, const weiri_job *job, const weiri_guest *w
 weir_status weiri_tcp_listen(weiri_tcp_net *net)
 {
     const weiri_guests_host host = {
-        .context = net, .recognise = recognise, .check = check_guest, .take = take_guest};
+        .context = net, .recognise = tcp_recognise_guest, .check = check_guest, .take = take_guest};
     weir_status status = choose_address(net);
     if (status == WEIR_OK)
         status = weiri_socket_listen(&net->listens, &net->listener);

@@ -290,7 +290,7 @@ static weir_status stream_process(weiri_tcp_stream *stream)
 }
 
 /* One system call, which reads *got bytes; sets *is_dry if no more data are available. */
-static weir_status read_once(weiri_tcp_stream *stream, size_t *got, int *is_dry)
+static weir_status tcp_read_once(weiri_tcp_stream *stream, size_t *got, int *is_dry)
 {
     struct iovec parts[2];
     int nparts = 0;
@@ -331,7 +331,7 @@ weir_status weiri_tcp_read(weiri_tcp_stream *stream, int *moved)
     for (size_t pass = 0; status == WEIR_OK && !is_dry && pass < PASS_BYTES; pass += got) {
         if (stream->is_ended || !can_go_on(stream))
             break;
-        status = read_once(stream, &got, &is_dry);
+        status = tcp_read_once(stream, &got, &is_dry);
         if (got > 0)
             *moved = 1;
         if (status == WEIR_OK && got > 0)

@@ -48,7 +48,7 @@ static void *ring_grow(void *ring, size_t element_bytes, size_t *capacity, size_
     return made;
 }
 
-static weir_status no_memory(const weiri_tcp_endpoint *end)
+static weir_status tcp_fail_no_memory(const weiri_tcp_endpoint *end)
 {
     return weiri_fail(WEIR_ERR_NO_MEMORY,
                       "rank %d: no memory for more operations under way to rank %d", end->job.rank,
@@ -114,7 +114,7 @@ static weir_status queue_fence(weiri_tcp_stream *stream, const uint64_t *counts)
         return WEIR_OK;
     weiri_tcp_item *item = append_item(stream);
     if (!item)
-        return no_memory(end);
+        return tcp_fail_no_memory(end);
     item->frame = (weiri_tcp_frame){.kind = WEIRI_TCP_FENCE, .nstreams = (uint32_t)end->nstreams};
     memcpy(item->counts, counts, sizeof item->counts);
     item->counts[stream->index] = 0; /* frames of the same stream are in order anyway */
@@ -136,7 +136,7 @@ static weir_status queue_stripe(weiri_tcp_stream *stream, const char *from, int 
 {
     weiri_tcp_item *item = append_item(stream);
     if (!item)
-        return no_memory(stream->endpoint);
+        return tcp_fail_no_memory(stream->endpoint);
     item->frame =
         (weiri_tcp_frame){.kind = WEIRI_TCP_PUT, .memory = key->id, .to = to, .value = bytes};
     item->payload = from;
@@ -148,7 +148,7 @@ static weir_status queue_stripe(weiri_tcp_stream *stream, const char *from, int 
 }
 
 /* Whether an outstanding operation may write to the same range. */
-static int overlaps(const weiri_tcp_endpoint *end, uint64_t memory, uint64_t to, uint64_t bytes)
+static int tcp_overlaps(const weiri_tcp_endpoint *end, uint64_t memory, uint64_t to, uint64_t bytes)
 {
     if (end->count > SCANNED_OPS)
         return 1;
@@ -178,7 +178,7 @@ static weir_status queue_stripes(weiri_tcp_endpoint *end, weiri_tcp_op *op, cons
 {
     uint64_t counts[WEIRI_TCP_MOST_STREAMS], done = 0;
     uint64_t stripe = op->bytes / (uint64_t)(end->nstreams - 1) / 4096 * 4096 + 4096;
-    int fenced = overlaps(end, op->memory, op->to, op->bytes);
+    int fenced = tcp_overlaps(end, op->memory, op->to, op->bytes);
     stripe = stripe < STRIPE_BYTES_MIN ? STRIPE_BYTES_MIN : stripe;
     uint64_t most = is_staged ? WEIRI_STAGING_BUFFER_BYTES : STRIPE_BYTES_MAX;
     stripe = stripe > most ? most : stripe;
@@ -222,7 +222,7 @@ weir_status weiri_tcp_queue_put(weiri_tcp_endpoint *end, const char *from, int i
     weiri_tcp_op *op = append_op(end);
     weir_status status = WEIR_OK;
     if (!op)
-        return no_memory(end);
+        return tcp_fail_no_memory(end);
     op->memory = key->id;
     op->to = to;
     op->bytes = bytes;
@@ -242,12 +242,12 @@ weir_status weiri_tcp_queue_signal(weiri_tcp_endpoint *end, const weiri_tcp_key 
     weiri_tcp_op *op = append_op(end);
     uint64_t counts[WEIRI_TCP_MOST_STREAMS];
     if (!op)
-        return no_memory(end);
+        return tcp_fail_no_memory(end);
     counts_sent(end, counts);
     weir_status status = queue_fence(stream, counts);
     weiri_tcp_item *item = status == WEIR_OK ? append_item(stream) : NULL;
     if (!item)
-        return no_memory(end);
+        return tcp_fail_no_memory(end);
     item->frame =
         (weiri_tcp_frame){.kind = WEIRI_TCP_SIGNAL, .memory = key->id, .to = to, .value = value};
     op->memory = key->id;
@@ -265,7 +265,7 @@ weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *end, weir_status why, const 
     weir_status status = queue_fence(end->streams[0], counts);
     weiri_tcp_item *item = status == WEIR_OK ? append_item(end->streams[0]) : NULL;
     if (!item)
-        return no_memory(end);
+        return tcp_fail_no_memory(end);
     size_t bytes = strnlen(text, WEIRI_TCP_TEXT_BYTES / 2);
     item->frame =
         (weiri_tcp_frame){.kind = WEIRI_TCP_BYE, .to = (uint64_t)(int64_t)why, .value = bytes};
@@ -317,7 +317,7 @@ int weiri_tcp_acknowledged(weiri_tcp_endpoint *end, const uint64_t *counts)
 /* Returns the item for an acknowledgement: one that is still queued, as a later one supersedes it;
  * else a new one at the front of the queue, which is independent of what is queued there, but after
  * a frame that is partly written. NULL if there is no memory. */
-static weiri_tcp_item *acknowledgement(weiri_tcp_stream *stream)
+static weiri_tcp_item *tcp_acknowledgement(weiri_tcp_stream *stream)
 {
     size_t at = stream->head_sent > 0;
     if (stream->count > at && item_at(stream, at)->frame.kind == WEIRI_TCP_ACK)
@@ -334,7 +334,7 @@ static weiri_tcp_item *acknowledgement(weiri_tcp_stream *stream)
 
 void weiri_tcp_acknowledge(weiri_tcp_endpoint *end)
 {
-    weiri_tcp_item *item = end->owed_frames ? acknowledgement(end->streams[0]) : NULL;
+    weiri_tcp_item *item = end->owed_frames ? tcp_acknowledgement(end->streams[0]) : NULL;
     if (!item)
         return; /* nothing to acknowledge, or no memory: a later call tries again */
     item->frame.nstreams = (uint32_t)end->nstreams;
@@ -400,8 +400,8 @@ static weir_status stream_stage_payloads(weiri_tcp_stream *stream)
 }
 
 /* Collects the parts of the next write, up to the first item that is not ready. */
-static weir_status gather(weiri_tcp_stream *stream, struct iovec *parts, int *nparts,
-                          size_t *offered)
+static weir_status tcp_gather(weiri_tcp_stream *stream, struct iovec *parts, int *nparts,
+                              size_t *offered)
 {
     weir_status status = stream_stage_payloads(stream);
     int ready = 1;
@@ -423,7 +423,7 @@ static weir_status write_once(weiri_tcp_stream *stream, size_t *taken)
     int nparts = 0;
     size_t offered = 0;
     *taken = 0;
-    weir_status status = gather(stream, parts, &nparts, &offered);
+    weir_status status = tcp_gather(stream, parts, &nparts, &offered);
     if (status != WEIR_OK || nparts == 0)
         return status;
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};

@@ -149,7 +149,7 @@ static void plain_memory(weir_comm *comm, int *failures)
         expect_refused(failures, comm, &handle, WEIR_ERR_UNSUPPORTED, "weir_mem_alloc");
     }
     EXPECT(failures, weir_mem_exchange(comm, mem, mems) == WEIR_ERR_UNSUPPORTED);
-    EXPECT(failures, boot_last_error_has("rank 1's memory is plain memory"));
+    EXPECT(failures, boot_last_error_has("rank 1's memory is unregistered"));
     for (int peer = 0; peer < weir_comm_nranks(comm); peer++)
         EXPECT(failures, mems[peer] == NULL);
     EXPECT_OK(failures, weir_comm_barrier(comm)); /* as usable as before */
@@ -164,7 +164,7 @@ static void send_nothing(weir_comm *comm, int *failures)
         EXPECT(failures, weir_mem_send(comm, NULL, 1, 0) == WEIR_ERR_INVALID);
     } else {
         EXPECT(failures, weir_mem_recv(comm, 0, 0, &mem) == WEIR_ERR_INVALID);
-        EXPECT(failures, boot_last_error_has("rank 0 had no memory to send") && !mem);
+        EXPECT(failures, boot_last_error_has("rank 0 could not export the memory") && !mem);
     }
 }
 

@@ -2,6 +2,7 @@
  * lib/base: status names and exit codes, the last error and its contexts, names of types and
  * operations, the environment table, the log, and files of measured links.
  */
+#include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/links.h"
@@ -150,9 +151,9 @@ TEST(numbers_in_the_environment_are_range_checked)
 TEST(timeout_has_a_default)
 {
     setenv("WEIR_TIMEOUT_MS", "250", 1);
-    assert_int_equal(weiri_env_timeout_ms(), 250);
+    assert_int_equal(weiri_config_timeout_ms(), 250);
     unsetenv("WEIR_TIMEOUT_MS");
-    assert_int_equal(weiri_env_timeout_ms(), 30000);
+    assert_int_equal(weiri_config_timeout_ms(), 30000);
 }
 
 TEST(help_lists_every_environment_variable)
@@ -186,7 +187,7 @@ static void read_bad_timeout(void)
 {
     setenv("WEIR_TIMEOUT_MS", "soon", 1);
     for (int i = 0; i < 3; i++)
-        weiri_env_timeout_ms();
+        weiri_config_timeout_ms();
 }
 
 static void log_of(void (*writes)(void), const char *level, int rank, char *text, size_t bytes)

@@ -1,0 +1,325 @@
+/*
+ * The communicator of the ranks of one node, which may be a sub-communicator. Creation consists of
+ * three agreed steps over the bootstrap: every rank creates its scratch segment, the ranks exchange
+ * keys and properties, and every rank maps all peers.
+ */
+#define _GNU_SOURCE
+#include "comm/node/node_comm.h"
+
+#include "base/config.h"
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/gpu/gpu.h"
+#include "comm/internode/internode.h"
+#include "comm/internode/networks.h"
+#include "comm/node/peer_copy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { DEFAULT_AREA_BYTES = 1 << 20 };
+
+/* What each rank sends to the others at creation. */
+typedef struct introduction {
+    uint64_t job;     /* a random number; rank 0's is used */
+    uint64_t address; /* of job in that process, to test whether it can be read */
+    uint64_t area_bytes;
+    int32_t pid;
+    int32_t backend; /* weir_backend: the requested one */
+    weiri_segment_key scratch;
+    unsigned char cores[WEIRI_CORES_BYTES];
+} introduction;
+
+static size_t node_comm_page_bytes(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (sizeof(weiri_comm_page) + page - 1) / page * page;
+}
+
+static weir_status node_comm_introduce(weir_comm *comm, introduction *mine)
+{
+    memset(mine, 0, sizeof *mine);
+    mine->pid = (int32_t)getpid();
+    mine->backend = (int32_t)comm->requested;
+    mine->area_bytes = comm->area_bytes;
+    weiri_host_own_cores(comm->rank, mine->cores);
+    if (getrandom(&mine->job, sizeof mine->job, 0) != sizeof mine->job)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read random bytes");
+    mine->address = (uint64_t)(uintptr_t)&mine->job;
+    weiri_peer *own = &comm->peers[comm->rank];
+    return comm->transport->segment_create(comm->scratch_bytes, &own->scratch, &mine->scratch);
+}
+
+/* Compares configurations, and the number of ranks with that of their cores. */
+static weir_status node_comm_compare(weir_comm *comm, const introduction *all)
+{
+    const introduction *mine = &all[comm->rank];
+    comm->job = all[0].job;
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        if (all[rank].backend != mine->backend)
+            return weiri_fail(WEIR_ERR_MISMATCH,
+                              "the backend differs: rank %d requests %s, rank %d requests %s; all "
+                              "ranks must request the same one",
+                              comm->rank, weir_backend_name((weir_backend)mine->backend), rank,
+                              weir_backend_name((weir_backend)all[rank].backend));
+        if (all[rank].area_bytes != mine->area_bytes)
+            return weiri_fail(WEIR_ERR_MISMATCH,
+                              "scratch_bytes differs: rank %d has %zu, rank %d has %zu; all ranks "
+                              "must pass the same value",
+                              comm->rank, (size_t)mine->area_bytes, rank,
+                              (size_t)all[rank].area_bytes);
+    }
+    comm->oversubscribed =
+        comm->nranks > weiri_host_cores(all[0].cores, sizeof *all, comm->nranks);
+    comm->guard.spins = comm->oversubscribed ? WEIRI_SPINS_SHARED : WEIRI_SPINS_ALONE;
+    return WEIR_OK;
+}
+
+static weir_status node_comm_map_peer(weir_comm *comm, int rank, const introduction *who)
+{
+    weiri_peer *peer = &comm->peers[rank];
+    peer->pid = who->pid;
+    peer->mappings = calloc(WEIRI_REGIONS_MAX, sizeof *peer->mappings);
+    if (!peer->mappings)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for rank %d's mappings", rank);
+    if (rank != comm->rank) {
+        weir_status status = weiri_segment_map(&who->scratch, &peer->scratch);
+        if (status != WEIR_OK)
+            return weiri_fail_context(status, "rank %d cannot reach rank %d", comm->rank, rank);
+#ifdef SYS_pidfd_open
+        peer->pidfd = (int)syscall(SYS_pidfd_open, who->pid, 0);
+#endif
+        comm->reads_plain &= weiri_peer_copy_probe(who->pid, who->address, who->job);
+    }
+    peer->page = peer->scratch.base;
+    peer->area = (char *)peer->scratch.base + node_comm_page_bytes();
+    return WEIR_OK;
+}
+
+static weir_status node_comm_map_peers(weir_comm *comm, const introduction *all)
+{
+    weir_status status = node_comm_compare(comm, all);
+    comm->reads_plain = 1;
+    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
+        status = node_comm_map_peer(comm, rank, &all[rank]);
+    if (status == WEIR_OK)
+        weir_store_release(&comm->peers[comm->rank].page->reads.value, comm->reads_plain);
+    return status;
+}
+
+/* Frees everything. Local; peers may still be running. */
+static void node_comm_free(weir_comm *comm)
+{
+    if (comm->coll)
+        comm->coll_destroy(comm->coll);
+    if (comm->sem_slab)
+        comm->sem_slab_destroy(comm->sem_slab);
+    if (comm->peers && comm->regions) {
+        weiri_region_unmap_all(comm);
+        weiri_region_free_all(comm);
+    }
+    weiri_comm_nets_close(comm);
+    if (comm->gpu)
+        comm->gpu->ops->destroy(comm);
+    for (int rank = 0; comm->peers && rank < comm->nranks; rank++) {
+        weiri_peer *peer = &comm->peers[rank];
+        if (peer->pidfd >= 0)
+            close(peer->pidfd);
+        free(peer->mappings);
+        weiri_segment_destroy(&peer->scratch);
+    }
+    free(comm->peers);
+    free(comm->regions);
+    free(comm);
+}
+
+static weir_status node_comm_make_tables(weir_comm *comm)
+{
+    comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
+    comm->regions = calloc(WEIRI_REGIONS_MAX, sizeof *comm->regions);
+    for (int rank = 0; comm->peers && rank < comm->nranks; rank++) {
+        comm->peers[rank].pidfd = -1;
+        comm->peers[rank].scratch.fd = -1;
+    }
+    for (int id = 0; comm->regions && id < WEIRI_REGIONS_MAX; id++)
+        comm->regions[id].segment.fd = -1;
+    if (!comm->peers || !comm->regions)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tables of %d ranks",
+                          comm->nranks);
+    return WEIR_OK;
+}
+
+/* Computes the sizes of scratch memory, in whole pages. */
+static weir_status node_comm_size_scratch(weir_comm *comm, const weir_comm_config *config)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t area = config->scratch_bytes ? config->scratch_bytes : DEFAULT_AREA_BYTES;
+    if (area > SIZE_MAX / 2)
+        return weiri_fail(WEIR_ERR_NO_MEMORY,
+                          "scratch_bytes is %zu, more than any node has; 0 selects the default",
+                          area);
+    size_t least = weiri_comm_least_area_bytes(comm->nranks);
+    if (area < least)
+        return weiri_fail(WEIR_ERR_INVALID, "scratch_bytes is %zu; %d ranks need at least %zu",
+                          area, comm->nranks, least);
+    comm->area_bytes = (area + page - 1) / page * page;
+    comm->scratch_bytes = node_comm_page_bytes() + comm->area_bytes;
+    return WEIR_OK;
+}
+
+/* Determines the requested backend: the configuration's, or with auto the environment's. */
+static weir_status node_comm_choose_backend(weir_backend wanted, weir_backend *asked)
+{
+    const char *name = weiri_env(WEIRI_ENV_BACKEND);
+    *asked = wanted;
+    if (!weir_backend_name(wanted))
+        return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: unknown backend %d", (int)wanted);
+    if (wanted == WEIR_BACKEND_AUTO && name) {
+        for (*asked = WEIR_BACKEND_HOST; *asked <= WEIR_BACKEND_AUTO; ++*asked)
+            if (strcmp(name, weir_backend_name(*asked)) == 0)
+                break;
+        if (*asked > WEIR_BACKEND_AUTO)
+            return weiri_fail(WEIR_ERR_INVALID, "%s=%s: expected auto, host or cuda",
+                              weiri_env_name(WEIRI_ENV_BACKEND), name);
+    }
+    if (weiri_gpu_ops_get() || *asked == WEIR_BACKEND_HOST)
+        return WEIR_OK;
+    if (*asked == WEIR_BACKEND_CUDA)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "backend cuda: this build of weir has no CUDA; build it with nvcc");
+    *asked = WEIR_BACKEND_HOST;
+    return WEIR_OK;
+}
+
+/* The local part of creation, before the first exchange. */
+static weir_status node_comm_new(weir_boot *boot, const weir_comm_config *config, weir_comm **comm)
+{
+    weir_comm *made = calloc(1, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a communicator");
+    made->boot = boot;
+    made->rank = made->local_rank = weir_boot_rank(boot);
+    made->nranks = made->local_nranks = weir_boot_nranks(boot);
+    made->nnodes = 1;
+    int timeout_ms = config->timeout_ms > 0 ? config->timeout_ms : weiri_config_timeout_ms();
+    made->guard.timeout_ns = (uint64_t)timeout_ms * 1000000u;
+    weir_status status = weiri_transport_select(&made->transport);
+    made->memory = made->transport;
+    if (status == WEIR_OK)
+        status = node_comm_choose_backend(config->backend, &made->requested);
+    if (status == WEIR_OK)
+        status = node_comm_size_scratch(made, config);
+    if (status == WEIR_OK && made->nranks > WEIRI_RANKS_MAX)
+        status = weiri_fail(WEIR_ERR_UNSUPPORTED, "%d ranks: at most %d are supported on the host",
+                            made->nranks, WEIRI_RANKS_MAX);
+    if (status == WEIR_OK)
+        status = node_comm_make_tables(made);
+    if (status == WEIR_OK)
+        *comm = made;
+    else
+        node_comm_free(made);
+    return status;
+}
+
+/* Fills in the guard of waits. */
+static void node_comm_set_guard(weir_comm *comm)
+{
+    weiri_comm_page *page = comm->peers[comm->rank].page;
+    comm->where = &page->where;
+    comm->guard.abort_word = &page->abort.value;
+    comm->guard.peer = -1;
+    comm->guard.record = &page->where.wait;
+}
+
+/* The exchanges of creation. On failure the caller frees comm. */
+static weir_status node_comm_join(weir_comm *comm, introduction *all, int device)
+{
+    weir_status status = weir_boot_agree(comm->boot, node_comm_introduce(comm, &all[comm->rank]));
+    if (status == WEIR_OK)
+        status = weir_boot_allgather(comm->boot, all, sizeof *all);
+    if (status == WEIR_OK)
+        status = weir_boot_agree(comm->boot, node_comm_map_peers(comm, all));
+    if (status == WEIR_OK)
+        node_comm_set_guard(comm);
+    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
+        comm->reads_plain &= (int)weir_load_acquire(&comm->peers[rank].page->reads.value);
+    if (status == WEIR_OK && comm->requested != WEIR_BACKEND_HOST)
+        status = weiri_gpu_ops_get()->join(comm, comm->requested, device);
+    return status;
+}
+
+weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *config,
+                                   weir_comm *parent, const int *members, weir_comm **comm)
+{
+    weir_comm *made = NULL;
+    introduction *all = calloc((size_t)weir_boot_nranks(boot), sizeof *all);
+    weir_status status = all ? node_comm_new(boot, config, &made)
+                             : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the exchange");
+    status = weir_boot_agree(boot, status);
+    if (made) {
+        made->parent = parent;
+        made->parent_ranks = members;
+    }
+    if (status == WEIR_OK)
+        status = node_comm_join(made, all, config->device);
+    free(all);
+    if (status != WEIR_OK) {
+        if (made)
+            node_comm_free(made);
+        return status;
+    }
+    weiri_log(WEIRI_LOG_INFO, "communicator of %d ranks on one node, %zu bytes of scratch%s",
+              made->nranks, made->scratch_bytes,
+              made->oversubscribed ? ", more ranks than cores" : "");
+    *comm = made;
+    return WEIR_OK;
+}
+
+/* Unmaps peers' GPU memory, and waits until all peers have unmapped this rank's. */
+static weir_status node_comm_unmap_gpu(weir_comm *comm)
+{
+    weiri_region_unmap_all(comm);
+    comm->gpu->ops->unmap(comm);
+    return weir_load_acquire(comm->guard.abort_word) ? WEIR_OK : weiri_node_comm_barrier(comm);
+}
+
+void weiri_comm_finish(weir_comm *comm)
+{
+    const weir_comm *host = comm->host_comm ? comm->host_comm : comm;
+    weir_store_release(&host->peers[host->rank].page->finished.value, 1);
+    if (comm->internode)
+        weiri_internode_signal_finished(comm->internode);
+}
+
+weir_status weiri_comm_check_aborted(const weir_comm *comm)
+{
+    if (!weir_load_acquire(comm->guard.abort_word))
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_ABORTED,
+                      "rank %d: weir_comm_destroy: the communicator was aborted, so other ranks "
+                      "were not waited for",
+                      comm->rank);
+}
+
+weir_status weiri_node_comm_destroy(weir_comm *comm)
+{
+    weir_boot *owned_boot = comm->owned_boot;
+    weiri_comm_finish(comm);
+    if (comm->gpu)
+        comm->gpu->ops->quiesce(comm);
+    weir_status status = weiri_comm_check_aborted(comm);
+    if (status == WEIR_OK)
+        status = weiri_node_comm_barrier(comm);
+    if (comm->gpu) {
+        const weir_status left = node_comm_unmap_gpu(comm);
+        status = status == WEIR_OK ? left : status;
+    }
+    node_comm_free(comm);
+    weir_boot_destroy(owned_boot);
+    return status;
+}
