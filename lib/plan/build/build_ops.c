@@ -6,14 +6,8 @@
 static void plan_build_sync_op(weir_plan_chan chan, const char *name, weiri_plan_kind kind,
                                int block, weir_plan_sync sync)
 {
-    weiri_call call = {.builder = chan.builder,
-                       .name = name,
-                       .rank = chan.rank,
-                       .block = block,
-                       .kind = kind,
-                       .sync = sync,
-                       .id = &chan.index,
-                       .uses_channel = 1};
+    weiri_call call = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
+                       .kind = kind, .sync = sync, .id = &chan.index, .uses_channel = 1};
     call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
     weiri_call_check_single(&call);
     weiri_call_append(&call);
@@ -47,13 +41,8 @@ void weir_plan_flush(weir_plan_chan chan, int block, weir_plan_sync sync)
 static void plan_build_semaphore_op(weir_plan_semaphore semaphore, const char *name,
                                     weiri_plan_kind kind, int block, weir_plan_sync sync)
 {
-    weiri_call call = {.builder = semaphore.builder,
-                       .name = name,
-                       .rank = semaphore.rank,
-                       .block = block,
-                       .kind = kind,
-                       .channel = WEIRI_PLAN_NO_CHANNEL,
-                       .sync = sync,
+    weiri_call call = {.builder = semaphore.builder, .name = name, .rank = semaphore.rank,
+                       .block = block, .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL, .sync = sync,
                        .id = &semaphore.index};
     weiri_call_check_single(&call);
     weiri_call_append(&call);
@@ -90,12 +79,8 @@ static uint32_t plan_build_barrier_of(weir_plan_builder *builder, int rank, uint
 
 void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 {
-    weiri_call call = {.builder = builder,
-                       .name = __func__,
-                       .rank = rank,
-                       .block = block,
-                       .kind = WEIRI_PLAN_NOP_OP,
-                       .channel = WEIRI_PLAN_NO_CHANNEL};
+    weiri_call call = {.builder = builder, .name = __func__, .rank = rank, .block = block,
+                       .kind = WEIRI_PLAN_NOP_OP, .channel = WEIRI_PLAN_NO_CHANNEL};
     weiri_call_check_rank(&call);
     weiri_call_check_block(&call);
     if (!weiri_call_is_ok(&call))
@@ -123,12 +108,8 @@ void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 static weiri_call plan_build_channel_call(weir_plan_chan chan, const char *name,
                                           weiri_plan_kind kind, int block)
 {
-    weiri_call call = {.builder = chan.builder,
-                       .name = name,
-                       .rank = chan.rank,
-                       .block = block,
-                       .kind = kind,
-                       .uses_channel = 1};
+    weiri_call call = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
+                       .kind = kind, .uses_channel = 1};
     call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
     return call;
 }
@@ -136,12 +117,8 @@ static weiri_call plan_build_channel_call(weir_plan_chan chan, const char *name,
 static weiri_call plan_build_local_call(weir_plan_chunks dst, const char *name,
                                         weiri_plan_kind kind, int block)
 {
-    weiri_call call = {.builder = dst.builder,
-                       .name = name,
-                       .rank = dst.rank,
-                       .block = block,
-                       .kind = kind,
-                       .channel = WEIRI_PLAN_NO_CHANNEL};
+    weiri_call call = {.builder = dst.builder, .name = name, .rank = dst.rank, .block = block,
+                       .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL};
     return call;
 }
 
@@ -370,8 +347,7 @@ void weir_plan_switch_reduce(weir_plan_switch group, int index, weir_plan_chunks
     plan_build_finish_switch(&call, &call.src);
 }
 
-void weir_plan_switch_broadcast(weir_plan_switch group, weir_plan_chunks src, int index,
-                                int block)
+void weir_plan_switch_broadcast(weir_plan_switch group, weir_plan_chunks src, int index, int block)
 {
     weiri_call call = plan_build_switch_call(src, __func__, WEIRI_PLAN_GROUP_STORE_OP, block);
     call.src = weiri_call_ref(&call, src, src.rank, "source");

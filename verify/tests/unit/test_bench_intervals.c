@@ -12,7 +12,6 @@
 #include "bench/options/options.h"
 #include "bench/trial/series.h"
 #include "bench/statistics/stats.h"
-#include "bench/statistics/student.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "results/judge/compare.h"
-#include "results/judge/suspects.h"
 
 #include <math.h>
 #include <stdio.h>

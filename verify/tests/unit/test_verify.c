@@ -1,5 +1,5 @@
 /* What verification stands on: data patterns, number formats, canaries. */
-#include "verify/guard.h"
+#include "verify/forensics.h"
 #include "verify/number.h"
 #include "verify/pattern.h"
 
