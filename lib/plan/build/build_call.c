@@ -6,8 +6,7 @@
 void weiri_call_check_rank(const weiri_call *call)
 {
     if (weiri_call_is_ok(call) && (call->rank < 0 || call->rank >= call->builder->spec.nranks))
-        weiri_build_reject(call->builder, call->name, call->rank, "no such rank; expected 0 to %d",
-                           call->builder->spec.nranks - 1);
+        weiri_call_reject(call, "no such rank; expected 0 to %d", call->builder->spec.nranks - 1);
 }
 
 void weiri_call_check_block(const weiri_call *call)
@@ -17,16 +16,15 @@ void weiri_call_check_block(const weiri_call *call)
                     ? call->block - WEIRI_BUILD_GROUP < (int)builder->ngroups
                     : call->block >= 0 && call->block < WEIRI_PLAN_BLOCKS_MAX;
     if (weiri_call_is_ok(call) && !known)
-        weiri_build_reject(builder, call->name, call->rank,
-                           "thread block %d; expected 0 to %d, or a weir_plan_group", call->block,
-                           WEIRI_PLAN_BLOCKS_MAX - 1);
+        weiri_call_reject(call, "thread block %d; expected 0 to %d, or a weir_plan_group",
+                          call->block, WEIRI_PLAN_BLOCKS_MAX - 1);
 }
 
 void weiri_call_check_single(const weiri_call *call)
 {
     if (weiri_call_is_ok(call) && weiri_call_is_group(call->block))
-        weiri_build_reject(
-            call->builder, call->name, call->rank,
+        weiri_call_reject(
+            call,
             "a group of thread blocks; expected a single one, because the operation cannot be "
             "divided");
 }
@@ -35,14 +33,12 @@ weiri_plan_ref weiri_call_ref(const weiri_call *call, weir_plan_chunks chunks, i
                               const char *what)
 {
     if (weiri_call_is_ok(call) && chunks.builder != call->builder)
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "the %s belongs to another builder", what);
+        weiri_call_reject(call, "the %s belongs to another builder", what);
     if (weiri_call_is_ok(call) && chunks.rank != rank)
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "the %s belongs to rank %d; expected one of rank %d", what, chunks.rank,
-                           rank);
+        weiri_call_reject(call, "the %s belongs to rank %d; expected one of rank %d", what,
+                          chunks.rank, rank);
     if (weiri_call_is_ok(call) && chunks.size == 0)
-        weiri_build_reject(call->builder, call->name, call->rank, "the %s has no chunks", what);
+        weiri_call_reject(call, "the %s has no chunks", what);
     return (weiri_plan_ref){
         .place = rank == call->rank ? WEIRI_PLAN_LOCAL : WEIRI_PLAN_REMOTE,
         .buffer = (uint8_t)chunks.buffer,
@@ -57,8 +53,8 @@ void weiri_call_check_sizes(const weiri_call *call, const weiri_plan_ref *a,
                             const weiri_plan_ref *b)
 {
     if (weiri_call_is_ok(call) && a->size != b->size)
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "%u chunks for %u chunks; expected equal numbers", a->size, b->size);
+        weiri_call_reject(call, "%u chunks for %u chunks; expected equal numbers", a->size,
+                          b->size);
 }
 
 void weiri_call_check_places(const weiri_call *call, const weiri_plan_ref *dst,
@@ -66,16 +62,14 @@ void weiri_call_check_places(const weiri_call *call, const weiri_plan_ref *dst,
 {
     if (weiri_call_is_ok(call) && weiri_build_overlap(call->builder, call->rank, dst, src) &&
         !weiri_build_same_place(call->builder, call->rank, dst, src))
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "source and destination share chunks at different positions");
+        weiri_call_reject(call, "source and destination share chunks at different positions");
 }
 
 void weiri_call_check_packets(const weiri_call *call, const weiri_plan_ref *ref, const char *what)
 {
     if (weiri_call_is_ok(call) && ref->buffer != WEIR_PLAN_SCRATCH)
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "the %s holds packets in buffer '%c'; expected scratch", what,
-                           weiri_plan_buffer_letters[ref->buffer]);
+        weiri_call_reject(call, "the %s holds packets in buffer '%c'; expected scratch", what,
+                          weiri_plan_buffer_letters[ref->buffer]);
 }
 
 void weiri_call_check_pipeline(const weiri_call *call, const weiri_plan_ref *ref)
@@ -87,10 +81,9 @@ void weiri_call_check_pipeline(const weiri_call *call, const weiri_plan_ref *ref
     loop->is_mixed |= loop->size && loop->size != ref->size;
     loop->size = ref->size;
     if (ref->size > loop->num_chunks)
-        weiri_build_reject(
-            call->builder, call->name, call->rank,
-            "a reference to %u chunks in a pipeline over %u; expected at most as many", ref->size,
-            loop->num_chunks);
+        weiri_call_reject(
+            call, "a reference to %u chunks in a pipeline over %u; expected at most as many",
+            ref->size, loop->num_chunks);
 }
 
 /* ----------------------------------------------------------------------- lists */

@@ -19,8 +19,7 @@ typedef struct weiri_call {
     weir_plan_sync sync;
     const uint32_t *id; /* index of its channel or semaphore; NULL: none */
     int uses_channel;   /* 1: id is a channel, which the block's list must contain */
-    weiri_plan_ref dst;
-    weiri_plan_ref src;
+    weiri_plan_ref dst, src;
     const weir_plan_chunks *others;
     int nothers;
 } weiri_call;
@@ -34,6 +33,10 @@ static inline int weiri_call_is_group(int block)
 {
     return block >= WEIRI_BUILD_GROUP;
 }
+
+/* Fails the call, if none has failed before: a format as printf's, and its values. */
+#define weiri_call_reject(call, ...) \
+    weiri_build_reject((call)->builder, (call)->name, (call)->rank, __VA_ARGS__)
 
 void weiri_call_check_rank(const weiri_call *call);
 void weiri_call_check_block(const weiri_call *call);
