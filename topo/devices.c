@@ -68,24 +68,19 @@ static const char *info_of(hwloc_obj_t object, const char *name)
 static int name_rank(hwloc_obj_t osdev)
 {
     switch (osdev->attr->osdev.type) {
-    case HWLOC_OBJ_OSDEV_OPENFABRICS:
-        return 4;
-    case HWLOC_OBJ_OSDEV_COPROC:
-        return strncmp(osdev->name, "cuda", 4) == 0 ? 3 : 1;
-    case HWLOC_OBJ_OSDEV_NETWORK:
-        return 2;
+    case HWLOC_OBJ_OSDEV_OPENFABRICS: return 4;
+    case HWLOC_OBJ_OSDEV_COPROC: return strncmp(osdev->name, "cuda", 4) == 0 ? 3 : 1;
+    case HWLOC_OBJ_OSDEV_NETWORK: return 2;
     case HWLOC_OBJ_OSDEV_GPU:
         return strncmp(osdev->name, "nvml", 4) == 0 || strncmp(osdev->name, "rsmi", 4) == 0;
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
 /* The OS device that names a PCI device best, or NULL. */
 static hwloc_obj_t best_osdev(const weiri_topo *topo, hwloc_obj_t pci)
 {
-    hwloc_obj_t best = NULL;
-    hwloc_obj_t osdev = NULL;
+    hwloc_obj_t best = NULL, osdev = NULL;
     while ((osdev = hwloc_get_next_osdev(topo->hwloc, osdev)))
         if (weiri_topo_pci_of(osdev) == pci && osdev->name && name_rank(osdev) > 0 &&
             (!best || name_rank(osdev) > name_rank(best)))

@@ -15,18 +15,12 @@ static MPI_Datatype integer_type(weir_dtype dtype, weir_op op)
 {
     int ordered = op == WEIR_MAX || op == WEIR_MIN;
     switch (dtype) {
-    case WEIR_INT8:
-        return ordered ? MPI_INT8_T : MPI_UINT32_T;
-    case WEIR_UINT8:
-        return ordered ? MPI_UINT8_T : MPI_UINT32_T;
-    case WEIR_INT32:
-        return ordered ? MPI_INT32_T : MPI_UINT32_T;
-    case WEIR_UINT32:
-        return MPI_UINT32_T;
-    case WEIR_INT64:
-        return ordered ? MPI_INT64_T : MPI_UINT64_T;
-    default:
-        return MPI_UINT64_T;
+    case WEIR_INT8: return ordered ? MPI_INT8_T : MPI_UINT32_T;
+    case WEIR_UINT8: return ordered ? MPI_UINT8_T : MPI_UINT32_T;
+    case WEIR_INT32: return ordered ? MPI_INT32_T : MPI_UINT32_T;
+    case WEIR_UINT32: return MPI_UINT32_T;
+    case WEIR_INT64: return ordered ? MPI_INT64_T : MPI_UINT64_T;
+    default: return MPI_UINT64_T;
     }
 }
 
@@ -38,14 +32,10 @@ static int is_widened(const weirv_case *c)
 static MPI_Op mpi_op(weir_op op)
 {
     switch (op) {
-    case WEIR_PROD:
-        return MPI_PROD;
-    case WEIR_MAX:
-        return MPI_MAX;
-    case WEIR_MIN:
-        return MPI_MIN;
-    default:
-        return MPI_SUM;
+    case WEIR_PROD: return MPI_PROD;
+    case WEIR_MAX: return MPI_MAX;
+    case WEIR_MIN: return MPI_MIN;
+    default: return MPI_SUM;
     }
 }
 
@@ -159,8 +149,7 @@ static void check_untouched(const weirv_work *w)
 
 int weirv_check_reduction(const weirv_work *w)
 {
-    for (size_t first = 0; first < w->c->count;
-         first = weirv_work_next(w, first, w->c->count)) {
+    for (size_t first = 0; first < w->c->count; first = weirv_work_next(w, first, w->c->count)) {
         size_t count = weirv_work_smaller(w->block, w->c->count - first);
         int error = weirv_format_of(w->c->dtype) ? reduce_floats(w, first, count)
                                                  : reduce_integers(w, first, count);

@@ -1,7 +1,5 @@
-/* The times of all ranks become results on rank 0: see collect.h. */
-#include "bench/measure/collect.h"
-
-#include "bench/measure/iterations.h"
+/* The times of all ranks become results on rank 0: see point.h. */
+#include "bench/measure/point.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +15,9 @@ static double combine(const double *all_us, int nranks, int iterations, int i, b
         sum += us;
     }
     switch (how) {
-    case BENCH_RANK_ZERO:
-        return all_us[i];
-    case BENCH_RANK_MEAN:
-        return sum / nranks;
-    case BENCH_RANK_MIN:
-        return low;
+    case BENCH_RANK_ZERO: return all_us[i];
+    case BENCH_RANK_MEAN: return sum / nranks;
+    case BENCH_RANK_MIN: return low;
     case BENCH_RANK_MAX:
         break;
     }

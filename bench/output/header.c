@@ -2,7 +2,7 @@
  * The run header. nccl-tests' lines keep their wording and order, because
  * parsers match them; what they have no place for follows as comment lines.
  */
-#include "bench/output/header.h"
+#include "bench/output/table.h"
 
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/cache.h"
@@ -40,12 +40,9 @@ static const char *timing_mode(const bench_options *options)
         return "an iteration is a batch of operations enqueued together; times are per operation; "
                "some operations before it are not timed";
     switch (options->blocking) {
-    case 1:
-        return "isolated: a barrier after each operation, not timed";
-    case 3:
-        return "isolated: a barrier after each iteration, not timed";
-    default:
-        return "back to back; a barrier before each block of iterations";
+    case 1: return "isolated: a barrier after each operation, not timed";
+    case 3: return "isolated: a barrier after each iteration, not timed";
+    default: return "back to back; a barrier before each block of iterations";
     }
 }
 

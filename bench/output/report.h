@@ -3,9 +3,8 @@
 #define BENCH_OUTPUT_REPORT_H
 
 #include "bench/output/ceiling.h"
-#include "bench/output/csv.h"
+#include "bench/output/record.h"
 #include "bench/output/json_report.h"
-#include "bench/output/ratios.h"
 #include "bench/output/table.h"
 #include "bench/output/tune.h"
 

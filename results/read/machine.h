@@ -9,6 +9,7 @@
 #include "results/read/rows.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 typedef struct results_machine {
     weiri_links *links; /* NULL: none */
@@ -30,5 +31,38 @@ double results_machine_pct(const results_machine *machine, const results_row *ro
 /* Writes the page's sections about the machine: a picture of the structure, and the links as a
  * table with shaded cells. Returns 1, or 0 if there is nothing to write. */
 int results_machine_put(const results_machine *machine, FILE *page);
+
+/* Draws a machine's structure, read from the output of weir-topo --json, as SVG in the page. */
+
+/* Draws NUMA nodes next to each other, each with its GPUs above its NICs, lines from GPUs to the
+ * NICs that weir would choose, and a bar across GPUs joined by NVLink. The file is not trusted:
+ * texts are escaped, numbers are bounded, and what does not fit is left out. */
+void results_topology_put(const json_t *topology, FILE *page);
+
+/*
+ * Manifests: JSON files next to CSV files that describe how a run was measured. Read into pairs of
+ * a path and a value, such as build.commit and 77a4130. Local.
+ */
+
+typedef struct results_fact {
+    const char *path, *value; /* memory of the set */
+} results_fact;
+
+typedef struct results_manifest {
+    results_fact *facts; /* ascending by path; freed by results_manifest_free */
+    size_t count;
+    const char *file;    /* NULL: none was found */
+} results_manifest;
+
+/* Reads the manifest next to the first of the set's CSV files that has one. An invalid one is
+ * reported and gives no facts. */
+void results_manifest_read(results_set *set, results_manifest *made);
+void results_manifest_free(results_manifest *made);
+
+/* Calls `different` for each path whose values differ; a NULL value means that the side lacks it.
+ * Leaves out paths that differ between any two runs (run_id, utc, pid, ...). */
+typedef void results_difference(void *context, const char *path, const char *a, const char *b);
+void results_manifest_diff(const results_manifest *a, const results_manifest *b,
+                           results_difference *different, void *context);
 
 #endif

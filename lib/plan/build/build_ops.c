@@ -3,18 +3,21 @@
 
 /* ----------------------------------------------------------------------- order */
 
+static weiri_build_call plan_build_channel_call(weir_plan_chan chan, const char *name,
+                                          weiri_plan_kind kind, int block)
+{
+    weiri_build_call call = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
+                       .kind = kind, .uses_channel = 1};
+    call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
+    return call;
+}
+
 static void plan_build_sync_op(weir_plan_chan chan, const char *name, weiri_plan_kind kind,
                                int block, weir_plan_sync sync)
 {
-    weiri_build_call call = {.builder = chan.builder,
-                             .name = name,
-                             .rank = chan.rank,
-                             .block = block,
-                             .kind = kind,
-                             .sync = sync,
-                             .id = &chan.index,
-                             .uses_channel = 1};
-    call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
+    weiri_build_call call = plan_build_channel_call(chan, name, kind, block);
+    call.sync = sync;
+    call.id = &chan.index;
     weiri_build_call_check_single(&call);
     weiri_build_call_append(&call);
 }
@@ -47,14 +50,9 @@ void weir_plan_flush(weir_plan_chan chan, int block, weir_plan_sync sync)
 static void plan_build_semaphore_op(weir_plan_semaphore semaphore, const char *name,
                                     weiri_plan_kind kind, int block, weir_plan_sync sync)
 {
-    weiri_build_call call = {.builder = semaphore.builder,
-                             .name = name,
-                             .rank = semaphore.rank,
-                             .block = block,
-                             .kind = kind,
-                             .channel = WEIRI_PLAN_NO_CHANNEL,
-                             .sync = sync,
-                             .id = &semaphore.index};
+    weiri_build_call call = {.builder = semaphore.builder, .name = name, .rank = semaphore.rank,
+                       .block = block, .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL, .sync = sync,
+                       .id = &semaphore.index};
     weiri_build_call_check_single(&call);
     weiri_build_call_append(&call);
 }
@@ -90,12 +88,8 @@ static uint32_t plan_build_barrier_of(weir_plan_builder *builder, int rank, uint
 
 void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 {
-    weiri_build_call call = {.builder = builder,
-                             .name = __func__,
-                             .rank = rank,
-                             .block = block,
-                             .kind = WEIRI_PLAN_NOP_OP,
-                             .channel = WEIRI_PLAN_NO_CHANNEL};
+    weiri_build_call call = {.builder = builder, .name = __func__, .rank = rank, .block = block,
+                       .kind = WEIRI_PLAN_NOP_OP, .channel = WEIRI_PLAN_NO_CHANNEL};
     weiri_build_call_check_rank(&call);
     weiri_build_call_check_block(&call);
     if (!weiri_build_call_is_ok(&call))
@@ -120,29 +114,11 @@ void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 
 /* ----------------------------------------------------------------------- moves */
 
-static weiri_build_call plan_build_channel_call(weir_plan_chan chan, const char *name,
-                                                weiri_plan_kind kind, int block)
-{
-    weiri_build_call call = {.builder = chan.builder,
-                             .name = name,
-                             .rank = chan.rank,
-                             .block = block,
-                             .kind = kind,
-                             .uses_channel = 1};
-    call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
-    return call;
-}
-
 static weiri_build_call plan_build_local_call(weir_plan_chunks dst, const char *name,
-                                              weiri_plan_kind kind, int block)
+                                        weiri_plan_kind kind, int block)
 {
-    weiri_build_call call = {.builder = dst.builder,
-                             .name = name,
-                             .rank = dst.rank,
-                             .block = block,
-                             .kind = kind,
-                             .channel = WEIRI_PLAN_NO_CHANNEL};
-    return call;
+    return (weiri_build_call){.builder = dst.builder, .name = name, .rank = dst.rank, .block = block,
+                        .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL};
 }
 
 static void plan_build_finish_move(weiri_build_call *call)
@@ -159,70 +135,56 @@ static void plan_build_finish_move(weiri_build_call *call)
     weiri_build_call_append(call);
 }
 
-static void plan_build_put_op(weiri_build_call *call, weir_plan_chan chan, weir_plan_chunks dst,
-                              weir_plan_chunks src)
+static void plan_build_put_op(weir_plan_chan chan, const char *name, weiri_plan_kind kind,
+                              weir_plan_chunks dst, weir_plan_chunks src, int block)
 {
-    call->id = &chan.index;
+    weiri_build_call call = plan_build_channel_call(chan, name, kind, block);
+    int signals = kind == WEIRI_PLAN_PUT_SIGNAL_OP || kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    if (weiri_build_call_is_ok(&call) && signals && !chan.is_port)
+        weiri_build_call_reject(&call,
+                          "a memory channel; expected a port channel, or separate put and signal");
+    call.id = &chan.index;
     if (chan.is_port)
-        weiri_build_call_check_single(call);
-    call->src = weiri_build_call_ref(call, src, chan.rank, "source");
-    call->dst = weiri_build_call_ref(call, dst, chan.peer, "destination");
-    plan_build_finish_move(call);
-}
-
-static void plan_build_check_port(const weiri_build_call *call)
-{
-    if (weiri_build_call_is_ok(call) && call->channel != WEIRI_PLAN_PORT)
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "a memory channel; expected a port channel, or separate put and signal");
+        weiri_build_call_check_single(&call);
+    call.src = weiri_build_call_ref(&call, src, chan.rank, "source");
+    call.dst = weiri_build_call_ref(&call, dst, chan.peer, "destination");
+    plan_build_finish_move(&call);
 }
 
 void weir_plan_put(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src, int block)
 {
-    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_OP, block);
-    plan_build_put_op(&call, chan, dst, src);
+    plan_build_put_op(chan, __func__, WEIRI_PLAN_PUT_OP, dst, src, block);
 }
 
 void weir_plan_put_signal(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                           int block)
 {
-    weiri_build_call call =
-        plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_SIGNAL_OP, block);
-    plan_build_check_port(&call);
-    plan_build_put_op(&call, chan, dst, src);
+    plan_build_put_op(chan, __func__, WEIRI_PLAN_PUT_SIGNAL_OP, dst, src, block);
 }
 
 void weir_plan_put_signal_flush(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                                 int block)
 {
-    weiri_build_call call =
-        plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP, block);
-    plan_build_check_port(&call);
-    plan_build_put_op(&call, chan, dst, src);
+    plan_build_put_op(chan, __func__, WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP, dst, src, block);
 }
 
 void weir_plan_put_packets(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                            int block)
 {
-    weiri_build_call call =
-        plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_PACKETS_OP, block);
-    plan_build_put_op(&call, chan, dst, src);
+    plan_build_put_op(chan, __func__, WEIRI_PLAN_PUT_PACKETS_OP, dst, src, block);
 }
 
 void weir_plan_forward_packets(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                                int block)
 {
-    weiri_build_call call =
-        plan_build_channel_call(chan, __func__, WEIRI_PLAN_FORWARD_PACKETS_OP, block);
-    plan_build_put_op(&call, chan, dst, src);
+    plan_build_put_op(chan, __func__, WEIRI_PLAN_FORWARD_PACKETS_OP, dst, src, block);
 }
 
 void weir_plan_get(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src, int block)
 {
     weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_GET_OP, block);
     if (weiri_build_call_is_ok(&call) && chan.is_port)
-        weiri_build_reject(chan.builder, call.name, chan.rank,
-                           "a port channel; expected a memory channel, or a put by the peer");
+        weiri_build_call_reject(&call, "a port channel; expected a memory channel, or a put by the peer");
     call.id = &chan.index;
     call.src = weiri_build_call_ref(&call, src, chan.peer, "source");
     call.dst = weiri_build_call_ref(&call, dst, chan.rank, "destination");
@@ -257,19 +219,19 @@ void weir_plan_unpack_packets(weir_plan_chunks dst, weir_plan_chunks src, int bl
 /* ------------------------------------------------------------------ reductions */
 
 static void plan_build_reduce_op(weiri_build_call *call, weir_plan_chunks dst, weir_plan_chunks src,
-                                 int others_rank)
+                                 const weir_plan_chunks *others, int nothers, int others_rank)
 {
+    call->others = others;
+    call->nothers = nothers;
     int packets = weiri_plan_traits[call->kind].packets;
     weiri_build_call_check_rank(call);
     call->src = weiri_build_call_ref(call, src, call->rank, "source");
     call->dst = weiri_build_call_ref(call, dst, call->rank, "destination");
     if (weiri_build_call_is_ok(call) && (call->nothers < 1 || call->nothers >= WEIRI_PLAN_REFS_MAX))
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "%d other sources; expected 1 to %d", call->nothers,
-                           WEIRI_PLAN_REFS_MAX - 1);
+        weiri_build_call_reject(call, "%d other sources; expected 1 to %d", call->nothers,
+                          WEIRI_PLAN_REFS_MAX - 1);
     for (int i = 0; i < call->nothers && weiri_build_call_is_ok(call); i++) {
-        weiri_plan_ref other =
-            weiri_build_call_ref(call, call->others[i], others_rank, "other source");
+        weiri_plan_ref other = weiri_build_call_ref(call, call->others[i], others_rank, "other source");
         weiri_build_call_check_sizes(call, &other, &call->src);
         weiri_build_call_check_places(call, &call->dst, &other);
         if (packets & WEIRI_PLAN_PACKETS_REST)
@@ -285,33 +247,24 @@ void weir_plan_reduce(weir_plan_chunks dst, weir_plan_chunks src, const weir_pla
                       int nothers, int block)
 {
     weiri_build_call call = plan_build_local_call(dst, __func__, WEIRI_PLAN_REDUCE_OP, block);
-    call.others = others;
-    call.nothers = nothers;
-    plan_build_reduce_op(&call, dst, src, dst.rank);
+    plan_build_reduce_op(&call, dst, src, others, nothers, dst.rank);
 }
 
 void weir_plan_reduce_packets(weir_plan_chunks dst, weir_plan_chunks src,
                               const weir_plan_chunks *others, int nothers, int block)
 {
-    weiri_build_call call =
-        plan_build_local_call(dst, __func__, WEIRI_PLAN_REDUCE_PACKETS_OP, block);
-    call.others = others;
-    call.nothers = nothers;
-    plan_build_reduce_op(&call, dst, src, dst.rank);
+    weiri_build_call call = plan_build_local_call(dst, __func__, WEIRI_PLAN_REDUCE_PACKETS_OP, block);
+    plan_build_reduce_op(&call, dst, src, others, nothers, dst.rank);
 }
 
 void weir_plan_read_reduce(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                            const weir_plan_chunks *others, int nothers, int block)
 {
-    weiri_build_call call =
-        plan_build_channel_call(chan, __func__, WEIRI_PLAN_READ_REDUCE_OP, block);
+    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_READ_REDUCE_OP, block);
     if (weiri_build_call_is_ok(&call) && chan.is_port)
-        weiri_build_reject(chan.builder, call.name, chan.rank,
-                           "a port channel; expected a memory channel");
+        weiri_build_call_reject(&call, "a port channel; expected a memory channel");
     call.id = &chan.index;
-    call.others = others;
-    call.nothers = nothers;
-    plan_build_reduce_op(&call, dst, src, chan.peer);
+    plan_build_reduce_op(&call, dst, src, others, nothers, chan.peer);
 }
 
 /* --------------------------------------------------------------------- switches */
@@ -325,22 +278,19 @@ static weiri_plan_ref plan_build_group_ref(const weiri_build_call *call, weir_pl
     if (!weiri_build_call_is_ok(call))
         return ref;
     if (group.builder != call->builder) {
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "the switch channel belongs to another builder");
+        weiri_build_call_reject(call, "the switch channel belongs to another builder");
         return ref;
     }
     const weiri_build_switch *with = &call->builder->switches[group.index];
     if (!(with->has >> call->rank & 1))
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "the rank is not one of the switch channel's ranks");
+        weiri_build_call_reject(call, "the rank is not one of the switch channel's ranks");
     for (uint32_t i = 0; i < with->ranks.count && weiri_build_call_is_ok(call); i++) {
         int rank = (int)with->ranks.items[i];
         uint32_t there = weiri_build_chunks(call->builder, rank, with->buffer);
         if (index < 0 || (uint32_t)index > there || own.size > there - (uint32_t)index)
-            weiri_build_reject(call->builder, call->name, call->rank,
-                               "chunks %d to %d of rank %d's buffer '%c'; it has %u", index,
-                               index + (int)own.size - 1, rank,
-                               weiri_plan_buffer_letters[with->buffer], there);
+            weiri_build_call_reject(call, "chunks %d to %d of rank %d's buffer '%c'; it has %u", index,
+                              index + (int)own.size - 1, rank,
+                              weiri_plan_buffer_letters[with->buffer], there);
     }
     ref.buffer = (uint8_t)with->buffer;
     ref.rank = (int32_t)weiri_build_find(&call->builder->ranks[call->rank].switches, group.index);
@@ -360,7 +310,7 @@ static void plan_build_finish_switch(weiri_build_call *call, const weiri_plan_re
 }
 
 static weiri_build_call plan_build_switch_call(weir_plan_chunks own, const char *name,
-                                               weiri_plan_kind kind, int block)
+                                         weiri_plan_kind kind, int block)
 {
     weiri_build_call call = plan_build_local_call(own, name, kind, block);
     call.channel = WEIRI_PLAN_SWITCH;
@@ -370,15 +320,13 @@ static weiri_build_call plan_build_switch_call(weir_plan_chunks own, const char 
 
 void weir_plan_switch_reduce(weir_plan_switch group, int index, weir_plan_chunks dst, int block)
 {
-    weiri_build_call call =
-        plan_build_switch_call(dst, __func__, WEIRI_PLAN_GROUP_REDUCE_OP, block);
+    weiri_build_call call = plan_build_switch_call(dst, __func__, WEIRI_PLAN_GROUP_REDUCE_OP, block);
     call.dst = weiri_build_call_ref(&call, dst, dst.rank, "destination");
     call.src = plan_build_group_ref(&call, group, index, dst);
     plan_build_finish_switch(&call, &call.src);
 }
 
-void weir_plan_switch_broadcast(weir_plan_switch group, weir_plan_chunks src, int index,
-                                int block)
+void weir_plan_switch_broadcast(weir_plan_switch group, weir_plan_chunks src, int index, int block)
 {
     weiri_build_call call = plan_build_switch_call(src, __func__, WEIRI_PLAN_GROUP_STORE_OP, block);
     call.src = weiri_build_call_ref(&call, src, src.rank, "source");

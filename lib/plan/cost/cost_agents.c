@@ -79,8 +79,7 @@ static int plan_cost_enter_barrier(weiri_simulation *sim, weiri_agent *agent,
     agent->round = rank->rounds[op->barrier];
     if (++rank->arrived[op->barrier] == op->nblocks) {
         rank->arrived[op->barrier] = 0;
-        weiri_event_push(sim,
-                         (weiri_event){.kind = WEIRI_EVENT_BARRIER,
+        weiri_event_push(sim, (weiri_event){.kind = WEIRI_EVENT_BARRIER,
                                        .rank = agent->rank,
                                        .link = op->barrier,
                                        .step = agent->step},
@@ -103,17 +102,12 @@ static int plan_cost_can_begin(weiri_simulation *sim, weiri_agent *agent, const 
 {
     weiri_rank_state *rank = &sim->ranks[agent->rank];
     switch (op->kind) {
-    case WEIRI_PLAN_WAIT_OP:
-    case WEIRI_PLAN_RELAXED_WAIT_OP:
+    case WEIRI_PLAN_WAIT_OP: case WEIRI_PLAN_RELAXED_WAIT_OP:
         return plan_cost_consume_counts(agent, op, rank->signals[op->channel]);
-    case WEIRI_PLAN_SEM_ACQUIRE_OP:
-        return plan_cost_consume_counts(agent, op, rank->semaphores);
-    case WEIRI_PLAN_BARRIER_OP:
-        return plan_cost_enter_barrier(sim, agent, op);
-    case WEIRI_PLAN_FLUSH_OP:
-        return plan_cost_ports_are_idle(sim, agent, op);
-    default:
-        return plan_cost_have_packets(sim, agent, op);
+    case WEIRI_PLAN_SEM_ACQUIRE_OP: return plan_cost_consume_counts(agent, op, rank->semaphores);
+    case WEIRI_PLAN_BARRIER_OP: return plan_cost_enter_barrier(sim, agent, op);
+    case WEIRI_PLAN_FLUSH_OP: return plan_cost_ports_are_idle(sim, agent, op);
+    default: return plan_cost_have_packets(sim, agent, op);
     }
 }
 
@@ -141,10 +135,9 @@ static void plan_cost_try_begin(weiri_simulation *sim, weiri_agent *agent, int w
     step->cause = step->waited ? sim->waker : agent->previous;
     agent->state = WEIRI_AGENT_STARTS;
     agent->work_us += us;
-    weiri_event_push(sim,
-                     (weiri_event){.kind = WEIRI_EVENT_START,
-                                   .agent = (uint32_t)(agent - sim->agents)},
-                     us);
+    weiri_event_push(
+        sim, (weiri_event){.kind = WEIRI_EVENT_START, .agent = (uint32_t)(agent - sim->agents)},
+        us);
 }
 
 /* Moves a block to its next operation. */
@@ -205,8 +198,7 @@ static void plan_cost_send_signal(weiri_simulation *sim, int rank, weiri_plan_ch
     int64_t end = plan_cost_other_end(sim, rank, type, i);
     int peer = sim->plan->gpus[rank].links[type][i].peer;
     if (end >= 0)
-        weiri_event_push(sim,
-                         (weiri_event){.kind = WEIRI_EVENT_SIGNAL,
+        weiri_event_push(sim, (weiri_event){.kind = WEIRI_EVENT_SIGNAL,
                                        .rank = peer,
                                        .channel = (int)type,
                                        .link = (uint32_t)end,
@@ -253,10 +245,9 @@ static void plan_cost_serve_next(weiri_simulation *sim, weiri_agent *port, doubl
         return;
     }
     port->state = WEIRI_AGENT_STARTS;
-    weiri_event_push(sim,
-                     (weiri_event){.kind = WEIRI_EVENT_START,
-                                   .agent = (uint32_t)(port - sim->agents)},
-                     delay_us);
+    weiri_event_push(
+        sim, (weiri_event){.kind = WEIRI_EVENT_START, .agent = (uint32_t)(port - sim->agents)},
+        delay_us);
 }
 
 static void plan_cost_post_request(weiri_simulation *sim, const weiri_agent *agent,
@@ -301,8 +292,7 @@ static void plan_cost_start_request(weiri_simulation *sim, weiri_agent *port)
     const weiri_port_request *request = &port->requests[port->done];
     uint32_t at = (uint32_t)(port - sim->agents);
     if (request->index == UINT32_MAX ||
-        !weiri_flow_begin(sim, at, request->op, request->turn, request->turn_bytes,
-                          request->index))
+        !weiri_flow_begin(sim, at, request->op, request->turn, request->turn_bytes, request->index))
         plan_cost_end_request(sim, port);
 }
 
@@ -392,15 +382,11 @@ void weiri_event_perform(weiri_simulation *sim, const weiri_event *event)
     case WEIRI_EVENT_START:
         plan_cost_start_agent(sim, event->agent);
         return;
-    case WEIRI_EVENT_SIGNAL:
-        rank->signals[event->channel][event->link]++;
-        break;
+    case WEIRI_EVENT_SIGNAL: rank->signals[event->channel][event->link]++; break;
     case WEIRI_EVENT_PACKETS:
         weiri_packets_add(sim, rank, (weiri_span){event->first, event->end});
         break;
-    case WEIRI_EVENT_BARRIER:
-        rank->rounds[event->link]++;
-        break;
+    case WEIRI_EVENT_BARRIER: rank->rounds[event->link]++; break;
     }
     plan_cost_wake_rank(sim, event->rank, event->step);
 }

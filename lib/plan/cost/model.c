@@ -23,45 +23,23 @@ enum { RANKS_MAX = 64, LINE_BYTES = 256 };
     .port_gbs = 390, .net_gbs = 0
 
 static const weiri_plan_model presets[] = {
-    {.name = "h200x4",
-     .ranks = 4,
-     .node_ranks = 4,
-     H200,
+    {.name = "h200x4", .ranks = 4, .node_ranks = 4, H200,
      .about = "4 GPUs of one host, NVLink through a switch; measured"},
-    {.name = "h200x8",
-     .ranks = 8,
-     .node_ranks = 8,
-     H200,
+    {.name = "h200x8", .ranks = 8, .node_ranks = 8, H200,
      .about = "8 GPUs of one host, with the figures of h200x4"},
-    {.name = "host",
-     .ranks = RANKS_MAX,
-     .node_ranks = RANKS_MAX,
-     .launch_us = 0.1,
-     .op_us = 0.05,
-     .fence_us = 0.02,
-     .barrier_us = 0.2,
-     .signal_us = 0.15,
-     .relaxed_us = 0.15,
-     .packet_us = 0.15,
-     .port_us = 1,
-     .net_us = 0,
-     .block_gbs = 10,
-     .reduce_gbs = 8,
-     .pair_gbs = 10,
-     .link_gbs = 10,
-     .memory_gbs = 20,
-     .machine_gbs = 150,
-     .port_gbs = 8,
-     .net_gbs = 0,
+    {.name = "host", .ranks = RANKS_MAX, .node_ranks = RANKS_MAX, .launch_us = 0.1, .op_us = 0.05,
+     .fence_us = 0.02, .barrier_us = 0.2, .signal_us = 0.15, .relaxed_us = 0.15, .packet_us = 0.15,
+     .port_us = 1, .net_us = 0, .block_gbs = 10, .reduce_gbs = 8, .pair_gbs = 10, .link_gbs = 10,
+     .memory_gbs = 20, .machine_gbs = 150, .port_gbs = 8, .net_gbs = 0,
      .about = "processes of one server, one core each; assumed"},
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 
 static const struct number {
-    const char *key, *unit, *meaning;
+    const char *key, *unit;
     size_t offset;
 } numbers[] = {
-#define NUMBER(key, unit, meaning) {#key, unit, meaning, offsetof(weiri_plan_model, key)},
+#define NUMBER(key, unit, meaning) {#key, unit, offsetof(weiri_plan_model, key)},
     WEIRI_PLAN_MODEL_MAP(NUMBER)
 #undef NUMBER
 };
@@ -84,16 +62,6 @@ void weiri_plan_model_list(FILE *to)
 {
     for (int i = 0; i < PRESETS; i++)
         fprintf(to, "  %-10s %s\n", presets[i].name, presets[i].about);
-}
-
-void weiri_plan_model_write(const weiri_plan_model *model, FILE *to)
-{
-    fprintf(to, "# %s: %s\nranks = %d\nmachine_ranks = %d\n", model->name, model->about,
-            model->ranks, model->node_ranks);
-    for (int i = 0; i < NUMBERS; i++)
-        fprintf(to, "%s = %g  # %s: %s\n", numbers[i].key,
-                *plan_model_number_at((weiri_plan_model *)(uintptr_t)model, &numbers[i]),
-                numbers[i].unit, numbers[i].meaning);
 }
 
 /* ------------------------------------------------------------------------ files */
