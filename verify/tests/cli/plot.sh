@@ -7,7 +7,7 @@ set -u
 sample=results/sample.csv
 plots=$scratch/plots
 
-# row CONTENDER ALGO PLACEMENT BYTES MEDIAN_US: prints a row of a result file.
+# row CANDIDATE ALGO PLACEMENT BYTES MEDIAN_US: prints a row of a result file.
 row() {
     echo "1,r,2026-01-01T00:00:00Z,h,allgather,host,shm,2,1,$1,$2,float,none,-1,$3,$4,1,5,$5,1,9,9,,,1,0.5,pass,0"
 }
