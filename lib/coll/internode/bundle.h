@@ -4,7 +4,7 @@
  *
  *   part       written by each rank for each other node: a word for each of that node's ranks, then
  *              the short blocks, padded to whole words. A word is the length of a block; with
- *              WEIRI_APART set the block is long and is sent as messages of its own pair
+ *              WEIRI_APART set the block is long and is sent as messages of its pair
  *   bundle     the parts of a node's ranks for another node, in the order of their places. If all
  *              blocks are long, there is none
  *   result     what a node's leader has received: for each node the offset of its bundle, or 0;

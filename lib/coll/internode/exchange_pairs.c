@@ -167,7 +167,7 @@ static weir_status pairs_exchange_in_node(pairs *p)
                : weiri_internode_coll_copy(&p->x, self->to, self->from, self->send_bytes);
 }
 
-/* Sends the bundles, and lists the pairs that have messages of their own. */
+/* Sends the bundles, and lists the pairs that need separate messages. */
 static weir_status pairs_begin(pairs *p)
 {
     const weiri_coll *coll = p->x.coll;

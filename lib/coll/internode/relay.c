@@ -1,7 +1,7 @@
 /*
  * Small sizes across nodes: the ranks of a node publish their inputs in their slots. The leader,
  * its first rank, sends the part that another node needs to that node's leader in one message, and
- * publishes the result for the ranks of its own node. So there is one message per pair of nodes and
+ * publishes the result for its node. So there is one message per pair of nodes and
  * direction, and two latencies within a node.
  *
  * Contributions are sent unreduced, and each leader combines all of them in rank order; reductions
