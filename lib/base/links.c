@@ -99,7 +99,7 @@ static weir_status links_take_pair(links_reader *in)
     double gbs = links_parse_number(in->words[3], 1e9), us = links_parse_number(in->words[4], 1e9);
     if (!links || from < 0 || to < 0 || from != floor(from) || to != floor(to) || gbs < 0 ||
         us < 0)
-        return links_reject(in, "pair FROM TO GBS US, behind endpoints");
+        return links_reject(in, "pair FROM TO GBS US, after endpoints");
     size_t at = (size_t)from * (size_t)links->endpoints + (size_t)to;
     links->gbs[at] = gbs;
     links->us[at] = us;
@@ -114,7 +114,7 @@ static weir_status links_take_together(links_reader *in)
     int n = links ? links->nsizes : WEIRI_LINKS_SIZES_MAX;
     if (n == WEIRI_LINKS_SIZES_MAX || !(bytes >= 1) || !(gbs > 0) ||
         (n > 0 && bytes <= links->bytes[n - 1]))
-        return links_reject(in, "together BYTES GBS, behind endpoints, in order of BYTES");
+        return links_reject(in, "together BYTES GBS, after endpoints, in order of BYTES");
     links->bytes[n] = bytes;
     links->together_gbs[n] = gbs;
     links->nsizes++;
@@ -159,7 +159,7 @@ static weir_status links_read_lines(links_reader *in, FILE *from)
     if (status == WEIR_OK && ferror(from))
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read %s", in->path);
     if (status == WEIR_OK && (!in->links || in->links->nsizes == 0))
-        return links_reject(in, "endpoints and what they do together");
+        return links_reject(in, "an endpoints line and at least one together line");
     return status;
 }
 
@@ -200,7 +200,7 @@ void weiri_links_write(const weiri_links *links, FILE *to)
         fprintf(to, "together %8.0f %6.4g\n", links->bytes[i], links->together_gbs[i]);
 }
 
-/* --------------------------------------------------------------------- floor */
+/* --------------------------------------------------------- the lower bound of time */
 
 static double links_bandwidth(const weiri_links *links, double bytes)
 {

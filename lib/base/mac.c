@@ -87,7 +87,7 @@ weir_status weiri_random(void *data, size_t bytes)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "no random bytes for a secret");
+            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read random bytes");
         to += got;
         bytes -= (size_t)got;
     }

@@ -1,7 +1,7 @@
 /*
- * Message authentication for the TCP bootstrap: SipHash-2-4 with a key of 128
- * bits and a result of 128 bits (Aumasson and Bernstein, "SipHash: a fast
- * short-input PRF"), random bytes, and comparison in constant time.
+ * Message authentication for the TCP bootstrap: SipHash-2-4 with a key and a result of 128 bits
+ * (Aumasson and Bernstein, "SipHash: a fast short-input PRF"), random bytes, and comparison in
+ * constant time.
  */
 #ifndef WEIR_BASE_MAC_H
 #define WEIR_BASE_MAC_H

@@ -70,7 +70,7 @@ static weir_status address_fail_malformed(const char *text, const char *why)
                       text, why);
 }
 
-/* Where the three parts of a named address lie in its text; interface may be empty. */
+/* The positions of the three parts of a named address in its text; interface may be empty. */
 typedef struct address_parts {
     const char *interface, *ip, *port;
     int interface_chars, ip_chars;
@@ -80,7 +80,7 @@ static const char *address_split_bracketed(const char *text, const char *open, a
 {
     const char *close = strchr(open, ']');
     if (!close || close[1] != ':')
-        return "no ']:' behind the IPv6 address";
+        return "no ']:' after the IPv6 address";
     if (open > text && open[-1] != ':')
         return "no ':' between interface and '['";
     *parts = (address_parts){.interface = text,
@@ -165,7 +165,7 @@ weir_status weiri_named_address_parse(const char *text, weiri_named_address *nam
         return address_fail_malformed(text, open ? "no IPv6 address in the brackets"
                                                  : "no numeric IPv4 address");
     if (!address_parse_port(parts.port, &got.address.port))
-        return address_fail_malformed(text, "the port is no number from 1 to 65535");
+        return address_fail_malformed(text, "the port is not a number from 1 to 65535");
     if (got.address.is_ipv6 && got.address.ip[0] == 0xfe && !got.address.scope)
         got.address.scope = if_nametoindex(got.interface);
     *named = got;

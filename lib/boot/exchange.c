@@ -187,7 +187,7 @@ static weir_status exchange_fail_late(exchange *ex, const weiri_deadline *deadli
         if (ex->set[peer].fd >= 0)
             weiri_ranks_add(&late, peer);
     return weiri_fail(WEIR_ERR_TIMEOUT,
-                      "%s %s %s not arrived after %d ms; see where they are, or raise "
+                      "%s %s %s not arrived after %d ms; check whether they run, or raise "
                       "WEIR_TIMEOUT_MS",
                       weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late),
                       deadline->timeout_ms);

@@ -31,7 +31,7 @@ typedef struct fork_job {
     int nranks;
     int *ends;     /* ends[r * nranks + q]: rank r's socket to rank q, or -1 */
     pid_t *pids;   /* 0: not started, or reaped */
-    int *codes;    /* what each child ended with */
+    int *codes;    /* exit codes; 128 + the signal if one ended the child */
     pid_t parent;
 } fork_job;
 

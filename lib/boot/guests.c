@@ -52,7 +52,7 @@ static int guests_write_now(int fd, const void *data, size_t bytes)
 static weir_status guests_welcome(weiri_guests *room, int fd, const struct sockaddr_storage *name)
 {
     if (room->count == room->most)
-        guests_refuse(room, 0, "too many connections that say nothing");
+        guests_refuse(room, 0, "too many connections that send nothing");
     weiri_guest *who = &room->list[room->count];
     memset(who, 0, sizeof *who);
     who->fd = fd;

@@ -88,13 +88,13 @@ static weir_status handshake_read_challenge(const weiri_job *job, int fd, int pe
         return weiri_fail_context(status, "rank %d joins rank %d at %s", job->rank, peer, where);
     if (challenge->magic != MAGIC_CHALLENGE)
         return weiri_fail(WEIR_ERR_REFUSED,
-                          "rank %d: what listens at %s is no weir rank of this version; is the "
-                          "address right?",
+                          "rank %d: the listener at %s is not a weir rank of this version; check "
+                          "the address",
                           job->rank, where);
     if (challenge->rank != peer)
         return weiri_fail(WEIR_ERR_REFUSED,
-                          "rank %d expected rank %d at %s, but rank %d of %d answers; does another "
-                          "job use this port?",
+                          "rank %d expected rank %d at %s, but rank %d of %d answers; another job "
+                          "may use this port",
                           job->rank, peer, where, challenge->rank, challenge->nranks);
     return WEIR_OK;
 }
@@ -143,8 +143,8 @@ weir_status weiri_handshake_call(const weiri_job *job, int fd, int peer, const w
                           job->rank, peer, where, reply.text);
     if (reply.magic != MAGIC_REPLY || reply.status != WEIR_OK || !weiri_mac_equal(mac, reply.mac))
         return weiri_fail(WEIR_ERR_REFUSED,
-                          "rank %d: what listens at %s does not know this job's secret; is it "
-                          "another job?",
+                          "rank %d: the listener at %s does not know this job's secret; it may "
+                          "belong to another job",
                           job->rank, where);
     return WEIR_OK;
 }

@@ -15,7 +15,7 @@ static int is_link_local(const weiri_address *address)
     return address->is_ipv6 && address->ip[0] == 0xfe && (address->ip[1] & 0xc0) == 0x80;
 }
 
-/* The address of an entry that is up and running; 0 if it is not usable. */
+/* Reads the address of an entry; returns 0 if it is not up and running, or has no IP address. */
 static int interface_read_entry(const struct ifaddrs *entry, weiri_address *address)
 {
     unsigned int wanted = IFF_UP | IFF_RUNNING;
@@ -30,7 +30,7 @@ static int interface_read_entry(const struct ifaddrs *entry, weiri_address *addr
     return weiri_address_from_socket(&name, address) == WEIR_OK;
 }
 
-/* Interfaces have an entry for each of their addresses. */
+/* An interface has one entry per address; returns 1 for the first usable one. */
 static int interface_is_first_entry(const struct ifaddrs *entries, const struct ifaddrs *entry)
 {
     weiri_address address;
@@ -43,7 +43,7 @@ static int interface_is_first_entry(const struct ifaddrs *entries, const struct 
     return 1;
 }
 
-/* "lo, eth0": the usable interfaces, each once. */
+/* Writes the names of the usable interfaces, each once: "lo, eth0". */
 static void interface_list_names(const struct ifaddrs *entries, char *names, size_t bytes)
 {
     size_t used = 0;
@@ -93,7 +93,7 @@ static int interface_suits(const char *wish, const char *name)
     return is_refusal ? !found : found;
 }
 
-/* Rates an interface; 0: not usable. */
+/* Rates an interface: the higher the better; 0 if it must not be used. */
 static int interface_score(const struct ifaddrs *entry, const weiri_address *here, const char *wish,
                            const weiri_address *like)
 {

@@ -17,7 +17,7 @@ static weir_status link_fail_gone(int peer, int error_number)
     return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number, "connection to rank %d", peer);
 }
 
-/* One recv(): *moved is 0 when nothing can be had now. */
+/* Calls recv once. *moved is 0 if no data has arrived. */
 static weir_status link_read_once(int fd, int peer, void *data, size_t bytes, size_t *moved)
 {
     ssize_t got;
@@ -69,7 +69,7 @@ static size_t link_total_bytes(const struct iovec *parts, int nparts)
     return total;
 }
 
-/* The parts less their first done bytes; returns how many are left. */
+/* Removes the first done bytes from the parts; returns the number of parts that remain. */
 static int link_remaining_parts(const struct iovec *parts, int nparts, size_t done,
                                 struct iovec left[2])
 {

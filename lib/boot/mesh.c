@@ -39,7 +39,7 @@ weir_status weiri_mesh_fail_frame(weiri_mesh *mesh, int peer)
     char text[WEIRI_REASON_BYTES] = "";
     from->frame_bytes = 0;
     if (frame.kind != WEIRI_FRAME_FAREWELL || frame.bytes >= sizeof text || frame.tag >= 0)
-        return weiri_fail(WEIR_ERR_INTERNAL, "rank %d: no frame, but %#x from rank %d",
+        return weiri_fail(WEIR_ERR_INTERNAL, "rank %d: expected a frame, got kind %#x from rank %d",
                           mesh->rank, frame.kind, peer);
     size_t done = 0;
     weiri_deadline deadline = weiri_deadline_in(TEXT_MS);

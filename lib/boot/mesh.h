@@ -27,7 +27,8 @@ weir_status weiri_mesh_create(const char *name, int rank, int nranks, int timeou
 
 /* ----------------------------------- between mesh.c, exchange.c and tcp.c
  *
- * mesh.c and exchange.c call each other: they are halves of one object, divided by its operations. */
+ * mesh.c and exchange.c call each other: they are two halves of one object, divided by its
+ * operations. */
 
 enum {
     WEIRI_FRAME_MESSAGE = 0x4753454d,

@@ -91,7 +91,7 @@ static weir_status mpi_complete(mpi_boot *boot, MPI_Request *request, const char
         sched_yield();
     }
     weiri_fail(WEIR_ERR_TIMEOUT,
-               "rank %d, %s: not complete after %d ms; see where the other ranks are, or raise "
+               "rank %d, %s: not complete after %d ms; check whether the other ranks run, or raise "
                "WEIR_TIMEOUT_MS",
                boot->rank, what, boot->timeout_ms);
     return mpi_break(boot, WEIR_ERR_TIMEOUT);

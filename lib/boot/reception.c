@@ -91,7 +91,7 @@ static weir_status reception_act(reception *room, int guests)
     for (int rank = 0; rank < room->job->nranks; rank++)
         if (ranks[rank].revents)
             return weiri_fail(WEIR_ERR_PEER,
-                              "rank %d joined rank %d and is gone before all ranks had come", rank,
+                              "rank %d joined rank %d and ended before all ranks had joined", rank,
                               room->job->rank);
     return weiri_guests_act(&room->guests, room->set, guests);
 }

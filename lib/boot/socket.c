@@ -83,7 +83,7 @@ static int socket_is_connected_to_itself(int fd)
            here_bytes == there_bytes && memcmp(&here, &there, here_bytes) == 0;
 }
 
-/* 0, or the errno of the attempt; ETIME when the deadline passed. */
+/* Returns 0, or the errno of the attempt; ETIME if the deadline has passed. */
 static int socket_await_connection(int fd, const weiri_deadline *deadline)
 {
     for (;;) {
@@ -106,7 +106,7 @@ static int socket_await_connection(int fd, const weiri_deadline *deadline)
     return error_number;
 }
 
-/* One attempt. 0 and *fd, or the errno. */
+/* Makes one attempt. Returns 0 and *fd, or the errno. */
 static int socket_attempt(const weiri_socket_call *call, const weiri_deadline *deadline, int *fd)
 {
     struct sockaddr_storage name;
@@ -116,7 +116,7 @@ static int socket_attempt(const weiri_socket_call *call, const weiri_deadline *d
     if (made < 0)
         return errno;
     if (call->source) {
-        /* The port is chosen with the connection, not kept from all others. */
+        /* The kernel then chooses the port in connect, so that bind does not reserve it. */
         const int on = 1;
         setsockopt(made, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
         bytes = weiri_address_to_socket(call->source, &name);
@@ -165,8 +165,8 @@ weir_status weiri_socket_connect(const weiri_socket_call *call, const weiri_dead
                                     call->rank, call->peer, text, deadline->timeout_ms);
         if (!call->patient && error_number == ECONNREFUSED)
             return weiri_fail(WEIR_ERR_PEER,
-                              "rank %d finds nobody at %s: rank %d has gone, or has its ranks "
-                              "already",
+                              "rank %d: nothing listens at %s: rank %d has ended, or all its ranks "
+                              "have connected",
                               call->rank, text, call->peer);
         if (!socket_error_may_pass(error_number))
             return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,

@@ -178,7 +178,7 @@ static weir_status tcp_connect_all(const tcp_joiner *self, int listener, weir_bo
     if (status == WEIR_OK) {
         *boot = made;
     } else {
-        weiri_fail_context(status, "the final barrier of the bootstrap");
+        weiri_fail_context(status, "the last barrier of the bootstrap's creation");
         weir_boot_destroy(made);
     }
 

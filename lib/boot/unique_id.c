@@ -36,8 +36,8 @@ weir_status weiri_unique_id_decode(const weir_unique_id *id, weiri_rendezvous_po
     weiri_mac(all.point.key, &all, offsetof(contents, check), check);
     if (all.magic != MAGIC || !weiri_mac_equal(check, all.check))
         return weiri_fail(WEIR_ERR_INVALID,
-                          "the unique id is damaged or not one of this version; pass on all %d "
-                          "bytes that weir_unique_id_create gave",
+                          "the unique id is damaged or of another version; pass on all %d bytes "
+                          "that weir_unique_id_create wrote",
                           WEIR_UNIQUE_ID_BYTES);
     *point = all.point;
     return WEIR_OK;

@@ -15,21 +15,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Exchanges the ranks' placements and counts the nodes. Collective. */
-static weir_status comm_find_placements(weir_boot *boot, weiri_placement *placements, int *nhosts)
+/* Exchanges the ranks' placements. Collective. */
+static weir_status comm_find_placements(weir_boot *boot, weiri_placement *placements,
+                                        int *is_one_node)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
     placements[rank] = (weiri_placement){
         .host = weiri_host_id(), .hardware = weiri_hardware_id(), .pid = (int32_t)getpid()};
     weiri_host_own_cores(rank, placements[rank].cores);
     weir_status status = weir_boot_allgather(boot, placements, sizeof *placements);
-    *nhosts = 0;
-    for (int i = 0; i < nranks && status == WEIR_OK; i++) {
-        int first = 0;
-        while (placements[first].host != placements[i].host)
-            first++;
-        *nhosts += first == i;
-    }
+    *is_one_node = 1;
+    for (int i = 0; i < nranks && status == WEIR_OK; i++)
+        *is_one_node &= placements[i].host == placements[0].host;
     return status;
 }
 
@@ -50,7 +47,7 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
 {
     if (!boot || !comm)
         return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
-    int nhosts = 0;
+    int is_one_node = 1;
     weir_comm_config own = WEIR_COMM_CONFIG_INIT;
     weiri_placement *placements = calloc((size_t)weir_boot_nranks(boot), sizeof *placements);
     weir_status status = weiri_config_read("weir_comm_config", config, &own, sizeof own);
@@ -58,8 +55,8 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks");
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
-        status = comm_find_placements(boot, placements, &nhosts);
-    if (status == WEIR_OK && nhosts > 1)
+        status = comm_find_placements(boot, placements, &is_one_node);
+    if (status == WEIR_OK && !is_one_node)
         status = weiri_internode_comm_create(boot, &own, placements, comm);
     else if (status == WEIR_OK &&
              (status = weir_boot_agree(boot, comm_check_transport())) == WEIR_OK)

@@ -25,7 +25,7 @@ typedef struct weiri_gpu_ops {
      * for leave. */
     weir_status (*enter)(const weir_comm *comm, int *before);
     void (*leave)(const weir_comm *comm, int before);
-    /* Enters a rank's region, mapped at base, into the kernels' table. */
+    /* Enters a rank's region, mapped at base, into the table of regions that kernels read. */
     void (*know)(weir_comm *comm, int rank, int region, void *base);
     /* Makes a segment of a caller's GPU memory; called between enter and leave.
      * WEIR_ERR_UNSUPPORTED for other memory. */

@@ -3,7 +3,7 @@
  * large enough, and a stream must belong to that GPU, since CUDA runs a kernel on the GPU of its
  * stream, where weir's memory is not mapped. The driver is queried once per allocation or stream.
  * Only positive answers are cached, so that new memory at a known address is never rejected
- * wrongly. (A smaller allocation in place of a freed one passes; the kernel then faults.)
+ * wrongly. A smaller allocation at the address of a freed one passes; the kernel then faults.
  */
 #include "comm/gpu/gpu_cuda.h"
 
@@ -26,8 +26,9 @@ static weir_status buffer_check_region(const weir_comm *comm, const void *pointe
             continue;
         if (bytes > region->bytes - offset)
             return weiri_fail(WEIR_ERR_INVALID,
-                              "the call needs %zu bytes of a buffer, but %zu are left of what "
-                              "weir_mem_alloc gave: allocate more, or give a smaller count",
+                              "the call needs %zu bytes of a buffer, but its allocation by "
+                              "weir_mem_alloc ends after %zu: allocate more, or pass a smaller "
+                              "count",
                               bytes, region->bytes - offset);
     }
     return WEIR_OK;
@@ -42,8 +43,8 @@ static weir_status buffer_check_owner(const weir_comm *comm, const void *pointer
         return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot query the memory of a buffer");
     if (attributes.type == cudaMemoryTypeUnregistered || attributes.type == cudaMemoryTypeHost)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "a buffer is host memory, but the communicator is on GPU %d: give memory "
-                          "of weir_mem_alloc or cudaMalloc, or make a communicator with the host "
+                          "a buffer is host memory, but the communicator is on GPU %d: pass memory "
+                          "of weir_mem_alloc or cudaMalloc, or create a communicator with the host "
                           "backend", device);
     if (attributes.device != device)
         return weiri_fail(WEIR_ERR_INVALID,
@@ -52,7 +53,8 @@ static weir_status buffer_check_owner(const weir_comm *comm, const void *pointer
     return WEIR_OK;
 }
 
-/* Returns the bytes from pointer to the end of its allocation; 0 if the driver does not know. */
+/* Returns the end of the allocations that contain the address and follow each other up to needed;
+ * 0 if the driver does not know. *begin gets the start of the first one. */
 static uintptr_t buffer_end_of(uintptr_t at, uintptr_t needed, uintptr_t *begin)
 {
     weiri_cuda_range range, next;
@@ -82,7 +84,7 @@ static weir_status buffer_query(const weir_comm *comm, const void *pointer, size
     if (end && bytes > end - at)
         return weiri_fail(WEIR_ERR_INVALID,
                           "the call needs %zu bytes of a buffer, but its allocation ends after "
-                          "%zu: allocate more, or give a smaller count", bytes, (size_t)(end - at));
+                          "%zu: allocate more, or pass a smaller count", bytes, (size_t)(end - at));
     buffer_remember(cuda, begin, end ? end : at + bytes);
     return WEIR_OK;
 }

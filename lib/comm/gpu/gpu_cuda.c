@@ -32,7 +32,8 @@ weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error)
                           own, major, minor, major, minor);
     }
     return weiri_fail(error == cudaErrorInvalidResourceHandle ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,
-                      "the stream takes no work: %s", cudaGetErrorString(error));
+                      "GPU %d: cannot launch work on the stream: %s", own,
+                      cudaGetErrorString(error));
 }
 
 static weir_status gpu_check(cudaError_t error, const char *what)
@@ -46,7 +47,7 @@ weir_status weiri_cuda_enter(const weir_comm *comm, int *before)
     cudaGetDevice(before);
     if (*before == comm->gpu->device)
         return WEIR_OK;
-    return gpu_check(cudaSetDevice(comm->gpu->device), "cannot use the communicator's GPU");
+    return gpu_check(cudaSetDevice(comm->gpu->device), "cannot select the communicator's GPU");
 }
 
 void weiri_cuda_leave(const weir_comm *comm, int before)
@@ -159,10 +160,10 @@ static weir_status gpu_adopt(weir_comm *comm, void *pointer, size_t bytes, weiri
     if (error != cudaSuccess)
         return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot query the memory to register");
     if (attributes.type != cudaMemoryTypeDevice)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "this is no GPU memory; take cudaMalloc or "
-                                                "weir_mem_alloc");
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "not GPU memory; register memory of "
+                                                "cudaMalloc, or use weir_mem_alloc");
     if (attributes.device != comm->gpu->device)
-        return weiri_fail(WEIR_ERR_INVALID, "memory of GPU %d, but the communicator is on GPU %d",
+        return weiri_fail(WEIR_ERR_INVALID, "memory of GPU %d, expected GPU %d of the communicator",
                           attributes.device, comm->gpu->device);
     return weiri_transport_cuda_ipc.segment_adopt(pointer, bytes, segment, key);
 }
@@ -176,11 +177,11 @@ static weir_status gpu_await(weir_comm *comm, weir_stream stream)
         status = weiri_cuda_check_stream(comm, stream);
     if (status == WEIR_OK)
         status = gpu_check(cudaStreamIsCapturing((cudaStream_t)stream, &capture),
-                           "cannot ask a stream for its state");
+                           "cannot query the capture state of a stream");
     if (status == WEIR_OK && capture != cudaStreamCaptureStatusNone)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
-                            "a call between nodes cannot be captured in a graph: the host moves "
-                            "its data; call it outside");
+                            "a call across nodes cannot be captured in a graph, because the host "
+                            "moves its data; call it outside of the capture");
     if (status == WEIR_OK)
         status = gpu_check(cudaStreamSynchronize((cudaStream_t)stream), "work on a stream failed");
     weiri_cuda_leave(comm, before);
@@ -324,7 +325,7 @@ static weir_status gpu_create_own(const weir_comm *comm, weiri_cuda *cuda)
     if (status == WEIR_OK)
         status = gpu_check(cudaDeviceGetAttribute(&cuda->processors, cudaDevAttrMultiProcessorCount,
                                                   cuda->base.device),
-                           "cannot ask the GPU");
+                           "cannot query the number of multiprocessors");
     if (status == WEIR_OK)
         status = gpu_register_page(comm, cuda);
     cuda->view.rank = comm->rank;
@@ -347,14 +348,14 @@ static weir_status gpu_map_scratch(const weir_comm *comm, int rank, weiri_segmen
     if (status == WEIR_OK)
         return WEIR_OK;
     return weiri_fail_context(status,
-                              "backend cuda: the GPU of rank %d at %s does not reach that of rank "
-                              "%d at %s (they need peer access, see nvidia-smi topo -p2p r; else "
-                              "use the host backend)",
+                              "backend cuda: the GPU of rank %d at %s cannot access the memory of "
+                              "rank %d's GPU at %s; expected peer access (nvidia-smi topo -p2p r); "
+                              "without it, use the host backend",
                               comm->rank, own->bus, rank, peer->bus);
 }
 
-/* Shares all ranks' scratch memory by one transport. Collective. Returns the worst outcome of all
- * ranks on all of them, so that all try the next transport or fail. */
+/* Shares all ranks' scratch memory over one transport. Collective. Returns the worst outcome of any
+ * rank on all ranks, so that all of them try the next transport or fail. */
 static weir_status gpu_share_scratch(weir_comm *comm, weiri_cuda *cuda,
                                      const weiri_transport_ops *way)
 {
@@ -377,7 +378,7 @@ static weir_status gpu_share_scratch(weir_comm *comm, weiri_cuda *cuda,
 drop:
     gpu_drop_scratch(comm, cuda);
     return status == worst ? worst
-                           : weiri_fail(worst, "another rank could not share its GPU memory");
+                           : weiri_fail(worst, "another rank cannot share its GPU memory; see its log");
 }
 
 static void gpu_quiesce(weir_comm *comm)
@@ -454,15 +455,15 @@ static int gpu_is_nvlink_to_all(const weir_comm *comm)
     return weiri_cuda_joins(comm->gpu->device, buses[comm->rank], buses, comm->nranks);
 }
 
-/* Computes what all ranks' GPUs have in common. */
+/* Reduces the properties of all ranks' GPUs to those that all of them have. */
 static void gpu_compare_devices(const weir_comm *comm, weiri_cuda *cuda)
 {
     cuda->base.nvlink = 1;
     for (int rank = 0; rank < comm->nranks; rank++) {
-        const weiri_gpu_info *card = weiri_cuda_info_of(comm, rank);
-        cuda->base.nvlink &= card->nvlink;
-        if (card->processors < cuda->processors)
-            cuda->processors = card->processors;
+        const weiri_gpu_info *info = weiri_cuda_info_of(comm, rank);
+        cuda->base.nvlink &= info->nvlink;
+        if (info->processors < cuda->processors)
+            cuda->processors = info->processors;
     }
 }
 
@@ -501,7 +502,7 @@ static weir_status gpu_set_up(weir_comm *comm, int device)
                   comm->memory == &weiri_transport_cuda_fd ? "file descriptors" : "IPC handles",
                   cuda->base.nvlink ? "NVLink between all GPUs"
                                     : "not all GPUs connected by NVLink: no LL128");
-    return status; /* a failed communicator is freed by its caller, comm->gpu with it */
+    return status; /* on failure the caller frees the communicator, including comm->gpu */
 }
 
 static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device)

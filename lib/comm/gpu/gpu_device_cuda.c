@@ -19,17 +19,18 @@ static weir_status device_fail_driver(cudaError_t error)
     cudaGetLastError();
     if (error == cudaErrorInsufficientDriver && driver)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "backend cuda: the GPU driver is too old, it serves CUDA %d.%d and this "
-                          "build is of %d.%d: install a newer driver, or build with that toolkit",
+                          "backend cuda: the GPU driver is too old: it supports CUDA %d.%d, but "
+                          "this build needs %d.%d; install a newer driver, or build with an older "
+                          "toolkit",
                           driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                      "backend cuda: no GPU can be used here (%s): install a driver and give the "
-                      "process access to a GPU, or use the host backend",
+                      "backend cuda: this process cannot use a GPU (%s); install a driver and give "
+                      "the process access to a GPU, or use the host backend",
                       driver ? cudaGetErrorString(error) : "there is no GPU driver");
 }
 
 /* Finds this rank's device: the requested one, else by local rank. */
-static weir_status device_find(const weir_comm *comm, int wanted, weiri_gpu_info *card)
+static weir_status device_find(const weir_comm *comm, int wanted, weiri_gpu_info *info)
 {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
@@ -40,27 +41,27 @@ static weir_status device_find(const weir_comm *comm, int wanted, weiri_gpu_info
                           "backend cuda: this process sees no GPU; use the host backend, or give "
                           "it one (CUDA_VISIBLE_DEVICES, the container's devices)");
     if (wanted >= count)
-        return weiri_fail(WEIR_ERR_INVALID, "backend cuda: there is no GPU %d, only 0 to %d",
+        return weiri_fail(WEIR_ERR_INVALID, "backend cuda: there is no GPU %d; expected 0 to %d",
                           wanted, count - 1);
-    int turn = comm->parent ? comm->parent->hardware_rank : comm->local_rank;
-    card->device = wanted >= 0 ? wanted : turn % count;
-    error = cudaDeviceGetPCIBusId(card->bus, sizeof card->bus, card->device);
+    int index = comm->parent ? comm->parent->hardware_rank : comm->local_rank;
+    info->device = wanted >= 0 ? wanted : index % count;
+    error = cudaDeviceGetPCIBusId(info->bus, sizeof info->bus, info->device);
     return error == cudaSuccess
                ? WEIR_OK
-               : weiri_cuda_fail(WEIR_ERR_UNSUPPORTED, error, "cannot name the GPU");
+               : weiri_cuda_fail(WEIR_ERR_UNSUPPORTED, error, "cannot query the bus id of the GPU");
 }
 
 weir_status weiri_cuda_exchange(weir_comm *comm, weir_status mine)
 {
     weir_status worst = WEIR_OK;
     weiri_cuda_info_of(comm, comm->rank)->status = mine;
-    weir_status met = weir_boot_barrier(comm->boot);
-    for (int rank = 0; met == WEIR_OK && rank < comm->nranks; rank++)
+    weir_status barrier = weir_boot_barrier(comm->boot);
+    for (int rank = 0; barrier == WEIR_OK && rank < comm->nranks; rank++)
         if (weiri_cuda_info_of(comm, rank)->status < worst)
             worst = (weir_status)weiri_cuda_info_of(comm, rank)->status;
-    if (met == WEIR_OK)
-        met = weir_boot_barrier(comm->boot);
-    return met != WEIR_OK ? met : worst;
+    if (barrier == WEIR_OK)
+        barrier = weir_boot_barrier(comm->boot);
+    return barrier != WEIR_OK ? barrier : worst;
 }
 
 static int device_may_be_shared_by_this_rank(void)
@@ -92,7 +93,7 @@ static weir_status device_check_all(const weir_comm *comm)
                 0)
                 return weiri_fail(WEIR_ERR_UNSUPPORTED,
                                   "backend cuda: ranks %d and %d would share the GPU at %s; start "
-                                  "fewer ranks, or set %s=1 on all",
+                                  "fewer ranks, or set %s=1 on all ranks",
                                   other, rank, weiri_cuda_info_of(comm, rank)->bus,
                                   weiri_env_name(WEIRI_ENV_ALLOW_SHARED_GPU));
     return WEIR_OK;
@@ -100,9 +101,9 @@ static weir_status device_check_all(const weir_comm *comm)
 
 weir_status weiri_cuda_choose_device(weir_comm *comm, int wanted, weir_status *worst)
 {
-    weiri_gpu_info *card = weiri_cuda_info_of(comm, comm->rank);
-    card->shares = device_may_be_shared_by_this_rank();
-    weir_status status = device_find(comm, wanted, card);
+    weiri_gpu_info *info = weiri_cuda_info_of(comm, comm->rank);
+    info->shares = device_may_be_shared_by_this_rank();
+    weir_status status = device_find(comm, wanted, info);
     *worst = weiri_cuda_exchange(comm, status);
     if (*worst == WEIR_OK)
         *worst = status = device_check_all(comm);

@@ -30,7 +30,7 @@ static int nvml_look_up(const nvml *from, const char *name, void *function)
     return symbol != NULL;
 }
 
-/* library is NULL if NVML cannot be used. */
+/* Loads and initialises NVML. The library of the result is NULL if NVML cannot be used. */
 static nvml nvml_open(void)
 {
     nvml found = {.library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)};

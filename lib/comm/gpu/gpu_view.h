@@ -13,8 +13,8 @@ enum {
 /* The changing state of a communicator, in this rank's device memory. Kernels of one communicator
  * do not overlap. */
 typedef struct weiri_gpu_state {
-    uint64_t turns; /* epoch of the next launch, 1 or more, << WEIRI_GPU_EPOCH_SHIFT, and
-                       while a launch runs what its blocks have added to that */
+    uint64_t turns; /* the epoch (number, from 1) of the next launch << WEIRI_GPU_EPOCH_SHIFT,
+                       plus, while a launch runs, what its blocks have added */
 } weiri_gpu_state;
 
 /* The communicator on one rank. */

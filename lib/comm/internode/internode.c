@@ -1,6 +1,6 @@
 /*
- * Creating and destroying the paths between nodes: placement of the ranks, the network, and the
- * connections, which all ranks make in one order.
+ * Creating and destroying the paths between nodes: the tables of nodes and ranks, the choice of a
+ * network, and the connections.
  */
 #include "comm/internode/internode.h"
 
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATIENCE = 10 /* times the deadline: a peer may be computing */ };
+/* After set-up the network waits this many times longer for a peer, which may be computing. */
+enum { PATIENCE = 10 };
 
 /* ---------------------------------------------------------------- placement */
 
@@ -83,7 +84,9 @@ static weir_status internode_open_net(weiri_internode *internode)
     }
     if (!internode->net && status == WEIR_OK)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
-                            "transport '%s' does not connect nodes in this build; use tcp or auto",
+                            "rank %d: transport '%s' does not connect nodes in this build; use "
+                            "tcp or auto",
+                            parent->rank,
                             any ? "auto" : wanted);
     return status;
 }
@@ -93,7 +96,8 @@ static weir_status internode_agree_on_net(weiri_internode *internode, weir_statu
 {
     weir_comm *parent = internode->parent;
     int *all = calloc((size_t)parent->nranks, sizeof *all);
-    weir_status status = all ? mine : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to agree");
+    weir_status status =
+        all ? mine : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to agree on a network");
     status = weir_boot_agree(parent->boot, status);
     if (status == WEIR_OK) {
         all[parent->rank] = (int)internode->net->ops->transport;
@@ -110,12 +114,13 @@ static weir_status internode_agree_on_net(weiri_internode *internode, weir_statu
     internode->net->ops->close(internode->net);
     internode->net = NULL;
     status = ops ? ops->open(parent->rank, parent->nranks, timeout_ms, &internode->net)
-                 : weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d has no transport %s", parent->rank,
-                              weir_transport_name((weir_transport)worst));
+                 : weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d: this build has no transport %s",
+                              parent->rank, weir_transport_name((weir_transport)worst));
     return weir_boot_agree(parent->boot, status);
 }
 
-/* One endpoint to each remote rank; all: nranks x nranks addresses. */
+/* Creates an endpoint to each remote rank. all has nranks x nranks addresses: row i holds those of
+ * rank i's endpoints. */
 static weir_status internode_create_endpoints(weiri_internode *internode, weiri_net_address *all)
 {
     const weir_comm *parent = internode->parent;
@@ -128,8 +133,8 @@ static weir_status internode_create_endpoints(weiri_internode *internode, weiri_
     return status;
 }
 
-/* In the order of peers: so that the pairs of all ranks have one order, and nobody waits
- * for one that waits for another. */
+/* All ranks connect in the order of their peers' numbers, so that no cycle of ranks can wait for
+ * each other. */
 static weir_status internode_connect_endpoints(weiri_internode *internode,
                                                const weiri_net_address *all)
 {

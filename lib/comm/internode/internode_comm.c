@@ -25,10 +25,6 @@ static weir_status internode_create_sub_communicators(weir_comm *comm,
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the ranks of a node");
     int count = 0;
     for (int rank = 0; rank < comm->nranks; rank++) {
-        int first = 1;
-        for (int earlier = 0; earlier < rank; earlier++)
-            first &= placements[earlier].host != placements[rank].host;
-        comm->nnodes += first;
         if (placements[rank].host == placements[comm->rank].host)
             comm->members[count++] = rank;
         comm->hardware_rank +=
@@ -67,11 +63,11 @@ static void internode_check_oversubscription(weir_comm *comm, const weiri_placem
 static void internode_copy_node_properties(weir_comm *comm)
 {
     const weir_comm *local = comm->host_comm;
-    const weir_comm *here = comm->gpu_comm ? comm->gpu_comm : local;
+    const weir_comm *node = weiri_comm_node(comm);
     comm->transport = local->transport;
-    comm->memory = here->memory;
-    comm->gpu = here->gpu;
-    comm->requested = here->requested;
+    comm->memory = node->memory;
+    comm->gpu = node->gpu;
+    comm->requested = node->requested;
     comm->local_rank = local->rank;
     comm->local_nranks = local->nranks;
     comm->oversubscribed = local->oversubscribed;
@@ -80,7 +76,7 @@ static void internode_copy_node_properties(weir_comm *comm)
     comm->job = local->job;
 }
 
-/* What the ranks of a node have chosen. */
+/* What a rank has chosen, to be compared with all others. */
 typedef struct node_choice {
     uint64_t job;
     uint64_t has_gpus;
@@ -93,7 +89,8 @@ static weir_status internode_compare_choices(weir_comm *comm, const node_choice 
     for (int rank = 0; rank < comm->nranks; rank++)
         if (all[rank].has_gpus != all[comm->rank].has_gpus)
             return weiri_fail(WEIR_ERR_MISMATCH,
-                              "the backend differs: rank %d has %s, rank %d %s; set %s",
+                              "the backend differs: rank %d found %s, rank %d found %s; set %s to "
+                              "the same backend on all ranks",
                               comm->rank, comm->gpu ? "cuda" : "host", rank,
                               all[rank].has_gpus ? "cuda" : "host",
                               weiri_env_name(WEIRI_ENV_BACKEND));
@@ -104,7 +101,7 @@ static weir_status internode_agree_on_choices(weir_comm *comm)
 {
     node_choice *all = calloc((size_t)comm->nranks, sizeof *all);
     weir_status status = weir_boot_agree(
-        comm->boot, all ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to agree"));
+        comm->boot, all ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for all backends"));
     if (status == WEIR_OK) {
         all[comm->rank] = (node_choice){comm->job, comm->gpu != NULL};
         status = weir_boot_allgather(comm->boot, all, sizeof *all);
@@ -167,6 +164,7 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
         internode_comm_free(made);
         return status;
     }
+    made->nnodes = made->internode->nnodes;
     weiri_log(WEIRI_LOG_INFO,
               "communicator of %d ranks on %d nodes over %s, %zu bytes for paths between nodes",
               made->nranks, made->nnodes, weir_transport_name(made->internode->net->ops->transport),

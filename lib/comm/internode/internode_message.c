@@ -1,5 +1,5 @@
 /*
- * Messages between ranks of different nodes, and waiting for them. A wait is one of the host
+ * Messages between ranks of different nodes, and waiting for them. Each wait is a wait of the host
  * sub-communicator, so that aborts, deaths and the deadline end it.
  */
 #include "comm/internode/internode.h"
@@ -37,7 +37,7 @@ weir_status weiri_internode_await(weiri_internode *internode, int rank, const ch
     return message_await_word(internode, &peer->words->arrived, peer->taken + 1, rank, phase);
 }
 
-/* For an operation that the network rejected: aborts the communicator. */
+/* Aborts the communicator after the network has rejected an operation; returns status. */
 static weir_status message_give_up(weiri_internode *internode, weir_status status)
 {
     weiri_comm_abort_for(internode->local, WEIRI_ABORT_ASKED);

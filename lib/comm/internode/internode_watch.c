@@ -1,11 +1,11 @@
 /*
- * What nodes signal to each other when something ends: aborts, the loss of a peer, state records,
- * and that they leave.
+ * How nodes learn of the end of something: aborts, the loss of a peer, final state records, and
+ * ranks that leave.
  *
  * A rank that detects a reason to end all waits sets the abort words of its node and signals all
- * remote ranks, each of which sets the abort words of its node. A path that fails is a loss,
- * unless its rank has finished. A rank that did its part and ended looks the same until what it
- * sent has been seen, so a loss only counts after GRACE_NS.
+ * remote ranks, each of which sets the abort words of its node. A path that fails is a loss of
+ * its rank, unless that rank has finished. As the finished word of a rank that ended normally may
+ * arrive after the failure is seen, a loss only counts after GRACE_NS.
  */
 #include "comm/internode/internode.h"
 
@@ -15,10 +15,10 @@
 #include <time.h>
 
 enum {
-    POLLS_PER_LOOK = 64,
+    POLLS_PER_CHECK = 64,
     GRACE_NS = 100 * 1000 * 1000,
-    TELL_NS = 200 * 1000 * 1000,    /* for signals to be sent */
-    LEAVE_NS = 2000 * 1000 * 1000,  /* for the peers' left words */
+    FLUSH_NS = 200 * 1000 * 1000,  /* the longest wait for signals to be sent */
+    LEAVE_NS = 2000 * 1000 * 1000, /* the longest wait for the peers' left words */
 };
 
 static int watch_has_failed(const weiri_internode_peer *peer)
@@ -38,7 +38,7 @@ int weiri_internode_is_gone(const weiri_internode *internode, int rank)
     return end && end->failed != WEIR_OK;
 }
 
-/* Looks for new aborts and losses. */
+/* Passes new aborts of other nodes, and losses, on to the ranks of this node. */
 static void watch_check(weiri_internode *internode)
 {
     for (int rank = 0; rank < internode->parent->nranks; rank++) {
@@ -67,16 +67,16 @@ void weiri_internode_poll(weiri_internode *internode)
     int moved = 0;
     weiri_net_lock(internode->net);
     weir_status status = internode->net->ops->progress(internode->net, &moved);
-    if (moved || status != WEIR_OK || ++internode->polls % POLLS_PER_LOOK == 0)
+    if (moved || status != WEIR_OK || ++internode->polls % POLLS_PER_CHECK == 0)
         watch_check(internode);
     weiri_net_unlock(internode->net);
 }
 
-/* Progresses the network until everything posted has been sent, for a short time at most. The lock
- * is held. */
+/* Progresses the network until everything posted has been sent, for FLUSH_NS at most. The caller
+ * holds the lock. */
 static void watch_flush(weiri_internode *internode)
 {
-    uint64_t end_ns = weir_clock_ns() + TELL_NS;
+    uint64_t end_ns = weir_clock_ns() + FLUSH_NS;
     for (int pending = 1; pending && weir_clock_ns() < end_ns;) {
         int moved = 0;
         internode->net->ops->progress(internode->net, &moved);
@@ -89,7 +89,7 @@ static void watch_flush(weiri_internode *internode)
     }
 }
 
-/* Sets a word at every remote rank. The lock is held. */
+/* Sets a word at every remote rank. The caller holds the lock. */
 static void watch_signal_all(weiri_internode *internode, size_t word, uint64_t value)
 {
     for (int rank = 0; rank < internode->parent->nranks; rank++) {
@@ -100,15 +100,22 @@ static void watch_signal_all(weiri_internode *internode, size_t word, uint64_t v
     }
 }
 
-void weiri_internode_abort(weiri_internode *internode, uint64_t reason)
+/* Sets a word at every remote rank and waits until the signals are sent, unless *sent is set, which
+ * it then sets. */
+static void watch_notify(weiri_internode *internode, int *sent, size_t word, uint64_t value)
 {
     weiri_net_lock(internode->net);
-    if (!internode->abort_sent) {
-        internode->abort_sent = 1;
-        watch_signal_all(internode, offsetof(weiri_internode_words, abort), reason);
+    if (!*sent) {
+        *sent = 1;
+        watch_signal_all(internode, word, value);
         watch_flush(internode);
     }
     weiri_net_unlock(internode->net);
+}
+
+void weiri_internode_abort(weiri_internode *internode, uint64_t reason)
+{
+    watch_notify(internode, &internode->abort_sent, offsetof(weiri_internode_words, abort), reason);
 }
 
 void weiri_internode_send_record(weiri_internode *internode)
@@ -133,10 +140,8 @@ void weiri_internode_send_record(weiri_internode *internode)
 
 void weiri_internode_printed(weiri_internode *internode)
 {
-    weiri_net_lock(internode->net);
-    watch_signal_all(internode, offsetof(weiri_internode_words, printed), 1);
-    watch_flush(internode);
-    weiri_net_unlock(internode->net);
+    int sent = 0;
+    watch_notify(internode, &sent, offsetof(weiri_internode_words, printed), 1);
 }
 
 static int watch_all_have_left(const weiri_internode *internode)
@@ -152,23 +157,15 @@ static int watch_all_have_left(const weiri_internode *internode)
 
 void weiri_internode_signal_finished(weiri_internode *internode)
 {
-    weiri_net_lock(internode->net);
-    if (!internode->finished) {
-        internode->finished = 1;
-        watch_signal_all(internode, offsetof(weiri_internode_words, finished), 1);
-        watch_flush(internode);
-    }
-    weiri_net_unlock(internode->net);
+    watch_notify(internode, &internode->finished, offsetof(weiri_internode_words, finished), 1);
 }
 
 void weiri_internode_leave(weiri_internode *internode)
 {
     const struct timespec nap = {.tv_nsec = 100000};
     uint64_t end_ns = weir_clock_ns() + LEAVE_NS;
-    weiri_net_lock(internode->net);
-    watch_signal_all(internode, offsetof(weiri_internode_words, left), 1);
-    watch_flush(internode);
-    weiri_net_unlock(internode->net);
+    int sent = 0;
+    watch_notify(internode, &sent, offsetof(weiri_internode_words, left), 1);
     while (!watch_all_have_left(internode) && weir_clock_ns() < end_ns) {
         int moved = 0;
         weiri_net_lock(internode->net);

@@ -37,7 +37,7 @@ refuses() {
 driver old -DSTANDIN_VERSION=11040 -DSTANDIN_START=0
 driver empty
 driver broken -DSTANDIN_START=999
-refuses "a driver too old" old 'too old, it serves CUDA 11.4' 'install a newer'
+refuses "a driver too old" old 'too old: it supports CUDA 11.4' 'install a newer'
 refuses "a driver without a GPU" empty 'no CUDA-capable device' 'use the host backend'
 refuses "a driver that fails" broken 'unknown error' 'use the host backend'
 finish

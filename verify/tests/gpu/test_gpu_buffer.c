@@ -140,7 +140,7 @@ static void test_undersized_buffers_are_rejected(void **state)
     expect_rejected(0x17fff, 2, "ends after 1:");
     expect_accepted(0x40000, 0x20000); /* across both parts */
     expect_rejected(0x5fff0, 0x11, "ends after 16");
-    expect_rejected(0x98ff0, 0x11, "16 are left of what weir_mem_alloc gave");
+    expect_rejected(0x98ff0, 0x11, "allocation by weir_mem_alloc ends after 16");
 }
 
 static void test_memory_of_other_devices_is_rejected(void **state)

@@ -134,7 +134,7 @@ static int buffers(weir_boot *boot, void *argument)
                    sum(&r, r.plain + BUFFER_BYTES / 2, r.out, HELD / 2 + 1, r.stream),
                    "ends after 524288");
     expect_invalid(&r, "too short in the library's memory",
-                   sum(&r, r.in, r.out + 4, HELD, r.stream), "weir_mem_alloc gave");
+                   sum(&r, r.in, r.out + 4, HELD, r.stream), "allocation by weir_mem_alloc ends");
     expect_service(&r, "after the buffers");
     if (sum(&r, r.plain, r.plain, HELD, r.stream) != WEIR_OK)
         fails(&r, "a whole buffer of cudaMalloc");
@@ -228,7 +228,7 @@ static int counts(weir_boot *boot, void *argument)
     }
     expect_invalid(&r, "more than there is", weir_alltoallv(r.comm, r.in, many, none, r.out, many,
                                                             after, WEIR_INT32, r.stream),
-                   "weir_mem_alloc gave");
+                   "allocation by weir_mem_alloc ends");
     expect_service(&r, "after the counts");
     return close_rig(&r);
 }
