@@ -56,7 +56,7 @@ static void add_block(text *to, const shape *of, int rank, int block)
     append(to, "]},{'channel_type':'port','channel_ids':[");
     add_numbers(to, peers);
     append(to, "]},{'channel_type':'switch','channel_ids':[0]}],'remote_buffer_refs':["
-            "{'access_channel_type':'memory','remote_buffer_ids':[");
+               "{'access_channel_type':'memory','remote_buffer_ids':[");
     add_numbers(to, 3 * peers);
     append(to, "]},{'access_channel_type':'port','remote_buffer_ids':[");
     add_numbers(to, 3 * peers);
@@ -131,7 +131,7 @@ static void add_barrier(text *to, const char *type, int nranks)
 static void add_local(text *to, const char *name, char from, int i, char there, int j)
 {
     append(to, ",{'name':'%s','src_buff':[{'type':'%c','index':%d,'size':1}],"
-            "'dst_buff':[{'type':'%c','index':%d,'size':1}]}",
+               "'dst_buff':[{'type':'%c','index':%d,'size':1}]}",
         name, from, i, there, j);
 }
 
@@ -140,8 +140,8 @@ static void add_put(text *to, const char *name, const char *type, char from, int
                     int j)
 {
     append(to, ",{'name':'%s','channel_type':'%s','channel_ids':[%d],"
-            "'src_buff':[{'type':'%c','index':%d,'size':1}],"
-            "'dst_buff':[{'buffer_id':%d,'index':%d,'size':1}]}",
+               "'src_buff':[{'type':'%c','index':%d,'size':1}],"
+               "'dst_buff':[{'buffer_id':%d,'index':%d,'size':1}]}",
         name, type, k, from, i, 3 * k + b, j);
 }
 
@@ -184,7 +184,7 @@ static void group_allgather(text *to, int rank, int nranks, int block)
     (void)block;
     add_barrier(to, "memory", nranks);
     append(to, ",{'name':'gstore','channel_type':'switch','src_buff':[{'type':'i','index':0,"
-            "'size':1}],'dst_buff':[{'switch_channel_id':0,'index':%d,'size':1}]}", rank);
+               "'size':1}],'dst_buff':[{'switch_channel_id':0,'index':%d,'size':1}]}", rank);
     add_barrier(to, "memory", nranks);
 }
 
@@ -193,7 +193,7 @@ static void group_reduce_scatter(text *to, int rank, int nranks, int block)
     (void)block;
     add_barrier(to, "memory", nranks);
     append(to, ",{'name':'glre','channel_type':'switch','src_buff':[{'switch_channel_id':0,"
-            "'index':%d,'size':2}],'dst_buff':[{'type':'o','index':0,'size':2}]}", 2 * rank);
+               "'index':%d,'size':2}],'dst_buff':[{'type':'o','index':0,'size':2}]}", 2 * rank);
     add_barrier(to, "memory", nranks);
 }
 
@@ -213,9 +213,9 @@ static void blocks_allreduce(text *to, int rank, int nranks, int block)
 {
     if (block < 2) {
         append(to, ",{'name':'pipeline','iter_context':{'unit_size':48,'num_chunks':2},'ops':["
-                "{'name':'sem_acquire','semaphore_ids':[1]},{'name':'nop'}");
+                   "{'name':'sem_acquire','semaphore_ids':[1]},{'name':'nop'}");
         append(to, ",{'name':'copy','src_buff':[{'type':'i','index':%d,'size':2}],"
-                "'dst_buff':[{'type':'s','index':%d,'size':2}]}", 2 * block, 2 * block);
+                   "'dst_buff':[{'type':'s','index':%d,'size':2}]}", 2 * block, 2 * block);
         add_fence(to);
         append(to, ",{'name':'sem_release','semaphore_ids':[1]}]}");
         append(to, ",{'name':'sem_release','semaphore_ids':[0]}");
@@ -225,7 +225,7 @@ static void blocks_allreduce(text *to, int rank, int nranks, int block)
     }
     append(to, ",{'name':'barrier','barrier_id':5,'num_threadblocks':3}");
     append(to, ",{'name':'rre','channel_type':'memory','tbg_info':{'tb_id':%d,'tbg_size':3},"
-            "'src_buff':[{'type':'s','index':0,'size':4}", block);
+               "'src_buff':[{'type':'s','index':0,'size':4}", block);
     for (int k = 0; k < nranks - 1; k++)
         append(to, ",{'buffer_id':%d,'index':0,'size':4}", 3 * k + 2);
     append(to, "],'dst_buff':[{'type':'o','index':0,'size':4}]}");

@@ -304,8 +304,8 @@ static int mismatch_body(weir_boot *boot, void *argument)
     (void)argument;
     uint64_t bytes = with.rank ? 64 : 128;
     EXPECT(&failures, rejected(weir_executor_run(with.executor, plan, with.plain[0], with.plain[1],
-                                                bytes, bytes, WEIR_FLOAT, WEIR_SUM, NULL),
-                              WEIR_ERR_MISMATCH, "same lengths"));
+                                                 bytes, bytes, WEIR_FLOAT, WEIR_SUM, NULL),
+                               WEIR_ERR_MISMATCH, "same lengths"));
     weir_plan_free(plan);
     plan_rank_close(&with);
     return failures;
@@ -449,8 +449,8 @@ static int deadline_body(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_executor_create(comm, &executor));
     EXPECT(&failures, parse(text, &plan));
     EXPECT(&failures, rejected(weir_executor_run(executor, plan, value, value + 1, sizeof *value,
-                                                sizeof *value, WEIR_FLOAT, WEIR_SUM, NULL),
-                              WEIR_ERR_INVALID, *does ? "barrier 0 expects 2" : "thread block 4"));
+                                                 sizeof *value, WEIR_FLOAT, WEIR_SUM, NULL),
+                               WEIR_ERR_INVALID, *does ? "barrier 0 expects 2" : "thread block 4"));
     weir_executor_set_checks(executor, 0);
     weir_status status = weir_executor_run(executor, plan, value, value + 1, sizeof *value,
                                            sizeof *value, WEIR_FLOAT, WEIR_SUM, NULL);
