@@ -1,17 +1,17 @@
 /*
- * Many calls of alltoallv whose splits change every time, some of them zero, some
- * large, some counts given by the host and some read from the device: is all data
- * right, and does memory stay where it is? Every rank knows all splits, as they are
- * hashes. Buffers move within their memory from call to call, and that is freed and
- * had anew now and then, from the library and from the system in turn.
+ * A soak test of alltoallv: over many calls whose splits change every time (some zero, some large,
+ * some given by the host and some read from the device), all data are right and memory does not
+ * grow. Splits are hashes, so every rank knows all of them. Buffers move within their memory from
+ * call to call; the memory is freed and allocated again now and then, alternately from the library
+ * and from the system.
  *
  *   mpirun -np 4 soak [--calls N] [--room BYTES] [--backend auto|host|cuda]
  *                     [--seed N] [--leak BYTES] [--leak-gpu BYTES]
  *
- * Memory is looked at with no buffers at all: before the first call, after a tenth of
- * the calls, and after the last. Exit code 1 if data was wrong, or if any rank has
- * more at the end than after that tenth. --leak shows that this is seen: so many
- * bytes are lost in each call.
+ * Memory is sampled while no buffers exist: before the first call, after a tenth of the calls, and
+ * after the last. The exit code is 1 if data were wrong, or if a rank uses more memory at the end
+ * than after that tenth. --leak and --leak-gpu lose so many bytes in each call, to prove that leaks
+ * are detected.
  */
 #include "bench/gpu/gpu.h"
 #include "bench/job/job.h"
@@ -26,21 +26,21 @@
 #include <unistd.h>
 
 enum {
-    SEGMENTS = 20,      /* buffers are had anew so often */
+    SEGMENTS = 20,      /* number of times that buffers are allocated */
     WARM_SEGMENTS = 2,  /* one with each kind of memory */
-    SLACK_BYTES = 4096, /* by which buffers move */
-    BEHIND = 16,        /* elements behind the last block that are looked at */
+    SLACK_BYTES = 4096, /* range in which buffers move */
+    GUARD = 16,         /* elements checked after the last block */
     WIDTH = 4,          /* bytes of an element */
     EXIT_WRONG = 1,
 };
-static const size_t allowed_bytes = (size_t)1 << 20; /* what allocators shift about */
+static const size_t allowed_bytes = (size_t)1 << 20; /* growth that allocators may cause */
 
 typedef struct settings {
     size_t calls, room_bytes, seed, leak_bytes, leak_gpu_bytes;
     const char *backend;
 } settings;
 
-/* Memory of one rank's buffer: the library's, or plain. */
+/* Memory of one rank's buffer: registered, or unregistered (plain). */
 typedef struct place {
     weir_mem *mem;
     void *plain;
@@ -55,8 +55,8 @@ typedef struct soak {
     bench_job *job;
     const settings *asked;
     place in, out;
-    char *in_copy, *out_copy; /* in the process's memory, as it is compared there */
-    size_t *counts;           /* 5 arrays of nranks, as weirv_case has them */
+    char *in_copy, *out_copy; /* host memory, where data are compared */
+    size_t *counts;           /* 5 arrays of nranks, in the order of weirv_case */
     void *device_counts;      /* a copy of the first 4 on the GPU */
     weirv_case c;
     uint64_t wrong, moved_bytes;
@@ -114,10 +114,10 @@ static memory_use memory_now(const bench_job *job)
     return use;
 }
 
-static weir_status take_place(soak *s, int plain, place *at)
+static weir_status place_alloc(soak *s, int plain, place *at)
 {
     bench_job *job = s->job;
-    size_t bytes = s->asked->room_bytes + SLACK_BYTES + BEHIND * WIDTH;
+    size_t bytes = s->asked->room_bytes + SLACK_BYTES + GUARD * WIDTH;
     weir_status status = WEIR_OK;
     if (!plain)
         status = weir_mem_alloc(job->comm, bytes, &at->mem);
@@ -129,7 +129,7 @@ static weir_status take_place(soak *s, int plain, place *at)
     return status;
 }
 
-static void leave_place(soak *s, place *at)
+static void place_free(soak *s, place *at)
 {
     weir_mem_free(at->mem);
     if (at->plain && s->job->gpu)
@@ -139,7 +139,7 @@ static void leave_place(soak *s, place *at)
     memset(at, 0, sizeof *at);
 }
 
-static void lose(soak *s)
+static void leak(soak *s)
 {
     void *lost = s->asked->leak_bytes ? malloc(s->asked->leak_bytes) : NULL;
     if (lost)
@@ -156,7 +156,7 @@ static uint64_t draw(const soak *s, uint64_t call, int from, int to)
                        (uint64_t)from * 256 + (uint64_t)to);
 }
 
-/* A quarter nothing, one in sixteen up to a rank's share of the room, else little. */
+/* Zero in a quarter of cases, up to a rank's part of the room in one of sixteen, else small. */
 static size_t count_of(const soak *s, uint64_t call, int from, int to)
 {
     uint64_t random = draw(s, call, from, to);
@@ -200,7 +200,7 @@ static weir_status pull(const soak *s, char *copy, const char *home, size_t byte
     return WEIR_OK;
 }
 
-/* Counts from the host in even calls, from where the buffers are in odd ones. */
+/* Even calls take counts from the host, odd calls from the memory that holds the buffers. */
 static weir_status exchange(soak *s, uint64_t call, const char *in, char *out)
 {
     weir_comm *comm = s->job->comm;
@@ -209,9 +209,9 @@ static weir_status exchange(soak *s, uint64_t call, const char *in, char *out)
     size_t n = (size_t)s->job->nranks, room = s->asked->room_bytes;
     if (call % 2 == 0)
         return weir_alltoallv(comm, in, c, c + n, out, c + 2 * n, c + 3 * n, WEIR_FLOAT, stream);
-    const uint64_t *there = s->device_counts ? s->device_counts : (const void *)c;
-    return weir_alltoallv_device(comm, in, room, there, there + n, out, room, there + 2 * n,
-                                 there + 3 * n, WEIR_FLOAT, stream);
+    const uint64_t *counts = s->device_counts ? s->device_counts : (const void *)c;
+    return weir_alltoallv_device(comm, in, room, counts, counts + n, out, room,
+                                 counts + 2 * n, counts + 3 * n, WEIR_FLOAT, stream);
 }
 
 static void compare(soak *s)
@@ -219,7 +219,7 @@ static void compare(soak *s)
     weirv_result result = {0};
     size_t all = weirv_recv_elements(&s->c);
     weirv_check_exact(&s->c, s->out_copy, &result);
-    weirv_compare_poison(WEIR_FLOAT, s->job->rank, all, BEHIND, s->out_copy + all * WIDTH,
+    weirv_compare_poison(WEIR_FLOAT, s->job->rank, all, GUARD, s->out_copy + all * WIDTH,
                          &result);
     if (result.wrong && !s->wrong)
         fprintf(stderr, "soak: rank %d: element %zu is wrong: got %s, expected %s\n", s->job->rank,
@@ -234,7 +234,7 @@ static weir_status one_call(soak *s, uint64_t call)
     char *in = s->in.base + in_shift, *out = s->out.base + out_shift;
     make_splits(s, call);
     size_t in_bytes = weirv_send_elements(&s->c) * WIDTH;
-    size_t out_bytes = (weirv_recv_elements(&s->c) + BEHIND) * WIDTH;
+    size_t out_bytes = (weirv_recv_elements(&s->c) + GUARD) * WIDTH;
     s->c.seed = call;
     weirv_poison(s->out_copy, out_bytes);
     weirv_fill_input(&s->c, s->in_copy);
@@ -254,33 +254,33 @@ static weir_status one_call(soak *s, uint64_t call)
         status = pull(s, s->out_copy, out, out_bytes);
     if (status == WEIR_OK)
         compare(s);
-    lose(s);
+    leak(s);
     return status;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ---------------------------------------------------------------- the run */
 
 static weir_status run_segment(soak *s, int segment)
 {
     uint64_t first = s->asked->calls * (uint64_t)segment / SEGMENTS;
     uint64_t end = s->asked->calls * ((uint64_t)segment + 1) / SEGMENTS;
-    weir_status status = take_place(s, segment % 2, &s->in);
+    weir_status status = place_alloc(s, segment % 2, &s->in);
     if (status == WEIR_OK)
-        status = take_place(s, segment % 2, &s->out);
+        status = place_alloc(s, segment % 2, &s->out);
     status = bench_job_agree(s->job, status, "buffers");
     for (uint64_t call = first; call < end && status == WEIR_OK; call++) {
         bench_job_phase(s->job, "soak", call);
         status = one_call(s, call);
     }
     status = bench_job_agree(s->job, status, "alltoallv");
-    leave_place(s, &s->out);
-    leave_place(s, &s->in);
+    place_free(s, &s->out);
+    place_free(s, &s->in);
     bench_job_barrier(s->job);
     return status;
 }
 
-/* One line: the most that any rank has, and its growth since the sample before. */
-static memory_use tell(const soak *s, const char *when, const memory_use *before)
+/* Prints the maximum over ranks of the memory in use and of its growth since an earlier sample. */
+static memory_use report_memory(const soak *s, const char *when, const memory_use *before)
 {
     memory_use use = memory_now(s->job);
     double mib = 1 << 20;
@@ -301,7 +301,7 @@ static int grew(uint64_t before, uint64_t after)
     return after > before + allowed_bytes;
 }
 
-/* What all ranks together found, on every rank: whether it is good. */
+/* Whether all ranks passed; the same on every rank. */
 static int judge(const soak *s, const memory_use *warm, const memory_use *end)
 {
     uint64_t found[4] = {s->wrong, (uint64_t)grew(warm->host_bytes, end->host_bytes),
@@ -317,7 +317,7 @@ static int judge(const soak *s, const memory_use *warm, const memory_use *end)
 static weir_status set_up(soak *s)
 {
     bench_job *job = s->job;
-    size_t n = (size_t)job->nranks, bytes = s->asked->room_bytes + BEHIND * WIDTH;
+    size_t n = (size_t)job->nranks, bytes = s->asked->room_bytes + GUARD * WIDTH;
     weir_status status = WEIR_OK;
     s->counts = calloc(5 * n, sizeof *s->counts);
     s->in_copy = malloc(bytes);
@@ -335,7 +335,7 @@ static weir_status set_up(soak *s)
                         .recv_counts = s->counts + 2 * n,
                         .recv_displs = s->counts + 3 * n,
                         .recv_from = s->counts + 4 * n};
-    if (status == WEIR_OK) { /* resident from the start */
+    if (status == WEIR_OK) { /* makes the pages resident before the first sample */
         memset(s->in_copy, 1, bytes);
         memset(s->out_copy, 1, bytes);
     }
@@ -349,17 +349,17 @@ static int run(bench_job *job, const settings *asked)
     weir_status status = set_up(&s);
     if (job->rank == 0)
         printf("# soak: alltoallv, %d ranks, %s, %zu calls, new splits in each, room of %zu bytes\n"
-               "# most of any rank    host (MiB)    growth since    GPU (MiB)    growth since\n",
+               "# maximum of ranks    host (MiB)    growth since    GPU (MiB)    growth since\n",
                job->nranks, weir_backend_name(weir_comm_backend(job->comm)), asked->calls,
                asked->room_bytes);
-    start = tell(&s, "start", NULL);
+    start = report_memory(&s, "start", NULL);
     for (int segment = 0; segment < SEGMENTS && status == WEIR_OK; segment++) {
         status = run_segment(&s, segment);
         if (segment + 1 == WARM_SEGMENTS)
-            warm = tell(&s, "after warm-up", &start);
+            warm = report_memory(&s, "after warm-up", &start);
     }
     if (status == WEIR_OK)
-        end = tell(&s, "end", &warm);
+        end = report_memory(&s, "end", &warm);
     int good = status == WEIR_OK && judge(&s, &warm, &end);
     if (s.device_counts)
         bench_gpu_free(job->gpu, s.device_counts);

@@ -1,9 +1,9 @@
 /*
- * The checker of plans against brute force: random plans, which are small right ones with a few
- * random changes, are run in many random orders (plan_runner.h). What the checker accepts must
- * end in every run, with the right results, and every element written and read in the same
- * order. Of what it refuses, runs have to show most: the checker demands more than these runs
- * need only where it knows less of packets than there is to know.
+ * The plan checker agrees with brute force: random plans, made from small correct ones by a few
+ * random changes, are run in many random orders (plan_runner.h). A plan that the checker accepts
+ * must end in every run with the right results, and write and read every element in the same order.
+ * Of the plans that it rejects, runs must show 98% to be wrong: the checker is stricter than
+ * necessary only about packets.
  */
 #include "verify/tests/support/plan_right.h"
 #include "verify/tests/support/plan_runner.h"
@@ -26,7 +26,7 @@ static weiri_plan_block *random_block(weir_plan *plan, weiri_plan_gpu **gpu)
     return &(*gpu)->blocks[random_below((*gpu)->nblocks)];
 }
 
-/* Its body is one shorter, or longer. */
+/* Adds `by` to the length of the pipeline body that contains the operation. */
 static void fit_pipeline(weiri_plan_gpu *gpu, const weiri_plan_block *block, uint32_t at, int by)
 {
     for (uint32_t i = block->first_op; i < at; i++)
@@ -58,7 +58,7 @@ static void swap(weiri_plan_gpu *gpu, weiri_plan_op *a, weiri_plan_op *b)
     *b = other;
 }
 
-/* Another chunk, or another rank's, or another buffer's. */
+/* Makes an operand refer to a different chunk or buffer. */
 static void redirect(weiri_plan_gpu *gpu, const weiri_plan_op *op)
 {
     uint32_t count = op->nsrcs + op->ndsts;
@@ -177,10 +177,10 @@ TEST(correct_plans_run_in_any_order)
 }
 
 typedef struct tally {
-    int accepted, refused, shown, tried;
+    int accepted, rejected, shown, tried;
 } tally;
 
-/* One random plan. What was done to which plan is printed where the two disagree. */
+/* Checks and runs one random plan; fails, or with SHOW set prints, if the two disagree. */
 static void try_one(uint64_t seed, tally *all)
 {
     static weir_plan_report report;
@@ -203,15 +203,15 @@ static void try_one(uint64_t seed, tally *all)
                  (unsigned long long)seed, found.hangs, found.wrong, found.races,
                  found.unbalanced, text);
     if (!accepted && found.fits && !is_bad(&found) && getenv("SHOW"))
-        print_message("# seed %llu: refused, but runs: %s\n#   %s\n", (unsigned long long)seed,
+        print_message("# seed %llu: rejected, but runs: %s\n#   %s\n", (unsigned long long)seed,
                       weir_last_error(), text);
     all->accepted += accepted;
-    all->refused += !accepted && found.fits;
+    all->rejected += !accepted && found.fits;
     all->shown += !accepted && found.fits && is_bad(&found);
     weir_plan_free(plan);
 }
 
-/* TRIES: another number of plans, with another start. */
+/* The environment variable TRIES sets the number of plans, and makes them depend on the time. */
 TEST(the_checker_agrees_with_random_execution)
 {
     const char *tries = getenv("TRIES");
@@ -220,11 +220,11 @@ TEST(the_checker_agrees_with_random_execution)
     tally all = {0};
     for (int i = 0; i < count; i++)
         try_one(first + (uint64_t)i, &all);
-    print_message("# %d plans: %d accepted, and all runs agree; %d refused, %d shown wrong by "
+    print_message("# %d plans: %d accepted, and all runs agree; %d rejected, %d shown wrong by "
                   "runs\n",
-                  all.tried, all.accepted, all.refused, all.shown);
+                  all.tried, all.accepted, all.rejected, all.shown);
     assert_true(all.accepted > all.tried / 20);
-    assert_true(all.shown * 100 >= all.refused * 98);
+    assert_true(all.shown * 100 >= all.rejected * 98);
 }
 
 int main(void)

@@ -1,10 +1,11 @@
 /*
- * The reader and the checker of plans, fed with changed plans: bytes, numbers and words of the
- * text, and numbers within what was read. Whatever comes, they return, with a message where
- * they refuse, and touch no memory that is not theirs (BUILD=asan tells). What is read can be
- * printed, and reads as the same again.
+ * The plan reader and checker survive mutated plans: bytes, numbers and words of the text are
+ * changed, and numbers of plans that were read. They always return, with a message if they reject,
+ * and access no invalid memory (detected with BUILD=asan). A plan that was read can be printed, and
+ * is read back unchanged.
  *
- * FUZZ_S: seconds of it; else a fixed number of plans. FUZZ_START: a number, for other ones.
+ * FUZZ_S sets the duration in seconds, otherwise the number of plans is fixed; FUZZ_START is a
+ * seed.
  */
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/plan_right.h"
@@ -33,7 +34,7 @@ static const char *random_of(const char *const *words, size_t count)
 
 /* ------------------------------------------------------------------- text */
 
-/* Puts word in the place of so many bytes. */
+/* Replaces `bytes` bytes of text by a word; returns the new length. */
 static size_t splice(char *text, size_t length, size_t at, size_t bytes, const char *word)
 {
     size_t more = strlen(word);
@@ -61,7 +62,7 @@ static size_t change_number(char *text, size_t length)
                   random_of(numbers, sizeof numbers / sizeof *numbers));
 }
 
-/* The name of an operation becomes another's. */
+/* Changes the name of an operation to a different one. */
 static size_t change_name(char *text, size_t length)
 {
     static const char key[] = "{\"name\":\"";
@@ -176,11 +177,11 @@ static void print_again(const weir_plan *plan)
     free(text);
 }
 
-/* A plan's text, changed, and what it reads as, changed again. */
+/* Reads a mutated text; a plan that is read is checked, changed and checked again. */
 static int use(char *text, size_t length)
 {
     weir_plan *plan = NULL;
-    char *exact = malloc(length + 1); /* of its own, so that reads behind it are found */
+    char *exact = malloc(length + 1); /* exact in size, so that reads past the end are detected */
     assert_non_null(exact);
     memcpy(exact, text, length);
     weir_status status = weir_plan_parse(exact, length, "fuzzed", &plan);
@@ -205,7 +206,7 @@ TEST(mutated_plans_never_crash_and_round_trip)
     const char *seconds = getenv("FUZZ_S"), *start = getenv("FUZZ_START");
     time_t end = time(NULL) + (seconds ? atoi(seconds) : 0);
     long tries, read = 0;
-    weir_plan_free(plan_of(right_plans[0])); /* or skips */
+    weir_plan_free(plan_of(right_plans[0])); /* skips the test if plans cannot be read */
     if (start)
         generator ^= strtoull(start, NULL, 10) * 2654435761u;
     for (tries = 0; seconds ? time(NULL) < end : tries < TRIES; tries++) {

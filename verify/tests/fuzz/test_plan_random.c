@@ -1,8 +1,8 @@
 /*
- * Random programs: one that the checker accepts with every fence that it asks for, and no
- * operation fused, it accepts as the builder leaves it, and divided among instances. What
- * programs compute is not looked at, only that nothing races and all of it ends.
- * Programs that are wrong from the start are left out.
+ * Builder and checker agree on random programs: a program that the checker accepts with all
+ * requested fences and without fusion is also accepted as the builder optimises it, and divided
+ * among instances. Only races and termination are checked, not results. Programs that are wrong to
+ * begin with are skipped.
  */
 #include "verify/tests/support/plan_builders.h"
 #include "verify/tests/support/unit_test.h"
@@ -25,7 +25,7 @@ static int draw(program *p, int below)
     return (int)((p->state >> 33) % (uint64_t)below);
 }
 
-/* Mostly with the fence that the operation needs. */
+/* Random fences, in three of four cases with those that the operation needs. */
 static weir_plan_sync sync_with(program *p, weir_plan_sync needed)
 {
     unsigned any = (unsigned)draw(p, 4);
@@ -45,7 +45,7 @@ static weir_plan_chunks packets(program *p, int rank, int size)
     return weir_plan_slice(p->scratch[rank], PLAIN + draw(p, PACKETS - size + 1), size);
 }
 
-static void meet(program *p, int block)
+static void add_barrier(program *p, int block)
 {
     for (int rank = 0; rank < RANKS; rank++) {
         FOR_PEERS(peer, rank, RANKS)
@@ -131,15 +131,15 @@ static void step(program *p, int block)
         weir_plan_acquire(p->semaphore[rank], 1 - block, sync_with(p, WEIR_PLAN_AFTER));
         break;
     default:
-        meet(p, block);
+        add_barrier(p, block);
     }
 }
 
-static void all_meet(program *p)
+static void add_barrier_of_blocks(program *p)
 {
     for (int rank = 0; rank < RANKS; rank++)
         weir_plan_barrier(p->b, rank, p->both);
-    meet(p, 0);
+    add_barrier(p, 0);
     for (int rank = 0; rank < RANKS; rank++)
         weir_plan_barrier(p->b, rank, p->both);
 }
@@ -168,14 +168,14 @@ static void begin(program *p, int seed, weir_plan_spec spec)
     p->both = weir_plan_group(p->b, blocks, BLOCKS);
 }
 
-/* NULL: the program is one that builders refuse. */
+/* NULL if the builder rejects the program. */
 static weir_plan *make(int seed, weir_plan_spec spec)
 {
     program p;
     weir_plan *plan = NULL;
     begin(&p, seed, spec);
     int nblocks = 1 + draw(&p, BLOCKS), loops = draw(&p, 3) == 0;
-    all_meet(&p);
+    add_barrier_of_blocks(&p);
     for (int i = draw(&p, 3); i > 0; i--)
         step(&p, draw(&p, nblocks));
     if (loops)
@@ -186,15 +186,15 @@ static weir_plan *make(int seed, weir_plan_spec spec)
         weir_plan_pipeline_end(p.b);
     for (int i = draw(&p, 3); i > 0; i--)
         step(&p, draw(&p, nblocks));
-    all_meet(&p);
-    all_meet(&p);
+    add_barrier_of_blocks(&p);
+    add_barrier_of_blocks(&p);
     if (weir_plan_build(p.b, &plan) != WEIR_OK)
         return NULL;
-    plan->collective = -1; /* none that is known, so that only order is looked at */
+    plan->collective = -1; /* unknown, so that only the order is checked */
     return plan;
 }
 
-/* 1: it is accepted; how many fences it has. */
+/* Whether the checker accepts a plan; adds its number of fences to *fences. */
 static int is_accepted(weir_plan *plan, unsigned *fences)
 {
     int accepted = plan && weir_plan_check(plan, NULL) == WEIR_OK;
@@ -226,7 +226,7 @@ TEST(removed_fences_and_fusions_keep_programs_correct)
             weir_plan_free(plan);
         }
     }
-    print_message("# %u of %d programs; %u fences were asked for, %u are left\n", accepted,
+    print_message("# %u of %d programs; %u fences were requested, %u are left\n", accepted,
                   (int)SEEDS, before, after);
     assert_true(accepted > SEEDS / 4);
     assert_true(after < before / 2);

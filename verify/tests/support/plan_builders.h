@@ -1,7 +1,5 @@
-/*
- * What tests of the builder share: programs of two ranks, and plans by the names of their
- * operations.
- */
+/* Helpers of tests of the plan builder: programs of two ranks, and the operations of a plan by
+ * name. */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_BUILDERS_H
 #define VERIFY_TESTS_SUPPORT_PLAN_BUILDERS_H
 
@@ -68,7 +66,7 @@ static inline void expect(weir_plan_builder *builder, const char *names)
     weir_plan_free(plan);
 }
 
-/* A rank's chunks by number: of a builder with two ranks. */
+/* A builder with two ranks, its channels and buffers by rank. */
 typedef struct two {
     weir_plan_builder *b;
     weir_plan_chan memory[2], port[2];

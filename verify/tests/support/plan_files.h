@@ -1,5 +1,4 @@
-/* Files of plans, for tests: the samples, where they are at hand, and texts that are read and
- * written again. Included by tests. */
+/* Files of plans for tests: the samples, if present, and texts that are read and written again. */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_FILES_H
 #define VERIFY_TESTS_SUPPORT_PLAN_FILES_H
 
@@ -29,7 +28,7 @@ static const char *const plan_sample_names[PLAN_SAMPLE_COUNT] = {
     "single_node_alltoall_alltoall.8",
 };
 
-/* The text of a file, the caller's; NULL: there is none. */
+/* The text of a file, which the caller frees; NULL if it does not exist. */
 static inline char *plan_file_text(const char *file)
 {
     FILE *from = fopen(file, "rb");
@@ -46,20 +45,20 @@ static inline char *plan_file_text(const char *file)
     return text;
 }
 
-/* That of a sample; where it is not here, the test is skipped. */
+/* The text of a sample; skips the test if it does not exist. */
 static inline char *plan_sample_text(const char *name)
 {
     char file[128];
     snprintf(file, sizeof file, PLAN_SAMPLES "%s.json", name);
     char *text = plan_file_text(file);
     if (!text) {
-        print_message("no %s here\n", file);
+        print_message("%s does not exist\n", file);
         skip();
     }
     return text;
 }
 
-/* What was written reads as the same text again. */
+/* Checks that a written text is read and written again unchanged. */
 static inline void plan_reads_again(const char *text, size_t bytes, const char *name)
 {
     char *again = NULL;

@@ -1,7 +1,7 @@
 /*
  * The frame of a C test program. TEST(name) { ... } defines a test and registers it, so that no
- * list of tests has to be kept; main() calls run_all_tests(), which runs the registered tests in the
- * order of the file and prints TAP. TEST_CASE("text", function, value), without a semicolon,
+ * list of tests has to be kept; main() calls run_all_tests(), which runs the registered tests in
+ * the order of the file and prints TAP. TEST_CASE("text", function, value), without a semicolon,
  * registers a function once more, with *state pointing at the value. Included by one source of a
  * program: a test is registered under its line.
  */

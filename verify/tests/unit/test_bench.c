@@ -41,9 +41,9 @@ TEST(order_statistics_match_hand_computed_values)
     assert_true(stats.median == 7 && stats.p99 == 7 && stats.ci_low == 7 && stats.ci_high == 7);
 }
 
-/* The binomial sums, computed by hand. n = 10: 2 P(B <= 1) = 22/1024 and 2 P(B <= 2) exceeds 5%, hence
- * the 2nd and the 9th; n = 20: 2 P(B <= 5) = 0.041, the 6th; n = 100: 2 P(B <= 39) = 0.035, the
- * 40th. Below 6 samples no pair reaches 95%. */
+/* The binomial sums, computed by hand. n = 10: 2 P(B <= 1) = 22/1024 and 2 P(B <= 2) exceeds 5%,
+ * hence the 2nd and the 9th; n = 20: 2 P(B <= 5) = 0.041, the 6th; n = 100: 2 P(B <= 39) = 0.035,
+ * the 40th. Below 6 samples no pair reaches 95%. */
 TEST(median_interval_ranks_match_the_binomial_sums)
 {
     assert_int_equal(bench_stats_median_rank(1, 0.95), 1);

@@ -1,6 +1,7 @@
 /*
- * Distributions of alltoallv (--dist): each follows its definition, all ranks compute the same counts,
- * the heaviest rank moves the requested size, and invalid files and names are rejected with a message.
+ * Distributions of alltoallv (--dist): each follows its definition, all ranks compute the same
+ * counts, the heaviest rank moves the requested size, and invalid files and names are rejected with
+ * a message.
  */
 #include "bench/sizes/dist.h"
 #include "bench/options/options.h"
@@ -58,8 +59,8 @@ static size_t totals(const bench_dist *dist, int step, int nranks, size_t *sent,
     return most;
 }
 
-/* The heaviest rank moves the size, up to the rounding of parts to 16 bytes, and the shape agrees on
- * every rank. */
+/* The heaviest rank moves the size, up to the rounding of parts to 16 bytes, and the shape agrees
+ * on every rank. */
 TEST(heaviest_rank_moves_the_requested_size)
 {
     static const char *const words[] = {"uniform", "spread:0.5", "zipf:0", "zipf:1.2",

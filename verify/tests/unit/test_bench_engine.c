@@ -1,7 +1,7 @@
 /*
  * The timing engine calls its subjects, barriers and agreements in the documented order. Scripted
- * subjects log one letter per call: ( begin, a b c an operation, | barrier, ) end and agreement, < the
- * maximum of warm-up times, ! a synchronised start.
+ * subjects log one letter per call: ( begin, a b c an operation, | barrier, ) end and agreement, <
+ * the maximum of warm-up times, ! a synchronised start.
  */
 
 #include "bench/measure/engine.h"
@@ -115,7 +115,8 @@ TEST(barriers_isolate_operations_or_iterations)
     assert_string_equal(log, "(|)|aa|)(|)|aa|)");
 }
 
-/* Pairs of warm-ups continue while the slowest rank's times fall, until two pairs do not improve. */
+/* Pairs of warm-ups continue while the slowest rank's times fall, until two pairs do not
+ * improve. */
 TEST(warm_ups_end_when_times_stop_falling)
 {
     static const double flat[] = {5, 0}, falling[] = {9, 7, 5, 5.2, 4.9, 0};

@@ -1,6 +1,6 @@
 /*
- * The preflight reports each adverse condition of a node and nothing else. Conditions are planted in
- * a synthetic /sys and /proc; the facts of other ranks are made up.
+ * The preflight reports each adverse condition of a node and nothing else. Conditions are planted
+ * in a synthetic /sys and /proc; the facts of other ranks are made up.
  */
 #define _GNU_SOURCE /* sets of cpus */
 

@@ -1,7 +1,7 @@
 /*
- * The parts of the TCP bootstrap that need no peer: addresses are parsed or rejected, unique ids are
- * validated, interfaces are chosen as the environment says, and the message authentication code is
- * SipHash.
+ * The parts of the TCP bootstrap that need no peer: addresses are parsed or rejected, unique ids
+ * are validated, interfaces are chosen as the environment says, and the message authentication code
+ * is SipHash.
  */
 #include "boot/address.h"
 #include "base/mac.h"

@@ -1,16 +1,14 @@
-/*
- * Builders of plans: programs that MSCCL++'s DSL has too make the files that it makes; what is
- * fused and which fences stay; instances; and what wrong calls are told.
- */
+/* The plan builder: programs that also exist in MSCCL++'s DSL produce the DSL's files byte for
+ * byte. */
 #include "verify/tests/support/plan_builders.h"
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/unit_test.h"
 
-/* ------------------------------------------------------- as the DSL's programs */
+/* ------------------------------------------------------ programs of the DSL */
 
 enum { RANKS = 8 };
 
-static int skipping(int rank, int other) /* its place among the others */
+static int index_among_peers(int rank, int other)
 {
     return other < rank ? other : other - 1;
 }
@@ -68,8 +66,8 @@ static weir_plan *make_allreduce_packets(const char *name)
         FOR_PEERS(peer, rank, RANKS)
             weir_plan_put_packets(
                 to[rank][peer],
-                weir_plan_slice(scratch[peer], skipping(peer, rank) * RANKS, RANKS),
-                weir_plan_slice(in, peer * RANKS, RANKS), skipping(rank, peer));
+                weir_plan_slice(scratch[peer], index_among_peers(peer, rank) * RANKS, RANKS),
+                weir_plan_slice(in, peer * RANKS, RANKS), index_among_peers(rank, peer));
         for (int i = 0; i < RANKS; i++) {
             weir_plan_chunks others[RANKS], own = weir_plan_slice(in, rank * RANKS + i, 1);
             for (int k = 0; k < RANKS - 1; k++)
@@ -79,13 +77,13 @@ static weir_plan *make_allreduce_packets(const char *name)
                 weir_plan_put_packets(
                     to[rank][peer],
                     weir_plan_slice(scratch[peer],
-                                    half + skipping(peer, rank) * RANKS + i, 1),
+                                    half + index_among_peers(peer, rank) * RANKS + i, 1),
                     own, i);
         }
         FOR_PEERS(peer, rank, RANKS)
             weir_plan_unpack_packets(
                 weir_plan_slice(in, peer * RANKS, RANKS),
-                weir_plan_slice(scratch[rank], half + skipping(rank, peer) * RANKS, RANKS),
+                weir_plan_slice(scratch[rank], half + index_among_peers(rank, peer) * RANKS, RANKS),
                 peer);
     }
     return build(b);
@@ -146,12 +144,13 @@ static weir_plan *make_alltoall(const char *name)
         for (int peer = 0; peer < RANKS; peer++) {
             if (peer == rank)
                 continue;
-            int tb = skipping(rank, peer);
+            int tb = index_among_peers(rank, peer);
             weir_plan_chunks of_peer = weir_plan_slice(weir_plan_input(b, rank), peer, 1);
             weir_plan_relaxed_signal(to[rank][peer], tb, WEIR_PLAN_BOTH);
             weir_plan_relaxed_wait(to[rank][peer], tb, WEIR_PLAN_AFTER);
             weir_plan_put(to[rank][peer],
-                          weir_plan_slice(scratch[peer], skipping(peer, rank), 1), of_peer, tb);
+                          weir_plan_slice(scratch[peer], index_among_peers(peer, rank), 1), of_peer,
+                          tb);
             weir_plan_signal(to[rank][peer], tb, WEIR_PLAN_BEFORE);
             weir_plan_wait(to[rank][peer], tb, WEIR_PLAN_AFTER);
             weir_plan_copy(of_peer, weir_plan_slice(scratch[rank], tb, 1), tb);
@@ -218,7 +217,7 @@ TEST(programs_of_the_dsl_produce_its_files)
         assert_int_equal(weir_plan_print(plan, &made, &bytes), WEIR_OK);
         const char *line = difference(made, expected);
         if (line)
-            fail_msg("%s: made another than '%.60s' (byte %d)", programs[i].name, line,
+            fail_msg("%s: differs from the DSL's file at '%.60s' (byte %d)", programs[i].name, line,
                      (int)(line - expected));
         weir_plan_free(plan);
         free(made);

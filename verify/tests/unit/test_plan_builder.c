@@ -1,5 +1,7 @@
-/* How a builder's instances and groups of thread blocks divide chunks; what wrong calls are
- * told. */
+/*
+ * The plan builder: instances and groups of thread blocks divide chunks as documented, and the
+ * first wrong call of a program is reported by build with its function and rank.
+ */
 #include "verify/tests/support/plan_builders.h"
 #include "verify/tests/support/unit_test.h"
 
@@ -39,7 +41,8 @@ TEST(instances_divide_chunks_and_repeat_the_rest)
     weir_plan_free(plan);
 }
 
-/* A block's two chunks and another's one of them: instances have the same of both. */
+/* One block uses two chunks and another uses one of them: instances divide both in the same
+ * manner. */
 TEST(instances_divide_single_chunks_where_lengths_differ)
 {
     for (int mixed = 0; mixed < 2; mixed++) {
@@ -77,9 +80,10 @@ TEST(groups_divide_bytes)
 
 /* --------------------------------------------------------------------- errors */
 
-enum { FIRST_WHEN_BUILT = 16 }; /* of the wrong calls */
+enum { FIRST_AT_BUILD = 16 }; /* the first case that only build can detect */
 
-/* A wrong call, number `which`; NULL: there are no more. The message has to have the text. */
+/* Makes wrong call number `which`; returns a text that the message must contain, or NULL after the
+ * last case. */
 static const char *call_wrongly(const two *t, int which)
 {
     weir_plan_chunks one = at(t->in[0], 0), two_chunks = weir_plan_slice(t->in[0], 0, 2);
@@ -129,14 +133,14 @@ static const char *call_wrongly(const two *t, int which)
         weir_plan_pipeline_begin(t->b, 1024, 1);
         weir_plan_copy(weir_plan_slice(t->out[0], 0, 2), two_chunks, 0);
         return "weir_plan_copy: rank 0: a reference to 2 chunks in a pipeline over 1";
-    case FIRST_WHEN_BUILT:
+    case FIRST_AT_BUILD:
         weir_plan_pipeline_begin(t->b, 1024, 1);
         return "weir_plan_build: a pipeline was begun but not ended";
-    case FIRST_WHEN_BUILT + 1:
+    case FIRST_AT_BUILD + 1:
         weir_plan_signal(t->memory[0], 0, WEIR_PLAN_BOTH);
         return "weir_plan_build: rank 0: 1 signals on memory channel 0 to rank 1, but 0 waits at "
                "the other end";
-    case FIRST_WHEN_BUILT + 2:
+    case FIRST_AT_BUILD + 2:
         weir_plan_wait(weir_plan_memory_channel(t->b, 1, 0), 0, WEIR_PLAN_BOTH);
         return "weir_plan_build: rank 1: a wait on memory channel 1 to rank 0, but that rank has "
                "not created the other end";
@@ -159,7 +163,7 @@ TEST(the_first_wrong_call_is_reported)
         weir_plan *plan = NULL;
         const char *text = call_wrongly(&t, which);
         if (text)
-            weir_plan_signal(t.port[0], -1, WEIR_PLAN_BOTH); /* the first one is told */
+            weir_plan_signal(t.port[0], -1, WEIR_PLAN_BOTH); /* wrong too, but not reported */
         weir_status status = weir_plan_build(t.b, &plan);
         if (!text) {
             assert_int_equal(status, WEIR_OK);
@@ -168,23 +172,23 @@ TEST(the_first_wrong_call_is_reported)
         }
         assert_int_equal(status, WEIR_ERR_INVALID);
         assert_null(plan);
-        if (which >= FIRST_WHEN_BUILT)
-            continue; /* the wrong call above was first */
+        if (which >= FIRST_AT_BUILD)
+            continue; /* the wrong signal above is reported instead */
         if (!strstr(weir_last_error(), text))
-            fail_msg("case %d: '%s' has not '%s'", which, weir_last_error(), text);
+            fail_msg("case %d: '%s' lacks '%s'", which, weir_last_error(), text);
         assert_ptr_equal(strstr(weir_last_error(), "wrong: "), weir_last_error());
     }
 }
 
 TEST(missing_operations_are_reported_by_build)
 {
-    for (int which = FIRST_WHEN_BUILT; which < FIRST_WHEN_BUILT + 3; which++) {
+    for (int which = FIRST_AT_BUILD; which < FIRST_AT_BUILD + 3; which++) {
         two t = create_two((weir_plan_spec){0});
         weir_plan *plan = NULL;
         const char *text = call_wrongly(&t, which);
         assert_int_equal(weir_plan_build(t.b, &plan), WEIR_ERR_INVALID);
         if (!strstr(weir_last_error(), text))
-            fail_msg("case %d: '%s' has not '%s'", which, weir_last_error(), text);
+            fail_msg("case %d: '%s' lacks '%s'", which, weir_last_error(), text);
     }
 }
 

@@ -1,7 +1,7 @@
 /*
- * Plans over each kind of channel: ports, on one machine and between emulated ones, switch
- * channels, packets through both, groups of thread blocks, barriers, semaphores and loops, at
- * lengths that divide and that do not. The plans are written here, as JSON.
+ * Plans over each kind of channel give correct results on the host: ports on one node and between
+ * emulated nodes, switch channels, packets over both, groups of thread blocks, barriers, semaphores
+ * and loops, at lengths that are and are not divisible. The plans are generated here as JSON.
  */
 #include "verify/tests/support/net_shm.h"
 #include "verify/tests/support/plan_ranks.h"
@@ -14,7 +14,7 @@ typedef struct text {
     size_t used;
 } text;
 
-__attribute__((format(printf, 2, 3))) static void add(text *to, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void append(text *to, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -22,27 +22,26 @@ __attribute__((format(printf, 2, 3))) static void add(text *to, const char *form
     va_end(arguments);
 }
 
-/* The peers of a rank in their order; place k among them. */
+/* The k-th peer of a rank in ascending order. */
 static int peer_at(int rank, int k)
 {
     return k < rank ? k : k + 1;
 }
 
-/* A list: each of count numbers, from a function or plainly. */
 static void add_peers(text *to, int rank, int nranks)
 {
     for (int k = 0; k < nranks - 1; k++)
-        add(to, "%s%d", k ? "," : "", peer_at(rank, k));
+        append(to, "%s%d", k ? "," : "", peer_at(rank, k));
 }
 
 static void add_numbers(text *to, int count)
 {
     for (int i = 0; i < count; i++)
-        add(to, "%s%d", i ? "," : "", i);
+        append(to, "%s%d", i ? "," : "", i);
 }
 
 typedef struct shape {
-    const char *name, *collective, *keys; /* keys: further ones of the document */
+    const char *name, *collective, *keys; /* keys: additional keys of the document */
     int nranks, in_chunks, out_chunks, scratch_chunks, nblocks;
     const char *switch_buffer;
     void (*ops)(text *to, int rank, int nranks, int block);
@@ -51,52 +50,52 @@ typedef struct shape {
 static void add_block(text *to, const shape *of, int rank, int block)
 {
     const int peers = of->nranks - 1;
-    add(to, "%s{'id':%d,'channels':[{'channel_type':'memory','channel_ids':[", block ? "," : "",
+    append(to, "%s{'id':%d,'channels':[{'channel_type':'memory','channel_ids':[", block ? "," : "",
         block);
     add_numbers(to, peers);
-    add(to, "]},{'channel_type':'port','channel_ids':[");
+    append(to, "]},{'channel_type':'port','channel_ids':[");
     add_numbers(to, peers);
-    add(to, "]},{'channel_type':'switch','channel_ids':[0]}],'remote_buffer_refs':["
-            "{'access_channel_type':'memory','remote_buffer_ids':[");
+    append(to, "]},{'channel_type':'switch','channel_ids':[0]}],'remote_buffer_refs':["
+               "{'access_channel_type':'memory','remote_buffer_ids':[");
     add_numbers(to, 3 * peers);
-    add(to, "]},{'access_channel_type':'port','remote_buffer_ids':[");
+    append(to, "]},{'access_channel_type':'port','remote_buffer_ids':[");
     add_numbers(to, 3 * peers);
-    add(to, "]}],'ops':[{'name':'nop'}");
+    append(to, "]}],'ops':[{'name':'nop'}");
     of->ops(to, rank, of->nranks, block);
-    add(to, "]}");
+    append(to, "]}");
 }
 
-/* buffer_id 3 k + b is buffer b (of i, o, s) of the k-th peer. */
+/* buffer_id 3 k + b is buffer b (0 i, 1 o, 2 s) of the k-th peer. */
 static void add_rank(text *to, const shape *of, int rank)
 {
-    add(to, "%s{'id':%d,'input_chunks':%d,'output_chunks':%d,'scratch_chunks':%d,'channels':[",
+    append(to, "%s{'id':%d,'input_chunks':%d,'output_chunks':%d,'scratch_chunks':%d,'channels':[",
         rank ? "," : "", rank, of->in_chunks, of->out_chunks, of->scratch_chunks);
-    add(to, "{'channel_type':'memory','connected_to':[");
+    append(to, "{'channel_type':'memory','connected_to':[");
     add_peers(to, rank, of->nranks);
-    add(to, "]},{'channel_type':'port','connected_to':[");
+    append(to, "]},{'channel_type':'port','connected_to':[");
     add_peers(to, rank, of->nranks);
-    add(to, "]},{'channel_type':'switch','buffer_type':'%s','rank_groups':[{'size':1,'ranks':[",
+    append(to, "]},{'channel_type':'switch','buffer_type':'%s','rank_groups':[{'size':1,'ranks':[",
         of->switch_buffer);
     add_numbers(to, of->nranks);
-    add(to, "]}]}],'semaphores':[{'init_value':0},{'init_value':1}],'remote_buffers':[");
+    append(to, "]}]}],'semaphores':[{'init_value':0},{'init_value':1}],'remote_buffers':[");
     for (int id = 0; id < 3 * (of->nranks - 1); id++)
-        add(to, "%s{'rank':%d,'type':'%c','access_channel_types':['memory','port']}",
+        append(to, "%s{'rank':%d,'type':'%c','access_channel_types':['memory','port']}",
             id ? "," : "", peer_at(rank, id / 3), "ios"[id % 3]);
-    add(to, "],'threadblocks':[");
+    append(to, "],'threadblocks':[");
     for (int block = 0; block < of->nblocks; block++)
         add_block(to, of, rank, block);
-    add(to, "]}");
+    append(to, "]}");
 }
 
-/* 0: this build reads no plans. */
+/* 0 if the plan cannot be read. */
 static int make(const shape *of, weir_plan **plan)
 {
     static text made;
     made.used = 0;
-    add(&made, "{'name':'%s','collective':'%s',%s'gpus':[", of->name, of->collective, of->keys);
+    append(&made, "{'name':'%s','collective':'%s',%s'gpus':[", of->name, of->collective, of->keys);
     for (int rank = 0; rank < of->nranks; rank++)
         add_rank(&made, of, rank);
-    add(&made, "]}");
+    append(&made, "]}");
     for (char *c = made.at; *c; c++)
         *c = *c == '\'' ? '"' : *c;
     weir_status status = weir_plan_parse(made.at, made.used, of->name, plan);
@@ -105,24 +104,24 @@ static int make(const shape *of, weir_plan **plan)
     return status == WEIR_OK;
 }
 
-/* ---------------------------------------------------------- pieces of plans */
+/* ---------------------------------------------------------- parts of plans */
 
 static void add_fence(text *to)
 {
-    add(to, ",{'name':'nop'}");
+    append(to, ",{'name':'nop'}");
 }
 
-/* Signals all peers, or waits for all; ordered with what is before and behind. */
+/* Signals all peers, or waits for all, with fences before and after. */
 static void add_all(text *to, const char *name, const char *type, int nranks)
 {
     add_fence(to);
-    add(to, ",{'name':'%s','channel_type':'%s','channel_ids':[", name, type);
+    append(to, ",{'name':'%s','channel_type':'%s','channel_ids':[", name, type);
     add_numbers(to, nranks - 1);
-    add(to, "]}");
+    append(to, "]}");
     add_fence(to);
 }
 
-static void add_meeting(text *to, const char *type, int nranks)
+static void add_barrier(text *to, const char *type, int nranks)
 {
     add_all(to, "signal", type, nranks);
     add_all(to, "wait", type, nranks);
@@ -131,36 +130,36 @@ static void add_meeting(text *to, const char *type, int nranks)
 /* A move of one chunk between places in this rank's memory. */
 static void add_local(text *to, const char *name, char from, int i, char there, int j)
 {
-    add(to, ",{'name':'%s','src_buff':[{'type':'%c','index':%d,'size':1}],"
-            "'dst_buff':[{'type':'%c','index':%d,'size':1}]}",
+    append(to, ",{'name':'%s','src_buff':[{'type':'%c','index':%d,'size':1}],"
+               "'dst_buff':[{'type':'%c','index':%d,'size':1}]}",
         name, from, i, there, j);
 }
 
-/* A put of one chunk to the k-th peer. b: which of its buffers, of i, o, s. */
+/* A put of one chunk to buffer b (0 i, 1 o, 2 s) of the k-th peer. */
 static void add_put(text *to, const char *name, const char *type, char from, int i, int k, int b,
                     int j)
 {
-    add(to, ",{'name':'%s','channel_type':'%s','channel_ids':[%d],"
-            "'src_buff':[{'type':'%c','index':%d,'size':1}],"
-            "'dst_buff':[{'buffer_id':%d,'index':%d,'size':1}]}",
+    append(to, ",{'name':'%s','channel_type':'%s','channel_ids':[%d],"
+               "'src_buff':[{'type':'%c','index':%d,'size':1}],"
+               "'dst_buff':[{'buffer_id':%d,'index':%d,'size':1}]}",
         name, type, k, from, i, 3 * k + b, j);
 }
 
 /* ------------------------------------------------------------------- plans */
 
-/* Every rank's shares go to their reducers by port, results from these to all. */
+/* Every rank puts each chunk to the rank that reduces it, and puts its reduced chunk to all. */
 static void port_allreduce(text *to, int rank, int nranks, int block)
 {
     (void)block;
     for (int k = 0; k < nranks - 1; k++)
         add_put(to, k ? "put" : "pws", "port", 'i', peer_at(rank, k), k, 2, rank);
     for (int k = 1; k < nranks - 1; k++)
-        add(to, ",{'name':'signal','channel_type':'port','channel_ids':[%d]}", k);
+        append(to, ",{'name':'signal','channel_type':'port','channel_ids':[%d]}", k);
     add_all(to, "wait", "port", nranks);
-    add(to, ",{'name':'re','src_buff':[{'type':'i','index':%d,'size':1}", rank);
+    append(to, ",{'name':'re','src_buff':[{'type':'i','index':%d,'size':1}", rank);
     for (int k = 0; k < nranks - 1; k++)
-        add(to, ",{'type':'s','index':%d,'size':1}", peer_at(rank, k));
-    add(to, "],'dst_buff':[{'type':'o','index':%d,'size':1}]}", rank);
+        append(to, ",{'type':'s','index':%d,'size':1}", peer_at(rank, k));
+    append(to, "],'dst_buff':[{'type':'o','index':%d,'size':1}]}", rank);
     add_fence(to);
     for (int k = 0; k < nranks - 1; k++)
         add_put(to, "pwsf", "port", 'o', rank, k, 1, rank);
@@ -168,7 +167,7 @@ static void port_allreduce(text *to, int rank, int nranks, int block)
     add_all(to, "flush", "port", nranks);
 }
 
-/* Packets that a proxy puts. */
+/* The proxy puts packets. */
 static void port_packets(text *to, int rank, int nranks, int block)
 {
     (void)block;
@@ -183,57 +182,57 @@ static void port_packets(text *to, int rank, int nranks, int block)
 static void group_allgather(text *to, int rank, int nranks, int block)
 {
     (void)block;
-    add_meeting(to, "memory", nranks);
-    add(to, ",{'name':'gstore','channel_type':'switch','src_buff':[{'type':'i','index':0,"
-            "'size':1}],'dst_buff':[{'switch_channel_id':0,'index':%d,'size':1}]}", rank);
-    add_meeting(to, "memory", nranks);
+    add_barrier(to, "memory", nranks);
+    append(to, ",{'name':'gstore','channel_type':'switch','src_buff':[{'type':'i','index':0,"
+               "'size':1}],'dst_buff':[{'switch_channel_id':0,'index':%d,'size':1}]}", rank);
+    add_barrier(to, "memory", nranks);
 }
 
 static void group_reduce_scatter(text *to, int rank, int nranks, int block)
 {
     (void)block;
-    add_meeting(to, "memory", nranks);
-    add(to, ",{'name':'glre','channel_type':'switch','src_buff':[{'switch_channel_id':0,"
-            "'index':%d,'size':2}],'dst_buff':[{'type':'o','index':0,'size':2}]}", 2 * rank);
-    add_meeting(to, "memory", nranks);
+    add_barrier(to, "memory", nranks);
+    append(to, ",{'name':'glre','channel_type':'switch','src_buff':[{'switch_channel_id':0,"
+               "'index':%d,'size':2}],'dst_buff':[{'type':'o','index':0,'size':2}]}", 2 * rank);
+    add_barrier(to, "memory", nranks);
 }
 
 static void group_packets(text *to, int rank, int nranks, int block)
 {
     (void)block;
     add_local(to, "cpkt", 'o', rank, 's', nranks);
-    add(to, ",{'name':'gstorepkt','channel_type':'switch','src_buff':[{'type':'s','index':%d,"
+    append(to, ",{'name':'gstorepkt','channel_type':'switch','src_buff':[{'type':'s','index':%d,"
             "'size':1}],'dst_buff':[{'switch_channel_id':0,'index':%d,'size':1}]}", nranks, rank);
     for (int k = 0; k < nranks - 1; k++)
         add_local(to, "upkt", 's', peer_at(rank, k), 'o', peer_at(rank, k));
 }
 
-/* Three thread blocks share the reduction of all inputs; two of them copy first, in a loop,
- * behind a semaphore that lets one of them in at a time. */
+/* Three thread blocks divide the reduction of all inputs; two of them first copy, in a loop, under
+ * a semaphore that admits one at a time. */
 static void blocks_allreduce(text *to, int rank, int nranks, int block)
 {
     if (block < 2) {
-        add(to, ",{'name':'pipeline','iter_context':{'unit_size':48,'num_chunks':2},'ops':["
-                "{'name':'sem_acquire','semaphore_ids':[1]},{'name':'nop'}");
-        add(to, ",{'name':'copy','src_buff':[{'type':'i','index':%d,'size':2}],"
-                "'dst_buff':[{'type':'s','index':%d,'size':2}]}", 2 * block, 2 * block);
+        append(to, ",{'name':'pipeline','iter_context':{'unit_size':48,'num_chunks':2},'ops':["
+                   "{'name':'sem_acquire','semaphore_ids':[1]},{'name':'nop'}");
+        append(to, ",{'name':'copy','src_buff':[{'type':'i','index':%d,'size':2}],"
+                   "'dst_buff':[{'type':'s','index':%d,'size':2}]}", 2 * block, 2 * block);
         add_fence(to);
-        add(to, ",{'name':'sem_release','semaphore_ids':[1]}]}");
-        add(to, ",{'name':'sem_release','semaphore_ids':[0]}");
+        append(to, ",{'name':'sem_release','semaphore_ids':[1]}]}");
+        append(to, ",{'name':'sem_release','semaphore_ids':[0]}");
     } else {
-        add(to, ",{'name':'sem_acquire','semaphore_ids':[0,0]}");
-        add_meeting(to, "memory", nranks);
+        append(to, ",{'name':'sem_acquire','semaphore_ids':[0,0]}");
+        add_barrier(to, "memory", nranks);
     }
-    add(to, ",{'name':'barrier','barrier_id':5,'num_threadblocks':3}");
-    add(to, ",{'name':'rre','channel_type':'memory','tbg_info':{'tb_id':%d,'tbg_size':3},"
-            "'src_buff':[{'type':'s','index':0,'size':4}", block);
+    append(to, ",{'name':'barrier','barrier_id':5,'num_threadblocks':3}");
+    append(to, ",{'name':'rre','channel_type':'memory','tbg_info':{'tb_id':%d,'tbg_size':3},"
+               "'src_buff':[{'type':'s','index':0,'size':4}", block);
     for (int k = 0; k < nranks - 1; k++)
-        add(to, ",{'buffer_id':%d,'index':0,'size':4}", 3 * k + 2);
-    add(to, "],'dst_buff':[{'type':'o','index':0,'size':4}]}");
-    add(to, ",{'name':'barrier','barrier_id':5,'num_threadblocks':3}");
+        append(to, ",{'buffer_id':%d,'index':0,'size':4}", 3 * k + 2);
+    append(to, "],'dst_buff':[{'type':'o','index':0,'size':4}]}");
+    append(to, ",{'name':'barrier','barrier_id':5,'num_threadblocks':3}");
     (void)rank;
     if (block == 2)
-        add_meeting(to, "memory", nranks);
+        add_barrier(to, "memory", nranks);
 }
 
 /* One rank alone. */
@@ -259,8 +258,8 @@ static const shape shapes[] = {
 
 typedef struct subject {
     const shape *of;
-    int nhosts;            /* emulated ones */
-    const char *transport; /* between them; NULL: one machine */
+    int nhosts;            /* emulated nodes */
+    const char *transport; /* between them; NULL: one node */
     weir_status expected;
 } subject;
 

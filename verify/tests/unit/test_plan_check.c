@@ -1,8 +1,8 @@
 /*
- * The checker of plans: it accepts plans that are right, and refuses each of many with one
- * thing wrong, for what is wrong and where it is. Plans are written in short (plan_text.h); a
- * mutant is a right plan's text with a piece replaced. The plans that MSCCL++'s DSL wrote are
- * checked, and mutated in memory, where they are at hand.
+ * The plan checker accepts correct plans, and rejects each mutant, a plan with one fault, for that
+ * fault and its place. Plans are written in the short form of plan_text.h; a mutant is the text of
+ * a correct plan with one part replaced. Sample plans of MSCCL++'s DSL, if present, are checked as
+ * they are and without each one of their operations.
  */
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/plan_right.h"
@@ -34,7 +34,7 @@ static int has(const weir_plan_report *report, weir_plan_fault fault, int rank, 
     return 0;
 }
 
-/* -------------------------------------------------------------- right plans */
+/* ------------------------------------------------------------ correct plans */
 
 TEST(correct_plans_are_accepted)
 {
@@ -55,7 +55,7 @@ TEST(correct_plans_are_accepted)
 /* ------------------------------------------------------------------ mutants */
 
 typedef struct mutant {
-    const char *what, *text, *from, *to; /* the first `from` of text becomes `to` */
+    const char *what, *text, *from, *to; /* `to` replaces the first `from` of text */
     weir_plan_fault fault;
     int rank, block, op;
     const char *word; /* of the message */
@@ -71,9 +71,9 @@ static const mutant mutants[] = {
     {"dropped signal", HANDSHAKE, "signal @m1; wait @m1; nop;", "wait @m1; nop;",
      WEIR_PLAN_FAULT_DEADLOCK, 1, 0, 7,
      "signal 2 of memory channel 0 from rank 0, which no thread"},
-    {"no nop behind a copy", HANDSHAKE, "s0+2; nop; signal @m1;", "s0+2; signal @m1;",
+    {"no nop after a copy", HANDSHAKE, "s0+2; nop; signal @m1;", "s0+2; signal @m1;",
      WEIR_PLAN_FAULT_RACE, 1, 0, 5, "scratch chunk 0 of rank 0"},
-    {"no nop behind a wait", HANDSHAKE, "wait @m1; nop; rre", "wait @m1; rre", WEIR_PLAN_FAULT_RACE,
+    {"no nop after a wait", HANDSHAKE, "wait @m1; nop; rre", "wait @m1; rre", WEIR_PLAN_FAULT_RACE,
      0, 0, 4, "scratch chunk 0 of rank 1"},
     {"relaxed wait", HANDSHAKE, "wait @m1; nop; rre", "rlxwait @m1; nop; rre", WEIR_PLAN_FAULT_RACE,
      0, 0, 5, "scratch chunk 0 of rank 1"},
@@ -133,7 +133,7 @@ static const mutant mutants[] = {
      0, 0, 1, "1 of the rank use"},
     {"barrier left out", BARRIERS, "barrier #0/2; signal @m1; wait @m1; nop;",
      "nop; signal @m1; wait @m1; nop;", WEIR_PLAN_FAULT_BARRIER, 0, 1, 1, "2 thread blocks"},
-    {"put without a signal behind it", PORTS, "put s0+1 > 1:s1+1 @p1; nop; signal @p1; flush @p1",
+    {"put without a signal after it", PORTS, "put s0+1 > 1:s1+1 @p1; nop; signal @p1; flush @p1",
      "signal @p1; put s0+1 > 1:s1+1 @p1; nop; flush @p1", WEIR_PLAN_FAULT_RACE, 1, 0, 9,
      "may still be writing: the put may still be under way"},
     {"put without flush", PORTS,
@@ -185,7 +185,7 @@ static const mutant mutants[] = {
     {"through a chunk that may be shorter", SLOTS, "s0+1; nop; copy s0+1 > o0+1; copy i1+1",
      "o1+1; nop; copy o1+1 > o0+1; nop; copy i1+1", WEIR_PLAN_FAULT_RESULT, 0, 0, 2,
      "output chunk 0 of rank 0: it went through chunk 1 of a block"},
-    {"packets tell of no other data", MIXED, "wait @m1; nop; upkt s0+1 > o3+1; copy s1+1 > o2+1",
+    {"packets order no other data", MIXED, "wait @m1; nop; upkt s0+1 > o3+1; copy s1+1 > o2+1",
      "upkt s0+1 > o3+1; nop; copy s1+1 > o2+1; wait @m1", WEIR_PLAN_FAULT_RACE, 0, 0, 7,
      "no signal and wait order them"},
     {"opposite order of two semaphores", EXCLUSION,
@@ -196,11 +196,12 @@ static const mutant mutants[] = {
      WEIR_PLAN_FAULT_DEADLOCK, 0, 0, 0, "in any order"},
     {"exclusion is no order", EXCLUSION, "copy i1+1 > s1+1", "copy i1+1 > s0+1",
      WEIR_PLAN_FAULT_RACE, 0, 1, 2, "no barrier, semaphore or signal orders them"},
-    {"operation in its own way", GATHER, "copy i0+1 > s0+1; nop", "copy i0+1 i1+1 > i1+1 s0+1; nop",
-     WEIR_PLAN_FAULT_RACE, 0, 0, 0, "both are accesses of one operation"},
+    {"operation that conflicts with itself", GATHER, "copy i0+1 > s0+1; nop",
+     "copy i0+1 i1+1 > i1+1 s0+1; nop", WEIR_PLAN_FAULT_RACE, 0, 0, 0,
+     "both are accesses of one operation"},
 };
 
-/* Without its text's first `from`, with `to` instead; free it. */
+/* The plan's text with the first `from` replaced by `to`; the caller frees it. */
 static char *mutated(const mutant *row)
 {
     const char *at = strstr(row->text, row->from);
@@ -237,7 +238,7 @@ TEST(mutants_are_rejected_for_their_fault_and_place)
     assert_int_equal(wrong, 0);
 }
 
-/* ---------------------------------------------------------- plans of a DSL */
+/* -------------------------------------------------------- plans of the DSL */
 
 static weir_plan *sample(const char *name)
 {
@@ -245,7 +246,7 @@ static weir_plan *sample(const char *name)
     weir_plan *plan = NULL;
     snprintf(path, sizeof path, PLAN_SAMPLES "%s.json", name);
     if (weir_plan_read(path, &plan) == WEIR_ERR_SYSTEM) {
-        print_message("# %s is not here\n", path);
+        print_message("# %s does not exist\n", path);
         skip();
     } else if (!plan) {
         fail_msg("%s", weir_last_error());
@@ -269,14 +270,14 @@ TEST(samples_are_accepted)
         double read = now_ms();
         if (weir_plan_check(plan, &report) != WEIR_OK)
             fail_msg("%s", weir_last_error());
-        print_message("# %s: read in %.1f ms, checked in %.1f ms\n", plan_sample_names[i], read - begin,
-                      now_ms() - read);
+        print_message("# %s: read in %.1f ms, checked in %.1f ms\n", plan_sample_names[i],
+                      read - begin, now_ms() - read);
         assert_true(report.proves_result);
         weir_plan_free(plan);
     }
 }
 
-/* Leaves out operation `at` of a block, and puts it back. */
+/* A copy of the operations and blocks of a rank, from which one operation is removed. */
 typedef struct left_out {
     weiri_plan_gpu gpu;
     weiri_plan_op *ops;
@@ -310,7 +311,8 @@ static void put_back(weiri_plan_gpu *gpu, left_out *saved)
     free(saved->blocks);
 }
 
-/* Every operation of a rank is needed, but for some fences. How many fences are. */
+/* Checks that every operation of a rank is needed, except some fences; returns how many fences are
+ * needed. */
 static int need_all(weir_plan *plan, int rank)
 {
     weiri_plan_gpu *gpu = &plan->gpus[rank];
@@ -348,7 +350,7 @@ TEST(samples_without_any_one_operation_are_rejected)
 
 /* -------------------------------------------------------------- a large plan */
 
-/* 16 ranks, 2.5 MB of JSON. The limit is many times what it takes, for busy machines. */
+/* 16 ranks, 2.5 MB of JSON. The limit is many times the usual time, for busy machines. */
 TEST(a_large_plan_is_read_and_checked_in_time)
 {
     enum { LEAST_BYTES = 2500 * 1000, LIMIT_MS = 20000 };
@@ -357,7 +359,7 @@ TEST(a_large_plan_is_read_and_checked_in_time)
     weir_plan *plan = NULL, *read = NULL;
     char *text = NULL;
     size_t bytes = 0;
-    weir_plan_free(plan_of(right_plans[0])); /* or skips */
+    weir_plan_free(plan_of(right_plans[0])); /* skips the test if plans cannot be read */
     assert_non_null(example);
     while (bytes < LEAST_BYTES) {
         weir_plan_free(plan);
@@ -382,7 +384,7 @@ TEST(a_large_plan_is_read_and_checked_in_time)
     free(text);
 }
 
-/* A bound of the checker's own is no lack of memory: executors run such plans unchecked. */
+/* A limit of the checker is not a lack of memory: executors run such plans unchecked. */
 TEST(too_many_clocks_are_unsupported)
 {
     weiri_clocks clocks = {.nchains = 1 << 28};

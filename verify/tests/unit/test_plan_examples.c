@@ -1,6 +1,6 @@
 /*
- * The plans that the library makes itself: each is made and proved for several numbers of
- * ranks and instances, in place and out of place, and run on the host.
+ * The library's example plans: each is built, proved correct by the checker for several numbers of
+ * ranks and instances, in place and out of place, and run on the host with correct results.
  */
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/plan_ranks.h"
@@ -67,7 +67,8 @@ TEST(an_example_for_sixteen_ranks_on_four_nodes_is_proved_correct)
 
 enum { MOST_RUN = 7, MEMORY_BYTES = MOST_RUN * 60000 };
 
-/* Lengths that divide, that do not, that leave ranks without data, and of several turns. */
+/* Lengths that are divisible, that are not, that leave ranks without data, and that need several
+ * iterations. */
 static int use_plan(plan_rank *with, const weir_plan *plan, int in_place)
 {
     static const size_t blocks[] = {1020, 8, 60000, 4096};

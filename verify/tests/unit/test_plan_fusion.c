@@ -1,11 +1,9 @@
-/*
- * What a builder does with a program: which operations become one, which fences come and go.
- */
+/* The plan builder: which operations it fuses, and which fences it adds, keeps and removes. */
 #include "verify/tests/support/plan_builders.h"
 #include "verify/tests/support/unit_test.h"
 
-/* The other rank takes as many signals. */
-static void take(const two *with, int is_port, int count)
+/* Rank 1 waits for count signals. */
+static void wait_for(const two *with, int is_port, int count)
 {
     for (int i = 0; i < count; i++)
         weir_plan_wait(is_port ? with->port[1] : with->memory[1], 0, WEIR_PLAN_AFTER);
@@ -43,20 +41,20 @@ TEST(a_port_put_absorbs_its_signal_and_flush)
     weir_plan_signal(t.port[0], 0, WEIR_PLAN_BEFORE);
     weir_plan_flush(t.port[0], 0, WEIR_PLAN_AFTER);
     weir_plan_copy(at(t.in[0], 1), at(t.in[0], 0), 0);
-    take(&t, 1, 1);
+    wait_for(&t, 1, 1);
     expect(t.b, "copy nop pwsf nop copy");
 
-    t = create_two((weir_plan_spec){0}); /* not what another has signalled */
+    t = create_two((weir_plan_spec){0}); /* memory channels have no such operation */
     weir_plan_put(t.memory[0], at(t.out[1], 1), at(t.in[0], 1), 0);
     weir_plan_signal(t.memory[0], 0, WEIR_PLAN_BEFORE);
-    take(&t, 0, 1);
+    wait_for(&t, 0, 1);
     expect(t.b, "put nop signal");
 
     t = create_two((weir_plan_spec){.flags = WEIR_PLAN_NO_FUSION});
     weir_plan_put(t.port[0], at(t.out[1], 1), at(t.in[0], 1), 0);
     weir_plan_signal(t.port[0], 0, WEIR_PLAN_BEFORE);
     weir_plan_flush(t.port[0], 0, WEIR_PLAN_UNSYNCED);
-    take(&t, 1, 1);
+    wait_for(&t, 1, 1);
     expect(t.b, "put nop signal flush");
 }
 
@@ -80,7 +78,6 @@ TEST(puts_to_several_ranks_over_ports_become_one)
     weir_plan_free(plan);
 }
 
-/* Over a port, what is sent as packets are packets already. */
 TEST(packets_over_ports_must_be_packets_at_the_source)
 {
     two t = create_two((weir_plan_spec){0});
@@ -106,7 +103,7 @@ TEST(puts_of_one_port_channel_stay_in_order)
         weir_plan_put(t.port[0], at(t.out[1], i), at(t.in[0], i), 0);
         weir_plan_signal(t.port[0], 0, WEIR_PLAN_BEFORE);
     }
-    take(&t, 1, 2);
+    wait_for(&t, 1, 2);
     expect(t.b, "pws nop pws");
 }
 
@@ -126,14 +123,14 @@ TEST(reductions_absorb_sources_and_puts)
     assert_int_equal(plan->gpus[0].ops[0].ndsts, 3);
     weir_plan_free(plan);
 
-    t = create_two((weir_plan_spec){0}); /* another accumulator, another result */
+    t = create_two((weir_plan_spec){0}); /* different accumulator, different result */
     weir_plan_chunks other = at(t.in[0], 1);
     weir_plan_reduce(at(t.out[0], 0), at(t.in[0], 0), &other, 1, 0);
     weir_plan_reduce(at(t.out[0], 1), at(t.in[0], 0), &other, 1, 0);
     weir_plan_put(t.memory[0], at(t.out[1], 0), at(t.out[0], 0), 0);
     expect(t.b, "re re nop put");
 
-    t = create_two((weir_plan_spec){0}); /* a port reads memory, it is not sent a result */
+    t = create_two((weir_plan_spec){0}); /* a port reads the result from memory */
     other = at(t.in[0], 1);
     weir_plan_reduce(at(t.out[0], 0), at(t.in[0], 0), &other, 1, 0);
     weir_plan_put(t.port[0], at(t.out[1], 0), at(t.out[0], 0), 0);
@@ -171,7 +168,7 @@ TEST(packet_reductions_absorb_sends)
     expect(t.b, "rppkt");
 }
 
-/* As the users of the DSL write it. */
+/* The program as users of the DSL write it. */
 TEST(an_allreduce_over_a_switch_channel_is_built_and_accepted)
 {
     enum { N = 4 };
@@ -232,14 +229,14 @@ TEST(fences_that_order_nothing_are_removed)
         weir_plan_barrier(t.b, 0, 0);
         weir_plan_copy(at(t.out[0], 1), at(t.in[0], 1), 0);
         weir_plan_signal(t.memory[0], 0, WEIR_PLAN_BOTH);
-        take(&t, 0, 2);
+        wait_for(&t, 0, 2);
         weir_plan_signal(t.memory[1], 0, WEIR_PLAN_UNSYNCED);
         expect(t.b, keep ? "nop signal nop wait nop copy nop copy nop signal nop"
                          : "signal wait nop copy copy nop signal");
     }
 }
 
-/* Packets that came may say that a peer is done: what follows them behind a fence stays so. */
+/* The arrival of packets may mean that a peer has finished, so the fence after them is kept. */
 TEST(fences_after_packets_are_kept)
 {
     two t = create_two((weir_plan_spec){0});
@@ -258,7 +255,7 @@ TEST(fences_are_placed_inside_pipelines_only_if_iterations_conflict)
         weir_plan_copy(at(t.scratch[0], 1), at(t.scratch[0], 0), 0);
         weir_plan_copy(weir_plan_slice(t.scratch[0], 2, 2),
                        weir_plan_slice(t.in[0], 2, 2), 0);
-        if (other) /* the next turn writes what this one has at another place */
+        if (other) /* the next iteration overwrites what this one reads */
             weir_plan_copy(at(t.out[0], 0), at(t.scratch[0], 3), 0);
         weir_plan_pipeline_end(t.b);
         weir_plan_copy(at(t.out[0], 1), at(t.scratch[0], 1), 0);

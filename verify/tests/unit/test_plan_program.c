@@ -1,11 +1,12 @@
 /*
- * Programs: their addresses are those of layout.h, byte for byte, for lengths that divide
- * and that do not; both ends of a channel know its counter by the same number.
+ * Compiled programs of plans: encoded addresses equal those of layout.h, byte for byte, at lengths
+ * that are and are not divisible; both ends of a channel use the same number for its counter.
  */
 #include "plan/compile/compile.h"
 #include "verify/tests/support/unit_test.h"
 
-/* Three chunks a block; lines across blocks, plain and packed scratch, a loop, parts. */
+/* Three chunks per block; operands across blocks, scratch with data and with packets, a loop,
+ * parts. */
 static const char text[] =
     "{'name': 'p', 'collective': 'alltoall', 'protocol': 'LL', 'buffer_alignment': 8, 'gpus': ["
     "{'id': 0, 'input_chunks': 6, 'output_chunks': 6, 'scratch_chunks': 8, 'channels': ["
@@ -48,7 +49,7 @@ static weir_plan *read_plan(void)
     return plan;
 }
 
-/* Data of byte v of a step's line in all operands, as layout.h has it. */
+/* Whether byte v of a step's line is data in all operands, by layout.h. */
 static int is_data(const weiri_plan_layout *layout, const weiri_step *step,
                    const weiri_operand *operands, uint64_t v)
 {
@@ -69,13 +70,13 @@ static void check_byte(const weiri_plan_layout *layout, const weiri_operand *ope
     assert_int_equal(at, begin + (rest << operand->is_packets));
 }
 
-/* Walks a span as executors do; bytes handled are counted in `seen`. */
+/* Walks a span as executors do, and counts in `seen` how often each byte is processed. */
 static void walk(const weiri_program *program, const weiri_plan_layout *layout,
-                 const weiri_step *step, uint64_t turn, unsigned char *seen)
+                 const weiri_step *step, uint64_t iteration, unsigned char *seen)
 {
     const weiri_operand *operands = weiri_program_operands(program);
     const weiri_operand *own = operands + step->first_operand;
-    weiri_line_part span = weiri_step_span(step, turn);
+    weiri_line_part span = weiri_step_span(step, iteration);
     for (uint64_t v = span.first; v < span.end;) {
         weiri_run run = weiri_step_run(&program->geometry, step, operands, v, span.end);
         assert_true(run.line_bytes > 0 && run.line_bytes <= span.end - v);
@@ -92,11 +93,11 @@ static void walk(const weiri_program *program, const weiri_plan_layout *layout,
 }
 
 static void check_step(const weiri_program *program, const weiri_plan_layout *layout,
-                       const weiri_step *step, uint64_t turns, uint64_t line)
+                       const weiri_step *step, uint64_t iterations, uint64_t line)
 {
     unsigned char *seen = calloc(line + 1, 1);
-    for (uint64_t turn = 0; turn < turns; turn++)
-        walk(program, layout, step, turn, seen);
+    for (uint64_t i = 0; i < iterations; i++)
+        walk(program, layout, step, i, seen);
     for (uint64_t v = 0; v < line; v++)
         assert_int_equal(seen[v], v >= step->first && v < step->end);
     free(seen);
@@ -129,7 +130,7 @@ TEST(addresses_equal_those_of_the_layout)
     weir_plan *plan = read_plan();
     for (uint64_t bytes = 2; bytes < 300; bytes += 2)
         check_length(plan, bytes);
-    /* Lengths that divide: all but the two with plain scratch beside packets. */
+    /* At a divisible length, all steps but the two with data in scratch beside packets. */
     assert_int_equal(check_length(plan, 2 * 3 * 64), 4);
     assert_true(check_length(plan, 2 * 3 * 64 - 8) < 4);
     weir_plan_free(plan);
@@ -148,10 +149,10 @@ TEST(both_ends_of_a_channel_use_the_same_counter)
     const weiri_channel *unlisted = weiri_program_channels(programs[1]) + 3;
     assert_true(unlisted->is_port && unlisted->peer == 0 && unlisted->ordinal == 0);
     for (uint32_t i = 0; i < 2; i++) {
-        const weiri_channel *here = weiri_program_channels(programs[0]) + i;
-        const weiri_channel *there = weiri_program_channels(programs[1]) + i;
-        assert_int_equal(here->inbound, there->outbound);
-        assert_int_equal(here->outbound, there->inbound);
+        const weiri_channel *local = weiri_program_channels(programs[0]) + i;
+        const weiri_channel *remote = weiri_program_channels(programs[1]) + i;
+        assert_int_equal(local->inbound, remote->outbound);
+        assert_int_equal(local->outbound, remote->inbound);
     }
     assert_true(programs[0]->ncounters >= 3 && programs[0]->ncounters == programs[1]->ncounters);
     const weiri_step *signal = weiri_program_steps(programs[0]) + 5;

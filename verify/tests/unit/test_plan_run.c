@@ -1,9 +1,8 @@
 /*
- * Plans run on the host: sample plans of MSCCL++'s DSL under their rank counts, at lengths that
- * divide and that do not, in and out of place, again and again; what is refused before
- * anything runs; two communicators at a time; a rank that dies.
- *
- * Samples are looked for in ../shared/plans; without them their tests are skipped.
+ * Plans on the host: sample plans of MSCCL++'s DSL give correct results on their number of ranks,
+ * at lengths that are and are not divisible, in and out of place, in repeated calls; wrong calls
+ * are rejected before anything runs; two communicators run at a time; dead and silent ranks are
+ * reported. Tests of samples are skipped where the files of PLAN_SAMPLES are absent.
  */
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/plan_ranks.h"
@@ -15,10 +14,9 @@
 
 enum { MEMORY_BYTES = 1 << 21 };
 
-/* Most of the time goes into waiting for a core: few long calls, and of short ones more than
- * packets have flags. */
+/* Few long calls, as ranks mostly wait for a core; more short calls than packets have flags. */
 typedef struct length {
-    size_t bytes; /* of the message, or, where it is odd, of each block */
+    size_t bytes; /* of the message or, if is_block, of each block */
     int is_block, rounds;
 } length;
 static const length lengths[] = {{1024, 0, 35}, {1 << 20, 0, 1}, {1004, 1, 4}, {52, 1, 4},
@@ -43,7 +41,7 @@ static size_t block_of(const plan_rank *with, const weir_plan *plan, const lengt
                : of->bytes / (size_t)with->nranks;
 }
 
-/* All lengths, types, operations and places; calls differ in data and alignment. */
+/* Runs all lengths, types, operations and placements; calls differ in data and alignment. */
 static int use_plan(plan_rank *with, const weir_plan *plan)
 {
     int failures = 0;
@@ -63,7 +61,7 @@ static int use_plan(plan_rank *with, const weir_plan *plan)
     return failures;
 }
 
-/* Runs something with a sample on a rank; failures. */
+/* Calls `use` with a sample plan on a rank; returns the failures. */
 static int with_sample(weir_boot *boot, const char *name,
                        int (*use)(plan_rank *with, const weir_plan *plan))
 {
@@ -79,7 +77,7 @@ static int with_sample(weir_boot *boot, const char *name,
     return failures;
 }
 
-/* As many ranks as a sample is for; without it the test is skipped. */
+/* Runs body on as many ranks as a sample is made for; skips the test if it does not exist. */
 static void run_sample(char *name, int (*body)(weir_boot *boot, void *argument))
 {
     weir_plan *plan = NULL;
@@ -114,7 +112,7 @@ SAMPLE("single_node_alltoall_alltoall.8.json")
 
 enum { TYPED_COUNT = 103 };
 
-/* Element i of one type: 1 or 2, so that products and averages are exact in all types. */
+/* Elements are 1 or 2, so that products and averages are exact in all types. */
 static void fill_typed(char *to, weir_dtype dtype, int rank)
 {
     static const unsigned char one[WEIR_DTYPE_COUNT][8] = {
@@ -134,7 +132,7 @@ static void fill_typed(char *to, weir_dtype dtype, int rank)
         memcpy(to + i * bytes, (i + (size_t)rank) % 3 ? one[dtype] : two[dtype], bytes);
 }
 
-/* The plan's allreduce has the bits of the library's. */
+/* The plan's allreduce gives the bits of the library's. */
 static int use_types(plan_rank *with, const weir_plan *plan)
 {
     int failures = 0;
@@ -171,10 +169,10 @@ TEST_CASE("all types and operations give the library's bits", types_match_the_li
 TEST_CASE("all types and operations give the library's bits as packets", types_match_the_library,
           "single_node_allreduce_pkt.8.json")
 
-/* ----------------------------------------------------------- written here */
+/* -------------------------------------------------- plans of two ranks */
 
-/* An allreduce of two ranks: each puts a half into the other's scratch and reduces it into
- * both outputs. OP and KEYS stand for the operation and for what else goes into the document. */
+/* An allreduce of two ranks: each puts one half into the peer's scratch, and reduces the other half
+ * into both outputs. OP is replaced by the operation, KEYS by additional keys. */
 #define PAIR_RANK(id, peer, own, other)                                                           \
     "{'id':" #id ",'input_chunks':2,'output_chunks':2,'scratch_chunks':2,'channels':["           \
     "{'channel_type':'memory','connected_to':[" #peer "]}],'remote_buffers':["                   \
@@ -197,7 +195,7 @@ static const char pair_text[] =
     "{'name':'pair','collective':'allreduce','use_double_scratch_buffer':true,KEYS'gpus':["
     PAIR_RANK(0, 1, 0, 1) "," PAIR_RANK(1, 0, 1, 0) "]}";
 
-/* JSON with ' for ". */
+/* Parses JSON that has ' in place of ". */
 static int parse(char *text, weir_plan **plan)
 {
     for (char *c = text; *c; c++)
@@ -223,7 +221,7 @@ static int make_pair(const char *keys, const char *op, weir_plan **plan)
     return parse(text, plan);
 }
 
-/* A rank with the pair's plan of sums; failures. */
+/* Opens a rank with the pair's plan for sums; returns the failures. */
 static int open_pair(plan_rank *with, weir_boot *boot, weir_plan **plan)
 {
     int failures = 0;
@@ -232,7 +230,7 @@ static int open_pair(plan_rank *with, weir_boot *boot, weir_plan **plan)
     return failures;
 }
 
-/* Skips the test where no plan can be read. */
+/* Skips the test if this build cannot read plans. */
 static void need_reader(void)
 {
     weir_plan *plan = NULL;
@@ -242,7 +240,7 @@ static void need_reader(void)
         skip();
 }
 
-static int refused(weir_status status, weir_status expected, const char *word)
+static int rejected(weir_status status, weir_status expected, const char *word)
 {
     if (status == expected && strstr(weir_last_error(), word))
         return 1;
@@ -251,7 +249,7 @@ static int refused(weir_status status, weir_status expected, const char *word)
     return 0;
 }
 
-/* What is refused is refused on all ranks before anything runs; then a good call works. */
+/* Wrong calls are rejected on all ranks before anything runs; then a correct call succeeds. */
 static int refusals_body(weir_boot *boot, void *argument)
 {
     plan_rank with = {0};
@@ -269,15 +267,15 @@ static int refusals_body(weir_boot *boot, void *argument)
 #define RUN(plan, out, in_bytes, out_bytes, op)                                                    \
     weir_executor_run(executor, plan, in, out, in_bytes, out_bytes, WEIR_FLOAT, op, NULL)
     if (!two)
-        EXPECT(&failures, refused(RUN(plan, out, 64, 64, WEIR_SUM), WEIR_ERR_INVALID, "2 ranks"));
+        EXPECT(&failures, rejected(RUN(plan, out, 64, 64, WEIR_SUM), WEIR_ERR_INVALID, "2 ranks"));
     for (int again = 0; two && again < 2; again++) {
-        EXPECT(&failures, refused(RUN(plan, out, 60, 60, WEIR_SUM), WEIR_ERR_INVALID, "range"));
-        EXPECT(&failures, refused(RUN(plan, out, 132, 132, WEIR_SUM), WEIR_ERR_INVALID, "range"));
-        EXPECT(&failures, refused(RUN(plan, out, 65, 65, WEIR_SUM), WEIR_ERR_INVALID, "element"));
-        EXPECT(&failures, refused(RUN(plan, out, 64, 68, WEIR_SUM), WEIR_ERR_INVALID, "lengths"));
-        EXPECT(&failures, refused(RUN(plan, NULL, 64, 64, WEIR_SUM), WEIR_ERR_INVALID, "NULL"));
+        EXPECT(&failures, rejected(RUN(plan, out, 60, 60, WEIR_SUM), WEIR_ERR_INVALID, "range"));
+        EXPECT(&failures, rejected(RUN(plan, out, 132, 132, WEIR_SUM), WEIR_ERR_INVALID, "range"));
+        EXPECT(&failures, rejected(RUN(plan, out, 65, 65, WEIR_SUM), WEIR_ERR_INVALID, "element"));
+        EXPECT(&failures, rejected(RUN(plan, out, 64, 68, WEIR_SUM), WEIR_ERR_INVALID, "lengths"));
+        EXPECT(&failures, rejected(RUN(plan, NULL, 64, 64, WEIR_SUM), WEIR_ERR_INVALID, "NULL"));
         EXPECT(&failures,
-               refused(RUN(maximum, out, 64, 64, WEIR_SUM), WEIR_ERR_INVALID, "with max"));
+               rejected(RUN(maximum, out, 64, 64, WEIR_SUM), WEIR_ERR_INVALID, "with max"));
         EXPECT_OK(&failures, RUN(maximum, out, 0, 0, WEIR_MAX));
         const plan_use good = {plan, 64, WEIR_FLOAT, WEIR_SUM, 0, 0, 0};
         const plan_use best = {maximum, 64, WEIR_FLOAT, WEIR_MAX, 0, 0, 0};
@@ -297,7 +295,7 @@ TEST(wrong_calls_are_rejected_before_anything_runs)
     run_ranks(3, refusals_body, NULL);
 }
 
-/* Ranks that call with different lengths are told so, and do not hang. */
+/* Ranks that call with different lengths get an error and do not hang. */
 static int mismatch_body(weir_boot *boot, void *argument)
 {
     plan_rank with = {0};
@@ -305,9 +303,9 @@ static int mismatch_body(weir_boot *boot, void *argument)
     int failures = open_pair(&with, boot, &plan);
     (void)argument;
     uint64_t bytes = with.rank ? 64 : 128;
-    EXPECT(&failures, refused(weir_executor_run(with.executor, plan, with.plain[0], with.plain[1],
-                                                bytes, bytes, WEIR_FLOAT, WEIR_SUM, NULL),
-                              WEIR_ERR_MISMATCH, "same lengths"));
+    EXPECT(&failures, rejected(weir_executor_run(with.executor, plan, with.plain[0], with.plain[1],
+                                                 bytes, bytes, WEIR_FLOAT, WEIR_SUM, NULL),
+                               WEIR_ERR_MISMATCH, "same lengths"));
     weir_plan_free(plan);
     plan_rank_close(&with);
     return failures;
@@ -319,8 +317,8 @@ TEST(ranks_with_different_lengths_get_an_error)
     run_ranks(2, mismatch_body, NULL);
 }
 
-/* A broadcast or reduce where one rank has one buffer only: its other one is not touched, an
- * average is divided on the root alone. */
+/* A broadcast or reduce where a rank has only one buffer: the other one is not accessed, and an
+ * average is divided only on the root. */
 static int rooted_body(weir_boot *boot, void *argument)
 {
     plan_rank with = {0};
@@ -361,9 +359,9 @@ TEST(input_of_broadcast_and_output_of_reduce_may_be_absent)
     run_ranks(2, rooted_body, NULL);
 }
 
-/* More lengths than an executor keeps contexts, on two communicators in turn, with plans
- * that are read again: old contexts go, memory does not grow. */
-static int turns_body(weir_boot *boot, void *argument)
+/* Uses more lengths than an executor keeps contexts for, alternating between two communicators,
+ * with plans that are read anew: old contexts are evicted, memory does not grow. */
+static int eviction_body(weir_boot *boot, void *argument)
 {
     plan_rank with[2] = {{0}, {0}};
     int failures = 0, maps = 0;
@@ -391,10 +389,10 @@ static int turns_body(weir_boot *boot, void *argument)
 TEST(two_communicators_reuse_and_evict_contexts)
 {
     need_reader();
-    run_ranks(2, turns_body, NULL);
+    run_ranks(2, eviction_body, NULL);
 }
 
-/* A rank that dies while the other waits for it: told who died, and where the plan stood. */
+/* A rank dies while the other waits for it: the error names the dead rank. */
 static int death_body(weir_boot *boot, void *argument)
 {
     plan_rank with = {0};
@@ -408,7 +406,7 @@ static int death_body(weir_boot *boot, void *argument)
     weir_status status =
         weir_executor_run(with.executor, plan, weir_mem_pointer(with.memory[0]),
                           weir_mem_pointer(with.memory[1]), 64, 64, WEIR_FLOAT, WEIR_SUM, NULL);
-    EXPECT(&failures, refused(status, WEIR_ERR_PEER, "rank 1 has died"));
+    EXPECT(&failures, rejected(status, WEIR_ERR_PEER, "rank 1 has died"));
     return failures;
 }
 
@@ -421,7 +419,7 @@ TEST(a_dead_rank_is_named)
     assert_int_equal(codes[1], 128 + SIGKILL);
 }
 
-/* Rank 0 waits for a signal that rank 1 never sends. %s: what rank 1 does. */
+/* Rank 0 waits for a signal that rank 1 never sends. %s: the operations of rank 1. */
 static const char late_text[] =
     "{'name':'late','collective':'allreduce','gpus':["
     "{'id':0,'input_chunks':1,'output_chunks':1,'channels':["
@@ -431,8 +429,9 @@ static const char late_text[] =
     "{'id':1,'input_chunks':1,'output_chunks':1,'threadblocks':["
     "{'id':0,'ops':[%s]},{'id':1,'ops':[]}]}]}";
 
-/* Without the check, a wait ends at the deadline, or with the other rank's failure, and says
- * where the plan stood. The argument: what rank 1 does; nothing, or wait for itself. */
+/* Without the check, a wait ends at the deadline or with the other rank's failure, and the error
+ * gives the position in the plan. The argument: the operations of rank 1, none or a barrier that
+ * never ends. */
 static int deadline_body(weir_boot *boot, void *argument)
 {
     char text[1024];
@@ -449,22 +448,22 @@ static int deadline_body(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_comm_create(boot, &config, &comm));
     EXPECT_OK(&failures, weir_executor_create(comm, &executor));
     EXPECT(&failures, parse(text, &plan));
-    EXPECT(&failures, refused(weir_executor_run(executor, plan, value, value + 1, sizeof *value,
-                                                sizeof *value, WEIR_FLOAT, WEIR_SUM, NULL),
-                              WEIR_ERR_INVALID, *does ? "barrier 0 expects 2" : "thread block 4"));
+    EXPECT(&failures, rejected(weir_executor_run(executor, plan, value, value + 1, sizeof *value,
+                                                 sizeof *value, WEIR_FLOAT, WEIR_SUM, NULL),
+                               WEIR_ERR_INVALID, *does ? "barrier 0 expects 2" : "thread block 4"));
     weir_executor_set_checks(executor, 0);
     weir_status status = weir_executor_run(executor, plan, value, value + 1, sizeof *value,
                                            sizeof *value, WEIR_FLOAT, WEIR_SUM, NULL);
-    const weir_status told = status == WEIR_ERR_TIMEOUT ? status : WEIR_ERR_ABORTED;
-    if (weir_comm_rank(comm) == 0) /* told by the other, or where that is late by the clock */
-        EXPECT(&failures, refused(status, *does ? told : WEIR_ERR_TIMEOUT,
+    const weir_status either = status == WEIR_ERR_TIMEOUT ? status : WEIR_ERR_ABORTED;
+    if (weir_comm_rank(comm) == 0) /* aborted by rank 1, or by the deadline if that is late */
+        EXPECT(&failures, rejected(status, *does ? either : WEIR_ERR_TIMEOUT,
                                   "thread block 4, op 1 (wait) of test, waiting for rank 1"));
     else if (*does)
-        EXPECT(&failures, refused(status, WEIR_ERR_INVALID, "wait for each other"));
+        EXPECT(&failures, rejected(status, WEIR_ERR_INVALID, "wait for each other"));
     else
         EXPECT(&failures, status == WEIR_OK);
     for (int i = 0; i < 2000 && weir_comm_check(comm) == WEIR_OK; i++)
-        usleep(10000); /* the other's clock is to run out, not that of what follows here */
+        usleep(10000); /* lets the other rank's deadline pass before this one closes */
     weir_plan_free(plan);
     weir_executor_destroy(executor);
     weir_comm_destroy(comm);

@@ -1,6 +1,6 @@
 /*
- * Plans as text: what is written reads as the same plan, and a file of MSCCL++'s DSL that was
- * read is written as it was, byte for byte.
+ * Plans as text: a written plan is read back as the same plan, and a file of MSCCL++'s DSL is
+ * written as it was read, byte for byte.
  */
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/unit_test.h"
@@ -48,7 +48,7 @@ static void same_gpu(const weiri_plan_gpu *a, const weiri_plan_gpu *b)
     SAME_LIST(a, b, ids, nids);
 }
 
-/* Plans that were read from the same lists are the same in every number. */
+/* Checks that two plans are equal in every list and number. */
 static void same_plan(const weir_plan *a, const weir_plan *b)
 {
     assert_string_equal(a->name, b->name);
@@ -78,7 +78,7 @@ TEST(files_of_the_dsl_are_written_unchanged)
         weir_plan *again = parse(after);
         same_plan(plan, again);
         if (strcmp(before, after) != 0)
-            fail_msg("%s is written otherwise than it was read", plan_sample_names[i]);
+            fail_msg("%s is not written as it was read", plan_sample_names[i]);
         weir_plan_free(again);
         weir_plan_free(plan);
         free(after);
@@ -86,7 +86,7 @@ TEST(files_of_the_dsl_are_written_unchanged)
     }
 }
 
-/* --------------------------------------------------------------- other forms */
+/* --------------------------------------------------- elements of the format */
 
 #define NAME "a \\\"name\\\" with \\u0001, \\\\ and \303\274"
 static const char every_form[] =
@@ -137,7 +137,7 @@ TEST(every_element_of_the_format_survives_the_round_trip)
     free(text);
 }
 
-/* The DSL has another form for the reduction of a switch channel than for all else. */
+/* The DSL writes the reduction of a switch channel in a form that differs from all others. */
 TEST(the_dsl_form_of_a_group_reduction_is_read)
 {
     static const char dsl[] =
@@ -145,10 +145,10 @@ TEST(the_dsl_form_of_a_group_reduction_is_read)
         " \"dst_chunk\": {\"rank\": 0, \"type\": \"o\", \"index\": 1, \"size\": 1},"
         " \"channel_ids\": [%d], \"channel_type\": \"switch\", \"reduce_op\": \"max\"}]}]},";
     const char *form = strstr(every_form, "{\"name\": \"glre\"");
-    const char *behind = strstr(form, "{\"id\": 1");
+    const char *rest = strstr(form, "{\"id\": 1");
     char text[4096], changed[512];
     snprintf(changed, sizeof changed, dsl, 0);
-    snprintf(text, sizeof text, "%.*s%s%s", (int)(form - every_form), every_form, changed, behind);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(form - every_form), every_form, changed, rest);
     weir_plan *plan = parse(every_form), *other = parse(text);
     char *expected = print(plan), *made = print(other);
     assert_string_equal(made, expected);
@@ -157,7 +157,7 @@ TEST(the_dsl_form_of_a_group_reduction_is_read)
     weir_plan_free(plan);
     weir_plan_free(other);
     snprintf(changed, sizeof changed, dsl, 1);
-    snprintf(text, sizeof text, "%.*s%s%s", (int)(form - every_form), every_form, changed, behind);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(form - every_form), every_form, changed, rest);
     assert_int_equal(weir_plan_parse(text, strlen(text), "text", &plan), WEIR_ERR_INVALID);
     assert_non_null(strstr(weir_last_error(), "channel_ids[0] is 1"));
 }
@@ -169,9 +169,9 @@ TEST(files_contain_the_printed_text)
     weir_plan *plan = parse(every_form), *again = NULL;
     char *text = print(plan);
     assert_int_equal(weir_plan_write(plan, file), WEIR_OK);
-    char *there = plan_file_text(file);
-    assert_non_null(there);
-    assert_string_equal(there, text);
+    char *written = plan_file_text(file);
+    assert_non_null(written);
+    assert_string_equal(written, text);
     assert_int_equal(weir_plan_read(file, &again), WEIR_OK);
     same_plan(plan, again);
     unlink(file);
@@ -180,7 +180,7 @@ TEST(files_contain_the_printed_text)
     assert_int_equal(weir_plan_write(plan, "/dev/full"), WEIR_ERR_SYSTEM);
     weir_plan_free(again);
     weir_plan_free(plan);
-    free(there);
+    free(written);
     free(text);
 }
 

@@ -1,12 +1,12 @@
 /*
- * Which RDMA port and GID serve a rank, from tables and from a /sys of the test's own making; and,
- * on a machine that has an RDMA device, what the `ib` wire says when the device cannot do what is
- * asked. In the virtual machine:
+ * The choice of the RDMA port and GID of a rank, from tables and from a synthetic /sys; and, on a
+ * machine that has an RDMA device, the errors of the `ib` transport when the device cannot do what
+ * is requested. In the virtual machine:
  *
- *   test_rdma device               the latter alone; sets the device's interface, dummy0, down
- *                                  and up again, which a run without the word does not
- *   test_rdma stream BYTES COUNT   prints the MB/s (of 2^20) of so many puts, as ib_write_bw does
- *   test_rdma signal COUNT         prints the us of a signal one way, the median, as ib_write_lat
+ *   test_rdma device               runs the tests of the device only; sets its interface dummy0
+ * down and up again, which a run without the argument does not test_rdma stream BYTES COUNT prints
+ * the MB/s (of 2^20 bytes) of COUNT puts, like ib_write_bw test_rdma signal COUNT         prints
+ * the median one-way us of a signal, like ib_write_lat
  */
 #include "verify/tests/conformance/net_conformance.h"
 
@@ -51,7 +51,7 @@ static int chosen(const weiri_rdma_port *ports, int count, const weiri_rdma_user
 TEST(choice_takes_the_nearest_active_port_with_a_gid)
 {
     weiri_rdma_port ports[] = {
-        make_port("far", ROOT_B "/0000:80:01.0/0000:81:00.0", 1),
+        make_port("distant", ROOT_B "/0000:80:01.0/0000:81:00.0", 1),
         make_port("numa", "/devices/pci0000:40/0000:40:01.0/0000:41:00.0", 0),
         make_port("root", ROOT_A "/0000:00:02.0/0000:05:00.0", 0),
         make_port("switch", SWITCH_A "/0000:02:01.0/0000:04:00.0", 0),
@@ -68,7 +68,7 @@ TEST(choice_takes_the_nearest_active_port_with_a_gid)
     assert_int_equal(chosen(ports, 4, &cores, NULL), 0);
     set_down(&ports[3]);
     assert_int_equal(chosen(ports, 4, &gpu, NULL), 2);
-    ports[2].ngids = 0; /* nothing could be addressed there */
+    ports[2].ngids = 0; /* cannot be addressed */
     assert_int_equal(chosen(ports, 4, &gpu, NULL), 1);
 }
 
@@ -177,8 +177,10 @@ static void need_device(void)
         skip();
 }
 
-/* Opening with a variable set ends with status, and the text has the word. */
-static void refuses(const char *variable, const char *value, weir_status status, const char *word)
+/* Opening the transport with a variable set must fail with the status and a message with the
+ * word. */
+static void expect_open_error(const char *variable, const char *value, weir_status status,
+                              const char *word)
 {
     weiri_net *net = NULL;
     setenv(variable, value, 1);
@@ -190,12 +192,12 @@ static void refuses(const char *variable, const char *value, weir_status status,
 TEST(device_errors_name_the_setting_and_the_alternatives)
 {
     need_device();
-    refuses("WEIR_IB_HCA", "mlx5_77", WEIR_ERR_INVALID, "there are: ");
-    refuses("WEIR_IB_GID_INDEX", "63", WEIR_ERR_INVALID, "it has 0 (fe80:");
-    refuses("WEIR_IB_GID_INDEX", "x", WEIR_ERR_INVALID, "WEIR_IB_GID_INDEX=x");
+    expect_open_error("WEIR_IB_HCA", "mlx5_77", WEIR_ERR_INVALID, "there are: ");
+    expect_open_error("WEIR_IB_GID_INDEX", "63", WEIR_ERR_INVALID, "it has 0 (fe80:");
+    expect_open_error("WEIR_IB_GID_INDEX", "x", WEIR_ERR_INVALID, "WEIR_IB_GID_INDEX=x");
 }
 
-/* As an ordinary user with 64 KiB to lock. */
+/* Runs as an ordinary user who may lock 64 KiB of memory. */
 static int locked_out(weir_boot *boot, void *argument)
 {
     enum { LIMIT_BYTES = 65536, BYTES = 1 << 20 };
@@ -234,7 +236,7 @@ TEST(device_errors_name_the_limit_of_locked_memory)
 
 static int may_unplug;
 
-/* Amid exchanges the port goes down: both ranks fail, with each other's name. */
+/* The port goes down during exchanges: both ranks fail, each with an error that names the other. */
 static int unplugged(weir_boot *boot, void *argument)
 {
     int failures = 0;
@@ -263,7 +265,7 @@ TEST(device_port_that_goes_down_fails_both_ranks)
         skip();
     assert_int_equal(weir_boot_fork_run(2, unplugged, NULL, LIMIT_MS, codes), WEIR_OK);
     assert_true(codes[0] == 0 && codes[1] == 0);
-    refuses("WEIR_IB_HCA", "", WEIR_ERR_UNSUPPORTED, "rxe0:1 (DOWN)");
+    expect_open_error("WEIR_IB_HCA", "", WEIR_ERR_UNSUPPORTED, "rxe0:1 (DOWN)");
     assert_int_equal(system("ip link set dummy0 up"), 0);
 }
 
@@ -280,17 +282,17 @@ static int by_size(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* With 128 puts under way, to one place. */
+/* Keeps 128 puts in flight, all to the same address. */
 static void stream(net_side *side, const measured *what, int *failures)
 {
-    enum { UNDER_WAY = 128 };
+    enum { IN_FLIGHT = 128 };
     weiri_endpoint *end = side->ends[1 - side->rank];
     double start_s = now_s();
     int moved;
     if (side->rank == 1)
         return;
     for (int i = 0; i < what->count && !*failures; i++) {
-        while (end->posted - end->completed >= UNDER_WAY && net_move(side, &moved) == WEIR_OK)
+        while (end->posted - end->completed >= IN_FLIGHT && net_move(side, &moved) == WEIR_OK)
             continue;
         EXPECT_OK(failures, net_put(side, 1, 0, 0, what->bytes));
     }
@@ -300,7 +302,7 @@ static void stream(net_side *side, const measured *what, int *failures)
     printf("%.2f\n", what->count * (double)what->bytes / (now_s() - start_s) / (1 << 20));
 }
 
-static void bounce(net_side *side, const measured *what, int *failures)
+static void ping_pong(net_side *side, const measured *what, int *failures)
 {
     const int peer = 1 - side->rank;
     const uint64_t *word = net_word(side, peer, 1);
@@ -308,8 +310,8 @@ static void bounce(net_side *side, const measured *what, int *failures)
     int moved;
     for (int i = 0; i < what->count && !*failures; i++) {
         double start_s = now_s();
-        for (int turn = 0; turn < 2; turn++)
-            if (turn == side->rank)
+        for (int sender = 0; sender < 2; sender++)
+            if (sender == side->rank)
                 EXPECT_OK(failures, net_signal(side, side->ends[peer], 1, (uint64_t)i + 1));
             else
                 while (weir_load_acquire(word) < (uint64_t)i + 1 &&
@@ -331,7 +333,7 @@ static int measure_rank(weir_boot *boot, void *argument)
     if (!net_side_open(&side, boot, WEIR_TRANSPORT_IB, NET_TIMEOUT_MS, &failures))
         return NO_NET;
     EXPECT_OK(&failures, net_barrier(&side));
-    (what->bytes ? stream : bounce)(&side, what, &failures);
+    (what->bytes ? stream : ping_pong)(&side, what, &failures);
     fflush(stdout);
     weir_boot_barrier(boot);
     net_side_close(&side);

@@ -1,5 +1,7 @@
-/* Readers of results: every tool's form, every kind of bad input, and inputs that were
- * changed at random. */
+/*
+ * The readers of results accept the output of every supported tool, reject every kind of invalid
+ * input with file and line, write rows as they were read, and survive randomly mutated input.
+ */
 
 #include "results/judge/compare.h"
 #include "results/read/load.h"
@@ -26,7 +28,7 @@ typedef struct reading {
     size_t bytes;
 } reading;
 
-/* Reads a text as if it were a file of that name; an end at length, or at its NUL. */
+/* Reads length bytes of text as the contents of a file of that name. */
 static void read_bytes(reading *made, const char *path, const char *text, size_t length)
 {
     made->file = open_memstream(&made->messages, &made->bytes);
@@ -49,14 +51,14 @@ static void reading_free(reading *made)
     free(made->messages);
 }
 
-/* Reads a text that has so many rows and tells the problem (NULL: none). */
+/* Reads a text and expects the number of rows and a message (NULL: none). */
 static void expect(const char *path, const char *text, size_t rows, const char *problem)
 {
     reading made;
     read_text(&made, path, text);
     if (made.set.count != rows || (problem ? !strstr(made.messages, problem) : made.bytes > 0))
-        fail_msg("%s: %zu rows, expected %zu; expected to be told '%s': '%s'", path, made.set.count,
-                 rows, problem ? problem : "nothing", made.messages);
+        fail_msg("%s: %zu rows, expected %zu; expected message '%s', got '%s'", path,
+                 made.set.count, rows, problem ? problem : "nothing", made.messages);
     reading_free(&made);
 }
 
@@ -106,7 +108,7 @@ TEST(wrong_csv_is_rejected_with_the_line_number)
     reading_free(&made);
 }
 
-/* What the printer makes of a set; to be freed. */
+/* The text that a printer writes for a set; the caller frees it. */
 static char *printed(const results_set *set, void (*print)(FILE *file, const results_set *set))
 {
     char *text = NULL;
@@ -117,7 +119,7 @@ static char *printed(const results_set *set, void (*print)(FILE *file, const res
     return text;
 }
 
-/* What is read and written again is what was read, quotes and all. */
+/* Reading and writing gives the same text, including quotes. */
 TEST(csv_is_written_as_it_was_read)
 {
     static const char text[] = NEW_HEADER "\n"
@@ -132,7 +134,7 @@ TEST(csv_is_written_as_it_was_read)
     reading_free(&made);
 }
 
-/* A set and what a file of its rows gives back are the same rows. */
+/* Checks that the rows of a set survive being printed and read. */
 static void expect_same_rows(const results_set *set,
                              void (*print)(FILE *file, const results_set *set))
 {
@@ -141,7 +143,7 @@ static void expect_same_rows(const results_set *set,
     read_text(&made, "again", text);
     char *after = printed(&made.set, results_print_csv);
     if (strcmp(before, after) != 0 || made.bytes > 0)
-        fail_msg("rows were\n%s, are\n%s, by way of\n%s, told: '%s'", before, after, text,
+        fail_msg("rows were\n%s, are\n%s, printed as\n%s, messages: '%s'", before, after, text,
                  made.messages);
     free(text);
     free(before);
@@ -188,8 +190,8 @@ static void json_round_trip_of(const char *text, size_t rows)
     reading_free(&made);
 }
 
-/* The rows of our JSON and all that stands around them; numbers that another tool wrote in
- * another form, which are text; several documents in one file. */
+/* The rows of our JSON and everything around them; numbers in a different notation, which are kept
+ * as text; several documents in one file. */
 TEST(json_is_written_as_it_was_read)
 {
     static const char document[] = JSON_DOCUMENT "\n";
@@ -225,7 +227,7 @@ TEST(wrong_json_rows_are_rejected)
            "j.json:1: median_us '' is not a time");
     expect("j.json", "{\"results\":[5, {\"rows\":[" JSON_ROW(JSON_TIMES "\"wrong\": 0.5, ")
            "]}]}", 1, NULL);
-    /* No characters though they look like some: halves of pairs, too long, too large. */
+    /* Invalid UTF-8: surrogates, overlong encodings, code points that are too large. */
     static const char *const none[] = {"\xed\xa0\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80",
                                        "\xf4\x90\x80\x80"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -273,7 +275,7 @@ TEST(text_of_nccl_tests_is_read)
 
 TEST(variants_of_nccl_tests_text_are_read)
 {
-    /* 2.10: no name, `error`, no root. The name of the file tells the collective. */
+    /* 2.10: no program name, `error`, no root. The file's name gives the collective. */
     expect("all_gather.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
            "#       size  count  type    time   algbw   busbw  error     time   algbw   busbw "
            " error\n   1024   256   float   10.0   0.1   0.1  0e+00   10.1  0.1  0.1  1e-06\n", 2,
@@ -283,7 +285,7 @@ TEST(variants_of_nccl_tests_text_are_read)
            "#       size  count  type    time   algbw   busbw  error\n"
            "   1024   256   float   10.0   0.1   0.1  0e+00\n",
            0, "x.txt:4: the log does not name");
-    /* -I, -C and -S: more columns, another name for time, a stamp at the end. */
+    /* -I, -C and -S: more columns, a different name for time, a time stamp at the end. */
     expect("x.txt", NCCL_HEAD
            "#  size  count  type  redop  root cputime algbw busbw #wrong i_min i_max i_p99 i_cv% "
            "cputime algbw busbw #wrong i_min i_max i_p99 i_cv%\n"
@@ -353,7 +355,7 @@ TEST(json_of_nccl_tests_is_read)
     expect("x.json", "{\"results\":[{\"size\":8", 0, "x.json:1: invalid JSON");
 }
 
-/* Texts that the fuzzer starts from. */
+/* The texts that are mutated. */
 static const char *const seeds[] = {
     "{\"results\":[{\"rows\":[" JSON_ROW(JSON_TIMES) "]}]}",
     OLD_HEADER "\n" ROW "8" TIMES "\n" ROW "16" TIMES "\n" NEW_HEADER "\n" ROW "\"32\"" TIMES
@@ -370,7 +372,7 @@ static const char *const seeds[] = {
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds, FUZZED_BYTES = 2048 };
 
-/* Changes bytes, doubles, cuts and joins pieces. */
+/* Changes, inserts, duplicates and cuts bytes. */
 static size_t mutate(char *text, size_t length, uint64_t *x)
 {
     static const char marks[] = "\",\n\r\t#{}[]:.-+e0917\x00\xff=<";
@@ -390,8 +392,8 @@ static size_t mutate(char *text, size_t length, uint64_t *x)
     return length;
 }
 
-/* Reads it, compares it with itself and writes it in every form; what is written as rows gives
- * the same rows. */
+/* Reads a text, compares it with a part of itself, and prints it in every format; rows must survive
+ * being printed and read. */
 static void use(const char *text, size_t length)
 {
     reading a, b;
@@ -418,7 +420,8 @@ static void use(const char *text, size_t length)
     reading_free(&b);
 }
 
-/* FUZZ_S: seconds of it; else a fixed number. FUZZ_START: a number, for other ones. */
+/* FUZZ_S sets the duration in seconds, otherwise the number of texts is fixed; FUZZ_START is a
+ * seed. */
 TEST(mutated_inputs_never_crash_and_round_trip)
 {
     const char *seconds = getenv("FUZZ_S"), *start = getenv("FUZZ_START");

@@ -1,8 +1,9 @@
 /*
- * Is the gate honest? Nights of realistic noise go through what ci/nightly does: rounds of
- * baseline and candidate beside each other, suspects measured again, a verdict on the new
- * rounds alone. Nothing changed: alarms must be rare. Rows became 1.10x slower: the same
- * night must find them. And the statistics underneath, each against what is known.
+ * The nightly gate raises few false alarms and finds slowdowns. Nights with realistic noise are
+ * simulated and judged like in ci/nightly: interleaved runs of baseline and candidate, suspects
+ * measured again, a verdict from the new rounds only. Without a change, alarms must be rare; rows
+ * that are 1.10x slower must be found in the same night. The underlying statistics are compared
+ * with known values.
  */
 
 #include "results/judge/compare.h"
@@ -10,14 +11,14 @@
 
 #include <math.h>
 
-/* What ci/nightly takes unless told. */
+/* The defaults of ci/nightly. */
 enum { ROWS = 200, SCREEN_ROUNDS = 6, CONFIRM_ROUNDS = 16, NIGHTS = 30 };
 static const double nightly_alpha = 0.01;
 
 typedef struct night {
-    uint64_t x;               /* the generator */
-    double row_noise[ROWS];   /* of each row from start to start */
-    double slower[ROWS];      /* factor of the candidate */
+    uint64_t x;               /* state of the random generator */
+    double row_noise[ROWS];   /* of each row between runs */
+    double slower[ROWS];      /* slowdown of the candidate */
     int suspect[ROWS];
 } night;
 
@@ -35,11 +36,10 @@ static double normal(uint64_t *x)
 }
 
 /*
- * The logarithm of one start's median: what the start does to all its rows (0.5%), what it
- * does to this row (the row's own 0.7% to 4%), and in 3 of 100 a start that goes wrong, 8% to
- * 40% slower, as verify/README.md's record shows them.
+ * The part of the noise of a run's median that concerns one row, as a logarithm: the row's own 0.7%
+ * to 4% and, in 3 of 100 runs, a disturbance that makes it 8% to 40% slower.
  */
-static double start_noise(night *n, int row)
+static double run_noise(night *n, int row)
 {
     double off = n->row_noise[row] * normal(&n->x);
     if (uniform(&n->x) < 0.03)
@@ -68,18 +68,19 @@ static void add_row(results_set *set, int round, int row, double us)
     assert_int_equal(results_add(set, &made), 0);
 }
 
-/* One start of a side in a round; the round's drift is both sides'. */
-static void start(night *n, results_set *set, int round, double drift, int is_b, int all)
+/* One run of a side in a round, with 0.5% noise on all rows. Both sides share the round's drift. */
+static void run_side(night *n, results_set *set, int round, double drift, int is_b, int all)
 {
     double common = drift + 0.005 * normal(&n->x);
     for (int row = 0; row < ROWS; row++)
         if (all || n->suspect[row])
             add_row(set, round, row, 20 * (1 + row % 7) *
-                    exp(common + start_noise(n, row)) * (is_b ? n->slower[row] : 1));
+                    exp(common + run_noise(n, row)) * (is_b ? n->slower[row] : 1));
 }
 
-/* Rounds of some or all rows, judged. Marks suspects; returns alarms on rows that are not
- * slower, and adds those that are and were found to found. */
+/* Judges rounds of all rows (screening) or of the suspects. Screening marks the suspects; otherwise
+ * returns the number of alarms on rows that are not slower, and adds the slower rows found to
+ * *found. */
 static int judge_rounds(night *n, int rounds, int screening, int *found)
 {
     results_set a, b;
@@ -91,8 +92,8 @@ static int judge_rounds(night *n, int rounds, int screening, int *found)
     results_set_init(&b, 0, NULL);
     for (int round = 1; round <= rounds; round++) {
         double drift = 0.03 * normal(&n->x);
-        start(n, &a, round, drift, 0, screening);
-        start(n, &b, round, drift, 1, screening);
+        run_side(n, &a, round, drift, 0, screening);
+        run_side(n, &b, round, drift, 1, screening);
     }
     assert_int_equal(results_match(&a, &b, &rules, &made), 0);
     results_judge(&made, &rules);
@@ -112,7 +113,7 @@ static int judge_rounds(night *n, int rounds, int screening, int *found)
     return false_alarms;
 }
 
-/* One night; slow rows are that much slower. */
+/* One night in which `slow` rows are slower by the factor. */
 static int pass_night(night *n, uint64_t seed, int slow, double factor, int *found)
 {
     *n = (night){.x = seed * 0x9e3779b97f4a7c15u + 1};
@@ -128,7 +129,7 @@ static int pass_night(night *n, uint64_t seed, int slow, double factor, int *fou
     return judge_rounds(n, CONFIRM_ROUNDS, 0, found);
 }
 
-/* NIGHTS: how many, by hand. */
+/* The environment variable NIGHTS overrides the number. */
 static int nights(void)
 {
     const char *wanted = getenv("NIGHTS");
@@ -176,7 +177,7 @@ TEST(corrections_match_known_values)
     }
 }
 
-/* Variances drawn from a known prior: it is found again. */
+/* Variances are drawn from a known prior, which is estimated from them. */
 TEST(the_prior_of_variances_is_recovered)
 {
     enum { N = 4000 };
@@ -198,7 +199,7 @@ TEST(the_prior_of_variances_is_recovered)
     assert_int_equal(results_prior(variances, d, 3, &prior, &freedom), -1);
 }
 
-/* Intervals hold the true ratio about as often as they say, with few starts. */
+/* Intervals contain the true ratio about as often as stated, with few runs. */
 TEST(intervals_cover_the_true_ratio)
 {
     static night n;
@@ -212,8 +213,8 @@ TEST(intervals_cover_the_true_ratio)
         results_set_init(&a, 0, NULL);
         results_set_init(&b, 0, NULL);
         for (int round = 1; round <= SCREEN_ROUNDS; round++) {
-            start(&n, &a, round, 0, 0, 1);
-            start(&n, &b, round, 0, 1, 1);
+            run_side(&n, &a, round, 0, 0, 1);
+            run_side(&n, &b, round, 0, 1, 1);
         }
         assert_int_equal(results_match(&a, &b, &rules, &made), 0);
         results_judge(&made, &rules);
@@ -223,7 +224,7 @@ TEST(intervals_cover_the_true_ratio)
         results_set_free(&a);
         results_set_free(&b);
     }
-    printf("# %.1f%% of %d intervals hold the true ratio\n", 100.0 * held / all, all);
+    printf("# %.1f%% of %d intervals contain the true ratio\n", 100.0 * held / all, all);
     assert_true(held > 0.93 * all && held < 0.985 * all);
 }
 

@@ -1,7 +1,7 @@
 /*
- * Topology: what is read from recorded machines, where ranks are placed, which
- * NIC they get, and what the digest covers. Faults are put into copies of the
- * recordings: a lost NIC, a port that is down, GPUs that are gone.
+ * Topology of recorded machines: discovered devices and distances, placement of ranks, choice of
+ * NICs, and the digest. Faults are injected into copies of the recordings: a missing NIC, a port
+ * that is down, missing GPUs.
  */
 #define _GNU_SOURCE
 
@@ -42,8 +42,8 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* `from` becomes `to` wherever it stands; there must be `times` of them, lest
- * an edit that no longer matches proves nothing. */
+/* Replaces every `from` by `to`. There must be exactly `times` of them, so that an edit that no
+ * longer matches fails the test. */
 typedef struct edit {
     const char *from;
     const char *to;
@@ -203,8 +203,8 @@ TEST(ranks_are_placed_near_their_gpu)
     weiri_topo_destroy(topo);
 }
 
-/* Every rank's threads at most once, unless there are more ranks than cores;
- * then every core is used, and none by two ranks more than another. */
+/* Checks that hardware threads are used at most once or, if ranks exceed cores, that all are used
+ * and the numbers of users differ by at most one. */
 static void check_sharing(const weiri_topo *topo, int nranks)
 {
     weiri_topo_counts counts = counts_of(topo);
@@ -253,7 +253,7 @@ TEST(sharers_counts_the_ranks_of_a_core)
     weiri_topo_destroy(topo);
 }
 
-/* GPUs become service consoles: what is left is a host of two NUMA nodes. */
+/* The GPUs become management graphics, which leaves a host with two NUMA nodes. */
 TEST(without_gpus_ranks_balance_over_numa)
 {
     weiri_topo *topo = load_edited(MACHINE_8GPU, "0302 [10de:", "0300 [1a03:", 8);
@@ -271,8 +271,8 @@ TEST(without_gpus_ranks_balance_over_numa)
     weiri_topo_destroy(topo);
 }
 
-/* 32 ranks, 32 cores, all GPUs on one of two NUMA nodes: half of the ranks
- * leave their GPU's node rather than share a core. */
+/* 32 ranks, 32 cores, all GPUs on one of two NUMA nodes: half of the ranks are placed on the other
+ * NUMA node rather than sharing cores. */
 TEST(ranks_overflow_to_the_other_numa_node)
 {
     static const edit lose_gpus[] = {
@@ -306,7 +306,7 @@ TEST(a_missing_nic_is_replaced_by_the_nearest)
 {
     weiri_topo *topo = load_edited(MACHINE_8GPU, "name=\"mlx5_2\" osdev_type=\"3\"",
                                    "name=\"mlx5_2\" osdev_type=\"0\"", 1);
-    /* ib2 stays, a network device of the same card, which verbs cannot drive. */
+    /* ib2 remains: a network device of the same card, without verbs. */
     assert_string_equal(weiri_topo_nic(topo, 2)->name, "ib2");
     assert_string_equal(weiri_topo_nic(topo, weiri_topo_pick_nic(topo, 2))->name, "mlx5_3");
     assert_string_equal(weiri_topo_nic(topo, weiri_topo_pick_nic(topo, 4))->name, "mlx5_4");

@@ -1,7 +1,7 @@
 /*
- * Binding, on this machine: that it binds, and that it leaves a process alone
- * which its launcher bound. Affinity and environment are changed in forked
- * children only. What needs two free cores is skipped where there are none.
+ * Binding on this machine changes the affinity of a process, but not of one that its launcher has
+ * bound. Affinity and environment are changed only in forked children. Tests that need two usable
+ * cores are skipped where there are fewer.
  */
 #define _GNU_SOURCE
 
@@ -35,7 +35,7 @@ static int in_child(int (*body)(void))
     return WEXITSTATUS(result);
 }
 
-/* What a child's body returns; else the number of the check that failed. */
+/* Results of a child's body; any other value is the number of the failed check. */
 enum { CHECKS_PASSED = 0, CHECK_SKIPPED = 77 };
 
 static void forget_launcher(void)
@@ -45,7 +45,7 @@ static void forget_launcher(void)
     unsetenv("SLURM_CPU_BIND_TYPE");
 }
 
-/* 1 if this process runs where it likes, on two cores or more. */
+/* Whether this process may use all cores of the machine, and there are at least two. */
 static int is_free(const weiri_topo *topo)
 {
     weiri_topo_counts counts = counts_of(topo);
@@ -85,7 +85,7 @@ static int bind_second_of_two(void)
     return weiri_topo_bind(topo, &place) || place.bound_by_launcher ? 7 : CHECKS_PASSED;
 }
 
-/* One rank alone has all cores, and settles on the last; other threads stay where they are. */
+/* A single rank has all cores and settles on one of them. */
 static int settle_on_one_core(void)
 {
     forget_launcher();
@@ -182,7 +182,7 @@ static void expect_child(int (*body)(void))
 {
     int result = in_child(body);
     if (result == CHECK_SKIPPED) {
-        print_message("# needs two cores and a process that may run on all of them\n");
+        print_message("# needs two cores, and a process that may run on all of them\n");
         skip();
     }
     if (result != CHECKS_PASSED)

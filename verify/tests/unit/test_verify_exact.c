@@ -1,7 +1,7 @@
 /*
- * The exact oracle: for every type and operation and many numbers of ranks, results do not depend on
- * the order in which ranks are combined, partial results are exact in the type, and the closed form
- * equals the combination of all inputs.
+ * The exact oracle: for every type and operation and many numbers of ranks, results do not depend
+ * on the order in which ranks are combined, partial results are exact in the type, and the closed
+ * form equals the combination of all inputs.
  */
 
 #include "verify/exact.h"

@@ -124,8 +124,8 @@ TEST(data_do_not_depend_on_how_they_are_divided)
     assert_memory_equal(whole, cut, 4 * ALL);
 }
 
-/* The results that weir/weir.h defines, computed by hand: the only accepted answers of the first row
- * of that name among 3 ranks. */
+/* The results that weir/weir.h defines, computed by hand: the only accepted answers of the first
+ * row of that name among 3 ranks. */
 static const struct {
     weir_dtype dtype;
     weir_op op;
@@ -201,7 +201,7 @@ TEST(results_defined_by_weir_h_are_the_only_ones_accepted)
 }
 
 /* Makes each element of the named kind wrong, and expects the message to name the kind. */
-static void expect_special_error(weir_dtype dtype, weir_op op, const char *name, uint64_t wrong,
+static void expect_error(weir_dtype dtype, weir_op op, const char *name, uint64_t wrong,
                     const char *says)
 {
     weirv_case c = case_of(dtype, op, 3);
@@ -229,20 +229,21 @@ static void expect_special_error(weir_dtype dtype, weir_op op, const char *name,
 
 TEST(wrong_special_values_are_found_and_named)
 {
-    expect_special_error(WEIR_FLOAT, WEIR_SUM, "NaN", 0x3f800000, "got 1, expected nan: rank ");
-    expect_special_error(WEIR_FLOAT, WEIR_MAX, "NaN", 0x3f800000, "expected nan");
-    expect_special_error(WEIR_FLOAT, WEIR_SUM, "negative zero", 0, "got 0, expected -0: rank ");
-    expect_special_error(WEIR_DOUBLE, WEIR_SUM, "subnormal", 0, "got 0, expected 3.45");
-    expect_special_error(WEIR_BFLOAT16, WEIR_SUM, "subnormal from normal", 0, "got 0, expected ");
-    expect_special_error(WEIR_HALF, WEIR_SUM, "overflow", 0x7bff, "got 65504, expected inf");
-    expect_special_error(WEIR_HALF, WEIR_SUM, "overflow by rounding", 0x7bff, "got 65504, expected inf");
-    expect_special_error(WEIR_HALF, WEIR_SUM, "infinity less infinity", 0x7c00, "got inf, expected nan");
-    expect_special_error(WEIR_FP8_E5M2, WEIR_SUM, "overflow", 0x7c, "got inf, expected 57344");
-    expect_special_error(WEIR_FP8_E4M3, WEIR_SUM, "overflow", 0x7f, "got nan (0x7f), expected 448");
-    expect_special_error(WEIR_FP8_E4M3, WEIR_PROD, "underflow", 0, "got 0, expected -0");
-    expect_special_error(WEIR_INT8, WEIR_SUM, "wrap", 127, "got 127, expected 1: rank ");
-    expect_special_error(WEIR_UINT32, WEIR_AVG, "wrap more than once", 0x7fffffff, "expected ");
-    expect_special_error(WEIR_INT64, WEIR_MIN, "ends of the range", 0, "got 0, expected -9223372036854775808");
+    expect_error(WEIR_FLOAT, WEIR_SUM, "NaN", 0x3f800000, "got 1, expected nan: rank ");
+    expect_error(WEIR_FLOAT, WEIR_MAX, "NaN", 0x3f800000, "expected nan");
+    expect_error(WEIR_FLOAT, WEIR_SUM, "negative zero", 0, "got 0, expected -0: rank ");
+    expect_error(WEIR_DOUBLE, WEIR_SUM, "subnormal", 0, "got 0, expected 3.45");
+    expect_error(WEIR_BFLOAT16, WEIR_SUM, "subnormal from normal", 0, "got 0, expected ");
+    expect_error(WEIR_HALF, WEIR_SUM, "overflow", 0x7bff, "got 65504, expected inf");
+    expect_error(WEIR_HALF, WEIR_SUM, "overflow by rounding", 0x7bff, "got 65504, expected inf");
+    expect_error(WEIR_HALF, WEIR_SUM, "infinity less infinity", 0x7c00, "got inf, expected nan");
+    expect_error(WEIR_FP8_E5M2, WEIR_SUM, "overflow", 0x7c, "got inf, expected 57344");
+    expect_error(WEIR_FP8_E4M3, WEIR_SUM, "overflow", 0x7f, "got nan (0x7f), expected 448");
+    expect_error(WEIR_FP8_E4M3, WEIR_PROD, "underflow", 0, "got 0, expected -0");
+    expect_error(WEIR_INT8, WEIR_SUM, "wrap", 127, "got 127, expected 1: rank ");
+    expect_error(WEIR_UINT32, WEIR_AVG, "wrap more than once", 0x7fffffff, "expected ");
+    expect_error(WEIR_INT64, WEIR_MIN, "ends of the range", 0,
+                 "got 0, expected -9223372036854775808");
 }
 
 /* A single wrong element is counted once and located, at every index. */
