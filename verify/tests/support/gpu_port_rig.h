@@ -49,19 +49,11 @@ static inline weir_status rig_connect(port_rig *r)
 static inline int rig_open(port_rig *r, weir_boot *boot, int timeout_ms,
                            const weir_proxy_config *how)
 {
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = timeout_ms;
-    config.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
-    weir_status status = weir_comm_create(boot, &config, &r->comm);
-    if (status == WEIR_OK) {
-        r->rank = weir_comm_rank(r->comm);
-        cudaSetDevice(weir_comm_device(r->comm));
-        status = weir_proxy_create(r->comm, how, &r->proxy);
-    }
-    if (status == WEIR_OK)
-        status = rig_connect(r);
-    if (status != WEIR_OK) {
+    if (!(r->comm = open_gpu_comm(boot, timeout_ms)))
+        return 1;
+    r->rank = weir_comm_rank(r->comm);
+    if (weir_proxy_create(r->comm, how, &r->proxy) != WEIR_OK || rig_connect(r) != WEIR_OK) {
         fprintf(stderr, "# rank %d: %s\n", r->rank, weir_last_error());
         return 1;
     }
