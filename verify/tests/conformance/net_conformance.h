@@ -725,8 +725,8 @@ static inline void net_fault_beyond(net_side *side, int *failures)
     int rejected = 1;
     if (side->rank == 0) {
         weiri_net_lock(side->net);
-        rejected = side->ops->put(side->ends[1], side->mem, 0, &side->keys[1], side->mem->bytes - 7, 8) ==
-               WEIR_ERR_INVALID;
+        rejected = side->ops->put(side->ends[1], side->mem, 0, &side->keys[1], side->mem->bytes - 7,
+                                  8) == WEIR_ERR_INVALID;
         weiri_net_unlock(side->net);
         weir_boot_send(side->boot, &rejected, sizeof rejected, 1, 0);
     } else {

@@ -33,7 +33,7 @@ typedef struct test_rank {
     unsigned char *mirror;   /* what a GPU half should hold, or does hold */
     weir_mem *host_memory, *library, *promised, *registration;
     unsigned char *device, *symmetric, *unregistered; /* GPU memory: registered, registered at equal
-                                                * offsets, and unregistered (cudaMalloc) */
+                                                       * offsets, and unregistered (cudaMalloc) */
     cudaStream_t stream;
     uint64_t calls;
 } test_rank;
@@ -127,8 +127,8 @@ static void extents(const test_rank *r, const gpu_call *c, size_t *in, size_t *o
     }
 }
 
-static weir_status run_pairwise(const test_rank *r, weir_comm *comm, const gpu_call *c, const void *in,
-                                void *out, cudaStream_t stream)
+static weir_status run_pairwise(const test_rank *r, weir_comm *comm, const gpu_call *c,
+                                const void *in, void *out, cudaStream_t stream)
 {
     size_t n = (size_t)r->nranks, me = (size_t)r->rank;
     size_t send[MOST_GPUS], recv[MOST_GPUS], send_at[MOST_GPUS], recv_at[MOST_GPUS];
@@ -148,8 +148,8 @@ static weir_status run_pairwise(const test_rank *r, weir_comm *comm, const gpu_c
     return weir_alltoallv(comm, in, send, send_at, out, recv, recv_at, c->dtype, stream);
 }
 
-static weir_status run_call(const test_rank *r, weir_comm *comm, const gpu_call *c, unsigned char *base,
-                            cudaStream_t stream)
+static weir_status run_call(const test_rank *r, weir_comm *comm, const gpu_call *c,
+                            unsigned char *base, cudaStream_t stream)
 {
     size_t bytes = weir_dtype_bytes(c->dtype), at = MARGIN_BYTES + c->skew * bytes;
     void *in = base + at, *out = base + HALF_BYTES + at;
@@ -495,7 +495,8 @@ static int missing_rank(weir_boot *boot, void *argument)
 static void bad_buffers(test_rank *r)
 {
     float local[4] = {0};
-    if (weir_allreduce(r->gpu, local, local, 4, WEIR_FLOAT, WEIR_SUM, r->stream) != WEIR_ERR_INVALID)
+    if (weir_allreduce(r->gpu, local, local, 4, WEIR_FLOAT, WEIR_SUM, r->stream) !=
+        WEIR_ERR_INVALID)
         fails(r, "host memory was accepted");
     if (weir_mem_register(r->gpu, local, sizeof local, &r->registration) == WEIR_OK)
         fails(r, "host memory was registered");
@@ -550,8 +551,8 @@ int main(void)
         GPUS_TEST("two communicators on two streams", two_streams),
         GPUS_TEST("a missing rank ends the others at their deadline", missing_rank),
         GPU_TEST("unusable buffers are rejected", bad_buffers),
-        AT("without GPUs, creation fails on every rank or falls back to the host", test_without_gpus,
-           NULL),
+        AT("without GPUs, creation fails on every rank or falls back to the host",
+           test_without_gpus, NULL),
     };
     return RUN_TESTS("GPU collectives", tests);
 }

@@ -92,7 +92,8 @@ static int test_rank_close(test_rank *r)
     return r->failures;
 }
 
-static weir_status sum(const test_rank *r, const void *in, void *out, size_t count, cudaStream_t stream)
+static weir_status sum(const test_rank *r, const void *in, void *out, size_t count,
+                       cudaStream_t stream)
 {
     return weir_allreduce(r->comm, in, out, count, WEIR_INT32, WEIR_SUM, stream);
 }
@@ -138,7 +139,8 @@ static void buffers(test_rank *r)
     static int local[COUNT];
     expect_invalid(r, "host input", sum(r, local, r->out, COUNT, r->stream), "host memory");
     expect_invalid(r, "host output", sum(r, r->in, local, COUNT, r->stream), "host memory");
-    expect_invalid(r, "too short", sum(r, r->unregistered, r->out, HELD + 1, r->stream), "ends after");
+    expect_invalid(r, "too short", sum(r, r->unregistered, r->out, HELD + 1, r->stream),
+                   "ends after");
     expect_invalid(r, "too short from its middle",
                    sum(r, r->unregistered + BUFFER_BYTES / 2, r->out, HELD / 2 + 1, r->stream),
                    "ends after 524288");
@@ -219,8 +221,10 @@ static void counts(test_rank *r)
     expect_invalid(r, "a count", sum(r, r->in, r->out, SIZE_MAX / 4, r->stream), "too large");
     expect_invalid(r, "counts", weir_alltoallv(r->comm, r->in, huge, none, r->out, huge, none,
                                                 WEIR_INT32, r->stream), "too large");
-    expect_invalid(r, "displacements", weir_alltoallv(r->comm, r->in, none, huge, r->out, none, huge,
-                                                       WEIR_INT32, r->stream), "too large");
+    expect_invalid(
+        r, "displacements",
+        weir_alltoallv(r->comm, r->in, none, huge, r->out, none, huge, WEIR_INT32, r->stream),
+        "too large");
     for (size_t i = 0; i < MOST_GPUS; i++) {
         many[i] = HELD;
         after[i] = i * HELD;
@@ -305,8 +309,8 @@ static void test_rank_limits(void **state)
         run_ranks(gpus + 1, too_many_ranks, (void *)"WEIR_ALLOW_SHARED_GPU=1");
 }
 
-/* Without a GPU or a driver, creation fails on every rank. The message is printed, because it depends
- * on the node. */
+/* Without a GPU or a driver, creation fails on every rank. The message is printed, because it
+ * depends on the node. */
 static int no_gpu_is_reported(weir_boot *boot, void *argument)
 {
     weir_comm *comm = NULL;

@@ -9,7 +9,7 @@
  * Medians of batches, and the fastest batch, in microseconds a round. Ends by itself
  * within 10 seconds, with 1 if it has no numbers. The first process never touches CUDA.
  */
-#include "verify/tests/support/gpu_port_rig.h"
+#include "verify/tests/support/gpu_port_pair.h"
 
 enum { BATCHES = 60, ROUNDS = 100, WHOLE_MS = 9000, WAIT_MS = 1500 };
 
@@ -26,9 +26,9 @@ static int by_size(const void *a, const void *b)
 }
 
 /* One line of the table, from rank 0's times: 0, or 1 if there are none. */
-static int tell(const port_rig *r, const char *what, double goal_us)
+static int tell(const gpu_port_end *r, const char *what, double goal_us)
 {
-    int ended = rig_ended(r);
+    int ended = gpu_port_ended(r);
     if (!ended)
         fprintf(stderr, "rank %d: %s: %s\n", r->rank, what,
                 *r->status ? weir_status_name((weir_status)*r->status) : "a CUDA error");
@@ -64,10 +64,10 @@ static int measure(weir_boot *boot, void *argument)
                  {1 << 20, "put+signal there and back, 1 MiB", 0}};
     weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
     config.handler = answer;
-    port_rig r;
+    gpu_port_end r;
     int failures = 0;
     (void)argument;
-    if (rig_open(&r, boot, WAIT_MS, &config))
+    if (gpu_port_open(&r, boot, WAIT_MS, &config))
         return 1;
     const gpu_ports_timing timing = {ROUNDS, BATCHES, r.ns, r.status};
     for (size_t i = 0; i < sizeof triggers / sizeof *triggers && !failures; i++) {
@@ -79,14 +79,14 @@ static int measure(weir_boot *boot, void *argument)
     }
     for (size_t i = 0; i < sizeof pongs / sizeof *pongs && !failures; i++) {
         failures += weir_comm_barrier(r.comm) != WEIR_OK;
-        gpu_ports_ping_pong(r.port, r.rank == 0, RIG_HALF, 0, pongs[i].bytes, &timing);
+        gpu_ports_ping_pong(r.port, r.rank == 0, GPU_PORT_HALF, 0, pongs[i].bytes, &timing);
         failures += tell(&r, pongs[i].what, pongs[i].goal_us);
     }
     if (weir_proxy_status(r.proxy) != WEIR_OK)
         fprintf(stderr, "%s\n", weir_last_error());
     if (failures)
         weir_comm_abort(r.comm);
-    return rig_close(&r, failures);
+    return gpu_port_close(&r, failures);
 }
 
 int main(void)
