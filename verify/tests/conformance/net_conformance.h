@@ -122,7 +122,7 @@ static inline weiri_net_mem *net_share(net_side *side, void *base, size_t bytes,
     return net_share_at(side, base, bytes, WEIRI_NET_HOST, keys, failures);
 }
 
-/* Memory that is reused by all networks of this process, since allocating it is slow on an emulated
+/* Memory that is reused by all networks of this process, since allocating it is slow in a virtual
  * machine; in huge pages if available. */
 static inline unsigned char *net_room(size_t bytes)
 {
@@ -384,7 +384,7 @@ static inline void net_check_overwriting(net_side *side, int *failures)
     }
 }
 
-/* Thousands of small puts and signals that nobody waits for. */
+/* Thousands of small puts and signals without waits in between. */
 static inline void net_check_many(net_side *side, int *failures)
 {
     enum { EACH = 24 };

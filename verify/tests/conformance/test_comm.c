@@ -1,7 +1,7 @@
 /*
  * Proves that communicators of 1 to 16 ranks report their properties, that their barrier separates
- * phases, that creation is quick, uses the memory that it states and leaks nothing, and that creation
- * with invalid settings fails on every rank. Failing ranks are in test_comm_faults.c.
+ * phases, that creation is quick, uses the memory that it states and leaks nothing, and that
+ * creation with invalid settings fails on every rank. Failing ranks are in test_comm_faults.c.
  */
 #include "verify/tests/support/comm_ranks.h"
 
@@ -31,8 +31,8 @@ static int getters(weir_boot *boot, void *argument)
 
 /* ------------------------------------------------------------------ barrier */
 
-/* Every rank counts rounds in memory that its peers read; in each round one rank is late. Returns how
- * often a peer's count differed from the round. */
+/* Every rank counts rounds in memory that its peers read; in each round one rank is late. Returns
+ * how often a peer's count differed from the round. */
 static int count_rounds(weir_comm *comm, weir_mem **mems, int with_barrier)
 {
     enum { ROUNDS = 60, LATE_US = 1000 };
@@ -101,8 +101,8 @@ static void test_set_up_of_8_ranks_is_quick(void **state)
     run_ranks(8, set_up_quickly, &most_s);
 }
 
-/* This process's share of the library's memory in bytes; a shared page is divided among the processes
- * that map it. */
+/* This process's share of the library's memory in bytes; a shared page is divided among the
+ * processes that map it. */
 static uint64_t shared_bytes(void)
 {
     char line[512];
@@ -317,18 +317,18 @@ int main(void)
         cmocka_unit_test(test_set_up_of_8_ranks_is_quick),
         COMM_TEST("memory of 8 ranks is what is stated", 8, memory_held),
         RANKS_TEST("200 communicators leave nothing", 3, many_rounds, NULL),
-        CREATE_FAILS("an unknown transport is rejected", -1, "WEIR_TRANSPORT", "bogus", 0, WEIR_ERR_INVALID,
-                   {"WEIR_TRANSPORT=bogus", "expected auto, shm"}),
-        CREATE_FAILS("a transport between nodes is rejected inside one", 2, "WEIR_TRANSPORT", "tcp", 0,
-                   WEIR_ERR_UNSUPPORTED, {"rank 2 failed", "use shm or auto"}),
-        CREATE_FAILS("different scratch_bytes are rejected", 1, NULL, NULL, 2 << 20, WEIR_ERR_MISMATCH,
-                   {"scratch_bytes differs", "2097152"}),
-        CREATE_FAILS("the largest scratch_bytes is rejected", 0, NULL, NULL, SIZE_MAX, WEIR_ERR_NO_MEMORY,
-                   {"rank 0 failed", "scratch_bytes"}),
-        CREATE_FAILS("too small a scratch_bytes is rejected", 1, NULL, NULL, 40 << 10, WEIR_ERR_INVALID,
-                   {"rank 1 failed", "3 ranks need at least"}),
-        CREATE_FAILS("an absurd scratch_bytes is rejected", 2, NULL, NULL, (size_t)1 << 50, WEIR_ERR_NO_MEMORY,
-                   {"rank 2 failed", "no room for"}),
+        CREATE_FAILS("an unknown transport is rejected", -1, "WEIR_TRANSPORT", "bogus", 0,
+                     WEIR_ERR_INVALID, {"WEIR_TRANSPORT=bogus", "expected auto, shm"}),
+        CREATE_FAILS("a transport between nodes is rejected inside one", 2, "WEIR_TRANSPORT", "tcp",
+                     0, WEIR_ERR_UNSUPPORTED, {"rank 2 failed", "use shm or auto"}),
+        CREATE_FAILS("different scratch_bytes are rejected", 1, NULL, NULL, 2 << 20,
+                     WEIR_ERR_MISMATCH, {"scratch_bytes differs", "2097152"}),
+        CREATE_FAILS("the largest scratch_bytes is rejected", 0, NULL, NULL, SIZE_MAX,
+                     WEIR_ERR_NO_MEMORY, {"rank 0 failed", "scratch_bytes"}),
+        CREATE_FAILS("too small a scratch_bytes is rejected", 1, NULL, NULL, 40 << 10,
+                     WEIR_ERR_INVALID, {"rank 1 failed", "3 ranks need at least"}),
+        CREATE_FAILS("an absurd scratch_bytes is rejected", 2, NULL, NULL, (size_t)1 << 50,
+                     WEIR_ERR_NO_MEMORY, {"rank 2 failed", "no room for"}),
         cmocka_unit_test(test_65_ranks_are_too_many),
         cmocka_unit_test(test_config_of_another_version),
         cmocka_unit_test(test_missing_arguments_are_refused),

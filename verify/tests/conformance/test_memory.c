@@ -86,8 +86,8 @@ static void symmetric(weir_comm *comm, int *failures)
     weir_mem_free(equal);
 }
 
-/* A registered part of an allocation is accessed at its offset in the one mapping of the allocation,
- * however often it is imported. */
+/* A registered part of an allocation is accessed at its offset in the one mapping of the
+ * allocation, however often it is imported. */
 static void pieces(weir_comm *comm, int *failures)
 {
     enum { BYTES = 20000, OFFSET = 4097, PIECE = 1001, TIMES = 20, TAG = 4 };
@@ -119,7 +119,8 @@ static void pieces(weir_comm *comm, int *failures)
     weir_mem_free(mem);
 }
 
-/* Rank 1 has unregistered memory, which cannot be shared: every rank gets an error that names it. */
+/* Rank 1 has unregistered memory, which cannot be shared: every rank gets an error that names it.
+ */
 static void unregistered_memory(weir_comm *comm, int *failures)
 {
     static char unregistered[100];
@@ -188,8 +189,8 @@ static void generations(weir_comm *comm, int *failures)
     }
 }
 
-/* Memory of 0 bytes may lie where other memory ends; freeing it frees nothing else. The order of calls
- * makes the kernel place it there. */
+/* Memory of 0 bytes may lie where other memory ends; freeing it frees nothing else. The order of
+ * calls makes the kernel place it there. */
 static void empty_memory(weir_comm *comm, int *failures)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

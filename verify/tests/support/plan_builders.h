@@ -1,6 +1,6 @@
 /*
- * What tests of the builder share: programs of two ranks, and plans by the names of their
- * operations.
+ * Helpers for tests of the plan builder: programs of two ranks, and plans written as the names of
+ * their operations.
  */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_BUILDERS_H
 #define VERIFY_TESTS_SUPPORT_PLAN_BUILDERS_H

@@ -1,5 +1,7 @@
-/* Files of plans, for tests: the samples, where they are at hand, and texts that are read and
- * written again. Included by tests. */
+/*
+ * Helpers for tests that read plans from files: the DSL's samples, if they are installed, and
+ * texts that are read and written again.
+ */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_FILES_H
 #define VERIFY_TESTS_SUPPORT_PLAN_FILES_H
 
