@@ -21,7 +21,7 @@
 enum { SHORT_MS = 400 };
 
 /* A test whose body runs on each of nranks forked ranks and returns its failed expectations. */
-#define RANKS_TEST(name, nranks)                                                                  \
+#define FORKED_TEST(name, nranks)                                                                  \
     static int name##_body(weir_boot *boot, void *argument);                                      \
     TEST(name)                                                                                    \
     {                                                                                             \
@@ -110,7 +110,7 @@ static void open_unauthenticated(const weir_unique_id *id, int *failures)
     /* The others stay open, to delay the bootstrap if that is possible. */
 }
 
-RANKS_TEST(unauthenticated_connections_neither_join_nor_delay, 3)
+FORKED_TEST(unauthenticated_connections_neither_join_nor_delay, 3)
 {
     int failures = 0, rank = weir_boot_rank(boot), go = 0;
     weir_unique_id id = share_id(boot, &failures);
@@ -135,7 +135,7 @@ RANKS_TEST(unauthenticated_connections_neither_join_nor_delay, 3)
 }
 
 /* Rank 2 joins as rank 1 with one bit of the secret changed; then the true rank 1 joins. */
-RANKS_TEST(a_wrong_secret_is_rejected, 3)
+FORKED_TEST(a_wrong_secret_is_rejected, 3)
 {
     int failures = 0, rank = weir_boot_rank(boot), go = 0;
     weir_unique_id id = share_id(boot, &failures);
@@ -158,7 +158,7 @@ RANKS_TEST(a_wrong_secret_is_rejected, 3)
 }
 
 /* A process without the secret listens in place of rank 0 and accepts every hello. */
-RANKS_TEST(a_rank_0_without_the_secret_is_detected, 2)
+FORKED_TEST(a_rank_0_without_the_secret_is_detected, 2)
 {
     int failures = 0, rank = weir_boot_rank(boot), listener = -1;
     weir_unique_id ids[2] = {{{0}}};
@@ -195,7 +195,7 @@ RANKS_TEST(a_rank_0_without_the_secret_is_detected, 2)
 /* ------------------------------------------------------ misconfigured ranks */
 
 /* Of 5 ranks, 2 and 4 never join. All others get their names. */
-RANKS_TEST(missing_ranks_are_named, 5)
+FORKED_TEST(missing_ranks_are_named, 5)
 {
     int failures = 0, rank = weir_boot_rank(boot);
     setenv("WEIR_TIMEOUT_MS", "400", 1);
@@ -219,7 +219,7 @@ static void *shut_soon(void *boot)
 
 /* Rank 1 is late by twice WEIR_TIMEOUT_MS, when it joins and in an allgather; then it does not enter
  * a barrier, and another thread of rank 0 ends the wait. */
-RANKS_TEST(a_late_rank_is_waited_for_until_the_bootstrap_is_shut, 2)
+FORKED_TEST(a_late_rank_is_waited_for_until_the_bootstrap_is_shut, 2)
 {
     enum { PATIENCE_MS = 20000 };
     int failures = 0, rank = weir_boot_rank(boot), all[2] = {1, 1};
@@ -243,7 +243,7 @@ RANKS_TEST(a_late_rank_is_waited_for_until_the_bootstrap_is_shut, 2)
 }
 
 /* There is no rank 0. With an address, that is known only after the deadline. */
-RANKS_TEST(a_missing_rank_0_is_named, 2)
+FORKED_TEST(a_missing_rank_0_is_named, 2)
 {
     int failures = 0, rank = weir_boot_rank(boot);
     char address[64];
@@ -275,7 +275,7 @@ TEST(an_id_of_a_dead_process_fails_at_once)
 }
 
 /* Two processes claim to be rank 1; all get the error. */
-RANKS_TEST(a_duplicate_rank_is_rejected, 3)
+FORKED_TEST(a_duplicate_rank_is_rejected, 3)
 {
     int failures = 0, rank = weir_boot_rank(boot), go = 0;
     weir_unique_id id = share_id(boot, &failures);
@@ -291,7 +291,7 @@ RANKS_TEST(a_duplicate_rank_is_rejected, 3)
     return failures;
 }
 
-RANKS_TEST(different_numbers_of_ranks_are_reported, 2)
+FORKED_TEST(different_numbers_of_ranks_are_reported, 2)
 {
     int failures = 0, rank = weir_boot_rank(boot);
     weir_unique_id id = share_id(boot, &failures);
@@ -365,7 +365,7 @@ TEST_CASE("join by an id of no rank", ranks_join_by_an_id_of_any_process, &by_no
 TEST_CASE("join by an id, rank 0 last", ranks_join_by_an_id_of_any_process, &early)
 
 /* The process that created the id, rank 2, ends while rank 1 waits for rank 0. */
-RANKS_TEST(death_of_the_process_that_created_the_id_is_detected, 3)
+FORKED_TEST(death_of_the_process_that_created_the_id_is_detected, 3)
 {
     int failures = 0, rank = weir_boot_rank(boot);
     weir_unique_id id = share_id_of(boot, 2, &failures);
@@ -417,7 +417,7 @@ TEST(a_late_or_dead_rank_0_is_reported_to_the_others)
 }
 
 /* Two processes claim to be rank 0. The second gets an error, the first is not affected. */
-RANKS_TEST(a_second_rank_0_is_rejected, 3)
+FORKED_TEST(a_second_rank_0_is_rejected, 3)
 {
     int failures = 0, rank = weir_boot_rank(boot);
     weir_unique_id id = share_id_of(boot, 1, &failures);
@@ -537,7 +537,7 @@ TEST_CASE("join at interface:[ipv6]:port", ranks_join_at_an_address, &ipv6)
 TEST_CASE("join at ip:port with a secret", ranks_join_at_an_address, &secret)
 
 /* Another process listens on rank 0's port: an error at first; then the port becomes free. */
-RANKS_TEST(a_port_in_use_is_reported_and_retried, 2)
+FORKED_TEST(a_port_in_use_is_reported_and_retried, 2)
 {
     int failures = 0, rank = weir_boot_rank(boot), listener = -1, go = 0;
     char address[64];
@@ -562,7 +562,7 @@ RANKS_TEST(a_port_in_use_is_reported_and_retried, 2)
     return failures;
 }
 
-RANKS_TEST(different_secrets_in_the_environment_are_rejected, 2)
+FORKED_TEST(different_secrets_in_the_environment_are_rejected, 2)
 {
     int failures = 0, rank = weir_boot_rank(boot);
     char address[64];
@@ -618,7 +618,7 @@ static int after_store = 0, at_port = 1;
 TEST_CASE("join by torchrun's environment", ranks_join_by_torchrun, &after_store)
 TEST_CASE("join by torchrun's environment at WEIR_BOOT_PORT", ranks_join_by_torchrun, &at_port)
 
-RANKS_TEST(wrong_torchrun_variables_are_named, 1)
+FORKED_TEST(wrong_torchrun_variables_are_named, 1)
 {
     (void)boot;
     int failures = 0;
