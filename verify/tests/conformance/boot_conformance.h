@@ -65,8 +65,8 @@ static inline void boot_check_allgather(weir_boot *boot, int *failures)
     EXPECT_OK(failures, weir_boot_allgather(boot, NULL, 0));
 }
 
-/* Around the ring: several messages, small enough to be buffered, are sent to the right before any is
- * received from the left. */
+/* Around the ring: several messages, small enough to be buffered, are sent to the right before any
+ * is received from the left. */
 static inline void boot_check_order(weir_boot *boot, int *failures)
 {
     enum { MESSAGES = 20, BYTES = 300 };
@@ -125,8 +125,8 @@ static inline void boot_check_message_across_barrier(weir_boot *boot, int *failu
     }
 }
 
-/* A wrong tag and a wrong length are reported; the receive buffer stays unchanged and the next message
- * is received correctly. */
+/* A wrong tag and a wrong length are reported; the receive buffer stays unchanged and the next
+ * message is received correctly. */
 static inline void boot_check_mismatch(weir_boot *boot, int *failures)
 {
     int rank = weir_boot_rank(boot);

@@ -83,8 +83,8 @@ static inline void pair_close(pair *with)
     weir_conn_free(with->conn);
 }
 
-/* Both ends meet; what either wrote before, the other reads after. */
-static inline int pair_meet(pair *with)
+/* A barrier of both ends; each then reads what the other wrote before. */
+static inline int pair_barrier(pair *with)
 {
     weir_signal(with->data);
     return weir_wait(with->data);
@@ -99,7 +99,7 @@ static inline int all_are(const unsigned char *bytes, size_t count, int value)
 }
 
 /* Whether [offset, offset + bytes) of the second half holds the pattern, and
- * the 32 bytes before and behind it nothing but canaries. */
+ * the 32 bytes before and after it canaries. */
 static inline int arrived(const pair *with, size_t offset, size_t bytes, int rank, int round)
 {
     const unsigned char *at = with->own + HALF_BYTES + offset;
@@ -109,8 +109,7 @@ static inline int arrived(const pair *with, size_t offset, size_t bytes, int ran
 
 /* ------------------------------------------------------------ put, get */
 
-/* One transfer at the offsets given, by so many threads, here one after the
- * other. */
+/* One transfer at the given offsets, by nthreads threads, here in sequence. */
 static inline void pair_transfer(pair *with, size_t to, size_t from, size_t bytes, int pull,
                                  uint32_t nthreads)
 {
@@ -126,11 +125,11 @@ static inline void check_transfer(pair *with, size_t bytes, int pull, int round,
     size_t to = 32 + bytes % 17, from = bytes % 13;
     memset(with->own + HALF_BYTES, CANARY, bytes + 128);
     boot_fill(with->own + from, bytes, with->rank, round);
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
     pair_transfer(with, to, from, bytes, pull, round % 2 ? 3 : 1);
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
     EXPECT(failures, arrived(with, to, bytes, with->peer, round));
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
 }
 
 static inline void check_transfers(pair *with, int *failures)
@@ -163,7 +162,7 @@ static inline void check_signals(pair *with, int *failures)
 {
     weir_memchan_dev *chan = with->packets;
     EXPECT(failures, weir_poll(chan) == 0 && weir_poll_relaxed(chan) == 0);
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
     weir_signal(chan);
     weir_signal_relaxed(chan);
     weir_signal_relaxed(chan);
@@ -172,7 +171,7 @@ static inline void check_signals(pair *with, int *failures)
     EXPECT(failures, poll_until_there(chan, 0) && poll_until_there(chan, 1));
     EXPECT_OK(failures, weir_wait(chan));
     EXPECT(failures, weir_poll(chan) == 0 && weir_poll_relaxed(chan) == 0);
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
     EXPECT(failures, weir_poll(chan) == 0);
 }
 
@@ -212,7 +211,7 @@ static inline void check_deadline(pair *with, int *failures)
     EXPECT(failures, weir_wait(&hasty) == WEIR_ERR_TIMEOUT);
     EXPECT(failures, now_s() - start_s >= 0.02 && now_s() - start_s < 10);
     EXPECT(failures, *hasty.sem.expected == seen);
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
     weir_signal(with->packets);
     EXPECT_OK(failures, weir_wait(with->packets));
 }
@@ -233,11 +232,11 @@ static inline void check_recycling(pair *with, int *failures)
         weir_memchan_dev *fresh = weir_memchan_device(chan);
         EXPECT(failures, *fresh->sem.outbound == 0 && *fresh->sem.expected == 0);
         EXPECT(failures, weir_poll(fresh) == 0);
-        EXPECT_OK(failures, pair_meet(with));
+        EXPECT_OK(failures, pair_barrier(with));
         for (int i = 0; i < SIGNALS; i++)
             weir_signal(fresh);
         EXPECT_OK(failures, weir_wait(fresh));
-        EXPECT_OK(failures, pair_meet(with));
+        EXPECT_OK(failures, pair_barrier(with));
         weir_memchan_free(chan);
         weir_sem_free(sem);
     }
@@ -265,22 +264,22 @@ static inline int packets_receive(pair *with, const weir_memchan_dev *how, size_
 }
 
 /* One length: arrives whole, and touches nothing around it, neither where it is
- * unpacked nor behind the packets. */
+ * unpacked nor after the packets. */
 static inline void check_packets_of(pair *with, size_t bytes, int *failures)
 {
     size_t to = 32 + bytes % 5, from = bytes % 3;
-    const unsigned char *behind = weir_mem_pointer(with->packet_mem);
+    const unsigned char *after = weir_mem_pointer(with->packet_mem);
     memset(with->own + HALF_BYTES, CANARY, bytes + 128);
     boot_fill(with->own + from, bytes, with->rank, (int)bytes);
     memset(weir_mem_pointer(with->packet_mem), 0, PACKETS_BYTES);
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
     with->epoch++;
     packets_send(with, from, 0, bytes, bytes % 2 ? 3 : 1);
     EXPECT_OK(failures, packets_receive(with, with->packets, to, bytes, bytes % 2 ? 1 : 3));
     EXPECT(failures, arrived(with, to, bytes, with->peer, (int)bytes));
-    EXPECT_OK(failures, pair_meet(with));
-    EXPECT(failures, all_are(behind + weir_packet_bytes(bytes), 64, 0));
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
+    EXPECT(failures, all_are(after + weir_packet_bytes(bytes), 64, 0));
+    EXPECT_OK(failures, pair_barrier(with));
 }
 
 /* Packets of the epoch before, and a buffer that has all of this epoch but the
@@ -294,26 +293,26 @@ static inline void check_partial_packets(pair *with, int *failures)
     packets_send(with, 0, 0, BYTES, 1);
     EXPECT_OK(failures, packets_receive(with, with->packets, 32, BYTES, 1));
     for (int round = 0; round < ROUNDS && !*failures; round++) {
-        EXPECT_OK(failures, pair_meet(with));
+        EXPECT_OK(failures, pair_barrier(with));
         with->epoch++;
         memset(with->own + HALF_BYTES, CANARY, BYTES + 128);
         boot_fill(with->own, BYTES, with->rank, round);
         EXPECT(failures, packets_receive(with, &hasty, 32, BYTES, 1) == WEIR_ERR_TIMEOUT);
         EXPECT(failures, all_are(with->own + HALF_BYTES, BYTES + 128, CANARY));
-        EXPECT_OK(failures, pair_meet(with));
+        EXPECT_OK(failures, pair_barrier(with));
         packets_send(with, 0, 0, BYTES - 4, 1);
         EXPECT(failures, packets_receive(with, &hasty, 32, BYTES, 1) == WEIR_ERR_TIMEOUT);
         EXPECT(failures, all_are(with->own + HALF_BYTES + 32 + BYTES - 4, 4, CANARY));
-        EXPECT_OK(failures, pair_meet(with));
+        EXPECT_OK(failures, pair_barrier(with));
         packets_send(with, 0, BYTES - 4, BYTES, 1);
         EXPECT_OK(failures, packets_receive(with, with->packets, 32, BYTES, 1));
         EXPECT(failures, arrived(with, 32, BYTES, with->peer, round));
     }
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
 }
 
-/* A new flag each time, in the same buffer, without a meeting in between: the
- * answer tells that the packets were read. */
+/* A new flag each time, in the same buffer, without a barrier in between: the answer shows that the
+ * packets were read. */
 static inline void check_packet_ping_pong(pair *with, int *failures)
 {
     enum { ROUNDS = 500, BYTES = 22 };
@@ -328,7 +327,7 @@ static inline void check_packet_ping_pong(pair *with, int *failures)
         if (!first)
             packets_send(with, 0, 0, BYTES, 1);
     }
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
 }
 
 static inline void check_packets(pair *with, int *failures)
@@ -347,13 +346,13 @@ static inline void check_packets(pair *with, int *failures)
 static inline void check_packets128_of(pair *with, size_t bytes, int *failures)
 {
     size_t to = 32 + bytes % 5, from = bytes % 3;
-    const unsigned char *behind = weir_mem_pointer(with->packet_mem);
+    const unsigned char *after = weir_mem_pointer(with->packet_mem);
     weir_memchan_dev hasty = *with->packets;
     hasty.guard.timeout_ns = 1000000;
     memset(with->own + HALF_BYTES, CANARY, bytes + 128);
     boot_fill(with->own + from, bytes, with->rank, (int)bytes);
     memset(weir_mem_pointer(with->packet_mem), 0, PACKETS_BYTES);
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
     with->epoch++;
     for (uint32_t tid = 0; tid < 2; tid++)
         weir_put_packets128(with->packets, 0, from, bytes, tid, 2, with->epoch);
@@ -363,9 +362,9 @@ static inline void check_packets128_of(pair *with, size_t bytes, int *failures)
     EXPECT(failures, arrived(with, to, bytes, with->peer, (int)bytes));
     EXPECT(failures, !bytes || weir_get_packets128(&hasty, HALF_BYTES + to, 0, bytes, 0, 1,
                                                    with->epoch + 1u) == WEIR_ERR_TIMEOUT);
-    EXPECT_OK(failures, pair_meet(with));
-    EXPECT(failures, all_are(behind + weir_packet128_bytes(bytes), 128, 0));
-    EXPECT_OK(failures, pair_meet(with));
+    EXPECT_OK(failures, pair_barrier(with));
+    EXPECT(failures, all_are(after + weir_packet128_bytes(bytes), 128, 0));
+    EXPECT_OK(failures, pair_barrier(with));
 }
 
 static inline void check_packets128(pair *with, int *failures)
@@ -407,7 +406,7 @@ static inline void pair_conformance(pair *with, weir_transport transport, int *f
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !*failures; i++)
         checks[i](with, failures);
     if (!*failures)
-        EXPECT_OK(failures, pair_meet(with));
+        EXPECT_OK(failures, pair_barrier(with));
     pair_close(with);
 }
 
@@ -422,7 +421,7 @@ static inline int channel_conformance(weir_comm *comm, weir_transport transport,
             pair_conformance(&with, transport, &failures);
     }
     if (failures)
-        weir_comm_abort(comm); /* nobody waits for this rank's next step */
+        weir_comm_abort(comm); /* so that the peer does not wait for this rank */
     return failures;
 }
 

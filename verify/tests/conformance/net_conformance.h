@@ -122,7 +122,7 @@ static inline weiri_net_mem *net_share(net_side *side, void *base, size_t bytes,
     return net_share_at(side, base, bytes, WEIRI_NET_HOST, keys, failures);
 }
 
-/* Memory that is reused by all networks of this process, since allocating it is slow on an emulated
+/* Memory that is reused by all networks of this process, since allocating it is slow in a virtual
  * machine; in huge pages if available. */
 static inline unsigned char *net_room(size_t bytes)
 {
@@ -384,7 +384,7 @@ static inline void net_check_overwriting(net_side *side, int *failures)
     }
 }
 
-/* Thousands of small puts and signals that nobody waits for. */
+/* Thousands of small puts and signals without waits in between. */
 static inline void net_check_many(net_side *side, int *failures)
 {
     enum { EACH = 24 };
@@ -725,8 +725,8 @@ static inline void net_fault_beyond(net_side *side, int *failures)
     int rejected = 1;
     if (side->rank == 0) {
         weiri_net_lock(side->net);
-        rejected = side->ops->put(side->ends[1], side->mem, 0, &side->keys[1], side->mem->bytes - 7, 8) ==
-               WEIR_ERR_INVALID;
+        rejected = side->ops->put(side->ends[1], side->mem, 0, &side->keys[1], side->mem->bytes - 7,
+                                  8) == WEIR_ERR_INVALID;
         weiri_net_unlock(side->net);
         weir_boot_send(side->boot, &rejected, sizeof rejected, 1, 0);
     } else {

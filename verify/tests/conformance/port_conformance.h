@@ -147,7 +147,8 @@ static inline void port_check_signals(port_pair *with, int *failures)
     while (!(found = weir_port_poll(port)) && now_s() < limit_s)
         weir_relax();
     EXPECT(failures, found && weir_port_poll(port) == 0);
-    EXPECT_OK(failures, weir_comm_barrier(with->comm)); /* neither signals before both have polled */
+    EXPECT_OK(failures,
+              weir_comm_barrier(with->comm)); /* neither signals before both have polled */
     EXPECT_OK(failures, port_barrier(with));
 }
 

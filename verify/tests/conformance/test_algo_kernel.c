@@ -1,7 +1,7 @@
 /*
- * Kernels that are compiled at run time: what is launched is what was written, what does
- * not compile is told with its line on every rank, and the cache gives only what it was given,
- * from a folder that is the user's alone.
+ * Proves that kernels compiled at run time are compiled once and launched, that compile errors are
+ * reported with their line on every rank, and that the cache returns only what was stored in it,
+ * from a folder that only the user can write.
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/algo_files.h"
@@ -224,7 +224,7 @@ static void test_parameters_are_laid_out_as_structs(void **state)
 
 /* -------------------------------------------------------------- bad sources */
 
-/* What is asked for, and what every rank is told. */
+/* A kernel to compile, and the error on every rank. */
 typedef struct refusal {
     const char *file, *other_file; /* rank 1's, if another one */
     const char *name;
@@ -312,7 +312,7 @@ static int compile_expecting(weir_comm *comm, void *argument)
     return failures;
 }
 
-static void test_no_compiler_and_no_headers_are_told(void **state)
+static void test_missing_compiler_and_headers_are_reported(void **state)
 {
     static refusal refusals[] = {
         {.status = WEIR_ERR_SYSTEM, .words = {"no command /absent/cc", NULL}},
@@ -382,7 +382,7 @@ static void test_a_damaged_entry_is_not_loaded(void **state)
     assert_int_equal(chmod(entry, 0722), 0); /* others may have written it */
     run_on(1, cached_is, &no);
     run_on(1, cached_is, &yes);
-    assert_true(find_entry(entry)); /* nothing else is left behind */
+    assert_true(find_entry(entry)); /* there are no other files */
     unsetenv("WEIR_LOG");
 }
 
@@ -495,7 +495,7 @@ int main(void)
         cmocka_unit_test(test_parameters_are_laid_out_as_structs),
         cmocka_unit_test(test_bad_sources_are_refused_on_every_rank),
         cmocka_unit_test(test_names_of_files_are_only_names),
-        cmocka_unit_test(test_no_compiler_and_no_headers_are_told),
+        cmocka_unit_test(test_missing_compiler_and_headers_are_reported),
         cmocka_unit_test(test_a_damaged_entry_is_not_loaded),
         cmocka_unit_test(test_a_folder_of_others_is_refused),
         cmocka_unit_test(test_without_a_home_a_temporary_folder_serves),

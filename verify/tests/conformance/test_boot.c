@@ -1,7 +1,7 @@
 /*
- * Proves that the fork and the TCP bootstrap conform, that both report peers that die, stay silent or
- * disagree, that the runner of forked ranks collects and ends its ranks, and that a bootstrap object
- * owns its context.
+ * Proves that the fork and the TCP bootstrap conform, that both report peers that die, stay silent
+ * or disagree, that the runner of forked ranks collects and ends its ranks, and that a bootstrap
+ * object owns its context.
  */
 #include "verify/tests/support/comm_ranks.h"
 

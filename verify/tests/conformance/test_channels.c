@@ -70,8 +70,8 @@ static void refuse_transport(weir_comm *comm, int *failures)
     }
 }
 
-/* Ranks 0 and 1 use up their semaphores. Rank 2, which still has all of its semaphores, gets an error
- * at once because rank 0 has none left. */
+/* Ranks 0 and 1 use up their semaphores. Rank 2, which still has all of its semaphores, gets an
+ * error at once because rank 0 has none left. */
 static void use_up_semaphores(weir_comm *comm, int *failures)
 {
     static weir_sem *sems[MOST_SEMAPHORES + 1];

@@ -1,7 +1,7 @@
 /*
- * weir_alltoallv_device on the host: the same data as alltoallv's, whatever the
- * splits, and counts that are wrong are told where they are, change nothing
- * outside the buffers, and leave nobody waiting for the deadline.
+ * Proves that weir_alltoallv_device on the host gives correct data for splits that change, and that
+ * wrong counts are reported on the rank that has them, change nothing outside of the buffers, and
+ * let no rank wait until its deadline.
  */
 #include "verify/tests/support/comm_ranks.h"
 
@@ -16,14 +16,14 @@ typedef struct splits {
     uint64_t send[MOST_RANKS], send_at[MOST_RANKS], recv[MOST_RANKS], recv_at[MOST_RANKS];
 } splits;
 
-typedef struct rig {
+typedef struct test_rank {
     weir_comm *comm;
     int rank, nranks;
     int32_t *in, *out;
     splits s;
-} rig;
+} test_rank;
 
-static int open_rig(rig *r, weir_boot *boot)
+static int test_rank_open(test_rank *r, weir_boot *boot)
 {
     memset(r, 0, sizeof *r);
     r->comm = open_comm(boot);
@@ -34,7 +34,7 @@ static int open_rig(rig *r, weir_boot *boot)
     return r->comm && r->in && r->out;
 }
 
-static void close_rig(rig *r)
+static void test_rank_close(test_rank *r)
 {
     weir_comm_destroy(r->comm);
     free(r->in);
@@ -52,8 +52,8 @@ static int32_t value_of(int from, int to, int round, uint64_t i)
     return from * 1000003 + to * 10007 + round * 101 + (int32_t)i;
 }
 
-/* Blocks one after the other; places of empty ones are rubbish. */
-static void make_splits(rig *r, int round)
+/* Contiguous blocks; the displacements of empty ones are arbitrary and must be ignored. */
+static void make_splits(test_rank *r, int round)
 {
     uint64_t sent = 0, received = 0;
     for (int peer = 0; peer < r->nranks; peer++) {
@@ -70,14 +70,14 @@ static void make_splits(rig *r, int round)
     memset(r->out, CANARY, ROOM * sizeof *r->out);
 }
 
-static weir_status call(const rig *r, size_t out_bytes)
+static weir_status call_alltoallv(const test_rank *r, size_t out_bytes)
 {
     return weir_alltoallv_device(r->comm, r->in, ROOM * sizeof *r->in, r->s.send, r->s.send_at,
                                  r->out, out_bytes, r->s.recv, r->s.recv_at, WEIR_INT32, NULL);
 }
 
-/* Wrong elements of the output, those behind the blocks included. */
-static uint64_t wrong_elements(const rig *r, int round)
+/* Counts wrong elements of the output, including those after the blocks. */
+static uint64_t wrong_elements(const test_rank *r, int round)
 {
     uint64_t at = 0, wrong = 0;
     int32_t canary;
@@ -92,16 +92,16 @@ static uint64_t wrong_elements(const rig *r, int round)
 
 static int splits_that_change(weir_boot *boot, void *argument)
 {
-    rig r;
+    test_rank r;
     int failures = 0;
     (void)argument;
-    EXPECT(&failures, open_rig(&r, boot));
+    EXPECT(&failures, test_rank_open(&r, boot));
     for (int round = 0; round < 40 && !failures; round++) {
         make_splits(&r, round);
-        EXPECT(&failures, call(&r, ROOM * sizeof *r.out) == WEIR_OK);
+        EXPECT(&failures, call_alltoallv(&r, ROOM * sizeof *r.out) == WEIR_OK);
         EXPECT(&failures, wrong_elements(&r, round) == 0);
     }
-    close_rig(&r);
+    test_rank_close(&r);
     return failures;
 }
 
@@ -114,30 +114,30 @@ static void test_splits_that_change(void **state)
 }
 
 /* The faults: rank 1's arrays are wrong. */
-enum { SEND_BEHIND, SEND_WRAPS, RECV_BEHIND, RECV_FAR, RECV_OTHER, SELF_OTHER, FAULTS };
+enum { SEND_BEYOND, SEND_WRAPS, RECV_BEYOND, RECV_FAR, RECV_OTHER, SELF_OTHER, FAULTS };
 
 static const struct {
     weir_status status;
     const char *words; /* of rank 1's error */
-} told[FAULTS] = {
-    [SEND_BEHIND] = {WEIR_ERR_INVALID, "sent to rank 0"},
+} expected[FAULTS] = {
+    [SEND_BEYOND] = {WEIR_ERR_INVALID, "sent to rank 0"},
     [SEND_WRAPS] = {WEIR_ERR_INVALID, "sent to rank 0"},
-    [RECV_BEHIND] = {WEIR_ERR_INVALID, "received from rank 0"},
+    [RECV_BEYOND] = {WEIR_ERR_INVALID, "received from rank 0"},
     [RECV_FAR] = {WEIR_ERR_INVALID, "received from rank 0"},
     [RECV_OTHER] = {WEIR_ERR_MISMATCH, "rank 0 sends 48 bytes"},
     [SELF_OTHER] = {WEIR_ERR_MISMATCH, "for itself differ"},
 };
 
-static void plant(splits *s, int fault)
+static void plant_fault(splits *s, int fault)
 {
     switch (fault) {
-    case SEND_BEHIND:
+    case SEND_BEYOND:
         s->send_at[0] = ROOM - s->send[0] + 1;
         break;
     case SEND_WRAPS:
         s->send[0] += (uint64_t)1 << 62;
         break;
-    case RECV_BEHIND:
+    case RECV_BEYOND:
         s->recv_at[0] = ROOM - s->recv[0] + 1;
         break;
     case RECV_FAR:
@@ -154,21 +154,21 @@ static void plant(splits *s, int fault)
 static int wrong_splits(weir_boot *boot, void *argument)
 {
     enum { ROUND = 3, FEW_S = 10 };
-    rig r;
+    test_rank r;
     int failures = 0, fault = *(const int *)argument;
-    EXPECT(&failures, open_rig(&r, boot));
+    EXPECT(&failures, test_rank_open(&r, boot));
     make_splits(&r, ROUND);
     for (int peer = 0; peer < r.nranks; peer++) {
         r.s.send[peer] = r.s.recv[peer] = 12;
         r.s.send_at[peer] = r.s.recv_at[peer] = 12 * (uint64_t)peer;
     }
     if (r.rank == 1)
-        plant(&r.s, fault);
+        plant_fault(&r.s, fault);
     double began_s = now_s();
-    weir_status status = call(&r, ROOM * sizeof *r.out);
+    weir_status status = call_alltoallv(&r, ROOM * sizeof *r.out);
     if (r.rank == 1) {
-        EXPECT(&failures, status == told[fault].status);
-        EXPECT(&failures, strstr(weir_last_error(), told[fault].words) != NULL);
+        EXPECT(&failures, status == expected[fault].status);
+        EXPECT(&failures, strstr(weir_last_error(), expected[fault].words) != NULL);
     } else {
         EXPECT(&failures, status == WEIR_OK || status == WEIR_ERR_ABORTED ||
                               status == WEIR_ERR_MISMATCH);
@@ -179,7 +179,7 @@ static int wrong_splits(weir_boot *boot, void *argument)
     weir_boot_barrier(boot);
     for (uint64_t i = 12 * (uint64_t)r.nranks; i < ROOM; i++)
         EXPECT(&failures, ((unsigned char *)&r.out[i])[0] == CANARY);
-    close_rig(&r);
+    test_rank_close(&r);
     return failures;
 }
 
@@ -190,13 +190,13 @@ static void test_wrong_splits(void **state)
         run_ranks(3, wrong_splits, &fault);
 }
 
-/* What is wrong with the call itself is refused, and nobody is harmed. */
+/* Calls with invalid arguments are rejected, and the next call is correct. */
 static int bad_calls(weir_boot *boot, void *argument)
 {
-    rig r;
+    test_rank r;
     int failures = 0;
     (void)argument;
-    EXPECT(&failures, open_rig(&r, boot));
+    EXPECT(&failures, test_rank_open(&r, boot));
     make_splits(&r, 0);
     const size_t all = ROOM * sizeof *r.out;
     const struct {
@@ -214,18 +214,18 @@ static int bad_calls(weir_boot *boot, void *argument)
         EXPECT(&failures, weir_alltoallv_device(r.comm, bad[i].in, bad[i].in_bytes, bad[i].send,
                                                 r.s.send_at, bad[i].out, all, r.s.recv,
                                                 r.s.recv_at, WEIR_INT32, NULL) == WEIR_ERR_INVALID);
-    EXPECT(&failures, call(&r, all) == WEIR_OK);
+    EXPECT(&failures, call_alltoallv(&r, all) == WEIR_OK);
     EXPECT(&failures, wrong_elements(&r, 0) == 0);
-    close_rig(&r);
+    test_rank_close(&r);
     return failures;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_splits_that_change),
-        cmocka_unit_test(test_wrong_splits),
-        RANKS_TEST("bad calls", 2, bad_calls, NULL),
+        AT("splits that change", test_splits_that_change, NULL),
+        AT("wrong splits are reported", test_wrong_splits, NULL),
+        RANKS_TEST("invalid calls are rejected", 2, bad_calls, NULL),
     };
     return RUN_TESTS("alltoallv_device", tests);
 }

@@ -1,13 +1,11 @@
 /*
- * The communicator: creation among 1 to 16 ranks, what it tells of itself, its
- * barrier, what it costs in time and memory, and what it refuses. What happens
- * when ranks fail is in test_comm_faults.c.
+ * Proves that communicators of 1 to 16 ranks report their properties, that their barrier separates
+ * phases, that creation is quick, uses the memory that it states and leaks nothing, and that
+ * creation with invalid settings fails on every rank. Failing ranks are in test_comm_faults.c.
  */
 #include "verify/tests/support/comm_ranks.h"
 
-static int counts[] = {1, 2, 3, 5, 8, 16};
-
-/* ------------------------------------------------------------ its own words */
+/* --------------------------------------------------------------- properties */
 
 static int getters(weir_boot *boot, void *argument)
 {
@@ -31,15 +29,10 @@ static int getters(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_knows_its_ranks(void **state)
-{
-    run_ranks(*(int *)*state, getters, *state);
-}
-
 /* ------------------------------------------------------------------ barrier */
 
-/* Every rank counts rounds where its peers see it, one of them late; returns
- * how often a peer's count was not that of the round. */
+/* Every rank counts rounds in memory that its peers read; in each round one rank is late. Returns
+ * how often a peer's count differed from the round. */
 static int count_rounds(weir_comm *comm, weir_mem **mems, int with_barrier)
 {
     enum { ROUNDS = 60, LATE_US = 1000 };
@@ -69,16 +62,11 @@ static void barrier(weir_comm *comm, int *failures)
     EXPECT_OK(failures, weir_mem_exchange(comm, mem, mems));
     EXPECT(failures, count_rounds(comm, mems, 1) == 0);
     EXPECT_OK(failures, weir_comm_barrier(comm));
-    /* The count tells the difference. */
+    /* Without barriers, counts differ: the check above can fail. */
     EXPECT(failures, count_rounds(comm, mems, 0) > 0);
     EXPECT_OK(failures, weir_comm_barrier(comm));
     for (int peer = 0; peer < weir_comm_nranks(comm); peer++)
         weir_mem_free(mems[peer]);
-}
-
-static void test_barrier_separates(void **state)
-{
-    run_comm_ranks(*(int *)*state, barrier);
 }
 
 /* -------------------------------------------------------------------- costs */
@@ -113,8 +101,8 @@ static void test_set_up_of_8_ranks_is_quick(void **state)
     run_ranks(8, set_up_quickly, &most_s);
 }
 
-/* This process's share of the library's memory, in bytes: shared pages are
- * counted once among all that map them. */
+/* This process's share of the library's memory in bytes; a shared page is divided among the
+ * processes that map it. */
 static uint64_t shared_bytes(void)
 {
     char line[512];
@@ -133,7 +121,7 @@ static uint64_t shared_bytes(void)
     return total;
 }
 
-/* Measured after a collective has made what it needs. */
+/* Measured after a collective, which allocates what it needs at the first call. */
 static void memory_held(weir_comm *comm, int *failures)
 {
     enum { COUNT = 1 << 18 };
@@ -181,16 +169,16 @@ static int many_rounds(weir_boot *boot, void *argument)
 
 /* ---------------------------------------------------------------- refusals */
 
-/* A creation that must fail on every rank in the same way. */
+/* A creation that must fail with the same error on every rank. */
 typedef struct refusal {
-    int rank; /* where it goes wrong; -1: everywhere */
+    int rank; /* the rank with the invalid setting; -1: all */
     const char *variable, *value;
     size_t scratch_bytes;
     weir_status status;
     const char *says[2];
 } refusal;
 
-static int refused(weir_boot *boot, void *argument)
+static int create_fails(weir_boot *boot, void *argument)
 {
     const refusal *what = argument;
     int failures = 0, here = what->rank < 0 || what->rank == weir_boot_rank(boot);
@@ -206,7 +194,7 @@ static int refused(weir_boot *boot, void *argument)
         EXPECT(&failures, boot_last_error_has(what->says[i]));
     EXPECT(&failures, comm == untouched);
     EXPECT(&failures, now_s() - start_s < 10);
-    /* Nobody is stuck, nothing is left, and the next one succeeds. */
+    /* No rank hangs, nothing leaks, and the next creation succeeds. */
     EXPECT(&failures, count_maps("memfd:weir") == 0);
     if (what->variable)
         unsetenv(what->variable);
@@ -216,51 +204,7 @@ static int refused(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_refused_everywhere(void **state)
-{
-    run_ranks(3, refused, *state);
-}
-
-static refusal refusals[] = {
-    {-1,
-     "WEIR_TRANSPORT",
-     "bogus",
-     0,
-     WEIR_ERR_INVALID,
-     {"WEIR_TRANSPORT=bogus", "expected auto, shm"}},
-    {2,
-     "WEIR_TRANSPORT",
-     "tcp",
-     0,
-     WEIR_ERR_UNSUPPORTED,
-     {"rank 2 failed", "use shm or auto"}},
-    {1,
-     NULL,
-     NULL,
-     2 << 20,
-     WEIR_ERR_MISMATCH,
-     {"scratch_bytes differs", "2097152"}},
-    {0,
-     NULL,
-     NULL,
-     SIZE_MAX,
-     WEIR_ERR_NO_MEMORY,
-     {"rank 0 failed", "scratch_bytes"}},
-    {1,
-     NULL,
-     NULL,
-     40 << 10,
-     WEIR_ERR_INVALID,
-     {"rank 1 failed", "3 ranks need at least"}},
-    {2,
-     NULL,
-     NULL,
-     (size_t)1 << 50,
-     WEIR_ERR_NO_MEMORY,
-     {"rank 2 failed", "no room for"}},
-};
-
-/* A bootstrap of one process that plays many: all say what this one says. */
+/* A bootstrap of one process that acts for many ranks, which all contribute the same data. */
 typedef struct echo {
     int rank, nranks;
 } echo;
@@ -356,27 +300,35 @@ static void test_missing_arguments_are_refused(void **state)
     weir_boot_destroy(boot);
 }
 
+#define CREATE_FAILS(name, ...) RANKS_TEST(name, 3, create_fails, (&(refusal){__VA_ARGS__}))
+#define PROPERTIES(name, nranks) RANKS_TEST(name, nranks, getters, (&(int){nranks}))
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        AT("1 rank knows itself", test_knows_its_ranks, &counts[0]),
-        AT("2 ranks know each other", test_knows_its_ranks, &counts[1]),
-        AT("3 ranks know each other", test_knows_its_ranks, &counts[2]),
-        AT("5 ranks know each other", test_knows_its_ranks, &counts[3]),
-        AT("8 ranks know each other", test_knows_its_ranks, &counts[4]),
-        AT("16 ranks know each other", test_knows_its_ranks, &counts[5]),
-        AT("the barrier separates 2 ranks", test_barrier_separates, &counts[1]),
-        AT("the barrier separates 5 ranks", test_barrier_separates, &counts[3]),
+        PROPERTIES("properties of 1 rank", 1),
+        PROPERTIES("properties of 2 ranks", 2),
+        PROPERTIES("properties of 3 ranks", 3),
+        PROPERTIES("properties of 5 ranks", 5),
+        PROPERTIES("properties of 8 ranks", 8),
+        PROPERTIES("properties of 16 ranks", 16),
+        COMM_TEST("the barrier separates phases of 2 ranks", 2, barrier),
+        COMM_TEST("the barrier separates phases of 5 ranks", 5, barrier),
         cmocka_unit_test(test_set_up_of_8_ranks_is_quick),
         COMM_TEST("memory of 8 ranks is what is stated", 8, memory_held),
         RANKS_TEST("200 communicators leave nothing", 3, many_rounds, NULL),
-        AT("an unknown transport is refused", test_refused_everywhere, &refusals[0]),
-        AT("a transport between machines is refused inside one",
-           test_refused_everywhere, &refusals[1]),
-        AT("different scratch_bytes are refused", test_refused_everywhere, &refusals[2]),
-        AT("the largest scratch_bytes is refused", test_refused_everywhere, &refusals[3]),
-        AT("too small a scratch_bytes is refused", test_refused_everywhere, &refusals[4]),
-        AT("an absurd scratch_bytes is refused", test_refused_everywhere, &refusals[5]),
+        CREATE_FAILS("an unknown transport is rejected", -1, "WEIR_TRANSPORT", "bogus", 0,
+                     WEIR_ERR_INVALID, {"WEIR_TRANSPORT=bogus", "expected auto, shm"}),
+        CREATE_FAILS("a transport between nodes is rejected inside one", 2, "WEIR_TRANSPORT", "tcp",
+                     0, WEIR_ERR_UNSUPPORTED, {"rank 2 failed", "use shm or auto"}),
+        CREATE_FAILS("different scratch_bytes are rejected", 1, NULL, NULL, 2 << 20,
+                     WEIR_ERR_MISMATCH, {"scratch_bytes differs", "2097152"}),
+        CREATE_FAILS("the largest scratch_bytes is rejected", 0, NULL, NULL, SIZE_MAX,
+                     WEIR_ERR_NO_MEMORY, {"rank 0 failed", "scratch_bytes"}),
+        CREATE_FAILS("too small a scratch_bytes is rejected", 1, NULL, NULL, 40 << 10,
+                     WEIR_ERR_INVALID, {"rank 1 failed", "3 ranks need at least"}),
+        CREATE_FAILS("an absurd scratch_bytes is rejected", 2, NULL, NULL, (size_t)1 << 50,
+                     WEIR_ERR_NO_MEMORY, {"rank 2 failed", "no room for"}),
         cmocka_unit_test(test_65_ranks_are_too_many),
         cmocka_unit_test(test_config_of_another_version),
         cmocka_unit_test(test_missing_arguments_are_refused),

@@ -1,11 +1,9 @@
 /*
- * What every rank of a communicator learns when one of them aborts, is late,
- * is killed, or has not the means to take part: the same error, soon, in words
- * that name the rank.
+ * Proves that when a rank aborts, is late, is killed or lacks resources, every rank of the
+ * communicator soon gets the same error, which names the rank.
  *
- * With the argument "hold" this program is the victim of no_traces.sh instead:
- * ranks that hold all kinds of memory, print "rank pid", and wait for
- * rank 1, which never comes.
+ * With the argument "hold" this program serves no_traces.sh instead: its ranks hold all kinds of
+ * memory, print "rank pid", and wait for rank 1, which never calls.
  */
 #include "verify/tests/support/comm_ranks.h"
 
@@ -34,23 +32,20 @@ static int abort_ends_waits(weir_boot *boot, void *argument)
                                               "for rank"));
     }
     EXPECT(&failures, now_s() - start_s < SOON_S);
-    weir_comm_destroy(comm); /* waits for nobody */
+    weir_comm_destroy(comm); /* does not block */
     EXPECT(&failures, now_s() - start_s < SOON_S);
     EXPECT(&failures, count_maps("memfd:weir") == 0);
     return failures;
 }
 
-/* The others come, if at all, when rank 0 has given up: it passed its deadline,
- * they find the communicator aborted. */
+/* The other ranks call, if at all, after rank 0's deadline: rank 0 gets a timeout, they find the
+ * communicator aborted. */
 static int deadline(weir_boot *boot, void *argument)
 {
     enum { DEADLINE_MS = 200 };
     int failures = 0;
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = *(int *)argument;
-    config.backend = WEIR_BACKEND_HOST;
-    weir_comm *comm = NULL;
-    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
+    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_HOST, *(int *)argument);
+    if (!comm)
         return NO_COMM;
     EXPECT_OK(&failures, weir_comm_barrier(comm));
     double start_s = now_s();
@@ -69,14 +64,14 @@ static int deadline(weir_boot *boot, void *argument)
     return failures;
 }
 
-static void test_configured_deadline_is_told(void **state)
+static void test_configured_deadline(void **state)
 {
     (void)state;
     int configured_ms = 200;
     run_ranks(3, deadline, &configured_ms);
 }
 
-static void test_deadline_of_the_environment_is_told(void **state)
+static void test_deadline_of_the_environment(void **state)
 {
     (void)state;
     int configured_ms = 0;
@@ -85,37 +80,37 @@ static void test_deadline_of_the_environment_is_told(void **state)
     unsetenv("WEIR_TIMEOUT_MS");
 }
 
-static weir_status meet_in_barrier(weir_comm *comm)
+static weir_status wait_in_barrier(weir_comm *comm)
 {
     return weir_comm_barrier(comm);
 }
 
-static weir_status meet_in_allreduce(weir_comm *comm)
+static weir_status wait_in_allreduce(weir_comm *comm)
 {
     static float data[100000];
     return weir_allreduce(comm, data, data, sizeof data / sizeof *data, WEIR_FLOAT, WEIR_SUM,
                           NULL);
 }
 
-/* Where ranks are when rank 2 is killed. */
-typedef struct meeting {
-    weir_status (*meet)(weir_comm *comm);
-} meeting;
+/* The call in which ranks wait when rank 2 is killed. */
+typedef struct waiting_call {
+    weir_status (*call)(weir_comm *comm);
+} waiting_call;
 
 static int killed(weir_boot *boot, void *argument)
 {
-    const meeting *where = argument;
+    const waiting_call *where = argument;
     int failures = 0;
     weir_comm *comm = open_comm(boot);
     if (!comm)
         return NO_COMM;
-    EXPECT_OK(&failures, where->meet(comm));
+    EXPECT_OK(&failures, where->call(comm));
     if (weir_comm_rank(comm) == 2) {
         usleep(50000);
         raise(SIGKILL);
     }
     double start_s = now_s();
-    EXPECT(&failures, where->meet(comm) == WEIR_ERR_PEER);
+    EXPECT(&failures, where->call(comm) == WEIR_ERR_PEER);
     EXPECT(&failures, boot_last_error_has("rank 2 has died; in "));
     EXPECT(&failures, now_s() - start_s < SOON_S);
     weir_comm_destroy(comm);
@@ -130,9 +125,9 @@ static void test_killed_rank_is_named_by_all(void **state)
     assert_int_equal(codes[0] + codes[1] + codes[3], 0);
 }
 
-/* ------------------------------------------------------------ without means */
+/* ---------------------------------------------------------- lack of resources */
 
-/* What rank 1 lacks when the communicator is made. */
+/* The resource that rank 1 lacks when the communicator is created. */
 typedef struct shortage {
     int resource;
     rlim_t spare; /* descriptors, or bytes, beyond those in use */
@@ -180,7 +175,7 @@ static int run_short(weir_boot *boot, void *argument)
     EXPECT(&failures, now_s() - start_s < SOON_S);
     EXPECT(&failures, comm == NULL);
     EXPECT(&failures, count_maps("memfd:weir") == 0 && count_fds() == fds);
-    comm = open_comm(boot); /* with means, it can be made */
+    comm = open_comm(boot); /* with the resource, creation succeeds */
     EXPECT(&failures, comm != NULL);
     weir_comm_destroy(comm);
     return failures;
@@ -197,7 +192,7 @@ static shortage no_memory = {RLIMIT_AS, SCRATCH_BYTES / 2, WEIR_ERR_NO_MEMORY, "
 static shortage own_memory = {RLIMIT_AS, SCRATCH_BYTES / 2 * 3, WEIR_ERR_NO_MEMORY,
                               "cannot reach rank"};
 
-/* A test's name tells where it is skipped: cmocka 1.1 counts a skip as failed. */
+/* The name says that a test is skipped, because cmocka 1.1 counts a skip as a failure. */
 #if SANITISED
 #define WHERE_LIMITED " # SKIP the sanitizer's address space cannot be limited"
 #else
@@ -225,7 +220,7 @@ static int hold(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_mem_exchange(comm, mem, mems));
     EXPECT_OK(&failures, weir_connect(comm, rank ^ 1, TAG, WEIR_TRANSPORT_AUTO, &conn));
     EXPECT_OK(&failures, weir_sem_create(conn, &sem));
-    EXPECT_OK(&failures, meet_in_allreduce(comm));
+    EXPECT_OK(&failures, wait_in_allreduce(comm));
     printf("%d %ld\n", rank, (long)getpid());
     fflush(stdout);
     while (rank == 1)
@@ -240,16 +235,17 @@ static int run_victims(void)
     return weir_boot_fork_run(VICTIMS, hold, NULL, LIMIT_MS, NULL) == WEIR_OK ? 0 : 1;
 }
 
-static meeting in_barrier = {meet_in_barrier}, in_allreduce = {meet_in_allreduce};
+static waiting_call in_barrier = {wait_in_barrier}, in_allreduce = {wait_in_allreduce};
 
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "hold") == 0)
         return run_victims();
     const struct CMUnitTest tests[] = {
-        RANKS_TEST("abort ends every wait", 5, abort_ends_waits, NULL),
-        cmocka_unit_test(test_configured_deadline_is_told),
-        cmocka_unit_test(test_deadline_of_the_environment_is_told),
+        RANKS_TEST("an abort ends every wait", 5, abort_ends_waits, NULL),
+        AT("a missed deadline that was configured is reported", test_configured_deadline, NULL),
+        AT("a missed deadline of the environment is reported", test_deadline_of_the_environment,
+           NULL),
         AT("a rank killed in a barrier is named by all", test_killed_rank_is_named_by_all,
            &in_barrier),
         AT("a rank killed in an allreduce is named by all", test_killed_rank_is_named_by_all,

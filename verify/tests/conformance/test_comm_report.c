@@ -1,7 +1,6 @@
 /*
- * Where ranks stand, in words: what a report says of ranks that run, wait, are
- * stopped or dead, that it is printed once, and who is named when a rank does
- * not come to set-up at all.
+ * Proves that reports describe ranks that run, wait, are stopped or dead, that a report is printed
+ * once, and that a rank that does not take part in set-up is named.
  */
 #include "verify/tests/support/comm_ranks.h"
 
@@ -15,16 +14,10 @@ enum { TEXT_BYTES = 8192, DEADLINE_MS = 300, TAG = 3 };
 
 static weir_comm *open_short(weir_boot *boot)
 {
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = DEADLINE_MS;
-    config.backend = WEIR_BACKEND_HOST;
-    weir_comm *comm = NULL;
-    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
-        fprintf(stderr, "# no communicator: %s\n", weir_last_error());
-    return comm;
+    return open_comm_with(boot, WEIR_BACKEND_HOST, DEADLINE_MS);
 }
 
-/* The line of a rank, "" if there is none or it is not in its place. */
+/* The line of a rank in a report; "" if it is not at the expected position. */
 static const char *line_of(const char *report, int rank)
 {
     static char line[512];
@@ -81,7 +74,7 @@ static void running(weir_comm *comm, int *failures)
 
 /* ----------------------------------------------------------------- lost ranks */
 
-/* Rank 2 ends by a signal, or is stopped by it; who wakes or reaps it is rank 0. */
+/* Rank 2 is killed or stopped by a signal; rank 0 kills it at the end. */
 static int lost(weir_boot *boot, void *argument)
 {
     int signal_number = *(int *)argument, rank = weir_boot_rank(boot), failures = 0;
@@ -104,7 +97,7 @@ static int lost(weir_boot *boot, void *argument)
     EXPECT(&failures, report_has(comm, rank, "the test, iteration 5; no collective yet; waits in "
                                              "barrier for rank 2: expected 2, seen 1"));
     EXPECT(&failures, weir_comm_check(comm) == (stopped ? WEIR_ERR_ABORTED : WEIR_ERR_PEER));
-    if (rank == 0) { /* the others have said so before rank 2 changes */
+    if (rank == 0) { /* the other ranks have reported before rank 2 changes */
         usleep(2 * DEADLINE_MS * 1000);
         kill(pids[2], SIGKILL);
     }
@@ -157,8 +150,7 @@ static int await_semaphore(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* All ranks print; how many did is counted in shared memory, what they wrote
- * goes to a pipe. */
+/* All ranks try to print to a pipe; shared memory counts how many did. */
 typedef struct printing {
     int pipe[2];
     int *printed;
@@ -261,7 +253,7 @@ int main(void)
 {
     static int by_stop = SIGSTOP, by_kill = SIGKILL;
     const struct CMUnitTest tests[] = {
-        COMM_TEST("ranks that run", 4, running),
+        COMM_TEST("ranks that run are described", 4, running),
         AT("a stopped rank is described", test_lost_rank_is_described, &by_stop),
         AT("a killed rank is described", test_lost_rank_is_described, &by_kill),
         RANKS_TEST("semaphore is described", 2, await_semaphore, NULL),

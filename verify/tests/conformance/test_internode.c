@@ -160,7 +160,8 @@ static int check_collectives(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* So many ranks that a message between nodes has no word for each pair: one round of small sizes. */
+/* So many ranks that a message between nodes has no word for each pair: one round of small sizes.
+ */
 static void check_crowd(weir_comm *comm, const layout *where, int *failures)
 {
     (void)where;
@@ -238,8 +239,8 @@ static void test_death(void **state)
             fail_msg("rank %d ended with %d", rank, codes[rank]);
 }
 
-/* Rank 0 sends to rank 1, which computes for longer than the deadline before it receives. That is no
- * failure, because rank 0 does not wait meanwhile. */
+/* Rank 0 sends to rank 1, which computes for longer than the deadline before it receives. That is
+ * no failure, because rank 0 does not wait meanwhile. */
 static int check_patience(weir_boot *boot, void *argument)
 {
     int failures = 0;
@@ -284,7 +285,8 @@ static int repeat_create(weir_boot *boot, void *argument)
     return failures;
 }
 
-#define DEATH_TEST(name, ...) AT(name, test_death, (&(layout_test){{.nodes = __VA_ARGS__}, NULL, check_death}))
+#define DEATH_TEST(name, ...)                                                                      \
+    AT(name, test_death, (&(layout_test){{.nodes = __VA_ARGS__}, NULL, check_death}))
 
 int main(void)
 {

@@ -1,15 +1,12 @@
 /*
- * Registered memory: what one rank writes through a handle another one reads,
- * mappings come and go with their memory, and a handle that names nothing is
- * refused.
+ * Proves that registered memory works: ranks write and read each other's memory through handles,
+ * mappings are removed with their memory, and invalid, stale and forged handles are rejected.
  */
 #include "verify/tests/support/comm_ranks.h"
 
 enum { MOST_ALLOCATIONS = 512, HANDLE_CONTENT_BYTES = 256 };
 
-static int counts[] = {1, 2, 3, 5, 8};
-
-/* Imports a handle that must be refused so. */
+/* Imports a handle that must be rejected with this status and message. */
 static void expect_refused(int *failures, weir_comm *comm, const weir_mem_handle *handle,
                            weir_status status, const char *text)
 {
@@ -22,7 +19,7 @@ static void expect_refused(int *failures, weir_comm *comm, const weir_mem_handle
 
 /* ----------------------------------------------------------------- exchange */
 
-/* Every rank writes its part of everybody's memory, at every rank's offset. */
+/* Every rank writes its part of every rank's memory. */
 static void write_to_all(weir_comm *comm, int *failures)
 {
     enum { PART = 5003 }; /* neither a page nor aligned */
@@ -53,7 +50,7 @@ static void write_to_all(weir_comm *comm, int *failures)
     weir_mem_free(mem);
 }
 
-/* Bytes in and out by copies, and parts that are not within the memory. */
+/* Writes and reads by copies; ranges outside of the memory are rejected. */
 static void write_and_read(weir_comm *comm, int *failures)
 {
     char text[] = "channel", back[8] = "";
@@ -70,7 +67,7 @@ static void write_and_read(weir_comm *comm, int *failures)
     weir_mem_free(mem);
 }
 
-/* Memory of one size is symmetric, of two sizes not, on every rank alike. */
+/* Memory of equal sizes is symmetric; of different sizes it is not, on any rank. */
 static void symmetric(weir_comm *comm, int *failures)
 {
     int rank = weir_comm_rank(comm);
@@ -89,13 +86,8 @@ static void symmetric(weir_comm *comm, int *failures)
     weir_mem_free(equal);
 }
 
-static void test_all_write_to_all(void **state)
-{
-    run_comm_ranks(*(int *)*state, write_to_all);
-}
-
-/* A piece of an allocation is reached at its own place, over the allocation's
- * one mapping, however often it is imported. */
+/* A registered part of an allocation is accessed at its offset in the one mapping of the
+ * allocation, however often it is imported. */
 static void pieces(weir_comm *comm, int *failures)
 {
     enum { BYTES = 20000, OFFSET = 4097, PIECE = 1001, TIMES = 20, TAG = 4 };
@@ -127,14 +119,15 @@ static void pieces(weir_comm *comm, int *failures)
     weir_mem_free(mem);
 }
 
-/* Plain memory stays where it is: every rank hears that rank 1 has some. */
-static void plain_memory(weir_comm *comm, int *failures)
+/* Rank 1 has unregistered memory, which cannot be shared: every rank gets an error that names it.
+ */
+static void unregistered_memory(weir_comm *comm, int *failures)
 {
-    static char plain[100];
+    static char unregistered[100];
     int rank = weir_comm_rank(comm);
     weir_mem *mem = NULL, *across = NULL, *mems[MOST_RANKS] = {NULL};
     weir_mem_handle handle;
-    EXPECT_OK(failures, weir_mem_alloc(comm, sizeof plain, &mem));
+    EXPECT_OK(failures, weir_mem_alloc(comm, sizeof unregistered, &mem));
     if (*failures)
         return;
     EXPECT_OK(failures,
@@ -143,8 +136,8 @@ static void plain_memory(weir_comm *comm, int *failures)
     weir_mem_free(across);
     if (rank == 1) {
         weir_mem_free(mem);
-        EXPECT_OK(failures, weir_mem_register(comm, plain, sizeof plain, &mem));
-        EXPECT(failures, !weir_mem_shareable(mem) && weir_mem_pointer(mem) == plain);
+        EXPECT_OK(failures, weir_mem_register(comm, unregistered, sizeof unregistered, &mem));
+        EXPECT(failures, !weir_mem_shareable(mem) && weir_mem_pointer(mem) == unregistered);
         EXPECT_OK(failures, weir_mem_export(mem, &handle));
         expect_refused(failures, comm, &handle, WEIR_ERR_UNSUPPORTED, "weir_mem_alloc");
     }
@@ -152,11 +145,11 @@ static void plain_memory(weir_comm *comm, int *failures)
     EXPECT(failures, boot_last_error_has("rank 1's memory is unregistered"));
     for (int peer = 0; peer < weir_comm_nranks(comm); peer++)
         EXPECT(failures, mems[peer] == NULL);
-    EXPECT_OK(failures, weir_comm_barrier(comm)); /* as usable as before */
+    EXPECT_OK(failures, weir_comm_barrier(comm)); /* the communicator is still usable */
     weir_mem_free(mem);
 }
 
-/* Who sends nothing is refused, and so is the peer, which does not wait. */
+/* Sending no memory is rejected, and the receiver gets an error instead of waiting. */
 static void send_nothing(weir_comm *comm, int *failures)
 {
     weir_mem *mem = NULL;
@@ -168,9 +161,9 @@ static void send_nothing(weir_comm *comm, int *failures)
     }
 }
 
-/* ------------------------------------------------------------ coming, going */
+/* ----------------------------------------------------------------- lifetime */
 
-/* The same entry over and over, each time another memory in the peer's eyes. */
+/* The same table entry is reused for different memory many times. */
 static void generations(weir_comm *comm, int *failures)
 {
     enum { ROUNDS = 3000, WARM = 10, TAG = 2 };
@@ -196,8 +189,8 @@ static void generations(weir_comm *comm, int *failures)
     }
 }
 
-/* Memory without bytes lies where other memory ends; freeing it frees nothing
- * else. The order of calls makes the kernel place it so. */
+/* Memory of 0 bytes may lie where other memory ends; freeing it frees nothing else. The order of
+ * calls makes the kernel place it there. */
 static void empty_memory(weir_comm *comm, int *failures)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -225,7 +218,7 @@ static void empty_memory(weir_comm *comm, int *failures)
 
 /* ------------------------------------------------------------------ handles */
 
-/* Rank 0's handle in the hands of rank 1, whole, damaged, and out of date. */
+/* Rank 1 imports rank 0's handle unchanged, truncated and with changed bytes. */
 static void check_forgeries(int *failures, weir_comm *comm, const weir_mem_handle *good)
 {
     weir_mem_handle bad;
@@ -239,7 +232,7 @@ static void check_forgeries(int *failures, weir_comm *comm, const weir_mem_handl
     for (size_t kept = 1; kept < HANDLE_CONTENT_BYTES; kept++) {
         memset(&bad, 0, sizeof bad);
         memcpy(&bad, good, kept);
-        /* What was cut off may have been zero: then nothing is missing. */
+        /* If the bytes cut off were all zero, the handle is unchanged. */
         if (memcmp(&bad, good, sizeof bad) != 0)
             expect_refused(failures, comm, &bad, WEIR_ERR_INVALID, "256 bytes");
     }
@@ -281,7 +274,7 @@ static int handles(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* A handle kept too long: the entry it names has a new memory in it. */
+/* A stale handle: the entry that it names has been reused for other memory. */
 static void stale_handle(weir_comm *comm, int *failures)
 {
     enum { TAG = 9 };
@@ -332,7 +325,7 @@ static void limits(weir_comm *comm, int *failures)
     EXPECT(failures, boot_last_error_has("more than 512 live allocations") &&
                           boot_last_error_has("use parts of them"));
     EXPECT(failures, more == NULL);
-    weir_mem_free(mems[100]); /* one gone is one free */
+    weir_mem_free(mems[100]); /* its entry can be used again */
     EXPECT_OK(failures, weir_mem_alloc(comm, 1, &mems[100]));
     for (int i = 0; i < made; i++)
         weir_mem_free(mems[i]);
@@ -357,22 +350,22 @@ static void arguments(weir_comm *comm, int *failures)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        AT("1 rank writes to itself", test_all_write_to_all, &counts[0]),
-        AT("2 ranks write to all", test_all_write_to_all, &counts[1]),
-        AT("3 ranks write to all", test_all_write_to_all, &counts[2]),
-        AT("5 ranks write to all", test_all_write_to_all, &counts[3]),
-        AT("8 ranks write to all", test_all_write_to_all, &counts[4]),
+        COMM_TEST("1 rank writes to itself", 1, write_to_all),
+        COMM_TEST("2 ranks write to all", 2, write_to_all),
+        COMM_TEST("3 ranks write to all", 3, write_to_all),
+        COMM_TEST("5 ranks write to all", 5, write_to_all),
+        COMM_TEST("8 ranks write to all", 8, write_to_all),
         COMM_TEST("write and read", 2, write_and_read),
         COMM_TEST("symmetric memory", 3, symmetric),
-        COMM_TEST("pieces share one mapping", 2, pieces),
-        COMM_TEST("plain memory is refused everywhere", 3, plain_memory),
+        COMM_TEST("parts of an allocation share one mapping", 2, pieces),
+        COMM_TEST("unregistered memory is rejected on every rank", 3, unregistered_memory),
         COMM_TEST("sending nothing fails at both ends", 2, send_nothing),
-        COMM_TEST("generations leave nothing", 2, generations),
-        COMM_TEST("empty memory is apart", 1, empty_memory),
-        RANKS_TEST("bad handles are refused", 2, handles, NULL),
-        COMM_TEST("stale handle is refused", 2, stale_handle),
-        COMM_TEST("limits are told", 1, limits),
-        COMM_TEST("missing arguments are refused", 1, arguments),
+        COMM_TEST("3000 allocations and exchanges leak nothing", 2, generations),
+        COMM_TEST("freeing empty memory frees nothing else", 1, empty_memory),
+        RANKS_TEST("invalid handles are rejected", 2, handles, NULL),
+        COMM_TEST("a stale handle is rejected", 2, stale_handle),
+        COMM_TEST("exceeded limits are reported", 1, limits),
+        COMM_TEST("missing arguments are rejected", 1, arguments),
     };
     return RUN_TESTS("memory", tests);
 }

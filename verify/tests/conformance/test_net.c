@@ -1,6 +1,6 @@
 /*
- * Proves that each network transport of this build, and the test double over shared memory, conforms
- * to net.h and fails as it should. Transports without a device on this node are skipped.
+ * Proves that each network transport of this build, and the test double over shared memory,
+ * conforms to net.h and fails as it should. Transports without a device on this node are skipped.
  *
  *   test_net                     all
  *   test_net NAME                the tests of one transport

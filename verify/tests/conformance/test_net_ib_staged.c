@@ -30,7 +30,8 @@ static int repeat_setup(weir_boot *boot)
     return net_fault_leaks(boot, WEIR_TRANSPORT_IB, 8);
 }
 
-/* Rank 0 puts to staged memory that rank 1 has deregistered: rank 1 reports it, and both ends fail. */
+/* Rank 0 puts to staged memory that rank 1 has deregistered: rank 1 reports it, and both ends fail.
+ */
 static void put_to_deregistered(net_side *side, int *failures)
 {
     enum { BYTES = 4096 };

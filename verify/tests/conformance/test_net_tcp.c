@@ -87,8 +87,8 @@ static int peer_never_connects(weir_boot *boot, void *argument)
 
 /* ------------------------------------------------------------ impossible frames */
 
-/* A frame that rank 1 writes into its first stream, and rank 0's error. Its memory is 1 for rank 0's
- * memory, 0 for one that does not exist. */
+/* A frame that rank 1 writes into its first stream, and rank 0's error. Its memory is 1 for rank
+ * 0's memory, 0 for one that does not exist. */
 typedef struct wrong_frame {
     weiri_tcp_frame frame;
     size_t bytes; /* length of the frame and of the rubbish after it */
@@ -121,7 +121,8 @@ static void send_wrong_frame(net_side *side, int *failures)
     const wrong_frame *what = frame_to_send;
     EXPECT(failures, side->mem->bytes == PEER_HAS_BYTES);
     EXPECT_OK(failures, net_barrier(side));
-    EXPECT_OK(failures, weir_boot_barrier(side->boot)); /* the barrier ends before the frame arrives */
+    EXPECT_OK(failures,
+              weir_boot_barrier(side->boot)); /* the barrier ends before the frame arrives */
     if (side->rank == 1) {
         unsigned char data[4096];
         int fd = ((weiri_tcp_endpoint *)side->ends[0])->streams[0]->fd;

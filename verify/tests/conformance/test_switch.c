@@ -1,4 +1,7 @@
-/* Switch channels: reduction over a group, stores to it, and what is refused. */
+/*
+ * Proves that switch channels reduce over a group and store to it, for callers on the host and
+ * through the functions of kernels, and that wrong ranges are rejected.
+ */
 #include "verify/tests/support/comm_ranks.h"
 #include <weir/device.h>
 
@@ -41,7 +44,7 @@ static void use_switch(weir_comm *comm, int *failures)
     weir_mem_free(mem);
 }
 
-/* The same through a kernel's functions; here one thread after the other. */
+/* The same through a kernel's functions; here with the threads in sequence. */
 static void use_device(weir_comm *comm, int *failures)
 {
     weir_mem *mems[2] = {NULL, NULL}, *shorter = NULL;

@@ -13,12 +13,12 @@
 
 #include <stdlib.h>
 
-enum { HALF_BYTES = 24 << 20, MARGIN_BYTES = 256, CANARY = 0xA5, MOST_GPUS = 8 };
+enum { HALF_BYTES = 24 << 20, MARGIN_BYTES = 256, CANARY = 0xA5 };
 
 /* The memory that a call's buffers lie in. */
 typedef enum memory_kind {
     LIBRARY,
-    PLAIN,
+    UNREGISTERED,
     MIXED,
     REGISTERED,
     SYMMETRIC, /* the library's, promised to be at equal offsets on all ranks */
@@ -26,17 +26,17 @@ typedef enum memory_kind {
 } memory_kind;
 
 /* A rank with one communicator of each backend. Memory consists of halves: inputs and outputs. */
-typedef struct rig {
+typedef struct test_rank {
     weir_comm *host, *gpu;
     int rank, nranks, failures;
     unsigned char *expected; /* memory of the host communicator, two halves */
     unsigned char *mirror;   /* what a GPU half should hold, or does hold */
     weir_mem *host_memory, *library, *promised, *registration;
-    unsigned char *device, *symmetric, *plain; /* GPU memory: registered, registered at equal
-                                                * offsets, and unregistered (cudaMalloc) */
+    unsigned char *device, *symmetric, *unregistered; /* GPU memory: registered, registered at equal
+                                                       * offsets, and unregistered (cudaMalloc) */
     cudaStream_t stream;
     uint64_t calls;
-} rig;
+} test_rank;
 
 /* A call on either backend. Counts are in elements. */
 typedef struct gpu_call {
@@ -49,31 +49,18 @@ typedef struct gpu_call {
     const size_t *counts; /* alltoallv: from rank r to rank s at r * nranks + s */
 } gpu_call;
 
-static int fails(rig *r, const char *what)
+static int fails(test_rank *r, const char *what)
 {
     if (r->failures++ < 3)
         fprintf(stderr, "# rank %d of %d: %s: %s\n", r->rank, r->nranks, what, weir_last_error());
     return r->failures;
 }
 
-static uint64_t mix(uint64_t x)
+static int test_rank_open(test_rank *r, weir_boot *boot, int timeout_ms)
 {
-    x = (x ^ x >> 31) * 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9u;
-    return x ^ x >> 32;
-}
-
-static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
-{
-    weir_comm_config host = WEIR_COMM_CONFIG_INIT;
-    host.timeout_ms = 20000;
-    host.backend = WEIR_BACKEND_HOST;
-    weir_comm_config gpu = WEIR_COMM_CONFIG_INIT;
-    gpu.timeout_ms = timeout_ms;
-    gpu.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
-    if (weir_comm_create(boot, &host, &r->host) != WEIR_OK ||
-        weir_comm_create(boot, &gpu, &r->gpu) != WEIR_OK)
+    if (!(r->host = open_comm_with(boot, WEIR_BACKEND_HOST, 20000)) ||
+        !(r->gpu = open_comm_with(boot, WEIR_BACKEND_CUDA, timeout_ms)))
         return fails(r, "no communicator");
     r->rank = weir_comm_rank(r->host);
     r->nranks = weir_comm_nranks(r->host);
@@ -83,7 +70,7 @@ static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
         cudaGetDevice(&after) != cudaSuccess || after != before)
         return fails(r, "no memory, or another device than before");
     if (cudaSetDevice(weir_comm_device(r->gpu)) != cudaSuccess ||
-        cudaMalloc((void **)&r->plain, 2 * HALF_BYTES) != cudaSuccess ||
+        cudaMalloc((void **)&r->unregistered, 2 * HALF_BYTES) != cudaSuccess ||
         cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking) != cudaSuccess)
         return fails(r, "no CUDA");
     if (weir_mem_alloc(r->host, 2 * HALF_BYTES, &r->host_memory) != WEIR_OK ||
@@ -100,7 +87,7 @@ static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
     return r->mirror ? 0 : 1;
 }
 
-static int close_rig(rig *r)
+static int test_rank_close(test_rank *r)
 {
     if (cudaStreamSynchronize(r->stream) != cudaSuccess || weir_comm_check(r->gpu) != WEIR_OK)
         fails(r, "barrier at the end");
@@ -110,21 +97,21 @@ static int close_rig(rig *r)
     weir_mem_free(r->host_memory);
     weir_comm_destroy(r->gpu);
     weir_comm_destroy(r->host);
-    cudaFree(r->plain);
+    cudaFree(r->unregistered);
     free(r->mirror);
     return r->failures;
 }
 
-static unsigned char *gpu_base(const rig *r, memory_kind memory)
+static unsigned char *gpu_base(const test_rank *r, memory_kind memory)
 {
     if (memory == SYMMETRIC)
         return r->symmetric;
-    int plain = memory == PLAIN || memory == REGISTERED || (memory == MIXED && r->rank % 2);
-    return plain ? r->plain : r->device;
+    int apart = memory == UNREGISTERED || memory == REGISTERED || (memory == MIXED && r->rank % 2);
+    return apart ? r->unregistered : r->device;
 }
 
 /* The elements of this rank's input and output. */
-static void extents(const rig *r, const gpu_call *c, size_t *in, size_t *out)
+static void extents(const test_rank *r, const gpu_call *c, size_t *in, size_t *out)
 {
     size_t n = (size_t)r->nranks;
     int many_in = c->collective == WEIR_COLL_REDUCE_SCATTER || c->collective == WEIR_COLL_ALLTOALL;
@@ -140,8 +127,8 @@ static void extents(const rig *r, const gpu_call *c, size_t *in, size_t *out)
     }
 }
 
-static weir_status run_pairwise(const rig *r, weir_comm *comm, const gpu_call *c, const void *in,
-                                void *out, cudaStream_t stream)
+static weir_status run_pairwise(const test_rank *r, weir_comm *comm, const gpu_call *c,
+                                const void *in, void *out, cudaStream_t stream)
 {
     size_t n = (size_t)r->nranks, me = (size_t)r->rank;
     size_t send[MOST_GPUS], recv[MOST_GPUS], send_at[MOST_GPUS], recv_at[MOST_GPUS];
@@ -161,8 +148,8 @@ static weir_status run_pairwise(const rig *r, weir_comm *comm, const gpu_call *c
     return weir_alltoallv(comm, in, send, send_at, out, recv, recv_at, c->dtype, stream);
 }
 
-static weir_status run_call(const rig *r, weir_comm *comm, const gpu_call *c, unsigned char *base,
-                            cudaStream_t stream)
+static weir_status run_call(const test_rank *r, weir_comm *comm, const gpu_call *c,
+                            unsigned char *base, cudaStream_t stream)
 {
     size_t bytes = weir_dtype_bytes(c->dtype), at = MARGIN_BYTES + c->skew * bytes;
     void *in = base + at, *out = base + HALF_BYTES + at;
@@ -191,14 +178,14 @@ static weir_status run_call(const rig *r, weir_comm *comm, const gpu_call *c, un
 
 /* Fills both halves of the host's memory with new inputs and canaries. In place, the output's half
  * holds the input. */
-static void fill(rig *r, const gpu_call *c)
+static void fill(test_rank *r, const gpu_call *c)
 {
     size_t in, out, bytes = weir_dtype_bytes(c->dtype), at = MARGIN_BYTES + c->skew * bytes;
     extents(r, c, &in, &out);
     size_t used = at + (in > out ? in : out) * bytes + MARGIN_BYTES;
     memset(r->expected, CANARY, used);
     memset(r->expected + HALF_BYTES, CANARY, used);
-    uint64_t seed = mix(++r->calls * 64 + (uint64_t)r->rank);
+    uint64_t seed = mix_bits(++r->calls * 64 + (uint64_t)r->rank);
     size_t first = 0;
     unsigned char *half = r->expected;
     if (c->in_place && c->collective != WEIR_COLL_REDUCE_SCATTER)
@@ -207,10 +194,10 @@ static void fill(rig *r, const gpu_call *c)
         first = (size_t)r->rank * c->count;
     for (size_t i = 0; i < in; i++)
         small_number_encode(half + at + (first + i) * bytes, c->dtype,
-                            (unsigned)(mix(seed + i) % 3 + 1));
+                            (unsigned)(mix_bits(seed + i) % 3 + 1));
 }
 
-static size_t used_bytes(const rig *r, const gpu_call *c)
+static size_t used_bytes(const test_rank *r, const gpu_call *c)
 {
     size_t in, out, bytes = weir_dtype_bytes(c->dtype);
     extents(r, c, &in, &out);
@@ -218,7 +205,7 @@ static size_t used_bytes(const rig *r, const gpu_call *c)
 }
 
 /* Copies both halves from the host to the GPU, after everything before has finished. */
-static void send_halves(const rig *r, const gpu_call *c, unsigned char *base)
+static void send_halves(const test_rank *r, const gpu_call *c, unsigned char *base)
 {
     for (size_t half = 0; half < 2; half++)
         cudaMemcpyAsync(base + half * HALF_BYTES, r->expected + half * HALF_BYTES, used_bytes(r, c),
@@ -226,7 +213,7 @@ static void send_halves(const rig *r, const gpu_call *c, unsigned char *base)
     cudaStreamSynchronize(r->stream);
 }
 
-static void compare(rig *r, const gpu_call *c, const unsigned char *base, const char *what)
+static void compare(test_rank *r, const gpu_call *c, const unsigned char *base, const char *what)
 {
     size_t used = used_bytes(r, c), bytes = weir_dtype_bytes(c->dtype);
     for (size_t half = 0; half < 2; half++) {
@@ -256,7 +243,7 @@ static void compare(rig *r, const gpu_call *c, const unsigned char *base, const 
 }
 
 /* Makes one call on both backends and compares the results. If a call fails, all ranks continue. */
-static void try_call(rig *r, const gpu_call *c, const char *algo)
+static void try_call(test_rank *r, const gpu_call *c, const char *algo)
 {
     unsigned char *base = gpu_base(r, c->memory);
     fill(r, c);
@@ -284,17 +271,17 @@ static int has_in_place(weir_collective collective)
            collective == WEIR_COLL_BROADCAST;
 }
 
-/* Calls visit for every algorithm of the GPU backend. */
-static void each_algo(rig *r, void (*visit)(rig *r, const weir_algo_info *algo))
+/* Calls check for every algorithm of the GPU backend. */
+static void each_algo(test_rank *r, void (*check)(test_rank *r, const weir_algo_info *algo))
 {
     size_t rows;
     const weir_algo_info *list = weir_algo_list(&rows);
     for (size_t i = 0; i < rows && r->failures == 0; i++)
         if (list[i].backend == WEIR_ALGO_CUDA && list[i].collective != WEIR_COLL_ALLTOALLV)
-            visit(r, &list[i]);
+            check(r, &list[i]);
 }
 
-static void visit_types(rig *r, const weir_algo_info *algo)
+static void algo_types(test_rank *r, const weir_algo_info *algo)
 {
     static const size_t counts[] = {1, 5, 130, 1027};
     for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
@@ -311,7 +298,7 @@ static void visit_types(rig *r, const weir_algo_info *algo)
                              algo->name);
 }
 
-static void visit_sizes(rig *r, const weir_algo_info *algo)
+static void algo_sizes(test_rank *r, const weir_algo_info *algo)
 {
     static const size_t counts[] = {2, 4096, 9999, 65536, 262145, 600000};
     for (size_t i = 0; i < 6; i++)
@@ -330,7 +317,7 @@ static void visit_sizes(rig *r, const weir_algo_info *algo)
 
 /* Lengths whose last vector is partial, repeated often: a warp that diverges at the end of a buffer
  * may store such a vector late, which shows in a few of ten thousand calls. */
-static void visit_lines(rig *r, const weir_algo_info *algo)
+static void algo_lines(test_rank *r, const weir_algo_info *algo)
 {
     enum { TIMES = 250 };
     static const weir_dtype types[] = {WEIR_INT32, WEIR_INT8, WEIR_HALF};
@@ -347,51 +334,50 @@ static void visit_lines(rig *r, const weir_algo_info *algo)
 
 /* -------------------------------------------------------- what the ranks do */
 
-static int visit_all(weir_boot *boot, void (*visit)(rig *r, const weir_algo_info *algo))
+/* Runs a check with an open test_rank. */
+typedef struct gpu_case {
+    void (*check)(test_rank *r);
+} gpu_case;
+
+static int run_gpu_case(weir_boot *boot, void *argument)
 {
-    rig r;
-    if (open_rig(&r, boot, 5000))
+    const gpu_case *c = argument;
+    test_rank r;
+    if (test_rank_open(&r, boot, 5000))
         return 1;
-    each_algo(&r, visit);
-    return close_rig(&r);
+    c->check(&r);
+    return test_rank_close(&r);
 }
 
-static int every_type(weir_boot *boot, void *argument)
+#define GPU_TEST(name, check)                                                                      \
+    AT(name, test_on_gpus, (&(ranks_test){0, run_gpu_case, &(gpu_case){check}, NULL}))
+
+static void check_types(test_rank *r)
 {
-    (void)argument;
-    return visit_all(boot, visit_types);
+    each_algo(r, algo_types);
 }
 
-static int whole_lines(weir_boot *boot, void *argument)
+static void check_whole_lines(test_rank *r)
 {
-    (void)argument;
-    return visit_all(boot, visit_lines);
+    each_algo(r, algo_lines);
 }
 
-static int every_size(weir_boot *boot, void *argument)
+static void check_every_size(test_rank *r)
 {
-    rig r;
-    (void)argument;
-    if (open_rig(&r, boot, 5000))
-        return 1;
-    if (weir_mem_register(r.gpu, r.plain + HALF_BYTES, HALF_BYTES, &r.registration) != WEIR_OK)
-        fails(&r, "registration");
-    each_algo(&r, visit_sizes);
-    return close_rig(&r);
+    if (weir_mem_register(r->gpu, r->unregistered + HALF_BYTES, HALF_BYTES, &r->registration) !=
+        WEIR_OK)
+        fails(r, "registration");
+    each_algo(r, algo_sizes);
 }
 
 /* Splits that change with every call, some of them zero, with several calls in flight. */
-static int splits_change(weir_boot *boot, void *argument)
+static void splits_change(test_rank *r)
 {
     enum { CALLS = 200 };
-    rig r;
     size_t counts[MOST_GPUS * MOST_GPUS];
-    (void)argument;
-    if (open_rig(&r, boot, 5000))
-        return 1;
-    for (uint64_t call = 0; call < CALLS && r.failures == 0; call++) {
-        for (int i = 0; i < r.nranks * r.nranks; i++) {
-            uint64_t random = mix(call * 64 + (uint64_t)i);
+    for (uint64_t call = 0; call < CALLS && r->failures == 0; call++) {
+        for (int i = 0; i < r->nranks * r->nranks; i++) {
+            uint64_t random = mix_bits(call * 64 + (uint64_t)i);
             counts[i] = random % 4 == 0 ? 0 : (random >> 8) % (random % 8 == 1 ? 200000 : 600);
         }
         gpu_call c = {.collective = WEIR_COLL_ALLTOALLV,
@@ -399,65 +385,61 @@ static int splits_change(weir_boot *boot, void *argument)
                       .skew = call % 3,
                       .memory = (memory_kind)(call / 4 % 3),
                       .counts = counts};
-        try_call(&r, &c, "auto");
+        try_call(r, &c, "auto");
     }
-    return close_rig(&r);
 }
 
 /* Many calls between two synchronizations, of alternating algorithms, each of which reads the
  * output of the call before; then the same replayed from a graph. */
-static int calls_in_a_row(weir_boot *boot, void *argument)
+static void calls_in_a_row(test_rank *r)
 {
     static const char *const algos[] = {"packet", "ll128", "push", "packet", "push", "ll128"};
     enum { ROUNDS = 6, REPLAYS = 25 };
-    rig r;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     gpu_call c = {.collective = WEIR_COLL_ALLREDUCE,
                   .dtype = WEIR_UINT32,
                   .in_place = 1,
                   .count = 5000};
-    (void)argument;
-    if (open_rig(&r, boot, 5000))
-        return 1;
-    fill(&r, &c);
-    send_halves(&r, &c, r.device);
+    fill(r, &c);
+    send_halves(r, &c, r->device);
     for (int captured = 0; captured < 2; captured++) {
         if (captured)
-            cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal);
+            cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal);
         for (int i = 0; i < ROUNDS; i++)
-            if (weir_comm_set_algo(r.gpu, c.collective, algos[i]) != WEIR_OK ||
-                run_call(&r, r.gpu, &c, r.device, r.stream) != WEIR_OK)
-                fails(&r, algos[i]);
+            if (weir_comm_set_algo(r->gpu, c.collective, algos[i]) != WEIR_OK ||
+                run_call(r, r->gpu, &c, r->device, r->stream) != WEIR_OK)
+                fails(r, algos[i]);
     }
-    if (cudaStreamEndCapture(r.stream, &graph) != cudaSuccess ||
-        cudaGraphInstantiate(&exec, graph, 0) != cudaSuccess)
-        return fails(&r, "no graph");
+    if (cudaStreamEndCapture(r->stream, &graph) != cudaSuccess ||
+        cudaGraphInstantiate(&exec, graph, 0) != cudaSuccess) {
+        fails(r, "no graph");
+        return;
+    }
     for (int i = 0; i < REPLAYS; i++)
-        cudaGraphLaunch(exec, r.stream);
+        cudaGraphLaunch(exec, r->stream);
     for (int i = 0; i < ROUNDS * (1 + REPLAYS); i++)
-        run_call(&r, r.host, &c, r.expected, NULL);
-    cudaStreamSynchronize(r.stream);
-    if (weir_comm_check(r.gpu) != WEIR_OK)
-        fails(&r, "replays");
-    compare(&r, &c, r.device, "in a row");
+        run_call(r, r->host, &c, r->expected, NULL);
+    cudaStreamSynchronize(r->stream);
+    if (weir_comm_check(r->gpu) != WEIR_OK)
+        fails(r, "replays");
+    compare(r, &c, r->device, "in a row");
     cudaGraphExecDestroy(exec);
     cudaGraphDestroy(graph);
-    return close_rig(&r);
 }
 
 /* Two communicators on two streams of the same GPUs at the same time. */
 static int two_streams(weir_boot *boot, void *argument)
 {
     enum { CALLS = 100 };
-    rig r[2];
+    test_rank r[2];
     gpu_call c = {.collective = WEIR_COLL_ALLREDUCE,
                   .dtype = WEIR_UINT32,
                   .in_place = 1,
                   .count = 3000};
     (void)argument;
     for (int i = 0; i < 2; i++) {
-        if (open_rig(&r[i], boot, 5000))
+        if (test_rank_open(&r[i], boot, 5000))
             return 1;
         fill(&r[i], &c);
         send_halves(&r[i], &c, r[i].device);
@@ -476,16 +458,16 @@ static int two_streams(weir_boot *boot, void *argument)
         cudaStreamSynchronize(r[i].stream);
         compare(&r[i], &c, r[i].device, "beside another stream");
     }
-    return close_rig(&r[0]) + close_rig(&r[1]);
+    return test_rank_close(&r[0]) + test_rank_close(&r[1]);
 }
 
 /* If a rank never calls, the others end at their deadline and report it. */
 static int missing_rank(weir_boot *boot, void *argument)
 {
-    rig r;
+    test_rank r;
     gpu_call c = {.collective = WEIR_COLL_ALLREDUCE, .dtype = WEIR_FLOAT, .count = 64};
     (void)argument;
-    if (open_rig(&r, boot, 1000))
+    if (test_rank_open(&r, boot, 1000))
         return 1;
     double began_s = now_s();
     if (r.rank != 0) {
@@ -510,29 +492,19 @@ static int missing_rank(weir_boot *boot, void *argument)
 }
 
 /* Unusable buffers are rejected with a reason, and later calls still work. */
-static int bad_buffers(weir_boot *boot, void *argument)
+static void bad_buffers(test_rank *r)
 {
-    rig r;
     float local[4] = {0};
-    (void)argument;
-    if (open_rig(&r, boot, 5000))
-        return 1;
-    if (weir_allreduce(r.gpu, local, local, 4, WEIR_FLOAT, WEIR_SUM, r.stream) != WEIR_ERR_INVALID)
-        fails(&r, "host memory was accepted");
-    if (weir_mem_register(r.gpu, local, sizeof local, &r.registration) == WEIR_OK)
-        fails(&r, "host memory was registered");
+    if (weir_allreduce(r->gpu, local, local, 4, WEIR_FLOAT, WEIR_SUM, r->stream) !=
+        WEIR_ERR_INVALID)
+        fails(r, "host memory was accepted");
+    if (weir_mem_register(r->gpu, local, sizeof local, &r->registration) == WEIR_OK)
+        fails(r, "host memory was registered");
     gpu_call c = {.collective = WEIR_COLL_ALLREDUCE, .dtype = WEIR_FLOAT, .count = 64};
-    try_call(&r, &c, "auto");
-    return close_rig(&r);
+    try_call(r, &c, "auto");
 }
 
 /* --------------------------------------------------------------- test cases */
-
-static void on_gpus(void **state)
-{
-    int (*const *body)(weir_boot *, void *) = *state;
-    run_gpu_ranks(MOST_GPUS, *body, NULL);
-}
 
 /* Without a GPU, creating a GPU communicator fails with an explanation on every rank. */
 static int no_gpu_is_reported(weir_boot *boot, void *argument)
@@ -548,11 +520,9 @@ static int no_gpu_is_reported(weir_boot *boot, void *argument)
 /* With WEIR_BACKEND_AUTO it falls back to the host. */
 static int auto_falls_back_to_host(weir_boot *boot, void *argument)
 {
-    weir_comm *comm = NULL;
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.backend = WEIR_BACKEND_AUTO;
+    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_AUTO, 0);
     (void)argument;
-    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
+    if (!comm)
         return 1;
     int wrong = weir_comm_backend(comm) != WEIR_BACKEND_HOST || weir_comm_device(comm) != -1;
     weir_comm_destroy(comm);
@@ -563,7 +533,7 @@ static void test_without_gpus(void **state)
 {
     (void)state;
     if (count_gpus() > 0) {
-        print_message("# this machine has GPUs\n");
+        print_message("# this node has GPUs\n");
         skip();
     }
     run_ranks(3, no_gpu_is_reported, NULL);
@@ -572,21 +542,17 @@ static void test_without_gpus(void **state)
 
 int main(void)
 {
-    static int (*const bodies[])(weir_boot *, void *) = {
-        every_type,     every_size,  whole_lines,  splits_change,
-        calls_in_a_row, two_streams, missing_rank, bad_buffers};
-#define ON_GPUS(name, i) AT(name, on_gpus, (void *)&bodies[i])
     const struct CMUnitTest tests[] = {
-        ON_GPUS("every algorithm, type and operation gives the host's result", 0),
-        ON_GPUS("every size and kind of memory gives the host's result", 1),
-        ON_GPUS("LL128 lines arrive as a whole", 2),
-        ON_GPUS("alltoallv with splits that change", 3),
-        ON_GPUS("many calls in a row, and replayed from a graph", 4),
-        ON_GPUS("two communicators on two streams", 5),
-        ON_GPUS("a missing rank ends the others at their deadline", 6),
-        ON_GPUS("unusable buffers are rejected", 7),
-        cmocka_unit_test(test_without_gpus),
+        GPU_TEST("every algorithm, type and operation gives the host's result", check_types),
+        GPU_TEST("every size and kind of memory gives the host's result", check_every_size),
+        GPU_TEST("LL128 lines arrive as a whole", check_whole_lines),
+        GPU_TEST("alltoallv with splits that change", splits_change),
+        GPU_TEST("many calls in a row, and replayed from a graph", calls_in_a_row),
+        GPUS_TEST("two communicators on two streams", two_streams),
+        GPUS_TEST("a missing rank ends the others at their deadline", missing_rank),
+        GPU_TEST("unusable buffers are rejected", bad_buffers),
+        AT("without GPUs, creation fails on every rank or falls back to the host",
+           test_without_gpus, NULL),
     };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS("GPU collectives", tests);
 }

@@ -14,28 +14,23 @@ enum { MOST = 3 << 20, MARGIN = 64, CANARY = 0xA5 };
 
 static char example[4200];
 
-typedef struct rig {
+typedef struct test_rank {
     weir_comm *comm;
     size_t rank, n;
     weir_mem *data; /* the input, then the output between margins */
     unsigned char *in, *out, *mirror;
     cudaStream_t stream;
-} rig;
+} test_rank;
 
-static int open_rig(rig *r, weir_boot *boot)
+static int test_rank_open(test_rank *r, weir_boot *boot)
 {
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = 10000;
-    config.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
-    weir_status status = weir_comm_create(boot, &config, &r->comm);
-    if (status == WEIR_OK) {
-        r->rank = (size_t)weir_comm_rank(r->comm);
-        r->n = (size_t)weir_comm_nranks(r->comm);
-        cudaSetDevice(weir_comm_device(r->comm));
-        status = weir_mem_alloc(r->comm, (r->n + 1) * MOST + 4 * MARGIN, &r->data);
-    }
-    if (status != WEIR_OK || cudaStreamCreate(&r->stream) != cudaSuccess) {
+    if (!(r->comm = open_gpu_comm(boot, 10000)))
+        return 1;
+    r->rank = (size_t)weir_comm_rank(r->comm);
+    r->n = (size_t)weir_comm_nranks(r->comm);
+    if (weir_mem_alloc(r->comm, (r->n + 1) * MOST + 4 * MARGIN, &r->data) != WEIR_OK ||
+        cudaStreamCreate(&r->stream) != cudaSuccess) {
         fprintf(stderr, "# rank %zu: %s\n", r->rank, weir_last_error());
         return 1;
     }
@@ -44,7 +39,7 @@ static int open_rig(rig *r, weir_boot *boot)
     return 0;
 }
 
-static int close_rig(rig *r, int failures)
+static int test_rank_close(test_rank *r, int failures)
 {
     cudaStreamDestroy(r->stream);
     weir_mem_free(r->data);
@@ -54,7 +49,7 @@ static int close_rig(rig *r, int failures)
 }
 
 /* Writes a new input, and canaries around and into the output. */
-static void fill(rig *r, size_t bytes, int round)
+static void fill(test_rank *r, size_t bytes, int round)
 {
     r->out = r->in + MOST + MARGIN + (size_t)(round % 16);
     boot_fill(r->mirror, bytes, (int)r->rank, round);
@@ -63,7 +58,7 @@ static void fill(rig *r, size_t bytes, int round)
     cudaDeviceSynchronize();
 }
 
-static int gathered(rig *r, size_t bytes, int round)
+static int gathered(test_rank *r, size_t bytes, int round)
 {
     if (cudaStreamSynchronize(r->stream) != cudaSuccess)
         return 0;
@@ -77,7 +72,7 @@ static int gathered(rig *r, size_t bytes, int round)
     return 1;
 }
 
-static weir_status gather(rig *r, weir_algo *algo, size_t bytes, int blocks, int threads)
+static weir_status gather(test_rank *r, weir_algo *algo, size_t bytes, int blocks, int threads)
 {
     return weir_algo_execute_args(algo, r->comm, r->in, r->out, bytes, r->n * bytes, WEIR_INT8,
                                   WEIR_SUM, r->stream, NULL, blocks, threads, NULL);
@@ -89,11 +84,11 @@ static int gather_all(weir_boot *boot, void *argument)
 {
     static const size_t sizes[] = {0, 1, 127, 4099, 1 << 20, MOST - 3};
     static const int grids[][2] = {{0, 0}, {1, 32}, {16, 1024}};
-    rig r;
+    test_rank r;
     weir_algo *algo = NULL;
     int failures = 0, round = 0;
     (void)argument;
-    if (open_rig(&r, boot))
+    if (test_rank_open(&r, boot))
         return 1;
     EXPECT_OK(&failures, weir_algo_from_file(r.comm, example, "allgather", WEIR_COLL_ALLGATHER,
                                              &algo));
@@ -106,18 +101,12 @@ static int gather_all(weir_boot *boot, void *argument)
     EXPECT(&failures, gather(&r, algo, 64, 1 << 20, 1024) != WEIR_OK);
     EXPECT_OK(&failures, weir_comm_check(r.comm));
     weir_algo_destroy(algo);
-    return close_rig(&r, failures);
-}
-
-static void test_example_computes_an_allgather(void **state)
-{
-    (void)state;
-    run_gpu_ranks(8, gather_all, NULL);
+    return test_rank_close(&r, failures);
 }
 
 /* --------------------------------------------------------------------- graphs */
 
-static int capture(rig *r, weir_algo *algo, size_t bytes, weir_status *status,
+static int capture(test_rank *r, weir_algo *algo, size_t bytes, weir_status *status,
                    cudaGraphExec_t *replay)
 {
     cudaGraph_t graph = NULL;
@@ -134,13 +123,13 @@ static int capture(rig *r, weir_algo *algo, size_t bytes, weir_status *status,
 static int replay_graphs(weir_boot *boot, void *argument)
 {
     enum { BYTES = 70001, REPLAYS = 100 };
-    rig r;
+    test_rank r;
     weir_algo *algo = NULL;
     cudaGraphExec_t replay = NULL;
     weir_status status = WEIR_OK;
     int failures = 0;
     (void)argument;
-    if (open_rig(&r, boot))
+    if (test_rank_open(&r, boot))
         return 1;
     EXPECT_OK(&failures, weir_algo_from_file(r.comm, example, "allgather", WEIR_COLL_ALLGATHER,
                                              &algo));
@@ -166,14 +155,7 @@ static int replay_graphs(weir_boot *boot, void *argument)
     if (replay)
         cudaGraphExecDestroy(replay);
     weir_algo_destroy(algo);
-    return close_rig(&r, failures);
-}
-
-static void test_graphs_replay_and_keep_their_context(void **state)
-{
-    (void)state;
-    need_gpus(2);
-    run_ranks(2, replay_graphs, NULL);
+    return test_rank_close(&r, failures);
 }
 
 /* ------------------------------------------------------------------- launching */
@@ -196,7 +178,7 @@ static const char source[] =
     "    weir_kernel_fail(&args.guard, WEIR_ERR_INVALID);\n"
     "}\n";
 
-static int compile(const rig *r, weir_kernel **kernel, weir_kernel **again)
+static int compile(const test_rank *r, weir_kernel **kernel, weir_kernel **again)
 {
     char path[512];
     int failures = 0;
@@ -213,16 +195,16 @@ static int compile(const rig *r, weir_kernel **kernel, weir_kernel **again)
 
 static int compile_and_launch(weir_boot *boot, void *argument)
 {
-    rig r;
+    test_rank r;
     weir_kernel *kernel = NULL, *again = NULL;
     weir_params params;
     uint64_t sum = 0;
     (void)argument;
-    if (open_rig(&r, boot))
+    if (test_rank_open(&r, boot))
         return 1;
     int failures = compile(&r, &kernel, &again);
     if (failures)
-        return close_rig(&r, failures);
+        return test_rank_close(&r, failures);
     weir_params_clear(&params);
     weir_params_pointer(&params, r.in);
     weir_params_int32(&params, 3);
@@ -243,23 +225,23 @@ static int compile_and_launch(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_comm_check(r.comm));
     weir_kernel_free(again);
     weir_kernel_free(kernel);
-    return close_rig(&r, failures);
+    return test_rank_close(&r, failures);
 }
 
 /* After a kernel has failed, the next call reports it on every rank whose kernel failed. */
 static int give_up(weir_boot *boot, void *argument)
 {
-    rig r;
+    test_rank r;
     weir_kernel *kernel = NULL;
     weir_params params;
     char path[512];
     int failures = 0;
     (void)argument;
-    if (open_rig(&r, boot))
+    if (test_rank_open(&r, boot))
         return 1;
     EXPECT_OK(&failures, weir_kernel_compile(r.comm, algo_path(path, "g.cu"), "give_up", &kernel));
     if (failures)
-        return close_rig(&r, failures);
+        return test_rank_close(&r, failures);
     weir_guard guard = r.comm->gpu->ops->guard(r.comm);
     weir_params_clear(&params);
     weir_params_bytes(&params, &guard, sizeof guard, _Alignof(weir_guard));
@@ -269,7 +251,7 @@ static int give_up(weir_boot *boot, void *argument)
                           WEIR_ERR_INVALID);
     EXPECT(&failures, boot_last_error_has("rank 0: a kernel failed: invalid argument"));
     weir_kernel_free(kernel);
-    return close_rig(&r, failures);
+    return test_rank_close(&r, failures);
 }
 
 static void test_failed_kernel_is_reported_by_the_next_call(void **state)
@@ -291,10 +273,11 @@ static void test_kernels_are_compiled_and_launched(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels_are_compiled_and_launched),
-        cmocka_unit_test(test_failed_kernel_is_reported_by_the_next_call),
-        cmocka_unit_test(test_example_computes_an_allgather),
-        cmocka_unit_test(test_graphs_replay_and_keep_their_context),
+        AT("kernels are compiled and launched", test_kernels_are_compiled_and_launched, NULL),
+        AT("a failed kernel is reported by the next call",
+           test_failed_kernel_is_reported_by_the_next_call, NULL),
+        GPUS_TEST("the example computes an allgather", gather_all),
+        TWO_GPUS_TEST("graphs replay and keep their context", replay_graphs, NULL),
     };
     char folder[4096];
     if (!getcwd(folder, sizeof folder))

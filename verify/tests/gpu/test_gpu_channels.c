@@ -11,7 +11,7 @@
 
 enum { HALF = 1 << 20, PACKETS = 1 << 21, MARGIN = 64, CANARY = 0xA5 };
 
-typedef struct rig {
+typedef struct channel_end {
     weir_comm *comm;
     int rank;
     weir_conn *conn;
@@ -21,9 +21,9 @@ typedef struct rig {
     unsigned char *memory;            /* data: inputs, then outputs */
     unsigned char *mirror;
     int *status; /* pinned memory */
-} rig;
+} channel_end;
 
-static weir_status open_channels(rig *r)
+static weir_status open_channels(channel_end *r)
 {
     int peer = 1 - r->rank;
     weir_status status = weir_connect(r->comm, peer, 1, WEIR_TRANSPORT_AUTO, &r->conn);
@@ -51,19 +51,13 @@ static weir_status open_channels(rig *r)
     return status;
 }
 
-static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
+static int channel_end_open(channel_end *r, weir_boot *boot, int timeout_ms)
 {
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = timeout_ms;
-    config.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
-    weir_status status = weir_comm_create(boot, &config, &r->comm);
-    if (status == WEIR_OK) {
-        r->rank = weir_comm_rank(r->comm);
-        cudaSetDevice(weir_comm_device(r->comm));
-        status = open_channels(r);
-    }
-    if (status != WEIR_OK) {
+    if (!(r->comm = open_gpu_comm(boot, timeout_ms)))
+        return 1;
+    r->rank = weir_comm_rank(r->comm);
+    if (open_channels(r) != WEIR_OK) {
         fprintf(stderr, "# rank %d: %s\n", r->rank, weir_last_error());
         return 1;
     }
@@ -75,7 +69,7 @@ static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
     return 0;
 }
 
-static int close_rig(rig *r, int failures)
+static void channel_end_close(channel_end *r)
 {
     cudaDeviceSynchronize();
     weir_comm_barrier(r->comm);
@@ -90,11 +84,28 @@ static int close_rig(rig *r, int failures)
     weir_mem_free(r->data);
     weir_comm_destroy(r->comm);
     free(r->mirror);
+}
+
+/* A check and the deadline of its communicator. */
+typedef struct channel_case {
+    void (*check)(channel_end *r, int *failures);
+    int timeout_ms;
+} channel_case;
+
+static int run_channel_case(weir_boot *boot, void *argument)
+{
+    const channel_case *c = argument;
+    int failures = 0;
+    channel_end r;
+    if (channel_end_open(&r, boot, c->timeout_ms))
+        return 1;
+    c->check(&r, &failures);
+    channel_end_close(&r);
     return failures;
 }
 
 /* Writes the input at an odd address, and canaries where the output goes. */
-static void fill(rig *r, size_t bytes, int round)
+static void fill(channel_end *r, size_t bytes, int round)
 {
     boot_fill(r->mirror, bytes, r->rank, round);
     cudaMemcpy(r->memory, r->mirror, bytes, cudaMemcpyHostToDevice);
@@ -104,7 +115,7 @@ static void fill(rig *r, size_t bytes, int round)
 }
 
 /* Whether the peer's bytes are at MARGIN of the output, and canaries around them. */
-static int arrived(rig *r, size_t bytes, int round)
+static int arrived(channel_end *r, size_t bytes, int round)
 {
     if (cudaDeviceSynchronize() != cudaSuccess || *r->status)
         return 0;
@@ -118,85 +129,60 @@ static int arrived(rig *r, size_t bytes, int round)
 static const size_t lengths[] = {1, 7, 8, 120, 121, 479, 480, 481, 4096, 30001, 500000};
 enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
 
-static int transfers(weir_boot *boot, void *argument)
+static void transfers(channel_end *r, int *failures)
 {
-    rig r;
-    int failures = 0;
-    (void)argument;
-    if (open_rig(&r, boot, 5000))
-        return 1;
-    weir_memchan_dev *chan = weir_memchan_device(r.chan);
-    for (int i = 0; i < LENGTHS && !failures; i++) {
-        fill(&r, lengths[i], i);
-        gpu_channels_put_and_wait(chan, HALF + MARGIN, 0, lengths[i], r.status);
-        EXPECT(&failures, arrived(&r, lengths[i], i));
-        fill(&r, lengths[i], i + 100);
-        gpu_channels_wait_and_get(chan, HALF + MARGIN, 0, lengths[i], r.status);
-        EXPECT(&failures, arrived(&r, lengths[i], i + 100));
-        weir_comm_barrier(r.comm); /* no kernel reads the input any more */
+    weir_memchan_dev *chan = weir_memchan_device(r->chan);
+    for (int i = 0; i < LENGTHS && !*failures; i++) {
+        fill(r, lengths[i], i);
+        gpu_channels_put_and_wait(chan, HALF + MARGIN, 0, lengths[i], r->status);
+        EXPECT(failures, arrived(r, lengths[i], i));
+        fill(r, lengths[i], i + 100);
+        gpu_channels_wait_and_get(chan, HALF + MARGIN, 0, lengths[i], r->status);
+        EXPECT(failures, arrived(r, lengths[i], i + 100));
+        weir_comm_barrier(r->comm); /* no kernel reads the input any more */
     }
-    return close_rig(&r, failures);
 }
 
-static int in_packets(weir_boot *boot, void *argument)
+static void in_packets(channel_end *r, int *failures)
 {
-    rig r;
-    int failures = 0;
     uint32_t flag = 0;
-    (void)argument;
-    if (open_rig(&r, boot, 5000))
-        return 1;
-    weir_memchan_dev *chan = weir_memchan_device(r.packet_chan);
+    weir_memchan_dev *chan = weir_memchan_device(r->packet_chan);
     for (int wide = 0; wide < 2; wide++) {
-        cudaMemset(weir_mem_pointer(r.packets), 0, PACKETS);
-        for (int i = 0; i < LENGTHS && !failures; i++) {
-            fill(&r, lengths[i], i);
-            gpu_channels_packets(chan, HALF + MARGIN, 0, lengths[i], ++flag, wide, r.status);
-            EXPECT(&failures, arrived(&r, lengths[i], i));
+        cudaMemset(weir_mem_pointer(r->packets), 0, PACKETS);
+        for (int i = 0; i < LENGTHS && !*failures; i++) {
+            fill(r, lengths[i], i);
+            gpu_channels_packets(chan, HALF + MARGIN, 0, lengths[i], ++flag, wide, r->status);
+            EXPECT(failures, arrived(r, lengths[i], i));
         }
     }
-    return close_rig(&r, failures);
 }
 
 /* Barriers, then one that the peer does not enter. */
-static int barriers(weir_boot *boot, void *argument)
+static void barriers(channel_end *r, int *failures)
 {
-    rig r;
-    int failures = 0;
-    (void)argument;
-    if (open_rig(&r, boot, 500))
-        return 1;
-    weir_memchan_dev *chan = weir_memchan_device(r.chan);
-    gpu_channels_barriers(chan, 1000, r.status);
-    EXPECT(&failures, cudaDeviceSynchronize() == cudaSuccess && *r.status == 0);
-    weir_comm_barrier(r.comm);
-    if (r.rank == 0) {
-        gpu_channels_barriers(chan, 1, r.status);
-        EXPECT(&failures, cudaDeviceSynchronize() == cudaSuccess);
-        EXPECT(&failures, *r.status == WEIR_ERR_TIMEOUT);
+    weir_memchan_dev *chan = weir_memchan_device(r->chan);
+    gpu_channels_barriers(chan, 1000, r->status);
+    EXPECT(failures, cudaDeviceSynchronize() == cudaSuccess && *r->status == 0);
+    weir_comm_barrier(r->comm);
+    if (r->rank == 0) {
+        gpu_channels_barriers(chan, 1, r->status);
+        EXPECT(failures, cudaDeviceSynchronize() == cudaSuccess);
+        EXPECT(failures, *r->status == WEIR_ERR_TIMEOUT);
     } else {
         usleep(800000);
     }
-    return close_rig(&r, failures);
 }
 
-static void run_body(void **state)
-{
-    int (*body)(weir_boot * boot, void *argument) = *(int (**)(weir_boot *, void *)) * state;
-    need_gpus(2);
-    run_ranks(2, body, NULL);
-}
-
-static int (*bodies[])(weir_boot *boot, void *argument) = {transfers, in_packets, barriers};
+#define CHANNEL_TEST(name, check, timeout_ms)                                                      \
+    TWO_GPUS_TEST(name, run_channel_case, (&(channel_case){check, timeout_ms}))
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        AT("put and get by kernels", run_body, &bodies[0]),
-        AT("packets of 8 and of 128 bytes", run_body, &bodies[1]),
-        AT("barriers, and a wait for an absent peer that ends at its deadline", run_body,
-           &bodies[2]),
+        CHANNEL_TEST("put and get by kernels", transfers, 5000),
+        CHANNEL_TEST("packets of 8 and of 128 bytes", in_packets, 5000),
+        CHANNEL_TEST("barriers, and a wait for an absent peer that ends at its deadline", barriers,
+                     500),
     };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("tests", tests, NULL, NULL);
+    return RUN_TESTS("channels on GPUs", tests);
 }

@@ -10,48 +10,41 @@
 
 #include <stdlib.h>
 
-enum { MOST_GPUS = 8, CALLS = 16, ROOM = 400000, MARGIN = 64 };
+enum { CALLS = 16, ROOM = 400000, MARGIN = 64 };
 enum { ROOM_BYTES = ROOM * 4, ALL_BYTES = (ROOM + 2 * MARGIN) * 4 };
 static const uint32_t CANARY = 0xA5A5A5A5u;
 
 /* One rank. in and out hold ROOM elements of 4 bytes between margins. */
-typedef struct rig {
+typedef struct test_rank {
     weir_comm *comm;
     weir_mem *memory[2];
     cudaStream_t stream;
     cudaGraphExec_t replayed; /* NULL: calls are not replayed */
-    int rank, nranks, plain, failures;
+    int rank, nranks, unregistered, failures;
     int may_abort; /* another rank may abort the communicator before this rank calls */
     uint32_t *in, *out;   /* device memory, after the first margin */
     uint64_t *counts;     /* device memory: four arrays of nranks */
     uint64_t *counts_of;  /* pinned memory: the counts of each call */
     uint32_t *results;    /* pinned memory: out and its margins after each call */
     size_t matrix[CALLS][MOST_GPUS][MOST_GPUS]; /* [call][from][to] */
-} rig;
+} test_rank;
 
-static void expect(rig *r, int good, const char *what)
+static void expect(test_rank *r, int good, const char *what)
 {
     if (!good && r->failures++ < 3)
         fprintf(stderr, "# rank %d of %d: %s: %s\n", r->rank, r->nranks, what, weir_last_error());
 }
 
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ x >> 31) * 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9u;
-    return x ^ x >> 32;
-}
-
 /* Element i of a rank's input. */
 static uint32_t input_of(int rank, size_t i)
 {
-    return (uint32_t)mix((uint64_t)rank << 40 | i);
+    return (uint32_t)mix_bits((uint64_t)rank << 40 | i);
 }
 
-static uint32_t *allocate(rig *r, int which)
+static uint32_t *allocate(test_rank *r, int which)
 {
     void *memory = NULL;
-    if (r->plain)
+    if (r->unregistered)
         expect(r, cudaMalloc(&memory, ALL_BYTES) == cudaSuccess, "no GPU memory");
     else if (weir_mem_alloc(r->comm, ALL_BYTES, &r->memory[which]) == WEIR_OK)
         memory = weir_mem_pointer(r->memory[which]);
@@ -59,21 +52,15 @@ static uint32_t *allocate(rig *r, int which)
     return (uint32_t *)memory + MARGIN;
 }
 
-static void open_rig(rig *r, weir_boot *boot, int plain, int timeout_ms)
+static void test_rank_open(test_rank *r, weir_boot *boot, int unregistered, int timeout_ms)
 {
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = timeout_ms;
-    config.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
-    r->plain = plain;
+    r->unregistered = unregistered;
     r->rank = weir_boot_rank(boot);
     r->nranks = weir_boot_nranks(boot);
-    if (weir_comm_create(boot, &config, &r->comm) != WEIR_OK) {
-        expect(r, 0, "no communicator");
+    if (!(r->comm = open_gpu_comm(boot, timeout_ms)))
         exit(1);
-    }
     size_t words = 4 * MOST_GPUS * sizeof(uint64_t);
-    expect(r, cudaSetDevice(weir_comm_device(r->comm)) == cudaSuccess, "no device");
     expect(r, cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking) == cudaSuccess,
            "no stream");
     expect(r, cudaMalloc((void **)&r->counts, words) == cudaSuccess, "no memory");
@@ -91,13 +78,13 @@ static void open_rig(rig *r, weir_boot *boot, int plain, int timeout_ms)
         expect(r, weir_comm_barrier(r->comm) == WEIR_OK, "barrier");
 }
 
-static int close_rig(rig *r)
+static int test_rank_close(test_rank *r)
 {
     if (r->replayed)
         cudaGraphExecDestroy(r->replayed);
     for (int i = 0; i < 2; i++)
         weir_mem_free(r->memory[i]);
-    if (r->plain) {
+    if (r->unregistered) {
         cudaFree(r->in - MARGIN);
         cudaFree(r->out - MARGIN);
     }
@@ -111,18 +98,18 @@ static int close_rig(rig *r)
 
 /* Draws how many elements each pair exchanges in a call, the same on every rank; some exchange
  * none. */
-static void draw(rig *r, int call, uint64_t seed, size_t most)
+static void draw(test_rank *r, int call, uint64_t seed, size_t most)
 {
     for (int from = 0; from < r->nranks; from++)
         for (int to = 0; to < r->nranks; to++) {
-            uint64_t random = mix(seed * 4096 + (uint64_t)(call * 64 + from * 8 + to));
+            uint64_t random = mix_bits(seed * 4096 + (uint64_t)(call * 64 + from * 8 + to));
             size_t bound = random % 4 == 1 ? most / (size_t)r->nranks : 600;
             r->matrix[call][from][to] = random % 4 == 0 ? 0 : (random >> 8) % bound;
         }
 }
 
 /* Where a pair's block begins in the sender's input or the receiver's output. */
-static size_t place_of(const rig *r, int call, int from, int to, int at_receiver)
+static size_t place_of(const test_rank *r, int call, int from, int to, int at_receiver)
 {
     size_t at = 0;
     for (int peer = 0; peer < (at_receiver ? from : to); peer++)
@@ -130,7 +117,7 @@ static size_t place_of(const rig *r, int call, int from, int to, int at_receiver
     return at;
 }
 
-static uint64_t *counts_of(const rig *r, int call)
+static uint64_t *counts_of(const test_rank *r, int call)
 {
     uint64_t *arrays = r->counts_of + (size_t)call * 4 * MOST_GPUS;
     for (int peer = 0, n = r->nranks; peer < n; peer++) {
@@ -142,7 +129,7 @@ static uint64_t *counts_of(const rig *r, int call)
     return arrays;
 }
 
-static weir_status exchange(const rig *r)
+static weir_status exchange(const test_rank *r)
 {
     const uint64_t *counts = r->counts;
     int n = r->nranks;
@@ -151,7 +138,7 @@ static weir_status exchange(const rig *r)
                                  r->stream);
 }
 
-static void capture(rig *r)
+static void capture(test_rank *r)
 {
     cudaGraph_t graph = NULL;
     cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal);
@@ -162,7 +149,7 @@ static void capture(rig *r)
 }
 
 /* Enqueues new counts, a call or a replay, and a copy of the output, without waiting. */
-static void enqueue(rig *r, int call, const uint64_t *arrays)
+static void enqueue(test_rank *r, int call, const uint64_t *arrays)
 {
     size_t bytes = 4 * (size_t)r->nranks * sizeof *arrays;
     cudaMemcpyAsync(r->counts, arrays, bytes, cudaMemcpyHostToDevice, r->stream);
@@ -178,7 +165,7 @@ static void enqueue(rig *r, int call, const uint64_t *arrays)
 }
 
 /* Compares every element, including those outside of all blocks. */
-static void compare(rig *r, int call)
+static void compare(test_rank *r, int call)
 {
     const uint32_t *got = r->results + (size_t)call * (ROOM + 2 * MARGIN);
     size_t at = MARGIN, wrong = 0;
@@ -196,7 +183,7 @@ static void compare(rig *r, int call)
     expect(r, wrong == 0, r->replayed ? "a replay has other data" : "a call has other data");
 }
 
-static void run_all(rig *r, uint64_t seed, size_t most)
+static void run_all(test_rank *r, uint64_t seed, size_t most)
 {
     for (int call = 0; call < CALLS; call++) {
         draw(r, call, seed, most);
@@ -214,9 +201,9 @@ static int changing(weir_boot *boot, int replayed)
 {
     static const char *const algos[] = {"direct", "auto"};
     int failures = 0;
-    for (int plain = 0; plain < 2 && !failures; plain++) {
-        rig r;
-        open_rig(&r, boot, plain, 5000);
+    for (int unregistered = 0; unregistered < 2 && !failures; unregistered++) {
+        test_rank r;
+        test_rank_open(&r, boot, unregistered, 5000);
         for (int i = 0; i < 6 && !r.failures; i++) {
             if (r.replayed)
                 cudaGraphExecDestroy(r.replayed);
@@ -225,9 +212,9 @@ static int changing(weir_boot *boot, int replayed)
                    algos[i % 2]);
             if (replayed)
                 capture(&r);
-            run_all(&r, (uint64_t)(i + 10 * plain), i < 3 ? 600 * MOST_GPUS : ROOM);
+            run_all(&r, (uint64_t)(i + 10 * unregistered), i < 3 ? 600 * MOST_GPUS : ROOM);
         }
-        failures = close_rig(&r);
+        failures = test_rank_close(&r);
     }
     return failures;
 }
@@ -247,7 +234,7 @@ static int in_a_graph(weir_boot *boot, void *argument)
 enum { SEND_BEHIND, SEND_WRAPS, RECV_BEHIND, RECV_OTHER, HOST_ARRAYS, FAULTS };
 
 /* Makes rank 0's arrays wrong. */
-static void plant(const rig *r, int fault, uint64_t *arrays)
+static void plant(const test_rank *r, int fault, uint64_t *arrays)
 {
     int n = r->nranks;
     if (fault == SEND_BEHIND)
@@ -261,7 +248,7 @@ static void plant(const rig *r, int fault, uint64_t *arrays)
 }
 
 /* The last fault needs no device: the call rejects arrays in host memory. */
-static void host_arrays(rig *r)
+static void host_arrays(test_rank *r)
 {
     static const uint64_t none[4 * MOST_GPUS];
     expect(r, weir_alltoallv_device(r->comm, r->in, ROOM_BYTES, none, none, r->out, ROOM_BYTES,
@@ -269,7 +256,7 @@ static void host_arrays(rig *r)
            "host memory was accepted for counts");
 }
 
-static void faulty_call(rig *r, int fault, size_t count)
+static void faulty_call(test_rank *r, int fault, size_t count)
 {
     static const weir_status expected_status[] = {WEIR_ERR_INVALID, WEIR_ERR_INVALID,
                                                   WEIR_ERR_INVALID, WEIR_ERR_MISMATCH};
@@ -296,24 +283,18 @@ static void faulty_call(rig *r, int fault, size_t count)
 
 static int wrong_counts(weir_boot *boot, void *argument)
 {
-    int fault = *(const int *)argument / 2, plain = fault % 2;
-    rig r;
-    open_rig(&r, boot, plain, 20000);
+    int fault = *(const int *)argument / 2, unregistered = fault % 2;
+    test_rank r;
+    test_rank_open(&r, boot, unregistered, 20000);
     if (fault == HOST_ARRAYS)
         host_arrays(&r);
     else
         faulty_call(&r, fault, *(const int *)argument % 2 ? 40000 : 100);
     weir_boot_barrier(boot);
-    return close_rig(&r);
+    return test_rank_close(&r);
 }
 
 /* --------------------------------------------------------------- test cases */
-
-static void on_gpus(void **state)
-{
-    int (*const *body)(weir_boot *, void *) = *state;
-    run_gpu_ranks(MOST_GPUS, *body, NULL);
-}
 
 static void faults(void **state)
 {
@@ -325,12 +306,10 @@ static void faults(void **state)
 
 int main(void)
 {
-    static int (*const bodies[])(weir_boot *, void *) = {in_one_stream, in_a_graph};
     const struct CMUnitTest tests[] = {
-        AT("calls use the counts rewritten before them in the stream", on_gpus, (void *)&bodies[0]),
-        AT("a replayed graph uses rewritten counts", on_gpus, (void *)&bodies[1]),
+        GPUS_TEST("calls use the counts rewritten before them in the stream", in_one_stream),
+        GPUS_TEST("a replayed graph uses rewritten counts", in_a_graph),
         AT("wrong counts are reported", faults, NULL),
     };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS("device counts", tests);
 }

@@ -15,34 +15,30 @@
 enum { MEMORY_BYTES = 9 << 20, REPLAYS = 100 };
 
 /* A rank; its unregistered memory is from cudaMalloc. */
-typedef struct rig {
+typedef struct test_rank {
     plan_rank of;
     cudaStream_t stream;
     char *given, *got; /* in host memory */
-} rig;
+} test_rank;
 
-static int fails(const rig *r, const char *what)
+static int fails(const test_rank *r, const char *what)
 {
     fprintf(stderr, "# rank %d of %d: %s: %s; %s\n", r->of.rank, r->of.nranks, what,
             weir_last_error(), cudaGetErrorString(cudaGetLastError()));
     return 1;
 }
 
-static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
+static int test_rank_open(test_rank *r, weir_boot *boot, int timeout_ms)
 {
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = timeout_ms;
-    config.backend = WEIR_BACKEND_CUDA;
     plan_rank *of = &r->of;
     memset(r, 0, sizeof *r);
-    if (weir_comm_create(boot, &config, &of->comm) != WEIR_OK ||
+    if (!(of->comm = open_gpu_comm(boot, timeout_ms)) ||
         weir_executor_create(of->comm, &of->executor) != WEIR_OK)
         return fails(r, "no executor");
     of->rank = weir_comm_rank(of->comm);
     of->nranks = weir_comm_nranks(of->comm);
     of->memory_bytes = MEMORY_BYTES;
-    if (cudaSetDevice(weir_comm_device(of->comm)) != cudaSuccess ||
-        cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking) != cudaSuccess)
+    if (cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking) != cudaSuccess)
         return fails(r, "no CUDA");
     for (int i = 0; i < 2; i++)
         if (weir_mem_alloc(of->comm, MEMORY_BYTES, &of->memory[i]) != WEIR_OK ||
@@ -53,7 +49,7 @@ static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
     return r->given && r->got ? 0 : 1;
 }
 
-static int close_rig(rig *r)
+static int test_rank_close(test_rank *r)
 {
     int failures = cudaStreamSynchronize(r->stream) != cudaSuccess ? fails(r, "at the end") : 0;
     weir_executor_destroy(r->of.executor);
@@ -74,7 +70,7 @@ typedef struct buffers {
     size_t in_bytes, out_bytes;
 } buffers;
 
-static buffers place(const rig *r, const plan_use *use)
+static buffers place(const test_rank *r, const plan_use *use)
 {
     const int collective = plan_collective(use->plan);
     const size_t n = (size_t)r->of.nranks, block = use->block_bytes;
@@ -94,7 +90,7 @@ static buffers place(const rig *r, const plan_use *use)
 }
 
 /* Clears the output and its surroundings, and fills the input. */
-static int fill_input(rig *r, const plan_use *use, const buffers *b, int round)
+static int fill_input(test_rank *r, const plan_use *use, const buffers *b, int round)
 {
     char *around = b->out - PLAN_MARGIN;
     for (size_t i = 0; i < b->in_bytes / 4; i++)
@@ -106,13 +102,13 @@ static int fill_input(rig *r, const plan_use *use, const buffers *b, int round)
     return 0;
 }
 
-static weir_status call(rig *r, const plan_use *use, const buffers *b)
+static weir_status call(test_rank *r, const plan_use *use, const buffers *b)
 {
     return weir_executor_run(r->of.executor, use->plan, b->in, b->out, b->in_bytes, b->out_bytes,
                              use->dtype, use->op, r->stream);
 }
 
-static int check(rig *r, const plan_use *use, const buffers *b, int round)
+static int check(test_rank *r, const plan_use *use, const buffers *b, int round)
 {
     const int collective = plan_collective(use->plan);
     const size_t whole = b->out_bytes + 2 * PLAN_MARGIN;
@@ -138,7 +134,7 @@ static int check(rig *r, const plan_use *use, const buffers *b, int round)
     return 0;
 }
 
-static int run_once(rig *r, const plan_use *use, int round)
+static int run_once(test_rank *r, const plan_use *use, int round)
 {
     const buffers b = place(r, use);
     if (fill_input(r, use, &b, round))
@@ -149,7 +145,7 @@ static int run_once(rig *r, const plan_use *use, int round)
 }
 
 /* Captures a call, once its context exists, and replays it several times in a row. */
-static int capture_and_replay(rig *r, const plan_use *use, int round)
+static int capture_and_replay(test_rank *r, const plan_use *use, int round)
 {
     const buffers b = place(r, use);
     cudaGraph_t graph = NULL;
@@ -175,7 +171,7 @@ static int capture_and_replay(rig *r, const plan_use *use, int round)
 static const size_t lengths[] = {1024, 1 << 20, 4 * 3331, 60000, 8, 65536 + 4};
 enum { NLENGTHS = sizeof lengths / sizeof *lengths };
 
-static int use_plan(rig *r, const weir_plan *plan)
+static int use_plan(test_rank *r, const weir_plan *plan)
 {
     int failures = 0;
     for (int round = 0; round < 3 * NLENGTHS && !failures; round++) {
@@ -206,9 +202,9 @@ static int run_samples(weir_boot *boot, void *argument)
         "single_node_allgather_pkt.8", "single_node_allreduce.8", "single_node_allreduce_pkt.8",
         "single_node_alltoall_alltoall.8",
     };
-    rig r;
+    test_rank r;
     (void)argument;
-    if (open_rig(&r, boot, 20000))
+    if (test_rank_open(&r, boot, 20000))
         return NO_COMM;
     int failures = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names && !failures; i++) {
@@ -223,16 +219,16 @@ static int run_samples(weir_boot *boot, void *argument)
             failures = use_plan(&r, plan);
         weir_plan_free(plan);
     }
-    return failures + close_rig(&r);
+    return failures + test_rank_close(&r);
 }
 
 static int run_examples(weir_boot *boot, void *argument)
 {
-    rig r;
+    test_rank r;
     size_t count;
     const weiri_plan_example *all = weiri_plan_examples(&count);
     (void)argument;
-    if (open_rig(&r, boot, 20000))
+    if (test_rank_open(&r, boot, 20000))
         return NO_COMM;
     int failures = 0;
     for (size_t i = 0; i < 2 * count && !failures; i++) {
@@ -245,10 +241,10 @@ static int run_examples(weir_boot *boot, void *argument)
             failures = use_plan(&r, plan);
         weir_plan_free(plan);
     }
-    return failures + close_rig(&r);
+    return failures + test_rank_close(&r);
 }
 
-static weir_plan *make(const rig *r, const char *name)
+static weir_plan *make(const test_rank *r, const char *name)
 {
     weiri_plan_example_options with = {.nranks = r->of.nranks, .instances = 4};
     weir_plan *plan = NULL;
@@ -262,14 +258,14 @@ static weir_plan *make(const rig *r, const char *name)
 static int run_two(weir_boot *boot, void *argument)
 {
     static const char *const names[] = {"allreduce_twoshot", "allreduce_direct"};
-    rig rigs[2];
+    test_rank ranks[2];
     weir_plan *plans[2] = {NULL, NULL};
     int failures = 0;
     (void)argument;
     for (int i = 0; i < 2; i++) {
-        if (open_rig(&rigs[i], boot, 20000))
+        if (test_rank_open(&ranks[i], boot, 20000))
             return NO_COMM;
-        plans[i] = make(&rigs[i], names[i]);
+        plans[i] = make(&ranks[i], names[i]);
         failures += !plans[i];
     }
     for (int round = 0; round < 8 && !failures; round++) {
@@ -278,19 +274,19 @@ static int run_two(weir_boot *boot, void *argument)
         for (int i = 0; i < 2; i++) {
             use[i] = (plan_use){.plan = plans[(round / 4 + i) % 2], .dtype = WEIR_FLOAT,
                                 .block_bytes = lengths[round % 4], .op = WEIR_SUM};
-            b[i] = place(&rigs[i], &use[i]);
-            failures += fill_input(&rigs[i], &use[i], &b[i], round + i);
+            b[i] = place(&ranks[i], &use[i]);
+            failures += fill_input(&ranks[i], &use[i], &b[i], round + i);
         }
         for (int repeat = 0; repeat < 20 && !failures; repeat++)
             for (int i = 0; i < 2; i++)
-                if (call(&rigs[i], &use[i], &b[i]) != WEIR_OK)
-                    failures += fails(&rigs[i], "one of two communicators");
+                if (call(&ranks[i], &use[i], &b[i]) != WEIR_OK)
+                    failures += fails(&ranks[i], "one of two communicators");
         for (int i = 0; i < 2; i++)
-            failures += check(&rigs[i], &use[i], &b[i], round + i);
+            failures += check(&ranks[i], &use[i], &b[i], round + i);
     }
     for (int i = 0; i < 2; i++) {
         weir_plan_free(plans[i]);
-        failures += close_rig(&rigs[i]);
+        failures += test_rank_close(&ranks[i]);
     }
     return failures;
 }
@@ -313,7 +309,7 @@ static const uint64_t bits_of[WEIR_DTYPE_COUNT][3] = {
     [WEIR_FP8_E5M2] = {0, 0x3c, 0x40},
 };
 
-static int compare_type(rig *r, const weir_plan *plan, weir_dtype dtype, weir_op op)
+static int compare_type(test_rank *r, const weir_plan *plan, weir_dtype dtype, weir_op op)
 {
     const size_t element = weir_dtype_bytes(dtype), count = 4099, bytes = count * element;
     char *in = weir_mem_pointer(r->of.memory[0]), *out = weir_mem_pointer(r->of.memory[1]);
@@ -341,9 +337,9 @@ static int compare_type(rig *r, const weir_plan *plan, weir_dtype dtype, weir_op
 static int run_types(weir_boot *boot, void *argument)
 {
     static const char *const names[] = {"allreduce_oneshot", "allreduce_direct"};
-    rig r;
+    test_rank r;
     (void)argument;
-    if (open_rig(&r, boot, 20000))
+    if (test_rank_open(&r, boot, 20000))
         return NO_COMM;
     int failures = 0;
     for (int i = 0; i < 2 && !failures; i++) {
@@ -354,7 +350,7 @@ static int run_types(weir_boot *boot, void *argument)
                 failures = compare_type(&r, plan, (weir_dtype)dtype, (weir_op)op);
         weir_plan_free(plan);
     }
-    return failures + close_rig(&r);
+    return failures + test_rank_close(&r);
 }
 
 /* -------------------------------------------------------------- a missing rank */
@@ -363,9 +359,9 @@ static int run_types(weir_boot *boot, void *argument)
  * waited. */
 static int run_missing(weir_boot *boot, void *argument)
 {
-    rig r;
+    test_rank r;
     (void)argument;
-    if (open_rig(&r, boot, 1000))
+    if (test_rank_open(&r, boot, 1000))
         return NO_COMM;
     weir_plan *plan = make(&r, "allreduce_twoshot");
     const plan_use use = {.plan = plan, .block_bytes = 4096, .dtype = WEIR_FLOAT, .op = WEIR_SUM};
@@ -381,31 +377,21 @@ static int run_missing(weir_boot *boot, void *argument)
     if (r.of.rank + 1 == r.of.nranks)
         sleep(3); /* the rank exists, but does not call */
     weir_plan_free(plan);
-    close_rig(&r);
+    test_rank_close(&r);
     return failures;
 }
 
 /* ------------------------------------------------------------------------ main */
 
-typedef int (*body)(weir_boot *boot, void *argument);
-
-static void on_gpus(void **state)
-{
-    const body *run = *state;
-    run_gpu_ranks(8, *run, NULL);
-}
-
 int main(void)
 {
-    static const body bodies[] = {run_samples, run_examples, run_two, run_types, run_missing};
-#define ON_GPUS(name, i) AT(name, on_gpus, (void *)(uintptr_t)&bodies[i])
     const struct CMUnitTest tests[] = {
-        ON_GPUS("samples of the DSL compute correct results, also in graphs", 0),
-        ON_GPUS("the library's own plans compute correct results, also in graphs", 1),
-        ON_GPUS("two communicators at once", 2),
-        ON_GPUS("every type and operation gives the result of the library's allreduce", 3),
-        ON_GPUS("a missing rank ends the others at their deadline", 4),
+        GPUS_TEST("samples of the DSL compute correct results, also in graphs", run_samples),
+        GPUS_TEST("the library's own plans compute correct results, also in graphs", run_examples),
+        GPUS_TEST("two communicators at once", run_two),
+        GPUS_TEST("every type and operation gives the result of the library's allreduce",
+                  run_types),
+        GPUS_TEST("a missing rank ends the others at their deadline", run_missing),
     };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("plans on GPUs", tests, NULL, NULL);
+    return RUN_TESTS("plans on GPUs", tests);
 }

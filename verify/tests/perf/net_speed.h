@@ -16,7 +16,7 @@ enum {
     SPEED_PASSES = 50,
 };
 
-/* Memory of its own: puts under way do not overlap where they go, and all come from one
+/* Separate memory: destinations of outstanding puts do not overlap, and all come from one
  * place, as iperf3's do. */
 typedef struct speed_room {
     unsigned char *bytes;

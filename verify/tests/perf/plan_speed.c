@@ -1,13 +1,13 @@
 /*
- * Prints how fast plans run on the host beside the hand-written algorithm of the same schedule,
- * by hand:
+ * Prints how fast plans run on the host compared with the hand-written algorithm of the same
+ * schedule. Run by hand:
  *
- *   plan_speed [RANKS]      2 ranks by default; put them on cores of their own
+ *   plan_speed [RANKS]      2 ranks by default; give each rank a core
  *
- * Both are called in turn, block by block of calls (A B B A), on the same memory; a block's time
- * is rank 0's. Columns: microseconds a call of either, in the fastest blocks, which nobody
- * else disturbed; their ratio (above 1 the plan is faster) and the plan's extra time; and
- * the median ratio of neighbouring blocks. Ends by itself in some seconds.
+ * Both are called in alternating blocks of calls (A B B A) on the same memory; the time of a block
+ * is rank 0's. Columns: microseconds per call of each in its fastest blocks, their ratio (above 1
+ * the plan is faster), the plan's additional time, and the median ratio of neighbouring blocks.
+ * Takes a few seconds.
  */
 #define _GNU_SOURCE
 #include "plan/examples/examples.h"
@@ -87,7 +87,7 @@ static int count_calls(size_t bytes, int nranks)
     return calls ? (int)calls : 1;
 }
 
-/* Each rank has a core of its own, if there are as many. */
+/* Binds each rank to a core, if there are enough cores. */
 static void settle(int rank)
 {
     cpu_set_t own;

@@ -1,14 +1,14 @@
 /*
- * A mesh: every rank connects to all others, registers memory and hands it on, builds
- * semaphores and port channels, starts its proxy, and launches a kernel in which a
- * thread for each peer puts this rank's part to it with a signal, flushes, and waits for
- * the peer's; on the host backend the same in the calling thread. Then each rank checks
- * that it has everybody's part. For port_mesh.sh:
+ * A full mesh of port channels: every rank connects to all others, registers memory and sends its
+ * handle, creates semaphores and port channels, starts its proxy, and launches a kernel in which
+ * one thread per peer puts this rank's part to that peer with a signal, flushes, and waits for the
+ * peer's part. On the host backend the calling thread does the same. Then each rank checks all
+ * parts. For port_mesh.sh:
  *
  *   mpirun -np 4 port_mesh [--transport NAME] [--backend host|cuda] [--rounds N]
- *   port_mesh --at lo:127.0.0.1:50000 RANK NRANKS ...      ranks find each other by TCP
+ *   port_mesh --at lo:127.0.0.1:50000 RANK NRANKS ...      the ranks connect by TCP
  *
- * Ends with the exit code of what happened; rank 0 says "mesh of N ranks: passed".
+ * Exits with the exit code of the result; rank 0 prints "mesh of N ranks: passed".
  */
 #include <weir/weir.h>
 #include <weir/mpi.h>

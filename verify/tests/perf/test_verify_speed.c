@@ -1,9 +1,8 @@
 /*
- * How fast the exact oracle is. As a test it asks for little, because machines
- * are loaded: no type and operation may fall far behind sums of floats. With
- * --bench it prints memcpy's GB/s and, of each type and operation, best of several
- * passes: an input written, an input compared with what was written, a result
- * compared with what it should be.
+ * Proves that the exact oracle is not slow. As a test it requires little, because nodes may be
+ * loaded: no type and operation may be much slower than sums of floats. With --bench it prints the
+ * GB/s of memcpy and, for each type and operation, the best of several passes of writing an input,
+ * comparing an input, and comparing a result.
  */
 #include <setjmp.h>
 #include <stdarg.h>

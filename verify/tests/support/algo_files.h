@@ -1,6 +1,6 @@
 /*
- * What tests of compiled kernels share: a folder of their own, which is the cache's home
- * too, and files in it.
+ * Helpers for tests of kernels compiled at run time: a temporary folder, which also contains the
+ * kernel cache, and files in it.
  */
 #ifndef VERIFY_TESTS_SUPPORT_ALGO_FILES_H
 #define VERIFY_TESTS_SUPPORT_ALGO_FILES_H
@@ -29,7 +29,7 @@ static inline void algo_remove(const char *folder)
     nftw(folder, algo_remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* path[512] of a name in the folder. */
+/* Writes the path of a file in the folder to path[512], and returns it. */
 static inline const char *algo_path(char *path, const char *name)
 {
     snprintf(path, 512, "%s/%s", work_folder, name);
@@ -44,7 +44,7 @@ static inline void algo_write(const char *name, const char *text)
         abort();
 }
 
-/* Makes the folder, and has kernels cached there. */
+/* Group set-up: creates the folder and makes it the cache's. */
 static inline int algo_folder_open(void **state)
 {
     (void)state;

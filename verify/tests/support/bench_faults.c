@@ -1,15 +1,15 @@
 /*
- * A library to preload that makes MPI_Allreduce, or arithmetic, wrong, so that tests
- * can see what a benchmark does about wrong data. BENCH_FAULT says when:
+ * A library to preload that makes MPI_Allreduce or arithmetic give wrong results, to test what a
+ * benchmark does with wrong data. BENCH_FAULT selects the fault:
  *
- *   peer        results of type float: the peer that is measured is wrong
- *   reference   blocks of type double, in place: verification's reference is
- *               wrong, so weir's results look wrong
- *   late        likewise, but not the first two times, before the timed loop: as if only the timed
+ *   peer        results of type float: the peer library that is measured is wrong
+ *   reference   blocks of type double, in place: the reference of verification is wrong, so weir's
+ *               results appear wrong
+ *   late        the same, but not the first two times, before the timed loop: as if only the timed
  *               iterations had left wrong data
- *   flush       the processor takes subnormal numbers as 0, and makes none
+ *   flush       the processor treats subnormal numbers as 0
  *
- * Of the others, the fault is one element: index 1 on the last rank, far beyond any rounding.
+ * All but the last make one element wrong, by far more than any rounding: index 1 on the last rank.
  */
 #include <mpi.h>
 

@@ -109,7 +109,8 @@ static inline void test_ranks(void **state)
 #define AT(name, test, value) {name, test, NULL, NULL, value}
 #define RANKS_TEST(name, nranks, body, argument)                                                   \
     AT(name, test_ranks, (&(ranks_test){nranks, body, argument, NULL}))
-#define COMM_TEST(name, nranks, body) AT(name, test_ranks, (&(ranks_test){nranks, NULL, NULL, body}))
+#define COMM_TEST(name, nranks, body)                                                              \
+    AT(name, test_ranks, (&(ranks_test){nranks, NULL, NULL, body}))
 
 /* The end of main(): runs the table and prints TAP. */
 #define RUN_TESTS(name, tests)                                                                     \

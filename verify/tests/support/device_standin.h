@@ -1,8 +1,8 @@
 /*
- * A stand-in for the GPUs of a communicator across nodes: a second communicator of the
- * machine's ranks, in host memory, whose collectives are what would run on GPUs. Copies
- * that are begun are carried out late, when they have been asked after a few times, so who
- * does not wait for them works with old data.
+ * Test double for the GPUs of a communicator across nodes: a second communicator of the node's
+ * ranks, in host memory, performs the collectives that would run on GPUs. Copies are performed
+ * late, after their completion has been queried a few times, so code that does not wait for them
+ * uses stale data.
  */
 #ifndef VERIFY_TESTS_SUPPORT_DEVICE_STANDIN_H
 #define VERIFY_TESTS_SUPPORT_DEVICE_STANDIN_H

@@ -1,6 +1,6 @@
 /*
- * A GPU driver (libcuda.so.1) that has nothing to offer, in front of CUDA's runtime: it
- * serves version STANDIN_VERSION, and when it is started says STANDIN_START.
+ * Test double: a CUDA driver (libcuda.so.1) without devices, for the real CUDA runtime. It reports
+ * version STANDIN_VERSION, and its initialization returns STANDIN_START.
  */
 #include <string.h>
 

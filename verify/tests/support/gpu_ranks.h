@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+enum { MOST_GPUS = 8 };
+
 /* Counts the GPUs in a child process. */
 static inline int count_gpus(void)
 {
@@ -48,8 +50,7 @@ static inline int sharing_ranks(void)
 
 /* Runs body with 2 ranks, 3 ranks, and so on up to the number of GPUs or `most`. If ranks may share
  * GPUs, runs it once, with that number of ranks and ten times the time limit. */
-static inline void run_gpu_ranks(int most, int (*body)(weir_boot *boot, void *argument),
-                                 void *argument)
+static inline void run_gpu_ranks(int most, ranks_body *body, void *argument)
 {
     const int sharing = sharing_ranks(), there = need_gpus(sharing ? 1 : 2);
     const int last = sharing ? sharing : there;
@@ -57,6 +58,43 @@ static inline void run_gpu_ranks(int most, int (*body)(weir_boot *boot, void *ar
         fail_msg("GPUS=%d: this test is for 2 to %d ranks", sharing, most);
     for (int nranks = sharing ? sharing : 2; nranks <= last && nranks <= most; nranks++)
         run_ranks_within(sharing ? 10 * LIMIT_MS : LIMIT_MS, nranks, body, argument);
+}
+
+/* Creates a communicator of the CUDA backend and selects its device. Returns NULL, after printing
+ * the reason, if it fails. */
+static inline weir_comm *open_gpu_comm(weir_boot *boot, int timeout_ms)
+{
+    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_CUDA, timeout_ms);
+    if (comm && cudaSetDevice(weir_comm_device(comm)) != cudaSuccess) {
+        weir_comm_destroy(comm);
+        return NULL;
+    }
+    return comm;
+}
+
+/* A test whose body runs with every number of ranks, or with two ranks. */
+static inline void test_on_gpus(void **state)
+{
+    const ranks_test *test = *state;
+    run_gpu_ranks(MOST_GPUS, test->body, test->argument);
+}
+
+static inline void test_on_two_gpus(void **state)
+{
+    need_gpus(2);
+    test_ranks(state);
+}
+
+#define GPUS_TEST(name, body) AT(name, test_on_gpus, (&(ranks_test){0, body, NULL, NULL}))
+#define TWO_GPUS_TEST(name, body, argument)                                                        \
+    AT(name, test_on_two_gpus, (&(ranks_test){2, body, argument, NULL}))
+
+/* A random number made of x. */
+static inline uint64_t mix_bits(uint64_t x)
+{
+    x = (x ^ x >> 31) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9u;
+    return x ^ x >> 32;
 }
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * A stand-in for bench/gpu/gpu_cuda.c whose GPU memory is memory of the process: buffers, mirrors,
- * batches and recordings of the benchmarks thus run without a GPU, with weir's host backend for the
- * collectives. Work is done when it is enqueued. A byte that the program fails to copy between
- * mirror and home shows up as wrong data.
+ * Test double for bench/gpu/gpu_cuda.c: GPU memory is host memory, and collectives run on weir's
+ * host backend, so the benchmarks' buffers, mirrors, batches and recordings run without a GPU. Work
+ * is done when it is enqueued. A byte that the program fails to copy between a mirror and its
+ * original shows up as wrong data.
  */
 #include "bench/gpu/gpu.h"
 

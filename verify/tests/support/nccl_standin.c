@@ -1,7 +1,6 @@
 /*
- * Stands in for the real NCCL when libweir_nccl.so falls back to it: it demands
- * its own unique id, writes 42 where a collective's result belongs and 43 where
- * a message does, and refuses handles that are not its own.
+ * Test double for the NCCL library to which libweir_nccl.so falls back: it accepts only its own
+ * unique id and handles, and writes 42 as the result of a collective and 43 as a received message.
  */
 #include "nccl/weir_nccl.h"
 

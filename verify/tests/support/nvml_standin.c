@@ -1,10 +1,13 @@
 /*
- * NVML in front of one invented GPU, at the bus id of gpu_standin.c: clocks of 1980 MHz,
- * idle and with an administrator's clock, which is no throttling. STANDIN_THROTTLES: on
- * rank 1 they are held down by the power cap and by heat. STANDIN_LACKS: throttle
- * reasons have no function, nor has the memory's clock a value; STANDIN_RENAMED:
- * they have a newer name; STANDIN_FAILS: the library does not start; STANDIN_BARE: it has no
- * functions at all; STANDIN_LOST: it does not know the GPU.
+ * Test double: NVML with one GPU, at the bus id of gpu_standin.c. Its clocks run at 1980 MHz,
+ * limited only by idleness and an administrator's setting, which is no throttling. Variants:
+ *
+ *   STANDIN_THROTTLES   on rank 1 the clocks are limited by the power cap and by heat
+ *   STANDIN_LACKS       there is no function for throttle reasons and no value for the memory clock
+ *   STANDIN_RENAMED     that function has its newer name
+ *   STANDIN_FAILS       initialization fails
+ *   STANDIN_BARE        the library has no functions
+ *   STANDIN_LOST        the library does not know the GPU
  */
 #include <stdio.h>
 #include <stdlib.h>

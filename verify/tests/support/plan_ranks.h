@@ -1,6 +1,6 @@
 /*
- * What tests that run plans share: a rank with a communicator and an executor, and one call
- * whose every element is known beforehand and compared.
+ * Helpers for tests that run plans: a rank with a communicator and an executor, and one call whose
+ * every output element is compared with its expected value.
  */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_RANKS_H
 #define VERIFY_TESTS_SUPPORT_PLAN_RANKS_H
@@ -14,8 +14,8 @@ typedef struct plan_rank {
     weir_comm *comm;
     weir_executor *executor;
     int rank, nranks;
-    weir_mem *memory[2];  /* inputs and outputs that peers can map, */
-    char *plain[2];       /* and such that they cannot */
+    weir_mem *memory[2];  /* registered input and output */
+    char *plain[2];       /* unregistered input and output */
     size_t memory_bytes;
 } plan_rank;
 
@@ -58,7 +58,7 @@ static inline void plan_rank_close(plan_rank *with)
     weir_comm_destroy(with->comm);
 }
 
-/* A rank's input: small integers, so that sums are exact. round tells calls apart. */
+/* A rank's input: small integers, so that sums are exact; different in each round. */
 static inline int plan_value(int rank, size_t i, int round)
 {
     return (int)(((size_t)rank * 5 + i * 3 + i / 251 + (size_t)round * 11) % 17) - 3;

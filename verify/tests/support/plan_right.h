@@ -1,6 +1,5 @@
 /*
- * Small plans that are right, in short (plan_text.h). Included by the tests that
- * make mutants of them.
+ * Small correct plans in the short form of plan_text.h, for tests that make mutants of them.
  */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_RIGHT_H
 #define VERIFY_TESTS_SUPPORT_PLAN_RIGHT_H
@@ -14,15 +13,15 @@
 
 #include <cmocka.h>
 
-/* Everyone copies to scratch, and reads the other's. */
+/* Each rank copies to its scratch and reads the other's. */
 #define HANDSHAKE                                                                                  \
     "allreduce 2 i2 o2 s2\n"                                                                       \
     "0.0; copy i0+2 > s0+2; nop; signal @m1; wait @m1; nop;"                                       \
     " rre i0+1 1:s0+1 > o0+1; rre i1+1 1:s1+1 > o1+1; nop; signal @m1; wait @m1\n"                 \
     "1.0; copy i0+2 > s0+2; nop; signal @m0; wait @m0; nop;"                                       \
     " rre i0+2 0:s0+2 > o0+2; nop; wait @m0; signal @m0"
-/* One-shot, with packets: data tell when they are there, and the other half of scratch when
- * they may be overwritten. */
+/* One-shot, with packets: their flags show that data have arrived, and the other half of scratch
+ * when they may be overwritten. */
 #define PACKETS                                                                                    \
     "allreduce 2 i1 o1 s1 double\n"                                                                \
     "0.0; ppkt i0+1 > 1:s0+1; repkt i0+1 s0+1 > o0+1\n"                                            \
@@ -34,7 +33,7 @@
     "0.1; upkt s1+1 > i1+1\n"                                                                      \
     "1.0; ppkt i0+1 > 0:s0+1; respkt i1+1 s0+1 > i1+1 0:s1+1\n"                                    \
     "1.1; upkt s1+1 > i0+1"
-/* The same with one scratch: what comes back tells that what was sent has been read. */
+/* The same with one scratch: the data that come back prove that the data sent were read. */
 #define TWO_SHOTS_AGAIN                                                                            \
     "allreduce 2 i2 o2 s2\n"                                                                       \
     "0.0; ppkt i1+1 > 1:s0+1; respkt i0+1 s0+1 > o0+1 1:s1+1\n"                                    \
@@ -51,7 +50,7 @@
     "0.1; sem_acquire $0; nop; copy s0+1 > o1+1; nop; signal @m1/1; wait @m1/1\n"                  \
     "1.0; put o1+1 > 0:s0+1; nop; signal @m0; wait @m0; nop; sem_release $0\n"                     \
     "1.1; sem_acquire $0; nop; copy s0+1 > o0+1; nop; signal @m0/1; wait @m0/1"
-/* Two blocks a rank that meet, each with half of the work. */
+/* Two thread blocks per rank with a barrier, each with half of the work. */
 #define BARRIERS                                                                                   \
     "reduce_scatter 2 i4 o2 s2\n"                                                                  \
     "0.0; copy i2+1 > s0+1; barrier #0/2; signal @m1; wait @m1; nop;"                              \
@@ -82,7 +81,7 @@
     "1.0; rlxwait @m0 m2; nop; put i0+1 i0+1 > 0:o0+1 2:o0+1 @m0 m2; copy i0+1 > o0+1; nop; "      \
     "signal @m0 m2\n"                                                                              \
     "2.0; rlxsignal @m1; wait @m1"
-/* To rank 2, which reads everyone's input and tells them when it has. */
+/* To rank 2, which reads the input of every rank and then signals it. */
 #define REDUCE                                                                                     \
     "reduce 3 i1 o1 s0\n"                                                                          \
     "0.0; rlxsignal @m2; wait @m2\n"                                                               \

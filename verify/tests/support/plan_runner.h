@@ -1,17 +1,16 @@
 /*
- * Runs small plans in random order, as weakly as a machine may: what the checker of plans is
- * compared with. Included by the test that does so. It shares nothing with the checker but the
- * plan and the layout.
+ * Runs small plans in random order, with the weakest memory ordering that is allowed, to compare
+ * the results with those of the plan checker, with which it shares only the plan and the layout.
  *
- * A plan's three launches become tasks: each element's read and write by itself, each signal and
- * each wait, fences. Tasks of a thread block between two fences run in any order; what a port
- * was asked happens some time later, in its order; a relaxed signal may come as early as its
- * launch, and a relaxed wait end as early as the other rank's. A run picks one of the tasks that
- * can run until there is none.
+ * A plan's three launches become tasks: each read and write of an element, each signal, each wait,
+ * and fences. Tasks of a thread block between two fences run in any order; a port executes its
+ * requests later, in order; a relaxed signal may arrive as early as its launch, and a relaxed wait
+ * may end as early as the other rank's launch. A run picks a random task among those that can run,
+ * until there are none.
  *
- * Two runs of a plan without races see every element written and read in the same order,
- * which is told by a sum over all elements; a plan that is right leaves the right results,
- * and ends. Data are random numbers, a reduction is their sum.
+ * Two runs of a plan without races read and write every element in the same order, which is
+ * compared by a hash over all elements. A correct plan ends and leaves correct results. Data are
+ * random numbers, and a reduction is their sum.
  */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_RUNNER_H
 #define VERIFY_TESTS_SUPPORT_PLAN_RUNNER_H
@@ -107,7 +106,7 @@ static int run_can(const runner *run, const run_task *task)
         return run->lanes[task->lane].reads_left == 0;
     case RUN_FENCE:
         return run->left[task->stretch] == 0 &&
-               (task->arrivals == 0 || run->arrived[task->meeting] >= task->arrivals);
+               (task->arrivals == 0 || run->arrived[task->barrier] >= task->arrivals);
     case RUN_TAKE:
         return run->counts[task->counter] > run->taken[task->counter];
     case RUN_EARLY_TAKE:
@@ -162,7 +161,7 @@ static void run_do(runner *run, run_task *task)
                   task->is_packets ? task->launch : -1);
         break;
     case RUN_ARRIVE:
-        run->arrived[task->meeting]++;
+        run->arrived[task->barrier]++;
         break;
     case RUN_ADVANCE:
     case RUN_EARLY_ADVANCE:

@@ -1,7 +1,6 @@
 /*
- * Small plans as tasks, for plan_runner.h, which runs them. Included by it. A plan's three
- * launches become tasks: each element's read and write by itself, each signal and each wait,
- * fences.
+ * Converts small plans to tasks for plan_runner.h, which includes this file: each read and write of
+ * an element, each signal and each wait, and fences, of three launches.
  */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_TASKS_H
 #define VERIFY_TESTS_SUPPORT_PLAN_TASKS_H
@@ -17,7 +16,7 @@ enum {
     RUN_CELLS = 1024,
     RUN_COUNTERS = 512,
     RUN_ENTRIES = 512,
-    RUN_MEETINGS = 16,
+    RUN_BARRIERS = 16,
     RUN_BLOCKS = 64,
 };
 
@@ -42,7 +41,7 @@ typedef enum run_kind {
 typedef struct run_lane {
     uint64_t sum;
     int reads_left;
-    int exists; /* not behind the end of a block; packets are whole all the same */
+    int exists; /* 0 beyond the end of a block; packets are complete nevertheless */
 } run_lane;
 
 typedef struct run_task {
@@ -51,8 +50,8 @@ typedef struct run_task {
     int after;     /* a task; -1 */
     int thread_after; /* what the same thread does, or signals, before it; -1 */
     int stretch;   /* between which fences; a fence ends it */
-    int lane, cell, counter, meeting, entry, link;
-    int arrivals;  /* at the meeting, for a fence to end; 0: it is of none */
+    int lane, cell, counter, barrier, entry, link;
+    int arrivals;  /* at the barrier, for a fence to end; 0: it is of none */
     int place;     /* in its launch's list */
     uint64_t id;   /* the same in every run */
 } run_task;
@@ -85,9 +84,9 @@ typedef struct runner {
     long counts[RUN_COUNTERS], taken[RUN_COUNTERS], initial[RUN_COUNTERS];
     int counter_rank[RUN_COUNTERS], ncounters;
     int first_counter[WEIRI_PLAN_RANKS_MAX][3];
-    long arrived[RUN_MEETINGS];
-    int meeting_keys[RUN_MEETINGS][3], nmeetings;
-    int passes[RUN_BLOCKS][RUN_MEETINGS]; /* of blocks of all ranks */
+    long arrived[RUN_BARRIERS];
+    int meeting_keys[RUN_BARRIERS][3], nmeetings;
+    int passes[RUN_BLOCKS][RUN_BARRIERS]; /* of blocks of all ranks */
     run_entry entries[RUN_ENTRIES], entries_then[RUN_ENTRIES];
     int nentries;
     int open[RUN_LAUNCHES + 1][RUN_TASKS], nopen[RUN_LAUNCHES + 1]; /* tasks that are not done */
@@ -188,7 +187,7 @@ static run_task *run_add(run_writer *to, run_kind kind, uint64_t detail)
     return task;
 }
 
-/* What comes behind waits for all of the block's before. */
+/* Later tasks wait for all earlier ones of the block. */
 static void run_fence(run_writer *to)
 {
     run_add(to, RUN_FENCE, 0);
@@ -266,14 +265,14 @@ static void run_add_takes(run_writer *to, const weiri_plan_op *op)
     }
 }
 
-static int run_meeting(runner *run, int rank, const weiri_plan_op *op)
+static int run_barrier_of(runner *run, int rank, const weiri_plan_op *op)
 {
     int i = 0, key[3] = {rank, (int)op->barrier, (int)op->nblocks};
     while (i < run->nmeetings && memcmp(run->meeting_keys[i], key, sizeof key) != 0)
         i++;
     if (i == run->nmeetings)
         memcpy(run->meeting_keys[run->nmeetings++], key, sizeof key);
-    if (run->nmeetings == RUN_MEETINGS) {
+    if (run->nmeetings == RUN_BARRIERS) {
         run->too_large = 1;
         run->nmeetings--;
         i = 0;
@@ -284,15 +283,15 @@ static int run_meeting(runner *run, int rank, const weiri_plan_op *op)
 static void run_add_meeting(run_writer *to, const weiri_plan_op *op)
 {
     runner *run = to->run;
-    int meeting = run_meeting(run, to->rank, op), block = to->block;
+    int barrier = run_barrier_of(run, to->rank, op), block = to->block;
     for (int rank = 0; rank < to->rank; rank++)
         block += (int)run->plan->gpus[rank].nblocks;
     run_fence(to);
-    run_add(to, RUN_ARRIVE, 0)->meeting = meeting;
+    run_add(to, RUN_ARRIVE, 0)->barrier = barrier;
     run_fence(to);
-    run->tasks[to->after].meeting = meeting;
+    run->tasks[to->after].barrier = barrier;
     run->tasks[to->after].arrivals =
-        (int)op->nblocks * ++run->passes[block % RUN_BLOCKS][meeting];
+        (int)op->nblocks * ++run->passes[block % RUN_BLOCKS][barrier];
     run->too_large |= block >= RUN_BLOCKS;
 }
 

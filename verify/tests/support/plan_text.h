@@ -1,6 +1,5 @@
 /*
- * Plans in short, for tests: a text of lines, from which the JSON is made that the reader
- * reads. Included by tests.
+ * A short text form of plans, for tests, which is converted to the JSON that the reader reads.
  *
  *   allreduce 2 i4 o4 s4 inplace double        collective, ranks, chunks, flags
  *   sem 0 1                                    initial values of the next ranks' semaphores
@@ -14,8 +13,8 @@
  *   pipeline 1024*2                            unit, chunks; its operations follow, until
  *   end
  *
- * Every rank has two memory channels to each other one, one port channel, a switch channel
- * over each of its buffers, and everyone's buffers.
+ * Every rank has two memory channels and one port channel to each other rank, a switch channel over
+ * each of its buffers, and access to all ranks' buffers.
  */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_TEXT_H
 #define VERIFY_TESTS_SUPPORT_PLAN_TEXT_H
@@ -171,7 +170,7 @@ static int channel_number(const plan_text *to, const char *word)
     return word[0] == 'g' ? peer : ordinal * (to->nranks - 1) + peer_place(to, peer);
 }
 
-/* Lists of an operation: what is behind the mark, until another mark. */
+/* Lists of an operation: the text from a mark to the next mark. */
 static void put_words(plan_text *to, char **words, int count, char mark)
 {
     static const char marks[] = ">@$#%*";

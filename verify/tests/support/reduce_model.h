@@ -1,7 +1,6 @@
 /*
- * A model of the reductions that shares no code with them: small floats are
- * decoded with ldexp and encoded by rounding to a multiple of their unit,
- * integers are computed in 64 bits. For the tests of lib/coll's arithmetic.
+ * A model of the library's reductions that shares no code with them: small floats are decoded with
+ * ldexp and encoded by rounding to a multiple of their unit; integers are computed in 64 bits.
  */
 #ifndef VERIFY_TESTS_SUPPORT_REDUCE_MODEL_H
 #define VERIFY_TESTS_SUPPORT_REDUCE_MODEL_H

@@ -1,7 +1,7 @@
 /*
- * Small non-negative integers in every data type, for tests that compare bit
- * for bit: an encoder that knows nothing of the library's conversions. Exact as
- * long as the value has no more significant bits than the type.
+ * Encodes small non-negative integers in every data type, independently of the library's
+ * conversions, for tests that compare bit for bit. Exact as long as the value has no more
+ * significant bits than the type.
  */
 #ifndef VERIFY_TESTS_SUPPORT_SMALL_NUMBERS_H
 #define VERIFY_TESTS_SUPPORT_SMALL_NUMBERS_H

@@ -19,7 +19,7 @@ enum { MOST_COPIES = 256, ASKED = 3 };
 
 /* ------------------------------------------------------------------- memory */
 
-/* The one room of a rank, which all of its wires have one after the other. */
+/* The one memory of a rank, which all networks that it opens use in turn. */
 static char *room_seen, *room_registered;
 static size_t room_bytes;
 
@@ -65,7 +65,7 @@ typedef struct standin {
 
 static uint64_t copies_made;
 
-static inline void carry_out_first(standin *gpu)
+static inline void perform_first(standin *gpu)
 {
     memcpy(gpu->list[0].to, gpu->list[0].from, gpu->list[0].bytes);
     memmove(gpu->list, gpu->list + 1, (size_t)--gpu->count * sizeof *gpu->list);
@@ -95,7 +95,8 @@ static inline void standin_close(void *context)
 static inline weir_status standin_slot_open(void *context, size_t bytes, weiri_staging_slot *slot)
 {
     (void)context;
-    /* The event holds the length. Mappings of its own can be counted. */
+    /* The event holds the length. The buffer is a separate mapping, so that leaks can be counted.
+     */
     void *buffer =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(buffer != MAP_FAILED);
@@ -107,7 +108,7 @@ static inline weir_status standin_is_done(void *context, const weiri_staging_slo
 {
     standin *gpu = context;
     if (gpu->count > 0 && ++gpu->asked >= ASKED)
-        carry_out_first(gpu);
+        perform_first(gpu);
     *done = 1;
     for (int i = 0; i < gpu->count; i++)
         *done &= gpu->list[i].slot != slot;
@@ -127,7 +128,7 @@ static inline weir_status standin_copy_out(void *context, weiri_staging_slot *sl
 {
     standin *gpu = context;
     assert_true(bytes <= WEIRI_STAGING_BUFFER_BYTES && gpu->count < MOST_COPIES);
-    memset(slot->buffer, 0x55, bytes); /* whoever sends it too early is found out */
+    memset(slot->buffer, 0x55, bytes); /* sent too early, it would be wrong */
     gpu->list[gpu->count++] = (late_copy){slot, slot->buffer, seen_at(from), bytes};
     return WEIR_OK;
 }

@@ -1,7 +1,8 @@
 /*
- * A vendor's library in front of MPI, for buffers in memory of the process: what
- * bench/candidate/vendor.h finds in NCCL. Reduces float and int32. STANDIN_CRASHES: it dies when it
- * is opened; STANDIN_LACKS: it has no AllReduce; STANDIN_WRONG: its allreduce loses a rank.
+ * Test double for a vendor's collective library, implemented with MPI on host memory: the functions
+ * that bench/candidate/vendor.h finds in NCCL. Reduces float and int32. With STANDIN_CRASHES it
+ * crashes when it is loaded, with STANDIN_LACKS it has no AllReduce, and with STANDIN_WRONG its
+ * allreduce omits a rank.
  */
 #include <mpi.h>
 

@@ -2,15 +2,15 @@
  * Two GPUs connected by a port channel, for the tests on GPUs and the measuring program. Each
  * rank's memory has two halves: the source of its puts, and the destination of its peer's.
  */
-#ifndef VERIFY_TESTS_SUPPORT_GPU_PORT_RIG_H
-#define VERIFY_TESTS_SUPPORT_GPU_PORT_RIG_H
+#ifndef VERIFY_TESTS_SUPPORT_GPU_PORT_PAIR_H
+#define VERIFY_TESTS_SUPPORT_GPU_PORT_PAIR_H
 
 #include "verify/tests/gpu/gpu_ports.h"
 #include "verify/tests/support/gpu_ranks.h"
 
-enum { RIG_HALF = 4 << 20 };
+enum { GPU_PORT_HALF = 4 << 20 };
 
-typedef struct port_rig {
+typedef struct gpu_port_end {
     weir_comm *comm;
     int rank;
     weir_proxy *proxy;
@@ -22,16 +22,16 @@ typedef struct port_rig {
     char *memory;
     int *status;  /* pinned memory: status of kernels */
     uint64_t *ns; /* likewise, their times */
-} port_rig;
+} gpu_port_end;
 
-enum { RIG_BATCHES_MAX = 256 };
+enum { GPU_PORT_BATCHES_MAX = 256 };
 
-static inline weir_status rig_connect(port_rig *r)
+static inline weir_status gpu_port_connect(gpu_port_end *r)
 {
     int peer = 1 - r->rank;
     weir_status status = weir_connect(r->comm, peer, 1, WEIR_TRANSPORT_AUTO, &r->conn);
     if (status == WEIR_OK)
-        status = weir_mem_alloc(r->comm, 2 * RIG_HALF, &r->mem);
+        status = weir_mem_alloc(r->comm, 2 * GPU_PORT_HALF, &r->mem);
     if (status == WEIR_OK)
         status = weir_mem_send(r->comm, r->mem, peer, 2);
     if (status == WEIR_OK)
@@ -46,22 +46,14 @@ static inline weir_status rig_connect(port_rig *r)
 }
 
 /* Returns 0, or prints why not. */
-static inline int rig_open(port_rig *r, weir_boot *boot, int timeout_ms,
+static inline int gpu_port_open(gpu_port_end *r, weir_boot *boot, int timeout_ms,
                            const weir_proxy_config *how)
 {
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = timeout_ms;
-    config.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
-    weir_status status = weir_comm_create(boot, &config, &r->comm);
-    if (status == WEIR_OK) {
-        r->rank = weir_comm_rank(r->comm);
-        cudaSetDevice(weir_comm_device(r->comm));
-        status = weir_proxy_create(r->comm, how, &r->proxy);
-    }
-    if (status == WEIR_OK)
-        status = rig_connect(r);
-    if (status != WEIR_OK) {
+    if (!(r->comm = open_gpu_comm(boot, timeout_ms)))
+        return 1;
+    r->rank = weir_comm_rank(r->comm);
+    if (weir_proxy_create(r->comm, how, &r->proxy) != WEIR_OK || gpu_port_connect(r) != WEIR_OK) {
         fprintf(stderr, "# rank %d: %s\n", r->rank, weir_last_error());
         return 1;
     }
@@ -69,7 +61,7 @@ static inline int rig_open(port_rig *r, weir_boot *boot, int timeout_ms,
     r->port = weir_portchan_device(r->chan);
     r->memory = weir_mem_pointer(r->mem);
     if (cudaHostAlloc((void **)&r->status, sizeof *r->status, cudaHostAllocMapped) != cudaSuccess ||
-        cudaHostAlloc((void **)&r->ns, RIG_BATCHES_MAX * sizeof *r->ns, cudaHostAllocMapped) !=
+        cudaHostAlloc((void **)&r->ns, GPU_PORT_BATCHES_MAX * sizeof *r->ns, cudaHostAllocMapped) !=
             cudaSuccess)
         return 1;
     *r->status = 0;
@@ -77,7 +69,7 @@ static inline int rig_open(port_rig *r, weir_boot *boot, int timeout_ms,
 }
 
 /* Both ranks' kernels must have ended. Returns failures, plus one if the proxy failed. */
-static inline int rig_close(port_rig *r, int failures)
+static inline int gpu_port_close(gpu_port_end *r, int failures)
 {
     cudaDeviceSynchronize();
     if (weir_proxy_stop(r->proxy) != WEIR_OK && !failures++)
@@ -94,7 +86,7 @@ static inline int rig_close(port_rig *r, int failures)
 }
 
 /* Whether this rank's kernels have ended without an error. */
-static inline int rig_ended(const port_rig *r)
+static inline int gpu_port_ended(const gpu_port_end *r)
 {
     return cudaDeviceSynchronize() == cudaSuccess && *r->status == 0;
 }
