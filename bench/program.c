@@ -1,10 +1,7 @@
 /* The flow of a benchmark program: see program.h. */
 #include "bench/program.h"
 
-#include "bench/candidate/listing.h"
-#include "bench/candidate/plan.h"
-#include "bench/job/consistency.h"
-#include "bench/job/memory.h"
+#include "bench/candidate/candidates.h"
 #include "bench/job/preflight.h"
 #include "bench/measure/sweep.h"
 #include "bench/options/faults.h"
@@ -178,12 +175,8 @@ int bench_program_main(weir_collective collective, const char *program, int argc
     bench_options options;
     bench_dist dist = {.nsteps = 1};
     bench_job job = {.program = program};
-    bench_run run = {.job = &job,
-                     .options = &options,
-                     .collective = collective,
-                     .dist = &dist,
-                     .argc = argc,
-                     .argv = argv};
+    bench_run run = {.job = &job, .options = &options, .collective = collective, .dist = &dist,
+                     .argc = argc, .argv = argv};
     char problem[BENCH_PROBLEM_BYTES] = "";
     bench_job_hold_output();
     bench_options_parse(argc, argv, collective, &options, problem);

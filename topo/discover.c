@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "topo/model.h"
@@ -20,8 +19,7 @@ static const char *const unused_components[] = {"pci", "opencl", "gl", NULL};
 static void leave_out(hwloc_topology_t hwloc, const char *const *components)
 {
     for (; *components; components++)
-        hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
-                                      *components);
+        hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, *components);
 }
 
 static weir_status configure(hwloc_topology_t hwloc, int ask_drivers)

@@ -42,9 +42,8 @@ static weiri_topo_path path_between(const weiri_topo *topo, const weiri_topo_ent
         return WEIRI_TOPO_SELF;
     hwloc_obj_t common = common_ancestor(a->pci, b->pci);
     if (common && common->type == HWLOC_OBJ_BRIDGE)
-        return common->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST
-                   ? WEIRI_TOPO_SAME_ROOT
-                   : WEIRI_TOPO_SAME_SWITCH;
+        return common->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST ? WEIRI_TOPO_SAME_ROOT
+                                                                           : WEIRI_TOPO_SAME_SWITCH;
     return path_of_numa(topo, a->device.numa, b->device.numa);
 }
 
@@ -129,8 +128,7 @@ static int pick_nic(const weiri_topo *topo, int gpu, int numa, int ordinal)
     int picked = -1;
     for (int i = 0; views && i < topo->nics.count; i++) {
         const weiri_topo_device *device = &topo->nics.entries[i].device;
-        views[i] = (weiri_nic_view){.up = device->link_up,
-                                    .verbs = device->openfabrics,
+        views[i] = (weiri_nic_view){.up = device->link_up, .verbs = device->openfabrics,
                                     .distance = (int)path_to_nic(topo, gpu, numa, i)};
     }
     if (views)

@@ -6,7 +6,6 @@
  */
 #include "topo/measure.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -215,8 +214,7 @@ static weir_status run_threads(study *all, const weiri_topo *topo)
         weiri_fail(status, "no memory for %d threads", n);
     pthread_mutex_lock(&all->gate);
     for (; started < n && status == WEIR_OK; started++) {
-        endpoints[started] =
-            (endpoint){all, started, cpus_of(topo, started, n), topo->hwloc};
+        endpoints[started] = (endpoint){all, started, cpus_of(topo, started, n), topo->hwloc};
         int error = pthread_create(&threads[started], NULL, run, &endpoints[started]);
         if (error) {
             status = weiri_fail_errno(WEIR_ERR_SYSTEM, error, "cannot start thread %d of %d",

@@ -1,5 +1,5 @@
-/* The kernels that measure GPUs; measure_gpus.h explains. */
-#include "topo/measure_gpus.h"
+/* The kernels that measure GPUs; measure.h explains. */
+#include "topo/measure.h"
 
 #include <weir/target.h>
 

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include <weir/target.h>
-#include "topo/measure_gpus.h"
 
 enum {
     REPEATS = 5,

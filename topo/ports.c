@@ -3,7 +3,6 @@
  * library's table and choice (lib/transport/net/rdma_port.h), applied to the places of ranks.
  * Recorded machines have none, because GIDs are addresses.
  */
-#include <stdlib.h>
 
 #include "base/env.h"
 #include "topo/model.h"

@@ -326,8 +326,7 @@ static void put_distances(const weiri_topo *topo, weiri_json_writer *json)
     weiri_json_close_object(json);
 }
 
-weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, int nranks,
-                                  FILE *out)
+weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, int nranks, FILE *out)
 {
     weiri_json_writer json = {.file = out, .layout = WEIRI_JSON_INLINE};
     weiri_json_open_object(&json);

@@ -157,9 +157,8 @@ static void print_ports(const weiri_topo *topo, FILE *out)
         snprintf(name, sizeof name, "%s:%d", port->device, port->port);
         if (port->gbits > 0)
             snprintf(speed, sizeof speed, "%g", port->gbits);
-        fprintf(out, "%-10s  %4s  %6s  %-8s  %-10s  %-9s  ", name,
-                number_or_dash(port->numa, numa), speed, port->state,
-                port->ethernet ? "Ethernet" : "InfiniBand",
+        fprintf(out, "%-10s  %4s  %6s  %-8s  %-10s  %-9s  ", name, number_or_dash(port->numa, numa),
+                speed, port->state, port->ethernet ? "Ethernet" : "InfiniBand",
                 port->netdev[0] ? port->netdev : "-");
         print_gids(port, out);
     }
@@ -184,8 +183,7 @@ static weir_status print_choices(const weiri_topo *topo, int nranks, FILE *out)
         }
         const weiri_rdma_port *port = &topo->ports[choice.port];
         snprintf(name, sizeof name, "%s:%d", port->device, port->port);
-        fprintf(out, "%4d  %-10s  %3d  %s\n", rank, name, port->gids[choice.gid].index,
-                choice.why);
+        fprintf(out, "%4d  %-10s  %3d  %s\n", rank, name, port->gids[choice.gid].index, choice.why);
     }
     return WEIR_OK;
 }
@@ -259,8 +257,7 @@ static void print_distances(const weiri_topo *topo, FILE *out)
             topo->nvlink_gbs ? "; nvN, NVLink of N GB/s" : "");
 }
 
-weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, int nranks,
-                                  FILE *out)
+weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, int nranks, FILE *out)
 {
     print_overview(topo, source, out);
     print_numa(topo, out);

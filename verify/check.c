@@ -107,8 +107,7 @@ static int check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps, 
     return error;
 }
 
-int weirv_check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
-                weirv_result *result)
+int weirv_check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps, weirv_result *result)
 {
     return check(mpi, c, out, steps, 0, result);
 }

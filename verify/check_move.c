@@ -24,8 +24,7 @@ static int move_sendrecv(const weirv_work *w, size_t first, size_t count)
     int bytes = (int)(count * w->width);
     weirv_work_fill(w, w->input, first, count, c->rank);
     int error = MPI_Sendrecv(w->input, bytes, MPI_BYTE, to, 0, w->reference, bytes, MPI_BYTE, from,
-                             0,
-                             w->mpi, MPI_STATUS_IGNORE);
+                             0, w->mpi, MPI_STATUS_IGNORE);
     if (error == MPI_SUCCESS)
         weirv_work_compare(w, first, count, w->reference);
     return error;

@@ -159,8 +159,7 @@ static void check_untouched(const weirv_work *w)
 
 int weirv_check_reduction(const weirv_work *w)
 {
-    for (size_t first = 0; first < w->c->count;
-         first = weirv_work_next(w, first, w->c->count)) {
+    for (size_t first = 0; first < w->c->count; first = weirv_work_next(w, first, w->c->count)) {
         size_t count = weirv_work_smaller(w->block, w->c->count - first);
         int error = weirv_format_of(w->c->dtype) ? reduce_floats(w, first, count)
                                                  : reduce_integers(w, first, count);

@@ -7,7 +7,6 @@
 
 #include "verify/hash.h"
 #include "verify/number.h"
-#include "verify/vector.h"
 
 #include <string.h>
 
@@ -334,14 +333,12 @@ static inline void make(piece p, uint8_t *out)
 /* ----------------------------------------------- for what the processor has */
 
 #ifdef __x86_64__
-__attribute__((target(WEIRV_AVX2), flatten))
-static void make_avx2(piece p, uint8_t *out)
+__attribute__((target(WEIRV_AVX2), flatten)) static void make_avx2(piece p, uint8_t *out)
 {
     make(p, out);
 }
 
-__attribute__((target(WEIRV_AVX512), flatten))
-static void make_avx512(piece p, uint8_t *out)
+__attribute__((target(WEIRV_AVX512), flatten)) static void make_avx512(piece p, uint8_t *out)
 {
     make(p, out);
 }

@@ -195,9 +195,8 @@ static void tell_run(const weirv_case *c, const uint8_t *out, const run *found,
     weirv_compare_bits(c->dtype, c->rank, found->first, 1, s.got, s.expected, &first);
     if (found->source.origin == WEIRV_FROM_RANK)
         snprintf(origin, sizeof origin, " (rank %d's data)", found->source.rank);
-    snprintf(text, bytes, "elements %zu..%zu%s, %zu wrong: got %s, expected %s: %s\n",
-             found->first, found->last, origin, found->wrong, first.first.got,
-             first.first.expected, words);
+    snprintf(text, bytes, "elements %zu..%zu%s, %zu wrong: got %s, expected %s: %s\n", found->first,
+             found->last, origin, found->wrong, first.first.got, first.first.expected, words);
 }
 
 /* Finds the next run from *at on, and sets *at to its end. */

@@ -1,7 +1,5 @@
-/* Canary bytes around buffers: see guard.h. */
-#include "verify/guard.h"
-
-#include <string.h>
+/* Canary bytes around buffers: see forensics.h. */
+#include "verify/forensics.h"
 
 enum { CANARY_BYTES = 4096, USER_ALIGN = 4096 };
 

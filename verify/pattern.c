@@ -5,7 +5,6 @@
 #include "verify/hash.h"
 #include "verify/number.h"
 #include "verify/special.h"
-#include "verify/vector.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
 
 #include "verify/expected.h"
 #include "verify/hash.h"
-#include "verify/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -117,9 +116,8 @@ static void check_each(const weirv_case *c, const weirv_special *special, const 
 
 /* Checks elements [at, at + count) of out, which combine those from `index` on in every rank's
  * input. A period that equals one already found right is right. */
-static void check_combined(const weirv_case *c, const weirv_special *special,
-                           const uint8_t *out, size_t at, size_t index, size_t count,
-                           weirv_result *result)
+static void check_combined(const weirv_case *c, const weirv_special *special, const uint8_t *out,
+                           size_t at, size_t index, size_t count, weirv_result *result)
 {
     size_t width = weir_dtype_bytes(c->dtype), period = period_of(special);
     int right = 0;

@@ -19,7 +19,6 @@
 #include "verify/compare.h"
 #include "verify/expected.h"
 #include "verify/forensics.h"
-#include "verify/guard.h"
 #include "verify/pattern.h"
 #include "verify/special.h"
 

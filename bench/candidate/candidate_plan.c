@@ -1,5 +1,5 @@
 /* A plan as a candidate: each call goes through weir_executor_run. */
-#include "bench/candidate/plan.h"
+#include "bench/candidate/candidates.h"
 
 #include <weir/plan.h>
 

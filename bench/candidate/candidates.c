@@ -2,7 +2,6 @@
 #include "bench/candidate/candidates.h"
 
 #include "bench/options/algo_words.h"
-#include "bench/candidate/plan.h"
 #include "bench/candidate/vendor.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
-/* The lines of --list-algos: see listing.h. */
-#include "bench/candidate/listing.h"
+/* The lines of --list-algos: see candidates.h. */
+#include "bench/candidate/candidates.h"
 
-#include "bench/candidate/plan.h"
 #include "bench/options/algo_words.h"
 
 static void print_builtin(FILE *to, weir_collective collective)

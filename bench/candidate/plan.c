@@ -1,5 +1,5 @@
-/* Checks whether a plan fits the run: see plan.h. */
-#include "bench/candidate/plan.h"
+/* Checks whether a plan fits the run: see candidates.h. */
+#include "bench/candidate/candidates.h"
 
 #include "bench/sizes/shape.h"
 #include <weir/plan.h>

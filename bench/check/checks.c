@@ -1,9 +1,6 @@
 /* The checked runs of a trial: see checks.h. */
 #include "bench/check/checks.h"
 
-#include "bench/check/compare.h"
-#include "bench/check/determinism.h"
-#include "bench/check/inject.h"
 #include "bench/trial/data.h"
 
 #include "verify/number.h"

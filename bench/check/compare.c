@@ -1,5 +1,5 @@
-/* Comparison of outputs with the references, and the explanation of errors: see compare.h. */
-#include "bench/check/compare.h"
+/* Comparison of outputs with the references, and the explanation of errors: see checks.h. */
+#include "bench/check/checks.h"
 
 #include "bench/trial/data.h"
 

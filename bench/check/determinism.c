@@ -1,7 +1,6 @@
-/* Repeats of a call, and the comparison of their outputs: see determinism.h. */
-#include "bench/check/determinism.h"
+/* Repeats of a call, and the comparison of their outputs: see checks.h. */
+#include "bench/check/checks.h"
 
-#include "bench/check/inject.h"
 #include "bench/trial/data.h"
 
 #include <stdio.h>

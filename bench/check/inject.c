@@ -1,5 +1,5 @@
-/* The faults, and the ranks that they affect: see inject.h. */
-#include "bench/check/inject.h"
+/* The faults, and the ranks that they affect: see checks.h. */
+#include "bench/check/checks.h"
 
 #include "bench/trial/data.h"
 #include "verify/number.h"

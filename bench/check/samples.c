@@ -1,7 +1,6 @@
 /* Checks of timed iterations: see samples.h. */
 #include "bench/check/samples.h"
 
-#include "bench/trial/data.h"
 #include "verify/hash.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "bench/job/buffers.h"
 
 #include "bench/job/cache.h"
-#include "bench/sizes/sizes.h"
+#include "bench/sizes/shape.h"
 
 #include "verify/hash.h"
 

@@ -3,7 +3,7 @@
  * compares the text with rank 0's. Ranks with different options would otherwise wait for each
  * other in different operations until the deadline.
  */
-#include "bench/job/consistency.h"
+#include "bench/job/preflight.h"
 
 #include "bench/options/faults.h"
 

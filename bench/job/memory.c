@@ -3,7 +3,7 @@
  * ranks. A rank needs two buffers of the size (input and output); a margin is left for the
  * library, MPI and verification.
  */
-#include "bench/job/memory.h"
+#include "bench/job/preflight.h"
 
 #include "bench/gpu/gpu.h"
 

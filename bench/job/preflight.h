@@ -7,6 +7,7 @@
 #define BENCH_JOB_PREFLIGHT_H
 
 #include "bench/job/job.h"
+#include "bench/options/options.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -32,5 +33,25 @@ int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const 
 int bench_preflight_mpi(const char *built, const char *running, const char *program, FILE *to);
 /* Reads, gathers, judges and reports. Collective. */
 void bench_preflight(const bench_job *job);
+
+/*
+ * Checks that all ranks run the same program with the same options: a launcher can give each rank
+ * its own command line.
+ */
+
+/* Gives every rank the problem (BENCH_PROBLEM_BYTES) of the lowest rank that has one; empty if none
+ * has. Collective. */
+void bench_consistency_share(const bench_job *job, char *problem);
+/* Writes a problem, the same on every rank, if a rank runs another program or has other options
+ * than rank 0. Not compared: options that only rank 0 reads (--csv, -J, -I, ...), deadlines, the
+ * path of a plan, and --transport, which the library agrees on. Collective. */
+void bench_consistency_check(const bench_job *job, const bench_options *options, char *problem);
+
+/* How much memory the ranks of a node can use. */
+
+/* Lowers options->max_bytes to what fits the node with the least memory, with a warning on standard
+ * error. Collective; the outcome is the same on every rank. WEIR_ERR_NO_MEMORY, reported: not even
+ * min_bytes fits. */
+weir_status bench_memory_limit(bench_job *job, bench_options *options);
 
 #endif

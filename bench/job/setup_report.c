@@ -1,5 +1,5 @@
-/* Reports of ranks before there is a communicator: see setup_report.h. */
-#include "bench/job/setup_report.h"
+/* Reports of ranks before there is a communicator: see watch.h. */
+#include "bench/job/watch.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,10 +1,7 @@
 /* The watchdog thread, and how it ends the process: see watch.h. */
 #include "bench/job/watch.h"
 
-#include "bench/job/setup_report.h"
-
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

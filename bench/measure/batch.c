@@ -1,5 +1,5 @@
-/* Batches on a stream: see batch.h. */
-#include "bench/measure/batch.h"
+/* Batches on a stream: see timed.h. */
+#include "bench/measure/timed.h"
 
 #include "bench/trial/data.h"
 
@@ -19,11 +19,8 @@ static weir_status enqueue_batch(void *context)
 weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *candidate,
                              int operations, int graph)
 {
-    *batch = (bench_batch){.trial = trial,
-                           .candidate = candidate,
-                           .operations = operations,
-                           .graph = graph,
-                           .step = trial->splits->step};
+    *batch = (bench_batch){.trial = trial, .candidate = candidate, .operations = operations,
+                           .graph = graph, .step = trial->splits->step};
     if (!graph)
         return WEIR_OK;
     weir_status status = bench_gpu_record(trial->job->gpu, enqueue_batch, batch);

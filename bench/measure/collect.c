@@ -1,7 +1,5 @@
-/* The times of all ranks become results on rank 0: see collect.h. */
-#include "bench/measure/collect.h"
-
-#include "bench/measure/iterations.h"
+/* The times of all ranks become results on rank 0: see point.h. */
+#include "bench/measure/point.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The number of iterations of a trial, and the timing engine's settings: see iterations.h. */
-#include "bench/measure/iterations.h"
+/* The number of iterations of a trial, and the timing engine's settings: see point.h. */
+#include "bench/measure/point.h"
 
 #include "bench/gpu/nvml.h"
 

@@ -2,8 +2,6 @@
 #include "bench/measure/point.h"
 
 #include "bench/check/checks.h"
-#include "bench/measure/collect.h"
-#include "bench/measure/timing.h"
 #include "bench/trial/data.h"
 
 /* Adds the time since since_s to the cost of verification. */

@@ -3,7 +3,7 @@
 
 #include "bench/measure/point.h"
 #include "bench/options/faults.h"
-#include "bench/sizes/sizes.h"
+#include "bench/sizes/shape.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
-/* The timed part of one round: see timing.h. */
-#include "bench/measure/timing.h"
+/* The timed part of one round: see point.h. */
+#include "bench/measure/point.h"
 
-#include "bench/measure/iterations.h"
 #include "bench/measure/timed.h"
 
 #include <stdlib.h>
@@ -37,10 +36,8 @@ static int select_subjects(bench_trial *trial, bench_timed *timed, bench_subject
         int i = trial->series->members[member];
         if (bench_result_failed(&results[i]))
             continue;
-        timed[count] = (bench_timed){.trial = trial,
-                                     .candidate = trial->candidates[i],
-                                     .result = &results[i],
-                                     .member = member};
+        timed[count] = (bench_timed){.trial = trial, .candidate = trial->candidates[i],
+                                     .result = &results[i], .member = member};
         subjects[count] = bench_timed_subject(&timed[count]);
         bench_samples_open(&timed[count].samples, trial, trial->candidates[i], memory);
         count++;

@@ -185,17 +185,14 @@ static bench_peer peer_of(const char *text)
     static const struct {
         const char *name;
         unsigned modes;
-    } names[] = {{"mpi", 0},
-                 {"nccl", (1u << BENCH_NCCL_MODES) - 1},
+    } names[] = {{"mpi", 0}, {"nccl", (1u << BENCH_NCCL_MODES) - 1},
                  {"nccl:default", 1u << BENCH_NCCL_DEFAULT},
                  {"nccl:symmetric", 1u << BENCH_NCCL_SYMMETRIC},
                  {"nccl:zero-cta", 1u << BENCH_NCCL_ZERO_CTA}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(names[i].name, text) == 0)
             return (bench_peer){.text = text, .modes = names[i].modes, .known = 1};
-    return (bench_peer){.text = text,
-                        .path = text,
-                        .modes = (1u << BENCH_NCCL_MODES) - 1,
+    return (bench_peer){.text = text, .path = text, .modes = (1u << BENCH_NCCL_MODES) - 1,
                         .known = strchr(text, '/') != NULL};
 }
 

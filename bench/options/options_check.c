@@ -1,5 +1,5 @@
-/* Rules between options, and defaults that depend on other options: see options_check.h. */
-#include "bench/options/options_check.h"
+/* Rules between options, and defaults that depend on other options: see parse.h. */
+#include "bench/options/parse.h"
 
 #include "bench/gpu/gpu.h"
 #include "bench/options/algo_words.h"
@@ -15,8 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int bad_usage(char *problem, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
+__attribute__((format(printf, 2, 3)))
 static int bad_usage(char *problem, const char *format, ...)
 {
     va_list arguments;
@@ -207,10 +206,9 @@ weir_status bench_options_check(bench_options *options, weir_collective collecti
 {
     default_sizes(options);
     if (check_sizes(options, problem) || check_iterations(options, problem) ||
-        check_verification(options, problem) ||
-        check_algo(options, collective, problem) || check_build(options, problem) ||
-        check_peers(options, problem) || check_files(options, collective, problem) ||
-        check_outputs(options, problem))
+        check_verification(options, problem) || check_algo(options, collective, problem) ||
+        check_build(options, problem) || check_peers(options, problem) ||
+        check_files(options, collective, problem) || check_outputs(options, problem))
         return WEIR_ERR_INVALID;
     return WEIR_OK;
 }

@@ -6,7 +6,6 @@
 #include "bench/options/parse.h"
 
 #include "bench/options/option_values.h"
-#include "bench/options/options_check.h"
 
 #include <getopt.h>
 #include <limits.h>

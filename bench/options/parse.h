@@ -15,4 +15,9 @@ weir_status bench_options_parse(int argc, char **argv, weir_collective collectiv
 /* Prints --help. Local. */
 void bench_options_help(FILE *to, const char *program);
 
+/* The rules that relate several options to each other, and the defaults that depend on others. */
+
+/* Called by bench_options_parse, once each option was read alone. Local. As bench_options_parse. */
+weir_status bench_options_check(bench_options *options, weir_collective collective, char *problem);
+
 #endif

@@ -1,5 +1,5 @@
-/* The build description that the Makefile passes in: see build_info.h. */
-#include "bench/output/build_info.h"
+/* The build description that the Makefile passes in: see manifest.h. */
+#include "bench/output/manifest.h"
 
 #ifndef WEIR_BUILD_SOURCES
 #define WEIR_BUILD_SOURCES "unknown"

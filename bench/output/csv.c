@@ -1,5 +1,4 @@
-/* Writes the header line, and records (record.h) as lines: see csv.h. */
-#include "bench/output/csv.h"
+/* Writes the header line, and records (record.h) as lines: see record.h. */
 
 #include "base/csv.h"
 #include "bench/output/record.h"

@@ -2,7 +2,7 @@
  * The run header. nccl-tests' lines keep their wording and order, because
  * parsers match them; what they have no place for follows as comment lines.
  */
-#include "bench/output/header.h"
+#include "bench/output/table.h"
 
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/cache.h"

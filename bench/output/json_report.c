@@ -37,8 +37,7 @@ static void put_flag(weiri_json_writer *json, const char *key, int value)
 
 static void report_put_environment(weiri_json_writer *json)
 {
-    weiri_json_key(json, "env");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "env");
     for (char **variable = environ; *variable; variable++)
         if (bench_environment_allows(*variable))
             weiri_json_add_text(json, *variable);
@@ -47,8 +46,7 @@ static void report_put_environment(weiri_json_writer *json)
 
 static void put_devices(weiri_json_writer *json, const bench_rank_info *infos, int nranks)
 {
-    weiri_json_key(json, "devices");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "devices");
     for (int i = 0; i < nranks; i++) {
         weiri_json_open_object(json);
         weiri_json_put_whole(json, "rank", infos[i].rank);
@@ -67,8 +65,7 @@ static void put_devices(weiri_json_writer *json, const bench_rank_info *infos, i
 static void put_config(weiri_json_writer *json, const bench_run *run, const bench_rank_info *infos)
 {
     const bench_options *o = run->options;
-    weiri_json_key(json, "config");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "config");
     weiri_json_put_whole(json, "nthreads", o->nthreads);
     weiri_json_put_whole(json, "ngpus", o->ngpus);
     weiri_json_put_whole(json, "minimum_bytes", (long long)o->min_bytes);
@@ -92,8 +89,7 @@ static void put_config(weiri_json_writer *json, const bench_run *run, const benc
 
 static void put_cost(weiri_json_writer *json, const bench_cost *cost)
 {
-    weiri_json_key(json, "wall_time");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "wall_time");
     weiri_json_put_real(json, "timing_s", cost->timing_s);
     weiri_json_put_real(json, "verification_s", cost->verification_s);
     weiri_json_close_object(json);
@@ -103,8 +99,7 @@ static void put_determinism(weiri_json_writer *json, const bench_determinism *fo
 {
     if (!found->nrows)
         return;
-    weiri_json_key(json, "determinism");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "determinism");
     for (int i = 0; i < found->nrows; i++) {
         const bench_determinism_row *row = &found->rows[i];
         weiri_json_open_object(json);
@@ -124,20 +119,17 @@ static void put_determinism(weiri_json_writer *json, const bench_determinism *fo
 static void put_end(weiri_json_writer *json, const bench_json_totals *totals, const char *end_time)
 {
     weiri_json_close_list(json);
-    weiri_json_key(json, "out_of_bounds");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "out_of_bounds");
     weiri_json_put_whole(json, "count", totals->failed);
     put_flag(json, "okay", totals->failed == 0);
     weiri_json_close_object(json);
-    weiri_json_key(json, "average_bus_bandwidth");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "average_bus_bandwidth");
     weiri_json_put_real(json, "bandwidth", totals->busbw_gbs);
     weiri_json_put_text(json, "okay", "unchecked");
     weiri_json_close_object(json);
     put_cost(json, totals->cost);
     put_determinism(json, totals->found);
-    weiri_json_key(json, "errors");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "errors");
     weiri_json_close_list(json);
     if (end_time)
         weiri_json_put_text(json, "end_time", end_time);
@@ -167,8 +159,7 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
     weiri_json_open_object(json);
     weiri_json_put_whole(json, "version", SCHEMA);
     weiri_json_put_text(json, "start_time", run->local);
-    weiri_json_key(json, "args");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "args");
     for (int i = 0; i < run->argc; i++)
         weiri_json_add_text(json, run->argv[i]);
     weiri_json_close_list(json);
@@ -177,8 +168,7 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
     put_config(json, run, infos);
     weiri_json_key(json, "manifest");
     bench_manifest_put(json, run, infos);
-    weiri_json_key(json, "results");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "results");
     report->begun = 1;
     put_end_for_now(report, totals);
 }
@@ -195,8 +185,7 @@ static void report_put_clocks(weiri_json_writer *json, const bench_clocks *clock
     if (!clocks->samples)
         return;
     bench_clocks_reasons(clocks, reasons);
-    weiri_json_key(json, "gpu");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "gpu");
     weiri_json_put_whole(json, "samples", clocks->samples);
     weiri_json_put_whole(json, "throttled", clocks->throttled);
     weiri_json_put_text(json, "throttle_reasons", reasons);
@@ -251,8 +240,7 @@ static void put_per_iteration(weiri_json_writer *json, const bench_run *run, con
 {
     const bench_stats *stats = &result->per_iter;
     int skipped = result->iterations - (int)stats->samples;
-    weiri_json_key(json, key);
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, key);
     weiri_json_put_whole(json, "skipped_iterations", skipped);
     weiri_json_put_real(json, "min_us", stats->min);
     weiri_json_put_real(json, "max_us", stats->max);
@@ -265,8 +253,7 @@ static void put_per_iteration(weiri_json_writer *json, const bench_run *run, con
     weiri_json_key(json, "times_us");
     report_put_times(json, result->slowest_us, result->iterations);
     if (row->nranks > 1) {
-        weiri_json_key(json, "per_process_max_times_us");
-        weiri_json_open_list(json);
+        weiri_json_put_list(json, "per_process_max_times_us");
         for (int rank = 0; rank < run->job->nranks; rank++)
             report_put_times(json, result->all_us + (size_t)rank * (size_t)result->iterations,
                              result->iterations);
@@ -292,8 +279,7 @@ static void put_rows(bench_json_report *report, const bench_row *row)
 {
     weiri_json_writer *json = &report->json;
     bench_record record;
-    weiri_json_key(json, "rows");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "rows");
     for (int placement = 0; placement < row->placements; placement++)
         for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];

@@ -3,7 +3,6 @@
 #include "bench/output/manifest.h"
 
 #include "bench/statistics/bootstrap.h"
-#include "bench/output/build_info.h"
 #include "bench/options/environment.h"
 #include "bench/options/paths.h"
 
@@ -19,8 +18,7 @@ extern char **environ;
 
 static void put_build(weiri_json_writer *json)
 {
-    weiri_json_key(json, "build");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "build");
     weiri_json_put_text(json, "version", WEIR_VERSION);
     weiri_json_put_text(json, "commit", bench_build_commit());
     weiri_json_put_text(json, "sources", bench_build_sources());
@@ -33,8 +31,7 @@ static void put_build(weiri_json_writer *json)
 static void put_host(weiri_json_writer *json, const bench_job *job)
 {
     struct utsname system;
-    weiri_json_key(json, "host");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "host");
     weiri_json_put_text(json, "name", job->host);
     if (uname(&system) == 0) {
         weiri_json_put_text(json, "system", system.sysname);
@@ -61,8 +58,7 @@ static void put_nvml(weiri_json_writer *json, const bench_nvml_info *info)
     bench_clocks_clear(&start);
     if (info->has_start)
         bench_clocks_add(&start, &info->start);
-    weiri_json_key(json, "state");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "state");
     if (info->problem[0])
         weiri_json_put_text(json, "problem", info->problem);
     if (info->has_start) {
@@ -83,8 +79,7 @@ static void put_nvml(weiri_json_writer *json, const bench_nvml_info *info)
 static void put_gpu(weiri_json_writer *json, const bench_rank_info *info)
 {
     const bench_gpu_info *gpu = &info->gpu;
-    weiri_json_key(json, "gpu");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "gpu");
     weiri_json_put_whole(json, "device", info->device);
     weiri_json_put_text(json, "name", gpu->name);
     weiri_json_put_text(json, "bus", gpu->bus);
@@ -99,8 +94,7 @@ static void put_gpu(weiri_json_writer *json, const bench_rank_info *info)
 
 static void put_ranks(weiri_json_writer *json, const bench_rank_info *infos, int nranks)
 {
-    weiri_json_key(json, "ranks");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "ranks");
     for (int i = 0; i < nranks; i++) {
         weiri_json_open_object(json);
         weiri_json_put_whole(json, "rank", infos[i].rank);
@@ -129,16 +123,14 @@ static void put_libraries(weiri_json_writer *json)
     int length = 0;
     MPI_Get_library_version(version, &length);
     weiri_json_put_text(json, "mpi", version);
-    weiri_json_key(json, "libraries");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "libraries");
     dl_iterate_phdr(put_library, json);
     weiri_json_close_list(json);
 }
 
 static void manifest_put_environment(weiri_json_writer *json)
 {
-    weiri_json_key(json, "environment");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "environment");
     for (char **variable = environ; *variable; variable++) {
         char name[64];
         size_t length = strcspn(*variable, "=");
@@ -161,8 +153,7 @@ static void put_words(weiri_json_writer *json, const bench_options *o)
     weiri_json_put_text(json, "buffers", o->words.buffers);
     weiri_json_put_text(json, "dist", o->dist);
     weiri_json_put_text(json, "counts", o->words.counts);
-    weiri_json_key(json, "peers");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "peers");
     for (int i = 0; i < o->npeers; i++)
         weiri_json_add_text(json, o->peers[i].text);
     weiri_json_close_list(json);
@@ -171,8 +162,7 @@ static void put_words(weiri_json_writer *json, const bench_options *o)
 /* 0 iterations and -1 warm-ups mean that the run finds the number. */
 static void put_options(weiri_json_writer *json, const bench_options *o)
 {
-    weiri_json_key(json, "options");
-    weiri_json_open_object(json);
+    weiri_json_put_object(json, "options");
     put_words(json, o);
     weiri_json_put_text(json, "dtype",
                         o->dtype == BENCH_ALL ? "all" : weir_dtype_name((weir_dtype)o->dtype));
@@ -206,8 +196,7 @@ void bench_manifest_put(weiri_json_writer *json, const bench_run *run, const ben
     weiri_json_put_text(json, "run_id", run->id);
     weiri_json_put_text(json, "utc", run->utc);
     weiri_json_put_text(json, "program", run->job->program);
-    weiri_json_key(json, "arguments");
-    weiri_json_open_list(json);
+    weiri_json_put_list(json, "arguments");
     for (int i = 1; i < run->argc; i++)
         weiri_json_add_text(json, run->argv[i]);
     weiri_json_close_list(json);

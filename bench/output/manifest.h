@@ -17,4 +17,18 @@ void bench_manifest_put(weiri_json_writer *json, const bench_run *run,
  * the job, if it cannot be written. */
 weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos);
 
+/*
+ * How this program was built, as the Makefile compiled it in. All texts are static; "unknown" if
+ * the program was built in another manner.
+ */
+
+/* A hash of all sources as they were built: 16 hexadecimal digits. */
+const char *bench_build_sources(void);
+/* The commit from git describe, with "-dirty" if sources differed. */
+const char *bench_build_commit(void);
+const char *bench_build_compiler(void);
+const char *bench_build_flags(void);
+/* "release", "debug", "asan", "tsan". */
+const char *bench_build_kind(void);
+
 #endif

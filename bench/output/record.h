@@ -33,4 +33,25 @@ typedef struct bench_record {
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_ceiling *ceiling,
                        const bench_row *row, int placement, const bench_result *result);
 
+/*
+ * The CSV file (RFC 4180, lines end with a line feed): one row per size, placement and candidate,
+ * written and flushed as soon as it is known. Columns are only added at the end. Local; rank 0
+ * only.
+ */
+
+typedef struct bench_csv {
+    FILE *file;
+    const bench_run *run;
+    const bench_ceiling *ceiling;
+} bench_csv;
+
+/* Creates the file and writes the header line. WEIR_ERR_INVALID, noted in the job, if it cannot be
+ * written. */
+weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_ceiling *ceiling,
+                           const char *path);
+/* Does nothing if there is no file. */
+void bench_csv_row(bench_csv *csv, const bench_row *row);
+/* WEIR_ERR_SYSTEM, noted in the job, if not everything could be written. */
+weir_status bench_csv_close(bench_csv *csv);
+
 #endif

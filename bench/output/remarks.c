@@ -1,5 +1,5 @@
-/* Comment lines about how rows were measured: see remarks.h. */
-#include "bench/output/remarks.h"
+/* Comment lines about how rows were measured: see table.h. */
+#include "bench/output/table.h"
 
 static void write_subject(FILE *out, const bench_row *row, int placement,
                           const bench_result *result)

@@ -1,9 +1,8 @@
 /* Calls the writers in their order: see report.h. */
 #include "bench/output/report.h"
 
-#include "bench/output/header.h"
+#include "bench/output/table.h"
 #include "bench/output/manifest.h"
-#include "bench/output/remarks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define BENCH_OUTPUT_REPORT_H
 
 #include "bench/output/ceiling.h"
-#include "bench/output/csv.h"
+#include "bench/output/record.h"
 #include "bench/output/json_report.h"
 #include "bench/output/ratios.h"
 #include "bench/output/table.h"

@@ -25,4 +25,19 @@ double bench_table_average(const bench_table *table);
  * an exponent. Pure. */
 void bench_table_number(double value, int width, char *text);
 
+/* The lines above the table: nccl-tests' own first, then weir's as comments. */
+
+/* infos: one entry per rank. Local; rank 0 only. */
+void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *infos);
+
+/*
+ * What a reader must know about how a row was measured, in comment lines of standard output; none
+ * if everything went as requested. Local; rank 0 only.
+ */
+
+void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row);
+/* The findings of --determinism, a line for each algorithm and peer:
+ * "fused: same bits in 10 repeats and on 8 ranks". */
+void bench_remarks_determinism(FILE *out, const bench_determinism *found);
+
 #endif

@@ -6,8 +6,10 @@
 #ifndef BENCH_SIZES_SHAPE_H
 #define BENCH_SIZES_SHAPE_H
 
-#include "bench/sizes/dist.h"
 #include <weir/weir.h>
+
+#include "bench/sizes/dist.h"
+#include "bench/options/options.h"
 
 typedef struct bench_shape {
     size_t count;                        /* the collective's count parameter, elements */
@@ -33,5 +35,13 @@ int bench_collective_in_place(weir_collective collective);
  * doc/PERFORMANCE.md): 2(n-1)/n for allreduce; (n-1)/n for allgather, reduce_scatter, alltoall and
  * alltoallv; 1 for broadcast, reduce and sendrecv. */
 double bench_bus_factor(weir_collective collective, int nranks);
+
+/* The sizes of a sweep: from -b to -e, in steps of -f or -i. All functions are pure. */
+
+/* The size after bytes; 0 after the last one. Sizes only grow. */
+size_t bench_sizes_next(const bench_options *options, size_t bytes);
+/* The last size, and the number of sizes. */
+size_t bench_sizes_last(const bench_options *options);
+size_t bench_sizes_count(const bench_options *options);
 
 #endif

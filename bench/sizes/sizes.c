@@ -1,5 +1,5 @@
-/* The sizes of a sweep: see sizes.h. */
-#include "bench/sizes/sizes.h"
+/* The sizes of a sweep: see shape.h. */
+#include "bench/sizes/shape.h"
 
 size_t bench_sizes_next(const bench_options *options, size_t bytes)
 {

@@ -45,4 +45,13 @@ int bench_bootstrap_median(const bench_sequence *series, bench_interval *interva
 int bench_bootstrap_ratio(const bench_sequence *above, const bench_sequence *below,
                           bench_interval *interval);
 
+/* Student's t, for intervals that rest on few rounds. All functions are pure. */
+
+/* The 97.5% quantile for a number of degrees of freedom, 1 or more. */
+double bench_student_quantile(int degrees);
+/* The factor by which the 95% interval of a bootstrap of so many rounds must be widened: t / z *
+ * sqrt(R / (R - 1)), with the 97.5% quantiles of Student's t for R - 1 degrees of freedom and of
+ * the normal distribution; 1 for one round. */
+double bench_student_widening(int rounds);
+
 #endif

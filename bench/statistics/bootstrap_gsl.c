@@ -5,8 +5,6 @@
  */
 #include "bench/statistics/bootstrap.h"
 
-#include "bench/statistics/student.h"
-
 #include <gsl/gsl_rng.h>
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>

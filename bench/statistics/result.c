@@ -52,10 +52,8 @@ double bench_busbw_gbs(const bench_row *row, double time_us)
 
 bench_sequence bench_result_sequence(const bench_result *result)
 {
-    return (bench_sequence){.samples = result->slowest_us,
-                            .count = (size_t)result->iterations,
-                            .ends = result->round_ends,
-                            .rounds = result->rounds};
+    return (bench_sequence){.samples = result->slowest_us, .count = (size_t)result->iterations,
+                            .ends = result->round_ends, .rounds = result->rounds};
 }
 
 bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown)

@@ -1,7 +1,7 @@
 /* Order statistics of one measurement: see stats.h. */
 #include "bench/statistics/stats.h"
 
-#include "bench/statistics/student.h"
+#include "bench/statistics/bootstrap.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Student's t: see student.h. */
-#include "bench/statistics/student.h"
+/* Student's t: see bootstrap.h. */
+#include "bench/statistics/bootstrap.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
-/* The copies, and the order in which operations use them: see cold.h. */
-#include "bench/trial/cold.h"
+/* The copies, and the order in which operations use them: see data.h. */
+#include "bench/trial/data.h"
 
 #include <stdint.h>
 #include <string.h>

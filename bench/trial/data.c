@@ -2,7 +2,6 @@
 #include "bench/trial/data.h"
 
 #include "bench/gpu/gpu.h"
-#include "bench/trial/cold.h"
 
 static void describe_data(bench_trial *trial)
 {

@@ -72,9 +72,7 @@ void bench_series_end_round(bench_series *series, int iterations)
  * room for twice the iterations. Collective. */
 static double half_width(bench_job *job, const bench_series *series, int index, double *both)
 {
-    bench_sequence all = {.samples = both,
-                          .count = (size_t)series->count,
-                          .ends = series->ends,
+    bench_sequence all = {.samples = both, .count = (size_t)series->count, .ends = series->ends,
                           .rounds = series->rounds};
     MPI_Reduce(series->times_us[index], both, series->count, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
     if (job->rank != 0)

@@ -12,7 +12,7 @@
 #include "bench/trial/series.h"
 #include "bench/trial/splits.h"
 
-/* --cold: the copies of the buffers that operations cycle through, see cold.h. */
+/* --cold: the copies of the buffers that operations cycle through, see data.h. */
 typedef struct bench_rotation {
     size_t count;    /* of copies; 0: operations use the buffers themselves */
     size_t at, step; /* the current copy; the distance to the next one */

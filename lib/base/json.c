@@ -187,6 +187,12 @@ void weiri_json_put_whole(weiri_json_writer *json, const char *key, long long va
     weiri_json_add_whole(json, value);
 }
 
+void weiri_json_put_unsigned(weiri_json_writer *json, const char *key, unsigned long long value)
+{
+    weiri_json_key(json, key);
+    weiri_json_unsigned(json, value);
+}
+
 void weiri_json_put_flag(weiri_json_writer *json, const char *key, int value)
 {
     weiri_json_key(json, key);

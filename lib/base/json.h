@@ -52,6 +52,7 @@ void weiri_json_add_null(weiri_json_writer *json);
 /* A key and its value. */
 void weiri_json_put_text(weiri_json_writer *json, const char *key, const char *text);
 void weiri_json_put_whole(weiri_json_writer *json, const char *key, long long value);
+void weiri_json_put_unsigned(weiri_json_writer *json, const char *key, unsigned long long value);
 void weiri_json_put_flag(weiri_json_writer *json, const char *key, int value);
 void weiri_json_put_real(weiri_json_writer *json, const char *key, double value);
 void weiri_json_put_null(weiri_json_writer *json, const char *key);

@@ -6,8 +6,7 @@
 #include "results/judge/expect.h"
 #include "results/read/load.h"
 #include "results/output/print.h"
-#include "results/store/sqlite.h"
-#include "results/judge/suspects.h"
+#include "results/store/history.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -39,8 +38,7 @@ static const option_row options[] = {
     TEXT("--junit", "FILE", junit, "the same, as JUnit XML"),
     TEXT("--changes", NULL, changes, "leave rows without a difference out of tables"),
     TEXT("--csv", "FILE", csv, "write B's rows, of any tool, as weir's CSV"),
-    TEXT("--rows-json", "FILE", rows_json,
-         "the same as JSON, in documents as -J writes them"),
+    TEXT("--rows-json", "FILE", rows_json, "the same as JSON, in documents as -J writes them"),
     TEXT("--expect", "FILE", expect, "check B against lines such as: allreduce 1G >= 350 GB/s"),
     TEXT("--min-effect", "PERCENT", min_effect, "ignore smaller changes (default 3%)"),
     TEXT("--resolve", "PERCENT", resolve,

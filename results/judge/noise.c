@@ -8,7 +8,7 @@
  * pool (from a normal distribution if the pool is small) and divides by the root of chi-square /
  * freedom, because the scale is an estimate.
  */
-#include "results/judge/noise.h"
+#include "results/judge/compare.h"
 
 #include <gsl/gsl_randist.h>
 #include <gsl/gsl_rng.h>

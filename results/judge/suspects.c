@@ -1,5 +1,5 @@
 /* Suspects: the criterion, their file, and the selection of rows by it. */
-#include "results/judge/suspects.h"
+#include "results/judge/compare.h"
 
 #include "results/read/load.h"
 

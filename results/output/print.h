@@ -7,6 +7,9 @@
 
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
+#include "results/read/rows.h"
+
+#include <jansson.h>
 
 typedef struct results_report {
     const results_set *a, *b;
@@ -37,5 +40,15 @@ void results_pair_contender(const results_pair *pair, char *name, size_t bytes);
 /* Write text escaped for HTML and XML; for a cell of a Markdown table. */
 void results_put_xml(FILE *file, const char *text);
 void results_put_markdown(FILE *file, const char *text);
+
+/*
+ * What JSON files of results contain in addition to their rows, kept for writing them again
+ * (results_print_rows_json). Local.
+ */
+
+/* Keeps a copy of all members of top, an object with a list `results`, except the results' rows,
+ * which have this path and line numbers from `first` on. Does nothing for a set that does not keep
+ * documents. */
+void results_document_keep(results_set *set, const char *path, int first, json_t *top);
 
 #endif

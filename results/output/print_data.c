@@ -5,7 +5,6 @@
 #include "base/json.h"
 
 #include <math.h>
-#include <string.h>
 
 static void put_real(weiri_json_writer *json, const char *key, double value)
 {
@@ -32,8 +31,7 @@ static void put_pair(weiri_json_writer *json, const results_pair *pair)
     const results_row *row = pair->example;
     weiri_json_break(json, 4);
     weiri_json_open_object(json);
-    weiri_json_key(json, "bytes");
-    weiri_json_unsigned(json, row->bytes);
+    weiri_json_put_unsigned(json, "bytes", row->bytes);
     weiri_json_put_text(json, "collective", row->text[RESULTS_COLLECTIVE]);
     weiri_json_put_text(json, "dtype", row->text[RESULTS_DTYPE]);
     weiri_json_put_text(json, "redop", row->text[RESULTS_REDOP]);

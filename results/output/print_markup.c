@@ -3,7 +3,6 @@
 #include "results/output/print.h"
 
 #include <math.h>
-#include <string.h>
 
 void results_put_xml(FILE *file, const char *text)
 {

@@ -4,7 +4,6 @@
  * when it is read, if the set keeps documents, and is written again around the rows. Rows of other
  * files are written as a separate document with one result each.
  */
-#include "results/output/documents.h"
 #include "results/output/print.h"
 
 #include "base/json.h"

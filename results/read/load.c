@@ -1,7 +1,7 @@
 /* From sources (patterns, folders, stores) to files, and from files to the reader of their kind. */
 #define _GNU_SOURCE /* memmem */
 #include "results/read/load.h"
-#include "results/store/sqlite.h"
+#include "results/store/history.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -204,8 +204,7 @@ static int read_path(results_set *set, const char *path)
     struct stat about;
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
         return read_folder(set, path, 0);
-    return results_sqlite_is(path) ? results_sqlite_read(set, path, NULL)
-                                   : read_file(set, path, 1);
+    return results_sqlite_is(path) ? results_sqlite_read(set, path, NULL) : read_file(set, path, 1);
 }
 
 static int read_pattern(results_set *set, const char *pattern)

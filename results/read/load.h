@@ -46,7 +46,7 @@ FILE *results_open(const char *path, long long most_bytes);
 int results_load(results_set *set, const char *source, const char *store);
 
 /*
- * A store is a folder of run folders, or one file (sqlite.h). `latest` is the run with the last
+ * A store is a folder of run folders, or one file (history.h). `latest` is the run with the last
  * name (names begin with the time); `baseline` is the run whose name is in the store's file
  * `baseline`. Writes its path and returns 0; or writes the reason to path and returns -1.
  */

@@ -3,7 +3,6 @@
 
 #include "results/read/load.h"
 #include "results/output/print.h"
-#include "results/read/topology.h"
 
 #include <limits.h>
 #include <math.h>

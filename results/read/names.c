@@ -26,12 +26,10 @@ int results_column_find(const char *name)
 static const struct collective {
     const char *letters, *name;
 } collectives[] = {
-    {"allreduce", "allreduce"},   {"allgather", "allgather"},
-    {"reducescatter", "reduce_scatter"}, {"alltoallv", "alltoallv"},
-    {"alltoall", "alltoall"},     {"broadcast", "broadcast"},
-    {"bcast", "broadcast"},       {"reduce", "reduce"},
-    {"sendrecv", "sendrecv"},     {"allgatherv", "allgatherv"},
-    {"hypercube", "hypercube"},   {"gather", "gather"},
+    {"allreduce", "allreduce"},   {"allgather", "allgather"}, {"reducescatter", "reduce_scatter"},
+    {"alltoallv", "alltoallv"},   {"alltoall", "alltoall"},   {"broadcast", "broadcast"},
+    {"bcast", "broadcast"},       {"reduce", "reduce"},       {"sendrecv", "sendrecv"},
+    {"allgatherv", "allgatherv"}, {"hypercube", "hypercube"}, {"gather", "gather"},
     {"scatter", "scatter"},
 };
 

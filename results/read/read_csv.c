@@ -223,8 +223,7 @@ void results_read_rccl_csv(results_set *set, results_input *input)
             continue;
         if (made.count < 10 || made.count > 14) {
             results_note(set, input->path, made.line,
-                         "%d fields, expected 10 to 14 (cut off?); line left out",
-                         made.count);
+                         "%d fields, expected 10 to 14 (cut off?); line left out", made.count);
             continue;
         }
         add_rccl(set, input, &made,

@@ -3,7 +3,7 @@
  * rows), a list of such documents, rccl-tests' list, and MSCCL++'s lines with one object each. In
  * messages, "line" is the number of the result, from 1.
  */
-#include "results/output/documents.h"
+#include "results/output/print.h"
 #include "results/read/load.h"
 
 #include <math.h>

@@ -4,7 +4,6 @@
  */
 #include "results/read/load.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { TOKENS = 12 };
@@ -67,8 +66,7 @@ static void read_osu_title(section *in, const char *line)
     in->ranks = in->set->ranks;
     in->number++;
     if (!in->collective)
-        results_note(in->set, in->input->path, in->line, "unknown collective '%s'",
-                     line + 2);
+        results_note(in->set, in->input->path, in->line, "unknown collective '%s'", line + 2);
 }
 
 void results_read_osu(results_set *set, results_input *input)
@@ -102,8 +100,7 @@ static void read_imb_title(section *in, const char *line)
     in->ranks = 0;
     in->number++;
     if (!in->collective)
-        results_note(in->set, in->input->path, in->line, "unknown collective '%s'",
-                     name);
+        results_note(in->set, in->input->path, in->line, "unknown collective '%s'", name);
 }
 
 void results_read_imb(results_set *set, results_input *input)

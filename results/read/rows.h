@@ -15,10 +15,7 @@
 
 /* The columns of the newest schema of weir's CSV, in their order: RESULTS_SCHEMA and so on. */
 #define RESULTS_COLUMN(enumerator, name, form) RESULTS_##enumerator,
-typedef enum results_column {
-    WEIRI_COLUMNS(RESULTS_COLUMN)
-    RESULTS_COLUMNS
-} results_column;
+typedef enum results_column { WEIRI_COLUMNS(RESULTS_COLUMN) RESULTS_COLUMNS } results_column;
 #undef RESULTS_COLUMN
 
 /* The tool that wrote a file, which decides what its times mean. */
@@ -31,7 +28,7 @@ typedef enum results_origin {
     RESULTS_MSCCLPP,    /* means */
     RESULTS_OWN_ROWS    /* rows in weir's JSON: as in its CSV */
 } results_origin;
-/* Stores contain these numbers (sqlite.h), so new origins are added at the end. */
+/* Stores contain these numbers (history.h), so new origins are added at the end. */
 enum { RESULTS_ORIGINS = RESULTS_OWN_ROWS + 1 };
 
 typedef struct results_row {

@@ -1,9 +1,7 @@
-/* Draws the picture of a machine: see topology.h. */
-#include "results/read/topology.h"
+/* Draws the picture of a machine: see machine.h. */
+#include "results/read/machine.h"
 
 #include "results/output/print.h"
-
-#include <string.h>
 
 enum {
     MOST_NODES = 16,
@@ -127,8 +125,7 @@ static void put_node(picture *p, const node *own, int bottom)
 {
     char line[160];
     double gib = json_number_value(json_object_get(own->facts, "memory_bytes")) / 1073741824;
-    put_box(p, own->x, NODE_TOP, own->width,
-            bottom - NODE_TOP, "none");
+    put_box(p, own->x, NODE_TOP, own->width, bottom - NODE_TOP, "none");
     snprintf(line, sizeof line, "NUMA node %d, %.0f GiB", whole_of(own->facts, "numa"), gib);
     put_text(p, own->x + MARGIN, NODE_TOP + 20, 1, own->facts ? line : "Machine", 60);
     snprintf(line, sizeof line, "cores %.100s", text_of(own->facts, "cpus"));
@@ -163,8 +160,7 @@ static void put_nic(picture *p, const device *own)
 
 static void put_nvlink(picture *p, const json_t *topology)
 {
-    const json_t *nvlink =
-        json_object_get(json_object_get(topology, "distances"), "nvlink_gbs");
+    const json_t *nvlink = json_object_get(json_object_get(topology, "distances"), "nvlink_gbs");
     if (!json_is_array(nvlink) || p->ngpus < 2)
         return;
     int from = p->gpus[0].x, to = p->gpus[p->ngpus - 1].x + BOX_WIDTH;

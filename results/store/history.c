@@ -2,7 +2,6 @@
 #include "results/store/history.h"
 
 #include "results/read/load.h"
-#include "results/store/sqlite.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* A store in one SQLite file. Names and values are bound parameters, never part of a statement. */
-#include "results/store/sqlite.h"
+#include "results/store/history.h"
 
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -149,8 +149,7 @@ int results_sqlite_find(const char *path, const char *word, char *run, size_t by
         return -1;
     sqlite3_stmt *from = prepare(file, is_latest ? latest : baseline, 0);
     const int status = from ? sqlite3_step(from) : SQLITE_ERROR;
-    const char *text =
-        status == SQLITE_ROW ? (const char *)sqlite3_column_text(from, 0) : NULL;
+    const char *text = status == SQLITE_ROW ? (const char *)sqlite3_column_text(from, 0) : NULL;
     if (text && snprintf(run, bytes, "%s", text) < (int)bytes)
         found = 1;
     else if (status != SQLITE_ROW && status != SQLITE_DONE)
@@ -226,8 +225,7 @@ static int add_rows(sqlite3 *file, const results_set *set, const char *run)
 int results_sqlite_add(const results_set *set, const char *path, const char *run, char *reason,
                        size_t bytes)
 {
-    sqlite3 *file =
-        open_file(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, reason, bytes);
+    sqlite3 *file = open_file(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, reason, bytes);
     if (!file)
         return -1;
     int status = make_tables(file), there = SQLITE_ERROR;

@@ -1,5 +1,5 @@
 /* The SQLite store in a build without SQLite: every function reports that. */
-#include "results/store/sqlite.h"
+#include "results/store/history.h"
 
 static const char why[] =
     "this build has no SQLite: apt-get install libsqlite3-dev, and build again";

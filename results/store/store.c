@@ -1,7 +1,7 @@
 /* The store: a folder of run folders, whose names begin with the time of the run, and
- * a file `baseline` with the name of one; or one SQLite file (sqlite.h). */
+ * a file `baseline` with the name of one; or one SQLite file (history.h). */
 #include "results/read/load.h"
-#include "results/store/sqlite.h"
+#include "results/store/history.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -87,8 +87,7 @@ static const struct option_row {
     {"--ranks", "N", "place N ranks (default: one per GPU, else per usable core)", choose_ranks},
     {"--json", NULL, "print one JSON object", choose_json},
     {"--xml", "FILE", "show a recorded machine (hwloc XML) instead of this one", choose_xml},
-    {"--save", "FILE", "record the machine as hwloc XML, without names and addresses",
-     choose_save},
+    {"--save", "FILE", "record the machine as hwloc XML, without names and addresses", choose_save},
     {"--measure", "FILE",
      "measure the links between GPUs, or with --ranks or fewer\n"
      "                  than two GPUs between the ranks' cores, and record them",

@@ -3,8 +3,6 @@
 
 #include "base/error.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,12 +29,10 @@ static weir_status plan_build_check_spec(const weir_plan_spec *spec)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_plan_builder_create: %s: %d ranks; expected 1 to %d", spec->name,
                           spec->nranks, WEIRI_PLAN_RANKS_MAX);
-    if (spec->chunk_factor < 0 ||
-        spec->chunk_factor > WEIRI_PLAN_CHUNKS_MAX / WEIRI_PLAN_RANKS_MAX)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "weir_plan_builder_create: %s: chunk_factor is %d; expected 1 to %d",
-                          spec->name, spec->chunk_factor,
-                          WEIRI_PLAN_CHUNKS_MAX / WEIRI_PLAN_RANKS_MAX);
+    if (spec->chunk_factor < 0 || spec->chunk_factor > WEIRI_PLAN_CHUNKS_MAX / WEIRI_PLAN_RANKS_MAX)
+        return weiri_fail(
+            WEIR_ERR_INVALID, "weir_plan_builder_create: %s: chunk_factor is %d; expected 1 to %d",
+            spec->name, spec->chunk_factor, WEIRI_PLAN_CHUNKS_MAX / WEIRI_PLAN_RANKS_MAX);
     if (spec->instances < 0 || spec->instances > WEIRI_BUILD_INSTANCES_MAX)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_plan_builder_create: %s: %d instances; expected 1 to %d",

@@ -126,8 +126,7 @@ static void plan_call_list_remote(const weiri_build_call *call, weiri_build_bloc
                                    rank->remotes[at].buffer != (weir_plan_buffer)ref->buffer))
         at++;
     if (at == rank->nremotes) {
-        weiri_plan_remote *made =
-            weiri_plan_append(&rank->remotes, &rank->nremotes, sizeof *made);
+        weiri_plan_remote *made = weiri_plan_append(&rank->remotes, &rank->nremotes, sizeof *made);
         if (!made) {
             weiri_build_no_memory(call->builder);
             return;

@@ -11,8 +11,6 @@
  */
 #include "plan/build/build.h"
 
-#include "base/error.h"
-
 #include <stdlib.h>
 #include <string.h>
 

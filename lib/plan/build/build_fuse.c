@@ -9,9 +9,6 @@
  */
 #include "plan/build/build.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Two neighbouring operations. Fusion changes a to the fused operation; b is then freed. */
 typedef struct pair {
     weir_plan_builder *builder;

@@ -6,14 +6,8 @@
 static void plan_build_sync_op(weir_plan_chan chan, const char *name, weiri_plan_kind kind,
                                int block, weir_plan_sync sync)
 {
-    weiri_build_call call = {.builder = chan.builder,
-                             .name = name,
-                             .rank = chan.rank,
-                             .block = block,
-                             .kind = kind,
-                             .sync = sync,
-                             .id = &chan.index,
-                             .uses_channel = 1};
+    weiri_build_call call = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
+                       .kind = kind, .sync = sync, .id = &chan.index, .uses_channel = 1};
     call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
     weiri_build_call_check_single(&call);
     weiri_build_call_append(&call);
@@ -47,14 +41,9 @@ void weir_plan_flush(weir_plan_chan chan, int block, weir_plan_sync sync)
 static void plan_build_semaphore_op(weir_plan_semaphore semaphore, const char *name,
                                     weiri_plan_kind kind, int block, weir_plan_sync sync)
 {
-    weiri_build_call call = {.builder = semaphore.builder,
-                             .name = name,
-                             .rank = semaphore.rank,
-                             .block = block,
-                             .kind = kind,
-                             .channel = WEIRI_PLAN_NO_CHANNEL,
-                             .sync = sync,
-                             .id = &semaphore.index};
+    weiri_build_call call = {.builder = semaphore.builder, .name = name, .rank = semaphore.rank,
+                       .block = block, .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL, .sync = sync,
+                       .id = &semaphore.index};
     weiri_build_call_check_single(&call);
     weiri_build_call_append(&call);
 }
@@ -90,12 +79,8 @@ static uint32_t plan_build_barrier_of(weir_plan_builder *builder, int rank, uint
 
 void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 {
-    weiri_build_call call = {.builder = builder,
-                             .name = __func__,
-                             .rank = rank,
-                             .block = block,
-                             .kind = WEIRI_PLAN_NOP_OP,
-                             .channel = WEIRI_PLAN_NO_CHANNEL};
+    weiri_build_call call = {.builder = builder, .name = __func__, .rank = rank, .block = block,
+                       .kind = WEIRI_PLAN_NOP_OP, .channel = WEIRI_PLAN_NO_CHANNEL};
     weiri_build_call_check_rank(&call);
     weiri_build_call_check_block(&call);
     if (!weiri_build_call_is_ok(&call))
@@ -121,27 +106,19 @@ void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 /* ----------------------------------------------------------------------- moves */
 
 static weiri_build_call plan_build_channel_call(weir_plan_chan chan, const char *name,
-                                                weiri_plan_kind kind, int block)
+                                          weiri_plan_kind kind, int block)
 {
-    weiri_build_call call = {.builder = chan.builder,
-                             .name = name,
-                             .rank = chan.rank,
-                             .block = block,
-                             .kind = kind,
-                             .uses_channel = 1};
+    weiri_build_call call = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
+                       .kind = kind, .uses_channel = 1};
     call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
     return call;
 }
 
 static weiri_build_call plan_build_local_call(weir_plan_chunks dst, const char *name,
-                                              weiri_plan_kind kind, int block)
+                                        weiri_plan_kind kind, int block)
 {
-    weiri_build_call call = {.builder = dst.builder,
-                             .name = name,
-                             .rank = dst.rank,
-                             .block = block,
-                             .kind = kind,
-                             .channel = WEIRI_PLAN_NO_CHANNEL};
+    weiri_build_call call = {.builder = dst.builder, .name = name, .rank = dst.rank, .block = block,
+                       .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL};
     return call;
 }
 
@@ -186,8 +163,7 @@ void weir_plan_put(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks s
 void weir_plan_put_signal(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                           int block)
 {
-    weiri_build_call call =
-        plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_SIGNAL_OP, block);
+    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_SIGNAL_OP, block);
     plan_build_check_port(&call);
     plan_build_put_op(&call, chan, dst, src);
 }
@@ -204,16 +180,14 @@ void weir_plan_put_signal_flush(weir_plan_chan chan, weir_plan_chunks dst, weir_
 void weir_plan_put_packets(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                            int block)
 {
-    weiri_build_call call =
-        plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_PACKETS_OP, block);
+    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_PACKETS_OP, block);
     plan_build_put_op(&call, chan, dst, src);
 }
 
 void weir_plan_forward_packets(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                                int block)
 {
-    weiri_build_call call =
-        plan_build_channel_call(chan, __func__, WEIRI_PLAN_FORWARD_PACKETS_OP, block);
+    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_FORWARD_PACKETS_OP, block);
     plan_build_put_op(&call, chan, dst, src);
 }
 
@@ -268,8 +242,7 @@ static void plan_build_reduce_op(weiri_build_call *call, weir_plan_chunks dst, w
                            "%d other sources; expected 1 to %d", call->nothers,
                            WEIRI_PLAN_REFS_MAX - 1);
     for (int i = 0; i < call->nothers && weiri_build_call_is_ok(call); i++) {
-        weiri_plan_ref other =
-            weiri_build_call_ref(call, call->others[i], others_rank, "other source");
+        weiri_plan_ref other = weiri_build_call_ref(call, call->others[i], others_rank, "other source");
         weiri_build_call_check_sizes(call, &other, &call->src);
         weiri_build_call_check_places(call, &call->dst, &other);
         if (packets & WEIRI_PLAN_PACKETS_REST)
@@ -293,8 +266,7 @@ void weir_plan_reduce(weir_plan_chunks dst, weir_plan_chunks src, const weir_pla
 void weir_plan_reduce_packets(weir_plan_chunks dst, weir_plan_chunks src,
                               const weir_plan_chunks *others, int nothers, int block)
 {
-    weiri_build_call call =
-        plan_build_local_call(dst, __func__, WEIRI_PLAN_REDUCE_PACKETS_OP, block);
+    weiri_build_call call = plan_build_local_call(dst, __func__, WEIRI_PLAN_REDUCE_PACKETS_OP, block);
     call.others = others;
     call.nothers = nothers;
     plan_build_reduce_op(&call, dst, src, dst.rank);
@@ -303,8 +275,7 @@ void weir_plan_reduce_packets(weir_plan_chunks dst, weir_plan_chunks src,
 void weir_plan_read_reduce(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                            const weir_plan_chunks *others, int nothers, int block)
 {
-    weiri_build_call call =
-        plan_build_channel_call(chan, __func__, WEIRI_PLAN_READ_REDUCE_OP, block);
+    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_READ_REDUCE_OP, block);
     if (weiri_build_call_is_ok(&call) && chan.is_port)
         weiri_build_reject(chan.builder, call.name, chan.rank,
                            "a port channel; expected a memory channel");
@@ -360,7 +331,7 @@ static void plan_build_finish_switch(weiri_build_call *call, const weiri_plan_re
 }
 
 static weiri_build_call plan_build_switch_call(weir_plan_chunks own, const char *name,
-                                               weiri_plan_kind kind, int block)
+                                         weiri_plan_kind kind, int block)
 {
     weiri_build_call call = plan_build_local_call(own, name, kind, block);
     call.channel = WEIRI_PLAN_SWITCH;
@@ -370,15 +341,13 @@ static weiri_build_call plan_build_switch_call(weir_plan_chunks own, const char 
 
 void weir_plan_switch_reduce(weir_plan_switch group, int index, weir_plan_chunks dst, int block)
 {
-    weiri_build_call call =
-        plan_build_switch_call(dst, __func__, WEIRI_PLAN_GROUP_REDUCE_OP, block);
+    weiri_build_call call = plan_build_switch_call(dst, __func__, WEIRI_PLAN_GROUP_REDUCE_OP, block);
     call.dst = weiri_build_call_ref(&call, dst, dst.rank, "destination");
     call.src = plan_build_group_ref(&call, group, index, dst);
     plan_build_finish_switch(&call, &call.src);
 }
 
-void weir_plan_switch_broadcast(weir_plan_switch group, weir_plan_chunks src, int index,
-                                int block)
+void weir_plan_switch_broadcast(weir_plan_switch group, weir_plan_chunks src, int index, int block)
 {
     weiri_build_call call = plan_build_switch_call(src, __func__, WEIRI_PLAN_GROUP_STORE_OP, block);
     call.src = weiri_build_call_ref(&call, src, src.rank, "source");

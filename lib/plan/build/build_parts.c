@@ -163,8 +163,7 @@ int weir_plan_group(weir_plan_builder *builder, const int *blocks, int count)
                            WEIRI_PLAN_BLOCKS_MAX);
         return 0;
     }
-    weiri_build_list *group =
-        weiri_plan_append(&builder->groups, &builder->ngroups, sizeof *group);
+    weiri_build_list *group = weiri_plan_append(&builder->groups, &builder->ngroups, sizeof *group);
     if (!group) {
         weiri_build_no_memory(builder);
         return 0;

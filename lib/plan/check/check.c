@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ------------------------------------------------------------------ messages */
 
@@ -248,11 +247,9 @@ static void clear_places(weiri_check *check)
 {
     const weiri_check_access none = {WEIRI_CHECK_NONE, 0, WEIRI_CHECK_NONE, WEIRI_CHECK_NONE};
     for (uint32_t i = 0; i < check->nplaces; i++)
-        check->places[i] = (weiri_check_place){.value = {.culprit = WEIRI_CHECK_NONE},
-                                               .last = none,
+        check->places[i] = (weiri_check_place){.value = {.culprit = WEIRI_CHECK_NONE}, .last = none,
                                                .reads = WEIRI_CHECK_NONE,
-                                               .waiting = WEIRI_CHECK_NONE,
-                                               .packets = -1};
+                                               .waiting = WEIRI_CHECK_NONE, .packets = -1};
     check->free_access = WEIRI_CHECK_NONE;
     check->ninstances = check->nlanes = check->nsources = check->naccesses = 0;
     check->naccessed = 0;

@@ -378,8 +378,7 @@ void weiri_check_fence(weiri_check *check, uint32_t block);
 /* Makes the blocks of a list runnable and empties the list. */
 void weiri_check_wake(weiri_check *check, uint32_t *waiting);
 /* Joins into the block's pending clock: a number of events of one chain, or a whole clock. */
-void weiri_check_order_pending(weiri_check *check, uint32_t block, uint32_t chain,
-                               uint32_t events);
+void weiri_check_order_pending(weiri_check *check, uint32_t block, uint32_t chain, uint32_t events);
 void weiri_check_join_pending(weiri_check *check, uint32_t block, const weiri_clock *clock);
 void weiri_check_flush(weiri_check *check, uint32_t block, const weiri_plan_op *op);
 /* The block's requests to a port channel; NULL if it has none. */

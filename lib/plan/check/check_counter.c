@@ -134,10 +134,8 @@ static void record_acquisition(weiri_check *check, weiri_check_counter *counter,
         check, &counter->acquisitions, &counter->nacquisitions, sizeof *acquisition);
     if (acquisition)
         *acquisition = (weiri_check_acquisition){.clock = clock ? weiri_clock_keep(clock) : NULL,
-                                                 .block = block,
-                                                 .op = check->blocks[block].op,
-                                                 .tick = check->blocks[block].tick,
-                                                 .advances = n,
+                                                 .block = block, .op = check->blocks[block].op,
+                                                 .tick = check->blocks[block].tick, .advances = n,
                                                  .nsignals = counter->nsignals};
 }
 

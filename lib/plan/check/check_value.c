@@ -13,7 +13,6 @@
 #include "plan/check/check.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* ----------------------------------------------------------- symbolic values */
 

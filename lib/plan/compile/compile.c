@@ -3,7 +3,7 @@
  * references become operands, channels and barriers become numbers, so that executors look nothing
  * up. This file numbers the channels and assembles the program as one block of memory.
  */
-#include "plan/compile/compile_steps.h"
+#include "plan/compile/compile.h"
 
 #include "base/error.h"
 
@@ -49,8 +49,7 @@ static void plan_compile_add_channel(weiri_compiler *to, weiri_plan_channel type
         weiri_compile_append(to, &to->channels, &to->head.nchannels, sizeof *made);
     if (!made)
         return;
-    *made = (weiri_channel){
-        .peer = peer, .ordinal = ordinal, .is_port = type == WEIRI_PLAN_PORT};
+    *made = (weiri_channel){.peer = peer, .ordinal = ordinal, .is_port = type == WEIRI_PLAN_PORT};
     if (type == WEIRI_PLAN_PORT)
         return;
     made->inbound = plan_compile_first_counter(to->plan, to->rank, peer) + (uint32_t)ordinal;

@@ -1,5 +1,5 @@
 /* Compiles the operations of a thread block to steps, and their references to operands. */
-#include "plan/compile/compile_steps.h"
+#include "plan/compile/compile.h"
 
 void *weiri_compile_append(weiri_compiler *to, void *list, uint32_t *count, size_t element_bytes)
 {

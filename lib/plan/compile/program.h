@@ -195,8 +195,7 @@ WEIR_FN uint64_t weiri_operand_at(const weiri_geometry *geometry, const weiri_op
     if (operand->is_scratch)
         return index * geometry->slot_bytes + (rest << operand->is_packets);
     const uint64_t block = index / geometry->block_chunks;
-    const uint64_t within =
-        (index - block * geometry->block_chunks) * geometry->chunk_bytes + rest;
+    const uint64_t within = (index - block * geometry->block_chunks) * geometry->chunk_bytes + rest;
     return block * geometry->block_bytes +
            (within < geometry->block_bytes ? within : geometry->block_bytes);
 }

@@ -161,10 +161,9 @@ static weir_status plan_cost_check_ended(const weiri_simulation *sim)
 weir_status weiri_plan_simulate(const weir_plan *plan, const weiri_plan_model *model,
                                 uint64_t message_bytes, weiri_plan_cost *cost)
 {
-    weiri_plan_cost made = {.model = *model, .message_bytes = message_bytes, .last = -1,
-                            .total_us = model->launch_us};
-    weiri_simulation sim = {.plan = plan, .cost = &made, .now_us = model->launch_us,
-                            .waker = -1};
+    weiri_plan_cost made = {
+        .model = *model, .message_bytes = message_bytes, .last = -1, .total_us = model->launch_us};
+    weiri_simulation sim = {.plan = plan, .cost = &made, .now_us = model->launch_us, .waker = -1};
     if (plan->nranks > model->ranks)
         return weiri_fail(
             WEIR_ERR_INVALID,

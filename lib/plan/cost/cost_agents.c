@@ -79,8 +79,7 @@ static int plan_cost_enter_barrier(weiri_simulation *sim, weiri_agent *agent,
     agent->round = rank->rounds[op->barrier];
     if (++rank->arrived[op->barrier] == op->nblocks) {
         rank->arrived[op->barrier] = 0;
-        weiri_event_push(sim,
-                         (weiri_event){.kind = WEIRI_EVENT_BARRIER,
+        weiri_event_push(sim, (weiri_event){.kind = WEIRI_EVENT_BARRIER,
                                        .rank = agent->rank,
                                        .link = op->barrier,
                                        .step = agent->step},
@@ -141,10 +140,9 @@ static void plan_cost_try_begin(weiri_simulation *sim, weiri_agent *agent, int w
     step->cause = step->waited ? sim->waker : agent->previous;
     agent->state = WEIRI_AGENT_STARTS;
     agent->work_us += us;
-    weiri_event_push(sim,
-                     (weiri_event){.kind = WEIRI_EVENT_START,
-                                   .agent = (uint32_t)(agent - sim->agents)},
-                     us);
+    weiri_event_push(
+        sim, (weiri_event){.kind = WEIRI_EVENT_START, .agent = (uint32_t)(agent - sim->agents)},
+        us);
 }
 
 /* Moves a block to its next operation. */
@@ -205,8 +203,7 @@ static void plan_cost_send_signal(weiri_simulation *sim, int rank, weiri_plan_ch
     int64_t end = plan_cost_other_end(sim, rank, type, i);
     int peer = sim->plan->gpus[rank].links[type][i].peer;
     if (end >= 0)
-        weiri_event_push(sim,
-                         (weiri_event){.kind = WEIRI_EVENT_SIGNAL,
+        weiri_event_push(sim, (weiri_event){.kind = WEIRI_EVENT_SIGNAL,
                                        .rank = peer,
                                        .channel = (int)type,
                                        .link = (uint32_t)end,
@@ -253,10 +250,9 @@ static void plan_cost_serve_next(weiri_simulation *sim, weiri_agent *port, doubl
         return;
     }
     port->state = WEIRI_AGENT_STARTS;
-    weiri_event_push(sim,
-                     (weiri_event){.kind = WEIRI_EVENT_START,
-                                   .agent = (uint32_t)(port - sim->agents)},
-                     delay_us);
+    weiri_event_push(
+        sim, (weiri_event){.kind = WEIRI_EVENT_START, .agent = (uint32_t)(port - sim->agents)},
+        delay_us);
 }
 
 static void plan_cost_post_request(weiri_simulation *sim, const weiri_agent *agent,
@@ -301,8 +297,7 @@ static void plan_cost_start_request(weiri_simulation *sim, weiri_agent *port)
     const weiri_port_request *request = &port->requests[port->done];
     uint32_t at = (uint32_t)(port - sim->agents);
     if (request->index == UINT32_MAX ||
-        !weiri_flow_begin(sim, at, request->op, request->turn, request->turn_bytes,
-                          request->index))
+        !weiri_flow_begin(sim, at, request->op, request->turn, request->turn_bytes, request->index))
         plan_cost_end_request(sim, port);
 }
 

@@ -114,9 +114,8 @@ void weiri_plan_each_leg(const weir_plan *plan, const weiri_plan_layout *layout,
         plan_moves_copy(&m, &gpu->refs[op->first_src + (mode == WEIRI_PLAN_PAIRS ? i : 0)], i);
 }
 
-uint64_t weiri_plan_reduced_bytes(const weir_plan *plan, const weiri_plan_layout *layout,
-                                  int rank, const weiri_plan_op *op, uint64_t turn,
-                                  uint64_t turn_bytes)
+uint64_t weiri_plan_reduced_bytes(const weir_plan *plan, const weiri_plan_layout *layout, int rank,
+                                  const weiri_plan_op *op, uint64_t turn, uint64_t turn_bytes)
 {
     const weiri_plan_gpu *gpu = &plan->gpus[rank];
     const weiri_plan_ref *srcs = &gpu->refs[op->first_src];
@@ -239,8 +238,7 @@ static void plan_moves_count_block(const weir_plan *plan, const weiri_plan_layou
     }
 }
 
-void weiri_plan_add_traffic(const weir_plan *plan, const weiri_plan_layout *layout,
-                            uint64_t *bytes)
+void weiri_plan_add_traffic(const weir_plan *plan, const weiri_plan_layout *layout, uint64_t *bytes)
 {
     tally sums = {bytes, plan->nranks};
     for (int rank = 0; rank < plan->nranks; rank++)

@@ -26,9 +26,8 @@ void weiri_plan_each_leg(const weir_plan *plan, const weiri_plan_layout *layout,
                          weiri_plan_take_leg *take, void *context);
 
 /* The bytes that the operation reduces: the data of all its sources but the first. */
-uint64_t weiri_plan_reduced_bytes(const weir_plan *plan, const weiri_plan_layout *layout,
-                                  int rank, const weiri_plan_op *op, uint64_t turn,
-                                  uint64_t turn_bytes);
+uint64_t weiri_plan_reduced_bytes(const weir_plan *plan, const weiri_plan_layout *layout, int rank,
+                                  const weiri_plan_op *op, uint64_t turn, uint64_t turn_bytes);
 
 /* The layout for a message, which is the output of an allgather and the input of other collectives.
  * WEIR_ERR_INVALID: the bytes do not divide into the collective's blocks, or the plan does not

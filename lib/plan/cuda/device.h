@@ -4,7 +4,7 @@
 
 #include "plan/cuda/encode.h"
 #include "plan/cuda/kernels.h"
-#include "plan/execute/ports.h"
+#include "plan/execute/executor.h"
 
 enum { WEIRI_DEVICE_THREADS_LEAST = 64 }; /* of a block, at least */
 

@@ -85,7 +85,6 @@ weir_status weiri_image_plan_entry(const weir_plan *plan, int rank, uint32_t nch
 
 /* Packs the items into pages, as long as the longest block's list and at most page_most. Errors as
  * weiri_image_encode. */
-weir_status weiri_image_make_pages(const weiri_encoder *of, uint32_t page_most,
-                                   weiri_image *image);
+weir_status weiri_image_make_pages(const weiri_encoder *of, uint32_t page_most, weiri_image *image);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Port channels of plans on GPUs, built on plan/execute/ports.h.
+ * Port channels of plans on GPUs, built on plan/execute/executor.h.
  *
  * A plan's puts go from any buffer of this rank to any buffer of the peer, and the buffers change
  * from call to call; the kernel knows all their addresses. So both memories of a channel are the
@@ -35,10 +35,8 @@ weir_status weiri_device_ports_connect(weir_executor *executor, weiri_plan_conte
 
 static weir_status make_space(weir_comm *comm, weir_mem **space)
 {
-    const weir_mem all = {.comm = comm,
-                          .pointer = (void *)WEIRI_IMAGE_PORT_BASE,
-                          .bytes = (size_t)1 << 62,
-                          .kind = WEIRI_MEM_REGISTERED,
+    const weir_mem all = {.comm = comm, .pointer = (void *)WEIRI_IMAGE_PORT_BASE,
+                          .bytes = (size_t)1 << 62, .kind = WEIRI_MEM_REGISTERED,
                           .owner = comm->rank};
     return weiri_mem_make(all, space);
 }

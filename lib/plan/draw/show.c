@@ -297,8 +297,7 @@ static weir_status plan_show_ranks(const weir_plan *plan, int only, FILE *to)
     return made ? WEIR_OK : plan_show_no_memory(plan);
 }
 
-weir_status weiri_plan_show(const weir_plan *plan, const weiri_plan_show_options *options,
-                            FILE *to)
+weir_status weiri_plan_show(const weir_plan *plan, const weiri_plan_show_options *options, FILE *to)
 {
     if (options->rank >= plan->nranks)
         return weiri_fail(WEIR_ERR_INVALID, "%s: no rank %d; it has ranks 0 to %d", plan->file,

@@ -38,10 +38,9 @@ static void plan_show_ref(const weir_plan *plan, int rank, const weiri_plan_ref 
 static uint32_t plan_show_count_same_chunks(const weiri_plan_ref *refs, uint32_t count)
 {
     uint32_t n = 1;
-    while (n < count && refs->place == WEIRI_PLAN_REMOTE &&
-           refs[n].place == WEIRI_PLAN_REMOTE && refs[n].buffer == refs->buffer &&
-           refs[n].index == refs->index && refs[n].size == refs->size &&
-           refs[n].rank > refs[n - 1].rank)
+    while (n < count && refs->place == WEIRI_PLAN_REMOTE && refs[n].place == WEIRI_PLAN_REMOTE &&
+           refs[n].buffer == refs->buffer && refs[n].index == refs->index &&
+           refs[n].size == refs->size && refs[n].rank > refs[n - 1].rank)
         n++;
     return n;
 }

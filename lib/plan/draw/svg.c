@@ -1,6 +1,5 @@
-/* Draws a simulated plan; svg.h describes the picture. */
+/* Draws a simulated plan; show.h describes the picture. */
 #include "plan/draw/show.h"
-#include "plan/draw/svg.h"
 
 #include "base/error.h"
 

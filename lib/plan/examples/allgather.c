@@ -20,8 +20,7 @@ static void plan_example_allgather_copy(weir_plan_builder *b, int rank,
                        weir_plan_input(b, rank), block);
 }
 
-void weiri_example_allgather_packets(weir_plan_builder *b,
-                                     const weiri_plan_example_options *with)
+void weiri_example_allgather_packets(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
     weiri_example_mesh mesh;

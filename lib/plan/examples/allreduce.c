@@ -17,10 +17,9 @@ void weiri_example_allreduce_direct(weir_plan_builder *b, const weiri_plan_examp
         for (int peer = 0; peer < n; peer++) {
             if (peer == rank)
                 continue;
-            weir_plan_chunks theirs =
-                weir_plan_slice(weiri_example_source(b, peer, with), rank, 1);
-            weir_plan_read_reduce(mesh.of[rank].to[peer], result, begun ? result : own, &theirs,
-                                  1, 0);
+            weir_plan_chunks theirs = weir_plan_slice(weiri_example_source(b, peer, with), rank, 1);
+            weir_plan_read_reduce(mesh.of[rank].to[peer], result, begun ? result : own, &theirs, 1,
+                                  0);
             begun = 1;
         }
         for (int peer = 0; peer < n; peer++)
@@ -61,8 +60,7 @@ void weiri_example_allreduce_ring(weir_plan_builder *b, const weiri_plan_example
             weir_plan_chunks sum = is_last ? weir_plan_slice(out, chunk, 1) : come;
             weir_plan_wait(ring.prev[rank], 0, WEIR_PLAN_AFTER);
             weir_plan_reduce(sum, weir_plan_slice(in, chunk, 1), &come, 1, 0);
-            weir_plan_put(ring.next[rank],
-                          is_last ? weir_plan_slice(there, chunk, 1)
+            weir_plan_put(ring.next[rank], is_last ? weir_plan_slice(there, chunk, 1)
                                   : weir_plan_slice(scratch[next], step, 1),
                           sum, 0);
             weir_plan_signal(ring.next[rank], 0, WEIR_PLAN_BEFORE);

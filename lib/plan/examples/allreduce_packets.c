@@ -9,8 +9,7 @@
 #include "plan/examples/program.h"
 
 /* Every rank sends all of its data to all others, and reduces what it receives. */
-void weiri_example_allreduce_oneshot(weir_plan_builder *b,
-                                     const weiri_plan_example_options *with)
+void weiri_example_allreduce_oneshot(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
     weiri_example_mesh mesh;
@@ -35,8 +34,7 @@ void weiri_example_allreduce_oneshot(weir_plan_builder *b,
 
 /* Every rank sends each peer that peer's share, reduces its own share, and sends the result to
  * all. */
-void weiri_example_allreduce_twoshot(weir_plan_builder *b,
-                                     const weiri_plan_example_options *with)
+void weiri_example_allreduce_twoshot(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
     weiri_example_mesh mesh;

@@ -39,8 +39,7 @@ void weiri_example_reduce_scatter_direct(weir_plan_builder *b,
 
 /* A rank signals to the previous one that its scratch may be written. In step s it reduces block
  * (rank - 1 - s) with its own data and sends it to the next rank; its own block arrives last. */
-void weiri_example_reduce_scatter_ring(weir_plan_builder *b,
-                                       const weiri_plan_example_options *with)
+void weiri_example_reduce_scatter_ring(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
     weiri_example_ring ring;

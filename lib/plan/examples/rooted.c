@@ -21,8 +21,7 @@ void weiri_example_broadcast_direct(weir_plan_builder *b, const weiri_plan_examp
         weir_plan_chan back = weir_plan_memory_channel(b, peer, 0);
         weir_plan_signal(back, 0, WEIR_PLAN_BEFORE);
         weir_plan_wait(out, peer - 1, WEIR_PLAN_AFTER);
-        weir_plan_put(out, weir_plan_output(b, peer), weiri_example_source(b, 0, with),
-                      peer - 1);
+        weir_plan_put(out, weir_plan_output(b, peer), weiri_example_source(b, 0, with), peer - 1);
         weir_plan_signal(out, peer - 1, WEIR_PLAN_BEFORE);
         weir_plan_wait(back, 0, WEIR_PLAN_AFTER);
     }
@@ -38,8 +37,7 @@ void weiri_example_broadcast_chain(weir_plan_builder *b, const weiri_plan_exampl
         prev[rank + 1] = weir_plan_memory_channel(b, rank + 1, rank);
     }
     for (int rank = 0; rank < n; rank++) {
-        weir_plan_chunks data =
-            rank ? weir_plan_output(b, rank) : weiri_example_source(b, 0, with);
+        weir_plan_chunks data = rank ? weir_plan_output(b, rank) : weiri_example_source(b, 0, with);
         if (rank > 0)
             weir_plan_signal(prev[rank], 0, WEIR_PLAN_BEFORE);
         if (rank < n - 1)
@@ -73,8 +71,7 @@ void weiri_example_reduce_direct(weir_plan_builder *b, const weiri_plan_example_
     for (int peer = 1; peer < n; peer++) {
         weir_plan_chunks theirs = weir_plan_input(b, peer);
         weir_plan_read_reduce(from[peer], result,
-                              peer > 1 ? result : weiri_example_source(b, 0, with), &theirs, 1,
-                              0);
+                              peer > 1 ? result : weiri_example_source(b, 0, with), &theirs, 1, 0);
     }
     for (int peer = 1; peer < n; peer++)
         weir_plan_signal(from[peer], 0, WEIR_PLAN_BEFORE);
@@ -93,8 +90,7 @@ void weiri_example_reduce_chain(weir_plan_builder *b, const weiri_plan_example_o
         scratch[rank] = weir_plan_scratch(b, rank, 1);
     }
     for (int rank = 0; rank < n; rank++) {
-        weir_plan_chunks own =
-            rank ? weir_plan_input(b, rank) : weiri_example_source(b, 0, with);
+        weir_plan_chunks own = rank ? weir_plan_input(b, rank) : weiri_example_source(b, 0, with);
         if (rank < n - 1)
             weir_plan_signal(up[rank], 0, WEIR_PLAN_BEFORE);
         if (rank > 0)

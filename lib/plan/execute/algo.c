@@ -6,7 +6,6 @@
 #include "plan/format/plan.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static weir_status plan_algo_launch(void *state, void *context, weir_comm *comm,
                                     const weir_call *call)

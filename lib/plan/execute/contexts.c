@@ -103,8 +103,7 @@ typedef struct context_key {
 static context_key key_of_call(const weir_plan *plan, uint64_t in_bytes, uint64_t out_bytes,
                                const weiri_plan_call *call)
 {
-    return (context_key){plan->identity, in_bytes, out_bytes,
-                         !weiri_plan_has_root(plan) &&
+    return (context_key){plan->identity, in_bytes, out_bytes, !weiri_plan_has_root(plan) &&
                              weiri_plan_overlap(call, in_bytes, out_bytes)};
 }
 

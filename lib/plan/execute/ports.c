@@ -5,7 +5,7 @@
  * ascending order, so the lowest pair that is not done can always proceed. A failure between two
  * ranks is known to both, and both go on with their next peers.
  */
-#include "plan/execute/ports.h"
+#include "plan/execute/executor.h"
 
 enum { TAG = 0x706c616e };
 

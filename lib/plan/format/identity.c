@@ -58,8 +58,7 @@ static uint64_t plan_identity_mix_gpu(uint64_t hash, const weiri_plan_gpu *gpu)
                                       gpu);
     hash = plan_identity_mix_words(hash, gpu->ids, gpu->nids);
     for (uint32_t i = 0; i < gpu->nblocks; i++) {
-        const uint32_t words[] = {gpu->blocks[i].id, gpu->blocks[i].first_op,
-                                  gpu->blocks[i].nops};
+        const uint32_t words[] = {gpu->blocks[i].id, gpu->blocks[i].first_op, gpu->blocks[i].nops};
         hash = plan_identity_mix_words(hash, words, 3);
     }
     for (uint32_t i = 0; i < gpu->nops; i++)

@@ -1,8 +1,6 @@
 /* Reads one rank of a plan: channels, remote buffers, semaphores, thread blocks. */
 #include "plan/format/json.h"
 
-#include <string.h>
-
 static void plan_json_read_links(weiri_json *in, json_t *object, weiri_plan_channel type)
 {
     weiri_plan_gpu *gpu = weiri_json_gpu(in);

@@ -100,8 +100,7 @@ weir_status weiri_plan_lay_out(const weir_plan *plan, uint64_t in_bytes, uint64_
     return WEIR_OK;
 }
 
-uint64_t weiri_plan_offset(const weiri_plan_layout *layout, weir_plan_buffer buffer,
-                           uint32_t index)
+uint64_t weiri_plan_offset(const weiri_plan_layout *layout, weir_plan_buffer buffer, uint32_t index)
 {
     if (buffer == WEIR_PLAN_SCRATCH)
         return index * layout->slot_bytes;

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct writer {
     weiri_json_writer json;
@@ -19,60 +18,12 @@ typedef struct writer {
     const weiri_plan_block *block;
 } writer;
 
-/* The functions below write one value; key is NULL in arrays. */
-
-static void plan_write_key(writer *to, const char *key)
-{
-    if (key)
-        weiri_json_key(&to->json, key);
-}
-
-static void plan_write_open_object(writer *to, const char *key)
-{
-    plan_write_key(to, key);
-    weiri_json_open_object(&to->json);
-}
-
-static void plan_write_close_object(writer *to)
-{
-    weiri_json_close_object(&to->json);
-}
-
-static void plan_write_open_array(writer *to, const char *key)
-{
-    plan_write_key(to, key);
-    weiri_json_open_list(&to->json);
-}
-
-static void plan_write_close_array(writer *to)
-{
-    weiri_json_close_list(&to->json);
-}
-
-static void plan_write_number(writer *to, const char *key, uint64_t number)
-{
-    plan_write_key(to, key);
-    weiri_json_unsigned(&to->json, number);
-}
-
-static void plan_write_flag(writer *to, const char *key, int flag)
-{
-    plan_write_key(to, key);
-    weiri_json_add_flag(&to->json, flag);
-}
-
-static void plan_write_text(writer *to, const char *key, const char *text)
-{
-    plan_write_key(to, key);
-    weiri_json_add_text(&to->json, text);
-}
-
 static void plan_write_ids(writer *to, const char *key, uint32_t first, uint32_t count)
 {
-    plan_write_open_array(to, key);
+    weiri_json_put_list(&to->json, key);
     for (uint32_t i = 0; i < count; i++)
-        plan_write_number(to, NULL, to->gpu->ids[first + i]);
-    plan_write_close_array(to);
+        weiri_json_unsigned(&to->json, to->gpu->ids[first + i]);
+    weiri_json_close_list(&to->json);
 }
 
 /* ---------------------------------------------------------------- operations */
@@ -89,42 +40,43 @@ static uint32_t plan_write_place_in_list(const writer *to, const weiri_plan_list
 static void plan_write_channels(writer *to, const weiri_plan_op *op)
 {
     const weiri_plan_list *list = &to->block->channels[op->channel];
-    plan_write_open_array(to, "channel_ids");
+    weiri_json_put_list(&to->json, "channel_ids");
     for (uint32_t i = 0; i < op->nids; i++)
-        plan_write_number(to, NULL,
-                          plan_write_place_in_list(to, list, to->gpu->ids[op->first_id + i]));
-    plan_write_close_array(to);
+        weiri_json_unsigned(&to->json,
+                            plan_write_place_in_list(to, list, to->gpu->ids[op->first_id + i]));
+    weiri_json_close_list(&to->json);
 }
 
 static void plan_write_refs(writer *to, const char *key, uint32_t first, uint32_t count)
 {
-    plan_write_open_array(to, key);
+    weiri_json_put_list(&to->json, key);
     for (uint32_t i = 0; i < count; i++) {
         const weiri_plan_ref *ref = &to->gpu->refs[first + i];
-        plan_write_open_object(to, NULL);
+        weiri_json_open_object(&to->json);
         if (ref->place == WEIRI_PLAN_LOCAL)
-            plan_write_text(to, "type", (const char[]){weiri_plan_buffer_letters[ref->buffer], 0});
+            weiri_json_put_text(&to->json, "type",
+                                (const char[]){weiri_plan_buffer_letters[ref->buffer], 0});
         else
-            plan_write_number(to,
-                              ref->place == WEIRI_PLAN_GROUP ? "switch_channel_id" : "buffer_id",
-                              (uint64_t)ref->id);
-        plan_write_number(to, "index", ref->index);
-        plan_write_number(to, "size", ref->size);
-        plan_write_close_object(to);
+            weiri_json_put_unsigned(
+                &to->json, ref->place == WEIRI_PLAN_GROUP ? "switch_channel_id" : "buffer_id",
+                (uint64_t)ref->id);
+        weiri_json_put_unsigned(&to->json, "index", ref->index);
+        weiri_json_put_unsigned(&to->json, "size", ref->size);
+        weiri_json_close_object(&to->json);
     }
-    plan_write_close_array(to);
+    weiri_json_close_list(&to->json);
 }
 
 static void plan_write_sync(writer *to, const weiri_plan_op *op)
 {
     if (op->kind == WEIRI_PLAN_BARRIER_OP) {
-        plan_write_number(to, "barrier_id", op->barrier);
-        plan_write_number(to, "num_threadblocks", op->nblocks);
+        weiri_json_put_unsigned(&to->json, "barrier_id", op->barrier);
+        weiri_json_put_unsigned(&to->json, "num_threadblocks", op->nblocks);
     } else if (op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP || op->kind == WEIRI_PLAN_SEM_RELEASE_OP) {
         plan_write_ids(to, "semaphore_ids", op->first_id, op->nids);
     } else if (op->channel != WEIRI_PLAN_NO_CHANNEL) {
         plan_write_channels(to, op);
-        plan_write_text(to, "channel_type", weiri_plan_channel_name(op->channel));
+        weiri_json_put_text(&to->json, "channel_type", weiri_plan_channel_name(op->channel));
     }
 }
 
@@ -135,42 +87,42 @@ static void plan_write_move(writer *to, const weiri_plan_op *op)
     if (op->channel != WEIRI_PLAN_NO_CHANNEL) {
         if (op->nids)
             plan_write_channels(to, op);
-        plan_write_text(to, "channel_type", weiri_plan_channel_name(op->channel));
+        weiri_json_put_text(&to->json, "channel_type", weiri_plan_channel_name(op->channel));
     }
     if (op->reduce_op >= 0)
-        plan_write_text(to, "reduce_op", weir_op_name((weir_op)op->reduce_op));
+        weiri_json_put_text(&to->json, "reduce_op", weir_op_name((weir_op)op->reduce_op));
     if (op->nparts > 1) {
-        plan_write_open_object(to, "tbg_info");
-        plan_write_number(to, "tb_id", op->part);
-        plan_write_number(to, "tbg_size", op->nparts);
-        plan_write_close_object(to);
+        weiri_json_put_object(&to->json, "tbg_info");
+        weiri_json_put_unsigned(&to->json, "tb_id", op->part);
+        weiri_json_put_unsigned(&to->json, "tbg_size", op->nparts);
+        weiri_json_close_object(&to->json);
     }
 }
 
 static void plan_write_simple_op(writer *to, const weiri_plan_op *op)
 {
-    plan_write_open_object(to, NULL);
-    plan_write_text(to, "name", weiri_plan_kind_name(op->kind));
+    weiri_json_open_object(&to->json);
+    weiri_json_put_text(&to->json, "name", weiri_plan_kind_name(op->kind));
     if (weiri_plan_traits[op->kind].mode == WEIRI_PLAN_SYNC)
         plan_write_sync(to, op);
     else
         plan_write_move(to, op);
-    plan_write_close_object(to);
+    weiri_json_close_object(&to->json);
 }
 
 static void plan_write_pipeline(writer *to, const weiri_plan_op *op)
 {
-    plan_write_open_object(to, NULL);
-    plan_write_text(to, "name", weiri_plan_kind_name(op->kind));
-    plan_write_open_object(to, "iter_context");
-    plan_write_number(to, "unit_size", op->unit_bytes);
-    plan_write_number(to, "num_chunks", op->num_chunks);
-    plan_write_close_object(to);
-    plan_write_open_array(to, "ops");
+    weiri_json_open_object(&to->json);
+    weiri_json_put_text(&to->json, "name", weiri_plan_kind_name(op->kind));
+    weiri_json_put_object(&to->json, "iter_context");
+    weiri_json_put_unsigned(&to->json, "unit_size", op->unit_bytes);
+    weiri_json_put_unsigned(&to->json, "num_chunks", op->num_chunks);
+    weiri_json_close_object(&to->json);
+    weiri_json_put_list(&to->json, "ops");
     for (uint32_t i = 1; i <= op->nops; i++)
         plan_write_simple_op(to, op + i);
-    plan_write_close_array(to);
-    plan_write_close_object(to);
+    weiri_json_close_list(&to->json);
+    weiri_json_close_object(&to->json);
 }
 
 /* -------------------------------------------------------------------- a rank */
@@ -181,7 +133,7 @@ static void plan_write_lists(writer *to, const char *key, const char *type_key, 
                              const weiri_plan_list *lists)
 {
     uint32_t from = 0;
-    plan_write_open_array(to, key);
+    weiri_json_put_list(&to->json, key);
     for (;;) {
         int next = -1;
         for (int type = 0; type < WEIRI_PLAN_CHANNELS; type++)
@@ -190,21 +142,21 @@ static void plan_write_lists(writer *to, const char *key, const char *type_key, 
                 next = type;
         if (next < 0)
             break;
-        plan_write_open_object(to, NULL);
-        plan_write_text(to, type_key, weiri_plan_channel_name((weiri_plan_channel)next));
+        weiri_json_open_object(&to->json);
+        weiri_json_put_text(&to->json, type_key, weiri_plan_channel_name((weiri_plan_channel)next));
         plan_write_ids(to, ids_key, lists[next].first, lists[next].count);
-        plan_write_close_object(to);
+        weiri_json_close_object(&to->json);
         from = lists[next].first + lists[next].count;
     }
-    plan_write_close_array(to);
+    weiri_json_close_list(&to->json);
 }
 
 static void plan_write_block(writer *to)
 {
     const weiri_plan_block *block = to->block;
-    plan_write_open_object(to, NULL);
-    plan_write_number(to, "id", block->id);
-    plan_write_open_array(to, "ops");
+    weiri_json_open_object(&to->json);
+    weiri_json_put_unsigned(&to->json, "id", block->id);
+    weiri_json_put_list(&to->json, "ops");
     for (uint32_t i = 0; i < block->nops;) {
         const weiri_plan_op *op = &to->gpu->ops[block->first_op + i];
         if (op->kind == WEIRI_PLAN_PIPELINE_OP)
@@ -213,111 +165,113 @@ static void plan_write_block(writer *to)
             plan_write_simple_op(to, op);
         i += op->kind == WEIRI_PLAN_PIPELINE_OP ? 1 + op->nops : 1;
     }
-    plan_write_close_array(to);
+    weiri_json_close_list(&to->json);
     plan_write_lists(to, "channels", "channel_type", "channel_ids", block->channels);
     plan_write_lists(to, "remote_buffer_refs", "access_channel_type", "remote_buffer_ids",
                      block->remotes);
-    plan_write_close_object(to);
+    weiri_json_close_object(&to->json);
 }
 
 static void plan_write_rank_channels(writer *to)
 {
     const weiri_plan_gpu *gpu = to->gpu;
-    plan_write_open_array(to, "channels");
+    weiri_json_put_list(&to->json, "channels");
     for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++) {
         if (gpu->nlinks[type] == 0)
             continue;
-        plan_write_open_object(to, NULL);
-        plan_write_text(to, "channel_type", weiri_plan_channel_name((weiri_plan_channel)type));
-        plan_write_open_array(to, "connected_to");
+        weiri_json_open_object(&to->json);
+        weiri_json_put_text(&to->json, "channel_type",
+                            weiri_plan_channel_name((weiri_plan_channel)type));
+        weiri_json_put_list(&to->json, "connected_to");
         for (uint32_t i = 0; i < gpu->nlinks[type]; i++)
-            plan_write_number(to, NULL, (uint64_t)gpu->links[type][i].peer);
-        plan_write_close_array(to);
-        plan_write_close_object(to);
+            weiri_json_unsigned(&to->json, (uint64_t)gpu->links[type][i].peer);
+        weiri_json_close_list(&to->json);
+        weiri_json_close_object(&to->json);
     }
     for (uint32_t i = 0; i < gpu->nswitches; i++) {
         const weiri_plan_switch *group = &gpu->switches[i];
-        plan_write_open_object(to, NULL);
-        plan_write_text(to, "channel_type", weiri_plan_channel_name(WEIRI_PLAN_SWITCH));
-        plan_write_text(to, "buffer_type",
-                        (const char[]){weiri_plan_buffer_letters[group->buffer], 0});
-        plan_write_open_array(to, "rank_groups");
-        plan_write_open_object(to, NULL);
-        plan_write_number(to, "size", group->size);
+        weiri_json_open_object(&to->json);
+        weiri_json_put_text(&to->json, "channel_type", weiri_plan_channel_name(WEIRI_PLAN_SWITCH));
+        weiri_json_put_text(&to->json, "buffer_type",
+                            (const char[]){weiri_plan_buffer_letters[group->buffer], 0});
+        weiri_json_put_list(&to->json, "rank_groups");
+        weiri_json_open_object(&to->json);
+        weiri_json_put_unsigned(&to->json, "size", group->size);
         plan_write_ids(to, "ranks", group->first_rank, group->nranks);
-        plan_write_close_object(to);
-        plan_write_close_array(to);
-        plan_write_close_object(to);
+        weiri_json_close_object(&to->json);
+        weiri_json_close_list(&to->json);
+        weiri_json_close_object(&to->json);
     }
-    plan_write_close_array(to);
+    weiri_json_close_list(&to->json);
 }
 
 static void plan_write_rank_buffers(writer *to)
 {
     const weiri_plan_gpu *gpu = to->gpu;
-    plan_write_open_array(to, "remote_buffers");
+    weiri_json_put_list(&to->json, "remote_buffers");
     for (uint32_t i = 0; i < gpu->nremotes; i++) {
         const weiri_plan_remote *remote = &gpu->remotes[i];
-        plan_write_open_object(to, NULL);
-        plan_write_number(to, "rank", (uint64_t)remote->rank);
-        plan_write_text(to, "type", (const char[]){weiri_plan_buffer_letters[remote->buffer], 0});
-        plan_write_open_array(to, "access_channel_types");
+        weiri_json_open_object(&to->json);
+        weiri_json_put_unsigned(&to->json, "rank", (uint64_t)remote->rank);
+        weiri_json_put_text(&to->json, "type",
+                            (const char[]){weiri_plan_buffer_letters[remote->buffer], 0});
+        weiri_json_put_list(&to->json, "access_channel_types");
         for (int type = 0; type < WEIRI_PLAN_CHANNELS; type++)
             if (remote->access >> type & 1)
-                plan_write_text(to, NULL, weiri_plan_channel_name((weiri_plan_channel)type));
-        plan_write_close_array(to);
-        plan_write_close_object(to);
+                weiri_json_add_text(&to->json, weiri_plan_channel_name((weiri_plan_channel)type));
+        weiri_json_close_list(&to->json);
+        weiri_json_close_object(&to->json);
     }
-    plan_write_close_array(to);
-    plan_write_open_array(to, "semaphores");
+    weiri_json_close_list(&to->json);
+    weiri_json_put_list(&to->json, "semaphores");
     for (uint32_t i = 0; i < gpu->nsemaphores; i++) {
-        plan_write_open_object(to, NULL);
-        plan_write_number(to, "init_value", gpu->semaphores[i]);
-        plan_write_close_object(to);
+        weiri_json_open_object(&to->json);
+        weiri_json_put_unsigned(&to->json, "init_value", gpu->semaphores[i]);
+        weiri_json_close_object(&to->json);
     }
-    plan_write_close_array(to);
+    weiri_json_close_list(&to->json);
 }
 
 static void plan_write_gpu(writer *to, int rank)
 {
-    plan_write_open_object(to, NULL);
-    plan_write_number(to, "id", (uint64_t)rank);
-    plan_write_number(to, "input_chunks", to->gpu->chunks[WEIR_PLAN_INPUT]);
-    plan_write_number(to, "output_chunks", to->gpu->chunks[WEIR_PLAN_OUTPUT]);
-    plan_write_number(to, "scratch_chunks", to->gpu->chunks[WEIR_PLAN_SCRATCH]);
-    plan_write_open_array(to, "threadblocks");
+    weiri_json_open_object(&to->json);
+    weiri_json_put_unsigned(&to->json, "id", (uint64_t)rank);
+    weiri_json_put_unsigned(&to->json, "input_chunks", to->gpu->chunks[WEIR_PLAN_INPUT]);
+    weiri_json_put_unsigned(&to->json, "output_chunks", to->gpu->chunks[WEIR_PLAN_OUTPUT]);
+    weiri_json_put_unsigned(&to->json, "scratch_chunks", to->gpu->chunks[WEIR_PLAN_SCRATCH]);
+    weiri_json_put_list(&to->json, "threadblocks");
     for (uint32_t i = 0; i < to->gpu->nblocks; i++) {
         to->block = &to->gpu->blocks[i];
         plan_write_block(to);
     }
-    plan_write_close_array(to);
+    weiri_json_close_list(&to->json);
     plan_write_rank_channels(to);
     plan_write_rank_buffers(to);
-    plan_write_close_object(to);
+    weiri_json_close_object(&to->json);
 }
 
 /* ------------------------------------------------------------------- the plan */
 
 static void plan_write_plan(writer *to, const weir_plan *plan)
 {
-    plan_write_open_object(to, NULL);
-    plan_write_text(to, "name", plan->name);
-    plan_write_text(to, "collective", plan->collective_name);
-    plan_write_text(to, "protocol", plan->uses_ll ? "LL" : "Simple");
-    plan_write_flag(to, "inplace", plan->in_place);
-    plan_write_flag(to, "reuse_resources", plan->reuse_resources);
-    plan_write_open_array(to, "gpus");
+    weiri_json_open_object(&to->json);
+    weiri_json_put_text(&to->json, "name", plan->name);
+    weiri_json_put_text(&to->json, "collective", plan->collective_name);
+    weiri_json_put_text(&to->json, "protocol", plan->uses_ll ? "LL" : "Simple");
+    weiri_json_put_flag(&to->json, "inplace", plan->in_place);
+    weiri_json_put_flag(&to->json, "reuse_resources", plan->reuse_resources);
+    weiri_json_put_list(&to->json, "gpus");
     for (int rank = 0; rank < plan->nranks; rank++) {
         to->gpu = &plan->gpus[rank];
         plan_write_gpu(to, rank);
     }
-    plan_write_close_array(to);
-    plan_write_number(to, "num_threads_per_block", plan->nthreads);
-    plan_write_flag(to, "use_double_scratch_buffer", plan->double_scratch);
-    plan_write_number(to, "buffer_alignment", plan->alignment);
-    plan_write_number(to, "min_message_size", plan->min_bytes);
-    plan_write_number(to, "max_message_size", plan->max_bytes);
-    plan_write_close_object(to);
+    weiri_json_close_list(&to->json);
+    weiri_json_put_unsigned(&to->json, "num_threads_per_block", plan->nthreads);
+    weiri_json_put_flag(&to->json, "use_double_scratch_buffer", plan->double_scratch);
+    weiri_json_put_unsigned(&to->json, "buffer_alignment", plan->alignment);
+    weiri_json_put_unsigned(&to->json, "min_message_size", plan->min_bytes);
+    weiri_json_put_unsigned(&to->json, "max_message_size", plan->max_bytes);
+    weiri_json_close_object(&to->json);
     putc('\n', to->json.file);
 }
 

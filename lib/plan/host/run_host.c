@@ -86,9 +86,8 @@ static weir_status plan_host_allocate(const weiri_plan_context *context, weiri_h
     const weiri_program *program = context->program;
     const size_t unpacked = (size_t)program->sources_most * WEIRI_HOST_PACKET_BLOCK +
                             WEIRI_BLOCK_BYTES + WEIRI_HOST_PACKET_BLOCK;
-    const size_t chunks = context->layout.slot_bytes
-                              ? context->layout.half_bytes / context->layout.slot_bytes
-                              : 0;
+    const size_t chunks =
+        context->layout.slot_bytes ? context->layout.half_bytes / context->layout.slot_bytes : 0;
     own->arenas = calloc((size_t)program->nranks, sizeof *own->arenas);
     own->bases = calloc((size_t)program->nranks * WEIR_PLAN_BUFFERS, sizeof *own->bases);
     own->channels = calloc(program->nchannels + 1u, sizeof *own->channels);

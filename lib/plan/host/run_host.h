@@ -28,7 +28,7 @@
 #define WEIR_PLAN_HOST_RUN_HOST_H
 
 #include "coll/coll.h"
-#include "plan/execute/ports.h"
+#include "plan/execute/executor.h"
 #include <weir/port_device.h>
 
 enum { WEIRI_HOST_PACKET_BLOCK = 4096 }; /* bytes of data that are unpacked at once */

@@ -5,7 +5,6 @@
  */
 #include "plan/host/run_host.h"
 
-#include "base/error.h"
 #include "compute/copy.h"
 
 uint64_t weiri_host_arena_offset(const weiri_host_launch *launch, uint32_t base)
@@ -24,8 +23,7 @@ int weiri_host_sender(const weiri_host_launch *launch, const void *packet)
 {
     const weiri_host_context *own = launch->own;
     const weiri_geometry *geometry = &launch->program->geometry;
-    const char *scratch =
-        own->bases[launch->program->rank * WEIR_PLAN_BUFFERS + WEIR_PLAN_SCRATCH];
+    const char *scratch = own->bases[launch->program->rank * WEIR_PLAN_BUFFERS + WEIR_PLAN_SCRATCH];
     const uint64_t at = (uint64_t)((const char *)packet - scratch);
     return own->senders[own->has_separate_flags ? (at - own->flags_at) * 8 / geometry->chunk_bytes
                                                 : at / geometry->slot_bytes];
@@ -131,14 +129,12 @@ static weir_status plan_host_post_buffers(weiri_host_launch *launch,
     const weiri_desc none = {0, 0, 0};
     if (placement->one_region) {
         own->in = none;
-        own->out =
-            weiri_region_describe(coll->comm, placement->region, placement->region_bytes);
+        own->out = weiri_region_describe(coll->comm, placement->region, placement->region_bytes);
     } else {
-        own->in = reached[0] ? weiri_region_describe(coll->comm, placement->in, layout->in_bytes)
-                             : none;
-        own->out = reached[1]
-                       ? weiri_region_describe(coll->comm, placement->out, layout->out_bytes)
-                       : none;
+        own->in =
+            reached[0] ? weiri_region_describe(coll->comm, placement->in, layout->in_bytes) : none;
+        own->out = reached[1] ? weiri_region_describe(coll->comm, placement->out, layout->out_bytes)
+                              : none;
     }
     weir_store_release(&own->flag, coll->epoch);
     for (int rank = 0; rank < coll->nranks; rank++)

@@ -1,6 +1,6 @@
 /*
  * Port channels of plans on the host: each connects the arenas of the two ranks. Proxy, connections
- * and semaphores come from plan/execute/ports.h.
+ * and semaphores come from plan/execute/executor.h.
  */
 #include "plan/host/run_host.h"
 

@@ -125,8 +125,7 @@ static outcome plan_host_flush_step(weiri_host_launch *launch, const weiri_step 
     while (block->item < step->nids) {
         weir_portchan_dev *port =
             weir_portchan_device(plan_host_channel_of(launch, step, block->item)->port);
-        if (!block->entered &&
-            weir_port_push(port, WEIR_TRIGGER_FLUSH, 0, 0, 0, &block->target))
+        if (!block->entered && weir_port_push(port, WEIR_TRIGGER_FLUSH, 0, 0, 0, &block->target))
             return FAILED;
         block->entered = 1;
         if (weir_load_acquire(port->flushed) < block->target + 1)
@@ -308,8 +307,7 @@ static uint32_t plan_host_find_waiting_block(const weiri_host_launch *launch, ob
 static void plan_host_describe_block(const weiri_host_launch *launch, uint32_t which, char *text,
                                      size_t bytes)
 {
-    const weiri_step *step =
-        weiri_program_steps(launch->program) + launch->own->blocks[which].step;
+    const weiri_step *step = weiri_program_steps(launch->program) + launch->own->blocks[which].step;
     snprintf(text, bytes, "thread block %u, op %u (%s) of %.100s",
              weiri_program_blocks(launch->program)[which].id, step->op,
              weiri_plan_kind_name((weiri_plan_kind)step->plan_kind), launch->context->name);
@@ -319,8 +317,7 @@ static weir_status plan_host_fail_deadlock(const weiri_host_launch *launch, uint
 {
     char where[WEIRI_PLAN_WHERE_BYTES];
     const weiri_program_block *block = weiri_program_blocks(launch->program) + which;
-    const weiri_step *step =
-        weiri_program_steps(launch->program) + launch->own->blocks[which].step;
+    const weiri_step *step = weiri_program_steps(launch->program) + launch->own->blocks[which].step;
     weir_comm_abort(launch->executor->comm);
     return weiri_fail(WEIR_ERR_INVALID,
                       "%s: no thread block of the rank can proceed, because they wait for each "

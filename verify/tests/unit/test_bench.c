@@ -3,7 +3,7 @@
  * number formats of the table, options, cold buffers, and the JSON writer.
  */
 
-#include "bench/trial/cold.h"
+#include "bench/trial/data.h"
 #include "bench/job/cache.h"
 #include "bench/sizes/dist.h"
 #include "bench/options/environment.h"
@@ -14,7 +14,6 @@
 #include "bench/options/options.h"
 #include "bench/statistics/result.h"
 #include "bench/sizes/shape.h"
-#include "bench/sizes/sizes.h"
 #include "bench/statistics/stats.h"
 #include "bench/output/table.h"
 #include "bench/trial/trial.h"

@@ -8,7 +8,6 @@
 #include "bench/options/options.h"
 #include "bench/trial/series.h"
 #include "bench/statistics/stats.h"
-#include "bench/statistics/student.h"
 #include "verify/tests/support/unit_test.h"
 
 #include <math.h>

@@ -6,7 +6,6 @@
  */
 
 #include "results/judge/compare.h"
-#include "results/judge/suspects.h"
 #include "verify/tests/support/unit_test.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * The parts that verification rests on: data patterns depend only on the index and differ by rank and
  * seed; number formats decode and encode by their definition; canaries detect every changed byte.
  */
-#include "verify/guard.h"
+#include "verify/forensics.h"
 #include "verify/tests/support/verify_inputs.h"
 
 #include <math.h>
