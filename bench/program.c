@@ -25,21 +25,11 @@ static void print_information(const bench_run *run)
     if (run->job->rank != 0)
         return;
     switch ((bench_action)run->options->action) {
-    case BENCH_ACTION_HELP:
-        bench_options_help(stdout, run->job->program);
-        break;
-    case BENCH_ACTION_HELP_ENV:
-        help_env();
-        break;
-    case BENCH_ACTION_VERSION:
-        printf("%s\n", weir_version_string());
-        break;
-    case BENCH_ACTION_LIST_ALGOS:
-        bench_listing_print(stdout, run->options, run->collective);
-        break;
-    case BENCH_ACTION_LIST_FAULTS:
-        bench_fault_list(stdout);
-        break;
+    case BENCH_ACTION_HELP: bench_options_help(stdout, run->job->program); break;
+    case BENCH_ACTION_HELP_ENV: help_env(); break;
+    case BENCH_ACTION_VERSION: printf("%s\n", weir_version_string()); break;
+    case BENCH_ACTION_LIST_ALGOS: bench_listing_print(stdout, run->options, run->collective); break;
+    case BENCH_ACTION_LIST_FAULTS: bench_fault_list(stdout); break;
     case BENCH_ACTION_RUN:
         break;
     }

@@ -15,18 +15,12 @@ static MPI_Datatype integer_type(weir_dtype dtype, weir_op op)
 {
     int ordered = op == WEIR_MAX || op == WEIR_MIN;
     switch (dtype) {
-    case WEIR_INT8:
-        return ordered ? MPI_INT8_T : MPI_UINT32_T;
-    case WEIR_UINT8:
-        return ordered ? MPI_UINT8_T : MPI_UINT32_T;
-    case WEIR_INT32:
-        return ordered ? MPI_INT32_T : MPI_UINT32_T;
-    case WEIR_UINT32:
-        return MPI_UINT32_T;
-    case WEIR_INT64:
-        return ordered ? MPI_INT64_T : MPI_UINT64_T;
-    default:
-        return MPI_UINT64_T;
+    case WEIR_INT8: return ordered ? MPI_INT8_T : MPI_UINT32_T;
+    case WEIR_UINT8: return ordered ? MPI_UINT8_T : MPI_UINT32_T;
+    case WEIR_INT32: return ordered ? MPI_INT32_T : MPI_UINT32_T;
+    case WEIR_UINT32: return MPI_UINT32_T;
+    case WEIR_INT64: return ordered ? MPI_INT64_T : MPI_UINT64_T;
+    default: return MPI_UINT64_T;
     }
 }
 
@@ -38,14 +32,10 @@ static int is_widened(const weirv_case *c)
 static MPI_Op mpi_op(weir_op op)
 {
     switch (op) {
-    case WEIR_PROD:
-        return MPI_PROD;
-    case WEIR_MAX:
-        return MPI_MAX;
-    case WEIR_MIN:
-        return MPI_MIN;
-    default:
-        return MPI_SUM;
+    case WEIR_PROD: return MPI_PROD;
+    case WEIR_MAX: return MPI_MAX;
+    case WEIR_MIN: return MPI_MIN;
+    default: return MPI_SUM;
     }
 }
 

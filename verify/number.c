@@ -93,24 +93,12 @@ static void decode_float(const uint8_t *in, size_t count, double *out)
 void weirv_decode(weir_dtype dtype, const void *elements, size_t count, double *values)
 {
     switch (dtype) {
-    case WEIR_FP8_E4M3:
-        decode_e4m3(elements, count, values);
-        break;
-    case WEIR_FP8_E5M2:
-        decode_e5m2(elements, count, values);
-        break;
-    case WEIR_HALF:
-        decode_half(elements, count, values);
-        break;
-    case WEIR_BFLOAT16:
-        decode_bfloat16(elements, count, values);
-        break;
-    case WEIR_FLOAT:
-        decode_float(elements, count, values);
-        break;
-    default:
-        memcpy(values, elements, count * sizeof *values);
-        break;
+    case WEIR_FP8_E4M3: decode_e4m3(elements, count, values); break;
+    case WEIR_FP8_E5M2: decode_e5m2(elements, count, values); break;
+    case WEIR_HALF: decode_half(elements, count, values); break;
+    case WEIR_BFLOAT16: decode_bfloat16(elements, count, values); break;
+    case WEIR_FLOAT: decode_float(elements, count, values); break;
+    default: memcpy(values, elements, count * sizeof *values); break;
     }
 }
 

@@ -190,26 +190,18 @@ static size_t furthest(int nranks, const size_t *counts, const size_t *displs)
 size_t weirv_send_elements(const weirv_case *c)
 {
     switch (c->collective) {
-    case WEIR_COLL_REDUCE_SCATTER:
-    case WEIR_COLL_ALLTOALL:
-        return (size_t)c->nranks * c->count;
-    case WEIR_COLL_ALLTOALLV:
-        return furthest(c->nranks, c->send_counts, c->send_displs);
-    default:
-        return c->count;
+    case WEIR_COLL_REDUCE_SCATTER: case WEIR_COLL_ALLTOALL: return (size_t)c->nranks * c->count;
+    case WEIR_COLL_ALLTOALLV: return furthest(c->nranks, c->send_counts, c->send_displs);
+    default: return c->count;
     }
 }
 
 size_t weirv_recv_elements(const weirv_case *c)
 {
     switch (c->collective) {
-    case WEIR_COLL_ALLGATHER:
-    case WEIR_COLL_ALLTOALL:
-        return (size_t)c->nranks * c->count;
-    case WEIR_COLL_ALLTOALLV:
-        return furthest(c->nranks, c->recv_counts, c->recv_displs);
-    default:
-        return c->count;
+    case WEIR_COLL_ALLGATHER: case WEIR_COLL_ALLTOALL: return (size_t)c->nranks * c->count;
+    case WEIR_COLL_ALLTOALLV: return furthest(c->nranks, c->recv_counts, c->recv_displs);
+    default: return c->count;
     }
 }
 

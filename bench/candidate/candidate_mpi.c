@@ -30,24 +30,15 @@ typedef struct mpi_state {
 static MPI_Datatype native_type(weir_dtype dtype)
 {
     switch (dtype) {
-    case WEIR_INT8:
-        return MPI_INT8_T;
-    case WEIR_UINT8:
-        return MPI_UINT8_T;
-    case WEIR_INT32:
-        return MPI_INT32_T;
-    case WEIR_UINT32:
-        return MPI_UINT32_T;
-    case WEIR_INT64:
-        return MPI_INT64_T;
-    case WEIR_UINT64:
-        return MPI_UINT64_T;
-    case WEIR_FLOAT:
-        return MPI_FLOAT;
-    case WEIR_DOUBLE:
-        return MPI_DOUBLE;
-    default:
-        return MPI_DATATYPE_NULL;
+    case WEIR_INT8: return MPI_INT8_T;
+    case WEIR_UINT8: return MPI_UINT8_T;
+    case WEIR_INT32: return MPI_INT32_T;
+    case WEIR_UINT32: return MPI_UINT32_T;
+    case WEIR_INT64: return MPI_INT64_T;
+    case WEIR_UINT64: return MPI_UINT64_T;
+    case WEIR_FLOAT: return MPI_FLOAT;
+    case WEIR_DOUBLE: return MPI_DOUBLE;
+    default: return MPI_DATATYPE_NULL;
     }
 }
 
@@ -63,12 +54,9 @@ static MPI_Datatype carrier_type(weir_dtype dtype)
 static MPI_Op native_op(weir_op op)
 {
     switch (op) {
-    case WEIR_PROD:
-        return MPI_PROD;
-    case WEIR_MAX:
-        return MPI_MAX;
-    case WEIR_MIN:
-        return MPI_MIN;
+    case WEIR_PROD: return MPI_PROD;
+    case WEIR_MAX: return MPI_MAX;
+    case WEIR_MIN: return MPI_MIN;
     default:
         return MPI_SUM; /* avg: divided afterwards */
     }
@@ -214,16 +202,12 @@ static int mpi_run_call(bench_candidate *self)
                                         state->op, mpi);
     case WEIR_COLL_ALLGATHER:
         return MPI_Allgather(in, state->count, state->type, c->out, state->count, state->type, mpi);
-    case WEIR_COLL_BROADCAST:
-        return mpi_run_broadcast(self);
-    case WEIR_COLL_REDUCE:
-        return mpi_run_reduce(self);
+    case WEIR_COLL_BROADCAST: return mpi_run_broadcast(self);
+    case WEIR_COLL_REDUCE: return mpi_run_reduce(self);
     case WEIR_COLL_ALLTOALL:
         return MPI_Alltoall(in, state->count, state->type, c->out, state->count, state->type, mpi);
-    case WEIR_COLL_ALLTOALLV:
-        return mpi_run_alltoallv(self);
-    case WEIR_COLL_SENDRECV:
-        return mpi_run_sendrecv(self);
+    case WEIR_COLL_ALLTOALLV: return mpi_run_alltoallv(self);
+    case WEIR_COLL_SENDRECV: return mpi_run_sendrecv(self);
     case WEIR_COLL_COUNT:
         break;
     }

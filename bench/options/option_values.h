@@ -13,14 +13,14 @@ enum { BENCH_EXPECTED_BYTES = 256 };
 
 /* Stores a value and returns 0; or writes what was expected (at most BENCH_EXPECTED_BYTES) and
  * returns -1. text belongs to the caller and must outlive options. */
-typedef int (*bench_option_parser)(const bench_option *row, const char *text,
-                                   bench_options *options, char *expected);
+typedef int bench_option_parser(const bench_option *row, const char *text, bench_options *options,
+                                char *expected);
 
 struct bench_option {
     char letter; /* 0: none */
     const char *name;
     const char *argument; /* NULL: the option takes no value */
-    bench_option_parser parse;
+    bench_option_parser *parse;
     size_t offset;  /* of the value's member in bench_options */
     long low, high; /* bounds of a number; a flag stores high; for a word, low is the offset of
                        its text */
@@ -32,44 +32,20 @@ weir_status bench_parse_bytes(const char *text, size_t *bytes);
 
 /* In this order: an int in [low, high]; a size_t in [low, high]; a size_t of at least low, with
  * suffixes; a const char *. */
-int bench_parse_int(const bench_option *row, const char *text, bench_options *options,
-                    char *expected);
-int bench_parse_whole(const bench_option *row, const char *text, bench_options *options,
-                      char *expected);
-int bench_parse_size(const bench_option *row, const char *text, bench_options *options,
-                     char *expected);
-int bench_parse_text(const bench_option *row, const char *text, bench_options *options,
-                     char *expected);
+bench_option_parser bench_parse_int, bench_parse_whole, bench_parse_size, bench_parse_text;
 /* -b, -e and the two steps: a size or factor, and a note that it was given. */
-int bench_parse_min(const bench_option *row, const char *text, bench_options *options,
-                    char *expected);
-int bench_parse_max(const bench_option *row, const char *text, bench_options *options,
-                    char *expected);
-int bench_parse_step(const bench_option *row, const char *text, bench_options *options,
-                     char *expected);
-int bench_parse_factor(const bench_option *row, const char *text, bench_options *options,
-                       char *expected);
+bench_option_parser bench_parse_min, bench_parse_max, bench_parse_step, bench_parse_factor;
 /* One of the words in row->argument, "a|b|c". */
-int bench_parse_word(const bench_option *row, const char *text, bench_options *options,
-                     char *expected);
+bench_option_parser bench_parse_word;
 /* -d, -o, -r: "all" or a name; for -r "all" or a number. */
-int bench_parse_dtype(const bench_option *row, const char *text, bench_options *options,
-                      char *expected);
-int bench_parse_op(const bench_option *row, const char *text, bench_options *options,
-                   char *expected);
-int bench_parse_root(const bench_option *row, const char *text, bench_options *options,
-                     char *expected);
+bench_option_parser bench_parse_dtype, bench_parse_op, bench_parse_root;
 /* Adds a peer to options->peers. */
-int bench_parse_peer(const bench_option *row, const char *text, bench_options *options,
-                     char *expected);
+bench_option_parser bench_parse_peer;
 /* "2%" or "2" stores the double 0.02; above 0, at most 100. */
-int bench_parse_percent(const bench_option *row, const char *text, bench_options *options,
-                        char *expected);
+bench_option_parser bench_parse_percent;
 /* The name of a fault, "@timed" after it, or "list". */
-int bench_parse_inject(const bench_option *row, const char *text, bench_options *options,
-                       char *expected);
+bench_option_parser bench_parse_inject;
 /* An option without a value. */
-int bench_parse_flag(const bench_option *row, const char *text, bench_options *options,
-                     char *expected);
+bench_option_parser bench_parse_flag;
 
 #endif

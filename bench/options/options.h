@@ -18,12 +18,8 @@ enum {
 };
 
 typedef enum bench_action {
-    BENCH_ACTION_RUN,
-    BENCH_ACTION_HELP,
-    BENCH_ACTION_HELP_ENV,
-    BENCH_ACTION_VERSION,
-    BENCH_ACTION_LIST_ALGOS,
-    BENCH_ACTION_LIST_FAULTS
+    BENCH_ACTION_RUN, BENCH_ACTION_HELP, BENCH_ACTION_HELP_ENV, BENCH_ACTION_VERSION,
+    BENCH_ACTION_LIST_ALGOS, BENCH_ACTION_LIST_FAULTS
 } bench_action;
 
 /* The references that outputs are compared with, as bits: see bench_options_oracles. */
@@ -31,10 +27,7 @@ enum { BENCH_ORACLE_MPI = 1, BENCH_ORACLE_EXACT = 2 };
 
 /* -a: which of the ranks' times of one iteration the table shows. */
 typedef enum bench_rank_time {
-    BENCH_RANK_ZERO,
-    BENCH_RANK_MEAN,
-    BENCH_RANK_MIN,
-    BENCH_RANK_MAX
+    BENCH_RANK_ZERO, BENCH_RANK_MEAN, BENCH_RANK_MIN, BENCH_RANK_MAX
 } bench_rank_time;
 
 /* -z */
@@ -48,26 +41,18 @@ typedef enum bench_blocking {
 /* Options whose value is one word: the enumerators are in the order of the words in the option
  * table. */
 typedef enum bench_backend_word {
-    BENCH_BACKEND_AUTO,
-    BENCH_BACKEND_HOST,
-    BENCH_BACKEND_CUDA
+    BENCH_BACKEND_AUTO, BENCH_BACKEND_HOST, BENCH_BACKEND_CUDA
 } bench_backend_word;
 
 typedef enum bench_transport_word {
-    BENCH_TRANSPORT_AUTO,
-    BENCH_TRANSPORT_SHM,
-    BENCH_TRANSPORT_CUDA_IPC,
-    BENCH_TRANSPORT_IB,
+    BENCH_TRANSPORT_AUTO, BENCH_TRANSPORT_SHM, BENCH_TRANSPORT_CUDA_IPC, BENCH_TRANSPORT_IB,
     BENCH_TRANSPORT_TCP
 } bench_transport_word;
 
 typedef enum bench_mode { BENCH_MODE_THROUGHPUT, BENCH_MODE_LATENCY } bench_mode;
 
 typedef enum bench_verify {
-    BENCH_VERIFY_MPI,
-    BENCH_VERIFY_EXACT,
-    BENCH_VERIFY_BOTH,
-    BENCH_VERIFY_OFF
+    BENCH_VERIFY_MPI, BENCH_VERIFY_EXACT, BENCH_VERIFY_BOTH, BENCH_VERIFY_OFF
 } bench_verify;
 
 typedef enum bench_buffers_word { BENCH_BUFFERS_WEIR, BENCH_BUFFERS_PLAIN } bench_buffers_word;
@@ -76,10 +61,7 @@ typedef enum bench_counts_word { BENCH_COUNTS_HOST, BENCH_COUNTS_DEVICE } bench_
 
 /* How a vendor's library is used: see bench/candidate/candidate_nccl.c. */
 typedef enum bench_nccl_mode {
-    BENCH_NCCL_DEFAULT,
-    BENCH_NCCL_SYMMETRIC,
-    BENCH_NCCL_ZERO_CTA,
-    BENCH_NCCL_MODES
+    BENCH_NCCL_DEFAULT, BENCH_NCCL_SYMMETRIC, BENCH_NCCL_ZERO_CTA, BENCH_NCCL_MODES
 } bench_nccl_mode;
 
 /* One --peer: MPI, or a vendor's library in some of its modes. */

@@ -40,12 +40,9 @@ static const char *timing_mode(const bench_options *options)
         return "an iteration is a batch of operations enqueued together; times are per operation; "
                "some operations before it are not timed";
     switch (options->blocking) {
-    case 1:
-        return "isolated: a barrier after each operation, not timed";
-    case 3:
-        return "isolated: a barrier after each iteration, not timed";
-    default:
-        return "back to back; a barrier before each block of iterations";
+    case 1: return "isolated: a barrier after each operation, not timed";
+    case 3: return "isolated: a barrier after each iteration, not timed";
+    default: return "back to back; a barrier before each block of iterations";
     }
 }
 

@@ -4,6 +4,7 @@
  * usage, 3 for the environment.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,85 +16,29 @@
 enum { MAX_RANKS = 4096 };
 
 typedef struct settings {
-    int help;
-    int version;
-    int json;
+    int help, version, json;
     int nranks; /* 0: as many as GPUs, else as usable cores */
-    const char *xml_path;
-    const char *save_path;
-    const char *measure_path;
+    const char *ranks, *xml_path, *save_path, *measure_path;
 } settings;
-
-typedef weir_status (*option_action)(settings *chosen, const char *value);
-
-static weir_status choose_help(settings *chosen, const char *value)
-{
-    (void)value;
-    chosen->help = 1;
-    return WEIR_OK;
-}
-
-static weir_status choose_version(settings *chosen, const char *value)
-{
-    (void)value;
-    chosen->version = 1;
-    return WEIR_OK;
-}
-
-static weir_status choose_json(settings *chosen, const char *value)
-{
-    (void)value;
-    chosen->json = 1;
-    return WEIR_OK;
-}
-
-static weir_status choose_ranks(settings *chosen, const char *value)
-{
-    char *end;
-    errno = 0;
-    long nranks = strtol(value, &end, 10);
-    if (errno != 0 || end == value || *end != '\0' || nranks < 1 || nranks > MAX_RANKS)
-        return weiri_fail(WEIR_ERR_INVALID, "--ranks %s: expected a number from 1 to %d", value,
-                          MAX_RANKS);
-    chosen->nranks = (int)nranks;
-    return WEIR_OK;
-}
-
-static weir_status choose_xml(settings *chosen, const char *value)
-{
-    chosen->xml_path = value;
-    return WEIR_OK;
-}
-
-static weir_status choose_save(settings *chosen, const char *value)
-{
-    chosen->save_path = value;
-    return WEIR_OK;
-}
-
-static weir_status choose_measure(settings *chosen, const char *value)
-{
-    chosen->measure_path = value;
-    return WEIR_OK;
-}
 
 /* The options: what is parsed, and what --help prints. */
 static const struct option_row {
-    const char *name;
-    const char *value; /* NULL: the option has no value */
+    const char *name, *value; /* no value: a flag */
+    size_t offset;            /* of the flag, an int, or of the value's text in settings */
     const char *help;
-    option_action action;
 } option_rows[] = {
-    {"--ranks", "N", "place N ranks (default: one per GPU, else per usable core)", choose_ranks},
-    {"--json", NULL, "print one JSON object", choose_json},
-    {"--xml", "FILE", "show a recorded machine (hwloc XML) instead of this one", choose_xml},
-    {"--save", "FILE", "record the machine as hwloc XML, without names and addresses", choose_save},
-    {"--measure", "FILE",
+#define AT(member) offsetof(settings, member)
+    {"--ranks", "N", AT(ranks), "place N ranks (default: one per GPU, else per usable core)"},
+    {"--json", NULL, AT(json), "print one JSON object"},
+    {"--xml", "FILE", AT(xml_path), "show a recorded machine (hwloc XML) instead of this one"},
+    {"--save", "FILE", AT(save_path),
+     "record the machine as hwloc XML, without names and addresses"},
+    {"--measure", "FILE", AT(measure_path),
      "measure the links between GPUs, or with --ranks or fewer\n"
-     "                  than two GPUs between the ranks' cores, and record them",
-     choose_measure},
-    {"--version", NULL, "print the version", choose_version},
-    {"--help", NULL, "print this help", choose_help},
+     "                  than two GPUs between the ranks' cores, and record them"},
+    {"--version", NULL, AT(version), "print the version"},
+    {"--help", NULL, AT(help), "print this help"},
+#undef AT
 };
 enum { NOPTIONS = sizeof option_rows / sizeof option_rows[0] };
 
@@ -121,6 +66,18 @@ static const struct option_row *find_option(const char *argument, const char **i
     return NULL;
 }
 
+static weir_status parse_ranks(const char *text, int *nranks)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < 1 || value > MAX_RANKS)
+        return weiri_fail(WEIR_ERR_INVALID, "--ranks %s: expected a number from 1 to %d", text,
+                          MAX_RANKS);
+    *nranks = (int)value;
+    return WEIR_OK;
+}
+
 static weir_status parse(int argc, char **argv, settings *chosen)
 {
     for (int i = 1; i < argc; i++) {
@@ -134,11 +91,12 @@ static weir_status parse(int argc, char **argv, settings *chosen)
         if (row->value && (!value || !*value))
             return weiri_fail(WEIR_ERR_INVALID, "%s: expected a value, as in %s %s", row->name,
                               row->name, row->value);
-        weir_status status = row->action(chosen, value);
-        if (status)
-            return status;
+        if (row->value)
+            *(const char **)(void *)((char *)chosen + row->offset) = value;
+        else
+            *(int *)(void *)((char *)chosen + row->offset) = 1;
     }
-    return WEIR_OK;
+    return chosen->ranks ? parse_ranks(chosen->ranks, &chosen->nranks) : WEIR_OK;
 }
 
 static int default_nranks(const weiri_topo *topo)

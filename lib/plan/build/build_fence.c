@@ -33,20 +33,13 @@ enum { SIGNALS = 1, WAITS = 2, MOVES = 4 };
 static unsigned plan_fence_roles_of(const weiri_build_op *op)
 {
     switch (op->kind) {
-    case WEIRI_PLAN_SIGNAL_OP:
-    case WEIRI_PLAN_RELAXED_SIGNAL_OP:
-    case WEIRI_PLAN_SEM_RELEASE_OP:
-        return SIGNALS;
-    case WEIRI_PLAN_WAIT_OP:
-    case WEIRI_PLAN_RELAXED_WAIT_OP:
-    case WEIRI_PLAN_SEM_ACQUIRE_OP:
-        return WAITS;
-    case WEIRI_PLAN_FLUSH_OP:
-        return SIGNALS | WAITS;
-    case WEIRI_PLAN_PUT_SIGNAL_OP:
-        return SIGNALS | MOVES;
-    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP:
-        return SIGNALS | MOVES | WAITS;
+    case WEIRI_PLAN_SIGNAL_OP: case WEIRI_PLAN_RELAXED_SIGNAL_OP:
+    case WEIRI_PLAN_SEM_RELEASE_OP: return SIGNALS;
+    case WEIRI_PLAN_WAIT_OP: case WEIRI_PLAN_RELAXED_WAIT_OP:
+    case WEIRI_PLAN_SEM_ACQUIRE_OP: return WAITS;
+    case WEIRI_PLAN_FLUSH_OP: return SIGNALS | WAITS;
+    case WEIRI_PLAN_PUT_SIGNAL_OP: return SIGNALS | MOVES;
+    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP: return SIGNALS | MOVES | WAITS;
     default:
         break;
     }

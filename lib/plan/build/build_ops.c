@@ -3,12 +3,21 @@
 
 /* ----------------------------------------------------------------------- order */
 
+static weiri_build_call plan_build_channel_call(weir_plan_chan chan, const char *name,
+                                          weiri_plan_kind kind, int block)
+{
+    weiri_build_call call = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
+                       .kind = kind, .uses_channel = 1};
+    call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
+    return call;
+}
+
 static void plan_build_sync_op(weir_plan_chan chan, const char *name, weiri_plan_kind kind,
                                int block, weir_plan_sync sync)
 {
-    weiri_build_call call = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
-                       .kind = kind, .sync = sync, .id = &chan.index, .uses_channel = 1};
-    call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
+    weiri_build_call call = plan_build_channel_call(chan, name, kind, block);
+    call.sync = sync;
+    call.id = &chan.index;
     weiri_build_call_check_single(&call);
     weiri_build_call_append(&call);
 }
@@ -105,21 +114,11 @@ void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 
 /* ----------------------------------------------------------------------- moves */
 
-static weiri_build_call plan_build_channel_call(weir_plan_chan chan, const char *name,
-                                          weiri_plan_kind kind, int block)
-{
-    weiri_build_call call = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
-                       .kind = kind, .uses_channel = 1};
-    call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
-    return call;
-}
-
 static weiri_build_call plan_build_local_call(weir_plan_chunks dst, const char *name,
                                         weiri_plan_kind kind, int block)
 {
-    weiri_build_call call = {.builder = dst.builder, .name = name, .rank = dst.rank, .block = block,
-                       .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL};
-    return call;
+    return (weiri_build_call){.builder = dst.builder, .name = name, .rank = dst.rank, .block = block,
+                        .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL};
 }
 
 static void plan_build_finish_move(weiri_build_call *call)
@@ -136,59 +135,49 @@ static void plan_build_finish_move(weiri_build_call *call)
     weiri_build_call_append(call);
 }
 
-static void plan_build_put_op(weiri_build_call *call, weir_plan_chan chan, weir_plan_chunks dst,
-                              weir_plan_chunks src)
+static void plan_build_put_op(weir_plan_chan chan, const char *name, weiri_plan_kind kind,
+                              weir_plan_chunks dst, weir_plan_chunks src, int block)
 {
-    call->id = &chan.index;
-    if (chan.is_port)
-        weiri_build_call_check_single(call);
-    call->src = weiri_build_call_ref(call, src, chan.rank, "source");
-    call->dst = weiri_build_call_ref(call, dst, chan.peer, "destination");
-    plan_build_finish_move(call);
-}
-
-static void plan_build_check_port(const weiri_build_call *call)
-{
-    if (weiri_build_call_is_ok(call) && call->channel != WEIRI_PLAN_PORT)
-        weiri_build_reject(call->builder, call->name, call->rank,
+    weiri_build_call call = plan_build_channel_call(chan, name, kind, block);
+    int signals = kind == WEIRI_PLAN_PUT_SIGNAL_OP || kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    if (weiri_build_call_is_ok(&call) && signals && !chan.is_port)
+        weiri_build_reject(call.builder, name, call.rank,
                            "a memory channel; expected a port channel, or separate put and signal");
+    call.id = &chan.index;
+    if (chan.is_port)
+        weiri_build_call_check_single(&call);
+    call.src = weiri_build_call_ref(&call, src, chan.rank, "source");
+    call.dst = weiri_build_call_ref(&call, dst, chan.peer, "destination");
+    plan_build_finish_move(&call);
 }
 
 void weir_plan_put(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src, int block)
 {
-    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_OP, block);
-    plan_build_put_op(&call, chan, dst, src);
+    plan_build_put_op(chan, __func__, WEIRI_PLAN_PUT_OP, dst, src, block);
 }
 
 void weir_plan_put_signal(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                           int block)
 {
-    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_SIGNAL_OP, block);
-    plan_build_check_port(&call);
-    plan_build_put_op(&call, chan, dst, src);
+    plan_build_put_op(chan, __func__, WEIRI_PLAN_PUT_SIGNAL_OP, dst, src, block);
 }
 
 void weir_plan_put_signal_flush(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                                 int block)
 {
-    weiri_build_call call =
-        plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP, block);
-    plan_build_check_port(&call);
-    plan_build_put_op(&call, chan, dst, src);
+    plan_build_put_op(chan, __func__, WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP, dst, src, block);
 }
 
 void weir_plan_put_packets(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                            int block)
 {
-    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_PUT_PACKETS_OP, block);
-    plan_build_put_op(&call, chan, dst, src);
+    plan_build_put_op(chan, __func__, WEIRI_PLAN_PUT_PACKETS_OP, dst, src, block);
 }
 
 void weir_plan_forward_packets(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                                int block)
 {
-    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_FORWARD_PACKETS_OP, block);
-    plan_build_put_op(&call, chan, dst, src);
+    plan_build_put_op(chan, __func__, WEIRI_PLAN_FORWARD_PACKETS_OP, dst, src, block);
 }
 
 void weir_plan_get(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src, int block)
@@ -231,8 +220,10 @@ void weir_plan_unpack_packets(weir_plan_chunks dst, weir_plan_chunks src, int bl
 /* ------------------------------------------------------------------ reductions */
 
 static void plan_build_reduce_op(weiri_build_call *call, weir_plan_chunks dst, weir_plan_chunks src,
-                                 int others_rank)
+                                 const weir_plan_chunks *others, int nothers, int others_rank)
 {
+    call->others = others;
+    call->nothers = nothers;
     int packets = weiri_plan_traits[call->kind].packets;
     weiri_build_call_check_rank(call);
     call->src = weiri_build_call_ref(call, src, call->rank, "source");
@@ -258,18 +249,14 @@ void weir_plan_reduce(weir_plan_chunks dst, weir_plan_chunks src, const weir_pla
                       int nothers, int block)
 {
     weiri_build_call call = plan_build_local_call(dst, __func__, WEIRI_PLAN_REDUCE_OP, block);
-    call.others = others;
-    call.nothers = nothers;
-    plan_build_reduce_op(&call, dst, src, dst.rank);
+    plan_build_reduce_op(&call, dst, src, others, nothers, dst.rank);
 }
 
 void weir_plan_reduce_packets(weir_plan_chunks dst, weir_plan_chunks src,
                               const weir_plan_chunks *others, int nothers, int block)
 {
     weiri_build_call call = plan_build_local_call(dst, __func__, WEIRI_PLAN_REDUCE_PACKETS_OP, block);
-    call.others = others;
-    call.nothers = nothers;
-    plan_build_reduce_op(&call, dst, src, dst.rank);
+    plan_build_reduce_op(&call, dst, src, others, nothers, dst.rank);
 }
 
 void weir_plan_read_reduce(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
@@ -280,9 +267,7 @@ void weir_plan_read_reduce(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_
         weiri_build_reject(chan.builder, call.name, chan.rank,
                            "a port channel; expected a memory channel");
     call.id = &chan.index;
-    call.others = others;
-    call.nothers = nothers;
-    plan_build_reduce_op(&call, dst, src, chan.peer);
+    plan_build_reduce_op(&call, dst, src, others, nothers, chan.peer);
 }
 
 /* --------------------------------------------------------------------- switches */

@@ -299,12 +299,8 @@ static void check_end_class(weiri_check *check)
 static int knows_collective(const weir_plan *plan)
 {
     switch (plan->collective) {
-    case WEIR_COLL_ALLREDUCE:
-    case WEIR_COLL_REDUCE_SCATTER:
-    case WEIR_COLL_ALLGATHER:
-    case WEIR_COLL_BROADCAST:
-    case WEIR_COLL_REDUCE:
-    case WEIR_COLL_ALLTOALL:
+    case WEIR_COLL_ALLREDUCE: case WEIR_COLL_REDUCE_SCATTER: case WEIR_COLL_ALLGATHER:
+    case WEIR_COLL_BROADCAST: case WEIR_COLL_REDUCE: case WEIR_COLL_ALLTOALL:
         return 1;
     default:
         return 0;

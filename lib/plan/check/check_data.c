@@ -54,12 +54,9 @@ uint32_t weiri_check_first_place(const weiri_check *check, int rank, unsigned bu
 static uint32_t count_groups(const weiri_plan_op *op)
 {
     switch (weiri_plan_traits[op->kind].mode) {
-    case WEIRI_PLAN_PAIRS:
-        return op->nsrcs;
-    case WEIRI_PLAN_SPREAD:
-        return op->channel == WEIRI_PLAN_PORT ? op->ndsts : 1;
-    default:
-        return 1;
+    case WEIRI_PLAN_PAIRS: return op->nsrcs;
+    case WEIRI_PLAN_SPREAD: return op->channel == WEIRI_PLAN_PORT ? op->ndsts : 1;
+    default: return 1;
     }
 }
 

@@ -36,11 +36,8 @@ static void name_wait(const weiri_check *check, const weiri_check_block *block, 
 static int advances(const weiri_check *check, int rank, const weiri_plan_op *op, uint32_t counter)
 {
     switch (op->kind) {
-    case WEIRI_PLAN_SIGNAL_OP:
-    case WEIRI_PLAN_RELAXED_SIGNAL_OP:
-    case WEIRI_PLAN_SEM_RELEASE_OP:
-    case WEIRI_PLAN_PUT_SIGNAL_OP:
-    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP:
+    case WEIRI_PLAN_SIGNAL_OP: case WEIRI_PLAN_RELAXED_SIGNAL_OP: case WEIRI_PLAN_SEM_RELEASE_OP:
+    case WEIRI_PLAN_PUT_SIGNAL_OP: case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP:
         for (uint32_t i = 0; i < op->nids; i++)
             if (weiri_check_counter_of(check, rank, op, i) == counter)
                 return 1;

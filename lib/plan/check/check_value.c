@@ -92,10 +92,8 @@ static int expected_of(const weiri_check *check, int rank, int root, uint32_t i,
     value->ranks = all;
     value->max_chunk = i % of_block;
     switch (check->plan->collective) {
-    case WEIR_COLL_REDUCE:
-        return rank == root;
-    case WEIR_COLL_ALLREDUCE:
-        return 1;
+    case WEIR_COLL_REDUCE: return rank == root;
+    case WEIR_COLL_ALLREDUCE: return 1;
     case WEIR_COLL_REDUCE_SCATTER:
         value->chunk = (uint32_t)rank * of_block + i;
         return 1;
@@ -110,8 +108,7 @@ static int expected_of(const weiri_check *check, int rank, int root, uint32_t i,
         value->chunk = (uint32_t)rank * of_block + i % of_block;
         value->ranks = UINT64_C(1) << i / of_block;
         return 1;
-    default:
-        return 0;
+    default: return 0;
     }
 }
 

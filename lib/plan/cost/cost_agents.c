@@ -102,17 +102,12 @@ static int plan_cost_can_begin(weiri_simulation *sim, weiri_agent *agent, const 
 {
     weiri_rank_state *rank = &sim->ranks[agent->rank];
     switch (op->kind) {
-    case WEIRI_PLAN_WAIT_OP:
-    case WEIRI_PLAN_RELAXED_WAIT_OP:
+    case WEIRI_PLAN_WAIT_OP: case WEIRI_PLAN_RELAXED_WAIT_OP:
         return plan_cost_consume_counts(agent, op, rank->signals[op->channel]);
-    case WEIRI_PLAN_SEM_ACQUIRE_OP:
-        return plan_cost_consume_counts(agent, op, rank->semaphores);
-    case WEIRI_PLAN_BARRIER_OP:
-        return plan_cost_enter_barrier(sim, agent, op);
-    case WEIRI_PLAN_FLUSH_OP:
-        return plan_cost_ports_are_idle(sim, agent, op);
-    default:
-        return plan_cost_have_packets(sim, agent, op);
+    case WEIRI_PLAN_SEM_ACQUIRE_OP: return plan_cost_consume_counts(agent, op, rank->semaphores);
+    case WEIRI_PLAN_BARRIER_OP: return plan_cost_enter_barrier(sim, agent, op);
+    case WEIRI_PLAN_FLUSH_OP: return plan_cost_ports_are_idle(sim, agent, op);
+    default: return plan_cost_have_packets(sim, agent, op);
     }
 }
 
@@ -387,15 +382,11 @@ void weiri_event_perform(weiri_simulation *sim, const weiri_event *event)
     case WEIRI_EVENT_START:
         plan_cost_start_agent(sim, event->agent);
         return;
-    case WEIRI_EVENT_SIGNAL:
-        rank->signals[event->channel][event->link]++;
-        break;
+    case WEIRI_EVENT_SIGNAL: rank->signals[event->channel][event->link]++; break;
     case WEIRI_EVENT_PACKETS:
         weiri_packets_add(sim, rank, (weiri_span){event->first, event->end});
         break;
-    case WEIRI_EVENT_BARRIER:
-        rank->rounds[event->link]++;
-        break;
+    case WEIRI_EVENT_BARRIER: rank->rounds[event->link]++; break;
     }
     plan_cost_wake_rank(sim, event->rank, event->step);
 }

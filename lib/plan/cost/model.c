@@ -36,10 +36,10 @@ static const weiri_plan_model presets[] = {
 enum { PRESETS = sizeof presets / sizeof *presets };
 
 static const struct number {
-    const char *key, *unit, *meaning;
+    const char *key, *unit;
     size_t offset;
 } numbers[] = {
-#define NUMBER(key, unit, meaning) {#key, unit, meaning, offsetof(weiri_plan_model, key)},
+#define NUMBER(key, unit, meaning) {#key, unit, offsetof(weiri_plan_model, key)},
     WEIRI_PLAN_MODEL_MAP(NUMBER)
 #undef NUMBER
 };
@@ -62,16 +62,6 @@ void weiri_plan_model_list(FILE *to)
 {
     for (int i = 0; i < PRESETS; i++)
         fprintf(to, "  %-10s %s\n", presets[i].name, presets[i].about);
-}
-
-void weiri_plan_model_write(const weiri_plan_model *model, FILE *to)
-{
-    fprintf(to, "# %s: %s\nranks = %d\nmachine_ranks = %d\n", model->name, model->about,
-            model->ranks, model->node_ranks);
-    for (int i = 0; i < NUMBERS; i++)
-        fprintf(to, "%s = %g  # %s: %s\n", numbers[i].key,
-                *plan_model_number_at((weiri_plan_model *)(uintptr_t)model, &numbers[i]),
-                numbers[i].unit, numbers[i].meaning);
 }
 
 /* ------------------------------------------------------------------------ files */

@@ -63,7 +63,5 @@ weir_status weiri_plan_model_read(const char *name, weiri_plan_model *model);
 
 /* Prints the presets, one line each. */
 void weiri_plan_model_list(FILE *to);
-/* Writes a model in the form of such a file. */
-void weiri_plan_model_write(const weiri_plan_model *model, FILE *to);
 
 #endif

@@ -4,13 +4,9 @@
 const void *weiri_image_kernel_of_floats(weir_dtype dtype, uint32_t does)
 {
     switch (dtype) {
-    case WEIR_FLOAT:
-        return weiri_image_kernel_for<WEIR_FLOAT>(does);
-    case WEIR_DOUBLE:
-        return weiri_image_kernel_for<WEIR_DOUBLE>(does);
-    case WEIR_HALF:
-        return weiri_image_kernel_for<WEIR_HALF>(does);
-    default:
-        return nullptr;
+    case WEIR_FLOAT: return weiri_image_kernel_for<WEIR_FLOAT>(does);
+    case WEIR_DOUBLE: return weiri_image_kernel_for<WEIR_DOUBLE>(does);
+    case WEIR_HALF: return weiri_image_kernel_for<WEIR_HALF>(does);
+    default: return nullptr;
     }
 }

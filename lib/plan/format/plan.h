@@ -112,10 +112,7 @@ typedef struct weiri_plan_trait {
 extern const weiri_plan_trait weiri_plan_traits[WEIRI_PLAN_KINDS];
 
 typedef enum weiri_plan_channel {
-    WEIRI_PLAN_MEMORY,
-    WEIRI_PLAN_PORT,
-    WEIRI_PLAN_SWITCH,
-    WEIRI_PLAN_CHANNELS,
+    WEIRI_PLAN_MEMORY, WEIRI_PLAN_PORT, WEIRI_PLAN_SWITCH, WEIRI_PLAN_CHANNELS,
     WEIRI_PLAN_NO_CHANNEL = WEIRI_PLAN_CHANNELS
 } weiri_plan_channel;
 

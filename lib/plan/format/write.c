@@ -275,16 +275,21 @@ static void plan_write_plan(writer *to, const weir_plan *plan)
     putc('\n', to->json.file);
 }
 
+/* Writes the plan and closes the file. Returns whether that failed. */
+static int plan_write_to(FILE *file, const weir_plan *plan)
+{
+    writer to = {.json = {.file = file, .layout = WEIRI_JSON_INDENTED}};
+    plan_write_plan(&to, plan);
+    int failed = ferror(file);
+    return fclose(file) != 0 || failed;
+}
+
 weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes)
 {
     char *made = NULL;
     size_t length = 0;
-    writer to = {.json = {.file = open_memstream(&made, &length), .layout = WEIRI_JSON_INDENTED}};
-    if (!to.json.file)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to print the plan", plan->file);
-    plan_write_plan(&to, plan);
-    int failed = ferror(to.json.file);
-    if (fclose(to.json.file) != 0 || failed) {
+    FILE *file = open_memstream(&made, &length);
+    if (!file || plan_write_to(file, plan)) {
         free(made);
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to print the plan", plan->file);
     }
@@ -293,14 +298,10 @@ weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes)
     return WEIR_OK;
 }
 
-weir_status weir_plan_write(const weir_plan *plan, const char *file)
+weir_status weir_plan_write(const weir_plan *plan, const char *name)
 {
-    writer to = {.json = {.file = fopen(file, "wb"), .layout = WEIRI_JSON_INDENTED}};
-    if (!to.json.file)
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write the plan %s", file);
-    plan_write_plan(&to, plan);
-    int failed = ferror(to.json.file);
-    if (fclose(to.json.file) != 0 || failed)
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write the plan %s", file);
+    FILE *file = fopen(name, "wb");
+    if (!file || plan_write_to(file, plan))
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write the plan %s", name);
     return WEIR_OK;
 }
