@@ -80,8 +80,7 @@ static int name_rank(hwloc_obj_t osdev)
 /* The OS device that names a PCI device best, or NULL. */
 static hwloc_obj_t best_osdev(const weiri_topo *topo, hwloc_obj_t pci)
 {
-    hwloc_obj_t best = NULL;
-    hwloc_obj_t osdev = NULL;
+    hwloc_obj_t best = NULL, osdev = NULL;
     while ((osdev = hwloc_get_next_osdev(topo->hwloc, osdev)))
         if (weiri_topo_pci_of(osdev) == pci && osdev->name && name_rank(osdev) > 0 &&
             (!best || name_rank(osdev) > name_rank(best)))

@@ -25,8 +25,7 @@ struct weiri_topo {
     hwloc_topology_t hwloc;
     hwloc_bitmap_t usable; /* hardware threads this process may run on; of a recorded machine all */
     hwloc_obj_type_t core_type; /* cores; hardware threads where no core is reported */
-    weiri_topo_table gpus;
-    weiri_topo_table nics;
+    weiri_topo_table gpus, nics;
     weiri_rdma_port *ports; /* of a live machine, ordered by name */
     int nports;
     double *nvlink_gbs; /* [from * gpus.count + to]; NULL if nothing is known */

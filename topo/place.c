@@ -14,8 +14,7 @@
 typedef struct numa_cores {
     int numa;
     int first_core; /* index in core_list.cores */
-    int ncores;
-    int nranks;
+    int ncores, nranks;
 } numa_cores;
 
 typedef struct core_list {

@@ -84,8 +84,7 @@ void weiri_topo_digest(const weiri_topo *topo, char hex[WEIRI_TOPO_DIGEST_BYTES]
 
 typedef struct line_buffer {
     char *text;
-    size_t bytes;
-    size_t used;
+    size_t bytes, used;
 } line_buffer;
 
 static void append(line_buffer *line, const char *format, ...)

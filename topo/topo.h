@@ -15,22 +15,17 @@
 typedef struct weiri_topo weiri_topo;
 
 typedef struct weiri_topo_counts {
-    int packages;
-    int numa_nodes;
-    int cores;
+    int packages, numa_nodes, cores;
     int pus;          /* hardware threads */
     int usable_cores; /* with a hardware thread that this process may run on */
-    int usable_pus;
-    int gpus;
-    int nics;
+    int usable_pus, gpus, nics;
 } weiri_topo_counts;
 
 typedef struct weiri_topo_device {
     char name[32];  /* "cuda0", "gpu0" if no driver names it; "mlx5_0", "eth0" */
     char model[96]; /* "NVIDIA H200"; empty if unknown */
     char pci[16];   /* "0000:1b:00.0" */
-    unsigned vendor_id;
-    unsigned device_id;
+    unsigned vendor_id, device_id;
     int numa;          /* -1: unknown, or spread over several nodes */
     double pcie_gbs;   /* PCIe link, GB/s; 0: unknown */
     double link_gbits; /* network link, Gbit/s; 0: unknown or no NIC */
@@ -57,9 +52,7 @@ typedef struct weiri_place {
     int bound_by_launcher; /* 1: the launcher had bound it; cpus are then its choice */
     int ncores;            /* cores that contain cpus */
     int sharers;           /* ranks that share these cores, this one included; 0: unknown */
-    int numa;
-    int gpu;
-    int nic;
+    int numa, gpu, nic;
     char cpus[WEIRI_PLACE_CPUS_BYTES]; /* hardware threads as a list, "0-3,8" */
 } weiri_place;
 

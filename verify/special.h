@@ -28,8 +28,7 @@ enum { WEIRV_SPECIAL_HELD = 3, WEIRV_SPECIAL_ROWS_MAX = 32, WEIRV_SPECIAL_ANSWER
 /* Elements as bits in the low end of 64. */
 typedef struct weirv_special_row {
     const char *name; /* "subnormal result"; static storage */
-    uint64_t held[WEIRV_SPECIAL_HELD], rest;
-    uint64_t answers[WEIRV_SPECIAL_ANSWERS_MAX];
+    uint64_t held[WEIRV_SPECIAL_HELD], rest, answers[WEIRV_SPECIAL_ANSWERS_MAX];
     int nanswers;
 } weirv_special_row;
 

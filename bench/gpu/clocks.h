@@ -2,7 +2,8 @@
  * The state of a GPU while it was measured, as plain data: one reading, and the summary of many
  * readings of one rank or of all. A reading counts as throttled if power, temperature or the
  * board's protection lowers the clocks; an idle GPU, or a clock set by an administrator, does not
- * count. All functions are pure.
+ * count. Its functions are pure; those that read
+ * the state through NVML follow.
  */
 #ifndef BENCH_GPU_CLOCKS_H
 #define BENCH_GPU_CLOCKS_H
@@ -18,8 +19,7 @@ enum {
 
 /* Numbers are -1 if the GPU does not report them. */
 typedef struct bench_reading {
-    int sm_mhz, memory_mhz, power_w, temperature_c;
-    int knows_reasons;
+    int sm_mhz, memory_mhz, power_w, temperature_c, knows_reasons;
     uint64_t reasons; /* everything that limits the clocks */
 } bench_reading;
 
@@ -42,5 +42,34 @@ void bench_clocks_merge(bench_clocks *clocks, const bench_clocks *other);
 void bench_clocks_reasons(const bench_clocks *clocks, char *text);
 /* "SM 1980 MHz, memory 3201 MHz, 412 W, 51 C", as far as known. */
 void bench_clocks_describe(const bench_clocks *clocks, char *text, size_t bytes);
+
+/*
+ * The driver's view of a GPU (NVML, libnvidia-ml.so.1), opened at run time: the build needs no
+ * header of it, and a machine need not have the library. What is missing costs a line in the
+ * report, never the run. All functions are local and blocking; a reading takes ten microseconds to
+ * a few milliseconds and must not be inside a timed region.
+ */
+
+typedef struct bench_nvml bench_nvml;
+
+/* What does not change during a run, and the state at its start. Numbers are -1 if not reported. */
+typedef struct bench_nvml_info {
+    char driver[32];   /* "580.159.03" */
+    char problem[128]; /* what cannot be read, and why; empty: everything can be read */
+    int sm_mhz_most, memory_mhz_most, power_w_most;
+    int has_start; /* start is valid */
+    bench_reading start;
+} bench_nvml_info;
+
+/* Opens the library and finds the GPU at bus ("0000:1b:00"). NULL only if out of memory; other
+ * failures are described by bench_nvml_describe. */
+bench_nvml *bench_nvml_open(const char *bus);
+/* nvml may be NULL, here and below. */
+void bench_nvml_close(bench_nvml *nvml);
+void bench_nvml_describe(bench_nvml *nvml, bench_nvml_info *info);
+/* Reads the GPU's state. Returns 0, or -1 if it cannot be read. */
+int bench_nvml_read(bench_nvml *nvml, bench_reading *reading);
+/* The seconds that all readings took. */
+double bench_nvml_spent_s(const bench_nvml *nvml);
 
 #endif

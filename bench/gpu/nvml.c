@@ -1,5 +1,5 @@
-/* NVML's functions by name, and readings: see nvml.h. */
-#include "bench/gpu/nvml.h"
+/* NVML's functions by name, and readings: see clocks.h. */
+#include "bench/gpu/clocks.h"
 
 #include <dlfcn.h>
 #include <stddef.h>

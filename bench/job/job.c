@@ -7,7 +7,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "bench/gpu/gpu.h"
-#include "bench/gpu/nvml.h"
+#include "bench/gpu/clocks.h"
 #include "topo/topo.h"
 #include <weir/mpi.h>
 

@@ -14,8 +14,7 @@
 typedef struct bench_job {
     const char *program; /* "bench_allreduce" */
     MPI_Comm mpi;
-    int rank, nranks;
-    int local_rank, local_nranks, nnodes;
+    int rank, nranks, local_rank, local_nranks, nnodes;
     weir_boot *boot;
     weir_comm *comm;
     struct bench_gpu *gpu;   /* this rank's; NULL on the host backend */

@@ -5,7 +5,7 @@
 #include "bench/sizes/dist.h"
 #include "bench/gpu/gpu.h"
 #include "bench/job/job.h"
-#include "bench/gpu/nvml.h"
+#include "bench/gpu/clocks.h"
 #include "bench/options/options.h"
 
 typedef struct bench_run {
@@ -23,8 +23,7 @@ typedef struct bench_run {
 /* One rank, as the header and the manifest show it. */
 typedef struct bench_rank_info {
     int rank, pid, device;
-    char host[64];
-    char place[160];
+    char host[64], place[160];
     int node_ranks;    /* on a node's first rank the number of its ranks; else 0 */
     char machine[160];    /* one line */
     char digest[17];      /* of the node's topology */

@@ -1,7 +1,7 @@
 /* The number of iterations of a trial, and the timing engine's settings: see point.h. */
 #include "bench/measure/point.h"
 
-#include "bench/gpu/nvml.h"
+#include "bench/gpu/clocks.h"
 
 #include <limits.h>
 

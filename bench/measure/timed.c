@@ -2,7 +2,7 @@
 #include "bench/measure/timed.h"
 
 #include "bench/check/checks.h"
-#include "bench/gpu/nvml.h"
+#include "bench/gpu/clocks.h"
 #include "bench/trial/data.h"
 
 #include <weir/device.h>

@@ -250,8 +250,7 @@ static int check_file_word(const char *word, size_t length, size_t file_bytes, c
                            size_t bytes)
 {
     const char *name = word + file_bytes + 1;
-    size_t name_bytes = length - file_bytes - 1;
-    size_t kernel_bytes = 0;
+    size_t name_bytes = length - file_bytes - 1, kernel_bytes = 0;
     while (kernel_bytes < name_bytes && is_name_byte(name[kernel_bytes]))
         kernel_bytes++;
     const char *problem = NULL;

@@ -1,5 +1,5 @@
-/* Comment lines about algorithms and ratios: see ratios.h. */
-#include "bench/output/ratios.h"
+/* Comment lines about algorithms and ratios: see table.h. */
+#include "bench/output/table.h"
 
 #include <math.h>
 #include <string.h>

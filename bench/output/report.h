@@ -5,7 +5,6 @@
 #include "bench/output/ceiling.h"
 #include "bench/output/record.h"
 #include "bench/output/json_report.h"
-#include "bench/output/ratios.h"
 #include "bench/output/table.h"
 #include "bench/output/tune.h"
 

@@ -20,8 +20,7 @@ typedef struct settings {
     const char *store, *accept, *add, *expect, *only, *suspects;
     const char *format, *markdown, *json, *junit, *csv, *rows_json;
     const char *min_effect, *resolve, *alpha, *noise, *correction, *contender, *ranks;
-    int changes, help;
-    int nranks;
+    int changes, help, nranks;
 } settings;
 
 typedef struct option_row {

@@ -57,8 +57,7 @@ typedef struct results_pair {
 
 typedef struct results_comparison {
     results_pair *pairs;
-    size_t count;
-    size_t verdicts[RESULTS_VERDICTS];
+    size_t count, verdicts[RESULTS_VERDICTS];
     results_verdict overall;
     int cross;              /* different candidates or tools are compared */
     char contender_a[64], contender_b[64]; /* the only candidates compared; "": all */

@@ -4,7 +4,6 @@
 
 #include "results/store/history.h"
 #include "results/read/machine.h"
-#include "results/read/manifest.h"
 #include "results/output/plots.h"
 #include "results/output/print.h"
 

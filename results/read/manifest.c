@@ -1,5 +1,5 @@
 /* Manifests: from JSON to sorted pairs of path and value, and the difference of two manifests. */
-#include "results/read/manifest.h"
+#include "results/read/machine.h"
 
 #include "results/read/load.h"
 

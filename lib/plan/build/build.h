@@ -29,14 +29,11 @@ typedef struct weiri_build_op {
     uint32_t part, nparts; /* its block's part in a group of blocks */
     uint32_t barrier, nblocks;
     weiri_plan_ref *srcs, *dsts;
-    uint32_t nsrcs, ndsts;
-    uint32_t *ids;
-    uint32_t nids;
+    uint32_t nsrcs, ndsts, *ids, nids;
 } weiri_build_op;
 
 typedef struct weiri_build_list {
-    uint32_t *items;
-    uint32_t count;
+    uint32_t *items, count;
 } weiri_build_list;
 
 /* A thread block: its operations, its lists of channels and remote buffers by channel type, and

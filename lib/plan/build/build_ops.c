@@ -141,8 +141,8 @@ static void plan_build_put_op(weir_plan_chan chan, const char *name, weiri_plan_
     weiri_build_call call = plan_build_channel_call(chan, name, kind, block);
     int signals = kind == WEIRI_PLAN_PUT_SIGNAL_OP || kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
     if (weiri_build_call_is_ok(&call) && signals && !chan.is_port)
-        weiri_build_reject(call.builder, name, call.rank,
-                           "a memory channel; expected a port channel, or separate put and signal");
+        weiri_build_call_reject(&call,
+                          "a memory channel; expected a port channel, or separate put and signal");
     call.id = &chan.index;
     if (chan.is_port)
         weiri_build_call_check_single(&call);
@@ -184,8 +184,7 @@ void weir_plan_get(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks s
 {
     weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_GET_OP, block);
     if (weiri_build_call_is_ok(&call) && chan.is_port)
-        weiri_build_reject(chan.builder, call.name, chan.rank,
-                           "a port channel; expected a memory channel, or a put by the peer");
+        weiri_build_call_reject(&call, "a port channel; expected a memory channel, or a put by the peer");
     call.id = &chan.index;
     call.src = weiri_build_call_ref(&call, src, chan.peer, "source");
     call.dst = weiri_build_call_ref(&call, dst, chan.rank, "destination");
@@ -229,9 +228,8 @@ static void plan_build_reduce_op(weiri_build_call *call, weir_plan_chunks dst, w
     call->src = weiri_build_call_ref(call, src, call->rank, "source");
     call->dst = weiri_build_call_ref(call, dst, call->rank, "destination");
     if (weiri_build_call_is_ok(call) && (call->nothers < 1 || call->nothers >= WEIRI_PLAN_REFS_MAX))
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "%d other sources; expected 1 to %d", call->nothers,
-                           WEIRI_PLAN_REFS_MAX - 1);
+        weiri_build_call_reject(call, "%d other sources; expected 1 to %d", call->nothers,
+                          WEIRI_PLAN_REFS_MAX - 1);
     for (int i = 0; i < call->nothers && weiri_build_call_is_ok(call); i++) {
         weiri_plan_ref other = weiri_build_call_ref(call, call->others[i], others_rank, "other source");
         weiri_build_call_check_sizes(call, &other, &call->src);
@@ -264,8 +262,7 @@ void weir_plan_read_reduce(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_
 {
     weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_READ_REDUCE_OP, block);
     if (weiri_build_call_is_ok(&call) && chan.is_port)
-        weiri_build_reject(chan.builder, call.name, chan.rank,
-                           "a port channel; expected a memory channel");
+        weiri_build_call_reject(&call, "a port channel; expected a memory channel");
     call.id = &chan.index;
     plan_build_reduce_op(&call, dst, src, others, nothers, chan.peer);
 }
@@ -281,22 +278,19 @@ static weiri_plan_ref plan_build_group_ref(const weiri_build_call *call, weir_pl
     if (!weiri_build_call_is_ok(call))
         return ref;
     if (group.builder != call->builder) {
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "the switch channel belongs to another builder");
+        weiri_build_call_reject(call, "the switch channel belongs to another builder");
         return ref;
     }
     const weiri_build_switch *with = &call->builder->switches[group.index];
     if (!(with->has >> call->rank & 1))
-        weiri_build_reject(call->builder, call->name, call->rank,
-                           "the rank is not one of the switch channel's ranks");
+        weiri_build_call_reject(call, "the rank is not one of the switch channel's ranks");
     for (uint32_t i = 0; i < with->ranks.count && weiri_build_call_is_ok(call); i++) {
         int rank = (int)with->ranks.items[i];
         uint32_t there = weiri_build_chunks(call->builder, rank, with->buffer);
         if (index < 0 || (uint32_t)index > there || own.size > there - (uint32_t)index)
-            weiri_build_reject(call->builder, call->name, call->rank,
-                               "chunks %d to %d of rank %d's buffer '%c'; it has %u", index,
-                               index + (int)own.size - 1, rank,
-                               weiri_plan_buffer_letters[with->buffer], there);
+            weiri_build_call_reject(call, "chunks %d to %d of rank %d's buffer '%c'; it has %u", index,
+                              index + (int)own.size - 1, rank,
+                              weiri_plan_buffer_letters[with->buffer], there);
     }
     ref.buffer = (uint8_t)with->buffer;
     ref.rank = (int32_t)weiri_build_find(&call->builder->ranks[call->rank].switches, group.index);

@@ -79,8 +79,7 @@ typedef struct weiri_check_classes {
     weiri_check_pipe *pipes;
     uint32_t nshapes, npipes;
     uint32_t *shape_of_op[WEIRI_PLAN_RANKS_MAX]; /* of its first reference; others follow */
-    uint32_t *pipe_of_op[WEIRI_PLAN_RANKS_MAX];
-    uint32_t columns;
+    uint32_t *pipe_of_op[WEIRI_PLAN_RANKS_MAX], columns;
     int32_t *rows;
     uint32_t count;
     int is_complete; /* covers all lengths that the limits on pipeline iterations allow */

@@ -83,8 +83,7 @@ typedef struct weiri_operand {
     uint64_t offset;   /* of its line from the beginning of the buffer, or of the half; bytes */
     uint32_t index;    /* its first chunk */
     uint16_t base;     /* number of the buffer */
-    uint8_t is_packets;
-    uint8_t is_scratch;
+    uint8_t is_packets, is_scratch;
 } weiri_operand;
 
 /* One end of a channel. */
@@ -103,8 +102,7 @@ typedef struct weiri_program_block {
 
 /* The members of weiri_plan_layout that addresses depend on, in bytes and chunks. */
 typedef struct weiri_geometry {
-    uint64_t block_bytes, block_chunks, chunk_bytes;
-    uint64_t slot_bytes, half_bytes;
+    uint64_t block_bytes, block_chunks, chunk_bytes, slot_bytes, half_bytes;
     uint64_t is_even; /* block_bytes == block_chunks * chunk_bytes */
 } weiri_geometry;
 

@@ -76,8 +76,7 @@ typedef struct weiri_rank_state {
     uint32_t *semaphores; /* values */
     uint32_t *arrived, *rounds; /* of each barrier: blocks in the current round; rounds completed */
     weiri_span *packets;        /* ranges of scratch whose packets have arrived: sorted, disjoint */
-    uint32_t npackets;
-    uint32_t first_agent, first_port;
+    uint32_t npackets, first_agent, first_port;
 } weiri_rank_state;
 
 typedef struct weiri_simulation {

@@ -88,8 +88,7 @@ enum {
  * packets of later bytes are zeros. */
 typedef struct weiri_image_step {
     uint8_t kind, flags;
-    uint16_t nsrcs, ndsts;
-    uint16_t nids;
+    uint16_t nsrcs, ndsts, nids;
     uint32_t first; /* operand or id, by index in the page */
     uint32_t op;    /* of the plan's thread block, from which the step was made */
     union {
@@ -130,8 +129,7 @@ typedef struct weiri_image_page {
 /* A memory channel in device memory: the peer's counter, as mapped on this rank, and this rank's
  * counter; the number of signals and of waits so far. */
 typedef struct __attribute__((aligned(32))) weiri_image_channel {
-    uint64_t *outbound, *inbound;
-    uint64_t signals, waits;
+    uint64_t *outbound, *inbound, signals, waits;
 } weiri_image_channel;
 
 /* Each rank has a segment, which all peers map: announcements, two sets of one per rank; then a

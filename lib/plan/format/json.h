@@ -44,6 +44,8 @@ json_t *weiri_json_object(weiri_json *in, json_t *value, const char *what);
 json_t *weiri_json_array(weiri_json *in, json_t *object, const char *key);
 uint64_t weiri_json_number(weiri_json *in, json_t *object, const char *key, uint64_t most,
                            int64_t absent);
+/* The same for a required number of 32 bits. */
+uint32_t weiri_json_count(weiri_json *in, json_t *object, const char *key, uint32_t most);
 int weiri_json_flag(weiri_json *in, json_t *object, const char *key, int absent);
 const char *weiri_json_text(weiri_json *in, json_t *object, const char *key);
 weir_plan_buffer weiri_json_buffer(weiri_json *in, json_t *object, const char *key);

@@ -67,24 +67,18 @@ static void plan_json_read_ref(weiri_json *in, json_t *object, const weiri_plan_
 {
     weiri_json_known(in, weiri_json_object(in, object, "a chunk reference"),
                      "|type|buffer_id|switch_channel_id|index|size|rank|");
-    ref->index = (uint32_t)weiri_json_number(in, object, "index", WEIRI_PLAN_CHUNKS_MAX,
-                                             WEIRI_JSON_REQUIRED);
-    ref->size =
-        (uint32_t)weiri_json_number(in, object, "size", WEIRI_PLAN_CHUNKS_MAX, WEIRI_JSON_REQUIRED);
+    ref->index = weiri_json_count(in, object, "index", WEIRI_PLAN_CHUNKS_MAX);
+    ref->size = weiri_json_count(in, object, "size", WEIRI_PLAN_CHUNKS_MAX);
     ref->rank = in->rank;
     ref->id = -1;
     if (in->status != WEIR_OK)
         return;
     if (json_object_get(object, "switch_channel_id"))
         plan_json_place_group(in, block,
-                              (uint32_t)weiri_json_number(in, object, "switch_channel_id",
-                                                          INT32_MAX, WEIRI_JSON_REQUIRED),
-                              ref);
+                              weiri_json_count(in, object, "switch_channel_id", INT32_MAX), ref);
     else if (json_object_get(object, "buffer_id"))
-        plan_json_place_remote(
-            in, block, channel,
-            (uint32_t)weiri_json_number(in, object, "buffer_id", INT32_MAX, WEIRI_JSON_REQUIRED),
-            ref);
+        plan_json_place_remote(in, block, channel,
+                               weiri_json_count(in, object, "buffer_id", INT32_MAX), ref);
     else
         ref->buffer = (uint8_t)weiri_json_buffer(in, object, "type");
 }
@@ -138,10 +132,8 @@ static void plan_json_read_group_reduce(weiri_json *in, json_t *object,
     weiri_plan_ref *src = plan_json_append_ref(in, &op->nsrcs);
     if (!src)
         return;
-    src->index = (uint32_t)weiri_json_number(in, object, "buffer_offset", WEIRI_PLAN_CHUNKS_MAX,
-                                             WEIRI_JSON_REQUIRED);
-    src->size =
-        (uint32_t)weiri_json_number(in, object, "size", WEIRI_PLAN_CHUNKS_MAX, WEIRI_JSON_REQUIRED);
+    src->index = weiri_json_count(in, object, "buffer_offset", WEIRI_PLAN_CHUNKS_MAX);
+    src->size = weiri_json_count(in, object, "size", WEIRI_PLAN_CHUNKS_MAX);
     plan_json_place_group(in, block, id, src);
     op->first_dst = gpu->nrefs;
     weiri_plan_ref *dst = plan_json_append_ref(in, &op->ndsts);
@@ -170,24 +162,20 @@ static void plan_json_read_sync(weiri_json *in, json_t *object, weiri_plan_op *o
     json_t *iterations = json_object_get(object, "iter_context");
     op->nparts = 1;
     if (op->kind == WEIRI_PLAN_BARRIER_OP) {
-        op->barrier =
-            (uint32_t)weiri_json_number(in, object, "barrier_id", INT32_MAX, WEIRI_JSON_REQUIRED);
-        op->nblocks = (uint32_t)weiri_json_number(in, object, "num_threadblocks", INT32_MAX,
-                                                  WEIRI_JSON_REQUIRED);
+        op->barrier = weiri_json_count(in, object, "barrier_id", INT32_MAX);
+        op->nblocks = weiri_json_count(in, object, "num_threadblocks", INT32_MAX);
     }
     if (group) {
         weiri_json_known(in, weiri_json_object(in, group, "tbg_info"), "|tb_id|tbg_size|");
-        op->part = (uint32_t)weiri_json_number(in, group, "tb_id", INT32_MAX, WEIRI_JSON_REQUIRED);
-        op->nparts =
-            (uint32_t)weiri_json_number(in, group, "tbg_size", INT32_MAX, WEIRI_JSON_REQUIRED);
+        op->part = weiri_json_count(in, group, "tb_id", INT32_MAX);
+        op->nparts = weiri_json_count(in, group, "tbg_size", INT32_MAX);
     }
     if (op->kind == WEIRI_PLAN_PIPELINE_OP) {
         weiri_json_known(in, weiri_json_object(in, iterations, "iter_context"),
                          "|unit_size|num_chunks|");
         op->unit_bytes =
             weiri_json_number(in, iterations, "unit_size", INT64_MAX, WEIRI_JSON_REQUIRED);
-        op->num_chunks = (uint32_t)weiri_json_number(in, iterations, "num_chunks", INT32_MAX,
-                                                     WEIRI_JSON_REQUIRED);
+        op->num_chunks = weiri_json_count(in, iterations, "num_chunks", INT32_MAX);
     }
 }
 

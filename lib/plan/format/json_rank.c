@@ -33,8 +33,7 @@ static void plan_json_read_switch(weiri_json *in, json_t *object)
         }
         weiri_json_known(in, weiri_json_object(in, group, "a rank group"), "|size|ranks|");
         made->buffer = buffer;
-        made->size = (uint32_t)weiri_json_number(in, group, "size", WEIRI_PLAN_CHUNKS_MAX,
-                                                 WEIRI_JSON_REQUIRED);
+        made->size = weiri_json_count(in, group, "size", WEIRI_PLAN_CHUNKS_MAX);
         weiri_json_ids(in, group, "ranks", &made->first_rank, &made->nranks);
     }
 }
@@ -95,8 +94,7 @@ static void plan_json_read_semaphores(weiri_json *in, json_t *object)
             return;
         }
         weiri_json_known(in, weiri_json_object(in, item, "a semaphore"), "|init_value|");
-        *value =
-            (uint32_t)weiri_json_number(in, item, "init_value", INT32_MAX, WEIRI_JSON_REQUIRED);
+        *value = weiri_json_count(in, item, "init_value", INT32_MAX);
     }
 }
 
@@ -137,7 +135,7 @@ static void plan_json_read_block(weiri_json *in, json_t *object)
     block->first_op = gpu->nops;
     weiri_json_known(in, weiri_json_object(in, object, "a thread block"),
                      "|id|ops|channels|remote_buffer_refs|");
-    block->id = (uint32_t)weiri_json_number(in, object, "id", INT32_MAX, WEIRI_JSON_REQUIRED);
+    block->id = weiri_json_count(in, object, "id", INT32_MAX);
     for (uint32_t other = 0; other < in->block; other++)
         if (gpu->blocks[other].id == block->id)
             weiri_json_reject(

@@ -88,6 +88,11 @@ uint64_t weiri_json_number(weiri_json *in, json_t *object, const char *key, uint
     return number;
 }
 
+uint32_t weiri_json_count(weiri_json *in, json_t *object, const char *key, uint32_t most)
+{
+    return (uint32_t)weiri_json_number(in, object, key, most, WEIRI_JSON_REQUIRED);
+}
+
 int weiri_json_flag(weiri_json *in, json_t *object, const char *key, int absent)
 {
     json_t *value = json_object_get(object, key);

@@ -30,9 +30,7 @@
 #include "plan/format/plan.h"
 
 typedef struct weiri_plan_layout {
-    uint64_t in_bytes, out_bytes;
-    uint64_t block_bytes, block_chunks;
-    uint64_t chunk_bytes;
+    uint64_t in_bytes, out_bytes, block_bytes, block_chunks, chunk_bytes;
     uint64_t alignment;     /* chunk_bytes is a multiple of it */
     uint64_t slot_bytes;    /* of a slot of scratch */
     uint64_t half_bytes;    /* of all slots, on the rank that has the most */

@@ -155,8 +155,7 @@ typedef struct weiri_plan_list {
 typedef struct weiri_plan_block {
     uint32_t id;
     uint32_t first_op, nops; /* range of the gpu's ops, bodies of pipelines included */
-    weiri_plan_list channels[WEIRI_PLAN_CHANNELS];
-    weiri_plan_list remotes[WEIRI_PLAN_CHANNELS];
+    weiri_plan_list channels[WEIRI_PLAN_CHANNELS], remotes[WEIRI_PLAN_CHANNELS];
 } weiri_plan_block;
 
 /* One end of a channel: the ordinal-th of its type between the two ranks. A wait consumes the
@@ -192,9 +191,7 @@ typedef struct weiri_plan_gpu {
     weiri_plan_op *ops;
     uint32_t nops;
     weiri_plan_ref *refs;
-    uint32_t nrefs;
-    uint32_t *ids;
-    uint32_t nids;
+    uint32_t nrefs, *ids, nids;
 } weiri_plan_gpu;
 
 struct weir_plan {
@@ -203,9 +200,7 @@ struct weir_plan {
     char *collective_name; /* may be unknown to weir */
     int collective;        /* weir_collective; -1: unknown */
     int uses_ll;           /* protocol "LL" */
-    int in_place;
-    int reuse_resources;
-    int double_scratch;
+    int in_place, reuse_resources, double_scratch;
     int has_packets;       /* 1: some operation uses packets */
     uint32_t nthreads;     /* of a thread block */
     uint32_t alignment;    /* bytes; a power of two */
