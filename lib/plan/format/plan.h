@@ -191,7 +191,9 @@ typedef struct weiri_plan_gpu {
     weiri_plan_op *ops;
     uint32_t nops;
     weiri_plan_ref *refs;
-    uint32_t nrefs, *ids, nids;
+    uint32_t nrefs;
+    uint32_t *ids;
+    uint32_t nids;
 } weiri_plan_gpu;
 
 struct weir_plan {
