@@ -2,8 +2,7 @@
  * The state of a GPU while it was measured, as plain data: one reading, and the summary of many
  * readings of one rank or of all. A reading counts as throttled if power, temperature or the
  * board's protection lowers the clocks; an idle GPU, or a clock set by an administrator, does not
- * count. Its functions are pure; those that read
- * the state through NVML follow.
+ * count. The functions of this part are pure; the part that reads the state through NVML follows.
  */
 #ifndef BENCH_GPU_CLOCKS_H
 #define BENCH_GPU_CLOCKS_H

@@ -1,8 +1,8 @@
 /*
  * Computes verdicts. A row's ratio is that of the centers over runs (for pairs, the center of their
- * ratios); its interval comes from the tables of compare.h, its probability from Student's t with the
- * same standard deviation. A regression must be significant after the correction for many rows, and
- * at least as large as the practical threshold.
+ * ratios); its interval comes from the tables of compare.h, its probability from Student's t with
+ * the same standard deviation. A regression must be significant after the correction for many rows,
+ * and at least as large as the practical threshold.
  */
 #include "results/judge/compare.h"
 
