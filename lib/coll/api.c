@@ -314,7 +314,7 @@ static weir_status call_sendrecv(weir_comm *comm, const weir_call *call,
 
 /* ------------------------------------------------------------ the interface */
 
-static inline size_t ranks_of(const weir_comm *comm)
+static inline size_t call_nranks(const weir_comm *comm)
 {
     return comm ? (size_t)comm->nranks : 1;
 }
@@ -333,7 +333,7 @@ static inline weir_status call_serve(weir_comm *comm, const weir_call *call,
         return call_one_count(comm, call, 1, 1, 1, choices);
     case WEIR_COLL_REDUCE_SCATTER:
     case WEIR_COLL_ALLGATHER:
-        return call_one_count(comm, call, ranks_of(comm), 1, 1, choices);
+        return call_one_count(comm, call, call_nranks(comm), 1, 1, choices);
     case WEIR_COLL_BROADCAST:
         return call_one_count(comm, call, 1, is_root(comm, call), 1, choices);
     case WEIR_COLL_REDUCE:

@@ -93,7 +93,7 @@ static int parse_bytes(const char *text, uint64_t *bytes)
     return 0;
 }
 
-static weir_algo_backend backend_of(const weiri_tuning_row *row)
+static weir_algo_backend tuning_backend(const weiri_tuning_row *row)
 {
     if (strcmp(row->cores, "net") == 0)
         return WEIR_ALGO_INTERNODE;
@@ -123,11 +123,11 @@ static weir_status tuning_check_row(const weiri_tuning_row *row, const char *fil
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: unknown collective '%s'", file, line,
                           row->collective);
     /* Rows for GPUs are correct also in a build without them. */
-    if (first_algo(backend_of(row), collective) &&
-        !find_algo(backend_of(row), collective, row->algo))
+    if (first_algo(tuning_backend(row), collective) &&
+        !find_algo(tuning_backend(row), collective, row->algo))
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: %s has no algorithm '%s'; known are auto%s",
                           file, line, row->collective, row->algo,
-                          known_algos(backend_of(row), collective, known, sizeof known));
+                          known_algos(tuning_backend(row), collective, known, sizeof known));
     if (strcmp(row->cores, "any") && strcmp(row->cores, "own") && strcmp(row->cores, "shared") &&
         strcmp(row->cores, "cuda") && strcmp(row->cores, "net"))
         return weiri_fail(WEIR_ERR_INVALID,
@@ -161,7 +161,8 @@ static int next_line(FILE *file, char text[LINE_BYTES])
 }
 
 /* Reads a line that is not empty into a row. */
-static weir_status read_row(const char *text, weiri_tuning_row *row, const char *path, int line)
+static weir_status tuning_read_row(const char *text, weiri_tuning_row *row, const char *path,
+                                   int line)
 {
     char extra[2];
     int words = sscanf(text, "%23s %d %7s %23s %23s %15s %1s", row->collective, &row->max_ranks,
@@ -192,7 +193,7 @@ static weir_status read_rows(const char *path, weiri_tuning_row *rows, size_t *c
         else if (*count == ROWS_MAX)
             status = weiri_fail(WEIR_ERR_INVALID, "%s: more than %d rows", path, ROWS_MAX);
         else
-            status = read_row(text, &rows[(*count)++], path, line);
+            status = tuning_read_row(text, &rows[(*count)++], path, line);
     }
     if (status == WEIR_OK && ferror(file))
         status = weiri_fail_errno(WEIR_ERR_INVALID, errno, "cannot read the tuning file %s", path);
@@ -323,8 +324,9 @@ weir_status weiri_coll_tune(weiri_coll *coll)
 }
 
 /* The row and the grid (0 and 0: its default) that a name such as "packet:16x64" denotes. */
-static weir_status parse_name(const weiri_coll *coll, weir_collective collective, const char *name,
-                              const weiri_algo **algo, int *blocks, int *threads)
+static weir_status parse_algo_name(const weiri_coll *coll, weir_collective collective,
+                                   const char *name, const weiri_algo **algo, int *blocks,
+                                   int *threads)
 {
     weir_algo_backend backend = weir_comm_algo_backend(coll->comm);
     char word[24] = "", known[256] = "";
@@ -360,7 +362,7 @@ weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, cons
     }
     const weiri_algo *algo = NULL;
     int blocks = 0, threads = 0;
-    status = parse_name(coll, collective, name, &algo, &blocks, &threads);
+    status = parse_algo_name(coll, collective, name, &algo, &blocks, &threads);
     if (status == WEIR_OK)
         force_algo(coll, (int)collective, algo, blocks, threads);
     return status;
@@ -397,7 +399,7 @@ weir_status weiri_coll_force_name(weiri_coll *coll, weir_collective collective, 
         *choices = &coll->forced;
         return WEIR_OK;
     }
-    weir_status status = parse_name(coll, collective, name, &row, &blocks, &threads);
+    weir_status status = parse_algo_name(coll, collective, name, &row, &blocks, &threads);
     return status == WEIR_OK ? weiri_coll_force_row(coll, row, blocks, threads, choices) : status;
 }
 

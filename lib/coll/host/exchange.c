@@ -301,7 +301,8 @@ static weir_status exchange_await_peer(const exchange *x, weiri_waiter *waiter, 
     return weiri_comm_idle(coll->comm, waiter, word, target, peer, x->phase);
 }
 
-static weir_status exchange_run(weiri_coll *coll, const weir_call *call, size_t direct_from_bytes)
+static weir_status exchange_pairs_run(weiri_coll *coll, const weir_call *call,
+                                      size_t direct_from_bytes)
 {
     exchange x;
     x.coll = coll;
@@ -332,10 +333,10 @@ static weir_status exchange_run(weiri_coll *coll, const weir_call *call, size_t 
 
 weir_status weiri_exchange_packet(weiri_coll *coll, const weir_call *call)
 {
-    return exchange_run(coll, call, SIZE_MAX);
+    return exchange_pairs_run(coll, call, SIZE_MAX);
 }
 
 weir_status weiri_exchange_direct(weiri_coll *coll, const weir_call *call)
 {
-    return exchange_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1);
+    return exchange_pairs_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1);
 }

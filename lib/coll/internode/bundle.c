@@ -63,13 +63,13 @@ static size_t bundled_bytes(uint64_t word)
 }
 
 /* The first block of a part for a node of count ranks. */
-static const char *blocks_of(const uint64_t *part, int count)
+static const char *part_blocks(const uint64_t *part, int count)
 {
     return (const char *)(part + count);
 }
 
 /* The part after this one. */
-static const uint64_t *next_part(const uint64_t *part, int count)
+static const uint64_t *part_next(const uint64_t *part, int count)
 {
     size_t bytes = 0;
     for (int i = 0; i < count; i++)
@@ -91,7 +91,7 @@ static const uint64_t *words_at(const char *data)
 }
 
 /* Writes this rank's part for a node; returns the position of the next part. */
-static char *write_part(const weiri_bundles *b, const weiri_node *other, char *at)
+static char *part_write(const weiri_bundles *b, const weiri_node *other, char *at)
 {
     uint64_t *words = (uint64_t *)(void *)at;
     char *data = at + (size_t)other->count * WORD_BYTES;
@@ -116,7 +116,7 @@ static const uint64_t *find_part(const weiri_bundles *b, const char *parts, int 
     const uint64_t *part = words_at(parts);
     for (int m = 0; m < node; m++)
         if (m != internode->node)
-            part = next_part(part, internode->nodes[m].count);
+            part = part_next(part, internode->nodes[m].count);
     return part;
 }
 
@@ -129,7 +129,7 @@ static void publish_parts(const weiri_bundles *b)
     char *at = slot->data;
     for (int m = 0; m < internode->nnodes; m++)
         if (m != internode->node)
-            at = write_part(b, &internode->nodes[m], at);
+            at = part_write(b, &internode->nodes[m], at);
     weiri_slot_advance(b->x->host, slot, 0);
 }
 
@@ -156,7 +156,7 @@ static weir_status send_bundle(const weiri_bundles *b, int node)
     for (int place = 0; place < b->x->count; place++) {
         const weiri_slot *slot = weiri_slot_of(b->x->host, place);
         const uint64_t *part = find_part(b, slot->data, node);
-        size_t length = (size_t)(next_part(part, count) - part) * WORD_BYTES;
+        size_t length = (size_t)(part_next(part, count) - part) * WORD_BYTES;
         memcpy(data + bytes, part, length);
         bytes += length;
         any |= has_short(part, count);
@@ -272,13 +272,13 @@ static void read_bundle(const weiri_bundles *b, const weiri_node *other, const u
 {
     int count = own_node(b)->count;
     for (int place = 0; place < other->count; place++) {
-        const char *data = blocks_of(part, count);
+        const char *data = part_blocks(part, count);
         for (int i = 0; i < b->x->place; i++)
             data += bundled_bytes(part[i]);
         uint64_t word = part[b->x->place];
         blocks[other->ranks[place]] =
             (weiri_block_info){1, (size_t)(word & ~WEIRI_APART), word & WEIRI_APART ? NULL : data};
-        part = next_part(part, count);
+        part = part_next(part, count);
     }
 }
 

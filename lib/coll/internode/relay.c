@@ -1,8 +1,8 @@
 /*
  * Small sizes across nodes: the ranks of a node publish their inputs in their slots. The leader,
  * its first rank, sends the part that another node needs to that node's leader in one message, and
- * publishes the result for its node. So there is one message per pair of nodes and
- * direction, and two latencies within a node.
+ * publishes the result for its node. So there is one message per pair of nodes and direction, and
+ * two latencies within a node.
  *
  * Contributions are sent unreduced, and each leader combines all of them in rank order; reductions
  * therefore have the same bits as on one node.
@@ -104,7 +104,7 @@ static weir_status relay_await(relay *r, int node)
 
 /* A rank's block for the rank of that place in this node. A contribution of this node has the
  * blocks of all ranks, one from another node only those of this node's ranks. */
-static const char *block_of(const relay *r, int rank, int place)
+static const char *relay_block(const relay *r, int rank, int place)
 {
     const weiri_internode *internode = r->x.internode;
     if (!r->blocks)
@@ -121,7 +121,7 @@ static void make_result(const relay *r, int place, char *result)
     const weir_call *call = r->x.call;
     const void *blocks[WEIRI_RANKS_MAX];
     for (int rank = 0; rank < r->x.coll->nranks; rank++)
-        blocks[rank] = block_of(r, rank, place);
+        blocks[rank] = relay_block(r, rank, place);
     if (!r->all) {
         weiri_reduce(result, blocks, r->x.coll->nranks, r->block / r->x.coll->element_bytes,
                      call->dtype, call->op, relay_ranks(r), 0);

@@ -126,5 +126,5 @@ weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weir_call *call, si
     if (call->collective == WEIR_COLL_ALLTOALLV || call->collective == WEIR_COLL_SENDRECV)
         return staged_run_pairs(coll, call);
     return coll->staged || weiri_is_pairwise(call) ? staged_run_pieces(coll, call)
-                                             : coll->choice->algo->run(coll, call);
+                                                   : coll->choice->algo->run(coll, call);
 }

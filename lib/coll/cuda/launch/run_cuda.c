@@ -22,7 +22,7 @@ typedef struct extent {
     size_t in, out;
 } extent;
 
-static extent extent_of_pairs(const weiri_coll *coll, const weir_call *call)
+static extent call_extent_of_pairs(const weiri_coll *coll, const weir_call *call)
 {
     extent reach = {0, 0};
     for (int peer = 0; peer < coll->nranks; peer++) {
@@ -37,12 +37,12 @@ static extent extent_of_pairs(const weiri_coll *coll, const weir_call *call)
     return reach;
 }
 
-static extent extent_of(const weiri_coll *coll, const weir_call *call)
+static extent call_extent(const weiri_coll *coll, const weir_call *call)
 {
     if (call->device_splits)
         return (extent){call->in_bytes, call->out_bytes};
     if (weiri_is_pairwise(call))
-        return extent_of_pairs(coll, call);
+        return call_extent_of_pairs(coll, call);
     const weiri_blocks blocks = weiri_blocks_of(coll, call);
     return (extent){blocks.in * coll->count_bytes, blocks.out * coll->count_bytes};
 }
@@ -65,7 +65,7 @@ static weir_status gpu_describe(weir_comm *comm, const void *pointer, size_t byt
 weir_status weiri_cuda_check_input(const weiri_coll *coll, const weir_call *call)
 {
     weiri_gpu_desc ignored;
-    return gpu_describe(coll->comm, call->in, extent_of(coll, call).in, &ignored);
+    return gpu_describe(coll->comm, call->in, call_extent(coll, call).in, &ignored);
 }
 
 static void args_fill_pairs(const weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
@@ -126,7 +126,7 @@ static weir_status check_lengths(const weiri_coll *coll, const weir_call *call)
 
 static weir_status args_fill(weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
 {
-    extent reach = extent_of(coll, call);
+    extent reach = call_extent(coll, call);
     args->view = weiri_cuda_of(coll->comm)->view;
     args->in = call->in ? call->in : (const char *)coll->sources; /* never read */
     args->out = call->out ? call->out : (char *)coll->sources;
