@@ -22,8 +22,8 @@ weir_status weiri_config_read(const char *type, const void *given, void *config,
     for (size_t at = config_bytes; at < size; at++)
         if (((const char *)given)[at])
             return weiri_fail(WEIR_ERR_INVALID,
-                              "%s: size is %zu, but this library knows %zu bytes; clear the fields "
-                              "after them, or use a newer library",
+                              "%s: size is %zu, but this library knows %zu bytes; the fields after "
+                              "them must be 0, or the library must be newer",
                               type, size, config_bytes);
     memcpy(config, given, size < config_bytes ? size : config_bytes);
     memcpy(config, &config_bytes, sizeof config_bytes);

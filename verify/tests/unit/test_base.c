@@ -325,7 +325,7 @@ TEST(wrong_link_files_are_rejected_with_the_line_number)
         const char *text, *line;
     } bad[] = {
         {"", ":0: "}, {"schema,run_id\n", ":1: "}, {"weir-links 2\n", ":1: "},
-        {LINKS, ":4: expected endpoints and what"},
+        {LINKS, ":4: expected an endpoints line"},
         {"weir-links 1\nendpoints 0\n", ":2: "}, {"weir-links 1\nendpoints 999\n", ":2: "},
         {LINKS "endpoints 3\n", ":5: "}, {LINKS "pair 0 3 1 1\n", ":5: "},
         {LINKS "pair 0 1 nan 1\n", ":5: "}, {LINKS "pair 0 1 -1 1\n", ":5: "},
