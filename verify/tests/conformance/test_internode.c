@@ -160,8 +160,8 @@ static int check_collectives(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* So many ranks that a message between nodes has no word for each pair: one round of small sizes.
- */
+/* With this many ranks a message between nodes has no word for each pair: one round of small
+ * sizes. */
 static void check_crowd(weir_comm *comm, const layout *where, int *failures)
 {
     (void)where;

@@ -23,8 +23,8 @@ static int connect_to(const weiri_address *to)
     return -1;
 }
 
-/* Before rank 1 connects, three others do: one sends rubbish, one nothing, one the wrong secret.
- * Rank 1 is accepted nevertheless. */
+/* Before rank 1 connects, three others do: one sends malformed data, one nothing, one the wrong
+ * secret. Rank 1 is accepted nevertheless. */
 static int connect_unauthenticated(weir_boot *boot, void *argument)
 {
     (void)argument;
@@ -91,7 +91,7 @@ static int peer_never_connects(weir_boot *boot, void *argument)
  * 0's memory, 0 for one that does not exist. */
 typedef struct wrong_frame {
     weiri_tcp_frame frame;
-    size_t bytes; /* length of the frame and of the rubbish after it */
+    size_t bytes; /* length of the frame and of the arbitrary bytes after it */
     int hangs_up;
     const char *expected;
 } wrong_frame;

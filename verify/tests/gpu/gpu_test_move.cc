@@ -191,7 +191,7 @@ static void pass_pairs_in_memory(scene &s, int rank, size_t in_bytes, size_t out
 
 static const setting exchange_short = SETTING(exchange_short);
 
-/* Launches an exchange; ranks with short messages may use a kernel of their own. sent, expected:
+/* Launches an exchange; ranks with short messages may use a different kernel. sent, expected:
  * what rank 0 sends to rank 1, and what rank 1 expects, if they differ. */
 static void exchange(scene &s, const setting &it, weir_collective collective, const matrix &x,
                      uint32_t packet_bytes, size_t sent = 0, size_t expected = 0)
