@@ -70,7 +70,7 @@ static void write_gpu(FILE *out, const bench_gpu_info *gpu)
                 gpu->runtime % 1000 / 10, gpu->driver / 1000, gpu->driver % 1000 / 10);
 }
 
-/* What the driver tells of the GPUs' state, and what it does not. */
+/* What the driver reports of the GPUs' state, and what it cannot report. */
 static void write_nvml(FILE *out, const bench_rank_info *infos, int nranks)
 {
     char state[96];
@@ -124,7 +124,8 @@ static void write_buffers(FILE *out, const bench_run *run, const bench_gpu_info 
 {
     const bench_options *o = run->options;
     size_t cache_bytes = run->job->gpu ? gpu->cache_bytes : o->cold ? bench_cache_bytes() : 0;
-    fprintf(out, "# Buffers: %s memory, ", o->words.buffers);
+    fprintf(out, "# Buffers: %s memory, ",
+            o->buffers == BENCH_BUFFERS_PLAIN ? "unregistered" : "registered");
     if (o->cold)
         fprintf(out,
                 "cold: operations cycle through copies, twice the last-level cache of %.0f MiB",

@@ -278,7 +278,7 @@ void weiri_place_own(const weiri_coll *coll, const weir_call *call, char *place,
 
 int weiri_reads_unregistered(const weiri_coll *coll, size_t bytes)
 {
-    return coll->comm->reads_plain && bytes >= WEIRI_PEER_READ_FROM_BYTES;
+    return coll->comm->reads_unregistered && bytes >= WEIRI_PEER_READ_FROM_BYTES;
 }
 
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,

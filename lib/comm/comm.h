@@ -171,7 +171,7 @@ struct weir_comm {
     weiri_peer *peers; /* nranks entries, including the calling rank */
     weiri_region *regions;
     int nregions;      /* entries ever used */
-    int reads_plain;   /* all ranks may read each other's unregistered memory */
+    int reads_unregistered;   /* all ranks may read each other's unregistered memory */
 
     /* Several nodes: the sub-communicators of this node's ranks, in host memory and, on the cuda
      * backend, in GPU memory; and the paths to the other nodes. Else NULL. */

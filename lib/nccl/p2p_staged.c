@@ -55,9 +55,9 @@ static weir_status assign_host_memory(const staging *s, uint64_t sent, uint64_t 
     char *in = NULL, *out = NULL;
     weir_status status = weiri_coll_get(s->comm->comm, &coll);
     if (status == WEIR_OK)
-        status = weiri_bridge_stage(coll, WEIRI_BRIDGE_IN, sent, &in);
+        status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_IN, sent, &in);
     if (status == WEIR_OK)
-        status = weiri_bridge_stage(coll, WEIRI_BRIDGE_OUT, received, &out);
+        status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_OUT, received, &out);
     for (size_t i = 0; i < s->count && status == WEIR_OK; i++) {
         weiri_nccl_call *call = &s->staged[i];
         if (!is_staged(s, i))

@@ -65,7 +65,7 @@ void weiri_gpu_staging_destroy(weiri_coll *coll)
     coll->gpu_staging = NULL;
 }
 
-weir_status weiri_bridge_stage(weiri_coll *coll, int which, size_t bytes, char **base)
+weir_status weiri_gpu_staging_host(weiri_coll *coll, int which, size_t bytes, char **base)
 {
     weir_comm *comm = coll->comm;
     weir_status status = gpu_staging_get(coll);

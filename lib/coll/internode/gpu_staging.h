@@ -13,12 +13,12 @@
 
 #include "coll/coll.h"
 
-enum { WEIRI_BRIDGE_IN, WEIRI_BRIDGE_OUT, WEIRI_GPU_STAGING_COUNT };
+enum { WEIRI_GPU_STAGING_IN, WEIRI_GPU_STAGING_OUT, WEIRI_GPU_STAGING_COUNT };
 
 /* *base becomes a host staging buffer of at least so many bytes. The library owns it, and the next
  * caller that requests the same one gets it too. Local. May allocate and pin memory, which blocks
  * until kernels have ended; so none that waits for a peer may be running. */
-weir_status weiri_bridge_stage(weiri_coll *coll, int which, size_t bytes, char **base);
+weir_status weiri_gpu_staging_host(weiri_coll *coll, int which, size_t bytes, char **base);
 
 /* Pins the window; *buffer becomes the device staging buffer. Local; restrictions as above. */
 weir_status weiri_gpu_staging_device(weiri_coll *coll, char **buffer);

@@ -13,7 +13,7 @@ static weir_status internode_begin_on_gpu(weiri_internode_coll *x)
     x->stream = x->call->stream;
     weir_status status = weiri_gpu_staging_device(x->coll, &x->device_staging);
     return status == WEIR_OK
-               ? weiri_bridge_stage(x->coll, WEIRI_BRIDGE_IN, x->internode->slot_bytes,
+               ? weiri_gpu_staging_host(x->coll, WEIRI_GPU_STAGING_IN, x->internode->slot_bytes,
                                     &x->host_staging)
                : status;
 }

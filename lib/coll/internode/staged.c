@@ -38,9 +38,9 @@ static weir_status staged_run_piece(weiri_coll *coll, const weir_call *parent,
     const size_t parent_bytes = parent->count * coll->element_bytes;
     const size_t at = first * coll->element_bytes, bytes = count * coll->element_bytes;
     const size_t most = (size_t)coll->nranks * bytes;
-    weir_status status = weiri_bridge_stage(coll, WEIRI_BRIDGE_IN, most, &in);
+    weir_status status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_IN, most, &in);
     if (status == WEIR_OK)
-        status = weiri_bridge_stage(coll, WEIRI_BRIDGE_OUT, most, &out);
+        status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_OUT, most, &out);
     for (size_t i = 0; i < b->in && status == WEIR_OK; i++)
         if (!stays_on_gpu(coll, parent, i))
             status = staged_copy(coll, in + i * bytes, weiri_in_at(parent, i * parent_bytes + at),
@@ -90,9 +90,9 @@ static weir_status staged_run_pairs(weiri_coll *coll, const weir_call *call)
         sent += stays_on_gpu(coll, call, peer) ? 0 : device[peer].send_bytes;
         received += stays_on_gpu(coll, call, peer) ? 0 : device[peer].recv_bytes;
     }
-    weir_status status = weiri_bridge_stage(coll, WEIRI_BRIDGE_IN, sent, &in);
+    weir_status status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_IN, sent, &in);
     if (status == WEIR_OK)
-        status = weiri_bridge_stage(coll, WEIRI_BRIDGE_OUT, received, &out);
+        status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_OUT, received, &out);
     for (size_t peer = 0; peer < n && status == WEIR_OK; peer++) {
         weiri_pair *pair = &coll->pairs[peer];
         if (stays_on_gpu(coll, call, peer))

@@ -94,7 +94,7 @@ static weir_status node_comm_map_peer(weir_comm *comm, int rank, const introduct
 #ifdef SYS_pidfd_open
         peer->pidfd = (int)syscall(SYS_pidfd_open, who->pid, 0);
 #endif
-        comm->reads_plain &= weiri_peer_copy_probe(who->pid, who->address, who->job);
+        comm->reads_unregistered &= weiri_peer_copy_probe(who->pid, who->address, who->job);
     }
     peer->page = peer->scratch.base;
     peer->area = (char *)peer->scratch.base + node_comm_page_bytes();
@@ -104,11 +104,11 @@ static weir_status node_comm_map_peer(weir_comm *comm, int rank, const introduct
 static weir_status node_comm_map_peers(weir_comm *comm, const introduction *all)
 {
     weir_status status = node_comm_compare(comm, all);
-    comm->reads_plain = 1;
+    comm->reads_unregistered = 1;
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
         status = node_comm_map_peer(comm, rank, &all[rank]);
     if (status == WEIR_OK)
-        weir_store_release(&comm->peers[comm->rank].page->reads.value, comm->reads_plain);
+        weir_store_release(&comm->peers[comm->rank].page->reads.value, comm->reads_unregistered);
     return status;
 }
 
@@ -247,7 +247,7 @@ static weir_status node_comm_join(weir_comm *comm, introduction *all, int device
     if (status == WEIR_OK)
         node_comm_set_guard(comm);
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
-        comm->reads_plain &= (int)weir_load_acquire(&comm->peers[rank].page->reads.value);
+        comm->reads_unregistered &= (int)weir_load_acquire(&comm->peers[rank].page->reads.value);
     if (status == WEIR_OK && comm->requested != WEIR_BACKEND_HOST)
         status = weiri_gpu_ops_get()->join(comm, comm->requested, device);
     return status;

@@ -18,7 +18,7 @@ static inline weiri_desc weiri_peer_copy_describe(const weir_comm *comm, const v
                                               size_t bytes)
 {
     weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
-    if (desc.generation == 0 && comm->reads_plain)
+    if (desc.generation == 0 && comm->reads_unregistered)
         desc = (weiri_desc){0, WEIRI_GENERATION_UNREGISTERED, (uint64_t)(uintptr_t)pointer};
     return desc;
 }

@@ -82,7 +82,7 @@ for program in allreduce alltoallv reduce_scatter; do
     passes "bench_$program --cold is correct" $((4 * places))
 done
 status=1
-grep -q '^# Buffers: weir memory, cold: .* last-level cache of [0-9]* MiB; ' "$scratch/out" &&
+grep -q '^# Buffers: registered memory, cold: .* last-level cache of [0-9]* MiB; ' "$scratch/out" &&
     status=0
 check "the header says that buffers are cold" $status
 bench 3 allreduce -b 64 -e 64 -n 40 -m 2 --mode latency --peer mpi --csv "$csv"
