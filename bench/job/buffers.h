@@ -34,7 +34,7 @@ typedef struct bench_buffer {
 typedef struct bench_buffers {
     bench_gpu *gpu; /* NULL: operations work on base itself */
     bench_buffer in, out;
-    bench_operands operands; /* of weir, and of every candidate without operands of its own */
+    bench_operands operands; /* of weir, and of every candidate that has none */
 } bench_buffers;
 
 /* Where a trial's data lies. */

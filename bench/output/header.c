@@ -70,7 +70,7 @@ static void write_gpu(FILE *out, const bench_gpu_info *gpu)
                 gpu->runtime % 1000 / 10, gpu->driver / 1000, gpu->driver % 1000 / 10);
 }
 
-/* What the driver tells of the GPUs' state, and what it does not. */
+/* What the driver reports about the state of the GPUs, and what it does not. */
 static void write_nvml(FILE *out, const bench_rank_info *infos, int nranks)
 {
     char state[96];

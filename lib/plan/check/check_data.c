@@ -3,7 +3,7 @@
  *
  * Two operations of a thread block are ordered by a fence between them; within an operation only
  * the accesses of one lane are ordered. The reads and writes that a port channel was asked for have
- * chains of their own: fences of the block do not order them, flushes and signals do.
+ * chains that are separate: fences of the block do not order them, flushes and signals do.
  *
  * Packets: a packet that arrived proves that it was written, and hence that everything its value
  * was computed from had been read before. Data flow thus orders those reads, lane by lane, before
@@ -236,8 +236,8 @@ static void write_chunk(data_op *in, const data_group *part, const weiri_plan_re
     if (ref->is_packets && at->packets == (int32_t)check->launch)
         weiri_check_report_violation(
             check, WEIR_PLAN_FAULT_RACE, block->rank, in->block, block->op,
-            "writes packets in %s a second time in a launch: their reader cannot "
-            "tell the two apart",
+            "writes packets in %s a second time in a launch: the reader cannot "
+            "distinguish the two",
             weiri_check_place_name(check, place, name));
     weiri_check_write_place(check, in->block, place, access);
     at->value = *value;

@@ -141,7 +141,7 @@ static void note_ports(weiri_check *check, uint32_t block, const weiri_plan_op *
     }
 }
 
-/* Records what a block's operations use. The blocks of a rank are visited in order, so comparing
+/* Records what a block's operations use. The blocks of a rank are handled in order, so comparing
  * with the last user suffices to count the users of a barrier. */
 static void note_ops(weiri_check *check, uint32_t block)
 {

@@ -63,7 +63,7 @@ json_t *weiri_json_array(weiri_json *in, json_t *object, const char *key)
 }
 
 /* 1 if value is an integer from 0 to most, which is stored to *whole. jansson decodes all numbers
- * as reals here, because files contain integers that exceed the 63 bits of its own integers; a
+ * as reals here, because files contain integers that exceed the 63 bits of its integers; a
  * number of 2^64 or more becomes UINT64_MAX. */
 static int plan_json_is_whole(const json_t *value, uint64_t most, uint64_t *whole)
 {
