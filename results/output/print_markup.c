@@ -26,9 +26,7 @@ void results_put_markdown(FILE *file, const char *text)
         case '>': fputs("&gt;", file); break;
         case '&': fputs("&amp;", file); break;
         case '|': case '`': case '*': case '_': case '[': case ']': case '\\': case '!': case '#':
-        case '~': case '@':
-            fprintf(file, "&#%d;", *text);
-            break;
+        case '~': case '@': fprintf(file, "&#%d;", *text); break;
         default: fputc((unsigned char)*text < ' ' ? '?' : *text, file);
         }
 }

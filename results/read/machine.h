@@ -34,7 +34,8 @@ int results_machine_put(const results_machine *machine, FILE *page);
 
 /* Draws the structure as SVG: NUMA nodes next to each other, each with its GPUs above its NICs,
  * lines from GPUs to the NICs that weir would choose, and a bar across GPUs joined by NVLink. The
- * file is not trusted: texts are escaped, numbers are bounded, and what does not fit is left out. */
+ * file is not trusted: texts are escaped, numbers are bounded, and what does not fit is left
+ * out. */
 void results_topology_put(const json_t *topology, FILE *page);
 
 /*

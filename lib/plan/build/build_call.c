@@ -5,8 +5,10 @@
 
 void weiri_build_call_check_rank(const weiri_build_call *call)
 {
-    if (weiri_build_call_is_ok(call) && (call->rank < 0 || call->rank >= call->builder->spec.nranks))
-        weiri_build_call_reject(call, "no such rank; expected 0 to %d", call->builder->spec.nranks - 1);
+    if (weiri_build_call_is_ok(call) &&
+        (call->rank < 0 || call->rank >= call->builder->spec.nranks))
+        weiri_build_call_reject(call, "no such rank; expected 0 to %d",
+                                call->builder->spec.nranks - 1);
 }
 
 void weiri_build_call_check_block(const weiri_build_call *call)
@@ -30,7 +32,7 @@ void weiri_build_call_check_single(const weiri_build_call *call)
 }
 
 weiri_plan_ref weiri_build_call_ref(const weiri_build_call *call, weir_plan_chunks chunks, int rank,
-                              const char *what)
+                                    const char *what)
 {
     if (weiri_build_call_is_ok(call) && chunks.builder != call->builder)
         weiri_build_call_reject(call, "the %s belongs to another builder", what);
@@ -41,16 +43,13 @@ weiri_plan_ref weiri_build_call_ref(const weiri_build_call *call, weir_plan_chun
         weiri_build_call_reject(call, "the %s has no chunks", what);
     return (weiri_plan_ref){
         .place = rank == call->rank ? WEIRI_PLAN_LOCAL : WEIRI_PLAN_REMOTE,
-        .buffer = (uint8_t)chunks.buffer,
-        .rank = chunks.rank,
-        .id = -1,
-        .index = chunks.index,
+        .buffer = (uint8_t)chunks.buffer, .rank = chunks.rank, .id = -1, .index = chunks.index,
         .size = chunks.size,
     };
 }
 
 void weiri_build_call_check_sizes(const weiri_build_call *call, const weiri_plan_ref *a,
-                            const weiri_plan_ref *b)
+                                  const weiri_plan_ref *b)
 {
     if (weiri_build_call_is_ok(call) && a->size != b->size)
         weiri_build_call_reject(call, "%u chunks for %u chunks; expected equal numbers", a->size,
@@ -58,14 +57,15 @@ void weiri_build_call_check_sizes(const weiri_build_call *call, const weiri_plan
 }
 
 void weiri_build_call_check_places(const weiri_build_call *call, const weiri_plan_ref *dst,
-                             const weiri_plan_ref *src)
+                                   const weiri_plan_ref *src)
 {
     if (weiri_build_call_is_ok(call) && weiri_build_overlap(call->builder, call->rank, dst, src) &&
         !weiri_build_same_place(call->builder, call->rank, dst, src))
         weiri_build_call_reject(call, "source and destination share chunks at different positions");
 }
 
-void weiri_build_call_check_packets(const weiri_build_call *call, const weiri_plan_ref *ref, const char *what)
+void weiri_build_call_check_packets(const weiri_build_call *call, const weiri_plan_ref *ref,
+                                    const char *what)
 {
     if (weiri_build_call_is_ok(call) && ref->buffer != WEIR_PLAN_SCRATCH)
         weiri_build_call_reject(call, "the %s holds packets in buffer '%c'; expected scratch", what,
@@ -96,7 +96,8 @@ static void plan_call_list_type(weiri_plan_channel *order, uint32_t *count, weir
     order[(*count)++] = type;
 }
 
-static void plan_call_list_channel(const weiri_build_call *call, weiri_build_block *block, uint32_t index)
+static void plan_call_list_channel(const weiri_build_call *call, weiri_build_block *block,
+                                   uint32_t index)
 {
     weiri_build_list *list = &block->channels[call->channel];
     plan_call_list_type(block->channel_order, &block->nchannel_order, call->channel);
@@ -165,7 +166,8 @@ static weiri_build_op *plan_call_new_op(const weiri_build_call *call, weiri_buil
     return op;
 }
 
-void weiri_build_call_append_to(const weiri_build_call *call, uint32_t number, uint32_t part, uint32_t nparts)
+void weiri_build_call_append_to(const weiri_build_call *call, uint32_t number, uint32_t part,
+                                uint32_t nparts)
 {
     weiri_build_block *block = weiri_build_block_of(call->builder, call->rank, number);
     int moves = weiri_plan_traits[call->kind].mode != WEIRI_PLAN_SYNC;

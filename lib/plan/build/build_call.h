@@ -1,7 +1,7 @@
 /*
- * One call of the user that appends an operation. build_ops.c fills in a weiri_build_call; build_call.c
- * checks it and appends the operation to its thread blocks. After the builder's first failure
- * these functions do nothing.
+ * One call of the user that appends an operation. build_ops.c fills in a weiri_build_call;
+ * build_call.c checks it and appends the operation to its thread blocks. After the builder's first
+ * failure these functions do nothing.
  */
 #ifndef WEIR_PLAN_BUILD_BUILD_CALL_H
 #define WEIR_PLAN_BUILD_BUILD_CALL_H
@@ -43,20 +43,22 @@ void weiri_build_call_check_block(const weiri_build_call *call);
 /* Fails if the block is a group. */
 void weiri_build_call_check_single(const weiri_build_call *call);
 void weiri_build_call_check_sizes(const weiri_build_call *call, const weiri_plan_ref *a,
-                            const weiri_plan_ref *b);
+                                  const weiri_plan_ref *b);
 /* Fails if the operation would write chunks that it also reads at another position. */
 void weiri_build_call_check_places(const weiri_build_call *call, const weiri_plan_ref *dst,
-                             const weiri_plan_ref *src);
-void weiri_build_call_check_packets(const weiri_build_call *call, const weiri_plan_ref *ref, const char *what);
+                                   const weiri_plan_ref *src);
+void weiri_build_call_check_packets(const weiri_build_call *call, const weiri_plan_ref *ref,
+                                    const char *what);
 void weiri_build_call_check_pipeline(const weiri_build_call *call, const weiri_plan_ref *ref);
 
 /* Converts chunks, which must belong to rank, to a reference. what: "source", "destination". */
 weiri_plan_ref weiri_build_call_ref(const weiri_build_call *call, weir_plan_chunks chunks, int rank,
-                              const char *what);
+                                    const char *what);
 
 /* Appends the operation to its block or to each block of its group; append_to: to one block,
  * which handles one of nparts parts. */
 void weiri_build_call_append(const weiri_build_call *call);
-void weiri_build_call_append_to(const weiri_build_call *call, uint32_t number, uint32_t part, uint32_t nparts);
+void weiri_build_call_append_to(const weiri_build_call *call, uint32_t number, uint32_t part,
+                                uint32_t nparts);
 
 #endif

@@ -6,8 +6,8 @@
 static weiri_build_call plan_build_channel_call(weir_plan_chan chan, const char *name,
                                           weiri_plan_kind kind, int block)
 {
-    weiri_build_call call = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
-                       .kind = kind, .uses_channel = 1};
+    weiri_build_call call = {.builder = chan.builder, .name = name, .rank = chan.rank,
+                             .block = block, .kind = kind, .uses_channel = 1};
     call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
     return call;
 }
@@ -117,8 +117,8 @@ void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 static weiri_build_call plan_build_local_call(weir_plan_chunks dst, const char *name,
                                         weiri_plan_kind kind, int block)
 {
-    return (weiri_build_call){.builder = dst.builder, .name = name, .rank = dst.rank, .block = block,
-                        .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL};
+    return (weiri_build_call){.builder = dst.builder, .name = name, .rank = dst.rank,
+                              .block = block, .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL};
 }
 
 static void plan_build_finish_move(weiri_build_call *call)
@@ -184,7 +184,8 @@ void weir_plan_get(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks s
 {
     weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_GET_OP, block);
     if (weiri_build_call_is_ok(&call) && chan.is_port)
-        weiri_build_call_reject(&call, "a port channel; expected a memory channel, or a put by the peer");
+        weiri_build_call_reject(&call,
+                                "a port channel; expected a memory channel, or a put by the peer");
     call.id = &chan.index;
     call.src = weiri_build_call_ref(&call, src, chan.peer, "source");
     call.dst = weiri_build_call_ref(&call, dst, chan.rank, "destination");
@@ -231,7 +232,8 @@ static void plan_build_reduce_op(weiri_build_call *call, weir_plan_chunks dst, w
         weiri_build_call_reject(call, "%d other sources; expected 1 to %d", call->nothers,
                           WEIRI_PLAN_REFS_MAX - 1);
     for (int i = 0; i < call->nothers && weiri_build_call_is_ok(call); i++) {
-        weiri_plan_ref other = weiri_build_call_ref(call, call->others[i], others_rank, "other source");
+        weiri_plan_ref other =
+            weiri_build_call_ref(call, call->others[i], others_rank, "other source");
         weiri_build_call_check_sizes(call, &other, &call->src);
         weiri_build_call_check_places(call, &call->dst, &other);
         if (packets & WEIRI_PLAN_PACKETS_REST)
@@ -253,14 +255,16 @@ void weir_plan_reduce(weir_plan_chunks dst, weir_plan_chunks src, const weir_pla
 void weir_plan_reduce_packets(weir_plan_chunks dst, weir_plan_chunks src,
                               const weir_plan_chunks *others, int nothers, int block)
 {
-    weiri_build_call call = plan_build_local_call(dst, __func__, WEIRI_PLAN_REDUCE_PACKETS_OP, block);
+    weiri_build_call call =
+        plan_build_local_call(dst, __func__, WEIRI_PLAN_REDUCE_PACKETS_OP, block);
     plan_build_reduce_op(&call, dst, src, others, nothers, dst.rank);
 }
 
 void weir_plan_read_reduce(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                            const weir_plan_chunks *others, int nothers, int block)
 {
-    weiri_build_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_READ_REDUCE_OP, block);
+    weiri_build_call call =
+        plan_build_channel_call(chan, __func__, WEIRI_PLAN_READ_REDUCE_OP, block);
     if (weiri_build_call_is_ok(&call) && chan.is_port)
         weiri_build_call_reject(&call, "a port channel; expected a memory channel");
     call.id = &chan.index;
@@ -288,9 +292,9 @@ static weiri_plan_ref plan_build_group_ref(const weiri_build_call *call, weir_pl
         int rank = (int)with->ranks.items[i];
         uint32_t there = weiri_build_chunks(call->builder, rank, with->buffer);
         if (index < 0 || (uint32_t)index > there || own.size > there - (uint32_t)index)
-            weiri_build_call_reject(call, "chunks %d to %d of rank %d's buffer '%c'; it has %u", index,
-                              index + (int)own.size - 1, rank,
-                              weiri_plan_buffer_letters[with->buffer], there);
+            weiri_build_call_reject(call, "chunks %d to %d of rank %d's buffer '%c'; it has %u",
+                                    index, index + (int)own.size - 1, rank,
+                                    weiri_plan_buffer_letters[with->buffer], there);
     }
     ref.buffer = (uint8_t)with->buffer;
     ref.rank = (int32_t)weiri_build_find(&call->builder->ranks[call->rank].switches, group.index);
@@ -320,7 +324,8 @@ static weiri_build_call plan_build_switch_call(weir_plan_chunks own, const char 
 
 void weir_plan_switch_reduce(weir_plan_switch group, int index, weir_plan_chunks dst, int block)
 {
-    weiri_build_call call = plan_build_switch_call(dst, __func__, WEIRI_PLAN_GROUP_REDUCE_OP, block);
+    weiri_build_call call =
+        plan_build_switch_call(dst, __func__, WEIRI_PLAN_GROUP_REDUCE_OP, block);
     call.dst = weiri_build_call_ref(&call, dst, dst.rank, "destination");
     call.src = plan_build_group_ref(&call, group, index, dst);
     plan_build_finish_switch(&call, &call.src);

@@ -300,10 +300,8 @@ static int knows_collective(const weir_plan *plan)
 {
     switch (plan->collective) {
     case WEIR_COLL_ALLREDUCE: case WEIR_COLL_REDUCE_SCATTER: case WEIR_COLL_ALLGATHER:
-    case WEIR_COLL_BROADCAST: case WEIR_COLL_REDUCE: case WEIR_COLL_ALLTOALL:
-        return 1;
-    default:
-        return 0;
+    case WEIR_COLL_BROADCAST: case WEIR_COLL_REDUCE: case WEIR_COLL_ALLTOALL: return 1;
+    default: return 0;
     }
 }
 

@@ -184,9 +184,7 @@ static void explain(const weiri_check *check, const weiri_value *value, const we
             snprintf(text, room, "it is made from %s, which nothing has written",
                      weiri_check_place_name(check, value->chunk, name));
         break;
-    case WEIRI_VALUE_GOOD:
-        explain_good(check, value, expected, text, room);
-        break;
+    case WEIRI_VALUE_GOOD: explain_good(check, value, expected, text, room); break;
     case WEIRI_VALUE_TWICE:
         snprintf(text, room, "the contribution of rank %u is there twice", value->detail);
         break;

@@ -177,9 +177,7 @@ static void plan_compile_add_sync(weiri_compiler *to, const weiri_plan_block *bl
                                   const weiri_plan_op *op)
 {
     switch (op->kind) {
-    case WEIRI_PLAN_BARRIER_OP:
-        plan_compile_add_barrier(to, block, op);
-        break;
+    case WEIRI_PLAN_BARRIER_OP: plan_compile_add_barrier(to, block, op); break;
     case WEIRI_PLAN_SEM_ACQUIRE_OP:
         plan_compile_add_semaphore_step(to, WEIRI_STEP_SEM_ACQUIRE, block, op);
         break;
@@ -207,9 +205,7 @@ static void plan_compile_add_op(weiri_compiler *to, const weiri_plan_block *bloc
                                 const weiri_plan_op *op, uint64_t turn_bytes)
 {
     switch (weiri_plan_traits[op->kind].mode) {
-    case WEIRI_PLAN_PAIRS:
-        plan_compile_add_pairs(to, block, op, turn_bytes);
-        break;
+    case WEIRI_PLAN_PAIRS: plan_compile_add_pairs(to, block, op, turn_bytes); break;
     case WEIRI_PLAN_SPREAD: case WEIRI_PLAN_REDUCE:
         plan_compile_add_move(
             to,

@@ -215,10 +215,7 @@ weir_status weiri_host_run(weir_executor *executor, weiri_plan_context *context,
     weiri_host *host = executor->own;
     weiri_host_context *own = context->own;
     weiri_host_launch launch = {
-        .executor = executor,
-        .host = host,
-        .context = context,
-        .own = own,
+        .executor = executor, .host = host, .context = context, .own = own,
         .program = context->program,
         .flag =
             (uint32_t)(++own->launches % (own->has_separate_flags ? UINT8_MAX : UINT32_MAX)) + 1,
