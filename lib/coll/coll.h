@@ -18,10 +18,10 @@
  * because all ranks call the same collectives in the same order. Data carry their epoch in a flag
  * word next to them, which the owner stores with release after the data, and readers load with
  * acquire before the data. So flags are never reset. Buffers alternate by the epoch's parity: a
- * rank may store for epoch e only when all readers have finished epoch e - 2. Most exchanges prove
- * this by themselves, because a rank that has received from every peer in epoch e knows that all
- * have finished e - 1. In the others (broadcast, ring) weiri_coll_begin checks the done words and
- * waits if necessary.
+ * rank may store for epoch e only when all readers have finished epoch e - 2. Every exchange
+ * begins with weiri_coll_begin, which checks that. It costs nothing if the exchange before ended
+ * with weiri_coll_end_all_heard: a rank that has received from every peer in epoch e knows that
+ * all have finished e - 1. Otherwise (broadcast, ring) it checks the done words and waits.
  */
 #ifndef WEIR_COLL_COLL_H
 #define WEIR_COLL_COLL_H
@@ -148,7 +148,8 @@ struct weiri_coll {
     int rank, nranks;
     uint64_t epoch;    /* the last epoch begun */
     uint64_t all_done; /* an epoch that every rank is known to have finished */
-    size_t piece_bytes, result_bytes, message_bytes; /* capacity of slots, results, payloads */
+    size_t piece_bytes, result_bytes, message_bytes; /* capacity of slots, results, payloads:
+                                                        multiples of every element size */
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
     const char *last_algo;
     char executed[32]; /* what last_algo points to after a custom algorithm */

@@ -328,8 +328,8 @@ WEIR_API int weir_comm_nranks(const weir_comm *comm);
 WEIR_API int weir_comm_nnodes(const weir_comm *comm);
 WEIR_API int weir_comm_local_nranks(const weir_comm *comm);
 WEIR_API int weir_comm_local_rank(const weir_comm *comm);
-/* Returns the bootstrap that comm was created from; of a communicator made by weir_comm_split, a
- * bootstrap of its ranks that comm owns. */
+/* Returns the bootstrap that comm was created from; for a split communicator, a bootstrap
+ * that comm owns. */
 WEIR_API weir_boot *weir_comm_boot(const weir_comm *comm);
 /* Returns the backend in use: WEIR_BACKEND_HOST or WEIR_BACKEND_CUDA. */
 WEIR_API weir_backend weir_comm_backend(const weir_comm *comm);
@@ -598,8 +598,8 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
 /*
  * Every rank of comm calls every collective, in the same order, with the same count, data type,
  * operation and root; for alltoallv and sendrecv the counts must match pairwise. Counts are in
- * elements. Any count, 0 included, and any alignment is allowed. in and out are either equal,
- * where the function's comment says "in place", or do not overlap.
+ * elements. Any count, 0 included, and any alignment is allowed. in and out do not
+ * overlap, or are placed as the function's comment says for "in place".
  *
  * Host backend: the call blocks until out is complete and in may be written again; stream is
  * NULL. CUDA backend: the buffers are memory of the communicator's GPU, and undersized ones are
@@ -613,7 +613,7 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  * rank and in every run of a call, except that
  *   "ring"   (on the host) combines in an order that depends on the position in the buffer, and
  *            does not promise equal bits (weir_algo_info.reproducible is 0),
- *   "chain"  (reduce on GPUs) ends with the root's: root + 1, ... n-1, 0, ... root,
+ *   "chain"  (reduce on GPUs) combines from root + 1 cyclically to the root,
  *   "rails"  (between nodes) combines each node's ranks in order, rounds, and combines the nodes
  *            in the order of their first ranks.
  *
@@ -702,8 +702,8 @@ typedef struct weir_call {
 /* Executes a call, as every named function below does. Collective; blocking on the host backend,
  * enqueued on call->stream on the CUDA backend. The algorithm that the call names applies to this
  * call only and must be the same on every rank. Errors as above; also WEIR_ERR_INVALID if size is
- * wrong or the algorithm is unknown (the error line lists the known names), WEIR_ERR_UNSUPPORTED if
- * the algorithm belongs to another backend. */
+ * wrong or the backend has no algorithm of the name (the error line lists the known names),
+ * WEIR_ERR_UNSUPPORTED if call->algo belongs to another backend. */
 WEIR_API weir_status weir_run(weir_comm *comm, const weir_call *call);
 
 /* in, out: count elements. In place: in == out. */
@@ -805,7 +805,7 @@ WEIR_API weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collect
                                         const char *name);
 /* Returns the name of the algorithm of the last collective on comm, with its grid if the tuning
  * table, weir_comm_set_algo or the call set one ("packet:16x64"); "none" before the first
- * collective. Valid until the next call on comm. */
+ * collective, "local" for a single rank. Valid until the next call on comm. */
 WEIR_API const char *weir_comm_last_algo(const weir_comm *comm);
 
 #ifdef __cplusplus
