@@ -44,11 +44,11 @@ weir_status bench_gpu_probe(bench_note *note)
     cudaRuntimeGetVersion(&runtime);
     cudaGetLastError();
     if (error == cudaErrorInsufficientDriver && driver)
-        return bench_note_write(note, WEIR_ERR_SYSTEM,
-                                "the GPU driver is too old: it supports CUDA %d.%d and this build is "
-                                "of %d.%d; install a newer one, or use --backend host",
-                                driver / 1000, driver % 1000 / 10, runtime / 1000,
-                                runtime % 1000 / 10);
+        return bench_note_write(
+            note, WEIR_ERR_SYSTEM,
+            "the GPU driver is too old: it supports CUDA %d.%d and this build is "
+            "of %d.%d; install a newer one, or use --backend host",
+            driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     return bench_note_write(
         note, WEIR_ERR_SYSTEM,
         "no GPU can be used: %s; install the driver and give the process access "

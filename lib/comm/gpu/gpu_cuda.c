@@ -377,8 +377,9 @@ static weir_status gpu_share_scratch(weir_comm *comm, weiri_cuda *cuda,
     return WEIR_OK;
 drop:
     gpu_drop_scratch(comm, cuda);
-    return status == worst ? worst
-                           : weiri_fail(worst, "another rank cannot share its GPU memory; see its log");
+    return status == worst
+               ? worst
+               : weiri_fail(worst, "another rank cannot share its GPU memory; see its log");
 }
 
 static void gpu_quiesce(weir_comm *comm)

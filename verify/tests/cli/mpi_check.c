@@ -1,7 +1,7 @@
 /*
- * End-to-end check of verification, run by mpi_verify.sh under mpirun. Every collective is performed
- * correctly by MPI (reductions of 8-bit integers and small floats: in rank order after an MPI
- * allgather), for every type and operation. Verification must
+ * End-to-end check of verification, run by mpi_verify.sh under mpirun. Every collective is
+ * performed correctly by MPI (reductions of 8-bit integers and small floats: in rank order after an
+ * MPI allgather), for every type and operation. Verification must
  *
  *   - find nothing wrong if no fault is injected;
  *   - find each fault of the list below in every case to which it applies.

@@ -313,7 +313,8 @@ static int killed_while_joining(weir_boot *boot, void *argument)
     if (rank < 2) {
         uint64_t start = weir_clock_ns();
         EXPECT(&failures, weir_boot_tcp_create(&id, rank, 3, &tcp) == WEIR_ERR_PEER);
-        EXPECT(&failures, boot_last_error_has("rank 1 joined rank 0 and ended before all ranks had joined"));
+        EXPECT(&failures,
+               boot_last_error_has("rank 1 joined rank 0 and ended before all ranks had joined"));
         EXPECT(&failures, weir_clock_ns() - start < 10000000000u);
     }
     return failures;
