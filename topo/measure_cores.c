@@ -28,7 +28,7 @@ typedef struct study {
     int nranks;
     size_t largest_bytes;
     weiri_links *links;
-    pthread_barrier_t meeting;
+    pthread_barrier_t barrier;
     pthread_mutex_t gate; /* closed until all threads have been started or one has failed to
                            * start */
     int is_off;           /* one has failed to start */
@@ -62,7 +62,7 @@ static double least(const double *values, int count)
 
 static void barrier(study *all)
 {
-    pthread_barrier_wait(&all->meeting);
+    pthread_barrier_wait(&all->barrier);
 }
 
 /* Reads memory without writing any. The result is used only so that the compiler keeps the
@@ -266,10 +266,10 @@ weir_status weiri_topo_measure_cores(const weiri_topo *topo, int nranks, weiri_l
     if (status == WEIR_OK)
         status = take_buffers(&all);
     pthread_mutex_init(&all.gate, NULL);
-    pthread_barrier_init(&all.meeting, NULL, (unsigned)nranks);
+    pthread_barrier_init(&all.barrier, NULL, (unsigned)nranks);
     if (status == WEIR_OK)
         status = run_threads(&all, topo);
-    pthread_barrier_destroy(&all.meeting);
+    pthread_barrier_destroy(&all.barrier);
     pthread_mutex_destroy(&all.gate);
     forget(&all);
     if (status != WEIR_OK) {

@@ -11,8 +11,8 @@
 const char *weiri_topo_processor(const weiri_topo *topo)
 {
     hwloc_obj_t package = hwloc_get_obj_by_type(topo->hwloc, HWLOC_OBJ_PACKAGE, 0);
-    hwloc_obj_t told = package ? package : hwloc_get_root_obj(topo->hwloc);
-    const char *model = hwloc_obj_get_info_by_name(told, "CPUModel");
+    hwloc_obj_t described = package ? package : hwloc_get_root_obj(topo->hwloc);
+    const char *model = hwloc_obj_get_info_by_name(described, "CPUModel");
     return model ? model : "";
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS_TOLD = 4 };
+enum { ROWS_PRINTED = 4 };
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -189,7 +189,7 @@ static size_t explain_row(const weirv_case *c, const weirv_special *special, int
 {
     size_t width = weir_dtype_bytes(c->dtype), all = weirv_recv_elements(c), first = 0, wrong = 0;
     char got[40], answers[80], held[200];
-    weirv_special_place told = {0, 0};
+    weirv_special_place reported = {0, 0};
     for (size_t at = 0; at < all; at++) {
         weirv_source source = weirv_source_of(c, at);
         weirv_special_place place = weirv_special_place_of(special, source.index, c->seed);
@@ -200,14 +200,14 @@ static size_t explain_row(const weirv_case *c, const weirv_special *special, int
             continue;
         if (wrong++ == 0) {
             first = at;
-            told = place;
+            reported = place;
         }
     }
     if (!wrong)
         return 0;
     weirv_print_element(c->dtype, out + first * width, got, sizeof got);
     print_answers(special, &special->rows[row], answers, sizeof answers);
-    print_held(special, told, held, sizeof held);
+    print_held(special, reported, held, sizeof held);
     int length = snprintf(text, bytes,
                           "element %zu, special value (%s), %zu wrong: got %s, expected %s: %s\n",
                           first, special->rows[row].name, wrong, got, answers, held);
@@ -218,13 +218,13 @@ void weirv_explain_special(const weirv_case *c, const void *out, char *text, siz
 {
     weirv_special special;
     size_t used = 0;
-    int told = 0;
+    int printed = 0;
     *text = '\0';
     weirv_special_make(c->dtype, c->op, c->nranks, &special);
     weirv_special_answer(&special, c->stores);
-    for (int row = 0; row < special.nrows && told < ROWS_TOLD; row++) {
+    for (int row = 0; row < special.nrows && printed < ROWS_PRINTED; row++) {
         size_t length = explain_row(c, &special, row, out, text + used, bytes - used);
-        told += length > 0;
+        printed += length > 0;
         used += length;
     }
 }
