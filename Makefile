@@ -417,9 +417,9 @@ fuzz: $(FUZZERS) ## the fuzzers alone, with new files each time, for S=60 second
 deps: ## install what is missing
 	$(Q)ci/deps
 
+LINT_CFLAGS = $(CSTD) $(WARN) -Ilib/include -Ilib -I. $(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 lint: ## warnings as errors, headers alone, scripts, blanks, spelling, words, links, dependencies
-	$(Q)CFLAGS_LINT='$(CSTD) $(WARN) -Ilib/include -Ilib -I. \
-		$(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)' MPICC='$(MPICC)' ci/lint
+	$(Q)CFLAGS_LINT='$(LINT_CFLAGS)' MPICC='$(MPICC)' ci/lint
 
 plot: ## plots of result files: CSV="a.csv b.csv" [OUT=folder]
 	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)

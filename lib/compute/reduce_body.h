@@ -1,6 +1,6 @@
 /*
- * The source of the reduction functions. reduce_plain.c, reduce_avx2.c and reduce_avx512.c include
- * it after they define WEIRI_VECTOR_BYTES and WEIRI_REDUCE_TABLE, the name of the table to define.
+ * The source of the reduction functions. Included by reduce_plain.c, reduce_avx2.c and
+ * reduce_avx512.c after they define WEIRI_VECTOR_BYTES and the table's name, WEIRI_REDUCE_TABLE.
  *
  * Each dtype is computed in vector lanes of one kind: small floats and float in f32, double in f64,
  * integers in unsigned lanes of the same width, in which overflow wraps. A kind has a vector

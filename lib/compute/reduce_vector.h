@@ -4,7 +4,7 @@
  * as numeric.h. It uses the vector types of gcc and clang, and intrinsics only for single
  * instructions that the compilers do not generate from them: widening, narrowing, half.
  *
- * A file that includes it defines WEIRI_VECTOR_BYTES (16, 32 or 64), the width of the instruction
+ * Included by files that define WEIRI_VECTOR_BYTES (16, 32 or 64), the width of the instruction
  * set that it is compiled for.
  */
 #ifndef WEIR_COMPUTE_REDUCE_VECTOR_H

@@ -1,5 +1,6 @@
 /*
- * Small correct plans in the short form of plan_text.h, for tests that make mutants of them.
+ * Small correct plans in the short form of plan_text.h. Included by tests that mutate
+ * them.
  */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_RIGHT_H
 #define VERIFY_TESTS_SUPPORT_PLAN_RIGHT_H

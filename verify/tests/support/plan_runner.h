@@ -1,6 +1,7 @@
 /*
- * Runs small plans in random order, with the weakest memory ordering that is allowed, to compare
- * the results with those of the plan checker, with which it shares only the plan and the layout.
+ * Included by tests. Runs small plans in random order, with the weakest memory ordering that is
+ * allowed, to compare the results with those of the plan checker, with which it shares only the
+ * plan and the layout.
  *
  * A plan's three launches become tasks: each read and write of an element, each signal, each wait,
  * and fences. Tasks of a thread block between two fences run in any order; a port executes its

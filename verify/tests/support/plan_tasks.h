@@ -1,5 +1,5 @@
 /*
- * Converts small plans to tasks for plan_runner.h, which includes this file: each read and write of
+ * Converts small plans to tasks. Included by plan_runner.h: each read and write of
  * an element, each signal and each wait, and fences, of three launches.
  */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_TASKS_H

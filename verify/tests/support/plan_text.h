@@ -1,5 +1,5 @@
 /*
- * A short text form of plans, for tests, which is converted to the JSON that the reader reads.
+ * A short text form of plans, converted to the JSON that the reader reads. Included by tests.
  *
  *   allreduce 2 i4 o4 s4 inplace double        collective, ranks, chunks, flags
  *   sem 0 1                                    initial values of the next ranks' semaphores
