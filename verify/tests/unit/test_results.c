@@ -359,7 +359,7 @@ TEST(json_of_nccl_tests_is_read)
 static const char *const seeds[] = {
     "{\"results\":[{\"rows\":[" JSON_ROW(JSON_TIMES) "]}]}",
     OLD_HEADER "\n" ROW "8" TIMES "\n" ROW "16" TIMES "\n" NEW_HEADER "\n" ROW "\"32\"" TIMES
-               ",exact,pass,off,0,0,none,,,,,,\n",
+               ",exact,pass,off,0,0,none,,,,,,,\n",
     "numCycle,collective,ranks,size,type,redop,inplace,time,algbw,busbw,#wrong\n"
     "0,AllReduce,8,1024,float,sum,0,10.5,0.1,0.2,0\n",
     NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 8.45 0.00 0.00 0 8.30 0.00 0.00 N/A\n",
