@@ -6,6 +6,7 @@
 #include "bench/job/preflight.h"
 
 #include "bench/gpu/gpu.h"
+#include "bench/job/exchange.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -78,8 +79,8 @@ static size_t size_limit(const bench_job *job, const bench_options *options)
 
 weir_status bench_memory_limit(bench_job *job, bench_options *options)
 {
-    uint64_t mine = size_limit(job, options), limit = 0;
-    MPI_Allreduce(&mine, &limit, 1, MPI_UINT64_T, MPI_MIN, job->mpi);
+    double mine = (double)size_limit(job, options);
+    uint64_t limit = (uint64_t)bench_exchange_fold(job, BENCH_FOLD_MIN, mine);
     if (options->max_bytes <= limit)
         return WEIR_OK;
     if (options->min_bytes > limit) {
