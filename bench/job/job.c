@@ -50,32 +50,35 @@ static void use_timeout(bench_job *job, int timeout_ms)
     (void)weir_boot_set_timeout(job->boot, timeout_ms);
 }
 
-/* MPI ran this process as a job of its own, although a PMIx launcher started several. */
-static weir_status check_mpi_sees_all(bench_job *job)
+/* An MPI that does not know the launcher makes each process a job of its own. Open MPI then names
+ * another PMIx job than the launcher did. */
+static weir_status check_mpi_joined(bench_job *job, const bench_launch *launch,
+                                    const char *pmix_job)
 {
-    weir_boot *pmix = NULL;
-    if (weir_boot_nranks(job->boot) > 1 || !getenv("PMIX_NAMESPACE") ||
-        getenv("OMPI_COMM_WORLD_SIZE") || weir_boot_pmix_create(&pmix) != WEIR_OK)
-        return WEIR_OK;
-    int nranks = weir_boot_nranks(pmix);
-    weir_boot_destroy(pmix);
-    if (nranks == 1)
+    const char *now = getenv("PMIX_NAMESPACE");
+    int nranks = weir_boot_nranks(job->boot);
+    if (launch->rank < nranks && (nranks > 1 || !*pmix_job || (now && strcmp(now, pmix_job) == 0)))
         return WEIR_OK;
     return bench_job_note(job, WEIR_ERR_SYSTEM,
-                          "the launcher started %d processes, but MPI sees 1; use the mpirun of the "
-                          "MPI that this program is linked with, or set WEIR_LAUNCHER=pmix",
-                          nranks);
+                          "%s=%d: a launcher started this process, but MPI did not join the job and "
+                          "sees %d rank%s; use the mpirun of the MPI that this program is linked "
+                          "with, or try WEIR_LAUNCHER=pmix",
+                          launch->variable, launch->rank, nranks, nranks == 1 ? "" : "s");
 }
 
-static weir_status connect_by_mpi(bench_job *job)
+static weir_status connect_by_mpi(bench_job *job, const bench_launch *launch)
 {
+    char pmix_job[256];
+    const char *before = getenv("PMIX_NAMESPACE");
+    snprintf(pmix_job, sizeof pmix_job, "%s", launch->variable && before ? before : "");
     bench_job_phase(job, "set-up: MPI_Init", 0);
     weir_status status = bench_mpi_start(&job->mpi);
     if (status != WEIR_OK)
         return status;
     bench_job_phase(job, "set-up: bootstrap over MPI", 0);
+    job->setup_ms = bench_clock_s() * -1e3; /* MPI's own start is not weir's */
     status = bench_mpi_boot(job->mpi, &job->boot);
-    return status == WEIR_OK ? check_mpi_sees_all(job) : status;
+    return status == WEIR_OK ? check_mpi_joined(job, launch, pmix_job) : status;
 }
 
 /* Creates the bootstrap. Collective. */
@@ -83,7 +86,7 @@ static weir_status connect_ranks(bench_job *job, const bench_launch *launch)
 {
     job->owns_boot = launch->launcher != BENCH_LAUNCHER_FORK;
     switch (launch->launcher) {
-    case BENCH_LAUNCHER_MPI: return connect_by_mpi(job);
+    case BENCH_LAUNCHER_MPI: return connect_by_mpi(job, launch);
     case BENCH_LAUNCHER_PMIX: return weir_boot_pmix_create(&job->boot);
     case BENCH_LAUNCHER_SLURM: return weir_boot_slurm_create(&job->boot);
     case BENCH_LAUNCHER_TORCHRUN: return weir_boot_torchrun_create(&job->boot);
@@ -122,13 +125,13 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
     if (gethostname(job->host, sizeof job->host - 1) != 0)
         snprintf(job->host, sizeof job->host, "unknown");
     job->host[strcspn(job->host, ".")] = '\0';
-    double began_s = bench_clock_s();
+    job->setup_ms = bench_clock_s() * -1e3;
     weir_status status = connect_ranks(job, launch);
     if (status == WEIR_OK)
         status = take_ranks(job);
     if (status != WEIR_OK)
         print_failure(job, "bootstrap");
-    job->setup_ms = (bench_clock_s() - began_s) * 1e3;
+    job->setup_ms += bench_clock_s() * 1e3;
     return status;
 }
 
