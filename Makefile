@@ -119,7 +119,7 @@ TOPO_GPU_SRC := $(if $(HAVE_HWLOC),$(call gpu_sources,$(TOPO_DIRS)))
 VERIFY_SRC := $(filter-out $(if $(HAVE_MPI),,verify/check%.c),$(call sources,verify))
 BENCH_MAIN := $(wildcard bench/bench_*.c)
 # Where a part of the benchmarks depends on MPI, a build contains either its *_mpi.c or its
-# *_mpi_missing.c. The MPI reference of verify/ has files of its own.
+# *_mpi_missing.c. The MPI reference of verify/ has separate files.
 BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
 	%_mpi$(if $(HAVE_MPI),_missing).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
 # Programs that read results need no MPI, and only the library's base.

@@ -1,6 +1,7 @@
 /*
- * Start and end of a rank, and agreement between ranks over the bootstrap. The process is bound before
- * weir's communicator is created, so that shared memory is first touched where the rank will run.
+ * Start and end of a rank, and agreement between ranks over the bootstrap. The process is bound
+ * before weir's communicator is created, so that shared memory is first touched where the rank will
+ * run.
  */
 #include "bench/job/job.h"
 
@@ -50,7 +51,7 @@ static void use_timeout(bench_job *job, int timeout_ms)
     (void)weir_boot_set_timeout(job->boot, timeout_ms);
 }
 
-/* An MPI that does not know the launcher makes each process a job of its own. Open MPI then names
+/* An MPI that does not know the launcher makes each process a separate job. Open MPI then names
  * another PMIx job than the launcher did. */
 static weir_status check_mpi_joined(bench_job *job, const bench_launch *launch,
                                     const char *pmix_job)
@@ -60,9 +61,9 @@ static weir_status check_mpi_joined(bench_job *job, const bench_launch *launch,
     if (launch->rank < nranks && (nranks > 1 || !*pmix_job || (now && strcmp(now, pmix_job) == 0)))
         return WEIR_OK;
     return bench_job_note(job, WEIR_ERR_SYSTEM,
-                          "%s=%d: a launcher started this process, but MPI did not join the job and "
-                          "sees %d rank%s; use the mpirun of the MPI that this program is linked "
-                          "with, or try WEIR_LAUNCHER=pmix",
+                          "%s=%d: a launcher started this process, but MPI did not join the job "
+                          "and sees %d rank%s; use the mpirun of the MPI that this program is "
+                          "linked with, or try WEIR_LAUNCHER=pmix",
                           launch->variable, launch->rank, nranks, nranks == 1 ? "" : "s");
 }
 

@@ -68,7 +68,7 @@ none_runs() {
     kill -KILL "${pids[@]}" 2>/dev/null
     return 1
 }
-# start: three ranks that work until they are stopped, in a process group of their own. Sets $job and
+# start: three ranks that work until they are stopped, in a separate process group. Sets $job and
 # $pids.
 start() {
     local tries
