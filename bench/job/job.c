@@ -120,7 +120,8 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
     job->rank = launch->rank;
     job->timeout_ms = timeout_s ? timeout_s * 1000 : weiri_config_timeout_ms();
     snprintf(timeout_ms, sizeof timeout_ms, "%d", job->timeout_ms);
-    setenv("WEIR_TIMEOUT_MS", timeout_ms, 1); /* the bootstraps read it */
+    if (timeout_s && launch->launcher != BENCH_LAUNCHER_MPI)
+        setenv("WEIR_TIMEOUT_MS", timeout_ms, 1); /* the bootstraps read it */
     bench_watch_start(&job->watch, program, launch->rank, launch->nranks, job->timeout_ms);
     bench_job_phase(job, "set-up: bootstrap", 0);
     if (gethostname(job->host, sizeof job->host - 1) != 0)
@@ -130,8 +131,10 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
     weir_status status = connect_ranks(job, launch);
     if (status == WEIR_OK)
         status = take_ranks(job);
-    if (status != WEIR_OK)
+    if (status != WEIR_OK) {
         print_failure(job, "bootstrap");
+        bench_mpi_end(job->mpi);
+    }
     job->setup_ms += bench_clock_s() * 1e3;
     return status;
 }

@@ -164,6 +164,16 @@ static int launch_check_torchrun(char *problem)
                          set, missing, set);
 }
 
+static int launch_refuse_mpi(const launch_row *row, bench_launch *launch, char *problem)
+{
+    launch->rank = launch_number(row->rank, 0);
+    return launch_refuse(problem,
+                         "%s is set, so %s started this process, which needs a build with MPI: "
+                         "install an MPI and build again; or start the program with srun, "
+                         "torchrun, a PMIx launcher, or itself with -g; or unset %s",
+                         row->rank, row->name, row->rank);
+}
+
 int bench_launch_find(const bench_options *options, bench_launch *launch, char *problem)
 {
     const launch_row *useless = NULL;
@@ -182,13 +192,7 @@ int bench_launch_find(const bench_options *options, bench_launch *launch, char *
     }
     if (named != 1)
         return named;
-    if (useless)
-        return launch_refuse(problem,
-                             "%s is set, so %s started this process, which needs a build with MPI: "
-                             "install an MPI and build again; or start the program with srun, "
-                             "torchrun, a PMIx launcher, or itself with -g; or unset %s",
-                             useless->rank, useless->name, useless->rank);
-    return launch_check_torchrun(problem);
+    return useless ? launch_refuse_mpi(useless, launch, problem) : launch_check_torchrun(problem);
 }
 
 static const char *launch_started_by(const bench_launch *launch)

@@ -52,6 +52,15 @@ check "-g with a barrier around every operation" ends_with 0 $bench -g 2 -z 1 -b
 check "-g with --until, --determinism and -C" \
     ends_with 0 $bench -g 2 -b 8 -e 8 --until 20% -T 2 --determinism -C 1
 
+standin=$build/tests/bench_allreduce_standin
+if [ -x "$standin" ]; then
+    check "-g with a simulated GPU for each rank" ends_with 0 "$standin" -g 2 -b 8 -e 4K -f 8
+    both_gpus() { ran_by fork 2 1 && [ "$(grep -c '^#  Rank .* stand-in, ' "$out")" -eq 2 ]; }
+    check "-g with a simulated GPU for each rank: the output shows both" both_gpus
+else
+    skip "-g with a simulated GPU for each rank" "$standin is not built"
+fi
+
 # --------------------------------------------------------------------------- lost ranks of -g
 now_ms() { date +%s%3N; }
 # A process that runs; zombies do not count.
