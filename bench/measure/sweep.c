@@ -101,6 +101,7 @@ static void clear_line(line *at)
     bench_row_clear(&at->row);
 }
 
+/* Completes a line of the table and reports it. Runs on every rank. */
 static void end_size(sweep *s, line *at)
 {
     count_failures(s, &at->row);
