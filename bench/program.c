@@ -2,6 +2,7 @@
 #include "bench/program.h"
 
 #include "bench/candidate/candidates.h"
+#include "bench/job/memory.h"
 #include "bench/job/preflight.h"
 #include "bench/measure/sweep.h"
 #include "bench/options/faults.h"
@@ -58,7 +59,9 @@ static weir_status connect_job(bench_run *run, bench_options *options)
     weir_status status = bench_job_connect(run->job, backend_of(options));
     options->batched =
         run->job->gpu && options->mode != BENCH_MODE_LATENCY && options->blocking % 2 == 0;
-    return status == WEIR_OK ? bench_memory_limit(run->job, options) : status;
+    return status == WEIR_OK
+               ? bench_memory_check(run->job, options, run->collective, run->dist)
+               : status;
 }
 
 /* Opens what the sweep needs: buffers, candidates and the header. Collective; agreed. */
