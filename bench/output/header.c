@@ -169,8 +169,8 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
             o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
     if (o->npeers)
-        fprintf(out, "# Peers are interleaved with weir (A B B A); ratio is the peer's median / "
-                     "weir's: weir is faster if the whole interval is above 1\n");
+        fprintf(out, "# Peers are interleaved with weir (A B B A); [low, high] is the interval of a "
+                     "ratio of medians; without 1 in it, one of the two takes longer\n");
     if (rounds > 1)
         fprintf(out, "# Rounds: the iterations of a size are divided into %d rounds, each on other "
                      "pages, with other sizes in between\n", rounds);

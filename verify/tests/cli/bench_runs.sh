@@ -94,9 +94,21 @@ check "--mode latency reports the start skew of the ranks" $status
 
 bench 3 broadcast -b 1K -e 1K -n 30 --peer mpi --csv "$csv"
 status=1
-[ "$(grep -c 'ratio [0-9.]* \[[0-9.]*, [0-9.]*\], \(faster\|slower\|no difference shown\)$' \
+[ "$(grep -cE '^#   [a-z ]+, 1024 B: weir [a-z0-9]+ [0-9.]+ us, mpi:[^ ]+ [0-9.]+ us: ((mpi:[^ ]+|weir) takes [1-9][0-9]*\.[0-9]+x as long|no difference shown) \[[0-9.]+, [0-9.]+\]$' \
     "$scratch/out")" -eq 2 ] && status=0
-check "the ratio to a peer is reported with its interval and a conclusion" $status
+check "a peer's line says which one takes longer, with the interval of the ratio" $status
+[ "$(grep -cE '^# mpi:.* : (mpi:[^ ]+ takes .* as long as weir|weir takes .* as long as mpi:[^ ]+) \(geometric mean of 2 rows\); worst for weir: .* at 1024 B' \
+    "$scratch/out")" -eq 1 ]
+check "the summary of a peer has the same form" $?
+# The slower one is the subject: its time is the larger number of the line.
+awk '/ takes / && / us: / { split($0, at, / us/)
+        n = split(at[1], first, " "); m = split(at[2], second, " ")
+        weir = first[n]; peer = second[m]
+        if (/: weir takes/ ? weir <= peer : peer <= weir) wrong = 1 }
+    END { exit wrong }' "$scratch/out"
+check "the candidate that takes longer has the longer time" $?
+! grep -q "$(printf '\033')" "$scratch/out" "$scratch/err"
+check "output that is no terminal has no colours" $?
 
 algos=$(./bench_allreduce --list-algos | awk '$2 == "host" { print $1 }')
 bench 2 allreduce -b 1K -e 1K -n 4 --algo all --csv "$csv"

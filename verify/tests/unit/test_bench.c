@@ -74,10 +74,20 @@ TEST(median_interval_covers_the_median_95_percent_of_the_time)
 
 TEST(ratios_are_described_by_their_interval)
 {
-    assert_string_equal(bench_ratio_word(&(bench_ratio){2, 1.01, 3}), "faster");
-    assert_string_equal(bench_ratio_word(&(bench_ratio){0.5, 0.4, 0.99}), "slower");
-    assert_string_equal(bench_ratio_word(&(bench_ratio){1.2, 0.9, 1.4}), "no difference shown");
-    assert_string_equal(bench_ratio_word(&(bench_ratio){1.2, 1, 1.4}), "no difference shown");
+    const struct {
+        bench_ratio ratio;
+        const char *text;
+        int sign;
+    } cases[] = {{{2, 1.01, 3}, "mpi takes 2.00x as long [1.01, 3.00]", 1},
+                 {{0.5, 0.4, 0.99}, "weir takes 2.00x as long [1.01, 2.50]", -1},
+                 {{1.2, 0.9, 1.4}, "no difference shown [0.90, 1.40]", 0},
+                 {{1.2, 1, 1.4}, "no difference shown [1.00, 1.40]", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[80];
+        bench_ratio_describe(&cases[i].ratio, "mpi", "weir", text, sizeof text);
+        assert_string_equal(text, cases[i].text);
+        assert_int_equal(bench_ratio_sign(&cases[i].ratio), cases[i].sign);
+    }
 }
 
 TEST(ratio_of_medians_lies_in_its_interval)
