@@ -1,6 +1,7 @@
 /* The flow of a benchmark program: see program.h. */
 #include "bench/program.h"
 
+#include "base/words.h"
 #include "bench/candidate/candidates.h"
 #include "bench/job/memory.h"
 #include "bench/job/preflight.h"
@@ -124,8 +125,9 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
     const bench_job *job = run->job;
     if (run->options->root >= job->nranks)
         snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "-r %d: there are %d ranks; give a root from 0 to %d", run->options->root,
-                 job->nranks, job->nranks - 1);
+                 "-r %d: there %s %d rank%s; give a root from 0 to %d", run->options->root,
+                 job->nranks == 1 ? "is" : "are", job->nranks,
+                 weiri_s((unsigned long long)job->nranks), job->nranks - 1);
     else if (run->options->plan) /* --plan is refused for alltoallv */
         bench_plan_check(run->options, run->collective, job->nranks, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)

@@ -5,6 +5,7 @@
  */
 #include "bench/job/memory.h"
 
+#include "base/words.h"
 #include "bench/gpu/gpu.h"
 
 #include <limits.h>
@@ -96,7 +97,7 @@ void bench_memory_explain(const bench_memory_room *room, const bench_need *need,
                  gib_word(room->gpu_bytes, there, sizeof there));
     else
         snprintf(text, bytes, "buffers of %d rank%s take %s, and %s of memory are available",
-                 room->node_ranks, room->node_ranks == 1 ? "" : "s",
+                 room->node_ranks, weiri_s((unsigned long long)room->node_ranks),
                  gib_word(need->host_bytes * (size_t)room->node_ranks, needed, sizeof needed),
                  gib_word(room->node_bytes, there, sizeof there));
 }

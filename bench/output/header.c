@@ -4,6 +4,7 @@
  */
 #include "bench/output/table.h"
 
+#include "base/words.h"
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/cache.h"
 
@@ -103,7 +104,7 @@ static void write_nodes(FILE *out, const bench_rank_info *infos, const bench_job
         fprintf(out, "# Node of rank %d: %s (topology %s)", i, info->machine, info->digest);
         if (job->nnodes > 1)
             fprintf(out, "; %s, %d rank%s", info->host, info->node_ranks,
-                    info->node_ranks == 1 ? "" : "s");
+                    weiri_s((unsigned long long)info->node_ranks));
         fputc('\n', out);
     }
 }
@@ -140,9 +141,10 @@ static void write_iterations(FILE *out, const bench_options *o)
 {
     int given = o->batched ? o->graph : o->iterations;
     if (o->batched && o->iterations)
-        fprintf(out, "%d operations each, ", o->iterations);
+        fprintf(out, "%d operation%s each, ", o->iterations,
+                weiri_s((unsigned long long)o->iterations));
     if (given)
-        fprintf(out, "%d iterations", given);
+        fprintf(out, "%d iteration%s", given, weiri_s((unsigned long long)given));
     else if (o->until > 0)
         fprintf(out, "iterations until the median's interval is +- %g%%, at most %d s per size",
                 o->until * 100, bench_options_until_s(o));

@@ -127,7 +127,7 @@ ln "$scratch/there" "$scratch/too"
 refuses 2 'one file' --csv "$scratch/there" -J "$scratch/too"
 refuses 2 'start 2 times as many ranks' -t 2
 refuses 2 'start 4 times as many ranks' -g 4
-refuses 2 'there are 1 ranks' -r 5
+refuses 2 'there is 1 rank; ' -r 5
 refuses 2 'needs -I 1' -K 3
 for bad in 0% -1% 101% 2%% x ''; do
     refuses 2 'expected a percentage' --until "$bad"
@@ -182,7 +182,7 @@ check "--ceiling gives the percentage of the measured links' limit" $status
 check "--ceiling with matching links prints no warning" $?
 run ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links"
 status=1
-[ "$code" -eq 0 ] && [ "$(grep -c 'warning: --ceiling .*2 endpoints, and there are 1 ranks' "$scratch/err")" -eq 1 ] &&
+[ "$code" -eq 0 ] && [ "$(grep -c 'warning: --ceiling .*2 endpoints, and there is 1 rank,' "$scratch/err")" -eq 1 ] &&
     status=0
 check "--ceiling with links of another number of ranks prints one warning" $status
 sed -i 's/host/cuda/' "$scratch/links"

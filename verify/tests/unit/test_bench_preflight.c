@@ -122,7 +122,7 @@ TEST_WITH(hardware_threads_count_as_one_core, make_root, remove_root)
     test_file_write(root, "sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n");
     test_file_write(root, "sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n");
     bench_preflight_facts siblings[] = {facts_of(0, 0), facts_of(1, 1)};
-    assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 ranks"));
+    assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 rank there"));
 }
 
 TEST_WITH(more_ranks_than_cores_are_reported, make_root, remove_root)
