@@ -1,6 +1,7 @@
 /* The flow of a benchmark program: see program.h. */
 #include "bench/program.h"
 
+#include "base/terminal.h"
 #include "base/words.h"
 #include "bench/candidate/candidates.h"
 #include "bench/job/memory.h"
@@ -174,6 +175,7 @@ int bench_program_main(weir_collective collective, const char *program, int argc
                      .argc = argc, .argv = argv};
     char problem[BENCH_PROBLEM_BYTES] = "";
     bench_job_hold_output();
+    weiri_terminal_detect();
     bench_options_parse(argc, argv, collective, &options, problem);
     if (options.action == BENCH_ACTION_LIST_ALGOS && options.plan)
         bench_plan_check(&options, collective, 0, problem);

@@ -8,23 +8,24 @@
 
 static const double silent_s = 3, terminal_s = 0.5, line_s = 10;
 
-/* A launcher passes output on: the pseudo-terminal that Open MPI gives a rank says nothing about
- * where mpirun writes. */
-static int is_passed_on(void)
+static int is_passed_on = -1; /* -1: not detected yet */
+
+void weiri_terminal_detect(void)
 {
     static const char *const launchers[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
                                             "SLURM_PROCID"};
+    is_passed_on = 0;
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-        if (getenv(launchers[i]))
-            return 1;
-    return 0;
+        is_passed_on |= getenv(launchers[i]) != NULL;
 }
 
 static int is_terminal(FILE *stream)
 {
     const char *term = getenv("TERM");
     const int fd = fileno(stream);
-    return fd >= 0 && isatty(fd) && !(term && strcmp(term, "dumb") == 0) && !is_passed_on();
+    if (is_passed_on < 0)
+        weiri_terminal_detect();
+    return fd >= 0 && isatty(fd) && !(term && strcmp(term, "dumb") == 0) && !is_passed_on;
 }
 
 int weiri_terminal_has_colours(FILE *stream)
@@ -48,8 +49,8 @@ static double monotonic_s(void)
 
 void weiri_progress_begin(weiri_progress *progress, FILE *to, const char *program, int quiet)
 {
-    *progress = (weiri_progress){.to = to, .program = program, .quiet = quiet,
-                                 .terminal = is_terminal(to), .now_s = monotonic_s};
+    *progress = (weiri_progress){.to = quiet ? NULL : to, .program = program,
+                                 .terminal = !quiet && is_terminal(to), .now_s = monotonic_s};
     progress->began_s = progress->now_s();
 }
 
@@ -67,41 +68,43 @@ static void progress_write_duration(FILE *to, double seconds)
 
 static int progress_is_due(const weiri_progress *progress, double now)
 {
-    if (!progress->to || now - progress->began_s < silent_s)
+    if (now - progress->began_s < silent_s)
         return 0;
     if (progress->terminal)
         return progress->shown_s == 0 || now - progress->shown_s >= terminal_s;
     const double last = progress->shown_s == 0 ? progress->began_s : progress->shown_s;
-    return !progress->quiet && now - last >= line_s;
+    return now - last >= line_s;
 }
 
 void weiri_progress_show(weiri_progress *progress, const char *what, double done)
 {
-    if (!progress->now_s)
+    if (!progress || !progress->to)
         return;
     const double now = progress->now_s(), spent = now - progress->began_s;
     if (!progress_is_due(progress, now))
         return;
     progress->shown_s = now;
-    fprintf(progress->to, "%s%s: %s: %d%%, ", progress->terminal ? "\r\033[K" : "",
-            progress->program, what, (int)(100 * done));
+    progress->visible = progress->terminal;
+    fprintf(progress->to, "%s%s: %s: ", progress->terminal ? "\r\033[K" : "",
+            progress->program, what);
     if (done > 0) {
-        progress_write_duration(progress->to, spent / done - spent);
+        fprintf(progress->to, "%d%%, ", (int)(100 * done));
+        progress_write_duration(progress->to, done < 1 ? spent / done - spent : 0);
         fputs(" left", progress->to);
     } else {
         progress_write_duration(progress->to, spent);
         fputs(" so far", progress->to);
     }
-    if (!progress->terminal)
-        fputc('\n', progress->to);
+    /* Output of others begins on the same line of a terminal and overwrites it. */
+    fputc(progress->terminal ? '\r' : '\n', progress->to);
     fflush(progress->to);
 }
 
 void weiri_progress_clear(weiri_progress *progress)
 {
-    if (!progress->terminal || progress->shown_s == 0)
+    if (!progress->visible)
         return;
     fputs("\r\033[K", progress->to);
     fflush(progress->to);
-    progress->shown_s = 0;
+    progress->visible = 0;
 }

@@ -10,6 +10,10 @@
 
 typedef enum weiri_colour { WEIRI_COLOUR_NONE, WEIRI_COLOUR_GOOD, WEIRI_COLOUR_BAD } weiri_colour;
 
+/* Finds out whether a launcher passes this process's output on: the pseudo-terminal that Open MPI
+ * gives a rank says nothing about where mpirun writes. Call it before MPI_Init, which sets the same
+ * environment variables as a launcher; otherwise the first use of a stream does it. */
+void weiri_terminal_detect(void);
 /* 1 if a stream may have colours: a terminal other than TERM=dumb, and NO_COLOR is unset or empty
  * (no-color.org). */
 int weiri_terminal_has_colours(FILE *stream);
@@ -18,23 +22,23 @@ int weiri_terminal_has_colours(FILE *stream);
 const char *weiri_terminal_colour(FILE *stream, weiri_colour colour);
 
 /*
- * Progress: nothing in the first 3 s, then on a terminal one line that is rewritten twice a second
- * at most, elsewhere a line every 10 s. Nothing is written between calls, so that a caller who
+ * Progress: nothing in the first 3 s, then on a terminal one line that is rewritten at most twice a
+ * second, elsewhere a line every 10 s. Nothing is written between calls, so that a caller who
  * measures decides when.
  */
 typedef struct weiri_progress {
-    FILE *to;
+    FILE *to;            /* NULL: nothing is shown */
     const char *program; /* begins each line */
-    int quiet;           /* 1: lines only on a terminal */
     int terminal;
+    int visible;             /* a line is on the terminal */
     double began_s, shown_s; /* shown_s: the time of the last line; 0: none yet */
     double (*now_s)(void);   /* the clock; tests replace it */
 } weiri_progress;
 
-/* Starts the clock. to and program are borrowed. */
+/* Starts the clock. to and program are borrowed. quiet: 1 shows nothing. */
 void weiri_progress_begin(weiri_progress *progress, FILE *to, const char *program, int quiet);
 /* Shows `what` if it is time: "program: what: 42%, 12 s left". done: the finished fraction of the
- * work, from 0 to 1, in units of time if possible. */
+ * expected time, from 0 to 1; 0 if unknown, which shows the time so far instead. NULL: nothing. */
 void weiri_progress_show(weiri_progress *progress, const char *what, double done);
 /* Clears the terminal's line, if one is there, before other output or at the end. */
 void weiri_progress_clear(weiri_progress *progress);

@@ -350,4 +350,28 @@ else
     echo "ok $tap_number - wrong data # SKIP no MPI compiler"
 fi
 
+# Progress: on a terminal in one line after 3 s, elsewhere a line every 10 s.
+timeout -s INT 12 ci/mpirun -np 2 ./bench_allreduce -b 8 -e 8 -n 2000 -N 0 --quiet >"$scratch/quiet.out" 2>"$scratch/quiet.err" &
+timeout -s INT 12 ci/mpirun -np 2 ./bench_allreduce -b 8 -e 8 -n 2000 -N 0 >"$scratch/out" 2>"$scratch/err" &
+if command -v script >/dev/null; then
+    timeout -s INT 6 script -qec "env TERM=xterm ./bench_allreduce -b 8 -e 8 -n 2000 -N 100000" "$scratch/typed" >/dev/null 2>&1
+    grep -qE "$(printf '\r\033\\[K')bench_allreduce: 8 B: [0-9]+%, [0-9]+ (s|min|h).* left" "$scratch/typed"
+    check "progress on a terminal is one line with size, percent and time left" $?
+    env NO_COLOR= script -qec "env TERM=xterm ./bench_allreduce -b 8 -e 8 -n 20" "$scratch/typed" >/dev/null 2>&1
+    grep -q "$(printf ': 0 \033\\[32mOK\033\\[0m')" "$scratch/typed"
+    check "a verdict on a terminal is coloured" $?
+    env NO_COLOR=1 script -qec "env TERM=xterm ./bench_allreduce -b 8 -e 8 -n 20" "$scratch/typed" >/dev/null 2>&1
+    grep -q ' : 0 OK' "$scratch/typed" && ! grep -q "$(printf '\033')" "$scratch/typed"
+    check "NO_COLOR removes colours, and short runs show no progress" $?
+else
+    tap_number=$((tap_number + 1))
+    echo "ok $tap_number - progress on a terminal # SKIP no script(1)"
+fi
+wait
+status=1
+[ "$(grep -cE '^bench_allreduce: 8 B: 1[0-9] s so far$' "$scratch/err")" -eq 1 ] && status=0
+check "progress under mpirun is a line every 10 s" $status
+! grep -q 'so far' "$scratch/quiet.err" && grep -q '^ *8 ' "$scratch/quiet.out"
+check "--quiet shows no progress" $?
+
 finish
