@@ -63,7 +63,7 @@ has_two_gpus() {
     grep -q WEIR_HAVE_CUDA "$root/${O:-build}/flags.id" && [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]
 }
 
-# Builds and runs one example, in a folder of its own that has all examples.
+# Builds and runs one example.
 check_example() {
     local name=$1 compiler
     compiler=$(commands_of "$name" | sed -n '1s/ .*//p')

@@ -48,6 +48,26 @@ check "weir.pc names LIBDIR" grep -qx 'libdir=${prefix}/lib/triplet' "$system/us
 check "weir.pc of a folder that the linker knows sets no run path" \
     eval '! grep -q rpath "$system/usr/lib/triplet/pkgconfig/weir.pc"'
 
+# Debian's packages: each installed file belongs to one of them, or is listed as left out. $1: where
+# the lists are.
+without_package() {
+    local path pattern
+    mapfile -t patterns < <(sed 's/ .*//; s|^debian/tmp/||' "$1"/*.install "$1"/*.examples "$1"/not-installed)
+    patterns+=('usr/lib/*/libweir_nccl.so') # debian/rules moves it
+    (cd "$system" && find usr ! -type d) | while read -r path; do
+        for pattern in "${patterns[@]}"; do
+            # The pattern is matched, not compared.
+            # shellcheck disable=SC2053
+            [[ $path != $pattern && $path != $pattern/* ]] || continue 2
+        done
+        echo "$path"
+    done
+}
+check "every installed file belongs to a Debian package" eval '[ -z "$(without_package ci/debian)" ]'
+cp -r ci/debian "$scratch/debian" && sed -i '/nightly/d' "$scratch/debian/weir-tools.install"
+check "a file without a Debian package is found" \
+    eval 'without_package "$scratch/debian" | grep -qx usr/share/weir/nightly/nightly.sbatch'
+
 # ----------------------------------------------------------------------- CMake
 cmake_project() { # LIST OF LINES
     rm -rf "$scratch/cmake"
