@@ -469,37 +469,40 @@ plot: ## plots of result files: CSV="a.csv b.csv" [OUT=folder]
 
 # Manual pages: of programs from their --help, of functions from the headers.
 HAVE_PYTHON := $(call have,python3)
-$(O)/man/man7/weir.7: docs/man/generate $(wildcard lib/include/weir/*.h) $(BENCHES) $(TOOLS)
+$(O)/man/man7/weir.7: docs/man/generate docs/man/helptext.py ci/nightly ci/mpirun $(wildcard lib/include/weir/*.h) $(BENCHES) $(TOOLS)
 	$(call say,MAN,$(O)/man)
 	$(Q)docs/man/generate $(O)/man $(BENCHES) $(TOOLS)
 
 man: $(if $(HAVE_PYTHON),$(O)/man/man7/weir.7) ## manual pages into build/man
 
 # ------------------------------------------------------------------ install
-# lib/weir/compat holds libweir_nccl.so under NCCL's names. It is not in the linker's default path,
-# so that installing weir does not replace NCCL: programs use it with LD_LIBRARY_PATH or -L.
-DEST = $(DESTDIR)$(PREFIX)
-SONAME := libweir.so.$(firstword $(subst ., ,$(VERSION)))
-PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%/mpi.h),$(wildcard lib/include/weir/*.h))
+# Shell completion, from the programs' --help as the manual pages.
+$(O)/completion/_weir: docs/man/completion docs/man/helptext.py $(BENCHES) $(TOOLS)
+	$(call say,GEN,$(O)/completion)
+	$(Q)docs/man/completion $(O)/completion $(BENCHES) $(TOOLS)
 
-install: all man ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-config files
-	$(call say,INSTALL,$(DEST))
-	$(Q)install -d $(DEST)/include/weir $(DEST)/lib/pkgconfig $(DEST)/bin
-	$(Q)install -m 644 $(PUBLIC_HEADERS) $(DEST)/include/weir
-	$(Q)install -m 644 $(filter %.a,$(LIBS)) $(DEST)/lib
-	$(Q)install -m 755 $(O)/libweir.so $(DEST)/lib/libweir.so.$(VERSION)
-	$(Q)ln -sf libweir.so.$(VERSION) $(DEST)/lib/$(SONAME)
-	$(Q)ln -sf $(SONAME) $(DEST)/lib/libweir.so
-	$(Q)install -m 755 $(O)/libweir_nccl.so $(DEST)/lib
-	$(Q)install -d $(DEST)/lib/weir/compat
-	$(Q)ln -sf ../../libweir_nccl.so $(DEST)/lib/weir/compat/libnccl.so.2
-	$(Q)ln -sf libnccl.so.2 $(DEST)/lib/weir/compat/libnccl.so
-	$(Q)$(if $(BENCHES)$(TOOLS),install -m 755 $(BENCHES) $(TOOLS) $(DEST)/bin)
-	$(Q)$(if $(HAVE_PYTHON),for n in 1 3 7; do install -d $(DEST)/share/man/man$$n && \
-		install -m 644 $(O)/man/man$$n/* $(DEST)/share/man/man$$n; done)
-	$(Q)for name in weir $(if $(HAVE_MPI),weir-mpi); do \
-		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|; s|@libs@|$(addsuffix $(space),$(JANSSON_LIBS) $(CUDA_LIBS))|' ci/pkgconfig/$$name.pc.in \
-			>$(DEST)/lib/pkgconfig/$$name.pc || exit; done
+# LIBDIR/weir/compat holds libweir_nccl.so under NCCL's names. It is not in the linker's default path,
+# so that installing weir does not replace NCCL: programs use it with LD_LIBRARY_PATH or -L.
+SONAME := libweir.so.$(firstword $(subst ., ,$(VERSION)))
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%/mpi.h),$(wildcard lib/include/weir/*.h))
+FOLDERS = PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' \
+	DATADIR='$(DATADIR)' MANDIR='$(MANDIR)' DESTDIR='$(DESTDIR)'
+
+install: all man $(if $(HAVE_PYTHON),$(O)/completion/_weir) ## all that was built: PREFIX=/usr/local, DESTDIR, LIBDIR, ... (docs/user/install.md)
+	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
+	$(Q)$(FOLDERS) O='$(O)' VERSION='$(VERSION)' SONAME='$(SONAME)' PROGRAMS='$(BENCHES) $(TOOLS)' \
+		ARCHIVES='$(filter %.a,$(LIBS))' HEADERS='$(PUBLIC_HEADERS)' \
+		STATIC_LIBS='$(strip $(JANSSON_LIBS) $(CUDA_LIBS))' MPI='$(HAVE_MPI)' ci/install
+
+.PHONY: uninstall
+uninstall: ## remove what make install installed, with the same PREFIX, DESTDIR, ...
+	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
+	$(Q)$(FOLDERS) ci/install remove
 
 clean: ## remove everything that was built
 	$(call say,RM,$(O))
