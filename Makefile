@@ -325,7 +325,7 @@ $(O)/emulated/%.o: % Makefile
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
 
 # The parts of the plan code that the emulated plans use.
-PLAN_OBJ := $(call obj,$(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
+PLAN_OBJ := $(call obj,lib/base/contract.c $(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
 $(O)/tests/gpu_test_plan: $(O)/tests/plan.a
 $(O)/tests/plan.a: $(PLAN_OBJ)
 # The emulator swaps the shared memory of all linked kernels at each block; an archive links only the

@@ -209,6 +209,54 @@ static void explain(const weiri_check *check, const weiri_value *value, const we
     }
 }
 
+/* How to correct a well-formed value. */
+static void advise_good(weiri_check *check, const weiri_value *value, const weiri_value *expected)
+{
+    uint64_t missing = expected->ranks & ~value->ranks, more = value->ranks & ~expected->ranks;
+    if (value->launch != check->launch)
+        weiri_check_advise(check, "write it in every launch");
+    else if (value->chunk != expected->chunk)
+        weiri_check_advise(check, "use chunk %u as the source", expected->chunk);
+    else if (missing)
+        weiri_check_advise(check, "add chunk %u of rank %u to the reduction: rank.reduce or, from "
+                                  "a peer, ch.reduce (weir_plan_reduce, weir_plan_read_reduce)",
+                           expected->chunk, lowest(missing));
+    else if (more)
+        weiri_check_advise(check, "leave out the source that holds it");
+    else
+        weiri_check_advise(check, "move it through scratch (Buffer, weir_plan_scratch), whose "
+                                  "chunks all have full length");
+}
+
+static void advise_value(weiri_check *check, const weiri_value *value, const weiri_value *expected,
+                         int rank, uint32_t i)
+{
+    switch ((weiri_value_state)value->state) {
+    case WEIRI_VALUE_UNDEFINED:
+        if (value->culprit == WEIRI_CHECK_NONE)
+            weiri_check_advise(check, "write output chunk %u of rank %d: copy, put or get "
+                                      "(weir_plan_copy, _put, _get)", i, rank);
+        else
+            weiri_check_advise(check, "write that chunk before it is read, or read another one");
+        break;
+    case WEIRI_VALUE_GOOD: advise_good(check, value, expected); break;
+    case WEIRI_VALUE_TWICE:
+        weiri_check_advise(check, "leave out one of the sources that hold it");
+        break;
+    case WEIRI_VALUE_MIXED:
+        weiri_check_advise(check, "reduce chunks of the same index: %u of every rank",
+                           expected->chunk);
+        break;
+    case WEIRI_VALUE_STALE:
+        weiri_check_advise(check, "write all sources in every launch before they are reduced");
+        break;
+    case WEIRI_VALUE_PACKETS:
+        weiri_check_advise(check, "read them with unpack_packets (weir_plan_unpack_packets) or "
+                                  "reduce packets (weir_plan_reduce_packets)");
+        break;
+    }
+}
+
 /* Reports a wrong value at the operation that made it, else at the last write of its chunk. */
 static void report_value(weiri_check *check, int rank, const weiri_check_place *place,
                          const char *text)
@@ -231,6 +279,13 @@ static void report_result(weiri_check *check, int rank, uint32_t i, const weiri_
     explain(check, &place->value, expected, why, sizeof why);
     snprintf(text, sizeof text, "output chunk %u of rank %d: %s", i, rank, why);
     report_value(check, rank, place, text);
+    advise_value(check, &place->value, expected, rank, i);
+}
+
+static void advise_scratch(weiri_check *check, int rank)
+{
+    weiri_check_advise(check, "write to scratch of rank %d instead (Buffer, weir_plan_scratch)",
+                       rank);
 }
 
 /* Out of place: an output that the contract keeps must not be written. (In place, the input is the
@@ -242,10 +297,10 @@ static void check_output_kept(weiri_check *check, int rank, uint32_t i,
     if (check->plan->in_place || place->last.lane == WEIRI_CHECK_NONE)
         return;
     snprintf(text, sizeof text,
-             "output chunk %u of rank %d is written, but only the root, rank %u, has an output: "
-             "use weir_plan_scratch (Buffer) of rank %d instead",
-             i, rank, check->report->root, rank);
+             "output chunk %u of rank %d is written, but only the root, rank %d, has an output",
+             i, rank, check->report->root);
     report_value(check, rank, place, text);
+    advise_scratch(check, rank);
 }
 
 /* In place: input that the contract keeps must hold what it held before the launch. Out of place,
@@ -264,10 +319,10 @@ static void check_input_kept(weiri_check *check, int rank, int root)
         if (is_right(check, &check->places[first + i].value, &own))
             continue;
         snprintf(text, sizeof text,
-                 "input chunk %u of rank %d has changed, but a %s in place keeps it on this rank: "
-                 "write to weir_plan_scratch (Buffer) of rank %d instead",
-                 i, rank, weir_collective_name((weir_collective)check->plan->collective), rank);
+                 "input chunk %u of rank %d has changed, but a %s in place keeps it on this rank",
+                 i, rank, weir_collective_name((weir_collective)check->plan->collective));
         report_value(check, rank, &check->places[first + i], text);
+        advise_scratch(check, rank);
     }
 }
 
