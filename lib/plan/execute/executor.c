@@ -60,6 +60,13 @@ void weir_executor_destroy(weir_executor *executor)
         executor->ops->settle(executor);
         weir_comm_barrier(executor->comm);
     }
+    weiri_executor_free(executor);
+}
+
+void weiri_executor_free(weir_executor *executor)
+{
+    if (!executor)
+        return;
     while (executor->ncontexts)
         weiri_plan_context_free(executor, executor->contexts[--executor->ncontexts]);
     if (executor->ops->close)

@@ -102,6 +102,13 @@ struct weir_executor {
     void *own; /* the backend's data */
 };
 
+/* The local part of weir_executor_destroy: no rank uses the contexts any more. NULL is allowed. */
+void weiri_executor_free(weir_executor *executor);
+
+/* The reduction that a plan requires, -1 if that is left to the caller. WEIR_ERR_INVALID if it names
+ * several. */
+weir_status weiri_plan_reduce_op(const weir_plan *plan, int *needs);
+
 /* weiri_plan_context_get returns the context for a call; NULL if the call has nothing to do. It is
  * collective, with an agreed status, when it creates a context, and local otherwise.
  * weiri_plan_context_free is local; no list must contain the context any more. */
