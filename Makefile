@@ -219,7 +219,7 @@ $(O)/libweir.so: $(LIB_OBJ) lib/weir.map
 $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/nccl/exports.map -Wl,-z,nodelete \
-		-o $@ $(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(SYSTEM_LIBS)
+		-o $@ $(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(WEIR_LIBS)
 	$(Q)mkdir -p $(O)/compat
 	$(Q)ln -sf ../libweir_nccl.so $(O)/compat/libnccl.so.2
 	$(Q)ln -sf libnccl.so.2 $(O)/compat/libnccl.so

@@ -60,6 +60,7 @@ struct bench_candidate {
     const bench_operands *operands; /* the memory it works on; NULL: the buffers' operands */
     bench_job *job;
     const bench_operation *operation;
+    const char *plan_file; /* of a plan; else NULL */
     void *state; /* the implementation's */
 };
 

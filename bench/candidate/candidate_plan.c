@@ -7,8 +7,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct plan_state {
+    char *file;
     weir_plan *plan;
     weir_executor *executor;
     char refusal[64]; /* the length of bench_result.refusal */
@@ -48,6 +50,7 @@ static void plan_close(bench_candidate *self)
     plan_state *state = self->state;
     weir_executor_destroy(state->executor);
     weir_plan_free(state->plan);
+    free(state->file);
     bench_candidate_free(self);
 }
 
@@ -62,6 +65,8 @@ weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_col
     plan_state *state = status == WEIR_OK ? self->state : NULL;
     if (status == WEIR_OK)
         status = weir_plan_read(file, &state->plan);
+    if (status == WEIR_OK)
+        self->plan_file = state->file = realpath(file, NULL);
     status = bench_job_agree(job, status, "plan");
     if (status == WEIR_OK)
         status = weir_executor_create(job->comm, &state->executor);
