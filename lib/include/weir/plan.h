@@ -56,14 +56,26 @@ WEIR_API void weir_plan_range(const weir_plan *plan, uint64_t *min_bytes, uint64
  * call.
  *
  *     weir_plan_spec spec = {.name = "swap", .collective = WEIR_COLL_ALLTOALL, .nranks = 2};
- *     weir_plan_builder_create(&spec, &b);
- *     for (int rank = 0; rank < 2; rank++) {
- *         weir_plan_chan to = weir_plan_memory_channel(b, rank, 1 - rank);
- *         weir_plan_put(to, weir_plan_slice(weir_plan_output(b, 1 - rank), rank, 1),
- *                       weir_plan_slice(weir_plan_input(b, rank), 1 - rank, 1), 0);
- *         ...
+ *     weir_plan_builder *b = NULL;
+ *     weir_plan *plan = NULL;
+ *     weir_status status = weir_plan_builder_create(&spec, &b);
+ *     for (int rank = 0; status == WEIR_OK && rank < 2; rank++) {
+ *         const int peer = 1 - rank, block = 0;
+ *         weir_plan_chan chan = weir_plan_memory_channel(b, rank, peer);
+ *         weir_plan_chunks in = weir_plan_input(b, rank), out = weir_plan_output(b, rank);
+ *         weir_plan_chunks there = weir_plan_output(b, peer);
+ *         weir_plan_copy(weir_plan_slice(out, rank, 1), weir_plan_slice(in, rank, 1), block);
+ *         weir_plan_relaxed_signal(chan, block, WEIR_PLAN_UNSYNCED);
+ *         weir_plan_relaxed_wait(chan, block, WEIR_PLAN_AFTER);
+ *         weir_plan_put(chan, weir_plan_slice(there, rank, 1), weir_plan_slice(in, peer, 1),
+ *                       block);
+ *         weir_plan_signal(chan, block, WEIR_PLAN_BEFORE);
+ *         weir_plan_wait(chan, block, WEIR_PLAN_AFTER);
  *     }
- *     status = weir_plan_build(b, &plan);
+ *     if (status == WEIR_OK)
+ *         status = weir_plan_build(b, &plan);
+ *
+ * examples/plan.c is this program with comments, a proof and a run.
  *
  * Calls between these two return no status: after the first invalid call the others do nothing, and
  * weir_plan_build fails with WEIR_ERR_INVALID and an error line that names the call and the rank.
@@ -308,7 +320,7 @@ typedef enum weir_plan_fault {
     WEIR_PLAN_FAULT_BARRIER,  /* a barrier is entered by other thread blocks than declared */
 } weir_plan_fault;
 
-enum { WEIR_PLAN_VIOLATIONS_MAX = 16, WEIR_PLAN_TEXT_MAX = 512 };
+enum { WEIR_PLAN_VIOLATIONS_MAX = 16, WEIR_PLAN_TEXT_MAX = 768 };
 #define WEIR_PLAN_NOWHERE UINT32_MAX
 
 /* One error of a plan. */
@@ -317,7 +329,9 @@ typedef struct weir_plan_violation {
     int rank;
     uint32_t block; /* id of the thread block; WEIR_PLAN_NOWHERE if it concerns the rank */
     uint32_t op;    /* index in the thread block, counting bodies of pipelines; or NOWHERE */
-    char text[WEIR_PLAN_TEXT_MAX]; /* the counterexample */
+    /* The counterexample, the lengths at which it was found, and how to correct the plan:
+     * "...; fix: ..." */
+    char text[WEIR_PLAN_TEXT_MAX];
 } weir_plan_violation;
 
 /* The result of a check. */

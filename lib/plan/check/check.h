@@ -333,6 +333,22 @@ const char *weiri_check_where(const weiri_check *check, uint32_t block, uint32_t
 /* Likewise "scratch chunk 5 of rank 2". */
 const char *weiri_check_place_name(const weiri_check *check, uint32_t place, char *text);
 
+/* check_advice.c */
+
+/* Ends the text of the violation that was just reported: the lengths that were tried, and how to
+ * correct the plan. Nothing if the text has such an end. */
+#define WEIRI_CHECK_FIX "; fix: "
+void weiri_check_advise(weiri_check *check, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same for accesses that nothing orders: of the block's current operation and an earlier one;
+ * of the block before the owner's launch has begun; and one that the owner's launch does not wait
+ * for. */
+void weiri_check_advise_race(weiri_check *check, uint32_t block, uint32_t place,
+                             const weiri_check_access *other, int other_is_read);
+void weiri_check_advise_begin(weiri_check *check, uint32_t block, int owner);
+void weiri_check_advise_end(weiri_check *check, const weiri_check_access *late, int late_is_read,
+                            int owner);
+
 /* check_value.c */
 
 /* At the begin of a rank's launch: the input holds its symbols, the output is undefined. */

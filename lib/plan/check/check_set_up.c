@@ -173,6 +173,8 @@ static void check_barrier_users(weiri_check *check)
             check, WEIR_PLAN_FAULT_BARRIER, barrier->rank, barrier->last_user, op,
             "barrier %u expects %u thread blocks, but %u of the rank use it", barrier->barrier,
             barrier->nblocks, barrier->nusers);
+        weiri_check_advise(check, "name all thread blocks that call it, and only these: "
+                                  "rank.barrier([...]) (weir_plan_group, weir_plan_barrier)");
     }
 }
 

@@ -12,8 +12,8 @@
 
 /* ------------------------------------------------------ properties of a plan */
 
-/* The reduction that a plan requires. WEIR_SUM and no reduce_op leave it to the caller. */
-static weir_status find_reduce_op(const weir_plan *plan, int *needs)
+/* WEIR_SUM and no reduce_op leave it to the caller. */
+weir_status weiri_plan_reduce_op(const weir_plan *plan, int *needs)
 {
     *needs = -1;
     for (int rank = 0; rank < plan->nranks; rank++) {
@@ -299,7 +299,7 @@ weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *pla
         return check_reduce_op(plan, (*context)->needs_op, call->op);
     weiri_plan_layout layout;
     int needs_op;
-    weir_status status = find_reduce_op(plan, &needs_op);
+    weir_status status = weiri_plan_reduce_op(plan, &needs_op);
     if (status == WEIR_OK)
         status = check_reduce_op(plan, needs_op, call->op);
     if (status == WEIR_OK)

@@ -12,7 +12,8 @@
  * lie in one region, as long as the longer one, with the shorter one where weir/weir.h places it
  * for the collective. In a call that does not match its plan (a plan in place called with two
  * buffers, or a plan out of place called in place), the input is first copied to where the plan
- * expects it. weiri_placement describes where everything is.
+ * expects it, so that the caller keeps what base/contract.h promises for the call's placement.
+ * weiri_placement describes where everything is.
  */
 #ifndef WEIR_PLAN_EXECUTE_EXECUTOR_H
 #define WEIR_PLAN_EXECUTE_EXECUTOR_H
@@ -101,6 +102,13 @@ struct weir_executor {
     void *own; /* the backend's data */
 };
 
+/* The local part of weir_executor_destroy: no rank uses the contexts any more. NULL is allowed. */
+void weiri_executor_free(weir_executor *executor);
+
+/* The reduction that a plan requires, -1 if that is left to the caller. WEIR_ERR_INVALID if it names
+ * several. */
+weir_status weiri_plan_reduce_op(const weir_plan *plan, int *needs);
+
 /* weiri_plan_context_get returns the context for a call; NULL if the call has nothing to do. It is
  * collective, with an agreed status, when it creates a context, and local otherwise.
  * weiri_plan_context_free is local; no list must contain the context any more. */
@@ -121,6 +129,10 @@ typedef struct weiri_placement {
 } weiri_placement;
 weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank,
                                      const weiri_plan_call *call);
+
+/* Whether this rank's output is written: in a reduce only the root's is; if the root is unknown,
+ * 1. */
+int weiri_plan_has_result(const weiri_plan_context *context);
 
 /* Whether the caller's input and output share bytes. */
 int weiri_plan_overlap(const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes);
