@@ -320,6 +320,20 @@ static weir_status plan_check_conclude(const weiri_check *check)
     return weiri_fail(WEIR_ERR_INVALID, "%s: %s", where, first->text);
 }
 
+/* Finds the byte classes of all lengths, or if there are too many, those of short pipelines. */
+static void check_find_classes(weiri_check *check)
+{
+    const uint32_t reach = weiri_check_reach(check);
+    if (check->status != WEIR_OK)
+        return;
+    check->status = weiri_check_find_classes(check->plan, reach, &check->classes);
+    if (check->status == WEIR_OK && !check->classes.is_complete && check->classes.npipes &&
+        reach != WEIRI_CHECK_NONE) {
+        weiri_check_free_classes(check->plan, &check->classes);
+        check->status = weiri_check_find_classes(check->plan, WEIRI_CHECK_NONE, &check->classes);
+    }
+}
+
 weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
 {
     weir_plan_report *made = calloc(1, sizeof *made);
@@ -327,12 +341,15 @@ weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to check the plan", plan->file);
     made->proves_result = knows_collective(plan);
-    check.status = weiri_check_find_classes(plan, &check.classes);
+    weiri_check_set_up(&check);
+    if (check.status == WEIR_OK)
+        check_find_classes(&check);
     if (check.status == WEIR_OK) {
-        weiri_check_set_up(&check);
         made->nworlds = check.classes.count;
         made->all_lengths = check.classes.is_complete;
-        made->max_turns = check.classes.npipes ? WEIRI_CHECK_ITERATIONS : 0;
+        made->max_turns = check.classes.npipes && check.classes.reach == WEIRI_CHECK_NONE
+                              ? WEIRI_CHECK_ITERATIONS
+                              : 0;
         for (uint32_t i = 0;
              i < check.classes.count && check.status == WEIR_OK && made->nviolations == 0; i++) {
             check_run_class(&check, &check.classes.rows[i * (size_t)check.classes.columns]);
@@ -340,10 +357,10 @@ weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
             i -= check.restart ? 1 : 0;
             made->nviolations = check.restart ? 0 : made->nviolations;
         }
-        weiri_check_tear_down(&check);
-        weiri_clocks_free(&check.clocks);
         weiri_check_free_classes(plan, &check.classes);
     }
+    weiri_check_tear_down(&check);
+    weiri_clocks_free(&check.clocks);
     weir_status status = plan_check_conclude(&check);
     if (report && check.status == WEIR_OK)
         *report = *made;

@@ -35,11 +35,9 @@
  * buffer, and one more. Only vector clocks order the ranks, so launches overlap as far as the
  * plan allows.
  *
- * Pipelines are simulated only at chunk lengths for which some operation inside a pipeline has
- * data for at most WEIRI_CHECK_ITERATIONS iterations, and no pipeline has more than
- * WEIRI_CHECK_ITERATIONS_MAX. Longer pipelines are not simulated, and nothing proves that they
- * behave as the simulated ones do: faults that need more iterations, such as those of a
- * semaphore whose credits let one block run further ahead of another, are not found.
+ * Of a pipeline, so many iterations are simulated that more would add nothing; check_pipeline.c
+ * derives the number. Where it cannot be derived, a plan is proved for at most
+ * WEIRI_CHECK_ITERATIONS iterations, and executors refuse calls that need more.
  */
 #ifndef WEIR_PLAN_CHECK_CHECK_H
 #define WEIR_PLAN_CHECK_CHECK_H
@@ -48,9 +46,9 @@
 
 enum {
     WEIRI_CHECK_LAUNCHES = 3,
-    WEIRI_CHECK_ITERATIONS = 3,         /* of a pipeline that have data */
-    WEIRI_CHECK_ITERATIONS_MAX = 64,    /* of a pipeline, with and without data */
-    WEIRI_CHECK_CLASSES_MAX = 1024,
+    WEIRI_CHECK_ITERATIONS = 3,         /* of a pipeline, where no bound can be derived */
+    WEIRI_CHECK_REACH_MAX = 256,        /* check_pipeline.c */
+    WEIRI_CHECK_CLASSES_MAX = 8192,
     WEIRI_CHECK_CHAINS_MAX = 8192,
     WEIRI_CHECK_PLACES_MAX = 1 << 21,   /* of all ranks */
     WEIRI_CHECK_ACCESSES_MAX = 1 << 22, /* to places, in one byte class */
@@ -82,10 +80,14 @@ typedef struct weiri_check_classes {
     uint32_t *pipe_of_op[WEIRI_PLAN_RANKS_MAX], columns;
     int32_t *rows;
     uint32_t count;
-    int is_complete; /* covers all lengths that the limits on pipeline iterations allow */
+    uint32_t reach;  /* of the plan's pipelines (check_pipeline.c); NONE: unknown */
+    int is_complete; /* covers all lengths; if the reach is unknown, all lengths at which no
+                      * pipeline has more than WEIRI_CHECK_ITERATIONS iterations */
 } weiri_check_classes;
 
-weir_status weiri_check_find_classes(const weir_plan *plan, weiri_check_classes *classes);
+/* reach: see check_pipeline.c; NONE: unknown. */
+weir_status weiri_check_find_classes(const weir_plan *plan, uint32_t reach,
+                                     weiri_check_classes *classes);
 void weiri_check_free_classes(const weir_plan *plan, weiri_check_classes *classes);
 /* The iteration in which op handles chunk k of its references of `size` chunks; -1: none. */
 int32_t weiri_check_iteration(const weiri_check_classes *classes, const int32_t *row, int rank,
@@ -354,6 +356,14 @@ uint32_t weiri_check_first_place(const weiri_check *check, int rank, unsigned bu
 /* check_set_up.c */
 void weiri_check_set_up(weiri_check *check);
 void weiri_check_tear_down(weiri_check *check);
+
+/* Whether an operation signals channels or releases semaphores; waits for them or acquires them. */
+int weiri_check_adds_credits(const weiri_plan_op *op);
+int weiri_check_waits_for_credits(const weiri_plan_op *op);
+
+/* check_pipeline.c: the reach of the plan's pipelines; NONE if it cannot be derived. Follows
+ * weiri_check_set_up. */
+uint32_t weiri_check_reach(weiri_check *check);
 
 /* check_race.c */
 

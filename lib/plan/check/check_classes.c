@@ -9,8 +9,13 @@
  * by a multiple of all numbers of parts, every boundary moves along its own line, and all lines
  * that cross have crossed by then.
  *
- * For pipelines, lengths around those at which a pipeline needs one more iteration are tried too,
- * as far as the limits in check.h allow (see is_simulated).
+ * For pipelines, lengths around those at which some operation needs one more iteration are tried
+ * too. Between two such lengths nothing changes but the number of iterations between the events of
+ * a class. If the reach of the plan is known (check_pipeline.c), a row is shortened: successive
+ * numbers of iterations in it that differ by more than the reach are moved together. Lengths beyond
+ * the one at which all numbers that move apart have done so by more than the reach add no class. If
+ * the reach is unknown, lengths end where a pipeline needs more than WEIRI_CHECK_ITERATIONS
+ * iterations.
  */
 #include "plan/check/check.h"
 
@@ -31,6 +36,7 @@ typedef struct finder {
     weiri_check_classes *classes;
     weiri_plan_layout layout; /* for the current length */
     int32_t *row;
+    int32_t *marks;       /* room for the numbers of a row */
     uint64_t *edges;
     uint32_t nedges;
     uint64_t work;
@@ -236,29 +242,62 @@ static void add_class(finder *in)
     memcpy(&rows[classes->count++ * (size_t)classes->columns], in->row, bytes);
 }
 
-/* Whether the current length is simulated: some shape inside a pipeline has data for at most
- * WEIRI_CHECK_ITERATIONS iterations (without such shapes, no pipeline has more iterations than
- * that), and no pipeline has more than WEIRI_CHECK_ITERATIONS_MAX iterations. Longer pipelines are
- * left out without proof that they behave as the simulated ones: credits that let a block run ahead
- * by more iterations than these are not covered. */
+/* Whether the current length is simulated: all are if the reach is known. */
 static int is_simulated(const finder *in)
 {
     const weiri_check_classes *classes = in->classes;
-    uint64_t most = 0, least = classes->npipes ? UINT64_MAX : 0;
+    uint64_t most = 0;
     for (uint32_t i = 0; i < classes->npipes; i++) {
         uint64_t iterations = iterations_of(in, &classes->pipes[i]);
         most = iterations > most ? iterations : most;
     }
-    for (uint32_t i = 1; i < classes->nshapes; i++) {
-        const weiri_check_shape *shape = &classes->shapes[i];
-        weiri_plan_span span = span_of(in, shape);
-        uint64_t unit = shape->unit_bytes;
-        uint64_t iterations = unit ? (span.end - span.first + unit - 1) / unit : UINT64_MAX;
-        least = iterations < least ? iterations : least;
+    return classes->reach != WEIRI_CHECK_NONE || most <= WEIRI_CHECK_ITERATIONS;
+}
+
+static int compare_int32(const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Whether the columns of a shape are iterations of a pipeline. */
+static int counts_iterations(const weiri_check_classes *classes, uint32_t shape)
+{
+    return classes->shapes[shape].unit_bytes != 0;
+}
+
+/* The number that replaces iteration `at`, if numbers are moved together such that successive ones
+ * differ by at most `most`. */
+static int32_t shortened(const int32_t *marks, uint32_t count, int32_t most, int32_t at)
+{
+    int32_t made = 0;
+    for (uint32_t i = 0; i < count && marks[i] <= at; i++) {
+        const int32_t gap = marks[i] - (i ? marks[i - 1] : 0);
+        made += gap < most ? gap : most;
     }
-    if (least == UINT64_MAX) /* no data in any body */
-        least = most;
-    return least <= WEIRI_CHECK_ITERATIONS && most <= WEIRI_CHECK_ITERATIONS_MAX;
+    return made;
+}
+
+/* Moves the iterations of the current row together (see above). */
+static void shorten_row(finder *in)
+{
+    const weiri_check_classes *classes = in->classes;
+    const int32_t most = (int32_t)classes->reach + 2;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < classes->npipes; i++)
+        in->marks[count++] = in->row[1 + i];
+    for (uint32_t i = 1; i < classes->nshapes; i++)
+        for (uint32_t k = 0; k < classes->shapes[i].size && counts_iterations(classes, i); k++)
+            if (in->row[classes->shapes[i].column + k] >= 0)
+                in->marks[count++] = in->row[classes->shapes[i].column + k];
+    qsort(in->marks, count, sizeof *in->marks, compare_int32);
+    for (uint32_t i = 0; i < classes->npipes; i++)
+        in->row[1 + i] = shortened(in->marks, count, most, in->row[1 + i]);
+    for (uint32_t i = 1; i < classes->nshapes; i++)
+        for (uint32_t k = 0; k < classes->shapes[i].size && counts_iterations(classes, i); k++) {
+            int32_t *at = &in->row[classes->shapes[i].column + k];
+            *at = *at < 0 ? *at : shortened(in->marks, count, most, *at);
+        }
 }
 
 /* Adds all byte classes of chunks of `units` units of alignment. */
@@ -277,27 +316,36 @@ static void try_length(finder *in, uint64_t units)
     find_edges(in);
     for (uint32_t i = 0; i < in->nedges && in->status == WEIR_OK; i++) {
         fill_row(in, in->edges[i]);
+        if (in->classes->npipes && in->classes->reach != WEIRI_CHECK_NONE)
+            shorten_row(in);
         add_class(in);
     }
 }
 
 /* -------------------------------------------------------------- all lengths */
 
+/* The two largest different numbers of parts that operations divide chunks into. */
+static void most_parts(const finder *in, uint64_t *most, uint64_t *other)
+{
+    *most = *other = 1;
+    for (uint32_t i = 1; i < in->classes->nshapes; i++) {
+        uint64_t nparts = in->classes->shapes[i].nparts;
+        if (nparts > *most) {
+            *other = *most;
+            *most = nparts;
+        } else if (nparts > *other && nparts < *most) {
+            *other = nparts;
+        }
+    }
+}
+
 /* The bound beyond which longer chunks add no class through groups of thread blocks: a boundary is
  * at most a quarter of the parts away from its exact position, and exact positions differ by at
  * least a chunk divided by the product of two numbers of parts. */
 static uint64_t lengths_to_try(finder *in)
 {
-    uint64_t most = 1, other = 1;
-    for (uint32_t i = 1; i < in->classes->nshapes; i++) {
-        uint64_t nparts = in->classes->shapes[i].nparts;
-        if (nparts > most) {
-            other = most;
-            most = nparts;
-        } else if (nparts > other && nparts < most) {
-            other = nparts;
-        }
-    }
+    uint64_t most, other;
+    most_parts(in, &most, &other);
     uint64_t period = most * other;
     uint64_t enough = period * (most + other) / 2 + 2 * period;
     if (enough > LENGTHS_MAX)
@@ -305,15 +353,55 @@ static uint64_t lengths_to_try(finder *in)
     return enough > LENGTHS_MAX ? LENGTHS_MAX : enough;
 }
 
-/* Tries the lengths at which `size` chunks, divided into nparts parts, need one more iteration. */
+/* The bound beyond which longer chunks add no class through pipelines, in units of the alignment:
+ * positions in different chunks or parts are then further apart than the reach. */
+static uint64_t pipeline_lengths(const finder *in, uint64_t unit_bytes)
+{
+    uint64_t most, other, iterations = WEIRI_CHECK_ITERATIONS;
+    most_parts(in, &most, &other);
+    if (in->classes->reach != WEIRI_CHECK_NONE)
+        iterations = in->classes->reach + 4;
+    return iterations * most * other * (unit_bytes / in->plan->alignment + 1);
+}
+
+/* Tries the lengths at which two boundaries meet whose distance is `size` chunks, divided by
+ * nparts, or whole units of a pipeline; and lengths between them. */
 static void try_iterations(finder *in, uint64_t unit_bytes, uint64_t size, uint64_t nparts)
 {
-    uint64_t unit = unit_bytes / in->plan->alignment;
-    for (uint64_t halves = 1; halves <= 2 * WEIRI_CHECK_ITERATIONS + 1; halves++) {
-        uint64_t units = halves * unit * nparts / (2 * size);
+    const uint64_t unit = unit_bytes / in->plan->alignment;
+    const uint64_t enough = pipeline_lengths(in, unit_bytes);
+    uint64_t units = 0;
+    for (uint64_t halves = 1; units <= enough && in->classes->is_complete; halves++) {
+        units = halves * unit * nparts / (2 * size);
         try_length(in, units ? units - 1 : 1);
         try_length(in, units);
         try_length(in, units + 1);
+        if (in->status != WEIR_OK || unit == 0)
+            return;
+    }
+}
+
+/* Whether an earlier shape has led to the same lengths. */
+static int is_tried(const weiri_check_classes *classes, uint32_t shape)
+{
+    for (uint32_t i = 1; i < shape; i++)
+        if (classes->shapes[i].size >= classes->shapes[shape].size &&
+            classes->shapes[i].nparts == classes->shapes[shape].nparts &&
+            classes->shapes[i].unit_bytes == classes->shapes[shape].unit_bytes)
+            return 1;
+    return 0;
+}
+
+/* Tries the lengths of shape i, with its number of parts and with its product with others. */
+static void try_shape(finder *in, uint32_t i)
+{
+    const weiri_check_shape *shape = &in->classes->shapes[i];
+    for (uint64_t k = 1; k <= shape->size; k++) {
+        try_iterations(in, shape->unit_bytes, k, shape->nparts);
+        for (uint32_t j = 1; j < in->classes->nshapes; j++)
+            if (in->classes->shapes[j].nparts > 1 && !is_tried(in->classes, j))
+                try_iterations(in, shape->unit_bytes, k,
+                               (uint64_t)shape->nparts * in->classes->shapes[j].nparts);
     }
 }
 
@@ -323,28 +411,27 @@ static void try_lengths(finder *in)
     uint64_t enough = lengths_to_try(in);
     for (uint64_t units = classes->npipes ? 0 : 1; units <= enough; units++)
         try_length(in, units);
-    for (uint32_t i = 0; i < classes->npipes; i++) {
-        try_iterations(in, classes->pipes[i].unit_bytes, classes->pipes[i].num_chunks, 1);
-        for (uint32_t j = 1; j < classes->nshapes; j++) {
-            const weiri_check_shape *shape = &classes->shapes[j];
-            if (shape->unit_bytes == classes->pipes[i].unit_bytes)
-                for (uint64_t k = 1; k <= shape->size; k++)
-                    try_iterations(in, shape->unit_bytes, k, shape->nparts);
-        }
-    }
+    for (uint32_t i = 0; i < classes->npipes; i++)
+        for (uint64_t k = 1; k <= classes->pipes[i].num_chunks; k++)
+            try_iterations(in, classes->pipes[i].unit_bytes, k, 1);
+    for (uint32_t i = 1; i < classes->nshapes; i++)
+        if (classes->shapes[i].unit_bytes && !is_tried(classes, i))
+            try_shape(in, i);
 }
 
-weir_status weiri_check_find_classes(const weir_plan *plan, weiri_check_classes *classes)
+weir_status weiri_check_find_classes(const weir_plan *plan, uint32_t reach,
+                                     weiri_check_classes *classes)
 {
     finder in = {.plan = plan, .classes = classes, .status = WEIR_OK};
-    *classes = (weiri_check_classes){.is_complete = 1};
+    *classes = (weiri_check_classes){.is_complete = 1, .reach = reach};
     find_shapes(&in);
     if (in.status == WEIR_OK && classes->nshapes == 1 && classes->npipes == 0) {
         classes->columns = 0;
         classes->count = 1;
     } else if (in.status == WEIR_OK) {
         in.row = malloc(classes->columns * sizeof *in.row);
-        if (in.row)
+        in.marks = malloc(classes->columns * sizeof *in.marks);
+        if (in.row && in.marks)
             try_lengths(&in);
         else
             no_memory(&in);
@@ -352,6 +439,7 @@ weir_status weiri_check_find_classes(const weir_plan *plan, weiri_check_classes 
     if (in.status != WEIR_OK)
         weiri_check_free_classes(plan, classes);
     free(in.row);
+    free(in.marks);
     free(in.edges);
     return in.status;
 }
