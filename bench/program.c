@@ -4,6 +4,7 @@
 #include "base/terminal.h"
 #include "base/words.h"
 #include "bench/candidate/candidates.h"
+#include "bench/job/load.h"
 #include "bench/job/memory.h"
 #include "bench/job/preflight.h"
 #include "bench/measure/sweep.h"
@@ -88,6 +89,7 @@ static int run_benchmark(bench_run *run, bench_options *options)
     bench_candidates candidates = {.count = 0};
     bench_buffers buffers;
     bench_report report;
+    bench_load_sample load;
     long failed = 0;
     weir_status status = connect_job(run, options);
     if (status != WEIR_OK)
@@ -95,8 +97,11 @@ static int run_benchmark(bench_run *run, bench_options *options)
     status = bench_report_open(&report, run);
     if (status == WEIR_OK) {
         status = open_sweep(run, &buffers, &candidates, &report);
+        bench_load_read("", &load);
         if (status == WEIR_OK)
             status = bench_sweep(run, &buffers, &candidates, &report, &failed);
+        if (status == WEIR_OK)
+            bench_load_end(run->job, &load);
         if (status == WEIR_OK && run->job->rank == 0)
             bench_report_end(&report);
         bench_candidates_close(&candidates);

@@ -6,6 +6,7 @@
 #define BENCH_JOB_JOB_H
 
 #include "bench/job/note.h"
+#include "bench/job/warnings.h"
 #include "bench/job/watch.h"
 #include <weir/weir.h>
 
@@ -27,6 +28,7 @@ typedef struct bench_job {
     bench_note note;   /* see bench_job_note */
     int timeout_ms;    /* deadline of every wait */
     bench_watch watch;
+    bench_warnings warnings; /* on rank 0 */
 } bench_job;
 
 /* Starts the watchdog and MPI, and finds rank and size. timeout_s: the deadline of everything; 0

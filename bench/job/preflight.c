@@ -166,7 +166,28 @@ int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const 
     return found;
 }
 
-void bench_preflight(const bench_job *job)
+/* Prints all findings, and keeps them for the manifest. */
+static void report_findings(bench_job *job, const bench_preflight_facts *all, const char *running)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to)
+        return;
+    bench_preflight_mpi(built_with, running, job->program, to);
+    bench_preflight_judge(all, job->nranks, job->program, to);
+    fclose(to);
+    fputs(text, stderr);
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        const char *finding = strstr(line, "preflight: ");
+        bench_warning_keep(&job->warnings, "preflight",
+                           finding ? finding + strlen("preflight: ") : line);
+    }
+    free(text);
+}
+
+void bench_preflight(bench_job *job)
 {
     bench_preflight_facts mine, *all = NULL;
     cpu_set_t cpus;
@@ -186,8 +207,7 @@ void bench_preflight(const bench_job *job)
         MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, job->mpi);
     if (job->rank == 0 && all) {
         MPI_Get_library_version(running, &length);
-        bench_preflight_mpi(built_with, running, job->program, stderr);
-        bench_preflight_judge(all, job->nranks, job->program, stderr);
+        report_findings(job, all, running);
     }
     free(all);
 }

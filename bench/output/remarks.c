@@ -66,6 +66,31 @@ void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row)
     fflush(out);
 }
 
+void bench_interval_row(bench_interval_count *count, const bench_row *row)
+{
+    for (int placement = 0; placement < row->placements; placement++)
+        for (int i = 0; i < row->ncandidates; i++) {
+            const bench_result *result = &row->results[placement][i];
+            if (!result->timed || bench_result_failed(result))
+                continue;
+            count->rows++;
+            if (result->stats.ci_high - result->stats.ci_low <= result->stats.median)
+                continue;
+            if (count->wide++ == 0)
+                bench_row_describe(row, placement, result, count->first, sizeof count->first);
+        }
+}
+
+void bench_interval_end(const bench_interval_count *count, bench_job *job)
+{
+    if (count->wide > 0)
+        bench_warning_add(job, "interval",
+                          "%ld of %ld result%s ha%s an interval wider than the time itself, first %s; "
+                          "they show little: raise -n, or give --until 5%%",
+                          count->wide, count->rows, weiri_s((unsigned long long)count->rows),
+                          count->wide == 1 ? "s" : "ve", count->first);
+}
+
 static void write_determinism(const bench_determinism *found, const bench_determinism_row *row,
                               FILE *out)
 {

@@ -345,6 +345,23 @@ TEST(wrong_link_files_are_rejected_with_the_line_number)
     }
 }
 
+TEST(links_that_differ_by_direction_are_found)
+{
+    weiri_links *links = NULL;
+    char text[160];
+    assert_int_equal(read_links(LINKS "pair 0 1 10 1\npair 1 0 9 1\npair 1 2 10 1\npair 2 1 8 1\ntogether 8 1\n", &links), WEIR_OK);
+    assert_int_equal(weiri_links_asymmetry(links, text, sizeof text), 0);
+    weiri_links_free(links);
+    assert_int_equal(read_links(LINKS "pair 0 1 10 1\npair 1 0 7 1\npair 1 2 10 1\npair 2 1 4 1\ntogether 8 1\n", &links), WEIR_OK);
+    assert_int_equal(weiri_links_asymmetry(links, text, sizeof text), 1);
+    assert_string_equal(text, "the link from 2 to 1 has 4 GB/s, the one from 1 to 2 10 GB/s");
+    weiri_links_free(links);
+    /* A direction that was not measured says nothing. */
+    assert_int_equal(read_links(LINKS "pair 0 1 10 1\ntogether 8 1\n", &links), WEIR_OK);
+    assert_int_equal(weiri_links_asymmetry(links, text, sizeof text), 0);
+    weiri_links_free(links);
+}
+
 /* ------------------------------------------------------------------ terminal */
 
 static double fake_s;
