@@ -133,7 +133,7 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "-r %d: there %s %d rank%s; give a root from 0 to %d", run->options->root,
                  job->nranks == 1 ? "is" : "are", job->nranks,
-                 weiri_s((unsigned long long)job->nranks), job->nranks - 1);
+                 weiri_s(job->nranks), job->nranks - 1);
     else if (run->options->plan) /* --plan is refused for alltoallv */
         bench_plan_check(run->options, run->collective, job->nranks, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)

@@ -12,7 +12,7 @@ enum { BENCH_WARNINGS_MAX = 32, BENCH_WARNING_BYTES = 400 };
 typedef struct bench_warnings {
     int count;
     struct bench_warning {
-        const char *kind; /* a word for programs: "load", "ceiling", "links", "interval", "preflight" */
+        const char *kind; /* for programs: "load", "ceiling", "links", "interval", "preflight" */
         char text[BENCH_WARNING_BYTES];
     } list[BENCH_WARNINGS_MAX];
 } bench_warnings;

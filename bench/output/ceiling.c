@@ -37,11 +37,12 @@ weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
                           path, text);
     if (links->endpoints != run->job->nranks)
         bench_job_say(run->job,
-                      "warning: --ceiling %s: its links join %d endpoint%s, and there %s %d rank%s, "
-                      "so percentages mean little; give the links of as many (weir-topo --measure)",
-                      path, links->endpoints, weiri_s((unsigned long long)links->endpoints),
+                      "warning: --ceiling %s: its links join %d endpoint%s, and there %s %d "
+                      "rank%s, so percentages mean little; give the links of as many (weir-topo "
+                      "--measure)",
+                      path, links->endpoints, weiri_s(links->endpoints),
                       run->job->nranks == 1 ? "is" : "are", run->job->nranks,
-                      weiri_s((unsigned long long)run->job->nranks));
+                      weiri_s(run->job->nranks));
     return WEIR_OK;
 }
 
@@ -86,8 +87,9 @@ void bench_ceiling_end(bench_ceiling *ceiling, FILE *out)
                 high->bytes, high->algo);
     if (high->algo && high->pct > 100 + most_over_pct)
         bench_warning_add(ceiling->run->job, "ceiling",
-                          "%.0f%% of the ceiling at %zu B (%s): the links of %s were measured slower "
-                          "than they are; measure them again on an idle machine (weir-topo --measure)",
+                          "%.0f%% of the ceiling at %zu B (%s): the links of %s were measured too "
+                          "slow, or data stayed in caches; measure again on an idle machine "
+                          "(weir-topo --measure)",
                           high->pct, high->bytes, high->algo, ceiling->run->options->ceiling_path);
     weiri_links_free(ceiling->links);
     ceiling->links = NULL;

@@ -176,12 +176,14 @@ TEST(sizes_that_do_not_fit_are_explained)
     need.host_bytes = 4 * gib; /* four ranks would leave nothing */
     assert_false(bench_memory_holds(&room, &need));
     bench_memory_explain(&room, &need, text, sizeof text);
-    assert_string_equal(text, "buffers of 4 ranks take 16.0 GiB, and 16.0 GiB of memory are available");
+    assert_string_equal(text,
+                        "buffers of 4 ranks take 16.0 GiB, and 16.0 GiB of memory are available");
     room.node_ranks = 1;
     assert_true(bench_memory_holds(&room, &need));
     need.host_bytes = 1000 * gib;
     bench_memory_explain(&room, &need, text, sizeof text);
-    assert_string_equal(text, "buffers of 1 rank take 1000 GiB, and 16.0 GiB of memory are available");
+    assert_string_equal(text,
+                        "buffers of 1 rank take 1000 GiB, and 16.0 GiB of memory are available");
     need = (bench_need){gib, 80 * gib};
     room.gpu_bytes = 81 * gib;
     assert_true(bench_memory_holds(&room, &need));
@@ -233,21 +235,24 @@ static void spend(bench_load_facts *facts, const char *before, const char *after
 
 /* user nice system idle iowait irq softirq steal, in hundredths of a second */
 static const char stat_before[] = "cpu 0 0 0 0 0 0 0 0\ncpu0 100 0 50 9000 0 0 0 0 0 0\n"
-                                  "cpu1 100 0 50 9000 0 0 0 0 0 0\ncpu2 7 0 0 0 0 0 0 0 0 0\nintr 1 2\n";
+                                  "cpu1 100 0 50 9000 0 0 0 0 0 0\n"
+                                  "cpu2 7 0 0 0 0 0 0 0 0 0\nintr 1 2\n";
 
 TEST_WITH(load_of_other_processes_is_reported, make_root, remove_root)
 {
     bench_load_facts facts[2];
     char text[400];
     /* Both cpus were busy for 10 s of 10 s; the ranks used 10 + 10, 8 + 8 and 3 + 3 s of it. */
-    const char *after = "cpu0 1000 0 150 9000 0 0 0 0\ncpu1 1000 0 150 9000 0 0 0 0\ncpu2 9007 0 0 0 0 0 0 0\n";
+    const char *after = "cpu0 1000 0 150 9000 0 0 0 0\ncpu1 1000 0 150 9000 0 0 0 0\n"
+                        "cpu2 9007 0 0 0 0 0 0 0\n";
     spend(facts, stat_before, after, 10, 10);
     assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 0);
     spend(facts, stat_before, after, 9.1, 10);
     assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 0);
     spend(facts, stat_before, after, 3, 10);
     assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 1);
-    assert_non_null(strstr(text, "here was busy: other processes used 70% of the time of the ranks' 2 cpus"));
+    assert_non_null(strstr(text, "here was busy: other processes used 70% of the time of the "
+                                 "ranks' 2 cpus"));
     assert_null(strchr(text, '\n'));
     /* A rank of another host has its own cpus. */
     snprintf(facts[1].host, sizeof facts[1].host, "there");
@@ -259,7 +264,8 @@ TEST_WITH(time_that_a_hypervisor_takes_is_reported, make_root, remove_root)
 {
     bench_load_facts facts[2];
     char text[400];
-    spend(facts, stat_before, "cpu0 100 0 50 9000 0 0 0 500\ncpu1 100 0 50 9000 0 0 0 100\n", 0, 10);
+    spend(facts, stat_before,
+          "cpu0 100 0 50 9000 0 0 0 500\ncpu1 100 0 50 9000 0 0 0 100\n", 0, 10);
     assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 1);
     assert_non_null(strstr(text, "other virtual machines used 30%"));
 }
@@ -269,7 +275,7 @@ TEST_WITH(short_runs_and_absent_files_show_no_load, make_root, remove_root)
     bench_load_facts facts[2];
     char text[400];
     spend(facts, stat_before, "cpu0 190 0 50 9000 0 0 0 0\ncpu1 190 0 50 9000 0 0 0 0\n", 0, 0.9);
-    assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 0); /* too short to tell */
+    assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 0); /* too short to judge */
     memset(facts, 0, sizeof facts);
     bench_load_read("/nonexistent", &facts[0].spent);
     facts[0].spent.at_s = 10;
@@ -313,7 +319,8 @@ TEST(intervals_wider_than_the_value_are_counted)
     assert_int_equal(job.warnings.count, 1);
     assert_string_equal(job.warnings.list[0].kind, "interval");
     assert_non_null(strstr(job.warnings.list[0].text,
-                           "1 of 4 results has an interval wider than the time itself, first weir, "));
+                           "1 of 4 results has an interval wider than the time itself, first "
+                           "weir, "));
     assert_non_null(strstr(job.warnings.list[0].text, "64 bytes, out of place"));
     free(row);
 }
