@@ -3,6 +3,7 @@
 #include "bench/job/load.h"
 
 #include "base/words.h"
+#include "bench/job/exchange.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -139,9 +140,9 @@ void bench_load_end(bench_job *job, const bench_load_sample *start)
     if (job->rank == 0)
         all = calloc((size_t)job->nranks, sizeof *all);
     int able = job->rank != 0 || all;
-    MPI_Bcast(&able, 1, MPI_INT, 0, job->mpi);
+    bench_exchange_broadcast(job, &able, sizeof able, 0);
     if (able)
-        MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, job->mpi);
+        bench_exchange_gather(job, &mine, sizeof mine, all);
     if (all && bench_load_judge(all, job->nranks, text, sizeof text))
         bench_warning_add(job, "load", "%s", text);
     free(all);

@@ -1,6 +1,7 @@
 /* The loops over combinations of type, operation and root, and over sizes: see sweep.h. */
 #include "bench/measure/sweep.h"
 
+#include "bench/job/exchange.h"
 #include "bench/measure/pace.h"
 #include "bench/measure/point.h"
 #include "bench/options/faults.h"
@@ -91,6 +92,7 @@ static void clear_line(line *at)
     bench_row_clear(&at->row);
 }
 
+/* Completes a line of the table and reports it. Runs on every rank. */
 static void end_size(sweep *s, line *at)
 {
     count_failures(s, &at->row);
@@ -194,11 +196,12 @@ static void prepare_sweep(sweep *s, const bench_buffers *buffers)
     const bench_run *run = s->run;
     s->next_seed = run->options->seed;
     s->collective = run->collective;
+    int has_in_place = bench_collective_in_place(run->collective, run->options->plan != NULL);
     for (int i = 0; i < s->rounds; i++) {
         bench_row *row = &s->lines[i].row;
         row->collective = run->collective;
         row->nranks = run->job->nranks;
-        row->placements = bench_collective_in_place(run->collective) ? BENCH_PLACEMENTS : 1;
+        row->placements = has_in_place ? BENCH_PLACEMENTS : 1;
         row->oracles = bench_options_oracles(run->options);
         row->ncandidates = s->candidates->count;
     }
@@ -214,12 +217,10 @@ static void prepare_sweep(sweep *s, const bench_buffers *buffers)
 static weir_status check_planted(sweep *s)
 {
     bench_job *job = s->run->job;
-    long planted = s->trial.planted;
     if (!s->run->options->inject)
         return WEIR_OK;
-    MPI_Allreduce(MPI_IN_PLACE, &planted, 1, MPI_LONG, MPI_SUM, job->mpi);
     weir_status status = WEIR_OK;
-    if (planted == 0)
+    if (bench_exchange_fold(job, BENCH_FOLD_SUM, (double)s->trial.planted) == 0)
         status = bench_job_note(job, WEIR_ERR_INVALID,
                                 "--inject %s changed nothing: give other sizes, more ranks, "
                                 "a floating type",

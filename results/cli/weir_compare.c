@@ -65,6 +65,7 @@ static void print_help(void)
 {
     puts("usage: weir-compare [options] A B      has B become slower than A?\n"
          "       weir-compare --expect FILE B    does B satisfy expectations?\n\n"
+         "Compares two sets of results, or checks one against expectations.\n\n"
          "A and B: a file (weir's CSV or JSON, nccl-tests, rccl-tests, OSU, IMB, MSCCL++), a\n"
          "folder of files, a quoted pattern, or latest and baseline of --store. Several runs per\n"
          "side measure the noise; files rN-*.csv of both sides are pairs, measured next to each\n"
