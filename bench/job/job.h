@@ -8,6 +8,7 @@
 #include "bench/job/launch.h"
 #include "bench/job/mpi.h"
 #include "bench/job/note.h"
+#include "bench/job/warnings.h"
 #include "bench/job/watch.h"
 #include <weir/device.h>
 #include <weir/weir.h>
@@ -31,6 +32,7 @@ typedef struct bench_job {
     bench_note note;   /* see bench_job_note */
     int timeout_ms;    /* deadline of every wait */
     bench_watch watch;
+    bench_warnings warnings; /* on rank 0 */
 } bench_job;
 
 /* Starts the watchdog, and connects the ranks as launch says. timeout_s: the deadline of
