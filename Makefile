@@ -20,9 +20,27 @@ NP ?= 8
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
+LETTERS := $(firstword -$(MAKEFLAGS)) # of make's options
 MAKEFLAGS += --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
-say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)')
+
+# Goals that build; empty if there are none. Only these count their steps, and write the stamps below.
+BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-hosts test-rdma deps lint config help clean plot left-out,$(MAKECMDGOALS)),all)
+
+# Every step prints one line, "[n/total] CC file". The total is found by a dry run of the same goals,
+# in which a step is a line with the word weir_step. make expands each recipe once, when it starts, so
+# the steps of parallel jobs are counted and printed in order.
+ifneq ($(COUNTING),)
+say = : weir_step
+else
+ifneq ($(and $(BUILDS),$(filter 0,$(V)),$(if $(findstring n,$(LETTERS)),,yes)),)
+TOTAL := $(shell MAKEFLAGS='nk$(if $(findstring B,$(LETTERS)),B) -- $(subst ','\'',$(MAKEOVERRIDES)) COUNTING=1' $(MAKE) -f $(firstword $(MAKEFILE_LIST)) $(BUILDS) 2>/dev/null | grep -c weir_step)
+endif
+step = $(eval STEPS += x)$(words $(STEPS))
+say = $(if $(filter 1,$(V)),,$(info $(if $(TOTAL),[$(step)/$(TOTAL)]) $(1) $(2)))
+endif
+empty :=
+space := $(empty) $(empty)
 
 # ------------------------------------------------------------------- probes
 # Each variable holds what was found, or is empty.
@@ -61,7 +79,7 @@ CFLAGS ?=
 NVCCFLAGS ?=
 LDFLAGS ?=
 WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib/include -Ilib -I. \
-	-DWEIR_BUILD_NAME='"$(BUILD)"' $(CUDA_CFLAGS) $(VERBS_CFLAGS) $(CFLAGS)
+	-DWEIR_BUILD_NAME='"$(BUILD)"' $(VERBS_CFLAGS) $(CFLAGS)
 WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DWEIR_HAVE_CUDA=1 -isystem $(CUDA_HOME)/include)
 CUDA_LIBS := $(if $(HAVE_CUDA),$(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
@@ -136,7 +154,13 @@ TEST_DOUBLE_SRC := verify/tests/support/net_shm.c
 # Programs that measure, built like tests and run by hand.
 BY_HAND_SRC := verify/tests/perf/plan_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
 
-obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
+# Sources that a build with CUDA compiles with CUDA's headers and WEIR_HAVE_CUDA. Their objects
+# have a separate folder, so that builds with and without CUDA share all other objects, and keep
+# these.
+CUDA_AWARE := %_cuda.c lib/coll/table.c lib/transport/select.c $(addprefix verify/tests/,gpu/test_gpu%.c gpu/test_nccl_streams.c \
+	perf/port_latency.c perf/port_mesh.c)
+obj = $(patsubst %.c,$(O)/obj/%.o,$(if $(HAVE_CUDA),$(filter-out $(CUDA_AWARE),$(1)),$(1))) \
+	$(if $(HAVE_CUDA),$(patsubst %.c,$(O)/obj_cuda/%.o,$(filter $(CUDA_AWARE),$(1))))
 gpu_obj = $(patsubst %.cu,$(O)/obj/%.o,$(1))
 GPU_OBJ := $(if $(HAVE_CUDA),$(call gpu_obj,$(GPU_SRC)))
 LIB_OBJ := $(call obj,$(LIB_SRC)) $(GPU_OBJ)
@@ -184,9 +208,8 @@ MESH_OBJ := $(call obj,verify/tests/perf/port_mesh.c)
 SOAK_OBJ := $(call obj,verify/tests/fuzz/soak.c)
 
 # What the manifest of a result says about the build: a hash of all sources, the commit, the flags.
-SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(NCCL_SRC) $(NCCL_GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
-	$(wildcard $(foreach kind,h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device lib/plan/cuda/device lib/nccl $(BENCH_DIRS) verify $(TOPO_DIRS)))) \
-	Makefile)
+SOURCES := $(sort $(wildcard $(foreach kind,c cu h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device \
+	lib/plan/cuda/device lib/nccl $(BENCH_DIRS) verify $(TOPO_DIRS)))) Makefile)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 BUILD_FLAGS = $(subst ',,$(subst ",,$(strip $(CSTD) $(OPT) $(CFLAGS) $(LDFLAGS))))
 BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COMMIT='"$(BUILD_COMMIT)"' \
@@ -200,16 +223,16 @@ LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O
 lib: $(LIBS) ## the libraries alone
 tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS)
 
-$(O)/libweir.a: $(LIB_OBJ)
+$(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 $(O)/libweir_mpi.a: $(BOOT_MPI_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 # Both shared libraries stay loaded after dlclose (nodelete), because their threads may still run.
-$(O)/libweir.so: $(LIB_OBJ) lib/weir.map
+$(O)/libweir.so: $(LIB_OBJ) lib/weir.map $(O)/link.id
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/weir.map -Wl,-z,nodelete \
 		-o $@ $(filter %.o,$^) $(WEIR_LDFLAGS) $(WEIR_LIBS)
@@ -234,18 +257,29 @@ $(call obj,bench/output/build_info.c): $(O)/build.id $(O)/sources.id
 $(O)/sources.id: $(SOURCES) $(O)/sources.list
 	$(Q)cat $(SOURCES) | sha256sum | cut -c1-16 >$@
 # Files whose time changes only with their content $(2). They are written while the Makefile is read:
-# with rules, the objects that depend on them would be built last.
+# with rules, the objects that depend on them would be built last. link.id names what libweir.a
+# consists of: programs are linked again when CUDA is switched on or off, or a source is removed.
 says = $(shell mkdir -p $(O); echo "$(2)" | cmp -s - $(O)/$(1) || echo "$(2)" >$(O)/$(1))
+plain = $(subst ',,$(subst ",,$(1)))
+ifneq ($(BUILDS),)
 $(call says,sources.list,$(SOURCES))
 $(call says,build.id,$(BUILD_COMMIT) $(BUILD_FLAGS))
-$(call says,flags.id,$(CC) $(subst ',,$(subst ",,$(WEIR_CFLAGS))))
-$(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS))
+$(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0))
+$(call says,flags.id,$(CC) $(call plain,$(WEIR_CFLAGS)))
+$(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ)))
+$(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS)))
+endif
 $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 
 $(O)/obj/%.o: %.c Makefile $(O)/flags.id
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(EXTRA_CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
+
+$(O)/obj_cuda/%.o: %.c Makefile $(O)/flags.id $(O)/cuda_flags.id
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(CUDA_CFLAGS) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(O)/obj/%.o: %.cu Makefile $(O)/gpu_flags.id
 	$(call say,NVCC,$<)
@@ -256,14 +290,14 @@ $(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) 
 	$(call say,LINK,$@)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
-$(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_OBJ) $(filter-out $(O)/obj/bench/gpu/gpu_cuda.o $(O)/obj/bench/gpu/gpu_none.o,$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_OBJ) $(filter-out $(call obj,bench/gpu/gpu_cuda.c bench/gpu/gpu_none.c),$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
 .SECONDARY: $(SOAK_OBJ)
 $(O)/tests/soak: $(SOAK_OBJ) $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
-$(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_OBJ) $(filter-out $(O)/obj/bench/gpu/gpu_cuda.o $(O)/obj/bench/gpu/gpu_none.o,$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_OBJ) $(filter-out $(call obj,bench/gpu/gpu_cuda.c bench/gpu/gpu_none.c),$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
 $(SOAKS):
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -377,12 +411,20 @@ config: left-out ## what was found on this machine and what is left out
 # unless -j was given.
 AGAIN = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
-run: ## the main job: install what is missing, build, run NP=8 ranks of bench_allreduce (ARGS=...)
-	$(Q)ci/deps
-	$(AGAIN) all
+# What the last build chose about CUDA, or what the GPUs of this machine suggest.
+GPU_DEVICES ?= $(wildcard /dev/nvidia[0-9]* /dev/dxg)
+GIVEN_CUDA := $(if $(filter command environment override,$(origin CUDA)),$(CUDA))
+cuda_choice = $$(ci/cuda-choice '$(O)' '$(NVCC)' '$(GIVEN_CUDA)' $(GPU_DEVICES) $(1))
+
+run: ## the main job: install what is missing, build what it runs, run NP=8 ranks of bench_allreduce (ARGS=...)
+	$(Q)ci/deps run
+	$(AGAIN) -s $(call cuda_choice) $(BIN)/bench_allreduce
 	$(Q)MPIRUN='$(MPIRUN)' ci/mpirun -np $(NP) $(BIN)/bench_allreduce $(ARGS)
 
+TEST_FILES := $(foreach file,$(wildcard $(foreach form,test_*.c gpu_test_*.cc *.sh,$(addsuffix /$(form),$(TEST_DIRS)))), \
+	$(if $(or $(if $(T),,all),$(findstring $(T),$(notdir $(file)))),$(file)))
 test: ## install what is missing, build, run all tests (T=word: only those whose name has the word)
+	@echo 'make test: installs what is missing, builds, runs up to $(words $(TEST_FILES)) test file$(if $(filter-out 1,$(words $(TEST_FILES))),s)$(if $(T), with "$(T)" in their names,: about 10 minutes on 2 idle cores; make check T=word runs only some)'
 	$(Q)ci/deps
 	$(AGAIN) check
 
@@ -422,6 +464,7 @@ lint: ## warnings as errors, headers alone, scripts, blanks, spelling, words, li
 	$(Q)CFLAGS_LINT='$(LINT_CFLAGS)' MPICC='$(MPICC)' ci/lint
 
 plot: ## plots of result files: CSV="a.csv b.csv" [OUT=folder]
+	$(if $(HAVE_RESULTS),$(AGAIN) -s $(call cuda_choice,2>/dev/null) $(BIN)/weir-report)
 	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)
 
 # Manual pages: of programs from their --help, of functions from the headers.

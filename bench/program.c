@@ -1,7 +1,10 @@
 /* The flow of a benchmark program: see program.h. */
 #include "bench/program.h"
 
+#include "base/terminal.h"
+#include "base/words.h"
 #include "bench/candidate/candidates.h"
+#include "bench/job/memory.h"
 #include "bench/job/preflight.h"
 #include "bench/measure/sweep.h"
 #include "bench/options/faults.h"
@@ -58,7 +61,9 @@ static weir_status connect_job(bench_run *run, bench_options *options)
     weir_status status = bench_job_connect(run->job, backend_of(options));
     options->batched =
         run->job->gpu && options->mode != BENCH_MODE_LATENCY && options->blocking % 2 == 0;
-    return status == WEIR_OK ? bench_memory_limit(run->job, options) : status;
+    return status == WEIR_OK
+               ? bench_memory_check(run->job, options, run->collective, run->dist)
+               : status;
 }
 
 /* Opens what the sweep needs: buffers, candidates and the header. Collective; agreed. */
@@ -121,8 +126,9 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
     const bench_job *job = run->job;
     if (run->options->root >= job->nranks)
         snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "-r %d: there are %d ranks; give a root from 0 to %d", run->options->root,
-                 job->nranks, job->nranks - 1);
+                 "-r %d: there %s %d rank%s; give a root from 0 to %d", run->options->root,
+                 job->nranks == 1 ? "is" : "are", job->nranks,
+                 weiri_s((unsigned long long)job->nranks), job->nranks - 1);
     else if (run->options->plan) /* --plan is refused for alltoallv */
         bench_plan_check(run->options, run->collective, job->nranks, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)
@@ -169,6 +175,7 @@ int bench_program_main(weir_collective collective, const char *program, int argc
                      .argc = argc, .argv = argv};
     char problem[BENCH_PROBLEM_BYTES] = "";
     bench_job_hold_output();
+    weiri_terminal_detect();
     bench_options_parse(argc, argv, collective, &options, problem);
     if (options.action == BENCH_ACTION_LIST_ALGOS && options.plan)
         bench_plan_check(&options, collective, 0, problem);

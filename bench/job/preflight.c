@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* sets of cpus */
 #include "bench/job/preflight.h"
 
+#include "base/words.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,9 +110,10 @@ static int judge_cores(const bench_preflight_facts *facts, int nranks, int first
         fprintf(to,
                 "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times include "
                 "waiting for the core; ",
-                program, facts[rank].host, sharers, own, own == 1 ? "" : "s", rank);
+                program, facts[rank].host, sharers, own, weiri_s((unsigned long long)own), rank);
         if (ranks > cores)
-            fprintf(to, "start at most %d ranks there\n", cores);
+            fprintf(to, "start at most %d rank%s there\n", cores,
+                    weiri_s((unsigned long long)cores));
         else
             fprintf(to, "let the launcher bind one rank to a core (--bind-to core)\n");
         return 1;

@@ -154,6 +154,9 @@ static const bench_option rows[] = {
      "inject a fault into the first checked run of each size, or into the\n"
      "second timed iteration, to show that it is found; list: print the\n"
      "faults and exit"},
+    {0, "quiet", NULL, bench_parse_flag, AT(quiet), 0, 1,
+     "no progress on standard error, which else appears after 3 s: on a\n"
+     "terminal one line, elsewhere a line every 10 s"},
     {0, "list-algos", NULL, bench_parse_flag, AT(action), 0, BENCH_ACTION_LIST_ALGOS,
      "list the algorithms and exit"},
     {0, "help-env", NULL, bench_parse_flag, AT(action), 0, BENCH_ACTION_HELP_ENV,

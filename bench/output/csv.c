@@ -1,4 +1,4 @@
-/* Writes the header line, and records (record.h) as lines: see record.h. */
+/* The CSV file of a run: a header line, then a line for each record (record.h). */
 
 #include "base/csv.h"
 #include "bench/output/record.h"

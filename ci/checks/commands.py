@@ -1,4 +1,5 @@
-"""Commands in Markdown: programs, make targets, paths and options that documents name must exist.
+"""Commands in Markdown: programs, make targets, paths and options that documents name must exist. Also
+the reverse for result files: every column must be documented.
 
 Code spans and fenced blocks are read. An option is looked up in the sources that read the options of
 the program before it; an option that stands alone in a code span, in those of all programs.
@@ -138,7 +139,23 @@ def commands(path):
             started, parts = 0, ""
 
 
+COLUMNS, COLUMNS_PAGE = "lib/base/columns.h", "docs/user/reading-results.md"
+
+
+def undocumented_columns():
+    """Yields (line number, name) of each column of result files that the page does not list."""
+    if not os.path.exists(COLUMNS):
+        return
+    documented = set(CODE_SPAN.findall(text(COLUMNS_PAGE))) if os.path.exists(COLUMNS_PAGE) else set()
+    for number, line in enumerate(text(COLUMNS).splitlines(), 1):
+        for name in re.findall(r"X\([A-Z0-9_]+, (\w+), [A-Z]+\)", line):
+            if f"`{name}`" not in documented:
+                yield number, name
+
+
 def check():
+    for number, name in undocumented_columns():
+        yield COLUMNS, number, "undocumented column", f"{name} is not in {COLUMNS_PAGE}"
     for path in listing():
         if path.endswith(".md"):
             for number, command in commands(path):

@@ -96,6 +96,8 @@ check "commands: a missing option in a block" finds commands 'no --colour' READM
 check "commands: an option of no program" finds commands 'no program has --colour' README.md '`--colour red`'
 check "commands: a missing make target" finds commands 'make world' README.md '```\nmake world\n```'
 check "commands: a missing script" finds commands 'ci/absent' README.md '`ci/absent`'
+check "commands: an undocumented column" finds commands 'lag_us is not in docs' lib/base/columns.h \
+    '#define WEIRI_COLUMNS(X) X(LAG_US, lag_us, TIME)'
 check "commands: a missing path" finds commands 'lib/absent.c' README.md 'See `lib/absent.c`.'
 
 check "dependencies: a folder that the table does not allow" finds dependencies \
