@@ -134,10 +134,12 @@ NCCL_SRC := $(filter-out $(OTHER_SIDE),$(call sources,lib/nccl))
 NCCL_GPU_SRC := $(call gpu_sources,lib/nccl)
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out $(OTHER_SIDE),$(call sources,$(TOPO_DIRS))))
 TOPO_GPU_SRC := $(if $(HAVE_HWLOC),$(call gpu_sources,$(TOPO_DIRS)))
-VERIFY_SRC := $(call sources,verify)
+VERIFY_SRC := $(filter-out $(if $(HAVE_MPI),,verify/check%.c),$(call sources,verify))
 BENCH_MAIN := $(wildcard bench/bench_*.c)
+# Where a part of the benchmarks depends on MPI, a build contains either its *_mpi.c or its
+# *_mpi_missing.c. The MPI reference of verify/ has files of its own.
 BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
-	$(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
+	%_mpi$(if $(HAVE_MPI),_missing).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
 # Programs that read results need no MPI, and only the library's base.
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))
@@ -175,16 +177,16 @@ ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) $(TEST_DOUBLE_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
 	verify/tests/perf/port_mesh.c topo/cli/weir_topo.c) $(GPU_OBJ)
 
-BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
+BENCHES := $(if $(HAVE_HWLOC),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(HAVE_HWLOC),$(BIN)/weir-topo)
 READERS := $(patsubst results/cli/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
 TOOLS += $(READERS) $(BIN)/weir-plan
-# Tests of the oracles and of the benchmarks' parts need MPI.
+# Tests of the oracles and of the benchmarks' parts are linked like the benchmarks.
 named = $(foreach file,$(2),$(if $(filter $(1),$(notdir $(file))),$(file)))
-MPI_TEST_SRC := $(call named,test_verify% test_bench%,$(TEST_SRC))
+BENCH_TEST_SRC := $(call named,test_verify% test_bench%,$(TEST_SRC))
 to_test = $(if $(HAVE_CMOCKA),$(patsubst %.c,$(O)/tests/%,$(notdir $(1))))
-MPI_TESTS := $(if $(HAVE_MPI),$(call to_test,$(MPI_TEST_SRC)))
-TESTS := $(call to_test,$(filter-out $(MPI_TEST_SRC),$(TEST_SRC))) $(MPI_TESTS)
+ORACLE_TESTS := $(call to_test,$(BENCH_TEST_SRC))
+TESTS := $(call to_test,$(TEST_SRC))
 BY_HAND := $(call to_test,$(BY_HAND_SRC))
 
 # Kernels compiled as host C++ and run by gpu_emulator.hh. The thread sanitizer does not support the
@@ -247,9 +249,10 @@ $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(Q)ln -sf ../libweir_nccl.so $(O)/compat/libnccl.so.2
 	$(Q)ln -sf libnccl.so.2 $(O)/compat/libnccl.so
 
-# MPI programs and the MPI bootstrap are compiled by MPI's wrapper around CC.
-MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
-$(BOOT_MPI_OBJ) $(BENCH_OBJ) $(STANDIN_OBJ) $(SOAK_OBJ) $(MESH_OBJ) $(call obj,$(BENCH_MAIN) $(MPI_TEST_SRC)) $(VERIFY_OBJ): COMPILE := $(if $(HAVE_MPI),$(MPI_CC),$(CC))
+# Sources that call MPI are compiled, and programs that may use it are linked, by MPI's wrapper
+# around CC.
+MPI_CC := $(if $(HAVE_MPI),OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC),$(CC))
+$(BOOT_MPI_OBJ) $(MESH_OBJ) $(filter %_mpi.o,$(BENCH_OBJ)) $(filter $(O)/obj/verify/check%.o,$(VERIFY_OBJ)): COMPILE := $(MPI_CC)
 COMPILE ?= $(CC)
 $(call obj,bench/output/build_info.c): EXTRA_CFLAGS = $(BUILD_INFO)
 $(call obj,bench/output/build_info.c): $(O)/build.id $(O)/sources.id
@@ -344,10 +347,10 @@ $(RESULTS_TESTS): $(RESULTS_OBJ)
 $(RESULTS_TESTS): TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
 
 TEST_CC = $(CC)
-$(MPI_TESTS): TEST_CC = $(MPI_CC)
-$(MPI_TESTS): $(VERIFY_OBJ)
-BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(MPI_TESTS))
-$(BENCH_TESTS): $(BENCH_OBJ) $(O)/libweir_mpi.a
+$(ORACLE_TESTS): TEST_CC = $(MPI_CC)
+$(ORACLE_TESTS): $(VERIFY_OBJ)
+BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(ORACLE_TESTS))
+$(BENCH_TESTS): $(BENCH_OBJ) $(BOOT_MPI_OBJ)
 $(BENCH_TESTS): TEST_LIBS := $(GSL_LIBS)
 
 EMULATED_OPT := -O1
@@ -384,7 +387,7 @@ $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ
 # if missing; $(2): the part; $(3): the reason and the remedy.
 missing = $(if $(1),,@printf '  %-7s %s\n' WITHOUT '$(2): $(3)')
 left-out:
-	$(call missing,$(HAVE_MPI),the benchmarks,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
+	$(call missing,$(HAVE_MPI),the MPI reference and --peer mpi,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
 	$(call missing,$(HAVE_HWLOC),weir-topo and the benchmarks,no hwloc; apt-get install libhwloc-dev pkg-config)
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)

@@ -7,6 +7,7 @@
 
 #include "base/words.h"
 #include "bench/gpu/gpu.h"
+#include "bench/job/exchange.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -166,24 +167,23 @@ weir_status bench_memory_check(bench_job *job, bench_options *options, weir_coll
                                const bench_dist *dist)
 {
     size_t last = bench_sizes_last(options);
-    uint64_t fits = 0, mine = largest_that_fits(job, options, collective, dist);
+    size_t mine = largest_that_fits(job, options, collective, dist);
+    size_t fits = (size_t)bench_exchange_fold(job, BENCH_FOLD_MIN, (double)mine);
+    int first = mine < last && mine == fits ? job->rank : job->nranks;
+    first = (int)bench_exchange_fold(job, BENCH_FOLD_MIN, first);
     weir_status status = WEIR_OK;
-    int first = mine >= last ? job->nranks : job->rank;
-    MPI_Allreduce(&mine, &fits, 1, MPI_UINT64_T, MPI_MIN, job->mpi);
-    first = mine == fits ? first : job->nranks;
-    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, job->mpi);
     if (fits >= last)
         return WEIR_OK;
     int is_default = !options->max_given && options->min_bytes <= fits;
     if (job->rank == first && !is_default)
-        status = refuse_size(job, options, collective, dist, (size_t)fits);
+        status = refuse_size(job, options, collective, dist, fits);
     status = bench_job_agree(job, status, "size");
     if (status == WEIR_OK) {
         char fitting[32];
-        size_word((size_t)fits, fitting, sizeof fitting);
+        size_word(fits, fitting, sizeof fitting);
         bench_job_say(job, "warning: memory is scarce, so sizes end at %s; -e SIZE sets the largest",
                       fitting);
-        options->max_bytes = (size_t)fits;
+        options->max_bytes = fits;
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /* The loops over combinations of type, operation and root, and over sizes: see sweep.h. */
 #include "bench/measure/sweep.h"
 
+#include "bench/job/exchange.h"
 #include "bench/measure/pace.h"
 #include "bench/measure/point.h"
 #include "bench/options/faults.h"
@@ -215,12 +216,10 @@ static void prepare_sweep(sweep *s, const bench_buffers *buffers)
 static weir_status check_planted(sweep *s)
 {
     bench_job *job = s->run->job;
-    long planted = s->trial.planted;
     if (!s->run->options->inject)
         return WEIR_OK;
-    MPI_Allreduce(MPI_IN_PLACE, &planted, 1, MPI_LONG, MPI_SUM, job->mpi);
     weir_status status = WEIR_OK;
-    if (planted == 0)
+    if (bench_exchange_fold(job, BENCH_FOLD_SUM, (double)s->trial.planted) == 0)
         status = bench_job_note(job, WEIR_ERR_INVALID,
                                 "--inject %s changed nothing: give other sizes, more ranks, "
                                 "a floating type",

@@ -54,12 +54,14 @@ static const char *rank_time(const bench_options *options)
     return words[options->rank_time];
 }
 
-static void write_mpi(FILE *out)
+static void write_mpi(FILE *out, const bench_job *job)
 {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    MPI_Get_library_version(version, &length);
-    fprintf(out, "# MPI: %.*s\n", (int)strcspn(version, ",\n"), version);
+    char version[256];
+    bench_mpi_version(job->mpi, version, sizeof version);
+    if (job->mpi)
+        fprintf(out, "# MPI: %.*s\n", (int)strcspn(version, ",\n"), version);
+    else
+        fprintf(out, "# Launcher: %s; no MPI\n", bench_launcher_name(job->launcher));
 }
 
 /* CUDA's version 13010 is 13.1. */
@@ -161,7 +163,7 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     int rounds = bench_options_rounds(o);
     fprintf(out, "#\n# %s, run %s, %s\n", weir_version_string(), run->id, run->utc);
     write_nodes(out, infos, job);
-    write_mpi(out);
+    write_mpi(out, job);
     write_gpu(out, &infos[0].gpu);
     write_nvml(out, infos, job->nranks);
     write_ranks(out, job);

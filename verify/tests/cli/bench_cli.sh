@@ -126,7 +126,9 @@ refuses 2 'the manifest of --csv .*has that name' --csv "$scratch/b.csv" -J "$sc
 ln "$scratch/there" "$scratch/too"
 refuses 2 'one file' --csv "$scratch/there" -J "$scratch/too"
 refuses 2 'start 2 times as many ranks' -t 2
-refuses 2 'start 4 times as many ranks' -g 4
+for bad in 0 65 x; do
+    refuses 2 '-g (--ngpus) .*expected a whole number from 1 to 64' -g "$bad"
+done
 refuses 2 'there is 1 rank; ' -r 5
 refuses 2 'needs -I 1' -K 3
 for bad in 0% -1% 101% 2%% x ''; do
