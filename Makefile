@@ -137,7 +137,7 @@ TOPO_GPU_SRC := $(if $(HAVE_HWLOC),$(call gpu_sources,$(TOPO_DIRS)))
 VERIFY_SRC := $(filter-out $(if $(HAVE_MPI),,verify/check%.c),$(call sources,verify))
 BENCH_MAIN := $(wildcard bench/bench_*.c)
 # Where a part of the benchmarks depends on MPI, a build contains either its *_mpi.c or its
-# *_mpi_missing.c. The MPI reference of verify/ has files of its own.
+# *_mpi_missing.c. The MPI reference of verify/ is in separate files.
 BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
 	%_mpi$(if $(HAVE_MPI),_missing).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
 # Programs that read results need no MPI, and only the library's base.
@@ -244,7 +244,7 @@ $(O)/libweir.so: $(LIB_OBJ) lib/weir.map $(O)/link.id
 $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/nccl/exports.map -Wl,-z,nodelete \
-		-o $@ $(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(SYSTEM_LIBS)
+		-o $@ $(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(WEIR_LIBS)
 	$(Q)mkdir -p $(O)/compat
 	$(Q)ln -sf ../libweir_nccl.so $(O)/compat/libnccl.so.2
 	$(Q)ln -sf libnccl.so.2 $(O)/compat/libnccl.so
@@ -362,7 +362,7 @@ $(O)/emulated/%.o: % Makefile
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
 
 # The parts of the plan code that the emulated plans use.
-PLAN_OBJ := $(call obj,$(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
+PLAN_OBJ := $(call obj,lib/base/contract.c $(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
 $(O)/tests/gpu_test_plan: $(O)/tests/plan.a
 $(O)/tests/plan.a: $(PLAN_OBJ)
 # The emulator swaps the shared memory of all linked kernels at each block; an archive links only the

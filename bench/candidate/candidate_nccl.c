@@ -64,7 +64,7 @@ static const char *nccl_refuses(bench_candidate *self, const bench_operation *op
         return "this version does not reduce fp8";
     if (reduces && call->op == WEIR_AVG && is_float && (nranks & (nranks - 1)))
         return "it scales before it sums, which rounds";
-    return NULL;
+    return bench_candidate_needs_two(operation);
 }
 
 static weir_status nccl_prepare(bench_candidate *self, const bench_operation *operation)

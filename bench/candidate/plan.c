@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int is_for_collective(const weir_plan *plan, weir_collective collective)
+int bench_plan_is_for(const weir_plan *plan, weir_collective collective)
 {
     const char *name = weir_plan_collective(plan);
     return strcmp(name, weir_collective_name(collective)) == 0 ||
@@ -42,7 +42,7 @@ static int check_plan(const bench_options *options, weir_collective collective, 
                  options->plan);
         return -1;
     }
-    if (!is_for_collective(plan, collective)) {
+    if (!bench_plan_is_for(plan, collective)) {
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--plan %s: it is a plan for %s; this benchmark measures %s", options->plan, its,
                  weir_collective_name(collective));

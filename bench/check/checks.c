@@ -93,6 +93,7 @@ static int begin_result(const bench_trial *trial, bench_candidate *candidate, be
 {
     const size_t bytes = trial->row->shape.bytes;
     result->candidate = candidate->name;
+    result->plan_file = candidate->plan_file;
     result->transport = candidate->transport;
     result->peer = candidate->peer;
     result->is_users = candidate->is_users;

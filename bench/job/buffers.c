@@ -27,9 +27,10 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
             bench_shape_make(collective, bytes, element_bytes, job->rank, job->nranks, dist);
         int uneven = collective == WEIR_COLL_ALLTOALLV; /* buffers have the same size on all
                                                            ranks */
+        int in_place = bench_collective_in_place(collective, options->plan != NULL);
         size_t in =
             weirv_guard_bytes(uneven ? shape.bytes : shape.send_elements * element_bytes, shift);
-        size_t out = weirv_guard_bytes(uneven || bench_collective_in_place(collective)
+        size_t out = weirv_guard_bytes(uneven || in_place
                                            ? shape.bytes
                                            : shape.recv_elements * element_bytes,
                                        shift);

@@ -1,7 +1,7 @@
 /*
  * Exchanges of small values between the ranks of a job, over weir's bootstrap, whichever launcher
- * started them. All are collective and block without a deadline of their own: the watchdog ends a
- * rank that waits too long. If an exchange fails, because a rank has ended or the launcher's
+ * started them. All are collective and block without a deadline: the watchdog ends a rank that
+ * waits too long. If an exchange fails, because a rank has ended or the launcher's
  * library reports an error, the calls do not return: every rank's state is reported and the
  * process ends with exit code 4.
  */

@@ -50,7 +50,7 @@ static void use_timeout(bench_job *job, int timeout_ms)
     (void)weir_boot_set_timeout(job->boot, timeout_ms);
 }
 
-/* An MPI that does not know the launcher makes each process a job of its own. Open MPI then names
+/* An MPI that does not know the launcher makes each process a separate job. Open MPI then names
  * another PMIx job than the launcher did. */
 static weir_status check_mpi_joined(bench_job *job, const bench_launch *launch,
                                     const char *pmix_job)

@@ -196,11 +196,12 @@ static void prepare_sweep(sweep *s, const bench_buffers *buffers)
     const bench_run *run = s->run;
     s->next_seed = run->options->seed;
     s->collective = run->collective;
+    int has_in_place = bench_collective_in_place(run->collective, run->options->plan != NULL);
     for (int i = 0; i < s->rounds; i++) {
         bench_row *row = &s->lines[i].row;
         row->collective = run->collective;
         row->nranks = run->job->nranks;
-        row->placements = bench_collective_in_place(run->collective) ? BENCH_PLACEMENTS : 1;
+        row->placements = has_in_place ? BENCH_PLACEMENTS : 1;
         row->oracles = bench_options_oracles(run->options);
         row->ncandidates = s->candidates->count;
     }

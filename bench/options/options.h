@@ -92,7 +92,8 @@ typedef struct bench_options {
     int inject; /* bench_fault */
     int inject_timed;
     int backend, transport, mode, verify, buffers, counts; /* the enums above */
-    const char *json_path, *csv_path, *tune_path, *ceiling_path, *algo, *dist, *plan;
+    const char *json_path, *csv_path, *tune_path, *ceiling_path, *algo, *dist, *plan,
+        *plan_dir;
     size_t seed;
     bench_peer peers[BENCH_PEERS_MAX];
     int npeers;

@@ -184,6 +184,14 @@ static int check_files(const bench_options *options, weir_collective collective,
     if (options->plan && options->tune_path)
         return bad_usage(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
                          options->plan);
+    if (options->plan_dir && !options->tune_path)
+        return bad_usage(problem,
+                         "--plan-dir %s: it is for --tune FILE; --plan FILE measures one plan",
+                         options->plan_dir);
+    if (options->plan_dir && (collective == WEIR_COLL_ALLTOALLV || options->op == WEIR_AVG))
+        return bad_usage(problem,
+                         "--plan-dir %s: plans serve neither alltoallv nor averages; leave it out",
+                         options->plan_dir);
     if (options->plan && options->root == BENCH_ALL && bench_collective_has_root(collective))
         return bad_usage(problem, "--plan %s: a plan has one root; give it by -r", options->plan);
     if (bench_dist_parse(options->dist, &dist) != WEIR_OK)

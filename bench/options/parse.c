@@ -151,6 +151,9 @@ static const bench_option rows[] = {
     {0, "plan", "FILE", bench_parse_text, AT(plan), 0, 0,
      "measure a plan, in the JSON of MSCCL++'s DSL (lib/plan/README.md),\n"
      "instead of weir's selection; --algo auto,... adds algorithms"},
+    {0, "plan-dir", "DIR", bench_parse_text, AT(plan_dir), 0, 0,
+     "with --tune: also measure the plans in this folder (*.json) that are\n"
+     "for this collective and number of ranks; the table may choose them"},
     {0, "seed", "N", bench_parse_whole, AT(seed), 0, LONG_MAX, "seed of the data (default: 1)"},
     {0, "inject", "list|FAULT[@timed]", bench_parse_inject, AT(inject), 0, 0,
      "inject a fault into the first checked run of each size, or into the\n"

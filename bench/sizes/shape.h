@@ -29,7 +29,8 @@ bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t el
 
 int bench_collective_has_op(weir_collective collective);
 int bench_collective_has_root(weir_collective collective);
-int bench_collective_in_place(weir_collective collective);
+/* Whether it is measured in place; some collectives have a form in place only as plans. */
+int bench_collective_in_place(weir_collective collective, int has_plan);
 
 /* busbw / algbw: the bytes that a link carries per byte of S, as nccl-tests defines it (its
  * doc/PERFORMANCE.md): 2(n-1)/n for allreduce; (n-1)/n for allgather, reduce_scatter, alltoall and
