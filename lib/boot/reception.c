@@ -117,9 +117,9 @@ static weir_status reception_receive_all(reception *room, const weiri_deadline *
     return WEIR_OK;
 }
 
-/* Tells processes that have connected, but are none of the ranks, why: once the listener is closed,
- * they could only learn that nothing listens. A stranger that sends nothing delays this rank by
- * LATE_MS. */
+/* Rejects processes that have connected, but are none of the ranks, with the reason: once the
+ * listener is closed, they could only learn that nothing listens. A stranger that sends nothing
+ * delays this rank by LATE_MS. */
 static void reception_refuse_late(reception *room)
 {
     enum { LATE_MS = 100 };

@@ -40,10 +40,10 @@ static int abort_ends_waits(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* What the ranks of the next test share besides the communicator: they must not enter the first
- * barrier, whose deadline is short, one after the other, and not call before rank 0's deadline has
- * passed, however late a loaded machine runs them. The bootstrap cannot tell them, because its own
- * deadline may be the same. */
+/* What the ranks of the next test share besides the communicator: all enter the first barrier, whose
+ * deadline is short, at the same time, and the others make no call before rank 0's deadline has
+ * passed, however late a loaded machine runs them. The bootstrap does not serve for that, because
+ * its deadline may be the same. */
 typedef struct deadline_steps {
     _Atomic int ready, passed;
     int configured_ms;

@@ -367,9 +367,9 @@ TEST_ON_RANKS(a_duplicate_rank_is_rejected, 3)
     return failures;
 }
 
-/* Rank 2 connects and claims to be rank 1 while the true rank 1, the last one, joins. It is told that
- * the rank is taken; the job starts. */
-TEST_ON_RANKS(a_process_that_claims_a_taken_rank_is_told, 3)
+/* Rank 2 connects and claims to be rank 1 while the true rank 1, the last one, joins. Its error
+ * says that the rank is taken; the job starts. */
+TEST_ON_RANKS(a_process_that_claims_a_taken_rank_learns_it, 3)
 {
     int failures = 0, rank = weir_boot_rank(boot), fd = -1, go = 0;
     char address[64];
