@@ -47,11 +47,4 @@ void bench_consistency_share(const bench_job *job, char *problem);
  * path of a plan, and --transport, which the library agrees on. Collective. */
 void bench_consistency_check(const bench_job *job, const bench_options *options, char *problem);
 
-/* How much memory the ranks of a node can use. */
-
-/* Lowers options->max_bytes to what fits the node with the least memory, with a warning on standard
- * error. Collective; the outcome is the same on every rank. WEIR_ERR_NO_MEMORY, reported: not even
- * min_bytes fits. */
-weir_status bench_memory_limit(bench_job *job, bench_options *options);
-
 #endif

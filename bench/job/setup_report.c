@@ -12,15 +12,6 @@
 
 enum { FIRST_WAIT_MS = 500, RANK_MS = 150, ALL_RANKS_MS = 2000, RANKS_MAX = 4096 };
 
-/* Reads a number that the launcher put into the environment; returns fallback if there is none. */
-static long launcher_number(const char *const *names, long fallback)
-{
-    for (; *names; names++)
-        if (getenv(*names))
-            return strtol(getenv(*names), NULL, 10);
-    return fallback;
-}
-
 /* Makes the name of a rank's socket. It starts with a zero byte: an abstract name, without a file.
  * Returns its length. */
 static socklen_t make_socket_name(int rank, struct sockaddr_un *name)
@@ -70,8 +61,8 @@ static void write_silent(FILE *to, int first, int end)
 
 /* Writes the head of the report if no lower rank reports, this rank, and the silent ranks next to
  * it. */
-static void write_part(FILE *to, int rank, int nranks, const char *program, const char *phase,
-                       const char *why, int deadline_ms)
+static void write_part(FILE *to, const bench_watch *watch, int rank, int nranks,
+                       const char *phase, const char *why)
 {
     int below = rank - 1, above = rank + 1;
     while (below >= 0 && !has_socket(below))
@@ -80,30 +71,27 @@ static void write_part(FILE *to, int rank, int nranks, const char *program, cons
         above++;
     if (below < 0)
         fprintf(to, "weir: where %d rank%s stand%s in set-up (deadline %d ms): %s\n", nranks,
-                nranks == 1 ? "" : "s", nranks == 1 ? "s" : "", deadline_ms, program);
+                nranks == 1 ? "" : "s", nranks == 1 ? "s" : "", watch->deadline_ms, watch->program);
     write_silent(to, below + 1, rank);
     fprintf(to, "  rank %d (pid %ld): in %s; %s\n", rank, (long)getpid(), phase, why);
     if (above == nranks)
         write_silent(to, rank + 1, nranks);
 }
 
-void bench_setup_report(const char *program, const char *phase, const char *why, int deadline_ms)
+void bench_setup_report(const bench_watch *watch, const char *phase, const char *why)
 {
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
-                                        "SLURM_PROCID", NULL};
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
-    long rank = launcher_number(ranks, 0), nranks = launcher_number(sizes, 1);
+    int rank = watch->rank, nranks = watch->nranks;
     char *text = NULL;
     size_t bytes = 0;
     if (rank < 0 || rank >= nranks || nranks > RANKS_MAX)
         rank = 0, nranks = 1;
     long rank_ms = nranks * RANK_MS < ALL_RANKS_MS ? RANK_MS : ALL_RANKS_MS / nranks;
-    bind_own_socket((int)rank);
+    bind_own_socket(rank);
     wait_ms(FIRST_WAIT_MS + rank * rank_ms);
     FILE *to = open_memstream(&text, &bytes);
     if (!to)
         return;
-    write_part(to, (int)rank, (int)nranks, program, phase, why, deadline_ms);
+    write_part(to, watch, rank, nranks, phase, why);
     fclose(to);
     if (write(STDERR_FILENO, text, bytes) >= 0)
         wait_ms((nranks - rank) * rank_ms);

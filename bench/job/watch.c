@@ -8,7 +8,7 @@
 
 enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 2000 };
 
-_Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const char *why)
+_Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {
     const char *phase = atomic_load(&watch->phase);
     if (comm) {
@@ -16,7 +16,7 @@ _Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const ch
         weir_comm_report_once(comm, STDERR_FILENO);
         _exit(EXIT_DEADLINE);
     }
-    bench_setup_report(watch->program, phase ? phase : "start", why, watch->deadline_ms);
+    bench_setup_report(watch, phase ? phase : "start", why);
     _exit(EXIT_DEADLINE);
 }
 
@@ -86,12 +86,15 @@ static void *run_watchdog(void *opaque)
     }
 }
 
-void bench_watch_start(bench_watch *watch, const char *program, int deadline_ms)
+void bench_watch_start(bench_watch *watch, const char *program, int rank, int nranks,
+                       int deadline_ms)
 {
     sigset_t term, old;
     memset(watch, 0, sizeof *watch);
     watch->program = program;
     watch->deadline_ms = deadline_ms;
+    watch->rank = rank;
+    watch->nranks = nranks;
     pthread_mutex_init(&watch->mutex, NULL);
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);

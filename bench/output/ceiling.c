@@ -1,6 +1,8 @@
 /* Results relative to the measured links: see ceiling.h. */
 #include "bench/output/ceiling.h"
 
+#include "base/words.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -28,9 +30,11 @@ weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
         return ceiling_refuse(run, "these are links within one node, and the ranks are on several");
     if (links->endpoints != run->job->nranks)
         bench_job_say(run->job,
-                      "warning: --ceiling %s: its links join %d endpoints, and there are %d ranks, "
+                      "warning: --ceiling %s: its links join %d endpoint%s, and there %s %d rank%s, "
                       "so percentages mean little; give the links of as many (weir-topo --measure)",
-                      path, links->endpoints, run->job->nranks);
+                      path, links->endpoints, weiri_s((unsigned long long)links->endpoints),
+                      run->job->nranks == 1 ? "is" : "are", run->job->nranks,
+                      weiri_s((unsigned long long)run->job->nranks));
     return WEIR_OK;
 }
 

@@ -117,12 +117,12 @@ static int put_library(struct dl_phdr_info *info, size_t bytes, void *json)
     return 0;
 }
 
-static void put_libraries(weiri_json_writer *json)
+static void put_libraries(weiri_json_writer *json, const bench_job *job)
 {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    MPI_Get_library_version(version, &length);
+    char version[8192]; /* MPI_MAX_LIBRARY_VERSION_STRING of MPICH */
+    bench_mpi_version(job->mpi, version, sizeof version);
     weiri_json_put_text(json, "mpi", version);
+    weiri_json_put_text(json, "launcher", bench_launcher_name(job->launcher));
     weiri_json_put_list(json, "libraries");
     dl_iterate_phdr(put_library, json);
     weiri_json_close_list(json);
@@ -204,7 +204,7 @@ void bench_manifest_put(weiri_json_writer *json, const bench_run *run, const ben
     put_host(json, run->job);
     weiri_json_put_whole(json, "nnodes", run->job->nnodes);
     put_ranks(json, infos, run->job->nranks);
-    put_libraries(json);
+    put_libraries(json, run->job);
     weiri_json_put_text(json, "intervals", bench_bootstrap_method());
     manifest_put_environment(json);
     put_options(json, run->options);

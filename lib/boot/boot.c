@@ -115,6 +115,18 @@ weir_status weir_boot_barrier(weir_boot *boot)
     return boot->ops->barrier(boot->context);
 }
 
+weir_status weir_boot_set_timeout(weir_boot *boot, int timeout_ms)
+{
+    if (timeout_ms < 1)
+        return weiri_fail(WEIR_ERR_INVALID, "bootstrap '%s': timeout of %d ms; expected 1 or more",
+                          boot->ops->name, timeout_ms);
+    if (!boot->ops->set_timeout)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "bootstrap '%s' has no timeout to set",
+                          boot->ops->name);
+    boot->ops->set_timeout(boot->context, timeout_ms);
+    return WEIR_OK;
+}
+
 /* What each rank contributes to weir_boot_agree: its status, and its error line. */
 typedef struct verdict {
     int32_t status;

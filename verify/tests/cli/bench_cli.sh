@@ -126,8 +126,10 @@ refuses 2 'the manifest of --csv .*has that name' --csv "$scratch/b.csv" -J "$sc
 ln "$scratch/there" "$scratch/too"
 refuses 2 'one file' --csv "$scratch/there" -J "$scratch/too"
 refuses 2 'start 2 times as many ranks' -t 2
-refuses 2 'start 4 times as many ranks' -g 4
-refuses 2 'there are 1 ranks' -r 5
+for bad in 0 65 x; do
+    refuses 2 '-g (--ngpus) .*expected a whole number from 1 to 64' -g "$bad"
+done
+refuses 2 'there is 1 rank; ' -r 5
 refuses 2 'needs -I 1' -K 3
 for bad in 0% -1% 101% 2%% x ''; do
     refuses 2 'expected a percentage' --until "$bad"
@@ -143,7 +145,7 @@ refuses 2 'spread:X with X from 0 to 1' --dist zipf:x
 refuses 2 'spread:X with X from 0 to 1' --dist spread:2
 refuses 2 'one of host|device' --counts gpu
 program=
-refuses 3 'memory for [0-9]* bytes' -b 8T -e 8T
+refuses 3 'at 8T buffers of 1 rank take 16384 GiB' -b 8T -e 8T
 PMI_SIZE=4
 export PMI_SIZE
 refuses 3 'the launcher started 4 processes' -b 8 -e 8
@@ -182,18 +184,28 @@ check "--ceiling gives the percentage of the measured links' limit" $status
 check "--ceiling with matching links prints no warning" $?
 run ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links"
 status=1
-[ "$code" -eq 0 ] && [ "$(grep -c 'warning: --ceiling .*2 endpoints, and there are 1 ranks' "$scratch/err")" -eq 1 ] &&
+[ "$code" -eq 0 ] && [ "$(grep -c 'warning: --ceiling .*2 endpoints, and there is 1 rank,' "$scratch/err")" -eq 1 ] &&
     status=0
 check "--ceiling with links of another number of ranks prints one warning" $status
 sed -i 's/host/cuda/' "$scratch/links"
 refuses 2 'links of other memory' --ceiling "$scratch/links"
 refuses 2 'cannot open' --ceiling "$scratch/none"
 
-run ./bench_allreduce -b 8 -e 8T -f 1099511627776 -n 1
-status=1
-[ "$code" -eq 0 ] && grep -q 'warning: -e 8796093022208 .*reduced to' "$scratch/err" &&
-    [ "$(grep -c '^ ' "$scratch/out")" -eq 1 ] && status=0
-check "-e above the memory's size is reduced, with a warning" $status
+# too_large ARGUMENTS: refused before anything is measured, in one line that names a size which fits.
+too_large() {
+    run "$@"
+    status=1
+    [ "$code" -eq 3 ] && [ ! -s "$scratch/out" ] && [ "$(grep -c '^bench_' "$scratch/err")" -eq 1 ] &&
+        grep -qE 'does not fit node .*: at .* take [0-9]+ GiB, and [0-9.]+ GiB .*available; give -[be] [0-9]+[KMG]? or less' \
+            "$scratch/err" && status=0
+    check "refused with what fits: $*" $status
+}
+too_large ./bench_allreduce -b 8 -e 8T -f 1099511627776 -n 1
+too_large ci/mpirun -np 2 ./bench_allreduce -b 8 -e 1000G -f 4096 -n 1
+too_large ./bench_alltoallv -b 16T -n 1
+fits=$(sed -n 's/.*give -b \([0-9]*[KMG]*\) or less.*/\1/p' "$scratch/err")
+run timeout 20 ./bench_alltoallv -b 1K -e "$fits" -f 1099511627776 -n 1
+check "the size that is named as fitting is accepted" "$code"
 
 run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 32
 status=1

@@ -144,6 +144,44 @@ check "message sizes within the plan's range are measured" \
     ends_with 0 bench 2 allgather --plan "$scratch/ranged.json" -b 256 -e 4K -f 16 \
     --csv "$scratch/a.csv"
 check "a plan's long name is truncated in the CSV" rows plan:a_name_that_is_longer_than 4
+# The contract of buffers, docs/user/buffers.md.
+./weir-plan make alltoall_direct -n 2 --in-place -o "$scratch/alltoall.json"
+./weir-plan make reduce_chain -n 2 --in-place -o "$scratch/reduce.json"
+check "an alltoall plan in place is validated in both placements, beside MPI" \
+    ends_with 0 bench 2 alltoall --plan "$scratch/alltoall.json" --algo auto --peer mpi \
+    -b 1000 -e 30000 -f 30 -d int8 --csv "$scratch/a.csv"
+check "the CSV has the alltoall plan and MPI in both placements, the built-in algorithm in one" \
+    eval 'rows plan:alltoall_direct 4 &&
+        [ "$(grep -c "mpi:.*,pass," "$scratch/a.csv")" = 4 ] &&
+        [ "$(grep -v ",plan:" "$scratch/a.csv" | grep -c ",weir,.*,out,.*,pass,")" = 2 ] &&
+        ! grep -v ",plan:" "$scratch/a.csv" | grep ",weir,.*,in,"'
+check "wrong data of an alltoall in place are found" \
+    ends_with 1 bench 2 alltoall --plan "$scratch/alltoall.json" -b 4K -e 4K --inject drop-chunk
+check "their placement is reported" \
+    says "in place: rank 1" "never written (still this rank's input)"
+check "a reduce plan in place leaves the output of other ranks unchanged out of place" \
+    ends_with 0 bench 2 reduce --plan "$scratch/reduce.json" -b 4K -e 4K -o avg --csv "$scratch/a.csv"
+check "the CSV has the reduce plan in both placements" rows plan:reduce_chain 2
+# Both ranks exchange the block that the peer reduces, in place; then overwrite it.
+ops() {
+    move put "$(ref type '"i"' $((1 - $1)) 1)" "$(ref buffer_id 0 0 1)" ', "channel_ids": [0]'
+    printf '%s' "$fence"
+    on signal 0
+    on wait 0
+    printf '%s' "$fence"
+    printf '{"name": "re", "src_buff": [%s, %s], "dst_buff": [%s]}, %s' \
+        "$(ref type '"i"' "$1" 1)" "$(ref type '"s"' 0 1)" "$(ref type '"o"' 0 1)" "$fence"
+    move copy "$(ref type '"s"' 0 1)" "$(ref type '"i"' $((1 - $1)) 1)"
+    printf '%s' "$fence"
+    on signal 0
+    on wait 0
+}
+plan overwrites reduce_scatter 2 "2 1 1" s ', "inplace": true' >"$scratch/overwrites.json"
+check "a reduce_scatter in place may overwrite the blocks of other ranks" \
+    ends_with 0 bench 2 reduce_scatter --plan "$scratch/overwrites.json" -b 4K -e 4K
+plan overwrites reduce_scatter 2 "2 1 1" s >"$scratch/overwrites.json"
+arguments=(bench 2 reduce_scatter --plan "$scratch/overwrites.json" -b 4K -e 4K)
+check "out of place it may not" refuses "which the caller keeps" "op 7 (copy)"
 echo '{"name": "x",' >"$scratch/bad.json"
 arguments=(./bench_allgather --plan "$scratch/bad.json")
 check "malformed JSON is rejected with file and line" \

@@ -266,7 +266,8 @@ static void own_destroy(void *context)
 }
 
 static const weir_boot_ops own_ops = {"own",    own_allgather, own_send,
-                                      own_recv, own_barrier,   own_destroy};
+                                      own_recv, own_barrier,   own_destroy,
+                                      NULL};
 
 static void test_object_owns_its_context(void **state)
 {

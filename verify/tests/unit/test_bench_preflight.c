@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE /* sets of cpus */
 
+#include "bench/job/memory.h"
 #include "bench/job/preflight.h"
 #include "verify/tests/support/test_files.h"
 
@@ -121,7 +122,7 @@ TEST_WITH(hardware_threads_count_as_one_core, make_root, remove_root)
     test_file_write(root, "sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n");
     test_file_write(root, "sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n");
     bench_preflight_facts siblings[] = {facts_of(0, 0), facts_of(1, 1)};
-    assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 ranks"));
+    assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 rank there"));
 }
 
 TEST_WITH(more_ranks_than_cores_are_reported, make_root, remove_root)
@@ -147,6 +148,65 @@ TEST(another_mpi_at_run_time_is_reported)
     fclose(file);
     assert_non_null(strstr(text, "runs with MPICH Version:\t4.0 but was built with Open MPI"));
     assert_non_null(strstr(text, "mpicc"));
+}
+
+TEST_WITH(available_memory_is_that_of_the_tightest_limit, make_root, remove_root)
+{
+    const size_t mib = (size_t)1 << 20;
+    assert_true(bench_memory_available(root) == SIZE_MAX);
+    test_file_write(root, "proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:  4194304 kB\n");
+    assert_true(bench_memory_available(root) == 4096 * mib);
+    test_file_write(root, "sys/fs/cgroup/memory.max", "max\n");
+    test_file_write(root, "sys/fs/cgroup/memory.current", "1048576\n");
+    assert_true(bench_memory_available(root) == 4096 * mib);
+    test_file_write(root, "sys/fs/cgroup/memory.max", "1073741824\n");
+    assert_true(bench_memory_available(root) == 1023 * mib);
+}
+
+TEST(sizes_that_do_not_fit_are_explained)
+{
+    const size_t gib = (size_t)1 << 30;
+    char text[160];
+    bench_memory_room room = {16 * gib, 4, BENCH_MEMORY_NO_GPU};
+    bench_need need = {3 * gib, 0};
+    assert_true(bench_memory_holds(&room, &need));
+    need.host_bytes = 4 * gib; /* four ranks would leave nothing */
+    assert_false(bench_memory_holds(&room, &need));
+    bench_memory_explain(&room, &need, text, sizeof text);
+    assert_string_equal(text, "buffers of 4 ranks take 16.0 GiB, and 16.0 GiB of memory are available");
+    room.node_ranks = 1;
+    assert_true(bench_memory_holds(&room, &need));
+    need.host_bytes = 1000 * gib;
+    bench_memory_explain(&room, &need, text, sizeof text);
+    assert_string_equal(text, "buffers of 1 rank take 1000 GiB, and 16.0 GiB of memory are available");
+    need = (bench_need){gib, 80 * gib};
+    room.gpu_bytes = 81 * gib;
+    assert_true(bench_memory_holds(&room, &need));
+    room.gpu_bytes = 80 * gib;
+    assert_false(bench_memory_holds(&room, &need));
+    bench_memory_explain(&room, &need, text, sizeof text);
+    assert_string_equal(text, "buffers take 80.0 GiB on each GPU, which has 80.0 GiB free");
+}
+
+TEST(a_need_counts_both_buffers_copies_and_checks)
+{
+    const size_t mib = (size_t)1 << 20;
+    bench_job job = {.nranks = 4, .local_nranks = 4};
+    bench_options options = {.min_bytes = 8, .max_bytes = 64 * mib, .step_factor = 2};
+    bench_dist dist = {.nsteps = 1};
+    options.dtype = WEIR_FLOAT;
+    bench_need plain = bench_buffers_need(&job, &options, WEIR_COLL_ALLREDUCE, &dist, 64 * mib);
+    assert_true(plain.host_bytes > 128 * mib && plain.host_bytes < 136 * mib);
+    assert_true(plain.gpu_bytes == 0);
+    options.determinism = 1;
+    bench_need checked = bench_buffers_need(&job, &options, WEIR_COLL_ALLREDUCE, &dist, 64 * mib);
+    assert_true(checked.host_bytes >= plain.host_bytes + 64 * mib);
+    options.determinism = 0;
+    options.cold = 1;
+    bench_need cold = bench_buffers_need(&job, &options, WEIR_COLL_ALLREDUCE, &dist, 64 * mib);
+    assert_true(cold.host_bytes >= plain.host_bytes + 128 * mib);
+    bench_need huge = bench_buffers_need(&job, &options, WEIR_COLL_ALLREDUCE, &dist, SIZE_MAX);
+    assert_true(huge.host_bytes > SIZE_MAX / 128);
 }
 
 int main(void)
