@@ -23,12 +23,12 @@
 enum { RANKS_MAX = 4096, LINE_BYTES = 320 };
 
 /* How long the collector waits for the first or another rank, for all of them, and with the socket
- * open after the report; the first column if this rank has given up, the second if the launcher
- * terminates the job, which leaves a second for it. */
+ * open after the report. given_up: this rank has passed its deadline; terminated: the launcher
+ * terminates the job, and leaves a second for the report. */
 typedef struct setup_times {
     int next_ms, all_ms, after_ms;
 } setup_times;
-static const setup_times given_up = {1000, 2000, 300}, terminated = {300, 500, 0};
+static const setup_times given_up = {1000, 2000, 300}, terminated = {700, 700, 0};
 
 /* The state of a rank: the datagram. */
 typedef struct setup_state {
@@ -70,6 +70,9 @@ static int setup_open(int (*use)(int, const struct sockaddr *, socklen_t))
     struct sockaddr_un name;
     socklen_t length = setup_make_name(&name);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    if (fd >= 0) /* before a datagram can come */
+        setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     if (fd >= 0 && use(fd, (struct sockaddr *)&name, length) != 0) {
         close(fd);
         fd = -1;
@@ -145,10 +148,8 @@ static void setup_lead(int fd, const bench_watch *watch, const setup_times *time
                        const setup_state *mine, int expected)
 {
     setup_state *states = calloc((size_t)nranks, sizeof *states);
-    const int on = 1;
     if (!states)
         return;
-    setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     states[mine->rank] = *mine;
     if (setup_collect(fd, times, nranks, states) < expected)
         setup_write(watch, nranks, states);

@@ -56,7 +56,7 @@ _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, co
 /* Reports this rank's state, and returns when the report of this node's ranks has been written:
  * after at most two to three seconds. Local, blocking. */
 void bench_setup_report(const bench_watch *watch, const char *phase, const char *why);
-/* The same for ranks that the launcher terminates, within half a second. Writes nothing if all
+/* The same for ranks that the launcher terminates, within a second. Writes nothing if all
  * ranks of this node send their state: then none of them was lost. */
 void bench_setup_report_lost(const bench_watch *watch, const char *phase);
 
