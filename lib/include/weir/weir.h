@@ -200,8 +200,8 @@ WEIR_API weir_status weir_boot_set_timeout(weir_boot *boot, int timeout_ms);
  * all ranks: the smallest value, of equal values that of the lowest rank. If that is an error, the
  * error line names the failing rank. A failure of the exchange itself is returned as well. */
 WEIR_API weir_status weir_boot_agree(weir_boot *boot, weir_status mine);
-/* Destroys a bootstrap. Communicators created from it must have been destroyed. NULL is
- * allowed. */
+/* Destroys a bootstrap. Communicators created from it must have been destroyed. NULL is allowed.
+ * Does nothing in a child that was forked from the process that created it. */
 WEIR_API void weir_boot_destroy(weir_boot *boot);
 
 #define WEIR_UNIQUE_ID_BYTES 128
@@ -211,17 +211,19 @@ typedef struct weir_unique_id {
     char bytes[WEIR_UNIQUE_ID_BYTES];
 } weir_unique_id;
 
-/* Creates the unique id of one job and starts its rendezvous server, a thread of the calling
- * process, on an ephemeral TCP port. The process need not be a rank of the job, but must live
- * until all ranks have joined; the server ends then. It listens on the interface that
+/* Creates the unique id of one job. Its rendezvous server is a thread of the calling process on an
+ * ephemeral TCP port, one for all unused ids. The process need not be a rank of the job, but must
+ * live until all ranks have joined; the server ends with the last id. It listens on the interface that
  * WEIR_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME selects, else on the first usable one, loopback
- * last. WEIR_ERR_SYSTEM if there is no usable interface or port, or the thread cannot start. */
+ * last. Thread-safe. WEIR_ERR_SYSTEM if there is no usable interface or port, or the thread cannot
+ * start; WEIR_ERR_INVALID if WEIR_SOCKET_IFNAME names no interface. */
 WEIR_API weir_status weir_unique_id_create(weir_unique_id *id);
 /* Creates a TCP bootstrap by joining the job of a unique id. Collective; blocks until all nranks
  * ranks have joined. Release with weir_boot_destroy. Connections that do not know the id's secret
  * are rejected and logged. WEIR_ERR_TIMEOUT after WEIR_TIMEOUT_MS; the error line names the
  * missing ranks. WEIR_ERR_PEER if the process that created the id has ended or the id was used
- * before: an id serves one bootstrap. */
+ * before: an id serves one bootstrap; WEIR_ERR_REFUSED if it was used and that process has other
+ * unused ids. */
 WEIR_API weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks,
                                           weir_boot **boot);
 /* Creates a TCP bootstrap with the rendezvous at rank 0's address, given as "interface:ip:port" or
@@ -264,7 +266,12 @@ WEIR_API weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot,
 /* ------------------------------------------------------------ communicator */
 
 /* A communicator: a group of ranks that share memory or network connections, and the state of
- * their collectives. */
+ * their collectives.
+ *
+ * It belongs to the process that created it, as do its bootstrap and the objects created from it. In
+ * a child that this process forks, calls on them return WEIR_ERR_INVALID, and calls without a result
+ * do nothing; the parent's communicator is not affected. A child can create a communicator of its
+ * own. Functions of device.h on semaphores and channels do not check this. */
 typedef struct weir_comm weir_comm;
 
 /* How bytes move between two ranks. */
