@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256, PATH_BYTES = 4096, FILES_MAX = 1024, TABLE_PATH_MAX = 240 };
+enum { NAME_BYTES = 256, PATH_BYTES = 4096, FILES_MAX = 1024, TABLE_PATH_MAX = 180 };
 
 /* What a rank finds in a file; MPI takes the largest. */
 enum { PLAN_USABLE, PLAN_OTHER, PLAN_BAD };
