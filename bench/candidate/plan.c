@@ -1,6 +1,7 @@
 /* Checks whether a plan fits the run: see candidates.h. */
 #include "bench/candidate/candidates.h"
 
+#include "base/words.h"
 #include "bench/sizes/shape.h"
 #include <weir/plan.h>
 
@@ -51,9 +52,9 @@ static int check_plan(const bench_options *options, weir_collective collective, 
         return -1;
     if (nranks && ranks != nranks) {
         snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "--plan %s: it is for %d ranks, and this job has %d: start %d with mpirun -np "
+                 "--plan %s: it is for %d rank%s, and this job has %d: start %d with mpirun -np "
                  "%d, or give another plan",
-                 options->plan, ranks, nranks, ranks, ranks);
+                 options->plan, ranks, weiri_s(ranks), nranks, ranks, ranks);
         return -1;
     }
     return 0;

@@ -1,19 +1,19 @@
 /* The plans of --plan-dir, which --tune measures beside algorithms: see candidates.h. */
 #include "bench/candidate/candidates.h"
 
+#include "bench/job/exchange.h"
 #include "bench/sizes/shape.h"
 #include <weir/plan.h>
 
 #include <dirent.h>
 #include <errno.h>
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { NAME_BYTES = 256, PATH_BYTES = 4096, FILES_MAX = 1024, TABLE_PATH_MAX = 180 };
 
-/* What a rank finds in a file; MPI takes the largest. */
+/* What a rank finds in a file; the largest value of all ranks counts. */
 enum { PLAN_USABLE, PLAN_OTHER, PLAN_BAD };
 
 static int is_plan_file(const struct dirent *entry)
@@ -34,9 +34,9 @@ static int list_files(const bench_job *job, const char *folder, char (*names)[NA
     }
     free(entries);
     count = count < FILES_MAX ? count : FILES_MAX;
-    MPI_Bcast(&count, 1, MPI_INT, 0, job->mpi);
+    bench_exchange_broadcast(job, &count, sizeof count, 0);
     if (count > 0)
-        MPI_Bcast(names, count * NAME_BYTES, MPI_CHAR, 0, job->mpi);
+        bench_exchange_broadcast(job, names, (size_t)count * NAME_BYTES, 0);
     return count;
 }
 
@@ -93,10 +93,9 @@ static weir_status add_file(bench_job *job, const bench_options *options,
 {
     char path[PATH_BYTES];
     bench_candidate *made = NULL;
-    int own, found = PLAN_USABLE;
     snprintf(path, sizeof path, "%s/%s", options->plan_dir, name);
-    own = examine_file(job, options, collective, path);
-    MPI_Allreduce(&own, &found, 1, MPI_INT, MPI_MAX, job->mpi);
+    const int own = examine_file(job, options, collective, path);
+    const int found = (int)bench_exchange_fold(job, BENCH_FOLD_MAX, own);
     if (found == PLAN_BAD && own == PLAN_BAD && job->rank == 0)
         bench_job_say(job, "--plan-dir: not measured: %s", job->note.text);
     if (found != PLAN_USABLE)

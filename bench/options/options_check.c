@@ -83,13 +83,8 @@ static int check_iterations(const bench_options *options, char *problem)
     if (options->nthreads != 1)
         return bad_usage(problem,
                          "-t %d: a process has one thread; start %d times as "
-                         "many ranks with mpirun -np instead",
+                         "many ranks with -g or mpirun -np instead",
                          options->nthreads, options->nthreads);
-    if (options->ngpus != 1)
-        return bad_usage(problem,
-                         "-g %d: a rank drives one device; start %d times as many ranks with "
-                         "mpirun -np instead",
-                         options->ngpus, options->ngpus);
     if (options->until > 0 && options->iterations)
         return bad_usage(problem,
                          "-n %d and --until: one fixes the number of iterations, the other "

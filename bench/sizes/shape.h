@@ -41,8 +41,7 @@ double bench_bus_factor(weir_collective collective, int nranks);
 
 /* The size after bytes; 0 after the last one. Sizes only grow. */
 size_t bench_sizes_next(const bench_options *options, size_t bytes);
-/* The last size, and the number of sizes. */
+/* The last size. */
 size_t bench_sizes_last(const bench_options *options);
-size_t bench_sizes_count(const bench_options *options);
 
 #endif

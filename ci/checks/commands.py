@@ -1,4 +1,5 @@
-"""Commands in Markdown: programs, make targets, paths and options that documents name must exist.
+"""Commands in Markdown: programs, make targets, paths and options that documents name must exist. Also
+the reverse for result files: every column must be documented.
 
 Code spans and fenced blocks are read. An option is looked up in the sources that read the options of
 the program before it; an option that stands alone in a code span, in those of all programs.
@@ -17,7 +18,9 @@ PROGRAMS = {r"bench_\w+": ["bench/options/*.[ch]", "bench/program.c"],
             r"weir-plan": ["lib/plan/cli/*.c"],
             r"weir-compare": ["results/cli/weir_compare.c"],
             r"weir-report": ["results/cli/weir_report.c"],
-            r"weir-check": ["verify/cli/*.c", "verify/check/*.c"]}
+            r"weir-check": ["verify/cli/*.c", "verify/check/*.c"],
+            r"weir-nightly": ["ci/nightly"],  # the names that ci/install gives to scripts
+            r"weir-mpirun": ["ci/mpirun"]}
 TOP = r"(?:lib|bench|verify|topo|results|ci|python|docs|examples)"
 PATH = re.compile(rf"(?<![\w./$@}}~-])(?:\./)?({TOP}/[\w./*{{}},+-]*[\w*}}/])")
 PROGRAM = re.compile(r"(?<![\w-])(?:\./)?(bench_[a-z_]+|weir-[a-z]+|ci/[\w-]+|results/plot|verify/tests/run)(?![\w./-])")
@@ -60,11 +63,13 @@ def make_targets():
 def program_exists(name):
     if name.startswith("bench_"):
         return glob.glob(f"bench/{name}.c")
+    if name in ("weir-nightly", "weir-mpirun"):
+        return os.path.exists(PROGRAMS[name][0])
     if name.startswith("weir-"):
         source = f"weir_{name[5:]}.c"
         return any(path.endswith("/" + source) or path == f"lib/plan/cli/{source}" for path in listing()) \
             or (name == "weir-plan" and glob.glob("lib/plan/cli/*.c")) \
-            or glob.glob(f"ci/pkgconfig/{name}.pc.in") or glob.glob(f"docs/man/{name}*")
+            or glob.glob(f"ci/pkgconfig/{name}.pc.in") or glob.glob(f"docs/man/{name}*") or glob.glob(f"ci/debian/{name}.install")
     return name in listing()
 
 
@@ -134,7 +139,23 @@ def commands(path):
             started, parts = 0, ""
 
 
+COLUMNS, COLUMNS_PAGE = "lib/base/columns.h", "docs/user/reading-results.md"
+
+
+def undocumented_columns():
+    """Yields (line number, name) of each column of result files that the page does not list."""
+    if not os.path.exists(COLUMNS):
+        return
+    documented = set(CODE_SPAN.findall(text(COLUMNS_PAGE))) if os.path.exists(COLUMNS_PAGE) else set()
+    for number, line in enumerate(text(COLUMNS).splitlines(), 1):
+        for name in re.findall(r"X\([A-Z0-9_]+, (\w+), [A-Z]+\)", line):
+            if f"`{name}`" not in documented:
+                yield number, name
+
+
 def check():
+    for number, name in undocumented_columns():
+        yield COLUMNS, number, "undocumented column", f"{name} is not in {COLUMNS_PAGE}"
     for path in listing():
         if path.endswith(".md"):
             for number, command in commands(path):

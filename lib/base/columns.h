@@ -1,8 +1,7 @@
 /*
  * The columns of a result file (CSV), in their order: the one list for the writer
  * (bench/output/record.c) and the reader (results/read/). Columns are only added at the end. A new
- * column also needs its value in bench_record_fill and a line in docs/user/reading-results.md: see
- * docs/developer/add-a-column.md.
+ * column needs changes in other files too; docs/developer/add-a-column.md lists them.
  */
 #ifndef WEIRI_BASE_COLUMNS_H
 #define WEIRI_BASE_COLUMNS_H
@@ -10,9 +9,9 @@
 /* How the fields of a column are written; all but names are decimal numbers, or empty. */
 typedef enum weiri_column_form {
     WEIRI_COLUMN_NAME,
-    WEIRI_COLUMN_WHOLE,
+    WEIRI_COLUMN_WHOLE,  /* an integer */
     WEIRI_COLUMN_TIME,   /* us, 3 decimals */
-    WEIRI_COLUMN_RATE,   /* GB/s, 6 significant digits */
+    WEIRI_COLUMN_RATE,   /* any real number, such as GB/s: 6 significant digits */
     WEIRI_COLUMN_PERCENT /* 1 decimal */
 } weiri_column_form;
 

@@ -75,7 +75,7 @@ WEIR_API void weir_plan_range(const weir_plan *plan, uint64_t *min_bytes, uint64
  *     if (status == WEIR_OK)
  *         status = weir_plan_build(b, &plan);
  *
- * examples/plan_swap.c is this program with comments, a proof and a run.
+ * examples/plan.c is this program with comments, a proof and a run.
  *
  * Calls between these two return no status: after the first invalid call the others do nothing, and
  * weir_plan_build fails with WEIR_ERR_INVALID and an error line that names the call and the rank.
@@ -338,13 +338,18 @@ typedef struct weir_plan_violation {
 typedef struct weir_plan_report {
     int proves_result;  /* 0: the collective is unknown, so its result was not checked */
     int root;           /* the root of a broadcast or reduce */
-    int all_lengths;    /* 1: proved for every length; 0: groups of thread blocks divide messages in
-                           too many different manners, and only shorter lengths were checked */
-    unsigned max_turns; /* pipelines: iterations that were checked; 0: there are none */
+    int all_lengths;    /* 1: proved for every length in the plan's range; 0: only for chunks of up
+                           to max_chunk_bytes */
+    unsigned max_turns; /* 0: pipelines may have any number of iterations; else the largest number
+                           for which the plan is proved */
     unsigned nworlds;   /* different divisions of messages that were executed */
     unsigned nviolations;
     /* At most one for each fault and operation. */
     weir_plan_violation violations[WEIR_PLAN_VIOLATIONS_MAX];
+    /* all_lengths 0: the longest chunk for which the plan is proved. A chunk is a rank's block of
+     * the message divided by its number of chunks, rounded up to the alignment. Executors reject
+     * calls with longer chunks. */
+    uint64_t max_chunk_bytes;
 } weir_plan_report;
 
 /* Checks a plan by executing all ranks' programs symbolically. Proves for every message length that

@@ -4,6 +4,7 @@
  */
 #include "plan/execute/executor.h"
 
+#include "base/words.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -156,9 +157,9 @@ static weir_status check_call(const weir_executor *executor, const weir_plan *pl
     const int nranks = executor->comm->nranks;
     if (plan->nranks != nranks)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: the plan is for %d ranks, but the communicator has %d; use a plan "
+                          "%s: the plan is for %d rank%s, but the communicator has %d; use a plan "
                           "for as many ranks",
-                          plan->file, plan->nranks, nranks);
+                          plan->file, plan->nranks, weiri_s(plan->nranks), nranks);
     if (!call->element_bytes || (unsigned)call->op >= WEIR_OP_COUNT)
         return weiri_fail(WEIR_ERR_INVALID, "%s: unknown data type or operation", plan->file);
     if (call->stream && !executor->comm->gpu)

@@ -1,7 +1,7 @@
 /*
- * RDMA ports out of /sys/class/infiniband: NAME/ports/N/{state,rate,link_layer,gids/I,
- * gid_attrs/types/I,gid_attrs/ndevs/I}, and NAME/device, the PCI device, from whose path the
- * distance to a GPU follows.
+ * Reads the RDMA ports of this node from /sys/class/infiniband: the state, rate, link layer and GIDs
+ * of each port from NAME/ports/N/{state,rate,link_layer,gids/I,gid_attrs/types/I,gid_attrs/ndevs/I};
+ * the path of the PCI device, which determines the distance to a GPU, from the link NAME/device.
  */
 #define _GNU_SOURCE
 #include "transport/net/rdma_port.h"
@@ -18,11 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Entries of a port's GID table that are looked at: hosts use the first few. So many empty ones in
- * a row end it, since each costs a file. */
+/* How many entries of a port's GID table are read. Hosts use the first few; reading stops after
+ * GIDS_EMPTY empty entries in a row, since each entry is a file. */
 enum { GIDS_LOOKED_AT = 128, GIDS_EMPTY = 16, PATH_BYTES = 512 };
 
-/* The first line of a file, its name from a format, without its end; 0: not readable. */
+/* Reads the first line of the file with the formatted name, without the line's end. Returns 0 if it
+ * cannot be read. */
 __attribute__((format(printf, 3, 4))) static int read_line(char *line, size_t bytes,
                                                            const char *format, ...)
 {
@@ -85,7 +86,7 @@ static void read_state(const char *ports_path, weiri_rdma_port *port)
     snprintf(port->state, sizeof port->state, "%.23s", word ? word + 2 : line);
 }
 
-/* Where the link of a device points to, below sys's root: "/devices/pci0000:00/...". */
+/* Returns the target of a device's link, relative to sys: "/devices/pci0000:00/...". */
 static int device_path(const char *sys, const char *link, char path[WEIRI_RDMA_PATH_BYTES])
 {
     char real[PATH_MAX], root[PATH_MAX];
@@ -98,7 +99,7 @@ static int device_path(const char *sys, const char *link, char path[WEIRI_RDMA_P
     return 1;
 }
 
-/* The node in a device's folder. Machines of one node do not always say so. */
+/* Returns a device's NUMA node. Machines with a single NUMA node may report none. */
 static int numa_of(const char *sys, const char *link)
 {
     char line[32];
@@ -131,7 +132,8 @@ int weiri_rdma_numa_of(const char *sys, const char *address)
     return numa_of(sys, link);
 }
 
-/* Of the PCI device; for a device without one, its interface's. */
+/* Fills in the path and NUMA node of the PCI device, or of the network interface if the RDMA device
+ * has no PCI device. */
 static void read_place(const char *sys, weiri_rdma_port *port)
 {
     char link[PATH_BYTES], own[WEIRI_RDMA_PATH_BYTES];

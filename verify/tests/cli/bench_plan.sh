@@ -2,6 +2,7 @@
 # --plan FILE of the benchmarks: a plan is measured and verified together with the built-in
 # algorithms and peers; a plan that is incorrect, or does not match the run, is rejected before
 # anything is measured. Run from the repository's root.
+# Needs MPI.
 set -u
 . verify/tests/support/tap.sh
 

