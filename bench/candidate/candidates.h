@@ -51,7 +51,7 @@ void bench_plan_print(FILE *to, const bench_options *options);
 
 /* The plan as a candidate named weir, with the algorithm "plan:" and the plan's name (31 characters
  * at most). Collective; not agreed. */
-weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_collective collective,
+weir_status bench_candidate_plan_open(bench_job *job, const char *file,
                                       bench_candidate **candidate);
 
 #endif
