@@ -1,6 +1,6 @@
 /*
- * Plans that a tuning table names serve ordinary calls: the data are right at every length, in place
- * and out of place; calls that the plan is not proved for, or cannot serve, go to built-in
+ * Plans that a tuning table names serve ordinary calls: the data are right at every length, in
+ * place and out of place; calls that the plan is not proved for, or cannot serve, go to built-in
  * algorithms; a communicator with plans can be destroyed and created again. Runs on forked ranks.
  */
 #include "verify/tests/support/comm_ranks.h"
