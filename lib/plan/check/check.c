@@ -59,11 +59,8 @@ void weiri_check_report_violation(weiri_check *check, weir_plan_fault fault, int
     weir_plan_violation *made = &report->violations[report->nviolations++];
     *made = (weir_plan_violation){.fault = fault, .rank = rank, .block = id, .op = op};
     va_start(arguments, format);
-    int used = vsnprintf(made->text, sizeof made->text, format, arguments);
+    vsnprintf(made->text, sizeof made->text, format, arguments);
     va_end(arguments);
-    if (check->row && check->classes.npipes && used > 0 && (size_t)used < sizeof made->text)
-        snprintf(made->text + used, sizeof made->text - (size_t)used, " (pipelines of %d turn%s)",
-                 (int)check->row[1], check->row[1] == 1 ? "" : "s");
 }
 
 void weiri_check_fail(weiri_check *check, weir_status status, const char *format, ...)
