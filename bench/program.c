@@ -238,6 +238,7 @@ int bench_program_main(weir_collective collective, const char *program_name, int
     if ((*problem || informs) && (!launch.variable || *refusal))
         return end_early(&run, problem);
     if (launch.launcher == BENCH_LAUNCHER_FORK)
-        return bench_launch_fork(program_name, options.ngpus, run_forked_rank, (void *)(uintptr_t)&p);
+        return bench_launch_fork(program_name, options.ngpus, run_forked_rank,
+                                 (void *)(uintptr_t)&p);
     return run_rank(&p, &launch);
 }

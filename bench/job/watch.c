@@ -42,6 +42,16 @@ static void check_progress(bench_watch *watch, uint64_t stuck_ms)
     pthread_mutex_unlock(&watch->mutex);
 }
 
+/* Returns the phase if ranks are not connected yet, and thus do not see each other's death. */
+static const char *phase_before_connection(bench_watch *watch)
+{
+    const char *phase = atomic_load(&watch->phase);
+    return phase && (strncmp(phase, "set-up: MPI_Init", 16) == 0 ||
+                     strncmp(phase, "set-up: bootstrap", 17) == 0)
+               ? phase
+               : NULL;
+}
+
 /* The launcher terminates the job. If that is because a rank died, reports it first; launchers
  * leave a second for that. */
 static void handle_terminate(bench_watch *watch)
@@ -51,6 +61,8 @@ static void handle_terminate(bench_watch *watch)
         weir_status status = weir_comm_check(watch->comm);
         if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED)
             bench_watch_give_up(watch, watch->comm, weir_last_error());
+    } else if (phase_before_connection(watch)) {
+        bench_setup_report_lost(watch, phase_before_connection(watch));
     }
     pthread_mutex_unlock(&watch->mutex);
     sigset_t term;

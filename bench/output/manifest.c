@@ -5,8 +5,8 @@
 #include "bench/statistics/bootstrap.h"
 #include "bench/options/environment.h"
 #include "bench/options/paths.h"
+#include "bench/output/output_file.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <string.h>
@@ -215,17 +215,16 @@ void bench_manifest_put(weiri_json_writer *json, const bench_run *run, const ben
 weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos)
 {
     const bench_options *options = run->options;
-    char path[PATH_MAX] = "";
+    char path[PATH_MAX] = "", reason[BENCH_OUTPUT_REASON_BYTES] = "its name is too long";
     struct stat kind;
     if (!options->csv_path || stat(options->csv_path, &kind) != 0 || !S_ISREG(kind.st_mode))
         return WEIR_OK;
-    errno = ENAMETOOLONG;
-    FILE *file =
-        bench_paths_manifest(options->csv_path, path, sizeof path) == 0 ? fopen(path, "w") : NULL;
+    FILE *file = NULL;
+    if (bench_paths_manifest(options->csv_path, path, sizeof path) == 0)
+        file = bench_output_open(path, reason);
     if (!file)
-        return bench_job_note(run->job, WEIR_ERR_INVALID,
-                              "--csv %s: its manifest %s: %s; give a folder that can be written",
-                              options->csv_path, path, strerror(errno));
+        return bench_job_note(run->job, WEIR_ERR_INVALID, "--csv %s: its manifest %s: %s",
+                              options->csv_path, path, reason);
     weiri_json_writer json = {.file = file};
     bench_manifest_put(&json, run, infos);
     fputc('\n', file);

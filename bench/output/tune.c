@@ -6,6 +6,8 @@
  */
 #include "bench/output/tune.h"
 
+#include "bench/output/output_file.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -116,15 +118,13 @@ static weir_status check_path(bench_job *job, const char *path)
     weir_status status = check_old(job, path);
     if (status != WEIR_OK)
         return status;
-    errno = ENAMETOOLONG;
-    FILE *file = temporary_path(path, temporary) == 0 ? fopen(temporary, "ae") : NULL;
+    char reason[BENCH_OUTPUT_REASON_BYTES] = "its name is too long";
+    FILE *file = temporary_path(path, temporary) == 0 ? bench_output_open(temporary, reason) : NULL;
     if (!file)
-        return bench_job_note(job, WEIR_ERR_INVALID,
-                              "--tune %s: its folder: %s; give a file in "
-                              "a folder that can be written",
-                              path, strerror(errno));
-    fclose(file);
+        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: its folder, file %s: %s", path,
+                              temporary, reason);
     remove(temporary);
+    fclose(file);
     return WEIR_OK;
 }
 
@@ -303,16 +303,17 @@ static weir_status write_file(const bench_tune *tune)
 {
     const char *path = tune->run->options->tune_path;
     char temporary[PATH_BYTES];
-    errno = ENAMETOOLONG;
-    FILE *file = temporary_path(path, temporary) == 0 ? fopen(temporary, "we") : NULL;
+    char reason[BENCH_OUTPUT_REASON_BYTES] = "its name is too long";
+    FILE *file = temporary_path(path, temporary) == 0 ? bench_output_open(temporary, reason) : NULL;
     if (!file)
         return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path,
-                              strerror(errno));
+                              reason);
     int failed = copy_others(tune, path, file);
     write_rows(tune, file);
-    failed |= ferror(file);
+    failed |= ferror(file) | fflush(file);
+    failed = failed || rename(temporary, path) != 0; /* before another run can open temporary */
     failed |= fclose(file);
-    if (failed || rename(temporary, path) != 0)
+    if (failed)
         return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s: %s", path,
                               strerror(errno));
     printf("# %-20s : %s\n", "Tuning table", path);

@@ -52,13 +52,14 @@ weir_status weiri_boot_by_name_create(const weiri_named_root *root, int rank, in
                                       weir_boot **boot)
 {
     char text[WEIRI_ADDRESS_TEXT_BYTES];
+    const char *wish = NULL;
     weiri_address address = {0};
     weir_status status = by_name_resolve(root, &address);
     if (status == WEIR_OK && by_name_is_loopback(&address) && !by_name_means_loopback(root->host)) {
         if (rank == 0)
             memset(address.ip, 0, sizeof address.ip);
-        else
-            status = weiri_interface_address(weiri_interface_wish(NULL), NULL, &address);
+        else if ((status = weiri_interface_wish(&wish, NULL)) == WEIR_OK)
+            status = weiri_interface_address(wish, NULL, &address);
     }
     if (status != WEIR_OK)
         return status;

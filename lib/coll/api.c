@@ -48,6 +48,8 @@ static inline weir_status call_prepare(weir_comm *comm, const weir_call *call, w
     size_t element_bytes = weir_dtype_bytes(call->dtype);
     if (WEIRI_UNLIKELY(!comm))
         return call_refuse(call, "comm is required");
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     if (WEIRI_UNLIKELY(!element_bytes || (unsigned)call->op >= WEIR_OP_COUNT))
         return call_refuse(call, "unknown data type or operation");
     if (WEIRI_UNLIKELY(call->stream && !comm->gpu))

@@ -146,8 +146,8 @@ typedef void *weir_stream;
 /*
  * A bootstrap is the control plane of a job: it connects a fixed set of ranks and exchanges small
  * messages between them. Implementations of this library: TCP (by a unique id, an address, or what
- * torchrun, Slurm or PMIx say), fork, and MPI (weir/mpi.h). A
- * caller may provide another one as an ops table.
+ * torchrun, Slurm or PMIx say), fork, and MPI (weir/mpi.h). A caller may provide another one as an
+ * ops table.
  */
 typedef struct weir_boot weir_boot;
 
@@ -200,8 +200,8 @@ WEIR_API weir_status weir_boot_set_timeout(weir_boot *boot, int timeout_ms);
  * all ranks: the smallest value, of equal values that of the lowest rank. If that is an error, the
  * error line names the failing rank. A failure of the exchange itself is returned as well. */
 WEIR_API weir_status weir_boot_agree(weir_boot *boot, weir_status mine);
-/* Destroys a bootstrap. Communicators created from it must have been destroyed. NULL is
- * allowed. */
+/* Destroys a bootstrap. Communicators created from it must have been destroyed. NULL is allowed.
+ * Does nothing in a child that was forked from the process that created it. */
 WEIR_API void weir_boot_destroy(weir_boot *boot);
 
 #define WEIR_UNIQUE_ID_BYTES 128
@@ -211,17 +211,19 @@ typedef struct weir_unique_id {
     char bytes[WEIR_UNIQUE_ID_BYTES];
 } weir_unique_id;
 
-/* Creates the unique id of one job and starts its rendezvous server, a thread of the calling
- * process, on an ephemeral TCP port. The process need not be a rank of the job, but must live
- * until all ranks have joined; the server ends then. It listens on the interface that
+/* Creates the unique id of one job. Its rendezvous server is a thread of the calling process on an
+ * ephemeral TCP port, one for all unused ids. The process need not be a rank of the job, but must
+ * live until all ranks have joined; the server ends with the last id. It listens on the interface that
  * WEIR_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME selects, else on the first usable one, loopback
- * last. WEIR_ERR_SYSTEM if there is no usable interface or port, or the thread cannot start. */
+ * last. Thread-safe. WEIR_ERR_SYSTEM if there is no usable interface or port, or the thread cannot
+ * start; WEIR_ERR_INVALID if WEIR_SOCKET_IFNAME names no interface. */
 WEIR_API weir_status weir_unique_id_create(weir_unique_id *id);
 /* Creates a TCP bootstrap by joining the job of a unique id. Collective; blocks until all nranks
  * ranks have joined. Release with weir_boot_destroy. Connections that do not know the id's secret
  * are rejected and logged. WEIR_ERR_TIMEOUT after WEIR_TIMEOUT_MS; the error line names the
  * missing ranks. WEIR_ERR_PEER if the process that created the id has ended or the id was used
- * before: an id serves one bootstrap. */
+ * before: an id serves one bootstrap; WEIR_ERR_REFUSED if it was used and that process has other
+ * unused ids. */
 WEIR_API weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks,
                                           weir_boot **boot);
 /* Creates a TCP bootstrap with the rendezvous at rank 0's address, given as "interface:ip:port" or
@@ -244,17 +246,17 @@ WEIR_API weir_status weir_boot_torchrun_create(weir_boot **boot);
  * weir_boot_tcp_create_at. WEIR_ERR_INVALID if a variable is missing or malformed. */
 WEIR_API weir_status weir_boot_slurm_create(weir_boot **boot);
 /* Creates a TCP bootstrap of the processes that a PMIx launcher started (prterun, srun --mpi=pmix,
- * mpirun of Open MPI): rank 0 publishes a unique id through PMIx, which the others read. Collective;
- * blocks until all have joined. libpmix is loaded at run time, from WEIR_PMIX_SO. Release with
- * weir_boot_destroy. WEIR_ERR_SYSTEM if there is no libpmix or no PMIx server, or PMIx reports an
- * error; otherwise like weir_boot_tcp_create. */
+ * mpirun of Open MPI): rank 0 publishes a unique id through PMIx, which the others read.
+ * Collective; blocks until all have joined. libpmix is loaded at run time, from WEIR_PMIX_SO.
+ * Release with weir_boot_destroy. WEIR_ERR_SYSTEM if there is no libpmix or no PMIx server, or PMIx
+ * reports an error; otherwise like weir_boot_tcp_create. */
 WEIR_API weir_status weir_boot_pmix_create(weir_boot **boot);
 
 /* Runs body in nranks forked child processes, connected by a bootstrap over socket pairs; for
  * tests and programs that use one node. body gets the child's bootstrap, which it must not
  * destroy, and argument. Local; blocks until every child has ended. exit_codes (nranks entries,
  * may be NULL) gets each child's exit code: body's result, or 128 + the signal that ended it.
- * Children that have not ended 10 seconds after another one ended with a code other than 0 are
+ * Children that have not ended 5 seconds after another one ended with a code other than 0 are
  * killed. If the calling thread ends, for example by a signal, the children are killed as well.
  * WEIR_OK means that all children ended, whatever their codes. WEIR_ERR_TIMEOUT if timeout_ms
  * passed; the remaining children are killed then. CUDA must not have been initialised before. */
@@ -264,7 +266,12 @@ WEIR_API weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot,
 /* ------------------------------------------------------------ communicator */
 
 /* A communicator: a group of ranks that share memory or network connections, and the state of
- * their collectives. */
+ * their collectives.
+ *
+ * It belongs to the process that created it, as do its bootstrap and the objects created from it. In
+ * a child that this process forks, calls on them return WEIR_ERR_INVALID, and calls without a result
+ * do nothing; the parent's communicator is not affected. A child can create a communicator of its
+ * own. Functions of device.h on semaphores and channels do not check this. */
 typedef struct weir_comm weir_comm;
 
 /* How bytes move between two ranks. */

@@ -20,10 +20,14 @@ static void name_lengths(const weiri_check *check, char *text, size_t room)
         snprintf(text, room, " (at every length)");
         return;
     }
-    uint32_t tried = (uint32_t)((check->row - classes->rows) / classes->columns) + 1;
     int32_t most = 0;
     for (uint32_t i = 0; i < classes->npipes; i++)
         most = check->row[1 + i] > most ? check->row[1 + i] : most;
+    if (classes->count == 0) { /* the search for the reach of pipelines, which precedes the classes */
+        snprintf(text, room, " (at lengths of %d pipeline turn%s)", (int)most, most == 1 ? "" : "s");
+        return;
+    }
+    uint32_t tried = (uint32_t)((check->row - classes->rows) / classes->columns) + 1;
     if (classes->npipes)
         snprintf(text, room,
                  " (at lengths of %d pipeline turn%s; tried: %u of %u classes of lengths)",
@@ -224,8 +228,8 @@ static void advise_blocks(weiri_check *check, const weiri_check_block *a,
     uint32_t second = weiri_check_gpu(check, b)->blocks[b->index].id;
     weiri_check_advise(check,
                        "add rank.barrier([%u, %u]) (weir_plan_barrier with weir_plan_group) "
-                       "between the two, or a Semaphore: release in one thread block, acquire in the other "
-                       "(weir_plan_release, weir_plan_acquire)",
+                       "between the two, or a Semaphore: release in one thread block, acquire in "
+                       "the other (weir_plan_release, weir_plan_acquire)",
                        first < second ? first : second, first < second ? second : first);
 }
 
@@ -245,8 +249,8 @@ static void advise_launch(weiri_check *check, int from, int to, uint32_t place)
     int can_double = !check->plan->double_scratch && is_in_scratch(check, place);
     weiri_check_advise(check,
                        "%slet rank %d begin with signal(relaxed=True) to rank %d "
-                       "(weir_plan_relaxed_signal), and rank %d with wait(relaxed=True, data_sync=SyncType.after) for "
-                       "it (weir_plan_relaxed_wait)",
+                       "(weir_plan_relaxed_signal), and rank %d with wait(relaxed=True, "
+                       "data_sync=SyncType.after) for it (weir_plan_relaxed_wait)",
                        can_double ? "set use_double_scratch_buffer (double_scratch), or " : "",
                        from, to, to);
 }

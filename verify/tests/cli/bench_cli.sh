@@ -2,6 +2,7 @@
 # The command line of the benchmarks: the help text, the lists, and usage errors. Each usage
 # error is one line that names the remedy, with nothing on standard output and the documented
 # exit code. Run from the repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "command line" "bench_allreduce is not built; run make"
 

@@ -478,7 +478,7 @@ TEST(only_terminals_have_colours_and_no_color_is_respected)
     setenv("TERM", "dumb", 1);
     assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_GOOD), "");
     setenv("TERM", "xterm", 1);
-    setenv("OMPI_COMM_WORLD_RANK", "0", 1); /* mpirun gives ranks a terminal of its own */
+    setenv("OMPI_COMM_WORLD_RANK", "0", 1); /* mpirun gives ranks a separate terminal */
     weiri_terminal_detect();
     assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_GOOD), "");
     unsetenv("OMPI_COMM_WORLD_RANK");
