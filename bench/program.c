@@ -6,6 +6,7 @@
 #include "base/words.h"
 #include "bench/candidate/candidates.h"
 #include "bench/job/exchange.h"
+#include "bench/job/load.h"
 #include "bench/job/memory.h"
 #include "bench/job/preflight.h"
 #include "bench/measure/sweep.h"
@@ -93,6 +94,7 @@ static int run_benchmark(bench_run *run, bench_options *options)
     bench_candidates candidates = {.count = 0};
     bench_buffers buffers;
     bench_report report;
+    bench_load_sample load;
     long failed = 0;
     weir_status status = connect_job(run, options);
     if (status != WEIR_OK)
@@ -100,8 +102,11 @@ static int run_benchmark(bench_run *run, bench_options *options)
     status = bench_report_open(&report, run);
     if (status == WEIR_OK) {
         status = open_sweep(run, &buffers, &candidates, &report);
+        bench_load_read("", &load);
         if (status == WEIR_OK)
             status = bench_sweep(run, &buffers, &candidates, &report, &failed);
+        if (status == WEIR_OK)
+            bench_load_end(run->job, &load);
         if (status == WEIR_OK && run->job->rank == 0)
             bench_report_end(&report);
         bench_candidates_close(&candidates);
@@ -122,7 +127,7 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "-r %d: there %s %d rank%s; give a root from 0 to %d", run->options->root,
                  job->nranks == 1 ? "is" : "are", job->nranks,
-                 weiri_s((unsigned long long)job->nranks), job->nranks - 1);
+                 weiri_s(job->nranks), job->nranks - 1);
     else if (run->options->plan) /* --plan is refused for alltoallv */
         bench_plan_check(run->options, run->collective, job->nranks, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)
@@ -235,6 +240,7 @@ int bench_program_main(weir_collective collective, const char *program_name, int
     if ((*problem || informs) && (!launch.variable || *refusal))
         return end_early(&run, problem);
     if (launch.launcher == BENCH_LAUNCHER_FORK)
-        return bench_launch_fork(program_name, options.ngpus, run_forked_rank, (void *)(uintptr_t)&p);
+        return bench_launch_fork(program_name, options.ngpus, run_forked_rank,
+                                 (void *)(uintptr_t)&p);
     return run_rank(&p, &launch);
 }

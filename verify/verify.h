@@ -4,12 +4,12 @@
  *   1. lays its buffers out with weirv_guard_place, fills the input with weirv_fill_input and the
  *      output with weirv_poison,
  *   2. runs the collective,
- *   3. calls weirv_check_exact (expected.h), weirv_check (reference.h), or both, and adds weirv_guard_check to
- *      result.overruns and weirv_input_changed to result.inputs_changed,
+ *   3. calls weirv_check_exact (expected.h), weirv_check (reference.h), or both, and adds
+ *      weirv_guard_check to result.overruns and weirv_input_changed to result.inputs_changed,
  *   4. calls weirv_reduce_result, after which every rank has the same result.
  *
- * Uses only the public API of weir; reference.h adds MPI. Number formats are decoded by this folder's code,
- * because the conversions of lib/ are under test.
+ * Uses only the public API of weir; reference.h adds MPI. Number formats are decoded by this
+ * folder's code, because the conversions of lib/ are under test.
  */
 #ifndef VERIFY_VERIFY_H
 #define VERIFY_VERIFY_H

@@ -176,7 +176,8 @@ static int mpi_run_reduce(bench_candidate *self)
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
     const void *in = self->operation->in_place && self->job->rank == c->root ? MPI_IN_PLACE : c->in;
-    return MPI_Reduce(in, c->out, state->count, state->type, state->op, c->root, self->job->mpi->comm);
+    return MPI_Reduce(in, c->out, state->count, state->type, state->op, c->root,
+                      self->job->mpi->comm);
 }
 
 static int mpi_run_alltoallv(bench_candidate *self)

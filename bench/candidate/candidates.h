@@ -40,8 +40,8 @@ int bench_plan_check(const bench_options *options, weir_collective collective, i
 /* Whether a plan is for the collective. Pure. */
 int bench_plan_is_for(const weir_plan *plan, weir_collective collective);
 
-/* Adds each plan in the folder of --plan-dir that is for the collective, the number of ranks and the
- * root, and is proved; others are left out, faulty ones with a line on standard error. Collective;
+/* Adds each plan in the folder of --plan-dir that is for the collective, the number of ranks and
+ * the root, and is proved; others are left out, faulty ones with a line on standard error. Collective;
  * not agreed. */
 weir_status bench_plan_dir_open(bench_job *job, const bench_options *options,
                                 weir_collective collective, bench_candidates *candidates);

@@ -54,7 +54,7 @@ static int check_plan(const bench_options *options, weir_collective collective, 
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--plan %s: it is for %d rank%s, and this job has %d: start %d with mpirun -np "
                  "%d, or give another plan",
-                 options->plan, ranks, weiri_s((unsigned long long)ranks), nranks, ranks, ranks);
+                 options->plan, ranks, weiri_s(ranks), nranks, ranks, ranks);
         return -1;
     }
     return 0;

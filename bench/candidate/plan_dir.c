@@ -1,4 +1,4 @@
-/* The plans of --plan-dir, which --tune measures beside the built-in algorithms: see candidates.h. */
+/* The plans of --plan-dir, which --tune measures beside algorithms: see candidates.h. */
 #include "bench/candidate/candidates.h"
 
 #include "bench/job/exchange.h"

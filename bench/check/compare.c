@@ -26,7 +26,8 @@ int bench_rounding_steps(const bench_trial *trial, bench_candidate *candidate)
 
 /* Applies each oracle that fits the data. The exact oracle has its own result, so that no element
  * is counted twice. */
-static weir_status consult_oracles(bench_trial *trial, bench_candidate *candidate, weirv_result *found)
+static weir_status consult_oracles(bench_trial *trial, bench_candidate *candidate,
+                                   weirv_result *found)
 {
     const weirv_case *data = &trial->data;
     const void *out = bench_trial_result(trial, candidate);

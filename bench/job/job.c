@@ -1,6 +1,7 @@
 /*
- * Start and end of a rank, and agreement between ranks over the bootstrap. The process is bound before
- * weir's communicator is created, so that shared memory is first touched where the rank will run.
+ * Start and end of a rank, and agreement between ranks over the bootstrap. The process is bound
+ * before weir's communicator is created, so that shared memory is first touched where the rank will
+ * run.
  */
 #include "bench/job/job.h"
 
@@ -60,9 +61,9 @@ static weir_status check_mpi_joined(bench_job *job, const bench_launch *launch,
     if (launch->rank < nranks && (nranks > 1 || !*pmix_job || (now && strcmp(now, pmix_job) == 0)))
         return WEIR_OK;
     return bench_job_note(job, WEIR_ERR_SYSTEM,
-                          "%s=%d: a launcher started this process, but MPI did not join the job and "
-                          "sees %d rank%s; use the mpirun of the MPI that this program is linked "
-                          "with, or try WEIR_LAUNCHER=pmix",
+                          "%s=%d: a launcher started this process, but MPI did not join the job "
+                          "and sees %d rank%s; use the mpirun of the MPI that this program is "
+                          "linked with, or try WEIR_LAUNCHER=pmix",
                           launch->variable, launch->rank, nranks, nranks == 1 ? "" : "s");
 }
 
@@ -119,7 +120,8 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
     job->rank = launch->rank;
     job->timeout_ms = timeout_s ? timeout_s * 1000 : weiri_config_timeout_ms();
     snprintf(timeout_ms, sizeof timeout_ms, "%d", job->timeout_ms);
-    setenv("WEIR_TIMEOUT_MS", timeout_ms, 1); /* the bootstraps read it */
+    if (timeout_s && launch->launcher != BENCH_LAUNCHER_MPI)
+        setenv("WEIR_TIMEOUT_MS", timeout_ms, 1); /* the bootstraps read it */
     bench_watch_start(&job->watch, program, launch->rank, launch->nranks, job->timeout_ms);
     bench_job_phase(job, "set-up: bootstrap", 0);
     if (gethostname(job->host, sizeof job->host - 1) != 0)
@@ -129,8 +131,10 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
     weir_status status = connect_ranks(job, launch);
     if (status == WEIR_OK)
         status = take_ranks(job);
-    if (status != WEIR_OK)
+    if (status != WEIR_OK) {
         print_failure(job, "bootstrap");
+        bench_mpi_end(job->mpi);
+    }
     job->setup_ms += bench_clock_s() * 1e3;
     return status;
 }

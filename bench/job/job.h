@@ -8,6 +8,7 @@
 #include "bench/job/launch.h"
 #include "bench/job/mpi.h"
 #include "bench/job/note.h"
+#include "bench/job/warnings.h"
 #include "bench/job/watch.h"
 #include <weir/device.h>
 #include <weir/weir.h>
@@ -31,11 +32,12 @@ typedef struct bench_job {
     bench_note note;   /* see bench_job_note */
     int timeout_ms;    /* deadline of every wait */
     bench_watch watch;
+    bench_warnings warnings; /* on rank 0 */
 } bench_job;
 
-/* Starts the watchdog, and connects the ranks as launch says. timeout_s: the deadline of everything;
- * 0 means WEIR_TIMEOUT_MS. Collective. A failure is reported on standard error, by every rank that
- * has one; the job must not be used then. */
+/* Starts the watchdog, and connects the ranks as launch says. timeout_s: the deadline of
+ * everything; 0 means WEIR_TIMEOUT_MS. Collective. A failure is reported on standard error by each
+ * rank that has one; the job must not be used then. */
 weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
                             const bench_launch *launch);
 /* Places and binds the process, creates weir's communicator, and opens the rank's GPU

@@ -89,11 +89,11 @@ static int launch_row_works(const launch_row *row)
     return row->launcher != BENCH_LAUNCHER_MPI || bench_mpi_is_built();
 }
 
-static void launch_by(const launch_row *row, bench_launch *launch)
+static void launch_by(const launch_row *row, int named, bench_launch *launch)
 {
     launch->launcher = row->launcher;
     /* An MPI library knows PMIx, and brings the reference and the peer. */
-    if (row->launcher == BENCH_LAUNCHER_PMIX && bench_mpi_is_built() && !weiri_env(WEIRI_ENV_LAUNCHER))
+    if (row->launcher == BENCH_LAUNCHER_PMIX && bench_mpi_is_built() && !named)
         launch->launcher = BENCH_LAUNCHER_MPI;
     launch->variable = row->rank;
     launch->rank = launch_number(row->rank, 0);
@@ -136,7 +136,7 @@ static int launch_find_named(bench_launch *launch, char *problem)
         known = 1;
         if (!launch_row_applies(&rows[i]) || !launch_row_works(&rows[i]))
             continue;
-        launch_by(&rows[i], launch);
+        launch_by(&rows[i], 1, launch);
         return 0;
     }
     if (!known)
@@ -164,6 +164,16 @@ static int launch_check_torchrun(char *problem)
                          set, missing, set);
 }
 
+static int launch_refuse_mpi(const launch_row *row, bench_launch *launch, char *problem)
+{
+    launch->rank = launch_number(row->rank, 0);
+    return launch_refuse(problem,
+                         "%s is set, so %s started this process, which needs a build with MPI: "
+                         "install an MPI and build again; or start the program with srun, "
+                         "torchrun, a PMIx launcher, or itself with -g; or unset %s",
+                         row->rank, row->name, row->rank);
+}
+
 int bench_launch_find(const bench_options *options, bench_launch *launch, char *problem)
 {
     const launch_row *useless = NULL;
@@ -175,20 +185,14 @@ int bench_launch_find(const bench_options *options, bench_launch *launch, char *
         if (!launch_row_applies(&rows[i]))
             continue;
         if (launch_row_works(&rows[i])) {
-            launch_by(&rows[i], launch);
+            launch_by(&rows[i], 0, launch);
             return launch_contradicts(&rows[i], launch, problem);
         }
         useless = useless ? useless : &rows[i];
     }
     if (named != 1)
         return named;
-    if (useless)
-        return launch_refuse(problem,
-                             "%s is set, so %s started this process, which needs a build with MPI: "
-                             "install an MPI and build again; or start the program with srun, "
-                             "torchrun, a PMIx launcher, or itself with -g; or unset %s",
-                             useless->rank, useless->name, useless->rank);
-    return launch_check_torchrun(problem);
+    return useless ? launch_refuse_mpi(useless, launch, problem) : launch_check_torchrun(problem);
 }
 
 static const char *launch_started_by(const bench_launch *launch)

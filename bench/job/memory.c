@@ -98,7 +98,7 @@ void bench_memory_explain(const bench_memory_room *room, const bench_need *need,
                  gib_word(room->gpu_bytes, there, sizeof there));
     else
         snprintf(text, bytes, "buffers of %d rank%s take %s, and %s of memory are available",
-                 room->node_ranks, weiri_s((unsigned long long)room->node_ranks),
+                 room->node_ranks, weiri_s(room->node_ranks),
                  gib_word(need->host_bytes * (size_t)room->node_ranks, needed, sizeof needed),
                  gib_word(room->node_bytes, there, sizeof there));
 }
@@ -181,7 +181,8 @@ weir_status bench_memory_check(bench_job *job, bench_options *options, weir_coll
     if (status == WEIR_OK) {
         char fitting[32];
         size_word(fits, fitting, sizeof fitting);
-        bench_job_say(job, "warning: memory is scarce, so sizes end at %s; -e SIZE sets the largest",
+        bench_job_say(job, "warning: memory is scarce, so sizes end at %s; -e SIZE sets the "
+                      "largest",
                       fitting);
         options->max_bytes = fits;
     }

@@ -1,6 +1,6 @@
 /*
- * Whether the sizes of a run fit the memory of nodes and GPUs: checked before buffers are allocated,
- * because a node that runs out of memory swaps, or kills a rank.
+ * Whether the sizes of a run fit the memory of nodes and GPUs: checked before buffers are
+ * allocated, because a node that runs out of memory swaps, or kills a rank.
  */
 #ifndef BENCH_JOB_MEMORY_H
 #define BENCH_JOB_MEMORY_H

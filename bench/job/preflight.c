@@ -95,10 +95,10 @@ static int judge_cores(const bench_preflight_facts *facts, int nranks, int first
         fprintf(to,
                 "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times include "
                 "waiting for the core; ",
-                program, facts[rank].host, sharers, own, weiri_s((unsigned long long)own), rank);
+                program, facts[rank].host, sharers, own, weiri_s(own), rank);
         if (ranks > cores)
             fprintf(to, "start at most %d rank%s there\n", cores,
-                    weiri_s((unsigned long long)cores));
+                    weiri_s(cores));
         else
             fprintf(to, "let the launcher bind one rank to a core (--bind-to core)\n");
         return 1;
@@ -151,7 +151,29 @@ int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const 
     return found;
 }
 
-void bench_preflight(const bench_job *job)
+/* Prints all findings, and keeps them for the manifest. */
+static void report_findings(bench_job *job, const bench_preflight_facts *all, const char *running)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to)
+        return;
+    if (job->mpi)
+        bench_preflight_mpi(bench_mpi_built_with(), running, job->program, to);
+    bench_preflight_judge(all, job->nranks, job->program, to);
+    fclose(to);
+    fputs(text, stderr);
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        const char *finding = strstr(line, "preflight: ");
+        bench_warning_keep(&job->warnings, "preflight",
+                           finding ? finding + strlen("preflight: ") : line);
+    }
+    free(text);
+}
+
+void bench_preflight(bench_job *job)
 {
     bench_preflight_facts mine, *all = NULL;
     cpu_set_t cpus;
@@ -170,9 +192,7 @@ void bench_preflight(const bench_job *job)
         bench_exchange_gather(job, &mine, sizeof mine, all);
     if (job->rank == 0 && all) {
         bench_mpi_version(job->mpi, running, sizeof running);
-        if (job->mpi)
-            bench_preflight_mpi(bench_mpi_built_with(), running, job->program, stderr);
-        bench_preflight_judge(all, job->nranks, job->program, stderr);
+        report_findings(job, all, running);
     }
     free(all);
 }

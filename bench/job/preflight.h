@@ -32,7 +32,7 @@ int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const 
  * from MPI_Get_library_version; only what built contains is compared. */
 int bench_preflight_mpi(const char *built, const char *running, const char *program, FILE *to);
 /* Reads, gathers, judges and reports. Collective. */
-void bench_preflight(const bench_job *job);
+void bench_preflight(bench_job *job);
 
 /*
  * Checks that all ranks run the same program with the same options: a launcher can give each rank

@@ -26,8 +26,9 @@ typedef struct bench_watch {
     weir_comm *comm;       /* NULL before it is created and after it is destroyed */
 } bench_watch;
 
-/* Starts the thread. rank, nranks: what the launcher's variables say. Call it before MPI_Init, so that the thread takes the launcher's SIGTERM and
- * can report. If the thread cannot be created there is no watchdog. Local. */
+/* Starts the thread. rank, nranks: what the launcher's variables say. Call it before MPI_Init, so
+ * that the thread takes the launcher's SIGTERM and can report. If the thread cannot be created
+ * there is no watchdog. Local. */
 void bench_watch_start(bench_watch *watch, const char *program, int rank, int nranks,
                        int deadline_ms);
 /* Ends the thread. Local. */

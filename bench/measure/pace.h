@@ -10,7 +10,7 @@
 
 typedef struct bench_pace {
     weiri_progress progress;
-    double total, done; /* expected time, in units of a small size's round; total 0: no end (-N 0) */
+    double total, done; /* expected time, in units of a small size's round; total 0: -N 0 */
 } bench_pace;
 
 /* combinations: of type, operation, root and cycle; 0 if the sweep is repeated until stopped.

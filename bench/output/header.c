@@ -107,7 +107,7 @@ static void write_nodes(FILE *out, const bench_rank_info *infos, const bench_job
         fprintf(out, "# Node of rank %d: %s (topology %s)", i, info->machine, info->digest);
         if (job->nnodes > 1)
             fprintf(out, "; %s, %d rank%s", info->host, info->node_ranks,
-                    weiri_s((unsigned long long)info->node_ranks));
+                    weiri_s(info->node_ranks));
         fputc('\n', out);
     }
 }
@@ -145,9 +145,9 @@ static void write_iterations(FILE *out, const bench_options *o)
     int given = o->batched ? o->graph : o->iterations;
     if (o->batched && o->iterations)
         fprintf(out, "%d operation%s each, ", o->iterations,
-                weiri_s((unsigned long long)o->iterations));
+                weiri_s(o->iterations));
     if (given)
-        fprintf(out, "%d iteration%s", given, weiri_s((unsigned long long)given));
+        fprintf(out, "%d iteration%s", given, weiri_s(given));
     else if (o->until > 0)
         fprintf(out, "iterations until the median's interval is +- %g%%, at most %d s per size",
                 o->until * 100, bench_options_until_s(o));
@@ -175,8 +175,8 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
             o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
     if (o->npeers)
-        fprintf(out, "# Peers are interleaved with weir (A B B A); [low, high] is the interval of a "
-                     "ratio of medians; without 1 in it, one of the two takes longer\n");
+        fprintf(out, "# Peers are interleaved with weir (A B B A); [low, high] is the interval of "
+                     "a ratio of medians; without 1 in it, one of the two takes longer\n");
     if (rounds > 1)
         fprintf(out, "# Rounds: the iterations of a size are divided into %d rounds, each on other "
                      "pages, with other sizes in between\n", rounds);

@@ -130,6 +130,7 @@ static void put_end(weiri_json_writer *json, const bench_json_totals *totals, co
     weiri_json_close_object(json);
     put_cost(json, totals->cost);
     put_determinism(json, totals->found);
+    bench_warnings_put(json, totals->warnings);
     weiri_json_put_list(json, "errors");
     weiri_json_close_list(json);
     if (end_time)

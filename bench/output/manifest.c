@@ -208,6 +208,7 @@ void bench_manifest_put(weiri_json_writer *json, const bench_run *run, const ben
     weiri_json_put_text(json, "intervals", bench_bootstrap_method());
     manifest_put_environment(json);
     put_options(json, run->options);
+    bench_warnings_put(json, &run->job->warnings);
     weiri_json_close_object(json);
 }
 

@@ -207,9 +207,11 @@ static void write_sum(FILE *out, const bench_ratio_sum *sum)
 {
     const double mean = exp(sum->log_sum / (double)sum->rows);
     const int is_weir_faster = mean >= 1;
-    fprintf(out, "# %-20s : %s takes %.2fx as long as %s (geometric mean of %ld row%s); worst for weir: ",
+    fprintf(out,
+            "# %-20s : %s takes %.2fx as long as %s (geometric mean of %ld row%s); worst for "
+            "weir: ",
             sum->name, is_weir_faster ? sum->name : "weir", is_weir_faster ? mean : 1 / mean,
-            is_weir_faster ? "weir" : sum->name, sum->rows, weiri_s((unsigned long long)sum->rows));
+            is_weir_faster ? "weir" : sum->name, sum->rows, weiri_s(sum->rows));
     write_verdict(out, &sum->worst, sum->name);
     fprintf(out, " at %zu B %s\n", sum->worst_bytes, places[sum->worst_placement]);
 }

@@ -131,7 +131,7 @@ weir_status bench_dist_open(bench_dist *dist, int nranks, uint64_t seed, char *p
     if (dist->kind == BENCH_DIST_HOT && dist->parameter > nranks) {
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--dist hot:%.0f: there %s %d rank%s; give 1 to %d of them", dist->parameter,
-                 nranks == 1 ? "is" : "are", nranks, weiri_s((unsigned long long)nranks), nranks);
+                 nranks == 1 ? "is" : "are", nranks, weiri_s(nranks), nranks);
         return WEIR_ERR_INVALID;
     }
     if (dist->kind == BENCH_DIST_MATRIX || dist->kind == BENCH_DIST_TRACE)

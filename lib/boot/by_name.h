@@ -16,9 +16,9 @@ typedef struct weiri_named_root {
 weir_status weiri_launch_number(weiri_env_key key, long low, long high, const char *setters,
                                 int *number);
 /* Creates the bootstrap; the host's name is resolved, IPv4 before IPv6. If the name resolves to the
- * loopback interface, as a host's own name does on Debian, rank 0 listens on every interface and the
- * ranks of its node use the address that the others reach. Collective. WEIR_ERR_SYSTEM if the name
- * cannot be resolved; else as weir_boot_tcp_create_at. */
+ * loopback interface, as a host's own name does on Debian, rank 0 listens on every interface, and
+ * the ranks of its node use the address that the others reach. Collective. WEIR_ERR_SYSTEM if the
+ * name cannot be resolved; else as weir_boot_tcp_create_at. */
 weir_status weiri_boot_by_name_create(const weiri_named_root *root, int rank, int nranks,
                                       weir_boot **boot);
 

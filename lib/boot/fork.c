@@ -202,7 +202,7 @@ static weiri_ranks fork_running(const fork_job *job)
  * of it. */
 static void fork_end_stragglers(fork_job *job, weiri_deadline *since)
 {
-    enum { FAREWELL_MS = 10000 };
+    enum { FAREWELL_MS = 5000 };
     if (job->failed < 0)
         return;
     if (since->timeout_ms == 0)

@@ -1,6 +1,6 @@
 /*
- * The bootstrap of a PMIx launcher. PMIx passes on one value, the unique id that rank 0 creates; the
- * ranks then connect over TCP, and PMIx is not used any more.
+ * The bootstrap of a PMIx launcher. PMIx passes on one value, the unique id that rank 0 creates;
+ * the ranks then connect over TCP, and PMIx is not used any more.
  *
  * libpmix is loaded at run time, and needs no header at build time: the declarations below are the
  * part of the PMIx standard (version 2 and later) that is used here. No array of structures is

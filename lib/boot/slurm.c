@@ -21,8 +21,8 @@ static weir_status slurm_read_number(weiri_env_key key, long low, long high, int
                                number);
 }
 
-/* Copies the first host of a list such as "rack[1-3]node[07,09],login1": "rack1node07". Returns 0 if
- * it has no host, or a malformed one. */
+/* Copies the first host of a list such as "rack[1-3]node[07,09],login1": "rack1node07". Returns 0
+ * if it has no host, or a malformed one. */
 static int slurm_first_host(const char *list, char host[HOST_BYTES])
 {
     size_t used = 0;

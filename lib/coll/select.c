@@ -267,6 +267,8 @@ static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning
             continue;
         if (row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
             continue;
+        if (weiri_planned_is(row->algo) && coll->comm->parent)
+            continue; /* phases across nodes promise the rounding of built-in algorithms */
         uint64_t max_bytes;
         int blocks, threads;
         parse_bytes(row->max_bytes, &max_bytes);

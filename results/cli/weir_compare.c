@@ -75,8 +75,9 @@ static void print_help(void)
         printf("  %-14s %-8s %s\n", options[i].name, options[i].value ? options[i].value : "",
                options[i].help);
     puts("\nexit codes: 0 no regression; 1 a row regressed (or, of other tools, is slower),\n"
-         "significantly and by --min-effect or more, or an expectation is unmet; 2 usage, or an invalid file of --expect; 3 nothing to\n"
-         "compare, or a file cannot be read or written. Guide: docs/user/comparing.md");
+         "significantly and by --min-effect or more, or an expectation is unmet; 2 usage, or an\n"
+         "invalid file of --expect; 3 nothing to compare, or a file cannot be read or written.\n"
+         "Guide: docs/user/comparing.md");
 }
 
 static int usage(const char *what, const char *about)

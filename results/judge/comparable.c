@@ -33,7 +33,9 @@ static const char *value_word(const property *of, const results_row *row)
     const char *text = row->text[of->column];
     if (of->column != RESULTS_BACKEND)
         return text;
-    return strcmp(text, "cuda") == 0 ? "GPU memory" : strcmp(text, "host") == 0 ? "host memory" : text;
+    return strcmp(text, "cuda") == 0   ? "GPU memory"
+           : strcmp(text, "host") == 0 ? "host memory"
+                                       : text;
 }
 
 static int by_number_or_text(const void *first, const void *second)

@@ -73,7 +73,8 @@ static void put_pair(const results_page *page, const results_pair *pair)
         fprintf(file, "<td>%.3f (%.3f to %.3f)</td>", pair->ratio, pair->low, pair->high);
     if (has_a)
         fprintf(file, "<td class=\"%s\">%s%s%s</td>", class_of(pair->verdict),
-                results_verdict_word(pair->verdict, page->report->comparison->cross), pair->reason[0] ? ": " : "", pair->reason);
+                results_verdict_word(pair->verdict, page->report->comparison->cross),
+                pair->reason[0] ? ": " : "", pair->reason);
     fputs("</tr>\n", file);
 }
 
@@ -103,7 +104,7 @@ static void put_title(FILE *file, const results_row *row)
     results_put_xml(file, row->text[RESULTS_DTYPE]);
     fputc(' ', file);
     results_put_xml(file, row->text[RESULTS_REDOP]);
-    fprintf(file, ", %d rank%s, %s", row->nranks, weiri_s((unsigned long long)row->nranks),
+    fprintf(file, ", %d rank%s, %s", row->nranks, weiri_s(row->nranks),
             strcmp(row->text[RESULTS_PLACEMENT], "in") == 0 ? "in place" : "out of place");
 }
 

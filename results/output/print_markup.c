@@ -118,7 +118,8 @@ static void put_case(FILE *file, const results_pair *pair, int cross)
     results_put_xml(file, row->text[RESULTS_DTYPE]);
     fputc(' ', file);
     results_put_xml(file, row->text[RESULTS_REDOP]);
-    fprintf(file, ", %d rank%s, %s", row->nranks, weiri_s((unsigned long long)row->nranks), row->text[RESULTS_PLACEMENT]);
+    fprintf(file, ", %d rank%s, %s", row->nranks, weiri_s(row->nranks),
+            row->text[RESULTS_PLACEMENT]);
     if (!cross) {
         fputs(", ", file);
         results_put_xml(file, row->text[RESULTS_CONTENDER]);

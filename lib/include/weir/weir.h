@@ -146,8 +146,8 @@ typedef void *weir_stream;
 /*
  * A bootstrap is the control plane of a job: it connects a fixed set of ranks and exchanges small
  * messages between them. Implementations of this library: TCP (by a unique id, an address, or what
- * torchrun, Slurm or PMIx say), fork, and MPI (weir/mpi.h). A
- * caller may provide another one as an ops table.
+ * torchrun, Slurm or PMIx say), fork, and MPI (weir/mpi.h). A caller may provide another one as an
+ * ops table.
  */
 typedef struct weir_boot weir_boot;
 
@@ -246,17 +246,17 @@ WEIR_API weir_status weir_boot_torchrun_create(weir_boot **boot);
  * weir_boot_tcp_create_at. WEIR_ERR_INVALID if a variable is missing or malformed. */
 WEIR_API weir_status weir_boot_slurm_create(weir_boot **boot);
 /* Creates a TCP bootstrap of the processes that a PMIx launcher started (prterun, srun --mpi=pmix,
- * mpirun of Open MPI): rank 0 publishes a unique id through PMIx, which the others read. Collective;
- * blocks until all have joined. libpmix is loaded at run time, from WEIR_PMIX_SO. Release with
- * weir_boot_destroy. WEIR_ERR_SYSTEM if there is no libpmix or no PMIx server, or PMIx reports an
- * error; otherwise like weir_boot_tcp_create. */
+ * mpirun of Open MPI): rank 0 publishes a unique id through PMIx, which the others read.
+ * Collective; blocks until all have joined. libpmix is loaded at run time, from WEIR_PMIX_SO.
+ * Release with weir_boot_destroy. WEIR_ERR_SYSTEM if there is no libpmix or no PMIx server, or PMIx
+ * reports an error; otherwise like weir_boot_tcp_create. */
 WEIR_API weir_status weir_boot_pmix_create(weir_boot **boot);
 
 /* Runs body in nranks forked child processes, connected by a bootstrap over socket pairs; for
  * tests and programs that use one node. body gets the child's bootstrap, which it must not
  * destroy, and argument. Local; blocks until every child has ended. exit_codes (nranks entries,
  * may be NULL) gets each child's exit code: body's result, or 128 + the signal that ended it.
- * Children that have not ended 10 seconds after another one ended with a code other than 0 are
+ * Children that have not ended 5 seconds after another one ended with a code other than 0 are
  * killed. If the calling thread ends, for example by a signal, the children are killed as well.
  * WEIR_OK means that all children ended, whatever their codes. WEIR_ERR_TIMEOUT if timeout_ms
  * passed; the remaining children are killed then. CUDA must not have been initialised before. */

@@ -228,8 +228,8 @@ static void advise_blocks(weiri_check *check, const weiri_check_block *a,
     uint32_t second = weiri_check_gpu(check, b)->blocks[b->index].id;
     weiri_check_advise(check,
                        "add rank.barrier([%u, %u]) (weir_plan_barrier with weir_plan_group) "
-                       "between the two, or a Semaphore: release in one thread block, acquire in the other "
-                       "(weir_plan_release, weir_plan_acquire)",
+                       "between the two, or a Semaphore: release in one thread block, acquire in "
+                       "the other (weir_plan_release, weir_plan_acquire)",
                        first < second ? first : second, first < second ? second : first);
 }
 
@@ -249,8 +249,8 @@ static void advise_launch(weiri_check *check, int from, int to, uint32_t place)
     int can_double = !check->plan->double_scratch && is_in_scratch(check, place);
     weiri_check_advise(check,
                        "%slet rank %d begin with signal(relaxed=True) to rank %d "
-                       "(weir_plan_relaxed_signal), and rank %d with wait(relaxed=True, data_sync=SyncType.after) for "
-                       "it (weir_plan_relaxed_wait)",
+                       "(weir_plan_relaxed_signal), and rank %d with wait(relaxed=True, "
+                       "data_sync=SyncType.after) for it (weir_plan_relaxed_wait)",
                        can_double ? "set use_double_scratch_buffer (double_scratch), or " : "",
                        from, to, to);
 }

@@ -96,7 +96,7 @@ static void check_unordered_waiters(weiri_check *check, uint32_t index)
             "wait for something else before it releases it again",
             name);
         weiri_check_advise(check, "release it (weir_plan_release) before any other wait, or use "
-                                  "one Semaphore (weir_plan_semaphore_create) for each thread block");
+                                  "one Semaphore (weir_plan_semaphore_create) for each block");
     }
 }
 

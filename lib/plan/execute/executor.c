@@ -159,7 +159,7 @@ static weir_status check_call(const weir_executor *executor, const weir_plan *pl
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s: the plan is for %d rank%s, but the communicator has %d; use a plan "
                           "for as many ranks",
-                          plan->file, plan->nranks, weiri_s((unsigned long long)plan->nranks), nranks);
+                          plan->file, plan->nranks, weiri_s(plan->nranks), nranks);
     if (!call->element_bytes || (unsigned)call->op >= WEIR_OP_COUNT)
         return weiri_fail(WEIR_ERR_INVALID, "%s: unknown data type or operation", plan->file);
     if (call->stream && !executor->comm->gpu)

@@ -108,8 +108,8 @@ struct weir_executor {
 /* The local part of weir_executor_destroy: no rank uses the contexts any more. NULL is allowed. */
 void weiri_executor_free(weir_executor *executor);
 
-/* The reduction that a plan requires, -1 if that is left to the caller. WEIR_ERR_INVALID if it names
- * several. */
+/* The reduction that a plan requires, -1 if that is left to the caller. WEIR_ERR_INVALID if it
+ * names several. */
 weir_status weiri_plan_reduce_op(const weir_plan *plan, int *needs);
 
 /* weiri_plan_context_get returns the context for a call; NULL if the call has nothing to do. It is

@@ -1,6 +1,6 @@
 /*
- * Plans that rows of the tuning table name (coll/planned.h): read, proved and agreed on at the first
- * call, and run by one executor of the communicator.
+ * Plans that rows of the tuning table name (coll/planned.h): read, proved and agreed on at the
+ * first call, and run by one executor of the communicator.
  */
 #include "coll/planned.h"
 

@@ -2,6 +2,7 @@
 # The command line of the benchmarks: the help text, the lists, and usage errors. Each usage
 # error is one line that names the remedy, with nothing on standard output and the documented
 # exit code. Run from the repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "command line" "bench_allreduce is not built; run make"
 
@@ -180,8 +181,33 @@ status=1
     awk -F , 'NR > 1 && ($41 * $19 < 102 || $41 * $19 > 103) { bad = 1 } END { exit bad || NR != 3 }' \
         "$scratch/a.csv" && status=0
 check "--ceiling gives the percentage of the measured links' limit" $status
-! grep -q warning "$scratch/err"
-check "--ceiling with matching links prints no warning" $?
+! grep -q 'endpoints\|the link from' "$scratch/err"
+check "--ceiling with matching links prints no warning about them" $?
+# has_warning KIND TEXT: one line on standard error, and an entry of the manifest.
+has_warning() {
+    [ "$(grep -c "^bench_allreduce: warning: .*$2" "$scratch/err")" -eq 1 ] &&
+        grep -q "\"kind\": \"$1\"" "$scratch/a.json" && grep -q "$2" "$scratch/a.json"
+}
+sed -i 's/^together 8 1$/together 8 0.0001/; s/^pair 1 0 1 /pair 1 0 0.7 /' "$scratch/links"
+run ci/mpirun -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links" --csv "$scratch/a.csv"
+has_warning ceiling '[0-9]*% of the ceiling at 1024 B .* measured too slow'
+check "a result far above its ceiling is a warning, also in the manifest" $?
+has_warning links 'the link from 1 to 0 has 0.7 GB/s, the one from 0 to 1 1 GB/s'
+check "links that differ by direction are a warning, also in the manifest" $?
+sed -i 's/^together 8 0.0001$/together 8 100000/; s/^pair 1 0 0.7 /pair 1 0 1 /' "$scratch/links"
+run ci/mpirun -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links" --csv "$scratch/a.csv"
+! grep -q 'of the ceiling\|the link from' "$scratch/err" && ! grep -q '"kind": "ceiling"' "$scratch/a.json"
+check "results below their ceiling and symmetric links give no warning" $?
+# Other processes on every cpu, for a run of more than a second.
+for cpu in $(seq 0 $(($(nproc) - 1))); do
+    timeout 60 nice -n 5 taskset -c "$cpu" sh -c 'while :; do :; done' 2>/dev/null &
+    spinners="$spinners $!"
+done
+run ci/mpirun -np 2 ./bench_allreduce -b 1M -e 1M -n 60 -N 2 --csv "$scratch/a.csv"
+# shellcheck disable=SC2086 # words
+kill $spinners
+has_warning load 'was busy: other processes used [0-9]*% of the time of the ranks. 2 cpus'
+check "load of other processes is a warning, also in the manifest" $?
 run ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c 'warning: --ceiling .*2 endpoints, and there is 1 rank,' "$scratch/err")" -eq 1 ] &&

@@ -3,6 +3,7 @@
 # sizes, registered and unregistered memory, options that change the measurement, the output files
 # (CSV, JSON, manifest, tuning table), and wrong data, which must not give a time. Run from the
 # repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "runs" "bench_allreduce is not built; run make"
 programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv"

@@ -2,6 +2,7 @@
 # A vendor's collective library as a peer (--peer PATH): it is found, opened in a child process
 # first, named with its version, measured in each of its modes and verified. GPU and library are
 # simulated (support/gpu_standin.c, vendor_standin.c). Run from the repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 export WEIR_BACKEND=host # the simulated GPU needs the host backend, also where there are GPUs
 bin=${O:-build}/tests

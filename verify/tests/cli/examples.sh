@@ -60,7 +60,7 @@ strictly() {
     esac
 }
 has_two_gpus() {
-    grep -q WEIR_HAVE_CUDA "$root/${O:-build}/flags.id" && [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]
+    grep -qx CUDA=1 "$root/${O:-build}/cuda.choice" && [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]
 }
 
 # Builds and runs one example.

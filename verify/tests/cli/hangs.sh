@@ -2,6 +2,7 @@
 # Hang detection: after a rank is stopped (SIGSTOP) or killed, or does not start, the job ends
 # at most five seconds after its deadline, prints one report with the state of every rank in rank
 # order, and leaves no process and no shared memory. Run from the repository's root.
+# Needs MPI.
 set -u
 # shellcheck source=verify/tests/support/tap.sh
 . verify/tests/support/tap.sh

@@ -24,7 +24,7 @@ for probe in compiler MPI hwloc cmocka GSL gnuplot verbs nvcc processor; do
 done
 check "make config without MPI ends with 0" ends_with 0 make config MPICC=absent MPIRUN=absent
 check "make config without MPI names what is left out and the missing package" \
-    says "WITHOUT the benchmarks: .*libopenmpi-dev"
+    says "WITHOUT the MPI reference and --peer mpi: .*libopenmpi-dev"
 check "an unknown BUILD is a usage error" ends_with 2 make BUILD=fast
 check "an unknown BUILD is reported with the known ones" one_line_says "BUILD=fast" release
 check ".ci/run runs make test, which the README names" \

@@ -1,7 +1,8 @@
 /*
  * The TCP bootstrap under attack and misconfiguration: connections that send nothing, garbage or
  * the wrong secret; ranks that are missing, duplicate, dead or disagree about their number; and
- * every kind of rendezvous: addresses, unique ids of any process, and torchrun's variables.
+ * every kind of rendezvous: addresses, unique ids of any process, and torchrun's and Slurm's
+ * variables.
  */
 #include <weir/target.h>
 #include "base/mac.h"
@@ -752,6 +753,76 @@ TEST_ON_RANKS(wrong_torchrun_variables_are_named, 1)
     EXPECT(&failures, boot_last_error_has("MASTER_PORT=65535"));
     setenv("MASTER_PORT", "29500", 1);
     EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("rank 2 of 2"));
+    return failures;
+}
+
+/* How rank 0's port reaches the ranks. */
+typedef enum slurm_port { SLURM_RESERVED, SLURM_GIVEN } slurm_port;
+
+static int join_by_slurm(weir_boot *boot, void *argument)
+{
+    slurm_port by = *(slurm_port *)argument;
+    int failures = 0, port = 0;
+    char text[64], ports[80];
+    weir_boot *tcp = NULL;
+    share_address(boot, "%d", 0, text, &failures);
+    sscanf(text, "%d", &port);
+    snprintf(ports, sizeof ports, "%d-%d", by == SLURM_RESERVED ? port : 1, port + 3);
+    set_number("SLURM_PROCID", weir_boot_rank(boot));
+    set_number("SLURM_NTASKS", weir_boot_nranks(boot) + 1); /* of the job, not of the step */
+    set_number("SLURM_STEP_NUM_TASKS", weir_boot_nranks(boot));
+    setenv("SLURM_STEP_NODELIST", "local[host,07-09]suffix[1-2],other[3-4]", 1);
+    setenv("SLURM_STEP_RESV_PORTS", ports, 1);
+    if (by == SLURM_GIVEN)
+        set_number("WEIR_BOOT_PORT", port);
+    EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_SYSTEM);
+    EXPECT(&failures, boot_last_error_has("SLURM_STEP_NODELIST=localhostsuffix1"));
+    setenv("SLURM_STEP_NODELIST", "local[host,07-09],other[3-4]", 1);
+    EXPECT_OK(&failures, weir_boot_slurm_create(&tcp));
+    if (tcp) {
+        EXPECT(&failures, weir_boot_rank(tcp) == weir_boot_rank(boot));
+        EXPECT(&failures, weir_boot_nranks(tcp) == weir_boot_nranks(boot));
+        EXPECT_OK(&failures, weir_boot_barrier(tcp));
+    }
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void ranks_join_by_slurm(void **state)
+{
+    run_ranks(3, join_by_slurm, *state);
+}
+
+static slurm_port reserved = SLURM_RESERVED, given = SLURM_GIVEN;
+TEST_CASE("join by Slurm's variables at a reserved port", ranks_join_by_slurm, &reserved)
+TEST_CASE("join by Slurm's variables at WEIR_BOOT_PORT", ranks_join_by_slurm, &given)
+
+TEST_ON_RANKS(wrong_slurm_variables_are_named, 1)
+{
+    (void)boot;
+    static const char *const malformed[] = {"node[", "node[]", "[1-", ",b"};
+    int failures = 0;
+    weir_boot *tcp = NULL;
+    unsetenv("SLURM_STEP_NODELIST");
+    EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("SLURM_STEP_NODELIST="));
+    EXPECT(&failures, boot_last_error_has("srun"));
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+        setenv("SLURM_STEP_NODELIST", malformed[i], 1);
+        EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
+        EXPECT(&failures, boot_last_error_has("expected a list of hosts"));
+    }
+    setenv("SLURM_STEP_NODELIST", "localhost", 1);
+    EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("SLURM_PROCID is not set"));
+    setenv("SLURM_PROCID", "2", 1);
+    setenv("SLURM_NTASKS", "2", 1);
+    EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("SLURM_JOB_ID is not set"));
+    setenv("SLURM_JOB_ID", "4000000", 1);
+    setenv("SLURM_STEP_ID", "0", 1);
+    EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
     EXPECT(&failures, boot_last_error_has("rank 2 of 2"));
     return failures;
 }
