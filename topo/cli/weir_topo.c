@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/umask.h"
 #include "topo/measure.h"
 #include "topo/topo.h"
 
@@ -166,6 +167,7 @@ static weir_status show(const settings *chosen)
 
 int main(int argc, char **argv)
 {
+    weiri_forbid_world_writes();
     settings chosen = {0};
     weir_status status = parse(argc, argv, &chosen);
     if (!status && chosen.help)
