@@ -68,4 +68,8 @@ def version() -> str:
 def default_of(structure: str) -> Any:
     """Returns a structure that holds what its WEIR_..._INIT says."""
     kind = getattr(c, structure)
-    return kind(ctypes.sizeof(kind), *c.INITIALISERS[structure])
+    made = kind(ctypes.sizeof(kind))
+    for (name, _), value in zip(kind._fields_[1:], c.INITIALISERS[structure]):
+        if value is not None:  # a pointer stays NULL
+            setattr(made, name, value)
+    return made
