@@ -6,13 +6,13 @@ import struct
 import threading
 import warnings
 import weakref
-from typing import Any, Callable, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, NoReturn, Optional, Sequence, TypeVar, Union
 
 from . import _declarations as c
 from . import _interrupt
 from ._buffers import (DTYPE_BYTES, HOST, UNTYPED, Buffer, describe, empty_like, shape_of, stream_of)
 from ._library import check, default_of, lib
-from .errors import InvalidError, UnsupportedError
+from .errors import AbortedError, InvalidError, UnsupportedError, error_of
 
 A = TypeVar("A")
 Op = Union[str, int]
@@ -24,6 +24,9 @@ _CALL_BYTES = ctypes.sizeof(c.weir_call)
 assert _CALL.size == _CALL_BYTES, "the layout of weir_call"
 _C = c.Collective
 _run = lib.weir_run
+# Statuses after which a communicator is aborted.
+_ABORTING = tuple(int(c.Status[name]) for name in ("WEIR_ERR_MISMATCH", "WEIR_ERR_PEER",
+                                                   "WEIR_ERR_TIMEOUT", "WEIR_ERR_ABORTED"))
 
 
 def _op_number(op: Op) -> int:
@@ -78,6 +81,7 @@ class Communicator:
     def __init__(self, handle: int, boot: Optional[_Boot], parent: Optional["Communicator"] = None
                  ) -> None:
         self._handle: Optional[int] = handle
+        self._usable: Optional[int] = handle  # None once it is destroyed or aborted
         self._boot, self._parent = boot, parent
         self._why = ""
         self._calls = 0
@@ -113,17 +117,33 @@ class Communicator:
 
     def _forget(self, why: str) -> None:
         """Makes this object unusable without touching the library."""
-        self._handle, self._why = None, why
+        self._handle = self._usable = None
+        self._why = why
         self._lock = threading.Lock()
         if self._boot is not None:
             self._boot.handle = None
         for pair in self._pairs.values():
             pair._forget(why)
 
-    def _live(self) -> int:
+    def _exists(self) -> int:
+        """Returns the handle of a communicator that may have been aborted."""
         if self._handle is None:
             raise InvalidError(f"the communicator {self._why or 'was destroyed'}")
         return self._handle
+
+    def _live(self) -> int:
+        """Returns the handle of a communicator that can serve calls."""
+        if self._usable is None:
+            self._exists()
+            raise AbortedError(f"rank {self.rank}: the communicator was aborted{self._why}; destroy it")
+        return self._usable
+
+    def _fail(self, status: int) -> NoReturn:
+        """Raises the exception of a failed call."""
+        text = lib.weir_last_error().decode(errors="replace")
+        if status in _ABORTING and self._usable is not None:
+            self._usable, self._why = None, f" after: {text}"
+        raise error_of(status, text)
 
     def destroy(self) -> None:
         """Destroys the communicator. Collective; blocks until every rank has called it. A second call
@@ -142,7 +162,8 @@ class Communicator:
             pair._destroy_quietly()
         self._pairs.clear()
         with self._lock:
-            self._handle, self._why = None, "was destroyed"
+            self._handle = self._usable = None
+            self._why = "was destroyed"
 
         def body() -> None:
             status = lib.weir_comm_destroy(handle)
@@ -163,6 +184,7 @@ class Communicator:
         another one is in a collective. Afterwards the communicator can only be destroyed."""
         handle = self._handle
         if handle is not None:
+            self._usable = None
             lib.weir_comm_abort(handle)
             for pair in list(self._pairs.values()):
                 pair.abort()
@@ -182,11 +204,11 @@ class Communicator:
         if getattr(self, "_handle", None) is not None:
             warnings.warn(f"rank {self.rank} of {self.size} dropped a communicator without destroy(); "
                           "its memory is kept until the process ends", ResourceWarning, stacklevel=2)
-            if self._boot is not None:
+            if self._boot is not None and self._parent is None:
                 self._boot.handle = None  # the communicator, which is still there, uses it
 
     def __repr__(self) -> str:
-        state = "" if self._handle is not None else f", {self._why}"
+        state = "" if self._usable is not None else f", {self._why or 'was aborted'}"
         return f"<weir.Communicator rank {self.rank} of {self.size}, {self.backend}{state}>"
 
     # ------------------------------------------------------------------ calls
@@ -214,7 +236,7 @@ class Communicator:
             dtype, count, recv_count = 1, count * data.itemsize, recv_count * data.itemsize
         name = 0 if algo is None else self._algo_address(algo)
         with self._lock:
-            handle = self._handle
+            handle = self._usable
             if handle is None:
                 self._live()
             self._calls += 1
@@ -223,7 +245,7 @@ class Communicator:
                             0, 0, name, 0, 0, 0, 0, 0, 0)
             status = _run(handle, self._call_at)
         if status:
-            check(status)
+            self._fail(status)
 
     def _algo_address(self, name: str) -> int:
         held = self._names.get(name)
@@ -232,7 +254,7 @@ class Communicator:
         return ctypes.addressof(held)
 
     def _data(self, data: Any, reduces: bool) -> Buffer:
-        if self._handle is None:
+        if self._usable is None:
             self._live()
         buffer = describe(data)
         if buffer.device != self.device:
@@ -487,7 +509,8 @@ class Communicator:
             handle = self._live()
             self._calls += 1
             status = lib.weir_comm_barrier(handle)
-        check(status)
+        if status:
+            self._fail(status)
 
     def _rank(self, rank: int, what: str) -> int:
         if not 0 <= rank < self.size:
@@ -529,9 +552,9 @@ class Communicator:
         def start(hold: Any = (call, data, out, source, target)) -> None:
             with lock:
                 self._calls += 1
-                status = _run(self._handle or self._live(), address)
+                status = _run(self._usable or self._live(), address)
             if status:
-                check(status)
+                self._fail(status)
 
         return start
 
@@ -590,19 +613,19 @@ class Communicator:
     @property
     def last_algo(self) -> str:
         """The name of the algorithm of the last collective."""
-        text: str = lib.weir_comm_last_algo(self._live()).decode()
+        text: str = lib.weir_comm_last_algo(self._exists()).decode()
         return text
 
     def check(self) -> None:
         """Raises if a rank has died, a rank is stopped, a kernel failed, or the communicator was aborted.
         Local, does not wait; any thread may call it."""
-        check(lib.weir_comm_check(self._live()))
+        check(lib.weir_comm_check(self._exists()))
 
     def report(self) -> str:
         """Describes the state of every rank, one line each: dead or stopped, latest collective, and which
         peer it waits for. Local; any thread may call it."""
         text = ctypes.create_string_buffer(1 << 16)
-        lib.weir_comm_report(self._live(), text, len(text))
+        lib.weir_comm_report(self._exists(), text, len(text))
         return text.value.decode(errors="replace")
 
 
