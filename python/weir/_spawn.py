@@ -18,17 +18,19 @@ def _child(pipe: Connection, function: Callable[..., Any], rank: int, size: int,
             result = function(comm, *arguments)
         pipe.send((True, result))
     except BaseException as error:
-        pipe.send((False, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
+        status = getattr(error, "status", WeirError.status)
+        pipe.send((False, (status, f"{type(error).__name__}: {error}\n{traceback.format_exc()}")))
         if not isinstance(error, Exception):
             raise
 
 
 class RankError(WeirError):
-    """A rank that `spawn` started has failed; `rank` is its number, the text its traceback."""
+    """A rank that `spawn` started has failed; `rank` is its number, the text its traceback, `status` that
+    of its exception."""
 
-    def __init__(self, rank: int, text: str) -> None:
+    def __init__(self, rank: int, text: str, status: str = WeirError.status) -> None:
         super().__init__(f"rank {rank}: {text}")
-        self.rank = rank
+        self.rank, self.status = rank, status
 
 
 def spawn(function: Callable[..., Any], size: int, *arguments: Any, timeout_s: float = 300,
@@ -73,7 +75,7 @@ def _is_failing() -> bool:
 
 def _collect(children: list[tuple[Any, Connection]], deadline: float) -> list[Any]:
     results: dict[int, Any] = {}
-    failures: list[tuple[int, str]] = []
+    failures: list[tuple[int, str, str]] = []  # rank, text, status
     open_pipes: dict[Any, int] = {pipe: rank for rank, (_, pipe) in enumerate(children)}
     while open_pipes:
         # After a failure the others get a moment, so that the cause is found among the failures.
@@ -89,11 +91,12 @@ def _collect(children: list[tuple[Any, Connection]], deadline: float) -> list[An
                 good, value = children[rank][1].recv()
             except EOFError:
                 children[rank][0].join(1)
-                good, value = False, f"ended with code {children[rank][0].exitcode}"
+                good = False
+                value = PeerError.status, f"ended with code {children[rank][0].exitcode}"
             if good:
                 results[rank] = value
             else:
-                failures.append((rank, value))
+                failures.append((rank, value[1], value[0]))
     if failures:
         # Ranks that report the death or the abort of another one are not the cause.
         symptoms = (PeerError.__name__, "AbortedError")
