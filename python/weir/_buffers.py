@@ -70,7 +70,7 @@ def _from_interface(found: dict[str, Any], device: int, name: Optional[str], kee
         dtype, itemsize = known
     else:
         dtype, itemsize = _BY_NAME.get(name or "", UNTYPED), int(kind[2:] or 0)
-        if kind[1] in "OtU" or itemsize == 0 or (kind[0] == ">" and itemsize > 1):
+        if kind[1] in ("O", "t", "U") or itemsize == 0 or (kind[0] == ">" and itemsize > 1):
             raise UnsupportedError(f"data type '{kind}': weir exchanges numbers in this machine's "
                                    "byte order")
     strides = found.get("strides")

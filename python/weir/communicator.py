@@ -428,7 +428,7 @@ class Communicator:
         return found
 
     def _exchange_counts(self, sent: Sequence[int]) -> list[int]:
-        """Tells each rank how much it gets, over the bootstrap: all counts of all ranks."""
+        """Returns what each rank sends to this one: all counts of all ranks, over the bootstrap."""
         table = (ctypes.c_uint64 * (self.size * self.size))()
         table[self.rank * self.size:(self.rank + 1) * self.size] = list(sent)
         with self._lock:
