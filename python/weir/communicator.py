@@ -561,13 +561,14 @@ class Communicator:
     # ------------------------------------------------------------------ others
 
     def split(self, color: Optional[int], key: Optional[int] = None, *, backend: Optional[str] = None,
-              timeout_ms: int = 0) -> Optional["Communicator"]:
+              device: Optional[int] = None, timeout_ms: int = 0) -> Optional["Communicator"]:
         """Divides the ranks: those with the same color form a new communicator, ordered by key (default:
-        this rank). Collective over all ranks; color None: joins none, returns None. backend None: as this
-        communicator. Either communicator may be destroyed first."""
+        this rank). Collective over all ranks; color None: joins none, returns None. backend and device None: as
+        this communicator. Either communicator may be destroyed first."""
         handle = self._live()
-        config = _config(backend or self.backend, self.device if self.device >= 0 else None,
-                         timeout_ms, 0)
+        if device is None and self.device >= 0:
+            device = self.device
+        config = _config(backend or self.backend, device, timeout_ms, 0)
         created = ctypes.c_void_p()
 
         def body() -> None:
