@@ -54,7 +54,7 @@ class ProcessGroupWeir(dist.ProcessGroup):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        self._rank, self._size, self._timeout = rank, size, timeout
+        self._rank, self._size, self._timeout, self._group_name = rank, size, timeout, ""
         if rank == 0:
             store.set("weir_unique_id", unique_id().hex())
         made = bytes.fromhex(store.get("weir_unique_id").decode())
@@ -78,13 +78,19 @@ class ProcessGroupWeir(dist.ProcessGroup):  # type: ignore[misc, unused-ignore]
     def name(self) -> str:
         return "weir"
 
-    @property
-    def pg_name(self) -> Any:
-        return dist.distributed_c10d._world.pg_names[self]
+    def _set_group_name(self, name: str) -> None:
+        self._group_name = name
 
     @property
-    def group_name(self) -> Any:
-        return self.pg_name
+    def pg_name(self) -> str:
+        return self._group_name
+
+    @property
+    def group_name(self) -> str:
+        return self._group_name
+
+    def getGroupName(self) -> str:
+        return self._group_name
 
     def _set_sequence_number_for_group(self) -> None:
         return None

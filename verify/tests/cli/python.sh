@@ -65,7 +65,7 @@ while IFS= read -r line; do
     case $line in
     'PASSED '*) check "python: ${name##*python/}" true ;;
     'FAILED '* | 'ERROR '*) check "python: ${name##*python/}" false ;;
-    'SKIPPED '*) skip "python: ${name%%:*}" "${name#*: }" ;;
+    'SKIPPED '*) skip "python: $(sed "s,.*/,,; s,:.*,," <<<"${name%%: *}")" "${name#*: }" ;;
     esac
 done < <(grep -E '^(PASSED|FAILED|ERROR|SKIPPED) ' "$out")
 grep -E '^[0-9]+ passed|^[0-9]+ failed' "$out" | sed 's/^/# note: pytest: /'
