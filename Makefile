@@ -20,9 +20,27 @@ NP ?= 8
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
+LETTERS := $(firstword -$(MAKEFLAGS)) # of make's options
 MAKEFLAGS += --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
-say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)')
+
+# Goals that build; empty if there are none. Only these count their steps, and write the stamps below.
+BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-hosts test-rdma deps lint config help clean plot left-out,$(MAKECMDGOALS)),all)
+
+# Every step prints one line, "[n/total] CC file". The total is found by a dry run of the same goals,
+# in which a step is a line with the word weir_step. make expands each recipe once, when it starts, so
+# the steps of parallel jobs are counted and printed in order.
+ifneq ($(COUNTING),)
+say = : weir_step
+else
+ifneq ($(and $(BUILDS),$(filter 0,$(V)),$(if $(findstring n,$(LETTERS)),,yes)),)
+TOTAL := $(shell MAKEFLAGS='nk$(if $(findstring B,$(LETTERS)),B) -- $(subst ','\'',$(MAKEOVERRIDES)) COUNTING=1' $(MAKE) -f $(firstword $(MAKEFILE_LIST)) $(BUILDS) 2>/dev/null | grep -c weir_step)
+endif
+step = $(eval STEPS += x)$(words $(STEPS))
+say = $(if $(filter 1,$(V)),,$(info $(if $(TOTAL),[$(step)/$(TOTAL)]) $(1) $(2)))
+endif
+empty :=
+space := $(empty) $(empty)
 
 # ------------------------------------------------------------------- probes
 # Each variable holds what was found, or is empty.
@@ -61,7 +79,7 @@ CFLAGS ?=
 NVCCFLAGS ?=
 LDFLAGS ?=
 WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib/include -Ilib -I. \
-	-DWEIR_BUILD_NAME='"$(BUILD)"' $(CUDA_CFLAGS) $(VERBS_CFLAGS) $(CFLAGS)
+	-DWEIR_BUILD_NAME='"$(BUILD)"' $(VERBS_CFLAGS) $(CFLAGS)
 WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DWEIR_HAVE_CUDA=1 -isystem $(CUDA_HOME)/include)
 CUDA_LIBS := $(if $(HAVE_CUDA),$(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
@@ -116,10 +134,12 @@ NCCL_SRC := $(filter-out $(OTHER_SIDE),$(call sources,lib/nccl))
 NCCL_GPU_SRC := $(call gpu_sources,lib/nccl)
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out $(OTHER_SIDE),$(call sources,$(TOPO_DIRS))))
 TOPO_GPU_SRC := $(if $(HAVE_HWLOC),$(call gpu_sources,$(TOPO_DIRS)))
-VERIFY_SRC := $(call sources,verify)
+VERIFY_SRC := $(filter-out $(if $(HAVE_MPI),,verify/check%.c),$(call sources,verify))
 BENCH_MAIN := $(wildcard bench/bench_*.c)
+# Where a part of the benchmarks depends on MPI, a build contains either its *_mpi.c or its
+# *_mpi_missing.c. The MPI reference of verify/ is in separate files.
 BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
-	$(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
+	%_mpi$(if $(HAVE_MPI),_missing).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
 # Programs that read results need no MPI, and only the library's base.
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))
@@ -136,7 +156,13 @@ TEST_DOUBLE_SRC := verify/tests/support/net_shm.c
 # Programs that measure, built like tests and run by hand.
 BY_HAND_SRC := verify/tests/perf/plan_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
 
-obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
+# Sources that a build with CUDA compiles with CUDA's headers and WEIR_HAVE_CUDA. Their objects
+# have a separate folder, so that builds with and without CUDA share all other objects, and keep
+# these.
+CUDA_AWARE := %_cuda.c lib/coll/table.c lib/transport/select.c $(addprefix verify/tests/,gpu/test_gpu%.c gpu/test_nccl_streams.c \
+	perf/port_latency.c perf/port_mesh.c)
+obj = $(patsubst %.c,$(O)/obj/%.o,$(if $(HAVE_CUDA),$(filter-out $(CUDA_AWARE),$(1)),$(1))) \
+	$(if $(HAVE_CUDA),$(patsubst %.c,$(O)/obj_cuda/%.o,$(filter $(CUDA_AWARE),$(1))))
 gpu_obj = $(patsubst %.cu,$(O)/obj/%.o,$(1))
 GPU_OBJ := $(if $(HAVE_CUDA),$(call gpu_obj,$(GPU_SRC)))
 LIB_OBJ := $(call obj,$(LIB_SRC)) $(GPU_OBJ)
@@ -151,16 +177,16 @@ ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) $(TEST_DOUBLE_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
 	verify/tests/perf/port_mesh.c topo/cli/weir_topo.c) $(GPU_OBJ)
 
-BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
+BENCHES := $(if $(HAVE_HWLOC),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(HAVE_HWLOC),$(BIN)/weir-topo)
 READERS := $(patsubst results/cli/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
 TOOLS += $(READERS) $(BIN)/weir-plan
-# Tests of the oracles and of the benchmarks' parts need MPI.
+# Tests of the oracles and of the benchmarks' parts are linked like the benchmarks.
 named = $(foreach file,$(2),$(if $(filter $(1),$(notdir $(file))),$(file)))
-MPI_TEST_SRC := $(call named,test_verify% test_bench%,$(TEST_SRC))
+BENCH_TEST_SRC := $(call named,test_verify% test_bench%,$(TEST_SRC))
 to_test = $(if $(HAVE_CMOCKA),$(patsubst %.c,$(O)/tests/%,$(notdir $(1))))
-MPI_TESTS := $(if $(HAVE_MPI),$(call to_test,$(MPI_TEST_SRC)))
-TESTS := $(call to_test,$(filter-out $(MPI_TEST_SRC),$(TEST_SRC))) $(MPI_TESTS)
+ORACLE_TESTS := $(call to_test,$(BENCH_TEST_SRC))
+TESTS := $(call to_test,$(TEST_SRC))
 BY_HAND := $(call to_test,$(BY_HAND_SRC))
 
 # Kernels compiled as host C++ and run by gpu_emulator.hh. The thread sanitizer does not support the
@@ -184,9 +210,8 @@ MESH_OBJ := $(call obj,verify/tests/perf/port_mesh.c)
 SOAK_OBJ := $(call obj,verify/tests/fuzz/soak.c)
 
 # What the manifest of a result says about the build: a hash of all sources, the commit, the flags.
-SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(NCCL_SRC) $(NCCL_GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
-	$(wildcard $(foreach kind,h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device lib/plan/cuda/device lib/nccl $(BENCH_DIRS) verify $(TOPO_DIRS)))) \
-	Makefile)
+SOURCES := $(sort $(wildcard $(foreach kind,c cu h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device \
+	lib/plan/cuda/device lib/nccl $(BENCH_DIRS) verify $(TOPO_DIRS)))) Makefile)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 BUILD_FLAGS = $(subst ',,$(subst ",,$(strip $(CSTD) $(OPT) $(CFLAGS) $(LDFLAGS))))
 BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COMMIT='"$(BUILD_COMMIT)"' \
@@ -200,16 +225,16 @@ LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O
 lib: $(LIBS) ## the libraries alone
 tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS)
 
-$(O)/libweir.a: $(LIB_OBJ)
+$(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 $(O)/libweir_mpi.a: $(BOOT_MPI_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 # Both shared libraries stay loaded after dlclose (nodelete), because their threads may still run.
-$(O)/libweir.so: $(LIB_OBJ) lib/weir.map
+$(O)/libweir.so: $(LIB_OBJ) lib/weir.map $(O)/link.id
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/weir.map -Wl,-z,nodelete \
 		-o $@ $(filter %.o,$^) $(WEIR_LDFLAGS) $(WEIR_LIBS)
@@ -219,14 +244,15 @@ $(O)/libweir.so: $(LIB_OBJ) lib/weir.map
 $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/nccl/exports.map -Wl,-z,nodelete \
-		-o $@ $(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(SYSTEM_LIBS)
+		-o $@ $(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(WEIR_LIBS)
 	$(Q)mkdir -p $(O)/compat
 	$(Q)ln -sf ../libweir_nccl.so $(O)/compat/libnccl.so.2
 	$(Q)ln -sf libnccl.so.2 $(O)/compat/libnccl.so
 
-# MPI programs and the MPI bootstrap are compiled by MPI's wrapper around CC.
-MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
-$(BOOT_MPI_OBJ) $(BENCH_OBJ) $(STANDIN_OBJ) $(SOAK_OBJ) $(MESH_OBJ) $(call obj,$(BENCH_MAIN) $(MPI_TEST_SRC)) $(VERIFY_OBJ): COMPILE := $(if $(HAVE_MPI),$(MPI_CC),$(CC))
+# Sources that call MPI are compiled, and programs that may use it are linked, by MPI's wrapper
+# around CC.
+MPI_CC := $(if $(HAVE_MPI),OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC),$(CC))
+$(BOOT_MPI_OBJ) $(MESH_OBJ) $(filter %_mpi.o,$(BENCH_OBJ)) $(filter $(O)/obj/verify/check%.o,$(VERIFY_OBJ)): COMPILE := $(MPI_CC)
 COMPILE ?= $(CC)
 $(call obj,bench/output/build_info.c): EXTRA_CFLAGS = $(BUILD_INFO)
 $(call obj,bench/output/build_info.c): $(O)/build.id $(O)/sources.id
@@ -234,18 +260,29 @@ $(call obj,bench/output/build_info.c): $(O)/build.id $(O)/sources.id
 $(O)/sources.id: $(SOURCES) $(O)/sources.list
 	$(Q)cat $(SOURCES) | sha256sum | cut -c1-16 >$@
 # Files whose time changes only with their content $(2). They are written while the Makefile is read:
-# with rules, the objects that depend on them would be built last.
+# with rules, the objects that depend on them would be built last. link.id names what libweir.a
+# consists of: programs are linked again when CUDA is switched on or off, or a source is removed.
 says = $(shell mkdir -p $(O); echo "$(2)" | cmp -s - $(O)/$(1) || echo "$(2)" >$(O)/$(1))
+plain = $(subst ',,$(subst ",,$(1)))
+ifneq ($(BUILDS),)
 $(call says,sources.list,$(SOURCES))
 $(call says,build.id,$(BUILD_COMMIT) $(BUILD_FLAGS))
-$(call says,flags.id,$(CC) $(subst ',,$(subst ",,$(WEIR_CFLAGS))))
-$(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS))
+$(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0))
+$(call says,flags.id,$(CC) $(call plain,$(WEIR_CFLAGS)))
+$(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ)))
+$(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS)))
+endif
 $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 
 $(O)/obj/%.o: %.c Makefile $(O)/flags.id
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(EXTRA_CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
+
+$(O)/obj_cuda/%.o: %.c Makefile $(O)/flags.id $(O)/cuda_flags.id
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(CUDA_CFLAGS) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(O)/obj/%.o: %.cu Makefile $(O)/gpu_flags.id
 	$(call say,NVCC,$<)
@@ -256,14 +293,14 @@ $(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) 
 	$(call say,LINK,$@)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
-$(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_OBJ) $(filter-out $(O)/obj/bench/gpu/gpu_cuda.o $(O)/obj/bench/gpu/gpu_none.o,$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_OBJ) $(filter-out $(call obj,bench/gpu/gpu_cuda.c bench/gpu/gpu_none.c),$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
 .SECONDARY: $(SOAK_OBJ)
 $(O)/tests/soak: $(SOAK_OBJ) $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
-$(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_OBJ) $(filter-out $(O)/obj/bench/gpu/gpu_cuda.o $(O)/obj/bench/gpu/gpu_none.o,$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_OBJ) $(filter-out $(call obj,bench/gpu/gpu_cuda.c bench/gpu/gpu_none.c),$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
 $(SOAKS):
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -310,10 +347,10 @@ $(RESULTS_TESTS): $(RESULTS_OBJ)
 $(RESULTS_TESTS): TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
 
 TEST_CC = $(CC)
-$(MPI_TESTS): TEST_CC = $(MPI_CC)
-$(MPI_TESTS): $(VERIFY_OBJ)
-BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(MPI_TESTS))
-$(BENCH_TESTS): $(BENCH_OBJ) $(O)/libweir_mpi.a
+$(ORACLE_TESTS): TEST_CC = $(MPI_CC)
+$(ORACLE_TESTS): $(VERIFY_OBJ)
+BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(ORACLE_TESTS))
+$(BENCH_TESTS): $(BENCH_OBJ) $(BOOT_MPI_OBJ)
 $(BENCH_TESTS): TEST_LIBS := $(GSL_LIBS)
 
 EMULATED_OPT := -O1
@@ -325,7 +362,7 @@ $(O)/emulated/%.o: % Makefile
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
 
 # The parts of the plan code that the emulated plans use.
-PLAN_OBJ := $(call obj,$(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
+PLAN_OBJ := $(call obj,lib/base/contract.c $(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
 $(O)/tests/gpu_test_plan: $(O)/tests/plan.a
 $(O)/tests/plan.a: $(PLAN_OBJ)
 # The emulator swaps the shared memory of all linked kernels at each block; an archive links only the
@@ -350,7 +387,7 @@ $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ
 # if missing; $(2): the part; $(3): the reason and the remedy.
 missing = $(if $(1),,@printf '  %-7s %s\n' WITHOUT '$(2): $(3)')
 left-out:
-	$(call missing,$(HAVE_MPI),the benchmarks,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
+	$(call missing,$(HAVE_MPI),the MPI reference and --peer mpi,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
 	$(call missing,$(HAVE_HWLOC),weir-topo and the benchmarks,no hwloc; apt-get install libhwloc-dev pkg-config)
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)
@@ -377,17 +414,25 @@ config: left-out ## what was found on this machine and what is left out
 # unless -j was given.
 AGAIN = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
-run: ## the main job: install what is missing, build, run NP=8 ranks of bench_allreduce (ARGS=...)
-	$(Q)ci/deps
-	$(AGAIN) all
+# What the last build chose about CUDA, or what the GPUs of this machine suggest.
+GPU_DEVICES ?= $(wildcard /dev/nvidia[0-9]* /dev/dxg)
+GIVEN_CUDA := $(if $(filter command environment override,$(origin CUDA)),$(CUDA))
+cuda_choice = $$(ci/cuda-choice '$(O)' '$(NVCC)' '$(GIVEN_CUDA)' $(GPU_DEVICES) $(1))
+
+run: ## the main job: install what is missing, build what it runs, run NP=8 ranks of bench_allreduce (ARGS=...)
+	$(Q)ci/deps run
+	$(AGAIN) -s $(call cuda_choice) $(BIN)/bench_allreduce
 	$(Q)MPIRUN='$(MPIRUN)' ci/mpirun -np $(NP) $(BIN)/bench_allreduce $(ARGS)
 
+TEST_FILES := $(foreach file,$(wildcard $(foreach form,test_*.c gpu_test_*.cc *.sh,$(addsuffix /$(form),$(TEST_DIRS)))), \
+	$(if $(or $(if $(T),,all),$(findstring $(T),$(notdir $(file)))),$(file)))
 test: ## install what is missing, build, run all tests (T=word: only those whose name has the word)
+	@echo 'make test: installs what is missing, builds, runs up to $(words $(TEST_FILES)) test file$(if $(filter-out 1,$(words $(TEST_FILES))),s)$(if $(T), with "$(T)" in their names,: about 10 minutes on 2 idle cores; make check T=word runs only some)'
 	$(Q)ci/deps
 	$(AGAIN) check
 
 # Tests that measure nothing, the longest first: run two at a time next to the others.
-BESIDE := rdma.sh inject.sh bench_runs.sh bench_gpu.sh gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
+BESIDE := rdma.sh inject.sh slurm.sh launch.sh bench_runs.sh bench_gpu.sh gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
 	weir_plan.sh weir_report.sh plot.sh nccl.sh python.sh
 
@@ -422,43 +467,45 @@ lint: ## warnings as errors, headers alone, scripts, blanks, spelling, words, li
 	$(Q)CFLAGS_LINT='$(LINT_CFLAGS)' MPICC='$(MPICC)' ci/lint
 
 plot: ## plots of result files: CSV="a.csv b.csv" [OUT=folder]
+	$(if $(HAVE_RESULTS),$(AGAIN) -s $(call cuda_choice,2>/dev/null) $(BIN)/weir-report)
 	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)
 
 # Manual pages: of programs from their --help, of functions from the headers.
 HAVE_PYTHON := $(call have,python3)
-$(O)/man/man7/weir.7: docs/man/generate $(wildcard lib/include/weir/*.h) $(BENCHES) $(TOOLS)
+$(O)/man/man7/weir.7: docs/man/generate docs/man/helptext.py ci/nightly ci/mpirun $(wildcard lib/include/weir/*.h) $(BENCHES) $(TOOLS)
 	$(call say,MAN,$(O)/man)
 	$(Q)docs/man/generate $(O)/man $(BENCHES) $(TOOLS)
 
 man: $(if $(HAVE_PYTHON),$(O)/man/man7/weir.7) ## manual pages into build/man
 
 # ------------------------------------------------------------------ install
-# lib/weir/compat holds libweir_nccl.so under NCCL's names. It is not in the linker's default path,
-# so that installing weir does not replace NCCL: programs use it with LD_LIBRARY_PATH or -L.
-empty :=
-space := $(empty) $(empty)
-DEST = $(DESTDIR)$(PREFIX)
-SONAME := libweir.so.$(firstword $(subst ., ,$(VERSION)))
-PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%/mpi.h),$(wildcard lib/include/weir/*.h))
+# Shell completion, from the programs' --help as the manual pages.
+$(O)/completion/_weir: docs/man/completion docs/man/helptext.py $(BENCHES) $(TOOLS)
+	$(call say,GEN,$(O)/completion)
+	$(Q)docs/man/completion $(O)/completion $(BENCHES) $(TOOLS)
 
-install: all man ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-config files
-	$(call say,INSTALL,$(DEST))
-	$(Q)install -d $(DEST)/include/weir $(DEST)/lib/pkgconfig $(DEST)/bin
-	$(Q)install -m 644 $(PUBLIC_HEADERS) $(DEST)/include/weir
-	$(Q)install -m 644 $(filter %.a,$(LIBS)) $(DEST)/lib
-	$(Q)install -m 755 $(O)/libweir.so $(DEST)/lib/libweir.so.$(VERSION)
-	$(Q)ln -sf libweir.so.$(VERSION) $(DEST)/lib/$(SONAME)
-	$(Q)ln -sf $(SONAME) $(DEST)/lib/libweir.so
-	$(Q)install -m 755 $(O)/libweir_nccl.so $(DEST)/lib
-	$(Q)install -d $(DEST)/lib/weir/compat
-	$(Q)ln -sf ../../libweir_nccl.so $(DEST)/lib/weir/compat/libnccl.so.2
-	$(Q)ln -sf libnccl.so.2 $(DEST)/lib/weir/compat/libnccl.so
-	$(Q)$(if $(BENCHES)$(TOOLS),install -m 755 $(BENCHES) $(TOOLS) $(DEST)/bin)
-	$(Q)$(if $(HAVE_PYTHON),for n in 1 3 7; do install -d $(DEST)/share/man/man$$n && \
-		install -m 644 $(O)/man/man$$n/* $(DEST)/share/man/man$$n; done)
-	$(Q)for name in weir $(if $(HAVE_MPI),weir-mpi); do \
-		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|; s|@libs@|$(addsuffix $(space),$(JANSSON_LIBS) $(CUDA_LIBS))|' ci/pkgconfig/$$name.pc.in \
-			>$(DEST)/lib/pkgconfig/$$name.pc || exit; done
+# LIBDIR/weir/compat holds libweir_nccl.so under NCCL's names. It is not in the linker's default path,
+# so that installing weir does not replace NCCL: programs use it with LD_LIBRARY_PATH or -L.
+SONAME := libweir.so.$(firstword $(subst ., ,$(VERSION)))
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%/mpi.h),$(wildcard lib/include/weir/*.h))
+FOLDERS = PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' \
+	DATADIR='$(DATADIR)' MANDIR='$(MANDIR)' DESTDIR='$(DESTDIR)'
+
+install: all man $(if $(HAVE_PYTHON),$(O)/completion/_weir) ## all that was built: PREFIX=/usr/local, DESTDIR, LIBDIR, ... (docs/user/install.md)
+	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
+	$(Q)$(FOLDERS) O='$(O)' VERSION='$(VERSION)' SONAME='$(SONAME)' PROGRAMS='$(BENCHES) $(TOOLS)' \
+		ARCHIVES='$(filter %.a,$(LIBS))' HEADERS='$(PUBLIC_HEADERS)' \
+		STATIC_LIBS='$(strip $(JANSSON_LIBS) $(CUDA_LIBS))' MPI='$(HAVE_MPI)' ci/install
+
+.PHONY: uninstall
+uninstall: ## remove what make install installed, with the same PREFIX, DESTDIR, ...
+	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
+	$(Q)$(FOLDERS) ci/install remove
 
 clean: ## remove everything that was built
 	$(call say,RM,$(O))

@@ -1,14 +1,22 @@
 /* The flow of a benchmark program: see program.h. */
 #include "bench/program.h"
 
+#include "base/terminal.h"
+#include "base/words.h"
 #include "bench/candidate/candidates.h"
+#include "bench/job/exchange.h"
+#include "bench/job/load.h"
+#include "bench/job/memory.h"
 #include "bench/job/preflight.h"
 #include "bench/measure/sweep.h"
 #include "bench/options/faults.h"
 #include "bench/options/parse.h"
 
 #include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 enum { EXIT_WRONG = 1 };
 
@@ -58,7 +66,9 @@ static weir_status connect_job(bench_run *run, bench_options *options)
     weir_status status = bench_job_connect(run->job, backend_of(options));
     options->batched =
         run->job->gpu && options->mode != BENCH_MODE_LATENCY && options->blocking % 2 == 0;
-    return status == WEIR_OK ? bench_memory_limit(run->job, options) : status;
+    return status == WEIR_OK
+               ? bench_memory_check(run->job, options, run->collective, run->dist)
+               : status;
 }
 
 /* Opens what the sweep needs: buffers, candidates and the header. Collective; agreed. */
@@ -83,6 +93,7 @@ static int run_benchmark(bench_run *run, bench_options *options)
     bench_candidates candidates = {.count = 0};
     bench_buffers buffers;
     bench_report report;
+    bench_load_sample load;
     long failed = 0;
     weir_status status = connect_job(run, options);
     if (status != WEIR_OK)
@@ -90,8 +101,11 @@ static int run_benchmark(bench_run *run, bench_options *options)
     status = bench_report_open(&report, run);
     if (status == WEIR_OK) {
         status = open_sweep(run, &buffers, &candidates, &report);
+        bench_load_read("", &load);
         if (status == WEIR_OK)
             status = bench_sweep(run, &buffers, &candidates, &report, &failed);
+        if (status == WEIR_OK)
+            bench_load_end(run->job, &load);
         if (status == WEIR_OK && run->job->rank == 0)
             bench_report_end(&report);
         bench_candidates_close(&candidates);
@@ -102,17 +116,6 @@ static int run_benchmark(bench_run *run, bench_options *options)
     return status == WEIR_OK && failed ? EXIT_WRONG : weir_status_exit_code(status);
 }
 
-/* 1 if a launcher started this process as one of several. */
-static int is_launched(void)
-{
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
-                                        "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++)
-        if (getenv(ranks[i]))
-            return 1;
-    return 0;
-}
-
 /* Checks that need the number of ranks: the root, the plan, and the weights of alltoallv. Ranks on
  * different nodes may find different files: if one rank has a problem, all end with the problem of
  * the lowest such rank. Collective. */
@@ -121,8 +124,9 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
     const bench_job *job = run->job;
     if (run->options->root >= job->nranks)
         snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "-r %d: there are %d ranks; give a root from 0 to %d", run->options->root,
-                 job->nranks, job->nranks - 1);
+                 "-r %d: there %s %d rank%s; give a root from 0 to %d", run->options->root,
+                 job->nranks == 1 ? "is" : "are", job->nranks,
+                 weiri_s(job->nranks), job->nranks - 1);
     else if (run->options->plan) /* --plan is refused for alltoallv */
         bench_plan_check(run->options, run->collective, job->nranks, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)
@@ -143,7 +147,7 @@ static void check_command_line(const bench_run *run, bench_dist *dist, char *pro
 }
 
 /* Ends on every rank after a usage error or a request for information. Returns the exit code.
- * Collective if MPI has started. */
+ * Collective if the job has started. */
 static int end_early(const bench_run *run, const char *problem)
 {
     if (*problem) {
@@ -156,32 +160,85 @@ static int end_early(const bench_run *run, const char *problem)
         bench_job_say(run->job, "%s", run->job->note.text);
     int code = weir_status_exit_code(status);
     if (run->job->nranks)
-        MPI_Bcast(&code, 1, MPI_INT, 0, run->job->mpi);
+        bench_exchange_broadcast(run->job, &code, sizeof code, 0);
     return code;
 }
 
-int bench_program_main(weir_collective collective, const char *program, int argc, char **argv)
+/* What main parsed, as the ranks get it. */
+typedef struct program_start {
+    bench_run *run;
+    bench_options *options;
+    const bench_launch *launch;
+    const char *problem; /* of the command line; "" */
+} program_start;
+
+/* One rank, from its start to its exit code. Collective. */
+static int run_rank(const program_start *p, const bench_launch *launch)
+{
+    bench_run *run = p->run;
+    bench_dist dist = {.nsteps = 1};
+    char problem[BENCH_PROBLEM_BYTES];
+    const char *name = run->job->program;
+    snprintf(problem, sizeof problem, "%s", p->problem);
+    run->dist = &dist;
+    weir_status status = bench_job_start(run->job, name, p->options->timeout_s, launch);
+    if (status != WEIR_OK)
+        return weir_status_exit_code(status);
+    check_command_line(run, &dist, problem);
+    int early = *problem || p->options->action != BENCH_ACTION_RUN;
+    int code = early ? end_early(run, problem) : run_benchmark(run, p->options);
+    bench_dist_close(&dist);
+    bench_job_end(run->job);
+    return code;
+}
+
+static int run_forked_rank(weir_boot *boot, void *argument)
+{
+    const program_start *p = argument;
+    bench_launch launch = *p->launch;
+    launch.boot = boot;
+    launch.rank = weir_boot_rank(boot);
+    launch.nranks = weir_boot_nranks(boot);
+    return run_rank(p, &launch);
+}
+
+/* No job can start: every process of a launcher would print the line, so only rank 0 does. */
+static int end_without_job(const bench_run *run, const bench_launch *launch, const char *problem)
+{
+    const struct timespec pause = {.tv_nsec = 500000000}; /* the launcher must not end rank 0 before
+                                                             it has printed */
+    run->job->rank = launch->rank;
+    if (launch->rank != 0)
+        nanosleep(&pause, NULL);
+    return end_early(run, problem);
+}
+
+int bench_program_main(weir_collective collective, const char *program_name, int argc, char **argv)
 {
     bench_options options;
-    bench_dist dist = {.nsteps = 1};
-    bench_job job = {.program = program};
-    bench_run run = {.job = &job, .options = &options, .collective = collective, .dist = &dist,
-                     .argc = argc, .argv = argv};
+    bench_job job = {.program = program_name};
+    bench_run run = {.job = &job, .options = &options, .collective = collective, .argc = argc,
+                     .argv = argv};
+    bench_launch launch;
     char problem[BENCH_PROBLEM_BYTES] = "";
+    const program_start p = {&run, &options, &launch, problem};
     bench_job_hold_output();
+    weiri_terminal_detect();
     bench_options_parse(argc, argv, collective, &options, problem);
     if (options.action == BENCH_ACTION_LIST_ALGOS && options.plan)
         bench_plan_check(&options, collective, 0, problem);
-    int early = *problem || options.action != BENCH_ACTION_RUN;
-    /* A single process reports without starting MPI. Ranks of a job start it first: a rank that
+    int informs = !*problem && options.action != BENCH_ACTION_RUN;
+    char refusal[BENCH_PROBLEM_BYTES] = "";
+    if (bench_launch_find(&options, &launch, refusal) != 0 && !informs)
+        return end_without_job(&run, &launch, *problem ? problem : refusal);
+    if (!*problem && !informs)
+        bench_launch_check(&launch, &options, problem);
+    /* A single process reports without starting a job. Ranks of a job start it first: a rank that
      * ended at once could make the launcher kill rank 0 before it has reported. */
-    if (early && !is_launched())
+    if ((*problem || informs) && (!launch.variable || *refusal))
         return end_early(&run, problem);
-    bench_job_start(&job, program, options.timeout_s);
-    check_command_line(&run, &dist, problem);
-    early = early || *problem;
-    int code = early ? end_early(&run, problem) : run_benchmark(&run, &options);
-    bench_dist_close(&dist);
-    bench_job_end(&job);
-    return code;
+    if (launch.launcher == BENCH_LAUNCHER_FORK)
+        return bench_launch_fork(program_name, options.ngpus, run_forked_rank,
+                                 (void *)(uintptr_t)&p);
+    return run_rank(&p, &launch);
 }

@@ -28,6 +28,7 @@ typedef struct study {
     int nranks;
     size_t largest_bytes;
     weiri_links *links;
+    weiri_progress *progress; /* shown by the first thread */
     pthread_barrier_t barrier;
     pthread_mutex_t gate; /* closed until all threads have been started or one has failed to
                            * start */
@@ -171,10 +172,16 @@ static void *run(void *argument)
         hwloc_set_cpubind(own->hwloc, own->cpus, HWLOC_CPUBIND_THREAD);
     memset(all->sources[own->rank], 0, all->largest_bytes);
     measure_together(all, own->rank);
+    const double pairs = (double)all->nranks * (all->nranks - 1);
+    double done = 0;
     for (int from = 0; from < all->nranks; from++)
-        for (int to = 0; to < all->nranks; to++)
-            if (from != to)
-                measure_pair(all, own->rank, from, to, &sent);
+        for (int to = 0; to < all->nranks; to++) {
+            if (from == to)
+                continue;
+            if (own->rank == 0) /* the others wait for this thread before they measure */
+                weiri_progress_show(all->progress, "links between cores", done++ / pairs);
+            measure_pair(all, own->rank, from, to, &sent);
+        }
     return NULL;
 }
 
@@ -249,12 +256,13 @@ static size_t largest_for(int nranks)
     return nranks <= FEW ? LARGEST : LARGEST_OF_MANY;
 }
 
-weir_status weiri_topo_measure_cores(const weiri_topo *topo, int nranks, weiri_links **links)
+weir_status weiri_topo_measure_cores(const weiri_topo *topo, int nranks, weiri_progress *progress,
+                                     weiri_links **links)
 {
     if (nranks < 2 || nranks > WEIRI_LINKS_ENDPOINTS_MAX)
         return weiri_fail(WEIR_ERR_INVALID, "links between %d cores: give --ranks 2 to %d", nranks,
                           WEIRI_LINKS_ENDPOINTS_MAX);
-    study all = {.nranks = nranks, .largest_bytes = largest_for(nranks)};
+    study all = {.nranks = nranks, .largest_bytes = largest_for(nranks), .progress = progress};
     weir_status status = weiri_links_create(nranks, &all.links);
     if (status != WEIR_OK)
         return status;

@@ -32,6 +32,8 @@ typedef struct study {
     int count;
     gpu *gpus;
     weiri_links *links;
+    weiri_progress *progress;
+    double done; /* links, for the progress */
 } study;
 
 /* Turns CUDA's error of the last call into a status with a message. */
@@ -221,18 +223,30 @@ static weir_status measure_latency(study *all, int first, int second)
     return WEIR_OK;
 }
 
+/* Links are most of the work: latencies of n(n-1)/2 pairs, bandwidths of n(n-1). */
+static void show_progress(study *all)
+{
+    const double links = 1.5 * all->count * (all->count - 1);
+    weiri_progress_show(all->progress, "links between GPUs", ++all->done / (links + 1));
+}
+
 static weir_status measure(study *all)
 {
     weir_status status = WEIR_OK;
     for (int index = 0; index < all->count && status == WEIR_OK; index++)
         status = open_gpu(all, index);
     for (int first = 0; first < all->count && status == WEIR_OK; first++)
-        for (int second = first + 1; second < all->count && status == WEIR_OK; second++)
+        for (int second = first + 1; second < all->count && status == WEIR_OK; second++) {
             status = measure_latency(all, first, second);
+            show_progress(all);
+        }
     for (int from = 0; from < all->count && status == WEIR_OK; from++)
-        for (int to = 0; to < all->count && status == WEIR_OK; to++)
+        for (int to = 0; to < all->count && status == WEIR_OK; to++) {
             if (from != to)
                 status = measure_pair(all, from, to);
+            if (from != to)
+                show_progress(all);
+        }
     for (size_t bytes = SMALLEST_BYTES; bytes <= LARGEST_BYTES && status == WEIR_OK; bytes *= STEP)
         status = measure_together(all, bytes);
     for (int index = 0; index < all->count; index++)
@@ -240,9 +254,10 @@ static weir_status measure(study *all)
     return status;
 }
 
-weir_status weiri_topo_measure_gpus(const weiri_topo *topo, weiri_links **links)
+weir_status weiri_topo_measure_gpus(const weiri_topo *topo, weiri_progress *progress,
+                                    weiri_links **links)
 {
-    study all = {0};
+    study all = {.progress = progress};
     weir_status status = cuda_status(cudaGetDeviceCount(&all.count), "no driver");
     if (status != WEIR_OK)
         return status;

@@ -3,9 +3,11 @@
 
 #include "base/error.h"
 
-weir_status weiri_topo_measure_gpus(const weiri_topo *topo, weiri_links **links)
+weir_status weiri_topo_measure_gpus(const weiri_topo *topo, weiri_progress *progress,
+                                    weiri_links **links)
 {
     (void)topo;
+    (void)progress;
     (void)links;
     return weiri_fail(WEIR_ERR_UNSUPPORTED,
                       "this build cannot measure GPUs: build with CUDA, or give --ranks N for the "

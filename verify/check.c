@@ -1,5 +1,5 @@
 /*
- * The MPI reference: see verify.h. Each collective is repeated by MPI on inputs
+ * The MPI reference: see reference.h. Each collective is repeated by MPI on inputs
  * written again from the pattern, block by block: a block is filled, combined
  * or moved, compared, and forgotten. All ranks walk through the same blocks,
  * whatever they find.
@@ -116,27 +116,4 @@ int weirv_check_sampled(MPI_Comm mpi, const weirv_case *c, const void *out, int 
                         weirv_result *result)
 {
     return check(mpi, c, out, steps, 1, result);
-}
-
-int weirv_reduce_result(MPI_Comm mpi, weirv_result *result)
-{
-    int nranks = 0, rank = 0;
-    MPI_Comm_size(mpi, &nranks);
-    MPI_Comm_rank(mpi, &rank);
-    uint64_t counts[3] = {result->wrong, result->overruns, result->inputs_changed};
-    int first_rank = result->has_first ? rank : nranks;
-    int error = MPI_Allreduce(MPI_IN_PLACE, counts, 3, MPI_UINT64_T, MPI_SUM, mpi);
-    if (error == MPI_SUCCESS)
-        error = MPI_Allreduce(MPI_IN_PLACE, &result->worst_error, 1, MPI_DOUBLE, MPI_MAX, mpi);
-    if (error == MPI_SUCCESS)
-        error = MPI_Allreduce(MPI_IN_PLACE, &first_rank, 1, MPI_INT, MPI_MIN, mpi);
-    if (error == MPI_SUCCESS && first_rank < nranks)
-        error = MPI_Bcast(&result->first, (int)sizeof result->first, MPI_BYTE, first_rank, mpi);
-    if (error != MPI_SUCCESS)
-        return error;
-    result->wrong = counts[0];
-    result->overruns = counts[1];
-    result->inputs_changed = counts[2];
-    result->has_first = first_rank < nranks;
-    return MPI_SUCCESS;
 }

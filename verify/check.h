@@ -6,7 +6,7 @@
 #ifndef VERIFY_CHECK_H
 #define VERIFY_CHECK_H
 
-#include "verify/verify.h"
+#include "verify/reference.h"
 
 /* One check. A block has up to `block` elements in each of `slots` slots: one slot per rank if the
  * collective treats the data of each rank separately, else 1. Floating-point reductions store a

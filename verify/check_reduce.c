@@ -4,6 +4,7 @@
  */
 #include "verify/check.h"
 
+#include "base/contract.h"
 #include "verify/number.h"
 
 #include <math.h>
@@ -73,7 +74,8 @@ static void divide_integers(weir_dtype dtype, int nranks, size_t count, void *el
 
 static int has_reduced(const weirv_case *c)
 {
-    return c->collective != WEIR_COLL_REDUCE || c->rank == c->root;
+    const weiri_contract *contract = weiri_contract_of((int)c->collective);
+    return contract->out[weiri_contract_role(contract, c->rank, c->root)] == WEIRI_AFTER_RESULT;
 }
 
 /* Writes this rank's slots in the form that reduce_slots() expects. */

@@ -1,6 +1,7 @@
 /* The sources of output elements, and their expected values: see expected.h. */
 #include "verify/expected.h"
 
+#include "base/contract.h"
 #include "verify/exact.h"
 #include "verify/number.h"
 
@@ -32,12 +33,11 @@ weirv_source weirv_source_of(const weirv_case *c, size_t at)
 {
     size_t rest = c->count ? c->count - at % c->count : 0, own = (size_t)c->rank * c->count;
     int sender = c->count ? (int)(at / c->count) : 0;
+    const weiri_contract *contract = weiri_contract_of((int)c->collective);
+    if (contract->out[weiri_contract_role(contract, c->rank, c->root)] != WEIRI_AFTER_RESULT)
+        return (weirv_source){WEIRV_FROM_NOWHERE, c->rank, at, rest};
     switch (c->collective) {
     case WEIR_COLL_REDUCE_SCATTER: return (weirv_source){WEIRV_FROM_ALL, 0, own + at, rest};
-    case WEIR_COLL_REDUCE:
-        if (c->rank != c->root)
-            return (weirv_source){WEIRV_FROM_NOWHERE, c->rank, at, rest};
-        return (weirv_source){WEIRV_FROM_ALL, 0, at, rest};
     case WEIR_COLL_BROADCAST: return (weirv_source){WEIRV_FROM_RANK, c->root, at, rest};
     case WEIR_COLL_SENDRECV:
         return (weirv_source){WEIRV_FROM_RANK, (c->rank + c->nranks - 1) % c->nranks, at, rest};
@@ -49,13 +49,25 @@ weirv_source weirv_source_of(const weirv_case *c, size_t at)
     }
 }
 
+int weirv_before(const weirv_case *c, size_t at, size_t count, void *buffer)
+{
+    const weiri_contract *contract = weiri_contract_of((int)c->collective);
+    size_t block = (size_t)weiri_contract_out_block(contract, c->rank);
+    int is_input = c->in_place && weiri_contract_out_is_input(contract);
+    if (is_input)
+        weirv_fill_part(c, buffer, block * c->count + at, count, c->rank);
+    else
+        weirv_poison(buffer, count * weir_dtype_bytes(c->dtype));
+    return is_input;
+}
+
 size_t weirv_expected(const weirv_case *c, size_t at, size_t count, void *buffer)
 {
     weirv_source source = weirv_source_of(c, at);
     count = smaller(count, source.count);
-    if (source.origin == WEIRV_FROM_NOWHERE && !c->in_place)
-        weirv_poison(buffer, count * weir_dtype_bytes(c->dtype));
-    else if (source.origin != WEIRV_FROM_ALL)
+    if (source.origin == WEIRV_FROM_NOWHERE)
+        weirv_before(c, at, count, buffer);
+    else if (source.origin == WEIRV_FROM_RANK)
         weirv_fill_part(c, buffer, source.index, count, source.rank);
     else if (c->exact)
         weirv_exact_result(buffer, source.index, count, c->dtype, c->op, c->nranks, c->seed);

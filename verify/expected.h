@@ -25,6 +25,10 @@ typedef struct weirv_source {
 /* Returns the source of element `at` of this rank's output. Local. alltoallv needs c->recv_from. */
 weirv_source weirv_source_of(const weirv_case *c, size_t at);
 
+/* Writes what count elements of the output contain before the call: poison, or in place perhaps
+ * input of this rank. Returns whether it is input. Local. */
+int weirv_before(const weirv_case *c, size_t at, size_t count, void *buffer);
+
 /* Writes what the output should contain from element `at` on: at most `count` elements, those with
  * the same source. Returns their number, at least 1. Fast for exact reductions and for data
  * movement; other reductions combine all ranks' inputs. Local. */

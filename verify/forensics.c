@@ -50,10 +50,8 @@ static int guess_unwritten(suspect *s, char *text, size_t bytes)
         snprintf(text, bytes, "never written (poison)");
         return 1;
     }
-    if (!c->in_place || c->collective == WEIR_COLL_ALLGATHER)
+    if (!weirv_before(c, s->run->first, s->count, s->other))
         return 0;
-    size_t index = c->collective == WEIR_COLL_REDUCE_SCATTER ? (size_t)c->rank * c->count : 0;
-    weirv_fill_part(c, s->other, index + s->run->first, s->count, c->rank);
     snprintf(text, bytes, "never written (still this rank's input)");
     return is_other(s);
 }
@@ -253,16 +251,14 @@ void weirv_explain(const weirv_case *c, const void *out, uint64_t previous_seed,
 void weirv_explain_input(const weirv_case *c, const void *in, char *text, size_t bytes)
 {
     size_t width = weir_dtype_bytes(c->dtype), all = weirv_send_elements(c), changed = 0;
-    size_t first = 0, last = 0, own = (size_t)c->rank * c->count;
-    int skips = c->in_place && c->collective == WEIR_COLL_REDUCE_SCATTER;
+    size_t first = 0, last = 0;
     uint64_t expected;
     *text = '\0';
     if (weirv_input_changed(c, in) == 0)
         return;
     for (size_t i = 0; i < all; i++) {
         weirv_fill_part(c, &expected, i, 1, c->rank);
-        if (memcmp((const uint8_t *)in + i * width, &expected, width) == 0 ||
-            (skips && i >= own && i < own + c->count))
+        if (memcmp((const uint8_t *)in + i * width, &expected, width) == 0)
             continue;
         first = changed++ ? first : i;
         last = i;

@@ -1,6 +1,7 @@
 /* Input data: see pattern.h. An element is a hash (hash.h), masked into a valid number. */
 #include "verify/pattern.h"
 
+#include "base/contract.h"
 #include "verify/exact.h"
 #include "verify/hash.h"
 #include "verify/number.h"
@@ -246,18 +247,11 @@ static uint64_t count_changed_elements(const weirv_case *c, const void *in, size
 
 uint64_t weirv_input_changed(const weirv_case *c, const void *in)
 {
-    size_t all = weirv_send_elements(c);
-    int at_root = c->rank == c->root;
-    int overwritten = c->collective == WEIR_COLL_ALLREDUCE ||
-                      (c->collective == WEIR_COLL_BROADCAST && !at_root) ||
-                      (c->collective == WEIR_COLL_REDUCE && at_root);
-    if (c->in_place && overwritten)
+    const weiri_contract *contract = weiri_contract_of((int)c->collective);
+    weiri_role role = weiri_contract_role(contract, c->rank, c->root);
+    if (c->in_place && contract->in_place_in[role] != WEIRI_AFTER_KEPT)
         return 0;
-    if (!c->in_place || c->collective != WEIR_COLL_REDUCE_SCATTER)
-        return count_changed_elements(c, in, 0, all);
-    size_t own = (size_t)c->rank * c->count; /* where out is */
-    return count_changed_elements(c, in, 0, own) +
-           count_changed_elements(c, in, own + c->count, all - own - c->count);
+    return count_changed_elements(c, in, 0, weirv_send_elements(c));
 }
 
 void weirv_poison(void *buffer, size_t bytes)

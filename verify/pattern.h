@@ -68,9 +68,8 @@ void weirv_fill_part(const weirv_case *c, void *buffer, size_t first, size_t cou
 void weirv_fill_input(const weirv_case *c, void *in);
 /* The operation whose data the case's input is: op, or max for movement. */
 weir_op weirv_pattern_op(const weirv_case *c);
-/* The number of elements of the input that are no longer what
- * weirv_fill_input wrote, leaving out those that an in-place call may
- * overwrite. Local. */
+/* The number of elements of the input that are no longer what weirv_fill_input wrote, although the
+ * contract (lib/base/contract.h) keeps them. Local. */
 uint64_t weirv_input_changed(const weirv_case *c, const void *in);
 
 /* Fills an output buffer before the call: all bits set, which is NaN in every

@@ -4,6 +4,8 @@
  */
 #include "bench/candidate/candidate.h"
 
+#include "bench/sizes/shape.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,6 +44,13 @@ void bench_candidate_name_weir(bench_candidate *self)
     snprintf(self->name, sizeof self->name, "weir");
     snprintf(self->transport, sizeof self->transport, "%s",
              weir_transport_name(weir_comm_transport(self->job->comm)));
+}
+
+const char *bench_candidate_needs_two(const bench_operation *operation)
+{
+    return operation->in_place && !bench_collective_in_place(operation->call.collective, 0)
+               ? "needs two buffers"
+               : NULL;
 }
 
 const void *bench_candidate_out(bench_candidate *self)

@@ -60,6 +60,7 @@ struct bench_candidate {
     const bench_operands *operands; /* the memory it works on; NULL: the buffers' operands */
     bench_job *job;
     const bench_operation *operation;
+    const char *plan_file; /* of a plan; else NULL */
     void *state; /* the implementation's */
 };
 
@@ -73,6 +74,8 @@ void bench_candidate_free(bench_candidate *self);
 const weir_algo_info *bench_candidate_info(const bench_candidate *self, const char *algo);
 /* Gives the candidate weir's name and transport. Local. */
 void bench_candidate_name_weir(bench_candidate *self);
+/* "needs two buffers" for a call in place that only plans offer, else NULL. Pure. */
+const char *bench_candidate_needs_two(const bench_operation *operation);
 /* Implementations of the ops result (the result is in out) and algo (the forced one). */
 const void *bench_candidate_out(bench_candidate *self);
 const char *bench_candidate_forced(bench_candidate *self);

@@ -14,7 +14,8 @@ typedef struct algo_state {
 static const char *algo_refuses(bench_candidate *self, const bench_operation *operation)
 {
     (void)self;
-    return operation->call.device_splits ? "counts on the device" : NULL;
+    return operation->call.device_splits ? "counts on the device"
+                                         : bench_candidate_needs_two(operation);
 }
 
 static weir_status algo_prepare(bench_candidate *self, const bench_operation *operation)

@@ -14,6 +14,8 @@
  */
 #include "bench/candidate/candidate.h"
 
+#include "bench/job/mpi_comm.h"
+
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -158,7 +160,7 @@ static int mpi_run_broadcast(bench_candidate *self)
     const mpi_state *state = self->state;
     if (!self->operation->in_place && self->job->rank == c->root)
         memcpy(c->out, c->in, c->count * weir_dtype_bytes(c->dtype));
-    return MPI_Bcast(c->out, state->count, state->type, c->root, self->job->mpi);
+    return MPI_Bcast(c->out, state->count, state->type, c->root, self->job->mpi->comm);
 }
 
 static int mpi_run_reduce(bench_candidate *self)
@@ -166,7 +168,8 @@ static int mpi_run_reduce(bench_candidate *self)
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
     const void *in = self->operation->in_place && self->job->rank == c->root ? MPI_IN_PLACE : c->in;
-    return MPI_Reduce(in, c->out, state->count, state->type, state->op, c->root, self->job->mpi);
+    return MPI_Reduce(in, c->out, state->count, state->type, state->op, c->root,
+                      self->job->mpi->comm);
 }
 
 static int mpi_run_alltoallv(bench_candidate *self)
@@ -176,7 +179,7 @@ static int mpi_run_alltoallv(bench_candidate *self)
     const int *counts = self->operation->mpi_counts;
     int n = self->job->nranks;
     return MPI_Alltoallv(c->in, counts, counts + n, state->type, c->out, counts + 2 * n,
-                         counts + 3 * n, state->type, self->job->mpi);
+                         counts + 3 * n, state->type, self->job->mpi->comm);
 }
 
 static int mpi_run_sendrecv(bench_candidate *self)
@@ -185,14 +188,14 @@ static int mpi_run_sendrecv(bench_candidate *self)
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
     return MPI_Sendrecv(c->in, state->count, state->type, c->destination, TAG, c->out, state->count,
-                        state->type, c->source, TAG, self->job->mpi, MPI_STATUS_IGNORE);
+                        state->type, c->source, TAG, self->job->mpi->comm, MPI_STATUS_IGNORE);
 }
 
 static int mpi_run_call(bench_candidate *self)
 {
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    MPI_Comm mpi = self->job->mpi;
+    MPI_Comm mpi = self->job->mpi->comm;
     const void *in = self->operation->in_place ? MPI_IN_PLACE : c->in;
     switch (c->collective) {
     case WEIR_COLL_ALLREDUCE:
@@ -277,7 +280,7 @@ weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate
     if (status != WEIR_OK)
         return status;
     mpi_state *state = self->state;
-    MPI_Comm_set_errhandler(job->mpi, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(job->mpi->comm, MPI_ERRORS_RETURN);
     state->saturates = mpi_saturates_bytes();
     mpi_name_library(self->name, sizeof self->name);
     self->peer = 1;

@@ -11,6 +11,7 @@
  */
 #include "bench/candidate/candidate.h"
 #include "bench/candidate/vendor.h"
+#include "bench/job/exchange.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -63,7 +64,7 @@ static const char *nccl_refuses(bench_candidate *self, const bench_operation *op
         return "this version does not reduce fp8";
     if (reduces && call->op == WEIR_AVG && is_float && (nranks & (nranks - 1)))
         return "it scales before it sums, which rounds";
-    return NULL;
+    return bench_candidate_needs_two(operation);
 }
 
 static weir_status nccl_prepare(bench_candidate *self, const bench_operation *operation)
@@ -207,7 +208,7 @@ static weir_status nccl_make_communicator(bench_candidate *self, bench_nccl_mode
     status = bench_job_agree(job, status, "vendor library");
     if (status != WEIR_OK)
         return status;
-    MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, job->mpi);
+    bench_exchange_broadcast(job, &id, sizeof id, 0);
     bench_job_phase(job, "set-up: vendor library", 0);
     vendor_config config = zero_cta_config();
     vendor_result made =

@@ -1,12 +1,16 @@
 /* A plan as a candidate: each call goes through weir_executor_run. */
 #include "bench/candidate/candidates.h"
 
+#include "bench/sizes/shape.h"
+
 #include <weir/plan.h>
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct plan_state {
+    char *file;
     weir_plan *plan;
     weir_executor *executor;
     char refusal[64]; /* the length of bench_result.refusal */
@@ -46,24 +50,29 @@ static void plan_close(bench_candidate *self)
     plan_state *state = self->state;
     weir_executor_destroy(state->executor);
     weir_plan_free(state->plan);
+    free(state->file);
     bench_candidate_free(self);
 }
 
 static const bench_candidate_ops plan_ops = {
     plan_refuses, plan_prepare, plan_run, bench_candidate_out, bench_candidate_forced, plan_close};
 
-weir_status bench_candidate_plan_open(bench_job *job, const char *file, bench_candidate **candidate)
+weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_collective collective,
+                                      bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
     weir_status status = bench_candidate_create(job, &plan_ops, sizeof(plan_state), &self);
     plan_state *state = status == WEIR_OK ? self->state : NULL;
     if (status == WEIR_OK)
         status = weir_plan_read(file, &state->plan);
+    if (status == WEIR_OK)
+        self->plan_file = state->file = realpath(file, NULL);
     status = bench_job_agree(job, status, "plan");
     if (status == WEIR_OK)
         status = weir_executor_create(job->comm, &state->executor);
     if (status == WEIR_OK)
-        weir_executor_set_checks(state->executor, 0); /* bench_plan_check has checked it */
+        /* bench_plan_check has checked it; but without a check no executor knows the root */
+        weir_executor_set_checks(state->executor, bench_collective_has_root(collective));
     if (status != WEIR_OK) {
         if (self)
             plan_close(self);

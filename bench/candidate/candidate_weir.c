@@ -8,8 +8,7 @@
 static const char *weir_candidate_refuses(bench_candidate *self, const bench_operation *operation)
 {
     (void)self;
-    (void)operation;
-    return NULL;
+    return bench_candidate_needs_two(operation);
 }
 
 static weir_status weir_candidate_prepare(bench_candidate *self, const bench_operation *operation)

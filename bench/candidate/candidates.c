@@ -48,7 +48,7 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
                               BENCH_CANDIDATES_MAX);
     bench_candidate *made = NULL;
     if (options->plan) {
-        weir_status status = bench_candidate_plan_open(job, options->plan, &made);
+        weir_status status = bench_candidate_plan_open(job, options->plan, collective, &made);
         if (status != WEIR_OK)
             return status;
         add_candidate(candidates, made);
@@ -62,7 +62,7 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
         made->most_bytes = words[i].most_bytes;
         add_candidate(candidates, made);
     }
-    return WEIR_OK;
+    return options->plan_dir ? bench_plan_dir_open(job, options, collective, candidates) : WEIR_OK;
 }
 
 static weir_status add_mpi(bench_job *job, bench_candidates *candidates)

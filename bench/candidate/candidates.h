@@ -5,6 +5,7 @@
 #include "bench/candidate/candidate.h"
 #include "bench/statistics/result.h"
 #include "bench/options/options.h"
+#include <weir/plan.h>
 
 #include <stdio.h>
 
@@ -36,12 +37,21 @@ void bench_listing_print(FILE *to, const bench_options *options, weir_collective
 int bench_plan_check(const bench_options *options, weir_collective collective, int nranks,
                      char *problem);
 
+/* Whether a plan is for the collective. Pure. */
+int bench_plan_is_for(const weir_plan *plan, weir_collective collective);
+
+/* Adds each plan in the folder of --plan-dir that is for the collective, the number of ranks and
+ * the root, and is proved; others are left out, faulty ones with a line on standard error. Collective;
+ * not agreed. */
+weir_status bench_plan_dir_open(bench_job *job, const bench_options *options,
+                                weir_collective collective, bench_candidates *candidates);
+
 /* Prints the plan's line of --list-algos if it can be read. Local. */
 void bench_plan_print(FILE *to, const bench_options *options);
 
 /* The plan as a candidate named weir, with the algorithm "plan:" and the plan's name (31 characters
  * at most). Collective; not agreed. */
-weir_status bench_candidate_plan_open(bench_job *job, const char *file,
+weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_collective collective,
                                       bench_candidate **candidate);
 
 #endif

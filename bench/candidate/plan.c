@@ -1,6 +1,7 @@
 /* Checks whether a plan fits the run: see candidates.h. */
 #include "bench/candidate/candidates.h"
 
+#include "base/words.h"
 #include "bench/sizes/shape.h"
 #include <weir/plan.h>
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int is_for_collective(const weir_plan *plan, weir_collective collective)
+int bench_plan_is_for(const weir_plan *plan, weir_collective collective)
 {
     const char *name = weir_plan_collective(plan);
     return strcmp(name, weir_collective_name(collective)) == 0 ||
@@ -41,7 +42,7 @@ static int check_plan(const bench_options *options, weir_collective collective, 
                  options->plan);
         return -1;
     }
-    if (!is_for_collective(plan, collective)) {
+    if (!bench_plan_is_for(plan, collective)) {
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--plan %s: it is a plan for %s; this benchmark measures %s", options->plan, its,
                  weir_collective_name(collective));
@@ -51,9 +52,9 @@ static int check_plan(const bench_options *options, weir_collective collective, 
         return -1;
     if (nranks && ranks != nranks) {
         snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "--plan %s: it is for %d ranks, and this job has %d: start %d with mpirun -np "
+                 "--plan %s: it is for %d rank%s, and this job has %d: start %d with mpirun -np "
                  "%d, or give another plan",
-                 options->plan, ranks, nranks, ranks, ranks);
+                 options->plan, ranks, weiri_s(ranks), nranks, ranks, ranks);
         return -1;
     }
     return 0;

@@ -1,6 +1,7 @@
 /* The checked runs of a trial: see checks.h. */
 #include "bench/check/checks.h"
 
+#include "bench/job/exchange.h"
 #include "bench/trial/data.h"
 
 #include "verify/number.h"
@@ -92,6 +93,7 @@ static int begin_result(const bench_trial *trial, bench_candidate *candidate, be
 {
     const size_t bytes = trial->row->shape.bytes;
     result->candidate = candidate->name;
+    result->plan_file = candidate->plan_file;
     result->transport = candidate->transport;
     result->peer = candidate->peer;
     result->is_users = candidate->is_users;
@@ -121,7 +123,7 @@ static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
         snprintf(result->algo, sizeof result->algo, "%s", candidate->ops->algo(candidate));
         /* With different counts, ranks may select different algorithms. */
         if (trial->row->collective == WEIR_COLL_ALLTOALLV)
-            MPI_Bcast(result->algo, sizeof result->algo, MPI_CHAR, 0, trial->job->mpi);
+            bench_exchange_broadcast(trial->job, result->algo, sizeof result->algo, 0);
         if (status == WEIR_OK && i < checks)
             status = bench_compare_output(trial, candidate, &result->check);
         if (status == WEIR_OK && i < checks && !bench_result_failed(result))

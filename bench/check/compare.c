@@ -1,6 +1,8 @@
 /* Comparison of outputs with the references, and the explanation of errors: see checks.h. */
 #include "bench/check/checks.h"
 
+#include "bench/check/reference.h"
+#include "bench/job/exchange.h"
 #include "bench/trial/data.h"
 
 #include <stdlib.h>
@@ -24,33 +26,35 @@ int bench_rounding_steps(const bench_trial *trial, bench_candidate *candidate)
 
 /* Applies each oracle that fits the data. The exact oracle has its own result, so that no element
  * is counted twice. */
-static int consult_oracles(bench_trial *trial, bench_candidate *candidate, weirv_result *found)
+static weir_status consult_oracles(bench_trial *trial, bench_candidate *candidate,
+                                   weirv_result *found)
 {
     const weirv_case *data = &trial->data;
     const void *out = bench_trial_result(trial, candidate);
     weirv_result exact = {0};
     if (data->special) {
         weirv_check_special(data, out, found);
-        return MPI_SUCCESS;
+        return WEIR_OK;
     }
     int knows = data->exact || !weirv_is_reduction(data->collective);
-    int error = MPI_SUCCESS, steps = bench_rounding_steps(trial, candidate);
+    weir_status status = WEIR_OK;
+    int steps = bench_rounding_steps(trial, candidate);
     if (trial->row->oracles & BENCH_ORACLE_EXACT && knows)
         weirv_check_exact(data, out, &exact);
     else
         knows = 0;
     if (!(trial->row->oracles & BENCH_ORACLE_MPI))
         *found = exact;
-    else if (trial->row->oracles & BENCH_ORACLE_EXACT &&
-             bench_compare_is_sampled(trial->row->shape.bytes))
-        error = weirv_check_sampled(trial->job->mpi, data, out, steps, found);
     else
-        error = weirv_check(trial->job->mpi, data, out, steps, found);
+        status = bench_reference_check(trial->job, data, out, steps,
+                                       trial->row->oracles & BENCH_ORACLE_EXACT &&
+                                           bench_compare_is_sampled(trial->row->shape.bytes),
+                                       found);
     if (exact.wrong >= found->wrong) {
         exact.worst_error = found->worst_error;
         *found = exact;
     }
-    return error;
+    return status;
 }
 
 /* --------------------------------------------------------------- explanation */
@@ -93,8 +97,8 @@ static void explain_output(const bench_trial *trial, bench_candidate *candidate)
     char *all = job->rank == 0 ? malloc((size_t)job->nranks * FINDINGS_BYTES) : NULL;
     find_errors(trial, candidate, mine);
     if (job->rank == 0 && !all)
-        MPI_Abort(job->mpi, 3); /* some KiB; the other ranks wait in MPI_Gather */
-    MPI_Gather(mine, FINDINGS_BYTES, MPI_BYTE, all, FINDINGS_BYTES, MPI_BYTE, 0, job->mpi);
+        bench_exchange_fail(job); /* some KiB; the other ranks wait */
+    bench_exchange_gather(job, mine, FINDINGS_BYTES, all);
     int shown = 0, more = 0;
     for (int rank = 0; all && rank < job->nranks; rank++) {
         char *text = all + (size_t)rank * FINDINGS_BYTES;
@@ -118,17 +122,15 @@ weir_status bench_compare_output(bench_trial *trial, bench_candidate *candidate,
     status = bench_job_agree(trial->job, bench_trial_pull(trial, candidate), "copy of the result");
     if (status != WEIR_OK)
         return status;
-    int error = consult_oracles(trial, candidate, &found);
+    status = consult_oracles(trial, candidate, &found);
     for (int i = 0; i < trial->layout.nguards; i++)
         found.overruns += weirv_guard_check(&trial->layout.guards[i]);
     /* A candidate that puts its result elsewhere may overwrite its input. */
     if (candidate->ops->result(candidate) == trial->operation.call.out)
         found.inputs_changed += weirv_input_changed(&trial->data, trial->layout.in);
-    if (error == MPI_SUCCESS)
-        error = weirv_reduce_result(trial->job->mpi, &found);
-    if (error != MPI_SUCCESS)
-        status = bench_job_note(trial->job, WEIR_ERR_SYSTEM, "MPI error %d", error);
-    else if (found.wrong || found.overruns || found.inputs_changed)
+    if (status == WEIR_OK)
+        status = weirv_reduce_result(trial->job->boot, &found);
+    if (status == WEIR_OK && (found.wrong || found.overruns || found.inputs_changed))
         explain_output(trial, candidate);
     if (!check->has_first && found.has_first) {
         check->has_first = 1;

@@ -1,6 +1,7 @@
 /* Repeats of a call, and the comparison of their outputs: see checks.h. */
 #include "bench/check/checks.h"
 
+#include "bench/job/exchange.h"
 #include "bench/trial/data.h"
 
 #include <stdio.h>
@@ -84,21 +85,19 @@ static void compare_bits(const repeats *r, size_t at, size_t count, const void *
 }
 
 /* Compares the first repeat's output with rank 0's. */
-static int compare_ranks(repeats *r)
+static void compare_ranks(repeats *r)
 {
     enum { PART_BYTES = 32 << 10 };
     uint64_t part[PART_BYTES / sizeof(uint64_t)];
     const bench_job *job = r->trial->job;
-    int error = MPI_SUCCESS;
-    for (size_t at = 0, count; at < r->elements && error == MPI_SUCCESS; at += count) {
+    for (size_t at = 0, count; at < r->elements; at += count) {
         count = PART_BYTES / r->width;
         count = r->elements - at < count ? r->elements - at : count;
         if (job->rank == 0)
             memcpy(part, r->first + at * r->width, count * r->width);
-        error = MPI_Bcast(part, (int)(count * r->width), MPI_BYTE, 0, job->mpi);
+        bench_exchange_broadcast(job, part, count * r->width, 0);
         compare_bits(r, at, count, part, r->first, &r->by_rank);
     }
-    return error;
 }
 
 static weir_status run_repeats(repeats *r)
@@ -116,13 +115,11 @@ static weir_status run_repeats(repeats *r)
     if (status != WEIR_OK)
         return status;
     bench_job_phase_bytes(job, "comparison of ranks", r->trial->row->shape.bytes);
-    int error = has_common_result(r->trial->row->collective) ? compare_ranks(r) : MPI_SUCCESS;
-    if (error == MPI_SUCCESS)
-        error = weirv_reduce_result(job->mpi, &r->by_repeat);
-    if (error == MPI_SUCCESS)
-        error = weirv_reduce_result(job->mpi, &r->by_rank);
-    if (error != MPI_SUCCESS)
-        status = bench_job_note(job, WEIR_ERR_SYSTEM, "MPI error %d", error);
+    if (has_common_result(r->trial->row->collective))
+        compare_ranks(r);
+    status = weirv_reduce_result(job->boot, &r->by_repeat);
+    if (status == WEIR_OK)
+        status = weirv_reduce_result(job->boot, &r->by_rank);
     return bench_job_agree(job, status, "determinism");
 }
 

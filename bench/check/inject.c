@@ -76,17 +76,14 @@ size_t bench_inject_place(const weirv_case *c)
 static void leave_out(const weirv_case *c, region part, unsigned char *out)
 {
     size_t width = weir_dtype_bytes(c->dtype);
-    int overwrites_input = c->in_place && c->collective != WEIR_COLL_ALLGATHER;
     for (size_t i = 0; i < part.count;) {
         weirv_source source = weirv_source_of(c, part.first + i);
         size_t count = source.count < part.count - i ? source.count : part.count - i;
         unsigned char *place = out + (part.first + i) * width;
         if (source.origin == WEIRV_FROM_ALL)
             weirv_combine(c, source.index, count, missing_rank(c), WEIRV_NO_RANK, place);
-        else if (overwrites_input)
-            weirv_fill_part(c, place, source.index, count, c->rank);
         else
-            weirv_poison(place, count * width);
+            weirv_before(c, part.first + i, count, place);
         i += count;
     }
 }

@@ -1,6 +1,7 @@
 /* Checks of timed iterations: see samples.h. */
 #include "bench/check/samples.h"
 
+#include "bench/job/exchange.h"
 #include "verify/hash.h"
 
 #include <string.h>
@@ -224,15 +225,13 @@ weir_status bench_samples_collect(bench_samples *samples, bench_result *result)
     bench_job *job = trial->job;
     weirv_result found = samples->found;
     uint64_t first[2] = {samples->first_iteration, (uint64_t)samples->first_is_stale};
-    weir_status status = WEIR_OK;
     if (!samples->active)
         return WEIR_OK;
-    if (weirv_reduce_result(job->mpi, &found) != MPI_SUCCESS)
-        status = bench_job_note(job, WEIR_ERR_SYSTEM, "MPI failed");
-    status = bench_job_agree(job, status, "checks of timed iterations");
+    weir_status status = bench_job_agree(job, weirv_reduce_result(job->boot, &found),
+                                         "checks of timed iterations");
     if (status != WEIR_OK || !found.has_first)
         return status;
-    MPI_Bcast(first, 2, MPI_UINT64_T, found.first.rank, job->mpi);
+    bench_exchange_broadcast(job, first, sizeof first, found.first.rank);
     bench_row_describe(trial->row, trial->in_place, result, which, sizeof which);
     bench_job_say(job,
                   "wrong data: timed iteration %llu of %s: rank %d, element %zu: got %s, "

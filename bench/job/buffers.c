@@ -12,13 +12,11 @@
 
 enum { PAGE_BYTES = 4096, SPARE_PAGES = 64 };
 
-/* The largest buffers that any type of the sweep needs. Sizes only grow, so the last size
- * decides. */
+/* The largest buffers that any type of the sweep needs for one size, without pools. */
 static void needed_bytes(const bench_job *job, const bench_options *options,
-                         weir_collective collective, const bench_dist *dist, size_t *in_bytes,
-                         size_t *out_bytes)
+                         weir_collective collective, const bench_dist *dist, size_t bytes,
+                         size_t *in_bytes, size_t *out_bytes)
 {
-    size_t last = bench_sizes_last(options);
     *in_bytes = *out_bytes = 0;
     for (int type = 0; type < WEIR_DTYPE_COUNT; type++) {
         size_t element_bytes = weir_dtype_bytes((weir_dtype)type);
@@ -26,12 +24,13 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
         if (options->dtype != BENCH_ALL && options->dtype != type)
             continue;
         bench_shape shape =
-            bench_shape_make(collective, last, element_bytes, job->rank, job->nranks, dist);
+            bench_shape_make(collective, bytes, element_bytes, job->rank, job->nranks, dist);
         int uneven = collective == WEIR_COLL_ALLTOALLV; /* buffers have the same size on all
                                                            ranks */
+        int in_place = bench_collective_in_place(collective, options->plan != NULL);
         size_t in =
             weirv_guard_bytes(uneven ? shape.bytes : shape.send_elements * element_bytes, shift);
-        size_t out = weirv_guard_bytes(uneven || bench_collective_in_place(collective)
+        size_t out = weirv_guard_bytes(uneven || in_place
                                            ? shape.bytes
                                            : shape.recv_elements * element_bytes,
                                        shift);
@@ -52,6 +51,37 @@ static void add_pool(const bench_job *job, bench_buffer *buffer)
         buffer->pool_bytes = bench_cache_pool_bytes(job->local_nranks, buffer->first_bytes);
     }
     buffer->bytes = buffer->first_bytes + buffer->pool_bytes;
+}
+
+/* Sets the sizes of a buffer that holds room_bytes. */
+static void size_buffer(const bench_job *job, const bench_options *options, size_t room_bytes,
+                        bench_buffer *buffer)
+{
+    buffer->room_bytes = room_bytes;
+    buffer->bytes = room_bytes + (size_t)SPARE_PAGES * PAGE_BYTES;
+    if (options->cold)
+        add_pool(job, buffer);
+}
+
+bench_need bench_buffers_need(const bench_job *job, const bench_options *options,
+                              weir_collective collective, const bench_dist *dist, size_t bytes)
+{
+    const size_t most = SIZE_MAX / 64; /* beyond it, sums could overflow */
+    bench_buffer in = {.base = NULL}, out = in;
+    size_t in_bytes, out_bytes;
+    if (bytes > most)
+        return (bench_need){most, job->gpu ? most : 0};
+    needed_bytes(job, options, collective, dist, bytes, &in_bytes, &out_bytes);
+    size_buffer(job, options, in_bytes, &in);
+    size_buffer(job, options, out_bytes, &out);
+    bench_need need = {in.bytes + out.bytes, 0};
+    if (job->gpu) /* the host has a copy of the GPU's buffers; a vendor's library may add its own */
+        need.gpu_bytes = need.host_bytes * (options->npeers ? 2 : 1);
+    if (options->determinism)
+        need.host_bytes += out_bytes;
+    if (options->inject)
+        need.host_bytes += out_bytes;
+    return need;
 }
 
 /* Allocates unregistered memory: of the process, or of the device. */
@@ -116,12 +146,11 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
     void **operands[] = {&buffers->operands.in, &buffers->operands.out};
     memset(buffers, 0, sizeof *buffers);
     buffers->gpu = job->gpu;
-    needed_bytes(job, options, collective, dist, &buffers->in.bytes, &buffers->out.bytes);
+    size_t room_bytes[2]; /* sizes only grow, so the last one decides */
+    needed_bytes(job, options, collective, dist, bench_sizes_last(options), &room_bytes[0],
+                 &room_bytes[1]);
     for (int i = 0; i < 2; i++) {
-        both[i]->room_bytes = both[i]->bytes;
-        both[i]->bytes += (size_t)SPARE_PAGES * PAGE_BYTES;
-        if (options->cold)
-            add_pool(job, both[i]);
+        size_buffer(job, options, room_bytes[i], both[i]);
         weir_status status = allocate(job, plain, both[i], operands[i]);
         if (status == WEIR_OK)
             status = promise_symmetry(job, both[i]);

@@ -46,6 +46,14 @@ typedef struct bench_layout {
     size_t whole_bytes;
 } bench_layout;
 
+/* Memory that a rank needs for the sizes up to one. */
+typedef struct bench_need {
+    size_t host_bytes, gpu_bytes; /* both buffers, copies of --cold and of checks; GPU: 0 without */
+} bench_need;
+
+/* The need of one rank. Local. */
+bench_need bench_buffers_need(const bench_job *job, const bench_options *options,
+                              weir_collective collective, const bench_dist *dist, size_t bytes);
 /* Allocates, and registers as -R says. Collective; agreed; a failure is reported on standard
  * error. */
 weir_status bench_buffers_open(bench_job *job, const bench_options *options,

@@ -5,6 +5,7 @@
  */
 #include "bench/job/preflight.h"
 
+#include "bench/job/exchange.h"
 #include "bench/options/faults.h"
 
 #include <stdio.h>
@@ -96,10 +97,10 @@ static void compare_texts(const bench_job *job, const char *mine, const char *fi
 
 void bench_consistency_share(const bench_job *job, char *problem)
 {
-    int first = *problem ? job->rank : job->nranks;
-    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, job->mpi);
+    int mine = *problem ? job->rank : job->nranks;
+    int first = (int)bench_exchange_fold(job, BENCH_FOLD_MIN, mine);
     if (first < job->nranks)
-        MPI_Bcast(problem, BENCH_PROBLEM_BYTES, MPI_CHAR, first, job->mpi);
+        bench_exchange_broadcast(job, problem, BENCH_PROBLEM_BYTES, first);
 }
 
 void bench_consistency_check(const bench_job *job, const bench_options *options, char *problem)
@@ -107,7 +108,7 @@ void bench_consistency_check(const bench_job *job, const bench_options *options,
     size_t bytes = 0;
     char *mine = describe_options(job, options, &bytes);
     unsigned long long first_bytes = mine ? bytes : 0;
-    MPI_Bcast(&first_bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, job->mpi);
+    bench_exchange_broadcast(job, &first_bytes, sizeof first_bytes, 0);
     char *first = calloc(1, first_bytes + 1);
     if (!mine || !first)
         snprintf(problem, BENCH_PROBLEM_BYTES, "rank %d: no memory to compare options", job->rank);
@@ -115,7 +116,7 @@ void bench_consistency_check(const bench_job *job, const bench_options *options,
         memcpy(first, mine, bytes);
     bench_consistency_share(job, problem);
     if (!*problem) {
-        MPI_Bcast(first, (int)first_bytes, MPI_CHAR, 0, job->mpi);
+        bench_exchange_broadcast(job, first, (size_t)first_bytes, 0);
         compare_texts(job, mine, first, problem);
         bench_consistency_share(job, problem);
     }

@@ -1,20 +1,21 @@
 /*
- * Start and end of a rank, and agreement between ranks over MPI. The process is bound before
- * weir's communicator is created, so that shared memory is first touched where the rank will run.
+ * Start and end of a rank, and agreement between ranks over the bootstrap. The process is bound
+ * before weir's communicator is created, so that shared memory is first touched where the rank will
+ * run.
  */
 #include "bench/job/job.h"
 
 #include "base/config.h"
 #include "base/log.h"
-#include "bench/gpu/gpu.h"
 #include "bench/gpu/clocks.h"
+#include "bench/gpu/gpu.h"
+#include "bench/job/exchange.h"
 #include "topo/topo.h"
-#include <weir/mpi.h>
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,32 +35,136 @@ void bench_job_phase_bytes(bench_job *job, const char *phase, size_t bytes)
     weir_comm_note(job->comm, phase, 0);
 }
 
-void bench_job_start(bench_job *job, const char *program, int timeout_s)
+static void print_failure(bench_job *job, const char *what)
 {
-    int provided = MPI_THREAD_SINGLE; /* the watchdog thread calls no MPI */
+    fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what,
+            job->note.text[0] ? job->note.text : weir_last_error());
+    job->note.text[0] = '\0';
+}
+
+/* The bootstrap has the job's deadline while it connects; later exchanges are watched by the
+ * watchdog, because ranks may check data for longer than that between them. */
+enum { WATCHED_MS = 0x7fffffff };
+
+static void use_timeout(bench_job *job, int timeout_ms)
+{
+    (void)weir_boot_set_timeout(job->boot, timeout_ms);
+}
+
+/* An MPI that does not know the launcher makes each process a separate job. Open MPI then names
+ * another PMIx job than the launcher did. */
+static weir_status check_mpi_joined(bench_job *job, const bench_launch *launch,
+                                    const char *pmix_job)
+{
+    const char *now = getenv("PMIX_NAMESPACE");
+    int nranks = weir_boot_nranks(job->boot);
+    if (launch->rank < nranks && (nranks > 1 || !*pmix_job || (now && strcmp(now, pmix_job) == 0)))
+        return WEIR_OK;
+    return bench_job_note(job, WEIR_ERR_SYSTEM,
+                          "%s=%d: a launcher started this process, but MPI did not join the job "
+                          "and sees %d rank%s; use the mpirun of the MPI that this program is "
+                          "linked with, or try WEIR_LAUNCHER=pmix",
+                          launch->variable, launch->rank, nranks, nranks == 1 ? "" : "s");
+}
+
+static weir_status connect_by_mpi(bench_job *job, const bench_launch *launch)
+{
+    char pmix_job[256];
+    const char *before = getenv("PMIX_NAMESPACE");
+    snprintf(pmix_job, sizeof pmix_job, "%s", launch->variable && before ? before : "");
+    bench_job_phase(job, "set-up: MPI_Init", 0);
+    weir_status status = bench_mpi_start(&job->mpi);
+    if (status != WEIR_OK)
+        return status;
+    bench_job_phase(job, "set-up: bootstrap over MPI", 0);
+    job->setup_ms = bench_clock_s() * -1e3; /* MPI's own start is not weir's */
+    status = bench_mpi_boot(job->mpi, &job->boot);
+    return status == WEIR_OK ? check_mpi_joined(job, launch, pmix_job) : status;
+}
+
+/* Creates the bootstrap. Collective. */
+static weir_status connect_ranks(bench_job *job, const bench_launch *launch)
+{
+    job->owns_boot = launch->launcher != BENCH_LAUNCHER_FORK;
+    switch (launch->launcher) {
+    case BENCH_LAUNCHER_MPI: return connect_by_mpi(job, launch);
+    case BENCH_LAUNCHER_PMIX: return weir_boot_pmix_create(&job->boot);
+    case BENCH_LAUNCHER_SLURM: return weir_boot_slurm_create(&job->boot);
+    case BENCH_LAUNCHER_TORCHRUN: return weir_boot_torchrun_create(&job->boot);
+    case BENCH_LAUNCHER_FORK:
+        break;
+    }
+    job->boot = launch->boot;
+    return WEIR_OK;
+}
+
+static weir_status take_ranks(bench_job *job)
+{
+    job->rank = weir_boot_rank(job->boot);
+    job->nranks = weir_boot_nranks(job->boot);
+    job->values = calloc((size_t)job->nranks, sizeof *job->values);
+    weiri_log_set_rank(job->rank);
+    use_timeout(job, WATCHED_MS);
+    return job->values ? WEIR_OK
+                       : bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for %d ranks",
+                                        job->nranks);
+}
+
+weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
+                            const bench_launch *launch)
+{
+    char timeout_ms[24];
     memset(job, 0, sizeof *job);
     job->program = program;
+    job->launcher = launch->launcher;
+    job->rank = launch->rank;
     job->timeout_ms = timeout_s ? timeout_s * 1000 : weiri_config_timeout_ms();
-    bench_watch_start(&job->watch, program, job->timeout_ms);
-    bench_job_phase(job, "set-up: MPI_Init", 0);
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
-    bench_job_phase(job, "set-up: MPI_Comm_dup", 0);
-    MPI_Comm_dup(MPI_COMM_WORLD, &job->mpi);
-    MPI_Comm_rank(job->mpi, &job->rank);
-    MPI_Comm_size(job->mpi, &job->nranks);
+    snprintf(timeout_ms, sizeof timeout_ms, "%d", job->timeout_ms);
+    if (timeout_s && launch->launcher != BENCH_LAUNCHER_MPI)
+        setenv("WEIR_TIMEOUT_MS", timeout_ms, 1); /* the bootstraps read it */
+    bench_watch_start(&job->watch, program, launch->rank, launch->nranks, job->timeout_ms);
+    bench_job_phase(job, "set-up: bootstrap", 0);
     if (gethostname(job->host, sizeof job->host - 1) != 0)
         snprintf(job->host, sizeof job->host, "unknown");
     job->host[strcspn(job->host, ".")] = '\0';
-    weiri_log_set_rank(job->rank);
+    job->setup_ms = bench_clock_s() * -1e3;
+    weir_status status = connect_ranks(job, launch);
+    if (status == WEIR_OK)
+        status = take_ranks(job);
+    if (status != WEIR_OK) {
+        print_failure(job, "bootstrap");
+        bench_mpi_end(job->mpi);
+    }
+    job->setup_ms += bench_clock_s() * 1e3;
+    return status;
 }
 
+/* Ranks of one system have the same boot id; emulated hosts differ in their host names. */
 static void find_local_ranks(bench_job *job)
 {
-    MPI_Comm local;
-    MPI_Comm_split_type(job->mpi, MPI_COMM_TYPE_SHARED, job->rank, MPI_INFO_NULL, &local);
-    MPI_Comm_rank(local, &job->local_rank);
-    MPI_Comm_size(local, &job->local_nranks);
-    MPI_Comm_free(&local);
+    enum { ID_BYTES = 40 };
+    typedef struct identity {
+        char host[sizeof job->host], boot_id[ID_BYTES];
+    } identity;
+    identity *all = calloc((size_t)job->nranks, sizeof *all), *mine = all ? &all[job->rank] : NULL;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    job->local_nranks = 1;
+    if (mine) {
+        memcpy(mine->host, job->host, sizeof mine->host);
+        if (file && !fgets(mine->boot_id, sizeof mine->boot_id, file))
+            mine->boot_id[0] = '\0';
+    }
+    if (file)
+        fclose(file);
+    if (!mine || weir_boot_allgather(job->boot, all, sizeof *all) != WEIR_OK)
+        bench_exchange_fail(job);
+    job->local_nranks = 0;
+    for (int rank = 0; rank < job->nranks; rank++) {
+        int is_local = memcmp(&all[rank], mine, sizeof *mine) == 0;
+        job->local_rank += is_local && rank < job->rank;
+        job->local_nranks += is_local;
+    }
+    free(all);
 }
 
 static void describe_place(bench_job *job, const weiri_place *place)
@@ -143,16 +248,14 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
     place_process(job, backend);
     bench_job_barrier(job);
     bench_job_phase(job, "set-up: communicator", 0);
-    double started = MPI_Wtime();
-    weir_status status =
-        bench_job_agree(job, weir_boot_mpi_create(job->mpi, &job->boot), "bootstrap");
+    double began_s = bench_clock_s();
+    use_timeout(job, job->timeout_ms);
+    weir_status status = job_make_communicator(job, backend);
     if (status != WEIR_OK)
         return status;
-    status = job_make_communicator(job, backend);
-    if (status != WEIR_OK)
-        return status;
-    double mine_ms = (MPI_Wtime() - started) * 1e3;
-    MPI_Allreduce(&mine_ms, &job->setup_ms, 1, MPI_DOUBLE, MPI_MAX, job->mpi);
+    use_timeout(job, WATCHED_MS);
+    job->setup_ms = bench_exchange_fold(job, BENCH_FOLD_MAX,
+                                        job->setup_ms + (bench_clock_s() - began_s) * 1e3);
     job->nnodes = weir_comm_nnodes(job->comm);
     open_nvml(job);
     return WEIR_OK;
@@ -162,9 +265,9 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
  * final barrier has a deadline and needs no MPI. */
 void bench_job_end(bench_job *job)
 {
-    bench_job_phase(job, "tear-down: MPI_Finalize", 0);
-    MPI_Comm_free(&job->mpi);
-    MPI_Finalize();
+    if (job->mpi)
+        bench_job_phase(job, "tear-down: MPI_Finalize", 0);
+    bench_mpi_end(job->mpi);
     bench_watch_comm(&job->watch, NULL);
     bench_job_phase(job, "tear-down: last barrier", 0);
     if (job->comm && weir_comm_barrier(job->comm) != WEIR_OK)
@@ -174,7 +277,9 @@ void bench_job_end(bench_job *job)
     bench_gpu_close(job->gpu);
     if (job->comm)
         (void)weir_comm_destroy(job->comm); /* the barrier above has reported failures */
-    weir_boot_destroy(job->boot);
+    if (job->owns_boot)
+        weir_boot_destroy(job->boot);
+    free(job->values);
     memset(job, 0, sizeof *job);
 }
 
@@ -187,43 +292,43 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
     return status;
 }
 
-static void print_failure(bench_job *job, const char *what)
-{
-    fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what,
-            job->note.text[0] ? job->note.text : weir_last_error());
-    job->note.text[0] = '\0';
-}
-
 /* After these errors the communicator is aborted: a peer may never arrive. */
 static int is_abort(weir_status status)
 {
     return status == WEIR_ERR_TIMEOUT || status == WEIR_ERR_ABORTED || status == WEIR_ERR_PEER;
 }
 
+/* Ends a rank whose failure, such as a deadline in set-up, has broken the bootstrap. */
+static _Noreturn void leave_broken_job(bench_job *job, weir_status mine, const char *what)
+{
+    if (!is_abort(mine))
+        bench_exchange_fail(job);
+    print_failure(job, what);
+    fflush(stdout);
+    _exit(weir_status_exit_code(mine));
+}
+
 weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
 {
-    struct {
-        int status, rank;
-    } mine_and_rank = {(int)mine, job->rank}, worst = mine_and_rank;
-    MPI_Request request;
-    int done = 0;
-    double deadline = MPI_Wtime() + job->timeout_ms * 1e-3 + 1;
+    char why[512];
     if (is_abort(mine) && job->comm) {
         fflush(stdout); /* the phase stays unchanged, for the report */
         bench_watch_give_up(&job->watch, job->comm, weir_last_error());
     }
     bench_job_phase(job, what, 0);
-    MPI_Iallreduce(&mine_and_rank, &worst, 1, MPI_2INT, MPI_MINLOC, job->mpi, &request);
-    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done;
-         MPI_Test(&request, &done, MPI_STATUS_IGNORE)) {
-        if (is_abort(mine) && MPI_Wtime() > deadline) {
-            print_failure(job, what);
-            MPI_Abort(job->mpi, weir_status_exit_code(mine));
-        }
-        sched_yield();
+    snprintf(why, sizeof why, "%s", weir_last_error());
+    job->values[job->rank] = mine;
+    if (weir_boot_allgather(job->boot, job->values, sizeof *job->values) != WEIR_OK) {
+        if (is_abort(mine) && !job->note.text[0])
+            (void)bench_job_note(job, mine, "%s", why);
+        leave_broken_job(job, mine, what);
     }
-    weir_status agreed = (weir_status)worst.status;
-    int prints = is_abort(agreed) ? mine != WEIR_OK : worst.rank == job->rank;
+    int worst = 0;
+    for (int rank = 1; rank < job->nranks; rank++)
+        if (job->values[rank] < job->values[worst])
+            worst = rank;
+    weir_status agreed = (weir_status)job->values[worst];
+    int prints = is_abort(agreed) ? mine != WEIR_OK : worst == job->rank;
     if (agreed != WEIR_OK && prints)
         print_failure(job, what);
     return agreed;
@@ -251,8 +356,17 @@ weir_status bench_job_check_output(bench_job *job)
 
 void bench_job_barrier(bench_job *job)
 {
-    bench_job_phase(job, "MPI_Barrier", 0);
-    MPI_Barrier(job->mpi);
+    bench_job_phase(job, "barrier", 0);
+    if (weir_boot_barrier(job->boot) != WEIR_OK)
+        bench_exchange_fail(job);
+}
+
+/* Over sockets ranks are woken one by one; the communicator's barrier lets them go together. */
+void bench_job_barrier_closely(bench_job *job)
+{
+    bench_job_barrier(job);
+    if (!job->mpi && weir_comm_barrier(job->comm) != WEIR_OK)
+        bench_watch_give_up(&job->watch, job->comm, weir_last_error());
 }
 
 void bench_job_say(const bench_job *job, const char *format, ...)

@@ -1,21 +1,26 @@
 /*
- * The job that this process is one rank of: MPI, the rank's place and binding, weir's
- * communicator, and the rank's GPU. Barriers and agreement on errors are here.
+ * The job that this process is one rank of: its launcher and bootstrap, the rank's place and
+ * binding, weir's communicator, and the rank's GPU. Barriers and agreement on errors are here.
  */
 #ifndef BENCH_JOB_JOB_H
 #define BENCH_JOB_JOB_H
 
+#include "bench/job/launch.h"
+#include "bench/job/mpi.h"
 #include "bench/job/note.h"
+#include "bench/job/warnings.h"
 #include "bench/job/watch.h"
+#include <weir/device.h>
 #include <weir/weir.h>
-
-#include <mpi.h>
 
 typedef struct bench_job {
     const char *program; /* "bench_allreduce" */
-    MPI_Comm mpi;
+    bench_launcher launcher;
+    bench_mpi *mpi; /* NULL: another launcher, or a build without MPI */
     int rank, nranks, local_rank, local_nranks, nnodes;
     weir_boot *boot;
+    int owns_boot;   /* 0: the bootstrap belongs to the process that forked this rank */
+    double *values;  /* nranks values, for exchanges */
     weir_comm *comm;
     struct bench_gpu *gpu;   /* this rank's; NULL on the host backend */
     struct bench_nvml *nvml; /* reads the GPU's state; NULL on the host backend */
@@ -27,15 +32,18 @@ typedef struct bench_job {
     bench_note note;   /* see bench_job_note */
     int timeout_ms;    /* deadline of every wait */
     bench_watch watch;
+    bench_warnings warnings; /* on rank 0 */
 } bench_job;
 
-/* Starts the watchdog and MPI, and finds rank and size. timeout_s: the deadline of everything; 0
- * means WEIR_TIMEOUT_MS. Collective. */
-void bench_job_start(bench_job *job, const char *program, int timeout_s);
-/* Places and binds the process, creates weir's bootstrap and communicator, and opens the rank's GPU
+/* Starts the watchdog, and connects the ranks as launch says. timeout_s: the deadline of
+ * everything; 0 means WEIR_TIMEOUT_MS. Collective. A failure is reported on standard error by each
+ * rank that has one; the job must not be used then. */
+weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
+                            const bench_launch *launch);
+/* Places and binds the process, creates weir's communicator, and opens the rank's GPU
  * if the backend is CUDA. Collective; agreed; a failure is reported on standard error. */
 weir_status bench_job_connect(bench_job *job, weir_backend backend);
-/* Frees everything and ends MPI; the job is then empty. Collective. */
+/* Frees everything and ends MPI if it was started; the job is then empty. Collective. */
 void bench_job_end(bench_job *job);
 
 /* Keeps a line for the next bench_job_agree, to explain a failure of the benchmark itself; for
@@ -48,6 +56,13 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
  * this process ends with exit code 4, as the others do. Collective. */
 weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what);
 void bench_job_barrier(bench_job *job);
+/* The same for timing: the ranks leave it as close together as the launcher's means allow. */
+void bench_job_barrier_closely(bench_job *job);
+/* Seconds of this node's monotonic clock. */
+static inline double bench_clock_s(void)
+{
+    return (double)weir_clock_ns() * 1e-9;
+}
 /* 1 if all ranks are on one node and so share its monotonic clock. Pure. */
 int bench_job_has_common_clock(const bench_job *job);
 /* If standard output is closed, opens it as a file that cannot be written, so that no file opened

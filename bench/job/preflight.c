@@ -2,24 +2,11 @@
 #define _GNU_SOURCE /* sets of cpus */
 #include "bench/job/preflight.h"
 
+#include "base/words.h"
+#include "bench/job/exchange.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#define TEXT(number) #number
-#define VERSION_TEXT(major, minor, release) TEXT(major) "." TEXT(minor) "." TEXT(release)
-
-#if defined(OPEN_MPI)
-static const char built_with[] =
-    "Open MPI v" VERSION_TEXT(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
-#elif defined(I_MPI_VERSION)
-static const char built_with[] = "Intel(R) MPI Library";
-#elif defined(MVAPICH2_VERSION)
-static const char built_with[] = "MVAPICH2 Version      :\t" MVAPICH2_VERSION;
-#elif defined(MPICH_VERSION)
-static const char built_with[] = "MPICH Version:\t" MPICH_VERSION;
-#else
-static const char built_with[] = "";
-#endif
 
 /* Compares words only: libraries differ in the blanks between them. */
 static int has_same_words(const char *built, const char *running)
@@ -108,9 +95,10 @@ static int judge_cores(const bench_preflight_facts *facts, int nranks, int first
         fprintf(to,
                 "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times include "
                 "waiting for the core; ",
-                program, facts[rank].host, sharers, own, own == 1 ? "" : "s", rank);
+                program, facts[rank].host, sharers, own, weiri_s(own), rank);
         if (ranks > cores)
-            fprintf(to, "start at most %d ranks there\n", cores);
+            fprintf(to, "start at most %d rank%s there\n", cores,
+                    weiri_s(cores));
         else
             fprintf(to, "let the launcher bind one rank to a core (--bind-to core)\n");
         return 1;
@@ -163,12 +151,33 @@ int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const 
     return found;
 }
 
-void bench_preflight(const bench_job *job)
+/* Prints all findings, and keeps them for the manifest. */
+static void report_findings(bench_job *job, const bench_preflight_facts *all, const char *running)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to)
+        return;
+    if (job->mpi)
+        bench_preflight_mpi(bench_mpi_built_with(), running, job->program, to);
+    bench_preflight_judge(all, job->nranks, job->program, to);
+    fclose(to);
+    fputs(text, stderr);
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        const char *finding = strstr(line, "preflight: ");
+        bench_warning_keep(&job->warnings, "preflight",
+                           finding ? finding + strlen("preflight: ") : line);
+    }
+    free(text);
+}
+
+void bench_preflight(bench_job *job)
 {
     bench_preflight_facts mine, *all = NULL;
     cpu_set_t cpus;
-    char running[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
+    char running[256];
     memset(&mine, 0, sizeof mine);
     CPU_ZERO(&cpus);
     if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
@@ -178,13 +187,12 @@ void bench_preflight(const bench_job *job)
     if (job->rank == 0)
         all = calloc((size_t)job->nranks, sizeof *all);
     int able = job->rank != 0 || all;
-    MPI_Bcast(&able, 1, MPI_INT, 0, job->mpi);
+    bench_exchange_broadcast(job, &able, sizeof able, 0);
     if (able)
-        MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, job->mpi);
+        bench_exchange_gather(job, &mine, sizeof mine, all);
     if (job->rank == 0 && all) {
-        MPI_Get_library_version(running, &length);
-        bench_preflight_mpi(built_with, running, job->program, stderr);
-        bench_preflight_judge(all, job->nranks, job->program, stderr);
+        bench_mpi_version(job->mpi, running, sizeof running);
+        report_findings(job, all, running);
     }
     free(all);
 }

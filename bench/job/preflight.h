@@ -32,7 +32,7 @@ int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const 
  * from MPI_Get_library_version; only what built contains is compared. */
 int bench_preflight_mpi(const char *built, const char *running, const char *program, FILE *to);
 /* Reads, gathers, judges and reports. Collective. */
-void bench_preflight(const bench_job *job);
+void bench_preflight(bench_job *job);
 
 /*
  * Checks that all ranks run the same program with the same options: a launcher can give each rank
@@ -46,12 +46,5 @@ void bench_consistency_share(const bench_job *job, char *problem);
  * than rank 0. Not compared: options that only rank 0 reads (--csv, -J, -I, ...), deadlines, the
  * path of a plan, and --transport, which the library agrees on. Collective. */
 void bench_consistency_check(const bench_job *job, const bench_options *options, char *problem);
-
-/* How much memory the ranks of a node can use. */
-
-/* Lowers options->max_bytes to what fits the node with the least memory, with a warning on standard
- * error. Collective; the outcome is the same on every rank. WEIR_ERR_NO_MEMORY, reported: not even
- * min_bytes fits. */
-weir_status bench_memory_limit(bench_job *job, bench_options *options);
 
 #endif

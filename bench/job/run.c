@@ -1,6 +1,8 @@
 /* The description of a run and its ranks: see run.h. */
 #include "bench/job/run.h"
 
+#include "bench/job/exchange.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -45,5 +47,5 @@ void bench_run_gather(const bench_run *run, bench_rank_info *infos)
     memcpy(mine.digest, run->job->digest, sizeof mine.digest);
     if (weir_comm_local_rank(run->job->comm) == 0)
         mine.node_ranks = weir_comm_local_nranks(run->job->comm);
-    MPI_Gather(&mine, sizeof mine, MPI_BYTE, infos, sizeof mine, MPI_BYTE, 0, run->job->mpi);
+    bench_exchange_gather(run->job, &mine, sizeof mine, infos);
 }

@@ -1,6 +1,16 @@
-/* Reports of ranks before there is a communicator: see watch.h. */
+/*
+ * Reports of ranks before there is a communicator: see watch.h.
+ *
+ * One rank of a node collects the states of the others and writes the report at once, so that its
+ * lines are in order: the rank that first binds an abstract socket named after the job. The others
+ * send it a datagram each and wait until it has closed the socket, because the launcher terminates
+ * the job when the first rank ends.
+ */
+#define _GNU_SOURCE /* struct ucred */
 #include "bench/job/watch.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,102 +20,199 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_WAIT_MS = 500, RANK_MS = 150, ALL_RANKS_MS = 2000, RANKS_MAX = 4096 };
+enum { RANKS_MAX = 4096, LINE_BYTES = 320 };
 
-/* Reads a number that the launcher put into the environment; returns fallback if there is none. */
-static long launcher_number(const char *const *names, long fallback)
+/* How long the collector waits for the first or another rank, for all of them, and with the socket
+ * open after the report. given_up: this rank has passed its deadline; terminated: the launcher
+ * terminates the job, and leaves a second for the report. */
+typedef struct setup_times {
+    int next_ms, all_ms, after_ms;
+} setup_times;
+static const setup_times given_up = {1000, 2000, 300}, terminated = {700, 700, 0};
+
+/* The state of a rank: the datagram. */
+typedef struct setup_state {
+    int32_t rank;
+    int32_t pid; /* 0: no state has come */
+    char line[LINE_BYTES];
+} setup_state;
+
+static uint64_t setup_now_ms(void)
 {
-    for (; *names; names++)
-        if (getenv(*names))
-            return strtol(getenv(*names), NULL, 10);
-    return fallback;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Makes the name of a rank's socket. It starts with a zero byte: an abstract name, without a file.
- * Returns its length. */
-static socklen_t make_socket_name(int rank, struct sockaddr_un *name)
+static void setup_sleep_ms(int ms)
+{
+    poll(NULL, 0, ms);
+}
+
+/* Makes the collector's name. It starts with a zero byte: an abstract name, without a file. Returns
+ * its length. */
+static socklen_t setup_make_name(struct sockaddr_un *name)
 {
     const char *job = getenv("PMIX_NAMESPACE");
     char parent[24];
     snprintf(parent, sizeof parent, "%ld", (long)getppid());
     memset(name, 0, sizeof *name);
     name->sun_family = AF_UNIX;
-    int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "weir-set-up-%.40s-%d",
-                          job ? job : parent, rank);
+    int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "weir-set-up-%.60s",
+                          job ? job : parent);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-/* The socket stays open as long as the process lives. */
-static void bind_own_socket(int rank)
+/* Returns a socket that is bound to the collector's name, or connected to it; -1 if that is not
+ * possible. */
+static int setup_open(int (*use)(int, const struct sockaddr *, socklen_t))
 {
     struct sockaddr_un name;
-    socklen_t length = make_socket_name(rank, &name);
-    int own = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (own >= 0 && bind(own, (struct sockaddr *)&name, length) != 0)
-        close(own);
+    socklen_t length = setup_make_name(&name);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    if (fd >= 0) /* before a datagram can come */
+        setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    if (fd >= 0 && use(fd, (struct sockaddr *)&name, length) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
 }
 
-static int has_socket(int rank)
+/* ---------------------------------------------------------------- the collector */
+
+/* Receives a state. Returns 1 if it comes from a process of this user and from a rank. */
+static int setup_receive(int fd, int nranks, setup_state *state)
 {
-    struct sockaddr_un name;
-    socklen_t length = make_socket_name(rank, &name);
-    int probe = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    int found = probe >= 0 && connect(probe, (struct sockaddr *)&name, length) == 0;
-    if (probe >= 0)
-        close(probe);
-    return found;
+    char control[CMSG_SPACE(sizeof(struct ucred))] = "";
+    struct iovec part = {state, sizeof *state};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control};
+    struct ucred from;
+    if (recvmsg(fd, &message, MSG_DONTWAIT) != (ssize_t)sizeof *state)
+        return 0;
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    if (!head || head->cmsg_type != SCM_CREDENTIALS)
+        return 0;
+    memcpy(&from, CMSG_DATA(head), sizeof from);
+    state->line[sizeof state->line - 1] = '\0';
+    return from.uid == geteuid() && state->rank >= 0 && state->rank < nranks && state->pid > 0;
 }
 
-static void wait_ms(long ms)
+/* Receives states until all ranks have sent theirs or the time is over. Returns their number. */
+static int setup_collect(int fd, const setup_times *times, int nranks, setup_state *states)
 {
-    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&pause, NULL);
+    const uint64_t end_ms = setup_now_ms() + (uint64_t)times->all_ms;
+    uint64_t next_ms = setup_now_ms() + (uint64_t)times->next_ms;
+    int count = 1; /* this rank */
+    while (count < nranks) {
+        struct pollfd one = {.fd = fd, .events = POLLIN};
+        const uint64_t now_ms = setup_now_ms(), until_ms = next_ms < end_ms ? next_ms : end_ms;
+        setup_state state;
+        if (now_ms >= until_ms)
+            break;
+        if (poll(&one, 1, (int)(until_ms - now_ms)) <= 0 || !setup_receive(fd, nranks, &state))
+            continue;
+        count += !states[state.rank].pid;
+        states[state.rank] = state;
+        next_ms = setup_now_ms() + (uint64_t)times->next_ms;
+    }
+    return count;
 }
 
-static void write_silent(FILE *to, int first, int end)
+static void setup_write(const bench_watch *watch, int nranks, const setup_state *states)
 {
-    for (int rank = first; rank < end; rank++)
-        fprintf(to, "  rank %d: no answer; it is stopped, or has not come\n", rank);
-}
-
-/* Writes the head of the report if no lower rank reports, this rank, and the silent ranks next to
- * it. */
-static void write_part(FILE *to, int rank, int nranks, const char *program, const char *phase,
-                       const char *why, int deadline_ms)
-{
-    int below = rank - 1, above = rank + 1;
-    while (below >= 0 && !has_socket(below))
-        below--;
-    while (above < nranks && !has_socket(above))
-        above++;
-    if (below < 0)
-        fprintf(to, "weir: where %d rank%s stand%s in set-up (deadline %d ms): %s\n", nranks,
-                nranks == 1 ? "" : "s", nranks == 1 ? "s" : "", deadline_ms, program);
-    write_silent(to, below + 1, rank);
-    fprintf(to, "  rank %d (pid %ld): in %s; %s\n", rank, (long)getpid(), phase, why);
-    if (above == nranks)
-        write_silent(to, rank + 1, nranks);
-}
-
-void bench_setup_report(const char *program, const char *phase, const char *why, int deadline_ms)
-{
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
-                                        "SLURM_PROCID", NULL};
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
-    long rank = launcher_number(ranks, 0), nranks = launcher_number(sizes, 1);
     char *text = NULL;
     size_t bytes = 0;
-    if (rank < 0 || rank >= nranks || nranks > RANKS_MAX)
-        rank = 0, nranks = 1;
-    long rank_ms = nranks * RANK_MS < ALL_RANKS_MS ? RANK_MS : ALL_RANKS_MS / nranks;
-    bind_own_socket((int)rank);
-    wait_ms(FIRST_WAIT_MS + rank * rank_ms);
     FILE *to = open_memstream(&text, &bytes);
     if (!to)
         return;
-    write_part(to, (int)rank, (int)nranks, program, phase, why, deadline_ms);
+    fprintf(to, "weir: where %d rank%s stand%s in set-up (deadline %d ms): %s\n", nranks,
+            nranks == 1 ? "" : "s", nranks == 1 ? "s" : "", watch->deadline_ms, watch->program);
+    for (int rank = 0; rank < nranks; rank++)
+        if (states[rank].pid)
+            fprintf(to, "  rank %d (pid %d): %s\n", rank, states[rank].pid, states[rank].line);
+        else
+            fprintf(to, "  rank %d: no answer; it has ended, is stopped, or has not come\n", rank);
     fclose(to);
-    if (write(STDERR_FILENO, text, bytes) >= 0)
-        wait_ms((nranks - rank) * rank_ms);
+    const ssize_t written = write(STDERR_FILENO, text, bytes);
+    (void)written;
     free(text);
+}
+
+/* expected: if so many ranks have sent their state, there is nothing to report. */
+static void setup_lead(int fd, const bench_watch *watch, const setup_times *times, int nranks,
+                       const setup_state *mine, int expected)
+{
+    setup_state *states = calloc((size_t)nranks, sizeof *states);
+    if (!states)
+        return;
+    states[mine->rank] = *mine;
+    if (setup_collect(fd, times, nranks, states) < expected)
+        setup_write(watch, nranks, states);
+    setup_sleep_ms(times->after_ms);
+    free(states);
+}
+
+/* ------------------------------------------------------------------ the others */
+
+/* Sends the state, and waits until the collector has written the report. Returns 0, or -1 if there
+ * is no collector any more. */
+static int setup_follow(const setup_times *times, const setup_state *mine)
+{
+    const uint64_t end_ms = setup_now_ms() + (uint64_t)(times->all_ms + times->after_ms);
+    int fd = setup_open(connect);
+    if (fd < 0)
+        return -1;
+    const int sent = send(fd, mine, sizeof *mine, MSG_NOSIGNAL) == (ssize_t)sizeof *mine;
+    close(fd);
+    while (sent && setup_now_ms() < end_ms && (fd = setup_open(connect)) >= 0) {
+        close(fd);
+        setup_sleep_ms(10);
+    }
+    return sent ? 0 : -1;
+}
+
+static void setup_report(const bench_watch *watch, const setup_times *times, const char *phase,
+                         const char *why, int expected)
+{
+    int rank = watch->rank, nranks = watch->nranks, fd;
+    if (rank < 0 || rank >= nranks || nranks > RANKS_MAX)
+        rank = 0, nranks = 1;
+    setup_state mine = {.rank = rank, .pid = (int32_t)getpid()};
+    snprintf(mine.line, sizeof mine.line, "in %s; %s", phase, why);
+    while ((fd = setup_open(bind)) < 0 && errno == EADDRINUSE)
+        if (setup_follow(times, &mine) == 0)
+            return;
+    if (fd < 0)
+        return;
+    setup_lead(fd, watch, times, nranks, &mine, expected ? expected : nranks + 1);
+    close(fd);
+}
+
+void bench_setup_report(const bench_watch *watch, const char *phase, const char *why)
+{
+    setup_report(watch, &given_up, phase, why, 0);
+}
+
+/* Returns the number of ranks that the launcher started on this node. */
+static int setup_local_nranks(int nranks)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        if (text && atoi(text) > 0 && atoi(text) < nranks)
+            return atoi(text);
+    }
+    return nranks;
+}
+
+void bench_setup_report_lost(const bench_watch *watch, const char *phase)
+{
+    if (watch->nranks > 1)
+        setup_report(watch, &terminated, phase, "the launcher terminates the job",
+                     setup_local_nranks(watch->nranks));
 }

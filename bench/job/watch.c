@@ -8,7 +8,7 @@
 
 enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 2000 };
 
-_Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const char *why)
+_Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {
     const char *phase = atomic_load(&watch->phase);
     if (comm) {
@@ -16,7 +16,7 @@ _Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const ch
         weir_comm_report_once(comm, STDERR_FILENO);
         _exit(EXIT_DEADLINE);
     }
-    bench_setup_report(watch->program, phase ? phase : "start", why, watch->deadline_ms);
+    bench_setup_report(watch, phase ? phase : "start", why);
     _exit(EXIT_DEADLINE);
 }
 
@@ -42,6 +42,16 @@ static void check_progress(bench_watch *watch, uint64_t stuck_ms)
     pthread_mutex_unlock(&watch->mutex);
 }
 
+/* Returns the phase if ranks are not connected yet, and thus do not see each other's death. */
+static const char *phase_before_connection(bench_watch *watch)
+{
+    const char *phase = atomic_load(&watch->phase);
+    return phase && (strncmp(phase, "set-up: MPI_Init", 16) == 0 ||
+                     strncmp(phase, "set-up: bootstrap", 17) == 0)
+               ? phase
+               : NULL;
+}
+
 /* The launcher terminates the job. If that is because a rank died, reports it first; launchers
  * leave a second for that. */
 static void handle_terminate(bench_watch *watch)
@@ -51,6 +61,8 @@ static void handle_terminate(bench_watch *watch)
         weir_status status = weir_comm_check(watch->comm);
         if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED)
             bench_watch_give_up(watch, watch->comm, weir_last_error());
+    } else if (phase_before_connection(watch)) {
+        bench_setup_report_lost(watch, phase_before_connection(watch));
     }
     pthread_mutex_unlock(&watch->mutex);
     sigset_t term;
@@ -86,12 +98,15 @@ static void *run_watchdog(void *opaque)
     }
 }
 
-void bench_watch_start(bench_watch *watch, const char *program, int deadline_ms)
+void bench_watch_start(bench_watch *watch, const char *program, int rank, int nranks,
+                       int deadline_ms)
 {
     sigset_t term, old;
     memset(watch, 0, sizeof *watch);
     watch->program = program;
     watch->deadline_ms = deadline_ms;
+    watch->rank = rank;
+    watch->nranks = nranks;
     pthread_mutex_init(&watch->mutex, NULL);
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);

@@ -15,6 +15,7 @@
 typedef struct bench_watch {
     const char *program;
     int deadline_ms;
+    int rank, nranks; /* as the launcher says; 0 of 1 if it does not */
     pthread_t thread;
     int started;
     atomic_int ended;
@@ -25,9 +26,11 @@ typedef struct bench_watch {
     weir_comm *comm;       /* NULL before it is created and after it is destroyed */
 } bench_watch;
 
-/* Starts the thread. Call it before MPI_Init, so that the thread takes the launcher's SIGTERM and
- * can report. If the thread cannot be created there is no watchdog. Local. */
-void bench_watch_start(bench_watch *watch, const char *program, int deadline_ms);
+/* Starts the thread. rank, nranks: what the launcher's variables say. Call it before MPI_Init, so
+ * that the thread takes the launcher's SIGTERM and can report. If the thread cannot be created
+ * there is no watchdog. Local. */
+void bench_watch_start(bench_watch *watch, const char *program, int rank, int nranks,
+                       int deadline_ms);
 /* Ends the thread. Local. */
 void bench_watch_end(bench_watch *watch);
 /* Sets the communicator whose peers are checked; NULL for none. It must stay valid until this is
@@ -44,17 +47,18 @@ static inline void bench_watch_step(bench_watch *watch, const char *phase, uint6
 }
 /* Reports the state of every rank, or without a communicator of this one, and ends the process with
  * exit code 4. Any thread. */
-_Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const char *why);
+_Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why);
 
 /*
- * The report of ranks that have no communicator yet. They cannot exchange messages, but their
- * lines appear in rank order: a rank that gives up binds an abstract socket named after the job
- * and its rank, waits for a time in proportion to its rank, and then reports itself and the ranks
- * below it that have no socket.
+ * The report of ranks that have no communicator yet. One rank of each node writes it: it collects
+ * the states of the others, and shows those that send none as silent.
  */
 
-/* Writes this rank's part to standard error, and returns when all ranks of this node had the time
- * to write theirs: two to three seconds at most. Local, blocking. */
-void bench_setup_report(const char *program, const char *phase, const char *why, int deadline_ms);
+/* Reports this rank's state, and returns when the report of this node's ranks has been written:
+ * after at most two to three seconds. Local, blocking. */
+void bench_setup_report(const bench_watch *watch, const char *phase, const char *why);
+/* The same for ranks that the launcher terminates, within a second. Writes nothing if all
+ * ranks of this node send their state: then none of them was lost. */
+void bench_setup_report_lost(const bench_watch *watch, const char *phase);
 
 #endif

@@ -1,6 +1,8 @@
 /* The times of all ranks become results on rank 0: see point.h. */
 #include "bench/measure/point.h"
 
+#include "bench/job/exchange.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,9 +49,8 @@ static void collect_skew(const bench_job *job, bench_series *series, int index,
                          bench_result *result)
 {
     double *starts_us = series->starts_us[index], *scratch = series->times_us[index];
-    MPI_Reduce(starts_us, scratch, series->count, MPI_DOUBLE, MPI_MIN, 0, job->mpi);
-    MPI_Reduce(job->rank ? starts_us : MPI_IN_PLACE, starts_us, series->count, MPI_DOUBLE, MPI_MAX,
-               0, job->mpi);
+    bench_exchange_reduce(job, BENCH_FOLD_MIN, starts_us, series->count, scratch);
+    bench_exchange_reduce(job, BENCH_FOLD_MAX, starts_us, series->count, starts_us);
     for (int i = 0; job->rank == 0 && i < series->count; i++)
         starts_us[i] -= scratch[i];
     if (job->rank == 0)
@@ -60,8 +61,7 @@ static void collect_skew(const bench_job *job, bench_series *series, int index,
  * Collective. */
 static void collect_clocks(const bench_job *job, bench_clocks *clocks, bench_clocks *all)
 {
-    const int bytes = (int)sizeof *clocks;
-    MPI_Gather(clocks, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, job->mpi);
+    bench_exchange_gather(job, clocks, sizeof *clocks, all);
     for (int rank = 0; all && rank < job->nranks; rank++)
         if (rank != job->rank)
             bench_clocks_merge(clocks, &all[rank]);
@@ -92,9 +92,8 @@ static weir_status collect_member(bench_trial *trial, bench_series *series, int 
         return status;
     }
     collect_clocks(job, &result->clocks, clocks);
-    MPI_Gather(series->times_us[index], iterations, MPI_DOUBLE, result->all_us, iterations,
-               MPI_DOUBLE, 0, job->mpi);
-    MPI_Reduce(&cpu_us, &result->cpu_us, 1, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
+    bench_exchange_gather(job, series->times_us[index], n * sizeof(double), result->all_us);
+    result->cpu_us = bench_exchange_fold(job, BENCH_FOLD_MAX, cpu_us);
     result->iterations = iterations;
     result->rounds = series->rounds;
     memcpy(result->round_ends, series->ends, sizeof result->round_ends);

@@ -2,6 +2,7 @@
 #include "bench/measure/point.h"
 
 #include "bench/gpu/clocks.h"
+#include "bench/job/exchange.h"
 
 #include <limits.h>
 
@@ -38,7 +39,7 @@ static double lowest(const double *values, int count)
 
 bench_cost_clock bench_cost_start(const bench_trial *trial)
 {
-    return (bench_cost_clock){MPI_Wtime(), bench_nvml_spent_s(trial->job->nvml)};
+    return (bench_cost_clock){bench_clock_s(), bench_nvml_spent_s(trial->job->nvml)};
 }
 
 void bench_cost_stop(bench_trial *trial, const bench_cost_clock *clock,
@@ -49,7 +50,7 @@ void bench_cost_stop(bench_trial *trial, const bench_cost_clock *clock,
     for (int i = 0; i < nsubjects && bench_options_verifies(trial->options); i++)
         aside_s += subjects[i].aside_us * 1e-6;
     cost->verification_s += aside_s;
-    cost->timing_s += MPI_Wtime() - clock->began_s - aside_s - reading_s;
+    cost->timing_s += bench_clock_s() - clock->began_s - aside_s - reading_s;
 }
 
 /* Times a few iterations of every candidate. *slowest_us: the slowest candidate's iteration on the
@@ -74,7 +75,7 @@ static weir_status probe_candidates(bench_trial *trial, const bench_barrier *bar
         double low_us = lowest(subjects[i].wall_us, PROBE_ITERATIONS) * timing.aggregate;
         mine_us = low_us > mine_us ? low_us : mine_us;
     }
-    MPI_Allreduce(&mine_us, slowest_us, 1, MPI_DOUBLE, MPI_MAX, trial->job->mpi);
+    *slowest_us = bench_exchange_fold(trial->job, BENCH_FOLD_MAX, mine_us);
     return WEIR_OK;
 }
 

@@ -1,6 +1,8 @@
 /* The loops over combinations of type, operation and root, and over sizes: see sweep.h. */
 #include "bench/measure/sweep.h"
 
+#include "bench/job/exchange.h"
+#include "bench/measure/pace.h"
 #include "bench/measure/point.h"
 #include "bench/options/faults.h"
 #include "bench/sizes/shape.h"
@@ -8,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct range {
     int first, last;
@@ -32,17 +33,8 @@ typedef struct sweep {
     line *lines; /* as many as rounds; size k uses line k modulo rounds */
     uint64_t next_seed;
     long failed;
-    size_t done; /* sizes so far, for the progress line */
+    bench_pace pace; /* on rank 0 */
 } sweep;
-
-/* Shows progress if standard error is a terminal, in a line that the next one overwrites. */
-static void show_progress(sweep *s, size_t bytes)
-{
-    const bench_job *job = s->run->job;
-    if (job->rank == 0 && isatty(STDERR_FILENO))
-        fprintf(stderr, "\r%s: size %zu of %zu, %zu bytes \033[K\r", job->program, ++s->done,
-                bench_sizes_count(s->run->options), bytes);
-}
 
 static void count_failures(sweep *s, const bench_row *row)
 {
@@ -77,7 +69,7 @@ static size_t next_size(sweep *s, size_t bytes)
 {
     const size_t count = shape_of(s, bytes).count;
     while ((bytes = bench_sizes_next(s->run->options, bytes)) && shape_of(s, bytes).count == count)
-        s->done++;
+        bench_pace_skip(&s->pace, bytes, s->rounds * s->lines[0].row.placements);
     return bytes;
 }
 
@@ -90,7 +82,6 @@ static weir_status begin_size(sweep *s, line *at, size_t bytes)
     row->root = s->root;
     row->shape = shape_of(s, bytes);
     memset(row->primary, 0, sizeof row->primary);
-    show_progress(s, bytes);
     return check_room(s, row);
 }
 
@@ -105,8 +96,10 @@ static void clear_line(line *at)
 static void end_size(sweep *s, line *at)
 {
     count_failures(s, &at->row);
-    if (s->run->job->rank == 0)
+    if (s->run->job->rank == 0) {
+        weiri_progress_clear(&s->pace.progress);
         bench_report_row(s->report, &at->row);
+    }
     clear_line(at);
 }
 
@@ -127,7 +120,6 @@ static weir_status walk_sizes(sweep *s)
     const int placements = s->lines[0].row.placements;
     size_t bytes = s->run->options->min_bytes;
     int begun = 0, ended = 0, has_more = 1;
-    s->done = 0;
     for (int step = 0; has_more || ended < begun; step++) {
         weir_status status = WEIR_OK;
         if (has_more) {
@@ -138,7 +130,11 @@ static weir_status walk_sizes(sweep *s)
         for (int i = ended * placements; i < begun * placements && status == WEIR_OK; i++) {
             select_trial(s, i / placements, i % placements, step);
             status = bench_point_round(&s->trial);
+            if (s->run->job->rank == 0)
+                bench_pace_round(&s->pace, s->trial.row->shape.bytes);
         }
+        if (s->run->job->rank == 0 && status != WEIR_OK)
+            weiri_progress_clear(&s->pace.progress);
         if (status != WEIR_OK)
             return status;
         if (step - ended == s->rounds - 1)
@@ -167,6 +163,15 @@ static void set_ranges(sweep *s)
     s->root = s->roots.first;
 }
 
+static double count_combinations(const sweep *s)
+{
+    const range all[] = {s->dtypes, s->ops, s->roots};
+    double count = s->run->options->cycles;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        count *= all[i].last - all[i].first + 1;
+    return count;
+}
+
 /* Moves to the next value, or returns 0 and starts again. */
 static int advance(int *value, range values)
 {
@@ -191,11 +196,12 @@ static void prepare_sweep(sweep *s, const bench_buffers *buffers)
     const bench_run *run = s->run;
     s->next_seed = run->options->seed;
     s->collective = run->collective;
+    int has_in_place = bench_collective_in_place(run->collective, run->options->plan != NULL);
     for (int i = 0; i < s->rounds; i++) {
         bench_row *row = &s->lines[i].row;
         row->collective = run->collective;
         row->nranks = run->job->nranks;
-        row->placements = bench_collective_in_place(run->collective) ? BENCH_PLACEMENTS : 1;
+        row->placements = has_in_place ? BENCH_PLACEMENTS : 1;
         row->oracles = bench_options_oracles(run->options);
         row->ncandidates = s->candidates->count;
     }
@@ -211,12 +217,10 @@ static void prepare_sweep(sweep *s, const bench_buffers *buffers)
 static weir_status check_planted(sweep *s)
 {
     bench_job *job = s->run->job;
-    long planted = s->trial.planted;
     if (!s->run->options->inject)
         return WEIR_OK;
-    MPI_Allreduce(MPI_IN_PLACE, &planted, 1, MPI_LONG, MPI_SUM, job->mpi);
     weir_status status = WEIR_OK;
-    if (planted == 0)
+    if (bench_exchange_fold(job, BENCH_FOLD_SUM, (double)s->trial.planted) == 0)
         status = bench_job_note(job, WEIR_ERR_INVALID,
                                 "--inject %s changed nothing: give other sizes, more ranks, "
                                 "a floating type",
@@ -247,6 +251,9 @@ weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
         s->lines = lines;
         prepare_sweep(s, buffers);
         set_ranges(s);
+        if (run->job->rank == 0)
+            bench_pace_begin(&s->pace, run, count_combinations(s),
+                             rounds * s->lines[0].row.placements);
         do
             status = walk_sizes(s);
         while (status == WEIR_OK && next_combination(s));

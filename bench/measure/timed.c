@@ -3,6 +3,7 @@
 
 #include "bench/check/checks.h"
 #include "bench/gpu/clocks.h"
+#include "bench/job/exchange.h"
 #include "bench/trial/data.h"
 
 #include <weir/device.h>
@@ -133,7 +134,7 @@ static void read_clocks(void *context)
 
 static void enter_barrier(void *context)
 {
-    bench_job_barrier(context);
+    bench_job_barrier_closely(context);
 }
 
 static weir_status agree_on_status(void *context, weir_status mine)
@@ -143,9 +144,7 @@ static weir_status agree_on_status(void *context, weir_status mine)
 
 static double largest_of_ranks(void *context, double mine)
 {
-    double all = mine;
-    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, ((bench_job *)context)->mpi);
-    return all;
+    return bench_exchange_fold(context, BENCH_FOLD_MAX, mine);
 }
 
 static double now_us(void)
@@ -157,8 +156,9 @@ static double now_us(void)
  * common clock, and returning from the reduction must do. */
 static void start_together(void *context)
 {
-    enum { WINDOW_US = 20, SPIN_US = 2 };
-    double moment_us = largest_of_ranks(context, now_us()) + WINDOW_US;
+    enum { MPI_WINDOW_US = 20, SOCKETS_WINDOW_US = 200, SPIN_US = 2 };
+    int window_us = ((bench_job *)context)->mpi ? MPI_WINDOW_US : SOCKETS_WINDOW_US;
+    double moment_us = largest_of_ranks(context, now_us()) + window_us;
     if (!bench_job_has_common_clock(context))
         return;
     for (double left = moment_us - now_us(); left > 0; left = moment_us - now_us())

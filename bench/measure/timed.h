@@ -1,7 +1,7 @@
 /*
  * A candidate as a subject of the timing engine: new data before each block, checks of single
  * iterations, the fault of --inject, batches on a GPU, and a reading of the GPU's clocks after
- * each block; and the ranks' barrier over MPI.
+ * each block; and the ranks' barrier.
  */
 #ifndef BENCH_MEASURE_TIMED_H
 #define BENCH_MEASURE_TIMED_H
@@ -47,7 +47,7 @@ typedef struct bench_timed {
 
 /* timed must not move while the subject is used. Local. */
 bench_subject bench_timed_subject(bench_timed *timed);
-/* Barriers and agreement over MPI. Local. */
+/* The job's barriers and agreement. Local. */
 bench_barrier bench_timed_barrier(bench_job *job);
 
 #endif

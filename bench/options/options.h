@@ -88,11 +88,12 @@ typedef struct bench_options {
     int blocking;        /* bench_blocking */
     int timeout_s;       /* 0: weir's default */
     int graph, cpu_time, timestamps, rank_time, registration, memory_report, unalign_elements;
-    int per_iteration, skip, cold, determinism, nthreads, ngpus, ignored;
+    int per_iteration, skip, cold, determinism, nthreads, ngpus, quiet, ignored;
     int inject; /* bench_fault */
     int inject_timed;
     int backend, transport, mode, verify, buffers, counts; /* the enums above */
-    const char *json_path, *csv_path, *tune_path, *ceiling_path, *algo, *dist, *plan;
+    const char *json_path, *csv_path, *tune_path, *ceiling_path, *algo, *dist, *plan,
+        *plan_dir;
     size_t seed;
     bench_peer peers[BENCH_PEERS_MAX];
     int npeers;

@@ -83,13 +83,8 @@ static int check_iterations(const bench_options *options, char *problem)
     if (options->nthreads != 1)
         return bad_usage(problem,
                          "-t %d: a process has one thread; start %d times as "
-                         "many ranks with mpirun -np instead",
+                         "many ranks with -g or mpirun -np instead",
                          options->nthreads, options->nthreads);
-    if (options->ngpus != 1)
-        return bad_usage(problem,
-                         "-g %d: a rank drives one device; start %d times as many ranks with "
-                         "mpirun -np instead",
-                         options->ngpus, options->ngpus);
     if (options->until > 0 && options->iterations)
         return bad_usage(problem,
                          "-n %d and --until: one fixes the number of iterations, the other "
@@ -189,6 +184,14 @@ static int check_files(const bench_options *options, weir_collective collective,
     if (options->plan && options->tune_path)
         return bad_usage(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
                          options->plan);
+    if (options->plan_dir && !options->tune_path)
+        return bad_usage(problem,
+                         "--plan-dir %s: it is for --tune FILE; --plan FILE measures one plan",
+                         options->plan_dir);
+    if (options->plan_dir && (collective == WEIR_COLL_ALLTOALLV || options->op == WEIR_AVG))
+        return bad_usage(problem,
+                         "--plan-dir %s: plans serve neither alltoallv nor averages; leave it out",
+                         options->plan_dir);
     if (options->plan && options->root == BENCH_ALL && bench_collective_has_root(collective))
         return bad_usage(problem, "--plan %s: a plan has one root; give it by -r", options->plan);
     if (bench_dist_parse(options->dist, &dist) != WEIR_OK)

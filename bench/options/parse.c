@@ -86,8 +86,9 @@ static const bench_option rows[] = {
      "shift both buffers by N elements (default: 0)"},
     {'t', "nthreads", "1", bench_parse_int, AT(nthreads), 0, INT_MAX,
      "only 1; start more ranks instead"},
-    {'g', "ngpus", "1", bench_parse_int, AT(ngpus), 0, INT_MAX,
-     "only 1; one rank drives one device"},
+    {'g', "ngpus", "N", bench_parse_int, AT(ngpus), 1, WEIR_RANKS_MAX,
+     "start N ranks on this node, without a launcher, one for each device\n"
+     "(default: 1; only 1 under a launcher)"},
     {'p', "parallel_init", "0|1", bench_parse_int, AT(ignored), 0, 1,
      "accepted for nccl-tests' command lines; no effect"},
     {'y', "stream_null", "0|1", bench_parse_int, AT(ignored), 0, 1,
@@ -127,8 +128,9 @@ static const bench_option rows[] = {
      "the last-level cache (default: the same buffers, warm)"},
     {0, "verify", "mpi|exact|both|off", bench_parse_word, AT(verify), AT(words.verify), 0,
      "the reference: mpi repeats the call with MPI; exact uses data whose\n"
-     "result is known bit for bit (default: both; above 4 MiB per rank\n"
-     "exact compares everything, mpi compares windows)"},
+     "result is known bit for bit (default: both, exact if MPI did not\n"
+     "start the ranks; above 4 MiB per rank exact compares everything,\n"
+     "mpi compares windows)"},
     {0, "determinism", NULL, bench_parse_flag, AT(determinism), 0, 1,
      "repeat each call 10 times on the same data and report whether the\n"
      "bits are equal in every repeat and on every rank; if weir promises\n"
@@ -149,11 +151,17 @@ static const bench_option rows[] = {
     {0, "plan", "FILE", bench_parse_text, AT(plan), 0, 0,
      "measure a plan, in the JSON of MSCCL++'s DSL (lib/plan/README.md),\n"
      "instead of weir's selection; --algo auto,... adds algorithms"},
+    {0, "plan-dir", "DIR", bench_parse_text, AT(plan_dir), 0, 0,
+     "with --tune: also measure the plans in this folder (*.json) that are\n"
+     "for this collective and number of ranks; the table may choose them"},
     {0, "seed", "N", bench_parse_whole, AT(seed), 0, LONG_MAX, "seed of the data (default: 1)"},
     {0, "inject", "list|FAULT[@timed]", bench_parse_inject, AT(inject), 0, 0,
      "inject a fault into the first checked run of each size, or into the\n"
      "second timed iteration, to show that it is found; list: print the\n"
      "faults and exit"},
+    {0, "quiet", NULL, bench_parse_flag, AT(quiet), 0, 1,
+     "no progress on standard error, which else appears after 3 s: on a\n"
+     "terminal one line, elsewhere a line every 10 s"},
     {0, "list-algos", NULL, bench_parse_flag, AT(action), 0, BENCH_ACTION_LIST_ALGOS,
      "list the algorithms and exit"},
     {0, "help-env", NULL, bench_parse_flag, AT(action), 0, BENCH_ACTION_HELP_ENV,

@@ -1,8 +1,13 @@
 /* Results relative to the measured links: see ceiling.h. */
 #include "bench/output/ceiling.h"
 
+#include "base/words.h"
+
 #include <math.h>
 #include <string.h>
+
+/* Links and operations are both measured, so a result may be a little above its ceiling. */
+static const double most_over_pct = 10;
 
 static weir_status ceiling_refuse(const bench_run *run, const char *why)
 {
@@ -13,6 +18,7 @@ static weir_status ceiling_refuse(const bench_run *run, const char *why)
 weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
 {
     const char *path = run->options->ceiling_path;
+    char text[160];
     weiri_links *links;
     *ceiling = (bench_ceiling){.run = run};
     if (!path)
@@ -26,11 +32,17 @@ weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
                  "with --ranks N cores'");
     if (run->job->nnodes > 1)
         return ceiling_refuse(run, "these are links within one node, and the ranks are on several");
+    if (weiri_links_asymmetry(links, text, sizeof text))
+        bench_warning_add(run->job, "links", "--ceiling %s: %s; measure again on an idle machine",
+                          path, text);
     if (links->endpoints != run->job->nranks)
         bench_job_say(run->job,
-                      "warning: --ceiling %s: its links join %d endpoints, and there are %d ranks, "
-                      "so percentages mean little; give the links of as many (weir-topo --measure)",
-                      path, links->endpoints, run->job->nranks);
+                      "warning: --ceiling %s: its links join %d endpoint%s, and there %s %d "
+                      "rank%s, so percentages mean little; give the links of as many (weir-topo "
+                      "--measure)",
+                      path, links->endpoints, weiri_s(links->endpoints),
+                      run->job->nranks == 1 ? "is" : "are", run->job->nranks,
+                      weiri_s(run->job->nranks));
     return WEIR_OK;
 }
 
@@ -73,6 +85,12 @@ void bench_ceiling_end(bench_ceiling *ceiling, FILE *out)
                 "%zu B (%s)\n",
                 "Ceiling", low->pct, ceiling->links->endpoints, low->bytes, low->algo, high->pct,
                 high->bytes, high->algo);
+    if (high->algo && high->pct > 100 + most_over_pct)
+        bench_warning_add(ceiling->run->job, "ceiling",
+                          "%.0f%% of the ceiling at %zu B (%s): the links of %s were measured too "
+                          "slow, or data stayed in caches; measure again on an idle machine "
+                          "(weir-topo --measure)",
+                          high->pct, high->bytes, high->algo, ceiling->run->options->ceiling_path);
     weiri_links_free(ceiling->links);
     ceiling->links = NULL;
 }

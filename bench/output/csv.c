@@ -1,21 +1,18 @@
 /* The CSV file of a run: a header line, then a line for each record (record.h). */
 
 #include "base/csv.h"
+#include "bench/output/output_file.h"
 #include "bench/output/record.h"
-
-#include <errno.h>
-#include <string.h>
 
 weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_ceiling *ceiling,
                            const char *path)
 {
     csv->run = run;
     csv->ceiling = ceiling;
-    csv->file = fopen(path, "w");
+    char reason[BENCH_OUTPUT_REASON_BYTES];
+    csv->file = bench_output_open(path, reason);
     if (!csv->file)
-        return bench_job_note(run->job, WEIR_ERR_INVALID,
-                              "--csv %s: %s; give a file that can be written", path,
-                              strerror(errno));
+        return bench_job_note(run->job, WEIR_ERR_INVALID, "--csv %s: %s", path, reason);
     for (int i = 0; i < BENCH_COLUMNS; i++)
         fprintf(csv->file, "%s%s", i ? "," : "", bench_columns[i].name);
     fputc('\n', csv->file);

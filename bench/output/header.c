@@ -4,6 +4,7 @@
  */
 #include "bench/output/table.h"
 
+#include "base/words.h"
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/cache.h"
 
@@ -53,12 +54,14 @@ static const char *rank_time(const bench_options *options)
     return words[options->rank_time];
 }
 
-static void write_mpi(FILE *out)
+static void write_mpi(FILE *out, const bench_job *job)
 {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    MPI_Get_library_version(version, &length);
-    fprintf(out, "# MPI: %.*s\n", (int)strcspn(version, ",\n"), version);
+    char version[256];
+    bench_mpi_version(job->mpi, version, sizeof version);
+    if (job->mpi)
+        fprintf(out, "# MPI: %.*s\n", (int)strcspn(version, ",\n"), version);
+    else
+        fprintf(out, "# Launcher: %s; no MPI\n", bench_launcher_name(job->launcher));
 }
 
 /* CUDA's version 13010 is 13.1. */
@@ -103,7 +106,7 @@ static void write_nodes(FILE *out, const bench_rank_info *infos, const bench_job
         fprintf(out, "# Node of rank %d: %s (topology %s)", i, info->machine, info->digest);
         if (job->nnodes > 1)
             fprintf(out, "; %s, %d rank%s", info->host, info->node_ranks,
-                    info->node_ranks == 1 ? "" : "s");
+                    weiri_s(info->node_ranks));
         fputc('\n', out);
     }
 }
@@ -140,9 +143,10 @@ static void write_iterations(FILE *out, const bench_options *o)
 {
     int given = o->batched ? o->graph : o->iterations;
     if (o->batched && o->iterations)
-        fprintf(out, "%d operations each, ", o->iterations);
+        fprintf(out, "%d operation%s each, ", o->iterations,
+                weiri_s(o->iterations));
     if (given)
-        fprintf(out, "%d iterations", given);
+        fprintf(out, "%d iteration%s", given, weiri_s(given));
     else if (o->until > 0)
         fprintf(out, "iterations until the median's interval is +- %g%%, at most %d s per size",
                 o->until * 100, bench_options_until_s(o));
@@ -159,7 +163,7 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     int rounds = bench_options_rounds(o);
     fprintf(out, "#\n# %s, run %s, %s\n", weir_version_string(), run->id, run->utc);
     write_nodes(out, infos, job);
-    write_mpi(out);
+    write_mpi(out, job);
     write_gpu(out, &infos[0].gpu);
     write_nvml(out, infos, job->nranks);
     write_ranks(out, job);
@@ -169,8 +173,8 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
             o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
     if (o->npeers)
-        fprintf(out, "# Peers are interleaved with weir (A B B A); ratio is the peer's median / "
-                     "weir's: weir is faster if the whole interval is above 1\n");
+        fprintf(out, "# Peers are interleaved with weir (A B B A); [low, high] is the interval of "
+                     "a ratio of medians; without 1 in it, one of the two takes longer\n");
     if (rounds > 1)
         fprintf(out, "# Rounds: the iterations of a size are divided into %d rounds, each on other "
                      "pages, with other sizes in between\n", rounds);

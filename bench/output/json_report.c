@@ -8,6 +8,7 @@
 
 #include "bench/options/environment.h"
 #include "bench/output/manifest.h"
+#include "bench/output/output_file.h"
 #include "bench/output/record.h"
 
 #include <errno.h>
@@ -23,11 +24,11 @@ weir_status bench_json_report_open(bench_json_report *report, const bench_run *r
 {
     report->run = run;
     report->ceiling = ceiling;
-    report->json = (weiri_json_writer){.file = fopen(path, "w")};
+    char reason[BENCH_OUTPUT_REASON_BYTES];
+    report->json = (weiri_json_writer){.file = bench_output_open(path, reason)};
     if (report->json.file)
         return WEIR_OK;
-    return bench_job_note(run->job, WEIR_ERR_INVALID, "-J %s: %s; give a file that can be written",
-                          path, strerror(errno));
+    return bench_job_note(run->job, WEIR_ERR_INVALID, "-J %s: %s", path, reason);
 }
 
 static void put_flag(weiri_json_writer *json, const char *key, int value)
@@ -129,6 +130,7 @@ static void put_end(weiri_json_writer *json, const bench_json_totals *totals, co
     weiri_json_close_object(json);
     put_cost(json, totals->cost);
     put_determinism(json, totals->found);
+    bench_warnings_put(json, totals->warnings);
     weiri_json_put_list(json, "errors");
     weiri_json_close_list(json);
     if (end_time)

@@ -24,6 +24,7 @@ typedef struct bench_json_totals {
     double busbw_gbs; /* the average in the footer */
     const bench_cost *cost;
     const bench_determinism *found;
+    const bench_warnings *warnings;
 } bench_json_totals;
 
 /* Creates the file. WEIR_ERR_INVALID, noted in the job, if it cannot be written. */

@@ -5,8 +5,8 @@
 #include "bench/statistics/bootstrap.h"
 #include "bench/options/environment.h"
 #include "bench/options/paths.h"
+#include "bench/output/output_file.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <string.h>
@@ -117,12 +117,12 @@ static int put_library(struct dl_phdr_info *info, size_t bytes, void *json)
     return 0;
 }
 
-static void put_libraries(weiri_json_writer *json)
+static void put_libraries(weiri_json_writer *json, const bench_job *job)
 {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    MPI_Get_library_version(version, &length);
+    char version[8192]; /* MPI_MAX_LIBRARY_VERSION_STRING of MPICH */
+    bench_mpi_version(job->mpi, version, sizeof version);
     weiri_json_put_text(json, "mpi", version);
+    weiri_json_put_text(json, "launcher", bench_launcher_name(job->launcher));
     weiri_json_put_list(json, "libraries");
     dl_iterate_phdr(put_library, json);
     weiri_json_close_list(json);
@@ -204,27 +204,27 @@ void bench_manifest_put(weiri_json_writer *json, const bench_run *run, const ben
     put_host(json, run->job);
     weiri_json_put_whole(json, "nnodes", run->job->nnodes);
     put_ranks(json, infos, run->job->nranks);
-    put_libraries(json);
+    put_libraries(json, run->job);
     weiri_json_put_text(json, "intervals", bench_bootstrap_method());
     manifest_put_environment(json);
     put_options(json, run->options);
+    bench_warnings_put(json, &run->job->warnings);
     weiri_json_close_object(json);
 }
 
 weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos)
 {
     const bench_options *options = run->options;
-    char path[PATH_MAX] = "";
+    char path[PATH_MAX] = "", reason[BENCH_OUTPUT_REASON_BYTES] = "its name is too long";
     struct stat kind;
     if (!options->csv_path || stat(options->csv_path, &kind) != 0 || !S_ISREG(kind.st_mode))
         return WEIR_OK;
-    errno = ENAMETOOLONG;
-    FILE *file =
-        bench_paths_manifest(options->csv_path, path, sizeof path) == 0 ? fopen(path, "w") : NULL;
+    FILE *file = NULL;
+    if (bench_paths_manifest(options->csv_path, path, sizeof path) == 0)
+        file = bench_output_open(path, reason);
     if (!file)
-        return bench_job_note(run->job, WEIR_ERR_INVALID,
-                              "--csv %s: its manifest %s: %s; give a folder that can be written",
-                              options->csv_path, path, strerror(errno));
+        return bench_job_note(run->job, WEIR_ERR_INVALID, "--csv %s: its manifest %s: %s",
+                              options->csv_path, path, reason);
     weiri_json_writer json = {.file = file};
     bench_manifest_put(&json, run, infos);
     fputc('\n', file);

@@ -1,6 +1,9 @@
 /* Comment lines about algorithms and ratios: see table.h. */
 #include "bench/output/table.h"
 
+#include "base/terminal.h"
+#include "base/words.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -45,18 +48,43 @@ static void add_ratio(bench_ratio_sum *sum, const bench_row *row, int placement,
     sum->rows++;
 }
 
+/* Says which one takes longer; in colour on a terminal: green if weir is faster, red if slower. */
+static void write_verdict(FILE *out, const bench_ratio *ratio, const char *other)
+{
+    static const weiri_colour colours[] = {WEIRI_COLOUR_BAD, WEIRI_COLOUR_NONE, WEIRI_COLOUR_GOOD};
+    const weiri_colour colour = colours[bench_ratio_sign(ratio) + 1];
+    char text[160];
+    bench_ratio_describe(ratio, other, "weir", text, sizeof text);
+    if (colour == WEIRI_COLOUR_NONE)
+        fputs(text, out);
+    else
+        fprintf(out, "%s%s%s", weiri_terminal_colour(out, colour), text,
+                weiri_terminal_colour(out, WEIRI_COLOUR_NONE));
+}
+
+/* The name of a candidate beside weir's choice: a peer's, or that of another algorithm of weir. */
+static void name_other(const bench_result *other, char *name, size_t bytes)
+{
+    const char *algo = other->algo;
+    if (other->peer)
+        snprintf(name, bytes, "%s%s%s", other->candidate, *algo ? " " : "", algo);
+    else
+        snprintf(name, bytes, "%s", *algo ? algo : other->candidate);
+}
+
 /* Another algorithm, or a peer, beside the candidate that the table shows. */
 static void write_other(bench_ratios *ratios, const bench_row *row, int placement,
                         const bench_result *shown, const bench_result *other)
 {
+    char name[128];
+    name_other(other, name, sizeof name);
     if (!is_usable(other)) {
-        fprintf(ratios->out, " | %s %s wrong", other->candidate, other->algo);
+        fprintf(ratios->out, "%s wrong", name);
         return;
     }
     bench_ratio ratio = bench_result_ratio(other, shown);
-    fprintf(ratios->out, " | %s%s%s %.2f us, ratio %.2f [%.2f, %.2f], %s", other->candidate,
-            *other->algo ? " " : "", other->algo, other->stats.median, ratio.ratio, ratio.low,
-            ratio.high, bench_ratio_word(&ratio));
+    fprintf(ratios->out, "%s %.2f us: ", name, other->stats.median);
+    write_verdict(ratios->out, &ratio, other->peer ? other->candidate : name);
     if (other->peer)
         add_ratio(find_peer(ratios, other->candidate), row, placement, &ratio);
 }
@@ -99,9 +127,9 @@ static void write_best(bench_ratios *ratios, const bench_row *row, int placement
     char name[sizeof ratios->peers[0].name];
     size_t length = family_length(best->candidate);
     bench_ratio ratio = bench_result_ratio(best, shown);
-    fprintf(ratios->out, " | best of %.*s is %s, ratio %.2f [%.2f, %.2f], %s", (int)length,
-            best->candidate, best->candidate[length] ? best->candidate + length + 1 : "default",
-            ratio.ratio, ratio.low, ratio.high, bench_ratio_word(&ratio));
+    fprintf(ratios->out, "; best of %.*s is %s: ", (int)length, best->candidate,
+            best->candidate[length] ? best->candidate + length + 1 : "default");
+    write_verdict(ratios->out, &ratio, "it");
     snprintf(name, sizeof name, "%.*s, best mode", (int)length, best->candidate);
     add_ratio(find_peer(ratios, name), row, placement, &ratio);
 }
@@ -116,9 +144,14 @@ static void write_placement(bench_ratios *ratios, const bench_row *row, int plac
         return;
     fprintf(ratios->out, "#   %s, %zu B: weir %s %.2f us", places[placement], row->shape.bytes,
             results[primary].algo, results[primary].stats.median);
-    for (int i = 0; i < row->ncandidates; i++)
-        if (i != primary && results[i].ran)
-            write_other(ratios, row, placement, &results[primary], &results[i]);
+    const char *separator = ", ";
+    for (int i = 0; i < row->ncandidates; i++) {
+        if (i == primary || !results[i].ran)
+            continue;
+        fputs(separator, ratios->out);
+        separator = "; ";
+        write_other(ratios, row, placement, &results[primary], &results[i]);
+    }
     for (int i = 0; i < row->ncandidates; i++)
         if (results[i].peer && is_usable(&results[i]))
             write_best(ratios, row, placement, i);
@@ -169,6 +202,20 @@ void bench_ratios_row(bench_ratios *ratios, const bench_row *row)
     fflush(ratios->out);
 }
 
+/* The slower side of the mean is the subject. */
+static void write_sum(FILE *out, const bench_ratio_sum *sum)
+{
+    const double mean = exp(sum->log_sum / (double)sum->rows);
+    const int is_weir_faster = mean >= 1;
+    fprintf(out,
+            "# %-20s : %s takes %.2fx as long as %s (geometric mean of %ld row%s); worst for "
+            "weir: ",
+            sum->name, is_weir_faster ? sum->name : "weir", is_weir_faster ? mean : 1 / mean,
+            is_weir_faster ? "weir" : sum->name, sum->rows, weiri_s(sum->rows));
+    write_verdict(out, &sum->worst, sum->name);
+    fprintf(out, " at %zu B %s\n", sum->worst_bytes, places[sum->worst_placement]);
+}
+
 void bench_ratios_end(const bench_ratios *ratios)
 {
     FILE *out = ratios->out;
@@ -185,12 +232,7 @@ void bench_ratios_end(const bench_ratios *ratios)
     for (int i = 0; i < ratios->npeers; i++) {
         const bench_ratio_sum *sum = &ratios->peers[i];
         if (sum->rows)
-            fprintf(out,
-                    "# %-20s : weir is %.2fx as fast (geometric mean of %ld ratios); worst "
-                    "%.2fx [%.2f, %.2f], %s, at %zu B %s\n",
-                    sum->name, exp(sum->log_sum / (double)sum->rows), sum->rows, sum->worst.ratio,
-                    sum->worst.low, sum->worst.high, bench_ratio_word(&sum->worst),
-                    sum->worst_bytes, places[sum->worst_placement]);
+            write_sum(out, sum);
     }
     fflush(out);
 }

@@ -1,6 +1,8 @@
 /* Comment lines about how rows were measured: see table.h. */
 #include "bench/output/table.h"
 
+#include "base/words.h"
+
 static void write_subject(FILE *out, const bench_row *row, int placement,
                           const bench_result *result)
 {
@@ -18,9 +20,9 @@ static void write_throttling(FILE *out, const bench_row *row, int placement,
     bench_clocks_describe(clocks, state, sizeof state);
     write_subject(out, row, placement, result);
     fprintf(out,
-            "GPUs throttled in %d of %d readings: %s; lowest clocks, most power and heat: "
+            "GPUs throttled in %d of %d reading%s: %s; lowest clocks, most power and heat: "
             "%s\n",
-            clocks->throttled, clocks->samples, reasons, state);
+            clocks->throttled, clocks->samples, weiri_s(clocks->samples), reasons, state);
 }
 
 static void write_remarks(FILE *out, const bench_run *run, const bench_row *row, int placement,
@@ -35,19 +37,21 @@ static void write_remarks(FILE *out, const bench_run *run, const bench_row *row,
     }
     if (result->unsteady) {
         write_subject(out, row, placement, result);
-        fprintf(out, "times still fell after %d warm-ups; -w N sets more\n", result->warmups);
+        fprintf(out, "times still fell after %d warm-up%s; -w N sets more\n", result->warmups,
+                weiri_s(result->warmups));
     }
     if (options->skip >= result->iterations) {
         write_subject(out, row, placement, result);
-        fprintf(out, "-K %d leaves none of %d iterations to the columns of -I; -n N sets more\n",
-                options->skip, result->iterations);
+        fprintf(out, "-K %d leaves none of %d iteration%s to the columns of -I; -n N sets more\n",
+                options->skip, result->iterations, weiri_s(result->iterations));
     }
     if (result->clocks.throttled)
         write_throttling(out, row, placement, result);
     if (options->until > 0 && half > options->until) {
         write_subject(out, row, placement, result);
-        fprintf(out, "--until %g%% not reached, the median is +- %.2g%% after %d iterations\n",
-                options->until * 100, half * 100, result->iterations);
+        fprintf(out, "--until %g%% not reached, the median is +- %.2g%% after %d iteration%s\n",
+                options->until * 100, half * 100, result->iterations,
+                weiri_s(result->iterations));
     }
 }
 
@@ -62,22 +66,47 @@ void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row)
     fflush(out);
 }
 
+void bench_interval_row(bench_interval_count *count, const bench_row *row)
+{
+    for (int placement = 0; placement < row->placements; placement++)
+        for (int i = 0; i < row->ncandidates; i++) {
+            const bench_result *result = &row->results[placement][i];
+            if (!result->timed || bench_result_failed(result))
+                continue;
+            count->rows++;
+            if (result->stats.ci_high - result->stats.ci_low <= result->stats.median)
+                continue;
+            if (count->wide++ == 0)
+                bench_row_describe(row, placement, result, count->first, sizeof count->first);
+        }
+}
+
+void bench_interval_end(const bench_interval_count *count, bench_job *job)
+{
+    if (count->wide > 0)
+        bench_warning_add(job, "interval",
+                          "%ld of %ld result%s ha%s an interval wider than the time itself, first "
+                          "%s; they show little: raise -n, or give --until 5%%",
+                          count->wide, count->rows, weiri_s(count->rows),
+                          count->wide == 1 ? "s" : "ve", count->first);
+}
+
 static void write_determinism(const bench_determinism *found, const bench_determinism_row *row,
                               FILE *out)
 {
     fprintf(out, "# %-20s : %s: ", "Determinism", row->name);
     if (row->differing_repeats)
-        fprintf(out, "other bits in repeats of %ld of %ld results", row->differing_repeats,
-                row->results);
+        fprintf(out, "other bits in repeats of %ld of %ld result%s", row->differing_repeats,
+                row->results, weiri_s(row->results));
     else
         fprintf(out, "same bits in %d repeats", BENCH_REPEATS);
     if (found->nranks && row->differing_ranks)
-        fprintf(out, "%s on the ranks in %ld of %ld results",
+        fprintf(out, "%s on the ranks in %ld of %ld result%s",
                 row->differing_repeats ? " and" : "; other bits", row->differing_ranks,
-                row->results);
+                row->results, weiri_s(row->results));
     else if (found->nranks)
-        fprintf(out, "%s on %d ranks", row->differing_repeats ? "; same bits" : " and",
-                found->nranks);
+        fprintf(out, "%s on %d rank%s", row->differing_repeats ? "; same bits" : " and",
+                found->nranks, weiri_s(found->nranks));
     fprintf(out, "%s%s\n", row->first[0] ? "; first in " : "", row->first);
 }
 

@@ -36,7 +36,8 @@ static weir_status agree_output(bench_report *report)
 static bench_json_totals report_totals(const bench_report *report)
 {
     return (bench_json_totals){report->table.failed, bench_table_average(&report->table),
-                               &report->cost, &report->determinism};
+                               &report->cost, &report->determinism,
+                               &report->run->job->warnings};
 }
 
 weir_status bench_report_begin(bench_report *report)
@@ -60,7 +61,7 @@ weir_status bench_report_begin(bench_report *report)
         bench_json_totals totals = report_totals(report);
         bench_json_report_begin(&report->json, infos, &totals);
     }
-    free(infos);
+    report->infos = infos;
     status = bench_job_agree(run->job, status, "manifest");
     return status != WEIR_OK ? status : agree_output(report);
 }
@@ -89,6 +90,7 @@ void bench_report_row(bench_report *report, const bench_row *row)
     bench_ceiling_row(&report->ceiling, row);
     bench_tune_row(report->tune, row);
     bench_remarks_row(stdout, report->run, row);
+    bench_interval_row(&report->intervals, row);
 }
 
 static void write_cost(const bench_report *report)
@@ -106,6 +108,7 @@ void bench_report_end(bench_report *report)
 {
     const bench_run *run = report->run;
     bench_ratios_end(&report->ratios);
+    bench_interval_end(&report->intervals, run->job);
     bench_ceiling_end(&report->ceiling, stdout);
     bench_remarks_determinism(stdout, &report->determinism);
     write_cost(report);
@@ -122,6 +125,9 @@ weir_status bench_report_close(bench_report *report)
     bench_json_totals totals = report_totals(report);
     weir_status json = bench_json_report_end(&report->json, &totals);
     weir_status tuned = bench_tune_close(report->tune);
+    if (report->infos && status == WEIR_OK) /* again, with the warnings of the run */
+        status = bench_manifest_write(report->run, report->infos);
+    free(report->infos);
     status = status != WEIR_OK ? status : json;
     status = bench_job_agree(job, status != WEIR_OK ? status : tuned, "output");
     weir_status output = agree_output(report);

@@ -5,6 +5,8 @@
  */
 #include "bench/output/table.h"
 
+#include "base/terminal.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -96,8 +98,10 @@ static void write_half(bench_table *table, const bench_row *row, const bench_res
     if (result && result->checked) {
         /* Overruns and changed inputs count as wrong too. */
         const weirv_result *check = &result->check;
-        fprintf(table->out, "  %6g",
-                (double)(check->wrong + check->overruns + check->inputs_changed));
+        const double wrong = (double)(check->wrong + check->overruns + check->inputs_changed);
+        fprintf(table->out, "%s  %6g%s",
+                wrong > 0 ? weiri_terminal_colour(table->out, WEIRI_COLOUR_BAD) : "", wrong,
+                wrong > 0 ? weiri_terminal_colour(table->out, WEIRI_COLOUR_NONE) : "");
         table->failed += bench_result_failed(result);
     } else {
         fprintf(table->out, "    N/A");
@@ -128,8 +132,10 @@ double bench_table_average(const bench_table *table)
 
 void bench_table_end(bench_table *table)
 {
-    fprintf(table->out, "# %-20s : %ld %s\n", "Out of bounds values", table->failed,
-            table->failed ? "FAILED" : "OK");
+    FILE *out = table->out;
+    fprintf(out, "# %-20s : %ld %s%s%s\n", "Out of bounds values", table->failed,
+            weiri_terminal_colour(out, table->failed ? WEIRI_COLOUR_BAD : WEIRI_COLOUR_GOOD),
+            table->failed ? "FAILED" : "OK", weiri_terminal_colour(out, WEIRI_COLOUR_NONE));
     fprintf(table->out, "# %-20s : %g \n#\n", "Avg bus bandwidth", bench_table_average(table));
     fprintf(table->out, "# Collective test concluded: %s\n#\n", table->run->job->program);
     fflush(table->out);

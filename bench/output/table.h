@@ -37,6 +37,16 @@ void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *
  */
 
 void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row);
+/* Rows whose intervals are wider than their medians: such a row says little. */
+typedef struct bench_interval_count {
+    long rows, wide;
+    char first[256]; /* the first such result */
+} bench_interval_count;
+
+void bench_interval_row(bench_interval_count *count, const bench_row *row);
+/* Warns if there were such rows. */
+void bench_interval_end(const bench_interval_count *count, bench_job *job);
+
 /* The findings of --determinism, a line for each algorithm and peer:
  * "fused: same bits in 10 repeats and on 8 ranks". */
 void bench_remarks_determinism(FILE *out, const bench_determinism *found);

@@ -6,6 +6,8 @@
  */
 #include "bench/output/tune.h"
 
+#include "bench/output/output_file.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SIZES_MAX = 128, LINE_BYTES = 256, PATH_BYTES = 4096 };
+enum { SIZES_MAX = 128, LINE_BYTES = 1024, PATH_BYTES = 4096 };
 
 /* A change must make a size faster by this logarithm: 1.5%. */
 static const double change_penalty = 0.015;
@@ -29,6 +31,7 @@ typedef struct tuned_size {
 struct bench_tune {
     const bench_run *run;
     char names[BENCH_CANDIDATES_MAX][32]; /* of algorithms, "packet:16x64" */
+    char *files[BENCH_CANDIDATES_MAX];    /* of plans; NULL: an algorithm */
     int count, nsizes;
     tuned_size sizes[SIZES_MAX];
 };
@@ -53,12 +56,12 @@ static int is_cores_word(const char *word)
 /* 1 if the line is a row of a tuning table, a comment, or empty. */
 static int is_table_line(char *line)
 {
-    char collective[24], cores[8], limit[24], algo[24], grid[16], extra[2];
+    char collective[24], cores[8], limit[24], algo[256], grid[16], extra[2];
     int ranks = 0;
     line[strcspn(line, "#\n")] = '\0';
     if (line[strspn(line, " \t\r")] == '\0')
         return 1;
-    int words = sscanf(line, "%23s %d %7s %23s %23s %15s %1s", collective, &ranks, cores, limit,
+    int words = sscanf(line, "%23s %d %7s %23s %255s %15s %1s", collective, &ranks, cores, limit,
                        algo, grid, extra);
     return (words == 5 || words == 6) && is_collective(collective) && ranks > 0 &&
            is_cores_word(cores);
@@ -115,15 +118,13 @@ static weir_status check_path(bench_job *job, const char *path)
     weir_status status = check_old(job, path);
     if (status != WEIR_OK)
         return status;
-    errno = ENAMETOOLONG;
-    FILE *file = temporary_path(path, temporary) == 0 ? fopen(temporary, "ae") : NULL;
+    char reason[BENCH_OUTPUT_REASON_BYTES] = "its name is too long";
+    FILE *file = temporary_path(path, temporary) == 0 ? bench_output_open(temporary, reason) : NULL;
     if (!file)
-        return bench_job_note(job, WEIR_ERR_INVALID,
-                              "--tune %s: its folder: %s; give a file in "
-                              "a folder that can be written",
-                              path, strerror(errno));
-    fclose(file);
+        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: its folder, file %s: %s", path,
+                              temporary, reason);
     remove(temporary);
+    fclose(file);
     return WEIR_OK;
 }
 
@@ -142,16 +143,30 @@ weir_status bench_tune_open(const bench_run *run, bench_tune **tune)
     return WEIR_OK;
 }
 
-/* The index of an algorithm, added if it is new; -1 if there is no room. */
-static int find_algorithm(bench_tune *tune, const char *name)
+static int is_entry(const bench_tune *tune, int i, const bench_result *result)
+{
+    const char *file = tune->files[i], *other = result->plan_file;
+    return strcmp(tune->names[i], result->algo) == 0 &&
+           (file && other ? strcmp(file, other) == 0 : !file && !other);
+}
+
+/* The index of an algorithm or plan, added if it is new; -1 if there is no room, or if weir's
+ * selection served the call with a plan that is no candidate. */
+static int find_algorithm(bench_tune *tune, const bench_result *result)
 {
     int i = 0;
-    while (i < tune->count && strcmp(tune->names[i], name) != 0)
+    if (!result->plan_file && strncmp(result->algo, "plan:", 5) == 0)
+        return -1;
+    while (i < tune->count && !is_entry(tune, i, result))
         i++;
     if (i == BENCH_CANDIDATES_MAX)
         return -1;
-    if (i == tune->count)
-        snprintf(tune->names[tune->count++], sizeof tune->names[i], "%s", name);
+    if (i == tune->count) {
+        tune->files[i] = result->plan_file ? strdup(result->plan_file) : NULL;
+        if (result->plan_file && !tune->files[i])
+            return -1;
+        snprintf(tune->names[tune->count++], sizeof tune->names[i], "%s", result->algo);
+    }
     return i;
 }
 
@@ -171,7 +186,7 @@ void bench_tune_row(bench_tune *tune, const bench_row *row)
             int usable = result->timed && result->ran && !bench_result_failed(result);
             sum += usable ? log(result->stats.median) : INFINITY;
         }
-        int at = out->peer || !out->ran ? -1 : find_algorithm(tune, out->algo);
+        int at = out->peer || !out->ran ? -1 : find_algorithm(tune, out);
         if (at < 0 || sum / row->placements >= size->score[at])
             continue;
         size->score[at] = sum / row->placements;
@@ -213,6 +228,32 @@ static const char *cores_word(const bench_run *run)
     return weir_comm_shares_cores(run->job->comm) ? "shared" : "own";
 }
 
+/* The word of a row: "packet", its grid apart, or "plan:FILE", relative to the table's folder if it
+ * is below that. */
+static void row_words(const bench_tune *tune, int chosen, char *word, const char **grid)
+{
+    const char *plan = tune->files[chosen], *table = tune->run->options->tune_path;
+    char folder[PATH_BYTES];
+    *grid = "";
+    if (!plan) {
+        snprintf(word, PATH_BYTES, "%s", tune->names[chosen]);
+        char *colon = strchr(word, ':');
+        if (colon) {
+            *colon = '\0';
+            *grid = colon + 1;
+        }
+        return;
+    }
+    const char *slash = strrchr(table, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - table) + 1 : 1,
+             slash ? table : ".");
+    char *whole = realpath(folder, NULL);
+    size_t length = whole ? strlen(whole) : 0;
+    int below = length > 1 && strncmp(plan, whole, length) == 0 && plan[length] == '/';
+    snprintf(word, PATH_BYTES, "plan:%s", below ? plan + length + 1 : plan);
+    free(whole);
+}
+
 static void write_rows(const bench_tune *tune, FILE *file)
 {
     const bench_run *run = tune->run;
@@ -221,16 +262,14 @@ static void write_rows(const bench_tune *tune, FILE *file)
         int last = k + 1 == tune->nsizes;
         if (!last && tune->sizes[k + 1].chosen == size->chosen)
             continue;
-        char limit[24] = "-", word[32];
-        memcpy(word, tune->names[size->chosen], sizeof word);
-        char *grid = strchr(word, ':');
-        if (grid)
-            *grid++ = '\0';
+        char limit[24] = "-", word[PATH_BYTES];
+        const char *grid;
+        row_words(tune, size->chosen, word, &grid);
         if (!last) /* the middle between this size and the next */
             snprintf(limit, sizeof limit, "%zu", (size->bytes + tune->sizes[k + 1].bytes) / 2);
         fprintf(file, "%-14s %2d %-6s %-12s %-8s %-8s # %zu B: %.2f us\n",
                 weir_collective_name(run->collective), run->job->nranks, cores_word(run), limit,
-                word, grid ? grid : "", size->bytes, size->median_us[size->chosen]);
+                word, grid, size->bytes, size->median_us[size->chosen]);
     }
 }
 
@@ -264,16 +303,17 @@ static weir_status write_file(const bench_tune *tune)
 {
     const char *path = tune->run->options->tune_path;
     char temporary[PATH_BYTES];
-    errno = ENAMETOOLONG;
-    FILE *file = temporary_path(path, temporary) == 0 ? fopen(temporary, "we") : NULL;
+    char reason[BENCH_OUTPUT_REASON_BYTES] = "its name is too long";
+    FILE *file = temporary_path(path, temporary) == 0 ? bench_output_open(temporary, reason) : NULL;
     if (!file)
         return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path,
-                              strerror(errno));
+                              reason);
     int failed = copy_others(tune, path, file);
     write_rows(tune, file);
-    failed |= ferror(file);
+    failed |= ferror(file) | fflush(file);
+    failed = failed || rename(temporary, path) != 0; /* before another run can open temporary */
     failed |= fclose(file);
-    if (failed || rename(temporary, path) != 0)
+    if (failed)
         return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s: %s", path,
                               strerror(errno));
     printf("# %-20s : %s\n", "Tuning table", path);
@@ -288,6 +328,8 @@ weir_status bench_tune_close(bench_tune *tune)
     choose_path(tune);
     if (tune->nsizes && tune->count)
         status = write_file(tune);
+    for (int i = 0; i < tune->count; i++)
+        free(tune->files[i]);
     free(tune);
     return status;
 }

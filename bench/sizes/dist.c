@@ -4,6 +4,7 @@
  */
 #include "bench/sizes/dist.h"
 
+#include "base/words.h"
 #include "bench/options/options.h"
 
 #include "verify/hash.h"
@@ -129,8 +130,8 @@ weir_status bench_dist_open(bench_dist *dist, int nranks, uint64_t seed, char *p
         return WEIR_OK;
     if (dist->kind == BENCH_DIST_HOT && dist->parameter > nranks) {
         snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "--dist hot:%.0f: there are %d ranks; give 1 to %d of them", dist->parameter,
-                 nranks, nranks);
+                 "--dist hot:%.0f: there %s %d rank%s; give 1 to %d of them", dist->parameter,
+                 nranks == 1 ? "is" : "are", nranks, weiri_s(nranks), nranks);
         return WEIR_ERR_INVALID;
     }
     if (dist->kind == BENCH_DIST_MATRIX || dist->kind == BENCH_DIST_TRACE)

@@ -9,6 +9,8 @@
  *   1.5 0   0
  */
 #include "bench/sizes/dist.h"
+
+#include "base/words.h"
 #include "bench/options/options.h"
 
 #include <errno.h>
@@ -88,9 +90,10 @@ static weir_status read_row(reader *r, char *text)
     }
     if (status == WEIR_OK && columns != r->n)
         return file_error(r,
-                          "%zu weights, but there are %zu ranks; start %zu, or give each row %zu "
-                          "weights",
-                          columns, r->n, columns, r->n);
+                          "%zu weight%s, but there %s %zu rank%s; start %zu, or "
+                          "give each row %zu weight%s",
+                          columns, weiri_s(columns), r->n == 1 ? "is" : "are", r->n, weiri_s(r->n),
+                          columns, r->n, weiri_s(r->n));
     r->rows++;
     return status;
 }

@@ -1,25 +1,25 @@
 /* Element counts and bus factors: one row per collective. */
 #include "bench/sizes/shape.h"
 
+#include "base/contract.h"
+
 enum { ALIGN_BYTES = 16 };
 
 typedef struct shape_row {
-    int has_op, has_root, in_place;
-    int split;              /* count is one block: S / nranks, rounded down to 16 bytes */
-    int send_all, recv_all; /* the buffer holds nranks blocks instead of one */
-    double factor;          /* of busbw; multiplied by (n-1)/n if scaled */
+    int has_op;
+    int split;     /* count is one block: S / nranks, rounded down to 16 bytes */
+    double factor; /* of busbw; multiplied by (n-1)/n if scaled */
     int scaled;
 } shape_row;
 
 static const shape_row rows[WEIR_COLL_COUNT] = {
-    [WEIR_COLL_ALLREDUCE] = {.has_op = 1, .in_place = 1, .factor = 2, .scaled = 1},
-    [WEIR_COLL_REDUCE_SCATTER] =
-        {.has_op = 1, .in_place = 1, .split = 1, .send_all = 1, .factor = 1, .scaled = 1},
-    [WEIR_COLL_ALLGATHER] = {.in_place = 1, .split = 1, .recv_all = 1, .factor = 1, .scaled = 1},
-    [WEIR_COLL_BROADCAST] = {.has_root = 1, .in_place = 1, .factor = 1},
-    [WEIR_COLL_REDUCE] = {.has_op = 1, .has_root = 1, .in_place = 1, .factor = 1},
-    [WEIR_COLL_ALLTOALL] = {.split = 1, .send_all = 1, .recv_all = 1, .factor = 1, .scaled = 1},
-    [WEIR_COLL_ALLTOALLV] = {.split = 1, .send_all = 1, .recv_all = 1, .factor = 1, .scaled = 1},
+    [WEIR_COLL_ALLREDUCE] = {.has_op = 1, .factor = 2, .scaled = 1},
+    [WEIR_COLL_REDUCE_SCATTER] = {.has_op = 1, .split = 1, .factor = 1, .scaled = 1},
+    [WEIR_COLL_ALLGATHER] = {.split = 1, .factor = 1, .scaled = 1},
+    [WEIR_COLL_BROADCAST] = {.factor = 1},
+    [WEIR_COLL_REDUCE] = {.has_op = 1, .factor = 1},
+    [WEIR_COLL_ALLTOALL] = {.split = 1, .factor = 1, .scaled = 1},
+    [WEIR_COLL_ALLTOALLV] = {.split = 1, .factor = 1, .scaled = 1},
     [WEIR_COLL_SENDRECV] = {.factor = 1},
 };
 
@@ -62,13 +62,14 @@ bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t el
                              int rank, int nranks, const bench_dist *dist)
 {
     const shape_row *row = &rows[collective];
+    const weiri_contract *contract = weiri_contract_of((int)collective);
     bench_shape shape = {.count = bytes / element_bytes};
     if (row->split)
         shape.count = shape.count / (size_t)nranks & ~(ALIGN_BYTES / element_bytes - 1);
-    shape.send_elements = shape.count * (row->send_all ? (size_t)nranks : 1);
-    shape.recv_elements = shape.count * (row->recv_all ? (size_t)nranks : 1);
-    shape.send_stride_elements = row->recv_all && !row->send_all ? shape.count : 0;
-    shape.recv_stride_elements = row->send_all && !row->recv_all ? shape.count : 0;
+    shape.send_elements = shape.count * (contract->in_has_blocks ? (size_t)nranks : 1);
+    shape.recv_elements = shape.count * (contract->out_has_blocks ? (size_t)nranks : 1);
+    shape.send_stride_elements = shape.count * (size_t)weiri_contract_in_block(contract, 1);
+    shape.recv_stride_elements = shape.count * (size_t)weiri_contract_out_block(contract, 1);
     shape.bytes = element_bytes * larger(shape.send_elements, shape.recv_elements);
     if (collective == WEIR_COLL_ALLTOALLV)
         shape_alltoallv(&shape, element_bytes, rank, nranks, dist);
@@ -82,12 +83,13 @@ int bench_collective_has_op(weir_collective collective)
 
 int bench_collective_has_root(weir_collective collective)
 {
-    return rows[collective].has_root;
+    return weiri_contract_of((int)collective)->has_root;
 }
 
-int bench_collective_in_place(weir_collective collective)
+int bench_collective_in_place(weir_collective collective, int has_plan)
 {
-    return rows[collective].in_place;
+    weiri_in_place in_place = weiri_contract_of((int)collective)->in_place;
+    return in_place == WEIRI_IN_PLACE_CALLS || (in_place == WEIRI_IN_PLACE_PLANS && has_plan);
 }
 
 double bench_bus_factor(weir_collective collective, int nranks)

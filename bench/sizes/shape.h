@@ -29,7 +29,8 @@ bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t el
 
 int bench_collective_has_op(weir_collective collective);
 int bench_collective_has_root(weir_collective collective);
-int bench_collective_in_place(weir_collective collective);
+/* Whether it is measured in place; some collectives have a form in place only as plans. */
+int bench_collective_in_place(weir_collective collective, int has_plan);
 
 /* busbw / algbw: the bytes that a link carries per byte of S, as nccl-tests defines it (its
  * doc/PERFORMANCE.md): 2(n-1)/n for allreduce; (n-1)/n for allgather, reduce_scatter, alltoall and
@@ -40,8 +41,7 @@ double bench_bus_factor(weir_collective collective, int nranks);
 
 /* The size after bytes; 0 after the last one. Sizes only grow. */
 size_t bench_sizes_next(const bench_options *options, size_t bytes);
-/* The last size, and the number of sizes. */
+/* The last size. */
 size_t bench_sizes_last(const bench_options *options);
-size_t bench_sizes_count(const bench_options *options);
 
 #endif

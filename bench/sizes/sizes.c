@@ -24,13 +24,3 @@ size_t bench_sizes_last(const bench_options *options)
         last = next;
     return last;
 }
-
-size_t bench_sizes_count(const bench_options *options)
-{
-    size_t count = 1;
-    if (options->step_factor <= 1)
-        return count + (options->max_bytes - options->min_bytes) / options->step_bytes;
-    for (size_t next = options->min_bytes; (next = bench_sizes_next(options, next));)
-        count++;
-    return count;
-}

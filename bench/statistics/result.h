@@ -24,6 +24,7 @@ typedef struct bench_determinism_outcome {
 /* One candidate at one size in one placement. */
 typedef struct bench_result {
     const char *candidate, *transport; /* in the candidate's storage */
+    const char *plan_file;             /* likewise: of a plan that is a candidate; else NULL */
     char algo[32];
     int peer;         /* 1: a peer; 0: weir */
     int is_users;     /* 1: a user's kernel */

@@ -4,6 +4,7 @@
 #include "bench/statistics/bootstrap.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,7 +123,21 @@ bench_ratio bench_stats_ratio(const bench_stats *above, const bench_stats *below
     return ratio;
 }
 
-const char *bench_ratio_word(const bench_ratio *ratio)
+int bench_ratio_sign(const bench_ratio *ratio)
 {
-    return ratio->low > 1 ? "faster" : ratio->high < 1 ? "slower" : "no difference shown";
+    return ratio->low > 1 ? 1 : ratio->high < 1 ? -1 : 0;
+}
+
+void bench_ratio_describe(const bench_ratio *ratio, const char *above, const char *below,
+                          char *text, size_t bytes)
+{
+    const int sign = bench_ratio_sign(ratio);
+    if (sign > 0)
+        snprintf(text, bytes, "%s takes %.2fx as long [%.2f, %.2f]", above, ratio->ratio,
+                 ratio->low, ratio->high);
+    else if (sign < 0)
+        snprintf(text, bytes, "%s takes %.2fx as long [%.2f, %.2f]", below, 1 / ratio->ratio,
+                 1 / ratio->high, 1 / ratio->low);
+    else
+        snprintf(text, bytes, "no difference shown [%.2f, %.2f]", ratio->low, ratio->high);
 }

@@ -40,9 +40,13 @@ double bench_stats_half_width(const bench_stats *stats);
  * quotients of the ends. */
 bench_ratio bench_stats_ratio(const bench_stats *above, const bench_stats *below);
 
-/* The verdict on a peer's time divided by weir's: "faster" if the whole interval is above 1,
- * "slower" if it is below 1, else "no difference shown". Static. */
-const char *bench_ratio_word(const bench_ratio *ratio);
+/* 1 if the whole interval is above 1, -1 if it is below 1, else 0. Pure. */
+int bench_ratio_sign(const bench_ratio *ratio);
+/* Says which of two candidates takes longer, and how much, for the ratio above / below of their
+ * times: "oneshot takes 2.20x as long [2.10, 2.31]", where the slower one is the subject; or "no
+ * difference shown [0.97, 1.05]". Terminates text. */
+void bench_ratio_describe(const bench_ratio *ratio, const char *above, const char *below,
+                          char *text, size_t bytes);
 
 /* The number k such that the kth smallest and the kth largest of count samples enclose the median
  * with the given confidence; 1 (minimum and maximum) if count is too small. The number of samples

@@ -1,6 +1,8 @@
 /* Times of a trial as rounds add to them: see series.h. */
 #include "bench/trial/series.h"
 
+#include "bench/job/exchange.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +76,7 @@ static double half_width(bench_job *job, const bench_series *series, int index, 
 {
     bench_sequence all = {.samples = both, .count = (size_t)series->count, .ends = series->ends,
                           .rounds = series->rounds};
-    MPI_Reduce(series->times_us[index], both, series->count, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
+    bench_exchange_reduce(job, BENCH_FOLD_MAX, series->times_us[index], series->count, both);
     if (job->rank != 0)
         return 0;
     bench_stats stats = bench_stats_series(&all, series->resolution_us, both + series->count);
@@ -107,7 +109,7 @@ static void plan_extension(bench_series *series, int iterations)
 
 weir_status bench_series_extend_until(bench_job *job, bench_series *series)
 {
-    double widest = 0, began_s = MPI_Wtime();
+    double widest = 0, began_s = bench_clock_s();
     int next = 0;
     if (!(series->until > 0) || series->count == 0)
         return WEIR_OK;
@@ -120,10 +122,10 @@ weir_status bench_series_extend_until(bench_job *job, bench_series *series)
             widest = width > widest ? width : widest;
         }
         next = job->rank == 0 && widest > series->until ? fitting(series) : 0;
-        MPI_Bcast(&next, 1, MPI_INT, 0, job->mpi);
+        bench_exchange_broadcast(job, &next, sizeof next, 0);
         plan_extension(series, next);
     }
-    series->spent_s += MPI_Wtime() - began_s;
+    series->spent_s += bench_clock_s() - began_s;
     free(both);
     return status;
 }

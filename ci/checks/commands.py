@@ -18,7 +18,9 @@ PROGRAMS = {r"bench_\w+": ["bench/options/*.[ch]", "bench/program.c"],
             r"weir-plan": ["lib/plan/cli/*.c"],
             r"weir-compare": ["results/cli/weir_compare.c"],
             r"weir-report": ["results/cli/weir_report.c"],
-            r"weir-check": ["verify/cli/*.c", "verify/check/*.c"]}
+            r"weir-check": ["verify/cli/*.c", "verify/check/*.c"],
+            r"weir-nightly": ["ci/nightly"],  # the names that ci/install gives to scripts
+            r"weir-mpirun": ["ci/mpirun"]}
 TOP = r"(?:lib|bench|verify|topo|results|ci|python|docs|examples)"
 PATH = re.compile(rf"(?<![\w./$@}}~-])(?:\./)?({TOP}/[\w./*{{}},+-]*[\w*}}/])")
 PROGRAM = re.compile(r"(?<![\w-])(?:\./)?(bench_[a-z_]+|weir-[a-z]+|ci/[\w-]+|results/plot|verify/tests/run)(?![\w./-])")
@@ -61,11 +63,13 @@ def make_targets():
 def program_exists(name):
     if name.startswith("bench_"):
         return glob.glob(f"bench/{name}.c")
+    if name in ("weir-nightly", "weir-mpirun"):
+        return os.path.exists(PROGRAMS[name][0])
     if name.startswith("weir-"):
         source = f"weir_{name[5:]}.c"
         return any(path.endswith("/" + source) or path == f"lib/plan/cli/{source}" for path in listing()) \
             or (name == "weir-plan" and glob.glob("lib/plan/cli/*.c")) \
-            or glob.glob(f"ci/pkgconfig/{name}.pc.in") or glob.glob(f"docs/man/{name}*")
+            or glob.glob(f"ci/pkgconfig/{name}.pc.in") or glob.glob(f"docs/man/{name}*") or glob.glob(f"ci/debian/{name}.install")
     return name in listing()
 
 

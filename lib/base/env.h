@@ -26,12 +26,25 @@
       "connections to each peer of the TCP transport, 1 to 8")                                    \
     X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)",                                                  \
       "shared secret of a TCP bootstrap by address")                                              \
-    X(BOOT_PORT, "WEIR_BOOT_PORT", "(MASTER_PORT + 1)",                                           \
-      "port of rank 0 in a bootstrap from torchrun's environment")                                \
+    X(BOOT_PORT, "WEIR_BOOT_PORT", "(derived)",                                                   \
+      "port of rank 0 under torchrun (default: MASTER_PORT + 1) and srun")                        \
+    X(PMIX_SO, "WEIR_PMIX_SO", "libpmix.so.2", "the PMIx library")                                \
+    X(LAUNCHER, "WEIR_LAUNCHER", "auto",                                                          \
+      "the launcher whose variables a benchmark uses, if several are set: auto, none, mpi, pmix, " \
+      "slurm, torchrun")                                                                          \
     X(RANK, "RANK", "(none)", "this rank, set by torchrun")                                   \
     X(WORLD_SIZE, "WORLD_SIZE", "(none)", "the number of ranks, set by torchrun")                  \
     X(MASTER_ADDR, "MASTER_ADDR", "(none)", "the address of rank 0, set by torchrun")              \
     X(MASTER_PORT, "MASTER_PORT", "(none)", "the port of PyTorch's store, set by torchrun")        \
+    X(SLURM_PROCID, "SLURM_PROCID", "(none)", "this rank, set by srun")                           \
+    X(SLURM_STEP_NUM_TASKS, "SLURM_STEP_NUM_TASKS", "(none)", "the number of ranks, set by srun") \
+    X(SLURM_NTASKS, "SLURM_NTASKS", "(none)", "the same, if SLURM_STEP_NUM_TASKS is not set")     \
+    X(SLURM_STEP_NODELIST, "SLURM_STEP_NODELIST", "(none)",                                       \
+      "the nodes of the ranks, the first with rank 0, set by srun")                               \
+    X(SLURM_JOB_ID, "SLURM_JOB_ID", "(none)", "rank 0's port follows from it; set by Slurm")      \
+    X(SLURM_STEP_ID, "SLURM_STEP_ID", "(none)", "rank 0's port follows from it; set by srun")     \
+    X(SLURM_STEP_RESV_PORTS, "SLURM_STEP_RESV_PORTS", "(none)",                                   \
+      "ports that srun --resv-ports reserved; rank 0 uses the first")                             \
     X(IB_HCA, "WEIR_IB_HCA", "(nearest)", "InfiniBand device, name or name:port")                 \
     X(IB_GID_INDEX, "WEIR_IB_GID_INDEX", "(probed)", "GID table index of the InfiniBand port")    \
     X(NCCL_SO, "WEIR_NCCL_SO", "libnccl.so.2", "the vendor library that --peer nccl measures")    \

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINE_BYTES = 512 };
+enum { LINE_BYTES = 960 };
 
 static _Thread_local char last_error[LINE_BYTES] = "no error";
 

@@ -200,6 +200,28 @@ void weiri_links_write(const weiri_links *links, FILE *to)
         fprintf(to, "together %8.0f %6.4g\n", links->bytes[i], links->together_gbs[i]);
 }
 
+int weiri_links_asymmetry(const weiri_links *links, char *text, size_t bytes)
+{
+    const int n = links->endpoints;
+    double worst = 0.75;
+    int slow_from = -1, slow_to = -1;
+    for (int from = 0; from < n; from++)
+        for (int to = 0; to < n; to++) {
+            const double gbs = links->gbs[from * n + to], back = links->gbs[to * n + from];
+            if (gbs > 0 && back > 0 && gbs / back < worst) {
+                worst = gbs / back;
+                slow_from = from;
+                slow_to = to;
+            }
+        }
+    if (slow_from < 0)
+        return 0;
+    snprintf(text, bytes, "the link from %d to %d has %.3g GB/s, the one from %d to %d %.3g GB/s",
+             slow_from, slow_to, links->gbs[slow_from * n + slow_to], slow_to, slow_from,
+             links->gbs[slow_to * n + slow_from]);
+    return 1;
+}
+
 /* --------------------------------------------------------- the lower bound of time */
 
 static double links_bandwidth(const weiri_links *links, double bytes)

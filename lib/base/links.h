@@ -42,6 +42,10 @@ void weiri_links_write(const weiri_links *links, FILE *to);
 /* Frees links; NULL is allowed. */
 void weiri_links_free(weiri_links *links);
 
+/* Describes the two links of a pair whose bandwidths differ most, if one has less than 3/4 of the
+ * other's: both directions of real hardware are equal. Returns 1 if there is such a pair, else
+ * 0. */
+int weiri_links_asymmetry(const weiri_links *links, char *text, size_t bytes);
 /* Returns a lower bound of the time in which every endpoint can receive this many bytes: the
  * latency of the fastest link plus the bytes at the bandwidth of all links together, which is
  * interpolated between measured sizes by the logarithm of the bytes. 0 if not measured. */

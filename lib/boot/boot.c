@@ -3,6 +3,7 @@
  * share, and agreement on errors, which only uses allgather.
  */
 #include "base/error.h"
+#include "base/fork.h"
 #include "boot/mesh.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@ struct weir_boot {
     const weir_boot_ops *ops;
     void *context;
     int rank, nranks;
+    int forks; /* of weiri_fork_count(): detects use in a forked child */
 };
 
 weir_status weir_boot_create(const weir_boot_ops *ops, void *context, int rank, int nranks,
@@ -34,7 +36,8 @@ weir_status weir_boot_create(const weir_boot_ops *ops, void *context, int rank, 
     weir_boot *made = malloc(sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "bootstrap '%s': no memory for it", ops->name);
-    *made = (weir_boot){.ops = ops, .context = context, .rank = rank, .nranks = nranks};
+    *made = (weir_boot){.ops = ops, .context = context, .rank = rank, .nranks = nranks,
+                        .forks = weiri_fork_count()};
     *boot = made;
     return WEIR_OK;
 }
@@ -61,6 +64,8 @@ const char *weir_boot_name(const weir_boot *boot)
 
 weir_status weir_boot_allgather(weir_boot *boot, void *all, size_t bytes)
 {
+    if (weiri_fork_is_child(boot->forks))
+        return weiri_fork_fail("bootstrap");
     if (bytes > 0 && !all)
         return weiri_fail(WEIR_ERR_INVALID, "rank %d, allgather of %zu bytes: no buffer",
                           boot->rank, bytes);
@@ -75,6 +80,8 @@ weir_status weir_boot_allgather(weir_boot *boot, void *all, size_t bytes)
 static weir_status boot_check_message(const weir_boot *boot, const char *verb, const void *data,
                                       size_t bytes, int peer)
 {
+    if (weiri_fork_is_child(boot->forks))
+        return weiri_fork_fail("bootstrap");
     if (peer < 0 || peer >= boot->nranks || peer == boot->rank)
         return weiri_fail(WEIR_ERR_INVALID,
                           "rank %d cannot %s rank %d; expected another rank from 0 to %d",
@@ -103,7 +110,21 @@ weir_status weir_boot_recv(weir_boot *boot, void *data, size_t bytes, int peer, 
 
 weir_status weir_boot_barrier(weir_boot *boot)
 {
+    if (weiri_fork_is_child(boot->forks))
+        return weiri_fork_fail("bootstrap");
     return boot->ops->barrier(boot->context);
+}
+
+weir_status weir_boot_set_timeout(weir_boot *boot, int timeout_ms)
+{
+    if (timeout_ms < 1)
+        return weiri_fail(WEIR_ERR_INVALID, "bootstrap '%s': timeout of %d ms; expected 1 or more",
+                          boot->ops->name, timeout_ms);
+    if (!boot->ops->set_timeout)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "bootstrap '%s' has no timeout to set",
+                          boot->ops->name);
+    boot->ops->set_timeout(boot->context, timeout_ms);
+    return WEIR_OK;
 }
 
 /* What each rank contributes to weir_boot_agree: its status, and its error line. */
@@ -149,7 +170,7 @@ weir_status weir_boot_agree(weir_boot *boot, weir_status mine)
 
 void weir_boot_destroy(weir_boot *boot)
 {
-    if (!boot)
+    if (!boot || weiri_fork_is_child(boot->forks))
         return;
     boot->ops->destroy(boot->context);
     free(boot);

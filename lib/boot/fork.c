@@ -32,6 +32,7 @@ typedef struct fork_job {
     int *ends;     /* ends[r * nranks + q]: rank r's socket to rank q, or -1 */
     pid_t *pids;   /* 0: not started, or reaped */
     int *codes;    /* exit codes; 128 + the signal if one ended the child */
+    int failed;    /* the first rank that was seen to end with another code than 0; -1: none */
     pid_t parent;
 } fork_job;
 
@@ -78,6 +79,7 @@ static weir_status fork_job_create(fork_job *job, int nranks)
 {
     size_t n = (size_t)nranks;
     *job = (fork_job){.nranks = nranks,
+                      .failed = -1,
                       .ends = malloc(n * n * sizeof *job->ends),
                       .pids = calloc(n, sizeof *job->pids),
                       .codes = calloc(n, sizeof *job->codes),
@@ -172,6 +174,8 @@ static int fork_reap(fork_job *job, int flags)
             job->codes[rank] = 255;
         else
             job->codes[rank] = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
+        if (job->codes[rank] != 0 && job->failed < 0)
+            job->failed = rank;
     }
     return alive;
 }
@@ -184,23 +188,51 @@ static void fork_kill_all(fork_job *job)
     fork_reap(job, 0);
 }
 
+/* Lists the ranks that still run. */
+static weiri_ranks fork_running(const fork_job *job)
+{
+    weiri_ranks running = {0};
+    for (int rank = 0; rank < job->nranks; rank++)
+        if (job->pids[rank] > 0)
+            weiri_ranks_add(&running, rank);
+    return running;
+}
+
+/* Kills the ranks that have not ended FAREWELL_MS after the first failure; *since has the time left
+ * of it. */
+static void fork_end_stragglers(fork_job *job, weiri_deadline *since)
+{
+    enum { FAREWELL_MS = 5000 };
+    if (job->failed < 0)
+        return;
+    if (since->timeout_ms == 0)
+        *since = weiri_deadline_in(FAREWELL_MS);
+    if (weiri_deadline_left_ms(since) > 0)
+        return;
+    weiri_ranks late = fork_running(job);
+    weiri_log(WEIRI_LOG_ERROR, "%s %s %s not ended %d ms after rank %d failed with code %d; killed",
+              weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late), FAREWELL_MS, job->failed,
+              job->codes[job->failed]);
+    fork_kill_all(job);
+}
+
+/* Looks often in the first seconds, and later seldom, so that long measurements are not
+ * disturbed. */
 static weir_status fork_wait_all(fork_job *job, int timeout_ms)
 {
-    enum { LONGEST_NAP_NS = 2000000 };
-    weiri_deadline deadline = weiri_deadline_in(timeout_ms);
-    struct timespec nap = {.tv_nsec = 50000};
-    while (fork_reap(job, WNOHANG) > 0) {
+    enum { SHORTEST_NAP_NS = 50000, EARLY_NAP_NS = 2000000, LATE_NAP_NS = 100000000, EARLY = 1000 };
+    weiri_deadline deadline = weiri_deadline_in(timeout_ms), since_failure = {0};
+    struct timespec nap = {.tv_nsec = SHORTEST_NAP_NS};
+    for (int naps = 0; fork_reap(job, WNOHANG) > 0; naps++) {
+        fork_end_stragglers(job, &since_failure);
         if (weiri_deadline_left_ms(&deadline) == 0) {
-            weiri_ranks late = {0};
-            for (int rank = 0; rank < job->nranks; rank++)
-                if (job->pids[rank] > 0)
-                    weiri_ranks_add(&late, rank);
+            weiri_ranks late = fork_running(job);
             return weiri_fail(WEIR_ERR_TIMEOUT, "%s %s of %d %s not ended after %d ms",
                               weiri_ranks_noun(&late), late.list, job->nranks,
                               weiri_ranks_have(&late), timeout_ms);
         }
         nanosleep(&nap, NULL);
-        if (nap.tv_nsec < LONGEST_NAP_NS)
+        if (nap.tv_nsec < (naps < EARLY ? EARLY_NAP_NS : LATE_NAP_NS))
             nap.tv_nsec *= 2;
     }
     return WEIR_OK;

@@ -12,11 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-/* If the list is full, the oldest guest is rejected. If the process runs out of descriptors, only
- * guests older than FRESH_MS are, which have had time to send their hello. */
-enum { MOST_STRANGERS = 64, FRESH_MS = 1000, SILENT_MS = 10000 };
+/* If the list is full or the process runs out of descriptors, the oldest guest is rejected if it is
+ * older than FRESH_MS, and has thus had time to send its hello; else connections wait. */
+enum { MOST_STRANGERS = 64, FEWEST = 4, FRESH_MS = 250, PAUSE_MS = 10, SILENT_MS = 10000 };
+/* Refused connections that are logged one by one, and how often the number of further ones is. */
+enum { LINES = 4, COUNT_EVERY_MS = 10000 };
 
 static int guests_is_older(const weiri_guest *who, int ms)
 {
@@ -28,17 +31,59 @@ static void guests_remove(weiri_guests *room, int index)
     room->count--;
     memmove(&room->list[index], &room->list[index + 1],
             (size_t)(room->count - index) * sizeof *room->list);
+    room->resume_ns = 0;
+}
+
+/* Logs refused connections that the log does not show yet as a number. */
+static void guests_log_count(weiri_guests *room)
+{
+    const int more = room->refused - room->logged;
+    if (more == 0)
+        return;
+    weiri_log(WEIRI_LOG_WARN, "rank %d refused %d more connection%s, the last from %s",
+              room->job->rank, more, more == 1 ? "" : "s", room->last_refusal);
+    room->logged = room->refused;
+    room->logged_ns = weir_clock_ns();
+}
+
+static void guests_log_count_if_due(weiri_guests *room)
+{
+    if (weir_clock_ns() - room->logged_ns > COUNT_EVERY_MS * UINT64_C(1000000))
+        guests_log_count(room);
+}
+
+static void guests_log_refusal(weiri_guests *room, const char *where, const char *why)
+{
+    if (room->logged >= LINES) {
+        guests_log_count_if_due(room);
+        return;
+    }
+    weiri_log(WEIRI_LOG_WARN, "rank %d refused the connection from %s: %s%s", room->job->rank,
+              where, why, room->refused == LINES ? "; further ones will only be counted" : "");
+    room->logged++;
+    room->logged_ns = weir_clock_ns();
 }
 
 static void guests_refuse(weiri_guests *room, int index, const char *why)
 {
     weiri_guest *who = &room->list[index];
-    weiri_log(WEIRI_LOG_WARN, "rank %d refused the connection from %s: %s", room->job->rank,
-              who->where, why);
     room->refused++;
     snprintf(room->last_refusal, sizeof room->last_refusal, "%s, %s", who->where, why);
+    guests_log_refusal(room, who->where, why);
     close(who->fd);
     guests_remove(room, index);
+}
+
+/* Rejects the oldest guest if it has had its time, and returns 1. Else no connections are accepted
+ * for a moment. */
+static int guests_make_room(weiri_guests *room, const char *why)
+{
+    if (guests_is_older(&room->list[0], FRESH_MS)) {
+        guests_refuse(room, 0, why);
+        return 1;
+    }
+    room->resume_ns = weir_clock_ns() + PAUSE_MS * UINT64_C(1000000);
+    return 0;
 }
 
 /* Writes to a new connection, whose send buffer is empty: succeeds at once or fails. */
@@ -51,8 +96,6 @@ static int guests_write_now(int fd, const void *data, size_t bytes)
 
 static weir_status guests_welcome(weiri_guests *room, int fd, const struct sockaddr_storage *name)
 {
-    if (room->count == room->most)
-        guests_refuse(room, 0, "too many connections that send nothing");
     weiri_guest *who = &room->list[room->count];
     memset(who, 0, sizeof *who);
     who->fd = fd;
@@ -77,12 +120,14 @@ static weir_status guests_accept(weiri_guests *room)
     for (;;) {
         struct sockaddr_storage name = {0};
         socklen_t bytes = sizeof name;
+        if (room->count == room->most &&
+            !guests_make_room(room, "too many connections that send nothing"))
+            return WEIR_OK;
         int fd = accept4(room->listener, (struct sockaddr *)&name, &bytes,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE) && room->count > 0) {
-            if (!guests_is_older(&room->list[0], FRESH_MS))
+            if (!guests_make_room(room, "no more files can be opened"))
                 return WEIR_OK; /* recent guests will authenticate and leave the list */
-            guests_refuse(room, 0, "no more files can be opened");
             continue;
         }
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -114,7 +159,9 @@ static weir_status guests_decide(weiri_guests *room, int index)
     weiri_reply reply;
     if (!job) {
         weiri_reply_make(room->job, &who->challenge, &who->hello, WEIR_ERR_REFUSED,
-                         "wrong secret; use the unique id or WEIR_BOOT_SECRET of this job",
+                         host->unknown ? host->unknown
+                                       : "wrong secret; use the unique id or WEIR_BOOT_SECRET of "
+                                         "this job",
                          &reply);
         guests_write_now(who->fd, &reply, sizeof reply);
         guests_refuse(room, index, "it does not know this job's secret");
@@ -149,10 +196,21 @@ static weir_status guests_read_hello(weiri_guests *room, int index)
     return who->hello_bytes == sizeof who->hello ? guests_decide(room, index) : WEIR_OK;
 }
 
+/* Returns the number of guests that leaves the process most of the descriptors it may open. */
+static int guests_affordable(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur > INT32_MAX)
+        return INT32_MAX;
+    const int quarter = (int)(files.rlim_cur / 4);
+    return quarter > FEWEST ? quarter : FEWEST;
+}
+
 weir_status weiri_guests_open(const weiri_job *job, const weiri_guests_host *host, int listener,
                               int expected, weiri_guests *guests)
 {
-    int most = expected + MOST_STRANGERS;
+    const int affordable = guests_affordable();
+    const int most = expected + MOST_STRANGERS < affordable ? expected + MOST_STRANGERS : affordable;
     weiri_guest *list = calloc((size_t)most, sizeof *list);
     if (!list)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to receive %d ranks", job->rank,
@@ -166,12 +224,15 @@ void weiri_guests_expire(weiri_guests *guests)
 {
     while (guests->count > 0 && guests_is_older(&guests->list[0], SILENT_MS))
         guests_refuse(guests, 0, "it does not say who it is");
+    guests_log_count_if_due(guests);
 }
 
 void weiri_guests_close(weiri_guests *guests)
 {
     while (guests->count > 0)
         guests_refuse(guests, 0, "it never said who it is");
+    if (guests->job)
+        guests_log_count(guests);
     free(guests->list);
     guests->list = NULL;
 }
@@ -184,10 +245,23 @@ int weiri_guests_most_watched(const weiri_guests *guests)
 int weiri_guests_watch(const weiri_guests *guests, struct pollfd *set)
 {
     int entries = 0;
-    set[entries++] = (struct pollfd){.fd = guests->listener, .events = POLLIN};
+    const int paused = weir_clock_ns() < guests->resume_ns;
+    set[entries++] = (struct pollfd){.fd = paused ? -1 : guests->listener, .events = POLLIN};
     for (int i = 0; i < guests->count; i++)
         set[entries++] = (struct pollfd){.fd = guests->list[i].fd, .events = POLLIN};
     return entries;
+}
+
+int weiri_guests_wait_ms(const weiri_guests *guests, int wait_ms)
+{
+    const int is_short = wait_ms >= 0 && wait_ms <= PAUSE_MS;
+    return weir_clock_ns() < guests->resume_ns && !is_short ? PAUSE_MS : wait_ms;
+}
+
+int weiri_guests_pending(const weiri_guests *guests)
+{
+    struct pollfd queue = {.fd = guests->listener, .events = POLLIN};
+    return guests->count > 0 || poll(&queue, 1, 0) > 0;
 }
 
 weir_status weiri_guests_act(weiri_guests *guests, const struct pollfd *set, int entries)

@@ -137,22 +137,27 @@ weir_status weiri_interface_address(const char *wish, const weiri_address *like,
                       like ? (like->is_ipv6 ? " with IPv6" : " with IPv4") : "", names);
 }
 
-/* Returns the value of a variable; NULL if it has no entry. */
-static const char *interface_wish_of(weiri_env_key key)
+static int interface_wish_is_empty(const char *wish)
 {
-    const char *wish = weiri_env(key);
-    return wish && wish[strspn(wish, "^=,")] ? wish : NULL;
+    return wish[strspn(wish, "^=,")] == '\0';
 }
 
-const char *weiri_interface_wish(const char **variable)
+weir_status weiri_interface_wish(const char **wish, const char **variable)
 {
-    const weiri_env_key key = !interface_wish_of(WEIRI_ENV_SOCKET_IFNAME) &&
-                                      interface_wish_of(WEIRI_ENV_NCCL_SOCKET_IFNAME)
-                                  ? WEIRI_ENV_NCCL_SOCKET_IFNAME
-                                  : WEIRI_ENV_SOCKET_IFNAME;
+    const char *own = weiri_env(WEIRI_ENV_SOCKET_IFNAME);
+    const char *of_nccl = weiri_env(WEIRI_ENV_NCCL_SOCKET_IFNAME);
+    if (own && interface_wish_is_empty(own))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s='%.60s' names no interface; expected names or prefixes separated by "
+                          "commas, after \"=\" exact names, after \"^\" excluded ones",
+                          weiri_env_name(WEIRI_ENV_SOCKET_IFNAME), own);
+    if (of_nccl && interface_wish_is_empty(of_nccl))
+        of_nccl = NULL;
     if (variable)
-        *variable = weiri_env_name(key);
-    return interface_wish_of(key);
+        *variable = weiri_env_name(!own && of_nccl ? WEIRI_ENV_NCCL_SOCKET_IFNAME
+                                                   : WEIRI_ENV_SOCKET_IFNAME);
+    *wish = own ? own : of_nccl;
+    return WEIR_OK;
 }
 
 void weiri_interface_name(const weiri_address *address, char name[IF_NAMESIZE])

@@ -161,6 +161,11 @@ static weir_status mesh_recv(void *context, void *data, size_t bytes, int peer, 
     return mesh_receive_payload(mesh, data, bytes, peer, tag, &deadline);
 }
 
+static void mesh_set_timeout(void *context, int timeout_ms)
+{
+    ((weiri_mesh *)context)->timeout_ms = timeout_ms;
+}
+
 static void mesh_destroy(void *context)
 {
     weiri_mesh *mesh = context;
@@ -186,7 +191,8 @@ weir_status weiri_mesh_create(const char *name, int rank, int nranks, int timeou
                                 .send = mesh_send,
                                 .recv = mesh_recv,
                                 .barrier = weiri_mesh_barrier,
-                                .destroy = mesh_destroy};
+                                .destroy = mesh_destroy,
+                                .set_timeout = mesh_set_timeout};
     mesh->rank = rank;
     mesh->nranks = nranks;
     mesh->timeout_ms = timeout_ms;

@@ -246,12 +246,18 @@ static void mpi_destroy(void *context)
     free(boot);
 }
 
+static void mpi_set_timeout(void *context, int timeout_ms)
+{
+    ((mpi_boot *)context)->timeout_ms = timeout_ms;
+}
+
 static const weir_boot_ops mpi_ops = {.name = "mpi",
                                       .allgather = mpi_allgather,
                                       .send = mpi_send,
                                       .recv = mpi_recv,
                                       .barrier = mpi_barrier,
-                                      .destroy = mpi_destroy};
+                                      .destroy = mpi_destroy,
+                                      .set_timeout = mpi_set_timeout};
 
 /* A launcher and an MPI library that do not belong together run n programs of one rank each. The
  * variables of the innermost launcher come first, since an mpirun may run within a job of another

@@ -101,7 +101,8 @@ static weir_status reception_receive_all(reception *room, const weiri_deadline *
     while (room->missing > 0) {
         int guests = reception_watch(room);
         int left_ms = weiri_deadline_left_ms(deadline);
-        int ready = poll(room->set, (nfds_t)(guests + room->job->nranks), left_ms);
+        int ready = poll(room->set, (nfds_t)(guests + room->job->nranks),
+                         weiri_guests_wait_ms(&room->guests, left_ms));
         if (ready < 0 && errno == EINTR)
             continue;
         if (ready < 0)
@@ -114,6 +115,23 @@ static weir_status reception_receive_all(reception *room, const weiri_deadline *
             return status;
     }
     return WEIR_OK;
+}
+
+/* Rejects processes that have connected, but are none of the ranks, with the reason: once the
+ * listener is closed, they could only learn that nothing listens. A stranger that sends nothing
+ * delays this rank by LATE_MS. */
+static void reception_refuse_late(reception *room)
+{
+    enum { LATE_MS = 100 };
+    const weiri_deadline deadline = weiri_deadline_in(LATE_MS);
+    while (weiri_guests_pending(&room->guests) && weiri_deadline_left_ms(&deadline) > 0) {
+        const int guests = weiri_guests_watch(&room->guests, room->set);
+        const int wait_ms =
+            weiri_guests_wait_ms(&room->guests, weiri_deadline_left_ms(&deadline));
+        if (poll(room->set, (nfds_t)guests, wait_ms) > 0 &&
+            weiri_guests_act(&room->guests, room->set, guests) == WEIR_ERR_SYSTEM)
+            return;
+    }
 }
 
 weir_status weiri_reception_run(const weiri_job *job, int listener,
@@ -136,6 +154,8 @@ weir_status weiri_reception_run(const weiri_job *job, int listener,
     else
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to receive %d ranks",
                             job->rank, job->nranks);
+    if (status == WEIR_OK)
+        reception_refuse_late(&room);
     weiri_guests_close(&room.guests);
     free(room.set);
     return status;

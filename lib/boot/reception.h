@@ -1,7 +1,8 @@
 /*
  * Authenticates the higher ranks of a TCP job at this rank's listening socket, in any order, among
  * connections that may send nothing, invalid data or a wrong secret. It never waits for a single
- * connection, so that none can delay the others.
+ * connection, so that none can delay the others. A further process that claims to be one of the
+ * ranks ends the job if it comes before all ranks have joined; later it is only rejected.
  */
 #ifndef WEIR_BOOT_RECEPTION_H
 #define WEIR_BOOT_RECEPTION_H

@@ -161,13 +161,14 @@ weir_status weiri_socket_connect(const weiri_socket_call *call, const weiri_dead
         if (error_number == ETIME || weiri_deadline_left_ms(deadline) == 0)
             return weiri_fail_errno(WEIR_ERR_TIMEOUT, error_number,
                                     "rank %d could not reach rank %d at %s within %d ms; is it "
-                                    "running, and does a firewall let the port through?",
+                                    "running, has its job not started without this process, and "
+                                    "does a firewall let the port through?",
                                     call->rank, call->peer, text, deadline->timeout_ms);
         if (!call->patient && error_number == ECONNREFUSED)
             return weiri_fail(WEIR_ERR_PEER,
                               "rank %d: nothing listens at %s: rank %d has ended, or all its ranks "
-                              "have connected",
-                              call->rank, text, call->peer);
+                              "have connected, so that another process is rank %d",
+                              call->rank, text, call->peer, call->rank);
         if (!socket_error_may_pass(error_number))
             return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
                                     "rank %d cannot connect to rank %d at %s", call->rank,

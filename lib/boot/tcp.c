@@ -261,14 +261,17 @@ weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks
                                   weir_boot **boot)
 {
     weiri_rendezvous_point point;
+    const char *wish = NULL;
     int listener = -1, rendezvous = -1;
     weir_status status = tcp_check_ranks(rank, nranks);
     if (status == WEIR_OK)
         status = weiri_unique_id_decode(id, &point);
+    if (status == WEIR_OK)
+        status = weiri_interface_wish(&wish, NULL);
     if (status != WEIR_OK)
         return status;
     tcp_joiner self = tcp_entry(&point, rank, nranks, timeout_ms);
-    status = tcp_choose_source(&self, weiri_interface_wish(NULL));
+    status = tcp_choose_source(&self, wish);
     if (status == WEIR_OK)
         status = tcp_enter_rendezvous(&self, &rendezvous, &listener);
     if (status != WEIR_OK)

@@ -1,12 +1,10 @@
-/* Unique ids: their bytes, and the listening address of the process that creates one. */
+/* Unique ids: their bytes, and the interface at which the process that creates one listens. */
 #include "boot/unique_id.h"
 
 #include "base/error.h"
-#include "boot/socket.h"
 
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MAGIC 0x3164692d72696577u /* the last digit is the version */
 
@@ -45,28 +43,23 @@ weir_status weiri_unique_id_decode(const weir_unique_id *id, weiri_rendezvous_po
 
 static weir_status unique_id_choose_address(weiri_address *address)
 {
-    const char *variable, *wish = weiri_interface_wish(&variable);
-    weir_status status = weiri_interface_address(wish, NULL, address);
+    const char *variable, *wish;
+    weir_status status = weiri_interface_wish(&wish, &variable);
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_interface_address(wish, NULL, address);
     return status == WEIR_OK || !wish ? status : weiri_fail_context(status, "%s", variable);
 }
 
 weir_status weir_unique_id_create(weir_unique_id *id)
 {
     weiri_rendezvous_point made = {0};
-    int listener = -1;
     weir_status status = unique_id_choose_address(&made.address);
     if (status == WEIR_OK)
         status = weiri_random(made.key, sizeof made.key);
     if (status == WEIR_OK)
-        status = weiri_socket_listen(&made.address, &listener);
-    if (status != WEIR_OK)
-        return status;
-    status = weiri_socket_address(listener, &made.address);
-    if (status == WEIR_OK)
-        status = weiri_rendezvous_start(&made, listener);
+        status = weiri_rendezvous_start(&made);
     if (status == WEIR_OK)
         weiri_unique_id_encode(&made, id);
-    else
-        close(listener);
     return status;
 }

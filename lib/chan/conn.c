@@ -110,6 +110,8 @@ weir_status weir_connect(weir_comm *comm, int peer, int tag, weir_transport tran
     if (!comm || !conn || peer < 0 || peer >= comm->nranks || peer == comm->rank)
         return weiri_fail(WEIR_ERR_INVALID, "weir_connect: expected a peer of 0..%d, not %d",
                           comm ? comm->nranks - 1 : 0, peer);
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     weir_conn *made = calloc(1, sizeof *made), none = {0};
     weiri_net *net = NULL;
     weiri_net_address address;
@@ -140,7 +142,7 @@ int weir_conn_peer(const weir_conn *conn)
 
 void weir_conn_free(weir_conn *conn)
 {
-    if (!conn)
+    if (!conn || weiri_comm_is_forked(conn->comm))
         return;
     weiri_copy_engine_free(conn->stream.engine);
     if (conn->endpoint) {

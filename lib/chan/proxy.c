@@ -24,6 +24,8 @@ weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config, 
 {
     if (!comm || !proxy)
         return weiri_fail(WEIR_ERR_INVALID, "weir_proxy_create: comm and proxy are required");
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     weir_proxy_config own = WEIR_PROXY_CONFIG_INIT;
     weir_status status = weiri_config_read("weir_proxy_config", config, &own, sizeof own);
     if (status != WEIR_OK)
@@ -79,6 +81,8 @@ weir_status weir_proxy_start(weir_proxy *proxy)
     if (!proxy || proxy->running)
         return weiri_fail(WEIR_ERR_INVALID, "weir_proxy_start: %s",
                           proxy ? "the proxy is already running" : "proxy is required");
+    if (weiri_comm_is_forked(proxy->comm))
+        return weiri_fork_fail("communicator");
     weir_store_relaxed(&proxy->stop_ns, 0);
     weir_store_relaxed(&proxy->ended, 0);
     int error_number = pthread_create(&proxy->thread, NULL, proxy_thread, proxy);
@@ -151,6 +155,8 @@ weir_status weir_proxy_stop(weir_proxy *proxy)
     if (!proxy || !proxy->running)
         return proxy ? weir_proxy_status(proxy)
                      : weiri_fail(WEIR_ERR_INVALID, "weir_proxy_stop: proxy is required");
+    if (weiri_comm_is_forked(proxy->comm))
+        return weiri_fork_fail("communicator");
     uint64_t timeout_ns = proxy->config.stop_timeout_ms > 0
                               ? (uint64_t)proxy->config.stop_timeout_ms * 1000000u
                               : proxy->comm->guard.timeout_ns;
@@ -179,7 +185,7 @@ weir_status weir_proxy_stop(weir_proxy *proxy)
 
 void weir_proxy_free(weir_proxy *proxy)
 {
-    if (!proxy)
+    if (!proxy || weiri_comm_is_forked(proxy->comm))
         return;
     if (proxy->running && weir_proxy_stop(proxy) != WEIR_OK)
         weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());

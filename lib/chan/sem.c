@@ -168,6 +168,8 @@ weir_status weir_sem_create(weir_conn *conn, weir_sem **sem)
 {
     if (!conn || !sem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_sem_create: conn and sem are required");
+    if (weiri_comm_is_forked(conn->comm))
+        return weiri_fork_fail("communicator");
     weir_sem *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a semaphore");
@@ -192,7 +194,7 @@ give_slot:
 
 void weir_sem_free(weir_sem *sem)
 {
-    if (!sem)
+    if (!sem || weiri_comm_is_forked(sem->conn->comm))
         return;
     weir_mem_free(sem->remote);
     slot_give(sem->conn->comm, sem->local);

@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "coll/algos.h"
+#include "coll/planned.h"
 #include "compute/copy.h"
 #include "comm/gpu/gpu.h"
 
@@ -47,6 +48,8 @@ static inline weir_status call_prepare(weir_comm *comm, const weir_call *call, w
     size_t element_bytes = weir_dtype_bytes(call->dtype);
     if (WEIRI_UNLIKELY(!comm))
         return call_refuse(call, "comm is required");
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     if (WEIRI_UNLIKELY(!element_bytes || (unsigned)call->op >= WEIR_OP_COUNT))
         return call_refuse(call, "unknown data type or operation");
     if (WEIRI_UNLIKELY(call->stream && !comm->gpu))
@@ -72,6 +75,27 @@ static weir_status call_copy_single(weiri_coll *coll, const weir_call *call)
     return WEIR_OK;
 }
 
+/* The choice is a plan: runs the call, and *choice becomes NULL; or, if the plan cannot serve the
+ * call, *choice becomes the next one that is not a plan. */
+static weir_status call_planned(weiri_coll *coll, const weir_call *call, size_t size_bytes,
+                                const weiri_choice **choice)
+{
+    const weiri_choice *at = *choice;
+    while (at->planned) {
+        int served = 0;
+        weir_status status = weiri_planned_run(coll, at->planned, call, &served);
+        if (status != WEIR_OK || served) {
+            *choice = NULL;
+            return status;
+        }
+        do
+            at++;
+        while (size_bytes > at->max_bytes);
+    }
+    *choice = at;
+    return WEIR_OK;
+}
+
 /* Selects the algorithm for size_bytes, the size by which the tuning table is ordered, and runs
  * it. */
 static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t size_bytes,
@@ -86,6 +110,11 @@ static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t
         choice = coll->choices[call->collective];
     while (size_bytes > choice->max_bytes)
         choice++;
+    if (WEIRI_UNLIKELY(choice->planned != NULL)) {
+        status = call_planned(coll, call, size_bytes, &choice);
+        if (!choice)
+            return status;
+    }
     coll->last_algo = choice->name;
     coll->choice = choice;
     weiri_comm_enter(coll->comm, call->collective);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "compute/copy.h"
 #include "coll/internode/gpu_staging.h"
+#include "coll/planned.h"
 #include "comm/node/peer_copy.h"
 
 #include <stdlib.h>
@@ -72,6 +73,7 @@ static void area_locate(const weiri_coll *coll, char *base, weiri_area *area)
 static void coll_destroy(void *opaque)
 {
     weiri_coll *coll = opaque;
+    weiri_planned_close(coll);
     weiri_gpu_staging_destroy(coll);
     free(coll->areas);
     free(coll->pairs);

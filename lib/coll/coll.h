@@ -136,12 +136,14 @@ extern const size_t weiri_algo_table_rows;
 /* The algorithm for calls of up to max_bytes, on GPUs with this grid (0: its default). */
 typedef struct weiri_choice {
     uint64_t max_bytes;
-    const weiri_algo *algo;
+    const weiri_algo *algo;         /* NULL: a plan */
+    struct weiri_planned *planned;  /* a row with a plan (planned.h); calls that it cannot serve go
+                                     * to the next choice */
     int blocks, threads;
     char name[32]; /* of the algorithm, with the grid if there is one: "packet:16x64" */
 } weiri_choice;
 
-enum { WEIRI_CHOICES_MAX = 40 };
+enum { WEIRI_CHOICES_MAX = 48 };
 
 struct weiri_coll {
     weir_comm *comm;
@@ -168,6 +170,8 @@ struct weiri_coll {
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice forced; /* the algorithm that the current call or an earlier one named */
     weir_collective forced_collective;
+    struct weiri_planned *planned;  /* list of the tuning table's rows with plans */
+    struct weir_executor *executor; /* runs them; NULL before the first */
 };
 
 /* Returns the communicator's state; the first call creates it. Local. */

@@ -15,10 +15,15 @@
  * match a communicator, those with the smallest max_ranks, and with the cores of the first of
  * them, are used, in order of size. A collective without rows is served by its first row of the
  * algorithm table.
+ *
+ * An algorithm plan:FILE is a plan (planned.h); FILE is relative to the table's folder. Calls that
+ * the plan cannot serve go to the next row for their size, and after the file's rows to the
+ * built-in ones.
  */
 #include "base/env.h"
 #include "base/error.h"
 #include "coll/coll.h"
+#include "coll/planned.h"
 #include "coll/tuning.h"
 
 #include <errno.h>
@@ -26,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 256, LINE_BYTES = 256 };
+enum { ROWS_MAX = 256, LINE_BYTES = 512 };
 
 static const weiri_algo *find_algo(weir_algo_backend backend, int collective, const char *name)
 {
@@ -122,8 +127,13 @@ static weir_status tuning_check_row(const weiri_tuning_row *row, const char *fil
     if (collective < 0)
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: unknown collective '%s'", file, line,
                           row->collective);
+    if (weiri_planned_is(row->algo) &&
+        (collective == WEIR_COLL_ALLTOALLV || collective == WEIR_COLL_SENDRECV || *row->grid))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s:%d: %s of %s: plans have no grid, and serve collectives with equal "
+                          "blocks", file, line, row->algo, row->collective);
     /* Rows for GPUs are correct also in a build without them. */
-    if (first_algo(tuning_backend(row), collective) &&
+    if (!weiri_planned_is(row->algo) && first_algo(tuning_backend(row), collective) &&
         !find_algo(tuning_backend(row), collective, row->algo))
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: %s has no algorithm '%s'; known are auto%s",
                           file, line, row->collective, row->algo,
@@ -165,8 +175,9 @@ static weir_status tuning_read_row(const char *text, weiri_tuning_row *row, cons
                                    int line)
 {
     char extra[2];
-    int words = sscanf(text, "%23s %d %7s %23s %23s %15s %1s", row->collective, &row->max_ranks,
+    int words = sscanf(text, "%23s %d %7s %23s %255s %15s %1s", row->collective, &row->max_ranks,
                        row->cores, row->max_bytes, row->algo, row->grid, extra);
+    row->line = line;
     if (words != 5 && words != 6)
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: expected 'collective max_ranks cores max_bytes algorithm "
@@ -221,7 +232,7 @@ static int row_matches(const weiri_coll *coll, const weiri_tuning_row *row)
 
 static weiri_choice choice_of(const weiri_algo *algo, uint64_t max_bytes, int blocks, int threads)
 {
-    weiri_choice choice = {max_bytes, algo, blocks, threads, ""};
+    weiri_choice choice = {max_bytes, algo, NULL, blocks, threads, ""};
     if (algo && blocks)
         snprintf(choice.name, sizeof choice.name, "%s:%dx%d", algo->name, blocks, threads);
     else if (algo)
@@ -242,33 +253,56 @@ static const weiri_tuning_row *find_group(const weiri_coll *coll, int collective
     return group;
 }
 
-/* Fills the choices of one collective from the rows of a group; NULL: its first algorithm. */
-static void use_rows(weiri_coll *coll, int collective, const weiri_tuning_row *group,
-                      const weiri_tuning_row *rows, size_t count)
+/* Appends the choices of one collective from the rows of a group to the first *used ones. table:
+ * the file of the rows; NULL: built-in ones. */
+static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning_row *rows,
+                            size_t count, const char *table, int *used)
 {
-    int used = 0;
+    const weiri_tuning_row *group = find_group(coll, collective, rows, count);
     const char *name = weir_collective_name((weir_collective)collective);
-    weiri_choice *choices = coll->tuned[collective];
-    for (size_t i = 0; group && i < count && used < WEIRI_CHOICES_MAX - 1; i++) {
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; group && i < count && *used < WEIRI_CHOICES_MAX - 1; i++) {
         const weiri_tuning_row *row = &rows[i];
         if (strcmp(row->collective, name) || !row_matches(coll, row))
             continue;
         if (row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
             continue;
+        if (weiri_planned_is(row->algo) && coll->comm->parent)
+            continue; /* phases across nodes promise the rounding of built-in algorithms */
         uint64_t max_bytes;
         int blocks, threads;
         parse_bytes(row->max_bytes, &max_bytes);
         parse_grid(row->grid, &blocks, &threads);
-        choices[used++] =
-            choice_of(find_algo(weir_comm_algo_backend(coll->comm), collective, row->algo),
-                      max_bytes, blocks, threads);
+        weiri_choice *choice = &coll->tuned[collective][(*used)++];
+        *choice = choice_of(find_algo(weir_comm_algo_backend(coll->comm), collective, row->algo),
+                            max_bytes, blocks, threads);
+        if (weiri_planned_is(row->algo))
+            status = weiri_planned_add(coll, (weir_collective)collective, table, row->line,
+                                       row->algo, &choice->planned);
+        if (status != WEIR_OK)
+            return status;
     }
-    if (used == 0 || choices[used - 1].max_bytes != UINT64_MAX) {
-        const weiri_algo *fallback =
-            used ? choices[used - 1].algo
-                 : first_algo(weir_comm_algo_backend(coll->comm), collective);
+    return WEIR_OK;
+}
+
+/* Fills the choices of one collective: the rows of the file; the built-in ones if there are none,
+ * or plans, which may not serve every call; and one without a limit. */
+static weir_status fill_choices(weiri_coll *coll, int collective, const weiri_tuning_row *read,
+                                size_t count, const char *path)
+{
+    weiri_choice *choices = coll->tuned[collective];
+    const weiri_algo *fallback = first_algo(weir_comm_algo_backend(coll->comm), collective);
+    int used = 0, has_plans = 0;
+    weir_status status = add_rows(coll, collective, read, count, path, &used);
+    for (int i = 0; i < used; i++)
+        has_plans |= choices[i].planned != NULL;
+    if (status == WEIR_OK && (used == 0 || has_plans))
+        status = add_rows(coll, collective, weiri_tuning_rows, weiri_tuning_row_count, NULL, &used);
+    if (used && choices[used - 1].algo)
+        fallback = choices[used - 1].algo;
+    if (used == 0 || choices[used - 1].max_bytes != UINT64_MAX || choices[used - 1].planned)
         choices[used] = choice_of(fallback, UINT64_MAX, 0, 0);
-    }
+    return status;
 }
 
 static void force_algo(weiri_coll *coll, int collective, const weiri_algo *algo, int blocks,
@@ -309,15 +343,8 @@ weir_status weiri_coll_tune(weiri_coll *coll)
         status = read ? read_rows(path, read, &count)
                       : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tuning table");
     }
-    for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++) {
-        const weiri_tuning_row *group = find_group(coll, collective, read, count);
-        if (group)
-            use_rows(coll, collective, group, read, count);
-        else
-            use_rows(coll, collective,
-                      find_group(coll, collective, weiri_tuning_rows, weiri_tuning_row_count),
-                      weiri_tuning_rows, weiri_tuning_row_count);
-    }
+    for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++)
+        status = fill_choices(coll, collective, read, count, path);
     free(read);
     memcpy(coll->choices, coll->tuned, sizeof coll->choices);
     return status == WEIR_OK ? apply_environment(coll) : status;

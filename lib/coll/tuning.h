@@ -9,8 +9,9 @@ typedef struct weiri_tuning_row {
     int max_ranks;
     char cores[8];
     char max_bytes[24];
-    char algo[24];
-    char grid[16]; /* "16x64"; empty: the algorithm's default */
+    char algo[256]; /* or "plan:FILE" */
+    char grid[16];  /* "16x64"; empty: the algorithm's default */
+    int line;       /* of the file; 0: a built-in row */
 } weiri_tuning_row;
 
 /* The built-in rows. */

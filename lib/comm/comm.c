@@ -69,11 +69,15 @@ weir_status weir_comm_destroy(weir_comm *comm)
 {
     if (!comm)
         return WEIR_OK;
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     return comm->internode ? weiri_internode_comm_destroy(comm) : weiri_node_comm_destroy(comm);
 }
 
 weir_status weir_comm_barrier(weir_comm *comm)
 {
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     return comm->internode ? weiri_internode_comm_barrier(comm) : weiri_node_comm_barrier(comm);
 }
 

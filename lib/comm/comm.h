@@ -16,6 +16,7 @@
 #define WEIR_COMM_COMM_H
 
 #include <weir/target.h>
+#include "base/fork.h"
 #include "comm/gpu/gpu_view.h"
 #include "transport/transport.h"
 #include <weir/weir.h>
@@ -149,6 +150,7 @@ struct weir_comm {
     weir_boot *boot;
     weir_boot *owned_boot; /* of weir_comm_split: destroyed with the communicator; else NULL */
     uint64_t job;          /* a random number, equal on all ranks */
+    int forks;             /* of weiri_fork_count(): detects use in a forked child */
     int rank, nranks, nnodes, local_rank, local_nranks;
 
     /* Backend and transports */
@@ -193,6 +195,12 @@ struct weir_comm {
     uint64_t votes; /* algo/context.c: votes that this rank took part in */
     struct weiri_net *nets[WEIRI_NETWORKS]; /* comm/internode/networks.h */
 };
+
+/* Returns 1 in a child that this rank has forked. A communicator must not be used there. */
+static inline int weiri_comm_is_forked(const weir_comm *comm)
+{
+    return weiri_fork_is_child(comm->forks);
+}
 
 /* Returns the communicator that holds the memory of this node's ranks: the GPU or host
  * sub-communicator, or comm itself. */

@@ -49,6 +49,8 @@ weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)
 {
     if (!comm || !mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_alloc: comm and mem are required");
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     return mem_create_region(comm, NULL, bytes, mem);
 }
 
@@ -57,6 +59,8 @@ weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes, weir
     if (!comm || !mem || (!pointer && bytes))
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_mem_register: comm, pointer and mem are required");
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     weiri_desc desc = weiri_region_describe(weiri_comm_node(comm), pointer, bytes);
     if (desc.generation || !comm->gpu || !bytes)
         return weiri_mem_make(
@@ -72,6 +76,8 @@ void *weir_mem_pointer(const weir_mem *mem)
 static weir_status mem_check_part(const weir_mem *mem, size_t offset_bytes, const void *other,
                                   size_t bytes)
 {
+    if (mem && weiri_comm_is_forked(mem->comm))
+        return weiri_fork_fail("communicator");
     if (mem && !mem->pointer && bytes)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "rank %d's memory is not mapped on rank %d, which can only reach it over "
@@ -157,6 +163,8 @@ weir_status weir_mem_symmetric(weir_mem *mem)
 {
     if (!mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_symmetric: mem is required");
+    if (weiri_comm_is_forked(mem->comm))
+        return weiri_fork_fail("communicator");
     weir_comm *comm = weiri_comm_node(mem->comm);
     weir_status status = WEIR_OK;
     symmetric_part *parts = calloc((size_t)comm->nranks, sizeof *parts);
@@ -185,7 +193,7 @@ weir_status weir_mem_symmetric(weir_mem *mem)
 
 void weir_mem_free(weir_mem *mem)
 {
-    if (!mem)
+    if (!mem || weiri_comm_is_forked(mem->comm))
         return;
     weir_comm *comm = weiri_comm_node(mem->comm);
     weiri_mem_nets_deregister(mem->nets);

@@ -138,6 +138,8 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
 {
     if (!comm || !handle || !mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_import: comm, handle and mem are required");
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     handle_content content;
     memcpy(&content, handle->bytes, sizeof content);
     weir_status status = handle_check(comm, &content);

@@ -144,6 +144,8 @@ static weir_status report_cause_of_abort(weir_comm *comm)
 
 weir_status weir_comm_check(weir_comm *comm)
 {
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     if (comm->internode)
         weiri_internode_poll(comm->internode);
     for (int rank = 0; rank < comm->nranks; rank++)
@@ -159,7 +161,7 @@ weir_status weir_comm_check(weir_comm *comm)
 
 void weir_comm_note(weir_comm *comm, const char *phase, uint64_t iteration)
 {
-    if (!comm)
+    if (!comm || weiri_comm_is_forked(comm))
         return;
     if (phase != comm->noted) {
         comm->noted = phase;
@@ -277,6 +279,8 @@ int weir_comm_report(weir_comm *comm, char *text, size_t bytes)
 {
     writer w = {.text = text, .bytes = bytes};
     life lives[WEIRI_RANKS_MAX];
+    if (weiri_comm_is_forked(comm))
+        return 0;
     if (weir_load_acquire(comm->guard.abort_word))
         report_await_answers(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
@@ -336,6 +340,8 @@ int weir_comm_report_once(weir_comm *comm, int fd)
     const weir_comm *host = comm->host_comm ? comm->host_comm : comm;
     uint64_t *word = &host->peers[0].page->report.value;
     uint64_t mine = (uint64_t)host->rank + 1, end_ns = weir_clock_ns() + PRINT_MS * 1000000ull;
+    if (weiri_comm_is_forked(comm))
+        return 0;
     report_answer(comm);
     if (report_other_node_prints(comm))
         return 0;

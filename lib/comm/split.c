@@ -89,6 +89,8 @@ weir_status weir_comm_split(weir_comm *comm, int color, int key, const weir_comm
 {
     if (!comm || !created)
         return weiri_fail(WEIR_ERR_INVALID, "weir_comm_split: comm and created are required");
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
     weiri_split_group group = {.members = calloc((size_t)comm->nranks, sizeof *group.members)};
     weir_status status = weiri_split_exchange(comm->boot, color, key, &group);
     if (status == WEIR_OK)

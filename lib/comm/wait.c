@@ -165,7 +165,7 @@ void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)
 
 void weir_comm_abort(weir_comm *comm)
 {
-    if (comm)
+    if (comm && !weiri_comm_is_forked(comm))
         weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
 }
 

@@ -6,6 +6,8 @@
  */
 #include "nccl/abi.h"
 
+#include "base/fork.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -15,10 +17,18 @@ enum { SLOTS = 4096, SLOT_BITS = 12 };
 typedef struct handle_slot {
     _Atomic(weiri_nccl_comm *) comm;
     atomic_uint generation, users;
+    atomic_int forks; /* of weiri_fork_count(), when comm was published */
 } handle_slot;
 
 static handle_slot slots[SLOTS];
 static pthread_mutex_t publish_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static weiri_nccl_comm *handle_refuse_child(void)
+{
+    weiri_fork_fail("communicator");
+    weiri_nccl_fail(ncclInvalidArgument, "%s", weir_last_error());
+    return NULL;
+}
 
 /* Odd, so that it differs from every object's address. */
 static ncclComm_t handle_of(unsigned slot, unsigned generation)
@@ -45,6 +55,7 @@ ncclComm_t weiri_nccl_publish(weiri_nccl_comm *comm)
         if (!atomic_compare_exchange_strong(&slots[slot].comm, &nobody, comm))
             continue;
         comm->slot = slot;
+        atomic_store(&slots[slot].forks, weiri_fork_count());
         handle = handle_of(slot, atomic_load(&slots[slot].generation) + 1);
         comm->handle = handle;
         atomic_fetch_add(&slots[slot].generation, 1);
@@ -68,6 +79,8 @@ weiri_nccl_comm *weiri_nccl_enter(ncclComm_t handle)
     handle_slot *at = slot_of(handle, &generation);
     if (!at)
         return handle_refuse(handle);
+    if (weiri_fork_is_child(atomic_load(&at->forks)))
+        return handle_refuse_child();
     atomic_fetch_add(&at->users, 1);
     weiri_nccl_comm *comm = atomic_load(&at->comm);
     if (comm && atomic_load(&at->generation) == generation)
@@ -85,6 +98,8 @@ weiri_nccl_comm *weiri_nccl_withdraw(ncclComm_t handle)
 {
     unsigned generation = 0;
     handle_slot *at = slot_of(handle, &generation);
+    if (at && atomic_load(&at->comm) && weiri_fork_is_child(atomic_load(&at->forks)))
+        return handle_refuse_child();
     weiri_nccl_comm *comm = at ? atomic_load(&at->comm) : NULL;
     if (!comm || !atomic_compare_exchange_strong(&at->generation, &generation, generation + 1))
         return handle_refuse(handle);

@@ -7,6 +7,7 @@
 #include "results/read/load.h"
 #include "results/output/print.h"
 #include "results/store/history.h"
+#include "base/words.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,6 +65,7 @@ static void print_help(void)
 {
     puts("usage: weir-compare [options] A B      has B become slower than A?\n"
          "       weir-compare --expect FILE B    does B satisfy expectations?\n\n"
+         "Compares two sets of results, or checks one against expectations.\n\n"
          "A and B: a file (weir's CSV or JSON, nccl-tests, rccl-tests, OSU, IMB, MSCCL++), a\n"
          "folder of files, a quoted pattern, or latest and baseline of --store. Several runs per\n"
          "side measure the noise; files rN-*.csv of both sides are pairs, measured next to each\n"
@@ -71,9 +73,10 @@ static void print_help(void)
     for (int i = 0; i < OPTIONS; i++)
         printf("  %-14s %-8s %s\n", options[i].name, options[i].value ? options[i].value : "",
                options[i].help);
-    puts("\nexit codes: 0 no regression; 1 a row regressed, significantly and by --min-effect or\n"
-         "more, or an expectation is unmet; 2 usage, or an invalid file of --expect; 3 nothing to\n"
-         "compare, or a file cannot be read or written. Guide: docs/user/comparing.md");
+    puts("\nexit codes: 0 no regression; 1 a row regressed (or, of other tools, is slower),\n"
+         "significantly and by --min-effect or more, or an expectation is unmet; 2 usage, or an\n"
+         "invalid file of --expect; 3 nothing to compare, or a file cannot be read or written.\n"
+         "Guide: docs/user/comparing.md");
 }
 
 static int usage(const char *what, const char *about)
@@ -249,13 +252,11 @@ static int outcome(const settings *s, const results_report *report)
 {
     const results_comparison *c = report->comparison;
     const results_expectations *e = report->expectations;
-    size_t matched = c->count - c->verdicts[RESULTS_MISSING_IN_A] -
-                     c->verdicts[RESULTS_MISSING_IN_B];
     if ((report->name_a && c->verdicts[RESULTS_REGRESSED]) || e->outcomes[RESULTS_UNMET])
         return EXIT_REGRESSED;
-    if (report->name_a && matched == 0 && !s->only) {
-        fprintf(stderr, "weir-compare: no row of A (%zu) fits one of B (%zu)\n", report->a->count,
-                report->b->count);
+    if (report->name_a && results_matched(c) == 0 && !s->only) {
+        fprintf(stderr, "weir-compare: no row of A (%zu) fits one of B (%zu)%s%s\n",
+                report->a->count, report->b->count, c->differences[0] ? ": " : "", c->differences);
         return EXIT_NOTHING;
     }
     if (!report->name_a && report->b->count == 0) {
@@ -263,8 +264,8 @@ static int outcome(const settings *s, const results_report *report)
         return EXIT_NOTHING;
     }
     if (e->outcomes[RESULTS_ABSENT]) {
-        fprintf(stderr, "weir-compare: no result for %zu that are expected\n",
-                e->outcomes[RESULTS_ABSENT]);
+        fprintf(stderr, "weir-compare: no result for %zu expectation%s\n",
+                e->outcomes[RESULTS_ABSENT], weiri_s(e->outcomes[RESULTS_ABSENT]));
         return EXIT_NOTHING;
     }
     return 0;

@@ -60,6 +60,8 @@ typedef struct results_comparison {
     size_t count, verdicts[RESULTS_VERDICTS];
     results_verdict overall;
     int cross;              /* different candidates or tools are compared */
+    char differences[400];  /* why rows of one side have no counterpart: "A has 4 ranks, B has 2";
+                             * "" if both sides have the same ranks, memory, ... */
     char contender_a[64], contender_b[64]; /* the only candidates compared; "": all */
     char hosts_a[64], hosts_b[64];
     size_t starts_a, starts_b;
@@ -84,6 +86,17 @@ void results_judge(results_comparison *made, const results_rules *rules);
 void results_comparison_free(results_comparison *made);
 
 const char *results_verdict_name(results_verdict verdict);
+/* The word for people: between different candidates or tools (cross) nothing improved or regressed,
+ * B is "faster" or "slower". */
+const char *results_verdict_word(results_verdict verdict, int cross);
+/* Rows that both sides have. */
+size_t results_matched(const results_comparison *comparison);
+
+/* Fills `differences` of a comparison of matched sets (comparable.c). */
+void results_differences_find(const results_set *a, const results_set *b,
+                              results_comparison *comparison);
+/* Whether a row is one of the candidate that is compared ("": any). Versions do not matter. */
+int results_is_contender(const char *wanted, const results_row *row);
 
 /* Statistics, public for tests. */
 

@@ -27,6 +27,21 @@ const char *results_verdict_name(results_verdict verdict)
     return names[verdict];
 }
 
+const char *results_verdict_word(results_verdict verdict, int cross)
+{
+    if (cross && verdict == RESULTS_IMPROVED)
+        return "faster";
+    if (cross && verdict == RESULTS_REGRESSED)
+        return "slower";
+    return results_verdict_name(verdict);
+}
+
+size_t results_matched(const results_comparison *comparison)
+{
+    return comparison->count - comparison->verdicts[RESULTS_MISSING_IN_A] -
+           comparison->verdicts[RESULTS_MISSING_IN_B];
+}
+
 static int by_size(const void *a, const void *b)
 {
     double first = **(double *const *)a, second = **(double *const *)b;

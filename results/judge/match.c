@@ -25,6 +25,7 @@ typedef struct matching {
     size_t count;
     int by_host;
     int relaxed; /* rows of another tool: without the columns that only weir states */
+    int by_backend; /* every row states its memory */
 } matching;
 
 /* A candidate without its version: word:version:detail becomes word:detail. */
@@ -35,9 +36,11 @@ static void contender_key(const char *contender, char *key, size_t bytes)
     snprintf(key, bytes, "%.*s%s", (int)word, contender, detail ? detail : "");
 }
 
-static int is_contender(const char *wanted, const results_row *row)
+int results_is_contender(const char *wanted, const results_row *row)
 {
     char key[300];
+    if (!wanted[0])
+        return 1;
     contender_key(row->text[RESULTS_CONTENDER], key, sizeof key);
     return strcmp(wanted, key) == 0 || strcmp(wanted, row->text[RESULTS_CONTENDER]) == 0;
 }
@@ -45,7 +48,7 @@ static int is_contender(const char *wanted, const results_row *row)
 static int has_contender(const results_set *set, const char *wanted)
 {
     for (size_t i = 0; i < set->count; i++)
-        if (is_contender(wanted, &set->rows[i]))
+        if (results_is_contender(wanted, &set->rows[i]))
             return 1;
     return 0;
 }
@@ -161,6 +164,14 @@ static int has_foreign(const results_set *set)
     return 0;
 }
 
+static int states_backend(const results_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (!set->rows[i].text[RESULTS_BACKEND][0])
+            return 0;
+    return 1;
+}
+
 /* Makes the key. Numbers have a fixed width, so that keys sort in the order of the table. */
 static const char *make_key(const matching *m, const results_row *row)
 {
@@ -169,7 +180,8 @@ static const char *make_key(const matching *m, const results_row *row)
         m->b, "%s|%.60s|%s|%s|%06d|%04d|%06d|%s|%s|%s|%s|%020llu", row->text[RESULTS_COLLECTIVE],
         m->by_host ? row->text[RESULTS_HOST] : "", dtype_key(m, row), row->text[RESULTS_REDOP],
         row->nranks, relaxed ? 0 : row->nnodes, row->root + 1, row->text[RESULTS_PLACEMENT],
-        relaxed ? "" : row->text[RESULTS_BACKEND], dist_key(row), counts_key(m, row), row->bytes);
+        m->by_backend ? row->text[RESULTS_BACKEND] : "", dist_key(row), counts_key(m, row),
+        row->bytes);
 }
 
 static void add_entries(matching *m, results_set *set, int is_b)
@@ -178,7 +190,7 @@ static void add_entries(matching *m, results_set *set, int is_b)
     for (size_t i = 0; i < set->count; i++) {
         const results_row *row = &set->rows[i];
         char contender[300];
-        if (wanted[0] && !is_contender(wanted, row))
+        if (!results_is_contender(wanted, row))
             continue;
         contender_key(row->text[RESULTS_CONTENDER], contender, sizeof contender);
         const char *key = make_key(m, row);
@@ -315,6 +327,7 @@ int results_match(results_set *a, results_set *b, const results_rules *rules,
     if (choose_contenders(&m) != 0)
         return -1;
     m.relaxed = made->cross || has_foreign(a) || has_foreign(b);
+    m.by_backend = !m.relaxed || (states_backend(a) && states_backend(b));
     size_t most = a->count + b->count + 1;
     m.entries = malloc(most * sizeof *m.entries);
     made->pairs = malloc(most * sizeof *made->pairs);
@@ -325,6 +338,7 @@ int results_match(results_set *a, results_set *b, const results_rules *rules,
         if (!made->cross)
             split_by_algo(&m);
         make_pairs(&m);
+        results_differences_find(a, b, made);
     }
     free(m.entries);
     return made->pairs ? 0 : -1;

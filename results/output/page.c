@@ -2,6 +2,8 @@
  * the machine, the nights, and what else differs between the runs. */
 #include "results/output/page.h"
 
+#include "base/words.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +73,8 @@ static void put_pair(const results_page *page, const results_pair *pair)
         fprintf(file, "<td>%.3f (%.3f to %.3f)</td>", pair->ratio, pair->low, pair->high);
     if (has_a)
         fprintf(file, "<td class=\"%s\">%s%s%s</td>", class_of(pair->verdict),
-                results_verdict_name(pair->verdict), pair->reason[0] ? ": " : "", pair->reason);
+                results_verdict_word(pair->verdict, page->report->comparison->cross),
+                pair->reason[0] ? ": " : "", pair->reason);
     fputs("</tr>\n", file);
 }
 
@@ -101,7 +104,7 @@ static void put_title(FILE *file, const results_row *row)
     results_put_xml(file, row->text[RESULTS_DTYPE]);
     fputc(' ', file);
     results_put_xml(file, row->text[RESULTS_REDOP]);
-    fprintf(file, ", %d ranks, %s", row->nranks,
+    fprintf(file, ", %d rank%s, %s", row->nranks, weiri_s(row->nranks),
             strcmp(row->text[RESULTS_PLACEMENT], "in") == 0 ? "in place" : "out of place");
 }
 
@@ -117,7 +120,7 @@ static void put_changes(FILE *file, const results_comparison *c)
         if (pair->verdict != RESULTS_REGRESSED && pair->verdict != RESULTS_IMPROVED)
             continue;
         fprintf(file, "<li class=\"%s\">%s: ", class_of(pair->verdict),
-                results_verdict_name(pair->verdict));
+                results_verdict_word(pair->verdict, c->cross));
         put_title(file, pair->example);
         fprintf(file, ", %llu bytes, ", pair->example->bytes);
         results_pair_contender(pair, name, sizeof name);
@@ -135,21 +138,27 @@ static void put_verdict(FILE *file, const results_report *report)
     fputs("<section id=\"verdict\" tabindex=\"-1\">\n<h2>", file);
     if (report->name_a) {
         fprintf(file, "Verdict: <span class=\"%s\">%s</span></h2>\n<p>A: ", class_of(c->overall),
-                results_verdict_name(c->overall));
+                results_verdict_word(c->overall, c->cross));
         results_put_xml(file, report->name_a);
         fputs("<br>B: ", file);
     } else {
         fputs("Results</h2>\n<p>", file);
     }
     results_put_xml(file, report->name_b);
-    fprintf(file, "<br>%zu rows, %zu lines that could not be used</p>\n", report->b->count,
-            report->b->problems + (report->a ? report->a->problems : 0));
+    size_t problems = report->b->problems + (report->a ? report->a->problems : 0);
+    fprintf(file, "<br>%zu row%s, %zu line%s that could not be used</p>\n", report->b->count,
+            weiri_s(report->b->count), problems, weiri_s(problems));
     if (report->name_a) {
         fputs("<p>", file);
         results_say_counts(file, report);
         fputs(". Noise: ", file);
         results_say_noise(file, report);
         fputs(".</p>\n", file);
+        if (results_differs(c)) {
+            fputs("<p>Not compared: ", file);
+            results_put_xml(file, c->differences);
+            fputs("</p>\n", file);
+        }
         put_changes(file, c);
     }
     fputs("</section>\n", file);
@@ -172,7 +181,8 @@ static void put_group(const results_page *page, const results_group *group, size
     fputs("</h2>\n<div class=\"figures\">\n", file);
     for (int i = 0; i < RESULTS_FIGURES; i++)
         put_figure(page, group->figures[i].number, group->figures[i].caption);
-    fprintf(file, "</div>\n<details><summary>%zu rows</summary>\n", group->count);
+    fprintf(file, "</div>\n<details><summary>%zu row%s</summary>\n", group->count,
+            weiri_s(group->count));
     put_table(page, group);
     fputs("</details>\n</section>\n", file);
 }

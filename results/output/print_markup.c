@@ -2,6 +2,8 @@
  * context. */
 #include "results/output/print.h"
 
+#include "base/words.h"
+
 #include <math.h>
 
 void results_put_xml(FILE *file, const char *text)
@@ -52,7 +54,7 @@ static void put_numbers(FILE *file, const results_pair *pair)
         fprintf(file, " | %.3f (%.3f to %.3f)", pair->ratio, pair->low, pair->high);
 }
 
-static void put_row(FILE *file, const results_pair *pair)
+static void put_row(FILE *file, const results_pair *pair, int cross)
 {
     const results_row *row = pair->example;
     char name[600];
@@ -65,7 +67,7 @@ static void put_row(FILE *file, const results_pair *pair)
     put_cell(file, row->text[RESULTS_PLACEMENT]);
     put_cell(file, name);
     put_numbers(file, pair);
-    put_cell(file, results_verdict_name(pair->verdict));
+    put_cell(file, results_verdict_word(pair->verdict, cross));
     fprintf(file, "%s%s |\n", pair->reason[0] ? ": " : "", pair->reason);
 }
 
@@ -74,7 +76,7 @@ void results_print_markdown(FILE *file, const results_report *report)
     const results_comparison *c = report->comparison;
     const results_expectations *e = report->expectations;
     if (report->name_a) {
-        fprintf(file, "### Verdict: %s\n\n", results_verdict_name(c->overall));
+        fprintf(file, "### Verdict: %s\n\n", results_verdict_word(c->overall, c->cross));
         results_say_counts(file, report);
         fputs(".\nA: ", file);
         results_put_markdown(file, report->name_a);
@@ -82,12 +84,16 @@ void results_print_markdown(FILE *file, const results_report *report)
         results_put_markdown(file, report->name_b);
         fputs("; ", file);
         results_say_noise(file, report);
+        if (results_differs(c)) {
+            fputs("; not compared: ", file);
+            results_put_markdown(file, c->differences);
+        }
         fputs(".\n\n| bytes | collective | type | op | ranks | place | candidate | A us | B us | "
               "A GB/s | B GB/s | B/A (95%) | verdict |\n"
               "|--:|---|---|---|--:|---|---|--:|--:|--:|--:|--:|---|\n", file);
         for (size_t i = 0; i < c->count; i++)
             if (!report->only_changes || c->pairs[i].verdict != RESULTS_NO_DIFFERENCE)
-                put_row(file, &c->pairs[i]);
+                put_row(file, &c->pairs[i], c->cross);
     }
     for (size_t i = 0; e && i < e->count; i++) {
         char about[1400];
@@ -112,7 +118,8 @@ static void put_case(FILE *file, const results_pair *pair, int cross)
     results_put_xml(file, row->text[RESULTS_DTYPE]);
     fputc(' ', file);
     results_put_xml(file, row->text[RESULTS_REDOP]);
-    fprintf(file, ", %d ranks, %s", row->nranks, row->text[RESULTS_PLACEMENT]);
+    fprintf(file, ", %d rank%s, %s", row->nranks, weiri_s(row->nranks),
+            row->text[RESULTS_PLACEMENT]);
     if (!cross) {
         fputs(", ", file);
         results_put_xml(file, row->text[RESULTS_CONTENDER]);
@@ -122,7 +129,7 @@ static void put_case(FILE *file, const results_pair *pair, int cross)
                 pair->ratio, pair->low, pair->high, pair->reason);
     else if (missing || pair->verdict == RESULTS_INCONCLUSIVE)
         fprintf(file, "\"><skipped message=\"%s %s\"/></testcase>\n",
-                results_verdict_name(pair->verdict), pair->reason);
+                results_verdict_word(pair->verdict, cross), pair->reason);
     else
         fputs("\"/>\n", file);
 }

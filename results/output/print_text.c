@@ -1,6 +1,9 @@
 /* The text table, and the sentences that other formats share. */
 #include "results/output/print.h"
 
+#include "base/terminal.h"
+#include "base/words.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -22,8 +25,8 @@ void results_say_noise(FILE *file, const results_report *report)
     if (isnan(c->noise)) {
         fputs("unknown: no compared row shows how times differ from run to run", file);
     } else if (c->noise_freedom > 0) {
-        fprintf(file, "times differ by %.2g%% from run to run (measured in %zu rows; %s",
-                c->noise * 100, c->noise_rows, is_assumed ? "an assumed " : "a prior");
+        fprintf(file, "times differ by %.2g%% from run to run (measured in %zu row%s; %s",
+                c->noise * 100, c->noise_rows, weiri_s(c->noise_rows), is_assumed ? "an assumed " : "a prior");
         if (is_assumed)
             put_assumed(file, c);
         fprintf(file, " worth %.2g degrees of freedom)", c->noise_freedom);
@@ -42,7 +45,12 @@ void results_say_counts(FILE *file, const results_report *report)
                                             RESULTS_MISSING_IN_A, RESULTS_MISSING_IN_B};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         fprintf(file, "%s%zu %s", i ? ", " : "", report->comparison->verdicts[order[i]],
-                results_verdict_name(order[i]));
+                results_verdict_word(order[i], report->comparison->cross));
+}
+
+int results_differs(const results_comparison *comparison)
+{
+    return comparison->differences[0] && results_matched(comparison) < comparison->count;
 }
 
 static const char *side_contender(const results_side *side)
@@ -63,7 +71,8 @@ void results_pair_contender(const results_pair *pair, char *name, size_t bytes)
 static void put_side(FILE *file, const char *letter, const results_set *set, const char *name,
                      const char *contender, const char *hosts, size_t starts)
 {
-    fprintf(file, "# %s: %s: %zu rows, %zu runs", letter, name, set->count, starts);
+    fprintf(file, "# %s: %s: %zu row%s, %zu run%s", letter, name, set->count, weiri_s(set->count),
+            starts, weiri_s(starts));
     if (hosts[0])
         fprintf(file, ", host %s", hosts);
     if (contender[0])
@@ -88,6 +97,16 @@ static void put_contender(FILE *file, const results_row *row)
     fprintf(file, " %-20.20s", text);
 }
 
+/* In colour on a terminal. */
+static void put_verdict(FILE *file, results_verdict verdict, int cross)
+{
+    const int coloured = verdict == RESULTS_REGRESSED || verdict == RESULTS_IMPROVED;
+    const weiri_colour colour = verdict == RESULTS_REGRESSED ? WEIRI_COLOUR_BAD : WEIRI_COLOUR_GOOD;
+    fprintf(file, "  %s%s%s", coloured ? weiri_terminal_colour(file, colour) : "",
+            results_verdict_word(verdict, cross),
+            coloured ? weiri_terminal_colour(file, WEIRI_COLOUR_NONE) : "");
+}
+
 static void put_pair(FILE *file, const results_pair *pair, int cross)
 {
     const results_row *row = pair->example;
@@ -104,7 +123,7 @@ static void put_pair(FILE *file, const results_pair *pair, int cross)
         fprintf(file, " %7s %16s", "-", "");
     else
         fprintf(file, " %7.3f [%6.3f, %6.3f]", pair->ratio, pair->low, pair->high);
-    fprintf(file, "  %s", results_verdict_name(pair->verdict));
+    put_verdict(file, pair->verdict, cross);
     const results_row *other = pair->b.starts ? pair->b.rows[0] : row;
     if (!cross && strcmp(row->text[RESULTS_ALGO], other->text[RESULTS_ALGO]) != 0)
         fprintf(file, " (%s, then %s)", row->text[RESULTS_ALGO], other->text[RESULTS_ALGO]);
@@ -145,8 +164,11 @@ void results_print_text(FILE *file, const results_report *report)
         fputs("# Noise: ", file);
         results_say_noise(file, report);
         fputc('\n', file);
+        if (results_differs(c))
+            fprintf(file, "# Not compared: %zu row%s: %s\n", c->count - results_matched(c),
+                    weiri_s(c->count - results_matched(c)), c->differences);
         put_table(file, report);
-        fprintf(file, "# Verdict: %s (", results_verdict_name(c->overall));
+        fprintf(file, "# Verdict: %s (", results_verdict_word(c->overall, c->cross));
         results_say_counts(file, report);
         fputs(")\n", file);
     }

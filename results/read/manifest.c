@@ -112,7 +112,7 @@ void results_manifest_free(results_manifest *made)
 
 static int always_differs(const char *path)
 {
-    static const char *const paths[] = {"run_id", "utc", "arguments", "options.seed"};
+    static const char *const paths[] = {"run_id", "utc", "arguments", "options.seed", "warnings"};
     const char *last = strrchr(path, '.');
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (strncmp(path, paths[i], strlen(paths[i])) == 0)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Whether name is the name of a run folder, not a path that leads out of the store. */
 static int is_name(const char *name)
@@ -100,17 +101,24 @@ int results_store_accept(const char *store, const char *name, char *reason, size
 {
     if (results_sqlite_is(store))
         return results_sqlite_accept(store, name, reason, bytes);
-    char path[PATH_MAX];
+    char path[PATH_MAX], temporary[PATH_MAX + 32];
     int fits = snprintf(path, sizeof path, "%s/%s", store, name) < (int)sizeof path;
     if (!is_name(name) || !fits || !is_folder(path)) {
         snprintf(reason, bytes, "'%.100s' is no run folder of the store", name);
         return -1;
     }
+    /* Replaced in one step, so that nobody reads a part, and two processes cannot mix their names. */
     snprintf(path, sizeof path, "%s/baseline", store);
-    FILE *file = fopen(path, "we");
+    snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
+    FILE *file = fopen(temporary, "we");
     int failed = !file || fprintf(file, "%s\n", name) < 0;
     if (file)
         failed |= fclose(file) != 0;
+    if (!failed && rename(temporary, path) != 0) {
+        failed = errno;
+        remove(temporary);
+        errno = failed;
+    }
     if (failed)
         snprintf(reason, bytes, "%.200s: %s", path, strerror(errno));
     return failed ? -1 : 0;

@@ -16,7 +16,7 @@
 enum { MAX_RANKS = 4096 };
 
 typedef struct settings {
-    int help, version, json;
+    int help, version, json, quiet;
     int nranks; /* 0: as many as GPUs, else as usable cores */
     const char *ranks, *xml_path, *save_path, *measure_path;
 } settings;
@@ -36,6 +36,7 @@ static const struct option_row {
     {"--measure", "FILE", AT(measure_path),
      "measure the links between GPUs, or with --ranks or fewer\n"
      "                  than two GPUs between the ranks' cores, and record them"},
+    {"--quiet", NULL, AT(quiet), "no progress on standard error"},
     {"--version", NULL, AT(version), "print the version"},
     {"--help", NULL, AT(help), "print this help"},
 #undef AT
@@ -124,14 +125,20 @@ static weir_status measure(const settings *chosen, const weiri_topo *topo, int n
     weiri_topo_count(topo, &counts);
     if (chosen->xml_path)
         return weiri_fail(WEIR_ERR_INVALID, "--measure: a recorded machine cannot be measured");
+    weiri_progress progress;
+    weiri_progress_begin(&progress, stderr, "weir-topo", chosen->quiet);
     weir_status status = counts.gpus > 1 && !chosen->nranks
-                             ? weiri_topo_measure_gpus(topo, &links)
-                             : weiri_topo_measure_cores(topo, nranks, &links);
+                             ? weiri_topo_measure_gpus(topo, &progress, &links)
+                             : weiri_topo_measure_cores(topo, nranks, &progress, &links);
+    weiri_progress_clear(&progress);
     if (status)
         return status;
     status = record(links, chosen->measure_path);
     if (!status)
         weiri_topo_print_links(links, stdout);
+    char text[160];
+    if (weiri_links_asymmetry(links, text, sizeof text))
+        fprintf(stderr, "weir-topo: warning: %s; was the machine busy? measure again\n", text);
     weiri_links_free(links);
     return status;
 }

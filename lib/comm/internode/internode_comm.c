@@ -145,6 +145,7 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
         return status;
     }
     made->boot = boot;
+    made->forks = weiri_fork_count();
     made->rank = weir_boot_rank(boot);
     made->nranks = weir_boot_nranks(boot);
     if (made->nranks > WEIRI_RANKS_MAX)

@@ -56,14 +56,26 @@ WEIR_API void weir_plan_range(const weir_plan *plan, uint64_t *min_bytes, uint64
  * call.
  *
  *     weir_plan_spec spec = {.name = "swap", .collective = WEIR_COLL_ALLTOALL, .nranks = 2};
- *     weir_plan_builder_create(&spec, &b);
- *     for (int rank = 0; rank < 2; rank++) {
- *         weir_plan_chan to = weir_plan_memory_channel(b, rank, 1 - rank);
- *         weir_plan_put(to, weir_plan_slice(weir_plan_output(b, 1 - rank), rank, 1),
- *                       weir_plan_slice(weir_plan_input(b, rank), 1 - rank, 1), 0);
- *         ...
+ *     weir_plan_builder *b = NULL;
+ *     weir_plan *plan = NULL;
+ *     weir_status status = weir_plan_builder_create(&spec, &b);
+ *     for (int rank = 0; status == WEIR_OK && rank < 2; rank++) {
+ *         const int peer = 1 - rank, block = 0;
+ *         weir_plan_chan chan = weir_plan_memory_channel(b, rank, peer);
+ *         weir_plan_chunks in = weir_plan_input(b, rank), out = weir_plan_output(b, rank);
+ *         weir_plan_chunks there = weir_plan_output(b, peer);
+ *         weir_plan_copy(weir_plan_slice(out, rank, 1), weir_plan_slice(in, rank, 1), block);
+ *         weir_plan_relaxed_signal(chan, block, WEIR_PLAN_UNSYNCED);
+ *         weir_plan_relaxed_wait(chan, block, WEIR_PLAN_AFTER);
+ *         weir_plan_put(chan, weir_plan_slice(there, rank, 1), weir_plan_slice(in, peer, 1),
+ *                       block);
+ *         weir_plan_signal(chan, block, WEIR_PLAN_BEFORE);
+ *         weir_plan_wait(chan, block, WEIR_PLAN_AFTER);
  *     }
- *     status = weir_plan_build(b, &plan);
+ *     if (status == WEIR_OK)
+ *         status = weir_plan_build(b, &plan);
+ *
+ * examples/plan.c is this program with comments, a proof and a run.
  *
  * Calls between these two return no status: after the first invalid call the others do nothing, and
  * weir_plan_build fails with WEIR_ERR_INVALID and an error line that names the call and the rank.
@@ -308,7 +320,7 @@ typedef enum weir_plan_fault {
     WEIR_PLAN_FAULT_BARRIER,  /* a barrier is entered by other thread blocks than declared */
 } weir_plan_fault;
 
-enum { WEIR_PLAN_VIOLATIONS_MAX = 16, WEIR_PLAN_TEXT_MAX = 512 };
+enum { WEIR_PLAN_VIOLATIONS_MAX = 16, WEIR_PLAN_TEXT_MAX = 768 };
 #define WEIR_PLAN_NOWHERE UINT32_MAX
 
 /* One error of a plan. */
@@ -317,20 +329,27 @@ typedef struct weir_plan_violation {
     int rank;
     uint32_t block; /* id of the thread block; WEIR_PLAN_NOWHERE if it concerns the rank */
     uint32_t op;    /* index in the thread block, counting bodies of pipelines; or NOWHERE */
-    char text[WEIR_PLAN_TEXT_MAX]; /* the counterexample */
+    /* The counterexample, the lengths at which it was found, and how to correct the plan:
+     * "...; fix: ..." */
+    char text[WEIR_PLAN_TEXT_MAX];
 } weir_plan_violation;
 
 /* The result of a check. */
 typedef struct weir_plan_report {
     int proves_result;  /* 0: the collective is unknown, so its result was not checked */
     int root;           /* the root of a broadcast or reduce */
-    int all_lengths;    /* 1: proved for every length; 0: groups of thread blocks divide messages in
-                           too many different manners, and only shorter lengths were checked */
-    unsigned max_turns; /* pipelines: iterations that were checked; 0: there are none */
+    int all_lengths;    /* 1: proved for every length in the plan's range; 0: only for chunks of up
+                           to max_chunk_bytes */
+    unsigned max_turns; /* 0: pipelines may have any number of iterations; else the largest number
+                           for which the plan is proved */
     unsigned nworlds;   /* different divisions of messages that were executed */
     unsigned nviolations;
     /* At most one for each fault and operation. */
     weir_plan_violation violations[WEIR_PLAN_VIOLATIONS_MAX];
+    /* all_lengths 0: the longest chunk for which the plan is proved. A chunk is a rank's block of
+     * the message divided by its number of chunks, rounded up to the alignment. Executors reject
+     * calls with longer chunks. */
+    uint64_t max_chunk_bytes;
 } weir_plan_report;
 
 /* Checks a plan by executing all ranks' programs symbolically. Proves for every message length that

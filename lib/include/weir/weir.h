@@ -145,8 +145,9 @@ typedef void *weir_stream;
 
 /*
  * A bootstrap is the control plane of a job: it connects a fixed set of ranks and exchanges small
- * messages between them. Implementations of this library: TCP, fork, and MPI (weir/mpi.h). A
- * caller may provide another one as an ops table.
+ * messages between them. Implementations of this library: TCP (by a unique id, an address, or what
+ * torchrun, Slurm or PMIx say), fork, and MPI (weir/mpi.h). A caller may provide another one as an
+ * ops table.
  */
 typedef struct weir_boot weir_boot;
 
@@ -167,6 +168,9 @@ typedef struct weir_boot_ops {
     weir_status (*barrier)(void *context);
     /* Local. Frees context. Called once, by weir_boot_destroy. */
     void (*destroy)(void *context);
+    /* Local. Sets the timeout of the waits of later operations; at least 1 ms. NULL if the
+     * implementation has none that can be set. */
+    void (*set_timeout)(void *context, int timeout_ms);
 } weir_boot_ops;
 
 /* Creates a bootstrap from an ops table. ops must outlive the bootstrap, which takes ownership of
@@ -188,12 +192,16 @@ WEIR_API weir_status weir_boot_send(weir_boot *boot, const void *data, size_t by
                                     int tag);
 WEIR_API weir_status weir_boot_recv(weir_boot *boot, void *data, size_t bytes, int peer, int tag);
 WEIR_API weir_status weir_boot_barrier(weir_boot *boot);
+/* Sets the timeout of the waits of later operations on this rank, instead of WEIR_TIMEOUT_MS; for
+ * programs whose ranks work for longer than that between two operations. Local. WEIR_ERR_INVALID
+ * if timeout_ms is below 1, WEIR_ERR_UNSUPPORTED if the implementation has no timeout. */
+WEIR_API weir_status weir_boot_set_timeout(weir_boot *boot, int timeout_ms);
 /* Agrees on an outcome. Collective. Every rank passes its own status and gets the worst status of
  * all ranks: the smallest value, of equal values that of the lowest rank. If that is an error, the
  * error line names the failing rank. A failure of the exchange itself is returned as well. */
 WEIR_API weir_status weir_boot_agree(weir_boot *boot, weir_status mine);
-/* Destroys a bootstrap. Communicators created from it must have been destroyed. NULL is
- * allowed. */
+/* Destroys a bootstrap. Communicators created from it must have been destroyed. NULL is allowed.
+ * Does nothing in a child that was forked from the process that created it. */
 WEIR_API void weir_boot_destroy(weir_boot *boot);
 
 #define WEIR_UNIQUE_ID_BYTES 128
@@ -203,17 +211,19 @@ typedef struct weir_unique_id {
     char bytes[WEIR_UNIQUE_ID_BYTES];
 } weir_unique_id;
 
-/* Creates the unique id of one job and starts its rendezvous server, a thread of the calling
- * process, on an ephemeral TCP port. The process need not be a rank of the job, but must live
- * until all ranks have joined; the server ends then. It listens on the interface that
+/* Creates the unique id of one job. Its rendezvous server is a thread of the calling process on an
+ * ephemeral TCP port, one for all unused ids. The process need not be a rank of the job, but must
+ * live until all ranks have joined; the server ends with the last id. It listens on the interface that
  * WEIR_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME selects, else on the first usable one, loopback
- * last. WEIR_ERR_SYSTEM if there is no usable interface or port, or the thread cannot start. */
+ * last. Thread-safe. WEIR_ERR_SYSTEM if there is no usable interface or port, or the thread cannot
+ * start; WEIR_ERR_INVALID if WEIR_SOCKET_IFNAME names no interface. */
 WEIR_API weir_status weir_unique_id_create(weir_unique_id *id);
 /* Creates a TCP bootstrap by joining the job of a unique id. Collective; blocks until all nranks
  * ranks have joined. Release with weir_boot_destroy. Connections that do not know the id's secret
  * are rejected and logged. WEIR_ERR_TIMEOUT after WEIR_TIMEOUT_MS; the error line names the
  * missing ranks. WEIR_ERR_PEER if the process that created the id has ended or the id was used
- * before: an id serves one bootstrap. */
+ * before: an id serves one bootstrap; WEIR_ERR_REFUSED if it was used and that process has other
+ * unused ids. */
 WEIR_API weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks,
                                           weir_boot **boot);
 /* Creates a TCP bootstrap with the rendezvous at rank 0's address, given as "interface:ip:port" or
@@ -228,19 +238,40 @@ WEIR_API weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int 
  * variable is missing or not a number. */
 WEIR_API weir_status weir_boot_torchrun_create(weir_boot **boot);
 
+/* Creates a TCP bootstrap of the tasks of a Slurm job step from the variables that srun sets:
+ * SLURM_PROCID, SLURM_STEP_NUM_TASKS (else SLURM_NTASKS), SLURM_STEP_NODELIST, SLURM_JOB_ID and
+ * SLURM_STEP_ID. Rank 0 must run on the first node of the list, as it does unless srun is given
+ * another distribution. It listens at WEIR_BOOT_PORT, else at the step's first reserved port, else
+ * at a port that follows from the numbers of the job and the step. Otherwise like
+ * weir_boot_tcp_create_at. WEIR_ERR_INVALID if a variable is missing or malformed. */
+WEIR_API weir_status weir_boot_slurm_create(weir_boot **boot);
+/* Creates a TCP bootstrap of the processes that a PMIx launcher started (prterun, srun --mpi=pmix,
+ * mpirun of Open MPI): rank 0 publishes a unique id through PMIx, which the others read.
+ * Collective; blocks until all have joined. libpmix is loaded at run time, from WEIR_PMIX_SO.
+ * Release with weir_boot_destroy. WEIR_ERR_SYSTEM if there is no libpmix or no PMIx server, or PMIx
+ * reports an error; otherwise like weir_boot_tcp_create. */
+WEIR_API weir_status weir_boot_pmix_create(weir_boot **boot);
+
 /* Runs body in nranks forked child processes, connected by a bootstrap over socket pairs; for
  * tests and programs that use one node. body gets the child's bootstrap, which it must not
  * destroy, and argument. Local; blocks until every child has ended. exit_codes (nranks entries,
  * may be NULL) gets each child's exit code: body's result, or 128 + the signal that ended it.
+ * Children that have not ended 5 seconds after another one ended with a code other than 0 are
+ * killed. If the calling thread ends, for example by a signal, the children are killed as well.
  * WEIR_OK means that all children ended, whatever their codes. WEIR_ERR_TIMEOUT if timeout_ms
- * passed; the remaining children are killed then. */
+ * passed; the remaining children are killed then. CUDA must not have been initialised before. */
 WEIR_API weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot, void *argument),
                                         void *argument, int timeout_ms, int *exit_codes);
 
 /* ------------------------------------------------------------ communicator */
 
 /* A communicator: a group of ranks that share memory or network connections, and the state of
- * their collectives. */
+ * their collectives.
+ *
+ * It belongs to the process that created it, as do its bootstrap and the objects created from it. In
+ * a child that this process forks, calls on them return WEIR_ERR_INVALID, and calls without a result
+ * do nothing; the parent's communicator is not affected. A child can create a communicator of its
+ * own. Functions of device.h on semaphores and channels do not check this. */
 typedef struct weir_comm weir_comm;
 
 /* How bytes move between two ranks. */
@@ -599,7 +630,9 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  * Every rank of comm calls every collective, in the same order, with the same count, data type,
  * operation and root; for alltoallv and sendrecv the counts must match pairwise. Counts are in
  * elements. Any count, 0 included, and any alignment is allowed. in and out do not
- * overlap, or are placed as the function's comment says for "in place".
+ * overlap, or are placed as the function's comment says for "in place". Out of place, in is not
+ * changed. After a call in place, input that is no part of out is undefined; docs/user/buffers.md
+ * has a table of what a caller keeps.
  *
  * Host backend: the call blocks until out is complete and in may be written again; stream is
  * NULL. CUDA backend: the buffers are memory of the communicator's GPU, and undersized ones are

@@ -11,6 +11,8 @@
  */
 #include "plan/build/build.h"
 
+#include "base/contract.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,8 +88,8 @@ static int plan_emit_need_single_chunks(weir_plan_builder *builder)
     uint32_t count = 0;
     int found = 0;
     /* In place, the input and output of these begin at different chunks of the same memory. */
-    if (builder->spec.in_place && (builder->spec.collective == WEIR_COLL_ALLGATHER ||
-                                   builder->spec.collective == WEIR_COLL_REDUCE_SCATTER))
+    const weiri_contract *contract = weiri_contract_of((int)builder->spec.collective);
+    if (builder->spec.in_place && contract->in_has_blocks != contract->out_has_blocks)
         return 1;
     for (int rank = 0; rank < builder->spec.nranks; rank++)
         plan_emit_list_uses(builder, rank, &uses, &count);

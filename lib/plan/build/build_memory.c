@@ -5,23 +5,20 @@
  */
 #include "plan/build/build.h"
 
+#include "base/contract.h"
+
 /* Translates a chunk index of a rank's buffer to one of the longer buffer if both are the same
  * memory, and sets *buffer to that buffer. */
 static uint32_t plan_build_in_memory(const weir_plan_builder *builder, int rank, int *buffer,
                                      uint32_t index)
 {
-    uint32_t share = (uint32_t)(builder->spec.chunk_factor * rank);
+    const weiri_contract *contract = weiri_contract_of((int)builder->spec.collective);
     if (!builder->spec.in_place || *buffer == WEIR_PLAN_SCRATCH)
         return index;
-    if (builder->spec.collective == WEIR_COLL_REDUCE_SCATTER) {
-        index += *buffer == WEIR_PLAN_OUTPUT ? share : 0;
-        *buffer = WEIR_PLAN_INPUT;
-        return index;
-    }
-    if (builder->spec.collective == WEIR_COLL_ALLGATHER)
-        index += *buffer == WEIR_PLAN_INPUT ? share : 0;
-    *buffer = WEIR_PLAN_OUTPUT;
-    return index;
+    int block = *buffer == WEIR_PLAN_INPUT ? weiri_contract_in_block(contract, rank)
+                                           : weiri_contract_out_block(contract, rank);
+    *buffer = weiri_contract_out_is_input(contract) ? WEIR_PLAN_INPUT : WEIR_PLAN_OUTPUT;
+    return index + (uint32_t)(builder->spec.chunk_factor * block);
 }
 
 /* The ranks whose memory a reference of a rank points to, one bit each. */

@@ -4,22 +4,22 @@
  */
 #include "plan/build/build.h"
 
+#include "base/contract.h"
+
 /* -------------------------------------------------------------------- buffers */
 
 uint32_t weiri_build_chunks(const weir_plan_builder *builder, int rank, weir_plan_buffer buffer)
 {
-    weir_collective collective = builder->spec.collective;
+    const weiri_contract *contract = weiri_contract_of((int)builder->spec.collective);
     uint32_t share = (uint32_t)builder->spec.chunk_factor;
-    uint32_t all = share * (uint32_t)builder->spec.nranks;
     if (buffer == WEIR_PLAN_SCRATCH)
         return builder->ranks[rank].scratch;
-    if (collective == WEIR_COLL_ALLREDUCE || collective == WEIR_COLL_ALLTOALL)
-        return all;
-    if (collective == WEIR_COLL_ALLGATHER)
-        return buffer == WEIR_PLAN_OUTPUT ? all : share;
-    if (collective == WEIR_COLL_REDUCE_SCATTER)
-        return buffer == WEIR_PLAN_INPUT ? all : share;
-    return share;
+    int has_blocks =
+        buffer == WEIR_PLAN_INPUT ? contract->in_has_blocks : contract->out_has_blocks;
+    /* An allreduce has one block, which the DSL divides among the ranks. */
+    return has_blocks || builder->spec.collective == WEIR_COLL_ALLREDUCE
+               ? share * (uint32_t)builder->spec.nranks
+               : share;
 }
 
 /* Fails unless the rank exists; 1 if the builder has not failed. */

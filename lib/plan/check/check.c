@@ -59,8 +59,11 @@ void weiri_check_report_violation(weiri_check *check, weir_plan_fault fault, int
     weir_plan_violation *made = &report->violations[report->nviolations++];
     *made = (weir_plan_violation){.fault = fault, .rank = rank, .block = id, .op = op};
     va_start(arguments, format);
-    vsnprintf(made->text, sizeof made->text, format, arguments);
+    int used = vsnprintf(made->text, sizeof made->text, format, arguments);
     va_end(arguments);
+    if (check->row && check->classes.npipes && used > 0 && (size_t)used < sizeof made->text)
+        snprintf(made->text + used, sizeof made->text - (size_t)used, " (pipelines of %d turn%s)",
+                 (int)check->row[1], check->row[1] == 1 ? "" : "s");
 }
 
 void weiri_check_fail(weiri_check *check, weir_status status, const char *format, ...)
@@ -149,6 +152,8 @@ static void run_block(weiri_check *check, uint32_t index, int deferred)
         deferred = 0;
         if (!went_on)
             return;
+        if (check->recorder)
+            weiri_check_record(check, index);
         check_advance_block(check, block);
         check_clocks(check);
     }
@@ -256,7 +261,7 @@ static void clear_places(weiri_check *check)
     check->steps_left = UINT64_C(100) * 1000 * 1000;
 }
 
-static void check_run_class(weiri_check *check, const int32_t *row)
+static void check_simulate_class(weiri_check *check, const int32_t *row)
 {
     check->row = row;
     check->restart = 0;
@@ -296,6 +301,12 @@ static void check_end_class(weiri_check *check)
     weiri_check_reset_counters(check);
 }
 
+void weiri_check_run_class(weiri_check *check, const int32_t *row)
+{
+    check_simulate_class(check, row);
+    check_end_class(check);
+}
+
 static int knows_collective(const weir_plan *plan)
 {
     switch (plan->collective) {
@@ -320,6 +331,64 @@ static weir_status plan_check_conclude(const weiri_check *check)
     return weiri_fail(WEIR_ERR_INVALID, "%s: %s", where, first->text);
 }
 
+static void check_run_classes(weiri_check *check)
+{
+    const weiri_check_classes *classes = &check->classes;
+    weir_plan_report *report = check->report;
+    for (uint32_t i = 0; i < classes->count && check->status == WEIR_OK && !report->nviolations;
+         i++) {
+        weiri_check_run_class(check, &classes->rows[i * (size_t)classes->columns]);
+        i -= check->restart ? 1 : 0;
+        report->nviolations = check->restart ? 0 : report->nviolations;
+    }
+}
+
+/* Describes the lengths that the byte classes cover. */
+static void check_report_lengths(weiri_check *check)
+{
+    const weiri_check_classes *classes = &check->classes;
+    weir_plan_report *report = check->report;
+    report->nworlds = classes->count;
+    report->all_lengths = classes->max_chunk_bytes == 0;
+    report->max_chunk_bytes = classes->max_chunk_bytes;
+    report->max_turns = 0;
+    for (uint32_t i = 0; i < classes->npipes && !report->all_lengths; i++) {
+        const weiri_check_pipe *pipe = &classes->pipes[i];
+        const uint64_t bytes = pipe->num_chunks * classes->max_chunk_bytes;
+        const uint64_t turns = (bytes + pipe->unit_bytes - 1) / pipe->unit_bytes;
+        report->max_turns = turns > report->max_turns ? (unsigned)turns : report->max_turns;
+    }
+}
+
+void weiri_check_describe_lengths(const weir_plan_report *report, char *text)
+{
+    if (report->all_lengths)
+        snprintf(text, WEIRI_CHECK_TEXT, "for every length");
+    else if (report->max_turns)
+        snprintf(text, WEIRI_CHECK_TEXT,
+                 "for up to %u turns of a pipeline (chunks of up to %llu bytes)", report->max_turns,
+                 (unsigned long long)report->max_chunk_bytes);
+    else
+        snprintf(text, WEIRI_CHECK_TEXT, "for chunks of up to %llu bytes",
+                 (unsigned long long)report->max_chunk_bytes);
+}
+
+/* Reports violations, or the lengths for which there are none. */
+static void check_plan(weiri_check *check)
+{
+    weiri_check_set_up(check);
+    if (check->status == WEIR_OK && check->classes.npipes &&
+        !weiri_check_is_short(check->plan, &check->classes, WEIRI_CHECK_ITERATIONS))
+        weiri_check_find_reach(check);
+    if (check->status != WEIR_OK || check->report->nviolations)
+        return;
+    check->status = weiri_check_find_classes(check->plan, &check->classes);
+    if (check->status != WEIR_OK)
+        return;
+    check_report_lengths(check);
+    check_run_classes(check);
+}
+
 weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
 {
     weir_plan_report *made = calloc(1, sizeof *made);
@@ -327,22 +396,12 @@ weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to check the plan", plan->file);
     made->proves_result = knows_collective(plan);
-    check.status = weiri_check_find_classes(plan, &check.classes);
+    check.status = weiri_check_find_shapes(plan, &check.classes);
     if (check.status == WEIR_OK) {
-        weiri_check_set_up(&check);
-        made->nworlds = check.classes.count;
-        made->all_lengths = check.classes.is_complete;
-        made->max_turns = check.classes.npipes ? WEIRI_CHECK_ITERATIONS : 0;
-        for (uint32_t i = 0;
-             i < check.classes.count && check.status == WEIR_OK && made->nviolations == 0; i++) {
-            check_run_class(&check, &check.classes.rows[i * (size_t)check.classes.columns]);
-            check_end_class(&check);
-            i -= check.restart ? 1 : 0;
-            made->nviolations = check.restart ? 0 : made->nviolations;
-        }
+        check_plan(&check);
+        weiri_check_free_classes(plan, &check.classes);
         weiri_check_tear_down(&check);
         weiri_clocks_free(&check.clocks);
-        weiri_check_free_classes(plan, &check.classes);
     }
     weir_status status = plan_check_conclude(&check);
     if (report && check.status == WEIR_OK)

@@ -35,11 +35,9 @@
  * buffer, and one more. Only vector clocks order the ranks, so launches overlap as far as the
  * plan allows.
  *
- * Pipelines are simulated only at chunk lengths for which some operation inside a pipeline has
- * data for at most WEIRI_CHECK_ITERATIONS iterations, and no pipeline has more than
- * WEIRI_CHECK_ITERATIONS_MAX. Longer pipelines are not simulated, and nothing proves that they
- * behave as the simulated ones do: faults that need more iterations, such as those of a
- * semaphore whose credits let one block run further ahead of another, are not found.
+ * Of a pipeline, so many iterations are simulated that more would add nothing; check_pipeline.c
+ * derives the number. Where it cannot be derived, a plan is proved for at most
+ * WEIRI_CHECK_ITERATIONS iterations, and executors refuse calls that need more.
  */
 #ifndef WEIR_PLAN_CHECK_CHECK_H
 #define WEIR_PLAN_CHECK_CHECK_H
@@ -48,9 +46,8 @@
 
 enum {
     WEIRI_CHECK_LAUNCHES = 3,
-    WEIRI_CHECK_ITERATIONS = 3,         /* of a pipeline that have data */
-    WEIRI_CHECK_ITERATIONS_MAX = 64,    /* of a pipeline, with and without data */
-    WEIRI_CHECK_CLASSES_MAX = 1024,
+    WEIRI_CHECK_ITERATIONS = 64,        /* of a pipeline, where more cannot be proved */
+    WEIRI_CHECK_CLASSES_MAX = 8192,
     WEIRI_CHECK_CHAINS_MAX = 8192,
     WEIRI_CHECK_PLACES_MAX = 1 << 21,   /* of all ranks */
     WEIRI_CHECK_ACCESSES_MAX = 1 << 22, /* to places, in one byte class */
@@ -82,9 +79,20 @@ typedef struct weiri_check_classes {
     uint32_t *pipe_of_op[WEIRI_PLAN_RANKS_MAX], columns;
     int32_t *rows;
     uint32_t count;
-    int is_complete; /* covers all lengths that the limits on pipeline iterations allow */
+    int has_groups;    /* some shape has several parts */
+    uint32_t reach;    /* of the plan's pipelines (check_pipeline.c); NONE: unknown */
+    uint32_t regular;  /* likewise: iterations from which on the reach holds */
+    int is_complete;   /* 0: there are too many classes even of short chunks */
+    uint64_t max_chunk_bytes; /* the classes cover chunks of up to this length; 0: of any */
 } weiri_check_classes;
 
+/* Sets the shapes and pipelines; no classes and no reach yet. On failure there is nothing to
+ * free. */
+weir_status weiri_check_find_shapes(const weir_plan *plan, weiri_check_classes *classes);
+/* Whether no pipeline needs more iterations than this in the plan's range of lengths. */
+int weiri_check_is_short(const weir_plan *plan, const weiri_check_classes *classes,
+                         uint32_t iterations);
+/* Adds the classes. */
 weir_status weiri_check_find_classes(const weir_plan *plan, weiri_check_classes *classes);
 void weiri_check_free_classes(const weir_plan *plan, weiri_check_classes *classes);
 /* The iteration in which op handles chunk k of its references of `size` chunks; -1: none. */
@@ -267,6 +275,9 @@ typedef struct weiri_check {
     uint32_t block_chunks;
     uint32_t blocks_of[WEIR_PLAN_BUFFERS]; /* blocks of a buffer; layout.h */
     uint32_t launch;
+    struct weiri_check_recorder *recorder; /* check_pipeline.c; NULL: none */
+    int is_strong;          /* operations are executed as if fences were between all of them, and no
+                             * signal or wait were relaxed: the order of execution */
     int restart;            /* a waiter joined too much: simulate this class anew */
 
     weiri_check_block *blocks; /* of all ranks */
@@ -333,6 +344,22 @@ const char *weiri_check_where(const weiri_check *check, uint32_t block, uint32_t
 /* Likewise "scratch chunk 5 of rank 2". */
 const char *weiri_check_place_name(const weiri_check *check, uint32_t place, char *text);
 
+/* check_advice.c */
+
+/* Ends the text of the violation that was just reported: the lengths that were tried, and how to
+ * correct the plan. Nothing if the text has such an end. */
+#define WEIRI_CHECK_FIX "; fix: "
+void weiri_check_advise(weiri_check *check, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same for accesses that nothing orders: of the block's current operation and an earlier one;
+ * of the block before the owner's launch has begun; and one that the owner's launch does not wait
+ * for. */
+void weiri_check_advise_race(weiri_check *check, uint32_t block, uint32_t place,
+                             const weiri_check_access *other, int other_is_read);
+void weiri_check_advise_begin(weiri_check *check, uint32_t block, int owner);
+void weiri_check_advise_end(weiri_check *check, const weiri_check_access *late, int late_is_read,
+                            int owner);
+
 /* check_value.c */
 
 /* At the begin of a rank's launch: the input holds its symbols, the output is undefined. */
@@ -354,6 +381,26 @@ uint32_t weiri_check_first_place(const weiri_check *check, int rank, unsigned bu
 /* check_set_up.c */
 void weiri_check_set_up(weiri_check *check);
 void weiri_check_tear_down(weiri_check *check);
+
+/* Whether an operation signals channels or releases semaphores; waits for them or acquires them. */
+int weiri_check_adds_credits(const weiri_plan_op *op);
+int weiri_check_waits_for_credits(const weiri_plan_op *op);
+
+/* check_pipeline.c */
+
+/* Sets the reach of the plan's pipelines, if it can be derived. Reports violations that appear in
+ * pipelines with more iterations. Follows weiri_check_set_up. */
+void weiri_check_find_reach(weiri_check *check);
+/* Records the clocks of a block that has executed its current operation. */
+void weiri_check_record(weiri_check *check, uint32_t block);
+
+/* check.c */
+
+/* Simulates one byte class; frees its clocks. */
+void weiri_check_run_class(weiri_check *check, const int32_t *row);
+/* Writes for which lengths an accepted plan is proved, "for every length", to text, of
+ * WEIRI_CHECK_TEXT bytes. */
+void weiri_check_describe_lengths(const weir_plan_report *report, char *text);
 
 /* check_race.c */
 

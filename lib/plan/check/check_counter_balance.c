@@ -95,6 +95,8 @@ static void check_unordered_waiters(weiri_check *check, uint32_t index)
             "%s: several thread blocks acquire it in any order, and this one may "
             "wait for something else before it releases it again",
             name);
+        weiri_check_advise(check, "release it (weir_plan_release) before any other wait, or use "
+                                  "one Semaphore (weir_plan_semaphore_create) for each block");
     }
 }
 
@@ -127,6 +129,10 @@ void weiri_check_counters_balanced(weiri_check *check)
                 "would start with another value",
                 is_semaphore ? "releases" : "signals", name, counter->nsignals,
                 is_semaphore ? "acquires" : "waits for", counter->nacquired);
+            weiri_check_advise(check, "add %s on rank %d, or drop as many %s",
+                               is_semaphore ? "acquire (weir_plan_acquire)"
+                                            : "wait (weir_plan_wait)",
+                               counter->to, is_semaphore ? "releases" : "signals");
         }
         if (counter->has_unordered_waiters)
             check_unordered_waiters(check, i);

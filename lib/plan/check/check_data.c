@@ -213,12 +213,17 @@ static void check_input_kept(data_op *in, const weiri_plan_ref *ref, int rank, u
 {
     const weir_plan *plan = in->check->plan;
     const weiri_check_block *block = &in->check->blocks[in->block];
-    if (ref->buffer == WEIR_PLAN_INPUT && !plan->in_place && in->check->report->proves_result)
-        weiri_check_report_violation(
-            in->check, WEIR_PLAN_FAULT_RESULT, block->rank, in->block, block->op,
-            "writes input chunk %u of rank %d, which the caller keeps: the plan "
-            "is not in place",
-            ref->index + k, rank);
+    if (ref->buffer != WEIR_PLAN_INPUT || plan->in_place || !in->check->report->proves_result)
+        return;
+    weiri_check_report_violation(in->check, WEIR_PLAN_FAULT_RESULT, block->rank, in->block,
+                                 block->op,
+                                 "writes input chunk %u of rank %d, which the caller keeps: the "
+                                 "plan is not in place",
+                                 ref->index + k, rank);
+    weiri_check_advise(in->check,
+                       "write to scratch of rank %d instead (Buffer, weir_plan_scratch), or make "
+                       "the plan in place",
+                       rank);
 }
 
 static void write_chunk(data_op *in, const data_group *part, const weiri_plan_ref *ref,
@@ -233,12 +238,15 @@ static void write_chunk(data_op *in, const data_group *part, const weiri_plan_re
         access.chain = part->port->chain + 1;
         access.tick = part->port->nputs;
     }
-    if (ref->is_packets && at->packets == (int32_t)check->launch)
+    if (ref->is_packets && at->packets == (int32_t)check->launch) {
         weiri_check_report_violation(
             check, WEIR_PLAN_FAULT_RACE, block->rank, in->block, block->op,
             "writes packets in %s a second time in a launch: their reader cannot "
             "distinguish the two",
             weiri_check_place_name(check, place, name));
+        weiri_check_advise(check, "use another chunk of scratch for the second ones (Buffer, "
+                                  "weir_plan_scratch)");
+    }
     weiri_check_write_place(check, in->block, place, access);
     at->value = *value;
     at->packets = ref->is_packets ? (int32_t)check->launch : -1;

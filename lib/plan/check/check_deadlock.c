@@ -125,6 +125,31 @@ static void append_wait_chain(const weiri_check *check, uint32_t stuck, uint32_t
     }
 }
 
+/* How to end a wait. */
+static void advise_stuck(weiri_check *check, const weiri_check_block *block, uint32_t unblocker)
+{
+    const weiri_check_counter *counter =
+        block->counter != WEIRI_CHECK_NONE ? &check->counters[block->counter] : NULL;
+    if (unblocker != WEIRI_CHECK_NONE)
+        weiri_check_advise(check, "in one of these thread blocks, move what the other waits for "
+                                  "before its own wait");
+    else if (block->place != WEIRI_CHECK_NONE)
+        weiri_check_advise(check, "send the packets: put_packets (weir_plan_put_packets) or, "
+                                  "within the rank, copy_packets (weir_plan_copy_packets)");
+    else if (counter && counter->type == WEIRI_PLAN_SWITCH)
+        weiri_check_advise(check, "add a release (weir_plan_release), raise the semaphore's "
+                                  "initial value, or drop this acquire");
+    else if (counter)
+        weiri_check_advise(check,
+                           "add signal() on rank %d (weir_plan_signal) on its %s channel to rank "
+                           "%d, or drop this wait", counter->from,
+                           weiri_plan_channel_name((weiri_plan_channel)counter->type),
+                           counter->to);
+    else
+        weiri_check_advise(check, "let the other thread blocks call rank.barrier "
+                                  "(weir_plan_barrier) as often as this one");
+}
+
 static void report_deadlock(weiri_check *check, uint32_t stuck)
 {
     char what[2 * WEIRI_CHECK_TEXT], text[sizeof((weir_plan_violation *)0)->text];
@@ -138,6 +163,7 @@ static void report_deadlock(weiri_check *check, uint32_t stuck)
     append_wait_chain(check, stuck, unblocker, text, sizeof text);
     weiri_check_report_violation(check, WEIR_PLAN_FAULT_DEADLOCK, block->rank, stuck, block->op,
                                  "%s", text);
+    advise_stuck(check, block, unblocker);
 }
 
 void weiri_check_deadlock(weiri_check *check)

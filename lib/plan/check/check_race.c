@@ -127,6 +127,7 @@ static void report_race(weiri_check *check, uint32_t block, uint32_t place, int 
             "%s %s, which the caller may still be writing: nothing orders it "
             "after the begin of that rank's launch",
             does, name);
+        weiri_check_advise_begin(check, block, (int)(other->chain - check->rank_chain));
         return;
     }
     const weiri_check_instance *instance = &check->instances[check->lanes[other->lane].instance];
@@ -136,6 +137,7 @@ static void report_race(weiri_check *check, uint32_t block, uint32_t place, int 
         name, weiri_check_where(check, instance->block, instance->op, where), when,
         other_is_read ? "may still be reading" : "may still be writing",
         remedy(check, block, other));
+    weiri_check_advise_race(check, block, place, other, other_is_read);
 }
 
 static void drop_reads(weiri_check *check, weiri_check_place *place)
@@ -250,6 +252,7 @@ void weiri_check_caller_access(weiri_check *check, int rank)
                     "and the caller uses it",
                     late_is_read ? "reading" : "writing",
                     weiri_check_place_name(check, first + i, name));
+                weiri_check_advise_end(check, late, late_is_read, rank);
             }
             drop_reads(check, place);
             place->last = access;

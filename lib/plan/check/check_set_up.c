@@ -89,13 +89,23 @@ static void add_user(uint32_t *user, uint32_t block)
         *user = *user == WEIRI_CHECK_NONE ? block : WEIRI_CHECK_MANY;
 }
 
+int weiri_check_adds_credits(const weiri_plan_op *op)
+{
+    return op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ||
+           op->kind == WEIRI_PLAN_SEM_RELEASE_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
+           op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+}
+
+int weiri_check_waits_for_credits(const weiri_plan_op *op)
+{
+    return op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP ||
+           op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP;
+}
+
 static void note_counters(weiri_check *check, uint32_t block, const weiri_plan_op *op)
 {
-    int acquisitions = op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP ||
-                       op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP;
-    int advances = op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ||
-                   op->kind == WEIRI_PLAN_SEM_RELEASE_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
-                   op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    const int acquisitions = weiri_check_waits_for_credits(op);
+    const int advances = weiri_check_adds_credits(op);
     for (uint32_t i = 0; (acquisitions || advances) && i < op->nids; i++) {
         weiri_check_counter *counter =
             &check->counters[weiri_check_counter_of(check, check->blocks[block].rank, op, i)];
@@ -173,6 +183,8 @@ static void check_barrier_users(weiri_check *check)
             check, WEIR_PLAN_FAULT_BARRIER, barrier->rank, barrier->last_user, op,
             "barrier %u expects %u thread blocks, but %u of the rank use it", barrier->barrier,
             barrier->nblocks, barrier->nusers);
+        weiri_check_advise(check, "name all thread blocks that call it, and only these: "
+                                  "rank.barrier([...]) (weir_plan_group, weir_plan_barrier)");
     }
 }
 

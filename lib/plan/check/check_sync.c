@@ -155,10 +155,12 @@ int weiri_check_sync(weiri_check *check, uint32_t block, const weiri_plan_op *op
     case WEIRI_PLAN_BARRIER_OP:
         return barrier_enter(check, block, op);
     case WEIRI_PLAN_SIGNAL_OP: case WEIRI_PLAN_RELAXED_SIGNAL_OP: case WEIRI_PLAN_SEM_RELEASE_OP:
-        weiri_check_signal_counters(check, block, op, op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP);
+        weiri_check_signal_counters(check, block, op,
+                                    op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP && !check->is_strong);
         return 1;
     case WEIRI_PLAN_WAIT_OP: case WEIRI_PLAN_RELAXED_WAIT_OP: case WEIRI_PLAN_SEM_ACQUIRE_OP:
-        return acquire_ids(check, block, op, op->kind == WEIRI_PLAN_RELAXED_WAIT_OP, deferred);
+        return acquire_ids(check, block, op,
+                           op->kind == WEIRI_PLAN_RELAXED_WAIT_OP && !check->is_strong, deferred);
     default:
         weiri_check_flush(check, block, op);
         return 1;

@@ -59,6 +59,14 @@ weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t instance)
     return made;
 }
 
+/* Chunk i of a rank's input. */
+static weiri_value own_input(const weiri_check *check, int rank, uint32_t i)
+{
+    return (weiri_value){.state = WEIRI_VALUE_GOOD, .ranks = UINT64_C(1) << rank, .chunk = i,
+                         .max_chunk = i % check->block_chunks, .launch = (uint8_t)check->launch,
+                         .culprit = WEIRI_CHECK_NONE};
+}
+
 /* The caller has written the input. The output is undefined unless it is the input. */
 void weiri_check_begin_values(weiri_check *check, int rank)
 {
@@ -68,31 +76,30 @@ void weiri_check_begin_values(weiri_check *check, int rank)
         for (uint32_t i = 0; i < chunks; i++) {
             weiri_check_place *place = &check->places[first + i];
             place->packets = -1;
-            place->value = (weiri_value){.culprit = WEIRI_CHECK_NONE};
             if (buffer == WEIR_PLAN_OUTPUT)
-                continue;
-            place->value.state = WEIRI_VALUE_GOOD;
-            place->value.ranks = UINT64_C(1) << rank;
-            place->value.chunk = i;
-            place->value.max_chunk = i % check->block_chunks;
-            place->value.launch = (uint8_t)check->launch;
+                place->value = (weiri_value){.culprit = WEIRI_CHECK_NONE};
+            else
+                place->value = own_input(check, rank, i);
         }
     }
 }
 
 /* ------------------------------------------------------------------- results */
 
-/* What an output chunk must hold. 0: anything. */
+/* What an output chunk that is part of the result must hold. 0: it is no part of the result. */
 static int expected_of(const weiri_check *check, int rank, int root, uint32_t i, weiri_value *value)
 {
+    const weiri_contract *contract = weiri_contract_of(check->plan->collective);
     const uint32_t of_block = check->block_chunks;
     const int nranks = check->plan->nranks;
+    if (contract->out[weiri_contract_role(contract, rank, root)] != WEIRI_AFTER_RESULT)
+        return 0;
     const uint64_t all = nranks == 64 ? UINT64_MAX : (UINT64_C(1) << nranks) - 1;
     value->chunk = i;
     value->ranks = all;
     value->max_chunk = i % of_block;
     switch (check->plan->collective) {
-    case WEIR_COLL_REDUCE: return rank == root;
+    case WEIR_COLL_REDUCE:
     case WEIR_COLL_ALLREDUCE: return 1;
     case WEIR_COLL_REDUCE_SCATTER:
         value->chunk = (uint32_t)rank * of_block + i;
@@ -202,12 +209,59 @@ static void explain(const weiri_check *check, const weiri_value *value, const we
     }
 }
 
-static void report_result(weiri_check *check, int rank, uint32_t i, const weiri_check_place *place,
-                          const weiri_value *expected)
+/* How to correct a well-formed value. */
+static void advise_good(weiri_check *check, const weiri_value *value, const weiri_value *expected)
 {
-    char text[256];
+    uint64_t missing = expected->ranks & ~value->ranks, more = value->ranks & ~expected->ranks;
+    if (value->launch != check->launch)
+        weiri_check_advise(check, "write it in every launch");
+    else if (value->chunk != expected->chunk)
+        weiri_check_advise(check, "use chunk %u as the source", expected->chunk);
+    else if (missing)
+        weiri_check_advise(check, "add chunk %u of rank %u to the reduction: rank.reduce or, from "
+                                  "a peer, ch.reduce (weir_plan_reduce, weir_plan_read_reduce)",
+                           expected->chunk, lowest(missing));
+    else if (more)
+        weiri_check_advise(check, "leave out the source that holds it");
+    else
+        weiri_check_advise(check, "move it through scratch (Buffer, weir_plan_scratch), whose "
+                                  "chunks all have full length");
+}
+
+static void advise_value(weiri_check *check, const weiri_value *value, const weiri_value *expected,
+                         int rank, uint32_t i)
+{
+    switch ((weiri_value_state)value->state) {
+    case WEIRI_VALUE_UNDEFINED:
+        if (value->culprit == WEIRI_CHECK_NONE)
+            weiri_check_advise(check, "write output chunk %u of rank %d: copy, put or get "
+                                      "(weir_plan_copy, _put, _get)", i, rank);
+        else
+            weiri_check_advise(check, "write that chunk before it is read, or read another one");
+        break;
+    case WEIRI_VALUE_GOOD: advise_good(check, value, expected); break;
+    case WEIRI_VALUE_TWICE:
+        weiri_check_advise(check, "leave out one of the sources that hold it");
+        break;
+    case WEIRI_VALUE_MIXED:
+        weiri_check_advise(check, "reduce chunks of the same index: %u of every rank",
+                           expected->chunk);
+        break;
+    case WEIRI_VALUE_STALE:
+        weiri_check_advise(check, "write all sources in every launch before they are reduced");
+        break;
+    case WEIRI_VALUE_PACKETS:
+        weiri_check_advise(check, "read them with unpack_packets (weir_plan_unpack_packets) or "
+                                  "reduce packets (weir_plan_reduce_packets)");
+        break;
+    }
+}
+
+/* Reports a wrong value at the operation that made it, else at the last write of its chunk. */
+static void report_value(weiri_check *check, int rank, const weiri_check_place *place,
+                         const char *text)
+{
     uint32_t instance = place->value.culprit, block = WEIRI_CHECK_NONE, op = WEIRI_CHECK_NONE;
-    explain(check, &place->value, expected, text, sizeof text);
     if (instance == WEIRI_CHECK_NONE && place->last.lane != WEIRI_CHECK_NONE)
         instance = check->lanes[place->last.lane].instance;
     if (instance != WEIRI_CHECK_NONE && check->instances[instance].launch == check->launch) {
@@ -215,8 +269,61 @@ static void report_result(weiri_check *check, int rank, uint32_t i, const weiri_
         op = check->instances[instance].op;
     }
     int where = block == WEIRI_CHECK_NONE ? rank : check->blocks[block].rank;
-    weiri_check_report_violation(check, WEIR_PLAN_FAULT_RESULT, where, block, op,
-                                 "output chunk %u of rank %d: %s", i, rank, text);
+    weiri_check_report_violation(check, WEIR_PLAN_FAULT_RESULT, where, block, op, "%s", text);
+}
+
+static void report_result(weiri_check *check, int rank, uint32_t i, const weiri_check_place *place,
+                          const weiri_value *expected)
+{
+    char why[256], text[320];
+    explain(check, &place->value, expected, why, sizeof why);
+    snprintf(text, sizeof text, "output chunk %u of rank %d: %s", i, rank, why);
+    report_value(check, rank, place, text);
+    advise_value(check, &place->value, expected, rank, i);
+}
+
+static void advise_scratch(weiri_check *check, int rank)
+{
+    weiri_check_advise(check, "write to scratch of rank %d instead (Buffer, weir_plan_scratch)",
+                       rank);
+}
+
+/* Out of place: an output that the contract keeps must not be written. (In place, the input is the
+ * same memory.) */
+static void check_output_kept(weiri_check *check, int rank, uint32_t i,
+                              const weiri_check_place *place)
+{
+    char text[320];
+    if (check->plan->in_place || place->last.lane == WEIRI_CHECK_NONE)
+        return;
+    snprintf(text, sizeof text,
+             "output chunk %u of rank %d is written, but only the root, rank %d, has an output",
+             i, rank, check->report->root);
+    report_value(check, rank, place, text);
+    advise_scratch(check, rank);
+}
+
+/* In place: input that the contract keeps must hold what it held before the launch. Out of place,
+ * each write is reported where it happens (check_data.c). */
+static void check_input_kept(weiri_check *check, int rank, int root)
+{
+    const weiri_contract *contract = weiri_contract_of(check->plan->collective);
+    uint32_t chunks = check->blocks_of[WEIR_PLAN_INPUT] * check->block_chunks;
+    uint32_t first = weiri_check_first_place(check, rank, WEIR_PLAN_INPUT, 0);
+    char text[320];
+    if (!check->plan->in_place ||
+        contract->in_place_in[weiri_contract_role(contract, rank, root)] != WEIRI_AFTER_KEPT)
+        return;
+    for (uint32_t i = 0; i < chunks; i++) {
+        const weiri_value own = own_input(check, rank, i);
+        if (is_right(check, &check->places[first + i].value, &own))
+            continue;
+        snprintf(text, sizeof text,
+                 "input chunk %u of rank %d has changed, but a %s in place keeps it on this rank",
+                 i, rank, weir_collective_name((weir_collective)check->plan->collective));
+        report_value(check, rank, &check->places[first + i], text);
+        advise_scratch(check, rank);
+    }
 }
 
 void weiri_check_results(weiri_check *check)
@@ -229,9 +336,13 @@ void weiri_check_results(weiri_check *check)
     for (int rank = 0; rank < plan->nranks; rank++) {
         uint32_t first = weiri_check_first_place(check, rank, WEIR_PLAN_OUTPUT, 0);
         weiri_value expected;
-        for (uint32_t i = 0; i < chunks; i++)
-            if (expected_of(check, rank, root, i, &expected) &&
-                !is_right(check, &check->places[first + i].value, &expected))
-                report_result(check, rank, i, &check->places[first + i], &expected);
+        for (uint32_t i = 0; i < chunks; i++) {
+            const weiri_check_place *place = &check->places[first + i];
+            if (!expected_of(check, rank, root, i, &expected))
+                check_output_kept(check, rank, i, place);
+            else if (!is_right(check, &place->value, &expected))
+                report_result(check, rank, i, place, &expected);
+        }
+        check_input_kept(check, rank, root);
     }
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "plan/check/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +25,10 @@ static const char *plan_cli_kind_at(const weir_plan *plan, const weir_plan_viola
 
 static void plan_cli_print_proof(const weir_plan *plan, const weir_plan_report *report)
 {
-    printf("accepted: %s of %d ranks, no deadlock, no race, balanced, for every %s",
-           weir_plan_collective(plan), weir_plan_nranks(plan),
-           report->all_lengths ? "length" : "length that was checked");
-    if (report->max_turns)
-        printf(" of up to %u turns", report->max_turns);
+    char lengths[WEIRI_CHECK_TEXT];
+    weiri_check_describe_lengths(report, lengths);
+    printf("accepted: %s of %d ranks, no deadlock, no race, balanced, %s",
+           weir_plan_collective(plan), weir_plan_nranks(plan), lengths);
     puts(report->proves_result ? "" : "; its result was not checked: the collective is unknown");
 }
 
@@ -94,6 +94,7 @@ static void plan_cli_json_verdict(weiri_json_writer *json, const weir_plan_repor
         weiri_json_put_flag(json, "proves_result", report->proves_result);
         weiri_json_put_flag(json, "all_lengths", report->all_lengths);
         weiri_json_put_whole(json, "max_turns", report->max_turns);
+        weiri_json_put_whole(json, "max_chunk_bytes", (long long)report->max_chunk_bytes);
         weiri_json_put_whole(json, "root", report->root);
     } else if (!report->nviolations) {
         weiri_json_put_text(json, "error", weir_last_error());

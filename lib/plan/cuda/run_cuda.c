@@ -218,13 +218,6 @@ static weir_status explain_failure(const weir_executor *executor, const weiri_pl
                               program->rank);
 }
 
-/* Only the root's output of a reduce is written. */
-static int has_result(const weiri_plan_context *context)
-{
-    return context->collective != WEIR_COLL_REDUCE || context->root < 0 ||
-           context->root == context->program->rank;
-}
-
 static weir_status launch_kernel(const weir_comm *comm, const void *kernel, uint32_t blocks,
                                  int threads, void *args, weir_stream stream)
 {
@@ -242,7 +235,7 @@ static weir_status launch_divide(const weir_executor *executor, const weiri_plan
     weiri_divide_args args = {out, context->layout.out_bytes, executor->comm->nranks};
     const uint64_t words = (args.bytes + 7) / 8, most = 1024;
     const uint64_t blocks = (words + THREADS - 1) / THREADS;
-    if (call->op != WEIR_AVG || !context->reduces || !has_result(context) || !blocks)
+    if (call->op != WEIR_AVG || !context->reduces || !weiri_plan_has_result(context) || !blocks)
         return WEIR_OK;
     return launch_kernel(executor->comm, weiri_divide_kernel(call->dtype),
                          (uint32_t)(blocks < most ? blocks : most), THREADS, &args, call->stream);
@@ -279,7 +272,8 @@ static weir_status cuda_plan_launch(weir_executor *executor, weiri_plan_context 
     status = launch_kernel(comm, kernel, own->image.nblocks, own->threads, &args, call->stream);
     if (status == WEIR_OK)
         status = launch_divide(executor, context, call, placement->out);
-    if (status == WEIR_OK && placement->copies_out && call->out && has_result(context))
+    if (status == WEIR_OK && placement->copies_out && call->out &&
+        weiri_plan_has_result(context))
         status = comm->gpu->ops->copy_on(comm, call->out, placement->out, context->layout.out_bytes,
                                          call->stream);
     return status;

@@ -6,14 +6,15 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "plan/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------ properties of a plan */
 
-/* The reduction that a plan requires. WEIR_SUM and no reduce_op leave it to the caller. */
-static weir_status find_reduce_op(const weir_plan *plan, int *needs)
+/* WEIR_SUM and no reduce_op leave it to the caller. */
+weir_status weiri_plan_reduce_op(const weir_plan *plan, int *needs)
 {
     *needs = -1;
     for (int rank = 0; rank < plan->nranks; rank++) {
@@ -154,14 +155,18 @@ static weir_status check_same_call(weir_comm *comm, const weiri_plan_context *co
     return weir_boot_agree(comm->boot, status);
 }
 
-/* Checks a plan that has no context yet. Every rank does this and comes to the same result. Plans
+/* Proves a plan that has no context yet. Every rank does this and comes to the same result. Plans
  * that are too large for the checker run unchecked. */
-static weir_status context_check_plan(const weir_executor *executor, const weir_plan *plan,
+static weir_status context_prove_plan(const weir_executor *executor, const weir_plan *plan,
                                       weiri_plan_context *context)
 {
     for (int i = 0; i < executor->ncontexts; i++)
-        if (executor->contexts[i]->identity == plan->identity) {
+        if (executor->contexts[i]->identity == plan->identity &&
+            (executor->contexts[i]->is_checked || !executor->checks)) {
+            context->is_checked = executor->contexts[i]->is_checked;
             context->root = executor->contexts[i]->root;
+            context->max_chunk_bytes = executor->contexts[i]->max_chunk_bytes;
+            memcpy(context->lengths, executor->contexts[i]->lengths, sizeof context->lengths);
             return WEIR_OK;
         }
     context->root = -1;
@@ -171,12 +176,34 @@ static weir_status context_check_plan(const weir_executor *executor, const weir_
     if (!report)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to check a plan");
     weir_status status = weir_plan_check(plan, report);
-    context->root = status == WEIR_OK ? report->root : -1;
+    if (status == WEIR_OK) {
+        context->root = report->root;
+        context->max_chunk_bytes = report->max_chunk_bytes;
+        weiri_check_describe_lengths(report, context->lengths);
+    }
     free(report);
+    context->is_checked = 1;
     if (status != WEIR_ERR_UNSUPPORTED)
         return status;
     weiri_log(WEIRI_LOG_WARN, "%s; it runs unchecked", weir_last_error());
     return WEIR_OK;
+}
+
+/* Proves a plan, and rejects a call with longer chunks than the proof covers. */
+static weir_status context_check_plan(const weir_executor *executor, const weir_plan *plan,
+                                      weiri_plan_context *context)
+{
+    weir_status status = context_prove_plan(executor, plan, context);
+    if (status != WEIR_OK || !executor->checks || context->max_chunk_bytes == 0 ||
+        context->layout.chunk_bytes <= context->max_chunk_bytes)
+        return status;
+    return weiri_fail(
+        WEIR_ERR_INVALID,
+        "%s: the plan is accepted %s, but the call, with %llu bytes of input and %llu "
+        "of output, has chunks of %llu bytes; use shorter messages or another plan",
+        plan->file, context->lengths, (unsigned long long)context->layout.in_bytes,
+        (unsigned long long)context->layout.out_bytes,
+        (unsigned long long)context->layout.chunk_bytes);
 }
 
 /* Sets what a rank finds out without its peers. */
@@ -299,7 +326,7 @@ weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *pla
         return check_reduce_op(plan, (*context)->needs_op, call->op);
     weiri_plan_layout layout;
     int needs_op;
-    weir_status status = find_reduce_op(plan, &needs_op);
+    weir_status status = weiri_plan_reduce_op(plan, &needs_op);
     if (status == WEIR_OK)
         status = check_reduce_op(plan, needs_op, call->op);
     if (status == WEIR_OK)

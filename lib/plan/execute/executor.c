@@ -4,6 +4,7 @@
  */
 #include "plan/execute/executor.h"
 
+#include "base/words.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -60,6 +61,13 @@ void weir_executor_destroy(weir_executor *executor)
         executor->ops->settle(executor);
         weir_comm_barrier(executor->comm);
     }
+    weiri_executor_free(executor);
+}
+
+void weiri_executor_free(weir_executor *executor)
+{
+    if (!executor)
+        return;
     while (executor->ncontexts)
         weiri_plan_context_free(executor, executor->contexts[--executor->ncontexts]);
     if (executor->ops->close)
@@ -81,8 +89,17 @@ uint64_t weiri_region_out_offset(const weiri_plan_context *context, int rank)
                                                     : 0;
 }
 
-/* Placement for a plan for use in place. If the input is the longer one, only a call in place can
- * use the caller's memory as the region; in other calls the plan must not change the input. */
+/* Whether a call with two buffers may use the output as the region of a plan in place: it is as
+ * long as the region, and the result fills it on every rank. */
+static int output_can_be_region(const weiri_plan_context *context)
+{
+    const weiri_contract *contract = weiri_contract_of(context->collective);
+    return context->layout.out_bytes >= context->layout.in_bytes &&
+           contract->out[WEIRI_ROLE_OTHER] == WEIRI_AFTER_RESULT;
+}
+
+/* Placement for a plan for use in place. In a call with two buffers, the region is a staging buffer
+ * if the caller's output cannot be it; the input must not change. */
 static weiri_placement place_region(const weiri_plan_context *context, int rank,
                                     const weiri_plan_call *call)
 {
@@ -91,15 +108,25 @@ static weiri_placement place_region(const weiri_plan_context *context, int rank,
     made.in_offset = weiri_region_in_offset(context, rank);
     made.out_offset = weiri_region_out_offset(context, rank);
     made.region_bytes = layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes;
-    const int out_longer = layout->out_bytes >= layout->in_bytes;
     const int in_place =
         call->in && call->out && call->in + made.out_offset == call->out + made.in_offset;
-    made.region = out_longer ? call->out : in_place ? (char *)call->in : NULL;
+    if (in_place)
+        made.region = (char *)call->in - made.in_offset;
+    else
+        made.region = output_can_be_region(context) ? call->out : NULL;
     made.copies_in = call->in && (!in_place || !made.region);
     made.copies_out = call->out && !made.region;
     made.in = made.region ? made.region + made.in_offset : NULL;
     made.out = made.region ? made.region + made.out_offset : NULL;
     return made;
+}
+
+int weiri_plan_has_result(const weiri_plan_context *context)
+{
+    const weiri_contract *contract = weiri_contract_of(context->collective);
+    const int rank = context->program->rank;
+    return context->root < 0 || contract->out[weiri_contract_role(contract, rank, context->root)] ==
+                                    WEIRI_AFTER_RESULT;
 }
 
 int weiri_plan_overlap(const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes)
@@ -130,9 +157,9 @@ static weir_status check_call(const weir_executor *executor, const weir_plan *pl
     const int nranks = executor->comm->nranks;
     if (plan->nranks != nranks)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: the plan is for %d ranks, but the communicator has %d; use a plan "
+                          "%s: the plan is for %d rank%s, but the communicator has %d; use a plan "
                           "for as many ranks",
-                          plan->file, plan->nranks, nranks);
+                          plan->file, plan->nranks, weiri_s(plan->nranks), nranks);
     if (!call->element_bytes || (unsigned)call->op >= WEIR_OP_COUNT)
         return weiri_fail(WEIR_ERR_INVALID, "%s: unknown data type or operation", plan->file);
     if (call->stream && !executor->comm->gpu)

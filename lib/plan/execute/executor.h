@@ -12,7 +12,8 @@
  * lie in one region, as long as the longer one, with the shorter one where weir/weir.h places it
  * for the collective. In a call that does not match its plan (a plan in place called with two
  * buffers, or a plan out of place called in place), the input is first copied to where the plan
- * expects it. weiri_placement describes where everything is.
+ * expects it, so that the caller keeps what base/contract.h promises for the call's placement.
+ * weiri_placement describes where everything is.
  */
 #ifndef WEIR_PLAN_EXECUTE_EXECUTOR_H
 #define WEIR_PLAN_EXECUTE_EXECUTOR_H
@@ -38,6 +39,9 @@ typedef struct weiri_plan_context {
     char *name;        /* the plan's file, for messages; owned by the context */
     int collective, in_place, has_root;
     int root;          /* of a broadcast or reduce; -1: unknown */
+    int is_checked;    /* the checker has accepted the plan, or found it too large */
+    uint64_t max_chunk_bytes; /* up to which the plan is proved; 0: any length */
+    char lengths[128]; /* that in words, for messages */
     int needs_op;      /* weir_op that the plan requires; -1: any */
     int reduces;       /* the plan has reductions, and so has its collective */
     int has_ports;
@@ -101,6 +105,13 @@ struct weir_executor {
     void *own; /* the backend's data */
 };
 
+/* The local part of weir_executor_destroy: no rank uses the contexts any more. NULL is allowed. */
+void weiri_executor_free(weir_executor *executor);
+
+/* The reduction that a plan requires, -1 if that is left to the caller. WEIR_ERR_INVALID if it
+ * names several. */
+weir_status weiri_plan_reduce_op(const weir_plan *plan, int *needs);
+
 /* weiri_plan_context_get returns the context for a call; NULL if the call has nothing to do. It is
  * collective, with an agreed status, when it creates a context, and local otherwise.
  * weiri_plan_context_free is local; no list must contain the context any more. */
@@ -121,6 +132,10 @@ typedef struct weiri_placement {
 } weiri_placement;
 weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank,
                                      const weiri_plan_call *call);
+
+/* Whether this rank's output is written: in a reduce only the root's is; if the root is unknown,
+ * 1. */
+int weiri_plan_has_result(const weiri_plan_context *context);
 
 /* Whether the caller's input and output share bytes. */
 int weiri_plan_overlap(const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes);

@@ -5,11 +5,9 @@
 
 uint32_t weiri_plan_blocks(const weir_plan *plan, weir_plan_buffer buffer)
 {
-    int each_in = plan->collective == WEIR_COLL_ALLTOALL ||
-                  plan->collective == WEIR_COLL_REDUCE_SCATTER;
-    int each_out =
-        plan->collective == WEIR_COLL_ALLTOALL || plan->collective == WEIR_COLL_ALLGATHER;
-    if (buffer == WEIR_PLAN_INPUT ? each_in : buffer == WEIR_PLAN_OUTPUT && each_out)
+    const weiri_contract *contract = weiri_contract_of(plan->collective);
+    if (buffer == WEIR_PLAN_INPUT ? contract->in_has_blocks
+                                  : buffer == WEIR_PLAN_OUTPUT && contract->out_has_blocks)
         return (uint32_t)plan->nranks;
     if (plan->collective >= 0 || buffer == WEIR_PLAN_SCRATCH)
         return 1;

@@ -27,6 +27,7 @@
 #ifndef WEIR_PLAN_FORMAT_LAYOUT_H
 #define WEIR_PLAN_FORMAT_LAYOUT_H
 
+#include "base/contract.h"
 #include "plan/format/plan.h"
 
 typedef struct weiri_plan_layout {
@@ -45,7 +46,7 @@ weir_status weiri_plan_lay_out(const weir_plan *plan, uint64_t in_bytes, uint64_
 /* 1 if the collective has a root. */
 static inline int weiri_plan_has_root(const weir_plan *plan)
 {
-    return plan->collective == WEIR_COLL_BROADCAST || plan->collective == WEIR_COLL_REDUCE;
+    return weiri_contract_of(plan->collective)->has_root;
 }
 
 /* Blocks of the collective's input or output; 1 for scratch. */

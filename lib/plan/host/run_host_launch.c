@@ -190,19 +190,13 @@ static void plan_host_rewind_program(weiri_host_launch *launch)
         launch->own->barriers[i] = 0;
 }
 
-/* 1 if this rank's output is written: in a reduce only the root's is. */
-static int plan_host_has_result(const weiri_plan_context *context)
-{
-    return context->collective != WEIR_COLL_REDUCE || context->root < 0 ||
-           context->root == context->program->rank;
-}
-
 /* For WEIR_AVG: divides the sums in the output by the number of ranks. */
 static void plan_host_divide_average(const weiri_host_launch *launch, const weiri_plan_call *call,
                                      char *out)
 {
     const void *sums[] = {out};
-    if (call->op != WEIR_AVG || !launch->context->reduces || !plan_host_has_result(launch->context))
+    if (call->op != WEIR_AVG || !launch->context->reduces ||
+        !weiri_plan_has_result(launch->context))
         return;
     weiri_reduce(out, sums, 1, launch->context->layout.out_bytes / call->element_bytes,
                  call->dtype, WEIR_AVG, (uint64_t)launch->program->nranks, 0);
@@ -239,7 +233,7 @@ weir_status weiri_host_run(weir_executor *executor, weiri_plan_context *context,
         return status;
     plan_host_end_posts(&launch);
     plan_host_divide_average(&launch, call, placement.out);
-    if (placement.copies_out && call->out && plan_host_has_result(context))
+    if (placement.copies_out && call->out && weiri_plan_has_result(context))
         weiri_copy(call->out, placement.out, layout->out_bytes);
     return WEIR_OK;
 }

@@ -32,9 +32,11 @@ _Static_assert(sizeof(weiri_tcp_address) <= WEIRI_NET_ADDRESS_BYTES, "an address
 
 static weir_status choose_address(weiri_tcp_net *net)
 {
-    const char *variable, *named = weiri_interface_wish(&variable);
+    const char *variable = NULL, *named = NULL;
     char text[WEIRI_ADDRESS_TEXT_BYTES], name[IF_NAMESIZE];
-    weir_status status = weiri_interface_address(named, NULL, &net->listens);
+    weir_status status = weiri_interface_wish(&named, &variable);
+    if (status == WEIR_OK)
+        status = weiri_interface_address(named, NULL, &net->listens);
     if (status != WEIR_OK)
         return weiri_fail_context(status, "the tcp transport of rank %d%s%s", net->base.rank,
                                   named ? ": " : "", named ? variable : "");
@@ -195,7 +197,7 @@ static weir_status tcp_accept_streams(weiri_tcp_endpoint *end, int nstreams,
     while (end->nstreams < nstreams && status == WEIR_OK && end->base.failed == WEIR_OK) {
         int entries = weiri_guests_watch(&net->guests, set);
         int left_ms = weiri_deadline_left_ms(deadline);
-        int ready = poll(set, (nfds_t)entries, left_ms);
+        int ready = poll(set, (nfds_t)entries, weiri_guests_wait_ms(&net->guests, left_ms));
         if (ready < 0 && errno != EINTR)
             status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d waits for rank %d",
                                       end->job.rank, end->base.peer);

@@ -3,6 +3,7 @@
 # whatever characters the file's name contains; a source that does not compile, a missing file
 # and a missing kernel are usage errors on every rank; wrong results of a kernel are found.
 # Run from the repository's root.
+# Needs MPI.
 set -u
 . verify/tests/support/tap.sh
 

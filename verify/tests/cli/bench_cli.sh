@@ -2,6 +2,7 @@
 # The command line of the benchmarks: the help text, the lists, and usage errors. Each usage
 # error is one line that names the remedy, with nothing on standard output and the documented
 # exit code. Run from the repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "command line" "bench_allreduce is not built; run make"
 
@@ -126,8 +127,10 @@ refuses 2 'the manifest of --csv .*has that name' --csv "$scratch/b.csv" -J "$sc
 ln "$scratch/there" "$scratch/too"
 refuses 2 'one file' --csv "$scratch/there" -J "$scratch/too"
 refuses 2 'start 2 times as many ranks' -t 2
-refuses 2 'start 4 times as many ranks' -g 4
-refuses 2 'there are 1 ranks' -r 5
+for bad in 0 65 x; do
+    refuses 2 '-g (--ngpus) .*expected a whole number from 1 to 64' -g "$bad"
+done
+refuses 2 'there is 1 rank; ' -r 5
 refuses 2 'needs -I 1' -K 3
 for bad in 0% -1% 101% 2%% x ''; do
     refuses 2 'expected a percentage' --until "$bad"
@@ -143,7 +146,7 @@ refuses 2 'spread:X with X from 0 to 1' --dist zipf:x
 refuses 2 'spread:X with X from 0 to 1' --dist spread:2
 refuses 2 'one of host|device' --counts gpu
 program=
-refuses 3 'memory for [0-9]* bytes' -b 8T -e 8T
+refuses 3 'at 8T buffers of 1 rank take 16384 GiB' -b 8T -e 8T
 PMI_SIZE=4
 export PMI_SIZE
 refuses 3 'the launcher started 4 processes' -b 8 -e 8
@@ -178,22 +181,57 @@ status=1
     awk -F , 'NR > 1 && ($41 * $19 < 102 || $41 * $19 > 103) { bad = 1 } END { exit bad || NR != 3 }' \
         "$scratch/a.csv" && status=0
 check "--ceiling gives the percentage of the measured links' limit" $status
-! grep -q warning "$scratch/err"
-check "--ceiling with matching links prints no warning" $?
+! grep -q 'endpoints\|the link from' "$scratch/err"
+check "--ceiling with matching links prints no warning about them" $?
+# has_warning KIND TEXT: one line on standard error, and an entry of the manifest.
+has_warning() {
+    [ "$(grep -c "^bench_allreduce: warning: .*$2" "$scratch/err")" -eq 1 ] &&
+        grep -q "\"kind\": \"$1\"" "$scratch/a.json" && grep -q "$2" "$scratch/a.json"
+}
+sed -i 's/^together 8 1$/together 8 0.0001/; s/^pair 1 0 1 /pair 1 0 0.7 /' "$scratch/links"
+run ci/mpirun -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links" --csv "$scratch/a.csv"
+has_warning ceiling '[0-9]*% of the ceiling at 1024 B .* measured too slow'
+check "a result far above its ceiling is a warning, also in the manifest" $?
+has_warning links 'the link from 1 to 0 has 0.7 GB/s, the one from 0 to 1 1 GB/s'
+check "links that differ by direction are a warning, also in the manifest" $?
+sed -i 's/^together 8 0.0001$/together 8 100000/; s/^pair 1 0 0.7 /pair 1 0 1 /' "$scratch/links"
+run ci/mpirun -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links" --csv "$scratch/a.csv"
+! grep -q 'of the ceiling\|the link from' "$scratch/err" && ! grep -q '"kind": "ceiling"' "$scratch/a.json"
+check "results below their ceiling and symmetric links give no warning" $?
+# Other processes on every cpu, for a run of more than a second.
+for cpu in $(seq 0 $(($(nproc) - 1))); do
+    timeout 60 nice -n 5 taskset -c "$cpu" sh -c 'while :; do :; done' 2>/dev/null &
+    spinners="$spinners $!"
+done
+run ci/mpirun -np 2 ./bench_allreduce -b 1M -e 1M -n 60 -N 2 --csv "$scratch/a.csv"
+# shellcheck disable=SC2086 # words
+kill $spinners
+has_warning load 'was busy: other processes used [0-9]*% of the time of the ranks. 2 cpus'
+check "load of other processes is a warning, also in the manifest" $?
 run ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links"
 status=1
-[ "$code" -eq 0 ] && [ "$(grep -c 'warning: --ceiling .*2 endpoints, and there are 1 ranks' "$scratch/err")" -eq 1 ] &&
+[ "$code" -eq 0 ] && [ "$(grep -c 'warning: --ceiling .*2 endpoints, and there is 1 rank,' "$scratch/err")" -eq 1 ] &&
     status=0
 check "--ceiling with links of another number of ranks prints one warning" $status
 sed -i 's/host/cuda/' "$scratch/links"
 refuses 2 'links of other memory' --ceiling "$scratch/links"
 refuses 2 'cannot open' --ceiling "$scratch/none"
 
-run ./bench_allreduce -b 8 -e 8T -f 1099511627776 -n 1
-status=1
-[ "$code" -eq 0 ] && grep -q 'warning: -e 8796093022208 .*reduced to' "$scratch/err" &&
-    [ "$(grep -c '^ ' "$scratch/out")" -eq 1 ] && status=0
-check "-e above the memory's size is reduced, with a warning" $status
+# too_large ARGUMENTS: refused before anything is measured, in one line that names a size which fits.
+too_large() {
+    run "$@"
+    status=1
+    [ "$code" -eq 3 ] && [ ! -s "$scratch/out" ] && [ "$(grep -c '^bench_' "$scratch/err")" -eq 1 ] &&
+        grep -qE 'does not fit node .*: at .* take [0-9]+ GiB, and [0-9.]+ GiB .*available; give -[be] [0-9]+[KMG]? or less' \
+            "$scratch/err" && status=0
+    check "refused with what fits: $*" $status
+}
+too_large ./bench_allreduce -b 8 -e 8T -f 1099511627776 -n 1
+too_large ci/mpirun -np 2 ./bench_allreduce -b 8 -e 1000G -f 4096 -n 1
+too_large ./bench_alltoallv -b 16T -n 1
+fits=$(sed -n 's/.*give -b \([0-9]*[KMG]*\) or less.*/\1/p' "$scratch/err")
+run timeout 20 ./bench_alltoallv -b 1K -e "$fits" -f 1099511627776 -n 1
+check "the size that is named as fitting is accepted" "$code"
 
 run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 32
 status=1

@@ -3,6 +3,7 @@
 # distribution, also when the splits change with each call, and MPI runs on the same splits;
 # injected faults are found; all ranks reject bad input with a single line. Run from the
 # repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_alltoallv ] || skip_all "distributions" "bench_alltoallv is not built; run make"
 standin=${O:-build}/tests/bench_alltoallv_standin

@@ -2,6 +2,7 @@
 # The GPU code path of the benchmarks on a simulated GPU (support/gpu_standin.c): data are copied
 # to the candidate's memory and back, timed batches and graph replays are verified, and faults
 # in them are found. Run from the repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 export WEIR_BACKEND=host # the simulated GPU needs the host backend, also where there are GPUs
 bin=${O:-build}/tests

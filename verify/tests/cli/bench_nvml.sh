@@ -2,6 +2,7 @@
 # GPU clocks, power and temperature (NVML) in the results: they are sampled during measurements,
 # written to the header, the CSV, the manifest and -J, and throttled rows are flagged. GPU and NVML
 # library are simulated (support/gpu_standin.c, nvml_standin.c). Run from the repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 export WEIR_BACKEND=host # the simulated GPU needs the host backend, also where there are GPUs
 bin=${O:-build}/tests

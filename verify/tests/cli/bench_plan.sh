@@ -2,6 +2,7 @@
 # --plan FILE of the benchmarks: a plan is measured and verified together with the built-in
 # algorithms and peers; a plan that is incorrect, or does not match the run, is rejected before
 # anything is measured. Run from the repository's root.
+# Needs MPI.
 set -u
 . verify/tests/support/tap.sh
 
@@ -144,6 +145,44 @@ check "message sizes within the plan's range are measured" \
     ends_with 0 bench 2 allgather --plan "$scratch/ranged.json" -b 256 -e 4K -f 16 \
     --csv "$scratch/a.csv"
 check "a plan's long name is truncated in the CSV" rows plan:a_name_that_is_longer_than 4
+# The contract of buffers, docs/user/buffers.md.
+./weir-plan make alltoall_direct -n 2 --in-place -o "$scratch/alltoall.json"
+./weir-plan make reduce_chain -n 2 --in-place -o "$scratch/reduce.json"
+check "an alltoall plan in place is validated in both placements, beside MPI" \
+    ends_with 0 bench 2 alltoall --plan "$scratch/alltoall.json" --algo auto --peer mpi \
+    -b 1000 -e 30000 -f 30 -d int8 --csv "$scratch/a.csv"
+check "the CSV has the alltoall plan and MPI in both placements, the built-in algorithm in one" \
+    eval 'rows plan:alltoall_direct 4 &&
+        [ "$(grep -c "mpi:.*,pass," "$scratch/a.csv")" = 4 ] &&
+        [ "$(grep -v ",plan:" "$scratch/a.csv" | grep -c ",weir,.*,out,.*,pass,")" = 2 ] &&
+        ! grep -v ",plan:" "$scratch/a.csv" | grep ",weir,.*,in,"'
+check "wrong data of an alltoall in place are found" \
+    ends_with 1 bench 2 alltoall --plan "$scratch/alltoall.json" -b 4K -e 4K --inject drop-chunk
+check "their placement is reported" \
+    says "in place: rank 1" "never written (still this rank's input)"
+check "a reduce plan in place leaves the output of other ranks unchanged out of place" \
+    ends_with 0 bench 2 reduce --plan "$scratch/reduce.json" -b 4K -e 4K -o avg --csv "$scratch/a.csv"
+check "the CSV has the reduce plan in both placements" rows plan:reduce_chain 2
+# Both ranks exchange the block that the peer reduces, in place; then overwrite it.
+ops() {
+    move put "$(ref type '"i"' $((1 - $1)) 1)" "$(ref buffer_id 0 0 1)" ', "channel_ids": [0]'
+    printf '%s' "$fence"
+    on signal 0
+    on wait 0
+    printf '%s' "$fence"
+    printf '{"name": "re", "src_buff": [%s, %s], "dst_buff": [%s]}, %s' \
+        "$(ref type '"i"' "$1" 1)" "$(ref type '"s"' 0 1)" "$(ref type '"o"' 0 1)" "$fence"
+    move copy "$(ref type '"s"' 0 1)" "$(ref type '"i"' $((1 - $1)) 1)"
+    printf '%s' "$fence"
+    on signal 0
+    on wait 0
+}
+plan overwrites reduce_scatter 2 "2 1 1" s ', "inplace": true' >"$scratch/overwrites.json"
+check "a reduce_scatter in place may overwrite the blocks of other ranks" \
+    ends_with 0 bench 2 reduce_scatter --plan "$scratch/overwrites.json" -b 4K -e 4K
+plan overwrites reduce_scatter 2 "2 1 1" s >"$scratch/overwrites.json"
+arguments=(bench 2 reduce_scatter --plan "$scratch/overwrites.json" -b 4K -e 4K)
+check "out of place it may not" refuses "which the caller keeps" "op 7 (copy)"
 echo '{"name": "x",' >"$scratch/bad.json"
 arguments=(./bench_allgather --plan "$scratch/bad.json")
 check "malformed JSON is rejected with file and line" \
@@ -171,4 +210,85 @@ arguments=(./bench_alltoallv --plan "$scratch/gather4.json")
 check "--plan is rejected by bench_alltoallv" refuses "equal blocks" bench_alltoall
 arguments=(./bench_allgather --plan "$scratch/gather4.json" --tune "$scratch/t")
 check "--plan together with --tune is rejected" refuses "leave one out"
+
+# Plans in a tuning table, which weir's selection uses.
+mkdir "$scratch/plans" "$scratch/other"
+./weir-plan make allreduce_oneshot -n 2 -o "$scratch/plans/oneshot.json"
+./weir-plan make allreduce_oneshot -n 3 -o "$scratch/plans/three.json"
+./weir-plan make allgather_ring -n 2 -o "$scratch/plans/ring.json"
+./weir-plan make allreduce_direct -n 2 -o "$scratch/other/oneshot.json"
+cp "$scratch/wrong.json" "$scratch/bad.json" "$scratch/plans"
+selected() { grep -q "^# Algorithms of weir   : $1" "$out"; }
+warnings() { [ "$(grep -c "weir\[[0-9]\] warn: .*table:$1" "$err")" = "$2" ]; }
+cat >"$scratch/table" <<END
+# collective max_ranks cores max_bytes algorithm
+allreduce 2 any 1K plan:plans/oneshot.json
+allreduce 2 any 8K packet
+allreduce 2 any 64K plan:$scratch/plans/oneshot.json
+END
+export WEIR_TUNING=$scratch/table
+check "auto serves calls with the plans of a tuning table, and between them with algorithms" \
+    ends_with 0 bench 2 allreduce -b 512 -e 512K -f 8 --csv "$scratch/a.csv"
+check "sizes beyond the table's rows go to the built-in table" \
+    selected "plan:allreduce_oneshot 512 to 32768 B, packet 4096 B, [a-z]* 262144 B"
+check "the CSV names the plan" rows plan:allreduce_oneshot 4
+check "sizes that the plan's chunks do not divide are correct" \
+    ends_with 0 bench 2 allreduce -d int8 -b 1 -e 999 -i 237 --csv "$scratch/a.csv"
+check "and served by the plan" rows plan:allreduce_oneshot 10
+check "averages go to the next row" ends_with 0 bench 2 allreduce -o avg -b 512 -e 512
+check "which names an algorithm" selected "packet 512 B"
+check "a plan for another number of ranks is no fault" \
+    eval 'ends_with 0 bench 1 allreduce -b 512 -e 512 && warnings "" 0'
+cat >"$scratch/table" <<END
+allreduce 2 any 1K plan:plans/none.json
+allreduce 2 any 8K plan:plans/wrong.json
+allreduce 2 any 64K plan:plans/bad.json
+allreduce 2 any - plan:plans/ring.json
+END
+check "plans that cannot be used are skipped" ends_with 0 bench 2 allreduce -b 512 -e 512K -f 8
+check "each with one warning that names the table's line and the reason" \
+    eval 'warnings "1: .*No such file" 1 && warnings "2: .*rank 1 is missing" 1 &&
+        warnings "3: .*expected a plan in JSON" 1 && warnings "4: .*plan for allgather" 1'
+check "and built-in algorithms serve the calls" \
+    eval 'says "# Algorithms of weir" && ! says "plan:allreduce"'
+# by_rank COMMAND...: rank R reads the table in the folder rR.
+by_rank() {
+    # shellcheck disable=SC2016
+    bash -c 'ci/mpirun -np 1 env WEIR_TUNING="$0/r0/table" "${@}" : -np 1 env WEIR_TUNING="$0/r1/table" "${@}"' \
+        "$scratch" "$@"
+}
+mkdir "$scratch/r0" "$scratch/r1"
+echo 'allreduce 2 any - plan:oneshot.json' | tee "$scratch/r0/table" >"$scratch/r1/table"
+cp "$scratch/plans/oneshot.json" "$scratch/r0"
+cp "$scratch/other/oneshot.json" "$scratch/r1"
+unset WEIR_TUNING
+check "ranks that read different plans skip the row" \
+    ends_with 0 by_rank ./bench_allreduce "${short[@]}" -b 512 -e 512
+check "with one warning" eval 'warnings "1: .*differs between rank 0 and rank 1" 1 && ! says "plan:"'
+rm "$scratch/r1/oneshot.json"
+check "a plan that one rank cannot read is skipped on all" \
+    ends_with 0 by_rank ./bench_allreduce "${short[@]}" -b 512 -e 512
+check "with a warning of that rank" \
+    eval 'grep -q "weir\[1\] warn: .*r1/table:1: the row is skipped: cannot read" "$err" && ! says "plan:"'
+echo 'alltoallv 2 any - plan:oneshot.json' >"$scratch/r0/table"
+check "a plan for alltoallv is an error of the table" \
+    eval '! WEIR_TUNING=$scratch/r0/table bench 2 alltoallv -b 512 -e 512 >"$out" 2>"$err" &&
+        says "table:1: plan:oneshot.json of alltoallv"'
+
+# --tune with plans.
+arguments=(./bench_allgather --plan-dir "$scratch/plans")
+check "--plan-dir without --tune is rejected" refuses "it is for --tune FILE"
+arguments=(./bench_allreduce --plan-dir "$scratch/plans" --tune="$scratch/tuned" -o avg)
+check "--plan-dir is rejected for averages" refuses "plans serve neither alltoallv nor averages"
+arguments=(bench 2 allreduce --plan-dir "$scratch/none" --tune="$scratch/tuned" -b 512 -e 512)
+check "--plan-dir is rejected if it cannot be read" refuses "none: it cannot be read"
+check "--tune measures the plans of --plan-dir beside the algorithms" \
+    ends_with 0 bench 2 allreduce --tune="$scratch/tuned" --plan-dir "$scratch/plans" \
+    -b 512 -e 32K -f 64 --csv "$scratch/a.csv"
+check "the CSV has the plan for this collective and number of ranks, and the algorithms" \
+    eval 'rows plan:allreduce_oneshot 4 && rows fused 4 && ! says "three.json"'
+check "faulty plans are reported and not measured" \
+    says "not measured: $scratch/plans/wrong.json" "not measured: $scratch/plans/bad.json"
+check "the library reads the table" \
+    eval 'WEIR_TUNING=$scratch/tuned ends_with 0 bench 2 allreduce -b 512 -e 32K -f 64 && ! says "warn:"'
 tap_done

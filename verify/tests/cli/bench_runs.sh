@@ -3,6 +3,7 @@
 # sizes, registered and unregistered memory, options that change the measurement, the output files
 # (CSV, JSON, manifest, tuning table), and wrong data, which must not give a time. Run from the
 # repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "runs" "bench_allreduce is not built; run make"
 programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv"
@@ -94,9 +95,21 @@ check "--mode latency reports the start skew of the ranks" $status
 
 bench 3 broadcast -b 1K -e 1K -n 30 --peer mpi --csv "$csv"
 status=1
-[ "$(grep -c 'ratio [0-9.]* \[[0-9.]*, [0-9.]*\], \(faster\|slower\|no difference shown\)$' \
+[ "$(grep -cE '^#   [a-z ]+, 1024 B: weir [a-z0-9]+ [0-9.]+ us, mpi:[^ ]+ [0-9.]+ us: ((mpi:[^ ]+|weir) takes [1-9][0-9]*\.[0-9]+x as long|no difference shown) \[[0-9.]+, [0-9.]+\]$' \
     "$scratch/out")" -eq 2 ] && status=0
-check "the ratio to a peer is reported with its interval and a conclusion" $status
+check "a peer's line says which one takes longer, with the interval of the ratio" $status
+[ "$(grep -cE '^# mpi:.* : (mpi:[^ ]+ takes .* as long as weir|weir takes .* as long as mpi:[^ ]+) \(geometric mean of 2 rows\); worst for weir: .* at 1024 B' \
+    "$scratch/out")" -eq 1 ]
+check "the summary of a peer has the same form" $?
+# The slower one is the subject: its time is the larger number of the line.
+awk '/ takes / && / us: / { split($0, at, / us/)
+        n = split(at[1], first, " "); m = split(at[2], second, " ")
+        weir = first[n]; peer = second[m]
+        if (/: weir takes/ ? weir <= peer : peer <= weir) wrong = 1 }
+    END { exit wrong }' "$scratch/out"
+check "the candidate that takes longer has the longer time" $?
+! grep -q "$(printf '\033')" "$scratch/out" "$scratch/err"
+check "output that is no terminal has no colours" $?
 
 algos=$(./bench_allreduce --list-algos | awk '$2 == "host" { print $1 }')
 bench 2 allreduce -b 1K -e 1K -n 4 --algo all --csv "$csv"
@@ -337,5 +350,29 @@ else
     tap_number=$((tap_number + 1))
     echo "ok $tap_number - wrong data # SKIP no MPI compiler"
 fi
+
+# Progress: on a terminal in one line after 3 s, elsewhere a line every 10 s.
+timeout -s INT 12 ci/mpirun -np 2 ./bench_allreduce -b 8 -e 8 -n 2000 -N 0 --quiet >"$scratch/quiet.out" 2>"$scratch/quiet.err" &
+timeout -s INT 12 ci/mpirun -np 2 ./bench_allreduce -b 8 -e 8 -n 2000 -N 0 >"$scratch/out" 2>"$scratch/err" &
+if command -v script >/dev/null; then
+    timeout -s INT 6 script -qec "env TERM=xterm ./bench_allreduce -b 8 -e 8 -n 2000 -N 100000" "$scratch/typed" >/dev/null 2>&1
+    grep -qE "$(printf '\r\033\\[K')bench_allreduce: 8 B: [0-9]+%, [0-9]+ (s|min|h).* left" "$scratch/typed"
+    check "progress on a terminal is one line with size, percent and time left" $?
+    env NO_COLOR= script -qec "env TERM=xterm ./bench_allreduce -b 8 -e 8 -n 20" "$scratch/typed" >/dev/null 2>&1
+    grep -q "$(printf ': 0 \033\\[32mOK\033\\[0m')" "$scratch/typed"
+    check "a verdict on a terminal is coloured" $?
+    env NO_COLOR=1 script -qec "env TERM=xterm ./bench_allreduce -b 8 -e 8 -n 20" "$scratch/typed" >/dev/null 2>&1
+    grep -q ' : 0 OK' "$scratch/typed" && ! grep -q "$(printf '\033')" "$scratch/typed"
+    check "NO_COLOR removes colours, and short runs show no progress" $?
+else
+    tap_number=$((tap_number + 1))
+    echo "ok $tap_number - progress on a terminal # SKIP no script(1)"
+fi
+wait
+status=1
+[ "$(grep -cE '^bench_allreduce: 8 B: 1[0-9] s so far$' "$scratch/err")" -eq 1 ] && status=0
+check "progress under mpirun is a line every 10 s" $status
+! grep -q 'so far' "$scratch/quiet.err" && grep -q '^ *8 ' "$scratch/quiet.out"
+check "--quiet shows no progress" $?
 
 finish

@@ -1,34 +1,134 @@
 #!/bin/bash
-# Installs the library into a scratch folder, builds every program in examples/ against it with
-# pkg-config, and runs it: programs that use MPI with two ranks, the others directly. Run from the
+# The examples: installs weir into a scratch folder, copies the installed examples, builds each with
+# exactly the command that its head comment gives, and runs the commands that follow there. mpirun
+# gets the flags of ci/mpirun; torchrun is simulated, as PyTorch is not needed otherwise. Run from the
 # repository's root.
 set -u
 . verify/tests/support/tap.sh
 
+root=$PWD
 installed=$scratch/weir
 check "make install installs the library" ends_with 0 make install PREFIX="$installed"
-export PKG_CONFIG_PATH=$installed/lib/pkgconfig LD_LIBRARY_PATH=$installed/lib
 
-# $1: the compiler, $2: the pkg-config package, $3: the source.
-build_example() {
-    # The compiler and pkg-config's output may be several words.
-    # shellcheck disable=SC2046,SC2086
-    $1 -std=c11 -Wall -Wextra -Werror -o "$scratch/example" "$3" $(pkg-config --cflags --libs "$2")
+# Only pkg-config may say where the library is: no LD_LIBRARY_PATH.
+unset LD_LIBRARY_PATH
+mkdir "$scratch/shims"
+cat >"$scratch/shims/mpirun" <<SHIM
+#!/bin/sh
+MPIRUN='$(command -v mpirun)' exec '$installed/bin/weir-mpirun' "\$@"
+SHIM
+cat >"$scratch/shims/torchrun" <<'SHIM'
+#!/bin/bash
+# torchrun --nproc-per-node N --no-python PROGRAM: starts the ranks with torchrun's variables.
+[ "$1" = --nproc-per-node ] && [ "$3" = --no-python ] || exit 2
+export WORLD_SIZE=$2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000)) RANK
+for ((RANK = 0; RANK < WORLD_SIZE; RANK++)); do "$4" & pids+=" $!"; done
+for pid in $pids; do wait "$pid" || failed=1; done
+exit ${failed:-0}
+SHIM
+chmod +x "$scratch/shims"/*
+export PATH=$scratch/shims:$installed/bin:$PATH PKG_CONFIG_PATH=$installed/lib/pkgconfig
+export XDG_CACHE_HOME=$scratch/cache
+
+# What each example prints: the number of lines, and the pattern that each matches.
+declare -A prints=(
+    [hello.c]='4 ^rank [0-3] of 4: the ranks add up to 6$'
+    [unique_id.c]='4 ^rank [0-3] of 4: the ranks add up to 6$'
+    [torchrun.c]='4 ^rank [0-3] of 4: the ranks add up to 6$'
+    [allreduce_fork.c]='8 ^rank [0-3]: sum of [24] ranks by "[a-z]+"$'
+    [channels.c]='2 ^rank [01]: 1000 rounds of 1024 bytes$'
+    [gpu.cu]='2 ^rank [01]: 1000 rounds over cuda_ipc, 0 words wrong, no error$'
+    [proxy.c]='2 ^rank [01]: 200 rounds of 4096 bytes over shm$'
+    [custom_algorithm.c]='2 ^rank [01]: gathered by "mine", 0 wrong$'
+    [own_kernel.c]='4 ^rank [0-3]: "add_all" added 100000 numbers, 0 are wrong$'
+    [plan.c]='2 ^rank [01]: 0 wrong elements$'
+)
+printed_as_expected() { # NAME
+    local count pattern
+    read -r count pattern <<<"${prints[$1]:-0 no expectation}"
+    [ "$(grep -cE -- "$pattern" "$out")" -eq "$count" ] && [ "$count" -gt 0 ]
 }
 
-for source in examples/*.c; do
-    name=$(basename "$source" .c)
-    if ! grep -q '<weir/mpi.h>' "$source"; then
-        check "example $name builds without warnings" \
-            ends_with 0 build_example "${CC:-cc}" weir "$source"
-        check "example $name runs" ends_with 0 "$scratch/example"
-    elif command -v mpicc >/dev/null && command -v mpirun >/dev/null; then
-        check "example $name builds without warnings" \
-            ends_with 0 build_example mpicc weir-mpi "$source"
-        check "example $name runs with two ranks" ends_with 0 ci/mpirun -np 2 "$scratch/example"
-    else
-        skip "$name" "no MPI (make deps)"
+# The commands of a head comment, one a line: the first one builds, the others run.
+commands_of() { sed -n '/^ \*\//q; s/^ \*     \(.*\)/\1/p' "$1"; }
+run_commands() { bash -e -c "$(commands_of "$1" | tail -n +2)"; }
+strictly() {
+    case $1 in
+    *.cu) nvcc -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror -c -o strict.o \
+        -I"$installed/include" "$1" ;;
+    *) $2 -std=c11 -Wall -Wextra -Werror -c -o strict.o -I"$installed/include" "$1" ;;
+    esac
+}
+has_two_gpus() {
+    grep -qx CUDA=1 "$root/${O:-build}/cuda.choice" && [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]
+}
+
+# Builds and runs one example.
+check_example() {
+    local name=$1 compiler
+    compiler=$(commands_of "$name" | sed -n '1s/ .*//p')
+    check "examples/README.md lists $name" grep -qF "\`$name\`" README.md
+    check "$name has fewer than 100 lines" test "$(wc -l <"$name")" -lt 100
+    if ! command -v "$compiler" >/dev/null; then
+        skip "$name builds and runs" "no $compiler"
+        return
     fi
-    check "examples/README.md lists $name" grep -qF "\`$name.c\`" examples/README.md
+    check "$name compiles without warnings" ends_with 0 strictly "$name" "$compiler"
+    check "$name builds by the command in its head" \
+        ends_with 0 bash -c "$(commands_of "$name" | head -n 1)"
+    if [ "$name" = gpu.cu ] && ! has_two_gpus; then
+        check "$name without two GPUs fails" eval '! run_commands gpu.cu >"$out" 2>"$err"'
+        check "$name without two GPUs says that it needs them" grep -q 'needs two GPUs' "$err"
+    elif [ "$compiler" = mpicc ] && [ -z "$(type -ap mpirun | sed 1d)" ]; then
+        skip "$name runs" "no mpirun"
+    else
+        check "$name runs by the commands in its head" ends_with 0 run_commands "$name"
+        check "$name prints what is expected" printed_as_expected "$name"
+    fi
+}
+
+cp -r "$installed/share/doc/weir/examples" "$scratch/work"
+cd "$scratch/work" || exit 3
+check "all examples are installed" diff -r "$root/examples" .
+for name in *.c *.cu; do
+    [ "$name" = own_kernel.cu ] || check_example "$name"
 done
+if command -v nvcc >/dev/null; then
+    check "the kernel of own_kernel.c also compiles as CUDA" \
+        ends_with 0 nvcc -c -o kernel.o -I"$installed/include" own_kernel.cu
+else
+    skip "the kernel of own_kernel.c also compiles as CUDA" "no nvcc"
+fi
+
+# An example whose result is wrong is noticed.
+sed -i 's/data\[i\] = weir_comm_rank(comm) + i;/data[i] = i;/' own_kernel.c
+check "an example with wrong data still builds" ends_with 0 bash -c "$(commands_of own_kernel.c | head -n 1)"
+check "an example with wrong data fails" ends_with 1 run_commands own_kernel.c
+check "an example with wrong data does not print what is expected" eval '! printed_as_expected own_kernel.c'
+cd "$root" || exit 3
+
+# The plan that plan.c wrote is accepted; the guide has the builder's part of the program, and the
+# header the same calls, which compile.
+check "the plan of plan.c is accepted" ends_with 0 ./weir-plan check "$scratch/work/swap.json"
+guide_is_example() {
+    sed -n '/^```c$/,/^```$/{/^```/!p}' docs/user/plans.md >"$scratch/guide.c"
+    [ -s "$scratch/guide.c" ] && awk '
+        NR == FNR { guide = guide $0 "\n"; next } { all = all $0 "\n" }
+        END { exit index(all, guide) == 0 }' "$scratch/guide.c" examples/plan.c
+}
+check "docs/user/plans.md has the builder's part of plan.c" guide_is_example
+# The lines of the header's sketch, in a program.
+sketch_builds() {
+    {
+        printf '#include <weir/plan.h>\nint main(void)\n{\n'
+        sed -n '/ \*     weir_plan_spec spec/,/ \*         status = weir_plan_build/s/^ \*//p' \
+            lib/include/weir/plan.h
+        printf '    weir_status checked = status == WEIR_OK ? weir_plan_check(plan, NULL) : status;\n'
+        printf '    weir_plan_free(plan);\n    return checked != WEIR_OK;\n}\n'
+    } >"$scratch/sketch.c"
+    # shellcheck disable=SC2046 # pkg-config's output is several words
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -o "$scratch/sketch" "$scratch/sketch.c" \
+        $(pkg-config --cflags --libs weir) && "$scratch/sketch"
+}
+check "the sketch in weir/plan.h compiles, and its plan is accepted" ends_with 0 sketch_builds
 tap_done

@@ -2,6 +2,7 @@
 # Hang detection: after a rank is stopped (SIGSTOP) or killed, or does not start, the job ends
 # at most five seconds after its deadline, prints one report with the state of every rank in rank
 # order, and leaves no process and no shared memory. Run from the repository's root.
+# Needs MPI.
 set -u
 # shellcheck source=verify/tests/support/tap.sh
 . verify/tests/support/tap.sh
@@ -144,5 +145,25 @@ for rank in 0 2; do
     check "rank $rank does not start: the job ends in time" ended_in_time
     check "rank $rank does not start: one report in rank order shows it without answer" \
         reports_missing_rank $rank
+done
+
+# killed_early RANK: 3 ranks, one of which is killed while the others are inside MPI_Init.
+# shellcheck disable=SC2016  # expanded by the ranks
+killed_early() {
+    EARLY=$1 timeout 60 ci/mpirun -np 3 bash -c \
+        'case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} in "$EARLY") sleep 2; kill -KILL $$ ;; esac
+         exec ./bench_allreduce -b 8 -e 8 -T 1'
+}
+for rank in 0 2; do
+    name="rank $rank is killed before MPI_Init: one report in rank order shows it without answer"
+    started=$(now_ms)
+    killed_early $rank >"$out" 2>"$err"
+    took_ms=$(($(now_ms) - started))
+    check "rank $rank is killed before MPI_Init: the job ends in time" ended_in_time
+    if ${MPIRUN:-mpirun} --version 2>&1 | grep -q 'Open MPI\|OpenRTE'; then
+        check "$name" reports_missing_rank $rank
+    else
+        skip "$name" "this launcher kills the other ranks without SIGTERM"
+    fi
 done
 tap_done

@@ -9,6 +9,7 @@
 #
 # NP: number of ranks; GPUS: number of GPUs to use (default: all); PROGRAMS, FAULTS: rows and
 # columns of the matrix. With enough GPUs for several jobs, the collectives run in parallel lanes.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 backend=${BACKEND:-host}
 [ -x ./bench_allreduce ] || skip_all "injection ($backend)" "bench_allreduce is not built; run make"

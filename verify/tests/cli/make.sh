@@ -6,6 +6,9 @@ set -u
 . verify/tests/support/tap.sh
 
 root=$PWD
+# The tests of this folder's build keep to what was built.
+CUDA=$(sed -n 's/^CUDA=//p' build/cuda.choice 2>/dev/null)
+export CUDA=${CUDA:-0}
 
 # ------------------------------------------------------- make help, make config
 says() { grep -qE -- "$1" "$out"; }
@@ -21,11 +24,87 @@ for probe in compiler MPI hwloc cmocka GSL gnuplot verbs nvcc processor; do
 done
 check "make config without MPI ends with 0" ends_with 0 make config MPICC=absent MPIRUN=absent
 check "make config without MPI names what is left out and the missing package" \
-    says "WITHOUT the benchmarks: .*libopenmpi-dev"
+    says "WITHOUT the MPI reference and --peer mpi: .*libopenmpi-dev"
 check "an unknown BUILD is a usage error" ends_with 2 make BUILD=fast
 check "an unknown BUILD is reported with the known ones" one_line_says "BUILD=fast" release
 check ".ci/run runs make test, which the README names" \
     eval 'grep -q "^exec make test$" .ci/run && grep -q "^make test" README.md'
+
+# --------------------------------------------------------- steps of a build
+# objects FOLDER: a few objects of a build in the folder.
+objects() {
+    local name
+    for name in base/types base/error base/json comm/comm coll/coll; do
+        echo "$1/obj/lib/$name.o"
+    done
+}
+other=$scratch/other
+build_objects() { # the arguments go to make; the output is in $out
+    # shellcheck disable=SC2046 # words
+    env -u CUDA make "O=$other" "$@" $(objects "$other") >"$out" 2>"$err"
+}
+steps() { sed -n 's/^\[\([0-9]*\/[0-9]*\)\] CC lib.*/\1/p' "$out"; }
+count=$(objects x | wc -l)
+numbered() { [ "$(steps)" = "$(seq -f "%g/$1" "$1")" ]; }
+nothing_built() { ! grep -qE 'CC|AR|LINK' "$out"; }
+check "a parallel build ends with 0" build_objects -j4 CUDA=0
+check "its steps are numbered in order, up to their number" numbered "$count"
+check "nothing is built again" eval 'build_objects CUDA=0 && nothing_built'
+touch -d '1 hour ago' "$other"/obj/lib/comm/comm.o
+check "one file that changed is step 1 of 1" eval 'build_objects CUDA=0 && numbered 1'
+check "V=1 shows commands in place of steps" \
+    eval 'rm "$other"/obj/lib/comm/comm.o && build_objects CUDA=0 V=1 && says " -c -o .*comm.o" && ! says "^\["'
+check "make -n prints commands and builds nothing" \
+    eval 'rm "$other"/obj/lib/comm/comm.o && build_objects CUDA=0 -n && says "comm.o" &&
+        [ ! -e "$other"/obj/lib/comm/comm.o ] && build_objects CUDA=0'
+# A build with CUDA is one that found nvcc; none of these objects needs it.
+check "a build with CUDA uses the same objects" \
+    eval 'build_objects CUDA=1 NVCC=/bin/true && nothing_built'
+check "the next build without CUDA builds nothing again" eval 'build_objects CUDA=0 && nothing_built'
+for target in config help plot; do
+    make "O=$other" $target >/dev/null 2>&1
+    check "make $target leads to no compilation" eval 'build_objects CUDA=0 && nothing_built'
+done
+check "other flags compile again" eval 'build_objects CUDA=0 CFLAGS="-O1 -DTEST='"'1'"'" && numbered "$count"'
+aware=$(make --no-print-directory --eval='weir-aware:;@echo $(CUDA_AWARE)' weir-aware)
+is_aware() { # as make's filter matches
+    local pattern
+    for pattern in $aware; do
+        # shellcheck disable=SC2053 # these are patterns
+        [[ $1 == ${pattern/\%/*} ]] && return 0
+    done
+    return 1
+}
+for file in $(grep -rlE --include='*.[ch]' 'ifn?def WEIR_HAVE_CUDA|if.*defined.WEIR_HAVE_CUDA|if WEIR_HAVE_CUDA' lib bench topo verify results); do
+    check "$file, which asks for WEIR_HAVE_CUDA, has an object for each answer" is_aware "$file"
+done
+
+# ---------------------------------------------------------- make run, make test
+choice() { ci/cuda-choice "$scratch/folder" "$@"; }
+chosen() { [ "$(cat "$out")" = "CUDA=$1" ]; }
+mkdir -p "$scratch/folder"
+check "run: without a GPU kernels are left out" eval 'ends_with 0 choice /bin/nvcc "" && chosen 0'
+check "run: says so in one line, with where it is remembered and how to change it" \
+    one_line_says "no GPU found" cuda.choice "make run CUDA=1"
+check "run: with a GPU kernels are built" eval 'ends_with 0 choice /bin/nvcc "" /dev/nvidia0 && chosen 1 && [ ! -s "$err" ]'
+check "run: an explicit CUDA=1 wins" eval 'ends_with 0 choice /bin/nvcc 1 && chosen 1 && [ ! -s "$err" ]'
+check "run: an explicit CUDA=0 wins" eval 'ends_with 0 choice /bin/nvcc 0 /dev/nvidia0 && chosen 0'
+check "run: without nvcc and GPU nothing is said" eval 'ends_with 0 choice "" "" && chosen 0 && [ ! -s "$err" ]'
+check "run: a GPU without nvcc is reported with the remedy" \
+    eval 'ends_with 0 choice "" "" /dev/nvidia0 && chosen 0 && one_line_says "no nvcc" NVCC='
+echo CUDA=0 >"$scratch/folder/cuda.choice"
+check "run: a choice is remembered" eval 'ends_with 0 choice /bin/nvcc "" /dev/nvidia0 && chosen 0'
+check "run: a remembered choice is reported with how to change it" \
+    one_line_says "as in the last build" cuda.choice "make run CUDA=1"
+echo CUDA=1 >"$scratch/folder/cuda.choice"
+check "run: kernels that were built are kept" eval 'ends_with 0 choice /bin/nvcc "" && chosen 1 && [ ! -s "$err" ]'
+check "a build remembers its choice" eval 'build_objects CUDA=1 NVCC=/bin/true && grep -qx CUDA=1 "$other/cuda.choice" &&
+    build_objects CUDA=0 && grep -qx CUDA=0 "$other/cuda.choice"'
+forecast() { make --no-print-directory -n test T="$1" 2>/dev/null | head -n 1 >"$out"; }
+check "make test says first how many test files it runs" \
+    eval 'forecast "" && says "make test: installs.*up to [1-9][0-9]+ test files.*minutes.*make check T=word"'
+check "make test counts the files that T= selects" \
+    eval 'forecast no_traces && says "up to 1 test files? with .no_traces. in"'
 
 # ------------------------------------------------------------------- ci/deps
 # fake_path: fills $bin, a folder used as PATH, with this machine's commands and simulated ones.
@@ -48,7 +127,7 @@ stub() {
     printf '#!/bin/sh\n%s\n' "$2" >"$bin/$1"
     chmod +x "$bin/$1"
 }
-deps() { env -i PATH="$bin" HOME="$scratch" ci/deps; }
+deps() { env -i PATH="$bin" HOME="$scratch" ci/deps "$@"; }
 apt_got() { grep -qE -- "$1" "$scratch/apt"; }
 
 complete=yes
@@ -70,6 +149,10 @@ if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson sqlite3; 
         eval '! apt_got "openmpi|cmocka|hwloc|gsl|jansson|sqlite|gcc"'
     check "deps: a second call ends with 0" ends_with 0 deps
     check "deps: a second call prints nothing" silent
+
+    fake_path && rm "$bin/gnuplot"
+    check "deps: a benchmark needs no gnuplot" eval 'ends_with 0 deps run && silent && [ ! -e "$scratch/apt" ]'
+    check "deps: an unknown argument is a usage error" eval 'ends_with 2 deps all-of-it && one_line_says "ci/deps [run]"'
 
     fake_path && rm "$bin/gnuplot" && stub id 'echo 1000'
     check "deps: without root and sudo ends with 3" ends_with 3 deps

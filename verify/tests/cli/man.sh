@@ -20,8 +20,12 @@ for program in "${programs[@]}"; do
     check "$program has a manual page" test -s "$pages/man1/$program.1"
 done
 
-# Every function that a public header exports.
-functions=$(cat lib/include/weir/*.h | tr '\n' ' ' | grep -oE 'WEIR_API [^;{(]*\(' |
+for program in weir-nightly weir-mpirun; do
+    check "the installed script $program has a manual page" test -s "$pages/man1/$program.1"
+done
+
+# Every function of a public header: those that it exports, and the inline ones.
+functions=$(cat lib/include/weir/*.h | tr '\n' ' ' | grep -oE '(WEIR_API|WEIR_FN|WEIR_KERNEL_FN) [^;{(]*\(' |
     grep -oE 'weir_[a-z0-9_]+ ?\(' | tr -d ' (' | sort -u)
 missing_pages() {
     local function
@@ -34,6 +38,21 @@ check "the public headers declare more than 100 functions" \
 check "every public function has a manual page" test -z "$(missing_pages)"
 check "every page of section 3 has a description" \
     eval '! grep -L "^.so \|^.SH DESCRIPTION" "$pages"/man3/*.3 | grep .'
+
+# What the line NAME says after the dash.
+summaries() { sed -n '/^\.SH NAME/{n;s/.* \\- //p}' "$pages"/man?/*.?; }
+check "every page has a summary of 6 to 110 characters" \
+    eval '[ "$(summaries | wc -l)" -gt 100 ] && ! summaries | sed "s/\\\\//g" | grep -qE "^.{0,5}$|.{111}"'
+long_prototypes() { sed -n '/^\.SH SYNOPSIS/,/^\.fi/s/^\.B "\(.*\)"$/\1/p' "$pages"/man3/*.3 | sed 's/\\//g' | grep -E '.{80}'; }
+check "no line of a function's synopsis is longer than 79 characters" eval '[ -z "$(long_prototypes)" ]'
+check "a page has the introduction of the header's section" \
+    grep -q 'Every rank of comm calls every collective' "$pages/man3/weir_allreduce.3"
+check "an option whose value is followed by one blank is separate from its text" \
+    grep -qx '.B \\-\\-topology NAME|FILE' "$pages/man1/weir-plan.1"
+if [ -x bench_allreduce ]; then
+    check "weir(7) lists the environment variables" \
+        eval '[ "$(./bench_allreduce --help-env | grep -cE "^  [A-Z_]+ ")" -eq "$(grep -cE "^\.B [A-Z_]+$" "$pages/man7/weir.7")" ]'
+fi
 
 if command -v groff >/dev/null; then
     malformed() {

@@ -9,7 +9,9 @@
  * Rank 0 prints one TAP line per fault and collective. Exit code 1 if any is not ok.
  */
 #include "verify/number.h"
-#include "verify/verify.h"
+#include "verify/reference.h"
+
+#include <weir/mpi.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -324,6 +326,7 @@ static void inject_into_output(fault f, const weirv_case *c, buffers *b)
 
 static void run_case(fault f, weirv_case *c, weirv_result *result)
 {
+    weir_boot *boot = NULL;
     buffers b;
     make_buffers(c, &b);
     memset(result, 0, sizeof *result);
@@ -336,7 +339,10 @@ static void run_case(fault f, weirv_case *c, weirv_result *result)
         MPI_Abort(MPI_COMM_WORLD, 3);
     result->overruns = weirv_guard_check(&b.guard);
     result->inputs_changed = weirv_input_changed(c, b.in);
-    weirv_reduce_result(MPI_COMM_WORLD, result);
+    if (weir_boot_mpi_create(MPI_COMM_WORLD, &boot) != WEIR_OK ||
+        weirv_reduce_result(boot, result) != WEIR_OK)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    weir_boot_destroy(boot);
     free_buffers(&b);
 }
 

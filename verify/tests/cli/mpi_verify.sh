@@ -17,7 +17,7 @@ if ! command -v "$mpicc" >/dev/null 2>&1; then
 fi
 
 mkdir -p "$build/tests"
-if ! "$mpicc" -std=gnu11 -O2 -Ilib/include -Ilib -I. -o "$program" verify/tests/cli/mpi_check.c verify/*.c \
+if ! "$mpicc" -std=gnu11 -O2 -Ilib/include -Ilib -I. -o "$program" verify/tests/cli/mpi_check.c verify/*.c lib/boot/mpi.c \
     "$build/libweir.a" -lm >"$log" 2>&1; then
     sed 's/^/# /' "$log"
     echo "not ok 1 - mpi_check compiles (make lib first)"

@@ -91,6 +91,38 @@ logs() { WEIR_LOG=info ends_with 0 checks collectives && grep -q "$1" "$err"; }
 check "WEIR_LOG=info logs each call with rank, type, count and algorithm" \
     logs 'ncclReduce, rank 1 of 3: 997 x int32 by [a-z]'
 
+# Plans in the tuning table serve NCCL's calls; those that a plan cannot serve (another root, an
+# average, a length outside its range) go to the built-in algorithms.
+planned() {
+    WEIR_TUNING=$scratch/table WEIR_LOG=info ends_with 0 checks "$1" && shift || return 1
+    local word
+    for word; do grep -q -- "$word" "$err" || return 1; done
+}
+if ./weir-plan make alltoall_direct -n 3 -o "$scratch/alltoall.json" &&
+    ./weir-plan show "$scratch/alltoall.json" >/dev/null 2>&1; then
+    for name in allgather_ring reduce_scatter_direct broadcast_direct reduce_direct allreduce_oneshot; do
+        ./weir-plan make "$name" -n 3 -o "$scratch/${name%_*}.json"
+        echo "${name%_*} 3 any - plan:${name%_*}.json"
+    done >"$scratch/table"
+    echo "alltoall 3 any - plan:alltoall.json" >>"$scratch/table"
+    sed -i 's/"min_message_size": .*,/"min_message_size": 16,/; s/"max_message_size": .*/"max_message_size": 20000/' \
+        "$scratch/allreduce.json"
+    check "plans in the tuning table serve collectives, in place and out of place" \
+        planned collectives 'by plan:allgather_ring' 'by plan:reduce_scatter_direct' \
+        'by plan:alltoall_direct' 'ncclBroadcast, rank 0 of 3: 997 x int32 by packet' \
+        'ncclBroadcast, rank 0 of 3: 997 x int32 by plan:broadcast_direct'
+    check "plans serve the lengths and operations that they can, built-in algorithms the others" \
+        planned lengths '1001 x int32 by plan:allreduce_oneshot' ' 64 x int32 by plan:allreduce' \
+        ' 1 x int32 by packet' ' 20011 x int32 by \(packet2*\|fused\)' ' 64 x int32 by packet'
+    echo "allreduce 3 any - plan:none.json" >"$scratch/table"
+    # There are two: that of the check, and one whose wrong data are to be found.
+    check "a plan that cannot be read is skipped, with one warning per communicator" \
+        eval 'planned lengths "by packet" &&
+            [ "$(grep -c "table:1: the row is skipped: cannot read" "$err")" = 2 ]'
+else
+    skip "plans in the tuning table" "built without jansson"
+fi
+
 # python/weir_ctypes.py with three ranks, started by torchrun's environment variables.
 by_ctypes() {
     local rank status=0

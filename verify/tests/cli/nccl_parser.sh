@@ -3,6 +3,7 @@
 # (support/nccl_table.awk) is first tested on valid and broken output of nccl-tests, then reads the
 # output of the benchmarks, whose numbers must agree with the CSV of the same run. Run from the
 # repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "parser" "bench_allreduce is not built; run make"
 parser=verify/tests/support/nccl_table.awk

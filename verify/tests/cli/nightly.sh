@@ -120,6 +120,20 @@ check "a benchmark that hangs in a cell ends the run with 3" \
 check "a hang is recorded with the time limit" \
     grep -q 'hung; ended after 1 s' "$(folder hung)/failures"
 
+# 12 runs of half a second each.
+build "$scratch/slowly" 1.0001 'sleep 0.5'
+on_terminal() { # arguments of a night; the output of the terminal is in $out
+    script -qec "ci/nightly --matrix $scratch/matrix --baseline $scratch/slowly --candidate $scratch/slowly --store $scratch/seen $*" "$out" >/dev/null
+}
+if command -v script >/dev/null; then
+    check "a nightly run on a terminal ends with 0" on_terminal
+    check "it shows phase, cell, percent and time left" \
+        grep -qE "$(printf '\r\033\\[K')nightly: screen, sums-n4-(float|bfloat16): ([5-9][0-9]|100)%, 0 min [0-9] s left" "$out"
+    check "--quiet shows no progress" eval 'on_terminal --quiet && ! grep -q "% left\|s left" "$out"'
+else
+    skip "progress of a nightly run" "no script(1)"
+fi
+
 if [ -x ./bench_allreduce ]; then
     printf '[nightly]\nrounds = 2\nconfirm = 1\nlimit = 60\n[real]\nprogram = bench_allreduce\nranks = 2\noptions = --backend host -b 64K -e 64K -n 12 -c 0\n' >"$scratch/matrix"
     cp -f "$PWD/bench_allreduce" "$scratch/base/bench_allreduce"

@@ -88,6 +88,26 @@ check "files without a common row end with 3" \
     ends_with 3 $program --json "$scratch/none.json" results/sample.csv "$scratch/a"
 check "files without a common row have unknown noise, in text and JSON" \
     eval 'has "Noise: unknown: no compared row" && grep -q "\"start_noise\": null" "$scratch/none.json"'
+# What is not comparable is refused, or separated from the rest.
+sed 's/,cuda_ipc,4,1,/,cuda_ipc,2,1,/' "$scratch/b/r1-x.csv" >"$scratch/ranks.csv"
+check "runs of other numbers of ranks are not compared" ends_with 3 $program "$scratch/a" "$scratch/ranks.csv"
+check "runs of other numbers of ranks are refused with both numbers" \
+    one_line_says "no row of A (24) fits one of B (6): A has 4 ranks, B has 2"
+sed 's/,cuda,cuda_ipc,/,host,shm,/' "$scratch/b/r1-x.csv" >"$scratch/host.csv"
+check "GPU memory is not compared with host memory" ends_with 3 $program "$scratch/a" "$scratch/host.csv"
+check "the memory of both sides is named" one_line_says "A has GPU memory, B has host memory"
+sed 's/,cuda_ipc,4,1,/,cuda_ipc,1,2,/' "$scratch/b/r1-x.csv" >"$scratch/one.csv"
+check "several differences are all named, one rank in the singular" \
+    eval 'ends_with 3 $program "$scratch/one.csv" "$scratch/a" && one_line_says "A has 1 rank, B has 4; A has 2 nodes, B has 1"'
+cat "$scratch/b/r1-x.csv" "$scratch/ranks.csv" | sed '8d' >"$scratch/both.csv"
+check "what is comparable is compared" ends_with 0 $program "$scratch/a" "$scratch/both.csv"
+check "what is not comparable is named beside it" \
+    has '^# Not compared: 6 rows: A has 4 ranks, B has 2 and 4 ranks$'
+check "sides that differ in nothing are compared without that line" \
+    eval 'ends_with 0 $program "$scratch/a" "$scratch/b" && lacks "Not compared"'
+head -n 2 "$scratch/a/r1-x.csv" >"$scratch/single.csv"
+check "one row and one run are singular" \
+    eval 'ends_with 0 $program "$scratch/single.csv" "$scratch/single.csv" && has "single.csv: 1 row, 1 run,"'
 { echo "$header"; row r 8 10; row r 8 12 nccl:2.28.3; } >"$scratch/two.csv"
 check "--contender-a and --contender-b compare two candidates of one file" \
     ends_with 0 $program --contender-a nccl --contender-b weir "$scratch/two.csv" "$scratch/two.csv"
@@ -163,8 +183,17 @@ check "a log of nccl-tests and weir's CSV are compared in Markdown" \
     eval '$program --format markdown "$scratch/nccl.log" "$scratch/a" 2>"$err" | grep -q "| 8 | allreduce .* weir beside nccl:2.28.3 |"'
 check "a log of nccl-tests compared with weir's CSV ends with 0" \
     ends_with 0 $program "$scratch/nccl.log" "$scratch/a"
+check "a log of nccl-tests is not compared with host memory" \
+    eval 'ends_with 3 $program "$scratch/nccl.log" "$scratch/host.csv" && grep -q "A has GPU memory, B has host memory" "$err"'
+check "a log of nccl-tests compared with weir's CSV again" ends_with 0 $program "$scratch/nccl.log" "$scratch/a"
 check "a log of nccl-tests and weir's CSV are matched row by row" \
-    has '^ +8 +allreduce .* 20\.45 +10\.0. .*improved'
+    has '^ +8 +allreduce .* 20\.45 +10\.0. .*faster'
+check "between tools nothing improved or regressed: B is faster or slower" \
+    eval 'has "[0-9]+ slower, [0-9]+ faster, " && lacks "improved|regressed"'
+check "Markdown between tools has the same words" \
+    eval 'ends_with 0 $program --format markdown "$scratch/nccl.log" "$scratch/a" && has "[0-9]+ slower, [0-9]+ faster, " && lacks "improved|regressed"'
+check "JSON keeps its verdicts, which programs read" \
+    eval 'ends_with 0 $program --format json "$scratch/nccl.log" "$scratch/a" && has "improved"'
 # NCCL_TESTS_LOGS: a folder with real logs of nccl-tests, each with 12 sizes or more.
 for log in ${NCCL_TESTS_LOGS:+"$NCCL_TESTS_LOGS"/*.txt}; do
     check "$(basename "$log") is read completely" \

@@ -192,6 +192,24 @@ def collectives(r):
     lib.CommDestroy(comm)
 
 
+def lengths(r):
+    """Lengths that divide among ranks and chunks and lengths that do not, as nccl.sh also runs them
+    with plans in the tuning table."""
+    comm, n, lib = r.comm(), r.nranks, r.lib
+    for count in (1, 2, 3, 5, 64, 97, 1001, 4096, 20011):
+        for dtype, op, whole in ((INT32, SUM, lambda x: n * x + n * (n - 1) // 2),
+                                 (INT32, MAX, lambda x: x + n - 1),
+                                 (INT32, AVG, lambda x: (n * x + n * (n - 1) // 2) // n)):
+            data = buffer(dtype, [i % 50 + r.rank for i in range(count)])
+            out = buffer(dtype, [0] * count)
+            expected = [whole(i % 50) for i in range(count)]
+            lib.AllReduce(data, out, count, dtype, op, comm, None)
+            demand(holds(out, dtype, expected), "allreduce of %d" % count)
+            lib.AllReduce(data, data, count, dtype, op, comm, None)
+            demand(holds(data, dtype, expected), "allreduce of %d in place" % count)
+    lib.CommDestroy(comm)
+
+
 def gather_and_scatter(r, comm, count, block, everything):
     n, lib, ints = r.nranks, r.lib, lambda values: buffer(INT32, values)
     for root in range(n):
@@ -787,6 +805,7 @@ CHECKS = [
     ("custom operations may be destroyed in groups, and there may be many",
      custom_ops_in_groups, 2, "nccl"),
     ("collectives are correct, out of place and in place", collectives, 3, "nccl"),
+    ("allreduces of any length are correct", lengths, 3, "nccl"),
     ("sends and receives are correct, alone and in groups", messages, 3, "mccl"),
     ("sends and receives are correct within and between nodes", messages, "aab", "nccl"),
     ("collectives, gather and scatter are correct between nodes", collectives, "aab", "nccl"),

@@ -9,6 +9,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 
 /* Creates a TCP bootstrap between the ranks of another bootstrap; NULL if it fails. */
@@ -189,6 +190,26 @@ static void test_runner_kills_late_ranks(void **state)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* all reaped */
 }
 
+static int outlive_a_failure(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    while (weir_boot_rank(boot) == 1)
+        pause();
+    return weir_boot_rank(boot);
+}
+
+static void test_runner_kills_ranks_that_outlive_a_failure(void **state)
+{
+    (void)state;
+    int codes[3];
+    uint64_t start = weir_clock_ns();
+    assert_int_equal(weir_boot_fork_run(3, outlive_a_failure, NULL, LIMIT_MS, codes), WEIR_OK);
+    assert_true(weir_clock_ns() - start >= 5000000000u);
+    assert_int_equal(codes[0], 0);
+    assert_int_equal(codes[1], 128 + SIGKILL);
+    assert_int_equal(codes[2], 2);
+}
+
 /* The child of a runner that is killed must not outlive it: it holds the pipe
  * open for as long as it lives. */
 static int hold_pipe(weir_boot *boot, void *argument)
@@ -235,6 +256,28 @@ static void test_runner_refuses_bad_arguments(void **state)
     assert_int_equal(weir_boot_fork_run(1, never_end, NULL, 0, NULL), WEIR_ERR_INVALID);
 }
 
+/* Rank 0 waits 200 ms in vain for rank 1. */
+static int set_timeout_applies(weir_boot *boot, void *argument)
+{
+    int failures = 0, value = 0;
+    weir_boot *used = strcmp(argument, "tcp") == 0 ? tcp_over(boot) : boot;
+    if (!used)
+        return 100;
+    EXPECT(&failures, weir_boot_set_timeout(used, 0) == WEIR_ERR_INVALID);
+    EXPECT_OK(&failures, weir_boot_set_timeout(used, 200));
+    if (weir_boot_rank(used) == 0)
+        EXPECT(&failures, weir_boot_recv(used, &value, sizeof value, 1, 3) == WEIR_ERR_TIMEOUT);
+    if (weir_boot_rank(used) == 0)
+        EXPECT(&failures, boot_last_error_has("after 200 ms"));
+    else
+        usleep(600000);
+    EXPECT_OK(&failures, weir_boot_set_timeout(used, 30000));
+    EXPECT_OK(&failures, weir_boot_barrier(used));
+    if (used != boot)
+        weir_boot_destroy(used);
+    return failures;
+}
+
 /* -------------------------------------------------------------- the object */
 
 static int destroyed;
@@ -266,7 +309,8 @@ static void own_destroy(void *context)
 }
 
 static const weir_boot_ops own_ops = {"own",    own_allgather, own_send,
-                                      own_recv, own_barrier,   own_destroy};
+                                      own_recv, own_barrier,   own_destroy,
+                                      NULL};
 
 static void test_object_owns_its_context(void **state)
 {
@@ -285,6 +329,7 @@ static void test_object_owns_its_context(void **state)
     assert_int_equal(weir_boot_create(&own_ops, &answer, 1, 2, &boot), WEIR_OK);
     assert_string_equal(weir_boot_name(boot), "own");
     assert_int_equal(weir_boot_agree(boot, WEIR_OK), WEIR_OK);
+    assert_int_equal(weir_boot_set_timeout(boot, 100), WEIR_ERR_UNSUPPORTED);
     answer = WEIR_ERR_PEER; /* the exchange itself fails */
     assert_int_equal(weir_boot_agree(boot, WEIR_OK), WEIR_ERR_PEER);
     weir_boot_destroy(boot);
@@ -320,8 +365,12 @@ int main(void)
         RANKS_TEST("fork runs 64 ranks", 64, barriers, NULL),
         AT("exit codes are collected", test_exit_codes_are_collected, NULL),
         AT("the runner kills late ranks", test_runner_kills_late_ranks, NULL),
+        AT("the runner kills ranks that outlive a failure",
+           test_runner_kills_ranks_that_outlive_a_failure, NULL),
         AT("children die with the runner", test_children_die_with_the_runner, NULL),
         AT("the runner rejects invalid arguments", test_runner_refuses_bad_arguments, NULL),
+        RANKS_TEST("fork: a timeout that is set applies", 2, set_timeout_applies, "fork"),
+        RANKS_TEST("tcp: a timeout that is set applies", 2, set_timeout_applies, "tcp"),
         AT("a bootstrap object owns its context", test_object_owns_its_context, NULL),
     };
     return RUN_TESTS("boot", tests);

@@ -239,7 +239,8 @@ static void echo_destroy(void *context)
 }
 
 static const weir_boot_ops echo_ops = {"echo",    echo_allgather, echo_send,
-                                       echo_recv, echo_barrier,   echo_destroy};
+                                       echo_recv, echo_barrier,   echo_destroy,
+                                       NULL};
 
 static void test_65_ranks_are_too_many(void **state)
 {

@@ -8,7 +8,9 @@
 #include "verify/tests/support/comm_ranks.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 enum { TAG = 7, SOON_S = 10 };
 
@@ -38,25 +40,41 @@ static int abort_ends_waits(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* What the ranks of the next test share besides the communicator: all enter the first barrier, whose
+ * deadline is short, at the same time, and the others make no call before rank 0's deadline has
+ * passed, however late a loaded machine runs them. The bootstrap does not serve for that, because
+ * its deadline may be the same. */
+typedef struct deadline_steps {
+    _Atomic int ready, passed;
+    int configured_ms;
+} deadline_steps;
+
+enum { DEADLINE_MS = 400, DEADLINE_RANKS = 3 };
+
 /* The other ranks call, if at all, after rank 0's deadline: rank 0 gets a timeout, they find the
  * communicator aborted. */
 static int deadline(weir_boot *boot, void *argument)
 {
-    enum { DEADLINE_MS = 200 };
+    deadline_steps *steps = argument;
     int failures = 0;
-    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_HOST, *(int *)argument);
+    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_HOST, steps->configured_ms);
     if (!comm)
         return NO_COMM;
+    steps->ready++;
+    while (steps->ready < DEADLINE_RANKS)
+        usleep(100);
     EXPECT_OK(&failures, weir_comm_barrier(comm));
     double start_s = now_s();
     if (weir_comm_rank(comm) == 0) {
         EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_TIMEOUT);
-        EXPECT(&failures, boot_last_error_has("rank 0: deadline of 200 ms passed; in barrier, "
+        EXPECT(&failures, boot_last_error_has("rank 0: deadline of 400 ms passed; in barrier, "
                                               "waiting for rank 1: expected 2, seen 1"));
         EXPECT(&failures, now_s() - start_s >= DEADLINE_MS * 1e-3);
         EXPECT(&failures, now_s() - start_s < SOON_S);
-    } else { /* not by the bootstrap, whose deadline may be the same */
-        usleep(2 * DEADLINE_MS * 1000);
+        steps->passed = 1;
+    } else {
+        while (!steps->passed && now_s() - start_s < SOON_S)
+            usleep(1000);
         if (weir_comm_rank(comm) == 2)
             EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_ABORTED);
     }
@@ -64,19 +82,27 @@ static int deadline(weir_boot *boot, void *argument)
     return failures;
 }
 
+static void run_deadline(int configured_ms)
+{
+    deadline_steps *steps = mmap(NULL, sizeof *steps, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(steps != MAP_FAILED);
+    steps->configured_ms = configured_ms;
+    run_ranks(DEADLINE_RANKS, deadline, steps);
+    munmap(steps, sizeof *steps);
+}
+
 static void test_configured_deadline(void **state)
 {
     (void)state;
-    int configured_ms = 200;
-    run_ranks(3, deadline, &configured_ms);
+    run_deadline(DEADLINE_MS);
 }
 
 static void test_deadline_of_the_environment(void **state)
 {
     (void)state;
-    int configured_ms = 0;
-    setenv("WEIR_TIMEOUT_MS", "200", 1);
-    run_ranks(3, deadline, &configured_ms);
+    setenv("WEIR_TIMEOUT_MS", "400", 1);
+    run_deadline(0);
     unsetenv("WEIR_TIMEOUT_MS");
 }
 
@@ -205,6 +231,75 @@ static void test_shortage_of_memory_reaches_all(void **state)
         run_ranks(3, run_short, *state);
 }
 
+/* -------------------------------------------------------------- forked children */
+
+static int with_own_comm(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    weir_comm *comm = open_comm(boot);
+    int failures = comm == NULL;
+    if (comm)
+        EXPECT_OK(&failures, weir_comm_barrier(comm));
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+/* Everything fails at once, except on a communicator of the child's own. */
+static int use_in_child(weir_comm *comm, weir_boot *boot, weir_mem *mem)
+{
+    int failures = 0, all[2] = {0}, codes[2];
+    float data = 1;
+    weir_mem *more = NULL;
+    weir_comm *part = NULL;
+    weir_conn *conn = NULL;
+    EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("was forked from the one that created this communicator"));
+    EXPECT(&failures, weir_allreduce(comm, &data, &data, 1, WEIR_FLOAT, WEIR_SUM, NULL) ==
+                          WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_mem_alloc(comm, 64, &more) == WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_mem_write(mem, 0, &data, sizeof data) == WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_connect(comm, 1, TAG, WEIR_TRANSPORT_AUTO, &conn) == WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_comm_split(comm, 0, 0, NULL, &part) == WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_comm_check(comm) == WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_boot_allgather(boot, all, sizeof *all) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("was forked from the one that created this bootstrap"));
+    EXPECT(&failures, weir_boot_send(boot, all, sizeof *all, 1, TAG) == WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_boot_barrier(boot) == WEIR_ERR_INVALID);
+    EXPECT_OK(&failures, weir_boot_fork_run(2, with_own_comm, NULL, LIMIT_MS, codes));
+    EXPECT(&failures, codes[0] == 0 && codes[1] == 0);
+    weir_comm_abort(comm);
+    weir_mem_free(mem);
+    EXPECT(&failures, weir_comm_destroy(comm) == WEIR_ERR_INVALID);
+    weir_boot_destroy(boot);
+    return failures;
+}
+
+/* A child of rank 0 uses its parent's objects; both ranks go on as if it had not. */
+static int fork_after_creation(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, state = 0;
+    float data = 1;
+    weir_comm *comm = open_comm(boot);
+    weir_mem *mem = NULL;
+    if (!comm || weir_mem_alloc(comm, 64, &mem) != WEIR_OK)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    if (weir_comm_rank(comm) == 0) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(use_in_child(comm, boot, mem));
+        EXPECT(&failures, waitpid(child, &state, 0) == child && state == 0);
+    }
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    EXPECT_OK(&failures, weir_allreduce(comm, &data, &data, 1, WEIR_FLOAT, WEIR_SUM, NULL));
+    EXPECT(&failures, data == 2);
+    weir_mem_free(mem);
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    EXPECT_OK(&failures, weir_comm_destroy(comm));
+    return failures;
+}
+
 /* ------------------------------------------------------- for no_traces.sh */
 
 static int hold(weir_boot *boot, void *argument)
@@ -258,6 +353,7 @@ int main(int argc, char **argv)
            test_shortage_of_memory_reaches_all, &no_memory),
         AT("a rank with memory for itself alone is named by all" WHERE_LIMITED,
            test_shortage_of_memory_reaches_all, &own_memory),
+        RANKS_TEST("a forked child cannot use its parent's objects", 2, fork_after_creation, NULL),
     };
     return RUN_TESTS("comm faults", tests);
 }

@@ -14,6 +14,7 @@
  * are detected.
  */
 #include "bench/gpu/gpu.h"
+#include "bench/job/exchange.h"
 #include "bench/job/job.h"
 #include "bench/options/option_values.h"
 #include "verify/hash.h"
@@ -289,7 +290,7 @@ static memory_use report_memory(const soak *s, const char *when, const memory_us
         mine[2] = ((double)use.host_bytes - (double)before->host_bytes) / mib;
         mine[3] = ((double)use.gpu_bytes - (double)before->gpu_bytes) / mib;
     }
-    MPI_Reduce(mine, most, 4, MPI_DOUBLE, MPI_MAX, 0, s->job->mpi);
+    bench_exchange_reduce(s->job, BENCH_FOLD_MAX, mine, 4, most);
     if (s->job->rank == 0)
         printf("%-20s %12.2f %12.2f %12.2f %12.2f\n", when, most[0], most[2], most[1], most[3]);
     fflush(stdout);
@@ -306,7 +307,8 @@ static int judge(const soak *s, const memory_use *warm, const memory_use *end)
 {
     uint64_t found[4] = {s->wrong, (uint64_t)grew(warm->host_bytes, end->host_bytes),
                          (uint64_t)grew(warm->gpu_bytes, end->gpu_bytes), s->moved_bytes};
-    MPI_Allreduce(MPI_IN_PLACE, found, 4, MPI_UINT64_T, MPI_SUM, s->job->mpi);
+    for (int i = 0; i < 4; i++)
+        found[i] = (uint64_t)bench_exchange_fold(s->job, BENCH_FOLD_SUM, (double)found[i]);
     if (s->job->rank == 0)
         printf("# %llu wrong elements, %.2f GB moved; memory of the host %s, of the GPU %s\n",
                (unsigned long long)found[0], (double)found[3] * 1e-9, found[1] ? "GREW" : "flat",
@@ -374,7 +376,15 @@ int main(int argc, char **argv)
     settings asked = {.calls = 60000, .room_bytes = (size_t)1 << 20, .seed = 1, .backend = "auto"};
     bench_job job = {.program = "soak"};
     int bad = parse(argc, argv, &asked);
-    bench_job_start(&job, "soak", 0);
+    bench_launch launch;
+    bench_options options = {.ngpus = 1};
+    char problem[BENCH_PROBLEM_BYTES] = "";
+    if (bench_launch_find(&options, &launch, problem) != 0) {
+        bench_job_say(&job, "%s", problem);
+        return weir_status_exit_code(WEIR_ERR_INVALID);
+    }
+    if (bench_job_start(&job, "soak", 0, &launch) != WEIR_OK)
+        return weir_status_exit_code(WEIR_ERR_SYSTEM);
     int code = weir_status_exit_code(WEIR_ERR_INVALID);
     weir_status status = WEIR_OK;
     if (bad)

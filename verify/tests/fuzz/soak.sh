@@ -1,6 +1,7 @@
 #!/bin/sh
 # A short run of the alltoallv soak test (soak.c): results are correct, memory does not grow, and an
 # injected leak is found. Run from the repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 bin=${O:-build}/tests
 [ -x "$bin/soak" ] || skip_all "soak" "not built; run make tests"

@@ -191,6 +191,8 @@ static weir_plan *make(int seed, weir_plan_spec spec)
     if (weir_plan_build(p.b, &plan) != WEIR_OK)
         return NULL;
     plan->collective = -1; /* unknown, so that only the order is checked */
+    if (loops)             /* of up to 8 turns */
+        plan->max_bytes = 256 * (uint64_t)plan->gpus[0].chunks[WEIR_PLAN_INPUT];
     return plan;
 }
 

@@ -2,6 +2,7 @@
 # Port channels between all pairs of ranks (port_mesh.c): bootstrapped by MPI and by TCP at a given
 # address; over mapped memory, over tcp, and on two nodes; with kernels where there are GPUs. Run
 # from the repository's root.
+# Needs MPI.
 set -u
 . verify/tests/support/tap.sh
 

@@ -1,16 +1,20 @@
 /*
  * lib/base: status names and exit codes, the last error and its contexts, names of types and
- * operations, the environment table, the log, and files of measured links.
+ * operations, the environment table, the log, files of measured links, colours and progress.
  */
+#define _GNU_SOURCE /* terminals */
 #include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/links.h"
 #include "base/log.h"
+#include "base/terminal.h"
+#include "base/words.h"
 #include "verify/tests/support/test_files.h"
 #include <weir/target.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -339,6 +343,156 @@ TEST(wrong_link_files_are_rejected_with_the_line_number)
         assert_non_null(strstr(weir_last_error(), bad[i].line));
         assert_null(links);
     }
+}
+
+TEST(links_that_differ_by_direction_are_found)
+{
+    weiri_links *links = NULL;
+    char text[160];
+    assert_int_equal(read_links(LINKS "pair 0 1 10 1\npair 1 0 9 1\npair 1 2 10 1\n"
+                                      "pair 2 1 8 1\ntogether 8 1\n",
+                                &links),
+                     WEIR_OK);
+    assert_int_equal(weiri_links_asymmetry(links, text, sizeof text), 0);
+    weiri_links_free(links);
+    assert_int_equal(read_links(LINKS "pair 0 1 10 1\npair 1 0 7 1\npair 1 2 10 1\n"
+                                      "pair 2 1 4 1\ntogether 8 1\n",
+                                &links),
+                     WEIR_OK);
+    assert_int_equal(weiri_links_asymmetry(links, text, sizeof text), 1);
+    assert_string_equal(text, "the link from 2 to 1 has 4 GB/s, the one from 1 to 2 10 GB/s");
+    weiri_links_free(links);
+    /* A direction that was not measured says nothing. */
+    assert_int_equal(read_links(LINKS "pair 0 1 10 1\ntogether 8 1\n", &links), WEIR_OK);
+    assert_int_equal(weiri_links_asymmetry(links, text, sizeof text), 0);
+    weiri_links_free(links);
+}
+
+/* ------------------------------------------------------------------ terminal */
+
+static double fake_s;
+
+static double fake_clock(void)
+{
+    return fake_s;
+}
+
+/* Shows a job of 100 s every second, and returns what it wrote to the stream of a pipe. */
+static char *progress_of(int quiet, int has_end)
+{
+    static char text[4096];
+    weiri_progress progress;
+    memset(text, 0, sizeof text);
+    FILE *to = fmemopen(text, sizeof text - 1, "w");
+    assert_non_null(to);
+    fake_s = 1000;
+    weiri_progress_begin(&progress, to, "prog", quiet);
+    progress.now_s = fake_clock;
+    progress.began_s = fake_s;
+    for (int second = 1; second <= 100; second++) {
+        fake_s += 1;
+        weiri_progress_show(&progress, "8 B", has_end ? second / 100. : 0);
+    }
+    weiri_progress_clear(&progress);
+    fclose(to);
+    return text;
+}
+
+TEST(progress_writes_a_line_every_ten_seconds_to_a_file)
+{
+    const char *text = progress_of(0, 1);
+    int lines = 0;
+    for (const char *at = text; (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, 10);
+    static const char first[] = "prog: 8 B: 10%, 1 min 30 s left\n"
+                                "prog: 8 B: 20%, 1 min 20 s left\n";
+    assert_int_equal(strncmp(text, first, sizeof first - 1), 0);
+    assert_null(strchr(text, '\033'));
+    assert_null(strchr(text, '\r'));
+    assert_non_null(strstr(progress_of(0, 0), "prog: 8 B: 10 s so far\n"));
+}
+
+TEST(quiet_progress_writes_nothing)
+{
+    assert_string_equal(progress_of(1, 1), "");
+    weiri_progress_show(NULL, "x", 0.5); /* as with quiet callers */
+}
+
+/* Opens a terminal, of which *control is the other side. */
+static FILE *open_terminal(int *control)
+{
+    *control = posix_openpt(O_RDWR | O_NOCTTY);
+    if (*control < 0 || grantpt(*control) != 0 || unlockpt(*control) != 0)
+        return NULL;
+    int fd = open(ptsname(*control), O_RDWR | O_NOCTTY);
+    return fd >= 0 ? fdopen(fd, "w") : NULL;
+}
+
+TEST(progress_rewrites_one_line_of_a_terminal)
+{
+    char text[1024] = "";
+    int control;
+    weiri_progress progress;
+    static const char *const launchers[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                            "SLURM_PROCID", "NO_COLOR"};
+    FILE *terminal = open_terminal(&control);
+    if (!terminal)
+        skip();
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+        unsetenv(launchers[i]);
+    setenv("TERM", "xterm", 1);
+    weiri_terminal_detect();
+    fake_s = 1;
+    weiri_progress_begin(&progress, terminal, "prog", 0);
+    progress.now_s = fake_clock;
+    progress.began_s = fake_s;
+    for (int i = 0; i < 34; i++, fake_s += 0.1) /* from second 0 to 3.3: one line */
+        weiri_progress_show(&progress, "8 B", 0.5);
+    weiri_progress_clear(&progress);
+    fclose(terminal);
+    size_t length = 0; /* everything that was written, which may come in parts */
+    for (ssize_t got; (got = read(control, text + length, sizeof text - 1 - length)) > 0;)
+        length += (size_t)got;
+    assert_string_equal(text, "\r\033[Kprog: 8 B: 50%, 3 s left\r\r\033[K");
+    close(control);
+}
+
+TEST(only_terminals_have_colours_and_no_color_is_respected)
+{
+    int control;
+    FILE *terminal = open_terminal(&control), *file = tmpfile();
+    if (!terminal || !file)
+        skip();
+    unsetenv("NO_COLOR");
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    weiri_terminal_detect();
+    setenv("TERM", "xterm", 1);
+    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_BAD), "\033[31m");
+    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_NONE), "\033[0m");
+    assert_string_equal(weiri_terminal_colour(file, WEIRI_COLOUR_BAD), "");
+    setenv("NO_COLOR", "1", 1);
+    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_GOOD), "");
+    setenv("NO_COLOR", "", 1); /* as if unset, by no-color.org */
+    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_GOOD), "\033[32m");
+    setenv("TERM", "dumb", 1);
+    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_GOOD), "");
+    setenv("TERM", "xterm", 1);
+    setenv("OMPI_COMM_WORLD_RANK", "0", 1); /* mpirun gives ranks a separate terminal */
+    weiri_terminal_detect();
+    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_GOOD), "");
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    weiri_terminal_detect();
+    fclose(terminal);
+    fclose(file);
+    close(control);
+}
+
+TEST(one_thing_is_singular)
+{
+    assert_string_equal(weiri_s(1), "");
+    assert_string_equal(weiri_s(0), "s");
+    assert_string_equal(weiri_s(2), "s");
 }
 
 int main(void)

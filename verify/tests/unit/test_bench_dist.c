@@ -164,7 +164,7 @@ TEST(wrong_files_are_rejected_with_the_line_number)
         {"matrix", "1 1\n1 -1\n", ":2: '-1' is no weight"},
         {"matrix", "1 nan\n1 1\n", ":1: 'nan' is no weight"},
         {"matrix", "1 1 1\n1 1 1\n1 1 1\n", ":1: 3 weights, but there are 2 ranks"},
-        {"matrix", "1 1\n1\n", ":2: 1 weights"},
+        {"matrix", "1 1\n1\n", ":2: 1 weight, but"},
         {"matrix", "1 1\n1 1\n1 1\n", ":3: a row too many"},
         {"matrix", "1 1\n", "ends after 1 of 2 rows"},
         {"matrix", "0 0\n0 0\n", "all weights of the matrix are 0"},

@@ -1,10 +1,14 @@
 /*
- * The preflight reports each adverse condition of a node and nothing else. Conditions are planted
- * in a synthetic /sys and /proc; the facts of other ranks are made up.
+ * The preflight reports each adverse condition of a node and nothing else; so do the warnings about
+ * memory, load and intervals. Conditions are planted in a synthetic /sys and /proc; the facts of
+ * other ranks are made up.
  */
 #define _GNU_SOURCE /* sets of cpus */
 
+#include "bench/job/load.h"
+#include "bench/job/memory.h"
 #include "bench/job/preflight.h"
+#include "bench/output/table.h"
 #include "verify/tests/support/test_files.h"
 
 static char root[64];
@@ -121,7 +125,7 @@ TEST_WITH(hardware_threads_count_as_one_core, make_root, remove_root)
     test_file_write(root, "sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n");
     test_file_write(root, "sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n");
     bench_preflight_facts siblings[] = {facts_of(0, 0), facts_of(1, 1)};
-    assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 ranks"));
+    assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 rank there"));
 }
 
 TEST_WITH(more_ranks_than_cores_are_reported, make_root, remove_root)
@@ -147,6 +151,178 @@ TEST(another_mpi_at_run_time_is_reported)
     fclose(file);
     assert_non_null(strstr(text, "runs with MPICH Version:\t4.0 but was built with Open MPI"));
     assert_non_null(strstr(text, "mpicc"));
+}
+
+TEST_WITH(available_memory_is_that_of_the_tightest_limit, make_root, remove_root)
+{
+    const size_t mib = (size_t)1 << 20;
+    assert_true(bench_memory_available(root) == SIZE_MAX);
+    test_file_write(root, "proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:  4194304 kB\n");
+    assert_true(bench_memory_available(root) == 4096 * mib);
+    test_file_write(root, "sys/fs/cgroup/memory.max", "max\n");
+    test_file_write(root, "sys/fs/cgroup/memory.current", "1048576\n");
+    assert_true(bench_memory_available(root) == 4096 * mib);
+    test_file_write(root, "sys/fs/cgroup/memory.max", "1073741824\n");
+    assert_true(bench_memory_available(root) == 1023 * mib);
+}
+
+TEST(sizes_that_do_not_fit_are_explained)
+{
+    const size_t gib = (size_t)1 << 30;
+    char text[160];
+    bench_memory_room room = {16 * gib, 4, BENCH_MEMORY_NO_GPU};
+    bench_need need = {3 * gib, 0};
+    assert_true(bench_memory_holds(&room, &need));
+    need.host_bytes = 4 * gib; /* four ranks would leave nothing */
+    assert_false(bench_memory_holds(&room, &need));
+    bench_memory_explain(&room, &need, text, sizeof text);
+    assert_string_equal(text,
+                        "buffers of 4 ranks take 16.0 GiB, and 16.0 GiB of memory are available");
+    room.node_ranks = 1;
+    assert_true(bench_memory_holds(&room, &need));
+    need.host_bytes = 1000 * gib;
+    bench_memory_explain(&room, &need, text, sizeof text);
+    assert_string_equal(text,
+                        "buffers of 1 rank take 1000 GiB, and 16.0 GiB of memory are available");
+    need = (bench_need){gib, 80 * gib};
+    room.gpu_bytes = 81 * gib;
+    assert_true(bench_memory_holds(&room, &need));
+    room.gpu_bytes = 80 * gib;
+    assert_false(bench_memory_holds(&room, &need));
+    bench_memory_explain(&room, &need, text, sizeof text);
+    assert_string_equal(text, "buffers take 80.0 GiB on each GPU, which has 80.0 GiB free");
+}
+
+TEST(a_need_counts_both_buffers_copies_and_checks)
+{
+    const size_t mib = (size_t)1 << 20;
+    bench_job job = {.nranks = 4, .local_nranks = 4};
+    bench_options options = {.min_bytes = 8, .max_bytes = 64 * mib, .step_factor = 2};
+    bench_dist dist = {.nsteps = 1};
+    options.dtype = WEIR_FLOAT;
+    bench_need plain = bench_buffers_need(&job, &options, WEIR_COLL_ALLREDUCE, &dist, 64 * mib);
+    assert_true(plain.host_bytes > 128 * mib && plain.host_bytes < 136 * mib);
+    assert_true(plain.gpu_bytes == 0);
+    options.determinism = 1;
+    bench_need checked = bench_buffers_need(&job, &options, WEIR_COLL_ALLREDUCE, &dist, 64 * mib);
+    assert_true(checked.host_bytes >= plain.host_bytes + 64 * mib);
+    options.determinism = 0;
+    options.cold = 1;
+    bench_need cold = bench_buffers_need(&job, &options, WEIR_COLL_ALLREDUCE, &dist, 64 * mib);
+    assert_true(cold.host_bytes >= plain.host_bytes + 128 * mib);
+    bench_need huge = bench_buffers_need(&job, &options, WEIR_COLL_ALLREDUCE, &dist, SIZE_MAX);
+    assert_true(huge.host_bytes > SIZE_MAX / 128);
+}
+
+/* What two ranks of a host have spent: rank r on cpu r. */
+static void spend(bench_load_facts *facts, const char *before, const char *after, double own_s,
+                  double wall_s)
+{
+    bench_load_sample start;
+    for (int rank = 0; rank < 2; rank++) {
+        memset(&facts[rank], 0, sizeof facts[rank]);
+        snprintf(facts[rank].host, sizeof facts[rank].host, "here");
+        CPU_SET(rank, &facts[rank].cpus);
+        test_file_write(root, "proc/stat", before);
+        bench_load_read(root, &start);
+        test_file_write(root, "proc/stat", after);
+        bench_load_read(root, &facts[rank].spent);
+        bench_load_subtract(&facts[rank].spent, &start);
+        facts[rank].spent.own_s = own_s;
+        facts[rank].spent.at_s = wall_s;
+    }
+}
+
+/* user nice system idle iowait irq softirq steal, in hundredths of a second */
+static const char stat_before[] = "cpu 0 0 0 0 0 0 0 0\ncpu0 100 0 50 9000 0 0 0 0 0 0\n"
+                                  "cpu1 100 0 50 9000 0 0 0 0 0 0\n"
+                                  "cpu2 7 0 0 0 0 0 0 0 0 0\nintr 1 2\n";
+
+TEST_WITH(load_of_other_processes_is_reported, make_root, remove_root)
+{
+    bench_load_facts facts[2];
+    char text[400];
+    /* Both cpus were busy for 10 s of 10 s; the ranks used 10 + 10, 8 + 8 and 3 + 3 s of it. */
+    const char *after = "cpu0 1000 0 150 9000 0 0 0 0\ncpu1 1000 0 150 9000 0 0 0 0\n"
+                        "cpu2 9007 0 0 0 0 0 0 0\n";
+    spend(facts, stat_before, after, 10, 10);
+    assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 0);
+    spend(facts, stat_before, after, 9.1, 10);
+    assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 0);
+    spend(facts, stat_before, after, 3, 10);
+    assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 1);
+    assert_non_null(strstr(text, "here was busy: other processes used 70% of the time of the "
+                                 "ranks' 2 cpus"));
+    assert_null(strchr(text, '\n'));
+    /* A rank of another host has its own cpus. */
+    snprintf(facts[1].host, sizeof facts[1].host, "there");
+    assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 1);
+    assert_non_null(strstr(text, "the ranks' 1 cpu;"));
+}
+
+TEST_WITH(time_that_a_hypervisor_takes_is_reported, make_root, remove_root)
+{
+    bench_load_facts facts[2];
+    char text[400];
+    spend(facts, stat_before,
+          "cpu0 100 0 50 9000 0 0 0 500\ncpu1 100 0 50 9000 0 0 0 100\n", 0, 10);
+    assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 1);
+    assert_non_null(strstr(text, "other virtual machines used 30%"));
+}
+
+TEST_WITH(short_runs_and_absent_files_show_no_load, make_root, remove_root)
+{
+    bench_load_facts facts[2];
+    char text[400];
+    spend(facts, stat_before, "cpu0 190 0 50 9000 0 0 0 0\ncpu1 190 0 50 9000 0 0 0 0\n", 0, 0.9);
+    assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 0); /* too short to judge */
+    memset(facts, 0, sizeof facts);
+    bench_load_read("/nonexistent", &facts[0].spent);
+    facts[0].spent.at_s = 10;
+    assert_int_equal(bench_load_judge(facts, 1, text, sizeof text), 0);
+}
+
+TEST(a_kind_of_warning_is_kept_once)
+{
+    bench_job job = {.program = "prog"};
+    bench_warning_add(&job, "load", "the %s", "first");
+    bench_warning_add(&job, "load", "the second");
+    bench_warning_add(&job, "links", "others");
+    assert_int_equal(job.warnings.count, 2);
+    assert_string_equal(job.warnings.list[0].text, "the first");
+    job.rank = 1;
+    bench_warning_add(&job, "ceiling", "not on rank 1");
+    assert_int_equal(job.warnings.count, 2);
+}
+
+TEST(intervals_wider_than_the_value_are_counted)
+{
+    bench_job job = {.program = "prog"};
+    bench_interval_count count = {.rows = 0};
+    bench_row *row = calloc(1, sizeof *row);
+    assert_non_null(row);
+    row->placements = 1;
+    row->ncandidates = 2;
+    row->collective = WEIR_COLL_ALLREDUCE;
+    row->shape.bytes = 64;
+    for (int i = 0; i < 2; i++) {
+        bench_result *result = &row->results[0][i];
+        *result = (bench_result){.candidate = "weir", .ran = 1, .timed = 1};
+        result->stats = (bench_stats){.median = 10, .ci_low = 5, .ci_high = 15};
+    }
+    bench_interval_row(&count, row); /* as wide as the value is still silent */
+    bench_interval_end(&count, &job);
+    assert_int_equal(job.warnings.count, 0);
+    row->results[0][1].stats.ci_high = 16;
+    bench_interval_row(&count, row);
+    bench_interval_end(&count, &job);
+    assert_int_equal(job.warnings.count, 1);
+    assert_string_equal(job.warnings.list[0].kind, "interval");
+    assert_non_null(strstr(job.warnings.list[0].text,
+                           "1 of 4 results has an interval wider than the time itself, first "
+                           "weir, "));
+    assert_non_null(strstr(job.warnings.list[0].text, "64 bytes, out of place"));
+    free(row);
 }
 
 int main(void)

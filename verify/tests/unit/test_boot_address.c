@@ -90,6 +90,27 @@ TEST(WEIR_SOCKET_IFNAME_chooses_the_interface_of_ids)
     weir_boot_destroy(boot);
 }
 
+/* Also for the ranks of an id, and not only for the process that creates it. */
+TEST(a_WEIR_SOCKET_IFNAME_that_names_no_interface_is_an_error)
+{
+    static const char *const empty[] = {",,,,", "^", "=", "^=", "^,"};
+    weir_unique_id id, unused;
+    weir_boot *boot = NULL;
+    assert_int_equal(weir_unique_id_create(&id), WEIR_OK);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 1); /* does not replace it */
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
+        setenv("WEIR_SOCKET_IFNAME", empty[i], 1);
+        assert_int_equal(weir_unique_id_create(&unused), WEIR_ERR_INVALID);
+        assert_true(last_error_has("WEIR_SOCKET_IFNAME='") && last_error_has(empty[i]));
+        assert_int_equal(weir_boot_tcp_create(&id, 0, 1, &boot), WEIR_ERR_INVALID);
+    }
+    setenv("WEIR_SOCKET_IFNAME", "", 1); /* as if it were not set */
+    assert_int_equal(weir_boot_tcp_create(&id, 0, 1, &boot), WEIR_OK);
+    weir_boot_destroy(boot);
+    unsetenv("WEIR_SOCKET_IFNAME");
+    unsetenv("NCCL_SOCKET_IFNAME");
+}
+
 /* The interface that NCCL_SOCKET_IFNAME=pattern selects, "" if none. */
 static const char *chosen_by(const char *pattern, char name[IF_NAMESIZE])
 {

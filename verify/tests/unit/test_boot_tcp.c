@@ -1,9 +1,11 @@
 /*
  * The TCP bootstrap under attack and misconfiguration: connections that send nothing, garbage or
  * the wrong secret; ranks that are missing, duplicate, dead or disagree about their number; and
- * every kind of rendezvous: addresses, unique ids of any process, and torchrun's variables.
+ * every kind of rendezvous: addresses, unique ids of any process, and torchrun's and Slurm's
+ * variables.
  */
 #include <weir/target.h>
+#include "base/mac.h"
 #include "boot/handshake.h"
 #include "boot/socket.h"
 #include "boot/tcp.h"
@@ -13,8 +15,10 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -192,6 +196,79 @@ TEST_ON_RANKS(a_rank_0_without_the_secret_is_detected, 2)
     return failures;
 }
 
+/* Strangers that send nothing get a part of the descriptors only. The process with the id can open
+ * files, the oldest strangers lose their place, and the ranks join. */
+TEST_ON_RANKS(silent_connections_do_not_exhaust_the_descriptors, 3)
+{
+    enum { FILES = 80, STRANGERS = 70 };
+    int failures = 0, rank = weir_boot_rank(boot), fds[STRANGERS], more[FILES / 2];
+    if (rank == 0)
+        EXPECT(&failures,
+               setrlimit(RLIMIT_NOFILE, &(struct rlimit){FILES, FILES}) == 0);
+    weir_unique_id id = share_id(boot, &failures);
+    weir_boot *tcp = NULL;
+    if (rank == 2) {
+        for (int i = 0; i < STRANGERS; i++)
+            fds[i] = connect_to(&id, &failures);
+        EXPECT(&failures, is_closed_by_peer(fds[0]));
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    for (int i = 0; rank == 0 && i < FILES / 2; i++)
+        EXPECT(&failures, (more[i] = dup(0)) >= 0);
+    for (int i = 0; rank == 0 && i < FILES / 2; i++)
+        close(more[i]);
+    if (rank < 2)
+        EXPECT_OK(&failures, weir_boot_tcp_create(&id, rank, 2, &tcp));
+    EXPECT_OK(&failures, weir_boot_barrier(boot)); /* until then the strangers stay connected */
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+/* Opens connections that send garbage until the peer has closed each. */
+static void open_garbage(const weir_unique_id *id, int count, int *failures)
+{
+    for (int i = 0; i < count; i++) {
+        int fd = connect_to(id, failures);
+        EXPECT(failures, send(fd, "garbage!", 8, MSG_NOSIGNAL) == 8);
+        EXPECT(failures, is_closed_by_peer(fd));
+        close(fd);
+    }
+}
+
+enum { GARBAGE = 60 };
+
+/* In another process, whose log shows warnings: its id gets connections that send garbage. */
+static int refuse_garbage(void)
+{
+    int failures = 0;
+    weir_unique_id id;
+    weir_boot *tcp = NULL;
+    EXPECT_OK(&failures, weir_unique_id_create(&id));
+    open_garbage(&id, GARBAGE, &failures);
+    EXPECT_OK(&failures, weir_boot_tcp_create(&id, 0, 1, &tcp));
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+/* The log gets a few lines, and at the end the number of further ones. */
+TEST(refused_connections_are_logged_as_a_number)
+{
+    int lines = 0, counted = 0, n = 0;
+    char line[512], command[PATH_MAX + 64] = "WEIR_LOG=warn exec ";
+    ssize_t length = readlink("/proc/self/exe", command + strlen(command), PATH_MAX);
+    assert_true(length > 0);
+    strcat(command, " refuse-garbage 2>&1");
+    FILE *text = popen(command, "re");
+    assert_non_null(text);
+    while (fgets(line, sizeof line, text)) {
+        lines++;
+        counted += sscanf(line, "weir warn: rank 0 refused %d more connections", &n) == 1 ? n : 1;
+    }
+    assert_int_equal(pclose(text), 0);
+    assert_int_equal(counted, GARBAGE);
+    assert_in_range(lines, 2, 8);
+}
+
 /* ------------------------------------------------------ misconfigured ranks */
 
 /* Of 5 ranks, 2 and 4 never join. All others get their names. */
@@ -288,6 +365,38 @@ TEST_ON_RANKS(a_duplicate_rank_is_rejected, 3)
         EXPECT_OK(&failures, weir_boot_send(boot, &go, sizeof go, 2, 0));
     EXPECT(&failures, weir_boot_tcp_create(&id, rank ? 1 : 0, 3, &tcp) == WEIR_ERR_MISMATCH);
     EXPECT(&failures, boot_last_error_has("two processes say that they are rank 1"));
+    return failures;
+}
+
+/* Rank 2 connects and claims to be rank 1 while the true rank 1, the last one, joins. Its error
+ * says that the rank is taken; the job starts. */
+TEST_ON_RANKS(a_process_that_claims_a_taken_rank_learns_it, 3)
+{
+    int failures = 0, rank = weir_boot_rank(boot), fd = -1, go = 0;
+    char address[64];
+    weiri_named_address named;
+    weir_boot *tcp = NULL;
+    share_address(boot, "127.0.0.1:%d", 0, address, &failures);
+    EXPECT_OK(&failures, weiri_named_address_parse(address, &named));
+    if (rank == 1)
+        EXPECT_OK(&failures, weir_boot_recv(boot, &go, sizeof go, 2, 0));
+    if (rank < 2) {
+        EXPECT_OK(&failures, weir_boot_tcp_create_at(address, rank, 2, &tcp));
+    } else {
+        weiri_job job = {.rank = 1, .nranks = 2};
+        weiri_deadline deadline = weiri_deadline_in(LIMIT_MS);
+        const weiri_socket_call call = {.rank = 1, .to = &named.address, .patient = 1};
+        static const uint8_t known[WEIRI_KEY_BYTES] = "weir boot secret";
+        weiri_mac(known, "", 0, job.key);
+        EXPECT_OK(&failures, weiri_socket_connect(&call, &deadline, &fd));
+        EXPECT_OK(&failures, weir_boot_send(boot, &go, sizeof go, 1, 0));
+        usleep(30000); /* rank 1 joins */
+        EXPECT(&failures, weiri_handshake_call(&job, fd, 0, &named.address, &named.address,
+                                               &deadline) == WEIR_ERR_MISMATCH);
+        EXPECT(&failures, boot_last_error_has("two processes say that they are rank 1"));
+        close(fd);
+    }
+    weir_boot_destroy(tcp);
     return failures;
 }
 
@@ -460,7 +569,8 @@ static int reaches_counts(int files, int threads)
     return 0;
 }
 
-/* Neither used nor cancelled ids, nor ranks that timed out, leave descriptors or threads. */
+/* One thread and one descriptor serve all unused ids. Neither used nor cancelled ids, nor ranks that
+ * timed out, leave descriptors or threads. */
 TEST(ids_leave_no_descriptors_and_threads)
 {
     enum { IDS = 20 };
@@ -471,7 +581,7 @@ TEST(ids_leave_no_descriptors_and_threads)
         assert_int_equal(weir_unique_id_create(&ids[i]), WEIR_OK);
         assert_int_equal(weiri_boot_tcp_create(&ids[i], 1, 2, 2, &tcp), WEIR_ERR_TIMEOUT);
     }
-    assert_true(reaches_counts(files + IDS, threads + IDS));
+    assert_true(reaches_counts(files + 1, threads + 1));
     for (int i = 0; i < IDS; i++) {
         if (i % 2)
             weiri_boot_tcp_cancel(&ids[i]);
@@ -479,6 +589,8 @@ TEST(ids_leave_no_descriptors_and_threads)
             assert_int_equal(weir_boot_tcp_create(&ids[i], 0, 1, &tcp), WEIR_OK);
         if (i % 2 == 0)
             weir_boot_destroy(tcp);
+        if (i < IDS - 1)
+            assert_int_equal(weir_boot_tcp_create(&ids[i], 0, 1, &tcp), WEIR_ERR_REFUSED);
     }
     assert_true(reaches_counts(files, threads));
     assert_int_equal(weir_boot_tcp_create(&ids[1], 0, 1, &tcp), WEIR_ERR_PEER);
@@ -645,8 +757,80 @@ TEST_ON_RANKS(wrong_torchrun_variables_are_named, 1)
     return failures;
 }
 
-int main(void)
+/* How rank 0's port reaches the ranks. */
+typedef enum slurm_port { SLURM_RESERVED, SLURM_GIVEN } slurm_port;
+
+static int join_by_slurm(weir_boot *boot, void *argument)
 {
+    slurm_port by = *(slurm_port *)argument;
+    int failures = 0, port = 0;
+    char text[64], ports[80];
+    weir_boot *tcp = NULL;
+    share_address(boot, "%d", 0, text, &failures);
+    sscanf(text, "%d", &port);
+    snprintf(ports, sizeof ports, "%d-%d", by == SLURM_RESERVED ? port : 1, port + 3);
+    set_number("SLURM_PROCID", weir_boot_rank(boot));
+    set_number("SLURM_NTASKS", weir_boot_nranks(boot) + 1); /* of the job, not of the step */
+    set_number("SLURM_STEP_NUM_TASKS", weir_boot_nranks(boot));
+    setenv("SLURM_STEP_NODELIST", "local[host,07-09]suffix[1-2],other[3-4]", 1);
+    setenv("SLURM_STEP_RESV_PORTS", ports, 1);
+    if (by == SLURM_GIVEN)
+        set_number("WEIR_BOOT_PORT", port);
+    EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_SYSTEM);
+    EXPECT(&failures, boot_last_error_has("SLURM_STEP_NODELIST=localhostsuffix1"));
+    setenv("SLURM_STEP_NODELIST", "local[host,07-09],other[3-4]", 1);
+    EXPECT_OK(&failures, weir_boot_slurm_create(&tcp));
+    if (tcp) {
+        EXPECT(&failures, weir_boot_rank(tcp) == weir_boot_rank(boot));
+        EXPECT(&failures, weir_boot_nranks(tcp) == weir_boot_nranks(boot));
+        EXPECT_OK(&failures, weir_boot_barrier(tcp));
+    }
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void ranks_join_by_slurm(void **state)
+{
+    run_ranks(3, join_by_slurm, *state);
+}
+
+static slurm_port reserved = SLURM_RESERVED, given = SLURM_GIVEN;
+TEST_CASE("join by Slurm's variables at a reserved port", ranks_join_by_slurm, &reserved)
+TEST_CASE("join by Slurm's variables at WEIR_BOOT_PORT", ranks_join_by_slurm, &given)
+
+TEST_ON_RANKS(wrong_slurm_variables_are_named, 1)
+{
+    (void)boot;
+    static const char *const malformed[] = {"node[", "node[]", "[1-", ",b"};
+    int failures = 0;
+    weir_boot *tcp = NULL;
+    unsetenv("SLURM_STEP_NODELIST");
+    EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("SLURM_STEP_NODELIST="));
+    EXPECT(&failures, boot_last_error_has("srun"));
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+        setenv("SLURM_STEP_NODELIST", malformed[i], 1);
+        EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
+        EXPECT(&failures, boot_last_error_has("expected a list of hosts"));
+    }
+    setenv("SLURM_STEP_NODELIST", "localhost", 1);
+    EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("SLURM_PROCID is not set"));
+    setenv("SLURM_PROCID", "2", 1);
+    setenv("SLURM_NTASKS", "2", 1);
+    EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("SLURM_JOB_ID is not set"));
+    setenv("SLURM_JOB_ID", "4000000", 1);
+    setenv("SLURM_STEP_ID", "0", 1);
+    EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("rank 2 of 2"));
+    return failures;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "refuse-garbage") == 0)
+        return refuse_garbage();
     setenv("WEIR_LOG", "error", 0); /* hides the warnings of expected rejections */
     return run_all_tests("boot_tcp");
 }

@@ -154,6 +154,9 @@ static const mutant mutants[] = {
     {"reads while the caller writes again", REDUCE, "0.0; rlxsignal @m2; wait @m2",
      "0.0; rlxsignal @m2; rlxwait @m2", WEIR_PLAN_FAULT_RACE, 2, 0, 2,
      "may still be reading input chunk 0 of rank 0 when the launch of that rank has ended"},
+    {"end is signalled without order", BROADCAST, "copy i0+1 > o0+1; nop; signal @m0 m2",
+     "copy i0+1 > o0+1; nop; rlxsignal @m0 m2", WEIR_PLAN_FAULT_RACE, 1, 0, 2,
+     "may still be writing output chunk 0 of rank 2 when the launch of that rank has ended"},
     {"reduce without one", REDUCE, "rre i0+1 0:i0+1 1:i0+1", "rre i0+1 0:i0+1",
      WEIR_PLAN_FAULT_RESULT, 2, 0, 2, "rank 1 is missing"},
     {"cyclic waits", HANDSHAKE, "signal @m1; wait @m1\n", "wait @m1; signal @m1\n",
@@ -214,6 +217,65 @@ static char *mutated(const mutant *row)
     return text;
 }
 
+/* What the text recommends for some of the mutants: the correction that they lack. */
+static const struct {
+    const char *what, *fix;
+} fixes[] = {
+    {"dropped wait", "on rank 1, before op 0, add wait(data_sync=SyncType.after) (weir_plan_wait"},
+    {"dropped last wait", "add wait (weir_plan_wait) on rank 0"},
+    {"dropped signal", "add signal() on rank 0 (weir_plan_signal) on its memory channel to rank 1"},
+    {"no nop after a copy", "add a nop before rank 0, thread block 0, op 1 (signal)"},
+    {"no nop after a wait", "add a nop after rank 0, thread block 0, op 3 (wait)"},
+    {"relaxed wait", "make the wait non-relaxed, rank 0, thread block 0, op 3 (rlxwait)"},
+    {"relaxed signal", "make the signal to rank 1 non-relaxed, rank 0, thread block 0, op 2"},
+    {"missing contribution", "add chunk 0 of rank 1 to the reduction"},
+    {"double reduce", "leave out one of the sources"},
+    {"single scratch", "set use_double_scratch_buffer (double_scratch)"},
+    {"packets copied as data", "unpack_packets (weir_plan_unpack_packets)"},
+    {"semaphore never released", "add a release (weir_plan_release)"},
+    {"barrier for one", "rank.barrier([...]) (weir_plan_group, weir_plan_barrier)"},
+    {"put without a signal after it", "signal() on the same port channel after op 4"},
+    {"put without flush", "add flush(data_sync=SyncType.after) on the port channel to rank 1 "
+                          "(weir_plan_flush, WEIR_PLAN_AFTER) after op 3"},
+    {"put beside the fence",
+     "add a nop before op 2: rank.barrier([0]) (weir_plan_barrier(b, 0, 0))"},
+    {"writes before the peer has begun",
+     "let rank 0 begin with signal(relaxed=True) to rank 1 (weir_plan_relaxed_signal)"},
+    {"reads while the caller writes again",
+     "make the wait non-relaxed, rank 0, thread block 0, op 1 (rlxwait)"},
+    {"end is signalled without order", "make the signal to rank 2 non-relaxed, rank 1"},
+    {"pipeline without acquire", "release in one thread block, acquire in the other"},
+    {"pipeline without acquire", "(at lengths of 1 pipeline turn; tried: 2 of "},
+    {"writes the input", "(at every length); fix: write to scratch of rank 0"},
+};
+
+/* Every violation ends with the lengths and a correction; that of a row in `fixes` is expected. */
+static int count_missing_fixes(const char *what, const weir_plan_report *report)
+{
+    int missing = 0;
+    for (unsigned i = 0; i < report->nviolations; i++) {
+        const char *text = report->violations[i].text, *fix = strstr(text, "); fix: ");
+        missing += !fix || !fix[strlen("); fix: ")] || strlen(text) == WEIR_PLAN_TEXT_MAX - 1;
+    }
+    for (size_t i = 0; i < sizeof fixes / sizeof *fixes; i++)
+        if (strcmp(fixes[i].what, what) == 0 && !strstr(report->violations[0].text, fixes[i].fix)) {
+            print_message("# %s: expected: ...%s...\n", what, fixes[i].fix);
+            missing++;
+        }
+    return missing;
+}
+
+TEST(fixes_are_of_mutants)
+{
+    for (size_t i = 0; i < sizeof fixes / sizeof *fixes; i++) {
+        int found = 0;
+        for (size_t k = 0; k < sizeof mutants / sizeof *mutants; k++)
+            found |= strcmp(fixes[i].what, mutants[k].what) == 0;
+        if (!found)
+            fail_msg("no mutant '%s'", fixes[i].what);
+    }
+}
+
 TEST(mutants_are_rejected_for_their_fault_and_place)
 {
     static weir_plan_report report;
@@ -225,7 +287,8 @@ TEST(mutants_are_rejected_for_their_fault_and_place)
         memset(&report, 0, sizeof report);
         weir_status status = weir_plan_check(plan, &report);
         if (status != WEIR_ERR_INVALID ||
-            !has(&report, row->fault, row->rank, row->block, row->op, row->word)) {
+            !has(&report, row->fault, row->rank, row->block, row->op, row->word) ||
+            count_missing_fixes(row->what, &report)) {
             print_message("# %s: status %d; expected %s at rank %d, block %d, op %d: ...%s...\n",
                           row->what, (int)status, weir_plan_fault_name(row->fault), row->rank,
                           row->block, row->op, row->word);

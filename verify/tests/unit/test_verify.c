@@ -169,10 +169,10 @@ TEST(in_place_results_do_not_count_as_changed_inputs)
     assert_int_equal(changed_in_place(WEIR_COLL_BROADCAST, 1, 5), 1);
     assert_int_equal(changed_in_place(WEIR_COLL_BROADCAST, 2, 5), 0);
     assert_int_equal(changed_in_place(WEIR_COLL_ALLGATHER, 2, 5), 1);
-    assert_int_equal(changed_in_place(WEIR_COLL_REDUCE_SCATTER, 2, 201), 1);
+    assert_int_equal(changed_in_place(WEIR_COLL_ALLTOALL, 2, 5), 0);
+    /* undefined, except the output: docs/user/buffers.md */
+    assert_int_equal(changed_in_place(WEIR_COLL_REDUCE_SCATTER, 2, 201), 0);
     assert_int_equal(changed_in_place(WEIR_COLL_REDUCE_SCATTER, 2, 202), 0);
-    assert_int_equal(changed_in_place(WEIR_COLL_REDUCE_SCATTER, 2, 302), 0);
-    assert_int_equal(changed_in_place(WEIR_COLL_REDUCE_SCATTER, 2, 303), 1);
 }
 
 /* ----------------------------------------------------------------- numbers */

@@ -1,0 +1,93 @@
+/* Exchanges of small values over the bootstrap: see exchange.h. */
+#include "bench/job/exchange.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TAG = 0x6a6f62 }; /* "job" */
+
+_Noreturn void bench_exchange_fail(const bench_job *job)
+{
+    char why[512];
+    snprintf(why, sizeof why, "%s", weir_last_error());
+    fflush(stdout);
+    bench_watch_give_up(&job->watch, job->comm, why);
+}
+
+static void exchange_send(const bench_job *job, const void *data, size_t bytes, int peer)
+{
+    if (weir_boot_send(job->boot, data, bytes, peer, TAG) != WEIR_OK)
+        bench_exchange_fail(job);
+}
+
+static void exchange_receive(const bench_job *job, void *data, size_t bytes, int peer)
+{
+    if (weir_boot_recv(job->boot, data, bytes, peer, TAG) != WEIR_OK)
+        bench_exchange_fail(job);
+}
+
+void bench_exchange_broadcast(const bench_job *job, void *data, size_t bytes, int root)
+{
+    if (job->rank != root) {
+        exchange_receive(job, data, bytes, root);
+        return;
+    }
+    for (int peer = 0; peer < job->nranks; peer++)
+        if (peer != root)
+            exchange_send(job, data, bytes, peer);
+}
+
+void bench_exchange_gather(const bench_job *job, const void *mine, size_t bytes, void *all)
+{
+    if (job->rank != 0) {
+        exchange_send(job, mine, bytes, 0);
+        return;
+    }
+    memcpy(all, mine, bytes);
+    for (int peer = 1; peer < job->nranks; peer++)
+        exchange_receive(job, (char *)all + (size_t)peer * bytes, bytes, peer);
+}
+
+static double fold_two(bench_fold fold, double a, double b)
+{
+    switch (fold) {
+    case BENCH_FOLD_MIN: return b < a ? b : a;
+    case BENCH_FOLD_MAX: return b > a ? b : a;
+    case BENCH_FOLD_SUM:
+        break;
+    }
+    return a + b;
+}
+
+double bench_exchange_fold(const bench_job *job, bench_fold fold, double mine)
+{
+    double *all = job->values;
+    all[job->rank] = mine;
+    if (weir_boot_allgather(job->boot, all, sizeof *all) != WEIR_OK)
+        bench_exchange_fail(job);
+    double folded = all[0];
+    for (int rank = 1; rank < job->nranks; rank++)
+        folded = fold_two(fold, folded, all[rank]);
+    return folded;
+}
+
+void bench_exchange_reduce(const bench_job *job, bench_fold fold, const double *mine, int count,
+                           double *result)
+{
+    enum { PART = 512 };
+    double part[PART];
+    for (int at = 0, n; at < count; at += n) {
+        n = count - at < PART ? count - at : PART;
+        size_t bytes = (size_t)n * sizeof *mine;
+        if (job->rank != 0) {
+            exchange_send(job, mine + at, bytes, 0);
+            continue;
+        }
+        memmove(result + at, mine + at, bytes);
+        for (int peer = 1; peer < job->nranks; peer++) {
+            exchange_receive(job, part, bytes, peer);
+            for (int i = 0; i < n; i++)
+                result[at + i] = fold_two(fold, result[at + i], part[i]);
+        }
+    }
+}

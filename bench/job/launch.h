@@ -1,0 +1,42 @@
+/*
+ * How the ranks of this job were started: by a launcher, which its environment variables show, or
+ * by this process itself, which forks them (-g N). A process without a launcher in a build with MPI
+ * is a job of one rank that MPI connects.
+ */
+#ifndef BENCH_JOB_LAUNCH_H
+#define BENCH_JOB_LAUNCH_H
+
+#include "bench/options/options.h"
+#include <weir/weir.h>
+
+typedef enum bench_launcher {
+    BENCH_LAUNCHER_MPI,      /* an MPI launcher, or none: the MPI library finds out */
+    BENCH_LAUNCHER_PMIX,     /* prterun, srun --mpi=pmix, mpirun of Open MPI */
+    BENCH_LAUNCHER_SLURM,    /* srun without a PMI: SLURM_PROCID, ... */
+    BENCH_LAUNCHER_TORCHRUN, /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT */
+    BENCH_LAUNCHER_FORK      /* this process */
+} bench_launcher;
+
+typedef struct bench_launch {
+    bench_launcher launcher;
+    const char *variable; /* that shows the launcher; NULL: no launcher */
+    int rank, nranks;     /* as the launcher's variables say; 0 of 1 if they do not */
+    weir_boot *boot;      /* of a forked rank, which does not own it; else NULL */
+} bench_launch;
+
+/* "mpi", "pmix", "slurm", "torchrun" or "fork". Pure. */
+const char *bench_launcher_name(bench_launcher launcher);
+/* Finds out how this process was started and what it starts. Local. Returns 0, or -1 with a line in
+ * problem (BENCH_PROBLEM_BYTES) if variables contradict each other or belong to a launcher that
+ * this build cannot use. */
+int bench_launch_find(const bench_options *options, bench_launch *launch, char *problem);
+/* Checks the options that depend on the launcher, -g and those for MPI, and selects the reference
+ * of --verify. Local. Returns 0, or -1 with a line in problem. */
+int bench_launch_check(const bench_launch *launch, bench_options *options, char *problem);
+/* Forks nranks ranks and runs body in each. Reports ranks that a signal ended on standard error.
+ * Local; blocks until all have ended. Returns the program's exit code: the highest of the ranks'
+ * codes, or 3 if a rank was killed and no other rank reported an error. */
+int bench_launch_fork(const char *program, int nranks,
+                      int (*body)(weir_boot *boot, void *argument), void *argument);
+
+#endif

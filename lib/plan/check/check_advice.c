@@ -1,0 +1,308 @@
+/*
+ * How to correct what the checker rejects: the end of every violation's text, in the words of
+ * MSCCL++'s DSL and of the plan builder (weir/plan.h). For accesses that nothing orders, the
+ * programs are searched for the signal or wait that was meant to: one that is relaxed, or lacks a
+ * nop. Advice is a suggestion; only a new check proves a changed plan.
+ */
+#include "plan/check/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ADVICE_BYTES = 384 };
+
+/* The lengths at which a violation shows, and how many were tried: " (at every length)". */
+static void name_lengths(const weiri_check *check, char *text, size_t room)
+{
+    const weiri_check_classes *classes = &check->classes;
+    if (!check->row || classes->columns == 0) {
+        snprintf(text, room, " (at every length)");
+        return;
+    }
+    int32_t most = 0;
+    for (uint32_t i = 0; i < classes->npipes; i++)
+        most = check->row[1 + i] > most ? check->row[1 + i] : most;
+    if (classes->count == 0) { /* the search for the reach of pipelines, which precedes the classes */
+        snprintf(text, room, " (at lengths of %d pipeline turn%s)", (int)most, most == 1 ? "" : "s");
+        return;
+    }
+    uint32_t tried = (uint32_t)((check->row - classes->rows) / classes->columns) + 1;
+    if (classes->npipes)
+        snprintf(text, room,
+                 " (at lengths of %d pipeline turn%s; tried: %u of %u classes of lengths)",
+                 (int)most, most == 1 ? "" : "s", tried, classes->count);
+    else
+        snprintf(text, room, " (tried: %u of %u classes of lengths)", tried, classes->count);
+}
+
+void weiri_check_advise(weiri_check *check, const char *format, ...)
+{
+    weir_plan_report *report = check->report;
+    char advice[ADVICE_BYTES], lengths[96];
+    if (report->nviolations == 0)
+        return;
+    char *text = report->violations[report->nviolations - 1].text;
+    size_t used = strlen(text), room = sizeof report->violations[0].text - used;
+    if (strstr(text, WEIRI_CHECK_FIX)) /* a repetition, which was not added */
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(advice, sizeof advice, format, arguments);
+    va_end(arguments);
+    name_lengths(check, lengths, sizeof lengths);
+    snprintf(text + used, room, "%s" WEIRI_CHECK_FIX "%s", lengths, advice);
+}
+
+/* ------------------------------------------------------- signals that are there */
+
+static int is_fence(const weiri_plan_op *op)
+{
+    return op->kind == WEIRI_PLAN_NOP_OP || op->kind == WEIRI_PLAN_BARRIER_OP;
+}
+
+static int is_signal(const weiri_plan_op *op)
+{
+    return op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ||
+           op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+}
+
+static int is_wait(const weiri_plan_op *op)
+{
+    return op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP;
+}
+
+/* Whether one of the channels of a signal or wait is connected to the peer. */
+static int has_peer(const weiri_check *check, int rank, const weiri_plan_op *op, int peer)
+{
+    const weiri_plan_gpu *gpu = &check->plan->gpus[rank];
+    if (op->channel != WEIRI_PLAN_MEMORY && op->channel != WEIRI_PLAN_PORT)
+        return 0;
+    for (uint32_t i = 0; i < op->nids; i++)
+        if (gpu->links[op->channel][gpu->ids[op->first_id + i]].peer == peer)
+            return 1;
+    return 0;
+}
+
+/* A signal or wait that was found; op NONE: there is none. */
+typedef struct found {
+    uint32_t block, op;
+    int is_relaxed, is_fenced;
+} found;
+
+/* The first signal of a block to a rank after an operation, or the last one. */
+static found find_signal(const weiri_check *check, uint32_t block, uint32_t after, int peer,
+                         int last)
+{
+    const weiri_check_block *at = &check->blocks[block];
+    uint32_t nops = weiri_check_gpu(check, at)->blocks[at->index].nops;
+    found best = {block, WEIRI_CHECK_NONE, 0, 0};
+    int fenced = 0;
+    for (uint32_t i = after + 1; i < nops && (last || best.op == WEIRI_CHECK_NONE); i++) {
+        const weiri_plan_op *op = weiri_check_op(check, at, i);
+        fenced |= is_fence(op);
+        if (is_signal(op) && has_peer(check, at->rank, op, peer))
+            best = (found){block, i, op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP,
+                           fenced || !(op->kind == WEIRI_PLAN_SIGNAL_OP)};
+    }
+    return best;
+}
+
+/* The last wait of a block for a rank's signal before an operation. */
+static found find_wait(const weiri_check *check, uint32_t block, uint32_t before, int peer)
+{
+    const weiri_check_block *at = &check->blocks[block];
+    found best = {block, WEIRI_CHECK_NONE, 0, 0};
+    for (uint32_t i = 0; i < before; i++) {
+        const weiri_plan_op *op = weiri_check_op(check, at, i);
+        best.is_fenced |= is_fence(op);
+        if (is_wait(op) && has_peer(check, at->rank, op, peer))
+            best = (found){block, i, op->kind == WEIRI_PLAN_RELAXED_WAIT_OP, 0};
+    }
+    return best;
+}
+
+/* The last wait of a rank, in any block, for another rank's signal; the end of a block is a
+ * fence. */
+static found find_last_wait(const weiri_check *check, int rank, int peer)
+{
+    found best = {WEIRI_CHECK_NONE, WEIRI_CHECK_NONE, 0, 0};
+    for (uint32_t i = check->first_block[rank]; i < check->first_block[rank + 1]; i++) {
+        const weiri_check_block *at = &check->blocks[i];
+        uint32_t nops = weiri_check_gpu(check, at)->blocks[at->index].nops;
+        found wait = find_wait(check, i, nops, peer);
+        if (wait.op != WEIRI_CHECK_NONE && (best.op == WEIRI_CHECK_NONE || !wait.is_relaxed))
+            best = wait;
+    }
+    best.is_fenced = 1;
+    return best;
+}
+
+/* ------------------------------------------------------------------------ order */
+
+/* How to order what follows `wait` on a rank after an operation of another rank, given the signal
+ * and wait that were found. before: the operation that must be ordered, or "the end". */
+static void advise_signal(weiri_check *check, found signal, uint32_t after, found wait,
+                          const char *before, int to)
+{
+    const weiri_check_block *from = &check->blocks[signal.block];
+    uint32_t id = weiri_check_gpu(check, from)->blocks[from->index].id;
+    char where[WEIRI_CHECK_TEXT];
+    if (signal.op != WEIRI_CHECK_NONE && signal.is_relaxed)
+        weiri_check_advise(check,
+                           "make the signal to rank %d non-relaxed, %s: signal(data_sync="
+                           "SyncType.before) (weir_plan_signal, WEIR_PLAN_BEFORE)", to,
+                           weiri_check_where(check, signal.block, signal.op, where));
+    else if (signal.op != WEIRI_CHECK_NONE && !signal.is_fenced)
+        weiri_check_advise(check,
+                           "add a nop before %s: signal(data_sync=SyncType.before) "
+                           "(WEIR_PLAN_BEFORE)",
+                           weiri_check_where(check, signal.block, signal.op, where));
+    else if (wait.op != WEIRI_CHECK_NONE && wait.is_relaxed)
+        weiri_check_advise(check,
+                           "make the wait non-relaxed, %s: wait(data_sync=SyncType.after) "
+                           "(weir_plan_wait, WEIR_PLAN_AFTER)",
+                           weiri_check_where(check, wait.block, wait.op, where));
+    else if (wait.op != WEIRI_CHECK_NONE && !wait.is_fenced)
+        weiri_check_advise(check,
+                           "add a nop after %s: wait(data_sync=SyncType.after) (WEIR_PLAN_AFTER)",
+                           weiri_check_where(check, wait.block, wait.op, where));
+    else if (signal.op != WEIRI_CHECK_NONE && wait.op == WEIRI_CHECK_NONE)
+        weiri_check_advise(check,
+                           "on rank %d, before %s, add wait(data_sync=SyncType.after) "
+                           "(weir_plan_wait, WEIR_PLAN_AFTER) for the signal of %s", to, before,
+                           weiri_check_where(check, signal.block, signal.op, where));
+    else
+        weiri_check_advise(check,
+                           "after op %u in thread block %u of rank %d add signal(data_sync="
+                           "SyncType.before) to rank %d (weir_plan_signal, WEIR_PLAN_BEFORE), and "
+                           "on rank %d, before %s, wait(data_sync=SyncType.after) (weir_plan_wait)",
+                           after, id, from->rank, to, to, before);
+}
+
+/* Both are operations of one thread block. */
+static void advise_nop(weiri_check *check, const weiri_check_block *block, int is_one_op)
+{
+    uint32_t id = weiri_check_gpu(check, block)->blocks[block->index].id;
+    if (is_one_op)
+        weiri_check_advise(check, "divide it into two operations with a nop between them, or use "
+                                  "another chunk of scratch (Buffer, weir_plan_scratch)");
+    else
+        weiri_check_advise(check,
+                           "add a nop before op %u: rank.barrier([%u]) (weir_plan_barrier(b, %d, "
+                           "%u)), or build without WEIR_PLAN_NO_FENCES",
+                           block->op, id, block->rank, id);
+}
+
+/* An access that a port channel makes for op `op` of a block: reads end with a flush, writes have
+ * arrived when a later signal of the channel has. */
+static void advise_port(weiri_check *check, uint32_t block, uint32_t op, int is_read)
+{
+    const weiri_check_block *at = &check->blocks[block];
+    const weiri_plan_gpu *gpu = weiri_check_gpu(check, at);
+    const weiri_plan_op *put = weiri_check_op(check, at, op);
+    uint32_t nops = gpu->blocks[at->index].nops, id = gpu->blocks[at->index].id, flush = op + 1;
+    int peer = put->nids ? gpu->links[WEIRI_PLAN_PORT][gpu->ids[put->first_id]].peer : -1;
+    while (flush < nops && weiri_check_op(check, at, flush)->kind != WEIRI_PLAN_FLUSH_OP)
+        flush++;
+    if (is_read && flush < nops)
+        weiri_check_advise(check,
+                           "add a nop after the flush, op %u: flush(data_sync=SyncType.after) "
+                           "(WEIR_PLAN_AFTER)", flush);
+    else if (is_read)
+        weiri_check_advise(check,
+                           "add flush(data_sync=SyncType.after) on the port channel to rank %d "
+                           "(weir_plan_flush, WEIR_PLAN_AFTER) after op %u in thread block %u of "
+                           "rank %d", peer, op, id, at->rank);
+    else
+        weiri_check_advise(check,
+                           "signal() on the same port channel after op %u in thread block %u of "
+                           "rank %d (weir_plan_signal), and wait(data_sync=SyncType.after) for it "
+                           "(weir_plan_wait) before the other access", op, id, at->rank);
+}
+
+static void advise_blocks(weiri_check *check, const weiri_check_block *a,
+                          const weiri_check_block *b)
+{
+    uint32_t first = weiri_check_gpu(check, a)->blocks[a->index].id;
+    uint32_t second = weiri_check_gpu(check, b)->blocks[b->index].id;
+    weiri_check_advise(check,
+                       "add rank.barrier([%u, %u]) (weir_plan_barrier with weir_plan_group) "
+                       "between the two, or a Semaphore: release in one thread block, acquire in "
+                       "the other (weir_plan_release, weir_plan_acquire)",
+                       first < second ? first : second, first < second ? second : first);
+}
+
+static int is_in_scratch(const weiri_check *check, uint32_t place)
+{
+    const int nranks = check->plan->nranks;
+    for (int rank = 0; rank < nranks; rank++)
+        if (place >= check->first_place[rank][WEIR_PLAN_SCRATCH] &&
+            (rank + 1 == nranks || place < check->first_place[rank + 1][WEIR_PLAN_INPUT]))
+            return 1;
+    return 0;
+}
+
+/* An access of the previous launch. */
+static void advise_launch(weiri_check *check, int from, int to, uint32_t place)
+{
+    int can_double = !check->plan->double_scratch && is_in_scratch(check, place);
+    weiri_check_advise(check,
+                       "%slet rank %d begin with signal(relaxed=True) to rank %d "
+                       "(weir_plan_relaxed_signal), and rank %d with wait(relaxed=True, "
+                       "data_sync=SyncType.after) for it (weir_plan_relaxed_wait)",
+                       can_double ? "set use_double_scratch_buffer (double_scratch), or " : "",
+                       from, to, to);
+}
+
+void weiri_check_advise_race(weiri_check *check, uint32_t block, uint32_t place,
+                             const weiri_check_access *other, int other_is_read)
+{
+    const weiri_check_instance *instance = &check->instances[check->lanes[other->lane].instance];
+    const weiri_check_block *own = &check->blocks[block], *theirs = &check->blocks[instance->block];
+    char before[WEIRI_CHECK_TEXT];
+    if (other->chain != theirs->chain) {
+        advise_port(check, instance->block, instance->op, other_is_read);
+    } else if (instance->block == block) {
+        advise_nop(check, own, instance->launch == check->launch && instance->op == own->op &&
+                                   instance->iteration == own->iteration);
+    } else if (theirs->rank == own->rank) {
+        advise_blocks(check, theirs, own);
+    } else if (instance->launch != check->launch) {
+        advise_launch(check, theirs->rank, own->rank, place);
+    } else {
+        snprintf(before, sizeof before, "op %u", own->op);
+        advise_signal(check, find_signal(check, instance->block, instance->op, own->rank, 0),
+                      instance->op, find_wait(check, block, own->op, theirs->rank), before,
+                      own->rank);
+    }
+}
+
+void weiri_check_advise_begin(weiri_check *check, uint32_t block, int owner)
+{
+    const weiri_check_block *own = &check->blocks[block];
+    found wait = find_wait(check, block, own->op, owner);
+    char where[WEIRI_CHECK_TEXT];
+    if (wait.op != WEIRI_CHECK_NONE && !wait.is_fenced)
+        weiri_check_advise(check,
+                           "add a nop after %s: wait(data_sync=SyncType.after) (WEIR_PLAN_AFTER)",
+                           weiri_check_where(check, block, wait.op, where));
+    else
+        weiri_check_advise(check,
+                           "let rank %d begin with signal(relaxed=True) to rank %d "
+                           "(weir_plan_relaxed_signal), and before op %u add wait(relaxed=True, "
+                           "data_sync=SyncType.after) (weir_plan_relaxed_wait, WEIR_PLAN_AFTER)",
+                           owner, own->rank, own->op);
+}
+
+void weiri_check_advise_end(weiri_check *check, const weiri_check_access *late, int late_is_read,
+                            int owner)
+{
+    const weiri_check_instance *instance = &check->instances[check->lanes[late->lane].instance];
+    const weiri_check_block *from = &check->blocks[instance->block];
+    if (late->chain != from->chain)
+        advise_port(check, instance->block, instance->op, late_is_read);
+    else
+        advise_signal(check, find_signal(check, instance->block, instance->op, owner, 1),
+                      instance->op, find_last_wait(check, owner, from->rank), "the end", owner);
+}

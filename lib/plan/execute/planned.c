@@ -1,0 +1,178 @@
+/*
+ * Plans that rows of the tuning table name (coll/planned.h): read, proved and agreed on at the
+ * first call, and run by one executor of the communicator.
+ */
+#include "coll/planned.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "plan/execute/executor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What a rank found in a plan file. */
+typedef enum planned_outcome {
+    PLANNED_USABLE,
+    PLANNED_OTHER_RANKS, /* a plan for another number of ranks, which is no fault */
+    PLANNED_BAD,
+} planned_outcome;
+
+typedef struct planned_finding {
+    uint64_t identity;
+    int64_t outcome;
+} planned_finding;
+
+/* --------------------------------------------------------------------- reading */
+
+static weir_status planned_prove(weiri_planned *row)
+{
+    weir_plan_report *report = malloc(sizeof *report);
+    weir_status status = report ? weir_plan_check(row->plan, report)
+                                : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to check a plan");
+    if (status == WEIR_OK) {
+        row->root = report->root;
+        status = weiri_plan_reduce_op(row->plan, &row->needs_op);
+    }
+    free(report);
+    return status;
+}
+
+/* Reads and proves a row's plan. On PLANNED_BAD, the error line says why. */
+static planned_outcome planned_read(const weiri_coll *coll, weiri_planned *row)
+{
+    if (coll->comm->gpu || coll->comm->internode) {
+        weiri_fail(WEIR_ERR_UNSUPPORTED,
+                   "plans of a tuning table serve host memory of one node only");
+        return PLANNED_BAD;
+    }
+    if (weir_plan_read(row->path, &row->plan) != WEIR_OK)
+        return PLANNED_BAD;
+    if (row->plan->collective != (int)row->collective) {
+        weiri_fail(WEIR_ERR_INVALID, "%s: it is a plan for %s", row->path,
+                   row->plan->collective_name);
+        return PLANNED_BAD;
+    }
+    if (row->plan->nranks != coll->nranks)
+        return PLANNED_OTHER_RANKS;
+    return planned_prove(row) == WEIR_OK ? PLANNED_USABLE : PLANNED_BAD;
+}
+
+/* The lowest rank whose finding excludes the plan; nranks: none. */
+static int planned_find_fault(const planned_finding *all, int nranks)
+{
+    int rank = 0;
+    while (rank < nranks && all[rank].outcome == PLANNED_USABLE &&
+           all[rank].identity == all[0].identity)
+        rank++;
+    return rank;
+}
+
+static void planned_warn(const weiri_coll *coll, const weiri_planned *row,
+                         const planned_finding *all, int rank)
+{
+    if (rank != coll->rank)
+        return;
+    if (all[rank].outcome == PLANNED_OTHER_RANKS)
+        weiri_log(WEIRI_LOG_INFO, "%s: %s is for %d ranks, not for %d; the row is skipped",
+                  row->where, row->path, row->plan->nranks, coll->nranks);
+    else if (all[rank].outcome == PLANNED_BAD)
+        weiri_log(WEIRI_LOG_WARN, "%s: the row is skipped: %s", row->where, weir_last_error());
+    else
+        weiri_log(WEIRI_LOG_WARN,
+                  "%s: the row is skipped: %s differs between rank 0 and rank %d; give all nodes "
+                  "the same file", row->where, row->path, rank);
+}
+
+/* Reads the plan on every rank and agrees on whether it is used. Collective. */
+static weir_status planned_open(weiri_coll *coll, weiri_planned *row)
+{
+    weir_boot *boot = coll->comm->boot;
+    planned_finding *all = calloc((size_t)coll->nranks, sizeof *all);
+    weir_status status = weir_boot_agree(
+        boot, all ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan"));
+    if (status == WEIR_OK) {
+        const planned_outcome found = planned_read(coll, row);
+        all[coll->rank] = (planned_finding){row->plan ? row->plan->identity : 0, found};
+        char why[512];
+        snprintf(why, sizeof why, "%s", weir_last_error());
+        status = weir_boot_allgather(boot, all, sizeof *all);
+        if (status == WEIR_OK && found == PLANNED_BAD)
+            weiri_fail(WEIR_ERR_INVALID, "%s", why); /* for planned_warn */
+    }
+    if (status == WEIR_OK) {
+        int fault = planned_find_fault(all, coll->nranks);
+        row->state = fault == coll->nranks ? WEIRI_PLANNED_READY : WEIRI_PLANNED_SKIPPED;
+        if (row->state == WEIRI_PLANNED_SKIPPED)
+            planned_warn(coll, row, all, fault);
+        else
+            snprintf(row->name, sizeof row->name, WEIRI_PLANNED_PREFIX "%.26s", row->plan->name);
+    }
+    free(all);
+    if (status == WEIR_OK && row->state == WEIRI_PLANNED_READY && !coll->executor)
+        status = weir_executor_create(coll->comm, &coll->executor);
+    return status;
+}
+
+/* --------------------------------------------------------------------- running */
+
+/* The lengths of a call's buffers, on any rank. */
+static void planned_lengths(const weiri_coll *coll, const weir_call *call, uint64_t *in_bytes,
+                            uint64_t *out_bytes)
+{
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    const uint64_t n = (uint64_t)coll->nranks;
+    *in_bytes = coll->count_bytes * (contract->in_has_blocks ? n : 1);
+    *out_bytes = coll->count_bytes * (contract->out_has_blocks ? n : 1);
+}
+
+/* Whether a plan serves a call, from what is equal on all ranks. A plan divides an average after it
+ * has rounded the sum, which algorithms of weir do not. */
+static int planned_serves(const weiri_coll *coll, const weiri_planned *row, const weir_call *call)
+{
+    uint64_t in_bytes, out_bytes;
+    weiri_plan_layout layout;
+    planned_lengths(coll, call, &in_bytes, &out_bytes);
+    const int reduces = call->collective == WEIR_COLL_ALLREDUCE ||
+                        call->collective == WEIR_COLL_REDUCE_SCATTER ||
+                        call->collective == WEIR_COLL_REDUCE;
+    if (reduces && (call->op == WEIR_AVG || (row->needs_op >= 0 && row->needs_op != (int)call->op)))
+        return 0;
+    if (weiri_plan_has_root(row->plan) && call->root != row->root)
+        return 0;
+    return weiri_plan_lay_out(row->plan, in_bytes, out_bytes, coll->element_bytes, &layout) ==
+           WEIR_OK;
+}
+
+weir_status weiri_planned_run(weiri_coll *coll, weiri_planned *row, const weir_call *call,
+                              int *served)
+{
+    uint64_t in_bytes, out_bytes;
+    weir_status status = WEIR_OK;
+    *served = 0;
+    if (WEIRI_UNLIKELY(row->state == WEIRI_PLANNED_UNREAD))
+        status = planned_open(coll, row);
+    if (status != WEIR_OK || row->state != WEIRI_PLANNED_READY ||
+        !planned_serves(coll, row, call))
+        return status;
+    *served = 1;
+    coll->last_algo = row->name;
+    planned_lengths(coll, call, &in_bytes, &out_bytes);
+    /* The plan is proved; but without its own check, the executor does not know the root. */
+    weir_executor_set_checks(coll->executor, weiri_plan_has_root(row->plan));
+    return weir_executor_run(coll->executor, row->plan, call->in, call->out, in_bytes, out_bytes,
+                             call->dtype, call->op, call->stream);
+}
+
+void weiri_planned_close(weiri_coll *coll)
+{
+    weiri_executor_free(coll->executor);
+    while (coll->planned) {
+        weiri_planned *row = coll->planned;
+        coll->planned = row->next;
+        weir_plan_free(row->plan);
+        free(row->path);
+        free(row->where);
+        free(row);
+    }
+}

@@ -1,0 +1,34 @@
+/* The reference of verification that MPI computes; only builds with MPI have it. */
+#ifndef VERIFY_REFERENCE_H
+#define VERIFY_REFERENCE_H
+
+#include "verify/verify.h"
+
+#include <mpi.h>
+
+/*
+ * The MPI oracle. Computes what out should contain with MPI, from inputs that are computed again
+ * from the pattern, and compares every element. Works in blocks of a few MiB, however long the
+ * buffers are. Collective over mpi, whose ranks are those of the case; blocking.
+ *
+ *   integers    MPI reduces in the same type; the bits must be equal
+ *               (avg: the wrapped sum / nranks, rounded towards zero)
+ *   floats      MPI reduces in double; the error must be within weirv_bound_make(..., steps)
+ *   movement    MPI moves bytes; the bits must be equal
+ *
+ * Elements that the call must not write on this rank (reduce on ranks other than the root, gaps
+ * between alltoallv's blocks) must still contain poison, or the input for reduce in place. Adds
+ * this rank's findings to result. Returns MPI_SUCCESS or MPI's error; MPI_ERR_ARG on every rank if
+ * alltoallv's counts do not match pairwise; MPI_ERR_ARG locally if mpi's rank or size is not the
+ * case's, which is an error of the caller; MPI_ERR_NO_MEM on every rank.
+ */
+int weirv_check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
+                weirv_result *result);
+
+/* The same for long buffers: compares six blocks of each slot only, the first two, the last two,
+ * and two that the seed chooses, and everything that must not be written. Benchmarks use it above
+ * 4 MiB if the exact oracle compares every element. */
+int weirv_check_sampled(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
+                        weirv_result *result);
+
+#endif

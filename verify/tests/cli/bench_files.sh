@@ -1,0 +1,87 @@
+#!/bin/sh
+# Files that runs write: a second run that would write the same CSV, JSON report, manifest or tuning
+# table ends with an error that names the first one's process, and leaves the file alone; others
+# cannot write the files of a run, whatever its umask. Run from the repository's root.
+. verify/tests/support/bench_tap.inc
+[ -x ./bench_allreduce ] || skip_all "output files" "bench_allreduce is not built; run make"
+csv=$scratch/a.csv
+
+# bench ARGUMENTS: a short run of 2 ranks.
+bench() {
+    run ci/mpirun -np 2 ./bench_allreduce -b 64 -e 64 -n 2 -w 0 "$@"
+}
+
+# says WORD...: 0 if the last run's error has every word.
+says() {
+    for word; do grep -qF -- "$word" "$scratch/err" || return 1; done
+}
+
+# await COMMAND: waits until it succeeds, 20 seconds at most.
+await() {
+    tries=0
+    until "$@" || [ "$tries" -ge 200 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+}
+
+has_rows() { [ -s "$1" ] && [ "$(wc -l <"$1")" -gt 1 ]; }
+
+# Two runs: the first one measures until it is terminated.
+ci/mpirun -np 2 ./bench_allreduce -b 64 -e 1K -n 2 -w 0 -N 0 --csv "$csv" >"$scratch/first" 2>&1 &
+first=$!
+await has_rows "$csv"
+bench --csv "$csv"
+status=1
+[ "$code" -eq 2 ] && says "$csv: process " "(bench_allreduce) is writing it" && status=0
+check "a CSV that another run writes is refused, with the name of its process" $status
+kill "$first"
+wait "$first" 2>/dev/null
+awk -F, 'NR == 1 { n = NF } NF != n { exit 1 }' "$csv"
+check "the first run's CSV is not damaged" $?
+bench --csv "$csv"
+ends "a file that no run writes any more is overwritten" 0
+[ "$(wc -l <"$csv")" -eq 3 ]
+check "its former content is gone" $?
+
+# hold FILE: another process holds the file's lock, until it is killed. Sets $holder.
+hold() {
+    echo kept >"$1"
+    rm -f "$scratch/held"
+    python3 -c 'import fcntl, sys, time
+held = open(sys.argv[1], "r+")
+fcntl.lockf(held, fcntl.LOCK_EX)
+open(sys.argv[2], "w").close()
+time.sleep(100)' "$1" "$scratch/held" &
+    holder=$!
+    await test -e "$scratch/held"
+}
+
+# refuses NAME FILE ARGUMENTS: a run that would write the held file fails and leaves it alone.
+refuses() {
+    name=$1 file=$2
+    shift 2
+    hold "$file"
+    bench "$@"
+    status=1
+    [ "$code" -eq 2 ] && says "$file" "process $holder (python3" "is writing it" &&
+        [ "$(cat "$file")" = kept ] && status=0
+    check "$name that another process writes is refused" $status
+    kill "$holder"
+    wait "$holder" 2>/dev/null
+    rm -f "$file"
+}
+refuses "a JSON report" "$scratch/j.json" -J "$scratch/j.json"
+refuses "a manifest" "$scratch/a.json" --csv "$csv"
+refuses "a tuning table" "$scratch/t.new" --tune "$scratch/t"
+
+(umask 0 && ci/mpirun -np 2 ./bench_allreduce -b 64 -e 64 -n 2 -w 0 --csv "$scratch/m.csv" \
+    -J "$scratch/m.j" --tune "$scratch/m.tune" >"$scratch/out" 2>"$scratch/err")
+check "with a umask of 0, all files are written" $?
+[ -z "$(find "$scratch" -name 'm.*' -perm /002)" ]
+check "with a umask of 0, others cannot write them" $?
+for file in m.csv m.json m.j m.tune; do
+    [ -s "$scratch/$file" ]
+    check "$file is there" $?
+done
+finish

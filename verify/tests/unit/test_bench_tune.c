@@ -1,0 +1,92 @@
+/*
+ * --tune: rows of a tuning table are those of the fastest algorithms and plans; plans are named
+ * relative to the table's folder if they are below it, and those that are no candidates never.
+ */
+#include "bench/output/tune.h"
+#include "verify/tests/support/unit_test.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct measured {
+    const char *algo, *file;
+    double us[2]; /* at 1 KiB and at 64 KiB */
+} measured;
+
+/* Tunes with these times, on 4 ranks of 2 nodes, and returns the table that is written. */
+static const char *tuned(const measured *list, int count, const char *folder)
+{
+    static char text[8192];
+    char path[128];
+    bench_tune *tune = NULL;
+    bench_job job = {.program = "test", .nranks = 4, .nnodes = 2};
+    bench_options options = {.tune_path = path};
+    bench_run run = {.job = &job, .options = &options, .collective = WEIR_COLL_ALLGATHER};
+    snprintf(path, sizeof path, "%s/table", folder);
+    assert_int_equal(bench_tune_open(&run, &tune), WEIR_OK);
+    for (int size = 0; size < 2; size++) {
+        bench_row *row = calloc(1, sizeof *row);
+        assert_non_null(row);
+        row->shape.bytes = size ? 65536 : 1024;
+        row->placements = 1;
+        row->ncandidates = count;
+        for (int i = 0; i < count; i++) {
+            bench_result *result = &row->results[BENCH_OUT_OF_PLACE][i];
+            snprintf(result->algo, sizeof result->algo, "%s", list[i].algo);
+            result->plan_file = list[i].file;
+            result->ran = result->timed = list[i].us[size] > 0;
+            result->stats.median = list[i].us[size];
+        }
+        bench_tune_row(tune, row);
+        free(row);
+    }
+    assert_int_equal(bench_tune_close(tune), WEIR_OK);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    unlink(path);
+    return text;
+}
+
+static void expect_row(const char *table, const char *limit, const char *word)
+{
+    char row[512];
+    snprintf(row, sizeof row, "allgather       4 net    %-12s %-8s ", limit, word);
+    if (!strstr(table, row))
+        fail_msg("expected '%s' in:\n%s", row, table);
+}
+
+TEST(rows_name_plans_by_their_files)
+{
+    char folder[] = "/tmp/weir-test-XXXXXX", below[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(below, sizeof below, "%s/plans/ring.json", folder);
+    const measured list[] = {{"packet", NULL, {3, 9}},
+                             {"plan:ring", below, {2, 8}},
+                             {"plan:ring", "/elsewhere/ring.json", {4, 5}}};
+    const char *table = tuned(list, 3, folder);
+    expect_row(table, "33280", "plan:plans/ring.json");
+    expect_row(table, "-", "plan:/elsewhere/ring.json");
+    rmdir(folder);
+}
+
+TEST(plans_that_are_no_candidates_or_did_not_run_are_not_named)
+{
+    char folder[] = "/tmp/weir-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    const measured list[] = {{"plan:auto", NULL, {1, 1}}, /* served a call of "auto" */
+                             {"packet", NULL, {3, 9}},
+                             {"rails", NULL, {4, 8}},
+                             {"plan:short", "/plans/short.json", {2, 0}}}; /* outside its range */
+    const char *table = tuned(list, 4, folder);
+    expect_row(table, "33280", "plan:/plans/short.json");
+    expect_row(table, "-", "rails");
+    assert_null(strstr(table, "auto"));
+    rmdir(folder);
+}
+
+int main(void)
+{
+    return run_all_tests("tune");
+}
