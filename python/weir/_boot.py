@@ -114,22 +114,47 @@ def _from_file(rank: int, size: int, job: str) -> _Boot:
     raise TimedOutError(f"rank {rank}: rank 0 left no {path} within {_timeout_s():g} s")
 
 
-def _from_environment() -> _Boot:
+def _launcher_ranks() -> Optional[tuple[int, int, bool, str]]:
+    """Returns rank, size, whether all ranks are on this node, and the job's name, from an MPI launcher."""
+    for rank, size, local, job in _LAUNCHERS:
+        if rank in os.environ and size in os.environ:
+            return (int(os.environ[rank]), int(os.environ[size]),
+                    os.environ.get(local) == os.environ[size], os.environ.get(job, "job"))
+    return None
+
+
+def _detected_launcher() -> str:
+    """Returns the launcher whose variables the environment has: what WEIR_LAUNCHER can name, or "file"."""
     here = os.environ
     if {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= here.keys():
-        return _boot_of(lambda boot: int(lib.weir_boot_torchrun_create(boot)))
-    if "SLURM_PROCID" in here and "SLURM_STEP_NODELIST" in here and hasattr(lib, "weir_boot_slurm_create"):
-        return _boot_of(lambda boot: int(lib.weir_boot_slurm_create(boot)))
-    for rank, size, local, job in _LAUNCHERS:
-        if rank in here and size in here:
-            if here.get(local, "") == here[size]:
-                return _from_file(int(here[rank]), int(here[size]), here.get(job, "job"))
-            break
-    if "PMIX_RANK" in here and hasattr(lib, "weir_boot_pmix_create"):
-        return _boot_of(lambda boot: int(lib.weir_boot_pmix_create(boot)))
+        return "torchrun"
+    if "SLURM_PROCID" in here and "SLURM_STEP_NODELIST" in here:
+        return "slurm"
+    ranks = _launcher_ranks()
+    if ranks is not None and ranks[2]:
+        return "file"
+    return "pmix" if "PMIX_RANK" in here else "none"
+
+
+def _from_environment() -> _Boot:
+    """Follows WEIR_LAUNCHER, or else the launcher's variables."""
+    named = os.environ.get("WEIR_LAUNCHER", "auto") or "auto"
+    launcher = _detected_launcher() if named == "auto" else named
+    if launcher in ("torchrun", "slurm", "pmix"):
+        create = getattr(lib, f"weir_boot_{launcher}_create")
+        return _boot_of(lambda boot: int(create(boot)))
+    if launcher == "file":
+        found = _launcher_ranks()
+        assert found is not None
+        return _from_file(found[0], found[1], found[3])
+    if launcher == "mpi":
+        from mpi4py import MPI
+        return _from_mpi(MPI.COMM_WORLD)
+    if launcher != "none":
+        raise InvalidError(f"WEIR_LAUNCHER={named}: expected auto, none, mpi, pmix, slurm or torchrun")
     raise InvalidError("the environment names no job: start the program with torchrun, mpirun or srun, or "
-                       "pass an mpi4py communicator (several nodes under mpirun need it), or id=, rank= and "
-                       "size=; weir.spawn starts ranks on this node itself")
+                       "pass an mpi4py communicator, or id=, rank= and size=; weir.spawn starts ranks on "
+                       "this node itself")
 
 
 def init(mpi: Any = None, *, id: Optional[UniqueId] = None, rank: Optional[int] = None,
@@ -139,8 +164,8 @@ def init(mpi: Any = None, *, id: Optional[UniqueId] = None, rank: Optional[int] 
 
     mpi: an mpi4py communicator. id, rank, size: a `unique_id()`, this rank, the number of ranks.
     Without these, the environment identifies the job, in this order: torchrun (RANK, WORLD_SIZE,
-    MASTER_ADDR, MASTER_PORT), Slurm and PMIx where the library has them, the launchers of Open MPI, MPICH
-    and MVAPICH on one node.
+    MASTER_ADDR, MASTER_PORT), srun, the launchers of Open MPI, MPICH and MVAPICH on one node, PMIx.
+    WEIR_LAUNCHER (torchrun, slurm, pmix, mpi) selects one; mpi needs mpi4py.
 
     backend: "host" (arrays in memory of the process), "cuda" (on this rank's GPU) or "auto" (the
     environment variable WEIR_BACKEND; if that is unset, cuda if every rank can have a GPU). device: the

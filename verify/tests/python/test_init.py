@@ -93,6 +93,28 @@ def test_no_job_is_an_error_with_the_remedy(python):
     assert "weir.errors.InvalidError: the environment names no job" in errors and "torchrun" in errors
 
 
+def test_the_launcher_can_be_named(python):
+    """WEIR_LAUNCHER decides although the variables of another launcher are there."""
+    others = {"RANK": "0", "WORLD_SIZE": "9", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    for launcher, words in (("slurm", "SLURM_STEP_NODELIST"), ("none", "names no job"),
+                            ("lsf", "WEIR_LAUNCHER=lsf: expected auto, none, mpi")):
+        job = start(python, WEIR_LAUNCHER=launcher, **others)
+        _, errors = job.communicate(timeout=30)
+        assert job.returncode == 1 and words in errors, errors
+
+
+def test_pmix(python):
+    """Open MPI's mpirun is a PMIx launcher; needs libpmix."""
+    mpirun = shutil.which("mpirun")
+    if mpirun is None:
+        pytest.skip("no mpirun")
+    done = subprocess.run([mpirun, "--allow-run-as-root", "--oversubscribe", "-np", "2", python, "-c", PROGRAM],
+                          env=clean_environment(WEIR_LAUNCHER="pmix"), capture_output=True, text=True, timeout=60)
+    if "libpmix" in done.stderr:
+        pytest.skip("no libpmix")
+    assert sorted(done.stdout.splitlines()) == ["0 2 3", "1 2 3"], done.stderr
+
+
 def test_an_incomplete_environment_is_named(python):
     job = start(python, RANK="0", WORLD_SIZE="two", MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
     _, errors = job.communicate(timeout=30)
