@@ -250,7 +250,7 @@ static void end_launches(weiri_check *check)
 
 static void clear_places(weiri_check *check)
 {
-    const weiri_check_access none = {WEIRI_CHECK_NONE, 0, WEIRI_CHECK_NONE, WEIRI_CHECK_NONE};
+    const weiri_check_access none = {WEIRI_CHECK_NONE, 0, WEIRI_CHECK_NONE, WEIRI_CHECK_NONE, 0};
     for (uint32_t i = 0; i < check->nplaces; i++)
         check->places[i] = (weiri_check_place){.value = {.culprit = WEIRI_CHECK_NONE}, .last = none,
                                                .reads = WEIRI_CHECK_NONE,
@@ -389,10 +389,11 @@ static void check_plan(weiri_check *check)
     check_run_classes(check);
 }
 
-weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
+static weir_status plan_check(const weir_plan *plan, int is_strict, weir_plan_report *report)
 {
     weir_plan_report *made = calloc(1, sizeof *made);
-    weiri_check check = {.plan = plan, .report = made, .status = WEIR_OK};
+    weiri_check check = {
+        .plan = plan, .report = made, .status = WEIR_OK, .is_strict = is_strict};
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to check the plan", plan->file);
     made->proves_result = knows_collective(plan);
@@ -408,4 +409,14 @@ weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
         *report = *made;
     free(made);
     return status;
+}
+
+weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
+{
+    return plan_check(plan, 0, report);
+}
+
+weir_status weir_plan_check_strict(const weir_plan *plan, weir_plan_report *report)
+{
+    return plan_check(plan, 1, report);
 }

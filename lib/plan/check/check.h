@@ -172,6 +172,7 @@ typedef struct weiri_check_lane {
     uint64_t reached_ranks; /* that received, in its launch, data made from what it read; set at
                              * the end of the launch */
     uint32_t instance;
+    uint32_t chunk, size;   /* which chunk of references of how many */
     uint32_t first, count;  /* of sources: the lanes that wrote what it reads */
     uint32_t stamp;         /* of the last search that reached it */
 } weiri_check_lane;
@@ -180,14 +181,16 @@ typedef struct weiri_check_access {
     uint32_t lane;        /* NONE: the caller, or no access */
     uint32_t chain, tick;
     uint32_t next;        /* in a list of reads */
+    int is_rewrite;       /* a packet that was copied onto itself */
 } weiri_check_access;
 
 /* One chunk of a rank's buffer. */
 typedef struct weiri_check_place {
     weiri_value value;
     weiri_check_access last; /* write; tick NONE: never written */
-    uint32_t reads;          /* since that write */
+    uint32_t reads;          /* since that write, and rewrites */
     uint32_t waiting;        /* blocks that wait for packets */
+    int is_loose;            /* the thread that wrote it has read it since without a fence */
     int32_t packets;         /* launch whose packets it holds; -1: it holds data */
 } weiri_check_place;
 
@@ -258,11 +261,18 @@ typedef struct weiri_check_counter {
 } weiri_check_counter;
 #define WEIRI_CHECK_MANY (UINT32_MAX - 1)
 
+/* The entry of a block into a barrier: its fence number `tick` - 1. */
+typedef struct weiri_check_entry {
+    uint32_t block, tick;
+} weiri_check_entry;
+
 typedef struct weiri_check_barrier {
     int rank;
     uint32_t barrier, nblocks;
     uint32_t nusers, last_user; /* blocks with an operation for it */
     uint32_t arrived, waiting;
+    weiri_check_entry *entries; /* those that completed it last */
+    uint32_t nentries;          /* 0 or nblocks */
 } weiri_check_barrier;
 
 typedef struct weiri_check {
@@ -276,6 +286,7 @@ typedef struct weiri_check {
     uint32_t blocks_of[WEIR_PLAN_BUFFERS]; /* blocks of a buffer; layout.h */
     uint32_t launch;
     struct weiri_check_recorder *recorder; /* check_pipeline.c; NULL: none */
+    int is_strict;          /* weir_plan_check_strict */
     int is_strong;          /* operations are executed as if fences were between all of them, and no
                              * signal or wait were relaxed: the order of execution */
     int restart;            /* a waiter joined too much: simulate this class anew */
@@ -394,6 +405,8 @@ void weiri_check_read_place(weiri_check *check, uint32_t block, uint32_t place,
                             weiri_check_access access, int awaited);
 void weiri_check_write_place(weiri_check *check, uint32_t block, uint32_t place,
                              weiri_check_access access);
+/* Records that an operation has copied a packet onto itself, which changes nothing. */
+void weiri_check_rewrite_place(weiri_check *check, uint32_t place, weiri_check_access access);
 /* At the end of a launch: sets reached_ranks of its lanes. */
 void weiri_check_propagate_reached(weiri_check *check);
 /* The caller writes its buffers: before a rank's launch, and after the last one. */

@@ -141,7 +141,7 @@ void weiri_check_reset_counters(weiri_check *check)
     for (uint32_t i = 0; i < check->ncounters; i++)
         counter_reset(check, &check->counters[i]);
     for (uint32_t i = 0; i < check->nbarriers; i++) {
-        check->barriers[i].arrived = 0;
+        check->barriers[i].arrived = check->barriers[i].nentries = 0;
         check->barriers[i].waiting = WEIRI_CHECK_NONE;
     }
 }

@@ -143,6 +143,8 @@ static int pipeline_barrier_is_regular(const weiri_check *check, const weiri_che
     const int rank = barrier->rank;
     pipeline_use first = {0};
     int has_first = 0;
+    if (barrier->nusers != barrier->nblocks)
+        return 0;
     for (uint32_t i = check->first_block[rank]; i < check->first_block[rank + 1]; i++) {
         const pipeline_use use = pipeline_use_of(check, i, &subject);
         if (use.nloops == 0 && use.outside[0] == 0)

@@ -52,6 +52,27 @@ TEST(correct_plans_are_accepted)
     }
 }
 
+TEST(the_stricter_model_rejects_what_only_executors_order)
+{
+    static const char *const words[] = {"a nop is missing", "a second time in a launch",
+                                        "expects 2 thread blocks, but 4 of the rank use it"};
+    static weir_plan_report report;
+    for (size_t i = 0; i < UNSTRICT_PLANS; i++) {
+        weir_plan *plan = plan_of(unstrict_plans[i]);
+        if (weir_plan_check(plan, &report) != WEIR_OK)
+            fail_msg("%s\n%s", weir_last_error(), unstrict_plans[i]);
+        assert_int_equal(weir_plan_check_strict(plan, &report), WEIR_ERR_INVALID);
+        assert_non_null(strstr(weir_last_error(), words[i]));
+        weir_plan_free(plan);
+    }
+    for (size_t i = 0; i < sizeof right_plans / sizeof *right_plans; i++) {
+        weir_plan *plan = plan_of(right_plans[i]);
+        if (weir_plan_check_strict(plan, NULL) != WEIR_OK)
+            fail_msg("%s\n%s", weir_last_error(), right_plans[i]);
+        weir_plan_free(plan);
+    }
+}
+
 /* ------------------------------------------------------------------ mutants */
 
 typedef struct mutant {
@@ -199,6 +220,18 @@ static const mutant mutants[] = {
     {"operation that conflicts with itself", GATHER, "copy i0+1 > s0+1; nop",
      "copy i0+1 i1+1 > i1+1 s0+1; nop", WEIR_PLAN_FAULT_RACE, 0, 0, 0,
      "both are accesses of one operation"},
+    {"packet operations whose threads divide a chunk differently", UNFENCED_PACKETS,
+     "upkt s1+1 > o0+1", "upkt s1+1 > o0+1 %0/2", WEIR_PLAN_FAULT_RACE, 0, 0, 3,
+     "a nop is missing between them"},
+    {"packets, then data, without a fence", UNFENCED_PACKETS, "cpkt o0+1 > s1+1; upkt s1+1 > o0+1",
+     "copy o0+1 > i0+1", WEIR_PLAN_FAULT_RACE, 0, 0, 2, "a nop is missing between them"},
+    {"packets that another block overwrites", PACKETS_ONTO_THEMSELVES, "0.1; upkt s1+1 > o1+1",
+     "0.1; upkt s1+1 > o1+1; cpkt o1+1 > s0+1", WEIR_PLAN_FAULT_RACE, 0, 1, 1,
+     "a second time in a launch"},
+    {"a packet stored onto another one", PACKETS_ONTO_THEMSELVES, "gstorepkt s0+1 > g0s0+1",
+     "gstorepkt s0+1 > g0s1+1", WEIR_PLAN_FAULT_RACE, 1, 0, 0, "a second time in a launch"},
+    {"a barrier that a third block may enter first", BARRIER_OF_TWO_PAIRS, "sem_acquire $1; nop",
+     "nop; nop", WEIR_PLAN_FAULT_BARRIER, 0, 3, 3, "nothing orders this entry after that of"},
 };
 
 /* The plan's text with the first `from` replaced by `to`; the caller frees it. */
