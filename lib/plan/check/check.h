@@ -48,7 +48,7 @@ enum {
     WEIRI_CHECK_LAUNCHES = 3,
     WEIRI_CHECK_ITERATIONS = 64,        /* of a pipeline, where more cannot be proved */
     WEIRI_CHECK_CLASSES_MAX = 8192,
-    WEIRI_CHECK_CHAINS_MAX = 8192,
+    WEIRI_CHECK_CHAINS_MAX = 1 << 16,
     WEIRI_CHECK_PLACES_MAX = 1 << 21,   /* of all ranks */
     WEIRI_CHECK_ACCESSES_MAX = 1 << 22, /* to places, in one byte class */
 };
@@ -101,17 +101,26 @@ int32_t weiri_check_iteration(const weiri_check_classes *classes, const int32_t 
 
 /* ------------------------------------------------------------ vector clocks */
 
-/* Reference-counted; copied before a write if it is shared. */
+enum { WEIRI_CLOCK_PAGE = 32 };
+
+/* Components of a clock. Reference-counted, like clocks; copied before a write if shared. */
+typedef struct weiri_clock_page {
+    struct weiri_clock_page *next; /* in the list of free pages */
+    uint32_t refs;
+    uint32_t at[WEIRI_CLOCK_PAGE]; /* by chain */
+} weiri_clock_page;
+
 typedef struct weiri_clock {
     struct weiri_clock *next; /* in the list of free clocks */
     uint32_t refs;
-    uint32_t at[];            /* by chain */
+    weiri_clock_page *pages[]; /* NULL: zeros */
 } weiri_clock;
 
 typedef struct weiri_clocks {
     weiri_clock *free;
+    weiri_clock_page *free_pages;
     uint32_t nchains;
-    uint64_t bytes;     /* of all allocated clocks */
+    uint64_t bytes;     /* of all allocated clocks and pages */
     weir_status failed; /* NO_MEMORY, or UNSUPPORTED: too many clocks; later calls then leave
                          * their clocks as they are */
 } weiri_clocks;
@@ -129,10 +138,17 @@ void weiri_clock_join(weiri_clocks *clocks, weiri_clock **clock, const weiri_clo
 void weiri_clock_set(weiri_clocks *clocks, weiri_clock **clock, uint32_t chain, uint32_t at);
 void weiri_clocks_free(weiri_clocks *clocks);
 
+/* How many events of a chain happened before the events that have this clock. */
+static inline uint32_t weiri_clock_at(const weiri_clock *clock, uint32_t chain)
+{
+    const weiri_clock_page *page = clock->pages[chain / WEIRI_CLOCK_PAGE];
+    return page ? page->at[chain % WEIRI_CLOCK_PAGE] : 0;
+}
+
 /* Whether event number `tick` of a chain happened before the events that have this clock. */
 static inline int weiri_clock_covers(const weiri_clock *clock, uint32_t chain, uint32_t tick)
 {
-    return clock->at[chain] > tick;
+    return weiri_clock_at(clock, chain) > tick;
 }
 
 /* ---------------------------------------------------------- symbolic values */

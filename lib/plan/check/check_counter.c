@@ -117,11 +117,12 @@ weiri_clock *weiri_check_common_clock(weiri_check *check, const weiri_check_coun
         uint32_t count = 0;
         for (uint32_t i = 0; i < counter->nsignals; i++)
             if (!weiri_check_is_after(check, &counter->signals[i], acquisition))
-                at[count++] = counter->signals[i].clock->at[chain];
+                at[count++] = weiri_clock_at(counter->signals[i].clock, chain);
         if (count < n)
             continue;
         qsort(at, count, sizeof *at, compare_uint32);
-        clock->at[chain] = at[n - 1];
+        if (at[n - 1])
+            weiri_clock_set(&check->clocks, &clock, chain, at[n - 1]);
     }
     free(at);
     return clock;

@@ -29,7 +29,7 @@ static int joined_too_much(weiri_check *check, const weiri_check_counter *counte
         weiri_clock *all =
             weiri_check_common_clock(check, counter, acquisition->advances, acquisition);
         for (uint32_t chain = 0; all && chain < check->clocks.nchains; chain++)
-            more |= all->at[chain] < acquisition->clock->at[chain];
+            more |= weiri_clock_at(all, chain) < weiri_clock_at(acquisition->clock, chain);
         weiri_clock_drop(&check->clocks, all);
     }
     return more;

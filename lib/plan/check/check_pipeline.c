@@ -363,10 +363,10 @@ void weiri_check_record(weiri_check *check, uint32_t block)
         weiri_check_fence(check, block);
     pipeline_entry *entries = in->entries[block] + (size_t)at->op * 2 * in->nchains;
     for (uint32_t i = 0; i < in->nchains; i++) {
-        pipeline_record_component(in, i, &entries[i], at->now->at[i], check->launch, at->iteration,
+        pipeline_record_component(in, i, &entries[i], weiri_clock_at(at->now, i), check->launch, at->iteration,
                                   in_loop);
         pipeline_record_component(in, i, &entries[in->nchains + i],
-                                  at->pending ? at->pending->at[i] : 0, check->launch,
+                                  at->pending ? weiri_clock_at(at->pending, i) : 0, check->launch,
                                   at->iteration, in_loop);
     }
 }

@@ -55,7 +55,7 @@ void weiri_check_order_pending(weiri_check *check, uint32_t block, uint32_t chai
     weiri_check_block *at = &check->blocks[block];
     if (!at->pending)
         at->pending = weiri_clock_new(&check->clocks);
-    if (at->pending && at->pending->at[chain] < events)
+    if (at->pending && weiri_clock_at(at->pending, chain) < events)
         weiri_clock_set(&check->clocks, &at->pending, chain, events);
 }
 
@@ -103,7 +103,7 @@ static void barrier_check_entry(weiri_check *check, uint32_t block, const weiri_
     for (uint32_t i = 0; barrier->nusers > barrier->nblocks && i < barrier->nentries; i++) {
         const weiri_check_entry *entry = &barrier->entries[i];
         char where[WEIRI_CHECK_TEXT];
-        if (at->now->at[check->blocks[entry->block].chain] >= entry->tick)
+        if (weiri_clock_at(at->now, check->blocks[entry->block].chain) >= entry->tick)
             continue;
         weiri_check_report_violation(
             check, WEIR_PLAN_FAULT_BARRIER, at->rank, block, at->op,
