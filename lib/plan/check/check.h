@@ -164,7 +164,7 @@ typedef enum weiri_value_state {
 
 /* An input chunk, reduced over ranks. */
 typedef struct weiri_value {
-    uint64_t ranks;     /* bit set */
+    weiri_rank_set ranks;
     uint32_t chunk;     /* index in the input; UNDEFINED, PACKETS: the place that was read */
     uint32_t max_chunk; /* the highest index in a block of the chunks it was stored in, the
                          * shortest of which bounds its length */
@@ -184,9 +184,9 @@ typedef struct weiri_check_instance {
 
 /* The part of an instance that handles one chunk of each operand. */
 typedef struct weiri_check_lane {
-    uint64_t ranks;         /* whose launch had begun before the packets it read were sent */
-    uint64_t reached_ranks; /* that received, in its launch, data made from what it read; set at
-                             * the end of the launch */
+    weiri_rank_set ranks;   /* whose launch had begun before the packets it read were sent */
+    weiri_rank_set reached_ranks; /* that received, in its launch, data made from what it read; set
+                                   * at the end of the launch */
     uint32_t instance;
     uint32_t chunk, size;   /* which chunk of references of how many */
     uint32_t first, count;  /* of sources: the lanes that wrote what it reads */
@@ -239,7 +239,7 @@ typedef struct weiri_check_block {
     uint32_t ids_done;      /* channels or semaphores of op that are complete */
     weiri_clock *now;       /* what is ordered before its next operation */
     weiri_clock *pending;   /* what its next fence will add to that; may be NULL */
-    uint64_t pending_ranks; /* likewise, the begin of these ranks' launches */
+    weiri_rank_set pending_ranks; /* likewise, the begin of these ranks' launches */
     weiri_check_state state;
     uint32_t next;          /* in a list of waiting blocks */
     uint32_t counter, place, barrier_index; /* what it waits for; NONE */
@@ -266,6 +266,7 @@ typedef struct weiri_check_counter {
     int from, to;                /* ranks */
     uint32_t ordinal;            /* of the channels from `from` to `to`; of `to`'s semaphores */
     uint32_t initial;            /* credits at the begin of a launch */
+    uint32_t awaited;            /* if is_strong: each wait is for so many signals; 0: as usual */
     uint32_t signaller, waiter;  /* block; NONE; MANY */
     weiri_check_signal *signals; /* of this launch */
     weiri_check_acquisition *acquisitions;
@@ -468,6 +469,9 @@ weiri_clock *weiri_check_common_clock(weiri_check *check, const weiri_check_coun
 
 /* check_counter_balance.c */
 
+/* Whether an operation may wait. */
+int weiri_check_may_wait(const weiri_check *check, const weiri_check_block *block,
+                         const weiri_plan_op *op);
 /* At the end of a launch: reports counters that are not back at their initial value, and resets
  * them. */
 void weiri_check_counters_balanced(weiri_check *check);

@@ -36,7 +36,7 @@ static int joined_too_much(weiri_check *check, const weiri_check_counter *counte
 }
 
 /* Whether an operation may wait. */
-static int may_wait(const weiri_check *check, const weiri_check_block *block,
+int weiri_check_may_wait(const weiri_check *check, const weiri_check_block *block,
                     const weiri_plan_op *op)
 {
     const weiri_plan_gpu *gpu = weiri_check_gpu(check, block);
@@ -59,7 +59,7 @@ static int releases_again(const weiri_check *check, const weiri_check_acquisitio
         return 0;
     for (uint32_t i = acquisition->op + 1; i < nops; i++) {
         op = weiri_check_op(check, block, i);
-        if (may_wait(check, block, op))
+        if (weiri_check_may_wait(check, block, op))
             return 0;
         if (op->kind != WEIRI_PLAN_SEM_RELEASE_OP)
             continue;

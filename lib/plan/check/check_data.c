@@ -170,7 +170,8 @@ static void read_chunk(data_op *in, const data_group *part, const weiri_plan_ref
     if (waits_for_packet(in, ref) && writer != WEIRI_CHECK_NONE) {
         const weiri_check_instance *sender = &check->instances[check->lanes[writer].instance];
         check->lanes[lane].ranks |=
-            check->lanes[writer].ranks | UINT64_C(1) << check->blocks[sender->block].rank;
+            check->lanes[writer].ranks |
+            weiri_rank_set_of((uint32_t)check->blocks[sender->block].rank);
         if (at->last.chain >= check->rank_chain) /* of a port, which has thus read the put's
                                                   * source */
             weiri_check_order_pending(check, in->block, at->last.chain - 1, at->last.tick + 1);

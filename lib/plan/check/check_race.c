@@ -51,10 +51,10 @@ void weiri_check_propagate_reached(weiri_check *check)
         weiri_check_lane *lane = &check->lanes[i - 1];
         const weiri_check_instance *instance = &check->instances[lane->instance];
         const weiri_check_block *block = &check->blocks[instance->block];
+        /* a port may still write after the launch */
         if (weiri_check_op(check, block, instance->op)->channel != WEIRI_PLAN_PORT)
-            lane->reached_ranks |= UINT64_C(1) << block->rank; /* a port may still write after the
-                                                                * launch */
-        for (uint32_t j = 0; j < lane->count; j++)             /* sources have lower indices */
+            lane->reached_ranks |= weiri_rank_set_of((uint32_t)block->rank);
+        for (uint32_t j = 0; j < lane->count; j++) /* sources have lower indices */
             if (check->sources[lane->first + j] != WEIRI_CHECK_NONE)
                 check->lanes[check->sources[lane->first + j]].reached_ranks |= lane->reached_ranks;
     }
@@ -71,8 +71,8 @@ static int has_reached(const weiri_check *check, const weiri_check_access *read,
     uint32_t launch = check->instances[lane->instance].launch;
     if (launch == check->launch)
         return 0;
-    for (uint64_t ranks = lane->reached_ranks; ranks; ranks &= ranks - 1)
-        if (weiri_clock_covers(now, check->rank_chain + (uint32_t)__builtin_ctzll(ranks),
+    for (weiri_rank_set ranks = lane->reached_ranks; ranks; ranks &= ranks - 1)
+        if (weiri_clock_covers(now, check->rank_chain + weiri_rank_set_lowest(ranks),
                                launch + 1))
             return 1;
     return 0;
@@ -118,8 +118,9 @@ static int access_ordered(weiri_check *check, const weiri_check_access *access, 
         return is_read;
     if (!is_write)
         return 0;
-    for (uint64_t ranks = check->lanes[lane].ranks; ranks; ranks &= ranks - 1)
-        if (weiri_clock_covers(check->begin[__builtin_ctzll(ranks)], access->chain, access->tick))
+    for (weiri_rank_set ranks = check->lanes[lane].ranks; ranks; ranks &= ranks - 1)
+        if (weiri_clock_covers(check->begin[weiri_rank_set_lowest(ranks)], access->chain,
+                               access->tick))
             return 1;
     return is_read && (has_reached(check, access, check->blocks[block].now) ||
                        data_flows(check, access->lane, lane));
@@ -257,7 +258,8 @@ void weiri_check_rewrite_place(weiri_check *check, uint32_t place, weiri_check_a
 /* Whether data made from what was read reached the caller's rank, whose launch has ended. */
 static int reaches_caller(const weiri_check *check, const weiri_check_access *read, int rank)
 {
-    return read->lane != WEIRI_CHECK_NONE && check->lanes[read->lane].reached_ranks >> rank & 1;
+    return read->lane != WEIRI_CHECK_NONE &&
+           weiri_rank_set_has(check->lanes[read->lane].reached_ranks, (uint32_t)rank);
 }
 
 void weiri_check_caller_access(weiri_check *check, int rank)

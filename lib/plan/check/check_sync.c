@@ -18,8 +18,8 @@ void weiri_check_fence(weiri_check *check, uint32_t block)
         weiri_clock_join(&check->clocks, &at->now, at->pending);
     weiri_clock_drop(&check->clocks, at->pending);
     at->pending = NULL;
-    for (uint64_t ranks = at->pending_ranks; ranks; ranks &= ranks - 1)
-        weiri_clock_join(&check->clocks, &at->now, check->begin[__builtin_ctzll(ranks)]);
+    for (weiri_rank_set ranks = at->pending_ranks; ranks; ranks &= ranks - 1)
+        weiri_clock_join(&check->clocks, &at->now, check->begin[weiri_rank_set_lowest(ranks)]);
     at->pending_ranks = 0;
     weiri_clock_set(&check->clocks, &at->now, at->chain, ++at->tick);
 }

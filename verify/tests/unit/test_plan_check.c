@@ -11,6 +11,7 @@
 #include "plan/check/check.h"
 #include "plan/examples/examples.h"
 
+#include <sys/resource.h>
 #include <time.h>
 
 static void print_report(const weir_plan_report *report)
@@ -415,6 +416,51 @@ TEST(a_large_plan_is_read_and_checked_in_time)
     weir_plan_free(plan);
     weir_plan_free(read);
     free(text);
+}
+
+/* Checks an example, or if that is NULL a plan, and prints how much time and memory it took. */
+static void check_in_time(const char *example, int nranks, int instances, weir_plan *plan)
+{
+    enum { LIMIT_MS = 10000 };
+    const weiri_plan_example_options with = {.nranks = nranks, .instances = instances};
+    static weir_plan_report report;
+    struct rusage used;
+    if (example &&
+        weiri_plan_example_make(weiri_plan_example_find(example), &with, &plan) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    const clock_t begin = clock();
+    if (weir_plan_check(plan, &report) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    const double ms = (double)(clock() - begin) * 1e3 / CLOCKS_PER_SEC;
+    getrusage(RUSAGE_SELF, &used);
+    print_message("# %s, %d ranks of %u thread blocks: checked in %.0f ms; at most %ld MiB\n",
+                  example ? example : "groups of six sizes", plan->nranks, plan->gpus[0].nblocks,
+                  ms, used.ru_maxrss >> 10);
+    assert_int_equal(report.all_lengths, 1);
+    assert_true(ms < LIMIT_MS);
+    assert_true(used.ru_maxrss < 1 << 20);
+    weir_plan_free(plan);
+}
+
+/* Each of six chunks is copied by a group of another size. */
+static weir_plan *six_groups(void)
+{
+    static const int sizes[] = {3, 4, 5, 7, 8, 12};
+    static char text[8192];
+    int block = 0;
+    strcpy(text, "custom 1 i6 o6 s0");
+    for (int i = 0; i < 6; i++)
+        for (int part = 0; part < sizes[i]; part++)
+            sprintf(text + strlen(text), "\n0.%d; copy i%d+1 > o%d+1 %%%d/%d", block++, i, i, part,
+                    sizes[i]);
+    return plan_of(text);
+}
+
+TEST(plans_of_many_ranks_blocks_and_groups_are_checked_in_time)
+{
+    check_in_time("alltoall_direct", 64, 2, NULL);
+    check_in_time("alltoall_direct", 72, 1, NULL);
+    check_in_time(NULL, 0, 0, six_groups());
 }
 
 /* A limit of the checker is not a lack of memory: executors run such plans unchecked. */
