@@ -210,7 +210,8 @@ static void explain(const weiri_check *check, const weiri_value *value, const we
 /* How to correct a well-formed value. */
 static void advise_good(weiri_check *check, const weiri_value *value, const weiri_value *expected)
 {
-    uint64_t missing = expected->ranks & ~value->ranks, more = value->ranks & ~expected->ranks;
+    const weiri_rank_set missing = expected->ranks & ~value->ranks;
+    const weiri_rank_set more = value->ranks & ~expected->ranks;
     if (value->launch != check->launch)
         weiri_check_advise(check, "write it in every launch");
     else if (value->chunk != expected->chunk)
@@ -218,7 +219,7 @@ static void advise_good(weiri_check *check, const weiri_value *value, const weir
     else if (missing)
         weiri_check_advise(check, "add chunk %u of rank %u to the reduction: rank.reduce or, from "
                                   "a peer, ch.reduce (weir_plan_reduce, weir_plan_read_reduce)",
-                           expected->chunk, lowest(missing));
+                           expected->chunk, weiri_rank_set_lowest(missing));
     else if (more)
         weiri_check_advise(check, "leave out the source that holds it");
     else
