@@ -111,6 +111,10 @@ static void barrier_check_entry(weiri_check *check, uint32_t block, const weiri_
             "this entry after that of %s",
             op->barrier, op->nblocks, barrier->nusers,
             weiri_check_where(check, entry->block, check->blocks[entry->block].op, where));
+        weiri_check_advise(check, "give these thread blocks a barrier that the others do not use "
+                                  "(rank.barrier, weir_plan_group), or order the two by a "
+                                  "Semaphore: release after the earlier barrier, acquire before "
+                                  "this one (weir_plan_release, weir_plan_acquire)");
     }
 }
 
