@@ -10,7 +10,8 @@ from typing import Any, Callable, NoReturn, Optional, Sequence, TypeVar, Union
 
 from . import _declarations as c
 from . import _interrupt
-from ._buffers import (DTYPE_BYTES, HOST, UNTYPED, Buffer, describe, empty_like, shape_of, stream_of)
+from ._buffers import (DTYPE_BYTES, HOST, UNTYPED, Buffer, _address_of, _first_byte, _numpy_types,
+                       describe, empty_like, shape_of, stream_of)
 from ._library import check, default_of, lib
 from .errors import AbortedError, InvalidError, UnsupportedError, error_of
 
@@ -303,10 +304,25 @@ class Communicator:
         object of PyTorch or CuPy; None: the current stream of the array's library. algo: an algorithm
         by name, the same on all ranks; None: selected by size. Returns out, or data.
         """
+        if out is None and algo is None and stream is None and self.device < 0:
+            try:  # a contiguous, writable NumPy array; everything else, errors included, goes below
+                array: Any = data
+                known = _numpy_types[array.dtype]
+                pointer = _address_of(_first_byte(array))
+                number = OPS[op]  # type: ignore[index]
+            except (AttributeError, KeyError, TypeError, ValueError, BufferError):
+                pass
+            else:
+                with self._lock:
+                    self._calls += 1
+                    _pack_head(self._call, 0, _CALL_BYTES, 0, known[0], number, 0, -1, -1, pointer, pointer,
+                               array.nbytes // known[1], 0, 0, 0)
+                    status = _run(self._usable or self._live(), self._call_at)
+                if status:
+                    self._fail(status)
+                return data
         source = self._data(data, True)
-        number = OPS.get(op) if isinstance(op, str) else None
-        if number is None:
-            number = _op_number(op)
+        number = _op_number(op)
         if out is None or out is data:
             out, target = data, source
             if source.readonly:
