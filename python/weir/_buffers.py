@@ -83,7 +83,27 @@ def _from_interface(found: dict[str, Any], device: int, name: Optional[str], kee
     return Buffer(pointer or 0, count, dtype, itemsize, device, readonly, keep)
 
 
+_numpy_types: dict[Any, tuple[int, int]] = {}
+_first_byte = ctypes.c_char.from_buffer
+_address_of = ctypes.addressof
+
+
+def _fill_numpy_types() -> None:
+    import numpy
+    for text, known in _BY_TYPESTR.items():
+        _numpy_types[numpy.dtype(text)] = known
+
+
 def _from_numpy(array: Any) -> Buffer:
+    # The fast path: from_buffer refuses memory that is empty, not contiguous or read-only.
+    known = _numpy_types.get(array.dtype)
+    if known is not None:
+        try:
+            return Buffer(_address_of(_first_byte(array)), array.nbytes, known[0], known[1], HOST, False)
+        except (TypeError, ValueError, BufferError):
+            pass
+    elif not _numpy_types:
+        _fill_numpy_types()
     found = array.__array_interface__
     name = array.dtype.name if found["typestr"] not in _BY_TYPESTR else None
     return _from_interface(found, HOST, name, None)

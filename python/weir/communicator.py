@@ -10,7 +10,8 @@ from typing import Any, Callable, NoReturn, Optional, Sequence, TypeVar, Union
 
 from . import _declarations as c
 from . import _interrupt
-from ._buffers import (DTYPE_BYTES, HOST, UNTYPED, Buffer, describe, empty_like, shape_of, stream_of)
+from ._buffers import (DTYPE_BYTES, HOST, UNTYPED, Buffer, _address_of, _first_byte, _numpy_types,
+                       describe, empty_like, shape_of, stream_of)
 from ._library import check, default_of, lib
 from .errors import AbortedError, InvalidError, UnsupportedError, error_of
 
@@ -22,6 +23,10 @@ _KINDS = {ctypes.c_size_t: "N", ctypes.c_int: "i", ctypes.c_void_p: "P"}
 _CALL = struct.Struct("@" + "".join(_KINDS[kind] for _, kind in c.weir_call._fields_))  # type: ignore[misc]
 _CALL_BYTES = ctypes.sizeof(c.weir_call)
 assert _CALL.size == _CALL_BYTES, "the layout of weir_call"
+# The members up to splits; the others are 0, except for the name of an algorithm.
+_NAMES = [name for name, *_ in c.weir_call._fields_]
+_HEAD = struct.Struct(_CALL.format[:2 + _NAMES.index("splits")])
+_pack_head = _HEAD.pack_into
 _C = c.Collective
 _run = lib.weir_run
 # Statuses after which a communicator is aborted.
@@ -234,16 +239,33 @@ class Communicator:
         dtype = data.dtype
         if dtype == UNTYPED:  # bytes
             dtype, count, recv_count = 1, count * data.itemsize, recv_count * data.itemsize
-        name = 0 if algo is None else self._algo_address(algo)
+        if algo is not None:
+            self._start_named(algo, collective, data, out, count, dtype, op, root, destination, source,
+                              recv_count, stream, splits)
+            return
         with self._lock:
             handle = self._usable
             if handle is None:
                 self._live()
             self._calls += 1
-            _CALL.pack_into(self._call, 0, _CALL_BYTES, collective, dtype, op, root, destination,
-                            source, data.pointer, out.pointer, count, recv_count, stream, splits, 0,
-                            0, 0, name, 0, 0, 0, 0, 0, 0)
+            _pack_head(self._call, 0, _CALL_BYTES, collective, dtype, op, root, destination, source,
+                       data.pointer, out.pointer, count, recv_count, stream, splits)
             status = _run(handle, self._call_at)
+        if status:
+            self._fail(status)
+
+    def _start_named(self, algo: str, collective: int, data: Buffer, out: Buffer, count: int, dtype: int,
+                     *members: int) -> None:
+        """Makes one call with an algorithm by name."""
+        op, root, destination, source, recv_count, stream, splits = members
+        call = ctypes.create_string_buffer(_CALL_BYTES)
+        _CALL.pack_into(call, 0, _CALL_BYTES, collective, dtype, op, root, destination, source,
+                        data.pointer, out.pointer, count, recv_count, stream, splits, 0, 0, 0,
+                        self._algo_address(algo), 0, 0, 0, 0, 0, 0)
+        with self._lock:
+            handle = self._live()
+            self._calls += 1
+            status = _run(handle, ctypes.addressof(call))
         if status:
             self._fail(status)
 
@@ -282,10 +304,25 @@ class Communicator:
         object of PyTorch or CuPy; None: the current stream of the array's library. algo: an algorithm
         by name, the same on all ranks; None: selected by size. Returns out, or data.
         """
+        if out is None and algo is None and stream is None and self.device < 0:
+            try:  # a contiguous, writable NumPy array; everything else, errors included, goes below
+                array: Any = data
+                known = _numpy_types[array.dtype]
+                pointer = _address_of(_first_byte(array))
+                number = OPS[op]  # type: ignore[index]
+            except (AttributeError, KeyError, TypeError, ValueError, BufferError):
+                pass
+            else:
+                with self._lock:
+                    self._calls += 1
+                    _pack_head(self._call, 0, _CALL_BYTES, 0, known[0], number, 0, -1, -1, pointer, pointer,
+                               array.nbytes // known[1], 0, 0, 0)
+                    status = _run(self._usable or self._live(), self._call_at)
+                if status:
+                    self._fail(status)
+                return data
         source = self._data(data, True)
-        number = OPS.get(op) if isinstance(op, str) else None
-        if number is None:
-            number = _op_number(op)
+        number = _op_number(op)
         if out is None or out is data:
             out, target = data, source
             if source.readonly:
