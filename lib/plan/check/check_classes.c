@@ -23,8 +23,8 @@
  * the first and the last distance of a row are within the reach, so all longer chunks have the same
  * reduced rows.
  *
- * Groups in a plan with pipelines: all lengths are tried up to a bound, if the reach is known, or as
- * many as a limit on the work permits.
+ * Groups in a plan with pipelines: all lengths are tried, up to a bound if the reach is known, or
+ * as many as a limit on the work permits.
  */
 #include "plan/check/check.h"
 
@@ -397,9 +397,9 @@ static int try_pipelines(finder *in)
     return !in->is_full && longest > 0;
 }
 
-/* The bound beyond which longer chunks add no class through groups and pipelines: any two boundaries
- * of parts and iterations are then further apart than the reach, or their distance is the same for
- * chunks that differ by a period. */
+/* The bound beyond which longer chunks add no class through groups and pipelines: any two
+ * boundaries of parts and iterations are then further apart than the reach, or their distance is
+ * the same for chunks that differ by a period. */
 static uint64_t lengths_of_all(const finder *in)
 {
     const weiri_check_classes *classes = in->classes;
@@ -412,7 +412,8 @@ static uint64_t lengths_of_all(const finder *in)
     }
     const uint64_t iterations = classes->regular / classes->pipes[0].num_chunks + 1 +
                                 2 * (uint64_t)classes->reach + 8;
-    return most * most * ((classes->reach + 3) * unit + most / 4 + 2) + (iterations + period) * unit;
+    return most * most * ((classes->reach + 3) * unit + most / 4 + 2) +
+           (iterations + period) * unit;
 }
 
 /* Tries all lengths: of any number of iterations if the reach is known and the lengths are not too

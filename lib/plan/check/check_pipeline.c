@@ -5,23 +5,23 @@
  *
  * Which plans: all pipelines have the same number of iterations, n. No counter has several
  * signallers or waiters, except semaphores by which blocks only exclude each other: each block
- * releases what it has acquired before it waits for anything else, so they delay, but order nothing
- * and cannot cause a deadlock; and counters with one waiter that are used outside of pipelines only:
- * what their waiter joins depends on the order of components only, and for the absence of deadlocks
- * it is assumed to wait for all signals. In corresponding pipelines, a counter is signalled in each iteration as
- * often as it is waited for, and all blocks enter a barrier equally often between its pipelines and
- * in each iteration. There are no packets. Then the k-th wait of
- * iteration i ends with a certain signal of iteration i - d, where d depends on neither i nor n,
- * and |d| is at most the initial credits plus the signals and waits outside of pipelines: the lag.
- * Let D be the largest lag.
+ * releases what it has acquired before it waits for anything else, so they delay, but order
+ * nothing and cannot cause a deadlock; and counters with one waiter that are used outside of
+ * pipelines only: what their waiter joins depends on the order of components only, and for the
+ * absence of deadlocks it is assumed to wait for all signals. In corresponding pipelines, a
+ * counter is signalled in each iteration as often as it is waited for, and all blocks enter a
+ * barrier equally often between its pipelines and in each iteration. There are no packets. Then
+ * the k-th wait of iteration i ends with a certain signal of iteration i - d, where d depends on
+ * neither i nor n, and |d| is at most the initial credits plus the signals and waits outside of
+ * pipelines: the lag. Let D be the largest lag.
  *
  * What is measured: an execution without data of n iterations in three launches. After each
  * operation, a component of a block's vector clock is a position in the program of another block. A
  * position within a pipeline is either a constant, or in iteration j it is that of iteration j - m,
  * for some m. Let Z be such that in iterations Z to n - Z - 1 each component of each operation is
  * of the same one of these two kinds, that all constants are within Z iterations of the begin or
- * end of a pipeline, and let M be the largest |m|. The run with n iterations is accepted if n >= 2
- * * (Z + M + D) + 4.
+ * end of a pipeline, and let M be the largest |m|. The run is accepted if n is at least
+ * 2 (Z + M + D) + 4.
  *
  * Claim: in a run with n + 1 iterations the clocks are the same, except that constants near the
  * end, and iterations near the end, move by one; so, by induction, in all longer runs. Proof: take

@@ -106,6 +106,22 @@
     "1.0; rlxsignal @m0; rlxwait @m0; nop; pipeline 1024*1; get 0:i0+1 > s0+1; nop; "              \
     "sem_release $0; nop; end; signal @m0; wait @m0\n"                                             \
     "1.1; pipeline 1024*1; sem_acquire $0; nop; re i0+1 s0+1 > o0+1; nop; end"
+/* The same in turns of 16 bytes, with at most two turns between the blocks. */
+#define PIPELINE_WITH_CREDITS                                                                      \
+    "allreduce 2 i1 o1 s1; sem 0 2\n"                                                              \
+    "0.0; rlxsignal @m1; rlxwait @m1; nop; pipeline 16*1; sem_acquire $1; nop; "                   \
+    "get 1:i0+1 > s0+1; nop; sem_release $0; nop; end; signal @m1; wait @m1\n"                     \
+    "0.1; pipeline 16*1; sem_acquire $0; nop; re i0+1 s0+1 > o0+1; nop; sem_release $1; end\n"     \
+    "1.0; rlxsignal @m0; rlxwait @m0; nop; pipeline 16*1; sem_acquire $1; nop; "                   \
+    "get 0:i0+1 > s0+1; nop; sem_release $0; nop; end; signal @m0; wait @m0\n"                     \
+    "1.1; pipeline 16*1; sem_acquire $0; nop; re i0+1 s0+1 > o0+1; nop; sem_release $1; end"
+/* A block is one turn ahead of another, and both handle two chunks. */
+#define PIPELINE_AHEAD                                                                             \
+    "custom 1 i2 o2 s2; sem 0 2\n"                                                                 \
+    "0.0; pipeline 16*2; sem_acquire $1; nop; copy i0+2 > s0+2; nop; sem_release $0; end; nop; "   \
+    "sem_release $0\n"                                                                             \
+    "0.1; sem_acquire $0; nop; pipeline 16*2; sem_acquire $0; nop; copy s0+2 > o0+2; nop; "        \
+    "sem_release $1; nop; end"
 /* A group of two blocks that divide what they copy. */
 #define GROUPS                                                                                     \
     "allgather 2 i2 o4 s0\n"                                                                       \
@@ -172,7 +188,7 @@
 static const char *const right_plans[] = {
     HANDSHAKE, PACKETS, TWO_SHOTS, TWO_SHOTS_AGAIN, UNPACKED, SEMAPHORES, BARRIERS, PORTS,
     PORTS_FUSED,
-    BROADCAST, REDUCE, RING, PIPELINE, GROUPS, SWITCHES, GATHER, EXCLUSION, SLOTS, MIXED,
+    BROADCAST, REDUCE, RING, PIPELINE, PIPELINE_WITH_CREDITS, PIPELINE_AHEAD, GROUPS, SWITCHES, GATHER, EXCLUSION, SLOTS, MIXED,
 };
 enum { RIGHT_PLANS = sizeof right_plans / sizeof *right_plans };
 static const char *const unstrict_plans[] = {UNFENCED_PACKETS, PACKETS_ONTO_THEMSELVES,
