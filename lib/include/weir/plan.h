@@ -359,6 +359,11 @@ typedef struct weir_plan_report {
  * violations were found; the first one is also the error line. WEIR_ERR_UNSUPPORTED if the plan is
  * too large for the checker. */
 WEIR_API weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report);
+/* Like weir_plan_check, but also rejects what only weir's and MSCCL++'s executors are known to
+ * execute correctly: packet operations of a thread block on the same chunk without a fence between
+ * them, a packet that is copied onto itself, and a barrier that several groups of thread blocks
+ * use. */
+WEIR_API weir_status weir_plan_check_strict(const weir_plan *plan, weir_plan_report *report);
 /* Enables (the default) or disables weir_plan_check before a plan's first run; a run of a plan that
  * fails the check returns WEIR_ERR_INVALID without executing anything. Local; call it with the same
  * value on all ranks. */

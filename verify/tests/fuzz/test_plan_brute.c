@@ -149,17 +149,37 @@ static void add_runs(verdict *found, const weir_plan *plan, uint64_t units, int 
     }
 }
 
+static int has_pipeline(const weir_plan *plan)
+{
+    for (int rank = 0; rank < plan->nranks; rank++)
+        for (uint32_t i = 0; i < plan->gpus[rank].nops; i++)
+            if (plan->gpus[rank].ops[i].kind == WEIRI_PLAN_PIPELINE_OP)
+                return 1;
+    return 0;
+}
+
 static int is_bad(const verdict *found)
 {
     return found->hangs || found->wrong || found->races || found->unbalanced;
 }
 
-static verdict brute_force(const weir_plan *plan, int root, int runs)
+/* Runs lengths of up to `limit` units, those that pipelines divide into several turns too. */
+static verdict brute_force(const weir_plan *plan, int root, int runs, uint64_t limit)
 {
+    static const uint64_t lengths[] = {1, 3, 5, 9};
     verdict found = {0};
-    for (uint64_t units = 1; units <= 5 && !is_bad(&found); units += 2)
-        add_runs(&found, plan, units, root, runs);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths && !is_bad(&found); i++)
+        if (lengths[i] <= limit && (i < 3 || has_pipeline(plan)))
+            add_runs(&found, plan, lengths[i], root, i < 3 ? runs : runs / 4);
     return found;
+}
+
+/* The longest block, in units, for which a plan is accepted. */
+static uint64_t accepted_units(const weir_plan *plan, const weir_plan_report *report)
+{
+    if (report->all_lengths)
+        return UINT64_MAX;
+    return report->max_chunk_bytes / plan->alignment * weiri_plan_block_chunks(plan);
 }
 
 TEST(correct_plans_run_in_any_order)
@@ -168,7 +188,7 @@ TEST(correct_plans_run_in_any_order)
         weir_plan_report report;
         weir_plan *plan = plan_of(right_plans[i]);
         assert_int_equal(weir_plan_check(plan, &report), WEIR_OK);
-        verdict found = brute_force(plan, report.root, 60);
+        verdict found = brute_force(plan, report.root, 60, UINT64_MAX);
         if (!found.fits || is_bad(&found))
             fail_msg("hangs %d, wrong %d, races %d, unbalanced %d, fits %d: %s", found.hangs,
                      found.wrong, found.races, found.unbalanced, found.fits, right_plans[i]);
@@ -196,7 +216,8 @@ static void try_one(uint64_t seed, tally *all)
     }
     weir_status status = weir_plan_check(plan, &report);
     int accepted = status == WEIR_OK;
-    verdict found = brute_force(plan, report.root, accepted ? 40 : 150);
+    verdict found = brute_force(plan, report.root, accepted ? 40 : 150,
+                                accepted ? accepted_units(plan, &report) : UINT64_MAX);
     all->tried++;
     if (accepted && found.fits && is_bad(&found))
         fail_msg("seed %llu: accepted, but hangs %d, wrong %d, races %d, unbalanced %d: %s",
