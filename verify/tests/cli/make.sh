@@ -203,6 +203,13 @@ check "runner: a failing test ends with 1" ends_with 1 runner "$scratch/good.sh"
 check "runner: counts a failing test once" last_line_is "1 passed, 1 failed, 1 skipped"
 check "runner: shows the failing line, its notes and standard error" \
     eval 'says "not ok 1 - sum is wrong" && says "# got 4" && says "because"'
+if command -v script >/dev/null; then
+    check "runner: failures are red on a terminal, unless NO_COLOR is set" eval '
+        ! TERM=xterm NO_COLOR="" script -qec "verify/tests/run $scratch/bad.sh" "$scratch/typed" >/dev/null &&
+        grep -q "$(printf "\033\\[31m1 FAILED")" "$scratch/typed" &&
+        ! TERM=xterm NO_COLOR=1 script -qec "verify/tests/run $scratch/bad.sh" "$scratch/typed" >/dev/null &&
+        ! grep -q "$(printf "\033")" "$scratch/typed"'
+fi
 # shellcheck disable=SC2016 # $$ is the test's
 test_file crash.sh 'echo 1..2; echo ok 1 - a; kill -SEGV $$'
 check "runner: a crash fails" ends_with 1 runner "$scratch/crash.sh"
