@@ -1,6 +1,6 @@
 /*
- * Plans that a tuning table names serve ordinary calls: the data are right at every length, in
- * place and out of place; calls that the plan is not proved for, or cannot serve, go to built-in
+ * Plans that a tuning table names serve ordinary calls: the data are right at every length, on
+ * ranks in place, out of place and some of each; calls that the plan is not proved for, or cannot serve, go to built-in
  * algorithms; a communicator with plans can be destroyed and created again. Runs on forked ranks.
  */
 #include "verify/tests/support/comm_ranks.h"
@@ -79,9 +79,10 @@ static int lengths_body(weir_boot *boot, void *argument)
         weir_comm *comm = open_comm(boot);
         if (!comm)
             return NO_COMM;
-        for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
-            size_t bytes = lengths[i / 2];
-            EXPECT(&failures, gather(comm, bytes, i & 1));
+        for (size_t i = 0; i < 3 * sizeof lengths / sizeof *lengths; i++) {
+            size_t bytes = lengths[i / 3];
+            int in_place = i % 3 == 1 || (i % 3 == 2 && weir_comm_rank(comm) == 0);
+            EXPECT(&failures, gather(comm, bytes, in_place));
             int by_plan = strcmp(weir_comm_last_algo(comm), "plan:test") == 0;
             EXPECT(&failures, by_plan == serves(bytes));
             served[by_plan]++;
