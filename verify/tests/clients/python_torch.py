@@ -176,6 +176,61 @@ def communicator():
     demand_equal(data, filled((5, 5), float(WORLD)))
 
 
+class Stateless:
+    """What the engines' StatelessProcessGroup offers to a communicator."""
+
+    rank, world_size = RANK, WORLD
+
+    @staticmethod
+    def broadcast_obj(obj, src):
+        held = [obj]
+        dist.broadcast_object_list(held, src=src)
+        return held[0]
+
+
+def engine():
+    """The communicator for vLLM and SGLang, in place of their custom all-reduce and of PyNccl."""
+    from weir.engines import EngineCommunicator
+    for group in (dist.new_group(backend="gloo"), Stateless()):
+        one = EngineCommunicator(group, DEVICE, max_size=1 << 16)
+        data = filled((16, 32), RANK + 1.0, torch.bfloat16)
+        right = filled((16, 32), float(TOTAL + WORLD), torch.bfloat16)
+        if not one.should_custom_ar(data) or one.disabled or not one.available:
+            raise AssertionError(f"disabled: {one.reason}")
+        with one.capture():
+            demand_equal(one.custom_all_reduce(data), right)
+        for refused in (filled((1 << 16) + 1, 1.0), filled((4, 4), 1.0).t()[1:, :2], filled(4, 1, torch.int32)):
+            if one.should_custom_ar(refused) or one.custom_all_reduce(refused) is not None:
+                raise AssertionError(f"accepted {refused.shape} {refused.dtype}")
+        demand_equal(one.all_reduce(data), right)
+        with one.change_state(enable=False):
+            if one.all_reduce(data) is not None:
+                raise AssertionError("served a call while disabled")
+        demand_equal(one.all_reduce(data, op=dist.ReduceOp.MAX), filled((16, 32), float(WORLD), torch.bfloat16))
+        out = filled(3 * WORLD, -1.0)
+        one.all_gather(out, filled(3, float(RANK)))
+        demand_equal(out, by_rank(3))
+        part = filled(3, -1.0)
+        one.reduce_scatter(part, by_rank(3))
+        demand_equal(part, filled(3, float(WORLD * RANK)))
+        sizes = [2 + rank for rank in range(WORLD)]
+        out = filled((sum(sizes), 2), -1.0)
+        one.all_gatherv(out, filled((sizes[RANK], 2), float(RANK)), sizes)
+        demand_equal(out, torch.cat([filled((sizes[rank], 2), float(rank)) for rank in range(WORLD)]))
+        data = filled(4, float(RANK))
+        one.broadcast(data, WORLD - 1)
+        demand_equal(data, filled(4, WORLD - 1.0))
+        if RANK == 0:
+            one.send(filled(5, 5.0), 1)
+        elif RANK == 1:
+            data = filled(5, 0.0)
+            one.recv(data, 0)
+            demand_equal(data, filled(5, 5.0))
+        one.close()
+        if one.all_reduce(data) is not None or one.should_custom_ar(data):
+            raise AssertionError("served a call after close")
+
+
 def graphs():
     """A captured graph, replayed on new contents; needs a GPU."""
     data, out = filled(1 << 12, 1.0), filled((1 << 12) * WORLD, 0.0)
@@ -380,7 +435,7 @@ def main():
     dist.init_process_group(BACKEND)
     checks = [data_parallel, data_parallel_compiled, fully_sharded]
     if BACKEND == "weir":
-        checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator] + \
+        checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, engine] + \
             [graphs, streams] * (KIND == "cuda") + [distributed, lists, objects, messages, groups, functional] + checks
     chosen = os.environ.get("CHECKS", "").split()
     for check in checks:

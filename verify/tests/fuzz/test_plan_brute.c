@@ -5,120 +5,12 @@
  * Of the plans that it rejects, runs must show 98% to be wrong: the checker is stricter than
  * necessary only about packets.
  */
+#include "verify/tests/support/plan_changes.h"
 #include "verify/tests/support/plan_right.h"
 #include "verify/tests/support/plan_runner.h"
 #include "verify/tests/support/unit_test.h"
 
 #include <time.h>
-
-/* ------------------------------------------------------------------ changes */
-
-static uint64_t generator;
-
-static uint32_t random_below(uint32_t below)
-{
-    return (uint32_t)run_next_random(&generator, (int)below);
-}
-
-static weiri_plan_block *random_block(weir_plan *plan, weiri_plan_gpu **gpu)
-{
-    *gpu = &plan->gpus[random_below((uint32_t)plan->nranks)];
-    return &(*gpu)->blocks[random_below((*gpu)->nblocks)];
-}
-
-/* Adds `by` to the length of the pipeline body that contains the operation. */
-static void fit_pipeline(weiri_plan_gpu *gpu, const weiri_plan_block *block, uint32_t at, int by)
-{
-    for (uint32_t i = block->first_op; i < at; i++)
-        if (gpu->ops[i].kind == WEIRI_PLAN_PIPELINE_OP && at <= i + gpu->ops[i].nops)
-            gpu->ops[i].nops = (uint32_t)((int)gpu->ops[i].nops + by);
-}
-
-static void drop(weiri_plan_gpu *gpu, weiri_plan_block *block, uint32_t at)
-{
-    if (gpu->ops[at].kind == WEIRI_PLAN_PIPELINE_OP)
-        return;
-    fit_pipeline(gpu, block, at, -1);
-    memmove(&gpu->ops[at], &gpu->ops[at + 1], (gpu->nops - at - 1) * sizeof *gpu->ops);
-    gpu->nops--;
-    block->nops--;
-    for (uint32_t i = 0; i < gpu->nblocks; i++)
-        if (gpu->blocks[i].first_op > at)
-            gpu->blocks[i].first_op--;
-}
-
-static void swap(weiri_plan_gpu *gpu, weiri_plan_op *a, weiri_plan_op *b)
-{
-    (void)gpu;
-    if (a->kind == WEIRI_PLAN_PIPELINE_OP || b->kind == WEIRI_PLAN_PIPELINE_OP ||
-        a->in_body != b->in_body)
-        return;
-    weiri_plan_op other = *a;
-    *a = *b;
-    *b = other;
-}
-
-/* Makes an operand refer to a different chunk or buffer. */
-static void redirect(weiri_plan_gpu *gpu, const weiri_plan_op *op)
-{
-    uint32_t count = op->nsrcs + op->ndsts;
-    if (!count)
-        return;
-    uint32_t i = random_below(count);
-    weiri_plan_ref *ref =
-        &gpu->refs[i < op->nsrcs ? op->first_src + i : op->first_dst + i - op->nsrcs];
-    if (random_below(3) == 0)
-        ref->buffer = (uint8_t)random_below(WEIR_PLAN_BUFFERS);
-    ref->index = random_below(4);
-}
-
-static void change_kind(weiri_plan_op *op)
-{
-    switch (op->kind) {
-    case WEIRI_PLAN_SIGNAL_OP: op->kind = WEIRI_PLAN_RELAXED_SIGNAL_OP; break;
-    case WEIRI_PLAN_WAIT_OP: op->kind = WEIRI_PLAN_RELAXED_WAIT_OP; break;
-    case WEIRI_PLAN_RELAXED_SIGNAL_OP: op->kind = WEIRI_PLAN_SIGNAL_OP; break;
-    case WEIRI_PLAN_RELAXED_WAIT_OP: op->kind = WEIRI_PLAN_WAIT_OP; break;
-    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP: op->kind = WEIRI_PLAN_PUT_SIGNAL_OP; break;
-    case WEIRI_PLAN_READ_REDUCE_OP: op->kind = WEIRI_PLAN_GET_OP; break;
-    case WEIRI_PLAN_REDUCE_PACKETS_OP: op->kind = WEIRI_PLAN_REDUCE_OP; break;
-    case WEIRI_PLAN_BARRIER_OP: op->kind = WEIRI_PLAN_NOP_OP; break;
-    default: break;
-    }
-}
-
-static void change(weir_plan *plan)
-{
-    weiri_plan_gpu *gpu;
-    weiri_plan_block *block = random_block(plan, &gpu);
-    if (!block->nops)
-        return;
-    uint32_t at = block->first_op + random_below(block->nops);
-    weiri_plan_op *op = &gpu->ops[at];
-    switch (random_below(8)) {
-    case 0:
-    case 1:
-    case 2:
-        drop(gpu, block, at);
-        break;
-    case 3:
-    case 4:
-        if (at + 1 < block->first_op + block->nops)
-            swap(gpu, op, op + 1);
-        break;
-    case 5:
-        redirect(gpu, op);
-        break;
-    case 6:
-        change_kind(op);
-        break;
-    default:
-        if (op->nids && op->kind != WEIRI_PLAN_PUT_SIGNAL_OP)
-            gpu->ids[op->first_id] = random_below(2);
-        else
-            plan->double_scratch ^= random_below(4) == 0;
-    }
-}
 
 /* ------------------------------------------------------------------ agreement */
 
@@ -206,9 +98,9 @@ static void try_one(uint64_t seed, tally *all)
     static weir_plan_report report;
     const char *text = right_plans[seed % RIGHT_PLANS];
     weir_plan *plan = plan_of(text);
-    generator = run_mix(seed);
-    for (uint32_t changes = 1 + random_below(2); changes; changes--)
-        change(plan);
+    change_generator = run_mix(seed);
+    for (uint32_t changes = 1 + change_below(2); changes; changes--)
+        change_plan(plan);
     memset(&report, 0, sizeof report);
     if (weiri_plan_validate(plan) != WEIR_OK) {
         weir_plan_free(plan);

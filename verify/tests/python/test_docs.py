@@ -17,12 +17,13 @@ def job(python, program, size, tmp_path):
     """Runs a program on all ranks as torchrun does; returns what they print."""
     file = tmp_path / "program.py"
     file.write_text(program)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", 0))
+        second.bind(("127.0.0.1", 0))
+        port, store = str(first.getsockname()[1]), str(second.getsockname()[1])
     jobs = [subprocess.Popen([python, file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              env=dict(os.environ, RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank),
-                                      MASTER_ADDR="127.0.0.1", MASTER_PORT="1", WEIR_BOOT_PORT=port))
+                                      MASTER_ADDR="127.0.0.1", MASTER_PORT=store, WEIR_BOOT_PORT=port))
             for rank in range(size)]
     found = [one.communicate(timeout=60) for one in jobs]
     assert all(one.returncode == 0 for one in jobs), found
@@ -35,6 +36,23 @@ def test_the_quick_start(python, source, tmp_path):
     said = job(python, program, 3, tmp_path)
     assert [one.split()[:3] for one in said] == [[str(rank), "3", "3.0"] for rank in range(3)]
     assert all("(30,)" in one for one in said), said
+
+
+def test_the_program_for_pytorch(python, source, tmp_path):
+    pytest.importorskip("torch")
+    said = job(python, blocks(source, "pytorch.md")[0], 2, tmp_path)
+    assert said == [f"{rank} [1.0, 1.0, 1.0, 1.0] [1.0, 1.0, 1.0, 1.0]\n" for rank in range(2)]
+
+
+def test_the_methods_for_engines_exist(source):
+    pytest.importorskip("torch")
+    from weir.engines import EngineCommunicator
+    with open(os.path.join(source, "docs", "user", "vllm.md"), encoding="utf-8") as file:
+        rows = [row.split("|")[1] for row in file if row.startswith("| `")]
+    named = re.findall(r"`(\w+)`", " ".join(rows))
+    assert len(named) > 12
+    for name in set(named) - {"available", "disabled"}:
+        assert callable(getattr(EngineCommunicator, name)), name
 
 
 def test_the_line_with_spawn(source):
