@@ -1,7 +1,8 @@
 /*
  * Plans that a tuning table names serve ordinary calls: the data are right at every length, on
- * ranks in place, out of place and some of each; calls that the plan is not proved for, or cannot serve, go to built-in
- * algorithms; a communicator with plans can be destroyed and created again. Runs on forked ranks.
+ * ranks in place, out of place and some of each; calls that the plan is not proved for, or cannot
+ * serve, go to built-in algorithms; a communicator with plans can be destroyed and created again.
+ * Runs on forked ranks.
  */
 #include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/plan_right.h"
