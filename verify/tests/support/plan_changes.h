@@ -1,6 +1,7 @@
 /*
  * Random changes of a plan: operations are dropped, swapped or replaced by similar ones, and
- * chunks, channels and semaphores are replaced by others. Included by tests; change_generator decides.
+ * chunks, channels and semaphores are replaced by others. change_generator decides. Included by
+ * tests.
  */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_CHANGES_H
 #define VERIFY_TESTS_SUPPORT_PLAN_CHANGES_H
