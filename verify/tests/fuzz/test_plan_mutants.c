@@ -1,10 +1,10 @@
 /*
- * No accepted plan gives wrong data: random changes (plan_changes.h) are made to the library's plans
- * and to those of a folder, and every mutant that the checker accepts is run on the host, at
+ * No accepted plan gives wrong data: random changes (plan_changes.h) are made to the library's
+ * plans and to those of a folder, and every mutant that the checker accepts is run on the host, at
  * lengths that divide evenly and that do not, with every element compared.
  *
- * Environment: COUNT, the number of mutants; PLANS, a folder of plan files to mutate too; SEED. With
- * PLANS, the outcome of each file is printed as well.
+ * Environment: COUNT, the number of mutants; PLANS, a folder of plan files to mutate too; SEED.
+ * With PLANS, the outcome of each file is printed as well.
  */
 #include "verify/tests/support/plan_changes.h"
 #include "verify/tests/support/plan_ranks.h"
@@ -135,7 +135,10 @@ static int check_mutants(int count, uint64_t first)
 {
     static weir_plan_report report;
     int tried = 0, rejected = 0;
-    for (uint64_t seed = first; (tried = rejected + naccepted) < count && seed < first + 4 * (uint64_t)count; seed++) {
+    for (uint64_t seed = first; seed < first + 4 * (uint64_t)count; seed++) {
+        tried = rejected + naccepted;
+        if (tried == count)
+            break;
         mutant one = {(int)(seed % (uint64_t)nbases), seed, 0};
         weir_plan *plan = plan_of_mutant(&one);
         if (!plan)

@@ -1,6 +1,7 @@
 /*
- * Random changes of a plan: operations are dropped, swapped or replaced by similar ones, and chunks,
- * channels and semaphores are replaced by others. Included by tests; change_generator decides.
+ * Random changes of a plan: operations are dropped, swapped or replaced by similar ones, and
+ * chunks, channels and semaphores are replaced by others. change_generator decides. Included by
+ * tests.
  */
 #ifndef VERIFY_TESTS_SUPPORT_PLAN_CHANGES_H
 #define VERIFY_TESTS_SUPPORT_PLAN_CHANGES_H
@@ -30,7 +31,8 @@ static weiri_plan_block *change_block(weir_plan *plan, weiri_plan_gpu **gpu)
 }
 
 /* Adds `by` to the length of the pipeline body that contains the operation. */
-static void change_fit_pipeline(weiri_plan_gpu *gpu, const weiri_plan_block *block, uint32_t at, int by)
+static void change_fit_pipeline(weiri_plan_gpu *gpu, const weiri_plan_block *block, uint32_t at,
+                                int by)
 {
     for (uint32_t i = block->first_op; i < at; i++)
         if (gpu->ops[i].kind == WEIRI_PLAN_PIPELINE_OP && at <= i + gpu->ops[i].nops)
