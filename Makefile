@@ -138,7 +138,7 @@ VERIFY_SRC := $(filter-out $(if $(HAVE_MPI),,verify/check%.c),$(call sources,ver
 BENCH_MAIN := $(wildcard bench/bench_*.c)
 # Where a part of the benchmarks depends on MPI, a build contains either its *_mpi.c or its
 # *_mpi_missing.c. The MPI reference of verify/ is in separate files.
-BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
+BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),missing,gsl).c \
 	%_mpi$(if $(HAVE_MPI),_missing).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
 # Programs that read results need no MPI, and only the library's base.
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
@@ -434,7 +434,7 @@ test: ## install what is missing, build, run all tests (T=word: only those whose
 # Tests that measure nothing, the longest first: run two at a time next to the others.
 BESIDE := rdma.sh inject.sh slurm.sh launch.sh bench_runs.sh bench_gpu.sh gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
-	weir_plan.sh weir_report.sh plot.sh nccl.sh
+	weir_plan.sh weir_report.sh plot.sh nccl.sh python.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
 # S seconds while the other tests leave a core idle.

@@ -138,7 +138,7 @@ static weir_status measure(const settings *chosen, const weiri_topo *topo, int n
     if (!status)
         weiri_topo_print_links(links, stdout);
     char text[160];
-    if (weiri_links_asymmetry(links, text, sizeof text))
+    if (!status && weiri_links_asymmetry(links, text, sizeof text))
         fprintf(stderr, "weir-topo: warning: %s; was the machine busy? measure again\n", text);
     weiri_links_free(links);
     return status;

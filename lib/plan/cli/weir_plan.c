@@ -52,6 +52,8 @@ static const struct option_row {
     {"--summary", NULL, NULL, AT(summary), "show", "omit the operations"},
     {"--svg", NULL, NULL, AT(svg), "show", "draw the estimated timeline as SVG"},
     {"--json", NULL, NULL, AT(json), "check", "print the result as JSON"},
+    {"--strict", NULL, NULL, AT(strict), "check",
+     "assume less of executors; see \"Stricter order\" in the guide"},
     {"--ranks", "-n", "N", AT(ranks), "make", "number of ranks (required)"},
     {"--output", "-o", "FILE", AT(output), "make", "write to FILE instead of standard output"},
     {"--instances", NULL, "K", AT(instances), "make",

@@ -2,6 +2,7 @@
 # Files that runs write: a second run that would write the same CSV, JSON report, manifest or tuning
 # table ends with an error that names the first one's process, and leaves the file alone; others
 # cannot write the files of a run, whatever its umask. Run from the repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "output files" "bench_allreduce is not built; run make"
 csv=$scratch/a.csv

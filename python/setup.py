@@ -1,0 +1,83 @@
+"""Builds the package: the libraries by the project's Makefile, the declarations from its headers.
+
+The wheel contains libweir.so and libweir_nccl.so. It serves every Python from 3.9 on, as it has no
+extension module: its tag is py3-none-PLATFORM. Environment variables:
+
+    WEIR_LIBRARIES   a folder with libraries that are already built; make is not run
+    WEIR_MAKE_FLAGS  arguments of make (default: -jN; CUDA=0 omits the GPU kernels)
+"""
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+INCLUDE = os.path.join(ROOT, "lib", "include", "weir")
+LIBRARIES = ["libweir.so", "libweir_nccl.so"]
+
+
+def version():
+    path = os.path.join(INCLUDE, "weir.h")
+    if not os.path.exists(path):
+        sys.exit(f"python/setup.py: no {path}: build the package in weir's source tree")
+    with open(path, encoding="utf-8") as file:
+        return re.search(r'#define WEIR_VERSION "(.*)"', file.read()).group(1)
+
+
+def built_libraries():
+    """Returns the folder of the libraries, after building them unless WEIR_LIBRARIES is set."""
+    folder = os.environ.get("WEIR_LIBRARIES")
+    if not folder:
+        flags = shlex.split(os.environ.get("WEIR_MAKE_FLAGS", f"-j{os.cpu_count()}"))
+        # The flags of a make that runs pip are not for this one.
+        clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+        subprocess.run(["make", "-C", ROOT, "lib", *flags], check=True, env=clean)
+        folder = os.path.join(ROOT, "build")
+    missing = [name for name in LIBRARIES if not os.path.exists(os.path.join(folder, name))]
+    if missing:
+        sys.exit(f"python/setup.py: {folder} has no {', '.join(missing)}; run make in {ROOT}")
+    return folder
+
+
+class Build(build_py):
+    """Adds the libraries and the generated declarations to the package."""
+
+    def run(self):
+        super().run()
+        package = os.path.join(self.build_lib, "weir")
+        os.makedirs(os.path.join(package, "lib"), exist_ok=True)
+        folder = built_libraries()
+        for name in LIBRARIES:
+            shutil.copy(os.path.realpath(os.path.join(folder, name)), os.path.join(package, "lib", name))
+        subprocess.run([sys.executable, os.path.join(HERE, "generate.py"), INCLUDE,
+                        os.path.join(package, "_declarations.py")], check=True)
+
+
+class Wheel(bdist_wheel):
+    """Any Python 3, this platform."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self):
+        return ("py3", "none", super().get_tag()[2])
+
+
+class Binary(Distribution):
+    def has_ext_modules(self):
+        return True
+
+
+setup(version=version(), cmdclass={"build_py": Build, "bdist_wheel": Wheel}, distclass=Binary)
