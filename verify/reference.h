@@ -41,7 +41,8 @@ typedef enum weirv_mpi_fault {
     WEIRV_MPI_FAULTS
 } weirv_mpi_fault;
 
-/* Returns 1 if this MPI has the fault; *text (may be NULL) then gets what the fault is. Local; one thread at a time. */
+/* Returns 1 if this MPI has the fault; *text (may be NULL) then gets what the fault is. Local; one
+ * thread at a time. */
 int weirv_mpi_has(weirv_mpi_fault fault, const char **text);
 /* The same for the library with this text of MPI_Get_library_version. Pure. */
 int weirv_mpi_fault_is_in(const char *library, weirv_mpi_fault fault, const char **text);

@@ -9,8 +9,9 @@
  *
  * Types that MPI lacks (half, bfloat16, fp8) move as bytes and are refused for reductions. Sums of
  * 8-bit integers are refused if this MPI saturates them (Open MPI's AVX operations do), because
- * weir's wrap; so are calls that a known version computes wrongly. verify/ maps types and operations differently on purpose: its reference must be
- * right where this candidate is only fast.
+ * weir's wrap; so are calls that a known version computes wrongly. verify/ maps types and
+ * operations differently on purpose: its reference must be right where this candidate is only
+ * fast.
  */
 #include "bench/candidate/candidate.h"
 

@@ -28,7 +28,7 @@ int weiri_fork_count(void)
 weir_status weiri_fork_fail(const char *what)
 {
     return weiri_fail(WEIR_ERR_INVALID,
-                      "process %ld was forked from the one that created this %s, and cannot use it; "
-                      "create another one after fork",
+                      "process %ld was forked from the one that created this %s, and cannot use "
+                      "it; create another one after fork",
                       (long)getpid(), what);
 }

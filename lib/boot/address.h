@@ -37,8 +37,8 @@ weir_status weiri_address_from_socket(const struct sockaddr_storage *name, weiri
 weir_status weiri_named_address_parse(const char *text, weiri_named_address *named);
 
 /* Finds the interface selection of the environment: WEIR_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME,
- * else *wish is NULL. variable (may be NULL) gets the name of the variable, the first one if none is
- * set. WEIR_ERR_INVALID if WEIR_SOCKET_IFNAME is set, but names no interface ("^", ",,"); such a
+ * else *wish is NULL. variable (may be NULL) gets the name of the variable, the first one if none
+ * is set. WEIR_ERR_INVALID if WEIR_SOCKET_IFNAME is set, but names no interface ("^", ",,"); such a
  * NCCL_SOCKET_IFNAME is ignored, as NCCL does. */
 weir_status weiri_interface_wish(const char **wish, const char **variable);
 /* Chooses an interface and returns its address with port 0, of the same family as like if that is

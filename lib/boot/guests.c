@@ -210,7 +210,8 @@ weir_status weiri_guests_open(const weiri_job *job, const weiri_guests_host *hos
                               int expected, weiri_guests *guests)
 {
     const int affordable = guests_affordable();
-    const int most = expected + MOST_STRANGERS < affordable ? expected + MOST_STRANGERS : affordable;
+    const int wanted = expected + MOST_STRANGERS;
+    const int most = wanted < affordable ? wanted : affordable;
     weiri_guest *list = calloc((size_t)most, sizeof *list);
     if (!list)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to receive %d ranks", job->rank,

@@ -107,7 +107,7 @@ int results_store_accept(const char *store, const char *name, char *reason, size
         snprintf(reason, bytes, "'%.100s' is no run folder of the store", name);
         return -1;
     }
-    /* Replaced in one step, so that nobody reads a part, and two processes cannot mix their names. */
+    /* Replaced in one step: nobody reads a part, and two processes cannot mix their names. */
     snprintf(path, sizeof path, "%s/baseline", store);
     snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
     FILE *file = fopen(temporary, "we");

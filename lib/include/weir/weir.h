@@ -213,8 +213,8 @@ typedef struct weir_unique_id {
 
 /* Creates the unique id of one job. Its rendezvous server is a thread of the calling process on an
  * ephemeral TCP port, one for all unused ids. The process need not be a rank of the job, but must
- * live until all ranks have joined; the server ends with the last id. It listens on the interface that
- * WEIR_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME selects, else on the first usable one, loopback
+ * live until all ranks have joined; the server ends with the last id. It listens on the interface
+ * that WEIR_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME selects, else on the first usable one, loopback
  * last. Thread-safe. WEIR_ERR_SYSTEM if there is no usable interface or port, or the thread cannot
  * start; WEIR_ERR_INVALID if WEIR_SOCKET_IFNAME names no interface. */
 WEIR_API weir_status weir_unique_id_create(weir_unique_id *id);
@@ -268,10 +268,10 @@ WEIR_API weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot,
 /* A communicator: a group of ranks that share memory or network connections, and the state of
  * their collectives.
  *
- * It belongs to the process that created it, as do its bootstrap and the objects created from it. In
- * a child that this process forks, calls on them return WEIR_ERR_INVALID, and calls without a result
- * do nothing; the parent's communicator is not affected. A child can create a communicator of its
- * own. Functions of device.h on semaphores and channels do not check this. */
+ * It belongs to the process that created it, as do its bootstrap and the objects created from it.
+ * In a child that this process forks, calls on them return WEIR_ERR_INVALID, and calls without a
+ * result do nothing; the parent's communicator is not affected. A child can create its own
+ * communicator. Functions of device.h on semaphores and channels do not check this. */
 typedef struct weir_comm weir_comm;
 
 /* How bytes move between two ranks. */

@@ -440,9 +440,10 @@ static int check_fault_table(int rank)
             const int has = weirv_mpi_fault_is_in(known[i].library, (weirv_mpi_fault)fault, &text);
             failed += has != known[i].has || has != (text != NULL);
         }
-    failed += !weirv_mpi_fault_concerns(WEIRV_MPI_UINT8_ORDER, WEIR_COLL_REDUCE, WEIR_UINT8, WEIR_MIN);
-    failed += weirv_mpi_fault_concerns(WEIRV_MPI_UINT8_ORDER, WEIR_COLL_REDUCE, WEIR_INT8, WEIR_MIN);
-    failed += weirv_mpi_fault_concerns(WEIRV_MPI_UINT8_ORDER, WEIR_COLL_REDUCE, WEIR_UINT8, WEIR_SUM);
+    const weirv_mpi_fault order = WEIRV_MPI_UINT8_ORDER;
+    failed += !weirv_mpi_fault_concerns(order, WEIR_COLL_REDUCE, WEIR_UINT8, WEIR_MIN);
+    failed += weirv_mpi_fault_concerns(order, WEIR_COLL_REDUCE, WEIR_INT8, WEIR_MIN);
+    failed += weirv_mpi_fault_concerns(order, WEIR_COLL_REDUCE, WEIR_UINT8, WEIR_SUM);
     failed += weirv_mpi_fault_concerns(WEIRV_MPI_REDUCE_IN_PLACE, WEIR_COLL_ALLREDUCE, WEIR_INT8,
                                        WEIR_SUM);
     if (rank == 0)

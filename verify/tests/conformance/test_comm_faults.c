@@ -40,10 +40,10 @@ static int abort_ends_waits(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* What the ranks of the next test share besides the communicator: all enter the first barrier, whose
- * deadline is short, at the same time, and the others make no call before rank 0's deadline has
- * passed, however late a loaded machine runs them. The bootstrap does not serve for that, because
- * its deadline may be the same. */
+/* What the ranks of the next test share besides the communicator: all enter the first barrier,
+ * whose deadline is short, at the same time, and the others make no call before rank 0's deadline
+ * has passed, however late a loaded machine runs them. The bootstrap does not serve for that,
+ * because its deadline may be the same. */
 typedef struct deadline_steps {
     _Atomic int ready, passed;
     int configured_ms;
@@ -253,7 +253,8 @@ static int use_in_child(weir_comm *comm, weir_boot *boot, weir_mem *mem)
     weir_comm *part = NULL;
     weir_conn *conn = NULL;
     EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has("was forked from the one that created this communicator"));
+    EXPECT(&failures, boot_last_error_has("was forked from the one that created this "
+                                          "communicator"));
     EXPECT(&failures, weir_allreduce(comm, &data, &data, 1, WEIR_FLOAT, WEIR_SUM, NULL) ==
                           WEIR_ERR_INVALID);
     EXPECT(&failures, weir_mem_alloc(comm, 64, &more) == WEIR_ERR_INVALID);

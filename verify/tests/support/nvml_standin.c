@@ -38,7 +38,9 @@ EXPORT int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long lo
 static int is_held_down(void)
 {
 #ifdef STANDIN_THROTTLES
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK"); /* Open MPI */
+    if (!rank)
+        rank = getenv("PMI_RANK"); /* MPICH, Intel MPI */
     return rank && strcmp(rank, "1") == 0;
 #else
     return 0;

@@ -569,8 +569,8 @@ static int reaches_counts(int files, int threads)
     return 0;
 }
 
-/* One thread and one descriptor serve all unused ids. Neither used nor cancelled ids, nor ranks that
- * timed out, leave descriptors or threads. */
+/* One thread and one descriptor serve all unused ids. Neither used nor cancelled ids, nor ranks
+ * that timed out, leave descriptors or threads. */
 TEST(ids_leave_no_descriptors_and_threads)
 {
     enum { IDS = 20 };
