@@ -138,7 +138,7 @@ VERIFY_SRC := $(filter-out $(if $(HAVE_MPI),,verify/check%.c),$(call sources,ver
 BENCH_MAIN := $(wildcard bench/bench_*.c)
 # Where a part of the benchmarks depends on MPI, a build contains either its *_mpi.c or its
 # *_mpi_missing.c. The MPI reference of verify/ is in separate files.
-BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
+BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),missing,gsl).c \
 	%_mpi$(if $(HAVE_MPI),_missing).c $(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
 # Programs that read results need no MPI, and only the library's base.
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))

@@ -2,6 +2,7 @@
 #include "bench/program.h"
 
 #include "base/terminal.h"
+#include "base/umask.h"
 #include "base/words.h"
 #include "bench/candidate/candidates.h"
 #include "bench/job/exchange.h"
@@ -222,6 +223,7 @@ int bench_program_main(weir_collective collective, const char *program_name, int
     bench_launch launch;
     char problem[BENCH_PROBLEM_BYTES] = "";
     const program_start p = {&run, &options, &launch, problem};
+    weiri_forbid_world_writes();
     bench_job_hold_output();
     weiri_terminal_detect();
     bench_options_parse(argc, argv, collective, &options, problem);

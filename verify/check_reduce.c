@@ -25,9 +25,12 @@ static MPI_Datatype integer_type(weir_dtype dtype, weir_op op)
     }
 }
 
+/* Unsigned bytes are also in order when they are widened. */
 static int is_widened(const weirv_case *c)
 {
-    return weir_dtype_bytes(c->dtype) == 1 && c->op != WEIR_MAX && c->op != WEIR_MIN;
+    if (c->op == WEIR_MAX || c->op == WEIR_MIN)
+        return c->dtype == WEIR_UINT8 && weirv_mpi_has(WEIRV_MPI_UINT8_ORDER, NULL);
+    return weir_dtype_bytes(c->dtype) == 1;
 }
 
 static MPI_Op mpi_op(weir_op op)
@@ -47,6 +50,8 @@ static int reduce_slots(const weirv_work *w, size_t count, MPI_Datatype type)
     MPI_Op op = mpi_op(c->op);
     if (c->collective == WEIR_COLL_REDUCE_SCATTER)
         return MPI_Reduce_scatter_block(MPI_IN_PLACE, w->input, (int)count, type, op, w->mpi);
+    if (c->collective == WEIR_COLL_REDUCE && weirv_mpi_has(WEIRV_MPI_REDUCE_IN_PLACE, NULL))
+        return MPI_Allreduce(MPI_IN_PLACE, w->input, (int)count, type, op, w->mpi);
     if (c->collective == WEIR_COLL_REDUCE && c->rank != c->root)
         return MPI_Reduce(w->input, NULL, (int)count, type, op, c->root, w->mpi);
     if (c->collective == WEIR_COLL_REDUCE)
@@ -95,7 +100,8 @@ static int reduce_integers(const weirv_work *w, size_t first, size_t count)
 {
     const weirv_case *c = w->c;
     fill_integers(w, first, count);
-    int error = reduce_slots(w, count, integer_type(c->dtype, c->op));
+    MPI_Datatype type = is_widened(c) ? MPI_UINT32_T : integer_type(c->dtype, c->op);
+    int error = reduce_slots(w, count, type);
     if (error != MPI_SUCCESS || !has_reduced(c))
         return error;
     unsigned char *answer = is_widened(c) ? w->reference : w->input;

@@ -31,4 +31,22 @@ int weirv_check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
 int weirv_check_sampled(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
                         weirv_result *result);
 
+/* ------------------------------------------------ faults of known MPI versions */
+
+/* What some MPI versions compute wrongly (check_faults.c). The reference avoids it, so that it is
+ * not reported as wrong data. */
+typedef enum weirv_mpi_fault {
+    WEIRV_MPI_REDUCE_IN_PLACE, /* MPI_Reduce with MPI_IN_PLACE crashes */
+    WEIRV_MPI_UINT8_ORDER,     /* MPI_MAX and MPI_MIN compare MPI_UINT8_T as signed */
+    WEIRV_MPI_FAULTS
+} weirv_mpi_fault;
+
+/* Returns 1 if this MPI has the fault; *text (may be NULL) then gets what the fault is. Local; one thread at a time. */
+int weirv_mpi_has(weirv_mpi_fault fault, const char **text);
+/* The same for the library with this text of MPI_Get_library_version. Pure. */
+int weirv_mpi_fault_is_in(const char *library, weirv_mpi_fault fault, const char **text);
+/* Returns 1 if the fault concerns calls of this kind. Pure. */
+int weirv_mpi_fault_concerns(weirv_mpi_fault fault, weir_collective collective, weir_dtype dtype,
+                             weir_op op);
+
 #endif

@@ -9,12 +9,13 @@
  *
  * Types that MPI lacks (half, bfloat16, fp8) move as bytes and are refused for reductions. Sums of
  * 8-bit integers are refused if this MPI saturates them (Open MPI's AVX operations do), because
- * weir's wrap. verify/ maps types and operations differently on purpose: its reference must be
+ * weir's wrap; so are calls that a known version computes wrongly. verify/ maps types and operations differently on purpose: its reference must be
  * right where this candidate is only fast.
  */
 #include "bench/candidate/candidate.h"
 
 #include "bench/job/mpi_comm.h"
+#include "verify/reference.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -85,6 +86,13 @@ static const char *mpi_refuses(bench_candidate *self, const bench_operation *ope
     if (mpi_reduces(call->collective) && sums && state->saturates &&
         (call->dtype == WEIR_INT8 || call->dtype == WEIR_UINT8))
         return "this MPI saturates sums of 8-bit integers";
+    const char *fault;
+    if (call->collective == WEIR_COLL_REDUCE && operation->in_place && call->root != 0 &&
+        weirv_mpi_has(WEIRV_MPI_REDUCE_IN_PLACE, &fault))
+        return fault;
+    if (weirv_mpi_fault_concerns(WEIRV_MPI_UINT8_ORDER, call->collective, call->dtype, call->op) &&
+        weirv_mpi_has(WEIRV_MPI_UINT8_ORDER, &fault))
+        return fault;
     if (call->count > INT_MAX / (size_t)self->job->nranks)
         return "MPI counts elements in an int";
     return NULL;

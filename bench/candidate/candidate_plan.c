@@ -1,8 +1,6 @@
 /* A plan as a candidate: each call goes through weir_executor_run. */
 #include "bench/candidate/candidates.h"
 
-#include "bench/sizes/shape.h"
-
 #include <weir/plan.h>
 
 #include <inttypes.h>
@@ -57,8 +55,7 @@ static void plan_close(bench_candidate *self)
 static const bench_candidate_ops plan_ops = {
     plan_refuses, plan_prepare, plan_run, bench_candidate_out, bench_candidate_forced, plan_close};
 
-weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_collective collective,
-                                      bench_candidate **candidate)
+weir_status bench_candidate_plan_open(bench_job *job, const char *file, bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
     weir_status status = bench_candidate_create(job, &plan_ops, sizeof(plan_state), &self);
@@ -70,9 +67,6 @@ weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_col
     status = bench_job_agree(job, status, "plan");
     if (status == WEIR_OK)
         status = weir_executor_create(job->comm, &state->executor);
-    if (status == WEIR_OK)
-        /* bench_plan_check has checked it; but without a check no executor knows the root */
-        weir_executor_set_checks(state->executor, bench_collective_has_root(collective));
     if (status != WEIR_OK) {
         if (self)
             plan_close(self);

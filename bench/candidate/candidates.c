@@ -48,7 +48,7 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
                               BENCH_CANDIDATES_MAX);
     bench_candidate *made = NULL;
     if (options->plan) {
-        weir_status status = bench_candidate_plan_open(job, options->plan, collective, &made);
+        weir_status status = bench_candidate_plan_open(job, options->plan, &made);
         if (status != WEIR_OK)
             return status;
         add_candidate(candidates, made);

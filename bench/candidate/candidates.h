@@ -41,8 +41,8 @@ int bench_plan_check(const bench_options *options, weir_collective collective, i
 int bench_plan_is_for(const weir_plan *plan, weir_collective collective);
 
 /* Adds each plan in the folder of --plan-dir that is for the collective, the number of ranks and
- * the root, and is proved; others are left out, faulty ones with a line on standard error. Collective;
- * not agreed. */
+ * the root, and is proved; others are left out, faulty ones with a line on standard error.
+ * Collective; not agreed. */
 weir_status bench_plan_dir_open(bench_job *job, const bench_options *options,
                                 weir_collective collective, bench_candidates *candidates);
 
@@ -51,7 +51,7 @@ void bench_plan_print(FILE *to, const bench_options *options);
 
 /* The plan as a candidate named weir, with the algorithm "plan:" and the plan's name (31 characters
  * at most). Collective; not agreed. */
-weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_collective collective,
+weir_status bench_candidate_plan_open(bench_job *job, const char *file,
                                       bench_candidate **candidate);
 
 #endif

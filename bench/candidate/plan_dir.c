@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256, PATH_BYTES = 4096, FILES_MAX = 1024, TABLE_PATH_MAX = 240 };
+enum { NAME_BYTES = 256, PATH_BYTES = 4096, FILES_MAX = 1024, TABLE_PATH_MAX = 180 };
 
 /* What a rank finds in a file; the largest value of all ranks counts. */
 enum { PLAN_USABLE, PLAN_OTHER, PLAN_BAD };
@@ -61,6 +61,12 @@ static int prove_listed(bench_job *job, const bench_options *options, weir_colle
     } else if (bench_collective_has_root(collective) && report->root != options->root) {
         found = PLAN_OTHER;
     }
+    if (found == PLAN_USABLE && !report->all_lengths) {
+        bench_job_note(job, WEIR_ERR_INVALID,
+                       "%s: it is proved only for chunks of up to %llu bytes; --plan measures it",
+                       path, (unsigned long long)report->max_chunk_bytes);
+        found = PLAN_BAD;
+    }
     free(report);
     if (found == PLAN_USABLE && !fits_table(path)) {
         bench_job_note(job, WEIR_ERR_INVALID,
@@ -104,7 +110,7 @@ static weir_status add_file(bench_job *job, const bench_options *options,
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--plan-dir %s: more than %d algorithms and plans; move some away",
                               options->plan_dir, BENCH_CANDIDATES_MAX);
-    weir_status status = bench_candidate_plan_open(job, path, collective, &made);
+    weir_status status = bench_candidate_plan_open(job, path, &made);
     if (status == WEIR_OK)
         candidates->list[candidates->count++] = made;
     return status;

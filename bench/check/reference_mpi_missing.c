@@ -11,3 +11,9 @@ weir_status bench_reference_check(bench_job *job, const weirv_case *data, const 
     (void)found;
     return bench_job_note(job, WEIR_ERR_UNSUPPORTED, "this build has no MPI reference");
 }
+
+void bench_reference_write_faults(FILE *out, const bench_run *run)
+{
+    (void)out;
+    (void)run;
+}

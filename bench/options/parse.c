@@ -309,8 +309,9 @@ static void print_row(FILE *to, const bench_option *row)
 void bench_options_help(FILE *to, const char *program)
 {
     fprintf(to,
-            "usage: mpirun -np RANKS %s [options]\n\n"
-            "Measures and verifies a collective among MPI's ranks, and prints nccl-tests' table.\n"
+            "usage: [mpirun -np RANKS] %s [options]\n\n"
+            "Measures and verifies a collective, and prints nccl-tests' table. Its ranks are started\n"
+            "by a launcher (mpirun, srun, torchrun, a PMIx launcher) or by the program itself (-g).\n"
             "Options with a letter are nccl-tests' options, with the same meaning.\n\n",
             program);
     for (int i = 0; i < ROW_COUNT; i++)

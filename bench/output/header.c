@@ -5,6 +5,7 @@
 #include "bench/output/table.h"
 
 #include "base/words.h"
+#include "bench/check/reference.h"
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/cache.h"
 
@@ -164,6 +165,7 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     fprintf(out, "#\n# %s, run %s, %s\n", weir_version_string(), run->id, run->utc);
     write_nodes(out, infos, job);
     write_mpi(out, job);
+    bench_reference_write_faults(out, run);
     write_gpu(out, &infos[0].gpu);
     write_nvml(out, infos, job->nranks);
     write_ranks(out, job);

@@ -12,7 +12,7 @@
  * ends of the interval are moved away from the median by bench_student_widening, on the
  * logarithmic scale (Hesterberg 2015, The American Statistician 69, 371-386, on narrowness bias).
  *
- * bootstrap_gsl.c needs the GNU Scientific Library; without it bootstrap_none.c is built, and
+ * bootstrap_gsl.c needs the GNU Scientific Library; without it bootstrap_missing.c is built, and
  * callers fall back to order statistics. All functions are local.
  */
 #ifndef BENCH_STATISTICS_BOOTSTRAP_H

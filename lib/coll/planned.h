@@ -29,6 +29,7 @@ typedef struct weiri_planned {
     struct weir_plan *plan;
     int root;     /* of a broadcast or reduce */
     int needs_op; /* weir_op; -1: any */
+    uint64_t max_chunk_bytes; /* up to which the plan is proved; 0: any length */
 } weiri_planned;
 
 /* Whether an algorithm of the table is a plan: "plan:FILE". */

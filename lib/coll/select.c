@@ -31,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 256, LINE_BYTES = 512 };
+enum { ROWS_MAX = 256, LINE_BYTES = 256 };
 
 static const weiri_algo *find_algo(weir_algo_backend backend, int collective, const char *name)
 {

@@ -2,6 +2,7 @@
  * weir-compare: compares results and reports what became slower. The table goes to standard output,
  * problems of the files to standard error.
  */
+#include "base/umask.h"
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
 #include "results/read/load.h"
@@ -359,6 +360,7 @@ static int add_run(const settings *s)
 
 int main(int argc, char **argv)
 {
+    weiri_forbid_world_writes();
     settings s;
     int status = read_settings(&s, argc, argv);
     if (status != 0)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/umask.h"
 #include "topo/measure.h"
 #include "topo/topo.h"
 
@@ -137,7 +138,7 @@ static weir_status measure(const settings *chosen, const weiri_topo *topo, int n
     if (!status)
         weiri_topo_print_links(links, stdout);
     char text[160];
-    if (weiri_links_asymmetry(links, text, sizeof text))
+    if (!status && weiri_links_asymmetry(links, text, sizeof text))
         fprintf(stderr, "weir-topo: warning: %s; was the machine busy? measure again\n", text);
     weiri_links_free(links);
     return status;
@@ -166,6 +167,7 @@ static weir_status show(const settings *chosen)
 
 int main(int argc, char **argv)
 {
+    weiri_forbid_world_writes();
     settings chosen = {0};
     weir_status status = parse(argc, argv, &chosen);
     if (!status && chosen.help)

@@ -270,10 +270,10 @@ WEIR_API weir_status weir_executor_create(weir_comm *comm, weir_executor **execu
  * in and out have in_bytes and out_bytes, which are equal on all ranks, and the meaning that
  * weir/weir.h gives them for the plan's collective. For broadcast and reduce, ranks that do not
  * read in (write out) may pass NULL for it. A call is in place as weir/weir.h defines for the
- * collective, for unknown collectives if in == out; either all ranks are in place or none, except
- * for broadcast and reduce. A plan for in-place use may be called with two buffers and vice versa;
- * that costs a copy. Memory of weir_mem_alloc is used directly; other memory is copied if peers
- * must access it.
+ * collective, for unknown collectives if in == out; on GPUs either all ranks are in place or none,
+ * except for broadcast and reduce. A plan for in-place use may be called with two buffers and vice
+ * versa; that costs a copy. Memory of weir_mem_alloc is used directly; other memory is copied if
+ * peers must access it.
  *
  * op is the operation of the plan's reductions; WEIR_AVG computes the sum and divides the output at
  * the end. A plan that names an operation other than sum must be called with that operation.
@@ -359,6 +359,11 @@ typedef struct weir_plan_report {
  * violations were found; the first one is also the error line. WEIR_ERR_UNSUPPORTED if the plan is
  * too large for the checker. */
 WEIR_API weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report);
+/* Like weir_plan_check, but also rejects what only weir's and MSCCL++'s executors are known to
+ * execute correctly: packet operations of a thread block on the same chunk without a fence between
+ * them, a packet that is copied onto itself, and a barrier that several groups of thread blocks
+ * use. */
+WEIR_API weir_status weir_plan_check_strict(const weir_plan *plan, weir_plan_report *report);
 /* Enables (the default) or disables weir_plan_check before a plan's first run; a run of a plan that
  * fails the check returns WEIR_ERR_INVALID without executing anything. Local; call it with the same
  * value on all ranks. */

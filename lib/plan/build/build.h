@@ -61,7 +61,7 @@ typedef struct weiri_build_rank {
 typedef struct weiri_build_switch {
     weir_plan_buffer buffer;
     weiri_build_list ranks;
-    uint64_t has; /* a bit for each rank */
+    weiri_rank_set has;
 } weiri_build_switch;
 
 typedef struct weiri_build_loop {

@@ -22,11 +22,11 @@ static uint32_t plan_build_in_memory(const weir_plan_builder *builder, int rank,
 }
 
 /* The ranks whose memory a reference of a rank points to, one bit each. */
-static uint64_t plan_build_ranks_of_ref(const weir_plan_builder *builder, int rank,
-                                        const weiri_plan_ref *ref)
+static weiri_rank_set plan_build_ranks_of_ref(const weir_plan_builder *builder, int rank,
+                                              const weiri_plan_ref *ref)
 {
     if (ref->place != WEIRI_PLAN_GROUP)
-        return UINT64_C(1) << ref->rank;
+        return weiri_rank_set_of((uint32_t)ref->rank);
     return builder->switches[builder->ranks[rank].switches.items[ref->rank]].has;
 }
 
@@ -35,7 +35,7 @@ static uint64_t plan_build_ranks_of_ref(const weir_plan_builder *builder, int ra
 static int plan_build_refs_overlap(const weir_plan_builder *builder, int rank,
                                    const weiri_plan_ref *a, const weiri_plan_ref *b, int *apart)
 {
-    uint64_t both =
+    weiri_rank_set both =
         plan_build_ranks_of_ref(builder, rank, a) & plan_build_ranks_of_ref(builder, rank, b);
     int found = 0;
     *apart = 0;

@@ -131,9 +131,9 @@ weir_plan_switch weir_plan_switch_channel(weir_plan_builder *builder, weir_plan_
         int rank = ranks ? ranks[i] : i;
         if (!plan_build_check_rank(builder, __func__, rank))
             return made;
-        if (group->has >> rank & 1)
+        if (weiri_rank_set_has(group->has, (uint32_t)rank))
             weiri_build_reject(builder, __func__, rank, "the rank is named twice");
-        group->has |= UINT64_C(1) << rank;
+        group->has |= weiri_rank_set_of((uint32_t)rank);
         weiri_build_add(builder, &group->ranks, (uint32_t)rank);
         weiri_build_add(builder, &builder->ranks[rank].switches, made.index);
     }

@@ -48,7 +48,7 @@ enum {
     WEIRI_CHECK_LAUNCHES = 3,
     WEIRI_CHECK_ITERATIONS = 64,        /* of a pipeline, where more cannot be proved */
     WEIRI_CHECK_CLASSES_MAX = 8192,
-    WEIRI_CHECK_CHAINS_MAX = 8192,
+    WEIRI_CHECK_CHAINS_MAX = 1 << 16,
     WEIRI_CHECK_PLACES_MAX = 1 << 21,   /* of all ranks */
     WEIRI_CHECK_ACCESSES_MAX = 1 << 22, /* to places, in one byte class */
 };
@@ -101,17 +101,26 @@ int32_t weiri_check_iteration(const weiri_check_classes *classes, const int32_t 
 
 /* ------------------------------------------------------------ vector clocks */
 
-/* Reference-counted; copied before a write if it is shared. */
+enum { WEIRI_CLOCK_PAGE = 32 };
+
+/* Components of a clock. Reference-counted, like clocks; copied before a write if shared. */
+typedef struct weiri_clock_page {
+    struct weiri_clock_page *next; /* in the list of free pages */
+    uint32_t refs;
+    uint32_t at[WEIRI_CLOCK_PAGE]; /* by chain */
+} weiri_clock_page;
+
 typedef struct weiri_clock {
     struct weiri_clock *next; /* in the list of free clocks */
     uint32_t refs;
-    uint32_t at[];            /* by chain */
+    weiri_clock_page *pages[]; /* NULL: zeros */
 } weiri_clock;
 
 typedef struct weiri_clocks {
     weiri_clock *free;
+    weiri_clock_page *free_pages;
     uint32_t nchains;
-    uint64_t bytes;     /* of all allocated clocks */
+    uint64_t bytes;     /* of all allocated clocks and pages */
     weir_status failed; /* NO_MEMORY, or UNSUPPORTED: too many clocks; later calls then leave
                          * their clocks as they are */
 } weiri_clocks;
@@ -129,10 +138,17 @@ void weiri_clock_join(weiri_clocks *clocks, weiri_clock **clock, const weiri_clo
 void weiri_clock_set(weiri_clocks *clocks, weiri_clock **clock, uint32_t chain, uint32_t at);
 void weiri_clocks_free(weiri_clocks *clocks);
 
+/* How many events of a chain happened before the events that have this clock. */
+static inline uint32_t weiri_clock_at(const weiri_clock *clock, uint32_t chain)
+{
+    const weiri_clock_page *page = clock->pages[chain / WEIRI_CLOCK_PAGE];
+    return page ? page->at[chain % WEIRI_CLOCK_PAGE] : 0;
+}
+
 /* Whether event number `tick` of a chain happened before the events that have this clock. */
 static inline int weiri_clock_covers(const weiri_clock *clock, uint32_t chain, uint32_t tick)
 {
-    return clock->at[chain] > tick;
+    return weiri_clock_at(clock, chain) > tick;
 }
 
 /* ---------------------------------------------------------- symbolic values */
@@ -148,7 +164,7 @@ typedef enum weiri_value_state {
 
 /* An input chunk, reduced over ranks. */
 typedef struct weiri_value {
-    uint64_t ranks;     /* bit set */
+    weiri_rank_set ranks;
     uint32_t chunk;     /* index in the input; UNDEFINED, PACKETS: the place that was read */
     uint32_t max_chunk; /* the highest index in a block of the chunks it was stored in, the
                          * shortest of which bounds its length */
@@ -168,10 +184,11 @@ typedef struct weiri_check_instance {
 
 /* The part of an instance that handles one chunk of each operand. */
 typedef struct weiri_check_lane {
-    uint64_t ranks;         /* whose launch had begun before the packets it read were sent */
-    uint64_t reached_ranks; /* that received, in its launch, data made from what it read; set at
-                             * the end of the launch */
+    weiri_rank_set ranks;   /* whose launch had begun before the packets it read were sent */
+    weiri_rank_set reached_ranks; /* that received, in its launch, data made from what it read; set
+                                   * at the end of the launch */
     uint32_t instance;
+    uint32_t chunk, size;   /* which chunk of references of how many */
     uint32_t first, count;  /* of sources: the lanes that wrote what it reads */
     uint32_t stamp;         /* of the last search that reached it */
 } weiri_check_lane;
@@ -180,14 +197,16 @@ typedef struct weiri_check_access {
     uint32_t lane;        /* NONE: the caller, or no access */
     uint32_t chain, tick;
     uint32_t next;        /* in a list of reads */
+    int is_rewrite;       /* a packet that was copied onto itself */
 } weiri_check_access;
 
 /* One chunk of a rank's buffer. */
 typedef struct weiri_check_place {
     weiri_value value;
     weiri_check_access last; /* write; tick NONE: never written */
-    uint32_t reads;          /* since that write */
+    uint32_t reads;          /* since that write, and rewrites */
     uint32_t waiting;        /* blocks that wait for packets */
+    int is_loose;            /* the thread that wrote it has read it since without a fence */
     int32_t packets;         /* launch whose packets it holds; -1: it holds data */
 } weiri_check_place;
 
@@ -220,7 +239,7 @@ typedef struct weiri_check_block {
     uint32_t ids_done;      /* channels or semaphores of op that are complete */
     weiri_clock *now;       /* what is ordered before its next operation */
     weiri_clock *pending;   /* what its next fence will add to that; may be NULL */
-    uint64_t pending_ranks; /* likewise, the begin of these ranks' launches */
+    weiri_rank_set pending_ranks; /* likewise, the begin of these ranks' launches */
     weiri_check_state state;
     uint32_t next;          /* in a list of waiting blocks */
     uint32_t counter, place, barrier_index; /* what it waits for; NONE */
@@ -247,6 +266,7 @@ typedef struct weiri_check_counter {
     int from, to;                /* ranks */
     uint32_t ordinal;            /* of the channels from `from` to `to`; of `to`'s semaphores */
     uint32_t initial;            /* credits at the begin of a launch */
+    uint32_t awaited;            /* if is_strong: each wait is for so many signals; 0: as usual */
     uint32_t signaller, waiter;  /* block; NONE; MANY */
     weiri_check_signal *signals; /* of this launch */
     weiri_check_acquisition *acquisitions;
@@ -258,11 +278,18 @@ typedef struct weiri_check_counter {
 } weiri_check_counter;
 #define WEIRI_CHECK_MANY (UINT32_MAX - 1)
 
+/* The entry of a block into a barrier: its fence number `tick` - 1. */
+typedef struct weiri_check_entry {
+    uint32_t block, tick;
+} weiri_check_entry;
+
 typedef struct weiri_check_barrier {
     int rank;
     uint32_t barrier, nblocks;
     uint32_t nusers, last_user; /* blocks with an operation for it */
     uint32_t arrived, waiting;
+    weiri_check_entry *entries; /* those that completed it last */
+    uint32_t nentries;          /* 0 or nblocks */
 } weiri_check_barrier;
 
 typedef struct weiri_check {
@@ -276,6 +303,7 @@ typedef struct weiri_check {
     uint32_t blocks_of[WEIR_PLAN_BUFFERS]; /* blocks of a buffer; layout.h */
     uint32_t launch;
     struct weiri_check_recorder *recorder; /* check_pipeline.c; NULL: none */
+    int is_strict;          /* weir_plan_check_strict */
     int is_strong;          /* operations are executed as if fences were between all of them, and no
                              * signal or wait were relaxed: the order of execution */
     int restart;            /* a waiter joined too much: simulate this class anew */
@@ -410,6 +438,8 @@ void weiri_check_read_place(weiri_check *check, uint32_t block, uint32_t place,
                             weiri_check_access access, int awaited);
 void weiri_check_write_place(weiri_check *check, uint32_t block, uint32_t place,
                              weiri_check_access access);
+/* Records that an operation has copied a packet onto itself, which changes nothing. */
+void weiri_check_rewrite_place(weiri_check *check, uint32_t place, weiri_check_access access);
 /* At the end of a launch: sets reached_ranks of its lanes. */
 void weiri_check_propagate_reached(weiri_check *check);
 /* The caller writes its buffers: before a rank's launch, and after the last one. */
@@ -455,6 +485,9 @@ weiri_clock *weiri_check_common_clock(weiri_check *check, const weiri_check_coun
 
 /* check_counter_balance.c */
 
+/* Whether an operation may wait. */
+int weiri_check_may_wait(const weiri_check *check, const weiri_check_block *block,
+                         const weiri_plan_op *op);
 /* At the end of a launch: reports counters that are not back at their initial value, and resets
  * them. */
 void weiri_check_counters_balanced(weiri_check *check);

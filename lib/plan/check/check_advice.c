@@ -23,8 +23,9 @@ static void name_lengths(const weiri_check *check, char *text, size_t room)
     int32_t most = 0;
     for (uint32_t i = 0; i < classes->npipes; i++)
         most = check->row[1 + i] > most ? check->row[1 + i] : most;
-    if (classes->count == 0) { /* the search for the reach of pipelines, which precedes the classes */
-        snprintf(text, room, " (at lengths of %d pipeline turn%s)", (int)most, most == 1 ? "" : "s");
+    if (classes->count == 0) { /* the search for the reach of pipelines, which precedes them */
+        snprintf(text, room, " (at lengths of %d pipeline turn%s)", (int)most,
+                 most == 1 ? "" : "s");
         return;
     }
     uint32_t tried = (uint32_t)((check->row - classes->rows) / classes->columns) + 1;

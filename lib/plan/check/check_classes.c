@@ -23,7 +23,8 @@
  * the first and the last distance of a row are within the reach, so all longer chunks have the same
  * reduced rows.
  *
- * Groups in a plan with pipelines: all lengths are tried, as many as a limit on the work permits.
+ * Groups in a plan with pipelines: all lengths are tried, up to a bound if the reach is known, or
+ * as many as a limit on the work permits.
  */
 #include "plan/check/check.h"
 
@@ -33,8 +34,8 @@
 #include <string.h>
 
 enum {
-    LENGTHS_MAX = 4096,           /* that are tried in a plan with groups and without pipelines */
-    WORK_MAX = 100 * 1000 * 1000, /* columns of all rows computed */
+    LENGTHS_MAX = 1 << 16,        /* that are tried in a plan with groups and without pipelines */
+    WORK_MAX = 800 * 1000 * 1000, /* columns of all rows computed */
     SLOTS_MAX = 4 * WEIRI_CHECK_CLASSES_MAX, /* a power of two */
     CHUNKS_MAX = 64,                         /* of a pipeline whose lengths are derived */
     STEPS_MAX = 128 * 1000 * 1000,           /* operations that are executed in all classes */
@@ -257,7 +258,7 @@ static int try_length(finder *in, uint64_t units)
             reduce_row(in);
         add_class(in);
     }
-    in->is_full |= in->work > WORK_MAX;
+    in->is_full |= in->work > (classes->npipes ? WORK_MAX / 8 : WORK_MAX);
     return in->status == WEIR_OK && !in->is_full;
 }
 
@@ -269,23 +270,28 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 }
 
 /* The least common multiple of the numbers of parts that have a boundary with the exact position of
- * this one, modulo a chunk; at most LENGTHS_MAX. */
+ * the begin of this part, modulo a chunk; at most LENGTHS_MAX. The first part begins, and the last
+ * one ends, exactly there, for all lengths. */
 static uint64_t period_at(const finder *in, const weiri_check_shape *shape)
 {
     const uint64_t at = (uint64_t)shape->size * shape->part % shape->nparts;
     uint64_t period = 1;
+    if (shape->part == 0)
+        return 1;
     for (uint32_t i = 1; i < in->classes->nshapes && period < LENGTHS_MAX; i++) {
         const weiri_check_shape *other = &in->classes->shapes[i];
         for (uint32_t part = other->part; part <= other->part + 1; part++)
-            if ((uint64_t)other->size * part % other->nparts * shape->nparts == at * other->nparts)
+            if (part > 0 && part < other->nparts &&
+                (uint64_t)other->size * part % other->nparts * shape->nparts == at * other->nparts)
                 period = period / common_divisor(period, other->nparts) * other->nparts;
     }
     return period < LENGTHS_MAX ? period : LENGTHS_MAX;
 }
 
 /* The bound beyond which longer chunks add no class through groups of thread blocks: a boundary is
- * at most a quarter of the parts away from its exact position, and different exact positions differ
- * by at least a chunk divided by the product of two numbers of parts. */
+ * at most a quarter of the parts after its exact position, and never before it, and different exact
+ * positions differ by at least a chunk divided by the product of two numbers of parts. From there
+ * on, classes repeat with the period of boundaries that have the same exact position. */
 static uint64_t lengths_of_groups(const finder *in)
 {
     uint64_t most = 1, other = 1, period = 1;
@@ -300,7 +306,7 @@ static uint64_t lengths_of_groups(const finder *in)
             other = nparts;
         }
     }
-    return most * other * (most + other) / 2 + 2 * most * other + period;
+    return most * other * most / 4 + 2 * most * other + period;
 }
 
 static void try_groups(finder *in)
@@ -368,15 +374,20 @@ static void try_pair(finder *in, uint64_t unit, uint64_t other, uint64_t longest
             }
 }
 
+static void forget_classes(finder *in)
+{
+    in->classes->count = 0;
+    in->is_full = 0;
+    in->work = in->iterations = 0;
+    memset(in->slots, 0, SLOTS_MAX * sizeof *in->slots);
+}
+
 /* Without groups. Returns 0 if there are too many classes. */
 static int try_pipelines(finder *in)
 {
     weiri_check_classes *classes = in->classes;
     const uint64_t longest = longest_chunk(in);
-    classes->count = 0;
-    in->is_full = 0;
-    in->work = in->iterations = 0;
-    memset(in->slots, 0, SLOTS_MAX * sizeof *in->slots);
+    forget_classes(in);
     for (uint32_t i = 0; i < classes->npipes; i++)
         for (uint32_t j = 0; j < classes->npipes; j++)
             try_pair(in, classes->pipes[i].unit_bytes, classes->pipes[j].unit_bytes, longest);
@@ -386,12 +397,41 @@ static int try_pipelines(finder *in)
     return !in->is_full && longest > 0;
 }
 
-/* Tries all lengths, with a limit on the number of iterations. */
+/* The bound beyond which longer chunks add no class through groups and pipelines: any two
+ * boundaries of parts and iterations are then further apart than the reach, or their distance is
+ * the same for chunks that differ by a period. */
+static uint64_t lengths_of_all(const finder *in)
+{
+    const weiri_check_classes *classes = in->classes;
+    const uint64_t unit = classes->pipes[0].unit_bytes / in->plan->alignment;
+    uint64_t most = 1, period = 1;
+    for (uint32_t i = 1; i < classes->nshapes && period < LENGTHS_MAX; i++) {
+        const uint64_t nparts = classes->shapes[i].nparts;
+        most = nparts > most ? nparts : most;
+        period = period / common_divisor(period, nparts) * nparts;
+    }
+    const uint64_t iterations = classes->regular / classes->pipes[0].num_chunks + 1 +
+                                2 * (uint64_t)classes->reach + 8;
+    return most * most * ((classes->reach + 3) * unit + most / 4 + 2) +
+           (iterations + period) * unit;
+}
+
+/* Tries all lengths: of any number of iterations if the reach is known and the lengths are not too
+ * many, else with a limit on iterations. */
 static void try_all(finder *in)
 {
     uint64_t units = 0;
+    const uint64_t enough =
+        in->classes->reach != WEIRI_CHECK_NONE ? lengths_of_all(in) : UINT64_MAX;
+    in->limit = UINT32_MAX;
+    while (enough <= LENGTHS_MAX && units <= enough && try_length(in, units))
+        units++;
+    if (units > enough)
+        return;
+    forget_classes(in);
+    in->classes->reach = WEIRI_CHECK_NONE;
     in->limit = WEIRI_CHECK_ITERATIONS;
-    while (try_length(in, units))
+    for (units = 0; try_length(in, units);)
         units++;
     in->classes->max_chunk_bytes = units ? (units - 1) * in->plan->alignment : 0;
     in->classes->is_complete = in->classes->max_chunk_bytes != 0;
@@ -413,8 +453,9 @@ static void try_lengths(finder *in)
         return;
     }
     if (classes->reach != WEIRI_CHECK_NONE) {
-        const uint32_t far = 2 * classes->reach + 4, regular = classes->regular / chunks + 1;
-        in->limit = ((far > regular ? far : regular) + 4) * classes->pipes[0].num_chunks;
+        const uint32_t of_chunk = classes->pipes[0].num_chunks;
+        const uint32_t far = 2 * classes->reach + 4, regular = classes->regular / of_chunk + 1;
+        in->limit = ((far > regular ? far : regular) + 4) * of_chunk;
         if (try_pipelines(in))
             return;
         classes->reach = WEIRI_CHECK_NONE;
@@ -437,6 +478,9 @@ weir_status weiri_check_find_classes(const weir_plan *plan, weiri_check_classes 
     finder in = {.plan = plan, .classes = classes, .status = WEIR_OK};
     classes->is_complete = 1;
     classes->max_chunk_bytes = 0;
+    classes->count = 0;
+    free(classes->rows);
+    classes->rows = NULL;
     for (int rank = 0; rank < plan->nranks; rank++)
         in.nops += plan->gpus[rank].nops;
     if (classes->nshapes == 1 && classes->npipes == 0) {

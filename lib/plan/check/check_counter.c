@@ -117,11 +117,12 @@ weiri_clock *weiri_check_common_clock(weiri_check *check, const weiri_check_coun
         uint32_t count = 0;
         for (uint32_t i = 0; i < counter->nsignals; i++)
             if (!weiri_check_is_after(check, &counter->signals[i], acquisition))
-                at[count++] = counter->signals[i].clock->at[chain];
+                at[count++] = weiri_clock_at(counter->signals[i].clock, chain);
         if (count < n)
             continue;
         qsort(at, count, sizeof *at, compare_uint32);
-        clock->at[chain] = at[n - 1];
+        if (at[n - 1])
+            weiri_clock_set(&check->clocks, &clock, chain, at[n - 1]);
     }
     free(at);
     return clock;
@@ -162,14 +163,18 @@ int weiri_check_acquire_credit(weiri_check *check, uint32_t block, uint32_t coun
 {
     weiri_check_counter *at = &check->counters[counter];
     weiri_check_block *own = &check->blocks[block];
-    if (at->initial + at->nsignals <= at->nacquired) {
+    const int awaits_all = check->is_strong && at->awaited;
+    if (at->initial + at->nsignals <= at->nacquired ||
+        (awaits_all && at->nsignals < at->awaited)) {
         own->state = WEIRI_CHECK_BLOCKED;
         own->counter = counter;
         own->next = at->waiting;
         at->waiting = block;
         return 0;
     }
-    if (at->signaller == WEIRI_CHECK_MANY && !deferred) {
+    for (uint32_t i = 0; awaits_all && i < at->nsignals; i++)
+        weiri_check_join_pending(check, block, at->signals[i].clock);
+    if (at->signaller == WEIRI_CHECK_MANY && !deferred && !awaits_all) {
         own->state = WEIRI_CHECK_DEFERRED;
         return 0;
     }

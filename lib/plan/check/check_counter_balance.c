@@ -29,14 +29,14 @@ static int joined_too_much(weiri_check *check, const weiri_check_counter *counte
         weiri_clock *all =
             weiri_check_common_clock(check, counter, acquisition->advances, acquisition);
         for (uint32_t chain = 0; all && chain < check->clocks.nchains; chain++)
-            more |= all->at[chain] < acquisition->clock->at[chain];
+            more |= weiri_clock_at(all, chain) < weiri_clock_at(acquisition->clock, chain);
         weiri_clock_drop(&check->clocks, all);
     }
     return more;
 }
 
 /* Whether an operation may wait. */
-static int may_wait(const weiri_check *check, const weiri_check_block *block,
+int weiri_check_may_wait(const weiri_check *check, const weiri_check_block *block,
                     const weiri_plan_op *op)
 {
     const weiri_plan_gpu *gpu = weiri_check_gpu(check, block);
@@ -59,7 +59,7 @@ static int releases_again(const weiri_check *check, const weiri_check_acquisitio
         return 0;
     for (uint32_t i = acquisition->op + 1; i < nops; i++) {
         op = weiri_check_op(check, block, i);
-        if (may_wait(check, block, op))
+        if (weiri_check_may_wait(check, block, op))
             return 0;
         if (op->kind != WEIRI_PLAN_SEM_RELEASE_OP)
             continue;
@@ -147,7 +147,7 @@ void weiri_check_reset_counters(weiri_check *check)
     for (uint32_t i = 0; i < check->ncounters; i++)
         counter_reset(check, &check->counters[i]);
     for (uint32_t i = 0; i < check->nbarriers; i++) {
-        check->barriers[i].arrived = 0;
+        check->barriers[i].arrived = check->barriers[i].nentries = 0;
         check->barriers[i].waiting = WEIRI_CHECK_NONE;
     }
 }

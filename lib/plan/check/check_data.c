@@ -150,7 +150,7 @@ static void read_chunk(data_op *in, const data_group *part, const weiri_plan_ref
     weiri_check *check = in->check;
     weiri_check_place *at = &check->places[place];
     const weiri_check_block *block = &check->blocks[in->block];
-    weiri_check_access access = {lane, block->chain, block->tick, WEIRI_CHECK_NONE};
+    weiri_check_access access = {lane, block->chain, block->tick, WEIRI_CHECK_NONE, 0};
     if (part->port) {
         access.chain = part->port->chain;
         access.tick = part->port->nputs;
@@ -170,7 +170,8 @@ static void read_chunk(data_op *in, const data_group *part, const weiri_plan_ref
     if (waits_for_packet(in, ref) && writer != WEIRI_CHECK_NONE) {
         const weiri_check_instance *sender = &check->instances[check->lanes[writer].instance];
         check->lanes[lane].ranks |=
-            check->lanes[writer].ranks | UINT64_C(1) << check->blocks[sender->block].rank;
+            check->lanes[writer].ranks |
+            weiri_rank_set_of((uint32_t)check->blocks[sender->block].rank);
         if (at->last.chain >= check->rank_chain) /* of a port, which has thus read the put's
                                                   * source */
             weiri_check_order_pending(check, in->block, at->last.chain - 1, at->last.tick + 1);
@@ -187,6 +188,8 @@ static void read_lane(data_op *in, const data_group *part, uint32_t k)
     if (!lane || !value)
         return;
     lane->instance = in->instance;
+    lane->chunk = k;
+    lane->size = part->size;
     lane->first = check->nsources;
     for (uint32_t i = 0; i < part->nsrcs && check->status == WEIR_OK; i++) {
         const weiri_plan_ref *ref = &in->gpu->refs[part->src + i];
@@ -226,13 +229,27 @@ static void check_input_kept(data_op *in, const weiri_plan_ref *ref, int rank, u
                        rank);
 }
 
+/* Whether an operation copies a packet, for which it has waited, onto itself. */
+static int copies_onto_itself(const data_op *in, const data_group *part, const weiri_plan_ref *ref,
+                              uint32_t place, uint32_t k)
+{
+    const weiri_check *check = in->check;
+    const weiri_plan_ref *source = &in->gpu->refs[part->src];
+    if (check->is_strict || part->port || part->nsrcs != 1 || !ref->is_packets ||
+        !waits_for_packet(in, source) || source->place != WEIRI_PLAN_LOCAL)
+        return 0;
+    return check->places[place].packets == (int32_t)check->launch &&
+           weiri_check_first_place(check, check->blocks[in->block].rank, source->buffer,
+                                   source->index + k) == place;
+}
+
 static void write_chunk(data_op *in, const data_group *part, const weiri_plan_ref *ref,
                         uint32_t place, uint32_t lane, const weiri_value *value)
 {
     weiri_check *check = in->check;
     weiri_check_place *at = &check->places[place];
     const weiri_check_block *block = &check->blocks[in->block];
-    weiri_check_access access = {lane, block->chain, block->tick, WEIRI_CHECK_NONE};
+    weiri_check_access access = {lane, block->chain, block->tick, WEIRI_CHECK_NONE, 0};
     char name[WEIRI_CHECK_TEXT];
     if (part->port) {
         access.chain = part->port->chain + 1;
@@ -254,6 +271,13 @@ static void write_chunk(data_op *in, const data_group *part, const weiri_plan_re
         weiri_check_wake(check, &at->waiting);
 }
 
+static void rewrite_chunk(data_op *in, uint32_t place, uint32_t lane)
+{
+    const weiri_check_block *block = &in->check->blocks[in->block];
+    const weiri_check_access access = {lane, block->chain, block->tick, WEIRI_CHECK_NONE, 0};
+    weiri_check_rewrite_place(in->check, place, access);
+}
+
 static void write_lane(data_op *in, const data_group *part, uint32_t k, uint32_t lane,
                        const weiri_value *value)
 {
@@ -262,10 +286,13 @@ static void write_lane(data_op *in, const data_group *part, uint32_t k, uint32_t
         const weiri_plan_ref *ref = &in->gpu->refs[part->dst + i];
         int rank;
         for (uint32_t j = 0; (rank = ref_rank(in, ref, j)) >= 0; j++) {
+            const uint32_t place =
+                weiri_check_first_place(check, rank, ref->buffer, ref->index + k);
             check_input_kept(in, ref, rank, k);
-            write_chunk(in, part, ref,
-                        weiri_check_first_place(check, rank, ref->buffer, ref->index + k), lane,
-                        value);
+            if (copies_onto_itself(in, part, ref, place, k))
+                rewrite_chunk(in, place, lane);
+            else
+                write_chunk(in, part, ref, place, lane, value);
         }
     }
 }

@@ -4,20 +4,24 @@
  * bounds the byte classes that have to be simulated (check_classes.c).
  *
  * Which plans: all pipelines have the same number of iterations, n. No counter has several
- * signallers or waiters. In corresponding pipelines, a counter is signalled in each iteration as
- * often as it is waited for, and all blocks enter a barrier equally often between its pipelines and
- * in each iteration. There are neither packets nor groups of thread blocks. Then the k-th wait of
- * iteration i ends with a certain signal of iteration i - d, where d depends on neither i nor n,
- * and |d| is at most the initial credits plus the signals and waits outside of pipelines: the lag.
- * Let D be the largest lag.
+ * signallers or waiters, except semaphores by which blocks only exclude each other: each block
+ * releases what it has acquired before it waits for anything else, so they delay, but order
+ * nothing and cannot cause a deadlock; and counters with one waiter that are used outside of
+ * pipelines only: what their waiter joins depends on the order of components only, and for the
+ * absence of deadlocks it is assumed to wait for all signals. In corresponding pipelines, a
+ * counter is signalled in each iteration as often as it is waited for, and all blocks enter a
+ * barrier equally often between its pipelines and in each iteration. There are no packets. Then
+ * the k-th wait of iteration i ends with a certain signal of iteration i - d, where d depends on
+ * neither i nor n, and |d| is at most the initial credits plus the signals and waits outside of
+ * pipelines: the lag. Let D be the largest lag.
  *
  * What is measured: an execution without data of n iterations in three launches. After each
  * operation, a component of a block's vector clock is a position in the program of another block. A
  * position within a pipeline is either a constant, or in iteration j it is that of iteration j - m,
  * for some m. Let Z be such that in iterations Z to n - Z - 1 each component of each operation is
  * of the same one of these two kinds, that all constants are within Z iterations of the begin or
- * end of a pipeline, and let M be the largest |m|. The run with n iterations is accepted if n >= 2
- * * (Z + M + D) + 4.
+ * end of a pipeline, and let M be the largest |m|. The run is accepted if n is at least
+ * 2 (Z + M + D) + 4.
  *
  * Claim: in a run with n + 1 iterations the clocks are the same, except that constants near the
  * end, and iterations near the end, move by one; so, by induction, in all longer runs. Proof: take
@@ -116,11 +120,35 @@ static uint32_t pipeline_sum_outside(const pipeline_use *use)
     return sum;
 }
 
-/* The lag of a counter; NONE if it is not used as required. */
-static uint32_t pipeline_lag_of_counter(const weiri_check *check, uint32_t index)
+/* The signals of a counter with one waiter that is only used outside of pipelines; NONE for
+ * others. */
+static uint32_t pipeline_signals_outside(const weiri_check *check, uint32_t index)
 {
     const weiri_check_counter *counter = &check->counters[index];
-    if (counter->signaller == WEIRI_CHECK_MANY || counter->waiter == WEIRI_CHECK_MANY)
+    uint32_t sums[2] = {0, 0};
+    if (counter->waiter == WEIRI_CHECK_MANY || counter->initial)
+        return WEIRI_CHECK_NONE;
+    for (uint32_t i = 0; i < check->nblocks; i++)
+        for (int waits = 0; waits < 2; waits++) {
+            const pipeline_use use =
+                pipeline_use_of(check, i, &(pipeline_subject){index, waits, NULL});
+            if (use.nloops || use.is_too_long)
+                return WEIRI_CHECK_NONE;
+            sums[waits] += use.outside[0];
+        }
+    return sums[0] == sums[1] ? sums[0] : WEIRI_CHECK_NONE;
+}
+
+/* The lag of a counter; NONE if it is not used as required. */
+static uint32_t pipeline_lag_of_counter(weiri_check *check, uint32_t index)
+{
+    weiri_check_counter *counter = &check->counters[index];
+    if (counter->signaller == WEIRI_CHECK_MANY) {
+        const uint32_t signals = pipeline_signals_outside(check, index);
+        counter->awaited = signals != WEIRI_CHECK_NONE ? signals : 0;
+        return signals != WEIRI_CHECK_NONE ? 0 : WEIRI_CHECK_NONE;
+    }
+    if (counter->waiter == WEIRI_CHECK_MANY)
         return WEIRI_CHECK_NONE;
     if (counter->signaller == WEIRI_CHECK_NONE || counter->waiter == WEIRI_CHECK_NONE)
         return counter->signaller == counter->waiter ? 0 : WEIRI_CHECK_NONE;
@@ -136,6 +164,43 @@ static uint32_t pipeline_lag_of_counter(const weiri_check *check, uint32_t index
                                      pipeline_sum_outside(&waits) + 1;
 }
 
+/* Whether each acquisition of a block is followed by the release, in the same iteration and before
+ * the block may wait for anything else, and the block does not release otherwise. */
+static int pipeline_block_excludes(const weiri_check *check, uint32_t index, uint32_t counter)
+{
+    const weiri_check_block *block = &check->blocks[index];
+    const uint32_t nops = weiri_check_gpu(check, block)->blocks[block->index].nops;
+    const pipeline_subject releases = {counter, 0, NULL}, acquisitions = {counter, 1, NULL};
+    int holds = 0;
+    uint32_t in_body = 0;
+    for (uint32_t i = 0; i < nops; i++) {
+        const weiri_plan_op *op = weiri_check_op(check, block, i);
+        const uint32_t acquired = pipeline_count_op(check, block, op, &acquisitions);
+        const uint32_t released = pipeline_count_op(check, block, op, &releases);
+        if (holds && (op->in_body != in_body || weiri_check_may_wait(check, block, op)))
+            return 0;
+        if ((acquired && op->nids != 1) || released > (uint32_t)holds)
+            return 0;
+        holds += (int)acquired - (int)released;
+        in_body = op->in_body;
+    }
+    return !holds;
+}
+
+/* Whether a semaphore only lets blocks exclude each other: it then orders nothing, and nobody waits
+ * for it for ever. */
+static int pipeline_is_exclusion(const weiri_check *check, uint32_t index)
+{
+    const weiri_check_counter *counter = &check->counters[index];
+    if (counter->type != WEIRI_PLAN_SWITCH || counter->initial == 0 ||
+        counter->signaller != WEIRI_CHECK_MANY || counter->waiter != WEIRI_CHECK_MANY)
+        return 0;
+    for (uint32_t i = check->first_block[counter->to]; i < check->first_block[counter->to + 1]; i++)
+        if (!pipeline_block_excludes(check, i, index))
+            return 0;
+    return 1;
+}
+
 /* Whether all blocks use a barrier in the same way. */
 static int pipeline_barrier_is_regular(const weiri_check *check, const weiri_check_barrier *barrier)
 {
@@ -143,6 +208,8 @@ static int pipeline_barrier_is_regular(const weiri_check *check, const weiri_che
     const int rank = barrier->rank;
     pipeline_use first = {0};
     int has_first = 0;
+    if (barrier->nusers != barrier->nblocks)
+        return 0;
     for (uint32_t i = check->first_block[rank]; i < check->first_block[rank + 1]; i++) {
         const pipeline_use use = pipeline_use_of(check, i, &subject);
         if (use.nloops == 0 && use.outside[0] == 0)
@@ -156,12 +223,16 @@ static int pipeline_barrier_is_regular(const weiri_check *check, const weiri_che
 }
 
 /* The largest lag; NONE if the plan is not of the form that is described above. */
-static uint32_t pipeline_largest_lag(const weiri_check *check)
+static uint32_t pipeline_largest_lag(weiri_check *check)
 {
     uint32_t most = 1;
-    if (check->plan->has_packets || check->classes.has_groups || check->classes.npipes != 1)
+    if (check->plan->has_packets || check->classes.npipes != 1)
         return WEIRI_CHECK_NONE;
     for (uint32_t i = 0; i < check->ncounters; i++) {
+        if (pipeline_is_exclusion(check, i)) {
+            check->counters[i].order_unknown = 1;
+            continue;
+        }
         const uint32_t lag = pipeline_lag_of_counter(check, i);
         if (lag > PIPELINE_ITERATIONS_MAX)
             return WEIRI_CHECK_NONE;
@@ -361,10 +432,10 @@ void weiri_check_record(weiri_check *check, uint32_t block)
         weiri_check_fence(check, block);
     pipeline_entry *entries = in->entries[block] + (size_t)at->op * 2 * in->nchains;
     for (uint32_t i = 0; i < in->nchains; i++) {
-        pipeline_record_component(in, i, &entries[i], at->now->at[i], check->launch, at->iteration,
-                                  in_loop);
+        pipeline_record_component(in, i, &entries[i], weiri_clock_at(at->now, i), check->launch,
+                                  at->iteration, in_loop);
         pipeline_record_component(in, i, &entries[in->nchains + i],
-                                  at->pending ? at->pending->at[i] : 0, check->launch,
+                                  at->pending ? weiri_clock_at(at->pending, i) : 0, check->launch,
                                   at->iteration, in_loop);
     }
 }
@@ -407,6 +478,8 @@ static int pipeline_measure(weiri_check *check, uint32_t iterations, int is_stro
         is_regular = check->status == WEIR_OK && !check->report->nviolations && !check->restart &&
                      pipeline_is_as_described(check, &recorder);
     }
+    if (is_strong) /* what happens only then is no violation */
+        check->report->nviolations = 0;
     check->recorder = NULL;
     check->is_strong = 0;
     pipeline_free_recorder(check, &recorder);

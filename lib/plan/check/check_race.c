@@ -3,6 +3,8 @@
  *
  * Two accesses conflict if one of them writes. Each access is compared with the last write, and a
  * write also with the reads since; as the order is transitive, older accesses need no comparison.
+ * (The order of one thread's accesses is not; a place is loose if the last write precedes a read
+ * only in that order, and is then compared with later writes too.)
  * Accesses that no clock orders can happen in either order, so one simulated run finds every race.
  */
 #include "plan/check/check.h"
@@ -49,10 +51,10 @@ void weiri_check_propagate_reached(weiri_check *check)
         weiri_check_lane *lane = &check->lanes[i - 1];
         const weiri_check_instance *instance = &check->instances[lane->instance];
         const weiri_check_block *block = &check->blocks[instance->block];
+        /* a port may still write after the launch */
         if (weiri_check_op(check, block, instance->op)->channel != WEIRI_PLAN_PORT)
-            lane->reached_ranks |= UINT64_C(1) << block->rank; /* a port may still write after the
-                                                                * launch */
-        for (uint32_t j = 0; j < lane->count; j++)             /* sources have lower indices */
+            lane->reached_ranks |= weiri_rank_set_of((uint32_t)block->rank);
+        for (uint32_t j = 0; j < lane->count; j++) /* sources have lower indices */
             if (check->sources[lane->first + j] != WEIRI_CHECK_NONE)
                 check->lanes[check->sources[lane->first + j]].reached_ranks |= lane->reached_ranks;
     }
@@ -69,11 +71,37 @@ static int has_reached(const weiri_check *check, const weiri_check_access *read,
     uint32_t launch = check->instances[lane->instance].launch;
     if (launch == check->launch)
         return 0;
-    for (uint64_t ranks = lane->reached_ranks; ranks; ranks &= ranks - 1)
-        if (weiri_clock_covers(now, check->rank_chain + (uint32_t)__builtin_ctzll(ranks),
+    for (weiri_rank_set ranks = lane->reached_ranks; ranks; ranks &= ranks - 1)
+        if (weiri_clock_covers(now, check->rank_chain + weiri_rank_set_lowest(ranks),
                                launch + 1))
             return 1;
     return 0;
+}
+
+/* Whether the threads of the block divide an operation's packets, word by word. */
+static int divides_packets(const weiri_plan_op *op)
+{
+    return weiri_plan_traits[op->kind].packets != WEIRI_PLAN_PACKETS_NONE &&
+           op->channel != WEIRI_PLAN_PORT && !op->in_body;
+}
+
+/* Whether the same thread makes both accesses, so that no fence is needed between them: those of
+ * two packet operations on the same part of a chunk (docs/developer/memory-model.md). */
+static int is_same_thread(const weiri_check *check, const weiri_check_access *access,
+                          uint32_t block, uint32_t lane)
+{
+    if (check->is_strict || access->lane == WEIRI_CHECK_NONE ||
+        access->chain != check->blocks[block].chain)
+        return 0;
+    const weiri_check_lane *earlier = &check->lanes[access->lane], *later = &check->lanes[lane];
+    const weiri_check_instance *a = &check->instances[earlier->instance];
+    const weiri_check_instance *b = &check->instances[later->instance];
+    const weiri_plan_op *first = weiri_check_op(check, &check->blocks[a->block], a->op);
+    const weiri_plan_op *second = weiri_check_op(check, &check->blocks[b->block], b->op);
+    return a->block == block && b->block == block && a->launch == b->launch && a->op != b->op &&
+           divides_packets(first) && divides_packets(second) && first->part == second->part &&
+           first->nparts == second->nparts && earlier->chunk == later->chunk &&
+           earlier->size == later->size;
 }
 
 /* Whether an access happened before the access of this lane. */
@@ -84,12 +112,15 @@ static int access_ordered(weiri_check *check, const weiri_check_access *access, 
         return 1;
     if (weiri_clock_covers(check->blocks[block].now, access->chain, access->tick))
         return 1;
+    if (is_same_thread(check, access, block, lane))
+        return 1;
     if (access->lane == lane)
         return is_read;
     if (!is_write)
         return 0;
-    for (uint64_t ranks = check->lanes[lane].ranks; ranks; ranks &= ranks - 1)
-        if (weiri_clock_covers(check->begin[__builtin_ctzll(ranks)], access->chain, access->tick))
+    for (weiri_rank_set ranks = check->lanes[lane].ranks; ranks; ranks &= ranks - 1)
+        if (weiri_clock_covers(check->begin[weiri_rank_set_lowest(ranks)], access->chain,
+                               access->tick))
             return 1;
     return is_read && (has_reached(check, access, check->blocks[block].now) ||
                        data_flows(check, access->lane, lane));
@@ -184,6 +215,8 @@ void weiri_check_read_place(weiri_check *check, uint32_t block, uint32_t place,
         return;
     if (!awaited && !access_ordered(check, &at->last, block, access.lane, 0, 0))
         report_race(check, block, place, 0, &at->last, 0);
+    at->is_loose |= !awaited && at->last.tick != WEIRI_CHECK_NONE &&
+                    !weiri_clock_covers(check->blocks[block].now, at->last.chain, at->last.tick);
     add_read(check, at, access);
 }
 
@@ -197,17 +230,29 @@ void weiri_check_write_place(weiri_check *check, uint32_t block, uint32_t place,
     int late_is_read = 0;
     for (uint32_t read = at->reads; read != WEIRI_CHECK_NONE && !late;
          read = check->accesses[read].next)
-        if (!access_ordered(check, &check->accesses[read], block, access.lane, 1, 1)) {
+        if (!access_ordered(check, &check->accesses[read], block, access.lane, 1,
+                            !check->accesses[read].is_rewrite)) {
             late = &check->accesses[read];
-            late_is_read = 1;
+            late_is_read = !late->is_rewrite;
         }
-    if (!late && at->reads == WEIRI_CHECK_NONE &&
+    if (!late && (at->reads == WEIRI_CHECK_NONE || at->is_loose) &&
         !access_ordered(check, &at->last, block, access.lane, 1, 0))
         late = &at->last;
     if (late)
         report_race(check, block, place, 1, late, late_is_read);
     drop_reads(check, at);
     at->last = access;
+    at->is_loose = 0;
+}
+
+/* The rewrite follows the write, as it stores what it has read there. Other readers of the packet
+ * cannot distinguish the two, so it need not be ordered with them; what overwrites the packet later
+ * must be ordered after it. */
+void weiri_check_rewrite_place(weiri_check *check, uint32_t place, weiri_check_access access)
+{
+    access.is_rewrite = 1;
+    if (count_access(check))
+        add_read(check, &check->places[place], access);
 }
 
 /* --------------------------------------------------------------- the caller */
@@ -215,13 +260,14 @@ void weiri_check_write_place(weiri_check *check, uint32_t block, uint32_t place,
 /* Whether data made from what was read reached the caller's rank, whose launch has ended. */
 static int reaches_caller(const weiri_check *check, const weiri_check_access *read, int rank)
 {
-    return read->lane != WEIRI_CHECK_NONE && check->lanes[read->lane].reached_ranks >> rank & 1;
+    return read->lane != WEIRI_CHECK_NONE &&
+           weiri_rank_set_has(check->lanes[read->lane].reached_ranks, (uint32_t)rank);
 }
 
 void weiri_check_caller_access(weiri_check *check, int rank)
 {
     weiri_check_access access = {WEIRI_CHECK_NONE, check->rank_chain + (uint32_t)rank,
-                                 check->launch, WEIRI_CHECK_NONE};
+                                 check->launch, WEIRI_CHECK_NONE, 0};
     for (int buffer = WEIR_PLAN_INPUT; buffer <= WEIR_PLAN_OUTPUT; buffer++) {
         uint32_t chunks = check->blocks_of[buffer] * check->block_chunks;
         uint32_t first = weiri_check_first_place(check, rank, (unsigned)buffer, 0);
@@ -238,7 +284,8 @@ void weiri_check_caller_access(weiri_check *check, int rank)
                     late = &check->accesses[read];
                     late_is_read = 1;
                 }
-            if (!late && place->reads == WEIRI_CHECK_NONE && place->last.lane != WEIRI_CHECK_NONE &&
+            if (!late && (place->reads == WEIRI_CHECK_NONE || place->is_loose) &&
+                place->last.lane != WEIRI_CHECK_NONE &&
                 !weiri_clock_covers(now, place->last.chain, place->last.tick))
                 late = &place->last;
             if (late) {
@@ -256,6 +303,7 @@ void weiri_check_caller_access(weiri_check *check, int rank)
             }
             drop_reads(check, place);
             place->last = access;
+            place->is_loose = 0;
         }
     }
 }

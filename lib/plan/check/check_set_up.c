@@ -127,7 +127,9 @@ static void note_barrier(weiri_check *check, uint32_t block, const weiri_plan_op
         if (!made)
             return;
         *made = (weiri_check_barrier){.rank = rank, .barrier = op->barrier, .nblocks = op->nblocks,
-                                      .last_user = WEIRI_CHECK_NONE, .waiting = WEIRI_CHECK_NONE};
+                                      .last_user = WEIRI_CHECK_NONE, .waiting = WEIRI_CHECK_NONE,
+                                      .entries = allocate(check, op->nblocks,
+                                                          sizeof *made->entries)};
     }
     weiri_check_barrier *barrier = &check->barriers[i];
     barrier->nusers += barrier->last_user != block;
@@ -171,7 +173,8 @@ static void check_barrier_users(weiri_check *check)
 {
     for (uint32_t i = 0; i < check->nbarriers; i++) {
         const weiri_check_barrier *barrier = &check->barriers[i];
-        if (barrier->nusers == barrier->nblocks)
+        if (barrier->nusers == barrier->nblocks ||
+            (barrier->nusers > barrier->nblocks && !check->is_strict))
             continue;
         const weiri_check_block *at = &check->blocks[barrier->last_user];
         uint32_t op = 0;
@@ -270,6 +273,8 @@ void weiri_check_tear_down(weiri_check *check)
     free(check->blocks);
     free(check->ready);
     free(check->counters);
+    for (uint32_t i = 0; i < check->nbarriers; i++)
+        free(check->barriers[i].entries);
     free(check->barriers);
     free(check->places);
     free(check->instances);

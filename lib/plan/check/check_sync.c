@@ -18,8 +18,8 @@ void weiri_check_fence(weiri_check *check, uint32_t block)
         weiri_clock_join(&check->clocks, &at->now, at->pending);
     weiri_clock_drop(&check->clocks, at->pending);
     at->pending = NULL;
-    for (uint64_t ranks = at->pending_ranks; ranks; ranks &= ranks - 1)
-        weiri_clock_join(&check->clocks, &at->now, check->begin[__builtin_ctzll(ranks)]);
+    for (weiri_rank_set ranks = at->pending_ranks; ranks; ranks &= ranks - 1)
+        weiri_clock_join(&check->clocks, &at->now, check->begin[weiri_rank_set_lowest(ranks)]);
     at->pending_ranks = 0;
     weiri_clock_set(&check->clocks, &at->now, at->chain, ++at->tick);
 }
@@ -55,7 +55,7 @@ void weiri_check_order_pending(weiri_check *check, uint32_t block, uint32_t chai
     weiri_check_block *at = &check->blocks[block];
     if (!at->pending)
         at->pending = weiri_clock_new(&check->clocks);
-    if (at->pending && at->pending->at[chain] < events)
+    if (at->pending && weiri_clock_at(at->pending, chain) < events)
         weiri_clock_set(&check->clocks, &at->pending, chain, events);
 }
 
@@ -94,10 +94,35 @@ static weiri_check_barrier *barrier_of(weiri_check *check, int rank, const weiri
     return NULL;
 }
 
+/* If more blocks use the barrier than it has, reports an entry that may come before one of those
+ * that completed it last: executors only count entries. */
+static void barrier_check_entry(weiri_check *check, uint32_t block, const weiri_plan_op *op,
+                                 weiri_check_barrier *barrier)
+{
+    const weiri_check_block *at = &check->blocks[block];
+    for (uint32_t i = 0; barrier->nusers > barrier->nblocks && i < barrier->nentries; i++) {
+        const weiri_check_entry *entry = &barrier->entries[i];
+        char where[WEIRI_CHECK_TEXT];
+        if (weiri_clock_at(at->now, check->blocks[entry->block].chain) >= entry->tick)
+            continue;
+        weiri_check_report_violation(
+            check, WEIR_PLAN_FAULT_BARRIER, at->rank, block, at->op,
+            "barrier %u expects %u thread blocks, but %u of the rank use it, and nothing orders "
+            "this entry after that of %s",
+            op->barrier, op->nblocks, barrier->nusers,
+            weiri_check_where(check, entry->block, check->blocks[entry->block].op, where));
+        weiri_check_advise(check, "give these thread blocks a barrier that the others do not use "
+                                  "(rank.barrier, weir_plan_group), or order the two by a "
+                                  "Semaphore: release after the earlier barrier, acquire before "
+                                  "this one (weir_plan_release, weir_plan_acquire)");
+    }
+}
+
 /* All blocks have arrived: each joins the clocks of all. */
 static void barrier_release_all(weiri_check *check, weiri_check_barrier *barrier)
 {
     weiri_clock *all = weiri_clock_keep(check->blocks[barrier->waiting].now);
+    barrier->nentries = 0;
     for (uint32_t i = barrier->waiting; i != WEIRI_CHECK_NONE; i = check->blocks[i].next)
         weiri_clock_join(&check->clocks, &all, check->blocks[i].now);
     for (uint32_t i = barrier->waiting; i != WEIRI_CHECK_NONE; i = check->blocks[i].next) {
@@ -106,6 +131,7 @@ static void barrier_release_all(weiri_check *check, weiri_check_barrier *barrier
         block->now = weiri_clock_keep(all);
         block->barrier_index = WEIRI_CHECK_NONE;
         block->ids_done = 1; /* it has passed the barrier */
+        barrier->entries[barrier->nentries++] = (weiri_check_entry){i, block->tick};
     }
     weiri_clock_drop(&check->clocks, all);
     barrier->arrived = 0;
@@ -121,6 +147,7 @@ static int barrier_enter(weiri_check *check, uint32_t block, const weiri_plan_op
         return 1;
     }
     weiri_check_fence(check, block);
+    barrier_check_entry(check, block, op, barrier);
     at->state = WEIRI_CHECK_IN_BARRIER;
     at->barrier_index = (uint32_t)(barrier - check->barriers);
     at->next = barrier->waiting;

@@ -32,11 +32,6 @@ weiri_value weiri_value_read(const weiri_check *check, uint32_t place, int as_pa
     return value;
 }
 
-static uint32_t lowest(uint64_t ranks)
-{
-    return (uint32_t)__builtin_ctzll(ranks);
-}
-
 weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t instance)
 {
     if (a.state != WEIRI_VALUE_GOOD || b.state != WEIRI_VALUE_GOOD)
@@ -52,7 +47,7 @@ weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t instance)
         made.detail = b.chunk;
     } else if (a.ranks & b.ranks) {
         made.state = WEIRI_VALUE_TWICE;
-        made.detail = lowest(a.ranks & b.ranks);
+        made.detail = weiri_rank_set_lowest(a.ranks & b.ranks);
     } else {
         made.culprit = WEIRI_CHECK_NONE;
     }
@@ -62,9 +57,9 @@ weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t instance)
 /* Chunk i of a rank's input. */
 static weiri_value own_input(const weiri_check *check, int rank, uint32_t i)
 {
-    return (weiri_value){.state = WEIRI_VALUE_GOOD, .ranks = UINT64_C(1) << rank, .chunk = i,
-                         .max_chunk = i % check->block_chunks, .launch = (uint8_t)check->launch,
-                         .culprit = WEIRI_CHECK_NONE};
+    return (weiri_value){.state = WEIRI_VALUE_GOOD, .ranks = weiri_rank_set_of((uint32_t)rank),
+                         .chunk = i, .max_chunk = i % check->block_chunks,
+                         .launch = (uint8_t)check->launch, .culprit = WEIRI_CHECK_NONE};
 }
 
 /* The caller has written the input. The output is undefined unless it is the input. */
@@ -94,7 +89,7 @@ static int expected_of(const weiri_check *check, int rank, int root, uint32_t i,
     const int nranks = check->plan->nranks;
     if (contract->out[weiri_contract_role(contract, rank, root)] != WEIRI_AFTER_RESULT)
         return 0;
-    const uint64_t all = nranks == 64 ? UINT64_MAX : (UINT64_C(1) << nranks) - 1;
+    const weiri_rank_set all = ~(weiri_rank_set)0 >> (WEIRI_PLAN_RANKS_MAX - nranks);
     value->chunk = i;
     value->ranks = all;
     value->max_chunk = i % of_block;
@@ -105,15 +100,15 @@ static int expected_of(const weiri_check *check, int rank, int root, uint32_t i,
         value->chunk = (uint32_t)rank * of_block + i;
         return 1;
     case WEIR_COLL_BROADCAST:
-        value->ranks = UINT64_C(1) << root;
+        value->ranks = weiri_rank_set_of((uint32_t)root);
         return 1;
     case WEIR_COLL_ALLGATHER:
         value->chunk = i % of_block;
-        value->ranks = UINT64_C(1) << i / of_block;
+        value->ranks = weiri_rank_set_of(i / of_block);
         return 1;
     case WEIR_COLL_ALLTOALL:
         value->chunk = (uint32_t)rank * of_block + i % of_block;
-        value->ranks = UINT64_C(1) << i / of_block;
+        value->ranks = weiri_rank_set_of(i / of_block);
         return 1;
     default: return 0;
     }
@@ -136,7 +131,7 @@ static uint32_t score(const weiri_check *check, int rank, int root)
         const weiri_value *value = &check->places[first + i].value;
         if (expected_of(check, rank, root, i, &expected) && value->state == WEIRI_VALUE_GOOD &&
             value->launch == check->launch && value->chunk == expected.chunk)
-            sum += (uint32_t)__builtin_popcountll(value->ranks & expected.ranks);
+            sum += weiri_rank_set_count(value->ranks & expected.ranks);
     }
     return sum;
 }
@@ -162,16 +157,19 @@ static int find_root(const weiri_check *check)
 static void explain_good(const weiri_check *check, const weiri_value *value,
                          const weiri_value *expected, char *text, size_t room)
 {
-    uint64_t missing = expected->ranks & ~value->ranks, more = value->ranks & ~expected->ranks;
+    weiri_rank_set missing = expected->ranks & ~value->ranks;
+    weiri_rank_set more = value->ranks & ~expected->ranks;
     if (value->launch != check->launch)
         snprintf(text, room, "it is that of the previous launch");
     else if (value->chunk != expected->chunk)
         snprintf(text, room, "it is input chunk %u of rank %u where chunk %u is expected",
-                 value->chunk, lowest(value->ranks), expected->chunk);
+                 value->chunk, weiri_rank_set_lowest(value->ranks), expected->chunk);
     else if (missing)
-        snprintf(text, room, "the contribution of rank %u is missing", lowest(missing));
+        snprintf(text, room, "the contribution of rank %u is missing",
+                 weiri_rank_set_lowest(missing));
     else if (more)
-        snprintf(text, room, "the contribution of rank %u does not belong there", lowest(more));
+        snprintf(text, room, "the contribution of rank %u does not belong there",
+                 weiri_rank_set_lowest(more));
     else
         snprintf(text, room,
                  "it went through chunk %u of a block, which is shorter where lengths do not "
@@ -212,7 +210,8 @@ static void explain(const weiri_check *check, const weiri_value *value, const we
 /* How to correct a well-formed value. */
 static void advise_good(weiri_check *check, const weiri_value *value, const weiri_value *expected)
 {
-    uint64_t missing = expected->ranks & ~value->ranks, more = value->ranks & ~expected->ranks;
+    const weiri_rank_set missing = expected->ranks & ~value->ranks;
+    const weiri_rank_set more = value->ranks & ~expected->ranks;
     if (value->launch != check->launch)
         weiri_check_advise(check, "write it in every launch");
     else if (value->chunk != expected->chunk)
@@ -220,7 +219,7 @@ static void advise_good(weiri_check *check, const weiri_value *value, const weir
     else if (missing)
         weiri_check_advise(check, "add chunk %u of rank %u to the reduction: rank.reduce or, from "
                                   "a peer, ch.reduce (weir_plan_reduce, weir_plan_read_reduce)",
-                           expected->chunk, lowest(missing));
+                           expected->chunk, weiri_rank_set_lowest(missing));
     else if (more)
         weiri_check_advise(check, "leave out the source that holds it");
     else

@@ -11,7 +11,7 @@
 typedef struct settings {
     const char *rank, *bytes, *ranks, *instances, *op; /* text of the options, or NULL */
     const char *topology, *output;
-    int svg, summary, json, in_place, help, version;
+    int svg, summary, json, strict, in_place, help, version;
     char **words; /* operands of the command */
     int nwords;
     int only_rank;          /* -1: all */

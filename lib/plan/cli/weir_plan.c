@@ -3,6 +3,7 @@
  * has only the result; a failure is one line on standard error. The exit code is 2 for usage errors
  * and rejected plans, 3 for system errors.
  */
+#include "base/umask.h"
 #include "plan/cli/commands.h"
 
 #include "base/error.h"
@@ -51,6 +52,8 @@ static const struct option_row {
     {"--summary", NULL, NULL, AT(summary), "show", "omit the operations"},
     {"--svg", NULL, NULL, AT(svg), "show", "draw the estimated timeline as SVG"},
     {"--json", NULL, NULL, AT(json), "check", "print the result as JSON"},
+    {"--strict", NULL, NULL, AT(strict), "check",
+     "assume less of executors; see \"Stricter order\" in the guide"},
     {"--ranks", "-n", "N", AT(ranks), "make", "number of ranks (required)"},
     {"--output", "-o", "FILE", AT(output), "make", "write to FILE instead of standard output"},
     {"--instances", NULL, "K", AT(instances), "make",
@@ -174,6 +177,7 @@ static weir_status plan_cli_parse(int argc, char **argv, settings *chosen, const
 
 int main(int argc, char **argv)
 {
+    weiri_forbid_world_writes();
     settings chosen = {0};
     const command *of = NULL;
     weir_status status = plan_cli_parse(argc, argv, &chosen, &of);

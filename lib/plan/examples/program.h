@@ -7,7 +7,7 @@
 
 #include "plan/examples/examples.h"
 
-enum { WEIRI_EXAMPLE_RANKS = 64 };
+enum { WEIRI_EXAMPLE_RANKS = 128 };
 
 typedef struct weiri_example_row {
     weir_plan_chan to[WEIRI_EXAMPLE_RANKS]; /* channel to each peer */

@@ -96,16 +96,18 @@ static void context_survey(const weir_plan *plan, weiri_plan_context *context)
 
 /* ---------------------------------------------------------------- contexts */
 
-/* What identifies a context; the same on all ranks. */
+/* What identifies a context; the same on all ranks. On the host, contexts do not depend on whether
+ * a rank's input and output overlap, so that ranks may differ in it. */
 typedef struct context_key {
     uint64_t identity, in_bytes, out_bytes, overlaps;
 } context_key;
 
-static context_key key_of_call(const weir_plan *plan, uint64_t in_bytes, uint64_t out_bytes,
-                               const weiri_plan_call *call)
+static context_key key_of_call(const weir_executor *executor, const weir_plan *plan,
+                               uint64_t in_bytes, uint64_t out_bytes, const weiri_plan_call *call)
 {
-    return (context_key){plan->identity, in_bytes, out_bytes, !weiri_plan_has_root(plan) &&
-                             weiri_plan_overlap(call, in_bytes, out_bytes)};
+    const int depends = executor->ops != &weiri_executor_host && !weiri_plan_has_root(plan);
+    return (context_key){plan->identity, in_bytes, out_bytes,
+                         depends && weiri_plan_overlap(call, in_bytes, out_bytes)};
 }
 
 static context_key key_of(const weiri_plan_context *context)
@@ -290,7 +292,8 @@ static weir_status context_create(weir_executor *executor, const weir_plan *plan
         made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
     if (made) {
         made->layout = *layout;
-        made->overlaps = (int)key_of_call(plan, layout->in_bytes, layout->out_bytes, call).overlaps;
+        made->overlaps =
+            (int)key_of_call(executor, plan, layout->in_bytes, layout->out_bytes, call).overlaps;
         made->needs_op = needs_op;
         made->call = call;
         status = context_describe(executor, plan, made);
@@ -320,7 +323,7 @@ weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *pla
                                    uint64_t in_bytes, uint64_t out_bytes,
                                    const weiri_plan_call *call, weiri_plan_context **context)
 {
-    const context_key key = key_of_call(plan, in_bytes, out_bytes, call);
+    const context_key key = key_of_call(executor, plan, in_bytes, out_bytes, call);
     *context = context_find(executor, key);
     if (*context && (*context)->layout.block_bytes % call->element_bytes == 0)
         return check_reduce_op(plan, (*context)->needs_op, call->op);

@@ -50,7 +50,7 @@ typedef struct weiri_plan_context {
     int reached[2];    /* WEIRI_REACHED_*, by buffer (input, output); of a plan in place [0] is the
                         * region */
     weiri_plan_layout layout;
-    int overlaps; /* input and output of its calls overlap; 0 if only the root's may */
+    int overlaps; /* on GPUs: input and output of its calls overlap; 0 if only the root's may */
     uint64_t in_blocks, out_blocks;
     weiri_program *program; /* owned by the context */
     uint64_t shared_bytes;  /* set by the backend: bytes of shared memory, the same on all ranks */

@@ -32,6 +32,7 @@ static weir_status planned_prove(weiri_planned *row)
                                 : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to check a plan");
     if (status == WEIR_OK) {
         row->root = report->root;
+        row->max_chunk_bytes = report->max_chunk_bytes;
         status = weiri_plan_reduce_op(row->plan, &row->needs_op);
     }
     free(report);
@@ -141,7 +142,8 @@ static int planned_serves(const weiri_coll *coll, const weiri_planned *row, cons
     if (weiri_plan_has_root(row->plan) && call->root != row->root)
         return 0;
     return weiri_plan_lay_out(row->plan, in_bytes, out_bytes, coll->element_bytes, &layout) ==
-           WEIR_OK;
+               WEIR_OK &&
+           (row->max_chunk_bytes == 0 || layout.chunk_bytes <= row->max_chunk_bytes);
 }
 
 weir_status weiri_planned_run(weiri_coll *coll, weiri_planned *row, const weir_call *call,

@@ -18,12 +18,13 @@
 #ifndef WEIR_PLAN_FORMAT_PLAN_H
 #define WEIR_PLAN_FORMAT_PLAN_H
 
+#include "plan/format/rank_set.h"
 #include <weir/plan.h>
 
 #include <stdint.h>
 
 enum {
-    WEIRI_PLAN_RANKS_MAX = 64,
+    WEIRI_PLAN_RANKS_MAX = 128, /* rank_set.h */
     WEIRI_PLAN_BLOCKS_MAX = 1024,      /* thread blocks of a rank */
     WEIRI_PLAN_THREADS_MAX = 1024,     /* of a block */
     WEIRI_PLAN_CHUNKS_MAX = 1 << 20,   /* of a buffer */

@@ -98,16 +98,16 @@ static weir_status plan_validate_rank_number(const position *at, const char *wha
 static weir_status plan_validate_switch(const position *at, const weiri_plan_switch *group)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
-    uint64_t seen = 0;
+    weiri_rank_set seen = 0;
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < group->nranks && status == WEIR_OK; i++) {
         uint32_t rank = gpu->ids[group->first_rank + i];
         status = plan_validate_rank_number(at, "a switch channel", rank, 1);
-        if (status == WEIR_OK && seen >> rank & 1)
+        if (status == WEIR_OK && weiri_rank_set_has(seen, rank))
             return plan_validate_reject(at, "a switch channel names rank %u twice", rank);
-        seen |= status == WEIR_OK ? UINT64_C(1) << rank : 0;
+        seen |= status == WEIR_OK ? weiri_rank_set_of(rank) : 0;
     }
-    if (status == WEIR_OK && !(seen >> at->rank & 1))
+    if (status == WEIR_OK && !weiri_rank_set_has(seen, (uint32_t)at->rank))
         return plan_validate_reject(at,
                                     "the ranks of a switch channel do not include the rank itself");
     return status;

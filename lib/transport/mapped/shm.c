@@ -70,6 +70,12 @@ static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weir
     if (fd < 0)
         return weiri_fail_errno(status, errno, "cannot create shared memory (memfd)%s",
                                 errno == EMFILE ? "; raise 'ulimit -n'" : "");
+    /* Its mode is 0777 at first. The kernel lets only those open it who may trace this process, but
+     * a descriptor that is passed on by mistake should not give more rights. */
+    if (fchmod(fd, S_IRUSR | S_IWUSR) != 0) {
+        status = weiri_fail_errno(status, errno, "cannot restrict access to shared memory");
+        goto close_fd;
+    }
     if (ftruncate(fd, (off_t)rounded) < 0) {
         status = shm_fail_no_memory(rounded, errno);
         goto close_fd;

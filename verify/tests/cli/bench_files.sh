@@ -2,6 +2,7 @@
 # Files that runs write: a second run that would write the same CSV, JSON report, manifest or tuning
 # table ends with an error that names the first one's process, and leaves the file alone; others
 # cannot write the files of a run, whatever its umask. Run from the repository's root.
+# Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "output files" "bench_allreduce is not built; run make"
 csv=$scratch/a.csv
@@ -75,13 +76,22 @@ refuses "a JSON report" "$scratch/j.json" -J "$scratch/j.json"
 refuses "a manifest" "$scratch/a.json" --csv "$csv"
 refuses "a tuning table" "$scratch/t.new" --tune "$scratch/t"
 
+files="m.csv m.json m.j m.tune"
 (umask 0 && ci/mpirun -np 2 ./bench_allreduce -b 64 -e 64 -n 2 -w 0 --csv "$scratch/m.csv" \
     -J "$scratch/m.j" --tune "$scratch/m.tune" >"$scratch/out" 2>"$scratch/err")
 check "with a umask of 0, all files are written" $?
+if [ -x ./weir-compare ]; then
+    files="$files m.copy"
+    (umask 0 && ./weir-compare --csv "$scratch/m.copy" "$scratch/m.csv" >"$scratch/out" 2>"$scratch/err")
+fi
+if [ -x ./weir-topo ]; then
+    files="$files m.topo"
+    (umask 0 && ./weir-topo --save "$scratch/m.topo" >"$scratch/out" 2>"$scratch/err")
+fi
+for file in $files; do
+    [ -s "$scratch/$file" ]
+    check "with a umask of 0, $file is there" $?
+done
 [ -z "$(find "$scratch" -name 'm.*' -perm /002)" ]
 check "with a umask of 0, others cannot write them" $?
-for file in m.csv m.json m.j m.tune; do
-    [ -s "$scratch/$file" ]
-    check "$file is there" $?
-done
 finish

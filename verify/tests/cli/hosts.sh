@@ -89,11 +89,11 @@ if command -v "${MPIRUN:-mpirun}" >/dev/null 2>&1; then
 else
     skip "${names[6]}" "no mpirun"
 fi
-if [ -x "$bench" ]; then
+if [ -x "$bench" ] && command -v "${MPIRUN:-mpirun}" >/dev/null 2>&1; then
     check "${names[7]}" allreduce
     check "${names[8]}" lost
 else
-    skip "${names[7]}" "no $bench"
-    skip "${names[8]}" "no $bench"
+    skip "${names[7]}" "no $bench, or no mpirun"
+    skip "${names[8]}" "no $bench, or no mpirun"
 fi
 tap_done

@@ -181,8 +181,8 @@ torchrun() {
         program=$1
         [ "$HOST_RANK" = 0 ] && address=$HOST_ADDRESS || address=$PEER_ADDRESS
         export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=$address MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none
-        LOCAL_RANK=1 RANK=$((2 * HOST_RANK + 1)) "$program" -b 8 -e 64K -f 16 -T 10 &
-        LOCAL_RANK=0 RANK=$((2 * HOST_RANK)) "$program" -b 8 -e 64K -f 16 -T 10
+        LOCAL_RANK=1 RANK=$((2 * HOST_RANK + 1)) "$program" -b 8 -e 64K -f 16 -n 20 -T 10 &
+        LOCAL_RANK=0 RANK=$((2 * HOST_RANK)) "$program" -b 8 -e 64K -f 16 -n 20 -T 10
         code=$?
         wait $! && exit $code' bash "$1"
 }
@@ -232,6 +232,13 @@ if [[ $(mpirun --version 2>&1) == *"Open MPI"* ]]; then
     check "without MPI: Open MPI's mpirun starts ranks by PMIx" \
         ends_with 0 ci/mpirun -np 3 "$bench" -b 8 -e 64K -f 16
     check "without MPI: Open MPI's mpirun: three ranks" ran_by pmix 3 1
+    if [ $hosts -eq 77 ]; then
+        skip "without MPI: PMIx on two hosts" "no emulated hosts (ci/hosts)"
+    else
+        check "without MPI: PMIx on two hosts" \
+            ends_with 0 timeout 60 ci/hosts -np 4 "$bench" -b 8 -e 64K -f 16 -n 20 -T 10
+        check "without MPI: PMIx on two hosts: four ranks on two nodes" ran_by pmix 4 2
+    fi
 else
     skip "without MPI: Open MPI's mpirun starts ranks by PMIx" "no mpirun of Open MPI"
 fi

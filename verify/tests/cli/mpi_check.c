@@ -419,6 +419,38 @@ static int run_fault(fault f, weirv_case *c)
     return failed;
 }
 
+/* The table of faults matches libraries and versions; rank 0 reports. Returns the failures. */
+static int check_fault_table(int rank)
+{
+    static const struct {
+        const char *library;
+        int has;
+    } known[] = {{"MPICH Version:    \t4.0.2\nMPICH Release date:\t...", 1},
+                 {"MPICH Version:      4.0", 1},
+                 {"MPICH Version:      4.1.2", 0},
+                 {"MPICH Version:      3.4.3", 0},
+                 {"MPICH Version:      14.0", 0},
+                 {"Open MPI v4.0.2, package: ...", 0},
+                 {"Intel(R) MPI Library 2021.4.0 for Linux* OS", 0},
+                 {"", 0}};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        for (int fault = 0; fault < WEIRV_MPI_FAULTS; fault++) {
+            const char *text = NULL;
+            const int has = weirv_mpi_fault_is_in(known[i].library, (weirv_mpi_fault)fault, &text);
+            failed += has != known[i].has || has != (text != NULL);
+        }
+    failed += !weirv_mpi_fault_concerns(WEIRV_MPI_UINT8_ORDER, WEIR_COLL_REDUCE, WEIR_UINT8, WEIR_MIN);
+    failed += weirv_mpi_fault_concerns(WEIRV_MPI_UINT8_ORDER, WEIR_COLL_REDUCE, WEIR_INT8, WEIR_MIN);
+    failed += weirv_mpi_fault_concerns(WEIRV_MPI_UINT8_ORDER, WEIR_COLL_REDUCE, WEIR_UINT8, WEIR_SUM);
+    failed += weirv_mpi_fault_concerns(WEIRV_MPI_REDUCE_IN_PLACE, WEIR_COLL_ALLREDUCE, WEIR_INT8,
+                                       WEIR_SUM);
+    if (rank == 0)
+        printf("%sok - the table of MPI's faults matches libraries and versions\n",
+               failed ? "not " : "");
+    return failed;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -426,7 +458,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &c.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &c.nranks);
     c.root = c.nranks / 2;
-    int failed = 0;
+    int failed = check_fault_table(c.rank);
     for (int f = NONE; f < FAULTS; f++)
         failed += run_fault((fault)f, &c);
     MPI_Finalize();

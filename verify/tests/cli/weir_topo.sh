@@ -153,6 +153,7 @@ unset HWLOC_LIBXML
 refuses 2 "cannot write" --save "$scratch/none/x.xml"
 
 run --measure "$scratch/links" --ranks 3
+sed -i '/^weir-topo: warning: the link from .* measure again$/d' "$scratch/err" # of a busy machine
 shows "--measure measures the links between cores" 'between 3 cores' 'GB/s of the slowest'
 status=1
 [ "$(grep -c '^pair ' "$scratch/links")" -eq 6 ] && [ "$(grep -c '^together ' "$scratch/links")" -ge 5 ] &&

@@ -576,6 +576,22 @@ static text packet_kinds()
     return plan_text::plan("allreduce", true, all);
 }
 
+/* Packet operations on the same chunk without fences: each thread must find what it wrote. */
+static text unfenced_packets()
+{
+    ranks all = make_ranks(2, 1, 1, 2);
+    for (int r = 0; r < 2; r++) {
+        plan_text::rank &one = all[(size_t)r];
+        const int p = 1 - r;
+        one.channel(p);
+        one.add(0, move("ppkt", {local('i', 0)}, {one.remote(p, 's', 0)}, "memory"));
+        one.add(0, move("repkt", {local('i', 0), local('s', 0)}, {local('o', 0)}));
+        one.add(0, move("cpkt", {local('o', 0)}, {local('s', 1)}));
+        one.add(0, move("upkt", {local('s', 1)}, {local('o', 0)}));
+    }
+    return plan_text::plan("allreduce", true, all);
+}
+
 /* A pipeline of three blocks over a switch channel, as the DSL writes it: some semaphores begin at
  * 0, and one with 2 credits, which every launch must find again. */
 static text pipeline(int n, int unit_bytes)
@@ -963,6 +979,7 @@ int main()
     lengths_of("most kinds of operations", many_kinds(), 2048);
     lengths_of("the same in short pages", many_kinds(), 256);
     lengths_of("all kinds of packets", packet_kinds(), 2048);
+    lengths_of("packets without fences", unfenced_packets(), 2048);
     lengths_of("a pipeline with semaphores and a group", pipeline(2, 16), 2048);
     lengths_of("the same of 3 ranks in short pages", pipeline(3, 48), 288);
     lengths_of("stores into groups", groups(3), 2048);

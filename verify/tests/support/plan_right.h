@@ -106,6 +106,22 @@
     "1.0; rlxsignal @m0; rlxwait @m0; nop; pipeline 1024*1; get 0:i0+1 > s0+1; nop; "              \
     "sem_release $0; nop; end; signal @m0; wait @m0\n"                                             \
     "1.1; pipeline 1024*1; sem_acquire $0; nop; re i0+1 s0+1 > o0+1; nop; end"
+/* The same in turns of 16 bytes, with at most two turns between the blocks. */
+#define PIPELINE_WITH_CREDITS                                                                      \
+    "allreduce 2 i1 o1 s1; sem 0 2\n"                                                              \
+    "0.0; rlxsignal @m1; rlxwait @m1; nop; pipeline 16*1; sem_acquire $1; nop; "                   \
+    "get 1:i0+1 > s0+1; nop; sem_release $0; nop; end; signal @m1; wait @m1\n"                     \
+    "0.1; pipeline 16*1; sem_acquire $0; nop; re i0+1 s0+1 > o0+1; nop; sem_release $1; end\n"     \
+    "1.0; rlxsignal @m0; rlxwait @m0; nop; pipeline 16*1; sem_acquire $1; nop; "                   \
+    "get 0:i0+1 > s0+1; nop; sem_release $0; nop; end; signal @m0; wait @m0\n"                     \
+    "1.1; pipeline 16*1; sem_acquire $0; nop; re i0+1 s0+1 > o0+1; nop; sem_release $1; end"
+/* A block is one turn ahead of another, and both handle two chunks. */
+#define PIPELINE_AHEAD                                                                             \
+    "custom 1 i2 o2 s2; sem 0 2\n"                                                                 \
+    "0.0; pipeline 16*2; sem_acquire $1; nop; copy i0+2 > s0+2; nop; sem_release $0; end; nop; "   \
+    "sem_release $0\n"                                                                             \
+    "0.1; sem_acquire $0; nop; pipeline 16*2; sem_acquire $0; nop; copy s0+2 > o0+2; nop; "        \
+    "sem_release $1; nop; end"
 /* A group of two blocks that divide what they copy. */
 #define GROUPS                                                                                     \
     "allgather 2 i2 o4 s0\n"                                                                       \
@@ -148,12 +164,36 @@
     "1.0; copy i0+2 > o2+2; put i0+1 > 0:s1+1; ppkt i1+1 > 0:s0+1; nop; signal @m0; wait @m0; "    \
     "nop; upkt s0+1 > o1+1; copy s1+1 > o0+1"
 
+/* What executors run correctly, but the stricter memory model rejects. Packet operations of a block
+ * on the same chunk without a fence: */
+#define UNFENCED_PACKETS                                                                           \
+    "allreduce 2 i1 o1 s2 double\n"                                                                \
+    "0.0; ppkt i0+1 > 1:s0+1; repkt i0+1 s0+1 > o0+1; cpkt o0+1 > s1+1; upkt s1+1 > o0+1\n"        \
+    "1.0; ppkt i0+1 > 0:s0+1; repkt i0+1 s0+1 > o0+1; cpkt o0+1 > s1+1; upkt s1+1 > o0+1"
+/* A packet that is stored to a group of ranks, and thereby also onto itself: */
+#define PACKETS_ONTO_THEMSELVES                                                                    \
+    "allgather 2 i1 o2 s2 inplace double\n"                                                        \
+    "0.0; cpkt o0+1 > s0+1; gstorepkt s0+1 > g0s0+1; upkt s0+1 > o0+1\n"                           \
+    "0.1; upkt s1+1 > o1+1\n"                                                                      \
+    "1.0; cpkt o1+1 > s1+1; gstorepkt s1+1 > g0s1+1; upkt s1+1 > o1+1\n"                           \
+    "1.1; upkt s0+1 > o0+1"
+/* Two pairs of blocks that use the same barrier, one after the other: */
+#define BARRIER_OF_TWO_PAIRS                                                                       \
+    "custom 1 i2 o2 s4; sem 0 0\n"                                                                 \
+    "0.0; copy i0+1 > s0+1; barrier #0/2; copy s1+1 > o1+1; nop; sem_release $0\n"                 \
+    "0.1; copy i1+1 > s1+1; barrier #0/2; copy s0+1 > o0+1; nop; sem_release $1\n"                 \
+    "0.2; sem_acquire $0; nop; copy o1+1 > s2+1; barrier #0/2; copy s3+1 > o1+1\n"                 \
+    "0.3; sem_acquire $1; nop; copy o0+1 > s3+1; barrier #0/2; copy s2+1 > o0+1"
+
 static const char *const right_plans[] = {
     HANDSHAKE, PACKETS, TWO_SHOTS, TWO_SHOTS_AGAIN, UNPACKED, SEMAPHORES, BARRIERS, PORTS,
     PORTS_FUSED,
-    BROADCAST, REDUCE, RING, PIPELINE, GROUPS, SWITCHES, GATHER, EXCLUSION, SLOTS, MIXED,
+    BROADCAST, REDUCE, RING, PIPELINE, PIPELINE_WITH_CREDITS, PIPELINE_AHEAD, GROUPS, SWITCHES, GATHER, EXCLUSION, SLOTS, MIXED,
 };
 enum { RIGHT_PLANS = sizeof right_plans / sizeof *right_plans };
+static const char *const unstrict_plans[] = {UNFENCED_PACKETS, PACKETS_ONTO_THEMSELVES,
+                                             BARRIER_OF_TWO_PAIRS};
+enum { UNSTRICT_PLANS = sizeof unstrict_plans / sizeof *unstrict_plans };
 
 /* The plan of such a text; a build without a reader skips the test. */
 static weir_plan *plan_of(const char *text)

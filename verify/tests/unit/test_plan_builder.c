@@ -198,7 +198,7 @@ TEST(wrong_specifications_are_rejected)
         {.nranks = 2},
         {.name = "a\nb", .nranks = 2},
         {.name = "x", .nranks = 0},
-        {.name = "x", .nranks = 65},
+        {.name = "x", .nranks = 129},
         {.name = "x", .nranks = 2, .collective = WEIR_COLL_ALLTOALLV},
         {.name = "x", .nranks = 2, .instances = -1},
         {.name = "x", .nranks = 2, .chunk_factor = 1 << 20},

@@ -11,6 +11,7 @@
 #include "plan/check/check.h"
 #include "plan/examples/examples.h"
 
+#include <sys/resource.h>
 #include <time.h>
 
 static void print_report(const weir_plan_report *report)
@@ -48,6 +49,27 @@ TEST(correct_plans_are_accepted)
         assert_int_equal(report.nviolations, 0);
         assert_int_equal(report.all_lengths, 1);
         assert_int_equal(report.proves_result, strcmp(weir_plan_collective(plan), "custom") != 0);
+        weir_plan_free(plan);
+    }
+}
+
+TEST(the_stricter_model_rejects_what_only_executors_order)
+{
+    static const char *const words[] = {"a nop is missing", "a second time in a launch",
+                                        "expects 2 thread blocks, but 4 of the rank use it"};
+    static weir_plan_report report;
+    for (size_t i = 0; i < UNSTRICT_PLANS; i++) {
+        weir_plan *plan = plan_of(unstrict_plans[i]);
+        if (weir_plan_check(plan, &report) != WEIR_OK)
+            fail_msg("%s\n%s", weir_last_error(), unstrict_plans[i]);
+        assert_int_equal(weir_plan_check_strict(plan, &report), WEIR_ERR_INVALID);
+        assert_non_null(strstr(weir_last_error(), words[i]));
+        weir_plan_free(plan);
+    }
+    for (size_t i = 0; i < sizeof right_plans / sizeof *right_plans; i++) {
+        weir_plan *plan = plan_of(right_plans[i]);
+        if (weir_plan_check_strict(plan, NULL) != WEIR_OK)
+            fail_msg("%s\n%s", weir_last_error(), right_plans[i]);
         weir_plan_free(plan);
     }
 }
@@ -202,6 +224,18 @@ static const mutant mutants[] = {
     {"operation that conflicts with itself", GATHER, "copy i0+1 > s0+1; nop",
      "copy i0+1 i1+1 > i1+1 s0+1; nop", WEIR_PLAN_FAULT_RACE, 0, 0, 0,
      "both are accesses of one operation"},
+    {"packet operations whose threads divide a chunk differently", UNFENCED_PACKETS,
+     "upkt s1+1 > o0+1", "upkt s1+1 > o0+1 %0/2", WEIR_PLAN_FAULT_RACE, 0, 0, 3,
+     "a nop is missing between them"},
+    {"packets, then data, without a fence", UNFENCED_PACKETS, "cpkt o0+1 > s1+1; upkt s1+1 > o0+1",
+     "copy o0+1 > i0+1", WEIR_PLAN_FAULT_RACE, 0, 0, 2, "a nop is missing between them"},
+    {"packets that another block overwrites", PACKETS_ONTO_THEMSELVES, "0.1; upkt s1+1 > o1+1",
+     "0.1; upkt s1+1 > o1+1; cpkt o1+1 > s0+1", WEIR_PLAN_FAULT_RACE, 0, 1, 1,
+     "a second time in a launch"},
+    {"a packet stored onto another one", PACKETS_ONTO_THEMSELVES, "gstorepkt s0+1 > g0s0+1",
+     "gstorepkt s0+1 > g0s1+1", WEIR_PLAN_FAULT_RACE, 1, 0, 0, "a second time in a launch"},
+    {"a barrier that a third block may enter first", BARRIER_OF_TWO_PAIRS, "sem_acquire $1; nop",
+     "nop; nop", WEIR_PLAN_FAULT_BARRIER, 0, 3, 3, "nothing orders this entry after that of"},
 };
 
 /* The plan's text with the first `from` replaced by `to`; the caller frees it. */
@@ -447,12 +481,64 @@ TEST(a_large_plan_is_read_and_checked_in_time)
     free(text);
 }
 
+/* Checks an example, or if that is NULL a plan, and prints how much time and memory it took. */
+static void check_in_time(const char *example, int nranks, int instances, weir_plan *plan)
+{
+    enum { LIMIT_MS = 10000 };
+    const weiri_plan_example_options with = {.nranks = nranks, .instances = instances};
+    static weir_plan_report report;
+    struct rusage used;
+    if (example &&
+        weiri_plan_example_make(weiri_plan_example_find(example), &with, &plan) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    const clock_t begin = clock();
+    if (weir_plan_check(plan, &report) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    const double ms = (double)(clock() - begin) * 1e3 / CLOCKS_PER_SEC;
+    getrusage(RUSAGE_SELF, &used);
+    print_message("# %s, %d ranks of %u thread blocks: checked in %.0f ms; at most %ld MiB\n",
+                  example ? example : "groups of six sizes", plan->nranks, plan->gpus[0].nblocks,
+                  ms, used.ru_maxrss >> 10);
+    assert_int_equal(report.all_lengths, 1);
+    assert_true(ms < LIMIT_MS);
+    assert_true(used.ru_maxrss < 1 << 20);
+    weir_plan_free(plan);
+}
+
+/* Each of six chunks is copied by a group of another size. */
+static weir_plan *six_groups(void)
+{
+    static const int sizes[] = {3, 4, 5, 7, 8, 12};
+    static char text[8192];
+    int block = 0;
+    strcpy(text, "custom 1 i6 o6 s0");
+    for (int i = 0; i < 6; i++)
+        for (int part = 0; part < sizes[i]; part++)
+            sprintf(text + strlen(text), "\n0.%d; copy i%d+1 > o%d+1 %%%d/%d", block++, i, i, part,
+                    sizes[i]);
+    return plan_of(text);
+}
+
+TEST(plans_of_many_ranks_blocks_and_groups_are_checked_in_time)
+{
+    check_in_time("alltoall_direct", 64, 2, NULL);
+    check_in_time("alltoall_direct", 72, 1, NULL);
+    check_in_time(NULL, 0, 0, six_groups());
+}
+
 /* A limit of the checker is not a lack of memory: executors run such plans unchecked. */
 TEST(too_many_clocks_are_unsupported)
 {
     weiri_clocks clocks = {.nchains = 1 << 28};
-    assert_null(weiri_clock_new(&clocks));
+    weiri_clock *made[64];
+    int count = 0;
+    while (count < 64 && (made[count] = weiri_clock_new(&clocks)))
+        count++;
+    assert_true(count < 64);
     assert_int_equal(clocks.failed, WEIR_ERR_UNSUPPORTED);
+    while (count)
+        weiri_clock_drop(&clocks, made[--count]);
+    weiri_clocks_free(&clocks);
 }
 
 int main(void)

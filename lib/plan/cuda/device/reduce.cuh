@@ -220,7 +220,7 @@ WEIRI_GPU_FN void weiri_image_reduce_packet_words(const weiri_image_launch &run,
 {
     const size_t step = (size_t)8 * blockDim.x;
 #pragma unroll 1
-    for (size_t at = begin + (size_t)8 * threadIdx.x; at < end; at += step) {
+    for (size_t at = weiri_image_own_word(begin); at < end; at += step) {
         const size_t left = weiri_image_data_left(at, data_end);
         uint64_t word = weiri_image_reduce_packet<dtype, op, whole, flight>(run, step_op, operands,
                                                                             nsrcs, at, left);

@@ -181,6 +181,16 @@ template <bool whole> WEIRI_GPU_FN void weiri_image_store(char *to, uint64_t wor
         weiri_gpu_store_word(to, word, left);
 }
 
+/* The first word of this thread from byte `begin` on. Word i of a line belongs to thread i modulo
+ * the threads of the block, whatever the step and its operands are: packet steps of a block on the
+ * same bytes need no fence between them (docs/developer/memory-model.md). */
+WEIRI_GPU_FN size_t weiri_image_own_word(size_t begin)
+{
+    const uint32_t word = (uint32_t)(begin / 8 % blockDim.x);
+    const uint32_t ahead = threadIdx.x >= word ? 0 : blockDim.x;
+    return begin + (size_t)8 * (threadIdx.x + ahead - word);
+}
+
 /* Handles bytes [begin, end), both multiples of 8; each thread has `flight` words in flight. */
 template <bool from_packets, bool to_packets, bool whole, int flight>
 WEIRI_GPU_FN void weiri_image_copy_packet_words(const weiri_image_launch &run, uint32_t op,
@@ -189,7 +199,7 @@ WEIRI_GPU_FN void weiri_image_copy_packet_words(const weiri_image_launch &run, u
 {
     const size_t step = (size_t)8 * blockDim.x;
 #pragma unroll 1
-    for (size_t at = begin + (size_t)8 * threadIdx.x; at < end; at += flight * step) {
+    for (size_t at = weiri_image_own_word(begin); at < end; at += flight * step) {
         uint64_t data[flight] = {};
         uint32_t mask = 0;
 #pragma unroll
