@@ -1,8 +1,8 @@
 #!/bin/bash
 # The Python package as users get it: builds the wheel from the libraries of this build, installs it into
 # a new virtual environment, and runs the tests of verify/tests/python there with pytest, not in the source
-# tree. NumPy and pytest come from PyPI, or from the system's Python if PyPI is not reachable. Also:
-# mypy --strict, if it can be had, and the reference page. Run from the repository's root.
+# tree. NumPy and pytest come from PyPI, or from the system's Python if PyPI is not reachable. Also runs
+# mypy --strict, if it can be had. Run from the repository's root.
 . verify/tests/support/tap.sh
 O=${O:-build}
 python=${PYTHON:-python3}

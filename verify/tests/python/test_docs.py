@@ -55,6 +55,13 @@ def test_the_methods_for_engines_exist(source):
         assert callable(getattr(EngineCommunicator, name)), name
 
 
+def test_the_reference_is_current(python, source, tmp_path):
+    written = tmp_path / "reference.md"
+    subprocess.run([python, os.path.join(source, "docs", "man", "python-reference"), written], check=True, cwd=tmp_path)
+    with open(os.path.join(source, "docs", "user", "python-reference.md"), encoding="utf-8") as file:
+        assert file.read() == written.read_text(), "run docs/man/python-reference docs/user/python-reference.md"
+
+
 def test_the_line_with_spawn(source):
     import numpy
     line = blocks(source, "python.md")[1].strip()
