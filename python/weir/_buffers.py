@@ -310,7 +310,11 @@ def stream_of(value: Any, stream: Any) -> int:
         module = type(value).__module__.partition(".")[0]
         if module == "torch":
             import torch
-            return int(torch.cuda.current_stream(value.device).cuda_stream)
+            current = torch.cuda.current_stream(value.device)
+            if hasattr(current, "cuda_stream"):
+                return int(current.cuda_stream)
+            # Frames that torch.compile resumes may get a stream of the base class.
+            return int(torch._C._cuda_getCurrentRawStream(value.device.index))
         if module == "cupy":
             import cupy
             return int(cupy.cuda.get_current_stream().ptr)
