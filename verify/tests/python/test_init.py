@@ -7,8 +7,10 @@ import subprocess
 import pytest
 import weir
 
-PROGRAM = ("import numpy, weir\ncomm = weir.init(backend='host')\n"
-           "print(comm.rank, comm.size, comm.all_reduce(numpy.array([comm.rank + 1]))[0], flush=True)\n"
+# Each rank writes its line at once, so that mpirun does not mix the lines of two ranks.
+PROGRAM = ("import numpy, os, weir\ncomm = weir.init(backend='host')\n"
+           "total = comm.all_reduce(numpy.array([comm.rank + 1]))[0]\n"
+           "os.write(1, f'{comm.rank} {comm.size} {total}\\n'.encode())\n"
            "comm.destroy()\n")
 LAUNCHER_WORDS = ("RANK", "WORLD_SIZE", "OMPI_", "PMI", "SLURM_", "MASTER_", "MV2_")
 
