@@ -310,8 +310,8 @@ void bench_options_help(FILE *to, const char *program)
 {
     fprintf(to,
             "usage: [mpirun -np RANKS] %s [options]\n\n"
-            "Measures and verifies a collective, and prints nccl-tests' table. Its ranks are started\n"
-            "by a launcher (mpirun, srun, torchrun, a PMIx launcher) or by the program itself (-g).\n"
+            "Measures and verifies a collective, and prints nccl-tests' table. Its ranks are\n"
+            "started by a launcher (mpirun, srun, torchrun, PMIx) or by the program itself (-g).\n"
             "Options with a letter are nccl-tests' options, with the same meaning.\n\n",
             program);
     for (int i = 0; i < ROW_COUNT; i++)

@@ -26,7 +26,8 @@ void results_say_noise(FILE *file, const results_report *report)
         fputs("unknown: no compared row shows how times differ from run to run", file);
     } else if (c->noise_freedom > 0) {
         fprintf(file, "times differ by %.2g%% from run to run (measured in %zu row%s; %s",
-                c->noise * 100, c->noise_rows, weiri_s(c->noise_rows), is_assumed ? "an assumed " : "a prior");
+                c->noise * 100, c->noise_rows, weiri_s(c->noise_rows),
+                is_assumed ? "an assumed " : "a prior");
         if (is_assumed)
             put_assumed(file, c);
         fprintf(file, " worth %.2g degrees of freedom)", c->noise_freedom);

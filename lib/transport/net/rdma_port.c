@@ -1,7 +1,8 @@
 /*
- * Reads the RDMA ports of this node from /sys/class/infiniband: the state, rate, link layer and GIDs
- * of each port from NAME/ports/N/{state,rate,link_layer,gids/I,gid_attrs/types/I,gid_attrs/ndevs/I};
- * the path of the PCI device, which determines the distance to a GPU, from the link NAME/device.
+ * Reads the RDMA ports of this node from /sys/class/infiniband: the state, rate, link layer and
+ * GIDs of each port from NAME/ports/N/{state,rate,link_layer} and
+ * NAME/ports/N/{gids/I,gid_attrs/types/I,gid_attrs/ndevs/I}; the path of the PCI device, which
+ * determines the distance to a GPU, from the link NAME/device.
  */
 #define _GNU_SOURCE
 #include "transport/net/rdma_port.h"
