@@ -87,8 +87,8 @@ check_example() {
     fi
 }
 
-cp -r "$installed/share/doc/weir/examples" "$scratch/work"
-cd "$scratch/work" || exit 3
+cp -r "$installed/share/doc/weir/examples" "$scratch/examples"
+cd "$scratch/examples" || exit 3
 check "all examples are installed" diff -r "$root/examples" .
 for name in *.c *.cu; do
     [ "$name" = own_kernel.cu ] || check_example "$name"
@@ -109,7 +109,7 @@ cd "$root" || exit 3
 
 # The plan that plan.c wrote is accepted; the guide has the builder's part of the program, and the
 # header the same calls, which compile.
-check "the plan of plan.c is accepted" ends_with 0 ./weir-plan check "$scratch/work/swap.json"
+check "the plan of plan.c is accepted" ends_with 0 ./weir-plan check "$scratch/examples/swap.json"
 guide_is_example() {
     sed -n '/^```c$/,/^```$/{/^```/!p}' docs/user/plans.md >"$scratch/guide.c"
     [ -s "$scratch/guide.c" ] && awk '
