@@ -377,7 +377,7 @@ def network():
 
 
 def train(name, model):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     generator, losses = torch.Generator().manual_seed(100 + RANK), []
     for _ in range(20):
         data = torch.randn(128, 64, generator=generator).to(DEVICE)
