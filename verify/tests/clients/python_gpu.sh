@@ -6,7 +6,7 @@
 #   verify/tests/clients/python_gpu.sh     RANKS="2 4", PYTHON=python3, COMPILER=inductor
 #
 # PYTHON needs torch and the package weir, built with CUDA: pip install --no-build-isolation ./python
-# (WEIR_LIBRARIES=build if make has built the libraries). With WEIR_ALLOW_SHARED_GPU=1, GPUS=4 RANKS=4 runs
+# (WEIR_LIBRARIES=$PWD/build if make has built the libraries). With WEIR_ALLOW_SHARED_GPU=1, GPUS=4 RANKS=4 runs
 # 4 ranks on fewer GPUs, which PyTorch's own NCCL does not support; the losses are not compared then. Prints a
 # table. Exit code: 0 if all passed, or without PyTorch, package or GPUs, which is reported; 1 if one failed.
 set -u
