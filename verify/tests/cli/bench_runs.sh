@@ -250,8 +250,10 @@ if command -v python3 >/dev/null 2>&1; then
     status=1
     python3 - "$scratch/m.json" "$scratch/j.json" "$scratch/m.csv" 2>"$scratch/err" <<'END' && status=0
 import csv, json, os, sys
-beside, inside = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))["manifest"]
-assert beside == inside
+beside, document = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
+inside = document["manifest"]  # written before the rows, so that the warnings of the run follow them
+assert document["warnings"][:len(inside["warnings"])] == inside["warnings"]
+assert beside == {**inside, "warnings": document["warnings"]}
 rows = list(csv.DictReader(open(sys.argv[3])))
 assert {row["run_id"] for row in rows} == {beside["run_id"]}
 build = beside["build"]
