@@ -400,7 +400,7 @@ left-out:
 	$(call missing,$(RDMA_READY),RDMA,$(RDMA_WHY))
 EMULATE_WHY := $(if $(filter tsan,$(BUILD)),not with BUILD=tsan,$(if $(HAVE_CXX),no cmocka; apt-get install libcmocka-dev,no $(CXX); apt-get install g++))
 GPU_READY := $(HAVE_CUDA)
-GPU_WHY := $(if $(NVCC),CUDA=$(CUDA); make CUDA=1,no nvcc; install the CUDA toolkit or set NVCC)
+GPU_WHY := $(if $(NVCC),turned off by CUDA=$(CUDA); run make CUDA=1 to include it,no nvcc; install the CUDA toolkit or set NVCC)
 RDMA_READY := $(and $(RDMA_SRC),$(HAVE_VERBS))
 RDMA_WHY := $(if $(RDMA_SRC),no verbs; apt-get install libibverbs-dev,not in this version)
 

@@ -9,6 +9,7 @@
 #include "bench/job/load.h"
 #include "bench/job/memory.h"
 #include "bench/job/preflight.h"
+#include "bench/job/watch.h"
 #include "bench/measure/sweep.h"
 #include "bench/options/faults.h"
 #include "bench/options/parse.h"
@@ -203,15 +204,20 @@ static int run_forked_rank(weir_boot *boot, void *argument)
     return run_rank(p, &launch);
 }
 
-/* No job can start: every process of a launcher would print the line, so only rank 0 does. */
+/* No job can start. Rank 0 prints the line, if it has the problem, else the first other rank of
+ * each node that has it. The launcher may end all ranks when the first ends, so the others give
+ * rank 0 time to print, and the rank that has printed keeps its claim until they have seen it. */
 static int end_without_job(const bench_run *run, const bench_launch *launch, const char *problem)
 {
-    const struct timespec pause = {.tv_nsec = 500000000}; /* the launcher must not end rank 0 before
-                                                             it has printed */
-    run->job->rank = launch->rank;
+    const struct timespec before = {.tv_nsec = 500000000}, after = {.tv_sec = 1};
     if (launch->rank != 0)
-        nanosleep(&pause, NULL);
-    return end_early(run, problem);
+        nanosleep(&before, NULL);
+    int first = !launch->variable || bench_setup_claim_refusal();
+    run->job->rank = first ? 0 : launch->rank;
+    int code = end_early(run, problem);
+    if (launch->variable)
+        nanosleep(&after, NULL);
+    return code;
 }
 
 int bench_program_main(weir_collective collective, const char *program_name, int argc, char **argv)
@@ -231,7 +237,9 @@ int bench_program_main(weir_collective collective, const char *program_name, int
         bench_plan_check(&options, collective, 0, problem);
     int informs = !*problem && options.action != BENCH_ACTION_RUN;
     char refusal[BENCH_PROBLEM_BYTES] = "";
-    if (bench_launch_find(&options, &launch, refusal) != 0 && !informs)
+    int refused = bench_launch_find(&options, &launch, refusal) != 0 ||
+                  (!informs && bench_launch_check_ngpus(&launch, &options, refusal) != 0);
+    if (refused && !informs)
         return end_without_job(&run, &launch, *problem ? problem : refusal);
     if (!*problem && !informs)
         bench_launch_check(&launch, &options, problem);

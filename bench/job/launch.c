@@ -166,6 +166,7 @@ static int launch_check_torchrun(char *problem)
 
 static int launch_refuse_mpi(const launch_row *row, bench_launch *launch, char *problem)
 {
+    launch->variable = row->rank;
     launch->rank = launch_number(row->rank, 0);
     return launch_refuse(problem,
                          "%s is set, so %s started this process, which needs a build with MPI: "
@@ -203,15 +204,21 @@ static const char *launch_started_by(const bench_launch *launch)
     return "no launcher";
 }
 
+int bench_launch_check_ngpus(const bench_launch *launch, const bench_options *options,
+                             char *problem)
+{
+    if (options->ngpus == 1 || !launch->variable)
+        return 0;
+    return launch_refuse(problem,
+                         "-g %d under a launcher (%s, %s is set): -g starts ranks without one; "
+                         "leave -g out and start %d times as many ranks with the launcher, or "
+                         "set WEIR_LAUNCHER=none",
+                         options->ngpus, launch_started_by(launch), launch->variable,
+                         options->ngpus);
+}
+
 int bench_launch_check(const bench_launch *launch, bench_options *options, char *problem)
 {
-    if (options->ngpus != 1 && launch->variable)
-        return launch_refuse(problem,
-                             "-g %d under a launcher (%s, %s is set): -g starts ranks without one; "
-                             "leave -g out and start %d times as many ranks with the launcher, or "
-                             "set WEIR_LAUNCHER=none",
-                             options->ngpus, launch_started_by(launch), launch->variable,
-                             options->ngpus);
     if (launch->launcher == BENCH_LAUNCHER_MPI)
         return 0;
     const char *why = bench_mpi_is_built() ? "start the ranks with mpirun"

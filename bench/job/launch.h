@@ -30,8 +30,11 @@ const char *bench_launcher_name(bench_launcher launcher);
  * problem (BENCH_PROBLEM_BYTES) if variables contradict each other or belong to a launcher that
  * this build cannot use. */
 int bench_launch_find(const bench_options *options, bench_launch *launch, char *problem);
-/* Checks the options that depend on the launcher, -g and those for MPI, and selects the reference
- * of --verify. Local. Returns 0, or -1 with a line in problem. */
+/* Checks -g, which no launcher's ranks may have. Local. Returns 0, or -1 with a line in problem. */
+int bench_launch_check_ngpus(const bench_launch *launch, const bench_options *options,
+                             char *problem);
+/* Checks the options for MPI, which depend on the launcher, and selects the reference of --verify.
+ * Local. Returns 0, or -1 with a line in problem. */
 int bench_launch_check(const bench_launch *launch, bench_options *options, char *problem);
 /* Forks nranks ranks and runs body in each. Reports ranks that a signal ended on standard error.
  * Local; blocks until all have ended. Returns the program's exit code: the highest of the ranks'

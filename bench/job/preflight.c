@@ -82,6 +82,17 @@ static int cores_of_host(const bench_preflight_facts *facts, int nranks, int ran
     return CPU_COUNT(&all);
 }
 
+/* Continues a finding with the core of a rank that has only one. */
+static void write_shared_core(const bench_preflight_facts *facts, int rank, FILE *to)
+{
+    int core = 0;
+    while (core < CPU_SETSIZE && !CPU_ISSET(core, &facts->cores))
+        core++;
+    if (CPU_COUNT(&facts->cores) == 1)
+        fprintf(to, " (rank %d shares core %d)", rank, core);
+    fprintf(to, ": times include waiting for the core; ");
+}
+
 /* Ranks that share too few cores: reported once per host, for the first such rank. */
 static int judge_cores(const bench_preflight_facts *facts, int nranks, int first,
                        const char *program, FILE *to)
@@ -92,13 +103,15 @@ static int judge_cores(const bench_preflight_facts *facts, int nranks, int first
         int sharers = count_confined(facts, nranks, rank);
         if (!same_host(&facts[first], &facts[rank]) || own == 0 || sharers <= own)
             continue;
-        fprintf(to,
-                "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times include "
-                "waiting for the core; ",
-                program, facts[rank].host, sharers, own, weiri_s(own), rank);
         if (ranks > cores)
-            fprintf(to, "start at most %d rank%s there\n", cores,
-                    weiri_s(cores));
+            fprintf(to, "%s: preflight: node %s: %d ranks on %d core%s", program,
+                    facts[rank].host, ranks, cores, weiri_s(cores));
+        else
+            fprintf(to, "%s: preflight: node %s: %d ranks share %d core%s", program,
+                    facts[rank].host, sharers, own, weiri_s(own));
+        write_shared_core(&facts[rank], rank, to);
+        if (ranks > cores)
+            fprintf(to, "start at most %d rank%s on this node\n", cores, weiri_s(cores));
         else
             fprintf(to, "let the launcher bind one rank to a core (--bind-to core)\n");
         return 1;

@@ -4,7 +4,8 @@
  * One rank of a node collects the states of the others and writes the report at once, so that its
  * lines are in order: the rank that first binds an abstract socket named after the job. The others
  * send it a datagram each and wait until it has closed the socket, because the launcher terminates
- * the job when the first rank ends.
+ * the job when the first rank ends. A refusal to start is printed by the rank that binds another
+ * socket of this kind.
  */
 #define _GNU_SOURCE /* struct ucred */
 #include "bench/job/watch.h"
@@ -30,6 +31,8 @@ typedef struct setup_times {
 } setup_times;
 static const setup_times given_up = {1000, 2000, 300}, terminated = {700, 700, 0};
 
+static const char report_name[] = "set-up", refusal_name[] = "refusal";
+
 /* The state of a rank: the datagram. */
 typedef struct setup_state {
     int32_t rank;
@@ -49,26 +52,25 @@ static void setup_sleep_ms(int ms)
     poll(NULL, 0, ms);
 }
 
-/* Makes the collector's name. It starts with a zero byte: an abstract name, without a file. Returns
- * its length. */
-static socklen_t setup_make_name(struct sockaddr_un *name)
+/* Makes the name of the collector, or of the rank that prints a refusal. It starts with a zero
+ * byte: an abstract name, without a file. Returns its length. */
+static socklen_t setup_make_name(const char *what, struct sockaddr_un *name)
 {
     const char *job = getenv("PMIX_NAMESPACE");
     char parent[24];
     snprintf(parent, sizeof parent, "%ld", (long)getppid());
     memset(name, 0, sizeof *name);
     name->sun_family = AF_UNIX;
-    int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "weir-set-up-%.60s",
+    int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "weir-%s-%.60s", what,
                           job ? job : parent);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-/* Returns a socket that is bound to the collector's name, or connected to it; -1 if that is not
- * possible. */
-static int setup_open(int (*use)(int, const struct sockaddr *, socklen_t))
+/* Returns a socket that is bound to the name, or connected to it; -1 if that is not possible. */
+static int setup_open(const char *what, int (*use)(int, const struct sockaddr *, socklen_t))
 {
     struct sockaddr_un name;
-    socklen_t length = setup_make_name(&name);
+    socklen_t length = setup_make_name(what, &name);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     const int on = 1;
     if (fd >= 0) /* before a datagram can come */
@@ -164,12 +166,12 @@ static void setup_lead(int fd, const bench_watch *watch, const setup_times *time
 static int setup_follow(const setup_times *times, const setup_state *mine)
 {
     const uint64_t end_ms = setup_now_ms() + (uint64_t)(times->all_ms + times->after_ms);
-    int fd = setup_open(connect);
+    int fd = setup_open(report_name, connect);
     if (fd < 0)
         return -1;
     const int sent = send(fd, mine, sizeof *mine, MSG_NOSIGNAL) == (ssize_t)sizeof *mine;
     close(fd);
-    while (sent && setup_now_ms() < end_ms && (fd = setup_open(connect)) >= 0) {
+    while (sent && setup_now_ms() < end_ms && (fd = setup_open(report_name, connect)) >= 0) {
         close(fd);
         setup_sleep_ms(10);
     }
@@ -184,7 +186,7 @@ static void setup_report(const bench_watch *watch, const setup_times *times, con
         rank = 0, nranks = 1;
     setup_state mine = {.rank = rank, .pid = (int32_t)getpid()};
     snprintf(mine.line, sizeof mine.line, "in %s; %s", phase, why);
-    while ((fd = setup_open(bind)) < 0 && errno == EADDRINUSE)
+    while ((fd = setup_open(report_name, bind)) < 0 && errno == EADDRINUSE)
         if (setup_follow(times, &mine) == 0)
             return;
     if (fd < 0)
@@ -215,4 +217,9 @@ void bench_setup_report_lost(const bench_watch *watch, const char *phase)
     if (watch->nranks > 1)
         setup_report(watch, &terminated, phase, "the launcher terminates the job",
                      setup_local_nranks(watch->nranks));
+}
+
+int bench_setup_claim_refusal(void)
+{
+    return setup_open(refusal_name, bind) >= 0 || errno != EADDRINUSE; /* bound until the end */
 }

@@ -60,5 +60,8 @@ void bench_setup_report(const bench_watch *watch, const char *phase, const char 
 /* The same for ranks that the launcher terminates, within a second. Writes nothing if all
  * ranks of this node send their state: then none of them was lost. */
 void bench_setup_report_lost(const bench_watch *watch, const char *phase);
+/* Claims the line that reports why no job can start, until this process ends. Returns 1, or 0 if
+ * another rank of this node has claimed it. Local. */
+int bench_setup_claim_refusal(void);
 
 #endif

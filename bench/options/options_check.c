@@ -146,7 +146,8 @@ static int check_build(const bench_options *options, char *problem)
         return bad_usage(problem,
                          "--backend cuda: this build has no CUDA backend; use --backend host");
     if (options->transport == BENCH_TRANSPORT_CUDA_IPC && !bench_gpu_built())
-        return bad_usage(problem, "--transport cuda_ipc: not built in; use --transport shm");
+        return bad_usage(problem, "--transport cuda_ipc: this build has no CUDA (make CUDA=1); use "
+                                  "--transport shm");
     for (int i = 0; i < options->npeers; i++)
         if (!options->peers[i].known)
             return bad_usage(problem,
@@ -154,7 +155,9 @@ static int check_build(const bench_options *options, char *problem)
                              "nccl:zero-cta, or a library's path (with a /)",
                              options->peers[i].text);
         else if (options->peers[i].modes && !bench_gpu_built())
-            return bad_usage(problem, "--peer %s: not built in; use --peer mpi",
+            return bad_usage(problem,
+                             "--peer %s: this build has no CUDA; build with make CUDA=1, or under "
+                             "mpirun use --peer mpi",
                              options->peers[i].text);
     return 0;
 }

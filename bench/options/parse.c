@@ -19,7 +19,8 @@ enum { LONG_ONLY = 256 };
 static const bench_option rows[] = {
     {'b', "minbytes", "SIZE", bench_parse_min, AT(min_bytes), 0, 0,
      "smallest size; suffixes K, M, G, T (default: 8, with -e 16M -f 4,\n"
-     "if neither -b nor -e is given; else the smaller of 32M and -e)"},
+     "so up to 8M, if neither -b nor -e is given; else the smaller of 32M\n"
+     "and -e)"},
     {'e', "maxbytes", "SIZE", bench_parse_max, AT(max_bytes), 0, 0,
      "largest size (default: as for -b; else the larger of 32M and -b)"},
     {'i', "stepbytes", "SIZE", bench_parse_step, AT(step_bytes), 1, 0,

@@ -24,7 +24,7 @@ weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
     if (!path)
         return WEIR_OK;
     if (weiri_links_read(path, &links) != WEIR_OK)
-        return bench_job_note(run->job, WEIR_ERR_INVALID, "%s", weir_last_error());
+        return bench_job_note(run->job, WEIR_ERR_INVALID, "--ceiling: %s", weir_last_error());
     ceiling->links = links;
     if (strcmp(links->backend, weir_backend_name(weir_comm_backend(run->job->comm))) != 0)
         return ceiling_refuse(

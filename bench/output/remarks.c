@@ -85,8 +85,8 @@ void bench_interval_end(const bench_interval_count *count, bench_job *job)
 {
     if (count->wide > 0)
         bench_warning_add(job, "interval",
-                          "%ld of %ld result%s ha%s an interval wider than the time itself, first "
-                          "%s; they show little: raise -n, or give --until 5%%",
+                          "%ld of %ld result%s ha%s an interval wider than the time itself, the "
+                          "first: %s; such rows prove nothing: raise -n, or give --until 5%%",
                           count->wide, count->rows, weiri_s(count->rows),
                           count->wide == 1 ? "s" : "ve", count->first);
 }

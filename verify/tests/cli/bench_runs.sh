@@ -182,10 +182,10 @@ bench 3 allreduce -b 64 -e 64 -n 4 --csv "$csv"
 status=1
 cores=$(nproc)
 if [ "$cores" -lt 3 ]; then
-    grep -q "preflight: .*3 ranks share $cores core\|preflight: .* ranks share 1 core" \
+    grep -q "preflight: node .*: 3 ranks on $cores core.*; start at most $cores rank" \
         "$scratch/err" && status=0
 else
-    ! grep -q 'preflight: .* ranks share' "$scratch/err" && status=0
+    ! grep -q 'preflight: .* ranks \(share\|on\)' "$scratch/err" && status=0
 fi
 check "the preflight reports shared cores if and only if ranks share cores" $status
 

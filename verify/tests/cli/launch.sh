@@ -45,6 +45,14 @@ check "-g with --verify mpi: one line with a remedy" says '--verify mpi' '--veri
 check "-g under mpirun ends with 2" ends_with 2 ci/mpirun -np 2 $bench -g 4
 check "-g under mpirun: one line with a remedy" says "Open MPI's mpirun" 'OMPI_COMM_WORLD_RANK' \
     'start 4 times as many ranks' 'WEIR_LAUNCHER=none'
+refused_at_once() {
+    local since
+    since=$(date +%s%3N)
+    ends_with 2 env RANK=0 WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=29511 $bench -g 2 -b 8 -e 8 &&
+        [ $(($(date +%s%3N) - since)) -lt 15000 ]
+}
+check "-g with torchrun's variables ends with 2 before it waits for ranks" refused_at_once
+check "-g with torchrun's variables: one line with a remedy" says '-g 2' 'RANK is set' 'WEIR_LAUNCHER=none'
 check "--help with -g and without ranks" ends_with 0 $bench -g 3 --help
 latency() { ends_with 0 $bench -g 2 --mode latency -b 8 -e 8 -n 20; }
 check "-g with --mode latency" latency
@@ -147,6 +155,14 @@ check "torchrun's variables that contradict mpirun end with 2" \
     ends_with 2 ci/mpirun -np 2 env RANK=3 WORLD_SIZE=8 MASTER_ADDR=localhost MASTER_PORT=1 $bench
 check "torchrun's variables that contradict mpirun: one line with a remedy" \
     says 'RANK=3' 'OMPI_COMM_WORLD_RANK=0' 'unset' 'WEIR_LAUNCHER='
+check "torchrun's variables that only ranks other than 0 see contradict mpirun end with 2" \
+    ends_with 2 env RANK=0 WORLD_SIZE=3 ci/mpirun -np 3 $bench -b 8 -e 8
+check "torchrun's variables that only ranks other than 0 see contradict mpirun: one line with a remedy" \
+    says 'RANK=0' 'OMPI_COMM_WORLD_RANK=' 'unset' 'WEIR_LAUNCHER='
+# shellcheck disable=SC2016  # expanded by the ranks
+check "ranks in another order than mpirun's end with 2" ends_with 2 ci/mpirun -np 3 \
+    bash -c 'RANK=$((OMPI_COMM_WORLD_RANK * 2 % 3)) WORLD_SIZE=3 exec "$0" -b 8 -e 8' $bench
+check "ranks in another order than mpirun's: one line" says 'RANK=' 'OMPI_COMM_WORLD_RANK=' 'unset'
 # shellcheck disable=SC2016  # expanded by the ranks
 check "torchrun's variables that agree with mpirun are allowed" ends_with 0 ci/mpirun -np 2 \
     bash -c 'RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=2 exec "$0" -b 8 -e 8' $bench

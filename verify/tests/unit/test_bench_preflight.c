@@ -109,7 +109,7 @@ TEST_WITH(ranks_on_one_core_are_reported, make_root, remove_root)
 {
     bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(2, 3), facts_of(0, 0)};
     const char *text = judged(ranks, 3, 1);
-    assert_non_null(strstr(text, "2 ranks share 1 core, rank 0 among them"));
+    assert_non_null(strstr(text, "node here: 2 ranks share 1 core (rank 0 shares core 0): "));
     assert_non_null(strstr(text, "(--bind-to core)\n"));
     /* Silent on different nodes, and for overlapping sets with a core for each. */
     snprintf(ranks[2].host, sizeof ranks[2].host, "there");
@@ -125,14 +125,17 @@ TEST_WITH(hardware_threads_count_as_one_core, make_root, remove_root)
     test_file_write(root, "sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n");
     test_file_write(root, "sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "0-1\n");
     bench_preflight_facts siblings[] = {facts_of(0, 0), facts_of(1, 1)};
-    assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 rank there"));
+    assert_non_null(strstr(judged(siblings, 2, 1), "start at most 1 rank on this node\n"));
 }
 
 TEST_WITH(more_ranks_than_cores_are_reported, make_root, remove_root)
 {
     bench_preflight_facts ranks[] = {facts_of(0, 1), facts_of(0, 1), facts_of(0, 1)};
-    assert_non_null(strstr(judged(ranks, 3, 1), "3 ranks share 2 cores"));
-    assert_non_null(strstr(judged(ranks, 3, 1), "start at most 2 ranks there\n"));
+    assert_non_null(strstr(judged(ranks, 3, 1), "node here: 3 ranks on 2 cores: times"));
+    assert_non_null(strstr(judged(ranks, 3, 1), "start at most 2 ranks on this node\n"));
+    bench_preflight_facts bound[] = {facts_of(1, 1), facts_of(0, 0), facts_of(1, 1)};
+    assert_non_null(strstr(judged(bound, 3, 1),
+                           "node here: 3 ranks on 2 cores (rank 0 shares core 1): "));
 }
 
 TEST(another_mpi_at_run_time_is_reported)
@@ -319,9 +322,10 @@ TEST(intervals_wider_than_the_value_are_counted)
     assert_int_equal(job.warnings.count, 1);
     assert_string_equal(job.warnings.list[0].kind, "interval");
     assert_non_null(strstr(job.warnings.list[0].text,
-                           "1 of 4 results has an interval wider than the time itself, first "
-                           "weir, "));
-    assert_non_null(strstr(job.warnings.list[0].text, "64 bytes, out of place"));
+                           "1 of 4 results has an interval wider than the time itself, the "
+                           "first: weir, "));
+    assert_non_null(strstr(job.warnings.list[0].text,
+                           "64 bytes, out of place; such rows prove nothing: "));
     free(row);
 }
 
