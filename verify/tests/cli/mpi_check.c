@@ -435,9 +435,9 @@ static int check_fault_table(int rank)
                  {"", 0}};
     int failed = 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        for (int fault = 0; fault < WEIRV_MPI_FAULTS; fault++) {
+        for (int which = 0; which < WEIRV_MPI_FAULTS; which++) {
             const char *text = NULL;
-            const int has = weirv_mpi_fault_is_in(known[i].library, (weirv_mpi_fault)fault, &text);
+            const int has = weirv_mpi_fault_is_in(known[i].library, (weirv_mpi_fault)which, &text);
             failed += has != known[i].has || has != (text != NULL);
         }
     const weirv_mpi_fault order = WEIRV_MPI_UINT8_ORDER;
