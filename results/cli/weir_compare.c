@@ -299,8 +299,7 @@ static int compare(const settings *s)
     results_set_init(&a, s->nranks, stderr);
     results_set_init(&b, s->nranks, stderr);
     b.keeps_documents = s->rows_json != NULL;
-    int failed = load(s, &a, &b, &expected);
-    int status = failed == EXIT_USAGE ? EXIT_USAGE : 0;
+    int failed = 0, status = load(s, &a, &b, &expected);
     if (status == 0 && results_match(&a, &b, &s->rules, &made) != 0)
         status = EXIT_NOTHING;
     if (status == 0) {
@@ -311,7 +310,7 @@ static int compare(const settings *s)
                                  .rules = &s->rules, .expectations = &expected,
                                  .only_changes = s->changes};
         status = outcome(s, &report);
-        failed |= print_all(s, &report);
+        failed = print_all(s, &report);
     }
     results_comparison_free(&made);
     results_set_free(&a);

@@ -34,6 +34,9 @@ void results_print_rows_json(FILE *file, const results_set *set);
  * each verdict. */
 void results_say_noise(FILE *file, const results_report *report);
 void results_say_counts(FILE *file, const results_report *report);
+/* The overall verdict, and if there is nothing to compare the reason: "nothing to compare: A has 4
+ * ranks, B has 2". */
+void results_say_overall(FILE *file, const results_comparison *comparison);
 /* Whether rows have no counterpart because the sides differ in ranks, memory, ... */
 int results_differs(const results_comparison *comparison);
 /* The candidates of a pair: "weir", or "weir beside nccl:2.28.3" (B beside A) if they differ.

@@ -49,6 +49,14 @@ void results_say_counts(FILE *file, const results_report *report)
                 results_verdict_word(order[i], report->comparison->cross));
 }
 
+void results_say_overall(FILE *file, const results_comparison *comparison)
+{
+    fputs(results_overall_word(comparison), file);
+    if (results_matched(comparison) == 0)
+        fprintf(file, ": %s", comparison->differences[0] ? comparison->differences
+                                                         : "no row of A fits one of B");
+}
+
 int results_differs(const results_comparison *comparison)
 {
     return comparison->differences[0] && results_matched(comparison) < comparison->count;
@@ -165,11 +173,14 @@ void results_print_text(FILE *file, const results_report *report)
         fputs("# Noise: ", file);
         results_say_noise(file, report);
         fputc('\n', file);
-        if (results_differs(c))
+        if (results_differs(c) && results_matched(c) > 0)
             fprintf(file, "# Not compared: %zu row%s: %s\n", c->count - results_matched(c),
                     weiri_s(c->count - results_matched(c)), c->differences);
-        put_table(file, report);
-        fprintf(file, "# Verdict: %s (", results_verdict_word(c->overall, c->cross));
+        if (results_matched(c) > 0)
+            put_table(file, report);
+        fputs("# Verdict: ", file);
+        results_say_overall(file, c);
+        fputs(" (", file);
         results_say_counts(file, report);
         fputs(")\n", file);
     }

@@ -93,6 +93,12 @@ sed 's/,cuda_ipc,4,1,/,cuda_ipc,2,1,/' "$scratch/b/r1-x.csv" >"$scratch/ranks.cs
 check "runs of other numbers of ranks are not compared" ends_with 3 $program "$scratch/a" "$scratch/ranks.csv"
 check "runs of other numbers of ranks are refused with both numbers" \
     one_line_says "no row of A (24) fits one of B (6): A has 4 ranks, B has 2"
+check "without a common row the verdict is the reason, and there is no table" \
+    eval 'has "^# Verdict: nothing to compare: A has 4 ranks, B has 2 \(0 regressed, .* 6 missing in A, 6 missing in B\)$" &&
+    lacks "^ +[0-9]+ +allreduce|^# +bytes|inconclusive: |Verdict: inconclusive"'
+check "Markdown without a common row has the same verdict and no table" \
+    eval 'ends_with 3 $program --format markdown "$scratch/a" "$scratch/ranks.csv" &&
+    has "^### Verdict: nothing to compare: A has 4 ranks, B has 2$" && lacks "^[|]"'
 sed 's/,cuda,cuda_ipc,/,host,shm,/' "$scratch/b/r1-x.csv" >"$scratch/host.csv"
 check "GPU memory is not compared with host memory" ends_with 3 $program "$scratch/a" "$scratch/host.csv"
 check "the memory of both sides is named" one_line_says "A has GPU memory, B has host memory"
@@ -152,7 +158,12 @@ truncate -s 257M "$scratch/huge.csv"
 check "a huge file ends with 3" ends_with 3 $program "$scratch/huge.csv" "$scratch/a"
 check "a huge file is reported with the limit" \
     errs 'huge.csv: files of more than 268435456 bytes are not read'
-check "a missing file ends with 3" ends_with 3 $program "$scratch/none.csv" "$scratch/a"
+check "a missing file as A ends with 3" ends_with 3 $program "$scratch/none.csv" "$scratch/a"
+check "a missing file is all that is reported" \
+    eval 'one_line_says "none.csv: No such file" && test ! -s "$out"'
+check "a missing file as B ends with 3, with one line and nothing else" \
+    eval 'ends_with 3 $program --markdown "$scratch/absent.md" "$scratch/a" "$scratch/none.csv" &&
+    one_line_says "none.csv: No such file" && test ! -s "$out" && test ! -e "$scratch/absent.md"'
 { echo "$header"; row r 8 10 '<script>|x|'; } >"$scratch/html.csv"
 check "a name that contains HTML ends with 0" \
     ends_with 0 $program --markdown "$scratch/html.md" --junit "$scratch/html.xml" --json "$scratch/html.json" "$scratch/html.csv" "$scratch/html.csv"
