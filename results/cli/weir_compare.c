@@ -296,6 +296,7 @@ static int compare(const settings *s)
     results_set a, b;
     results_comparison made = {.count = 0};
     results_expectations expected = {.count = 0};
+    results_warnings warnings_a = {.count = 0}, warnings_b = {.count = 0};
     results_set_init(&a, s->nranks, stderr);
     results_set_init(&b, s->nranks, stderr);
     b.keeps_documents = s->rows_json != NULL;
@@ -305,9 +306,14 @@ static int compare(const settings *s)
     if (status == 0) {
         results_judge(&made, &s->rules);
         results_expect_check(&expected, &made);
+        if (s->sources[0]) {
+            results_warnings_read(&a, &warnings_a);
+            results_warnings_read(&b, &warnings_b);
+        }
         results_report report = {.a = &a, .b = &b, .name_a = s->sources[0],
                                  .name_b = s->sources[1], .comparison = &made,
                                  .rules = &s->rules, .expectations = &expected,
+                                 .warnings_a = &warnings_a, .warnings_b = &warnings_b,
                                  .only_changes = s->changes};
         status = outcome(s, &report);
         failed = print_all(s, &report);

@@ -71,6 +71,17 @@ static void put_row(FILE *file, const results_pair *pair, int cross)
     fprintf(file, "%s%s |\n", pair->reason[0] ? ": " : "", pair->reason);
 }
 
+static void put_markdown_warnings(FILE *file, const char *letter, const results_warnings *warnings)
+{
+    for (int i = 0; warnings && i < warnings->count; i++) {
+        char line[600];
+        results_describe_warning(warnings, i, line, sizeof line);
+        fprintf(file, "\n%s: ", letter);
+        results_put_markdown(file, line);
+        fputc('\n', file);
+    }
+}
+
 static void put_markdown_table(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;
@@ -102,6 +113,8 @@ void results_print_markdown(FILE *file, const results_report *report)
             results_put_markdown(file, c->differences);
         }
         fputs(".\n", file);
+        put_markdown_warnings(file, "A", report->warnings_a);
+        put_markdown_warnings(file, "B", report->warnings_b);
         if (results_matched(c) > 0)
             put_markdown_table(file, report);
     }

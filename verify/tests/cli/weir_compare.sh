@@ -133,6 +133,21 @@ check "a duplicate row with wrong results ends with 1" \
 check "a duplicate row with wrong results is reported with its line" \
     eval 'has "regressed: wrong results in B" && errs "cycles.csv:4: .* only its failure counts"'
 
+# Warnings of the manifests.
+warning='vm was busy: other processes used 58% of the time'
+printf '{"warnings": [{"kind": "load", "text": "%s\\u001b[1m|x|"}, {"kind": "interval", "text": "wide"}]}\n' "$warning" >"$scratch/a/r2-x.json"
+echo '{"warnings": []}' >"$scratch/a/r1-x.json"
+check "each side's warnings are printed with the number of manifests that have them" \
+    eval 'ends_with 0 $program "$scratch/a" "$scratch/b" && has "^# A: warning in 1 of 2 manifests, the first: $warning" &&
+    has "^# A: warning in 1 of 2 manifests, the first: wide$" && lacks "# B: warning"'
+check "control characters of a warning are not printed" eval 'has "time[?].1m" && ! grep -q "$(printf "\033")" "$out"'
+check "one manifest's warning is printed as it is, in Markdown escaped" \
+    eval 'ends_with 0 $program "$scratch/b" "$scratch/a/r2-x.csv" && has "^# B: warning: $warning" &&
+    ends_with 0 $program --format markdown "$scratch/b" "$scratch/a/r2-x.csv" && has "^B: warning: $warning.*&#124;x"'
+check "manifests without warnings add no line" \
+    eval 'ends_with 0 $program "$scratch/b" "$scratch/a/r1-x.csv" && lacks "warning"'
+rm "$scratch"/a/*.json
+
 # Malformed input is reported with its line, the rest is compared, and names are escaped.
 { head -n 3 "$scratch/a/r1-x.csv"; echo '1,cut,2026'; tail -n 3 "$scratch/a/r1-x.csv"; } >"$scratch/cut.csv"
 check "a truncated line does not end the comparison" \
