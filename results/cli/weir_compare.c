@@ -10,6 +10,8 @@
 #include "results/store/history.h"
 #include "base/words.h"
 
+#include <weir/weir.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@ typedef struct settings {
     const char *store, *accept, *add, *expect, *only, *suspects;
     const char *format, *markdown, *json, *junit, *csv, *rows_json;
     const char *min_effect, *resolve, *alpha, *noise, *correction, *contender, *ranks;
-    int changes, help, nranks;
+    int changes, help, version, nranks;
 } settings;
 
 typedef struct option_row {
@@ -58,6 +60,7 @@ static const option_row options[] = {
          "where latest and baseline are: a folder of run folders, or an SQLite file"),
     TEXT("--accept", "NAME", accept, "make this run the baseline of the store, and end"),
     TEXT("--add", "NAME", add, "add B to a store in one file as this run, and end"),
+    TEXT("--version", NULL, version, "print the version"),
     TEXT("--help", NULL, help, "print this help"),
 };
 enum { OPTIONS = sizeof options / sizeof *options };
@@ -183,7 +186,7 @@ static int read_settings(settings *s, int argc, char **argv)
         else
             s->sources[named++] = argv[i];
     }
-    if (status != 0 || s->help || s->accept)
+    if (status != 0 || s->help || s->version || s->accept)
         return status;
     if (named == 1 && (s->expect || s->csv || s->rows_json || s->add)) {
         s->sources[1] = s->sources[0];
@@ -372,6 +375,10 @@ int main(int argc, char **argv)
         return status;
     if (s.help) {
         print_help();
+        return 0;
+    }
+    if (s.version) {
+        printf("weir-compare: %s\n", weir_version_string());
         return 0;
     }
     return s.accept ? accept_run(&s) : s.add ? add_run(&s) : compare(&s);

@@ -118,6 +118,9 @@ check "the installed gate prints the plan of the installed matrix" \
     ends_with 0 gate --dry-run --matrix "$matrix"
 check "the plan's launcher is the installed one" says 'weir-mpirun -np 2 DIR/bench_allreduce'
 check "the installed gate names itself in errors" eval 'ends_with 2 gate && one_line_says weir-nightly --matrix'
+if [ -x "$prefix/bin/weir-compare" ]; then
+    check "the installed gate prints its version" eval 'ends_with 0 gate --version && says "^weir-nightly: weir [0-9]"'
+fi
 check "the installed files name nothing of a checkout" \
     eval '! grep -rlE "ci/(nightly|mpirun|examples)" "$prefix/bin/weir-nightly" "$prefix/bin/weir-mpirun" "$prefix/share/weir"'
 if [ -x "$prefix/bin/bench_allreduce" ] && [ -x "$prefix/bin/weir-compare" ] && command -v mpirun >/dev/null; then

@@ -336,6 +336,7 @@ for wrong in --bogus "--min-effect x" "--format x" "--alpha 7" --store "--ranks 
 done
 check "a single source is a usage error" ends_with 2 $program "$scratch/a"
 check "--help ends with 0" ends_with 0 $program --help
+check "--version prints the version" eval 'ends_with 0 $program --version && has "^weir-compare: weir [0-9]"'
 # The store in an SQLite file.
 nights=$scratch/nights.db
 if $program --store "$nights" --add 1 results/sample.csv 2>&1 | grep -q 'has no SQLite'; then
