@@ -20,7 +20,10 @@ for path in bin/weir-nightly bin/weir-mpirun bin/weir-plan share/weir/nightly/ma
 done
 check "every link that is installed leads to a file" eval '[ -z "$(find "$prefix" -xtype l)" ]'
 check "a relative PREFIX is a usage error" ends_with 2 make install PREFIX=weir
-check "a relative PREFIX is reported" grep -q "PREFIX='weir'.*absolute" "$err"
+check "a relative PREFIX is reported" grep -q "PREFIX='weir'.*absolute.*; give make another PREFIX$" "$err"
+check "a relative LIBDIR is a usage error" ends_with 2 make install PREFIX="$prefix" LIBDIR=lib
+check "a relative LIBDIR is reported with the variables that change it" \
+    grep -q "LIBDIR='lib'.*absolute.*; give make another LIBDIR or PREFIX$" "$err"
 
 # ------------------------------------------------------------------ pkg-config
 cat >"$scratch/program.c" <<'C'
