@@ -57,7 +57,11 @@ HAVE_JANSSON := $(call pkg,jansson)
 HAVE_SQLITE := $(call pkg,sqlite3)
 HAVE_GNUPLOT := $(call have,gnuplot)
 NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
-CUDA ?= $(if $(NVCC),1,0)
+# make install alone installs what the last build chose.
+ifeq ($(sort $(MAKECMDGOALS)),install)
+LAST_CUDA := $(shell sed -n 's/^CUDA=\([01]\)$$/\1/p' '$(O)/cuda.choice' 2>/dev/null)
+endif
+CUDA ?= $(if $(NVCC),$(or $(LAST_CUDA),1),0)
 SM ?= 90
 ARCH := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 HAVE_CUDA := $(and $(NVCC),$(filter 1,$(CUDA)))

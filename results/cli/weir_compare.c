@@ -10,6 +10,8 @@
 #include "results/store/history.h"
 #include "base/words.h"
 
+#include <weir/weir.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@ typedef struct settings {
     const char *store, *accept, *add, *expect, *only, *suspects;
     const char *format, *markdown, *json, *junit, *csv, *rows_json;
     const char *min_effect, *resolve, *alpha, *noise, *correction, *contender, *ranks;
-    int changes, help, nranks;
+    int changes, help, version, nranks;
 } settings;
 
 typedef struct option_row {
@@ -53,11 +55,12 @@ static const option_row options[] = {
     TEXT("--contender-b", "NAME", rules.contender_b, "... with this of B; A and B may be one file"),
     TEXT("--ranks", "N", ranks, "number of ranks, for files that do not state it (OSU)"),
     TEXT("--only", "FILE", only, "compare only the rows that a file of suspects names"),
-    TEXT("--suspects", "FILE", suspects, "write the rows worth measuring again, for ci/nightly"),
+    TEXT("--suspects", "FILE", suspects, "write the rows worth measuring again, for the nightly gate"),
     TEXT("--store", "DIR", store,
          "where latest and baseline are: a folder of run folders, or an SQLite file"),
     TEXT("--accept", "NAME", accept, "make this run the baseline of the store, and end"),
     TEXT("--add", "NAME", add, "add B to a store in one file as this run, and end"),
+    TEXT("--version", NULL, version, "print the version"),
     TEXT("--help", NULL, help, "print this help"),
 };
 enum { OPTIONS = sizeof options / sizeof *options };
@@ -183,7 +186,7 @@ static int read_settings(settings *s, int argc, char **argv)
         else
             s->sources[named++] = argv[i];
     }
-    if (status != 0 || s->help || s->accept)
+    if (status != 0 || s->help || s->version || s->accept)
         return status;
     if (named == 1 && (s->expect || s->csv || s->rows_json || s->add)) {
         s->sources[1] = s->sources[0];
@@ -278,7 +281,7 @@ static int load(const settings *s, results_set *a, results_set *b, results_expec
     int failed = s->expect ? results_expect_read(b, s->expect, expected) : 0;
     if (failed > 0) {
         fprintf(stderr, "weir-compare: --expect %s: nothing was checked; it needs expectations, "
-                "one a line, and nothing else (results/README.md)\n", s->expect);
+                "one a line, and nothing else (docs/user/comparing.md)\n", s->expect);
         return EXIT_USAGE;
     }
     if (s->sources[0])
@@ -296,22 +299,27 @@ static int compare(const settings *s)
     results_set a, b;
     results_comparison made = {.count = 0};
     results_expectations expected = {.count = 0};
+    results_warnings warnings_a = {.count = 0}, warnings_b = {.count = 0};
     results_set_init(&a, s->nranks, stderr);
     results_set_init(&b, s->nranks, stderr);
     b.keeps_documents = s->rows_json != NULL;
-    int failed = load(s, &a, &b, &expected);
-    int status = failed == EXIT_USAGE ? EXIT_USAGE : 0;
+    int failed = 0, status = load(s, &a, &b, &expected);
     if (status == 0 && results_match(&a, &b, &s->rules, &made) != 0)
         status = EXIT_NOTHING;
     if (status == 0) {
         results_judge(&made, &s->rules);
         results_expect_check(&expected, &made);
+        if (s->sources[0]) {
+            results_warnings_read(&a, &warnings_a);
+            results_warnings_read(&b, &warnings_b);
+        }
         results_report report = {.a = &a, .b = &b, .name_a = s->sources[0],
                                  .name_b = s->sources[1], .comparison = &made,
                                  .rules = &s->rules, .expectations = &expected,
+                                 .warnings_a = &warnings_a, .warnings_b = &warnings_b,
                                  .only_changes = s->changes};
         status = outcome(s, &report);
-        failed |= print_all(s, &report);
+        failed = print_all(s, &report);
     }
     results_comparison_free(&made);
     results_set_free(&a);
@@ -367,6 +375,10 @@ int main(int argc, char **argv)
         return status;
     if (s.help) {
         print_help();
+        return 0;
+    }
+    if (s.version) {
+        printf("weir-compare: %s\n", weir_version_string());
         return 0;
     }
     return s.accept ? accept_run(&s) : s.add ? add_run(&s) : compare(&s);

@@ -4,6 +4,8 @@
 #include "results/output/page.h"
 #include "results/output/series.h"
 
+#include <weir/weir.h>
+
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +13,7 @@ enum { EXIT_USAGE = 2, EXIT_NOTHING = 3 };
 
 typedef struct settings {
     const char *out, *store, *links, *sources[2]; /* A (NULL: none) and B */
-    int help;
+    int help, version;
 } settings;
 
 static const char help[] =
@@ -22,7 +24,9 @@ static const char help[] =
     "  --store DIR  folder of run folders: its history, and where latest and baseline are\n"
     "  --links FILE links measured by weir-topo --measure, to show the percentage of what they\n"
     "               allow (default: links.txt in the folder of B's results or in the run folder\n"
-    "               of ci/nightly, where topology.json of weir-topo --json becomes a picture)\n\n"
+    "               of the nightly gate, where topology.json of weir-topo --json becomes a picture)\n"
+    "  --version    print the version\n"
+    "  --help       print this help\n\n"
     "exit codes: 0; 2 usage; 3 nothing to report, or the page cannot be written.\n";
 
 static int usage(const char *what, const char *about)
@@ -38,10 +42,10 @@ static int read_settings(settings *s, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         int is_out = strcmp(argv[i], "-o") == 0, is_store = strcmp(argv[i], "--store") == 0;
         int is_links = strcmp(argv[i], "--links") == 0;
-        if (strcmp(argv[i], "--help") == 0) {
-            s->help = 1;
+        s->help = strcmp(argv[i], "--help") == 0;
+        s->version = strcmp(argv[i], "--version") == 0;
+        if (s->help || s->version)
             return 0;
-        }
         if ((is_out || is_store || is_links) && i + 1 >= argc)
             return usage("needs a value:", argv[i]);
         if (is_out)
@@ -168,6 +172,10 @@ int main(int argc, char **argv)
         return status;
     if (s.help) {
         fputs(help, stdout);
+        return 0;
+    }
+    if (s.version) {
+        printf("weir-report: %s\n", weir_version_string());
         return 0;
     }
     status = gather(&s, &rules, &m);

@@ -91,6 +91,9 @@ const char *results_verdict_name(results_verdict verdict);
 const char *results_verdict_word(results_verdict verdict, int cross);
 /* Rows that both sides have. */
 size_t results_matched(const results_comparison *comparison);
+/* The overall verdict for people: results_verdict_word, or "nothing to compare" if the sides have
+ * no row in common. */
+const char *results_overall_word(const results_comparison *comparison);
 
 /* Fills `differences` of a comparison of matched sets (comparable.c). */
 void results_differences_find(const results_set *a, const results_set *b,

@@ -42,6 +42,13 @@ size_t results_matched(const results_comparison *comparison)
            comparison->verdicts[RESULTS_MISSING_IN_B];
 }
 
+const char *results_overall_word(const results_comparison *comparison)
+{
+    return results_matched(comparison) == 0 ? "nothing to compare"
+                                            : results_verdict_word(comparison->overall,
+                                                                   comparison->cross);
+}
+
 static int by_size(const void *a, const void *b)
 {
     double first = **(double *const *)a, second = **(double *const *)b;

@@ -138,7 +138,7 @@ static void put_verdict(FILE *file, const results_report *report)
     fputs("<section id=\"verdict\" tabindex=\"-1\">\n<h2>", file);
     if (report->name_a) {
         fprintf(file, "Verdict: <span class=\"%s\">%s</span></h2>\n<p>A: ", class_of(c->overall),
-                results_verdict_word(c->overall, c->cross));
+                results_overall_word(c));
         results_put_xml(file, report->name_a);
         fputs("<br>B: ", file);
     } else {

@@ -8,12 +8,14 @@
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
 #include "results/read/rows.h"
+#include "results/read/warnings.h"
 
 #include <jansson.h>
 
 typedef struct results_report {
     const results_set *a, *b;
     const char *name_a, *name_b; /* as the user named them; NULL a: B alone */
+    const results_warnings *warnings_a, *warnings_b; /* of the manifests; NULL: not read */
     const results_comparison *comparison;
     const results_rules *rules;
     const results_expectations *expectations;
@@ -34,6 +36,12 @@ void results_print_rows_json(FILE *file, const results_set *set);
  * each verdict. */
 void results_say_noise(FILE *file, const results_report *report);
 void results_say_counts(FILE *file, const results_report *report);
+/* The overall verdict, and if there is nothing to compare the reason: "nothing to compare: A has 4
+ * ranks, B has 2". */
+void results_say_overall(FILE *file, const results_comparison *comparison);
+/* A side's warning: "warning: vm was busy ...", with the number of files that have it if there are
+ * several. The text is as in the manifest. Terminates line. */
+void results_describe_warning(const results_warnings *warnings, int i, char *line, size_t bytes);
 /* Whether rows have no counterpart because the sides differ in ranks, memory, ... */
 int results_differs(const results_comparison *comparison);
 /* The candidates of a pair: "weir", or "weir beside nccl:2.28.3" (B beside A) if they differ.

@@ -71,12 +71,36 @@ static void put_row(FILE *file, const results_pair *pair, int cross)
     fprintf(file, "%s%s |\n", pair->reason[0] ? ": " : "", pair->reason);
 }
 
+static void put_markdown_warnings(FILE *file, const char *letter, const results_warnings *warnings)
+{
+    for (int i = 0; warnings && i < warnings->count; i++) {
+        char line[600];
+        results_describe_warning(warnings, i, line, sizeof line);
+        fprintf(file, "\n%s: ", letter);
+        results_put_markdown(file, line);
+        fputc('\n', file);
+    }
+}
+
+static void put_markdown_table(FILE *file, const results_report *report)
+{
+    const results_comparison *c = report->comparison;
+    fputs("\n| bytes | collective | type | op | ranks | place | candidate | A us | B us | "
+          "A GB/s | B GB/s | B/A (95%) | verdict |\n"
+          "|--:|---|---|---|--:|---|---|--:|--:|--:|--:|--:|---|\n", file);
+    for (size_t i = 0; i < c->count; i++)
+        if (!report->only_changes || c->pairs[i].verdict != RESULTS_NO_DIFFERENCE)
+            put_row(file, &c->pairs[i], c->cross);
+}
+
 void results_print_markdown(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;
     const results_expectations *e = report->expectations;
     if (report->name_a) {
-        fprintf(file, "### Verdict: %s\n\n", results_verdict_word(c->overall, c->cross));
+        fputs("### Verdict: ", file);
+        results_say_overall(file, c);
+        fputs("\n\n", file);
         results_say_counts(file, report);
         fputs(".\nA: ", file);
         results_put_markdown(file, report->name_a);
@@ -84,16 +108,15 @@ void results_print_markdown(FILE *file, const results_report *report)
         results_put_markdown(file, report->name_b);
         fputs("; ", file);
         results_say_noise(file, report);
-        if (results_differs(c)) {
+        if (results_differs(c) && results_matched(c) > 0) {
             fputs("; not compared: ", file);
             results_put_markdown(file, c->differences);
         }
-        fputs(".\n\n| bytes | collective | type | op | ranks | place | candidate | A us | B us | "
-              "A GB/s | B GB/s | B/A (95%) | verdict |\n"
-              "|--:|---|---|---|--:|---|---|--:|--:|--:|--:|--:|---|\n", file);
-        for (size_t i = 0; i < c->count; i++)
-            if (!report->only_changes || c->pairs[i].verdict != RESULTS_NO_DIFFERENCE)
-                put_row(file, &c->pairs[i], c->cross);
+        fputs(".\n", file);
+        put_markdown_warnings(file, "A", report->warnings_a);
+        put_markdown_warnings(file, "B", report->warnings_b);
+        if (results_matched(c) > 0)
+            put_markdown_table(file, report);
     }
     for (size_t i = 0; e && i < e->count; i++) {
         char about[1400];

@@ -49,6 +49,24 @@ void results_say_counts(FILE *file, const results_report *report)
                 results_verdict_word(order[i], report->comparison->cross));
 }
 
+void results_say_overall(FILE *file, const results_comparison *comparison)
+{
+    fputs(results_overall_word(comparison), file);
+    if (results_matched(comparison) == 0)
+        fprintf(file, ": %s", comparison->differences[0] ? comparison->differences
+                                                         : "no row of A fits one of B");
+}
+
+void results_describe_warning(const results_warnings *warnings, int i, char *line, size_t bytes)
+{
+    const results_warning *one = &warnings->list[i];
+    if (warnings->manifests == 1)
+        snprintf(line, bytes, "warning: %s", one->text);
+    else
+        snprintf(line, bytes, "warning in %zu of %zu manifests, the first: %s", one->files,
+                 warnings->manifests, one->text);
+}
+
 int results_differs(const results_comparison *comparison)
 {
     return comparison->differences[0] && results_matched(comparison) < comparison->count;
@@ -81,6 +99,15 @@ static void put_side(FILE *file, const char *letter, const results_set *set, con
     if (set->count > 0 && !results_is_own(set->rows[0].origin))
         fprintf(file, ", times are means");
     fputc('\n', file);
+}
+
+static void put_warnings(FILE *file, const char *letter, const results_warnings *warnings)
+{
+    for (int i = 0; warnings && i < warnings->count; i++) {
+        char line[600];
+        results_describe_warning(warnings, i, line, sizeof line);
+        fprintf(file, "# %s: %s\n", letter, line);
+    }
 }
 
 static void put_number(FILE *file, double value, int width)
@@ -161,15 +188,20 @@ void results_print_text(FILE *file, const results_report *report)
     const results_comparison *c = report->comparison;
     if (report->name_a) {
         put_side(file, "A", report->a, report->name_a, c->contender_a, c->hosts_a, c->starts_a);
+        put_warnings(file, "A", report->warnings_a);
         put_side(file, "B", report->b, report->name_b, c->contender_b, c->hosts_b, c->starts_b);
+        put_warnings(file, "B", report->warnings_b);
         fputs("# Noise: ", file);
         results_say_noise(file, report);
         fputc('\n', file);
-        if (results_differs(c))
+        if (results_differs(c) && results_matched(c) > 0)
             fprintf(file, "# Not compared: %zu row%s: %s\n", c->count - results_matched(c),
                     weiri_s(c->count - results_matched(c)), c->differences);
-        put_table(file, report);
-        fprintf(file, "# Verdict: %s (", results_verdict_word(c->overall, c->cross));
+        if (results_matched(c) > 0)
+            put_table(file, report);
+        fputs("# Verdict: ", file);
+        results_say_overall(file, c);
+        fputs(" (", file);
         results_say_counts(file, report);
         fputs(")\n", file);
     }

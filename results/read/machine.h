@@ -56,6 +56,9 @@ typedef struct results_manifest {
 /* Reads the manifest next to the first of the set's CSV files that has one. An invalid one is
  * reported and gives no facts. */
 void results_manifest_read(results_set *set, results_manifest *made);
+/* Reads the manifest next to one CSV file. Returns 0, or -1 if there is none. Call
+ * results_manifest_free in either case. */
+int results_manifest_read_file(results_set *set, const char *csv, results_manifest *made);
 void results_manifest_free(results_manifest *made);
 
 /* Calls `different` for each path whose values differ; a NULL value means that the side lacks it.

@@ -89,9 +89,15 @@ static int read_one(results_set *set, const char *path, results_manifest *made)
     return 0;
 }
 
-void results_manifest_read(results_set *set, results_manifest *made)
+int results_manifest_read_file(results_set *set, const char *csv, results_manifest *made)
 {
     char path[PATH_MAX];
+    *made = (results_manifest){.count = 0};
+    return manifest_path(csv, path, sizeof path) == 0 ? read_one(set, path, made) : -1;
+}
+
+void results_manifest_read(results_set *set, results_manifest *made)
+{
     const char *tried = "";
     *made = (results_manifest){.count = 0};
     for (size_t i = 0; i < set->count; i++) {
@@ -99,7 +105,7 @@ void results_manifest_read(results_set *set, results_manifest *made)
         if (strcmp(csv, tried) == 0)
             continue;
         tried = csv;
-        if (manifest_path(csv, path, sizeof path) == 0 && read_one(set, path, made) == 0)
+        if (results_manifest_read_file(set, csv, made) == 0)
             return;
     }
 }

@@ -739,38 +739,45 @@ typedef struct weir_call {
  * WEIR_ERR_UNSUPPORTED if call->algo belongs to another backend. */
 WEIR_API weir_status weir_run(weir_comm *comm, const weir_call *call);
 
-/* in, out: count elements. In place: in == out. */
+/* Combines the arrays of all ranks element by element, and every rank gets the result. in, out:
+ * count elements. In place: in == out. */
 WEIR_API weir_status weir_allreduce(weir_comm *comm, const void *in, void *out, size_t count,
                                     weir_dtype dtype, weir_op op, weir_stream stream);
-/* in: nranks * count elements; out: count. In place: out == in + rank * count. */
+/* Combines the arrays of all ranks element by element, and rank r gets block r of the result. in:
+ * nranks * count elements; out: count. In place: out == in + rank * count. */
 WEIR_API weir_status weir_reduce_scatter(weir_comm *comm, const void *in, void *out, size_t count,
                                          weir_dtype dtype, weir_op op, weir_stream stream);
-/* in: count elements; out: nranks * count. In place: in == out + rank * count. */
+/* Collects the arrays of all ranks, in the order of ranks, on every rank. in: count elements; out:
+ * nranks * count. In place: in == out + rank * count. */
 WEIR_API weir_status weir_allgather(weir_comm *comm, const void *in, void *out, size_t count,
                                     weir_dtype dtype, weir_stream stream);
-/* in, out: count elements; in is read on root only, out is written on every rank. In place:
- * in == out. */
+/* Copies the array of one rank, the root, to every rank. in, out: count elements; in is read on
+ * root only, out is written on every rank. In place: in == out. */
 WEIR_API weir_status weir_broadcast(weir_comm *comm, const void *in, void *out, size_t count,
                                     weir_dtype dtype, int root, weir_stream stream);
-/* in, out: count elements; out is written on root only. In place: in == out on root. */
+/* Combines the arrays of all ranks element by element, and one rank, the root, gets the result. in,
+ * out: count elements; out is written on root only. In place: in == out on root. */
 WEIR_API weir_status weir_reduce(weir_comm *comm, const void *in, void *out, size_t count,
                                  weir_dtype dtype, weir_op op, int root, weir_stream stream);
-/* in, out: nranks * count elements, block r for/from rank r. Out of place. */
+/* Sends a block to every rank and receives one from each, all of count elements. in, out: nranks *
+ * count elements, block r for/from rank r. Out of place. */
 WEIR_API weir_status weir_alltoall(weir_comm *comm, const void *in, void *out, size_t count,
                                    weir_dtype dtype, weir_stream stream);
-/* Arrays of nranks counts and displacements, in elements. Out of place. */
+/* Sends a block to every rank and receives one from each, with lengths that may differ. Arrays of
+ * nranks counts and displacements, in elements. Out of place. */
 WEIR_API weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_counts,
                                     const size_t *send_displs, void *out,
                                     const size_t *recv_counts, const size_t *recv_displs,
                                     weir_dtype dtype, weir_stream stream);
 /*
- * alltoallv whose counts the host need not know. The four arrays have nranks entries, in elements;
- * they are in device memory of this rank's GPU (CUDA backend) or in memory of the process (host
- * backend), and are read when the stream reaches the call, so each replay of a captured call uses
- * their contents at that time. They must not change while the call runs. The call exchanges nothing
- * beforehand, does not wait on the host and does not allocate memory. in_bytes and out_bytes are
- * the lengths of in and out: a split that extends past its buffer is not transferred. The call's
- * grid depends on them, so exact lengths keep it small. Displacements of empty splits are ignored.
+ * Performs an alltoallv whose counts the host need not know. The four arrays have nranks entries,
+ * in elements; they are in device memory of this rank's GPU (CUDA backend) or in memory of the
+ * process (host backend), and are read when the stream reaches the call, so each replay of a
+ * captured call uses their contents at that time. They must not change while the call runs. The
+ * call exchanges nothing beforehand, does not wait on the host and does not allocate memory.
+ * in_bytes and out_bytes are the lengths of in and out: a split that extends past its buffer is not
+ * transferred. The call's grid depends on them, so exact lengths keep it small. Displacements of
+ * empty splits are ignored.
  *
  * WEIR_ERR_INVALID on a rank with a split that extends past its buffer; WEIR_ERR_MISMATCH on a rank
  * that is sent a different count from the one that it expects, also by a rank whose split was
@@ -784,7 +791,7 @@ WEIR_API weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size
                                            size_t out_bytes, const uint64_t *recv_counts,
                                            const uint64_t *recv_displs, weir_dtype dtype,
                                            weir_stream stream);
-/* Every rank sends to one rank and receives from one; -1 for none. in: send_count elements; out:
+/* Sends to one rank and receives from one; -1 for none. in: send_count elements; out:
  * recv_count. Out of place. */
 WEIR_API weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_count,
                                    int destination, void *out, size_t recv_count, int source,

@@ -20,7 +20,10 @@ for path in bin/weir-nightly bin/weir-mpirun bin/weir-plan share/weir/nightly/ma
 done
 check "every link that is installed leads to a file" eval '[ -z "$(find "$prefix" -xtype l)" ]'
 check "a relative PREFIX is a usage error" ends_with 2 make install PREFIX=weir
-check "a relative PREFIX is reported" grep -q "PREFIX='weir'.*absolute" "$err"
+check "a relative PREFIX is reported" grep -q "PREFIX='weir'.*absolute.*; give make another PREFIX$" "$err"
+check "a relative LIBDIR is a usage error" ends_with 2 make install PREFIX="$prefix" LIBDIR=lib
+check "a relative LIBDIR is reported with the variables that change it" \
+    grep -q "LIBDIR='lib'.*absolute.*; give make another LIBDIR or PREFIX$" "$err"
 
 # ------------------------------------------------------------------ pkg-config
 cat >"$scratch/program.c" <<'C'
@@ -110,6 +113,22 @@ else
     skip "CMake finds weir" "no cmake"
 fi
 
+# ---------------------------------------------------------------------- guides
+# The guides that the help of installed programs and the manual pages name and that are not installed.
+absent_guides() {
+    local program guide
+    {
+        for program in "$prefix"/bin/*; do [ "${program##*/}" = weir-mpirun ] || "$program" --help; done
+        [ ! -d "$prefix/share/man" ] || sed 's/\\//g' "$prefix"/share/man/man?/*
+    } | grep -oE '(docs|lib|results|bench|topo)/[a-zA-Z0-9_/-]+\.md' | sort -u | tee "$scratch/guides" |
+        while read -r guide; do [ -s "$prefix/share/doc/weir/$guide" ] || echo "$guide"; done
+}
+check "every guide that --help and manual pages name is installed" \
+    eval '[ -z "$(absent_guides)" ] && grep -qx docs/user/nightly.md "$scratch/guides"'
+mv "$prefix/share/doc/weir/docs/user/nightly.md" "$scratch"
+check "a guide that is not installed is found" eval '[ "$(absent_guides)" = docs/user/nightly.md ]'
+mv "$scratch/nightly.md" "$prefix/share/doc/weir/docs/user"
+
 # -------------------------------------------------------- the gate and mpirun
 # Elsewhere, and with nothing of the checkout or the installed tree in PATH.
 gate() { (cd "$scratch" && "$prefix/bin/weir-nightly" "$@"); }
@@ -118,6 +137,9 @@ check "the installed gate prints the plan of the installed matrix" \
     ends_with 0 gate --dry-run --matrix "$matrix"
 check "the plan's launcher is the installed one" says 'weir-mpirun -np 2 DIR/bench_allreduce'
 check "the installed gate names itself in errors" eval 'ends_with 2 gate && one_line_says weir-nightly --matrix'
+if [ -x "$prefix/bin/weir-compare" ]; then
+    check "the installed gate prints its version" eval 'ends_with 0 gate --version && says "^weir-nightly: weir [0-9]"'
+fi
 check "the installed files name nothing of a checkout" \
     eval '! grep -rlE "ci/(nightly|mpirun|examples)" "$prefix/bin/weir-nightly" "$prefix/bin/weir-mpirun" "$prefix/share/weir"'
 if [ -x "$prefix/bin/bench_allreduce" ] && [ -x "$prefix/bin/weir-compare" ] && command -v mpirun >/dev/null; then

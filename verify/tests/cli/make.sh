@@ -100,6 +100,14 @@ echo CUDA=1 >"$scratch/folder/cuda.choice"
 check "run: kernels that were built are kept" eval 'ends_with 0 choice /bin/nvcc "" && chosen 1 && [ ! -s "$err" ]'
 check "a build remembers its choice" eval 'build_objects CUDA=1 NVCC=/bin/true && grep -qx CUDA=1 "$other/cuda.choice" &&
     build_objects CUDA=0 && grep -qx CUDA=0 "$other/cuda.choice"'
+forecast_install() { # the choice of `make install` after a build with CUDA=$1, given the other arguments
+    build_objects "CUDA=$1" NVCC=/bin/true && env -u CUDA make -n install "O=$other" NVCC=/bin/true "${@:2}" >"$out" 2>"$err"
+    sed 's/^CUDA=//' "$other/cuda.choice"
+}
+check "make install keeps the choice of the last build" \
+    eval '[ "$(forecast_install 0)" = 0 ] && [ "$(forecast_install 1)" = 1 ]'
+check "make install CUDA=... changes it" \
+    eval '[ "$(forecast_install 0 CUDA=1)" = 1 ] && [ "$(forecast_install 1 CUDA=0)" = 0 ]'
 forecast() { make --no-print-directory -n test T="$1" 2>/dev/null | head -n 1 >"$out"; }
 check "make test says first how many test files it runs" \
     eval 'forecast "" && says "make test: installs.*up to [1-9][0-9]+ test files.*minutes.*make check T=word"'

@@ -43,6 +43,19 @@ check "every page of section 3 has a description" \
 summaries() { sed -n '/^\.SH NAME/{n;s/.* \\- //p}' "$pages"/man?/*.?; }
 check "every page has a summary of 6 to 110 characters" \
     eval '[ "$(summaries | wc -l)" -gt 100 ] && ! summaries | sed "s/\\\\//g" | grep -qE "^.{0,5}$|.{111}"'
+# The summaries of pages whose comment begins with the arguments instead of what the call does, and of
+# pages of collectives that share one.
+unclear() {
+    summaries | grep -iE '^(in|out|in, out|arrays)\b'
+    for page in "$pages"/man3/weir_{allreduce,reduce_scatter,allgather,broadcast,reduce,alltoall,alltoallv,sendrecv}.3; do
+        sed -n '/^\.SH NAME/{n;s/.* \\- //p}' "$page"
+    done | sort | uniq -d
+}
+check "every summary says what the function does" eval '[ -z "$(unclear)" ]'
+cp "$pages/man3/weir_reduce.3" "$scratch/reduce.3"
+sed -i '/^\.SH NAME/{n;s/\\- .*/\\- in, out: count elements/}' "$pages/man3/weir_reduce.3"
+check "a summary that only names arguments is found" eval '[ "$(unclear)" = "in, out: count elements" ]'
+cp "$scratch/reduce.3" "$pages/man3/weir_reduce.3"
 long_prototypes() { sed -n '/^\.SH SYNOPSIS/,/^\.fi/s/^\.B "\(.*\)"$/\1/p' "$pages"/man3/*.3 | sed 's/\\//g' | grep -E '.{80}'; }
 check "no line of a function's synopsis is longer than 79 characters" eval '[ -z "$(long_prototypes)" ]'
 check "a page has the introduction of the header's section" \

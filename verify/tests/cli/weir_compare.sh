@@ -93,6 +93,12 @@ sed 's/,cuda_ipc,4,1,/,cuda_ipc,2,1,/' "$scratch/b/r1-x.csv" >"$scratch/ranks.cs
 check "runs of other numbers of ranks are not compared" ends_with 3 $program "$scratch/a" "$scratch/ranks.csv"
 check "runs of other numbers of ranks are refused with both numbers" \
     one_line_says "no row of A (24) fits one of B (6): A has 4 ranks, B has 2"
+check "without a common row the verdict is the reason, and there is no table" \
+    eval 'has "^# Verdict: nothing to compare: A has 4 ranks, B has 2 \(0 regressed, .* 6 missing in A, 6 missing in B\)$" &&
+    lacks "^ +[0-9]+ +allreduce|^# +bytes|inconclusive: |Verdict: inconclusive"'
+check "Markdown without a common row has the same verdict and no table" \
+    eval 'ends_with 3 $program --format markdown "$scratch/a" "$scratch/ranks.csv" &&
+    has "^### Verdict: nothing to compare: A has 4 ranks, B has 2$" && lacks "^[|]"'
 sed 's/,cuda,cuda_ipc,/,host,shm,/' "$scratch/b/r1-x.csv" >"$scratch/host.csv"
 check "GPU memory is not compared with host memory" ends_with 3 $program "$scratch/a" "$scratch/host.csv"
 check "the memory of both sides is named" one_line_says "A has GPU memory, B has host memory"
@@ -127,6 +133,21 @@ check "a duplicate row with wrong results ends with 1" \
 check "a duplicate row with wrong results is reported with its line" \
     eval 'has "regressed: wrong results in B" && errs "cycles.csv:4: .* only its failure counts"'
 
+# Warnings of the manifests.
+warning='vm was busy: other processes used 58% of the time'
+printf '{"warnings": [{"kind": "load", "text": "%s\\u001b[1m|x|"}, {"kind": "interval", "text": "wide"}]}\n' "$warning" >"$scratch/a/r2-x.json"
+echo '{"warnings": []}' >"$scratch/a/r1-x.json"
+check "each side's warnings are printed with the number of manifests that have them" \
+    eval 'ends_with 0 $program "$scratch/a" "$scratch/b" && has "^# A: warning in 1 of 2 manifests, the first: $warning" &&
+    has "^# A: warning in 1 of 2 manifests, the first: wide$" && lacks "# B: warning"'
+check "control characters of a warning are not printed" eval 'has "time[?].1m" && ! grep -q "$(printf "\033")" "$out"'
+check "one manifest's warning is printed as it is, in Markdown escaped" \
+    eval 'ends_with 0 $program "$scratch/b" "$scratch/a/r2-x.csv" && has "^# B: warning: $warning" &&
+    ends_with 0 $program --format markdown "$scratch/b" "$scratch/a/r2-x.csv" && has "^B: warning: $warning.*&#124;x"'
+check "manifests without warnings add no line" \
+    eval 'ends_with 0 $program "$scratch/b" "$scratch/a/r1-x.csv" && lacks "warning"'
+rm "$scratch"/a/*.json
+
 # Malformed input is reported with its line, the rest is compared, and names are escaped.
 { head -n 3 "$scratch/a/r1-x.csv"; echo '1,cut,2026'; tail -n 3 "$scratch/a/r1-x.csv"; } >"$scratch/cut.csv"
 check "a truncated line does not end the comparison" \
@@ -152,7 +173,12 @@ truncate -s 257M "$scratch/huge.csv"
 check "a huge file ends with 3" ends_with 3 $program "$scratch/huge.csv" "$scratch/a"
 check "a huge file is reported with the limit" \
     errs 'huge.csv: files of more than 268435456 bytes are not read'
-check "a missing file ends with 3" ends_with 3 $program "$scratch/none.csv" "$scratch/a"
+check "a missing file as A ends with 3" ends_with 3 $program "$scratch/none.csv" "$scratch/a"
+check "a missing file is all that is reported" \
+    eval 'one_line_says "none.csv: No such file" && test ! -s "$out"'
+check "a missing file as B ends with 3, with one line and nothing else" \
+    eval 'ends_with 3 $program --markdown "$scratch/absent.md" "$scratch/a" "$scratch/none.csv" &&
+    one_line_says "none.csv: No such file" && test ! -s "$out" && test ! -e "$scratch/absent.md"'
 { echo "$header"; row r 8 10 '<script>|x|'; } >"$scratch/html.csv"
 check "a name that contains HTML ends with 0" \
     ends_with 0 $program --markdown "$scratch/html.md" --junit "$scratch/html.xml" --json "$scratch/html.json" "$scratch/html.csv" "$scratch/html.csv"
@@ -310,6 +336,7 @@ for wrong in --bogus "--min-effect x" "--format x" "--alpha 7" --store "--ranks 
 done
 check "a single source is a usage error" ends_with 2 $program "$scratch/a"
 check "--help ends with 0" ends_with 0 $program --help
+check "--version prints the version" eval 'ends_with 0 $program --version && has "^weir-compare: weir [0-9]"'
 # The store in an SQLite file.
 nights=$scratch/nights.db
 if $program --store "$nights" --add 1 results/sample.csv 2>&1 | grep -q 'has no SQLite'; then
