@@ -3,7 +3,7 @@
 The wheel contains libweir.so and libweir_nccl.so. It serves every Python from 3.9 on, as it has no
 extension module: its tag is py3-none-PLATFORM. Environment variables:
 
-    WEIR_LIBRARIES   a folder with libraries that are already built; make is not run
+    WEIR_LIBRARIES   a folder with libraries that are already built, as an absolute path; make is not run
     WEIR_MAKE_FLAGS  arguments of make (default: -jN; CUDA=0 omits the GPU kernels)
 """
 import os
@@ -44,6 +44,7 @@ def built_libraries():
         clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
         subprocess.run(["make", "-C", ROOT, "lib", *flags], check=True, env=clean)
         folder = os.path.join(ROOT, "build")
+    folder = os.path.abspath(folder)  # relative to python/, where pip runs this program
     missing = [name for name in LIBRARIES if not os.path.exists(os.path.join(folder, name))]
     if missing:
         sys.exit(f"python/setup.py: {folder} has no {', '.join(missing)}; run make in {ROOT}")

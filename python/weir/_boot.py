@@ -123,8 +123,24 @@ def _launcher_ranks() -> Optional[tuple[int, int, bool, str]]:
     return None
 
 
+def _refuse_contradiction() -> None:
+    """Raises if RANK and WORLD_SIZE contradict the variables of an MPI or a PMIx launcher, as a script's that are
+    left over. torchrun's own workers may be inside of another launcher's job."""
+    here = os.environ
+    if not (here.get("RANK") and here.get("WORLD_SIZE")) or here.get("TORCHELASTIC_RUN_ID"):
+        return
+    known = [row[:2] for row in _LAUNCHERS if row[0] in here and row[1] in here]
+    known += [("PMIX_RANK", "")] if "PMIX_RANK" in here else []
+    for rank, size in known[:1]:
+        if here[rank] != here["RANK"] or (size and here[size] != here["WORLD_SIZE"]):
+            others = f"{rank}={here[rank]}" + (f" and {size}={here[size]}" if size else "")
+            raise InvalidError(f"RANK={here['RANK']} and WORLD_SIZE={here['WORLD_SIZE']} (torchrun's) contradict {others}: "
+                               "unset those that are not of this run, or name the launcher by WEIR_LAUNCHER")
+
+
 def _detected_launcher() -> str:
     """Returns the launcher whose variables the environment has: what WEIR_LAUNCHER can name, or "file"."""
+    _refuse_contradiction()
     here = os.environ
     if {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= here.keys():
         return "torchrun"
@@ -165,7 +181,8 @@ def init(mpi: Any = None, *, id: Optional[UniqueId] = None, rank: Optional[int] 
     mpi: an mpi4py communicator. id, rank, size: a `unique_id()`, this rank, the number of ranks.
     Without these, the environment identifies the job, in this order: torchrun (RANK, WORLD_SIZE,
     MASTER_ADDR, MASTER_PORT), srun, the launchers of Open MPI, MPICH and MVAPICH on one node, PMIx.
-    WEIR_LAUNCHER (torchrun, slurm, pmix, mpi) selects one; mpi needs mpi4py.
+    WEIR_LAUNCHER (torchrun, slurm, pmix, mpi) selects one; mpi needs mpi4py. Without it, RANK and WORLD_SIZE
+    must not contradict the variables of an MPI or PMIx launcher.
 
     backend: "host" (arrays in memory of the process), "cuda" (on this rank's GPU) or "auto" (the
     environment variable WEIR_BACKEND; if that is unset, cuda if every rank can have a GPU). device: the

@@ -27,6 +27,9 @@ _BY_NAME = {"bfloat16": _D.WEIR_BFLOAT16, "float8_e4m3fn": _D.WEIR_FP8_E4M3,
 DTYPE_BYTES = {_D.WEIR_INT8: 1, _D.WEIR_UINT8: 1, _D.WEIR_INT32: 4, _D.WEIR_UINT32: 4,
                _D.WEIR_INT64: 8, _D.WEIR_UINT64: 8, _D.WEIR_HALF: 2, _D.WEIR_FLOAT: 4,
                _D.WEIR_DOUBLE: 8, _D.WEIR_BFLOAT16: 2, _D.WEIR_FP8_E4M3: 1, _D.WEIR_FP8_E5M2: 1}
+DTYPE_NAMES = {**{int(dtype): {"i": "int", "u": "uint", "f": "float"}[name[0]] + str(8 * int(name[1]))
+                  for name, dtype in _TYPESTR.items()},
+               **{int(dtype): name for name, dtype in _BY_NAME.items()}}
 HOST = -1  # the device number of memory of the process
 UNTYPED = -1  # a data type that weir does not reduce; calls that only move data accept it
 
@@ -70,7 +73,9 @@ def _from_interface(found: dict[str, Any], device: int, name: Optional[str], kee
         dtype, itemsize = known
     else:
         dtype, itemsize = _BY_NAME.get(name or "", UNTYPED), int(kind[2:] or 0)
-        if kind[1] in ("O", "t", "U") or itemsize == 0 or (kind[0] == ">" and itemsize > 1):
+        if kind[1] == "O":
+            raise UnsupportedError("object arrays cannot be exchanged; convert the elements to numbers")
+        if kind[1] in ("t", "U") or itemsize == 0 or (kind[0] == ">" and itemsize > 1):
             raise UnsupportedError(f"data type '{kind}': weir exchanges numbers in this machine's "
                                    "byte order")
     strides = found.get("strides")
@@ -282,7 +287,7 @@ def _reader_of(kind: type, value: Any) -> Callable[[Any], Buffer]:
         memoryview(value).release()
     except TypeError:
         raise TypeError(f"'{kind.__module__}.{kind.__name__}' is no array: expected an object with the "
-                        "buffer protocol, __cuda_array_interface__ or __dlpack__") from None
+                        "buffer protocol, __cuda_array_interface__ or __dlpack__, such as numpy.asarray(it)") from None
     return _from_buffer_protocol
 
 

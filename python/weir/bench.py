@@ -2,7 +2,8 @@
 
     python -m weir.bench allreduce -b 8 -e 16M -g 4
 
-Without a launcher it starts the ranks itself (-g); under torchrun or mpirun each process is one rank.
+Without a launcher it starts the ranks itself (-g); under torchrun or mpirun each process is one rank. Each time is
+the mean of a loop; whether the node was busy is not examined. -f and -g are 2 by default, unlike those of the C programs.
 The benchmarks of the source tree (bench_allreduce, ...) measure the C call with intervals and full
 verification; this program measures what a Python program gets, call overhead included.
 """
@@ -46,7 +47,8 @@ def size_of(text: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="python -m weir.bench", description=(__doc__ or "").split("\n")[0])
+    made = argparse.ArgumentParser(prog="python -m weir.bench", description=(__doc__ or "").split("\n")[0],
+                                   epilog="Each time is the mean of a loop; a busy node is not reported.")
     made.add_argument("collective", choices=COLLECTIVES)
     made.add_argument("-b", "--minbytes", type=size_of, default=size_of("8"), help="smallest size (8)")
     made.add_argument("-e", "--maxbytes", type=size_of, default=size_of("16M"), help="largest size (16M)")
@@ -141,7 +143,7 @@ def print_header(comm: Communicator, options: Any) -> None:
     print(f"# weir.bench {options.collective}, {version()}, Python {sys.version.split()[0]}")
     print(f"# Ranks: {comm.size} on {comm.nodes} node{'s' if comm.nodes > 1 else ''}, backend "
           f"{comm.backend}, transport {comm.transport}")
-    print("# Timing: the mean of a loop over prepared calls in Python, of the slowest rank; registered memory")
+    print("# Timing: the mean of a loop over prepared calls in Python, of the slowest rank; registered memory; a busy node is not reported")
     print(HEADER, flush=True)
 
 

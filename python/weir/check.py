@@ -6,11 +6,12 @@ are there, on GPUs. Exit code: 0 if all is right, 1 if a check failed.
 """
 from __future__ import annotations
 
+import argparse
 import array
 import ctypes
 import sys
 from importlib import util
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from ._library import library_path, version
 from ._spawn import spawn
@@ -73,17 +74,23 @@ def gpus() -> int:
     return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
 
 
-def main() -> int:
+NAMES = ("all_reduce, all_gather, reduce_scatter, all_to_all, all_to_all_v, broadcast, reduce, sendrecv, send and recv, "
+         "split, barrier")
+
+
+def main(arguments: Optional[list[str]] = None) -> int:
     """Returns the exit code."""
+    argparse.ArgumentParser(prog="python -m weir.check", description=__doc__,
+                            formatter_class=argparse.RawDescriptionHelpFormatter).parse_args(arguments)
     print(f"{version()}\n  library {library_path()}\n  nccl    {library_path('libweir_nccl.so')}")
     print(f"  Python  {sys.version.split()[0]}; " + ", ".join(
         f"{name}: {'yes' if util.find_spec(name) else 'no'}" for name in ("numpy", "torch", "cupy", "jax", "pandas")))
     cases: list[tuple[str, int, Callable[..., Any], dict[str, Any]]] = [
-        (f"host memory, {n} ranks", n, host_collectives, {"backend": "host"}) for n in (2, 4)]
+        (f"host memory, {n} ranks: {NAMES}", n, host_collectives, {"backend": "host"}) for n in (2, 4)]
     failed = 0
     present = gpus()
     if present and util.find_spec("torch"):
-        cases.append((f"GPUs, {min(present, 8)} ranks", min(present, 8), gpu_collectives,
+        cases.append((f"GPUs, {min(present, 8)} ranks: all_reduce", min(present, 8), gpu_collectives,
                       {"backend": "cuda", "method": "spawn"}))
     for name, size, body, options in cases:
         try:

@@ -10,7 +10,7 @@ from typing import Any, Callable, NoReturn, Optional, Sequence, TypeVar, Union
 
 from . import _declarations as c
 from . import _interrupt
-from ._buffers import (DTYPE_BYTES, HOST, UNTYPED, Buffer, _address_of, _first_byte, _numpy_types,
+from ._buffers import (DTYPE_BYTES, DTYPE_NAMES, HOST, UNTYPED, Buffer, _address_of, _first_byte, _numpy_types,
                        describe, empty_like, shape_of, stream_of)
 from ._library import check, default_of, lib
 from .errors import AbortedError, InvalidError, UnsupportedError, error_of
@@ -283,7 +283,7 @@ class Communicator:
             self._place(buffer, "data")
         if reduces and buffer.dtype == UNTYPED:
             raise UnsupportedError(
-                f"elements of {buffer.itemsize} bytes of {getattr(data, 'dtype', 'an unknown type')}: "
+                f"{getattr(data, 'dtype', f'an unknown type of {buffer.itemsize} bytes')} cannot be reduced; "
                 "weir reduces int8, uint8, int32, uint32, int64, uint64, float16, float32, float64, "
                 "bfloat16, float8_e4m3fn and float8_e5m2; convert them")
         return buffer
@@ -685,10 +685,10 @@ class _Splits:
 
 
 def _type_name(buffer: Buffer) -> str:
+    """Returns NumPy's and PyTorch's name of a buffer's type."""
     if buffer.dtype == UNTYPED:
         return f"{buffer.itemsize}-byte"
-    name: str = lib.weir_dtype_name(buffer.dtype).decode()
-    return name
+    return DTYPE_NAMES[buffer.dtype]
 
 
 def _expect(nbytes: int, expected: int, what: str, data: Buffer) -> None:

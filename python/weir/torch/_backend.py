@@ -17,6 +17,7 @@ from .._boot import init, unique_id
 from ..communicator import Communicator
 from ..errors import InvalidError, UnsupportedError
 from ._groups import Group, _groups
+from ._opaque import mark_methods, opaque
 
 Tensors = Sequence[torch.Tensor]
 _OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.PRODUCT: "prod", dist.ReduceOp.MAX: "max",
@@ -261,6 +262,15 @@ class ProcessGroupWeir(dist.ProcessGroup):  # type: ignore[misc, unused-ignore]
         self.barrier()
 
 
+# What torch.distributed calls, partly from C++; not the constants, which the functional collectives read in a graph.
+mark_methods(ProcessGroupWeir, (
+    "allreduce", "allreduce_coalesced", "broadcast", "reduce", "_allgather_base", "allgather",
+    "allgather_into_tensor_coalesced", "_reduce_scatter_base", "reduce_scatter", "reduce_scatter_tensor_coalesced",
+    "alltoall_base", "alltoall", "gather", "scatter", "send", "recv", "recv_anysource", "barrier", "monitored_barrier",
+    "shutdown", "abort"))
+
+
+@opaque
 def _create(store: Any, rank: int, size: int, timeout: timedelta) -> ProcessGroupWeir:
     return ProcessGroupWeir(store, rank, size, timeout)
 

@@ -13,7 +13,8 @@ class Group:
     """The ranks of one communicator, for tensors on the CPU and on this rank's GPU.
 
     The communicator of the other kind of memory is created, collectively, by the first call that needs
-    it. Calls of a GPU on different streams are ordered: each waits for the one before.
+    it. Calls of a GPU on different streams are ordered: each waits for the one before. torch.compile must not
+    trace the methods (see _opaque.py): their streams and events are those of torch.cuda.
     """
 
     def __init__(self, comm: Communicator, name: str = "") -> None:

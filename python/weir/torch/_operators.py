@@ -12,6 +12,7 @@ import torch
 
 from ..errors import InvalidError
 from ._groups import group as group_of
+from ._opaque import opaque
 
 _library = torch.library.Library("weir", "DEF")
 _SCHEMAS = (
@@ -207,7 +208,7 @@ def _register() -> None:
         name = schema.partition("(")[0]
         _library.define(schema)
         for key in ("CPU", "CUDA"):
-            _library.impl(name, globals()[name], key)
+            _library.impl(name, opaque(globals()[name]), key)
         torch.library.register_fake(f"weir::{name}", _SHAPES.get(name, _nothing), lib=_library)
         if name in _GRADIENTS:
             backward, keep = _GRADIENTS[name]

@@ -368,6 +368,40 @@ def functional():
     demand_equal(torch.compile(body, fullgraph=True, backend=COMPILER)(filled(3, float(RANK))) + 0, right)
 
 
+def untraced():
+    """torch.compile leaves the backend and the communicator alone, where compiled code and C++ call them."""
+    import weir.torch
+    from torch._dynamo.convert_frame import register_bytecode_hook
+    package = os.path.dirname(weir.__file__) + os.sep
+    compiled_code, seen = [], []
+    hook = register_bytecode_hook(lambda code, _: compiled_code.append((code.co_filename, code.co_name)))
+    comm, right = weir.torch.group().comm(filled(1, 0.0)), weir.torch.Group.comm
+
+    def spy(self, tensor):
+        seen.append(torch.compiler.is_compiling())
+        return right(self, tensor)
+
+    def body(data):
+        twice = data * 2
+        dist.all_reduce(twice)
+        comm.all_reduce(twice)
+        torch.ops.weir.all_reduce_(twice)
+        return twice + 1
+
+    weir.torch.Group.comm = spy
+    try:
+        demand_equal(torch.compile(body, backend=COMPILER)(filled(4, 1.0)), filled(4, 2.0 * WORLD ** 3 + 1))
+        model = torch.compile(torch.nn.parallel.DistributedDataParallel(network()), backend=COMPILER)
+        model(filled((2, 64), 1.0)).sum().backward()
+    finally:
+        weir.torch.Group.comm = right
+        hook.remove()
+    if len(seen) < 3 or any(seen):
+        raise AssertionError(f"traced: {seen}")
+    if not compiled_code or any(file.startswith(package) for file, _ in compiled_code):
+        raise AssertionError(f"compiled: {compiled_code}")
+
+
 # ---------------------------------------------------------------------- trainings
 
 def network():
@@ -436,7 +470,8 @@ def main():
     checks = [data_parallel, data_parallel_compiled, fully_sharded]
     if BACKEND == "weir":
         checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, engine] + \
-            [graphs, streams] * (KIND == "cuda") + [distributed, lists, objects, messages, groups, functional] + checks
+            [graphs, streams] * (KIND == "cuda") + [distributed, lists, objects, messages, groups, functional, untraced] + \
+            checks
     chosen = os.environ.get("CHECKS", "").split()
     for check in checks:
         if not chosen or check.__name__ in chosen:

@@ -131,3 +131,24 @@ def test_spawned_processes(python, tmp_path):
                        "    print(weir.spawn(body, 2, 1.0, method='spawn', backend='host'))\n")
     done = subprocess.run([python, program], capture_output=True, text=True, timeout=60)
     assert done.stdout == "[3.0, 3.0]\n", done.stderr
+
+
+def test_contradicting_launchers_are_refused(python):
+    torchrun = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    for other in ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_RANK": "0", "PMI_SIZE": "4"},
+                  {"PMIX_RANK": "1"}):
+        job = start(python, **torchrun, **other)
+        _, errors = job.communicate(timeout=30)
+        names = " and ".join(f"{name}={value}" for name, value in other.items())
+        assert job.returncode == 1 and f"RANK=0 and WORLD_SIZE=2 (torchrun's) contradict {names}: unset" in errors, errors
+
+
+def test_launchers_that_agree_or_are_nested(python):
+    """Variables that agree, and those of torchrun's workers inside of another launcher's job."""
+    for more in ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"},
+                 {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        job = start(python, RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="1", WEIR_BOOT_PORT=port, **more)
+        assert outputs([job]) == ["0 1 1"]

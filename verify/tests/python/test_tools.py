@@ -16,7 +16,13 @@ def run(python, *arguments):
 def test_check_passes_here(python):
     done = run(python, "weir.check")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "ok      host memory, 4 ranks" in done.stdout and weir.library_path() in done.stdout
+    assert "ok      host memory, 4 ranks: all_reduce, all_gather, reduce_scatter, all_to_all, all_to_all_v, " in done.stdout and weir.library_path() in done.stdout
+
+
+def test_check_has_a_help(python):
+    done = run(python, "weir.check", "--help")
+    assert done.returncode == 0 and "usage: python -m weir.check" in done.stdout and "host memory" not in done.stdout
+    assert run(python, "weir.check", "--fast").returncode == 2
 
 
 def test_check_finds_a_wrong_result(python):
