@@ -55,7 +55,7 @@ static const option_row options[] = {
     TEXT("--contender-b", "NAME", rules.contender_b, "... with this of B; A and B may be one file"),
     TEXT("--ranks", "N", ranks, "number of ranks, for files that do not state it (OSU)"),
     TEXT("--only", "FILE", only, "compare only the rows that a file of suspects names"),
-    TEXT("--suspects", "FILE", suspects, "write the rows worth measuring again, for ci/nightly"),
+    TEXT("--suspects", "FILE", suspects, "write the rows to measure again, for the nightly gate"),
     TEXT("--store", "DIR", store,
          "where latest and baseline are: a folder of run folders, or an SQLite file"),
     TEXT("--accept", "NAME", accept, "make this run the baseline of the store, and end"),
@@ -281,7 +281,7 @@ static int load(const settings *s, results_set *a, results_set *b, results_expec
     int failed = s->expect ? results_expect_read(b, s->expect, expected) : 0;
     if (failed > 0) {
         fprintf(stderr, "weir-compare: --expect %s: nothing was checked; it needs expectations, "
-                "one a line, and nothing else (results/README.md)\n", s->expect);
+                "one a line, and nothing else (docs/user/comparing.md)\n", s->expect);
         return EXIT_USAGE;
     }
     if (s->sources[0])

@@ -24,7 +24,8 @@ static const char help[] =
     "  --store DIR  folder of run folders: its history, and where latest and baseline are\n"
     "  --links FILE links measured by weir-topo --measure, to show the percentage of what they\n"
     "               allow (default: links.txt in the folder of B's results or in the run folder\n"
-    "               of ci/nightly, where topology.json of weir-topo --json becomes a picture)\n"
+    "               of the nightly gate, where topology.json of weir-topo --json becomes a\n"
+    "               picture)\n"
     "  --version    print the version\n"
     "  --help       print this help\n\n"
     "exit codes: 0; 2 usage; 3 nothing to report, or the page cannot be written.\n";

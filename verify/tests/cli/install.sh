@@ -113,6 +113,22 @@ else
     skip "CMake finds weir" "no cmake"
 fi
 
+# ---------------------------------------------------------------------- guides
+# The guides that the help of installed programs and the manual pages name and that are not installed.
+absent_guides() {
+    local program guide
+    {
+        for program in "$prefix"/bin/*; do [ "${program##*/}" = weir-mpirun ] || "$program" --help; done
+        [ ! -d "$prefix/share/man" ] || sed 's/\\//g' "$prefix"/share/man/man?/*
+    } | grep -oE '(docs|lib|results|bench|topo)/[a-zA-Z0-9_/-]+\.md' | sort -u | tee "$scratch/guides" |
+        while read -r guide; do [ -s "$prefix/share/doc/weir/$guide" ] || echo "$guide"; done
+}
+check "every guide that --help and manual pages name is installed" \
+    eval '[ -z "$(absent_guides)" ] && grep -qx docs/user/nightly.md "$scratch/guides"'
+mv "$prefix/share/doc/weir/docs/user/nightly.md" "$scratch"
+check "a guide that is not installed is found" eval '[ "$(absent_guides)" = docs/user/nightly.md ]'
+mv "$scratch/nightly.md" "$prefix/share/doc/weir/docs/user"
+
 # -------------------------------------------------------- the gate and mpirun
 # Elsewhere, and with nothing of the checkout or the installed tree in PATH.
 gate() { (cd "$scratch" && "$prefix/bin/weir-nightly" "$@"); }
