@@ -210,6 +210,14 @@ check "make uninstall leaves files of others, and nothing else" \
     eval '[ "$(find "$prefix" ! -type d | sort | tr "\n" " ")" = "$prefix/bin/other $prefix/share/doc/weir/mine " ]'
 check "make uninstall removes weir's folders" \
     eval '[ ! -e "$prefix/include/weir" ] && [ ! -e "$prefix/share/weir" ] && [ ! -e "$libdir/weir" ]'
+check "make uninstall leaves no folder that make install made and that is empty" \
+    eval '[ -z "$(find "$prefix" -type d -empty)" ]'
+check "make uninstall of the only installation removes PREFIX too, and nothing above it" \
+    eval 'mkdir -p "$system/opt/other" && ends_with 0 make uninstall DESTDIR="$system" PREFIX=/usr LIBDIR=/usr/lib/triplet &&
+    [ "$(ls "$system")" = opt ] && [ -d "$system/opt/other" ]'
+check "make uninstall leaves an empty folder that was there before make install" \
+    eval 'mkdir -p "$scratch/there/lib" && ends_with 0 make install PREFIX="$scratch/there" &&
+    ends_with 0 make uninstall PREFIX="$scratch/there" && [ "$(ls "$scratch/there")" = lib ] && [ -z "$(ls "$scratch/there/lib")" ]'
 check "make uninstall where nothing is installed is a usage error" \
     ends_with 2 make uninstall PREFIX="$prefix"
 check "make uninstall where nothing is installed says where it looked" \
