@@ -76,7 +76,7 @@ static int lengths_body(weir_boot *boot, void *argument)
 {
     static const size_t lengths[] = {1, 15, 16, 17, 63, 256, 1000, 1024, 1999, 4096, BYTES_MOST};
     int failures = 0, served[2] = {0};
-    for (int round = 0; round < 2; round++) { /* two communicators, one after the other */
+    for (int round = 0; round < 2; round++) { /* two communicators in sequence */
         weir_comm *comm = open_comm(boot);
         if (!comm)
             return NO_COMM;

@@ -177,7 +177,7 @@
     "0.1; upkt s1+1 > o1+1\n"                                                                      \
     "1.0; cpkt o1+1 > s1+1; gstorepkt s1+1 > g0s1+1; upkt s1+1 > o1+1\n"                           \
     "1.1; upkt s0+1 > o0+1"
-/* Two pairs of blocks that use the same barrier, one after the other: */
+/* Two pairs of blocks that use the same barrier in sequence: */
 #define BARRIER_OF_TWO_PAIRS                                                                       \
     "custom 1 i2 o2 s4; sem 0 0\n"                                                                 \
     "0.0; copy i0+1 > s0+1; barrier #0/2; copy s1+1 > o1+1; nop; sem_release $0\n"                 \
