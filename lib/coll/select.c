@@ -170,6 +170,14 @@ static int next_line(FILE *file, char text[LINE_BYTES])
     return 1;
 }
 
+/* A tuning file: its rows, and the line of each. */
+typedef struct tuning_file {
+    const char *path;
+    size_t count;
+    weiri_tuning_row rows[ROWS_MAX];
+    int lines[ROWS_MAX];
+} tuning_file;
+
 /* Reads a line that is not empty into a row. */
 static weir_status tuning_read_row(const char *text, weiri_tuning_row *row, const char *path,
                                    int line)
@@ -177,7 +185,6 @@ static weir_status tuning_read_row(const char *text, weiri_tuning_row *row, cons
     char extra[2];
     int words = sscanf(text, "%23s %d %7s %23s %255s %15s %1s", row->collective, &row->max_ranks,
                        row->cores, row->max_bytes, row->algo, row->grid, extra);
-    row->line = line;
     if (words != 5 && words != 6)
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: expected 'collective max_ranks cores max_bytes algorithm "
@@ -185,7 +192,7 @@ static weir_status tuning_read_row(const char *text, weiri_tuning_row *row, cons
     return tuning_check_row(row, path, line);
 }
 
-static weir_status read_rows(const char *path, weiri_tuning_row *rows, size_t *count)
+static weir_status read_rows(const char *path, tuning_file *read)
 {
     FILE *file = fopen(path, "re");
     if (!file)
@@ -193,7 +200,7 @@ static weir_status read_rows(const char *path, weiri_tuning_row *rows, size_t *c
     char text[LINE_BYTES];
     int found = 1;
     weir_status status = WEIR_OK;
-    *count = 0;
+    read->path = path;
     for (int line = 1; status == WEIR_OK && (found = next_line(file, text)) != 0; line++) {
         if (found < 0)
             status = weiri_fail(WEIR_ERR_INVALID,
@@ -201,10 +208,12 @@ static weir_status read_rows(const char *path, weiri_tuning_row *rows, size_t *c
                                 path, line, LINE_BYTES - 1);
         else if (text[strspn(text, " \t\r")] == '\0')
             continue;
-        else if (*count == ROWS_MAX)
+        else if (read->count == ROWS_MAX)
             status = weiri_fail(WEIR_ERR_INVALID, "%s: more than %d rows", path, ROWS_MAX);
-        else
-            status = tuning_read_row(text, &rows[(*count)++], path, line);
+        else {
+            read->lines[read->count] = line;
+            status = tuning_read_row(text, &read->rows[read->count++], path, line);
+        }
     }
     if (status == WEIR_OK && ferror(file))
         status = weiri_fail_errno(WEIR_ERR_INVALID, errno, "cannot read the tuning file %s", path);
@@ -253,10 +262,10 @@ static const weiri_tuning_row *find_group(const weiri_coll *coll, int collective
     return group;
 }
 
-/* Appends the choices of one collective from the rows of a group to the first *used ones. table:
+/* Appends the choices of one collective from the rows of a group to the first *used ones. file:
  * the file of the rows; NULL: built-in ones. */
 static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning_row *rows,
-                            size_t count, const char *table, int *used)
+                            size_t count, const tuning_file *file, int *used)
 {
     const weiri_tuning_row *group = find_group(coll, collective, rows, count);
     const char *name = weir_collective_name((weir_collective)collective);
@@ -277,8 +286,8 @@ static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning
         *choice = choice_of(find_algo(weir_comm_algo_backend(coll->comm), collective, row->algo),
                             max_bytes, blocks, threads);
         if (weiri_planned_is(row->algo))
-            status = weiri_planned_add(coll, (weir_collective)collective, table, row->line,
-                                       row->algo, &choice->planned);
+            status = weiri_planned_add(coll, (weir_collective)collective, file->path,
+                                       file->lines[i], row->algo, &choice->planned);
         if (status != WEIR_OK)
             return status;
     }
@@ -287,13 +296,14 @@ static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning
 
 /* Fills the choices of one collective: the rows of the file; the built-in ones if there are none,
  * or plans, which may not serve every call; and one without a limit. */
-static weir_status fill_choices(weiri_coll *coll, int collective, const weiri_tuning_row *read,
-                                size_t count, const char *path)
+static weir_status fill_choices(weiri_coll *coll, int collective, const tuning_file *file)
 {
     weiri_choice *choices = coll->tuned[collective];
     const weiri_algo *fallback = first_algo(weir_comm_algo_backend(coll->comm), collective);
     int used = 0, has_plans = 0;
-    weir_status status = add_rows(coll, collective, read, count, path, &used);
+    weir_status status = WEIR_OK;
+    if (file)
+        status = add_rows(coll, collective, file->rows, file->count, file, &used);
     for (int i = 0; i < used; i++)
         has_plans |= choices[i].planned != NULL;
     if (status == WEIR_OK && (used == 0 || has_plans))
@@ -334,17 +344,16 @@ static weir_status apply_environment(weiri_coll *coll)
 
 weir_status weiri_coll_tune(weiri_coll *coll)
 {
-    weiri_tuning_row *read = NULL;
-    size_t count = 0;
+    tuning_file *read = NULL;
     weir_status status = WEIR_OK;
     const char *path = weiri_env(WEIRI_ENV_TUNING);
     if (path) {
-        read = calloc(ROWS_MAX + 1, sizeof *read);
-        status = read ? read_rows(path, read, &count)
+        read = calloc(1, sizeof *read);
+        status = read ? read_rows(path, read)
                       : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tuning table");
     }
     for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++)
-        status = fill_choices(coll, collective, read, count, path);
+        status = fill_choices(coll, collective, read);
     free(read);
     memcpy(coll->choices, coll->tuned, sizeof coll->choices);
     return status == WEIR_OK ? apply_environment(coll) : status;

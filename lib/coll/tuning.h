@@ -11,7 +11,6 @@ typedef struct weiri_tuning_row {
     char max_bytes[24];
     char algo[256]; /* or "plan:FILE" */
     char grid[16];  /* "16x64"; empty: the algorithm's default */
-    int line;       /* of the file; 0: a built-in row */
 } weiri_tuning_row;
 
 /* The built-in rows. */
