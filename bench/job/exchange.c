@@ -2,6 +2,7 @@
 #include "bench/job/exchange.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TAG = 0x6a6f62 }; /* "job" */
@@ -46,6 +47,16 @@ void bench_exchange_gather(const bench_job *job, const void *mine, size_t bytes,
     memcpy(all, mine, bytes);
     for (int peer = 1; peer < job->nranks; peer++)
         exchange_receive(job, (char *)all + (size_t)peer * bytes, bytes, peer);
+}
+
+void *bench_exchange_collect(const bench_job *job, const void *mine, size_t bytes)
+{
+    void *all = job->rank == 0 ? calloc((size_t)job->nranks, bytes) : NULL;
+    int able = job->rank != 0 || all;
+    bench_exchange_broadcast(job, &able, sizeof able, 0);
+    if (able)
+        bench_exchange_gather(job, mine, bytes, all);
+    return all;
 }
 
 static double fold_two(bench_fold fold, double a, double b)

@@ -17,6 +17,9 @@ void bench_exchange_broadcast(const bench_job *job, void *data, size_t bytes, in
 /* Gathers so many bytes of every rank on rank 0, where all has room for them in rank order; all is
  * not used on other ranks. */
 void bench_exchange_gather(const bench_job *job, const void *mine, size_t bytes, void *all);
+/* The same into new memory, which the caller frees: NULL on ranks other than 0, and on all ranks,
+ * without an exchange of the values, if rank 0 has no memory. */
+void *bench_exchange_collect(const bench_job *job, const void *mine, size_t bytes);
 /* Combines one value of every rank; every rank gets the result. Exact for whole numbers below
  * 2^53. */
 double bench_exchange_fold(const bench_job *job, bench_fold fold, double mine);

@@ -129,7 +129,7 @@ int bench_load_judge(const bench_load_facts *facts, int nranks, char *text, size
 
 void bench_load_end(bench_job *job, const bench_load_sample *start)
 {
-    bench_load_facts mine, *all = NULL;
+    bench_load_facts mine;
     char text[BENCH_WARNING_BYTES];
     memset(&mine, 0, sizeof mine);
     memcpy(mine.host, job->host, sizeof mine.host);
@@ -137,12 +137,7 @@ void bench_load_end(bench_job *job, const bench_load_sample *start)
         CPU_ZERO(&mine.cpus);
     bench_load_read("", &mine.spent);
     bench_load_subtract(&mine.spent, start);
-    if (job->rank == 0)
-        all = calloc((size_t)job->nranks, sizeof *all);
-    int able = job->rank != 0 || all;
-    bench_exchange_broadcast(job, &able, sizeof able, 0);
-    if (able)
-        bench_exchange_gather(job, &mine, sizeof mine, all);
+    bench_load_facts *all = bench_exchange_collect(job, &mine, sizeof mine);
     if (all && bench_load_judge(all, job->nranks, text, sizeof text))
         bench_warning_add(job, "load", "%s", text);
     free(all);

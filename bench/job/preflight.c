@@ -188,7 +188,7 @@ static void report_findings(bench_job *job, const bench_preflight_facts *all, co
 
 void bench_preflight(bench_job *job)
 {
-    bench_preflight_facts mine, *all = NULL;
+    bench_preflight_facts mine;
     cpu_set_t cpus;
     char running[256];
     memset(&mine, 0, sizeof mine);
@@ -197,13 +197,8 @@ void bench_preflight(bench_job *job)
         CPU_ZERO(&cpus);
     memcpy(mine.host, job->host, sizeof mine.host);
     bench_preflight_read("", &cpus, &mine);
-    if (job->rank == 0)
-        all = calloc((size_t)job->nranks, sizeof *all);
-    int able = job->rank != 0 || all;
-    bench_exchange_broadcast(job, &able, sizeof able, 0);
-    if (able)
-        bench_exchange_gather(job, &mine, sizeof mine, all);
-    if (job->rank == 0 && all) {
+    bench_preflight_facts *all = bench_exchange_collect(job, &mine, sizeof mine);
+    if (all) {
         bench_mpi_version(job->mpi, running, sizeof running);
         report_findings(job, all, running);
     }
