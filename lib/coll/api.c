@@ -12,7 +12,7 @@
 
 /* Counts and displacements have at most so many bits: more elements than any memory holds, and few
  * enough that sums of bytes over all ranks do not overflow. */
-enum { COUNT_BITS = 52 };
+enum { COUNT_BITS = 46 };
 _Static_assert((uint64_t)8 * WEIRI_RANKS_MAX << COUNT_BITS <= (uint64_t)1 << 62, "sums fit");
 
 static weir_status call_refuse(const weir_call *call, const char *what)

@@ -145,6 +145,12 @@ typedef struct weiri_choice {
 
 enum { WEIRI_CHOICES_MAX = 48 };
 
+/* The state of the messages between this rank and one peer during a call. */
+typedef struct weiri_progress {
+    uint64_t sent, received; /* in units of the algorithm */
+    unsigned char sends, receives; /* something is left to send, or to receive */
+} weiri_progress;
+
 struct weiri_coll {
     weir_comm *comm;
     int rank, nranks;
@@ -165,6 +171,9 @@ struct weiri_coll {
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
     const void **sources; /* nranks: the inputs of a reduction */
+    const void **blocks;  /* nranks: the current block of each of them */
+    char **outputs;       /* nranks: where a result is stored */
+    weiri_progress *progress; /* nranks; of a call whose messages are sent between pairs */
     weiri_gpu_staging *gpu_staging; /* GPUs of several nodes: staging buffers, or NULL */
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];

@@ -14,7 +14,7 @@ static const char phase[] = "allreduce (fused)";
 
 static weir_status fused_reduce_share(weiri_coll *coll, const weir_call *call)
 {
-    char *outputs[WEIRI_RANKS_MAX];
+    char **outputs = coll->outputs;
     weir_status status = weiri_posts_map_inputs(coll, call, 0);
     for (int rank = 0; rank < coll->nranks && status == WEIR_OK; rank++) {
         int step = (rank - coll->rank + coll->nranks) % coll->nranks; /* own output first */

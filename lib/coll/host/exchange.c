@@ -20,19 +20,12 @@
 #include "coll/host/slot.h"
 #include "comm/node/peer_copy.h"
 
-/* Progress of the messages to and from one peer. */
-typedef struct progress {
-    uint64_t streamed; /* pieces of the outgoing stream stored */
-    int received;      /* the incoming message is complete */
-    uint64_t consumed; /* pieces of the incoming stream copied */
-} progress;
-
 typedef struct exchange {
     weiri_coll *coll;
     const char *phase;
     size_t direct_from_bytes;
     int is_read; /* whether any peer copies from this rank's buffer */
-    progress of[WEIRI_RANKS_MAX];
+    weiri_progress *of; /* of each peer; sent and received count the pieces of streams */
 } exchange;
 
 static size_t stream_piece_bytes(const weiri_coll *coll)
@@ -118,7 +111,7 @@ static int send_more(exchange *x, int peer)
     char *payload = weiri_coll_payload(coll, coll->rank, peer);
     size_t piece = stream_piece_bytes(coll);
     uint64_t pieces = stream_pieces(coll, pair->send_bytes);
-    uint64_t *streamed = &x->of[peer].streamed;
+    uint64_t *streamed = &x->of[peer].sent;
     int moved = 0;
     while (*streamed < pieces) {
         uint64_t consumed = weir_load_acquire(&coll->areas[peer].consumed[coll->rank].value);
@@ -138,7 +131,7 @@ static int send_more(exchange *x, int peer)
 static int is_sending(const exchange *x, int peer)
 {
     return exchange_is_kind(x, peer, WEIRI_MESSAGE_STREAM) &&
-           x->of[peer].streamed < stream_pieces(x->coll, x->coll->pairs[peer].send_bytes);
+           x->of[peer].sent < stream_pieces(x->coll, x->coll->pairs[peer].send_bytes);
 }
 
 static weir_status receive_packet(exchange *x, int peer, const weiri_message *message)
@@ -155,7 +148,7 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
             return status;
         memcpy(pair->to + at, payload + at, left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);
     }
-    x->of[peer].received = 1;
+    x->of[peer].receives = 0;
     return WEIR_OK;
 }
 
@@ -167,7 +160,7 @@ static weir_status receive_direct(exchange *x, int peer, const weiri_message *me
                                      pair->recv_bytes * (size_t)coll->nranks);
     if (status != WEIR_OK)
         return status;
-    x->of[peer].received = 1;
+    x->of[peer].receives = 0;
     return WEIR_OK;
 }
 
@@ -177,18 +170,18 @@ static void receive_stream(exchange *x, int peer, const weiri_message *message, 
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
     const char *payload = weiri_coll_payload(coll, peer, coll->rank);
-    progress *of = &x->of[peer];
+    weiri_progress *of = &x->of[peer];
     size_t piece = stream_piece_bytes(coll);
     uint64_t arrived = weir_load_acquire(&message->flag) - weiri_flag(coll->epoch, 0);
-    while (of->consumed < arrived) {
-        size_t at = of->consumed * piece, left = pair->recv_bytes - at;
-        memcpy(pair->to + at, payload + of->consumed % 2 * piece, left < piece ? left : piece);
-        of->consumed++;
+    while (of->received < arrived) {
+        size_t at = of->received * piece, left = pair->recv_bytes - at;
+        memcpy(pair->to + at, payload + of->received % 2 * piece, left < piece ? left : piece);
+        of->received++;
         weir_store_release(&coll->areas[coll->rank].consumed[peer].value,
-                           weiri_flag(coll->epoch, of->consumed));
+                           weiri_flag(coll->epoch, of->received));
         *moved = 1;
     }
-    of->received = of->consumed == stream_pieces(coll, pair->recv_bytes);
+    of->receives = of->received < stream_pieces(coll, pair->recv_bytes);
 }
 
 /* Copies what has arrived from a peer; sets *moved if anything has. */
@@ -213,7 +206,7 @@ static weir_status exchange_receive(exchange *x, int peer, int *moved)
     if (message->kind == WEIRI_MESSAGE_DIRECT)
         return receive_direct(x, peer, message);
     memcpy(pair->to, message->small, sent);
-    x->of[peer].received = 1;
+    x->of[peer].receives = 0;
     return WEIR_OK;
 }
 
@@ -231,12 +224,12 @@ static weir_status make_progress(exchange *x, int *moved, int *missing)
             if (is_sending(x, to))
                 *missing = to;
         }
-        if (!coll->pairs[from].receives || x->of[from].received)
+        if (!x->of[from].receives)
             continue;
         weir_status status = exchange_receive(x, from, moved);
         if (status != WEIR_OK)
             return status;
-        if (!x->of[from].received)
+        if (x->of[from].receives)
             *missing = from;
     }
     return WEIR_OK;
@@ -291,12 +284,12 @@ static weir_status await_readers(exchange *x)
 static weir_status exchange_await_peer(const exchange *x, weiri_waiter *waiter, int peer)
 {
     weiri_coll *coll = x->coll;
-    const progress *of = &x->of[peer];
+    const weiri_progress *of = &x->of[peer];
     const uint64_t *word = &weiri_coll_message(coll, peer, coll->rank)->flag;
-    uint64_t target = weiri_flag(coll->epoch, of->consumed + 1);
-    if (!coll->pairs[peer].receives || of->received) {
+    uint64_t target = weiri_flag(coll->epoch, of->received + 1);
+    if (!of->receives) {
         word = &coll->areas[peer].consumed[coll->rank].value;
-        target = weiri_flag(coll->epoch, of->streamed - 1);
+        target = weiri_flag(coll->epoch, of->sent - 1);
     }
     return weiri_comm_idle(coll->comm, waiter, word, target, peer, x->phase);
 }
@@ -309,7 +302,9 @@ static weir_status exchange_pairs_run(weiri_coll *coll, const weir_call *call,
     x.phase = weir_collective_name(call->collective);
     x.direct_from_bytes = direct_from_bytes;
     x.is_read = 0;
-    memset(x.of, 0, sizeof *x.of * (size_t)coll->nranks);
+    x.of = coll->progress;
+    for (int peer = 0; peer < coll->nranks; peer++)
+        x.of[peer] = (weiri_progress){.receives = coll->pairs[peer].receives != 0};
     weir_status status = exchange_begin(coll);
     if (status != WEIR_OK)
         return status;

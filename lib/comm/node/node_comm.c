@@ -84,9 +84,6 @@ static weir_status node_comm_map_peer(weir_comm *comm, int rank, const introduct
 {
     weiri_peer *peer = &comm->peers[rank];
     peer->pid = who->pid;
-    peer->mappings = calloc(WEIRI_REGIONS_MAX, sizeof *peer->mappings);
-    if (!peer->mappings)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for rank %d's mappings", rank);
     if (rank != comm->rank) {
         weir_status status = weiri_segment_map(&who->scratch, &peer->scratch);
         if (status != WEIR_OK)
@@ -158,12 +155,13 @@ static weir_status node_comm_make_tables(weir_comm *comm)
 static weir_status node_comm_size_scratch(weir_comm *comm, const weir_comm_config *config)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t area = config->scratch_bytes ? config->scratch_bytes : DEFAULT_AREA_BYTES;
+    size_t least = weiri_comm_least_area_bytes(comm->nranks);
+    size_t usual = least < DEFAULT_AREA_BYTES ? DEFAULT_AREA_BYTES : least;
+    size_t area = config->scratch_bytes ? config->scratch_bytes : usual;
     if (area > SIZE_MAX / 2)
         return weiri_fail(WEIR_ERR_NO_MEMORY,
                           "scratch_bytes is %zu, more than any node has; 0 selects the default",
                           area);
-    size_t least = weiri_comm_least_area_bytes(comm->nranks);
     if (area < least)
         return weiri_fail(WEIR_ERR_INVALID, "scratch_bytes is %zu; %d ranks need at least %zu",
                           area, comm->nranks, least);
