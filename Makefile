@@ -25,7 +25,7 @@ MAKEFLAGS += --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
 # Goals that build; empty if there are none. Only these count their steps, and write the stamps below.
-BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-hosts test-rdma deps lint config help clean plot left-out,$(MAKECMDGOALS)),all)
+BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma deps lint config help clean plot left-out,$(MAKECMDGOALS)),all)
 
 # Every step prints one line, "[n/total] CC file". The total is found by a dry run of the same goals,
 # in which a step is a line with the word weir_step. make expands each recipe once, when it starts, so
@@ -222,7 +222,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COM
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: all lib tests run test test-hosts test-rdma check lint config install clean help plot man deps fuzz left-out
+.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz left-out
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
@@ -431,23 +431,28 @@ run: ## the main job: install what is missing, build what it runs, run NP=8 rank
 TEST_FILES := $(foreach file,$(wildcard $(foreach form,test_*.c gpu_test_*.cc *.sh,$(addsuffix /$(form),$(TEST_DIRS)))), \
 	$(if $(or $(if $(T),,all),$(findstring $(T),$(notdir $(file)))),$(file)))
 test: ## install what is missing, build, run all tests (T=word: only those whose name has the word)
-	@echo 'make test: installs what is missing, builds, runs up to $(words $(TEST_FILES)) test file$(if $(filter-out 1,$(words $(TEST_FILES))),s)$(if $(T), with "$(T)" in their names,: about 10 minutes on 2 idle cores; make check T=word runs only some)'
+	@echo 'make test: installs what is missing, builds, runs up to $(words $(TEST_FILES)) test file$(if $(filter-out 1,$(words $(TEST_FILES))),s)$(if $(T), with "$(T)" in their names,: about 6 minutes on 2 idle cores; make check T=word runs only some)'
 	$(Q)ci/deps
 	$(AGAIN) check
 
+test-long: ## the same with the parts of tests that `make test` leaves out: about 10 minutes
+	$(Q)ci/deps
+	$(AGAIN) check TEST_LONG=1
+
 # Tests that measure nothing, the longest first: run two at a time next to the others.
-BESIDE := rdma.sh inject.sh slurm.sh launch.sh bench_runs.sh bench_gpu.sh gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
+BESIDE := rdma.sh hangs.sh inject.sh slurm.sh launch.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
 	weir_plan.sh weir_report.sh plot.sh nccl.sh python.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
-# S seconds while the other tests leave a core idle.
+# S seconds (a third of that in a short run) while the other tests leave a core idle.
 S ?= 60
+FUZZ_S = $(if $(T),2,$(if $(filter 1,$(TEST_LONG)),$(S),$(shell expr \( $(S) + 2 \) / 3)))
 FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
 
 # Shell tests run the programs in the top folder, where only the default build puts them.
-check: all tests ## the tests, installing nothing
-	$(Q)O='$(O)' BUILD='$(BUILD)' FUZZ_S=$(if $(T),2,$(S)) verify/tests/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
+check: all tests ## the tests, installing nothing (TEST_LONG=1: as test-long)
+	$(Q)O='$(O)' BUILD='$(BUILD)' TEST_LONG='$(TEST_LONG)' FUZZ_S=$(FUZZ_S) verify/tests/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
 		-n '$(notdir $(FUZZERS))' $(sort $(TESTS)) \
 		$(if $(filter .,$(BIN)),$(sort $(TEST_SCRIPTS)))
 
@@ -516,6 +521,6 @@ clean: ## remove everything that was built
 	$(Q)rm -rf $(O) $(BENCHES) $(TOOLS)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo '  V=1 shows commands; O=folder; BUILD=release|debug|asan|tsan; CC=clang; NP, ARGS and'
 	@echo '  MPIRUN_FLAGS configure make run.'
