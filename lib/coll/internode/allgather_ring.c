@@ -4,8 +4,8 @@
  * the shares that have arrived in the step before. Every rank communicates with two others only.
  *
  * A share of a section is a rank's own block if all nodes have the same number of ranks; otherwise
- * sections are divided evenly among as many rails as the smallest node has ranks. Cost along a rail:
- * (nodes - 1) * (a + share * b) (Chan, Heimlich, Purkayastha, van de Geijn 2007).
+ * sections are divided evenly among as many rails as the smallest node has ranks. Cost along a
+ * rail: (nodes - 1) * (a + share * b) (Chan, Heimlich, Purkayastha, van de Geijn 2007).
  */
 #include "coll/internode/sections.h"
 

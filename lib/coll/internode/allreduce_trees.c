@@ -5,8 +5,8 @@
  *
  * Trees. Positions 0 to nodes - 1 form a binary tree in which inner positions are odd and leaves
  * are even. In the first tree a node's position is its number, in the second one the next number:
- * so a node (with an odd number of nodes: all but one) that is a leaf of one tree is an inner node of
- * the other, and each rank sends and receives about twice its data in all, as around a ring, but
+ * so a node (with an odd number of nodes: all but one) that is a leaf of one tree is an inner node
+ * of the other, and each rank sends and receives about twice its data in all, as around a ring, but
  * with latencies that grow by the logarithm of nodes (Sanders, Speck, Traeff 2009).
  *
  * Messages between two ranks can belong to either tree and direction; total_bytes of their heads
@@ -18,7 +18,13 @@
 
 #include "compute/copy.h"
 
-enum { TREES = 2, CHILDREN = 2, PEERS_MOST = TREES * (CHILDREN + 1), CHUNKS = 8, LEAST_BYTES = 8192 };
+enum {
+    TREES = 2,
+    CHILDREN = 2,
+    PEERS_MOST = TREES * (CHILDREN + 1),
+    CHUNKS = 8,         /* messages of a tree's half, unless they were too short or too long */
+    LEAST_BYTES = 8192, /* of such a message */
+};
 
 typedef enum direction { UP, DOWN } direction;
 

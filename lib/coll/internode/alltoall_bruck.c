@@ -5,9 +5,9 @@
  *
  * Bundle j of a leader is at first the one for the node j after its own. In the step of distance d,
  * a power of two, it sends all bundles whose number contains d to the node d after its own. So
- * bundle j travels j nodes in as many steps as j has bits, and then is from the node j before. Cost:
- * ceil(log2(nodes)) * (a + nodes / 2 * bundle * b) (Bruck and others 1997), where "packet" needs
- * nodes - 1 messages, but sends each bundle once.
+ * bundle j travels j nodes in as many steps as j has bits, and then is from the node j before.
+ * Cost: ceil(log2(nodes)) * (a + nodes / 2 * bundle * b) (Bruck and others 1997), where "packet"
+ * needs nodes - 1 messages, but sends each bundle once.
  */
 #include "coll/internode/sections.h"
 

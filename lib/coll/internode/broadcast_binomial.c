@@ -1,7 +1,7 @@
 /*
  * Broadcast of short messages on many nodes, by a binomial tree: the root sends to the rank that
- * represents the node half of all nodes away, then a quarter, and so on; each rank that has received
- * does the same in its part of the nodes; then each node broadcasts.
+ * represents the node half of all nodes away, then a quarter, and so on; each rank that has
+ * received does the same in its part of the nodes; then each node broadcasts.
  *
  * Cost: ceil(log2(nodes)) * (a + bytes * b) (Thakur, Rabenseifner, Gropp 2005, section 3.4).
  */

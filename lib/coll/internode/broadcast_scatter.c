@@ -1,7 +1,7 @@
 /*
  * Broadcast of long messages on many nodes, by scatter and allgather: the root's node broadcasts;
- * along every rail its part of the data is divided into a block for each node, which a binomial tree
- * scatters and a ring gathers; each other node gathers the parts of its rails.
+ * along every rail its part of the data is divided into a block for each node, which a binomial
+ * tree scatters and a ring gathers; each other node gathers the parts of its rails.
  *
  * Cost along a rail of bytes: (ceil(log2(nodes)) + nodes - 1) * a + 2 * (nodes - 1) / nodes * bytes
  * * b (van de Geijn; Thakur, Rabenseifner, Gropp 2005, section 3.4).
@@ -33,7 +33,8 @@ static weir_status scatter_blocks(scatter *s)
     int own = b->position;
     weir_status status = WEIR_OK;
     if (own > 0)
-        status = weiri_transfer_receive(&s->x, rank_at(s, own - b->span), s->part + block_at(s, own),
+        status = weiri_transfer_receive(&s->x, rank_at(s, own - b->span),
+                                        s->part + block_at(s, own),
                                         block_at(s, own + b->span) - block_at(s, own));
     for (int span = b->span / 2; span > 0 && status == WEIR_OK; span /= 2) {
         int child = own + span;

@@ -1,7 +1,7 @@
 /*
  * alltoall and alltoallv of long messages on many nodes, by pairwise exchange: in step k a rank
- * exchanges blocks with the ranks of the nodes k after and k before its own, in an order in which no
- * two ranks of a node send to the same rank at once; blocks within the node are that node's own
+ * exchanges blocks with the ranks of the nodes k after and k before its own, in an order in which
+ * no two ranks of a node send to the same rank at once; blocks within the node are that node's own
  * collective. "pairs" sends to all ranks at once; here a rank is sent to by one rank at a time, so
  * that networks and receivers are not flooded.
  *
@@ -11,8 +11,8 @@
 #include "coll/internode/pairs_in_node.h"
 #include "coll/internode/transfer.h"
 
-/* Every rank of this node exchanges blocks with each rank of two nodes. If these have fewer ranks, a
- * step has no message for some of this node's, and the other way round. */
+/* Every rank of this node exchanges blocks with each rank of two nodes. If these have fewer ranks,
+ * a step has no message for some of this node's, and the other way round. */
 static weir_status pairwise_step(weiri_internode_coll *x, int to_node, int from_node)
 {
     const weiri_node *to = &x->internode->nodes[to_node], *from = &x->internode->nodes[from_node];

@@ -1,7 +1,8 @@
 /*
  * Reduce on many nodes, by a binomial tree: each node reduces to the rank that represents it; from
  * the smallest distance on, a rank adds the partial results of its children to its own, and sends
- * the sum to its parent. Long messages take several rounds, which follow each other through the tree.
+ * the sum to its parent. Long messages take several rounds, which follow each other through the
+ * tree.
  *
  * Partial results are combined in the order of nodes, from the root's node on. Cost:
  * ceil(log2(nodes)) * (a + bytes * b) (Thakur, Rabenseifner, Gropp 2005, section 4.2).
@@ -47,8 +48,8 @@ static weir_status binomial_round(weiri_internode_coll *x, const weiri_binomial 
     else if (represents)
         status = weiri_internode_coll_scratch(x, bytes, &partial);
     if (status == WEIR_OK)
-        status = weir_reduce(x->node_comm, weiri_in_at(call, at), partial, count, call->dtype, x->op,
-                             b->place, x->stream);
+        status = weir_reduce(x->node_comm, weiri_in_at(call, at), partial, count, call->dtype,
+                             x->op, b->place, x->stream);
     return status == WEIR_OK && represents ? binomial_combine(x, b, partial, bytes) : status;
 }
 

@@ -7,8 +7,8 @@
  * If the number of nodes is no power of two, nodes are folded (transfer.h); the representing node
  * is then responsible for the sections of both. Cost: log2(nodes) * a + (nodes - 1) / nodes * bytes
  * * b for an input of bytes, plus 2 * a + bytes * b and a section with folded nodes (Thakur,
- * Rabenseifner, Gropp 2005, section 4.3). For long messages "rails" sends as few bytes, in nodes - 1
- * messages, without the reduction of the whole input in one rank.
+ * Rabenseifner, Gropp 2005, section 4.3). For long messages "rails" sends as few bytes, in nodes
+ * - 1 messages, without the reduction of the whole input in one rank.
  */
 #include "coll/internode/sections.h"
 
@@ -26,7 +26,8 @@ static size_t bytes_before(const halving *h, int index)
     return weiri_section_at(&h->x, node) * h->x.coll->count_bytes;
 }
 
-static weir_status halving_step(halving *h, int mask, int send, int send_end, int keep, int keep_end)
+static weir_status halving_step(halving *h, int mask, int send, int send_end, int keep,
+                                int keep_end)
 {
     int node = weiri_fold_node(h->index ^ mask, h->x.internode->nnodes, h->power);
     int peer = h->x.internode->nodes[node].ranks[0];

@@ -20,7 +20,8 @@ static weir_status transfer_push(weiri_internode_coll *x, const weiri_transfer *
 {
     weiri_internode *internode = x->internode;
     weir_status status = WEIR_OK;
-    while (status == WEIR_OK && state->sends && weiri_internode_has_room(&internode->peers[t->to])) {
+    while (status == WEIR_OK && state->sends &&
+           weiri_internode_has_room(&internode->peers[t->to])) {
         size_t bytes = weiri_least(t->send_bytes - state->sent, most);
         weiri_copy(weiri_internode_outgoing(internode, t->to), t->send + state->sent, bytes);
         status = weiri_internode_send(internode, t->to, bytes, t->send_bytes);

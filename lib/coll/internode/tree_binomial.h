@@ -1,7 +1,7 @@
 /*
  * The binomial tree of the nodes, for algorithms with a root. A node is represented by the root on
- * the root's node and by the leader elsewhere. Positions are counted from the root's node on, modulo
- * the number of nodes; the subtree of a position is that position and the next ones.
+ * the root's node and by the leader elsewhere. Positions are counted from the root's node on,
+ * modulo the number of nodes; the subtree of a position is that position and the next ones.
  */
 #ifndef WEIR_COLL_INTERNODE_TREE_BINOMIAL_H
 #define WEIR_COLL_INTERNODE_TREE_BINOMIAL_H

@@ -1,8 +1,9 @@
 /*
- * Proves that every algorithm across nodes is correct: for each row "net" of the algorithm table, on
- * 2 to 8 emulated nodes, even and uneven, in the order of nodes and interleaved, numbers of nodes
- * that are powers of two and others: counts from 1 to several messages, in place and out of place,
- * every root, and sequences of calls with late ranks. Nodes are emulated as in test_internode.c.
+ * Proves that every algorithm across nodes is correct: for each row "net" of the algorithm table,
+ * on 2 to 8 emulated nodes, even and uneven, in the order of nodes and interleaved, numbers of
+ * nodes that are powers of two and others: counts from 1 to several messages, in place and out of
+ * place, every root, and sequences of calls with late ranks. And that the cost model selects by
+ * size, and takes its values from a tuning file. Nodes are emulated as in test_internode.c.
  */
 #include "verify/tests/support/internode_ranks.h"
 
@@ -162,8 +163,8 @@ static void check_call(state *s, weir_op op, int root, int in_place, int *failur
         first = i < first ? i : first;
     }
     if (wrong)
-        printf("# %s %s: rank %d of %d, %zu elements, op %d, root %d, in place %d: %zu wrong, first "
-               "%zu\n",
+        printf("# %s %s: rank %d of %d, %zu elements, op %d, root %d, in place %d: %zu wrong, "
+               "first %zu\n",
                weir_collective_name(s->algo->collective), s->algo->name, s->rank, s->nranks,
                s->count, (int)op, root, in_place, wrong, first);
     EXPECT(failures, wrong == 0);
@@ -236,6 +237,58 @@ static void check_mismatch(weir_comm *comm, const layout *where, int *failures)
     EXPECT(failures, status == WEIR_ERR_MISMATCH || status == WEIR_ERR_ABORTED);
 }
 
+/* The algorithm that serves an allreduce of so many bytes. */
+static const char *selected(weir_comm *comm, size_t bytes, int *failures)
+{
+    char *buffer = calloc(bytes, 1);
+    EXPECT_OK(failures,
+              weir_allreduce(comm, buffer, buffer, bytes, WEIR_UINT8, WEIR_MAX, NULL));
+    free(buffer);
+    return weir_comm_last_algo(comm);
+}
+
+/* Short and long calls on 8 nodes, with the built-in values. */
+static void check_selection(weir_comm *comm, const layout *where, int *failures)
+{
+    (void)where;
+    EXPECT(failures, strcmp(selected(comm, 8, failures), "doubling") == 0);
+    EXPECT(failures, strcmp(selected(comm, 4 << 20, failures), "halving") == 0);
+}
+
+/* A file with the text as its only line is the tuning table. */
+static weir_status open_tuned(weir_boot *boot, const layout *where, const char *text,
+                              weir_comm **comm)
+{
+    char path[64];
+    int32_t one = 1, sum = 0;
+    snprintf(path, sizeof path, "/tmp/weir-cost-%d", (int)getpid());
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+        return WEIR_ERR_SYSTEM;
+    setenv("WEIR_TUNING", path, 1);
+    *comm = open_internode(boot, where);
+    weir_status status =
+        *comm ? weir_allreduce(*comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) : WEIR_ERR_SYSTEM;
+    remove(path);
+    return status;
+}
+
+/* A network without latency needs no short paths; a wrong line is named. */
+static int check_cost_lines(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    weir_comm *comm = NULL;
+    EXPECT_OK(&failures, open_tuned(boot, argument, "cost 0.001 0 0.1 0 100\n", &comm));
+    EXPECT(&failures, comm && strcmp(weir_comm_last_algo(comm), "doubling") != 0);
+    weir_comm_destroy(comm);
+    comm = NULL;
+    EXPECT(&failures,
+           open_tuned(boot, argument, "cost 30 15 0 8 4\n", &comm) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has(":1: expected 'cost latency_us"));
+    weir_comm_destroy(comm);
+    return failures;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,9 +298,13 @@ int main(void)
                           "abcddbca", 4),
         LAYOUT_RANKS_TEST("every algorithm on 1 + 2 + 1 + 3 + 1 ranks", check_algorithms,
                           "abbcddde", 5),
-        LAYOUT_RANKS_TEST("every algorithm on 7 interleaved nodes", check_algorithms, "gabcdefg", 7),
+        LAYOUT_RANKS_TEST("every algorithm on 7 interleaved nodes", check_algorithms, "gabcdefg",
+                          7),
         LAYOUT_RANKS_TEST("every algorithm on 8 nodes", check_algorithms, "abcdefgh", 8),
         LAYOUT_RANKS_TEST("tcp: every algorithm on 6 nodes", check_algorithms, "aabcdef", 6, "tcp"),
+        LAYOUT_TEST("the cost model selects by size", check_selection, "abcdefgh", 8),
+        LAYOUT_RANKS_TEST("a tuning file has the cost model's values", check_cost_lines, "abcdefgh",
+                          8),
         LAYOUT_TEST("doubling: another count on one rank is an error", check_mismatch, "ab", 2),
         LAYOUT_TEST("halving: another count on one rank is an error", check_mismatch, "abc", 3),
         LAYOUT_TEST("ring: another count on one rank is an error", check_mismatch, "abcd", 4),
