@@ -110,13 +110,15 @@ NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3) $(NVCC_ARCH) -
 # has it.
 %_avx2.o: ISA := -mavx2 -mfma -mf16c
 %_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
+# Weighted sums, and the oracle that repeats them, round each product.
+$(O)/obj/lib/compute/weigh_%.o $(O)/obj/verify/moe%.o: EXTRA_CFLAGS := -ffp-contract=off
 
 # ------------------------------------------------------------------ sources
 # All sources of the folders $(1).
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 gpu_sources = $(if $(HAVE_CUDA),$(wildcard $(addsuffix /*.cu,$(1))))
 LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net compute comm comm/node \
-	comm/gpu comm/internode chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo \
+	comm/gpu comm/internode chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe \
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 TOPO_DIRS := topo
 BENCH_DIRS := bench $(addprefix bench/,options sizes job gpu candidate trial check measure statistics output)
@@ -187,7 +189,7 @@ READERS := $(patsubst results/cli/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
 TOOLS += $(READERS) $(BIN)/weir-plan
 # Tests of the oracles and of the benchmarks' parts are linked like the benchmarks.
 named = $(foreach file,$(2),$(if $(filter $(1),$(notdir $(file))),$(file)))
-BENCH_TEST_SRC := $(call named,test_verify% test_bench%,$(TEST_SRC))
+BENCH_TEST_SRC := $(call named,test_verify% test_bench% test_moe%,$(TEST_SRC))
 to_test = $(if $(HAVE_CMOCKA),$(patsubst %.c,$(O)/tests/%,$(notdir $(1))))
 ORACLE_TESTS := $(call to_test,$(BENCH_TEST_SRC))
 TESTS := $(call to_test,$(TEST_SRC))
