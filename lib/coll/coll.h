@@ -175,6 +175,8 @@ struct weiri_coll {
     char **outputs;       /* nranks: where a result is stored */
     weiri_progress *progress; /* nranks; of a call whose messages are sent between pairs */
     weiri_gpu_staging *gpu_staging; /* GPUs of several nodes: staging buffers, or NULL */
+    char *scratch; /* across nodes: intermediate data (coll/internode/transfer.h), or NULL */
+    size_t scratch_bytes;
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice forced; /* the algorithm that the current call or an earlier one named */

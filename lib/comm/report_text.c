@@ -137,16 +137,29 @@ static int report_ranges(writer *w, const groups *of, int group)
     return count;
 }
 
-static const char *const life_names[] = {"", "stopped", "dead"};
+/* What is wrong with a rank: 0 nothing, else an index of lost_words. SILENT: it runs on another node
+ * and has not sent its record after an abort. */
+enum { SILENT = WEIRI_DEAD + 1, LOSSES };
+static const char *const lost_words[LOSSES][2] = {
+    {"", ""}, {"is stopped", "are stopped"}, {"is dead", "are dead"},
+    {"does not answer", "do not answer"}};
 
-/* The ranks whose process has ended or is stopped, one by one. */
+static int report_loss(const weiri_report *report, int rank)
+{
+    const weiri_report_rank *of = &report->ranks[rank];
+    if (of->life != WEIRI_RUNS)
+        return (int)of->life;
+    return report->aborted && of->unknown ? SILENT : 0;
+}
+
+/* The lost ranks, one by one. */
 static int report_each_lost(writer *w, const weiri_report *report)
 {
     int lost = 0;
     for (int rank = 0; rank < report->nranks; rank++)
-        if (report->ranks[rank].life != WEIRI_RUNS)
-            report_print(w, "%s rank %d is %s", lost++ ? "," : "", rank,
-                         life_names[report->ranks[rank].life]);
+        if (report_loss(report, rank))
+            report_print(w, "%s rank %d %s", lost++ ? "," : "", rank,
+                         lost_words[report_loss(report, rank)][0]);
     return lost;
 }
 
@@ -154,10 +167,10 @@ static int report_each_lost(writer *w, const weiri_report *report)
 static int report_lost_ranges(writer *w, const weiri_report *report, groups *of)
 {
     int lost = 0;
-    for (weiri_life life = WEIRI_STOPPED; life <= WEIRI_DEAD; life++) {
+    for (int loss = 1; loss < LOSSES; loss++) {
         int first = -1;
         for (int rank = 0; rank < report->nranks; rank++) {
-            int is_one = report->ranks[rank].life == life;
+            int is_one = report_loss(report, rank) == loss;
             first = is_one && first < 0 ? rank : first;
             of->group[rank] = is_one ? first : -1;
         }
@@ -165,7 +178,7 @@ static int report_lost_ranges(writer *w, const weiri_report *report, groups *of)
             continue;
         report_print(w, "%s ", lost++ ? "," : "");
         int count = report_ranges(w, of, first);
-        report_print(w, " %s %s", count == 1 ? "is" : "are", life_names[life]);
+        report_print(w, " %s", lost_words[loss][count > 1]);
     }
     return lost;
 }

@@ -1,10 +1,11 @@
 /*
- * Proves that jobs of more ranks than cores work: the tree of meshes of the bootstrap, every host
- * algorithm of every collective with 100, 129 and 256 ranks, and that a lost rank ends all others
- * in time, with a report that names it and that stays short. Tests of collectives with more than 65
- * ranks run if TEST_LONG is set.
+ * Proves that jobs of more ranks than cores work: the tree of meshes of the bootstrap; every host
+ * algorithm of every collective with 100, 129 and 256 ranks, and every algorithm across 16 and 64
+ * emulated nodes over tcp; and that a lost rank ends all others in time, with a report that names
+ * it and that stays short. Most of them run only if TEST_LONG is 1.
  */
 #include "verify/tests/support/comm_ranks.h"
+#include "verify/tests/support/long_part.h"
 
 #include "boot/tree.h"
 #include "comm/comm.h"
@@ -13,14 +14,6 @@
 #include <sys/resource.h>
 
 enum { RANKS_MOST = 256, SHORT_MS = 1000, LIMIT_LONG_MS = 240000, EXTRA_S = 5, TEXT_BYTES = 4096 };
-
-/* Skips the test unless TEST_LONG is set. */
-static void only_if_long(void)
-{
-    const char *wish = getenv("TEST_LONG");
-    if (!wish || strcmp(wish, "1") != 0)
-        skip();
-}
 
 /* Ends the test unless all ranks but one (-1: all) have ended with code 0. */
 static void run_many(int nranks, ranks_body *body, void *argument, int lost)
@@ -279,8 +272,33 @@ static void test_every_algorithm(void **state)
 
 static void test_every_algorithm_long(void **state)
 {
-    only_if_long();
+    if (!is_long_run())
+        skip();
     test_every_algorithm(state);
+}
+
+typedef struct nodes {
+    int count, each; /* emulated nodes, and ranks of each */
+} nodes;
+
+/* Each node is emulated by its WEIR_HOSTID; between nodes data go through sockets of this host. */
+static int run_on_nodes(weir_boot *boot, void *argument)
+{
+    const nodes *of = argument;
+    char name[32];
+    snprintf(name, sizeof name, "scale-%d", weir_boot_rank(boot) / of->each);
+    setenv("WEIR_HOSTID", name, 1);
+    setenv("WEIR_TRANSPORT", "tcp", 1);
+    setenv("WEIR_SOCKET_IFNAME", "lo", 1);
+    return run_every_algorithm(boot, NULL);
+}
+
+static void test_nodes(void **state)
+{
+    nodes *of = *state;
+    if (of->count > 12 && !is_long_run())
+        skip();
+    run_many(of->count * of->each, run_on_nodes, of, -1);
 }
 
 /* ----------------------------------------------------------- a lost rank */
@@ -322,7 +340,8 @@ static int lose_last(weir_boot *boot, void *argument)
 
 static void test_lost_rank_of_256(void **state)
 {
-    only_if_long();
+    if (!is_long_run())
+        skip();
     run_many(256, lose_last, *state, ((loss *)*state)->rank);
 }
 
@@ -367,9 +386,13 @@ int main(void)
         AT("every algorithm with 100 ranks", test_every_algorithm_long, &n100),
         AT("every algorithm with 129 ranks", test_every_algorithm_long, &n129),
         AT("every algorithm with 256 ranks", test_every_algorithm_long, &n256),
+        AT("every algorithm across 12 nodes with a rank each", test_nodes, (&(nodes){12, 1})),
+        AT("every algorithm across 16 nodes with 8 ranks each", test_nodes, (&(nodes){16, 8})),
+        AT("every algorithm across 64 nodes with a rank each", test_nodes, (&(nodes){64, 1})),
         AT("a killed rank of 256 ends all, and is reported", test_lost_rank_of_256, &last),
         AT("a late rank of 256 is reported at the deadline", test_lost_rank_of_256, &late),
         cmocka_unit_test(test_few_descriptors),
     };
+    (void)long_part("collectives of 100, 129 and 256 ranks, of 16 and 64 nodes, and a lost rank of 256");
     return RUN_TESTS("scale", tests);
 }
