@@ -1,13 +1,14 @@
 /*
  * Simulated collectives across nodes: the library's algorithms, selection and messages, for up to
  * 4096 ranks in one process. Each rank is an actor of SimGrid (sim_net.cc) with a communicator
- * whose network transport is the simulation: put and signal become messages on a platform file, and waits
- * become waits for messages. Replaced, by the linker (--wrap), are the waits, and the phases within
- * a node, which need processes and shared memory: ranks copy and reduce each other's buffers here,
- * and the time of the same traffic on the platform's links within the node is simulated.
+ * whose network transport is the simulation: put and signal become messages on a platform file, and
+ * waits become waits for messages. Replaced, by the linker (--wrap), are the waits, and the phases
+ * within a node, which need processes and shared memory: ranks copy and reduce each other's buffers
+ * here, and the time of the same traffic on the platform's links within the node is simulated.
  *
- * With --check every element of every result is compared (with --corrupt, one is wrong). Without, messages have heads but no data,
- * so that long ones fit into memory. Times are of one call, from a barrier to the last rank's end.
+ * With --check every element of every result is compared (with --corrupt, one is wrong). Otherwise
+ * messages have heads but no data, so that long ones fit into memory. Times are of one call, from a
+ * barrier to the last rank's end.
  */
 #include "base/fork.h"
 #include "coll/coll.h"
