@@ -40,6 +40,7 @@ step = $(eval STEPS += x)$(words $(STEPS))
 say = $(if $(filter 1,$(V)),,$(info $(if $(TOTAL),[$(step)/$(TOTAL)]) $(1) $(2)))
 endif
 empty :=
+COMMA := ,
 space := $(empty) $(empty)
 
 # ------------------------------------------------------------------- probes
@@ -56,6 +57,7 @@ HAVE_GSL := $(call pkg,gsl)
 HAVE_JANSSON := $(call pkg,jansson)
 HAVE_SQLITE := $(call pkg,sqlite3)
 HAVE_GNUPLOT := $(call have,gnuplot)
+HAVE_SIMGRID := $(and $(call have,$(CXX)),$(call header,simgrid/engine.h))
 NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 # make install alone installs what the last build chose.
 ifeq ($(sort $(MAKECMDGOALS)),install)
@@ -185,7 +187,7 @@ BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
 SUPPORT := $(O)/obj/verify/tests/support
 ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(HEALTH_SRC) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) $(TEST_DOUBLE_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
-	verify/tests/perf/port_mesh.c topo/cli/weir_topo.c) $(GPU_OBJ)
+	verify/tests/perf/port_mesh.c verify/tests/sim/sim.c topo/cli/weir_topo.c) $(GPU_OBJ)
 
 BENCHES := $(if $(HAVE_HWLOC),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(HAVE_HWLOC),$(BIN)/weir-topo)
@@ -218,6 +220,11 @@ SOAKS := $(if $(BENCHES),$(O)/tests/soak $(O)/tests/soak_standin)
 MESH := $(if $(HAVE_MPI),$(O)/tests/port_mesh)
 MESH_OBJ := $(call obj,verify/tests/perf/port_mesh.c)
 SOAK_OBJ := $(call obj,verify/tests/fuzz/soak.c)
+# The simulation of collectives across nodes.
+SIM := $(if $(HAVE_SIMGRID),$(O)/tests/sim)
+SIM_OBJ := $(call obj,verify/tests/sim/sim.c)
+SIM_WRAPPED := weiri_comm_idle_for weiri_comm_wait_slow weiri_reduce weiri_copy weir_reduce weir_reduce_scatter weir_allgather \
+	weir_broadcast weiri_coll_run
 
 # What the manifest of a result says about the build: a hash of all sources, the commit, the flags.
 SOURCES := $(sort $(wildcard $(foreach kind,c cu h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device \
@@ -233,7 +240,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COM
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
-tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS)
+tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS) $(SIM)
 
 $(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
 	$(call say,AR,$@)
@@ -348,6 +355,17 @@ $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(call obj,$(TEST_DO
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
+
+# What the simulation replaces is named to the linker.
+$(O)/tests/sim: $(SIM_OBJ) $(O)/obj/verify/tests/sim/sim_net.o $(O)/libweir.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(addprefix -Wl$(COMMA)--wrap=,$(SIM_WRAPPED)) $(WEIR_LDFLAGS) -lsimgrid \
+		$(WEIR_LIBS)
+$(O)/obj/verify/tests/sim/sim_net.o: verify/tests/sim/sim_net.cc verify/tests/sim/sim_net.h
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 $(OPT) -Wall -Wextra -I. -c $< -o $@
 
 # The kernels of these tests.
 $(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu/gpu_channels.o
