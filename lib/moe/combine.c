@@ -48,7 +48,7 @@ static moe_problem combine_find_rows(const weir_moe *g, const weir_moe_combine_a
     for (int own = 0; own < g->own_bins; own++)
         used += (size_t)moe_bin_rows(g, routing, own) * g->info.row_bytes;
     header->staged = 1;
-    if (!used || (!g->config.registered && used <= MOE_STAGED_BYTES))
+    if (used <= MOE_STAGED_BYTES)
         return MOE_NO_PROBLEM;
     header->desc = weiri_region_describe(g->comm, a->rows,
                                          (size_t)g->info.recv_rows * g->info.row_bytes);

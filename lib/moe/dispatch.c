@@ -75,7 +75,7 @@ static moe_problem dispatch_find_rows(const weir_moe *g, const weir_moe_dispatch
 {
     const size_t bytes = (size_t)a->tokens * g->info.row_bytes;
     header->staged = 1;
-    if (g->is_fp8 || !a->tokens || (!g->config.registered && bytes <= MOE_STAGED_BYTES))
+    if (g->is_fp8 || bytes <= MOE_STAGED_BYTES)
         return MOE_NO_PROBLEM;
     header->desc = weiri_region_describe(g->comm, a->x, bytes);
     header->staged = !header->desc.generation;

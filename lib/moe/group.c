@@ -220,19 +220,26 @@ static size_t window_add(size_t *total, size_t bytes)
     return at;
 }
 
+/* The length of staging for rows of so many bytes: with registered memory, only short ones. */
+static size_t window_staged(const weir_moe *g, size_t bytes, int is_always)
+{
+    return !is_always && g->config.registered && bytes > MOE_STAGED_BYTES ? MOE_STAGED_BYTES : bytes;
+}
+
 /* Lays out a window at base, or with base NULL computes its length. */
 static size_t window_lay_out(const weir_moe *g, char *base, moe_window *window)
 {
     const weir_moe_config *c = &g->config;
-    const size_t tokens = g->is_fp8 || !c->registered ? (size_t)c->max_tokens : 0;
-    const size_t outputs = c->registered ? 0 : (size_t)g->staged_rows;
+    const size_t tokens = window_staged(g, (size_t)c->max_tokens * g->sent_row_bytes, g->is_fp8);
+    const size_t outputs = window_staged(g, (size_t)g->staged_rows * g->info.row_bytes, 0);
     size_t total = 0;
     size_t words = window_add(&total, sizeof(moe_words));
     size_t calls = window_add(&total, MOE_CALLS * sizeof(moe_header));
     size_t records = window_add(&total, g->record_bytes * (size_t)c->handles);
-    size_t token_rows = window_add(&total, tokens * g->sent_row_bytes);
-    size_t scales = window_add(&total, tokens * (size_t)g->info.scales_per_row * sizeof(float));
-    size_t output_rows = window_add(&total, outputs * g->info.row_bytes);
+    size_t token_rows = window_add(&total, tokens);
+    size_t scales = window_add(&total, (size_t)c->max_tokens * (size_t)g->info.scales_per_row *
+                                           sizeof(float));
+    size_t output_rows = window_add(&total, outputs);
     size_t grads =
         window_add(&total, (size_t)g->staged_rows * (size_t)g->row_values * sizeof(float));
     if (base)

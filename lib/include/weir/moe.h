@@ -95,9 +95,9 @@ typedef struct weir_moe_config {
     int recv_capacity;         /* rows that a rank can receive in all; 0: as many as there can be.
                                   Must be 0 for rank-major, and with expert_capacity */
     int handles;               /* routings that are kept at a time; 0: 2 */
-    int registered;            /* 1: tokens and expert outputs are always in registered memory of this
-                                  communicator, calls with others fail, and the group has no staging
-                                  memory for them. fp8 rows are always staged */
+    int registered;            /* 1: tokens and expert outputs are in registered memory of this
+                                  communicator. The group then stages only short inputs (up to 64 KiB)
+                                  and fp8 rows, and needs less memory; longer inputs elsewhere fail */
     int max_blocks;            /* GPUs: most thread blocks of a kernel; 0: the default */
 } weir_moe_config;
 
