@@ -191,7 +191,7 @@ static inline int moe_bin_of(const weir_moe *group, int expert)
     return group->by_expert ? expert : group->rank_of[expert];
 }
 
-/* Returns the number of rows that this rank has received into one of its own bins. */
+/* Returns the number of rows that this rank has received into one of its bins. */
 static inline int moe_bin_rows(const weir_moe *group, const moe_routing *routing, int own_bin)
 {
     return routing->total[group->rank * group->own_bins + own_bin];
