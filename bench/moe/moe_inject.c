@@ -20,14 +20,15 @@ const char *bench_moe_fault_name(bench_moe_fault fault)
     return fault_names[fault];
 }
 
-/* The place of a received row; the first one that has to be compared as a whole, or the last one. */
+/* The place of a received row; the first one that has to be compared as a whole, or the last one.
+ */
 static size_t row_of(moe_candidate *c, int version, int index)
 {
     int source, token, choice;
     const int count = weirv_moe_received(c->trial->oracle, version, c->trial->job->rank);
     index = index < 0 || index >= count ? count - 1 : index;
-    return count ? (size_t)weirv_moe_row(c->trial->oracle, version, c->trial->job->rank, index, &source,
-                                         &token, &choice)
+    return count ? (size_t)weirv_moe_row(c->trial->oracle, version, c->trial->job->rank, index,
+                                         &source, &token, &choice)
                  : 0;
 }
 
@@ -75,20 +76,31 @@ void bench_moe_inject_received(moe_candidate *c, int version, int whole)
     const size_t end = (size_t)weirv_moe_end_row(c->trial->oracle, version, c->trial->job->rank);
     char *row = c->rows + first * bytes;
     switch ((bench_moe_fault)c->trial->options->fault) {
-    case BENCH_MOE_DROP_TOKEN: memset(row, 0, bytes); break;
-    case BENCH_MOE_WRONG_EXPERT: swap_bytes(row, c->rows + last * bytes, bytes); break;
+    case BENCH_MOE_DROP_TOKEN:
+        memset(row, 0, bytes);
+        break;
+    case BENCH_MOE_WRONG_EXPERT:
+        swap_bytes(row, c->rows + last * bytes, bytes);
+        break;
     case BENCH_MOE_STALE_ROW:
         memcpy(row, c->kept, bytes);
         memcpy(c->scales + first * scales, c->kept + c->info.row_bytes, scales * sizeof(float));
         break;
-    case BENCH_MOE_FLIP_BIT: c->rows[row_of(c, version, whole) * bytes + bytes / 2] ^= 1; break;
-    case BENCH_MOE_LOSE_COUNT: inject_lost_count(c); break;
-    case BENCH_MOE_OVERFLOW: memcpy(c->rows + end * bytes, row, bytes); break;
+    case BENCH_MOE_FLIP_BIT:
+        c->rows[row_of(c, version, whole) * bytes + bytes / 2] ^= 1;
+        break;
+    case BENCH_MOE_LOSE_COUNT:
+        inject_lost_count(c);
+        break;
+    case BENCH_MOE_OVERFLOW:
+        memcpy(c->rows + end * bytes, row, bytes);
+        break;
     case BENCH_MOE_WRONG_WEIGHT:
         if (c->trial->config.layout != WEIR_MOE_EXPERT_MAJOR)
             inject_weight_received(c, first);
         break;
-    default: break;
+    default:
+        break;
     }
 }
 

@@ -1,8 +1,8 @@
 /*
- * The timed iterations of bench_moe. An iteration of a candidate: barrier, dispatch, check, the experts'
- * outputs, barrier, combine, check; then, if wanted, a chain of pairs, whose last pair is checked.
- * Candidates take turns in alternating order. Three routings and data sets take turns as well, so that
- * a row of the previous call is not right by chance.
+ * The timed iterations of bench_moe. An iteration of a candidate: barrier, dispatch, check, the
+ * experts' outputs, barrier, combine, check; then, if wanted, a chain of pairs, whose last pair is
+ * checked. Candidates take turns in alternating order. Three routings and data sets take turns as
+ * well, so that a row of the previous call is not right by chance.
  */
 #include "bench/moe/moe_measure.h"
 
@@ -12,8 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANDIDATES_MAX = 2, LEAST_ITERATIONS = 10, MOST_ITERATIONS = 400,
-       WHOLE_BYTES = 32 << 20 /* rows are compared as a whole up to so many bytes in each iteration */ };
+enum {
+    CANDIDATES_MAX = 2,
+    LEAST_ITERATIONS = 10,
+    MOST_ITERATIONS = 400,
+    WHOLE_BYTES = 32 << 20 /* rows are compared as a whole up to so many bytes in each iteration */
+};
 static const double budget_s = 0.6;
 
 /* A candidate with its times. */
@@ -57,8 +61,8 @@ static void check_received(moe_measurement *m, moe_subject *s, moe_phase phase, 
                                          NULL,
                                          c->rows + (size_t)end * c->info.recv_row_bytes};
     const weirv_moe_sample sample = {m->dispatch_every, iteration % m->dispatch_every};
-    const uint64_t wrong = weirv_moe_check_dispatch(t->oracle, version, version, rank, &got, sample,
-                                                    message);
+    const uint64_t wrong =
+        weirv_moe_check_dispatch(t->oracle, version, version, rank, &got, sample, message);
     keep_error(s, phase, wrong, message);
 }
 
@@ -192,8 +196,9 @@ static void choose_iterations(moe_measurement *m, double iteration_s)
 {
     const int given = m->trial->options->common.iterations;
     const double fit = budget_s * m->count / (iteration_s + 1e-9);
-    int iterations = fit < LEAST_ITERATIONS ? LEAST_ITERATIONS
-                                            : fit > MOST_ITERATIONS ? MOST_ITERATIONS : (int)fit;
+    int iterations = fit < LEAST_ITERATIONS  ? LEAST_ITERATIONS
+                     : fit > MOST_ITERATIONS ? MOST_ITERATIONS
+                                             : (int)fit;
     bench_exchange_broadcast(m->trial->job, &iterations, sizeof iterations, 0);
     m->iterations = given ? given : iterations;
 }
@@ -235,12 +240,13 @@ static void write_results(moe_measurement *m, moe_output *out, uint64_t *wrong)
         for (int i = 0; i < m->count; i++) {
             moe_subject *s = &m->subjects[i];
             moe_result r = {s->candidate.ops->name, (moe_phase)phase, 0, m->iterations, {0}};
-            const uint64_t here = phase == MOE_PHASE_PAIR ? s->wrong[MOE_PHASE_DISPATCH] +
-                                                                s->wrong[MOE_PHASE_COMBINE]
-                                                          : s->wrong[phase];
+            const uint64_t here = phase == MOE_PHASE_PAIR
+                                      ? s->wrong[MOE_PHASE_DISPATCH] + s->wrong[MOE_PHASE_COMBINE]
+                                      : s->wrong[phase];
             r.wrong = (uint64_t)bench_exchange_fold(t->job, BENCH_FOLD_SUM, (double)here);
             *wrong += r.wrong;
-            bench_exchange_reduce(t->job, BENCH_FOLD_MAX, s->us[phase], m->iterations, s->us[phase]);
+            bench_exchange_reduce(t->job, BENCH_FOLD_MAX, s->us[phase], m->iterations,
+                                  s->us[phase]);
             if (t->job->rank)
                 continue;
             r.stats = bench_stats_make(s->us[phase], (size_t)m->iterations);

@@ -107,8 +107,8 @@ static const char *parse_routing(bench_moe_options *o, const char *text)
         const char *word;
         weirv_moe_spread spread;
         double value, least, most;
-    } words[] = {{"uniform", WEIRV_MOE_UNIFORM, 0, 1, 0}, {"zipf", WEIRV_MOE_ZIPF, 1, 0, 10},
-                 {"hot", WEIRV_MOE_HOT, 0, 1, 0},         {"empty", WEIRV_MOE_EMPTY, 0, 1, 0},
+    } words[] = {{"uniform", WEIRV_MOE_UNIFORM, 0, 1, 0},  {"zipf", WEIRV_MOE_ZIPF, 1, 0, 10},
+                 {"hot", WEIRV_MOE_HOT, 0, 1, 0},          {"empty", WEIRV_MOE_EMPTY, 0, 1, 0},
                  {"masked", WEIRV_MOE_MASKED, 0.25, 0, 1}, {"ragged", WEIRV_MOE_RAGGED, 0, 1, 0}};
     static const char expected[] =
         "uniform, zipf:A, hot, empty, masked:P (0 to 1), ragged or trace:FILE";
@@ -126,7 +126,7 @@ static const char *parse_routing(bench_moe_options *o, const char *text)
         o->spread = (int)words[i].spread;
         o->parameter = words[i].value;
         return routing_value(text, length, words[i].least, words[i].most, &o->parameter) ? NULL
-                                                                                        : expected;
+                                                                                         : expected;
     }
     return expected;
 }
@@ -305,8 +305,12 @@ enum { ROWS = sizeof rows / sizeof rows[0], LONG_ONLY = 256 };
 
 static void set_defaults(bench_moe_options *o)
 {
-    *o = (bench_moe_options){.hidden = 1024, .topk = 2, .dtype = WEIR_BFLOAT16, .chain = 8,
-                             .alignment = 1, .routing_text = "uniform"};
+    *o = (bench_moe_options){.hidden = 1024,
+                             .topk = 2,
+                             .dtype = WEIR_BFLOAT16,
+                             .chain = 8,
+                             .alignment = 1,
+                             .routing_text = "uniform"};
     const int tokens[] = {1, 4, 16, 64, 256, 1024};
     memcpy(o->tokens, tokens, sizeof tokens);
     o->ntokens = sizeof tokens / sizeof *tokens;
@@ -316,9 +320,12 @@ static void set_defaults(bench_moe_options *o)
     o->common.verify = BENCH_VERIFY_EXACT;
     o->common.seed = 1;
     o->common.aggregate = o->common.cycles = o->common.checks = 1;
-    o->common.words = (struct bench_option_texts){.backend = "host", .transport = "auto",
-                                                  .mode = "throughput", .verify = "exact",
-                                                  .buffers = "weir", .counts = "host"};
+    o->common.words = (struct bench_option_texts){.backend = "host",
+                                                  .transport = "auto",
+                                                  .mode = "throughput",
+                                                  .verify = "exact",
+                                                  .buffers = "weir",
+                                                  .counts = "host"};
     o->common.dist = "";
     o->common.algo = "auto";
 }
@@ -369,7 +376,8 @@ int bench_moe_options_parse(int argc, char **argv, bench_moe_options *o, char *p
         const char *expected = row ? row->parse(o, optarg ? optarg : "") : NULL;
         if (!row)
             snprintf(problem, BENCH_PROBLEM_BYTES, "%s: %s; --help lists the options",
-                     argv[optind - 1], value == ':' ? "needs a value" : "unknown option, or one that takes no value");
+                     argv[optind - 1],
+                     value == ':' ? "needs a value" : "unknown option, or one that takes no value");
         else if (expected)
             snprintf(problem, BENCH_PROBLEM_BYTES, "--%s %s: expected %s", row->name,
                      optarg ? optarg : "", expected);
@@ -400,10 +408,11 @@ static void print_row(FILE *to, const moe_option *row)
 
 void bench_moe_options_help(FILE *to)
 {
-    fprintf(to, "usage: [mpirun -np RANKS] bench_moe [options]\n\n"
-                "Measures and verifies dispatch and combine of mixture-of-experts layers. Its ranks\n"
-                "are started by a launcher (mpirun, srun, torchrun, PMIx) or by the program itself\n"
-                "(-g).\n\n");
+    fprintf(to,
+            "usage: [mpirun -np RANKS] bench_moe [options]\n\n"
+            "Measures and verifies dispatch and combine of mixture-of-experts layers. Its ranks\n"
+            "are started by a launcher (mpirun, srun, torchrun, PMIx) or by the program itself\n"
+            "(-g).\n\n");
     for (int i = 0; i < ROWS; i++)
         print_row(to, &rows[i]);
     fprintf(to, "\nExit codes: 0 all passed, 1 wrong data, 2 usage, 3 system or environment, "

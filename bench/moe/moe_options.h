@@ -29,25 +29,26 @@ typedef enum bench_moe_fault {
 const char *bench_moe_fault_name(bench_moe_fault fault);
 
 typedef struct bench_moe_options {
-    bench_options common; /* ngpus, timeout, iterations, warmups, seed, peers, csv, ceiling, quiet */
+    bench_options
+        common; /* ngpus, timeout, iterations, warmups, seed, peers, csv, ceiling, quiet */
     int tokens[BENCH_MOE_TOKENS_MAX], ntokens; /* per rank, one row of the table each */
     int hidden, experts, topk;
-    int dtype;          /* weir_dtype */
-    int fp8;            /* --dispatch-dtype fp8 */
-    int layout;         /* weir_moe_layout */
+    int dtype;  /* weir_dtype */
+    int fp8;    /* --dispatch-dtype fp8 */
+    int layout; /* weir_moe_layout */
     int alignment;
-    int chain;          /* pairs timed together; 0: none */
-    int spread;         /* weirv_moe_spread */
-    double parameter;   /* of it */
+    int chain;        /* pairs timed together; 0: none */
+    int spread;       /* weirv_moe_spread */
+    double parameter; /* of it */
     const char *routing_text, *trace, *model;
-    int fault;          /* bench_moe_fault */
+    int fault; /* bench_moe_fault */
     int list_faults;
-    int plain;          /* --buffers plain */
+    int plain; /* --buffers plain */
     int max_blocks;
 } bench_moe_options;
 
-/* Parses the command line. Local. Returns 0, or -1 with a line in problem (BENCH_PROBLEM_BYTES). options
- * points into argv. */
+/* Parses the command line. Local. Returns 0, or -1 with a line in problem (BENCH_PROBLEM_BYTES).
+ * options points into argv. */
 int bench_moe_options_parse(int argc, char **argv, bench_moe_options *options, char *problem);
 /* Prints --help. Local. */
 void bench_moe_options_help(FILE *to);

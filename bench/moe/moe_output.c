@@ -52,8 +52,8 @@ static double gbs(double bytes, double us)
     return us > 0 ? bytes / us / 1e3 : 0;
 }
 
-/* The bytes that cross between ranks: rows of combine cannot be sent once for several choices in layout
- * expert, where each choice has its own output. */
+/* The bytes that cross between ranks: rows of combine cannot be sent once for several choices in
+ * layout expert, where each choice has its own output. */
 static double phase_link_bytes(const bench_moe_trial *t, moe_phase phase, const moe_volume *volume)
 {
     const int by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR;
@@ -163,23 +163,26 @@ static void write_header(const moe_output *out, size_t memory_bytes)
     const bench_job *job = out->run->job;
     printf("# weir version %s nccl-headers=0 nccl-library=0\n", WEIR_VERSION);
     printf("# Collective test starting: bench_moe\n");
-    printf("# Ranks: %d on %s; %s; library memory of the largest group %.1f MiB per rank\n", job->nranks,
-           job->host, job->place, (double)memory_bytes / (1 << 20));
+    printf("# Ranks: %d on %s; %s; library memory of the largest group %.1f MiB per rank\n",
+           job->nranks, job->host, job->place, (double)memory_bytes / (1 << 20));
     printf("# Model: hidden %d, experts %d, top-%d%s%s; routing %s; layout %s, alignment %d\n",
            o->hidden, o->experts, o->topk, o->model ? ", " : "", o->model ? o->model : "",
            o->routing_text, weir_moe_layout_name((weir_moe_layout)o->layout), o->alignment);
     printf("# Types: rows %s, dispatched as %s; buffers: %s memory\n",
            weir_dtype_name((weir_dtype)o->dtype), o->fp8 ? "f8e4m3 with scales" : "they are",
            o->plain ? "unregistered" : "registered");
-    printf("# size: rows that the busiest rank receives, one for each choice; busbw counts rows from other "
+    printf("# size: rows that the busiest rank receives, one for each choice; busbw counts rows "
+           "from other "
            "ranks only, in dispatch each token once\n");
-    printf("# Timing: slowest rank; a barrier before each call, in a chain of %d pairs before the first; "
-           "every iteration is checked\n#\n", o->chain);
-    printf("# %10s %8s %9s %9s %5s %10s %9s %7s %7s %7s %9s %9s %9s %9s\n", "size", "tokens", "type",
-           "phase", "root", "candidate", "time", "algbw", "busbw", "#wrong", "p99", "ci low", "ci high",
-           "ceiling");
-    printf("# %10s %8s %9s %9s %5s %10s %9s %7s %7s %7s %9s %9s %9s %9s\n", "(B)", "", "", "", "", "",
-           "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)");
+    printf("# Timing: slowest rank; a barrier before each call, in a chain of %d pairs before the "
+           "first; "
+           "every iteration is checked\n#\n",
+           o->chain);
+    printf("# %10s %8s %9s %9s %5s %10s %9s %7s %7s %7s %9s %9s %9s %9s\n", "size", "tokens",
+           "type", "phase", "root", "candidate", "time", "algbw", "busbw", "#wrong", "p99",
+           "ci low", "ci high", "ceiling");
+    printf("# %10s %8s %9s %9s %5s %10s %9s %7s %7s %7s %9s %9s %9s %9s\n", "(B)", "", "", "", "",
+           "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)");
 }
 
 void bench_moe_output_row(moe_output *out, const bench_moe_trial *t, const moe_volume *volume,
@@ -231,10 +234,12 @@ weir_status bench_moe_output_close(moe_output *out, uint64_t wrong)
     weir_status status = WEIR_OK;
     for (int phase = 0; phase < MOE_PHASES; phase++)
         if (out->ratios[phase])
-            printf("# MPI takes %.2f times as long as weir in %s (geometric mean of %d; at least %.2f)\n",
+            printf("# MPI takes %.2f times as long as weir in %s (geometric mean of %d; at least "
+                   "%.2f)\n",
                    exp(out->ratio_logs[phase] / out->ratios[phase]), phase_names[phase],
                    out->ratios[phase], out->least_ratio[phase]);
-    printf("# Out of bounds values : %llu %s\n", (unsigned long long)wrong, wrong ? "FAILED" : "OK");
+    printf("# Out of bounds values : %llu %s\n", (unsigned long long)wrong,
+           wrong ? "FAILED" : "OK");
     printf("# Avg bus bandwidth    : %g\n#\n# Collective test concluded: bench_moe\n",
            out->busbw_count ? out->busbw_sum / out->busbw_count : 0);
     weiri_links_free(out->links);

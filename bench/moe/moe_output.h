@@ -1,6 +1,6 @@
 /*
- * What bench_moe measured, and its writers: nccl-tests' table with one line for each number of tokens,
- * phase and candidate, and the CSV file. Rank 0 only.
+ * What bench_moe measured, and its writers: nccl-tests' table with one line for each number of
+ * tokens, phase and candidate, and the CSV file. Rank 0 only.
  */
 #ifndef BENCH_MOE_OUTPUT_H
 #define BENCH_MOE_OUTPUT_H
@@ -12,8 +12,13 @@
 
 #include <stdio.h>
 
-typedef enum moe_phase { MOE_PHASE_DISPATCH, MOE_PHASE_COMBINE, MOE_PHASE_PAIR, MOE_PHASE_CHAIN,
-                         MOE_PHASES } moe_phase;
+typedef enum moe_phase {
+    MOE_PHASE_DISPATCH,
+    MOE_PHASE_COMBINE,
+    MOE_PHASE_PAIR,
+    MOE_PHASE_CHAIN,
+    MOE_PHASES
+} moe_phase;
 
 /* One candidate in one phase. */
 typedef struct moe_result {
@@ -36,8 +41,8 @@ typedef struct moe_output {
     double least_ratio[MOE_PHASES];
 } moe_output;
 
-/* Opens the files of the options and writes the header. Returns WEIR_ERR_INVALID, noted, if a file cannot
- * be used. */
+/* Opens the files of the options and writes the header. Returns WEIR_ERR_INVALID, noted, if a file
+ * cannot be used. */
 weir_status bench_moe_output_open(moe_output *out, const bench_run *run,
                                   const bench_moe_options *options, size_t memory_bytes);
 /* Writes one line. rows_bytes and the others describe one dispatch; a pair moves twice as much. */

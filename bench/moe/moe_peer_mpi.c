@@ -1,9 +1,9 @@
 /*
  * MPI as a candidate of bench_moe, as it is used by hand: rows are packed in the order of their
  * destinations, counts are exchanged by MPI_Alltoall and rows by MPI_Alltoallv, and what arrives is
- * copied to its experts; combine goes the same way back and adds the weighted rows. In the layouts with
- * one row for each token rows are received at their places, and experts and weights are exchanged as
- * well.
+ * copied to its experts; combine goes the same way back and adds the weighted rows. In the layouts
+ * with one row for each token rows are received at their places, and experts and weights are
+ * exchanged as well.
  */
 #include "bench/moe/moe_trial.h"
 
@@ -16,9 +16,9 @@
 typedef struct mpi_moe {
     MPI_Datatype row, choices; /* a row; topk numbers of 4 bytes */
     int by_expert, bins, own_bins;
-    char *packed, *arrived;    /* rows to be sent, and received ones before they are placed */
-    int *position;             /* [tokens, topk]: of a choice in packed; -1: none */
-    int *counts, *received;    /* [bins]: rows sent; [nranks, own_bins]: rows received */
+    char *packed, *arrived; /* rows to be sent, and received ones before they are placed */
+    int *position;          /* [tokens, topk]: of a choice in packed; -1: none */
+    int *counts, *received; /* [bins]: rows sent; [nranks, own_bins]: rows received */
     int *sends, *send_at, *recvs, *recv_at; /* [nranks] */
     int32_t *experts, *token_experts;
     float *weights, *token_weights, *sum;
@@ -87,8 +87,9 @@ static weir_status mpi_open(moe_candidate *c)
     MPI_Type_commit(&m->choices);
     c->info.recv_bytes = rows * c->info.row_bytes;
     c->tolerance = 8.0 / 256;
-    return mpi_alloc(c, m) ? WEIR_OK
-                           : bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for MPI's buffers");
+    return mpi_alloc(c, m)
+               ? WEIR_OK
+               : bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for MPI's buffers");
 }
 
 /* ----------------------------------------------------------------- dispatch */
@@ -177,8 +178,7 @@ static void mpi_move_runs(moe_candidate *c, mpi_moe *m, char *by_expert, int is_
             int from = m->recv_at[rank];
             for (int before = 0; before < own; before++)
                 from += m->received[rank * m->own_bins + before];
-            const size_t bytes =
-                (size_t)m->received[rank * m->own_bins + own] * c->info.row_bytes;
+            const size_t bytes = (size_t)m->received[rank * m->own_bins + own] * c->info.row_bytes;
             char *here = m->arrived + (size_t)from * c->info.row_bytes;
             char *there = by_expert + (size_t)row * c->info.row_bytes;
             memcpy(is_back ? here : there, is_back ? there : here, bytes);
@@ -188,7 +188,8 @@ static void mpi_move_runs(moe_candidate *c, mpi_moe *m, char *by_expert, int is_
             c->counts[own] = row - first;
             c->offsets[own] = first;
             memset(by_expert + (size_t)row * c->info.row_bytes, 0,
-                   (size_t)((alignment - (row - first) % alignment) % alignment) * c->info.row_bytes);
+                   (size_t)((alignment - (row - first) % alignment) % alignment) *
+                       c->info.row_bytes);
         }
         first += (row - first + alignment - 1) / alignment * alignment;
     }
@@ -256,7 +257,8 @@ static void mpi_add(moe_candidate *c, mpi_moe *m, int version, int token)
 {
     const weir_moe_config *config = &c->trial->config;
     const int k = config->topk;
-    const int32_t *experts = weirv_moe_experts(c->trial->oracle, version, c->trial->job->rank) + token * k;
+    const int32_t *experts =
+        weirv_moe_experts(c->trial->oracle, version, c->trial->job->rank) + token * k;
     char *out = c->out + (size_t)token * c->info.row_bytes;
     memset(m->sum, 0, (size_t)config->hidden * sizeof(float));
     for (int choice = 0; choice < k; choice++) {

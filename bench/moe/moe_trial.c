@@ -22,8 +22,8 @@ weir_status bench_moe_trial_open(bench_moe_trial *t, bench_job *job, const bench
     config.registered = !o->plain;
     config.max_blocks = o->max_blocks;
     *t = (bench_moe_trial){.job = job, .options = o, .tokens = tokens, .config = config};
-    weirv_moe_shape shape = {job->nranks, config, (weirv_moe_spread)o->spread, o->parameter,
-                             o->trace, o->common.seed};
+    weirv_moe_shape shape = {job->nranks,  config,   (weirv_moe_spread)o->spread,
+                             o->parameter, o->trace, o->common.seed};
     weir_status status = WEIR_OK;
     if (weirv_moe_open(&shape, &t->oracle, problem))
         status = bench_job_note(job, WEIR_ERR_INVALID, "%s", problem);
@@ -46,8 +46,8 @@ static void *candidate_buffer(moe_candidate *c, int index, size_t bytes, weir_st
     if (c->trial->options->plain) {
         memory = calloc(bytes ? bytes : 1, 1);
         if (!memory)
-            *status = bench_job_note(c->trial->job, WEIR_ERR_NO_MEMORY, "no memory for %zu bytes",
-                                     bytes);
+            *status =
+                bench_job_note(c->trial->job, WEIR_ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
         return memory;
     }
     *status = weir_mem_alloc(c->trial->job->comm, bytes, &c->memory[index]);
@@ -84,8 +84,8 @@ static weir_status candidate_alloc(moe_candidate *c)
     c->counts = calloc((size_t)c->info.local_experts, sizeof(int32_t));
     c->offsets = calloc((size_t)c->info.local_experts, sizeof(int32_t));
     c->kept = calloc(1, row + sizeof(float) * (size_t)(c->info.scales_per_row + 1));
-    int failed = !c->scales || !c->row_weights || !c->row_experts || !c->counts || !c->offsets ||
-                 !c->kept;
+    int failed =
+        !c->scales || !c->row_weights || !c->row_experts || !c->counts || !c->offsets || !c->kept;
     for (int v = 0; v < WEIRV_MOE_VERSIONS; v++) {
         c->weights[v] = calloc(tokens * k, sizeof(float));
         failed |= !c->weights[v];
@@ -112,13 +112,13 @@ weir_status bench_moe_candidate_open(moe_candidate *c, const moe_candidate_ops *
     *c = (moe_candidate){.ops = ops, .trial = t};
     const int experts = t->config.experts / t->job->nranks;
     const weir_moe_config *config = &t->config;
-    c->info = (weir_moe_info){
-        .local_experts = experts,
-        .first_expert = experts * t->job->rank,
-        .recv_rows = candidate_rows(t),
-        .scales_per_row = t->options->fp8 ? (config->hidden + 127) / 128 : 0,
-        .row_bytes = (size_t)config->hidden * weir_dtype_bytes(config->dtype),
-        .recv_row_bytes = (size_t)config->hidden * weir_dtype_bytes(config->dispatch_dtype)};
+    c->info = (weir_moe_info){.local_experts = experts,
+                              .first_expert = experts * t->job->rank,
+                              .recv_rows = candidate_rows(t),
+                              .scales_per_row = t->options->fp8 ? (config->hidden + 127) / 128 : 0,
+                              .row_bytes = (size_t)config->hidden * weir_dtype_bytes(config->dtype),
+                              .recv_row_bytes = (size_t)config->hidden *
+                                                weir_dtype_bytes(config->dispatch_dtype)};
     weir_status status = bench_job_agree(t->job, candidate_alloc(c), "buffers");
     if (status == WEIR_OK) {
         candidate_fill(c);
@@ -151,7 +151,8 @@ void bench_moe_candidate_close(moe_candidate *c)
 
 /* ------------------------------------------------------------------- volume */
 
-/* Adds up what one rank receives: all choices, those from other ranks, and tokens from other ranks. */
+/* Adds up what one rank receives: all choices, those from other ranks, and tokens from other ranks.
+ */
 static void volume_of_rank(const bench_moe_trial *t, int version, int rank, double *all,
                            double *choices, double *tokens)
 {

@@ -1,8 +1,8 @@
 /*
- * Dispatch on the host. Send publishes the routing and makes the tokens readable: those in registered
- * memory where they are, others, short ones and fp8 rows in staging. Complete waits for all routings,
- * places rows, and copies each row that has an expert here straight from its source to its place, or
- * places: a token with several local experts is read from memory once.
+ * Dispatch on the host. Send publishes the routing and makes the tokens readable: those in
+ * registered memory where they are, others, short ones and fp8 rows in staging. Complete waits for
+ * all routings, places rows, and copies each row that has an expert here straight from its source
+ * to its place, or places: a token with several local experts is read from memory once.
  */
 #include "moe/group.h"
 
