@@ -83,9 +83,12 @@ static int run_benchmark(bench_run *run, bench_moe_options *o)
     if (run->job->rank == 0)
         status = bench_moe_output_open(&out, run, o, memory_bytes);
     status = bench_job_agree(run->job, status, "output");
-    if (status == WEIR_OK)
-        status = run_rows(run, o, &out, &wrong);
-    if (status == WEIR_OK && run->job->rank == 0)
+    if (status != WEIR_OK)
+        return weir_status_exit_code(status);
+    status = run_rows(run, o, &out, &wrong);
+    if (status != WEIR_OK)
+        return weir_status_exit_code(status);
+    if (run->job->rank == 0)
         status = bench_moe_output_close(&out, wrong);
     if (status == WEIR_OK)
         status = bench_job_check_output(run->job);
