@@ -66,9 +66,9 @@ static double phase_link_bytes(const bench_moe_trial *t, moe_phase phase, const 
 
 static double ceiling_pct(const moe_output *out, double link_bytes, const moe_result *r)
 {
-    if (!out->links || r->wrong || link_bytes <= 0 || r->stats.median <= 0)
+    if (!out->ceiling.links || r->wrong || link_bytes <= 0 || r->stats.median <= 0)
         return NAN;
-    return 100 * weiri_links_floor_us(out->links, link_bytes) / r->stats.median;
+    return 100 * weiri_links_floor_us(out->ceiling.links, link_bytes) / r->stats.median;
 }
 
 static void csv_put_run(moe_fields f, const moe_output *out, const moe_result *r)
@@ -221,9 +221,9 @@ weir_status bench_moe_output_open(moe_output *out, const bench_run *run, const b
                                   size_t memory_bytes)
 {
     *out = (moe_output){.run = run, .options = o};
-    if (o->common.ceiling_path && weiri_links_read(o->common.ceiling_path, &out->links) != WEIR_OK)
-        return bench_job_note(run->job, WEIR_ERR_INVALID, "--ceiling: %s", weir_last_error());
-    weir_status status = csv_open(out);
+    weir_status status = bench_ceiling_open(&out->ceiling, run);
+    if (status == WEIR_OK)
+        status = csv_open(out);
     if (status == WEIR_OK)
         write_header(out, memory_bytes);
     return status;
@@ -242,7 +242,7 @@ weir_status bench_moe_output_close(moe_output *out, uint64_t wrong)
            wrong ? "FAILED" : "OK");
     printf("# Avg bus bandwidth    : %g\n#\n# Collective test concluded: bench_moe\n",
            out->busbw_count ? out->busbw_sum / out->busbw_count : 0);
-    weiri_links_free(out->links);
+    bench_ceiling_end(&out->ceiling, stdout);
     if (out->csv && (ferror(out->csv) | (fclose(out->csv) != 0)))
         status = bench_job_note(out->run->job, WEIR_ERR_SYSTEM,
                                 "--csv %s: not all could be written; is the disk full?",

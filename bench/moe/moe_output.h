@@ -5,9 +5,9 @@
 #ifndef BENCH_MOE_OUTPUT_H
 #define BENCH_MOE_OUTPUT_H
 
-#include "base/links.h"
 #include "bench/job/run.h"
 #include "bench/moe/moe_trial.h"
+#include "bench/output/ceiling.h"
 #include "bench/statistics/stats.h"
 
 #include <stdio.h>
@@ -32,9 +32,9 @@ typedef struct moe_result {
 typedef struct moe_output {
     const bench_run *run;
     const bench_moe_options *options;
-    weiri_links *links; /* of --ceiling; NULL: none */
-    FILE *csv;          /* NULL: none */
-    double busbw_sum;   /* of weir's results */
+    bench_ceiling ceiling;
+    FILE *csv;        /* NULL: none */
+    double busbw_sum; /* of weir's results */
     int busbw_count;
     double ratio_logs[MOE_PHASES]; /* sums of log(peer's time / weir's) */
     int ratios[MOE_PHASES];

@@ -42,6 +42,10 @@ check "the CSV has the usual columns and those of bench_moe" \
     grep -qE '^schema,run_id,.*,ceiling_pct,tokens,hidden,experts,topk,layout,dispatch_dtype,link_bytes,expert_bytes$' "$csv"
 check "the CSV has a row for each phase" [ "$(grep -cE ',moe_(dispatch|combine|pair|chain),' "$csv")" -eq 4 ]
 check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
+printf 'weir-links 1\nbackend host\nendpoints 2\npair 0 1 1 0.001\npair 1 0 1 0.001\ntogether 8 1\n' >"$scratch/links"
+check "--ceiling gives percentages of the measured links" eval \
+    'passes --ceiling "$scratch/links" --csv "$csv" && awk -F , "NR > 1 && \$41 <= 0 { bad = 1 } END { exit bad }" "$csv"'
+check "--ceiling with an unusable file" refuses '--ceiling' "${small[@]}" --ceiling "$csv"
 check "fp8, masked choices, alignment" passes --dispatch-dtype fp8 --routing masked:0.4 --alignment 16
 check "ranks without tokens" passes --routing empty --layout flat
 check "a trace, float, unregistered memory" eval \
