@@ -123,7 +123,7 @@ LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net 
 	comm/gpu comm/internode chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe \
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 TOPO_DIRS := topo
-BENCH_DIRS := bench $(addprefix bench/,options sizes job gpu candidate trial check measure statistics output)
+BENCH_DIRS := bench $(addprefix bench/,moe options sizes job gpu candidate trial check measure statistics output)
 HEALTH_DIRS := bench/health bench/health/cli
 RESULTS_DIRS := $(addprefix results/,read store judge output)
 # Where a part depends on CUDA, a build contains either its *_cuda.c or its *_none.c.
