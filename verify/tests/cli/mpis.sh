@@ -1,5 +1,5 @@
 #!/bin/bash
-# ci/mpis and perf/mpi-peers with stand-ins for pip, for MPI libraries and for benchmarks: libraries
+# ci/mpis, perf/mpi-peers and ci/test-mpis with stand-ins for pip, for MPI libraries and for benchmarks: libraries
 # that cannot be used are named, the table shows the fastest library at each size. Run from the
 # repository's root.
 set -u
@@ -127,4 +127,34 @@ export WRONG=none
 check "no library at all ends with 3" ends_with 3 peers -m c
 check "an unknown collective is a usage error" ends_with 2 peers -c scan
 check "an unknown option is a usage error" ends_with 2 peers -x
+
+# ----------------------------------------------------------------- test-mpis
+# The simulated make builds nothing; it plants a test that fails if PLANT is its library.
+cat >"$scratch/make" <<'END'
+#!/bin/sh
+case $MPICC in
+*/"${UNBUILT:-none}"/mpicc) exit 1 ;;
+*/"${PLANT:-none}"/mpicc)
+    printf '#!/bin/sh\n# MPI\necho "not ok 1 - planted"\necho 1..1\n' >verify/tests/cli/overlap_planted.sh
+    chmod +x verify/tests/cli/overlap_planted.sh ;;
+esac
+printf '#!/bin/sh\n# MPI\necho "# note: with $MPIRUN"\necho "ok 1"\necho "ok 2 # SKIP no cores"\necho 1..2\n' >verify/tests/cli/overlap.sh
+chmod +x verify/tests/cli/overlap.sh
+END
+suite() { MPIS=$scratch/list MAKE=$scratch/make ci/test-mpis -d "$scratch/suite" -t overlap "$@"; }
+export UNBUILT=none
+check "test-mpis: all tests pass with two libraries" ends_with 0 suite a b
+check "each library has a row with its results" test "$(grep -cE '^\| library [ab] \| 1 \| 0 \| 1 \|$' "$out")" -eq 2
+check "the tests got the library's launcher" grep -q "# note: with $scratch/suite/b/mpirun" "$scratch/suite/b/tests"
+check "scripts without the word MPI are left out" test "$(grep -c '\.sh ' "$scratch/suite/a/tests")" -eq 1
+check "a library that is missing ends with 3" ends_with 3 suite a c
+check "it has a row with the reason" says '^\| c \| not installed: no such package \| \| \|$'
+export UNBUILT=a
+check "a library that cannot be built against ends with 3" ends_with 3 suite a
+check "its row names the log" says '^\| library a \| not built: .*/a/build.log'
+export UNBUILT=none PLANT=b
+check "a failing test ends with 1" ends_with 1 suite a b
+check "the failure is counted for its library" says '^\| library b \| 1 \| 1 \| 1 \|$'
+check "the other library is not affected" says '^\| library a \| 1 \| 0 \| 1 \|$'
+check "no number as a limit is a usage error" ends_with 2 suite -l soon
 tap_done
