@@ -703,6 +703,8 @@ static void test_tuning_files(void **state)
         {"# the known ones\nbroadcast 64 any - rings\n", "known are auto, packet, direct"},
         {"# unknown cores\nallreduce 64 some - ring\n", ":2: "},
         {"# bad size\nallreduce 64 any 1X ring\n", ":2: "},
+        {"# negative size\nallreduce 64 any -5 ring\n", ":2: "},
+        {"# size beyond 64 bits\nallreduce 64 any 20000000000G ring\n", ":2: "},
         {"# too short\nallreduce 64 any ring\n", ":2: "},
         {NULL, "cannot read the tuning file /tmp: Is a directory"},
         {"# long " BLANKS_240 BLANKS_240 "allreduse 64 any - ring\n" GOOD_ROW "\n", NULL},
