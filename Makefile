@@ -486,7 +486,7 @@ fuzz: $(FUZZERS) ## the fuzzers, with new inputs each time, S=60 seconds each (B
 		echo 'make fuzz: libFuzzer is left out: no clang; apt-get install clang')
 CLANG := $(call have,clang)
 
-coverage: ## covered lines of lib by folder, by the C tests (CUDA=0), in a build of its own
+coverage: ## covered lines of lib by folder, by the C tests, in a separate build without CUDA
 	$(Q)+$(MAKE) --no-print-directory BUILD=coverage CUDA=0 check
 	$(Q)verify/tests/support/coverage $(O)/coverage
 
