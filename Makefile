@@ -112,16 +112,19 @@ NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3) $(NVCC_ARCH) -
 # has it.
 %_avx2.o: ISA := -mavx2 -mfma -mf16c
 %_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
+# Weighted sums, and the oracle that repeats them, round each product.
+$(O)/obj/lib/compute/weigh_%.o $(O)/obj/verify/moe%.o: EXTRA_CFLAGS := -ffp-contract=off
 
 # ------------------------------------------------------------------ sources
 # All sources of the folders $(1).
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 gpu_sources = $(if $(HAVE_CUDA),$(wildcard $(addsuffix /*.cu,$(1))))
 LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net compute comm comm/node \
-	comm/gpu comm/internode chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo \
+	comm/gpu comm/internode chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe \
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 TOPO_DIRS := topo
 BENCH_DIRS := bench $(addprefix bench/,options sizes job gpu candidate trial check measure statistics output)
+HEALTH_DIRS := bench/health bench/health/cli
 RESULTS_DIRS := $(addprefix results/,read store judge output)
 # Where a part depends on CUDA, a build contains either its *_cuda.c or its *_none.c.
 OTHER_SIDE := %_$(if $(HAVE_CUDA),none,cuda).c
@@ -150,9 +153,11 @@ BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),missing,gsl
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))
 RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out %/sqlite$(if $(HAVE_SQLITE),_missing).c,$(call sources,$(RESULTS_DIRS))))
+# weir-check runs the benchmarks as programs, and reads their results.
+HEALTH_SRC := $(if $(and $(HAVE_RESULTS),$(HAVE_HWLOC)),$(filter-out $(OTHER_SIDE),$(call sources,$(HEALTH_DIRS))))
 
 # Tests: programs test_*.c (cmocka) and scripts *.sh, in a folder for each kind.
-TEST_DIRS := $(addprefix verify/tests/,unit conformance gpu cli fuzz perf)
+TEST_DIRS := $(addprefix verify/tests/,unit conformance gpu cli fuzz chaos perf)
 TEST_SRC := $(foreach file,$(wildcard $(addsuffix /test_*.c,$(TEST_DIRS))),$(if $(filter \
 	$(if $(HAVE_JANSSON),,test_plan%) $(if $(HAVE_RESULTS),,test_results%) $(if $(HAVE_CUDA),,test_gpu%) \
 	$(if $(HAVE_VERBS),,test_net_ib%),$(notdir $(file))),,$(file)))
@@ -177,19 +182,20 @@ TOPO_OBJ := $(call obj,$(TOPO_SRC)) $(call gpu_obj,$(TOPO_GPU_SRC))
 VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 BENCH_OBJ := $(call obj,$(BENCH_SRC))
 RESULTS_OBJ := $(call obj,$(RESULTS_SRC))
+HEALTH_OBJ := $(call obj,$(HEALTH_SRC))
 BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
 SUPPORT := $(O)/obj/verify/tests/support
-ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
+ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(HEALTH_SRC) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) $(TEST_DOUBLE_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
 	verify/tests/perf/port_mesh.c topo/cli/weir_topo.c) $(GPU_OBJ)
 
 BENCHES := $(if $(HAVE_HWLOC),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(HAVE_HWLOC),$(BIN)/weir-topo)
 READERS := $(patsubst results/cli/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
-TOOLS += $(READERS) $(BIN)/weir-plan
+TOOLS += $(READERS) $(BIN)/weir-plan $(if $(HEALTH_SRC),$(BIN)/weir-check)
 # Tests of the oracles and of the benchmarks' parts are linked like the benchmarks.
 named = $(foreach file,$(2),$(if $(filter $(1),$(notdir $(file))),$(file)))
-BENCH_TEST_SRC := $(call named,test_verify% test_bench%,$(TEST_SRC))
+BENCH_TEST_SRC := $(call named,test_verify% test_bench% test_moe%,$(TEST_SRC))
 to_test = $(if $(HAVE_CMOCKA),$(patsubst %.c,$(O)/tests/%,$(notdir $(1))))
 ORACLE_TESTS := $(call to_test,$(BENCH_TEST_SRC))
 TESTS := $(call to_test,$(TEST_SRC))
@@ -224,7 +230,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COM
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz fuzz-inputs coverage left-out
+.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz fuzz-inputs coverage soak left-out
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
@@ -329,6 +335,11 @@ $(READERS): $(BIN)/weir-%: $(O)/obj/results/cli/weir_%.o $(RESULTS_OBJ) $(O)/lib
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(SQLITE_LIBS) $(WEIR_LIBS)
 .SECONDARY: $(call obj,$(RESULTS_MAIN))
+$(BIN)/weir-check: $(HEALTH_OBJ) $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(RESULTS_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+	$(call say,LINK,$@)
+	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
+$(HEALTH_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
+$(call obj,bench/health/models.c): bench/health/models.txt
 $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 $(call obj,results/output/page.c): results/output/report.html results/output/report.css
 $(call obj,$(JSON_SRC)): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
@@ -404,12 +415,13 @@ $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ
 # Prints one line for each part that cannot be built on this machine. $(1): what the part needs, empty
 # if missing; $(2): the part; $(3): the reason and the remedy.
 missing = $(if $(1),,@printf '  %-7s %s\n' WITHOUT '$(2): $(3)')
+comma := ,
 left-out:
 	$(call missing,$(HAVE_MPI),the MPI reference and --peer mpi,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
 	$(call missing,$(HAVE_HWLOC),weir-topo and the benchmarks,no hwloc; apt-get install libhwloc-dev pkg-config)
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)
-	$(call missing,$(HAVE_RESULTS),weir-compare and weir-report,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
+	$(call missing,$(HAVE_RESULTS),weir-compare$(comma) weir-report and weir-check,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
 	$(call missing,$(HAVE_JANSSON),the reader of plans,no jansson; apt-get install libjansson-dev pkg-config)
 	$(call missing,$(HAVE_SQLITE),stores of results in one file,no sqlite3; apt-get install libsqlite3-dev)
 	$(call missing,$(HAVE_GNUPLOT),plots of make plot and weir-report,no gnuplot; apt-get install gnuplot-nox)
@@ -455,7 +467,7 @@ test-long: ## the same with the parts of tests that `make test` leaves out: abou
 
 # Tests that measure nothing, the longest first: run three at a time next to the others, as most wait
 # for deadlines and processes half of their time.
-BESIDE := rdma.sh hangs.sh python.sh inject.sh slurm.sh launch.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
+BESIDE := rdma.sh hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
 	weir_plan.sh weir_report.sh plot.sh nccl.sh
 
@@ -492,6 +504,9 @@ coverage: ## covered lines of lib by folder, by the C tests, in a separate build
 
 fuzz-inputs: $(INPUT_TESTS)
 	$(Q)verify/tests/fuzz/inputs '$(O)' $(S) $(INPUT_TESTS)
+
+soak: $(BENCHES) $(BIN)/weir-plan $(LIBS) $(MESH) $(SOAKS) ## jobs under chaos for S=60 seconds (0: without end); SEED, CHAOS="--parallel 2 ..."
+	$(Q)O='$(O)' verify/tests/chaos/chaos --seconds '$(S)' --seed '$(or $(SEED),0)' $(CHAOS)
 
 deps: ## install what is missing
 	$(Q)ci/deps

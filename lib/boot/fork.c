@@ -198,8 +198,21 @@ static weiri_ranks fork_running(const fork_job *job)
     return running;
 }
 
-/* Kills the ranks that have not ended FAREWELL_MS after the first failure; *since has the time left
- * of it. */
+/* Returns 1 if all ranks that have not ended are stopped, and so cannot end. */
+static int fork_all_stopped(const fork_job *job)
+{
+    for (int rank = 0; rank < job->nranks; rank++) {
+        siginfo_t info = {0};
+        if (job->pids[rank] > 0 &&
+            (waitid(P_PID, (id_t)job->pids[rank], &info, WSTOPPED | WNOHANG | WNOWAIT) != 0 ||
+             info.si_code != CLD_STOPPED))
+            return 0;
+    }
+    return 1;
+}
+
+/* Kills the ranks that have not ended FAREWELL_MS after the first failure, earlier if they are
+ * stopped; *since has the time left of it. */
 static void fork_end_stragglers(fork_job *job, weiri_deadline *since)
 {
     enum { FAREWELL_MS = 5000 };
@@ -207,12 +220,13 @@ static void fork_end_stragglers(fork_job *job, weiri_deadline *since)
         return;
     if (since->timeout_ms == 0)
         *since = weiri_deadline_in(FAREWELL_MS);
-    if (weiri_deadline_left_ms(since) > 0)
+    int left_ms = weiri_deadline_left_ms(since);
+    if (left_ms > 0 && !fork_all_stopped(job))
         return;
     weiri_ranks late = fork_running(job);
     weiri_log(WEIRI_LOG_ERROR, "%s %s %s not ended %d ms after rank %d failed with code %d; killed",
-              weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late), FAREWELL_MS, job->failed,
-              job->codes[job->failed]);
+              weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late), FAREWELL_MS - left_ms,
+              job->failed, job->codes[job->failed]);
     fork_kill_all(job);
 }
 

@@ -249,6 +249,13 @@ static void report_rank(writer *w, const weir_comm *comm, int rank, life state)
     report_print(w, "\n");
 }
 
+/* Returns 1 if the rank runs on another node and has not sent its record after an abort. */
+static int report_is_silent(const weir_comm *comm, int rank)
+{
+    return report_is_remote(comm, rank) && weir_load_acquire(comm->guard.abort_word) &&
+           !report_has_answered(comm, rank);
+}
+
 static void report_head(writer *w, const weir_comm *comm, const life *lives)
 {
     int lost = 0;
@@ -258,6 +265,8 @@ static void report_head(writer *w, const weir_comm *comm, const life *lives)
         if (lives[rank] != RUNS)
             report_print(w, "%s rank %d is %s", lost++ ? "," : "", rank,
                 lives[rank] == DEAD ? "dead" : "stopped");
+        else if (report_is_silent(comm, rank))
+            report_print(w, "%s rank %d does not answer", lost++ ? "," : "", rank);
     report_print(w, "%s\n", lost ? "" : " all run; one is slow or stuck");
 }
 

@@ -179,4 +179,24 @@ for rank in 0 2; do
     check "rank $rank is killed before MPI_Init: the job ends in time" ended_in_time
     check_unless_killed "$name" reports_missing_rank $rank
 done
+
+# Killed at the end of MPI_Init, between it and the communicator, and while that is created: a
+# preloaded library kills the rank in an MPI call of that phase.
+set_up_deaths() {
+    local rank=$1 call=$2 start
+    start=$(now_ms)
+    timeout 60 ci/mpirun -np 3 env LD_PRELOAD="$scratch/death.so" DEATH_RANK="$rank" \
+        DEATH_CALL="$call" ./bench_allreduce -b 8 -e 8 -T 1 >"$out" 2>"$err"
+    took_ms=$(($(now_ms) - start))
+    ended_in_time && reports_missing_rank "$rank"
+}
+if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
+    "${MPICC:-mpicc}" -shared -fPIC -o "$scratch/death.so" verify/tests/support/mpi_death.c; then
+    for at in 1:0 0:3 2:7; do
+        name="rank ${at%:*} is killed in set-up, exchange ${at#*:}: one report shows it without answer"
+        check_unless_killed "$name" set_up_deaths ${at%:*} ${at#*:}
+    done
+else
+    skip "ranks killed in set-up" "no ${MPICC:-mpicc}"
+fi
 tap_done
