@@ -1,8 +1,9 @@
 /*
  * The frame of a test that takes arbitrary bytes: fuzz/test_NAME_input.c defines fuzz_input(). In
  * an ordinary build main() passes the files of fuzz/corpus/NAME to it, and changed copies of them,
- * the same ones in each run; arguments name other files. With BUILD=fuzz (`make fuzz`) libFuzzer
- * calls it. An input that once was a finding stays in the corpus.
+ * the same ones in each run; arguments name other files. FUZZ_COPIES is the number of copies of each
+ * file, FUZZ_START a seed. With BUILD=fuzz (`make fuzz`) libFuzzer calls it. An input that once was
+ * a finding stays in the corpus.
  */
 #ifndef VERIFY_TESTS_SUPPORT_FUZZ_INPUT_H
 #define VERIFY_TESTS_SUPPORT_FUZZ_INPUT_H
@@ -72,7 +73,8 @@ static inline size_t fuzz_change(uint8_t *data, size_t bytes, uint32_t *state)
 static inline int fuzz_file(const char *path, int copies)
 {
     static uint8_t original[FUZZ_BYTES_MAX], changed[FUZZ_BYTES_MAX];
-    uint32_t state = 4711;
+    const char *start = getenv("FUZZ_START");
+    uint32_t state = start ? (uint32_t)strtoul(start, NULL, 10) : 4711;
     FILE *file = fopen(path, "re");
     if (!file)
         return 0;
@@ -93,12 +95,13 @@ static inline int fuzz_file(const char *path, int copies)
 static inline int fuzz_folder(const char *folder)
 {
     struct dirent **names;
+    const char *copies = getenv("FUZZ_COPIES");
     int files = 0, count = scandir(folder, &names, NULL, alphasort);
     for (int i = 0; i < count; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
         if (names[i]->d_name[0] != '.')
-            files += fuzz_file(path, FUZZ_CHANGED);
+            files += fuzz_file(path, copies ? atoi(copies) : FUZZ_CHANGED);
         free(names[i]);
     }
     if (count >= 0)
