@@ -25,7 +25,7 @@ MAKEFLAGS += --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
 # Goals that build; empty if there are none. Only these count their steps, and write the stamps below.
-BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma deps lint config help clean plot left-out,$(MAKECMDGOALS)),all)
+BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma coverage deps lint config help clean plot left-out,$(MAKECMDGOALS)),all)
 
 # Every step prints one line, "[n/total] CC file". The total is found by a dry run of the same goals,
 # in which a step is a line with the word weir_step. make expands each recipe once, when it starts, so
@@ -77,9 +77,11 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototyp
 OPT_release := -O3 -g -DNDEBUG
 OPT_debug := -O0 -g3
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+OPT_coverage := -O0 -g --coverage
+OPT_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -DWEIR_LIBFUZZER
 OPT_tsan := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
 OPT := $(OPT_$(BUILD))
-$(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan or tsan))
+$(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan, tsan, coverage or fuzz))
 
 CFLAGS ?=
 NVCCFLAGS ?=
@@ -235,7 +237,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COM
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz soak left-out
+.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz fuzz-inputs coverage soak left-out
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
@@ -379,6 +381,18 @@ RESULTS_TESTS := $(filter $(O)/tests/test_results%,$(TESTS))
 $(RESULTS_TESTS): $(RESULTS_OBJ)
 $(RESULTS_TESTS): TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
 
+ifeq ($(BUILD),coverage)
+COVERAGE_EXIT := $(call obj,verify/tests/support/coverage_exit.c)
+$(filter-out $(GPU_TESTS),$(TESTS)): $(COVERAGE_EXIT)
+$(filter-out $(GPU_TESTS),$(TESTS)): WEIR_LDFLAGS += -Wl,--wrap=_exit
+endif
+
+# Tests that take arbitrary bytes (support/fuzz_input.h). With BUILD=fuzz libFuzzer has their main().
+INPUT_TESTS := $(filter %_input,$(TESTS))
+ifeq ($(BUILD),fuzz)
+$(INPUT_TESTS): WEIR_LDFLAGS += -fsanitize=fuzzer
+endif
+
 TEST_CC = $(CC)
 $(ORACLE_TESTS): TEST_CC = $(MPI_CC)
 $(ORACLE_TESTS): $(VERIFY_OBJ)
@@ -469,10 +483,11 @@ test-long: ## the same with the parts of tests that `make test` leaves out: abou
 	$(Q)ci/deps
 	$(AGAIN) check TEST_LONG=1
 
-# Tests that measure nothing, the longest first: run two at a time next to the others.
-BESIDE := rdma.sh hangs.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
+# Tests that measure nothing, the longest first: run three at a time next to the others, as most wait
+# for deadlines and processes half of their time.
+BESIDE := rdma.sh hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
-	weir_plan.sh weir_report.sh plot.sh nccl.sh python.sh
+	weir_plan.sh weir_report.sh plot.sh nccl.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
 # S seconds (a third of that in a short run) while the other tests leave a core idle.
@@ -494,9 +509,19 @@ test-rdma: ## the tests in a virtual machine with soft-RoCE (ci/rdma-vm)
 	$(Q)ci/deps
 	$(AGAIN) check T=rdma
 
-fuzz: $(FUZZERS) ## the fuzzers alone, with new files each time, for S=60 seconds (BUILD=asan)
+fuzz: $(FUZZERS) ## the fuzzers, with new inputs each time, S=60 seconds each (BUILD=asan); libFuzzer's need clang
 	$(Q)start=$$(date +%s) && echo "FUZZ_START=$$start" && printf '%s\n' $(FUZZERS) | \
 		FUZZ_S=$(S) FUZZ_START=$$start xargs -P 2 -I @ env @
+	$(Q)$(if $(CLANG),+$(MAKE) --no-print-directory -s BUILD=fuzz CC=clang CUDA=0 O='$(O)/fuzz' S=$(S) fuzz-inputs,\
+		echo 'make fuzz: libFuzzer is left out: no clang; apt-get install clang')
+CLANG := $(call have,clang)
+
+coverage: ## covered lines of lib by folder, by the C tests, in a separate build without CUDA
+	$(Q)+$(MAKE) --no-print-directory BUILD=coverage CUDA=0 check
+	$(Q)verify/tests/support/coverage $(O)/coverage
+
+fuzz-inputs: $(INPUT_TESTS)
+	$(Q)verify/tests/fuzz/inputs '$(O)' $(S) $(INPUT_TESTS)
 
 soak: $(BENCHES) $(BIN)/weir-plan $(LIBS) $(MESH) $(SOAKS) ## jobs under chaos for S=60 seconds (0: without end); SEED, CHAOS="--parallel 2 ..."
 	$(Q)O='$(O)' verify/tests/chaos/chaos --seconds '$(S)' --seed '$(or $(SEED),0)' $(CHAOS)
@@ -555,5 +580,5 @@ clean: ## remove everything that was built
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
-	@echo '  V=1 shows commands; O=folder; BUILD=release|debug|asan|tsan; CC=clang; NP, ARGS and'
+	@echo '  V=1 shows commands; O=folder; BUILD=release|debug|asan|tsan|fuzz; CC=clang; NP, ARGS and'
 	@echo '  MPIRUN_FLAGS configure make run.'

@@ -106,9 +106,12 @@ static int parse_bytes(const char *text, uint64_t *bytes)
     unsigned long long number = strtoull(text, &end, 10);
     static const char suffixes[] = "KMG";
     const char *suffix = *end ? strchr(suffixes, *end) : NULL;
-    if (end == text || errno || (*end && (!suffix || end[1])))
+    const int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
+    /* strtoull accepts "-5". */
+    if (*text < '0' || *text > '9' || errno || (*end && (!suffix || end[1])) ||
+        number > UINT64_MAX >> shift)
         return -1;
-    *bytes = number << (suffix ? 10 * (suffix - suffixes + 1) : 0);
+    *bytes = (uint64_t)number << shift;
     return 0;
 }
 

@@ -790,6 +790,8 @@ static void test_tuning_files(void **state)
         {"allreduce 64 plain - fused\n", ":1: fused needs memory that peers can map"},
         {"allreduce 64 plain-shared 1K packet\nallreduce 64 any - ring\n", NULL},
         {"# bad size\nallreduce 64 any 1X ring\n", ":2: "},
+        {"# negative size\nallreduce 64 any -5 ring\n", ":2: "},
+        {"# size beyond 64 bits\nallreduce 64 any 20000000000G ring\n", ":2: "},
         {"# too short\nallreduce 64 any ring\n", ":2: "},
         {NULL, "cannot read the tuning file /tmp: Is a directory"},
         {"# long " BLANKS_240 BLANKS_240 "allreduse 64 any - ring\n" GOOD_ROW "\n", NULL},
