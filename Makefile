@@ -5,6 +5,7 @@
 # Sections: probes, flags, sources, targets (libraries, programs, tests, what is left out), checks,
 # installation.
 
+, := ,
 BUILD ?= release
 ifeq ($(BUILD),release)
 O ?= build
@@ -80,15 +81,20 @@ OPT_asan := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-san
 OPT_coverage := -O0 -g --coverage
 OPT_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -DWEIR_LIBFUZZER
 OPT_tsan := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
+# Instrumented for verify/tests/support/order_checker.c, which takes the place of the sanitizer's library.
+OPT_order := -O1 -g -fsanitize=thread -Wno-tsan -fno-builtin-memcpy -fno-builtin-memset -fno-builtin-memmove -DWEIR_ORDER_CHECKER
 OPT := $(OPT_$(BUILD))
-$(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan, tsan, coverage or fuzz))
+$(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan, tsan, coverage, fuzz or order))
+WRAPPED := memcpy memmove memset mmap munmap read write send sendmsg recv recvmsg pthread_mutex_lock \
+	pthread_mutex_unlock pthread_create pthread_join
+LINK_OPT := $(if $(filter order,$(BUILD)),-g $(addprefix -Wl$(,)--wrap=,$(WRAPPED)),$(OPT))
 
 CFLAGS ?=
 NVCCFLAGS ?=
 LDFLAGS ?=
 WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib/include -Ilib -I. \
 	-DWEIR_BUILD_NAME='"$(BUILD)"' $(VERBS_CFLAGS) $(CFLAGS)
-WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
+WEIR_LDFLAGS = $(LINK_OPT) -pthread $(LDFLAGS)
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DWEIR_HAVE_CUDA=1 -isystem $(CUDA_HOME)/include)
 CUDA_LIBS := $(if $(HAVE_CUDA),$(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
 	$(CUDA_HOME)/targets/*/lib/libcudart_static.a)))
@@ -166,6 +172,9 @@ TEST_SRC := $(foreach file,$(wildcard $(addsuffix /test_*.c,$(TEST_DIRS))),$(if 
 TEST_SCRIPTS := $(wildcard $(addsuffix /*.sh,$(TEST_DIRS)))
 # Every test program can register the network transport that is a test double.
 TEST_DOUBLE_SRC := verify/tests/support/net_shm.c
+# The checker of memory order is linked into tests that are built for it, and is not instrumented.
+ORDER_SRC := verify/tests/support/order_checker.c
+TEST_DOUBLE_SRC += $(if $(filter order,$(BUILD)),$(ORDER_SRC))
 # Programs that measure, built like tests and run by hand.
 BY_HAND_SRC := verify/tests/perf/plan_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
 
@@ -292,6 +301,8 @@ $(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ)))
 $(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS)))
 endif
 $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
+
+$(call obj,$(ORDER_SRC)): OPT := -O2 -g -DWEIR_ORDER_CHECKER
 
 $(O)/obj/%.o: %.c Makefile $(O)/flags.id
 	$(call say,CC,$<)
