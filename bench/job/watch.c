@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 500 };
+enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 500, WOKE_MS = 2000 };
 
 _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {
@@ -48,15 +48,16 @@ static void check_progress(bench_watch *watch, uint64_t stuck_ms)
 }
 
 /* The launcher terminates the job. If that is because a rank died, reports it first; launchers
- * leave a second for that. */
-static void handle_terminate(bench_watch *watch)
+ * leave a second for that. A rank that was stopped until now does not know who has ended why: the
+ * others may have reported it. */
+static void handle_terminate(bench_watch *watch, int was_stopped)
 {
     pthread_mutex_lock(&watch->mutex);
     if (watch->comm) {
         weir_status status = weir_comm_check(watch->comm);
         if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED)
             bench_watch_give_up(watch, watch->comm, weir_last_error());
-    } else if (!atomic_load(&watch->agreed_end)) {
+    } else if (!was_stopped && !atomic_load(&watch->agreed_end)) {
         const char *phase = atomic_load(&watch->phase);
         bench_setup_report_lost(watch, phase ? phase : "start");
     }
@@ -73,7 +74,7 @@ static void *run_watchdog(void *opaque)
 {
     bench_watch *watch = opaque;
     const struct timespec tick = {.tv_nsec = TICK_MS * 1000000l};
-    uint64_t steps = 0, since_ms = now_ms(), last_ms = since_ms;
+    uint64_t steps = 0, since_ms = now_ms(), last_ms = since_ms, woke_ms = 0;
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
@@ -85,11 +86,14 @@ static void *run_watchdog(void *opaque)
             kill(getpid(), SIGTERM); /* stays pending: the report looks for it */
             return NULL;
         }
-        if (came == SIGTERM)
-            handle_terminate(watch);
-        uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
         /* A tick that comes late was spent stopped, or without a processor: start again. */
-        if (seen != steps || now - last_ms > 4 * TICK_MS)
+        uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
+        const int is_late = now - last_ms > 4 * TICK_MS;
+        if (is_late)
+            woke_ms = now;
+        if (came == SIGTERM)
+            handle_terminate(watch, woke_ms && now - woke_ms < WOKE_MS);
+        if (seen != steps || is_late)
             since_ms = now;
         else
             check_progress(watch, now - since_ms);

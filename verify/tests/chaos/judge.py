@@ -6,6 +6,7 @@ or right data called wrong), left (processes, files, sockets), broken (the drive
 """
 import re
 
+LAUNCHED = ("mpirun", "nodes", "soak")
 HEAD = re.compile(r"^weir: where (\d+) ranks stand(?: in set-up)? ?\(deadline \d+ ms\)(.*)$", re.MULTILINE)
 NAMED = re.compile(r"rank (\d+) (?:is (?:dead|stopped)|has died|does not answer)")
 SILENT = re.compile(r"^  rank (\d+): no answer; (?!.*on another node)", re.MULTILINE)
@@ -26,14 +27,23 @@ def crashed(job, result):
     return [("crash", found.group(0))] if found else []
 
 
+def launcher_hangs(job, result):
+    """All ranks have ended, and only the launcher has not: Open MPI 4.1 may wait forever after a rank
+    was stopped in MPI_Init."""
+    return job.shape in LAUNCHED and result["end_s"] is None and result["ranks_end_s"] is not None
+
+
 def in_time(job, result):
-    if result["end_s"] is None:
+    end_s = result["end_s"]
+    if job.shape in LAUNCHED and result["ranks_end_s"] is not None:
+        end_s = result["ranks_end_s"]
+    if end_s is None:
         return [("endless", f"runs {result['limit_s']:.1f} s after its start; killed")]
     limit_s = result["limit_s"]
     if job.must == "refuse" and any(result["codes"].values()):
         limit_s = START_S + job.deadline_s + 2 + result["waited_s"]
-    if result["end_s"] > limit_s:
-        return [("late", f"ended {result['end_s']:.2f} s after its start, limit {limit_s:.2f} s")]
+    if end_s > limit_s:
+        return [("late", f"ended {end_s:.2f} s after its start, limit {limit_s:.2f} s")]
     return []
 
 
@@ -41,7 +51,7 @@ def right_code(job, result):
     codes = {rank: code for rank, code in result["codes"].items() if rank is None or job.fault not in (
         "kill", "stop") or rank != job.rank}
     allowed = {"pass": (0,), "wrong": (1,), "refuse": (0, 3, 4), "report": (3, 4)}[job.must]
-    if job.must == "report" and job.shape in ("mpirun", "nodes", "soak"):
+    if job.must == "report" and job.shape in LAUNCHED:
         allowed += (137, 143)  # of the launcher
     bad = {rank: code for rank, code in codes.items() if code not in allowed}
     if not bad:
@@ -54,15 +64,16 @@ def right_code(job, result):
 
 
 def named_ranks(job, err):
-    """Returns the sets of ranks that reports name as lost. Ranks that a report before the connection
-    shows as without answer, or on another node, count if they are the job's lost ranks."""
-    sets, lost = [], set().union(*job.lost_ranks())
+    """Returns the sets of ranks that reports name as lost. A report before the connection cannot say
+    whether ranks of other nodes are lost: of those it names the lost ones, if it has them all."""
+    sets = []
     if job.shape != "nccl":
         parts = HEAD.split(err)[1:]
         for head, body in zip(parts[1::3], parts[2::3]):
             lines = "".join(re.findall(r"^  rank .*\n", body, re.MULTILINE))
-            sets.append({int(r) for r in NAMED.findall(head) + SILENT.findall(lines) +
-                         UNREACHED.findall(lines)} | (lost & {int(r) for r in DISTANT.findall(lines)}))
+            named = {int(r) for r in NAMED.findall(head) + SILENT.findall(lines) + UNREACHED.findall(lines)}
+            perhaps = named | {int(r) for r in DISTANT.findall(lines)}
+            sets.append(named.union(*[lost for lost in job.lost_ranks() if lost <= perhaps][:1]))
     return sets
 
 
@@ -109,6 +120,8 @@ def judge(job, result):
     if job.must == "report" and result["hit_s"] is None:
         found += [("broken", "the fault was not injected: the job had ended, or its ranks never came")]
     elif not any(word == "endless" for word, _ in found):
-        found += crashed(job, result) + right_code(job, result) + right_report(job, result)
+        if not launcher_hangs(job, result):
+            found += crashed(job, result) + right_code(job, result)
+        found += right_report(job, result)
         found += said_why(job, result)
     return found + [("left", text) for text in result["left"]]

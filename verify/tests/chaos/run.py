@@ -12,11 +12,11 @@ import traceback
 import cable
 import machine
 
-TICK_S = 0.02
+TICK_S = 0.03
 OVERRUN_S = 10   # past its limit, a job is killed
 LAUNCH_S = 60    # until all ranks of a job must exist
 SETTLE_S = 3     # for the launcher's processes to end after it
-LAUNCHER_FILES = ("ompi.", "openmpi-sessions", "hsperfdata")  # of the launcher, not weir's
+LAUNCHER_FILES = ("ompi.", "openmpi-sessions", "open_mpi.", "vader_segment.", "prte.", "pmix")  # not weir's
 PORT = 29500
 
 
@@ -27,7 +27,8 @@ class Running:
         self.job, self.folder = job, folder
         self.hosts, self.cable, self.processes = [], None, []
         self.ranks, self.started_late = {}, None
-        self.hit_s = self.end_s = None  # when the fault came and the job ended, after its start
+        # When the fault came, the ranks and the job ended, after its start.
+        self.hit_s = self.ranks_end_s = self.end_s = None
         self.waited = {}                # process: (at the fault, now) waited for a processor
         self.files = {}
 
@@ -158,6 +159,13 @@ class Running:
             first, most = self.waited.get(pid, (wait if self.hit_s is not None else 0, 0))
             self.waited[pid] = (first, max(most, wait))
 
+    def see_ranks_end(self):
+        """A launcher may take longer than its ranks, and to end a stopped one."""
+        lost = self.job.rank if self.job.fault in ("kill", "stop") else None
+        if self.ranks_end_s is None and len(self.ranks) == self.job.nranks and not any(
+                machine.runs(pid) for rank, pid in self.ranks.items() if rank != lost):
+            self.ranks_end_s = self.now()
+
     def waited_s(self):
         return max([most - first for first, most in self.waited.values()] or [0])
 
@@ -241,6 +249,7 @@ class Running:
                 self.spawn(self.job.rank)
             self.find_ranks()
             self.sample_waits()
+            self.see_ranks_end()
             next(fault, None)
             time.sleep(TICK_S)
         self.end_s = self.now() if self.ended() else None
@@ -295,5 +304,6 @@ def run_job(job, folder, with_network=True):
         return {"broken": traceback.format_exc()}
     return {"codes": {p.rank: p.returncode for p in running.processes}, "left": left,
             "out": running.text(".out"), "err": running.text(".err"), "hit_s": running.hit_s,
-            "end_s": running.end_s, "limit_s": running.limit_s(), "waited_s": running.waited_s(),
+            "end_s": running.end_s, "ranks_end_s": running.ranks_end_s,
+            "limit_s": running.limit_s(), "waited_s": running.waited_s(),
             "pids": running.ranks}
