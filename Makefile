@@ -463,8 +463,9 @@ fuzz: $(FUZZERS) ## the fuzzers alone, with new files each time, for S=60 second
 	$(Q)start=$$(date +%s) && echo "FUZZ_START=$$start" && printf '%s\n' $(FUZZERS) | \
 		FUZZ_S=$(S) FUZZ_START=$$start xargs -P 2 -I @ env @
 
-soak: $(BENCHES) $(BIN)/weir-plan $(LIBS) $(MESH) $(SOAKS) ## jobs under chaos for S=60 seconds (0: without end); SEED, CHAOS="--parallel 2 ..."
-	$(Q)O='$(O)' verify/tests/chaos/chaos --seconds '$(S)' --seed '$(or $(SEED),0)' $(CHAOS)
+soak: $(BENCHES) $(BIN)/weir-plan $(LIBS) $(MESH) $(SOAKS) ## jobs under chaos for S=60 seconds (0: without end), SEED=N; RDMA=1: over ib, in a virtual machine
+	$(Q)$(if $(filter 1,$(RDMA)),ci/rdma-vm --seconds $$(($(if $(filter 0,$(S)),86400,$(S)) + 300))) env O='$(O)' \
+		verify/tests/chaos/chaos --seconds '$(S)' --seed '$(or $(SEED),0)' $(if $(filter 1,$(RDMA)),--ib)
 
 deps: ## install what is missing
 	$(Q)ci/deps

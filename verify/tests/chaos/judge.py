@@ -6,7 +6,7 @@ or right data called wrong), left (processes, files, sockets), broken (the drive
 """
 import re
 
-LAUNCHED = ("mpirun", "nodes", "soak")
+LAUNCHED = ("mpirun", "nodes", "soak", "ib")
 HEAD = re.compile(r"^weir: where (\d+) ranks stand(?: in set-up)? ?\(deadline \d+ ms\)(.*)$", re.MULTILINE)
 NAMED = re.compile(r"rank (\d+) (?:is (?:dead|stopped)|has died|does not answer)")
 SILENT = re.compile(r"^  rank (\d+): no answer; (?!.*on another node)", re.MULTILINE)
@@ -45,6 +45,11 @@ def in_time(job, result):
     if end_s > limit_s:
         return [("late", f"ended {end_s:.2f} s after its start, limit {limit_s:.2f} s")]
     return []
+
+
+def is_silent(job):
+    """Hydra kills the other ranks with SIGKILL when one dies: they cannot report."""
+    return job.shape in LAUNCHED and job.must == "report" and job.launcher == "Hydra"
 
 
 def right_code(job, result):
@@ -99,7 +104,8 @@ def right_data(job, result):
     found = []
     if "FAILED" in out or "wrong data" in result["err"]:
         found.append(("data", "wrong data"))
-    if job.must == "pass" and not found and job.shape in ("fork", "mpirun", "nodes", "hosts") and (
+    if job.must == "pass" and not found and job.shape in (
+            "fork", "mpirun", "nodes", "hosts", "ib") and (
             "# Out of bounds values : 0 OK" not in out):
         found.append(("data", "no line says that all data were verified"))
     if job.must == "pass" and job.shape == "mesh" and f"mesh of {job.nranks} ranks: passed" not in out:
@@ -120,8 +126,9 @@ def judge(job, result):
     if job.must == "report" and result["hit_s"] is None:
         found += [("broken", "the fault was not injected: the job had ended, or its ranks never came")]
     elif not any(word == "endless" for word, _ in found):
-        if not launcher_hangs(job, result):
+        if not launcher_hangs(job, result) and not is_silent(job):
             found += crashed(job, result) + right_code(job, result)
-        found += right_report(job, result)
+        if not is_silent(job):
+            found += right_report(job, result)
         found += said_why(job, result)
     return found + [("left", text) for text in result["left"]]

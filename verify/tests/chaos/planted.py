@@ -21,7 +21,7 @@ class Fake:
         self.fault = "none" if must != "report" else "fake"
         self.at_s, self.for_s, self.descriptors = 0, 0, None
         self.shm_bytes, self.fill_shm = 1 << 20, False
-        self.what = script
+        self.what, self.launcher = script, ""
 
     def lost_ranks(self):
         return [{self.rank}]

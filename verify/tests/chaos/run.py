@@ -2,6 +2,7 @@
 collects what is left. The result is a dictionary that judge.py reads.
 """
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -20,11 +21,21 @@ LAUNCHER_FILES = ("ompi.", "openmpi-sessions", "open_mpi.", "vader_segment.", "p
 PORT = 29500
 
 
+def launcher():
+    """Returns "Open MPI", "Hydra", or "" if there is none."""
+    try:
+        text = subprocess.run([os.environ.get("MPIRUN", "mpirun"), "--version"], check=False,
+                              capture_output=True, text=True).stdout
+    except OSError:
+        return ""
+    return "Open MPI" if re.search("Open MPI|OpenRTE|PRRTE|prterun", text) else "Hydra"
+
+
 class Running:
     """A job that runs, as this process sees it."""
 
-    def __init__(self, job, folder):
-        self.job, self.folder = job, folder
+    def __init__(self, job, folder, has_network):
+        self.job, self.folder, self.has_network = job, folder, has_network
         self.hosts, self.cable, self.processes = [], None, []
         self.ranks, self.started_late = {}, None
         # When the fault came, the ranks and the job ended, after its start.
@@ -66,7 +77,7 @@ class Running:
         if job.shape == "nccl":
             return [sys.executable, os.path.join(os.path.dirname(__file__), "nccl_rank.py"), str(rank),
                     str(job.nranks), self.folder] + job.program
-        if job.shape == "nodes":
+        if job.shape in ("nodes", "ib"):
             half = (job.nranks + 1) // 2
             part = lambda node, n: ["-np", str(n), "env", f"WEIR_HOSTID={node}"] + job.program  # noqa: E731
             return ["ci/mpirun"] + part("a", half) + [":"] + part("b", job.nranks - half)
@@ -144,7 +155,7 @@ class Running:
     def ready(self):
         """Whether the fault can come: its rank exists. Under a launcher that terminates the job when a
         rank dies, all ranks must have started their watchdogs, or only the launcher can report."""
-        if self.job.shape in ("mpirun", "nodes", "soak") and self.job.must == "report":
+        if self.job.shape in ("mpirun", "nodes", "soak", "ib") and self.job.must == "report":
             return len(self.ranks) == self.job.nranks and all(
                 machine.blocks(pid, signal.SIGTERM) for pid in self.ranks.values())
         return self.job.rank in self.ranks or self.job.shape == "fake"
@@ -180,7 +191,7 @@ class Running:
         """When the job must have ended, after its start: its deadline + 2 s after the fault, plus the
         time for which a rank waited for a processor."""
         if self.job.must != "report":
-            return LAUNCH_S
+            return LAUNCH_S + self.waited_s()
         since = self.hit_s if self.hit_s is not None else self.job.at_s + LAUNCH_S
         return since + self.job.deadline_s + 2 + self.waited_s()
 
@@ -267,7 +278,7 @@ class Running:
         while self.own_processes() and time.monotonic() < since + SETTLE_S:
             time.sleep(TICK_S)
         left = [f"process {pid} ({machine.program_of(pid)})" for pid in self.own_processes()]
-        if not self.cable:
+        if self.has_network and not self.cable:
             left += machine.sockets_left()
         for pid in self.own_processes():
             os.kill(pid, signal.SIGKILL)
@@ -293,7 +304,7 @@ def run_job(job, folder, with_network=True):
         machine.enclose(job.shm_bytes, with_network)
     except OSError as error:
         return {"skipped": f"the system allows no namespaces: {error}"}
-    running = Running(job, folder)
+    running = Running(job, folder, with_network)
     try:
         running.start()
         running.watch()
