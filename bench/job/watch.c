@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 500, WOKE_MS = 2000 };
+enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 250, WOKE_MS = 2000 };
 
 _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {

@@ -134,10 +134,17 @@ class Job:
             words += ["--transport", "ib" if self.shape == "ib" else "tcp", "-n", "3"]
         else:
             words += ["-n", "20", "--buffers", draw.choice(("weir", "plain"))]
+            words += self.draw_algorithm(collective)
         words += ["-w", "1", "-N", "0" if self.is_endless else "2"]
         if self.must == "wrong":
             words += ["--inject", self.inject]
         return words
+
+    def draw_algorithm(self, collective):
+        if self.plan:
+            return []
+        names = ("fused", "packet", "packet2", "ring") if collective == "allreduce" else ("direct", "packet")
+        return ["--algo", self.draw.choice(("auto", "auto") + names)]
 
     @property
     def what(self):
@@ -146,6 +153,8 @@ class Job:
             "mesh", "nccl") else self.shape
         where = f"{self.nhosts} hosts" if self.nhosts > 1 else self.shape
         plan = f", plan {self.plan}" if getattr(self, "plan", None) else ""
+        if "--algo" in self.program:
+            plan = " " + self.program[self.program.index("--algo") + 1]
         return f"{where}, {self.nranks} ranks, {program}{plan}; {self.fault_text()}"
 
     def fault_text(self):

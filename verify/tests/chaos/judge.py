@@ -82,12 +82,19 @@ def named_ranks(job, err):
     return sets
 
 
+def is_starved(result):
+    """A rank waited for a processor for so long that it could not answer in the time of a report."""
+    return result["waited_s"] > 1 and "in set-up" in result["err"]
+
+
 def right_report(job, result):
     if job.must != "report":
         return []
     right, sets = job.lost_ranks(), named_ranks(job, result["err"])
     anywhere = any(re.search(rf"rank {rank}\b", result["err"]) for lost in right for rank in lost)
     wrong = [named for named in sets if named and not any(named <= lost for lost in right)]
+    if wrong and is_starved(result) and all(any(lost <= named for lost in right) for named in wrong):
+        return []  # the lost ranks, and some that had no processor
     if wrong:
         return [("accuses", f"named as lost: {sorted(wrong[0])}, lost: {' or '.join(map(str, right))}")]
     if any(named in right for named in sets):
