@@ -7,7 +7,7 @@ import judge
 
 REPORT = "weir: where 2 ranks stand (deadline 1000 ms): rank 1 is dead"
 LINES = "  rank 0 (pid 1): timed loop\\n  rank 1 (pid 2): dead; last seen in timed loop\\n"
-WRONG = "./bench_allreduce -g 2 -b 1K -e 1K -n 2 --inject drop-chunk --quiet"
+WRONG = "./bench_allreduce -g 2 -b 1K -e 1K -n 2 -T 30 --inject drop-chunk --quiet"
 GOOD = "echo '# Out of bounds values : 0 OK'"
 
 
