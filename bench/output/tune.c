@@ -61,6 +61,8 @@ static int is_table_line(char *line)
     line[strcspn(line, "#\n")] = '\0';
     if (line[strspn(line, " \t\r")] == '\0')
         return 1;
+    if (sscanf(line, "%23s", collective) == 1 && strcmp(collective, "cost") == 0)
+        return 1;
     int words = sscanf(line, "%23s %d %7s %23s %255s %15s %1s", collective, &ranks, cores, limit,
                        algo, grid, extra);
     return (words == 5 || words == 6) && is_collective(collective) && ranks > 0 &&

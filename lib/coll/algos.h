@@ -29,6 +29,18 @@ weir_status weiri_internode_coll_reduce_scatter_rails(weiri_coll *coll, const we
 weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weir_call *call);
 weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weir_call *call);
 weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allreduce_doubling(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allreduce_halving(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allreduce_ring(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allreduce_trees(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_reduce_scatter_halving(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allgather_bruck(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allgather_ring(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_broadcast_binomial(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_broadcast_scatter(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_reduce_binomial(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_alltoall_bruck(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_pairwise(weiri_coll *coll, const weir_call *call);
 
 /* A call across nodes on GPU buffers: runs the algorithm of coll->choice, on copies in host memory
  * as far as necessary. size_bytes is the size for which that was selected. Blocks: first until the

@@ -75,6 +75,7 @@ static void coll_destroy(void *opaque)
     weiri_coll *coll = opaque;
     weiri_planned_close(coll);
     weiri_gpu_staging_destroy(coll);
+    free(coll->scratch);
     free(coll->areas);
     free(coll->pairs);
     free(coll->sources);

@@ -166,6 +166,8 @@ struct weiri_coll {
     weiri_pair *pairs;  /* nranks */
     const void **sources; /* nranks: the inputs of a reduction */
     weiri_gpu_staging *gpu_staging; /* GPUs of several nodes: staging buffers, or NULL */
+    char *scratch; /* across nodes: intermediate data (coll/internode/transfer.h), or NULL */
+    size_t scratch_bytes;
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice forced; /* the algorithm that the current call or an earlier one named */

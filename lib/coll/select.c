@@ -16,6 +16,14 @@
  * them, are used, in order of size. A collective without rows is served by its first row of the
  * algorithm table.
  *
+ * Between nodes the built-in rows were measured on up to MEASURED_NODES nodes. For more, and
+ * without rows in the file, a cost model selects (coll/internode/cost.h), with the values of the
+ * transport or those of a line of the file: the word cost, the latency of a message and the time
+ * for which it occupies a rank in microseconds, the bandwidth of a rank in GB/s, and for a node the
+ * latency of a phase in microseconds and the bandwidth of memory in GB/s:
+ *
+ *   cost  30  15  1.0  8  4.0
+ *
  * An algorithm plan:FILE is a plan (planned.h); FILE is relative to the table's folder. Calls that
  * the plan cannot serve go to the next row for their size, and after the file's rows to the
  * built-in ones.
@@ -23,15 +31,17 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "coll/coll.h"
+#include "coll/internode/cost.h"
 #include "coll/planned.h"
 #include "coll/tuning.h"
+#include "comm/internode/internode.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 256, LINE_BYTES = 256 };
+enum { ROWS_MAX = 256, LINE_BYTES = 256, MEASURED_NODES = 4 };
 
 static const weiri_algo *find_algo(weir_algo_backend backend, int collective, const char *name)
 {
@@ -173,6 +183,8 @@ static int next_line(FILE *file, char text[LINE_BYTES])
 /* A tuning file: its rows, and the line of each. */
 typedef struct tuning_file {
     const char *path;
+    int has_cost;
+    weiri_net_cost cost;
     size_t count;
     weiri_tuning_row rows[ROWS_MAX];
     int lines[ROWS_MAX];
@@ -192,6 +204,28 @@ static weir_status tuning_read_row(const char *text, weiri_tuning_row *row, cons
     return tuning_check_row(row, path, line);
 }
 
+/* Reads a line "cost". */
+static weir_status tuning_read_cost(const char *text, tuning_file *read, int line)
+{
+    weiri_net_cost *cost = &read->cost;
+    char extra[2];
+    int words = sscanf(text, " cost %lf %lf %lf %lf %lf %1s", &cost->latency_us, &cost->message_us,
+                       &cost->network_gbs, &cost->phase_us, &cost->memory_gbs, extra);
+    read->has_cost = words == 5 && cost->latency_us > 0 && cost->message_us >= 0 &&
+                     cost->network_gbs > 0 && cost->phase_us >= 0 && cost->memory_gbs > 0;
+    return read->has_cost ? WEIR_OK
+                          : weiri_fail(WEIR_ERR_INVALID,
+                                       "%s:%d: expected 'cost latency_us message_us network_gbs "
+                                       "phase_us memory_gbs', five positive numbers",
+                                       read->path, line);
+}
+
+static int is_cost_line(const char *text)
+{
+    char word[6];
+    return sscanf(text, "%5s", word) == 1 && strcmp(word, "cost") == 0;
+}
+
 static weir_status read_rows(const char *path, tuning_file *read)
 {
     FILE *file = fopen(path, "re");
@@ -208,6 +242,8 @@ static weir_status read_rows(const char *path, tuning_file *read)
                                 path, line, LINE_BYTES - 1);
         else if (text[strspn(text, " \t\r")] == '\0')
             continue;
+        else if (is_cost_line(text))
+            status = tuning_read_cost(text, read, line);
         else if (read->count == ROWS_MAX)
             status = weiri_fail(WEIR_ERR_INVALID, "%s: more than %d rows", path, ROWS_MAX);
         else {
@@ -294,6 +330,36 @@ static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning
     return WEIR_OK;
 }
 
+/* Whether the cost model selects a collective's algorithms, which it does by the size of calls, on
+ * which all ranks must agree. */
+static int is_modelled(const weiri_coll *coll, int collective)
+{
+    const weiri_internode *internode = coll->comm->internode;
+    return internode && internode->nnodes > MEASURED_NODES && collective != WEIR_COLL_ALLTOALLV &&
+           collective != WEIR_COLL_SENDRECV;
+}
+
+/* Appends the choices of the cost model: for each power of two the cheapest algorithm, up to half
+ * way to the next one. */
+static void add_modelled(weiri_coll *coll, int collective, const tuning_file *file, int *used)
+{
+    const weiri_internode *internode = coll->comm->internode;
+    const weiri_net_cost *cost = file && file->has_cost
+                                     ? &file->cost
+                                     : weiri_net_cost_of(internode->net->ops->transport);
+    const weiri_net_shape shape = {internode->nnodes, internode->fewest,
+                                   coll->comm->gpu_comm != NULL};
+    weiri_choice *choices = coll->tuned[collective];
+    for (size_t bytes = 8; bytes <= (size_t)1 << 30 && *used < WEIRI_CHOICES_MAX - 1; bytes *= 2) {
+        const weiri_algo *algo =
+            weiri_internode_cheapest(cost, shape, (weir_collective)collective, bytes);
+        if (*used && choices[*used - 1].algo == algo)
+            choices[*used - 1].max_bytes = bytes + bytes / 2;
+        else if (algo)
+            choices[(*used)++] = choice_of(algo, bytes + bytes / 2, 0, 0);
+    }
+}
+
 /* Fills the choices of one collective: the rows of the file; the built-in ones if there are none,
  * or plans, which may not serve every call; and one without a limit. */
 static weir_status fill_choices(weiri_coll *coll, int collective, const tuning_file *file)
@@ -306,7 +372,9 @@ static weir_status fill_choices(weiri_coll *coll, int collective, const tuning_f
         status = add_rows(coll, collective, file->rows, file->count, file, &used);
     for (int i = 0; i < used; i++)
         has_plans |= choices[i].planned != NULL;
-    if (status == WEIR_OK && (used == 0 || has_plans))
+    if (status == WEIR_OK && used == 0 && is_modelled(coll, collective))
+        add_modelled(coll, collective, file, &used);
+    else if (status == WEIR_OK && (used == 0 || has_plans))
         status = add_rows(coll, collective, weiri_tuning_rows, weiri_tuning_row_count, NULL, &used);
     if (used && choices[used - 1].algo)
         fallback = choices[used - 1].algo;

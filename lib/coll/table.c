@@ -49,23 +49,49 @@
       "reduce-scatter in each node, exchange of partial results, allgather in each node")          \
     X(ALLREDUCE, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                \
       "one message between two nodes; small sizes")                                                \
+    X(ALLREDUCE, "doubling", weiri_internode_coll_allreduce_doubling, PER_NODE, NEVER,             \
+      "leaders by recursive doubling; small sizes, many nodes")                                    \
+    X(ALLREDUCE, "halving", weiri_internode_coll_allreduce_halving, PER_NODE, NEVER,               \
+      "rails by recursive halving and doubling (Rabenseifner); many nodes")                        \
+    X(ALLREDUCE, "ring", weiri_internode_coll_allreduce_ring, PER_NODE, NEVER,                     \
+      "rails around a ring of nodes; many nodes")                                                  \
+    X(ALLREDUCE, "trees", weiri_internode_coll_allreduce_trees, PER_NODE, NEVER,                   \
+      "rails up and down two binary trees; many nodes")                                            \
     X(REDUCE_SCATTER, "rails", weiri_internode_coll_reduce_scatter_rails, PER_NODE, 128 << 10,     \
       "reduce in each node for each rank of other nodes, send it the result")                      \
     X(REDUCE_SCATTER, "packet", weiri_internode_coll_relay, ONCE, NEVER,                           \
       "one message between two nodes; small sizes")                                                \
+    X(REDUCE_SCATTER, "halving", weiri_internode_coll_reduce_scatter_halving, PER_NODE, NEVER,     \
+      "leaders by recursive halving; small sizes, many nodes")                                     \
     X(ALLGATHER, "rails", weiri_internode_coll_allgather_rails, ONCE, 0,                           \
       "send the input to each node, distribute it there")                                          \
     X(ALLGATHER, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                \
       "one message between two nodes; small sizes")                                                \
+    X(ALLGATHER, "bruck", weiri_internode_coll_allgather_bruck, ONCE, NEVER,                       \
+      "leaders by Bruck's algorithm; small sizes, many nodes")                                     \
+    X(ALLGATHER, "ring", weiri_internode_coll_allgather_ring, ONCE, NEVER,                         \
+      "rails around a ring of nodes; many nodes")                                                  \
     X(BROADCAST, "rails", weiri_internode_coll_broadcast_rails, ONCE, 0,                           \
       "ranks of the root's node send chunks in rotation, broadcast in each node")                  \
+    X(BROADCAST, "binomial", weiri_internode_coll_broadcast_binomial, ONCE, NEVER,                 \
+      "a binomial tree of nodes; small sizes, many nodes")                                         \
+    X(BROADCAST, "scatter", weiri_internode_coll_broadcast_scatter, ONCE, NEVER,                   \
+      "rails scatter and gather around a ring of nodes; many nodes")                               \
     X(REDUCE, "rails", weiri_internode_coll_reduce_rails, PER_NODE, NEVER,                         \
       "reduce in each node, the root combines the results")                                        \
+    X(REDUCE, "binomial", weiri_internode_coll_reduce_binomial, PER_NODE, NEVER,                   \
+      "a binomial tree of nodes; many nodes")                                                      \
     X(ALLTOALL, "pairs", weiri_internode_coll_pairs, ONCE, 0, "messages between pairs of ranks")   \
     X(ALLTOALL, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                 \
       "one message between two nodes; small sizes")                                                \
+    X(ALLTOALL, "bruck", weiri_internode_coll_alltoall_bruck, ONCE, NEVER,                         \
+      "leaders by Bruck's algorithm; small sizes, many nodes")                                     \
+    X(ALLTOALL, "pairwise", weiri_internode_coll_pairwise, ONCE, NEVER,                            \
+      "one pair of ranks at a time; many nodes")                                                   \
     X(ALLTOALLV, "pairs", weiri_internode_coll_pairs, ONCE, 0,                                     \
       "messages between pairs of ranks, short blocks of two nodes in one")                         \
+    X(ALLTOALLV, "pairwise", weiri_internode_coll_pairwise, ONCE, NEVER,                           \
+      "one pair of ranks at a time; many nodes")                                                   \
     X(SENDRECV, "pairs", weiri_internode_coll_pairs, ONCE, 0, "messages between pairs of ranks")
 
 /* X(collective, name, kernel, summary): GPU kernels of coll/cuda/. The last row of a collective

@@ -13,6 +13,7 @@
  */
 #include "compute/copy.h"
 #include "coll/internode/bundle.h"
+#include "coll/internode/pairs_in_node.h"
 
 #include <string.h>
 
@@ -135,38 +136,6 @@ static weir_status pairs_advance(pairs *p, weiri_waiter *waiter, int *done)
                     : weiri_bundles_idle(&p->bundles, waiter);
 }
 
-/* Pairs within the node; all of its ranks take part, even those without any blocks. Blocks may be
- * at any address, so the lowest address on each side replaces the buffer. */
-static weir_status pairs_exchange_in_node(pairs *p)
-{
-    const weiri_internode *internode = p->x.internode;
-    const weiri_node *own = &internode->nodes[internode->node];
-    weir_call call = *p->x.call;
-    weiri_coll *node_coll = NULL;
-    size_t most = 0;
-    weir_status status = weiri_coll_get(p->x.node_comm, &node_coll);
-    if (status != WEIR_OK)
-        return status;
-    if (p->x.device_staging)
-        call.collective = WEIR_COLL_ALLTOALLV; /* for which kernels use each pair's addresses */
-    call.in = NULL;
-    call.out = NULL;
-    for (int place = 0; place < own->count; place++) {
-        const weiri_pair *pair = &p->x.coll->pairs[own->ranks[place]];
-        node_coll->pairs[place] = *pair;
-        most = pair->send_bytes > most ? pair->send_bytes : most;
-        most = pair->recv_bytes > most ? pair->recv_bytes : most;
-        if (pair->send_bytes && (!call.in || pair->from < (const char *)call.in))
-            call.in = pair->from;
-        if (pair->recv_bytes && (!call.out || pair->to < (char *)call.out))
-            call.out = pair->to;
-    }
-    const weiri_pair *self = &node_coll->pairs[0];
-    return own->count > 1
-               ? weiri_coll_run(node_coll, &call, most * (size_t)own->count)
-               : weiri_internode_coll_copy(&p->x, self->to, self->from, self->send_bytes);
-}
-
 /* Sends the bundles, and lists the pairs that need separate messages. */
 static weir_status pairs_begin(pairs *p)
 {
@@ -198,7 +167,7 @@ weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call)
         status = pairs_move(&p, &moved, &missing);
     weiri_internode_poll(p.x.internode);
     if (status == WEIR_OK)
-        status = pairs_exchange_in_node(&p);
+        status = weiri_pairs_in_node(&p.x);
     if (status == WEIR_OK && !p.known)
         status = weiri_bundles_begin(&p.bundles);
     for (int done = p.known && missing < 0; status == WEIR_OK && !done;)

@@ -7,6 +7,7 @@
  * too.
  */
 #include "verify/tests/support/comm_ranks.h"
+#include "verify/tests/support/long_part.h"
 #include "verify/tests/support/small_numbers.h"
 
 #include "base/error.h"
@@ -554,11 +555,13 @@ static void few_counts(const test_rank *b)
 /* --------------------------------------------------------------- the runner */
 
 typedef struct job {
-    int nranks; /* 0: with 1, 2, 3, 5 and 8 ranks in turn */
+    int nranks; /* 0: with 1, 2, 3, 5 and 8 ranks in turn, in a short run with those of brief */
     void (*body)(const test_rank *b);
     int unregistered; /* buffers from malloc instead of weir_mem_alloc */
     size_t scratch_bytes;
     int timeout_ms;
+    int brief[3];  /* 0 ends the list, and at its beginning means 1, 2 and 5 */
+    int long_only; /* not part of a short run */
 } job;
 
 static int run_job_rank(weir_boot *boot, void *argument)
@@ -582,6 +585,14 @@ static int run_job_rank(weir_boot *boot, void *argument)
     return failures ? 1 : 0;
 }
 
+/* Whether a short run includes the job with this number of ranks. */
+static int is_brief(const job *j, int nranks)
+{
+    static const int usual[] = {1, 2, 5};
+    const int *list = j->brief[0] ? j->brief : usual;
+    return list[0] == nranks || list[1] == nranks || list[2] == nranks;
+}
+
 static void run_job(job j)
 {
     static const int several[] = {1, 2, 3, 5, 8};
@@ -589,14 +600,16 @@ static void run_job(job j)
         run_ranks_within(COLL_LIMIT_MS, j.nranks, run_job_rank, &j);
     else
         for (size_t i = 0; i < sizeof several / sizeof *several; i++)
-            run_ranks_within(COLL_LIMIT_MS, several[i], run_job_rank, &j);
+            if (is_long_run() || is_brief(&j, several[i]))
+                run_ranks_within(COLL_LIMIT_MS, several[i], run_job_rank, &j);
 }
 
 /* Runs a list of jobs that ends with one without a body. */
 static void test_jobs(void **state)
 {
     for (const job *j = *state; j->body; j++)
-        run_job(*j);
+        if (is_long_run() || !j->long_only)
+            run_job(*j);
 }
 
 /* ------------------------------------------------------------------- faults */
@@ -736,21 +749,21 @@ static void with_unknown_algo(const test_rank *b)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JOBS("all counts in registered memory", {.body = sweep_counts}),
+        JOBS("all counts in registered memory", {.body = sweep_counts, .brief = {3, 8}}),
         JOBS("all counts in unregistered memory", {.body = sweep_counts, .unregistered = 1}),
-        JOBS("all types and operations", {.body = sweep_types}),
+        JOBS("all types and operations", {.body = sweep_types, .brief = {1, 3}}),
         JOBS("all types and operations in unregistered memory",
              {4, .body = sweep_types, .unregistered = 1}),
-        JOBS("collectives in any order", {.body = mixed_sequence},
+        JOBS("collectives in any order", {.body = mixed_sequence, .brief = {2, 8}},
              {5, .body = mixed_sequence, .unregistered = 1}),
-        JOBS("calls back to back", {.body = back_to_back},
+        JOBS("calls back to back", {.body = back_to_back, .brief = {2, 8}},
              {4, .body = back_to_back, .unregistered = 1}),
         JOBS("bursts of short messages", {.body = bursts}),
         JOBS("alltoallv", {.body = alltoallv_matrix},
              {.body = alltoallv_matrix, .unregistered = 1}),
         JOBS("sendrecv between pairs", {.body = sendrecv_pairs}),
         JOBS("empty exchanges", {.body = nothing_at_all}),
-        JOBS("64 and 33 ranks", {64, .body = few_counts},
+        JOBS("64 and 33 ranks", {64, .body = few_counts, .long_only = 1},
              {33, .body = few_counts, .unregistered = 1}),
         JOBS("the least scratch memory",
              {3, .body = sweep_counts, .unregistered = 1, .scratch_bytes = 64 << 10}),
@@ -762,5 +775,6 @@ int main(void)
         JOBS("an unknown algorithm is rejected, and each known one named once",
              {2, .body = with_unknown_algo}),
     };
+    (void)long_part("2 or 3 of the 5 numbers of ranks (1, 2, 3, 5, 8) of each sweep, and 64 ranks");
     return RUN_TESTS("collectives", tests);
 }

@@ -1,0 +1,406 @@
+/*
+ * Creating and releasing expert-parallel groups: configurations are checked, compared between ranks
+ * and completed; each rank allocates one window, whose layout group.h describes, and maps those of its
+ * peers.
+ */
+#include "moe/group.h"
+
+#include "base/config.h"
+#include "base/error.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *weir_moe_layout_name(weir_moe_layout layout)
+{
+    static const char *const names[] = {"expert", "rank", "flat"};
+    return (unsigned)layout < WEIR_MOE_LAYOUT_COUNT ? names[layout] : NULL;
+}
+
+/* ------------------------------------------------------------ configuration */
+
+/* A field of the configuration, for checks of its range and comparisons between ranks. */
+typedef struct moe_field {
+    const char *name;
+    size_t offset;
+    int64_t least, most;
+} moe_field;
+
+#define FIELD(name, least, most) {#name, offsetof(weir_moe_config, name), least, most}
+static const moe_field moe_fields[] = {
+    FIELD(experts, 1, 65536),
+    FIELD(topk, 1, WEIR_MOE_TOPK_MAX),
+    FIELD(max_tokens, 1, 1 << 24),
+    FIELD(hidden, 1, 1 << 24),
+    FIELD(dtype, 0, WEIR_DTYPE_COUNT - 1),
+    FIELD(dispatch_dtype, 0, WEIR_DTYPE_COUNT - 1),
+    FIELD(layout, 0, WEIR_MOE_LAYOUT_COUNT - 1),
+    FIELD(alignment, 1, 1 << 16),
+    FIELD(expert_capacity, 0, INT32_MAX / 2),
+    FIELD(recv_capacity, 0, INT32_MAX / 2),
+    FIELD(handles, 1, 4096),
+    FIELD(registered, 0, 1),
+    FIELD(max_blocks, 0, 1 << 16),
+};
+enum { MOE_FIELDS = sizeof moe_fields / sizeof *moe_fields };
+
+static int field_value(const weir_moe_config *config, const moe_field *field)
+{
+    int value;
+    memcpy(&value, (const char *)config + field->offset, sizeof value);
+    return value;
+}
+
+static weir_status config_check_types(const weir_moe_config *c)
+{
+    if (c->dtype != WEIR_BFLOAT16 && c->dtype != WEIR_HALF && c->dtype != WEIR_FLOAT)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_moe_create: dtype is %s; use bfloat16, half or float",
+                          weir_dtype_name(c->dtype));
+    if (c->dispatch_dtype != c->dtype && c->dispatch_dtype != WEIR_FP8_E4M3)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_moe_create: dispatch_dtype is %s; use dtype (%s) or f8e4m3",
+                          weir_dtype_name(c->dispatch_dtype), weir_dtype_name(c->dtype));
+    if ((size_t)c->hidden * weir_dtype_bytes(c->dtype) % 16)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_moe_create: %d elements of %s are %zu bytes; a row must be a multiple "
+                          "of 16 bytes",
+                          c->hidden, weir_dtype_name(c->dtype),
+                          (size_t)c->hidden * weir_dtype_bytes(c->dtype));
+    return WEIR_OK;
+}
+
+static weir_status config_check_layout(const weir_moe_config *c)
+{
+    const char *layout = weir_moe_layout_name(c->layout);
+    if (c->layout != WEIR_MOE_EXPERT_MAJOR && (c->alignment > 1 || c->expert_capacity))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_moe_create: %s is %d with layout %s; only layout expert has it",
+                          c->alignment > 1 ? "alignment" : "expert_capacity",
+                          c->alignment > 1 ? c->alignment : c->expert_capacity, layout);
+    if (c->recv_capacity && (c->layout == WEIR_MOE_RANK_MAJOR || c->expert_capacity))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_moe_create: recv_capacity is %d, but %s gives the number of rows; set "
+                          "it to 0",
+                          c->recv_capacity,
+                          c->expert_capacity ? "expert_capacity" : "layout rank");
+    return WEIR_OK;
+}
+
+/* Checks what needs no other rank, after defaults were filled in. */
+static weir_status config_check(const weir_moe_config *config, int nranks)
+{
+    for (int i = 0; i < MOE_FIELDS; i++) {
+        const int value = field_value(config, &moe_fields[i]);
+        if (value < moe_fields[i].least || value > moe_fields[i].most)
+            return weiri_fail(WEIR_ERR_INVALID, "weir_moe_create: %s is %d; it must be %lld to %lld",
+                              moe_fields[i].name, value, (long long)moe_fields[i].least,
+                              (long long)moe_fields[i].most);
+    }
+    if (config->experts % nranks)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_moe_create: %d experts cannot be divided evenly among %d ranks; use a "
+                          "multiple of %d",
+                          config->experts, nranks, nranks);
+    weir_status status = config_check_types(config);
+    return status == WEIR_OK ? config_check_layout(config) : status;
+}
+
+static weir_status config_resolve(const weir_moe_config *given, weir_moe_config *config)
+{
+    weir_moe_config resolved = WEIR_MOE_CONFIG_INIT;
+    weir_status status =
+        weiri_config_read("weir_moe_config", given, &resolved, sizeof resolved);
+    if (status != WEIR_OK)
+        return status;
+    if (resolved.dispatch_dtype == WEIR_DTYPE_COUNT)
+        resolved.dispatch_dtype = resolved.dtype;
+    if (!resolved.alignment)
+        resolved.alignment = 1;
+    if (!resolved.handles)
+        resolved.handles = 2;
+    if (resolved.expert_capacity > 0 && resolved.alignment > 0)
+        resolved.expert_capacity = (int)(((int64_t)resolved.expert_capacity + resolved.alignment - 1) /
+                                         resolved.alignment * resolved.alignment);
+    *config = resolved;
+    return WEIR_OK;
+}
+
+/* Collective. */
+static weir_status config_compare(weir_comm *comm, const weir_moe_config *config)
+{
+    const size_t n = (size_t)weir_comm_nranks(comm);
+    weir_moe_config *all = calloc(n, sizeof *all);
+    weir_status status = WEIR_OK;
+    if (!all)
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to compare configurations");
+    else
+        all[comm->rank] = *config;
+    status = weir_boot_agree(weir_comm_boot(comm), status);
+    if (status == WEIR_OK)
+        status = weir_boot_allgather(weir_comm_boot(comm), all, sizeof *all);
+    for (size_t rank = 1; status == WEIR_OK && rank < n; rank++)
+        for (int i = 0; status == WEIR_OK && i < MOE_FIELDS; i++)
+            if (field_value(&all[0], &moe_fields[i]) != field_value(&all[rank], &moe_fields[i]))
+                status = weiri_fail(WEIR_ERR_MISMATCH,
+                                    "weir_moe_create: %s is %d on rank 0 and %d on rank %zu; pass the "
+                                    "same configuration on all ranks",
+                                    moe_fields[i].name, field_value(&all[0], &moe_fields[i]),
+                                    field_value(&all[rank], &moe_fields[i]), rank);
+    free(all);
+    return status;
+}
+
+/* -------------------------------------------------------------------- sizes */
+
+static int64_t least_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The rows that a rank can receive at most, if no token names an expert twice. */
+static int64_t moe_most_rows(const weir_moe *g)
+{
+    const int64_t tokens = (int64_t)g->nranks * g->config.max_tokens;
+    return g->by_expert ? tokens * least_of(g->config.topk, g->own_bins) : tokens;
+}
+
+static weir_status group_size_rows(weir_moe *g)
+{
+    const weir_moe_config *c = &g->config;
+    const int64_t most = moe_most_rows(g);
+    int64_t rows = most;
+    if (c->layout == WEIR_MOE_EXPERT_MAJOR && c->expert_capacity)
+        rows = (int64_t)c->expert_capacity * g->own_bins;
+    else if (c->recv_capacity)
+        rows = c->recv_capacity;
+    else if (c->layout == WEIR_MOE_EXPERT_MAJOR)
+        rows = most + (int64_t)(c->alignment - 1) * least_of(g->own_bins, most);
+    if (rows > INT32_MAX || most > INT32_MAX)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_moe_create: a rank would receive up to %lld rows; reduce max_tokens or "
+                          "set a capacity",
+                          (long long)rows);
+    g->info.recv_rows = (int)rows;
+    g->staged_rows = (int)least_of(most, rows);
+    g->info.expert_stride = c->expert_capacity;
+    return WEIR_OK;
+}
+
+static weir_status group_size(weir_moe *g)
+{
+    const weir_moe_config *c = &g->config;
+    g->by_expert = c->layout == WEIR_MOE_EXPERT_MAJOR;
+    g->is_fp8 = c->dispatch_dtype == WEIR_FP8_E4M3;
+    g->bins = g->by_expert ? c->experts : g->nranks;
+    g->own_bins = g->bins / g->nranks;
+    g->row_values = g->by_expert ? 1 : c->topk;
+    g->info.local_experts = c->experts / g->nranks;
+    g->info.first_expert = g->info.local_experts * g->rank;
+    g->info.scales_per_row =
+        g->is_fp8 ? (c->hidden + WEIR_MOE_SCALE_BLOCK - 1) / WEIR_MOE_SCALE_BLOCK : 0;
+    g->info.row_bytes = (size_t)c->hidden * weir_dtype_bytes(c->dtype);
+    g->info.recv_row_bytes = (size_t)c->hidden * weir_dtype_bytes(c->dispatch_dtype);
+    g->sent_row_bytes = g->info.recv_row_bytes;
+    g->record_bytes = moe_record_bytes(c, g->nranks);
+    g->weigh = weiri_weigh_get(c->dtype);
+    weir_status status = group_size_rows(g);
+    g->info.recv_bytes = (size_t)g->info.recv_rows * g->info.recv_row_bytes;
+    return status;
+}
+
+/* ------------------------------------------------------------------- window */
+
+/* Returns the offset of the next part of a window, which begins at a cache line. */
+static size_t window_add(size_t *total, size_t bytes)
+{
+    const size_t at = *total;
+    *total += (bytes + WEIR_LINE_BYTES - 1) / WEIR_LINE_BYTES * WEIR_LINE_BYTES;
+    return at;
+}
+
+/* Lays out a window at base, or with base NULL computes its length. */
+static size_t window_lay_out(const weir_moe *g, char *base, moe_window *window)
+{
+    const weir_moe_config *c = &g->config;
+    const size_t tokens = g->is_fp8 || !c->registered ? (size_t)c->max_tokens : 0;
+    const size_t outputs = c->registered ? 0 : (size_t)g->staged_rows;
+    size_t total = 0;
+    size_t words = window_add(&total, sizeof(moe_words));
+    size_t calls = window_add(&total, MOE_CALLS * sizeof(moe_header));
+    size_t records = window_add(&total, g->record_bytes * (size_t)c->handles);
+    size_t token_rows = window_add(&total, tokens * g->sent_row_bytes);
+    size_t scales = window_add(&total, tokens * (size_t)g->info.scales_per_row * sizeof(float));
+    size_t output_rows = window_add(&total, outputs * g->info.row_bytes);
+    size_t grads =
+        window_add(&total, (size_t)g->staged_rows * (size_t)g->row_values * sizeof(float));
+    if (base)
+        *window = (moe_window){(moe_words *)(void *)(base + words),
+                               (moe_header *)(void *)(base + calls),
+                               base + records,
+                               base + token_rows,
+                               (float *)(void *)(base + scales),
+                               base + output_rows,
+                               (float *)(void *)(base + grads)};
+    return total;
+}
+
+/* Maps all windows. Collective. */
+static weir_status group_share(weir_moe *g)
+{
+    const size_t bytes = window_lay_out(g, NULL, NULL);
+    weir_status status = weir_mem_alloc(g->comm, bytes, &g->mem);
+    status = weir_boot_agree(weir_comm_boot(g->comm), status);
+    if (status == WEIR_OK)
+        status = weir_boot_agree(weir_comm_boot(g->comm),
+                                 weir_mem_exchange(g->comm, g->mem, g->mems));
+    for (int rank = 0; status == WEIR_OK && rank < g->nranks; rank++)
+        window_lay_out(g, weir_mem_pointer(g->mems[rank]), &g->windows[rank]);
+    g->info.memory_bytes += bytes;
+    return status;
+}
+
+/* ------------------------------------------------------------ private memory */
+
+static void *group_alloc(weir_moe *g, size_t count, size_t bytes, weir_status *status)
+{
+    void *memory = calloc(count ? count : 1, bytes);
+    g->info.memory_bytes += count * bytes;
+    if (!memory && *status == WEIR_OK)
+        *status = weiri_fail(WEIR_ERR_NO_MEMORY,
+                             "weir_moe_create: no memory for %zu bytes of rank %d", count * bytes,
+                             g->rank);
+    return memory;
+}
+
+static weir_status routing_alloc(weir_moe *g, moe_routing *routing)
+{
+    const size_t bins = (size_t)g->bins;
+    const size_t choices = (size_t)g->config.max_tokens * (size_t)g->config.topk;
+    weir_status status = WEIR_OK;
+    routing->position = group_alloc(g, choices, sizeof(uint32_t), &status);
+    routing->first_row = group_alloc(g, bins, sizeof(int32_t), &status);
+    routing->first_staged = group_alloc(g, bins, sizeof(int32_t), &status);
+    routing->total = group_alloc(g, bins, sizeof(int32_t), &status);
+    routing->source_row =
+        group_alloc(g, (size_t)g->nranks * (size_t)g->own_bins, sizeof(int32_t), &status);
+    routing->source_tokens = group_alloc(g, (size_t)g->nranks, sizeof(uint32_t), &status);
+    return status;
+}
+
+static weir_status group_alloc_all(weir_moe *g)
+{
+    const size_t n = (size_t)g->nranks;
+    weir_status status = WEIR_OK;
+    g->mems = group_alloc(g, n, sizeof *g->mems, &status);
+    g->windows = group_alloc(g, n, sizeof *g->windows, &status);
+    g->routings = group_alloc(g, (size_t)g->config.handles, sizeof *g->routings, &status);
+    g->rank_of = group_alloc(g, (size_t)g->config.experts, sizeof *g->rank_of, &status);
+    g->last_token = group_alloc(g, n, sizeof *g->last_token, &status);
+    g->cursor = group_alloc(g, (size_t)g->own_bins, sizeof *g->cursor, &status);
+    g->outputs = group_alloc(g, n, sizeof *g->outputs, &status);
+    for (int i = 0; status == WEIR_OK && i < g->config.handles; i++)
+        status = routing_alloc(g, &g->routings[i]);
+    for (int e = 0; status == WEIR_OK && e < g->config.experts; e++)
+        g->rank_of[e] = (uint16_t)(e / g->info.local_experts);
+    return status;
+}
+
+static void group_release(weir_moe *g)
+{
+    for (int rank = 0; g->mems && rank < g->nranks; rank++)
+        if (rank != g->rank)
+            weir_mem_free(g->mems[rank]);
+    weir_mem_free(g->mem);
+    for (int i = 0; g->routings && i < g->config.handles; i++) {
+        free(g->routings[i].position);
+        free(g->routings[i].first_row);
+        free(g->routings[i].first_staged);
+        free(g->routings[i].total);
+        free(g->routings[i].source_row);
+        free(g->routings[i].source_tokens);
+    }
+    free(g->mems);
+    free(g->windows);
+    free(g->routings);
+    free(g->rank_of);
+    free(g->last_token);
+    free(g->cursor);
+    free(g->outputs);
+    free(g);
+}
+
+/* -------------------------------------------------------------- public calls */
+
+static weir_status place_check(const weir_comm *comm)
+{
+    if (weir_comm_nnodes(comm) > 1)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "weir_moe_create: the %d ranks are on %d nodes; expert parallelism is "
+                          "supported among ranks of one node",
+                          weir_comm_nranks(comm), weir_comm_nnodes(comm));
+    if (weir_comm_backend(comm) != WEIR_BACKEND_HOST)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "weir_moe_create: the communicator has the %s backend; expert parallelism is "
+                          "supported on the host backend",
+                          weir_backend_name(weir_comm_backend(comm)));
+    return WEIR_OK;
+}
+
+/* Checks all that one rank can check. */
+static weir_status create_check(const weir_comm *comm, const weir_moe_config *given,
+                                weir_moe_config *config)
+{
+    weir_status status = place_check(comm);
+    if (status == WEIR_OK && !given)
+        status = weiri_fail(WEIR_ERR_INVALID, "weir_moe_create: config is required");
+    if (status == WEIR_OK)
+        status = config_resolve(given, config);
+    return status == WEIR_OK ? config_check(config, weir_comm_nranks(comm)) : status;
+}
+
+weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_moe **group)
+{
+    weir_moe_config config;
+    if (!comm || !group)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_create: comm and group are required");
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
+    weir_boot *boot = weir_comm_boot(comm);
+    weir_status status = weir_boot_agree(boot, create_check(comm, given, &config));
+    if (status == WEIR_OK)
+        status = weir_boot_agree(boot, config_compare(comm, &config));
+    if (status != WEIR_OK)
+        return status;
+    weir_moe *g = calloc(1, sizeof *g);
+    if (g) {
+        *g = (weir_moe){.comm = comm, .config = config, .rank = comm->rank, .nranks = comm->nranks};
+        status = group_size(g);
+        if (status == WEIR_OK)
+            status = group_alloc_all(g);
+    } else {
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "weir_moe_create: no memory for the group");
+    }
+    status = weir_boot_agree(boot, status);
+    if (status == WEIR_OK)
+        status = group_share(g);
+    if (status == WEIR_OK)
+        *group = g;
+    else if (g)
+        group_release(g);
+    return status;
+}
+
+void weir_moe_free(weir_moe *group)
+{
+    if (!group || weiri_comm_is_forked(group->comm))
+        return;
+    weir_comm_barrier(group->comm); /* if it fails the communicator is aborted; memory is freed */
+    group_release(group);
+}
+
+weir_moe_info weir_moe_get_info(const weir_moe *group)
+{
+    return group->info;
+}

@@ -1,0 +1,223 @@
+/*
+ * The protocol of calls (group.h): numbers, headers, waits, and how a call fails on all ranks when one
+ * rank cannot take part in it.
+ */
+#include "moe/group.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+
+static moe_words *own_words(const weir_moe *g)
+{
+    return g->windows[g->rank].words;
+}
+
+/* -------------------------------------------------------------------- waits */
+
+weir_status moe_await_done(weir_moe *g, uint64_t call, const char *phase)
+{
+    if (WEIRI_LIKELY(g->all_done >= call))
+        return WEIR_OK;
+    for (int peer = 0; peer < g->nranks; peer++) {
+        weir_status status = WEIR_OK;
+        if (peer != g->rank)
+            status = weiri_comm_wait(g->comm, &g->windows[peer].words->done.value, call, peer, phase);
+        if (status != WEIR_OK)
+            return status;
+    }
+    g->all_done = call;
+    return WEIR_OK;
+}
+
+static const char *kind_name(uint32_t kind)
+{
+    return kind == MOE_DISPATCH ? "dispatch" : "combine";
+}
+
+weir_status moe_await_published(weir_moe *g, int peer, uint64_t call, const char *phase)
+{
+    weir_status status =
+        weiri_comm_wait(g->comm, &g->windows[peer].words->published.value, call, peer, phase);
+    if (status != WEIR_OK)
+        return status;
+    const moe_header *own = moe_header_of(g, g->rank, call), *other = moe_header_of(g, peer, call);
+    if (WEIRI_LIKELY(own->kind == other->kind && own->handle == other->handle &&
+                     own->has_grads == other->has_grads && own->has_routing == other->has_routing))
+        return WEIR_OK;
+    if (own->problem || other->problem)
+        return WEIR_OK; /* reported by moe_await_all */
+    weiri_fail(WEIR_ERR_MISMATCH,
+               "weir_moe: call %llu is %s on handle %u (new routing %u, gradients %u) on rank %d, but "
+               "%s on handle %u (%u, %u) on rank %d; make the same calls on all ranks",
+               (unsigned long long)call, kind_name(own->kind), own->handle, own->has_routing,
+               own->has_grads, g->rank, kind_name(other->kind), other->handle, other->has_routing,
+               other->has_grads, peer);
+    return weiri_comm_give_up(g->comm, WEIR_ERR_MISMATCH);
+}
+
+weir_status moe_await_ready(weir_moe *g, int peer, uint64_t call, const char *phase)
+{
+    return weiri_comm_wait(g->comm, &g->windows[peer].words->ready.value, call, peer, phase);
+}
+
+/* --------------------------------------------------------- the steps of a call */
+
+weir_status moe_check_send(weir_moe *g, moe_kind kind)
+{
+    if (weiri_comm_is_forked(g->comm))
+        return weiri_fork_fail("communicator");
+    if (g->under_way[kind].number)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_moe: rank %d has a %s under way; complete it before the next one",
+                          g->rank, kind_name(kind));
+    return WEIR_OK;
+}
+
+weir_status moe_check_complete(weir_moe *g, moe_kind kind)
+{
+    const uint64_t mine = g->under_way[kind].number, other = g->under_way[!kind].number;
+    if (weiri_comm_is_forked(g->comm))
+        return weiri_fork_fail("communicator");
+    if (!mine)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe: rank %d has no %s under way to complete",
+                          g->rank, kind_name(kind));
+    if (other && other < mine)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_moe: rank %d has sent a %s before this %s; complete them in that order",
+                          g->rank, kind_name(!kind), kind_name(kind));
+    return WEIR_OK;
+}
+
+weir_status moe_open(weir_moe *g, moe_kind kind, int handle, moe_header **header)
+{
+    const uint64_t call = g->calls + 1;
+    if (call > MOE_CALLS) {
+        weir_status status = moe_await_done(g, call - MOE_CALLS, "moe: header");
+        if (status != WEIR_OK)
+            return status;
+    }
+    g->calls = call;
+    *header = moe_header_of(g, g->rank, call);
+    **header = (moe_header){.kind = kind, .handle = (uint32_t)handle};
+    return WEIR_OK;
+}
+
+void moe_publish(weir_moe *g)
+{
+    weir_store_release(&own_words(g)->published.value, g->calls);
+}
+
+void moe_rows_ready(weir_moe *g)
+{
+    weir_store_release(&own_words(g)->ready.value, g->calls);
+}
+
+void moe_finish(weir_moe *g, uint64_t call)
+{
+    weir_store_release(&own_words(g)->done.value, call);
+}
+
+weir_status moe_rows_of(weir_moe *g, int peer, uint64_t call, char *staged, const char **rows)
+{
+    const moe_header *header = moe_header_of(g, peer, call);
+    char *direct = NULL;
+    if (header->staged) {
+        *rows = staged;
+        return WEIR_OK;
+    }
+    if (peer == g->rank)
+        return WEIR_OK; /* the caller knows its own buffer */
+    weir_status status = weiri_region_pointer(g->comm, peer, header->desc, &direct);
+    if (status != WEIR_OK)
+        return weiri_comm_give_up(g->comm, status);
+    *rows = direct;
+    return WEIR_OK;
+}
+
+/* ----------------------------------------------------------------- refusals */
+
+/* Formats what a rank's header says; returns WEIR_ERR_INVALID. */
+static weir_status problem_fail(const moe_header *header, int rank)
+{
+    static const char *const pointers[] = {
+        "x", "rows", "row_scales", "out", "row_experts", "expert_offsets", "weights"};
+    const long long a = (long long)header->values[0], b = (long long)header->values[1],
+                    c = (long long)header->values[2];
+    const char *const call = kind_name(header->kind);
+    char text[200];
+    switch ((moe_problem)header->problem) {
+    case MOE_NO_PROBLEM: return WEIR_OK;
+    case MOE_BAD_EXPERT:
+        snprintf(text, sizeof text,
+                 "choice %lld of token %lld names expert %lld; give 0 to experts - 1, or a negative "
+                 "number for none", b, a, c);
+        break;
+    case MOE_BAD_TOKENS:
+        snprintf(text, sizeof text, "%lld tokens; the group was created for 0 to %lld", a, b);
+        break;
+    case MOE_BAD_REUSE:
+        snprintf(text, sizeof text,
+                 "%lld tokens without topk_experts; the routing of handle %lld has %lld", a, c, b);
+        break;
+    case MOE_NO_ROUTING:
+        snprintf(text, sizeof text, "handle %lld has no routing; dispatch with topk_experts on one of "
+                 "the group's %lld handles first", a, b);
+        break;
+    case MOE_BAD_ROWS:
+        snprintf(text, sizeof text, "rows has %lld bytes; %lld are needed", a, b);
+        break;
+    case MOE_BAD_OUT:
+        snprintf(text, sizeof text, "out has %lld bytes; %lld are needed", a, b);
+        break;
+    case MOE_BAD_POINTER:
+        snprintf(text, sizeof text, "%s is NULL; it is required", pointers[a]);
+        break;
+    case MOE_BAD_TYPE:
+        snprintf(text, sizeof text, "topk_dtype is %lld; use WEIR_INT32 or WEIR_INT64", a);
+        break;
+    case MOE_BAD_MEMORY:
+        snprintf(text, sizeof text, "%s is not in registered memory (weir_mem_alloc), which this "
+                 "group's configuration promises", pointers[a]);
+        break;
+    case MOE_BAD_STREAM:
+        snprintf(text, sizeof text, "stream is not NULL; the host backend has no streams");
+        break;
+    case MOE_BAD_MEMBER:
+        snprintf(text, sizeof text, "%s is not NULL; the group's layout does not have it",
+                 pointers[a]);
+        break;
+    case MOE_NO_WEIGHTS:
+        snprintf(text, sizeof text, "no topk_weights, but rank %lld receives row_weights", a);
+        break;
+    }
+    return weiri_fail(WEIR_ERR_INVALID, "weir_moe: %s on rank %d: %s", call, rank, text);
+}
+
+weir_status moe_refuse(weir_moe *g, moe_header *header, moe_problem problem, int64_t a, int64_t b,
+                       int64_t c)
+{
+    header->problem = problem;
+    header->values[0] = a;
+    header->values[1] = b;
+    header->values[2] = c;
+    moe_publish(g);
+    moe_rows_ready(g);
+    moe_finish(g, g->calls);
+    return problem_fail(header, g->rank);
+}
+
+weir_status moe_await_all(weir_moe *g, uint64_t call, const char *phase)
+{
+    weir_status status = WEIR_OK;
+    int refusing = -1;
+    for (int rank = 0; status == WEIR_OK && rank < g->nranks; rank++) {
+        if (rank != g->rank)
+            status = moe_await_published(g, rank, call, phase);
+        if (status == WEIR_OK && refusing < 0 && moe_header_of(g, rank, call)->problem)
+            refusing = rank;
+    }
+    if (status != WEIR_OK || refusing < 0)
+        return status;
+    return problem_fail(moe_header_of(g, refusing, call), refusing);
+}
