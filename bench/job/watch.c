@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 250, WOKE_MS = 2000 };
+enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 250 };
 
 _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {
@@ -48,8 +48,8 @@ static void check_progress(bench_watch *watch, uint64_t stuck_ms)
 }
 
 /* The launcher terminates the job. If that is because a rank died, reports it first; launchers
- * leave a second for that. A rank that was stopped until now does not know who has ended why: the
- * others may have reported it. */
+ * leave a second for that. A rank that was stopped does not know who has ended why: the others
+ * may have reported it. */
 static void handle_terminate(bench_watch *watch, int was_stopped)
 {
     pthread_mutex_lock(&watch->mutex);
@@ -74,7 +74,8 @@ static void *run_watchdog(void *opaque)
 {
     bench_watch *watch = opaque;
     const struct timespec tick = {.tv_nsec = TICK_MS * 1000000l};
-    uint64_t steps = 0, since_ms = now_ms(), last_ms = since_ms, woke_ms = 0;
+    uint64_t steps = 0, since_ms = now_ms(), last_ms = since_ms;
+    int was_stopped = 0; /* for so long that the others may have given up */
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
@@ -89,10 +90,10 @@ static void *run_watchdog(void *opaque)
         /* A tick that comes late was spent stopped, or without a processor: start again. */
         uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
         const int is_late = now - last_ms > 4 * TICK_MS;
-        if (is_late)
-            woke_ms = now;
+        if (is_late && now - last_ms > (uint64_t)watch->deadline_ms / 2)
+            was_stopped = 1;
         if (came == SIGTERM)
-            handle_terminate(watch, woke_ms && now - woke_ms < WOKE_MS);
+            handle_terminate(watch, was_stopped);
         if (seen != steps || is_late)
             since_ms = now;
         else

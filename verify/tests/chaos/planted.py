@@ -1,6 +1,7 @@
 """The driver's self-test: jobs that misbehave, each of which must be noticed, and correct ones that
 must not be. The jobs are shell commands in place of a benchmark; some run one with planted wrong data."""
 import os
+import shutil
 import sys
 
 import judge
@@ -77,6 +78,7 @@ def self_test(start):
         os.wait()
     for number, worker in enumerate(workers, 1):
         result = worker.result()
+        shutil.rmtree(worker.folder)
         if "skipped" in result:
             print(result["skipped"], file=sys.stderr)
             able = False
