@@ -50,8 +50,8 @@ class Running:
 
     def environment(self, rank=None):
         job = self.job
-        values = dict(os.environ, TMPDIR="/tmp", LC_ALL="C", WEIR_TIMEOUT_MS=str(job.deadline_s * 1000),
-                      OMPI_MCA_orte_tmpdir_base="/tmp", OMPI_MCA_pml="ob1", OMPI_MCA_mpi_yield_when_idle="1", WEIR_BACKEND="host",
+        values = dict(os.environ, TMPDIR="/tmp", LC_ALL="C",
+                      WEIR_TIMEOUT_MS=str(job.deadline_s * 1000), OMPI_MCA_orte_tmpdir_base="/tmp", OMPI_MCA_pml="ob1", OMPI_MCA_mpi_yield_when_idle="1", WEIR_BACKEND="host",
                       NCCL_SO_PATH=os.path.abspath(f"{job.build}/libweir_nccl.so"))
         if job.descriptors:
             values["CHAOS_DESCRIPTORS"] = str(job.descriptors)
@@ -165,9 +165,11 @@ class Running:
         return [pid for pid in machine.descendants(os.getpid()) if pid not in skip]
 
     def sample_waits(self):
-        for pid in self.ranks.values():
+        for pid in [*self.ranks.values(), *[p.pid for p in self.processes]]:
             wait = machine.waiting_s(pid)
-            first, most = self.waited.get(pid, (wait if self.hit_s is not None else 0, 0))
+            first, most = self.waited.get(pid, (0, 0))
+            if self.job.must == "report" and self.hit_s is None:
+                first = wait
             self.waited[pid] = (first, max(most, wait))
 
     def see_ranks_end(self):
@@ -178,7 +180,11 @@ class Running:
             self.ranks_end_s = self.now()
 
     def waited_s(self):
-        return max([most - first for first, most in self.waited.values()] or [0])
+        """For how long the job was kept waiting: its slowest rank, and then what started the ranks."""
+        waits = {pid: most - first for pid, (first, most) in self.waited.items()}
+        ranks = set(self.ranks.values())
+        return max([waits[pid] for pid in waits if pid in ranks] or [0]) + max(
+            [waits[pid] for pid in waits if pid not in ranks] or [0])
 
     def ended(self):
         """Whether all processes have ended, without a stopped or killed rank that no launcher ends."""
