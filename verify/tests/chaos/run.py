@@ -51,7 +51,9 @@ class Running:
     def environment(self, rank=None):
         job = self.job
         values = dict(os.environ, TMPDIR="/tmp", LC_ALL="C",
-                      WEIR_TIMEOUT_MS=str(job.deadline_s * 1000), OMPI_MCA_orte_tmpdir_base="/tmp", OMPI_MCA_pml="ob1", OMPI_MCA_mpi_yield_when_idle="1", WEIR_BACKEND="host",
+                      WEIR_TIMEOUT_MS=str(job.deadline_s * 1000), WEIR_BACKEND="host",
+                      OMPI_MCA_orte_tmpdir_base="/tmp", OMPI_MCA_pml="ob1",
+                      OMPI_MCA_mpi_yield_when_idle="1",
                       NCCL_SO_PATH=os.path.abspath(f"{job.build}/libweir_nccl.so"))
         if job.descriptors:
             values["CHAOS_DESCRIPTORS"] = str(job.descriptors)
