@@ -15,6 +15,7 @@ UNREACHED = re.compile(r"^  rank (\d+) \(pid [^)]*\): (?:no answer|dead); on ano
 CRASH = re.compile(r"Segmentation fault|Bus error|signal (?:11|7|6|8)\b|Sanitizer|double free|Assertion")
 
 
+SET_UP_S = 1  # in set-up, a deadline runs from a rank's last step, which may come after the fault
 START_S = 5  # for a job that ends with an error while it starts
 
 
@@ -40,6 +41,8 @@ def in_time(job, result):
     if end_s is None:
         return [("endless", f"runs {result['limit_s']:.1f} s after its start; killed")]
     limit_s = result["limit_s"]
+    if "stand in set-up" in result["err"]:
+        limit_s += SET_UP_S
     if job.must == "refuse" and any(result["codes"].values()):
         limit_s = START_S + job.deadline_s + 2 + result["waited_s"]
     if end_s > limit_s:
