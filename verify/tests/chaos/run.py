@@ -199,7 +199,7 @@ class Running:
         """When the job must have ended, after its start: its deadline + 2 s after the fault, plus the
         time for which a rank waited for a processor."""
         if self.job.must != "report":
-            return LAUNCH_S + self.waited_s()
+            return (4 if self.job.shape == "ib" else 1) * LAUNCH_S + self.waited_s()
         since = self.hit_s if self.hit_s is not None else self.job.at_s + LAUNCH_S
         return since + self.job.deadline_s + 2 + self.waited_s()
 
