@@ -20,6 +20,8 @@ must       pass    every rank ends with 0, with verified data
 import os
 import random
 
+import machine
+
 SHAPES = ("fork", "mpirun", "hosts", "fork", "nccl", "mesh", "fork", "hosts", "nodes", "soak")
 FAULTS = {
     "fork": ("none", "kill", "kill", "stop", "stop", "pause", "jitter", "wrong", "shm", "descriptors"),
@@ -77,6 +79,8 @@ class Job:
         """Returns what the job lacks on this machine, or None."""
         if self.shape in ("mpirun", "nodes", "soak", "ib") and not self.launcher:
             return "no mpirun"
+        if self.shape == "hosts" and not machine.has_taps():
+            return "/dev/net/tun cannot be opened"
         program = f"{self.build}/tests/port_mesh" if self.shape == "mesh" else self.program[0]
         return f"{program} is not built" if self.shape != "nccl" and not os.path.exists(program) else None
 
