@@ -84,8 +84,8 @@ static uint64_t waited_ms(void)
     return waited_ns / 1000000;
 }
 
-/* Returns 1 if this process was stopped for so long that the other ranks may have given up. The last
- * tick took tick_ms; *before_ms is the value of waited_ms at the previous tick, and is updated. */
+/* Returns 1 if this process was stopped for so long that the other ranks may have given up. The
+ * last tick took tick_ms; *before_ms is what waited_ms returned at the previous one. */
 static int was_stopped_long(const bench_watch *watch, uint64_t tick_ms, uint64_t *before_ms)
 {
     const uint64_t now = waited_ms(), delay_ms = now - *before_ms + TICK_MS;
