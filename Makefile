@@ -534,8 +534,9 @@ coverage: ## covered lines of lib by folder, by the C tests, in a separate build
 fuzz-inputs: $(INPUT_TESTS)
 	$(Q)verify/tests/fuzz/inputs '$(O)' $(S) $(INPUT_TESTS)
 
-soak: $(BENCHES) $(BIN)/weir-plan $(LIBS) $(MESH) $(SOAKS) ## jobs under chaos for S=60 seconds (0: without end); SEED, CHAOS="--parallel 2 ..."
-	$(Q)O='$(O)' verify/tests/chaos/chaos --seconds '$(S)' --seed '$(or $(SEED),0)' $(CHAOS)
+soak: $(BENCHES) $(BIN)/weir-plan $(LIBS) $(MESH) $(SOAKS) ## jobs under chaos for S=60 seconds (0: without end), SEED=N; RDMA=1: over ib, in a virtual machine
+	$(Q)$(if $(filter 1,$(RDMA)),ci/rdma-vm --seconds $$(($(if $(filter 0,$(S)),86400,$(S)) + 300))) env O='$(O)' \
+		verify/tests/chaos/chaos --seconds '$(S)' --seed '$(or $(SEED),0)' $(if $(filter 1,$(RDMA)),--ib)
 
 deps: ## install what is missing
 	$(Q)ci/deps

@@ -23,7 +23,7 @@
 
 enum {
     ANSWER_MS = 500, /* wait for the final records of running ranks */
-    OTHERS_MS = 1000, /* wait for a rank of another node to start printing */
+    OTHERS_MS = 700, /* wait for a rank of another node to start printing */
     PRINT_MS = 2000, /* wait for the rank that prints */
     LINE_BYTES = 400,
 };
