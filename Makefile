@@ -5,6 +5,7 @@
 # Sections: probes, flags, sources, targets (libraries, programs, tests, what is left out), checks,
 # installation.
 
+, := ,
 BUILD ?= release
 ifeq ($(BUILD),release)
 O ?= build
@@ -25,7 +26,7 @@ MAKEFLAGS += --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
 # Goals that build; empty if there are none. Only these count their steps, and write the stamps below.
-BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-hosts test-rdma deps lint config help clean plot left-out,$(MAKECMDGOALS)),all)
+BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma coverage deps lint config help clean plot left-out,$(MAKECMDGOALS)),all)
 
 # Every step prints one line, "[n/total] CC file". The total is found by a dry run of the same goals,
 # in which a step is a line with the word weir_step. make expands each recipe once, when it starts, so
@@ -40,6 +41,7 @@ step = $(eval STEPS += x)$(words $(STEPS))
 say = $(if $(filter 1,$(V)),,$(info $(if $(TOTAL),[$(step)/$(TOTAL)]) $(1) $(2)))
 endif
 empty :=
+COMMA := ,
 space := $(empty) $(empty)
 
 # ------------------------------------------------------------------- probes
@@ -56,6 +58,7 @@ HAVE_GSL := $(call pkg,gsl)
 HAVE_JANSSON := $(call pkg,jansson)
 HAVE_SQLITE := $(call pkg,sqlite3)
 HAVE_GNUPLOT := $(call have,gnuplot)
+HAVE_SIMGRID := $(and $(call have,$(CXX)),$(call header,simgrid/engine.h))
 NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 # make install alone installs what the last build chose.
 ifeq ($(sort $(MAKECMDGOALS)),install)
@@ -75,16 +78,23 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototyp
 OPT_release := -O3 -g -DNDEBUG
 OPT_debug := -O0 -g3
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+OPT_coverage := -O0 -g --coverage
+OPT_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -DWEIR_LIBFUZZER
 OPT_tsan := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
+# Instrumented for verify/tests/support/order_checker.c, which takes the place of the sanitizer's library.
+OPT_order := -O1 -g -fsanitize=thread -Wno-tsan -fno-builtin-memcpy -fno-builtin-memset -fno-builtin-memmove -DWEIR_ORDER_CHECKER
 OPT := $(OPT_$(BUILD))
-$(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan or tsan))
+$(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan, tsan, coverage, fuzz or order))
+WRAPPED := memcpy memmove memset mmap munmap read write send sendmsg recv recvmsg pthread_mutex_lock \
+	pthread_mutex_unlock pthread_create pthread_join
+LINK_OPT := $(if $(filter order,$(BUILD)),-g $(addprefix -Wl$(,)--wrap=,$(WRAPPED)),$(OPT))
 
 CFLAGS ?=
 NVCCFLAGS ?=
 LDFLAGS ?=
 WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib/include -Ilib -I. \
 	-DWEIR_BUILD_NAME='"$(BUILD)"' $(VERBS_CFLAGS) $(CFLAGS)
-WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
+WEIR_LDFLAGS = $(LINK_OPT) -pthread $(LDFLAGS)
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DWEIR_HAVE_CUDA=1 -isystem $(CUDA_HOME)/include)
 CUDA_LIBS := $(if $(HAVE_CUDA),$(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
 	$(CUDA_HOME)/targets/*/lib/libcudart_static.a)))
@@ -122,6 +132,7 @@ LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net 
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 TOPO_DIRS := topo
 BENCH_DIRS := bench $(addprefix bench/,moe options sizes job gpu candidate trial check measure statistics output)
+HEALTH_DIRS := bench/health bench/health/cli
 RESULTS_DIRS := $(addprefix results/,read store judge output)
 # Where a part depends on CUDA, a build contains either its *_cuda.c or its *_none.c.
 OTHER_SIDE := %_$(if $(HAVE_CUDA),none,cuda).c
@@ -150,15 +161,20 @@ BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),missing,gsl
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))
 RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out %/sqlite$(if $(HAVE_SQLITE),_missing).c,$(call sources,$(RESULTS_DIRS))))
+# weir-check runs the benchmarks as programs, and reads their results.
+HEALTH_SRC := $(if $(and $(HAVE_RESULTS),$(HAVE_HWLOC)),$(filter-out $(OTHER_SIDE),$(call sources,$(HEALTH_DIRS))))
 
 # Tests: programs test_*.c (cmocka) and scripts *.sh, in a folder for each kind.
-TEST_DIRS := $(addprefix verify/tests/,unit conformance gpu cli fuzz perf)
+TEST_DIRS := $(addprefix verify/tests/,unit conformance gpu cli fuzz chaos perf)
 TEST_SRC := $(foreach file,$(wildcard $(addsuffix /test_*.c,$(TEST_DIRS))),$(if $(filter \
 	$(if $(HAVE_JANSSON),,test_plan%) $(if $(HAVE_RESULTS),,test_results%) $(if $(HAVE_CUDA),,test_gpu%) \
 	$(if $(HAVE_VERBS),,test_net_ib%),$(notdir $(file))),,$(file)))
 TEST_SCRIPTS := $(wildcard $(addsuffix /*.sh,$(TEST_DIRS)))
 # Every test program can register the network transport that is a test double.
 TEST_DOUBLE_SRC := verify/tests/support/net_shm.c
+# The checker of memory order is linked into tests that are built for it, and is not instrumented.
+ORDER_SRC := verify/tests/support/order_checker.c
+TEST_DOUBLE_SRC += $(if $(filter order,$(BUILD)),$(ORDER_SRC))
 # Programs that measure, built like tests and run by hand.
 BY_HAND_SRC := verify/tests/perf/plan_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
 
@@ -177,16 +193,17 @@ TOPO_OBJ := $(call obj,$(TOPO_SRC)) $(call gpu_obj,$(TOPO_GPU_SRC))
 VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 BENCH_OBJ := $(call obj,$(BENCH_SRC))
 RESULTS_OBJ := $(call obj,$(RESULTS_SRC))
+HEALTH_OBJ := $(call obj,$(HEALTH_SRC))
 BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
 SUPPORT := $(O)/obj/verify/tests/support
-ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
+ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(HEALTH_SRC) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) $(TEST_DOUBLE_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
-	verify/tests/perf/port_mesh.c topo/cli/weir_topo.c) $(GPU_OBJ)
+	verify/tests/perf/port_mesh.c verify/tests/sim/sim.c topo/cli/weir_topo.c) $(GPU_OBJ)
 
 BENCHES := $(if $(HAVE_HWLOC),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(HAVE_HWLOC),$(BIN)/weir-topo)
 READERS := $(patsubst results/cli/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
-TOOLS += $(READERS) $(BIN)/weir-plan
+TOOLS += $(READERS) $(BIN)/weir-plan $(if $(HEALTH_SRC),$(BIN)/weir-check)
 # Tests of the oracles and of the benchmarks' parts are linked like the benchmarks.
 named = $(foreach file,$(2),$(if $(filter $(1),$(notdir $(file))),$(file)))
 BENCH_TEST_SRC := $(call named,test_verify% test_bench% test_moe%,$(TEST_SRC))
@@ -214,6 +231,11 @@ SOAKS := $(if $(BENCHES),$(O)/tests/soak $(O)/tests/soak_standin)
 MESH := $(if $(HAVE_MPI),$(O)/tests/port_mesh)
 MESH_OBJ := $(call obj,verify/tests/perf/port_mesh.c)
 SOAK_OBJ := $(call obj,verify/tests/fuzz/soak.c)
+# The simulation of collectives across nodes.
+SIM := $(if $(HAVE_SIMGRID),$(O)/tests/sim)
+SIM_OBJ := $(call obj,verify/tests/sim/sim.c)
+SIM_WRAPPED := weiri_comm_idle_for weiri_comm_wait_slow weiri_reduce weiri_copy weir_reduce weir_reduce_scatter weir_allgather \
+	weir_broadcast weiri_coll_run
 
 # What the manifest of a result says about the build: a hash of all sources, the commit, the flags.
 SOURCES := $(sort $(wildcard $(foreach kind,c cu h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device \
@@ -224,12 +246,12 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COM
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: all lib tests run test test-hosts test-rdma check lint config install clean help plot man deps fuzz left-out
+.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz fuzz-inputs coverage soak left-out
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
-tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS)
+tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS) $(SIM)
 
 $(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
 	$(call say,AR,$@)
@@ -280,6 +302,8 @@ $(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flag
 endif
 $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 
+$(call obj,$(ORDER_SRC)): OPT := -O2 -g -DWEIR_ORDER_CHECKER
+
 $(O)/obj/%.o: %.c Makefile $(O)/flags.id
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
@@ -329,6 +353,11 @@ $(READERS): $(BIN)/weir-%: $(O)/obj/results/cli/weir_%.o $(RESULTS_OBJ) $(O)/lib
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(SQLITE_LIBS) $(WEIR_LIBS)
 .SECONDARY: $(call obj,$(RESULTS_MAIN))
+$(BIN)/weir-check: $(HEALTH_OBJ) $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(RESULTS_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+	$(call say,LINK,$@)
+	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
+$(HEALTH_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
+$(call obj,bench/health/models.c): bench/health/models.txt
 $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 $(call obj,results/output/page.c): results/output/report.html results/output/report.css
 $(call obj,$(JSON_SRC)): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
@@ -339,6 +368,17 @@ $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(call obj,$(TEST_DO
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
+
+# What the simulation replaces is named to the linker.
+$(O)/tests/sim: $(SIM_OBJ) $(O)/obj/verify/tests/sim/sim_net.o $(O)/libweir.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(addprefix -Wl$(COMMA)--wrap=,$(SIM_WRAPPED)) $(WEIR_LDFLAGS) -lsimgrid \
+		$(WEIR_LIBS)
+$(O)/obj/verify/tests/sim/sim_net.o: verify/tests/sim/sim_net.cc verify/tests/sim/sim_net.h
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 $(OPT) -Wall -Wextra -I. -c $< -o $@
 
 # The kernels of these tests.
 $(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu/gpu_channels.o
@@ -351,6 +391,18 @@ $(O)/tests/test_nccl_streams: $(filter-out %/p2p_launch.o,$(NCCL_OBJ))
 RESULTS_TESTS := $(filter $(O)/tests/test_results%,$(TESTS))
 $(RESULTS_TESTS): $(RESULTS_OBJ)
 $(RESULTS_TESTS): TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
+
+ifeq ($(BUILD),coverage)
+COVERAGE_EXIT := $(call obj,verify/tests/support/coverage_exit.c)
+$(filter-out $(GPU_TESTS),$(TESTS)): $(COVERAGE_EXIT)
+$(filter-out $(GPU_TESTS),$(TESTS)): WEIR_LDFLAGS += -Wl,--wrap=_exit
+endif
+
+# Tests that take arbitrary bytes (support/fuzz_input.h). With BUILD=fuzz libFuzzer has their main().
+INPUT_TESTS := $(filter %_input,$(TESTS))
+ifeq ($(BUILD),fuzz)
+$(INPUT_TESTS): WEIR_LDFLAGS += -fsanitize=fuzzer
+endif
 
 TEST_CC = $(CC)
 $(ORACLE_TESTS): TEST_CC = $(MPI_CC)
@@ -392,12 +444,13 @@ $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ
 # Prints one line for each part that cannot be built on this machine. $(1): what the part needs, empty
 # if missing; $(2): the part; $(3): the reason and the remedy.
 missing = $(if $(1),,@printf '  %-7s %s\n' WITHOUT '$(2): $(3)')
+comma := ,
 left-out:
 	$(call missing,$(HAVE_MPI),the MPI reference and --peer mpi,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
 	$(call missing,$(HAVE_HWLOC),weir-topo and the benchmarks,no hwloc; apt-get install libhwloc-dev pkg-config)
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)
-	$(call missing,$(HAVE_RESULTS),weir-compare and weir-report,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
+	$(call missing,$(HAVE_RESULTS),weir-compare$(comma) weir-report and weir-check,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
 	$(call missing,$(HAVE_JANSSON),the reader of plans,no jansson; apt-get install libjansson-dev pkg-config)
 	$(call missing,$(HAVE_SQLITE),stores of results in one file,no sqlite3; apt-get install libsqlite3-dev)
 	$(call missing,$(HAVE_GNUPLOT),plots of make plot and weir-report,no gnuplot; apt-get install gnuplot-nox)
@@ -433,23 +486,29 @@ run: ## the main job: install what is missing, build what it runs, run NP=8 rank
 TEST_FILES := $(foreach file,$(wildcard $(foreach form,test_*.c gpu_test_*.cc *.sh,$(addsuffix /$(form),$(TEST_DIRS)))), \
 	$(if $(or $(if $(T),,all),$(findstring $(T),$(notdir $(file)))),$(file)))
 test: ## install what is missing, build, run all tests (T=word: only those whose name has the word)
-	@echo 'make test: installs what is missing, builds, runs up to $(words $(TEST_FILES)) test file$(if $(filter-out 1,$(words $(TEST_FILES))),s)$(if $(T), with "$(T)" in their names,: about 10 minutes on 2 idle cores; make check T=word runs only some)'
+	@echo 'make test: installs what is missing, builds, runs up to $(words $(TEST_FILES)) test file$(if $(filter-out 1,$(words $(TEST_FILES))),s)$(if $(T), with "$(T)" in their names,: about 6 minutes on 2 idle cores; make check T=word runs only some)'
 	$(Q)ci/deps
 	$(AGAIN) check
 
-# Tests that measure nothing, the longest first: run two at a time next to the others.
-BESIDE := rdma.sh inject.sh slurm.sh launch.sh bench_runs.sh bench_gpu.sh gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
+test-long: ## the same with the parts of tests that `make test` leaves out: about 10 minutes
+	$(Q)ci/deps
+	$(AGAIN) check TEST_LONG=1
+
+# Tests that measure nothing, the longest first: run three at a time next to the others, as most wait
+# for deadlines and processes half of their time.
+BESIDE := rdma.sh hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
-	weir_plan.sh weir_report.sh plot.sh nccl.sh python.sh
+	weir_plan.sh weir_report.sh plot.sh nccl.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
-# S seconds while the other tests leave a core idle.
+# S seconds (a third of that in a short run) while the other tests leave a core idle.
 S ?= 60
+FUZZ_S = $(if $(T),2,$(if $(filter 1,$(TEST_LONG)),$(S),$(shell expr \( $(S) + 2 \) / 3)))
 FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
 
 # Shell tests run the programs in the top folder, where only the default build puts them.
-check: all tests ## the tests, installing nothing
-	$(Q)O='$(O)' BUILD='$(BUILD)' FUZZ_S=$(if $(T),2,$(S)) verify/tests/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
+check: all tests ## the tests, installing nothing (TEST_LONG=1: as test-long)
+	$(Q)O='$(O)' BUILD='$(BUILD)' TEST_LONG='$(TEST_LONG)' FUZZ_S=$(FUZZ_S) verify/tests/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
 		-n '$(notdir $(FUZZERS))' $(sort $(TESTS)) \
 		$(if $(filter .,$(BIN)),$(sort $(TEST_SCRIPTS)))
 
@@ -461,9 +520,22 @@ test-rdma: ## the tests in a virtual machine with soft-RoCE (ci/rdma-vm)
 	$(Q)ci/deps
 	$(AGAIN) check T=rdma
 
-fuzz: $(FUZZERS) ## the fuzzers alone, with new files each time, for S=60 seconds (BUILD=asan)
+fuzz: $(FUZZERS) ## the fuzzers, with new inputs each time, S=60 seconds each (BUILD=asan); libFuzzer's need clang
 	$(Q)start=$$(date +%s) && echo "FUZZ_START=$$start" && printf '%s\n' $(FUZZERS) | \
 		FUZZ_S=$(S) FUZZ_START=$$start xargs -P 2 -I @ env @
+	$(Q)$(if $(CLANG),+$(MAKE) --no-print-directory -s BUILD=fuzz CC=clang CUDA=0 O='$(O)/fuzz' S=$(S) fuzz-inputs,\
+		echo 'make fuzz: libFuzzer is left out: no clang; apt-get install clang')
+CLANG := $(call have,clang)
+
+coverage: ## covered lines of lib by folder, by the C tests, in a separate build without CUDA
+	$(Q)+$(MAKE) --no-print-directory BUILD=coverage CUDA=0 check
+	$(Q)verify/tests/support/coverage $(O)/coverage
+
+fuzz-inputs: $(INPUT_TESTS)
+	$(Q)verify/tests/fuzz/inputs '$(O)' $(S) $(INPUT_TESTS)
+
+soak: $(BENCHES) $(BIN)/weir-plan $(LIBS) $(MESH) $(SOAKS) ## jobs under chaos for S=60 seconds (0: without end); SEED, CHAOS="--parallel 2 ..."
+	$(Q)O='$(O)' verify/tests/chaos/chaos --seconds '$(S)' --seed '$(or $(SEED),0)' $(CHAOS)
 
 deps: ## install what is missing
 	$(Q)ci/deps
@@ -518,6 +590,6 @@ clean: ## remove everything that was built
 	$(Q)rm -rf $(O) $(BENCHES) $(TOOLS)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
-	@echo '  V=1 shows commands; O=folder; BUILD=release|debug|asan|tsan; CC=clang; NP, ARGS and'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo '  V=1 shows commands; O=folder; BUILD=release|debug|asan|tsan|fuzz; CC=clang; NP, ARGS and'
 	@echo '  MPIRUN_FLAGS configure make run.'

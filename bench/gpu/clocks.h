@@ -68,6 +68,14 @@ void bench_nvml_close(bench_nvml *nvml);
 void bench_nvml_describe(bench_nvml *nvml, bench_nvml_info *info);
 /* Reads the GPU's state. Returns 0, or -1 if it cannot be read. */
 int bench_nvml_read(bench_nvml *nvml, bench_reading *reading);
+/* What a GPU and its NVLinks have counted since the driver was loaded; -1 where not reported. */
+typedef struct bench_counters {
+    long long corrected, uncorrected; /* ECC errors */
+    long long link_errors;            /* replays, recoveries and CRC errors of all links */
+    int links_active, links;
+} bench_counters;
+/* Reads the counters. Returns 0, or -1 if the GPU cannot be read at all. */
+int bench_nvml_count(bench_nvml *nvml, bench_counters *counters);
 /* The seconds that all readings took. */
 double bench_nvml_spent_s(const bench_nvml *nvml);
 

@@ -190,3 +190,65 @@ double bench_nvml_spent_s(const bench_nvml *nvml)
 {
     return nvml ? nvml->spent_s : 0;
 }
+
+/* ------------------------------------------------------------------ counters */
+
+enum { NVLINKS_MAX = 18, LINK_COUNTERS = 4, ECC_CORRECTED = 0, ECC_UNCORRECTED = 1, ECC_VOLATILE = 0 };
+
+typedef int (*ecc_function)(void *device, int type, int counter, unsigned long long *count);
+typedef int (*link_state_function)(void *device, unsigned link, int *is_active);
+typedef int (*link_errors_function)(void *device, unsigned link, int counter,
+                                    unsigned long long *count);
+
+static void *nvml_symbol(const bench_nvml *nvml, const char *name, void *function, size_t bytes)
+{
+    void *symbol = dlsym(nvml->library, name);
+    memcpy(function, &symbol, bytes);
+    return symbol;
+}
+
+static long long nvml_ecc_errors(const bench_nvml *nvml, int type)
+{
+    ecc_function read_errors;
+    unsigned long long count;
+    if (!nvml_symbol(nvml, "nvmlDeviceGetTotalEccErrors", &read_errors, sizeof read_errors) ||
+        read_errors(nvml->device, type, ECC_VOLATILE, &count) != 0)
+        return -1;
+    return (long long)count;
+}
+
+/* Counts the links of the GPU, those that are active, and their errors. */
+static void nvml_count_links(const bench_nvml *nvml, bench_counters *counters)
+{
+    link_state_function read_state;
+    link_errors_function read_errors;
+    nvml_symbol(nvml, "nvmlDeviceGetNvLinkErrorCounter", &read_errors, sizeof read_errors);
+    if (!nvml_symbol(nvml, "nvmlDeviceGetNvLinkState", &read_state, sizeof read_state))
+        return;
+    counters->links = counters->links_active = 0;
+    for (unsigned link = 0; link < NVLINKS_MAX; link++) {
+        int is_active = 0;
+        if (read_state(nvml->device, link, &is_active) != 0)
+            continue;
+        counters->links++;
+        counters->links_active += is_active != 0;
+        for (int kind = 0; read_errors && kind < LINK_COUNTERS; kind++) {
+            unsigned long long count;
+            if (read_errors(nvml->device, link, kind, &count) != 0)
+                continue;
+            counters->link_errors = (counters->link_errors < 0 ? 0 : counters->link_errors) +
+                                    (long long)count;
+        }
+    }
+}
+
+int bench_nvml_count(bench_nvml *nvml, bench_counters *counters)
+{
+    *counters = (bench_counters){-1, -1, -1, -1, -1};
+    if (!nvml || !nvml->device)
+        return -1;
+    counters->corrected = nvml_ecc_errors(nvml, ECC_CORRECTED);
+    counters->uncorrected = nvml_ecc_errors(nvml, ECC_UNCORRECTED);
+    nvml_count_links(nvml, counters);
+    return 0;
+}

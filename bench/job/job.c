@@ -265,6 +265,7 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
  * final barrier has a deadline and needs no MPI. */
 void bench_job_end(bench_job *job)
 {
+    bench_watch_agree_end(&job->watch);
     if (job->mpi)
         bench_job_phase(job, "tear-down: MPI_Finalize", 0);
     bench_mpi_end(job->mpi);
@@ -298,14 +299,14 @@ static int is_abort(weir_status status)
     return status == WEIR_ERR_TIMEOUT || status == WEIR_ERR_ABORTED || status == WEIR_ERR_PEER;
 }
 
-/* Ends a rank whose failure, such as a deadline in set-up, has broken the bootstrap. */
-static _Noreturn void leave_broken_job(bench_job *job, weir_status mine, const char *what)
+/* Ends a rank with a report, after the bootstrap failed. why: the failure that broke it, such as a
+ * deadline in set-up; "" if this exchange was the first to fail. */
+static _Noreturn void leave_broken_job(bench_job *job, const char *why)
 {
-    if (!is_abort(mine))
+    if (!*why)
         bench_exchange_fail(job);
-    print_failure(job, what);
     fflush(stdout);
-    _exit(weir_status_exit_code(mine));
+    bench_watch_give_up(&job->watch, job->comm, why);
 }
 
 weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
@@ -316,19 +317,21 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
         bench_watch_give_up(&job->watch, job->comm, weir_last_error());
     }
     bench_job_phase(job, what, 0);
-    snprintf(why, sizeof why, "%s", weir_last_error());
+    snprintf(why, sizeof why, "%s",
+             !is_abort(mine)       ? ""
+             : job->note.text[0] ? job->note.text
+                                 : weir_last_error());
     job->values[job->rank] = mine;
-    if (weir_boot_allgather(job->boot, job->values, sizeof *job->values) != WEIR_OK) {
-        if (is_abort(mine) && !job->note.text[0])
-            (void)bench_job_note(job, mine, "%s", why);
-        leave_broken_job(job, mine, what);
-    }
+    if (weir_boot_allgather(job->boot, job->values, sizeof *job->values) != WEIR_OK)
+        leave_broken_job(job, why);
     int worst = 0;
     for (int rank = 1; rank < job->nranks; rank++)
         if (job->values[rank] < job->values[worst])
             worst = rank;
     weir_status agreed = (weir_status)job->values[worst];
     int prints = is_abort(agreed) ? mine != WEIR_OK : worst == job->rank;
+    if (agreed != WEIR_OK)
+        bench_watch_agree_end(&job->watch);
     if (agreed != WEIR_OK && prints)
         print_failure(job, what);
     return agreed;

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,10 @@ enum { RANKS_MAX = 4096, LINE_BYTES = 320 };
 typedef struct setup_times {
     int next_ms, all_ms, after_ms;
 } setup_times;
-static const setup_times given_up = {1000, 2000, 300}, terminated = {700, 700, 0};
+static const setup_times given_up = {700, 700, 100}, terminated = {700, 700, 0};
+enum { LOOK_MS = 50 }; /* how often the collector looks for a SIGTERM */
+
+static atomic_int setup_has_begun;
 
 static const char report_name[] = "set-up", refusal_name[] = "refusal";
 
@@ -52,13 +56,14 @@ static void setup_sleep_ms(int ms)
     poll(NULL, 0, ms);
 }
 
-/* Makes the name of the collector, or of the rank that prints a refusal. It starts with a zero
- * byte: an abstract name, without a file. Returns its length. */
+/* Makes the name of the collector, or of the rank that prints a refusal, from what is the same in
+ * all ranks of a job on this node and differs between jobs. It starts with a zero byte: an abstract
+ * name, without a file. Returns its length. */
 static socklen_t setup_make_name(const char *what, struct sockaddr_un *name)
 {
-    const char *job = getenv("PMIX_NAMESPACE");
-    char parent[24];
-    snprintf(parent, sizeof parent, "%ld", (long)getppid());
+    const char *job = getenv("PMIX_NAMESPACE"), *port = getenv("MASTER_PORT");
+    char parent[40];
+    snprintf(parent, sizeof parent, "%ld-%.10s", (long)getppid(), port ? port : "");
     memset(name, 0, sizeof *name);
     name->sun_family = AF_UNIX;
     int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "weir-%s-%.60s", what,
@@ -104,25 +109,56 @@ static int setup_receive(int fd, int nranks, setup_state *state)
     return from.uid == geteuid() && state->rank >= 0 && state->rank < nranks && state->pid > 0;
 }
 
-/* Receives states until all ranks have sent theirs or the time is over. Returns their number. */
+static int setup_is_terminated(void)
+{
+    sigset_t pending;
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM) == 1;
+}
+
+static uint64_t setup_earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Receives states until all ranks have sent theirs or the time is over, which a SIGTERM shortens.
+ * Returns their number. */
 static int setup_collect(int fd, const setup_times *times, int nranks, setup_state *states)
 {
-    const uint64_t end_ms = setup_now_ms() + (uint64_t)times->all_ms;
+    uint64_t end_ms = setup_now_ms() + (uint64_t)times->all_ms;
     uint64_t next_ms = setup_now_ms() + (uint64_t)times->next_ms;
-    int count = 1; /* this rank */
+    int count = 1, hurries = 0; /* count: this rank */
     while (count < nranks) {
         struct pollfd one = {.fd = fd, .events = POLLIN};
-        const uint64_t now_ms = setup_now_ms(), until_ms = next_ms < end_ms ? next_ms : end_ms;
+        const uint64_t now_ms = setup_now_ms();
         setup_state state;
+        if (!hurries && setup_is_terminated()) {
+            hurries = 1;
+            end_ms = setup_earlier(end_ms, now_ms + (uint64_t)terminated.all_ms);
+        }
+        const uint64_t until_ms = setup_earlier(next_ms, end_ms);
         if (now_ms >= until_ms)
             break;
-        if (poll(&one, 1, (int)(until_ms - now_ms)) <= 0 || !setup_receive(fd, nranks, &state))
+        if (poll(&one, 1, (int)setup_earlier(until_ms - now_ms, LOOK_MS)) <= 0 ||
+            !setup_receive(fd, nranks, &state))
             continue;
         count += !states[state.rank].pid;
         states[state.rank] = state;
         next_ms = setup_now_ms() + (uint64_t)times->next_ms;
     }
     return count;
+}
+
+/* Returns the number of ranks that the launcher started on this node. */
+static int setup_local_nranks(int nranks)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                        "LOCAL_WORLD_SIZE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        if (text && atoi(text) > 0 && atoi(text) < nranks)
+            return atoi(text);
+    }
+    return nranks;
 }
 
 static void setup_write(const bench_watch *watch, int nranks, const setup_state *states)
@@ -138,7 +174,9 @@ static void setup_write(const bench_watch *watch, int nranks, const setup_state 
         if (states[rank].pid)
             fprintf(to, "  rank %d (pid %d): %s\n", rank, states[rank].pid, states[rank].line);
         else
-            fprintf(to, "  rank %d: no answer; it has ended, is stopped, or has not come\n", rank);
+            fprintf(to, "  rank %d: no answer; it has ended, is stopped, %s\n", rank,
+                    setup_local_nranks(nranks) < nranks ? "has not come, or is on another node"
+                                                        : "or has not come");
     fclose(to);
     const ssize_t written = write(STDERR_FILENO, text, bytes);
     (void)written;
@@ -155,7 +193,8 @@ static void setup_lead(int fd, const bench_watch *watch, const setup_times *time
     states[mine->rank] = *mine;
     if (setup_collect(fd, times, nranks, states) < expected)
         setup_write(watch, nranks, states);
-    setup_sleep_ms(times->after_ms);
+    if (!setup_is_terminated())
+        setup_sleep_ms(times->after_ms);
     free(states);
 }
 
@@ -185,7 +224,8 @@ static void setup_report(const bench_watch *watch, const setup_times *times, con
     if (rank < 0 || rank >= nranks || nranks > RANKS_MAX)
         rank = 0, nranks = 1;
     setup_state mine = {.rank = rank, .pid = (int32_t)getpid()};
-    snprintf(mine.line, sizeof mine.line, "in %s; %s", phase, why);
+    const int says_so = strncmp(phase, "set-up", 6) == 0 || strncmp(phase, "tear-down", 9) == 0;
+    snprintf(mine.line, sizeof mine.line, "in %s%s; %s", says_so ? "" : "set-up: ", phase, why);
     while ((fd = setup_open(report_name, bind)) < 0 && errno == EADDRINUSE)
         if (setup_follow(times, &mine) == 0)
             return;
@@ -197,19 +237,13 @@ static void setup_report(const bench_watch *watch, const setup_times *times, con
 
 void bench_setup_report(const bench_watch *watch, const char *phase, const char *why)
 {
+    atomic_store(&setup_has_begun, 1);
     setup_report(watch, &given_up, phase, why, 0);
 }
 
-/* Returns the number of ranks that the launcher started on this node. */
-static int setup_local_nranks(int nranks)
+int bench_setup_is_reporting(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = getenv(names[i]);
-        if (text && atoi(text) > 0 && atoi(text) < nranks)
-            return atoi(text);
-    }
-    return nranks;
+    return atomic_load(&setup_has_begun);
 }
 
 void bench_setup_report_lost(const bench_watch *watch, const char *phase)
@@ -217,6 +251,14 @@ void bench_setup_report_lost(const bench_watch *watch, const char *phase)
     if (watch->nranks > 1)
         setup_report(watch, &terminated, phase, "the launcher terminates the job",
                      setup_local_nranks(watch->nranks));
+}
+
+int bench_setup_is_collected(void)
+{
+    int fd = setup_open(report_name, connect);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 int bench_setup_claim_refusal(void)

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 2000 };
+enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 500 };
 
 _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {
@@ -39,17 +39,12 @@ static void check_progress(bench_watch *watch, uint64_t stuck_ms)
         bench_watch_give_up(watch, comm, weir_last_error());
     if (stuck_ms >= deadline_ms + GRACE_MS + atomic_load(&watch->allowed_ms))
         bench_watch_give_up(watch, comm, "did not go on; another rank is stopped, or too slow");
+    /* Without a communicator, ranks that wait in different places have different deadlines; the
+     * first report must have the states of all. */
+    if (!comm && watch->nranks > 1 && !atomic_load(&watch->agreed_end) &&
+        bench_setup_is_collected())
+        bench_watch_give_up(watch, NULL, "waits; another rank has given up");
     pthread_mutex_unlock(&watch->mutex);
-}
-
-/* Returns the phase if ranks are not connected yet, and thus do not see each other's death. */
-static const char *phase_before_connection(bench_watch *watch)
-{
-    const char *phase = atomic_load(&watch->phase);
-    return phase && (strncmp(phase, "set-up: MPI_Init", 16) == 0 ||
-                     strncmp(phase, "set-up: bootstrap", 17) == 0)
-               ? phase
-               : NULL;
 }
 
 /* The launcher terminates the job. If that is because a rank died, reports it first; launchers
@@ -61,8 +56,9 @@ static void handle_terminate(bench_watch *watch)
         weir_status status = weir_comm_check(watch->comm);
         if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED)
             bench_watch_give_up(watch, watch->comm, weir_last_error());
-    } else if (phase_before_connection(watch)) {
-        bench_setup_report_lost(watch, phase_before_connection(watch));
+    } else if (!atomic_load(&watch->agreed_end)) {
+        const char *phase = atomic_load(&watch->phase);
+        bench_setup_report_lost(watch, phase ? phase : "start");
     }
     pthread_mutex_unlock(&watch->mutex);
     sigset_t term;
@@ -85,6 +81,10 @@ static void *run_watchdog(void *opaque)
         const int came = sigtimedwait(&term, NULL, &tick);
         if (atomic_load(&watch->ended))
             return NULL;
+        if (came == SIGTERM && bench_setup_is_reporting()) {
+            kill(getpid(), SIGTERM); /* stays pending: the report looks for it */
+            return NULL;
+        }
         if (came == SIGTERM)
             handle_terminate(watch);
         uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
@@ -125,6 +125,11 @@ void bench_watch_end(bench_watch *watch)
     pthread_join(watch->thread, NULL);
     pthread_mutex_destroy(&watch->mutex);
     watch->started = 0;
+}
+
+void bench_watch_agree_end(bench_watch *watch)
+{
+    atomic_store(&watch->agreed_end, 1);
 }
 
 void bench_watch_comm(bench_watch *watch, weir_comm *comm)

@@ -19,6 +19,7 @@ typedef struct bench_watch {
     pthread_t thread;
     int started;
     atomic_int ended;
+    atomic_int agreed_end;           /* all ranks end, as they have agreed */
     atomic_uint_fast64_t steps;      /* how often the rank has reported progress */
     atomic_uint_fast64_t allowed_ms; /* beyond the deadline, for the current step */
     _Atomic(const char *) phase;
@@ -36,6 +37,9 @@ void bench_watch_end(bench_watch *watch);
 /* Sets the communicator whose peers are checked; NULL for none. It must stay valid until this is
  * called again. Local. */
 void bench_watch_comm(bench_watch *watch, weir_comm *comm);
+/* Says that all ranks end by agreement, after an error or with the work done: if the launcher then
+ * terminates the job, no rank is lost. Local. */
+void bench_watch_agree_end(bench_watch *watch);
 /* Reports progress: the rank enters a phase (static storage). allowed_ms: time beyond the deadline
  * that the phase may take. Local; a few instructions. */
 static inline void bench_watch_step(bench_watch *watch, const char *phase, uint64_t allowed_ms)
@@ -55,11 +59,16 @@ _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, co
  */
 
 /* Reports this rank's state, and returns when the report of this node's ranks has been written:
- * after at most two to three seconds. Local, blocking. */
+ * after at most one to two seconds, or within one once the launcher's SIGTERM is pending. Local,
+ * blocking. */
 void bench_setup_report(const bench_watch *watch, const char *phase, const char *why);
 /* The same for ranks that the launcher terminates, within a second. Writes nothing if all
  * ranks of this node send their state: then none of them was lost. */
 void bench_setup_report_lost(const bench_watch *watch, const char *phase);
+/* Returns 1 from the start of bench_setup_report on. Any thread. */
+int bench_setup_is_reporting(void);
+/* Returns 1 if a rank of this node collects states: the job cannot go on. Local. */
+int bench_setup_is_collected(void);
 /* Claims the line that reports why no job can start, until this process ends. Returns 1, or 0 if
  * another rank of this node has claimed it. Local. */
 int bench_setup_claim_refusal(void);

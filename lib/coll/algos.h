@@ -12,13 +12,17 @@ weir_status weiri_allreduce_ring(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call);
+weir_status weiri_allgather_cma(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call);
 weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call);
+weir_status weiri_broadcast_cma(weiri_coll *coll, const weir_call *call);
 weir_status weiri_broadcast_direct(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call);
+weir_status weiri_reduce_packet2(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call);
 /* alltoall, alltoallv and sendrecv; coll->pairs has the buffers and lengths. */
 weir_status weiri_exchange_packet(weiri_coll *coll, const weir_call *call);
+weir_status weiri_exchange_cma(weiri_coll *coll, const weir_call *call);
 weir_status weiri_exchange_direct(weiri_coll *coll, const weir_call *call);
 
 /* Across nodes (coll/internode/). */
@@ -29,6 +33,18 @@ weir_status weiri_internode_coll_reduce_scatter_rails(weiri_coll *coll, const we
 weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weir_call *call);
 weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weir_call *call);
 weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allreduce_doubling(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allreduce_halving(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allreduce_ring(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allreduce_trees(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_reduce_scatter_halving(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allgather_bruck(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_allgather_ring(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_broadcast_binomial(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_broadcast_scatter(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_reduce_binomial(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_alltoall_bruck(weiri_coll *coll, const weir_call *call);
+weir_status weiri_internode_coll_pairwise(weiri_coll *coll, const weir_call *call);
 
 /* A call across nodes on GPU buffers: runs the algorithm of coll->choice, on copies in host memory
  * as far as necessary. size_bytes is the size for which that was selected. Blocks: first until the
@@ -50,5 +66,10 @@ static inline weir_status weiri_algo_fall_back(weiri_coll *coll, const weir_call
     coll->last_algo = name;
     return run(coll, call);
 }
+
+/* For algorithms that need buffers which peers can map, after all ranks have found out that some
+ * are not: runs what the tuning table has for unregistered memory; where that is "cma" and the
+ * ranks may not read each other's memory, the collective's first algorithm. */
+weir_status weiri_algo_fall_back_plain(weiri_coll *coll, const weir_call *call);
 
 #endif

@@ -26,19 +26,31 @@
       "reduce one block from all ranks' registered memory")                                        \
     X(ALLGATHER, "packet", weiri_allgather_packet, ONCE, 1, "publish the input, copy all inputs")  \
     X(ALLGATHER, "direct", weiri_allgather_direct, ONCE, 1, "copy from registered memory")         \
+    X(ALLGATHER, "cma", weiri_allgather_cma, ONCE, 1,                                              \
+      "the kernel copies from the peers' buffers; unregistered memory")                            \
     X(BROADCAST, "packet", weiri_broadcast_packet, ONCE, 1, "the root publishes, the others copy") \
     X(BROADCAST, "direct", weiri_broadcast_direct, ONCE, 1,                                        \
       "copy from the root's registered memory")                                                    \
+    X(BROADCAST, "cma", weiri_broadcast_cma, ONCE, 1,                                              \
+      "the kernel copies from the root's buffer; unregistered memory")                             \
     X(REDUCE, "packet", weiri_reduce_packet, ONCE, 1,                                              \
       "publish the input, the root reduces all inputs")                                            \
     X(REDUCE, "direct", weiri_reduce_direct, ONCE, 1,                                              \
       "each reduces a share into the root's registered memory")                                    \
+    X(REDUCE, "packet2", weiri_reduce_packet2, ONCE, 1,                                            \
+      "reduce a share, the root gathers the shares, through scratch memory; unregistered memory")  \
     X(ALLTOALL, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
     X(ALLTOALL, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")           \
+    X(ALLTOALL, "cma", weiri_exchange_cma, ONCE, 1,                                                \
+      "the kernel copies from the peers' buffers; unregistered memory")                            \
     X(ALLTOALLV, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")      \
     X(ALLTOALLV, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")          \
+    X(ALLTOALLV, "cma", weiri_exchange_cma, ONCE, 1,                                               \
+      "the kernel copies from the peers' buffers; unregistered memory")                            \
     X(SENDRECV, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
-    X(SENDRECV, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")
+    X(SENDRECV, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")           \
+    X(SENDRECV, "cma", weiri_exchange_cma, ONCE, 1,                                                \
+      "the kernel copies from the peers' buffers; unregistered memory")
 
 /* X(collective, name, run, rounding, GPU phases from, summary): between nodes; see coll/internode/.
  * Phases on GPUs are faster if they take less time than the copies that they save: in allreduce and
@@ -49,23 +61,49 @@
       "reduce-scatter in each node, exchange of partial results, allgather in each node")          \
     X(ALLREDUCE, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                \
       "one message between two nodes; small sizes")                                                \
+    X(ALLREDUCE, "doubling", weiri_internode_coll_allreduce_doubling, PER_NODE, NEVER,             \
+      "leaders by recursive doubling; small sizes, many nodes")                                    \
+    X(ALLREDUCE, "halving", weiri_internode_coll_allreduce_halving, PER_NODE, NEVER,               \
+      "rails by recursive halving and doubling (Rabenseifner); many nodes")                        \
+    X(ALLREDUCE, "ring", weiri_internode_coll_allreduce_ring, PER_NODE, NEVER,                     \
+      "rails around a ring of nodes; many nodes")                                                  \
+    X(ALLREDUCE, "trees", weiri_internode_coll_allreduce_trees, PER_NODE, NEVER,                   \
+      "rails up and down two binary trees; many nodes")                                            \
     X(REDUCE_SCATTER, "rails", weiri_internode_coll_reduce_scatter_rails, PER_NODE, 128 << 10,     \
       "reduce in each node for each rank of other nodes, send it the result")                      \
     X(REDUCE_SCATTER, "packet", weiri_internode_coll_relay, ONCE, NEVER,                           \
       "one message between two nodes; small sizes")                                                \
+    X(REDUCE_SCATTER, "halving", weiri_internode_coll_reduce_scatter_halving, PER_NODE, NEVER,     \
+      "leaders by recursive halving; small sizes, many nodes")                                     \
     X(ALLGATHER, "rails", weiri_internode_coll_allgather_rails, ONCE, 0,                           \
       "send the input to each node, distribute it there")                                          \
     X(ALLGATHER, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                \
       "one message between two nodes; small sizes")                                                \
+    X(ALLGATHER, "bruck", weiri_internode_coll_allgather_bruck, ONCE, NEVER,                       \
+      "leaders by Bruck's algorithm; small sizes, many nodes")                                     \
+    X(ALLGATHER, "ring", weiri_internode_coll_allgather_ring, ONCE, NEVER,                         \
+      "rails around a ring of nodes; many nodes")                                                  \
     X(BROADCAST, "rails", weiri_internode_coll_broadcast_rails, ONCE, 0,                           \
       "ranks of the root's node send chunks in rotation, broadcast in each node")                  \
+    X(BROADCAST, "binomial", weiri_internode_coll_broadcast_binomial, ONCE, NEVER,                 \
+      "a binomial tree of nodes; small sizes, many nodes")                                         \
+    X(BROADCAST, "scatter", weiri_internode_coll_broadcast_scatter, ONCE, NEVER,                   \
+      "rails scatter and gather around a ring of nodes; many nodes")                               \
     X(REDUCE, "rails", weiri_internode_coll_reduce_rails, PER_NODE, NEVER,                         \
       "reduce in each node, the root combines the results")                                        \
+    X(REDUCE, "binomial", weiri_internode_coll_reduce_binomial, PER_NODE, NEVER,                   \
+      "a binomial tree of nodes; many nodes")                                                      \
     X(ALLTOALL, "pairs", weiri_internode_coll_pairs, ONCE, 0, "messages between pairs of ranks")   \
     X(ALLTOALL, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                 \
       "one message between two nodes; small sizes")                                                \
+    X(ALLTOALL, "bruck", weiri_internode_coll_alltoall_bruck, ONCE, NEVER,                         \
+      "leaders by Bruck's algorithm; small sizes, many nodes")                                     \
+    X(ALLTOALL, "pairwise", weiri_internode_coll_pairwise, ONCE, NEVER,                            \
+      "one pair of ranks at a time; many nodes")                                                   \
     X(ALLTOALLV, "pairs", weiri_internode_coll_pairs, ONCE, 0,                                     \
       "messages between pairs of ranks, short blocks of two nodes in one")                         \
+    X(ALLTOALLV, "pairwise", weiri_internode_coll_pairwise, ONCE, NEVER,                           \
+      "one pair of ranks at a time; many nodes")                                                   \
     X(SENDRECV, "pairs", weiri_internode_coll_pairs, ONCE, 0, "messages between pairs of ranks")
 
 /* X(collective, name, kernel, summary): GPU kernels of coll/cuda/. The last row of a collective

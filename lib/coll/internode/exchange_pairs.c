@@ -13,6 +13,7 @@
  */
 #include "compute/copy.h"
 #include "coll/internode/bundle.h"
+#include "coll/internode/pairs_in_node.h"
 
 #include <string.h>
 
@@ -20,8 +21,7 @@ typedef struct pairs {
     weiri_internode_coll x;
     weiri_bundles bundles; /* of alltoallv */
     int known;             /* the bundles have been read, or there are none */
-    size_t sent[WEIRI_RANKS_MAX], received[WEIRI_RANKS_MAX];
-    unsigned char sends[WEIRI_RANKS_MAX], receives[WEIRI_RANKS_MAX]; /* not finished yet */
+    weiri_progress *of;    /* of each rank: bytes sent and received, what is left */
 } pairs;
 
 /* Sends as much as there is room for; sets *moved if anything was sent. A block that fits into one
@@ -31,15 +31,15 @@ static weir_status pairs_send(pairs *p, int rank, int *moved)
     const weiri_pair *pair = &p->x.coll->pairs[rank];
     weiri_internode *internode = p->x.internode;
     weir_status status = WEIR_OK;
-    while (status == WEIR_OK && p->sends[rank] &&
+    while (status == WEIR_OK && p->of[rank].sends &&
            weiri_internode_has_room(&internode->peers[rank])) {
-        size_t bytes = weiri_least(pair->send_bytes - p->sent[rank], internode->slot_bytes);
-        weiri_copy(weiri_internode_outgoing(internode, rank), pair->from + p->sent[rank], bytes);
+        size_t bytes = weiri_least(pair->send_bytes - p->of[rank].sent, internode->slot_bytes);
+        weiri_copy(weiri_internode_outgoing(internode, rank), pair->from + p->of[rank].sent, bytes);
         status = pair->send_bytes <= internode->slot_bytes
                      ? weiri_internode_post(internode, rank, bytes, pair->send_bytes)
                      : weiri_internode_send(internode, rank, bytes, pair->send_bytes);
-        p->sent[rank] += bytes;
-        p->sends[rank] = p->sent[rank] < pair->send_bytes;
+        p->of[rank].sent += bytes;
+        p->of[rank].sends = p->of[rank].sent < pair->send_bytes;
         *moved = 1;
     }
     return status;
@@ -50,16 +50,16 @@ static weir_status pairs_receive(pairs *p, int rank, int *moved)
     const weiri_pair *pair = &p->x.coll->pairs[rank];
     weiri_internode *internode = p->x.internode;
     weir_status status = WEIR_OK;
-    while (status == WEIR_OK && p->receives[rank] &&
+    while (status == WEIR_OK && p->of[rank].receives &&
            weiri_internode_has_arrived(&internode->peers[rank])) {
         const char *data = weiri_internode_incoming(internode, rank);
         const weiri_internode_head *head = weiri_internode_head_of(data);
         if (head->total_bytes != pair->recv_bytes ||
-            head->bytes > pair->recv_bytes - p->received[rank])
+            head->bytes > pair->recv_bytes - p->of[rank].received)
             return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, head->total_bytes);
-        weiri_copy(pair->to + p->received[rank], data, head->bytes);
-        p->received[rank] += head->bytes;
-        p->receives[rank] = p->received[rank] < pair->recv_bytes;
+        weiri_copy(pair->to + p->of[rank].received, data, head->bytes);
+        p->of[rank].received += head->bytes;
+        p->of[rank].receives = p->of[rank].received < pair->recv_bytes;
         status = weiri_internode_take(internode, rank);
         *moved = 1;
     }
@@ -79,9 +79,9 @@ static weir_status pairs_move(pairs *p, int *moved, int *missing)
             status = pairs_receive(p, from, moved);
         if (status != WEIR_OK)
             return status;
-        if (p->sends[to])
+        if (p->of[to].sends)
             *missing = to;
-        if (p->receives[from])
+        if (p->of[from].receives)
             *missing = from;
     }
     return WEIR_OK;
@@ -90,8 +90,8 @@ static weir_status pairs_move(pairs *p, int *moved, int *missing)
 static weir_status pairs_await_peer(pairs *p, weiri_waiter *waiter, int rank)
 {
     const weiri_internode_peer *peer = &p->x.internode->peers[rank];
-    const uint64_t *word = p->receives[rank] ? &peer->words->arrived : &peer->words->consumed;
-    uint64_t target = p->receives[rank] ? peer->taken + 1 : peer->sent + 1 - WEIRI_INTERNODE_SLOTS;
+    const uint64_t *word = p->of[rank].receives ? &peer->words->arrived : &peer->words->consumed;
+    uint64_t target = p->of[rank].receives ? peer->taken + 1 : peer->sent + 1 - WEIRI_INTERNODE_SLOTS;
     return weiri_comm_idle_for(p->x.host->comm, waiter, word, target, rank, p->x.phase);
 }
 
@@ -108,7 +108,7 @@ static weir_status pairs_unpack(pairs *p)
             return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, blocks[rank].bytes);
         if (blocks[rank].data) {
             weiri_copy(pair->to, blocks[rank].data, pair->recv_bytes);
-            p->receives[rank] = 0;
+            p->of[rank].receives = 0;
         }
     }
     weiri_bundles_end(&p->bundles);
@@ -135,52 +135,19 @@ static weir_status pairs_advance(pairs *p, weiri_waiter *waiter, int *done)
                     : weiri_bundles_idle(&p->bundles, waiter);
 }
 
-/* Pairs within the node; all of its ranks take part, even those without any blocks. Blocks may be
- * at any address, so the lowest address on each side replaces the buffer. */
-static weir_status pairs_exchange_in_node(pairs *p)
-{
-    const weiri_internode *internode = p->x.internode;
-    const weiri_node *own = &internode->nodes[internode->node];
-    weir_call call = *p->x.call;
-    weiri_coll *node_coll = NULL;
-    size_t most = 0;
-    weir_status status = weiri_coll_get(p->x.node_comm, &node_coll);
-    if (status != WEIR_OK)
-        return status;
-    if (p->x.device_staging)
-        call.collective = WEIR_COLL_ALLTOALLV; /* for which kernels use each pair's addresses */
-    call.in = NULL;
-    call.out = NULL;
-    for (int place = 0; place < own->count; place++) {
-        const weiri_pair *pair = &p->x.coll->pairs[own->ranks[place]];
-        node_coll->pairs[place] = *pair;
-        most = pair->send_bytes > most ? pair->send_bytes : most;
-        most = pair->recv_bytes > most ? pair->recv_bytes : most;
-        if (pair->send_bytes && (!call.in || pair->from < (const char *)call.in))
-            call.in = pair->from;
-        if (pair->recv_bytes && (!call.out || pair->to < (char *)call.out))
-            call.out = pair->to;
-    }
-    const weiri_pair *self = &node_coll->pairs[0];
-    return own->count > 1
-               ? weiri_coll_run(node_coll, &call, most * (size_t)own->count)
-               : weiri_internode_coll_copy(&p->x, self->to, self->from, self->send_bytes);
-}
-
 /* Sends the bundles, and lists the pairs that need separate messages. */
 static weir_status pairs_begin(pairs *p)
 {
     const weiri_coll *coll = p->x.coll;
     weiri_bundles_init(&p->bundles, &p->x);
     p->known = p->x.call->collective != WEIR_COLL_ALLTOALLV || !p->bundles.most;
-    memset(p->sent, 0, sizeof p->sent);
-    memset(p->received, 0, sizeof p->received);
+    p->of = coll->progress;
     for (int rank = 0; rank < coll->nranks; rank++) {
         const weiri_pair *pair = &coll->pairs[rank];
         int is_remote = weiri_internode_is_remote(p->x.internode, rank);
         int has_messages = p->known || !weiri_bundles_takes(&p->bundles, pair->send_bytes);
-        p->sends[rank] = is_remote && has_messages && pair->sends;
-        p->receives[rank] = is_remote && pair->receives;
+        p->of[rank] = (weiri_progress){.sends = is_remote && has_messages && pair->sends,
+                                       .receives = is_remote && pair->receives};
     }
     return p->known ? WEIR_OK : weiri_bundles_send(&p->bundles);
 }
@@ -198,7 +165,7 @@ weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call)
         status = pairs_move(&p, &moved, &missing);
     weiri_internode_poll(p.x.internode);
     if (status == WEIR_OK)
-        status = pairs_exchange_in_node(&p);
+        status = weiri_pairs_in_node(&p.x);
     if (status == WEIR_OK && !p.known)
         status = weiri_bundles_begin(&p.bundles);
     for (int done = p.known && missing < 0; status == WEIR_OK && !done;)

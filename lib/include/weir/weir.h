@@ -50,7 +50,7 @@ extern "C" {
 
 /* Limits. Calls beyond them fail with WEIR_ERR_UNSUPPORTED. */
 enum {
-    WEIR_RANKS_MAX = 64,    /* ranks of a communicator */
+    WEIR_RANKS_MAX = 4096,  /* ranks of a communicator */
     WEIR_GPU_RANKS_MAX = 8, /* ranks of one node in a communicator of the cuda backend */
 };
 
@@ -648,7 +648,9 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  *            does not promise equal bits (weir_algo_info.reproducible is 0),
  *   "chain"  (reduce on GPUs) combines from root + 1 cyclically to the root,
  *   "rails"  (between nodes) combines each node's ranks in order, rounds, and combines the nodes
- *            in the order of their first ranks.
+ *            in the order of their first ranks; the other algorithms between nodes except "packet"
+ *            combine the nodes' results in an order that depends only on the number of nodes, the
+ *            count and the root, and round after each.
  *
  * Thread safety: one thread at a time per communicator.
  *
@@ -816,7 +818,7 @@ WEIR_API weir_algo_backend weir_comm_algo_backend(const weir_comm *comm);
  * accumulate in float; float and double round in every addition. */
 typedef enum weir_rounding {
     WEIR_ROUNDING_ONCE,     /* after all contributions */
-    WEIR_ROUNDING_PER_NODE, /* each node's partial result, and their combination */
+    WEIR_ROUNDING_PER_NODE, /* each node's partial result, and up to once for each of them */
     WEIR_ROUNDING_PER_RANK  /* up to once for each rank: partial results pass through memory */
 } weir_rounding;
 

@@ -2,6 +2,7 @@
 #include "plan/cli/commands.h"
 
 #include "base/error.h"
+#include "plan/check/check.h"
 #include "plan/cost/cost.h"
 #include "plan/examples/examples.h"
 #include "plan/cost/moves.h"
@@ -109,6 +110,27 @@ weir_status command_show(const settings *chosen)
     return status;
 }
 
+/* Prints, after an estimate, that executors would reject the call: the plan is wrong, or not proved
+ * for chunks as long as these. */
+static weir_status plan_cli_print_rejection(const weir_plan *plan, const weiri_plan_cost *found)
+{
+    char lengths[WEIRI_CHECK_TEXT];
+    weir_plan_report *report = calloc(1, sizeof *report);
+    if (!report)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to check a plan");
+    weir_status status = weir_plan_check(plan, report);
+    weiri_check_describe_lengths(report, lengths);
+    if (status == WEIR_ERR_INVALID)
+        printf("rejected     executors reject this plan; weir-plan check %s tells why\n",
+               plan->file);
+    else if (status == WEIR_OK && report->max_chunk_bytes &&
+             found->layout.chunk_bytes > report->max_chunk_bytes)
+        printf("rejected     executors reject messages of this length: the plan is accepted %s\n",
+               lengths);
+    free(report);
+    return status == WEIR_ERR_INVALID || status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status;
+}
+
 weir_status command_cost(const settings *chosen)
 {
     weiri_plan_cost found = {0};
@@ -116,8 +138,10 @@ weir_status command_cost(const settings *chosen)
     weir_status status = weir_plan_read(chosen->words[0], &plan);
     if (status == WEIR_OK)
         status = plan_cli_simulate(chosen, plan, &found);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK) {
         weiri_plan_cost_print(plan, &found, stdout);
+        status = plan_cli_print_rejection(plan, &found);
+    }
     weiri_plan_cost_free(&found);
     weir_plan_free(plan);
     return status;

@@ -8,11 +8,12 @@ export WEIR_BACKEND=host # the simulated GPU needs the host backend, also where 
 bin=${O:-build}/tests
 [ -x "$bin/bench_allreduce_standin" ] || skip_all "GPU benchmarks" "not built; run make tests"
 
+fork_ranks "programs with a simulated GPU"
 for program in allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv; do
-    run ci/mpirun -np 3 "$bin/bench_${program}_standin" -b 8 -e 64K -f 16 -T 5
+    run_ranks 3 "$bin/bench_${program}_standin" -b 8 -e 64K -f 16 -T 5
     ends "bench_$program on a simulated GPU gives correct results" 0
 done
-run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 1K -e 1K -n 5 -G 3 --csv "$scratch/a.csv"
+run_ranks 2 "$bin/bench_allreduce_standin" -b 1K -e 1K -n 5 -G 3 --csv "$scratch/a.csv"
 ends "-G 3 measures graph replays with correct results" 0
 check "-G 3 gives 3 iterations in the CSV" \
     "$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "iters") at = i }
@@ -20,13 +21,13 @@ check "-G 3 gives 3 iterations in the CSV" \
 for arguments in "-G 1" "--cold" "--cold -G 2" "-u 3" "--buffers plain" "-R 2" "--mode latency" \
     "-z 1" "-m 3" "--verify exact" "-w 2" "--until 50%" "-d bfloat16 -o max" "--algo all" "-c 0" "--determinism"; do
     # shellcheck disable=SC2086
-    run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 4K -e 32K -f 8 $arguments
+    run_ranks 2 "$bin/bench_allreduce_standin" -b 4K -e 32K -f 8 $arguments
     ends "bench_allreduce on a simulated GPU gives correct results with $arguments" 0
 done
 for fault in flip-bit replay; do
-    run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 4K -e 4K -n 4 --inject $fault@timed
+    run_ranks 2 "$bin/bench_allreduce_standin" -b 4K -e 4K -n 4 --inject $fault@timed
     ends "fault $fault in a timed batch is found" 1
-    run ci/mpirun -np 2 "$bin/bench_allgather_standin" -b 4K -e 4K -G 4 -n 4 --inject $fault@timed
+    run_ranks 2 "$bin/bench_allgather_standin" -b 4K -e 4K -G 4 -n 4 --inject $fault@timed
     ends "fault $fault in a graph replay is found" 1
 done
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 8 -e 8 --peer mpi

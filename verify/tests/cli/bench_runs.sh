@@ -9,11 +9,15 @@
 programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv"
 csv=$scratch/a.csv
 
+fork_ranks "runs without --peer mpi"
 # bench RANKS PROGRAM ARGUMENTS: runs bench_PROGRAM.
 bench() {
     ranks=$1 program=$2
     shift 2
-    run ci/mpirun -np "$ranks" "./bench_$program" "$@"
+    case " $* " in
+    *" --peer "* | *" --verify "*) run ci/mpirun -np "$ranks" "./bench_$program" "$@" ;;
+    *) run_ranks "$ranks" "./bench_$program" "$@" ;;
+    esac
 }
 
 # passes NAME ROWS: exit code 0, and exactly that many CSV rows. Each has passed verification and
@@ -28,9 +32,11 @@ passes() {
     check "$1" $status
 }
 
+rank_counts=3
+! long_part "1 and 5 ranks of every program" || rank_counts='1 3 5'
 for program in $programs; do
     case $program in alltoall*|sendrecv) places=1 ;; *) places=2 ;; esac
-    for ranks in 1 3 5; do
+    for ranks in $rank_counts; do
         bench $ranks "$program" -b 8 -e 32K -f 64 -n 6 -w 1 --peer mpi --csv "$csv"
         passes "bench_$program with $ranks ranks is correct, with MPI in the same run" \
             $((2 * 2 * places + places * 2))
@@ -151,6 +157,26 @@ status=1
 [ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : ring 1024 B$' "$scratch/out" && status=0
 check "the library selects algorithms by the table that --tune wrote" $status
 
+bench 2 allgather -b 64 -e 256K -f 16 -n 8 --buffers plain --tune "$tuned"
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c '^allgather .* plain-[a-z]* .* - ' "$tuned")" -eq 1 ] &&
+    [ "$(grep -c '^allgather .* - ' "$tuned")" -eq 2 ] && status=0
+check "--tune with --buffers plain adds rows for unregistered memory" $status
+printf 'allgather 64 any - direct\nallgather 64 plain - packet\n' >"$scratch/plain"
+WEIR_TUNING=$scratch/plain bench 2 allgather -b 256K -e 256K -n 4 --buffers plain
+status=1
+[ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : packet 262144 B$' "$scratch/out" && status=0
+check "rows for unregistered memory replace what needs mapped memory" $status
+WEIR_CMA=0 WEIR_LOG=info bench 2 allgather -b 256K -e 256K -n 4 --buffers plain
+status=1
+[ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : packet 262144 B$' "$scratch/out" &&
+    [ "$(grep -c 'pass through shared memory' "$scratch/err")" -eq 1 ] && status=0
+check "WEIR_CMA=0: buffers pass through shared memory, which is logged once" $status
+WEIR_CMA=2 bench 2 allgather -b 256K -e 256K -n 4
+status=1
+[ "$code" -eq 3 ] && grep -q 'WEIR_CMA' "$scratch/err" && status=0
+check "WEIR_CMA has the values 0 and 1" $status
+
 bench 3 allreduce -b 1000 -e 40000 -f 40 -n 4 -d half --algo all --determinism --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c '^# Determinism .*: same bits in 10 repeats and on 3 ranks$' \
@@ -241,7 +267,7 @@ fi
 # The manifest, next to the CSV and in -J, is correct and contains no secrets.
 rm -f "$scratch/m.json"
 WEIR_BOOT_SECRET=hidden-1 AWS_SECRET=hidden-2 GITHUB_TOKEN=hidden-3 WEIR_ALGO=auto \
-    bench 3 allreduce -b 64 -e 64 -n 4 --csv "$scratch/m.csv" -J "$scratch/j.json"
+    run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 4 --csv "$scratch/m.csv" -J "$scratch/j.json"
 status=1
 [ "$code" -eq 0 ] && [ -s "$scratch/m.json" ] &&
     ! grep -rl hidden- "$scratch/m.json" "$scratch/j.json" "$scratch/m.csv" && status=0

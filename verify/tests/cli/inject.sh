@@ -107,7 +107,7 @@ inject() {
         [ "$1$np" = alltoallv2 ] && option="$option --dist uniform"
         said=$scratch/$1.$fault
         # shellcheck disable=SC2086  # one option or none
-        timeout "$limit_s" ci/mpirun -np "$np" "$command" -b 4K -e 4K -n 1 -w 0 -T "$deadline_s" \
+        start_ranks "$np" "$command" -b 4K -e 4K -n 1 -w 0 -T "$deadline_s" \
             --inject "$fault" $option >"$said" 2>&1
         code=$?
         status=1
@@ -156,7 +156,10 @@ report() {
 $line"
 }
 
+[ "$backend" = cuda ] || fork_ranks "faults"
+timeout_s=$limit_s
 run_matrix
+timeout_s=
 table="# $(printf '%-15s' "$backend, $np ranks")"
 for fault in $faults; do table="$table $fault"; done
 for name in $programs; do report "$name"; done
@@ -164,17 +167,17 @@ echo "$table"
 [ "$backend" = host ] || finish
 
 check "--inject list prints fourteen faults" "$([ "$(echo "$listed" | wc -l)" -eq 14 ]; echo $?)"
-run ci/mpirun -np 4 ./bench_allreduce -b 4K -e 4K -n 1
+run_ranks 4 ./bench_allreduce -b 4K -e 4K -n 1
 check "without a fault nothing is found" "$code"
 
 # The diagnosis names the missing rank and the range of elements, in types of every width.
-run ci/mpirun -np 4 ./bench_allreduce -b 8K -e 8K -n 1 --inject drop-chunk
+run_ranks 4 ./bench_allreduce -b 8K -e 8K -n 1 --inject drop-chunk
 status=1
 [ "$code" -eq 1 ] &&
     grep -q 'rank 3: elements 0\.\.511, 512 wrong: .*sum lacks rank 0' "$scratch/err" && status=0
 check "drop-chunk: the diagnosis names the missing rank and the range of elements" $status
 for type in f8e4m3 bfloat16 int8 double; do
-    run ci/mpirun -np 3 ./bench_allreduce -d $type -b 6000 -e 6000 -n 1 --inject drop-rank
+    run_ranks 3 ./bench_allreduce -d $type -b 6000 -e 6000 -n 1 --inject drop-rank
     status=1
     [ "$code" -eq 1 ] && [ "$(grep -c 'sum lacks rank 0' "$scratch/err")" -ge 3 ] && status=0
     check "drop-rank in $type: the diagnosis names the missing rank" $status
@@ -182,19 +185,19 @@ done
 
 # Special values: found in each type that has them, rejected for the others.
 for type in f8e4m3 f8e5m2 half bfloat16; do
-    run ci/mpirun -np 3 ./bench_allreduce -d $type -o max -b 600 -e 600 -n 1 -w 0 --algo ring \
+    run_ranks 3 ./bench_allreduce -d $type -o max -b 600 -e 600 -n 1 -w 0 --algo ring \
         --inject lose-nan
     status=1
     [ "$code" -eq 1 ] && grep -q 'special value (NaN).*got 0, expected nan' "$scratch/err" && status=0
     check "lose-nan in $type: a lost NaN is found" $status
 done
-run ci/mpirun -np 2 ./bench_allreduce -d int32 -b 4K -e 4K -n 1 -w 0 --inject lose-nan
+run_ranks 2 ./bench_allreduce -d int32 -b 4K -e 4K -n 1 -w 0 --inject lose-nan
 ends "lose-nan on a type without NaN is a usage error" 2
 run ./bench_allreduce --verify mpi --inject lose-nan
 ends "lose-nan with --verify mpi, which cannot find it, is a usage error" 2
 
 # Determinism: a difference that no algorithm excludes is reported, but is not wrong data.
-run ci/mpirun -np 3 ./bench_allreduce -b 4K -e 4K -n 1 -w 0 --algo ring --determinism --inject rank-bit
+run_ranks 3 ./bench_allreduce -b 4K -e 4K -n 1 -w 0 --algo ring --determinism --inject rank-bit
 status=1
 expected='ring: same bits in 10 repeats; other bits on the ranks in 2 of 2 results; first in float sum'
 [ "$code" -eq 0 ] && grep -q "^# Determinism .*: $expected, 4096 bytes, .*: rank 2, element 0: got " \
@@ -206,26 +209,28 @@ ends "rank-bit without --determinism is a usage error" 2
 # Timed iterations: a call that did not run, a missing chunk.
 expected='timed iteration 2 of weir [a-z].*, float [a-z]*, [0-9]* bytes, out of place'
 for program in $programs; do
-    run ci/mpirun -np 3 "./bench_$program" -b 4K -e 4K -n 4 -w 1 --inject replay@timed
+    run_ranks 3 "./bench_$program" -b 4K -e 4K -n 4 -w 1 --inject replay@timed
     status=1
     [ "$code" -eq 1 ] &&
         grep -q "$expected: rank .*: equals the previous" "$scratch/err" && status=0
     check "bench_$program finds a stale result of a timed iteration" $status
 done
-run ci/mpirun -np 3 ./bench_allreduce -b 64K -e 64K -n 4 --inject drop-chunk@timed
+run_ranks 3 ./bench_allreduce -b 64K -e 64K -n 4 --inject drop-chunk@timed
 ends "a chunk that is missing in a timed iteration is found" 1
-run timeout 30 ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 4 -T 1 --inject skip-signal@timed
+timeout_s=30
+run_ranks 3 ./bench_allreduce -b 64 -e 64 -n 4 -T 1 --inject skip-signal@timed
+timeout_s=
 ends "a rank that skips a timed iteration ends the job with 4" 4
 run ./bench_allreduce --inject modify-input@timed
 ends "modify-input@timed, which fresh data would hide, is a usage error" 2
 
 run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 -o max --inject drop-chunk --verify mpi
 ends "--verify mpi alone finds drop-chunk" 1
-run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 --inject drop-chunk --verify exact
+run_ranks 3 ./bench_allreduce -b 64 -e 64 -n 1 --inject drop-chunk --verify exact
 ends "--verify exact alone finds drop-chunk" 1
-run ci/mpirun -np 2 ./bench_allreduce -b 64 -e 64 -n 1 -d int8 --inject swap-bytes
+run_ranks 2 ./bench_allreduce -b 64 -e 64 -n 1 -d int8 --inject swap-bytes
 ends "swap-bytes on a one-byte type is a usage error" 2
-run ci/mpirun -np 2 ./bench_allreduce -b 0 -e 0 -n 1 --inject flip-bit
+run_ranks 2 ./bench_allreduce -b 0 -e 0 -n 1 --inject flip-bit
 ends "a fault on a message of 0 bytes is a usage error" 2
 run ./bench_allreduce --inject nope
 ends "an unknown fault is a usage error" 2

@@ -35,11 +35,14 @@ passes() {
     check "$1" $status
 }
 
+whole=
+long_part "1 + 2 + 3 ranks of every program, 8 ranks on 4 nodes, and all types" && whole=1
 for program in $programs; do
     roots=
     case $program in broadcast | reduce) roots='-r all' ;; esac
-    layouts='aab abbccc'
-    case $program in allreduce | alltoallv) layouts="$layouts abcdabca" ;; esac
+    layouts=aab
+    case ${whole:-$program} in 1 | allreduce | alltoallv) layouts='aab abbccc' ;; esac
+    case $whole$program in 1allreduce | 1alltoallv) layouts="$layouts abcdabca" ;; esac
     for layout in $layouts; do
         # shellcheck disable=SC2086
         bench $layout "$program" -b 4 -e 400K -f 317 -n 3 -w 1 --visits 1 --algo all \
@@ -49,7 +52,7 @@ for program in $programs; do
 done
 bench aabb allreduce -d half -o all -b 1K -e 32K -f 32 -n 2 -w 1 --visits 1 --algo all --csv "$csv"
 passes "bench_allreduce: every operation on half is correct on 2 + 2 ranks"
-for program in allreduce reduce_scatter reduce; do
+for program in ${whole:+allreduce reduce_scatter reduce}; do
     bench abbccc $program -d all -o all -b 12K -e 12K -n 1 -w 0 --visits 1 --algo all --csv "$csv"
     passes "bench_$program: every type and operation is correct on 1 + 2 + 3 ranks"
 done

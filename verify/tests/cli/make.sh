@@ -207,6 +207,16 @@ test_file good.sh 'echo 1..2; echo ok 1 - a; echo "ok 2 - b # SKIP no such devic
 check "runner: passed and skipped tests end with 0" ends_with 0 runner "$scratch/good.sh"
 check "runner: counts passed and skipped tests" last_line_is "1 passed, 0 failed, 1 skipped"
 check "runner: a skip is shown with its reason" says "# SKIP no such device"
+test_file parts.sh '. verify/tests/support/tap.sh; if long_part "slow sums"; then check b true; fi; check a true; tap_done'
+check "runner: a short run lists what a test leaves out, and counts it" \
+    eval 'ends_with 0 env -u TEST_LONG verify/tests/run "$scratch/parts.sh" && says "^  # left out: slow sums$" &&
+        says "left out of this short run.*: 1 part; make test-long" && last_line_is "1 passed, 0 failed, 0 skipped"'
+check "runner: TEST_LONG=1 leaves nothing out" \
+    eval 'ends_with 0 env TEST_LONG=1 verify/tests/run "$scratch/parts.sh" && ! says "left out" &&
+        last_line_is "2 passed, 0 failed, 0 skipped"'
+check "make test-long and make check TEST_LONG=1 are long runs, make test is not" \
+    eval 'make -n test-long 2>"$err" | grep -q "check TEST_LONG=1$" &&
+        make -n check T=none TEST_LONG=1 2>"$err" | grep -q "TEST_LONG=.1. " && ! make -n test 2>"$err" | grep -q TEST_LONG=1'
 test_file bad.sh 'echo 1..1; echo not ok 1 - sum is wrong; echo "# got 4"; echo because >&2; exit 1'
 check "runner: a failing test ends with 1" ends_with 1 runner "$scratch/good.sh" "$scratch/bad.sh"
 check "runner: counts a failing test once" last_line_is "1 passed, 1 failed, 1 skipped"

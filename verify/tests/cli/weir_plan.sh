@@ -200,6 +200,41 @@ check "cost: the bandwidth of all links of a rank bounds each link" slower_by 20
 plan "$(on_channel wait)" "$(on_channel wait)" >"$scratch/stuck.json"
 refuses "cost: a wait without a signal is reported with its place" 2 "cost $scratch/stuck.json" "rank 0" "thread block 0" \
     "op 0 (wait)" "for ever" "weir-plan check"
+# ahead CREDITS: prints an allgather in which a block may be CREDITS turns of a pipeline ahead of another.
+ahead() {
+    local rank peer
+    local shared='"channels": [{"channel_type": "memory", "channel_ids": [0]}],
+        "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [0]}]'
+    # loop ACQUIRED OPERATION RELEASED: prints a pipeline of 16 bytes a turn.
+    loop() {
+        printf '{"name": "pipeline", "iter_context": {"unit_size": 16, "num_chunks": 1}, "ops": [
+            {"name": "sem_acquire", "semaphore_ids": [%d]}, %s, %s, %s, {"name": "sem_release", "semaphore_ids": [%d]}]}' \
+            "$1" "$fence" "$2" "$fence" "$3"
+    }
+    printf '{"name": "ahead", "collective": "allgather", "protocol": "Simple", "gpus": ['
+    for rank in 0 1; do
+        peer=$((1 - rank))
+        printf '%s{"id": %d, "input_chunks": 1, "output_chunks": 2, "scratch_chunks": 1,
+            "channels": [{"channel_type": "memory", "connected_to": [%d]}],
+            "remote_buffers": [{"rank": %d, "type": "o", "access_channel_types": ["memory"]}],
+            "semaphores": [{"init_value": 0}, {"init_value": %d}], "threadblocks": [' \
+            "${comma:-}" $rank $peer $peer "$1"
+        printf '{"id": 0, %s, "ops": [%s, %s, %s, %s, %s, %s, %s, %s, %s]}, ' "$shared" \
+            "$(on_channel rlxsignal)" "$fence" "$(on_channel rlxwait)" "$(copy 0 1 $rank)" \
+            "$(loop 0 "$(put 0 1 $rank | sed 's/"i"/"s"/')" 1)" "$(on_channel signal)" "$fence" "$(on_channel wait)" "$fence"
+        printf '{"id": 1, %s, "ops": [%s]}]}' "$shared" "$(loop 1 "$(copy 0 1 0 | sed 's/"o"/"s"/')" 0)"
+        local comma=', '
+    done
+    echo ']}'
+}
+ahead 20 >"$scratch/ahead.json"
+arguments=(cost --bytes 64 "$scratch/ahead.json")
+check "cost: says nothing of lengths that the plan is proved for" eval 'prints "time" && ! grep -q reject "$out"'
+arguments=(cost --bytes 1M "$scratch/ahead.json")
+check "cost: says that executors reject longer messages" prints "executors reject messages of this length" "turns of a pipeline"
+sed 's/"init_value": 0/"init_value": 1/' "$scratch/ahead.json" >"$scratch/wrong.json"
+arguments=(cost --bytes 64 "$scratch/wrong.json")
+check "cost: says that executors reject a wrong plan" prints "executors reject this plan" "weir-plan check $scratch/wrong.json"
 refuses "cost: an unknown topology is reported with the known ones" 2 "cost --topology h300 $scratch/good.json" h300 h200x4 host
 echo 'ranks = 1' >"$scratch/bad"
 refuses "cost: a topology with too few ranks is a usage error" 2 "cost --topology $scratch/bad $scratch/good.json" \

@@ -7,6 +7,7 @@
  * FUZZ_S sets the duration in seconds, otherwise the number of plans is fixed; FUZZ_START is a
  * seed.
  */
+#include "verify/tests/support/long_part.h"
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/plan_right.h"
 #include "verify/tests/support/unit_test.h"
@@ -209,6 +210,8 @@ TEST(mutated_plans_never_crash_and_round_trip)
     weir_plan_free(plan_of(right_plans[0])); /* skips the test if plans cannot be read */
     if (start)
         generator ^= strtoull(start, NULL, 10) * 2654435761u;
+    if (seconds && !start)
+        (void)long_part("most of the time of mutated plans");
     for (tries = 0; seconds ? time(NULL) < end : tries < TRIES; tries++) {
         char *json = plan_json(right_plans[random_below(RIGHT_PLANS)]);
         size_t length = strlen(json);

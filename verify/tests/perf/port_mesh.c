@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #if WEIR_HAVE_CUDA
 #include "verify/tests/gpu/gpu_ports.h"
@@ -208,6 +209,10 @@ static weir_status run(weir_boot *boot, const options *how, int *wrong)
                      : exchange_on_host(&m, how->rounds);
         if (status != WEIR_OK && weir_proxy_status(m.proxy) == WEIR_OK)
             fprintf(stderr, "rank %d: a wait ended with %s\n", m.rank, weir_status_name(status));
+        if (status == WEIR_ERR_TIMEOUT || status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED) {
+            weir_comm_abort(m.comm);
+            weir_comm_report_once(m.comm, STDERR_FILENO);
+        }
     }
     if (status == WEIR_OK)
         status = weir_comm_barrier(m.comm);

@@ -6,6 +6,7 @@
 #   ends_with N command arguments...      0 if the command ends with status N; leaves its output in
 #                                         the files $out and $err
 #   skip "name" "reason"                  reports a skipped check
+#   long_part "what"                      whether this is a long run (long.inc)
 
 tap_count=0
 tap_failed=0
@@ -14,6 +15,8 @@ out=$scratch/out
 err=$scratch/err
 touch "$out" "$err"
 trap 'rm -rf "$scratch"' EXIT
+# shellcheck source=verify/tests/support/long.inc
+. verify/tests/support/long.inc
 
 check() {
     local name=$1

@@ -6,6 +6,7 @@
 #include "results/judge/compare.h"
 #include "results/read/load.h"
 #include "results/output/print.h"
+#include "verify/tests/support/long_part.h"
 #include "verify/tests/support/unit_test.h"
 
 #include <math.h>
@@ -427,6 +428,8 @@ TEST(mutated_inputs_never_crash_and_round_trip)
     const char *seconds = getenv("FUZZ_S"), *start = getenv("FUZZ_START");
     time_t end = time(NULL) + (seconds ? atoi(seconds) : 0);
     uint64_t x = (start ? strtoull(start, NULL, 10) * 2654435761u : 0) ^ 88172645463325252u;
+    if (seconds && !start)
+        (void)long_part("most of the time of mutated files");
     for (long tries = 0; seconds ? time(NULL) < end : tries < 3000; tries++) {
         char text[FUZZED_BYTES];
         const char *seed = seeds[test_random(&x) % SEEDS];

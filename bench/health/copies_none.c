@@ -1,0 +1,14 @@
+/* A build without CUDA measures no copies of GPUs. */
+#include "bench/health/checks.h"
+
+void health_check_gpu_copies(health_report *report, const health_settings *settings,
+                             const weiri_topo *topo)
+{
+    weiri_topo_counts counts;
+    (void)settings;
+    weiri_topo_count(topo, &counts);
+    if (counts.gpus == 0)
+        return;
+    health_set(health_add(report, "gpus.copies", "copies between host and GPUs"), HEALTH_SKIPPED,
+               "this build has no CUDA; make CUDA=1");
+}

@@ -1,0 +1,81 @@
+/* Medians and deviations of a fleet's times: see deviation.h. */
+#include "bench/health/deviation.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double LEAST_SPREAD = 0.0953; /* log(1.1) */
+static const double NORMAL = 1.4826; /* a normal distribution's deviation over its MAD */
+
+static int deviation_order(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of values, which are sorted; NaN without values. */
+static double deviation_median(double *values, int count)
+{
+    if (count == 0)
+        return NAN;
+    qsort(values, (size_t)count, sizeof *values, deviation_order);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* The deviation of values around a centre. space holds them all. */
+static double deviation_spread(const double *values, int count, double centre, double *space)
+{
+    int used = 0;
+    for (int i = 0; i < count; i++)
+        if (!isnan(values[i]))
+            space[used++] = fabs(values[i] - centre);
+    const double spread = NORMAL * deviation_median(space, used);
+    return spread > LEAST_SPREAD ? spread : LEAST_SPREAD;
+}
+
+double deviation_of(double time, double usual)
+{
+    return log(time / usual) / (NORMAL * LEAST_SPREAD);
+}
+
+/* Each node's median over its pairs, and the median of these. */
+static double deviation_node_medians(const double *logs, int n, double *medians, double *space)
+{
+    int used = 0;
+    for (int node = 0; node < n; node++) {
+        int count = 0;
+        for (int other = 0; other < n; other++)
+            if (other != node && !isnan(logs[node * n + other]))
+                space[count++] = logs[node * n + other];
+        medians[node] = deviation_median(space, count);
+    }
+    for (int node = 0; node < n; node++)
+        if (!isnan(medians[node]))
+            space[used++] = medians[node];
+    return deviation_median(space, used);
+}
+
+int deviation_find(const double *times, int n, double most, double *nodes, double *pairs,
+                   double *usual)
+{
+    const size_t all = (size_t)n * (size_t)n;
+    double *space = calloc(all, sizeof *space);
+    if (!space)
+        return -1;
+    for (size_t i = 0; i < all; i++)
+        pairs[i] = log(times[i]);
+    const double centre = deviation_node_medians(pairs, n, nodes, space);
+    const double spread = deviation_spread(nodes, n, centre, space);
+    *usual = exp(centre);
+    for (int node = 0; node < n; node++)
+        nodes[node] = n > 2 ? (nodes[node] - centre) / spread : 0;
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++)
+            if (nodes[a] > most || nodes[b] > most)
+                pairs[a * n + b] = NAN; /* the node explains it */
+    const double pair_spread = deviation_spread(pairs, (int)all, centre, space);
+    for (size_t i = 0; i < all; i++)
+        pairs[i] = n > 2 ? (pairs[i] - centre) / pair_spread : isnan(pairs[i]) ? NAN : 0;
+    free(space);
+    return 0;
+}

@@ -1,0 +1,52 @@
+/*
+ * alltoall and alltoallv of long messages on many nodes, by pairwise exchange: in step k a rank
+ * exchanges blocks with the ranks of the nodes k after and k before its own, in an order in which
+ * no two ranks of a node send to the same rank at once; blocks within the node are that node's own
+ * collective. "pairs" sends to all ranks at once; here a rank is sent to by one rank at a time, so
+ * that networks and receivers are not flooded.
+ *
+ * Cost: (nodes - 1) * ranks of a node * (a + block * b) (Thakur, Rabenseifner, Gropp 2005,
+ * section 3.3).
+ */
+#include "coll/internode/pairs_in_node.h"
+#include "coll/internode/transfer.h"
+
+/* Every rank of this node exchanges blocks with each rank of two nodes. If these have fewer ranks,
+ * a step has no message for some of this node's, and the other way round. */
+static weir_status pairwise_step(weiri_internode_coll *x, int to_node, int from_node)
+{
+    const weiri_node *to = &x->internode->nodes[to_node], *from = &x->internode->nodes[from_node];
+    int steps = x->internode->most;
+    weir_status status = WEIR_OK;
+    for (int step = 0; step < steps && status == WEIR_OK; step++) {
+        int to_place = (x->place + step) % steps, from_place = (x->place + steps - step) % steps;
+        weiri_transfer t = {.to = WEIRI_NOBODY, .from = WEIRI_NOBODY};
+        if (to_place < to->count) {
+            const weiri_pair *pair = &x->coll->pairs[to->ranks[to_place]];
+            t.to = to->ranks[to_place];
+            t.send = pair->from;
+            t.send_bytes = pair->send_bytes;
+        }
+        if (from_place < from->count) {
+            const weiri_pair *pair = &x->coll->pairs[from->ranks[from_place]];
+            t.from = from->ranks[from_place];
+            t.receive = pair->to;
+            t.receive_bytes = pair->recv_bytes;
+        }
+        status = weiri_transfer_run(x, &t);
+    }
+    return status;
+}
+
+weir_status weiri_internode_coll_pairwise(weiri_coll *coll, const weir_call *call)
+{
+    weiri_internode_coll x;
+    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    int n = x.internode->nnodes, node = x.internode->node;
+    coll->element_bytes = 1; /* transfers are of bytes */
+    if (status == WEIR_OK)
+        status = weiri_pairs_in_node(&x);
+    for (int step = 1; step < n && status == WEIR_OK; step++)
+        status = pairwise_step(&x, (node + step) % n, (node + n - step) % n);
+    return weiri_internode_coll_end(&x, status);
+}

@@ -1,0 +1,89 @@
+"""The driver's self-test: jobs that misbehave, each of which must be noticed, and correct ones that
+must not be. The jobs are shell commands in place of a benchmark."""
+import os
+import sys
+
+import judge
+
+REPORT = "weir: where 2 ranks stand (deadline 1000 ms): rank 1 is dead"
+LINES = "  rank 0 (pid 1): timed loop\\n  rank 1 (pid 2): dead; last seen in timed loop\\n"
+GOOD = "echo '# Out of bounds values : 0 OK'"
+
+
+class Fake:
+    """A job with the fields that run.py and judge.py read."""
+
+    def __init__(self, number, script, must, expected):
+        self.seed, self.must, self.expected = number, must, expected
+        self.program = "sleep 0.2; " + script  # for the fault to come
+        self.shape, self.build = "fake", os.environ.get("O", "build")
+        self.nranks, self.nhosts, self.rank, self.deadline_s = 2, 1, 1, 1
+        self.fault = "none" if must != "report" else "fake"
+        self.at_s, self.for_s, self.descriptors = 0, 0, None
+        self.shm_bytes, self.fill_shm = 1 << 20, False
+        self.what = script
+
+    def lost_ranks(self):
+        return [{self.rank}]
+
+
+def says(head, lines=LINES):
+    return f"printf '%s\\n{lines}' '{head}' >&2"
+
+
+FAKES = (
+    # script, what must come of it, the findings
+    (f"{says(REPORT)}; exit 4", "report", set()),
+    (f"{GOOD}; exit 0", "pass", set()),
+    ("exit 1", "wrong", set()),
+    ("echo refused >&2; exit 3", "refuse", set()),
+    (f"sleep 3.6; {says(REPORT)}; exit 4", "report", {"late"}),
+    (f"{says(REPORT)}; sleep 100", "report", {"endless"}),
+    (f"{says(REPORT.replace('rank 1', 'rank 0'))}; exit 4", "report", {"accuses"}),
+    (f"{says(REPORT.replace(' rank 1 is dead', ' rank 0 is dead, rank 1 is dead'))}; exit 4", "report",
+     {"accuses"}),
+    (f"{says(REPORT.replace(' rank 1 is dead', ' all run; one is slow or stuck'))}; exit 4", "report",
+     {"report"}),
+    ("exit 4", "report", {"report"}),
+    (f"{says(REPORT)}; exit 0", "report", {"code"}),
+    ("exit 3", "refuse", {"report"}),
+    ("echo refused >&2; exit 2", "refuse", {"code"}),
+    ("echo refused >&2; kill -SEGV $$", "refuse", {"crash", "code"}),
+    (f"{GOOD}; exit 4", "pass", {"code"}),
+    ("exit 1", "pass", {"data"}),
+    ("echo '# Out of bounds values : 3 FAILED'; exit 0", "pass", {"data"}),
+    ("exit 0", "wrong", {"data"}),
+    ("touch /dev/shm/weir-left; exit 0", "pass", {"left"}),
+    ("touch /tmp/left; exit 0", "pass", {"left"}),
+    ("setsid sleep 100 & exit 0", "pass", {"left"}),
+    ("python3 -c 'import ctypes; ctypes.CDLL(None).msgget(0, 0o1600)'; exit 0", "pass", {"left"}),
+    ("""setsid python3 -c 'import socket, time; s = socket.socket(); s.bind(("127.0.0.1", 9)); s.listen();
+open("/tmp/ready", "w"); time.sleep(100)' & until [ -e /tmp/ready ]; do sleep 0.02; done; rm /tmp/ready""",
+     "pass", {"left"}),
+)
+
+
+def self_test(start):
+    """Prints TAP. start: runs a job in a worker process."""
+    workers, failed, able = [], 0, True
+    for number, (script, must, expected) in enumerate(FAKES):
+        workers.append(start(Fake(f"fake-{number}", script, must, expected)))
+    for _ in workers:
+        os.wait()
+    for number, worker in enumerate(workers, 1):
+        result = worker.result()
+        if "skipped" in result:
+            print(result["skipped"], file=sys.stderr)
+            able = False
+            break
+        found = {word for word, _ in judge.judge(worker.job, result)}
+        right = found == worker.job.expected
+        failed += not right
+        name = f"{worker.job.must}: {' and '.join(sorted(worker.job.expected)) or 'nothing'} is found in: "
+        print(f"{'ok' if right else 'not ok'} {number} - {name}{worker.job.what.splitlines()[0]}")
+        if not right:
+            print(f"# found {found or 'nothing'}: {judge.judge(worker.job, result)} {result}")
+    if not able:
+        return 77
+    print(f"1..{len(workers)}")
+    return 1 if failed else 0

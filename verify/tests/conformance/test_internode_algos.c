@@ -1,0 +1,313 @@
+/*
+ * Proves that every algorithm across nodes is correct: for each row "net" of the algorithm table,
+ * on 2 to 8 emulated nodes, even and uneven, in the order of nodes and interleaved, numbers of
+ * nodes that are powers of two and others: counts from 1 to several messages, in place and out of
+ * place, every root, and sequences of calls with late ranks. And that the cost model selects by
+ * size, and takes its values from a tuning file. Nodes are emulated as in test_internode.c.
+ */
+#include "verify/tests/support/internode_ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 40001, ROUNDS = 5 };
+static const size_t counts[ROUNDS] = {1, 3, 100, 5001, MOST};
+
+typedef struct state {
+    weir_comm *comm;
+    const weir_algo_info *algo;
+    int rank, nranks;
+    int32_t *in, *out;
+    size_t count;
+    int call; /* makes the data of each call different */
+} state;
+
+static int32_t element(const state *s, int rank, size_t i)
+{
+    return (int32_t)((i * 7 + (size_t)rank * 13 + (size_t)s->call * 29) % 1009);
+}
+
+static int32_t sum_at(const state *s, size_t i)
+{
+    int32_t sum = 0;
+    for (int rank = 0; rank < s->nranks; rank++)
+        sum += element(s, rank, i);
+    return sum;
+}
+
+static int32_t largest_at(const state *s, size_t i)
+{
+    int32_t largest = 0;
+    for (int rank = 0; rank < s->nranks; rank++)
+        largest = element(s, rank, i) > largest ? element(s, rank, i) : largest;
+    return largest;
+}
+
+/* Elements of the call's input and output on this rank. */
+static size_t blocks_in(const state *s)
+{
+    weir_collective c = s->algo->collective;
+    int all = c == WEIR_COLL_REDUCE_SCATTER || c == WEIR_COLL_ALLTOALL || c == WEIR_COLL_ALLTOALLV;
+    return all ? (size_t)s->nranks : 1;
+}
+
+static size_t blocks_out(const state *s)
+{
+    weir_collective c = s->algo->collective;
+    int all = c == WEIR_COLL_ALLGATHER || c == WEIR_COLL_ALLTOALL || c == WEIR_COLL_ALLTOALLV;
+    return all ? (size_t)s->nranks : 1;
+}
+
+/* What alltoallv sends from one rank to another. */
+static size_t split(const state *s, int from, int to)
+{
+    return (size_t)((from + 2 * to + s->call) % 4) * s->count / 3;
+}
+
+static weir_status run_alltoallv(const state *s, const int32_t *in, int32_t *out)
+{
+    size_t lengths[2][MOST_RANKS], displs[2][MOST_RANKS];
+    for (int peer = 0; peer < s->nranks; peer++) {
+        lengths[0][peer] = split(s, s->rank, peer);
+        lengths[1][peer] = split(s, peer, s->rank);
+        displs[0][peer] = displs[1][peer] = (size_t)peer * s->count;
+    }
+    return weir_alltoallv(s->comm, in, lengths[0], displs[0], out, lengths[1], displs[1],
+                          WEIR_INT32, NULL);
+}
+
+static weir_status run_call(const state *s, const int32_t *in, int32_t *out, weir_op op, int root)
+{
+    switch (s->algo->collective) {
+    case WEIR_COLL_ALLREDUCE:
+        return weir_allreduce(s->comm, in, out, s->count, WEIR_INT32, op, NULL);
+    case WEIR_COLL_REDUCE_SCATTER:
+        return weir_reduce_scatter(s->comm, in, out, s->count, WEIR_INT32, op, NULL);
+    case WEIR_COLL_REDUCE:
+        return weir_reduce(s->comm, in, s->rank == root ? out : NULL, s->count, WEIR_INT32, op,
+                           root, NULL);
+    case WEIR_COLL_ALLGATHER:
+        return weir_allgather(s->comm, in, out, s->count, WEIR_INT32, NULL);
+    case WEIR_COLL_BROADCAST:
+        return weir_broadcast(s->comm, s->rank == root ? in : NULL, out, s->count, WEIR_INT32, root,
+                              NULL);
+    case WEIR_COLL_ALLTOALL:
+        return weir_alltoall(s->comm, in, out, s->count, WEIR_INT32, NULL);
+    case WEIR_COLL_ALLTOALLV:
+        return run_alltoallv(s, in, out);
+    default:
+        return weir_sendrecv(s->comm, in, s->count, (s->rank + 1) % s->nranks, out, s->count,
+                             (s->rank + s->nranks - 1) % s->nranks, WEIR_INT32, NULL);
+    }
+}
+
+/* What element i of the output must be; *known is 0 where nothing is written. */
+static int32_t expected(const state *s, size_t i, weir_op op, int root, int *known)
+{
+    size_t block = i / s->count, at = i % s->count, own = (size_t)s->rank * s->count;
+    *known = 1;
+    switch (s->algo->collective) {
+    case WEIR_COLL_REDUCE_SCATTER:
+        i += own;
+        break;
+    case WEIR_COLL_ALLGATHER:
+        return element(s, (int)block, at);
+    case WEIR_COLL_ALLTOALL:
+        return element(s, (int)block, own + at);
+    case WEIR_COLL_ALLTOALLV:
+        *known = at < split(s, (int)block, s->rank);
+        return element(s, (int)block, own + at);
+    case WEIR_COLL_BROADCAST:
+        return element(s, root, i);
+    case WEIR_COLL_SENDRECV:
+        return element(s, (s->rank + s->nranks - 1) % s->nranks, i);
+    default:
+        *known = s->algo->collective != WEIR_COLL_REDUCE || s->rank == root;
+        break;
+    }
+    int32_t sum = sum_at(s, i);
+    return op == WEIR_MAX ? largest_at(s, i) : op == WEIR_AVG ? sum / s->nranks : sum;
+}
+
+/* Where the input and the output of a call in place are, within out. */
+static void place_buffers(const state *s, int32_t **in, int32_t **out)
+{
+    size_t own = (size_t)s->rank * s->count;
+    *in = *out = s->out;
+    if (s->algo->collective == WEIR_COLL_ALLGATHER)
+        *in += own;
+    if (s->algo->collective == WEIR_COLL_REDUCE_SCATTER)
+        *out += own;
+}
+
+static void check_call(state *s, weir_op op, int root, int in_place, int *failures)
+{
+    int32_t *in = s->in, *out = s->out;
+    size_t wrong = 0, first = SIZE_MAX;
+    s->call++;
+    if (in_place)
+        place_buffers(s, &in, &out);
+    memset(s->out, 0xee, (size_t)s->nranks * s->count * sizeof *s->out);
+    for (size_t i = 0; i < blocks_in(s) * s->count; i++)
+        in[i] = element(s, s->rank, i);
+    if ((s->call + s->rank) % 11 == 0)
+        usleep(1000); /* a late rank */
+    EXPECT_OK(failures, run_call(s, in, out, op, root));
+    for (size_t i = 0; i < blocks_out(s) * s->count; i++) {
+        int known = 0;
+        int32_t right = expected(s, i, op, root, &known);
+        if (out[i] == (known ? right : (int32_t)0xeeeeeeee) ||
+            (!known && s->algo->collective == WEIR_COLL_REDUCE))
+            continue;
+        wrong++;
+        first = i < first ? i : first;
+    }
+    if (wrong)
+        printf("# %s %s: rank %d of %d, %zu elements, op %d, root %d, in place %d: %zu wrong, "
+               "first %zu\n",
+               weir_collective_name(s->algo->collective), s->algo->name, s->rank, s->nranks,
+               s->count, (int)op, root, in_place, wrong, first);
+    EXPECT(failures, wrong == 0);
+}
+
+static int is_pairwise(const weir_algo_info *algo)
+{
+    return algo->collective == WEIR_COLL_ALLTOALL || algo->collective == WEIR_COLL_ALLTOALLV ||
+           algo->collective == WEIR_COLL_SENDRECV;
+}
+
+/* Every root if the collective has one; else three operations, or one call. Of long messages, the
+ * first two of these. */
+static void check_count(state *s, int *failures)
+{
+    static const weir_op ops[] = {WEIR_SUM, WEIR_AVG, WEIR_MAX};
+    weir_collective c = s->algo->collective;
+    int rooted = c == WEIR_COLL_BROADCAST || c == WEIR_COLL_REDUCE;
+    int reduces = c == WEIR_COLL_ALLREDUCE || c == WEIR_COLL_REDUCE_SCATTER;
+    int repeats = rooted ? s->nranks : reduces ? 3 : 2;
+    repeats = s->count == MOST && repeats > 2 ? 2 : repeats;
+    for (int i = 0; i < repeats && !*failures; i++)
+        for (int in_place = 0; in_place < (is_pairwise(s->algo) ? 1 : 2); in_place++)
+            check_call(s, ops[i % 3], rooted ? i : 0, in_place, failures);
+    EXPECT(failures, strcmp(weir_comm_last_algo(s->comm), s->algo->name) == 0);
+}
+
+static int check_algorithms(weir_boot *boot, void *argument)
+{
+    const layout *where = argument;
+    int failures = 0;
+    size_t rows = 0;
+    const weir_algo_info *table = weir_algo_list(&rows);
+    weir_comm *comm = open_internode(boot, where);
+    if (!comm)
+        return NO_COMM;
+    size_t bytes = (size_t)ranks_of(where) * MOST * sizeof(int32_t);
+    state s = {comm, NULL, weir_comm_rank(comm), weir_comm_nranks(comm), malloc(bytes),
+               malloc(bytes), 0, 0};
+    EXPECT(&failures, s.in && s.out);
+    for (size_t row = 0; row < rows && !failures; row++) {
+        s.algo = &table[row];
+        if (s.algo->backend != WEIR_ALGO_INTERNODE)
+            continue;
+        EXPECT_OK(&failures, weir_comm_set_algo(comm, s.algo->collective, s.algo->name));
+        for (int round = 0; round < ROUNDS && !failures; round++) {
+            s.count = counts[round];
+            check_count(&s, &failures);
+        }
+    }
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    free(s.in);
+    free(s.out);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+/* A rank that passes another count than its peers: all ranks end with an error. */
+static void check_mismatch(weir_comm *comm, const layout *where, int *failures)
+{
+    static const char *const names[] = {"doubling", "halving", "ring"};
+    static int32_t in[400], out[400];
+    int rank = weir_comm_rank(comm);
+    const char *name = names[where->nnodes - 2];
+    EXPECT_OK(failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, name));
+    size_t count = rank == ranks_of(where) - 1 ? 200 : 400;
+    weir_status status = weir_allreduce(comm, in, out, count, WEIR_INT32, WEIR_SUM, NULL);
+    if (status == WEIR_OK)
+        status = weir_comm_barrier(comm);
+    EXPECT(failures, status == WEIR_ERR_MISMATCH || status == WEIR_ERR_ABORTED);
+}
+
+/* The algorithm that serves an allreduce of so many bytes. */
+static const char *selected(weir_comm *comm, size_t bytes, int *failures)
+{
+    char *buffer = calloc(bytes, 1);
+    EXPECT_OK(failures,
+              weir_allreduce(comm, buffer, buffer, bytes, WEIR_UINT8, WEIR_MAX, NULL));
+    free(buffer);
+    return weir_comm_last_algo(comm);
+}
+
+/* Short and long calls on 8 nodes, with the built-in values. */
+static void check_selection(weir_comm *comm, const layout *where, int *failures)
+{
+    (void)where;
+    EXPECT(failures, strcmp(selected(comm, 8, failures), "doubling") == 0);
+    EXPECT(failures, strcmp(selected(comm, 4 << 20, failures), "halving") == 0);
+}
+
+/* A file with the text as its only line is the tuning table. */
+static weir_status open_tuned(weir_boot *boot, const layout *where, const char *text,
+                              weir_comm **comm)
+{
+    char path[64];
+    int32_t one = 1, sum = 0;
+    snprintf(path, sizeof path, "/tmp/weir-cost-%d", (int)getpid());
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+        return WEIR_ERR_SYSTEM;
+    setenv("WEIR_TUNING", path, 1);
+    *comm = open_internode(boot, where);
+    weir_status status =
+        *comm ? weir_allreduce(*comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) : WEIR_ERR_SYSTEM;
+    remove(path);
+    return status;
+}
+
+/* A network without latency needs no short paths; a wrong line is named. */
+static int check_cost_lines(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    weir_comm *comm = NULL;
+    EXPECT_OK(&failures, open_tuned(boot, argument, "cost 0.001 0 0.1 0 100\n", &comm));
+    EXPECT(&failures, comm && strcmp(weir_comm_last_algo(comm), "doubling") != 0);
+    weir_comm_destroy(comm);
+    comm = NULL;
+    EXPECT(&failures,
+           open_tuned(boot, argument, "cost 30 15 0 8 4\n", &comm) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has(":1: expected 'cost latency_us"));
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAYOUT_RANKS_TEST("every algorithm on 1 + 1 ranks", check_algorithms, "ab", 2),
+        LAYOUT_RANKS_TEST("every algorithm on 2 + 2 + 2 ranks", check_algorithms, "aabbcc", 3),
+        LAYOUT_RANKS_TEST("every algorithm on interleaved ranks of 4 nodes", check_algorithms,
+                          "abcddbca", 4),
+        LAYOUT_RANKS_TEST("every algorithm on 1 + 2 + 1 + 3 + 1 ranks", check_algorithms,
+                          "abbcddde", 5),
+        LAYOUT_RANKS_TEST("every algorithm on 7 interleaved nodes", check_algorithms, "gabcdefg",
+                          7),
+        LAYOUT_RANKS_TEST("every algorithm on 8 nodes", check_algorithms, "abcdefgh", 8),
+        LAYOUT_RANKS_TEST("tcp: every algorithm on 6 nodes", check_algorithms, "aabcdef", 6, "tcp"),
+        LAYOUT_TEST("the cost model selects by size", check_selection, "abcdefgh", 8),
+        LAYOUT_RANKS_TEST("a tuning file has the cost model's values", check_cost_lines, "abcdefgh",
+                          8),
+        LAYOUT_TEST("doubling: another count on one rank is an error", check_mismatch, "ab", 2),
+        LAYOUT_TEST("halving: another count on one rank is an error", check_mismatch, "abc", 3),
+        LAYOUT_TEST("ring: another count on one rank is an error", check_mismatch, "abcd", 4),
+    };
+    return RUN_TESTS("algorithms across nodes", tests);
+}

@@ -1,0 +1,38 @@
+/*
+ * A library to preload that kills a rank of an MPI job with SIGKILL while it sets up: rank
+ * DEATH_RANK dies in its DEATH_CALL-th call of MPI_Iallgather, which the bootstrap over MPI makes;
+ * with DEATH_CALL=0 at the end of MPI_Init_thread.
+ */
+#include <mpi.h>
+
+#include <signal.h>
+#include <stdlib.h>
+
+static int number(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? atoi(value) : -1;
+}
+
+static void die_at(int call)
+{
+    int rank = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == number("DEATH_RANK") && call == number("DEATH_CALL"))
+        raise(SIGKILL);
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    int error = PMPI_Init_thread(argc, argv, required, provided);
+    die_at(0);
+    return error;
+}
+
+int MPI_Iallgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_count,
+                   MPI_Datatype out_type, MPI_Comm comm, MPI_Request *request)
+{
+    static int calls;
+    die_at(++calls);
+    return PMPI_Iallgather(in, in_count, in_type, out, out_count, out_type, comm, request);
+}
