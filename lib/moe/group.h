@@ -119,6 +119,12 @@ typedef struct moe_routing {
     uint32_t *source_tokens; /* [nranks]: tokens of each source that have experts here */
 } moe_routing;
 
+/* A rank's expert outputs, for combine. */
+typedef struct moe_outputs {
+    const char *rows;
+    const int32_t *first; /* [bins]: first_row or first_staged of the routing */
+} moe_outputs;
+
 /* A call between send and complete. */
 typedef struct moe_call {
     uint64_t number; /* 0: none */
@@ -146,8 +152,9 @@ struct weir_moe {
     uint16_t *rank_of;    /* [experts] */
     uint32_t *last_token; /* [nranks]: scratch of record.c */
     int32_t *cursor;      /* [own_bins]: scratch of dispatch.c: the next row of each bin */
-    const char **outputs; /* [nranks]: scratch of combine.c: where each rank's expert outputs are */
+    moe_outputs *outputs; /* [nranks]: scratch of combine.c */
     uint64_t calls;       /* number of the latest call that was sent */
+    uint64_t refused;     /* a call that was refused while an earlier one was under way; 0: none */
     uint64_t all_done;    /* every peer's done is at least this */
     uint64_t dispatched, combined; /* the latest call that read token staging, output staging */
     moe_call under_way[2];         /* by moe_kind */
@@ -185,6 +192,7 @@ weir_status moe_await_ready(weir_moe *group, int peer, uint64_t call, const char
 weir_status moe_open(weir_moe *group, moe_kind kind, int handle, moe_header **header);
 void moe_publish(weir_moe *group);
 void moe_rows_ready(weir_moe *group);
+/* Records that a call is over here, and with it one that was refused after it. */
 void moe_finish(weir_moe *group, uint64_t call);
 /* Publishes that this rank cannot take part, which ends the call here, and returns the failure. */
 weir_status moe_refuse(weir_moe *group, moe_header *header, moe_problem problem, int64_t a,

@@ -118,7 +118,8 @@ void moe_rows_ready(weir_moe *g)
 
 void moe_finish(weir_moe *g, uint64_t call)
 {
-    weir_store_release(&own_words(g)->done.value, call);
+    weir_store_release(&own_words(g)->done.value, g->refused > call ? g->refused : call);
+    g->refused = 0;
 }
 
 weir_status moe_rows_of(weir_moe *g, int peer, uint64_t call, char *staged, const char **rows)
@@ -213,7 +214,10 @@ weir_status moe_refuse(weir_moe *g, moe_header *header, moe_problem problem, int
     header->values[2] = c;
     moe_publish(g);
     moe_rows_ready(g);
-    moe_finish(g, g->calls);
+    if (g->under_way[!header->kind].number)
+        g->refused = g->calls; /* until that call is over */
+    else
+        moe_finish(g, g->calls);
     return problem_fail(header, g->rank);
 }
 

@@ -566,6 +566,29 @@ static void half_calls(weir_comm *comm, int *failures)
     rank_close(&r);
 }
 
+/* A dispatch that rank 1 refuses while a combine is under way does not disturb the combine. */
+static void refused_meanwhile(weir_comm *comm, int *failures)
+{
+    moe_rank r;
+    EXPECT(failures, rank_open(&r, comm, &plain_case));
+    for (int round = 0; round < 6; round++) {
+        forward(&r, 0, failures);
+        weir_moe_dispatch_args d = dispatch_args(&r, 1);
+        const weir_moe_combine_args c = combine_args(&r, 0, 1);
+        weirv_moe_fill_outputs(r.oracle, 0, r.rank, r.outputs);
+        EXPECT_OK(failures, weir_moe_combine_send(r.group, &c));
+        d.rows_bytes -= r.rank == 1;
+        const weir_status sent = weir_moe_dispatch_send(r.group, &d);
+        EXPECT(failures, sent == (r.rank == 1 ? WEIR_ERR_INVALID : WEIR_OK));
+        EXPECT_OK(failures, weir_moe_combine_complete(r.group));
+        EXPECT(failures, check_combine(&r, 0, WEIRV_MOE_OUTPUTS, 1) == 0);
+        if (sent == WEIR_OK)
+            EXPECT(failures, failed_with(weir_moe_dispatch_complete(r.group), WEIR_ERR_INVALID,
+                                         "on rank 1: rows has"));
+    }
+    rank_close(&r);
+}
+
 /* ------------------------------------------------------------- other promises */
 
 /* NaN and infinity in rows and weights reach the results. */
@@ -642,6 +665,7 @@ int main(void)
         COMM_TEST("invalid calls fail on all ranks and change nothing", 2, bad_calls),
         COMM_TEST("overflow names expert, rank and count", 2, overflow),
         COMM_TEST("halves overlap, and are completed in order", 2, half_calls),
+        COMM_TEST("a refused call does not disturb the one under way", 2, refused_meanwhile),
         COMM_TEST("NaN and infinity pass through", 2, special_values),
         COMM_TEST("an expert may be named twice", 2, repeated_experts),
         COMM_TEST("memory does not grow", 2, flat_memory),
