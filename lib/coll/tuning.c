@@ -48,7 +48,6 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
 
     /* Memory that peers cannot map, in calls for which the rows above choose fused or direct. */
-    {"allreduce", 2, "plain", "-", "packet", ""},
     {"allreduce", WEIRI_RANKS_MAX, "plain", "16K", "packet", ""},
     {"allreduce", WEIRI_RANKS_MAX, "plain", "-", "packet2", ""},
     {"reduce_scatter", WEIRI_RANKS_MAX, "plain", "-", "packet", ""},

@@ -25,6 +25,11 @@ void weiri_slots_combine(const weiri_coll *coll, weiri_reduce_fn reduce, char *o
 {
     const void *parts[WEIRI_RANKS_MAX];
     size_t block = slots_block_bytes(coll);
+    if (bytes <= SMALLEST_BLOCK_BYTES) {
+        reduce(out, coll->sources, coll->nranks, bytes / coll->element_bytes,
+               (uint64_t)coll->nranks, 0);
+        return;
+    }
     slots_prefetch(coll, coll->sources, 0, bytes < block ? bytes : block);
     for (size_t at = 0; at < bytes; at += block) {
         size_t length = bytes - at < block ? bytes - at : block;
