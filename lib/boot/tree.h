@@ -10,7 +10,7 @@
  * names the missing rank. A mesh of a higher level waits a little longer than those below it, so
  * that this reason arrives first.
  *
- * Messages between two ranks use connections of their own (direct.h), made for the first one.
+ * Messages between two ranks use separate connections (direct.h), made for the first message.
  *
  * Up to WEIRI_TREE_MESH ranks are one mesh, without a tree.
  */
