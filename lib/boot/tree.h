@@ -35,9 +35,9 @@ static inline int weiri_tree_member(const weiri_tree_level *level, int index)
     return level->first + index * level->stride;
 }
 
-/* Creates the bootstrap. Collective: ends with a barrier, after which every rank listens. fds[l] has
- * the non-blocking sockets to the members of the rank's mesh on level l, -1 for the rank itself.
- * The bootstrap owns them and direct on success. name has static storage. */
+/* Creates the bootstrap. Collective: ends with a barrier, after which every rank listens. fds[l]
+ * has the non-blocking sockets to the members of the rank's mesh on level l, -1 for the rank
+ * itself. The bootstrap owns them and direct on success. name has static storage. */
 weir_status weiri_tree_create(const char *name, int rank, int nranks, int timeout_ms,
                               const int *const *fds, weiri_direct *direct, weir_boot **boot);
 

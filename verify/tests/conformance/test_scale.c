@@ -384,7 +384,7 @@ int main(void)
         AT("a late rank of 256 is reported at the deadline", test_lost_rank_of_256, &late),
     };
     size_t count = sizeof tests / sizeof *tests;
-    if (!long_part("collectives of 100, 129 and 256 ranks, across 16 and 64 nodes; a lost rank of 256"))
+    if (!long_part("100 to 256 ranks, 16 and 64 nodes, a lost rank of 256"))
         count -= LONG;
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return _cmocka_run_group_tests("scale", tests, count, NULL, NULL);
