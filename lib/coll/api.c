@@ -117,6 +117,7 @@ static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t
     }
     coll->last_algo = choice->name;
     coll->choice = choice;
+    coll->size_bytes = size_bytes;
     weiri_comm_enter(coll->comm, call->collective);
     if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL))
         return weiri_internode_coll_gpu(coll, call, size_bytes);

@@ -286,9 +286,10 @@ void weiri_place_own(const weiri_coll *coll, const weir_call *call, char *place,
         weiri_move(coll, place, call->in, coll->count_bytes, total_bytes);
 }
 
-int weiri_reads_unregistered(const weiri_coll *coll, size_t bytes)
+int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call)
 {
-    return coll->comm->reads_unregistered && bytes >= WEIRI_PEER_READ_FROM_BYTES;
+    return coll->comm->reads_unregistered &&
+           coll->size_bytes >= coll->cma_from_bytes[call->collective];
 }
 
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,

@@ -23,7 +23,8 @@
 typedef struct exchange {
     weiri_coll *coll;
     const char *phase;
-    size_t direct_from_bytes;
+    size_t direct_from_bytes; /* longer messages are copied by the reader: in mapped memory, */
+    size_t cma_from_bytes;    /* and in unregistered memory */
     int is_read; /* whether any peer copies from this rank's buffer */
     weiri_progress *of; /* of each peer; sent and received count the pieces of streams */
 } exchange;
@@ -55,7 +56,7 @@ static void send_packet(const weiri_coll *coll, weiri_message *message, char *pa
     for (size_t at = 0; at < pair->send_bytes; at += WEIRI_CHUNK_BYTES) {
         size_t left = pair->send_bytes - at;
         size_t length = left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES;
-        memcpy(payload + at, pair->from + at, length);
+        weiri_copy_to_peer(payload + at, pair->from + at, length);
         weir_store_release(&message->flag, weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1));
     }
 }
@@ -82,7 +83,7 @@ static void send_first(exchange *x, int peer)
     if (pair->send_bytes >= x->direct_from_bytes)
         desc = weiri_peer_copy_describe(coll->comm, pair->from, pair->send_bytes);
     if (desc.generation == WEIRI_GENERATION_UNREGISTERED &&
-        !weiri_reads_unregistered(coll, pair->send_bytes))
+        pair->send_bytes < x->cma_from_bytes)
         desc.generation = 0;
     if (desc.generation) {
         message->kind = WEIRI_MESSAGE_DIRECT;
@@ -120,7 +121,8 @@ static int send_more(exchange *x, int peer)
         if (*streamed >= consumed + 2)
             break;
         size_t at = *streamed * piece, left = pair->send_bytes - at;
-        memcpy(payload + *streamed % 2 * piece, pair->from + at, left < piece ? left : piece);
+        weiri_copy_to_peer(payload + *streamed % 2 * piece, pair->from + at,
+                           left < piece ? left : piece);
         ++*streamed;
         weir_store_release(&message->flag, weiri_flag(coll->epoch, *streamed));
         moved = 1;
@@ -146,7 +148,8 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
                             weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1), peer, x->phase);
         if (status != WEIR_OK)
             return status;
-        memcpy(pair->to + at, payload + at, left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);
+        weiri_copy_from_peer(pair->to + at, payload + at,
+                             left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);
     }
     x->of[peer].receives = 0;
     return WEIR_OK;
@@ -175,7 +178,8 @@ static void receive_stream(exchange *x, int peer, const weiri_message *message, 
     uint64_t arrived = weir_load_acquire(&message->flag) - weiri_flag(coll->epoch, 0);
     while (of->received < arrived) {
         size_t at = of->received * piece, left = pair->recv_bytes - at;
-        memcpy(pair->to + at, payload + of->received % 2 * piece, left < piece ? left : piece);
+        weiri_copy_from_peer(pair->to + at, payload + of->received % 2 * piece,
+                             left < piece ? left : piece);
         of->received++;
         weir_store_release(&coll->areas[coll->rank].consumed[peer].value,
                            weiri_flag(coll->epoch, of->received));
@@ -294,10 +298,19 @@ static weir_status exchange_await_peer(const exchange *x, weiri_waiter *waiter, 
     return weiri_comm_idle(coll->comm, waiter, word, target, peer, x->phase);
 }
 
+/* The length of a message from which on the kernel copies it from unregistered memory. The table
+ * has the size of a whole call, and the sender of each message decides alone. */
+static size_t exchange_cma_from(const weiri_coll *coll, const weir_call *call)
+{
+    size_t messages = call->collective == WEIR_COLL_SENDRECV ? 1 : (size_t)coll->nranks;
+    return (size_t)coll->cma_from_bytes[call->collective] / messages;
+}
+
 static weir_status exchange_pairs_run(weiri_coll *coll, const weir_call *call,
-                                      size_t direct_from_bytes)
+                                      size_t direct_from_bytes, size_t cma_from_bytes)
 {
     exchange x;
+    x.cma_from_bytes = cma_from_bytes;
     x.coll = coll;
     x.phase = weir_collective_name(call->collective);
     x.direct_from_bytes = direct_from_bytes;
@@ -328,10 +341,18 @@ static weir_status exchange_pairs_run(weiri_coll *coll, const weir_call *call,
 
 weir_status weiri_exchange_packet(weiri_coll *coll, const weir_call *call)
 {
-    return exchange_pairs_run(coll, call, SIZE_MAX);
+    return exchange_pairs_run(coll, call, SIZE_MAX, SIZE_MAX);
 }
 
 weir_status weiri_exchange_direct(weiri_coll *coll, const weir_call *call)
 {
-    return exchange_pairs_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1);
+    return exchange_pairs_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1,
+                              exchange_cma_from(coll, call));
+}
+
+weir_status weiri_exchange_cma(weiri_coll *coll, const weir_call *call)
+{
+    if (!coll->comm->reads_unregistered)
+        return weiri_algo_fall_back(coll, call, "packet", weiri_exchange_packet);
+    return exchange_pairs_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1, 0);
 }
