@@ -177,7 +177,7 @@ static void direct_accept(weiri_direct *direct)
         direct->peers[from].in = fd;
 }
 
-/* Waits until the peer has connected. The own connection to it shows whether it has ended. */
+/* Waits until the peer has connected. This rank's connection to it shows whether it has ended. */
 static weir_status direct_await(weiri_direct *direct, int peer, const weiri_deadline *deadline)
 {
     int ended = 0;

@@ -52,8 +52,8 @@ static weir_status exchange_receive_into(exchange *ex, int peer, void *data, siz
 {
     transfer *from = &ex->transfers[peer];
     size_t done = (size_t)from->received;
-    weir_status status = weiri_link_read_some(ex->mesh->peers[peer].fd,
-                                              weiri_mesh_number(ex->mesh, peer), data, bytes, &done);
+    weir_status status = weiri_link_read_some(
+        ex->mesh->peers[peer].fd, weiri_mesh_number(ex->mesh, peer), data, bytes, &done);
     from->received = done;
     return status;
 }

@@ -86,8 +86,8 @@ static weir_status mesh_send(void *context, const void *data, size_t bytes, int 
     struct iovec parts[2] = {{&frame, sizeof frame}, {(void *)(uintptr_t)data, bytes}};
     weiri_deadline deadline = weiri_deadline_in(mesh->timeout_ms);
     size_t done = 0;
-    status = weiri_link_write(mesh->peers[peer].fd, weiri_mesh_number(mesh, peer), parts, 2, &deadline,
-                              &done);
+    status = weiri_link_write(mesh->peers[peer].fd, weiri_mesh_number(mesh, peer), parts, 2,
+                              &deadline, &done);
     if (status == WEIR_OK)
         return WEIR_OK;
     weiri_fail_context(status, "rank %d sends %zu bytes with tag %d to rank %d",

@@ -10,7 +10,7 @@
  * names the missing rank. A mesh of a higher level waits a little longer than those below it, so
  * that this reason arrives first.
  *
- * Messages between two ranks use connections of their own (direct.h), made for the first one.
+ * Messages between two ranks use separate connections (direct.h), made for the first message.
  *
  * Up to WEIRI_TREE_MESH ranks are one mesh, without a tree.
  */
@@ -35,9 +35,9 @@ static inline int weiri_tree_member(const weiri_tree_level *level, int index)
     return level->first + index * level->stride;
 }
 
-/* Creates the bootstrap. Collective: ends with a barrier, after which every rank listens. fds[l] has
- * the non-blocking sockets to the members of the rank's mesh on level l, -1 for the rank itself.
- * The bootstrap owns them and direct on success. name has static storage. */
+/* Creates the bootstrap. Collective: ends with a barrier, after which every rank listens. fds[l]
+ * has the non-blocking sockets to the members of the rank's mesh on level l, -1 for the rank
+ * itself. The bootstrap owns them and direct on success. name has static storage. */
 weir_status weiri_tree_create(const char *name, int rank, int nranks, int timeout_ms,
                               const int *const *fds, weiri_direct *direct, weir_boot **boot);
 

@@ -137,8 +137,8 @@ static int report_ranges(writer *w, const groups *of, int group)
     return count;
 }
 
-/* What is wrong with a rank: 0 nothing, else an index of lost_words. SILENT: it runs on another node
- * and has not sent its record after an abort. */
+/* What is wrong with a rank: 0 nothing, else an index of lost_words. SILENT: it runs on another
+ * node and has not sent its record after an abort. */
 enum { SILENT = WEIRI_DEAD + 1, LOSSES };
 static const char *const lost_words[LOSSES][2] = {
     {"", ""}, {"is stopped", "are stopped"}, {"is dead", "are dead"},

@@ -270,13 +270,6 @@ static void test_every_algorithm(void **state)
     run_many(*(int *)*state, run_every_algorithm, NULL, -1);
 }
 
-static void test_every_algorithm_long(void **state)
-{
-    if (!is_long_run())
-        skip();
-    test_every_algorithm(state);
-}
-
 typedef struct nodes {
     int count, each; /* emulated nodes, and ranks of each */
 } nodes;
@@ -296,8 +289,6 @@ static int run_on_nodes(weir_boot *boot, void *argument)
 static void test_nodes(void **state)
 {
     nodes *of = *state;
-    if (of->count > 12 && !is_long_run())
-        skip();
     run_many(of->count * of->each, run_on_nodes, of, -1);
 }
 
@@ -340,8 +331,6 @@ static int lose_last(weir_boot *boot, void *argument)
 
 static void test_lost_rank_of_256(void **state)
 {
-    if (!is_long_run())
-        skip();
     run_many(256, lose_last, *state, ((loss *)*state)->rank);
 }
 
@@ -375,24 +364,28 @@ int main(void)
     static int n65 = 65, n100 = 100, n129 = 129, n256 = 256;
     static loss killed = {77, 0}, leader = {16, 0}, silent = {77, 1};
     static loss last = {255, 0}, late = {255, 1};
+    enum { LONG = 7 }; /* the last ones */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tree_of_any_number_of_ranks),
+        cmocka_unit_test(test_few_descriptors),
         AT("the bootstrap of 100 ranks", test_tree_is_a_bootstrap, &n100),
         AT("the bootstrap of 129 ranks", test_tree_is_a_bootstrap, &n129),
         AT("a killed rank of a tree is named by all", test_loss_in_tree_is_named, &killed),
         AT("a killed leader of a tree is named by all", test_loss_in_tree_is_named, &leader),
         AT("a silent rank of a tree is named by all", test_loss_in_tree_is_named, &silent),
         AT("every algorithm with 65 ranks", test_every_algorithm, &n65),
-        AT("every algorithm with 100 ranks", test_every_algorithm_long, &n100),
-        AT("every algorithm with 129 ranks", test_every_algorithm_long, &n129),
-        AT("every algorithm with 256 ranks", test_every_algorithm_long, &n256),
         AT("every algorithm across 12 nodes with a rank each", test_nodes, (&(nodes){12, 1})),
+        AT("every algorithm with 100 ranks", test_every_algorithm, &n100),
+        AT("every algorithm with 129 ranks", test_every_algorithm, &n129),
+        AT("every algorithm with 256 ranks", test_every_algorithm, &n256),
         AT("every algorithm across 16 nodes with 8 ranks each", test_nodes, (&(nodes){16, 8})),
         AT("every algorithm across 64 nodes with a rank each", test_nodes, (&(nodes){64, 1})),
         AT("a killed rank of 256 ends all, and is reported", test_lost_rank_of_256, &last),
         AT("a late rank of 256 is reported at the deadline", test_lost_rank_of_256, &late),
-        cmocka_unit_test(test_few_descriptors),
     };
-    (void)long_part("collectives of 100, 129 and 256 ranks, of 16 and 64 nodes, and a lost rank of 256");
-    return RUN_TESTS("scale", tests);
+    size_t count = sizeof tests / sizeof *tests;
+    if (!long_part("100 to 256 ranks, 16 and 64 nodes, a lost rank of 256"))
+        count -= LONG;
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return _cmocka_run_group_tests("scale", tests, count, NULL, NULL);
 }
