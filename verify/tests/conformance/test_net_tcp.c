@@ -60,7 +60,7 @@ static int connect_unauthenticated(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* Rank 1 proves the key of its own endpoint, but says that it is rank 2: it is refused, and both
+/* Rank 1 proves the key that rank 0 made for it, but says that it is rank 2: it is refused, and both
  * ends say why. */
 static int connect_as_another_rank(weir_boot *boot, void *argument)
 {

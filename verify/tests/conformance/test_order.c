@@ -59,12 +59,12 @@ static void run_algo(weir_comm *comm, const weir_algo_info *info, int *in, int *
             in[i] = rank + round;
         EXPECT_OK(failures, weir_run(comm, &call));
         const int sum = nranks * (nranks - 1) / 2 + nranks * round;
-        const int expected = info->collective == WEIR_COLL_ALLREDUCE ||
-                                     info->collective == WEIR_COLL_REDUCE_SCATTER
-                                 ? sum
-                             : info->collective == WEIR_COLL_REDUCE ? (rank ? out[0] : sum)
-                             : info->collective == WEIR_COLL_SENDRECV ? call.source + round
-                                                                      : round;
+        const int expected =
+            info->collective == WEIR_COLL_ALLREDUCE || info->collective == WEIR_COLL_REDUCE_SCATTER
+                ? sum
+            : info->collective == WEIR_COLL_REDUCE   ? (rank ? out[0] : sum)
+            : info->collective == WEIR_COLL_SENDRECV ? call.source + round
+                                                     : round;
         EXPECT(failures, out[0] == expected && out[call.count - 1] == expected);
     }
     if (*failures)

@@ -8,7 +8,8 @@ A list (*.mutants) holds blocks of this form, divided by empty lines; lines with
 
 The original text occurs exactly once in FILE; any white space in it matches any other. Both texts
 may have several lines, and the replacement may be missing. Each TEST is a C test or emulator test
-("test_boot") or a script ("cli/weir_compare.sh"), the quickest one that kills the mutant first. In
+("test_boot"), one of a build with the checker of memory order ("order/test_order"), or a script
+("cli/weir_compare.sh"); the quickest one that kills the mutant comes first. In
 place of tests, "equivalent: reason" says why no test can kill it, and "unseen: reason" why none
 does.
 """
