@@ -13,9 +13,10 @@ check "make install installs the library" ends_with 0 make install PREFIX="$inst
 # Only pkg-config may say where the library is: no LD_LIBRARY_PATH.
 unset LD_LIBRARY_PATH
 mkdir "$scratch/shims"
+launcher=$(command -v mpirun) || launcher=/no/mpirun
 cat >"$scratch/shims/mpirun" <<SHIM
 #!/bin/sh
-MPIRUN='$(command -v mpirun)' exec '$installed/bin/weir-mpirun' "\$@"
+MPIRUN='$(command -v "${MPIRUN:-mpirun}")' exec '$installed/bin/weir-mpirun' "\$@"
 SHIM
 cat >"$scratch/shims/torchrun" <<'SHIM'
 #!/bin/bash
@@ -26,6 +27,9 @@ for ((RANK = 0; RANK < WORLD_SIZE; RANK++)); do "$4" & pids+=" $!"; done
 for pid in $pids; do wait "$pid" || failed=1; done
 exit ${failed:-0}
 SHIM
+if mpicc=$(command -v "${MPICC:-mpicc}"); then
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$mpicc" >"$scratch/shims/mpicc"
+fi
 chmod +x "$scratch/shims"/*
 export PATH=$scratch/shims:$installed/bin:$PATH PKG_CONFIG_PATH=$installed/lib/pkgconfig
 export XDG_CACHE_HOME=$scratch/cache
@@ -41,6 +45,7 @@ declare -A prints=(
     [proxy.c]='2 ^rank [01]: 200 rounds of 4096 bytes over shm$'
     [custom_algorithm.c]='2 ^rank [01]: gathered by "mine", 0 wrong$'
     [own_kernel.c]='4 ^rank [0-3]: "add_all" added 100000 numbers, 0 are wrong$'
+    [moe_layer.c]='4 ^rank [0-3]: 0 wrong values$'
     [plan.c]='2 ^rank [01]: 0 wrong elements$'
 )
 printed_as_expected() { # NAME
@@ -79,7 +84,7 @@ check_example() {
     if [ "$name" = gpu.cu ] && ! has_two_gpus; then
         check "$name without two GPUs fails" eval '! run_commands gpu.cu >"$out" 2>"$err"'
         check "$name without two GPUs says that it needs them" grep -q 'needs two GPUs' "$err"
-    elif [ "$compiler" = mpicc ] && [ -z "$(type -ap mpirun | sed 1d)" ]; then
+    elif [ "$compiler" = mpicc ] && ! command -v "${MPIRUN:-$launcher}" >/dev/null; then
         skip "$name runs" "no mpirun"
     else
         check "$name runs by the commands in its head" ends_with 0 run_commands "$name"

@@ -113,7 +113,7 @@ FNR == 1 {
     is_peer = $column["contender"] ~ /^mpi:/
     if ($column["median_us"] <= 0) {
         if ($column["verify"] != "pass") wrong[++nwrong] = group ": " library ": " $column["contender"] ", " $column["bytes"] " bytes, " \
-            $column["placement"] " of place: " $column["verify"] ", " $column["wrong"] " wrong elements"
+            ($column["placement"] == "in" ? "in place" : "out of place") ": " $column["verify"] ", " $column["wrong"] " wrong elements"
         next
     }
     if (!(key in in_run)) { in_run[key] = 1; read[++nread] = key }
