@@ -51,7 +51,7 @@ def in_time(job, result):
 
 
 def is_silent(job):
-    """Hydra kills the other ranks with SIGKILL when one dies: they cannot report."""
+    """Hydra and Open MPI 5 kill the other ranks with SIGKILL when one dies: they cannot report."""
     return job.shape in LAUNCHED and job.must == "report" and job.launcher == "Hydra"
 
 

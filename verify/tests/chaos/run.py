@@ -17,19 +17,21 @@ TICK_S = 0.03
 OVERRUN_S = 10   # past its limit, a job is killed
 LAUNCH_S = 60    # until all ranks of a job must exist
 SETTLE_S = 3     # for the launcher's processes to end after it
-LAUNCHER_FILES = ("ompi.", "openmpi-sessions", "open_mpi.", "vader_segment.", "prte.", "pmix")  # not weir's
+LAUNCHER_FILES = ("ompi.", "openmpi-sessions", "open_mpi.", "vader_segment.", "sm_segment.",
+                  "mpich_shm_", "prte.", "pmix")  # not weir's
 PORT = 29500
 LAUNCHED = ("mpirun", "nodes", "soak", "ib")  # shapes that mpirun starts
 
 
 def launcher():
-    """Returns "Open MPI", "Hydra", or "" if there is none."""
+    """Returns "Open MPI", which lets ranks report before it ends them (up to version 4), "Hydra" for
+    those that do not, or "" if there is none."""
     try:
         text = subprocess.run([os.environ.get("MPIRUN", "mpirun"), "--version"], check=False,
                               capture_output=True, text=True).stdout
     except OSError:
         return ""
-    return "Open MPI" if re.search("Open MPI|OpenRTE|PRRTE|prterun", text) else "Hydra"
+    return "Open MPI" if re.search(r"OpenRTE|Open MPI\) [1-4]\.", text) else "Hydra"
 
 
 class Running:
