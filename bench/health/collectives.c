@@ -69,7 +69,7 @@ static int collective_execute(const health_settings *settings, const collective_
         argv[count++] = settings->inject;
     }
     setenv("WEIR_LAUNCHER", "none", 1);
-    return health_process_run((char *const *)(void *)argv, settings->deadline_s + 10, line, bytes);
+    return health_process_run((char *const *)(void *)argv, 2 * settings->deadline_s + 1, line, bytes);
 }
 
 /* The row of a candidate out of place, or NULL. */

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double LEAST_SPREAD = 0.0953; /* log(1.1) */
 static const double NORMAL = 1.4826; /* a normal distribution's deviation over its MAD */
 
 static int deviation_order(const void *a, const void *b)
@@ -22,20 +21,21 @@ static double deviation_median(double *values, int count)
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* The deviation of values around a centre. space holds them all. */
-static double deviation_spread(const double *values, int count, double centre, double *space)
+/* The deviation of values around a centre, but at least `least`. space holds them all. */
+static double deviation_spread(const double *values, int count, double centre, double least,
+                               double *space)
 {
     int used = 0;
     for (int i = 0; i < count; i++)
         if (!isnan(values[i]))
             space[used++] = fabs(values[i] - centre);
-    const double spread = NORMAL * deviation_median(space, used);
-    return spread > LEAST_SPREAD ? spread : LEAST_SPREAD;
+    const double median = deviation_median(space, used);
+    return NORMAL * (median > least ? median : least);
 }
 
-double deviation_of(double time, double usual)
+double deviation_of(double time, double usual, double least)
 {
-    return log(time / usual) / (NORMAL * LEAST_SPREAD);
+    return log(time / usual) / (NORMAL * least);
 }
 
 /* Each node's median over its pairs, and the median of these. */
@@ -55,7 +55,7 @@ static double deviation_node_medians(const double *logs, int n, double *medians,
     return deviation_median(space, used);
 }
 
-int deviation_find(const double *times, int n, double most, double *nodes, double *pairs,
+int deviation_find(const double *times, int n, double least, double *nodes, double *pairs,
                    double *usual)
 {
     const size_t all = (size_t)n * (size_t)n;
@@ -65,15 +65,15 @@ int deviation_find(const double *times, int n, double most, double *nodes, doubl
     for (size_t i = 0; i < all; i++)
         pairs[i] = log(times[i]);
     const double centre = deviation_node_medians(pairs, n, nodes, space);
-    const double spread = deviation_spread(nodes, n, centre, space);
+    const double spread = deviation_spread(nodes, n, centre, least, space);
     *usual = exp(centre);
     for (int node = 0; node < n; node++)
         nodes[node] = n > 2 ? (nodes[node] - centre) / spread : 0;
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n; b++)
-            if (nodes[a] > most || nodes[b] > most)
+            if (nodes[a] > DEVIATIONS_MOST || nodes[b] > DEVIATIONS_MOST)
                 pairs[a * n + b] = NAN; /* the node explains it */
-    const double pair_spread = deviation_spread(pairs, (int)all, centre, space);
+    const double pair_spread = deviation_spread(pairs, (int)all, centre, least, space);
     for (size_t i = 0; i < all; i++)
         pairs[i] = n > 2 ? (pairs[i] - centre) / pair_spread : isnan(pairs[i]) ? NAN : 0;
     free(space);

@@ -41,12 +41,12 @@ int fleet_rounds(const fleet_nodes *fleet)
     return fleet->rounds;
 }
 
-double fleet_deviations(const fleet_nodes *fleet)
+double fleet_least_deviation(const fleet_nodes *fleet)
 {
     int busy = 0;
     for (int node = 0; node < fleet->count; node++)
         busy |= fleet->nodes[node].busy;
-    return busy ? DEVIATIONS_MOST_BUSY : DEVIATIONS_MOST;
+    return busy ? DEVIATION_LEAST_BUSY : DEVIATION_LEAST;
 }
 
 int fleet_is_silent(const fleet_nodes *fleet, int node)

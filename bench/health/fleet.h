@@ -76,8 +76,8 @@ weir_status fleet_open(weir_boot *boot, const fleet_options *options, fleet_node
 void fleet_close(fleet_nodes *fleet);
 int fleet_count(const fleet_nodes *fleet);
 const fleet_facts *fleet_node(const fleet_nodes *fleet, int node);
-/* The number of deviations beyond which a node or link of this fleet is slow. */
-double fleet_deviations(const fleet_nodes *fleet);
+/* The least deviation that this fleet is taken to have (deviation.h). */
+double fleet_least_deviation(const fleet_nodes *fleet);
 /* 1 if a node has not answered. */
 int fleet_is_silent(const fleet_nodes *fleet, int node);
 /* The number of rounds so far. */

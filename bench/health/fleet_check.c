@@ -156,9 +156,9 @@ void fleet_check_facts(health_report *report, const fleet_nodes *fleet)
         if (fleet_node(fleet, i)->busy) {
             report->busy = 1;
             snprintf(report->busy_text, sizeof report->busy_text,
-                     "other processes use the processors of node %s, so only what is %.0f "
-                     "deviations away counts",
-                     fleet_node(fleet, i)->host, fleet_deviations(fleet));
+                     "other processes use the processors of node %s, so only what takes 17 times as "
+                     "long counts as slow",
+                     fleet_node(fleet, i)->host);
         }
     check = health_add(report, "fleet.versions", "all nodes run the same weir");
     health_look(check, "install the same version everywhere");

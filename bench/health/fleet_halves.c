@@ -31,6 +31,7 @@ static int halves_round(health_report *report, fleet_nodes *fleet, const fleet_g
                         int ngroups, fleet_result *results, halves_best *best,
                         double deviations[2])
 {
+    const double least = fleet_least_deviation(fleet);
     halves_best fastest[2] = {{INFINITY, 0}, {INFINITY, 0}};
     for (int repeat = 0, is_slow = 1; repeat < 3 && is_slow; repeat++) {
         is_slow = 0;
@@ -46,9 +47,9 @@ static int halves_round(health_report *report, fleet_nodes *fleet, const fleet_g
             best->gbs = fmax(best->gbs, gbs);
         }
         for (int g = 0; g < ngroups; g++) {
-            deviations[g] = fmax(deviation_of(fastest[g].latency_us, best->latency_us),
-                                 deviation_of(1 / fastest[g].gbs, 1 / best->gbs));
-            is_slow |= deviations[g] > fleet_deviations(fleet);
+            deviations[g] = fmax(deviation_of(fastest[g].latency_us, best->latency_us, least),
+                                 deviation_of(1 / fastest[g].gbs, 1 / best->gbs, least));
+            is_slow |= deviations[g] > DEVIATIONS_MOST;
         }
     }
     return 0;
@@ -69,7 +70,7 @@ static double halves_search(health_report *report, fleet_nodes *fleet, fleet_sea
         if (halves_round(report, fleet, groups, ngroups, results, &best, deviations))
             return worst;
         for (int g = 0; g < ngroups; g++) {
-            slow[g] = deviations[g] > fleet_deviations(fleet);
+            slow[g] = deviations[g] > DEVIATIONS_MOST;
             worst = slow[g] ? fmax(worst, deviations[g]) : worst;
         }
         search_tell(search, slow);

@@ -67,8 +67,9 @@ static weir_status exchange_once(const exchange *of, size_t bytes, int repeat, d
     return status;
 }
 
-/* Repeats exchanges and stores the fastest time. All members repeat equally often: they stop when
- * the slowest has spent LONG_MS. */
+/* Repeats exchanges and stores the fastest time. The time of an exchange is that of its slowest
+ * member: the last to leave the barrier may find its data there already. All members thus repeat
+ * equally often, until LONG_MS have been spent. */
 static weir_status exchange_best(const exchange *of, size_t bytes, int repeats, double *best_s)
 {
     weir_status status = WEIR_OK;
@@ -77,10 +78,10 @@ static weir_status exchange_best(const exchange *of, size_t bytes, int repeats, 
     for (int i = 0; i < repeats && status == WEIR_OK && spent_s * 1e3 < LONG_MS; i++) {
         double seconds;
         status = exchange_once(of, bytes, i, &seconds);
+        if (status == WEIR_OK)
+            status = weir_allreduce(of->comm, &seconds, &seconds, 1, WEIR_DOUBLE, WEIR_MAX, NULL);
         *best_s = i == 0 || seconds < *best_s ? seconds : *best_s;
         spent_s += seconds;
-        if (status == WEIR_OK)
-            status = weir_allreduce(of->comm, &spent_s, &spent_s, 1, WEIR_DOUBLE, WEIR_MAX, NULL);
     }
     return status;
 }

@@ -112,7 +112,7 @@ static double pairs_median_of(const double *times, int n, int node)
     double *own = calloc((size_t)n * (size_t)n, sizeof *own);
     for (int i = 0; nodes && pairs && own && i < n * n; i++)
         own[i] = i / n == node || i % n == node ? times[i] : NAN;
-    if (!nodes || !pairs || !own || deviation_find(own, n, DEVIATIONS_MOST, nodes, pairs, &usual) != 0)
+    if (!nodes || !pairs || !own || deviation_find(own, n, DEVIATION_LEAST, nodes, pairs, &usual) != 0)
         usual = NAN;
     free(own);
     free(pairs);
@@ -125,22 +125,22 @@ static void pairs_judge(health_report *report, const fleet_nodes *fleet, const p
 {
     double usual, *nodes = calloc((size_t)n, sizeof *nodes);
     double *pairs = calloc((size_t)n * (size_t)n, sizeof *pairs);
-    const double most = fleet_deviations(fleet);
+    const double least = fleet_least_deviation(fleet);
     char id[HEALTH_ID_BYTES];
     int slow = 0;
-    if (!nodes || !pairs || deviation_find(times, n, most, nodes, pairs, &usual) != 0) {
+    if (!nodes || !pairs || deviation_find(times, n, least, nodes, pairs, &usual) != 0) {
         fputs("weir-check: out of memory\n", stderr);
         exit(3);
     }
     for (int a = 0; a < n; a++)
-        if (nodes[a] > most) {
+        if (nodes[a] > DEVIATIONS_MOST) {
             pairs_add_slow(report, fleet, measure, a, -1, pairs_median_of(times, n, a), usual,
                            nodes[a]);
             slow++;
         }
     for (int a = 0; a < n; a++)
         for (int b = a + 1; b < n; b++)
-            if (pairs[a * n + b] > most) {
+            if (pairs[a * n + b] > DEVIATIONS_MOST) {
                 pairs_add_slow(report, fleet, measure, a, b, times[a * n + b], usual,
                                pairs[a * n + b]);
                 slow++;
@@ -150,7 +150,7 @@ static void pairs_judge(health_report *report, const fleet_nodes *fleet, const p
     if (!isnan(usual))
         health_set_value(check, pairs_value(measure, usual), measure->unit, measure->decimals);
     if (n > 2 && !slow && !isnan(usual))
-        health_set(check, HEALTH_PASS, "no node or link is %.0f deviations away", most);
+        health_set(check, HEALTH_PASS, "no node or link is %.0f deviations away", DEVIATIONS_MOST);
     free(pairs);
     free(nodes);
 }
@@ -158,14 +158,14 @@ static void pairs_judge(health_report *report, const fleet_nodes *fleet, const p
 /* Marks the pairs that look slow, or belong to a node that does. Returns their number. */
 static int pairs_mark(const fleet_nodes *fleet, const double *times, int n, char *marks)
 {
-    const double most = fleet_deviations(fleet);
+    const double least = fleet_least_deviation(fleet);
     double usual, *nodes = calloc((size_t)n, sizeof *nodes);
     double *pairs = calloc((size_t)n * (size_t)n, sizeof *pairs);
     int count = 0;
-    if (nodes && pairs && deviation_find(times, n, most, nodes, pairs, &usual) == 0)
+    if (nodes && pairs && deviation_find(times, n, least, nodes, pairs, &usual) == 0)
         for (int a = 0; a < n; a++)
             for (int b = a + 1; b < n; b++)
-                if (nodes[a] > most || nodes[b] > most || pairs[a * n + b] > most) {
+                if (nodes[a] > DEVIATIONS_MOST || nodes[b] > DEVIATIONS_MOST || pairs[a * n + b] > DEVIATIONS_MOST) {
                     marks[a * n + b] = 1;
                     count++;
                 }

@@ -121,7 +121,7 @@ static weir_status plan_cli_print_rejection(const weir_plan *plan, const weiri_p
     weir_status status = weir_plan_check(plan, report);
     weiri_check_describe_lengths(report, lengths);
     if (status == WEIR_ERR_INVALID)
-        printf("rejected     executors reject this plan; weir-plan check %s tells why\n",
+        printf("rejected     executors reject this plan; weir-plan check %s shows why\n",
                plan->file);
     else if (status == WEIR_OK && report->max_chunk_bytes &&
              found->layout.chunk_bytes > report->max_chunk_bytes)

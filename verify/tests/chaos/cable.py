@@ -9,6 +9,7 @@ numbers cannot be seeded. A Cable is asked for conditions by use(); those not na
   reorder           probability that a frame is not delayed at all
   rate              bytes per second to each host; the queue holds QUEUE frames
   cut               numbers of hosts that nothing reaches or leaves
+  links             other conditions between two hosts: {"0-2": {"delay_s": 0.01}, ...}
 """
 import heapq
 import json
@@ -29,7 +30,7 @@ class Carrier:
     def __init__(self, taps, seed):
         self.taps, self.random = taps, random.Random(seed)
         self.conditions, self.queue, self.count = {}, [], 0
-        self.free_at = [0.0] * len(taps)
+        self.free_at = {}  # of a host or, if it has conditions, of a link to it
         self.waiting = [0] * len(taps)
         self.place = {}  # of a hardware address
 
@@ -45,22 +46,29 @@ class Carrier:
                 if host != source:
                     self.accept(source, host, frame)
 
+    def asked_of(self, source, host):
+        """Returns the conditions from one host to another, and what has them."""
+        name = f"{min(source, host)}-{max(source, host)}"
+        link = self.conditions.get("links", {}).get(name)
+        return (self.conditions, host) if link is None else ({**self.conditions, **link}, (source, host))
+
     def accept(self, source, host, frame):
-        draw, asked = self.random.random, self.conditions
+        draw, (asked, _) = self.random.random, self.asked_of(source, host)
         cut = asked.get("cut", ())
         if source in cut or host in cut or draw() < asked.get("loss", 0):
             return
         for _ in range(2 if draw() < asked.get("duplicate", 0) else 1):
-            self.put(host, frame)
+            self.put(source, host, frame)
 
-    def put(self, host, frame):
-        draw, asked, now = self.random.random, self.conditions, time.monotonic()
+    def put(self, source, host, frame):
+        draw, now = self.random.random, time.monotonic()
+        asked, place = self.asked_of(source, host)
         due = now
         if asked.get("rate"):
             if self.waiting[host] >= QUEUE:
                 return
-            due = max(now, self.free_at[host]) + len(frame) / asked["rate"]
-            self.free_at[host] = due
+            due = max(now, self.free_at.get(place, 0)) + len(frame) / asked["rate"]
+            self.free_at[place] = due
         if draw() >= asked.get("reorder", 0):
             due += max(0, asked.get("delay_s", 0) + asked.get("jitter_s", 0) * (2 * draw() - 1))
         if due <= now:

@@ -1,0 +1,119 @@
+#!/bin/bash
+# weir-check on one node: levels, verdicts, exit codes and report formats. Stand-ins of the benchmarks,
+# in the folder of a copy of the program, plant what a healthy node does not have: wrong data, a hang, a
+# crash, slowness. Run from the repository's root.
+. verify/tests/support/tap.sh
+
+says() { grep -qE -- "$1" "$out"; }
+last() { [ "$(tail -n 1 "$out")" = "$1" ]; }
+
+if [ ! -x ./weir-check ]; then
+    skip "weir-check" "not built: no hwloc, gsl or jansson"
+    tap_done
+fi
+
+# ------------------------------------------------------------------ a healthy node
+check "a healthy node passes" ends_with 0 ./weir-check --quiet --json "$scratch/good.json" --junit "$scratch/a.xml" \
+    --ctrf "$scratch/a.ctrf" --prometheus "$scratch/a.prom" --markdown "$scratch/a.md"
+check "the last line says so" eval 'tail -n 1 "$out" | grep -qE "^PASS: [1-9][0-9]* checks$"'
+for id in node.cores node.memory node.shm host.copy.all allreduce.1KiB.weir allreduce.16MiB.weir; do
+    check "$id is shown with a value" says "^$id +[0-9.]+"
+done
+check "quick takes 15 s at most" eval 'awk "/^# took/ { exit !(\$3 <= 15) }" "$out"'
+
+python=$(command -v python3)
+reads() { # reads FILE PROGRAM: python3 runs the program with the JSON document d of the file
+    "$python" -c "import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not ($2))" "$1"
+}
+if [ -n "$python" ]; then
+    check "JSON has all checks" reads "$scratch/good.json" \
+        "d['tool'] == 'weir-check' and d['schema'] == 1 and d['failed'] == 0 and len(d['checks']) > 8"
+    check "CTRF has its required members and counts that add up" reads "$scratch/a.ctrf" \
+        "d['results']['tool']['name'] == 'weir-check' and d['results']['summary']['tests'] == len(d['results']['tests']) == sum(d['results']['summary'][k] for k in ('passed', 'failed', 'pending', 'skipped', 'other')) and all({'name', 'status', 'duration'} <= t.keys() for t in d['results']['tests'])"
+    check "JUnit is well-formed and has the figures" "$python" -c "
+import sys, xml.dom.minidom as m
+s = m.parse('$scratch/a.xml').documentElement
+c = s.getElementsByTagName('testcase')
+sys.exit(not (len(c) == int(s.getAttribute('tests')) and any('GB/s' in x.toxml() for x in c)))"
+else
+    skip "JSON, CTRF and JUnit are well-formed" "no python3"
+fi
+# The text format of Prometheus: a comment, or a metric with labels in braces and a number.
+check "every line of the metrics is in Prometheus' format" eval \
+    '[ -s "$scratch/a.prom" ] && ! grep -vqE "^# (HELP|TYPE) weir_[a-z_]+ .+$|^weir_[a-z_]+(\{([a-z]+=\"[^\"]*\",?)+\})? -?[0-9.e+-]+$" "$scratch/a.prom"'
+check "metrics have the bus bandwidth of collectives" grep -qE \
+    '^weir_busbw_gbs\{collective="allreduce",bytes="16777216",nranks="[0-9]+",candidate="weir"\} [0-9.]+$' "$scratch/a.prom"
+check "Markdown begins with the verdict" eval 'head -n 1 "$scratch/a.md" | grep -q "^### PASS"'
+
+# ------------------------------------------------------------------- missing parts
+check "fewer GPUs than --gpus end with 6" ends_with 6 ./weir-check --quiet --gpus 99
+check "the check is named, with what to look at" eval 'says "^gpus: MISSING: .*expected >= 99" && says "look at: nvidia-smi"'
+check "the last line counts failures" eval 'tail -n 1 "$out" | grep -qE "^FAIL: 1 of [0-9]+ checks$"'
+sed 's/\("value": \)\([0-9.]*\)/\1\2/; /"id": "node.cores"/,/"value"/s/"value": [0-9]*/"value": 4096/' "$scratch/good.json" >"$scratch/more.json"
+check "fewer cores than the baseline end with 6" ends_with 6 ./weir-check --quiet --baseline "$scratch/more.json"
+check "the baseline is named" says "^node.cores: MISSING: .*expected >= 4096 \(baseline $scratch/more.json\)"
+
+# ------------------------------------------------- what stand-ins of the benchmarks plant
+mkdir "$scratch/bin"
+cp ./weir-check "$scratch/bin"
+# plant BODY: the benchmarks become scripts, which find the path of --csv in $csv and the size in $size.
+plant() {
+    local name
+    for name in allreduce alltoall allgather reduce_scatter broadcast reduce sendrecv alltoallv; do
+        cat >"$scratch/bin/bench_$name" <<END
+#!/bin/bash
+while [ \$# -gt 0 ]; do
+    case \$1 in --csv) csv=\$2 ;; -b) size=\$2 ;; esac
+    shift
+done
+$1
+END
+        chmod +x "$scratch/bin/bench_$name"
+    done
+}
+planted() { "$scratch/bin/weir-check" --quiet --timeout 1 "$@"; }
+# row MICROSECONDS GB/S: what a benchmark writes to its CSV file.
+row='row() { printf "schema,collective,nranks,nnodes,contender,dtype,redop,root,placement,bytes,count,iters,median_us,algbw_gbs,busbw_gbs,verify,wrong\n5,allreduce,2,1,weir,float,sum,-1,out,16777216,4194304,20,%s,%s,%s,pass,0\n" "$1" "$2" "$2" >"$csv"; }'
+
+plant 'echo "bench: 7 wrong elements" >&2; exit 1'
+check "wrong data ends with 1" ends_with 1 planted
+check "wrong data is named" says "^allreduce.1KiB.weir: WRONG: .*7 wrong elements"
+plant 'echo "bench: rank 1 waits for rank 0" >&2; exit 4'
+check "a deadline ends with 4" ends_with 4 planted
+check "a deadline is named with the benchmark's report" says "^allreduce.1KiB.weir: HUNG: .*rank 1 waits for rank 0"
+plant 'kill -SEGV $$'
+check "a crash ends with 3" ends_with 3 planted
+check "a crash is named with its signal" says "^allreduce.16MiB.weir: ERROR: .*signal 11"
+plant "$row; row 1 5"
+check "a program that ends well passes" ends_with 0 planted --json "$scratch/fast.json"
+sed 's/"value": 5,/"value": 50,/' "$scratch/fast.json" >"$scratch/faster.json"
+# Other tests may use the processors now, which excuses slowness of the host, so it is tried again.
+found_slow() { for _ in 1 2 3 4 5 6; do planted --baseline "$scratch/faster.json" >"$out" 2>"$err"; [ $? -eq 5 ] && return; sleep 1; done; says "^# busy"; }
+check "bandwidth below the baseline ends with 5, if the node is not busy" found_slow
+check "then the figure and the baseline are shown" eval \
+    'says "^# busy" || says "^allreduce.16MiB.weir: SLOW: .*5.00 GB/s, expected >= 40.00 GB/s \(baseline"'
+
+# A hang: weir-check ends the program, and whatever it started, after twice its deadline.
+plant 'sleep 300 & echo $! >>"'"$scratch"'/pids"; sleep 300'
+check "a program that does not end is killed, with 4" ends_with 4 timeout 100 "$scratch/bin/weir-check" --quiet --timeout 1
+check "it is named" says "^allreduce.1KiB.weir: HUNG"
+none_left() { local pid; while read -r pid; do [ ! -d "/proc/$pid" ] || return 1; done <"$scratch/pids"; }
+check "nothing that it started is left" none_left
+check "no temporary file is left" eval '! ls -d /tmp/weir-check-?????? 2>/dev/null | grep .'
+
+# ---------------------------------------------------------------------- usage errors
+usage() { ends_with 2 ./weir-check "$@" && [ "$(wc -l <"$err")" -eq 1 ]; }
+check "an unknown option is a usage error" usage --fast
+check "an unknown level is a usage error" usage --level slow
+check "options of a fleet need --fleet" usage --bisect
+check "--rank without --address is a usage error" usage --fleet --rank 0 --nodes 2
+check "a malformed number is a usage error" usage --gpus many
+echo '{}' >"$scratch/none.json"
+check "a baseline that is no report is a usage error" usage --baseline "$scratch/none.json"
+check "it says how to record one" grep -q -- "--json" "$err"
+check "a baseline that is not there ends with 3" ends_with 3 ./weir-check --baseline "$scratch/absent.json"
+echo 'gpu X | y' >"$scratch/rules"
+check "a malformed rule is named with its line" eval 'usage --models "$scratch/rules" && grep -q "rules:1: expected" "$err"'
+check "--help lists the exit codes" eval 'ends_with 0 ./weir-check --help && says "5 slow"'
+check "--fleet without a launcher says how to start it" eval 'env -u RANK -u WORLD_SIZE ./weir-check --fleet >"$out" 2>"$err"; [ $? -eq 2 ] && grep -q "srun, mpirun" "$err"'
+tap_done
