@@ -5,6 +5,7 @@
 # Sections: probes, flags, sources, targets (libraries, programs, tests, what is left out), checks,
 # installation.
 
+, := ,
 BUILD ?= release
 ifeq ($(BUILD),release)
 O ?= build
@@ -25,7 +26,7 @@ MAKEFLAGS += --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
 # Goals that build; empty if there are none. Only these count their steps, and write the stamps below.
-BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma deps lint config help clean plot left-out,$(MAKECMDGOALS)),all)
+BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma coverage deps lint config help clean plot order left-out,$(MAKECMDGOALS)),all)
 
 # Every step prints one line, "[n/total] CC file". The total is found by a dry run of the same goals,
 # in which a step is a line with the word weir_step. make expands each recipe once, when it starts, so
@@ -40,6 +41,7 @@ step = $(eval STEPS += x)$(words $(STEPS))
 say = $(if $(filter 1,$(V)),,$(info $(if $(TOTAL),[$(step)/$(TOTAL)]) $(1) $(2)))
 endif
 empty :=
+COMMA := ,
 space := $(empty) $(empty)
 
 # ------------------------------------------------------------------- probes
@@ -56,6 +58,7 @@ HAVE_GSL := $(call pkg,gsl)
 HAVE_JANSSON := $(call pkg,jansson)
 HAVE_SQLITE := $(call pkg,sqlite3)
 HAVE_GNUPLOT := $(call have,gnuplot)
+HAVE_SIMGRID := $(and $(call have,$(CXX)),$(call header,simgrid/engine.h))
 NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 # make install alone installs what the last build chose.
 ifeq ($(sort $(MAKECMDGOALS)),install)
@@ -75,16 +78,23 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototyp
 OPT_release := -O3 -g -DNDEBUG
 OPT_debug := -O0 -g3
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+OPT_coverage := -O0 -g --coverage
+OPT_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -DWEIR_LIBFUZZER
 OPT_tsan := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
+# Instrumented for verify/tests/support/order_checker.c, which takes the place of the sanitizer's library.
+OPT_order := -O1 -g -fsanitize=thread -Wno-tsan -fno-builtin-memcpy -fno-builtin-memset -fno-builtin-memmove -DWEIR_ORDER_CHECKER
 OPT := $(OPT_$(BUILD))
-$(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan or tsan))
+$(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan, tsan, coverage, fuzz or order))
+WRAPPED := memcpy memmove memset mmap munmap read write send sendmsg recv recvmsg pthread_mutex_lock \
+	pthread_mutex_unlock pthread_create pthread_join
+LINK_OPT := $(if $(filter order,$(BUILD)),-g $(addprefix -Wl$(,)--wrap=,$(WRAPPED)),$(OPT))
 
 CFLAGS ?=
 NVCCFLAGS ?=
 LDFLAGS ?=
 WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib/include -Ilib -I. \
 	-DWEIR_BUILD_NAME='"$(BUILD)"' $(VERBS_CFLAGS) $(CFLAGS)
-WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
+WEIR_LDFLAGS = $(LINK_OPT) -pthread $(LDFLAGS)
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DWEIR_HAVE_CUDA=1 -isystem $(CUDA_HOME)/include)
 CUDA_LIBS := $(if $(HAVE_CUDA),$(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
 	$(CUDA_HOME)/targets/*/lib/libcudart_static.a)))
@@ -121,7 +131,7 @@ LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net 
 	comm/gpu comm/internode chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe \
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 TOPO_DIRS := topo
-BENCH_DIRS := bench $(addprefix bench/,options sizes job gpu candidate trial check measure statistics output)
+BENCH_DIRS := bench $(addprefix bench/,moe options sizes job gpu candidate trial check measure statistics output)
 HEALTH_DIRS := bench/health bench/health/cli
 RESULTS_DIRS := $(addprefix results/,read store judge output)
 # Where a part depends on CUDA, a build contains either its *_cuda.c or its *_none.c.
@@ -162,6 +172,9 @@ TEST_SRC := $(foreach file,$(wildcard $(addsuffix /test_*.c,$(TEST_DIRS))),$(if 
 TEST_SCRIPTS := $(wildcard $(addsuffix /*.sh,$(TEST_DIRS)))
 # Every test program can register the network transport that is a test double.
 TEST_DOUBLE_SRC := verify/tests/support/net_shm.c
+# The checker of memory order is linked into tests that are built for it, and is not instrumented.
+ORDER_SRC := verify/tests/support/order_checker.c
+TEST_DOUBLE_SRC += $(if $(filter order,$(BUILD)),$(ORDER_SRC))
 # Programs that measure, built like tests and run by hand.
 BY_HAND_SRC := verify/tests/perf/plan_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
 
@@ -185,7 +198,7 @@ BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
 SUPPORT := $(O)/obj/verify/tests/support
 ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(HEALTH_SRC) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) $(TEST_DOUBLE_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
-	verify/tests/perf/port_mesh.c topo/cli/weir_topo.c) $(GPU_OBJ)
+	verify/tests/perf/port_mesh.c verify/tests/sim/sim.c topo/cli/weir_topo.c) $(GPU_OBJ)
 
 BENCHES := $(if $(HAVE_HWLOC),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(HAVE_HWLOC),$(BIN)/weir-topo)
@@ -218,6 +231,11 @@ SOAKS := $(if $(BENCHES),$(O)/tests/soak $(O)/tests/soak_standin)
 MESH := $(if $(HAVE_MPI),$(O)/tests/port_mesh)
 MESH_OBJ := $(call obj,verify/tests/perf/port_mesh.c)
 SOAK_OBJ := $(call obj,verify/tests/fuzz/soak.c)
+# The simulation of collectives across nodes.
+SIM := $(if $(HAVE_SIMGRID),$(O)/tests/sim)
+SIM_OBJ := $(call obj,verify/tests/sim/sim.c)
+SIM_WRAPPED := weiri_comm_idle_for weiri_comm_wait_slow weiri_reduce weiri_copy weir_reduce weir_reduce_scatter weir_allgather \
+	weir_broadcast weiri_coll_run
 
 # What the manifest of a result says about the build: a hash of all sources, the commit, the flags.
 SOURCES := $(sort $(wildcard $(foreach kind,c cu h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device \
@@ -228,12 +246,12 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COM
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz soak left-out
+.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz fuzz-inputs coverage soak order mutation left-out
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
-tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS)
+tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS) $(SIM)
 
 $(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
 	$(call say,AR,$@)
@@ -283,6 +301,8 @@ $(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ)))
 $(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS)))
 endif
 $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
+
+$(call obj,$(ORDER_SRC)): OPT := -O2 -g -DWEIR_ORDER_CHECKER
 
 $(O)/obj/%.o: %.c Makefile $(O)/flags.id
 	$(call say,CC,$<)
@@ -349,6 +369,17 @@ $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(call obj,$(TEST_DO
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
 
+# What the simulation replaces is named to the linker.
+$(O)/tests/sim: $(SIM_OBJ) $(O)/obj/verify/tests/sim/sim_net.o $(O)/libweir.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(addprefix -Wl$(COMMA)--wrap=,$(SIM_WRAPPED)) $(WEIR_LDFLAGS) -lsimgrid \
+		$(WEIR_LIBS)
+$(O)/obj/verify/tests/sim/sim_net.o: verify/tests/sim/sim_net.cc verify/tests/sim/sim_net.h
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 $(OPT) -Wall -Wextra -I. -c $< -o $@
+
 # The kernels of these tests.
 $(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu/gpu_channels.o
 $(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu/gpu_ports.o
@@ -360,6 +391,18 @@ $(O)/tests/test_nccl_streams: $(filter-out %/p2p_launch.o,$(NCCL_OBJ))
 RESULTS_TESTS := $(filter $(O)/tests/test_results%,$(TESTS))
 $(RESULTS_TESTS): $(RESULTS_OBJ)
 $(RESULTS_TESTS): TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
+
+ifeq ($(BUILD),coverage)
+COVERAGE_EXIT := $(call obj,verify/tests/support/coverage_exit.c)
+$(filter-out $(GPU_TESTS),$(TESTS)): $(COVERAGE_EXIT)
+$(filter-out $(GPU_TESTS),$(TESTS)): WEIR_LDFLAGS += -Wl,--wrap=_exit
+endif
+
+# Tests that take arbitrary bytes (support/fuzz_input.h). With BUILD=fuzz libFuzzer has their main().
+INPUT_TESTS := $(filter %_input,$(TESTS))
+ifeq ($(BUILD),fuzz)
+$(INPUT_TESTS): WEIR_LDFLAGS += -fsanitize=fuzzer
+endif
 
 TEST_CC = $(CC)
 $(ORACLE_TESTS): TEST_CC = $(MPI_CC)
@@ -451,10 +494,11 @@ test-long: ## the same with the parts of tests that `make test` leaves out: abou
 	$(Q)ci/deps
 	$(AGAIN) check TEST_LONG=1
 
-# Tests that measure nothing, the longest first: run two at a time next to the others.
-BESIDE := rdma.sh hangs.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
+# Tests that measure nothing, the longest first: run three at a time next to the others, as most wait
+# for deadlines and processes half of their time.
+BESIDE := rdma.sh hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
-	weir_plan.sh weir_report.sh plot.sh nccl.sh python.sh
+	weir_plan.sh weir_report.sh plot.sh nccl.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
 # S seconds (a third of that in a short run) while the other tests leave a core idle.
@@ -476,12 +520,31 @@ test-rdma: ## the tests in a virtual machine with soft-RoCE (ci/rdma-vm)
 	$(Q)ci/deps
 	$(AGAIN) check T=rdma
 
-fuzz: $(FUZZERS) ## the fuzzers alone, with new files each time, for S=60 seconds (BUILD=asan)
+fuzz: $(FUZZERS) ## the fuzzers, with new inputs each time, S=60 seconds each (BUILD=asan); libFuzzer's need clang
 	$(Q)start=$$(date +%s) && echo "FUZZ_START=$$start" && printf '%s\n' $(FUZZERS) | \
 		FUZZ_S=$(S) FUZZ_START=$$start xargs -P 2 -I @ env @
+	$(Q)$(if $(CLANG),+$(MAKE) --no-print-directory -s BUILD=fuzz CC=clang CUDA=0 O='$(O)/fuzz' S=$(S) fuzz-inputs,\
+		echo 'make fuzz: libFuzzer is left out: no clang; apt-get install clang')
+CLANG := $(call have,clang)
 
-soak: $(BENCHES) $(BIN)/weir-plan $(LIBS) $(MESH) $(SOAKS) ## jobs under chaos for S=60 seconds (0: without end); SEED, CHAOS="--parallel 2 ..."
-	$(Q)O='$(O)' verify/tests/chaos/chaos --seconds '$(S)' --seed '$(or $(SEED),0)' $(CHAOS)
+coverage: ## covered lines of lib by folder, by the C tests, in a separate build without CUDA
+	$(Q)+$(MAKE) --no-print-directory BUILD=coverage CUDA=0 check
+	$(Q)verify/tests/support/coverage $(O)/coverage
+
+fuzz-inputs: $(INPUT_TESTS)
+	$(Q)verify/tests/fuzz/inputs '$(O)' $(S) $(INPUT_TESTS)
+
+soak: $(BENCHES) $(BIN)/weir-plan $(LIBS) $(MESH) $(SOAKS) ## jobs under chaos for S=60 seconds (0: without end), SEED=N; RDMA=1: over ib, in a virtual machine
+	$(Q)$(if $(filter 1,$(RDMA)),ci/rdma-vm --seconds $$(($(if $(filter 0,$(S)),86400,$(S)) + 300))) env O='$(O)' \
+		verify/tests/chaos/chaos --seconds '$(S)' --seed '$(or $(SEED),0)' $(if $(filter 1,$(RDMA)),--ib)
+
+# test_order of a build whose accesses order_checker.c watches.
+order: ## the test of memory order, with a checker that finds what x86 hides
+	$(Q)+$(MAKE) --no-print-directory -s BUILD=order CUDA=0 build/order/tests/test_order
+	$(Q)build/order/tests/test_order
+
+mutation: all tests ## plant faults from verify/tests/mutation/*.mutants, which tests must find (ARGS="-k boot")
+	$(Q)verify/tests/mutation/run $(ARGS)
 
 deps: ## install what is missing
 	$(Q)ci/deps
@@ -537,5 +600,5 @@ clean: ## remove everything that was built
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
-	@echo '  V=1 shows commands; O=folder; BUILD=release|debug|asan|tsan; CC=clang; NP, ARGS and'
+	@echo '  V=1 shows commands; O=folder; BUILD=release|debug|asan|tsan|fuzz; CC=clang; NP, ARGS and'
 	@echo '  MPIRUN_FLAGS configure make run.'

@@ -127,6 +127,9 @@ void weiri_topo_digest(const weiri_topo *topo, char hex[WEIRI_TOPO_DIGEST_BYTES]
 /* Writes "2 cores, 1 NUMA node, no GPU, 1 NIC, AMD EPYC", truncated to bytes. */
 void weiri_topo_summary(const weiri_topo *topo, char *text, size_t bytes);
 
+/* Prints the kinds of the nodes whose records (--save) are the .xml files of a folder, with the
+ * number of nodes of each. */
+weir_status weiri_topo_print_kinds(const char *folder, FILE *out);
 /* Prints the hardware, the places of nranks ranks, and distances, as text or as one JSON object.
  * source describes where topo comes from ("this machine", a path). Errors: those of
  * weiri_topo_place. Write errors stay in out's error flag. */

@@ -1,10 +1,10 @@
 /*
- * The oracle of expert parallelism: data, routings and expected results of dispatch and combine, which
- * every rank can compute for all ranks.
+ * The oracle of expert parallelism: data, routings and expected results of dispatch and combine,
+ * which every rank can compute for all ranks.
  *
  * Rows are composed of blocks of 128 elements from one table. A row's number, which states the call
- * (version), the source rank, the token and, for expert outputs, the choice, determines its blocks: so
- * a received row is compared by memcmp, and a row that is wrong is identified.
+ * (version), the source rank, the token and, for expert outputs, the choice, determines its blocks:
+ * so a received row is compared by memcmp, and a row that is wrong is identified.
  *
  * Uses only the public API of weir. Calls are local.
  */
@@ -71,8 +71,8 @@ typedef struct weirv_moe_received_rows {
 
 enum { WEIRV_MOE_GUARD = 0xA5 };
 
-/* Which part of the rows is compared as a whole: every row whose index modulo `every` is `phase`; of
- * the others the first and the last block. {1, 0}: all. */
+/* Which part of the rows is compared as a whole: every row whose index modulo `every` is `phase`;
+ * of the others the first and the last block. {1, 0}: all. */
 typedef struct weirv_moe_sample {
     int every, phase;
 } weirv_moe_sample;
@@ -89,8 +89,8 @@ typedef enum weirv_moe_added {
     WEIRV_MOE_TOKENS,  /* the received rows themselves */
 } weirv_moe_added;
 
-/* Checks the result of a combine on a rank bit for bit, or, with tolerance above 0, by relative error
- * with a denominator of at least 0.02. weighted: the weights of the routing were passed. */
+/* Checks the result of a combine on a rank bit for bit, or, with tolerance above 0, by relative
+ * error with a denominator of at least 0.02. weighted: the weights of the routing were passed. */
 uint64_t weirv_moe_check_combine(weirv_moe *oracle, int version, int rank, const void *out,
                                  weirv_moe_added added, int weighted, double tolerance,
                                  weirv_moe_sample sample, char message[WEIRV_MOE_MESSAGE]);

@@ -1,6 +1,6 @@
 /*
- * Checks of dispatch and combine against the oracle. Each stops to describe only the first difference,
- * and counts all.
+ * Checks of dispatch and combine against the oracle. Each stops to describe only the first
+ * difference, and counts all.
  */
 #include "verify/moe_data.h"
 #include "verify/number.h"
@@ -18,7 +18,8 @@ typedef struct moe_check {
     char *message;
 } moe_check;
 
-__attribute__((format(printf, 2, 3))) static void check_report(moe_check *c, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void check_report(moe_check *c, const char *format,
+                                                               ...)
 {
     va_list arguments;
     if (c->wrong++)
@@ -96,10 +97,11 @@ static void check_row(moe_check *c, const weirv_moe_received_rows *got, const mo
     }
     const int expert = moe_token_experts(o, c->version, place->source, place->token)[place->choice];
     describe_row(c, row, scales, holds);
-    check_report(c,
-                 "dispatch: token %d from rank %d for expert %d did not arrive on rank %d: row %d differs "
-                 "from element %d on; the row holds %s",
-                 place->token, place->source, expert, c->rank, place->row, j * MOE_BLOCK, holds);
+    check_report(
+        c,
+        "dispatch: token %d from rank %d for expert %d did not arrive on rank %d: row %d differs "
+        "from element %d on; the row holds %s",
+        place->token, place->source, expert, c->rank, place->row, j * MOE_BLOCK, holds);
 }
 
 /* Experts and weights that come with a row. */
@@ -115,22 +117,23 @@ static void check_choices(moe_check *c, const weirv_moe_received_rows *got, cons
         const int is_here = experts[choice] >= 0 && experts[choice] / o->local_experts == c->rank;
         if (is_expert_major && choice != p->choice)
             continue;
-        const size_t at = is_expert_major
-                              ? (size_t)p->row
-                              : (size_t)p->row * (size_t)config->topk + (size_t)choice;
+        const size_t at = is_expert_major ? (size_t)p->row
+                                          : (size_t)p->row * (size_t)config->topk + (size_t)choice;
         const float weight = is_here ? weights[choice] : 0;
         const int32_t local = is_here ? experts[choice] % o->local_experts : -1;
         if (got->row_weights && memcmp(&got->row_weights[at], &weight, sizeof weight) != 0)
-            check_report(c,
-                         "dispatch: weight of token %d from rank %d for expert %d on rank %d, row %d, is "
-                         "%g, expected %g",
-                         p->token, p->source, experts[choice], c->rank, p->row,
-                         (double)got->row_weights[at], (double)weight);
+            check_report(
+                c,
+                "dispatch: weight of token %d from rank %d for expert %d on rank %d, row %d, is "
+                "%g, expected %g",
+                p->token, p->source, experts[choice], c->rank, p->row, (double)got->row_weights[at],
+                (double)weight);
         if (got->row_experts && !is_expert_major && got->row_experts[at] != local)
-            check_report(c,
-                         "dispatch: choice %d of token %d from rank %d on rank %d, row %d, is local expert "
-                         "%d, expected %d",
-                         choice, p->token, p->source, c->rank, p->row, got->row_experts[at], local);
+            check_report(
+                c,
+                "dispatch: choice %d of token %d from rank %d on rank %d, row %d, is local expert "
+                "%d, expected %d",
+                choice, p->token, p->source, c->rank, p->row, got->row_experts[at], local);
     }
 }
 
@@ -143,8 +146,8 @@ static void report_count(moe_check *c, int32_t got, int local, const moe_places 
         if (places->of[i].bin == local)
             last = &places->of[i];
     if (last)
-        snprintf(text, sizeof text, "its last row %d is token %d from rank %d", last->row, last->token,
-                 last->source);
+        snprintf(text, sizeof text, "its last row %d is token %d from rank %d", last->row,
+                 last->token, last->source);
     check_report(c, "dispatch: count of expert %d on rank %d is %d, expected %d; %s",
                  c->rank * c->o->local_experts + local, c->rank, got, places->counts[local], text);
 }
@@ -166,7 +169,8 @@ static void check_counts(moe_check *c, const weirv_moe_received_rows *got, const
 }
 
 /* Rows between an expert's last one and the next multiple of the alignment are zero. */
-static void check_padding(moe_check *c, const weirv_moe_received_rows *got, const moe_places *places)
+static void check_padding(moe_check *c, const weirv_moe_received_rows *got,
+                          const moe_places *places)
 {
     const int alignment = c->o->shape.config.alignment;
     for (int local = 0; local < c->o->local_experts; local++)
@@ -174,9 +178,10 @@ static void check_padding(moe_check *c, const weirv_moe_received_rows *got, cons
             const char *at = (const char *)got->rows +
                              (size_t)(places->offsets[local] + row) * c->o->sent_row_bytes;
             if (*at || memcmp(at, at + 1, c->o->sent_row_bytes - 1) != 0)
-                check_report(c, "dispatch: row %d on rank %d, after the %d rows of expert %d, is not zero",
-                             places->offsets[local] + row, c->rank, places->counts[local],
-                             c->rank * c->o->local_experts + local);
+                check_report(
+                    c, "dispatch: row %d on rank %d, after the %d rows of expert %d, is not zero",
+                    places->offsets[local] + row, c->rank, places->counts[local],
+                    c->rank * c->o->local_experts + local);
         }
 }
 
@@ -191,7 +196,8 @@ static void check_guard(moe_check *c, const weirv_moe_received_rows *got, const 
         return;
     describe_row(c, guard, NULL, holds);
     check_report(c,
-                 "dispatch: row %d on rank %d was written, after the last row of expert %d; the row holds %s",
+                 "dispatch: row %d on rank %d was written, after the last row of expert %d; the "
+                 "row holds %s",
                  places->end_row, c->rank, (c->rank + 1) * c->o->local_experts - 1, holds);
 }
 
@@ -306,8 +312,8 @@ static int choice_row(const moe_check *c, int token, int choice, int *rank)
     return -1;
 }
 
-/* Explains a wrong result by one choice: its weight, or another output in its place. Uses the elements
- * of the first block. Returns the term, or -1. */
+/* Explains a wrong result by one choice: its weight, or another output in its place. Uses the
+ * elements of the first block. Returns the term, or -1. */
 static int explain(const moe_check *c, const moe_terms *terms, const char *out, char text[100])
 {
     const weirv_moe *o = c->o;
@@ -339,8 +345,8 @@ static int explain(const moe_check *c, const moe_terms *terms, const char *out, 
     return -1;
 }
 
-static void report_token(moe_check *c, const moe_terms *terms, int token, const char *out, int element,
-                         double got, double expected)
+static void report_token(moe_check *c, const moe_terms *terms, int token, const char *out,
+                         int element, double got, double expected)
 {
     char text[100];
     if (c->wrong) {
@@ -348,23 +354,25 @@ static void report_token(moe_check *c, const moe_terms *terms, int token, const 
         return;
     }
     if (!terms->count) {
-        check_report(c, "combine: token %d of rank %d, which has no experts, is not zero (element %d: %g)",
-                     token, c->rank, element, got);
+        check_report(
+            c, "combine: token %d of rank %d, which has no experts, is not zero (element %d: %g)",
+            token, c->rank, element, got);
         return;
     }
     const int n = explain(c, terms, out, text);
     const int choice = terms->choice[n < 0 ? 0 : n];
     int rank;
     const int row = choice_row(c, token, choice, &rank);
-    check_report(c,
-                 "combine: token %d from rank %d, element %d, is %g, expected %g; %s: choice %d of %d, "
-                 "expert %d on rank %d, row %d",
-                 token, c->rank, element, got, expected, text, choice, terms->count,
-                 moe_token_experts(c->o, c->version, c->rank, token)[choice], rank, row);
+    check_report(
+        c,
+        "combine: token %d from rank %d, element %d, is %g, expected %g; %s: choice %d of %d, "
+        "expert %d on rank %d, row %d",
+        token, c->rank, element, got, expected, text, choice, terms->count,
+        moe_token_experts(c->o, c->version, c->rank, token)[choice], rank, row);
 }
 
-static void check_token(moe_check *c, int token, const char *out, weirv_moe_added added, int weighted,
-                        double tolerance, int is_whole)
+static void check_token(moe_check *c, int token, const char *out, weirv_moe_added added,
+                        int weighted, double tolerance, int is_whole)
 {
     const weirv_moe *o = c->o;
     const int step = is_whole || o->row_blocks < 3 ? 1 : o->row_blocks - 1;

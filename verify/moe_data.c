@@ -1,6 +1,6 @@
 /*
- * The oracle of expert parallelism: the table of blocks, rows composed from it, and the origin of a row.
- * The conversion to f8e4m3 with scales is modelled here, by the definition in weir/moe.h.
+ * The oracle of expert parallelism: the table of blocks, rows composed from it, and the origin of a
+ * row. The conversion to f8e4m3 with scales is modelled here, by the definition in weir/moe.h.
  */
 #include "verify/hash.h"
 #include "verify/moe_data.h"
@@ -145,7 +145,8 @@ int weirv_moe_open(const weirv_moe_shape *shape, weirv_moe **oracle, char *probl
     o->sent_row_bytes = (size_t)c->hidden * weir_dtype_bytes(c->dispatch_dtype);
     o->row_blocks = (c->hidden + MOE_BLOCK - 1) / MOE_BLOCK;
     o->tail = c->hidden - (o->row_blocks - 1) * MOE_BLOCK;
-    o->token_rows = (uint64_t)WEIRV_MOE_VERSIONS * (uint64_t)shape->nranks * (uint64_t)c->max_tokens;
+    o->token_rows =
+        (uint64_t)WEIRV_MOE_VERSIONS * (uint64_t)shape->nranks * (uint64_t)c->max_tokens;
     o->rows = o->token_rows * (uint64_t)(1 + c->topk);
     o->blocks = table_blocks(o);
     if (oracle_alloc_all(o) || moe_route(o, problem)) {
@@ -206,7 +207,8 @@ uint64_t moe_row_number(const weirv_moe *o, moe_origin origin)
     const weir_moe_config *c = &o->shape.config;
     const uint64_t token =
         ((uint64_t)origin.version * (uint64_t)o->shape.nranks + (uint64_t)origin.source) *
-            (uint64_t)c->max_tokens + (uint64_t)origin.token;
+            (uint64_t)c->max_tokens +
+        (uint64_t)origin.token;
     if (origin.choice < 0)
         return token;
     return o->token_rows + token * (uint64_t)c->topk + (uint64_t)origin.choice;
@@ -240,7 +242,7 @@ void weirv_moe_fill_tokens(const weirv_moe *o, int version, int data, int rank, 
 {
     for (int token = 0; token < o->versions[version].tokens[rank]; token++)
         moe_fill_row(o, moe_row_number(o, (moe_origin){data, rank, token, -1}),
-                 (char *)x + (size_t)token * o->row_bytes);
+                     (char *)x + (size_t)token * o->row_bytes);
 }
 
 /* ----------------------------------------------------------------- identity */
@@ -254,7 +256,8 @@ static int64_t find_block(const weirv_moe *o, const char *at, const float *scale
             if (!memcmp(o->elements + block * MOE_BLOCK * o->element_bytes, at,
                         (size_t)length * o->element_bytes))
                 return (int64_t)block;
-        } else if (!memcmp((is_tail ? o->fp8_tail : o->fp8) + block * MOE_BLOCK, at, (size_t)length) &&
+        } else if (!memcmp((is_tail ? o->fp8_tail : o->fp8) + block * MOE_BLOCK, at,
+                           (size_t)length) &&
                    !memcmp((is_tail ? o->scales_tail : o->scales) + block, scale, sizeof *scale)) {
             return (int64_t)block;
         }
@@ -265,8 +268,7 @@ static int64_t find_block(const weirv_moe *o, const char *at, const float *scale
 int moe_identify(const weirv_moe *o, const void *row, const float *scales, moe_origin *origin)
 {
     const size_t bytes = MOE_BLOCK * (o->fp8 && scales ? 1 : o->element_bytes);
-    const int64_t first =
-        find_block(o, row, scales, o->row_blocks > 1 ? MOE_BLOCK : o->tail);
+    const int64_t first = find_block(o, row, scales, o->row_blocks > 1 ? MOE_BLOCK : o->tail);
     if (first < 0)
         return 0;
     uint64_t number = (uint64_t)first;

@@ -8,8 +8,8 @@
 
 enum { MOE_BLOCK = 128 };
 
-/* The rows that a rank receives, in order of their places. choice: of expert-major rows, the choice that
- * the row serves; of others, the token's first choice on the rank. */
+/* The rows that a rank receives, in order of their places. choice: of expert-major rows, the choice
+ * that the row serves; of others, the token's first choice on the rank. */
 typedef struct moe_place {
     int row, bin, source, token, choice;
 } moe_place;
@@ -33,16 +33,16 @@ struct weirv_moe {
     weirv_moe_shape shape;
     int local_experts, row_blocks, tail; /* tail: elements of the last block */
     size_t element_bytes, row_bytes, sent_row_bytes;
-    uint64_t blocks, rows;               /* of the table; row numbers in use */
-    uint64_t token_rows;                 /* rows below this number are tokens, others outputs */
-    char *elements;                      /* [blocks, 128] of dtype */
-    float *values;                       /* [blocks, 128] */
-    uint8_t *fp8, *fp8_tail;             /* [blocks, 128]: as sent; the tail is shorter */
-    float *scales, *scales_tail;         /* [blocks] */
-    int32_t *next;                       /* [local experts]: scratch */
+    uint64_t blocks, rows;       /* of the table; row numbers in use */
+    uint64_t token_rows;         /* rows below this number are tokens, others outputs */
+    char *elements;              /* [blocks, 128] of dtype */
+    float *values;               /* [blocks, 128] */
+    uint8_t *fp8, *fp8_tail;     /* [blocks, 128]: as sent; the tail is shorter */
+    float *scales, *scales_tail; /* [blocks] */
+    int32_t *next;               /* [local experts]: scratch */
     moe_version versions[WEIRV_MOE_VERSIONS];
-    float *sum;                          /* [hidden]: scratch */
-    char *expected;                      /* a row: scratch */
+    float *sum;     /* [hidden]: scratch */
+    char *expected; /* a row: scratch */
 };
 
 /* A row's origin. */
@@ -70,7 +70,8 @@ int moe_route(weirv_moe *o, char *problem);
 const moe_places *moe_places_of(weirv_moe *oracle, int version, int rank);
 void moe_to_element(weir_dtype dtype, float value, void *element);
 
-static inline const int32_t *moe_token_experts(const weirv_moe *o, int version, int source, int token)
+static inline const int32_t *moe_token_experts(const weirv_moe *o, int version, int source,
+                                               int token)
 {
     const weir_moe_config *c = &o->shape.config;
     return o->versions[version].experts +

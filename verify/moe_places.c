@@ -1,6 +1,6 @@
 /*
- * Where dispatch puts rows, by the definition of layouts in weir/moe.h: the oracle's own enumeration of
- * all choices of all ranks.
+ * Where dispatch puts rows, by the definition of layouts in weir/moe.h: the oracle's own
+ * enumeration of all choices of all ranks.
  */
 #include "verify/moe_data.h"
 
@@ -125,7 +125,8 @@ int weirv_moe_end_row(weirv_moe *o, int version, int rank)
     return p ? p->end_row : 0;
 }
 
-int weirv_moe_row(weirv_moe *o, int version, int rank, int index, int *source, int *token, int *choice)
+int weirv_moe_row(weirv_moe *o, int version, int rank, int index, int *source, int *token,
+                  int *choice)
 {
     const moe_places *p = moe_places_of(o, version, rank);
     if (!p)

@@ -1,6 +1,6 @@
 /*
- * Routings of the oracle of expert parallelism. A token's experts differ; its weights are multiples of
- * 1/256. Every rank computes the routings of all ranks.
+ * Routings of the oracle of expert parallelism. A token's experts differ; its weights are multiples
+ * of 1/256. Every rank computes the routings of all ranks.
  */
 #include "verify/hash.h"
 #include "verify/moe_data.h"
@@ -92,15 +92,15 @@ static void route_rank(weirv_moe *o, int version, int rank, const double *cumula
 {
     const weir_moe_config *c = &o->shape.config;
     moe_version *v = &o->versions[version];
-    moe_random r = {weirv_mix64(o->shape.seed + 1) + (uint64_t)version * 1000003 + (uint64_t)rank * 7919};
+    moe_random r = {weirv_mix64(o->shape.seed + 1) + (uint64_t)version * 1000003 +
+                    (uint64_t)rank * 7919};
     v->tokens[rank] = tokens_of(o, version, rank);
     for (int token = 0; token < v->tokens[rank]; token++) {
         const size_t at = ((size_t)rank * (size_t)c->max_tokens + (size_t)token) * (size_t)c->topk;
         const size_t line =
             ((size_t)(version * o->shape.nranks + rank) * (size_t)c->max_tokens + (size_t)token);
         if (trace->tokens)
-            memcpy(v->experts + at,
-                   trace->experts + line % (size_t)trace->tokens * (size_t)c->topk,
+            memcpy(v->experts + at, trace->experts + line % (size_t)trace->tokens * (size_t)c->topk,
                    (size_t)c->topk * sizeof *v->experts);
         else
             route_token(o, &r, cumulative, v->experts + at);
@@ -138,14 +138,14 @@ static int trace_read(const weirv_moe *o, moe_trace *trace, char *problem)
         number++;
         if (line[0] == '#' || line[0] == '\n')
             continue;
-        int32_t *more = realloc(trace->experts, (size_t)(trace->tokens + 1) * (size_t)c->topk *
-                                                    sizeof *more);
+        int32_t *more =
+            realloc(trace->experts, (size_t)(trace->tokens + 1) * (size_t)c->topk * sizeof *more);
         if (more)
             trace->experts = more;
         if (!more || trace_line(c, line, more + (size_t)trace->tokens * (size_t)c->topk)) {
             snprintf(problem, WEIRV_MOE_MESSAGE,
-                     "routing trace %s, line %d: give %d numbers from -1 (none) to %d", o->shape.trace,
-                     number, c->topk, c->experts - 1);
+                     "routing trace %s, line %d: give %d numbers from -1 (none) to %d",
+                     o->shape.trace, number, c->topk, c->experts - 1);
             fclose(file);
             return -1;
         }

@@ -36,13 +36,11 @@ static weir_status consult_oracles(bench_trial *trial, bench_candidate *candidat
         weirv_check_special(data, out, found);
         return WEIR_OK;
     }
-    int knows = data->exact || !weirv_is_reduction(data->collective);
+    const int knows = data->exact || !weirv_is_reduction(data->collective);
     weir_status status = WEIR_OK;
     int steps = bench_rounding_steps(trial, candidate);
     if (trial->row->oracles & BENCH_ORACLE_EXACT && knows)
         weirv_check_exact(data, out, &exact);
-    else
-        knows = 0;
     if (!(trial->row->oracles & BENCH_ORACLE_MPI))
         *found = exact;
     else

@@ -30,7 +30,7 @@ enum { RANKS_MAX = 4096, LINE_BYTES = 320 };
 typedef struct setup_times {
     int next_ms, all_ms, after_ms;
 } setup_times;
-static const setup_times given_up = {700, 700, 100}, terminated = {700, 700, 0};
+static const setup_times given_up = {1200, 1200, 100}, terminated = {600, 600, 0};
 enum { LOOK_MS = 50 }; /* how often the collector looks for a SIGTERM */
 
 static atomic_int setup_has_begun;

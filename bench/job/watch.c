@@ -2,11 +2,12 @@
 #include "bench/job/watch.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 500 };
+enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 250 };
 
 _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {
@@ -48,15 +49,16 @@ static void check_progress(bench_watch *watch, uint64_t stuck_ms)
 }
 
 /* The launcher terminates the job. If that is because a rank died, reports it first; launchers
- * leave a second for that. */
-static void handle_terminate(bench_watch *watch)
+ * leave a second for that. A rank that was stopped does not know who has ended why: the others
+ * may have reported it. */
+static void handle_terminate(bench_watch *watch, int was_stopped)
 {
     pthread_mutex_lock(&watch->mutex);
     if (watch->comm) {
         weir_status status = weir_comm_check(watch->comm);
         if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED)
             bench_watch_give_up(watch, watch->comm, weir_last_error());
-    } else if (!atomic_load(&watch->agreed_end)) {
+    } else if (!was_stopped && !atomic_load(&watch->agreed_end)) {
         const char *phase = atomic_load(&watch->phase);
         bench_setup_report_lost(watch, phase ? phase : "start");
     }
@@ -69,11 +71,34 @@ static void handle_terminate(bench_watch *watch)
     pthread_sigmask(SIG_UNBLOCK, &term, NULL);
 }
 
+/* Returns for how long this thread has waited for a processor; 0 if the system does not say. */
+static uint64_t waited_ms(void)
+{
+    unsigned long long ran_ns = 0, waited_ns = 0;
+    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%llu %llu", &ran_ns, &waited_ns) != 2)
+        waited_ns = 0;
+    fclose(file);
+    return waited_ns / 1000000;
+}
+
+/* Returns 1 if this process was stopped for so long that the other ranks may have given up. The
+ * last tick took tick_ms; *before_ms is what waited_ms returned at the previous one. */
+static int was_stopped_long(const bench_watch *watch, uint64_t tick_ms, uint64_t *before_ms)
+{
+    const uint64_t now = waited_ms(), delay_ms = now - *before_ms + TICK_MS;
+    *before_ms = now;
+    return tick_ms > delay_ms + (uint64_t)watch->deadline_ms / 2;
+}
+
 static void *run_watchdog(void *opaque)
 {
     bench_watch *watch = opaque;
     const struct timespec tick = {.tv_nsec = TICK_MS * 1000000l};
-    uint64_t steps = 0, since_ms = now_ms(), last_ms = since_ms;
+    uint64_t steps = 0, since_ms = watch->start_ms, last_ms = since_ms, delay_ms = 0;
+    int was_stopped = 0;
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
@@ -85,9 +110,10 @@ static void *run_watchdog(void *opaque)
             kill(getpid(), SIGTERM); /* stays pending: the report looks for it */
             return NULL;
         }
-        if (came == SIGTERM)
-            handle_terminate(watch);
         uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
+        was_stopped |= was_stopped_long(watch, now - last_ms, &delay_ms);
+        if (came == SIGTERM)
+            handle_terminate(watch, was_stopped);
         /* A tick that comes late was spent stopped, or without a processor: start again. */
         if (seen != steps || now - last_ms > 4 * TICK_MS)
             since_ms = now;
@@ -107,6 +133,7 @@ void bench_watch_start(bench_watch *watch, const char *program, int rank, int nr
     watch->deadline_ms = deadline_ms;
     watch->rank = rank;
     watch->nranks = nranks;
+    watch->start_ms = now_ms();
     pthread_mutex_init(&watch->mutex, NULL);
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);

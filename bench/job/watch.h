@@ -16,6 +16,7 @@ typedef struct bench_watch {
     const char *program;
     int deadline_ms;
     int rank, nranks; /* as the launcher says; 0 of 1 if it does not */
+    uint64_t start_ms;
     pthread_t thread;
     int started;
     atomic_int ended;

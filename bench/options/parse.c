@@ -271,6 +271,7 @@ weir_status bench_options_parse(int argc, char **argv, weir_collective collectiv
     set_defaults(options);
     make_getopt(letters, longs);
     opterr = 0;
+    optind = 0; /* an earlier call may have ended in the middle of an argument */
     while ((value = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         if (value == '?' || value == ':')
             return reject_option(value, argv, problem);

@@ -11,6 +11,62 @@
 
 #include <string.h>
 
+enum {
+    DEVICE_LINES = 64, /* of more ranks, those of a host share a line */
+    HOST_LINES = 32,
+    NODE_LINES = 8, /* of more nodes, those of a kind share a line */
+};
+
+/* Returns the end of the ranks from first on that are on the same host, with the same devices. */
+static int host_end(const bench_rank_info *infos, int nranks, int first)
+{
+    int end = first + 1;
+    while (end < nranks && strcmp(infos[end].host, infos[first].host) == 0 &&
+           strcmp(infos[end].gpu.name, infos[first].gpu.name) == 0)
+        end++;
+    return end;
+}
+
+/* A line for each host with the ranges of its ranks, processes and devices. */
+static void write_folded_devices(FILE *out, const bench_rank_info *infos, int nranks)
+{
+    int lines = 0, hosts = 0, left = 0;
+    for (int first = 0, end; first < nranks; first = end, hosts++) {
+        end = host_end(infos, nranks, first);
+        if (lines == HOST_LINES) {
+            left += end - first;
+            continue;
+        }
+        lines++;
+        int pids[2] = {infos[first].pid, infos[first].pid};
+        int devices[2] = {infos[first].device, infos[first].device};
+        for (int i = first; i < end; i++) {
+            pids[0] = infos[i].pid < pids[0] ? infos[i].pid : pids[0];
+            pids[1] = infos[i].pid > pids[1] ? infos[i].pid : pids[1];
+            devices[0] = infos[i].device < devices[0] ? infos[i].device : devices[0];
+            devices[1] = infos[i].device > devices[1] ? infos[i].device : devices[1];
+        }
+        fprintf(out, "#  Ranks %d-%d Group %2d Pids %d-%d on %10s devices %d-%d%s%s\n", first,
+                end - 1, 0, pids[0], pids[1], infos[first].host, devices[0], devices[1],
+                infos[first].gpu.name[0] ? " " : "", infos[first].gpu.name);
+    }
+    if (left)
+        fprintf(out, "#  %d more ranks on %d more hosts\n", left, hosts - lines);
+}
+
+static void write_devices(FILE *out, const bench_rank_info *infos, int nranks)
+{
+    fprintf(out, "#\n# Using devices\n");
+    if (nranks > DEVICE_LINES) {
+        write_folded_devices(out, infos, nranks);
+        return;
+    }
+    for (int i = 0; i < nranks; i++)
+        fprintf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s%s%s\n",
+                infos[i].rank, 0, infos[i].pid, infos[i].host, infos[i].device, infos[i].gpu.bus,
+                infos[i].gpu.name, infos[i].gpu.name[0] ? ", " : "", infos[i].place);
+}
+
 static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
 {
     const bench_options *o = run->options;
@@ -24,11 +80,7 @@ static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_i
             by_factor ? o->step_factor : o->step_bytes, by_factor ? "factor" : "bytes",
             o->warmups < 0 ? 0 : o->warmups, o->iterations, o->aggregate,
             bench_options_verifies(o) ? o->checks : 0, o->graph, o->unalign_elements);
-    fprintf(out, "#\n# Using devices\n");
-    for (int i = 0; i < run->job->nranks; i++)
-        fprintf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s%s%s\n",
-                infos[i].rank, 0, infos[i].pid, infos[i].host, infos[i].device, infos[i].gpu.bus,
-                infos[i].gpu.name, infos[i].gpu.name[0] ? ", " : "", infos[i].place);
+    write_devices(out, infos, run->job->nranks);
 }
 
 static const char *timing_mode(const bench_options *options)
@@ -97,9 +149,36 @@ static void write_nvml(FILE *out, const bench_rank_info *infos, int nranks)
                 infos[silent].nvml.problem);
 }
 
+static int is_same_kind(const bench_rank_info *a, const bench_rank_info *b)
+{
+    return a->node_ranks == b->node_ranks && strcmp(a->machine, b->machine) == 0 &&
+           strcmp(a->digest, b->digest) == 0;
+}
+
+/* A line for each kind of nodes, with their number. */
+static void write_kinds_of_nodes(FILE *out, const bench_rank_info *infos, int nranks)
+{
+    for (int i = 0; i < nranks; i++) {
+        int count = 0, earlier = 0;
+        for (int j = 0; j < nranks && infos[i].node_ranks; j++) {
+            count += is_same_kind(&infos[j], &infos[i]);
+            earlier |= j < i && is_same_kind(&infos[j], &infos[i]);
+        }
+        if (!infos[i].node_ranks || earlier)
+            continue;
+        fprintf(out, "# %d node%s with %d rank%s%s: %s (topology %s); first: %s, rank %d\n", count,
+                weiri_s(count), infos[i].node_ranks, weiri_s(infos[i].node_ranks),
+                count > 1 ? " each" : "", infos[i].machine, infos[i].digest, infos[i].host, i);
+    }
+}
+
 /* One line a machine. */
 static void write_nodes(FILE *out, const bench_rank_info *infos, const bench_job *job)
 {
+    if (job->nnodes > NODE_LINES) {
+        write_kinds_of_nodes(out, infos, job->nranks);
+        return;
+    }
     for (int i = 0; i < job->nranks; i++) {
         const bench_rank_info *info = &infos[i];
         if (!info->node_ranks)

@@ -50,8 +50,10 @@ weir_status bench_report_begin(bench_report *report)
     if (run->job->rank == 0 && !infos)
         status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for the header");
     status = bench_job_agree(run->job, status, "header");
-    if (status != WEIR_OK)
+    if (status != WEIR_OK) {
+        free(infos);
         return status;
+    }
     bench_run_gather(run, infos);
     if (run->job->rank == 0) {
         status = bench_manifest_write(run, infos);

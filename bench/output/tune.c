@@ -46,7 +46,8 @@ static int is_collective(const char *word)
 
 static int is_cores_word(const char *word)
 {
-    static const char *const words[] = {"own", "shared", "any", "cuda", "net"};
+    static const char *const words[] = {"own",          "shared", "any", "plain-own",
+                                        "plain-shared", "plain",  "cuda", "net"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(word, words[i]) == 0)
             return 1;
@@ -56,14 +57,14 @@ static int is_cores_word(const char *word)
 /* 1 if the line is a row of a tuning table, a comment, or empty. */
 static int is_table_line(char *line)
 {
-    char collective[24], cores[8], limit[24], algo[256], grid[16], extra[2];
+    char collective[24], cores[16], limit[24], algo[256], grid[16], extra[2];
     int ranks = 0;
     line[strcspn(line, "#\n")] = '\0';
     if (line[strspn(line, " \t\r")] == '\0')
         return 1;
     if (sscanf(line, "%23s", collective) == 1 && strcmp(collective, "cost") == 0)
         return 1;
-    int words = sscanf(line, "%23s %d %7s %23s %255s %15s %1s", collective, &ranks, cores, limit,
+    int words = sscanf(line, "%23s %d %15s %23s %255s %15s %1s", collective, &ranks, cores, limit,
                        algo, grid, extra);
     return (words == 5 || words == 6) && is_collective(collective) && ranks > 0 &&
            is_cores_word(cores);
@@ -227,7 +228,10 @@ static const char *cores_word(const bench_run *run)
         return "net";
     if (run->job->gpu)
         return "cuda";
-    return weir_comm_shares_cores(run->job->comm) ? "shared" : "own";
+    int shares = weir_comm_shares_cores(run->job->comm);
+    if (run->options->buffers == BENCH_BUFFERS_PLAIN)
+        return shares ? "plain-shared" : "plain-own";
+    return shares ? "shared" : "own";
 }
 
 /* The word of a row: "packet", its grid apart, or "plan:FILE", relative to the table's folder if it
@@ -278,9 +282,9 @@ static void write_rows(const bench_tune *tune, FILE *file)
 /* 1 if the new rows replace the line. */
 static int is_replaced(const bench_tune *tune, const char *line)
 {
-    char collective[24], cores[8];
+    char collective[24], cores[16];
     int ranks;
-    return sscanf(line, "%23s %d %7s", collective, &ranks, cores) == 3 &&
+    return sscanf(line, "%23s %d %15s", collective, &ranks, cores) == 3 &&
            strcmp(collective, weir_collective_name(tune->run->collective)) == 0 &&
            ranks == tune->run->job->nranks && strcmp(cores, cores_word(tune->run)) == 0;
 }

@@ -33,7 +33,6 @@ _Static_assert(sizeof(weir_kernel_args) <= WEIR_PARAMS_BYTES &&
                    sizeof(weir_kernel_args) ==
                        offsetof(weir_kernel_args, splits) +
                            WEIR_KERNEL_RANKS_MAX * sizeof(weir_kernel_split) &&
-                   (int)WEIR_KERNEL_RANKS_MAX >= WEIRI_RANKS_MAX &&
                    (int)GPU_RANKS >= WEIRI_GPU_RANKS_MAX,
                "the GPU's parameter, for fewer ranks, is a prefix of the host's");
 
@@ -303,6 +302,10 @@ static weir_status file_check_arguments(const weir_comm *comm, const char *file,
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "%s: kernels in files map the memory of their peers, so they work "
                           "between the ranks of one node only", file);
+    if (comm->nranks > WEIR_KERNEL_RANKS_MAX)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "%s: %d ranks; kernels in files serve at most %d", file, comm->nranks,
+                          WEIR_KERNEL_RANKS_MAX);
     return WEIR_OK;
 }
 

@@ -57,6 +57,14 @@ typedef enum weiri_column_form {
     X(TEMPERATURE_C, temperature_c, WHOLE)      \
     X(DIST, dist, NAME)                         \
     X(COUNTS, counts, NAME)                     \
-    X(CEILING_PCT, ceiling_pct, PERCENT)
+    X(CEILING_PCT, ceiling_pct, PERCENT)        \
+    X(TOKENS, tokens, WHOLE)                    \
+    X(HIDDEN, hidden, WHOLE)                    \
+    X(EXPERTS, experts, WHOLE)                  \
+    X(TOPK, topk, WHOLE)                        \
+    X(LAYOUT, layout, NAME)                     \
+    X(DISPATCH_DTYPE, dispatch_dtype, NAME)     \
+    X(LINK_BYTES, link_bytes, WHOLE)            \
+    X(EXPERT_BYTES, expert_bytes, WHOLE)
 
 #endif

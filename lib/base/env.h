@@ -57,6 +57,9 @@
     X(CC, "WEIR_CC", "cc", "compiler of host kernels at run time; a command without options")     \
     X(NVRTC_SO, "WEIR_NVRTC_SO", "libnvrtc.so", "library that compiles kernels for GPUs")         \
     X(CACHE_HOME, "XDG_CACHE_HOME", "~/.cache", "folder of the cache of compiled kernels (weir/)") \
+    X(CMA, "WEIR_CMA", "1",                                                                       \
+      "0: the kernel does not copy between unregistered buffers of a node's ranks "                \
+      "(process_vm_readv); they pass through shared memory")                                       \
     X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1 allows several ranks to use one GPU")
 
 typedef enum weiri_env_key {

@@ -41,7 +41,8 @@ static weir_status exchange_send_part(exchange *ex, int peer)
     struct iovec parts[2] = {{&ex->frame, sizeof ex->frame}, {NULL, ex->bytes}};
     if (ex->bytes > 0)
         parts[1].iov_base = ex->all + (size_t)mesh->rank * ex->bytes;
-    weir_status status = weiri_link_write_some(mesh->peers[peer].fd, peer, parts, 2, &to->sent);
+    weir_status status = weiri_link_write_some(mesh->peers[peer].fd, weiri_mesh_number(mesh, peer),
+                                               parts, 2, &to->sent);
     to->sent_all = to->sent == sizeof ex->frame + ex->bytes;
     return status;
 }
@@ -51,7 +52,8 @@ static weir_status exchange_receive_into(exchange *ex, int peer, void *data, siz
 {
     transfer *from = &ex->transfers[peer];
     size_t done = (size_t)from->received;
-    weir_status status = weiri_link_read_some(ex->mesh->peers[peer].fd, peer, data, bytes, &done);
+    weir_status status = weiri_link_read_some(
+        ex->mesh->peers[peer].fd, weiri_mesh_number(ex->mesh, peer), data, bytes, &done);
     from->received = done;
     return status;
 }
@@ -65,7 +67,7 @@ static weir_status exchange_receive_message(exchange *ex, int peer)
         arriving->message = malloc(sizeof *arriving->message + bytes);
         if (!arriving->message)
             return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu bytes from rank %d", bytes,
-                              peer);
+                              weiri_mesh_number(ex->mesh, peer));
         arriving->message->tag = from->frame.tag;
         arriving->message->bytes = bytes;
     }
@@ -93,7 +95,8 @@ static weir_status exchange_receive_part(exchange *ex, int peer)
             ex->mismatched_rank = peer;
             ex->mismatched_bytes = bytes;
         }
-        status = weiri_link_discard_some(from->fd, peer, bytes, &arriving->received);
+        status = weiri_link_discard_some(from->fd, weiri_mesh_number(ex->mesh, peer), bytes,
+                                         &arriving->received);
     }
     if (status != WEIR_OK || arriving->received < bytes)
         return status;
@@ -108,8 +111,9 @@ static weir_status exchange_receive_frames(exchange *ex, int peer)
     weiri_mesh_peer *from = &ex->mesh->peers[peer];
     transfer *arriving = &ex->transfers[peer];
     while (!arriving->received_all) {
-        weir_status status = weiri_link_read_some(from->fd, peer, &from->frame,
-                                                  sizeof from->frame, &from->frame_bytes);
+        weir_status status = weiri_link_read_some(from->fd, weiri_mesh_number(ex->mesh, peer),
+                                                  &from->frame, sizeof from->frame,
+                                                  &from->frame_bytes);
         if (status != WEIR_OK || from->frame_bytes < sizeof from->frame)
             return status;
         uint32_t kind = from->frame.kind;
@@ -136,7 +140,8 @@ static weir_status exchange_read_farewell(exchange *ex, int peer)
         if (status != WEIR_OK || !ex->transfers[peer].received_all)
             return status;
     }
-    weiri_link_read_some(from->fd, peer, &from->frame, sizeof from->frame, &from->frame_bytes);
+    weiri_link_read_some(from->fd, weiri_mesh_number(ex->mesh, peer), &from->frame,
+                         sizeof from->frame, &from->frame_bytes);
     int said = from->frame_bytes == sizeof from->frame && from->frame.kind == WEIRI_FRAME_FAREWELL;
     return said ? weiri_mesh_fail_frame(ex->mesh, peer) : WEIR_OK;
 }
@@ -185,7 +190,7 @@ static weir_status exchange_fail_late(exchange *ex, const weiri_deadline *deadli
     weiri_ranks late = {0};
     for (int peer = 0; peer < ex->mesh->nranks; peer++)
         if (ex->set[peer].fd >= 0)
-            weiri_ranks_add(&late, peer);
+            weiri_ranks_add(&late, weiri_mesh_number(ex->mesh, peer));
     return weiri_fail(WEIR_ERR_TIMEOUT,
                       "%s %s %s not arrived after %d ms; check whether they run, or raise "
                       "WEIR_TIMEOUT_MS",
@@ -217,12 +222,12 @@ static weir_status exchange_finish(exchange *ex, weir_status status)
     weiri_mesh *mesh = ex->mesh;
     char what[64] = "barrier";
     if (!ex->is_barrier)
-        snprintf(what, sizeof what, "allgather of %zu bytes", ex->bytes);
+        snprintf(what, sizeof what, "allgather of %zu bytes", ex->bytes / (size_t)mesh->stride);
     if (status != WEIR_OK) {
         for (int peer = 0; ex->transfers && peer < mesh->nranks; peer++)
             mesh->peers[peer].cut_off = ex->transfers[peer].sent > 0 &&
                                         !ex->transfers[peer].sent_all;
-        weiri_fail_context(status, "rank %d, %s", mesh->rank, what);
+        weiri_fail_context(status, "rank %d, %s", weiri_mesh_number(mesh, mesh->rank), what);
         return weiri_mesh_break(mesh, status);
     }
     if (ex->mismatched_rank < 0)
@@ -230,8 +235,9 @@ static weir_status exchange_finish(exchange *ex, weir_status status)
     return weiri_fail(WEIR_ERR_MISMATCH,
                       "rank %d, %s: rank %d takes part with %llu bytes; all ranks must pass the "
                       "same number",
-                      mesh->rank, what, ex->mismatched_rank,
-                      (unsigned long long)ex->mismatched_bytes);
+                      weiri_mesh_number(mesh, mesh->rank), what,
+                      weiri_mesh_number(mesh, ex->mismatched_rank),
+                      (unsigned long long)ex->mismatched_bytes / (unsigned)mesh->stride);
 }
 
 static weir_status exchange_all(weiri_mesh *mesh, int is_barrier, void *all, size_t bytes)

@@ -1,5 +1,6 @@
 /*
- * The bootstrap of forked children: a mesh of socket pairs.
+ * The bootstrap of forked children: a mesh of socket pairs, or with many ranks a tree of meshes
+ * (tree.h).
  *
  * The socket pairs of a child are created just before it is forked, and the parent closes the
  * child's ends right afterwards. Each socket is therefore open in one process only, and the peers
@@ -8,10 +9,12 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/open_files.h"
 #include "boot/deadline.h"
 #include "boot/link.h"
 #include "boot/mesh.h"
 #include "boot/ranks.h"
+#include "boot/tree.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,51 +28,63 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_RANKS = 64 };
-
 typedef struct fork_job {
     int nranks;
-    int *ends;     /* ends[r * nranks + q]: rank r's socket to rank q, or -1 */
+    int *ends;     /* sockets of each rank to the members of its meshes, or -1 */
     pid_t *pids;   /* 0: not started, or reaped */
     int *codes;    /* exit codes; 128 + the signal if one ended the child */
     int failed;    /* the first rank that was seen to end with another code than 0; -1: none */
     pid_t parent;
+    uint8_t key[WEIRI_KEY_BYTES]; /* of the names at which ranks listen */
 } fork_job;
 
-static int *fork_ends_of(const fork_job *job, int rank)
+enum { ENDS = WEIRI_TREE_MESH }; /* of a rank, in all of its meshes */
+_Static_assert((int)WEIRI_TREE_DEPTH * (int)WEIRI_TREE_GROUP <= (int)ENDS, "ends suffice");
+
+/* A rank's sockets to the members of its mesh on a level. */
+static int *fork_ends_of(const fork_job *job, int rank, int level)
 {
-    return job->ends + (size_t)rank * (size_t)job->nranks;
+    return job->ends + (size_t)rank * ENDS + (size_t)level * WEIRI_TREE_GROUP;
 }
 
-/* Raises the limit of open files to what is open at once: the ends of children that are not forked
- * yet (at most n/2 * n/2), the next child's own pairs, and other files. */
-static weir_status fork_allow_descriptors(int nranks)
+static void fork_close_ends(fork_job *job, int rank)
 {
-    enum { OTHERS = 64 };
-    rlim_t needed = (rlim_t)(nranks * nranks / 4 + 2 * nranks + OTHERS);
+    weiri_link_close_all(fork_ends_of(job, rank, 0), ENDS);
+}
+
+/* The files that are open at once. In the parent: the ends of children that are not forked yet (in
+ * a mesh at most n/2 * n/2), the next child's own pairs, and other files. In a child of a tree also
+ * a descriptor of each rank's process. */
+static uint64_t fork_descriptors_needed(int nranks)
+{
+    enum { OTHERS = 64, OF_TREE = WEIRI_TREE_DEPTH * (WEIRI_TREE_GROUP * WEIRI_TREE_GROUP / 4) };
+    return nranks <= WEIRI_TREE_MESH ? (uint64_t)(nranks * nranks / 4 + 2 * nranks + OTHERS)
+                                       : (uint64_t)(nranks + OF_TREE + OTHERS);
+}
+
+static weir_status fork_allow_processes(int nranks)
+{
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "limit of open files");
-    if (limit.rlim_cur >= needed)
-        return WEIR_OK;
-    if (limit.rlim_max < needed)
+    if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur < (rlim_t)nranks)
         return weiri_fail(WEIR_ERR_SYSTEM,
-                          "%d forked ranks need %llu open files, %llu are allowed; raise 'ulimit "
-                          "-Hn' or start fewer ranks",
-                          nranks, (unsigned long long)needed,
-                          (unsigned long long)limit.rlim_max);
-    limit.rlim_cur = needed;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "raising the limit of open files to %llu",
-                                (unsigned long long)needed);
+                          "%d forked ranks need as many processes, %llu are allowed; raise 'ulimit "
+                          "-u' or start fewer ranks",
+                          nranks, (unsigned long long)limit.rlim_cur);
     return WEIR_OK;
 }
 
-/* Frees what family_create or a part of it allocated. */
+static weir_status fork_allow_descriptors(int nranks)
+{
+    char who[48];
+    snprintf(who, sizeof who, "%d forked ranks", nranks);
+    return weiri_open_files_allow(fork_descriptors_needed(nranks), who);
+}
+
+/* Frees what fork_job_create or a part of it allocated. */
 static void fork_job_free(fork_job *job)
 {
     if (job->ends)
-        weiri_link_close_all(job->ends, job->nranks * job->nranks);
+        weiri_link_close_all(job->ends, job->nranks * ENDS);
     free(job->codes);
     free(job->pids);
     free(job->ends);
@@ -80,29 +95,61 @@ static weir_status fork_job_create(fork_job *job, int nranks)
     size_t n = (size_t)nranks;
     *job = (fork_job){.nranks = nranks,
                       .failed = -1,
-                      .ends = malloc(n * n * sizeof *job->ends),
+                      .ends = malloc(n * ENDS * sizeof *job->ends),
                       .pids = calloc(n, sizeof *job->pids),
                       .codes = calloc(n, sizeof *job->codes),
                       .parent = getpid()};
     if (job->ends)
-        memset(job->ends, 0xff, n * n * sizeof *job->ends); /* every entry -1 */
-    if (job->ends && job->pids && job->codes)
-        return WEIR_OK;
+        memset(job->ends, 0xff, n * ENDS * sizeof *job->ends); /* every entry -1 */
+    if (job->ends && job->pids && job->codes) {
+        weir_status status = weiri_random(job->key, sizeof job->key);
+        if (status != WEIR_OK)
+            fork_job_free(job);
+        return status;
+    }
     fork_job_free(job);
     return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to start %d ranks", nranks);
 }
 
-static weir_status fork_make_pairs(fork_job *job, int rank)
+/* The pairs with the members of a mesh that are forked later. */
+static weir_status fork_make_pairs_of(fork_job *job, int rank, int level,
+                                      const weiri_tree_level *at)
 {
-    for (int peer = rank + 1; peer < job->nranks; peer++) {
-        int pair[2];
+    for (int i = at->index + 1; i < at->count; i++) {
+        int pair[2], peer = weiri_tree_member(at, i);
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
             return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "socket pair of ranks %d and %d", rank,
                                     peer);
-        fork_ends_of(job, rank)[peer] = pair[0];
-        fork_ends_of(job, peer)[rank] = pair[1];
+        fork_ends_of(job, rank, level)[i] = pair[0];
+        fork_ends_of(job, peer, level)[at->index] = pair[1];
     }
     return WEIR_OK;
+}
+
+static weir_status fork_make_pairs(fork_job *job, int rank)
+{
+    weiri_tree_level levels[WEIRI_TREE_DEPTH];
+    int count = weiri_tree_levels(rank, job->nranks, levels);
+    weir_status status = WEIR_OK;
+    for (int level = 0; level < count && status == WEIR_OK; level++)
+        status = fork_make_pairs_of(job, rank, level, &levels[level]);
+    return status;
+}
+
+/* The bootstrap of a child, from its ends. */
+static weir_status fork_create_boot(const fork_job *job, int rank, weir_boot **boot)
+{
+    const int *fds[WEIRI_TREE_DEPTH];
+    const int timeout_ms = weiri_config_timeout_ms();
+    weiri_direct *direct = NULL;
+    for (int level = 0; level < WEIRI_TREE_DEPTH; level++)
+        fds[level] = fork_ends_of(job, rank, level);
+    if (job->nranks <= WEIRI_TREE_MESH)
+        return weiri_mesh_create("fork", rank, job->nranks, timeout_ms, fds[0], boot);
+    weir_status status = weiri_direct_create(rank, job->nranks, timeout_ms, job->key, &direct);
+    return status == WEIR_OK
+               ? weiri_tree_create("fork", rank, job->nranks, timeout_ms, fds, direct, boot)
+               : status;
 }
 
 /* Runs body in a child, which ends with _exit: functions that the parent registered with atexit
@@ -117,10 +164,9 @@ __attribute__((noreturn)) static void fork_child_main(fork_job *job, int rank,
     weiri_log_set_rank(rank);
     for (int other = 0; other < job->nranks; other++)
         if (other != rank)
-            weiri_link_close_all(fork_ends_of(job, other), job->nranks);
+            fork_close_ends(job, other);
     weir_boot *boot;
-    weir_status status = weiri_mesh_create("fork", rank, job->nranks, weiri_config_timeout_ms(),
-                                           fork_ends_of(job, rank), &boot);
+    weir_status status = fork_create_boot(job, rank, &boot);
     if (status != WEIR_OK) {
         weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
         _exit(weir_status_exit_code(status));
@@ -141,12 +187,14 @@ static weir_status fork_start(fork_job *job, int (*body)(weir_boot *boot, void *
             return status;
         pid_t pid = fork();
         if (pid < 0)
-            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "fork of rank %d of %d", rank,
-                                    job->nranks);
+            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
+                                    "fork of rank %d of %d%s", rank, job->nranks,
+                                    errno == EAGAIN ? "; raise 'ulimit -u' or the container's "
+                                                      "limit of processes" : "");
         if (pid == 0)
             fork_child_main(job, rank, body, argument);
         job->pids[rank] = pid;
-        weiri_link_close_all(fork_ends_of(job, rank), job->nranks);
+        fork_close_ends(job, rank);
     }
     return WEIR_OK;
 }
@@ -255,14 +303,16 @@ static weir_status fork_wait_all(fork_job *job, int timeout_ms)
 weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot, void *argument),
                                void *argument, int timeout_ms, int *exit_codes)
 {
-    if (nranks < 1 || nranks > MOST_RANKS)
+    if (nranks < 1 || nranks > WEIR_RANKS_MAX)
         return weiri_fail(WEIR_ERR_INVALID, "%d forked ranks; expected 1 to %d", nranks,
-                          MOST_RANKS);
+                          WEIR_RANKS_MAX);
     if (!body || timeout_ms < 1)
         return weiri_fail(WEIR_ERR_INVALID,
                           "forked ranks need a body and a timeout of at least 1 ms, got %d ms",
                           timeout_ms);
-    weir_status status = fork_allow_descriptors(nranks);
+    weir_status status = fork_allow_processes(nranks);
+    if (status == WEIR_OK)
+        status = fork_allow_descriptors(nranks);
     if (status != WEIR_OK)
         return status;
     fork_job job;

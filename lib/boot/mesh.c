@@ -24,7 +24,7 @@ weir_status weiri_mesh_break(weiri_mesh *mesh, weir_status status)
             continue;
         size_t done = 0; /* best effort: the peer may have ended */
         if (!to->cut_off)
-            weiri_link_write_some(to->fd, peer, parts, 2, &done);
+            weiri_link_write_some(to->fd, weiri_mesh_number(mesh, peer), parts, 2, &done);
         shutdown(to->fd, SHUT_WR);
     }
     weiri_fail(status, "%s", mesh->reason);
@@ -40,19 +40,22 @@ weir_status weiri_mesh_fail_frame(weiri_mesh *mesh, int peer)
     from->frame_bytes = 0;
     if (frame.kind != WEIRI_FRAME_FAREWELL || frame.bytes >= sizeof text || frame.tag >= 0)
         return weiri_fail(WEIR_ERR_INTERNAL, "rank %d: expected a frame, got kind %#x from rank %d",
-                          mesh->rank, frame.kind, peer);
+                          weiri_mesh_number(mesh, mesh->rank), frame.kind,
+                          weiri_mesh_number(mesh, peer));
     size_t done = 0;
     weiri_deadline deadline = weiri_deadline_in(TEXT_MS);
-    weiri_link_read(from->fd, peer, text, (size_t)frame.bytes, &deadline, &done);
-    return weiri_fail((weir_status)frame.tag, "rank %d gave up: %s", peer, text);
+    weiri_link_read(from->fd, weiri_mesh_number(mesh, peer), text, (size_t)frame.bytes, &deadline,
+                    &done);
+    return weiri_fail((weir_status)frame.tag, "rank %d gave up: %s",
+                      weiri_mesh_number(mesh, peer), text);
 }
 
 weir_status weiri_mesh_usable(const weiri_mesh *mesh)
 {
     if (mesh->broken == WEIR_OK)
         return WEIR_OK;
-    return weiri_fail(mesh->broken, "rank %d: the %s bootstrap failed before: %s", mesh->rank,
-                      mesh->ops.name, mesh->reason);
+    return weiri_fail(mesh->broken, "rank %d: the %s bootstrap failed before: %s",
+                      weiri_mesh_number(mesh, mesh->rank), mesh->ops.name, mesh->reason);
 }
 
 void weiri_mesh_keep(weiri_mesh_peer *from, weiri_message *message)
@@ -83,11 +86,13 @@ static weir_status mesh_send(void *context, const void *data, size_t bytes, int 
     struct iovec parts[2] = {{&frame, sizeof frame}, {(void *)(uintptr_t)data, bytes}};
     weiri_deadline deadline = weiri_deadline_in(mesh->timeout_ms);
     size_t done = 0;
-    status = weiri_link_write(mesh->peers[peer].fd, peer, parts, 2, &deadline, &done);
+    status = weiri_link_write(mesh->peers[peer].fd, weiri_mesh_number(mesh, peer), parts, 2,
+                              &deadline, &done);
     if (status == WEIR_OK)
         return WEIR_OK;
-    weiri_fail_context(status, "rank %d sends %zu bytes with tag %d to rank %d", mesh->rank,
-                       bytes, tag, peer);
+    weiri_fail_context(status, "rank %d sends %zu bytes with tag %d to rank %d",
+                       weiri_mesh_number(mesh, mesh->rank), bytes, tag,
+                       weiri_mesh_number(mesh, peer));
     mesh->peers[peer].cut_off = done > 0;
     return done > 0 || status == WEIR_ERR_PEER ? weiri_mesh_break(mesh, status) : status;
 }
@@ -100,7 +105,8 @@ static weir_status mesh_check_match(const weiri_mesh *mesh, int peer, int tag, s
     return weiri_fail(WEIR_ERR_MISMATCH,
                       "rank %d expected %zu bytes with tag %d from rank %d, got %llu bytes with "
                       "tag %d; sends and receives of two ranks must match in order",
-                      mesh->rank, bytes, tag, peer, (unsigned long long)got_bytes, got_tag);
+                      weiri_mesh_number(mesh, mesh->rank), bytes, tag,
+                      weiri_mesh_number(mesh, peer), (unsigned long long)got_bytes, got_tag);
 }
 
 static weir_status mesh_receive_kept(const weiri_mesh *mesh, weiri_message *message, void *data,
@@ -124,17 +130,19 @@ static weir_status mesh_receive_payload(weiri_mesh *mesh, void *data, size_t byt
         return weiri_fail(WEIR_ERR_MISMATCH,
                           "rank %d expected %zu bytes with tag %d from rank %d, which is in a "
                           "barrier or an allgather of %llu bytes",
-                          mesh->rank, bytes, tag, peer, (unsigned long long)frame.bytes);
+                          weiri_mesh_number(mesh, mesh->rank), bytes, tag,
+                          weiri_mesh_number(mesh, peer), (unsigned long long)frame.bytes);
     if (frame.kind != WEIRI_FRAME_MESSAGE)
         return weiri_mesh_break(mesh, weiri_mesh_fail_frame(mesh, peer));
     from->frame_bytes = 0;
     int matches = frame.tag == tag && frame.bytes == bytes;
     size_t done = 0;
-    weir_status status = matches ? weiri_link_read(from->fd, peer, data, bytes, deadline, &done)
-                                 : weiri_link_discard(from->fd, peer, frame.bytes, deadline);
+    int number = weiri_mesh_number(mesh, peer);
+    weir_status status = matches ? weiri_link_read(from->fd, number, data, bytes, deadline, &done)
+                                 : weiri_link_discard(from->fd, number, frame.bytes, deadline);
     if (status != WEIR_OK) {
-        weiri_fail_context(status, "rank %d receives %zu bytes with tag %d", mesh->rank, bytes,
-                           tag);
+        weiri_fail_context(status, "rank %d receives %zu bytes with tag %d",
+                           weiri_mesh_number(mesh, mesh->rank), bytes, tag);
         return weiri_mesh_break(mesh, status);
     }
     return mesh_check_match(mesh, peer, tag, bytes, frame.tag, frame.bytes);
@@ -151,11 +159,11 @@ static weir_status mesh_recv(void *context, void *data, size_t bytes, int peer, 
     if (kept)
         return mesh_receive_kept(mesh, kept, data, bytes, peer, tag);
     weiri_deadline deadline = weiri_deadline_in(mesh->timeout_ms);
-    status = weiri_link_read(from->fd, peer, &from->frame, sizeof from->frame, &deadline,
-                             &from->frame_bytes);
+    status = weiri_link_read(from->fd, weiri_mesh_number(mesh, peer), &from->frame,
+                             sizeof from->frame, &deadline, &from->frame_bytes);
     if (status != WEIR_OK) {
-        weiri_fail_context(status, "rank %d receives %zu bytes with tag %d", mesh->rank, bytes,
-                           tag);
+        weiri_fail_context(status, "rank %d receives %zu bytes with tag %d",
+                           weiri_mesh_number(mesh, mesh->rank), bytes, tag);
         return status == WEIR_ERR_PEER ? weiri_mesh_break(mesh, status) : status;
     }
     return mesh_receive_payload(mesh, data, bytes, peer, tag, &deadline);
@@ -196,6 +204,7 @@ weir_status weiri_mesh_create(const char *name, int rank, int nranks, int timeou
     mesh->rank = rank;
     mesh->nranks = nranks;
     mesh->timeout_ms = timeout_ms;
+    mesh->stride = 1;
     for (int peer = 0; peer < nranks; peer++) {
         mesh->peers[peer].fd = fds[peer];
         mesh->peers[peer].last = &mesh->peers[peer].first;

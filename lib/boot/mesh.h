@@ -63,10 +63,17 @@ typedef struct weiri_mesh_peer {
 typedef struct weiri_mesh {
     weir_boot_ops ops;
     int rank, nranks, timeout_ms;
+    int first, stride; /* the members' numbers in error lines: first, first + stride, ... */
     weir_status broken; /* WEIR_OK, or the failure that broke the mesh */
     char reason[WEIRI_REASON_BYTES];
     weiri_mesh_peer peers[];
 } weiri_mesh;
+
+/* The number of a member in error lines. */
+static inline int weiri_mesh_number(const weiri_mesh *mesh, int member)
+{
+    return mesh->first + member * mesh->stride;
+}
 
 /* Returns the context of a bootstrap (boot.c): for a mesh, the weiri_mesh. */
 void *weiri_boot_context(const weir_boot *boot);

@@ -12,13 +12,17 @@ weir_status weiri_allreduce_ring(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call);
+weir_status weiri_allgather_cma(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call);
 weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call);
+weir_status weiri_broadcast_cma(weiri_coll *coll, const weir_call *call);
 weir_status weiri_broadcast_direct(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call);
+weir_status weiri_reduce_packet2(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call);
 /* alltoall, alltoallv and sendrecv; coll->pairs has the buffers and lengths. */
 weir_status weiri_exchange_packet(weiri_coll *coll, const weir_call *call);
+weir_status weiri_exchange_cma(weiri_coll *coll, const weir_call *call);
 weir_status weiri_exchange_direct(weiri_coll *coll, const weir_call *call);
 
 /* Across nodes (coll/internode/). */
@@ -62,5 +66,10 @@ static inline weir_status weiri_algo_fall_back(weiri_coll *coll, const weir_call
     coll->last_algo = name;
     return run(coll, call);
 }
+
+/* For algorithms that need buffers which peers can map, after all ranks have found out that some
+ * are not: runs what the tuning table has for unregistered memory; where that is "cma" and the
+ * ranks may not read each other's memory, the collective's first algorithm. */
+weir_status weiri_algo_fall_back_plain(weiri_coll *coll, const weir_call *call);
 
 #endif

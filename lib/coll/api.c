@@ -12,7 +12,7 @@
 
 /* Counts and displacements have at most so many bits: more elements than any memory holds, and few
  * enough that sums of bytes over all ranks do not overflow. */
-enum { COUNT_BITS = 52 };
+enum { COUNT_BITS = 46 };
 _Static_assert((uint64_t)8 * WEIRI_RANKS_MAX << COUNT_BITS <= (uint64_t)1 << 62, "sums fit");
 
 static weir_status call_refuse(const weir_call *call, const char *what)
@@ -117,6 +117,7 @@ static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t
     }
     coll->last_algo = choice->name;
     coll->choice = choice;
+    coll->size_bytes = size_bytes;
     weiri_comm_enter(coll->comm, call->collective);
     if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL))
         return weiri_internode_coll_gpu(coll, call, size_bytes);

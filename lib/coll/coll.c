@@ -79,6 +79,9 @@ static void coll_destroy(void *opaque)
     free(coll->areas);
     free(coll->pairs);
     free(coll->sources);
+    free(coll->blocks);
+    free(coll->outputs);
+    free(coll->progress);
     free(coll);
 }
 
@@ -103,8 +106,12 @@ static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
     made->areas = calloc(n, sizeof *made->areas);
     made->pairs = calloc(n, sizeof *made->pairs);
     made->sources = calloc(n, sizeof *made->sources);
+    made->blocks = calloc(n, sizeof *made->blocks);
+    made->outputs = calloc(n, sizeof *made->outputs);
+    made->progress = calloc(n, sizeof *made->progress);
     weir_status status = WEIR_OK;
-    if (!made->areas || !made->pairs || !made->sources)
+    if (!made->areas || !made->pairs || !made->sources || !made->blocks || !made->outputs ||
+        !made->progress)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the collectives' tables");
     if (!comm->internode)
         coll_lay_out(made, comm->area_bytes);
@@ -249,7 +256,7 @@ void weiri_reduce_into(weiri_coll *coll, const weir_call *call, size_t first, si
 {
     size_t step = WEIRI_BLOCK_BYTES / coll->element_bytes;
     int streaming = noutputs == 1 && coll->count_bytes >= coll->streaming_from_bytes;
-    const void *blocks[WEIRI_RANKS_MAX];
+    const void **blocks = coll->blocks;
     weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
     for (size_t at = first; at < first + count; at += step) {
         size_t length = first + count - at < step ? first + count - at : step;
@@ -279,9 +286,10 @@ void weiri_place_own(const weiri_coll *coll, const weir_call *call, char *place,
         weiri_move(coll, place, call->in, coll->count_bytes, total_bytes);
 }
 
-int weiri_reads_unregistered(const weiri_coll *coll, size_t bytes)
+int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call)
 {
-    return coll->comm->reads_unregistered && bytes >= WEIRI_PEER_READ_FROM_BYTES;
+    return coll->comm->reads_unregistered &&
+           coll->size_bytes >= coll->cma_from_bytes[call->collective];
 }
 
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,

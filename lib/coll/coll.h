@@ -36,7 +36,6 @@ enum {
     WEIRI_MESSAGE_INLINE_BYTES = 48, /* the same in a message to one peer */
     WEIRI_LANE_BYTES = 568,          /* the longest message of a lane */
     WEIRI_LANE_DEPTH = 32,           /* messages in a lane */
-    WEIRI_PEER_READ_FROM_BYTES = 16384, /* unregistered memory of peers: shorter is not read */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
 };
 
@@ -143,7 +142,13 @@ typedef struct weiri_choice {
     char name[32]; /* of the algorithm, with the grid if there is one: "packet:16x64" */
 } weiri_choice;
 
-enum { WEIRI_CHOICES_MAX = 48 };
+enum { WEIRI_CHOICES_MAX = 48, WEIRI_PLAIN_CHOICES_MAX = 8 };
+
+/* The state of the messages between this rank and one peer during a call. */
+typedef struct weiri_progress {
+    uint64_t sent, received; /* in units of the algorithm */
+    unsigned char sends, receives; /* something is left to send, or to receive */
+} weiri_progress;
 
 struct weiri_coll {
     weir_comm *comm;
@@ -159,17 +164,24 @@ struct weiri_coll {
     /* Derived from the current call by weiri_coll_derive and by call_dispatch of api.c. */
     size_t elements;      /* the call's count; sendrecv: the larger one; alltoallv: 0 */
     size_t element_bytes, count_bytes; /* of one element, of all of them */
+    size_t size_bytes; /* the size by which the algorithm was selected */
     const struct weiri_choice *choice; /* the entry that serves the call */
     int staged; /* GPUs of several nodes: the algorithm works on copies in host memory */
 
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
     const void **sources; /* nranks: the inputs of a reduction */
+    const void **blocks;  /* nranks: the current block of each of them */
+    char **outputs;       /* nranks: where a result is stored */
+    weiri_progress *progress; /* nranks; of a call whose messages are sent between pairs */
     weiri_gpu_staging *gpu_staging; /* GPUs of several nodes: staging buffers, or NULL */
     char *scratch; /* across nodes: intermediate data (coll/internode/transfer.h), or NULL */
     size_t scratch_bytes;
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
+    /* Where peers cannot map every buffer of a call: what replaces algorithms that need that. */
+    weiri_choice plain[WEIR_COLL_COUNT][WEIRI_PLAIN_CHOICES_MAX];
+    uint64_t cma_from_bytes[WEIR_COLL_COUNT]; /* the size from which on those are "cma" */
     weiri_choice forced; /* the algorithm that the current call or an earlier one named */
     weir_collective forced_collective;
     struct weiri_planned *planned;  /* list of the tuning table's rows with plans */
@@ -296,8 +308,9 @@ weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size
 void weiri_reduce_into(weiri_coll *coll, const weir_call *call, size_t first, size_t count,
                        char *const *outputs, int noutputs);
 
-/* Whether a peer's unregistered buffer of so many bytes is read directly, by a system call. */
-int weiri_reads_unregistered(const weiri_coll *coll, size_t bytes);
+/* Whether the current call reads peers' unregistered buffers by a system call: the tuning table
+ * says so for its size, and the ranks may. Equal on all ranks. */
+int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call);
 /* Copies bytes of a peer's buffer, registered or not; total_bytes as in weiri_move. */
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,
                         size_t total_bytes);

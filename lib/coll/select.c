@@ -10,7 +10,9 @@
  *   allreduce   4          cuda   512        packet     1x64
  *
  * cores is "own" if every rank has a core, "shared" if ranks outnumber the cores, "any" for both,
- * "cuda" for ranks on GPUs, and "net" for ranks on several nodes. max_bytes is the size that a
+ * "cuda" for ranks on GPUs, and "net" for ranks on several nodes. plain-own, plain-shared and plain
+ * are the same as own, shared and any for calls on memory that peers cannot map: where the other
+ * rows choose an algorithm that needs mapped memory, these rows replace it. max_bytes is the size that a
  * benchmark prints (the larger one of bytes sent and received); "-" is no limit. Of the rows that
  * match a communicator, those with the smallest max_ranks, and with the cores of the first of
  * them, are used, in order of size. A collective without rows is served by its first row of the
@@ -30,6 +32,8 @@
  */
 #include "base/env.h"
 #include "base/error.h"
+#include "coll/coll.h"
+#include "coll/algos.h"
 #include "coll/coll.h"
 #include "coll/internode/cost.h"
 #include "coll/planned.h"
@@ -102,9 +106,12 @@ static int parse_bytes(const char *text, uint64_t *bytes)
     unsigned long long number = strtoull(text, &end, 10);
     static const char suffixes[] = "KMG";
     const char *suffix = *end ? strchr(suffixes, *end) : NULL;
-    if (end == text || errno || (*end && (!suffix || end[1])))
+    const int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
+    /* strtoull accepts "-5". */
+    if (*text < '0' || *text > '9' || errno || (*end && (!suffix || end[1])) ||
+        number > UINT64_MAX >> shift)
         return -1;
-    *bytes = number << (suffix ? 10 * (suffix - suffixes + 1) : 0);
+    *bytes = (uint64_t)number << shift;
     return 0;
 }
 
@@ -128,6 +135,22 @@ static int parse_grid(const char *text, int *blocks, int *threads)
                : -1;
 }
 
+static int is_cores_word(const char *word)
+{
+    static const char *const words[] = {"any", "own", "shared", "plain", "plain-own",
+                                        "plain-shared", "cuda", "net"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i], word) == 0)
+            return 1;
+    return 0;
+}
+
+/* Whether a row is for calls on memory that peers cannot map. */
+static int is_plain(const weiri_tuning_row *row)
+{
+    return strncmp(row->cores, "plain", 5) == 0;
+}
+
 static weir_status tuning_check_row(const weiri_tuning_row *row, const char *file, int line)
 {
     uint64_t bytes;
@@ -148,11 +171,15 @@ static weir_status tuning_check_row(const weiri_tuning_row *row, const char *fil
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: %s has no algorithm '%s'; known are auto%s",
                           file, line, row->collective, row->algo,
                           known_algos(tuning_backend(row), collective, known, sizeof known));
-    if (strcmp(row->cores, "any") && strcmp(row->cores, "own") && strcmp(row->cores, "shared") &&
-        strcmp(row->cores, "cuda") && strcmp(row->cores, "net"))
+    if (!is_cores_word(row->cores))
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s:%d: cores is '%s'; expected own, shared, any, cuda or net", file,
-                          line, row->cores);
+                          "%s:%d: cores is '%s'; expected own, shared, any, plain-own, "
+                          "plain-shared, plain, cuda or net", file, line, row->cores);
+    if (is_plain(row) && (weiri_planned_is(row->algo) || strcmp(row->algo, "direct") == 0 ||
+                          strcmp(row->algo, "fused") == 0))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s:%d: %s needs memory that peers can map; give %s rows another "
+                          "algorithm", file, line, row->algo, row->cores);
     if (parse_grid(row->grid, &blocks, &threads))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: grid is '%s'; expected blocks x threads such as 16x64, threads a "
@@ -195,7 +222,7 @@ static weir_status tuning_read_row(const char *text, weiri_tuning_row *row, cons
                                    int line)
 {
     char extra[2];
-    int words = sscanf(text, "%23s %d %7s %23s %255s %15s %1s", row->collective, &row->max_ranks,
+    int words = sscanf(text, "%23s %d %15s %23s %255s %15s %1s", row->collective, &row->max_ranks,
                        row->cores, row->max_bytes, row->algo, row->grid, extra);
     if (words != 5 && words != 6)
         return weiri_fail(WEIR_ERR_INVALID,
@@ -264,15 +291,18 @@ weir_algo_backend weir_comm_algo_backend(const weir_comm *comm)
     return comm->gpu ? WEIR_ALGO_CUDA : WEIR_ALGO_HOST;
 }
 
-static int row_matches(const weiri_coll *coll, const weiri_tuning_row *row)
+static int row_matches(const weiri_coll *coll, const weiri_tuning_row *row, int plain)
 {
+    if (plain != is_plain(row))
+        return 0;
     if (coll->comm->internode)
         return coll->nranks <= row->max_ranks && strcmp(row->cores, "net") == 0;
     if (coll->comm->gpu)
         return coll->nranks <= row->max_ranks && strcmp(row->cores, "cuda") == 0;
     const char *cores = coll->comm->oversubscribed ? "shared" : "own";
+    const char *word = row->cores + (plain ? strlen("plain") : 0) + (plain && row->cores[5] == '-');
     return coll->nranks <= row->max_ranks &&
-           (strcmp(row->cores, "any") == 0 || strcmp(row->cores, cores) == 0);
+           (strcmp(word, plain ? "" : "any") == 0 || strcmp(word, cores) == 0);
 }
 
 static weiri_choice choice_of(const weiri_algo *algo, uint64_t max_bytes, int blocks, int threads)
@@ -286,13 +316,13 @@ static weiri_choice choice_of(const weiri_algo *algo, uint64_t max_bytes, int bl
 }
 
 /* The first row of the group that this communicator uses. */
-static const weiri_tuning_row *find_group(const weiri_coll *coll, int collective,
+static const weiri_tuning_row *find_group(const weiri_coll *coll, int collective, int plain,
                                           const weiri_tuning_row *rows, size_t count)
 {
     const weiri_tuning_row *group = NULL;
     const char *name = weir_collective_name((weir_collective)collective);
     for (size_t i = 0; i < count; i++)
-        if (strcmp(rows[i].collective, name) == 0 && row_matches(coll, &rows[i]) &&
+        if (strcmp(rows[i].collective, name) == 0 && row_matches(coll, &rows[i], plain) &&
             (!group || rows[i].max_ranks < group->max_ranks))
             group = &rows[i];
     return group;
@@ -303,12 +333,12 @@ static const weiri_tuning_row *find_group(const weiri_coll *coll, int collective
 static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning_row *rows,
                             size_t count, const tuning_file *file, int *used)
 {
-    const weiri_tuning_row *group = find_group(coll, collective, rows, count);
+    const weiri_tuning_row *group = find_group(coll, collective, 0, rows, count);
     const char *name = weir_collective_name((weir_collective)collective);
     weir_status status = WEIR_OK;
     for (size_t i = 0; group && i < count && *used < WEIRI_CHOICES_MAX - 1; i++) {
         const weiri_tuning_row *row = &rows[i];
-        if (strcmp(row->collective, name) || !row_matches(coll, row))
+        if (strcmp(row->collective, name) || !row_matches(coll, row, 0))
             continue;
         if (row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
             continue;
@@ -358,6 +388,54 @@ static void add_modelled(weiri_coll *coll, int collective, const tuning_file *fi
         else if (algo)
             choices[(*used)++] = choice_of(algo, bytes + bytes / 2, 0, 0);
     }
+}
+
+/* Appends the choices for unregistered memory from the rows of a group. */
+static void add_plain_rows(weiri_coll *coll, int collective, const weiri_tuning_row *rows,
+                           size_t count, int *used)
+{
+    const weiri_tuning_row *group = find_group(coll, collective, 1, rows, count);
+    const char *name = weir_collective_name((weir_collective)collective);
+    for (size_t i = 0; group && i < count && *used < WEIRI_PLAIN_CHOICES_MAX - 1; i++) {
+        const weiri_tuning_row *row = &rows[i];
+        uint64_t max_bytes;
+        if (strcmp(row->collective, name) || !row_matches(coll, row, 1) ||
+            row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
+            continue;
+        parse_bytes(row->max_bytes, &max_bytes);
+        coll->plain[collective][(*used)++] =
+            choice_of(find_algo(WEIR_ALGO_HOST, collective, row->algo), max_bytes, 0, 0);
+    }
+}
+
+/* Fills the choices of one collective for unregistered memory, and cma_from_bytes. */
+static void fill_plain(weiri_coll *coll, int collective, const tuning_file *file)
+{
+    weiri_choice *choices = coll->plain[collective];
+    int used = 0;
+    coll->cma_from_bytes[collective] = UINT64_MAX;
+    if (weir_comm_algo_backend(coll->comm) != WEIR_ALGO_HOST)
+        return;
+    if (file)
+        add_plain_rows(coll, collective, file->rows, file->count, &used);
+    if (!used)
+        add_plain_rows(coll, collective, weiri_tuning_rows, weiri_tuning_row_count, &used);
+    const weiri_algo *last =
+        used ? choices[used - 1].algo : first_algo(WEIR_ALGO_HOST, collective);
+    choices[used] = choice_of(last, UINT64_MAX, 0, 0);
+    for (int i = used; i >= 0 && strcmp(choices[i].name, "cma") == 0; i--)
+        coll->cma_from_bytes[collective] = i ? choices[i - 1].max_bytes + 1 : 0;
+}
+
+weir_status weiri_algo_fall_back_plain(weiri_coll *coll, const weir_call *call)
+{
+    const weiri_choice *choice = coll->plain[call->collective];
+    while (coll->size_bytes > choice->max_bytes)
+        choice++;
+    const weiri_algo *algo = strcmp(choice->name, "cma") == 0
+                                 ? first_algo(WEIR_ALGO_HOST, (int)call->collective)
+                                 : choice->algo;
+    return weiri_algo_fall_back(coll, call, algo->name, algo->run);
 }
 
 /* Fills the choices of one collective: the rows of the file; the built-in ones if there are none,
@@ -422,6 +500,8 @@ weir_status weiri_coll_tune(weiri_coll *coll)
     }
     for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++)
         status = fill_choices(coll, collective, read);
+    for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++)
+        fill_plain(coll, collective, read);
     free(read);
     memcpy(coll->choices, coll->tuned, sizeof coll->choices);
     return status == WEIR_OK ? apply_environment(coll) : status;

@@ -26,19 +26,31 @@
       "reduce one block from all ranks' registered memory")                                        \
     X(ALLGATHER, "packet", weiri_allgather_packet, ONCE, 1, "publish the input, copy all inputs")  \
     X(ALLGATHER, "direct", weiri_allgather_direct, ONCE, 1, "copy from registered memory")         \
+    X(ALLGATHER, "cma", weiri_allgather_cma, ONCE, 1,                                              \
+      "the kernel copies from the peers' buffers; unregistered memory")                            \
     X(BROADCAST, "packet", weiri_broadcast_packet, ONCE, 1, "the root publishes, the others copy") \
     X(BROADCAST, "direct", weiri_broadcast_direct, ONCE, 1,                                        \
       "copy from the root's registered memory")                                                    \
+    X(BROADCAST, "cma", weiri_broadcast_cma, ONCE, 1,                                              \
+      "the kernel copies from the root's buffer; unregistered memory")                             \
     X(REDUCE, "packet", weiri_reduce_packet, ONCE, 1,                                              \
       "publish the input, the root reduces all inputs")                                            \
     X(REDUCE, "direct", weiri_reduce_direct, ONCE, 1,                                              \
       "each reduces a share into the root's registered memory")                                    \
+    X(REDUCE, "packet2", weiri_reduce_packet2, ONCE, 1,                                            \
+      "reduce a share, the root gathers the shares, through scratch memory; unregistered memory")  \
     X(ALLTOALL, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
     X(ALLTOALL, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")           \
+    X(ALLTOALL, "cma", weiri_exchange_cma, ONCE, 1,                                                \
+      "the kernel copies from the peers' buffers; unregistered memory")                            \
     X(ALLTOALLV, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")      \
     X(ALLTOALLV, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")          \
+    X(ALLTOALLV, "cma", weiri_exchange_cma, ONCE, 1,                                               \
+      "the kernel copies from the peers' buffers; unregistered memory")                            \
     X(SENDRECV, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
-    X(SENDRECV, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")
+    X(SENDRECV, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")           \
+    X(SENDRECV, "cma", weiri_exchange_cma, ONCE, 1,                                                \
+      "the kernel copies from the peers' buffers; unregistered memory")
 
 /* X(collective, name, run, rounding, GPU phases from, summary): between nodes; see coll/internode/.
  * Phases on GPUs are faster if they take less time than the copies that they save: in allreduce and

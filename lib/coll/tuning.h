@@ -7,7 +7,7 @@
 typedef struct weiri_tuning_row {
     char collective[24];
     int max_ranks;
-    char cores[8];
+    char cores[16];
     char max_bytes[24];
     char algo[256]; /* or "plan:FILE" */
     char grid[16];  /* "16x64"; empty: the algorithm's default */

@@ -139,7 +139,8 @@ typedef struct weiri_peer {
     weiri_segment scratch;
     weiri_comm_page *page; /* in scratch */
     char *area;            /* the collectives' part of scratch */
-    weiri_mapping *mappings; /* WEIRI_REGIONS_MAX entries */
+    weiri_mapping *mappings; /* of its regions, up to the highest one used */
+    uint32_t nmappings;
     uint64_t changes_seen;
 } weiri_peer;
 
@@ -338,13 +339,14 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc);
 static inline weir_status weiri_region_pointer(weir_comm *comm, int rank, weiri_desc desc,
                                                char **pointer)
 {
-    const weiri_mapping *mapping = &comm->peers[rank].mappings[desc.region];
-    if (WEIRI_UNLIKELY(mapping->generation != desc.generation)) {
+    const weiri_peer *peer = &comm->peers[rank];
+    if (WEIRI_UNLIKELY(desc.region >= peer->nmappings ||
+                       peer->mappings[desc.region].generation != desc.generation)) {
         weir_status status = weiri_region_map(comm, rank, desc);
         if (status != WEIR_OK)
             return status;
     }
-    *pointer = (char *)mapping->segment.base + desc.offset;
+    *pointer = (char *)peer->mappings[desc.region].segment.base + desc.offset;
     return WEIR_OK;
 }
 

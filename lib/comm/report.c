@@ -6,23 +6,24 @@
  * for death, /proc for a stop).
  *
  * Between nodes each rank sends a copy of its record when a failure is reported. There the loss of
- * the network path stands for death.
+ * the network path stands for death. report_text.c writes the text.
  */
 #include "comm/comm.h"
 
 #include "comm/internode/internode.h"
+#include "comm/report_text.h"
 
 #include "base/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
     ANSWER_MS = 500, /* wait for the final records of running ranks */
-    OTHERS_MS = 1000, /* wait for a rank of another node to start printing */
+    OTHERS_MS = 700, /* wait for a rank of another node to start printing */
     PRINT_MS = 2000, /* wait for the rank that prints */
     LINE_BYTES = 400,
 };
@@ -30,8 +31,6 @@ enum {
 /* The report word of rank 0's page is 0, then 1 + the rank that prints, then that value with this
  * bit. */
 static const uint64_t printed = (uint64_t)1 << 32;
-
-typedef enum life { RUNS, STOPPED, DEAD } life;
 
 static void report_nap(void)
 {
@@ -79,22 +78,23 @@ static int report_has_answered(const weir_comm *comm, int rank)
 
 /* A rank whose process has ended counts as running if its record is final or it had finished: it is
  * then not the cause of the failure. */
-static life report_state_of(const weir_comm *comm, int rank)
+static weiri_life report_state_of(const weir_comm *comm, int rank)
 {
     if (rank == comm->rank)
-        return RUNS;
+        return WEIRI_RUNS;
     if (report_is_remote(comm, rank))
         return weiri_internode_is_lost(comm->internode, rank) && !report_has_answered(comm, rank)
-                   ? DEAD
-                   : RUNS;
+                   ? WEIRI_DEAD
+                   : WEIRI_RUNS;
     if (comm->internode)
         return report_state_of(comm->host_comm, comm->internode->place_of[rank]);
     char letter = report_state_letter(comm->peers[rank].pid);
     if (letter == 'T' || letter == 't')
-        return STOPPED;
+        return WEIRI_STOPPED;
     if (!weiri_comm_is_dead(comm, rank))
-        return RUNS;
-    return report_has_answered(comm, rank) || weiri_comm_has_finished(comm, rank) ? RUNS : DEAD;
+        return WEIRI_RUNS;
+    return report_has_answered(comm, rank) || weiri_comm_has_finished(comm, rank) ? WEIRI_RUNS
+                                                                                  : WEIRI_DEAD;
 }
 
 /* Marks this rank's record as final. */
@@ -149,12 +149,12 @@ weir_status weir_comm_check(weir_comm *comm)
     if (comm->internode)
         weiri_internode_poll(comm->internode);
     for (int rank = 0; rank < comm->nranks; rank++)
-        if (report_state_of(comm, rank) == DEAD)
+        if (report_state_of(comm, rank) == WEIRI_DEAD)
             return weiri_fail(WEIR_ERR_PEER, "rank %d has died", rank);
     if (weir_load_acquire(comm->guard.abort_word))
         return report_cause_of_abort(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
-        if (report_state_of(comm, rank) == STOPPED)
+        if (report_state_of(comm, rank) == WEIRI_STOPPED)
             return weiri_fail(WEIR_ERR_TIMEOUT, "rank %d is stopped", rank);
     return WEIR_OK;
 }
@@ -172,111 +172,13 @@ void weir_comm_note(weir_comm *comm, const char *phase, uint64_t iteration)
 
 /* ------------------------------------------------------------------ the text */
 
-typedef struct writer {
-    char *text;
-    size_t bytes, used;
-} writer;
-
-static void report_print(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void report_print(writer *w, const char *format, ...)
-{
-    size_t left = w->used < w->bytes ? w->bytes - w->used : 0;
-    va_list arguments;
-    va_start(arguments, format);
-    int more = vsnprintf(left ? w->text + w->used : NULL, left, format, arguments);
-    va_end(arguments);
-    w->used += more > 0 ? (size_t)more : 0;
-}
-
-static void report_wait(writer *w, const weiri_where *where)
-{
-    static const char *const kinds[] = {"", "", "a semaphore", "packets"};
-    char phase[WEIRI_TEXT_BYTES + 1];
-    uint64_t kind = weir_load_acquire(&where->wait.kind);
-    int64_t peer = (int64_t)weir_load_relaxed(&where->wait.peer);
-    uint64_t expected = weir_load_relaxed(&where->wait.expected);
-    if (kind == WEIR_WAIT_NONE || kind > WEIR_WAIT_PACKET) {
-        report_print(w, "; in no long wait of weir");
-        return;
-    }
-    weiri_text_load(phase, where->phase);
-    report_print(w, "; waits in %s", kind == WEIR_WAIT_WORD ? phase : kinds[kind]);
-    if (peer >= 0)
-        report_print(w, " for rank %d", (int)peer);
-    if (expected)
-        report_print(w, ": expected %llu, seen %llu", (unsigned long long)expected,
-            (unsigned long long)weir_load_relaxed(&where->wait.seen));
-}
-
-/* The rank's note, latest collective and wait. */
-static void report_position(writer *w, const weiri_where *where)
-{
-    char note[WEIRI_TEXT_BYTES + 1];
-    uint64_t call = weir_load_relaxed(&where->call);
-    weiri_text_load(note, where->note);
-    if (*note)
-        report_print(w, "%s, iteration %llu; ", note,
-            (unsigned long long)weir_load_relaxed(&where->iteration));
-    if (call)
-        report_print(w, "%s, call %llu", weir_collective_name((weir_collective)(call & 0xff)),
-            (unsigned long long)(call >> 8));
-    else
-        report_print(w, "no collective yet");
-    report_wait(w, where);
-}
-
-static void report_rank(writer *w, const weir_comm *comm, int rank, life state)
-{
-    const weiri_where *where = report_record_of(comm, rank);
-    int aborted = weir_load_acquire(comm->guard.abort_word) != 0;
-    int unknown = report_is_remote(comm, rank) && !report_has_answered(comm, rank);
-    report_print(w, "  rank %d (pid %d", rank,
-        comm->internode ? comm->internode->pids[rank] : comm->peers[rank].pid);
-    if (comm->internode)
-        report_print(w, ", node %d", comm->internode->node_of[rank]);
-    report_print(w, "): ");
-    if (unknown) {
-        report_print(w, "%s; on another node\n", state == DEAD ? "dead" : "no answer");
-        return;
-    }
-    if (state == STOPPED)
-        report_print(w, "stopped (state T); last seen in ");
-    else if (state == DEAD)
-        report_print(w, "dead; last seen in ");
-    else if (aborted && !report_has_answered(comm, rank))
-        report_print(w, "no answer; last seen in ");
-    report_position(w, where);
-    report_print(w, "\n");
-}
-
-/* Returns 1 if the rank runs on another node and has not sent its record after an abort. */
-static int report_is_silent(const weir_comm *comm, int rank)
-{
-    return report_is_remote(comm, rank) && weir_load_acquire(comm->guard.abort_word) &&
-           !report_has_answered(comm, rank);
-}
-
-static void report_head(writer *w, const weir_comm *comm, const life *lives)
-{
-    int lost = 0;
-    report_print(w, "weir: where %d ranks stand (deadline %llu ms):", comm->nranks,
-        (unsigned long long)(comm->guard.timeout_ns / 1000000));
-    for (int rank = 0; rank < comm->nranks; rank++)
-        if (lives[rank] != RUNS)
-            report_print(w, "%s rank %d is %s", lost++ ? "," : "", rank,
-                lives[rank] == DEAD ? "dead" : "stopped");
-        else if (report_is_silent(comm, rank))
-            report_print(w, "%s rank %d does not answer", lost++ ? "," : "", rank);
-    report_print(w, "%s\n", lost ? "" : " all run; one is slow or stuck");
-}
-
 /* After an abort: waits until all running ranks have final records, ANSWER_MS at most. */
 static void report_await_answers(weir_comm *comm)
 {
     uint64_t end_ns = weir_clock_ns() + ANSWER_MS * 1000000ull;
     report_answer(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
-        while (!report_has_answered(comm, rank) && report_state_of(comm, rank) == RUNS &&
+        while (!report_has_answered(comm, rank) && report_state_of(comm, rank) == WEIRI_RUNS &&
                weir_clock_ns() < end_ns) {
             if (comm->internode)
                 weiri_internode_poll(comm->internode);
@@ -284,41 +186,58 @@ static void report_await_answers(weir_comm *comm)
         }
 }
 
+static weiri_report_rank report_look_at(const weir_comm *comm, int rank)
+{
+    return (weiri_report_rank){
+        .life = report_state_of(comm, rank),
+        .pid = comm->internode ? comm->internode->pids[rank] : comm->peers[rank].pid,
+        .node = comm->internode ? comm->internode->node_of[rank] : -1,
+        .unknown = report_is_remote(comm, rank) && !report_has_answered(comm, rank),
+        .answered = report_has_answered(comm, rank),
+        .where = report_record_of(comm, rank)};
+}
+
 int weir_comm_report(weir_comm *comm, char *text, size_t bytes)
 {
-    writer w = {.text = text, .bytes = bytes};
-    life lives[WEIRI_RANKS_MAX];
     if (weiri_comm_is_forked(comm))
+        return 0;
+    weiri_report_rank *ranks = calloc((size_t)comm->nranks, sizeof *ranks);
+    if (!ranks)
         return 0;
     if (weir_load_acquire(comm->guard.abort_word))
         report_await_answers(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
-        lives[rank] = report_state_of(comm, rank);
-    report_head(&w, comm, lives);
-    for (int rank = 0; rank < comm->nranks; rank++)
-        report_rank(&w, comm, rank, lives[rank]);
-    return (int)w.used;
+        ranks[rank] = report_look_at(comm, rank);
+    const weiri_report report = {.nranks = comm->nranks,
+                                 .timeout_ms = comm->guard.timeout_ns / 1000000,
+                                 .aborted = weir_load_acquire(comm->guard.abort_word) != 0,
+                                 .ranks = ranks};
+    int length = weiri_report_print(&report, text, bytes);
+    free(ranks);
+    return length;
 }
 
 /* ------------------------------------------------- the report of one rank for all */
 
 static void report_write(weir_comm *comm, int fd)
 {
-    char text[WEIRI_RANKS_MAX * LINE_BYTES];
-    size_t length = (size_t)weir_comm_report(comm, text, sizeof text);
-    size_t end = length < sizeof text ? length : sizeof text - 1;
+    size_t bytes = (size_t)(comm->nranks + 2) * LINE_BYTES;
+    char *text = malloc(bytes);
+    size_t length = text ? (size_t)weir_comm_report(comm, text, bytes) : 0;
+    size_t end = length < bytes ? length : bytes - 1;
     for (size_t at = 0; at < end;) {
         ssize_t written = write(fd, text + at, end - at);
         if (written <= 0)
-            return;
+            break;
         at += (size_t)written;
     }
+    free(text);
 }
 
 /* Returns 1 if the rank can no longer print, even if its record is final. */
 static int report_is_lost(const weir_comm *comm, int rank)
 {
-    return report_state_of(comm, rank) != RUNS ||
+    return report_state_of(comm, rank) != WEIRI_RUNS ||
            (rank != comm->rank && weiri_comm_is_dead(comm, rank));
 }
 

@@ -1,8 +1,8 @@
 /*
- * Rows of mixture-of-experts layers: weighted sums of rows, and rows as f8e4m3 with a scale for each
- * block of elements. weir/moe.h defines the arithmetic. The loops (weigh_body.h) are compiled once
- * for each instruction set and selected at run time; results do not depend on it, because no product
- * and sum are fused. Only the sign and payload of a NaN are unspecified.
+ * Rows of mixture-of-experts layers: weighted sums of rows, and rows as f8e4m3 with a scale for
+ * each block of elements. weir/moe.h defines the arithmetic. The loops (weigh_body.h) are compiled
+ * once for each instruction set and selected at run time; results do not depend on it, because no
+ * product and sum are fused. Only the sign and payload of a NaN are unspecified.
  */
 #ifndef WEIR_COMPUTE_WEIGH_H
 #define WEIR_COMPUTE_WEIGH_H

@@ -1,7 +1,7 @@
 /*
- * The source of the functions of weigh.h. Included by weigh_plain.c, weigh_avx2.c and weigh_avx512.c
- * after they define WEIRI_VECTOR_BYTES and the table's name, WEIRI_WEIGH_TABLE. Compiled without
- * contraction of products and sums.
+ * The source of the functions of weigh.h. Included by weigh_plain.c, weigh_avx2.c and
+ * weigh_avx512.c after they define WEIRI_VECTOR_BYTES and the table's name, WEIRI_WEIGH_TABLE.
+ * Compiled without contraction of products and sums.
  *
  * Sums are formed for a few vectors at a time, which stay in registers while all sources are added.
  * The last vectors end at the last element and overlap those before, so there is no remainder; rows
@@ -33,15 +33,16 @@ WEIR_FN float weigh_load_one(weir_dtype dtype, const uint8_t *at)
 
 WEIR_FN void weigh_store_one(weir_dtype dtype, uint8_t *at, float value)
 {
-    uint16_t small = dtype == WEIR_HALF ? weiri_half_from_float(value) : weiri_bf16_from_float(value);
+    uint16_t small =
+        dtype == WEIR_HALF ? weiri_half_from_float(value) : weiri_bf16_from_float(value);
     if (dtype == WEIR_FLOAT)
         memcpy(at, &value, sizeof value);
     else
         memcpy(at, &small, sizeof small);
 }
 
-WEIR_FN void weigh_one(weir_dtype dtype, uint8_t *dst, const void *const *src,
-                       const float *weights, int nsrc, size_t at)
+WEIR_FN void weigh_one(weir_dtype dtype, uint8_t *dst, const void *const *src, const float *weights,
+                       int nsrc, size_t at)
 {
     float total = weigh_load_one(dtype, (const uint8_t *)src[0] + at);
     if (weights)
@@ -81,8 +82,8 @@ WEIR_FN void weigh_step(weir_dtype dtype, size_t element_bytes, uint8_t *dst,
         store_f32(dtype, dst + at + j * stride, total[j]);
 }
 
-WEIR_FN void weigh_row(weir_dtype dtype, size_t element_bytes, uint8_t *dst,
-                       const void *const *src, const float *weights, int nsrc, size_t count)
+WEIR_FN void weigh_row(weir_dtype dtype, size_t element_bytes, uint8_t *dst, const void *const *src,
+                       const float *weights, int nsrc, size_t count)
 {
     const size_t bytes = count * element_bytes, step = STEP * element_bytes;
     size_t at = 0;
@@ -106,8 +107,7 @@ WEIR_FN float weigh_magnitude(weir_dtype dtype, size_t element_bytes, const uint
     size_t i = 0;
     for (; i + LANES <= count; i += LANES) {
         vec_u32 magnitude = (vec_u32)load_f32(dtype, src + i * element_bytes) & 0x7fffffff;
-        vec_i32 is_more = ((vec_i32)magnitude > (vec_i32)most) &
-                          ((vec_i32)magnitude <= 0x7f800000);
+        vec_i32 is_more = ((vec_i32)magnitude > (vec_i32)most) & ((vec_i32)magnitude <= 0x7f800000);
         most = select_u32(is_more, magnitude, most);
     }
     for (size_t lane = 0; lane < LANES; lane++) {
@@ -137,16 +137,16 @@ WEIR_FN void weigh_to_fp8(weir_dtype dtype, size_t element_bytes, uint8_t *dst, 
             store_f32(WEIR_FP8_E4M3, dst + from + i,
                       load_f32(dtype, block + i * element_bytes) * factor);
         for (; i < length; i++)
-            dst[from + i] = weiri_fp8e4m3_from_float(
-                weigh_load_one(dtype, block + i * element_bytes) * factor);
+            dst[from + i] =
+                weiri_fp8e4m3_from_float(weigh_load_one(dtype, block + i * element_bytes) * factor);
     }
 }
 
 /* ------------------------------------------------------------ the functions */
 
 #define WEIGH_TYPE(name, dtype, bytes)                                                             \
-    static void weigh_sum_##name(void *dst, const void *const *src, const float *weights, int nsrc, \
-                                 size_t count)                                                     \
+    static void weigh_sum_##name(void *dst, const void *const *src, const float *weights,          \
+                                 int nsrc, size_t count)                                           \
     {                                                                                              \
         if (weights)                                                                               \
             weigh_row(dtype, bytes, dst, src, weights, nsrc, count);                               \

@@ -1,7 +1,7 @@
 /*
- * Combine on the host. Send makes the expert outputs readable: those in registered memory where they
- * are, others and short ones in staging, where the rows of experts (or ranks) follow each other without
- * gaps. Complete adds the rows of each token straight from the ranks of its experts.
+ * Combine on the host. Send makes the expert outputs readable: those in registered memory where
+ * they are, others and short ones in staging, where the rows of experts (or ranks) follow each
+ * other without gaps. Complete adds the rows of each token straight from the ranks of its experts.
  */
 #include "moe/group.h"
 
@@ -48,10 +48,10 @@ static moe_problem combine_find_rows(const weir_moe *g, const weir_moe_combine_a
     for (int own = 0; own < g->own_bins; own++)
         used += (size_t)moe_bin_rows(g, routing, own) * g->info.row_bytes;
     header->staged = 1;
-    if (!used || (!g->config.registered && used <= MOE_STAGED_BYTES))
+    if (used <= MOE_STAGED_BYTES)
         return MOE_NO_PROBLEM;
-    header->desc = weiri_region_describe(g->comm, a->rows,
-                                         (size_t)g->info.recv_rows * g->info.row_bytes);
+    header->desc =
+        weiri_region_describe(g->comm, a->rows, (size_t)g->info.recv_rows * g->info.row_bytes);
     header->staged = !header->desc.generation;
     values[0] = MOE_POINTER_ROWS;
     return header->staged && g->config.registered ? MOE_BAD_MEMORY : MOE_NO_PROBLEM;
@@ -141,15 +141,19 @@ weir_status weir_moe_combine_send(weir_moe *g, const weir_moe_combine_args *args
 static weir_status combine_find_outputs(weir_moe *g, const moe_call *call)
 {
     const moe_record r = moe_record_of(g, g->rank, call->combine.handle);
+    const moe_routing *routing = &g->routings[call->combine.handle];
     weir_status status = WEIR_OK;
     for (int rank = 0; status == WEIR_OK && rank < g->nranks; rank++) {
         if (r.rank_start[rank] == r.rank_start[rank + 1])
             continue;
-        g->outputs[rank] = call->combine.rows;
+        moe_outputs *outputs = &g->outputs[rank];
+        outputs->rows = call->combine.rows;
         status = moe_await_ready(g, rank, call->number, combine_phase);
         if (status == WEIR_OK)
-            status = moe_rows_of(g, rank, call->number, g->windows[rank].output_rows,
-                                 &g->outputs[rank]);
+            status =
+                moe_rows_of(g, rank, call->number, g->windows[rank].output_rows, &outputs->rows);
+        outputs->first = moe_header_of(g, rank, call->number)->staged ? routing->first_staged
+                                                                      : routing->first_row;
     }
     return status;
 }
@@ -169,12 +173,11 @@ static void combine_token(weir_moe *g, const moe_call *call, const moe_record *r
         if (bin < 0)
             continue;
         const int rank = g->rank_of[expert];
-        const int is_staged = (int)moe_header_of(g, rank, call->number)->staged;
         if (!g->by_expert && g->last_token[rank] == token + 1)
             continue;
         g->last_token[rank] = (uint32_t)token + 1;
-        const int32_t first = is_staged ? routing->first_staged[bin] : routing->first_row[bin];
-        rows[count] = g->outputs[rank] + ((size_t)first + routing->position[i]) * bytes;
+        rows[count] = g->outputs[rank].rows +
+                      ((size_t)g->outputs[rank].first[bin] + routing->position[i]) * bytes;
         weights[count++] = a->weights ? a->weights[i] : 1.0f;
     }
     char *out = (char *)a->out + token * bytes;
@@ -185,7 +188,8 @@ static void combine_token(weir_moe *g, const moe_call *call, const moe_record *r
 }
 
 /* Fetches the gradients of one token's weights. */
-static void combine_grads(const weir_moe *g, const moe_call *call, const moe_record *r, size_t token)
+static void combine_grads(const weir_moe *g, const moe_call *call, const moe_record *r,
+                          size_t token)
 {
     const moe_routing *routing = &g->routings[call->combine.handle];
     const size_t k = (size_t)g->config.topk;

@@ -1,8 +1,8 @@
 /*
- * Dispatch on the host. Send publishes the routing and makes the tokens readable: those in registered
- * memory where they are, others, short ones and fp8 rows in staging. Complete waits for all routings,
- * places rows, and copies each row that has an expert here straight from its source to its place, or
- * places: a token with several local experts is read from memory once.
+ * Dispatch on the host. Send publishes the routing and makes the tokens readable: those in
+ * registered memory where they are, others, short ones and fp8 rows in staging. Complete waits for
+ * all routings, places rows, and copies each row that has an expert here straight from its source
+ * to its place, or places: a token with several local experts is read from memory once.
  */
 #include "moe/group.h"
 
@@ -75,7 +75,7 @@ static moe_problem dispatch_find_rows(const weir_moe *g, const weir_moe_dispatch
 {
     const size_t bytes = (size_t)a->tokens * g->info.row_bytes;
     header->staged = 1;
-    if (g->is_fp8 || !a->tokens || (!g->config.registered && bytes <= MOE_STAGED_BYTES))
+    if (g->is_fp8 || bytes <= MOE_STAGED_BYTES)
         return MOE_NO_PROBLEM;
     header->desc = weiri_region_describe(g->comm, a->x, bytes);
     header->staged = !header->desc.generation;

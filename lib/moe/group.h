@@ -1,26 +1,29 @@
 /*
  * The state of an expert-parallel group on the host: what its ranks share, and how calls use it.
  *
- * Shared memory. Every rank owns one window, which all ranks of the node map. It holds, in this order:
+ * Shared memory. Every rank owns one window, which all ranks of the node map. It holds, in this
+ * order:
  *
  *   words        published, ready, done: numbers of calls, see below
  *   calls[4]     the header of each call that can be under way, by its number modulo 4
  *   records[]    one routing for each handle: counts of each expert, the tokens of each rank, the
  *                experts and weights of each token (record.c)
- *   staging      tokens, expert outputs and gradients of weights, for buffers that peers cannot read
+ *   staging      tokens, expert outputs and gradients of weights, for buffers that peers cannot
+ * read
  *
- * Only its owner writes to a window. Each call of dispatch or combine has a number, equal on all ranks.
+ * Only its owner writes to a window. Each call of dispatch or combine has a number, equal on all
+ * ranks.
  *
  *   published = c   the header and, for dispatch, the routing of call c can be read
  *   ready = c       its rows can be read as well
  *   done = c        the owner has finished call c: it reads nothing more of other windows for it
  *
  * Words are stored with release after what they announce, and loaded with acquire before it. A rank
- * writes over something that peers read in call c only after every peer's done has reached c. In the
- * usual alternation of dispatch and combine that never waits.
+ * writes over something that peers read in call c only after every peer's done has reached c. In
+ * the usual alternation of dispatch and combine that never waits.
  *
- * Transfers are reads: the sender makes rows readable, once, in its registered memory or in staging;
- * receivers copy, or add, straight into the caller's output.
+ * Transfers are reads: the sender makes rows readable, once, in its registered memory or in
+ * staging; receivers copy, or add, straight into the caller's output.
  */
 #ifndef WEIR_MOE_GROUP_H
 #define WEIR_MOE_GROUP_H
@@ -30,9 +33,9 @@
 #include <weir/moe.h>
 
 enum {
-    MOE_CALLS = 4,        /* headers in a window: two calls under way, and those of slower peers */
-    MOE_STAGED_BYTES = 65536, /* rows of registered memory up to this length are staged: the copy costs
-                               * less than waiting for the readers */
+    MOE_CALLS = 4, /* headers in a window: two calls under way, and those of slower peers */
+    MOE_STAGED_BYTES = 65536, /* rows of registered memory up to this length are staged: the copy
+                               * costs less than waiting for the readers */
 };
 
 typedef enum moe_kind { MOE_DISPATCH, MOE_COMBINE } moe_kind;
@@ -50,21 +53,28 @@ typedef enum moe_problem {
     MOE_BAD_TYPE,    /* the dtype of topk_experts */
     MOE_BAD_MEMORY,  /* rows are not in registered memory, which the group requires */
     MOE_BAD_STREAM,
-    MOE_BAD_MEMBER,  /* index into moe_pointer: not for this layout */
-    MOE_NO_WEIGHTS,  /* a rank that receives weights; this one sends none */
+    MOE_BAD_MEMBER, /* index into moe_pointer: not for this layout */
+    MOE_NO_WEIGHTS, /* a rank that receives weights; this one sends none */
 } moe_problem;
 
-enum moe_pointer { MOE_POINTER_X, MOE_POINTER_ROWS, MOE_POINTER_SCALES, MOE_POINTER_OUT,
-                   MOE_POINTER_EXPERTS, MOE_POINTER_OFFSETS, MOE_POINTER_WEIGHTS };
+enum moe_pointer {
+    MOE_POINTER_X,
+    MOE_POINTER_ROWS,
+    MOE_POINTER_SCALES,
+    MOE_POINTER_OUT,
+    MOE_POINTER_EXPERTS,
+    MOE_POINTER_OFFSETS,
+    MOE_POINTER_WEIGHTS
+};
 
 /* What a rank says about a call. */
 typedef struct moe_header {
     uint32_t kind, handle;
     uint32_t problem;
-    uint32_t staged;      /* rows are in the window's staging, else at desc */
-    uint32_t has_routing; /* dispatch: the record is new */
-    uint32_t has_grads;   /* combine: gradients of weights are in staging */
-    uint32_t has_weights; /* dispatch: the record has weights */
+    uint32_t staged;        /* rows are in the window's staging, else at desc */
+    uint32_t has_routing;   /* dispatch: the record is new */
+    uint32_t has_grads;     /* combine: gradients of weights are in staging */
+    uint32_t has_weights;   /* dispatch: the record has weights */
     uint32_t wants_weights; /* dispatch: the rank receives weights */
     int64_t values[3];
     weiri_desc desc;
@@ -76,37 +86,44 @@ typedef struct moe_words {
 
 /* The shared part of a routing: pointers into one rank's window. */
 typedef struct moe_record {
-    int32_t *tokens;        /* [2]: number of tokens; whether there are weights */
-    int32_t *counts;        /* [experts]: choices of each expert */
-    uint32_t *rank_start;   /* [nranks + 1]: where a rank's tokens begin in rank_tokens */
-    uint32_t *rank_tokens;  /* [max_tokens * min(topk, nranks)]: in order of tokens, for each rank */
-    int32_t *experts;       /* [max_tokens * topk], -1: none */
-    float *weights;         /* [max_tokens * topk] */
+    int32_t *tokens;       /* [2]: number of tokens; whether there are weights */
+    int32_t *counts;       /* [experts]: choices of each expert */
+    uint32_t *rank_start;  /* [nranks + 1]: where a rank's tokens begin in rank_tokens */
+    uint32_t *rank_tokens; /* [max_tokens * min(topk, nranks)]: in order of tokens, for each rank */
+    int32_t *experts;      /* [max_tokens * topk], -1: none */
+    float *weights;        /* [max_tokens * topk] */
 } moe_record;
 
 /* Pointers into one rank's window. */
 typedef struct moe_window {
     moe_words *words;
     moe_header *calls;
-    char *records;      /* record_bytes apart */
-    char *token_rows;   /* staging: [max_tokens] rows as they are sent */
+    char *records;    /* record_bytes apart */
+    char *token_rows; /* staging: [max_tokens] rows as they are sent */
     float *token_scales;
-    char *output_rows;  /* staging: [staged_rows] expert outputs, each expert's or rank's after the other */
+    char *output_rows; /* staging: [staged_rows] expert outputs, each expert's or rank's after the
+                          other */
     float *output_grads;
 } moe_window;
 
 /* The private part of a routing, on the rank that dispatched it and on those that received. */
 typedef struct moe_routing {
-    uint64_t call;       /* that read the record last */
-    int is_valid;        /* the dispatch succeeded */
-    uint32_t *position;  /* [max_tokens * topk]: of a choice among this rank's rows of the expert, or of a
-                          * token among those for the rank */
-    int32_t *first_row;  /* [bins]: this rank's first row, in the receiver's layout */
-    int32_t *first_staged; /* [bins]: the same in staging */
-    int32_t *total;      /* [bins]: rows of all ranks */
-    int32_t *source_row; /* [nranks * own bins]: the first row of each source here */
+    uint64_t call;      /* that read the record last */
+    int is_valid;       /* the dispatch succeeded */
+    uint32_t *position; /* [max_tokens * topk]: of a choice among this rank's rows of the expert, or
+                         * of a token among those for the rank */
+    int32_t *first_row; /* [bins]: this rank's first row, in the receiver's layout */
+    int32_t *first_staged;   /* [bins]: the same in staging */
+    int32_t *total;          /* [bins]: rows of all ranks */
+    int32_t *source_row;     /* [nranks * own bins]: the first row of each source here */
     uint32_t *source_tokens; /* [nranks]: tokens of each source that have experts here */
 } moe_routing;
+
+/* A rank's expert outputs, for combine. */
+typedef struct moe_outputs {
+    const char *rows;
+    const int32_t *first; /* [bins]: first_row or first_staged of the routing */
+} moe_outputs;
 
 /* A call between send and complete. */
 typedef struct moe_call {
@@ -122,24 +139,25 @@ struct weir_moe {
     weir_moe_config config; /* defaults resolved */
     weir_moe_info info;
     int rank, nranks;
-    int is_fp8, by_expert;  /* by_expert: the layout is expert-major */
-    int bins, own_bins;     /* experts or ranks: of all ranks, and of one */
-    int row_values;         /* gradients or weights of a row: 1, or topk */
-    int staged_rows;        /* rows of output staging */
+    int is_fp8, by_expert; /* by_expert: the layout is expert-major */
+    int bins, own_bins;    /* experts or ranks: of all ranks, and of one */
+    int row_values;        /* gradients or weights of a row: 1, or topk */
+    int staged_rows;       /* rows of output staging */
     size_t record_bytes;
-    size_t sent_row_bytes;  /* as sent: recv_row_bytes */
+    size_t sent_row_bytes; /* as sent: recv_row_bytes */
     const weiri_weigh *weigh;
-    weir_mem *mem, **mems;  /* this rank's window; all windows */
+    weir_mem *mem, **mems; /* this rank's window; all windows */
     moe_window *windows;
     moe_routing *routings;
-    uint16_t *rank_of;      /* [experts] */
-    uint32_t *last_token;   /* [nranks]: scratch of record.c */
-    int32_t *cursor;        /* [own_bins]: scratch of dispatch.c: the next row of each bin */
-    const char **outputs;   /* [nranks]: scratch of combine.c: where each rank's expert outputs are */
-    uint64_t calls;         /* number of the latest call that was sent */
-    uint64_t all_done;      /* every peer's done is at least this */
+    uint16_t *rank_of;    /* [experts] */
+    uint32_t *last_token; /* [nranks]: scratch of record.c */
+    int32_t *cursor;      /* [own_bins]: scratch of dispatch.c: the next row of each bin */
+    moe_outputs *outputs; /* [nranks]: scratch of combine.c */
+    uint64_t calls;       /* number of the latest call that was sent */
+    uint64_t refused;     /* a call that was refused while an earlier one was under way; 0: none */
+    uint64_t all_done;    /* every peer's done is at least this */
     uint64_t dispatched, combined; /* the latest call that read token staging, output staging */
-    moe_call under_way[2];  /* by moe_kind */
+    moe_call under_way[2];         /* by moe_kind */
 };
 
 static inline moe_header *moe_header_of(const weir_moe *group, int rank, uint64_t call)
@@ -152,6 +170,15 @@ moe_record moe_record_of(const weir_moe *group, int rank, int handle);
 /* Returns the length of a record. */
 size_t moe_record_bytes(const weir_moe_config *config, int nranks);
 
+/* --------------------------------------------------------------- config.c */
+
+/* Copies the caller's configuration and fills in defaults. */
+weir_status moe_config_resolve(const weir_moe_config *given, weir_moe_config *config);
+/* Checks what needs no other rank. */
+weir_status moe_config_check(const weir_moe_config *config, int nranks);
+/* WEIR_ERR_MISMATCH if ranks' configurations differ. Collective. */
+weir_status moe_config_compare(weir_comm *comm, const weir_moe_config *config);
+
 /* ------------------------------------------------------------- protocol.c */
 
 /* Waits until every peer has finished call number `call`. */
@@ -160,10 +187,12 @@ weir_status moe_await_done(weir_moe *group, uint64_t call, const char *phase);
 weir_status moe_await_published(weir_moe *group, int peer, uint64_t call, const char *phase);
 /* Waits until a peer's rows can be read. */
 weir_status moe_await_ready(weir_moe *group, int peer, uint64_t call, const char *phase);
-/* Returns the next call's header, once peers no longer read that of an earlier call. NULL: failed. */
+/* Returns the next call's header, once peers no longer read that of an earlier call. NULL: failed.
+ */
 weir_status moe_open(weir_moe *group, moe_kind kind, int handle, moe_header **header);
 void moe_publish(weir_moe *group);
 void moe_rows_ready(weir_moe *group);
+/* Records that a call is over here, and with it one that was refused after it. */
 void moe_finish(weir_moe *group, uint64_t call);
 /* Publishes that this rank cannot take part, which ends the call here, and returns the failure. */
 weir_status moe_refuse(weir_moe *group, moe_header *header, moe_problem problem, int64_t a,
@@ -179,7 +208,8 @@ weir_status moe_check_complete(weir_moe *group, moe_kind kind);
 /* --------------------------------------------------------------- record.c */
 
 /* Writes this rank's routing into its record. On a problem, values gets what its message needs. */
-moe_problem moe_record_write(weir_moe *group, const weir_moe_dispatch_args *args, int64_t values[3]);
+moe_problem moe_record_write(weir_moe *group, const weir_moe_dispatch_args *args,
+                             int64_t values[3]);
 /* Computes from all ranks' records where rows are: those that this rank sends and receives.
  * WEIR_ERR_INVALID if a capacity is exceeded on any rank. */
 weir_status moe_place_rows(weir_moe *group, int handle);
@@ -191,7 +221,7 @@ static inline int moe_bin_of(const weir_moe *group, int expert)
     return group->by_expert ? expert : group->rank_of[expert];
 }
 
-/* Returns the number of rows that this rank has received into one of its own bins. */
+/* Returns the number of rows that this rank has received into one of its bins. */
 static inline int moe_bin_rows(const weir_moe *group, const moe_routing *routing, int own_bin)
 {
     return routing->total[group->rank * group->own_bins + own_bin];

@@ -1,6 +1,6 @@
 /*
- * The protocol of calls (group.h): numbers, headers, waits, and how a call fails on all ranks when one
- * rank cannot take part in it.
+ * The protocol of calls (group.h): numbers, headers, waits, and how a call fails on all ranks when
+ * one rank cannot take part in it.
  */
 #include "moe/group.h"
 
@@ -22,7 +22,8 @@ weir_status moe_await_done(weir_moe *g, uint64_t call, const char *phase)
     for (int peer = 0; peer < g->nranks; peer++) {
         weir_status status = WEIR_OK;
         if (peer != g->rank)
-            status = weiri_comm_wait(g->comm, &g->windows[peer].words->done.value, call, peer, phase);
+            status =
+                weiri_comm_wait(g->comm, &g->windows[peer].words->done.value, call, peer, phase);
         if (status != WEIR_OK)
             return status;
     }
@@ -47,12 +48,13 @@ weir_status moe_await_published(weir_moe *g, int peer, uint64_t call, const char
         return WEIR_OK;
     if (own->problem || other->problem)
         return WEIR_OK; /* reported by moe_await_all */
-    weiri_fail(WEIR_ERR_MISMATCH,
-               "weir_moe: call %llu is %s on handle %u (new routing %u, gradients %u) on rank %d, but "
-               "%s on handle %u (%u, %u) on rank %d; make the same calls on all ranks",
-               (unsigned long long)call, kind_name(own->kind), own->handle, own->has_routing,
-               own->has_grads, g->rank, kind_name(other->kind), other->handle, other->has_routing,
-               other->has_grads, peer);
+    weiri_fail(
+        WEIR_ERR_MISMATCH,
+        "weir_moe: call %llu is %s on handle %u (new routing %u, gradients %u) on rank %d, but "
+        "%s on handle %u (%u, %u) on rank %d; make the same calls on all ranks",
+        (unsigned long long)call, kind_name(own->kind), own->handle, own->has_routing,
+        own->has_grads, g->rank, kind_name(other->kind), other->handle, other->has_routing,
+        other->has_grads, peer);
     return weiri_comm_give_up(g->comm, WEIR_ERR_MISMATCH);
 }
 
@@ -83,9 +85,10 @@ weir_status moe_check_complete(weir_moe *g, moe_kind kind)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe: rank %d has no %s under way to complete",
                           g->rank, kind_name(kind));
     if (other && other < mine)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "weir_moe: rank %d has sent a %s before this %s; complete them in that order",
-                          g->rank, kind_name(!kind), kind_name(kind));
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "weir_moe: rank %d has sent a %s before this %s; complete them in that order", g->rank,
+            kind_name(!kind), kind_name(kind));
     return WEIR_OK;
 }
 
@@ -115,7 +118,8 @@ void moe_rows_ready(weir_moe *g)
 
 void moe_finish(weir_moe *g, uint64_t call)
 {
-    weir_store_release(&own_words(g)->done.value, call);
+    weir_store_release(&own_words(g)->done.value, g->refused > call ? g->refused : call);
+    g->refused = 0;
 }
 
 weir_status moe_rows_of(weir_moe *g, int peer, uint64_t call, char *staged, const char **rows)
@@ -140,18 +144,21 @@ weir_status moe_rows_of(weir_moe *g, int peer, uint64_t call, char *staged, cons
 /* Formats what a rank's header says; returns WEIR_ERR_INVALID. */
 static weir_status problem_fail(const moe_header *header, int rank)
 {
-    static const char *const pointers[] = {
-        "x", "rows", "row_scales", "out", "row_experts", "expert_offsets", "weights"};
+    static const char *const pointers[] = {"x",           "rows",           "row_scales", "out",
+                                           "row_experts", "expert_offsets", "weights"};
     const long long a = (long long)header->values[0], b = (long long)header->values[1],
                     c = (long long)header->values[2];
     const char *const call = kind_name(header->kind);
     char text[200];
     switch ((moe_problem)header->problem) {
-    case MOE_NO_PROBLEM: return WEIR_OK;
+    case MOE_NO_PROBLEM:
+        return WEIR_OK;
     case MOE_BAD_EXPERT:
-        snprintf(text, sizeof text,
-                 "choice %lld of token %lld names expert %lld; give 0 to experts - 1, or a negative "
-                 "number for none", b, a, c);
+        snprintf(
+            text, sizeof text,
+            "choice %lld of token %lld names expert %lld; give 0 to experts - 1, or a negative "
+            "number for none",
+            b, a, c);
         break;
     case MOE_BAD_TOKENS:
         snprintf(text, sizeof text, "%lld tokens; the group was created for 0 to %lld", a, b);
@@ -161,8 +168,10 @@ static weir_status problem_fail(const moe_header *header, int rank)
                  "%lld tokens without topk_experts; the routing of handle %lld has %lld", a, c, b);
         break;
     case MOE_NO_ROUTING:
-        snprintf(text, sizeof text, "handle %lld has no routing; dispatch with topk_experts on one of "
-                 "the group's %lld handles first", a, b);
+        snprintf(text, sizeof text,
+                 "handle %lld has no routing; dispatch with topk_experts on one of "
+                 "the group's %lld handles first",
+                 a, b);
         break;
     case MOE_BAD_ROWS:
         snprintf(text, sizeof text, "rows has %lld bytes; %lld are needed", a, b);
@@ -177,8 +186,10 @@ static weir_status problem_fail(const moe_header *header, int rank)
         snprintf(text, sizeof text, "topk_dtype is %lld; use WEIR_INT32 or WEIR_INT64", a);
         break;
     case MOE_BAD_MEMORY:
-        snprintf(text, sizeof text, "%s is not in registered memory (weir_mem_alloc), which this "
-                 "group's configuration promises", pointers[a]);
+        snprintf(text, sizeof text,
+                 "%s is not in registered memory (weir_mem_alloc), which this "
+                 "group's configuration promises",
+                 pointers[a]);
         break;
     case MOE_BAD_STREAM:
         snprintf(text, sizeof text, "stream is not NULL; the host backend has no streams");
@@ -203,7 +214,10 @@ weir_status moe_refuse(weir_moe *g, moe_header *header, moe_problem problem, int
     header->values[2] = c;
     moe_publish(g);
     moe_rows_ready(g);
-    moe_finish(g, g->calls);
+    if (g->under_way[!header->kind].number)
+        g->refused = g->calls; /* until that call is over */
+    else
+        moe_finish(g, g->calls);
     return problem_fail(header, g->rank);
 }
 

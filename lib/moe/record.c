@@ -1,7 +1,7 @@
 /*
  * Routings. A rank writes its own into the record of a handle: the choices counted by expert, the
- * tokens of each rank in order. From all ranks' counts each rank computes where rows are: its own in
- * the receivers' buffers, for combine, and those that it receives.
+ * tokens of each rank in order. From all ranks' counts each rank computes where rows are: its own
+ * in the receivers' buffers, for combine, and those that it receives.
  *
  * Rows of an expert (or, by layout, of a rank) are ordered by source rank, then by token, then by
  * choice. A bin is an expert in layout expert, else a rank.
@@ -19,8 +19,8 @@ static size_t record_lay_out(const weir_moe_config *c, int nranks, char *base, m
 {
     const size_t tokens = (size_t)c->max_tokens, choices = tokens * (size_t)c->topk;
     const size_t spread = (size_t)(c->topk < nranks ? c->topk : nranks);
-    const size_t lengths[] = {2, (size_t)c->experts, (size_t)nranks + 1, tokens * spread, choices,
-                              choices};
+    const size_t lengths[] = {
+        2, (size_t)c->experts, (size_t)nranks + 1, tokens * spread, choices, choices};
     enum { PARTS = sizeof lengths / sizeof *lengths };
     char *at[PARTS];
     size_t total = 0;
@@ -29,9 +29,9 @@ static size_t record_lay_out(const weir_moe_config *c, int nranks, char *base, m
         total += (lengths[i] * 4 + WEIR_LINE_BYTES - 1) / WEIR_LINE_BYTES * WEIR_LINE_BYTES;
     }
     if (base)
-        *record = (moe_record){(int32_t *)(void *)at[0], (int32_t *)(void *)at[1],
+        *record = (moe_record){(int32_t *)(void *)at[0],  (int32_t *)(void *)at[1],
                                (uint32_t *)(void *)at[2], (uint32_t *)(void *)at[3],
-                               (int32_t *)(void *)at[4], (float *)(void *)at[5]};
+                               (int32_t *)(void *)at[4],  (float *)(void *)at[5]};
     return total;
 }
 
@@ -142,8 +142,8 @@ static int32_t source_rows(const weir_moe *g, const moe_record *source, int bin)
                         : (int32_t)(source->rank_start[bin + 1] - source->rank_start[bin]);
 }
 
-/* Adds up all sources: totals, this rank's first row in each bin (first_row, from the beginning of the
- * bin), and for its own bins each source's first row. */
+/* Adds up all sources: totals, this rank's first row in each bin (first_row, from the beginning of
+ * the bin), and for its own bins each source's first row. */
 static void place_sum(weir_moe *g, moe_routing *routing, int handle)
 {
     const int first_own = g->rank * g->own_bins;
@@ -188,10 +188,11 @@ static weir_status place_overflow(const weir_moe *g, int rank, int expert, int64
     char where[40] = "";
     if (g->by_expert)
         snprintf(where, sizeof where, " up to expert %d", expert);
-    return weiri_fail(WEIR_ERR_INVALID,
-                      "weir_moe: rank %d would receive %lld rows%s, but there is room for %lld; nothing "
-                      "was written, raise recv_capacity",
-                      rank, (long long)rows, where, (long long)capacity);
+    return weiri_fail(
+        WEIR_ERR_INVALID,
+        "weir_moe: rank %d would receive %lld rows%s, but there is room for %lld; nothing "
+        "was written, raise recv_capacity",
+        rank, (long long)rows, where, (long long)capacity);
 }
 
 /* Adds the beginnings of one rank's bins to this rank's rows in them. */
@@ -211,8 +212,7 @@ static weir_status place_rank(weir_moe *g, moe_routing *routing, int rank)
         first = place_next(g, first, rows);
         staged += rows;
         if (first > g->info.recv_rows || staged > g->staged_rows)
-            return place_overflow(g, rank, bin,
-                                  first > g->info.recv_rows ? first : staged,
+            return place_overflow(g, rank, bin, first > g->info.recv_rows ? first : staged,
                                   first > g->info.recv_rows ? g->info.recv_rows : g->staged_rows);
     }
     return WEIR_OK;
@@ -242,15 +242,16 @@ weir_status moe_place_rows(weir_moe *g, int handle)
     return status;
 }
 
-weir_status weir_moe_locate(const weir_moe *g, int handle, int token, int choice, int *rank, int *row)
+weir_status weir_moe_locate(const weir_moe *g, int handle, int token, int choice, int *rank,
+                            int *row)
 {
     if (!g || !rank || !row || handle < 0 || handle >= g->config.handles ||
         !g->routings[handle].is_valid)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_locate: handle %d has no routing", handle);
     const moe_record r = moe_record_of(g, g->rank, handle);
     if (token < 0 || token >= r.tokens[0] || choice < 0 || choice >= g->config.topk)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_locate: token %d, choice %d do not exist", token,
-                          choice);
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_locate: token %d, choice %d do not exist",
+                          token, choice);
     const size_t i = (size_t)token * (size_t)g->config.topk + (size_t)choice;
     const int bin = moe_bin_of(g, r.experts[i]);
     if (bin < 0)

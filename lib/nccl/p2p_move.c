@@ -5,6 +5,7 @@
 #include "nccl/p2p_host.h"
 
 #include "base/error.h"
+#include "compute/copy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,15 @@ static void flow_advance(const host_exchange *x, host_flow *f, int peer, uint64_
         flow_next_call(x, f, weiri_nccl_sends(f->call), peer);
 }
 
+/* Copies into a mailbox, which the peer's core reads, or into a message. */
+static void copy_out(const host_exchange *x, int peer, char *to, const char *from, uint64_t bytes)
+{
+    if (weiri_p2p_is_remote(x->comm, peer))
+        memcpy(to, from, bytes);
+    else
+        weiri_copy_to_peer(to, from, bytes);
+}
+
 static weir_status flow_send(const host_exchange *x, host_flow *f, int peer, int *moved)
 {
     const weiri_p2p_transport *transport = weiri_p2p_transport_to(x->comm, peer);
@@ -52,8 +62,8 @@ static weir_status flow_send(const host_exchange *x, host_flow *f, int peer, int
     while (status == WEIR_OK && f->call && transport->has_room(x->comm, peer)) {
         uint64_t bytes = next_piece_bytes(x, transport, f);
         if (bytes)
-            memcpy(transport->outgoing(x->comm, peer), (const char *)f->call->call.in + f->at,
-                   bytes);
+            copy_out(x, peer, transport->outgoing(x->comm, peer),
+                     (const char *)f->call->call.in + f->at, bytes);
         status = transport->post(x->comm, peer, bytes, weiri_p2p_bytes_of(f->call));
         flow_advance(x, f, peer, bytes);
         *moved = 1;
@@ -80,7 +90,7 @@ static weir_status flow_receive(const host_exchange *x, host_flow *f, int peer, 
         if (seen != expected)
             return fail_length(x, peer, expected, seen);
         if (bytes)
-            memcpy((char *)f->call->call.out + f->at, data, bytes);
+            weiri_copy_from_peer((char *)f->call->call.out + f->at, data, bytes);
         status = transport->take(x->comm, peer);
         flow_advance(x, f, peer, bytes);
         *moved = 1;

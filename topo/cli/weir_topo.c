@@ -19,7 +19,7 @@ enum { MAX_RANKS = 4096 };
 typedef struct settings {
     int help, version, json, quiet;
     int nranks; /* 0: as many as GPUs, else as usable cores */
-    const char *ranks, *xml_path, *save_path, *measure_path;
+    const char *ranks, *xml_path, *save_path, *measure_path, *nodes_path;
 } settings;
 
 /* The options: what is parsed, and what --help prints. */
@@ -34,6 +34,9 @@ static const struct option_row {
     {"--xml", "FILE", AT(xml_path), "show a recorded machine (hwloc XML) instead of this one"},
     {"--save", "FILE", AT(save_path),
      "record the machine as hwloc XML, without names and addresses"},
+    {"--nodes", "DIR", AT(nodes_path),
+     "show the nodes of a job, of which DIR has a record each (--save),\n"
+     "                  as kinds of nodes with their numbers"},
     {"--measure", "FILE", AT(measure_path),
      "measure the links between GPUs, or with --ranks or fewer\n"
      "                  than two GPUs between the ranks' cores, and record them"},
@@ -146,6 +149,8 @@ static weir_status measure(const settings *chosen, const weiri_topo *topo, int n
 
 static weir_status show(const settings *chosen)
 {
+    if (chosen->nodes_path)
+        return weiri_topo_print_kinds(chosen->nodes_path, stdout);
     weiri_topo *topo;
     weir_status status = chosen->xml_path ? weiri_topo_load(chosen->xml_path, &topo)
                                           : weiri_topo_discover_full(&topo);

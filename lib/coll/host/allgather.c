@@ -5,6 +5,7 @@
  *         theirs.
  * direct: every rank publishes a descriptor of its input and copies from the others' buffers,
  *         beginning with its successor, so that no two ranks read the same one at once.
+ * cma:    the same; the kernel copies from buffers that cannot be mapped.
  */
 #include "coll/algos.h"
 #include "coll/host/slot.h"
@@ -41,17 +42,11 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
     return WEIR_OK;
 }
 
-weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call)
+/* Copies from the buffers whose descriptors the ranks have published. */
+static weir_status allgather_fetch(weiri_coll *coll, const weir_call *call)
 {
-    int all_in, all_out, n = coll->nranks;
-    weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes, NULL, 0, &all_in, &all_out);
-    if (status != WEIR_OK)
-        return status;
-    if (!all_in && !weiri_reads_unregistered(coll, coll->count_bytes)) {
-        weiri_coll_end_all_heard(coll);
-        return weiri_algo_fall_back(coll, call, "packet", weiri_allgather_packet);
-    }
+    int n = coll->nranks;
+    weir_status status = WEIR_OK;
     allgather_place_own(coll, call);
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         status = weiri_fetch(coll, rank, coll->areas[rank].post[coll->epoch & 1]->in,
@@ -61,4 +56,30 @@ weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call)
             return status;
     }
     return weiri_coll_end_together(coll, direct_phase);
+}
+
+weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call)
+{
+    int all_in, all_out;
+    weir_status status =
+        weiri_posts_exchange(coll, call->in, coll->count_bytes, NULL, 0, &all_in, &all_out);
+    if (status != WEIR_OK)
+        return status;
+    if (!all_in && !weiri_reads_unregistered(coll, call)) {
+        weiri_coll_end_all_heard(coll);
+        return weiri_algo_fall_back_plain(coll, call);
+    }
+    if (!all_in)
+        coll->last_algo = "cma";
+    return allgather_fetch(coll, call);
+}
+
+weir_status weiri_allgather_cma(weiri_coll *coll, const weir_call *call)
+{
+    int all_in, all_out;
+    if (!coll->comm->reads_unregistered)
+        return weiri_algo_fall_back(coll, call, "packet", weiri_allgather_packet);
+    weir_status status =
+        weiri_posts_exchange(coll, call->in, coll->count_bytes, NULL, 0, &all_in, &all_out);
+    return status == WEIR_OK ? allgather_fetch(coll, call) : status;
 }

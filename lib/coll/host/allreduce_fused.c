@@ -8,13 +8,11 @@
  */
 #include "coll/algos.h"
 
-enum { ONE_STEP_BYTES = 16384 }; /* unregistered memory: up to here packet, above packet2 */
-
 static const char phase[] = "allreduce (fused)";
 
 static weir_status fused_reduce_share(weiri_coll *coll, const weir_call *call)
 {
-    char *outputs[WEIRI_RANKS_MAX];
+    char **outputs = coll->outputs;
     weir_status status = weiri_posts_map_inputs(coll, call, 0);
     for (int rank = 0; rank < coll->nranks && status == WEIR_OK; rank++) {
         int step = (rank - coll->rank + coll->nranks) % coll->nranks; /* own output first */
@@ -37,9 +35,7 @@ weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
         return status;
     if (!all_in || !all_out) {
         weiri_coll_end_all_heard(coll);
-        return coll->count_bytes <= ONE_STEP_BYTES
-                   ? weiri_algo_fall_back(coll, call, "packet", weiri_allreduce_packet)
-                   : weiri_algo_fall_back(coll, call, "packet2", weiri_allreduce_packet2);
+        return weiri_algo_fall_back_plain(coll, call);
     }
     status = fused_reduce_share(coll, call);
     return status == WEIR_OK ? weiri_coll_end_together(coll, phase) : status;

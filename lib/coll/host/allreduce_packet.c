@@ -11,7 +11,6 @@ static const char phase[] = "allreduce (packet)";
 
 weir_status weiri_allreduce_packet(weiri_coll *coll, const weir_call *call)
 {
-    weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
     weir_status status = WEIR_OK;
     for (size_t done = 0; done < coll->count_bytes && status == WEIR_OK;
          done += coll->piece_bytes) {
@@ -21,14 +20,9 @@ weir_status weiri_allreduce_packet(weiri_coll *coll, const weir_call *call)
         if (status != WEIR_OK)
             return status;
         weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch, in, total);
-        for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
-            size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
-            status = weiri_slots_await(coll, in, at, at + bytes, total, phase);
-            if (status != WEIR_OK)
-                return status;
-            reduce(weiri_out_at(call, done + at), coll->sources, coll->nranks,
-                   bytes / coll->element_bytes, (uint64_t)coll->nranks, 0);
-        }
+        status = weiri_slots_reduce(coll, call, in, total, weiri_out_at(call, done), phase);
+        if (status != WEIR_OK)
+            return status;
         weiri_coll_end_all_heard(coll);
     }
     return status;

@@ -7,6 +7,7 @@
  *         last.
  * direct: the root publishes a descriptor of its buffer, and the others copy from it. The root
  *         returns when all have.
+ * cma:    the same; the kernel copies from a buffer that cannot be mapped.
  */
 #include "coll/algos.h"
 #include "coll/host/lane.h"
@@ -65,36 +66,41 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
     return WEIR_OK;
 }
 
-static int post_is_readable(const weiri_coll *coll, const weiri_post *post)
+/* Whether the others copy from the root's buffer. is_cma: they do if they may. */
+static int post_is_readable(weiri_coll *coll, const weir_call *call, const weiri_post *post,
+                            int is_cma)
 {
-    return post->in.generation == WEIRI_GENERATION_UNREGISTERED
-               ? weiri_reads_unregistered(coll, coll->count_bytes)
-               : post->in.generation != 0;
+    if (post->in.generation != WEIRI_GENERATION_UNREGISTERED)
+        return post->in.generation != 0;
+    if (!is_cma && !weiri_reads_unregistered(coll, call))
+        return 0;
+    coll->last_algo = "cma";
+    return 1;
 }
 
-static weir_status broadcast_lend(weiri_coll *coll, const weir_call *call)
+static weir_status broadcast_lend(weiri_coll *coll, const weir_call *call, int is_cma)
 {
     weiri_post *post = coll->areas[coll->rank].post[coll->epoch & 1];
     post->in = weiri_peer_copy_describe(coll->comm, call->in, coll->count_bytes);
     weir_store_release(&post->flag, coll->epoch);
-    if (!post_is_readable(coll, post)) {
+    if (!post_is_readable(coll, call, post, is_cma)) {
         weiri_coll_end(coll);
-        return weiri_algo_fall_back(coll, call, "packet", weiri_broadcast_packet);
+        return weiri_algo_fall_back_plain(coll, call);
     }
     weiri_place_own(coll, call, call->out, coll->count_bytes);
     return weiri_coll_end_together(coll, direct_phase);
 }
 
-static weir_status broadcast_copy(weiri_coll *coll, const weir_call *call)
+static weir_status broadcast_copy(weiri_coll *coll, const weir_call *call, int is_cma)
 {
     const weiri_post *post = coll->areas[call->root].post[coll->epoch & 1];
     weir_status status =
         weiri_comm_wait(coll->comm, &post->flag, coll->epoch, call->root, direct_phase);
     if (status != WEIR_OK)
         return status;
-    if (!post_is_readable(coll, post)) {
+    if (!post_is_readable(coll, call, post, is_cma)) {
         weiri_coll_end(coll);
-        return weiri_algo_fall_back(coll, call, "packet", weiri_broadcast_packet);
+        return weiri_algo_fall_back_plain(coll, call);
     }
     status =
         weiri_fetch(coll, call->root, post->in, call->out, coll->count_bytes, coll->count_bytes);
@@ -104,10 +110,23 @@ static weir_status broadcast_copy(weiri_coll *coll, const weir_call *call)
     return WEIR_OK;
 }
 
-weir_status weiri_broadcast_direct(weiri_coll *coll, const weir_call *call)
+static weir_status broadcast_pull(weiri_coll *coll, const weir_call *call, int is_cma)
 {
     weir_status status = broadcast_begin(coll, call);
     if (status != WEIR_OK)
         return status;
-    return coll->rank == call->root ? broadcast_lend(coll, call) : broadcast_copy(coll, call);
+    return coll->rank == call->root ? broadcast_lend(coll, call, is_cma)
+                                    : broadcast_copy(coll, call, is_cma);
+}
+
+weir_status weiri_broadcast_direct(weiri_coll *coll, const weir_call *call)
+{
+    return broadcast_pull(coll, call, 0);
+}
+
+weir_status weiri_broadcast_cma(weiri_coll *coll, const weir_call *call)
+{
+    if (!coll->comm->reads_unregistered)
+        return weiri_algo_fall_back(coll, call, "packet", weiri_broadcast_packet);
+    return broadcast_pull(coll, call, 1);
 }

@@ -20,19 +20,13 @@
 #include "coll/host/slot.h"
 #include "comm/node/peer_copy.h"
 
-/* Progress of the messages to and from one peer. */
-typedef struct progress {
-    uint64_t streamed; /* pieces of the outgoing stream stored */
-    int received;      /* the incoming message is complete */
-    uint64_t consumed; /* pieces of the incoming stream copied */
-} progress;
-
 typedef struct exchange {
     weiri_coll *coll;
     const char *phase;
-    size_t direct_from_bytes;
+    size_t direct_from_bytes; /* longer messages are copied by the reader: in mapped memory, */
+    size_t cma_from_bytes;    /* and in unregistered memory */
     int is_read; /* whether any peer copies from this rank's buffer */
-    progress of[WEIRI_RANKS_MAX];
+    weiri_progress *of; /* of each peer; sent and received count the pieces of streams */
 } exchange;
 
 static size_t stream_piece_bytes(const weiri_coll *coll)
@@ -62,7 +56,7 @@ static void send_packet(const weiri_coll *coll, weiri_message *message, char *pa
     for (size_t at = 0; at < pair->send_bytes; at += WEIRI_CHUNK_BYTES) {
         size_t left = pair->send_bytes - at;
         size_t length = left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES;
-        memcpy(payload + at, pair->from + at, length);
+        weiri_copy_to_peer(payload + at, pair->from + at, length);
         weir_store_release(&message->flag, weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1));
     }
 }
@@ -89,7 +83,7 @@ static void send_first(exchange *x, int peer)
     if (pair->send_bytes >= x->direct_from_bytes)
         desc = weiri_peer_copy_describe(coll->comm, pair->from, pair->send_bytes);
     if (desc.generation == WEIRI_GENERATION_UNREGISTERED &&
-        !weiri_reads_unregistered(coll, pair->send_bytes))
+        pair->send_bytes < x->cma_from_bytes)
         desc.generation = 0;
     if (desc.generation) {
         message->kind = WEIRI_MESSAGE_DIRECT;
@@ -118,7 +112,7 @@ static int send_more(exchange *x, int peer)
     char *payload = weiri_coll_payload(coll, coll->rank, peer);
     size_t piece = stream_piece_bytes(coll);
     uint64_t pieces = stream_pieces(coll, pair->send_bytes);
-    uint64_t *streamed = &x->of[peer].streamed;
+    uint64_t *streamed = &x->of[peer].sent;
     int moved = 0;
     while (*streamed < pieces) {
         uint64_t consumed = weir_load_acquire(&coll->areas[peer].consumed[coll->rank].value);
@@ -127,7 +121,8 @@ static int send_more(exchange *x, int peer)
         if (*streamed >= consumed + 2)
             break;
         size_t at = *streamed * piece, left = pair->send_bytes - at;
-        memcpy(payload + *streamed % 2 * piece, pair->from + at, left < piece ? left : piece);
+        weiri_copy_to_peer(payload + *streamed % 2 * piece, pair->from + at,
+                           left < piece ? left : piece);
         ++*streamed;
         weir_store_release(&message->flag, weiri_flag(coll->epoch, *streamed));
         moved = 1;
@@ -138,7 +133,7 @@ static int send_more(exchange *x, int peer)
 static int is_sending(const exchange *x, int peer)
 {
     return exchange_is_kind(x, peer, WEIRI_MESSAGE_STREAM) &&
-           x->of[peer].streamed < stream_pieces(x->coll, x->coll->pairs[peer].send_bytes);
+           x->of[peer].sent < stream_pieces(x->coll, x->coll->pairs[peer].send_bytes);
 }
 
 static weir_status receive_packet(exchange *x, int peer, const weiri_message *message)
@@ -153,9 +148,10 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
                             weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1), peer, x->phase);
         if (status != WEIR_OK)
             return status;
-        memcpy(pair->to + at, payload + at, left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);
+        weiri_copy_from_peer(pair->to + at, payload + at,
+                             left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);
     }
-    x->of[peer].received = 1;
+    x->of[peer].receives = 0;
     return WEIR_OK;
 }
 
@@ -167,7 +163,7 @@ static weir_status receive_direct(exchange *x, int peer, const weiri_message *me
                                      pair->recv_bytes * (size_t)coll->nranks);
     if (status != WEIR_OK)
         return status;
-    x->of[peer].received = 1;
+    x->of[peer].receives = 0;
     return WEIR_OK;
 }
 
@@ -177,18 +173,19 @@ static void receive_stream(exchange *x, int peer, const weiri_message *message, 
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
     const char *payload = weiri_coll_payload(coll, peer, coll->rank);
-    progress *of = &x->of[peer];
+    weiri_progress *of = &x->of[peer];
     size_t piece = stream_piece_bytes(coll);
     uint64_t arrived = weir_load_acquire(&message->flag) - weiri_flag(coll->epoch, 0);
-    while (of->consumed < arrived) {
-        size_t at = of->consumed * piece, left = pair->recv_bytes - at;
-        memcpy(pair->to + at, payload + of->consumed % 2 * piece, left < piece ? left : piece);
-        of->consumed++;
+    while (of->received < arrived) {
+        size_t at = of->received * piece, left = pair->recv_bytes - at;
+        weiri_copy_from_peer(pair->to + at, payload + of->received % 2 * piece,
+                             left < piece ? left : piece);
+        of->received++;
         weir_store_release(&coll->areas[coll->rank].consumed[peer].value,
-                           weiri_flag(coll->epoch, of->consumed));
+                           weiri_flag(coll->epoch, of->received));
         *moved = 1;
     }
-    of->received = of->consumed == stream_pieces(coll, pair->recv_bytes);
+    of->receives = of->received < stream_pieces(coll, pair->recv_bytes);
 }
 
 /* Copies what has arrived from a peer; sets *moved if anything has. */
@@ -213,7 +210,7 @@ static weir_status exchange_receive(exchange *x, int peer, int *moved)
     if (message->kind == WEIRI_MESSAGE_DIRECT)
         return receive_direct(x, peer, message);
     memcpy(pair->to, message->small, sent);
-    x->of[peer].received = 1;
+    x->of[peer].receives = 0;
     return WEIR_OK;
 }
 
@@ -231,12 +228,12 @@ static weir_status make_progress(exchange *x, int *moved, int *missing)
             if (is_sending(x, to))
                 *missing = to;
         }
-        if (!coll->pairs[from].receives || x->of[from].received)
+        if (!x->of[from].receives)
             continue;
         weir_status status = exchange_receive(x, from, moved);
         if (status != WEIR_OK)
             return status;
-        if (!x->of[from].received)
+        if (x->of[from].receives)
             *missing = from;
     }
     return WEIR_OK;
@@ -291,25 +288,36 @@ static weir_status await_readers(exchange *x)
 static weir_status exchange_await_peer(const exchange *x, weiri_waiter *waiter, int peer)
 {
     weiri_coll *coll = x->coll;
-    const progress *of = &x->of[peer];
+    const weiri_progress *of = &x->of[peer];
     const uint64_t *word = &weiri_coll_message(coll, peer, coll->rank)->flag;
-    uint64_t target = weiri_flag(coll->epoch, of->consumed + 1);
-    if (!coll->pairs[peer].receives || of->received) {
+    uint64_t target = weiri_flag(coll->epoch, of->received + 1);
+    if (!of->receives) {
         word = &coll->areas[peer].consumed[coll->rank].value;
-        target = weiri_flag(coll->epoch, of->streamed - 1);
+        target = weiri_flag(coll->epoch, of->sent - 1);
     }
     return weiri_comm_idle(coll->comm, waiter, word, target, peer, x->phase);
 }
 
+/* The length of a message from which on the kernel copies it from unregistered memory. The table
+ * has the size of a whole call, and the sender of each message decides alone. */
+static size_t exchange_cma_from(const weiri_coll *coll, const weir_call *call)
+{
+    size_t messages = call->collective == WEIR_COLL_SENDRECV ? 1 : (size_t)coll->nranks;
+    return (size_t)coll->cma_from_bytes[call->collective] / messages;
+}
+
 static weir_status exchange_pairs_run(weiri_coll *coll, const weir_call *call,
-                                      size_t direct_from_bytes)
+                                      size_t direct_from_bytes, size_t cma_from_bytes)
 {
     exchange x;
+    x.cma_from_bytes = cma_from_bytes;
     x.coll = coll;
     x.phase = weir_collective_name(call->collective);
     x.direct_from_bytes = direct_from_bytes;
     x.is_read = 0;
-    memset(x.of, 0, sizeof *x.of * (size_t)coll->nranks);
+    x.of = coll->progress;
+    for (int peer = 0; peer < coll->nranks; peer++)
+        x.of[peer] = (weiri_progress){.receives = coll->pairs[peer].receives != 0};
     weir_status status = exchange_begin(coll);
     if (status != WEIR_OK)
         return status;
@@ -333,10 +341,18 @@ static weir_status exchange_pairs_run(weiri_coll *coll, const weir_call *call,
 
 weir_status weiri_exchange_packet(weiri_coll *coll, const weir_call *call)
 {
-    return exchange_pairs_run(coll, call, SIZE_MAX);
+    return exchange_pairs_run(coll, call, SIZE_MAX, SIZE_MAX);
 }
 
 weir_status weiri_exchange_direct(weiri_coll *coll, const weir_call *call)
 {
-    return exchange_pairs_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1);
+    return exchange_pairs_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1,
+                              exchange_cma_from(coll, call));
+}
+
+weir_status weiri_exchange_cma(weiri_coll *coll, const weir_call *call)
+{
+    if (!coll->comm->reads_unregistered)
+        return weiri_algo_fall_back(coll, call, "packet", weiri_exchange_packet);
+    return exchange_pairs_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1, 0);
 }

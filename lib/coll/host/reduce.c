@@ -43,12 +43,8 @@ static weir_status reduce_through_lanes(weiri_coll *coll, const weir_call *call)
 static weir_status reduce_piece(weiri_coll *coll, const weir_call *call, size_t done, size_t total)
 {
     coll->epoch++;
-    weir_status status =
-        weiri_slots_await(coll, weiri_in_at(call, done), 0, total, total, packet_phase);
-    if (status == WEIR_OK)
-        weiri_reduce(weiri_out_at(call, done), coll->sources, coll->nranks,
-                     total / coll->element_bytes, call->dtype, call->op, (uint64_t)coll->nranks, 0);
-    return status;
+    return weiri_slots_reduce(coll, call, weiri_in_at(call, done), total, weiri_out_at(call, done),
+                              packet_phase);
 }
 
 weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call)
@@ -85,7 +81,7 @@ weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call)
         return status;
     if (!all_in || !all_out) {
         weiri_coll_end_all_heard(coll);
-        return weiri_algo_fall_back(coll, call, "packet", weiri_reduce_packet);
+        return weiri_algo_fall_back_plain(coll, call);
     }
     status = weiri_post_out(coll, call->root, call->out, &out);
     if (status == WEIR_OK)

@@ -12,15 +12,17 @@
 static const char packet_phase[] = "reduce_scatter (packet)";
 static const char direct_phase[] = "reduce_scatter (direct)";
 
-/* Publishes the bytes at offset done of every block, in the order of blocks. */
+/* Publishes the bytes at offset done of every block, in the order of blocks, except for this rank's
+ * own block. */
 static void publish_blocks(weiri_coll *coll, const weir_call *call, size_t done, size_t bytes)
 {
     weiri_slot *own = weiri_slot_of(coll, coll->rank);
     size_t total = bytes * (size_t)coll->nranks;
     char *data = weiri_slot_data(own, total);
     for (int block = 0; block < coll->nranks; block++) {
-        memcpy(data + (size_t)block * bytes,
-               weiri_in_at(call, (size_t)block * coll->count_bytes + done), bytes);
+        if (block != coll->rank || total <= WEIRI_INLINE_BYTES)
+            weiri_copy_to_peer(data + (size_t)block * bytes,
+                               weiri_in_at(call, (size_t)block * coll->count_bytes + done), bytes);
         if (total > WEIRI_INLINE_BYTES)
             weir_store_release(&own->flag, weiri_flag(coll->epoch, ((size_t)block + 1) * bytes /
                                                                        WEIRI_CHUNK_BYTES));
@@ -30,13 +32,18 @@ static void publish_blocks(weiri_coll *coll, const weir_call *call, size_t done,
 
 static weir_status reduce_block(weiri_coll *coll, const weir_call *call, size_t done, size_t bytes)
 {
-    size_t at = bytes * (size_t)coll->rank;
-    weir_status status = weiri_slots_await(coll, NULL, at, at + bytes,
-                                           bytes * (size_t)coll->nranks, packet_phase);
-    if (status == WEIR_OK)
-        weiri_reduce(weiri_out_at(call, done), coll->sources, coll->nranks,
-                     bytes / coll->element_bytes, call->dtype, call->op, (uint64_t)coll->nranks, 0);
-    return status;
+    weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
+    size_t start = bytes * (size_t)coll->rank, total = bytes * (size_t)coll->nranks;
+    const char *own = weiri_in_at(call, (size_t)coll->rank * coll->count_bytes + done) - start;
+    for (size_t at = 0; at < bytes; at += WEIRI_CHUNK_BYTES) {
+        size_t length = bytes - at < WEIRI_CHUNK_BYTES ? bytes - at : WEIRI_CHUNK_BYTES;
+        weir_status status = weiri_slots_await(coll, own, start + at, start + at + length, total,
+                                               packet_phase);
+        if (status != WEIR_OK)
+            return status;
+        weiri_slots_combine(coll, reduce, weiri_out_at(call, done + at), length);
+    }
+    return WEIR_OK;
 }
 
 weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call)
@@ -66,7 +73,7 @@ weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call)
         return status;
     if (!all_in) {
         weiri_coll_end_all_heard(coll);
-        return weiri_algo_fall_back(coll, call, "packet", weiri_reduce_scatter_packet);
+        return weiri_algo_fall_back_plain(coll, call);
     }
     status = weiri_posts_map_inputs(coll, call, (size_t)coll->rank * coll->count_bytes);
     if (status != WEIR_OK)

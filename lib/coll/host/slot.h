@@ -7,6 +7,7 @@
 #define WEIR_COLL_HOST_SLOT_H
 
 #include "coll/coll.h"
+#include "compute/copy.h"
 
 #include <string.h>
 
@@ -37,7 +38,7 @@ static inline void weiri_slot_publish(weiri_slot *slot, uint64_t epoch, const vo
     }
     for (size_t at = 0; at < bytes; at += WEIRI_CHUNK_BYTES) {
         size_t length = bytes - at < WEIRI_CHUNK_BYTES ? bytes - at : WEIRI_CHUNK_BYTES;
-        memcpy(slot->data + at, (const char *)from + at, length);
+        weiri_copy_to_peer(slot->data + at, (const char *)from + at, length);
         weir_store_release(&slot->flag, weiri_flag(epoch, at / WEIRI_CHUNK_BYTES + 1));
     }
 }
@@ -76,6 +77,13 @@ static inline weir_status weiri_slots_await(weiri_coll *coll, const char *own, s
     return WEIR_OK;
 }
 
+/* slot.c: reduces coll->sources, which are slots of peers and this rank's own data, block by block
+ * while the next block is requested. */
+void weiri_slots_combine(const weiri_coll *coll, weiri_reduce_fn reduce, char *out, size_t bytes);
+/* Reduces the total bytes of every rank's slot as they arrive. own replaces this rank's slot. */
+weir_status weiri_slots_reduce(weiri_coll *coll, const weir_call *call, const char *own,
+                               size_t total, char *out, const char *phase);
+
 /* Copies total bytes of the owner's slot as they arrive. */
 static inline weir_status weiri_slot_follow(weiri_coll *coll, int owner, void *to, size_t total,
                                             const char *phase)
@@ -87,7 +95,7 @@ static inline weir_status weiri_slot_follow(weiri_coll *coll, int owner, void *t
         weir_status status = weiri_slot_await(coll, slot, owner, at + bytes, phase);
         if (status != WEIR_OK)
             return status;
-        memcpy((char *)to + at, data + at, bytes);
+        weiri_copy_from_peer((char *)to + at, data + at, bytes);
     }
     return WEIR_OK;
 }

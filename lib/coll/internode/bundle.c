@@ -12,6 +12,8 @@ enum {
     MOST_BYTES = 32768, /* of a short block; see docs/performance/internode.md */
 };
 
+#define NOT_HEARD UINT64_MAX /* in the result's index, while the leader waits for a node */
+
 /* In a bundle's header, in place of a block's length. */
 #define BUNDLE UINT64_MAX
 
@@ -193,6 +195,8 @@ weir_status weiri_bundles_begin(weiri_bundles *b)
     b->missing = b->x->internode->nnodes - 1;
     b->begins = (uint64_t *)(void *)b->slot->data;
     b->end = b->slot->data + index_bytes(b);
+    for (int m = 0; b->x->place == 0 && m < b->x->internode->nnodes; m++)
+        b->begins[m] = NOT_HEARD;
     return WEIR_OK;
 }
 
@@ -214,7 +218,6 @@ static weir_status bundle_take_first(weiri_bundles *b, int node)
     int from = internode->nodes[node].ranks[0];
     const char *data = weiri_internode_incoming(internode, from);
     const weiri_internode_head *head = weiri_internode_head_of(data);
-    b->heard[node] = 1;
     b->missing--;
     b->begins[node] = 0;
     if (head->total_bytes != BUNDLE)
@@ -232,7 +235,7 @@ static weir_status bundle_lead(weiri_bundles *b, int *moved)
     const weiri_internode *internode = b->x->internode;
     weir_status status = WEIR_OK;
     for (int m = 0; m < internode->nnodes && status == WEIR_OK; m++) {
-        if (m == internode->node || b->heard[m] ||
+        if (m == internode->node || b->begins[m] != NOT_HEARD ||
             !weiri_internode_has_arrived(&internode->peers[internode->nodes[m].ranks[0]]))
             continue;
         status = bundle_take_first(b, m);
@@ -258,7 +261,7 @@ weir_status weiri_bundles_idle(const weiri_bundles *b, weiri_waiter *waiter)
     if (b->x->place != 0)
         return weiri_comm_idle(host, waiter, &b->slot->flag,
                                weiri_flag(b->x->host->epoch, 1), 0, b->x->phase);
-    while (m == internode->node || b->heard[m])
+    while (m == internode->node || b->begins[m] != NOT_HEARD)
         m++;
     int from = internode->nodes[m].ranks[0];
     const weiri_internode_peer *peer = &internode->peers[from];

@@ -32,9 +32,8 @@ typedef struct weiri_bundles {
     size_t most;      /* the longest short block, in bytes; 0: no bundles are used */
     weiri_slot *slot; /* of the result */
     int missing;      /* leader: nodes of which nothing has arrived yet */
-    uint64_t *begins; /* leader: each node's bundle in the result */
+    uint64_t *begins; /* leader: each node's bundle in the result; NOT_HEARD if nothing arrived */
     char *end;        /* leader: end of the result so far */
-    unsigned char heard[WEIRI_RANKS_MAX]; /* leader: nodes of which something has arrived */
 } weiri_bundles;
 
 /* What the result contains about a block. */

@@ -87,8 +87,10 @@ static double allreduce_ring(const terms *t)
 
 static double allreduce_trees(const terms *t)
 {
-    double rail = t->bytes / t->r, depth = t->whole_steps + 1, chunk = rail / 16;
-    return two_phases(t) + 2 * depth * (step(t, chunk) + chunk * t->c) + 16 * 2 * t->o +
+    double rail = t->bytes / t->r, depth = t->whole_steps, chunk = rail / 16;
+    double more = rail / 2 / 8192; /* messages that follow the first one, at most 8 */
+    return two_phases(t) + 2 * depth * (step(t, chunk) + chunk * t->c) +
+           (more < 8 ? more : 8) * 4 * t->o +
            2 * rail * (t->b + t->c);
 }
 

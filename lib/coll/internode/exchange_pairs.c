@@ -21,8 +21,7 @@ typedef struct pairs {
     weiri_internode_coll x;
     weiri_bundles bundles; /* of alltoallv */
     int known;             /* the bundles have been read, or there are none */
-    size_t sent[WEIRI_RANKS_MAX], received[WEIRI_RANKS_MAX];
-    unsigned char sends[WEIRI_RANKS_MAX], receives[WEIRI_RANKS_MAX]; /* not finished yet */
+    weiri_progress *of;    /* of each rank: bytes sent and received, what is left */
 } pairs;
 
 /* Sends as much as there is room for; sets *moved if anything was sent. A block that fits into one
@@ -32,15 +31,15 @@ static weir_status pairs_send(pairs *p, int rank, int *moved)
     const weiri_pair *pair = &p->x.coll->pairs[rank];
     weiri_internode *internode = p->x.internode;
     weir_status status = WEIR_OK;
-    while (status == WEIR_OK && p->sends[rank] &&
+    while (status == WEIR_OK && p->of[rank].sends &&
            weiri_internode_has_room(&internode->peers[rank])) {
-        size_t bytes = weiri_least(pair->send_bytes - p->sent[rank], internode->slot_bytes);
-        weiri_copy(weiri_internode_outgoing(internode, rank), pair->from + p->sent[rank], bytes);
+        size_t bytes = weiri_least(pair->send_bytes - p->of[rank].sent, internode->slot_bytes);
+        weiri_copy(weiri_internode_outgoing(internode, rank), pair->from + p->of[rank].sent, bytes);
         status = pair->send_bytes <= internode->slot_bytes
                      ? weiri_internode_post(internode, rank, bytes, pair->send_bytes)
                      : weiri_internode_send(internode, rank, bytes, pair->send_bytes);
-        p->sent[rank] += bytes;
-        p->sends[rank] = p->sent[rank] < pair->send_bytes;
+        p->of[rank].sent += bytes;
+        p->of[rank].sends = p->of[rank].sent < pair->send_bytes;
         *moved = 1;
     }
     return status;
@@ -51,16 +50,16 @@ static weir_status pairs_receive(pairs *p, int rank, int *moved)
     const weiri_pair *pair = &p->x.coll->pairs[rank];
     weiri_internode *internode = p->x.internode;
     weir_status status = WEIR_OK;
-    while (status == WEIR_OK && p->receives[rank] &&
+    while (status == WEIR_OK && p->of[rank].receives &&
            weiri_internode_has_arrived(&internode->peers[rank])) {
         const char *data = weiri_internode_incoming(internode, rank);
         const weiri_internode_head *head = weiri_internode_head_of(data);
         if (head->total_bytes != pair->recv_bytes ||
-            head->bytes > pair->recv_bytes - p->received[rank])
+            head->bytes > pair->recv_bytes - p->of[rank].received)
             return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, head->total_bytes);
-        weiri_copy(pair->to + p->received[rank], data, head->bytes);
-        p->received[rank] += head->bytes;
-        p->receives[rank] = p->received[rank] < pair->recv_bytes;
+        weiri_copy(pair->to + p->of[rank].received, data, head->bytes);
+        p->of[rank].received += head->bytes;
+        p->of[rank].receives = p->of[rank].received < pair->recv_bytes;
         status = weiri_internode_take(internode, rank);
         *moved = 1;
     }
@@ -80,9 +79,9 @@ static weir_status pairs_move(pairs *p, int *moved, int *missing)
             status = pairs_receive(p, from, moved);
         if (status != WEIR_OK)
             return status;
-        if (p->sends[to])
+        if (p->of[to].sends)
             *missing = to;
-        if (p->receives[from])
+        if (p->of[from].receives)
             *missing = from;
     }
     return WEIR_OK;
@@ -91,8 +90,8 @@ static weir_status pairs_move(pairs *p, int *moved, int *missing)
 static weir_status pairs_await_peer(pairs *p, weiri_waiter *waiter, int rank)
 {
     const weiri_internode_peer *peer = &p->x.internode->peers[rank];
-    const uint64_t *word = p->receives[rank] ? &peer->words->arrived : &peer->words->consumed;
-    uint64_t target = p->receives[rank] ? peer->taken + 1 : peer->sent + 1 - WEIRI_INTERNODE_SLOTS;
+    const uint64_t *word = p->of[rank].receives ? &peer->words->arrived : &peer->words->consumed;
+    uint64_t target = p->of[rank].receives ? peer->taken + 1 : peer->sent + 1 - WEIRI_INTERNODE_SLOTS;
     return weiri_comm_idle_for(p->x.host->comm, waiter, word, target, rank, p->x.phase);
 }
 
@@ -109,7 +108,7 @@ static weir_status pairs_unpack(pairs *p)
             return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, blocks[rank].bytes);
         if (blocks[rank].data) {
             weiri_copy(pair->to, blocks[rank].data, pair->recv_bytes);
-            p->receives[rank] = 0;
+            p->of[rank].receives = 0;
         }
     }
     weiri_bundles_end(&p->bundles);
@@ -142,14 +141,13 @@ static weir_status pairs_begin(pairs *p)
     const weiri_coll *coll = p->x.coll;
     weiri_bundles_init(&p->bundles, &p->x);
     p->known = p->x.call->collective != WEIR_COLL_ALLTOALLV || !p->bundles.most;
-    memset(p->sent, 0, sizeof p->sent);
-    memset(p->received, 0, sizeof p->received);
+    p->of = coll->progress;
     for (int rank = 0; rank < coll->nranks; rank++) {
         const weiri_pair *pair = &coll->pairs[rank];
         int is_remote = weiri_internode_is_remote(p->x.internode, rank);
         int has_messages = p->known || !weiri_bundles_takes(&p->bundles, pair->send_bytes);
-        p->sends[rank] = is_remote && has_messages && pair->sends;
-        p->receives[rank] = is_remote && pair->receives;
+        p->of[rank] = (weiri_progress){.sends = is_remote && has_messages && pair->sends,
+                                       .receives = is_remote && pair->receives};
     }
     return p->known ? WEIR_OK : weiri_bundles_send(&p->bundles);
 }

@@ -81,7 +81,7 @@ weir_status weiri_internode_coll_copy(weiri_internode_coll *x, char *to, const c
 weir_status weiri_internode_coll_combine(weiri_internode_coll *x, const int *senders,
                                          const void *mine, char *out, size_t count)
 {
-    const void *parts[WEIRI_RANKS_MAX] = {NULL};
+    const void **parts = x->coll->blocks;
     int nnodes = x->internode->nnodes;
     for (int m = 0; m < nnodes; m++) {
         weir_status status = WEIR_OK;

@@ -27,7 +27,7 @@ typedef struct relay {
     int all;       /* a result has a block from each rank */
     size_t block;  /* bytes of one in this round */
     size_t done;   /* bytes of each block in earlier rounds */
-    const char *from[WEIRI_RANKS_MAX]; /* leader: each rank's contribution */
+    const void **from; /* leader: each rank's contribution; coll->sources */
 } relay;
 
 static size_t relay_ranks(const relay *r)
@@ -112,14 +112,14 @@ static const char *relay_block(const relay *r, int rank, int place)
     int is_own_node = internode->node_of[rank] == internode->node;
     size_t block =
         is_own_node ? (size_t)internode->nodes[internode->node].ranks[place] : (size_t)place;
-    return r->from[rank] + block * r->block;
+    return (const char *)r->from[rank] + block * r->block;
 }
 
 /* The result for one rank of this node, or for all of them. */
 static void make_result(const relay *r, int place, char *result)
 {
     const weir_call *call = r->x.call;
-    const void *blocks[WEIRI_RANKS_MAX];
+    const void **blocks = r->x.coll->blocks;
     for (int rank = 0; rank < r->x.coll->nranks; rank++)
         blocks[rank] = relay_block(r, rank, place);
     if (!r->all) {
@@ -211,7 +211,7 @@ static weir_status relay_round(relay *r)
 
 weir_status weiri_internode_coll_relay(weiri_coll *coll, const weir_call *call)
 {
-    relay r = {.done = 0};
+    relay r = {.from = coll->sources};
     weir_status status = weiri_internode_coll_begin(coll, call, &r.x);
     r.blocks = call->collective == WEIR_COLL_REDUCE_SCATTER ||
                call->collective == WEIR_COLL_ALLTOALL;

@@ -7,7 +7,9 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/open_files.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,48 +121,77 @@ static weir_status internode_agree_on_net(weiri_internode *internode, weir_statu
     return weir_boot_agree(parent->boot, status);
 }
 
-/* Creates an endpoint to each remote rank. all has nranks x nranks addresses: row i holds those of
- * rank i's endpoints. */
-static weir_status internode_create_endpoints(weiri_internode *internode, weiri_net_address *all)
+/* Endpoints need files; a rank that may not open as many fails before any rank connects. */
+static weir_status internode_check_descriptors(const weiri_internode *internode)
 {
-    const weir_comm *parent = internode->parent;
-    weiri_net_address *mine = all + (size_t)parent->rank * (size_t)parent->nranks;
-    weir_status status = WEIR_OK;
-    for (int rank = 0; rank < parent->nranks && status == WEIR_OK; rank++)
+    enum { OTHERS = 16 };
+    uint64_t needed = (uint64_t)internode->nremote * (uint64_t)internode->net->descriptors_each;
+    char who[80];
+    snprintf(who, sizeof who, "connections of rank %d to %d ranks of other nodes",
+             internode->parent->rank, internode->nremote);
+    return needed ? weiri_open_files_allow(needed + weiri_open_files_count() + OTHERS, who)
+                  : WEIR_OK;
+}
+
+/* Creates an endpoint to each remote rank. mine gets their addresses. */
+static weir_status internode_create_endpoints(weiri_internode *internode, weiri_net_address *mine)
+{
+    weir_status status = internode_check_descriptors(internode);
+    for (int rank = 0; rank < internode->parent->nranks && status == WEIR_OK; rank++)
         if (internode->node_of[rank] != internode->node)
             status = internode->net->ops->endpoint_create(
                 internode->net, rank, &internode->peers[rank].endpoint, &mine[rank]);
     return status;
 }
 
+/* Sends mine[r] to each rank r; theirs[r] becomes what r has sent to this rank. Goes through blocks
+ * of receivers, so that no rank holds the addresses of all pairs. Collective; part has room for
+ * block addresses of each rank. */
+static weir_status internode_exchange_addresses(const weir_comm *parent,
+                                                const weiri_net_address *mine,
+                                                weiri_net_address *theirs, size_t block,
+                                                weiri_net_address *part)
+{
+    size_t n = (size_t)parent->nranks, own = (size_t)parent->rank;
+    weir_status status = WEIR_OK;
+    for (size_t first = 0; first < n && status == WEIR_OK; first += block) {
+        size_t count = n - first < block ? n - first : block;
+        memcpy(part + own * count, mine + first, count * sizeof *mine);
+        status = weir_boot_allgather(parent->boot, part, count * sizeof *part);
+        for (size_t rank = 0; rank < n && own >= first && own < first + count; rank++)
+            theirs[rank] = part[rank * count + own - first];
+    }
+    return status;
+}
+
 /* All ranks connect in the order of their peers' numbers, so that no cycle of ranks can wait for
  * each other. */
 static weir_status internode_connect_endpoints(weiri_internode *internode,
-                                               const weiri_net_address *all)
+                                               const weiri_net_address *theirs)
 {
-    const weir_comm *parent = internode->parent;
-    size_t n = (size_t)parent->nranks;
     weir_status status = WEIR_OK;
-    for (size_t rank = 0; rank < n && status == WEIR_OK; rank++)
+    for (int rank = 0; rank < internode->parent->nranks && status == WEIR_OK; rank++)
         if (internode->peers[rank].endpoint)
             status = internode->net->ops->endpoint_connect(internode->peers[rank].endpoint,
-                                                      &all[rank * n + (size_t)parent->rank]);
+                                                           &theirs[rank]);
     return status;
 }
 
 static weir_status internode_connect_all(weiri_internode *internode)
 {
-    weir_boot *boot = internode->parent->boot;
-    size_t n = (size_t)internode->parent->nranks;
-    weiri_net_address *all = calloc(n * n, sizeof *all);
-    weir_status status = all ? internode_create_endpoints(internode, all)
-                             : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for addresses");
-    status = weir_boot_agree(boot, status);
+    enum { BLOCK = 64 };
+    const weir_comm *parent = internode->parent;
+    size_t n = (size_t)parent->nranks, block = n < BLOCK ? n : BLOCK;
+    weiri_net_address *mine = calloc(n * (block + 2), sizeof *mine);
+    weiri_net_address *theirs = mine ? mine + n : NULL, *part = mine ? mine + 2 * n : NULL;
+    weir_status status = mine ? internode_create_endpoints(internode, mine)
+                              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for addresses");
+    status = weir_boot_agree(parent->boot, status);
     if (status == WEIR_OK)
-        status = weir_boot_allgather(boot, all, n * sizeof *all);
+        status = internode_exchange_addresses(parent, mine, theirs, block, part);
     if (status == WEIR_OK)
-        status = weir_boot_agree(boot, internode_connect_endpoints(internode, all));
-    free(all);
+        status = weir_boot_agree(parent->boot, internode_connect_endpoints(internode, theirs));
+    free(mine);
     return status;
 }
 

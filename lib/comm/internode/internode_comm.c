@@ -48,12 +48,16 @@ static weir_status internode_create_sub_communicators(weir_comm *comm,
 /* Nodes that only WEIR_HOSTID distinguishes share the cores of one host. */
 static void internode_check_oversubscription(weir_comm *comm, const weiri_placement *placements)
 {
-    unsigned char masks[WEIRI_RANKS_MAX][WEIRI_CORES_BYTES];
+    unsigned char cores[WEIRI_CORES_BYTES] = {0}; /* of all ranks on this hardware */
     int count = 0;
-    for (int rank = 0; rank < comm->nranks; rank++)
-        if (placements[rank].hardware == placements[comm->rank].hardware)
-            memcpy(masks[count++], placements[rank].cores, sizeof *masks);
-    if (count <= weiri_host_cores(masks, sizeof *masks, count))
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        if (placements[rank].hardware != placements[comm->rank].hardware)
+            continue;
+        for (size_t i = 0; i < sizeof cores; i++)
+            cores[i] |= placements[rank].cores[i];
+        count++;
+    }
+    if (count <= weiri_host_cores(cores, sizeof cores, 1))
         return;
     comm->host_comm->oversubscribed = 1;
     comm->host_comm->guard.spins = WEIRI_SPINS_SHARED;

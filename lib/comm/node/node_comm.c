@@ -84,9 +84,6 @@ static weir_status node_comm_map_peer(weir_comm *comm, int rank, const introduct
 {
     weiri_peer *peer = &comm->peers[rank];
     peer->pid = who->pid;
-    peer->mappings = calloc(WEIRI_REGIONS_MAX, sizeof *peer->mappings);
-    if (!peer->mappings)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for rank %d's mappings", rank);
     if (rank != comm->rank) {
         weir_status status = weiri_segment_map(&who->scratch, &peer->scratch);
         if (status != WEIR_OK)
@@ -94,7 +91,12 @@ static weir_status node_comm_map_peer(weir_comm *comm, int rank, const introduct
 #ifdef SYS_pidfd_open
         peer->pidfd = (int)syscall(SYS_pidfd_open, who->pid, 0);
 #endif
-        comm->reads_unregistered &= weiri_peer_copy_probe(who->pid, who->address, who->job);
+        if (comm->reads_unregistered &&
+            !weiri_peer_copy_probe(who->pid, who->address, who->job)) {
+            weiri_log(WEIRI_LOG_DEBUG, "rank %d cannot read rank %d's memory: %s", comm->rank, rank,
+                      strerror(errno));
+            comm->reads_unregistered = 0;
+        }
     }
     peer->page = peer->scratch.base;
     peer->area = (char *)peer->scratch.base + node_comm_page_bytes();
@@ -103,8 +105,11 @@ static weir_status node_comm_map_peer(weir_comm *comm, int rank, const introduct
 
 static weir_status node_comm_map_peers(weir_comm *comm, const introduction *all)
 {
+    long allowed = 1;
     weir_status status = node_comm_compare(comm, all);
-    comm->reads_unregistered = 1;
+    if (status == WEIR_OK)
+        status = weiri_env_long(WEIRI_ENV_CMA, 0, 1, 1, &allowed);
+    comm->reads_unregistered = (int)allowed;
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
         status = node_comm_map_peer(comm, rank, &all[rank]);
     if (status == WEIR_OK)
@@ -158,12 +163,13 @@ static weir_status node_comm_make_tables(weir_comm *comm)
 static weir_status node_comm_size_scratch(weir_comm *comm, const weir_comm_config *config)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t area = config->scratch_bytes ? config->scratch_bytes : DEFAULT_AREA_BYTES;
+    size_t least = weiri_comm_least_area_bytes(comm->nranks);
+    size_t usual = least < DEFAULT_AREA_BYTES ? DEFAULT_AREA_BYTES : least;
+    size_t area = config->scratch_bytes ? config->scratch_bytes : usual;
     if (area > SIZE_MAX / 2)
         return weiri_fail(WEIR_ERR_NO_MEMORY,
                           "scratch_bytes is %zu, more than any node has; 0 selects the default",
                           area);
-    size_t least = weiri_comm_least_area_bytes(comm->nranks);
     if (area < least)
         return weiri_fail(WEIR_ERR_INVALID, "scratch_bytes is %zu; %d ranks need at least %zu",
                           area, comm->nranks, least);
@@ -277,6 +283,12 @@ weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *conf
     weiri_log(WEIRI_LOG_INFO, "communicator of %d ranks on one node, %zu bytes of scratch%s",
               made->nranks, made->scratch_bytes,
               made->oversubscribed ? ", more ranks than cores" : "");
+    if (made->nranks > 1 && made->rank == 0 && !made->reads_unregistered)
+        weiri_log(WEIRI_LOG_INFO,
+                  "unregistered buffers of these ranks pass through shared memory: %s is 0, or the "
+                  "system forbids process_vm_readv between some of them (ptrace scope, container, "
+                  "users); WEIR_LOG=debug shows which",
+                  weiri_env_name(WEIRI_ENV_CMA));
     *comm = made;
     return WEIR_OK;
 }

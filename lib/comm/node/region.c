@@ -34,6 +34,8 @@ int weiri_comm_maps(const weir_comm *comm, int rank)
                            : comm->peers[rank].page != NULL;
 }
 
+enum { MAPPINGS_FIRST = 8 }; /* a table of mappings doubles from there */
+
 static int region_is_free(const weiri_region *region)
 {
     return !region->segment.ops;
@@ -137,11 +139,32 @@ static void region_unmap(weiri_mapping *mapping)
     mapping->generation = 0;
 }
 
+/* Extends the table of a peer's mappings to an entry. */
+static weir_status region_make_room(weiri_peer *peer, uint32_t entry)
+{
+    uint32_t count = peer->nmappings ? peer->nmappings : MAPPINGS_FIRST;
+    if (entry < peer->nmappings)
+        return WEIR_OK;
+    while (count <= entry)
+        count *= 2;
+    weiri_mapping *more = realloc(peer->mappings, count * sizeof *more);
+    if (!more)
+        return WEIR_ERR_NO_MEMORY;
+    for (uint32_t id = peer->nmappings; id < count; id++)
+        more[id] = (weiri_mapping){.segment = {.fd = -1}};
+    peer->mappings = more;
+    peer->nmappings = count;
+    return WEIR_OK;
+}
+
 weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
 {
     weiri_peer *peer = &comm->peers[rank];
     if (desc.region >= WEIRI_REGIONS_MAX || desc.generation == 0)
         return weiri_fail(WEIR_ERR_INVALID, "rank %d has no region %u", rank, desc.region);
+    if (region_make_room(peer, desc.region) != WEIR_OK)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to map rank %d's region %u", rank,
+                          desc.region);
     weiri_mapping *mapping = &peer->mappings[desc.region];
     if (mapping->generation == desc.generation)
         return WEIR_OK;
@@ -176,11 +199,12 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
  * that fails, the next collective that uses the region reports the error. */
 static void region_follow(weir_comm *comm, int rank, int id)
 {
-    weiri_mapping *mapping = &comm->peers[rank].mappings[id];
+    const weiri_peer *peer = &comm->peers[rank];
+    weiri_mapping *mapping = (uint32_t)id < peer->nmappings ? &peer->mappings[id] : NULL;
     uint64_t generation = weir_load_acquire(&comm->peers[rank].page->directory[id].generation);
-    if (mapping->generation == generation || mapping->users)
+    if (mapping && (mapping->generation == generation || mapping->users))
         return;
-    if (mapping->generation)
+    if (mapping && mapping->generation)
         region_unmap(mapping);
     if (generation && comm->gpu)
         weiri_region_map(comm, rank, (weiri_desc){(uint32_t)id, (uint32_t)generation, 0});
@@ -192,7 +216,8 @@ static void region_follow_peer(weir_comm *comm, int rank)
     uint64_t changes = weir_load_acquire(&peer->page->changes.value);
     if (changes == peer->changes_seen || rank == comm->rank)
         return;
-    for (int id = 0; id < WEIRI_REGIONS_MAX; id++)
+    const int count = comm->gpu ? WEIRI_REGIONS_MAX : (int)peer->nmappings;
+    for (int id = 0; id < count; id++)
         region_follow(comm, rank, id);
     peer->changes_seen = changes;
     if (comm->gpu)
@@ -213,7 +238,7 @@ void weiri_region_sweep(weir_comm *comm)
 void weiri_region_unmap_all(weir_comm *comm)
 {
     for (int rank = 0; rank < comm->nranks; rank++)
-        for (int id = 0; comm->peers[rank].mappings && id < WEIRI_REGIONS_MAX; id++)
+        for (uint32_t id = 0; id < comm->peers[rank].nmappings; id++)
             region_unmap(&comm->peers[rank].mappings[id]);
 }
 

@@ -184,7 +184,8 @@ WEIR_FN void weir_kernel_fail(const weir_guard *guard, int status)
 
 /* --------------------------------------- kernels that implement a collective */
 
-/* The largest number of ranks: WEIR_GPU_RANKS_MAX on a GPU, WEIR_RANKS_MAX on the host. */
+/* The largest number of ranks that such a kernel serves, on a GPU and on the host; it is limited by
+ * the size of a kernel's parameter. */
 #if defined(__CUDACC__)
 enum { WEIR_KERNEL_RANKS_MAX = 8 };
 #else

@@ -50,7 +50,7 @@ extern "C" {
 
 /* Limits. Calls beyond them fail with WEIR_ERR_UNSUPPORTED. */
 enum {
-    WEIR_RANKS_MAX = 64,    /* ranks of a communicator */
+    WEIR_RANKS_MAX = 4096,  /* ranks of a communicator */
     WEIR_GPU_RANKS_MAX = 8, /* ranks of one node in a communicator of the cuda backend */
 };
 

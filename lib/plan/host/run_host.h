@@ -91,7 +91,7 @@ typedef struct weiri_host_launch {
     uint64_t total_bytes; /* of the message; selects between normal and streaming stores */
     size_t element_bytes;
     weiri_reduce_fn reduce;
-    uint64_t unread;    /* one bit for each rank whose post this launch has not read */
+    weiri_rank_set unread; /* ranks whose posts this launch has not read */
     weir_status status; /* of a failed step */
 } weiri_host_launch;
 

@@ -111,7 +111,7 @@ int weiri_host_read_post(weiri_host_launch *launch, int rank)
             launch->status = weiri_post_out(coll, rank, NULL, &base[1]);
         base[0] = (char *)in;
     }
-    launch->unread &= ~(UINT64_C(1) << rank);
+    launch->unread &= ~weiri_rank_set_of((uint32_t)rank);
     return launch->status == WEIR_OK ? 1 : -1;
 }
 
@@ -138,7 +138,7 @@ static weir_status plan_host_post_buffers(weiri_host_launch *launch,
     }
     weir_store_release(&own->flag, coll->epoch);
     for (int rank = 0; rank < coll->nranks; rank++)
-        launch->unread |= rank != coll->rank ? UINT64_C(1) << rank : 0;
+        launch->unread |= rank != coll->rank ? weiri_rank_set_of((uint32_t)rank) : 0;
     return WEIR_OK;
 }
 

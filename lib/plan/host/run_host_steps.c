@@ -145,7 +145,7 @@ static outcome plan_host_find_posts(weiri_host_launch *launch, const weiri_step 
     const weiri_operand *operands = weiri_program_operands(launch->program) + step->first_operand;
     for (uint32_t i = 0; i < step->nsrcs + step->ndsts; i++) {
         const int owner = operands[i].base / WEIR_PLAN_BUFFERS;
-        if (operands[i].is_scratch || !(launch->unread >> owner & 1))
+        if (operands[i].is_scratch || !weiri_rank_set_has(launch->unread, (uint32_t)owner))
             continue;
         const int got = weiri_host_read_post(launch, owner);
         block->post = got == 1 ? -1 : owner;

@@ -58,6 +58,7 @@ typedef struct weiri_net {
     const struct weiri_net_ops *ops;
     pthread_mutex_t lock; /* initialised by open, destroyed by close */
     int rank, nranks;     /* of the job; for messages */
+    int descriptors_each; /* open files for each connected endpoint */
     int timeout_ms;       /* for open, close and connect, and for a peer that does not respond */
     const char *nic_path; /* the NIC's path below /sys, so that threads can run near it; NULL or
                              empty if there is none */

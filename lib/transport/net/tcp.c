@@ -191,6 +191,7 @@ static weir_status tcp_open(int rank, int nranks, int timeout_ms, weiri_net **op
     pthread_mutex_init(&net->base.lock, NULL);
     net->job = (weiri_job){.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
     net->nstreams = (int)nstreams;
+    net->base.descriptors_each = (int)nstreams;
     net->stage.ops = weiri_staging_ops_get();
     net->listener = net->epoll = net->timer = -1;
     status = open_descriptors(net);

@@ -8,6 +8,7 @@ shape      fork    ranks that the benchmark starts itself (-g)
            mesh    port channels and proxies between all pairs of ranks (perf/port_mesh.c)
            nccl    ranks of libweir_nccl.so (nccl_rank.py)
            soak    alltoallv with changing splits (fuzz/soak.c), under mpirun
+           ib      like nodes, over the RDMA device of ci/rdma-vm; only with --ib
 fault      none, kill, stop, pause (stop and continue), jitter (many short pauses), late (a rank that
            starts late), wrong (--inject), shm (/dev/shm is small or becomes full), descriptors,
            net (loss, delay, reordering, rate), cut, glitch (a cut that is repaired)
@@ -19,6 +20,8 @@ must       pass    every rank ends with 0, with verified data
 import os
 import random
 
+import machine
+
 SHAPES = ("fork", "mpirun", "hosts", "fork", "nccl", "mesh", "fork", "hosts", "nodes", "soak")
 FAULTS = {
     "fork": ("none", "kill", "kill", "stop", "stop", "pause", "jitter", "wrong", "shm", "descriptors"),
@@ -29,6 +32,7 @@ FAULTS = {
     "mesh": ("none", "kill", "stop", "pause", "jitter", "descriptors"),
     "nccl": ("none", "kill", "kill", "stop", "pause", "jitter", "descriptors", "shm"),
     "soak": ("none", "kill", "stop", "pause"),
+    "ib": ("none", "kill", "kill", "stop", "pause", "jitter", "wrong"),
 }
 MUST = {"none": "pass", "pause": "pass", "jitter": "pass", "late": "pass", "net": "pass",
         "glitch": "pass", "wrong": "wrong", "shm": "refuse", "descriptors": "refuse",
@@ -41,31 +45,44 @@ PLANS = ("allreduce_oneshot", "allreduce_twoshot", "allreduce_direct", "allreduc
 TYPES = ("float", "half", "bfloat16", "int32", "double", "uint8", "int64")
 INJECT = ("flip-bit", "drop-chunk", "replay", "overrun")
 ENDLESS = 1 << 20
+EMULATED_S = 10  # the deadline on an emulated processor
 PATIENT_S = 30  # the deadline of a job that must pass, also on a loaded machine
 
 
 class Job:
     """Plain data, all drawn from the seed."""
 
-    def __init__(self, seed, build):
+    def __init__(self, seed, build, ib=False):
         draw = self.draw = random.Random(seed)
-        self.seed, self.build = seed, build
-        self.shape = SHAPES[seed % len(SHAPES)]
+        self.seed, self.build, self.launcher = seed, build, "Open MPI"
+        self.shape = "ib" if ib else SHAPES[seed % len(SHAPES)]
         self.fault = draw.choice(FAULTS[self.shape])
         self.must = MUST[self.fault]
         self.nranks = draw.randint(2, 8 if self.shape in ("fork", "mesh") else 4)
         self.nhosts = draw.randint(2, min(4, self.nranks)) if self.shape == "hosts" else 1
         self.rank = draw.randrange(self.nranks)
-        self.deadline_s = PATIENT_S if self.must in ("pass", "wrong") else 2
+        self.deadline_s = 2 if not ib else EMULATED_S
+        if self.must in ("pass", "wrong"):
+            self.deadline_s = PATIENT_S if not ib else 2 * PATIENT_S
         self.is_endless = self.must == "report"
         whens_s = (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2)  # later, finite jobs may have ended
         self.at_s = draw.choice(whens_s[:None if self.is_endless else 5]) * draw.uniform(0.5, 1.5)
+        self.at_s *= 10 if ib else 1  # of the emulated processor
         self.for_s = draw.uniform(0.05, 0.6)
         self.shm_bytes, self.fill_shm, self.descriptors = 256 << 20, False, None
         self.network = self.draw_network()
         self.inject = draw.choice(INJECT)
         self.limits()
         self.program = self.draw_program()
+
+    def missing(self):
+        """Returns what the job lacks on this machine, or None."""
+        if self.shape in ("mpirun", "nodes", "soak", "ib") and not self.launcher:
+            return "no mpirun"
+        if self.shape == "hosts" and not machine.has_taps():
+            return "/dev/net/tun cannot be opened"
+        program = f"{self.build}/tests/port_mesh" if self.shape == "mesh" else self.program[0]
+        return f"{program} is not built" if self.shape != "nccl" and not os.path.exists(program) else None
 
     def limits(self):
         draw = self.draw
@@ -117,14 +134,21 @@ class Job:
         words = [f"./bench_{collective}", "-b", "8", "-e", largest, "-f", "8", "-T", str(self.deadline_s),
                  "--quiet", "--backend", "host", "--verify", "exact", "-d", draw.choice(TYPES),
                  "--seed", str(1 + self.seed % 1000)]
-        if self.shape in ("hosts", "nodes"):
-            words += ["--transport", "tcp", "-n", "3"]
+        if self.shape in ("hosts", "nodes", "ib"):
+            words += ["--transport", "ib" if self.shape == "ib" else "tcp", "-n", "3"]
         else:
             words += ["-n", "20", "--buffers", draw.choice(("weir", "plain"))]
+            words += self.draw_algorithm(collective)
         words += ["-w", "1", "-N", "0" if self.is_endless else "2"]
         if self.must == "wrong":
             words += ["--inject", self.inject]
         return words
+
+    def draw_algorithm(self, collective):
+        if self.plan:
+            return []
+        names = ("fused", "packet", "packet2", "ring") if collective == "allreduce" else ("direct", "packet")
+        return ["--algo", self.draw.choice(("auto", "auto") + names)]
 
     @property
     def what(self):
@@ -133,6 +157,8 @@ class Job:
             "mesh", "nccl") else self.shape
         where = f"{self.nhosts} hosts" if self.nhosts > 1 else self.shape
         plan = f", plan {self.plan}" if getattr(self, "plan", None) else ""
+        if "--algo" in self.program:
+            plan = " " + self.program[self.program.index("--algo") + 1]
         return f"{where}, {self.nranks} ranks, {program}{plan}; {self.fault_text()}"
 
     def fault_text(self):

@@ -6,6 +6,7 @@ or right data called wrong), left (processes, files, sockets), broken (the drive
 """
 import re
 
+LAUNCHED = ("mpirun", "nodes", "soak", "ib")
 HEAD = re.compile(r"^weir: where (\d+) ranks stand(?: in set-up)? ?\(deadline \d+ ms\)(.*)$", re.MULTILINE)
 NAMED = re.compile(r"rank (\d+) (?:is (?:dead|stopped)|has died|does not answer)")
 SILENT = re.compile(r"^  rank (\d+): no answer; (?!.*on another node)", re.MULTILINE)
@@ -14,6 +15,7 @@ UNREACHED = re.compile(r"^  rank (\d+) \(pid [^)]*\): (?:no answer|dead); on ano
 CRASH = re.compile(r"Segmentation fault|Bus error|signal (?:11|7|6|8)\b|Sanitizer|double free|Assertion")
 
 
+SET_UP_S = 1  # in set-up, a deadline runs from a rank's last step, which may come after the fault
 START_S = 5  # for a job that ends with an error while it starts
 
 
@@ -26,22 +28,38 @@ def crashed(job, result):
     return [("crash", found.group(0))] if found else []
 
 
+def launcher_hangs(job, result):
+    """All ranks have ended, and only the launcher has not: Open MPI 4.1 may wait forever after a rank
+    was stopped in MPI_Init."""
+    return job.shape in LAUNCHED and result["end_s"] is None and result["ranks_end_s"] is not None
+
+
 def in_time(job, result):
-    if result["end_s"] is None:
+    end_s = result["end_s"]
+    if job.shape in LAUNCHED and result["ranks_end_s"] is not None:
+        end_s = result["ranks_end_s"]
+    if end_s is None:
         return [("endless", f"runs {result['limit_s']:.1f} s after its start; killed")]
     limit_s = result["limit_s"]
+    if "stand in set-up" in result["err"]:
+        limit_s += SET_UP_S
     if job.must == "refuse" and any(result["codes"].values()):
         limit_s = START_S + job.deadline_s + 2 + result["waited_s"]
-    if result["end_s"] > limit_s:
-        return [("late", f"ended {result['end_s']:.2f} s after its start, limit {limit_s:.2f} s")]
+    if end_s > limit_s:
+        return [("late", f"ended {end_s:.2f} s after its start, limit {limit_s:.2f} s")]
     return []
+
+
+def is_silent(job):
+    """Hydra kills the other ranks with SIGKILL when one dies: they cannot report."""
+    return job.shape in LAUNCHED and job.must == "report" and job.launcher == "Hydra"
 
 
 def right_code(job, result):
     codes = {rank: code for rank, code in result["codes"].items() if rank is None or job.fault not in (
         "kill", "stop") or rank != job.rank}
     allowed = {"pass": (0,), "wrong": (1,), "refuse": (0, 3, 4), "report": (3, 4)}[job.must]
-    if job.must == "report" and job.shape in ("mpirun", "nodes", "soak"):
+    if job.must == "report" and job.shape in LAUNCHED:
         allowed += (137, 143)  # of the launcher
     bad = {rank: code for rank, code in codes.items() if code not in allowed}
     if not bad:
@@ -54,16 +72,22 @@ def right_code(job, result):
 
 
 def named_ranks(job, err):
-    """Returns the sets of ranks that reports name as lost. Ranks that a report before the connection
-    shows as without answer, or on another node, count if they are the job's lost ranks."""
-    sets, lost = [], set().union(*job.lost_ranks())
+    """Returns the sets of ranks that reports name as lost. A report before the connection cannot say
+    whether ranks of other nodes are lost: of those it names the lost ones, if it has them all."""
+    sets = []
     if job.shape != "nccl":
         parts = HEAD.split(err)[1:]
         for head, body in zip(parts[1::3], parts[2::3]):
             lines = "".join(re.findall(r"^  rank .*\n", body, re.MULTILINE))
-            sets.append({int(r) for r in NAMED.findall(head) + SILENT.findall(lines) +
-                         UNREACHED.findall(lines)} | (lost & {int(r) for r in DISTANT.findall(lines)}))
+            named = {int(r) for r in NAMED.findall(head) + SILENT.findall(lines) + UNREACHED.findall(lines)}
+            perhaps = named | {int(r) for r in DISTANT.findall(lines)}
+            sets.append(named.union(*[lost for lost in job.lost_ranks() if lost <= perhaps][:1]))
     return sets
+
+
+def is_starved(result):
+    """A rank waited for a processor for so long that it could not answer in the time of a report."""
+    return result["waited_s"] > 1 and "in set-up" in result["err"]
 
 
 def right_report(job, result):
@@ -72,6 +96,8 @@ def right_report(job, result):
     right, sets = job.lost_ranks(), named_ranks(job, result["err"])
     anywhere = any(re.search(rf"rank {rank}\b", result["err"]) for lost in right for rank in lost)
     wrong = [named for named in sets if named and not any(named <= lost for lost in right)]
+    if wrong and is_starved(result) and all(any(lost <= named for lost in right) for named in wrong):
+        return []  # the lost ranks, and some that had no processor
     if wrong:
         return [("accuses", f"named as lost: {sorted(wrong[0])}, lost: {' or '.join(map(str, right))}")]
     if any(named in right for named in sets):
@@ -88,7 +114,8 @@ def right_data(job, result):
     found = []
     if "FAILED" in out or "wrong data" in result["err"]:
         found.append(("data", "wrong data"))
-    if job.must == "pass" and not found and job.shape in ("fork", "mpirun", "nodes", "hosts") and (
+    if job.must == "pass" and not found and job.shape in (
+            "fork", "mpirun", "nodes", "hosts", "ib") and (
             "# Out of bounds values : 0 OK" not in out):
         found.append(("data", "no line says that all data were verified"))
     if job.must == "pass" and job.shape == "mesh" and f"mesh of {job.nranks} ranks: passed" not in out:
@@ -109,6 +136,9 @@ def judge(job, result):
     if job.must == "report" and result["hit_s"] is None:
         found += [("broken", "the fault was not injected: the job had ended, or its ranks never came")]
     elif not any(word == "endless" for word, _ in found):
-        found += crashed(job, result) + right_code(job, result) + right_report(job, result)
+        if not launcher_hangs(job, result) and not is_silent(job):
+            found += crashed(job, result) + right_code(job, result)
+        if not is_silent(job):
+            found += right_report(job, result)
         found += said_why(job, result)
     return found + [("left", text) for text in result["left"]]

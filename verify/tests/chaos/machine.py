@@ -16,6 +16,7 @@ MS_REC, MS_PRIVATE = 0x4000, 0x40000
 PR_SET_CHILD_SUBREAPER = 36
 SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, SIOCSIFMTU = 0x8914, 0x8916, 0x891C, 0x8922
 IFF_UP, IFF_TAP, IFF_NO_PI = 1, 2, 0x1000
+TUN = "/dev/net/tun"
 TUNSETIFF = 0x400454CA
 MTU = 9000  # fewer frames for the emulated cable
 
@@ -73,6 +74,14 @@ def configure(interface, address):
         fcntl.ioctl(control, SIOCSIFFLAGS, name + struct.pack("h14x", IFF_UP))
 
 
+def has_taps():
+    try:
+        os.close(os.open(TUN, os.O_RDWR))
+        return True
+    except OSError:
+        return False
+
+
 class Host:
     """An emulated host: a network with the interface weir0, whose other end is the file tap."""
 
@@ -82,7 +91,7 @@ class Host:
         home = os.open("/proc/self/ns/net", os.O_RDONLY)
         call("unshare", CLONE_NEWNET)
         self.network = os.open("/proc/self/ns/net", os.O_RDONLY)
-        self.tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+        self.tap = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
         fcntl.ioctl(self.tap, TUNSETIFF, struct.pack("16sH22x", b"weir0", IFF_TAP | IFF_NO_PI))
         configure("lo", None)
         configure("weir0", self.address)

@@ -1,12 +1,14 @@
 """The driver's self-test: jobs that misbehave, each of which must be noticed, and correct ones that
-must not be. The jobs are shell commands in place of a benchmark."""
+must not be. The jobs are shell commands in place of a benchmark; some run one with planted wrong data."""
 import os
+import shutil
 import sys
 
 import judge
 
 REPORT = "weir: where 2 ranks stand (deadline 1000 ms): rank 1 is dead"
 LINES = "  rank 0 (pid 1): timed loop\\n  rank 1 (pid 2): dead; last seen in timed loop\\n"
+WRONG = "./bench_allreduce -g 2 -b 1K -e 1K -n 2 -T 30 --inject drop-chunk --quiet"
 GOOD = "echo '# Out of bounds values : 0 OK'"
 
 
@@ -21,7 +23,7 @@ class Fake:
         self.fault = "none" if must != "report" else "fake"
         self.at_s, self.for_s, self.descriptors = 0, 0, None
         self.shm_bytes, self.fill_shm = 1 << 20, False
-        self.what = script
+        self.what, self.launcher = script, ""
 
     def lost_ranks(self):
         return [{self.rank}]
@@ -53,6 +55,10 @@ FAKES = (
     ("exit 1", "pass", {"data"}),
     ("echo '# Out of bounds values : 3 FAILED'; exit 0", "pass", {"data"}),
     ("exit 0", "wrong", {"data"}),
+    (WRONG, "wrong", set()),
+    (WRONG, "pass", {"data"}),
+    (WRONG + "; exit 0", "wrong", {"data"}),  # wrong data, and nobody says so
+    (WRONG + "; exit 0", "pass", {"data"}),
     ("touch /dev/shm/weir-left; exit 0", "pass", {"left"}),
     ("touch /tmp/left; exit 0", "pass", {"left"}),
     ("setsid sleep 100 & exit 0", "pass", {"left"}),
@@ -72,6 +78,7 @@ def self_test(start):
         os.wait()
     for number, worker in enumerate(workers, 1):
         result = worker.result()
+        shutil.rmtree(worker.folder)
         if "skipped" in result:
             print(result["skipped"], file=sys.stderr)
             able = False

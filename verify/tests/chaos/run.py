@@ -2,6 +2,7 @@
 collects what is left. The result is a dictionary that judge.py reads.
 """
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -12,22 +13,34 @@ import traceback
 import cable
 import machine
 
-TICK_S = 0.02
+TICK_S = 0.03
 OVERRUN_S = 10   # past its limit, a job is killed
 LAUNCH_S = 60    # until all ranks of a job must exist
 SETTLE_S = 3     # for the launcher's processes to end after it
-LAUNCHER_FILES = ("ompi.", "openmpi-sessions", "hsperfdata")  # of the launcher, not weir's
+LAUNCHER_FILES = ("ompi.", "openmpi-sessions", "open_mpi.", "vader_segment.", "prte.", "pmix")  # not weir's
 PORT = 29500
+LAUNCHED = ("mpirun", "nodes", "soak", "ib")  # shapes that mpirun starts
+
+
+def launcher():
+    """Returns "Open MPI", "Hydra", or "" if there is none."""
+    try:
+        text = subprocess.run([os.environ.get("MPIRUN", "mpirun"), "--version"], check=False,
+                              capture_output=True, text=True).stdout
+    except OSError:
+        return ""
+    return "Open MPI" if re.search("Open MPI|OpenRTE|PRRTE|prterun", text) else "Hydra"
 
 
 class Running:
     """A job that runs, as this process sees it."""
 
-    def __init__(self, job, folder):
-        self.job, self.folder = job, folder
+    def __init__(self, job, folder, has_network):
+        self.job, self.folder, self.has_network = job, folder, has_network
         self.hosts, self.cable, self.processes = [], None, []
         self.ranks, self.started_late = {}, None
-        self.hit_s = self.end_s = None  # when the fault came and the job ended, after its start
+        # When the fault came, the ranks and the job ended, after its start.
+        self.hit_s = self.ranks_end_s = self.end_s = None
         self.waited = {}                # process: (at the fault, now) waited for a processor
         self.files = {}
 
@@ -38,8 +51,10 @@ class Running:
 
     def environment(self, rank=None):
         job = self.job
-        values = dict(os.environ, TMPDIR="/tmp", LC_ALL="C", WEIR_TIMEOUT_MS=str(job.deadline_s * 1000),
-                      OMPI_MCA_pml="ob1", OMPI_MCA_mpi_yield_when_idle="1", WEIR_BACKEND="host",
+        values = dict(os.environ, TMPDIR="/tmp", LC_ALL="C",
+                      WEIR_TIMEOUT_MS=str(job.deadline_s * 1000), WEIR_BACKEND="host",
+                      OMPI_MCA_orte_tmpdir_base="/tmp", OMPI_MCA_pml="ob1",
+                      OMPI_MCA_mpi_yield_when_idle="1",
                       NCCL_SO_PATH=os.path.abspath(f"{job.build}/libweir_nccl.so"))
         if job.descriptors:
             values["CHAOS_DESCRIPTORS"] = str(job.descriptors)
@@ -65,7 +80,7 @@ class Running:
         if job.shape == "nccl":
             return [sys.executable, os.path.join(os.path.dirname(__file__), "nccl_rank.py"), str(rank),
                     str(job.nranks), self.folder] + job.program
-        if job.shape == "nodes":
+        if job.shape in ("nodes", "ib"):
             half = (job.nranks + 1) // 2
             part = lambda node, n: ["-np", str(n), "env", f"WEIR_HOSTID={node}"] + job.program  # noqa: E731
             return ["ci/mpirun"] + part("a", half) + [":"] + part("b", job.nranks - half)
@@ -143,7 +158,7 @@ class Running:
     def ready(self):
         """Whether the fault can come: its rank exists. Under a launcher that terminates the job when a
         rank dies, all ranks must have started their watchdogs, or only the launcher can report."""
-        if self.job.shape in ("mpirun", "nodes", "soak") and self.job.must == "report":
+        if self.job.shape in LAUNCHED and self.job.must == "report":
             return len(self.ranks) == self.job.nranks and all(
                 machine.blocks(pid, signal.SIGTERM) for pid in self.ranks.values())
         return self.job.rank in self.ranks or self.job.shape == "fake"
@@ -153,13 +168,26 @@ class Running:
         return [pid for pid in machine.descendants(os.getpid()) if pid not in skip]
 
     def sample_waits(self):
-        for pid in self.ranks.values():
+        for pid in [*self.ranks.values(), *[p.pid for p in self.processes]]:
             wait = machine.waiting_s(pid)
-            first, most = self.waited.get(pid, (wait if self.hit_s is not None else 0, 0))
+            first, most = self.waited.get(pid, (0, 0))
+            if self.job.must == "report" and self.hit_s is None:
+                first = wait
             self.waited[pid] = (first, max(most, wait))
 
+    def see_ranks_end(self):
+        """A launcher may take longer than its ranks, and to end a stopped one."""
+        lost = self.job.rank if self.job.fault in ("kill", "stop") else None
+        if self.ranks_end_s is None and len(self.ranks) == self.job.nranks and not any(
+                machine.runs(pid) for rank, pid in self.ranks.items() if rank != lost):
+            self.ranks_end_s = self.now()
+
     def waited_s(self):
-        return max([most - first for first, most in self.waited.values()] or [0])
+        """For how long the job was kept waiting: its slowest rank, and then what started the ranks."""
+        waits = {pid: most - first for pid, (first, most) in self.waited.items()}
+        ranks = set(self.ranks.values())
+        return max([waits[pid] for pid in waits if pid in ranks] or [0]) + max(
+            [waits[pid] for pid in waits if pid not in ranks] or [0])
 
     def ended(self):
         """Whether all processes have ended, without a stopped or killed rank that no launcher ends."""
@@ -172,7 +200,7 @@ class Running:
         """When the job must have ended, after its start: its deadline + 2 s after the fault, plus the
         time for which a rank waited for a processor."""
         if self.job.must != "report":
-            return LAUNCH_S
+            return (4 if self.job.shape == "ib" else 1) * LAUNCH_S + self.waited_s()
         since = self.hit_s if self.hit_s is not None else self.job.at_s + LAUNCH_S
         return since + self.job.deadline_s + 2 + self.waited_s()
 
@@ -241,6 +269,7 @@ class Running:
                 self.spawn(self.job.rank)
             self.find_ranks()
             self.sample_waits()
+            self.see_ranks_end()
             next(fault, None)
             time.sleep(TICK_S)
         self.end_s = self.now() if self.ended() else None
@@ -258,7 +287,7 @@ class Running:
         while self.own_processes() and time.monotonic() < since + SETTLE_S:
             time.sleep(TICK_S)
         left = [f"process {pid} ({machine.program_of(pid)})" for pid in self.own_processes()]
-        if not self.cable:
+        if self.has_network and not self.cable:
             left += machine.sockets_left()
         for pid in self.own_processes():
             os.kill(pid, signal.SIGKILL)
@@ -266,7 +295,9 @@ class Running:
             self.cable.remove()
         if os.path.exists("/dev/shm/filler"):
             os.unlink("/dev/shm/filler")
-        return left + machine.files_left(LAUNCHER_FILES) + machine.objects_left()
+        left += machine.files_left(LAUNCHER_FILES)
+        # weir has no System V objects; Open MPI leaves some if a rank is ended in MPI_Init.
+        return left + (machine.objects_left() if self.job.shape not in LAUNCHED else [])
 
     def text(self, ending):
         """Returns what all processes printed."""
@@ -284,7 +315,7 @@ def run_job(job, folder, with_network=True):
         machine.enclose(job.shm_bytes, with_network)
     except OSError as error:
         return {"skipped": f"the system allows no namespaces: {error}"}
-    running = Running(job, folder)
+    running = Running(job, folder, with_network)
     try:
         running.start()
         running.watch()
@@ -295,5 +326,6 @@ def run_job(job, folder, with_network=True):
         return {"broken": traceback.format_exc()}
     return {"codes": {p.rank: p.returncode for p in running.processes}, "left": left,
             "out": running.text(".out"), "err": running.text(".err"), "hit_s": running.hit_s,
-            "end_s": running.end_s, "limit_s": running.limit_s(), "waited_s": running.waited_s(),
+            "end_s": running.end_s, "ranks_end_s": running.ranks_end_s,
+            "limit_s": running.limit_s(), "waited_s": running.waited_s(),
             "pids": running.ranks}

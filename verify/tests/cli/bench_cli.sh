@@ -127,8 +127,8 @@ refuses 2 'the manifest of --csv .*has that name' --csv "$scratch/b.csv" -J "$sc
 ln "$scratch/there" "$scratch/too"
 refuses 2 'one file' --csv "$scratch/there" -J "$scratch/too"
 refuses 2 'start 2 times as many ranks' -t 2
-for bad in 0 65 x; do
-    refuses 2 '-g (--ngpus) .*expected a whole number from 1 to 64' -g "$bad"
+for bad in 0 4097 x; do
+    refuses 2 '-g (--ngpus) .*expected a whole number from 1 to 4096' -g "$bad"
 done
 refuses 2 'there is 1 rank; ' -r 5
 refuses 2 'needs -I 1' -K 3

@@ -157,6 +157,26 @@ status=1
 [ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : ring 1024 B$' "$scratch/out" && status=0
 check "the library selects algorithms by the table that --tune wrote" $status
 
+bench 2 allgather -b 64 -e 256K -f 16 -n 8 --buffers plain --tune "$tuned"
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c '^allgather .* plain-[a-z]* *- ' "$tuned")" -eq 1 ] &&
+    [ "$(grep -c '^allgather .* - ' "$tuned")" -eq 2 ] && status=0
+check "--tune with --buffers plain adds rows for unregistered memory" $status
+printf 'allgather 64 any - direct\nallgather 64 plain - packet\n' >"$scratch/plain"
+WEIR_TUNING=$scratch/plain bench 2 allgather -b 256K -e 256K -n 4 --buffers plain
+status=1
+[ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : packet 262144 B$' "$scratch/out" && status=0
+check "rows for unregistered memory replace what needs mapped memory" $status
+WEIR_CMA=0 WEIR_LOG=info bench 2 allgather -b 256K -e 256K -n 4 --buffers plain
+status=1
+[ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : packet 262144 B$' "$scratch/out" &&
+    [ "$(grep -c 'pass through shared memory' "$scratch/err")" -eq 1 ] && status=0
+check "WEIR_CMA=0: buffers pass through shared memory, which is logged once" $status
+WEIR_CMA=2 bench 2 allgather -b 256K -e 256K -n 4
+status=1
+[ "$code" -eq 2 ] && grep -q 'WEIR_CMA' "$scratch/err" && status=0
+check "WEIR_CMA has the values 0 and 1" $status
+
 bench 3 allreduce -b 1000 -e 40000 -f 40 -n 4 -d half --algo all --determinism --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c '^# Determinism .*: same bits in 10 repeats and on 3 ranks$' \

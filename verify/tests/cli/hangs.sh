@@ -211,6 +211,12 @@ if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
             check "$name" set_up_deaths ${at%:*} ${at#*:}
         fi
     done
+    # The launcher continues the stopped rank before it terminates it.
+    export DEATH_STOPS=1
+    for at in 0:0 1:4; do
+        name="rank ${at%:*} is stopped in set-up, exchange ${at#*:}: one report shows it without answer"
+        check_unless_killed "$name" set_up_deaths ${at%:*} ${at#*:}
+    done
 else
     skip "ranks killed in set-up" "no ${MPICC:-mpicc}"
 fi

@@ -152,6 +152,19 @@ refuses 2 "weir-topo --save" --xml "$scratch/cut.xml"
 unset HWLOC_LIBXML
 refuses 2 "cannot write" --save "$scratch/none/x.xml"
 
+mkdir "$scratch/records"
+for node in 01 02 03 04 05 06 07 08 09; do cp $machines/4-gpu-1-nic.xml "$scratch/records/node$node.xml"; done
+cp $machines/2-core.xml "$scratch/records/login.xml"
+run --nodes "$scratch/records"
+shows "--nodes shows the nodes of a job as kinds with their numbers" '^10 nodes of 2 kinds$' \
+    '^  9 x 8 cores, .* 4 GPUs .* (topology [0-9a-f]*): node01, node02, node03, node04, \.\.\.$' \
+    '^  1 x .* (topology [0-9a-f]*): login$'
+mkdir "$scratch/empty"
+refuses 2 "no .xml file; write one on each node with --save" --nodes "$scratch/empty"
+refuses 2 "none" --nodes "$scratch/none"
+cp /dev/null "$scratch/records/cut.xml"
+refuses 2 "cut.xml" --nodes "$scratch/records"
+
 run --measure "$scratch/links" --ranks 3
 sed -i '/^weir-topo: warning: the link from .* measure again$/d' "$scratch/err" # of a busy machine
 shows "--measure measures the links between cores" 'between 3 cores' 'GB/s of the slowest'

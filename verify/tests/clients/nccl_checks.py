@@ -438,6 +438,7 @@ def memory(r):
     for i in range(2):
         lib.CommSplit(comm, i, 0, ctypes.byref(others, 8 * i), None)
     lib.GroupEnd()
+    demand(lib.try_("CommDeregister", others[0], handle) == ARGUMENT, "of another communicator")
     for other in others:
         lib.CommDestroy(other)
     ctypes.memset(pointer, 1, 1 << 16)

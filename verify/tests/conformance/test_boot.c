@@ -251,7 +251,7 @@ static void test_runner_refuses_bad_arguments(void **state)
 {
     (void)state;
     assert_int_equal(weir_boot_fork_run(0, never_end, NULL, 10, NULL), WEIR_ERR_INVALID);
-    assert_int_equal(weir_boot_fork_run(65, never_end, NULL, 10, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_boot_fork_run(4097, never_end, NULL, 10, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_boot_fork_run(1, NULL, NULL, 10, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_boot_fork_run(1, never_end, NULL, 0, NULL), WEIR_ERR_INVALID);
 }

@@ -6,11 +6,22 @@
  * so results are compared bit for bit. Invalid arguments, tuning files and absent ranks are tested,
  * too.
  */
+#define _GNU_SOURCE /* process_vm_readv */
 #include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/long_part.h"
 #include "verify/tests/support/small_numbers.h"
 
 #include "base/error.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 
 enum { MARGIN_BYTES = 256, CANARY = 0xA5, COLL_LIMIT_MS = 120000, HALF_BYTES = 3 << 20 };
 
@@ -554,15 +565,87 @@ static void few_counts(const test_rank *b)
 
 /* --------------------------------------------------------------- the runner */
 
+/* How a rank is kept from reading its peers' memory (process_vm_readv). */
+typedef enum forbids {
+    CMA_ALLOWED,
+    CMA_FORBIDDEN_BY_SYSTEM, /* a filter of system calls, as containers have */
+    CMA_FORBIDDEN_BY_USER,   /* WEIR_CMA=0 */
+} forbids;
+
 typedef struct job {
     int nranks; /* 0: with 1, 2, 3, 5 and 8 ranks in turn, in a short run with those of brief */
     void (*body)(const test_rank *b);
     int unregistered; /* buffers from malloc instead of weir_mem_alloc */
+    forbids cma;      /* how process_vm_readv is forbidden */
     size_t scratch_bytes;
     int timeout_ms;
     int brief[3];  /* 0 ends the list, and at its beginning means 1, 2 and 5 */
     int long_only; /* not part of a short run */
 } job;
+
+/* Makes process_vm_readv fail in this process as a container's filter does. */
+static int filter_cma(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof code / sizeof *code, code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+static int forbid_cma(forbids how)
+{
+    if (how == CMA_FORBIDDEN_BY_USER)
+        return setenv("WEIR_CMA", "0", 1) == 0;
+    return how == CMA_ALLOWED || filter_cma();
+}
+
+/* Which algorithm serves a long call on unregistered memory shows whether the kernel copies. */
+static void expect_algo(const test_rank *b, const char *name)
+{
+    size_t count = HALF_BYTES / (size_t)b->nranks;
+    memset(b->memory, b->rank, count);
+    if (!check(b,
+               weir_allgather(b->comm, b->memory, (char *)b->memory + HALF_BYTES, count,
+                              WEIR_UINT8, NULL),
+               "weir_allgather"))
+        return;
+    for (int rank = 0; rank < b->nranks; rank++)
+        if (((unsigned char *)b->memory)[HALF_BYTES + ((size_t)rank + 1) * count - 1] != rank)
+            fail_rank(b, "a long allgather", "wrong data");
+    if (strcmp(weir_comm_last_algo(b->comm), name) != 0)
+        fail_rank(b, name, weir_comm_last_algo(b->comm));
+}
+
+/* Whether this system lets processes read each other's memory; some containers do not. */
+static int system_allows_cma(void)
+{
+    static int here = 1, there = 1;
+    struct iovec to = {&here, sizeof here}, from = {&there, sizeof there};
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    ssize_t got = process_vm_readv(child, &to, 1, &from, 1, 0);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    return got == (ssize_t)sizeof here;
+}
+
+static void copied_by_kernel(const test_rank *b)
+{
+    expect_algo(b, system_allows_cma() ? "cma" : "packet");
+}
+
+static void copied_through_slots(const test_rank *b)
+{
+    expect_algo(b, "packet");
+}
 
 static int run_job_rank(weir_boot *boot, void *argument)
 {
@@ -573,6 +656,8 @@ static int run_job_rank(weir_boot *boot, void *argument)
     config.timeout_ms = j->timeout_ms;
     config.backend = WEIR_BACKEND_HOST;
     weir_mem *shared = NULL;
+    if (!forbid_cma(j->cma))
+        return 97;
     if (!check(&b, weir_comm_create(boot, &config, &b.comm), "weir_comm_create") ||
         !check(&b, weir_mem_alloc(b.comm, 2 * HALF_BYTES, &shared), "weir_mem_alloc"))
         return 98;
@@ -702,7 +787,11 @@ static void test_tuning_files(void **state)
         {"# unknown algorithm\nallreduce 64 any - rings\n", ":2: "},
         {"# the known ones\nbroadcast 64 any - rings\n", "known are auto, packet, direct"},
         {"# unknown cores\nallreduce 64 some - ring\n", ":2: "},
+        {"allreduce 64 plain - fused\n", ":1: fused needs memory that peers can map"},
+        {"allreduce 64 plain-shared 1K packet\nallreduce 64 any - ring\n", NULL},
         {"# bad size\nallreduce 64 any 1X ring\n", ":2: "},
+        {"# negative size\nallreduce 64 any -5 ring\n", ":2: "},
+        {"# size beyond 64 bits\nallreduce 64 any 20000000000G ring\n", ":2: "},
         {"# too short\nallreduce 64 any ring\n", ":2: "},
         {NULL, "cannot read the tuning file /tmp: Is a directory"},
         {"# long " BLANKS_240 BLANKS_240 "allreduse 64 any - ring\n" GOOD_ROW "\n", NULL},
@@ -767,6 +856,14 @@ int main(void)
              {33, .body = few_counts, .unregistered = 1}),
         JOBS("the least scratch memory",
              {3, .body = sweep_counts, .unregistered = 1, .scratch_bytes = 64 << 10}),
+        JOBS("the kernel copies unregistered memory if it may",
+             {2, .body = copied_by_kernel, .unregistered = 1},
+             {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
+             {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_USER}),
+        JOBS("all counts in unregistered memory without copies by the kernel",
+             {2, .body = sweep_counts, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
+             {5, .body = mixed_sequence, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
+             {3, .body = alltoallv_matrix, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_USER}),
         JOBS("invalid arguments are rejected", {2, .body = bad_arguments}),
         JOBS("unequal counts are reported", {2, .body = unequal_counts}),
         JOBS("an absent rank is named at the deadline",

@@ -4,6 +4,8 @@
  */
 #include "verify/tests/support/comm_ranks.h"
 
+#include "transport/transport.h"
+
 enum { MOST_ALLOCATIONS = 512, HANDLE_CONTENT_BYTES = 256 };
 
 /* Imports a handle that must be rejected with this status and message. */
@@ -347,6 +349,32 @@ static void arguments(weir_comm *comm, int *failures)
     weir_mem_free(mem);
 }
 
+/* A descriptor may have been closed and opened again: only the segment that the key names is
+ * mapped. */
+static void test_keys_of_other_memory(void **state)
+{
+    (void)state;
+    const weiri_transport_ops *shm = &weiri_transport_shm;
+    weiri_segment own = {0}, mapped = {0};
+    weiri_segment_key key, wrong;
+    assert_int_equal(shm->segment_create(5000, &own, &key), WEIR_OK);
+    assert_int_equal(shm->segment_map(&key, &mapped), WEIR_OK);
+    assert_int_equal(mapped.bytes, own.bytes);
+    ((char *)own.base)[4999] = 3;
+    assert_int_equal(((char *)mapped.base)[4999], 3);
+    shm->segment_destroy(&mapped);
+    wrong = key;
+    wrong.inode++;
+    assert_int_equal(shm->segment_map(&wrong, &mapped), WEIR_ERR_PEER);
+    assert_true(boot_last_error_has("has freed that shared memory"));
+    wrong = key;
+    wrong.bytes *= 2;
+    assert_int_equal(shm->segment_map(&wrong, &mapped), WEIR_ERR_PEER);
+    assert_true(boot_last_error_has("has freed that shared memory"));
+    shm->segment_destroy(&own);
+    assert_int_equal(shm->segment_map(&key, &mapped), WEIR_ERR_PEER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +394,7 @@ int main(void)
         COMM_TEST("a stale handle is rejected", 2, stale_handle),
         COMM_TEST("exceeded limits are reported", 1, limits),
         COMM_TEST("missing arguments are rejected", 1, arguments),
+        AT("keys of other memory are not mapped", test_keys_of_other_memory, NULL),
     };
     return RUN_TESTS("memory", tests);
 }

@@ -1,7 +1,7 @@
 /*
  * Proves expert parallelism on the host: dispatch and combine, forward and backward, give bit-exact
- * results in every layout, type and routing; calls with invalid arguments fail on all ranks with the
- * reason and change nothing; calls allocate nothing.
+ * results in every layout, type and routing; calls with invalid arguments fail on all ranks with
+ * the reason and change nothing; calls allocate nothing.
  */
 #include "verify/moe.h"
 #include "verify/tests/support/comm_ranks.h"
@@ -83,7 +83,9 @@ static weir_moe_config config_of(const moe_case *c)
 static int rank_open(moe_rank *r, weir_comm *comm, const moe_case *c)
 {
     char problem[WEIRV_MOE_MESSAGE];
-    *r = (moe_rank){.comm = comm, .config = config_of(c), .rank = weir_comm_rank(comm),
+    *r = (moe_rank){.comm = comm,
+                    .config = config_of(c),
+                    .rank = weir_comm_rank(comm),
                     .nranks = weir_comm_nranks(comm)};
     weirv_moe_shape shape = {r->nranks, r->config, c->spread, c->parameter, NULL, 7};
     if (weir_moe_create(comm, &r->config, &r->group) != WEIR_OK) {
@@ -161,8 +163,8 @@ static uint64_t check_dispatch(const moe_rank *r, int version, int data)
         by_expert ? r->offsets : NULL,
         r->sources,
         r->rows + (size_t)weirv_moe_end_row(r->oracle, version, r->rank) * r->info.recv_row_bytes};
-    const uint64_t wrong = weirv_moe_check_dispatch(r->oracle, version, data, r->rank, &got,
-                                                    all_rows, message);
+    const uint64_t wrong =
+        weirv_moe_check_dispatch(r->oracle, version, data, r->rank, &got, all_rows, message);
     if (wrong)
         fprintf(stderr, "# %s\n", message);
     return wrong;
@@ -218,7 +220,8 @@ static void forward(moe_rank *r, int version, int *failures)
     const weir_moe_dispatch_args d = dispatch_args(r, version);
     const weir_moe_combine_args c = combine_args(r, version, weighted);
     weirv_moe_fill_tokens(r->oracle, version, version, r->rank, r->x);
-    memset(r->rows + (size_t)weirv_moe_end_row(r->oracle, version, r->rank) * r->info.recv_row_bytes,
+    memset(r->rows +
+               (size_t)weirv_moe_end_row(r->oracle, version, r->rank) * r->info.recv_row_bytes,
            WEIRV_MOE_GUARD, r->info.recv_row_bytes);
     EXPECT_OK(failures, weir_moe_dispatch(r->group, &d));
     EXPECT(failures, check_dispatch(r, version, version) == 0);
@@ -288,7 +291,8 @@ static const moe_case right_cases[] = {
     {"long", 2, 4, 2, 200, 1024, EXPERT, BF16, 0, WEIRV_MOE_UNIFORM, 0, 0, 0, 0, 0},
     {"shortest rows", 2, 32, 16, 5, 8, EXPERT, BF16, 0, WEIRV_MOE_RAGGED, 0, 0, 0, 0, 0},
     {"one choice", 3, 3, 1, 31, 4, RANK, WEIR_FLOAT, 0, WEIRV_MOE_MASKED, 0.5, 0, 0, 0, 0},
-    {"more choices than experts", 2, 2, 5, 9, 256, EXPERT, BF16, 0, WEIRV_MOE_UNIFORM, 0, 0, 0, 0, 0},
+    {"more choices than experts", 2, 2, 5, 9, 256, EXPERT, BF16, 0, WEIRV_MOE_UNIFORM, 0, 0, 0, 0,
+     0},
     {"one rank", 1, 7, 3, 9, 256, EXPERT, BF16, FP8, WEIRV_MOE_UNIFORM, 0, 8, 0, 0, 0},
     {"all masked", 2, 4, 2, 9, 256, FLAT, BF16, 0, WEIRV_MOE_MASKED, 1.1, 0, 0, 0, 0},
     {"16 ranks", 16, 64, 8, 6, 256, EXPERT, BF16, 0, WEIRV_MOE_RAGGED, 0, 0, 0, 0, 0},
@@ -305,8 +309,8 @@ static void test_right_results(void **state)
 
 /* ------------------------------------------------------------------ refusals */
 
-static const moe_case plain_case = {"plain", 2, 8, 2, 8, 256, EXPERT, BF16, 0, WEIRV_MOE_UNIFORM,
-                                    0, 0, 0, 0, 0};
+static const moe_case plain_case = {"plain",           2, 8, 2, 8, 256, EXPERT, BF16, 0,
+                                    WEIRV_MOE_UNIFORM, 0, 0, 0, 0, 0};
 
 static int failed_with(weir_status got, weir_status expected, const char *text)
 {
@@ -339,8 +343,8 @@ static void bad_configurations(weir_comm *comm, int *failures)
         weir_moe *group = NULL;
         weir_moe_config config = config_of(&plain_case);
         memcpy((char *)&config + bad[i].offset, &bad[i].value, sizeof bad[i].value);
-        EXPECT(failures, failed_with(weir_moe_create(comm, &config, &group), WEIR_ERR_INVALID,
-                                     bad[i].text));
+        EXPECT(failures,
+               failed_with(weir_moe_create(comm, &config, &group), WEIR_ERR_INVALID, bad[i].text));
         EXPECT(failures, group == NULL);
     }
 }
@@ -355,7 +359,8 @@ static void different_configurations(weir_comm *comm, int *failures)
 }
 
 /* What is wrong on rank 1. */
-typedef void spoil(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c, int32_t *experts);
+typedef void spoil(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c,
+                   int32_t *experts);
 
 static void spoil_expert(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c,
                          int32_t *experts)
@@ -400,7 +405,8 @@ static void spoil_type(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_
     d->topk_dtype = WEIR_FLOAT;
 }
 
-static void spoil_x(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c, int32_t *experts)
+static void spoil_x(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c,
+                    int32_t *experts)
 {
     (void)r, (void)c, (void)experts;
     d->x = NULL;
@@ -459,7 +465,8 @@ static void bad_calls(weir_comm *comm, int *failures)
         const weir_status status = weir_moe_dispatch(r.group, &d);
         if (bad[i].in_combine) {
             EXPECT_OK(failures, status);
-            EXPECT(failures, failed_with(weir_moe_combine(r.group, &c), WEIR_ERR_INVALID, bad[i].text));
+            EXPECT(failures,
+                   failed_with(weir_moe_combine(r.group, &c), WEIR_ERR_INVALID, bad[i].text));
         } else {
             EXPECT(failures, failed_with(status, WEIR_ERR_INVALID, bad[i].text));
             EXPECT(failures, r.rows[0] == 0x11);
@@ -469,8 +476,8 @@ static void bad_calls(weir_comm *comm, int *failures)
     rank_close(&r);
 }
 
-/* More rows than the capacity: every rank gets the expert, its rank and the count, nothing is written,
- * and combine refuses the handle. */
+/* More rows than the capacity: every rank gets the expert, its rank and the count, nothing is
+ * written, and combine refuses the handle. */
 static void overflow(weir_comm *comm, int *failures)
 {
     const struct {
@@ -499,7 +506,8 @@ static void overflow(weir_comm *comm, int *failures)
         d.rows_bytes = bytes;
         d.rows = malloc(bytes);
         memset(d.rows, 0x11, bytes);
-        EXPECT(failures, failed_with(weir_moe_dispatch(group, &d), WEIR_ERR_INVALID, limits[i].text));
+        EXPECT(failures,
+               failed_with(weir_moe_dispatch(group, &d), WEIR_ERR_INVALID, limits[i].text));
         for (size_t at = 0; at < bytes; at++)
             *failures += ((char *)d.rows)[at] != 0x11;
         free(d.rows);
@@ -539,19 +547,45 @@ static void half_calls(weir_comm *comm, int *failures)
     forward(&r, 0, failures);
     const weir_moe_dispatch_args d = dispatch_args(&r, 1);
     const weir_moe_combine_args c = combine_args(&r, 0, 1);
-    EXPECT(failures, failed_with(weir_moe_dispatch_complete(r.group), WEIR_ERR_INVALID, "no dispatch"));
+    EXPECT(failures,
+           failed_with(weir_moe_dispatch_complete(r.group), WEIR_ERR_INVALID, "no dispatch"));
     /* A dispatch on one handle and a combine on another are under way together. */
     weirv_moe_fill_tokens(r.oracle, 1, 1, r.rank, r.x);
     memset(r.rows + (size_t)weirv_moe_end_row(r.oracle, 1, r.rank) * r.info.recv_row_bytes,
            WEIRV_MOE_GUARD, r.info.recv_row_bytes);
     EXPECT_OK(failures, weir_moe_dispatch_send(r.group, &d));
-    EXPECT(failures, failed_with(weir_moe_dispatch_send(r.group, &d), WEIR_ERR_INVALID, "under way"));
+    EXPECT(failures,
+           failed_with(weir_moe_dispatch_send(r.group, &d), WEIR_ERR_INVALID, "under way"));
     EXPECT_OK(failures, weir_moe_combine_send(r.group, &c));
-    EXPECT(failures, failed_with(weir_moe_combine_complete(r.group), WEIR_ERR_INVALID, "in that order"));
+    EXPECT(failures,
+           failed_with(weir_moe_combine_complete(r.group), WEIR_ERR_INVALID, "in that order"));
     EXPECT_OK(failures, weir_moe_dispatch_complete(r.group));
     EXPECT(failures, check_dispatch(&r, 1, 1) == 0);
     EXPECT_OK(failures, weir_moe_combine_complete(r.group));
     EXPECT(failures, check_combine(&r, 0, WEIRV_MOE_OUTPUTS, 1) == 0);
+    rank_close(&r);
+}
+
+/* A dispatch that rank 1 refuses while a combine is under way does not disturb the combine. */
+static void refused_meanwhile(weir_comm *comm, int *failures)
+{
+    moe_rank r;
+    EXPECT(failures, rank_open(&r, comm, &plain_case));
+    for (int round = 0; round < 6; round++) {
+        forward(&r, 0, failures);
+        weir_moe_dispatch_args d = dispatch_args(&r, 1);
+        const weir_moe_combine_args c = combine_args(&r, 0, 1);
+        weirv_moe_fill_outputs(r.oracle, 0, r.rank, r.outputs);
+        EXPECT_OK(failures, weir_moe_combine_send(r.group, &c));
+        d.rows_bytes -= r.rank == 1;
+        const weir_status sent = weir_moe_dispatch_send(r.group, &d);
+        EXPECT(failures, sent == (r.rank == 1 ? WEIR_ERR_INVALID : WEIR_OK));
+        EXPECT_OK(failures, weir_moe_combine_complete(r.group));
+        EXPECT(failures, check_combine(&r, 0, WEIRV_MOE_OUTPUTS, 1) == 0);
+        if (sent == WEIR_OK)
+            EXPECT(failures, failed_with(weir_moe_dispatch_complete(r.group), WEIR_ERR_INVALID,
+                                         "on rank 1: rows has"));
+    }
     rank_close(&r);
 }
 
@@ -631,6 +665,7 @@ int main(void)
         COMM_TEST("invalid calls fail on all ranks and change nothing", 2, bad_calls),
         COMM_TEST("overflow names expert, rank and count", 2, overflow),
         COMM_TEST("halves overlap, and are completed in order", 2, half_calls),
+        COMM_TEST("a refused call does not disturb the one under way", 2, refused_meanwhile),
         COMM_TEST("NaN and infinity pass through", 2, special_values),
         COMM_TEST("an expert may be named twice", 2, repeated_experts),
         COMM_TEST("memory does not grow", 2, flat_memory),

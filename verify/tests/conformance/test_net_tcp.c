@@ -60,6 +60,37 @@ static int connect_unauthenticated(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* Rank 1 proves the key that rank 0 made for it, but says that it is rank 2: it is refused, and both
+ * ends say why. */
+static int connect_as_another_rank(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    const weiri_net_ops *ops = weiri_net_ops_of(WEIR_TRANSPORT_TCP);
+    weiri_net *net = NULL;
+    weiri_endpoint *end = NULL;
+    weiri_net_address all[2], unused;
+    EXPECT_OK(&failures, ops->open(rank == 0 ? 0 : 2, 3, 2000, &net));
+    EXPECT_OK(&failures, ops->endpoint_create(net, rank == 0 ? 1 : 0, &end,
+                                              rank == 0 ? &all[0] : &unused));
+    EXPECT_OK(&failures, weir_boot_allgather(boot, all, sizeof *all));
+    if (rank == 1) {
+        EXPECT(&failures, ops->endpoint_connect(end, &all[0]) == WEIR_ERR_MISMATCH);
+        EXPECT(&failures, boot_last_error_has("says that it is rank 2 of 3; rank 0 expected rank 1"));
+    } else {
+        weiri_net_address peers = all[0];
+        weiri_tcp_address address;
+        memcpy(&address, peers.bytes, sizeof address);
+        address.rank = 1;
+        memcpy(peers.bytes, &address, sizeof address);
+        EXPECT(&failures, ops->endpoint_connect(end, &peers) == WEIR_ERR_MISMATCH);
+        EXPECT(&failures, boot_last_error_has("says that it is rank 2 of 3; rank 0 expected rank 1"));
+    }
+    weir_boot_barrier(boot);
+    ops->close(net);
+    return failures;
+}
+
 /* Rank 1 never connects: rank 0 names it, and the address where it was awaited. Another rank's
  * address is rejected at once. */
 static int peer_never_connects(weir_boot *boot, void *argument)
@@ -189,6 +220,40 @@ static void acknowledge_late(net_side *side, int *failures)
     weir_boot_barrier(side->boot);
 }
 
+/* An acknowledgement is queued in front of waiting frames, but never inside of a frame whose first
+ * bytes are written, and replaces one that still waits. */
+static void test_acknowledgement_in_queue(void **state)
+{
+    (void)state;
+    static weiri_tcp_stream stream;
+    weiri_tcp_endpoint end = {.nstreams = 1, .streams = {&stream}};
+    const weiri_tcp_key key = {.id = 7};
+    stream.endpoint = &end;
+    for (int written = 0; written < 2; written++) {
+        stream.count = stream.head = 0;
+        for (uint64_t value = 1; value <= 3; value++)
+            assert_int_equal(weiri_tcp_queue_signal(&end, &key, 0, value), WEIR_OK);
+        stream.head_sent = written ? 4 : 0;
+        for (uint64_t done = 1; done <= 2; done++) {
+            stream.frames_done = done;
+            end.owed_frames = 1;
+            weiri_tcp_acknowledge(&end);
+            assert_int_equal(stream.count, 4);
+            assert_int_equal(end.owed_frames, 0);
+        }
+        uint64_t value = 1;
+        for (size_t i = 0; i < stream.count; i++) {
+            const weiri_tcp_item *item =
+                &stream.items[(stream.head + i) & (stream.capacity - 1)];
+            const int is_ack = i == (size_t)written;
+            assert_int_equal(item->frame.kind, is_ack ? WEIRI_TCP_ACK : WEIRI_TCP_SIGNAL);
+            assert_int_equal(is_ack ? item->counts[0] : item->frame.value, is_ack ? 2 : value++);
+        }
+    }
+    free(stream.items);
+    free(end.ops);
+}
+
 /* ------------------------------------------------------------------- settings */
 
 static void test_bad_settings(void **state)
@@ -213,9 +278,12 @@ int main(void)
     static net_check *late = acknowledge_late;
     const struct CMUnitTest tests[] = {
         RANKS_TEST("unauthenticated connections are rejected", 2, connect_unauthenticated, NULL),
+        RANKS_TEST("a peer that proves the key as another rank is refused", 2,
+                   connect_as_another_rank, NULL),
         RANKS_TEST("a peer that never connects is named", 2, peer_never_connects, NULL),
         AT("wrong frames fail the endpoint with their reason", test_wrong_frames, NULL),
         RANKS_TEST("acknowledgements stay in order", 2, run_tcp_check, &late),
+        AT("an acknowledgement never enters a written frame", test_acknowledgement_in_queue, NULL),
         AT("invalid settings are rejected", test_bad_settings, NULL),
     };
     return RUN_TESTS("tcp_wire", tests);

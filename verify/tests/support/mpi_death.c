@@ -1,7 +1,8 @@
 /*
- * A library to preload that kills a rank of an MPI job with SIGKILL while it sets up: rank
- * DEATH_RANK dies in its DEATH_CALL-th call of MPI_Iallgather, which the bootstrap over MPI makes;
- * with DEATH_CALL=0 at the end of MPI_Init_thread.
+ * A library to preload that kills a rank of an MPI job with SIGKILL while it sets up, or stops it
+ * with SIGSTOP if DEATH_STOPS is set: rank DEATH_RANK dies in its DEATH_CALL-th call of
+ * MPI_Iallgather, which the bootstrap over MPI makes; with DEATH_CALL=0 at the end of
+ * MPI_Init_thread.
  */
 #include <mpi.h>
 
@@ -19,7 +20,7 @@ static void die_at(int call)
     int rank = 0;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == number("DEATH_RANK") && call == number("DEATH_CALL"))
-        raise(SIGKILL);
+        raise(getenv("DEATH_STOPS") ? SIGSTOP : SIGKILL);
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)

@@ -244,6 +244,40 @@ TEST(time_outside_the_operations_is_counted_separately)
     }
 }
 
+/* ------------------------------------------------------------------ CPU time */
+
+static double thread_cpu_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+static weir_status burn_1000_us(void *context)
+{
+    (void)context;
+    const double until_us = thread_cpu_us() + 1000;
+    while (thread_cpu_us() < until_us)
+        continue;
+    return WEIR_OK;
+}
+
+TEST(cpu_time_is_that_of_one_operation)
+{
+    static const bench_order orders[] = {BENCH_FORWARD, BENCH_BACKWARD, BENCH_BOTH_WAYS};
+    char log[256] = "";
+    double times[4];
+    bench_barrier barrier = scripted_barriers(log);
+    bench_subject subject = {.run = burn_1000_us, .wall_us = times};
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        bench_timing timing = {.iterations = 4, .aggregate = 5, .order = orders[i]};
+        assert_int_equal(bench_engine_run(&timing, &barrier, &subject, 1), WEIR_OK);
+        assert_true(subject.cpu_us >= 1000 && subject.cpu_us < 1500);
+        for (int k = 0; k < 4; k++)
+            assert_true(times[k] >= 1000);
+    }
+}
+
 int main(void)
 {
     return run_all_tests("bench_engine");

@@ -56,6 +56,12 @@ TEST(streaming_copies_are_exact_at_every_alignment)
     check_all(weiri_copy_streaming);
 }
 
+TEST(copies_to_and_from_peers_are_exact_at_every_alignment)
+{
+    check_all(weiri_copy_to_peer);
+    check_all(weiri_copy_from_peer);
+}
+
 static void copy_one_too_many(void *dst, const void *src, size_t bytes)
 {
     weiri_copy(dst, src, bytes + 1);
@@ -77,6 +83,8 @@ TEST(empty_copies_accept_null)
 {
     weiri_copy(NULL, NULL, 0);
     weiri_copy_streaming(NULL, NULL, 0);
+    weiri_copy_to_peer(NULL, NULL, 0);
+    weiri_copy_from_peer(NULL, NULL, 0);
 }
 
 TEST(streaming_threshold_is_a_plausible_cache_size)

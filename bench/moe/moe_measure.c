@@ -1,0 +1,324 @@
+/*
+ * The timed iterations of bench_moe. An iteration of a candidate: barrier, dispatch, check, the
+ * experts' outputs, barrier, combine, check; then, if wanted, a chain of pairs, whose last pair is
+ * checked. Candidates take turns in alternating order. Three routings and data sets take turns as
+ * well, so that a row of the previous call is not right by chance.
+ */
+#include "bench/moe/moe_measure.h"
+
+#include "bench/job/exchange.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CANDIDATES_MAX = 2,
+    LEAST_ITERATIONS = 10,
+    MOST_ITERATIONS = 400,
+    WHOLE_BYTES = 32 << 20 /* rows are compared as a whole up to so many bytes in each iteration */
+};
+static const double budget_s = 0.6;
+
+/* A candidate with its times. */
+typedef struct moe_subject {
+    moe_candidate candidate;
+    double *us[MOE_PHASES]; /* this rank's */
+    uint64_t wrong[MOE_PHASES];
+    char message[WEIRV_MOE_MESSAGE + 16]; /* of the first error on this rank */
+} moe_subject;
+
+typedef struct moe_measurement {
+    bench_moe_trial *trial;
+    moe_subject subjects[CANDIDATES_MAX];
+    int count, iterations;
+    int dispatch_every, combine_every; /* rows compared as a whole: one of so many */
+} moe_measurement;
+
+/* ------------------------------------------------------------------- checks */
+
+static void keep_error(moe_subject *s, moe_phase phase, uint64_t wrong, const char *message)
+{
+    if (wrong && !*s->message)
+        snprintf(s->message, sizeof s->message, "%s: %s", s->candidate.ops->name, message);
+    s->wrong[phase] += wrong;
+}
+
+static void check_received(moe_measurement *m, moe_subject *s, moe_phase phase, int version,
+                           int iteration)
+{
+    moe_candidate *c = &s->candidate;
+    const bench_moe_trial *t = m->trial;
+    char message[WEIRV_MOE_MESSAGE];
+    const int by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR, rank = t->job->rank;
+    const int end = weirv_moe_end_row(t->oracle, version, rank);
+    const weirv_moe_received_rows got = {c->rows,
+                                         c->info.scales_per_row ? c->scales : NULL,
+                                         by_expert ? NULL : c->row_weights,
+                                         by_expert ? NULL : c->row_experts,
+                                         c->counts,
+                                         by_expert ? c->offsets : NULL,
+                                         NULL,
+                                         c->rows + (size_t)end * c->info.recv_row_bytes};
+    const weirv_moe_sample sample = {m->dispatch_every, iteration % m->dispatch_every};
+    const uint64_t wrong =
+        weirv_moe_check_dispatch(t->oracle, version, version, rank, &got, sample, message);
+    keep_error(s, phase, wrong, message);
+}
+
+static void check_combined(moe_measurement *m, moe_subject *s, moe_phase phase, int version,
+                           int iteration, weirv_moe_added added)
+{
+    const bench_moe_trial *t = m->trial;
+    char message[WEIRV_MOE_MESSAGE];
+    const weirv_moe_sample sample = {m->combine_every, iteration % m->combine_every};
+    const uint64_t wrong = weirv_moe_check_combine(
+        t->oracle, version, t->job->rank, s->candidate.out, added,
+        t->config.layout == WEIR_MOE_EXPERT_MAJOR, s->candidate.tolerance, sample, message);
+    keep_error(s, phase, wrong, message);
+}
+
+/* Fills the row after the last one that may be written. */
+static void set_guard(const moe_candidate *c, int version)
+{
+    const int end = weirv_moe_end_row(c->trial->oracle, version, c->trial->job->rank);
+    memset(c->rows + (size_t)end * c->info.recv_row_bytes, WEIRV_MOE_GUARD, c->info.recv_row_bytes);
+}
+
+/* --------------------------------------------------------------- iterations */
+
+static int injects(const moe_measurement *m, const moe_subject *s, int iteration)
+{
+    return iteration == 1 && s == &m->subjects[0] && m->trial->job->rank == 0 &&
+           m->trial->options->fault != BENCH_MOE_NO_FAULT;
+}
+
+static weir_status run_dispatch(moe_measurement *m, moe_subject *s, int iteration, double *us)
+{
+    moe_candidate *c = &s->candidate;
+    const int version = (iteration + WEIRV_MOE_VERSIONS) % WEIRV_MOE_VERSIONS;
+    set_guard(c, version);
+    if (injects(m, s, iteration))
+        bench_moe_inject_before(c, version);
+    bench_job_barrier_closely(m->trial->job);
+    const double start = bench_clock_s();
+    weir_status status = c->ops->dispatch(c, version);
+    *us = (bench_clock_s() - start) * 1e6;
+    if (status != WEIR_OK)
+        return status;
+    if (injects(m, s, iteration))
+        bench_moe_inject_received(c, version, iteration % m->dispatch_every);
+    check_received(m, s, MOE_PHASE_DISPATCH, version, (iteration + WEIRV_MOE_VERSIONS));
+    return WEIR_OK;
+}
+
+static weir_status run_combine(moe_measurement *m, moe_subject *s, int iteration, double *us)
+{
+    moe_candidate *c = &s->candidate;
+    const int version = (iteration + WEIRV_MOE_VERSIONS) % WEIRV_MOE_VERSIONS;
+    weirv_moe_fill_outputs(m->trial->oracle, version, m->trial->job->rank, c->outputs);
+    if (injects(m, s, iteration))
+        bench_moe_inject_outputs(c, version);
+    memset(c->out, WEIRV_MOE_GUARD, (size_t)m->trial->tokens * c->info.row_bytes);
+    bench_job_barrier_closely(m->trial->job);
+    const double start = bench_clock_s();
+    weir_status status = c->ops->combine(c, version);
+    *us = (bench_clock_s() - start) * 1e6;
+    if (injects(m, s, iteration))
+        bench_moe_inject_undo(c, version);
+    if (status == WEIR_OK)
+        check_combined(m, s, MOE_PHASE_COMBINE, version, iteration + WEIRV_MOE_VERSIONS,
+                       WEIRV_MOE_OUTPUTS);
+    return status;
+}
+
+/* Pairs back to back. Combine adds the received rows, or with fp8 the outputs of one version. */
+static weir_status run_chain(moe_measurement *m, moe_subject *s, int iteration, double *us)
+{
+    moe_candidate *c = &s->candidate;
+    const bench_moe_trial *t = m->trial;
+    const int pairs = t->options->chain, is_fp8 = t->options->fp8;
+    int version = iteration % WEIRV_MOE_VERSIONS;
+    weir_status status = WEIR_OK;
+    c->adds_rows = !is_fp8;
+    set_guard(c, is_fp8 ? version : (version + pairs - 1) % WEIRV_MOE_VERSIONS);
+    bench_job_barrier_closely(t->job);
+    const double start = bench_clock_s();
+    for (int pair = 0; status == WEIR_OK && pair < pairs; pair++) {
+        version = is_fp8 ? iteration % WEIRV_MOE_VERSIONS : (iteration + pair) % WEIRV_MOE_VERSIONS;
+        status = c->ops->dispatch(c, version);
+        if (status == WEIR_OK)
+            status = c->ops->combine(c, version);
+    }
+    *us = (bench_clock_s() - start) * 1e6 / pairs;
+    c->adds_rows = 0;
+    if (status != WEIR_OK)
+        return status;
+    /* The guard of the last version can have been a row of an earlier one. */
+    if (is_fp8)
+        check_received(m, s, MOE_PHASE_CHAIN, version, iteration);
+    check_combined(m, s, MOE_PHASE_CHAIN, version, iteration,
+                   is_fp8 ? WEIRV_MOE_OUTPUTS : WEIRV_MOE_TOKENS);
+    return WEIR_OK;
+}
+
+static weir_status run_iteration(moe_measurement *m, moe_subject *s, int iteration, int is_timed)
+{
+    double us[MOE_PHASES] = {0, 0, 0, 0};
+    weir_status status = run_dispatch(m, s, iteration, &us[MOE_PHASE_DISPATCH]);
+    if (status == WEIR_OK)
+        status = run_combine(m, s, iteration, &us[MOE_PHASE_COMBINE]);
+    us[MOE_PHASE_PAIR] = us[MOE_PHASE_DISPATCH] + us[MOE_PHASE_COMBINE];
+    if (status == WEIR_OK && is_timed && m->trial->options->chain)
+        status = run_chain(m, s, iteration, &us[MOE_PHASE_CHAIN]);
+    for (int phase = 0; is_timed && phase < MOE_PHASES; phase++)
+        s->us[phase][iteration] = us[phase];
+    return status;
+}
+
+/* Runs the iterations of all candidates in alternating order. */
+static weir_status run_all(moe_measurement *m, int first, int last, int is_timed)
+{
+    weir_status status = WEIR_OK;
+    for (int i = first; status == WEIR_OK && i < last; i++)
+        for (int turn = 0; status == WEIR_OK && turn < m->count; turn++) {
+            const int at = i % 2 ? m->count - 1 - turn : turn;
+            bench_job_phase(m->trial->job, "moe iteration", (uint64_t)(i < 0 ? 0 : i));
+            status = run_iteration(m, &m->subjects[at], i, is_timed);
+        }
+    return status;
+}
+
+/* ------------------------------------------------------------------ results */
+
+/* Chooses how many iterations fit the time budget, on rank 0. */
+static void choose_iterations(moe_measurement *m, double iteration_s)
+{
+    const int given = m->trial->options->common.iterations;
+    const double fit = budget_s * m->count / (iteration_s + 1e-9);
+    int iterations = fit < LEAST_ITERATIONS  ? LEAST_ITERATIONS
+                     : fit > MOST_ITERATIONS ? MOST_ITERATIONS
+                                             : (int)fit;
+    bench_exchange_broadcast(m->trial->job, &iterations, sizeof iterations, 0);
+    m->iterations = given ? given : iterations;
+}
+
+static weir_status alloc_times(moe_measurement *m)
+{
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < m->count; i++)
+        for (int phase = 0; phase < MOE_PHASES; phase++) {
+            m->subjects[i].us[phase] = calloc((size_t)m->iterations, sizeof(double));
+            if (!m->subjects[i].us[phase])
+                status = bench_job_note(m->trial->job, WEIR_ERR_NO_MEMORY, "no memory for times");
+        }
+    return bench_job_agree(m->trial->job, status, "times");
+}
+
+/* Prints the first error of the lowest rank that has one. Collective. */
+static void report_errors(const moe_measurement *m, const moe_subject *s)
+{
+    const bench_job *job = m->trial->job;
+    char *all = bench_exchange_collect(job, s->message, sizeof s->message);
+    for (int rank = 0; all && rank < job->nranks; rank++) {
+        const char *message = all + (size_t)rank * sizeof s->message;
+        if (*message) {
+            bench_job_say(job, "%d tokens: %s", m->trial->tokens, message);
+            break;
+        }
+    }
+    free(all);
+}
+
+static void write_results(moe_measurement *m, moe_output *out, uint64_t *wrong)
+{
+    const bench_moe_trial *t = m->trial;
+    const moe_volume volume = bench_moe_volume(t, m->subjects[0].candidate.info.recv_row_bytes);
+    const int phases = t->options->chain ? MOE_PHASES : MOE_PHASE_CHAIN;
+    for (int phase = 0; phase < phases; phase++) {
+        double medians[CANDIDATES_MAX] = {0, 0};
+        for (int i = 0; i < m->count; i++) {
+            moe_subject *s = &m->subjects[i];
+            moe_result r = {s->candidate.ops->name, (moe_phase)phase, 0, m->iterations, {0}};
+            const uint64_t here = phase == MOE_PHASE_PAIR
+                                      ? s->wrong[MOE_PHASE_DISPATCH] + s->wrong[MOE_PHASE_COMBINE]
+                                      : s->wrong[phase];
+            r.wrong = (uint64_t)bench_exchange_fold(t->job, BENCH_FOLD_SUM, (double)here);
+            *wrong += r.wrong;
+            bench_exchange_reduce(t->job, BENCH_FOLD_MAX, s->us[phase], m->iterations,
+                                  s->us[phase]);
+            if (t->job->rank)
+                continue;
+            r.stats = bench_stats_make(s->us[phase], (size_t)m->iterations);
+            medians[i] = r.wrong ? 0 : r.stats.median;
+            bench_moe_output_row(out, t, &volume, &r);
+        }
+        if (medians[0] > 0 && medians[1] > 0)
+            bench_moe_output_ratio(out, (moe_phase)phase, medians[1] / medians[0]);
+    }
+}
+
+static weir_status open_subjects(moe_measurement *m)
+{
+    const moe_candidate_ops *const all[CANDIDATES_MAX] = {
+        &bench_moe_weir, m->trial->options->common.npeers ? bench_moe_mpi : NULL};
+    weir_status status = WEIR_OK;
+    for (int i = 0; status == WEIR_OK && i < CANDIDATES_MAX; i++) {
+        if (!all[i])
+            continue;
+        status = bench_moe_candidate_open(&m->subjects[m->count].candidate, all[i], m->trial);
+        m->count += status == WEIR_OK;
+    }
+    return status;
+}
+
+static void close_subjects(moe_measurement *m)
+{
+    for (int i = 0; i < m->count; i++) {
+        bench_moe_candidate_close(&m->subjects[i].candidate);
+        for (int phase = 0; phase < MOE_PHASES; phase++)
+            free(m->subjects[i].us[phase]);
+    }
+}
+
+/* One row out of how many is compared as a whole; the others at both ends. */
+static int every_of(size_t rows, size_t row_bytes)
+{
+    const size_t whole = WHOLE_BYTES / row_bytes + 1;
+    return (int)((rows + whole - 1) / whole) < 1 ? 1 : (int)((rows + whole - 1) / whole);
+}
+
+/* Warm-ups, which give the time of an iteration, then the timed iterations. */
+static weir_status run_subjects(moe_measurement *m)
+{
+    bench_moe_trial *t = m->trial;
+    const int warmups = t->options->common.warmups;
+    const double start = bench_clock_s();
+    weir_status status = bench_job_agree(t->job, run_all(m, -warmups, 0, 0), "moe");
+    if (status != WEIR_OK)
+        return status;
+    choose_iterations(m, warmups ? (bench_clock_s() - start) / warmups : 0.01);
+    status = alloc_times(m);
+    if (status == WEIR_OK)
+        status = bench_job_agree(t->job, run_all(m, 0, m->iterations, 1), "moe");
+    return status;
+}
+
+weir_status bench_moe_measure(bench_moe_trial *t, moe_output *out, uint64_t *wrong)
+{
+    moe_measurement m = {.trial = t};
+    weir_status status = open_subjects(&m);
+    if (status == WEIR_OK) {
+        const weir_moe_info *info = &m.subjects[0].candidate.info;
+        m.dispatch_every = every_of((size_t)info->recv_rows, info->recv_row_bytes);
+        m.combine_every = every_of((size_t)t->tokens, info->row_bytes);
+        status = run_subjects(&m);
+    }
+    if (status == WEIR_OK) {
+        for (int i = 0; i < m.count; i++)
+            report_errors(&m, &m.subjects[i]);
+        write_results(&m, out, wrong);
+    }
+    close_subjects(&m);
+    return status;
+}

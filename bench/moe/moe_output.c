@@ -1,0 +1,252 @@
+/* The table and the CSV file of bench_moe: see moe_output.h. */
+#include "bench/moe/moe_output.h"
+
+#include "base/columns.h"
+#include "base/csv.h"
+#include "bench/output/output_file.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const phase_names[MOE_PHASES] = {"dispatch", "combine", "pair", "chain"};
+
+/* ---------------------------------------------------------------------- csv */
+
+#define COLUMN_INDEX(enumerator, name, form) COLUMN_##enumerator,
+#define COLUMN_TEXT(enumerator, name, form) #name,
+enum { WEIRI_COLUMNS(COLUMN_INDEX) COLUMNS };
+static const char *const column_names[COLUMNS] = {WEIRI_COLUMNS(COLUMN_TEXT)};
+
+enum { FIELD_BYTES = 96, SCHEMA = 5 };
+typedef char moe_fields[COLUMNS][FIELD_BYTES];
+
+#define PUT(fields, column, ...) snprintf((fields)[COLUMN_##column], FIELD_BYTES, __VA_ARGS__)
+
+static weir_status csv_open(moe_output *out)
+{
+    char reason[BENCH_OUTPUT_REASON_BYTES];
+    const char *path = out->options->common.csv_path;
+    if (!path)
+        return WEIR_OK;
+    out->csv = bench_output_open(path, reason);
+    if (!out->csv)
+        return bench_job_note(out->run->job, WEIR_ERR_INVALID, "--csv %s: %s", path, reason);
+    for (int i = 0; i < COLUMNS; i++)
+        fprintf(out->csv, "%s%s", i ? "," : "", column_names[i]);
+    fputc('\n', out->csv);
+    return WEIR_OK;
+}
+
+/* The bytes that a phase moves, as in the table. */
+static double phase_bytes(const bench_moe_trial *t, moe_phase phase, double dispatch_bytes)
+{
+    const double element = (double)weir_dtype_bytes(t->config.dispatch_dtype);
+    const double combine = dispatch_bytes * (double)weir_dtype_bytes(t->config.dtype) / element;
+    if (phase == MOE_PHASE_DISPATCH)
+        return dispatch_bytes;
+    return phase == MOE_PHASE_COMBINE ? combine : dispatch_bytes + combine;
+}
+
+static double gbs(double bytes, double us)
+{
+    return us > 0 ? bytes / us / 1e3 : 0;
+}
+
+/* The bytes that cross between ranks: rows of combine cannot be sent once for several choices in
+ * layout expert, where each choice has its own output. */
+static double phase_link_bytes(const bench_moe_trial *t, moe_phase phase, const moe_volume *volume)
+{
+    const int by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR;
+    const double back = by_expert ? volume->expert_bytes : volume->link_bytes;
+    if (phase == MOE_PHASE_DISPATCH)
+        return volume->link_bytes;
+    const double combine = phase_bytes(t, MOE_PHASE_COMBINE, back);
+    return phase == MOE_PHASE_COMBINE ? combine : volume->link_bytes + combine;
+}
+
+static double ceiling_pct(const moe_output *out, double link_bytes, const moe_result *r)
+{
+    if (!out->ceiling.links || r->wrong || link_bytes <= 0 || r->stats.median <= 0)
+        return NAN;
+    return 100 * weiri_links_floor_us(out->ceiling.links, link_bytes) / r->stats.median;
+}
+
+static void csv_put_run(moe_fields f, const moe_output *out, const moe_result *r)
+{
+    const bench_run *run = out->run;
+    PUT(f, SCHEMA, "%d", SCHEMA);
+    PUT(f, RUN_ID, "%s", run->id);
+    PUT(f, UTC, "%s", run->utc);
+    PUT(f, HOST, "%s", run->job->host);
+    PUT(f, COLLECTIVE, "moe_%s", phase_names[r->phase]);
+    PUT(f, BACKEND, "host");
+    PUT(f, TRANSPORT, "%s", strcmp(r->candidate, "weir") ? "" : "shm");
+    PUT(f, NRANKS, "%d", run->job->nranks);
+    PUT(f, NNODES, "%d", run->job->nnodes);
+    PUT(f, CONTENDER, "%s", r->candidate);
+    PUT(f, ALGO, "%s", strcmp(r->candidate, "weir") ? "alltoallv" : "read");
+}
+
+static void csv_put_shape(moe_fields f, const moe_output *out, const bench_moe_trial *t,
+                          const moe_volume *volume, const moe_result *r)
+{
+    const weir_moe_config *c = &t->config;
+    PUT(f, DTYPE, "%s", weir_dtype_name(c->dtype));
+    PUT(f, REDOP, "%s", r->phase == MOE_PHASE_DISPATCH ? "none" : "sum");
+    PUT(f, ROOT, "-1");
+    PUT(f, PLACEMENT, "out");
+    PUT(f, BYTES, "%.0f", phase_bytes(t, r->phase, volume->rows_bytes));
+    PUT(f, COUNT, "%d", t->tokens);
+    PUT(f, ITERS, "%d", r->iterations);
+    PUT(f, DIST, "%.40s/%s/h%d-e%d-k%d-a%d/%s/%s", out->options->routing_text,
+        weir_moe_layout_name(c->layout), c->hidden, c->experts, c->topk, out->options->alignment,
+        weir_dtype_name(c->dispatch_dtype), out->options->plain ? "plain" : "weir");
+    PUT(f, TOKENS, "%d", t->tokens);
+    PUT(f, HIDDEN, "%d", c->hidden);
+    PUT(f, EXPERTS, "%d", c->experts);
+    PUT(f, TOPK, "%d", c->topk);
+    PUT(f, LAYOUT, "%s", weir_moe_layout_name(c->layout));
+    PUT(f, DISPATCH_DTYPE, "%s", weir_dtype_name(c->dispatch_dtype));
+    PUT(f, LINK_BYTES, "%.0f", phase_link_bytes(t, r->phase, volume));
+    PUT(f, EXPERT_BYTES, "%.0f", phase_bytes(t, r->phase, volume->expert_bytes));
+}
+
+static void csv_put_result(moe_fields f, const moe_output *out, const bench_moe_trial *t,
+                           const moe_volume *volume, const moe_result *r)
+{
+    const double link_bytes = phase_link_bytes(t, r->phase, volume);
+    const double pct = ceiling_pct(out, link_bytes, r);
+    PUT(f, VERIFY, "%s", r->wrong ? "fail" : "pass");
+    PUT(f, WRONG, "%llu", (unsigned long long)r->wrong);
+    PUT(f, ORACLE, "exact");
+    PUT(f, SPECIAL, "off");
+    PUT(f, DETERMINISM, "off");
+    PUT(f, GPU_SAMPLES, "0");
+    if (!isnan(pct))
+        PUT(f, CEILING_PCT, "%.1f", pct);
+    if (r->wrong)
+        return;
+    PUT(f, MEDIAN_US, "%.3f", r->stats.median);
+    PUT(f, MIN_US, "%.3f", r->stats.min);
+    PUT(f, MAX_US, "%.3f", r->stats.max);
+    PUT(f, P99_US, "%.3f", r->stats.p99);
+    PUT(f, CI_LOW_US, "%.3f", r->stats.ci_low);
+    PUT(f, CI_HIGH_US, "%.3f", r->stats.ci_high);
+    PUT(f, ALGBW_GBS, "%.6g", gbs(phase_bytes(t, r->phase, volume->rows_bytes), r->stats.median));
+    PUT(f, BUSBW_GBS, "%.6g", gbs(link_bytes, r->stats.median));
+}
+
+static void csv_row(moe_output *out, const bench_moe_trial *t, const moe_volume *volume,
+                    const moe_result *r)
+{
+    moe_fields fields;
+    if (!out->csv)
+        return;
+    memset(fields, 0, sizeof fields);
+    csv_put_run(fields, out, r);
+    csv_put_shape(fields, out, t, volume, r);
+    csv_put_result(fields, out, t, volume, r);
+    for (int i = 0; i < COLUMNS; i++) {
+        if (i)
+            fputc(',', out->csv);
+        weiri_csv_write_field(out->csv, fields[i]);
+    }
+    fputc('\n', out->csv);
+    fflush(out->csv);
+}
+
+/* -------------------------------------------------------------------- table */
+
+static void write_header(const moe_output *out, size_t memory_bytes)
+{
+    const bench_moe_options *o = out->options;
+    const bench_job *job = out->run->job;
+    printf("# weir version %s nccl-headers=0 nccl-library=0\n", WEIR_VERSION);
+    printf("# Collective test starting: bench_moe\n");
+    printf("# Ranks: %d on %s; %s; library memory of the largest group %.1f MiB per rank\n",
+           job->nranks, job->host, job->place, (double)memory_bytes / (1 << 20));
+    printf("# Model: hidden %d, experts %d, top-%d%s%s; routing %s; layout %s, alignment %d\n",
+           o->hidden, o->experts, o->topk, o->model ? ", " : "", o->model ? o->model : "",
+           o->routing_text, weir_moe_layout_name((weir_moe_layout)o->layout), o->alignment);
+    printf("# Types: rows %s, dispatched as %s; buffers: %s memory\n",
+           weir_dtype_name((weir_dtype)o->dtype), o->fp8 ? "f8e4m3 with scales" : "they are",
+           o->plain ? "unregistered" : "registered");
+    printf("# size: rows that the busiest rank receives, one for each choice; busbw counts rows "
+           "from other "
+           "ranks only, in dispatch each token once\n");
+    printf("# Timing: slowest rank; a barrier before each call, in a chain of %d pairs before the "
+           "first; "
+           "every iteration is checked\n#\n",
+           o->chain);
+    printf("# %10s %8s %9s %9s %5s %10s %9s %7s %7s %7s %9s %9s %9s %9s\n", "size", "tokens",
+           "type", "phase", "root", "candidate", "time", "algbw", "busbw", "#wrong", "p99",
+           "ci low", "ci high", "ceiling");
+    printf("# %10s %8s %9s %9s %5s %10s %9s %7s %7s %7s %9s %9s %9s %9s\n", "(B)", "", "", "", "",
+           "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)");
+}
+
+void bench_moe_output_row(moe_output *out, const bench_moe_trial *t, const moe_volume *volume,
+                          const moe_result *r)
+{
+    const double bytes = phase_bytes(t, r->phase, volume->rows_bytes);
+    const double link_bytes = phase_link_bytes(t, r->phase, volume);
+    const double pct = ceiling_pct(out, link_bytes, r);
+    char ceiling[16] = "-";
+    if (!isnan(pct))
+        snprintf(ceiling, sizeof ceiling, "%.1f", pct);
+    printf("  %10.0f %8d %9s %9s %5d %10s", bytes, t->tokens, weir_dtype_name(t->config.dtype),
+           phase_names[r->phase], -1, r->candidate);
+    if (r->wrong)
+        printf(" %9s %7s %7s %7llu\n", "N/A", "N/A", "N/A", (unsigned long long)r->wrong);
+    else
+        printf(" %9.2f %7.2f %7.2f %7d %9.2f %9.2f %9.2f %9s\n", r->stats.median,
+               gbs(bytes, r->stats.median), gbs(link_bytes, r->stats.median), 0, r->stats.p99,
+               r->stats.ci_low, r->stats.ci_high, ceiling);
+    fflush(stdout);
+    csv_row(out, t, volume, r);
+    if (!r->wrong && !strcmp(r->candidate, "weir")) {
+        out->busbw_sum += gbs(link_bytes, r->stats.median);
+        out->busbw_count++;
+    }
+}
+
+void bench_moe_output_ratio(moe_output *out, moe_phase phase, double ratio)
+{
+    out->ratio_logs[phase] += log(ratio);
+    if (!out->ratios[phase]++ || ratio < out->least_ratio[phase])
+        out->least_ratio[phase] = ratio;
+}
+
+weir_status bench_moe_output_open(moe_output *out, const bench_run *run, const bench_moe_options *o,
+                                  size_t memory_bytes)
+{
+    *out = (moe_output){.run = run, .options = o};
+    weir_status status = bench_ceiling_open(&out->ceiling, run);
+    if (status == WEIR_OK)
+        status = csv_open(out);
+    if (status == WEIR_OK)
+        write_header(out, memory_bytes);
+    return status;
+}
+
+weir_status bench_moe_output_close(moe_output *out, uint64_t wrong)
+{
+    weir_status status = WEIR_OK;
+    for (int phase = 0; phase < MOE_PHASES; phase++)
+        if (out->ratios[phase])
+            printf("# MPI takes %.2f times as long as weir in %s (geometric mean of %d; at least "
+                   "%.2f)\n",
+                   exp(out->ratio_logs[phase] / out->ratios[phase]), phase_names[phase],
+                   out->ratios[phase], out->least_ratio[phase]);
+    printf("# Out of bounds values : %llu %s\n", (unsigned long long)wrong,
+           wrong ? "FAILED" : "OK");
+    printf("# Avg bus bandwidth    : %g\n#\n# Collective test concluded: bench_moe\n",
+           out->busbw_count ? out->busbw_sum / out->busbw_count : 0);
+    bench_ceiling_end(&out->ceiling, stdout);
+    if (out->csv && (ferror(out->csv) | (fclose(out->csv) != 0)))
+        status = bench_job_note(out->run->job, WEIR_ERR_SYSTEM,
+                                "--csv %s: not all could be written; is the disk full?",
+                                out->options->common.csv_path);
+    out->csv = NULL;
+    return status;
+}

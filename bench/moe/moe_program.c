@@ -1,0 +1,171 @@
+/* The flow of bench_moe: see moe_program.h. */
+#include "bench/moe/moe_program.h"
+
+#include "base/terminal.h"
+#include "base/umask.h"
+#include "bench/job/exchange.h"
+#include "bench/job/preflight.h"
+#include "bench/job/watch.h"
+#include "bench/moe/moe_measure.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { EXIT_WRONG = 1, EXPERTS_EACH = 4 };
+
+typedef struct moe_start {
+    bench_run *run;
+    bench_moe_options *options;
+    const bench_launch *launch;
+    const char *problem;
+} moe_start;
+
+static void print_information(const bench_moe_options *o)
+{
+    if (o->list_faults)
+        for (int i = 1; i < BENCH_MOE_FAULTS; i++)
+            printf("%s\n", bench_moe_fault_name((bench_moe_fault)i));
+    else if (o->common.action == BENCH_ACTION_VERSION)
+        printf("%s\n", weir_version_string());
+    else
+        bench_moe_options_help(stdout);
+}
+
+/* The memory of the group with most tokens. Collective. */
+static weir_status largest_group(bench_run *run, const bench_moe_options *o, size_t *bytes)
+{
+    bench_moe_trial trial;
+    moe_candidate candidate;
+    int most = o->tokens[0];
+    for (int i = 1; i < o->ntokens; i++)
+        most = o->tokens[i] > most ? o->tokens[i] : most;
+    weir_status status = bench_moe_trial_open(&trial, run->job, o, most);
+    if (status != WEIR_OK)
+        return status;
+    status = bench_moe_candidate_open(&candidate, &bench_moe_weir, &trial);
+    if (status == WEIR_OK) {
+        *bytes = candidate.info.memory_bytes;
+        bench_moe_candidate_close(&candidate);
+    }
+    bench_moe_trial_close(&trial);
+    return status;
+}
+
+/* All rows of the table. Collective; agreed. */
+static weir_status run_rows(bench_run *run, const bench_moe_options *o, moe_output *out,
+                            uint64_t *wrong)
+{
+    weir_status status = WEIR_OK;
+    for (int i = 0; status == WEIR_OK && i < o->ntokens; i++) {
+        bench_moe_trial trial;
+        status = bench_moe_trial_open(&trial, run->job, o, o->tokens[i]);
+        if (status != WEIR_OK)
+            break;
+        status = bench_moe_measure(&trial, out, wrong);
+        bench_moe_trial_close(&trial);
+    }
+    return status;
+}
+
+static int run_benchmark(bench_run *run, bench_moe_options *o)
+{
+    moe_output out = {.run = run};
+    uint64_t wrong = 0;
+    size_t memory_bytes = 0;
+    bench_run_stamp(run);
+    weir_status status = bench_job_connect(run->job, WEIR_BACKEND_HOST);
+    if (status == WEIR_OK)
+        status = largest_group(run, o, &memory_bytes);
+    if (status != WEIR_OK)
+        return weir_status_exit_code(status);
+    bench_preflight(run->job);
+    if (run->job->rank == 0)
+        status = bench_moe_output_open(&out, run, o, memory_bytes);
+    status = bench_job_agree(run->job, status, "output");
+    if (status != WEIR_OK)
+        return weir_status_exit_code(status);
+    status = run_rows(run, o, &out, &wrong);
+    if (status != WEIR_OK)
+        return weir_status_exit_code(status);
+    if (run->job->rank == 0)
+        status = bench_moe_output_close(&out, wrong);
+    if (status == WEIR_OK)
+        status = bench_job_check_output(run->job);
+    status = bench_job_agree(run->job, status, "output");
+    return status == WEIR_OK && wrong ? EXIT_WRONG : weir_status_exit_code(status);
+}
+
+/* Checks that need the number of ranks. */
+static void check_with_ranks(const bench_job *job, bench_moe_options *o, char *problem)
+{
+    if (!o->experts)
+        o->experts = EXPERTS_EACH * job->nranks;
+    if (o->experts % job->nranks)
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--experts %d: they cannot be divided evenly among %d ranks; use a multiple of %d",
+                 o->experts, job->nranks, job->nranks);
+}
+
+/* One rank, from its start to its exit code. Collective. */
+static int run_rank(const moe_start *p, const bench_launch *launch)
+{
+    bench_run *run = p->run;
+    char problem[BENCH_PROBLEM_BYTES];
+    snprintf(problem, sizeof problem, "%s", p->problem);
+    weir_status status =
+        bench_job_start(run->job, run->job->program, p->options->common.timeout_s, launch);
+    if (status != WEIR_OK)
+        return weir_status_exit_code(status);
+    if (!*problem)
+        check_with_ranks(run->job, p->options, problem);
+    int code = 0;
+    if (*problem) {
+        bench_job_say(run->job, "%s", problem);
+        code = weir_status_exit_code(WEIR_ERR_INVALID);
+        bench_exchange_broadcast(run->job, &code, sizeof code, 0);
+    } else {
+        code = run_benchmark(run, p->options);
+    }
+    bench_job_end(run->job);
+    return code;
+}
+
+static int run_forked_rank(weir_boot *boot, void *argument)
+{
+    const moe_start *p = argument;
+    bench_launch launch = *p->launch;
+    launch.boot = boot;
+    launch.rank = weir_boot_rank(boot);
+    launch.nranks = weir_boot_nranks(boot);
+    return run_rank(p, &launch);
+}
+
+int bench_moe_main(int argc, char **argv)
+{
+    bench_moe_options options;
+    bench_job job = {.program = "bench_moe"};
+    bench_run run = {.job = &job, .options = &options.common, .argc = argc, .argv = argv};
+    bench_launch launch = {.nranks = 1};
+    char problem[BENCH_PROBLEM_BYTES] = "";
+    const moe_start p = {&run, &options, &launch, problem};
+    weiri_forbid_world_writes();
+    bench_job_hold_output();
+    weiri_terminal_detect();
+    bench_moe_options_parse(argc, argv, &options, problem);
+    if (!*problem && (options.common.action != BENCH_ACTION_RUN || options.list_faults)) {
+        print_information(&options);
+        return weir_status_exit_code(bench_job_check_output(&job));
+    }
+    if (!*problem && !bench_launch_find(&options.common, &launch, problem) &&
+        !bench_launch_check_ngpus(&launch, &options.common, problem))
+        bench_launch_check(&launch, &options.common, problem);
+    if (*problem && !launch.variable) {
+        bench_job_say(&job, "%s", problem);
+        return weir_status_exit_code(WEIR_ERR_INVALID);
+    }
+    if (launch.launcher == BENCH_LAUNCHER_FORK)
+        return bench_launch_fork(job.program, options.common.ngpus, run_forked_rank,
+                                 (void *)(uintptr_t)&p);
+    return run_rank(&p, &launch);
+}

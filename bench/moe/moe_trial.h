@@ -1,0 +1,83 @@
+/*
+ * One row of bench_moe's table: a number of tokens per rank, its oracle, and the candidates that
+ * dispatch and combine these tokens, each with its own buffers.
+ */
+#ifndef BENCH_MOE_TRIAL_H
+#define BENCH_MOE_TRIAL_H
+
+#include "bench/job/job.h"
+#include "bench/moe/moe_options.h"
+#include "verify/moe.h"
+
+typedef struct moe_candidate moe_candidate;
+
+/* What a candidate does. Functions return a status and describe failures by weir_last_error or a
+ * note in the job. version chooses the routing and the data, 0 to WEIRV_MOE_VERSIONS - 1. */
+typedef struct moe_candidate_ops {
+    const char *name;
+    /* Collective. */
+    weir_status (*open)(moe_candidate *self);
+    void (*close)(moe_candidate *self);
+    /* Collective; complete on return. */
+    weir_status (*dispatch)(moe_candidate *self, int version);
+    weir_status (*combine)(moe_candidate *self, int version);
+} moe_candidate_ops;
+
+typedef struct bench_moe_trial {
+    bench_job *job;
+    const bench_moe_options *options;
+    int tokens;
+    weir_moe_config config;
+    weirv_moe *oracle;
+} bench_moe_trial;
+
+struct moe_candidate {
+    const moe_candidate_ops *ops;
+    const bench_moe_trial *trial;
+    weir_moe_info info;
+    weir_mem *memory[WEIRV_MOE_VERSIONS + 3]; /* NULL entries: the buffers are of malloc */
+    char *x[WEIRV_MOE_VERSIONS];              /* tokens of each version */
+    char *rows;                               /* received; one row more, which is the guard */
+    char *outputs;                            /* of the experts */
+    char *out;
+    float *scales;
+    float *weights[WEIRV_MOE_VERSIONS]; /* a copy of the oracle's, which a fault changes */
+    float *row_weights;                 /* layouts other than expert: with the rows */
+    int32_t *row_experts, *counts, *offsets;
+    int adds_rows;    /* combine adds the received rows: chains */
+    double tolerance; /* of combine; 0: bit for bit */
+    char *kept;       /* a row as it was before a dispatch, with its scales, for a fault */
+    float kept_weight;
+    void *state; /* of the ops */
+};
+
+extern const moe_candidate_ops bench_moe_weir;
+/* NULL in a build without MPI. */
+extern const moe_candidate_ops *const bench_moe_mpi;
+
+/* Opens the oracle. Collective; agreed. */
+weir_status bench_moe_trial_open(bench_moe_trial *trial, bench_job *job,
+                                 const bench_moe_options *options, int tokens);
+void bench_moe_trial_close(bench_moe_trial *trial);
+/* Allocates buffers and opens a candidate. Collective; agreed. */
+weir_status bench_moe_candidate_open(moe_candidate *candidate, const moe_candidate_ops *ops,
+                                     const bench_moe_trial *trial);
+void bench_moe_candidate_close(moe_candidate *candidate);
+
+/* Bytes of the rank that receives most, the mean over versions. */
+typedef struct moe_volume {
+    double rows_bytes;   /* rows that it receives in the layout expert, one for each choice */
+    double link_bytes;   /* rows that it receives from other ranks, one for each token */
+    double expert_bytes; /* the same, one for each choice */
+} moe_volume;
+moe_volume bench_moe_volume(const bench_moe_trial *trial, size_t row_bytes);
+
+/* Injects the fault of --inject on rank 0, in these steps of an iteration: before a dispatch, after
+ * it, between filling the outputs and a combine, and after that, when weights are restored. whole
+ * is the index of a received row that is compared as a whole. */
+void bench_moe_inject_before(moe_candidate *candidate, int version);
+void bench_moe_inject_received(moe_candidate *candidate, int version, int whole);
+void bench_moe_inject_outputs(moe_candidate *candidate, int version);
+void bench_moe_inject_undo(moe_candidate *candidate, int version);
+
+#endif

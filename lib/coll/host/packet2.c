@@ -1,0 +1,187 @@
+/*
+ * Allreduce and reduce in two steps through the slots, for unregistered memory: every rank
+ * publishes a piece of its input, reduces its share of all ranks' pieces, publishes the result, and
+ * copies the results of the other shares; in reduce only the root does. A rank does not publish the
+ * share that it reduces itself. It reduces a chunk into its output, or into a buffer if it has none,
+ * and copies it from the first-level cache to its result slot.
+ * Results follow the inputs chunk by chunk. A rank publishes the next piece before it copies the
+ * results of the current one, so that ranks that share a core are scheduled once per piece.
+ *
+ * Reuse of slots. A rank publishes piece k + 1 in the slot of piece k - 1. It has then seen every
+ * rank's piece k, which a rank publishes after it has reduced its share of piece k - 1: nobody
+ * reads that slot any more. It stores its result of piece k + 1 after it has seen every rank's
+ * input k + 1, which a rank publishes after copying the results of k - 1: nobody reads that result
+ * slot either. In reduce a rank hears nothing about the root's last copies before it ends, so the
+ * next epoch begins with a look at the done words.
+ */
+#include "coll/algos.h"
+#include "coll/host/slot.h"
+
+typedef struct two_steps {
+    weiri_coll *coll;
+    const weir_call *call;
+    const char *phase;
+    weiri_reduce_fn reduce;
+    int has_output; /* this rank gets the result */
+} two_steps;
+
+typedef struct piece {
+    size_t at, bytes; /* within the buffers */
+} piece;
+
+/* A rank's share of a piece: bytes [from, end) of it. */
+typedef struct piece_share {
+    size_t from, end;
+} piece_share;
+
+static piece packet2_piece_at(const weiri_coll *coll, size_t index)
+{
+    size_t at = index * coll->piece_bytes;
+    return (piece){at, weiri_piece_at(coll, coll->count_bytes, at)};
+}
+
+static piece_share packet2_share_of(const weiri_coll *coll, piece part, int rank)
+{
+    size_t element = coll->element_bytes;
+    weiri_share share = weiri_share_of(part.bytes / element, element, rank, coll->nranks);
+    return (piece_share){share.first * element, (share.first + share.count) * element};
+}
+
+static void stage_range(weiri_slot *slot, const char *in, size_t from, size_t end)
+{
+    if (from < end)
+        weiri_copy_to_peer(slot->data + from, in + from, end - from);
+}
+
+/* Publishes a piece without this rank's share. */
+static void packet2_publish(const two_steps *x, uint64_t epoch, piece part)
+{
+    const weiri_coll *coll = x->coll;
+    weiri_slot *slot = coll->areas[coll->rank].slot[epoch & 1];
+    const char *in = weiri_in_at(x->call, part.at);
+    piece_share own = packet2_share_of(coll, part, coll->rank);
+    if (part.bytes <= WEIRI_INLINE_BYTES) {
+        weiri_slot_publish(slot, epoch, in, part.bytes);
+        return;
+    }
+    for (size_t at = 0; at < part.bytes; at += WEIRI_CHUNK_BYTES) {
+        size_t end = at + WEIRI_CHUNK_BYTES < part.bytes ? at + WEIRI_CHUNK_BYTES : part.bytes;
+        stage_range(slot, in, at, end < own.from ? end : own.from);
+        stage_range(slot, in, at > own.end ? at : own.end, end);
+        weir_store_release(&slot->flag, weiri_flag(epoch, at / WEIRI_CHUNK_BYTES + 1));
+    }
+}
+
+/* Reduces bytes of this rank's share, whose sources are in coll->sources, into out (NULL: this rank
+ * has no output) and, unless only this rank needs them, into the result slot. */
+static void reduce_chunk(const two_steps *x, char *out, char *staged, size_t bytes)
+{
+    char block[WEIRI_CHUNK_BYTES];
+    char *to = out ? out : block;
+    weiri_slots_combine(x->coll, x->reduce, to, bytes);
+    if (!out || x->call->collective == WEIR_COLL_ALLREDUCE)
+        weiri_copy_to_peer(staged, to, bytes);
+}
+
+/* Reduces this rank's share of a piece from all slots, and publishes the result chunk by chunk. */
+static weir_status reduce_share(const two_steps *x, piece part)
+{
+    weiri_coll *coll = x->coll;
+    piece_share own = packet2_share_of(coll, part, coll->rank);
+    size_t total = own.end - own.from;
+    weiri_slot *result = coll->areas[coll->rank].result[coll->epoch & 1];
+    char *staged = weiri_slot_data(result, total);
+    size_t at = 0;
+    do {
+        size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
+        size_t from = own.from + at;
+        weir_status status = weiri_slots_await(coll, weiri_in_at(x->call, part.at), from,
+                                               from + bytes, part.bytes, x->phase);
+        if (status != WEIR_OK)
+            return status;
+        char *out = x->has_output ? weiri_out_at(x->call, part.at + from) : NULL;
+        reduce_chunk(x, out, staged + at, bytes);
+        at += bytes;
+        weiri_slot_advance(coll, result, at);
+    } while (at < total);
+    return WEIR_OK;
+}
+
+/* Copies a peer's share of the result as it arrives. */
+static weir_status copy_result(const two_steps *x, piece part, int rank)
+{
+    weiri_coll *coll = x->coll;
+    piece_share share = packet2_share_of(coll, part, rank);
+    size_t total = share.end - share.from, at = 0;
+    weiri_slot *result = coll->areas[rank].result[coll->epoch & 1];
+    char *out = weiri_out_at(x->call, part.at + share.from);
+    do {
+        size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
+        weir_status status = weiri_slot_await(coll, result, rank, at + bytes, x->phase);
+        if (status != WEIR_OK)
+            return status;
+        weiri_copy_from_peer(out + at, weiri_slot_data(result, total) + at, bytes);
+        at += bytes;
+    } while (at < total);
+    return WEIR_OK;
+}
+
+static weir_status gather_results(const two_steps *x, piece part)
+{
+    const weiri_coll *coll = x->coll;
+    int n = coll->nranks;
+    weir_status status = WEIR_OK;
+    if (!x->has_output)
+        return WEIR_OK;
+    for (int rank = weiri_next(coll->rank, n); rank != coll->rank && status == WEIR_OK;
+         rank = weiri_next(rank, n))
+        status = copy_result(x, part, rank);
+    return status;
+}
+
+static weir_status packet2_piece(const two_steps *x, size_t index, size_t pieces)
+{
+    weiri_coll *coll = x->coll;
+    weir_status status = weiri_coll_begin(coll);
+    if (status != WEIR_OK)
+        return status;
+    piece part = packet2_piece_at(coll, index);
+    if (index == 0)
+        packet2_publish(x, coll->epoch, part);
+    status = reduce_share(x, part);
+    if (status != WEIR_OK)
+        return status;
+    if (index + 1 < pieces)
+        packet2_publish(x, coll->epoch + 1, packet2_piece_at(coll, index + 1));
+    status = gather_results(x, part);
+    if (status != WEIR_OK)
+        return status;
+    if (x->has_output)
+        weiri_coll_end_all_heard(coll);
+    else
+        weiri_coll_end(coll);
+    return WEIR_OK;
+}
+
+static weir_status packet2_run(const two_steps *x)
+{
+    const weiri_coll *coll = x->coll;
+    size_t pieces = (coll->count_bytes + coll->piece_bytes - 1) / coll->piece_bytes;
+    weir_status status = WEIR_OK;
+    for (size_t index = 0; index < pieces && status == WEIR_OK; index++)
+        status = packet2_piece(x, index, pieces);
+    return status;
+}
+
+weir_status weiri_allreduce_packet2(weiri_coll *coll, const weir_call *call)
+{
+    two_steps x = {coll, call, "allreduce (packet2)", weiri_reduce_get(call->dtype, call->op), 1};
+    return packet2_run(&x);
+}
+
+weir_status weiri_reduce_packet2(weiri_coll *coll, const weir_call *call)
+{
+    two_steps x = {coll, call, "reduce (packet2)", weiri_reduce_get(call->dtype, call->op),
+                   coll->rank == call->root};
+    return packet2_run(&x);
+}

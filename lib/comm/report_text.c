@@ -1,0 +1,264 @@
+/*
+ * The text of a report: a line for each rank, or with many ranks a line for each group of ranks in
+ * the same position, after lines that say which ranks wait for which.
+ *
+ *   weir: where 256 ranks stand (deadline 5000 ms): rank 255 is dead
+ *     ranks 0-254 wait for rank 255
+ *     ranks 0-254: allreduce, call 7; waits in barrier for rank 255
+ *     rank 255: dead; last seen in allreduce, call 6; in no long wait of weir
+ */
+#include "comm/report_text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { POSITION_BYTES = 256, RANGES_BYTES = 160 };
+
+static const char all_run[] = " all run; one is slow or stuck";
+
+typedef struct writer {
+    char *text;
+    size_t bytes, used;
+} writer;
+
+static void report_print(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void report_print(writer *w, const char *format, ...)
+{
+    size_t left = w->used < w->bytes ? w->bytes - w->used : 0;
+    va_list arguments;
+    va_start(arguments, format);
+    int more = vsnprintf(left ? w->text + w->used : NULL, left, format, arguments);
+    va_end(arguments);
+    w->used += more > 0 ? (size_t)more : 0;
+}
+
+/* Returns the rank that a rank waits for, or -1. */
+static int report_awaited(const weiri_report_rank *rank)
+{
+    uint64_t kind = rank->unknown ? WEIR_WAIT_NONE : weir_load_acquire(&rank->where->wait.kind);
+    if (rank->life == WEIRI_DEAD || kind == WEIR_WAIT_NONE || kind > WEIR_WAIT_PACKET)
+        return -1;
+    return (int)(int64_t)weir_load_relaxed(&rank->where->wait.peer);
+}
+
+/* What a rank waits for; with_values: also the values of the word. */
+static void report_wait(writer *w, const weiri_where *where, int with_values)
+{
+    static const char *const kinds[] = {"", "", "a semaphore", "packets"};
+    char phase[WEIRI_TEXT_BYTES + 1];
+    uint64_t kind = weir_load_acquire(&where->wait.kind);
+    int64_t peer = (int64_t)weir_load_relaxed(&where->wait.peer);
+    uint64_t expected = weir_load_relaxed(&where->wait.expected);
+    if (kind == WEIR_WAIT_NONE || kind > WEIR_WAIT_PACKET) {
+        report_print(w, "; in no long wait of weir");
+        return;
+    }
+    weiri_text_load(phase, where->phase);
+    report_print(w, "; waits in %s", kind == WEIR_WAIT_WORD ? phase : kinds[kind]);
+    if (peer >= 0)
+        report_print(w, " for rank %d", (int)peer);
+    if (expected && with_values)
+        report_print(w, ": expected %llu, seen %llu", (unsigned long long)expected,
+            (unsigned long long)weir_load_relaxed(&where->wait.seen));
+}
+
+/* A rank's state, note, latest collective and wait. */
+static void report_position(writer *w, const weiri_report *report, int rank, int with_values)
+{
+    const weiri_report_rank *of = &report->ranks[rank];
+    char note[WEIRI_TEXT_BYTES + 1];
+    if (of->unknown) {
+        report_print(w, "%s; on another node", of->life == WEIRI_DEAD ? "dead" : "no answer");
+        return;
+    }
+    if (of->life == WEIRI_STOPPED)
+        report_print(w, "stopped (state T); last seen in ");
+    else if (of->life == WEIRI_DEAD)
+        report_print(w, "dead; last seen in ");
+    else if (report->aborted && !of->answered)
+        report_print(w, "no answer; last seen in ");
+    uint64_t call = weir_load_relaxed(&of->where->call);
+    weiri_text_load(note, of->where->note);
+    if (*note)
+        report_print(w, "%s, iteration %llu; ", note,
+            (unsigned long long)weir_load_relaxed(&of->where->iteration));
+    if (call)
+        report_print(w, "%s, call %llu", weir_collective_name((weir_collective)(call & 0xff)),
+            (unsigned long long)(call >> 8));
+    else
+        report_print(w, "no collective yet");
+    report_wait(w, of->where, with_values);
+}
+
+static void report_line(writer *w, const weiri_report *report, int rank)
+{
+    const weiri_report_rank *of = &report->ranks[rank];
+    report_print(w, "  rank %d (pid %d", rank, of->pid);
+    if (of->node >= 0)
+        report_print(w, ", node %d", of->node);
+    report_print(w, "): ");
+    report_position(w, report, rank, 1);
+    report_print(w, "\n");
+}
+
+/* ------------------------------------------------------------------- groups */
+
+/* A partition of the ranks: group[rank] is the lowest rank of its group, or -1. */
+typedef struct groups {
+    int nranks;
+    int *group;
+} groups;
+
+/* Prints the ranks of a group as ranges, "ranks 0-3, 7", cut off with dots. Returns how many there
+ * are. */
+static int report_ranges(writer *w, const groups *of, int group)
+{
+    char list[RANGES_BYTES] = "";
+    size_t used = 0;
+    int count = 0, cut = 0;
+    for (int rank = group, end; rank < of->nranks; rank = end) {
+        end = rank + 1;
+        if (of->group[rank] != group)
+            continue;
+        while (end < of->nranks && of->group[end] == group)
+            end++;
+        count += end - rank;
+        if ((cut |= used + 24 > sizeof list))
+            continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", used ? ", " : "", rank);
+        if (end - rank > 1)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%d",
+                                     end - rank > 2 ? "-" : ", ", end - 1);
+    }
+    report_print(w, "%s %s%s", count == 1 ? "rank" : "ranks", list, cut ? ", ..." : "");
+    if (cut)
+        report_print(w, " (%d ranks)", count);
+    return count;
+}
+
+/* What is wrong with a rank: 0 nothing, else an index of lost_words. SILENT: it runs on another
+ * node and has not sent its record after an abort. */
+enum { SILENT = WEIRI_DEAD + 1, LOSSES };
+static const char *const lost_words[LOSSES][2] = {
+    {"", ""}, {"is stopped", "are stopped"}, {"is dead", "are dead"},
+    {"does not answer", "do not answer"}};
+
+static int report_loss(const weiri_report *report, int rank)
+{
+    const weiri_report_rank *of = &report->ranks[rank];
+    if (of->life != WEIRI_RUNS)
+        return (int)of->life;
+    return report->aborted && of->unknown ? SILENT : 0;
+}
+
+/* The lost ranks, one by one. */
+static int report_each_lost(writer *w, const weiri_report *report)
+{
+    int lost = 0;
+    for (int rank = 0; rank < report->nranks; rank++)
+        if (report_loss(report, rank))
+            report_print(w, "%s rank %d %s", lost++ ? "," : "", rank,
+                         lost_words[report_loss(report, rank)][0]);
+    return lost;
+}
+
+/* The same, as ranges. */
+static int report_lost_ranges(writer *w, const weiri_report *report, groups *of)
+{
+    int lost = 0;
+    for (int loss = 1; loss < LOSSES; loss++) {
+        int first = -1;
+        for (int rank = 0; rank < report->nranks; rank++) {
+            int is_one = report_loss(report, rank) == loss;
+            first = is_one && first < 0 ? rank : first;
+            of->group[rank] = is_one ? first : -1;
+        }
+        if (first < 0)
+            continue;
+        report_print(w, "%s ", lost++ ? "," : "");
+        int count = report_ranges(w, of, first);
+        report_print(w, " %s", lost_words[loss][count > 1]);
+    }
+    return lost;
+}
+
+/* "ranks 0-254 wait for rank 255". */
+static void report_waits(writer *w, const weiri_report *report, groups *of, int *first)
+{
+    for (int rank = 0; rank < report->nranks; rank++)
+        first[rank] = -1;
+    for (int rank = 0; rank < report->nranks; rank++) {
+        int awaited = report_awaited(&report->ranks[rank]);
+        of->group[rank] = -1;
+        if (awaited < 0 || awaited >= report->nranks)
+            continue;
+        if (first[awaited] < 0)
+            first[awaited] = rank;
+        of->group[rank] = first[awaited];
+    }
+    for (int rank = 0; rank < report->nranks; rank++) {
+        if (of->group[rank] != rank)
+            continue;
+        report_print(w, "  ");
+        int count = report_ranges(w, of, rank);
+        report_print(w, " %s for rank %d\n", count == 1 ? "waits" : "wait",
+                     report_awaited(&report->ranks[rank]));
+    }
+}
+
+/* A line for each position that ranks are in. positions holds POSITION_BYTES for each rank. */
+static void report_positions(writer *w, const weiri_report *report, groups *of,
+                             char (*positions)[POSITION_BYTES])
+{
+    for (int rank = 0; rank < report->nranks; rank++) {
+        writer one = {.text = positions[rank], .bytes = POSITION_BYTES};
+        report_position(&one, report, rank, 0);
+        int group = 0;
+        while (group < rank &&
+               (of->group[group] != group || strcmp(positions[group], positions[rank]) != 0))
+            group++;
+        of->group[rank] = group;
+    }
+    for (int rank = 0; rank < report->nranks; rank++) {
+        if (of->group[rank] != rank)
+            continue;
+        report_print(w, "  ");
+        report_ranges(w, of, rank);
+        report_print(w, ": %s\n", positions[rank]);
+    }
+}
+
+/* The report of many ranks; without memory for the groups, a line for each. */
+static int report_groups(writer *w, const weiri_report *report)
+{
+    size_t n = (size_t)report->nranks;
+    groups of = {.nranks = report->nranks, .group = calloc(n, sizeof *of.group)};
+    int *first = calloc(n, sizeof *first);
+    char(*positions)[POSITION_BYTES] = calloc(n, sizeof *positions);
+    int has_memory = of.group && first && positions;
+    if (has_memory) {
+        int lost = report_lost_ranges(w, report, &of);
+        report_print(w, "%s\n", lost ? "" : all_run);
+        report_waits(w, report, &of, first);
+        report_positions(w, report, &of, positions);
+    }
+    free(positions);
+    free(first);
+    free(of.group);
+    return has_memory;
+}
+
+int weiri_report_print(const weiri_report *report, char *text, size_t bytes)
+{
+    writer w = {.text = text, .bytes = bytes};
+    report_print(&w, "weir: where %d ranks stand (deadline %llu ms):", report->nranks,
+                 (unsigned long long)report->timeout_ms);
+    if (report->nranks > WEIRI_REPORT_LINES && report_groups(&w, report))
+        return (int)w.used;
+    int lost = report_each_lost(&w, report);
+    report_print(&w, "%s\n", lost ? "" : all_run);
+    for (int rank = 0; rank < report->nranks; rank++)
+        report_line(&w, report, rank);
+    return (int)w.used;
+}

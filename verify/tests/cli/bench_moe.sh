@@ -1,0 +1,67 @@
+#!/bin/bash
+# bench_moe as users run it: every layout with its faults, types, routings, CSV, bad options, and the
+# MPI candidate. Run from the repository's root.
+set -u
+. verify/tests/support/tap.sh
+[ -x ./bench_moe ] || { echo "1..0 # SKIP bench_moe is not built; run make"; exit 0; }
+
+small=(--tokens 33 --hidden 512 -n 4 -w 1 --topk 3)
+csv=$scratch/moe.csv
+
+passes() { ends_with 0 ./bench_moe -g 2 "${small[@]}" "$@"; }
+# The fault is found on the row of its phase, by a message with token, source, expert, rank and row.
+finds_fault() { # LAYOUT FAULT PATTERN
+    ends_with 1 ./bench_moe -g 2 "${small[@]}" --chain 0 --layout "$1" --inject "$2" &&
+        grep -qE -- "$3" "$err" && grep -q 'N/A' "$out"
+}
+refuses() { # PATTERN OPTION...
+    local pattern=$1
+    shift
+    ends_with 2 ./bench_moe -g 2 "$@" && grep -qF -- "$pattern" "$err"
+}
+
+row='token [0-9]+ from rank [01] for expert [0-9]+ did not arrive on rank 0: row [0-9]+ .* holds'
+sum='combine: token [0-9]+ from rank [01].*expert [0-9]+ on rank [01], row [0-9]+'
+for layout in expert rank flat; do
+    check "$layout: results are right" passes --layout "$layout" --csv "$csv"
+    check "$layout: drop-token is found" finds_fault $layout drop-token "$row only bytes 0x00"
+    check "$layout: wrong-expert is found" finds_fault $layout wrong-expert "$row token [0-9]+ from rank"
+    check "$layout: stale-row is found" finds_fault $layout stale-row "$row .* of an earlier call"
+    check "$layout: flip-bit is found" finds_fault $layout flip-bit "$row token 0 from rank 0"
+    check "$layout: lose-count is found" \
+        finds_fault $layout lose-count 'count of expert 0 on rank 0 is .*last row [0-9]+ is token [0-9]+ from rank'
+    check "$layout: overflow is found" \
+        finds_fault $layout overflow 'row [0-9]+ on rank 0 was written, .*expert 3; .* token [0-9]+ from rank'
+    weight='weight of token [0-9]+ from rank 0 for expert [0-9]+ on rank 0, row'
+    [ $layout = expert ] && weight="as if its weight were .*expert [0-9]+ on rank [01], row"
+    check "$layout: wrong-weight is found" finds_fault $layout wrong-weight "$weight"
+    check "$layout: swap-outputs is found" finds_fault $layout swap-outputs "$sum"
+done
+
+check "the CSV has the usual columns and those of bench_moe" \
+    grep -qE '^schema,run_id,.*,ceiling_pct,tokens,hidden,experts,topk,layout,dispatch_dtype,link_bytes,expert_bytes$' "$csv"
+check "the CSV has a row for each phase" [ "$(grep -cE ',moe_(dispatch|combine|pair|chain),' "$csv")" -eq 4 ]
+check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
+printf 'weir-links 1\nbackend host\nendpoints 2\npair 0 1 1 0.001\npair 1 0 1 0.001\ntogether 8 1\n' >"$scratch/links"
+check "--ceiling gives percentages of the measured links" eval \
+    'passes --ceiling "$scratch/links" --csv "$csv" && awk -F , "NR > 1 && \$41 <= 0 { bad = 1 } END { exit bad }" "$csv"'
+check "--ceiling with an unusable file" refuses '--ceiling' "${small[@]}" --ceiling "$csv"
+check "fp8, masked choices, alignment" passes --dispatch-dtype fp8 --routing masked:0.4 --alignment 16
+check "ranks without tokens" passes --routing empty --layout flat
+check "a trace, float, unregistered memory" eval \
+    'printf "0 1 2\n3 -1 5\n" >"$scratch/trace" && passes --routing "trace:$scratch/trace" -d float --buffers plain'
+check "experts that cannot be divided" refuses '7: they cannot be divided evenly among 2 ranks' --experts 7
+check "rows that are not multiples of 16 bytes" refuses 'multiple of 16 bytes' --hidden 20
+check "an unknown routing" refuses 'expected uniform, zipf:A' --routing even
+check "a trace with an expert that does not exist" eval \
+    'echo "0 1 9" >"$scratch/trace" && ! passes --routing "trace:$scratch/trace" && grep -q "line 1: give 3 numbers" "$err"'
+check "a file that cannot be written" refuses '--csv /absent/a.csv' "${small[@]}" --csv /absent/a.csv
+if command -v mpirun >/dev/null && ci/mpirun -np 2 ./bench_moe --version >/dev/null 2>&1; then
+    for layout in expert rank flat; do
+        check "$layout: MPI's rows are right too" ends_with 0 \
+            ci/mpirun -np 2 ./bench_moe "${small[@]}" --layout $layout --routing ragged --peer mpi
+    done
+else
+    skip "MPI as a candidate" "no mpirun"
+fi
+tap_done
