@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 40001, ROUNDS = 5 };
-static const size_t counts[ROUNDS] = {1, 3, 100, 5001, MOST};
+enum { MOST = 20001, ROUNDS = 4 };
+static const size_t counts[ROUNDS] = {1, 3, 401, MOST};
 
 typedef struct state {
     weir_comm *comm;
