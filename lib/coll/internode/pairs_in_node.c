@@ -15,6 +15,7 @@ weir_status weiri_pairs_in_node(weiri_internode_coll *x)
         return status;
     if (x->device_staging)
         call.collective = WEIR_COLL_ALLTOALLV; /* for which kernels use each pair's addresses */
+    call.algo_name = NULL; /* names an algorithm across nodes */
     call.in = NULL;
     call.out = NULL;
     for (int place = 0; place < own->count; place++) {
