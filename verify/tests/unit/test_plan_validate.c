@@ -78,7 +78,7 @@ TEST(peers_of_channels_and_buffers)
     weir_plan *plan = plan_of(PORTS);
     weiri_plan_gpu *gpu = &plan->gpus[1];
     for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++) {
-        REJECTED(plan, gpu->links[type][0].peer, 1, "connected_to names the rank itself");
+        REJECTED(plan, gpu->links[type][0].peer, 1, "rank 1: connected_to names the rank itself");
         REJECTED(plan, gpu->links[type][0].peer, plan->nranks, "the plan has ranks 0 to");
         REJECTED(plan, gpu->links[type][0].peer, -1, "connected_to names rank -1");
     }
