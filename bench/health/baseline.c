@@ -88,7 +88,8 @@ void health_baseline_apply(const health_baseline *baseline, double tolerance, in
 {
     size_t i;
     json_t *entry;
-    json_array_foreach(baseline->checks, i, entry) {
+    json_array_foreach(baseline->checks, i, entry)
+    {
         const char *id = json_string_value(json_object_get(entry, "id"));
         const char *what = json_string_value(json_object_get(entry, "what"));
         const char *unit = json_string_value(json_object_get(entry, "unit"));
@@ -100,7 +101,9 @@ void health_baseline_apply(const health_baseline *baseline, double tolerance, in
             check = health_add(report, id, what);
             health_set(check, HEALTH_MISSING, "the baseline has it");
             snprintf(check->source, sizeof check->source, "%s", baseline->name);
-            health_look(check, "nvidia-smi -L, ip link, ibstat, dmesg; another baseline for other hardware");
+            health_look(
+                check,
+                "nvidia-smi -L, ip link, ibstat, dmesg; another baseline for other hardware");
         } else if (check && isnan(check->value) && baseline_is_device(id)) {
             health_set(check, HEALTH_MISSING, "the baseline has a value: %g %s",
                        json_number_value(value), unit);
@@ -134,7 +137,8 @@ static void ceilings_of_pcie(const health_report *report, health_check *check)
     int gpu, length = 0;
     char id[HEALTH_ID_BYTES];
     if (sscanf(check->id, "gpu%d.copy.%n", &gpu, &length) != 1 || !length ||
-        (strcmp(check->id + length, "from-host") != 0 && strcmp(check->id + length, "to-host") != 0))
+        (strcmp(check->id + length, "from-host") != 0 &&
+         strcmp(check->id + length, "to-host") != 0))
         return;
     snprintf(id, sizeof id, "gpu%d.pcie", gpu);
     const health_check *link = health_find(report, id);

@@ -12,9 +12,9 @@ static int busy_read(double *busy, double *all)
     FILE *file = fopen("/proc/stat", "r");
     if (!file)
         return -1;
-    const int count = fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0],
-                             &ticks[1], &ticks[2], &ticks[3], &ticks[4], &ticks[5], &ticks[6],
-                             &ticks[7]);
+    const int count =
+        fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0], &ticks[1], &ticks[2],
+               &ticks[3], &ticks[4], &ticks[5], &ticks[6], &ticks[7]);
     fclose(file);
     if (count < 4)
         return -1;
@@ -41,7 +41,8 @@ void health_busy_look(health_report *report)
     report->busy = 1;
     snprintf(report->busy_text, sizeof report->busy_text,
              "other processes use %.0f%% of the processors, so slowness is not judged; run on an "
-             "idle node", 100 * share);
+             "idle node",
+             100 * share);
 }
 
 void health_busy_excuse(health_report *report)

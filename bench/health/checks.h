@@ -13,12 +13,12 @@ typedef enum health_level { HEALTH_QUICK, HEALTH_STANDARD, HEALTH_LONG } health_
 
 typedef struct health_settings {
     health_level level;
-    int nranks;            /* of collectives; 0: one per GPU, else per core, at most 8 */
-    int gpus, nics;        /* that must be there; -1: not given */
-    const char *inject;    /* a fault that the benchmarks plant in the output; NULL: none */
-    double deadline_s;     /* of one program */
-    const char *programs;  /* folder of the benchmarks */
-    const char *peer_so;   /* the vendor's library; NULL: none */
+    int nranks;           /* of collectives; 0: one per GPU, else per core, at most 8 */
+    int gpus, nics;       /* that must be there; -1: not given */
+    const char *inject;   /* a fault that the benchmarks plant in the output; NULL: none */
+    double deadline_s;    /* of one program */
+    const char *programs; /* folder of the benchmarks */
+    const char *peer_so;  /* the vendor's library; NULL: none */
     weiri_progress *progress;
 } health_settings;
 

@@ -17,10 +17,10 @@ static const struct {
     const char *name;
     health_level level; /* from which it is checked */
 } collectives[] = {
-    {"allreduce", HEALTH_QUICK},        {"alltoall", HEALTH_STANDARD},
-    {"allgather", HEALTH_STANDARD},     {"reduce_scatter", HEALTH_STANDARD},
-    {"broadcast", HEALTH_LONG},         {"reduce", HEALTH_LONG},
-    {"sendrecv", HEALTH_LONG},          {"alltoallv", HEALTH_LONG},
+    {"allreduce", HEALTH_QUICK},    {"alltoall", HEALTH_STANDARD},
+    {"allgather", HEALTH_STANDARD}, {"reduce_scatter", HEALTH_STANDARD},
+    {"broadcast", HEALTH_LONG},     {"reduce", HEALTH_LONG},
+    {"sendrecv", HEALTH_LONG},      {"alltoallv", HEALTH_LONG},
 };
 static const struct {
     const char *option, *word;
@@ -28,7 +28,10 @@ static const struct {
     int is_latency;
 } sizes[] = {{"1K", "1KiB", 1 << 10, 1}, {"16M", "16MiB", 16 << 20, 0}};
 
-enum { COLLECTIVES = sizeof collectives / sizeof *collectives, SIZES = sizeof sizes / sizeof *sizes };
+enum {
+    COLLECTIVES = sizeof collectives / sizeof *collectives,
+    SIZES = sizeof sizes / sizeof *sizes
+};
 
 /* One run of a benchmark. */
 typedef struct collective_run {
@@ -56,9 +59,22 @@ static int collective_execute(const health_settings *settings, const collective_
              collectives[run->collective].name);
     snprintf(nranks, sizeof nranks, "%d", run->nranks);
     snprintf(deadline, sizeof deadline, "%d", (int)settings->deadline_s);
-    const char *argv[32] = {program, "-g", nranks, "-b", sizes[run->size].option, "-e",
-                            sizes[run->size].option, "--csv", run->csv, "-T", deadline, "--quiet",
-                            "--verify", "exact", "--backend", run->on_gpus ? "cuda" : "host"};
+    const char *argv[32] = {program,
+                            "-g",
+                            nranks,
+                            "-b",
+                            sizes[run->size].option,
+                            "-e",
+                            sizes[run->size].option,
+                            "--csv",
+                            run->csv,
+                            "-T",
+                            deadline,
+                            "--quiet",
+                            "--verify",
+                            "exact",
+                            "--backend",
+                            run->on_gpus ? "cuda" : "host"};
     int count = 16;
     if (settings->peer_so && run->on_gpus) {
         argv[count++] = "--peer";
@@ -69,7 +85,8 @@ static int collective_execute(const health_settings *settings, const collective_
         argv[count++] = settings->inject;
     }
     setenv("WEIR_LAUNCHER", "none", 1);
-    return health_process_run((char *const *)(void *)argv, 2 * settings->deadline_s + 1, line, bytes);
+    return health_process_run((char *const *)(void *)argv, 2 * settings->deadline_s + 1, line,
+                              bytes);
 }
 
 /* The row of a candidate out of place, or NULL. */
@@ -109,8 +126,7 @@ static void collective_fill(health_check *check, const collective_run *run, cons
         health_set(check, HEALTH_WRONG, "%s wrong elements", row->text[RESULTS_WRONG]);
     else if (row && code == 0)
         health_set_value(check, sizes[run->size].is_latency ? row->median_us : row->busbw_gbs,
-                         sizes[run->size].is_latency ? "us" : "GB/s",
-                         2);
+                         sizes[run->size].is_latency ? "us" : "GB/s", 2);
     else
         collective_judge_exit(check, code, line);
 }
@@ -138,8 +154,8 @@ static void collective_record(health_report *report, const collective_run *run,
     fresh.detail[0] = '\0';
     collective_fill(&fresh, run, row, code, line);
     health_judge(&fresh, HEALTH_SLOW);
-    const int is_better = sizes[run->size].is_latency ? fresh.value < check->value
-                                                      : fresh.value > check->value;
+    const int is_better =
+        sizes[run->size].is_latency ? fresh.value < check->value : fresh.value > check->value;
     if (check->collective[0] == '\0' || is_better || fresh.verdict > HEALTH_SKIPPED) {
         const double seconds = check->seconds;
         *check = fresh;

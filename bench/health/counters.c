@@ -109,7 +109,8 @@ static void counters_add_gpu(health_report *report, const weiri_topo *topo, int 
         health_expect(check, HEALTH_EQUAL, after.links, HEALTH_MISSING, "the links of the GPU");
     }
     counters_add(report, gpu, "ecc.uncorrected", "uncorrected ECC errors", before->uncorrected,
-                 after.uncorrected, "nvidia-smi -q -d ECC,ROW_REMAPPER; replace the GPU if they recur");
+                 after.uncorrected,
+                 "nvidia-smi -q -d ECC,ROW_REMAPPER; replace the GPU if they recur");
     counters_add(report, gpu, "nvlink.errors", "NVLink errors", before->link_errors,
                  after.link_errors, "nvidia-smi nvlink -e; reseat the GPU or its bridge");
     if (info.has_start)

@@ -63,8 +63,10 @@ static void facts_add_memlock(health_report *report, const weiri_topo *topo)
         has_verbs |= weiri_topo_nic(topo, i)->openfabrics;
     if (!has_verbs || getrlimit(RLIMIT_MEMLOCK, &locked) != 0)
         return;
-    health_check *check = health_add(report, "node.memlock", "memory that may be locked (ulimit -l)");
-    health_look(check, "ulimit -l unlimited, and LimitMEMLOCK=infinity of the service that starts jobs");
+    health_check *check =
+        health_add(report, "node.memlock", "memory that may be locked (ulimit -l)");
+    health_look(check,
+                "ulimit -l unlimited, and LimitMEMLOCK=infinity of the service that starts jobs");
     health_set_value(check, locked.rlim_cur == RLIM_INFINITY ? 1e6 : (double)locked.rlim_cur / gib,
                      "GiB", 2);
     health_expect(check, HEALTH_AT_LEAST, 1, HEALTH_MISSING, "buffers of RDMA devices are locked");
@@ -83,7 +85,8 @@ static void facts_add_nics(health_report *report, const health_settings *setting
         snprintf(id, sizeof id, "nic.%.40s.rate", nic->name);
         snprintf(what, sizeof what, "%.31s: link rate", nic->name);
         health_check *check = health_add(report, id, what);
-        health_look(check, "the cable and its port: ethtool, ibstat, mlxlink; the switch's port counters");
+        health_look(check,
+                    "the cable and its port: ethtool, ibstat, mlxlink; the switch's port counters");
         if (nic->link_up == 0)
             health_set(check, HEALTH_NOTED, "the link is down");
         else if (nic->link_gbits > 0)

@@ -89,7 +89,8 @@ weir_status fleet_open(weir_boot *boot, const fleet_options *options, fleet_node
     fleet_nodes *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a fleet");
-    *made = (fleet_nodes){.boot = boot, .options = *options, .count = weir_boot_nranks(boot), .own = -1};
+    *made = (fleet_nodes){
+        .boot = boot, .options = *options, .count = weir_boot_nranks(boot), .own = -1};
     made->nodes = calloc((size_t)made->count, sizeof *made->nodes);
     made->silent = calloc((size_t)made->count, 1);
     weir_status status = made->nodes && made->silent ? fleet_start_own(made) : WEIR_ERR_NO_MEMORY;
@@ -100,7 +101,8 @@ weir_status fleet_open(weir_boot *boot, const fleet_options *options, fleet_node
     fleet_facts_read(&made->nodes[0]);
     weir_boot_set_timeout(boot, options->timeout_ms);
     for (int node = 1; node < made->count; node++)
-        if (weir_boot_recv(boot, &made->nodes[node], sizeof made->nodes[node], node, 0) != WEIR_OK) {
+        if (weir_boot_recv(boot, &made->nodes[node], sizeof made->nodes[node], node, 0) !=
+            WEIR_OK) {
             made->silent[node] = 1;
             snprintf(made->nodes[node].host, sizeof made->nodes[node].host, "process %d", node);
         }

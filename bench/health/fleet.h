@@ -23,8 +23,10 @@ typedef struct fleet_facts {
 } fleet_facts;
 
 typedef enum fleet_outcome {
-    FLEET_RIGHT, FLEET_WRONG, FLEET_FAILED, /* the exchange ended with an error */
-    FLEET_SILENT                            /* no answer before the deadline */
+    FLEET_RIGHT,
+    FLEET_WRONG,
+    FLEET_FAILED, /* the exchange ended with an error */
+    FLEET_SILENT  /* no answer before the deadline */
 } fleet_outcome;
 
 /* What a member of a group found. Its index and those of its peers are positions in the group. */

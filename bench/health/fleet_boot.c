@@ -46,13 +46,18 @@ weir_status fleet_boot(const char *address, int rank, int nranks, int timeout_ms
     if (bench_launch_find(&options, &launch, problem) != 0)
         return weiri_fail(WEIR_ERR_INVALID, "%s", problem);
     if (!launch.variable)
-        return weiri_fail(WEIR_ERR_INVALID, "--fleet: no launcher started this process; start one "
-                                            "process on each node with srun, mpirun or torchrun, or "
-                                            "give --address, --rank and --nodes");
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "--fleet: no launcher started this process; start one "
+                          "process on each node with srun, mpirun or torchrun, or "
+                          "give --address, --rank and --nodes");
     switch (launch.launcher) {
-    case BENCH_LAUNCHER_PMIX: return weir_boot_pmix_create(boot);
-    case BENCH_LAUNCHER_SLURM: return weir_boot_slurm_create(boot);
-    case BENCH_LAUNCHER_TORCHRUN: return weir_boot_torchrun_create(boot);
-    default: return fleet_boot_by_mpi(boot);
+    case BENCH_LAUNCHER_PMIX:
+        return weir_boot_pmix_create(boot);
+    case BENCH_LAUNCHER_SLURM:
+        return weir_boot_slurm_create(boot);
+    case BENCH_LAUNCHER_TORCHRUN:
+        return weir_boot_torchrun_create(boot);
+    default:
+        return fleet_boot_by_mpi(boot);
     }
 }

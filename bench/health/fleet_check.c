@@ -24,15 +24,17 @@ static void fleet_add_silent(health_report *report, const fleet_nodes *fleet, in
                       "the node's console, dmesg, stopped or swapped-out processes");
 }
 
-static void fleet_add_wrong(health_report *report, const fleet_nodes *fleet, int from, int to, int bytes)
+static void fleet_add_wrong(health_report *report, const fleet_nodes *fleet, int from, int to,
+                            int bytes)
 {
     char id[HEALTH_ID_BYTES], what[HEALTH_TEXT_BYTES], detail[HEALTH_TEXT_BYTES];
     snprintf(id, sizeof id, "fleet.node%d.data", from);
     snprintf(what, sizeof what, "data from node %s", fleet_node(fleet, from)->host);
     snprintf(detail, sizeof detail, "%d wrong bytes arrived at %s", bytes,
              fleet_node(fleet, to)->host);
-    fleet_add_failure(report, id, what, HEALTH_WRONG, detail,
-                      "the node's memory (edac-util, memtester) and network adapter (error counters)");
+    fleet_add_failure(
+        report, id, what, HEALTH_WRONG, detail,
+        "the node's memory (edac-util, memtester) and network adapter (error counters)");
 }
 
 int fleet_check_group(health_report *report, const fleet_nodes *fleet, const fleet_group *group,
@@ -82,9 +84,18 @@ static int fleet_usual(const fleet_nodes *fleet, int (*value)(const fleet_facts 
     return usual;
 }
 
-static int facts_cores(const fleet_facts *facts) { return facts->cores; }
-static int facts_gpus(const fleet_facts *facts) { return facts->gpus; }
-static int facts_nics(const fleet_facts *facts) { return facts->nics; }
+static int facts_cores(const fleet_facts *facts)
+{
+    return facts->cores;
+}
+static int facts_gpus(const fleet_facts *facts)
+{
+    return facts->gpus;
+}
+static int facts_nics(const fleet_facts *facts)
+{
+    return facts->nics;
+}
 
 static void fleet_check_counts(health_report *report, const fleet_nodes *fleet)
 {
@@ -102,7 +113,8 @@ static void fleet_check_counts(health_report *report, const fleet_nodes *fleet)
                 continue;
             fewer++;
             snprintf(id, sizeof id, "fleet.node%d.%s", i, rows[row].name);
-            snprintf(what, sizeof what, "%s of node %s", rows[row].name, fleet_node(fleet, i)->host);
+            snprintf(what, sizeof what, "%s of node %s", rows[row].name,
+                     fleet_node(fleet, i)->host);
             health_check *check = health_add(report, id, what);
             health_look(check, "weir-topo and weir-check on that node");
             health_set_value(check, value, "", 0);
@@ -155,10 +167,11 @@ void fleet_check_facts(health_report *report, const fleet_nodes *fleet)
     for (int i = 0; i < fleet_count(fleet) && !report->busy; i++)
         if (fleet_node(fleet, i)->busy) {
             report->busy = 1;
-            snprintf(report->busy_text, sizeof report->busy_text,
-                     "other processes use the processors of node %s, so only what takes 17 times as "
-                     "long counts as slow",
-                     fleet_node(fleet, i)->host);
+            snprintf(
+                report->busy_text, sizeof report->busy_text,
+                "other processes use the processors of node %s, so only what takes 17 times as "
+                "long counts as slow",
+                fleet_node(fleet, i)->host);
         }
     check = health_add(report, "fleet.versions", "all nodes run the same weir");
     health_look(check, "install the same version everywhere");

@@ -25,11 +25,10 @@ static void halves_values(const fleet_group *group, const fleet_result *results,
     }
 }
 
-/* Executes a round and, as long as a group is slow, repeats it up to twice: its fastest time counts.
- * Returns 1 if a group failed otherwise than by its time. */
+/* Executes a round and, as long as a group is slow, repeats it up to twice: its fastest time
+ * counts. Returns 1 if a group failed otherwise than by its time. */
 static int halves_round(health_report *report, fleet_nodes *fleet, const fleet_group *groups,
-                        int ngroups, fleet_result *results, halves_best *best,
-                        double deviations[2])
+                        int ngroups, fleet_result *results, halves_best *best, double deviations[2])
 {
     const double least = fleet_least_deviation(fleet);
     halves_best fastest[2] = {{INFINITY, 0}, {INFINITY, 0}};
@@ -55,8 +54,8 @@ static int halves_round(health_report *report, fleet_nodes *fleet, const fleet_g
     return 0;
 }
 
-/* Executes the rounds of a search until it ends or a group fails otherwise than by its time. Returns
- * the worst deviation of a slow group. */
+/* Executes the rounds of a search until it ends or a group fails otherwise than by its time.
+ * Returns the worst deviation of a slow group. */
 static double halves_search(health_report *report, fleet_nodes *fleet, fleet_search *search,
                             fleet_result *results)
 {
@@ -78,8 +77,8 @@ static double halves_search(health_report *report, fleet_nodes *fleet, fleet_sea
     return worst;
 }
 
-static void halves_report(health_report *report, const fleet_nodes *fleet, const fleet_search *search,
-                          double worst)
+static void halves_report(health_report *report, const fleet_nodes *fleet,
+                          const fleet_search *search, double worst)
 {
     health_check *check = health_add(report, "fleet.search", "a slow node or link, by halves");
     health_look(check, "link rates, cables, switch ports, other jobs; weir-check --fleet without "

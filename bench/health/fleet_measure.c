@@ -8,11 +8,11 @@
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 64,       /* per peer */
-    LARGE_BYTES = 1 << 20,  /* per peer */
+    SMALL_BYTES = 64,      /* per peer */
+    LARGE_BYTES = 1 << 20, /* per peer */
     SMALL_REPEATS = 40,
     LARGE_REPEATS = 6,
-    LONG_MS = 300           /* large exchanges are not repeated beyond this time */
+    LONG_MS = 300 /* large exchanges are not repeated beyond this time */
 };
 
 typedef struct exchange {
@@ -108,8 +108,8 @@ static weir_status exchange_open(exchange *of, weir_boot **boot)
     of->recv = malloc(bytes);
     if (!of->send || !of->recv)
         return WEIR_ERR_NO_MEMORY;
-    weir_status status = weir_boot_tcp_create(&of->command->id, of->command->index,
-                                              of->command->nmembers, boot);
+    weir_status status =
+        weir_boot_tcp_create(&of->command->id, of->command->index, of->command->nmembers, boot);
     return status == WEIR_OK ? weir_comm_create(*boot, &config, &of->comm) : status;
 }
 

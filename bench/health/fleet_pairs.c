@@ -19,11 +19,15 @@ typedef struct pair_measure {
 } pair_measure;
 
 static const pair_measure latency_measure = {
-    "latency", "us", "the path between the nodes (traceroute, switch port counters), frequency "
-    "settings, other jobs", 2, 0};
+    "latency", "us",
+    "the path between the nodes (traceroute, switch port counters), frequency "
+    "settings, other jobs",
+    2, 0};
 static const pair_measure bandwidth_measure = {
-    "bandwidth", "GB/s", "link rates (ethtool, ibstat), cables, switch ports (errors, flow "
-    "control), other jobs", 2, 1};
+    "bandwidth", "GB/s",
+    "link rates (ethtool, ibstat), cables, switch ports (errors, flow "
+    "control), other jobs",
+    2, 1};
 
 /* The rounds of a tournament: node n - 1 stays, the others rotate. With an odd number of nodes, one
  * rests in each round. Returns the number of pairs. */
@@ -58,7 +62,7 @@ static void pairs_run_round(health_report *report, fleet_nodes *fleet, int round
                             const char *marks, fleet_result *results)
 {
     const int n = times->n;
-    int (*pairs)[2] = calloc((size_t)n, sizeof *pairs);
+    int(*pairs)[2] = calloc((size_t)n, sizeof *pairs);
     fleet_group *groups = calloc((size_t)n, sizeof *groups);
     int ngroups = 0;
     const int count = pairs && groups ? pairs_of_round(n, round, pairs) : 0;
@@ -83,8 +87,9 @@ static double pairs_value(const pair_measure *measure, double time)
 }
 
 /* Adds a failed check of a node, or of a link if b is not -1. */
-static void pairs_add_slow(health_report *report, const fleet_nodes *fleet, const pair_measure *measure,
-                           int a, int b, double time, double usual, double deviations)
+static void pairs_add_slow(health_report *report, const fleet_nodes *fleet,
+                           const pair_measure *measure, int a, int b, double time, double usual,
+                           double deviations)
 {
     char id[HEALTH_ID_BYTES], what[HEALTH_TEXT_BYTES], source[HEALTH_TEXT_BYTES];
     if (b < 0) {
@@ -112,7 +117,8 @@ static double pairs_median_of(const double *times, int n, int node)
     double *own = calloc((size_t)n * (size_t)n, sizeof *own);
     for (int i = 0; nodes && pairs && own && i < n * n; i++)
         own[i] = i / n == node || i % n == node ? times[i] : NAN;
-    if (!nodes || !pairs || !own || deviation_find(own, n, DEVIATION_LEAST, nodes, pairs, &usual) != 0)
+    if (!nodes || !pairs || !own ||
+        deviation_find(own, n, DEVIATION_LEAST, nodes, pairs, &usual) != 0)
         usual = NAN;
     free(own);
     free(pairs);
@@ -120,8 +126,8 @@ static double pairs_median_of(const double *times, int n, int node)
     return usual;
 }
 
-static void pairs_judge(health_report *report, const fleet_nodes *fleet, const pair_measure *measure,
-                        const double *times, int n)
+static void pairs_judge(health_report *report, const fleet_nodes *fleet,
+                        const pair_measure *measure, const double *times, int n)
 {
     double usual, *nodes = calloc((size_t)n, sizeof *nodes);
     double *pairs = calloc((size_t)n * (size_t)n, sizeof *pairs);
@@ -165,7 +171,8 @@ static int pairs_mark(const fleet_nodes *fleet, const double *times, int n, char
     if (nodes && pairs && deviation_find(times, n, least, nodes, pairs, &usual) == 0)
         for (int a = 0; a < n; a++)
             for (int b = a + 1; b < n; b++)
-                if (nodes[a] > DEVIATIONS_MOST || nodes[b] > DEVIATIONS_MOST || pairs[a * n + b] > DEVIATIONS_MOST) {
+                if (nodes[a] > DEVIATIONS_MOST || nodes[b] > DEVIATIONS_MOST ||
+                    pairs[a * n + b] > DEVIATIONS_MOST) {
                     marks[a * n + b] = 1;
                     count++;
                 }
@@ -181,7 +188,8 @@ static void pairs_confirm(health_report *report, fleet_nodes *fleet, pair_times 
     const int n = times->n;
     char *marks = calloc((size_t)n, (size_t)n);
     if (marks && pairs_mark(fleet, times->latency_us, n, marks) +
-                     pairs_mark(fleet, times->message_us, n, marks) > 0)
+                         pairs_mark(fleet, times->message_us, n, marks) >
+                     0)
         for (int round = 0; round < rounds; round++)
             pairs_run_round(report, fleet, round, times, marks, results);
     free(marks);
@@ -192,7 +200,8 @@ void fleet_check_pairs(health_report *report, fleet_nodes *fleet)
     enum { REPEATS = 2 };
     const int n = fleet_count(fleet), rounds = n + n % 2 - 1;
     const size_t all = (size_t)n * (size_t)n;
-    pair_times times = {.n = n, .latency_us = calloc(all, sizeof(double)),
+    pair_times times = {.n = n,
+                        .latency_us = calloc(all, sizeof(double)),
                         .message_us = calloc(all, sizeof(double))};
     fleet_result *results = calloc((size_t)n, sizeof *results);
     if (!times.latency_us || !times.message_us || !results) {

@@ -55,7 +55,7 @@ typedef struct health_check {
 } health_check;
 
 typedef struct health_report {
-    char level[16];  /* "quick", "standard", "long", "fleet" */
+    char level[16]; /* "quick", "standard", "long", "fleet" */
     char host[64], utc[24], hardware[HEALTH_TEXT_BYTES];
     char cpu_model[96], gpu_model[96]; /* empty: none or unknown */
     int nodes;                         /* of a fleet; 1 for a node */

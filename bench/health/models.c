@@ -91,9 +91,10 @@ static weir_status models_apply_text(const char *text, const char *name, health_
         if (*first == '\0' || *first == '#')
             continue;
         if (length >= sizeof line || models_parse(line, &rule) != 0)
-            return weiri_fail(WEIR_ERR_INVALID,
-                              "%s:%d: expected \"gpu|cpu MODEL | CHECK | >=, <= or = VALUE | source\"",
-                              name, number);
+            return weiri_fail(
+                WEIR_ERR_INVALID,
+                "%s:%d: expected \"gpu|cpu MODEL | CHECK | >=, <= or = VALUE | source\"", name,
+                number);
         models_apply_rule(&rule, report);
     }
     return WEIR_OK;

@@ -11,8 +11,8 @@
 
 static const char *relation_word(health_relation relation)
 {
-    static const char *const words[] = {[HEALTH_ANY] = "", [HEALTH_AT_LEAST] = ">=",
-                                        [HEALTH_AT_MOST] = "<=", [HEALTH_EQUAL] = "="};
+    static const char *const words[] = {
+        [HEALTH_ANY] = "", [HEALTH_AT_LEAST] = ">=", [HEALTH_AT_MOST] = "<=", [HEALTH_EQUAL] = "="};
     return words[relation];
 }
 
@@ -82,10 +82,10 @@ static void health_message(const health_check *check, char *text, size_t bytes)
 
 static const char *ctrf_status(health_verdict verdict)
 {
-    return health_is_failure(verdict)    ? "failed"
+    return health_is_failure(verdict)  ? "failed"
            : verdict == HEALTH_SKIPPED ? "skipped"
            : verdict == HEALTH_NOTED   ? "other"
-                                         : "passed";
+                                       : "passed";
 }
 
 static void put_ctrf_test(weiri_json_writer *json, const health_check *check)
@@ -204,10 +204,17 @@ static void put_label(FILE *to, const char *name, const char *text)
     fprintf(to, "%s=\"", name);
     for (; *text; text++)
         switch (*text) {
-        case '\\': fputs("\\\\", to); break;
-        case '"': fputs("\\\"", to); break;
-        case '\n': fputs("\\n", to); break;
-        default: fputc((unsigned char)*text < ' ' ? '?' : *text, to);
+        case '\\':
+            fputs("\\\\", to);
+            break;
+        case '"':
+            fputs("\\\"", to);
+            break;
+        case '\n':
+            fputs("\\n", to);
+            break;
+        default:
+            fputc((unsigned char)*text < ' ' ? '?' : *text, to);
         }
     fputc('"', to);
 }
@@ -268,7 +275,8 @@ void health_write_prometheus(const health_report *report, FILE *to)
         put_label(to, "unit", check->unit);
         fprintf(to, "} %.9g\n", check->value);
     }
-    put_metric_head(to, "weir_busbw_gbs", "Bus bandwidth of a collective, in 1e9 bytes per second.");
+    put_metric_head(to, "weir_busbw_gbs",
+                    "Bus bandwidth of a collective, in 1e9 bytes per second.");
     put_collectives(report, "GB/s", 1, "weir_busbw_gbs", to);
     put_metric_head(to, "weir_latency_seconds", "Median time of a collective of few bytes.");
     put_collectives(report, "us", 1e-6, "weir_latency_seconds", to);

@@ -47,9 +47,9 @@ static void put_check(const health_check *check, FILE *to)
 {
     char value[96], expected[96];
     const int is_bad = health_is_failure(check->verdict);
-    const weiri_colour colour = is_bad                           ? WEIRI_COLOUR_BAD
+    const weiri_colour colour = is_bad                          ? WEIRI_COLOUR_BAD
                                 : check->verdict == HEALTH_PASS ? WEIRI_COLOUR_GOOD
-                                                                 : WEIRI_COLOUR_NONE;
+                                                                : WEIRI_COLOUR_NONE;
     health_value_text(check, value, sizeof value);
     health_expected_text(check, expected, sizeof expected);
     fprintf(to, "%-26s %14s  %-18s %s%-8s%s ", check->id, value, expected,

@@ -71,7 +71,8 @@ static void process_read(int from, double end_s, last_line *lines)
     }
 }
 
-/* Waits for the end of the child until the deadline, then kills its group. Returns 0 if it ended. */
+/* Waits for the end of the child until the deadline, then kills its group. Returns 0 if it ended.
+ */
 static int process_wait(pid_t child, double end_s, int *status)
 {
     const struct timespec pause = {.tv_nsec = 2000000};

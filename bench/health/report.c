@@ -64,10 +64,14 @@ void health_look(health_check *check, const char *text)
 static int health_is_met(health_relation relation, double value, double expected)
 {
     switch (relation) {
-    case HEALTH_AT_LEAST: return value >= expected;
-    case HEALTH_AT_MOST: return value <= expected;
-    case HEALTH_EQUAL: return value == expected;
-    default: return 1;
+    case HEALTH_AT_LEAST:
+        return value >= expected;
+    case HEALTH_AT_MOST:
+        return value <= expected;
+    case HEALTH_EQUAL:
+        return value == expected;
+    default:
+        return 1;
     }
 }
 
@@ -91,9 +95,9 @@ void health_judge(health_check *check, health_verdict worse)
 const char *health_verdict_name(health_verdict verdict)
 {
     static const char *const names[HEALTH_VERDICTS] = {
-        [HEALTH_PASS] = "PASS",     [HEALTH_NOTED] = "noted",     [HEALTH_SKIPPED] = "skipped",
-        [HEALTH_SLOW] = "SLOW",     [HEALTH_BROKEN] = "ERROR",    [HEALTH_MISSING] = "MISSING",
-        [HEALTH_HUNG] = "HUNG",     [HEALTH_WRONG] = "WRONG"};
+        [HEALTH_PASS] = "PASS", [HEALTH_NOTED] = "noted",  [HEALTH_SKIPPED] = "skipped",
+        [HEALTH_SLOW] = "SLOW", [HEALTH_BROKEN] = "ERROR", [HEALTH_MISSING] = "MISSING",
+        [HEALTH_HUNG] = "HUNG", [HEALTH_WRONG] = "WRONG"};
     return names[verdict];
 }
 
@@ -124,12 +128,18 @@ health_verdict health_worst(const health_report *report)
 int health_exit_code(const health_report *report)
 {
     switch (health_worst(report)) {
-    case HEALTH_WRONG: return 1;
-    case HEALTH_HUNG: return 4;
-    case HEALTH_MISSING: return 6;
-    case HEALTH_BROKEN: return 3;
-    case HEALTH_SLOW: return 5;
-    default: return 0;
+    case HEALTH_WRONG:
+        return 1;
+    case HEALTH_HUNG:
+        return 4;
+    case HEALTH_MISSING:
+        return 6;
+    case HEALTH_BROKEN:
+        return 3;
+    case HEALTH_SLOW:
+        return 5;
+    default:
+        return 0;
     }
 }
 

@@ -42,10 +42,10 @@ static void search_put(fleet_group *group, const int *nodes, int count)
 }
 
 /* A node that is not suspected, other than `not`; -1: there is none. */
-static int search_good(const fleet_search *search, int not)
+static int search_good(const fleet_search *search, int not )
 {
     for (int node = 0; node < search->n; node++) {
-        int is_suspect = node == not;
+        int is_suspect = node == not ;
         for (int i = 0; i < search->na; i++)
             is_suspect |= search->a[i] == node;
         for (int i = 0; i < search->nb; i++)
@@ -228,9 +228,12 @@ int search_next(fleet_search *search, fleet_group groups[2])
     if (search->n < 4)
         return search_few_next(search, groups);
     switch (search->state) {
-    case SEARCH_SPLIT: return search_split_next(search, groups);
-    case SEARCH_ENDS: return search_ends_next(search, groups);
-    default: return search_cross_next(search, groups);
+    case SEARCH_SPLIT:
+        return search_split_next(search, groups);
+    case SEARCH_ENDS:
+        return search_ends_next(search, groups);
+    default:
+        return search_cross_next(search, groups);
     }
 }
 

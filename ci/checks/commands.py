@@ -19,7 +19,7 @@ PROGRAMS = {r"bench_(?!moe)\w+": ["bench/options/*.[ch]", "bench/program.c"],
             r"weir-plan": ["lib/plan/cli/*.c"],
             r"weir-compare": ["results/cli/weir_compare.c"],
             r"weir-report": ["results/cli/weir_report.c"],
-            r"weir-check": ["verify/cli/*.c", "verify/check/*.c"],
+            r"weir-check": ["bench/health/cli/*.c"],
             r"weir-nightly": ["ci/nightly"],  # the names that ci/install gives to scripts
             r"weir-mpirun": ["ci/mpirun"]}
 TOP = r"(?:lib|bench|verify|topo|results|ci|python|docs|examples)"

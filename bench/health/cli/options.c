@@ -16,7 +16,8 @@ static const struct option_row {
 } option_rows[] = {
 #define AT(member) offsetof(check_options, member)
     {"--level", "WORD", AT(level), "quick (15 s at most, the default), standard (60 s) or long"},
-    {"--ranks", "N", AT(ranks), "ranks of the collectives (default: one per GPU, else per core, 2 to 8)"},
+    {"--ranks", "N", AT(ranks),
+     "ranks of the collectives (default: one per GPU, else per core, 2 to 8)"},
     {"--gpus", "N", AT(gpus), "fail if there are fewer GPUs"},
     {"--nics", "N", AT(nics), "fail if fewer NICs have a link"},
     {"--baseline", "FILE", AT(baseline), "expect what --json FILE recorded on a good node"},
@@ -32,9 +33,11 @@ static const struct option_row {
     {"--json", "FILE", AT(json), "also write JSON; a baseline for later"},
     {"--junit", "FILE", AT(junit), "also write JUnit XML"},
     {"--ctrf", "FILE", AT(ctrf), "also write the Common Test Report Format"},
-    {"--prometheus", "FILE", AT(prometheus), "also write metrics for node_exporter's textfile collector"},
+    {"--prometheus", "FILE", AT(prometheus),
+     "also write metrics for node_exporter's textfile collector"},
     {"--markdown", "FILE", AT(markdown), "also write Markdown"},
-    {"--inject", "FAULT", AT(inject), "plant a fault to show that it is found (docs/user/checking.md)"},
+    {"--inject", "FAULT", AT(inject),
+     "plant a fault to show that it is found (docs/user/checking.md)"},
     {"--quiet", NULL, AT(quiet), "no progress on standard error"},
     {"--version", NULL, AT(version), "print the version"},
     {"--help", NULL, AT(help), "print this help"},
@@ -44,16 +47,18 @@ enum { NOPTIONS = sizeof option_rows / sizeof option_rows[0] };
 
 void check_options_help(void)
 {
-    printf("usage: weir-check [options]\n"
-           "       [srun | mpirun ...] weir-check --fleet [options]\n"
-           "Checks whether this node, or every node and link of a job, is healthy and as fast as it\n"
-           "should be. The last line is PASS or FAIL.\n\n");
+    printf(
+        "usage: weir-check [options]\n"
+        "       [srun | mpirun ...] weir-check --fleet [options]\n"
+        "Checks whether this node, or every node and link of a job, is healthy and as fast as it\n"
+        "should be. The last line is PASS or FAIL.\n\n");
     for (int i = 0; i < NOPTIONS; i++) {
         const struct option_row *row = &option_rows[i];
         printf("  %-12s %-9s %s\n", row->name, row->value ? row->value : "", row->help);
     }
-    printf("\nExit codes: 0 passed, 1 wrong data, 2 usage, 3 system or environment, 4 hung, 5 slow,\n"
-           "6 missing hardware; of several failures the first of 1, 4, 6, 3, 5.\n");
+    printf(
+        "\nExit codes: 0 passed, 1 wrong data, 2 usage, 3 system or environment, 4 hung, 5 slow,\n"
+        "6 missing hardware; of several failures the first of 1, 4, 6, 3, 5.\n");
 }
 
 static const struct option_row *options_find(const char *argument, const char **inline_value)
@@ -67,7 +72,8 @@ static const struct option_row *options_find(const char *argument, const char **
     return NULL;
 }
 
-static weir_status options_number(const char *name, const char *text, int least, int most, int *value)
+static weir_status options_number(const char *name, const char *text, int least, int most,
+                                  int *value)
 {
     char *end;
     if (!text)
@@ -100,8 +106,7 @@ static weir_status options_read_numbers(check_options *options)
 static weir_status options_check(const check_options *options)
 {
     if (!options->fleet && (options->bisect || options->address || options->rank || options->hosts))
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "--bisect, --address, --rank and --nodes need --fleet");
+        return weiri_fail(WEIR_ERR_INVALID, "--bisect, --address, --rank and --nodes need --fleet");
     if ((options->rank || options->hosts) && !(options->address && options->rank && options->hosts))
         return weiri_fail(WEIR_ERR_INVALID, "--address, --rank and --nodes go together");
     if (options->level && strcmp(options->level, "quick") != 0 &&
@@ -118,7 +123,8 @@ weir_status check_options_parse(int argc, char **argv, check_options *options)
         const char *value;
         const struct option_row *row = options_find(argv[i], &value);
         if (!row || (value && !row->value))
-            return weiri_fail(WEIR_ERR_INVALID, "unknown option %s; --help lists them all", argv[i]);
+            return weiri_fail(WEIR_ERR_INVALID, "unknown option %s; --help lists them all",
+                              argv[i]);
         if (row->value && !value && i + 1 < argc)
             value = argv[++i];
         if (row->value && (!value || !*value))

@@ -6,11 +6,12 @@
 
 typedef struct check_options {
     int help, version, fleet, bisect, quiet;
-    const char *level, *ranks, *gpus, *nics, *baseline, *models, *tolerance, *peer, *timeout, *inject;
+    const char *level, *ranks, *gpus, *nics, *baseline, *models, *tolerance, *peer, *timeout,
+        *inject;
     const char *json, *junit, *ctrf, *prometheus, *markdown;
-    const char *address, *hosts, *rank; /* of a fleet */
+    const char *address, *hosts, *rank;  /* of a fleet */
     int nranks, ngpus, nnics, timeout_s; /* -1 or 0: not given */
-    double share; /* of --tolerance, 0.2 by default */
+    double share;                        /* of --tolerance, 0.2 by default */
 } check_options;
 
 /* Parses the command line. WEIR_ERR_INVALID with the option and what was expected. */

@@ -101,9 +101,9 @@ static weir_status check_write(const check_options *options, const health_report
 
 static health_level check_level(const char *word)
 {
-    return !word || strcmp(word, "quick") == 0   ? HEALTH_QUICK
-           : strcmp(word, "standard") == 0 ? HEALTH_STANDARD
-                                             : HEALTH_LONG;
+    return !word || strcmp(word, "quick") == 0 ? HEALTH_QUICK
+           : strcmp(word, "standard") == 0     ? HEALTH_STANDARD
+                                               : HEALTH_LONG;
 }
 
 /* Checks a node and writes the report. Returns the exit code. */
@@ -117,10 +117,14 @@ static int check_run_node(const check_options *options)
     check_find_programs(programs, sizeof programs);
     weiri_progress_begin(&progress, stderr, "weir-check", options->quiet);
     const health_settings settings = {.level = check_level(options->level),
-                                      .nranks = options->nranks, .gpus = options->ngpus,
-                                      .nics = options->nnics, .inject = options->inject,
-                                      .deadline_s = options->timeout_s, .programs = programs,
-                                      .peer_so = options->peer, .progress = &progress};
+                                      .nranks = options->nranks,
+                                      .gpus = options->ngpus,
+                                      .nics = options->nnics,
+                                      .inject = options->inject,
+                                      .deadline_s = options->timeout_s,
+                                      .programs = programs,
+                                      .peer_so = options->peer,
+                                      .progress = &progress};
     check_stamp(&report, options->level ? options->level : "quick");
     weir_status status =
         options->baseline ? health_baseline_read(options->baseline, &baseline) : WEIR_OK;
@@ -189,7 +193,8 @@ static int check_run_fleet(const check_options *options)
     weir_status status =
         fleet_boot(options->address, rank, nranks, options->timeout_s * 1000, &boot);
     if (status == WEIR_OK && weir_boot_nranks(boot) < 2)
-        status = weiri_fail(WEIR_ERR_INVALID, "--fleet: a job of one process; start one on each node");
+        status =
+            weiri_fail(WEIR_ERR_INVALID, "--fleet: a job of one process; start one on each node");
     if (status == WEIR_OK)
         rank = weir_boot_rank(boot);
     if (rank != 0) {

@@ -1,6 +1,6 @@
 /*
- * The parts of weir-check that compute: expectations and verdicts, the search for a slow node or link
- * by halves, and the deviations of a fleet's times.
+ * The parts of weir-check that compute: expectations and verdicts, the search for a slow node or
+ * link by halves, and the deviations of a fleet's times.
  */
 #include "bench/health/deviation.h"
 #include "bench/health/expect.h"
@@ -125,8 +125,8 @@ static void the_worst_verdict_decides_the_exit_code(void **state)
     static const struct {
         health_verdict verdict;
         int code;
-    } rows[] = {{HEALTH_NOTED, 0}, {HEALTH_SKIPPED, 0}, {HEALTH_SLOW, 5}, {HEALTH_BROKEN, 3},
-                {HEALTH_MISSING, 6}, {HEALTH_HUNG, 4}, {HEALTH_WRONG, 1}};
+    } rows[] = {{HEALTH_NOTED, 0},   {HEALTH_SKIPPED, 0}, {HEALTH_SLOW, 5}, {HEALTH_BROKEN, 3},
+                {HEALTH_MISSING, 6}, {HEALTH_HUNG, 4},    {HEALTH_WRONG, 1}};
     health_report report = {0};
     int judged, failed;
     (void)state;
@@ -182,7 +182,8 @@ static void unknown_hardware_is_only_reported(void **state)
     health_report report = {.gpu_model = "Unheard Of", .cpu_model = "Unheard Of"};
     (void)state;
     add_value(&report, "gpu0.copy.within", 1, "GB/s");
-    assert_int_equal(health_models_apply(NULL, &report), WEIR_OK); /* the built-in file is well-formed */
+    assert_int_equal(health_models_apply(NULL, &report),
+                     WEIR_OK); /* the built-in file is well-formed */
     assert_int_equal(report.checks[0].verdict, HEALTH_NOTED);
     assert_int_equal(health_exit_code(&report), 0);
     health_report_free(&report);
@@ -190,9 +191,10 @@ static void unknown_hardware_is_only_reported(void **state)
 
 static void malformed_rules_are_named_by_line(void **state)
 {
-    static const char *const bad[] = {"gpu H100 | x | >= 3\n", "gpu H100 | x | => 3 | s\n",
-                                      "gpu H100 | x | >= three | s\n", "disk H100 | x | >= 3 | s\n",
-                                      "gpu H100 | x | >= 3 | s | t\n", "gpu H100 | x | >= 3 4 | s\n"};
+    static const char *const bad[] = {
+        "gpu H100 | x | >= 3\n",         "gpu H100 | x | => 3 | s\n",
+        "gpu H100 | x | >= three | s\n", "disk H100 | x | >= 3 | s\n",
+        "gpu H100 | x | >= 3 | s | t\n", "gpu H100 | x | >= 3 4 | s\n"};
     health_report report = {0};
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
