@@ -193,7 +193,8 @@ double bench_nvml_spent_s(const bench_nvml *nvml)
 
 /* ------------------------------------------------------------------ counters */
 
-enum { NVLINKS_MAX = 18, LINK_COUNTERS = 4, ECC_CORRECTED = 0, ECC_UNCORRECTED = 1, ECC_VOLATILE = 0 };
+enum { NVLINKS_MAX = 18, LINK_COUNTERS = 4 };
+enum { ECC_CORRECTED = 0, ECC_UNCORRECTED = 1, ECC_VOLATILE = 0 };
 
 typedef int (*ecc_function)(void *device, int type, int counter, unsigned long long *count);
 typedef int (*link_state_function)(void *device, unsigned link, int *is_active);

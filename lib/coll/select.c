@@ -12,9 +12,9 @@
  * cores is "own" if every rank has a core, "shared" if ranks outnumber the cores, "any" for both,
  * "cuda" for ranks on GPUs, and "net" for ranks on several nodes. plain-own, plain-shared and plain
  * are the same as own, shared and any for calls on memory that peers cannot map: where the other
- * rows choose an algorithm that needs mapped memory, these rows replace it. max_bytes is the size that a
- * benchmark prints (the larger one of bytes sent and received); "-" is no limit. Of the rows that
- * match a communicator, those with the smallest max_ranks, and with the cores of the first of
+ * rows choose an algorithm that needs mapped memory, these rows replace it. max_bytes is the size
+ * that a benchmark prints (the larger one of bytes sent and received); "-" is no limit. Of the rows
+ * that match a communicator, those with the smallest max_ranks, and with the cores of the first of
  * them, are used, in order of size. A collective without rows is served by its first row of the
  * algorithm table.
  *

@@ -2,8 +2,8 @@
  * Allreduce and reduce in two steps through the slots, for unregistered memory: every rank
  * publishes a piece of its input, reduces its share of all ranks' pieces, publishes the result, and
  * copies the results of the other shares; in reduce only the root does. A rank does not publish the
- * share that it reduces itself. It reduces a chunk into its output, or into a buffer if it has none,
- * and copies it from the first-level cache to its result slot.
+ * share that it reduces itself. It reduces a chunk into its output, or into a buffer if it has
+ * none, and copies it from the first-level cache to its result slot.
  * Results follow the inputs chunk by chunk. A rank publishes the next piece before it copies the
  * results of the current one, so that ranks that share a core are scheduled once per piece.
  *

@@ -8,8 +8,8 @@
 
 #include "coll/coll.h"
 
-/* What a network and a node cost. Measured by bench_*; a tuning file can have other values (a line
- * "cost", see coll/select.c). */
+/* What a network and a node cost. The built-in values are estimates for common hardware; a tuning
+ * file can have those of a cluster (a line "cost", see coll/select.c). */
 typedef struct weiri_net_cost {
     double latency_us;    /* of a short message, from one rank to another */
     double message_us;    /* for which a message occupies its sender and its receiver */

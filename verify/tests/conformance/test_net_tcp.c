@@ -60,8 +60,8 @@ static int connect_unauthenticated(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* Rank 1 proves the key that rank 0 made for it, but says that it is rank 2: it is refused, and both
- * ends say why. */
+/* Rank 1 proves the key that rank 0 made for it, but says that it is rank 2: it is refused, and
+ * both ends say why. */
 static int connect_as_another_rank(weir_boot *boot, void *argument)
 {
     (void)argument;
@@ -76,7 +76,8 @@ static int connect_as_another_rank(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_boot_allgather(boot, all, sizeof *all));
     if (rank == 1) {
         EXPECT(&failures, ops->endpoint_connect(end, &all[0]) == WEIR_ERR_MISMATCH);
-        EXPECT(&failures, boot_last_error_has("says that it is rank 2 of 3; rank 0 expected rank 1"));
+        EXPECT(&failures,
+               boot_last_error_has("says that it is rank 2 of 3; rank 0 expected rank 1"));
     } else {
         weiri_net_address peers = all[0];
         weiri_tcp_address address;
@@ -84,7 +85,8 @@ static int connect_as_another_rank(weir_boot *boot, void *argument)
         address.rank = 1;
         memcpy(peers.bytes, &address, sizeof address);
         EXPECT(&failures, ops->endpoint_connect(end, &peers) == WEIR_ERR_MISMATCH);
-        EXPECT(&failures, boot_last_error_has("says that it is rank 2 of 3; rank 0 expected rank 1"));
+        EXPECT(&failures,
+               boot_last_error_has("says that it is rank 2 of 3; rank 0 expected rank 1"));
     }
     weir_boot_barrier(boot);
     ops->close(net);

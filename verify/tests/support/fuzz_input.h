@@ -1,9 +1,9 @@
 /*
  * The frame of a test that takes arbitrary bytes: fuzz/test_NAME_input.c defines fuzz_input(). In
  * an ordinary build main() passes the files of fuzz/corpus/NAME to it, and changed copies of them,
- * the same ones in each run; arguments name other files. FUZZ_COPIES is the number of copies of each
- * file, FUZZ_START a seed. With BUILD=fuzz (`make fuzz`) libFuzzer calls it. An input that once was
- * a finding stays in the corpus.
+ * the same ones in each run; arguments name other files. FUZZ_COPIES is the number of copies of
+ * each file, FUZZ_START a seed. With BUILD=fuzz (`make fuzz`) libFuzzer calls it. An input that
+ * once was a finding stays in the corpus.
  */
 #ifndef VERIFY_TESTS_SUPPORT_FUZZ_INPUT_H
 #define VERIFY_TESTS_SUPPORT_FUZZ_INPUT_H

@@ -5,14 +5,16 @@
  *
  * It keeps vector clocks. A process or thread has a clock; a release copies it to the atomic word,
  * and an acquire that reads the word joins it. Fences count: a relaxed store passes on what the
- * last release fence of its thread covered, and an acquire fence joins what relaxed loads have read.
+ * last release fence of its thread covered, and an acquire fence joins what relaxed loads have
+ * read.
  * Bytes of shared mappings (identified by inode and offset) remember their latest accesses; two
  * accesses to a byte, one of them a write, not both atomic, of which neither is ordered after the
  * other, are a fault. A load whose latest store is not ordered before it returns the value before
  * that store in half of all cases, until the loading thread has seen the store, as a processor may
- * do: code that relies on the order of two relaxed stores then computes wrong data. System calls on sockets and descriptors, mutexes, and the start and end of
- * threads order as well; all descriptors count as one, so faults hidden by set-up messages are not
- * found. Accesses by intrinsics (streaming copies) and by the system are not seen.
+ * do: code that relies on the order of two relaxed stores then computes wrong data. System calls on
+ * sockets and descriptors, mutexes, and the start and end of threads order as well; all descriptors
+ * count as one, so faults hidden by set-up messages are not found. Accesses by intrinsics (streaming
+ * copies) and by the system are not seen.
  *
  * The tables are in one mapping that forked processes share. Each entry has a lock, which is held
  * while an atomic access is executed, so that a value and its clock belong together.

@@ -53,9 +53,8 @@ static int search_finds(int n, int node, int other, int *rounds)
     return is_right;
 }
 
-static void every_slow_node_and_link_is_found(void **state)
+TEST(every_slow_node_and_link_is_found)
 {
-    (void)state;
     for (int n = 2; n <= NODES_MOST; n++) {
         const double limit = 2 * log2(n) + 1;
         for (int node = -1; node < n; node++)
@@ -85,10 +84,9 @@ static void scale_link(double *times, int n, int a, int b, double factor)
     times[b * n + a] *= factor;
 }
 
-static void a_slow_node_and_a_slow_link_deviate(void **state)
+TEST(a_slow_node_and_a_slow_link_deviate)
 {
     double times[64], nodes[8], pairs[64], usual;
-    (void)state;
     for (int n = 3; n <= 8; n++) {
         fill_times(times, n);
         assert_int_equal(deviation_find(times, n, DEVIATION_LEAST, nodes, pairs, &usual), 0);
@@ -120,7 +118,7 @@ static void a_slow_node_and_a_slow_link_deviate(void **state)
 
 /* ------------------------------------------------------ verdicts, expectations */
 
-static void the_worst_verdict_decides_the_exit_code(void **state)
+TEST(the_worst_verdict_decides_the_exit_code)
 {
     static const struct {
         health_verdict verdict;
@@ -129,7 +127,6 @@ static void the_worst_verdict_decides_the_exit_code(void **state)
                 {HEALTH_MISSING, 6}, {HEALTH_HUNG, 4},    {HEALTH_WRONG, 1}};
     health_report report = {0};
     int judged, failed;
-    (void)state;
     health_set(health_add(&report, "good", "good"), HEALTH_PASS, "%s", "");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         health_set(health_add(&report, "x", "x"), rows[i].verdict, "%s", "");
@@ -158,10 +155,9 @@ static weir_status apply_rules(health_report *report, const char *text)
     return status;
 }
 
-static void rules_apply_to_their_model_only(void **state)
+TEST(rules_apply_to_their_model_only)
 {
     health_report report = {.gpu_model = "NVIDIA H100 80GB HBM3", .cpu_model = "Some CPU"};
-    (void)state;
     add_value(&report, "gpu0.copy.within", 100, "GB/s");
     add_value(&report, "gpu1.copy.within", 3000, "GB/s");
     add_value(&report, "gpu1.nvlinks", 17, "");
@@ -177,10 +173,9 @@ static void rules_apply_to_their_model_only(void **state)
     health_report_free(&report);
 }
 
-static void unknown_hardware_is_only_reported(void **state)
+TEST(unknown_hardware_is_only_reported)
 {
     health_report report = {.gpu_model = "Unheard Of", .cpu_model = "Unheard Of"};
-    (void)state;
     add_value(&report, "gpu0.copy.within", 1, "GB/s");
     assert_int_equal(health_models_apply(NULL, &report),
                      WEIR_OK); /* the built-in file is well-formed */
@@ -189,14 +184,13 @@ static void unknown_hardware_is_only_reported(void **state)
     health_report_free(&report);
 }
 
-static void malformed_rules_are_named_by_line(void **state)
+TEST(malformed_rules_are_named_by_line)
 {
     static const char *const bad[] = {
         "gpu H100 | x | >= 3\n",         "gpu H100 | x | => 3 | s\n",
         "gpu H100 | x | >= three | s\n", "disk H100 | x | >= 3 | s\n",
         "gpu H100 | x | >= 3 | s | t\n", "gpu H100 | x | >= 3 4 | s\n"};
     health_report report = {0};
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[128];
         snprintf(text, sizeof text, "# one\n%s", bad[i]);
@@ -205,10 +199,9 @@ static void malformed_rules_are_named_by_line(void **state)
     }
 }
 
-static void ceilings_come_from_the_report(void **state)
+TEST(ceilings_come_from_the_report)
 {
     health_report report = {0};
-    (void)state;
     add_value(&report, "gpu0.pcie", 60, "GB/s");
     add_value(&report, "gpu0.copy.from-host", 20, "GB/s");
     add_value(&report, "gpu0.copy.to-host", 55, "GB/s");
@@ -223,12 +216,11 @@ static void ceilings_come_from_the_report(void **state)
     health_report_free(&report);
 }
 
-static void a_baseline_judges_an_equal_report_as_good(void **state)
+TEST(a_baseline_judges_an_equal_report_as_good)
 {
     char path[] = "/tmp/weir-health-XXXXXX";
     health_report report = {0}, worse = {0};
     health_baseline *baseline;
-    (void)state;
     add_value(&report, "gpu0.copy.within", 1000, "GB/s");
     add_value(&report, "gpu1.copy.within", 1000, "GB/s");
     add_value(&report, "allreduce.1KiB.weir", 10, "us");
@@ -258,15 +250,5 @@ static void a_baseline_judges_an_equal_report_as_good(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_slow_node_and_link_is_found),
-        cmocka_unit_test(a_slow_node_and_a_slow_link_deviate),
-        cmocka_unit_test(the_worst_verdict_decides_the_exit_code),
-        cmocka_unit_test(rules_apply_to_their_model_only),
-        cmocka_unit_test(unknown_hardware_is_only_reported),
-        cmocka_unit_test(malformed_rules_are_named_by_line),
-        cmocka_unit_test(ceilings_come_from_the_report),
-        cmocka_unit_test(a_baseline_judges_an_equal_report_as_good),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("health");
 }
