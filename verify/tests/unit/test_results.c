@@ -19,6 +19,8 @@
 #define NEW_HEADER                                                                             \
     OLD_HEADER ",oracle,special,determinism,gpu_samples,gpu_throttled,throttle_reasons,sm_mhz," \
                "memory_mhz,power_w,temperature_c,dist,counts,ceiling_pct"
+#define NEWEST_HEADER                                                                          \
+    NEW_HEADER ",tokens,hidden,experts,topk,layout,dispatch_dtype,link_bytes,expert_bytes"
 #define ROW "1,r1,2026-01-01T00:00:00Z,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,"
 #define TIMES ",2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1,0.175,pass,0"
 
@@ -123,10 +125,10 @@ static char *printed(const results_set *set, void (*print)(FILE *file, const res
 /* Reading and writing gives the same text, including quotes. */
 TEST(csv_is_written_as_it_was_read)
 {
-    static const char text[] = NEW_HEADER "\n"
+    static const char text[] = NEWEST_HEADER "\n"
         "4,r1,2026-01-01T00:00:00Z,\"a \"\"b\"\", c\",alltoallv,cuda,cuda_ipc,8,1,weir,p:4x32,"
         "float,none,-1,out,1024,2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1024,0.0896,pass,0,"
-        "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device,71.5\n";
+        "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device,71.5,128,7168,256,8,expert,\"f8,e4m3\",4096,8192\n";
     reading made;
     read_text(&made, "a.csv", text);
     char *written = printed(&made.set, results_print_csv);
@@ -161,7 +163,9 @@ static void expect_same_rows(const results_set *set,
     "\"oracle\": \"exact\", \"special\": \"off\", \"determinism\": \"off\", \"gpu_samples\": 6, " \
     "\"gpu_throttled\": 0, \"throttle_reasons\": \"none\", \"sm_mhz\": 1980, "                 \
     "\"memory_mhz\": null, \"power_w\": 120, \"temperature_c\": 40, \"dist\": \"zipf:1.2\", "  \
-    "\"counts\": \"device\", \"ceiling_pct\": 71.5}"
+    "\"counts\": \"device\", \"ceiling_pct\": 71.5, \"tokens\": 128, \"hidden\": null, "        \
+    "\"experts\": 256, \"topk\": 8, \"layout\": \"expert\", \"dispatch_dtype\": \"\", "           \
+    "\"link_bytes\": 4096, \"expert_bytes\": null}"
 #define JSON_TIMES                                                                             \
     "\"median_us\": 10.000, \"min_us\": 9.120, \"max_us\": 12.000, \"p99_us\": 11.000, "       \
     "\"ci_low_us\": 9.900, \"ci_high_us\": 10.100, \"algbw_gbs\": 0.102402, "                   \
