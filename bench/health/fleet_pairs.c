@@ -161,9 +161,10 @@ static void pairs_judge(health_report *report, const fleet_nodes *fleet,
     free(nodes);
 }
 
-/* Marks the pairs that look slow, or belong to a node that does. Returns their number. */
+/* Marks the pairs that take more than half as long again as is usual. Returns their number. */
 static int pairs_mark(const fleet_nodes *fleet, const double *times, int n, char *marks)
 {
+    static const double MUCH = 1.5;
     const double least = fleet_least_deviation(fleet);
     double usual, *nodes = calloc((size_t)n, sizeof *nodes);
     double *pairs = calloc((size_t)n * (size_t)n, sizeof *pairs);
@@ -171,8 +172,7 @@ static int pairs_mark(const fleet_nodes *fleet, const double *times, int n, char
     if (nodes && pairs && deviation_find(times, n, least, nodes, pairs, &usual) == 0)
         for (int a = 0; a < n; a++)
             for (int b = a + 1; b < n; b++)
-                if (nodes[a] > DEVIATIONS_MOST || nodes[b] > DEVIATIONS_MOST ||
-                    pairs[a * n + b] > DEVIATIONS_MOST) {
+                if (times[a * n + b] > MUCH * usual) {
                     marks[a * n + b] = 1;
                     count++;
                 }
@@ -181,7 +181,8 @@ static int pairs_mark(const fleet_nodes *fleet, const double *times, int n, char
     return count;
 }
 
-/* Measures what looks slow again: processors of a node also do other work. */
+/* Measures again what took long: processors of a node also do other work, whose chance would widen
+ * the fleet's deviation. */
 static void pairs_confirm(health_report *report, fleet_nodes *fleet, pair_times *times, int rounds,
                           fleet_result *results)
 {
@@ -197,7 +198,7 @@ static void pairs_confirm(health_report *report, fleet_nodes *fleet, pair_times 
 
 void fleet_check_pairs(health_report *report, fleet_nodes *fleet)
 {
-    enum { REPEATS = 2 };
+    enum { REPEATS = 3 };
     const int n = fleet_count(fleet), rounds = n + n % 2 - 1;
     const size_t all = (size_t)n * (size_t)n;
     pair_times times = {.n = n,

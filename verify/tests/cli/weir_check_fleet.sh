@@ -31,7 +31,7 @@ slow() { # slow NAME PATTERN-OF-ALL-PAIRS PATTERN-OF-HALVES HOSTS FAULT
 }
 check "four healthy hosts pass by halves" found 0 "^fleet.search .*none in 3 rounds" 4 none --bisect --timeout 20
 check "a delayed link is found by all pairs" \
-    found 5 "^fleet.link1-2.latency: SLOW: .*chaos-1 - chaos-2" 4 delay:1-2:0.01 --timeout 20
+    found 5 "^fleet.link1-2.latency: SLOW: .*chaos-1 - chaos-2" 4 delay:1-2:0.02 --timeout 20
 check "a slow host is found by halves" found 5 "node chaos-2," 4 delay:2:0.01 --bisect --timeout 20
 check "a host that flips bits ends with 1 and is named" \
     found 1 "^fleet.node3.data: WRONG: data from node chaos-3; [0-9]+ wrong bytes" 4 none --inject flip:3 --timeout 20
@@ -42,10 +42,10 @@ check "a host that is not there ends with 6 and is named" found 6 "rank 3 has no
 check "a host with fewer cores ends with 6 and is named" found 6 "^fleet.node2.cores: MISSING: .*chaos-2: 1, expected >= 2" 4 fewer:2 --timeout 20
 if long_part "slow links and hosts by the other way, and fleets of eight hosts"; then
     check "four healthy hosts pass" found 0 "^PASS" 4 none --timeout 20
-    slow "a delayed link" "^fleet.link1-2.latency: SLOW: .*chaos-1 - chaos-2" "the link chaos-1 - chaos-2," 4 delay:1-2:0.01
+    slow "a delayed link" "^fleet.link1-2.latency: SLOW: .*chaos-1 - chaos-2" "the link chaos-1 - chaos-2," 4 delay:1-2:0.02
     slow "a slow link" "^fleet.link0-3.bandwidth: SLOW: .*chaos-0 - chaos-3" "the link chaos-0 - chaos-3," 4 rate:0-3:500000
     slow "a slow host" "^fleet.node2.latency: SLOW: .*chaos-2" "node chaos-2," 4 delay:2:0.01
-    slow "a delayed link of eight hosts" "^fleet.link2-5.latency: SLOW" "the link chaos-2 - chaos-5," 8 delay:2-5:0.01
+    slow "a delayed link of eight hosts" "^fleet.link2-5.latency: SLOW" "the link chaos-2 - chaos-5," 8 delay:2-5:0.02
     slow "a slow host of eight" "^fleet.node6.latency: SLOW" "node chaos-6," 8 delay:6:0.01
     check "eight healthy hosts pass" found 0 "^PASS" 8 none --timeout 20
 fi
