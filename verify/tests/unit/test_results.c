@@ -128,7 +128,8 @@ TEST(csv_is_written_as_it_was_read)
     static const char text[] = NEWEST_HEADER "\n"
         "4,r1,2026-01-01T00:00:00Z,\"a \"\"b\"\", c\",alltoallv,cuda,cuda_ipc,8,1,weir,p:4x32,"
         "float,none,-1,out,1024,2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1024,0.0896,pass,0,"
-        "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device,71.5,128,7168,256,8,expert,\"f8,e4m3\",4096,8192\n";
+        "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device,71.5,128,7168,256,8,"
+        "expert,\"f8,e4m3\",4096,8192\n";
     reading made;
     read_text(&made, "a.csv", text);
     char *written = printed(&made.set, results_print_csv);
