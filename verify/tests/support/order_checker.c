@@ -13,8 +13,8 @@
  * that store in half of all cases, until the loading thread has seen the store, as a processor may
  * do: code that relies on the order of two relaxed stores then computes wrong data. System calls on
  * sockets and descriptors, mutexes, and the start and end of threads order as well; all descriptors
- * count as one, so faults hidden by set-up messages are not found. Accesses by intrinsics (streaming
- * copies) and by the system are not seen.
+ * count as one, so faults hidden by set-up messages are not found. Accesses by intrinsics (such as
+ * streaming copies) and by the system are not seen.
  *
  * The tables are in one mapping that forked processes share. Each entry has a lock, which is held
  * while an atomic access is executed, so that a value and its clock belong together.
