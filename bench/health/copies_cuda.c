@@ -4,6 +4,7 @@
  * from and to page-locked memory.
  */
 #include "bench/health/checks.h"
+#include "topo/measure.h"
 
 #include <cuda_runtime_api.h>
 
