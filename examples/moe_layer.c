@@ -24,8 +24,8 @@ static void make_input(int rank)
 
 static weir_status forward(weir_moe *group, int first)
 {
-    weir_moe_dispatch_args d = WEIR_MOE_DISPATCH_INIT;
-    weir_moe_combine_args c = WEIR_MOE_COMBINE_INIT;
+    weir_moe_dispatch_args d = WEIR_MOE_DISPATCH_ARGS_INIT;
+    weir_moe_combine_args c = WEIR_MOE_COMBINE_ARGS_INIT;
     d.tokens = TOKENS, d.x = x, d.topk_experts = experts, d.topk_weights = weights[0];
     d.rows = received, d.rows_bytes = sizeof received, d.row_weights = row_weights;
     d.expert_counts = counts, d.expert_offsets = offsets;
@@ -41,8 +41,8 @@ static weir_status forward(weir_moe *group, int first)
 /* Gradients of out go to the experts by the same routing; those of the rows come back. */
 static weir_status backward(weir_moe *group, int first)
 {
-    weir_moe_dispatch_args d = WEIR_MOE_DISPATCH_INIT;
-    weir_moe_combine_args c = WEIR_MOE_COMBINE_INIT;
+    weir_moe_dispatch_args d = WEIR_MOE_DISPATCH_ARGS_INIT;
+    weir_moe_combine_args c = WEIR_MOE_COMBINE_ARGS_INIT;
     d.tokens = TOKENS, d.x = d_out, d.rows = gradients, d.rows_bytes = sizeof gradients;
     weir_status status = weir_moe_dispatch(group, &d);
     for (int e = 0; e < LOCAL; e++)

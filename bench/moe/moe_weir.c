@@ -28,7 +28,7 @@ static weir_status weir_dispatch(moe_candidate *c, int version)
 {
     const bench_moe_trial *t = c->trial;
     const int by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR;
-    weir_moe_dispatch_args a = WEIR_MOE_DISPATCH_INIT;
+    weir_moe_dispatch_args a = WEIR_MOE_DISPATCH_ARGS_INIT;
     a.handle = version;
     a.tokens = weirv_moe_tokens(t->oracle, version, t->job->rank);
     a.x = c->x[version];
@@ -47,7 +47,7 @@ static weir_status weir_dispatch(moe_candidate *c, int version)
 static weir_status weir_combine(moe_candidate *c, int version)
 {
     const bench_moe_trial *t = c->trial;
-    weir_moe_combine_args a = WEIR_MOE_COMBINE_INIT;
+    weir_moe_combine_args a = WEIR_MOE_COMBINE_ARGS_INIT;
     a.handle = version;
     a.rows = c->adds_rows ? c->rows : c->outputs;
     a.weights = t->config.layout == WEIR_MOE_EXPERT_MAJOR ? c->weights[version] : NULL;

@@ -109,7 +109,7 @@ static weir_status combine_describe(weir_moe *g, const weir_moe_combine_args *a,
 weir_status weir_moe_combine_send(weir_moe *g, const weir_moe_combine_args *args)
 {
     moe_header *header;
-    weir_moe_combine_args a = WEIR_MOE_COMBINE_INIT;
+    weir_moe_combine_args a = WEIR_MOE_COMBINE_ARGS_INIT;
     if (!g || !args)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_combine: group and args are required");
     weir_status status = moe_check_send(g, MOE_COMBINE);

@@ -124,7 +124,7 @@ static weir_status dispatch_describe(weir_moe *g, const weir_moe_dispatch_args *
 weir_status weir_moe_dispatch_send(weir_moe *g, const weir_moe_dispatch_args *args)
 {
     moe_header *header;
-    weir_moe_dispatch_args a = WEIR_MOE_DISPATCH_INIT;
+    weir_moe_dispatch_args a = WEIR_MOE_DISPATCH_ARGS_INIT;
     if (!g || !args)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch: group and args are required");
     weir_status status = moe_check_send(g, MOE_DISPATCH);

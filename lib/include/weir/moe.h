@@ -134,8 +134,8 @@ WEIR_API void weir_moe_free(weir_moe *group);
 /* Returns sizes that follow from the configuration. Thread-safe. */
 WEIR_API weir_moe_info weir_moe_get_info(const weir_moe *group);
 
-/* The arguments of a dispatch. Initialise with WEIR_MOE_DISPATCH_INIT. Members marked "may be NULL"
- * are not written, or not read, if they are NULL. L is the number of local experts, R that of
+/* The arguments of a dispatch. Initialise with WEIR_MOE_DISPATCH_ARGS_INIT. Members marked "may be
+ * NULL" are not written, or not read, if they are NULL. L is the number of local experts, R that of
  * ranks, K is topk, N is recv_rows of weir_moe_info. */
 typedef struct weir_moe_dispatch_args {
     size_t size;   /* sizeof(weir_moe_dispatch_args), set by the macro */
@@ -162,13 +162,13 @@ typedef struct weir_moe_dispatch_args {
     weir_stream stream;      /* NULL on the host */
 } weir_moe_dispatch_args;
 
-#define WEIR_MOE_DISPATCH_INIT                                                                     \
+#define WEIR_MOE_DISPATCH_ARGS_INIT                                                            \
     {                                                                                              \
         sizeof(weir_moe_dispatch_args), 0, 0, NULL, NULL, WEIR_INT32, NULL, NULL, 0, NULL, NULL,   \
             NULL, NULL, NULL, NULL, NULL                                                           \
     }
 
-/* The arguments of a combine. Initialise with WEIR_MOE_COMBINE_INIT. */
+/* The arguments of a combine. Initialise with WEIR_MOE_COMBINE_ARGS_INIT. */
 typedef struct weir_moe_combine_args {
     size_t size;                   /* sizeof(weir_moe_combine_args), set by the macro */
     int handle;                    /* of the dispatch whose rows come back */
@@ -182,7 +182,7 @@ typedef struct weir_moe_combine_args {
     weir_stream stream;            /* NULL on the host */
 } weir_moe_combine_args;
 
-#define WEIR_MOE_COMBINE_INIT                                                                      \
+#define WEIR_MOE_COMBINE_ARGS_INIT                                                             \
     {                                                                                              \
         sizeof(weir_moe_combine_args), 0, NULL, NULL, NULL, NULL, 0, NULL, NULL                    \
     }

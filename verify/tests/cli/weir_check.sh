@@ -97,7 +97,8 @@ check "then the figure and the baseline are shown" eval \
 plant 'sleep 300 & echo $! >>"'"$scratch"'/pids"; sleep 300'
 check "a program that does not end is killed, with 4" ends_with 4 timeout 100 "$scratch/bin/weir-check" --quiet --timeout 1
 check "it is named" says "^allreduce.1KiB.weir: HUNG"
-none_left() { local pid; while read -r pid; do [ ! -d "/proc/$pid" ] || return 1; done <"$scratch/pids"; }
+runs() { grep -q '^State:[^Z]*$' "/proc/$1/status" 2>/dev/null; } # a zombie does not run
+none_left() { local pid; while read -r pid; do runs "$pid" && return 1; done <"$scratch/pids"; return 0; }
 check "nothing that it started is left" none_left
 check "no temporary file is left" eval '! ls -d /tmp/weir-check-?????? 2>/dev/null | grep .'
 

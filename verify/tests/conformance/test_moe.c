@@ -121,7 +121,7 @@ static void rank_close(moe_rank *r)
 
 static weir_moe_dispatch_args dispatch_args(const moe_rank *r, int version)
 {
-    weir_moe_dispatch_args a = WEIR_MOE_DISPATCH_INIT;
+    weir_moe_dispatch_args a = WEIR_MOE_DISPATCH_ARGS_INIT;
     const int by_expert = r->config.layout == WEIR_MOE_EXPERT_MAJOR;
     a.handle = version % 2;
     a.tokens = weirv_moe_tokens(r->oracle, version, r->rank);
@@ -141,7 +141,7 @@ static weir_moe_dispatch_args dispatch_args(const moe_rank *r, int version)
 
 static weir_moe_combine_args combine_args(const moe_rank *r, int version, int weighted)
 {
-    weir_moe_combine_args a = WEIR_MOE_COMBINE_INIT;
+    weir_moe_combine_args a = WEIR_MOE_COMBINE_ARGS_INIT;
     a.handle = version % 2;
     a.rows = r->outputs;
     a.weights = weighted ? weirv_moe_weights(r->oracle, version, r->rank) : NULL;
