@@ -197,10 +197,7 @@ static int run_rank(const program_start *p, const bench_launch *launch)
 static int run_forked_rank(weir_boot *boot, void *argument)
 {
     const program_start *p = argument;
-    bench_launch launch = *p->launch;
-    launch.boot = boot;
-    launch.rank = weir_boot_rank(boot);
-    launch.nranks = weir_boot_nranks(boot);
+    const bench_launch launch = bench_launch_of_fork(p->launch, boot);
     return run_rank(p, &launch);
 }
 

@@ -14,7 +14,7 @@ enum { COPY_BYTES = 32 << 20, THREADS_MAX = 256, LINK_RANKS_MAX = 8 };
 
 typedef struct copy_team {
     pthread_barrier_t barrier;
-    int nthreads, repeats;
+    int repeats;
     double *seconds; /* per repetition, of the slowest thread; written by thread 0 */
 } copy_team;
 
@@ -46,7 +46,7 @@ static double copy_measure_gbs(int nthreads, int repeats)
 {
     pthread_t threads[THREADS_MAX];
     double seconds[64] = {0}, best = 0;
-    copy_team team = {.nthreads = nthreads, .repeats = repeats, .seconds = seconds};
+    copy_team team = {.repeats = repeats, .seconds = seconds};
     if (pthread_barrier_init(&team.barrier, NULL, (unsigned)nthreads) != 0)
         return 0;
     for (int i = 0; i < nthreads; i++)

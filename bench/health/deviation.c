@@ -12,7 +12,7 @@ static int deviation_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of values, which are sorted; NaN without values. */
+/* Sorts values and returns their median; NaN without values. */
 static double deviation_median(double *values, int count)
 {
     if (count == 0)
@@ -38,17 +38,30 @@ double deviation_of(double time, double usual, double least)
     return log(time / usual) / (NORMAL * least);
 }
 
+/* The median of a node's pairs; NaN if none is known. space holds n values. */
+static double deviation_node_median(const double *values, int n, int node, double *space)
+{
+    int count = 0;
+    for (int other = 0; other < n; other++)
+        if (other != node && !isnan(values[node * n + other]))
+            space[count++] = values[node * n + other];
+    return deviation_median(space, count);
+}
+
+double deviation_node_time(const double *times, int n, int node)
+{
+    double *space = calloc((size_t)n, sizeof *space);
+    const double median = space ? deviation_node_median(times, n, node, space) : NAN;
+    free(space);
+    return median;
+}
+
 /* Each node's median over its pairs, and the median of these. */
 static double deviation_node_medians(const double *logs, int n, double *medians, double *space)
 {
     int used = 0;
-    for (int node = 0; node < n; node++) {
-        int count = 0;
-        for (int other = 0; other < n; other++)
-            if (other != node && !isnan(logs[node * n + other]))
-                space[count++] = logs[node * n + other];
-        medians[node] = deviation_median(space, count);
-    }
+    for (int node = 0; node < n; node++)
+        medians[node] = deviation_node_median(logs, n, node, space);
     for (int node = 0; node < n; node++)
         if (!isnan(medians[node]))
             space[used++] = medians[node];

@@ -21,6 +21,8 @@
  * -1 without memory. With two nodes nothing deviates. */
 int deviation_find(const double *times, int n, double least, double *nodes, double *pairs,
                    double *usual);
+/* The median of a node's times with the others; NaN without any, or without memory. */
+double deviation_node_time(const double *times, int n, int node);
 /* The deviation of one time from a usual one, in units of the least deviation. */
 double deviation_of(double time, double usual, double least);
 

@@ -32,7 +32,6 @@ void fleet_facts_read(fleet_facts *facts)
     facts->cores = counts.usable_cores;
     facts->gpus = counts.gpus;
     facts->nics = counts.nics;
-    weiri_topo_digest(topo, facts->digest);
     weiri_topo_summary(topo, facts->hardware, sizeof facts->hardware);
     weiri_topo_destroy(topo);
 }

@@ -109,23 +109,6 @@ static void pairs_add_slow(health_report *report, const fleet_nodes *fleet,
                   pairs_value(measure, usual), HEALTH_SLOW, source);
 }
 
-/* The median of a node's times. */
-static double pairs_median_of(const double *times, int n, int node)
-{
-    double usual, *nodes = calloc((size_t)n, sizeof *nodes);
-    double *pairs = calloc((size_t)n * (size_t)n, sizeof *pairs);
-    double *own = calloc((size_t)n * (size_t)n, sizeof *own);
-    for (int i = 0; nodes && pairs && own && i < n * n; i++)
-        own[i] = i / n == node || i % n == node ? times[i] : NAN;
-    if (!nodes || !pairs || !own ||
-        deviation_find(own, n, DEVIATION_LEAST, nodes, pairs, &usual) != 0)
-        usual = NAN;
-    free(own);
-    free(pairs);
-    free(nodes);
-    return usual;
-}
-
 static void pairs_judge(health_report *report, const fleet_nodes *fleet,
                         const pair_measure *measure, const double *times, int n)
 {
@@ -140,7 +123,7 @@ static void pairs_judge(health_report *report, const fleet_nodes *fleet,
     }
     for (int a = 0; a < n; a++)
         if (nodes[a] > DEVIATIONS_MOST) {
-            pairs_add_slow(report, fleet, measure, a, -1, pairs_median_of(times, n, a), usual,
+            pairs_add_slow(report, fleet, measure, a, -1, deviation_node_time(times, n, a), usual,
                            nodes[a]);
             slow++;
         }

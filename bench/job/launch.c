@@ -238,6 +238,15 @@ int bench_launch_check(const bench_launch *launch, bench_options *options, char 
     return 0;
 }
 
+bench_launch bench_launch_of_fork(const bench_launch *launch, weir_boot *boot)
+{
+    bench_launch forked = *launch;
+    forked.boot = boot;
+    forked.rank = weir_boot_rank(boot);
+    forked.nranks = weir_boot_nranks(boot);
+    return forked;
+}
+
 int bench_launch_fork(const char *program, int nranks,
                       int (*body)(weir_boot *boot, void *argument), void *argument)
 {

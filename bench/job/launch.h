@@ -36,6 +36,8 @@ int bench_launch_check_ngpus(const bench_launch *launch, const bench_options *op
 /* Checks the options for MPI, which depend on the launcher, and selects the reference of --verify.
  * Local. Returns 0, or -1 with a line in problem. */
 int bench_launch_check(const bench_launch *launch, bench_options *options, char *problem);
+/* The launch of a forked rank, from that of the process that forked it. Local. */
+bench_launch bench_launch_of_fork(const bench_launch *launch, weir_boot *boot);
 /* Forks nranks ranks and runs body in each. Reports ranks that a signal ended on standard error.
  * Local; blocks until all have ended. Returns the program's exit code: the highest of the ranks'
  * codes, or 3 if a rank was killed and no other rank reported an error. */

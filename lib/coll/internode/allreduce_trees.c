@@ -11,7 +11,7 @@
  *
  * Messages between two ranks can belong to either tree and direction; total_bytes of their heads
  * says to which. Every message can be consumed at once: an inner position combines left child, own
- * data, right child in this order, and stores what comes early from the right child aside. So no
+ * data, right child in this order, and keeps a copy of data that the right child sends early. So no
  * message waits behind another one, and the result does not depend on the order of arrival.
  */
 #include "coll/internode/transfer.h"

@@ -39,7 +39,7 @@ static terms terms_of(const weiri_net_cost *cost, weiri_net_shape shape, size_t 
     return t;
 }
 
-/* So many messages to different ranks, one after the other, and as many from others. */
+/* The time in which a rank sends `messages` messages to different ranks and receives as many. */
 static double flood(const terms *t, double messages, double message_bytes)
 {
     return t->a + messages * (2 * t->o + message_bytes * t->b);

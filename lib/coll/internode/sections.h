@@ -1,7 +1,7 @@
 /*
  * Sections: the blocks of a node's ranks, adjacent, in the order of their places. Where data are
- * exchanged by leaders, buffers hold the sections of the nodes one after the other; if ranks are
- * numbered node by node, that is the order of ranks.
+ * exchanged by leaders, buffers contain the sections of all nodes in the order of nodes; if ranks
+ * are numbered node by node, that is the order of ranks.
  */
 #ifndef WEIR_COLL_INTERNODE_SECTIONS_H
 #define WEIR_COLL_INTERNODE_SECTIONS_H
