@@ -13,7 +13,11 @@
 #include "base/log.h"
 #include "boot/tcp.h"
 #include "comm/comm.h"
+#include "comm/monitor/monitor.h"
+#include "nccl/profiler.h"
 
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -76,6 +80,14 @@ static int init_timeout_ms(void)
     return weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_config_timeout_ms() : DEFAULT_TIMEOUT_MS;
 }
 
+/* Copies the name that a program gives to a communicator; older programs have no such member. */
+static void init_copy_name(const ncclConfig_t *config, weiri_nccl_comm_request *request)
+{
+    const size_t end = offsetof(ncclConfig_t, commName) + sizeof config->commName;
+    if (config && config->size >= end && config->commName)
+        snprintf(request->name, sizeof request->name, "%s", config->commName);
+}
+
 /* Requests the CUDA backend wherever there are GPUs; otherwise device memory that a program passes
  * would be taken for memory of the process. */
 static weir_status create_comm_of(weiri_nccl_comm *own)
@@ -122,10 +134,13 @@ ncclResult_t weiri_nccl_comm_create(const weiri_nccl_comm_request *request)
     own->local_nranks = 1;
     if (request->device >= 0)
         weiri_nccl_gpu_use(request->device);
+    weiri_nccl_profiler_start();
     weir_status status =
         weiri_boot_tcp_create(&request->id, own->rank, own->nranks, init_timeout_ms(), &own->boot);
     if (status == WEIR_OK)
         status = create_comm_of(own);
+    if (own->comm)
+        weiri_monitor_name(own->comm, request->name);
     ncclResult_t result = weiri_nccl_result(status);
     ncclComm_t handle = NULL;
     if (result == ncclSuccess && !(handle = weiri_nccl_publish(own)))
@@ -162,6 +177,7 @@ static ncclResult_t init_rank(ncclComm_t *comm, int nranks, const ncclUniqueId *
     *request = (weiri_nccl_comm_request){
         .rank = rank, .nranks = nranks, .device = weiri_nccl_gpu_current(), .made = comm};
     memcpy(&request->id, id, sizeof request->id);
+    init_copy_name(config, request);
     return weiri_nccl_do((weiri_nccl_job){run_comm_create, request, NULL});
 }
 

@@ -10,6 +10,7 @@ typedef struct weiri_nccl_comm_request {
     int rank, nranks;
     int device; /* -1: memory of the process */
     ncclComm_t *made;
+    char name[64]; /* from the configuration; "" if it has none */
 } weiri_nccl_comm_request;
 
 /* Creates the communicator together with its other ranks and writes *made. Collective; blocks. */

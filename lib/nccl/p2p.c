@@ -6,6 +6,7 @@
 #include "nccl/p2p_host.h"
 
 #include "nccl/gpu.h"
+#include "nccl/profiler.h"
 #include "nccl/vendor.h"
 
 #include "base/error.h"
@@ -92,13 +93,21 @@ static weir_status serve_others(weiri_nccl_comm *comm, const weiri_nccl_call *ca
                             : weiri_p2p_run_on_gpu(comm, calls, count);
 }
 
+static weir_status serve_all(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
+{
+    weir_status status = serve_self(comm, calls, count);
+    if (status == WEIR_OK && (comm->nranks > 1 || comm->device >= 0))
+        status = serve_others(comm, calls, count);
+    return status;
+}
+
 weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
     if (comm->vendor)
         return weiri_nccl_vendor_p2p(comm, calls, count);
-    weir_status status = serve_self(comm, calls, count);
-    if (status == WEIR_OK && (comm->nranks > 1 || comm->device >= 0))
-        status = serve_others(comm, calls, count);
+    weir_status status = comm->comm->monitor
+                             ? weiri_nccl_p2p_monitored(comm, calls, count, serve_all)
+                             : serve_all(comm, calls, count);
     if (status == WEIR_OK)
         weiri_log(WEIRI_LOG_INFO, "nccl sends and receives, rank %d of %d: %zu call(s) through "
                   "%s", comm->rank, comm->nranks, count,
