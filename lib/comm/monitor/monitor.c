@@ -13,8 +13,8 @@
 #include <string.h>
 
 /* Calls whose starts are further apart are all timed; of others, those whose numbers have none of
- * the bits. */
-enum { SPARSE_NS = 10000, SPARSE_GPU_NS = 200000, MASK = 15, MASK_GPU = 255 };
+ * the bits. The distance is a mean over so many timed calls. */
+enum { SPARSE_NS = 10000, SPARSE_GPU_NS = 200000, MASK = 15, MASK_GPU = 255, PACE_CALLS = 8 };
 static const uint64_t report_interval_ns = 10ull * 1000 * 1000 * 1000;
 
 const char *weiri_monitor_function_name(int function)
@@ -30,9 +30,10 @@ const char *weiri_monitor_function_name(int function)
 
 /* ------------------------------------------------------------------- timing */
 
-/* Chooses the mask by the time between the starts of the last two timed calls. */
 static void monitor_adapt(weiri_monitor_pace *pace, int has_gpu, uint64_t number, uint64_t now_ns)
 {
+    if (pace->begin_ns && ++pace->ntimed < PACE_CALLS)
+        return;
     const uint64_t calls = number - pace->number;
     const uint64_t sparse_ns = has_gpu ? SPARSE_GPU_NS : SPARSE_NS;
     const uint64_t dense = has_gpu ? MASK_GPU : MASK;
@@ -40,6 +41,7 @@ static void monitor_adapt(weiri_monitor_pace *pace, int has_gpu, uint64_t number
         pace->mask = (now_ns - pace->begin_ns) / calls >= sparse_ns ? 0 : dense;
     pace->number = number;
     pace->begin_ns = now_ns;
+    pace->ntimed = 0;
 }
 
 /* Takes a free timer, or makes one; NULL if all are in use. */

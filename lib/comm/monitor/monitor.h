@@ -50,10 +50,12 @@ typedef struct weiri_monitor_pending {
     size_t ncalls;
 } weiri_monitor_pending;
 
-/* Which calls are timed: those whose number has none of the bits of mask. */
+/* Which calls are timed: those whose number has none of the bits of mask, which is chosen by the
+ * mean time between calls since another one, a few timed calls ago. */
 typedef struct weiri_monitor_pace {
     uint64_t mask;
-    uint64_t number, begin_ns; /* of the last timed call */
+    uint64_t number, begin_ns; /* of that call */
+    int ntimed;                /* calls since then */
 } weiri_monitor_pace;
 
 typedef struct weiri_monitor {
