@@ -6,6 +6,7 @@
 #include "nccl/p2p_host.h"
 
 #include "nccl/gpu.h"
+#include "nccl/nvtx.h"
 #include "nccl/profiler.h"
 #include "nccl/vendor.h"
 
@@ -105,9 +106,11 @@ weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *cal
 {
     if (comm->vendor)
         return weiri_nccl_vendor_p2p(comm, calls, count);
+    weiri_nccl_nvtx_begin(comm, "ncclGroup of sends and receives", 0);
     weir_status status = comm->comm->monitor
                              ? weiri_nccl_p2p_monitored(comm, calls, count, serve_all)
                              : serve_all(comm, calls, count);
+    weiri_nccl_nvtx_end(comm);
     if (status == WEIR_OK)
         weiri_log(WEIRI_LOG_INFO, "nccl sends and receives, rank %d of %d: %zu call(s) through "
                   "%s", comm->rank, comm->nranks, count,

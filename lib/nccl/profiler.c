@@ -5,6 +5,8 @@
  */
 #include "nccl/profiler.h"
 
+#include "nccl/nvtx.h"
+
 #include "base/env.h"
 #include "base/log.h"
 #include "comm/comm.h"
@@ -24,6 +26,7 @@ static void profiler_start_once(void)
 {
     const char *plugin = weiri_env(WEIRI_ENV_NCCL_PROFILER_PLUGIN);
     weiri_monitor_use_nccl(version);
+    weiri_nccl_nvtx_open();
     if (plugin && strcmp(plugin, "none") != 0)
         weiri_log(WEIRI_LOG_WARN,
                   "%s=%s is not loaded: its events are of NCCL's channels and proxies, which weir "

@@ -178,6 +178,21 @@ void weiri_monitor_stop(weiri_monitor *monitor, uint64_t begin_ns, const weiri_m
     }
 }
 
+/* Of an allgather the input is one rank's block, of a reduce_scatter the output. */
+void weiri_monitor_end_buffers(weiri_monitor *monitor, uint64_t begin_ns, weir_status status,
+                               weiri_monitor_call *about, uint64_t in_bytes, uint64_t out_bytes,
+                               weir_stream stream)
+{
+    about->peer = -1;
+    about->bytes = in_bytes < out_bytes ? in_bytes : out_bytes;
+    about->traffic_bytes = in_bytes < out_bytes ? out_bytes : in_bytes;
+    about->number = monitor->comm->calls;
+    if (begin_ns && status == WEIR_OK)
+        weiri_monitor_end_timed(monitor, begin_ns, about, 1, stream);
+    else
+        weiri_monitor_end(monitor, begin_ns, stream);
+}
+
 /* --------------------------------------------------------- begin and end */
 
 static void monitor_free(weiri_monitor *monitor)

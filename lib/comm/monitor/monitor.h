@@ -146,4 +146,10 @@ static inline void weiri_monitor_end_timed(weiri_monitor *monitor, uint64_t begi
     weiri_monitor_stop(monitor, begin_ns, calls, ncalls, stream);
 }
 
+/* After the work of a call that is described by its buffers, as plans and algorithms are; about has
+ * function and algo. */
+void weiri_monitor_end_buffers(weiri_monitor *monitor, uint64_t begin_ns, weir_status status,
+                               weiri_monitor_call *about, uint64_t in_bytes, uint64_t out_bytes,
+                               weir_stream stream);
+
 #endif

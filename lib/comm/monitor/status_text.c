@@ -186,8 +186,8 @@ static void text_title(const text_row *row, const char *title, FILE *to)
 
 static const char *text_seen(weiri_seen seen)
 {
-    static const char *const words[] = {"no data", "running", "stopped by a signal",
-                                        "does not answer", "considered dead"};
+    static const char *const words[] = {"is not known", "is running", "was stopped by a signal",
+                                        "does not answer", "is considered dead"};
     return words[seen];
 }
 
@@ -209,7 +209,7 @@ static void text_missing(const text_row *row, FILE *to)
         if (!weiri_view_is_missing(one))
             continue;
         shown++;
-        fprintf(to, "  The missing rank: %d -- %s; ", rank, text_seen(one->seen));
+        fprintf(to, "  The missing rank: %d -- it %s; ", rank, text_seen(one->seen));
         text_place(one, to);
     }
     if (row->missing > shown)
@@ -264,8 +264,7 @@ static void text_waits(const text_row *row, FILE *to)
         fprintf(to, "  Rank %d: %d rank%s wait%s for it, for up to %.3f s; ", rank, waiting,
                 waiting > 1 ? "s" : "", waiting > 1 ? "" : "s", (double)longest_ns / 1e9);
         if (one->call)
-            fprintf(to, "it %s, last seen in %s, call %" PRIu64 " -- ",
-                    one->seen == WEIRI_SEEN_RUNNING ? "is running" : text_seen(one->seen),
+            fprintf(to, "it %s, last seen in %s, call %" PRIu64 " -- ", text_seen(one->seen),
                     name ? name : "a call", one->call >> 8);
         else
             fprintf(to, "it has called no collective yet -- ");

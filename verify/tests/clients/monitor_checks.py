@@ -187,8 +187,8 @@ def speaks_the_protocol():
     with Job(plain, 2, WEIR_RAS=address) as job:
         sock, file = ras_client.connect(address, timeout_s=3)
         with sock:
-            for line, answer in (("set format JSON", "OK"), ("SET FORMAT xml", "ERROR: Invalid fo"),
-                                 ("timeout -1", "ERROR: Invalid timeout"), ("hello", "ERROR: Unkn"),
+            for line, answer in (("set format JSON", "OK"), ("SET FORMAT xml", "ERROR: Invalid format"),
+                                 ("timeout -1", "ERROR: Invalid timeout"), ("hello", "ERROR: "),
                                  ("timeout 5x", "ERROR: Invalid timeout"), ("MONITOR", "ERROR: weir"),
                                  ("client protocol 9\r", "SERVER PROTOCOL 2")):
                 demand(ras_client.exchange(file, line).startswith(answer), line)
@@ -219,8 +219,8 @@ def stopped_rank():
                                 if w["longest_wait_sec"] > 0.2], "a long wait")
         demand([w["rank"] for w in waited] == [2], waited)
         text = ras_client.status(address, patience_s=15)
-        demand("INCOMPLETE" in text and f"The missing rank: 2 -- stopped by a signal; process "
-               f"{job.pids[2]} on node" in text and "Rank 2: " in text, text)
+        demand("INCOMPLETE" in text and f"The missing rank: 2 -- it was stopped by a signal; "
+               f"process {job.pids[2]} on node" in text and "Rank 2: " in text, text)
         os.kill(job.pids[2], signal.SIGCONT)
         until(lambda: only_comm(address)["missing_ranks_count"] == 0, "the rank is back")
         demand(job.end(), "the job")
