@@ -106,16 +106,15 @@ static weir_status call_start(weiri_coll *coll, const weir_call *call, size_t si
     return choice->algo->run(coll, call);
 }
 
-/* The same on a communicator that is monitored. */
-static __attribute__((noinline)) weir_status call_monitored(weiri_coll *coll, const weir_call *call,
-                                                            size_t size_bytes,
-                                                            const weiri_choice *choice)
+/* The same for a call that monitoring times. */
+static __attribute__((noinline)) weir_status call_timed(weiri_coll *coll, const weir_call *call,
+                                                        size_t size_bytes,
+                                                        const weiri_choice *choice)
 {
     weiri_monitor *monitor = coll->comm->monitor;
-    const uint64_t begin_ns = weiri_monitor_begin(monitor, (int)call->collective,
-                                                  coll->comm->calls, call->stream);
+    const uint64_t begin_ns = weiri_monitor_start_timed(monitor, coll->comm->calls, call->stream);
     const weir_status status = call_start(coll, call, size_bytes, choice);
-    if (WEIRI_LIKELY(!begin_ns) || status != WEIR_OK) {
+    if (!begin_ns || status != WEIR_OK) {
         weiri_monitor_end(monitor, begin_ns, call->stream);
         return status;
     }
@@ -152,8 +151,10 @@ static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t
     coll->choice = choice;
     coll->size_bytes = size_bytes;
     weiri_comm_enter(coll->comm, call->collective);
-    if (WEIRI_UNLIKELY(coll->comm->monitor != NULL))
-        return call_monitored(coll, call, size_bytes, choice);
+    weiri_monitor *monitor = coll->comm->monitor;
+    if (WEIRI_UNLIKELY(monitor != NULL) &&
+        weiri_monitor_counts(monitor, (int)call->collective, coll->comm->calls))
+        return call_timed(coll, call, size_bytes, choice);
     return call_start(coll, call, size_bytes, choice);
 }
 

@@ -14,7 +14,7 @@
 
 /* Calls whose starts are further apart are all timed; of others, those whose numbers have none of
  * the bits. The distance is a mean over so many timed calls. */
-enum { SPARSE_NS = 10000, SPARSE_GPU_NS = 200000, MASK = 15, MASK_GPU = 255, PACE_CALLS = 8 };
+enum { SPARSE_NS = 10000, SPARSE_GPU_NS = 200000, MASK = 63, MASK_GPU = 255, PACE_CALLS = 8 };
 static const uint64_t report_interval_ns = 10ull * 1000 * 1000 * 1000;
 
 const char *weiri_monitor_function_name(int function)

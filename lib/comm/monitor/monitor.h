@@ -9,7 +9,7 @@
  * They exist while there are communicators.
  *
  * Cost. A call that is not timed adds one to a counter. On the host a timed call reads the clock
- * twice; on a GPU it records two events. Of calls in quick succession only every 16th (GPUs: 256th)
+ * twice; on a GPU it records two events. Of calls in quick succession only every 64th (GPUs: 256th)
  * is timed, by the number of the call, so that all ranks time the same ones.
  */
 #ifndef WEIR_COMM_MONITOR_MONITOR_H
@@ -102,17 +102,33 @@ static inline void weiri_monitor_count(weiri_monitor *monitor, int function, uin
     weir_store_relaxed(count, *count + more);
 }
 
-/* Begins a collective, after weiri_comm_enter and before its work. Returns its begin in ns; 0: it
- * is not timed. */
+/* Counts a collective, after weiri_comm_enter. Returns 1 if it is to be timed, between
+ * weiri_monitor_start_timed and weiri_monitor_end_timed; else nothing more is to be done. */
+static inline int weiri_monitor_counts(weiri_monitor *monitor, int function, uint64_t number)
+{
+    if (WEIRI_UNLIKELY(monitor->is_inside))
+        return 0;
+    weiri_monitor_count(monitor, function, 1);
+    return WEIRI_UNLIKELY(!(number & monitor->pace.mask));
+}
+
+/* Returns the begin of a call in ns; 0: it cannot be timed, and weiri_monitor_end follows. */
+static inline uint64_t weiri_monitor_start_timed(weiri_monitor *monitor, uint64_t number,
+                                                 weir_stream stream)
+{
+    monitor->is_inside++;
+    return weiri_monitor_start(monitor, &monitor->pace, number, stream);
+}
+
+/* Begins a collective that may consist of other calls, which are part of it. Returns its begin in
+ * ns; 0: it is not timed. */
 static inline uint64_t weiri_monitor_begin(weiri_monitor *monitor, int function, uint64_t number,
                                            weir_stream stream)
 {
-    if (monitor->is_inside++)
-        return 0;
-    weiri_monitor_count(monitor, function, 1);
-    return WEIRI_LIKELY(number & monitor->pace.mask)
-               ? 0
-               : weiri_monitor_start(monitor, &monitor->pace, number, stream);
+    if (weiri_monitor_counts(monitor, function, number))
+        return weiri_monitor_start_timed(monitor, number, stream);
+    monitor->is_inside++;
+    return 0;
 }
 
 /* The same for a group of sends and receives. */
