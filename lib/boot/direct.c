@@ -42,7 +42,7 @@ typedef struct direct_peer {
     size_t frame_bytes; /* bytes of it received so far */
 } direct_peer;
 
-enum { GUESTS = 32, GUEST_MS = 1000 }; /* a guest that keeps others out is dropped after this time */
+enum { GUESTS = 32, GUEST_MS = 1000 }; /* a full list drops its oldest guest after this time */
 
 struct weiri_direct {
     weiri_direct_job job;

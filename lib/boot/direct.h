@@ -22,7 +22,7 @@
 
 typedef struct weiri_direct weiri_direct;
 
-/* Who a rank is, and the key that all ranks of the job share. */
+/* The number of a rank, and the key that all ranks of the job share. */
 typedef struct weiri_direct_job {
     int rank, nranks, timeout_ms;
     uint8_t key[WEIRI_KEY_BYTES];
@@ -31,7 +31,8 @@ typedef struct weiri_direct_job {
 /* Listens at a Unix socket. Local. */
 weir_status weiri_direct_create(const weiri_direct_job *job, weiri_direct **direct);
 /* Uses a listening TCP socket, which belongs to the result on success; table has the addresses of
- * all ranks' listeners and is copied; source is the local address of connections, or NULL. Local. */
+ * all ranks' listeners and is copied; source is the local address of connections, or NULL.
+ * Local. */
 weir_status weiri_direct_create_tcp(const weiri_direct_job *job, int listener,
                                     const weiri_address *table, const weiri_address *source,
                                     weiri_direct **direct);

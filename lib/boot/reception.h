@@ -10,7 +10,7 @@
 #include "boot/handshake.h"
 
 /* Waits until the expected ranks above job->rank have connected. Blocks until the deadline.
- * expects(rank, other, nranks) tells whether rank `rank` expects `other`; NULL: all. fds (nranks
+ * expects(rank, other, nranks) is 1 if rank `rank` expects `other`; NULL: all. fds (nranks
  * entries, initially -1) gets their connections, which the caller closes, also on failure; listens
  * (nranks entries or NULL) gets their listening addresses. WEIR_ERR_TIMEOUT names the missing
  * ranks; WEIR_ERR_MISMATCH if an authenticated rank joined twice or passed another number of ranks;

@@ -1,16 +1,16 @@
 /*
- * The TCP bootstrap: how ranks that know one address become a mesh, or above WEIRI_TREE_MESH ranks a
- * tree of meshes (tree.h).
+ * The TCP bootstrap: how ranks that know one address become a mesh, or above WEIRI_TREE_MESH ranks
+ * a tree of meshes (tree.h).
  *
  * 1. Rank 0 listens at an address that all ranks know, or registers its address at the rendezvous
  *    server of a unique id.
  * 2. Every other rank connects to rank 0, sends its own listening address, and waits for rank 0's
  *    announcement: the table of all ranks' addresses, or the reason why the job cannot start.
- * 3. With the table each rank connects to the lower ranks of its meshes, and then accepts the higher
- *    ones. Connections to rank 0 from outside its meshes are closed, so that only rank 0 has a
- *    socket to every rank, and only until here.
- * 4. In a tree, each rank keeps listening for messages (direct.h), rank 0 at a new port, so that the
- *    known one is free for another job.
+ * 3. With the table each rank connects to the lower ranks of its meshes, and then accepts the
+ *    higher ones. Connections to rank 0 from outside its meshes are closed, so that only rank 0 has
+ *    a socket to every rank, and only until here.
+ * 4. In a tree, each rank keeps listening for messages (direct.h), rank 0 at a new port, so that
+ *    the known one is free for another job.
  * 5. A barrier ensures that no rank returns before all ranks are connected.
  *
  * Every connection begins with the handshake. Each step has a deadline: WEIR_TIMEOUT_MS, or the
@@ -115,8 +115,8 @@ static weir_status tcp_lead(const weiri_job *job, int listener, tcp_parts *parts
     return weiri_fail_context(status, "rank 0 of %d", job->nranks);
 }
 
-weir_status weiri_tcp_call(const weiri_tcp_joiner *self, int peer, const weiri_address *to, int patient,
-                            const weiri_deadline *deadline, int *fd)
+weir_status weiri_tcp_call(const weiri_tcp_joiner *self, int peer, const weiri_address *to,
+                           int patient, const weiri_deadline *deadline, int *fd)
 {
     weiri_socket_call details = {.rank = self->job.rank,
                                  .peer = peer,
@@ -228,7 +228,8 @@ static weir_status tcp_create_tree(const weiri_tcp_joiner *self, tcp_parts *part
     weir_status status = weiri_direct_create_tcp(&own, parts->listener, parts->table,
                                                  self->has_source ? &self->source : NULL, &direct);
     if (status == WEIR_OK) {
-        status = weiri_tree_create("tcp", job->rank, job->nranks, job->timeout_ms, fds, direct, boot);
+        status = weiri_tree_create("tcp", job->rank, job->nranks, job->timeout_ms, fds, direct,
+                                   boot);
         parts->listener = -1;
         memset(parts->fds, 0xff, (size_t)job->nranks * sizeof *parts->fds);
     }

@@ -1,6 +1,6 @@
 /*
- * Proves that the bootstrap of more than 64 ranks, a tree of meshes, is a bootstrap, of forked ranks
- * and over TCP: exchanges, messages, few sockets, a lost rank named by all; and that over TCP
+ * Proves that the bootstrap of more than 64 ranks, a tree of meshes, is a bootstrap, of forked
+ * ranks and over TCP: exchanges, messages, few sockets, a lost rank named by all; and that over TCP
  * strangers at a rank's port, and forged greetings, neither reach it nor delay others.
  */
 #include "verify/tests/support/comm_ranks.h"

@@ -1,8 +1,8 @@
 /*
- * Proves that jobs of more ranks than cores work: every host algorithm of every collective with 100,
- * 129 and 256 ranks, and every algorithm across 16 and 64 emulated nodes over tcp; and that a lost
- * rank ends all others in time, with a report that names it and that stays short. Most of them run
- * only if TEST_LONG is 1.
+ * Proves that jobs of more ranks than cores work: every host algorithm of every collective with
+ * 100, 129 and 256 ranks, and every algorithm across 16 and 64 emulated nodes over tcp; and that a
+ * lost rank ends all others in time, with a report that names it and that stays short. Most of them
+ * run only if TEST_LONG is 1.
  */
 #include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/long_part.h"
