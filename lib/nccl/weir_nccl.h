@@ -104,8 +104,10 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
 
 /* Configuration of a communicator. size, magic and version are those of the header with which the
  * caller was built; an older, shorter structure has the defaults for what it lacks. numRmaCtx and
- * numRmaSig are the numbers of contexts and signals of one-sided calls, 1 by default. Creation is
- * always complete when the call returns, even with blocking 0. The other members have no effect. */
+ * numRmaSig are the numbers of contexts and signals of one-sided calls, 1 by default, and equal on
+ * all ranks. With blocking 0, functions that create a communicator return ncclInProgress and its
+ * handle at once; until ncclCommGetAsyncError reports ncclSuccess it can only be queried or ended.
+ * The other members have no effect. */
 typedef struct ncclConfig_v23100 {
     size_t size;
     unsigned int magic;
@@ -261,8 +263,7 @@ WEIR_NCCL_API ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclU
  * mappings of peers' memory. Collective. Until ncclCommResume, calls on it give ncclInvalidUsage,
  * except those that query, destroy or abort it. Windows and registrations stay valid, with their
  * contents, which are the caller's memory; signals that have arrived and were not waited for are
- * kept. Suspending twice, or with operations outstanding, is ncclInvalidUsage. flags 0 does
- * nothing. */
+ * kept. No operations may be outstanding. flags 0 does nothing. */
 WEIR_NCCL_API ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
 /* Allocates it again. Collective. ncclInvalidUsage if comm is not suspended. If it fails, comm stays
  * suspended. */

@@ -75,7 +75,7 @@ def puts(r):
     all_to_all_puts(r, plain=False)
 
 
-def puts_into_plain_memory(r):
+def puts_into_unregistered_memory(r):
     all_to_all_puts(r, plain=True)
 
 
@@ -352,9 +352,9 @@ def early_signal(r):
 
 CHECKS = [
     ("puts reach the windows of all ranks of a node, in memory of ncclMemAlloc", puts, 4, "nccl"),
-    ("puts reach windows in plain memory", puts_into_plain_memory, 3, "mccl"),
+    ("puts reach windows in unregistered memory", puts_into_unregistered_memory, 3, "mccl"),
     ("puts reach windows within and between nodes", puts, "aabb", "nccl"),
-    ("puts reach windows in plain memory between nodes", puts_into_plain_memory, "abb", "pnccl"),
+    ("puts reach windows in unregistered memory between nodes", puts_into_unregistered_memory, "abb", "pnccl"),
     ("a ring of puts and signals passes values on", ring, 3, "nccl"),
     ("a ring of puts and signals between nodes passes values on", ring, "aab", "nccl"),
     ("signals arrive after all earlier puts, in every context", order, 2, "nccl"),
