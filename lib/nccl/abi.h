@@ -68,9 +68,9 @@ struct weiri_nccl_beside;
 enum {
     WEIRI_NCCL_CREATING = 1, /* it is being created in the background: only to be queried, ended */
     WEIRI_NCCL_READY,
-    WEIRI_NCCL_SUSPENDED,    /* likewise, or to be resumed; comm is NULL */
-    WEIRI_NCCL_FAILED,       /* its creation in the background has failed; comm may be NULL */
-    WEIRI_NCCL_ABANDONED,    /* it was ended while it was being created; the creator frees it */
+    WEIRI_NCCL_SUSPENDED, /* likewise, or to be resumed; comm is NULL */
+    WEIRI_NCCL_FAILED,    /* its creation in the background has failed; comm may be NULL */
+    WEIRI_NCCL_ABANDONED, /* it was ended while it was being created; the creator frees it */
 };
 
 /* What a communicator takes from an ncclConfig_t. */
@@ -93,12 +93,12 @@ typedef struct weiri_nccl_comm {
     struct weiri_nccl_p2p *p2p;
     struct weiri_nccl_rma *rma; /* one-sided calls */
     weiri_nccl_settings settings;
-    weir_unique_id grow_id;   /* has_grow_id: of ncclCommGetUniqueId, and not used yet */
+    weir_unique_id grow_id; /* has_grow_id: of ncclCommGetUniqueId, and not used yet */
     int has_grow_id;
     struct weiri_nccl_saved *saved; /* suspend.c: while it is suspended */
-    atomic_uint turns_taken, turn; /* of jobs on it; see weiri_nccl_turn_take */
-    atomic_int jobs;          /* of its users, those that have or wait for a turn */
-    atomic_int state;         /* WEIRI_NCCL_READY, ... */
+    atomic_uint turns_taken, turn;  /* of jobs on it; see weiri_nccl_turn_take */
+    atomic_int jobs;                /* of its users, those that have or wait for a turn */
+    atomic_int state;               /* WEIRI_NCCL_READY, ... */
     atomic_int async_error;   /* ncclResult_t of the error that ended it */
     atomic_int is_revoked;    /* by this rank */
     atomic_int is_finalized;
@@ -213,15 +213,15 @@ typedef struct weiri_nccl_job {
     void *argument; /* from malloc; freed after it has run */
     ncclComm_t on;  /* jobs on one communicator run in order; NULL: concurrently with all others */
     void (*drop)(void *argument); /* may be NULL: called instead of run if the group fails */
-    int takes_turn; /* run itself calls weiri_nccl_turn_take */
+    int takes_turn;               /* run itself calls weiri_nccl_turn_take */
 } weiri_nccl_job;
 /* Runs the job at the end of the thread's group, concurrently with the group's other jobs; or now
  * if the thread is in no group. */
 ncclResult_t weiri_nccl_do(weiri_nccl_job job);
 /* Jobs on a communicator use its bootstrap, so they run one after another, also those in the
  * background. weiri_nccl_turn_take enters the communicator and takes the next turn, for which
- * weiri_nccl_turn_begin waits; weiri_nccl_turn_end lets the next job begin, and leaves. Returns NULL
- * if the handle is not valid. */
+ * weiri_nccl_turn_begin waits; weiri_nccl_turn_end lets the next job begin, and leaves. Returns
+ * NULL if the handle is not valid. */
 weiri_nccl_comm *weiri_nccl_turn_take(ncclComm_t handle, unsigned *turn);
 void weiri_nccl_turn_begin(weiri_nccl_comm *comm, unsigned turn);
 void weiri_nccl_turn_end(weiri_nccl_comm *comm);

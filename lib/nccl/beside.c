@@ -83,7 +83,8 @@ ncclResult_t weiri_nccl_beside_window(weiri_nccl_comm *comm, weiri_registration 
     if (result == ncclSuccess && window->alias)
         return ncclSuccess;
     window->alias = NULL; /* a window of weir only: all but the device interface works */
-    weiri_log(WEIRI_LOG_WARN, "nccl: rank %d: a window of %zu bytes is not one of the fallback "
+    weiri_log(WEIRI_LOG_WARN,
+              "nccl: rank %d: a window of %zu bytes is not one of the fallback "
               "library, so kernels cannot use it (result %d); use memory of ncclMemAlloc",
               comm->rank, window->size, (int)result);
     return ncclSuccess;

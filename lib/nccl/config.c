@@ -42,12 +42,10 @@ ncclResult_t weiri_nccl_read_config(const ncclConfig_t *config, const weiri_nccl
     settings->signals = value_or(own.numRmaSig, base->signals);
     ncclResult_t result = config_check_member("blocking", settings->blocking, 0, 1);
     if (result == ncclSuccess)
-        result =
-            config_check_member("numRmaCtx", settings->contexts, 0, WEIRI_RMA_INDICES_MAX);
+        result = config_check_member("numRmaCtx", settings->contexts, 0, WEIRI_RMA_INDICES_MAX);
     if (result == ncclSuccess)
         result = config_check_member("numRmaSig", settings->signals, 1,
-                                     settings->contexts
-                                         ? WEIRI_RMA_INDICES_MAX / settings->contexts
-                                         : WEIRI_RMA_INDICES_MAX);
+                                     settings->contexts ? WEIRI_RMA_INDICES_MAX / settings->contexts
+                                                        : WEIRI_RMA_INDICES_MAX);
     return result;
 }

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds the library's function of a name. Refuses the call if there is no library, or an old one. */
+/* Finds the library's function of a name. Refuses the call if there is no library, or an old one.
+ */
 static ncclResult_t device_find(const char *name, void **function)
 {
     if (!weiri_env(WEIRI_ENV_NCCL_FALLBACK))

@@ -83,7 +83,7 @@ static weir_status grow_count_votes(const weiri_nccl_comm *comm, const grow_vote
     }
     if (coordinator < 0)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "ncclCommGrow: no rank of the communicator passes "
-                          "the id of ncclCommGetUniqueId");
+                                                "the id of ncclCommGetUniqueId");
     *id = votes[coordinator].id;
     return WEIR_OK;
 }
@@ -92,9 +92,9 @@ static weir_status grow_share_id(const weiri_nccl_comm *comm, const grow_request
                                  weir_unique_id *id)
 {
     grow_vote *votes = calloc((size_t)comm->nranks, sizeof *votes);
-    weir_status status = votes ? grow_check_id(comm, request)
-                               : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d ranks",
-                                            comm->nranks);
+    weir_status status =
+        votes ? grow_check_id(comm, request)
+              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK) {
         votes[comm->rank] =

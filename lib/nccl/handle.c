@@ -96,9 +96,8 @@ static weiri_nccl_comm *handle_refuse_state(weiri_nccl_comm *comm, int state)
 {
     void *const handle = comm->handle;
     if (state == WEIRI_NCCL_SUSPENDED)
-        not_entered = weiri_nccl_fail(ncclInvalidUsage,
-                                      "communicator %p is suspended; call ncclCommResume first",
-                                      handle);
+        not_entered = weiri_nccl_fail(
+            ncclInvalidUsage, "communicator %p is suspended; call ncclCommResume first", handle);
     else if (state == WEIRI_NCCL_FAILED)
         not_entered = weiri_nccl_fail((ncclResult_t)atomic_load(&comm->async_error),
                                       "communicator %p could not be created; abort it", handle);

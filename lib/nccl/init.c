@@ -65,8 +65,10 @@ static weir_status exchange_process_entries(weiri_nccl_comm *own)
     for (int rank = 0; rank < own->nranks; rank++)
         own->local_nranks += entries[rank].host == mine->host && entries[rank].pid == mine->pid;
     for (int rank = 0; rank < own->nranks && status == WEIR_OK; rank++)
-        if (entries[rank].contexts != entries->contexts || entries[rank].signals != entries->signals)
-            status = weiri_fail(WEIR_ERR_MISMATCH, "numRmaCtx and numRmaSig differ: %d and %d on "
+        if (entries[rank].contexts != entries->contexts ||
+            entries[rank].signals != entries->signals)
+            status = weiri_fail(WEIR_ERR_MISMATCH,
+                                "numRmaCtx and numRmaSig differ: %d and %d on "
                                 "rank 0, %d and %d on rank %d; all ranks must pass the same",
                                 entries->contexts, entries->signals, entries[rank].contexts,
                                 entries[rank].signals, rank);
@@ -145,9 +147,8 @@ static void comm_settle(weiri_nccl_comm *own, ncclResult_t result)
     int creating = WEIRI_NCCL_CREATING;
     if (result != ncclSuccess)
         own->async_error = result;
-    if (atomic_compare_exchange_strong(&own->state, &creating, result == ncclSuccess
-                                                                   ? WEIRI_NCCL_READY
-                                                                   : WEIRI_NCCL_FAILED))
+    if (atomic_compare_exchange_strong(
+            &own->state, &creating, result == ncclSuccess ? WEIRI_NCCL_READY : WEIRI_NCCL_FAILED))
         return;
     own->async_error = ncclRemoteError;
     if (own->comm)
@@ -227,7 +228,7 @@ static ncclResult_t run_background(void *argument)
         free(all);
         free(given->job.argument);
         ncclResult_t result = weiri_nccl_fail(ncclSystemError, "cannot start the thread that "
-                                              "creates a communicator");
+                                                               "creates a communicator");
         comm_settle(given->own, result);
         return result;
     }
@@ -289,8 +290,8 @@ static ncclResult_t init_rank(ncclComm_t *comm, int nranks, const ncclUniqueId *
                                          .settings = settings,
                                          .made = comm};
     memcpy(&request->id, id, sizeof request->id);
-    return weiri_nccl_do_create((weiri_nccl_job){run_comm_create, request, NULL, NULL, 0}, &settings,
-                                &request->own, comm);
+    return weiri_nccl_do_create((weiri_nccl_job){run_comm_create, request, NULL, NULL, 0},
+                                &settings, &request->own, comm);
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)

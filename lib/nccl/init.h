@@ -23,7 +23,8 @@ ncclResult_t weiri_nccl_comm_create(const weiri_nccl_comm_request *birth);
 ncclResult_t weiri_nccl_do_create(weiri_nccl_job job, const weiri_nccl_settings *settings,
                                   weiri_nccl_comm **own, ncclComm_t *made);
 
-/* Creates weir's communicator and what belongs to it, when own is created or resumed. Collective. */
+/* Creates weir's communicator and what belongs to it, when own is created or resumed. Collective.
+ */
 weir_status weiri_nccl_comm_open(weiri_nccl_comm *own);
 /* The opposite. Collective unless own has failed. */
 void weiri_nccl_comm_close(weiri_nccl_comm *own);

@@ -72,7 +72,8 @@ static int param_find(const char *name, weiri_env_key *key)
 
 static ncclResult_t param_refuse_name(const char *function, const char *name)
 {
-    return weiri_nccl_fail(ncclInvalidArgument, "%s: weir has no parameter %s; "
+    return weiri_nccl_fail(ncclInvalidArgument,
+                           "%s: weir has no parameter %s; "
                            "ncclParamGetAllParameterKeys lists them",
                            function, name ? name : "NULL");
 }
@@ -92,7 +93,7 @@ static ncclResult_t param_of(ncclParamHandle_t h, const void *out, weiri_env_key
     const uintptr_t number = (uintptr_t)h;
     if (!number || number > WEIRI_ENV_COUNT || !out)
         return weiri_nccl_fail(ncclInvalidArgument, "ncclParamGet: a handle of ncclParamBind and "
-                               "an address for the result are required");
+                                                    "an address for the result are required");
     *key = (weiri_env_key)(number - 1);
     return ncclSuccess;
 }
@@ -177,7 +178,8 @@ ncclResult_t ncclParamGet(ncclParamHandle_t h, void *out, int maxLen, int *len)
     if (len)
         *len = (int)bytes;
     if (maxLen < 0 || (size_t)maxLen < bytes)
-        return weiri_nccl_fail(ncclInvalidArgument, "ncclParamGet: %s needs %zu bytes, maxLen is %d",
+        return weiri_nccl_fail(ncclInvalidArgument,
+                               "ncclParamGet: %s needs %zu bytes, maxLen is %d",
                                weiri_env_name(key), bytes, maxLen);
     memcpy(out, is_integer ? (const void *)&value : text, bytes);
     return ncclSuccess;

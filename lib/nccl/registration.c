@@ -230,8 +230,7 @@ static ncclResult_t run_window(void *argument)
     if (!own)
         return weiri_nccl_not_entered();
     weiri_registration *made = calloc(1, sizeof *made);
-    weir_status status =
-        made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a window");
+    weir_status status = made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a window");
     if (made) {
         *made = (weiri_registration){.handle = request->comm,
                                      .buff = request->buff,

@@ -78,8 +78,10 @@ static weir_status rma_find_window(weiri_nccl_comm *comm, const weiri_nccl_onesi
 {
     const weiri_registration *window = weiri_registration_find(comm->handle, call->window);
     if (!window || !window->peers)
-        return weiri_fail(WEIR_ERR_INVALID, "rank %d: a put to rank %d uses a window that was "
-                          "deregistered before the group ended", comm->rank, call->peer);
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "rank %d: a put to rank %d uses a window that was "
+                          "deregistered before the group ended",
+                          comm->rank, call->peer);
     *to = &window->peers[call->peer];
     return WEIR_OK;
 }

@@ -30,11 +30,11 @@ enum {
 struct weiri_rma_net;
 
 typedef struct weiri_nccl_rma {
-    int indices;     /* contexts * signals */
-    size_t stride;   /* words of one peer: whole lines */
-    int place;       /* this rank's number on the node */
-    int count;       /* ranks of the node */
-    uint64_t **base; /* count: each rank's words, mapped here */
+    int indices;               /* contexts * signals */
+    size_t stride;             /* words of one peer: whole lines */
+    int place;                 /* this rank's number on the node */
+    int count;                 /* ranks of the node */
+    uint64_t **base;           /* count: each rank's words, mapped here */
     struct weiri_rma_net *net; /* NULL until a window is registered between nodes */
 } weiri_nccl_rma;
 
@@ -68,8 +68,8 @@ typedef struct weiri_window_peer {
     char *mapped;
     uint64_t address, bytes;
     int pid;
-    weir_mem *imported;     /* released with the window */
-    weiri_segment segment;  /* likewise */
+    weir_mem *imported;    /* released with the window */
+    weiri_segment segment; /* likewise */
     weiri_net_key key;
 } weiri_window_peer;
 
@@ -80,10 +80,10 @@ typedef struct weiri_registration {
     void *buff;
     size_t size;
     int is_window, flags;
-    weir_mem *mem;             /* NULL if peers cannot map the memory, or while suspended */
-    weiri_net_mem *net_mem;    /* of a window between nodes; else NULL */
-    weiri_window_peer *peers;  /* of a window: nranks; NULL while suspended */
-    ncclWindow_t alias;        /* the handle that the caller has instead; NULL: none (device_api.c) */
+    weir_mem *mem;            /* NULL if peers cannot map the memory, or while suspended */
+    weiri_net_mem *net_mem;   /* of a window between nodes; else NULL */
+    weiri_window_peer *peers; /* of a window: nranks; NULL while suspended */
+    ncclWindow_t alias; /* the handle that the caller has instead; NULL: none (device_api.c) */
 } weiri_registration;
 
 /* The registration of a handle; NULL if it is not one of this communicator's. It stays valid as
@@ -132,7 +132,7 @@ typedef struct weiri_nccl_onesided {
     const void *from; /* put: source, window, offset in it, length */
     ncclWindow_t window;
     uint64_t offset, bytes;
-    int peer, index;  /* put and signal */
+    int peer, index; /* put and signal */
     weir_stream stream;
     int nwaits;
     weiri_onesided_wait waits[];

@@ -1,6 +1,6 @@
 /*
- * The one-sided functions: arguments are checked when a call is made; it runs then, or at the end of
- * the thread's group.
+ * The one-sided functions: arguments are checked when a call is made; it runs then, or at the end
+ * of the thread's group.
  */
 #include "nccl/rma.h"
 
@@ -11,9 +11,8 @@
 static const char *rma_path_reason(const weiri_nccl_comm *comm, const weiri_window_peer *to)
 {
     (void)to;
-    return comm->device >= 0
-               ? "is not mapped on this GPU"
-               : "is neither memory of ncclMemAlloc nor may this process write to it";
+    return comm->device >= 0 ? "is not mapped on this GPU"
+                             : "is neither memory of ncclMemAlloc nor may this process write to it";
 }
 
 static ncclResult_t rma_refuse(const char *name, const weiri_nccl_comm *comm, const char *what)
@@ -71,8 +70,9 @@ static ncclResult_t rma_check_put(const weiri_nccl_comm *comm, const weiri_nccl_
     static const char name[] = "ncclPutSignal";
     const weiri_registration *window = weiri_registration_find(comm->handle, call->window);
     if (!window || !window->is_window)
-        return rma_refuse(name, comm, "peerWin is not a window of this communicator, or was "
-                                      "deregistered");
+        return rma_refuse(name, comm,
+                          "peerWin is not a window of this communicator, or was "
+                          "deregistered");
     const weiri_window_peer *to = &window->peers[call->peer];
     if (call->offset > to->bytes || call->bytes > to->bytes - call->offset)
         return weiri_nccl_fail(ncclInvalidArgument,

@@ -1,6 +1,6 @@
 /*
- * One-sided calls among the GPUs of a node: launches of the kernels of rma.cuh. A long put is copied
- * in the stream, by a copy engine where the driver uses one, and followed by the kernel that
+ * One-sided calls among the GPUs of a node: launches of the kernels of rma.cuh. A long put is
+ * copied in the stream, by a copy engine where the driver uses one, and followed by the kernel that
  * signals. All counts are in device memory, so that captured launches can be replayed.
  */
 #include "nccl/gpu.h"
@@ -42,9 +42,8 @@ static weir_status rma_launch(const weir_comm *node, const void *kernel, int thr
 {
     void *arguments[] = {argument};
     enum cudaStreamCaptureMode mode = weiri_cuda_relax(); /* the first launch loads the kernel */
-    const cudaError_t error = cudaLaunchKernel(kernel, (dim3){1, 1, 1},
-                                               (dim3){(unsigned)threads, 1, 1}, arguments, 0,
-                                               stream);
+    const cudaError_t error = cudaLaunchKernel(
+        kernel, (dim3){1, 1, 1}, (dim3){(unsigned)threads, 1, 1}, arguments, 0, stream);
     weiri_cuda_restore(mode);
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(node, error);
 }

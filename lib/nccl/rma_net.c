@@ -1,8 +1,8 @@
 /*
- * One-sided calls between nodes: puts and signals of the network to whose endpoints the communicator
- * is connected already (comm/internode/internode.h). Each rank registers its `arrived` words, with a
- * block for every other rank, and the memory of its windows. They are set up when the first window
- * is registered, because only then do all ranks know that they are needed.
+ * One-sided calls between nodes: puts and signals of the network to whose endpoints the
+ * communicator is connected already (comm/internode/internode.h). Each rank registers its `arrived`
+ * words, with a block for every other rank, and the memory of its windows. They are set up when the
+ * first window is registered, because only then do all ranks know that they are needed.
  *
  * A network performs operations of one endpoint in the order of posting, so signals need nothing
  * more for their order. A put returns when the network reports its arrival, because its source may
@@ -21,10 +21,10 @@ enum { PAGE_BYTES = 4096 };
 typedef struct weiri_rma_net {
     int is_open;
     size_t stride;
-    uint64_t *arrived;        /* nranks * stride words, registered */
-    uint64_t *sent, *taken;   /* nranks * stride */
-    weiri_net_mem *mem;       /* of arrived */
-    weiri_net_key *keys;      /* nranks: of their arrived words */
+    uint64_t *arrived;      /* nranks * stride words, registered */
+    uint64_t *sent, *taken; /* nranks * stride */
+    weiri_net_mem *mem;     /* of arrived */
+    weiri_net_key *keys;    /* nranks: of their arrived words */
     struct weiri_rma_progress *progress;
 } weiri_rma_net;
 
@@ -154,8 +154,8 @@ static weir_status rma_net_post(weiri_nccl_comm *comm, const weiri_nccl_onesided
     weir_status status = WEIR_OK;
     weiri_net_lock(net);
     if (mem)
-        status = net->ops->put(end, mem, (uint64_t)((const char *)call->from - mem->base),
-                               &to->key, call->offset, call->bytes);
+        status = net->ops->put(end, mem, (uint64_t)((const char *)call->from - mem->base), &to->key,
+                               call->offset, call->bytes);
     *posted = end->posted;
     if (status == WEIR_OK)
         status = net->ops->signal(end, &own->keys[call->peer], word, *sent + 1);
@@ -176,14 +176,13 @@ weir_status weiri_rma_net_put(weiri_nccl_comm *comm, const weiri_nccl_onesided *
     uint64_t posted = 0;
     if (!mem) /* memory outside of all windows is registered for this put */
         status = rma_net_register_memory(comm, (void *)(uintptr_t)call->from, call->bytes,
-                                         comm->device >= 0 ? WEIRI_NET_CUDA : WEIRI_NET_HOST,
-                                         &own);
+                                         comm->device >= 0 ? WEIRI_NET_CUDA : WEIRI_NET_HOST, &own);
     mem = mem ? mem : own;
     if (status == WEIR_OK)
         status = rma_net_post(comm, call, to, mem, &posted);
     if (status == WEIR_OK)
-        status = weiri_rma_await(comm, &endpoint_of(comm, call->peer)->completed, posted,
-                                 call->peer);
+        status =
+            weiri_rma_await(comm, &endpoint_of(comm, call->peer)->completed, posted, call->peer);
     if (own)
         weiri_rma_net_deregister(comm, own);
     return status;
@@ -191,8 +190,7 @@ weir_status weiri_rma_net_put(weiri_nccl_comm *comm, const weiri_nccl_onesided *
 
 weir_status weiri_rma_net_signal(weiri_nccl_comm *comm, int peer, int index)
 {
-    const weiri_nccl_onesided call = {
-        .kind = WEIRI_ONESIDED_SIGNAL, .peer = peer, .index = index};
+    const weiri_nccl_onesided call = {.kind = WEIRI_ONESIDED_SIGNAL, .peer = peer, .index = index};
     uint64_t posted;
     return rma_net_post(comm, &call, NULL, NULL, &posted);
 }

@@ -1,7 +1,7 @@
 /*
  * The thread that drives a communicator's network so that puts and signals of other nodes arrive
- * while the program makes no calls. As long as the program's own waits drive the network, the thread
- * sleeps; otherwise it waits for the network's descriptor.
+ * while the program makes no calls. As long as the program's own waits drive the network, the
+ * thread sleeps; otherwise it waits for the network's descriptor.
  */
 #define _GNU_SOURCE
 #include "nccl/rma.h"
@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 enum {
-    NAP_MS = 1,      /* while others drive the network, and if it has no descriptor */
-    SLEEP_MS = 1000, /* the longest sleep */
+    NAP_MS = 1,       /* while others drive the network, and if it has no descriptor */
+    SLEEP_MS = 1000,  /* the longest sleep */
     BUSY_MOST = 1000, /* times in a row that it drives the network without a sleep */
 };
 
@@ -82,7 +82,8 @@ weir_status weiri_rma_progress_start(weiri_internode *internode, weiri_rma_progr
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a thread");
     own->internode = internode;
     own->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error_number = own->wake < 0 ? errno : pthread_create(&own->thread, NULL, progress_main, own);
+    int error_number =
+        own->wake < 0 ? errno : pthread_create(&own->thread, NULL, progress_main, own);
     if (error_number) {
         if (own->wake >= 0)
             close(own->wake);

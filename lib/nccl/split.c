@@ -112,8 +112,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
     *newcomm = NULL;
     if (color == NCCL_SPLIT_NOCOLOR)
         settings.blocking = 1; /* nothing is created */
-    *request = (split){
-        .parent = comm, .color = color, .key = key, .made = newcomm, .settings = settings};
+    *request =
+        (split){.parent = comm, .color = color, .key = key, .made = newcomm, .settings = settings};
     return weiri_nccl_do_create((weiri_nccl_job){run_split, request, comm, NULL, 0}, &settings,
                                 &request->own, newcomm);
 }
@@ -193,10 +193,8 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeR
     if (result != ncclSuccess)
         return weiri_nccl_refuse(result);
     *newcomm = NULL;
-    *request = (split){.parent = comm,
-                       .made = newcomm,
-                       .settings = settings,
-                       .nexcluded = excludeRanksCount};
+    *request = (split){
+        .parent = comm, .made = newcomm, .settings = settings, .nexcluded = excludeRanksCount};
     memcpy(request->excluded, excludeRanksList, (size_t)excludeRanksCount * sizeof(int));
     return weiri_nccl_do_create((weiri_nccl_job){run_shrink, request, comm, NULL, 0}, &settings,
                                 &request->own, newcomm);

@@ -158,8 +158,10 @@ static ncclResult_t run_resume(void *argument)
         return weiri_nccl_not_entered();
     ncclResult_t result = ncclSuccess;
     if (atomic_load(&comm->state) != WEIRI_NCCL_SUSPENDED) {
-        result = weiri_nccl_fail(ncclInvalidUsage, "ncclCommResume: communicator %p is not "
-                                 "suspended", (void *)request->comm);
+        result = weiri_nccl_fail(ncclInvalidUsage,
+                                 "ncclCommResume: communicator %p is not "
+                                 "suspended",
+                                 (void *)request->comm);
     } else {
         weir_status status = weiri_nccl_comm_open(comm);
         if (status == WEIR_OK)

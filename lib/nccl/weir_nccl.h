@@ -1,8 +1,8 @@
 /*
  * The host interface of NCCL 2.32 as libweir_nccl.so serves it. Names, values and layouts are
  * NCCL's, so programs built with NCCL's header, of this or an older version, load this library
- * unchanged; the descriptions are weir's. The same functions exist with the prefixes mccl and pnccl.
- * The functions of NCCL's device interface are in weir_nccl_device.h.
+ * unchanged; the descriptions are weir's. The same functions exist with the prefixes mccl and
+ * pnccl. The functions of NCCL's device interface are in weir_nccl_device.h.
  *
  * Counts are in elements. In a build or on a node without GPUs, buffers are memory of the process,
  * streams are ignored, and calls return when the caller's buffers are complete. On GPUs, calls
@@ -187,8 +187,8 @@ typedef struct ncclEncryptionConfig_v23200 {
 } ncclEncryptionConfig_t;
 
 /* Accepts NCCL_ENCRYPTION_MODE_NONE and NULL, which means the same. NCCL_ENCRYPTION_MODE_PSK with a
- * key of at least 32 bytes: ncclInvalidUsage, because weir's sockets are not encrypted; they are not
- * encrypted afterwards either. ncclInvalidArgument for other structures. Local. */
+ * key of at least 32 bytes: ncclInvalidUsage, because weir's sockets are not encrypted; they are
+ * not encrypted afterwards either. ncclInvalidArgument for other structures. Local. */
 WEIR_NCCL_API ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t *config);
 
 /* --------------------------------------------------------------- parameters */
@@ -209,7 +209,8 @@ WEIR_NCCL_API ncclResult_t ncclParamGetU8(ncclParamHandle_t h, uint8_t *out);
 WEIR_NCCL_API ncclResult_t ncclParamGetU16(ncclParamHandle_t h, uint16_t *out);
 WEIR_NCCL_API ncclResult_t ncclParamGetU32(ncclParamHandle_t h, uint32_t *out);
 WEIR_NCCL_API ncclResult_t ncclParamGetU64(ncclParamHandle_t h, uint64_t *out);
-/* Returns the present value as text, which is valid until the thread's next call of the function. */
+/* Returns the present value as text, which is valid until the thread's next call of the function.
+ */
 WEIR_NCCL_API ncclResult_t ncclParamGetStr(ncclParamHandle_t h, const char **out);
 /* Copies the value: an int64_t, or a string with its terminating NUL. *len becomes its length, also
  * if maxLen is too small (ncclInvalidArgument). */
@@ -249,13 +250,13 @@ WEIR_NCCL_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList
                                           int excludeRanksCount, ncclComm_t *newcomm,
                                           ncclConfig_t *config, int shrinkFlags);
 /* Creates the id with which new ranks join comm in ncclCommGrow. Called by one rank, the
- * coordinator; its process must live until the new ranks have joined. ncclInvalidUsage if an earlier
- * id of this rank has not been used. */
+ * coordinator; its process must live until the new ranks have joined. ncclInvalidUsage if an
+ * earlier id of this rank has not been used. */
 WEIR_NCCL_API ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId);
 /* Creates a communicator of the ranks of comm, which keep their numbers, and of new ranks.
- * Collective. The ranks of comm pass comm and rank -1, the coordinator also the id, the others NULL;
- * a new rank passes NULL for comm, the id, and its rank, which is at least the number of ranks of
- * comm. The id is used up if it succeeds. ncclInvalidArgument on all ranks of comm if the
+ * Collective. The ranks of comm pass comm and rank -1, the coordinator also the id, the others
+ * NULL; a new rank passes NULL for comm, the id, and its rank, which is at least the number of
+ * ranks of comm. The id is used up if it succeeds. ncclInvalidArgument on all ranks of comm if the
  * coordinator passes another id or nRanks differ; ncclInvalidUsage if no rank passes an id. */
 WEIR_NCCL_API ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId,
                                         int rank, ncclComm_t *newcomm, ncclConfig_t *config);
@@ -265,8 +266,8 @@ WEIR_NCCL_API ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclU
  * contents, which are the caller's memory; signals that have arrived and were not waited for are
  * kept. No operations may be outstanding. flags 0 does nothing. */
 WEIR_NCCL_API ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
-/* Allocates it again. Collective. ncclInvalidUsage if comm is not suspended. If it fails, comm stays
- * suspended. */
+/* Allocates it again. Collective. ncclInvalidUsage if comm is not suspended. If it fails, comm
+ * stays suspended. */
 WEIR_NCCL_API ncclResult_t ncclCommResume(ncclComm_t comm);
 
 typedef enum {
@@ -400,9 +401,9 @@ WEIR_NCCL_API ncclResult_t ncclScatterConfig(const void *sendbuff, void *recvbuf
  * it, and waits subtract from it. Contexts are 0 to numRmaCtx - 1, signal indices 0 to
  * numRmaSig - 1 of the communicator's configuration.
  *
- * Order: when a signal has been received, all data that the same peer has put before it, and all its
- * earlier signals in any context, have arrived. When a put has completed, its source may be changed.
- * The peer need not call anything for puts and signals to arrive.
+ * Order: when a signal has been received, all data that the same peer has put before it, and all
+ * its earlier signals in any context, have arrived. When a put has completed, its source may be
+ * changed. The peer need not call anything for puts and signals to arrive.
  *
  * A put needs a window that the peer's process maps or can write to (ncclMemAlloc gives such
  * memory); otherwise it gives ncclInvalidUsage. Between nodes, signals need at least one window to
@@ -418,7 +419,8 @@ typedef struct {
     int ctx;
 } ncclWaitSignalDesc_t;
 
-/* Copies count elements to offset peerWinOffset (bytes) of the peer's window and then signals it. */
+/* Copies count elements to offset peerWinOffset (bytes) of the peer's window and then signals it.
+ */
 WEIR_NCCL_API ncclResult_t ncclPutSignal(const void *localbuff, size_t count,
                                          ncclDataType_t datatype, int peer, ncclWindow_t peerWin,
                                          size_t peerWinOffset, int sigIdx, int ctx,

@@ -1,7 +1,7 @@
 /*
- * The host functions of NCCL 2.32's device interface, which weir does not implement: its kernels and
- * their structures are NCCL's own. With WEIR_NCCL_FALLBACK set, a communicator of that library is
- * made beside weir's when a symmetric window is registered or ncclDevCommCreate is called, and
+ * The host functions of NCCL 2.32's device interface, which weir does not implement: its kernels
+ * and their structures are NCCL's own. With WEIR_NCCL_FALLBACK set, a communicator of that library
+ * is made beside weir's when a symmetric window is registered or ncclDevCommCreate is called, and
  * serves these functions; windows registered with it have its handles, and ncclMemAlloc its memory.
  * Collectives stay weir's. Otherwise the functions give ncclInvalidUsage.
  */
@@ -72,8 +72,7 @@ WEIR_NCCL_API ncclResult_t ncclGetCftDeviceLeInfo(ncclWindow_t window, size_t of
                                                   ncclTeam_t cftTeam, uint32_t *leId,
                                                   size_t *leOffset);
 WEIR_NCCL_API ncclResult_t ncclGetPeerDeviceLeInfo(ncclWindow_t window, size_t offset,
-                                                   int peerWorld, uint32_t *leId,
-                                                   size_t *leOffset);
+                                                   int peerWorld, uint32_t *leId, size_t *leOffset);
 
 /* Teams. Without the library's communicator: the world of weir's; for other teams the calling rank
  * alone, and ncclGetLastError says why. Rank conversions give -1 then. */
@@ -99,9 +98,9 @@ WEIR_NCCL_API int ncclLLA2ACalcSlots(int maxElts, int maxEltSize);
 WEIR_NCCL_API ncclResult_t ncclLLA2ACreateRequirement(int nBlocks, int nSlots,
                                                       struct ncclLLA2AHandle *outHandle,
                                                       struct ncclDevResourceRequirements *outReq);
-WEIR_NCCL_API ncclResult_t ncclGinOutboxCreateRequirement(
-    int nBlocks, int size_log2, struct ncclGinOutboxHandle *outHandle,
-    struct ncclDevResourceRequirements *outReq);
+WEIR_NCCL_API ncclResult_t
+ncclGinOutboxCreateRequirement(int nBlocks, int size_log2, struct ncclGinOutboxHandle *outHandle,
+                               struct ncclDevResourceRequirements *outReq);
 WEIR_NCCL_API ncclResult_t ncclGinInboxA2ACreateRequirement(
     ncclTeam_t peers, int nBlocks, int size_log2, struct ncclGinInboxA2AHandle *outHandle,
     struct ncclDevResourceRequirements *outReq);

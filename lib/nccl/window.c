@@ -1,9 +1,9 @@
 /*
  * The paths of puts to the windows of peers. When a window is registered, every rank sends all
  * others what its memory is: registered memory of weir, memory of ncclMemAlloc (a shared segment),
- * or unregistered memory of its process, and its key for the network. Each rank then chooses the best path
- * to each peer: a mapping, a copy by the kernel where ranks may access each other's memory, or the
- * network.
+ * or unregistered memory of its process, and its key for the network. Each rank then chooses the
+ * best path to each peer: a mapping, a copy by the kernel where ranks may access each other's
+ * memory, or the network.
  */
 #include "nccl/rma.h"
 
