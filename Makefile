@@ -128,7 +128,7 @@ $(O)/obj/lib/compute/weigh_%.o $(O)/obj/verify/moe%.o: EXTRA_CFLAGS := -ffp-cont
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 gpu_sources = $(if $(HAVE_CUDA),$(wildcard $(addsuffix /*.cu,$(1))))
 LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net compute comm comm/node \
-	comm/gpu comm/internode chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe \
+	comm/gpu comm/internode comm/monitor chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe \
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 TOPO_DIRS := topo
 BENCH_DIRS := bench $(addprefix bench/,moe options sizes job gpu candidate trial check measure statistics output)

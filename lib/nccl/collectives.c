@@ -3,6 +3,7 @@
  * group. Gather and scatter consist of sends and receives.
  */
 #include "nccl/gpu.h"
+#include "nccl/nvtx.h"
 #include "nccl/scale.h"
 #include "nccl/vendor.h"
 
@@ -12,16 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The name of the call's function, without "nccl". */
-static const char *nccl_call_name(const weiri_nccl_call *call)
+/* The name of the call's function. */
+static const char *nccl_call_function(const weiri_nccl_call *call)
 {
     static const char *const names[WEIR_COLL_COUNT] = {
-        [WEIR_COLL_ALLREDUCE] = "AllReduce", [WEIR_COLL_REDUCE_SCATTER] = "ReduceScatter",
-        [WEIR_COLL_ALLGATHER] = "AllGather", [WEIR_COLL_BROADCAST] = "Broadcast",
-        [WEIR_COLL_REDUCE] = "Reduce",       [WEIR_COLL_ALLTOALL] = "AlltoAll"};
+        [WEIR_COLL_ALLREDUCE] = "ncclAllReduce", [WEIR_COLL_REDUCE_SCATTER] = "ncclReduceScatter",
+        [WEIR_COLL_ALLGATHER] = "ncclAllGather", [WEIR_COLL_BROADCAST] = "ncclBroadcast",
+        [WEIR_COLL_REDUCE] = "ncclReduce",       [WEIR_COLL_ALLTOALL] = "ncclAlltoAll"};
     if (weiri_nccl_is_p2p(call))
-        return weiri_nccl_sends(call) ? "Send" : "Recv";
+        return weiri_nccl_sends(call) ? "ncclSend" : "ncclRecv";
     return names[call->call.collective];
+}
+
+/* The same without "nccl". */
+static const char *nccl_call_name(const weiri_nccl_call *call)
+{
+    return nccl_call_function(call) + 4;
 }
 
 static int nccl_call_reduces(const weir_call *call)
@@ -98,6 +105,8 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
     const weiri_nccl_scale *scale = call->scale.used ? &call->scale : NULL;
     const weir_call *own = &call->call;
     weir_status status = WEIR_OK;
+    weiri_nccl_nvtx_begin(comm, nccl_call_function(call),
+                          own->count * weir_dtype_bytes(own->dtype));
     if (comm->device >= 0)
         status = weiri_nccl_gpu_order(comm, own->stream);
     if (status == WEIR_OK && call->event)
@@ -107,6 +116,7 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
                                                     : weir_run(comm->comm, own);
     if (status == WEIR_OK && comm->device >= 0)
         status = weiri_nccl_gpu_ordered(comm, own->stream);
+    weiri_nccl_nvtx_end(comm);
     if (status == WEIR_OK && weiri_log_enabled(WEIRI_LOG_INFO))
         weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %zu x %s by %s", nccl_call_name(call),
                   comm->rank, comm->nranks, own->count, weir_dtype_name(own->dtype),

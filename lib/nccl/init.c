@@ -13,8 +13,12 @@
 #include "base/log.h"
 #include "boot/tcp.h"
 #include "comm/comm.h"
+#include "comm/monitor/monitor.h"
+#include "nccl/profiler.h"
 
 #include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -79,6 +83,14 @@ static weir_status exchange_process_entries(weiri_nccl_comm *own)
 int weiri_nccl_timeout_ms(void)
 {
     return weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_config_timeout_ms() : DEFAULT_TIMEOUT_MS;
+}
+
+/* Copies the name that a program gives to a communicator; older programs have no such member. */
+static void init_copy_name(const ncclConfig_t *config, weiri_nccl_comm_request *request)
+{
+    const size_t end = offsetof(ncclConfig_t, commName) + sizeof config->commName;
+    if (config && config->size >= end && config->commName)
+        snprintf(request->name, sizeof request->name, "%s", config->commName);
 }
 
 /* Requests the CUDA backend wherever there are GPUs; otherwise device memory that a program passes
@@ -167,10 +179,13 @@ ncclResult_t weiri_nccl_comm_create(const weiri_nccl_comm_request *request)
     own->device = request->device;
     if (request->device >= 0)
         weiri_nccl_gpu_use(request->device);
+    weiri_nccl_profiler_start();
     weir_status status = weiri_boot_tcp_create(&request->id, own->rank, own->nranks,
                                                weiri_nccl_timeout_ms(), &own->boot);
     if (status == WEIR_OK)
         status = weiri_nccl_comm_open(own);
+    if (own->comm)
+        weiri_monitor_name(own->comm, request->name);
     ncclResult_t result = weiri_nccl_result(status);
     if (request->own)
         return result;
@@ -290,6 +305,7 @@ static ncclResult_t init_rank(ncclComm_t *comm, int nranks, const ncclUniqueId *
                                          .settings = settings,
                                          .made = comm};
     memcpy(&request->id, id, sizeof request->id);
+    init_copy_name(config, request);
     return weiri_nccl_do_create((weiri_nccl_job){run_comm_create, request, NULL, NULL, 0},
                                 &settings, &request->own, comm);
 }

@@ -12,6 +12,7 @@ typedef struct weiri_nccl_comm_request {
     weiri_nccl_settings settings;
     weiri_nccl_comm *own; /* not NULL: it has a handle already, which the caller has got */
     ncclComm_t *made;
+    char name[64]; /* from the configuration; "" if it has none */
 } weiri_nccl_comm_request;
 
 /* Creates the communicator together with its other ranks and, unless it has a handle, writes *made.

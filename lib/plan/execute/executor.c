@@ -6,6 +6,7 @@
 
 #include "base/words.h"
 #include "base/error.h"
+#include "comm/monitor/monitor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,6 +174,23 @@ static weir_status check_call(const weir_executor *executor, const weir_plan *pl
     return WEIR_OK;
 }
 
+/* Runs a plan of a collective on a communicator that is monitored. */
+static weir_status executor_run_monitored(weir_executor *executor, weiri_plan_context *context,
+                                          const weiri_plan_call *call, uint64_t in_bytes,
+                                          uint64_t out_bytes)
+{
+    weiri_monitor *monitor = executor->comm->monitor;
+    weiri_monitor_call about = {.function = context->collective};
+    const uint64_t begin_ns = weiri_monitor_begin(monitor, context->collective,
+                                                  executor->comm->calls, call->stream);
+    if (begin_ns)
+        snprintf(about.algo, sizeof about.algo, "plan:%.18s", context->name);
+    const weir_status status = executor->ops->run(executor, context, call);
+    weiri_monitor_end_buffers(monitor, begin_ns, status, &about, in_bytes, out_bytes,
+                              call->stream);
+    return status;
+}
+
 weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, const void *in,
                               void *out, uint64_t in_bytes, uint64_t out_bytes, weir_dtype dtype,
                               weir_op op, weir_stream stream)
@@ -189,6 +207,8 @@ weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, co
     context->used = ++executor->calls;
     if (context->collective >= 0)
         weiri_comm_enter(executor->comm, (weir_collective)context->collective);
+    if (WEIRI_UNLIKELY(executor->comm->monitor && context->collective >= 0))
+        return executor_run_monitored(executor, context, &call, in_bytes, out_bytes);
     return executor->ops->run(executor, context, &call);
 }
 
