@@ -30,41 +30,13 @@
 
 #include "comm/comm.h"
 #include "compute/weigh.h"
+#include "moe/problem.h"
 #include <weir/moe.h>
 
 enum {
     MOE_CALLS = 4, /* headers in a window: two calls under way, and those of slower peers */
     MOE_STAGED_BYTES = 65536, /* rows of registered memory up to this length are staged: the copy
                                * costs less than waiting for the readers */
-};
-
-typedef enum moe_kind { MOE_DISPATCH, MOE_COMBINE } moe_kind;
-
-/* Why a rank cannot take part in a call; values is what the message needs. */
-typedef enum moe_problem {
-    MOE_NO_PROBLEM,
-    MOE_BAD_EXPERT,  /* token, choice, expert */
-    MOE_BAD_TOKENS,  /* tokens, maximum */
-    MOE_BAD_REUSE,   /* tokens, tokens of the routing */
-    MOE_NO_ROUTING,  /* handle */
-    MOE_BAD_ROWS,    /* bytes, bytes needed */
-    MOE_BAD_OUT,     /* bytes, bytes needed */
-    MOE_BAD_POINTER, /* index into moe_pointer */
-    MOE_BAD_TYPE,    /* the dtype of topk_experts */
-    MOE_BAD_MEMORY,  /* rows are not in registered memory, which the group requires */
-    MOE_BAD_STREAM,
-    MOE_BAD_MEMBER, /* index into moe_pointer: not for this layout */
-    MOE_NO_WEIGHTS, /* a rank that receives weights; this one sends none */
-} moe_problem;
-
-enum moe_pointer {
-    MOE_POINTER_X,
-    MOE_POINTER_ROWS,
-    MOE_POINTER_SCALES,
-    MOE_POINTER_OUT,
-    MOE_POINTER_EXPERTS,
-    MOE_POINTER_OFFSETS,
-    MOE_POINTER_WEIGHTS
 };
 
 /* What a rank says about a call. */
