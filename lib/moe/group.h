@@ -130,7 +130,15 @@ struct weir_moe {
     uint64_t all_done;    /* every peer's done is at least this */
     uint64_t dispatched, combined; /* the latest call that read token staging, output staging */
     moe_call under_way[2];         /* by moe_kind */
+    struct moe_gpu *gpu;           /* gpu.h; NULL on the host: then all members above are used */
 };
+
+/* The number by which a call that was just sent is under way. On GPUs only kernels number calls, and
+ * the order of two calls under way is that in which they were sent. */
+static inline uint64_t moe_call_number(weir_moe *group)
+{
+    return group->gpu ? ++group->calls : group->calls;
+}
 
 static inline moe_header *moe_header_of(const weir_moe *group, int rank, uint64_t call)
 {
@@ -139,6 +147,12 @@ static inline moe_header *moe_header_of(const weir_moe *group, int rank, uint64_
 
 /* Returns the shared routing of a handle in a rank's window. */
 moe_record moe_record_of(const weir_moe *group, int rank, int handle);
+/* Returns the tokens of a handle's routing; -1: it has none, or there is no such handle. */
+int moe_routing_tokens(const weir_moe *group, int handle);
+/* Fails because a capacity is exceeded. rows: of the expert, or of the rank up to the expert, which
+ * is -1 in other layouts. */
+weir_status moe_overflow_fail(const weir_moe_config *config, int rank, int expert, int64_t rows,
+                              int64_t capacity);
 /* Returns the length of a record. */
 size_t moe_record_bytes(const weir_moe_config *config, int nranks);
 
@@ -169,6 +183,8 @@ void moe_finish(weir_moe *group, uint64_t call);
 /* Publishes that this rank cannot take part, which ends the call here, and returns the failure. */
 weir_status moe_refuse(weir_moe *group, moe_header *header, moe_problem problem, int64_t a,
                        int64_t b, int64_t c);
+/* Formats why a rank cannot take part in a call; returns WEIR_ERR_INVALID. */
+weir_status moe_problem_fail(moe_kind kind, moe_problem problem, const int64_t values[3], int rank);
 /* Waits until all ranks have published a call. WEIR_ERR_INVALID if one of them refused. */
 weir_status moe_await_all(weir_moe *group, uint64_t call, const char *phase);
 /* Finds the address of a peer's rows: in its staging (staged), or in its registered memory. */
@@ -176,6 +192,15 @@ weir_status moe_rows_of(weir_moe *group, int peer, uint64_t call, char *staged, 
 /* Checks that a call of this kind can be sent, or completed. */
 weir_status moe_check_send(weir_moe *group, moe_kind kind);
 weir_status moe_check_complete(weir_moe *group, moe_kind kind);
+
+/* ------------------------------------------------ dispatch.c, combine.c */
+
+/* Check the arguments of a call. tokens: of the handle's routing; -1: it has none. On a problem,
+ * values gets what its message needs. */
+moe_problem moe_dispatch_check(const weir_moe *group, const weir_moe_dispatch_args *args, int tokens,
+                               int64_t values[3]);
+moe_problem moe_combine_check(const weir_moe *group, const weir_moe_combine_args *args, int tokens,
+                              int64_t values[3]);
 
 /* --------------------------------------------------------------- record.c */
 

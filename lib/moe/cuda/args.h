@@ -60,7 +60,8 @@ typedef struct moe_gpu_state {
     uint64_t arrived, finished; /* blocks of this launch */
     uint64_t placed; /* 2 * epoch of the launch whose rows are placed, + 1: it fails */
     uint64_t wrong;  /* an invalid choice of this call: 2^63 - the index of the first; 0: none */
-    uint64_t unused[7];
+    uint64_t refused; /* a call with a problem, sent while an earlier one was under way; 0: none */
+    uint64_t unused[6];
 } moe_gpu_state;
 
 /* The private state of a handle. */
@@ -100,20 +101,20 @@ typedef struct moe_gpu_report {
     int64_t values[3];
 } moe_gpu_report;
 
-typedef struct moe_gpu_dispatch {
+typedef struct moe_gpu_dispatch_part {
     const void *topk_experts; /* NULL: the routing of the handle */
     const float *topk_weights;
     char *rows;
     float *row_scales, *row_weights;
     int32_t *row_experts, *expert_counts, *expert_offsets, *source_counts;
     int32_t has_wide_ids; /* int64_t */
-} moe_gpu_dispatch;
+} moe_gpu_dispatch_part;
 
-typedef struct moe_gpu_combine {
+typedef struct moe_gpu_combine_part {
     const float *row_weight_grads, *weights;
     char *out;
     float *weight_grads;
-} moe_gpu_combine;
+} moe_gpu_combine_part;
 
 /* One launch. */
 typedef struct moe_gpu_args {
@@ -122,10 +123,13 @@ typedef struct moe_gpu_args {
     char *windows[WEIRI_GPU_RANKS_MAX];
     moe_gpu_report *report;
     int32_t phases, kind, handle, tokens;
+    int32_t problem; /* moe_problem: this rank cannot take part; the launch only says so */
+    int32_t is_other_under_way; /* with a problem: a call of the other kind is */
+    int64_t values[3];          /* of the problem */
     const char *in;      /* tokens, or expert outputs */
     weiri_gpu_desc desc; /* of in */
-    moe_gpu_dispatch dispatch;
-    moe_gpu_combine combine;
+    moe_gpu_dispatch_part dispatch;
+    moe_gpu_combine_part combine;
 } moe_gpu_args;
 
 #ifdef __cplusplus

@@ -200,6 +200,8 @@ WEIRI_GPU_FN bool moe_combine_await(const moe_gpu_args &a, const moe_launch &l)
     const bool is_same = moe_is_same(a, l);
     if (threadIdx.x == 0) {
         is_wrong = !is_same;
+        if (!is_same && blockIdx.x == 0)
+            moe_report_other(a, l);
         for (int rank = 0; rank < a.view.nranks && !is_wrong; rank++) {
             const moe_gpu_header *header = moe_header(a, rank, l.call);
             const bool is_late = !moe_has_published(a, l, rank);
@@ -235,6 +237,10 @@ static __global__ void __launch_bounds__(MOE_GPU_THREADS)
     moe_combine(const __grid_constant__ moe_gpu_args a)
 {
     const moe_launch l = moe_begin(a);
+    if (a.problem) {
+        moe_refuse(a, l);
+        return;
+    }
     if (a.phases & MOE_GPU_SEND)
         moe_combine_send(a, l);
     if (a.phases & MOE_GPU_COMPLETE)

@@ -374,6 +374,8 @@ WEIRI_GPU_FN void moe_place(const moe_gpu_args &a, const moe_launch &l)
     if (threadIdx.x < WEIRI_GPU_RANKS_MAX)
         overflows[threadIdx.x].rank = -1;
     const bool is_same = moe_is_same(a, l);
+    if (threadIdx.x == 0 && !is_same)
+        moe_report_other(a, l);
     if (threadIdx.x == 0)
         is_failed = !is_same || moe_find_problem(a, l);
     __syncthreads();
@@ -417,7 +419,7 @@ WEIRI_GPU_FN bool moe_await_placed(const moe_gpu_args &a, const moe_launch &l)
 WEIRI_GPU_FN void moe_receive_values(const moe_gpu_args &a, const moe_gpu_choice &choice, int row,
                                      const float *scales, uint32_t rows, int lane)
 {
-    const moe_gpu_dispatch &d = a.dispatch;
+    const moe_gpu_dispatch_part &d = a.dispatch;
     const bool is_here = choice.expert >= 0;
     if (lane < a.shape.topk && moe_by_expert(a)) {
         if (d.row_weights && is_here)
@@ -515,7 +517,7 @@ WEIRI_GPU_FN void moe_pad(const moe_gpu_args &a, const moe_launch &l)
 /* Writes all counts, or zeros. */
 WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l, bool is_placed)
 {
-    const moe_gpu_dispatch &d = a.dispatch;
+    const moe_gpu_dispatch_part &d = a.dispatch;
     const int first = a.view.rank * a.shape.local_experts, step = l.warps * MOE_WARP;
     const int thread = l.warp * MOE_WARP + l.lane;
     for (int own = thread; own < a.shape.local_experts; own += step) {
@@ -554,6 +556,10 @@ static __global__ void __launch_bounds__(MOE_GPU_THREADS)
     moe_dispatch(const __grid_constant__ moe_gpu_args a)
 {
     const moe_launch l = moe_begin(a);
+    if (a.problem) {
+        moe_refuse(a, l);
+        return;
+    }
     if (a.phases & MOE_GPU_SEND)
         moe_dispatch_send<dtype>(a, l);
     if (a.phases & MOE_GPU_COMPLETE)

@@ -66,8 +66,10 @@ public:
     }
     /* Queues a pair; is_backward: by the routing of the handle, with gradients. */
     pair &queue(int version, int handle, bool is_backward, bool in_halves);
-    void queue_dispatch(const pair &p, int rank, bool is_backward, int phases);
-    void queue_combine(const pair &p, int rank, int phases);
+    void queue_dispatch(const pair &p, int rank, bool is_backward, int phases,
+                        moe_problem problem = MOE_NO_PROBLEM);
+    void queue_combine(const pair &p, int rank, int phases, moe_problem problem = MOE_NO_PROBLEM,
+                       bool is_other_under_way = false);
     pair &make_pair(int version, int handle, bool is_backward);
     std::string run();
     std::string check(const pair &p);
@@ -217,10 +219,14 @@ pair &scene::make_pair(int version, int handle, bool is_backward)
     return p;
 }
 
-void scene::queue_dispatch(const pair &p, int rank, bool is_backward, int phases)
+void scene::queue_dispatch(const pair &p, int rank, bool is_backward, int phases,
+                           moe_problem problem)
 {
     const buffers &b = p.of[(size_t)rank];
     moe_gpu_args a = args(rank, phases, MOE_DISPATCH, b.x, p.version);
+    a.problem = problem;
+    a.values[0] = 9;
+    a.values[1] = 4;
     a.handle = p.handle;
     a.dispatch.topk_experts = is_backward ? NULL : b.ids.data;
     a.dispatch.topk_weights = is_backward ? NULL : (const float *)b.weights.data;
@@ -235,10 +241,13 @@ void scene::queue_dispatch(const pair &p, int rank, bool is_backward, int phases
     launch(rank, a);
 }
 
-void scene::queue_combine(const pair &p, int rank, int phases)
+void scene::queue_combine(const pair &p, int rank, int phases, moe_problem problem,
+                          bool is_other_under_way)
 {
     const buffers &b = p.of[(size_t)rank];
     moe_gpu_args a = args(rank, phases, MOE_COMBINE, b.outputs, p.version);
+    a.problem = problem;
+    a.is_other_under_way = is_other_under_way;
     a.handle = p.handle;
     a.combine.weights = p.is_weighted ? (const float *)b.weights.data : NULL;
     a.combine.row_weight_grads = p.has_grads ? (const float *)b.grads.data : NULL;
@@ -544,13 +553,56 @@ static void test_refusals(uint64_t seeds)
     ok(why.empty(), why, "combine without a routing is reported, and the group goes on");
 }
 
+/* Rank 1 cannot take part in a combine, while a dispatch is under way, and in a dispatch. */
+static std::string refused(uint64_t seed)
+{
+    scene s(faulty_shape, seed);
+    const fault tokens = {"", NULL, MOE_BAD_TOKENS, 1, {9, 4, 0}};
+    const pair &first = s.queue(0, 0, false, false), &second = s.make_pair(1, 1, false);
+    for (int rank = 0; rank < s.how.nranks; rank++) {
+        s.queue_dispatch(second, rank, false, MOE_GPU_SEND);
+        s.queue_combine(first, rank, MOE_GPU_SEND, rank == 1 ? MOE_BAD_OUT : MOE_NO_PROBLEM, true);
+        s.queue_dispatch(second, rank, false, MOE_GPU_COMPLETE);
+        if (rank != 1)
+            s.queue_combine(first, rank, MOE_GPU_COMPLETE);
+        s.queue_combine(second, rank, MOE_GPU_SEND | MOE_GPU_COMPLETE);
+    }
+    std::string why = s.m.run() ? s.check(second) : s.m.report();
+    for (int rank = 0; rank < s.how.nranks && why.empty(); rank++) {
+        if (s.reports[(size_t)rank].problem != (rank == 1 ? MOE_NO_PROBLEM : MOE_BAD_OUT))
+            why = check_report(s, rank, tokens);
+        s.reports[(size_t)rank] = {};
+    }
+    const pair &third = s.make_pair(2, 0, false);
+    for (int rank = 0; rank < s.how.nranks; rank++)
+        s.queue_dispatch(third, rank, false, MOE_GPU_SEND | MOE_GPU_COMPLETE,
+                         rank == 1 ? MOE_BAD_TOKENS : MOE_NO_PROBLEM);
+    why = why.empty() && !s.m.run() ? s.m.report() : why;
+    for (int rank = 0; rank < s.how.nranks && why.empty(); rank++) {
+        if (rank != 1)
+            why = check_report(s, rank, tokens);
+        s.reports[(size_t)rank] = {};
+    }
+    const pair &good = s.queue(1, 0, false, true);
+    why = why.empty() ? s.run() : why;
+    return why.empty() ? s.check(good) : why;
+}
+
+static void test_refused(uint64_t seeds)
+{
+    std::string why;
+    for (uint64_t seed = 1; seed <= 4 * seeds && why.empty(); seed++)
+        why = refused(seed);
+    ok(why.empty(), why, "a rank that cannot take part is reported by the others, who go on");
+}
+
 /* One rank makes another call, or none. */
 static void test_other_calls(uint64_t seeds)
 {
     std::string why;
     for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++) {
         scene s(faulty_shape, seed);
-        const pair &p = s.make_pair(0, 0, false);
+        const pair &p = s.queue(0, 0, false, false);
         for (int rank = 0; rank < s.how.nranks; rank++)
             if (rank == 1)
                 s.queue_combine(p, rank, MOE_GPU_SEND | MOE_GPU_COMPLETE);
@@ -580,6 +632,7 @@ int main(int argc, char **argv)
     test_replays(seeds);
     test_faults(seeds);
     test_refusals(seeds);
+    test_refused(seeds);
     test_other_calls(seeds);
     return tap_done();
 }

@@ -200,24 +200,46 @@ WEIRI_GPU_FN void moe_publish(const moe_gpu_args &a, const moe_launch &l, moe_gp
         to->headers[l.call % MOE_GPU_CALLS] = header;
         weiri_gpu_fence();
         weir_store_release(&to->published, l.call);
+        if (a.problem && !a.is_other_under_way)
+            weir_store_release(&to->done, l.call);
     }
     if (peer == 0) {
         state->calls = l.call;
-        state->under_way[a.kind] = l.call;
         state->wrong = 0;
+        if (a.problem && a.is_other_under_way)
+            state->refused = l.call;
+        if (!a.problem)
+            state->under_way[a.kind] = l.call;
         if (is_staged)
             state->staged[a.kind] = l.call;
     }
+}
+
+/* The whole launch of a rank that cannot take part. */
+WEIRI_GPU_FN void moe_refuse(const moe_gpu_args &a, const moe_launch &l)
+{
+    moe_gpu_header header = {};
+    header.what = moe_what(a);
+    header.problem = (uint64_t)a.problem;
+    for (int i = 0; i < 3; i++)
+        header.values[i] = a.values[i];
+    moe_publish(a, l, header, false);
 }
 
 /* Ends a call. */
 WEIRI_GPU_FN void moe_finish(const moe_gpu_args &a, const moe_launch &l)
 {
     const int peer = (int)threadIdx.x;
-    if (!moe_is_last(&moe_state(a)->finished))
+    moe_gpu_state *state = moe_state(a);
+    if (!moe_is_last(&state->finished))
         return;
+    const uint64_t refused = state->refused;
+    __syncthreads();
     if (peer < a.view.nranks)
-        weir_store_release(&moe_peer(a, peer, a.view.rank)->done, l.call);
+        weir_store_release(&moe_peer(a, peer, a.view.rank)->done,
+                           refused > l.call ? refused : l.call);
+    if (peer == 0)
+        state->refused = 0;
     if (peer == 0 && a.kind == MOE_DISPATCH)
         moe_routing_of(a)->call = l.call;
     if (a.desc != WEIRI_GPU_UNMAPPED)
@@ -239,23 +261,32 @@ WEIRI_GPU_COLD_FN void moe_report(const moe_gpu_args &a, uint64_t problem, int r
     weir_store_release(&report->problem, problem);
 }
 
-/* Checks that all ranks make the same call; if not, nothing can go on. All threads of a block, after
- * the wait; returns the same in all of them. */
+/* Returns whether all ranks make the same call. All threads of a block, after the wait. */
 WEIRI_GPU_FN bool moe_is_same(const moe_gpu_args &a, const moe_launch &l)
 {
     const int from = (int)threadIdx.x;
     bool is_other = false;
     if (from < a.view.nranks && moe_has_published(a, l, from)) {
-        const uint64_t what = moe_header(a, from, l.call)->what;
-        is_other = what != moe_what(a);
-        if (is_other && blockIdx.x == 0) {
-            moe_report(a, MOE_OTHER_CALL, from, (int64_t)l.call, (int64_t)moe_what(a),
-                       (int64_t)what);
-            weiri_gpu_fail(a.view, WEIR_ERR_MISMATCH, from, WEIR_WAIT_FAILED,
-                           (uint64_t)(int64_t)-WEIR_ERR_MISMATCH, 0);
-        }
+        const moe_gpu_header *header = moe_header(a, from, l.call);
+        const uint64_t what = header->what;
+        is_other = what != moe_what(a) && !header->problem;
     }
     return !__syncthreads_or(is_other);
+}
+
+/* Reports the first rank that makes another call, after which nothing can go on. One thread. */
+WEIRI_GPU_COLD_FN void moe_report_other(const moe_gpu_args &a, const moe_launch &l)
+{
+    for (int from = 0; from < a.view.nranks; from++) {
+        const moe_gpu_header *header = moe_header(a, from, l.call);
+        if (!moe_has_published(a, l, from) || header->problem || header->what == moe_what(a))
+            continue;
+        moe_report(a, MOE_OTHER_CALL, from, (int64_t)l.call, (int64_t)moe_what(a),
+                   (int64_t)header->what);
+        weiri_gpu_fail(a.view, WEIR_ERR_MISMATCH, from, WEIR_WAIT_FAILED,
+                       (uint64_t)(int64_t)-WEIR_ERR_MISMATCH, 0);
+        return;
+    }
 }
 
 /* The address of a rank's rows: in place, or in its staging. */
