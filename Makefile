@@ -206,7 +206,7 @@ READERS := $(patsubst results/cli/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
 TOOLS += $(READERS) $(BIN)/weir-plan $(if $(HEALTH_SRC),$(BIN)/weir-check)
 # Tests of the oracles and of the benchmarks' parts are linked like the benchmarks.
 named = $(foreach file,$(2),$(if $(filter $(1),$(notdir $(file))),$(file)))
-BENCH_TEST_SRC := $(call named,test_verify% test_bench% test_moe%,$(TEST_SRC))
+BENCH_TEST_SRC := $(call named,test_verify% test_bench% test_moe% test_gpu_moe%,$(TEST_SRC))
 to_test = $(if $(HAVE_CMOCKA),$(patsubst %.c,$(O)/tests/%,$(notdir $(1))))
 ORACLE_TESTS := $(call to_test,$(BENCH_TEST_SRC))
 TESTS := $(call to_test,$(TEST_SRC))

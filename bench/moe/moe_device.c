@@ -154,8 +154,8 @@ weir_status bench_moe_device_store(moe_candidate *c, moe_device *d, int version,
             status = bench_gpu_push(gpu, mirrors[i].device, mirrors[i].host, mirrors[i].bytes);
     if (status == WEIR_OK && parts & MOE_PART_GUARD) {
         const size_t row = c->info.recv_row_bytes;
-        const size_t at = row * (size_t)weirv_moe_end_row(c->trial->oracle, version,
-                                                          c->trial->job->rank);
+        const size_t at =
+            row * (size_t)weirv_moe_end_row(c->trial->oracle, version, c->trial->job->rank);
         status = bench_gpu_push(gpu, d->rows + at, c->rows + at, row);
     }
     return status;

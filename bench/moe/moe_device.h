@@ -1,7 +1,7 @@
 /*
- * The memory that weir's calls get in bench_moe: on the host a candidate's own buffers, on a GPU device
- * memory, of which the candidate's buffers are mirrors. Faults are injected, and results checked, in
- * mirrors.
+ * The memory that weir's calls get in bench_moe: on the host a candidate's own buffers, on a GPU
+ * device memory, of which the candidate's buffers are mirrors. Faults are injected, and results
+ * checked, in mirrors.
  */
 #ifndef BENCH_MOE_DEVICE_H
 #define BENCH_MOE_DEVICE_H

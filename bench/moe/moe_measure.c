@@ -326,7 +326,8 @@ static void write_results(moe_measurement *m, moe_output *out, uint64_t *wrong)
     }
 }
 
-/* Prints how fast the local kernels are beside a copy that moves as many bytes. One rank on a GPU. */
+/* Prints how fast the local kernels are beside a copy that moves as many bytes. One rank on a GPU.
+ */
 static weir_status report_copies(moe_measurement *m)
 {
     const bench_moe_trial *t = m->trial;

@@ -215,10 +215,11 @@ void bench_moe_output_row(moe_output *out, const bench_moe_trial *t, const moe_v
 void bench_moe_output_copy(const bench_moe_trial *t, moe_phase phase, double bytes, double copy_us,
                            double us)
 {
-    printf("# %d tokens, %s: %.0f bytes are read and written; a copy that moves as many takes %.2f us "
-           "(%.0f GB/s), %.0f%% of the time\n",
-           t->tokens, phase_names[phase], bytes, copy_us, gbs(bytes, copy_us),
-           us > 0 ? 100 * copy_us / us : 0);
+    printf(
+        "# %d tokens, %s: %.0f bytes are read and written; a copy that moves as many takes %.2f us "
+        "(%.0f GB/s), %.0f%% of the time\n",
+        t->tokens, phase_names[phase], bytes, copy_us, gbs(bytes, copy_us),
+        us > 0 ? 100 * copy_us / us : 0);
 }
 
 void bench_moe_output_ratio(moe_output *out, moe_phase phase, double ratio)

@@ -408,9 +408,8 @@ weir_status weir_moe_dispatch(weir_moe *g, const weir_moe_dispatch_args *args)
     weir_status status;
     if (g && g->gpu) {
         status = dispatch_open(g, args, &a);
-        return status == WEIR_OK
-                   ? moe_gpu_dispatch(g, &a, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
-                   : status;
+        return status == WEIR_OK ? moe_gpu_dispatch(g, &a, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
+                                 : status;
     }
     status = weir_moe_dispatch_send(g, args);
     return status == WEIR_OK ? weir_moe_dispatch_complete(g) : status;

@@ -1,8 +1,8 @@
 /*
- * Expert parallelism on GPUs, as the calls of weir/moe.h use it: gpu_cuda.c, or gpu_none.c in builds
- * without CUDA. A call becomes one launch (cuda/args.h). The host checks arguments that it can see;
- * a rank that cannot take part launches a kernel that says so to the others. What kernels find is
- * reported by weir_moe_check.
+ * Expert parallelism on GPUs, as the calls of weir/moe.h use it: gpu_cuda.c, or gpu_none.c in
+ * builds without CUDA. A call becomes one launch (cuda/args.h). The host checks arguments that it
+ * can see; a rank that cannot take part launches a kernel that says so to the others. What kernels
+ * find is reported by weir_moe_check.
  */
 #ifndef WEIR_MOE_GPU_H
 #define WEIR_MOE_GPU_H

@@ -85,8 +85,8 @@ weir_status moe_gpu_open(weir_moe *g)
     for (int rank = 0; status == WEIR_OK && rank < g->nranks; rank++)
         g->gpu->args.windows[rank] = weir_mem_pointer(g->mems[rank]);
     if (status == WEIR_OK)
-        g->info.memory_bytes = (size_t)g->gpu->args.shape.at.bytes + REPORT_BYTES +
-                               sizeof *g->gpu + sizeof(weiri_gpu_state);
+        g->info.memory_bytes = (size_t)g->gpu->args.shape.at.bytes + REPORT_BYTES + sizeof *g->gpu +
+                               sizeof(weiri_gpu_state);
     return status;
 }
 
@@ -163,9 +163,8 @@ static int gpu_default_blocks(const weir_moe *g, int processors, int64_t rows, u
 static weir_status gpu_launch(weir_moe *g, weir_stream stream, moe_gpu_args *args, int64_t rows)
 {
     const int is_dispatch = args->kind == MOE_DISPATCH;
-    const void *kernel =
-        is_dispatch ? moe_gpu_dispatch_kernel(g->config.dtype, args->shape.is_fp8)
-                    : moe_gpu_combine_kernel(g->config.dtype);
+    const void *kernel = is_dispatch ? moe_gpu_dispatch_kernel(g->config.dtype, args->shape.is_fp8)
+                                     : moe_gpu_combine_kernel(g->config.dtype);
     const uint32_t bytes = is_dispatch ? args->shape.sent_row_bytes : args->shape.row_bytes;
     const weiri_gpu_shape shape = {
         gpu_default_blocks(g, weiri_cuda_of(g->comm)->processors, rows, bytes), MOE_GPU_THREADS};
@@ -217,7 +216,8 @@ static moe_problem dispatch_check_gpu(weir_moe *g, const weir_moe_dispatch_args 
 {
     gpu_span spans[DISPATCH_SPANS];
     const int is_handle = a->handle >= 0 && a->handle < g->config.handles;
-    moe_problem problem = moe_dispatch_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
+    moe_problem problem =
+        moe_dispatch_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
     if (problem)
         return problem;
     dispatch_spans(g, a, spans);
@@ -240,15 +240,15 @@ static weir_status dispatch_check_buffers(weir_moe *g, const weir_moe_dispatch_a
 static moe_gpu_dispatch_part dispatch_part(const weir_moe_dispatch_args *a)
 {
     return (moe_gpu_dispatch_part){.topk_experts = a->topk_experts,
-                              .topk_weights = a->topk_weights,
-                              .rows = a->rows,
-                              .row_scales = a->row_scales,
-                              .row_weights = a->row_weights,
-                              .row_experts = a->row_experts,
-                              .expert_counts = a->expert_counts,
-                              .expert_offsets = a->expert_offsets,
-                              .source_counts = a->source_counts,
-                              .has_wide_ids = a->topk_dtype == WEIR_INT64};
+                                   .topk_weights = a->topk_weights,
+                                   .rows = a->rows,
+                                   .row_scales = a->row_scales,
+                                   .row_weights = a->row_weights,
+                                   .row_experts = a->row_experts,
+                                   .expert_counts = a->expert_counts,
+                                   .expert_offsets = a->expert_offsets,
+                                   .source_counts = a->source_counts,
+                                   .has_wide_ids = a->topk_dtype == WEIR_INT64};
 }
 
 static weir_status dispatch_enqueue(weir_moe *g, const weir_moe_dispatch_args *a, int phases)
@@ -313,12 +313,12 @@ static void combine_spans(const weir_moe *g, const weir_moe_combine_args *a,
     memcpy(spans, all, sizeof all);
 }
 
-static moe_problem combine_check_gpu(weir_moe *g, const weir_moe_combine_args *a,
-                                     int64_t values[3])
+static moe_problem combine_check_gpu(weir_moe *g, const weir_moe_combine_args *a, int64_t values[3])
 {
     gpu_span spans[COMBINE_SPANS];
     const int is_handle = a->handle >= 0 && a->handle < g->config.handles;
-    moe_problem problem = moe_combine_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
+    moe_problem problem =
+        moe_combine_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
     if (problem)
         return problem;
     combine_spans(g, a, spans);
@@ -345,8 +345,7 @@ static weir_status combine_enqueue(weir_moe *g, const weir_moe_combine_args *a, 
     args.phases = phases;
     args.handle = a->handle;
     args.in = a->rows;
-    args.combine =
-        (moe_gpu_combine_part){a->row_weight_grads, a->weights, a->out, a->weight_grads};
+    args.combine = (moe_gpu_combine_part){a->row_weight_grads, a->weights, a->out, a->weight_grads};
     moe_problem problem = MOE_NO_PROBLEM;
     weir_status status = WEIR_OK;
     if (phases & MOE_PHASE_SEND) {
@@ -386,11 +385,13 @@ weir_status moe_gpu_check(weir_moe *g)
     moe_gpu_report *report = g->gpu->report;
     if (weir_load_acquire(&report->problem) == MOE_NO_PROBLEM)
         return weir_comm_check(g->comm);
-    const moe_gpu_report found = *report;
+    moe_gpu_report found = *report;
     weir_store_release(&report->problem, MOE_NO_PROBLEM);
+    if (found.problem == MOE_NO_ROUTING)
+        found.values[1] = g->config.handles;
     if (found.problem == MOE_OVERFLOW)
-        return moe_overflow_fail(&g->config, (int)found.rank, (int)found.values[0],
-                                 found.values[1], found.values[2]);
+        return moe_overflow_fail(&g->config, (int)found.rank, (int)found.values[0], found.values[1],
+                                 found.values[2]);
     return moe_problem_fail((moe_kind)found.kind, (moe_problem)found.problem, found.values,
                             (int)found.rank);
 }

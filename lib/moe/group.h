@@ -133,8 +133,8 @@ struct weir_moe {
     struct moe_gpu *gpu;           /* gpu.h; NULL on the host: then all members above are used */
 };
 
-/* The number by which a call that was just sent is under way. On GPUs only kernels number calls, and
- * the order of two calls under way is that in which they were sent. */
+/* The number by which a call that was just sent is under way. On GPUs only kernels number calls,
+ * and the order of two calls under way is that in which they were sent. */
 static inline uint64_t moe_call_number(weir_moe *group)
 {
     return group->gpu ? ++group->calls : group->calls;
@@ -197,8 +197,8 @@ weir_status moe_check_complete(weir_moe *group, moe_kind kind);
 
 /* Check the arguments of a call. tokens: of the handle's routing; -1: it has none. On a problem,
  * values gets what its message needs. */
-moe_problem moe_dispatch_check(const weir_moe *group, const weir_moe_dispatch_args *args, int tokens,
-                               int64_t values[3]);
+moe_problem moe_dispatch_check(const weir_moe *group, const weir_moe_dispatch_args *args,
+                               int tokens, int64_t values[3]);
 moe_problem moe_combine_check(const weir_moe *group, const weir_moe_combine_args *args, int tokens,
                               int64_t values[3]);
 

@@ -218,8 +218,9 @@ static weir_status place_rank(weir_moe *g, moe_routing *routing, int rank)
         first = place_next(g, first, rows);
         staged += rows;
         if (first > g->info.recv_rows || staged > g->staged_rows)
-            return moe_overflow_fail(&g->config, rank, bin, first > g->info.recv_rows ? first : staged,
-                                  first > g->info.recv_rows ? g->info.recv_rows : g->staged_rows);
+            return moe_overflow_fail(
+                &g->config, rank, bin, first > g->info.recv_rows ? first : staged,
+                first > g->info.recv_rows ? g->info.recv_rows : g->staged_rows);
     }
     return WEIR_OK;
 }

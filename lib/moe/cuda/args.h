@@ -54,12 +54,12 @@ typedef struct moe_gpu_choice {
 
 /* The state of a group. Only the block that finishes last writes calls, under_way, staged. */
 typedef struct moe_gpu_state {
-    uint64_t calls;        /* number of the latest call that was sent */
-    uint64_t under_way[2]; /* by kind: a call that was sent and not completed */
-    uint64_t staged[2];    /* by kind: the latest call whose rows were staged */
+    uint64_t calls;             /* number of the latest call that was sent */
+    uint64_t under_way[2];      /* by kind: a call that was sent and not completed */
+    uint64_t staged[2];         /* by kind: the latest call whose rows were staged */
     uint64_t arrived, finished; /* blocks of this launch */
-    uint64_t placed; /* 2 * epoch of the launch whose rows are placed, + 1: it fails */
-    uint64_t wrong;  /* an invalid choice of this call: 2^63 - the index of the first; 0: none */
+    uint64_t placed;            /* 2 * epoch of the launch whose rows are placed, + 1: it fails */
+    uint64_t wrong;   /* an invalid choice of this call: 2^63 - the index of the first; 0: none */
     uint64_t refused; /* a call with a problem, sent while an earlier one was under way; 0: none */
     uint64_t unused[6];
 } moe_gpu_state;
@@ -74,10 +74,11 @@ typedef struct moe_gpu_routing {
 typedef struct moe_gpu_layout {
     uint64_t peers, counts, choices, tokens, scales, outputs, grads;
     uint64_t state, routings;
-    uint64_t experts;    /* [handle][max_tokens * topk] int32_t: -1: none */
-    uint64_t positions;  /* likewise: as in moe_gpu_choice; ~position: the token's row on that rank
-                            is that of an earlier choice */
-    uint64_t first_row;  /* [handle][bins] int32_t: this rank's first row, in the receiver's layout */
+    uint64_t experts;   /* [handle][max_tokens * topk] int32_t: -1: none */
+    uint64_t positions; /* likewise: as in moe_gpu_choice; ~position: the token's row on that rank
+                           is that of an earlier choice */
+    uint64_t
+        first_row; /* [handle][bins] int32_t: this rank's first row, in the receiver's layout */
     uint64_t source_row; /* [handle][nranks * own bins]: each source's first row here */
     uint64_t bin_rows;   /* [handle][own bins]: rows of all sources */
     uint64_t bytes;
@@ -126,8 +127,8 @@ typedef struct moe_gpu_args {
     int32_t problem; /* moe_problem: this rank cannot take part; the launch only says so */
     int32_t is_other_under_way; /* with a problem: a call of the other kind is */
     int64_t values[3];          /* of the problem */
-    const char *in;      /* tokens, or expert outputs */
-    weiri_gpu_desc desc; /* of in */
+    const char *in;             /* tokens, or expert outputs */
+    weiri_gpu_desc desc;        /* of in */
     moe_gpu_dispatch_part dispatch;
     moe_gpu_combine_part combine;
 } moe_gpu_args;

@@ -92,8 +92,9 @@ WEIRI_GPU_FN moe_term moe_find_term(const moe_gpu_args &a, const char *const *so
     if (a.combine.weights)
         term.weight = a.combine.weights[i];
     if (has_grads)
-        term.grad = ((const float *)(a.windows[rank] + a.shape.at.grads))
-            [row * (size_t)a.shape.row_values + (size_t)(moe_by_expert(a) ? 0 : lane)];
+        term.grad = ((const float *)(a.windows[rank] +
+                                     a.shape.at.grads))[row * (size_t)a.shape.row_values +
+                                                        (size_t)(moe_by_expert(a) ? 0 : lane)];
     return term;
 }
 
@@ -172,8 +173,8 @@ WEIRI_GPU_FN weiri_gpu_vector moe_add_all(const moe_term &term, uint32_t terms, 
 }
 
 template <int dtype>
-WEIRI_GPU_FN void moe_combine_slice(const moe_gpu_args &a, const char *const *sources,
-                                    size_t token, int slice, int lane)
+WEIRI_GPU_FN void moe_combine_slice(const moe_gpu_args &a, const char *const *sources, size_t token,
+                                    int slice, int lane)
 {
     const bool has_grads = slice == 0 && a.combine.row_weight_grads && a.combine.weight_grads;
     const moe_term term = moe_find_term(a, sources, token, lane, has_grads);

@@ -1,17 +1,18 @@
 /*
  * Dispatch on GPUs, one launch.
  *
- * Send. Warps take bins: a warp counts one expert's choices, or one rank's tokens, in order, so that
- * positions do not depend on the grid. It stores each choice, with its position and weight, straight
- * into the window of the receiving rank, and the count into all windows. Tokens that peers cannot
- * read in place, and fp8 rows, go to staging. Then the last block publishes (device/call.cuh).
+ * Send. Warps take bins: a warp counts one expert's choices, or one rank's tokens, in order, so
+ * that positions do not depend on the grid. It stores each choice, with its position and weight,
+ * straight into the window of the receiving rank, and the count into all windows. Tokens that peers
+ * cannot read in place, and fp8 rows, go to staging. Then the last block publishes
+ * (device/call.cuh).
  *
  * Complete. Block 0 waits until all ranks have published, adds up all counts and places rows: those
- * that it receives (source_row) and its own on other ranks (first_row). It then stores `placed`, for
- * which the other blocks wait. All warps take units of source, token and slice: they load a slice of
- * the token once, from the source's memory, and store it to each of the token's rows here. If any
- * rank has a problem, or a capacity is exceeded, every rank finds that in the same data: rows are
- * not written, and counts are 0.
+ * that it receives (source_row) and its own on other ranks (first_row). It then stores `placed`,
+ * for which the other blocks wait. All warps take units of source, token and slice: they load a
+ * slice of the token once, from the source's memory, and store it to each of the token's rows here.
+ * If any rank has a problem, or a capacity is exceeded, every rank finds that in the same data:
+ * rows are not written, and counts are 0.
  */
 #include "coll/cuda/device/vector.cuh"
 #include "moe/cuda/device/call.cuh"
@@ -97,8 +98,8 @@ WEIRI_GPU_FN void moe_count_expert(const moe_gpu_args &a, int lane, int expert)
     moe_store_count(a, lane, expert, count);
 }
 
-/* Counts a rank's tokens and, in layouts other than expert, places them. One warp; each lane takes a
- * token. */
+/* Counts a rank's tokens and, in layouts other than expert, places them. One warp; each lane takes
+ * a token. */
 WEIRI_GPU_FN void moe_count_rank(const moe_gpu_args &a, int lane, int rank)
 {
     const int32_t begin = rank * a.shape.local_experts, end = begin + a.shape.local_experts;
@@ -241,7 +242,8 @@ template <int dtype> WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, 
     header.what = moe_what(a);
     header.rows = a.desc;
     header.tokens = a.tokens;
-    header.has_weights = is_new ? a.dispatch.topk_weights != nullptr : moe_routing_of(a)->has_weights;
+    header.has_weights =
+        is_new ? a.dispatch.topk_weights != nullptr : moe_routing_of(a)->has_weights;
     header.wants_weights = a.dispatch.row_weights != nullptr;
     if (!is_new && !moe_routing_of(a)->is_valid)
         header.problem = MOE_NO_ROUTING;
@@ -414,8 +416,8 @@ WEIRI_GPU_FN bool moe_await_placed(const moe_gpu_args &a, const moe_launch &l)
 
 /* ----------------------------------------------------------------- receiving */
 
-/* Writes the weights, experts and scales of a token's row or, by expert, rows. `row` is that of each
- * lane's choice. */
+/* Writes the weights, experts and scales of a token's row or, by expert, rows. `row` is that of
+ * each lane's choice. */
 WEIRI_GPU_FN void moe_receive_values(const moe_gpu_args &a, const moe_gpu_choice &choice, int row,
                                      const float *scales, uint32_t rows, int lane)
 {
@@ -433,8 +435,8 @@ WEIRI_GPU_FN void moe_receive_values(const moe_gpu_args &a, const moe_gpu_choice
     }
     const int count = a.shape.scales_per_row;
     for (uint32_t left = count ? rows : 0; left; left &= left - 1) {
-        float *to = d.row_scales + (size_t)__shfl_sync(0xffffffff, row, __ffs((int)left) - 1) *
-                                       (size_t)count;
+        float *to = d.row_scales +
+                    (size_t)__shfl_sync(0xffffffff, row, __ffs((int)left) - 1) * (size_t)count;
         for (int i = lane; i < count; i += MOE_WARP)
             to[i] = scales[i];
     }
@@ -485,10 +487,9 @@ WEIRI_GPU_FN void moe_receive(const moe_gpu_args &a, const moe_launch &l, moe_tu
     const int32_t *first = moe_source_row(a, source);
     for (int64_t unit = turns->next; unit < units; unit += turns->warps) {
         const size_t token = (size_t)(unit / slices);
-        moe_receive_slice(a, choices + token * (size_t)k, first,
-                          rows + token * a.shape.sent_row_bytes,
-                          scales + token * (size_t)a.shape.scales_per_row, (int)(unit % slices),
-                          l.lane);
+        moe_receive_slice(
+            a, choices + token * (size_t)k, first, rows + token * a.shape.sent_row_bytes,
+            scales + token * (size_t)a.shape.scales_per_row, (int)(unit % slices), l.lane);
     }
     moe_turns_end(turns, units);
 }

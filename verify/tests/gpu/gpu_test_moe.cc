@@ -1,10 +1,10 @@
 /*
- * Proves the kernels of expert parallelism, in the emulator, against the oracle of verify/moe.h, which
- * the host implementation is tested with: all layouts and types, in place and staged, forward and
- * backward, in halves, with grids that differ between ranks and calls; ranks run ahead of one another
- * through chains of calls. Invalid ids, missing weights and exceeded capacities are reported on every
- * rank, write no rows, and leave the group usable; a rank that makes another call, or none, is
- * reported too.
+ * Proves the kernels of expert parallelism, in the emulator, against the oracle of verify/moe.h,
+ * which the host implementation is tested with: all layouts and types, in place and staged, forward
+ * and backward, in halves, with grids that differ between ranks and calls; ranks run ahead of one
+ * another through chains of calls. Invalid ids, missing weights and exceeded capacities are
+ * reported on every rank, write no rows, and leave the group usable; a rank that makes another
+ * call, or none, is reported too.
  */
 #include "verify/tests/support/gpu_emulator.hh"
 #include "verify/tests/support/gpu_tap.hh"
@@ -58,7 +58,7 @@ struct pair {
 };
 
 class scene {
-public:
+  public:
     scene(const shape &how, uint64_t seed);
     ~scene()
     {
@@ -86,7 +86,7 @@ public:
     weirv_moe *oracle_ = nullptr;
     std::vector<moe_gpu_report> reports;
 
-private:
+  private:
     moe_gpu_shape shape_ = {};
     int recv_rows_;
     std::vector<buffer> windows_;
@@ -209,8 +209,12 @@ buffers scene::make_buffers(int rank, const pair &p)
 
 pair &scene::make_pair(int version, int handle, bool is_backward)
 {
-    pairs_.push_back({version, is_backward ? (version + 1) % WEIRV_MOE_VERSIONS : version, handle,
-                      by_expert() && !is_backward, is_backward, {}});
+    pairs_.push_back({version,
+                      is_backward ? (version + 1) % WEIRV_MOE_VERSIONS : version,
+                      handle,
+                      by_expert() && !is_backward,
+                      is_backward,
+                      {}});
     pair &p = pairs_.back();
     for (int rank = 0; rank < how.nranks; rank++) {
         p.of.push_back(make_buffers(rank, p));
@@ -446,8 +450,8 @@ struct fault {
     int64_t values[3];
 };
 
-static const shape faulty_shape = {"faulty", 3,  6, 3, 4, 64, EXPERT, BF16, SAME, UNIFORM,
-                                   0,        0,  0, 0, 0, 0};
+static const shape faulty_shape = {"faulty", 3,       6, 3, 4, 64, EXPERT, BF16,
+                                   SAME,     UNIFORM, 0, 0, 0, 0,  0,      0};
 
 static void inject_expert(scene &s, pair &p)
 {

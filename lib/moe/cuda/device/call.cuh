@@ -1,6 +1,6 @@
 /*
- * What the kernels of expert parallelism share: the window, the steps of a call, and the division of
- * rows among warps.
+ * What the kernels of expert parallelism share: the window, the steps of a call, and the division
+ * of rows among warps.
  *
  * A launch reads the number of its call from device memory. In the order of its phases:
  *
@@ -247,8 +247,8 @@ WEIRI_GPU_FN void moe_finish(const moe_gpu_args &a, const moe_launch &l)
 }
 
 /* Reports a failure to the host. One thread. */
-WEIRI_GPU_COLD_FN void moe_report(const moe_gpu_args &a, uint64_t problem, int rank,
-                                  int64_t first, int64_t second, int64_t third)
+WEIRI_GPU_COLD_FN void moe_report(const moe_gpu_args &a, uint64_t problem, int rank, int64_t first,
+                                  int64_t second, int64_t third)
 {
     moe_gpu_report *report = a.report;
     if (weir_load_acquire(&report->problem))
