@@ -1,6 +1,8 @@
 /* The option table of bench_moe, its parser, and the help text made from it. */
 #include "bench/moe/moe_options.h"
 
+#include "bench/gpu/gpu.h"
+
 #include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -218,14 +220,29 @@ static const char *parse_inject(bench_moe_options *o, const char *text)
 
 static const char *parse_backend(bench_moe_options *o, const char *text)
 {
-    o->common.backend = BENCH_BACKEND_HOST;
-    return strcmp(text, "host") ? "host: expert parallelism on GPUs is not supported" : NULL;
+    static const struct {
+        const char *word;
+        bench_backend_word backend;
+    } words[] = {
+        {"auto", BENCH_BACKEND_AUTO}, {"host", BENCH_BACKEND_HOST}, {"cuda", BENCH_BACKEND_CUDA}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i].word)) {
+            o->common.backend = (int)words[i].backend;
+            o->common.words.backend = words[i].word;
+            return NULL;
+        }
+    return "auto, host or cuda";
+}
+
+static const char *parse_blocks(bench_moe_options *o, const char *text)
+{
+    return whole(text, 0, 1 << 16, &o->max_blocks) ? NULL : "a whole number from 0 to 65536";
 }
 
 static const char *parse_tune(bench_moe_options *o, const char *text)
 {
     (void)o, (void)text;
-    return "another option: dispatch and combine on the host have one algorithm each, so there is "
+    return "another option: dispatch and combine have one algorithm each, so there is "
            "nothing to tune";
 }
 
@@ -295,7 +312,10 @@ static const moe_option rows[] = {
     {0, "inject", "list|FAULT", parse_inject,
      "inject a fault into the second timed iteration of each row, to show\n"
      "that it is found; list: print the faults and exit"},
-    {0, "backend", "host", parse_backend, "memory of the buffers (default: host)"},
+    {0, "backend", "auto|host|cuda", parse_backend,
+     "memory of the buffers; auto: GPUs if all ranks have one\n(default: auto)"},
+    {0, "sms", "N", parse_blocks,
+     "GPUs: most thread blocks of a kernel (default: 0, two for each\nmultiprocessor)"},
     {0, "tune", "FILE", parse_tune, "refused: there is one algorithm"},
     {0, "quiet", NULL, parse_quiet, "accepted for other benchmarks' command lines; no effect"},
     {0, "version", NULL, parse_version, "print the version and exit"},
@@ -316,11 +336,11 @@ static void set_defaults(bench_moe_options *o)
     o->ntokens = sizeof tokens / sizeof *tokens;
     o->common.warmups = 3;
     o->common.ngpus = o->common.nthreads = 1;
-    o->common.backend = BENCH_BACKEND_HOST;
+    o->common.backend = BENCH_BACKEND_AUTO;
     o->common.verify = BENCH_VERIFY_EXACT;
     o->common.seed = 1;
     o->common.aggregate = o->common.cycles = o->common.checks = 1;
-    o->common.words = (struct bench_option_texts){.backend = "host",
+    o->common.words = (struct bench_option_texts){.backend = "auto",
                                                   .transport = "auto",
                                                   .mode = "throughput",
                                                   .verify = "exact",
@@ -348,6 +368,9 @@ static int check_together(const bench_moe_options *o, char *problem)
     else if (o->alignment > 1 && o->layout != WEIR_MOE_EXPERT_MAJOR)
         snprintf(problem, BENCH_PROBLEM_BYTES, "--alignment %d: only --layout expert has it",
                  o->alignment);
+    else if (o->common.backend == BENCH_BACKEND_CUDA && !bench_gpu_built())
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--backend cuda: this build has no CUDA backend; use --backend host");
     else if (o->fp8 && o->common.npeers)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--peer mpi does not convert to fp8; leave out --peer or --dispatch-dtype");

@@ -79,8 +79,10 @@ static void csv_put_run(moe_fields f, const moe_output *out, const moe_result *r
     PUT(f, UTC, "%s", run->utc);
     PUT(f, HOST, "%s", run->job->host);
     PUT(f, COLLECTIVE, "moe_%s", phase_names[r->phase]);
-    PUT(f, BACKEND, "host");
-    PUT(f, TRANSPORT, "%s", strcmp(r->candidate, "weir") ? "" : "shm");
+    PUT(f, BACKEND, "%s", run->job->gpu ? "cuda" : "host");
+    PUT(f, TRANSPORT, "%s",
+        strcmp(r->candidate, "weir") ? ""
+                                     : weir_transport_name(weir_comm_transport(run->job->comm)));
     PUT(f, NRANKS, "%d", run->job->nranks);
     PUT(f, NNODES, "%d", run->job->nnodes);
     PUT(f, CONTENDER, "%s", r->candidate);
@@ -208,6 +210,16 @@ void bench_moe_output_row(moe_output *out, const bench_moe_trial *t, const moe_v
         out->busbw_sum += gbs(link_bytes, r->stats.median);
         out->busbw_count++;
     }
+}
+
+void bench_moe_output_copy(const bench_moe_trial *t, moe_phase phase, double bytes, double copy_us,
+                           double us)
+{
+    printf(
+        "# %d tokens, %s: %.0f bytes are read and written; a copy that moves as many takes %.2f us "
+        "(%.0f GB/s), %.0f%% of the time\n",
+        t->tokens, phase_names[phase], bytes, copy_us, gbs(bytes, copy_us),
+        us > 0 ? 100 * copy_us / us : 0);
 }
 
 void bench_moe_output_ratio(moe_output *out, moe_phase phase, double ratio)

@@ -68,13 +68,26 @@ static weir_status run_rows(bench_run *run, const bench_moe_options *o, moe_outp
     return status;
 }
 
+static weir_backend backend_of(const bench_moe_options *o)
+{
+    return o->common.backend == BENCH_BACKEND_HOST   ? WEIR_BACKEND_HOST
+           : o->common.backend == BENCH_BACKEND_CUDA ? WEIR_BACKEND_CUDA
+                                                     : WEIR_BACKEND_AUTO;
+}
+
 static int run_benchmark(bench_run *run, bench_moe_options *o)
 {
     moe_output out = {.run = run};
     uint64_t wrong = 0;
     size_t memory_bytes = 0;
     bench_run_stamp(run);
-    weir_status status = bench_job_connect(run->job, WEIR_BACKEND_HOST);
+    weir_status status = bench_job_connect(run->job, backend_of(o));
+    if (status == WEIR_OK && run->job->gpu && o->common.npeers)
+        status = bench_job_agree(run->job,
+                                 bench_job_note(run->job, WEIR_ERR_INVALID,
+                                                "--peer mpi: it is measured on the host only; add "
+                                                "--backend host"),
+                                 "peer");
     if (status == WEIR_OK)
         status = largest_group(run, o, &memory_bytes);
     if (status != WEIR_OK)
