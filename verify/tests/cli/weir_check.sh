@@ -45,6 +45,9 @@ check "metrics have the bus bandwidth of collectives" grep -qE \
     '^weir_busbw_gbs\{collective="allreduce",bytes="16777216",nranks="[0-9]+",candidate="weir"\} [0-9.]+$' "$scratch/a.prom"
 check "Markdown begins with the verdict" eval 'head -n 1 "$scratch/a.md" | grep -q "^### PASS"'
 
+check "a report can be written to standard output, before the table" eval \
+    'ends_with 0 ./weir-check --quiet --json /dev/stdout && says "\"tool\": \"weir-check\"" && tail -n 1 "$out" | grep -q "^PASS"'
+
 # ------------------------------------------------------------------- missing parts
 check "fewer GPUs than --gpus end with 6" ends_with 6 ./weir-check --quiet --gpus 99
 check "the check is named, with what to look at" eval 'says "^gpus: MISSING: .*expected >= 99" && says "look at: nvidia-smi"'
