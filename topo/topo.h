@@ -141,5 +141,7 @@ weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, in
                                   FILE *out);
 weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, int nranks,
                                   FILE *out);
+/* Draws the hardware as an SVG file. Write errors stay in out's error flag. */
+void weiri_topo_print_svg(const weiri_topo *topo, FILE *out);
 
 #endif

@@ -328,6 +328,7 @@ static int compare(const settings *s)
     results_comparison made = {.count = 0};
     results_expectations expected = {.count = 0};
     results_warnings warnings_a = {.count = 0}, warnings_b = {.count = 0};
+    results_about about_a, about_b;
     results_set_init(&a, s->nranks, stderr);
     results_set_init(&b, s->nranks, stderr);
     b.keeps_documents = s->rows_json != NULL;
@@ -340,11 +341,15 @@ static int compare(const settings *s)
         if (s->sources[0]) {
             results_warnings_read(&a, &warnings_a);
             results_warnings_read(&b, &warnings_b);
+            results_about_read(&a, &about_a);
+            results_about_read(&b, &about_b);
         }
         results_report report = {.a = &a, .b = &b, .name_a = s->sources[0],
                                  .name_b = s->sources[1], .comparison = &made,
                                  .rules = &s->rules, .expectations = &expected,
                                  .warnings_a = &warnings_a, .warnings_b = &warnings_b,
+                                 .about_a = s->sources[0] ? &about_a : NULL,
+                                 .about_b = s->sources[0] ? &about_b : NULL,
                                  .only_changes = s->changes};
         status = report.exit_code = outcome(s, &report);
         failed = print_all(s, &report);

@@ -8,6 +8,7 @@
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
 #include "results/output/checks.h"
+#include "results/read/about.h"
 #include "results/read/rows.h"
 #include "results/read/warnings.h"
 
@@ -17,6 +18,7 @@ typedef struct results_report {
     const results_set *a, *b;
     const char *name_a, *name_b; /* as the user named them; NULL a: B alone */
     const results_warnings *warnings_a, *warnings_b; /* of the manifests; NULL: not read */
+    const results_about *about_a, *about_b;          /* NULL: not read */
     const results_comparison *comparison;
     const results_rules *rules;
     const results_expectations *expectations;

@@ -2,21 +2,13 @@
  * escaped for their context. */
 #include "results/output/print.h"
 
-#include "base/words.h"
+#include "base/xml.h"
 
 #include <math.h>
 
 void results_put_xml(FILE *file, const char *text)
 {
-    for (; *text; text++)
-        switch (*text) {
-        case '<': fputs("&lt;", file); break;
-        case '>': fputs("&gt;", file); break;
-        case '&': fputs("&amp;", file); break;
-        case '"': fputs("&quot;", file); break;
-        case '\'': fputs("&#39;", file); break;
-        default: fputc((unsigned char)*text < ' ' ? '?' : *text, file);
-        }
+    weiri_xml_put(file, text);
 }
 
 /* Escapes HTML, and the characters that links and emphasis are made of. */
@@ -82,6 +74,23 @@ static void put_markdown_warnings(FILE *file, const char *letter, const results_
     }
 }
 
+/* A line for each fact that is known: hosts, devices, commits, times. */
+static void put_markdown_summary(FILE *file, const results_report *report)
+{
+    const results_about *a = report->about_a, *b = report->about_b;
+    int count = 0;
+    for (int line = 0; a && b && line < RESULTS_ABOUT_LINES; line++) {
+        const char *of_a = results_about_text(a, line), *of_b = results_about_text(b, line);
+        if (!of_a[0] && !of_b[0])
+            continue;
+        fprintf(file, "%s| %s", count++ ? "" : "\n| | A | B |\n|---|---|---|\n",
+                results_about_name(line));
+        put_cell(file, of_a);
+        put_cell(file, of_b);
+        fputs(" |\n", file);
+    }
+}
+
 static void put_markdown_table(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;
@@ -124,6 +133,8 @@ void results_print_markdown(FILE *file, const results_report *report)
             results_put_markdown(file, c->differences);
         }
         fputs(".\n", file);
+        if (results_matched(c) > 0)
+            put_markdown_summary(file, report);
         put_markdown_warnings(file, "A", report->warnings_a);
         put_markdown_warnings(file, "B", report->warnings_b);
         if (results_matched(c) > 0)

@@ -17,7 +17,7 @@
 enum { MAX_RANKS = 4096 };
 
 typedef struct settings {
-    int help, version, json, quiet;
+    int help, version, json, svg, quiet;
     int nranks; /* 0: as many as GPUs, else as usable cores */
     const char *ranks, *xml_path, *save_path, *measure_path, *nodes_path;
 } settings;
@@ -31,6 +31,7 @@ static const struct option_row {
 #define AT(member) offsetof(settings, member)
     {"--ranks", "N", AT(ranks), "place N ranks (default: one per GPU, else per usable core)"},
     {"--json", NULL, AT(json), "print one JSON object"},
+    {"--svg", NULL, AT(svg), "draw the machine: print an SVG file"},
     {"--xml", "FILE", AT(xml_path), "show a recorded machine (hwloc XML) instead of this one"},
     {"--save", "FILE", AT(save_path),
      "record the machine as hwloc XML, without names and addresses"},
@@ -162,6 +163,8 @@ static weir_status show(const settings *chosen)
         status = weiri_topo_save(topo, chosen->save_path);
     if (!status && chosen->measure_path)
         status = measure(chosen, topo, nranks);
+    else if (!status && chosen->svg)
+        weiri_topo_print_svg(topo, stdout);
     else if (!status && chosen->json)
         status = weiri_topo_print_json(topo, source, nranks, stdout);
     else if (!status)
