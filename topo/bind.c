@@ -173,7 +173,8 @@ weir_status weiri_topo_visit_gpu(const weiri_topo *topo, int gpu)
             hwloc_bitmap_and(cpus, cpus, near->cpuset);
     }
     if (hwloc_set_cpubind(topo->hwloc, cpus, HWLOC_CPUBIND_THREAD) != 0)
-        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot bind to the cores of GPU %d", gpu);
+        status =
+            weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot bind to the cores of GPU %d", gpu);
     hwloc_bitmap_free(cpus);
     return status;
 }

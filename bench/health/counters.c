@@ -111,7 +111,8 @@ static void counters_add_silent(health_report *report, int gpu, const bench_nvml
     snprintf(what, sizeof what, "GPU %d: the driver's view", gpu);
     health_check *check = health_add(report, id, what);
     health_set(check, info->is_lost ? HEALTH_MISSING : HEALTH_SKIPPED, "%s", info->problem);
-    health_look(check, "dmesg (Xid messages, \"fallen off the bus\"), nvidia-smi -L; reset or replace it");
+    health_look(check, "dmesg (Xid messages, \"fallen off the bus\"), nvidia-smi -L; "
+                       "reset or replace it");
 }
 
 static void counters_add_links(health_report *report, int gpu, const bench_counters *after)

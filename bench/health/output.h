@@ -1,6 +1,6 @@
-/* The forms in which a report is written, mostly by results/output/checks.h. Names from the system are
- * escaped for each form. Write errors stay in the file's error flag, except where a status is returned.
- * Local. */
+/* The forms in which a report is written, mostly by results/output/checks.h. Names from the system
+ * are escaped for each form. Write errors stay in the file's error flag, except where a status is
+ * returned. Local. */
 #ifndef BENCH_HEALTH_OUTPUT_H
 #define BENCH_HEALTH_OUTPUT_H
 
@@ -27,8 +27,8 @@ void health_write_markdown(const health_report *report, FILE *to);
 weir_status health_write_file(const health_report *report, const char *path,
                               void (*form)(const health_report *report, FILE *to));
 
-/* The report's checks as results/output/checks.h has them. They borrow the report's texts; the caller
- * frees them with results_checks_free. */
+/* The report's checks as results/output/checks.h has them. They borrow the report's texts; the
+ * caller frees them with results_checks_free. */
 void health_checks_begin(const health_report *report, results_checks *checks);
 
 #endif

@@ -1,5 +1,5 @@
-/* A report as the checks that all programs that judge write (results/output/checks.h), and the forms
- * that are written from them alone. */
+/* A report as the checks that all programs that judge write (results/output/checks.h), and the
+ * forms that are written from them alone. */
 #include "bench/health/output.h"
 
 #include "base/error.h"

@@ -1,8 +1,8 @@
 /*
- * The picture of a node as SVG: NUMA nodes next to each other, each with its GPUs above its NICs, lines
- * from GPUs to the NICs that weir would choose, and NVLinks above the GPUs. weir-topo draws the machine
- * that it finds, weir-report one that a file describes. It is drawn in shades of the text's colour, so
- * that colours keep their meaning elsewhere on a page. Local.
+ * The picture of a node as SVG: NUMA nodes next to each other, each with its GPUs above its NICs,
+ * lines from GPUs to the NICs that weir would choose, and NVLinks above the GPUs. weir-topo draws
+ * the machine that it finds, weir-report one that a file describes. It is drawn in shades of the
+ * text's colour, so that colours keep their meaning elsewhere on a page. Local.
  */
 #ifndef WEIR_BASE_PICTURE_H
 #define WEIR_BASE_PICTURE_H
@@ -36,7 +36,7 @@ typedef struct weiri_picture {
     double nvlink_gbs[WEIRI_PICTURE_DEVICES][WEIRI_PICTURE_DEVICES]; /* from, to; 0: no link */
 } weiri_picture;
 
-/* Writes the SVG element. is_file: 1 makes it a complete file of its own, with its summary as title. Texts
+/* Writes the SVG element. is_file: 1 makes it a complete file, with the summary as title. Texts
  * are escaped. Write errors stay in the file's error flag. */
 void weiri_picture_put(const weiri_picture *picture, int is_file, FILE *file);
 

@@ -35,7 +35,8 @@ typedef struct option_row {
 
 #define TEXT(name, value, field, help) {name, value, offsetof(settings, field), help}
 static const option_row options[] = {
-    TEXT("--format", "WORD", format, "of standard output: text (default), markdown, json, junit, ctrf,\n"
+    TEXT("--format", "WORD", format,
+         "of standard output: text (default), markdown, json, junit, ctrf,\n"
          "                          prometheus"),
     TEXT("--markdown", "FILE", markdown, "also write the comparison to FILE, as Markdown"),
     TEXT("--json", "FILE", json, "the same, as JSON"),

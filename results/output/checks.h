@@ -1,8 +1,8 @@
 /*
- * Checks as data: what was expected, what was found, and the verdict; and the formats in which other
- * programs read them: JUnit XML, CTRF, Prometheus metrics, JSON and Markdown. All programs that
- * judge write these by the functions below: weir-check, weir-compare, and with it ci/nightly. Names
- * are escaped for each format. Write errors stay in the file's error flag. Local.
+ * Checks as data: what was expected, what was found, and the verdict; and the formats in which
+ * other programs read them: JUnit XML, CTRF, Prometheus metrics, JSON and Markdown. All programs
+ * that judge write these by the functions below: weir-check, weir-compare, and with it ci/nightly.
+ * Names are escaped for each format. Write errors stay in the file's error flag. Local.
  */
 #ifndef RESULTS_OUTPUT_CHECKS_H
 #define RESULTS_OUTPUT_CHECKS_H
@@ -61,8 +61,8 @@ typedef struct results_checks {
 } results_checks;
 
 void results_checks_begin(results_checks *checks, const char *tool);
-/* Adds a check without texts and numbers; valid until the next call. Ends the program with exit code
- * 3 if there is no memory. */
+/* Adds a check without texts and numbers; valid until the next call. Ends the program with exit
+ * code 3 if there is no memory. */
 results_check *results_checks_add(results_checks *checks);
 /* The number of checks in a state. */
 size_t results_checks_count(const results_checks *checks, results_check_state state);
@@ -85,8 +85,8 @@ void results_checks_markdown(const results_checks *checks, FILE *to);
 void results_checks_json(const results_checks *checks, weiri_json_writer *json);
 
 /* Writes a file by a function. A regular file is replaced at once: readers see the old one or the
- * new one. Anything else (a pipe, a link, a device) is written to and stays what it is; /dev/stdout is
- * the stream stdout. Returns 0, or -1 with errno. */
+ * new one. Anything else (a pipe, a link, a device) is written to and stays what it is; /dev/stdout
+ * is the stream stdout. Returns 0, or -1 with errno. */
 int results_write_file(const char *path, void (*form)(const void *report, FILE *to),
                        const void *report);
 

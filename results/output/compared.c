@@ -16,7 +16,8 @@ static const struct {
               {"backend", RESULTS_BACKEND},     {"nnodes", RESULTS_NNODES},
               {"dist", RESULTS_DIST},           {"host", RESULTS_HOST}};
 enum { LABELS = sizeof labels / sizeof *labels };
-_Static_assert(sizeof labels / sizeof *labels <= (size_t)RESULTS_LABELS_MAX, "a check has room for all labels");
+_Static_assert(sizeof labels / sizeof *labels <= (size_t)RESULTS_LABELS_MAX,
+               "a check has room for all labels");
 
 /* B's figures: medians over its runs. */
 static void compared_add_figures(const results_pair *pair, results_check *check)
@@ -107,7 +108,8 @@ static void compared_add_pair(results_checks *checks, const results_report *repo
         compared_add_figures(pair, check);
 }
 
-/* Whether the row's figures belong to an expectation: two with the same labels would be an error. */
+/* Whether the row's figures belong to an expectation: two with the same labels would be an error.
+ * */
 static int compared_is_new_row(const results_expectations *all, const results_expectation *one)
 {
     for (const results_expectation *other = all->list; other < one; other++)

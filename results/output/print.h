@@ -1,6 +1,6 @@
 /*
- * Writes a judged comparison as a text table, as Markdown for a CI summary, as JSON, and in the formats
- * of checks.h; and rows as weir's CSV and JSON. Local.
+ * Writes a judged comparison as a text table, as Markdown for a CI summary, as JSON, and in the
+ * formats of checks.h; and rows as weir's CSV and JSON. Local.
  */
 #ifndef RESULTS_OUTPUT_PRINT_H
 #define RESULTS_OUTPUT_PRINT_H
@@ -33,8 +33,8 @@ void results_print_junit(FILE *file, const results_report *report);
 void results_print_ctrf(FILE *file, const results_report *report);
 void results_print_prometheus(FILE *file, const results_report *report);
 
-/* Adds a check for each pair of rows, then for each expectation (checks.h); or for expectations only.
- * Their texts are those of the report, or memory of the list. */
+/* Adds a check for each pair of rows, then for each expectation (checks.h); or for expectations
+ * only. Their texts are those of the report, or memory of the list. */
 void results_checks_of_report(const results_report *report, results_checks *checks);
 void results_checks_of_expectations(const results_report *report, results_checks *checks);
 

@@ -86,8 +86,8 @@ static void about_add_gpus(results_about *about, const results_manifest *manifes
     }
     if (!model)
         return;
-    snprintf(text, sizeof text, "%d %s%.120s", count > 0 ? count : 1, others ? "GPUs, such as " : "",
-             model);
+    snprintf(text, sizeof text, "%d %s%.120s", count > 0 ? count : 1,
+             others ? "GPUs, such as " : "", model);
     about_add(about->devices, text);
 }
 

@@ -1,4 +1,5 @@
-/* The picture of a machine that a file describes (topology.json of weir-topo --json): see machine.h. */
+/* The picture of a machine that a file describes (topology.json of weir-topo --json): see
+ * machine.h. */
 #include "results/read/machine.h"
 
 #include "base/picture.h"
