@@ -2,6 +2,7 @@
  * weir-compare: compares results and reports what became slower. The table goes to standard output,
  * problems of the files to standard error.
  */
+#include "base/options.h"
 #include "base/umask.h"
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
@@ -27,17 +28,11 @@ typedef struct settings {
     int changes, help, version, nranks;
 } settings;
 
-typedef struct option_row {
-    const char *name, *value; /* no value: a flag */
-    size_t offset;
-    const char *help;
-} option_row;
-
-#define TEXT(name, value, field, help) {name, value, offsetof(settings, field), help}
-static const option_row options[] = {
+#define TEXT(name, value, field, help) WEIRI_OPTION(name, value, settings, field, help)
+static const weiri_option options[] = {
     TEXT("--format", "WORD", format,
          "of standard output: text (default), markdown, json, junit, ctrf,\n"
-         "                          prometheus"),
+         "prometheus"),
     TEXT("--markdown", "FILE", markdown, "also write the comparison to FILE, as Markdown"),
     TEXT("--json", "FILE", json, "the same, as JSON"),
     TEXT("--junit", "FILE", junit, "the same, as JUnit XML"),
@@ -82,9 +77,7 @@ static void print_help(void)
          "folder of files, a quoted pattern, or latest and baseline of --store. Several runs per\n"
          "side measure the noise; files rN-*.csv of both sides are pairs, measured next to each\n"
          "other. B is slower if the ratio B/A is above 1.\n");
-    for (int i = 0; i < OPTIONS; i++)
-        printf("  %-14s %-8s %s\n", options[i].name, options[i].value ? options[i].value : "",
-               options[i].help);
+    weiri_options_print(options, OPTIONS, stdout);
     puts("\nexit codes: 0 no regression; 1 a row regressed (or, of other tools, is slower),\n"
          "significantly and by --min-effect or more, or an expectation is unmet, or with --strict\n"
          "something could not be decided; 2 usage, or an invalid file of --expect; 3 nothing to\n"
@@ -98,30 +91,13 @@ static int usage(const char *what, const char *about)
     return EXIT_USAGE;
 }
 
-static const option_row *find_option(const char *name, size_t length)
-{
-    for (int i = 0; i < OPTIONS; i++)
-        if (strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0)
-            return &options[i];
-    return NULL;
-}
-
-/* Reads argv[*i] and its value, if it has one. Returns 0 or an exit code. */
+/* Stores argv[*i] and its value, if it has one. Returns 0 or an exit code. */
 static int take_option(settings *s, int argc, char **argv, int *i)
 {
-    char *argument = argv[*i], *equals = strchr(argument, '=');
-    size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
-    const option_row *row = find_option(argument, length);
-    if (!row)
-        return usage("no option", argument);
-    if (!row->value) {
-        *(int *)((char *)s + row->offset) = 1;
-        return equals ? usage("takes no value:", argument) : 0;
-    }
-    if (!equals && *i + 1 >= argc)
-        return usage("needs a value:", argument);
-    *(const char **)((char *)s + row->offset) = equals ? equals + 1 : argv[++*i];
-    return 0;
+    if (weiri_option_take(options, OPTIONS, NULL, argc, argv, i, s) == WEIR_OK)
+        return 0;
+    fprintf(stderr, "weir-compare: %s\n", weir_last_error());
+    return EXIT_USAGE;
 }
 
 /* 3% or 0.03. */

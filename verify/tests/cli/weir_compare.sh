@@ -392,7 +392,8 @@ else
     check "--add rejects a name that exists" \
         eval 'ends_with 3 $program --store "$nights" --add 2 results/sample.csv &&
         grep -q "names are used once" "$err"'
-    for word in latest baseline ''; do
+    check "--add rejects an empty name" eval 'ends_with 2 $program --store "$nights" --add "" results/sample.csv && one_line_says "--add: expected a value"'
+    for word in latest baseline; do
         check "--add rejects the name '$word'" \
             eval 'ends_with 2 $program --store "$nights" --add "$word" results/sample.csv &&
             one_line_says "--add needs a name other than latest and baseline" "'$word'"'
