@@ -550,8 +550,9 @@ TEST(options_are_parsed_by_their_table)
         {NULL, "--file=", NULL, "--file: expected a value, as in --file FILE"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(take_words(wrong[i].command, wrong[i].first, wrong[i].second, NULL, &chosen),
-                         WEIR_ERR_INVALID);
+        const weir_status status =
+            take_words(wrong[i].command, wrong[i].first, wrong[i].second, NULL, &chosen);
+        assert_int_equal(status, WEIR_ERR_INVALID);
         assert_string_equal(weir_last_error(), wrong[i].message);
     }
 }
