@@ -79,6 +79,7 @@ static int run_benchmark(bench_run *run, bench_moe_options *o)
 {
     moe_output out = {.run = run};
     uint64_t wrong = 0;
+    int misses_floor = 0;
     size_t memory_bytes = 0;
     bench_run_stamp(run);
     weir_status status = bench_job_connect(run->job, backend_of(o));
@@ -102,11 +103,13 @@ static int run_benchmark(bench_run *run, bench_moe_options *o)
     if (status != WEIR_OK)
         return weir_status_exit_code(status);
     if (run->job->rank == 0)
-        status = bench_moe_output_close(&out, wrong);
+        status = bench_moe_output_close(&out, wrong, &misses_floor);
     if (status == WEIR_OK)
         status = bench_job_check_output(run->job);
     status = bench_job_agree(run->job, status, "output");
-    return status == WEIR_OK && wrong ? EXIT_WRONG : weir_status_exit_code(status);
+    bench_exchange_broadcast(run->job, &misses_floor, sizeof misses_floor, 0);
+    return status == WEIR_OK && (wrong || misses_floor) ? EXIT_WRONG
+                                                        : weir_status_exit_code(status);
 }
 
 /* Checks that need the number of ranks. */
