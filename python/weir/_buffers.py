@@ -11,6 +11,7 @@ import ctypes
 from typing import Any, Callable, Optional
 
 from . import _declarations as c
+from . import _fast
 from .errors import InvalidError, UnsupportedError
 
 _D = c.Dtype
@@ -89,25 +90,17 @@ def _from_interface(found: dict[str, Any], device: int, name: Optional[str], kee
 
 
 _numpy_types: dict[Any, tuple[int, int]] = {}
-_first_byte = ctypes.c_char.from_buffer
-_address_of = ctypes.addressof
 
 
 def _fill_numpy_types() -> None:
     import numpy
     for text, known in _BY_TYPESTR.items():
         _numpy_types[numpy.dtype(text)] = known
+    _fast.learn_arrays(numpy.ndarray, _numpy_types)
 
 
 def _from_numpy(array: Any) -> Buffer:
-    # The fast path: from_buffer refuses memory that is empty, not contiguous or read-only.
-    known = _numpy_types.get(array.dtype)
-    if known is not None:
-        try:
-            return Buffer(_address_of(_first_byte(array)), array.nbytes, known[0], known[1], HOST, False)
-        except (TypeError, ValueError, BufferError):
-            pass
-    elif not _numpy_types:
+    if not _numpy_types:
         _fill_numpy_types()
     found = array.__array_interface__
     name = array.dtype.name if found["typestr"] not in _BY_TYPESTR else None
@@ -127,6 +120,8 @@ def _fill_torch_types() -> None:
                         ("float8_e5m2", _D.WEIR_FP8_E5M2)):
         if hasattr(torch, name):
             _torch_types[getattr(torch, name)] = (int(dtype), DTYPE_BYTES[dtype])
+    for kind in (torch.Tensor, torch.nn.Parameter):
+        _fast.learn_tensors(kind)
 
 
 def _from_torch(tensor: Any) -> Buffer:
