@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from ._groups import Group, group, use
 from ._backend import ProcessGroupWeir
+from ._pool import is_registered, use_pool
 from . import _operators
 
-__all__ = ["Group", "ProcessGroupWeir", "group", "use"]
+__all__ = ["Group", "ProcessGroupWeir", "group", "is_registered", "use", "use_pool"]
 del _operators

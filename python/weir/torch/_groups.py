@@ -27,6 +27,7 @@ class Group:
         self._stream: Any = None  # of the latest call
         self._event: Any = None
         self._is_recorded = False  # the event was recorded after the latest call
+        self.pool: Any = None  # of use_pool
         for one in self.communicators():
             self._add_caller(one)
 
@@ -100,7 +101,11 @@ class Group:
         return [one for one in (self._host, self._gpu) if one is not None]
 
     def destroy(self) -> None:
-        """Destroys the communicators. Collective. Waits for the GPU."""
+        """Destroys the communicators. Collective. Waits for the GPU. InvalidError, and nothing is destroyed, while
+        tensors of `use_pool` are in use."""
+        if self.pool is not None:
+            self.pool.close()
+            self.pool = None
         if self._gpu is not None:
             torch.cuda.synchronize(self._gpu.device)
         for one in self.communicators():

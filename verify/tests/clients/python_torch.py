@@ -263,6 +263,54 @@ def streams():
         demand_equal(second, first)
 
 
+def pool():
+    """Tensors in registered memory, also symmetric, in calls and graphs; the memory returns. Needs a GPU."""
+    import weir.torch
+    if weir.torch.is_registered(filled(4, 0.0)):
+        raise AssertionError("ordinary memory counts as registered")
+    with weir.torch.use_pool(symmetric=True):
+        data, out = filled(1 << 20, float(RANK)), filled((1 << 20) * WORLD, -1.0)
+    with weir.torch.use_pool():
+        small = [filled(100 + i, float(i)) for i in range(20)]
+    for one in (data, out, *small):
+        if not weir.torch.is_registered(one):
+            raise AssertionError("a tensor of the pool is not in registered memory")
+    if weir.torch.is_registered(filled(1 << 20, 0.0)):
+        raise AssertionError("a tensor after the block is in registered memory")
+    torch.ops.weir.all_gather_into(out, data)
+    demand_equal(out, by_rank(1 << 20))
+    torch.ops.weir.all_reduce_(data)
+    demand_equal(data, filled(1 << 20, float(TOTAL)))
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        torch.ops.weir.all_reduce_(data)
+    for value in (1.0, 2.0):
+        data.fill_(value)
+        captured.replay()
+        demand_equal(data, filled(1 << 20, value * WORLD))
+    for i, one in enumerate(small):
+        torch.ops.weir.all_reduce_(one)
+        demand_equal(one, filled(100 + i, float(i * WORLD)))
+    found = weir.torch.group()
+    demand_raises(weir.InvalidError, "tensors of use_pool are in use", found.pool.close)
+    del data, out, small, one, captured
+    found.pool.close()
+    found.pool = None
+
+
+def no_pool():
+    """On the CPU the reason is given."""
+    import weir.torch
+
+    def enter():
+        with weir.torch.use_pool():
+            raise AssertionError("entered")
+
+    if torch.cuda.is_available():
+        return
+    demand_raises(weir.UnsupportedError, "no GPU here; in memory of the process, Communicator.empty", enter)
+
+
 # ----------------------------------------------------------- torch.distributed
 
 def distributed():
@@ -470,7 +518,7 @@ def main():
     checks = [data_parallel, data_parallel_compiled, fully_sharded]
     if BACKEND == "weir":
         checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, engine] + \
-            [graphs, streams] * (KIND == "cuda") + [distributed, lists, objects, messages, groups, functional, untraced] + \
+            ([graphs, streams, pool] if KIND == "cuda" else [no_pool]) + [distributed, lists, objects, messages, groups, functional, untraced] + \
             checks
     chosen = os.environ.get("CHECKS", "").split()
     for check in checks:
