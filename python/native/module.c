@@ -55,6 +55,7 @@ static int module_add(PyObject *module, const char *name, PyObject *type)
     return 0;
 }
 
+PyMODINIT_FUNC PyInit__native(void);
 PyMODINIT_FUNC PyInit__native(void)
 {
     PyObject *module = PyModule_Create(&module_definition);
