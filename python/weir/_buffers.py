@@ -344,6 +344,26 @@ def empty_like(value: Any, shape: tuple[int, ...]) -> Any:
     raise TypeError(f"no result can be allocated for '{type(value).__name__}'; pass out=")
 
 
+def new_array(value: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """Allocates an array of the library and on the device of `value`, of a data type by its name."""
+    module = type(value).__module__.partition(".")[0]
+    if module == "torch":
+        import torch
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=value.device)
+    if module not in ("numpy", "cupy"):
+        raise TypeError(f"no result can be allocated for '{type(value).__name__}'; expected an array of NumPy, CuPy or PyTorch")
+    import importlib
+    kind: Any = dtype
+    if dtype in _BY_NAME and value.dtype.name != dtype:
+        try:
+            kind = getattr(importlib.import_module("ml_dtypes"), dtype)
+        except ImportError:
+            raise UnsupportedError(f"NumPy has no type {dtype}; pip install ml_dtypes") from None
+    elif dtype in _BY_NAME:
+        kind = value.dtype
+    return importlib.import_module(module).empty(shape, kind)
+
+
 def shape_of(value: Any) -> tuple[int, ...]:
     """Returns the shape of an array; a flat one for objects without a shape."""
     shape = getattr(value, "shape", None)

@@ -97,6 +97,7 @@ class Communicator:
         self._call_at = ctypes.addressof(self._call)
         self._pairs: dict[int, Communicator] = {}
         self._memories = 0
+        self._parts: set[Any] = set()  # open groups of weir.moe
         self._names: dict[str, Any] = {}
         self.rank: int = lib.weir_comm_rank(handle)
         """This rank, 0 to size - 1."""
@@ -181,6 +182,8 @@ class Communicator:
         if self._memories:
             raise InvalidError(f"{self._memories} arrays of registered memory are in use; delete "
                                "them before the communicator")
+        if self._parts:
+            raise InvalidError(f"{len(self._parts)} groups of weir.moe are open; close them before the communicator")
         for pair in self._pairs.values():
             pair._destroy_quietly()
         self._pairs.clear()
@@ -220,6 +223,8 @@ class Communicator:
         if error is not None:
             self.abort()
             self._memories = 0
+            for part in list(self._parts):
+                part.close()
             self._destroy_quietly()
         else:
             self.destroy()

@@ -40,8 +40,8 @@ run_it() {
 # table RANKS BACKEND NAME STATUS: prints a line for each check of a run.
 table() {
     awk -v ranks="$1" -v how="$2" '
-        $1 == "ok" || $1 == "FAIL" {
-            word = $1 == "ok" ? "pass" : "FAIL"; name = $2; $1 = $2 = ""
+        $1 == "ok" || $1 == "FAIL" || $1 == "skip" {
+            word = $1 == "ok" ? "pass" : $1; name = $2; $1 = $2 = ""
             printf "%-24s %5d  %-8s %s%s\n", name, ranks, how, word, $0
         }' "$scratch/$3"
     [ "$4" -eq 0 ] && return

@@ -176,6 +176,37 @@ def communicator():
     demand_equal(data, filled((5, 5), float(WORLD)))
 
 
+class Skipped(Exception):
+    """What a check needs is not there."""
+
+
+def experts():
+    """Dispatch and combine of a mixture-of-experts layer, with gradients; the expert e multiplies by e + 1."""
+    import weir.moe
+    import weir.torch
+    comm = weir.torch.group().comm(filled(1, 0.0))
+    try:
+        moe = weir.moe.Group(comm, 4 * WORLD, 2, 16, 64, dtype="float32", expert_capacity=32 * WORLD)
+    except weir.UnsupportedError as error:
+        raise Skipped(str(error)) from error
+    with moe:
+        x = (torch.arange(16 * 64, device=DEVICE).float().view(16, 64) % 7 + RANK).requires_grad_()
+        chosen = (torch.arange(16, device=DEVICE)[:, None] + torch.tensor([RANK, RANK + 3], device=DEVICE)) % (4 * WORLD)
+        weights = filled((16, 2), 0.5).requires_grad_()
+        got = weir.torch.moe_dispatch(moe, x, chosen, weights)
+        factor = torch.arange(moe.local_experts, device=DEVICE).float() + moe.first_expert + 1
+        outputs = got.rows * factor.repeat_interleave(moe.expert_stride)[:, None]
+        out = weir.torch.moe_combine(moe, outputs, got, weights)
+        out.sum().backward()
+        if KIND == "cuda":
+            torch.cuda.synchronize()
+        moe.check()
+        right = (chosen + 1).float()
+        demand_equal(out.detach(), x.detach() * (right.sum(1, keepdim=True) * 0.5))
+        demand_equal(x.grad, (right.sum(1, keepdim=True) * 0.5).expand(16, 64))
+        demand_equal(weights.grad, right * x.detach().sum(1, keepdim=True))
+
+
 class Stateless:
     """What the engines' StatelessProcessGroup offers to a communicator."""
 
@@ -500,6 +531,10 @@ def run(check):
         check()
         if KIND == "cuda":
             torch.cuda.synchronize()
+    except Skipped as error:
+        if RANK == 0:
+            print(f"skip {check.__name__} {error}", flush=True)
+        return
     except Exception as error:
         if os.environ.get("TRACE"):
             raise
@@ -517,7 +552,7 @@ def main():
     dist.init_process_group(BACKEND)
     checks = [data_parallel, data_parallel_compiled, fully_sharded]
     if BACKEND == "weir":
-        checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, engine] + \
+        checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, experts, engine] + \
             ([graphs, streams, pool] if KIND == "cuda" else [no_pool]) + [distributed, lists, objects, messages, groups, functional, untraced] + \
             checks
     chosen = os.environ.get("CHECKS", "").split()
