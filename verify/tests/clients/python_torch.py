@@ -398,6 +398,28 @@ def lists():
         demand_equal(out, filled(5, float(RANK)))
 
 
+def one_tensor():
+    """gather_single and the coalesced calls, where this PyTorch has them."""
+    if hasattr(dist, "gather_single"):
+        for root in range(WORLD):
+            out = filled(3 * WORLD, -1.0) if RANK == root else None
+            dist.gather_single(filled(3, float(RANK)), out, root)
+            if RANK == root:
+                demand_equal(out, by_rank(3))
+    gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+    scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+    outs, parts = [filled(2 * WORLD, -1.0) for _ in range(3)], [filled(2, -1.0) for _ in range(3)]
+    with dist._coalescing_manager(device=DEVICE):
+        for i, out in enumerate(outs):
+            gather(out, filled(2, float(RANK + i)))
+    with dist._coalescing_manager(device=DEVICE):
+        for i, part in enumerate(parts):
+            scatter(part, by_rank(2) + i)
+    for i in range(3):
+        demand_equal(outs[i], by_rank(2) + i)
+        demand_equal(parts[i], filled(2, float(WORLD * (RANK + i))))
+
+
 def objects():
     found = [None] * WORLD
     dist.all_gather_object(found, {"rank": RANK, "text": "x" * 100 * RANK})
@@ -553,7 +575,7 @@ def main():
     checks = [data_parallel, data_parallel_compiled, fully_sharded]
     if BACKEND == "weir":
         checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, experts, engine] + \
-            ([graphs, streams, pool] if KIND == "cuda" else [no_pool]) + [distributed, lists, objects, messages, groups, functional, untraced] + \
+            ([graphs, streams, pool] if KIND == "cuda" else [no_pool]) + [distributed, lists, one_tensor, objects, messages, groups, functional, untraced] + \
             checks
     chosen = os.environ.get("CHECKS", "").split()
     for check in checks:
