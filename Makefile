@@ -167,7 +167,7 @@ HEALTH_SRC := $(if $(and $(HAVE_RESULTS),$(HAVE_HWLOC)),$(filter-out $(OTHER_SID
 # Tests: programs test_*.c (cmocka) and scripts *.sh, in a folder for each kind.
 TEST_DIRS := $(addprefix verify/tests/,unit conformance gpu cli fuzz chaos perf)
 TEST_SRC := $(foreach file,$(wildcard $(addsuffix /test_*.c,$(TEST_DIRS))),$(if $(filter \
-	$(if $(HAVE_JANSSON),,test_plan%) $(if $(HAVE_RESULTS),,test_results% test_bench_health%) $(if $(HAVE_CUDA),,test_gpu%) \
+	$(if $(HAVE_JANSSON),,test_plan% test_gpu_planned%) $(if $(HAVE_RESULTS),,test_results% test_bench_health%) $(if $(HAVE_CUDA),,test_gpu%) \
 	$(if $(HAVE_VERBS),,test_net_ib%),$(notdir $(file))),,$(file)))
 TEST_SCRIPTS := $(wildcard $(addsuffix /*.sh,$(TEST_DIRS)))
 # Every test program can register the network transport that is a test double.

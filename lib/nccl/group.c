@@ -8,6 +8,8 @@
  */
 #include "nccl/abi.h"
 
+#include "coll/coll.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,11 +305,16 @@ static int group_sort_calls(const group *all, part *parts, weiri_nccl_call *sort
     return -1;
 }
 
-/* Whether the calls of a communicator only launch kernels. Between nodes they block, also on GPUs.
- * */
-static int only_launches(const weiri_nccl_comm *comm)
+/* Whether the calls of a communicator only launch kernels. Between nodes they block, also on GPUs;
+ * and so do the first calls that a plan of a tuning table serves. */
+static int only_launches(const part *of)
 {
-    return comm->device >= 0 && (comm->vendor || weir_comm_nnodes(comm->comm) == 1);
+    const weiri_nccl_comm *comm = of->comm;
+    int launches = comm->device >= 0 && (comm->vendor || weir_comm_nnodes(comm->comm) == 1);
+    for (size_t i = 0; launches && !comm->vendor && i < of->ncalls; i++)
+        launches = weiri_nccl_is_p2p(&of->calls[i]) ||
+                   !weiri_coll_waits(comm->comm, &of->calls[i].call);
+    return launches;
 }
 
 static ncclResult_t group_run_parts(part *parts, size_t count)
@@ -315,7 +322,7 @@ static ncclResult_t group_run_parts(part *parts, size_t count)
     ncclResult_t result = ncclSuccess;
     int launches = 1;
     for (size_t i = 0; i < count; i++)
-        launches &= only_launches(parts[i].comm);
+        launches &= count == 1 || only_launches(&parts[i]);
     if (launches || count == 1) {
         for (size_t i = 0; i < count && result == ncclSuccess; i++)
             result = group_run_part(&parts[i]);
