@@ -96,9 +96,12 @@ typedef enum weiri_env_key {
     WEIRI_ENV_COUNT
 } weiri_env_key;
 
-/* Return the value of a variable, NULL if it is unset or empty; and its name. */
+/* Return the value of a variable, NULL if it is unset or empty; and its name, default and
+ * meaning. */
 const char *weiri_env(weiri_env_key key);
 const char *weiri_env_name(weiri_env_key key);
+const char *weiri_env_default(weiri_env_key key);
+const char *weiri_env_meaning(weiri_env_key key);
 /* Returns a decimal number in [low, high], or fallback if the variable is unset. WEIR_ERR_INVALID
  * for any other text. */
 weir_status weiri_env_long(weiri_env_key key, long low, long high, long fallback, long *value);

@@ -2,6 +2,7 @@
  * The public collectives: each fills a weir_call, checks it once, copies if there is only one rank,
  * selects the algorithm and runs it. Everything here is on the path of an 8-byte allreduce.
  */
+#include "base/contract.h"
 #include "base/error.h"
 #include "coll/algos.h"
 #include "coll/planned.h"
@@ -126,6 +127,25 @@ static __attribute__((noinline)) weir_status call_timed(weiri_coll *coll, const 
     snprintf(about.algo, sizeof about.algo, "%.*s", (int)sizeof about.algo - 1, choice->name);
     weiri_monitor_end_timed(monitor, begin_ns, &about, 1, call->stream);
     return status;
+}
+
+int weiri_coll_waits(weir_comm *comm, const weir_call *call)
+{
+    weiri_coll *coll = NULL;
+    if (!call->count || call->algo || call->algo_name || weir_comm_nranks(comm) == 1 ||
+        call->collective == WEIR_COLL_ALLTOALLV || call->collective == WEIR_COLL_SENDRECV ||
+        weiri_coll_get(comm, &coll) != WEIR_OK || !coll->planned)
+        return 0;
+    weiri_coll_derive(coll, call);
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    const int blocks = contract->in_has_blocks || contract->out_has_blocks ? coll->nranks : 1;
+    const size_t size_bytes = coll->count_bytes * (size_t)blocks;
+    weiri_planned_use use = WEIRI_PLANNED_PASSES;
+    for (const weiri_choice *at = coll->choices[call->collective];
+         use == WEIRI_PLANNED_PASSES && (size_bytes > at->max_bytes || at->planned); at++)
+        if (size_bytes <= at->max_bytes)
+            use = weiri_planned_look(coll, at->planned, call);
+    return use == WEIRI_PLANNED_WAITS;
 }
 
 /* Selects the algorithm for size_bytes, the size by which the tuning table is ordered, and runs

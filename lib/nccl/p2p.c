@@ -8,6 +8,7 @@
 #include "nccl/gpu.h"
 #include "nccl/nvtx.h"
 #include "nccl/profiler.h"
+#include "nccl/rma.h"
 #include "nccl/vendor.h"
 
 #include "base/error.h"
@@ -45,8 +46,10 @@ static weir_status create_mailbox(weiri_nccl_comm *comm)
     }
     if (!p2p || !p2p->all || !p2p->mailbox)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for sends and receives");
-    size_t boxes = p2p->count > 1 ? (size_t)p2p->count - 1 : 1;
-    return weir_mem_alloc(p2p->node, boxes * weiri_p2p_box_bytes(p2p->lanes), &p2p->own);
+    return weir_mem_alloc(p2p->node,
+                          weiri_p2p_boxes_bytes(p2p->lanes, p2p->count) +
+                              weiri_rma_words_bytes(&comm->settings, p2p->count),
+                          &p2p->own);
 }
 
 /* Maps the mailboxes of the node's ranks. */
@@ -97,6 +100,9 @@ static weir_status serve_others(weiri_nccl_comm *comm, const weiri_nccl_call *ca
 static weir_status serve_all(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
     weir_status status = serve_self(comm, calls, count);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++)
+        if (calls[i].event && weiri_nccl_is_p2p(&calls[i]))
+            status = weiri_nccl_gpu_record(comm, calls[i].event, calls[i].call.stream);
     if (status == WEIR_OK && (comm->nranks > 1 || comm->device >= 0))
         status = serve_others(comm, calls, count);
     return status;
