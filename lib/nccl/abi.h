@@ -102,6 +102,7 @@ typedef struct weiri_nccl_comm {
     atomic_int async_error;   /* ncclResult_t of the error that ended it */
     atomic_int is_revoked;    /* by this rank */
     atomic_int is_finalized;
+    atomic_int is_shrunk;     /* a communicator of a part of its ranks has replaced it */
     weiri_nccl_scale *scales; /* scalars of custom operations; nscales of them */
     int nscales;
     weiri_nccl_order order;

@@ -226,6 +226,10 @@ static ncclResult_t async_error_of(weiri_nccl_comm *comm)
         return comm->device >= 0 && weiri_nccl_gpu_is_busy(comm) ? ncclInProgress : ncclSuccess;
     if (known)
         return (ncclResult_t)known;
+    /* After ncclCommShrink the ranks left out may abort or end. A call that needs them still fails,
+     * and a GPU that waits for them is found by the check. */
+    if (atomic_load(&comm->is_shrunk) && !(comm->device >= 0 && weiri_nccl_gpu_is_busy(comm)))
+        return ncclSuccess;
     weir_status status = weir_comm_check(comm->comm);
     if (status == WEIR_OK || !is_final(comm, status))
         return ncclSuccess;

@@ -97,6 +97,12 @@ weir_status weiri_nccl_gpu_record(weiri_nccl_comm *comm, cudaEvent_t event, cuda
     return gpu_unavailable();
 }
 
+weir_status weiri_rma_gpu_load(const weiri_nccl_comm *comm)
+{
+    (void)comm;
+    return gpu_unavailable();
+}
+
 weir_status weiri_rma_gpu_out(weiri_nccl_comm *comm, const weiri_nccl_onesided *call,
                               const weiri_window_peer *to)
 {

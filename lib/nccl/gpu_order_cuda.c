@@ -5,6 +5,9 @@
  * seen, the device is synchronised; from then on an event is recorded after each call, and the
  * stream of the next call waits for it.
  *
+ * cudaStreamPerThread is another stream in every thread, but has one handle. It is therefore never
+ * taken for the stream of the last call, and an event is recorded after each call in it.
+ *
  * Of two calls in branches of one capture, the later waits for the earlier through an event, which
  * leaves only an edge in the graph. A graph waits for the calls before it, and later calls wait for
  * the graph: its first call comes after a node that waits for the event of the last call, and a
@@ -29,6 +32,12 @@
 static weir_status check_cuda(cudaError_t error, const char *what)
 {
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
+}
+
+/* Whether a call follows the last one in the same stream. */
+static int is_same_stream(void *last, cudaStream_t stream)
+{
+    return (cudaStream_t)last == stream && stream != cudaStreamPerThread;
 }
 
 /* ------------------------------------------------------------------ captures */
@@ -177,8 +186,9 @@ static weir_status order_captured(weiri_nccl_order *order, cudaStream_t stream)
 {
     const weiri_nccl_capture *in = find_capture(order);
     if (in->has_call)
-        return in->stream == stream ? WEIR_OK
-                                    : stream_wait(in->event, stream, cudaEventWaitDefault);
+        return is_same_stream(in->stream, stream)
+                   ? WEIR_OK
+                   : stream_wait(in->event, stream, cudaEventWaitDefault);
     if (!is_mixing_supported())
         return WEIR_OK;
     order->has_graphs = 1;
@@ -242,7 +252,8 @@ weir_status weiri_nccl_gpu_order(weiri_nccl_comm *comm, cudaStream_t stream)
     if (order->present == FOREIGN_CAPTURE)
         return WEIR_OK;
     /* once there are graphs, one may have run since the last call */
-    if (!order->present && !order->has_graphs && (!order->has_stream || order->stream == stream))
+    if (!order->present && !order->has_graphs &&
+        (!order->has_stream || is_same_stream(order->stream, stream)))
         return WEIR_OK;
     weir_status status = weiri_cuda_enter(comm->comm, &before);
     if (status == WEIR_OK)
@@ -261,9 +272,11 @@ weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream)
         order->has_stream = order->is_unmarked = 1;
         order->stream = stream;
     }
-    if (!order->present && !order->last)
+    if (!order->present && !order->last && stream != cudaStreamPerThread)
         return WEIR_OK;
     weir_status status = weiri_cuda_enter(comm->comm, &before);
+    if (status == WEIR_OK && !order->present)
+        status = make_event(&order->last);
     if (status == WEIR_OK)
         status = order->present ? end_captured(order, stream) : record_event(&order->last, stream);
     weiri_cuda_leave(comm->comm, before);

@@ -42,7 +42,7 @@ weir_status weiri_nccl_rma_create(weiri_nccl_comm *comm)
     rma->count = p2p->count;
     for (int place = 0; place < rma->count; place++)
         rma->base[place] = (uint64_t *)(void *)(p2p->mailbox[place] + boxes);
-    return WEIR_OK;
+    return comm->device < 0 ? WEIR_OK : weiri_rma_gpu_load(comm);
 }
 
 void weiri_nccl_rma_destroy(weiri_nccl_comm *comm)

@@ -172,6 +172,8 @@ static ncclResult_t run_shrink(void *argument)
     if (!comm)
         return weiri_nccl_not_entered();
     ncclResult_t result = comm->vendor ? refuse_to_divide_vendor() : shrink_with(comm, request);
+    if (result == ncclSuccess)
+        atomic_store(&comm->is_shrunk, 1);
     weiri_nccl_leave(comm);
     return result;
 }

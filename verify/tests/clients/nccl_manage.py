@@ -378,6 +378,65 @@ def background_failure(r):
     time.sleep(0.8)  # the thread of the second one frees it
 
 
+# ----------------------------------------------------------------- parts and forks
+
+def left_out(r):
+    """A rank that the others leave out and that then aborts is not reported as a failure; a call that
+    needs it fails."""
+    lib, comm, rest = r.lib, r.comm(), ctypes.c_void_p()
+    data, last = buffer(INT32, [1]), r.nranks - 1
+    if r.rank == last:
+        r.store.get("shrunk0")
+        r.store.get("shrunk1")
+        lib.CommAbort(comm)
+        r.store.set("aborted", b"")
+        r.store.get("done")
+        return
+    lib.CommShrink(comm, (ctypes.c_int * 1)(last), 1, ctypes.byref(rest), None, 0)
+    r.store.set("shrunk%d" % r.rank, b"")
+    r.store.get("aborted")
+    started = time.monotonic()
+    while time.monotonic() - started < 0.4:
+        demand(query(lib, "CommGetAsyncError", comm) == OK, lib.last_error())
+    demand(sum_of(r, rest, 1) == last, "the others go on")
+    demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None) == REMOTE)
+    demand(query(lib, "CommGetAsyncError", comm) == REMOTE, "a failed call is reported")
+    lib.CommAbort(comm)
+    demand(sum_of(r, rest, 1) == last)
+    lib.CommDestroy(rest)
+    if r.rank == 0:
+        r.store.set("done", b"")
+
+
+def forked_by_the_maker(r):
+    """Children that the maker of an id forks join with it, and make other ids; the maker is no rank."""
+    lib, identity, children = r.lib, r.lib.unique_id(), []
+    for rank in range(2):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                comm = lib.init(2, identity, rank)
+                demand(sum_of(Rank(rank, 2, r.store, lib.prefix), comm, 1) == 2)
+                own = lib.init(1, lib.unique_id(), 0)
+                demand(sum_of(Rank(0, 1, r.store, lib.prefix), own, 5) == 5)
+                lib.CommDestroy(own)
+                lib.CommDestroy(comm)
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    demand(all([os.waitpid(child, 0)[1] == 0 for child in children]), "both have joined")
+    comm = lib.init(1, lib.unique_id(), 0)
+    demand(sum_of(Rank(0, 1, r.store, lib.prefix), comm, 3) == 3, "the maker's own")
+    child = os.fork()
+    if child == 0:
+        answer = ctypes.c_int()
+        os._exit(lib.try_("CommCount", comm, ctypes.byref(answer)) != ARGUMENT)
+    demand(os.waitpid(child, 0)[1] == 0, "a child cannot use its parent's communicator")
+    lib.CommDestroy(comm)
+
+
 # --------------------------------------------------------------- device interface
 
 class Properties(ctypes.Structure):
@@ -496,6 +555,9 @@ CHECKS = [
     ("with blocking 0 creation returns at once", background, 2, "nccl"),
     ("with blocking 0 creation returns at once, across nodes", background, "ab", "nccl"),
     ("a creation that fails in the background is reported", background_failure, 1, "nccl"),
+    ("a rank that is left out may abort", left_out, 3, "nccl"),
+    ("a rank on another node that is left out may abort", left_out, "abc", "nccl"),
+    ("children of the maker of an id join with it", forked_by_the_maker, 1, "nccl"),
     ("without a fallback library the device interface is refused", no_device_interface, 2, "nccl"),
 ]
 

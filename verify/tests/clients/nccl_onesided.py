@@ -291,6 +291,22 @@ def no_contexts(r):
     lib.CommDestroy(comm)
 
 
+def unreachable(r):
+    """Unregistered memory to which ranks may not write is refused with the reason; signals work."""
+    os.environ["WEIR_CMA"] = "0"
+    comm, data = r.comm(), outgoing(1, 8)
+    window, other = Window(r, comm, plain=True), Window(r, comm)
+    demand(r.lib.try_("PutSignal", data, 8, UINT8, 1 - r.rank, window.window, 0, 0, 0, 0, comm, None)
+           == USAGE)
+    demand("ncclMemAlloc" in r.lib.last_error(), r.lib.last_error())
+    put(r, comm, data, 8, 1 - r.rank, other, 0)
+    wait(r, comm, (1, 1 - r.rank))
+    demand(other.read(0, 8) == pattern(1, 8))
+    window.close()
+    other.close()
+    r.lib.CommDestroy(comm)
+
+
 def death_of_a_signaller(r):
     """A wait for a rank that has died ends with an error."""
     comm = r.comm()
@@ -368,6 +384,7 @@ CHECKS = [
     ("a window's address can be asked for", user_pointers, 2, "nccl"),
     ("invalid arguments and stale windows are refused", refused_puts, 2, "nccl"),
     ("invalid arguments and stale windows are refused between nodes", refused_puts, "ab", "nccl"),
+    ("a window that cannot be written to is refused", unreachable, 2, "nccl"),
     ("numbers of contexts and signals are checked", no_contexts, 2, "nccl"),
     ("the death of a rank ends a wait for its signal", death_of_a_signaller, 2, "nccl"),
     ("the death of a rank ends a wait on another node", death_of_a_signaller, "ab", "nccl"),

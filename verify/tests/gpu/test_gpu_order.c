@@ -418,6 +418,16 @@ static void test_graphs_that_allocate_keep_their_edges(void **state)
     assert_string_equal(calls(*state, "a1aAb1a"), "graph of a, b after a, a after b");
 }
 
+/* The handle 2 is another stream in every thread. */
+static void test_streams_of_threads_differ(void **state)
+{
+    weiri_nccl_comm *comm = *state;
+    assert_ptr_equal(cudaStreamPerThread, stream_of(2));
+    assert_string_equal(calls(comm, "\2"), "");
+    assert_string_equal(calls(comm, "\2\2a"), "\2 after \2, \2 after \2, a after \2");
+    assert_string_equal(calls(comm, "\0021\2"), "graph of \2, \2 after \2");
+}
+
 static void test_captures_of_others_are_ignored(void **state)
 {
     assert_string_equal(calls(*state, "a1c!d!b1"), "graph of a, b after a");
@@ -475,6 +485,7 @@ int main(void)
         cmocka_unit_test_setup(test_calls_after_a_capture_wait_for_the_device, set_up),
         cmocka_unit_test_setup(test_mixing_support_can_be_disabled, set_up),
         cmocka_unit_test_setup(test_graphs_that_allocate_keep_their_edges, set_up),
+        cmocka_unit_test_setup(test_streams_of_threads_differ, set_up),
         cmocka_unit_test_setup(test_captures_of_others_are_ignored, set_up),
         cmocka_unit_test_setup(test_failed_calls_are_not_waited_for, set_up),
         cmocka_unit_test_setup(test_busy_streams_and_release_of_events, set_up),
