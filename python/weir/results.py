@@ -11,6 +11,7 @@ import csv
 import os
 from typing import Any, Optional, Union
 
+from ._svg import Chart
 from .errors import InvalidError
 
 # Columns that are numbers; docs/user/reading-results.md describes all columns.
@@ -65,23 +66,32 @@ def load(*paths: Union[str, "os.PathLike[str]"]) -> Any:
     return pandas.DataFrame(found)
 
 
-def plot(results: Any, *, x: str = "bytes", y: str = "median_us", axes: Optional[Any] = None) -> Any:
-    """Plots one line for each collective, candidate and placement over message size, on logarithmic axes.
+def plot(results: Any, *, x: str = "bytes", y: str = "median_us", axes: Optional[Any] = None, svg: bool = False) -> Any:
+    """Plots one line for each collective, candidate, placement and number of ranks over message size, on logarithmic
+    axes.
 
-    results: what `load` returned. Needs matplotlib. Returns the axes, which a notebook shows.
+    results: what `load` returned. axes: of matplotlib, to draw into; None: new ones. Returns the axes, or without
+    matplotlib, or with svg, an object with `svg()` and `save(path)`. A notebook shows either.
     """
-    import matplotlib.pyplot
-    records = results if isinstance(results, list) else results.to_dict("records")
-    if axes is None:
-        _, axes = matplotlib.pyplot.subplots()
-    lines: dict[tuple[str, ...], list[tuple[float, float]]] = {}
-    for row in records:
+    rows = results if isinstance(results, list) else results.to_dict("records")
+    sizes = {row.get("nranks") for row in rows}
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
         if row[x] and row[y] and row[y] == row[y]:
-            name = (row["collective"], row["contender"], row["placement"])
-            lines.setdefault(name, []).append((row[x], row[y]))
-    for label, points in sorted(lines.items()):
-        points.sort()
-        axes.plot([p[0] for p in points], [p[1] for p in points], marker=".", label=" ".join(label))
+            label = " ".join((row["collective"], row["contender"], row["placement"]))
+            label += f", {row.get('nranks')} ranks" if len(sizes) > 1 else ""
+            lines.setdefault(label, []).append((row[x], row[y]))
+    lines = {label: sorted(lines[label]) for label in sorted(lines)}
+    if not svg and axes is None:
+        try:
+            import matplotlib.pyplot
+            _, axes = matplotlib.pyplot.subplots()
+        except ImportError:
+            svg = True
+    if svg or axes is None:
+        return Chart(lines, x, y)
+    for label, points in lines.items():
+        axes.plot([p[0] for p in points], [p[1] for p in points], marker=".", label=label)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlabel(x)
