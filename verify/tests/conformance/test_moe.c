@@ -4,7 +4,7 @@
  * the reason and change nothing; calls allocate nothing.
  */
 #include "verify/moe.h"
-#include "verify/tests/support/comm_ranks.h"
+#include "verify/tests/support/internode_ranks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -252,12 +252,10 @@ static void backward(moe_rank *r, int version, int *failures)
     EXPECT(failures, wrong_grads(r, version) == 0);
 }
 
-static int right_results(weir_boot *boot, void *argument)
+static int right_in(weir_comm *comm, const moe_case *c)
 {
-    const moe_case *c = argument;
     int failures = 0;
     moe_rank r;
-    weir_comm *comm = open_comm(boot);
     if (!comm)
         return NO_COMM;
     EXPECT(&failures, rank_open(&r, comm, c));
@@ -269,6 +267,11 @@ static int right_results(weir_boot *boot, void *argument)
     rank_close(&r);
     weir_comm_destroy(comm);
     return failures;
+}
+
+static int right_results(weir_boot *boot, void *argument)
+{
+    return right_in(open_comm(boot), argument);
 }
 
 #define BF16 WEIR_BFLOAT16
@@ -298,12 +301,50 @@ static const moe_case right_cases[] = {
     {"16 ranks", 16, 64, 8, 6, 256, EXPERT, BF16, 0, WEIRV_MOE_RAGGED, 0, 0, 0, 0, 0},
 };
 
+/* Even, ragged and interleaved nodes. */
+typedef struct node_case {
+    moe_case shape;
+    layout where; /* its transport NULL: the test double */
+} node_case;
+
+static const node_case node_cases[] = {
+    {{"2 nodes", 4, 8, 4, 20, 256, EXPERT, BF16, 0, WEIRV_MOE_UNIFORM, 0, 0, 0, 0, 0},
+     {.nodes = "aabb"}},
+    {{"tcp, flat", 4, 8, 4, 20, 264, FLAT, WEIR_HALF, 0, WEIRV_MOE_RAGGED, 0, 0, 0, 0, 1},
+     {.nodes = "aabb", .transport = "tcp"}},
+    {{"3 nodes, fp8", 6, 12, 8, 17, 392, EXPERT, BF16, FP8, WEIRV_MOE_MASKED, 0.4, 4, 0, 0, 0},
+     {.nodes = "aabbcc"}},
+    {{"ragged nodes, rank", 5, 10, 5, 13, 256, RANK, WEIR_FLOAT, 0, WEIRV_MOE_HOT, 0, 0, 0, 0, 0},
+     {.nodes = "aaabb"}},
+    {{"a node of one rank", 4, 8, 3, 13, 128, FLAT, BF16, FP8, WEIRV_MOE_RAGGED, 0, 0, 0, 0, 1},
+     {.nodes = "abbb"}},
+    {{"interleaved", 4, 8, 2, 20, 256, EXPERT, BF16, 0, WEIRV_MOE_ZIPF, 1.2, 0, 80, 0, 0},
+     {.nodes = "abab"}},
+    {{"tcp, 3 nodes", 3, 9, 6, 20, 2048, EXPERT, BF16, 0, WEIRV_MOE_EMPTY, 0, 8, 0, 0, 0},
+     {.nodes = "abc", .transport = "tcp"}},
+};
+
+static int right_across(weir_boot *boot, void *argument)
+{
+    const node_case *c = argument;
+    return right_in(open_internode(boot, &c->where), &c->shape);
+}
+
 static void test_right_results(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof right_cases / sizeof *right_cases; i++) {
         print_message("# %s\n", right_cases[i].name);
         run_ranks(right_cases[i].nranks, right_results, (void *)(uintptr_t)&right_cases[i]);
+    }
+}
+
+static void test_nodes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof node_cases / sizeof *node_cases; i++) {
+        print_message("# %s\n", node_cases[i].shape.name);
+        run_ranks(node_cases[i].shape.nranks, right_across, (void *)(uintptr_t)&node_cases[i]);
     }
 }
 
@@ -660,6 +701,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         AT("results are right in all layouts, types and routings", test_right_results, NULL),
+        AT("results are right across nodes", test_nodes, NULL),
+        AT("results are right across nodes", test_nodes, NULL),
         COMM_TEST("invalid configurations are refused on all ranks", 2, bad_configurations),
         COMM_TEST("configurations that differ are named", 2, different_configurations),
         COMM_TEST("invalid calls fail on all ranks and change nothing", 2, bad_calls),
