@@ -1,8 +1,8 @@
 /*
  * Expert parallelism across nodes, on the host. Each call begins with an allgather of what the
- * ranks say about it, so that all of them place rows, or fail, alike. Transfers are alltoallv of
- * the communicator between a rank and its gateways: on each node the rank with the same index
- * (modulo the node's ranks).
+ * ranks say about it, so that all of them place rows, or fail, in the same way. Transfers are
+ * alltoallv of the communicator between a rank and its gateways: on each node the rank with the
+ * same index (modulo the node's ranks).
  *
  *   dispatch   a token crosses once to each node that has experts of it, to the sender's gateway
  * there, into memory that the node's ranks share. After a barrier of the node each rank copies the

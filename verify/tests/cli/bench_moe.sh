@@ -82,6 +82,9 @@ if command -v mpirun >/dev/null && ci/mpirun -np 2 ./bench_moe --version >/dev/n
         check "$layout: MPI's rows are right too" ends_with 0 \
             ci/mpirun -np 2 ./bench_moe "${small[@]}" --layout $layout --routing ragged --peer mpi
     done
+    across=(ci/mpirun -np 2 env WEIR_HOSTID=a ./bench_moe "${small[@]}" --csv "$csv" : -np 2 env WEIR_HOSTID=b ./bench_moe "${small[@]}")
+    check "4 ranks on 2 emulated nodes: rows are right" eval \
+        'ends_with 0 "${across[@]}" && grep -q "node-first" "$csv"'
     [ ! -x "$standin" ] || check "--peer mpi on a simulated GPU" eval \
         'ends_with 2 ci/mpirun -np 2 "$standin" "${small[@]}" --peer mpi && grep -q "on the host only" "$err"'
 else
