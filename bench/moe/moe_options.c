@@ -410,6 +410,7 @@ int bench_moe_options_parse(int argc, char **argv, bench_moe_options *o, char *p
     if (optind < argc)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "unexpected word %s: options start with -, --help lists them", argv[optind]);
+    o->common.dtype = o->dtype;
     return *problem ? -1 : check_together(o, problem);
 }
 
