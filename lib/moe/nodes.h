@@ -5,10 +5,11 @@
  * same index (modulo the node's ranks).
  *
  *   dispatch   a token crosses once to each node that has experts of it, to the sender's gateway
- * there, into memory that the node's ranks share. After a barrier of the node each rank copies the
- * rows of its experts. combine    expert outputs go to memory that the node's ranks share. After a
- * barrier the gateway collects the rows of each of its sources, in order of tokens and choices, and
- * sends them back; the source adds them.
+ *              there, into memory that the node's ranks share. After a barrier of the node each
+ *              rank copies the rows of its experts.
+ *   combine    expert outputs go to memory that the node's ranks share. After a barrier the gateway
+ *              collects the rows of each of its sources, in order of tokens and choices, and sends
+ *              them back; the source adds them.
  *
  * What a node's ranks share is overwritten only after the next call's allgather, which every rank
  * enters when it has read. The halves of a call do not overlap: complete does all.
