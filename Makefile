@@ -128,7 +128,7 @@ $(O)/obj/lib/compute/weigh_%.o $(O)/obj/verify/moe%.o: EXTRA_CFLAGS := -ffp-cont
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 gpu_sources = $(if $(HAVE_CUDA),$(wildcard $(addsuffix /*.cu,$(1))))
 LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net compute comm comm/node \
-	comm/gpu comm/internode chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe moe/cuda \
+	comm/gpu comm/internode comm/monitor chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe moe/cuda \
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 TOPO_DIRS := topo
 BENCH_DIRS := bench $(addprefix bench/,moe options sizes job gpu candidate trial check measure statistics output)
@@ -167,7 +167,7 @@ HEALTH_SRC := $(if $(and $(HAVE_RESULTS),$(HAVE_HWLOC)),$(filter-out $(OTHER_SID
 # Tests: programs test_*.c (cmocka) and scripts *.sh, in a folder for each kind.
 TEST_DIRS := $(addprefix verify/tests/,unit conformance gpu cli fuzz chaos perf)
 TEST_SRC := $(foreach file,$(wildcard $(addsuffix /test_*.c,$(TEST_DIRS))),$(if $(filter \
-	$(if $(HAVE_JANSSON),,test_plan%) $(if $(HAVE_RESULTS),,test_results% test_bench_health%) $(if $(HAVE_CUDA),,test_gpu%) \
+	$(if $(HAVE_JANSSON),,test_plan% test_gpu_planned%) $(if $(HAVE_RESULTS),,test_results% test_bench_health%) $(if $(HAVE_CUDA),,test_gpu%) \
 	$(if $(HAVE_VERBS),,test_net_ib%),$(notdir $(file))),,$(file)))
 TEST_SCRIPTS := $(wildcard $(addsuffix /*.sh,$(TEST_DIRS)))
 # Every test program can register the network transport that is a test double.
@@ -504,7 +504,7 @@ test-long: ## the same with the parts of tests that `make test` leaves out: abou
 # for deadlines and processes half of their time.
 BESIDE := rdma.sh hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
-	weir_plan.sh weir_report.sh plot.sh nccl.sh
+	weir_plan.sh weir_report.sh plot.sh nccl.sh nccl_calls.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
 # S seconds (a third of that in a short run) while the other tests leave a core idle.

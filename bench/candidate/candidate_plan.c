@@ -1,6 +1,7 @@
 /* A plan as a candidate: each call goes through weir_executor_run. */
 #include "bench/candidate/candidates.h"
 
+#include "base/contract.h"
 #include <weir/plan.h>
 
 #include <inttypes.h>
@@ -78,4 +79,45 @@ weir_status bench_candidate_plan_open(bench_job *job, const char *file, bench_ca
     bench_candidate_name_weir(self);
     *candidate = self;
     return WEIR_OK;
+}
+
+/* The bytes of a block for a trial run: short, but in the plan's range. */
+static uint64_t plan_trial_bytes(const weir_plan *plan, uint64_t blocks)
+{
+    enum { UNIT = 4096 };
+    uint64_t least, most;
+    weir_plan_range(plan, &least, &most);
+    const uint64_t fits = (least + blocks * UNIT - 1) / (blocks * UNIT) * UNIT;
+    const uint64_t block = fits ? fits : UNIT;
+    return block * blocks <= most ? block : 0;
+}
+
+weir_status bench_candidate_plan_try(bench_candidate *candidate, const bench_options *options,
+                                     weir_collective collective)
+{
+    const plan_state *state = candidate->state;
+    const bench_job *job = candidate->job;
+    const weiri_contract *contract = weiri_contract_of((int)collective);
+    const uint64_t n = (uint64_t)job->nranks;
+    const uint64_t in = contract->in_has_blocks ? n : 1, out = contract->out_has_blocks ? n : 1;
+    const uint64_t block = plan_trial_bytes(state->plan, in > out ? in : out);
+    weir_mem *mems[2] = {NULL, NULL};
+    if (!block)
+        return WEIR_OK;
+    weir_status status = weir_mem_alloc(job->comm, block * in, &mems[0]);
+    if (status == WEIR_OK)
+        status = weir_mem_alloc(job->comm, block * out, &mems[1]);
+    status = bench_job_agree(candidate->job, status, "buffers of a trial run");
+    if (status == WEIR_OK)
+        status = weir_executor_run(
+            state->executor, state->plan, weir_mem_pointer(mems[0]), weir_mem_pointer(mems[1]),
+            block * in, block * out, options->dtype < 0 ? WEIR_FLOAT : (weir_dtype)options->dtype,
+            options->op < 0 ? WEIR_SUM : (weir_op)options->op, bench_gpu_stream(job->gpu));
+    if (status == WEIR_OK && job->gpu)
+        status = bench_gpu_sync(job->gpu);
+    if (status == WEIR_OK)
+        status = weir_comm_barrier(job->comm); /* peers may still read this rank's buffers */
+    weir_mem_free(mems[0]);
+    weir_mem_free(mems[1]);
+    return status;
 }

@@ -41,7 +41,8 @@ int bench_plan_check(const bench_options *options, weir_collective collective, i
 int bench_plan_is_for(const weir_plan *plan, weir_collective collective);
 
 /* Adds each plan in the folder of --plan-dir that is for the collective, the number of ranks and
- * the root, and is proved; others are left out, faulty ones with a line on standard error.
+ * the root, is proved, and runs here; others are left out, faulty ones with a line on standard
+ * error.
  * Collective; not agreed. */
 weir_status bench_plan_dir_open(bench_job *job, const bench_options *options,
                                 weir_collective collective, bench_candidates *candidates);
@@ -53,5 +54,10 @@ void bench_plan_print(FILE *to, const bench_options *options);
  * at most). Collective; not agreed. */
 weir_status bench_candidate_plan_open(bench_job *job, const char *file,
                                       bench_candidate **candidate);
+/* Runs the plan once, at a short length, to find out whether these ranks can: their GPUs may not
+ * hold its thread blocks, and nodes have no memory channels. Collective. WEIR_ERR_UNSUPPORTED or
+ * WEIR_ERR_INVALID, on all ranks, if not; weir_last_error says why. */
+weir_status bench_candidate_plan_try(bench_candidate *candidate, const bench_options *options,
+                                     weir_collective collective);
 
 #endif

@@ -111,18 +111,34 @@ static weir_status add_file(bench_job *job, const bench_options *options,
                               "--plan-dir %s: more than %d algorithms and plans; move some away",
                               options->plan_dir, BENCH_CANDIDATES_MAX);
     weir_status status = bench_candidate_plan_open(job, path, &made);
-    if (status == WEIR_OK)
+    if (status != WEIR_OK)
+        return status;
+    status = bench_candidate_plan_try(made, options, collective);
+    if (status == WEIR_OK) {
         candidates->list[candidates->count++] = made;
-    return status;
+        return WEIR_OK;
+    }
+    if (status != WEIR_ERR_UNSUPPORTED && status != WEIR_ERR_INVALID)
+        bench_job_note(job, status, "--plan-dir: %s: %s", path, weir_last_error());
+    else if (job->rank == 0)
+        bench_job_say(job, "--plan-dir: not measured: %s", weir_last_error());
+    made->ops->close(made);
+    return status == WEIR_ERR_UNSUPPORTED || status == WEIR_ERR_INVALID ? WEIR_OK : status;
 }
 
 weir_status bench_plan_dir_open(bench_job *job, const bench_options *options,
                                 weir_collective collective, bench_candidates *candidates)
 {
-    if (job->gpu || job->nnodes > 1)
+    if (job->gpu && job->nnodes > 1)
         return bench_job_note(job, WEIR_ERR_INVALID,
-                              "--plan-dir %s: plans of a tuning table serve host memory of one "
-                              "node; add --backend host, or leave it out", options->plan_dir);
+                              "--plan-dir %s: plans serve GPUs of one node, and these are on %d; "
+                              "add --backend host, or leave it out", options->plan_dir,
+                              job->nnodes);
+    if (job->gpu && options->buffers == BENCH_BUFFERS_PLAIN)
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--plan-dir %s: long calls of plans that access peers' buffers are "
+                              "served in symmetric memory only; leave --buffers plain out",
+                              options->plan_dir);
     char(*names)[NAME_BYTES] = calloc(FILES_MAX, NAME_BYTES);
     weir_status status = WEIR_OK;
     if (!names)

@@ -2,6 +2,7 @@
 #include "bench/moe/moe_options.h"
 
 #include "bench/gpu/gpu.h"
+#include "bench/options/option_values.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -175,6 +176,12 @@ static const char *parse_timeout(bench_moe_options *o, const char *text)
     return whole(text, 0, 86400, &o->common.timeout_s) ? NULL : "seconds from 0 to 86400";
 }
 
+static const char *parse_floor(bench_moe_options *o, const char *text)
+{
+    static char expected[BENCH_EXPECTED_BYTES];
+    return bench_parse_floor(NULL, text, &o->common, expected) == 0 ? NULL : expected;
+}
+
 static const char *parse_seed(bench_moe_options *o, const char *text)
 {
     int seed = 0;
@@ -305,6 +312,10 @@ static const moe_option rows[] = {
     {'g', "ngpus", "N", parse_ngpus, "start N ranks on this node, without a launcher (default: 1)"},
     {'T', "timeout", "SECONDS", parse_timeout,
      "deadline of set-up and every wait (default: 0, which means\nWEIR_TIMEOUT_MS, else 30 s)"},
+    {0, "min-bw", "GB/S", parse_floor,
+     "end with PASS or FAIL, and fail with exit code 1, if the average bus\n"
+     "bandwidth is below this floor (default: 90% of NCCL_TESTS_MIN_BW, if\n"
+     "it is set)"},
     {0, "csv", "FILE", parse_csv, "also write CSV, each row as soon as it is known"},
     {0, "ceiling", "FILE", parse_ceiling,
      "compare results with the links that weir-topo --measure FILE recorded"},
@@ -411,7 +422,9 @@ int bench_moe_options_parse(int argc, char **argv, bench_moe_options *o, char *p
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "unexpected word %s: options start with -, --help lists them", argv[optind]);
     o->common.dtype = o->dtype;
-    return *problem ? -1 : check_together(o, problem);
+    if (*problem)
+        return -1;
+    return bench_floor_of_environment(&o->common, problem) || check_together(o, problem) ? -1 : 0;
 }
 
 static void print_row(FILE *to, const moe_option *row)
@@ -439,6 +452,6 @@ void bench_moe_options_help(FILE *to)
             "(-g).\n\n");
     for (int i = 0; i < ROWS; i++)
         print_row(to, &rows[i]);
-    fprintf(to, "\nExit codes: 0 all passed, 1 wrong data, 2 usage, 3 system or environment, "
-                "4 a deadline\npassed.\n");
+    fprintf(to, "\nExit codes: 0 all passed, 1 wrong data or a missed floor, 2 usage, 3 system or\n"
+                "environment, 4 a deadline passed.\n");
 }

@@ -3,6 +3,7 @@
 
 #include "base/columns.h"
 #include "base/csv.h"
+#include "bench/output/floor.h"
 #include "bench/output/output_file.h"
 
 #include <math.h>
@@ -244,7 +245,7 @@ weir_status bench_moe_output_open(moe_output *out, const bench_run *run, const b
     return status;
 }
 
-weir_status bench_moe_output_close(moe_output *out, uint64_t wrong)
+weir_status bench_moe_output_close(moe_output *out, uint64_t wrong, int *misses_floor)
 {
     weir_status status = WEIR_OK;
     for (int phase = 0; phase < MOE_PHASES; phase++)
@@ -255,9 +256,14 @@ weir_status bench_moe_output_close(moe_output *out, uint64_t wrong)
                    out->ratios[phase], out->least_ratio[phase]);
     printf("# Out of bounds values : %llu %s\n", (unsigned long long)wrong,
            wrong ? "FAILED" : "OK");
-    printf("# Avg bus bandwidth    : %g\n#\n# Collective test concluded: bench_moe\n",
-           out->busbw_count ? out->busbw_sum / out->busbw_count : 0);
+    const bench_options *options = &out->options->common;
+    const double average_gbs = out->busbw_count ? out->busbw_sum / out->busbw_count : 0;
+    const char *word = bench_floor_word(options, average_gbs);
+    printf("# Avg bus bandwidth    : %g%s%s\n#\n# Collective test concluded: bench_moe\n",
+           average_gbs, *word ? " " : "", word);
     bench_ceiling_end(&out->ceiling, stdout);
+    bench_floor_print(stdout, options, average_gbs, wrong);
+    *misses_floor = !bench_floor_is_met(options, average_gbs);
     if (out->csv && (ferror(out->csv) | (fclose(out->csv) != 0)))
         status = bench_job_note(out->run->job, WEIR_ERR_SYSTEM,
                                 "--csv %s: not all could be written; is the disk full?",

@@ -53,7 +53,8 @@ void bench_moe_output_copy(const bench_moe_trial *trial, moe_phase phase, double
                            double copy_us, double us);
 /* Notes that the peer took so much longer than weir. */
 void bench_moe_output_ratio(moe_output *out, moe_phase phase, double ratio);
-/* Writes the footer and closes the files. WEIR_ERR_SYSTEM, noted, if not all could be written. */
-weir_status bench_moe_output_close(moe_output *out, uint64_t wrong);
+/* Writes the footer and closes the files, and stores whether the average bus bandwidth misses its
+ * floor. WEIR_ERR_SYSTEM, noted, if not all could be written. */
+weir_status bench_moe_output_close(moe_output *out, uint64_t wrong, int *misses_floor);
 
 #endif

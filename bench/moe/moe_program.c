@@ -112,7 +112,7 @@ static weir_status set_up(bench_run *run, const bench_moe_options *o, size_t *me
 
 /* Writes all output. The manifest is written again at the end, with the warnings of the run. */
 static weir_status run_table(bench_run *run, const bench_moe_options *o, size_t memory_bytes,
-                             const bench_rank_info *infos, uint64_t *wrong)
+                             const bench_rank_info *infos, uint64_t *wrong, int *misses_floor)
 {
     moe_output out = {.run = run};
     weir_status status = WEIR_OK;
@@ -128,18 +128,21 @@ static weir_status run_table(bench_run *run, const bench_moe_options *o, size_t 
     if (status != WEIR_OK)
         return status;
     if (run->job->rank == 0) {
-        status = bench_moe_output_close(&out, *wrong);
+        status = bench_moe_output_close(&out, *wrong, misses_floor);
         if (status == WEIR_OK)
             status = bench_manifest_write(run, infos);
     }
     if (status == WEIR_OK)
         status = bench_job_check_output(run->job);
-    return bench_job_agree(run->job, status, "output");
+    status = bench_job_agree(run->job, status, "output");
+    bench_exchange_broadcast(run->job, misses_floor, sizeof *misses_floor, 0);
+    return status;
 }
 
 static int run_benchmark(bench_run *run, bench_moe_options *o)
 {
     uint64_t wrong = 0;
+    int misses_floor = 0;
     size_t memory_bytes = 0;
     bench_rank_info *infos = NULL;
     bench_run_stamp(run);
@@ -147,9 +150,10 @@ static int run_benchmark(bench_run *run, bench_moe_options *o)
     if (status == WEIR_OK)
         status = gather_ranks(run, &infos);
     if (status == WEIR_OK)
-        status = run_table(run, o, memory_bytes, infos, &wrong);
+        status = run_table(run, o, memory_bytes, infos, &wrong, &misses_floor);
     free(infos);
-    return status == WEIR_OK && wrong ? EXIT_WRONG : weir_status_exit_code(status);
+    return status == WEIR_OK && (wrong || misses_floor) ? EXIT_WRONG
+                                                        : weir_status_exit_code(status);
 }
 
 /* Checks that need the number of ranks. */

@@ -2,12 +2,15 @@
  * The public collectives: each fills a weir_call, checks it once, copies if there is only one rank,
  * selects the algorithm and runs it. Everything here is on the path of an 8-byte allreduce.
  */
+#include "base/contract.h"
 #include "base/error.h"
 #include "coll/algos.h"
 #include "coll/planned.h"
 #include "compute/copy.h"
 #include "comm/gpu/gpu.h"
+#include "comm/monitor/monitor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Counts and displacements have at most so many bits: more elements than any memory holds, and few
@@ -96,6 +99,56 @@ static weir_status call_planned(weiri_coll *coll, const weir_call *call, size_t 
     return WEIR_OK;
 }
 
+static weir_status call_start(weiri_coll *coll, const weir_call *call, size_t size_bytes,
+                              const weiri_choice *choice)
+{
+    if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL))
+        return weiri_internode_coll_gpu(coll, call, size_bytes);
+    return choice->algo->run(coll, call);
+}
+
+/* The same on a communicator that is monitored. */
+static __attribute__((noinline)) weir_status call_monitored(weiri_coll *coll, const weir_call *call,
+                                                            size_t size_bytes,
+                                                            const weiri_choice *choice)
+{
+    weiri_monitor *monitor = coll->comm->monitor;
+    const uint64_t begin_ns = weiri_monitor_begin(monitor, (int)call->collective,
+                                                  coll->comm->calls, call->stream);
+    const weir_status status = call_start(coll, call, size_bytes, choice);
+    if (WEIRI_LIKELY(!begin_ns) || status != WEIR_OK) {
+        weiri_monitor_end(monitor, begin_ns, call->stream);
+        return status;
+    }
+    weiri_monitor_call about = {.function = (int)call->collective,
+                                .peer = -1,
+                                .bytes = coll->count_bytes ? coll->count_bytes : size_bytes,
+                                .traffic_bytes = size_bytes,
+                                .number = coll->comm->calls};
+    snprintf(about.algo, sizeof about.algo, "%.*s", (int)sizeof about.algo - 1, choice->name);
+    weiri_monitor_end_timed(monitor, begin_ns, &about, 1, call->stream);
+    return status;
+}
+
+int weiri_coll_waits(weir_comm *comm, const weir_call *call)
+{
+    weiri_coll *coll = NULL;
+    if (!call->count || call->algo || call->algo_name || weir_comm_nranks(comm) == 1 ||
+        call->collective == WEIR_COLL_ALLTOALLV || call->collective == WEIR_COLL_SENDRECV ||
+        weiri_coll_get(comm, &coll) != WEIR_OK || !coll->planned)
+        return 0;
+    weiri_coll_derive(coll, call);
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    const int blocks = contract->in_has_blocks || contract->out_has_blocks ? coll->nranks : 1;
+    const size_t size_bytes = coll->count_bytes * (size_t)blocks;
+    weiri_planned_use use = WEIRI_PLANNED_PASSES;
+    for (const weiri_choice *at = coll->choices[call->collective];
+         use == WEIRI_PLANNED_PASSES && (size_bytes > at->max_bytes || at->planned); at++)
+        if (size_bytes <= at->max_bytes)
+            use = weiri_planned_look(coll, at->planned, call);
+    return use == WEIRI_PLANNED_WAITS;
+}
+
 /* Selects the algorithm for size_bytes, the size by which the tuning table is ordered, and runs
  * it. */
 static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t size_bytes,
@@ -119,9 +172,9 @@ static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t
     coll->choice = choice;
     coll->size_bytes = size_bytes;
     weiri_comm_enter(coll->comm, call->collective);
-    if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL))
-        return weiri_internode_coll_gpu(coll, call, size_bytes);
-    return choice->algo->run(coll, call);
+    if (WEIRI_UNLIKELY(coll->comm->monitor != NULL))
+        return call_monitored(coll, call, size_bytes, choice);
+    return call_start(coll, call, size_bytes, choice);
 }
 
 weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_bytes)

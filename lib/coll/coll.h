@@ -196,6 +196,10 @@ weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll);
  * Unlike weir_run, it ignores algorithm objects. */
 weir_status weiri_coll_call(weir_comm *comm, const weir_call *call, const weiri_choice *choices);
 
+/* Whether a call of weir_run would wait for the other ranks on the host although it only enqueues
+ * work otherwise, because a plan of the tuning table first serves such a call. Local. */
+int weiri_coll_waits(weir_comm *comm, const weir_call *call);
+
 /* Runs a call whose pairs are filled, without checks; the communicator's list selects the
  * algorithm for size_bytes. */
 weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_bytes);

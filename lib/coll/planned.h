@@ -30,7 +30,16 @@ typedef struct weiri_planned {
     int root;     /* of a broadcast or reduce */
     int needs_op; /* weir_op; -1: any */
     uint64_t max_chunk_bytes; /* up to which the plan is proved; 0: any length */
+    int reached[2];  /* how peers access the input and the output (plan/execute/executor.h) */
+    uint32_t ports;  /* port channels, at most, of a rank */
 } weiri_planned;
+
+/* What a row's plan would do with a call; the same on all ranks. */
+typedef enum weiri_planned_use {
+    WEIRI_PLANNED_PASSES, /* the call goes to the next row */
+    WEIRI_PLANNED_SERVES, /* and does no more than enqueue it, or run it */
+    WEIRI_PLANNED_WAITS,  /* it first waits for the other ranks on the host, and may then pass */
+} weiri_planned_use;
 
 /* Whether an algorithm of the table is a plan: "plan:FILE". */
 int weiri_planned_is(const char *algo);
@@ -44,6 +53,9 @@ weir_status weiri_planned_add(weiri_coll *coll, weir_collective collective, cons
  * WEIR_OK, if the plan cannot serve it; every rank comes to the same result. Collective. */
 weir_status weiri_planned_run(weiri_coll *coll, weiri_planned *row, const weir_call *call,
                               int *served);
+/* What weiri_planned_run would do with the call. Local. */
+weiri_planned_use weiri_planned_look(const weiri_coll *coll, const weiri_planned *row,
+                                     const weir_call *call);
 /* Frees the rows and what runs them. Local; no rank uses the communicator any more. */
 void weiri_planned_close(weiri_coll *coll);
 

@@ -380,10 +380,11 @@ static void add_modelled(weiri_coll *coll, int collective, const tuning_file *fi
     const weiri_net_shape shape = {internode->nnodes, internode->fewest,
                                    coll->comm->gpu_comm != NULL};
     weiri_choice *choices = coll->tuned[collective];
+    const int first = *used;
     for (size_t bytes = 8; bytes <= (size_t)1 << 30 && *used < WEIRI_CHOICES_MAX - 1; bytes *= 2) {
         const weiri_algo *algo =
             weiri_internode_cheapest(cost, shape, (weir_collective)collective, bytes);
-        if (*used && choices[*used - 1].algo == algo)
+        if (*used > first && choices[*used - 1].algo == algo)
             choices[*used - 1].max_bytes = bytes + bytes / 2;
         else if (algo)
             choices[(*used)++] = choice_of(algo, bytes + bytes / 2, 0, 0);
@@ -450,7 +451,7 @@ static weir_status fill_choices(weiri_coll *coll, int collective, const tuning_f
         status = add_rows(coll, collective, file->rows, file->count, file, &used);
     for (int i = 0; i < used; i++)
         has_plans |= choices[i].planned != NULL;
-    if (status == WEIR_OK && used == 0 && is_modelled(coll, collective))
+    if (status == WEIR_OK && (used == 0 || has_plans) && is_modelled(coll, collective))
         add_modelled(coll, collective, file, &used);
     else if (status == WEIR_OK && (used == 0 || has_plans))
         status = add_rows(coll, collective, weiri_tuning_rows, weiri_tuning_row_count, NULL, &used);

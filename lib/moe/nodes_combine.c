@@ -54,8 +54,7 @@ static combine_place combine_find(const weir_moe *g, int handle, int source,
                                row * (size_t)g->row_values + (g->by_expert ? 0 : index)};
 }
 
-/* Whether a choice has a separate row: in layouts other than expert, only the first one on its rank.
- */
+/* Whether a choice has a separate row: in layouts other than expert, only the first on its rank. */
 static int combine_has_row(const weir_moe *g, const int32_t *experts, int choice)
 {
     if (experts[choice] < 0)

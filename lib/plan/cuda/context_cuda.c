@@ -14,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Staging buffers up to this length are allocated whether the first call needs them or not. */
-#define SHARED_STAGING_BYTES ((uint64_t)1 << 20)
-
 _Static_assert((int)WEIR_PLAN_BUFFERS == (int)WEIRI_IMAGE_BUFFERS,
                "images number the buffers as plans do");
 
@@ -55,7 +52,8 @@ static int threads_of(const weiri_program *program, const weiri_image *image)
 /* ------------------------------------------------------------- a context's memory */
 
 /* Whether a staging buffer goes into the segment, where peers can reach it. If only the root's
- * calls may be in place, which can differ from call to call, the input always gets one. */
+ * calls may be in place, which can differ from call to call, the input always gets one. A context
+ * for any buffers has all that a call may need. */
 static int needs_shared_staging(weir_executor *executor, const weiri_plan_context *context,
                                 int which)
 {
@@ -64,9 +62,11 @@ static int needs_shared_staging(weir_executor *executor, const weiri_plan_contex
     const uint64_t bytes = weiri_device_staging_bytes(context, which);
     weiri_gpu_desc desc;
     int can = 0;
+    if (context->any_buffers && bytes)
+        return context->reached[which] || weiri_plan_may_stage(context, which);
     if (!context->reached[which] || !bytes)
         return 0;
-    if (bytes <= SHARED_STAGING_BYTES || (context->has_root && !which))
+    if (bytes <= WEIRI_STAGING_ALWAYS_BYTES || (context->has_root && !which))
         return 1;
     const weir_status status = weiri_device_check_buffer(
         executor, context, which, weiri_device_requested(&placement, which), &desc, &can);

@@ -32,7 +32,7 @@ static weir_status describe_buffer(weir_comm *comm, const void *pointer, uint64_
     *described = WEIRI_GPU_UNMAPPED;
     if (!desc.generation)
         return weiri_cuda_check_buffer(comm, pointer, bytes);
-    if (weiri_region_known(comm, desc))
+    if (comm->regions[desc.region].symmetric || weiri_region_known(comm, desc))
         *described = weiri_cuda_desc(desc);
     return WEIR_OK;
 }
@@ -312,6 +312,19 @@ static weir_status cuda_plan_settle(weir_executor *executor)
     return WEIR_OK;
 }
 
+static weir_status cuda_plan_fit(weir_executor *executor, const weiri_plan_context *context,
+                                 const weiri_plan_call *call)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(executor->comm, &before);
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_device_check_fit(executor, context, weiri_device_kernel(context, call),
+                                    call->dtype);
+    weiri_cuda_leave(executor->comm, before);
+    return status;
+}
+
 static void cuda_plan_close(weir_executor *executor)
 {
     weiri_device_ports_close(executor);
@@ -323,6 +336,7 @@ static const weiri_executor_ops ops = {
     .admit = weiri_device_admit,
     .prepare = weiri_device_prepare,
     .run = cuda_plan_run,
+    .fit = cuda_plan_fit,
     .settle = cuda_plan_settle,
     .release = weiri_device_release,
     .close = cuda_plan_close,

@@ -68,8 +68,7 @@ static uint32_t count_ports(const weir_plan *plan, int rank)
     return count;
 }
 
-/* Collects what the backend needs to know of all ranks' operations. */
-static void context_survey(const weir_plan *plan, weiri_plan_context *context)
+void weiri_plan_survey(const weir_plan *plan, weiri_plan_context *context)
 {
     int reduces = 0;
     context->only_packets = plan->has_packets;
@@ -96,8 +95,9 @@ static void context_survey(const weir_plan *plan, weiri_plan_context *context)
 
 /* ---------------------------------------------------------------- contexts */
 
-/* What identifies a context; the same on all ranks. On the host, contexts do not depend on whether
- * a rank's input and output overlap, so that ranks may differ in it. */
+/* What identifies a context; the same on all ranks. On the host, and on GPUs if the context serves
+ * any buffers, contexts do not depend on whether a rank's input and output overlap, so that ranks
+ * may differ in it. */
 typedef struct context_key {
     uint64_t identity, in_bytes, out_bytes, overlaps;
 } context_key;
@@ -105,7 +105,8 @@ typedef struct context_key {
 static context_key key_of_call(const weir_executor *executor, const weir_plan *plan,
                                uint64_t in_bytes, uint64_t out_bytes, const weiri_plan_call *call)
 {
-    const int depends = executor->ops != &weiri_executor_host && !weiri_plan_has_root(plan);
+    const int depends = executor->ops != &weiri_executor_host && !weiri_plan_has_root(plan) &&
+                        !call->any_buffers;
     return (context_key){plan->identity, in_bytes, out_bytes,
                          depends && weiri_plan_overlap(call, in_bytes, out_bytes)};
 }
@@ -125,6 +126,15 @@ static weiri_plan_context *context_find(const weir_executor *executor, context_k
             return executor->contexts[i];
     }
     return NULL;
+}
+
+weiri_plan_context *weiri_plan_context_find(const weir_executor *executor, const weir_plan *plan,
+                                            uint64_t in_bytes, uint64_t out_bytes,
+                                            const weiri_plan_call *call)
+{
+    weiri_plan_context *found =
+        context_find(executor, key_of_call(executor, plan, in_bytes, out_bytes, call));
+    return found && found->layout.block_bytes % call->element_bytes == 0 ? found : NULL;
 }
 
 /* Fails on all ranks unless all ranks create the context for the same call; otherwise they would
@@ -224,7 +234,7 @@ static weir_status context_describe(const weir_executor *executor, const weir_pl
     weir_status status = context_check_plan(executor, plan, context);
     if (status != WEIR_OK)
         return status;
-    context_survey(plan, context);
+    weiri_plan_survey(plan, context);
     return weiri_program_compile(plan, executor->comm->rank, &context->layout, &context->program);
 }
 
@@ -267,7 +277,7 @@ static int contexts_full(const weir_executor *executor, const weiri_plan_context
 /* Frees contexts. No rank uses them any more, as all have passed check_same_call. */
 static weir_status evict_contexts(weir_executor *executor, const weiri_plan_context *more)
 {
-    while (executor->ncontexts && contexts_full(executor, more)) {
+    while (executor->ncontexts && !executor->for_calls && contexts_full(executor, more)) {
         weiri_plan_context *oldest = remove_oldest(executor);
         if (!oldest)
             break;
@@ -292,6 +302,7 @@ static weir_status context_create(weir_executor *executor, const weir_plan *plan
         made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
     if (made) {
         made->layout = *layout;
+        made->any_buffers = call->any_buffers;
         made->overlaps =
             (int)key_of_call(executor, plan, layout->in_bytes, layout->out_bytes, call).overlaps;
         made->needs_op = needs_op;
@@ -300,7 +311,7 @@ static weir_status context_create(weir_executor *executor, const weir_plan *plan
     }
     if (status == WEIR_OK && executor->ops->admit)
         status = executor->ops->admit(executor, plan, call);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK && !executor->for_calls) /* which frees no context */
         status = executor->ops->settle(executor);
     status = weir_boot_agree(executor->comm->boot, status);
     if (status == WEIR_OK)
@@ -323,9 +334,8 @@ weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *pla
                                    uint64_t in_bytes, uint64_t out_bytes,
                                    const weiri_plan_call *call, weiri_plan_context **context)
 {
-    const context_key key = key_of_call(executor, plan, in_bytes, out_bytes, call);
-    *context = context_find(executor, key);
-    if (*context && (*context)->layout.block_bytes % call->element_bytes == 0)
+    *context = weiri_plan_context_find(executor, plan, in_bytes, out_bytes, call);
+    if (*context)
         return check_reduce_op(plan, (*context)->needs_op, call->op);
     weiri_plan_layout layout;
     int needs_op;

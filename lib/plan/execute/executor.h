@@ -27,6 +27,9 @@ enum { WEIRI_PLAN_CONTEXTS_MAX = 128 };
 #define WEIRI_CONTEXTS_BYTES ((uint64_t)256 << 20)
 /* Likewise for port channels, each of which holds one of the communicator's semaphores. */
 enum { WEIRI_CONTEXTS_PORTS = 768 };
+/* GPUs: staging buffers up to this length are allocated whether the first call needs them or not.
+ */
+#define WEIRI_STAGING_ALWAYS_BYTES ((uint64_t)1 << 20)
 
 /* How a plan accesses the input or output of ranks: bits, the same on all ranks. */
 enum {
@@ -50,6 +53,9 @@ typedef struct weiri_plan_context {
     int reached[2];    /* WEIRI_REACHED_*, by buffer (input, output); of a plan in place [0] is the
                         * region */
     weiri_plan_layout layout;
+    int any_buffers; /* copied from the call that it is created for */
+    uint32_t types[2]; /* an executor for calls: the types, a bit each, whose kernels all ranks are
+                        * known to have; of sums, and of other operations */
     int overlaps; /* on GPUs: input and output of its calls overlap; 0 if only the root's may */
     uint64_t in_blocks, out_blocks;
     weiri_program *program; /* owned by the context */
@@ -68,6 +74,8 @@ typedef struct weiri_plan_call {
     weir_op op;
     size_t element_bytes;
     weir_stream stream;
+    int any_buffers; /* the context is to serve calls with any buffers, in place or not, and has
+                      * memory for copies of them */
 } weiri_plan_call;
 
 /* A backend. The functions return what weir_executor_run does. */
@@ -82,6 +90,10 @@ typedef struct weiri_executor_ops {
     weir_status (*prepare)(struct weir_executor *executor, const weir_plan *plan,
                            weiri_plan_context *context);
     weir_status (*run)(struct weir_executor *executor, weiri_plan_context *context,
+                       const weiri_plan_call *call);
+    /* Local. Checks that the kernel for a call can run. May be NULL. WEIR_ERR_UNSUPPORTED if not.
+     */
+    weir_status (*fit)(struct weir_executor *executor, const weiri_plan_context *context,
                        const weiri_plan_call *call);
     /* Local, blocking: waits until none of this rank's calls is in progress. */
     weir_status (*settle)(struct weir_executor *executor);
@@ -102,6 +114,7 @@ struct weir_executor {
     int ncontexts;
     uint64_t calls;
     int checks; /* checks plans before they first run */
+    int for_calls; /* serves ordinary calls (offer.c): no context is evicted */
     void *own; /* the backend's data */
 };
 
@@ -119,6 +132,40 @@ weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *pla
                                    uint64_t in_bytes, uint64_t out_bytes,
                                    const weiri_plan_call *call, weiri_plan_context **context);
 void weiri_plan_context_free(weir_executor *executor, weiri_plan_context *context);
+/* The context that a call would use, or NULL. Local. */
+weiri_plan_context *weiri_plan_context_find(const weir_executor *executor, const weir_plan *plan,
+                                            uint64_t in_bytes, uint64_t out_bytes,
+                                            const weiri_plan_call *call);
+/* Sets what a context holds about the accesses of a plan's operations: only_packets, has_ports,
+ * ports, reached and reduces. */
+void weiri_plan_survey(const weir_plan *plan, weiri_plan_context *context);
+/* Runs a call in its context. */
+weir_status weiri_plan_context_run(weir_executor *executor, weiri_plan_context *context,
+                                   const weiri_plan_call *call);
+
+/*
+ * Ordinary calls (coll/planned.h), of an executor with for_calls: offer.c.
+ */
+
+/* What all ranks know of an ordinary call, and its buffers here. */
+typedef struct weiri_plan_offer {
+    const weir_plan *plan;
+    uint64_t in_bytes, out_bytes;
+    uint32_t ports; /* as in weiri_plan_context */
+    weiri_plan_call call;
+} weiri_plan_offer;
+
+/* Finds or creates the context for a call that the plan's lengths and operation fit. *context
+ * becomes NULL, with WEIR_OK, if the call has to go to another algorithm: every rank comes to the
+ * same result. *never becomes 1 if no other call of this plan needs to be tried; the error line
+ * says why. Collective, and blocking, if weiri_plan_waits; otherwise local. */
+weir_status weiri_plan_accept(weir_executor *executor, const weiri_plan_offer *offer,
+                              weiri_plan_context **context, int *never);
+/* Whether weiri_plan_accept would wait for the other ranks on the host. Local; every rank comes to
+ * the same result. */
+int weiri_plan_waits(const weir_executor *executor, const weiri_plan_offer *offer);
+/* Whether the call has a context. Local; every rank comes to the same result. */
+int weiri_plan_has_context(const weir_executor *executor, const weiri_plan_offer *offer);
 
 /* Where a call's buffers are. Pointers are NULL where a staging buffer of the backend must be
  * used. */
@@ -136,6 +183,10 @@ weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank
 /* Whether this rank's output is written: in a reduce only the root's is; if the root is unknown,
  * 1. */
 int weiri_plan_has_result(const weiri_plan_context *context);
+
+/* Whether a call with some buffers, in place or not, may request a staging buffer for the plan's
+ * input or region (0) or output (1). */
+int weiri_plan_may_stage(const weiri_plan_context *context, int which);
 
 /* Whether the caller's input and output share bytes. */
 int weiri_plan_overlap(const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes);

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What a rank found in a plan file. */
 typedef enum planned_outcome {
@@ -28,12 +29,16 @@ typedef struct planned_finding {
 static weir_status planned_prove(weiri_planned *row)
 {
     weir_plan_report *report = malloc(sizeof *report);
+    weiri_plan_context seen = {0};
     weir_status status = report ? weir_plan_check(row->plan, report)
                                 : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to check a plan");
     if (status == WEIR_OK) {
         row->root = report->root;
         row->max_chunk_bytes = report->max_chunk_bytes;
         status = weiri_plan_reduce_op(row->plan, &row->needs_op);
+        weiri_plan_survey(row->plan, &seen);
+        memcpy(row->reached, seen.reached, sizeof row->reached);
+        row->ports = seen.ports;
     }
     free(report);
     return status;
@@ -42,9 +47,10 @@ static weir_status planned_prove(weiri_planned *row)
 /* Reads and proves a row's plan. On PLANNED_BAD, the error line says why. */
 static planned_outcome planned_read(const weiri_coll *coll, weiri_planned *row)
 {
-    if (coll->comm->gpu || coll->comm->internode) {
+    if (coll->comm->gpu && coll->comm->nnodes > 1) {
         weiri_fail(WEIR_ERR_UNSUPPORTED,
-                   "plans of a tuning table serve host memory of one node only");
+                   "plans serve GPUs of one node, and host memory; these are GPUs of %d nodes",
+                   coll->comm->nnodes);
         return PLANNED_BAD;
     }
     if (weir_plan_read(row->path, &row->plan) != WEIR_OK)
@@ -110,8 +116,11 @@ static weir_status planned_open(weiri_coll *coll, weiri_planned *row)
             snprintf(row->name, sizeof row->name, WEIRI_PLANNED_PREFIX "%.26s", row->plan->name);
     }
     free(all);
-    if (status == WEIR_OK && row->state == WEIRI_PLANNED_READY && !coll->executor)
-        status = weir_executor_create(coll->comm, &coll->executor);
+    if (status != WEIR_OK || row->state != WEIRI_PLANNED_READY || coll->executor)
+        return status;
+    status = weir_executor_create(coll->comm, &coll->executor);
+    if (status == WEIR_OK)
+        coll->executor->for_calls = 1;
     return status;
 }
 
@@ -127,43 +136,120 @@ static void planned_lengths(const weiri_coll *coll, const weir_call *call, uint6
     *out_bytes = coll->count_bytes * (contract->out_has_blocks ? n : 1);
 }
 
+static int planned_reduces(const weir_call *call)
+{
+    return call->collective == WEIR_COLL_ALLREDUCE ||
+           call->collective == WEIR_COLL_REDUCE_SCATTER || call->collective == WEIR_COLL_REDUCE;
+}
+
 /* Whether a plan serves a call, from what is equal on all ranks. A plan divides an average after it
  * has rounded the sum, which algorithms of weir do not. */
-static int planned_serves(const weiri_coll *coll, const weiri_planned *row, const weir_call *call)
+static int planned_serves(const weiri_coll *coll, const weiri_planned *row, const weir_call *call,
+                          const weiri_plan_offer *offer)
 {
-    uint64_t in_bytes, out_bytes;
     weiri_plan_layout layout;
-    planned_lengths(coll, call, &in_bytes, &out_bytes);
-    const int reduces = call->collective == WEIR_COLL_ALLREDUCE ||
-                        call->collective == WEIR_COLL_REDUCE_SCATTER ||
-                        call->collective == WEIR_COLL_REDUCE;
-    if (reduces && (call->op == WEIR_AVG || (row->needs_op >= 0 && row->needs_op != (int)call->op)))
+    if (planned_reduces(call) &&
+        (call->op == WEIR_AVG || (row->needs_op >= 0 && row->needs_op != (int)call->op)))
         return 0;
     if (weiri_plan_has_root(row->plan) && call->root != row->root)
         return 0;
-    return weiri_plan_lay_out(row->plan, in_bytes, out_bytes, coll->element_bytes, &layout) ==
-               WEIR_OK &&
+    return weiri_plan_lay_out(row->plan, offer->in_bytes, offer->out_bytes, coll->element_bytes,
+                              &layout) == WEIR_OK &&
            (row->max_chunk_bytes == 0 || layout.chunk_bytes <= row->max_chunk_bytes);
+}
+
+static int planned_is_symmetric(const weir_comm *comm, const void *pointer, uint64_t bytes)
+{
+    const weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
+    return desc.generation && comm->regions[desc.region].symmetric != NULL;
+}
+
+/* Whether a call on GPUs needs a buffer, the input (0) or the output (1), in memory that peers
+ * reach. A plan in place has one region, the longer buffer. Of a plan with a root, the input has a
+ * staging buffer whatever its length, and so has the output of a reduce, as ranks other than the
+ * root may have none. */
+static int planned_needs_mapped(const weiri_planned *row, const weiri_plan_offer *offer, int which)
+{
+    const uint64_t in = offer->in_bytes, out = offer->out_bytes;
+    const uint64_t bytes = row->plan->in_place ? (in > out ? in : out) : which ? out : in;
+    if (row->plan->in_place && which != (out >= in))
+        return 0;
+    if (weiri_plan_has_root(row->plan) && (!which || row->collective == WEIR_COLL_REDUCE))
+        return 0;
+    return row->reached[which] && bytes > WEIRI_STAGING_ALWAYS_BYTES;
+}
+
+/* On GPUs: whether the call's memory allows the plan to serve it, on all ranks or on none. A plan
+ * that does not need mapped memory serves any buffers; else those buffers must be symmetric memory,
+ * of which all ranks have promised that they use it in the same calls (weir_mem_symmetric). */
+static int planned_fits_memory(const weiri_coll *coll, const weiri_planned *row,
+                               const weir_call *call, weiri_plan_offer *offer)
+{
+    const void *const at[2] = {call->in, call->out};
+    const uint64_t bytes[2] = {offer->in_bytes, offer->out_bytes};
+    int fits = 1;
+    offer->call.any_buffers = coll->comm->gpu || coll->comm->internode || row->ports;
+    for (int which = 0; which < 2 && coll->comm->gpu; which++)
+        if (planned_needs_mapped(row, offer, which)) {
+            offer->call.any_buffers = 0;
+            fits &= planned_is_symmetric(coll->comm, at[which], bytes[which]);
+        }
+    return fits;
+}
+
+/* Fills what a plan needs to know of a call. Returns whether the plan may serve it. */
+static int planned_offer(const weiri_coll *coll, const weiri_planned *row, const weir_call *call,
+                         weiri_plan_offer *offer)
+{
+    *offer = (weiri_plan_offer){.plan = row->plan, .ports = row->ports};
+    offer->call = (weiri_plan_call){.in = call->in, .out = call->out, .dtype = call->dtype,
+                                    .op = planned_reduces(call) ? call->op : WEIR_SUM,
+                                    .element_bytes = coll->element_bytes, .stream = call->stream};
+    planned_lengths(coll, call, &offer->in_bytes, &offer->out_bytes);
+    return planned_serves(coll, row, call, offer) && planned_fits_memory(coll, row, call, offer);
+}
+
+weiri_planned_use weiri_planned_look(const weiri_coll *coll, const weiri_planned *row,
+                                     const weir_call *call)
+{
+    weiri_plan_offer offer;
+    if (row->state == WEIRI_PLANNED_UNREAD)
+        return WEIRI_PLANNED_WAITS;
+    if (row->state != WEIRI_PLANNED_READY || !planned_offer(coll, row, call, &offer))
+        return WEIRI_PLANNED_PASSES;
+    if (weiri_plan_waits(coll->executor, &offer))
+        return WEIRI_PLANNED_WAITS;
+    return weiri_plan_has_context(coll->executor, &offer) ? WEIRI_PLANNED_SERVES
+                                                          : WEIRI_PLANNED_PASSES;
 }
 
 weir_status weiri_planned_run(weiri_coll *coll, weiri_planned *row, const weir_call *call,
                               int *served)
 {
-    uint64_t in_bytes, out_bytes;
+    weiri_plan_offer offer;
+    weiri_plan_context *context = NULL;
     weir_status status = WEIR_OK;
+    int never = 0;
     *served = 0;
     if (WEIRI_UNLIKELY(row->state == WEIRI_PLANNED_UNREAD))
         status = planned_open(coll, row);
     if (status != WEIR_OK || row->state != WEIRI_PLANNED_READY ||
-        !planned_serves(coll, row, call))
+        !planned_offer(coll, row, call, &offer))
+        return status;
+    /* The plan is proved; but without its own check, the executor does not know the root. */
+    weir_executor_set_checks(coll->executor, weiri_plan_has_root(row->plan));
+    status = weiri_plan_accept(coll->executor, &offer, &context, &never);
+    if (never) {
+        row->state = WEIRI_PLANNED_SKIPPED;
+        if (coll->rank == 0)
+            weiri_log(WEIRI_LOG_WARN, "%s: the row is skipped from now on: %s", row->where,
+                      weir_last_error());
+    }
+    if (status != WEIR_OK || !context)
         return status;
     *served = 1;
     coll->last_algo = row->name;
-    planned_lengths(coll, call, &in_bytes, &out_bytes);
-    /* The plan is proved; but without its own check, the executor does not know the root. */
-    weir_executor_set_checks(coll->executor, weiri_plan_has_root(row->plan));
-    return weir_executor_run(coll->executor, row->plan, call->in, call->out, in_bytes, out_bytes,
-                             call->dtype, call->op, call->stream);
+    return weiri_plan_context_run(coll->executor, context, &offer.call);
 }
 
 void weiri_planned_close(weiri_coll *coll)

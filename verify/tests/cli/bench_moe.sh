@@ -58,6 +58,10 @@ check "rows that are not multiples of 16 bytes" refuses 'multiple of 16 bytes' -
 check "an unknown routing" refuses 'expected uniform, zipf:A' --routing even
 check "a trace with an expert that does not exist" eval \
     'echo "0 1 9" >"$scratch/trace" && ! passes --routing "trace:$scratch/trace" && grep -q "line 1: give 3 numbers" "$err"'
+check "an average above --min-bw" eval 'passes --min-bw 1e-6 && tail -n 1 "$out" | grep -qE "^# PASS: average bus bandwidth .* \(--min-bw\)$"'
+check "an average below NCCL_TESTS_MIN_BW" eval \
+    'NCCL_TESTS_MIN_BW=1e6 ends_with 1 ./bench_moe -g 2 "${small[@]}" && tail -n 1 "$out" | grep -qE "^# FAIL: .* below 900000 GB/s \(90% of NCCL_TESTS_MIN_BW\)$"'
+check "a floor that is no bandwidth" refuses '--min-bw fast: expected a bandwidth' --min-bw fast
 check "a file that cannot be written" refuses '--csv /absent/a.csv' "${small[@]}" --csv /absent/a.csv
 check "a backend that does not exist" refuses 'expected auto, host or cuda' --backend gpu
 

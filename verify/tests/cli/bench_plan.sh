@@ -275,6 +275,25 @@ check "a plan for alltoallv is an error of the table" \
     eval '! WEIR_TUNING=$scratch/r0/table bench 2 alltoallv -b 512 -e 512 >"$out" 2>"$err" &&
         says "table:1: plan:oneshot.json of alltoallv"'
 
+# Across nodes, emulated by WEIR_HOSTID: port channels serve, memory channels cannot.
+by_node() {
+    ci/mpirun -np 2 env WEIR_HOSTID=a WEIR_TRANSPORT=tcp "$@" : -np 2 env WEIR_HOSTID=b WEIR_TRANSPORT=tcp "$@"
+}
+mkdir "$scratch/nodes"
+./weir-plan make allreduce_hierarchical -n 4 -o "$scratch/nodes/hierarchical.json"
+./weir-plan make allreduce_oneshot -n 4 -o "$scratch/nodes/oneshot.json"
+printf 'allreduce 4 net %s\n' '2K plan:nodes/oneshot.json' '- plan:nodes/hierarchical.json' >"$scratch/table"
+export WEIR_TUNING=$scratch/table
+check "a plan with port channels serves calls across nodes" \
+    ends_with 0 by_node ./bench_allreduce "${short[@]}" -b 1K -e 64K -f 64
+check "a plan with memory channels between nodes is skipped, and calls go to the next row" \
+    eval 'selected "plan:allreduce_hierarchical 1024 to 65536 B" && warnings "1: the row is skipped from now on: .*on another node" 1'
+unset WEIR_TUNING
+check "--tune measures a folder's plans across nodes" ends_with 0 by_node ./bench_allreduce "${short[@]}" \
+    --tune="$scratch/tuned_net" --plan-dir "$scratch/nodes" -b 64K -e 64K --csv "$scratch/a.csv"
+check "and leaves out a plan that they cannot run" \
+    eval 'rows plan:allreduce_hierarchical 2 && says "not measured: rank 0 failed" && says "on another node"'
+
 # --tune with plans.
 arguments=(./bench_allgather --plan-dir "$scratch/plans")
 check "--plan-dir without --tune is rejected" refuses "it is for --tune FILE"
