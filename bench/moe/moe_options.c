@@ -421,6 +421,7 @@ int bench_moe_options_parse(int argc, char **argv, bench_moe_options *o, char *p
     if (optind < argc)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "unexpected word %s: options start with -, --help lists them", argv[optind]);
+    o->common.dtype = o->dtype;
     if (*problem)
         return -1;
     return bench_floor_of_environment(&o->common, problem) || check_together(o, problem) ? -1 : 0;

@@ -87,7 +87,10 @@ static void csv_put_run(moe_fields f, const moe_output *out, const moe_result *r
     PUT(f, NRANKS, "%d", run->job->nranks);
     PUT(f, NNODES, "%d", run->job->nnodes);
     PUT(f, CONTENDER, "%s", r->candidate);
-    PUT(f, ALGO, "%s", strcmp(r->candidate, "weir") ? "alltoallv" : "read");
+    PUT(f, ALGO, "%s",
+        strcmp(r->candidate, "weir") ? "alltoallv"
+        : run->job->nnodes > 1       ? "node-first"
+                                     : "read");
 }
 
 static void csv_put_shape(moe_fields f, const moe_output *out, const bench_moe_trial *t,

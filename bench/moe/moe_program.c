@@ -7,9 +7,11 @@
 #include "bench/job/preflight.h"
 #include "bench/job/watch.h"
 #include "bench/moe/moe_measure.h"
+#include "bench/output/manifest.h"
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { EXIT_WRONG = 1, EXPERTS_EACH = 4 };
@@ -68,6 +70,22 @@ static weir_status run_rows(bench_run *run, const bench_moe_options *o, moe_outp
     return status;
 }
 
+/* Gathers what the manifest says about the ranks; *infos is NULL on ranks other than 0. Collective;
+ * agreed. */
+static weir_status gather_ranks(const bench_run *run, bench_rank_info **infos)
+{
+    weir_status status = WEIR_OK;
+    *infos = NULL;
+    if (run->job->rank == 0)
+        *infos = calloc((size_t)run->job->nranks, sizeof **infos);
+    if (run->job->rank == 0 && !*infos)
+        status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for the manifest");
+    status = bench_job_agree(run->job, status, "manifest");
+    if (status == WEIR_OK)
+        bench_run_gather(run, *infos);
+    return status;
+}
+
 static weir_backend backend_of(const bench_moe_options *o)
 {
     return o->common.backend == BENCH_BACKEND_HOST   ? WEIR_BACKEND_HOST
@@ -75,13 +93,9 @@ static weir_backend backend_of(const bench_moe_options *o)
                                                      : WEIR_BACKEND_AUTO;
 }
 
-static int run_benchmark(bench_run *run, bench_moe_options *o)
+/* Creates the communicator and measures the memory of groups. Collective; agreed. */
+static weir_status set_up(bench_run *run, const bench_moe_options *o, size_t *memory_bytes)
 {
-    moe_output out = {.run = run};
-    uint64_t wrong = 0;
-    int misses_floor = 0;
-    size_t memory_bytes = 0;
-    bench_run_stamp(run);
     weir_status status = bench_job_connect(run->job, backend_of(o));
     if (status == WEIR_OK && run->job->gpu && o->common.npeers)
         status = bench_job_agree(run->job,
@@ -90,24 +104,54 @@ static int run_benchmark(bench_run *run, bench_moe_options *o)
                                                 "--backend host"),
                                  "peer");
     if (status == WEIR_OK)
-        status = largest_group(run, o, &memory_bytes);
-    if (status != WEIR_OK)
-        return weir_status_exit_code(status);
-    bench_preflight(run->job);
-    if (run->job->rank == 0)
+        status = largest_group(run, o, memory_bytes);
+    if (status == WEIR_OK)
+        bench_preflight(run->job);
+    return status;
+}
+
+/* Writes all output. The manifest is written again at the end, with the warnings of the run. */
+static weir_status run_table(bench_run *run, const bench_moe_options *o, size_t memory_bytes,
+                             const bench_rank_info *infos, uint64_t *wrong, int *misses_floor)
+{
+    moe_output out = {.run = run};
+    weir_status status = WEIR_OK;
+    if (run->job->rank == 0) {
         status = bench_moe_output_open(&out, run, o, memory_bytes);
+        if (status == WEIR_OK)
+            status = bench_manifest_write(run, infos);
+    }
     status = bench_job_agree(run->job, status, "output");
     if (status != WEIR_OK)
-        return weir_status_exit_code(status);
-    status = run_rows(run, o, &out, &wrong);
+        return status;
+    status = run_rows(run, o, &out, wrong);
     if (status != WEIR_OK)
-        return weir_status_exit_code(status);
-    if (run->job->rank == 0)
-        status = bench_moe_output_close(&out, wrong, &misses_floor);
+        return status;
+    if (run->job->rank == 0) {
+        status = bench_moe_output_close(&out, *wrong, misses_floor);
+        if (status == WEIR_OK)
+            status = bench_manifest_write(run, infos);
+    }
     if (status == WEIR_OK)
         status = bench_job_check_output(run->job);
     status = bench_job_agree(run->job, status, "output");
-    bench_exchange_broadcast(run->job, &misses_floor, sizeof misses_floor, 0);
+    bench_exchange_broadcast(run->job, misses_floor, sizeof *misses_floor, 0);
+    return status;
+}
+
+static int run_benchmark(bench_run *run, bench_moe_options *o)
+{
+    uint64_t wrong = 0;
+    int misses_floor = 0;
+    size_t memory_bytes = 0;
+    bench_rank_info *infos = NULL;
+    bench_run_stamp(run);
+    weir_status status = set_up(run, o, &memory_bytes);
+    if (status == WEIR_OK)
+        status = gather_ranks(run, &infos);
+    if (status == WEIR_OK)
+        status = run_table(run, o, memory_bytes, infos, &wrong, &misses_floor);
+    free(infos);
     return status == WEIR_OK && (wrong || misses_floor) ? EXIT_WRONG
                                                         : weir_status_exit_code(status);
 }

@@ -4,6 +4,7 @@
  * other without gaps. Complete adds the rows of each token straight from the ranks of its experts.
  */
 #include "moe/gpu.h"
+#include "moe/nodes.h"
 
 #include "base/config.h"
 #include "base/error.h"
@@ -143,7 +144,9 @@ weir_status weir_moe_combine_send(weir_moe *g, const weir_moe_combine_args *args
     weir_moe_combine_args a;
     weir_status status = combine_open(g, args, &a);
     if (status == WEIR_OK)
-        status = g->gpu ? moe_gpu_combine(g, &a, MOE_PHASE_SEND) : combine_send_host(g, &a);
+        status = g->gpu     ? moe_gpu_combine(g, &a, MOE_PHASE_SEND)
+                 : g->nodes ? WEIR_OK
+                            : combine_send_host(g, &a);
     if (status == WEIR_OK)
         g->under_way[MOE_COMBINE] = (moe_call){.number = moe_call_number(g), .combine = a};
     return status;
@@ -269,8 +272,9 @@ weir_status weir_moe_combine_complete(weir_moe *g)
     if (status != WEIR_OK)
         return status;
     const moe_call *call = &g->under_way[MOE_COMBINE];
-    status = g->gpu ? moe_gpu_combine(g, &call->combine, MOE_PHASE_COMPLETE)
-                    : combine_complete_host(g, call);
+    status = g->gpu     ? moe_gpu_combine(g, &call->combine, MOE_PHASE_COMPLETE)
+             : g->nodes ? moe_nodes_combine(g, &call->combine)
+                        : combine_complete_host(g, call);
     g->under_way[MOE_COMBINE].number = 0;
     return status;
 }

@@ -5,6 +5,7 @@
  * to its place, or places: a token with several local experts is read from memory once.
  */
 #include "moe/gpu.h"
+#include "moe/nodes.h"
 
 #include "base/config.h"
 #include "base/error.h"
@@ -158,7 +159,9 @@ weir_status weir_moe_dispatch_send(weir_moe *g, const weir_moe_dispatch_args *ar
     weir_moe_dispatch_args a;
     weir_status status = dispatch_open(g, args, &a);
     if (status == WEIR_OK)
-        status = g->gpu ? moe_gpu_dispatch(g, &a, MOE_PHASE_SEND) : dispatch_send_host(g, &a);
+        status = g->gpu     ? moe_gpu_dispatch(g, &a, MOE_PHASE_SEND)
+                 : g->nodes ? WEIR_OK
+                            : dispatch_send_host(g, &a);
     if (status == WEIR_OK)
         g->under_way[MOE_DISPATCH] = (moe_call){.number = moe_call_number(g), .dispatch = a};
     return status;
@@ -328,6 +331,13 @@ static void dispatch_count(const weir_moe *g, const weir_moe_dispatch_args *a)
         a->expert_offsets[own] = dispatch_offset(routing, own);
 }
 
+void moe_dispatch_end(const weir_moe *g, const weir_moe_dispatch_args *a)
+{
+    dispatch_count(g, a);
+    if (g->by_expert && g->config.alignment > 1)
+        dispatch_pad(g, a, &g->routings[a->handle]);
+}
+
 /* A rank that receives weights needs them from all. */
 static weir_status dispatch_check_weights(const weir_moe *g, uint64_t call)
 {
@@ -396,8 +406,9 @@ weir_status weir_moe_dispatch_complete(weir_moe *g)
     if (status != WEIR_OK)
         return status;
     const moe_call *call = &g->under_way[MOE_DISPATCH];
-    status = g->gpu ? moe_gpu_dispatch(g, &call->dispatch, MOE_PHASE_COMPLETE)
-                    : dispatch_complete_host(g, call);
+    status = g->gpu     ? moe_gpu_dispatch(g, &call->dispatch, MOE_PHASE_COMPLETE)
+             : g->nodes ? moe_nodes_dispatch(g, &call->dispatch)
+                        : dispatch_complete_host(g, call);
     g->under_way[MOE_DISPATCH].number = 0;
     return status;
 }

@@ -3,6 +3,7 @@
  * group.h describes, and maps those of its peers.
  */
 #include "moe/gpu.h"
+#include "moe/nodes.h"
 
 #include "base/error.h"
 #include "comm/gpu/gpu.h"
@@ -178,6 +179,7 @@ static weir_status group_alloc_all(weir_moe *g)
 static void group_release(weir_moe *g)
 {
     moe_gpu_close(g);
+    moe_nodes_close(g);
     for (int rank = 0; g->mems && rank < g->nranks; rank++)
         if (rank != g->rank)
             weir_mem_free(g->mems[rank]);
@@ -204,17 +206,17 @@ static void group_release(weir_moe *g)
 
 static weir_status place_check(const weir_comm *comm)
 {
-    if (weir_comm_nnodes(comm) > 1)
+    const int is_host = weir_comm_backend(comm) == WEIR_BACKEND_HOST;
+    if (weir_comm_nnodes(comm) > 1 && !is_host)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "weir_moe_create: the %d ranks are on %d nodes; expert parallelism is "
-                          "supported among ranks of one node",
+                          "weir_moe_create: the %d ranks are on %d nodes and use GPUs; expert "
+                          "parallelism across nodes is supported on the host backend",
                           weir_comm_nranks(comm), weir_comm_nnodes(comm));
-    if (weir_comm_backend(comm) != WEIR_BACKEND_HOST && !moe_gpu_is_built())
-        return weiri_fail(
-            WEIR_ERR_UNSUPPORTED,
-            "weir_moe_create: the communicator has the %s backend; expert parallelism is "
-            "supported on the host backend",
-            weir_backend_name(weir_comm_backend(comm)));
+    if (!is_host && !moe_gpu_is_built())
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "weir_moe_create: the communicator has the %s backend; this build has "
+                          "expert parallelism on the host backend",
+                          weir_backend_name(weir_comm_backend(comm)));
     return WEIR_OK;
 }
 
@@ -255,7 +257,9 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
     }
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
-        status = is_gpu ? moe_gpu_open(g) : group_share(g);
+        status = is_gpu                       ? moe_gpu_open(g)
+                 : weir_comm_nnodes(comm) > 1 ? moe_nodes_open(g)
+                                              : group_share(g);
     if (status == WEIR_OK)
         *group = g;
     else if (g)

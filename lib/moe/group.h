@@ -130,14 +130,16 @@ struct weir_moe {
     uint64_t all_done;    /* every peer's done is at least this */
     uint64_t dispatched, combined; /* the latest call that read token staging, output staging */
     moe_call under_way[2];         /* by moe_kind */
-    struct moe_gpu *gpu;           /* gpu.h; NULL on the host: then all members above are used */
+    struct moe_nodes *nodes; /* nodes.h; NULL: one node. Else windows, the words and the headers are
+                                not used */
+    struct moe_gpu *gpu;     /* gpu.h; NULL on the host: then all members above are used */
 };
 
 /* The number by which a call that was just sent is under way. On GPUs only kernels number calls,
  * and the order of two calls under way is that in which they were sent. */
 static inline uint64_t moe_call_number(weir_moe *group)
 {
-    return group->gpu ? ++group->calls : group->calls;
+    return group->gpu || group->nodes ? ++group->calls : group->calls;
 }
 
 static inline moe_header *moe_header_of(const weir_moe *group, int rank, uint64_t call)
@@ -155,6 +157,9 @@ weir_status moe_overflow_fail(const weir_moe_config *config, int rank, int exper
                               int64_t capacity);
 /* Returns the length of a record. */
 size_t moe_record_bytes(const weir_moe_config *config, int nranks);
+/* Returns the length of its first part, which other ranks need to place rows: tokens, counts,
+ * rank_start. Across nodes moe_record_of has only these of other ranks. */
+size_t moe_record_prefix_bytes(const weir_moe_config *config, int nranks);
 
 /* --------------------------------------------------------------- config.c */
 
@@ -199,6 +204,8 @@ weir_status moe_check_complete(weir_moe *group, moe_kind kind);
  * values gets what its message needs. */
 moe_problem moe_dispatch_check(const weir_moe *group, const weir_moe_dispatch_args *args,
                                int tokens, int64_t values[3]);
+/* Writes the counts, and the rows that alignment adds, after a dispatch has received. */
+void moe_dispatch_end(const weir_moe *group, const weir_moe_dispatch_args *args);
 moe_problem moe_combine_check(const weir_moe *group, const weir_moe_combine_args *args, int tokens,
                               int64_t values[3]);
 

@@ -7,6 +7,7 @@
  * choice. A bin is an expert in layout expert, else a rank.
  */
 #include "moe/gpu.h"
+#include "moe/nodes.h"
 
 #include "base/error.h"
 
@@ -15,36 +16,57 @@
 
 /* ------------------------------------------------------------------- layout */
 
-static size_t record_lay_out(const weir_moe_config *c, int nranks, char *base, moe_record *record)
+enum { RECORD_PARTS = 6, PREFIX_PARTS = 3 }; /* the prefix: tokens, counts, rank_start */
+
+/* Computes where the parts of a record are, and its length up to each of them. */
+static void record_measure(const weir_moe_config *c, int nranks, size_t at[RECORD_PARTS + 1])
 {
     const size_t tokens = (size_t)c->max_tokens, choices = tokens * (size_t)c->topk;
     const size_t spread = (size_t)(c->topk < nranks ? c->topk : nranks);
-    const size_t lengths[] = {
+    const size_t lengths[RECORD_PARTS] = {
         2, (size_t)c->experts, (size_t)nranks + 1, tokens * spread, choices, choices};
-    enum { PARTS = sizeof lengths / sizeof *lengths };
-    char *at[PARTS];
-    size_t total = 0;
-    for (int i = 0; i < PARTS; i++) {
-        at[i] = base ? base + total : NULL;
-        total += (lengths[i] * 4 + WEIR_LINE_BYTES - 1) / WEIR_LINE_BYTES * WEIR_LINE_BYTES;
-    }
-    if (base)
-        *record = (moe_record){(int32_t *)(void *)at[0],  (int32_t *)(void *)at[1],
-                               (uint32_t *)(void *)at[2], (uint32_t *)(void *)at[3],
-                               (int32_t *)(void *)at[4],  (float *)(void *)at[5]};
-    return total;
+    at[0] = 0;
+    for (int i = 0; i < RECORD_PARTS; i++)
+        at[i + 1] =
+            at[i] + (lengths[i] * 4 + WEIR_LINE_BYTES - 1) / WEIR_LINE_BYTES * WEIR_LINE_BYTES;
+}
+
+static moe_record record_lay_out(const weir_moe *g, char *base)
+{
+    size_t at[RECORD_PARTS + 1];
+    record_measure(&g->config, g->nranks, at);
+    return (moe_record){(int32_t *)(void *)(base + at[0]),  (int32_t *)(void *)(base + at[1]),
+                        (uint32_t *)(void *)(base + at[2]), (uint32_t *)(void *)(base + at[3]),
+                        (int32_t *)(void *)(base + at[4]),  (float *)(void *)(base + at[5])};
 }
 
 size_t moe_record_bytes(const weir_moe_config *config, int nranks)
 {
-    return record_lay_out(config, nranks, NULL, NULL);
+    size_t at[RECORD_PARTS + 1];
+    record_measure(config, nranks, at);
+    return at[RECORD_PARTS];
+}
+
+size_t moe_record_prefix_bytes(const weir_moe_config *config, int nranks)
+{
+    size_t at[RECORD_PARTS + 1];
+    record_measure(config, nranks, at);
+    return at[PREFIX_PARTS];
 }
 
 moe_record moe_record_of(const weir_moe *g, int rank, int handle)
 {
-    moe_record record;
-    record_lay_out(&g->config, g->nranks,
-                   g->windows[rank].records + (size_t)handle * g->record_bytes, &record);
+    const struct moe_nodes *n = g->nodes;
+    const size_t h = (size_t)handle;
+    if (!n)
+        return record_lay_out(g, g->windows[rank].records + h * g->record_bytes);
+    if (rank == g->rank)
+        return record_lay_out(g, n->own_records + h * g->record_bytes);
+    moe_record record =
+        record_lay_out(g, n->prefixes + (h * (size_t)g->nranks + (size_t)rank) * n->prefix_bytes);
+    record.rank_tokens = NULL;
+    record.experts = NULL;
+    record.weights = NULL;
     return record;
 }
 

@@ -49,9 +49,10 @@
  * with the same reason, nothing is written to any rank's rows, and the group remains usable.
  * Dispatch must succeed on a handle before combine can use it.
  *
- * Places. Ranks of one node, with the host backend or the cuda backend; communicators of several
- * nodes are refused with WEIR_ERR_UNSUPPORTED. max_blocks and stream are for GPUs; the host place
- * accepts max_blocks and requires stream to be NULL.
+ * Places. The host backend, on one node or several, and the cuda backend on one node; GPUs of
+ * several nodes are refused with WEIR_ERR_UNSUPPORTED. max_blocks and stream are for GPUs; the host
+ * accepts max_blocks and requires stream to be NULL. Across nodes a token is sent once to each node
+ * that has experts of it; registered has no effect.
  *
  * GPUs. All buffers are GPU memory; tokens, received rows, expert outputs and results are aligned
  * to 16 bytes. A call enqueues one kernel on its stream and returns; the calls of a group must be
@@ -138,8 +139,8 @@ typedef struct weir_moe weir_moe;
 /* Creates a group for the ranks of comm. Collective; all ranks get the same status. Release with
  * weir_moe_free before comm is destroyed. WEIR_ERR_INVALID if a field is out of range, experts is
  * no multiple of the number of ranks, or hidden gives no multiple of 16 bytes; WEIR_ERR_MISMATCH if
- * ranks' configurations differ, with the field's name; WEIR_ERR_UNSUPPORTED for several nodes;
- * WEIR_ERR_NO_MEMORY. */
+ * ranks' configurations differ, with the field's name; WEIR_ERR_UNSUPPORTED for GPUs
+ * of several nodes; WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *config,
                                      weir_moe **group);
 /* Releases a group. Collective; waits until every rank has called it. NULL is allowed. */
@@ -216,7 +217,7 @@ WEIR_API weir_status weir_moe_combine(weir_moe *group, const weir_moe_combine_ar
  * all that it points to, and above all the inputs must stay unchanged until complete returns. A
  * group can have one dispatch and one combine under way; they must be completed in the order in
  * which they were sent. After a failed send the call is over, on this rank: do not complete it. On
- * the other ranks complete fails.
+ * the other ranks complete fails. Across nodes send only records the call, and complete does all.
  */
 WEIR_API weir_status weir_moe_dispatch_send(weir_moe *group, const weir_moe_dispatch_args *args);
 WEIR_API weir_status weir_moe_dispatch_complete(weir_moe *group);

@@ -41,6 +41,9 @@ done
 check "the CSV has the usual columns and those of bench_moe" \
     grep -qE '^schema,run_id,.*,ceiling_pct,tokens,hidden,experts,topk,layout,dispatch_dtype,link_bytes,expert_bytes$' "$csv"
 check "the CSV has a row for each phase" [ "$(grep -cE ',moe_(dispatch|combine|pair|chain),' "$csv")" -eq 4 ]
+check "a manifest is beside the CSV" eval \
+    'grep -q "\"program\": \"bench_moe\"" "${csv%.csv}.json" && grep -q "\"dtype\": \"bfloat16\"" "${csv%.csv}.json" &&
+        [ "$(grep -c "\"pid\"" "${csv%.csv}.json")" -eq 2 ]'
 check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
 printf 'weir-links 1\nbackend host\nendpoints 2\npair 0 1 1 0.001\npair 1 0 1 0.001\ntogether 8 1\n' >"$scratch/links"
 check "--ceiling gives percentages of the measured links" eval \
@@ -86,6 +89,9 @@ if command -v mpirun >/dev/null && ci/mpirun -np 2 ./bench_moe --version >/dev/n
         check "$layout: MPI's rows are right too" ends_with 0 \
             ci/mpirun -np 2 ./bench_moe "${small[@]}" --layout $layout --routing ragged --peer mpi
     done
+    across=(ci/mpirun -np 2 env WEIR_HOSTID=a ./bench_moe "${small[@]}" --csv "$csv" : -np 2 env WEIR_HOSTID=b ./bench_moe "${small[@]}")
+    check "4 ranks on 2 emulated nodes: rows are right" eval \
+        'ends_with 0 "${across[@]}" && grep -q "node-first" "$csv"'
     [ ! -x "$standin" ] || check "--peer mpi on a simulated GPU" eval \
         'ends_with 2 ci/mpirun -np 2 "$standin" "${small[@]}" --peer mpi && grep -q "on the host only" "$err"'
 else

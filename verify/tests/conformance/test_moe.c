@@ -3,8 +3,9 @@
  * results in every layout, type and routing; calls with invalid arguments fail on all ranks with
  * the reason and change nothing; calls allocate nothing.
  */
+#include "moe/gpu.h"
 #include "verify/moe.h"
-#include "verify/tests/support/comm_ranks.h"
+#include "verify/tests/support/internode_ranks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -252,12 +253,10 @@ static void backward(moe_rank *r, int version, int *failures)
     EXPECT(failures, wrong_grads(r, version) == 0);
 }
 
-static int right_results(weir_boot *boot, void *argument)
+static int right_in(weir_comm *comm, const moe_case *c)
 {
-    const moe_case *c = argument;
     int failures = 0;
     moe_rank r;
-    weir_comm *comm = open_comm(boot);
     if (!comm)
         return NO_COMM;
     EXPECT(&failures, rank_open(&r, comm, c));
@@ -269,6 +268,11 @@ static int right_results(weir_boot *boot, void *argument)
     rank_close(&r);
     weir_comm_destroy(comm);
     return failures;
+}
+
+static int right_results(weir_boot *boot, void *argument)
+{
+    return right_in(open_comm(boot), argument);
 }
 
 #define BF16 WEIR_BFLOAT16
@@ -298,12 +302,53 @@ static const moe_case right_cases[] = {
     {"16 ranks", 16, 64, 8, 6, 256, EXPERT, BF16, 0, WEIRV_MOE_RAGGED, 0, 0, 0, 0, 0},
 };
 
+/* Even, ragged and interleaved nodes. */
+typedef struct node_case {
+    moe_case shape;
+    layout where; /* its transport NULL: the test double */
+} node_case;
+
+static const node_case node_cases[] = {
+    {{"2 nodes", 4, 8, 4, 20, 256, EXPERT, BF16, 0, WEIRV_MOE_UNIFORM, 0, 0, 0, 0, 0},
+     {.nodes = "aabb"}},
+    {{"tcp, flat", 4, 8, 4, 20, 264, FLAT, WEIR_HALF, 0, WEIRV_MOE_RAGGED, 0, 0, 0, 0, 1},
+     {.nodes = "aabb", .transport = "tcp"}},
+    {{"3 nodes, fp8", 6, 12, 8, 17, 392, EXPERT, BF16, FP8, WEIRV_MOE_MASKED, 0.4, 4, 0, 0, 0},
+     {.nodes = "aabbcc"}},
+    {{"ragged nodes, rank", 5, 10, 5, 13, 256, RANK, WEIR_FLOAT, 0, WEIRV_MOE_HOT, 0, 0, 0, 0, 0},
+     {.nodes = "aaabb"}},
+    {{"a node of one rank", 4, 8, 3, 13, 128, FLAT, BF16, FP8, WEIRV_MOE_RAGGED, 0, 0, 0, 0, 1},
+     {.nodes = "abbb"}},
+    {{"interleaved", 4, 8, 2, 20, 256, EXPERT, BF16, 0, WEIRV_MOE_ZIPF, 1.2, 0, 80, 0, 0},
+     {.nodes = "abab"}},
+    {{"tcp, 3 nodes", 3, 9, 6, 20, 2048, EXPERT, BF16, 0, WEIRV_MOE_EMPTY, 0, 8, 0, 0, 0},
+     {.nodes = "abc", .transport = "tcp"}},
+};
+
+static int right_across(weir_boot *boot, void *argument)
+{
+    const node_case *c = argument;
+    weir_comm *comm = open_internode(boot, &c->where);
+    if (comm && weir_comm_nnodes(comm) < 2)
+        return 1;
+    return right_in(comm, &c->shape);
+}
+
 static void test_right_results(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof right_cases / sizeof *right_cases; i++) {
         print_message("# %s\n", right_cases[i].name);
         run_ranks(right_cases[i].nranks, right_results, (void *)(uintptr_t)&right_cases[i]);
+    }
+}
+
+static void test_nodes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof node_cases / sizeof *node_cases; i++) {
+        print_message("# %s\n", node_cases[i].shape.name);
+        run_ranks(node_cases[i].shape.nranks, right_across, (void *)(uintptr_t)&node_cases[i]);
     }
 }
 
@@ -656,10 +701,52 @@ static void flat_memory(weir_comm *comm, int *failures)
     rank_close(&r);
 }
 
+/* ----------------------------------------------------------- several nodes */
+
+static void fail_across(weir_comm *comm, const layout *where, int *failures)
+{
+    EXPECT(failures, weir_comm_nnodes(comm) == where->nnodes);
+    bad_calls(comm, failures);
+    overflow(comm, failures);
+    half_calls(comm, failures);
+    special_values(comm, failures);
+    repeated_experts(comm, failures);
+    flat_memory(comm, failures);
+    if (!*failures)
+        different_calls(comm, failures);
+}
+
+/* GPUs of several nodes: the device is a stand-in. */
+static void refuse_gpus(weir_comm *comm, const layout *where, int *failures)
+{
+    weir_moe *group = NULL;
+    const weir_moe_config config = config_of(&plain_case);
+    (void)where;
+    EXPECT(failures, weir_comm_backend(comm) == WEIR_BACKEND_CUDA);
+    EXPECT(failures, failed_with(weir_moe_create(comm, &config, &group), WEIR_ERR_UNSUPPORTED,
+                                 "the 2 ranks are on 2 nodes and use GPUs"));
+    EXPECT(failures, group == NULL);
+}
+
+/* GPUs of one node in a build without kernels. */
+static void refuse_backend(weir_comm *comm, int *failures)
+{
+    struct weiri_gpu gpu = {0};
+    weir_moe *group = NULL;
+    const weir_moe_config config = config_of(&plain_case);
+    if (moe_gpu_is_built())
+        return;
+    comm->gpu = &gpu;
+    EXPECT(failures, failed_with(weir_moe_create(comm, &config, &group), WEIR_ERR_UNSUPPORTED,
+                                 "the communicator has the cuda backend"));
+    comm->gpu = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         AT("results are right in all layouts, types and routings", test_right_results, NULL),
+        AT("results are right across nodes", test_nodes, NULL),
         COMM_TEST("invalid configurations are refused on all ranks", 2, bad_configurations),
         COMM_TEST("configurations that differ are named", 2, different_configurations),
         COMM_TEST("invalid calls fail on all ranks and change nothing", 2, bad_calls),
@@ -670,6 +757,9 @@ int main(void)
         COMM_TEST("an expert may be named twice", 2, repeated_experts),
         COMM_TEST("memory does not grow", 2, flat_memory),
         RANKS_TEST("ranks that make different calls are reported", 2, run_different_calls, NULL),
+        LAYOUT_TEST("failures and halves across nodes", fail_across, "ab", 2),
+        LAYOUT_TEST("GPUs of several nodes are refused", refuse_gpus, "ab", 2, NULL, 1),
+        COMM_TEST("GPUs are refused in a build without kernels", 2, refuse_backend),
     };
     return RUN_TESTS("moe", tests);
 }
