@@ -83,6 +83,20 @@ static int baseline_is_device(const char *id)
     return strncmp(id, "gpu", 3) == 0 || strncmp(id, "nic", 3) == 0;
 }
 
+/* Shows versions that differ from the baseline's. A difference is no fault by itself. */
+static void baseline_note_versions(const health_baseline *baseline, const json_t *entry,
+                                   health_check *check)
+{
+    const char *before = json_string_value(json_object_get(entry, "detail"));
+    const size_t used = strlen(check->detail);
+    if (!before || !before[0] || strcmp(before, check->detail) == 0 ||
+        used >= sizeof check->detail)
+        return;
+    snprintf(check->detail + used, sizeof check->detail - used, "; the baseline had %.100s",
+             before);
+    snprintf(check->source, sizeof check->source, "%s", baseline->name);
+}
+
 void health_baseline_apply(const health_baseline *baseline, double tolerance, int is_complete,
                            health_report *report)
 {
@@ -94,6 +108,8 @@ void health_baseline_apply(const health_baseline *baseline, double tolerance, in
         const char *what = json_string_value(json_object_get(entry, "what"));
         const char *unit = json_string_value(json_object_get(entry, "unit"));
         const json_t *value = json_object_get(entry, "value");
+        if (id && strcmp(id, "node.versions") == 0 && health_find(report, id))
+            baseline_note_versions(baseline, entry, health_find(report, id));
         if (!id || !what || !unit || !json_is_number(value) || !baseline_is_property(id))
             continue;
         health_check *check = health_find(report, id);

@@ -26,6 +26,9 @@ typedef struct health_settings {
 void health_check_facts(health_report *report, const health_settings *settings,
                         const weiri_topo *topo);
 
+/* Writes the versions of weir and of the GPU driver, as far as there is one. */
+void health_describe_versions(char *text, size_t bytes);
+
 /* Errors that GPUs and their links have counted, clocks, throttling. health_counters_read is called
  * at the start of the checks, health_counters_look while a GPU works, and health_check_counters at
  * the end. NULL if there is no memory; all others accept NULL. */

@@ -6,9 +6,35 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 static const double gib = 1024.0 * 1024 * 1024;
+
+void health_describe_versions(char *text, size_t bytes)
+{
+    char driver[64] = "";
+    FILE *file = fopen("/sys/module/nvidia/version", "r");
+    if (file && !fgets(driver, sizeof driver, file))
+        driver[0] = '\0';
+    if (file)
+        fclose(file);
+    driver[strcspn(driver, "\n")] = '\0';
+    snprintf(text, bytes, "%s%s%s", weir_version_string(), driver[0] ? ", NVIDIA driver " : "",
+             driver);
+}
+
+static void facts_add_versions(health_report *report)
+{
+    char versions[160];
+    struct utsname system;
+    health_check *check = health_add(report, "node.versions", "versions");
+    health_describe_versions(versions, sizeof versions);
+    health_look(check, "the node's image: a node that differs from the others runs other software");
+    if (uname(&system) != 0)
+        system.release[0] = '\0';
+    health_set(check, HEALTH_NOTED, "%s, Linux %.64s", versions, system.release);
+}
 
 static void facts_add_processors(health_report *report, const weiri_topo *topo)
 {
@@ -85,6 +111,7 @@ static void facts_add_nics(health_report *report, const health_settings *setting
         snprintf(id, sizeof id, "nic.%.40s.rate", nic->name);
         snprintf(what, sizeof what, "%.31s: link rate", nic->name);
         health_check *check = health_add(report, id, what);
+        snprintf(check->device, sizeof check->device, "%s", nic->model);
         health_look(check,
                     "the cable and its port: ethtool, ibstat, mlxlink; the switch's port counters");
         if (nic->link_up == 0)
@@ -148,6 +175,7 @@ void health_check_facts(health_report *report, const health_settings *settings,
 {
     facts_read_cpu_model(report->cpu_model, sizeof report->cpu_model);
     weiri_topo_summary(topo, report->hardware, sizeof report->hardware);
+    facts_add_versions(report);
     facts_add_processors(report, topo);
     facts_add_limits(report, topo);
     facts_add_memlock(report, topo);

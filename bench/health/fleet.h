@@ -17,7 +17,7 @@
 
 /* What a node says of itself. */
 typedef struct fleet_facts {
-    char host[64], version[64], hardware[HEALTH_TEXT_BYTES];
+    char host[64], version[160], hardware[HEALTH_TEXT_BYTES];
     int cores, gpus, nics;
     int busy; /* other processes use its processors */
 } fleet_facts;

@@ -3,6 +3,7 @@
 #include "bench/health/fleet.h"
 
 #include "bench/health/busy.h"
+#include "bench/health/checks.h"
 #include "topo/topo.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ void fleet_facts_read(fleet_facts *facts)
     health_report looked = {0};
     health_busy_look(&looked);
     facts->busy = looked.busy;
-    snprintf(facts->version, sizeof facts->version, "%s", weir_version_string());
+    health_describe_versions(facts->version, sizeof facts->version);
     if (weiri_topo_discover(&topo) != WEIR_OK)
         return;
     weiri_topo_count(topo, &counts);

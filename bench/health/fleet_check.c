@@ -173,7 +173,7 @@ void fleet_check_facts(health_report *report, const fleet_nodes *fleet)
                 "long counts as slow",
                 fleet_node(fleet, i)->host);
         }
-    check = health_add(report, "fleet.versions", "all nodes run the same weir");
+    check = health_add(report, "fleet.versions", "all nodes run the same weir and GPU driver");
     health_look(check, "install the same version everywhere");
     if (fleet_differ(fleet, offsetof(fleet_facts, version), names, sizeof names))
         health_set(check, HEALTH_BROKEN, "%s here, but %s", fleet_node(fleet, 0)->version, names);

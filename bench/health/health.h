@@ -39,6 +39,7 @@ enum { HEALTH_ID_BYTES = 64, HEALTH_TEXT_BYTES = 240 };
 typedef struct health_check {
     char id[HEALTH_ID_BYTES]; /* stable, for machines: "host.copy", "gpu0.nvlink.errors" */
     char what[HEALTH_TEXT_BYTES];
+    char device[96]; /* the model of the NIC that the check is of; else empty */
     health_verdict verdict;
     double value; /* NaN: none */
     char unit[16];

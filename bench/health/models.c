@@ -12,8 +12,12 @@ __asm__(".pushsection .rodata\nweiri_health_models:\n.incbin \"bench/health/mode
         ".byte 0\n.popsection\n");
 extern const char weiri_health_models[] __attribute__((visibility("hidden")));
 
+/* What a rule's MODEL is compared with. */
+typedef enum model_kind { MODEL_GPU, MODEL_CPU, MODEL_NIC, MODEL_KINDS } model_kind;
+static const char *const model_words[MODEL_KINDS] = {"gpu ", "cpu ", "nic "};
+
 typedef struct model_rule {
-    int is_gpu;
+    model_kind kind;
     char model[96], check[HEALTH_ID_BYTES], source[HEALTH_TEXT_BYTES];
     health_relation relation;
     double value;
@@ -58,21 +62,22 @@ static int models_parse(const char *line, model_rule *rule)
     at = at ? models_field(at, rule->check, sizeof rule->check) : NULL;
     at = at ? models_field(at, relation, sizeof relation) : NULL;
     at = at ? models_field(at, rule->source, sizeof rule->source) : NULL;
-    if (!at || *at || (strncmp(device, "gpu ", 4) != 0 && strncmp(device, "cpu ", 4) != 0))
+    rule->kind = MODEL_GPU;
+    while (rule->kind < MODEL_KINDS && strncmp(device, model_words[rule->kind], 4) != 0)
+        rule->kind++;
+    if (!at || *at || rule->kind == MODEL_KINDS)
         return -1;
-    rule->is_gpu = device[0] == 'g';
     snprintf(rule->model, sizeof rule->model, "%.95s", device + 4);
     return models_relation(relation, rule);
 }
 
 static void models_apply_rule(const model_rule *rule, health_report *report)
 {
-    const char *model = rule->is_gpu ? report->gpu_model : report->cpu_model;
-    if (!strstr(model, rule->model))
-        return;
+    const char *model = rule->kind == MODEL_GPU ? report->gpu_model : report->cpu_model;
     for (size_t i = 0; i < report->count; i++) {
         health_check *check = &report->checks[i];
-        if (check->relation == HEALTH_ANY && fnmatch(rule->check, check->id, 0) == 0)
+        if (strstr(rule->kind == MODEL_NIC ? check->device : model, rule->model) &&
+            check->relation == HEALTH_ANY && fnmatch(rule->check, check->id, 0) == 0)
             health_expect(check, rule->relation, rule->value,
                           rule->relation == HEALTH_EQUAL ? HEALTH_MISSING : HEALTH_SLOW,
                           rule->source);
@@ -93,7 +98,7 @@ static weir_status models_apply_text(const char *text, const char *name, health_
         if (length >= sizeof line || models_parse(line, &rule) != 0)
             return weiri_fail(
                 WEIR_ERR_INVALID,
-                "%s:%d: expected \"gpu|cpu MODEL | CHECK | >=, <= or = VALUE | source\"", name,
+                "%s:%d: expected \"gpu|cpu|nic MODEL | CHECK | >=, <= or = VALUE | source\"", name,
                 number);
         models_apply_rule(&rule, report);
     }

@@ -173,6 +173,67 @@ TEST(rules_apply_to_their_model_only)
     health_report_free(&report);
 }
 
+TEST(rules_of_nics_apply_to_nics_of_their_model)
+{
+    health_report report = {.gpu_model = "Some GPU"};
+    static const char *const models[] = {"MT28908 Family [ConnectX-6]",
+                                         "MT2892 Family [ConnectX-6 Dx]",
+                                         "MT2910 Family [ConnectX-7]"};
+    for (int i = 0; i < 3; i++) {
+        char id[HEALTH_ID_BYTES];
+        snprintf(id, sizeof id, "nic.mlx5_%d.rate", i);
+        add_value(&report, id, 25, "Gbit/s");
+        strcpy(report.checks[i].device, models[i]);
+    }
+    assert_int_equal(health_models_apply(NULL, &report), WEIR_OK);
+    assert_int_equal(report.checks[0].verdict, HEALTH_SLOW);
+    assert_int_equal(report.checks[1].verdict, HEALTH_NOTED); /* there are 25GbE variants */
+    assert_int_equal(report.checks[2].verdict, HEALTH_SLOW);
+    health_report_free(&report);
+}
+
+TEST(copies_over_pcie_have_the_figure_of_their_model)
+{
+    static const struct {
+        const char *model;
+        double least;
+    } rows[] = {{"NVIDIA H100 80GB HBM3", 40}, {"NVIDIA H200", 40},  {"NVIDIA H100 PCIe", 20},
+                {"NVIDIA H200 NVL", 20},       {"NVIDIA A100-SXM4-80GB", 10}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        health_report report = {0};
+        strcpy(report.gpu_model, rows[i].model);
+        add_value(&report, "gpu0.copy.to-host", rows[i].least - 1, "GB/s");
+        add_value(&report, "gpu0.copy.from-host", rows[i].least, "GB/s");
+        assert_int_equal(health_models_apply(NULL, &report), WEIR_OK);
+        assert_int_equal(report.checks[0].verdict, HEALTH_SLOW);
+        assert_int_equal(report.checks[1].verdict, HEALTH_PASS);
+        health_report_free(&report);
+    }
+}
+
+TEST(other_versions_than_the_baselines_are_shown)
+{
+    char path[] = "/tmp/weir-health-XXXXXX";
+    health_report good = {0}, other = {0}, same = {0};
+    health_baseline *baseline;
+    health_set(health_add(&good, "node.versions", "versions"), HEALTH_NOTED, "driver %d", 1);
+    health_set(health_add(&other, "node.versions", "versions"), HEALTH_NOTED, "driver %d", 2);
+    health_set(health_add(&same, "node.versions", "versions"), HEALTH_NOTED, "driver %d", 1);
+    close(mkstemp(path));
+    assert_int_equal(health_write_file(&good, path, health_write_json), WEIR_OK);
+    assert_int_equal(health_baseline_read(path, &baseline), WEIR_OK);
+    unlink(path);
+    health_baseline_apply(baseline, 0.2, 1, &other);
+    health_baseline_apply(baseline, 0.2, 1, &same);
+    assert_string_equal(other.checks[0].detail, "driver 2; the baseline had driver 1");
+    assert_string_equal(same.checks[0].detail, "driver 1");
+    assert_int_equal(health_exit_code(&other), 0);
+    health_baseline_free(baseline);
+    health_report_free(&good);
+    health_report_free(&other);
+    health_report_free(&same);
+}
+
 TEST(unknown_hardware_is_only_reported)
 {
     health_report report = {.gpu_model = "Unheard Of", .cpu_model = "Unheard Of"};
