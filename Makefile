@@ -128,7 +128,7 @@ $(O)/obj/lib/compute/weigh_%.o $(O)/obj/verify/moe%.o: EXTRA_CFLAGS := -ffp-cont
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 gpu_sources = $(if $(HAVE_CUDA),$(wildcard $(addsuffix /*.cu,$(1))))
 LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net compute comm comm/node \
-	comm/gpu comm/internode chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe \
+	comm/gpu comm/internode comm/monitor chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe moe/cuda \
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 TOPO_DIRS := topo
 BENCH_DIRS := bench $(addprefix bench/,moe options sizes job gpu candidate trial check measure statistics output)
@@ -137,7 +137,7 @@ RESULTS_DIRS := $(addprefix results/,read store judge output)
 # Where a part depends on CUDA, a build contains either its *_cuda.c or its *_none.c.
 OTHER_SIDE := %_$(if $(HAVE_CUDA),none,cuda).c
 
-GPU_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu)
+GPU_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu lib/moe/cuda/*.cu)
 RDMA_SRC := $(wildcard lib/transport/net/ib*.c)
 ISA_SRC := $(wildcard lib/compute/*_avx2.c lib/compute/*_avx512.c)
 BOOT_MPI_SRC := lib/boot/mpi.c
@@ -206,7 +206,7 @@ READERS := $(patsubst results/cli/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
 TOOLS += $(READERS) $(BIN)/weir-plan $(if $(HEALTH_SRC),$(BIN)/weir-check)
 # Tests of the oracles and of the benchmarks' parts are linked like the benchmarks.
 named = $(foreach file,$(2),$(if $(filter $(1),$(notdir $(file))),$(file)))
-BENCH_TEST_SRC := $(call named,test_verify% test_bench% test_moe%,$(TEST_SRC))
+BENCH_TEST_SRC := $(call named,test_verify% test_bench% test_moe% test_gpu_moe%,$(TEST_SRC))
 to_test = $(if $(HAVE_CMOCKA),$(patsubst %.c,$(O)/tests/%,$(notdir $(1))))
 ORACLE_TESTS := $(call to_test,$(BENCH_TEST_SRC))
 TESTS := $(call to_test,$(TEST_SRC))
@@ -239,7 +239,7 @@ SIM_WRAPPED := weiri_comm_idle_for weiri_comm_wait_slow weiri_reduce weiri_copy 
 
 # What the manifest of a result says about the build: a hash of all sources, the commit, the flags.
 SOURCES := $(sort $(wildcard $(foreach kind,c cu h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device \
-	lib/plan/cuda/device lib/nccl $(BENCH_DIRS) verify $(TOPO_DIRS)))) Makefile)
+	lib/plan/cuda/device lib/moe/cuda/device lib/nccl $(BENCH_DIRS) verify $(TOPO_DIRS)))) Makefile)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 BUILD_FLAGS = $(subst ',,$(subst ",,$(strip $(CSTD) $(OPT) $(CFLAGS) $(LDFLAGS))))
 BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COMMIT='"$(BUILD_COMMIT)"' \
@@ -425,11 +425,15 @@ $(O)/emulated/%.o: % Makefile
 PLAN_OBJ := $(call obj,lib/base/contract.c $(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
 $(O)/tests/gpu_test_plan: $(O)/tests/plan.a
 $(O)/tests/plan.a: $(PLAN_OBJ)
+# The layout of expert-parallel groups, and their oracle.
+MOE_OBJ := $(call obj,lib/moe/gpu_layout.c verify/number.c $(wildcard verify/moe*.c))
+$(O)/tests/gpu_test_moe: $(O)/tests/moe.a
+$(O)/tests/moe.a: $(MOE_OBJ)
 # The emulator swaps the shared memory of all linked kernels at each block; an archive links only the
 # kernels that a test runs.
 $(GPU_TESTS): $(O)/tests/kernels.a
 $(O)/tests/kernels.a: $(EMULATED_KERNEL_OBJ)
-$(O)/tests/plan.a $(O)/tests/kernels.a:
+$(O)/tests/plan.a $(O)/tests/moe.a $(O)/tests/kernels.a:
 	$(call say,AR,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -500,7 +504,7 @@ test-long: ## the same with the parts of tests that `make test` leaves out: abou
 # for deadlines and processes half of their time.
 BESIDE := rdma.sh hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
-	weir_plan.sh weir_report.sh plot.sh nccl.sh
+	weir_plan.sh weir_report.sh plot.sh nccl.sh nccl_calls.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
 # S seconds (a third of that in a short run) while the other tests leave a core idle.

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { EXIT_WRONG = 1 };
+enum { EXIT_WRONG = 1 }; /* wrong data, or a missed floor */
 
 static void help_env(void)
 {
@@ -113,9 +113,10 @@ static int run_benchmark(bench_run *run, bench_options *options)
         bench_candidates_close(&candidates);
         bench_buffers_close(run->job, &buffers);
     }
+    const int misses = status == WEIR_OK && bench_report_misses_floor(&report);
     weir_status closed = bench_report_close(&report);
     status = status != WEIR_OK ? status : closed;
-    return status == WEIR_OK && failed ? EXIT_WRONG : weir_status_exit_code(status);
+    return status == WEIR_OK && (failed || misses) ? EXIT_WRONG : weir_status_exit_code(status);
 }
 
 /* Checks that need the number of ranks: the root, the plan, and the weights of alltoallv. Ranks on

@@ -1,7 +1,8 @@
 """Builds the package: the libraries by the project's Makefile, the declarations from its headers.
 
-The wheel contains libweir.so and libweir_nccl.so. It serves every Python from 3.9 on, as it has no
-extension module: its tag is py3-none-PLATFORM. Environment variables:
+The wheel contains libweir.so and libweir_nccl.so, and the extension module weir._native where there is a C
+compiler with Python's headers. The module uses CPython's stable ABI, and the package works without it, so one
+wheel serves every Python from 3.9 on: its tag is py3-none-PLATFORM. Environment variables:
 
     WEIR_LIBRARIES   a folder with libraries that are already built, as an absolute path; make is not run
     WEIR_MAKE_FLAGS  arguments of make (default: -jN; CUDA=0 omits the GPU kernels)
@@ -13,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-from setuptools import Distribution, setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 try:
@@ -76,9 +77,10 @@ class Wheel(bdist_wheel):
         return ("py3", "none", super().get_tag()[2])
 
 
-class Binary(Distribution):
-    def has_ext_modules(self):
-        return True
+# Py_LIMITED_API: that of 3.11, which declares the buffer protocol; older CPythons have the same functions.
+SOURCES = sorted(os.path.join("native", name) for name in os.listdir(os.path.join(HERE, "native")) if name.endswith(".c"))
+NATIVE = Extension("weir._native", SOURCES, include_dirs=[os.path.dirname(INCLUDE)],
+                   depends=["native/native.h"], define_macros=[("Py_LIMITED_API", "0x030B0000")],
+                   extra_compile_args=["-O2", "-fvisibility=hidden"], py_limited_api=True, optional=True)
 
-
-setup(version=version(), cmdclass={"build_py": Build, "bdist_wheel": Wheel}, distclass=Binary)
+setup(version=version(), cmdclass={"build_py": Build, "bdist_wheel": Wheel}, ext_modules=[NATIVE])

@@ -159,3 +159,22 @@ weir_status weiri_topo_settle(const weiri_topo *topo, weiri_place *place)
     place->ncores = 1;
     return WEIR_OK;
 }
+
+weir_status weiri_topo_visit_gpu(const weiri_topo *topo, int gpu)
+{
+    weir_status status = WEIR_OK;
+    hwloc_bitmap_t cpus = hwloc_bitmap_dup(topo->usable);
+    if (!cpus)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
+    if (gpu >= 0 && gpu < topo->gpus.count) {
+        hwloc_obj_t near = topo->gpus.entries[gpu].pci;
+        near = near ? hwloc_get_non_io_ancestor_obj(topo->hwloc, near) : NULL;
+        if (near && hwloc_bitmap_intersects(near->cpuset, cpus))
+            hwloc_bitmap_and(cpus, cpus, near->cpuset);
+    }
+    if (hwloc_set_cpubind(topo->hwloc, cpus, HWLOC_CPUBIND_THREAD) != 0)
+        status =
+            weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot bind to the cores of GPU %d", gpu);
+    hwloc_bitmap_free(cpus);
+    return status;
+}

@@ -116,6 +116,10 @@ weir_status weiri_topo_bind(const weiri_topo *topo, weiri_place *place);
  * nothing if the launcher bound the process. WEIR_ERR_SYSTEM: the operating system refuses (place
  * is unchanged). */
 weir_status weiri_topo_settle(const weiri_topo *topo, weiri_place *place);
+/* Binds the calling thread to the usable cores that are closest to a GPU, so that memory which it
+ * then touches first is close to the GPU too; gpu -1: to all usable cores. Does nothing if no
+ * usable core is close. WEIR_ERR_SYSTEM: the operating system refuses. */
+weir_status weiri_topo_visit_gpu(const weiri_topo *topo, int gpu);
 /* The launcher that states in the environment that it bound this process, or NULL. Static
  * storage. */
 const char *weiri_topo_launcher_binding(void);
@@ -137,5 +141,7 @@ weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, in
                                   FILE *out);
 weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, int nranks,
                                   FILE *out);
+/* Draws the hardware as an SVG file. Write errors stay in out's error flag. */
+void weiri_topo_print_svg(const weiri_topo *topo, FILE *out);
 
 #endif

@@ -56,6 +56,7 @@ typedef struct bench_nvml_info {
     char driver[32];   /* "580.159.03" */
     char problem[128]; /* what cannot be read, and why; empty: everything can be read */
     int sm_mhz_most, memory_mhz_most, power_w_most;
+    int is_lost;   /* the driver works and does not find the GPU */
     int has_start; /* start is valid */
     bench_reading start;
 } bench_nvml_info;

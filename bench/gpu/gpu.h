@@ -45,6 +45,8 @@ void bench_gpu_mirror_free(bench_gpu *gpu, void *pointer);
 /* Copy to and from the device. */
 weir_status bench_gpu_push(bench_gpu *gpu, void *device, const void *host, size_t bytes);
 weir_status bench_gpu_pull(bench_gpu *gpu, void *host, const void *device, size_t bytes);
+/* Enqueues a copy within the device's memory. Not blocking. */
+weir_status bench_gpu_copy(bench_gpu *gpu, void *to, const void *from, size_t bytes);
 
 /* Waits for everything that was enqueued. */
 weir_status bench_gpu_sync(bench_gpu *gpu);

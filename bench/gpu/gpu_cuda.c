@@ -176,6 +176,13 @@ weir_status bench_gpu_pull(bench_gpu *gpu, void *host, const void *device, size_
     return gpu_copy(gpu, host, device, bytes, cudaMemcpyDeviceToHost);
 }
 
+weir_status bench_gpu_copy(bench_gpu *gpu, void *to, const void *from, size_t bytes)
+{
+    return gpu_check(gpu->note,
+                     cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, gpu->stream),
+                     "copy on the GPU");
+}
+
 weir_status bench_gpu_sync(bench_gpu *gpu)
 {
     return gpu_check(gpu->note, cudaStreamSynchronize(gpu->stream), "wait for the stream");

@@ -78,6 +78,11 @@ weir_status bench_gpu_sync(bench_gpu *gpu)
     return WEIR_ERR_UNSUPPORTED;
 }
 
+weir_status bench_gpu_copy(bench_gpu *gpu, void *to, const void *from, size_t bytes)
+{
+    return WEIR_ERR_UNSUPPORTED;
+}
+
 weir_status bench_gpu_mark_start(bench_gpu *gpu)
 {
     return WEIR_ERR_UNSUPPORTED;

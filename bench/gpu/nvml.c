@@ -109,6 +109,7 @@ static int nvml_find_device(bench_nvml *nvml, const char *bus)
     nvml->begun = 1;
     snprintf(full, sizeof full, "%s.0", bus);
     result = nvml->call.by_bus(full, &nvml->device);
+    nvml->info.is_lost = result != 0;
     return result == 0 ? 0 : nvml_refuse(nvml, "GPU by its bus id", result);
 }
 

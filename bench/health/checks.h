@@ -26,10 +26,12 @@ typedef struct health_settings {
 void health_check_facts(health_report *report, const health_settings *settings,
                         const weiri_topo *topo);
 
-/* Errors that GPUs and their links have counted, clocks, throttling. `before` has been filled by
- * health_counters_read at the start of the checks. */
+/* Errors that GPUs and their links have counted, clocks, throttling. health_counters_read is called
+ * at the start of the checks, health_counters_look while a GPU works, and health_check_counters at
+ * the end. NULL if there is no memory; all others accept NULL. */
 typedef struct health_counters health_counters;
 health_counters *health_counters_read(const weiri_topo *topo);
+void health_counters_look(health_counters *counters, int gpu);
 void health_check_counters(health_report *report, const weiri_topo *topo,
                            const health_counters *before);
 void health_counters_free(health_counters *counters);
@@ -40,7 +42,7 @@ void health_check_host_copies(health_report *report, const health_settings *sett
 /* Copies between host and each GPU in both directions, within a GPU, and between GPUs. In a build
  * without CUDA it adds a skipped check if there are GPUs. */
 void health_check_gpu_copies(health_report *report, const health_settings *settings,
-                             const weiri_topo *topo);
+                             const weiri_topo *topo, health_counters *counters);
 
 /* Collectives at a size bound by latency and one bound by bandwidth, verified, by weir and, if
  * settings->peer_so is set, by the vendor's library. */

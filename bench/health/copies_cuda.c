@@ -12,33 +12,92 @@
 
 enum { COPY_BYTES = 256 << 20, COPIES = 8 };
 
-typedef struct copy_engine {
+/* The GPU that is measured: its numbers by CUDA, which CUDA_VISIBLE_DEVICES changes, and in the
+ * topology. */
+typedef struct copy_gpu {
+    int device, gpu;
     cudaStream_t stream;
     cudaEvent_t start, end;
-} copy_engine;
+    void *host, *memory, *other;
+    const weiri_topo *topo;
+    health_counters *counters;
+} copy_gpu;
 
-/* GB/s of a copy, or 0 with the error in *error. */
-static double gpu_copy_gbs(const copy_engine *engine, void *to, const void *from, int repeats,
+/* Enqueues a row of copies between two events. */
+static cudaError_t gpu_start_copies(const copy_gpu *own, void *to, const void *from)
+{
+    cudaError_t error = cudaEventRecord(own->start, own->stream);
+    for (int k = 0; k < COPIES && error == cudaSuccess; k++)
+        error = cudaMemcpyAsync(to, from, COPY_BYTES, cudaMemcpyDefault, own->stream);
+    return error == cudaSuccess ? cudaEventRecord(own->end, own->stream) : error;
+}
+
+/* GB/s of the fastest row of copies, or 0 with the error in *error. */
+static double gpu_copy_gbs(const copy_gpu *own, void *to, const void *from, int repeats,
                            cudaError_t *error)
 {
     double best = 0;
     for (int i = 0; i < repeats && *error == cudaSuccess; i++) {
         float ms = 0;
-        *error = cudaEventRecord(engine->start, engine->stream);
-        for (int k = 0; k < COPIES && *error == cudaSuccess; k++)
-            *error = cudaMemcpyAsync(to, from, COPY_BYTES, cudaMemcpyDefault, engine->stream);
+        *error = gpu_start_copies(own, to, from);
+        if (*error == cudaSuccess && i == 0)
+            health_counters_look(own->counters, own->gpu);
         if (*error == cudaSuccess)
-            *error = cudaEventRecord(engine->end, engine->stream);
+            *error = cudaEventSynchronize(own->end);
         if (*error == cudaSuccess)
-            *error = cudaEventSynchronize(engine->end);
-        if (*error == cudaSuccess)
-            *error = cudaEventElapsedTime(&ms, engine->start, engine->end);
+            *error = cudaEventElapsedTime(&ms, own->start, own->end);
         if (*error == cudaSuccess && ms > 0) {
             const double gbs = (double)COPIES * COPY_BYTES / (ms * 1e6);
             best = gbs > best ? gbs : best;
         }
     }
     return best;
+}
+
+/* The number in the topology of a CUDA device; the same if its address is unknown there. */
+static int gpu_in_topology(const weiri_topo *topo, int device)
+{
+    char bus[32];
+    int gpu = -1;
+    if (cudaDeviceGetPCIBusId(bus, sizeof bus, device) == cudaSuccess)
+        gpu = weiri_topo_gpu_by_pci(topo, bus);
+    cudaGetLastError();
+    return gpu >= 0 ? gpu : device;
+}
+
+/* Host memory is allocated by a thread on the cores next to the GPU, which decides where it is. */
+static cudaError_t gpu_open(copy_gpu *own)
+{
+    cudaError_t error = cudaSetDevice(own->device);
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&own->stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&own->start);
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&own->end);
+    weiri_topo_visit_gpu(own->topo, own->gpu);
+    if (error == cudaSuccess)
+        error = cudaHostAlloc(&own->host, COPY_BYTES, cudaHostAllocDefault);
+    if (error == cudaSuccess)
+        error = cudaMalloc(&own->memory, COPY_BYTES);
+    if (error == cudaSuccess)
+        error = cudaMalloc(&own->other, COPY_BYTES);
+    return error;
+}
+
+static void gpu_close(copy_gpu *own)
+{
+    weiri_topo_visit_gpu(own->topo, -1);
+    cudaFree(own->other);
+    cudaFree(own->memory);
+    cudaFreeHost(own->host);
+    if (own->end)
+        cudaEventDestroy(own->end);
+    if (own->start)
+        cudaEventDestroy(own->start);
+    if (own->stream)
+        cudaStreamDestroy(own->stream);
+    cudaGetLastError();
 }
 
 static void gpu_add_copy(health_report *report, int gpu, const char *name, const char *what,
@@ -55,43 +114,19 @@ static void gpu_add_copy(health_report *report, int gpu, const char *name, const
         health_set(check, HEALTH_BROKEN, "CUDA: %s", cudaGetErrorString(error));
 }
 
-static void gpu_check_copies_of(health_report *report, int gpu, int repeats)
+static void gpu_check_copies_of(health_report *report, copy_gpu *own, int repeats)
 {
     static const char pcie[] = "the PCIe link (lspci -vv: LnkSta), NUMA placement, IOMMU settings";
-    void *host = NULL, *device = NULL, *other = NULL;
-    copy_engine engine = {0};
-    double to_gbs = 0, from_gbs = 0, within_gbs = 0;
-    cudaError_t error = cudaSetDevice(gpu);
-    if (error == cudaSuccess)
-        error = cudaStreamCreateWithFlags(&engine.stream, cudaStreamNonBlocking);
-    if (error == cudaSuccess)
-        error = cudaEventCreate(&engine.start);
-    if (error == cudaSuccess)
-        error = cudaEventCreate(&engine.end);
-    if (error == cudaSuccess)
-        error = cudaHostAlloc(&host, COPY_BYTES, cudaHostAllocDefault);
-    if (error == cudaSuccess)
-        error = cudaMalloc(&device, COPY_BYTES);
-    if (error == cudaSuccess)
-        error = cudaMalloc(&other, COPY_BYTES);
-    to_gbs = gpu_copy_gbs(&engine, device, host, repeats, &error);
-    from_gbs = gpu_copy_gbs(&engine, host, device, repeats, &error);
+    cudaError_t error = gpu_open(own);
+    const double to_gbs = gpu_copy_gbs(own, own->memory, own->host, repeats, &error);
+    const double from_gbs = gpu_copy_gbs(own, own->host, own->memory, repeats, &error);
     /* A copy within the GPU reads and writes its memory. */
-    within_gbs = 2 * gpu_copy_gbs(&engine, other, device, repeats, &error);
-    gpu_add_copy(report, gpu, "from-host", "copy from the host", to_gbs, error, pcie);
-    gpu_add_copy(report, gpu, "to-host", "copy to the host", from_gbs, error, pcie);
-    gpu_add_copy(report, gpu, "within", "copy within its memory, read and written", within_gbs,
+    const double within_gbs = 2 * gpu_copy_gbs(own, own->other, own->memory, repeats, &error);
+    gpu_add_copy(report, own->gpu, "from-host", "copy from the host", to_gbs, error, pcie);
+    gpu_add_copy(report, own->gpu, "to-host", "copy to the host", from_gbs, error, pcie);
+    gpu_add_copy(report, own->gpu, "within", "copy within its memory, read and written", within_gbs,
                  error, "nvidia-smi -q -d ECC,CLOCK; other processes on the GPU");
-    cudaFree(other);
-    cudaFree(device);
-    cudaFreeHost(host);
-    if (engine.end)
-        cudaEventDestroy(engine.end);
-    if (engine.start)
-        cudaEventDestroy(engine.start);
-    if (engine.stream)
-        cudaStreamDestroy(engine.stream);
-    cudaGetLastError();
+    gpu_close(own);
 }
 
 /* The slowest pair of GPUs. */
@@ -117,12 +152,13 @@ static void gpu_check_peers(health_report *report, const health_settings *settin
                 slow_to = (int)to;
             }
     health_set_value(check, links->gbs[(size_t)slow_from * n + (size_t)slow_to], "GB/s", 1);
-    snprintf(check->detail, sizeof check->detail, "GPU %d reads from GPU %d", slow_to, slow_from);
+    snprintf(check->detail, sizeof check->detail, "GPU %d reads from GPU %d",
+             gpu_in_topology(topo, slow_to), gpu_in_topology(topo, slow_from));
     weiri_links_free(links);
 }
 
 void health_check_gpu_copies(health_report *report, const health_settings *settings,
-                             const weiri_topo *topo)
+                             const weiri_topo *topo, health_counters *counters)
 {
     weiri_topo_counts counts;
     int ngpus = 0;
@@ -139,7 +175,11 @@ void health_check_gpu_copies(health_report *report, const health_settings *setti
         health_expect(check, HEALTH_EQUAL, counts.gpus, HEALTH_MISSING, "the GPUs on the PCIe bus");
     for (int i = 0; i < ngpus; i++) {
         weiri_progress_show(settings->progress, "GPU copies", 0);
-        gpu_check_copies_of(report, i, settings->level == HEALTH_QUICK ? 2 : 6);
+        copy_gpu own = {.device = i,
+                        .gpu = gpu_in_topology(topo, i),
+                        .topo = topo,
+                        .counters = counters};
+        gpu_check_copies_of(report, &own, settings->level == HEALTH_QUICK ? 2 : 6);
     }
     gpu_check_peers(report, settings, topo, ngpus);
 }

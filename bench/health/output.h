@@ -1,9 +1,11 @@
-/* The forms in which a report is written. Names from the system are escaped for each form. Write
- * errors stay in the file's error flag, except where a status is returned. Local. */
+/* The forms in which a report is written, mostly by results/output/checks.h. Names from the system
+ * are escaped for each form. Write errors stay in the file's error flag, except where a status is
+ * returned. Local. */
 #ifndef BENCH_HEALTH_OUTPUT_H
 #define BENCH_HEALTH_OUTPUT_H
 
 #include "bench/health/health.h"
+#include "results/output/checks.h"
 
 #include <weir/weir.h>
 
@@ -21,13 +23,12 @@ void health_write_ctrf(const health_report *report, FILE *to);
 void health_write_prometheus(const health_report *report, FILE *to);
 void health_write_markdown(const health_report *report, FILE *to);
 
-/* Writes a form to a file at once: readers see the old file or the new one. WEIR_ERR_SYSTEM. */
+/* Writes a form to a file, as results_write_file does. WEIR_ERR_SYSTEM. */
 weir_status health_write_file(const health_report *report, const char *path,
                               void (*form)(const health_report *report, FILE *to));
 
-/* The value and the expectation of a check as text: "12.5 GB/s", ">= 10 GB/s"; empty if there is
- * none. */
-void health_value_text(const health_check *check, char *text, size_t bytes);
-void health_expected_text(const health_check *check, char *text, size_t bytes);
+/* The report's checks as results/output/checks.h has them. They borrow the report's texts; the
+ * caller frees them with results_checks_free. */
+void health_checks_begin(const health_report *report, results_checks *checks);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "bench/moe/moe_measure.h"
 
+#include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
 
 #include <stdio.h>
@@ -93,39 +94,99 @@ static int injects(const moe_measurement *m, const moe_subject *s, int iteration
            m->trial->options->fault != BENCH_MOE_NO_FAULT;
 }
 
+/* Copies parts of the buffers to the GPU, or back, if the candidate works on one. */
+static weir_status store(moe_candidate *c, int version, int parts)
+{
+    return c->ops->store ? c->ops->store(c, version, parts) : WEIR_OK;
+}
+
+static weir_status fetch(moe_candidate *c, int parts)
+{
+    return c->ops->fetch ? c->ops->fetch(c, parts) : WEIR_OK;
+}
+
+/* Times calls: by the clock on the host, by events on a GPU's stream. */
+static weir_status begin_time(const moe_candidate *c, double *start_s)
+{
+    bench_job_barrier_closely(c->trial->job);
+    *start_s = bench_clock_s();
+    return c->trial->job->gpu ? bench_gpu_mark_start(c->trial->job->gpu) : WEIR_OK;
+}
+
+static weir_status end_time(const moe_candidate *c, double start_s, weir_status status, double *us)
+{
+    bench_gpu *gpu = c->trial->job->gpu;
+    if (!gpu)
+        *us = (bench_clock_s() - start_s) * 1e6;
+    else if (status == WEIR_OK)
+        status = bench_gpu_mark_end(gpu);
+    return gpu && status == WEIR_OK ? bench_gpu_marked_us(gpu, us) : status;
+}
+
+/* Injects a fault into what was received, on a GPU into its memory. */
+static weir_status inject_received(const moe_measurement *m, moe_candidate *c, int version,
+                                   int iteration)
+{
+    bench_moe_inject_received(c, version, iteration % m->dispatch_every);
+    weir_status status = store(c, version, MOE_PART_RECEIVED);
+    return status == WEIR_OK ? fetch(c, MOE_PART_RECEIVED) : status;
+}
+
 static weir_status run_dispatch(moe_measurement *m, moe_subject *s, int iteration, double *us)
 {
     moe_candidate *c = &s->candidate;
     const int version = (iteration + WEIRV_MOE_VERSIONS) % WEIRV_MOE_VERSIONS;
+    double start_s;
     set_guard(c, version);
+    weir_status status = store(c, version, MOE_PART_GUARD);
     if (injects(m, s, iteration))
         bench_moe_inject_before(c, version);
-    bench_job_barrier_closely(m->trial->job);
-    const double start = bench_clock_s();
-    weir_status status = c->ops->dispatch(c, version);
-    *us = (bench_clock_s() - start) * 1e6;
+    if (status == WEIR_OK)
+        status = begin_time(c, &start_s);
+    if (status == WEIR_OK)
+        status = end_time(c, start_s, c->ops->dispatch(c, version), us);
+    if (status == WEIR_OK)
+        status = fetch(c, MOE_PART_RECEIVED);
+    if (status == WEIR_OK && injects(m, s, iteration))
+        status = inject_received(m, c, version, iteration);
     if (status != WEIR_OK)
         return status;
-    if (injects(m, s, iteration))
-        bench_moe_inject_received(c, version, iteration % m->dispatch_every);
     check_received(m, s, MOE_PHASE_DISPATCH, version, (iteration + WEIRV_MOE_VERSIONS));
     return WEIR_OK;
+}
+
+/* Prepares the experts' outputs; a GPU keeps those of each version. */
+static weir_status fill_outputs(const moe_measurement *m, moe_candidate *c, int version,
+                                int is_faulty)
+{
+    if (c->holds_outputs[version] && !is_faulty)
+        return WEIR_OK;
+    weirv_moe_fill_outputs(m->trial->oracle, version, m->trial->job->rank, c->outputs);
+    if (is_faulty)
+        bench_moe_inject_outputs(c, version);
+    c->holds_outputs[version] = m->trial->job->gpu && !is_faulty;
+    return store(c, version, MOE_PART_OUTPUTS | MOE_PART_WEIGHTS);
 }
 
 static weir_status run_combine(moe_measurement *m, moe_subject *s, int iteration, double *us)
 {
     moe_candidate *c = &s->candidate;
     const int version = (iteration + WEIRV_MOE_VERSIONS) % WEIRV_MOE_VERSIONS;
-    weirv_moe_fill_outputs(m->trial->oracle, version, m->trial->job->rank, c->outputs);
-    if (injects(m, s, iteration))
-        bench_moe_inject_outputs(c, version);
+    double start_s;
+    weir_status status = fill_outputs(m, c, version, injects(m, s, iteration));
     memset(c->out, WEIRV_MOE_GUARD, (size_t)m->trial->tokens * c->info.row_bytes);
-    bench_job_barrier_closely(m->trial->job);
-    const double start = bench_clock_s();
-    weir_status status = c->ops->combine(c, version);
-    *us = (bench_clock_s() - start) * 1e6;
-    if (injects(m, s, iteration))
+    if (status == WEIR_OK)
+        status = store(c, version, MOE_PART_OUT);
+    if (status == WEIR_OK)
+        status = begin_time(c, &start_s);
+    if (status == WEIR_OK)
+        status = end_time(c, start_s, c->ops->combine(c, version), us);
+    if (injects(m, s, iteration)) {
         bench_moe_inject_undo(c, version);
+        status = status == WEIR_OK ? store(c, version, MOE_PART_WEIGHTS) : status;
+    }
+    if (status == WEIR_OK)
+        status = fetch(c, MOE_PART_OUT);
     if (status == WEIR_OK)
         check_combined(m, s, MOE_PHASE_COMBINE, version, iteration + WEIRV_MOE_VERSIONS,
                        WEIRV_MOE_OUTPUTS);
@@ -139,19 +200,26 @@ static weir_status run_chain(moe_measurement *m, moe_subject *s, int iteration, 
     const bench_moe_trial *t = m->trial;
     const int pairs = t->options->chain, is_fp8 = t->options->fp8;
     int version = iteration % WEIRV_MOE_VERSIONS;
-    weir_status status = WEIR_OK;
+    double start_s;
+    const int guarded = is_fp8 ? version : (version + pairs - 1) % WEIRV_MOE_VERSIONS;
     c->adds_rows = !is_fp8;
-    set_guard(c, is_fp8 ? version : (version + pairs - 1) % WEIRV_MOE_VERSIONS);
-    bench_job_barrier_closely(t->job);
-    const double start = bench_clock_s();
+    set_guard(c, guarded);
+    weir_status status = store(c, guarded, MOE_PART_GUARD);
+    if (status == WEIR_OK)
+        status = begin_time(c, &start_s);
+    if (status != WEIR_OK)
+        return status;
     for (int pair = 0; status == WEIR_OK && pair < pairs; pair++) {
         version = is_fp8 ? iteration % WEIRV_MOE_VERSIONS : (iteration + pair) % WEIRV_MOE_VERSIONS;
         status = c->ops->dispatch(c, version);
         if (status == WEIR_OK)
             status = c->ops->combine(c, version);
     }
-    *us = (bench_clock_s() - start) * 1e6 / pairs;
+    status = end_time(c, start_s, status, us);
+    *us /= pairs;
     c->adds_rows = 0;
+    if (status == WEIR_OK)
+        status = fetch(c, MOE_PART_OUT | (is_fp8 ? MOE_PART_RECEIVED : 0));
     if (status != WEIR_OK)
         return status;
     /* The guard of the last version can have been a row of an earlier one. */
@@ -258,6 +326,32 @@ static void write_results(moe_measurement *m, moe_output *out, uint64_t *wrong)
     }
 }
 
+/* Prints how fast the local kernels are beside a copy that moves as many bytes. One rank on a GPU.
+ */
+static weir_status report_copies(moe_measurement *m)
+{
+    const bench_moe_trial *t = m->trial;
+    moe_candidate *c = &m->subjects[0].candidate;
+    const weir_moe_info *info = &c->info;
+    const double row = (double)info->row_bytes, sent = (double)info->recv_row_bytes;
+    const double tokens = t->tokens;
+    const double rows = bench_moe_volume(t, 1).rows_bytes;
+    const double received = t->config.layout == WEIR_MOE_EXPERT_MAJOR ? rows : tokens;
+    const double bytes[] = {tokens * row + (t->options->fp8 ? 2 * tokens * sent : 0) +
+                                received * sent,
+                            received * row + tokens * row};
+    for (int phase = MOE_PHASE_DISPATCH; phase <= MOE_PHASE_COMBINE; phase++) {
+        double us = 0;
+        weir_status status = bench_moe_weir_copy_us(c, bytes[phase], &us);
+        if (status != WEIR_OK)
+            return status;
+        const double median =
+            bench_stats_make(m->subjects[0].us[phase], (size_t)m->iterations).median;
+        bench_moe_output_copy(t, (moe_phase)phase, bytes[phase], us, median);
+    }
+    return WEIR_OK;
+}
+
 static weir_status open_subjects(moe_measurement *m)
 {
     const moe_candidate_ops *const all[CANDIDATES_MAX] = {
@@ -318,6 +412,8 @@ weir_status bench_moe_measure(bench_moe_trial *t, moe_output *out, uint64_t *wro
         for (int i = 0; i < m.count; i++)
             report_errors(&m, &m.subjects[i]);
         write_results(&m, out, wrong);
+        if (t->job->gpu && t->job->nranks == 1)
+            status = report_copies(&m);
     }
     close_subjects(&m);
     return status;

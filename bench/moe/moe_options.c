@@ -1,6 +1,9 @@
 /* The option table of bench_moe, its parser, and the help text made from it. */
 #include "bench/moe/moe_options.h"
 
+#include "bench/gpu/gpu.h"
+#include "bench/options/option_values.h"
+
 #include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -173,6 +176,12 @@ static const char *parse_timeout(bench_moe_options *o, const char *text)
     return whole(text, 0, 86400, &o->common.timeout_s) ? NULL : "seconds from 0 to 86400";
 }
 
+static const char *parse_floor(bench_moe_options *o, const char *text)
+{
+    static char expected[BENCH_EXPECTED_BYTES];
+    return bench_parse_floor(NULL, text, &o->common, expected) == 0 ? NULL : expected;
+}
+
 static const char *parse_seed(bench_moe_options *o, const char *text)
 {
     int seed = 0;
@@ -218,14 +227,29 @@ static const char *parse_inject(bench_moe_options *o, const char *text)
 
 static const char *parse_backend(bench_moe_options *o, const char *text)
 {
-    o->common.backend = BENCH_BACKEND_HOST;
-    return strcmp(text, "host") ? "host: expert parallelism on GPUs is not supported" : NULL;
+    static const struct {
+        const char *word;
+        bench_backend_word backend;
+    } words[] = {
+        {"auto", BENCH_BACKEND_AUTO}, {"host", BENCH_BACKEND_HOST}, {"cuda", BENCH_BACKEND_CUDA}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i].word)) {
+            o->common.backend = (int)words[i].backend;
+            o->common.words.backend = words[i].word;
+            return NULL;
+        }
+    return "auto, host or cuda";
+}
+
+static const char *parse_blocks(bench_moe_options *o, const char *text)
+{
+    return whole(text, 0, 1 << 16, &o->max_blocks) ? NULL : "a whole number from 0 to 65536";
 }
 
 static const char *parse_tune(bench_moe_options *o, const char *text)
 {
     (void)o, (void)text;
-    return "another option: dispatch and combine on the host have one algorithm each, so there is "
+    return "another option: dispatch and combine have one algorithm each, so there is "
            "nothing to tune";
 }
 
@@ -288,6 +312,10 @@ static const moe_option rows[] = {
     {'g', "ngpus", "N", parse_ngpus, "start N ranks on this node, without a launcher (default: 1)"},
     {'T', "timeout", "SECONDS", parse_timeout,
      "deadline of set-up and every wait (default: 0, which means\nWEIR_TIMEOUT_MS, else 30 s)"},
+    {0, "min-bw", "GB/S", parse_floor,
+     "end with PASS or FAIL, and fail with exit code 1, if the average bus\n"
+     "bandwidth is below this floor (default: 90% of NCCL_TESTS_MIN_BW, if\n"
+     "it is set)"},
     {0, "csv", "FILE", parse_csv, "also write CSV, each row as soon as it is known"},
     {0, "ceiling", "FILE", parse_ceiling,
      "compare results with the links that weir-topo --measure FILE recorded"},
@@ -295,7 +323,10 @@ static const moe_option rows[] = {
     {0, "inject", "list|FAULT", parse_inject,
      "inject a fault into the second timed iteration of each row, to show\n"
      "that it is found; list: print the faults and exit"},
-    {0, "backend", "host", parse_backend, "memory of the buffers (default: host)"},
+    {0, "backend", "auto|host|cuda", parse_backend,
+     "memory of the buffers; auto: GPUs if all ranks have one\n(default: auto)"},
+    {0, "sms", "N", parse_blocks,
+     "GPUs: most thread blocks of a kernel (default: 0, two for each\nmultiprocessor)"},
     {0, "tune", "FILE", parse_tune, "refused: there is one algorithm"},
     {0, "quiet", NULL, parse_quiet, "accepted for other benchmarks' command lines; no effect"},
     {0, "version", NULL, parse_version, "print the version and exit"},
@@ -316,11 +347,11 @@ static void set_defaults(bench_moe_options *o)
     o->ntokens = sizeof tokens / sizeof *tokens;
     o->common.warmups = 3;
     o->common.ngpus = o->common.nthreads = 1;
-    o->common.backend = BENCH_BACKEND_HOST;
+    o->common.backend = BENCH_BACKEND_AUTO;
     o->common.verify = BENCH_VERIFY_EXACT;
     o->common.seed = 1;
     o->common.aggregate = o->common.cycles = o->common.checks = 1;
-    o->common.words = (struct bench_option_texts){.backend = "host",
+    o->common.words = (struct bench_option_texts){.backend = "auto",
                                                   .transport = "auto",
                                                   .mode = "throughput",
                                                   .verify = "exact",
@@ -348,6 +379,9 @@ static int check_together(const bench_moe_options *o, char *problem)
     else if (o->alignment > 1 && o->layout != WEIR_MOE_EXPERT_MAJOR)
         snprintf(problem, BENCH_PROBLEM_BYTES, "--alignment %d: only --layout expert has it",
                  o->alignment);
+    else if (o->common.backend == BENCH_BACKEND_CUDA && !bench_gpu_built())
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--backend cuda: this build has no CUDA backend; use --backend host");
     else if (o->fp8 && o->common.npeers)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--peer mpi does not convert to fp8; leave out --peer or --dispatch-dtype");
@@ -387,7 +421,9 @@ int bench_moe_options_parse(int argc, char **argv, bench_moe_options *o, char *p
     if (optind < argc)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "unexpected word %s: options start with -, --help lists them", argv[optind]);
-    return *problem ? -1 : check_together(o, problem);
+    if (*problem)
+        return -1;
+    return bench_floor_of_environment(&o->common, problem) || check_together(o, problem) ? -1 : 0;
 }
 
 static void print_row(FILE *to, const moe_option *row)
@@ -415,6 +451,6 @@ void bench_moe_options_help(FILE *to)
             "(-g).\n\n");
     for (int i = 0; i < ROWS; i++)
         print_row(to, &rows[i]);
-    fprintf(to, "\nExit codes: 0 all passed, 1 wrong data, 2 usage, 3 system or environment, "
-                "4 a deadline\npassed.\n");
+    fprintf(to, "\nExit codes: 0 all passed, 1 wrong data or a missed floor, 2 usage, 3 system or\n"
+                "environment, 4 a deadline passed.\n");
 }

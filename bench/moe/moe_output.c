@@ -3,6 +3,7 @@
 
 #include "base/columns.h"
 #include "base/csv.h"
+#include "bench/output/floor.h"
 #include "bench/output/output_file.h"
 
 #include <math.h>
@@ -79,8 +80,10 @@ static void csv_put_run(moe_fields f, const moe_output *out, const moe_result *r
     PUT(f, UTC, "%s", run->utc);
     PUT(f, HOST, "%s", run->job->host);
     PUT(f, COLLECTIVE, "moe_%s", phase_names[r->phase]);
-    PUT(f, BACKEND, "host");
-    PUT(f, TRANSPORT, "%s", strcmp(r->candidate, "weir") ? "" : "shm");
+    PUT(f, BACKEND, "%s", run->job->gpu ? "cuda" : "host");
+    PUT(f, TRANSPORT, "%s",
+        strcmp(r->candidate, "weir") ? ""
+                                     : weir_transport_name(weir_comm_transport(run->job->comm)));
     PUT(f, NRANKS, "%d", run->job->nranks);
     PUT(f, NNODES, "%d", run->job->nnodes);
     PUT(f, CONTENDER, "%s", r->candidate);
@@ -210,6 +213,16 @@ void bench_moe_output_row(moe_output *out, const bench_moe_trial *t, const moe_v
     }
 }
 
+void bench_moe_output_copy(const bench_moe_trial *t, moe_phase phase, double bytes, double copy_us,
+                           double us)
+{
+    printf(
+        "# %d tokens, %s: %.0f bytes are read and written; a copy that moves as many takes %.2f us "
+        "(%.0f GB/s), %.0f%% of the time\n",
+        t->tokens, phase_names[phase], bytes, copy_us, gbs(bytes, copy_us),
+        us > 0 ? 100 * copy_us / us : 0);
+}
+
 void bench_moe_output_ratio(moe_output *out, moe_phase phase, double ratio)
 {
     out->ratio_logs[phase] += log(ratio);
@@ -229,7 +242,7 @@ weir_status bench_moe_output_open(moe_output *out, const bench_run *run, const b
     return status;
 }
 
-weir_status bench_moe_output_close(moe_output *out, uint64_t wrong)
+weir_status bench_moe_output_close(moe_output *out, uint64_t wrong, int *misses_floor)
 {
     weir_status status = WEIR_OK;
     for (int phase = 0; phase < MOE_PHASES; phase++)
@@ -240,9 +253,14 @@ weir_status bench_moe_output_close(moe_output *out, uint64_t wrong)
                    out->ratios[phase], out->least_ratio[phase]);
     printf("# Out of bounds values : %llu %s\n", (unsigned long long)wrong,
            wrong ? "FAILED" : "OK");
-    printf("# Avg bus bandwidth    : %g\n#\n# Collective test concluded: bench_moe\n",
-           out->busbw_count ? out->busbw_sum / out->busbw_count : 0);
+    const bench_options *options = &out->options->common;
+    const double average_gbs = out->busbw_count ? out->busbw_sum / out->busbw_count : 0;
+    const char *word = bench_floor_word(options, average_gbs);
+    printf("# Avg bus bandwidth    : %g%s%s\n#\n# Collective test concluded: bench_moe\n",
+           average_gbs, *word ? " " : "", word);
     bench_ceiling_end(&out->ceiling, stdout);
+    bench_floor_print(stdout, options, average_gbs, wrong);
+    *misses_floor = !bench_floor_is_met(options, average_gbs);
     if (out->csv && (ferror(out->csv) | (fclose(out->csv) != 0)))
         status = bench_job_note(out->run->job, WEIR_ERR_SYSTEM,
                                 "--csv %s: not all could be written; is the disk full?",

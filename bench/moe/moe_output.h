@@ -48,9 +48,13 @@ weir_status bench_moe_output_open(moe_output *out, const bench_run *run,
 /* Writes one line. rows_bytes and the others describe one dispatch; a pair moves twice as much. */
 void bench_moe_output_row(moe_output *out, const bench_moe_trial *trial, const moe_volume *volume,
                           const moe_result *result);
+/* Prints one phase beside a copy that reads and writes as many bytes. */
+void bench_moe_output_copy(const bench_moe_trial *trial, moe_phase phase, double bytes,
+                           double copy_us, double us);
 /* Notes that the peer took so much longer than weir. */
 void bench_moe_output_ratio(moe_output *out, moe_phase phase, double ratio);
-/* Writes the footer and closes the files. WEIR_ERR_SYSTEM, noted, if not all could be written. */
-weir_status bench_moe_output_close(moe_output *out, uint64_t wrong);
+/* Writes the footer and closes the files, and stores whether the average bus bandwidth misses its
+ * floor. WEIR_ERR_SYSTEM, noted, if not all could be written. */
+weir_status bench_moe_output_close(moe_output *out, uint64_t wrong, int *misses_floor);
 
 #endif

@@ -291,5 +291,6 @@ static weir_status mpi_combine(moe_candidate *c, int version)
     return WEIR_OK;
 }
 
-static const moe_candidate_ops mpi_ops = {"mpi", mpi_open, mpi_close, mpi_dispatch, mpi_combine};
+static const moe_candidate_ops mpi_ops = {"mpi",       mpi_open, mpi_close, mpi_dispatch,
+                                          mpi_combine, NULL,     NULL};
 const moe_candidate_ops *const bench_moe_mpi = &mpi_ops;

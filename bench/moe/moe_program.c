@@ -68,13 +68,27 @@ static weir_status run_rows(bench_run *run, const bench_moe_options *o, moe_outp
     return status;
 }
 
+static weir_backend backend_of(const bench_moe_options *o)
+{
+    return o->common.backend == BENCH_BACKEND_HOST   ? WEIR_BACKEND_HOST
+           : o->common.backend == BENCH_BACKEND_CUDA ? WEIR_BACKEND_CUDA
+                                                     : WEIR_BACKEND_AUTO;
+}
+
 static int run_benchmark(bench_run *run, bench_moe_options *o)
 {
     moe_output out = {.run = run};
     uint64_t wrong = 0;
+    int misses_floor = 0;
     size_t memory_bytes = 0;
     bench_run_stamp(run);
-    weir_status status = bench_job_connect(run->job, WEIR_BACKEND_HOST);
+    weir_status status = bench_job_connect(run->job, backend_of(o));
+    if (status == WEIR_OK && run->job->gpu && o->common.npeers)
+        status = bench_job_agree(run->job,
+                                 bench_job_note(run->job, WEIR_ERR_INVALID,
+                                                "--peer mpi: it is measured on the host only; add "
+                                                "--backend host"),
+                                 "peer");
     if (status == WEIR_OK)
         status = largest_group(run, o, &memory_bytes);
     if (status != WEIR_OK)
@@ -89,11 +103,13 @@ static int run_benchmark(bench_run *run, bench_moe_options *o)
     if (status != WEIR_OK)
         return weir_status_exit_code(status);
     if (run->job->rank == 0)
-        status = bench_moe_output_close(&out, wrong);
+        status = bench_moe_output_close(&out, wrong, &misses_floor);
     if (status == WEIR_OK)
         status = bench_job_check_output(run->job);
     status = bench_job_agree(run->job, status, "output");
-    return status == WEIR_OK && wrong ? EXIT_WRONG : weir_status_exit_code(status);
+    bench_exchange_broadcast(run->job, &misses_floor, sizeof misses_floor, 0);
+    return status == WEIR_OK && (wrong || misses_floor) ? EXIT_WRONG
+                                                        : weir_status_exit_code(status);
 }
 
 /* Checks that need the number of ranks. */

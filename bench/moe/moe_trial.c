@@ -1,6 +1,7 @@
 /* The oracle of a row, the buffers of candidates, and the bytes that are moved: see moe_trial.h. */
 #include "bench/moe/moe_trial.h"
 
+#include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
 
 #include <stdlib.h>
@@ -43,6 +44,10 @@ static void *candidate_buffer(moe_candidate *c, int index, size_t bytes, weir_st
     void *memory = NULL;
     if (*status != WEIR_OK)
         return NULL;
+    if (c->trial->job->gpu) {
+        *status = bench_gpu_mirror_alloc(c->trial->job->gpu, bytes ? bytes : 1, &memory);
+        return memory;
+    }
     if (c->trial->options->plain) {
         memory = calloc(bytes ? bytes : 1, 1);
         if (!memory)
@@ -119,6 +124,7 @@ weir_status bench_moe_candidate_open(moe_candidate *c, const moe_candidate_ops *
                               .row_bytes = (size_t)config->hidden * weir_dtype_bytes(config->dtype),
                               .recv_row_bytes = (size_t)config->hidden *
                                                 weir_dtype_bytes(config->dispatch_dtype)};
+    c->mirror_rows = (size_t)c->info.recv_rows;
     weir_status status = bench_job_agree(t->job, candidate_alloc(c), "buffers");
     if (status == WEIR_OK) {
         candidate_fill(c);
@@ -134,7 +140,9 @@ void bench_moe_candidate_close(moe_candidate *c)
     char *const plain[] = {c->x[0], c->x[1], c->x[2], c->rows, c->outputs, c->out};
     c->ops->close(c);
     for (int i = 0; i < WEIRV_MOE_VERSIONS + 3; i++) {
-        if (c->trial->options->plain)
+        if (c->trial->job->gpu)
+            bench_gpu_mirror_free(c->trial->job->gpu, plain[i]);
+        else if (c->trial->options->plain)
             free(plain[i]);
         weir_mem_free(c->memory[i]);
     }

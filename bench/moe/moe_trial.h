@@ -21,7 +21,20 @@ typedef struct moe_candidate_ops {
     /* Collective; complete on return. */
     weir_status (*dispatch)(moe_candidate *self, int version);
     weir_status (*combine)(moe_candidate *self, int version);
+    /* Candidates that work on a GPU (else NULL): dispatch and combine are enqueued on its stream.
+     * Copy parts of the candidate's buffers to the GPU, and back after the stream is idle; fetch
+     * also returns failures of the calls before. */
+    weir_status (*store)(moe_candidate *self, int version, int parts);
+    weir_status (*fetch)(moe_candidate *self, int parts);
 } moe_candidate_ops;
+
+enum {
+    MOE_PART_RECEIVED = 1, /* rows, scales, weights, experts, counts, offsets */
+    MOE_PART_GUARD = 2,
+    MOE_PART_OUTPUTS = 4,
+    MOE_PART_OUT = 8,
+    MOE_PART_WEIGHTS = 16,
+};
 
 typedef struct bench_moe_trial {
     bench_job *job;
@@ -35,7 +48,10 @@ struct moe_candidate {
     const moe_candidate_ops *ops;
     const bench_moe_trial *trial;
     weir_moe_info info;
-    weir_mem *memory[WEIRV_MOE_VERSIONS + 3]; /* NULL entries: the buffers are of malloc */
+    weir_mem *memory[WEIRV_MOE_VERSIONS + 3]; /* NULL entries: the buffers are of malloc, or
+                                                 page-locked mirrors of those on a GPU */
+    size_t mirror_rows;                       /* rows that the buffers have room for */
+    int holds_outputs[WEIRV_MOE_VERSIONS];    /* the GPU's memory has the experts' outputs */
     char *x[WEIRV_MOE_VERSIONS];              /* tokens of each version */
     char *rows;                               /* received; one row more, which is the guard */
     char *outputs;                            /* of the experts */
@@ -52,6 +68,9 @@ struct moe_candidate {
 };
 
 extern const moe_candidate_ops bench_moe_weir;
+/* Measures how long the GPU of weir's candidate takes to copy memory, with so many bytes read and
+ * written in all. */
+weir_status bench_moe_weir_copy_us(moe_candidate *candidate, double bytes, double *us);
 /* NULL in a build without MPI. */
 extern const moe_candidate_ops *const bench_moe_mpi;
 

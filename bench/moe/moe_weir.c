@@ -1,60 +1,100 @@
-/* weir as a candidate of bench_moe. */
-#include "bench/moe/moe_trial.h"
+/* weir as a candidate of bench_moe, on the host and on GPUs. */
+#include "bench/moe/moe_device.h"
 
 #include <stdlib.h>
+
+typedef struct weir_state {
+    weir_moe *group;
+    moe_device device;
+} weir_state;
 
 static weir_status weir_open(moe_candidate *c)
 {
     const bench_moe_trial *t = c->trial;
-    weir_moe *group = NULL;
     weir_moe_config config = t->config;
+    weir_state *state = calloc(1, sizeof *state);
     /* The buffers hold what is received, so the capacity is theirs; rank-major has none. */
     if (config.layout != WEIR_MOE_RANK_MAJOR)
         config.recv_capacity = c->info.recv_rows;
     config.handles = WEIRV_MOE_VERSIONS;
-    weir_status status = weir_moe_create(t->job->comm, &config, &group);
+    c->state = state;
+    weir_status status = bench_job_agree(
+        t->job, state ? WEIR_OK : bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory"), "state");
     if (status == WEIR_OK)
-        c->info = weir_moe_get_info(group);
-    c->state = group;
-    return status;
+        status = weir_moe_create(t->job->comm, &config, &state->group);
+    if (status != WEIR_OK)
+        return status;
+    c->info = weir_moe_get_info(state->group);
+    return bench_moe_device_open(c, &state->device);
 }
 
 static void weir_close(moe_candidate *c)
 {
-    weir_moe_free(c->state);
+    weir_state *state = c->state;
+    if (!state)
+        return;
+    weir_moe_free(state->group);
+    bench_moe_device_close(c, &state->device);
+    free(state);
+    c->state = NULL;
 }
 
 static weir_status weir_dispatch(moe_candidate *c, int version)
 {
     const bench_moe_trial *t = c->trial;
+    weir_state *state = c->state;
+    const moe_device *d = &state->device;
     const int by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR;
     weir_moe_dispatch_args a = WEIR_MOE_DISPATCH_ARGS_INIT;
     a.handle = version;
     a.tokens = weirv_moe_tokens(t->oracle, version, t->job->rank);
-    a.x = c->x[version];
-    a.topk_experts = weirv_moe_experts(t->oracle, version, t->job->rank);
-    a.topk_weights = by_expert ? NULL : c->weights[version];
-    a.rows = c->rows;
+    a.x = d->x[version];
+    a.topk_experts = d->experts[version];
+    a.topk_weights = by_expert ? NULL : d->weights[version];
+    a.rows = d->rows;
     a.rows_bytes = c->info.recv_bytes;
-    a.row_scales = c->info.scales_per_row ? c->scales : NULL;
-    a.row_weights = by_expert ? NULL : c->row_weights;
-    a.row_experts = by_expert ? NULL : c->row_experts;
-    a.expert_counts = c->counts;
-    a.expert_offsets = by_expert ? c->offsets : NULL;
-    return weir_moe_dispatch(c->state, &a);
+    a.row_scales = c->info.scales_per_row ? d->scales : NULL;
+    a.row_weights = by_expert ? NULL : d->row_weights;
+    a.row_experts = by_expert ? NULL : d->row_experts;
+    a.expert_counts = d->counts;
+    a.expert_offsets = by_expert ? d->offsets : NULL;
+    a.stream = bench_gpu_stream(t->job->gpu);
+    return weir_moe_dispatch(state->group, &a);
 }
 
 static weir_status weir_combine(moe_candidate *c, int version)
 {
     const bench_moe_trial *t = c->trial;
+    weir_state *state = c->state;
+    const moe_device *d = &state->device;
     weir_moe_combine_args a = WEIR_MOE_COMBINE_ARGS_INIT;
     a.handle = version;
-    a.rows = c->adds_rows ? c->rows : c->outputs;
-    a.weights = t->config.layout == WEIR_MOE_EXPERT_MAJOR ? c->weights[version] : NULL;
-    a.out = c->out;
+    a.rows = c->adds_rows ? d->rows : d->outputs[version];
+    a.weights = t->config.layout == WEIR_MOE_EXPERT_MAJOR ? d->weights[version] : NULL;
+    a.out = d->out;
     a.out_bytes = (size_t)t->tokens * c->info.row_bytes;
-    return weir_moe_combine(c->state, &a);
+    a.stream = bench_gpu_stream(t->job->gpu);
+    return weir_moe_combine(state->group, &a);
 }
 
-const moe_candidate_ops bench_moe_weir = {"weir", weir_open, weir_close, weir_dispatch,
-                                          weir_combine};
+static weir_status weir_store(moe_candidate *c, int version, int parts)
+{
+    weir_state *state = c->state;
+    return bench_moe_device_store(c, &state->device, version, parts);
+}
+
+static weir_status weir_fetch(moe_candidate *c, int parts)
+{
+    weir_state *state = c->state;
+    weir_status status = bench_moe_device_fetch(c, &state->device, parts);
+    return status == WEIR_OK ? weir_moe_check(state->group) : status;
+}
+
+weir_status bench_moe_weir_copy_us(moe_candidate *c, double bytes, double *us)
+{
+    weir_state *state = c->state;
+    return bench_moe_device_copy_us(c, &state->device, bytes, us);
+}
+
+const moe_candidate_ops bench_moe_weir = {"weir",       weir_open,  weir_close, weir_dispatch,
+                                          weir_combine, weir_store, weir_fetch};

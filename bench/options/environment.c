@@ -14,7 +14,7 @@ static const char *const allowed[] = {
     "OMPI_MCA_coll_tuned_use_dynamic_rules=", "UCX_TLS=", "UCX_NET_DEVICES=",
     "OMP_NUM_THREADS=", "OMP_PROC_BIND=", "CUDA_VISIBLE_DEVICES=",
     "NCCL_ALGO=", "NCCL_PROTO=", "NCCL_NVLS_ENABLE=", "NCCL_SOCKET_IFNAME=",
-    "NCCL_GRAPH_MIXING_SUPPORT=",
+    "NCCL_GRAPH_MIXING_SUPPORT=", "NCCL_TESTS_MIN_BW=",
     "LD_PRELOAD=", "LD_LIBRARY_PATH=", "MALLOC_ARENA_MAX=", "GLIBC_TUNABLES=",
 };
 

@@ -224,6 +224,45 @@ int bench_parse_percent(const bench_option *row, const char *text, bench_options
     return 0;
 }
 
+/* A finite number of at least 0. Returns 0, or -1. */
+static int floor_number(const char *text, double *gbs)
+{
+    char *end = NULL;
+    const double value = isdigit((unsigned char)*text) || *text == '.' ? strtod(text, &end) : 0;
+    if (!end || end == text || *end || !isfinite(value))
+        return -1;
+    *gbs = value;
+    return 0;
+}
+
+int bench_parse_floor(const bench_option *row, const char *text, bench_options *options,
+                      char *expected)
+{
+    (void)row;
+    if (floor_number(text, &options->floor_gbs) != 0) {
+        snprintf(expected, BENCH_EXPECTED_BYTES, "a bandwidth in GB/s such as 350 or 12.5");
+        return -1;
+    }
+    options->floor_name = "--min-bw";
+    return 0;
+}
+
+int bench_floor_of_environment(bench_options *options, char *problem)
+{
+    static const double share = 0.9; /* nccl-tests tolerates 10% */
+    const char *text = getenv("NCCL_TESTS_MIN_BW");
+    if (options->floor_name || !text || !*text || *text == '-') /* negative: no floor */
+        return 0;
+    if (floor_number(text, &options->floor_gbs) != 0) {
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "NCCL_TESTS_MIN_BW=%.100s: expected a bandwidth in GB/s such as 350", text);
+        return -1;
+    }
+    options->floor_gbs *= share;
+    options->floor_name = "90% of NCCL_TESTS_MIN_BW";
+    return 0;
+}
+
 int bench_parse_inject(const bench_option *row, const char *text, bench_options *options,
                        char *expected)
 {

@@ -43,6 +43,11 @@ bench_option_parser bench_parse_dtype, bench_parse_op, bench_parse_root;
 bench_option_parser bench_parse_peer;
 /* "2%" or "2" stores the double 0.02; above 0, at most 100. */
 bench_option_parser bench_parse_percent;
+/* A number of GB/s of at least 0, as a double, and that it was given (floor_name). */
+bench_option_parser bench_parse_floor;
+/* Takes the floor from NCCL_TESTS_MIN_BW, unless one was given. Returns 0, or -1 with a usage
+ * error. */
+int bench_floor_of_environment(bench_options *options, char *problem);
 /* The name of a fault, "@timed" after it, or "list". */
 bench_option_parser bench_parse_inject;
 /* An option without a value. */

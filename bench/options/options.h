@@ -82,6 +82,8 @@ typedef struct bench_options {
     int batched;    /* set by the program: operations are enqueued on the stream in batches; then
                        -G is the number of batches and -n the number of operations per batch */
     double until;   /* --until as a fraction of the median; 0: not given */
+    double floor_gbs;       /* least average bus bandwidth, if floor_name is set */
+    const char *floor_name; /* where it comes from; NULL: there is none */
     int warmups;    /* -1: until times no longer fall */
     int aggregate, cycles, checks;
     int dtype, op, root; /* or BENCH_ALL */

@@ -37,6 +37,10 @@ static const bench_option rows[] = {
      "add iterations until the 95% interval of every candidate's median\n"
      "is the median +- PERCENT (such as 2%); gives up on a size after -T\n"
      "seconds, else 10, and then reports how wide the interval is"},
+    {0, "min-bw", "GB/S", bench_parse_floor, AT(floor_gbs), 0, 0,
+     "end with PASS or FAIL, and fail with exit code 1, if the average bus\n"
+     "bandwidth of the footer is below this floor (default: 90% of\n"
+     "NCCL_TESTS_MIN_BW, as in nccl-tests, if it is set)"},
     {'w', "warmup_iters", "N", bench_parse_int, AT(warmups), 0, INT_MAX,
      "number of untimed iterations before each timed block (default:\n"
      "until times no longer fall, 6 to 61)"},
@@ -288,6 +292,8 @@ weir_status bench_options_parse(int argc, char **argv, weir_collective collectiv
         options->algo = options->plan ? "plan" : "auto";
     if (options->action != BENCH_ACTION_RUN)
         return WEIR_OK;
+    if (bench_floor_of_environment(options, problem) != 0)
+        return WEIR_ERR_INVALID;
     return bench_options_check(options, collective, problem);
 }
 
@@ -318,6 +324,6 @@ void bench_options_help(FILE *to, const char *program)
             program);
     for (int i = 0; i < ROW_COUNT; i++)
         print_row(to, &rows[i]);
-    fprintf(to, "\nExit codes: 0 all passed, 1 wrong data, 2 usage, 3 system or environment, "
-                "4 a deadline\npassed.\n");
+    fprintf(to, "\nExit codes: 0 all passed, 1 wrong data or a missed floor, 2 usage, 3 system or\n"
+                "environment, 4 a deadline passed.\n");
 }

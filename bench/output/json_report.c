@@ -126,7 +126,7 @@ static void put_end(weiri_json_writer *json, const bench_json_totals *totals, co
     weiri_json_close_object(json);
     weiri_json_put_object(json, "average_bus_bandwidth");
     weiri_json_put_real(json, "bandwidth", totals->busbw_gbs);
-    weiri_json_put_text(json, "okay", "unchecked");
+    weiri_json_put_text(json, "okay", totals->busbw_okay);
     weiri_json_close_object(json);
     put_cost(json, totals->cost);
     put_determinism(json, totals->found);

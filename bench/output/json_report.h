@@ -22,6 +22,7 @@ typedef struct bench_json_report {
 typedef struct bench_json_totals {
     long failed;      /* number of wrong results */
     double busbw_gbs; /* the average in the footer */
+    const char *busbw_okay; /* whether it reaches its floor: "true", "false", "unchecked" */
     const bench_cost *cost;
     const bench_determinism *found;
     const bench_warnings *warnings;

@@ -1,8 +1,10 @@
 /* Calls the writers in their order: see report.h. */
 #include "bench/output/report.h"
 
-#include "bench/output/table.h"
+#include "bench/job/exchange.h"
+#include "bench/output/floor.h"
 #include "bench/output/manifest.h"
+#include "bench/output/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +37,16 @@ static weir_status agree_output(bench_report *report)
 
 static bench_json_totals report_totals(const bench_report *report)
 {
-    return (bench_json_totals){report->table.failed, bench_table_average(&report->table),
-                               &report->cost, &report->determinism,
-                               &report->run->job->warnings};
+    const double average_gbs = bench_table_average(&report->table);
+    const bench_options *options = report->run->options;
+    return (bench_json_totals){.failed = report->table.failed,
+                               .busbw_gbs = average_gbs,
+                               .busbw_okay = !options->floor_name ? "unchecked"
+                                             : bench_floor_is_met(options, average_gbs) ? "true"
+                                                                                        : "false",
+                               .cost = &report->cost,
+                               .found = &report->determinism,
+                               .warnings = &report->run->job->warnings};
 }
 
 weir_status bench_report_begin(bench_report *report)
@@ -118,6 +127,18 @@ void bench_report_end(bench_report *report)
         printf("# %-20s : library %.1f MiB a rank beyond the buffers\n", "Memory usage",
                (double)weir_comm_scratch_bytes(run->job->comm) / 1048576);
     bench_table_end(&report->table);
+    bench_floor_print(stdout, run->options, bench_table_average(&report->table),
+                      (unsigned long long)report->table.failed);
+}
+
+int bench_report_misses_floor(const bench_report *report)
+{
+    const bench_run *run = report->run;
+    int misses = 0;
+    if (run->job->rank == 0)
+        misses = !bench_floor_is_met(run->options, bench_table_average(&report->table));
+    bench_exchange_broadcast(run->job, &misses, sizeof misses, 0);
+    return misses;
 }
 
 weir_status bench_report_close(bench_report *report)

@@ -33,6 +33,8 @@ weir_status bench_report_begin(bench_report *report);
 void bench_report_row(bench_report *report, const bench_row *row);
 /* Writes the footer. Local; rank 0 only. */
 void bench_report_end(bench_report *report);
+/* 1 if the average bus bandwidth is below a floor, as rank 0 has it. Collective. */
+int bench_report_misses_floor(const bench_report *report);
 /* Closes what is open. Collective; agreed; a failure is reported. */
 weir_status bench_report_close(bench_report *report);
 

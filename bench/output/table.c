@@ -6,6 +6,7 @@
 #include "bench/output/table.h"
 
 #include "base/terminal.h"
+#include "bench/output/floor.h"
 
 #include <math.h>
 #include <string.h>
@@ -136,7 +137,8 @@ void bench_table_end(bench_table *table)
     fprintf(out, "# %-20s : %ld %s%s%s\n", "Out of bounds values", table->failed,
             weiri_terminal_colour(out, table->failed ? WEIRI_COLOUR_BAD : WEIRI_COLOUR_GOOD),
             table->failed ? "FAILED" : "OK", weiri_terminal_colour(out, WEIRI_COLOUR_NONE));
-    fprintf(table->out, "# %-20s : %g \n#\n", "Avg bus bandwidth", bench_table_average(table));
+    fprintf(table->out, "# %-20s : %g %s\n#\n", "Avg bus bandwidth", bench_table_average(table),
+            bench_floor_word(table->run->options, bench_table_average(table)));
     fprintf(table->out, "# Collective test concluded: %s\n#\n", table->run->job->program);
     fflush(table->out);
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "coll/coll.h"
 #include "comm/gpu/gpu.h"
+#include "comm/monitor/monitor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +162,25 @@ static void algo_note_call(const weir_algo *algo, weir_comm *comm)
     coll->last_algo = coll->executed;
 }
 
+/* Launches an algorithm of a program. */
+static weir_status algo_launch_own(const weir_algo *algo, void *context, weir_comm *comm,
+                                   const weir_call *call)
+{
+    weiri_monitor *monitor = comm->monitor;
+    algo_note_call(algo, comm);
+    if (!monitor)
+        return algo->ops->launch(algo->state, context, comm, call);
+    weiri_monitor_call about = {.function = (int)algo->collective};
+    const uint64_t begin_ns =
+        weiri_monitor_begin(monitor, about.function, comm->calls, call->stream);
+    if (begin_ns)
+        snprintf(about.algo, sizeof about.algo, "%.23s", algo->name);
+    const weir_status status = algo->ops->launch(algo->state, context, comm, call);
+    weiri_monitor_end_buffers(monitor, begin_ns, status, &about, call->in_bytes, call->out_bytes,
+                              call->stream);
+    return status;
+}
+
 static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
     void *context = NULL;
@@ -180,7 +200,7 @@ static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const wei
     if (status != WEIR_OK)
         return status;
     if (!algo->is_builtin)
-        algo_note_call(algo, comm);
+        return algo_launch_own(algo, context, comm, call);
     return algo->ops->launch(algo->state, context, comm, call);
 }
 

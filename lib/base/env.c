@@ -28,6 +28,16 @@ const char *weiri_env_name(weiri_env_key key)
     return rows[key].variable;
 }
 
+const char *weiri_env_default(weiri_env_key key)
+{
+    return rows[key].fallback;
+}
+
+const char *weiri_env_meaning(weiri_env_key key)
+{
+    return rows[key].meaning;
+}
+
 weir_status weiri_env_long(weiri_env_key key, long low, long high, long fallback, long *value)
 {
     const char *text = weiri_env(key);

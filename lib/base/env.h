@@ -60,7 +60,34 @@
     X(CMA, "WEIR_CMA", "1",                                                                       \
       "0: the kernel does not copy between unregistered buffers of a node's ranks "                \
       "(process_vm_readv); they pass through shared memory")                                       \
-    X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1 allows several ranks to use one GPU")
+    X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1 allows several ranks to use one GPU")     \
+    X(RAS, "WEIR_RAS", "0",                                                                       \
+      "1 or HOST:PORT: answers the status requests of RAS clients there (1: localhost:28028)")    \
+    X(METRICS, "WEIR_METRICS", "(none)",                                                          \
+      "files of metrics to write, in the formats of NCCL's Inspector: prom, json, or both: "      \
+      "prom,json")                                                                                \
+    X(METRICS_DIR, "WEIR_METRICS_DIR", "nccl-inspector-JOB", "folder of the files of metrics")     \
+    X(METRICS_INTERVAL_MS, "WEIR_METRICS_INTERVAL_MS", "-1",                                      \
+      "time between two writes of metrics, in milliseconds; -1: at the end of communicators")     \
+    X(METRICS_MIN_BYTES, "WEIR_METRICS_MIN_BYTES", "8192", "smaller messages are not in metrics") \
+    X(MONITOR_CALLS, "WEIR_MONITOR_CALLS", "64",                                                  \
+      "timed calls that the report of stragglers covers, 2 to 128")                               \
+    X(NCCL_RAS_ENABLE, "NCCL_RAS_ENABLE", "0",                                                    \
+      "1: as WEIR_RAS=1; 0: no RAS (NCCL's variables of monitoring apply to libweir_nccl.so)")    \
+    X(NCCL_RAS_ADDR, "NCCL_RAS_ADDR", "(none)", "the same as WEIR_RAS=HOST:PORT")                 \
+    X(NCCL_INSPECTOR_ENABLE, "NCCL_INSPECTOR_ENABLE", "0",                                        \
+      "1: as WEIR_METRICS=json, or prom with NCCL_INSPECTOR_PROM_DUMP=1")                         \
+    X(NCCL_INSPECTOR_PROM_DUMP, "NCCL_INSPECTOR_PROM_DUMP", "0", "1: Prometheus instead of JSON") \
+    X(NCCL_INSPECTOR_DUMP_DIR, "NCCL_INSPECTOR_DUMP_DIR", "(none)", "the same as WEIR_METRICS_DIR")\
+    X(NCCL_INSPECTOR_INTERVAL, "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS", "-1",          \
+      "the same as WEIR_METRICS_INTERVAL_MS, in microseconds")                                    \
+    X(NCCL_INSPECTOR_MIN_BYTES, "NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES", "8192",                     \
+      "the same as WEIR_METRICS_MIN_BYTES")                                                       \
+    X(NCCL_INSPECTOR_P2P, "NCCL_INSPECTOR_ENABLE_P2P", "1",                                       \
+      "0: no sends and receives in metrics")                                                      \
+    X(NCCL_PROFILER_PLUGIN, "NCCL_PROFILER_PLUGIN", "(none)",                                     \
+      "a plug-in of NCCL's profiler, which libweir_nccl.so does not load; it logs that once")     \
+    X(NCCL_NVTX_DISABLE, "NCCL_NVTX_DISABLE", "0", "1: no NVTX ranges around calls on GPUs")
 
 typedef enum weiri_env_key {
 #define WEIRI_ENV_ENUM(symbol, variable, fallback, meaning) WEIRI_ENV_##symbol,
@@ -69,9 +96,12 @@ typedef enum weiri_env_key {
     WEIRI_ENV_COUNT
 } weiri_env_key;
 
-/* Return the value of a variable, NULL if it is unset or empty; and its name. */
+/* Return the value of a variable, NULL if it is unset or empty; and its name, default and
+ * meaning. */
 const char *weiri_env(weiri_env_key key);
 const char *weiri_env_name(weiri_env_key key);
+const char *weiri_env_default(weiri_env_key key);
+const char *weiri_env_meaning(weiri_env_key key);
 /* Returns a decimal number in [low, high], or fallback if the variable is unset. WEIR_ERR_INVALID
  * for any other text. */
 weir_status weiri_env_long(weiri_env_key key, long low, long high, long fallback, long *value);

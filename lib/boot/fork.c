@@ -139,14 +139,16 @@ static weir_status fork_make_pairs(fork_job *job, int rank)
 /* The bootstrap of a child, from its ends. */
 static weir_status fork_create_boot(const fork_job *job, int rank, weir_boot **boot)
 {
-    const int *fds[WEIRI_TREE_DEPTH];
+    int *fds[WEIRI_TREE_DEPTH];
     const int timeout_ms = weiri_config_timeout_ms();
     weiri_direct *direct = NULL;
     for (int level = 0; level < WEIRI_TREE_DEPTH; level++)
         fds[level] = fork_ends_of(job, rank, level);
     if (job->nranks <= WEIRI_TREE_MESH)
         return weiri_mesh_create("fork", rank, job->nranks, timeout_ms, fds[0], boot);
-    weir_status status = weiri_direct_create(rank, job->nranks, timeout_ms, job->key, &direct);
+    weiri_direct_job self = {.rank = rank, .nranks = job->nranks, .timeout_ms = timeout_ms};
+    memcpy(self.key, job->key, sizeof self.key);
+    weir_status status = weiri_direct_create(&self, &direct);
     return status == WEIR_OK
                ? weiri_tree_create("fork", rank, job->nranks, timeout_ms, fds, direct, boot)
                : status;

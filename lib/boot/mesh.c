@@ -14,10 +14,9 @@ weir_status weiri_mesh_break(weiri_mesh *mesh, weir_status status)
 {
     mesh->broken = status;
     snprintf(mesh->reason, sizeof mesh->reason, "%s", weir_last_error());
-    weiri_frame frame = {.kind = WEIRI_FRAME_FAREWELL,
-                         .tag = status,
-                         .bytes = strlen(mesh->reason)};
-    struct iovec parts[2] = {{&frame, sizeof frame}, {mesh->reason, frame.bytes}};
+    char *text = mesh->cause[0] ? mesh->cause : mesh->reason;
+    weiri_frame frame = {.kind = WEIRI_FRAME_FAREWELL, .tag = status, .bytes = strlen(text)};
+    struct iovec parts[2] = {{&frame, sizeof frame}, {text, frame.bytes}};
     for (int peer = 0; peer < mesh->nranks; peer++) {
         weiri_mesh_peer *to = &mesh->peers[peer];
         if (to->fd < 0)
@@ -29,6 +28,14 @@ weir_status weiri_mesh_break(weiri_mesh *mesh, weir_status status)
     }
     weiri_fail(status, "%s", mesh->reason);
     return status;
+}
+
+void weiri_mesh_shut(weir_boot *boot)
+{
+    const weiri_mesh *mesh = weiri_boot_context(boot);
+    for (int peer = 0; peer < mesh->nranks; peer++)
+        if (mesh->peers[peer].fd >= 0)
+            shutdown(mesh->peers[peer].fd, SHUT_RDWR);
 }
 
 weir_status weiri_mesh_fail_frame(weiri_mesh *mesh, int peer)
@@ -46,6 +53,8 @@ weir_status weiri_mesh_fail_frame(weiri_mesh *mesh, int peer)
     weiri_deadline deadline = weiri_deadline_in(TEXT_MS);
     weiri_link_read(from->fd, weiri_mesh_number(mesh, peer), text, (size_t)frame.bytes, &deadline,
                     &done);
+    if (!mesh->cause[0])
+        memcpy(mesh->cause, text, sizeof mesh->cause);
     return weiri_fail((weir_status)frame.tag, "rank %d gave up: %s",
                       weiri_mesh_number(mesh, peer), text);
 }

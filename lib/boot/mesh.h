@@ -10,7 +10,8 @@
  *
  * The mesh is broken after a failed exchange, a frame that was sent in part, or the loss of a peer:
  * every later operation repeats the failure. The rank that fails sends the reason to its peers in a
- * farewell, the last frame, so that all ranks fail at once with the same reason.
+ * farewell, the last frame, so that all ranks fail at once with the same reason. A rank that fails
+ * because of a farewell passes on the reason in it, so that reasons do not grow on their way.
  */
 #ifndef WEIR_BOOT_MESH_H
 #define WEIR_BOOT_MESH_H
@@ -24,6 +25,10 @@
  * timeout_ms. */
 weir_status weiri_mesh_create(const char *name, int rank, int nranks, int timeout_ms,
                               const int *fds, weir_boot **boot);
+
+/* Ends all waits of the mesh, here and of peers that wait for this rank. Thread-safe until its
+ * destruction. */
+void weiri_mesh_shut(weir_boot *boot);
 
 /* ----------------------------------- between mesh.c, exchange.c and tcp.c
  *
@@ -66,6 +71,7 @@ typedef struct weiri_mesh {
     int first, stride; /* the members' numbers in error lines: first, first + stride, ... */
     weir_status broken; /* WEIR_OK, or the failure that broke the mesh */
     char reason[WEIRI_REASON_BYTES];
+    char cause[WEIRI_REASON_BYTES]; /* the reason in a farewell that was received, or "" */
     weiri_mesh_peer peers[];
 } weiri_mesh;
 

@@ -1,7 +1,9 @@
 /*
  * A bootstrap of a subset of ranks. Its messages are sent over the parent's bootstrap with modified
- * tags. In its collective operations the first member gathers all parts and sends the result to the
- * others.
+ * tags. Its collective operations use a binomial tree, so that a member exchanges messages with no
+ * more than log2(members) others: in round k a member whose number is an odd multiple of 2^k sends
+ * the parts of the 2^k members from itself on to the member 2^k below it, and the result comes back
+ * the same way.
  */
 #include "boot/part.h"
 
@@ -30,23 +32,44 @@ static weir_status part_recv(void *context, void *data, size_t bytes, int peer, 
     return weir_boot_recv(part->parent, data, bytes, part->members[peer], tag ^ PART_TAG);
 }
 
-static weir_status part_gather_at_first(part_boot *part, char *all, size_t bytes)
+/* The parts of a member and of those below it in the tree: of `step` members, fewer at the end. */
+static size_t part_bytes_from(const part_boot *part, int member, int step, size_t bytes)
+{
+    const int after = part->count - member;
+    return (size_t)(step < after ? step : after) * bytes;
+}
+
+/* Receives the parts of the members below this one. Returns in *step the distance to the member
+ * above it, at least the number of members if there is none. */
+static weir_status part_gather(part_boot *part, char *all, size_t bytes, int *step)
 {
     weir_status status = WEIR_OK;
-    for (int peer = 1; peer < part->count && status == WEIR_OK; peer++)
-        status = part_recv(part, all + (size_t)peer * bytes, bytes, peer, 0);
-    for (int peer = 1; peer < part->count && status == WEIR_OK; peer++)
-        status = part_send(part, all, bytes * (size_t)part->count, peer, 0);
+    for (*step = 1; *step < part->count && !(part->rank & *step) && status == WEIR_OK; *step *= 2) {
+        const int from = part->rank + *step;
+        if (from < part->count)
+            status = part_recv(part, all + (size_t)from * bytes,
+                               part_bytes_from(part, from, *step, bytes), from, 0);
+    }
     return status;
 }
 
 static weir_status part_allgather(void *context, void *all, size_t bytes)
 {
     part_boot *part = context;
-    if (part->rank == 0)
-        return part_gather_at_first(part, all, bytes);
-    weir_status status = part_send(part, (char *)all + (size_t)part->rank * bytes, bytes, 0, 0);
-    return status == WEIR_OK ? part_recv(part, all, bytes * (size_t)part->count, 0, 0) : status;
+    const size_t total = bytes * (size_t)part->count;
+    int step;
+    weir_status status = part_gather(part, all, bytes, &step);
+    if (status == WEIR_OK && step < part->count) {
+        const int above = part->rank - step;
+        status = part_send(part, (char *)all + (size_t)part->rank * bytes,
+                           part_bytes_from(part, part->rank, step, bytes), above, 0);
+        if (status == WEIR_OK)
+            status = part_recv(part, all, total, above, 0);
+    }
+    for (step /= 2; step >= 1 && status == WEIR_OK; step /= 2)
+        if (part->rank + step < part->count)
+            status = part_send(part, all, total, part->rank + step, 0);
+    return status;
 }
 
 static weir_status part_barrier(void *context)

@@ -16,11 +16,19 @@
 typedef struct reception {
     const weiri_job *job;
     weiri_guests guests;
+    int (*expects)(int rank, int other, int nranks);
     int *fds;
     weiri_address *listens;
     int missing;        /* ranks that have not joined */
     struct pollfd *set; /* guests, then ranks */
 } reception;
+
+/* Returns 1 if a rank has to connect to this one. */
+static int reception_expects(const reception *room, int rank)
+{
+    return rank > room->job->rank && rank < room->job->nranks &&
+           (!room->expects || room->expects(room->job->rank, rank, room->job->nranks));
+}
 
 /* Checks an authenticated rank. A contradiction ends the job for all ranks at once. */
 static weir_status reception_check_rank(void *context, const weiri_job *job, const weiri_guest *who)
@@ -39,6 +47,10 @@ static weir_status reception_check_rank(void *context, const weiri_job *job, con
                           "two processes say that they are rank %d, the second at %s; every rank "
                           "must be started once",
                           hello->rank, who->where);
+    if (!reception_expects(room, hello->rank))
+        return weiri_fail(WEIR_ERR_MISMATCH, "rank %d at %s connected to rank %d, which did not "
+                                             "expect it",
+                          hello->rank, who->where, job->rank);
     return WEIR_OK;
 }
 
@@ -56,7 +68,7 @@ static weir_status reception_fail_late(const reception *room, const weiri_deadli
 {
     weiri_ranks late = {0};
     for (int rank = room->job->rank + 1; rank < room->job->nranks; rank++)
-        if (room->fds[rank] < 0)
+        if (room->fds[rank] < 0 && reception_expects(room, rank))
             weiri_ranks_add(&late, rank);
     char where[WEIRI_ADDRESS_TEXT_BYTES] = "?";
     weiri_address address;
@@ -135,13 +147,16 @@ static void reception_refuse_late(reception *room)
 }
 
 weir_status weiri_reception_run(const weiri_job *job, int listener,
-                                const weiri_deadline *deadline, int *fds,
+                                const weiri_deadline *deadline,
+                                int (*expects)(int rank, int other, int nranks), int *fds,
                                 weiri_address *listens)
 {
     reception room = {.job = job,
+                      .expects = expects,
                       .fds = fds,
-                      .listens = listens,
-                      .missing = job->nranks - 1 - job->rank};
+                      .listens = listens};
+    for (int rank = job->rank + 1; rank < job->nranks; rank++)
+        room.missing += reception_expects(&room, rank);
     const weiri_guests_host host = {
         .context = &room, .check = reception_check_rank, .take = reception_take};
     weir_status status = weiri_guests_open(job, &host, listener, job->nranks, &room.guests);

@@ -2,6 +2,7 @@
 #include "boot/tree.h"
 
 #include "base/error.h"
+#include "boot/link.h"
 #include "boot/mesh.h"
 
 #include <stdio.h>
@@ -45,6 +46,18 @@ int weiri_tree_levels(int rank, int nranks, weiri_tree_level levels[WEIRI_TREE_D
     return count;
 }
 
+int weiri_tree_neighbours(int rank, int other, int nranks)
+{
+    weiri_tree_level levels[WEIRI_TREE_DEPTH];
+    const int count = weiri_tree_levels(rank, nranks, levels);
+    for (int level = 0; level < count; level++) {
+        const int distance = other - levels[level].first, stride = levels[level].stride;
+        if (distance >= 0 && distance % stride == 0 && distance / stride < levels[level].count)
+            return 1;
+    }
+    return 0;
+}
+
 static int tree_height(int nranks)
 {
     weiri_tree_level levels[WEIRI_TREE_DEPTH];
@@ -53,16 +66,34 @@ static int tree_height(int nranks)
 
 /* --------------------------------------------------------------- exchanges */
 
-/* Marks the tree as broken by the last error, and passes it on to all meshes. */
+static weiri_mesh *tree_mesh(const tree *t, int level)
+{
+    return weiri_boot_context(t->meshes[level]);
+}
+
+/* Returns the reason in a farewell that one of the meshes has received, or "". */
+static const char *tree_cause(const tree *t)
+{
+    const char *cause = "";
+    for (int level = 0; level < t->nlevels && !cause[0]; level++)
+        cause = tree_mesh(t, level)->cause;
+    return cause;
+}
+
+/* Marks the tree as broken by the last error, and passes on the reason to all meshes. */
 static weir_status tree_break(tree *t, weir_status status)
 {
+    char cause[WEIRI_REASON_BYTES];
     t->broken = status;
     snprintf(t->reason, sizeof t->reason, "%s", weir_last_error());
+    snprintf(cause, sizeof cause, "%s", tree_cause(t));
     for (int level = 0; level < t->nlevels; level++) {
-        weiri_mesh *mesh = weiri_boot_context(t->meshes[level]);
+        weiri_mesh *mesh = tree_mesh(t, level);
+        if (mesh->broken != WEIR_OK)
+            continue;
+        memcpy(mesh->cause, cause, sizeof mesh->cause);
         weiri_fail(status, "%s", t->reason);
-        if (mesh->broken == WEIR_OK)
-            weiri_mesh_break(mesh, status);
+        weiri_mesh_break(mesh, status);
     }
     return weiri_fail(status, "%s", t->reason);
 }
@@ -160,6 +191,14 @@ static void tree_set_timeout(void *context, int timeout_ms)
         weir_boot_set_timeout(t->meshes[level], timeout_ms + GRACE_MS * level);
 }
 
+void weiri_tree_shut(weir_boot *boot)
+{
+    tree *t = weiri_boot_context(boot);
+    for (int level = 0; level < t->nlevels; level++)
+        weiri_mesh_shut(t->meshes[level]);
+    weiri_direct_shut(t->direct);
+}
+
 static void tree_free(tree *t)
 {
     for (int level = 0; level < t->nlevels; level++)
@@ -180,35 +219,48 @@ static weir_status tree_create_mesh(tree *t, int level, const int *fds)
                                            &t->meshes[level]);
     if (status != WEIR_OK)
         return status;
-    weiri_mesh *mesh = weiri_boot_context(t->meshes[level]);
+    weiri_mesh *mesh = tree_mesh(t, level);
     mesh->first = at->first;
     mesh->stride = at->stride;
     return WEIR_OK;
 }
 
-weir_status weiri_tree_create(const char *name, int rank, int nranks, int timeout_ms,
-                              const int *const *fds, weiri_direct *direct, weir_boot **boot)
+/* Creates the object; the caller's sockets from t->nlevels on, and direct, stay the caller's. */
+static weir_status tree_create_unconnected(tree *t, int nlevels, int *const *fds, weir_boot **boot)
 {
-    tree *t = calloc(1, sizeof *t);
-    weir_boot *made = NULL;
-    if (!t)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for a bootstrap of %d ranks",
-                          rank, nranks);
-    t->ops = (weir_boot_ops){.name = name, .allgather = tree_allgather, .send = tree_send,
-                             .recv = tree_recv, .barrier = tree_barrier, .destroy = tree_destroy,
-                             .set_timeout = tree_set_timeout};
-    t->rank = rank;
-    t->nranks = nranks;
-    t->timeout_ms = timeout_ms;
-    t->height = tree_height(nranks);
-    int nlevels = weiri_tree_levels(rank, nranks, t->levels);
     weir_status status = WEIR_OK;
     for (; t->nlevels < nlevels && status == WEIR_OK; t->nlevels += status == WEIR_OK)
         status = tree_create_mesh(t, t->nlevels, fds[t->nlevels]);
-    if (status == WEIR_OK)
-        status = weir_boot_create(&t->ops, t, rank, nranks, &made);
+    return status == WEIR_OK ? weir_boot_create(&t->ops, t, t->rank, t->nranks, boot) : status;
+}
+
+weir_status weiri_tree_create(const char *name, int rank, int nranks, int timeout_ms,
+                              int *const *fds, weiri_direct *direct, weir_boot **boot)
+{
+    weiri_tree_level levels[WEIRI_TREE_DEPTH];
+    const int nlevels = weiri_tree_levels(rank, nranks, levels);
+    tree *t = calloc(1, sizeof *t);
+    weir_boot *made = NULL;
+    weir_status status = WEIR_ERR_NO_MEMORY;
+    if (t) {
+        t->ops = (weir_boot_ops){.name = name, .allgather = tree_allgather, .send = tree_send,
+                                 .recv = tree_recv, .barrier = tree_barrier,
+                                 .destroy = tree_destroy, .set_timeout = tree_set_timeout};
+        t->rank = rank;
+        t->nranks = nranks;
+        t->timeout_ms = timeout_ms;
+        t->height = tree_height(nranks);
+        memcpy(t->levels, levels, sizeof levels);
+        status = tree_create_unconnected(t, nlevels, fds, &made);
+    } else {
+        weiri_fail(status, "rank %d: no memory for a bootstrap of %d ranks", rank, nranks);
+    }
     if (status != WEIR_OK) {
-        tree_free(t);
+        for (int level = t ? t->nlevels : 0; level < nlevels; level++)
+            weiri_link_close_all(fds[level], levels[level].count);
+        if (t)
+            tree_free(t);
+        weiri_direct_destroy(direct);
         return status;
     }
     t->direct = direct;

@@ -30,6 +30,9 @@ typedef struct weiri_tree_level {
 /* Fills in the levels on which a rank is in a mesh. Returns their number, at least 1. */
 int weiri_tree_levels(int rank, int nranks, weiri_tree_level levels[WEIRI_TREE_DEPTH]);
 
+/* Returns 1 if the two ranks are in the same mesh, so that a socket connects them. */
+int weiri_tree_neighbours(int rank, int other, int nranks);
+
 static inline int weiri_tree_member(const weiri_tree_level *level, int index)
 {
     return level->first + index * level->stride;
@@ -37,8 +40,11 @@ static inline int weiri_tree_member(const weiri_tree_level *level, int index)
 
 /* Creates the bootstrap. Collective: ends with a barrier, after which every rank listens. fds[l]
  * has the non-blocking sockets to the members of the rank's mesh on level l, -1 for the rank
- * itself. The bootstrap owns them and direct on success. name has static storage. */
+ * itself. They and direct belong to the bootstrap, and are closed if it cannot be created. name has
+ * static storage. */
 weir_status weiri_tree_create(const char *name, int rank, int nranks, int timeout_ms,
-                              const int *const *fds, weiri_direct *direct, weir_boot **boot);
+                              int *const *fds, weiri_direct *direct, weir_boot **boot);
+/* Ends all waits of the bootstrap, with WEIR_ERR_PEER. Thread-safe until its destruction. */
+void weiri_tree_shut(weir_boot *boot);
 
 #endif

@@ -8,7 +8,9 @@
 #include "coll/planned.h"
 #include "compute/copy.h"
 #include "comm/gpu/gpu.h"
+#include "comm/monitor/monitor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Counts and displacements have at most so many bits: more elements than any memory holds, and few
@@ -97,6 +99,37 @@ static weir_status call_planned(weiri_coll *coll, const weir_call *call, size_t 
     return WEIR_OK;
 }
 
+static weir_status call_start(weiri_coll *coll, const weir_call *call, size_t size_bytes,
+                              const weiri_choice *choice)
+{
+    if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL))
+        return weiri_internode_coll_gpu(coll, call, size_bytes);
+    return choice->algo->run(coll, call);
+}
+
+/* The same on a communicator that is monitored. */
+static __attribute__((noinline)) weir_status call_monitored(weiri_coll *coll, const weir_call *call,
+                                                            size_t size_bytes,
+                                                            const weiri_choice *choice)
+{
+    weiri_monitor *monitor = coll->comm->monitor;
+    const uint64_t begin_ns = weiri_monitor_begin(monitor, (int)call->collective,
+                                                  coll->comm->calls, call->stream);
+    const weir_status status = call_start(coll, call, size_bytes, choice);
+    if (WEIRI_LIKELY(!begin_ns) || status != WEIR_OK) {
+        weiri_monitor_end(monitor, begin_ns, call->stream);
+        return status;
+    }
+    weiri_monitor_call about = {.function = (int)call->collective,
+                                .peer = -1,
+                                .bytes = coll->count_bytes ? coll->count_bytes : size_bytes,
+                                .traffic_bytes = size_bytes,
+                                .number = coll->comm->calls};
+    snprintf(about.algo, sizeof about.algo, "%.*s", (int)sizeof about.algo - 1, choice->name);
+    weiri_monitor_end_timed(monitor, begin_ns, &about, 1, call->stream);
+    return status;
+}
+
 int weiri_coll_waits(weir_comm *comm, const weir_call *call)
 {
     weiri_coll *coll = NULL;
@@ -139,9 +172,9 @@ static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t
     coll->choice = choice;
     coll->size_bytes = size_bytes;
     weiri_comm_enter(coll->comm, call->collective);
-    if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL))
-        return weiri_internode_coll_gpu(coll, call, size_bytes);
-    return choice->algo->run(coll, call);
+    if (WEIRI_UNLIKELY(coll->comm->monitor != NULL))
+        return call_monitored(coll, call, size_bytes, choice);
+    return call_start(coll, call, size_bytes, choice);
 }
 
 weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_bytes)

@@ -2,26 +2,28 @@
  * The public calls on a communicator. Creation exchanges the ranks' placement, and then creates a
  * communicator of one node (node/node_comm.c) or of several (internode/internode_comm.c).
  *
- * Calls between the files of lib/comm go down this list only: comm.c, internode_comm.c,
- * node_comm.c, internode.c, internode_message.c, wait.c, internode_watch.c, abort.c.
+ * Calls between the files of lib/comm go down this list only: comm.c, those of monitor,
+ * internode_comm.c, node_comm.c, internode.c, internode_message.c, wait.c, internode_watch.c, abort.c.
  */
 #include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "comm/gpu/gpu.h"
 #include "comm/internode/internode_comm.h"
+#include "comm/monitor/monitor.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* Exchanges the ranks' placements. Collective. */
-static weir_status comm_find_placements(weir_boot *boot, weiri_placement *placements,
-                                        int *is_one_node)
+static weir_status comm_find_placements(weir_boot *boot, const weiri_address *monitor,
+                                        weiri_placement *placements, int *is_one_node)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
     placements[rank] = (weiri_placement){
-        .host = weiri_host_id(), .hardware = weiri_hardware_id(), .pid = (int32_t)getpid()};
+        .host = weiri_host_id(), .hardware = weiri_hardware_id(), .pid = (int32_t)getpid(),
+        .monitor = *monitor};
     weiri_host_own_cores(rank, placements[rank].cores);
     weir_status status = weir_boot_allgather(boot, placements, sizeof *placements);
     *is_one_node = 1;
@@ -48,19 +50,22 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
     if (!boot || !comm)
         return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
     int is_one_node = 1;
+    weiri_address monitor;
     weir_comm_config own = WEIR_COMM_CONFIG_INIT;
     weiri_placement *placements = calloc((size_t)weir_boot_nranks(boot), sizeof *placements);
     weir_status status = weiri_config_read("weir_comm_config", config, &own, sizeof own);
     if (status == WEIR_OK && !placements)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks");
     status = weir_boot_agree(boot, status);
+    weiri_monitor_prepare(&monitor);
     if (status == WEIR_OK)
-        status = comm_find_placements(boot, placements, &is_one_node);
+        status = comm_find_placements(boot, &monitor, placements, &is_one_node);
     if (status == WEIR_OK && !is_one_node)
         status = weiri_internode_comm_create(boot, &own, placements, comm);
     else if (status == WEIR_OK &&
              (status = weir_boot_agree(boot, comm_check_transport())) == WEIR_OK)
         status = weiri_comm_create_node(boot, &own, NULL, NULL, comm);
+    weiri_monitor_open(status == WEIR_OK ? *comm : NULL, placements);
     free(placements);
     return status;
 }
@@ -71,6 +76,7 @@ weir_status weir_comm_destroy(weir_comm *comm)
         return WEIR_OK;
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
+    weiri_monitor_close(comm);
     return comm->internode ? weiri_internode_comm_destroy(comm) : weiri_node_comm_destroy(comm);
 }
 

@@ -76,7 +76,23 @@ typedef struct weiri_where {
     _Alignas(WEIR_LINE_BYTES) weir_wait_record wait;
     uint64_t phase[WEIRI_TEXT_WORDS]; /* the step that a wait of kind WEIR_WAIT_WORD is part of */
     uint64_t answered;                /* 1: after an abort, the fields above are final */
+    uint64_t since_ns;                /* when the slow wait in this record began */
 } weiri_where;
+
+/* What a monitored rank publishes about its calls (monitor/monitor.h). A timed call is valid if its
+ * number is the same before and after its times are read; 0: none. */
+enum { WEIRI_MONITOR_CALLS = 128, WEIRI_MONITOR_COUNTS = WEIR_COLL_COUNT + 2 };
+typedef struct weiri_monitored_call {
+    uint64_t number;      /* of the communicator's collectives */
+    uint64_t begin_ns;    /* 0: unknown, as on GPUs */
+    uint64_t duration_ns;
+} weiri_monitored_call;
+
+typedef struct weiri_monitored {
+    _Alignas(WEIR_LINE_BYTES) uint64_t counts[WEIRI_MONITOR_COUNTS]; /* of calls, by function */
+    uint64_t ntimed; /* timed calls; the last ones are at ntimed % WEIRI_MONITOR_CALLS */
+    weiri_monitored_call calls[WEIRI_MONITOR_CALLS];
+} weiri_monitored;
 
 /* What a rank publishes about its GPU during set-up, in the order of the exchanges. */
 typedef struct weiri_gpu_info {
@@ -102,6 +118,7 @@ typedef struct weiri_comm_page {
     weiri_word followed[WEIRI_GPU_RANKS_MAX]; /* changes of each rank that this GPU has mapped */
     weiri_gpu_info gpu;
     weiri_where where;
+    weiri_monitored monitored;
     weiri_region_record directory[WEIRI_REGIONS_MAX];
 } weiri_comm_page;
 
@@ -167,6 +184,7 @@ struct weir_comm {
     uint64_t calls;     /* collectives called */
     weiri_where *where; /* this rank's state record */
     const char *noted;  /* the text that is in where->note */
+    struct weiri_monitor *monitor; /* monitor/monitor.h; NULL unless monitoring is on */
 
     /* Memory that the ranks of one node share. Unused in a communicator of several nodes, whose
      * sub-communicators hold it. */

@@ -186,7 +186,7 @@ static void report_await_answers(weir_comm *comm)
         }
 }
 
-static weiri_report_rank report_look_at(const weir_comm *comm, int rank)
+weiri_report_rank weiri_report_look_at(const weir_comm *comm, int rank)
 {
     return (weiri_report_rank){
         .life = report_state_of(comm, rank),
@@ -207,7 +207,7 @@ int weir_comm_report(weir_comm *comm, char *text, size_t bytes)
     if (weir_load_acquire(comm->guard.abort_word))
         report_await_answers(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
-        ranks[rank] = report_look_at(comm, rank);
+        ranks[rank] = weiri_report_look_at(comm, rank);
     const weiri_report report = {.nranks = comm->nranks,
                                  .timeout_ms = comm->guard.timeout_ns / 1000000,
                                  .aborted = weir_load_acquire(comm->guard.abort_word) != 0,

@@ -21,6 +21,10 @@ typedef struct weiri_report {
     const weiri_report_rank *ranks;
 } weiri_report;
 
+/* Finds out where a rank stands (report.c). Local, non-blocking, thread-safe while the communicator
+ * exists. */
+weiri_report_rank weiri_report_look_at(const weir_comm *comm, int rank);
+
 /* Up to so many ranks have a line each; of more, ranks in the same position share one. */
 enum { WEIRI_REPORT_LINES = 32 };
 

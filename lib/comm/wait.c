@@ -84,13 +84,14 @@ static weir_status wait_step(weir_comm *comm, weiri_waiter *waiter, int awaited,
 
 /* Writes the state of a wait into this rank's record. */
 static void wait_note(weir_comm *comm, const uint64_t *word, uint64_t target, int peer,
-                 const char *phase)
+                      const char *phase, uint64_t since_ns)
 {
     weir_wait_record *record = &comm->where->wait;
     weiri_text_store(comm->where->phase, phase);
     weir_store_relaxed(&record->peer, (uint64_t)(int64_t)peer);
     weir_store_relaxed(&record->expected, target);
     weir_store_relaxed(&record->seen, weir_load_relaxed(word));
+    weir_store_relaxed(&comm->where->since_ns, since_ns);
     weir_store_release(&record->kind, WEIR_WAIT_WORD);
 }
 
@@ -131,7 +132,7 @@ weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uin
     if (WEIRI_LIKELY(status == WEIR_OK && waiter->polls.started_ns == waiter->noted_ns))
         return WEIR_OK;
     waiter->noted_ns = waiter->polls.started_ns;
-    wait_note(comm, word, target, peer, phase);
+    wait_note(comm, word, target, peer, phase, waiter->noted_ns);
     if (status == WEIR_OK)
         return WEIR_OK;
     char where[160];

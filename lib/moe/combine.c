@@ -3,7 +3,7 @@
  * they are, others and short ones in staging, where the rows of experts (or ranks) follow each
  * other without gaps. Complete adds the rows of each token straight from the ranks of its experts.
  */
-#include "moe/group.h"
+#include "moe/gpu.h"
 
 #include "base/config.h"
 #include "base/error.h"
@@ -15,14 +15,13 @@ static const char combine_phase[] = "moe combine";
 
 /* --------------------------------------------------------------------- send */
 
-static moe_problem combine_check(const weir_moe *g, const weir_moe_combine_args *a,
-                                 int64_t values[3])
+moe_problem moe_combine_check(const weir_moe *g, const weir_moe_combine_args *a, int tokens,
+                              int64_t values[3])
 {
     values[0] = a->handle;
     values[1] = g->config.handles;
-    if (a->handle < 0 || a->handle >= g->config.handles || !g->routings[a->handle].is_valid)
+    if (tokens < 0)
         return MOE_NO_ROUTING;
-    const size_t tokens = (size_t)moe_record_of(g, g->rank, a->handle).tokens[0];
     values[0] = MOE_POINTER_ROWS;
     if (!a->rows)
         return MOE_BAD_POINTER;
@@ -33,10 +32,10 @@ static moe_problem combine_check(const weir_moe *g, const weir_moe_combine_args 
     if (a->weights && !g->by_expert)
         return MOE_BAD_MEMBER;
     values[0] = (int64_t)a->out_bytes;
-    values[1] = (int64_t)(tokens * g->info.row_bytes);
-    if (a->out_bytes < tokens * g->info.row_bytes)
+    values[1] = (int64_t)((size_t)tokens * g->info.row_bytes);
+    if (a->out_bytes < (size_t)tokens * g->info.row_bytes)
         return MOE_BAD_OUT;
-    return a->stream ? MOE_BAD_STREAM : MOE_NO_PROBLEM;
+    return a->stream && !g->gpu ? MOE_BAD_STREAM : MOE_NO_PROBLEM;
 }
 
 /* Decides where peers read the rows. */
@@ -99,40 +98,55 @@ static void combine_copy_grads(const weir_moe *g, const weir_moe_combine_args *a
 static weir_status combine_describe(weir_moe *g, const weir_moe_combine_args *a, moe_header *header)
 {
     int64_t values[3] = {0, 0, 0};
-    moe_problem problem = combine_check(g, a, values);
+    moe_problem problem = moe_combine_check(g, a, moe_routing_tokens(g, a->handle), values);
     header->has_grads = a->row_weight_grads != NULL;
     if (!problem)
         problem = combine_find_rows(g, a, header, values);
     return problem ? moe_refuse(g, header, problem, values[0], values[1], values[2]) : WEIR_OK;
 }
 
-weir_status weir_moe_combine_send(weir_moe *g, const weir_moe_combine_args *args)
+static weir_status combine_send_host(weir_moe *g, const weir_moe_combine_args *a)
 {
     moe_header *header;
-    weir_moe_combine_args a = WEIR_MOE_COMBINE_ARGS_INIT;
-    if (!g || !args)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_combine: group and args are required");
-    weir_status status = moe_check_send(g, MOE_COMBINE);
+    weir_status status = moe_open(g, MOE_COMBINE, a->handle, &header);
     if (status == WEIR_OK)
-        status = weiri_config_read("weir_moe_combine_args", args, &a, sizeof a);
-    if (status == WEIR_OK)
-        status = moe_open(g, MOE_COMBINE, a.handle, &header);
-    if (status == WEIR_OK)
-        status = combine_describe(g, &a, header);
+        status = combine_describe(g, a, header);
     if (status == WEIR_OK && (header->staged || header->has_grads))
         status = moe_await_done(g, g->combined, combine_phase);
     if (status != WEIR_OK)
         return status;
     if (header->staged)
-        combine_each_part(g, &a, combine_copy_rows);
+        combine_each_part(g, a, combine_copy_rows);
     if (header->has_grads)
-        combine_each_part(g, &a, combine_copy_grads);
+        combine_each_part(g, a, combine_copy_grads);
     if (header->staged || header->has_grads)
         g->combined = g->calls;
     moe_publish(g);
     moe_rows_ready(g);
-    g->under_way[MOE_COMBINE] = (moe_call){.number = g->calls, .combine = a};
     return WEIR_OK;
+}
+
+/* Checks what needs no other rank, and copies the arguments. */
+static weir_status combine_open(weir_moe *g, const weir_moe_combine_args *args,
+                                weir_moe_combine_args *a)
+{
+    if (!g || !args)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_combine: group and args are required");
+    *a = (weir_moe_combine_args)WEIR_MOE_COMBINE_ARGS_INIT;
+    weir_status status = moe_check_send(g, MOE_COMBINE);
+    return status == WEIR_OK ? weiri_config_read("weir_moe_combine_args", args, a, sizeof *a)
+                             : status;
+}
+
+weir_status weir_moe_combine_send(weir_moe *g, const weir_moe_combine_args *args)
+{
+    weir_moe_combine_args a;
+    weir_status status = combine_open(g, args, &a);
+    if (status == WEIR_OK)
+        status = g->gpu ? moe_gpu_combine(g, &a, MOE_PHASE_SEND) : combine_send_host(g, &a);
+    if (status == WEIR_OK)
+        g->under_way[MOE_COMBINE] = (moe_call){.number = moe_call_number(g), .combine = a};
+    return status;
 }
 
 /* ------------------------------------------------------------------ receive */
@@ -240,6 +254,13 @@ static weir_status combine_await_readers(weir_moe *g, const moe_call *call)
     return status;
 }
 
+static weir_status combine_complete_host(weir_moe *g, const moe_call *call)
+{
+    weir_status status = combine_receive(g, call);
+    moe_finish(g, call->number);
+    return status == WEIR_OK ? combine_await_readers(g, call) : status;
+}
+
 weir_status weir_moe_combine_complete(weir_moe *g)
 {
     if (!g)
@@ -248,16 +269,21 @@ weir_status weir_moe_combine_complete(weir_moe *g)
     if (status != WEIR_OK)
         return status;
     const moe_call *call = &g->under_way[MOE_COMBINE];
-    status = combine_receive(g, call);
-    moe_finish(g, call->number);
-    if (status == WEIR_OK)
-        status = combine_await_readers(g, call);
+    status = g->gpu ? moe_gpu_combine(g, &call->combine, MOE_PHASE_COMPLETE)
+                    : combine_complete_host(g, call);
     g->under_way[MOE_COMBINE].number = 0;
     return status;
 }
 
 weir_status weir_moe_combine(weir_moe *g, const weir_moe_combine_args *args)
 {
-    weir_status status = weir_moe_combine_send(g, args);
+    weir_moe_combine_args a;
+    weir_status status;
+    if (g && g->gpu) {
+        status = combine_open(g, args, &a);
+        return status == WEIR_OK ? moe_gpu_combine(g, &a, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
+                                 : status;
+    }
+    status = weir_moe_combine_send(g, args);
     return status == WEIR_OK ? weir_moe_combine_complete(g) : status;
 }

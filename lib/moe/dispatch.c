@@ -4,7 +4,7 @@
  * all routings, places rows, and copies each row that has an expert here straight from its source
  * to its place, or places: a token with several local experts is read from memory once.
  */
-#include "moe/group.h"
+#include "moe/gpu.h"
 
 #include "base/config.h"
 #include "base/error.h"
@@ -40,20 +40,20 @@ static moe_problem dispatch_check_pointers(const weir_moe *g, const weir_moe_dis
     return MOE_NO_PROBLEM;
 }
 
-static moe_problem dispatch_check(const weir_moe *g, const weir_moe_dispatch_args *a,
-                                  int64_t values[3])
+moe_problem moe_dispatch_check(const weir_moe *g, const weir_moe_dispatch_args *a, int tokens,
+                               int64_t values[3])
 {
     values[0] = a->handle;
     values[1] = g->config.handles;
     if (a->handle < 0 || a->handle >= g->config.handles)
         return MOE_NO_ROUTING;
-    if (!a->topk_experts && !g->routings[a->handle].is_valid)
+    if (!a->topk_experts && tokens < 0)
         return MOE_NO_ROUTING;
     values[0] = a->tokens;
     values[1] = g->config.max_tokens;
     if (a->tokens < 0 || a->tokens > g->config.max_tokens)
         return MOE_BAD_TOKENS;
-    values[1] = a->topk_experts ? 0 : moe_record_of(g, g->rank, a->handle).tokens[0];
+    values[1] = tokens;
     values[2] = a->handle;
     if (!a->topk_experts && values[1] != a->tokens)
         return MOE_BAD_REUSE;
@@ -64,7 +64,7 @@ static moe_problem dispatch_check(const weir_moe *g, const weir_moe_dispatch_arg
     values[0] = a->topk_dtype;
     if (a->topk_experts && a->topk_dtype != WEIR_INT32 && a->topk_dtype != WEIR_INT64)
         return MOE_BAD_TYPE;
-    if (a->stream)
+    if (a->stream && !g->gpu)
         return MOE_BAD_STREAM;
     return dispatch_check_pointers(g, a, values);
 }
@@ -102,7 +102,7 @@ static weir_status dispatch_describe(weir_moe *g, const weir_moe_dispatch_args *
                                      moe_header *header)
 {
     int64_t values[3] = {0, 0, 0};
-    moe_problem problem = dispatch_check(g, a, values);
+    moe_problem problem = moe_dispatch_check(g, a, moe_routing_tokens(g, a->handle), values);
     header->has_routing = a->topk_experts != NULL;
     if (!problem)
         problem = dispatch_find_rows(g, a, header, values);
@@ -121,19 +121,12 @@ static weir_status dispatch_describe(weir_moe *g, const weir_moe_dispatch_args *
     return WEIR_OK;
 }
 
-weir_status weir_moe_dispatch_send(weir_moe *g, const weir_moe_dispatch_args *args)
+static weir_status dispatch_send_host(weir_moe *g, const weir_moe_dispatch_args *a)
 {
     moe_header *header;
-    weir_moe_dispatch_args a = WEIR_MOE_DISPATCH_ARGS_INIT;
-    if (!g || !args)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch: group and args are required");
-    weir_status status = moe_check_send(g, MOE_DISPATCH);
+    weir_status status = moe_open(g, MOE_DISPATCH, a->handle, &header);
     if (status == WEIR_OK)
-        status = weiri_config_read("weir_moe_dispatch_args", args, &a, sizeof a);
-    if (status == WEIR_OK)
-        status = moe_open(g, MOE_DISPATCH, a.handle, &header);
-    if (status == WEIR_OK)
-        status = dispatch_describe(g, &a, header);
+        status = dispatch_describe(g, a, header);
     if (status != WEIR_OK)
         return status;
     moe_publish(g);
@@ -141,12 +134,34 @@ weir_status weir_moe_dispatch_send(weir_moe *g, const weir_moe_dispatch_args *ar
         status = moe_await_done(g, g->dispatched, dispatch_phase);
         if (status != WEIR_OK)
             return status;
-        dispatch_stage(g, &a);
+        dispatch_stage(g, a);
         g->dispatched = g->calls;
     }
     moe_rows_ready(g);
-    g->under_way[MOE_DISPATCH] = (moe_call){.number = g->calls, .dispatch = a};
     return WEIR_OK;
+}
+
+/* Checks what needs no other rank, and copies the arguments. */
+static weir_status dispatch_open(weir_moe *g, const weir_moe_dispatch_args *args,
+                                 weir_moe_dispatch_args *a)
+{
+    if (!g || !args)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch: group and args are required");
+    *a = (weir_moe_dispatch_args)WEIR_MOE_DISPATCH_ARGS_INIT;
+    weir_status status = moe_check_send(g, MOE_DISPATCH);
+    return status == WEIR_OK ? weiri_config_read("weir_moe_dispatch_args", args, a, sizeof *a)
+                             : status;
+}
+
+weir_status weir_moe_dispatch_send(weir_moe *g, const weir_moe_dispatch_args *args)
+{
+    weir_moe_dispatch_args a;
+    weir_status status = dispatch_open(g, args, &a);
+    if (status == WEIR_OK)
+        status = g->gpu ? moe_gpu_dispatch(g, &a, MOE_PHASE_SEND) : dispatch_send_host(g, &a);
+    if (status == WEIR_OK)
+        g->under_way[MOE_DISPATCH] = (moe_call){.number = moe_call_number(g), .dispatch = a};
+    return status;
 }
 
 /* ------------------------------------------------------------------ receive */
@@ -326,10 +341,7 @@ static weir_status dispatch_check_weights(const weir_moe *g, uint64_t call)
     }
     if (wanting < 0 || lacking < 0)
         return WEIR_OK;
-    return weiri_fail(WEIR_ERR_INVALID,
-                      "weir_moe: dispatch on rank %d: topk_weights is NULL, but rank %d receives "
-                      "row_weights; pass weights on all ranks",
-                      lacking, wanting);
+    return moe_problem_fail(MOE_DISPATCH, MOE_NO_WEIGHTS, (int64_t[3]){wanting}, lacking);
 }
 
 /* All that can fail on all ranks: afterwards rows are received. */
@@ -358,17 +370,11 @@ static weir_status dispatch_await_readers(weir_moe *g, const moe_call *call)
     return status;
 }
 
-weir_status weir_moe_dispatch_complete(weir_moe *g)
+static weir_status dispatch_complete_host(weir_moe *g, const moe_call *call)
 {
-    if (!g)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch_complete: group is required");
-    weir_status status = moe_check_complete(g, MOE_DISPATCH);
-    if (status != WEIR_OK)
-        return status;
-    const moe_call *call = &g->under_way[MOE_DISPATCH];
     const weir_moe_dispatch_args *a = &call->dispatch;
     moe_routing *routing = &g->routings[a->handle];
-    status = dispatch_prepare(g, call);
+    weir_status status = dispatch_prepare(g, call);
     if (status == WEIR_OK) {
         status = dispatch_receive_all(g, call);
         if (status == WEIR_OK)
@@ -379,14 +385,32 @@ weir_status weir_moe_dispatch_complete(weir_moe *g)
     moe_finish(g, call->number);
     if (status == WEIR_OK && g->by_expert && g->config.alignment > 1)
         dispatch_pad(g, a, routing);
-    if (status == WEIR_OK)
-        status = dispatch_await_readers(g, call);
+    return status == WEIR_OK ? dispatch_await_readers(g, call) : status;
+}
+
+weir_status weir_moe_dispatch_complete(weir_moe *g)
+{
+    if (!g)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch_complete: group is required");
+    weir_status status = moe_check_complete(g, MOE_DISPATCH);
+    if (status != WEIR_OK)
+        return status;
+    const moe_call *call = &g->under_way[MOE_DISPATCH];
+    status = g->gpu ? moe_gpu_dispatch(g, &call->dispatch, MOE_PHASE_COMPLETE)
+                    : dispatch_complete_host(g, call);
     g->under_way[MOE_DISPATCH].number = 0;
     return status;
 }
 
 weir_status weir_moe_dispatch(weir_moe *g, const weir_moe_dispatch_args *args)
 {
-    weir_status status = weir_moe_dispatch_send(g, args);
+    weir_moe_dispatch_args a;
+    weir_status status;
+    if (g && g->gpu) {
+        status = dispatch_open(g, args, &a);
+        return status == WEIR_OK ? moe_gpu_dispatch(g, &a, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
+                                 : status;
+    }
+    status = weir_moe_dispatch_send(g, args);
     return status == WEIR_OK ? weir_moe_dispatch_complete(g) : status;
 }

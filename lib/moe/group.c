@@ -2,9 +2,10 @@
  * Creating and releasing expert-parallel groups: each rank allocates one window, whose layout
  * group.h describes, and maps those of its peers.
  */
-#include "moe/group.h"
+#include "moe/gpu.h"
 
 #include "base/error.h"
+#include "comm/gpu/gpu.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -176,6 +177,7 @@ static weir_status group_alloc_all(weir_moe *g)
 
 static void group_release(weir_moe *g)
 {
+    moe_gpu_close(g);
     for (int rank = 0; g->mems && rank < g->nranks; rank++)
         if (rank != g->rank)
             weir_mem_free(g->mems[rank]);
@@ -207,7 +209,7 @@ static weir_status place_check(const weir_comm *comm)
                           "weir_moe_create: the %d ranks are on %d nodes; expert parallelism is "
                           "supported among ranks of one node",
                           weir_comm_nranks(comm), weir_comm_nnodes(comm));
-    if (weir_comm_backend(comm) != WEIR_BACKEND_HOST)
+    if (weir_comm_backend(comm) != WEIR_BACKEND_HOST && !moe_gpu_is_built())
         return weiri_fail(
             WEIR_ERR_UNSUPPORTED,
             "weir_moe_create: the communicator has the %s backend; expert parallelism is "
@@ -236,6 +238,7 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
     weir_boot *boot = weir_comm_boot(comm);
+    const int is_gpu = weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
     weir_status status = weir_boot_agree(boot, create_check(comm, given, &config));
     if (status == WEIR_OK)
         status = weir_boot_agree(boot, moe_config_compare(comm, &config));
@@ -245,14 +248,14 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
     if (g) {
         *g = (weir_moe){.comm = comm, .config = config, .rank = comm->rank, .nranks = comm->nranks};
         status = group_size(g);
-        if (status == WEIR_OK)
+        if (status == WEIR_OK && !is_gpu)
             status = group_alloc_all(g);
     } else {
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "weir_moe_create: no memory for the group");
     }
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
-        status = group_share(g);
+        status = is_gpu ? moe_gpu_open(g) : group_share(g);
     if (status == WEIR_OK)
         *group = g;
     else if (g)
@@ -264,8 +267,19 @@ void weir_moe_free(weir_moe *group)
 {
     if (!group || weiri_comm_is_forked(group->comm))
         return;
+    if (group->gpu)
+        group->comm->gpu->ops->quiesce(group->comm);
     weir_comm_barrier(group->comm); /* if it fails the communicator is aborted; memory is freed */
     group_release(group);
+}
+
+weir_status weir_moe_check(weir_moe *group)
+{
+    if (!group)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_check: group is required");
+    if (weiri_comm_is_forked(group->comm))
+        return weiri_fork_fail("communicator");
+    return group->gpu ? moe_gpu_check(group) : weir_comm_check(group->comm);
 }
 
 weir_moe_info weir_moe_get_info(const weir_moe *group)

@@ -30,41 +30,13 @@
 
 #include "comm/comm.h"
 #include "compute/weigh.h"
+#include "moe/problem.h"
 #include <weir/moe.h>
 
 enum {
     MOE_CALLS = 4, /* headers in a window: two calls under way, and those of slower peers */
     MOE_STAGED_BYTES = 65536, /* rows of registered memory up to this length are staged: the copy
                                * costs less than waiting for the readers */
-};
-
-typedef enum moe_kind { MOE_DISPATCH, MOE_COMBINE } moe_kind;
-
-/* Why a rank cannot take part in a call; values is what the message needs. */
-typedef enum moe_problem {
-    MOE_NO_PROBLEM,
-    MOE_BAD_EXPERT,  /* token, choice, expert */
-    MOE_BAD_TOKENS,  /* tokens, maximum */
-    MOE_BAD_REUSE,   /* tokens, tokens of the routing */
-    MOE_NO_ROUTING,  /* handle */
-    MOE_BAD_ROWS,    /* bytes, bytes needed */
-    MOE_BAD_OUT,     /* bytes, bytes needed */
-    MOE_BAD_POINTER, /* index into moe_pointer */
-    MOE_BAD_TYPE,    /* the dtype of topk_experts */
-    MOE_BAD_MEMORY,  /* rows are not in registered memory, which the group requires */
-    MOE_BAD_STREAM,
-    MOE_BAD_MEMBER, /* index into moe_pointer: not for this layout */
-    MOE_NO_WEIGHTS, /* a rank that receives weights; this one sends none */
-} moe_problem;
-
-enum moe_pointer {
-    MOE_POINTER_X,
-    MOE_POINTER_ROWS,
-    MOE_POINTER_SCALES,
-    MOE_POINTER_OUT,
-    MOE_POINTER_EXPERTS,
-    MOE_POINTER_OFFSETS,
-    MOE_POINTER_WEIGHTS
 };
 
 /* What a rank says about a call. */
@@ -158,7 +130,15 @@ struct weir_moe {
     uint64_t all_done;    /* every peer's done is at least this */
     uint64_t dispatched, combined; /* the latest call that read token staging, output staging */
     moe_call under_way[2];         /* by moe_kind */
+    struct moe_gpu *gpu;           /* gpu.h; NULL on the host: then all members above are used */
 };
+
+/* The number by which a call that was just sent is under way. On GPUs only kernels number calls,
+ * and the order of two calls under way is that in which they were sent. */
+static inline uint64_t moe_call_number(weir_moe *group)
+{
+    return group->gpu ? ++group->calls : group->calls;
+}
 
 static inline moe_header *moe_header_of(const weir_moe *group, int rank, uint64_t call)
 {
@@ -167,6 +147,12 @@ static inline moe_header *moe_header_of(const weir_moe *group, int rank, uint64_
 
 /* Returns the shared routing of a handle in a rank's window. */
 moe_record moe_record_of(const weir_moe *group, int rank, int handle);
+/* Returns the tokens of a handle's routing; -1: it has none, or there is no such handle. */
+int moe_routing_tokens(const weir_moe *group, int handle);
+/* Fails because a capacity is exceeded. rows: of the expert, or of the rank up to the expert, which
+ * is -1 in other layouts. */
+weir_status moe_overflow_fail(const weir_moe_config *config, int rank, int expert, int64_t rows,
+                              int64_t capacity);
 /* Returns the length of a record. */
 size_t moe_record_bytes(const weir_moe_config *config, int nranks);
 
@@ -197,6 +183,8 @@ void moe_finish(weir_moe *group, uint64_t call);
 /* Publishes that this rank cannot take part, which ends the call here, and returns the failure. */
 weir_status moe_refuse(weir_moe *group, moe_header *header, moe_problem problem, int64_t a,
                        int64_t b, int64_t c);
+/* Formats why a rank cannot take part in a call; returns WEIR_ERR_INVALID. */
+weir_status moe_problem_fail(moe_kind kind, moe_problem problem, const int64_t values[3], int rank);
 /* Waits until all ranks have published a call. WEIR_ERR_INVALID if one of them refused. */
 weir_status moe_await_all(weir_moe *group, uint64_t call, const char *phase);
 /* Finds the address of a peer's rows: in its staging (staged), or in its registered memory. */
@@ -204,6 +192,15 @@ weir_status moe_rows_of(weir_moe *group, int peer, uint64_t call, char *staged, 
 /* Checks that a call of this kind can be sent, or completed. */
 weir_status moe_check_send(weir_moe *group, moe_kind kind);
 weir_status moe_check_complete(weir_moe *group, moe_kind kind);
+
+/* ------------------------------------------------ dispatch.c, combine.c */
+
+/* Check the arguments of a call. tokens: of the handle's routing; -1: it has none. On a problem,
+ * values gets what its message needs. */
+moe_problem moe_dispatch_check(const weir_moe *group, const weir_moe_dispatch_args *args,
+                               int tokens, int64_t values[3]);
+moe_problem moe_combine_check(const weir_moe *group, const weir_moe_combine_args *args, int tokens,
+                              int64_t values[3]);
 
 /* --------------------------------------------------------------- record.c */
 

@@ -141,68 +141,98 @@ weir_status moe_rows_of(weir_moe *g, int peer, uint64_t call, char *staged, cons
 
 /* ----------------------------------------------------------------- refusals */
 
-/* Formats what a rank's header says; returns WEIR_ERR_INVALID. */
-static weir_status problem_fail(const moe_header *header, int rank)
+static const char *pointer_name(int64_t pointer)
 {
-    static const char *const pointers[] = {"x",           "rows",           "row_scales", "out",
-                                           "row_experts", "expert_offsets", "weights"};
-    const long long a = (long long)header->values[0], b = (long long)header->values[1],
-                    c = (long long)header->values[2];
-    const char *const call = kind_name(header->kind);
-    char text[200];
-    switch ((moe_problem)header->problem) {
+    static const char *const names[] = {"x",           "rows",           "row_scales", "out",
+                                        "row_experts", "expert_offsets", "weights"};
+    return names[pointer];
+}
+
+/* Formats a problem; a, b, c: its values. */
+static void problem_format(moe_problem problem, long long a, long long b, long long c, char *text,
+                           size_t bytes)
+{
+    switch (problem) {
     case MOE_NO_PROBLEM:
-        return WEIR_OK;
+    case MOE_OVERFLOW: /* moe_overflow_fail */
+        break;
     case MOE_BAD_EXPERT:
         snprintf(
-            text, sizeof text,
+            text, bytes,
             "choice %lld of token %lld names expert %lld; give 0 to experts - 1, or a negative "
             "number for none",
             b, a, c);
         break;
     case MOE_BAD_TOKENS:
-        snprintf(text, sizeof text, "%lld tokens; the group was created for 0 to %lld", a, b);
+        snprintf(text, bytes, "%lld tokens; the group was created for 0 to %lld", a, b);
         break;
     case MOE_BAD_REUSE:
-        snprintf(text, sizeof text,
+        snprintf(text, bytes,
                  "%lld tokens without topk_experts; the routing of handle %lld has %lld", a, c, b);
         break;
     case MOE_NO_ROUTING:
-        snprintf(text, sizeof text,
+        snprintf(text, bytes,
                  "handle %lld has no routing; dispatch with topk_experts on one of "
                  "the group's %lld handles first",
                  a, b);
         break;
     case MOE_BAD_ROWS:
-        snprintf(text, sizeof text, "rows has %lld bytes; %lld are needed", a, b);
+        snprintf(text, bytes, "rows has %lld bytes; %lld are needed", a, b);
         break;
     case MOE_BAD_OUT:
-        snprintf(text, sizeof text, "out has %lld bytes; %lld are needed", a, b);
+        snprintf(text, bytes, "out has %lld bytes; %lld are needed", a, b);
         break;
     case MOE_BAD_POINTER:
-        snprintf(text, sizeof text, "%s is NULL; it is required", pointers[a]);
+        snprintf(text, bytes, "%s is NULL; it is required", pointer_name(a));
         break;
     case MOE_BAD_TYPE:
-        snprintf(text, sizeof text, "topk_dtype is %lld; use WEIR_INT32 or WEIR_INT64", a);
+        snprintf(text, bytes, "topk_dtype is %lld; use WEIR_INT32 or WEIR_INT64", a);
         break;
     case MOE_BAD_MEMORY:
-        snprintf(text, sizeof text,
-                 "%s is not in registered memory (weir_mem_alloc), which this "
-                 "group's configuration promises",
-                 pointers[a]);
+        snprintf(text, bytes,
+                 "%s is not in registered memory (weir_mem_alloc, on GPUs followed by "
+                 "weir_comm_barrier), which this group's configuration promises",
+                 pointer_name(a));
         break;
     case MOE_BAD_STREAM:
-        snprintf(text, sizeof text, "stream is not NULL; the host backend has no streams");
+        snprintf(text, bytes, "stream is not NULL; the host backend has no streams");
         break;
     case MOE_BAD_MEMBER:
-        snprintf(text, sizeof text, "%s is not NULL; the group's layout does not have it",
-                 pointers[a]);
+        snprintf(text, bytes, "%s is not NULL; the group's layout does not have it",
+                 pointer_name(a));
         break;
     case MOE_NO_WEIGHTS:
-        snprintf(text, sizeof text, "no topk_weights, but rank %lld receives row_weights", a);
+        snprintf(text, bytes,
+                 "topk_weights is NULL, but rank %lld receives row_weights; pass weights on all "
+                 "ranks",
+                 a);
+        break;
+    case MOE_OTHER_CALL:
+        snprintf(text, bytes,
+                 "call %lld is another one (0x%llx) than here (0x%llx: handle, kind, gradients, "
+                 "new routing); make the same calls on all ranks",
+                 a, (unsigned long long)c, (unsigned long long)b);
+        break;
+    case MOE_UNALIGNED:
+        snprintf(text, bytes, "%s is not aligned to 16 bytes, as GPUs need it", pointer_name(a));
         break;
     }
-    return weiri_fail(WEIR_ERR_INVALID, "weir_moe: %s on rank %d: %s", call, rank, text);
+}
+
+weir_status moe_problem_fail(moe_kind kind, moe_problem problem, const int64_t values[3], int rank)
+{
+    char text[200] = "";
+    problem_format(problem, (long long)values[0], (long long)values[1], (long long)values[2], text,
+                   sizeof text);
+    return weiri_fail(problem == MOE_OTHER_CALL ? WEIR_ERR_MISMATCH : WEIR_ERR_INVALID,
+                      "weir_moe: %s on rank %d: %s", kind_name(kind), rank, text);
+}
+
+/* Fails with what a rank's header says. */
+static weir_status header_fail(const moe_header *header, int rank)
+{
+    return moe_problem_fail((moe_kind)header->kind, (moe_problem)header->problem, header->values,
+                            rank);
 }
 
 weir_status moe_refuse(weir_moe *g, moe_header *header, moe_problem problem, int64_t a, int64_t b,
@@ -218,7 +248,7 @@ weir_status moe_refuse(weir_moe *g, moe_header *header, moe_problem problem, int
         g->refused = g->calls; /* until that call is over */
     else
         moe_finish(g, g->calls);
-    return problem_fail(header, g->rank);
+    return header_fail(header, g->rank);
 }
 
 weir_status moe_await_all(weir_moe *g, uint64_t call, const char *phase)
@@ -233,5 +263,5 @@ weir_status moe_await_all(weir_moe *g, uint64_t call, const char *phase)
     }
     if (status != WEIR_OK || refusing < 0)
         return status;
-    return problem_fail(moe_header_of(g, refusing, call), refusing);
+    return header_fail(moe_header_of(g, refusing, call), refusing);
 }

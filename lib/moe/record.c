@@ -6,7 +6,7 @@
  * Rows of an expert (or, by layout, of a rank) are ordered by source rank, then by token, then by
  * choice. A bin is an expert in layout expert, else a rank.
  */
-#include "moe/group.h"
+#include "moe/gpu.h"
 
 #include "base/error.h"
 
@@ -46,6 +46,13 @@ moe_record moe_record_of(const weir_moe *g, int rank, int handle)
     record_lay_out(&g->config, g->nranks,
                    g->windows[rank].records + (size_t)handle * g->record_bytes, &record);
     return record;
+}
+
+int moe_routing_tokens(const weir_moe *g, int handle)
+{
+    if (handle < 0 || handle >= g->config.handles || !g->routings[handle].is_valid)
+        return -1;
+    return moe_record_of(g, g->rank, handle).tokens[0];
 }
 
 /* ------------------------------------------------------------------ writing */
@@ -176,17 +183,16 @@ static int64_t place_next(const weir_moe *g, int64_t first, int32_t rows)
     return first + (rows + alignment - 1) / alignment * alignment;
 }
 
-/* rows: of the expert, or of the rank up to the expert, which is -1 in other layouts. */
-static weir_status place_overflow(const weir_moe *g, int rank, int expert, int64_t rows,
-                                  int64_t capacity)
+weir_status moe_overflow_fail(const weir_moe_config *config, int rank, int expert, int64_t rows,
+                              int64_t capacity)
 {
-    if (g->config.expert_capacity && rows > capacity && capacity == g->config.expert_capacity)
+    if (config->expert_capacity && rows > capacity && capacity == config->expert_capacity)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_moe: expert %d on rank %d would receive %lld rows, but "
                           "expert_capacity is %lld; nothing was written",
                           expert, rank, (long long)rows, (long long)capacity);
     char where[40] = "";
-    if (g->by_expert)
+    if (config->layout == WEIR_MOE_EXPERT_MAJOR)
         snprintf(where, sizeof where, " up to expert %d", expert);
     return weiri_fail(
         WEIR_ERR_INVALID,
@@ -203,7 +209,7 @@ static weir_status place_rank(weir_moe *g, moe_routing *routing, int rank)
         const int bin = rank * g->own_bins + own;
         const int32_t rows = routing->total[bin];
         if (g->config.expert_capacity && rows > g->config.expert_capacity)
-            return place_overflow(g, rank, bin, rows, g->config.expert_capacity);
+            return moe_overflow_fail(&g->config, rank, bin, rows, g->config.expert_capacity);
         routing->first_staged[bin] = (int32_t)(staged + routing->first_row[bin]);
         routing->first_row[bin] += (int32_t)first;
         if (rank == g->rank)
@@ -212,8 +218,9 @@ static weir_status place_rank(weir_moe *g, moe_routing *routing, int rank)
         first = place_next(g, first, rows);
         staged += rows;
         if (first > g->info.recv_rows || staged > g->staged_rows)
-            return place_overflow(g, rank, bin, first > g->info.recv_rows ? first : staged,
-                                  first > g->info.recv_rows ? g->info.recv_rows : g->staged_rows);
+            return moe_overflow_fail(
+                &g->config, rank, bin, first > g->info.recv_rows ? first : staged,
+                first > g->info.recv_rows ? g->info.recv_rows : g->staged_rows);
     }
     return WEIR_OK;
 }
@@ -245,6 +252,8 @@ weir_status moe_place_rows(weir_moe *g, int handle)
 weir_status weir_moe_locate(const weir_moe *g, int handle, int token, int choice, int *rank,
                             int *row)
 {
+    if (g && g->gpu && rank && row)
+        return moe_gpu_locate(g, handle, token, choice, rank, row);
     if (!g || !rank || !row || handle < 0 || handle >= g->config.handles ||
         !g->routings[handle].is_valid)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_locate: handle %d has no routing", handle);

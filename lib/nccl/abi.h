@@ -16,9 +16,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Defines the same function with the prefix mccl. Placed after the definition, in its file. */
+/* Defines the same function with the prefixes mccl and pnccl. Placed after the definition, in its
+ * file. */
 #define WEIRI_NCCL_ALIAS(name)                                                                     \
     extern __typeof__(nccl##name) mccl##name                                                       \
+        __attribute__((alias("nccl" #name), visibility("default")));                               \
+    extern __typeof__(nccl##name) pnccl##name                                                      \
         __attribute__((alias("nccl" #name), visibility("default")))
 
 enum { WEIRI_NCCL_TEXT_BYTES = 512 };
@@ -58,6 +61,23 @@ typedef struct weiri_nccl_order {
 } weiri_nccl_order;
 
 struct weiri_nccl_p2p;
+struct weiri_nccl_rma;
+struct weiri_nccl_beside;
+
+/* What a communicator can be used for. */
+enum {
+    WEIRI_NCCL_CREATING = 1, /* it is being created in the background: only to be queried, ended */
+    WEIRI_NCCL_READY,
+    WEIRI_NCCL_SUSPENDED, /* likewise, or to be resumed; comm is NULL */
+    WEIRI_NCCL_FAILED,    /* its creation in the background has failed; comm may be NULL */
+    WEIRI_NCCL_ABANDONED, /* it was ended while it was being created; the creator frees it */
+};
+
+/* What a communicator takes from an ncclConfig_t. */
+typedef struct weiri_nccl_settings {
+    int blocking;
+    int contexts, signals; /* of one-sided calls */
+} weiri_nccl_settings;
 
 typedef struct weiri_nccl_comm {
     weir_boot *boot;
@@ -69,7 +89,16 @@ typedef struct weiri_nccl_comm {
                                * communicators' */
     void *vendor;             /* not NULL: a communicator of another library, which serves all
                                * calls */
+    struct weiri_nccl_beside *beside; /* device_api.c; NULL until it is needed */
     struct weiri_nccl_p2p *p2p;
+    struct weiri_nccl_rma *rma; /* one-sided calls */
+    weiri_nccl_settings settings;
+    weir_unique_id grow_id; /* has_grow_id: of ncclCommGetUniqueId, and not used yet */
+    int has_grow_id;
+    struct weiri_nccl_saved *saved; /* suspend.c: while it is suspended */
+    atomic_uint turns_taken, turn;  /* of jobs on it; see weiri_nccl_turn_take */
+    atomic_int jobs;                /* of its users, those that have or wait for a turn */
+    atomic_int state;               /* WEIRI_NCCL_READY, ... */
     atomic_int async_error;   /* ncclResult_t of the error that ended it */
     atomic_int is_revoked;    /* by this rank */
     atomic_int is_finalized;
@@ -87,13 +116,22 @@ typedef struct weiri_nccl_comm {
 /* Creates a handle. Returns NULL if there are too many communicators. */
 ncclComm_t weiri_nccl_publish(weiri_nccl_comm *comm);
 /* The communicator of a handle; it stays valid until weiri_nccl_leave. Returns NULL, with an error
- * text, if the handle is not valid. */
+ * text, if the handle is not valid or the communicator is not ready. */
 weiri_nccl_comm *weiri_nccl_enter(ncclComm_t handle);
+/* The same for a communicator that is ready or suspended, and in any state. */
+weiri_nccl_comm *weiri_nccl_enter_opened(ncclComm_t handle);
+weiri_nccl_comm *weiri_nccl_enter_any(ncclComm_t handle);
+/* The result for the caller after the thread's latest entry has returned NULL. */
+ncclResult_t weiri_nccl_not_entered(void);
 void weiri_nccl_leave(weiri_nccl_comm *comm);
 /* Invalidates a handle. After weiri_nccl_await_users its communicator belongs to the caller alone.
  * Returns NULL, with an error text, if the handle is not valid. */
 weiri_nccl_comm *weiri_nccl_withdraw(ncclComm_t handle);
 void weiri_nccl_await_users(weiri_nccl_comm *comm);
+/* Changes the state of a communicator that the caller, a job, has entered from READY, and waits
+ * until all others have left, except for jobs that wait for their turn. Returns 0 if it was not
+ * ready. */
+int weiri_nccl_claim(weiri_nccl_comm *comm, int state);
 /* After that: frees the slot in the table. */
 void weiri_nccl_recycle(weiri_nccl_comm *comm);
 
@@ -117,6 +155,9 @@ typedef struct weiri_nccl_call {
                                weir's; op: sum where scale is used */
     ncclComm_t handle;
     weiri_nccl_scale scale; /* of a custom operation, which may be destroyed before the call runs */
+    cudaEvent_t event;      /* GPUs: recorded before the call; NULL: none */
+    struct weiri_nccl_onesided *onesided; /* not NULL: this one-sided call instead of `call`; owned
+                                           * by the group */
 } weiri_nccl_call;
 
 static inline int weiri_nccl_is_p2p(const weiri_nccl_call *call)
@@ -142,6 +183,16 @@ static inline size_t weiri_nccl_count(const weiri_nccl_call *call)
                                                               : call->call.count;
 }
 
+/* Checks a collective and runs it, or keeps it for the end of the thread's group. event: as in
+ * weiri_nccl_call. */
+ncclResult_t weiri_nccl_submit(ncclComm_t handle, const weir_call *call, cudaEvent_t event);
+/* ncclGather, ncclScatter with an event. */
+ncclResult_t weiri_nccl_gather(const void *sendbuff, void *recvbuff, size_t count,
+                               ncclDataType_t datatype, int root, ncclComm_t comm,
+                               cudaStream_t stream, cudaEvent_t event);
+ncclResult_t weiri_nccl_scatter(const void *sendbuff, void *recvbuff, size_t count,
+                                ncclDataType_t datatype, int root, ncclComm_t comm,
+                                cudaStream_t stream, cudaEvent_t event);
 /* Runs a collective now. The call is checked, and has its scale. */
 ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call);
 
@@ -161,10 +212,19 @@ typedef struct weiri_nccl_job {
     ncclResult_t (*run)(void *argument);
     void *argument; /* from malloc; freed after it has run */
     ncclComm_t on;  /* jobs on one communicator run in order; NULL: concurrently with all others */
+    void (*drop)(void *argument); /* may be NULL: called instead of run if the group fails */
+    int takes_turn;               /* run itself calls weiri_nccl_turn_take */
 } weiri_nccl_job;
 /* Runs the job at the end of the thread's group, concurrently with the group's other jobs; or now
  * if the thread is in no group. */
 ncclResult_t weiri_nccl_do(weiri_nccl_job job);
+/* Jobs on a communicator use its bootstrap, so they run one after another, also those in the
+ * background. weiri_nccl_turn_take enters the communicator and takes the next turn, for which
+ * weiri_nccl_turn_begin waits; weiri_nccl_turn_end lets the next job begin, and leaves. Returns
+ * NULL if the handle is not valid. */
+weiri_nccl_comm *weiri_nccl_turn_take(ncclComm_t handle, unsigned *turn);
+void weiri_nccl_turn_begin(weiri_nccl_comm *comm, unsigned turn);
+void weiri_nccl_turn_end(weiri_nccl_comm *comm);
 /* Runs all jobs, in threads if there are several communicators, and frees their arguments. */
 ncclResult_t weiri_nccl_do_all(const weiri_nccl_job *jobs, size_t count);
 
@@ -175,10 +235,24 @@ void weiri_nccl_p2p_destroy(weiri_nccl_comm *comm);
 /* Runs all sends and receives among the calls at once; calls of other kinds are skipped. */
 weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count);
 
+/* ------------------------------------------------------------------ suspended */
+
+/* Frees what a suspended communicator has saved, if it is one. */
+void weiri_nccl_saved_free(weiri_nccl_comm *comm);
+
+/* ---------------------------------------------------------- one-sided calls */
+
+/* Their state; collective. */
+weir_status weiri_nccl_rma_create(weiri_nccl_comm *comm);
+void weiri_nccl_rma_destroy(weiri_nccl_comm *comm);
+/* Runs one, or frees one of a group. */
+ncclResult_t weiri_nccl_rma_run(weiri_nccl_comm *comm, const weiri_nccl_call *call);
+void weiri_nccl_rma_free(struct weiri_nccl_onesided *call);
+
 /* -------------------------------------------------------------------- memory */
 
 /* Frees the registrations of a communicator that ends. */
-void weiri_nccl_registrations_free(ncclComm_t handle);
+void weiri_nccl_registrations_free(weiri_nccl_comm *comm);
 
 /* ------------------------------------------------------------------- scalars */
 

@@ -3,6 +3,7 @@
  * group. Gather and scatter consist of sends and receives.
  */
 #include "nccl/gpu.h"
+#include "nccl/nvtx.h"
 #include "nccl/scale.h"
 #include "nccl/vendor.h"
 
@@ -12,16 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The name of the call's function, without "nccl". */
-static const char *nccl_call_name(const weiri_nccl_call *call)
+/* The name of the call's function. */
+static const char *nccl_call_function(const weiri_nccl_call *call)
 {
     static const char *const names[WEIR_COLL_COUNT] = {
-        [WEIR_COLL_ALLREDUCE] = "AllReduce", [WEIR_COLL_REDUCE_SCATTER] = "ReduceScatter",
-        [WEIR_COLL_ALLGATHER] = "AllGather", [WEIR_COLL_BROADCAST] = "Broadcast",
-        [WEIR_COLL_REDUCE] = "Reduce",       [WEIR_COLL_ALLTOALL] = "AlltoAll"};
+        [WEIR_COLL_ALLREDUCE] = "ncclAllReduce", [WEIR_COLL_REDUCE_SCATTER] = "ncclReduceScatter",
+        [WEIR_COLL_ALLGATHER] = "ncclAllGather", [WEIR_COLL_BROADCAST] = "ncclBroadcast",
+        [WEIR_COLL_REDUCE] = "ncclReduce",       [WEIR_COLL_ALLTOALL] = "ncclAlltoAll"};
     if (weiri_nccl_is_p2p(call))
-        return weiri_nccl_sends(call) ? "Send" : "Recv";
+        return weiri_nccl_sends(call) ? "ncclSend" : "ncclRecv";
     return names[call->call.collective];
+}
+
+/* The same without "nccl". */
+static const char *nccl_call_name(const weiri_nccl_call *call)
+{
+    return nccl_call_function(call) + 4;
 }
 
 static int nccl_call_reduces(const weir_call *call)
@@ -98,13 +105,18 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
     const weiri_nccl_scale *scale = call->scale.used ? &call->scale : NULL;
     const weir_call *own = &call->call;
     weir_status status = WEIR_OK;
+    weiri_nccl_nvtx_begin(comm, nccl_call_function(call),
+                          own->count * weir_dtype_bytes(own->dtype));
     if (comm->device >= 0)
         status = weiri_nccl_gpu_order(comm, own->stream);
+    if (status == WEIR_OK && call->event)
+        status = weiri_nccl_gpu_record(comm, call->event, own->stream);
     if (status == WEIR_OK)
         status = scale || is_in_place_alltoall(own) ? nccl_call_run_copied(comm, own, scale)
                                                     : weir_run(comm->comm, own);
     if (status == WEIR_OK && comm->device >= 0)
         status = weiri_nccl_gpu_ordered(comm, own->stream);
+    weiri_nccl_nvtx_end(comm);
     if (status == WEIR_OK && weiri_log_enabled(WEIRI_LOG_INFO))
         weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %zu x %s by %s", nccl_call_name(call),
                   comm->rank, comm->nranks, own->count, weir_dtype_name(own->dtype),
@@ -180,12 +192,12 @@ static ncclResult_t nccl_call_run_now(weiri_nccl_comm *comm, const weiri_nccl_ca
     return weiri_nccl_result_of(comm, weiri_nccl_p2p_run(comm, call, 1));
 }
 
-static ncclResult_t nccl_call_submit(ncclComm_t handle, const weir_call *given)
+ncclResult_t weiri_nccl_submit(ncclComm_t handle, const weir_call *given, cudaEvent_t event)
 {
-    weiri_nccl_call call = {.call = *given, .handle = handle};
+    weiri_nccl_call call = {.call = *given, .handle = handle, .event = event};
     weiri_nccl_comm *comm = weiri_nccl_enter(handle);
     if (!comm)
-        return weiri_nccl_refuse(ncclInvalidArgument);
+        return weiri_nccl_refuse(weiri_nccl_not_entered());
     if (comm->device < 0 && !comm->vendor)
         call.call.stream = NULL; /* the host backend has no streams */
     ncclResult_t result = nccl_call_check(comm, &call);
@@ -197,6 +209,11 @@ static ncclResult_t nccl_call_submit(ncclComm_t handle, const weir_call *given)
         result = nccl_call_run_now(comm, &call);
     weiri_nccl_leave(comm);
     return result;
+}
+
+static ncclResult_t nccl_call_submit(ncclComm_t handle, const weir_call *given)
+{
+    return weiri_nccl_submit(handle, given, NULL);
 }
 
 /* --------------------------------------------------------------- the interface */
@@ -311,17 +328,21 @@ typedef struct star {
     int root;
     ncclComm_t handle;
     cudaStream_t stream;
+    cudaEvent_t event; /* NULL once a call has it */
 } star;
 
-static ncclResult_t star_transfer(const star *all, int sends, const char *buffer, int peer)
+static void star_transfer(star *all, int sends, const char *buffer, int peer)
 {
-    return sends
-               ? ncclSend(buffer, all->count, all->datatype, peer, all->handle, all->stream)
-               : ncclRecv((void *)(size_t)buffer, all->count, all->datatype, peer, all->handle,
-                          all->stream);
+    weir_call call = nccl_call_make(WEIR_COLL_SENDRECV, sends ? buffer : NULL,
+                                    sends ? NULL : (void *)(size_t)buffer, sends ? all->count : 0,
+                                    all->datatype, all->stream);
+    call.recv_count = sends ? 0 : all->count;
+    *(sends ? &call.destination : &call.source) = peer;
+    weiri_nccl_submit(all->handle, &call, all->event);
+    all->event = NULL;
 }
 
-static void star_transfer_all(const star *all, int rank, int nranks)
+static void star_transfer_all(star *all, int rank, int nranks)
 {
     int in_place = all->own == all->blocks + (size_t)rank * all->block_bytes;
     for (int peer = 0; rank == all->root && peer < nranks; peer++)
@@ -336,9 +357,16 @@ static ncclResult_t run_star(star *all, const char *name)
 {
     weiri_nccl_comm *comm = weiri_nccl_enter(all->handle);
     if (!comm)
-        return weiri_nccl_refuse(ncclInvalidArgument);
+        return weiri_nccl_refuse(weiri_nccl_not_entered());
     int rank = comm->rank, nranks = comm->nranks;
+    weir_status recorded = WEIR_OK;
+    if (all->event && (!all->count || nranks == 1)) { /* there may be no message to have it */
+        recorded = weiri_nccl_gpu_record(comm, all->event, all->stream);
+        all->event = NULL;
+    }
     weiri_nccl_leave(comm);
+    if (recorded != WEIR_OK)
+        return weiri_nccl_refuse(weiri_nccl_result(recorded));
     if (all->root < 0 || all->root >= nranks || (unsigned)all->datatype >= ncclNumTypes ||
         all->count > SIZE_MAX / 16 / (size_t)nranks ||
         (all->count && (!all->own || (rank == all->root && !all->blocks))))
@@ -351,18 +379,32 @@ static ncclResult_t run_star(star *all, const char *name)
     return ncclGroupEnd();
 }
 
+ncclResult_t weiri_nccl_gather(const void *sendbuff, void *recvbuff, size_t count,
+                               ncclDataType_t datatype, int root, ncclComm_t comm,
+                               cudaStream_t stream, cudaEvent_t event)
+{
+    star all = {0, recvbuff, sendbuff, count, 0, datatype, root, comm, stream, event};
+    return run_star(&all, "ncclGather");
+}
+
+ncclResult_t weiri_nccl_scatter(const void *sendbuff, void *recvbuff, size_t count,
+                                ncclDataType_t datatype, int root, ncclComm_t comm,
+                                cudaStream_t stream, cudaEvent_t event)
+{
+    star all = {1, sendbuff, recvbuff, count, 0, datatype, root, comm, stream, event};
+    return run_star(&all, "ncclScatter");
+}
+
 ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                         int root, ncclComm_t comm, cudaStream_t stream)
 {
-    star all = {0, recvbuff, sendbuff, count, 0, datatype, root, comm, stream};
-    return run_star(&all, "ncclGather");
+    return weiri_nccl_gather(sendbuff, recvbuff, count, datatype, root, comm, stream, NULL);
 }
 WEIRI_NCCL_ALIAS(Gather);
 
 ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    star all = {1, sendbuff, recvbuff, count, 0, datatype, root, comm, stream};
-    return run_star(&all, "ncclScatter");
+    return weiri_nccl_scatter(sendbuff, recvbuff, count, datatype, root, comm, stream, NULL);
 }
 WEIRI_NCCL_ALIAS(Scatter);

@@ -98,7 +98,7 @@ static teardown *teardown_of(weiri_nccl_comm *list, int count)
         if (!argument)
             continue; /* leaked */
         *argument = one;
-        all->jobs[all->count++] = (weiri_nccl_job){run_comm_free, argument, NULL};
+        all->jobs[all->count++] = (weiri_nccl_job){run_comm_free, argument, NULL, NULL, 0};
     }
     return all;
 }
@@ -136,7 +136,13 @@ static ncclResult_t comm_withdraw(ncclComm_t handle, int aborts)
     weiri_nccl_comm *comm = weiri_nccl_withdraw(handle);
     if (!comm)
         return ncclInvalidArgument;
-    if (aborts)
+    int state = WEIRI_NCCL_CREATING;
+    if (atomic_compare_exchange_strong(&comm->state, &state, WEIRI_NCCL_ABANDONED)) {
+        weiri_nccl_await_users(comm);
+        weiri_nccl_recycle(comm);
+        return ncclSuccess; /* the thread that creates it frees it */
+    }
+    if (aborts || state == WEIRI_NCCL_FAILED)
         mark_ended(comm);
     if (aborts && comm->comm) {
         weir_comm_abort(comm->comm);
@@ -164,10 +170,10 @@ WEIRI_NCCL_ALIAS(CommAbort);
 /* Needs no work: when calls return, they have completed or are in their streams. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-    weiri_nccl_comm *own = comm ? weiri_nccl_enter(comm) : NULL;
+    weiri_nccl_comm *own = comm ? weiri_nccl_enter_opened(comm) : NULL;
     ncclResult_t result = ncclSuccess;
     if (!own)
-        return comm ? ncclInvalidArgument : ncclSuccess;
+        return comm ? weiri_nccl_not_entered() : ncclSuccess;
     if (atomic_load(&own->is_revoked))
         result = weiri_nccl_fail(ncclInvalidUsage, "ncclCommFinalize: the communicator was "
                                                    "revoked; destroy it");
@@ -183,7 +189,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
     weiri_nccl_comm *own = comm ? weiri_nccl_enter(comm) : NULL;
     ncclResult_t result = ncclSuccess;
     if (!own)
-        return comm ? ncclInvalidArgument : ncclSuccess;
+        return comm ? weiri_nccl_not_entered() : ncclSuccess;
     if (revokeFlags || !own->comm) {
         result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommRevoke: flags %d, expected 0",
                                  revokeFlags);
@@ -212,6 +218,10 @@ static int is_final(const weiri_nccl_comm *comm, weir_status status)
 static ncclResult_t async_error_of(weiri_nccl_comm *comm)
 {
     int known = atomic_load(&comm->async_error);
+    if (atomic_load(&comm->state) == WEIRI_NCCL_CREATING)
+        return ncclInProgress;
+    if (atomic_load(&comm->state) != WEIRI_NCCL_READY) /* suspended, or known is set */
+        return (ncclResult_t)known;
     if (atomic_load(&comm->is_revoked)) /* the caller of ncclCommRevoke polls until it is idle */
         return comm->device >= 0 && weiri_nccl_gpu_is_busy(comm) ? ncclInProgress : ncclSuccess;
     if (known)
@@ -226,13 +236,13 @@ static ncclResult_t async_error_of(weiri_nccl_comm *comm)
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 {
-    weiri_nccl_comm *own = weiri_nccl_enter(comm);
+    weiri_nccl_comm *own = weiri_nccl_enter_any(comm);
     ncclResult_t result = ncclSuccess;
     if (!own)
-        return ncclInvalidArgument;
+        return weiri_nccl_not_entered();
     if (!asyncError)
         result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommGetAsyncError: asyncError is NULL");
-    else if (own->vendor)
+    else if (atomic_load(&own->state) == WEIRI_NCCL_READY && own->vendor)
         result = weiri_nccl_vendor_async(own, asyncError);
     else
         *asyncError = async_error_of(own);

@@ -94,6 +94,7 @@ const char *ncclGetErrorString(ncclResult_t result)
         "invalid usage",
         "a peer is gone, was aborted, or was not there by the deadline",
         "in progress",
+        "a deadline passed",
     };
     return (unsigned)result < ncclNumResults ? texts[result] : "unknown result code";
 }

@@ -2,7 +2,7 @@
  * Estimates for ncclGroupSimulateEnd: one latency per call, plus the bytes that enter or leave the
  * busiest rank divided by the rate of its links. Sends and receives of a group run at once.
  */
-#include "nccl/abi.h"
+#include "nccl/rma.h"
 
 #include "comm/comm.h"
 #include "comm/gpu/gpu.h"
@@ -23,6 +23,8 @@ static double bytes_through(const weiri_nccl_comm *comm, const weiri_nccl_call *
 {
     double bytes = (double)weiri_nccl_count(call) * (double)weir_dtype_bytes(call->call.dtype);
     double others = comm->nranks - 1;
+    if (call->onesided) /* waits, and what other ranks put, are not known */
+        return call->onesided->peer == comm->rank ? 0 : (double)call->onesided->bytes;
     switch (call->call.collective) {
     case WEIR_COLL_ALLREDUCE:
         return 2 * others / comm->nranks * bytes;
@@ -52,7 +54,7 @@ float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *ca
         return NCCL_UNDEF_FLOAT;
     for (size_t i = 0; i < count; i++) {
         double these = bytes_through(comm, &calls[i]);
-        if (!weiri_nccl_is_p2p(&calls[i])) {
+        if (calls[i].onesided || !weiri_nccl_is_p2p(&calls[i])) {
             bytes += these;
             launches++;
         } else if (weiri_nccl_sends(&calls[i])) {

@@ -31,6 +31,9 @@ int weiri_nccl_gpu_is_busy(const weiri_nccl_comm *comm);
 /* Waits for this rank's kernels and frees what ordering needed. */
 void weiri_nccl_gpu_order_end(weiri_nccl_comm *comm);
 
+/* Records a caller's event in a stream. */
+weir_status weiri_nccl_gpu_record(weiri_nccl_comm *comm, cudaEvent_t event, cudaStream_t stream);
+
 /* A copy of an input, multiplied by the scalar or (scale NULL) as it is, made in the stream; to be
  * returned with weiri_nccl_gpu_drop after the work on it has been added to the stream. */
 weir_status weiri_nccl_gpu_copy_of(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,

@@ -59,6 +59,16 @@ void weiri_nccl_gpu_free(void *memory)
     cudaFree(memory);
 }
 
+weir_status weiri_nccl_gpu_record(weiri_nccl_comm *comm, cudaEvent_t event, cudaStream_t stream)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(weiri_comm_node(comm->comm), &before);
+    if (status == WEIR_OK)
+        status = check_cuda(cudaEventRecord(event, stream), "the stream takes no event");
+    weiri_cuda_leave(weiri_comm_node(comm->comm), before);
+    return status;
+}
+
 /* ------------------------------------------------------------------ launches */
 
 weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t bytes,

@@ -1,6 +1,7 @@
 /* The build without CUDA: there are no devices, so only the first three functions and the empty
  * ones are ever called. */
 #include "nccl/gpu.h"
+#include "nccl/rma.h"
 
 #include "base/error.h"
 
@@ -87,5 +88,24 @@ weir_status weiri_nccl_gpu_exchange(weiri_nccl_comm *comm, struct weiri_p2p_args
                                     cudaStream_t stream)
 {
     (void)comm, (void)args, (void)stream;
+    return gpu_unavailable();
+}
+
+weir_status weiri_nccl_gpu_record(weiri_nccl_comm *comm, cudaEvent_t event, cudaStream_t stream)
+{
+    (void)comm, (void)event, (void)stream;
+    return gpu_unavailable();
+}
+
+weir_status weiri_rma_gpu_out(weiri_nccl_comm *comm, const weiri_nccl_onesided *call,
+                              const weiri_window_peer *to)
+{
+    (void)comm, (void)call, (void)to;
+    return gpu_unavailable();
+}
+
+weir_status weiri_rma_gpu_wait(weiri_nccl_comm *comm, const weiri_nccl_onesided *call)
+{
+    (void)comm, (void)call;
     return gpu_unavailable();
 }

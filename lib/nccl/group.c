@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct group {
     int depth;
@@ -57,8 +58,21 @@ static ncclResult_t group_no_memory(void)
         weiri_nccl_fail(ncclSystemError, "no memory for the calls of a group"));
 }
 
+/* A launch waits for one event of each communicator. */
+static int group_has_event(ncclComm_t handle)
+{
+    for (size_t i = 0; i < this_group.ncalls; i++)
+        if (this_group.calls[i].event && this_group.calls[i].handle == handle)
+            return 1;
+    return 0;
+}
+
 ncclResult_t weiri_nccl_keep(const weiri_nccl_call *call)
 {
+    if (call->event && group_has_event(call->handle))
+        return weiri_nccl_refuse(weiri_nccl_fail(
+            ncclInvalidUsage, "a group has two calls with launchCompletionEvent on one "
+                              "communicator; at most one may have it"));
     void *list = this_group.calls;
     if (!group_grow(&list, this_group.ncalls, &this_group.calls_max, sizeof *call))
         return group_no_memory();
@@ -67,13 +81,20 @@ ncclResult_t weiri_nccl_keep(const weiri_nccl_call *call)
     return ncclSuccess;
 }
 
+static void job_drop(const weiri_nccl_job *job)
+{
+    if (job->drop)
+        job->drop(job->argument);
+    free(job->argument);
+}
+
 ncclResult_t weiri_nccl_do(weiri_nccl_job job)
 {
     if (!this_group.depth)
         return weiri_nccl_do_all(&job, 1);
     void *list = this_group.jobs;
     if (!group_grow(&list, this_group.njobs, &this_group.jobs_max, sizeof job)) {
-        free(job.argument);
+        job_drop(&job);
         return group_no_memory();
     }
     this_group.jobs = list;
@@ -98,6 +119,19 @@ static void *worker_main(void *opaque)
     return NULL;
 }
 
+/* The first failure of two results; ncclInProgress is none, but is reported. */
+static ncclResult_t worse_of(ncclResult_t first, ncclResult_t second)
+{
+    if (first == ncclSuccess || (first == ncclInProgress && second != ncclSuccess))
+        return second;
+    return first;
+}
+
+static int has_failed(ncclResult_t result)
+{
+    return result != ncclSuccess && result != ncclInProgress;
+}
+
 /* Runs all workers concurrently, or a single one in this thread. Returns the first failure. */
 static ncclResult_t run_workers(worker *workers, size_t count)
 {
@@ -114,9 +148,45 @@ static ncclResult_t run_workers(worker *workers, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (workers[i].started)
             pthread_join(workers[i].thread, NULL);
-        if (result == ncclSuccess)
-            result = workers[i].result;
+        result = worse_of(result, workers[i].result);
     }
+    return result;
+}
+
+weiri_nccl_comm *weiri_nccl_turn_take(ncclComm_t handle, unsigned *turn)
+{
+    weiri_nccl_comm *comm = handle ? weiri_nccl_enter_opened(handle) : NULL;
+    if (!comm)
+        return NULL;
+    atomic_fetch_add(&comm->jobs, 1);
+    *turn = atomic_fetch_add(&comm->turns_taken, 1);
+    return comm;
+}
+
+void weiri_nccl_turn_begin(weiri_nccl_comm *comm, unsigned turn)
+{
+    const struct timespec nap = {.tv_nsec = 100000};
+    while (atomic_load(&comm->turn) != turn)
+        nanosleep(&nap, NULL); /* a job in the background creates a communicator */
+}
+
+void weiri_nccl_turn_end(weiri_nccl_comm *comm)
+{
+    atomic_fetch_add(&comm->turn, 1);
+    atomic_fetch_sub(&comm->jobs, 1);
+    weiri_nccl_leave(comm);
+}
+
+/* Runs a job in its turn. If its communicator is gone, the job finds that out. */
+static ncclResult_t run_job(const weiri_nccl_job *job)
+{
+    unsigned turn = 0;
+    weiri_nccl_comm *on = job->takes_turn ? NULL : weiri_nccl_turn_take(job->on, &turn);
+    if (!on)
+        return job->run(job->argument);
+    weiri_nccl_turn_begin(on, turn);
+    ncclResult_t result = job->run(job->argument);
+    weiri_nccl_turn_end(on);
     return result;
 }
 
@@ -129,10 +199,10 @@ typedef struct chain {
 static ncclResult_t run_chain(void *opaque)
 {
     const chain *mine = opaque;
-    ncclResult_t result = mine->jobs->run(mine->jobs->argument);
-    for (size_t i = 1; mine->jobs->on && i < mine->count && result == ncclSuccess; i++)
+    ncclResult_t result = run_job(mine->jobs);
+    for (size_t i = 1; mine->jobs->on && i < mine->count && !has_failed(result); i++)
         if (mine->jobs[i].on == mine->jobs->on)
-            result = mine->jobs[i].run(mine->jobs[i].argument);
+            result = worse_of(result, run_job(&mine->jobs[i]));
     return result;
 }
 
@@ -179,7 +249,9 @@ static ncclResult_t group_run_collectives(const part *mine, int *has_p2p)
 {
     ncclResult_t result = ncclSuccess;
     for (size_t i = 0; i < mine->ncalls && result == ncclSuccess; i++) {
-        if (weiri_nccl_is_p2p(&mine->calls[i]))
+        if (mine->calls[i].onesided)
+            result = weiri_nccl_rma_run(mine->comm, &mine->calls[i]);
+        else if (weiri_nccl_is_p2p(&mine->calls[i]))
             *has_p2p = 1;
         else
             result = weiri_nccl_run(mine->comm, &mine->calls[i]);
@@ -295,7 +367,7 @@ static ncclResult_t group_run_calls(const group *all, float *estimate_us)
     if (!parts || !sorted)
         result = group_no_memory();
     else if ((count = group_sort_calls(all, parts, sorted)) < 0)
-        result = ncclInvalidArgument; /* the error text is set already */
+        result = weiri_nccl_not_entered(); /* the error text is set already */
     else if (estimate_us)
         *estimate_us = group_estimate_parts(parts, (size_t)count);
     else
@@ -319,7 +391,9 @@ WEIRI_NCCL_ALIAS(GroupStart);
 static void group_free(const group *all)
 {
     for (size_t i = 0; i < all->njobs; i++)
-        free(all->jobs[i].argument);
+        job_drop(&all->jobs[i]);
+    for (size_t i = 0; i < all->ncalls; i++)
+        weiri_nccl_rma_free(all->calls[i].onesided);
     free(all->calls);
     free(all->jobs);
 }
@@ -336,8 +410,8 @@ static ncclResult_t group_end(float *estimate_us)
         result = weiri_nccl_do_all(all.jobs, all.njobs);
         all.njobs = 0;
     }
-    if (result == ncclSuccess)
-        result = group_run_calls(&all, estimate_us);
+    if (!has_failed(result))
+        result = worse_of(result, group_run_calls(&all, estimate_us));
     group_free(&all);
     return result;
 }

@@ -21,6 +21,7 @@ typedef struct handle_slot {
 } handle_slot;
 
 static handle_slot slots[SLOTS];
+static _Thread_local ncclResult_t not_entered = ncclInvalidArgument;
 static pthread_mutex_t publish_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static weiri_nccl_comm *handle_refuse_child(void)
@@ -73,10 +74,11 @@ static weiri_nccl_comm *handle_refuse(ncclComm_t handle)
     return NULL;
 }
 
-weiri_nccl_comm *weiri_nccl_enter(ncclComm_t handle)
+weiri_nccl_comm *weiri_nccl_enter_any(ncclComm_t handle)
 {
     unsigned generation = 0;
     handle_slot *at = slot_of(handle, &generation);
+    not_entered = ncclInvalidArgument;
     if (!at)
         return handle_refuse(handle);
     if (weiri_fork_is_child(atomic_load(&at->forks)))
@@ -87,6 +89,46 @@ weiri_nccl_comm *weiri_nccl_enter(ncclComm_t handle)
         return comm;
     atomic_fetch_sub(&at->users, 1);
     return handle_refuse(handle);
+}
+
+/* Sets the error for a communicator in a state in which it cannot be used. */
+static weiri_nccl_comm *handle_refuse_state(weiri_nccl_comm *comm, int state)
+{
+    void *const handle = comm->handle;
+    if (state == WEIRI_NCCL_SUSPENDED)
+        not_entered = weiri_nccl_fail(
+            ncclInvalidUsage, "communicator %p is suspended; call ncclCommResume first", handle);
+    else if (state == WEIRI_NCCL_FAILED)
+        not_entered = weiri_nccl_fail((ncclResult_t)atomic_load(&comm->async_error),
+                                      "communicator %p could not be created; abort it", handle);
+    else
+        not_entered = weiri_nccl_fail(ncclInvalidArgument,
+                                      "communicator %p is still being created; wait until "
+                                      "ncclCommGetAsyncError reports ncclSuccess",
+                                      handle);
+    weiri_nccl_leave(comm);
+    return NULL;
+}
+
+weiri_nccl_comm *weiri_nccl_enter(ncclComm_t handle)
+{
+    weiri_nccl_comm *comm = weiri_nccl_enter_any(handle);
+    const int state = comm ? atomic_load(&comm->state) : WEIRI_NCCL_READY;
+    return state == WEIRI_NCCL_READY ? comm : handle_refuse_state(comm, state);
+}
+
+weiri_nccl_comm *weiri_nccl_enter_opened(ncclComm_t handle)
+{
+    weiri_nccl_comm *comm = weiri_nccl_enter_any(handle);
+    const int state = comm ? atomic_load(&comm->state) : WEIRI_NCCL_READY;
+    if (state == WEIRI_NCCL_READY || state == WEIRI_NCCL_SUSPENDED)
+        return comm;
+    return handle_refuse_state(comm, state);
+}
+
+ncclResult_t weiri_nccl_not_entered(void)
+{
+    return not_entered;
 }
 
 void weiri_nccl_leave(weiri_nccl_comm *comm)
@@ -110,6 +152,16 @@ void weiri_nccl_await_users(weiri_nccl_comm *comm)
 {
     while (atomic_load(&slots[comm->slot].users) > 0)
         sched_yield();
+}
+
+int weiri_nccl_claim(weiri_nccl_comm *comm, int state)
+{
+    int ready = WEIRI_NCCL_READY;
+    if (!atomic_compare_exchange_strong(&comm->state, &ready, state))
+        return 0;
+    while ((int)atomic_load(&slots[comm->slot].users) - atomic_load(&comm->jobs) > 1)
+        sched_yield();
+    return 1;
 }
 
 void weiri_nccl_recycle(weiri_nccl_comm *comm)

@@ -1,12 +1,13 @@
 /*
- * The kernels of libweir_nccl: sends and receives (p2p.cuh), and the scaled copy of a custom
- * operation's input, which needs no memory ordering.
+ * The kernels of libweir_nccl: sends and receives (p2p.cuh), one-sided calls (rma.cuh), and the
+ * scaled copy of a custom operation's input, which needs no memory ordering.
  */
 #include "nccl/p2p.cuh"
+#include "nccl/rma.cuh"
 #include "nccl/scale.h"
 
 /* The registers suffice for two blocks of 448 threads per multiprocessor. */
-enum { EXCHANGE_THREADS = 448, SCALE_THREADS = 256 };
+enum { EXCHANGE_THREADS = 448, SCALE_THREADS = 256, PUT_THREADS = 512, WAIT_THREADS = 32 };
 
 template <bool SHORT>
 static __global__ void __launch_bounds__(EXCHANGE_THREADS, 2)
@@ -37,4 +38,28 @@ extern "C" const void *weiri_nccl_scale_kernel(int *threads)
 {
     *threads = SCALE_THREADS;
     return (const void *)scale;
+}
+
+static __global__ void __launch_bounds__(PUT_THREADS)
+    put_signal(const __grid_constant__ weiri_rma_out_args args)
+{
+    weiri_rma_put(args);
+}
+
+static __global__ void __launch_bounds__(WAIT_THREADS)
+    wait_signal(const __grid_constant__ weiri_rma_wait_args args)
+{
+    weiri_rma_wait(args);
+}
+
+extern "C" const void *weiri_nccl_put_kernel(int *threads)
+{
+    *threads = PUT_THREADS;
+    return (const void *)put_signal;
+}
+
+extern "C" const void *weiri_nccl_wait_kernel(int *threads)
+{
+    *threads = WAIT_THREADS;
+    return (const void *)wait_signal;
 }

@@ -6,6 +6,9 @@
 #include "nccl/p2p_host.h"
 
 #include "nccl/gpu.h"
+#include "nccl/nvtx.h"
+#include "nccl/profiler.h"
+#include "nccl/rma.h"
 #include "nccl/vendor.h"
 
 #include "base/error.h"
@@ -43,8 +46,10 @@ static weir_status create_mailbox(weiri_nccl_comm *comm)
     }
     if (!p2p || !p2p->all || !p2p->mailbox)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for sends and receives");
-    size_t boxes = p2p->count > 1 ? (size_t)p2p->count - 1 : 1;
-    return weir_mem_alloc(p2p->node, boxes * weiri_p2p_box_bytes(p2p->lanes), &p2p->own);
+    return weir_mem_alloc(p2p->node,
+                          weiri_p2p_boxes_bytes(p2p->lanes, p2p->count) +
+                              weiri_rma_words_bytes(&comm->settings, p2p->count),
+                          &p2p->own);
 }
 
 /* Maps the mailboxes of the node's ranks. */
@@ -92,13 +97,26 @@ static weir_status serve_others(weiri_nccl_comm *comm, const weiri_nccl_call *ca
                             : weiri_p2p_run_on_gpu(comm, calls, count);
 }
 
+static weir_status serve_all(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
+{
+    weir_status status = serve_self(comm, calls, count);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++)
+        if (calls[i].event && weiri_nccl_is_p2p(&calls[i]))
+            status = weiri_nccl_gpu_record(comm, calls[i].event, calls[i].call.stream);
+    if (status == WEIR_OK && (comm->nranks > 1 || comm->device >= 0))
+        status = serve_others(comm, calls, count);
+    return status;
+}
+
 weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
     if (comm->vendor)
         return weiri_nccl_vendor_p2p(comm, calls, count);
-    weir_status status = serve_self(comm, calls, count);
-    if (status == WEIR_OK && (comm->nranks > 1 || comm->device >= 0))
-        status = serve_others(comm, calls, count);
+    weiri_nccl_nvtx_begin(comm, "ncclGroup of sends and receives", 0);
+    weir_status status = comm->comm->monitor
+                             ? weiri_nccl_p2p_monitored(comm, calls, count, serve_all)
+                             : serve_all(comm, calls, count);
+    weiri_nccl_nvtx_end(comm);
     if (status == WEIR_OK)
         weiri_log(WEIRI_LOG_INFO, "nccl sends and receives, rank %d of %d: %zu call(s) through "
                   "%s", comm->rank, comm->nranks, count,

@@ -89,6 +89,13 @@ WEIR_FN size_t weiri_p2p_box_bytes(weiri_p2p_lanes lanes)
            (size_t)lanes.with_packets * sizeof(weiri_p2p_packets);
 }
 
+/* All boxes of a mailbox of one of n ranks; behind them are the words of one-sided calls (rma.h).
+ */
+WEIR_FN size_t weiri_p2p_boxes_bytes(weiri_p2p_lanes lanes, int nranks)
+{
+    return (nranks > 1 ? (size_t)nranks - 1 : 1) * weiri_p2p_box_bytes(lanes);
+}
+
 WEIR_FN char *weiri_p2p_box(char *mailbox, int owner, int peer, weiri_p2p_lanes lanes)
 {
     return mailbox + (size_t)(peer - (peer > owner)) * weiri_p2p_box_bytes(lanes);

@@ -53,7 +53,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTyp
                                                     "required, a known type and a residence");
     weiri_nccl_comm *own = weiri_nccl_enter(comm);
     if (!own)
-        return ncclInvalidArgument;
+        return weiri_nccl_not_entered();
     weiri_nccl_scale scale = {
         .used = 1, .datatype = datatype, .residence = residence, .there = scalar};
     if (residence == ncclScalarHostImmediate)
@@ -68,7 +68,7 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
     weiri_nccl_comm *own = weiri_nccl_enter(comm);
     if (!own)
-        return ncclInvalidArgument;
+        return weiri_nccl_not_entered();
     ncclResult_t result = ncclSuccess;
     if (weiri_nccl_scale_of(own, op))
         own->scales[(int)op - ncclNumOps].used = 0;

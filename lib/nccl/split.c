@@ -18,16 +18,35 @@ typedef struct split {
     ncclComm_t parent;
     int color, key;
     ncclComm_t *made;
+    weiri_nccl_settings settings;
+    weiri_nccl_comm *own; /* as in weiri_nccl_comm_request */
     int nexcluded; /* ncclCommShrink */
     int excluded[];
 } split;
 
-static ncclResult_t create_part(const weiri_nccl_comm *comm, const weir_unique_id *id, int rank,
-                                int nranks, ncclComm_t *made)
+static ncclResult_t create_part(const weiri_nccl_comm *comm, const split *request,
+                                const weir_unique_id *id, int rank, int nranks)
 {
-    const weiri_nccl_comm_request part = {
-        .id = *id, .rank = rank, .nranks = nranks, .device = comm->device, .made = made};
+    const weiri_nccl_comm_request part = {.id = *id,
+                                          .rank = rank,
+                                          .nranks = nranks,
+                                          .device = comm->device,
+                                          .settings = request->settings,
+                                          .own = request->own,
+                                          .made = request->made};
     return weiri_nccl_comm_create(&part);
+}
+
+/* The settings of a communicator derived from a parent, which is checked when they are needed. */
+static ncclResult_t read_part_config(ncclComm_t parent, const ncclConfig_t *config,
+                                     weiri_nccl_settings *settings)
+{
+    weiri_nccl_comm *comm = weiri_nccl_enter(parent);
+    if (!comm)
+        return weiri_nccl_not_entered();
+    ncclResult_t result = weiri_nccl_read_config(config, &comm->settings, settings);
+    weiri_nccl_leave(comm);
+    return result;
 }
 
 /* The group's first rank creates the unique id, and an exchange among all ranks of comm passes
@@ -44,7 +63,7 @@ static ncclResult_t split_with(weiri_nccl_comm *comm, const split *request,
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, ids, sizeof *ids);
     if (status == WEIR_OK && group->count)
-        return create_part(comm, &ids[group->members[0]], group->rank, group->count, request->made);
+        return create_part(comm, request, &ids[group->members[0]], group->rank, group->count);
     const ncclResult_t result = weiri_nccl_result(status);
     if (status != WEIR_OK)
         weiri_boot_tcp_cancel(&ids[comm->rank]); /* all zero, and ignored, if none was created */
@@ -62,7 +81,7 @@ static ncclResult_t run_split(void *argument)
     const split *request = argument;
     weiri_nccl_comm *comm = weiri_nccl_enter(request->parent);
     if (!comm)
-        return ncclInvalidArgument;
+        return weiri_nccl_not_entered();
     ncclResult_t result = ncclSystemError;
     weiri_split_group group = {.members = calloc((size_t)comm->nranks, sizeof *group.members)};
     weir_unique_id *ids = calloc((size_t)comm->nranks, sizeof *ids);
@@ -79,7 +98,8 @@ static ncclResult_t run_split(void *argument)
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
                            ncclConfig_t *config)
 {
-    ncclResult_t result = weiri_nccl_check_config(config);
+    weiri_nccl_settings settings;
+    ncclResult_t result = read_part_config(comm, config, &settings);
     split *request = NULL;
     if (result == ncclSuccess && (!newcomm || color < NCCL_SPLIT_NOCOLOR))
         result =
@@ -90,8 +110,12 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
     if (result != ncclSuccess)
         return weiri_nccl_refuse(result);
     *newcomm = NULL;
-    *request = (split){.parent = comm, .color = color, .key = key, .made = newcomm};
-    return weiri_nccl_do((weiri_nccl_job){run_split, request, comm});
+    if (color == NCCL_SPLIT_NOCOLOR)
+        settings.blocking = 1; /* nothing is created */
+    *request =
+        (split){.parent = comm, .color = color, .key = key, .made = newcomm, .settings = settings};
+    return weiri_nccl_do_create((weiri_nccl_job){run_split, request, comm, NULL, 0}, &settings,
+                                &request->own, newcomm);
 }
 WEIRI_NCCL_ALIAS(CommSplit);
 
@@ -135,7 +159,7 @@ static ncclResult_t shrink_with(const weiri_nccl_comm *comm, const split *reques
                                comm->rank);
     weir_status status = distribute_id(comm, request, first, &id);
     if (status == WEIR_OK)
-        return create_part(comm, &id, new_rank, size, request->made);
+        return create_part(comm, request, &id, new_rank, size);
     const ncclResult_t result = weiri_nccl_result(status);
     weiri_boot_tcp_cancel(&id);
     return result;
@@ -146,7 +170,7 @@ static ncclResult_t run_shrink(void *argument)
     const split *request = argument;
     weiri_nccl_comm *comm = weiri_nccl_enter(request->parent);
     if (!comm)
-        return ncclInvalidArgument;
+        return weiri_nccl_not_entered();
     ncclResult_t result = comm->vendor ? refuse_to_divide_vendor() : shrink_with(comm, request);
     weiri_nccl_leave(comm);
     return result;
@@ -155,7 +179,8 @@ static ncclResult_t run_shrink(void *argument)
 ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
                             ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags)
 {
-    ncclResult_t result = weiri_nccl_check_config(config);
+    weiri_nccl_settings settings;
+    ncclResult_t result = read_part_config(comm, config, &settings);
     split *request = NULL;
     if (result == ncclSuccess && (!newcomm || excludeRanksCount < 1 || !excludeRanksList))
         result =
@@ -168,8 +193,10 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeR
     if (result != ncclSuccess)
         return weiri_nccl_refuse(result);
     *newcomm = NULL;
-    *request = (split){.parent = comm, .made = newcomm, .nexcluded = excludeRanksCount};
+    *request = (split){
+        .parent = comm, .made = newcomm, .settings = settings, .nexcluded = excludeRanksCount};
     memcpy(request->excluded, excludeRanksList, (size_t)excludeRanksCount * sizeof(int));
-    return weiri_nccl_do((weiri_nccl_job){run_shrink, request, comm});
+    return weiri_nccl_do_create((weiri_nccl_job){run_shrink, request, comm, NULL, 0}, &settings,
+                                &request->own, newcomm);
 }
 WEIRI_NCCL_ALIAS(CommShrink);

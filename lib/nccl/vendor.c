@@ -110,24 +110,61 @@ static weir_status vendor_share_id(weir_boot *boot, int nranks, ncclUniqueId *id
     return weir_boot_agree(boot, status);
 }
 
-weir_status weiri_nccl_vendor_init(weiri_nccl_comm *comm, weir_status reason)
+weir_status weiri_nccl_vendor_create(weiri_nccl_comm *comm, ncclComm_t *made)
 {
     ncclUniqueId id;
-    ncclComm_t made = NULL;
-    if (reason != WEIR_ERR_UNSUPPORTED) /* which all ranks agreed on */
-        return reason;
     weir_status status = weir_boot_agree(comm->boot, vendor_open_once());
     if (status == WEIR_OK)
         status = vendor_share_id(comm->boot, comm->nranks, &id);
     if (status == WEIR_OK)
-        status = vendor_status(library_functions.CommInitRank(&made, comm->nranks, id, comm->rank),
-                           "ncclCommInitRank");
+        status = vendor_status(library_functions.CommInitRank(made, comm->nranks, id, comm->rank),
+                               "ncclCommInitRank");
+    return status;
+}
+
+void weiri_nccl_vendor_destroy(ncclComm_t made, int aborts)
+{
+    if (aborts)
+        library_functions.CommAbort(made);
+    else
+        library_functions.CommDestroy(made);
+}
+
+weir_status weiri_nccl_vendor_init(weiri_nccl_comm *comm, weir_status reason)
+{
+    ncclComm_t made = NULL;
+    if (reason != WEIR_ERR_UNSUPPORTED) /* which all ranks agreed on */
+        return reason;
+    weir_status status = weiri_nccl_vendor_create(comm, &made);
     if (status != WEIR_OK)
         return status;
     comm->vendor = made;
     weiri_log(WEIRI_LOG_INFO, "nccl: rank %d of %d falls back to %s", comm->rank, comm->nranks,
               weiri_env(WEIRI_ENV_NCCL_FALLBACK));
     return WEIR_OK;
+}
+
+void *weiri_nccl_vendor_function(const char *name)
+{
+    return weiri_env(WEIRI_ENV_NCCL_FALLBACK) && vendor_open_once() == WEIR_OK
+               ? dlsym(library_functions.library, name)
+               : NULL;
+}
+
+void *weiri_nccl_vendor_alloc(size_t bytes)
+{
+    void *memory = NULL;
+    __typeof__(ncclMemAlloc) *alloc;
+    *(void **)&alloc = weiri_nccl_vendor_function("ncclMemAlloc");
+    return alloc && alloc(&memory, bytes) == ncclSuccess ? memory : NULL;
+}
+
+void weiri_nccl_vendor_free(void *memory)
+{
+    __typeof__(ncclMemFree) *drop;
+    *(void **)&drop = weiri_nccl_vendor_function("ncclMemFree");
+    if (drop)
+        drop(memory);
 }
 
 static ncclResult_t vendor_alltoall(const weiri_nccl_comm *comm, const weir_call *call)
@@ -206,8 +243,5 @@ ncclResult_t weiri_nccl_vendor_async(weiri_nccl_comm *comm, ncclResult_t *error)
 
 void weiri_nccl_vendor_end(weiri_nccl_comm *comm, int aborts)
 {
-    if (aborts)
-        library_functions.CommAbort(comm->vendor);
-    else
-        library_functions.CommDestroy(comm->vendor);
+    weiri_nccl_vendor_destroy(comm->vendor, aborts);
 }

@@ -1,7 +1,8 @@
 /*
- * The host interface of NCCL 2.28 as libweir_nccl.so serves it. Names, values and layouts are
- * NCCL's, so programs built with NCCL's header load this library unchanged; the descriptions are
- * weir's. The same functions exist with the prefix mccl.
+ * The host interface of NCCL 2.32 as libweir_nccl.so serves it. Names, values and layouts are
+ * NCCL's, so programs built with NCCL's header, of this or an older version, load this library
+ * unchanged; the descriptions are weir's. The same functions exist with the prefixes mccl and
+ * pnccl. The functions of NCCL's device interface are in weir_nccl_device.h.
  *
  * Counts are in elements. In a build or on a node without GPUs, buffers are memory of the process,
  * streams are ignored, and calls return when the caller's buffers are complete. On GPUs, calls
@@ -17,6 +18,7 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,11 +27,12 @@ extern "C" {
 #define WEIR_NCCL_API __attribute__((visibility("default")))
 
 #define NCCL_MAJOR 2
-#define NCCL_MINOR 28
-#define NCCL_PATCH 9
-#define NCCL_VERSION_CODE 22809
+#define NCCL_MINOR 32
+#define NCCL_PATCH 3
+#define NCCL_VERSION_CODE 23203
 
 typedef struct CUstream_st *cudaStream_t; /* the CUDA runtime's own */
+typedef struct CUevent_st *cudaEvent_t;
 typedef struct ncclComm *ncclComm_t;
 typedef struct ncclWindow_vidmem *ncclWindow_t;
 
@@ -47,7 +50,8 @@ typedef enum {
     ncclInvalidUsage = 5,
     ncclRemoteError = 6, /* a peer has died or left, or did not arrive by the deadline */
     ncclInProgress = 7,
-    ncclNumResults = 8
+    ncclTimeout = 8, /* not returned by weir, whose deadlines give ncclRemoteError */
+    ncclNumResults = 9
 } ncclResult_t;
 
 /* Values are those of weir_dtype. */
@@ -93,13 +97,18 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
 #define NCCL_UNDEF_FLOAT (-1.0f)
 #define NCCL_WIN_DEFAULT 0x00
 #define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_WIN_STRICT_ORDERING 0x02
+#define NCCL_SUSPEND_MEM 0x01
 #define NCCL_SHRINK_DEFAULT 0x00
 #define NCCL_SHRINK_ABORT 0x01
 
 /* Configuration of a communicator. size, magic and version are those of the header with which the
- * caller was built. Creation is always complete when the call returns, even with blocking 0; the
- * other members have no effect. */
-typedef struct ncclConfig_v22800 {
+ * caller was built; an older, shorter structure has the defaults for what it lacks. numRmaCtx and
+ * numRmaSig are the numbers of contexts and signals of one-sided calls, 1 by default, and equal on
+ * all ranks. With blocking 0, functions that create a communicator return ncclInProgress and its
+ * handle at once; until ncclCommGetAsyncError reports ncclSuccess it can only be queried or ended.
+ * The other members have no effect. */
+typedef struct ncclConfig_v23100 {
     size_t size;
     unsigned int magic;
     unsigned int version;
@@ -117,7 +126,39 @@ typedef struct ncclConfig_v22800 {
     int nvlsCTAs;
     int nChannelsPerNetPeer;
     int nvlinkCentricSched;
+    int graphUsageMode;
+    int numRmaCtx;
+    int maxP2pPeers;
+    int graphStreamOrdering;
+    int launchOrderImplicit;
+    int numRmaSig;
+    int rmaEagerInit;
+    int hostCftMode;
+    int nvlsHostMode;
 } ncclConfig_t;
+
+/* Options of one collective, for the functions whose names end in Config. Equal on all ranks.
+ * algSelection: names of algorithms of weir (weir_algo_list), separated by commas, of which the
+ * first that serves the call is used; forceAlgSelection 0: if none does, as if it were NULL.
+ * launchCompletionEvent, on GPUs: recorded in the stream before the collective. minCTAs, maxCTAs,
+ * nvlsCTAs, cgaClusterSize and CTAPolicy are checked; they, ext and userProfilerTag do not affect
+ * execution. */
+typedef struct ncclConfigExt ncclConfigExt_t;
+typedef struct ncclCollConfig_v23200 {
+    size_t size;
+    unsigned int magic;
+    unsigned int version;
+    ncclConfigExt_t *ext;
+    int minCTAs;
+    int maxCTAs;
+    int nvlsCTAs;
+    int cgaClusterSize;
+    const char *algSelection;
+    int forceAlgSelection;
+    int CTAPolicy;
+    uint64_t userProfilerTag;
+    cudaEvent_t launchCompletionEvent;
+} ncclCollConfig_t;
 
 typedef struct ncclSimInfo_v22200 {
     size_t size;
@@ -134,6 +175,54 @@ WEIR_NCCL_API const char *ncclGetErrorString(ncclResult_t result);
  * it again. */
 WEIR_NCCL_API const char *ncclGetLastError(ncclComm_t comm);
 WEIR_NCCL_API void ncclResetDebugInit(void);
+
+typedef enum { NCCL_ENCRYPTION_MODE_NONE = 0, NCCL_ENCRYPTION_MODE_PSK = 1 } ncclEncryptionMode_t;
+
+typedef struct ncclEncryptionConfig_v23200 {
+    size_t size;
+    unsigned int magic;
+    unsigned int version;
+    int mode;
+    const char *psk;
+} ncclEncryptionConfig_t;
+
+/* Accepts NCCL_ENCRYPTION_MODE_NONE and NULL, which means the same. NCCL_ENCRYPTION_MODE_PSK with a
+ * key of at least 32 bytes: ncclInvalidUsage, because weir's sockets are not encrypted; they are
+ * not encrypted afterwards either. ncclInvalidArgument for other structures. Local. */
+WEIR_NCCL_API ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t *config);
+
+/* --------------------------------------------------------------- parameters */
+
+/* The parameters are the environment variables that weir reads (weir_env_help). Their values are
+ * integers if their defaults are numbers, otherwise strings. All functions are local and
+ * thread-safe; unknown keys, invalid handles and NULL give ncclInvalidArgument. */
+typedef struct ncclParamHandle *ncclParamHandle_t;
+
+/* Finds a parameter by its name. The handle is valid as long as the library is loaded. */
+WEIR_NCCL_API ncclResult_t ncclParamBind(ncclParamHandle_t *out, const char *key);
+/* Return the present value; ncclInvalidArgument if it is not an integer in the type's range. */
+WEIR_NCCL_API ncclResult_t ncclParamGetI8(ncclParamHandle_t h, int8_t *out);
+WEIR_NCCL_API ncclResult_t ncclParamGetI16(ncclParamHandle_t h, int16_t *out);
+WEIR_NCCL_API ncclResult_t ncclParamGetI32(ncclParamHandle_t h, int32_t *out);
+WEIR_NCCL_API ncclResult_t ncclParamGetI64(ncclParamHandle_t h, int64_t *out);
+WEIR_NCCL_API ncclResult_t ncclParamGetU8(ncclParamHandle_t h, uint8_t *out);
+WEIR_NCCL_API ncclResult_t ncclParamGetU16(ncclParamHandle_t h, uint16_t *out);
+WEIR_NCCL_API ncclResult_t ncclParamGetU32(ncclParamHandle_t h, uint32_t *out);
+WEIR_NCCL_API ncclResult_t ncclParamGetU64(ncclParamHandle_t h, uint64_t *out);
+/* Returns the present value as text, which is valid until the thread's next call of the function.
+ */
+WEIR_NCCL_API ncclResult_t ncclParamGetStr(ncclParamHandle_t h, const char **out);
+/* Copies the value: an int64_t, or a string with its terminating NUL. *len becomes its length, also
+ * if maxLen is too small (ncclInvalidArgument). */
+WEIR_NCCL_API ncclResult_t ncclParamGet(ncclParamHandle_t h, void *out, int maxLen, int *len);
+/* Returns the present value of a parameter as text of *valueLen bytes, likewise. */
+WEIR_NCCL_API ncclResult_t ncclParamGetParameter(const char *key, const char **value,
+                                                 int *valueLen);
+/* Returns the names of weir's parameters; with NCCL_PARAM_DUMP_ALL=true also those of the variables
+ * that launchers set for weir. The table is valid until the thread's next call of the function. */
+WEIR_NCCL_API ncclResult_t ncclParamGetAllParameterKeys(const char ***table, int *tableLen);
+/* Prints their names, values and meanings on standard error. */
+WEIR_NCCL_API void ncclParamDumpAll(void);
 
 /* ------------------------------------------------------------ communicators */
 
@@ -160,6 +249,38 @@ WEIR_NCCL_API ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, nc
 WEIR_NCCL_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList,
                                           int excludeRanksCount, ncclComm_t *newcomm,
                                           ncclConfig_t *config, int shrinkFlags);
+/* Creates the id with which new ranks join comm in ncclCommGrow. Called by one rank, the
+ * coordinator; its process must live until the new ranks have joined. ncclInvalidUsage if an
+ * earlier id of this rank has not been used. */
+WEIR_NCCL_API ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId);
+/* Creates a communicator of the ranks of comm, which keep their numbers, and of new ranks.
+ * Collective. The ranks of comm pass comm and rank -1, the coordinator also the id, the others
+ * NULL; a new rank passes NULL for comm, the id, and its rank, which is at least the number of
+ * ranks of comm. The id is used up if it succeeds. ncclInvalidArgument on all ranks of comm if the
+ * coordinator passes another id or nRanks differ; ncclInvalidUsage if no rank passes an id. */
+WEIR_NCCL_API ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId,
+                                        int rank, ncclComm_t *newcomm, ncclConfig_t *config);
+/* With NCCL_SUSPEND_MEM, frees the memory of the communicator: staging buffers, mailboxes and
+ * mappings of peers' memory. Collective. Until ncclCommResume, calls on it give ncclInvalidUsage,
+ * except those that query, destroy or abort it. Windows and registrations stay valid, with their
+ * contents, which are the caller's memory; signals that have arrived and were not waited for are
+ * kept. No operations may be outstanding. flags 0 does nothing. */
+WEIR_NCCL_API ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
+/* Allocates it again. Collective. ncclInvalidUsage if comm is not suspended. If it fails, comm
+ * stays suspended. */
+WEIR_NCCL_API ncclResult_t ncclCommResume(ncclComm_t comm);
+
+typedef enum {
+    ncclStatGpuMemSuspend = 0,   /* bytes that ncclCommSuspend frees; 0 while suspended */
+    ncclStatGpuMemSuspended = 1, /* 1: suspended */
+    ncclStatGpuMemPersist = 2,   /* bytes that it does not free */
+    ncclStatGpuMemTotal = 3      /* the sum of both */
+} ncclCommMemStat_t;
+
+/* Returns a figure of the memory that weir has allocated for comm on this rank: GPU memory, or
+ * memory of the process if there are no GPUs. Local. */
+WEIR_NCCL_API ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat,
+                                            uint64_t *value);
 WEIR_NCCL_API ncclResult_t ncclCommFinalize(ncclComm_t comm);
 /* Collective: waits until all ranks have called it. Of several ranks of one process, only the call
  * for the last one waits. */
@@ -189,13 +310,8 @@ WEIR_NCCL_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, s
                                                   ncclWindow_t *win, int winFlags);
 WEIR_NCCL_API ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
 
-/* NCCL's interface for kernels is not supported: ncclInvalidUsage. */
-struct ncclDevComm;
-struct ncclDevCommRequirements;
-WEIR_NCCL_API ncclResult_t ncclDevCommCreate(ncclComm_t comm,
-                                             const struct ncclDevCommRequirements *requirements,
-                                             struct ncclDevComm *made);
-WEIR_NCCL_API ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *device);
+/* Returns the caller's address of a window. Local. */
+WEIR_NCCL_API ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void **outUserPtr);
 
 /* --------------------------------------------------------------- reductions */
 
@@ -246,6 +362,75 @@ WEIR_NCCL_API ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclData
                                     int peer, ncclComm_t comm, cudaStream_t stream);
 WEIR_NCCL_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype,
                                     int peer, ncclComm_t comm, cudaStream_t stream);
+
+/* The collectives above, with options for this call; config may be NULL. */
+WEIR_NCCL_API ncclResult_t ncclAllReduceConfig(const void *sendbuff, void *recvbuff, size_t count,
+                                               ncclDataType_t datatype, ncclRedOp_t op,
+                                               ncclComm_t comm, cudaStream_t stream,
+                                               const ncclCollConfig_t *config);
+WEIR_NCCL_API ncclResult_t ncclBroadcastConfig(const void *sendbuff, void *recvbuff, size_t count,
+                                               ncclDataType_t datatype, int root, ncclComm_t comm,
+                                               cudaStream_t stream, const ncclCollConfig_t *config);
+WEIR_NCCL_API ncclResult_t ncclReduceConfig(const void *sendbuff, void *recvbuff, size_t count,
+                                            ncclDataType_t datatype, ncclRedOp_t op, int root,
+                                            ncclComm_t comm, cudaStream_t stream,
+                                            const ncclCollConfig_t *config);
+WEIR_NCCL_API ncclResult_t ncclAllGatherConfig(const void *sendbuff, void *recvbuff,
+                                               size_t sendcount, ncclDataType_t datatype,
+                                               ncclComm_t comm, cudaStream_t stream,
+                                               const ncclCollConfig_t *config);
+WEIR_NCCL_API ncclResult_t ncclReduceScatterConfig(const void *sendbuff, void *recvbuff,
+                                                   size_t recvcount, ncclDataType_t datatype,
+                                                   ncclRedOp_t op, ncclComm_t comm,
+                                                   cudaStream_t stream,
+                                                   const ncclCollConfig_t *config);
+WEIR_NCCL_API ncclResult_t ncclAlltoAllConfig(const void *sendbuff, void *recvbuff, size_t count,
+                                              ncclDataType_t datatype, ncclComm_t comm,
+                                              cudaStream_t stream, const ncclCollConfig_t *config);
+WEIR_NCCL_API ncclResult_t ncclGatherConfig(const void *sendbuff, void *recvbuff, size_t count,
+                                            ncclDataType_t datatype, int root, ncclComm_t comm,
+                                            cudaStream_t stream, const ncclCollConfig_t *config);
+WEIR_NCCL_API ncclResult_t ncclScatterConfig(const void *sendbuff, void *recvbuff, size_t count,
+                                             ncclDataType_t datatype, int root, ncclComm_t comm,
+                                             cudaStream_t stream, const ncclCollConfig_t *config);
+
+/* --------------------------------------------------------------- one-sided */
+
+/*
+ * A signal is a count that each rank keeps for each peer, context and signal index. A peer adds to
+ * it, and waits subtract from it. Contexts are 0 to numRmaCtx - 1, signal indices 0 to
+ * numRmaSig - 1 of the communicator's configuration.
+ *
+ * Order: when a signal has been received, all data that the same peer has put before it, and all
+ * its earlier signals in any context, have arrived. When a put has completed, its source may be
+ * changed. The peer need not call anything for puts and signals to arrive.
+ *
+ * A put needs a window that the peer's process maps or can write to (ncclMemAlloc gives such
+ * memory); otherwise it gives ncclInvalidUsage. Between nodes, signals need at least one window to
+ * have been registered with the communicator.
+ *
+ * ncclInvalidArgument: indices, flags other than 0, a window that was deregistered or belongs to
+ * another communicator, a range beyond the window, opCnt below 1.
+ */
+typedef struct {
+    int opCnt; /* signals to wait for */
+    int peer;
+    int sigIdx;
+    int ctx;
+} ncclWaitSignalDesc_t;
+
+/* Copies count elements to offset peerWinOffset (bytes) of the peer's window and then signals it.
+ */
+WEIR_NCCL_API ncclResult_t ncclPutSignal(const void *localbuff, size_t count,
+                                         ncclDataType_t datatype, int peer, ncclWindow_t peerWin,
+                                         size_t peerWinOffset, int sigIdx, int ctx,
+                                         unsigned int flags, ncclComm_t comm, cudaStream_t stream);
+/* Signals the peer. */
+WEIR_NCCL_API ncclResult_t ncclSignal(int peer, int sigIdx, int ctx, unsigned int flags,
+                                      ncclComm_t comm, cudaStream_t stream);
+/* Waits for the signals of all descriptors. They are read before the call returns. */
+WEIR_NCCL_API ncclResult_t ncclWaitSignal(int nDesc, ncclWaitSignalDesc_t *signalDescs,
+                                          ncclComm_t comm, cudaStream_t stream);
 
 /* ------------------------------------------------------------------- groups */
 

@@ -11,6 +11,7 @@ import ctypes
 from typing import Any, Callable, Optional
 
 from . import _declarations as c
+from . import _fast
 from .errors import InvalidError, UnsupportedError
 
 _D = c.Dtype
@@ -89,25 +90,17 @@ def _from_interface(found: dict[str, Any], device: int, name: Optional[str], kee
 
 
 _numpy_types: dict[Any, tuple[int, int]] = {}
-_first_byte = ctypes.c_char.from_buffer
-_address_of = ctypes.addressof
 
 
 def _fill_numpy_types() -> None:
     import numpy
     for text, known in _BY_TYPESTR.items():
         _numpy_types[numpy.dtype(text)] = known
+    _fast.learn_arrays(numpy.ndarray, _numpy_types)
 
 
 def _from_numpy(array: Any) -> Buffer:
-    # The fast path: from_buffer refuses memory that is empty, not contiguous or read-only.
-    known = _numpy_types.get(array.dtype)
-    if known is not None:
-        try:
-            return Buffer(_address_of(_first_byte(array)), array.nbytes, known[0], known[1], HOST, False)
-        except (TypeError, ValueError, BufferError):
-            pass
-    elif not _numpy_types:
+    if not _numpy_types:
         _fill_numpy_types()
     found = array.__array_interface__
     name = array.dtype.name if found["typestr"] not in _BY_TYPESTR else None
@@ -127,6 +120,8 @@ def _fill_torch_types() -> None:
                         ("float8_e5m2", _D.WEIR_FP8_E5M2)):
         if hasattr(torch, name):
             _torch_types[getattr(torch, name)] = (int(dtype), DTYPE_BYTES[dtype])
+    for kind in (torch.Tensor, torch.nn.Parameter):
+        _fast.learn_tensors(kind)
 
 
 def _from_torch(tensor: Any) -> Buffer:
@@ -347,6 +342,26 @@ def empty_like(value: Any, shape: tuple[int, ...]) -> Any:
         import importlib
         return importlib.import_module(module).empty(shape, value.dtype)
     raise TypeError(f"no result can be allocated for '{type(value).__name__}'; pass out=")
+
+
+def new_array(value: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """Allocates an array of the library and on the device of `value`, of a data type by its name."""
+    module = type(value).__module__.partition(".")[0]
+    if module == "torch":
+        import torch
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=value.device)
+    if module not in ("numpy", "cupy"):
+        raise TypeError(f"no result can be allocated for '{type(value).__name__}'; expected an array of NumPy, CuPy or PyTorch")
+    import importlib
+    kind: Any = dtype
+    if dtype in _BY_NAME and value.dtype.name != dtype:
+        try:
+            kind = getattr(importlib.import_module("ml_dtypes"), dtype)
+        except ImportError:
+            raise UnsupportedError(f"NumPy has no type {dtype}; pip install ml_dtypes") from None
+    elif dtype in _BY_NAME:
+        kind = value.dtype
+    return importlib.import_module(module).empty(shape, kind)
 
 
 def shape_of(value: Any) -> tuple[int, ...]:

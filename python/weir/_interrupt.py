@@ -31,12 +31,12 @@ _lock = threading.Lock()
 
 def _abort_blocked() -> None:
     """Aborts the communicators that are in the same call before and after a moment."""
-    before = [(one, one._calls) for one in list(communicators) if one._is_busy()]
+    before = [(one, one._progress()) for one in list(communicators) if one._is_busy()]
     if not before:
         return
     time.sleep(GRACE_S)
     for one, calls in before:
-        if one._is_busy() and one._calls == calls:
+        if one._is_busy() and one._progress() == calls:
             one.abort()
 
 

@@ -9,9 +9,8 @@ import weakref
 from typing import Any, Callable, NoReturn, Optional, Sequence, TypeVar, Union
 
 from . import _declarations as c
-from . import _interrupt
-from ._buffers import (DTYPE_BYTES, DTYPE_NAMES, HOST, UNTYPED, Buffer, _address_of, _first_byte, _numpy_types,
-                       describe, empty_like, shape_of, stream_of)
+from . import _fast, _interrupt
+from ._buffers import DTYPE_BYTES, DTYPE_NAMES, HOST, UNTYPED, Buffer, describe, empty_like, shape_of, stream_of
 from ._library import check, default_of, lib
 from .errors import AbortedError, InvalidError, UnsupportedError, error_of
 
@@ -32,6 +31,10 @@ _run = lib.weir_run
 # Statuses after which a communicator is aborted.
 _ABORTING = tuple(int(c.Status[name]) for name in ("WEIR_ERR_MISMATCH", "WEIR_ERR_PEER",
                                                    "WEIR_ERR_TIMEOUT", "WEIR_ERR_ABORTED"))
+
+
+def _decline(*_: Any) -> int:
+    return _fast.DECLINED
 
 
 def _op_number(op: Op) -> int:
@@ -90,11 +93,11 @@ class Communicator:
         self._boot, self._parent = boot, parent
         self._why = ""
         self._calls = 0
-        self._lock = threading.Lock()
         self._call = ctypes.create_string_buffer(_CALL_BYTES)
         self._call_at = ctypes.addressof(self._call)
         self._pairs: dict[int, Communicator] = {}
         self._memories = 0
+        self._parts: set[Any] = set()  # open groups of weir.moe
         self._names: dict[str, Any] = {}
         self.rank: int = lib.weir_comm_rank(handle)
         """This rank, 0 to size - 1."""
@@ -112,17 +115,32 @@ class Communicator:
         """This rank's CUDA device number; -1 on the backend "host"."""
         self.transport: str = lib.weir_transport_name(lib.weir_comm_transport(handle)).decode()
         """The transport of the collectives: "shm", "cuda_ipc", "ib" or "tcp"."""
+        # Calls that need no examination of their arrays; it is also the lock of the others.
+        self._caller = _fast.caller(handle, self.device, self.size)
+        self._run = _decline if self._caller is None else self._caller.run
+        self._lock: Any = self._caller or threading.Lock()
         _interrupt.communicators.add(self)
         _interrupt.watch()
 
     # ------------------------------------------------------------------ life
 
     def _is_busy(self) -> bool:
-        return self._lock.locked()
+        return bool(self._lock.locked())
+
+    def _progress(self) -> int:
+        """Returns the number of calls so far."""
+        return self._calls + (self._caller.calls if self._caller is not None else 0)
+
+    def _stop(self) -> None:
+        """Makes later calls raise."""
+        self._usable = None
+        if self._caller is not None:
+            self._caller.close()
 
     def _forget(self, why: str) -> None:
         """Makes this object unusable without touching the library."""
-        self._handle = self._usable = None
+        self._handle = None
+        self._stop()
         self._why = why
         self._lock = threading.Lock()
         if self._boot is not None:
@@ -147,7 +165,8 @@ class Communicator:
         """Raises the exception of a failed call."""
         text = lib.weir_last_error().decode(errors="replace")
         if status in _ABORTING and self._usable is not None:
-            self._usable, self._why = None, f" after: {text}"
+            self._stop()
+            self._why = f" after: {text}"
         raise error_of(status, text)
 
     def destroy(self) -> None:
@@ -163,11 +182,14 @@ class Communicator:
         if self._memories:
             raise InvalidError(f"{self._memories} arrays of registered memory are in use; delete "
                                "them before the communicator")
+        if self._parts:
+            raise InvalidError(f"{len(self._parts)} groups of weir.moe are open; close them before the communicator")
         for pair in self._pairs.values():
             pair._destroy_quietly()
         self._pairs.clear()
         with self._lock:
-            self._handle = self._usable = None
+            self._handle = None
+            self._stop()
             self._why = "was destroyed"
 
         def body() -> None:
@@ -189,7 +211,7 @@ class Communicator:
         another one is in a collective. Afterwards the communicator can only be destroyed."""
         handle = self._handle
         if handle is not None:
-            self._usable = None
+            self._stop()
             lib.weir_comm_abort(handle)
             for pair in list(self._pairs.values()):
                 pair.abort()
@@ -201,6 +223,8 @@ class Communicator:
         if error is not None:
             self.abort()
             self._memories = 0
+            for part in list(self._parts):
+                part.close()
             self._destroy_quietly()
         else:
             self.destroy()
@@ -231,6 +255,13 @@ class Communicator:
             raise InvalidError("out is read-only; pass a writable array")
         if out.dtype != data.dtype or out.itemsize != data.itemsize:
             raise InvalidError(f"out has {_type_name(out)} elements, data has {_type_name(data)}")
+
+    def _fast(self, collective: int, data: Any, out: Any, op: Any = "sum", root: int = 0) -> bool:
+        """Makes a call whose arrays need no examination; returns False if they do."""
+        status = self._run(collective, data, out, op, root, False)
+        if status < 0:
+            self._fail(status)
+        return status == 0
 
     def _start(self, collective: int, data: Buffer, out: Buffer, count: int, *, op: int = 0,
                root: int = 0, destination: int = -1, source: int = -1, recv_count: int = 0,
@@ -304,23 +335,8 @@ class Communicator:
         object of PyTorch or CuPy; None: the current stream of the array's library. algo: an algorithm
         by name, the same on all ranks; None: selected by size. Returns out, or data.
         """
-        if out is None and algo is None and stream is None and self.device < 0:
-            try:  # a contiguous, writable NumPy array; everything else, errors included, goes below
-                array: Any = data
-                known = _numpy_types[array.dtype]
-                pointer = _address_of(_first_byte(array))
-                number = OPS[op]  # type: ignore[index]
-            except (AttributeError, KeyError, TypeError, ValueError, BufferError):
-                pass
-            else:
-                with self._lock:
-                    self._calls += 1
-                    _pack_head(self._call, 0, _CALL_BYTES, 0, known[0], number, 0, -1, -1, pointer, pointer,
-                               array.nbytes // known[1], 0, 0, 0)
-                    status = _run(self._usable or self._live(), self._call_at)
-                if status:
-                    self._fail(status)
-                return data
+        if algo is None and stream is None and self._fast(0, data, out, op):
+            return data if out is None else out
         source = self._data(data, True)
         number = _op_number(op)
         if out is None or out is data:
@@ -332,14 +348,15 @@ class Communicator:
             self._check_out(source, target)
             _expect(target.nbytes, source.nbytes, "out", source)
         self._start(0, source, target, source.nbytes // source.itemsize, op=number,
-                    stream=0 if self.device < 0 and stream is None else self._stream(data, stream),
-                    algo=algo)
+                    stream=self._stream(data, stream), algo=algo)
         return out
 
     def reduce(self, data: A, out: Optional[A] = None, root: int = 0, op: Op = "sum", *,
                stream: Any = None, algo: Optional[str] = None) -> A:
         """Like `all_reduce`, but only `root` gets the result: out of the other ranks is not written,
         and may be None there."""
+        if algo is None and stream is None and self._fast(4, data, out, op, root):
+            return data if out is None else out
         source = self._data(data, True)
         result, target = self._same_size(data, out, source, self.rank == self._rank(root, "root"))
         self._start(_C.WEIR_COLL_REDUCE, source, target, source.nbytes // source.itemsize,
@@ -349,6 +366,8 @@ class Communicator:
     def broadcast(self, data: A, out: Optional[A] = None, root: int = 0, *, stream: Any = None,
                   algo: Optional[str] = None) -> A:
         """Copies the array of `root` to all ranks: into out, or if that is None into data."""
+        if algo is None and stream is None and self._fast(3, data, out, "sum", root):
+            return data if out is None else out
         source = self._data(data, False)
         self._rank(root, "root")
         result, target = self._same_size(data, out, source, out is not None or self.rank != root)
@@ -375,6 +394,8 @@ class Communicator:
         data: shape (m, ...), equal on all ranks. out: size * m rows; None: allocated. In place if data
         is this rank's part of out. Returns out, of shape (size * m, ...).
         """
+        if out is not None and algo is None and stream is None and self._fast(2, data, out):
+            return out
         source = self._data(data, False)
         if out is None:
             shape = shape_of(data) or (1,)
@@ -393,6 +414,8 @@ class Communicator:
         data: shape (size * m, ...). out: m rows; None: allocated. Returns out: rows rank * m to
         (rank + 1) * m of the result.
         """
+        if out is not None and algo is None and stream is None and self._fast(1, data, out, op):
+            return out
         source = self._data(data, True)
         if out is None:
             shape = shape_of(data)
@@ -411,6 +434,8 @@ class Communicator:
                    algo: Optional[str] = None) -> A:
         """Sends the r-th part of data to rank r. data: shape (size * m, ...); out: the same shape, None:
         allocated, not data itself. Returns out: its r-th part comes from rank r."""
+        if out is not None and algo is None and stream is None and self._fast(5, data, out):
+            return out
         source = self._data(data, False)
         if out is None:
             out = empty_like(data, shape_of(data))
@@ -584,16 +609,26 @@ class Communicator:
                         source.pointer, target.pointer, count, 0, self._stream(data, stream), 0, 0, 0, 0,
                         0 if algo is None else self._algo_address(algo), 0, 0, 0, 0, 0, 0)
         address = ctypes.addressof(call)
-        lock = self._lock
+        begin = self._begin_here if self._caller is None else self._caller.start
 
         def start(hold: Any = (call, data, out, source, target)) -> None:
-            with lock:
-                self._calls += 1
-                status = _run(self._usable or self._live(), address)
+            status = begin(address)
             if status:
-                self._fail(status)
+                self._end(status)
 
         return start
+
+    def _begin_here(self, address: int) -> int:
+        """Executes the weir_call at an address through ctypes; see Caller.start."""
+        with self._lock:
+            self._calls += 1
+            return int(_run(self._usable or self._live(), address))
+
+    def _end(self, status: int) -> NoReturn:
+        """Raises the exception of a prepared call."""
+        if status == _fast.DECLINED:
+            self._live()
+        self._fail(status)
 
     # ------------------------------------------------------------------ others
 

@@ -24,6 +24,8 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _op_name(op: Any) -> str:
+    if op is dist.ReduceOp.SUM:
+        return "sum"
     for known, name in _OPS.items():
         if op == known:
             return name

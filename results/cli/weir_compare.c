@@ -2,6 +2,7 @@
  * weir-compare: compares results and reports what became slower. The table goes to standard output,
  * problems of the files to standard error.
  */
+#include "base/options.h"
 #include "base/umask.h"
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
@@ -22,23 +23,24 @@ typedef struct settings {
     results_rules rules;
     const char *sources[2]; /* A (NULL: none) and B */
     const char *store, *accept, *add, *expect, *only, *suspects;
-    const char *format, *markdown, *json, *junit, *csv, *rows_json;
+    const char *format, *markdown, *json, *junit, *ctrf, *prometheus, *csv, *rows_json;
     const char *min_effect, *resolve, *alpha, *noise, *correction, *contender, *ranks;
     int changes, help, version, nranks;
 } settings;
 
-typedef struct option_row {
-    const char *name, *value; /* no value: a flag */
-    size_t offset;
-    const char *help;
-} option_row;
-
-#define TEXT(name, value, field, help) {name, value, offsetof(settings, field), help}
-static const option_row options[] = {
-    TEXT("--format", "WORD", format, "of standard output: text (default), markdown, json, junit"),
+#define TEXT(name, value, field, help) WEIRI_OPTION(name, value, settings, field, help)
+static const weiri_option options[] = {
+    TEXT("--format", "WORD", format,
+         "of standard output: text (default), markdown, json, junit, ctrf,\n"
+         "prometheus"),
     TEXT("--markdown", "FILE", markdown, "also write the comparison to FILE, as Markdown"),
     TEXT("--json", "FILE", json, "the same, as JSON"),
     TEXT("--junit", "FILE", junit, "the same, as JUnit XML"),
+    TEXT("--ctrf", "FILE", ctrf, "the same, in the Common Test Report Format"),
+    TEXT("--prometheus", "FILE", prometheus,
+         "the same, as metrics for node_exporter's textfile collector"),
+    TEXT("--strict", NULL, rules.is_strict,
+         "fail on inconclusive rows, and on expectations that are close or absent"),
     TEXT("--changes", NULL, changes, "leave rows without a difference out of tables"),
     TEXT("--csv", "FILE", csv, "write B's rows, of any tool, as weir's CSV"),
     TEXT("--rows-json", "FILE", rows_json, "the same as JSON, in documents as -J writes them"),
@@ -75,12 +77,11 @@ static void print_help(void)
          "folder of files, a quoted pattern, or latest and baseline of --store. Several runs per\n"
          "side measure the noise; files rN-*.csv of both sides are pairs, measured next to each\n"
          "other. B is slower if the ratio B/A is above 1.\n");
-    for (int i = 0; i < OPTIONS; i++)
-        printf("  %-14s %-8s %s\n", options[i].name, options[i].value ? options[i].value : "",
-               options[i].help);
+    weiri_options_print(options, OPTIONS, stdout);
     puts("\nexit codes: 0 no regression; 1 a row regressed (or, of other tools, is slower),\n"
-         "significantly and by --min-effect or more, or an expectation is unmet; 2 usage, or an\n"
-         "invalid file of --expect; 3 nothing to compare, or a file cannot be read or written.\n"
+         "significantly and by --min-effect or more, or an expectation is unmet, or with --strict\n"
+         "something could not be decided; 2 usage, or an invalid file of --expect; 3 nothing to\n"
+         "compare, or a file cannot be read or written.\n"
          "Guide: docs/user/comparing.md");
 }
 
@@ -90,30 +91,13 @@ static int usage(const char *what, const char *about)
     return EXIT_USAGE;
 }
 
-static const option_row *find_option(const char *name, size_t length)
-{
-    for (int i = 0; i < OPTIONS; i++)
-        if (strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0)
-            return &options[i];
-    return NULL;
-}
-
-/* Reads argv[*i] and its value, if it has one. Returns 0 or an exit code. */
+/* Stores argv[*i] and its value, if it has one. Returns 0 or an exit code. */
 static int take_option(settings *s, int argc, char **argv, int *i)
 {
-    char *argument = argv[*i], *equals = strchr(argument, '=');
-    size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
-    const option_row *row = find_option(argument, length);
-    if (!row)
-        return usage("no option", argument);
-    if (!row->value) {
-        *(int *)((char *)s + row->offset) = 1;
-        return equals ? usage("takes no value:", argument) : 0;
-    }
-    if (!equals && *i + 1 >= argc)
-        return usage("needs a value:", argument);
-    *(const char **)((char *)s + row->offset) = equals ? equals + 1 : argv[++*i];
-    return 0;
+    if (weiri_option_take(options, OPTIONS, NULL, argc, argv, i, s) == WEIR_OK)
+        return 0;
+    fprintf(stderr, "weir-compare: %s\n", weir_last_error());
+    return EXIT_USAGE;
 }
 
 /* 3% or 0.03. */
@@ -149,19 +133,35 @@ static int read_fractions(settings *s)
     return 0;
 }
 
+typedef void printer(FILE *file, const results_report *report);
+
+static const struct {
+    const char *word;
+    printer *print;
+} formats[] = {{"text", results_print_text},   {"markdown", results_print_markdown},
+               {"json", results_print_json},   {"junit", results_print_junit},
+               {"ctrf", results_print_ctrf},   {"prometheus", results_print_prometheus}};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+/* The printer of --format, or NULL. */
+static printer *find_printer(const char *word)
+{
+    for (int i = 0; i < FORMATS; i++)
+        if (strcmp(word, formats[i].word) == 0)
+            return formats[i].print;
+    return NULL;
+}
+
 static int read_words(settings *s)
 {
-    static const char *const formats[] = {"text", "markdown", "json", "junit"};
     static const char *const corrections[] = {"holm", "bh", "none"};
     unsigned long long ranks = 0;
-    int known = !s->format, correction = s->correction ? -1 : RESULTS_HOLM;
-    for (int i = 0; i < 4 && s->format; i++)
-        known |= strcmp(s->format, formats[i]) == 0;
+    int correction = s->correction ? -1 : RESULTS_HOLM;
     for (int i = 0; i < 3 && s->correction; i++)
         if (strcmp(s->correction, corrections[i]) == 0)
             correction = i;
-    if (!known)
-        return usage("--format is text, markdown, json or junit, not", s->format);
+    if (s->format && !find_printer(s->format))
+        return usage("--format is text, markdown, json, junit, ctrf or prometheus, not", s->format);
     if (correction < 0)
         return usage("--correction is holm, bh or none, not", s->correction);
     if (s->ranks && (results_whole(s->ranks, &ranks) != 0 || ranks < 1 || ranks > 1000000))
@@ -199,21 +199,25 @@ static int read_settings(settings *s, int argc, char **argv)
     return status ? status : read_words(s);
 }
 
-typedef void printer(FILE *file, const results_report *report);
+/* What results_write_file passes on. */
+typedef struct printing {
+    printer *print;
+    const results_report *report;
+} printing;
+
+static void print_chosen(const void *context, FILE *file)
+{
+    const printing *chosen = context;
+    chosen->print(file, chosen->report);
+}
 
 static int print_to(const char *path, printer *print, const results_report *report)
 {
-    FILE *file = path ? fopen(path, "we") : NULL;
-    if (!path)
+    const printing chosen = {print, report};
+    if (!path || results_write_file(path, print_chosen, &chosen) == 0)
         return 0;
-    if (file)
-        print(file, report);
-    int failed = !file || ferror(file);
-    if (file)
-        failed |= fclose(file) != 0;
-    if (failed)
-        fprintf(stderr, "weir-compare: %s: %s\n", path, strerror(errno));
-    return failed ? EXIT_NOTHING : 0;
+    fprintf(stderr, "weir-compare: %s: %s\n", path, strerror(errno));
+    return EXIT_NOTHING;
 }
 
 static void print_b_as_csv(FILE *file, const results_report *report)
@@ -229,17 +233,14 @@ static void print_b_as_json(FILE *file, const results_report *report)
 /* Writes all requested outputs. Returns 0 or EXIT_NOTHING. */
 static int print_all(const settings *s, const results_report *report)
 {
-    const char *format = s->format ? s->format : "text";
-    printer *print = strcmp(format, "markdown") == 0 ? results_print_markdown
-                     : strcmp(format, "json") == 0   ? results_print_json
-                     : strcmp(format, "junit") == 0  ? results_print_junit
-                                                     : results_print_text;
     int status = 0;
     if (report->name_a || s->expect)
-        print(stdout, report);
+        find_printer(s->format ? s->format : "text")(stdout, report);
     status |= print_to(s->markdown, results_print_markdown, report);
     status |= print_to(s->json, results_print_json, report);
     status |= print_to(s->junit, results_print_junit, report);
+    status |= print_to(s->ctrf, results_print_ctrf, report);
+    status |= print_to(s->prometheus, results_print_prometheus, report);
     status |= print_to(s->csv, print_b_as_csv, report);
     status |= print_to(s->rows_json, print_b_as_json, report);
     if (s->suspects && results_suspects_write(s->suspects, report->comparison, &s->rules) != 0) {
@@ -258,6 +259,9 @@ static int outcome(const settings *s, const results_report *report)
     const results_comparison *c = report->comparison;
     const results_expectations *e = report->expectations;
     if ((report->name_a && c->verdicts[RESULTS_REGRESSED]) || e->outcomes[RESULTS_UNMET])
+        return EXIT_REGRESSED;
+    if (s->rules.is_strict && ((report->name_a && c->verdicts[RESULTS_INCONCLUSIVE]) ||
+                      e->outcomes[RESULTS_CLOSE] || e->outcomes[RESULTS_ABSENT]))
         return EXIT_REGRESSED;
     if (report->name_a && results_matched(c) == 0 && !s->only) {
         fprintf(stderr, "weir-compare: no row of A (%zu) fits one of B (%zu)%s%s\n",
@@ -301,6 +305,7 @@ static int compare(const settings *s)
     results_comparison made = {.count = 0};
     results_expectations expected = {.count = 0};
     results_warnings warnings_a = {.count = 0}, warnings_b = {.count = 0};
+    results_about about_a, about_b;
     results_set_init(&a, s->nranks, stderr);
     results_set_init(&b, s->nranks, stderr);
     b.keeps_documents = s->rows_json != NULL;
@@ -313,13 +318,17 @@ static int compare(const settings *s)
         if (s->sources[0]) {
             results_warnings_read(&a, &warnings_a);
             results_warnings_read(&b, &warnings_b);
+            results_about_read(&a, &about_a);
+            results_about_read(&b, &about_b);
         }
         results_report report = {.a = &a, .b = &b, .name_a = s->sources[0],
                                  .name_b = s->sources[1], .comparison = &made,
                                  .rules = &s->rules, .expectations = &expected,
                                  .warnings_a = &warnings_a, .warnings_b = &warnings_b,
+                                 .about_a = s->sources[0] ? &about_a : NULL,
+                                 .about_b = s->sources[0] ? &about_b : NULL,
                                  .only_changes = s->changes};
-        status = outcome(s, &report);
+        status = report.exit_code = outcome(s, &report);
         failed = print_all(s, &report);
     }
     results_comparison_free(&made);

@@ -78,6 +78,7 @@ typedef struct material {
     results_comparison comparison;
     results_history history;
     results_manifest manifest_a, manifest_b;
+    results_about about_a, about_b;
     results_machine machine;
     results_expectations expectations;
 } material;
@@ -95,6 +96,8 @@ static int gather(const settings *s, const results_rules *rules, material *m)
     results_judge(&m->comparison, rules);
     results_manifest_read(&m->a, &m->manifest_a);
     results_manifest_read(&m->b, &m->manifest_b);
+    results_about_read(&m->a, &m->about_a);
+    results_about_read(&m->b, &m->about_b);
     if (results_machine_read(&m->b, s->links, &m->machine) != 0)
         return EXIT_NOTHING;
     if (s->store && results_history_read(&m->nights, s->store, &m->history) != 0)
@@ -106,7 +109,8 @@ static int write_page(const settings *s, const results_rules *rules, material *m
 {
     results_report report = {.a = &m->a, .b = &m->b, .name_a = s->sources[0],
                              .name_b = s->sources[1], .comparison = &m->comparison,
-                             .rules = rules, .expectations = &m->expectations};
+                             .rules = rules, .expectations = &m->expectations,
+                             .about_a = &m->about_a, .about_b = &m->about_b};
     results_plots plots;
     results_page page = {.report = &report, .history = s->store ? &m->history : NULL,
                          .manifest_a = &m->manifest_a, .manifest_b = &m->manifest_b,

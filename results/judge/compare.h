@@ -27,6 +27,7 @@ typedef struct results_rules {
     double start_noise; /* relative standard deviation from run to run, used if too few rows have
                          * two runs; negative: 0.08 on the host, 0.02 on GPUs */
     results_correction correction;
+    int is_strict; /* what could not be decided is measured again, and is then a failure */
     const char *contender_a, *contender_b; /* NULL: the candidates that both sides have */
 } results_rules;
 
@@ -159,7 +160,7 @@ double results_center(double *values, int count);
  */
 
 /* Whether a row is slower by half the practical threshold or more and p is below 0.2, or is wrong
- * in B. */
+ * in B, or with strict rules is inconclusive. */
 int results_is_suspect(const results_pair *pair, const results_rules *rules);
 /* Writes a line for each suspect, without repetition. Returns 0, or -1 if the file cannot be
  * written. */

@@ -13,7 +13,8 @@ static const double by_chance = 0.2;
 
 int results_is_suspect(const results_pair *pair, const results_rules *rules)
 {
-    if (pair->verdict == RESULTS_REGRESSED)
+    if (pair->verdict == RESULTS_REGRESSED ||
+        (rules->is_strict && pair->verdict == RESULTS_INCONCLUSIVE))
         return 1;
     return pair->log_ratio >= log1p(rules->min_effect) / 2 && pair->p < by_chance;
 }

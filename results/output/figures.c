@@ -45,7 +45,7 @@ static void draw_line(results_plots *plots, const results_group *group, const ch
                       int dashed, measure what)
 {
     results_point points[POINTS];
-    char label[128], other[128];
+    char other[128];
     size_t count = 0;
     for (size_t i = 0; i < group->count && count < POINTS; i++) {
         const results_pair *pair = &group->pairs[i];
@@ -56,9 +56,8 @@ static void draw_line(results_plots *plots, const results_group *group, const ch
         if (strcmp(other, name) == 0)
             points[count++] = point_of(pair, side, what);
     }
-    snprintf(label, sizeof label, "%.100s%s", name, is_b ? "" : " (A)");
     if (count > 0)
-        results_plots_line(plots, label, dashed, points, count);
+        results_plots_line(plots, name, is_b ? "" : " (A)", dashed, points, count);
 }
 
 /* Collects the labels of a side's lines in their order. Returns their number. */
@@ -146,7 +145,7 @@ static results_figure draw_points(const results_page *page, const results_group 
         if (n > 0 && number < 0)
             number = results_plots_begin(page->plots, axes);
         if (n > 0)
-            results_plots_line(page->plots, names[i], 0, points, n);
+            results_plots_line(page->plots, names[i], "", 0, points, n);
     }
     if (number >= 0)
         results_plots_end(page->plots);
@@ -196,7 +195,7 @@ int results_plot_series(results_plots *plots, const results_series *series)
     int number = results_plots_begin(plots, &axes);
     for (size_t i = 0; i < series->nchanges; i++)
         results_plots_mark(plots, (double)series->changes[i] + 0.5);
-    results_plots_line(plots, "weir", 0, points, series->nights);
+    results_plots_line(plots, "weir", "", 0, points, series->nights);
     results_plots_end(plots);
     free(points);
     return number;

@@ -132,22 +132,51 @@ static void put_changes(FILE *file, const results_comparison *c)
     fputs("</ul>\n", file);
 }
 
+static void put_summary_row(FILE *file, const results_report *report, const char *name,
+                            const char *a, const char *b)
+{
+    if (!a[0] && !b[0])
+        return;
+    fprintf(file, "<tr><th scope=\"row\">%s</th>", name);
+    if (report->name_a)
+        put_cell(file, a);
+    put_cell(file, b);
+    fputs("</tr>\n", file);
+}
+
+/* What was compared: a column for each side. */
+static void put_summary(FILE *file, const results_report *report)
+{
+    const results_set *sets[2] = {report->a, report->b};
+    char rows[2][120] = {"", ""};
+    fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"summary\">\n", file);
+    if (report->name_a)
+        fputs("<thead><tr><td></td><th scope=\"col\">A</th><th scope=\"col\">B</th></tr></thead>\n",
+              file);
+    fputs("<tbody>\n", file);
+    put_summary_row(file, report, "Results", report->name_a ? report->name_a : "", report->name_b);
+    for (int line = 0; line < RESULTS_ABOUT_LINES; line++)
+        put_summary_row(file, report, results_about_name(line),
+                        results_about_text(report->about_a, line),
+                        results_about_text(report->about_b, line));
+    for (int side = 0; side < 2; side++)
+        if (sets[side])
+            snprintf(rows[side], sizeof rows[side], "%zu%s%zu line%s that could not be used)",
+                     sets[side]->count, " (", sets[side]->problems, weiri_s(sets[side]->problems));
+    put_summary_row(file, report, "Rows", rows[0], rows[1]);
+    fputs("</tbody></table></div>\n", file);
+}
+
 static void put_verdict(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;
     fputs("<section id=\"verdict\" tabindex=\"-1\">\n<h2>", file);
-    if (report->name_a) {
-        fprintf(file, "Verdict: <span class=\"%s\">%s</span></h2>\n<p>A: ", class_of(c->overall),
+    if (report->name_a)
+        fprintf(file, "Verdict: <span class=\"%s\">%s</span></h2>\n", class_of(c->overall),
                 results_overall_word(c));
-        results_put_xml(file, report->name_a);
-        fputs("<br>B: ", file);
-    } else {
-        fputs("Results</h2>\n<p>", file);
-    }
-    results_put_xml(file, report->name_b);
-    size_t problems = report->b->problems + (report->a ? report->a->problems : 0);
-    fprintf(file, "<br>%zu row%s, %zu line%s that could not be used</p>\n", report->b->count,
-            weiri_s(report->b->count), problems, weiri_s(problems));
+    else
+        fputs("Results</h2>\n", file);
+    put_summary(file, report);
     if (report->name_a) {
         fputs("<p>", file);
         results_say_counts(file, report);
@@ -194,7 +223,7 @@ static void put_series(const results_page *page, const results_series *series, i
     fputs("<div><h3>", file);
     put_title(file, series->row);
     fprintf(file, ", %llu bytes</h3>\n", series->row->bytes);
-    put_figure(page, plot, "Time of each night; red lines are changes of level");
+    put_figure(page, plot, "Time of each night; dotted lines are changes of level");
     for (size_t i = 0; i < series->nchanges; i++) {
         fputs("<p>changed with the night ", file);
         results_put_xml(file, history->nights[series->changes[i]]);

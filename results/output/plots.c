@@ -9,8 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const colours[] = {"#1f77b4", "#d95f02", "#2ca02c", "#9467bd",
-                                      "#e7298a", "#17a2b8", "#8c6d31", "#7f7f7f"};
+/* One for each candidate, in all plots of the page. No red and no green: those are verdicts
+ * (report.css). */
+static const char *const colours[] = {"#1f77b4", "#e69f00", "#9467bd", "#17a2b8",
+                                      "#8c6d31", "#c285b8", "#0b3c6f", "#7f7f7f"};
 enum { COLOURS = sizeof colours / sizeof *colours, PATH_BYTES = 256 };
 
 static void file_path(const results_plots *plots, char *path, const char *format, int number)
@@ -90,11 +92,25 @@ int results_plots_begin(results_plots *plots, const results_axes *axes)
     return plots->count++;
 }
 
-void results_plots_line(results_plots *plots, const char *name, int dashed,
+/* The colour of a candidate: the same in each plot. More candidates than colours share the last. */
+static const char *plots_colour(results_plots *plots, const char *candidate)
+{
+    int i = 0;
+    while (i < plots->ncandidates && strcmp(plots->candidates[i], candidate) != 0)
+        i++;
+    if (i == plots->ncandidates && i < RESULTS_PLOTS_CANDIDATES)
+        snprintf(plots->candidates[plots->ncandidates++], sizeof plots->candidates[0], "%s",
+                 candidate);
+    return colours[i < COLOURS ? i : COLOURS - 1];
+}
+
+void results_plots_line(results_plots *plots, const char *candidate, const char *remark, int dashed,
                         const results_point *points, size_t count)
 {
-    const char *colour = colours[(size_t)(dashed ? plots->lines - 1 : plots->lines) % COLOURS];
+    const char *colour = plots_colour(plots, candidate);
     int has_band = 0, number = plots->lines++;
+    char name[RESULTS_PLOTS_NAME_BYTES + 16];
+    snprintf(name, sizeof name, "%s%s", candidate, remark);
     if (!plots->command)
         return;
     fprintf(plots->script, "$d%d << EOD\n", number);
@@ -121,7 +137,7 @@ void results_plots_line(results_plots *plots, const char *name, int dashed,
 void results_plots_mark(results_plots *plots, double x)
 {
     fprintf(plots->script, "set arrow from first %.10g, graph 0 to first %.10g, graph 1 nohead "
-            "dt 3 lc rgb '#d00000'\n", x, x);
+            "dt 3 lw 1.5 lc rgb 'black'\n", x, x);
 }
 
 void results_plots_end(results_plots *plots)

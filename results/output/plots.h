@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+enum { RESULTS_PLOTS_CANDIDATES = 32, RESULTS_PLOTS_NAME_BYTES = 128 };
+
 typedef struct results_plots {
     FILE *script; /* a temporary file */
     char folder[192]; /* below TMPDIR, else /tmp */
@@ -17,6 +19,8 @@ typedef struct results_plots {
     FILE *command; /* its plot command, until results_plots_end */
     char *text;
     size_t bytes;
+    char candidates[RESULTS_PLOTS_CANDIDATES][RESULTS_PLOTS_NAME_BYTES]; /* that have a colour */
+    int ncandidates;
 } results_plots;
 
 typedef struct results_axes {
@@ -36,8 +40,9 @@ void results_plots_free(results_plots *plots);
 
 /* A plot consists of begin, its lines, and end. Returns its number. */
 int results_plots_begin(results_plots *plots, const results_axes *axes);
-/* dashed: the other side's line for the same candidate, in the same colour. */
-void results_plots_line(results_plots *plots, const char *name, int dashed,
+/* A candidate has one colour in all plots. remark follows its name in the key; dashed: the other
+ * side's line for the same candidate. */
+void results_plots_line(results_plots *plots, const char *candidate, const char *remark, int dashed,
                         const results_point *points, size_t count);
 /* Adds a vertical line. */
 void results_plots_mark(results_plots *plots, double x);

@@ -1,12 +1,14 @@
 /*
- * Writes a judged comparison as a text table, as Markdown for a CI summary, as JSON and as JUnit
- * XML; and rows as weir's CSV and JSON. Local.
+ * Writes a judged comparison as a text table, as Markdown for a CI summary, as JSON, and in the
+ * formats of checks.h; and rows as weir's CSV and JSON. Local.
  */
 #ifndef RESULTS_OUTPUT_PRINT_H
 #define RESULTS_OUTPUT_PRINT_H
 
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
+#include "results/output/checks.h"
+#include "results/read/about.h"
 #include "results/read/rows.h"
 #include "results/read/warnings.h"
 
@@ -16,16 +18,25 @@ typedef struct results_report {
     const results_set *a, *b;
     const char *name_a, *name_b; /* as the user named them; NULL a: B alone */
     const results_warnings *warnings_a, *warnings_b; /* of the manifests; NULL: not read */
+    const results_about *about_a, *about_b;          /* NULL: not read */
     const results_comparison *comparison;
     const results_rules *rules;
     const results_expectations *expectations;
     int only_changes; /* text and Markdown: leave out rows without a difference */
+    int exit_code;    /* of the program */
 } results_report;
 
 void results_print_text(FILE *file, const results_report *report);
 void results_print_markdown(FILE *file, const results_report *report);
 void results_print_json(FILE *file, const results_report *report);
 void results_print_junit(FILE *file, const results_report *report);
+void results_print_ctrf(FILE *file, const results_report *report);
+void results_print_prometheus(FILE *file, const results_report *report);
+
+/* Adds a check for each pair of rows, then for each expectation (checks.h); or for expectations
+ * only. Their texts are those of the report, or memory of the list. */
+void results_checks_of_report(const results_report *report, results_checks *checks);
+void results_checks_of_expectations(const results_report *report, results_checks *checks);
 
 /* Writes rows as weir's CSV with the newest schema's columns. */
 void results_print_csv(FILE *file, const results_set *set);

@@ -101,6 +101,12 @@ void results_print_json(FILE *file, const results_report *report)
     for (size_t i = 0; i < e->count; i++)
         put_expectation(&json, &e->list[i]);
     close_section(&json);
+    results_checks checks;
+    results_checks_begin(&checks, "weir-compare");
+    results_checks_of_report(report, &checks);
+    weiri_json_break(&json, 2);
+    results_checks_json(&checks, &json);
+    results_checks_free(&checks);
     weiri_json_close_object(&json);
     fputc('\n', file);
 }

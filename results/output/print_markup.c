@@ -1,22 +1,14 @@
-/* Markdown for a CI summary, and JUnit XML for test reports. Names from files are escaped for their
- * context. */
+/* Markdown for a CI summary, and the forms that are written from checks alone. Names from files are
+ * escaped for their context. */
 #include "results/output/print.h"
 
-#include "base/words.h"
+#include "base/xml.h"
 
 #include <math.h>
 
 void results_put_xml(FILE *file, const char *text)
 {
-    for (; *text; text++)
-        switch (*text) {
-        case '<': fputs("&lt;", file); break;
-        case '>': fputs("&gt;", file); break;
-        case '&': fputs("&amp;", file); break;
-        case '"': fputs("&quot;", file); break;
-        case '\'': fputs("&#39;", file); break;
-        default: fputc((unsigned char)*text < ' ' ? '?' : *text, file);
-        }
+    weiri_xml_put(file, text);
 }
 
 /* Escapes HTML, and the characters that links and emphasis are made of. */
@@ -82,6 +74,23 @@ static void put_markdown_warnings(FILE *file, const char *letter, const results_
     }
 }
 
+/* A line for each fact that is known: hosts, devices, commits, times. */
+static void put_markdown_summary(FILE *file, const results_report *report)
+{
+    const results_about *a = report->about_a, *b = report->about_b;
+    int count = 0;
+    for (int line = 0; a && b && line < RESULTS_ABOUT_LINES; line++) {
+        const char *of_a = results_about_text(a, line), *of_b = results_about_text(b, line);
+        if (!of_a[0] && !of_b[0])
+            continue;
+        fprintf(file, "%s| %s", count++ ? "" : "\n| | A | B |\n|---|---|---|\n",
+                results_about_name(line));
+        put_cell(file, of_a);
+        put_cell(file, of_b);
+        fputs(" |\n", file);
+    }
+}
+
 static void put_markdown_table(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;
@@ -93,10 +102,21 @@ static void put_markdown_table(FILE *file, const results_report *report)
             put_row(file, &c->pairs[i], c->cross);
 }
 
+static void put_markdown_expectations(FILE *file, const results_report *report)
+{
+    results_checks checks;
+    results_checks_begin(&checks, "weir-compare");
+    results_checks_of_expectations(report, &checks);
+    if (checks.count > 0) {
+        fputs(report->name_a ? "\n" : "", file);
+        results_checks_markdown(&checks, file);
+    }
+    results_checks_free(&checks);
+}
+
 void results_print_markdown(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;
-    const results_expectations *e = report->expectations;
     if (report->name_a) {
         fputs("### Verdict: ", file);
         results_say_overall(file, c);
@@ -113,83 +133,39 @@ void results_print_markdown(FILE *file, const results_report *report)
             results_put_markdown(file, c->differences);
         }
         fputs(".\n", file);
+        if (results_matched(c) > 0)
+            put_markdown_summary(file, report);
         put_markdown_warnings(file, "A", report->warnings_a);
         put_markdown_warnings(file, "B", report->warnings_b);
         if (results_matched(c) > 0)
             put_markdown_table(file, report);
     }
-    for (size_t i = 0; e && i < e->count; i++) {
-        char about[1400];
-        fputs("\n- expected ", file);
-        results_put_markdown(file, e->list[i].text);
-        fprintf(file, ": %s", results_outcome_name(e->list[i].outcome));
-        results_expect_describe(&e->list[i], about, sizeof about);
-        fputs(about[0] ? " (" : "", file);
-        results_put_markdown(file, about);
-        fputs(about[0] ? ")" : "", file);
-    }
+    put_markdown_expectations(file, report);
     fputc('\n', file);
 }
 
-static void put_case(FILE *file, const results_pair *pair, int cross)
+/* Writes a form that needs the checks alone. */
+static void print_checks(FILE *file, const results_report *report,
+                         void (*form)(const results_checks *checks, FILE *to))
 {
-    const results_row *row = pair->example;
-    int missing = pair->verdict == RESULTS_MISSING_IN_A || pair->verdict == RESULTS_MISSING_IN_B;
-    fputs("  <testcase classname=\"weir.", file);
-    results_put_xml(file, row->text[RESULTS_COLLECTIVE]);
-    fprintf(file, "\" name=\"%llu bytes, ", row->bytes);
-    results_put_xml(file, row->text[RESULTS_DTYPE]);
-    fputc(' ', file);
-    results_put_xml(file, row->text[RESULTS_REDOP]);
-    fprintf(file, ", %d rank%s, %s", row->nranks, weiri_s(row->nranks),
-            row->text[RESULTS_PLACEMENT]);
-    if (!cross) {
-        fputs(", ", file);
-        results_put_xml(file, row->text[RESULTS_CONTENDER]);
-    }
-    if (pair->verdict == RESULTS_REGRESSED)
-        fprintf(file, "\"><failure message=\"B/A %.3f (%.3f to %.3f) %s\"/></testcase>\n",
-                pair->ratio, pair->low, pair->high, pair->reason);
-    else if (missing || pair->verdict == RESULTS_INCONCLUSIVE)
-        fprintf(file, "\"><skipped message=\"%s %s\"/></testcase>\n",
-                results_verdict_word(pair->verdict, cross), pair->reason);
-    else
-        fputs("\"/>\n", file);
-}
-
-static void put_missed(FILE *file, const results_expectation *one)
-{
-    char about[1400];
-    results_expect_describe(one, about, sizeof about);
-    fprintf(file, "\"><%s message=\"%s", one->outcome == RESULTS_UNMET ? "failure" : "skipped",
-            results_outcome_name(one->outcome));
-    fputs(about[0] ? ": " : "", file);
-    results_put_xml(file, about);
-    fputs("\"/></testcase>\n", file);
+    results_checks checks;
+    results_checks_begin(&checks, "weir-compare");
+    results_checks_of_report(report, &checks);
+    form(&checks, file);
+    results_checks_free(&checks);
 }
 
 void results_print_junit(FILE *file, const results_report *report)
 {
-    const results_comparison *c = report->comparison;
-    const results_expectations *e = report->expectations;
-    size_t pairs = report->name_a ? c->count : 0;
-    fprintf(file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-            "<testsuite name=\"weir-compare\" tests=\"%zu\" failures=\"%zu\" skipped=\"%zu\">\n",
-            pairs + e->count,
-            (pairs ? c->verdicts[RESULTS_REGRESSED] : 0) + e->outcomes[RESULTS_UNMET],
-            (pairs ? c->verdicts[RESULTS_MISSING_IN_A] + c->verdicts[RESULTS_MISSING_IN_B] +
-                 c->verdicts[RESULTS_INCONCLUSIVE] : 0) + e->outcomes[RESULTS_ABSENT] +
-                e->outcomes[RESULTS_CLOSE]);
-    for (size_t i = 0; i < pairs; i++)
-        put_case(file, &c->pairs[i], c->cross);
-    for (size_t i = 0; i < e->count; i++) {
-        const results_outcome outcome = e->list[i].outcome;
-        fputs("  <testcase classname=\"weir.expected\" name=\"", file);
-        results_put_xml(file, e->list[i].text);
-        if (outcome == RESULTS_MET)
-            fputs("\"/>\n", file);
-        else
-            put_missed(file, &e->list[i]);
-    }
-    fputs("</testsuite>\n", file);
+    print_checks(file, report, results_checks_junit);
+}
+
+void results_print_ctrf(FILE *file, const results_report *report)
+{
+    print_checks(file, report, results_checks_ctrf);
+}
+
+void results_print_prometheus(FILE *file, const results_report *report)
+{
+    print_checks(file, report, results_checks_prometheus);
 }

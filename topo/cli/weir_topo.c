@@ -4,12 +4,10 @@
  * usage, 3 for the environment.
  */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "base/umask.h"
 #include "topo/measure.h"
 #include "topo/topo.h"
@@ -17,91 +15,44 @@
 enum { MAX_RANKS = 4096 };
 
 typedef struct settings {
-    int help, version, json, quiet;
+    int help, version, json, svg, quiet;
     int nranks; /* 0: as many as GPUs, else as usable cores */
     const char *ranks, *xml_path, *save_path, *measure_path, *nodes_path;
 } settings;
 
-/* The options: what is parsed, and what --help prints. */
-static const struct option_row {
-    const char *name, *value; /* no value: a flag */
-    size_t offset;            /* of the flag, an int, or of the value's text in settings */
-    const char *help;
-} option_rows[] = {
-#define AT(member) offsetof(settings, member)
-    {"--ranks", "N", AT(ranks), "place N ranks (default: one per GPU, else per usable core)"},
-    {"--json", NULL, AT(json), "print one JSON object"},
-    {"--xml", "FILE", AT(xml_path), "show a recorded machine (hwloc XML) instead of this one"},
-    {"--save", "FILE", AT(save_path),
-     "record the machine as hwloc XML, without names and addresses"},
-    {"--nodes", "DIR", AT(nodes_path),
-     "show the nodes of a job, of which DIR has a record each (--save),\n"
-     "                  as kinds of nodes with their numbers"},
-    {"--measure", "FILE", AT(measure_path),
-     "measure the links between GPUs, or with --ranks or fewer\n"
-     "                  than two GPUs between the ranks' cores, and record them"},
-    {"--quiet", NULL, AT(quiet), "no progress on standard error"},
-    {"--version", NULL, AT(version), "print the version"},
-    {"--help", NULL, AT(help), "print this help"},
-#undef AT
+#define OPTION(name, value, member, help) WEIRI_OPTION(name, value, settings, member, help)
+static const weiri_option options[] = {
+    OPTION("--ranks", "N", ranks, "place N ranks (default: one per GPU, else per usable core)"),
+    OPTION("--json", NULL, json, "print one JSON object"),
+    OPTION("--svg", NULL, svg, "draw the machine: print an SVG file"),
+    OPTION("--xml", "FILE", xml_path, "show a recorded machine (hwloc XML) instead of this one"),
+    OPTION("--save", "FILE", save_path,
+           "record the machine as hwloc XML, without names and addresses"),
+    OPTION("--nodes", "DIR", nodes_path,
+           "show the nodes of a job, of which DIR has a record each (--save),\n"
+           "as kinds of nodes with their numbers"),
+    OPTION("--measure", "FILE", measure_path,
+           "measure the links between GPUs, or with --ranks or fewer\n"
+           "than two GPUs between the ranks' cores, and record them"),
+    OPTION("--quiet", NULL, quiet, "no progress on standard error"),
+    OPTION("--version", NULL, version, "print the version"),
+    OPTION("--help", NULL, help, "print this help"),
 };
-enum { NOPTIONS = sizeof option_rows / sizeof option_rows[0] };
+enum { OPTIONS = sizeof options / sizeof *options };
 
 static void print_help(void)
 {
     printf("usage: weir-topo [options]\n"
-           "Prints this machine's cores, GPUs and NICs, how close they are to each other, and the "
+           "Prints this machine's cores, GPUs and NICs, how close they are to each other, and the\n"
            "place of each rank; or measures the links between them.\n\n");
-    for (int i = 0; i < NOPTIONS; i++) {
-        const struct option_row *row = &option_rows[i];
-        printf("  %-9s %-5s %s\n", row->name, row->value ? row->value : "", row->help);
-    }
-}
-
-/* The row of "--name" or "--name=value", or NULL. *inline_value is set to what
- * follows "=", or to NULL. */
-static const struct option_row *find_option(const char *argument, const char **inline_value)
-{
-    size_t length = strcspn(argument, "=");
-    *inline_value = argument[length] == '=' ? argument + length + 1 : NULL;
-    for (int i = 0; i < NOPTIONS; i++)
-        if (strlen(option_rows[i].name) == length &&
-            strncmp(option_rows[i].name, argument, length) == 0)
-            return &option_rows[i];
-    return NULL;
-}
-
-static weir_status parse_ranks(const char *text, int *nranks)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < 1 || value > MAX_RANKS)
-        return weiri_fail(WEIR_ERR_INVALID, "--ranks %s: expected a number from 1 to %d", text,
-                          MAX_RANKS);
-    *nranks = (int)value;
-    return WEIR_OK;
+    weiri_options_print(options, OPTIONS, stdout);
 }
 
 static weir_status parse(int argc, char **argv, settings *chosen)
 {
-    for (int i = 1; i < argc; i++) {
-        const char *value;
-        const struct option_row *row = find_option(argv[i], &value);
-        if (!row || (value && !row->value))
-            return weiri_fail(WEIR_ERR_INVALID, "unknown option %s; --help lists them all",
-                              argv[i]);
-        if (row->value && !value && i + 1 < argc)
-            value = argv[++i];
-        if (row->value && (!value || !*value))
-            return weiri_fail(WEIR_ERR_INVALID, "%s: expected a value, as in %s %s", row->name,
-                              row->name, row->value);
-        if (row->value)
-            *(const char **)(void *)((char *)chosen + row->offset) = value;
-        else
-            *(int *)(void *)((char *)chosen + row->offset) = 1;
-    }
-    return chosen->ranks ? parse_ranks(chosen->ranks, &chosen->nranks) : WEIR_OK;
+    const weir_status status = weiri_options_take_all(options, OPTIONS, argc, argv, chosen);
+    return status ? status
+                  : weiri_option_number("--ranks", chosen->ranks, 1, MAX_RANKS, &chosen->nranks);
 }
 
 static int default_nranks(const weiri_topo *topo)
@@ -162,6 +113,8 @@ static weir_status show(const settings *chosen)
         status = weiri_topo_save(topo, chosen->save_path);
     if (!status && chosen->measure_path)
         status = measure(chosen, topo, nranks);
+    else if (!status && chosen->svg)
+        weiri_topo_print_svg(topo, stdout);
     else if (!status && chosen->json)
         status = weiri_topo_print_json(topo, source, nranks, stdout);
     else if (!status)

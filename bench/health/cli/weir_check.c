@@ -66,7 +66,7 @@ static weir_status check_node(const check_options *options, const health_setting
     health_busy_look(report);
     health_check_facts(report, settings, topo);
     health_check_host_copies(report, settings, topo);
-    health_check_gpu_copies(report, settings, topo);
+    health_check_gpu_copies(report, settings, topo, before);
     health_check_collectives(report, settings, topo);
     health_check_counters(report, topo, before);
     status = check_expect(options, baseline, 1, report);

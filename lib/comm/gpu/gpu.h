@@ -60,6 +60,16 @@ typedef struct weiri_gpu_ops {
     void (*unpin)(weir_comm *comm, void *memory);
     /* Returns the guard for waits in kernels. */
     weir_guard (*guard)(const weir_comm *comm);
+    /* Timers measure the work that a stream does between start and stop, which do not wait, and are
+     * not called while the stream is being captured. timer_create returns NULL if it fails;
+     * timer_read sets *ended and then *duration_ns once that work is complete. All five are NULL
+     * where there are no timers. */
+    void *(*timer_create)(const weir_comm *comm);
+    weir_status (*timer_start)(const weir_comm *comm, void *timer, weir_stream stream);
+    weir_status (*timer_stop)(const weir_comm *comm, void *timer, weir_stream stream);
+    weir_status (*timer_read)(const weir_comm *comm, void *timer, int *ended,
+                              uint64_t *duration_ns);
+    void (*timer_destroy)(const weir_comm *comm, void *timer);
 } weiri_gpu_ops;
 
 /* The part of a GPU's state that is known outside of CUDA code; weiri_cuda has the rest. */

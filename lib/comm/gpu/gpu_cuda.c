@@ -445,6 +445,11 @@ static const weiri_gpu_ops ops = {
     .pin = gpu_pin,
     .unpin = gpu_unpin,
     .guard = gpu_guard,
+    .timer_create = weiri_gpu_timer_create,
+    .timer_start = weiri_gpu_timer_start,
+    .timer_stop = weiri_gpu_timer_stop,
+    .timer_read = weiri_gpu_timer_read,
+    .timer_destroy = weiri_gpu_timer_destroy,
 };
 
 /* Returns 1 if NVLink connects this rank's GPU with all others. */

@@ -100,4 +100,12 @@ static inline void weiri_cuda_restore(enum cudaStreamCaptureMode mode)
 weir_status weiri_cuda_enter(const weir_comm *comm, int *before);
 void weiri_cuda_leave(const weir_comm *comm, int before);
 
+/* Timers of the ops table (gpu_timer_cuda.c). */
+void *weiri_gpu_timer_create(const weir_comm *comm);
+weir_status weiri_gpu_timer_start(const weir_comm *comm, void *timer, weir_stream stream);
+weir_status weiri_gpu_timer_stop(const weir_comm *comm, void *timer, weir_stream stream);
+weir_status weiri_gpu_timer_read(const weir_comm *comm, void *timer, int *ended,
+                                 uint64_t *duration_ns);
+void weiri_gpu_timer_destroy(const weir_comm *comm, void *timer);
+
 #endif

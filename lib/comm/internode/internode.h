@@ -34,6 +34,7 @@
 #ifndef WEIR_COMM_INTERNODE_INTERNODE_H
 #define WEIR_COMM_INTERNODE_INTERNODE_H
 
+#include "boot/address.h"
 #include "comm/comm.h"
 #include "transport/net/net.h"
 
@@ -100,6 +101,7 @@ typedef struct weiri_placement {
     int32_t pid;
     int32_t padding;
     unsigned char cores[WEIRI_CORES_BYTES];
+    weiri_address monitor;   /* where its process describes itself (monitor/process.c) */
 } weiri_placement;
 
 /* Opens the network and creates the paths. Collective over the parent's bootstrap; agreed. The

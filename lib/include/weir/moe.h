@@ -15,11 +15,13 @@
  *
  *   WEIR_MOE_EXPERT_MAJOR  one row for each token and expert; the rows of an expert are contiguous,
  *                          ordered by source rank, then by token. With expert_capacity C the rows
- * of local expert l begin at row l * C ([L, C, H]). Without, experts follow each other, each
- * beginning at a multiple of alignment, as grouped GEMMs need it. Rows from an expert's last one to
- * the next multiple of alignment are set to zero. WEIR_MOE_RANK_MAJOR    one row for each token
- * that has an expert on this rank; those of source rank r begin at row r * max_tokens ([R, Tmax,
- * H]) WEIR_MOE_FLAT          the same rows without gaps ([N, H])
+ *                          of local expert l begin at row l * C ([L, C, H]). Without, experts
+ *                          follow each other, each beginning at a multiple of alignment, as grouped
+ *                          GEMMs need it. Rows from an expert's last one to the next multiple of
+ *                          alignment are set to zero.
+ *   WEIR_MOE_RANK_MAJOR    one row for each token that has an expert on this rank; those of source
+ *                          rank r begin at row r * max_tokens ([R, Tmax, H])
+ *   WEIR_MOE_FLAT          the same rows without gaps ([N, H])
  *
  * In the last two, row_experts and row_weights say which local experts a row goes to. The caller
  * adds the weighted outputs of these experts into one row, which combine brings back and adds to
@@ -47,9 +49,19 @@
  * with the same reason, nothing is written to any rank's rows, and the group remains usable.
  * Dispatch must succeed on a handle before combine can use it.
  *
- * Places. Ranks of one node with the host backend. Communicators of the cuda backend and of several
+ * Places. Ranks of one node, with the host backend or the cuda backend; communicators of several
  * nodes are refused with WEIR_ERR_UNSUPPORTED. max_blocks and stream are for GPUs; the host place
  * accepts max_blocks and requires stream to be NULL.
+ *
+ * GPUs. All buffers are GPU memory; tokens, received rows, expert outputs and results are aligned
+ * to 16 bytes. A call enqueues one kernel on its stream and returns; the calls of a group must be
+ * ordered, by one stream or by events. The host is not synchronised: counts are in GPU memory, and
+ * a call that is captured in a graph uses, at each replay, the experts and weights that are then in
+ * memory (mask unused tokens with negative experts). What a kernel finds - an expert that does not
+ * exist, a capacity that is exceeded, a rank without weights, another rank's invalid arguments - is
+ * reported by weir_moe_check after the stream has been synchronised; such a dispatch writes no rows
+ * and counts of 0, such a combine writes nothing. Memory of weir_mem_alloc is read in place once
+ * all peers have mapped it, which two calls of weir_comm_barrier after the allocation ensure.
  */
 #ifndef WEIR_MOE_H
 #define WEIR_MOE_H
@@ -97,7 +109,8 @@ typedef struct weir_moe_config {
     int registered;      /* 1: tokens and expert outputs are in registered memory of this
                             communicator. The group then stages only short inputs (up to 64 KiB)
                             and fp8 rows, and needs less memory; longer inputs elsewhere fail */
-    int max_blocks;      /* GPUs: most thread blocks of a kernel; 0: the default */
+    int max_blocks;      /* GPUs: most thread blocks of a kernel, at most two for each
+                            multiprocessor; 0: the default */
 } weir_moe_config;
 
 #define WEIR_MOE_CONFIG_INIT                                                                       \
@@ -125,8 +138,8 @@ typedef struct weir_moe weir_moe;
 /* Creates a group for the ranks of comm. Collective; all ranks get the same status. Release with
  * weir_moe_free before comm is destroyed. WEIR_ERR_INVALID if a field is out of range, experts is
  * no multiple of the number of ranks, or hidden gives no multiple of 16 bytes; WEIR_ERR_MISMATCH if
- * ranks' configurations differ, with the field's name; WEIR_ERR_UNSUPPORTED for the cuda backend
- * and for several nodes; WEIR_ERR_NO_MEMORY. */
+ * ranks' configurations differ, with the field's name; WEIR_ERR_UNSUPPORTED for several nodes;
+ * WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *config,
                                      weir_moe **group);
 /* Releases a group. Collective; waits until every rank has called it. NULL is allowed. */
@@ -159,7 +172,7 @@ typedef struct weir_moe_dispatch_args {
     int32_t *expert_offsets; /* out, may be NULL: [L], the first row of each local expert;
                                 expert-major only */
     int32_t *source_counts;  /* out, may be NULL: [R], rows received from each rank */
-    weir_stream stream;      /* NULL on the host */
+    weir_stream stream;      /* of CUDA; NULL on the host */
 } weir_moe_dispatch_args;
 
 #define WEIR_MOE_DISPATCH_ARGS_INIT                                                            \
@@ -188,11 +201,12 @@ typedef struct weir_moe_combine_args {
     }
 
 /* Dispatch and combine. Collective: every rank makes the same calls on a group in the same order.
- * They block until the outputs are complete and the inputs may be changed. They allocate nothing,
- * and wait for other ranks only until the data have arrived and, for inputs in registered memory,
- * until they have been read; small inputs are copied instead. Errors: see "Failures" above, and
- * WEIR_ERR_MISMATCH if ranks make different calls; WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED and
- * WEIR_ERR_PEER, after which the communicator is aborted. */
+ * On the host they block until the outputs are complete and the inputs may be changed; on GPUs this
+ * is so when the stream has passed the call. They allocate nothing, and wait for other ranks only
+ * until the data have arrived and, for inputs in registered memory, until they have been read;
+ * small inputs are copied instead. Errors: see "Failures" above, and WEIR_ERR_MISMATCH if ranks
+ * make different calls; WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED and WEIR_ERR_PEER, after which the
+ * communicator is aborted. */
 WEIR_API weir_status weir_moe_dispatch(weir_moe *group, const weir_moe_dispatch_args *args);
 WEIR_API weir_status weir_moe_combine(weir_moe *group, const weir_moe_combine_args *args);
 
@@ -209,9 +223,15 @@ WEIR_API weir_status weir_moe_dispatch_complete(weir_moe *group);
 WEIR_API weir_status weir_moe_combine_send(weir_moe *group, const weir_moe_combine_args *args);
 WEIR_API weir_status weir_moe_combine_complete(weir_moe *group);
 
+/* Returns the first failure that kernels of this group have found since the last call, or the
+ * failure of the communicator (weir_comm_check). Local; call it after the stream has been
+ * synchronised. On the host calls return their failures themselves. */
+WEIR_API weir_status weir_moe_check(weir_moe *group);
+
 /* Returns where a token of this rank went: the rank of its choice-th expert, and its row in that
- * rank's receive buffer. For diagnosis and validation. Local. WEIR_ERR_INVALID if the handle holds
- * no routing or the choice has no expert. */
+ * rank's receive buffer. For diagnosis and validation; on GPUs after the stream has been
+ * synchronised, and blocking. Local. WEIR_ERR_INVALID if the handle holds no routing or the choice
+ * has no expert. */
 WEIR_API weir_status weir_moe_locate(const weir_moe *group, int handle, int token, int choice,
                                      int *rank, int *row);
 

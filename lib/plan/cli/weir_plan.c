@@ -7,6 +7,7 @@
 #include "plan/cli/commands.h"
 
 #include "base/error.h"
+#include "base/options.h"
 #include "plan/cost/model.h"
 
 #include <errno.h>
@@ -37,32 +38,27 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* ----------------------------------------------------------------------- options */
 
-static const struct option_row {
-    const char *name, *letter; /* letter may be NULL */
-    const char *value;         /* no value: a flag */
-    size_t offset;
-    const char *of, *help; /* of: the commands that accept it; NULL: accepted without one */
-} options[] = {
+static const weiri_option options[] = {
 #define AT(member) offsetof(settings, member)
-    {"--bytes", NULL, "SIZE", AT(bytes), "show cost",
-     "message size in bytes; suffixes K, M, G, T (default: 1M)"},
-    {"--topology", NULL, "NAME|FILE", AT(topology), "show cost",
-     "model of the machine, see below (default: h200x8); show: with --svg"},
-    {"--rank", NULL, "R", AT(rank), "show", "print only this rank"},
-    {"--summary", NULL, NULL, AT(summary), "show", "omit the operations"},
-    {"--svg", NULL, NULL, AT(svg), "show", "draw the estimated timeline as SVG"},
-    {"--json", NULL, NULL, AT(json), "check", "print the result as JSON"},
-    {"--strict", NULL, NULL, AT(strict), "check",
-     "assume less of executors; see \"Stricter order\" in the guide"},
-    {"--ranks", "-n", "N", AT(ranks), "make", "number of ranks (required)"},
-    {"--output", "-o", "FILE", AT(output), "make", "write to FILE instead of standard output"},
-    {"--instances", NULL, "K", AT(instances), "make",
-     "repeat each thread block K times and divide the data (default: 1)"},
-    {"--in-place", NULL, NULL, AT(in_place), "make", "input and output are the same memory"},
-    {"--op", NULL, "OP", AT(op), "make",
-     "restrict the plan to max, min or prod (default: the caller's operation)"},
-    {"--version", NULL, NULL, AT(version), NULL, "print the version"},
-    {"--help", "-h", NULL, AT(help), NULL, "print this help"},
+    {"--bytes", "SIZE", AT(bytes),
+     "message size in bytes; suffixes K, M, G, T (default: 1M)", NULL, "show cost"},
+    {"--topology", "NAME|FILE", AT(topology),
+     "model of the machine, see below (default: h200x8); show: with --svg", NULL, "show cost"},
+    {"--rank", "R", AT(rank), "print only this rank", NULL, "show"},
+    {"--summary", NULL, AT(summary), "omit the operations", NULL, "show"},
+    {"--svg", NULL, AT(svg), "draw the estimated timeline as SVG", NULL, "show"},
+    {"--json", NULL, AT(json), "print the result as JSON", NULL, "check"},
+    {"--strict", NULL, AT(strict),
+     "assume less of executors; see \"Stricter order\" in the guide", NULL, "check"},
+    {"--ranks", "N", AT(ranks), "number of ranks (required)", "-n", "make"},
+    {"--output", "FILE", AT(output), "write to FILE instead of standard output", "-o", "make"},
+    {"--instances", "K", AT(instances),
+     "repeat each thread block K times and divide the data (default: 1)", NULL, "make"},
+    {"--in-place", NULL, AT(in_place), "input and output are the same memory", NULL, "make"},
+    {"--op", "OP", AT(op),
+     "restrict the plan to max, min or prod (default: the caller's operation)", NULL, "make"},
+    {"--version", NULL, AT(version), "print the version", NULL, NULL},
+    {"--help", NULL, AT(help), "print this help", "-h", NULL},
 #undef AT
 };
 enum { OPTIONS = sizeof options / sizeof *options };
@@ -78,65 +74,11 @@ static void plan_cli_print_help(void)
         printf("  %-20s %s\n", left, commands[i].help);
     }
     puts("\noptions:");
-    for (int i = 0; i < OPTIONS; i++) {
-        snprintf(left, sizeof left, "%s%s%s %s", options[i].letter ? options[i].letter : "",
-                 options[i].letter ? ", " : "", options[i].name,
-                 options[i].value ? options[i].value : "");
-        printf("  %-20s %s%s%s\n", left, options[i].of ? options[i].of : "",
-               options[i].of ? ": " : "", options[i].help);
-    }
+    weiri_options_print(options, OPTIONS, stdout);
     puts("\ntopologies (or a file of lines key = value, or a file from weir-topo --measure):");
     weiri_plan_model_list(stdout);
     puts("\nexit codes: 0 success; 2 usage error or rejected plan; 3 system or environment error.\n"
          "Guide: docs/user/plans.md");
-}
-
-static int plan_cli_option_applies(const struct option_row *row, const command *of)
-{
-    size_t length = strlen(of->name);
-    for (const char *word = row->of; word; word = strchr(word, ' ')) {
-        word += *word == ' ';
-        if (strncmp(word, of->name, length) == 0 && (!word[length] || word[length] == ' '))
-            return 1;
-    }
-    return row->of == NULL;
-}
-
-static const struct option_row *plan_cli_find_option(const char *name, size_t length)
-{
-    for (int i = 0; i < OPTIONS; i++) {
-        const char *letter = options[i].letter;
-        if (strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0)
-            return &options[i];
-        if (letter && strlen(letter) == length && strncmp(letter, name, length) == 0)
-            return &options[i];
-    }
-    return NULL;
-}
-
-/* Parses option argv[*i] and its value, if it has one. of: the command; NULL: none seen yet. */
-static weir_status plan_cli_parse_option(settings *chosen, const command *of, int argc, char **argv,
-                                         int *i)
-{
-    char *argument = argv[*i];
-    size_t length = strcspn(argument, "=");
-    const char *value = argument[length] ? argument + length + 1 : NULL;
-    const struct option_row *row = plan_cli_find_option(argument, length);
-    if (!row || (value && !row->value) ||
-        (of ? !plan_cli_option_applies(row, of) : row->of != NULL))
-        return weiri_fail(WEIR_ERR_INVALID, "%s%sunknown option %s; see --help", of ? of->name : "",
-                          of ? ": " : "", argument);
-    if (!row->value) {
-        *(int *)(void *)((char *)chosen + row->offset) = 1;
-        return WEIR_OK;
-    }
-    if (!value && *i + 1 < argc)
-        value = argv[++*i];
-    if (!value || !*value)
-        return weiri_fail(WEIR_ERR_INVALID, "%s: expected a value, as in %s %s", row->name,
-                          row->name, row->value);
-    *(const char **)(void *)((char *)chosen + row->offset) = value;
-    return WEIR_OK;
 }
 
 static weir_status plan_cli_find_command(const char *name, const command **found)
@@ -159,7 +101,8 @@ static weir_status plan_cli_parse(int argc, char **argv, settings *chosen, const
         if (!literal && strcmp(argv[i], "--") == 0)
             literal = 1;
         else if (!literal && argv[i][0] == '-' && argv[i][1])
-            status = plan_cli_parse_option(chosen, *of, argc, argv, &i);
+            status = weiri_option_take(options, OPTIONS, *of ? (*of)->name : NULL, argc, argv, &i,
+                                       chosen);
         else if (!*of)
             status = plan_cli_find_command(argv[i], of);
         else

@@ -2,6 +2,7 @@
 #include "plan/cli/commands.h"
 
 #include "base/error.h"
+#include "base/options.h"
 #include "plan/check/check.h"
 #include "plan/cost/cost.h"
 #include "plan/examples/examples.h"
@@ -34,32 +35,18 @@ static weir_status plan_cli_read_bytes(const char *text, uint64_t *bytes)
     return WEIR_OK;
 }
 
-static weir_status plan_cli_read_number(const char *option, const char *text, int least, int most,
-                                        int *number)
-{
-    char *end;
-    long value = text ? strtol(text, &end, 10) : 0;
-    if (!text)
-        return WEIR_OK;
-    if (*text < '0' || *text > '9' || *end || value < least || value > most)
-        return weiri_fail(WEIR_ERR_INVALID, "%s %s: expected a number from %d to %d", option, text,
-                          least, most);
-    *number = (int)value;
-    return WEIR_OK;
-}
-
 weir_status settings_read(settings *chosen)
 {
     chosen->only_rank = -1;
     chosen->reduce_op = WEIR_SUM;
-    weir_status status = plan_cli_read_number("--rank", chosen->rank, 0, WEIRI_PLAN_RANKS_MAX - 1,
-                                              &chosen->only_rank);
+    weir_status status = weiri_option_number("--rank", chosen->rank, 0, WEIRI_PLAN_RANKS_MAX - 1,
+                                             &chosen->only_rank);
     if (status == WEIR_OK)
-        status = plan_cli_read_number("--ranks", chosen->ranks, 2, WEIRI_PLAN_RANKS_MAX,
-                                      &chosen->nranks);
+        status = weiri_option_number("--ranks", chosen->ranks, 2, WEIRI_PLAN_RANKS_MAX,
+                                     &chosen->nranks);
     if (status == WEIR_OK)
-        status = plan_cli_read_number("--instances", chosen->instances, 1, WEIRI_PLAN_BLOCKS_MAX,
-                                      &chosen->ninstances);
+        status = weiri_option_number("--instances", chosen->instances, 1, WEIRI_PLAN_BLOCKS_MAX,
+                                     &chosen->ninstances);
     if (status == WEIR_OK && chosen->bytes)
         status = plan_cli_read_bytes(chosen->bytes, &chosen->message_bytes);
     if (status == WEIR_OK && chosen->op && weir_op_parse(chosen->op, &chosen->reduce_op) != WEIR_OK)

@@ -6,6 +6,7 @@
 
 #include "base/words.h"
 #include "base/error.h"
+#include "comm/monitor/monitor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,12 +182,36 @@ static weir_status check_call(const weir_executor *executor, const weir_plan *pl
     return WEIR_OK;
 }
 
-weir_status weiri_plan_context_run(weir_executor *executor, weiri_plan_context *context,
-                                   const weiri_plan_call *call)
+/* Counts a call that is about to run. */
+static void executor_enter(weir_executor *executor, weiri_plan_context *context)
 {
     context->used = ++executor->calls;
     if (context->collective >= 0)
         weiri_comm_enter(executor->comm, (weir_collective)context->collective);
+}
+
+/* Runs a plan of a collective on a communicator that is monitored. */
+static weir_status executor_run_monitored(weir_executor *executor, weiri_plan_context *context,
+                                          const weiri_plan_call *call, uint64_t in_bytes,
+                                          uint64_t out_bytes)
+{
+    weiri_monitor *monitor = executor->comm->monitor;
+    weiri_monitor_call about = {.function = context->collective};
+    executor_enter(executor, context);
+    const uint64_t begin_ns = weiri_monitor_begin(monitor, context->collective,
+                                                  executor->comm->calls, call->stream);
+    if (begin_ns)
+        snprintf(about.algo, sizeof about.algo, "plan:%.18s", context->name);
+    const weir_status status = executor->ops->run(executor, context, call);
+    weiri_monitor_end_buffers(monitor, begin_ns, status, &about, in_bytes, out_bytes,
+                              call->stream);
+    return status;
+}
+
+weir_status weiri_plan_context_run(weir_executor *executor, weiri_plan_context *context,
+                                   const weiri_plan_call *call)
+{
+    executor_enter(executor, context);
     return executor->ops->run(executor, context, call);
 }
 
@@ -203,6 +228,8 @@ weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, co
         status = weiri_plan_context_get(executor, plan, in_bytes, out_bytes, &call, &context);
     if (WEIRI_UNLIKELY(status != WEIR_OK || !context))
         return status;
+    if (WEIRI_UNLIKELY(executor->comm->monitor && context->collective >= 0))
+        return executor_run_monitored(executor, context, &call, in_bytes, out_bytes);
     return weiri_plan_context_run(executor, context, &call);
 }
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from ._groups import Group, group, use
 from ._backend import ProcessGroupWeir
+from ._moe import moe_combine, moe_dispatch
+from ._pool import is_registered, use_pool
 from . import _operators
 
-__all__ = ["Group", "ProcessGroupWeir", "group", "use"]
+__all__ = ["Group", "ProcessGroupWeir", "group", "is_registered", "moe_combine", "moe_dispatch", "use", "use_pool"]
 del _operators

@@ -93,6 +93,15 @@ class ProcessGroupWeir(dist.ProcessGroup):  # type: ignore[misc, unused-ignore]
     def getGroupName(self) -> str:
         return self._group_name
 
+    def _get_backend(self, device: Any) -> "ProcessGroupWeir":
+        return self
+
+    def _start_coalescing(self, device: Any) -> None:
+        """Calls of a coalesced block are made one by one."""
+
+    def _end_coalescing(self, device: Any) -> Any:
+        return _work([])
+
     def _set_sequence_number_for_group(self) -> None:
         return None
 
@@ -237,6 +246,23 @@ class ProcessGroupWeir(dist.ProcessGroup):  # type: ignore[misc, unused-ignore]
         output.copy_(whole.view_as(output))
         return _work([output])
 
+    def gather_single(self, output: Optional[torch.Tensor], data: torch.Tensor, opts: Any = dist.GatherOptions()) -> Any:
+        data, root = data.contiguous(), opts.rootRank
+        is_root = self._rank == root
+        held = output if is_root and output is not None else data.new_empty(0)
+        sent = [data.numel() if rank == root else 0 for rank in range(self._size)]
+        received = [data.numel() if is_root else 0] * self._size
+        self._comm(data).all_to_all_v(data.reshape(-1), sent, held.view(-1), received)
+        self.group.called(data)
+        return _work([held])
+
+    # Names of the same calls in PyTorch 2.15.
+    all_gather_single = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    reduce_scatter_single = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+    all_to_all_single = alltoall_base
+
     # ------------------------------------------------------------------ messages
 
     def send(self, tensors: Any, destination: int, tag: int = 0) -> Any:
@@ -266,7 +292,8 @@ class ProcessGroupWeir(dist.ProcessGroup):  # type: ignore[misc, unused-ignore]
 mark_methods(ProcessGroupWeir, (
     "allreduce", "allreduce_coalesced", "broadcast", "reduce", "_allgather_base", "allgather",
     "allgather_into_tensor_coalesced", "_reduce_scatter_base", "reduce_scatter", "reduce_scatter_tensor_coalesced",
-    "alltoall_base", "alltoall", "gather", "scatter", "send", "recv", "recv_anysource", "barrier", "monitored_barrier",
+    "alltoall_base", "alltoall", "gather", "gather_single", "scatter", "all_gather_single", "all_gather_single_coalesced",
+    "reduce_scatter_single", "reduce_scatter_single_coalesced", "all_to_all_single", "send", "recv", "recv_anysource", "barrier", "monitored_barrier",
     "shutdown", "abort"))
 
 

@@ -10,9 +10,11 @@ from typing import Any, Optional
 
 import torch
 
+from .. import _fast
 from ..errors import InvalidError
+from ._groups import callers
 from ._groups import group as group_of
-from ._opaque import opaque
+from ._opaque import opaque, skip_modules
 
 _library = torch.library.Library("weir", "DEF")
 _SCHEMAS = (
@@ -34,8 +36,9 @@ def all_reduce(data: torch.Tensor, op: str = "sum", group: str = "") -> torch.Te
     data = data.contiguous()
     out = torch.empty_like(data)
     found = group_of(group)
-    found.comm(data).all_reduce(data, out, op)
-    found.called(data)
+    if not found.run(0, data, out, op):
+        found.comm(data).all_reduce(data, out, op)
+        found.called(data)
     return out
 
 
@@ -48,8 +51,9 @@ def all_reduce_(data: torch.Tensor, op: str = "sum", group: str = "") -> None:
 def all_gather_into(out: torch.Tensor, data: torch.Tensor, group: str = "") -> None:
     data = data.contiguous()
     found = group_of(group)
-    found.comm(data).all_gather(data, out)
-    found.called(data)
+    if not found.run(2, data, out):
+        found.comm(data).all_gather(data, out)
+        found.called(data)
 
 
 def all_gather(data: torch.Tensor, group: str = "") -> torch.Tensor:
@@ -61,8 +65,9 @@ def all_gather(data: torch.Tensor, group: str = "") -> torch.Tensor:
 def reduce_scatter_into(out: torch.Tensor, data: torch.Tensor, op: str = "sum", group: str = "") -> None:
     data = data.contiguous()
     found = group_of(group)
-    found.comm(data).reduce_scatter(data, out, op)
-    found.called(data)
+    if not found.run(1, data, out, op):
+        found.comm(data).reduce_scatter(data, out, op)
+        found.called(data)
 
 
 def reduce_scatter(data: torch.Tensor, op: str = "sum", group: str = "") -> torch.Tensor:
@@ -81,8 +86,9 @@ def broadcast(data: torch.Tensor, root: int = 0, group: str = "") -> torch.Tenso
     data = data.contiguous()
     out = torch.empty_like(data)
     found = group_of(group)
-    found.comm(data).broadcast(data, out, root)
-    found.called(data)
+    if not found.run(3, data, out, "sum", root):
+        found.comm(data).broadcast(data, out, root)
+        found.called(data)
     return out
 
 
@@ -203,16 +209,33 @@ _GRADIENTS = {"all_reduce": (_all_reduce_back, _keep_op), "reduce_scatter": (_re
               "all_to_all_single": (_all_to_all_back, _keep_splits)}
 
 
+# Operators that only write to an argument, and their collectives: kernels that need no Python (native/operator.c).
+_NATIVE = {"all_reduce_": 0, "reduce_scatter_into": 1, "all_gather_into": 2, "broadcast_": 3}
+
+
+def _kernel(name: str, kind: str) -> Any:
+    """Returns the implementation of an operator for a kind of device."""
+    function = globals()[name] if _is_skipped else opaque(globals()[name])
+    if _fast.native is None or name not in _NATIVE:
+        return function
+
+    def fail(group: str, status: int) -> None:
+        group_of(group).fail(kind, status)
+
+    return _fast.native.Operator(_NATIVE[name], callers[kind], function, fail)
+
+
 def _register() -> None:
     for schema in _SCHEMAS:
         name = schema.partition("(")[0]
         _library.define(schema)
         for key in ("CPU", "CUDA"):
-            _library.impl(name, opaque(globals()[name]), key)
+            _library.impl(name, _kernel(name, key.lower()), key)
         torch.library.register_fake(f"weir::{name}", _SHAPES.get(name, _nothing), lib=_library)
         if name in _GRADIENTS:
             backward, keep = _GRADIENTS[name]
             torch.library.register_autograd(f"weir::{name}", backward, setup_context=keep, lib=_library)
 
 
+_is_skipped = skip_modules("weir.torch._groups", __name__)
 _register()

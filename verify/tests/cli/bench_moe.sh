@@ -55,12 +55,39 @@ check "rows that are not multiples of 16 bytes" refuses 'multiple of 16 bytes' -
 check "an unknown routing" refuses 'expected uniform, zipf:A' --routing even
 check "a trace with an expert that does not exist" eval \
     'echo "0 1 9" >"$scratch/trace" && ! passes --routing "trace:$scratch/trace" && grep -q "line 1: give 3 numbers" "$err"'
+check "an average above --min-bw" eval 'passes --min-bw 1e-6 && tail -n 1 "$out" | grep -qE "^# PASS: average bus bandwidth .* \(--min-bw\)$"'
+check "an average below NCCL_TESTS_MIN_BW" eval \
+    'NCCL_TESTS_MIN_BW=1e6 ends_with 1 ./bench_moe -g 2 "${small[@]}" && tail -n 1 "$out" | grep -qE "^# FAIL: .* below 900000 GB/s \(90% of NCCL_TESTS_MIN_BW\)$"'
+check "a floor that is no bandwidth" refuses '--min-bw fast: expected a bandwidth' --min-bw fast
 check "a file that cannot be written" refuses '--csv /absent/a.csv' "${small[@]}" --csv /absent/a.csv
+check "a backend that does not exist" refuses 'expected auto, host or cuda' --backend gpu
+
+# The path of GPU memory, on a simulated GPU: data are copied there and back, and checked.
+standin=${O:-build}/tests/bench_moe_standin
+if [ -x "$standin" ]; then
+    export WEIR_BACKEND=host
+    on_gpu() { ends_with "$1" "$standin" -g 2 "${small[@]}" "${@:2}"; }
+    for layout in expert rank flat; do
+        check "$layout: results on a simulated GPU are right" on_gpu 0 --layout $layout --routing ragged
+        for fault in $(./bench_moe --inject list); do
+            check "$layout: $fault on a simulated GPU is found" eval \
+                "on_gpu 1 --chain 0 --layout $layout --inject $fault && grep -q 'N/A' \"\$out\""
+        done
+    done
+    check "fp8 on a simulated GPU, unregistered memory" on_gpu 0 --dispatch-dtype fp8 --buffers plain
+    check "one rank's calls are compared with copies" eval \
+        'ends_with 0 "$standin" -g 1 "${small[@]}" && grep -qE "combine: [0-9]+ bytes are read and written; a copy" "$out"'
+    unset WEIR_BACKEND
+else
+    skip "the path of GPU memory" "bench_moe_standin is not built; run make tests"
+fi
 if command -v mpirun >/dev/null && ci/mpirun -np 2 ./bench_moe --version >/dev/null 2>&1; then
     for layout in expert rank flat; do
         check "$layout: MPI's rows are right too" ends_with 0 \
             ci/mpirun -np 2 ./bench_moe "${small[@]}" --layout $layout --routing ragged --peer mpi
     done
+    [ ! -x "$standin" ] || check "--peer mpi on a simulated GPU" eval \
+        'ends_with 2 ci/mpirun -np 2 "$standin" "${small[@]}" --peer mpi && grep -q "on the host only" "$err"'
 else
     skip "MPI as a candidate" "no mpirun"
 fi

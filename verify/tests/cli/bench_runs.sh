@@ -69,6 +69,34 @@ check "sizes that round to the same element count give one row" $status
 bench 2 allreduce -b 64 -e 64 -n 4 -N 3 --csv "$csv"
 passes "-N repeats the sweep" 6
 
+# A floor of the average bus bandwidth: the last line and the exit code, with the option and with nccl-tests' variable.
+# floor NAME CODE LAST: how the run ended, the pattern of its last line, and the word after the average.
+floor() {
+    status=1
+    [ "$code" -eq "$2" ] && tail -n 1 "$scratch/out" | grep -qE "$3" && status=0
+    check "$1" $status
+}
+bench 2 allreduce -b 1K -e 1K -n 4 --min-bw 1e-6 -J "$scratch/floor.json"
+floor "an average above --min-bw ends with PASS and 0" 0 '^# PASS: average bus bandwidth [0-9.e-]+ GB/s, at least 1e-06 GB/s \(--min-bw\)$'
+grep -qE '^# Avg bus bandwidth    : [0-9.e-]+ OK$' "$scratch/out" && grep -A 2 average_bus "$scratch/floor.json" | grep -q '"okay": "true"'
+check "footer and JSON say so in nccl-tests' words" $?
+bench 2 allreduce -b 1K -e 1K -n 4 --min-bw 1e6 -J "$scratch/floor.json"
+floor "an average below --min-bw ends with FAIL and 1" 1 '^# FAIL: average bus bandwidth [0-9.e-]+ GB/s, below 1e\+06 GB/s \(--min-bw\)$'
+grep -qE '^# Avg bus bandwidth    : [0-9.e-]+ FAILED$' "$scratch/out" && grep -A 2 average_bus "$scratch/floor.json" | grep -q '"okay": "false"'
+check "footer and JSON say that it failed" $?
+NCCL_TESTS_MIN_BW=1000000 bench 2 allreduce -b 1K -e 1K -n 4
+floor "NCCL_TESTS_MIN_BW is honoured, of which 90% must be reached" 1 '^# FAIL: .* below 900000 GB/s \(90% of NCCL_TESTS_MIN_BW\)$'
+NCCL_TESTS_MIN_BW=1000000 bench 2 allreduce -b 1K -e 1K -n 4 --min-bw 0
+floor "--min-bw takes precedence over NCCL_TESTS_MIN_BW" 0 '^# PASS: '
+NCCL_TESTS_MIN_BW=fast bench 2 allreduce -b 1K -e 1K -n 4
+ends "NCCL_TESTS_MIN_BW that is no number is a usage error" 2
+bench 2 allreduce -b 1K -e 1K -n 4 --min-bw 1e-6 --inject flip-bit
+floor "wrong data fails whatever the bandwidth" 1 '^# FAIL: [1-9][0-9]* wrong results?; average bus bandwidth '
+bench 2 allreduce -b 1K -e 1K -n 4
+status=1
+! grep -qE 'PASS|FAIL|OK$' "$scratch/out" || [ "$(grep -cE 'PASS|FAIL|OK$' "$scratch/out")" -eq 1 ] && status=0
+check "without a floor there is no verdict of one" $status
+
 # With one rank the interval becomes narrow even on a busy machine.
 bench 1 allreduce -b 4K -e 4K --until 100% --csv "$csv"
 passes "--until ends when the interval is narrow enough" 2

@@ -20,6 +20,28 @@ for program in "${programs[@]}"; do
     check "$program has a manual page" test -s "$pages/man1/$program.1"
 done
 
+# The options of programs, in their pages and in shell completion.
+options_of() { "./$1" --help | grep -oE '^ {2,8}(-[A-Za-z], )?--[a-z_-]+' | grep -oE -- '--[a-z_-]+' | sort -u; }
+options_in() { tr -d '\\' <"$1" | grep -oE -- '--[a-z_-]+' | sort -u; }
+missing_options() { # programs with the options that their pages lack
+    local program
+    for program in "${programs[@]}"; do
+        comm -23 <(options_of "$program") <(options_in "$pages/man1/$program.1") | sed "s/^/$program /"
+    done
+}
+check "every option of every program is in its manual page" eval '[ -z "$(missing_options)" ]'
+if [ -x ./weir-check ] && [ -x ./bench_allreduce ]; then
+    check "weir-check and the floor of benchmarks are among them" eval 'options_of weir-check | grep -qx -- --baseline && options_of bench_allreduce | grep -qx -- --min-bw'
+    sed -i 's/\\-\\-baseline/\\-\\-base/' "$pages/man1/weir-check.1"
+    check "an option that a page lacks is found" eval '[ "$(missing_options)" = "weir-check --baseline" ]'
+    check "shell completion is written" ends_with 0 docs/man/completion "$scratch/completion" "${programs[@]}"
+    # offers PROGRAM WORD: what bash completes it to.
+    offers() { bash -c '. "$1/weir.bash"; COMP_WORDS=("$2" "$3"); COMP_CWORD=1; COMPREPLY=(); _weir "$2"; printf "%s\n" "${COMPREPLY[@]}"' - "$scratch/completion" "$@"; }
+    for pair in weir-check:--baseline weir-check:--prometheus weir-compare:--ctrf weir-compare:--strict weir-topo:--svg bench_allreduce:--min-bw bench_moe:--min-bw; do
+        check "completion offers ${pair#*:} of ${pair%:*}" eval 'offers "${pair%:*}" "${pair#*:}" | grep -qx -- "${pair#*:}"'
+    done
+fi
+
 for program in weir-nightly weir-mpirun; do
     check "the installed script $program has a manual page" test -s "$pages/man1/$program.1"
 done

@@ -13,15 +13,16 @@ export NCCL_SO_PATH=$library
 export WEIR_BACKEND=host # host memory, also where there are GPUs
 unset WEIR_NCCL_FALLBACK
 
-# The exported symbols are those that the header declares, with the prefixes nccl and mccl.
+# The exported symbols are those that the headers declare, with the prefixes nccl, mccl and pnccl.
 exports_the_header() {
-    grep -ho 'nccl[A-Z][A-Za-z]*(' lib/nccl/weir_nccl.h | tr -d '(' | sort -u >"$scratch/declared"
-    sed 's/^nccl/mccl/' "$scratch/declared" | sort - "$scratch/declared" >"$scratch/expected"
+    grep -ho 'nccl[A-Z][A-Za-z0-9]*(' lib/nccl/weir_nccl.h lib/nccl/weir_nccl_device.h | tr -d '(' |
+        sort -u >"$scratch/declared"
+    sed 's/^nccl/mccl/; p; s/^m/pn/' "$scratch/declared" | sort - "$scratch/declared" >"$scratch/expected"
     nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$out"
     diff "$scratch/expected" "$out" >"$err"
 }
 if command -v nm >/dev/null; then
-    check "libweir_nccl.so exports the functions of NCCL and MCCL and nothing else" \
+    check "libweir_nccl.so exports the functions of NCCL, MCCL and PNCCL and nothing else" \
         exports_the_header
     has_nccl_soname() { readelf -d "$library" | grep -q 'SONAME.*\[libnccl.so.2\]'; }
     check "the soname of libweir_nccl.so is libnccl.so.2" has_nccl_soname

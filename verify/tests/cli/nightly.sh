@@ -134,6 +134,63 @@ else
     skip "progress of a nightly run" "no script(1)"
 fi
 
+# --strict: one round each says nothing about differences of a few percent.
+build "$scratch/vague" 1.05 ''
+check "a row that nothing can be decided about ends with 0 without --strict" \
+    night 0 lenient vague --rounds 1 --confirm 1
+check "it ends with 1 with --strict" night 1 strict vague --rounds 1 --confirm 1 --strict
+check "it has been measured again, and is a failure in the verdict's files" eval \
+    'run=$(folder strict); [ -s "$run/suspects.csv" ] && [ -n "$(ls "$run/confirm/b")" ] && has "inconclusive" && grep -q "<failure message=\"inconclusive" "$run/verdict.xml"'
+check "--strict ends with 0 if everything is decided" night 0 decided same --strict
+run=$(folder decided)
+check "the verdict is there as CTRF and as metrics" eval 'grep -q "\"reportFormat\": \"CTRF\"" "$run/verdict.ctrf.json" && grep -q "^weir_compare_failed 0$" "$run/verdict.prom"'
+check "the verdict's Markdown begins with a summary" eval 'sed -n "1,8p" "$run/verdict.md" | grep -q "^| Hosts | h | h |$"'
+if [ -x ./weir-topo ]; then
+    check "the machine is there as a picture" grep -q '^<svg ' "$run/topology.svg"
+fi
+
+# A launcher that is not there is reported before anything is created.
+check "a launcher that is not there ends with 3" night 3 absent same --launch 'no-such-launcher -n {n}'
+check "it is named with where to name another, and nothing has begun" \
+    eval 'one_line_says "no-such-launcher is no program here" "launch =" && [ ! -e "$scratch/absent" ]'
+check "the launcher is the first word after assignments" night 3 absent same --launch 'env A=1 B=2 /none/srun -n {n}'
+check "a launcher that is no file is named" one_line_says "/none/srun is no program here"
+
+# The GitHub workflow, two nights on one runner, as bash -e runs its steps: a repository with a tag, and simulated programs.
+if command -v git >/dev/null; then
+    runner=$scratch/runner
+    mkdir -p "$runner/repository/ci/examples"
+    cp ci/nightly "$runner/repository/ci"
+    cp ci/examples/nightly-github.yml "$runner"
+    printf '[nightly]\nrounds = 2\nconfirm = 1\n[sums]\nprogram = bench_allreduce\nranks = 4\noptions = -b 8 -e 32768\n' >"$runner/repository/ci/examples/matrix-gpu.ini"
+    printf '#!/bin/sh\nshift 2\nexec "$@"\n' >"$runner/repository/ci/mpirun"
+    build "$runner/repository/source" 1.0001 ''
+    for tool in compare report; do printf '#!/bin/sh\nexec %s/weir-%s "$@"\n' "$PWD" $tool >"$runner/repository/source/weir-$tool"; done
+    printf 'all:\n\tcp source/* .\ntest-long:\n\t@echo tested\n' >"$runner/repository/Makefile"
+    chmod +x "$runner/repository/source"/* "$runner/repository/ci/mpirun"
+    (cd "$runner/repository" && git init -q . && git add . && git -c user.name=x -c user.email=x@x commit -qm 1 && git tag v1)
+    # steps: prints the commands of the workflow's `run:` keys, in their order.
+    steps() {
+        awk '/^        run: [^|]/ { sub(/^        run: /, ""); print; next }
+             /^        run: \|$/ { inside = 1; next }
+             inside && /^          / { print substr($0, 11); next }
+             { inside = 0 }' "$runner/nightly-github.yml"
+    }
+    github_night() {
+        cd "$runner/repository" && git clean -ffdxq && GITHUB_STEP_SUMMARY=$runner/summary bash -eo pipefail -c "$(steps)"
+    }
+    check "the workflow has steps that run" [ "$(steps | wc -l)" -ge 12 ]
+    for night in first second; do
+        check "the GitHub workflow's $night night ends with 0" ends_with 0 eval '(github_night)'
+    done
+    check "each night has its folder in the store, and the second its own summary" eval \
+        '[ "$(find "$runner/nights" -maxdepth 1 -name "2*" | wc -l)" -eq 2 ] && [ "$(grep -c "^### Verdict" "$runner/summary")" -eq 2 ]'
+    check "the night's files and report are collected" \
+        eval '[ -s "$runner/repository/night/verdict.xml" ] && [ -s "$runner/repository/night/night.html" ]'
+else
+    skip "the GitHub workflow" "no git"
+fi
+
 if [ -x ./bench_allreduce ]; then
     printf '[nightly]\nrounds = 2\nconfirm = 1\nlimit = 60\n[real]\nprogram = bench_allreduce\nranks = 2\noptions = --backend host -b 64K -e 64K -n 12 -c 0\n' >"$scratch/matrix"
     cp -f "$PWD/bench_allreduce" "$scratch/base/bench_allreduce"

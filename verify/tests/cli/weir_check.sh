@@ -45,6 +45,9 @@ check "metrics have the bus bandwidth of collectives" grep -qE \
     '^weir_busbw_gbs\{collective="allreduce",bytes="16777216",nranks="[0-9]+",candidate="weir"\} [0-9.]+$' "$scratch/a.prom"
 check "Markdown begins with the verdict" eval 'head -n 1 "$scratch/a.md" | grep -q "^### PASS"'
 
+check "a report can be written to standard output, before the table" eval \
+    'ends_with 0 ./weir-check --quiet --json /dev/stdout && says "\"tool\": \"weir-check\"" && tail -n 1 "$out" | grep -q "^PASS"'
+
 # ------------------------------------------------------------------- missing parts
 check "fewer GPUs than --gpus end with 6" ends_with 6 ./weir-check --quiet --gpus 99
 check "the check is named, with what to look at" eval 'says "^gpus: MISSING: .*expected >= 99" && says "look at: nvidia-smi"'
@@ -92,6 +95,47 @@ found_slow() { for _ in 1 2; do planted --baseline "$scratch/faster.json" >"$out
 check "bandwidth below the baseline ends with 5, if the node is not busy" found_slow
 check "then the figure and the baseline are shown" eval \
     'says "^# busy" || says "^allreduce.16MiB.weir: SLOW: .*5.00 GB/s, expected >= 40.00 GB/s \(baseline"'
+
+# --------------------------------------------------- errors that GPUs count, and throttling
+# A recorded machine with 4 GPUs, a stand-in of the driver's library, and benchmarks that change the counters of one GPU,
+# so that they rise while the checks run.
+if command -v "${CC:-cc}" >/dev/null &&
+    "${CC:-cc}" -shared -fPIC -fvisibility=hidden -o "$scratch/libnvidia-ml.so.1" verify/tests/support/nvml_counters_standin.c; then
+    counters=$scratch/counters
+    # gpus LINE...: the counters of the machine's 4 GPUs; the driver does not find those without a line.
+    gpus() { printf '%s\n' "${1:+0000:02:00.0 $1}" "${2:+0000:03:00.0 $2}" "${3:+0000:41:00.0 $3}" "${4:+0000:42:00.0 $4}"; }
+    # become LINE...: the same from the first benchmark on.
+    become() { plant "$row; row 1 5; printf '%s\n' $(gpus "$@" | sed "s/.*/'&'/" | tr '\n' ' ') >'$counters'"; }
+    # CUDA is kept from looking for GPUs, which are not there.
+    machine() {
+        gpus '3 0 4 0x0' '-1 -1 -1 0x0' '0 0 4 0x0' '0 7 4 0x1' >"$counters"
+        env HWLOC_XMLFILE=topo/machines/4-gpu-1-nic.xml HWLOC_THISSYSTEM=1 CUDA_VISIBLE_DEVICES= STANDIN_COUNTERS="$counters" \
+            LD_LIBRARY_PATH="$scratch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$scratch/bin/weir-check" --quiet "$@"
+    }
+    become '3 0 4 0x0' '-1 -1 -1 0x0' '0 0 4 0x0' '0 7 4 0x1'
+    check "GPUs without new errors, or without counters, pass" ends_with 0 machine
+    check "errors from before the checks are shown, and do not count" eval \
+        'says "^gpu0.ecc.uncorrected +0 +<= 0 +PASS .*3 before" && says "^gpu3.nvlink.errors +0 +<= 0 +PASS .*7 before"'
+    check "active links are counted" says '^gpu2.nvlinks +4 +'
+    become '3 0 4 0x0' '-1 -1 -1 0x24' '0 0 4 0x0' '0 7 4 0x1'
+    check "throttling ends with 5" ends_with 5 machine
+    check "the GPU is named with the reasons" says '^gpu1.throttled: SLOW: .*power-cap\+heat'
+    become '5 0 4 0x0' '-1 -1 -1 0x0' '0 0 3 0x0' '0 12 4 0x1'
+    check "ECC errors, NVLink errors and a lost link end with 6" ends_with 6 machine
+    check "the GPU with new ECC errors is named" says '^gpu0.ecc.uncorrected: MISSING: .*: 2, expected <= 0'
+    check "the GPU whose link went down is named" says '^gpu2.nvlinks: MISSING: .*: 3, expected = 4'
+    check "the GPU with new NVLink errors is named" says '^gpu3.nvlink.errors: MISSING: .*: 5, expected <= 0'
+    check "it is said what to look at" says 'look at: nvidia-smi nvlink -e'
+    check "nothing else fails" eval 'tail -n 1 "$out" | grep -qE "^FAIL: 3 of [0-9]+ checks$"'
+    become '-1 0 4 0x0' '-1 -1 -1 0x0' '' '0 7 4 0x1'
+    check "a GPU that the driver loses ends with 6" ends_with 6 machine
+    check "it is named" says '^gpu2.driver: MISSING: .*by its bus id: Not Found'
+    check "a counter that is no longer reported is named" says '^gpu0.ecc.uncorrected: MISSING: .*no longer reports'
+    check "without a driver the counters are skipped" eval \
+        'machine() { env -u STANDIN_COUNTERS HWLOC_XMLFILE=topo/machines/4-gpu-1-nic.xml HWLOC_THISSYSTEM=1 CUDA_VISIBLE_DEVICES= LD_LIBRARY_PATH="$scratch" "$scratch/bin/weir-check" --quiet; }; ends_with 0 machine && says "^gpu2.driver .* skipped .*Driver Not Loaded"'
+else
+    skip "errors that GPUs count" "no compiler"
+fi
 
 # A hang: weir-check ends the program, and whatever it started, after twice its deadline.
 plant 'sleep 300 & echo $! >>"'"$scratch"'/pids"; sleep 300'

@@ -321,6 +321,49 @@ check "--format junit ends with the verdict's code" \
     ends_with 1 $program --format junit "$scratch/a" "$scratch/slow"
 check "--format junit counts the regressed row as a failure" \
     has 'tests="6" failures="1" skipped="0"'
+check "--format junit has figures of rows that passed, too" \
+    eval 'has "<system-out>time of B divided by the time of A: no difference: 1\.0[0-9]+, expected &lt;= 1.030; B/A .* A [0-9.]+ us, [0-9.]+ GB/s; B [0-9.]+ us, [0-9.]+ GB/s"'
+python=$(command -v python3)
+# reads FILE EXPRESSION: it is true of the JSON document d of the file.
+reads() { "$python" -c "import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not ($2))" "$1"; }
+printf 'allreduce 256K >= 1 GB/s\nallreduce 8 <= 2 us\nallreduce 8 <= 2 us\nallreduce 4K dtype=half >= 1 GB/s\n' >"$scratch/floors"
+forms=(--ctrf "$scratch/form.ctrf" --prometheus "$scratch/form.prom" --json "$scratch/form.json" --junit "$scratch/form.xml" --markdown "$scratch/form.md")
+for arguments in "$scratch/a $scratch/slow" "--expect $scratch/floors $scratch/a" "--contender weir $scratch/peers.csv $scratch/peers.csv"; do
+    # The arguments are split into words.
+    # shellcheck disable=SC2086
+    $program "${forms[@]}" $arguments >"$out" 2>"$err"
+    name=${arguments//$scratch\//}
+    check "metrics of '$name' are in Prometheus' format" eval '[ -s "$scratch/form.prom" ] &&
+        ! grep -vqE "^# (HELP|TYPE) weir_[a-z_]+ .+$|^weir_[a-z_]+(\{([a-z]+=\"([^\"\\\\]|\\\\.)*\",?)+\})? -?[0-9.e+-]+$" "$scratch/form.prom"'
+    check "no metric of '$name' is there twice" eval '! sed "s/ [^ ]*$//" "$scratch/form.prom" | sort | uniq -d | grep -q .'
+    if [ -n "$python" ]; then
+        check "CTRF of '$name' has counts that add up" reads "$scratch/form.ctrf" \
+            "d['results']['tool']['name'] == 'weir-compare' and d['results']['summary']['tests'] == len(d['results']['tests']) > 1 and d['results']['summary']['failed'] == sum(t['status'] == 'failed' for t in d['results']['tests'])"
+        check "JSON of '$name' has the same checks as CTRF" eval \
+            'reads "$scratch/form.json" "[c[\"id\"] for c in d[\"checks\"]] == [t[\"name\"] for t in json.load(open(\"$scratch/form.ctrf\"))[\"results\"][\"tests\"]] and len({c[\"id\"] for c in d[\"checks\"]}) == len(d[\"checks\"])"'
+    fi
+done
+$program "${forms[@]}" --expect "$scratch/floors" "$scratch/a" >"$out" 2>"$err"
+check "an expectation's figure, floor and outcome are in JUnit, Markdown and metrics" \
+    eval 'grep -q "<failure message=\"unmet: 10.0[0-9] us, expected &lt;= 2.00 us; .*float sum, 4 ranks, out, weir ring\" type=\"unmet\"/>" "$scratch/form.xml" &&
+    grep -qE "^\| allreduce 8 &lt;= 2 us \| 10.0[0-9] us \| &lt;= 2.00 us \| unmet \(10" "$scratch/form.md" &&
+    grep -q "^weir_compare_ok{check=\"allreduce 8 <= 2 us\"} 0$" "$scratch/form.prom" && grep -q "^weir_compare_failed 2$" "$scratch/form.prom" &&
+    grep -q "^weir_latency_seconds{collective=\"allreduce\",bytes=\"8\",nranks=\"4\",candidate=\"weir\",.*} 1.0[0-9]*e-05$" "$scratch/form.prom"'
+check "--format ctrf and prometheus print them" \
+    eval 'ends_with 0 $program --format ctrf "$scratch/a" "$scratch/b" && has "\"reportFormat\": \"CTRF\"" && ends_with 0 $program --format prometheus "$scratch/a" "$scratch/b" && has "^weir_compare_exit_code 0$"'
+check "a report can be written to /dev/stdout, after the text" eval 'ends_with 0 $program --json /dev/stdout "$scratch/a" "$scratch/b" && has "# Verdict" && has "\"schema\": 1"'
+ln -s target "$scratch/link" && touch "$scratch/target"
+check "a link stays a link" eval 'ends_with 0 $program --json "$scratch/link" "$scratch/a" "$scratch/b" && [ -L "$scratch/link" ] && grep -q schema "$scratch/target"'
+check "a report replaces a file at once" eval 'ln -f "$scratch/form.md" "$scratch/before.md" && ends_with 0 $program --markdown "$scratch/form.md" "$scratch/a" "$scratch/b" &&
+    ! cmp -s "$scratch/form.md" "$scratch/before.md" && ! ls "$scratch"/form.md.* 2>/dev/null'
+
+# --strict: what could not be decided fails, and is worth measuring again.
+check "an inconclusive row ends with 0 without --strict" ends_with 0 $program results/sample.csv results/sample.csv
+check "an inconclusive row ends with 1 with --strict" ends_with 1 $program --strict --junit "$scratch/strict.xml" --suspects "$scratch/suspects" results/sample.csv results/sample.csv
+check "it is a failure in JUnit, and a suspect" eval 'grep -q "<failure message=\"inconclusive" "$scratch/strict.xml" && [ "$(wc -l <"$scratch/suspects")" -eq 1 ]'
+check "--strict ends with 0 if everything is decided" ends_with 0 $program --strict "$scratch/a" "$scratch/b"
+echo 'allreduce 8 dtype=half <= 100 us' >"$scratch/absent"
+check "an expectation without a result ends with 1 with --strict" ends_with 1 $program --strict --expect "$scratch/absent" "$scratch/a"
 check "--suspects ends with the verdict's code" \
     ends_with 1 $program --suspects "$scratch/suspects" "$scratch/a" "$scratch/slow"
 check "--suspects writes the slower row" \
@@ -353,7 +396,8 @@ else
     check "--add rejects a name that exists" \
         eval 'ends_with 3 $program --store "$nights" --add 2 results/sample.csv &&
         grep -q "names are used once" "$err"'
-    for word in latest baseline ''; do
+    check "--add rejects an empty name" eval 'ends_with 2 $program --store "$nights" --add "" results/sample.csv && one_line_says "--add: expected a value"'
+    for word in latest baseline; do
         check "--add rejects the name '$word'" \
             eval 'ends_with 2 $program --store "$nights" --add "$word" results/sample.csv &&
             one_line_says "--add needs a name other than latest and baseline" "'$word'"'

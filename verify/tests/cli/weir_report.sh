@@ -50,6 +50,38 @@ check "the history reports the change of level once" \
     eval '[ "$(grep -c "changed with the night" "$page")" -eq 1 ]'
 check "differences between manifests are listed, with HTML escaped" \
     eval 'has "build.commit" && has "&lt;b&gt;c1" && lacks "<b>c1"'
+# before A B: A is in the page before B.
+before() { [ "$(grep -nF -- "$1" "$page" | head -n 1 | cut -d: -f1)" -lt "$(grep -nF -- "$2" "$page" | head -n 1 | cut -d: -f1)" ]; }
+check "the page begins with a summary: verdict, hosts, commits and times of both sides" \
+    eval 'before "<th scope=\"row\">Hosts</th><td>h</td><td>h</td>" "<figure" && has "<th scope=\"row\">Commits</th><td>commit &lt;b&gt;c0</td><td>commit &lt;b&gt;c1</td>" &&
+    has "<th scope=\"row\">Measured</th>" && before "id=\"verdict\"" ">Hosts<"'
+sed 's/"host":"same"/"host":{"name":"gpu1","topology":"64 cores"},"ranks":[{"rank":0,"host":"gpu1","gpu":{"name":"NVIDIA H200","bus":"0:1"}},{"rank":1,"host":"gpu2","gpu":{"name":"NVIDIA H200","bus":"0:2"}}]/' \
+    "$scratch/store/20260130/a.json" >"$scratch/gpus.json" && cp "$scratch/store/20260130/a.csv" "$scratch/gpus.csv"
+check "the summary names the GPUs and all hosts" eval \
+    'ends_with 0 $program -o "$scratch/gpus.html" "$scratch/gpus.csv" && grep -q ">Hosts</th><td>h; gpu1; gpu2</td>.*" "$scratch/gpus.html" && grep -q ">Devices</th><td>2 NVIDIA H200; 64 cores</td>" "$scratch/gpus.html"'
+# Red and green are verdicts: neither plots nor pictures use them. gnuplot writes rgb( 31, 119, 180).
+strong() { # prints colours of the page's pictures that look red or green
+    sed -n '/<svg/,/<\/svg>/p' "$1" | grep -oE 'rgb\( *[0-9]+, *[0-9]+, *[0-9]+\)|#[0-9a-fA-F]{6}' | sort -u | while read -r colour; do
+        case $colour in
+        '#'*) echo "$((16#${colour:1:2})) $((16#${colour:3:2})) $((16#${colour:5:2}))" ;;
+        *) echo "${colour//[^0-9 ]/}" ;;
+        esac
+    done | awk '($1 > 1.6 * $2 && $1 > 1.6 * $3 && $1 > 90) || ($2 > 1.3 * $1 && $2 > 1.3 * $3 && $2 > 90)'
+}
+check "plots and pictures have no red and no green" eval '[ -z "$(strong "$page")" ]'
+echo '<svg><path stroke="rgb(214,  39,  40)"/></svg>' >"$scratch/red"
+check "a red line would be found" eval '[ -n "$(strong "$scratch/red")" ]'
+if command -v gnuplot >/dev/null; then
+    # A group that lacks the first candidate of another one.
+    { cat "$scratch/store/20260101/a.csv"; sed 1d "$scratch/store/20260101/a.csv" | sed 's/,weir,ring,/,nccl:2.30.1,,/; s/,n1,/,m1,/'; sed 1d "$scratch/store/20260101/a.csv" | sed 's/,float,/,half,/'; } >"$scratch/two.csv"
+    one_colour() {
+        ends_with 0 $program -o "$scratch/two.html" "$scratch/two.csv" || return
+        # The colours of the lines in the section of half, which has weir alone, and of those of float.
+        [ "$(sed -n '/half sum, 4 ranks/,$p' "$scratch/two.html" | grep -c '<svg')" -ge 2 ] &&
+            [ "$(grep -oE "stroke='rgb\( *[0-9]+, *[0-9]+, *[0-9]+\)'" "$scratch/two.html" | sort -u | grep -vcE '136, 136, 136|0,   0,   0')" -eq 2 ]
+    }
+    check "a candidate has the same colour in plots with and without others" one_colour
+fi
 check "manifest entries that are equal are not listed" lacks "<td>same</td>"
 sed 's/,weir,ring,/,nccl:2.30.1,,/; s/,n1,/,m1,/' "$scratch/store/20260101/a.csv" >"$scratch/peer.csv"
 check "a peer's results compared with weir's end with 0" \

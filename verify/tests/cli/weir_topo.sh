@@ -188,6 +188,28 @@ else
     skip "standard output on a full disk ends with 3" "needs /dev/full"
 fi
 
+# --svg: a picture with a box for each device.
+# picture NAME BOXES PATTERN FILE: it has so many boxes, and the pattern.
+picture() {
+    run --xml "$4" --svg
+    status=1
+    [ "$code" -eq 0 ] && [ "$(grep -c '<rect ' "$scratch/out")" -eq "$2" ] && grep -q -- "$3" "$scratch/out" && status=0
+    check "$1" $status
+}
+picture "--svg draws NUMA nodes, GPUs and NICs, and the NVLinks between all GPUs" 19 'NVLink, 450 GB/s' $machines/8-gpu-8-nic.xml
+status=1
+[ "$(grep -c '<line ' "$scratch/out")" -eq 8 ] && head -n 1 "$scratch/out" | grep -q '^<svg xmlns=' && status=0
+check "--svg joins each GPU with its NIC" $status
+picture "--svg of a machine without GPUs has its NIC" 3 'eth0' $machines/2-core.xml
+if command -v xmllint >/dev/null 2>&1; then
+    sed 's/NVIDIA GPU 24GB/A \&lt;b\&gt; \&amp; \&quot;/g' $machines/4-gpu-1-nic.xml >"$scratch/names.xml"
+    run --xml "$scratch/names.xml" --svg
+    xmllint --noout "$scratch/out" 2>"$scratch/err"
+    check "--svg is well-formed with any name" $?
+else
+    skip "--svg is well-formed with any name" "no xmllint"
+fi
+
 if command -v python3 >/dev/null 2>&1; then
     python3 $machines/recipe.py "$scratch"
     status=0

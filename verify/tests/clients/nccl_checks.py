@@ -843,14 +843,37 @@ CHECKS = [
 ]
 
 
+class Report:
+    """TAP lines of checks, which are named like those of the lists."""
+
+    def __init__(self):
+        self.results = []
+
+    def add(self, name, passed):
+        self.results.append(passed)
+        print("%s %d - %s" % ("ok" if passed else "not ok", len(self.results), name), flush=True)
+
+    def run(self, checks, only):
+        """Runs a list of checks, or only those of these functions."""
+        for name, body, ranks, prefix in checks:
+            if not only or body.__name__ in only:
+                self.add(name, job(body, ranks, prefix))
+
+    def add_found(self, name, body, ranks=2):
+        """Adds a check that passes if a job with a planted fault fails."""
+        kept = os.dup(1)
+        os.dup2(os.open("/dev/null", os.O_WRONLY), 1)  # hides the failures that are expected
+        found = not job(body, ranks)
+        os.dup2(kept, 1)
+        self.add(name, found)
+
+    def end(self):
+        print("1..%d" % len(self.results))
+        sys.exit(0 if all(self.results) else 1)
+
+
 def main():
-    results = []
-
-    def report(name, passed):
-        results.append(passed)
-        print("%s %d - %s" % ("ok" if passed else "not ok", len(results), name), flush=True)
-
-    only = sys.argv[1:]
+    only, report = sys.argv[1:], Report()
     for one in (fallback, no_fallback):  # need the environment that nccl.sh sets
         if only == [one.__name__]:
             sys.exit(0 if job(one, 2) else 1)
@@ -859,20 +882,13 @@ def main():
     integrity_check(path)
     library = Library(path)
     library.GetVersion(ctypes.byref(version))
-    report("the library opens in a child process and has version 2.28",
-           22800 <= version.value < 22900)
-    report("every result code has an error string",
-           all(library.error_string(i) for i in range(-1, 10)))
-    for name, body, ranks, prefix in CHECKS:
-        if not only or body.__name__ in only:
-            report(name, job(body, ranks, prefix))
-    kept = os.dup(1)
-    os.dup2(os.open("/dev/null", os.O_WRONLY), 1)  # hides the failures that are expected
-    found = not job(wrong_data, 2)
-    os.dup2(kept, 1)
-    report("wrong data is found by these checks", found)
-    print("1..%d" % len(results))
-    sys.exit(0 if all(results) else 1)
+    report.add("the library opens in a child process and has version 2.32",
+               23200 <= version.value < 23300)
+    report.add("every result code has an error string",
+               all(library.error_string(i) for i in range(-1, 10)))
+    report.run(CHECKS, only)
+    report.add_found("wrong data is found by these checks", wrong_data)
+    report.end()
 
 
 if __name__ == "__main__":

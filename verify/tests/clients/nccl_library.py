@@ -34,9 +34,63 @@ class UniqueId(ctypes.Structure):
     _fields_ = [("internal", ctypes.c_byte * 128)]
 
 
+MAGIC, UNDEFINED = 0xcafebeef, -1 << 31
+
+
 class Config(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
                 ("blocking", ctypes.c_int), ("rest", ctypes.c_byte * 64)]
+
+
+class FullConfig(ctypes.Structure):
+    """ncclConfig_t of NCCL 2.32 with NCCL_CONFIG_INITIALIZER's values."""
+    _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint)] + [
+        (name, ctypes.c_char_p if name in ("netName", "commName") else ctypes.c_int) for name in (
+            "blocking", "cgaClusterSize", "minCTAs", "maxCTAs", "netName", "splitShare",
+            "trafficClass", "commName", "collnetEnable", "CTAPolicy", "shrinkShare", "nvlsCTAs",
+            "nChannelsPerNetPeer", "nvlinkCentricSched", "graphUsageMode", "numRmaCtx",
+            "maxP2pPeers", "graphStreamOrdering", "launchOrderImplicit", "numRmaSig",
+            "rmaEagerInit", "hostCftMode", "nvlsHostMode")]
+
+    def __init__(self, **values):
+        super().__init__(ctypes.sizeof(FullConfig), MAGIC, 23203)
+        for name, kind in self._fields_[3:]:
+            if kind is ctypes.c_int:
+                setattr(self, name, UNDEFINED)
+        for name, value in values.items():
+            setattr(self, name, value)
+
+
+class CollConfig(ctypes.Structure):
+    """ncclCollConfig_t with NCCL_COLLCONFIG_INITIALIZER's values."""
+    _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
+                ("ext", ctypes.c_void_p), ("minCTAs", ctypes.c_int), ("maxCTAs", ctypes.c_int),
+                ("nvlsCTAs", ctypes.c_int), ("cgaClusterSize", ctypes.c_int),
+                ("algSelection", ctypes.c_char_p), ("forceAlgSelection", ctypes.c_int),
+                ("CTAPolicy", ctypes.c_int), ("userProfilerTag", ctypes.c_uint64),
+                ("launchCompletionEvent", ctypes.c_void_p)]
+
+    def __init__(self, **values):
+        given = {"forceAlgSelection": 1, "size": ctypes.sizeof(CollConfig), "magic": MAGIC,
+                 "version": 23203}
+        for name in ("minCTAs", "maxCTAs", "nvlsCTAs", "cgaClusterSize", "CTAPolicy"):
+            given[name] = UNDEFINED
+        super().__init__(**{**given, **values})
+
+
+class Wait(ctypes.Structure):
+    """ncclWaitSignalDesc_t."""
+    _fields_ = [("opCnt", ctypes.c_int), ("peer", ctypes.c_int), ("sigIdx", ctypes.c_int),
+                ("ctx", ctypes.c_int)]
+
+
+class Encryption(ctypes.Structure):
+    """ncclEncryptionConfig_t."""
+    _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
+                ("mode", ctypes.c_int), ("psk", ctypes.c_char_p)]
+
+    def __init__(self, mode=0, psk=None, magic=MAGIC, size=32):
+        super().__init__(size, magic, 23203, mode, psk)
 
 
 class SimInfo(ctypes.Structure):
@@ -44,7 +98,7 @@ class SimInfo(ctypes.Structure):
                 ("estimatedTime", ctypes.c_float)]
 
     def __init__(self, size=24, magic=0x74685283, time=-1.0):
-        super().__init__(size, magic, 22809, time)
+        super().__init__(size, magic, 23203, time)
 
 
 def integrity_check(path):
@@ -80,7 +134,23 @@ class Library:
         "AlltoAll": (V, V, S, I, V, V), "Gather": (V, V, S, I, I, V, V),
         "Scatter": (V, V, S, I, I, V, V), "Send": (V, S, I, I, V, V), "Recv": (V, S, I, I, V, V),
         "GroupStart": (), "GroupEnd": (), "GroupSimulateEnd": (V,),
+        "PutSignal": (V, S, I, I, V, S, I, I, ctypes.c_uint, V, V),
+        "Signal": (I, I, I, ctypes.c_uint, V, V), "WaitSignal": (I, V, V, V),
+        "WinGetUserPtr": (V, V, V), "CommGetUniqueId": (V, V),
+        "CommGrow": (V, I, V, I, V, V), "CommSuspend": (V, I), "CommResume": (V,),
+        "CommMemStats": (V, I, V), "SetEncryption": (V,), "CommQueryProperties": (V, V),
+        "DevCommCreate": (V, V, V), "DevCommDestroy": (V, V),
+        "ParamBind": (V, ctypes.c_char_p), "ParamGetStr": (V, V), "ParamGet": (V, V, I, V),
+        "ParamGetParameter": (ctypes.c_char_p, V, V), "ParamGetAllParameterKeys": (V, V),
     }
+    INTEGERS = {"I8": ctypes.c_int8, "I16": ctypes.c_int16, "I32": ctypes.c_int32,
+                "I64": ctypes.c_int64, "U8": ctypes.c_uint8, "U16": ctypes.c_uint16,
+                "U32": ctypes.c_uint32, "U64": ctypes.c_uint64}
+    for _name in INTEGERS:
+        ARGUMENTS["ParamGet" + _name] = (V, V)
+    for _name in ("AllReduce", "Broadcast", "Reduce", "AllGather", "ReduceScatter", "AlltoAll",
+                  "Gather", "Scatter"):
+        ARGUMENTS[_name + "Config"] = ARGUMENTS[_name] + (V,)
 
     def __init__(self, path=None, prefix="nccl"):
         self.library = ctypes.CDLL(path or os.environ["NCCL_SO_PATH"])

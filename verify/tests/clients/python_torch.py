@@ -176,6 +176,37 @@ def communicator():
     demand_equal(data, filled((5, 5), float(WORLD)))
 
 
+class Skipped(Exception):
+    """What a check needs is not there."""
+
+
+def experts():
+    """Dispatch and combine of a mixture-of-experts layer, with gradients; the expert e multiplies by e + 1."""
+    import weir.moe
+    import weir.torch
+    comm = weir.torch.group().comm(filled(1, 0.0))
+    try:
+        moe = weir.moe.Group(comm, 4 * WORLD, 2, 16, 64, dtype="float32", expert_capacity=32 * WORLD)
+    except weir.UnsupportedError as error:
+        raise Skipped(str(error)) from error
+    with moe:
+        x = (torch.arange(16 * 64, device=DEVICE).float().view(16, 64) % 7 + RANK).requires_grad_()
+        chosen = (torch.arange(16, device=DEVICE)[:, None] + torch.tensor([RANK, RANK + 3], device=DEVICE)) % (4 * WORLD)
+        weights = filled((16, 2), 0.5).requires_grad_()
+        got = weir.torch.moe_dispatch(moe, x, chosen, weights)
+        factor = torch.arange(moe.local_experts, device=DEVICE).float() + moe.first_expert + 1
+        outputs = got.rows * factor.repeat_interleave(moe.expert_stride)[:, None]
+        out = weir.torch.moe_combine(moe, outputs, got, weights)
+        out.sum().backward()
+        if KIND == "cuda":
+            torch.cuda.synchronize()
+        moe.check()
+        right = (chosen + 1).float()
+        demand_equal(out.detach(), x.detach() * (right.sum(1, keepdim=True) * 0.5))
+        demand_equal(x.grad, (right.sum(1, keepdim=True) * 0.5).expand(16, 64))
+        demand_equal(weights.grad, right * x.detach().sum(1, keepdim=True))
+
+
 class Stateless:
     """What the engines' StatelessProcessGroup offers to a communicator."""
 
@@ -263,6 +294,54 @@ def streams():
         demand_equal(second, first)
 
 
+def pool():
+    """Tensors in registered memory, also symmetric, in calls and graphs; the memory returns. Needs a GPU."""
+    import weir.torch
+    if weir.torch.is_registered(filled(4, 0.0)):
+        raise AssertionError("ordinary memory counts as registered")
+    with weir.torch.use_pool(symmetric=True):
+        data, out = filled(1 << 20, float(RANK)), filled((1 << 20) * WORLD, -1.0)
+    with weir.torch.use_pool():
+        small = [filled(100 + i, float(i)) for i in range(20)]
+    for one in (data, out, *small):
+        if not weir.torch.is_registered(one):
+            raise AssertionError("a tensor of the pool is not in registered memory")
+    if weir.torch.is_registered(filled(1 << 20, 0.0)):
+        raise AssertionError("a tensor after the block is in registered memory")
+    torch.ops.weir.all_gather_into(out, data)
+    demand_equal(out, by_rank(1 << 20))
+    torch.ops.weir.all_reduce_(data)
+    demand_equal(data, filled(1 << 20, float(TOTAL)))
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        torch.ops.weir.all_reduce_(data)
+    for value in (1.0, 2.0):
+        data.fill_(value)
+        captured.replay()
+        demand_equal(data, filled(1 << 20, value * WORLD))
+    for i, one in enumerate(small):
+        torch.ops.weir.all_reduce_(one)
+        demand_equal(one, filled(100 + i, float(i * WORLD)))
+    found = weir.torch.group()
+    demand_raises(weir.InvalidError, "tensors of use_pool are in use", found.pool.close)
+    del data, out, small, one, captured
+    found.pool.close()
+    found.pool = None
+
+
+def no_pool():
+    """On the CPU the reason is given."""
+    import weir.torch
+
+    def enter():
+        with weir.torch.use_pool():
+            raise AssertionError("entered")
+
+    if torch.cuda.is_available():
+        return
+    demand_raises(weir.UnsupportedError, "no GPU here; in memory of the process, Communicator.empty", enter)
+
+
 # ----------------------------------------------------------- torch.distributed
 
 def distributed():
@@ -317,6 +396,28 @@ def lists():
         out = filled(5, -1.0)
         dist.scatter(out, [filled(5, float(rank)) for rank in range(WORLD)] if RANK == root else None, src=root)
         demand_equal(out, filled(5, float(RANK)))
+
+
+def one_tensor():
+    """gather_single and the coalesced calls, where this PyTorch has them."""
+    if hasattr(dist, "gather_single"):
+        for root in range(WORLD):
+            out = filled(3 * WORLD, -1.0) if RANK == root else None
+            dist.gather_single(filled(3, float(RANK)), out, root)
+            if RANK == root:
+                demand_equal(out, by_rank(3))
+    gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+    scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+    outs, parts = [filled(2 * WORLD, -1.0) for _ in range(3)], [filled(2, -1.0) for _ in range(3)]
+    with dist._coalescing_manager(device=DEVICE):
+        for i, out in enumerate(outs):
+            gather(out, filled(2, float(RANK + i)))
+    with dist._coalescing_manager(device=DEVICE):
+        for i, part in enumerate(parts):
+            scatter(part, by_rank(2) + i)
+    for i in range(3):
+        demand_equal(outs[i], by_rank(2) + i)
+        demand_equal(parts[i], filled(2, float(WORLD * (RANK + i))))
 
 
 def objects():
@@ -452,6 +553,10 @@ def run(check):
         check()
         if KIND == "cuda":
             torch.cuda.synchronize()
+    except Skipped as error:
+        if RANK == 0:
+            print(f"skip {check.__name__} {error}", flush=True)
+        return
     except Exception as error:
         if os.environ.get("TRACE"):
             raise
@@ -469,8 +574,8 @@ def main():
     dist.init_process_group(BACKEND)
     checks = [data_parallel, data_parallel_compiled, fully_sharded]
     if BACKEND == "weir":
-        checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, engine] + \
-            [graphs, streams] * (KIND == "cuda") + [distributed, lists, objects, messages, groups, functional, untraced] + \
+        checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, experts, engine] + \
+            ([graphs, streams, pool] if KIND == "cuda" else [no_pool]) + [distributed, lists, one_tensor, objects, messages, groups, functional, untraced] + \
             checks
     chosen = os.environ.get("CHECKS", "").split()
     for check in checks:

@@ -231,6 +231,7 @@ static void faulty(weir_comm *comm, int *failures)
             weir_relax();
         for (int i = 0; i < 64; i++)
             sum += with.own[HALF / 4 + i];
+        (void)sum;
     }
     EXPECT_OK(failures, weir_comm_barrier(comm));
     weir_memchan_free(made);

@@ -1,13 +1,12 @@
 /*
- * Proves that jobs of more ranks than cores work: the tree of meshes of the bootstrap; every host
- * algorithm of every collective with 100, 129 and 256 ranks, and every algorithm across 16 and 64
- * emulated nodes over tcp; and that a lost rank ends all others in time, with a report that names
- * it and that stays short. Most of them run only if TEST_LONG is 1.
+ * Proves that jobs of more ranks than cores work: every host algorithm of every collective with
+ * 100, 129 and 256 ranks, and every algorithm across 16 and 64 emulated nodes over tcp; and that a
+ * lost rank ends all others in time, with a report that names it and that stays short. Most of them
+ * run only if TEST_LONG is 1.
  */
 #include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/long_part.h"
 
-#include "boot/tree.h"
 #include "comm/comm.h"
 
 #include <signal.h>
@@ -23,127 +22,6 @@ static void run_many(int nranks, ranks_body *body, void *argument, int lost)
     for (int rank = 0; rank < nranks; rank++)
         if (rank != lost && codes[rank] != 0)
             fail_msg("rank %d of %d ended with %d", rank, nranks, codes[rank]);
-}
-
-/* --------------------------------------------------------------- the tree */
-
-/* Follows the meshes upwards from a rank; returns 1 if they end in that of rank 0. */
-static int reaches_root(int rank, int nranks)
-{
-    weiri_tree_level levels[WEIRI_TREE_DEPTH];
-    for (int steps = 0; steps < WEIRI_TREE_DEPTH; steps++) {
-        int count = weiri_tree_levels(rank, nranks, levels);
-        rank = levels[count - 1].first;
-        if (rank == 0)
-            return 1;
-    }
-    return 0;
-}
-
-static void test_tree_of_any_number_of_ranks(void **state)
-{
-    (void)state;
-    static const int numbers[] = {1, 2, 64, 65, 100, 129, 255, 256, 257, 1000, 4095, 4096};
-    weiri_tree_level levels[WEIRI_TREE_DEPTH];
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        for (int n = numbers[i], rank = 0; rank < n; rank++) {
-            int count = weiri_tree_levels(rank, n, levels), sockets = 0;
-            for (int level = 0; level < count; level++) {
-                const weiri_tree_level *at = &levels[level];
-                assert_int_equal(weiri_tree_member(at, at->index), rank);
-                assert_true(weiri_tree_member(at, at->count - 1) < n);
-                sockets += at->count - 1;
-            }
-            assert_true(sockets <= (n <= WEIRI_TREE_MESH ? 63 : 45));
-            assert_true(reaches_root(rank, n));
-        }
-}
-
-static void check_exchanges(weir_boot *boot, int *failures)
-{
-    static const size_t sizes[] = {1, 24, 1000};
-    int rank = weir_boot_rank(boot), n = weir_boot_nranks(boot);
-    for (int round = 0; round < 3; round++) {
-        size_t bytes = sizes[round];
-        unsigned char *all = calloc((size_t)n, bytes);
-        boot_fill(all + (size_t)rank * bytes, bytes, rank, round);
-        EXPECT_OK(failures, weir_boot_allgather(boot, all, bytes));
-        for (int peer = 0; peer < n; peer++)
-            EXPECT(failures, boot_filled(all + (size_t)peer * bytes, bytes, peer, round));
-        free(all);
-    }
-}
-
-/* Messages to the neighbours and to a distant rank, in both directions, and of another length. */
-static void check_messages(weir_boot *boot, int *failures)
-{
-    int rank = weir_boot_rank(boot), n = weir_boot_nranks(boot);
-    const int steps[] = {1, n - 1, n / 2};
-    for (int i = 0; i < 3; i++) {
-        int to = (rank + steps[i]) % n, from = (rank + n - steps[i]) % n, got[2] = {-1, -1};
-        int sent[2] = {rank, i};
-        EXPECT_OK(failures, weir_boot_send(boot, sent, sizeof sent, to, i));
-        EXPECT_OK(failures, weir_boot_barrier(boot));
-        EXPECT_OK(failures, weir_boot_recv(boot, got, sizeof got, from, i));
-        EXPECT(failures, got[0] == from && got[1] == i);
-    }
-    if (rank == 0)
-        EXPECT_OK(failures, weir_boot_send(boot, &n, sizeof n, n - 1, 9));
-    if (rank == n - 1) {
-        char wrong;
-        EXPECT(failures, weir_boot_recv(boot, &wrong, 1, 0, 9) == WEIR_ERR_MISMATCH);
-    }
-}
-
-static int use_tree(weir_boot *boot, void *argument)
-{
-    (void)argument;
-    int rank = weir_boot_rank(boot), failures = 0;
-    EXPECT(&failures, count_fds() < 64); /* 45 sockets at most, and those of the process */
-    check_exchanges(boot, &failures);
-    EXPECT_OK(&failures, weir_boot_agree(boot, WEIR_OK));
-    weir_status mine = rank == 77 ? WEIR_ERR_NO_MEMORY : WEIR_OK;
-    EXPECT(&failures, weir_boot_agree(boot, mine) == WEIR_ERR_NO_MEMORY);
-    EXPECT(&failures, boot_last_error_has("rank 77 failed"));
-    check_messages(boot, &failures);
-    EXPECT_OK(&failures, weir_boot_barrier(boot));
-    return failures;
-}
-
-static void test_tree_is_a_bootstrap(void **state)
-{
-    run_many(*(int *)*state, use_tree, NULL, -1);
-}
-
-typedef struct loss {
-    int rank, silent; /* the rank that is killed, or stays away from the barrier */
-} loss;
-
-static int lose_in_tree(weir_boot *boot, void *argument)
-{
-    const loss *of = argument;
-    int rank = weir_boot_rank(boot), failures = 0;
-    char name[32];
-    snprintf(name, sizeof name, "rank %d", of->rank);
-    EXPECT_OK(&failures, weir_boot_set_timeout(boot, SHORT_MS));
-    EXPECT_OK(&failures, weir_boot_barrier(boot));
-    if (rank == of->rank && !of->silent)
-        raise(SIGKILL);
-    if (rank == of->rank) {
-        usleep((SHORT_MS + 2000) * 1000);
-        return failures;
-    }
-    double start_s = now_s();
-    EXPECT(&failures,
-           weir_boot_barrier(boot) == (of->silent ? WEIR_ERR_TIMEOUT : WEIR_ERR_PEER));
-    EXPECT(&failures, boot_last_error_has(name));
-    EXPECT(&failures, now_s() - start_s < SHORT_MS / 1000.0 + EXTRA_S);
-    return failures;
-}
-
-static void test_loss_in_tree_is_named(void **state)
-{
-    run_many(100, lose_in_tree, *state, ((loss *)*state)->rank);
 }
 
 /* ----------------------------------------------------------- collectives */
@@ -294,6 +172,10 @@ static void test_nodes(void **state)
 
 /* ----------------------------------------------------------- a lost rank */
 
+typedef struct loss {
+    int rank, silent; /* the rank that is killed, or stays away from the barrier */
+} loss;
+
 static int lose_last(weir_boot *boot, void *argument)
 {
     const loss *of = argument;
@@ -362,17 +244,10 @@ static void test_few_descriptors(void **state)
 int main(void)
 {
     static int n65 = 65, n100 = 100, n129 = 129, n256 = 256;
-    static loss killed = {77, 0}, leader = {16, 0}, silent = {77, 1};
     static loss last = {255, 0}, late = {255, 1};
     enum { LONG = 7 }; /* the last ones */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tree_of_any_number_of_ranks),
         cmocka_unit_test(test_few_descriptors),
-        AT("the bootstrap of 100 ranks", test_tree_is_a_bootstrap, &n100),
-        AT("the bootstrap of 129 ranks", test_tree_is_a_bootstrap, &n129),
-        AT("a killed rank of a tree is named by all", test_loss_in_tree_is_named, &killed),
-        AT("a killed leader of a tree is named by all", test_loss_in_tree_is_named, &leader),
-        AT("a silent rank of a tree is named by all", test_loss_in_tree_is_named, &silent),
         AT("every algorithm with 65 ranks", test_every_algorithm, &n65),
         AT("every algorithm across 12 nodes with a rank each", test_nodes, (&(nodes){12, 1})),
         AT("every algorithm with 100 ranks", test_every_algorithm, &n100),

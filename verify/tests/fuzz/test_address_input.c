@@ -32,7 +32,7 @@ static void fuzz_text(int kind, const char *text)
         FUZZ_DEMAND(*weiri_address_text(kind ? &address : &named.address, shown));
 }
 
-static void fuzz_input(const uint8_t *data, size_t bytes)
+void fuzz_input(const uint8_t *data, size_t bytes)
 {
     if (bytes == 0)
         return;

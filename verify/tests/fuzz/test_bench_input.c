@@ -9,7 +9,7 @@
 
 enum { ARGUMENTS_MAX = 32 };
 
-static void fuzz_input(const uint8_t *data, size_t bytes)
+void fuzz_input(const uint8_t *data, size_t bytes)
 {
     char *text = calloc(1, bytes + 1), *argv[ARGUMENTS_MAX + 2] = {"bench_fuzzed"}, *rest;
     char problem[BENCH_PROBLEM_BYTES] = "";

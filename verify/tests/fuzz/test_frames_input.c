@@ -50,7 +50,7 @@ static int is_guarded(const unsigned char *from)
     return 1;
 }
 
-static void fuzz_input(const uint8_t *data, size_t bytes)
+void fuzz_input(const uint8_t *data, size_t bytes)
 {
     weiri_tcp_endpoint end;
     weiri_tcp_stream *stream = malloc(sizeof *stream);

@@ -189,7 +189,7 @@ static void calling_end(const uint8_t *data, size_t bytes)
     close(pair[1]);
 }
 
-static void fuzz_input(const uint8_t *data, size_t bytes)
+void fuzz_input(const uint8_t *data, size_t bytes)
 {
     if (bytes > 0 && bytes < 4096 && data[0] % 4 == 0)
         calling_end(data + 1, bytes - 1);

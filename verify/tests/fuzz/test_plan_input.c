@@ -31,7 +31,7 @@ static void plan_use(const weir_plan *plan)
     free(again);
 }
 
-static void fuzz_input(const uint8_t *data, size_t bytes)
+void fuzz_input(const uint8_t *data, size_t bytes)
 {
     weir_plan *plan = NULL;
     if (weir_plan_parse((const char *)data, bytes, "fuzzed", &plan) == WEIR_OK)

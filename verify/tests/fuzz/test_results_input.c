@@ -45,7 +45,7 @@ static void expect_same(const results_set *set, printer *print, FILE *nowhere)
     free(after);
 }
 
-static void fuzz_input(const uint8_t *data, size_t bytes)
+void fuzz_input(const uint8_t *data, size_t bytes)
 {
     static FILE *nowhere;
     results_set set;

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void fuzz_input(const uint8_t *data, size_t bytes)
+void fuzz_input(const uint8_t *data, size_t bytes)
 {
     static int fd = -1;
     static char path[64];

@@ -38,6 +38,20 @@ def test_the_quick_start(python, source, tmp_path):
     assert all("(30,)" in one for one in said), said
 
 
+def test_the_layer_of_the_page(python, source, tmp_path):
+    said = job(python, blocks(source, "moe.md")[0], 2, tmp_path)
+    assert sorted(said) == ["0 (16, 64) 1.5 4.5\n", "1 (16, 64) 1.5 4.5\n"]
+
+
+def test_the_layer_of_the_examples(python, source):
+    pytest.importorskip("torch")
+    program = os.path.join(source, "examples", "moe_layer.py")
+    with open(program, encoding="utf-8") as file:
+        assert len(file.readlines()) < 100
+    done = subprocess.run([python, program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "the losses differ" in done.stdout, done.stdout + done.stderr
+
+
 def test_the_program_for_pytorch(python, source, tmp_path):
     pytest.importorskip("torch")
     said = job(python, blocks(source, "pytorch.md")[0], 2, tmp_path)

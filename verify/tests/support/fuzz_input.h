@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Uses the bytes; calls FUZZ_DEMAND for what must hold. */
-static void fuzz_input(const uint8_t *data, size_t bytes);
+void fuzz_input(const uint8_t *data, size_t bytes);
 
 #define FUZZ_DEMAND(condition)                                                                     \
     do {                                                                                           \

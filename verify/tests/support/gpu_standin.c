@@ -99,6 +99,11 @@ weir_status bench_gpu_pull(bench_gpu *gpu, void *host, const void *device, size_
     return bench_gpu_push(gpu, host, device, bytes);
 }
 
+weir_status bench_gpu_copy(bench_gpu *gpu, void *to, const void *from, size_t bytes)
+{
+    return bench_gpu_push(gpu, to, from, bytes);
+}
+
 weir_status bench_gpu_sync(bench_gpu *gpu)
 {
     (void)gpu;

@@ -1,12 +1,14 @@
 /*
  * Test double for the NCCL library to which libweir_nccl.so falls back: it accepts only its own
  * unique id and handles, and writes 42 as the result of a collective and 43 as a received message.
+ * Its windows are at 64 bytes after a page's begin, and its device communicators say "standin".
  */
-#include "nccl/weir_nccl.h"
+#include "nccl/weir_nccl_device.h"
 
 #include <string.h>
 
 static int own; /* its address is the handle */
+static int the_rank, the_nranks;
 static int groups;
 
 static ncclComm_t handle(void)
@@ -35,6 +37,8 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId,
     if (memcmp(&expected, &commId, sizeof expected) != 0 || rank >= nranks)
         return ncclInvalidArgument;
     *comm = handle();
+    the_rank = rank;
+    the_nranks = nranks;
     return ncclSuccess;
 }
 
@@ -119,4 +123,51 @@ ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int
 {
     (void)datatype, (void)peer, (void)stream;
     return write_to(comm, recvbuff, count, 43);
+}
+
+/* ----------------------------------------------------------- device interface */
+
+static _Alignas(4096) char pages[8][4096];
+static int windows;
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
+                                    int winFlags)
+{
+    if (comm != handle() || !buff || !size || !(winFlags & NCCL_WIN_COLL_SYMMETRIC))
+        return ncclInvalidArgument;
+    *win = (ncclWindow_t)(void *)(pages[windows++ % 8] + 64);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
+{
+    return comm == handle() && (size_t)win % 4096 == 64 ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *requirements,
+                               struct ncclDevComm *made)
+{
+    if (comm != handle() || !requirements)
+        return ncclInvalidArgument;
+    memcpy((void *)made, "standin", 7);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *device)
+{
+    return comm == handle() && memcmp((const void *)device, "standin", 7) == 0
+               ? ncclSuccess
+               : ncclInvalidArgument;
+}
+
+ncclTeam_t ncclTeamLsa(ncclComm_t comm)
+{
+    (void)comm;
+    return (ncclTeam_t){.nRanks = the_nranks, .rank = the_rank, .stride = 4};
+}
+
+ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsaRank, void **outPtr)
+{
+    *outPtr = (char *)(void *)window + offset + lsaRank;
+    return (size_t)window % 4096 == 64 ? ncclSuccess : ncclInternalError;
 }

@@ -20,6 +20,9 @@
  * while an atomic access is executed, so that a value and its clock belong together.
  */
 #define _GNU_SOURCE
+#ifndef WEIR_ORDER_CHECKER
+#define WEIR_ORDER_CHECKER 1
+#endif
 #include "verify/tests/support/order_checker.h"
 
 #include <pthread.h>

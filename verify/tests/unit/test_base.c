@@ -1,6 +1,7 @@
 /*
  * lib/base: status names and exit codes, the last error and its contexts, names of types and
- * operations, the environment table, the log, files of measured links, colours and progress.
+ * operations, the environment table, the log, files of measured links, colours and progress, the
+ * table of options.
  */
 #define _GNU_SOURCE /* terminals */
 #include "base/config.h"
@@ -9,6 +10,7 @@
 #include "base/json.h"
 #include "base/links.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/terminal.h"
 #include "base/words.h"
 #include "verify/tests/support/test_files.h"
@@ -509,6 +511,95 @@ TEST(one_thing_is_singular)
     assert_string_equal(weiri_s(1), "");
     assert_string_equal(weiri_s(0), "s");
     assert_string_equal(weiri_s(2), "s");
+}
+
+/* ------------------------------------------------------------------ options */
+
+typedef struct chosen_options {
+    int quiet;
+    const char *ranks, *file;
+} chosen_options;
+
+static const weiri_option option_table[] = {
+    WEIRI_OPTION("--quiet", NULL, chosen_options, quiet, "no progress"),
+    {"--ranks", "N", offsetof(chosen_options, ranks), "number\nof ranks", "-n", "make show"},
+    WEIRI_OPTION("--file", "FILE", chosen_options, file, "a file"),
+};
+enum { OPTION_ROWS = sizeof option_table / sizeof *option_table };
+
+/* Parses up to three words after a command; NULL: none was named. */
+static weir_status take_words(const char *command, const char *first, const char *second,
+                              const char *third, chosen_options *chosen)
+{
+    char texts[3][32], *argv[5] = {texts[0]};
+    const char *const words[] = {first, second, third};
+    weir_status status = WEIR_OK;
+    int argc = 1;
+    *chosen = (chosen_options){.quiet = 0};
+    for (int i = 0; i < 3 && words[i]; i++) {
+        snprintf(texts[i], sizeof texts[i], "%s", words[i]);
+        argv[argc++] = texts[i];
+    }
+    for (int i = 1; i < argc && status == WEIR_OK; i++)
+        status = weiri_option_take(option_table, OPTION_ROWS, command, argc, argv, &i, chosen);
+    return status;
+}
+
+TEST(options_are_parsed_by_their_table)
+{
+    chosen_options chosen;
+    assert_int_equal(take_words(NULL, "--quiet", "--file=a=b", NULL, &chosen), WEIR_OK);
+    assert_int_equal(chosen.quiet, 1);
+    assert_int_equal(take_words("make", "-n", "8", "--quiet", &chosen), WEIR_OK);
+    assert_int_equal(chosen.quiet, 1);
+    assert_int_equal(take_words("show", "--ranks", "8", NULL, &chosen), WEIR_OK);
+    static const struct {
+        const char *command, *first, *second, *message;
+    } wrong[] = {
+        {NULL, "--quick", NULL, "unknown option --quick; --help lists them all"},
+        {NULL, "--quiet=1", NULL, "unknown option --quiet=1; --help lists them all"},
+        {NULL, "--ranks", "8", "unknown option --ranks; --help lists them all"},
+        {"cost", "-n", "8", "cost: unknown option -n; --help lists them all"},
+        {"mak", "-n", "8", "mak: unknown option -n; --help lists them all"},
+        {NULL, "file", NULL, "unknown option file; --help lists them all"},
+        {NULL, "--file", NULL, "--file: expected a value, as in --file FILE"},
+        {NULL, "--file=", NULL, "--file: expected a value, as in --file FILE"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const weir_status status =
+            take_words(wrong[i].command, wrong[i].first, wrong[i].second, NULL, &chosen);
+        assert_int_equal(status, WEIR_ERR_INVALID);
+        assert_string_equal(weir_last_error(), wrong[i].message);
+    }
+}
+
+TEST(numbers_of_options_are_digits_within_bounds)
+{
+    int number = 7;
+    assert_int_equal(weiri_option_number("-n", NULL, 1, 9, &number), WEIR_OK);
+    assert_int_equal(number, 7);
+    assert_int_equal(weiri_option_number("-n", "9", 1, 9, &number), WEIR_OK);
+    assert_int_equal(number, 9);
+    static const char *const wrong[] = {"",  "0",  "10", "+5", " 5",
+                                        "5 ", "-5", "5x", "x",  "99999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(weiri_option_number("-n", wrong[i], 1, 9, &number), WEIR_ERR_INVALID);
+    assert_string_equal(weir_last_error(),
+                        "-n 99999999999999999999: expected a number from 1 to 9");
+    assert_int_equal(number, 9);
+}
+
+TEST(help_is_made_from_the_table)
+{
+    char text[256] = "";
+    FILE *to = fmemopen(text, sizeof text, "w");
+    assert_non_null(to);
+    weiri_options_print(option_table, OPTION_ROWS, to);
+    fclose(to);
+    assert_string_equal(text, "  --quiet        no progress\n"
+                              "  -n, --ranks N  make show: number\n"
+                              "                 of ranks\n"
+                              "  --file FILE    a file\n");
 }
 
 int main(void)

@@ -15,8 +15,10 @@
 #include "bench/statistics/result.h"
 #include "bench/sizes/shape.h"
 #include "bench/statistics/stats.h"
+#include "bench/output/floor.h"
 #include "bench/output/table.h"
 #include "bench/trial/trial.h"
+#include "bench/output/floor.h"
 #include "verify/tests/support/unit_test.h"
 
 #include <getopt.h>
@@ -143,6 +145,32 @@ TEST(options_are_parsed_in_all_spellings)
     assert_true(options.op == BENCH_ALL && options.root == BENCH_ALL);
     assert_true(options.npeers == 1 && options.seed == 9);
     assert_true(parsed("--until 2%").until == 0.02 && parsed("--until .5").until == 0.005);
+}
+
+TEST(a_floor_comes_from_the_option_else_from_nccl_tests_variable)
+{
+    char problem[BENCH_PROBLEM_BYTES] = "";
+    bench_options options = parsed("");
+    assert_null(options.floor_name);
+    assert_true(bench_floor_is_met(&options, 0));
+    setenv("NCCL_TESTS_MIN_BW", "100", 1); /* of which nccl-tests demands 90% */
+    options = parsed("");
+    assert_true(bench_floor_is_met(&options, 90.1) && !bench_floor_is_met(&options, 89.9));
+    options = parsed("--min-bw 100");
+    assert_true(bench_floor_is_met(&options, 100) && !bench_floor_is_met(&options, 99.9));
+    assert_string_equal(bench_floor_word(&options, 100), "OK");
+    assert_string_equal(bench_floor_word(&options, 99), "FAILED");
+    setenv("NCCL_TESTS_MIN_BW", "-1", 1); /* none, as in nccl-tests */
+    options = parsed("");
+    assert_null(options.floor_name);
+    static const char *const bad[] = {"fast", "10GB", "nan", "inf", "0x"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("NCCL_TESTS_MIN_BW", bad[i], 1);
+        options = (bench_options){.floor_gbs = 0};
+        assert_int_equal(bench_floor_of_environment(&options, problem), -1);
+        assert_non_null(strstr(problem, "expected a bandwidth"));
+    }
+    unsetenv("NCCL_TESTS_MIN_BW");
 }
 
 static int count_sizes(const bench_options *options)

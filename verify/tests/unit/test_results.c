@@ -450,6 +450,8 @@ static void use(const char *text, size_t length)
         results_print_markdown(nowhere, &report);
         results_print_json(nowhere, &report);
         results_print_junit(nowhere, &report);
+        results_print_ctrf(nowhere, &report);
+        results_print_prometheus(nowhere, &report);
     }
     results_comparison_free(&made);
     fclose(nowhere);

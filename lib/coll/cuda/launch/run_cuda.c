@@ -193,19 +193,25 @@ static weir_status launch_refuse(const weir_comm *comm, const char *name, const 
                       threads);
 }
 
-weir_status weiri_cuda_launch(const weiri_coll *coll, weir_stream stream, const char *name,
-                              const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args)
+weir_status weiri_cuda_launch_on(weir_comm *comm, weir_stream stream, const char *name,
+                                 const void *kernel, weiri_gpu_shape shape, void *args)
 {
-    const weiri_cuda_fit *fit = fit_of(weiri_cuda_of(coll->comm), kernel, shape.threads);
+    const weiri_cuda_fit *fit = fit_of(weiri_cuda_of(comm), kernel, shape.threads);
     if (fit->blocks < 1)
-        return launch_refuse(coll->comm, name, kernel, shape.threads);
+        return launch_refuse(comm, name, kernel, shape.threads);
     shape.threads = fit->threads;
     shape.blocks = shape.blocks < fit->blocks ? shape.blocks : fit->blocks;
     void *arguments[] = {args};
     cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
                                          (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
                                          (cudaStream_t)stream);
-    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(coll->comm, error);
+    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(comm, error);
+}
+
+weir_status weiri_cuda_launch(const weiri_coll *coll, weir_stream stream, const char *name,
+                              const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args)
+{
+    return weiri_cuda_launch_on(coll->comm, stream, name, kernel, shape, args);
 }
 
 /* Maps what peers have allocated, and unmaps what they have freed; not while a graph is captured,

@@ -18,7 +18,11 @@ static inline weiri_gpu_desc weiri_cuda_desc(weiri_desc desc)
 weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before);
 
 /* Enqueues a kernel on a stream, with at most as many threads as it can have and as many blocks as
- * are resident at once. name is that of the algorithm, for messages. Local. */
+ * are resident at once. name is that of the algorithm, for messages; args is the kernel's only
+ * argument. Local. */
+weir_status weiri_cuda_launch_on(weir_comm *comm, weir_stream stream, const char *name,
+                                 const void *kernel, weiri_gpu_shape shape, void *args);
+/* The same for a kernel of a collective. */
 weir_status weiri_cuda_launch(const weiri_coll *coll, weir_stream stream, const char *name,
                               const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args);
 

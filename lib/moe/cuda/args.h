@@ -1,0 +1,155 @@
+/*
+ * The argument of the kernels of expert parallelism, and the memory that they share: plain data.
+ * Everything that changes from one replay of a captured launch to the next is in device memory.
+ *
+ * Window. Every rank has one window of device memory, mapped by all peers, whose parts are at the
+ * offsets of moe_gpu_layout:
+ *
+ *   peers      [rank]: what each rank has published and finished, and the headers of its calls
+ *   counts     [handle][rank][experts + nranks]: choices of each expert, then tokens of each rank
+ *   choices    [handle][rank][max_tokens * topk]: that rank's choices, as they concern this one
+ *   tokens, scales, outputs, grads   staging, for buffers that peers cannot map and for fp8 rows
+ *
+ * Peers write to the first three, each to the parts with its own number, and read the last four.
+ * The rest of a window is private: the state of the group, and the routing of each handle.
+ *
+ * Calls have numbers, equal on all ranks. published = c: the choices, counts and header of call c
+ * have arrived here, and the rank's rows can be read. done = c: the rank has finished call c, and
+ * reads nothing more for it.
+ */
+#ifndef WEIR_MOE_CUDA_ARGS_H
+#define WEIR_MOE_CUDA_ARGS_H
+
+#include "coll/cuda/args.h"
+#include <weir/moe.h>
+
+enum {
+    MOE_GPU_CALLS = 4, /* headers: two calls under way, and those of slower ranks */
+    MOE_GPU_SEND = 1,  /* phases of a launch: both for a whole call */
+    MOE_GPU_COMPLETE = 2,
+};
+
+/* What a rank says about a call. */
+typedef struct moe_gpu_header {
+    uint64_t problem;  /* moe_problem */
+    uint64_t what;     /* moe_gpu_what: the call, equal on all ranks */
+    uint64_t rows;     /* weiri_gpu_desc; WEIRI_GPU_UNMAPPED: in staging */
+    int64_t values[3]; /* of the problem */
+    int32_t tokens, has_weights, wants_weights, unused;
+} moe_gpu_header;
+
+/* What one rank writes into another's window. */
+typedef struct moe_gpu_peer {
+    uint64_t published, unused[15], done, unused_too[15];
+    moe_gpu_header headers[MOE_GPU_CALLS];
+} moe_gpu_peer;
+
+/* A choice of a token, as the rank that receives it needs it. */
+typedef struct moe_gpu_choice {
+    int32_t expert;   /* a local one; -1: the choice is not for this rank */
+    int32_t position; /* of the row among the source's rows of the expert, or of the rank */
+    float weight;
+    int32_t unused;
+} moe_gpu_choice;
+
+/* The state of a group. Only the block that finishes last writes calls, under_way, staged. */
+typedef struct moe_gpu_state {
+    uint64_t calls;             /* number of the latest call that was sent */
+    uint64_t under_way[2];      /* by kind: a call that was sent and not completed */
+    uint64_t staged[2];         /* by kind: the latest call whose rows were staged */
+    uint64_t arrived, finished; /* blocks of this launch */
+    uint64_t placed;            /* 2 * epoch of the launch whose rows are placed, + 1: it fails */
+    uint64_t wrong;   /* an invalid choice of this call: 2^63 - the index of the first; 0: none */
+    uint64_t refused; /* a call with a problem, sent while an earlier one was under way; 0: none */
+    uint64_t unused[6];
+} moe_gpu_state;
+
+/* The private state of a handle. */
+typedef struct moe_gpu_routing {
+    uint64_t call; /* that read the choices last */
+    int32_t is_valid, tokens, has_weights, unused;
+} moe_gpu_routing;
+
+/* Offsets in a window in bytes, and lengths of one element of the arrays [handle] in bytes. */
+typedef struct moe_gpu_layout {
+    uint64_t peers, counts, choices, tokens, scales, outputs, grads;
+    uint64_t state, routings;
+    uint64_t experts;   /* [handle][max_tokens * topk] int32_t: -1: none */
+    uint64_t positions; /* likewise: as in moe_gpu_choice; ~position: the token's row on that rank
+                           is that of an earlier choice */
+    uint64_t
+        first_row; /* [handle][bins] int32_t: this rank's first row, in the receiver's layout */
+    uint64_t source_row; /* [handle][nranks * own bins]: each source's first row here */
+    uint64_t bin_rows;   /* [handle][own bins]: rows of all sources */
+    uint64_t bytes;
+} moe_gpu_layout;
+
+/* What is constant for a group. A bin is an expert in layout expert, else a rank. */
+typedef struct moe_gpu_shape {
+    int32_t experts, local_experts, topk, max_tokens, recv_rows;
+    int32_t bins, own_bins;
+    int32_t layout; /* weir_moe_layout */
+    int32_t is_fp8, alignment, expert_capacity, scales_per_row, row_values;
+    uint32_t row_bytes, sent_row_bytes;
+    moe_gpu_layout at;
+} moe_gpu_shape;
+
+/* Failures that a kernel finds, for the host, in host memory. The kernel writes the first one; the
+ * host clears problem. */
+typedef struct moe_gpu_report {
+    uint64_t problem; /* moe_problem, written last; 0: none */
+    uint64_t kind, rank;
+    int64_t values[3];
+} moe_gpu_report;
+
+typedef struct moe_gpu_dispatch_part {
+    const void *topk_experts; /* NULL: the routing of the handle */
+    const float *topk_weights;
+    char *rows;
+    float *row_scales, *row_weights;
+    int32_t *row_experts, *expert_counts, *expert_offsets, *source_counts;
+    int32_t has_wide_ids; /* int64_t */
+} moe_gpu_dispatch_part;
+
+typedef struct moe_gpu_combine_part {
+    const float *row_weight_grads, *weights;
+    char *out;
+    float *weight_grads;
+} moe_gpu_combine_part;
+
+/* One launch. */
+typedef struct moe_gpu_args {
+    weiri_gpu_view view; /* with a state of the group; the scratch segments are not used */
+    moe_gpu_shape shape;
+    char *windows[WEIRI_GPU_RANKS_MAX];
+    moe_gpu_report *report;
+    int32_t phases, kind, handle, tokens;
+    int32_t problem; /* moe_problem: this rank cannot take part; the launch only says so */
+    int32_t is_other_under_way; /* with a problem: a call of the other kind is */
+    int64_t values[3];          /* of the problem */
+    const char *in;             /* tokens, or expert outputs */
+    weiri_gpu_desc desc;        /* of in */
+    moe_gpu_dispatch_part dispatch;
+    moe_gpu_combine_part combine;
+} moe_gpu_args;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Computes the shape of a group; config has its defaults resolved. */
+void moe_gpu_shape_make(const weir_moe_config *config, int nranks, int recv_rows,
+                        moe_gpu_shape *shape);
+
+/* The host addresses of the kernels, whose only argument is a moe_gpu_args: for the type of the
+ * rows; NULL for other types. */
+const void *moe_gpu_dispatch_kernel(weir_dtype dtype, int is_fp8);
+const void *moe_gpu_combine_kernel(weir_dtype dtype);
+/* The default number of threads of a block, a multiple of 32. */
+enum { MOE_GPU_THREADS = 512 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

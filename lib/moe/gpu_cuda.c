@@ -1,0 +1,434 @@
+/*
+ * Launches of dispatch and combine on GPUs: see gpu.h. The window of a group is one allocation of
+ * weir_mem_alloc, which peers map. Once buffers have been checked, calls with the same ones are not
+ * checked again.
+ */
+#include "moe/gpu.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "coll/cuda/launch/run_cuda.h"
+#include "comm/gpu/gpu_cuda.h"
+#include "moe/cuda/args.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { REPORT_BYTES = 4096 };
+
+struct moe_gpu {
+    moe_gpu_args args;      /* what all launches have in common */
+    moe_gpu_report *report; /* a page of pinned memory */
+    int is_pinned;
+    int *tokens; /* [handles]: of the latest dispatch that was enqueued; -1: none */
+    /* Arguments whose buffers have been checked, by kind. */
+    weir_moe_dispatch_args dispatch;
+    weir_moe_combine_args combine;
+};
+
+int moe_gpu_is_built(void)
+{
+    return 1;
+}
+
+/* -------------------------------------------------------------------- groups */
+
+static weir_status gpu_alloc_report(weir_moe *g)
+{
+    struct moe_gpu *gpu = g->gpu;
+    void *page = NULL, *there = NULL;
+    if (posix_memalign(&page, REPORT_BYTES, REPORT_BYTES) != 0)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "weir_moe_create: no memory for reports of kernels");
+    memset(page, 0, REPORT_BYTES);
+    gpu->report = page;
+    weir_status status = g->comm->gpu->ops->pin(g->comm, page, REPORT_BYTES, &there);
+    gpu->is_pinned = status == WEIR_OK;
+    gpu->args.report = there;
+    return status;
+}
+
+/* Allocates and clears this rank's window. */
+static weir_status gpu_alloc(weir_moe *g)
+{
+    static const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_EPOCH_SHIFT};
+    struct moe_gpu *gpu = calloc(1, sizeof *gpu);
+    void *state = NULL;
+    g->gpu = gpu;
+    if (gpu)
+        gpu->tokens = malloc((size_t)g->config.handles * sizeof *gpu->tokens);
+    g->mems = calloc((size_t)g->nranks, sizeof *g->mems);
+    if (!gpu || !gpu->tokens || !g->mems)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "weir_moe_create: no memory for the group");
+    for (int handle = 0; handle < g->config.handles; handle++)
+        gpu->tokens[handle] = -1;
+    gpu->args.view = weiri_cuda_of(g->comm)->view;
+    gpu->args.view.state = NULL;
+    moe_gpu_shape_make(&g->config, g->nranks, g->info.recv_rows, &gpu->args.shape);
+    weir_status status = gpu_alloc_report(g);
+    if (status == WEIR_OK)
+        status = weir_mem_alloc(g->comm, (size_t)gpu->args.shape.at.bytes, &g->mem);
+    if (status == WEIR_OK)
+        status = g->comm->gpu->ops->clear(g->comm, weir_mem_pointer(g->mem),
+                                          (size_t)gpu->args.shape.at.bytes);
+    if (status == WEIR_OK)
+        status = g->comm->gpu->ops->keep(g->comm, &first, sizeof first, &state);
+    gpu->args.view.state = state;
+    return status;
+}
+
+weir_status moe_gpu_open(weir_moe *g)
+{
+    weir_boot *boot = weir_comm_boot(g->comm);
+    weir_status status = weir_boot_agree(boot, gpu_alloc(g));
+    if (status == WEIR_OK)
+        status = weir_boot_agree(boot, weir_mem_exchange(g->comm, g->mem, g->mems));
+    for (int rank = 0; status == WEIR_OK && rank < g->nranks; rank++)
+        g->gpu->args.windows[rank] = weir_mem_pointer(g->mems[rank]);
+    if (status == WEIR_OK)
+        g->info.memory_bytes = (size_t)g->gpu->args.shape.at.bytes + REPORT_BYTES + sizeof *g->gpu +
+                               sizeof(weiri_gpu_state);
+    return status;
+}
+
+void moe_gpu_close(weir_moe *g)
+{
+    struct moe_gpu *gpu = g->gpu;
+    if (!gpu)
+        return;
+    weiri_gpu_release(g->comm, gpu->args.view.state);
+    if (gpu->is_pinned)
+        g->comm->gpu->ops->unpin(g->comm, gpu->report);
+    free(gpu->report);
+    free(gpu->tokens);
+    free(gpu);
+    g->gpu = NULL;
+}
+
+/* ------------------------------------------------------------------- buffers */
+
+/* A buffer of a call. */
+typedef struct gpu_span {
+    const void *pointer;
+    size_t bytes;
+    int pointer_name; /* enum moe_pointer: rows, which must be aligned; -1: numbers */
+} gpu_span;
+
+static int gpu_is_aligned(const gpu_span *span)
+{
+    return span->pointer_name < 0 || (uintptr_t)span->pointer % 16 == 0;
+}
+
+/* Checks that buffers are memory of this GPU. */
+static weir_status gpu_check_spans(const weir_moe *g, const gpu_span *spans, size_t count)
+{
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; status == WEIR_OK && i < count; i++)
+        if (spans[i].pointer)
+            status = g->comm->gpu->ops->check_buffer(g->comm, spans[i].pointer, spans[i].bytes);
+    return status;
+}
+
+static moe_problem gpu_check_alignment(const gpu_span *spans, size_t count, int64_t values[3])
+{
+    for (size_t i = 0; i < count; i++)
+        if (!gpu_is_aligned(&spans[i])) {
+            values[0] = spans[i].pointer_name;
+            return MOE_UNALIGNED;
+        }
+    return MOE_NO_PROBLEM;
+}
+
+/* Returns where peers read rows in place; WEIRI_GPU_UNMAPPED unless all of them have mapped it. */
+static weiri_gpu_desc gpu_describe(const weir_moe *g, const void *rows, size_t bytes)
+{
+    const weiri_desc desc = weiri_region_describe(g->comm, rows, bytes);
+    return desc.generation && weiri_region_known(g->comm, desc) ? weiri_cuda_desc(desc)
+                                                                : WEIRI_GPU_UNMAPPED;
+}
+
+/* -------------------------------------------------------------------- launch */
+
+static int gpu_default_blocks(const weir_moe *g, int processors, int64_t rows, uint32_t row_bytes)
+{
+    const int64_t warps = MOE_GPU_THREADS / 32;
+    const int64_t units = rows * ((row_bytes + 2047) / 2048);
+    const int64_t tasks = units > g->config.experts ? units : g->config.experts;
+    const int64_t wanted = (tasks + warps - 1) / warps;
+    const int most = g->config.max_blocks && g->config.max_blocks < 2 * processors
+                         ? g->config.max_blocks
+                         : 2 * processors;
+    return wanted < 1 ? 1 : wanted < most ? (int)wanted : most;
+}
+
+static weir_status gpu_launch(weir_moe *g, weir_stream stream, moe_gpu_args *args, int64_t rows)
+{
+    const int is_dispatch = args->kind == MOE_DISPATCH;
+    const void *kernel = is_dispatch ? moe_gpu_dispatch_kernel(g->config.dtype, args->shape.is_fp8)
+                                     : moe_gpu_combine_kernel(g->config.dtype);
+    const uint32_t bytes = is_dispatch ? args->shape.sent_row_bytes : args->shape.row_bytes;
+    const weiri_gpu_shape shape = {
+        gpu_default_blocks(g, weiri_cuda_of(g->comm)->processors, rows, bytes), MOE_GPU_THREADS};
+    return weiri_cuda_launch_on(g->comm, stream, is_dispatch ? "moe dispatch" : "moe combine",
+                                kernel, shape, args);
+}
+
+/* Launches the kernel that says that this rank cannot take part, and returns the reason. */
+static weir_status gpu_refuse(weir_moe *g, weir_stream stream, moe_gpu_args *args,
+                              moe_problem problem, const int64_t values[3])
+{
+    args->problem = (int32_t)problem;
+    args->is_other_under_way = g->under_way[!args->kind].number != 0;
+    memcpy(args->values, values, sizeof args->values);
+    if (args->handle < 0 || args->handle >= g->config.handles)
+        args->handle = 0;
+    weir_status status = gpu_launch(g, problem == MOE_BAD_STREAM ? NULL : stream, args, 1);
+    return status == WEIR_OK ? moe_problem_fail((moe_kind)args->kind, problem, values, g->rank)
+                             : status;
+}
+
+/* ------------------------------------------------------------------ dispatch */
+
+enum { DISPATCH_SPANS = 10, COMBINE_SPANS = 5 };
+
+static void dispatch_spans(const weir_moe *g, const weir_moe_dispatch_args *a,
+                           gpu_span spans[DISPATCH_SPANS])
+{
+    const size_t choices = (size_t)a->tokens * (size_t)g->config.topk;
+    const size_t rows = (size_t)g->info.recv_rows, local = (size_t)g->info.local_experts;
+    const size_t values = (size_t)g->row_values;
+    const gpu_span all[DISPATCH_SPANS] = {
+        {a->x, (size_t)a->tokens * g->info.row_bytes, MOE_POINTER_X},
+        {a->rows, g->info.recv_bytes, MOE_POINTER_ROWS},
+        {a->topk_experts, choices * (a->topk_dtype == WEIR_INT64 ? 8 : 4), -1},
+        {a->topk_experts ? a->topk_weights : NULL, choices * 4, -1},
+        {a->row_scales, rows * (size_t)g->info.scales_per_row * 4, -1},
+        {a->row_weights, rows * values * 4, -1},
+        {a->row_experts, rows * values * 4, -1},
+        {a->expert_counts, local * 4, -1},
+        {a->expert_offsets, local * 4, -1},
+        {a->source_counts, (size_t)g->nranks * 4, -1},
+    };
+    memcpy(spans, all, sizeof all);
+}
+
+static moe_problem dispatch_check_gpu(weir_moe *g, const weir_moe_dispatch_args *a,
+                                      int64_t values[3])
+{
+    gpu_span spans[DISPATCH_SPANS];
+    const int is_handle = a->handle >= 0 && a->handle < g->config.handles;
+    moe_problem problem =
+        moe_dispatch_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
+    if (problem)
+        return problem;
+    dispatch_spans(g, a, spans);
+    return gpu_check_alignment(spans, DISPATCH_SPANS, values);
+}
+
+/* Checks where buffers are, unless they are those of the call before. */
+static weir_status dispatch_check_buffers(weir_moe *g, const weir_moe_dispatch_args *a)
+{
+    gpu_span spans[DISPATCH_SPANS];
+    if (!memcmp(a, &g->gpu->dispatch, sizeof *a))
+        return WEIR_OK;
+    dispatch_spans(g, a, spans);
+    weir_status status = gpu_check_spans(g, spans, DISPATCH_SPANS);
+    if (status == WEIR_OK)
+        g->gpu->dispatch = *a;
+    return status;
+}
+
+static moe_gpu_dispatch_part dispatch_part(const weir_moe_dispatch_args *a)
+{
+    return (moe_gpu_dispatch_part){.topk_experts = a->topk_experts,
+                                   .topk_weights = a->topk_weights,
+                                   .rows = a->rows,
+                                   .row_scales = a->row_scales,
+                                   .row_weights = a->row_weights,
+                                   .row_experts = a->row_experts,
+                                   .expert_counts = a->expert_counts,
+                                   .expert_offsets = a->expert_offsets,
+                                   .source_counts = a->source_counts,
+                                   .has_wide_ids = a->topk_dtype == WEIR_INT64};
+}
+
+static weir_status dispatch_enqueue(weir_moe *g, const weir_moe_dispatch_args *a, int phases)
+{
+    moe_gpu_args args = g->gpu->args;
+    int64_t values[3] = {0, 0, 0};
+    args.kind = MOE_DISPATCH;
+    args.phases = phases;
+    args.handle = a->handle;
+    args.tokens = a->tokens;
+    args.in = a->x;
+    args.dispatch = dispatch_part(a);
+    moe_problem problem = MOE_NO_PROBLEM;
+    weir_status status = WEIR_OK;
+    if (phases & MOE_PHASE_SEND) {
+        problem = dispatch_check_gpu(g, a, values);
+        if (!problem)
+            status = dispatch_check_buffers(g, a);
+    }
+    if (status != WEIR_OK)
+        return status;
+    if (!problem && !args.shape.is_fp8)
+        args.desc = gpu_describe(g, a->x, (size_t)a->tokens * g->info.row_bytes);
+    if (!problem && g->config.registered && !args.shape.is_fp8 && a->tokens &&
+        args.desc == WEIRI_GPU_UNMAPPED) {
+        problem = MOE_BAD_MEMORY;
+        values[0] = MOE_POINTER_X;
+    }
+    if (problem)
+        return gpu_refuse(g, a->stream, &args, problem, values);
+    status = gpu_launch(g, a->stream, &args, (int64_t)a->tokens * g->nranks);
+    if (status == WEIR_OK && a->topk_experts)
+        g->gpu->tokens[a->handle] = a->tokens;
+    return status;
+}
+
+weir_status moe_gpu_dispatch(weir_moe *g, const weir_moe_dispatch_args *a, int phases)
+{
+    int before;
+    weir_status status = weiri_cuda_ready(g->comm, a->stream, &before);
+    if (status != WEIR_OK)
+        return status;
+    status = dispatch_enqueue(g, a, phases);
+    weiri_cuda_leave(g->comm, before);
+    return status;
+}
+
+/* ------------------------------------------------------------------- combine */
+
+static void combine_spans(const weir_moe *g, const weir_moe_combine_args *a,
+                          gpu_span spans[COMBINE_SPANS])
+{
+    const size_t tokens = (size_t)g->gpu->tokens[a->handle];
+    const size_t choices = tokens * (size_t)g->config.topk, rows = (size_t)g->info.recv_rows;
+    const gpu_span all[COMBINE_SPANS] = {
+        {a->rows, rows * g->info.row_bytes, MOE_POINTER_ROWS},
+        {a->out, tokens * g->info.row_bytes, MOE_POINTER_OUT},
+        {a->weights, choices * 4, -1},
+        {a->row_weight_grads, rows * (size_t)g->row_values * 4, -1},
+        {a->weight_grads, choices * 4, -1},
+    };
+    memcpy(spans, all, sizeof all);
+}
+
+static moe_problem combine_check_gpu(weir_moe *g, const weir_moe_combine_args *a, int64_t values[3])
+{
+    gpu_span spans[COMBINE_SPANS];
+    const int is_handle = a->handle >= 0 && a->handle < g->config.handles;
+    moe_problem problem =
+        moe_combine_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
+    if (problem)
+        return problem;
+    combine_spans(g, a, spans);
+    return gpu_check_alignment(spans, COMBINE_SPANS, values);
+}
+
+static weir_status combine_check_buffers(weir_moe *g, const weir_moe_combine_args *a)
+{
+    gpu_span spans[COMBINE_SPANS];
+    if (!memcmp(a, &g->gpu->combine, sizeof *a))
+        return WEIR_OK;
+    combine_spans(g, a, spans);
+    weir_status status = gpu_check_spans(g, spans, COMBINE_SPANS);
+    if (status == WEIR_OK)
+        g->gpu->combine = *a;
+    return status;
+}
+
+static weir_status combine_enqueue(weir_moe *g, const weir_moe_combine_args *a, int phases)
+{
+    moe_gpu_args args = g->gpu->args;
+    int64_t values[3] = {0, 0, 0};
+    args.kind = MOE_COMBINE;
+    args.phases = phases;
+    args.handle = a->handle;
+    args.in = a->rows;
+    args.combine = (moe_gpu_combine_part){a->row_weight_grads, a->weights, a->out, a->weight_grads};
+    moe_problem problem = MOE_NO_PROBLEM;
+    weir_status status = WEIR_OK;
+    if (phases & MOE_PHASE_SEND) {
+        problem = combine_check_gpu(g, a, values);
+        if (!problem)
+            status = combine_check_buffers(g, a);
+    }
+    if (status != WEIR_OK)
+        return status;
+    if (!problem)
+        args.desc = gpu_describe(g, a->rows, (size_t)g->info.recv_rows * g->info.row_bytes);
+    if (!problem && g->config.registered && args.desc == WEIRI_GPU_UNMAPPED) {
+        problem = MOE_BAD_MEMORY;
+        values[0] = MOE_POINTER_ROWS;
+    }
+    if (problem)
+        return gpu_refuse(g, a->stream, &args, problem, values);
+    args.tokens = g->gpu->tokens[a->handle];
+    return gpu_launch(g, a->stream, &args, args.tokens);
+}
+
+weir_status moe_gpu_combine(weir_moe *g, const weir_moe_combine_args *a, int phases)
+{
+    int before;
+    weir_status status = weiri_cuda_ready(g->comm, a->stream, &before);
+    if (status != WEIR_OK)
+        return status;
+    status = combine_enqueue(g, a, phases);
+    weiri_cuda_leave(g->comm, before);
+    return status;
+}
+
+/* ------------------------------------------------------------------- reports */
+
+weir_status moe_gpu_check(weir_moe *g)
+{
+    moe_gpu_report *report = g->gpu->report;
+    if (weir_load_acquire(&report->problem) == MOE_NO_PROBLEM)
+        return weir_comm_check(g->comm);
+    moe_gpu_report found = *report;
+    weir_store_release(&report->problem, MOE_NO_PROBLEM);
+    if (found.problem == MOE_NO_ROUTING)
+        found.values[1] = g->config.handles;
+    if (found.problem == MOE_OVERFLOW)
+        return moe_overflow_fail(&g->config, (int)found.rank, (int)found.values[0], found.values[1],
+                                 found.values[2]);
+    return moe_problem_fail((moe_kind)found.kind, (moe_problem)found.problem, found.values,
+                            (int)found.rank);
+}
+
+/* Reads one number of a window. */
+static weir_status gpu_read(const weir_moe *g, uint64_t at, size_t index, int32_t *value)
+{
+    const int32_t *from =
+        (const int32_t *)(const void *)(g->gpu->args.windows[g->rank] + at) + index;
+    return g->comm->gpu->ops->copy(g->comm, value, from, sizeof *value);
+}
+
+weir_status moe_gpu_locate(const weir_moe *g, int handle, int token, int choice, int *rank,
+                           int *row)
+{
+    const moe_gpu_shape *shape = &g->gpu->args.shape;
+    const size_t h = (size_t)handle, k = (size_t)shape->topk, tokens = (size_t)shape->max_tokens;
+    const size_t i = (h * tokens + (size_t)token) * k + (size_t)choice;
+    int32_t expert = -1, position = 0, first = 0;
+    if (handle < 0 || handle >= g->config.handles || g->gpu->tokens[handle] < 0)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_locate: handle %d has no routing", handle);
+    if (token < 0 || token >= g->gpu->tokens[handle] || choice < 0 || choice >= shape->topk)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_locate: token %d, choice %d do not exist",
+                          token, choice);
+    weir_status status = gpu_read(g, shape->at.experts, i, &expert);
+    if (status == WEIR_OK && expert < 0)
+        status = weiri_fail(WEIR_ERR_INVALID,
+                            "weir_moe_locate: choice %d of token %d has no expert", choice, token);
+    if (status == WEIR_OK)
+        status = gpu_read(g, shape->at.positions, i, &position);
+    const int of = expert < 0 ? 0 : expert / shape->local_experts;
+    const size_t bin = (size_t)(g->by_expert ? expert : of);
+    if (status == WEIR_OK)
+        status = gpu_read(g, shape->at.first_row, h * (size_t)shape->bins + bin, &first);
+    if (status != WEIR_OK)
+        return status;
+    *rank = of;
+    *row = first + (position < 0 ? ~position : position);
+    return WEIR_OK;
+}

@@ -1,0 +1,59 @@
+/* The layout of a GPU group's windows: see cuda/args.h. */
+#include "moe/cuda/args.h"
+
+/* Returns the offset of the next part, which begins at a multiple of 128 bytes. */
+static uint64_t layout_add(uint64_t *total, uint64_t bytes)
+{
+    const uint64_t at = *total;
+    *total += (bytes + 127) / 128 * 128;
+    return at;
+}
+
+static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
+{
+    const uint64_t handles = (uint64_t)c->handles, n = (uint64_t)nranks;
+    const uint64_t tokens = (uint64_t)c->max_tokens, choices = tokens * (uint64_t)c->topk;
+    const uint64_t rows = c->registered ? 0 : (uint64_t)s->recv_rows;
+    const uint64_t staged_tokens = c->registered && !s->is_fp8 ? 0 : tokens;
+    moe_gpu_layout *at = &s->at;
+    at->bytes = 0;
+    at->peers = layout_add(&at->bytes, n * sizeof(moe_gpu_peer));
+    at->state = layout_add(&at->bytes, sizeof(moe_gpu_state));
+    at->routings = layout_add(&at->bytes, handles * sizeof(moe_gpu_routing));
+    at->counts = layout_add(&at->bytes, handles * n * ((uint64_t)c->experts + n) * 4);
+    at->choices = layout_add(&at->bytes, handles * n * choices * sizeof(moe_gpu_choice));
+    at->experts = layout_add(&at->bytes, handles * choices * 4);
+    at->positions = layout_add(&at->bytes, handles * choices * 4);
+    at->first_row = layout_add(&at->bytes, handles * (uint64_t)s->bins * 4);
+    at->source_row = layout_add(&at->bytes, handles * n * (uint64_t)s->own_bins * 4);
+    at->bin_rows = layout_add(&at->bytes, handles * (uint64_t)s->own_bins * 4);
+    at->tokens = layout_add(&at->bytes, staged_tokens * s->sent_row_bytes);
+    at->scales = layout_add(&at->bytes, tokens * (uint64_t)s->scales_per_row * 4);
+    at->outputs = layout_add(&at->bytes, rows * s->row_bytes);
+    at->grads = layout_add(&at->bytes, (uint64_t)s->recv_rows * (uint64_t)s->row_values * 4);
+}
+
+void moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows, moe_gpu_shape *s)
+{
+    const int by_expert = c->layout == WEIR_MOE_EXPERT_MAJOR;
+    const int bins = by_expert ? c->experts : nranks, is_fp8 = c->dispatch_dtype == WEIR_FP8_E4M3;
+    *s = (moe_gpu_shape){
+        .experts = c->experts,
+        .local_experts = c->experts / nranks,
+        .topk = c->topk,
+        .max_tokens = c->max_tokens,
+        .recv_rows = recv_rows,
+        .bins = bins,
+        .own_bins = bins / nranks,
+        .layout = c->layout,
+        .is_fp8 = is_fp8,
+        .alignment = c->alignment,
+        .expert_capacity = c->expert_capacity,
+        .scales_per_row =
+            is_fp8 ? (c->hidden + WEIR_MOE_SCALE_BLOCK - 1) / WEIR_MOE_SCALE_BLOCK : 0,
+        .row_values = by_expert ? 1 : c->topk,
+        .row_bytes = (uint32_t)((size_t)c->hidden * weir_dtype_bytes(c->dtype)),
+        .sent_row_bytes = (uint32_t)((size_t)c->hidden * weir_dtype_bytes(c->dispatch_dtype)),
+    };
+    layout_make(c, nranks, s);
+}
