@@ -312,7 +312,7 @@ static int only_launches(const part *of)
     const weiri_nccl_comm *comm = of->comm;
     int launches = comm->device >= 0 && (comm->vendor || weir_comm_nnodes(comm->comm) == 1);
     for (size_t i = 0; launches && !comm->vendor && i < of->ncalls; i++)
-        launches = weiri_nccl_is_p2p(&of->calls[i]) ||
+        launches = of->calls[i].onesided || weiri_nccl_is_p2p(&of->calls[i]) ||
                    !weiri_coll_waits(comm->comm, &of->calls[i].call);
     return launches;
 }

@@ -379,6 +379,10 @@ for wrong in --bogus "--min-effect x" "--format x" "--alpha 7" --store "--ranks 
 done
 check "a single source is a usage error" ends_with 2 $program "$scratch/a"
 check "--help ends with 0" ends_with 0 $program --help
+check "--help has each option with its own text" \
+    eval 'has "^  --version +print the version$" && has "^  --help +print this help$" && has "^  --ranks +N +number of ranks"'
+check "one of several outputs that cannot be written ends with 3" \
+    ends_with 3 $program --json "$scratch/none/x.json" --csv "$scratch/x.csv" results/sample.csv results/sample.csv
 check "--version prints the version" eval 'ends_with 0 $program --version && has "^weir-compare: weir [0-9]"'
 # The store in an SQLite file.
 nights=$scratch/nights.db

@@ -38,6 +38,8 @@ check "the page loads no other file and runs no script" \
     eval '! grep -qE "<script|src=|href=\"http|url\(http|@import" "$page"'
 if command -v gnuplot >/dev/null; then
     check "the report of one file has two plots" plots 2
+    check "each plot has its caption" eval \
+        '[ "$(grep -o "Time of one operation\|Bus bandwidth; bands" "$page" | head -n 1)" = "Bus bandwidth; bands" ]'
 fi
 check "the report of one file links its results and has no verdict" \
     eval 'has ">Results</a>" && lacks "Verdict"'
@@ -150,6 +152,7 @@ check "links and topology in the results' folders are read" \
     ends_with 0 $program -o "$page" "$machine/r1-x.csv"
 check "links and topology give a section with a picture and a table" \
     eval 'has "id=\"machine\"" && has "class=\"machine\"" && has " style=\"width:" && has ">90.0<" && has "--heat:70%" && has "GB/s of one link alone"'
+check "the navigation links the section" has '<a href="#machine">'
 if [ -n "$browser" ] && command -v gnuplot >/dev/null; then
     check "the section of links and topology fits desktop and phone screens" fits
 fi

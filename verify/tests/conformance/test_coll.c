@@ -781,6 +781,9 @@ static void with_tuning(const test_rank *b)
 static void test_tuning_files(void **state)
 {
     (void)state;
+    static char many_rows[257 * sizeof GOOD_ROW + 1];
+    for (size_t i = 0; i < 257; i++)
+        memcpy(many_rows + i * sizeof GOOD_ROW, GOOD_ROW "\n", sizeof GOOD_ROW);
     static const tuning_file files[] = {
         {"# good\nallreduce 64 any 1K ring # small\nallreduce 64 any - packet\n", NULL},
         {"# unknown collective\nallreduse 64 any - ring\n", ":2: "},
@@ -793,6 +796,10 @@ static void test_tuning_files(void **state)
         {"# negative size\nallreduce 64 any -5 ring\n", ":2: "},
         {"# size beyond 64 bits\nallreduce 64 any 20000000000G ring\n", ":2: "},
         {"# too short\nallreduce 64 any ring\n", ":2: "},
+        {"allreduce 64 cuda - packet 0x64\n", ":1: grid is '0x64'"},
+        {"allreduce 64 cuda - packet 1x64\n" GOOD_ROW "\n", NULL},
+        {"broadcast 2 any - packet\n" GOOD_ROW "\n", NULL},
+        {many_rows, ": more than 256 rows"},
         {NULL, "cannot read the tuning file /tmp: Is a directory"},
         {"# long " BLANKS_240 BLANKS_240 "allreduse 64 any - ring\n" GOOD_ROW "\n", NULL},
         {GOOD_ROW " # " BLANKS_240 BLANKS_240 "remark", NULL},

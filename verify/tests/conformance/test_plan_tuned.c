@@ -12,6 +12,7 @@ enum { RANKS = 2, BYTES_MOST = 8192 };
 
 static char folder[] = "/tmp/weir-tuned-XXXXXX";
 static uint64_t limit_bytes; /* of a block, up to which the plan is proved; 0: any */
+static unsigned turns_most;  /* of a pipeline, likewise */
 
 static void write_file(const char *name, const char *text, size_t bytes)
 {
@@ -32,6 +33,7 @@ static void write_table(const char *text, const char *collective)
     weir_plan *plan = plan_of(text);
     assert_int_equal(weir_plan_check(plan, &report), WEIR_OK);
     limit_bytes = report.max_chunk_bytes;
+    turns_most = report.max_turns;
     assert_int_equal(weir_plan_print(plan, &json, &bytes), WEIR_OK);
     write_file("plan.json", json, bytes);
     free(json);
@@ -118,6 +120,7 @@ TEST_WITH(a_plan_serves_every_length, put_up, take_down)
 {
     write_table(MIXED, "allgather");
     assert_int_equal(limit_bytes, 0);
+    assert_int_equal(turns_most, 0);
     run_ranks(RANKS, lengths_body, &(int){0});
 }
 
@@ -135,6 +138,7 @@ TEST_WITH(a_plan_serves_only_lengths_for_which_it_is_proved, put_up, take_down)
                 rank, 1 - rank, 1 - rank, rank, 1 - rank, rank, 1 - rank, 1 - rank, 1 - rank, rank);
     write_table(text, "allgather");
     assert_true(limit_bytes > 0 && limit_bytes < BYTES_MOST);
+    assert_int_equal(turns_most, limit_bytes / 16);
     run_ranks(RANKS, lengths_body, &(int){1});
 }
 

@@ -75,6 +75,13 @@
     "copy s1+1 > o1+1; nop; signal @m1; wait @m1\n"                                                \
     "1.0; copy i1+1 > o1+1; copy i0+1 > s0+1; nop; pwsf s0+1 > 0:s1+1 @p0; wait @p0; nop; "        \
     "copy s1+1 > o0+1; nop; signal @m0; wait @m0"
+/* From scratch through two ports, which two threads serve; scratch is written again afterwards. */
+#define TWO_PORTS                                                                                  \
+    "broadcast 3 i1 o1 s1\n"                                                                       \
+    "0.0; copy i0+1 > s0+1; copy i0+1 > o0+1; rlxwait @m1 m2; nop; "                               \
+    "put s0+1 s0+1 > 1:o0+1 2:o0+1 @p1 p2; signal @p1 p2; flush @p1 p2; nop; copy i0+1 > s0+1\n"   \
+    "1.0; rlxsignal @m0; wait @p0\n"                                                               \
+    "2.0; rlxsignal @m0; wait @p0"
 /* From rank 1 to all others, which say when they may be written to. */
 #define BROADCAST                                                                                  \
     "broadcast 3 i1 o1 s0\n"                                                                       \
@@ -188,7 +195,7 @@
 static const char *const right_plans[] = {
     HANDSHAKE, PACKETS, TWO_SHOTS, TWO_SHOTS_AGAIN, UNPACKED, SEMAPHORES, BARRIERS, PORTS,
     PORTS_FUSED,
-    BROADCAST, REDUCE, RING, PIPELINE, PIPELINE_WITH_CREDITS, PIPELINE_AHEAD, GROUPS,
+    BROADCAST, TWO_PORTS, REDUCE, RING, PIPELINE, PIPELINE_WITH_CREDITS, PIPELINE_AHEAD, GROUPS,
     SWITCHES, GATHER, EXCLUSION, SLOTS, MIXED,
 };
 enum { RIGHT_PLANS = sizeof right_plans / sizeof *right_plans };

@@ -7,6 +7,7 @@
 #include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/links.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -19,6 +20,21 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/wait.h>
+
+/* --------------------------------------------------------------------- text */
+
+TEST(lengths_of_utf8_characters)
+{
+    static const struct {
+        const char *text;
+        size_t length; /* 0: no character */
+    } rows[] = {{"a", 1}, {"\xc3\xa4", 2}, {"\xe2\x82\xac", 3}, {"\xf0\x9f\x98\x80", 4},
+                {"\xf0\x9f\x98", 0}, {"\xf0\x80\x80\x80", 0}, {"\xe0\x80\x80", 0},
+                {"\xed\xa0\x80", 0}, {"\xf4\x90\x80\x80", 0}, {"\xf5\x80\x80\x80", 0},
+                {"\xc1\x80", 0}, {"\xc3", 0}, {"\x80", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(weiri_utf8_length(rows[i].text), rows[i].length);
+}
 
 /* ------------------------------------------------------------------- errors */
 

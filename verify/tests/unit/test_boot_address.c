@@ -50,6 +50,8 @@ TEST(well_formed_addresses_are_parsed)
     assert_int_equal(weiri_named_address_parse("lo:[::1]:65535", &named), WEIR_OK);
     assert_string_equal(named.interface, "lo");
     assert_string_equal(weiri_address_text(&named.address, text), "[::1]:65535");
+    assert_int_equal(weiri_named_address_parse("10.0.0.4:0123", &named), WEIR_OK);
+    assert_string_equal(weiri_address_text(&named.address, text), "10.0.0.4:123");
 }
 
 TEST(changed_and_used_ids_are_rejected)

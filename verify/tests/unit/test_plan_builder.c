@@ -156,6 +156,17 @@ static const char *call_wrongly(const two *t, int which)
     }
 }
 
+TEST(a_slice_of_a_slice_begins_within_it)
+{
+    two t = create_two((weir_plan_spec){.name = "slices"});
+    weir_plan_chunks outer = weir_plan_slice(t.in[0], 1, 3);
+    weir_plan_copy(at(t.out[0], 0), weir_plan_slice(outer, 2, 1), 0);
+    weir_plan *plan = build(t.b);
+    const weiri_plan_gpu *gpu = &plan->gpus[0];
+    assert_int_equal(gpu->refs[gpu->ops[0].first_src].index, 3);
+    weir_plan_free(plan);
+}
+
 TEST(the_first_wrong_call_is_reported)
 {
     for (int which = 0;; which++) {

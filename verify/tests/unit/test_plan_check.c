@@ -234,6 +234,11 @@ static const mutant mutants[] = {
      "a second time in a launch"},
     {"a packet stored onto another one", PACKETS_ONTO_THEMSELVES, "gstorepkt s0+1 > g0s0+1",
      "gstorepkt s0+1 > g0s1+1", WEIR_PLAN_FAULT_RACE, 1, 0, 0, "a second time in a launch"},
+    {"operation that writes a chunk twice", TWO_PORTS, "copy i0+1 > s0+1; copy",
+     "copy i0+1 i0+1 > s0+1 s0+1; copy", WEIR_PLAN_FAULT_RACE, 0, 0, 0,
+     "both are accesses of one operation"},
+    {"flush by another thread than the put's", TWO_PORTS, "flush @p1 p2", "flush @p2 p1",
+     WEIR_PLAN_FAULT_RACE, 0, 0, 8, "may still be reading: the put may still be under way"},
     {"a barrier that a third block may enter first", BARRIER_OF_TWO_PAIRS, "sem_acquire $1; nop",
      "nop; nop", WEIR_PLAN_FAULT_BARRIER, 0, 3, 3, "nothing orders this entry after that of"},
 };

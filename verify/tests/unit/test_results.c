@@ -328,6 +328,34 @@ TEST(output_of_other_tools_is_read)
            0, "o.txt:3: the file does not state the number of ranks");
 }
 
+TEST(other_tools_state_the_number_of_nodes)
+{
+    static const struct {
+        const char *path, *text, *nnodes;
+    } files[] = {
+        {"r.csv", "numCycle,collective,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
+                  "time,algbw,busbw,#wrong\n0,AllReduce,1,8,8,1,1024,float,sum,0,10.5,0.1,0.2,0\n",
+         "1"},
+        {"r.csv", "numCycle,collective,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,"
+                  "inplace,time,algbw,busbw,#wrong\n"
+                  "0,AllReduce,2,16,8,1,1024,float,sum,0,10.5,0.1,0.2,0\n",
+         "2"},
+        {"m.json", "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":8,\"ranksPerNode\":8,"
+                   "\"size\":1024,\"time\":5.5,\"algBw\":1,\"busBw\":1.75}\n",
+         "1"},
+        {"m.json", "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":24,\"ranksPerNode\":8,"
+                   "\"size\":1024,\"time\":5.5,\"algBw\":1,\"busBw\":1.75}\n",
+         "3"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        reading made;
+        read_text(&made, files[i].path, files[i].text);
+        assert_int_equal(made.set.count, 1);
+        assert_string_equal(made.set.rows[0].text[RESULTS_NNODES], files[i].nnodes);
+        reading_free(&made);
+    }
+}
+
 TEST(osu_output_needs_the_number_of_ranks)
 {
     results_set set;
@@ -359,6 +387,7 @@ TEST(json_of_nccl_tests_is_read)
     assert_true(made.set.rows[0].low_us == 5 && made.set.rows[0].high_us == 9);
     assert_string_equal(made.set.rows[1].text[RESULTS_VERIFY], "off");
     assert_int_equal(made.set.rows[1].nnodes, 1);
+    assert_string_equal(made.set.rows[0].text[RESULTS_COLLECTIVE], "allreduce");
     reading_free(&made);
     expect("x.json", "{\"results\":[{\"size\":8", 0, "x.json:1: invalid JSON");
 }

@@ -1,0 +1,246 @@
+/*
+ * Calls that must fail, and do so at once or at their deadline: missing arguments, unknown types, a
+ * peer that is silent, gone, or aborts on another node; and state that a later call relies on:
+ * messages that came early, the mappings of symmetric memory, buffers of which only one is
+ * registered. Runs on forked ranks.
+ */
+#include "verify/tests/support/internode_ranks.h"
+
+#include "base/log.h"
+#include "comm/comm.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+enum { TIMEOUT_MS = 400, LATE_MS = 1500 };
+
+static void sleep_ms(int ms)
+{
+    const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+/* ----------------------------------------------------------- missing arguments */
+
+static void without_arguments(weir_comm *comm, int *failures)
+{
+    weir_mem *mem = NULL;
+    weir_proxy *proxy = NULL;
+    weir_memchan *chan = NULL;
+    weir_sem *sem = (weir_sem *)&mem; /* never used */
+    float in = 1, out = 0;
+    EXPECT_OK(failures, weir_mem_alloc(comm, 4096, &mem));
+    EXPECT(failures, weir_allreduce(comm, &in, &out, 1, (weir_dtype)99, WEIR_SUM, NULL) ==
+                         WEIR_ERR_INVALID);
+    EXPECT(failures, weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, (weir_op)99, NULL) ==
+                         WEIR_ERR_INVALID);
+    EXPECT(failures, out == 0);
+    EXPECT(failures, weir_memchan_create(NULL, mem, mem, NULL, &chan) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_memchan_create(sem, NULL, mem, NULL, &chan) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_memchan_create(sem, mem, NULL, NULL, &chan) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_memchan_create(sem, mem, mem, NULL, NULL) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_proxy_create(NULL, NULL, &proxy) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_proxy_create(comm, NULL, NULL) == WEIR_ERR_INVALID);
+    weir_mem_free(mem);
+}
+
+/* ------------------------------------------------------------------ a silent peer */
+
+/* Rank 1 takes no part in time; rank 0's call ends at its deadline, and says so. */
+static int late_exchange_body(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    int32_t all[2] = {0, 0};
+    (void)argument;
+    EXPECT_OK(&failures, weir_boot_set_timeout(boot, TIMEOUT_MS));
+    if (weir_boot_rank(boot) == 1) {
+        sleep_ms(LATE_MS);
+        return failures;
+    }
+    const double begin = now_s();
+    EXPECT(&failures, weir_boot_allgather(boot, all, sizeof *all) == WEIR_ERR_TIMEOUT);
+    EXPECT(&failures, now_s() - begin < LATE_MS / 1000.0);
+    return failures;
+}
+
+static int late_handle_body(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    weir_mem *mem = NULL;
+    (void)argument;
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_boot_set_timeout(boot, TIMEOUT_MS));
+    if (weir_boot_rank(boot) == 0)
+        EXPECT(&failures, weir_mem_recv(comm, 1, 3, &mem) == WEIR_ERR_TIMEOUT && !mem);
+    else
+        sleep_ms(LATE_MS);
+    weir_comm_abort(comm);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+/* Rank 1 ends without a word; rank 0 finds out long before the deadline. */
+static int gone_body(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    (void)argument;
+    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_HOST, 20000);
+    if (!comm)
+        return NO_COMM;
+    if (weir_boot_rank(boot) == 1)
+        _exit(0);
+    const double begin = now_s();
+    EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_PEER);
+    EXPECT(&failures, now_s() - begin < 10);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+/* An abort reaches ranks of other nodes, and those of the same node. */
+static void abort_across_nodes(weir_comm *comm, const layout *where, int *failures)
+{
+    float in = 1, out;
+    (void)where;
+    EXPECT_OK(failures, weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, WEIR_SUM, NULL));
+    const double begin = now_s();
+    if (weir_comm_rank(comm) == 0)
+        weir_comm_abort(comm);
+    else
+        EXPECT(failures, weir_comm_barrier(comm) == WEIR_ERR_ABORTED);
+    EXPECT(failures, now_s() - begin < 5);
+}
+
+static void test_abort_across_nodes(void **state)
+{
+    layout_test test = {{.nodes = "aab", .nnodes = 2}, NULL, abort_across_nodes};
+    (void)state;
+    run_ranks(3, run_layout_body, &test);
+}
+
+/* A mapping whose owner has ended: the reason is that, not this process's limit of files. */
+static void memory_of_an_ended_process_has_the_right_reason(void **state)
+{
+    (void)state;
+    weiri_segment_key key = {.kind = WEIRI_SEGMENT_MEMFD, .pid = 0x7ffffff0, .fd = 3,
+                             .bytes = 4096, .inode = 1};
+    weiri_segment segment;
+    assert_int_equal(weiri_transport_shm.segment_map(&key, &segment), WEIR_ERR_PEER);
+    assert_null(strstr(weir_last_error(), "ulimit"));
+}
+
+/* --------------------------------------------------------- what later calls rely on */
+
+/* Messages that arrive before they are received: twice in a row, so that the list of kept ones is
+ * empty in between. */
+static int early_messages_body(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    (void)argument;
+    EXPECT_OK(&failures, weir_boot_set_timeout(boot, 5000));
+    for (int round = 0; round < 3 && !failures; round++) {
+        int32_t sent[2] = {7 + round, 9 + round}, got[2] = {0, 0};
+        if (weir_boot_rank(boot) == 1)
+            for (int i = 0; i < 2; i++)
+                EXPECT_OK(&failures, weir_boot_send(boot, &sent[i], sizeof *sent, 0, 5 + i));
+        EXPECT_OK(&failures, weir_boot_barrier(boot)); /* keeps them */
+        if (weir_boot_rank(boot) == 0)
+            for (int i = 0; i < 2; i++)
+                EXPECT_OK(&failures, weir_boot_recv(boot, &got[i], sizeof *got, 1, 5 + i));
+        EXPECT(&failures, weir_boot_rank(boot) == 1 || memcmp(sent, got, sizeof sent) == 0);
+    }
+    return failures;
+}
+
+/* Lines of forked ranks name their rank. */
+static int log_body(weir_boot *boot, void *argument)
+{
+    char line[128] = "", name[32] = "/tmp/weir-calls-XXXXXX", expected[16];
+    int failures = 0, fd = mkstemp(name), kept = dup(STDERR_FILENO);
+    (void)argument;
+    unlink(name);
+    dup2(fd, STDERR_FILENO);
+    weiri_log(WEIRI_LOG_WARN, "a line");
+    dup2(kept, STDERR_FILENO);
+    EXPECT(&failures, pread(fd, line, sizeof line - 1, 0) > 0);
+    snprintf(expected, sizeof expected, "weir[%d]", weir_boot_rank(boot));
+    EXPECT(&failures, strstr(line, expected) != NULL);
+    close(fd);
+    close(kept);
+    return failures;
+}
+
+/* Each rank has other regions before the symmetric one; it maps that of every peer. */
+static int symmetric_body(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    weir_mem *others[3] = {NULL, NULL, NULL}, *mem = NULL;
+    (void)argument;
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    for (int i = 0; i < comm->rank; i++)
+        EXPECT_OK(&failures, weir_mem_alloc(comm, 4096, &others[i]));
+    EXPECT_OK(&failures, weir_mem_alloc(comm, 8192, &mem));
+    EXPECT_OK(&failures, weir_mem_symmetric(mem));
+    const weiri_desc own = weiri_region_describe(comm, weir_mem_pointer(mem), 8192);
+    const weiri_desc *all = comm->regions[own.region].symmetric;
+    EXPECT(&failures, all && own.region == (uint32_t)comm->rank);
+    for (int rank = 0; all && rank < comm->nranks; rank++)
+        EXPECT(&failures, all[rank].region == (uint32_t)rank &&
+                              (rank == comm->rank ||
+                               (all[rank].region < comm->peers[rank].nmappings &&
+                                comm->peers[rank].mappings[all[rank].region].generation ==
+                                    all[rank].generation)));
+    weir_mem_free(mem);
+    for (int i = 0; i < comm->rank; i++)
+        weir_mem_free(others[i]);
+    EXPECT_OK(&failures, weir_comm_destroy(comm));
+    return failures;
+}
+
+/* Algorithms that map both buffers serve calls of which one is registered, by another way. */
+static void half_registered(weir_comm *comm, int *failures)
+{
+    enum { COUNT = 70001 };
+    weir_mem *mem = NULL;
+    float *plain = calloc(COUNT, sizeof *plain);
+    EXPECT_OK(failures, weir_mem_alloc(comm, COUNT * sizeof *plain, &mem));
+    EXPECT_OK(failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "fused"));
+    for (int i = 0; i < 4 && plain && mem; i++) {
+        float *in = i % 2 ? plain : weir_mem_pointer(mem);
+        float *out = i % 2 ? weir_mem_pointer(mem) : plain;
+        for (int k = 0; k < COUNT; k++)
+            in[k] = (float)(k % 100 + weir_comm_rank(comm));
+        EXPECT_OK(failures, weir_allreduce(comm, in, out, COUNT, WEIR_FLOAT, WEIR_SUM, NULL));
+        int wrong = 0;
+        for (int k = 0; k < COUNT; k++)
+            wrong += out[k] != (float)(2 * (k % 100) + 1);
+        EXPECT(failures, wrong == 0);
+        EXPECT_OK(failures, weir_comm_barrier(comm));
+    }
+    weir_mem_free(mem);
+    free(plain);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        COMM_TEST("calls without arguments are refused", 1, without_arguments),
+        RANKS_TEST("an exchange with a silent rank ends at its deadline", 2, late_exchange_body,
+                   NULL),
+        RANKS_TEST("a handle that is not sent is missed at the deadline", 2, late_handle_body,
+                   NULL),
+        RANKS_TEST("a rank that has ended is reported before the deadline", 2, gone_body, NULL),
+        AT("an abort reaches other nodes", test_abort_across_nodes, NULL),
+        AT("memory of an ended process", memory_of_an_ended_process_has_the_right_reason, NULL),
+        RANKS_TEST("messages that arrive early are kept", 2, early_messages_body, NULL),
+        RANKS_TEST("log lines of forked ranks name the rank", 2, log_body, NULL),
+        RANKS_TEST("symmetric memory of every peer is mapped", 3, symmetric_body, NULL),
+        COMM_TEST("one registered buffer of two", 2, half_registered),
+    };
+    return RUN_TESTS("calls", tests);
+}
