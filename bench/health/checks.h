@@ -51,8 +51,8 @@ void health_check_gpu_copies(health_report *report, const health_settings *setti
  * settings->peer_so is set, by the vendor's library. */
 void health_check_collectives(health_report *report, const health_settings *settings,
                               const weiri_topo *topo);
-/* Repeats the checks that are too slow, at most twice: the better result counts. Processors of a
- * node also do other work. */
+/* Repeats the checks that are too slow: the better result counts. Processors of a node also do
+ * other work. */
 void health_check_again(health_report *report, const health_settings *settings,
                         const weiri_topo *topo);
 

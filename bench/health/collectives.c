@@ -219,8 +219,41 @@ void health_check_collectives(health_report *report, const health_settings *sett
     collectives_walk(report, settings, topo, 0);
 }
 
+static int again_is_slow(const health_report *report, const char *prefix)
+{
+    for (size_t i = 0; i < report->count; i++)
+        if (report->checks[i].verdict == HEALTH_SLOW &&
+            strncmp(report->checks[i].id, prefix, strlen(prefix)) == 0)
+            return 1;
+    return 0;
+}
+
+/* Replaces the values of slow checks by better ones, and judges them again. */
+static void again_take_better(health_report *report, const health_report *fresh)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        health_check *check = &report->checks[i];
+        const health_check *other = health_find(fresh, check->id);
+        if (check->verdict != HEALTH_SLOW || !other || !(other->value > 0))
+            continue;
+        const int is_time = strcmp(check->unit, "us") == 0;
+        if (is_time ? other->value > check->value : other->value < check->value)
+            continue;
+        check->value = other->value;
+        check->verdict = HEALTH_NOTED;
+        health_judge(check, HEALTH_SLOW);
+    }
+}
+
 void health_check_again(health_report *report, const health_settings *settings,
                         const weiri_topo *topo)
 {
+    health_report fresh = {0};
+    if (again_is_slow(report, "host."))
+        health_check_host_copies(&fresh, settings, topo);
+    if (again_is_slow(report, "gpu"))
+        health_check_gpu_copies(&fresh, settings, topo, NULL);
+    again_take_better(report, &fresh);
+    health_report_free(&fresh);
     collectives_walk(report, settings, topo, 1);
 }

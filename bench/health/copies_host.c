@@ -110,7 +110,7 @@ void health_check_host_copies(health_report *report, const health_settings *sett
 {
     weiri_topo_counts counts;
     weiri_topo_count(topo, &counts);
-    const int repeats = settings->level == HEALTH_QUICK ? 8 : 32;
+    const int repeats = settings->level == HEALTH_QUICK ? 32 : 64; /* the first are slow */
     const int ncores = counts.usable_cores < THREADS_MAX ? counts.usable_cores : THREADS_MAX;
     weiri_progress_show(settings->progress, "host copies", 0);
     copies_add(report, "host.copy.core", "host copy by one core", copy_measure_gbs(1, repeats));

@@ -63,6 +63,7 @@ typedef struct health_report {
     double seconds;
     int busy; /* 1: other processes used the node's processors, so slowness is not judged */
     char busy_text[HEALTH_TEXT_BYTES];
+    double busy_s, all_s, own_s; /* of the processors at the last look (busy.h) */
     health_check *checks;
     size_t count, room;
 } health_report;

@@ -66,13 +66,17 @@ static weir_status check_node(const check_options *options, const health_setting
     health_busy_look(report);
     health_check_facts(report, settings, topo);
     health_check_host_copies(report, settings, topo);
+    health_busy_since(report);
     health_check_gpu_copies(report, settings, topo, before);
+    health_busy_since(report);
     health_check_collectives(report, settings, topo);
+    health_busy_since(report);
     health_check_counters(report, topo, before);
     status = check_expect(options, baseline, 1, report);
-    for (int i = 0; i < 2 && !status && health_worst(report) >= HEALTH_SLOW; i++)
+    for (int i = 0; i < 2 && !status && health_worst(report) >= HEALTH_SLOW; i++) {
         health_check_again(report, settings, topo);
-    health_busy_look(report);
+        health_busy_since(report);
+    }
     health_busy_excuse(report);
     health_counters_free(before);
     weiri_topo_destroy(topo);
