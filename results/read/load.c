@@ -48,6 +48,13 @@ static int has(const results_input *input, const char *word)
     return memmem(input->text, most, word, length) != NULL;
 }
 
+/* Whether a text begins as an object, or a list of objects; a log may begin with a bracket, too. */
+static int is_json_object(const char *text)
+{
+    text += strspn(text, " \t\r\n");
+    return *text == '{' || (*text == '[' && text[1 + strspn(text + 1, " \t\r\n")] == '{');
+}
+
 results_kind results_kind_of(const results_input *input)
 {
     const char *text = input->text;
@@ -57,6 +64,8 @@ results_kind results_kind_of(const results_input *input)
         return RESULTS_KIND_RCCL_CSV;
     if (strncmp(text, "schema,", 7) == 0)
         return RESULTS_KIND_OWN_CSV;
+    if (is_json_object(text)) /* whatever words its texts contain */
+        return RESULTS_KIND_JSON;
     if (has(input, "# OSU "))
         return RESULTS_KIND_OSU;
     if (has(input, "# Benchmarking "))

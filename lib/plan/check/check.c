@@ -336,7 +336,8 @@ static int check_run_classes(weiri_check *check)
     weir_plan_report *report = check->report;
     for (uint32_t i = 0; i < classes->count && check->status == WEIR_OK && !report->nviolations;
          i++) {
-        weiri_check_run_class(check, &classes->rows[i * (size_t)classes->columns]);
+        weiri_check_run_class(
+            check, classes->rows ? &classes->rows[i * (size_t)classes->columns] : NULL);
         if (!check->restart)
             continue;
         report->nviolations = 0;
