@@ -6,6 +6,7 @@
 # installation.
 
 , := ,
+HASH := \#
 BUILD ?= release
 ifeq ($(BUILD),release)
 O ?= build
@@ -48,7 +49,7 @@ space := $(empty) $(empty)
 # Each variable holds what was found, or is empty.
 have = $(shell command -v $(1) 2>/dev/null)
 pkg = $(shell pkg-config --exists $(1) 2>/dev/null && pkg-config --modversion $(1))
-header = $(shell printf '\#include <$(1)>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+header = $(shell echo '$(HASH)include <$(1)>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
 
 HAVE_MPI := $(call have,$(MPICC))
 HAVE_HWLOC := $(call pkg,hwloc)

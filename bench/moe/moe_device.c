@@ -192,6 +192,8 @@ weir_status bench_moe_device_copy_us(moe_candidate *c, moe_device *d, double byt
         if (status == WEIR_OK)
             status = bench_gpu_mark_end(gpu);
         if (status == WEIR_OK)
+            status = bench_gpu_sync(gpu);
+        if (status == WEIR_OK)
             status = bench_gpu_marked_us(gpu, us);
         least = !copy || *us < least ? *us : least;
     }

@@ -120,6 +120,8 @@ static weir_status end_time(const moe_candidate *c, double start_s, weir_status 
         *us = (bench_clock_s() - start_s) * 1e6;
     else if (status == WEIR_OK)
         status = bench_gpu_mark_end(gpu);
+    if (gpu && status == WEIR_OK)
+        status = bench_gpu_sync(gpu);
     return gpu && status == WEIR_OK ? bench_gpu_marked_us(gpu, us) : status;
 }
 

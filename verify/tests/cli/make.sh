@@ -25,6 +25,11 @@ done
 check "make config without MPI ends with 0" ends_with 0 make config MPICC=absent MPIRUN=absent
 check "make config without MPI names what is left out and the missing package" \
     says "WITHOUT the MPI reference and --peer mpi: .*libopenmpi-dev"
+probe_headers() {
+    echo 'probe: ; @echo "[$(call header,weir_absent.h)] [$(call header,stdio.h)]"' >"$scratch/probe.mk"
+    [ "$(make -s -f Makefile -f "$scratch/probe.mk" probe)" = "[] [yes]" ]
+}
+check "a header is found if it is there, and not if it is absent" probe_headers
 check "an unknown BUILD is a usage error" ends_with 2 make BUILD=fast
 check "an unknown BUILD is reported with the known ones" one_line_says "BUILD=fast" release
 check ".ci/run runs make test, which the README names" \
