@@ -194,7 +194,10 @@ double bench_nvml_spent_s(const bench_nvml *nvml)
 
 /* ------------------------------------------------------------------ counters */
 
-enum { NVLINKS_MAX = 18, LINK_COUNTERS = 4 };
+/* Of a link's counters the first three: replays, recoveries and CRC errors of flits, those of
+ * `nvidia-smi nvlink -e`. Later ones also count bits that the lanes' error correction has corrected,
+ * which happens some ten times a second on good links. */
+enum { NVLINKS_MAX = 18, LINK_COUNTERS = 3 };
 enum { ECC_CORRECTED = 0, ECC_UNCORRECTED = 1, ECC_VOLATILE = 0 };
 
 typedef int (*ecc_function)(void *device, int type, int counter, unsigned long long *count);

@@ -34,7 +34,7 @@ check "self-test: it is complete" grep -qE '^1\.\.[0-9]+$' "$scratch/checks"
 run_jobs() {
     "$driver" --seed 192 --jobs 40 --parallel 4 >"$out" 2>"$err"
     local status=$?
-    grep -A5 '^FAILED' "$out"
+    grep -A5 '^FAILED' "$out" | sed 's/^/# /'
     grep '^# ' "$out" | sed '/ not run /s/^# /# note: /'
     return $status
 }

@@ -276,6 +276,11 @@ class Running:
             time.sleep(TICK_S)
         self.end_s = self.now() if self.ended() else None
 
+    def processes_and_sockets(self):
+        """Returns what is left of them. A launcher's sockets can outlive its processes by a moment."""
+        left = [f"process {pid} ({machine.program_of(pid)})" for pid in self.own_processes()]
+        return left + (machine.sockets_left() if self.has_network and not self.cable else [])
+
     def clean(self):
         """Ends what the driver itself must end; returns what else is left."""
         if self.end_s is None:
@@ -286,11 +291,9 @@ class Running:
                 process.kill()
             process.wait()
         since = time.monotonic()
-        while self.own_processes() and time.monotonic() < since + SETTLE_S:
+        while self.processes_and_sockets() and time.monotonic() < since + SETTLE_S:
             time.sleep(TICK_S)
-        left = [f"process {pid} ({machine.program_of(pid)})" for pid in self.own_processes()]
-        if self.has_network and not self.cable:
-            left += machine.sockets_left()
+        left = self.processes_and_sockets()
         for pid in self.own_processes():
             os.kill(pid, signal.SIGKILL)
         if self.cable:
