@@ -195,8 +195,8 @@ double bench_nvml_spent_s(const bench_nvml *nvml)
 /* ------------------------------------------------------------------ counters */
 
 /* Of a link's counters the first three: replays, recoveries and CRC errors of flits, those of
- * `nvidia-smi nvlink -e`. Later ones also count bits that the lanes' error correction has corrected,
- * which happens some ten times a second on good links. */
+ * `nvidia-smi nvlink -e`. Later ones also count bits that the lanes' error correction has
+ * corrected, which happens some ten times a second on good links. */
 enum { NVLINKS_MAX = 18, LINK_COUNTERS = 3 };
 enum { ECC_CORRECTED = 0, ECC_UNCORRECTED = 1, ECC_VOLATILE = 0 };
 

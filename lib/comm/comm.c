@@ -3,7 +3,8 @@
  * communicator of one node (node/node_comm.c) or of several (internode/internode_comm.c).
  *
  * Calls between the files of lib/comm go down this list only: comm.c, those of monitor,
- * internode_comm.c, node_comm.c, internode.c, internode_message.c, wait.c, internode_watch.c, abort.c.
+ * internode_comm.c, node_comm.c, internode.c, internode_message.c, wait.c, internode_watch.c,
+ * abort.c.
  */
 #include "base/config.h"
 #include "base/env.h"

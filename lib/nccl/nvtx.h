@@ -1,7 +1,7 @@
 /*
- * NVTX ranges around the calls on GPUs, in the domain "NCCL", where profilers look for them. Without
- * a profiler there is no domain, and a call costs two branches. nvtx_cuda.c has the ranges,
- * nvtx_none.c is for builds without CUDA.
+ * NVTX ranges around the calls on GPUs, in the domain "NCCL", where profilers look for them.
+ * Without a profiler there is no domain, and a call costs two branches. nvtx_cuda.c has the
+ * ranges, nvtx_none.c is for builds without CUDA.
  */
 #ifndef WEIR_NCCL_NVTX_H
 #define WEIR_NCCL_NVTX_H
@@ -13,8 +13,8 @@ void weiri_nccl_nvtx_open(void);
 void weiri_nccl_nvtx_push(const char *name, uint64_t bytes);
 void weiri_nccl_nvtx_pop(void);
 
-/* Begin and end a range of the calling thread. name is a function of NCCL's interface, and bytes the
- * size of its message. Each begin has one end. */
+/* Begin and end a range of the calling thread. name is a function of NCCL's interface, and bytes
+ * the size of its message. Each begin has one end. */
 static inline void weiri_nccl_nvtx_begin(const weiri_nccl_comm *comm, const char *name,
                                          uint64_t bytes)
 {

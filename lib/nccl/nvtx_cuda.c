@@ -1,6 +1,6 @@
 /*
- * NVTX ranges with the headers of the CUDA toolkit, which need no library: they load what a profiler
- * injects. The domain is NULL if none does.
+ * NVTX ranges with the headers of the CUDA toolkit, which need no library: they load what a
+ * profiler injects. The domain is NULL if none does.
  */
 #include "nccl/nvtx.h"
 

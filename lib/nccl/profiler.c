@@ -1,7 +1,7 @@
 /*
- * Monitoring under NCCL's interface. A profiler plug-in (NCCL_PROFILER_PLUGIN) gets events of NCCL's
- * own stages (channels, proxies, kernels), which weir does not have, so it is not loaded; of such
- * plug-ins, Inspector's files are written by weir itself.
+ * Monitoring under NCCL's interface. A profiler plug-in (NCCL_PROFILER_PLUGIN) gets events of
+ * NCCL's own stages (channels, proxies, kernels), which weir does not have, so it is not loaded;
+ * of such plug-ins, Inspector's files are written by weir itself.
  */
 #include "nccl/profiler.h"
 

@@ -82,7 +82,7 @@ typedef struct weiri_monitor {
 void weiri_monitor_prepare(weiri_address *address);
 /* After a communicator was created, or failed to be (comm NULL): begins to monitor it. */
 void weiri_monitor_open(weir_comm *comm, const struct weiri_placement *placements);
-/* Before a communicator is destroyed: writes its metrics, and ends the threads with the last one. */
+/* Before a communicator is destroyed: writes its metrics. The last one's ends the threads. */
 void weiri_monitor_close(weir_comm *comm);
 /* The name that a program gave to the communicator. */
 void weiri_monitor_name(weir_comm *comm, const char *name);

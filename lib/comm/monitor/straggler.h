@@ -2,8 +2,8 @@
  * The rank that others waited for most, from the timed calls of all ranks: the rank that entered a
  * call last kept the others waiting from their entry to its own, as long as they were in the call.
  *
- * Ranks of different nodes have different clocks, which are aligned first: ranks leave most calls at
- * nearly the same time, so the median difference between their leaving times is taken for the
+ * Ranks of different nodes have different clocks, which are aligned first: ranks leave most calls
+ * at nearly the same time, so the median difference between their leaving times is taken for the
  * difference of their clocks. On GPUs only durations are known: the rank that was in the call for
  * the shortest time waited least, and the others waited for it as much longer as they were in it.
  */
@@ -30,8 +30,8 @@ typedef struct weiri_straggler {
  * Thread-safe. */
 int weiri_timed_calls_copy(const weiri_monitored *from, weiri_monitored_call *to);
 
-/* Compares the latest calls, ncalls at most, that all ranks have timed. has_one_clock: the clocks of
- * the ranks need no alignment. */
+/* Compares the latest calls, ncalls at most, that all ranks have timed. has_one_clock: the clocks
+ * of the ranks need no alignment. */
 weiri_straggler weiri_straggler_find(const weiri_timed_calls *ranks, int nranks, int ncalls,
                                      int has_one_clock);
 /* The same for the ranks of a communicator that are on this node. */

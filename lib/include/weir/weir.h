@@ -459,14 +459,14 @@ WEIR_API weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem 
 WEIR_API weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems);
 /* Declares that all ranks use mem symmetrically until it is freed: whenever an allreduce,
  * allgather or alltoall of its communicator has an output within mem, every rank's output is at
- * the same offset in its mem, and for allreduce either all ranks work in place or none does.
- * This lets GPU copy engines serve large calls; it changes nothing on the host backend. It also lets
+ * the same offset in its mem, and for allreduce either all ranks work in place or none does. This
+ * lets GPU copy engines serve large calls; it changes nothing on the host backend. It also lets
  * plans of the tuning table (WEIR_TUNING) serve large calls; with such plans, the same holds for
- * outputs of reduce_scatter and broadcast and for inputs of the collectives without a root, and for
- * each of these either all ranks work in place or none does. Collective.
- * WEIR_ERR_MISMATCH if the ranks' sizes differ; WEIR_ERR_INVALID if mem was neither allocated nor
- * registered by the calling rank. A call that violates the declaration fails with WEIR_ERR_ABORTED
- * or WEIR_ERR_TIMEOUT. */
+ * outputs of reduce_scatter and broadcast and for inputs of the collectives without a root, and
+ * for each of these either all ranks work in place or none does. Collective. WEIR_ERR_MISMATCH if
+ * the ranks' sizes differ; WEIR_ERR_INVALID if mem was neither allocated nor registered by the
+ * calling rank. A call that violates the declaration fails with WEIR_ERR_ABORTED or
+ * WEIR_ERR_TIMEOUT. */
 WEIR_API weir_status weir_mem_symmetric(weir_mem *mem);
 /* Releases registered or imported memory. Local. Peers must no longer use memory that is freed by
  * its owner. NULL is allowed. */

@@ -89,6 +89,7 @@ if command -v mpirun >/dev/null && ci/mpirun -np 2 ./bench_moe --version >/dev/n
         check "$layout: MPI's rows are right too" ends_with 0 \
             ci/mpirun -np 2 ./bench_moe "${small[@]}" --layout $layout --routing ragged --peer mpi
     done
+    # shellcheck disable=SC2034 # used in eval
     across=(ci/mpirun -np 2 env WEIR_HOSTID=a ./bench_moe "${small[@]}" --csv "$csv" : -np 2 env WEIR_HOSTID=b ./bench_moe "${small[@]}")
     check "4 ranks on 2 emulated nodes: rows are right" eval \
         'ends_with 0 "${across[@]}" && grep -q "node-first" "$csv"'

@@ -12,6 +12,7 @@ if [ ! -x ./weir-check ]; then
     tap_done
 fi
 
+# shellcheck disable=SC2034 # used in eval
 before=$(ls -d /tmp/weir-check-?????? 2>&1)
 
 # ------------------------------------------------------------------ a healthy node
