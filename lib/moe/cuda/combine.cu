@@ -135,41 +135,84 @@ WEIRI_GPU_FN void moe_add(float (&total)[2][weiri_gpu_lanes<dtype>::COUNT],
     }
 }
 
-/* Adds one vector of all terms. `terms` has a bit for each lane that has one. */
+/* One vector of up to MOE_TERMS terms, on its way from memory. */
+typedef struct moe_batch {
+    weiri_gpu_vector vectors[MOE_TERMS];
+} moe_batch;
+
+/* Loads one vector of the first terms in `left`, which has a bit for each lane that has one. */
+WEIRI_GPU_FN void moe_batch_load(moe_batch *batch, const moe_term &term, uint32_t left, uint32_t at,
+                                 bool is_there)
+{
+#pragma unroll
+    for (int n = 0; n < MOE_TERMS; n++) {
+        const int lane = left ? __ffs((int)left) - 1 : 0;
+        const char *row =
+            (const char *)__shfl_sync(0xffffffff, (uint64_t)(uintptr_t)term.row, lane);
+        if (left && is_there)
+            batch->vectors[n] = weiri_gpu_load16(row + at);
+        left &= left - 1;
+    }
+}
+
+/* Adds the first terms in `left`. */
 template <int dtype>
-WEIRI_GPU_FN weiri_gpu_vector moe_add_all(const moe_term &term, uint32_t terms, uint32_t at,
-                                          bool is_there, bool is_weighted)
+WEIRI_GPU_FN void moe_batch_add(float (&total)[2][weiri_gpu_lanes<dtype>::COUNT],
+                                const moe_batch &batch, const moe_term &term, uint32_t left,
+                                bool is_weighted, bool is_first)
+{
+#pragma unroll
+    for (int n = 0; n < MOE_TERMS; n++) {
+        if (!left)
+            return;
+        const float weight = __shfl_sync(0xffffffff, term.weight, __ffs((int)left) - 1);
+        moe_add<dtype>(total, batch.vectors[n], weight, is_weighted, is_first && n == 0);
+        left &= left - 1;
+    }
+}
+
+/* The terms in `left` without the first batch. */
+WEIRI_GPU_FN uint32_t moe_batch_after(uint32_t left)
+{
+#pragma unroll
+    for (int n = 0; n < MOE_TERMS; n++)
+        left &= left - 1;
+    return left;
+}
+
+/* Adds the terms of a slice and stores the sums; the next batch is on its way while one is added.
+ */
+template <int dtype>
+WEIRI_GPU_FN void moe_add_slice(const moe_gpu_args &a, const moe_term &term, char *out, int slice,
+                                int lane)
 {
     typedef weiri_gpu_lanes<dtype> lanes;
+    const uint32_t terms = __ballot_sync(0xffffffff, term.row != nullptr), step = MOE_WARP * 16;
+    const uint32_t end = a.shape.row_bytes;
+    const bool is_weighted = a.combine.weights != nullptr;
+    uint32_t at = (uint32_t)(slice * MOE_VECTORS * MOE_WARP + lane) * 16, left = terms;
     float total[2][lanes::COUNT] = {};
-    bool is_first = true;
-    while (terms) {
-        weiri_gpu_vector vectors[MOE_TERMS] = {};
-        float weights[MOE_TERMS];
-        uint32_t left = terms;
-#pragma unroll
-        for (int n = 0; n < MOE_TERMS; n++) {
-            const int lane = left ? __ffs((int)left) - 1 : 0;
-            const char *row =
-                (const char *)__shfl_sync(0xffffffff, (uint64_t)(uintptr_t)term.row, lane);
-            weights[n] = __shfl_sync(0xffffffff, term.weight, lane);
-            if (left && is_there)
-                vectors[n] = weiri_gpu_load16(row + at);
-            left &= left - 1;
+    moe_batch next = {};
+    moe_batch_load(&next, term, left, at, at < end);
+#pragma unroll 1
+    for (int vector = 0; vector < MOE_VECTORS;) {
+        const moe_batch batch = next;
+        const uint32_t after = moe_batch_after(left);
+        const bool is_last = !after;
+        const uint32_t next_at = is_last ? at + step : at;
+        moe_batch_load(&next, term, is_last ? terms : after, next_at,
+                       next_at < end && vector + is_last < MOE_VECTORS);
+        moe_batch_add<dtype>(total, batch, term, left, is_weighted, left == terms);
+        if (is_last && at < end) {
+            weiri_gpu_vector sum;
+            sum.word[0] = lanes::pack(total[0]);
+            sum.word[1] = lanes::pack(total[1]);
+            weiri_gpu_store16(out + at, sum);
         }
-#pragma unroll
-        for (int n = 0; n < MOE_TERMS; n++) {
-            if (terms) {
-                moe_add<dtype>(total, vectors[n], weights[n], is_weighted, is_first);
-                is_first = false;
-            }
-            terms &= terms - 1;
-        }
+        vector += is_last;
+        left = is_last ? terms : after;
+        at = next_at;
     }
-    weiri_gpu_vector sum;
-    sum.word[0] = lanes::pack(total[0]);
-    sum.word[1] = lanes::pack(total[1]);
-    return sum;
 }
 
 template <int dtype>
@@ -178,19 +221,9 @@ WEIRI_GPU_FN void moe_combine_slice(const moe_gpu_args &a, const char *const *so
 {
     const bool has_grads = slice == 0 && a.combine.row_weight_grads && a.combine.weight_grads;
     const moe_term term = moe_find_term(a, sources, token, lane, has_grads);
-    const uint32_t terms = __ballot_sync(0xffffffff, term.row != nullptr);
     if (has_grads && lane < a.shape.topk)
         a.combine.weight_grads[token * (size_t)a.shape.topk + (size_t)lane] = term.grad;
-    char *out = a.combine.out + token * a.shape.row_bytes;
-#pragma unroll 1
-    for (int i = 0; i < MOE_VECTORS; i++) {
-        const uint32_t at = (uint32_t)((slice * MOE_VECTORS + i) * MOE_WARP + lane) * 16;
-        const bool is_there = at < a.shape.row_bytes;
-        const weiri_gpu_vector sum =
-            moe_add_all<dtype>(term, terms, at, is_there, a.combine.weights != nullptr);
-        if (is_there)
-            weiri_gpu_store16(out + at, sum);
-    }
+    moe_add_slice<dtype>(a, term, a.combine.out + token * a.shape.row_bytes, slice, lane);
 }
 
 /* Waits for all ranks. Returns whether the rows can be added. All threads of a block. */
