@@ -168,11 +168,13 @@ WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l, b
         if (d.expert_offsets)
             d.expert_offsets[own] = is_placed ? moe_source_row(a, 0)[own] : 0;
     }
-    for (int from = thread; d.source_counts && from < a.view.nranks; from += step) {
+    for (int from = l.warp; d.source_counts && from < a.view.nranks; from += l.warps) {
         int32_t count = 0;
-        for (int own = 0; own < a.shape.own_bins; own++)
+        for (int own = l.lane; own < a.shape.own_bins; own += MOE_WARP)
             count += moe_rows_from(a, from, a.view.rank * a.shape.own_bins + own);
-        d.source_counts[from] = is_placed ? count : 0;
+        count = moe_sum_lanes(count);
+        if (l.lane == 0)
+            d.source_counts[from] = is_placed ? count : 0;
     }
 }
 

@@ -55,33 +55,55 @@ WEIRI_GPU_FN void moe_place_sources(const moe_gpu_args &a, int own, int64_t firs
     }
 }
 
-/* Places all bins of a rank, in layouts expert and flat. One warp. */
-WEIRI_GPU_FN void moe_place_rank(const moe_gpu_args &a, int rank, int lane, moe_overflow *overflow)
+/* Places 32 bins of a rank, whose first row is `first`; one for each lane. Returns their rows, with
+ * gaps. */
+WEIRI_GPU_FN int64_t moe_place_bins(const moe_gpu_args &a, int rank, int own, int64_t first,
+                                    int64_t total, int32_t before, moe_overflow *overflow)
 {
     const int64_t capacity = a.shape.expert_capacity, alignment = a.shape.alignment;
-    int64_t first = 0;
-    for (int begin = 0; begin < a.shape.own_bins; begin += MOE_WARP) {
-        const int own = begin + lane, bin = rank * a.shape.own_bins + own;
-        const bool is_there = own < a.shape.own_bins;
-        int32_t before = 0;
-        const int64_t total = is_there ? moe_bin_sum(a, bin, &before) : 0;
-        const int64_t room = !is_there  ? 0
-                             : capacity ? capacity
-                                        : (total + alignment - 1) / alignment * alignment;
-        int64_t all;
-        const int64_t at = first + moe_sum_before(room, lane, &all);
-        const bool is_full = is_there && capacity && total > capacity;
-        const bool is_over = is_full || (is_there && at + room > a.shape.recv_rows);
-        const uint32_t over = __ballot_sync(0xffffffff, is_over);
-        if (over && lane == __ffs((int)over) - 1 && overflow->rank < 0)
-            *overflow = {rank, moe_by_expert(a) ? bin : -1, is_full ? total : at + room,
-                         is_full ? capacity : a.shape.recv_rows};
-        first += all;
-        if (!is_there)
-            continue;
+    const int lane = own % MOE_WARP, bin = rank * a.shape.own_bins + own;
+    const bool is_there = own < a.shape.own_bins;
+    int64_t room = capacity, all;
+    if (!is_there)
+        room = 0;
+    else if (!capacity)
+        room = alignment > 1 ? (total + alignment - 1) / alignment * alignment : total;
+    const int64_t at = first + moe_sum_before(room, lane, &all);
+    const bool is_full = is_there && capacity && total > capacity;
+    const bool is_over = is_full || (is_there && at + room > a.shape.recv_rows);
+    const uint32_t over = __ballot_sync(0xffffffff, is_over);
+    if (over && lane == __ffs((int)over) - 1 && overflow->rank < 0)
+        *overflow = {rank, moe_by_expert(a) ? bin : -1, is_full ? total : at + room,
+                     is_full ? capacity : a.shape.recv_rows};
+    if (is_there)
         moe_first_row(a)[bin] = (int32_t)(at + before);
-        if (rank == a.view.rank)
-            moe_place_sources(a, own, at, total);
+    if (is_there && rank == a.view.rank)
+        moe_place_sources(a, own, at, total);
+    return all;
+}
+
+/* Places all bins of a rank, in layouts expert and flat. One warp; it reads the counts of AHEAD
+ * bins per lane at the same time. */
+WEIRI_GPU_FN void moe_place_rank(const moe_gpu_args &a, int rank, int lane, moe_overflow *overflow)
+{
+    enum { AHEAD = 8 };
+    int64_t first = 0;
+    for (int begin = lane; begin - lane < a.shape.own_bins; begin += AHEAD * MOE_WARP) {
+        int64_t totals[AHEAD];
+        int32_t before[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const int own = begin + i * MOE_WARP;
+            totals[i] = before[i] = 0;
+            if (own < a.shape.own_bins)
+                totals[i] = moe_bin_sum(a, rank * a.shape.own_bins + own, &before[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const int own = begin + i * MOE_WARP;
+            if (own - lane < a.shape.own_bins)
+                first += moe_place_bins(a, rank, own, first, totals[i], before[i], overflow);
+        }
     }
 }
 
