@@ -107,6 +107,7 @@ static weir_status run_repeats(repeats *r)
     const void *out = bench_trial_result(r->trial, r->candidate);
     if (status == WEIR_OK)
         memcpy(r->first, out, r->elements * r->width);
+    /* NOLINTNEXTLINE(*-unix.Malloc): the caller frees the copy */
     for (int repeat = 1; repeat < BENCH_REPEATS && status == WEIR_OK; repeat++) {
         status = run_repeat(r, repeat);
         bench_job_phase_bytes(job, "comparison of repeats", r->trial->row->shape.bytes);

@@ -27,6 +27,11 @@ weir_status weiri_fail_context(weir_status status, const char *format, ...)
 #define weiri_fail(status, ...) ((void)(weiri_fail)(status, __VA_ARGS__), status)
 #define weiri_fail_errno(status, ...) ((void)(weiri_fail_errno)(status, __VA_ARGS__), status)
 #define weiri_fail_context(status, ...) ((void)(weiri_fail_context)(status, __VA_ARGS__), status)
+#define weir_boot_agree(boot, mine)                                                                \
+    ({                                                                                             \
+        const weir_status given = (mine), agreed = (weir_boot_agree)(boot, given);                 \
+        given != WEIR_OK ? given : agreed;                                                         \
+    })
 #endif
 
 #endif
