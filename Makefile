@@ -27,7 +27,7 @@ MAKEFLAGS += --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
 # Goals that build; empty if there are none. Only these count their steps, and write the stamps below.
-BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma coverage deps lint config help clean plot order left-out,$(MAKECMDGOALS)),all)
+BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma coverage deps lint analyze config help clean plot order left-out,$(MAKECMDGOALS)),all)
 
 # Every step prints one line, "[n/total] CC file". The total is found by a dry run of the same goals,
 # in which a step is a line with the word weir_step. make expands each recipe once, when it starts, so
@@ -247,7 +247,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COM
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz fuzz-inputs coverage soak order mutation left-out
+.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz fuzz-inputs coverage soak order mutation left-out analyze
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
@@ -559,6 +559,9 @@ deps: ## install what is missing
 LINT_CFLAGS = $(CSTD) $(WARN) -Ilib/include -Ilib -I. $(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 lint: ## warnings as errors, headers alone, scripts, blanks, spelling, words, links, dependencies
 	$(Q)CFLAGS_LINT='$(LINT_CFLAGS)' MPICC='$(MPICC)' ci/lint
+
+analyze: ## clang-tidy on all sources but the tests: about 25 minutes of one core
+	$(Q)CFLAGS_LINT='$(LINT_CFLAGS) $(VERBS_CFLAGS)' MPICC='$(MPICC)' ci/analyze
 
 plot: ## plots of result files: CSV="a.csv b.csv" [OUT=folder]
 	$(if $(HAVE_RESULTS),$(AGAIN) -s $(call cuda_choice,2>/dev/null) $(BIN)/weir-report)

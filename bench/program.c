@@ -185,12 +185,15 @@ static int run_rank(const program_start *p, const bench_launch *launch)
     snprintf(problem, sizeof problem, "%s", p->problem);
     run->dist = &dist;
     weir_status status = bench_job_start(run->job, name, p->options->timeout_s, launch);
-    if (status != WEIR_OK)
+    if (status != WEIR_OK) {
+        run->dist = NULL;
         return weir_status_exit_code(status);
+    }
     check_command_line(run, &dist, problem);
     int early = *problem || p->options->action != BENCH_ACTION_RUN;
     int code = early ? end_early(run, problem) : run_benchmark(run, p->options);
     bench_dist_close(&dist);
+    run->dist = NULL;
     bench_job_end(run->job);
     return code;
 }

@@ -105,7 +105,9 @@ static weir_status run_repeats(repeats *r)
     bench_job *job = r->trial->job;
     weir_status status = run_repeat(r, 0);
     const void *out = bench_trial_result(r->trial, r->candidate);
-    memcpy(r->first, out, r->elements * r->width);
+    if (status == WEIR_OK)
+        memcpy(r->first, out, r->elements * r->width);
+    /* NOLINTNEXTLINE(*-unix.Malloc): the caller frees the copy */
     for (int repeat = 1; repeat < BENCH_REPEATS && status == WEIR_OK; repeat++) {
         status = run_repeat(r, repeat);
         bench_job_phase_bytes(job, "comparison of repeats", r->trial->row->shape.bytes);

@@ -40,6 +40,7 @@ void fleet_facts_read(fleet_facts *facts)
 int fleet_agent_start(const fleet_command *command, int *child)
 {
     int ends[2];
+    *child = -1;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -1;
     *child = fork();

@@ -38,6 +38,7 @@ static int halves_round(health_report *report, fleet_nodes *fleet, const fleet_g
     for (int repeat = 0; repeat < REPEATS && ntested; repeat++) {
         fleet_group again[2];
         for (int i = 0; i < ntested; i++)
+            /* NOLINTNEXTLINE(*.uninitialized.ArraySubscript): there are two groups at most */
             again[i] = groups[tested[i]];
         fleet_round(fleet, again, ntested, results);
         for (int i = 0; i < ntested; i++) {

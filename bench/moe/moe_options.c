@@ -38,7 +38,7 @@ static const char *parse_tokens(bench_moe_options *o, const char *text)
     char copy[256], *rest = NULL;
     if (strlen(text) >= sizeof copy)
         return expected;
-    strcpy(copy, text);
+    snprintf(copy, sizeof copy, "%s", text);
     o->ntokens = 0;
     for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
         if (o->ntokens == BENCH_MOE_TOKENS_MAX ||

@@ -142,6 +142,7 @@ static void write_placement(bench_ratios *ratios, const bench_row *row, int plac
         others += i != primary && results[i].ran;
     if (!others || !is_usable(&results[primary]))
         return;
+    /* NOLINTNEXTLINE(*-core.CallAndMessage): there are two placements at most */
     fprintf(ratios->out, "#   %s, %zu B: weir %s %.2f us", places[placement], row->shape.bytes,
             results[primary].algo, results[primary].stats.median);
     const char *separator = ", ";

@@ -78,6 +78,7 @@ static size_t draw(numbered *series, const int *picks, gsl_rng *generator)
     memset(series->counts, 0, series->count * sizeof *series->counts);
     for (int v = 0; v < series->rounds; v++) {
         const int *ends = series->series->ends;
+        /* NOLINTNEXTLINE(*.uninitialized.Assign): picks has as many as there are rounds */
         int one = series->rounds == 1, pick = one ? 0 : picks[v];
         size_t first = pick > 0 ? (size_t)ends[pick - 1] : 0;
         size_t end = one ? series->count : (size_t)ends[pick];

@@ -21,4 +21,17 @@ weir_status weiri_fail_errno(weir_status status, int error_number, const char *f
 weir_status weiri_fail_context(weir_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* clang's analyzer sees one file at a time, and would take these for functions that may return
+ * WEIR_OK after a failure. */
+#ifdef __clang_analyzer__
+#define weiri_fail(status, ...) ((void)(weiri_fail)(status, __VA_ARGS__), status)
+#define weiri_fail_errno(status, ...) ((void)(weiri_fail_errno)(status, __VA_ARGS__), status)
+#define weiri_fail_context(status, ...) ((void)(weiri_fail_context)(status, __VA_ARGS__), status)
+#define weir_boot_agree(boot, mine)                                                                \
+    ({                                                                                             \
+        const weir_status given = (mine), agreed = (weir_boot_agree)(boot, given);                 \
+        given != WEIR_OK ? given : agreed;                                                         \
+    })
+#endif
+
 #endif

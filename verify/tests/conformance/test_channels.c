@@ -4,6 +4,8 @@
  */
 #include "verify/tests/conformance/channel_conformance.h"
 
+#include <sys/resource.h>
+
 enum { TAG = 3, MOST_SEMAPHORES = 1024 };
 
 /* A transport, and the number of ranks that use it. */
@@ -97,6 +99,38 @@ static void use_up_semaphores(weir_comm *comm, int *failures)
     weir_conn_free(pairs);
 }
 
+/* Rank 0 runs out of descriptors when it maps the counters of rank 1: both ends get an error, and
+ * their next semaphore works. Rank 0 has memory for its counters from a semaphore with rank 2. */
+static void fail_to_map_semaphore(weir_comm *comm, int *failures)
+{
+    const int rank = weir_comm_rank(comm);
+    struct rlimit files, none;
+    weir_conn *pairs = NULL, *third = NULL;
+    weir_sem *sem = NULL, *spare = NULL;
+    EXPECT(failures, getrlimit(RLIMIT_NOFILE, &files) == 0);
+    const int next = dup(0); /* the lowest that is free */
+    close(next);
+    none = files;
+    none.rlim_cur = (rlim_t)next;
+    if (rank != 1) {
+        EXPECT_OK(failures, weir_connect(comm, 2 - rank, TAG, WEIR_TRANSPORT_SHM, &third));
+        EXPECT_OK(failures, weir_sem_create(third, &spare));
+    }
+    if (rank < 2) {
+        EXPECT_OK(failures, weir_connect(comm, 1 - rank, TAG, WEIR_TRANSPORT_SHM, &pairs));
+        EXPECT(failures, rank == 1 || setrlimit(RLIMIT_NOFILE, &none) == 0);
+        EXPECT(failures, weir_sem_create(pairs, &sem) < 0 && sem == NULL);
+        EXPECT(failures, boot_last_error_has(rank ? "rank 0 could not create its end"
+                                                  : "Too many open files"));
+        EXPECT(failures, setrlimit(RLIMIT_NOFILE, &files) == 0);
+        EXPECT_OK(failures, weir_sem_create(pairs, &sem));
+    }
+    weir_sem_free(sem);
+    weir_sem_free(spare);
+    weir_conn_free(third);
+    weir_conn_free(pairs);
+}
+
 /* --------------------------------------------------------------------- abort */
 
 static int abort_ends_wait(weir_boot *boot, void *argument)
@@ -139,6 +173,8 @@ int main(void)
         COMM_TEST("a transport that is absent or differs is rejected at both ends", 2,
                   refuse_transport),
         COMM_TEST("both ends report that no semaphores are left", 3, use_up_semaphores),
+        COMM_TEST("both ends report that one could not map a semaphore", 3,
+                  fail_to_map_semaphore),
         RANKS_TEST("an abort ends the waits of channels", 2, abort_ends_wait, NULL),
     };
     return RUN_TESTS("channels", tests);

@@ -5,6 +5,7 @@
  * With the argument "hold" this program serves no_traces.sh instead: its ranks hold all kinds of
  * memory, print "rank pid", and wait for rank 1, which never calls.
  */
+#include "comm/comm.h"
 #include "verify/tests/support/comm_ranks.h"
 
 #include <signal.h>
@@ -15,6 +16,23 @@
 enum { TAG = 7, SOON_S = 10 };
 
 /* ----------------------------------------------------------- failing waits */
+
+/* What an aborting rank wrote before may still be on its way: a wait goes on for 100 ms. */
+static int wait_outlasts_abort(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0;
+    const uint64_t never = 0;
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    weir_comm_abort(comm);
+    const double start_s = now_s();
+    EXPECT(&failures, weiri_comm_wait_slow(comm, &never, 1, 0, "test") == WEIR_ERR_ABORTED);
+    EXPECT(&failures, now_s() - start_s >= 0.1 && now_s() - start_s < SOON_S);
+    weir_comm_destroy(comm);
+    return failures;
+}
 
 /* Rank 1 aborts while the others wait for it. */
 static int abort_ends_waits(weir_boot *boot, void *argument)
@@ -338,6 +356,7 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "hold") == 0)
         return run_victims();
     const struct CMUnitTest tests[] = {
+        RANKS_TEST("a wait goes on for a moment after an abort", 1, wait_outlasts_abort, NULL),
         RANKS_TEST("an abort ends every wait", 5, abort_ends_waits, NULL),
         AT("a missed deadline that was configured is reported", test_configured_deadline, NULL),
         AT("a missed deadline of the environment is reported", test_deadline_of_the_environment,

@@ -247,6 +247,28 @@ static void producer_dies(proxy_test *t, int *failures)
     EXPECT(failures, now_s() - start_s < 10 && t->seen.total == 1);
 }
 
+static void *commit_late(void *argument)
+{
+    proxy_test *t = argument;
+    usleep(100000);
+    weir_fifo_commit(t->fifo, 0, &custom);
+    return NULL;
+}
+
+/* A producer has taken a ticket and fills its slot after the stop has begun: the stop waits. */
+static void producer_is_late(proxy_test *t, int *failures)
+{
+    uint64_t ticket = 99;
+    pthread_t thread;
+    EXPECT_OK(failures, weir_proxy_start(t->proxy));
+    EXPECT_OK(failures, weir_fifo_reserve(t->fifo, &ticket));
+    EXPECT(failures, ticket == 0);
+    EXPECT(failures, pthread_create(&thread, NULL, commit_late, t) == 0);
+    EXPECT_OK(failures, weir_proxy_stop(t->proxy));
+    EXPECT(failures, t->seen.total == 1);
+    pthread_join(thread, NULL);
+}
+
 static uint64_t handler_entered;
 
 static weir_status never_return(void *argument, const weir_trigger *trigger)
@@ -493,6 +515,8 @@ int main(int argc, char **argv)
         PROXY_TEST("a stop executes what was pushed", stop_drains, {.fifo_slots = 64}),
         PROXY_TEST("a stop names the producer that never filled its slot", producer_dies,
                    {.stop_timeout_ms = 50}),
+        PROXY_TEST("a stop waits for a producer that fills its slot late", producer_is_late,
+                   {.stop_timeout_ms = 20000}),
         PROXY_TEST("a handler that hangs does not block the stop", handler_hangs,
                    {.stop_timeout_ms = 50, .handler = never_return}),
         RANKS_TEST("wrong triggers end the proxy with their reason", 1, wrong_triggers, NULL),

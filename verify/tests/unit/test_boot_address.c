@@ -113,6 +113,17 @@ TEST(a_WEIR_SOCKET_IFNAME_that_names_no_interface_is_an_error)
     unsetenv("NCCL_SOCKET_IFNAME");
 }
 
+/* lo has addresses of both families, unless IPv6 is turned off. */
+TEST(an_address_is_of_the_family_that_the_other_end_has)
+{
+    const weiri_address v4 = {.ip = {127, 0, 0, 1}}, v6 = {.is_ipv6 = 1, .ip = {[15] = 1}};
+    weiri_address found = {.is_ipv6 = 1};
+    assert_int_equal(weiri_interface_address("=lo", &v4, &found), WEIR_OK);
+    assert_int_equal(found.is_ipv6, 0);
+    weir_status status = weiri_interface_address("=lo", &v6, &found);
+    assert_int_equal(found.is_ipv6, status == WEIR_OK);
+}
+
 /* The interface that NCCL_SOCKET_IFNAME=pattern selects, "" if none. */
 static const char *chosen_by(const char *pattern, char name[IF_NAMESIZE])
 {

@@ -45,16 +45,18 @@ TEST(instances_divide_chunks_and_repeat_the_rest)
  * manner. */
 TEST(instances_divide_single_chunks_where_lengths_differ)
 {
-    for (int mixed = 0; mixed < 2; mixed++) {
+    for (int i = 0; i < 4; i++) {
+        const int mixed = i % 2, rank = i / 2;
         two t = create_two((weir_plan_spec){.instances = 2});
-        weir_plan_copy(weir_plan_slice(t.scratch[0], 0, 2), weir_plan_slice(t.in[0], 0, 2), 0);
+        weir_plan_copy(weir_plan_slice(t.scratch[rank], 0, 2), weir_plan_slice(t.in[rank], 0, 2),
+                       0);
         if (mixed)
-            weir_plan_copy(at(t.out[0], 1), at(t.scratch[0], 1), 0);
+            weir_plan_copy(at(t.out[rank], 1), at(t.scratch[rank], 1), 0);
         weir_plan *plan = build(t.b);
-        const weiri_plan_gpu *gpu = &plan->gpus[0];
+        const weiri_plan_gpu *gpu = &plan->gpus[rank];
         const weiri_plan_op *ops = &gpu->ops[gpu->blocks[1].first_op];
         char text[512];
-        assert_string_equal(names_of(plan, 0, 1, text), mixed ? "copy copy nop copy" : "copy");
+        assert_string_equal(names_of(plan, rank, 1, text), mixed ? "copy copy nop copy" : "copy");
         assert_int_equal(gpu->refs[ops[0].first_src].size, mixed ? 1 : 2);
         assert_int_equal(gpu->refs[ops[0].first_src].index, mixed ? 1 : 2);
         if (mixed)

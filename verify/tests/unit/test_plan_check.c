@@ -103,6 +103,9 @@ static const mutant mutants[] = {
      1, 0, 5, "scratch chunk 0 of rank 0"},
     {"swapped chunk", HANDSHAKE, "i1+1 1:s1+1", "i1+1 1:s0+1", WEIR_PLAN_FAULT_RESULT, 0, 0, 6,
      "output chunk 1 of rank 0: input chunks 1 and 0"},
+    {"reduction of what nothing wrote", HANDSHAKE, "1.0; copy i0+2 > s0+2", "1.0; copy i0+1 > s0+1",
+     WEIR_PLAN_FAULT_RESULT, 0, 0, 6,
+     "it is made from scratch chunk 1 of rank 1, which nothing has written"},
     {"swapped output", HANDSHAKE, "rre i1+1 1:s1+1 > o1+1", "rre i0+1 1:s0+1 > o1+1",
      WEIR_PLAN_FAULT_RESULT, 0, 0, 6, "it is input chunk 0 of rank 0 where chunk 1 is expected"},
     {"double reduce", HANDSHAKE, "rre i0+1 1:s0+1", "rre i0+1 1:s0+1 1:s0+1",
@@ -237,6 +240,17 @@ static const mutant mutants[] = {
     {"operation that writes a chunk twice", TWO_PORTS, "copy i0+1 > s0+1; copy",
      "copy i0+1 i0+1 > s0+1 s0+1; copy", WEIR_PLAN_FAULT_RACE, 0, 0, 0,
      "both are accesses of one operation"},
+    {"operation that sends a chunk twice", "custom 2 i2 o2 s2\n0.0; nop; signal @m1\n1.0; wait @m0",
+     "nop", "res i0+1 i1+1 > o0+1 1:s0+1 1:s0+1; nop", WEIR_PLAN_FAULT_RACE, 0, 0, 0,
+     "both are accesses of one operation"},
+    {"read that nothing proves to the caller",
+     "allreduce 2 i2 o2 s3\n"
+     "0.0; ppkt i1+1 > 1:s0+1; respkt i0+1 s0+1 > o0+1 1:s1+1\n"
+     "0.1; upkt s1+1 > o1+1\n"
+     "1.0; ppkt i0+1 > 0:s0+1; respkt i1+1 s0+1 > o1+1 0:s1+1; nop\n"
+     "1.1; upkt s1+1 > o0+1",
+     "; nop", "; nop; get 0:i1+1 > s2+1", WEIR_PLAN_FAULT_RACE, 1, 0, 3,
+     "may still be reading input chunk 1 of rank 0"},
     {"flush by another thread than the put's", TWO_PORTS, "flush @p1 p2", "flush @p2 p1",
      WEIR_PLAN_FAULT_RACE, 0, 0, 8, "may still be reading: the put may still be under way"},
     {"a barrier that a third block may enter first", BARRIER_OF_TWO_PAIRS, "sem_acquire $1; nop",

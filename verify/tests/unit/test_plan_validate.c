@@ -211,6 +211,20 @@ TEST(references_of_an_operation)
         assert_true(weiri_plan_identity(plan) == before);                                          \
     } while (0)
 
+TEST(places_that_a_plan_does_not_have_are_not_named)
+{
+    weir_plan *plan = plan_of(HANDSHAKE);
+    char text[WEIRI_PLAN_WHERE_BYTES];
+    assert_string_equal(weiri_plan_where(plan, -1, 0, 0, text), "text");
+    assert_string_equal(weiri_plan_where(plan, 2, 0, 0, text), "text");
+    assert_string_equal(weiri_plan_where(plan, 1, 1, 0, text), "text: rank 1");
+    assert_string_equal(weiri_plan_where(plan, 1, 0, UINT32_MAX, text),
+                        "text: rank 1, thread block 0");
+    assert_string_equal(weiri_plan_where(plan, 1, 0, 0, text),
+                        "text: rank 1, thread block 0, op 0 (copy)");
+    weir_plan_free(plan);
+}
+
 TEST(identities_differ_after_any_change)
 {
     static const char *const texts[] = {PORTS, SWITCHES, GATHER, PIPELINE, GROUPS};
