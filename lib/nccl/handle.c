@@ -163,6 +163,7 @@ weiri_nccl_comm *weiri_nccl_withdraw(ncclComm_t handle)
     weiri_nccl_comm *comm = at ? atomic_load(&at->comm) : NULL;
     if (!comm || !atomic_compare_exchange_strong(&at->generation, &generation, generation + 1))
         return handle_refuse(handle);
+    weiri_nccl_epoch_end();
     return comm;
 }
 
@@ -183,6 +184,7 @@ int weiri_nccl_claim(weiri_nccl_comm *comm, int state)
     int ready = WEIRI_NCCL_READY;
     if (!atomic_compare_exchange_strong(&comm->state, &ready, state))
         return 0;
+    weiri_nccl_epoch_end();
     weiri_nccl_users_fence();
     while ((int)handle_users(comm) - atomic_load(&comm->jobs) > 1)
         sched_yield();

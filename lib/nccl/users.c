@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #if defined(__linux__)
@@ -13,6 +14,7 @@
 #include <sys/syscall.h>
 #endif
 
+_Atomic uint64_t weiri_nccl_epoch;
 static _Atomic(weiri_nccl_user *) users_first;
 static pthread_key_t users_key; /* its destructor releases the record of a thread that ends */
 static pthread_once_t users_once = PTHREAD_ONCE_INIT;
@@ -63,7 +65,7 @@ static weiri_nccl_user *users_take(void)
     weiri_nccl_user *made = aligned_alloc(_Alignof(weiri_nccl_user), sizeof *made);
     if (!made)
         return NULL;
-    atomic_init(&made->slot, 0);
+    memset(made, 0, sizeof *made);
     atomic_init(&made->is_owned, 1);
     made->next = atomic_load(&users_first);
     while (!atomic_compare_exchange_weak(&users_first, &made->next, made))

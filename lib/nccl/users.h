@@ -13,12 +13,40 @@
 #include "nccl/abi.h"
 #include <weir/target.h>
 
-/* A thread's record: only this thread writes `slot`. Records are reused, and never freed. */
+/* The latest one-sided call of a thread with a peer, and what was found for it (rma_quick.c). It
+ * holds as long as no communicator or window of the process has ended (epoch). */
+typedef struct weiri_nccl_memo {
+    ncclComm_t handle; /* NULL: none */
+    int peer, signal, context;
+    int forks;          /* of weiri_fork_count() */
+    unsigned slot;      /* as in weiri_nccl_user */
+    uint64_t epoch;
+    weiri_nccl_comm *comm;
+    uint64_t *there, *sent, *arrived, *taken; /* as in weiri_rma_peer, of the index */
+    ncclWindow_t window; /* of the latest put; NULL: none */
+    char *mapped;        /* the peer's memory of that, and its length */
+    uint64_t bytes;
+} weiri_nccl_memo;
+
+enum { WEIRI_NCCL_MEMOS = 8 }; /* by peer */
+
+/* A thread's record: only this thread writes it, and only `slot` is read by others. Records are
+ * reused, and never freed. */
 typedef struct weiri_nccl_user {
     _Alignas(2 * WEIR_LINE_BYTES) atomic_uint slot; /* 1 + the slot in use; 0: none */
     atomic_int is_owned; /* by a thread that runs */
     struct weiri_nccl_user *next;
+    weiri_nccl_memo memos[WEIRI_NCCL_MEMOS];
 } weiri_nccl_user;
+
+/* How often communicators and windows have ended, or were suspended, in this process; grows before
+ * weiri_nccl_users_fence. */
+extern _Atomic uint64_t weiri_nccl_epoch __attribute__((visibility("hidden")));
+
+static inline void weiri_nccl_epoch_end(void)
+{
+    atomic_fetch_add(&weiri_nccl_epoch, 1);
+}
 
 /* Gives the calling thread a record, if it has none and the system allows it. */
 void weiri_nccl_user_prepare(void);
