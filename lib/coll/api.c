@@ -10,7 +10,6 @@
 #include "comm/gpu/gpu.h"
 #include "comm/monitor/monitor.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Counts and displacements have at most so many bits: more elements than any memory holds, and few
@@ -124,7 +123,7 @@ static __attribute__((noinline)) weir_status call_timed(weiri_coll *coll, const 
                                 .bytes = coll->count_bytes ? coll->count_bytes : size_bytes,
                                 .traffic_bytes = size_bytes,
                                 .number = coll->comm->calls};
-    snprintf(about.algo, sizeof about.algo, "%.*s", (int)sizeof about.algo - 1, choice->name);
+    memcpy(about.algo, choice->name, strnlen(choice->name, sizeof about.algo - 1));
     weiri_monitor_end_timed(monitor, begin_ns, &about, 1, call->stream);
     return status;
 }

@@ -201,8 +201,18 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call);
 float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
                           size_t count);
 
-/* Whether the calling thread is in a group. */
-int weiri_nccl_in_group(void);
+/* What calls need of their thread, in one variable, because each has to be looked up. */
+typedef struct weiri_nccl_thread {
+    int group_depth;              /* how many groups it is in */
+    struct weiri_nccl_user *user; /* users.h; NULL: none */
+} weiri_nccl_thread;
+extern _Thread_local weiri_nccl_thread weiri_nccl_this_thread
+    __attribute__((visibility("hidden")));
+
+static inline int weiri_nccl_in_group(void)
+{
+    return weiri_nccl_this_thread.group_depth > 0;
+}
 /* Keeps a checked call for the end of the thread's group. */
 ncclResult_t weiri_nccl_keep(const weiri_nccl_call *call);
 /* Makes the end of the thread's group, if it is in one, fail with result. Returns result. */

@@ -16,7 +16,6 @@
 #include <time.h>
 
 typedef struct group {
-    int depth;
     ncclResult_t error; /* the result of the first call that was rejected */
     weiri_nccl_call *calls;
     size_t ncalls, calls_max; /* and how many fit */
@@ -24,16 +23,12 @@ typedef struct group {
     size_t njobs, jobs_max;
 } group;
 
+_Thread_local weiri_nccl_thread weiri_nccl_this_thread;
 static _Thread_local group this_group;
-
-int weiri_nccl_in_group(void)
-{
-    return this_group.depth > 0;
-}
 
 ncclResult_t weiri_nccl_refuse(ncclResult_t result)
 {
-    if (this_group.depth > 0 && this_group.error == ncclSuccess)
+    if (weiri_nccl_this_thread.group_depth > 0 && this_group.error == ncclSuccess)
         this_group.error = result;
     return result;
 }
@@ -90,7 +85,7 @@ static void job_drop(const weiri_nccl_job *job)
 
 ncclResult_t weiri_nccl_do(weiri_nccl_job job)
 {
-    if (!this_group.depth)
+    if (!weiri_nccl_this_thread.group_depth)
         return weiri_nccl_do_all(&job, 1);
     void *list = this_group.jobs;
     if (!group_grow(&list, this_group.njobs, &this_group.jobs_max, sizeof job)) {
@@ -382,7 +377,7 @@ static ncclResult_t group_run_calls(const group *all, float *estimate_us)
 
 ncclResult_t ncclGroupStart(void)
 {
-    this_group.depth++;
+    weiri_nccl_this_thread.group_depth++;
     return ncclSuccess;
 }
 WEIRI_NCCL_ALIAS(GroupStart);
@@ -401,7 +396,7 @@ static void group_free(const group *all)
 /* Ends a nesting level; the outermost one runs the group, or estimates its time as above. */
 static ncclResult_t group_end(float *estimate_us)
 {
-    if (--this_group.depth)
+    if (--weiri_nccl_this_thread.group_depth)
         return ncclSuccess;
     group all = this_group;
     memset(&this_group, 0, sizeof this_group);
@@ -418,7 +413,7 @@ static ncclResult_t group_end(float *estimate_us)
 
 ncclResult_t ncclGroupEnd(void)
 {
-    if (!this_group.depth)
+    if (!weiri_nccl_this_thread.group_depth)
         return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
     return group_end(NULL);
 }
@@ -427,7 +422,7 @@ WEIRI_NCCL_ALIAS(GroupEnd);
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
 {
     float ignored;
-    if (!this_group.depth)
+    if (!weiri_nccl_this_thread.group_depth)
         return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
     int is_known = simInfo && simInfo->size >= sizeof *simInfo &&
                    simInfo->magic == NCCL_SIM_INFO_MAGIC;

@@ -2,9 +2,10 @@
  * The table of handles. A slot counts the users of its communicator; the generation in a handle
  * must equal the slot's, which grows when the handle is withdrawn. A user increments the count
  * first and compares the generation then; whoever withdraws a handle changes the generation first
- * and reads the count then. So one of them sees the other.
+ * and reads the count then. So one of them sees the other. Short calls note their use elsewhere
+ * (users.h).
  */
-#include "nccl/abi.h"
+#include "nccl/users.h"
 
 #include "base/fork.h"
 
@@ -91,6 +92,23 @@ weiri_nccl_comm *weiri_nccl_enter_any(ncclComm_t handle)
     return handle_refuse(handle);
 }
 
+weiri_nccl_comm *weiri_nccl_enter_quick(ncclComm_t handle, weiri_nccl_user *user)
+{
+    unsigned generation = 0;
+    handle_slot *at = slot_of(handle, &generation);
+    if (!user || !at || atomic_load_explicit(&user->slot, memory_order_relaxed) ||
+        weiri_fork_is_child(atomic_load_explicit(&at->forks, memory_order_relaxed)))
+        return NULL;
+    atomic_store_explicit(&user->slot, (unsigned)(at - slots) + 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* the processor's part: weiri_nccl_users_fence */
+    weiri_nccl_comm *comm = atomic_load_explicit(&at->comm, memory_order_acquire);
+    if (comm && atomic_load_explicit(&at->generation, memory_order_acquire) == generation &&
+        atomic_load_explicit(&comm->state, memory_order_acquire) == WEIRI_NCCL_READY)
+        return comm;
+    weiri_nccl_leave_quick(user);
+    return NULL;
+}
+
 /* Sets the error for a communicator in a state in which it cannot be used. */
 static weiri_nccl_comm *handle_refuse_state(weiri_nccl_comm *comm, int state)
 {
@@ -145,12 +163,19 @@ weiri_nccl_comm *weiri_nccl_withdraw(ncclComm_t handle)
     weiri_nccl_comm *comm = at ? atomic_load(&at->comm) : NULL;
     if (!comm || !atomic_compare_exchange_strong(&at->generation, &generation, generation + 1))
         return handle_refuse(handle);
+    weiri_nccl_epoch_end();
     return comm;
+}
+
+static unsigned handle_users(const weiri_nccl_comm *comm)
+{
+    return atomic_load(&slots[comm->slot].users) + weiri_nccl_users_of(comm->slot);
 }
 
 void weiri_nccl_await_users(weiri_nccl_comm *comm)
 {
-    while (atomic_load(&slots[comm->slot].users) > 0)
+    weiri_nccl_users_fence();
+    while (handle_users(comm) > 0)
         sched_yield();
 }
 
@@ -159,7 +184,9 @@ int weiri_nccl_claim(weiri_nccl_comm *comm, int state)
     int ready = WEIRI_NCCL_READY;
     if (!atomic_compare_exchange_strong(&comm->state, &ready, state))
         return 0;
-    while ((int)atomic_load(&slots[comm->slot].users) - atomic_load(&comm->jobs) > 1)
+    weiri_nccl_epoch_end();
+    weiri_nccl_users_fence();
+    while ((int)handle_users(comm) - atomic_load(&comm->jobs) > 1)
         sched_yield();
     return 1;
 }

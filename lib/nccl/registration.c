@@ -4,7 +4,7 @@
  * they stay in the list, without what refers to weir's communicator.
  */
 #include "nccl/gpu.h"
-#include "nccl/rma.h"
+#include "nccl/rma_quick.h"
 #include "nccl/vendor.h"
 
 #include "base/error.h"
@@ -103,6 +103,7 @@ static weiri_registration *registration_remove(ncclComm_t comm, const void *obje
 /* comm: that of the registration, which may be suspended. */
 static void registration_free(weiri_nccl_comm *comm, weiri_registration *one)
 {
+    weiri_rma_quick_forget(comm, one);
     weiri_nccl_beside_window_end(comm, one);
     weiri_window_part(comm, one);
     weir_mem_free(one->mem);

@@ -6,6 +6,7 @@
 
 #include "nccl/gpu.h"
 #include "nccl/p2p_host.h"
+#include "nccl/rma_quick.h"
 
 #include "base/error.h"
 #include "base/log.h"
@@ -42,7 +43,8 @@ weir_status weiri_nccl_rma_create(weiri_nccl_comm *comm)
     rma->count = p2p->count;
     for (int place = 0; place < rma->count; place++)
         rma->base[place] = (uint64_t *)(void *)(p2p->mailbox[place] + boxes);
-    return comm->device < 0 ? WEIR_OK : weiri_rma_gpu_load(comm);
+    weir_status status = weiri_rma_quick_open(comm);
+    return status == WEIR_OK && comm->device >= 0 ? weiri_rma_gpu_load(comm) : status;
 }
 
 void weiri_nccl_rma_destroy(weiri_nccl_comm *comm)
@@ -50,6 +52,7 @@ void weiri_nccl_rma_destroy(weiri_nccl_comm *comm)
     if (!comm->rma)
         return;
     weiri_rma_net_close(comm, 0);
+    weiri_rma_quick_close(comm->rma);
     free(comm->rma->base);
     free(comm->rma);
     comm->rma = NULL;
@@ -76,13 +79,14 @@ weir_status weiri_rma_restore(weiri_nccl_comm *comm, const uint64_t *words)
 static weir_status rma_find_window(weiri_nccl_comm *comm, const weiri_nccl_onesided *call,
                                    const weiri_window_peer **to)
 {
-    const weiri_registration *window = weiri_registration_find(comm->handle, call->window);
+    weiri_registration *window = weiri_registration_find(comm->handle, call->window);
     if (!window || !window->peers)
         return weiri_fail(WEIR_ERR_INVALID,
                           "rank %d: a put to rank %d uses a window that was "
                           "deregistered before the group ended",
                           comm->rank, call->peer);
     *to = &window->peers[call->peer];
+    weiri_rma_quick_keep(comm, window);
     return WEIR_OK;
 }
 
@@ -143,14 +147,20 @@ static const char *onesided_name(const weiri_nccl_onesided *call)
     return names[call->kind];
 }
 
+void weiri_rma_log(const weiri_nccl_comm *comm, const weiri_nccl_onesided *call)
+{
+    if (weiri_log_enabled(WEIRI_LOG_INFO))
+        weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %llu bytes", onesided_name(call),
+                  comm->rank, comm->nranks, (unsigned long long)call->bytes);
+}
+
 ncclResult_t weiri_nccl_rma_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
     const weiri_nccl_onesided *own = call->onesided;
     weir_status status =
         own->kind == WEIRI_ONESIDED_WAIT ? rma_run_wait(comm, own) : rma_run_out(comm, own);
     if (status == WEIR_OK)
-        weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %llu bytes", onesided_name(own),
-                  comm->rank, comm->nranks, (unsigned long long)own->bytes);
+        weiri_rma_log(comm, own);
     return weiri_nccl_result_of(comm, status);
 }
 

@@ -36,6 +36,7 @@ typedef struct weiri_nccl_rma {
     int count;                 /* ranks of the node */
     uint64_t **base;           /* count: each rank's words, mapped here */
     struct weiri_rma_net *net; /* NULL until a window is registered between nodes */
+    struct weiri_rma_quick *quick; /* rma_quick.h */
 } weiri_nccl_rma;
 
 /* The three counts, in this order, of `owner`'s words about `peer`; both are ranks of the node. */
@@ -138,6 +139,8 @@ typedef struct weiri_nccl_onesided {
     weiri_onesided_wait waits[];
 } weiri_nccl_onesided;
 
+/* Logs a call that has succeeded. */
+void weiri_rma_log(const weiri_nccl_comm *comm, const weiri_nccl_onesided *call);
 /* Return once the call is complete. Buffers are memory of the process; peers are of this node. */
 weir_status weiri_rma_put_on_host(weiri_nccl_comm *comm, const weiri_nccl_onesided *call,
                                   const weiri_window_peer *to);

@@ -5,6 +5,8 @@
 #include "nccl/rma.h"
 
 #include "nccl/p2p_host.h"
+#include "nccl/rma_quick.h"
+#include "nccl/users.h"
 
 #include <stdlib.h>
 
@@ -100,6 +102,7 @@ static ncclResult_t rma_submit(weiri_nccl_comm *comm, ncclComm_t handle, weiri_n
             free(call);
         return result;
     }
+    weiri_nccl_user_prepare(); /* the next call may be quick */
     ncclResult_t result = weiri_nccl_rma_run(comm, &kept);
     free(call);
     return result;
@@ -109,6 +112,8 @@ static ncclResult_t rma_submit(weiri_nccl_comm *comm, ncclComm_t handle, weiri_n
 static ncclResult_t rma_out(const char *name, weiri_nccl_onesided *call, int signal, int context,
                             unsigned flags, ncclComm_t handle)
 {
+    if (weiri_rma_quick_out(handle, call, signal, context, flags))
+        return ncclSuccess;
     weiri_nccl_comm *comm = weiri_nccl_enter(handle);
     if (!comm)
         return weiri_nccl_refuse(weiri_nccl_not_entered());
@@ -190,11 +195,13 @@ ncclResult_t ncclWaitSignal(int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclCo
     if (nDesc < 1 || !signalDescs)
         return weiri_nccl_refuse(weiri_nccl_fail(
             ncclInvalidArgument, "ncclWaitSignal: %d descriptors, expected at least 1", nDesc));
+    ncclResult_t result = ncclSystemError;
+    if (nDesc == 1 && weiri_rma_quick_wait(comm, signalDescs, &result))
+        return result;
     weiri_nccl_comm *own = weiri_nccl_enter(comm);
     if (!own)
         return weiri_nccl_refuse(weiri_nccl_not_entered());
     weiri_nccl_onesided *call = malloc(sizeof *call + (size_t)nDesc * sizeof *call->waits);
-    ncclResult_t result = ncclSystemError;
     if (call) {
         *call = (weiri_nccl_onesided){.kind = WEIRI_ONESIDED_WAIT,
                                       .nwaits = nDesc,

@@ -45,7 +45,7 @@ weir_status weiri_rma_put_on_host(weiri_nccl_comm *comm, const weiri_nccl_onesid
     if (call->peer == comm->rank)
         memmove(there, call->from, call->bytes);
     else
-        weiri_copy_to_peer(there, call->from, call->bytes);
+        weiri_copy(there, call->from, call->bytes);
     return WEIR_OK;
 }
 

@@ -12,9 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls whose starts are further apart are all timed; of others, those whose numbers have none of
- * the bits. The distance is a mean over so many timed calls. */
-enum { SPARSE_NS = 10000, SPARSE_GPU_NS = 200000, MASK = 63, MASK_GPU = 255, PACE_CALLS = 8 };
+/* On the host timed calls are about so far apart, or all are timed if calls are further apart
+ * anyway: so a call whose time is a hundredth of that costs 1% of the time at most. On GPUs all
+ * calls are timed that are SPARSE_GPU_NS apart, else those whose numbers have none of MASK_GPU's
+ * bits. The distance is a mean over PACE_CALLS timed calls, or fewer in PACE_NS. */
+enum { APART_NS = 50000, MASK_MOST = 1023, SPARSE_GPU_NS = 200000, MASK_GPU = 255 };
+enum { PACE_CALLS = 8, PACE_NS = 10000000 };
 static const uint64_t report_interval_ns = 10ull * 1000 * 1000 * 1000;
 
 const char *weiri_monitor_function_name(int function)
@@ -30,15 +33,23 @@ const char *weiri_monitor_function_name(int function)
 
 /* ------------------------------------------------------------------- timing */
 
+static uint64_t monitor_mask(int has_gpu, uint64_t mean_ns)
+{
+    uint64_t mask = 0;
+    if (has_gpu)
+        return mean_ns >= SPARSE_GPU_NS ? 0 : MASK_GPU;
+    while (mask < MASK_MOST && mean_ns * (mask + 1) < APART_NS)
+        mask = 2 * mask + 1;
+    return mask;
+}
+
 static void monitor_adapt(weiri_monitor_pace *pace, int has_gpu, uint64_t number, uint64_t now_ns)
 {
-    if (pace->begin_ns && ++pace->ntimed < PACE_CALLS)
+    if (pace->begin_ns && ++pace->ntimed < PACE_CALLS && now_ns - pace->begin_ns < PACE_NS)
         return;
     const uint64_t calls = number - pace->number;
-    const uint64_t sparse_ns = has_gpu ? SPARSE_GPU_NS : SPARSE_NS;
-    const uint64_t dense = has_gpu ? MASK_GPU : MASK;
     if (pace->begin_ns && calls)
-        pace->mask = (now_ns - pace->begin_ns) / calls >= sparse_ns ? 0 : dense;
+        pace->mask = monitor_mask(has_gpu, (now_ns - pace->begin_ns) / calls);
     pace->number = number;
     pace->begin_ns = now_ns;
     pace->ntimed = 0;

@@ -191,9 +191,9 @@ static void executor_enter(weir_executor *executor, weiri_plan_context *context)
 }
 
 /* Runs a plan of a collective on a communicator that is monitored. */
-static weir_status executor_run_monitored(weir_executor *executor, weiri_plan_context *context,
-                                          const weiri_plan_call *call, uint64_t in_bytes,
-                                          uint64_t out_bytes)
+static __attribute__((noinline)) weir_status
+executor_run_monitored(weir_executor *executor, weiri_plan_context *context,
+                       const weiri_plan_call *call)
 {
     weiri_monitor *monitor = executor->comm->monitor;
     weiri_monitor_call about = {.function = context->collective};
@@ -203,14 +203,16 @@ static weir_status executor_run_monitored(weir_executor *executor, weiri_plan_co
     if (begin_ns)
         snprintf(about.algo, sizeof about.algo, "plan:%.18s", context->name);
     const weir_status status = executor->ops->run(executor, context, call);
-    weiri_monitor_end_buffers(monitor, begin_ns, status, &about, in_bytes, out_bytes,
-                              call->stream);
+    weiri_monitor_end_buffers(monitor, begin_ns, status, &about, context->layout.in_bytes,
+                              context->layout.out_bytes, call->stream);
     return status;
 }
 
 weir_status weiri_plan_context_run(weir_executor *executor, weiri_plan_context *context,
                                    const weiri_plan_call *call)
 {
+    if (WEIRI_UNLIKELY(executor->comm->monitor != NULL) && context->collective >= 0)
+        return executor_run_monitored(executor, context, call);
     executor_enter(executor, context);
     return executor->ops->run(executor, context, call);
 }
@@ -228,8 +230,6 @@ weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, co
         status = weiri_plan_context_get(executor, plan, in_bytes, out_bytes, &call, &context);
     if (WEIRI_UNLIKELY(status != WEIR_OK || !context))
         return status;
-    if (WEIRI_UNLIKELY(executor->comm->monitor && context->collective >= 0))
-        return executor_run_monitored(executor, context, &call, in_bytes, out_bytes);
     return weiri_plan_context_run(executor, context, &call);
 }
 

@@ -139,7 +139,7 @@ weiri_plan_context *weiri_plan_context_find(const weir_executor *executor, const
 /* Sets what a context holds about the accesses of a plan's operations: only_packets, has_ports,
  * ports, reached and reduces. */
 void weiri_plan_survey(const weir_plan *plan, weiri_plan_context *context);
-/* Runs a call in its context. */
+/* Runs a call in its context, and counts and times it if the communicator is monitored. */
 weir_status weiri_plan_context_run(weir_executor *executor, weiri_plan_context *context,
                                    const weiri_plan_call *call);
 

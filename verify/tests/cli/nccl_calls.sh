@@ -1,7 +1,7 @@
 #!/bin/bash
 # The functions that NCCL has gained since 2.28, by ctypes on host memory: one-sided calls
-# (clients/nccl_onesided.py) and the management of communicators (clients/nccl_manage.py); the device
-# interface with a fallback library (simulated by support/nccl_standin.c). Run from the repository's
+# (clients/nccl_onesided.py, nccl_repeated.py) and the management of communicators (nccl_manage.py); the
+# device interface with a fallback library (simulated by support/nccl_standin.c). Run from the repository's
 # root.
 . verify/tests/support/tap.sh
 O=${O:-build}
@@ -25,7 +25,7 @@ export WEIR_BACKEND=host # host memory, also where there are GPUs
 unset WEIR_NCCL_FALLBACK
 
 # The checks of a client become checks of this file.
-for client in nccl_onesided nccl_manage; do
+for client in nccl_onesided nccl_repeated nccl_manage; do
     python3 verify/tests/clients/$client.py >"$scratch/checks" 2>"$err" </dev/null
     status=$?
     while IFS= read -r line; do

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -534,6 +535,27 @@ def metrics_json():
                    {1 - rank}, "peers")
 
 
+def metrics_of_plans():
+    """Calls that a tuning table gives to a plan are counted and timed like others."""
+    program = next(path for path in ("./weir-plan", os.environ.get("O", "build") + "/weir-plan")
+                   if os.access(path, os.X_OK))
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([program, "make", "allreduce_oneshot", "-n", "2", "-o", f"{folder}/plan"],
+                       check=True)
+        with open(f"{folder}/table", "w", encoding="utf-8") as file:
+            file.write("allreduce 2 any - plan:plan\n")
+        with Job(known_calls, 2, WEIR_METRICS="prom,json", WEIR_METRICS_DIR=folder,
+                 WEIR_TUNING=f"{folder}/table") as job:
+            pids = list(job.pids)
+            demand(job.end(), "the job")
+        check_prom(prom_files(folder))
+        for pid in pids:
+            with open(glob.glob(f"{folder}/*-pid{pid}.log")[0], encoding="utf-8") as file:
+                colls = [json.loads(line).get("coll_perf") for line in file]
+            found = {(c["coll"], c["coll_algo"].startswith("plan:")) for c in colls if c}
+            demand(found == {("AllReduce", True), ("AllGather", False)}, found)
+
+
 def metrics_selection():
     """Small messages, and pairs if they are switched off, are left out."""
     with tempfile.TemporaryDirectory() as folder, Job(
@@ -613,6 +635,7 @@ CHECKS = [
     ("the Prometheus reader is strict", reader_is_strict),
     ("metrics: Prometheus files by NCCL's variables", metrics_prom),
     ("metrics: a JSON line per call", metrics_json),
+    ("metrics: calls that plans serve", metrics_of_plans),
     ("metrics: small messages and sends are left out on request", metrics_selection),
     ("metrics: files are replaced at intervals, always whole", metrics_in_intervals),
     ("metrics: a folder that cannot be written costs a warning", metrics_unwritable),
