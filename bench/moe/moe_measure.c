@@ -106,7 +106,7 @@ static weir_status fetch(moe_candidate *c, int parts)
 }
 
 /* Times calls: by the clock on the host, by events on a GPU's stream. Where ranks share cores, a
- * rank that checks its results would keep others from seeing that their calls have ended: so no rank
+ * rank that checks its results keeps others from seeing that their calls have ended: so no rank
  * goes on before all calls have ended. */
 static weir_status begin_time(const moe_candidate *c, double *start_s)
 {
