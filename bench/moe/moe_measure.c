@@ -105,7 +105,9 @@ static weir_status fetch(moe_candidate *c, int parts)
     return c->ops->fetch ? c->ops->fetch(c, parts) : WEIR_OK;
 }
 
-/* Times calls: by the clock on the host, by events on a GPU's stream. */
+/* Times calls: by the clock on the host, by events on a GPU's stream. Where ranks share cores, a
+ * rank that checks its results keeps others from seeing that their calls have ended: so no rank
+ * goes on before all calls have ended. */
 static weir_status begin_time(const moe_candidate *c, double *start_s)
 {
     bench_job_barrier_closely(c->trial->job);
@@ -116,13 +118,16 @@ static weir_status begin_time(const moe_candidate *c, double *start_s)
 static weir_status end_time(const moe_candidate *c, double start_s, weir_status status, double *us)
 {
     bench_gpu *gpu = c->trial->job->gpu;
-    if (!gpu)
+    if (!gpu) {
         *us = (bench_clock_s() - start_s) * 1e6;
-    else if (status == WEIR_OK)
+        bench_job_barrier(c->trial->job);
+        return status;
+    }
+    if (status == WEIR_OK)
         status = bench_gpu_mark_end(gpu);
-    if (gpu && status == WEIR_OK)
+    if (status == WEIR_OK)
         status = bench_gpu_sync(gpu);
-    return gpu && status == WEIR_OK ? bench_gpu_marked_us(gpu, us) : status;
+    return status == WEIR_OK ? bench_gpu_marked_us(gpu, us) : status;
 }
 
 /* Injects a fault into what was received, on a GPU into its memory. */

@@ -3,6 +3,7 @@
 
 #include "bench/gpu/gpu.h"
 #include "bench/options/option_values.h"
+#include "base/moe_models.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -64,19 +65,14 @@ static const char *parse_topk(bench_moe_options *o, const char *text)
 
 static const char *parse_model(bench_moe_options *o, const char *text)
 {
-    static const struct {
-        const char *name;
-        int hidden, experts, topk;
-    } models[] = {{"deepseek-v3", 7168, 256, 8}, {"mixtral", 4096, 8, 2}, {"qwen3", 4096, 128, 8}};
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (!strcmp(text, models[i].name)) {
-            o->model = text;
-            o->hidden = models[i].hidden;
-            o->experts = models[i].experts;
-            o->topk = models[i].topk;
-            return NULL;
-        }
-    return "deepseek-v3, mixtral or qwen3";
+    const moe_model *model = moe_model_find(text);
+    if (!model)
+        return MOE_MODEL_NAMES;
+    o->model = text;
+    o->hidden = model->hidden;
+    o->experts = model->experts;
+    o->topk = model->topk;
+    return NULL;
 }
 
 static const char *parse_layout(bench_moe_options *o, const char *text)

@@ -1,7 +1,8 @@
 /*
- * The program weir-plan: the command line (weir_plan.c), the command check (weir_plan_check.c) and
- * the other commands (weir_plan_commands.c). Not part of the library. Commands print results to
- * standard output; after a failure weir_last_error() has the message, which main prints.
+ * The program weir-plan: the command line (weir_plan.c), the commands check (weir_plan_check.c) and
+ * moe (weir_plan_moe.c), and the other commands (weir_plan_commands.c). Not part of the library.
+ * Commands print results to standard output; after a failure weir_last_error() has the message,
+ * which main prints.
  */
 #ifndef WEIR_PLAN_CLI_COMMANDS_H
 #define WEIR_PLAN_CLI_COMMANDS_H
@@ -11,7 +12,8 @@
 typedef struct settings {
     const char *rank, *bytes, *ranks, *instances, *op; /* text of the options, or NULL */
     const char *topology, *output;
-    int svg, summary, json, strict, in_place, help, version;
+    const char *tokens, *model, *hidden, *experts, *topk, *groups, *crossing;
+    int svg, summary, json, strict, in_place, fp8, help, version;
     char **words; /* operands of the command */
     int nwords;
     int only_rank;          /* -1: all */
@@ -27,6 +29,7 @@ weir_status command_check(const settings *chosen);
 weir_status command_show(const settings *chosen);
 weir_status command_cost(const settings *chosen);
 weir_status command_make(const settings *chosen);
+weir_status command_moe(const settings *chosen);
 weir_status command_list(const settings *chosen);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "base/moe_models.h"
 #include "plan/cost/model.h"
 
 #include <errno.h>
@@ -32,6 +33,8 @@ static const command commands[] = {
      command_cost},
     {"make", "NAME", "generate one of the plans that 'list' names, for -n ranks", 1, 1,
      command_make},
+    {"moe", "", "estimate dispatch and combine of expert parallelism on a topology", 0, 0,
+     command_moe},
     {"list", "", "list the plans that 'make' can generate", 0, 0, command_list},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -43,20 +46,35 @@ static const weiri_option options[] = {
     {"--bytes", "SIZE", AT(bytes),
      "message size in bytes; suffixes K, M, G, T (default: 1M)", NULL, "show cost"},
     {"--topology", "NAME|FILE", AT(topology),
-     "model of the machine, see below (default: h200x8); show: with --svg", NULL, "show cost"},
+     "model of the machine, see below (default: h200x8); show: with --svg", NULL, "show cost moe"},
     {"--rank", "R", AT(rank), "print only this rank", NULL, "show"},
     {"--summary", NULL, AT(summary), "omit the operations", NULL, "show"},
     {"--svg", NULL, AT(svg), "draw the estimated timeline as SVG", NULL, "show"},
     {"--json", NULL, AT(json), "print the result as JSON", NULL, "check"},
     {"--strict", NULL, AT(strict),
      "assume less of executors; see \"Stricter order\" in the guide", NULL, "check"},
-    {"--ranks", "N", AT(ranks), "number of ranks (required)", "-n", "make"},
+    {"--ranks", "N", AT(ranks),
+     "number of ranks (make: required; moe: all up to the topology's)", "-n", "make moe"},
     {"--output", "FILE", AT(output), "write to FILE instead of standard output", "-o", "make"},
     {"--instances", "K", AT(instances),
      "repeat each thread block K times and divide the data (default: 1)", NULL, "make"},
     {"--in-place", NULL, AT(in_place), "input and output are the same memory", NULL, "make"},
     {"--op", "OP", AT(op),
      "restrict the plan to max, min or prod (default: the caller's operation)", NULL, "make"},
+    {"--tokens", "N", AT(tokens), "tokens of each rank (default: 128)", NULL, "moe"},
+    {"--model", "NAME", AT(model),
+     "hidden size, experts and top-k of " MOE_MODEL_NAMES "\n(default: deepseek-v3)", NULL,
+     "moe"},
+    {"--hidden", "N", AT(hidden), "elements of a row", NULL, "moe"},
+    {"--experts", "N", AT(experts), "experts on all ranks together", NULL, "moe"},
+    {"--topk", "N", AT(topk), "experts of each token", NULL, "moe"},
+    {"--groups", "N", AT(groups), "a token's experts are on at most N nodes (default: any)", NULL,
+     "moe"},
+    {"--fp8", NULL, AT(fp8), "dispatch as fp8 with scales (default: 2 bytes an element)", NULL,
+     "moe"},
+    {"--crossing", "WORD", AT(crossing),
+     "what crosses between ranks: a row for each choice, for each rank, for\neach node, or as the "
+     "library does, weir (default)", NULL, "moe"},
     {"--version", NULL, AT(version), "print the version", NULL, NULL},
     {"--help", NULL, AT(help), "print this help", "-h", NULL},
 #undef AT

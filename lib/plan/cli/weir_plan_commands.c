@@ -42,8 +42,7 @@ weir_status settings_read(settings *chosen)
     weir_status status = weiri_option_number("--rank", chosen->rank, 0, WEIRI_PLAN_RANKS_MAX - 1,
                                              &chosen->only_rank);
     if (status == WEIR_OK)
-        status = weiri_option_number("--ranks", chosen->ranks, 2, WEIRI_PLAN_RANKS_MAX,
-                                     &chosen->nranks);
+        status = weiri_option_number("--ranks", chosen->ranks, 1, WEIR_RANKS_MAX, &chosen->nranks);
     if (status == WEIR_OK)
         status = weiri_option_number("--instances", chosen->instances, 1, WEIRI_PLAN_BLOCKS_MAX,
                                      &chosen->ninstances);
@@ -171,7 +170,11 @@ weir_status command_make(const settings *chosen)
                           chosen->words[0]);
     if (!chosen->nranks)
         return weiri_fail(WEIR_ERR_INVALID, "make: expected a number of ranks, as in -n 8");
-    weir_status status = weiri_plan_example_make(example, &with, &plan);
+    int nranks;
+    weir_status status =
+        weiri_option_number("--ranks", chosen->ranks, 2, WEIRI_PLAN_RANKS_MAX, &nranks);
+    if (status == WEIR_OK)
+        status = weiri_plan_example_make(example, &with, &plan);
     if (status == WEIR_OK)
         status = plan_cli_write_plan(plan, chosen->output);
     weir_plan_free(plan);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MAX = 128, LINE_BYTES = 256 };
+enum { RANKS_MAX = WEIR_RANKS_MAX, LINE_BYTES = 256 };
 
 /* H200 GPUs: measured between processes on one host with 4 of them (flags, packets, thread blocks
  * against one pair, all pairs at once, copy engines, launches as graph nodes); op, fence and

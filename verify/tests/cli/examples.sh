@@ -115,13 +115,14 @@ cd "$root" || exit 3
 # The plan that plan.c wrote is accepted; the guide has the builder's part of the program, and the
 # header the same calls, which compile.
 check "the plan of plan.c is accepted" ends_with 0 ./weir-plan check "$scratch/examples/swap.json"
-guide_is_example() {
-    sed -n '/^```c$/,/^```$/{/^```/!p}' docs/user/plans.md >"$scratch/guide.c"
+guide_is_example() { # GUIDE EXAMPLE
+    sed -n '/^```c$/,/^```$/{/^```/!p}' "$1" >"$scratch/guide.c"
     [ -s "$scratch/guide.c" ] && awk '
         NR == FNR { guide = guide $0 "\n"; next } { all = all $0 "\n" }
-        END { exit index(all, guide) == 0 }' "$scratch/guide.c" examples/plan.c
+        END { exit index(all, guide) == 0 }' "$scratch/guide.c" "$2"
 }
-check "docs/user/plans.md has the builder's part of plan.c" guide_is_example
+check "docs/user/plans.md has the builder's part of plan.c" guide_is_example docs/user/plans.md examples/plan.c
+check "docs/user/moe.md has the layer of moe_layer.c" guide_is_example docs/user/moe.md examples/moe_layer.c
 # The lines of the header's sketch, in a program.
 sketch_builds() {
     {
