@@ -265,13 +265,14 @@ static inline weir_status weiri_comm_wait(weir_comm *comm, const uint64_t *word,
     return weiri_comm_wait_slow(comm, word, target, peer, phase);
 }
 
-/* A wait checks for dead ranks once in this many polls. */
+/* A wait checks for dead ranks once in this many polls, or after some time (wait.c). */
 enum { WEIRI_POLLS_PER_LIFE_CHECK = 4096 };
 
 /* The state of a wait between its polls. Initialise it with zeros. */
 typedef struct weiri_waiter {
     weir_waiter polls;
     int suspicions;    /* checks that have found a dead peer */
+    uint64_t lives_ns; /* the latest check that was due by time; 0: none */
     int is_for_one;    /* only the death of the rank being waited on matters */
     uint64_t noted_ns; /* the start of the slow wait in the record; 0: none */
     uint64_t aborted_ns; /* when an abort was first seen */
