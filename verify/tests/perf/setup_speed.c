@@ -1,7 +1,9 @@
 /*
  * Prints what setting up a job of forked ranks costs on this node. Run by hand:
  *
- *   setup_speed [RANKS...]      8, 64 and 256 ranks by default
+ *   setup_speed [-n EACH] [RANKS...]      8, 64 and 256 ranks by default
+ *
+ * With -n, EACH ranks form an emulated node, and tcp over the loopback interface connects the nodes.
  *
  * A line per number of ranks has the medians, over STARTS jobs, of the time from the start until
  * the last rank has its bootstrap, its communicator, and the result of a first allreduce of 4
@@ -29,6 +31,7 @@ typedef struct record {
 } record;
 
 static record *records;
+static int ranks_each; /* of an emulated node; 0: all on one */
 
 static double now_ms(void)
 {
@@ -62,12 +65,23 @@ static long open_files(void)
     return count;
 }
 
+static void emulate_node(int rank)
+{
+    char name[32];
+    snprintf(name, sizeof name, "setup-%d", rank / ranks_each);
+    setenv("WEIR_HOSTID", name, 1);
+    setenv("WEIR_TRANSPORT", "tcp", 1);
+    setenv("WEIR_SOCKET_IFNAME", "lo", 1);
+}
+
 static int set_up(weir_boot *boot, void *argument)
 {
     (void)argument;
     record *mine = &records[weir_boot_rank(boot)];
     float value = 1;
     weir_comm *comm;
+    if (ranks_each)
+        emulate_node(weir_boot_rank(boot));
     mine->ms[BOOTED] = now_ms() - mine->start_ms;
     weir_status status = weir_comm_create(boot, NULL, &comm);
     mine->ms[CREATED] = now_ms() - mine->start_ms;
@@ -133,11 +147,20 @@ static int measure(int nranks)
     return 0;
 }
 
+static int usage(void)
+{
+    fprintf(stderr, "usage: setup_speed [-n EACH] [RANKS...]; 1 to %d each\n", RANKS_MOST);
+    exit(2);
+}
+
 int main(int argc, char **argv)
 {
     static char *defaults[] = {"", "8", "64", "256"};
-    int count = argc > 1 ? argc : 4, failures = 0;
-    char **ranks = argc > 1 ? argv : defaults;
+    int count, failures = 0, option;
+    while ((option = getopt(argc, argv, "n:")) >= 0)
+        ranks_each = option == 'n' && atoi(optarg) > 0 ? atoi(optarg) : usage();
+    char **ranks = argc > optind ? argv + optind - 1 : defaults;
+    count = argc > optind ? argc - optind + 1 : 4;
     records = mmap(NULL, RANKS_MOST * sizeof *records, PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (records == MAP_FAILED)
@@ -146,10 +169,8 @@ int main(int argc, char **argv)
            "end ms", "own KiB", "shared KiB", "files");
     for (int i = 1; i < count; i++) {
         const int nranks = atoi(ranks[i]);
-        if (nranks < 1 || nranks > RANKS_MOST) {
-            fprintf(stderr, "usage: setup_speed [RANKS...]; 1 to %d each\n", RANKS_MOST);
-            return 2;
-        }
+        if (nranks < 1 || nranks > RANKS_MOST)
+            usage();
         failures |= measure(nranks);
     }
     return failures;
