@@ -279,11 +279,42 @@ static void write_rows(const bench_tune *tune, FILE *file)
     }
 }
 
+/* Writes the line "cost" that fits the measured times best, if the cost model selects between nodes
+ * and knows one of the algorithms. Returns 1 if there is one; file may be NULL. */
+static int write_cost(const bench_tune *tune, FILE *file)
+{
+    static weir_net_time times[SIZES_MAX * BENCH_CANDIDATES_MAX];
+    const bench_job *job = tune->run->job;
+    weir_net_cost cost;
+    double deviation;
+    size_t count = 0;
+    if (job->nnodes < 2 || !job->comm)
+        return 0;
+    for (int k = 0; k < tune->nsizes; k++)
+        for (int i = 0; i < tune->count; i++)
+            if (isfinite(tune->sizes[k].score[i]) && !tune->files[i])
+                times[count++] = (weir_net_time){tune->run->collective, tune->names[i],
+                                                 tune->sizes[k].bytes,
+                                                 tune->sizes[k].median_us[i]};
+    if (weir_net_cost_fit(job->comm, times, count, &cost, &deviation) != WEIR_OK)
+        return 0;
+    if (file)
+        fprintf(file,
+                "cost %.4g %.4g %.4g %.4g %.4g # %s, %d ranks on %d nodes, %zu times; typical "
+                "deviation %.0f%%\n",
+                cost.latency_us, cost.message_us, cost.network_gbs, cost.phase_us,
+                cost.memory_gbs, weir_collective_name(tune->run->collective), job->nranks,
+                job->nnodes, count, 100 * deviation);
+    return 1;
+}
+
 /* 1 if the new rows replace the line. */
 static int is_replaced(const bench_tune *tune, const char *line)
 {
     char collective[24], cores[16];
     int ranks;
+    if (sscanf(line, "%23s", collective) == 1 && strcmp(collective, "cost") == 0)
+        return write_cost(tune, NULL);
     return sscanf(line, "%23s %d %15s", collective, &ranks, cores) == 3 &&
            strcmp(collective, weir_collective_name(tune->run->collective)) == 0 &&
            ranks == tune->run->job->nranks && strcmp(cores, cores_word(tune->run)) == 0;
@@ -315,6 +346,7 @@ static weir_status write_file(const bench_tune *tune)
         return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path,
                               reason);
     int failed = copy_others(tune, path, file);
+    write_cost(tune, file);
     write_rows(tune, file);
     failed |= ferror(file) | fflush(file);
     failed = failed || rename(temporary, path) != 0; /* before another run can open temporary */

@@ -23,7 +23,8 @@
     X(NCCL_SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", "(none)",                                         \
       "the same, if WEIR_SOCKET_IFNAME is not set")                                               \
     X(SOCKET_STREAMS, "WEIR_SOCKET_STREAMS", "4",                                                 \
-      "connections to each peer of the TCP transport, 1 to 8")                                    \
+      "connections to each peer of the TCP transport, 1 to 8; with more than 64 ranks 1 is the "  \
+      "default")                                                                                  \
     X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)",                                                  \
       "shared secret of a TCP bootstrap by address")                                              \
     X(BOOT_PORT, "WEIR_BOOT_PORT", "(derived)",                                                   \

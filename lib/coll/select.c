@@ -211,7 +211,7 @@ static int next_line(FILE *file, char text[LINE_BYTES])
 typedef struct tuning_file {
     const char *path;
     int has_cost;
-    weiri_net_cost cost;
+    weir_net_cost cost;
     size_t count;
     weiri_tuning_row rows[ROWS_MAX];
     int lines[ROWS_MAX];
@@ -234,7 +234,7 @@ static weir_status tuning_read_row(const char *text, weiri_tuning_row *row, cons
 /* Reads a line "cost". */
 static weir_status tuning_read_cost(const char *text, tuning_file *read, int line)
 {
-    weiri_net_cost *cost = &read->cost;
+    weir_net_cost *cost = &read->cost;
     char extra[2];
     int words = sscanf(text, " cost %lf %lf %lf %lf %lf %1s", &cost->latency_us, &cost->message_us,
                        &cost->network_gbs, &cost->phase_us, &cost->memory_gbs, extra);
@@ -374,7 +374,7 @@ static int is_modelled(const weiri_coll *coll, int collective)
 static void add_modelled(weiri_coll *coll, int collective, const tuning_file *file, int *used)
 {
     const weiri_internode *internode = coll->comm->internode;
-    const weiri_net_cost *cost = file && file->has_cost
+    const weir_net_cost *cost = file && file->has_cost
                                      ? &file->cost
                                      : weiri_net_cost_of(internode->net->ops->transport);
     const weiri_net_shape shape = {internode->nnodes, internode->fewest,

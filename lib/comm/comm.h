@@ -1,10 +1,9 @@
 /*
  * The communicator: its ranks, the memory that they share, and how waits end.
  *
- * Every rank of a node owns one scratch segment, which all ranks of the node map when the
- * communicator is created. It begins with a weiri_comm_page; the rest, the area, belongs to the
- * collectives. Each word of it has one writer, the owner, except for the abort word, which any rank
- * sets.
+ * The ranks of a node map one scratch segment when the communicator is created, in which every rank
+ * owns a part. It begins with a weiri_comm_page; the rest, the area, belongs to the collectives.
+ * Each word of it has one writer, the owner, except for the abort word, which any rank sets.
  *
  * Memory that a rank allocates later has a record in the directory of its page. A peer that
  * receives a descriptor (region, generation, offset) looks the record up and maps the segment
@@ -106,7 +105,7 @@ typedef struct weiri_gpu_info {
     weiri_segment_key scratch;
 } weiri_gpu_info;
 
-/* The beginning of a rank's scratch segment. Written by its owner, except for abort. */
+/* The beginning of a rank's part of the scratch segment. Written by its owner, except for abort. */
 typedef struct weiri_comm_page {
     weiri_word abort;    /* non-zero: the reason for which every wait of this rank ends */
     weiri_word barrier;  /* barriers that this rank has entered */
@@ -153,9 +152,8 @@ typedef struct weiri_mapping {
 
 typedef struct weiri_peer {
     int pid, pidfd; /* pidfd: -1 if the system has none, and for the calling rank */
-    weiri_segment scratch;
-    weiri_comm_page *page; /* in scratch */
-    char *area;            /* the collectives' part of scratch */
+    weiri_comm_page *page; /* in the communicator's scratch segment */
+    char *area;            /* the collectives' part behind it */
     weiri_mapping *mappings; /* of its regions, up to the highest one used */
     uint32_t nmappings;
     uint64_t changes_seen;
@@ -173,7 +171,7 @@ struct weir_comm {
 
     /* Backend and transports */
     weir_backend requested;               /* may be auto; gpu shows which one was chosen */
-    const weiri_transport_ops *transport; /* of the scratch segments */
+    const weiri_transport_ops *transport; /* of the scratch segment */
     const weiri_transport_ops *memory;    /* of weir_mem_alloc */
     struct weiri_gpu *gpu;                /* NULL on the host backend */
 
@@ -188,7 +186,8 @@ struct weir_comm {
 
     /* Memory that the ranks of one node share. Unused in a communicator of several nodes, whose
      * sub-communicators hold it. */
-    size_t scratch_bytes, area_bytes;
+    size_t scratch_bytes, area_bytes; /* of each rank */
+    weiri_segment scratch;            /* of all ranks, in their order; rank 0 is its owner */
     weiri_peer *peers; /* nranks entries, including the calling rank */
     weiri_region *regions;
     int nregions;      /* entries ever used */
@@ -265,13 +264,14 @@ static inline weir_status weiri_comm_wait(weir_comm *comm, const uint64_t *word,
     return weiri_comm_wait_slow(comm, word, target, peer, phase);
 }
 
-/* A wait checks for dead ranks once in this many polls. */
+/* A wait checks for dead ranks once in this many polls, or after some time (wait.c). */
 enum { WEIRI_POLLS_PER_LIFE_CHECK = 4096 };
 
 /* The state of a wait between its polls. Initialise it with zeros. */
 typedef struct weiri_waiter {
     weir_waiter polls;
     int suspicions;    /* checks that have found a dead peer */
+    uint64_t lives_ns; /* the latest check that was due by time; 0: none */
     int is_for_one;    /* only the death of the rank being waited on matters */
     uint64_t noted_ns; /* the start of the slow wait in the record; 0: none */
     uint64_t aborted_ns; /* when an abort was first seen */

@@ -22,7 +22,12 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { GRACE_NS = 100000000 };
+enum {
+    GRACE_NS = 100000000,
+    LIFE_CHECK_NS = 100000000, /* the longest time between checks for dead ranks, and for each */
+    LIFE_CHECK_NS_EACH = 1000000, /* rank of the node */
+    POLLS_PER_CLOCK = 64,
+};
 
 int weiri_comm_is_dead(const weir_comm *comm, int peer)
 {
@@ -61,9 +66,27 @@ static int wait_has_settled(weiri_waiter *waiter)
     return now_ns - waiter->aborted_ns > GRACE_NS;
 }
 
+/* Returns 1 if dead ranks are to be looked for after this poll. Polls are rare where many ranks
+ * share a core, so the time counts, too. A suspicion is confirmed soon. */
+static int wait_life_is_due(const weir_comm *comm, weiri_waiter *waiter)
+{
+    const uint64_t polls = waiter->polls.polls;
+    if (polls % WEIRI_POLLS_PER_LIFE_CHECK == 0)
+        return 1;
+    if (polls % POLLS_PER_CLOCK || !waiter->polls.started_ns)
+        return 0;
+    const uint64_t now_ns = weir_clock_ns(), each_ns = LIFE_CHECK_NS_EACH;
+    const uint64_t since_ns =
+        waiter->lives_ns > waiter->polls.started_ns ? waiter->lives_ns : waiter->polls.started_ns;
+    if (!waiter->suspicions && now_ns - since_ns < LIFE_CHECK_NS + each_ns * (uint64_t)comm->nranks)
+        return 0;
+    waiter->lives_ns = now_ns;
+    return 1;
+}
+
 /* Called after an unsuccessful poll. On WEIR_ERR_PEER *dead is the dead rank's number in the
  * parent. A rank that wrote the awaited word and then ended is dead before the word has been polled
- * again: so only the second check that finds a dead rank counts. */
+ * again: so only the second check that finds a dead rank counts, or the one at the deadline. */
 static weir_status wait_step(weir_comm *comm, weiri_waiter *waiter, int awaited, int *dead)
 {
     int status = weir_waiter_step(&waiter->polls, &comm->guard);
@@ -76,8 +99,9 @@ static weir_status wait_step(weir_comm *comm, weiri_waiter *waiter, int awaited,
         *dead = (int)(reason - WEIRI_ABORT_DEATH);
         return WEIR_ERR_PEER;
     }
-    if (status == 0 && waiter->polls.polls % WEIRI_POLLS_PER_LIFE_CHECK == 0 &&
-        (*dead = wait_find_dead(comm, waiter, awaited)) >= 0 && waiter->suspicions++)
+    if ((status == WEIR_ERR_TIMEOUT || wait_life_is_due(comm, waiter)) &&
+        (*dead = wait_find_dead(comm, waiter, awaited)) >= 0 &&
+        (waiter->suspicions++ || status == WEIR_ERR_TIMEOUT))
         status = WEIR_ERR_PEER;
     return (weir_status)status;
 }

@@ -22,7 +22,7 @@ typedef struct weiri_segment_key {
     uint32_t kind; /* WEIRI_SEGMENT_* */
     int32_t pid;
     int32_t fd; /* -1 if the handle identifies the segment */
-    int32_t padding;
+    int32_t huge_pages; /* 1: the owner wants them for this memory */
     uint64_t inode;
     uint64_t bytes;  /* of the mapping */
     uint64_t offset; /* of the segment in the mapping */
@@ -53,6 +53,15 @@ typedef struct weiri_transport_ops {
      * the transport cannot do that. WEIR_ERR_UNSUPPORTED if the memory is not of its kind. */
     weir_status (*segment_adopt)(void *pointer, size_t bytes, weiri_segment *segment,
                                  weiri_segment_key *key);
+    /* Like segment_create for a segment that parts ranks share, each part with part_bytes (a
+     * multiple of the page size). No memory backs a part until segment_back was called for it,
+     * which the rank does that uses it most, so that the memory is near it. The slots are NULL if
+     * the transport cannot do that. */
+    weir_status (*segment_reserve)(size_t part_bytes, int parts, weiri_segment *segment,
+                                   weiri_segment_key *key);
+    /* Backs bytes from offset on (both multiples of the page size) with memory, in the owner's
+     * segment or a mapping of it. WEIR_ERR_NO_MEMORY. */
+    weir_status (*segment_back)(const weiri_segment *segment, size_t offset, size_t bytes);
     /* Whether an owner may destroy a segment that others have mapped. */
     int outlives_owner;
 } weiri_transport_ops;

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-const weiri_net_cost *weiri_net_cost_of(weir_transport transport)
+const weir_net_cost *weiri_net_cost_of(weir_transport transport)
 {
-    static const weiri_net_cost rdma = {4, 1, 12, 4, 8}, sockets = {30, 15, 1, 8, 4};
+    static const weir_net_cost rdma = {4, 1, 12, 4, 8}, sockets = {30, 15, 1, 8, 4};
     return transport == WEIR_TRANSPORT_IB ? &rdma : &sockets;
 }
 
@@ -21,7 +21,7 @@ typedef struct terms {
     double a, o, b, c, phase; /* latency, occupation; per byte: network, memory; a node's phase */
 } terms;
 
-static terms terms_of(const weiri_net_cost *cost, weiri_net_shape shape, size_t bytes)
+static terms terms_of(const weir_net_cost *cost, weiri_net_shape shape, size_t bytes)
 {
     terms t = {.n = shape.nnodes, .r = shape.ranks_per_node, .power = 1, .bytes = (double)bytes};
     while (t.power * 2 <= t.n) {
@@ -214,7 +214,7 @@ static const form forms[] = {
     {WEIR_COLL_ALLTOALL, "pairwise", alltoall_pairwise},
 };
 
-double weiri_internode_cost_us(const weiri_net_cost *cost, weiri_net_shape shape,
+double weiri_internode_cost_us(const weir_net_cost *cost, weiri_net_shape shape,
                                weir_collective collective, const char *algo, size_t bytes)
 {
     const terms t = terms_of(cost, shape, bytes);
@@ -224,7 +224,7 @@ double weiri_internode_cost_us(const weiri_net_cost *cost, weiri_net_shape shape
     return INFINITY;
 }
 
-const weiri_algo *weiri_internode_cheapest(const weiri_net_cost *cost, weiri_net_shape shape,
+const weiri_algo *weiri_internode_cheapest(const weir_net_cost *cost, weiri_net_shape shape,
                                            weir_collective collective, size_t bytes)
 {
     /* A byte that is copied between a GPU and the host, in and out. */

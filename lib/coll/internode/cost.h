@@ -8,18 +8,9 @@
 
 #include "coll/coll.h"
 
-/* What a network and a node cost. The built-in values are estimates for common hardware; a tuning
- * file can have those of a cluster (a line "cost", see coll/select.c). */
-typedef struct weiri_net_cost {
-    double latency_us;    /* of a short message, from one rank to another */
-    double message_us;    /* for which a message occupies its sender and its receiver */
-    double network_gbs;   /* GB/s of one rank, in one direction */
-    double phase_us;      /* of a short collective within a node */
-    double memory_gbs;    /* GB/s of a rank that copies or reduces */
-} weiri_net_cost;
-
-/* The built-in values of a network transport. */
-const weiri_net_cost *weiri_net_cost_of(weir_transport transport);
+/* The built-in values of a network transport: estimates for common hardware. A tuning file can have
+ * those of a cluster (a line "cost", see coll/select.c), which --tune fits to measured times. */
+const weir_net_cost *weiri_net_cost_of(weir_transport transport);
 
 /* The nodes of a communicator. */
 typedef struct weiri_net_shape {
@@ -29,11 +20,16 @@ typedef struct weiri_net_shape {
 
 /* The predicted time of a call, of the size by which the tuning table is ordered. Infinite for an
  * algorithm that the model does not know. */
-double weiri_internode_cost_us(const weiri_net_cost *cost, weiri_net_shape shape,
+double weiri_internode_cost_us(const weir_net_cost *cost, weiri_net_shape shape,
                                weir_collective collective, const char *algo, size_t bytes);
 
 /* The algorithm with the smallest predicted time; NULL: the model knows none. */
-const weiri_algo *weiri_internode_cheapest(const weiri_net_cost *cost, weiri_net_shape shape,
+const weiri_algo *weiri_internode_cheapest(const weir_net_cost *cost, weiri_net_shape shape,
                                            weir_collective collective, size_t bytes);
+
+/* Fits the values to times (cost_fit.c). Returns the root of the mean square of the relative
+ * deviations; infinite, without a change of *cost, if no time is usable. */
+double weiri_net_cost_fit(const weir_net_cost *builtin, weiri_net_shape shape,
+                          const weir_net_time *times, size_t count, weir_net_cost *cost);
 
 #endif

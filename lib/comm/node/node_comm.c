@@ -1,7 +1,8 @@
 /*
  * The communicator of the ranks of one node, which may be a sub-communicator. Creation consists of
- * three agreed steps over the bootstrap: every rank creates its scratch segment, the ranks exchange
- * keys and properties, and every rank maps all peers.
+ * three agreed steps over the bootstrap: rank 0 creates the scratch segment, the ranks exchange its
+ * key and their properties, and every rank maps it and backs its own part with memory. So a rank
+ * needs one mapping, however many ranks there are.
  */
 #define _GNU_SOURCE
 #include "comm/node/node_comm.h"
@@ -31,7 +32,7 @@ typedef struct introduction {
     uint64_t area_bytes;
     int32_t pid;
     int32_t backend; /* weir_backend: the requested one */
-    weiri_segment_key scratch;
+    weiri_segment_key scratch; /* rank 0's is used */
     unsigned char cores[WEIRI_CORES_BYTES];
 } introduction;
 
@@ -51,8 +52,9 @@ static weir_status node_comm_introduce(weir_comm *comm, introduction *mine)
     if (getrandom(&mine->job, sizeof mine->job, 0) != sizeof mine->job)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read random bytes");
     mine->address = (uint64_t)(uintptr_t)&mine->job;
-    weiri_peer *own = &comm->peers[comm->rank];
-    return comm->transport->segment_create(comm->scratch_bytes, &own->scratch, &mine->scratch);
+    return comm->rank ? WEIR_OK
+                      : comm->transport->segment_reserve(comm->scratch_bytes, comm->nranks,
+                                                         &comm->scratch, &mine->scratch);
 }
 
 /* Compares configurations, and the number of ranks with that of their cores. */
@@ -80,27 +82,37 @@ static weir_status node_comm_compare(weir_comm *comm, const introduction *all)
     return WEIR_OK;
 }
 
-static weir_status node_comm_map_peer(weir_comm *comm, int rank, const introduction *who)
+/* Maps the scratch segment, and backs this rank's part. */
+static weir_status node_comm_map_scratch(weir_comm *comm, const introduction *all)
+{
+    weir_status status = WEIR_OK;
+    if (comm->rank)
+        status = weiri_segment_map(&all[0].scratch, &comm->scratch);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "rank %d cannot reach rank 0", comm->rank);
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        char *part = (char *)comm->scratch.base + (size_t)rank * comm->scratch_bytes;
+        comm->peers[rank].page = (weiri_comm_page *)(void *)part;
+        comm->peers[rank].area = part + node_comm_page_bytes();
+    }
+    return comm->transport->segment_back(
+        &comm->scratch, (size_t)comm->rank * comm->scratch_bytes, comm->scratch_bytes);
+}
+
+static void node_comm_watch_peer(weir_comm *comm, int rank, const introduction *who)
 {
     weiri_peer *peer = &comm->peers[rank];
     peer->pid = who->pid;
-    if (rank != comm->rank) {
-        weir_status status = weiri_segment_map(&who->scratch, &peer->scratch);
-        if (status != WEIR_OK)
-            return weiri_fail_context(status, "rank %d cannot reach rank %d", comm->rank, rank);
+    if (rank == comm->rank)
+        return;
 #ifdef SYS_pidfd_open
-        peer->pidfd = (int)syscall(SYS_pidfd_open, who->pid, 0);
+    peer->pidfd = (int)syscall(SYS_pidfd_open, who->pid, 0);
 #endif
-        if (comm->reads_unregistered &&
-            !weiri_peer_copy_probe(who->pid, who->address, who->job)) {
-            weiri_log(WEIRI_LOG_DEBUG, "rank %d cannot read rank %d's memory: %s", comm->rank, rank,
-                      strerror(errno));
-            comm->reads_unregistered = 0;
-        }
+    if (comm->reads_unregistered && !weiri_peer_copy_probe(who->pid, who->address, who->job)) {
+        weiri_log(WEIRI_LOG_DEBUG, "rank %d cannot read rank %d's memory: %s", comm->rank, rank,
+                  strerror(errno));
+        comm->reads_unregistered = 0;
     }
-    peer->page = peer->scratch.base;
-    peer->area = (char *)peer->scratch.base + node_comm_page_bytes();
-    return WEIR_OK;
 }
 
 static weir_status node_comm_map_peers(weir_comm *comm, const introduction *all)
@@ -109,12 +121,15 @@ static weir_status node_comm_map_peers(weir_comm *comm, const introduction *all)
     weir_status status = node_comm_compare(comm, all);
     if (status == WEIR_OK)
         status = weiri_env_long(WEIRI_ENV_CMA, 0, 1, 1, &allowed);
-    comm->reads_unregistered = (int)allowed;
-    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
-        status = node_comm_map_peer(comm, rank, &all[rank]);
     if (status == WEIR_OK)
-        weir_store_release(&comm->peers[comm->rank].page->reads.value, comm->reads_unregistered);
-    return status;
+        status = node_comm_map_scratch(comm, all);
+    if (status != WEIR_OK)
+        return status;
+    comm->reads_unregistered = (int)allowed;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        node_comm_watch_peer(comm, rank, &all[rank]);
+    weir_store_release(&comm->peers[comm->rank].page->reads.value, comm->reads_unregistered);
+    return WEIR_OK;
 }
 
 /* Frees everything. Local; peers may still be running. */
@@ -136,8 +151,8 @@ static void node_comm_free(weir_comm *comm)
         if (peer->pidfd >= 0)
             close(peer->pidfd);
         free(peer->mappings);
-        weiri_segment_destroy(&peer->scratch);
     }
+    weiri_segment_destroy(&comm->scratch);
     free(comm->peers);
     free(comm->regions);
     free(comm);
@@ -147,10 +162,8 @@ static weir_status node_comm_make_tables(weir_comm *comm)
 {
     comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
     comm->regions = calloc(WEIRI_REGIONS_MAX, sizeof *comm->regions);
-    for (int rank = 0; comm->peers && rank < comm->nranks; rank++) {
+    for (int rank = 0; comm->peers && rank < comm->nranks; rank++)
         comm->peers[rank].pidfd = -1;
-        comm->peers[rank].scratch.fd = -1;
-    }
     for (int id = 0; comm->regions && id < WEIRI_REGIONS_MAX; id++)
         comm->regions[id].segment.fd = -1;
     if (!comm->peers || !comm->regions)

@@ -853,6 +853,32 @@ WEIR_API weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collect
  * collective, "local" for a single rank. Valid until the next call on comm. */
 WEIR_API const char *weir_comm_last_algo(const weir_comm *comm);
 
+/* What a network between nodes, and a node, cost: the values by which algorithms across nodes are
+ * selected where the tuning table has no rows, and of a line "cost" of a tuning file. */
+typedef struct weir_net_cost {
+    double latency_us;  /* of a short message, from one rank to another */
+    double message_us;  /* for which a message occupies its sender and its receiver */
+    double network_gbs; /* GB/s of one rank, in one direction */
+    double phase_us;    /* of a short collective within a node */
+    double memory_gbs;  /* GB/s of a rank that copies or reduces */
+} weir_net_cost;
+
+/* A measured time of an algorithm across nodes; bytes as the tuning table counts them. */
+typedef struct weir_net_time {
+    weir_collective collective;
+    const char *algo; /* "doubling" */
+    size_t bytes;
+    double us;
+} weir_net_time;
+
+/* Fits these values to times that were measured on the nodes of comm, by least squares of their
+ * relative deviations. Times of algorithms that the model does not know, and those that are not
+ * positive, are ignored; values that the times do not determine stay in proportion to the built-in
+ * ones. *deviation (may be NULL) becomes the root of the mean square of the relative deviations.
+ * Local. WEIR_ERR_INVALID if comm has one node, or no time is usable. */
+WEIR_API weir_status weir_net_cost_fit(const weir_comm *comm, const weir_net_time *times,
+                                       size_t count, weir_net_cost *cost, double *deviation);
+
 #ifdef __cplusplus
 }
 #endif

@@ -38,17 +38,21 @@ static size_t shm_available_bytes(void)
     return kilobytes * 1024;
 }
 
-/* Backs the whole segment with memory, so that no later store into it can fail. Large segments use
- * huge pages if the system allows them. */
+/* Backs memory of a segment, so that no later store into it can fail. fd is -1 in a mapping, whose
+ * owner then has backed everything if the system cannot do that in a mapping. */
 static int shm_populate(int fd, void *base, size_t bytes)
 {
-    if (bytes >= HUGE_PAGE_BYTES)
-        madvise(base, bytes, MADV_HUGEPAGE);
     if (madvise(base, bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
     if (errno != EINVAL)
         return errno;
-    return posix_fallocate(fd, 0, (off_t)bytes);
+    return fd < 0 ? 0 : posix_fallocate(fd, 0, (off_t)bytes);
+}
+
+/* Returns 1 if the system can back a part of a mapping: it then accepts an empty one. */
+static int shm_can_back_parts(void *base)
+{
+    return madvise(base, 0, MADV_POPULATE_WRITE) == 0;
 }
 
 static weir_status shm_fail_no_memory(size_t bytes, int error_number)
@@ -59,52 +63,118 @@ static weir_status shm_fail_no_memory(size_t bytes, int error_number)
                             bytes);
 }
 
-static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weiri_segment_key *key)
+/* Creates the file of a segment with mode 0600. It is 0777 at first: the kernel lets only those open
+ * it who may trace this process, but a descriptor that is passed on by mistake should not give more
+ * rights. */
+static weir_status shm_create_file(size_t bytes, int *fd)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (bytes > shm_available_bytes() || bytes > SIZE_MAX - page)
-        return shm_fail_no_memory(bytes, ENOMEM);
-    size_t rounded = (bytes + page - 1) / page * page;
-    weir_status status = WEIR_ERR_SYSTEM;
-    int fd = memfd_create("weir", MFD_CLOEXEC);
-    if (fd < 0)
-        return weiri_fail_errno(status, errno, "cannot create shared memory (memfd)%s",
+    weir_status status = WEIR_OK;
+    int made = memfd_create("weir", MFD_CLOEXEC);
+    if (made < 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot create shared memory (memfd)%s",
                                 errno == EMFILE ? "; raise 'ulimit -n'" : "");
-    /* Its mode is 0777 at first. The kernel lets only those open it who may trace this process, but
-     * a descriptor that is passed on by mistake should not give more rights. */
-    if (fchmod(fd, S_IRUSR | S_IWUSR) != 0) {
-        status = weiri_fail_errno(status, errno, "cannot restrict access to shared memory");
-        goto close_fd;
-    }
-    if (ftruncate(fd, (off_t)rounded) < 0) {
-        status = shm_fail_no_memory(rounded, errno);
-        goto close_fd;
-    }
-    void *base = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    int error_number = base == MAP_FAILED ? errno : shm_populate(fd, base, rounded);
-    if (error_number) {
-        status = shm_fail_no_memory(rounded, error_number);
-        goto unmap;
-    }
+    if (fchmod(made, S_IRUSR | S_IWUSR) != 0)
+        status =
+            weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot restrict access to shared memory");
+    else if (ftruncate(made, (off_t)bytes) < 0)
+        status = shm_fail_no_memory(bytes, errno);
+    if (status == WEIR_OK)
+        *fd = made;
+    else
+        close(made);
+    return status;
+}
+
+/* Creates a segment without memory. bytes is a multiple of the page size. */
+static weir_status shm_create(size_t bytes, int huge_pages, weiri_segment *segment,
+                              weiri_segment_key *key)
+{
+    int fd = -1;
     struct stat info;
-    if (fstat(fd, &info) < 0) {
+    if (bytes > shm_available_bytes())
+        return shm_fail_no_memory(bytes, ENOMEM);
+    weir_status status = shm_create_file(bytes, &fd);
+    if (status != WEIR_OK)
+        return status;
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED)
+        status = shm_fail_no_memory(bytes, errno);
+    else if (fstat(fd, &info) < 0)
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot inspect shared memory");
-        goto unmap;
+    if (status != WEIR_OK) {
+        if (base != MAP_FAILED)
+            munmap(base, bytes);
+        close(fd);
+        return status;
     }
+    if (huge_pages)
+        madvise(base, bytes, MADV_HUGEPAGE);
     *segment =
-        (weiri_segment){.ops = &weiri_transport_shm, .base = base, .bytes = rounded, .fd = fd};
+        (weiri_segment){.ops = &weiri_transport_shm, .base = base, .bytes = bytes, .fd = fd};
     *key = (weiri_segment_key){.kind = WEIRI_SEGMENT_MEMFD,
                                .pid = (int32_t)getpid(),
                                .fd = fd,
+                               .huge_pages = huge_pages,
                                .inode = info.st_ino,
-                               .bytes = rounded};
+                               .bytes = bytes};
     return WEIR_OK;
-unmap:
-    if (base != MAP_FAILED)
-        munmap(base, rounded);
-close_fd:
-    close(fd);
-    return status;
+}
+
+static void shm_segment_destroy(weiri_segment *segment)
+{
+    if (segment->base)
+        munmap(segment->base, segment->bytes);
+    if (segment->base && segment->fd >= 0)
+        close(segment->fd);
+    *segment = (weiri_segment){.fd = -1};
+}
+
+static weir_status shm_segment_back(const weiri_segment *segment, size_t offset, size_t bytes)
+{
+    int error_number = shm_populate(segment->fd, (char *)segment->base + offset, bytes);
+    return error_number ? shm_fail_no_memory(bytes, error_number) : WEIR_OK;
+}
+
+static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weiri_segment_key *key)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    weiri_segment made;
+    weiri_segment_key of;
+    if (bytes > SIZE_MAX - page)
+        return shm_fail_no_memory(bytes, ENOMEM);
+    size_t rounded = (bytes + page - 1) / page * page;
+    weir_status status = shm_create(rounded, rounded >= HUGE_PAGE_BYTES, &made, &of);
+    if (status != WEIR_OK)
+        return status;
+    status = shm_segment_back(&made, 0, rounded);
+    if (status != WEIR_OK) {
+        shm_segment_destroy(&made);
+        return status;
+    }
+    *segment = made;
+    *key = of;
+    return WEIR_OK;
+}
+
+static weir_status shm_segment_reserve(size_t part_bytes, int parts, weiri_segment *segment,
+                                       weiri_segment_key *key)
+{
+    const size_t count = (size_t)parts;
+    weiri_segment made;
+    weiri_segment_key of;
+    if (part_bytes > SIZE_MAX / count)
+        return shm_fail_no_memory(SIZE_MAX, ENOMEM);
+    weir_status status = shm_create(part_bytes * count, part_bytes >= HUGE_PAGE_BYTES, &made, &of);
+    if (status == WEIR_OK && !shm_can_back_parts(made.base)) {
+        status = shm_segment_back(&made, 0, made.bytes);
+        if (status != WEIR_OK)
+            shm_segment_destroy(&made);
+    }
+    if (status != WEIR_OK)
+        return status;
+    *segment = made;
+    *key = of;
+    return WEIR_OK;
 }
 
 static weir_status shm_fail_open(const weiri_segment_key *key, int error_number)
@@ -143,20 +213,11 @@ static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *
     close(fd);
     if (status != WEIR_OK)
         return status;
-    if (key->bytes >= HUGE_PAGE_BYTES)
+    if (key->huge_pages)
         madvise(base, key->bytes, MADV_HUGEPAGE);
     *segment =
         (weiri_segment){.ops = &weiri_transport_shm, .base = base, .bytes = key->bytes, .fd = -1};
     return WEIR_OK;
-}
-
-static void shm_segment_destroy(weiri_segment *segment)
-{
-    if (segment->base)
-        munmap(segment->base, segment->bytes);
-    if (segment->base && segment->fd >= 0)
-        close(segment->fd);
-    *segment = (weiri_segment){.fd = -1};
 }
 
 const weiri_transport_ops weiri_transport_shm = {
@@ -164,5 +225,7 @@ const weiri_transport_ops weiri_transport_shm = {
     .segment_create = shm_segment_create,
     .segment_map = shm_segment_map,
     .segment_destroy = shm_segment_destroy,
+    .segment_reserve = shm_segment_reserve,
+    .segment_back = shm_segment_back,
     .outlives_owner = 1,
 };

@@ -46,6 +46,7 @@
 
 enum {
     DEFAULT_STREAMS = 4,
+    RANKS_FEW = 64,         /* with more, one stream per peer: there are many peers to share it */
     OWED_FRAMES = 64,       /* unacknowledged: an acknowledgement is sent at once */
     OWED_BYTES = 512 << 10, /* likewise */
     IDLE_PASSES = 24,       /* progress calls before an acknowledgement is sent alone; until
@@ -180,7 +181,7 @@ static weir_status tcp_open(int rank, int nranks, int timeout_ms, weiri_net **op
 {
     long nstreams = 0;
     weir_status status = weiri_env_long(WEIRI_ENV_SOCKET_STREAMS, 1, WEIRI_TCP_MOST_STREAMS,
-                                        DEFAULT_STREAMS, &nstreams);
+                                        nranks > RANKS_FEW ? 1 : DEFAULT_STREAMS, &nstreams);
     if (status != WEIR_OK)
         return status;
     weiri_tcp_net *net = calloc(1, sizeof *net);

@@ -59,7 +59,9 @@ fi
     launched() {
         # shellcheck disable=SC2016
         ends_with 0 $hosts -np 4 sh -c 'echo "$WEIR_HOSTID"' &&
-            [ "$(sort "$out" | uniq -c | xargs)" = '2 emulated-a 2 emulated-b' ]
+            [ "$(sort "$out" | uniq -c | xargs)" = '2 emulated-a 2 emulated-b' ] &&
+            ends_with 0 $hosts -k 3 -np 3 "$bench" --transport tcp -b 8 -e 64 -f 8 -w 1 -n 2 &&
+            grep -q 'Ranks: 3 on 3 nodes' "$out" && grep -q 'Out of bounds values : 0 OK' "$out"
     }
     allreduce() {
         ends_with 0 $hosts -np 4 "$bench" --transport tcp -b 8 -e 512 -f 64 -w 1 -n 2 &&

@@ -74,6 +74,20 @@ stays_away() {
 stays_away aab 3 1
 stays_away abbccc 6 2
 
+# Positive values, which the library accepts; a table that has some gets the new ones.
+tuned_cost() {
+    echo 'cost 1 1 1 1 1 # old' >"$scratch/tuning"
+    bench abcd allreduce -b 8 -e 512K -f 16 -n 3 -w 1 --visits 1 --tune="$scratch/tuning"
+    [ "$code" -eq 0 ] && [ "$(grep -c '^cost' "$scratch/tuning")" -eq 1 ] &&
+        grep -Eq '^cost( [0-9.e+-]+){5} # allreduce, 4 ranks on 4 nodes, ' "$scratch/tuning" || return
+    export WEIR_TUNING="$scratch/tuning"
+    bench abcdef allgather -b 8 -e 8 -n 1 -w 1 --visits 1
+    unset WEIR_TUNING
+    [ "$code" -eq 0 ]
+}
+tuned_cost
+check "--tune across nodes writes the values of the cost model" $?
+
 run ci/mpirun -np 2 ./bench_allreduce --transport tcp -b 8 -e 8
 status=1
 [ "$code" -eq 2 ] && grep -q 'connects nodes, but all ranks are on one node' "$scratch/err" && status=0

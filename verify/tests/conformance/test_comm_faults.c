@@ -171,9 +171,9 @@ static void test_killed_rank_is_named_by_all(void **state)
 
 /* ---------------------------------------------------------- lack of resources */
 
-/* The resource that rank 1 lacks when the communicator is created. */
+/* The resource that a rank lacks when the communicator is created. */
 typedef struct shortage {
-    int resource;
+    int rank, resource;
     rlim_t spare; /* descriptors, or bytes, beyond those in use */
     weir_status status;
     const char *says;
@@ -209,13 +209,14 @@ static int run_short(weir_boot *boot, void *argument)
     EXPECT(&failures, getrlimit(what->resource, &before) == 0);
     during = before;
     during.rlim_cur = in_use(what->resource) + what->spare;
-    if (weir_boot_rank(boot) == 1)
+    if (weir_boot_rank(boot) == what->rank)
         EXPECT(&failures, setrlimit(what->resource, &during) == 0);
     double start_s = now_s();
     weir_status status = weir_comm_create(boot, &config, &comm);
     EXPECT(&failures, setrlimit(what->resource, &before) == 0);
     EXPECT(&failures, status == what->status);
-    EXPECT(&failures, boot_last_error_has("rank 1 failed") && boot_last_error_has(what->says));
+    EXPECT(&failures, boot_last_error_has(what->rank ? "rank 1 failed" : "rank 0 failed"));
+    EXPECT(&failures, boot_last_error_has(what->says));
     EXPECT(&failures, now_s() - start_s < SOON_S);
     EXPECT(&failures, comm == NULL);
     EXPECT(&failures, count_maps("memfd:weir") == 0 && count_fds() == fds);
@@ -230,10 +231,12 @@ static void test_shortage_reaches_all(void **state)
     run_ranks(3, run_short, *state);
 }
 
-static shortage no_descriptor = {RLIMIT_NOFILE, 0, WEIR_ERR_SYSTEM, "raise 'ulimit -n'"};
-static shortage one_descriptor = {RLIMIT_NOFILE, 1, WEIR_ERR_SYSTEM, "raise 'ulimit -n'"};
-static shortage no_memory = {RLIMIT_AS, SCRATCH_BYTES / 2, WEIR_ERR_NO_MEMORY, "no room for"};
-static shortage own_memory = {RLIMIT_AS, SCRATCH_BYTES / 2 * 3, WEIR_ERR_NO_MEMORY,
+/* Rank 0 creates the scratch memory of all ranks, which the others map. */
+static shortage no_descriptor = {1, RLIMIT_NOFILE, 0, WEIR_ERR_SYSTEM, "raise 'ulimit -n'"};
+static shortage no_file = {0, RLIMIT_NOFILE, 0, WEIR_ERR_SYSTEM, "cannot create shared memory"};
+static shortage no_memory = {0, RLIMIT_AS, SCRATCH_BYTES / 2 * 3, WEIR_ERR_NO_MEMORY,
+                             "no room for"};
+static shortage own_memory = {1, RLIMIT_AS, SCRATCH_BYTES / 2 * 3, WEIR_ERR_NO_MEMORY,
                               "cannot reach rank"};
 
 /* The name says that a test is skipped, because cmocka 1.1 counts a skip as a failure. */
@@ -367,9 +370,8 @@ int main(int argc, char **argv)
            &in_allreduce),
         AT("a rank without a descriptor is named by all", test_shortage_reaches_all,
            &no_descriptor),
-        AT("a rank with one descriptor is named by all", test_shortage_reaches_all,
-           &one_descriptor),
-        AT("a rank without memory is named by all" WHERE_LIMITED,
+        AT("a rank 0 without a descriptor is named by all", test_shortage_reaches_all, &no_file),
+        AT("a rank 0 without memory is named by all" WHERE_LIMITED,
            test_shortage_of_memory_reaches_all, &no_memory),
         AT("a rank with memory for itself alone is named by all" WHERE_LIMITED,
            test_shortage_of_memory_reaches_all, &own_memory),

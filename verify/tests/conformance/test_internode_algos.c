@@ -7,6 +7,8 @@
  */
 #include "verify/tests/support/internode_ranks.h"
 
+#include "coll/internode/cost.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -289,6 +291,48 @@ static int check_cost_lines(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* The model's own times for a shape give its values again, where they determine them; the fitted
+ * values select what the true ones do. */
+static void check_fit(weir_comm *comm, const layout *where, int *failures)
+{
+    static const char *const algos[] = {"packet", "rails", "doubling", "halving", "ring", "trees"};
+    enum { ALGOS = sizeof algos / sizeof *algos, SIZES = 18 };
+    const weir_net_cost slow = {300, 40, 0.2, 20, 3};
+    const weiri_net_shape shape = {where->nnodes, 1, 0};
+    weir_net_time times[ALGOS * SIZES];
+    weir_net_cost got = {0, 0, 0, 0, 0}, untouched = got;
+    double deviation = 1;
+    for (int i = 0; i < ALGOS * SIZES; i++) {
+        weir_net_time *time = &times[i];
+        *time = (weir_net_time){WEIR_COLL_ALLREDUCE, algos[i % ALGOS], (size_t)8 << i / ALGOS, 0};
+        time->us = weiri_internode_cost_us(&slow, shape, time->collective, time->algo, time->bytes);
+    }
+    EXPECT_OK(failures, weir_net_cost_fit(comm, times, ALGOS * SIZES, &got, &deviation));
+    EXPECT(failures, deviation < 0.02);
+    EXPECT(failures, got.latency_us > 0.95 * slow.latency_us);
+    EXPECT(failures, got.latency_us < 1.05 * slow.latency_us);
+    EXPECT(failures, got.message_us > 0.9 * slow.message_us);
+    EXPECT(failures, got.message_us < 1.1 * slow.message_us);
+    EXPECT(failures, got.network_gbs > 0.9 * slow.network_gbs);
+    EXPECT(failures, got.network_gbs < 1.1 * slow.network_gbs);
+    EXPECT(failures, got.phase_us > 0 && got.memory_gbs > 0);
+    for (size_t bytes = 8; bytes < 64 << 20; bytes *= 8)
+        EXPECT(failures, weiri_internode_cheapest(&got, shape, WEIR_COLL_ALLREDUCE, bytes) ==
+                             weiri_internode_cheapest(&slow, shape, WEIR_COLL_ALLREDUCE, bytes));
+    /* Half of the times are those of a network that is twice as fast: a visible deviation. */
+    for (int i = 0; i < ALGOS * SIZES; i += 2)
+        times[i].us /= 2;
+    EXPECT_OK(failures, weir_net_cost_fit(comm, times, ALGOS * SIZES, &got, &deviation));
+    EXPECT(failures, deviation > 0.1);
+    got = untouched;
+    times[0] = (weir_net_time){WEIR_COLL_ALLREDUCE, "nothing", 8, 5};
+    EXPECT(failures, weir_net_cost_fit(comm, times, 1, &got, NULL) == WEIR_ERR_INVALID);
+    times[0] = (weir_net_time){WEIR_COLL_ALLREDUCE, "ring", 8, 0};
+    EXPECT(failures, weir_net_cost_fit(comm, times, 1, &got, NULL) == WEIR_ERR_INVALID);
+    EXPECT(failures, memcmp(&got, &untouched, sizeof got) == 0);
+    EXPECT(failures, weir_net_cost_fit(NULL, times, 1, &got, NULL) == WEIR_ERR_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +349,7 @@ int main(void)
         LAYOUT_TEST("the cost model selects by size", check_selection, "abcdefgh", 8),
         LAYOUT_RANKS_TEST("a tuning file has the cost model's values", check_cost_lines, "abcdefgh",
                           8),
+        LAYOUT_TEST("the cost model's values are fitted to times", check_fit, "abcdefgh", 8),
         LAYOUT_TEST("doubling: another count on one rank is an error", check_mismatch, "ab", 2),
         LAYOUT_TEST("halving: another count on one rank is an error", check_mismatch, "abc", 3),
         LAYOUT_TEST("ring: another count on one rank is an error", check_mismatch, "abcd", 4),

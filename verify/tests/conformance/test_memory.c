@@ -6,6 +6,8 @@
 
 #include "transport/transport.h"
 
+#include <sys/stat.h>
+
 enum { MOST_ALLOCATIONS = 512, HANDLE_CONTENT_BYTES = 256 };
 
 /* Imports a handle that must be rejected with this status and message. */
@@ -375,6 +377,30 @@ static void test_keys_of_other_memory(void **state)
     assert_int_equal(shm->segment_map(&key, &mapped), WEIR_ERR_PEER);
 }
 
+/* Each rank backs its own part of a segment that all share. */
+static void test_segment_of_parts(void **state)
+{
+    (void)state;
+    enum { PART = 8192 };
+    const weiri_transport_ops *shm = &weiri_transport_shm;
+    weiri_segment own = {0}, mapped = {0};
+    weiri_segment_key key;
+    struct stat info;
+    assert_int_equal(shm->segment_reserve(SIZE_MAX / 4096 * 4096, 3, &own, &key),
+                     WEIR_ERR_NO_MEMORY);
+    assert_int_equal(shm->segment_reserve(PART, 3, &own, &key), WEIR_OK);
+    assert_int_equal(own.bytes, 3 * PART);
+    assert_int_equal(shm->segment_map(&key, &mapped), WEIR_OK);
+    assert_int_equal(shm->segment_back(&mapped, PART, PART), WEIR_OK);
+    assert_int_equal(fstat(own.fd, &info), 0);
+    assert_true(info.st_blocks >= PART / 512); /* all of them, where parts cannot be backed */
+    ((char *)mapped.base)[PART] = 5;
+    assert_int_equal(((char *)own.base)[PART], 5);
+    assert_int_equal(((char *)own.base)[3 * PART - 1], 0);
+    shm->segment_destroy(&mapped);
+    shm->segment_destroy(&own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +421,7 @@ int main(void)
         COMM_TEST("exceeded limits are reported", 1, limits),
         COMM_TEST("missing arguments are rejected", 1, arguments),
         AT("keys of other memory are not mapped", test_keys_of_other_memory, NULL),
+        AT("ranks back their own parts of a segment", test_segment_of_parts, NULL),
     };
     return RUN_TESTS("memory", tests);
 }

@@ -275,6 +275,20 @@ static void test_bad_settings(void **state)
     assert_null(net);
 }
 
+/* Jobs of many ranks have one connection per peer instead of four. */
+static void test_streams_of_many_ranks(void **state)
+{
+    (void)state;
+    weiri_net *net = NULL;
+    const weiri_net_ops *ops = weiri_net_ops_of(WEIR_TRANSPORT_TCP);
+    assert_int_equal(ops->open(0, 64, 1000, &net), WEIR_OK);
+    assert_int_equal(net->descriptors_each, 4);
+    ops->close(net);
+    assert_int_equal(ops->open(64, 65, 1000, &net), WEIR_OK);
+    assert_int_equal(net->descriptors_each, 1);
+    ops->close(net);
+}
+
 int main(void)
 {
     static net_check *late = acknowledge_late;
@@ -287,6 +301,7 @@ int main(void)
         RANKS_TEST("acknowledgements stay in order", 2, run_tcp_check, &late),
         AT("an acknowledgement never enters a written frame", test_acknowledgement_in_queue, NULL),
         AT("invalid settings are rejected", test_bad_settings, NULL),
+        AT("many ranks have one connection per peer", test_streams_of_many_ranks, NULL),
     };
     return RUN_TESTS("tcp_wire", tests);
 }

@@ -34,7 +34,7 @@ typedef struct options {
     const char *platform; /* fat-tree, dragonfly, rail */
     const char *collective, *algo;
     size_t first, last, factor, slot_bytes;
-    weiri_net_cost cost; /* also of the platform that is written */
+    weir_net_cost cost; /* also of the platform that is written */
 } options;
 
 static options opt = {.nnodes = 8,
@@ -703,7 +703,7 @@ static const char usage[] =
 
 static int option_parse(const char *name, const char *value)
 {
-    weiri_net_cost *c = &opt.cost;
+    weir_net_cost *c = &opt.cost;
     if (strcmp(name, "--platform") == 0)
         opt.platform = value;
     else if (strcmp(name, "--nodes") == 0)
