@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-    BOXES_BYTES = 8 << 20, /* all inboxes and outboxes of a rank, unless slot sizes are limited */
+    BOXES_BYTES = 16 << 20, /* all inboxes and outboxes of a rank, unless slot sizes are limited */
     SLOT_LEAST_BYTES = 8 << 10,
     SLOT_MOST_BYTES = 128 << 10,
 };

@@ -63,9 +63,9 @@ static weir_status shm_fail_no_memory(size_t bytes, int error_number)
                             bytes);
 }
 
-/* Creates the file of a segment with mode 0600. It is 0777 at first: the kernel lets only those open
- * it who may trace this process, but a descriptor that is passed on by mistake should not give more
- * rights. */
+/* Creates the file of a segment with mode 0600. It is 0777 at first: the kernel lets only those
+ * open it who may trace this process, but a descriptor that is passed on by mistake should not give
+ * more rights. */
 static weir_status shm_create_file(size_t bytes, int *fd)
 {
     weir_status status = WEIR_OK;

@@ -3,12 +3,12 @@
  *
  *   setup_speed [-n EACH] [RANKS...]      8, 64 and 256 ranks by default
  *
- * With -n, EACH ranks form an emulated node, and tcp over the loopback interface connects the nodes.
+ * With -n, EACH ranks form an emulated node; tcp over the loopback interface connects the nodes.
  *
  * A line per number of ranks has the medians, over STARTS jobs, of the time from the start until
  * the last rank has its bootstrap, its communicator, and the result of a first allreduce of 4
- * bytes, and until all ranks have ended; and the largest amounts over ranks of memory of their own
- * (private pages), of shared memory that a rank provides, and of open files.
+ * bytes, and until all ranks have ended; and the largest amounts over ranks of private memory, of
+ * shared memory that a rank provides, and of open files.
  */
 #include "weir/weir.h"
 
