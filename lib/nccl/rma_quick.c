@@ -30,11 +30,10 @@ weir_status weiri_rma_quick_open(weiri_nccl_comm *comm)
         if (weiri_p2p_is_remote(comm, rank) || !rma->indices)
             continue;
         const int place = weiri_comm_node_rank(comm->comm, rank);
-        peers[rank] =
-            (weiri_rma_peer){weiri_rma_word(rma, place, WEIRI_RMA_ARRIVED, rma->place, 0),
-                             weiri_rma_word(rma, rma->place, WEIRI_RMA_SENT, place, 0),
-                             weiri_rma_word(rma, rma->place, WEIRI_RMA_ARRIVED, place, 0),
-                             weiri_rma_word(rma, rma->place, WEIRI_RMA_TAKEN, place, 0)};
+        peers[rank] = (weiri_rma_peer){weiri_rma_word(rma, place, WEIRI_RMA_ARRIVED, rma->place, 0),
+                                       weiri_rma_word(rma, rma->place, WEIRI_RMA_SENT, place, 0),
+                                       weiri_rma_word(rma, rma->place, WEIRI_RMA_ARRIVED, place, 0),
+                                       weiri_rma_word(rma, rma->place, WEIRI_RMA_TAKEN, place, 0)};
     }
     made->rank = (unsigned)comm->rank;
     made->nranks = (unsigned)comm->nranks;
@@ -113,9 +112,10 @@ static int quick_find_peer(const weiri_nccl_comm *comm, weiri_nccl_memo *memo)
 
 /* Enters the communicator and fills the memo. Returns NULL, having left, if the general path
  * decides. */
-static __attribute__((noinline)) weiri_nccl_memo *
-quick_fill(weiri_nccl_user *user, ncclComm_t handle, int peer, int signal, int context,
-           ncclWindow_t window)
+static __attribute__((noinline)) weiri_nccl_memo *quick_fill(weiri_nccl_user *user,
+                                                             ncclComm_t handle, int peer,
+                                                             int signal, int context,
+                                                             ncclWindow_t window)
 {
     weiri_nccl_memo *memo = &user->memos[(unsigned)peer % WEIRI_NCCL_MEMOS];
     const uint64_t epoch = atomic_load(&weiri_nccl_epoch);
@@ -123,8 +123,13 @@ quick_fill(weiri_nccl_user *user, ncclComm_t handle, int peer, int signal, int c
     memo->handle = NULL;
     if (!comm)
         return NULL;
-    *memo = (weiri_nccl_memo){.peer = peer, .signal = signal, .context = context, .epoch = epoch,
-                              .forks = comm->comm->forks, .slot = comm->slot + 1, .comm = comm};
+    *memo = (weiri_nccl_memo){.peer = peer,
+                              .signal = signal,
+                              .context = context,
+                              .epoch = epoch,
+                              .forks = comm->comm->forks,
+                              .slot = comm->slot + 1,
+                              .comm = comm};
     if (!quick_find_peer(comm, memo) ||
         (window && !quick_find_window(comm->rma->quick, window, peer, memo))) {
         weiri_nccl_leave_quick(user);

@@ -29,7 +29,8 @@ typedef struct weiri_rma_quick {
 weir_status weiri_rma_quick_open(weiri_nccl_comm *comm);
 void weiri_rma_quick_close(weiri_nccl_rma *rma);
 
-/* Offers a window, which a put has just used, to later ones; and withdraws it before it is freed. */
+/* Offers a window, which a put has just used, to later ones; and withdraws it before it is freed.
+ */
 void weiri_rma_quick_keep(const weiri_nccl_comm *comm, weiri_registration *window);
 void weiri_rma_quick_forget(const weiri_nccl_comm *comm, const weiri_registration *window);
 

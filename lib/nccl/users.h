@@ -1,7 +1,7 @@
 /*
  * Users of communicators without atomic read-modify-writes, for calls that take less time than
  * those would. A thread that has a record notes in it the slot of the handle that it uses (a plain
- * store), and reads the handle's generation and state afterwards. Whoever ends a communicator
+ * store), and reads the handle's generation and state afterwards. A thread that ends a communicator
  * changes these first, then has the kernel execute a memory barrier on all threads of the process
  * (membarrier), and reads the records then. So either the thread sees the change, or it is seen.
  * Threads without a record, and processes whose kernel has no membarrier, count themselves in the
@@ -18,13 +18,13 @@
 typedef struct weiri_nccl_memo {
     ncclComm_t handle; /* NULL: none */
     int peer, signal, context;
-    int forks;          /* of weiri_fork_count() */
-    unsigned slot;      /* as in weiri_nccl_user */
+    int forks;     /* of weiri_fork_count() */
+    unsigned slot; /* as in weiri_nccl_user */
     uint64_t epoch;
     weiri_nccl_comm *comm;
     uint64_t *there, *sent, *arrived, *taken; /* as in weiri_rma_peer, of the index */
-    ncclWindow_t window; /* of the latest put; NULL: none */
-    char *mapped;        /* the peer's memory of that, and its length */
+    ncclWindow_t window;                      /* of the latest put; NULL: none */
+    char *mapped;                             /* the peer's memory of that, and its length */
     uint64_t bytes;
 } weiri_nccl_memo;
 
@@ -34,7 +34,7 @@ enum { WEIRI_NCCL_MEMOS = 8 }; /* by peer */
  * reused, and never freed. */
 typedef struct weiri_nccl_user {
     _Alignas(2 * WEIR_LINE_BYTES) atomic_uint slot; /* 1 + the slot in use; 0: none */
-    atomic_int is_owned; /* by a thread that runs */
+    atomic_int is_owned;                            /* by a thread that runs */
     struct weiri_nccl_user *next;
     weiri_nccl_memo memos[WEIRI_NCCL_MEMOS];
 } weiri_nccl_user;

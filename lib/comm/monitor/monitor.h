@@ -9,8 +9,8 @@
  * They exist while there are communicators.
  *
  * Cost. A call that is not timed adds one to a counter. On the host a timed call reads the clock
- * twice; on a GPU it records two events. Of calls in quick succession only every 2nd, 4th, ... 1024th
- * (GPUs: 256th) is timed, by the number of the call, so that ranks time the same ones.
+ * twice; on a GPU it records two events. Of calls in quick succession only every 2nd, 4th, ... or
+ * 1024th (GPUs: 256th) is timed, by the number of the call, so that ranks time the same ones.
  */
 #ifndef WEIR_COMM_MONITOR_MONITOR_H
 #define WEIR_COMM_MONITOR_MONITOR_H

@@ -16,10 +16,10 @@ from nccl_onesided import Window, open_comm, put, wait  # noqa: E402
 ROUNDS = 50
 
 
-def trips(r, comm, window, first, signal=0, context=0):
+def trips(r, comm, window, first, signal=0, context=0, rounds=ROUNDS):
     """Puts of growing values go there and back; each must have arrived with its signal."""
     peer = 1 - r.rank
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         for rank in (0, 1):
             data = outgoing(first + 2 * turn + rank, 40)
             if rank == r.rank:
@@ -59,13 +59,47 @@ def stale(r):
     r.lib.CommDestroy(comm)
 
 
+def stale_signals(r):
+    """The same without windows, whose ends would be noticed."""
+    for turn in range(3):
+        comm = r.comm("id%d" % turn)
+        for _ in range(ROUNDS):
+            r.lib.Signal(1 - r.rank, 0, 0, 0, comm, None)
+            wait(r, comm, (1, 1 - r.rank))
+        old = ctypes.c_void_p(comm.value)
+        r.lib.CommDestroy(comm)
+        demand(r.lib.try_("Signal", 1 - r.rank, 0, 0, 0, old, None) == ARGUMENT)
+        demand(r.lib.try_("WaitSignal", 1, ctypes.byref(Wait(1, 1 - r.rank)), old, None) == ARGUMENT)
+
+
+def one_context_each(r, comm):
+    """Repeated calls of one rank match those of the other that are not repeated: several waits in
+    one call, and signals of a group."""
+    for _ in range(3):
+        if r.rank == 0:
+            for context in (0, 1, 1, 2):
+                r.lib.Signal(1, 0, context, 0, comm, None)
+            for context, count in ((0, 1), (1, 2), (2, 1)):
+                wait(r, comm, (count, 1, 0, context))
+        else:
+            wait(r, comm, (1, 0, 0, 0), (2, 0, 0, 1), (1, 0, 0, 2))
+            r.lib.GroupStart()
+            for context in (2, 1, 1, 0):
+                r.lib.Signal(0, 0, context, 0, comm, None)
+            r.lib.GroupEnd()
+
+
 def many_indices(r):
     """Windows, contexts and signals in turn; each call finds its own."""
+    os.environ["WEIR_TIMEOUT_MS"] = "5000"
     comm = open_comm(r, numRmaCtx=3, numRmaSig=2)
     windows = [Window(r, comm) for _ in range(12)]
-    for turn in range(2):
+    for turn in range(10):
         for at_, window in enumerate(windows):
-            trips(r, comm, window, 7 * at_ + turn, at_ % 2, at_ % 3)
+            trips(r, comm, window, 7 * at_ + turn, rounds=1)
+        for index in range(6):
+            trips(r, comm, windows[0], turn + index, index % 2, index % 3, rounds=1)
+    one_context_each(r, comm)
     for bad in ((2, 0), (0, 3), (-1, 0), (0, -1)):
         demand(r.lib.try_("Signal", 1 - r.rank, *bad, 0, comm, None) == ARGUMENT, bad)
     demand(r.lib.try_("PutSignal", outgoing(1, 8), 8, UINT8, 1 - r.rank, windows[0].window, 1 << 16,
@@ -133,6 +167,7 @@ def ended_under_threads(r):
 
 CHECKS = [
     ("repeated calls with stale windows and communicators are refused", stale, 2, "nccl"),
+    ("repeated signals to destroyed communicators are refused", stale_signals, 2, "nccl"),
     ("repeated calls find their window, context and signal", many_indices, 2, "nccl"),
     ("repeated calls are refused while a communicator is suspended", suspended, 2, "nccl"),
     ("a forked child may not repeat its parent's calls", forked, 2, "nccl"),

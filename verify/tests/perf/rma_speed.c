@@ -100,19 +100,18 @@ static int library_join(end *e, weir_boot *boot)
         nccl_fails(e, e->nccl.MemAlloc(&memory, BYTES_MOST), "ncclMemAlloc"))
         return 1;
     e->arrived = memory;
-    return nccl_fails(
-        e, e->nccl.CommWindowRegister(e->handle, memory, BYTES_MOST, &e->window, 1), "a window");
+    return nccl_fails(e, e->nccl.CommWindowRegister(e->handle, memory, BYTES_MOST, &e->window, 1),
+                      "a window");
 }
 
 static int library_trip(end *e, size_t bytes, int goes_first)
 {
     ncclWaitSignalDesc_t wait = {.opCnt = 1, .peer = 1 - e->rank};
     for (int turn = 0; turn < 2; turn++) {
-        ncclResult_t result =
-            (turn == 0) == goes_first
-                ? e->nccl.PutSignal(e->from, bytes, ncclUint8, 1 - e->rank, e->window, 0, 0, 0, 0,
-                                    e->handle, NULL)
-                : e->nccl.WaitSignal(1, &wait, e->handle, NULL);
+        ncclResult_t result = (turn == 0) == goes_first
+                                  ? e->nccl.PutSignal(e->from, bytes, ncclUint8, 1 - e->rank,
+                                                      e->window, 0, 0, 0, 0, e->handle, NULL)
+                                  : e->nccl.WaitSignal(1, &wait, e->handle, NULL);
         if (result != ncclSuccess)
             return nccl_fails(e, result, "a round trip");
         read_lines(e->arrived, bytes);
@@ -164,7 +163,8 @@ static double time_block(end *e, int is_channel, size_t bytes)
         return -1;
     const uint64_t begin_ns = weir_clock_ns();
     for (int i = 0; i < trips; i++)
-        if (is_channel ? channel_trip(e, bytes, e->rank == 0) : library_trip(e, bytes, e->rank == 0))
+        if (is_channel ? channel_trip(e, bytes, e->rank == 0)
+                       : library_trip(e, bytes, e->rank == 0))
             return -1;
     return (double)(weir_clock_ns() - begin_ns) / 1e3 / trips;
 }
