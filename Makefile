@@ -506,7 +506,7 @@ test-long: ## the same with the parts of tests that `make test` leaves out: abou
 # for deadlines and processes half of their time.
 BESIDE := rdma.sh hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh test_boot* gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
-	weir_plan.sh weir_report.sh plot.sh nccl.sh nccl_calls.sh
+	weir_plan*.sh weir_report.sh plot.sh nccl.sh nccl_calls.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
 # S seconds (a third of that in a short run) while the other tests leave a core idle.

@@ -361,8 +361,9 @@ static weir_status report_copies(moe_measurement *m)
 
 static weir_status open_subjects(moe_measurement *m)
 {
-    const moe_candidate_ops *const all[CANDIDATES_MAX] = {
-        &bench_moe_weir, m->trial->options->common.npeers ? bench_moe_mpi : NULL};
+    const bench_options *o = &m->trial->options->common;
+    const moe_candidate_ops *const peer = o->peers[0].modes ? &bench_moe_nccl_ep : bench_moe_mpi;
+    const moe_candidate_ops *const all[CANDIDATES_MAX] = {&bench_moe_weir, o->npeers ? peer : NULL};
     weir_status status = WEIR_OK;
     for (int i = 0; status == WEIR_OK && i < CANDIDATES_MAX; i++) {
         if (!all[i])

@@ -200,9 +200,14 @@ static const char *parse_ceiling(bench_moe_options *o, const char *text)
 
 static const char *parse_peer(bench_moe_options *o, const char *text)
 {
-    o->common.peers[0] = (bench_peer){.text = text, .known = 1};
+    static const char ep[] = "nccl-ep";
+    const int is_ep = !strncmp(text, ep, sizeof ep - 1);
+    const char *path = is_ep && text[sizeof ep - 1] == ':' ? text + sizeof ep : NULL;
+    o->common.peers[0] =
+        (bench_peer){.text = text, .path = path, .modes = (unsigned)is_ep, .known = 1};
     o->common.npeers = 1;
-    return strcmp(text, "mpi") ? "mpi" : NULL;
+    return !strcmp(text, "mpi") || !strcmp(text, ep) || (path && *path) ? NULL
+                                                                        : "mpi or nccl-ep[:PATH]";
 }
 
 static const char *parse_buffers(bench_moe_options *o, const char *text)
@@ -300,8 +305,10 @@ static const moe_option rows[] = {
     {0, "buffers", "weir|plain", parse_buffers,
      "weir: registered memory, which peers read; plain: memory of malloc,\n"
      "which is staged (default: weir)"},
-    {0, "peer", "mpi", parse_peer,
-     "also measure MPI_Alltoallv with rows packed and unpacked by hand"},
+    {0, "peer", "mpi|nccl-ep[:PATH]", parse_peer,
+     "also measure MPI_Alltoallv with rows packed and unpacked by hand, on\n"
+     "the host; or on GPUs NCCL EP in its low-latency mode, from the library\n"
+     "PATH (default: libnccl_ep.so)"},
     {'n', "iters", "N", parse_iterations,
      "timed iterations (default: 0, as many as fit a time budget, from 10\nto 400)"},
     {'w', "warmup_iters", "N", parse_warmups, "untimed iterations before (default: 3)"},
@@ -380,7 +387,8 @@ static int check_together(const bench_moe_options *o, char *problem)
                  "--backend cuda: this build has no CUDA backend; use --backend host");
     else if (o->fp8 && o->common.npeers)
         snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "--peer mpi does not convert to fp8; leave out --peer or --dispatch-dtype");
+                 "--peer %.60s does not convert to fp8; leave out --peer or --dispatch-dtype",
+                 o->common.peers[0].text);
     return *problem ? -1 : 0;
 }
 

@@ -88,9 +88,10 @@ static void csv_put_run(moe_fields f, const moe_output *out, const moe_result *r
     PUT(f, NNODES, "%d", run->job->nnodes);
     PUT(f, CONTENDER, "%s", r->candidate);
     PUT(f, ALGO, "%s",
-        strcmp(r->candidate, "weir") ? "alltoallv"
-        : run->job->nnodes > 1       ? "node-first"
-                                     : "read");
+        !strcmp(r->candidate, "mpi")       ? "alltoallv"
+        : !strcmp(r->candidate, "nccl-ep") ? "low-latency"
+        : run->job->nnodes > 1             ? "node-first"
+                                           : "read");
 }
 
 static void csv_put_shape(moe_fields f, const moe_output *out, const bench_moe_trial *t,
@@ -250,8 +251,9 @@ weir_status bench_moe_output_close(moe_output *out, uint64_t wrong, int *misses_
     weir_status status = WEIR_OK;
     for (int phase = 0; phase < MOE_PHASES; phase++)
         if (out->ratios[phase])
-            printf("# MPI takes %.2f times as long as weir in %s (geometric mean of %d; at least "
+            printf("# %s takes %.2f times as long as weir in %s (geometric mean of %d; at least "
                    "%.2f)\n",
+                   out->options->common.peers[0].modes ? "NCCL EP" : "MPI",
                    exp(out->ratio_logs[phase] / out->ratios[phase]), phase_names[phase],
                    out->ratios[phase], out->least_ratio[phase]);
     printf("# Out of bounds values : %llu %s\n", (unsigned long long)wrong,

@@ -97,7 +97,7 @@ static weir_backend backend_of(const bench_moe_options *o)
 static weir_status set_up(bench_run *run, const bench_moe_options *o, size_t *memory_bytes)
 {
     weir_status status = bench_job_connect(run->job, backend_of(o));
-    if (status == WEIR_OK && run->job->gpu && o->common.npeers)
+    if (status == WEIR_OK && run->job->gpu && o->common.npeers && !o->common.peers[0].modes)
         status = bench_job_agree(run->job,
                                  bench_job_note(run->job, WEIR_ERR_INVALID,
                                                 "--peer mpi: it is measured on the host only; add "

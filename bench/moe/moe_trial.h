@@ -71,6 +71,7 @@ extern const moe_candidate_ops bench_moe_weir;
 /* Measures how long the GPU of weir's candidate takes to copy memory, with so many bytes read and
  * written in all. */
 weir_status bench_moe_weir_copy_us(moe_candidate *candidate, double bytes, double *us);
+extern const moe_candidate_ops bench_moe_nccl_ep;
 /* NULL in a build without MPI. */
 extern const moe_candidate_ops *const bench_moe_mpi;
 
