@@ -194,7 +194,7 @@ int weiri_rma_quick_out(ncclComm_t handle, const weiri_nccl_onesided *call, int 
 /* Polls for a while, as long as the rank may do so without yielding its core. */
 static int quick_poll(const weiri_nccl_comm *comm, const uint64_t *word, uint64_t target)
 {
-    enum { POLLS = 4000, FREE_POLLS = 256 };
+    enum { POLLS = 4000, FREE_POLLS = 16 };
     const unsigned spins = comm->comm->guard.spins;
     for (unsigned poll = 0; weir_load_acquire(word) < target; poll++) {
         if (poll >= spins || poll >= POLLS)
