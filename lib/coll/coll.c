@@ -13,8 +13,8 @@
 
 enum {
     SMALLEST_MESSAGE_BYTES = 1024, /* payload of a message */
-    LARGEST_MESSAGE_BYTES = 65536,
-    LARGEST_PIECE_BYTES = 131072,
+    LARGEST_MESSAGE_BYTES = 262144,
+    LARGEST_PIECE_BYTES = 262144,
 };
 
 static size_t round_down(size_t value, size_t unit)
@@ -32,6 +32,16 @@ _Static_assert(CONTROL_BYTES + SLOTS_BYTES <= WEIRI_AREA_LEAST_BYTES &&
                    sizeof(weiri_word) + MESSAGES_BYTES <= WEIRI_AREA_LEAST_BYTES_EACH,
                "every communicator's area holds the layout");
 
+/* How much of a buffer epochs use in rotation: the largest power of two that it holds. Nothing if
+ * ranks share cores, where what another rank of the core has read is in the cache of this one. */
+static size_t rotated_bytes(const weiri_coll *coll, size_t bytes)
+{
+    size_t room = 1;
+    while (room <= bytes / 2)
+        room *= 2;
+    return coll->comm->oversubscribed ? 0 : room;
+}
+
 /* Divides the area: at most two thirds for slots and results, the rest for messages. */
 static void coll_lay_out(weiri_coll *coll, size_t area_bytes)
 {
@@ -46,6 +56,8 @@ static void coll_lay_out(weiri_coll *coll, size_t area_bytes)
     rest -= 2 * (2 * sizeof(weiri_slot) + coll->piece_bytes + coll->result_bytes);
     size_t message = round_down(rest / (2 * n), WEIR_LINE_BYTES) - sizeof(weiri_message);
     coll->message_bytes = message < LARGEST_MESSAGE_BYTES ? message : LARGEST_MESSAGE_BYTES;
+    coll->piece_rotated = rotated_bytes(coll, coll->piece_bytes);
+    coll->message_rotated = rotated_bytes(coll, coll->message_bytes);
 }
 
 static void *area_take(char **cursor, size_t bytes)
@@ -191,15 +203,16 @@ static int desc_is_mappable(weiri_desc desc)
     return desc.generation != 0 && desc.generation != WEIRI_GENERATION_UNREGISTERED;
 }
 
-weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes, const void *out,
-                                 size_t out_bytes, int *all_in, int *all_out)
+weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes, int lends,
+                                 const void *out, size_t out_bytes, int *all_in, int *all_out)
 {
     weir_status status = weiri_coll_begin(coll);
     if (status != WEIR_OK)
         return status;
     int parity = (int)(coll->epoch & 1);
     weiri_post *own = coll->areas[coll->rank].post[parity];
-    own->in = weiri_peer_copy_describe(coll->comm, in, in_bytes);
+    own->in = lends ? weiri_peer_copy_describe(coll->comm, in, in_bytes)
+                    : weiri_region_describe(coll->comm, in, in_bytes);
     own->out = weiri_region_describe(coll->comm, out, out_bytes);
     weir_store_release(&own->flag, coll->epoch);
     *all_in = desc_is_mappable(own->in);
@@ -215,6 +228,14 @@ weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_byt
         *all_out &= desc_is_mappable(post->out);
     }
     return WEIR_OK;
+}
+
+int weiri_posts_are_readable(const weiri_coll *coll)
+{
+    for (int rank = 0; rank < coll->nranks; rank++)
+        if (coll->areas[rank].post[coll->epoch & 1]->in.generation == 0)
+            return 0;
+    return 1;
 }
 
 weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const char **pointer)
@@ -290,6 +311,12 @@ int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call)
 {
     return coll->comm->reads_unregistered &&
            coll->size_bytes >= coll->cma_from_bytes[call->collective];
+}
+
+int weiri_lends_unregistered(const weiri_coll *coll, weir_collective collective)
+{
+    return coll->cma_tuned[collective] || coll->nranks > 2 || coll->comm->oversubscribed ||
+           weiri_copy_to_peers_is_slow();
 }
 
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,

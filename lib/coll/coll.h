@@ -37,6 +37,9 @@ enum {
     WEIRI_LANE_BYTES = 568,          /* the longest message of a lane */
     WEIRI_LANE_DEPTH = 32,           /* messages in a lane */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
+    WEIRI_ROTATED_BYTES = 2048,      /* shorter data stay at the start of their buffer */
+    WEIRI_PACKET_BYTES = 65536,      /* the longest message that is stored before any is read */
+    WEIRI_STREAM_BYTES = 16384,      /* a piece of a longer one, if the payload holds four */
 };
 
 /* A flag, and data in the same cache line or in the lines after it. */
@@ -157,6 +160,8 @@ struct weiri_coll {
     uint64_t all_done; /* an epoch that every rank is known to have finished */
     size_t piece_bytes, result_bytes, message_bytes; /* capacity of slots, results, payloads:
                                                         multiples of every element size */
+    size_t piece_rotated, message_rotated; /* the parts of slots and results, and of payloads, in
+                                              which epochs rotate: powers of two (weiri_rotate) */
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
     const char *last_algo;
     char executed[32]; /* what last_algo points to after a custom algorithm */
@@ -182,6 +187,7 @@ struct weiri_coll {
     /* Where peers cannot map every buffer of a call: what replaces algorithms that need that. */
     weiri_choice plain[WEIR_COLL_COUNT][WEIRI_PLAIN_CHOICES_MAX];
     uint64_t cma_from_bytes[WEIR_COLL_COUNT]; /* the size from which on those are "cma" */
+    unsigned char cma_tuned[WEIR_COLL_COUNT]; /* whether a tuning file says so */
     weiri_choice forced; /* the algorithm that the current call or an earlier one named */
     weir_collective forced_collective;
     struct weiri_planned *planned;  /* list of the tuning table's rows with plans */
@@ -268,14 +274,26 @@ static inline uint64_t weiri_flag(uint64_t epoch, uint64_t steps)
     return epoch << WEIRI_FLAG_SHIFT | steps;
 }
 
+/* Where bytes of an epoch begin in a buffer of its parity: the buffer's first room bytes, a power
+ * of two, are used in rotation in parts of bytes rounded up to a power of two. */
+static inline size_t weiri_rotate(uint64_t epoch, size_t bytes, size_t room)
+{
+    if (bytes < WEIRI_ROTATED_BYTES || bytes > room)
+        return 0;
+    int shift = 64 - __builtin_clzll((unsigned long long)bytes - 1);
+    return (size_t)(epoch >> 1) << shift & (room - 1);
+}
+
 static inline weiri_message *weiri_coll_message(const weiri_coll *coll, int from, int to)
 {
     return &coll->areas[from].message[coll->epoch & 1][to];
 }
 
-static inline char *weiri_coll_payload(const weiri_coll *coll, int from, int to)
+/* Where a message of so many bytes begins in the payload. */
+static inline char *weiri_coll_payload(const weiri_coll *coll, int from, int to, size_t bytes)
 {
-    return coll->areas[from].payload[coll->epoch & 1] + (size_t)to * coll->message_bytes;
+    return coll->areas[from].payload[coll->epoch & 1] + (size_t)to * coll->message_bytes +
+           weiri_rotate(coll->epoch, bytes, coll->message_rotated);
 }
 
 /* The successor and the predecessor of a rank, modulo nranks. */
@@ -298,9 +316,11 @@ weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int
 
 /* Begins an epoch in which every rank publishes the descriptors of its buffers. *all_in, *all_out:
  * whether every rank's buffer can be mapped; then weiri_post_in and weiri_post_out return
- * pointers. */
-weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
+ * pointers. lends: an unregistered input is described, too, for the kernel to read. */
+weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes, int lends,
                                  const void *out, size_t out_bytes, int *all_in, int *all_out);
+/* Whether every rank's published input can be mapped or read by the kernel. */
+int weiri_posts_are_readable(const weiri_coll *coll);
 /* A rank's published buffer, mapped here; own is this rank's. */
 weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const char **pointer);
 weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer);
@@ -312,9 +332,13 @@ weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size
 void weiri_reduce_into(weiri_coll *coll, const weir_call *call, size_t first, size_t count,
                        char *const *outputs, int noutputs);
 
-/* Whether the current call reads peers' unregistered buffers by a system call: the tuning table
+/* Whether the current call may read peers' unregistered buffers by a system call: the tuning table
  * says so for its size, and the ranks may. Equal on all ranks. */
 int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call);
+/* Whether this rank would rather lend an unregistered buffer to such readers than copy it into
+ * shared memory itself. By a tuning file, always; else, of two ranks with a core each, one does
+ * where its stores to the other are slow. Local. */
+int weiri_lends_unregistered(const weiri_coll *coll, weir_collective collective);
 /* Copies bytes of a peer's buffer, registered or not; total_bytes as in weiri_move. */
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,
                         size_t total_bytes);

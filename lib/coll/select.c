@@ -419,6 +419,7 @@ static void fill_plain(weiri_coll *coll, int collective, const tuning_file *file
         return;
     if (file)
         add_plain_rows(coll, collective, file->rows, file->count, &used);
+    coll->cma_tuned[collective] = used > 0;
     if (!used)
         add_plain_rows(coll, collective, weiri_tuning_rows, weiri_tuning_row_count, &used);
     const weiri_algo *last =

@@ -1,6 +1,12 @@
 /*
  * Bulk copies, and the size from which on they should bypass the caches. A copy through the caches
  * is memcpy; a streaming copy is a streaming reduction of one source.
+ *
+ * Copies into memory that another core reads. A store to a line that another core has cached takes
+ * 2 to 3 ns if the two share a last-level cache, and several times as long if they do not; neither
+ * the processor's model nor, on virtual machines, the topology says which. So each thread measures
+ * it: in every 68 copies it times four, and if the fastest of them was slow, the next 1024 bypass
+ * the caches on processors where that is faster.
  */
 #include "compute/copy.h"
 
@@ -9,6 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -17,6 +24,21 @@
 #endif
 
 enum { DEFAULT_CACHE_BYTES = 32 << 20, LINE_BYTES = 64 };
+
+enum {
+    SLOW_PS_PER_LINE = 6000, /* stores of a copy that overlap nothing but its loads */
+    TIMED_COPIES = 4,        /* at once; */
+    UNTIMED_COPIES = 64,     /* and those between */
+    SLOW_COPIES = 1024,      /* for which a verdict holds */
+};
+
+/* What a thread knows about its stores into memory that other cores read. */
+typedef struct peer_pace {
+    uint64_t best_ps; /* per line, of the copies timed since the last verdict; 0: none yet */
+    int timed, untimed_left, slow_left;
+} peer_pace;
+
+static _Thread_local peer_pace pace;
 
 void weiri_copy(void *dst, const void *src, size_t bytes)
 {
@@ -84,12 +106,55 @@ int weiri_copy_streams_to_peers(void)
     return answer == 2;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void weiri_copy_note_pace(size_t bytes, uint64_t elapsed_ns)
+{
+    uint64_t ps = elapsed_ns * 1000 * LINE_BYTES / bytes + 1;
+    if (!pace.best_ps || ps < pace.best_ps)
+        pace.best_ps = ps;
+    if (++pace.timed < TIMED_COPIES)
+        return;
+    pace.slow_left = pace.best_ps > SLOW_PS_PER_LINE ? SLOW_COPIES : 0;
+    pace.untimed_left = pace.slow_left ? 0 : UNTIMED_COPIES;
+    pace.best_ps = 0;
+    pace.timed = 0;
+}
+
+int weiri_copy_to_peers_is_slow(void)
+{
+    if (!pace.slow_left)
+        return 0;
+    pace.slow_left--;
+    return 1;
+}
+
 void weiri_copy_to_peer(void *dst, const void *src, size_t bytes)
 {
-    if (bytes >= WEIRI_PEER_STREAMING_BYTES && weiri_copy_streams_to_peers())
-        copy_streaming_to_peer(dst, src, bytes);
-    else
+    if (bytes < WEIRI_PEER_STREAMING_BYTES) {
         weiri_copy(dst, src, bytes);
+        return;
+    }
+    if (weiri_copy_to_peers_is_slow()) {
+        if (weiri_copy_streams_to_peers())
+            copy_streaming_to_peer(dst, src, bytes);
+        else
+            memcpy(dst, src, bytes);
+        return;
+    }
+    if (pace.untimed_left) {
+        pace.untimed_left--;
+        memcpy(dst, src, bytes);
+        return;
+    }
+    uint64_t begin_ns = now_ns();
+    memcpy(dst, src, bytes);
+    weiri_copy_note_pace(bytes, now_ns() - begin_ns);
 }
 
 void weiri_prefetch(const void *src, size_t bytes)
@@ -98,10 +163,19 @@ void weiri_prefetch(const void *src, size_t bytes)
         __builtin_prefetch((const char *)src + at, 0, 3);
 }
 
+int weiri_copy_from_peers_is_slow(void)
+{
+    return pace.slow_left > 0;
+}
+
 void weiri_copy_from_peer(void *dst, const void *src, size_t bytes)
 {
     char *to = dst;
     const char *from = src;
+    if (!weiri_copy_from_peers_is_slow()) {
+        weiri_copy(dst, src, bytes);
+        return;
+    }
     weiri_prefetch(from, bytes < WEIRI_PREFETCH_BYTES ? bytes : WEIRI_PREFETCH_BYTES);
     while (bytes > WEIRI_PREFETCH_BYTES) {
         size_t ahead = bytes - WEIRI_PREFETCH_BYTES;

@@ -6,6 +6,7 @@
 #define WEIR_COMPUTE_COPY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     WEIRI_PEER_STREAMING_BYTES = 2048, /* below this size a fence costs more than streaming saves */
@@ -20,19 +21,35 @@ void weiri_copy(void *dst, const void *src, size_t bytes);
 void weiri_copy_streaming(void *dst, const void *src, size_t bytes);
 
 /* Copies into memory that another core reads next: from WEIRI_PEER_STREAMING_BYTES on with stores
- * that bypass the caches, if that is faster on this processor (weiri_copy_streams_to_peers). They
- * are ordered before any later store. */
+ * that bypass the caches, if this thread's stores were slow lately (weiri_copy_to_peers_is_slow)
+ * and this processor gains by it (weiri_copy_streams_to_peers). They are ordered before any later
+ * store. */
 void weiri_copy_to_peer(void *dst, const void *src, size_t bytes);
 
-/* Copies from memory that another core has written: requests cache lines ahead of their use. */
+/* Whether copies of this thread into memory that other cores read are slow, so that copies by their
+ * readers alone are preferable. It forgets the verdict after a number of copies and of calls, and
+ * copies are timed again. */
+int weiri_copy_to_peers_is_slow(void);
+
+/* Notes how long a copy to a peer took; weiri_copy_to_peer does so itself. */
+void weiri_copy_note_pace(size_t bytes, uint64_t elapsed_ns);
+
+/* Copies from memory that another core has written: requests cache lines ahead of their use, where
+ * they come from afar (weiri_copy_from_peers_is_slow). */
 void weiri_copy_from_peer(void *dst, const void *src, size_t bytes);
+
+/* Whether this thread's stores to peers were slow lately, and lines that those have written are
+ * therefore worth requesting ahead. Unlike weiri_copy_to_peers_is_slow, it does not shorten the
+ * verdict. */
+int weiri_copy_from_peers_is_slow(void);
 
 /* Requests the cache lines of a block that will be read next. */
 void weiri_prefetch(const void *src, size_t bytes);
 
-/* Whether weiri_copy_to_peer bypasses the caches: a store to a line that another core has cached
- * waits until that core has given it up, which takes much longer than storing to memory on some
- * processors (AMD's). Constant for the life of the process. */
+/* Whether weiri_copy_to_peer bypasses the caches where stores are slow: a store to a line that a
+ * core of another last-level cache holds waits until that core has given it up, which takes much
+ * longer than storing to memory on some processors (AMD's). Constant for the life of the process.
+ */
 int weiri_copy_streams_to_peers(void);
 
 /* Returns the working set (bytes that all ranks on one last-level cache read and write in one

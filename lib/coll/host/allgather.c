@@ -27,7 +27,7 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
         weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
-        weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch, weiri_in_at(call, done),
+        weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done),
                            total);
         if (done == 0)
             allgather_place_own(coll, call);
@@ -60,12 +60,13 @@ static weir_status allgather_fetch(weiri_coll *coll, const weir_call *call)
 
 weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call)
 {
-    int all_in, all_out;
+    int all_in, all_out, lends = weiri_reads_unregistered(coll, call) &&
+                                 weiri_lends_unregistered(coll, call->collective);
     weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes, NULL, 0, &all_in, &all_out);
+        weiri_posts_exchange(coll, call->in, coll->count_bytes, lends, NULL, 0, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
-    if (!all_in && !weiri_reads_unregistered(coll, call)) {
+    if (!all_in && !weiri_posts_are_readable(coll)) {
         weiri_coll_end_all_heard(coll);
         return weiri_algo_fall_back_plain(coll, call);
     }
@@ -80,6 +81,6 @@ weir_status weiri_allgather_cma(weiri_coll *coll, const weir_call *call)
     if (!coll->comm->reads_unregistered)
         return weiri_algo_fall_back(coll, call, "packet", weiri_allgather_packet);
     weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes, NULL, 0, &all_in, &all_out);
+        weiri_posts_exchange(coll, call->in, coll->count_bytes, 1, NULL, 0, &all_in, &all_out);
     return status == WEIR_OK ? allgather_fetch(coll, call) : status;
 }

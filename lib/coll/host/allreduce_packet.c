@@ -19,7 +19,7 @@ weir_status weiri_allreduce_packet(weiri_coll *coll, const weir_call *call)
         status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
-        weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch, in, total);
+        weiri_slot_publish(coll, coll->epoch, in, total);
         status = weiri_slots_reduce(coll, call, in, total, weiri_out_at(call, done), phase);
         if (status != WEIR_OK)
             return status;

@@ -52,7 +52,7 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
         size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         weir_status status = broadcast_begin(coll, call);
         if (status == WEIR_OK && is_root)
-            weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch,
+            weiri_slot_publish(coll, coll->epoch,
                                weiri_in_at(call, done), total);
         else if (status == WEIR_OK)
             status = weiri_slot_follow(coll, call->root, weiri_out_at(call, done), total,
@@ -66,24 +66,29 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
     return WEIR_OK;
 }
 
-/* Whether the others copy from the root's buffer. is_cma: they do if they may. */
-static int post_is_readable(weiri_coll *coll, const weir_call *call, const weiri_post *post,
-                            int is_cma)
+/* Whether the others copy from the root's buffer. */
+static int post_is_readable(weiri_coll *coll, const weiri_post *post)
 {
-    if (post->in.generation != WEIRI_GENERATION_UNREGISTERED)
-        return post->in.generation != 0;
-    if (!is_cma && !weiri_reads_unregistered(coll, call))
-        return 0;
-    coll->last_algo = "cma";
-    return 1;
+    if (post->in.generation == WEIRI_GENERATION_UNREGISTERED)
+        coll->last_algo = "cma";
+    return post->in.generation != 0;
+}
+
+/* The root's buffer; unregistered memory if the root lends it, as "cma" always does. */
+static weiri_desc describe_root(const weiri_coll *coll, const weir_call *call, int is_cma)
+{
+    int lends = is_cma || (weiri_reads_unregistered(coll, call) &&
+                           weiri_lends_unregistered(coll, call->collective));
+    return lends ? weiri_peer_copy_describe(coll->comm, call->in, coll->count_bytes)
+                 : weiri_region_describe(coll->comm, call->in, coll->count_bytes);
 }
 
 static weir_status broadcast_lend(weiri_coll *coll, const weir_call *call, int is_cma)
 {
     weiri_post *post = coll->areas[coll->rank].post[coll->epoch & 1];
-    post->in = weiri_peer_copy_describe(coll->comm, call->in, coll->count_bytes);
+    post->in = describe_root(coll, call, is_cma);
     weir_store_release(&post->flag, coll->epoch);
-    if (!post_is_readable(coll, call, post, is_cma)) {
+    if (!post_is_readable(coll, post)) {
         weiri_coll_end(coll);
         return weiri_algo_fall_back_plain(coll, call);
     }
@@ -91,14 +96,14 @@ static weir_status broadcast_lend(weiri_coll *coll, const weir_call *call, int i
     return weiri_coll_end_together(coll, direct_phase);
 }
 
-static weir_status broadcast_copy(weiri_coll *coll, const weir_call *call, int is_cma)
+static weir_status broadcast_copy(weiri_coll *coll, const weir_call *call)
 {
     const weiri_post *post = coll->areas[call->root].post[coll->epoch & 1];
     weir_status status =
         weiri_comm_wait(coll->comm, &post->flag, coll->epoch, call->root, direct_phase);
     if (status != WEIR_OK)
         return status;
-    if (!post_is_readable(coll, call, post, is_cma)) {
+    if (!post_is_readable(coll, post)) {
         weiri_coll_end(coll);
         return weiri_algo_fall_back_plain(coll, call);
     }
@@ -116,7 +121,7 @@ static weir_status broadcast_pull(weiri_coll *coll, const weir_call *call, int i
     if (status != WEIR_OK)
         return status;
     return coll->rank == call->root ? broadcast_lend(coll, call, is_cma)
-                                    : broadcast_copy(coll, call, is_cma);
+                                    : broadcast_copy(coll, call);
 }
 
 weir_status weiri_broadcast_direct(weiri_coll *coll, const weir_call *call)

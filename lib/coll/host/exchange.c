@@ -6,8 +6,8 @@
  *   small   in the cache line of the message's flag
  *   packet  in the message's payload, chunk by chunk
  *   direct  the reader copies from the sender's buffer, whose descriptor the message carries
- *   stream  longer than the payload, and not readable by the peer: piece by piece through the two
- *           halves of the payload; the reader's consumed word frees them
+ *   stream  longer, and not readable by the peer: piece by piece through parts of the payload in
+ *           rotation; the reader's consumed word frees them
  *
  * In step k a rank sends to rank + k and receives from rank - k, so that no two ranks access the
  * same peer at once.
@@ -25,13 +25,29 @@ typedef struct exchange {
     const char *phase;
     size_t direct_from_bytes; /* longer messages are copied by the reader: in mapped memory, */
     size_t cma_from_bytes;    /* and in unregistered memory */
+    weir_collective collective;
+    int lends;   /* whether unregistered memory is copied by the reader in any case */
     int is_read; /* whether any peer copies from this rank's buffer */
     weiri_progress *of; /* of each peer; sent and received count the pieces of streams */
 } exchange;
 
 static size_t stream_piece_bytes(const weiri_coll *coll)
 {
+    if (coll->message_bytes >= 4 * (size_t)WEIRI_STREAM_BYTES)
+        return WEIRI_STREAM_BYTES;
     return coll->message_bytes / 2 / WEIR_LINE_BYTES * WEIR_LINE_BYTES;
+}
+
+/* How many pieces the payload holds. */
+static uint64_t stream_room(const weiri_coll *coll)
+{
+    return coll->message_bytes / stream_piece_bytes(coll);
+}
+
+/* The longest message whose sender stores all of it before it reads its own messages. */
+static size_t packet_bytes(const weiri_coll *coll)
+{
+    return coll->message_bytes < WEIRI_PACKET_BYTES ? coll->message_bytes : WEIRI_PACKET_BYTES;
 }
 
 static uint64_t stream_pieces(const weiri_coll *coll, size_t bytes)
@@ -69,6 +85,11 @@ static void send_small(const weiri_coll *coll, weiri_message *message, const wei
     weir_store_release(&message->flag, weiri_flag(coll->epoch, 1));
 }
 
+static int exchange_lends(const exchange *x)
+{
+    return weiri_lends_unregistered(x->coll, x->collective);
+}
+
 static void send_first(exchange *x, int peer)
 {
     weiri_coll *coll = x->coll;
@@ -83,7 +104,7 @@ static void send_first(exchange *x, int peer)
     if (pair->send_bytes >= x->direct_from_bytes)
         desc = weiri_peer_copy_describe(coll->comm, pair->from, pair->send_bytes);
     if (desc.generation == WEIRI_GENERATION_UNREGISTERED &&
-        pair->send_bytes < x->cma_from_bytes)
+        (pair->send_bytes < x->cma_from_bytes || !(x->lends || exchange_lends(x))))
         desc.generation = 0;
     if (desc.generation) {
         message->kind = WEIRI_MESSAGE_DIRECT;
@@ -91,9 +112,10 @@ static void send_first(exchange *x, int peer)
         message->desc = desc;
         x->is_read = 1;
         weir_store_release(&message->flag, weiri_flag(coll->epoch, 1));
-    } else if (pair->send_bytes <= coll->message_bytes) {
+    } else if (pair->send_bytes <= packet_bytes(coll)) {
         message->kind = WEIRI_MESSAGE_PACKET;
-        send_packet(coll, message, weiri_coll_payload(coll, coll->rank, peer), pair);
+        send_packet(coll, message, weiri_coll_payload(coll, coll->rank, peer, pair->send_bytes),
+                    pair);
     } else {
         message->kind = WEIRI_MESSAGE_STREAM;
         message->bytes = pair->send_bytes;
@@ -109,8 +131,9 @@ static int send_more(exchange *x, int peer)
     if (!exchange_is_kind(x, peer, WEIRI_MESSAGE_STREAM))
         return 0;
     weiri_message *message = weiri_coll_message(coll, coll->rank, peer);
-    char *payload = weiri_coll_payload(coll, coll->rank, peer);
+    char *payload = weiri_coll_payload(coll, coll->rank, peer, coll->message_bytes);
     size_t piece = stream_piece_bytes(coll);
+    const uint64_t room = stream_room(coll);
     uint64_t pieces = stream_pieces(coll, pair->send_bytes);
     uint64_t *streamed = &x->of[peer].sent;
     int moved = 0;
@@ -118,10 +141,10 @@ static int send_more(exchange *x, int peer)
         uint64_t consumed = weir_load_acquire(&coll->areas[peer].consumed[coll->rank].value);
         uint64_t base = weiri_flag(coll->epoch, 0);
         consumed = consumed > base ? consumed - base : 0;
-        if (*streamed >= consumed + 2)
+        if (*streamed >= consumed + room)
             break;
         size_t at = *streamed * piece, left = pair->send_bytes - at;
-        weiri_copy_to_peer(payload + *streamed % 2 * piece, pair->from + at,
+        weiri_copy_to_peer(payload + *streamed % room * piece, pair->from + at,
                            left < piece ? left : piece);
         ++*streamed;
         weir_store_release(&message->flag, weiri_flag(coll->epoch, *streamed));
@@ -140,7 +163,7 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
-    const char *payload = weiri_coll_payload(coll, peer, coll->rank);
+    const char *payload = weiri_coll_payload(coll, peer, coll->rank, pair->recv_bytes);
     for (size_t at = 0; at < pair->recv_bytes; at += WEIRI_CHUNK_BYTES) {
         size_t left = pair->recv_bytes - at;
         weir_status status =
@@ -172,13 +195,14 @@ static void receive_stream(exchange *x, int peer, const weiri_message *message, 
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
-    const char *payload = weiri_coll_payload(coll, peer, coll->rank);
+    const char *payload = weiri_coll_payload(coll, peer, coll->rank, coll->message_bytes);
     weiri_progress *of = &x->of[peer];
     size_t piece = stream_piece_bytes(coll);
+    const uint64_t room = stream_room(coll);
     uint64_t arrived = weir_load_acquire(&message->flag) - weiri_flag(coll->epoch, 0);
     while (of->received < arrived) {
         size_t at = of->received * piece, left = pair->recv_bytes - at;
-        weiri_copy_from_peer(pair->to + at, payload + of->received % 2 * piece,
+        weiri_copy_from_peer(pair->to + at, payload + of->received % room * piece,
                              left < piece ? left : piece);
         of->received++;
         weir_store_release(&coll->areas[coll->rank].consumed[peer].value,
@@ -293,7 +317,7 @@ static weir_status exchange_await_peer(const exchange *x, weiri_waiter *waiter, 
     uint64_t target = weiri_flag(coll->epoch, of->received + 1);
     if (!of->receives) {
         word = &coll->areas[peer].consumed[coll->rank].value;
-        target = weiri_flag(coll->epoch, of->sent - 1);
+        target = weiri_flag(coll->epoch, of->sent + 1 - stream_room(coll));
     }
     return weiri_comm_idle(coll->comm, waiter, word, target, peer, x->phase);
 }
@@ -311,6 +335,8 @@ static weir_status exchange_pairs_run(weiri_coll *coll, const weir_call *call,
 {
     exchange x;
     x.cma_from_bytes = cma_from_bytes;
+    x.collective = call->collective;
+    x.lends = cma_from_bytes == 0;
     x.coll = coll;
     x.phase = weir_collective_name(call->collective);
     x.direct_from_bytes = direct_from_bytes;

@@ -47,10 +47,10 @@ static piece_share packet2_share_of(const weiri_coll *coll, piece part, int rank
     return (piece_share){share.first * element, (share.first + share.count) * element};
 }
 
-static void stage_range(weiri_slot *slot, const char *in, size_t from, size_t end)
+static void stage_range(char *data, const char *in, size_t from, size_t end)
 {
     if (from < end)
-        weiri_copy_to_peer(slot->data + from, in + from, end - from);
+        weiri_copy_to_peer(data + from, in + from, end - from);
 }
 
 /* Publishes a piece without this rank's share. */
@@ -61,13 +61,14 @@ static void packet2_publish(const two_steps *x, uint64_t epoch, piece part)
     const char *in = weiri_in_at(x->call, part.at);
     piece_share own = packet2_share_of(coll, part, coll->rank);
     if (part.bytes <= WEIRI_INLINE_BYTES) {
-        weiri_slot_publish(slot, epoch, in, part.bytes);
+        weiri_slot_publish(coll, epoch, in, part.bytes);
         return;
     }
+    char *data = weiri_slot_data(coll, slot, epoch, part.bytes);
     for (size_t at = 0; at < part.bytes; at += WEIRI_CHUNK_BYTES) {
         size_t end = at + WEIRI_CHUNK_BYTES < part.bytes ? at + WEIRI_CHUNK_BYTES : part.bytes;
-        stage_range(slot, in, at, end < own.from ? end : own.from);
-        stage_range(slot, in, at > own.end ? at : own.end, end);
+        stage_range(data, in, at, end < own.from ? end : own.from);
+        stage_range(data, in, at > own.end ? at : own.end, end);
         weir_store_release(&slot->flag, weiri_flag(epoch, at / WEIRI_CHUNK_BYTES + 1));
     }
 }
@@ -90,7 +91,7 @@ static weir_status reduce_share(const two_steps *x, piece part)
     piece_share own = packet2_share_of(coll, part, coll->rank);
     size_t total = own.end - own.from;
     weiri_slot *result = coll->areas[coll->rank].result[coll->epoch & 1];
-    char *staged = weiri_slot_data(result, total);
+    char *staged = weiri_slot_data(coll, result, coll->epoch, total);
     size_t at = 0;
     do {
         size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
@@ -115,12 +116,13 @@ static weir_status copy_result(const two_steps *x, piece part, int rank)
     size_t total = share.end - share.from, at = 0;
     weiri_slot *result = coll->areas[rank].result[coll->epoch & 1];
     char *out = weiri_out_at(x->call, part.at + share.from);
+    const char *data = weiri_slot_data(coll, result, coll->epoch, total);
     do {
         size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
         weir_status status = weiri_slot_await(coll, result, rank, at + bytes, x->phase);
         if (status != WEIR_OK)
             return status;
-        weiri_copy_from_peer(out + at, weiri_slot_data(result, total) + at, bytes);
+        weiri_copy_from_peer(out + at, data + at, bytes);
         at += bytes;
     } while (at < total);
     return WEIR_OK;

@@ -59,7 +59,7 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call)
         } else {
             status = weiri_coll_begin(coll);
             if (status == WEIR_OK)
-                weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch,
+                weiri_slot_publish(coll, coll->epoch,
                                    weiri_in_at(call, done), total);
         }
         if (status != WEIR_OK)
@@ -75,7 +75,7 @@ weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call)
     char *out = NULL;
     /* Only the root's output matters; the others publish an empty buffer. */
     weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes, is_root ? call->out : call->in,
+        weiri_posts_exchange(coll, call->in, coll->count_bytes, 0, is_root ? call->out : call->in,
                              is_root ? coll->count_bytes : 0, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;

@@ -18,7 +18,7 @@ static void publish_blocks(weiri_coll *coll, const weir_call *call, size_t done,
 {
     weiri_slot *own = weiri_slot_of(coll, coll->rank);
     size_t total = bytes * (size_t)coll->nranks;
-    char *data = weiri_slot_data(own, total);
+    char *data = weiri_slot_data(coll, own, coll->epoch, total);
     for (int block = 0; block < coll->nranks; block++) {
         if (block != coll->rank || total <= WEIRI_INLINE_BYTES)
             weiri_copy_to_peer(data + (size_t)block * bytes,
@@ -67,7 +67,7 @@ weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call)
 {
     int all_in, all_out;
     weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes * (size_t)coll->nranks, NULL, 0,
+        weiri_posts_exchange(coll, call->in, coll->count_bytes * (size_t)coll->nranks, 0, NULL, 0,
                              &all_in, &all_out);
     if (status != WEIR_OK)
         return status;

@@ -25,7 +25,7 @@ void weiri_slots_combine(const weiri_coll *coll, weiri_reduce_fn reduce, char *o
 {
     const void *parts[WEIRI_RANKS_MAX];
     size_t block = slots_block_bytes(coll);
-    if (bytes <= SMALLEST_BLOCK_BYTES) {
+    if (bytes <= SMALLEST_BLOCK_BYTES || !weiri_copy_from_peers_is_slow()) {
         reduce(out, coll->sources, coll->nranks, bytes / coll->element_bytes,
                (uint64_t)coll->nranks, 0);
         return;

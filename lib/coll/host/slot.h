@@ -11,9 +11,15 @@
 
 #include <string.h>
 
-static inline char *weiri_slot_data(weiri_slot *slot, size_t bytes)
+/* Where bytes of an epoch begin in a slot. Epochs of one parity use the slot's parts in rotation: a
+ * part that has just been read is in its readers' caches, and storing there takes longer than
+ * storing to one that they have evicted in the meantime. */
+static inline char *weiri_slot_data(const weiri_coll *coll, weiri_slot *slot, uint64_t epoch,
+                                    size_t bytes)
 {
-    return bytes <= WEIRI_INLINE_BYTES ? slot->small : slot->data;
+    if (bytes <= WEIRI_INLINE_BYTES)
+        return slot->small;
+    return slot->data + weiri_rotate(epoch, bytes, coll->piece_rotated);
 }
 
 static inline uint64_t weiri_slot_steps(size_t bytes)
@@ -27,10 +33,12 @@ static inline void weiri_slot_advance(const weiri_coll *coll, weiri_slot *slot, 
     weir_store_release(&slot->flag, weiri_flag(coll->epoch, weiri_slot_steps(bytes)));
 }
 
-/* Copies bytes, at most piece_bytes, and publishes them for an epoch. */
-static inline void weiri_slot_publish(weiri_slot *slot, uint64_t epoch, const void *from,
+/* Copies bytes, at most piece_bytes, into this rank's slot and publishes them for an epoch. */
+static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, const void *from,
                                       size_t bytes)
 {
+    weiri_slot *slot = coll->areas[coll->rank].slot[epoch & 1];
+    char *data = weiri_slot_data(coll, slot, epoch, bytes);
     if (bytes <= WEIRI_INLINE_BYTES) {
         memcpy(slot->small, from, bytes);
         weir_store_release(&slot->flag, weiri_flag(epoch, 1));
@@ -38,7 +46,7 @@ static inline void weiri_slot_publish(weiri_slot *slot, uint64_t epoch, const vo
     }
     for (size_t at = 0; at < bytes; at += WEIRI_CHUNK_BYTES) {
         size_t length = bytes - at < WEIRI_CHUNK_BYTES ? bytes - at : WEIRI_CHUNK_BYTES;
-        weiri_copy_to_peer(slot->data + at, (const char *)from + at, length);
+        weiri_copy_to_peer(data + at, (const char *)from + at, length);
         weir_store_release(&slot->flag, weiri_flag(epoch, at / WEIRI_CHUNK_BYTES + 1));
     }
 }
@@ -65,7 +73,7 @@ static inline weir_status weiri_slots_await(weiri_coll *coll, const char *own, s
 {
     for (int rank = 0; rank < coll->nranks; rank++) {
         weiri_slot *slot = weiri_slot_of(coll, rank);
-        coll->sources[rank] = weiri_slot_data(slot, total) + at;
+        coll->sources[rank] = weiri_slot_data(coll, slot, coll->epoch, total) + at;
         if (rank == coll->rank) {
             coll->sources[rank] = own ? own + at : coll->sources[rank];
             continue;
@@ -77,8 +85,8 @@ static inline weir_status weiri_slots_await(weiri_coll *coll, const char *own, s
     return WEIR_OK;
 }
 
-/* slot.c: reduces coll->sources, which are slots of peers and this rank's own data, block by block
- * while the next block is requested. */
+/* slot.c: reduces coll->sources, which are slots of peers and this rank's own data; where those
+ * come from afar (weiri_copy_from_peers_is_slow), block by block while the next is requested. */
 void weiri_slots_combine(const weiri_coll *coll, weiri_reduce_fn reduce, char *out, size_t bytes);
 /* Reduces the total bytes of every rank's slot as they arrive. own replaces this rank's slot. */
 weir_status weiri_slots_reduce(weiri_coll *coll, const weir_call *call, const char *own,
@@ -89,7 +97,7 @@ static inline weir_status weiri_slot_follow(weiri_coll *coll, int owner, void *t
                                             const char *phase)
 {
     weiri_slot *slot = weiri_slot_of(coll, owner);
-    const char *data = weiri_slot_data(slot, total);
+    const char *data = weiri_slot_data(coll, slot, coll->epoch, total);
     for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
         size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
         weir_status status = weiri_slot_await(coll, slot, owner, at + bytes, phase);

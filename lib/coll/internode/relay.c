@@ -141,7 +141,8 @@ static weir_status relay_lead(relay *r)
         weiri_slot *slot = weiri_slot_of(host, place);
         if (place != r->x.place)
             status = weiri_slot_await(host, slot, place, bytes, r->x.phase);
-        r->from[internode->nodes[internode->node].ranks[place]] = weiri_slot_data(slot, bytes);
+        r->from[internode->nodes[internode->node].ranks[place]] =
+            weiri_slot_data(host, slot, host->epoch, bytes);
     }
     for (int step = 1; step < internode->nnodes && status == WEIR_OK; step++)
         status = relay_send(r, (internode->node + step) % internode->nnodes);
@@ -151,7 +152,7 @@ static weir_status relay_lead(relay *r)
     if (status != WEIR_OK)
         return status;
     weiri_slot *slot = host->areas[r->x.place].result[host->epoch & 1];
-    char *result = weiri_slot_data(slot, total);
+    char *result = weiri_slot_data(host, slot, host->epoch, total);
     for (int place = 0; place < (r->blocks ? r->x.count : 1); place++)
         make_result(r, place, result + (size_t)place * (total / (size_t)r->x.count));
     weiri_slot_advance(host, slot, total);
@@ -168,12 +169,13 @@ static void relay_publish(const relay *r)
 {
     const weir_call *call = r->x.call;
     size_t bytes = contribution_bytes(r);
-    weiri_slot *slot = weiri_slot_of(r->x.host, r->x.place);
-    char *data = weiri_slot_data(slot, bytes);
+    weiri_coll *host = r->x.host;
+    weiri_slot *slot = weiri_slot_of(host, r->x.place);
+    char *data = weiri_slot_data(host, slot, host->epoch, bytes);
     for (size_t block = 0; block < (r->blocks ? relay_ranks(r) : 1); block++)
         memcpy(data + block * r->block, weiri_in_at(call, block * r->x.coll->count_bytes + r->done),
                r->block);
-    weiri_slot_advance(r->x.host, slot, bytes);
+    weiri_slot_advance(host, slot, bytes);
 }
 
 static weir_status relay_fetch(relay *r)
@@ -185,7 +187,7 @@ static weir_status relay_fetch(relay *r)
     weir_status status = weiri_slot_await(host, slot, 0, total, r->x.phase);
     if (status != WEIR_OK)
         return status;
-    const char *result = weiri_slot_data(slot, total);
+    const char *result = weiri_slot_data(host, slot, host->epoch, total);
     if (r->blocks)
         result += (size_t)r->x.place * (total / (size_t)r->x.count);
     for (size_t block = 0; block < (r->all ? relay_ranks(r) : 1); block++)

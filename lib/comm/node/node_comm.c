@@ -23,7 +23,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { DEFAULT_AREA_BYTES = 1 << 20 };
+/* Up to FEW_RANKS, slots and messages have room for stores that avoid lines which peers have cached
+ * (coll/host/slot.h); with more the memory of a node counts. */
+enum {
+    FEW_RANKS = 16,
+    FEW_RANKS_AREA_BYTES = (2 << 20) + (128 << 10),
+    DEFAULT_AREA_BYTES = 1 << 20,
+};
 
 /* What each rank sends to the others at creation. */
 typedef struct introduction {
@@ -177,7 +183,8 @@ static weir_status node_comm_size_scratch(weir_comm *comm, const weir_comm_confi
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t least = weiri_comm_least_area_bytes(comm->nranks);
-    size_t usual = least < DEFAULT_AREA_BYTES ? DEFAULT_AREA_BYTES : least;
+    size_t usual = comm->nranks <= FEW_RANKS ? FEW_RANKS_AREA_BYTES : DEFAULT_AREA_BYTES;
+    usual = least < usual ? usual : least;
     size_t area = config->scratch_bytes ? config->scratch_bytes : usual;
     if (area > SIZE_MAX / 2)
         return weiri_fail(WEIR_ERR_NO_MEMORY,

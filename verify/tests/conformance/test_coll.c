@@ -12,6 +12,8 @@
 #include "verify/tests/support/small_numbers.h"
 
 #include "base/error.h"
+#include "coll/coll.h"
+#include "compute/copy.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -637,9 +639,40 @@ static int system_allows_cma(void)
     return got == (ssize_t)sizeof here;
 }
 
+/* Makes this rank's stores to peers look slow, or fast, until it has made many more copies. */
+static void pretend_pace(int is_slow)
+{
+    for (int i = 0; i < 4; i++)
+        weiri_copy_note_pace(64, is_slow ? 1000000 : 1);
+}
+
+/* Of two ranks with a core each, one lends its memory only if its stores are slow. */
 static void copied_by_kernel(const test_rank *b)
 {
+    pretend_pace(1);
     expect_algo(b, system_allows_cma() ? "cma" : "packet");
+}
+
+static void copied_through_slots_by_all(const test_rank *b)
+{
+    pretend_pace(b->rank == 0);
+    expect_algo(b, b->comm->oversubscribed && system_allows_cma() ? "cma" : "packet");
+}
+
+/* Epochs of one parity that follow each other use different parts of a buffer, all within it. */
+static void parts_in_rotation(const test_rank *b)
+{
+    const size_t room = 65536;
+    for (size_t bytes = 1; bytes <= 2 * room; bytes += bytes < 4100 ? 1 : 4097)
+        for (uint64_t epoch = 1; epoch < 200; epoch++) {
+            size_t at = weiri_rotate(epoch, bytes, room);
+            size_t next = weiri_rotate(epoch + 2, bytes, room);
+            if (at % WEIR_LINE_BYTES || (at && at + bytes > room))
+                fail_rank(b, "a part of a buffer", "not within it");
+            if (bytes >= WEIRI_ROTATED_BYTES && bytes <= room / 2 && at < next + bytes &&
+                next < at + bytes)
+                fail_rank(b, "parts of a buffer", "one is used twice in succession");
+        }
 }
 
 static void copied_through_slots(const test_rank *b)
@@ -865,6 +898,8 @@ int main(void)
              {3, .body = sweep_counts, .unregistered = 1, .scratch_bytes = 64 << 10}),
         JOBS("the kernel copies unregistered memory if it may",
              {2, .body = copied_by_kernel, .unregistered = 1},
+             {2, .body = copied_through_slots_by_all, .unregistered = 1},
+             {2, .body = parts_in_rotation},
              {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
              {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_USER}),
         JOBS("all counts in unregistered memory without copies by the kernel",

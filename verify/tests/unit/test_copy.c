@@ -1,7 +1,7 @@
 /*
  * Bulk copies: every byte is copied and none around the destination changes, at every misalignment
- * of source and destination, for both kinds of copy; the size above which streaming is advised is
- * plausible.
+ * of source and destination, for every kind of copy; the size above which streaming is advised is
+ * plausible; stores to peers are slow if all copies of a group were.
  */
 #include "compute/copy.h"
 #include "verify/tests/support/unit_test.h"
@@ -44,6 +44,28 @@ static void check_all(copy_fn copy)
         for (size_t shift = 0; shift < MAX_SHIFT; shift++)
             if (!check_copy(copy, large[i], shift, (3 * shift + i) % MAX_SHIFT))
                 fail_msg("%zu bytes, destination shifted by %zu", large[i], shift);
+}
+
+static void note_paces(uint64_t first_ns, uint64_t others_ns)
+{
+    weiri_copy_note_pace(64, first_ns);
+    for (int i = 0; i < 3; i++)
+        weiri_copy_note_pace(64, others_ns);
+}
+
+/* The first test, so that no copy has been timed before. */
+TEST(stores_to_peers_are_slow_if_the_fastest_of_four_copies_was)
+{
+    note_paces(9, 9000);
+    assert_true(weiri_copy_to_peers_is_slow());
+    note_paces(3, 9000);
+    assert_false(weiri_copy_to_peers_is_slow());
+    note_paces(9000, 9);
+    int calls = 1;
+    while (weiri_copy_to_peers_is_slow())
+        assert_in_range(++calls, 1, 2000); /* a verdict ends */
+    note_paces(9, 9);
+    check_all(weiri_copy_to_peer);
 }
 
 TEST(copies_are_exact_at_every_alignment)
