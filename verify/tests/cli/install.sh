@@ -176,7 +176,7 @@ else
         for program in "$prefix"/bin/bench_* "$prefix"/bin/weir-*; do
             case $program in */weir-nightly | */weir-mpirun) continue ;; esac
             [ -e "$completions/${program##*/}" ] || echo "$program has no completion"
-            for option in $("$program" --help | grep -oE '^ +(-[a-zA-Z], )?-[-a-z_]+' | tr -d ,); do
+            for option in $("$program" --help | grep -oE '^ +(-[a-zA-Z], )?-[-a-z0-9_]+' | tr -d ,); do
                 offers "$option" "$program" "$option" || echo "$program $option"
             done
         done
