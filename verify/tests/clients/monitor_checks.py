@@ -215,7 +215,7 @@ def stopped_rank():
     with Job(plain, 4, WEIR_RAS=address) as job:
         stopped = job.pids[2]
         os.kill(stopped, signal.SIGSTOP)
-        comm = until(lambda: next(filter(seen, [only_comm(address, patience_s=WAIT_S)]), None),
+        comm = until(lambda: next(filter(seen, [only_comm(address, patience_s=2 * WAIT_S)]), None),
                      "a missing rank that others wait for")
         demand(comm["ranks_count"] == 3, comm)
         lost = comm["missing_ranks"][0]
@@ -225,7 +225,7 @@ def stopped_rank():
         demand(longest["rank"] == 2, comm["weir"])
         line = f"The missing rank: 2 -- it was stopped by a signal; process {stopped} on node"
         text = until(lambda: next(filter(lambda text: line in text, [
-            ras_client.status(address, patience_s=WAIT_S)]), None), line)
+            ras_client.status(address, patience_s=2 * WAIT_S)]), None), line)
         demand("INCOMPLETE" in text and "Rank 2: " in text, text)
         os.kill(stopped, signal.SIGCONT)
         until(lambda: only_comm(address)["missing_ranks_count"] == 0, "the rank is back")
@@ -330,18 +330,21 @@ def all_communicators():
 
 def other_nodes():
     """Ranks of other nodes are asked; ranks that do not answer are missing."""
+    def all_have_calls(comm):
+        return all(rank["collective_counts"]["AllReduce"] for rank in comm["ranks"])
+
     address = free_address()
     with Job(plain, "aabb", WEIR_RAS=address) as job:
-        comm = only_comm(address)
-        demand(comm["weir"]["nodes"] == 2 and comm["missing_ranks_count"] == 0 and
-               all(rank["collective_counts"]["AllReduce"] for rank in comm["ranks"]), comm)
+        comm = until(lambda: next(filter(all_have_calls, [only_comm(address)]), None),
+                     "calls of all ranks")
+        demand(comm["weir"]["nodes"] == 2 and comm["missing_ranks_count"] == 0, comm)
         os.kill(job.pids[3], signal.SIGSTOP)
-        until(lambda: missing(only_comm(address, timeout_s=1, patience_s=15)) == [3],
+        until(lambda: missing(only_comm(address, timeout_s=1, patience_s=2 * WAIT_S)) == [3],
               "the stopped rank of one of the nodes")
         os.kill(job.pids[2], signal.SIGSTOP)
 
         def lost():  # the port is shared: a running process of node a must have answered
-            document = ras_client.status(address, "json", timeout_s=1, patience_s=15)
+            document = ras_client.status(address, "json", timeout_s=1, patience_s=2 * WAIT_S)
             return document if missing(document["communicators"][0]) == [2, 3] else None
 
         document = until(lost, "both ranks of the node")
