@@ -11,9 +11,9 @@
  */
 #define _GNU_SOURCE
 #include "plan/examples/examples.h"
+#include "verify/tests/perf/times.h"
 #include <weir/plan.h>
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -41,6 +41,7 @@ typedef struct bench {
     weir_plan *plan;
     char *in, *out;
     size_t bytes;
+    int calls; /* of a block */
 } bench;
 
 static double now_us(void)
@@ -60,23 +61,18 @@ static weir_status call(const bench *b, int is_plan)
 }
 
 /* Microseconds a call; negative: it failed. */
-static double time_block(const bench *b, int is_plan, int calls)
+static double time_block(void *context, int is_plan)
 {
+    const bench *b = context;
     if (weir_comm_barrier(b->comm) != WEIR_OK)
         return -1;
     double begin = now_us();
-    for (int i = 0; i < calls; i++)
+    for (int i = 0; i < b->calls; i++)
         if (call(b, is_plan) != WEIR_OK) {
             fprintf(stderr, "%s\n", weir_last_error());
             return -1;
         }
-    return (now_us() - begin) / calls;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
+    return (now_us() - begin) / b->calls;
 }
 
 /* A block takes less than a scheduler's turn. */
@@ -87,35 +83,16 @@ static int count_calls(size_t bytes, int nranks)
     return calls ? (int)calls : 1;
 }
 
-/* Binds each rank to a core, if there are enough cores. */
-static void settle(int rank)
+static int measure(bench *b, const pairing *of)
 {
-    cpu_set_t own;
-    CPU_ZERO(&own);
-    CPU_SET((size_t)rank % (size_t)sysconf(_SC_NPROCESSORS_ONLN), &own);
-    sched_setaffinity(0, sizeof own, &own);
-}
-
-static int measure(const bench *b, const pairing *of)
-{
-    double times[2][PAIRS], ratios[PAIRS];
-    const int calls = count_calls(of->bytes, weir_comm_nranks(b->comm));
-    for (int i = 0; i < PAIRS; i++) {
-        for (int turn = 0; turn < 2; turn++) {
-            const int is_plan = (i + turn) & 1;
-            times[is_plan][i] = time_block(b, is_plan, calls);
-            if (times[is_plan][i] < 0)
-                return 1;
-        }
-        ratios[i] = times[0][i] / times[1][i];
-    }
-    for (int i = 0; i < 2; i++)
-        qsort(times[i], PAIRS, sizeof *times[i], by_size);
-    qsort(ratios, PAIRS, sizeof *ratios, by_size);
-    const double plan = times[1][PAIRS / 20], algo = times[0][PAIRS / 20];
+    double fastest_us[2], ratio;
+    b->calls = count_calls(of->bytes, weir_comm_nranks(b->comm));
+    if (times_pair(time_block, b, PAIRS, fastest_us, &ratio))
+        return 1;
+    const double plan = fastest_us[1], algo = fastest_us[0];
     if (weir_comm_rank(b->comm) == 0)
         printf("%-18s x%d %-8s %9zu %10.2f %10.2f %8.2f %9.2f %8.2f\n", of->plan, of->instances,
-               of->algo, of->bytes, plan, algo, algo / plan, plan - algo, ratios[PAIRS / 2]);
+               of->algo, of->bytes, plan, algo, algo / plan, plan - algo, ratio);
     fflush(stdout);
     return 0;
 }
@@ -139,7 +116,7 @@ static int body(weir_boot *boot, void *argument)
     bench b = {0};
     weir_mem *in = NULL, *out = NULL;
     (void)argument;
-    settle(weir_boot_rank(boot));
+    times_bind(weir_boot_rank(boot));
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
     config.backend = WEIR_BACKEND_HOST;
     weir_status status = weir_comm_create(boot, &config, &b.comm);

@@ -11,10 +11,10 @@
  */
 #define _GNU_SOURCE
 #include "nccl/weir_nccl.h"
+#include "verify/tests/perf/times.h"
 #include <weir/device.h>
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,6 +40,7 @@ typedef struct library {
 
 typedef struct end {
     int rank;
+    size_t bytes; /* of a message */
     library nccl;
     ncclComm_t handle;
     ncclWindow_t window;
@@ -156,8 +157,10 @@ static int channel_trip(end *e, size_t bytes, int goes_first)
 /* ---------------------------------------------------------------------- measuring */
 
 /* Microseconds of a round trip; negative: it failed. */
-static double time_block(end *e, int is_channel, size_t bytes)
+static double time_block(void *context, int is_channel)
 {
+    end *e = context;
+    const size_t bytes = e->bytes;
     const int trips = bytes < 4096 ? TRIPS : TRIPS / 10;
     if (weir_fails(e, weir_comm_barrier(e->comm)))
         return -1;
@@ -169,42 +172,18 @@ static double time_block(end *e, int is_channel, size_t bytes)
     return (double)(weir_clock_ns() - begin_ns) / 1e3 / trips;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static int measure(end *e, size_t bytes)
 {
-    double times[2][PAIRS], ratios[PAIRS];
-    for (int i = 0; i < PAIRS; i++) {
-        for (int turn = 0; turn < 2; turn++) {
-            const int is_channel = (i + turn) & 1;
-            times[is_channel][i] = time_block(e, is_channel, bytes);
-            if (times[is_channel][i] < 0)
-                return 1;
-        }
-        ratios[i] = times[0][i] / times[1][i];
-    }
-    for (int i = 0; i < 2; i++)
-        qsort(times[i], PAIRS, sizeof *times[i], by_size);
-    qsort(ratios, PAIRS, sizeof *ratios, by_size);
-    const double library_us = times[0][PAIRS / 20], channel_us = times[1][PAIRS / 20];
+    double fastest_us[2], ratio;
+    e->bytes = bytes;
+    if (times_pair(time_block, e, PAIRS, fastest_us, &ratio))
+        return 1;
+    const double library_us = fastest_us[0], channel_us = fastest_us[1];
     if (e->rank == 0)
         printf("%8zu %12.4f %12.4f %8.3f %8.3f\n", bytes, library_us, channel_us,
-               library_us / channel_us, ratios[PAIRS / 2]);
+               library_us / channel_us, ratio);
     fflush(stdout);
     return 0;
-}
-
-/* Binds each rank to a core. */
-static void settle(int rank)
-{
-    cpu_set_t own;
-    CPU_ZERO(&own);
-    CPU_SET((size_t)rank, &own);
-    sched_setaffinity(0, sizeof own, &own);
 }
 
 static int body(weir_boot *boot, void *path)
@@ -212,7 +191,7 @@ static int body(weir_boot *boot, void *path)
     static const size_t sizes[] = {8, 64, 1024, 8192, BYTES_MOST};
     static end e;
     e.rank = weir_boot_rank(boot);
-    settle(e.rank);
+    times_bind(e.rank);
     int failed = library_open(&e.nccl, path) || channel_open(&e, boot) || library_join(&e, boot);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !failed; i++)
         failed = measure(&e, sizes[i]);

@@ -10,6 +10,8 @@
  * bytes, and until all ranks have ended; and the largest amounts over ranks of private memory, of
  * shared memory that a rank provides, and of open files.
  */
+#define _GNU_SOURCE
+#include "verify/tests/perf/times.h"
 #include "weir/weir.h"
 
 #include <dirent.h>
@@ -96,12 +98,6 @@ static int set_up(weir_boot *boot, void *argument)
     return status != WEIR_OK || weir_comm_destroy(comm) != WEIR_OK;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static int start(int nranks, double times[TIMES])
 {
     const double begin_ms = now_ms();
@@ -131,7 +127,7 @@ static int measure(int nranks)
     for (int what = 0; what < TIMES; what++) {
         for (int i = 0; i < STARTS; i++)
             column[i] = times[i][what];
-        qsort(column, STARTS, sizeof *column, by_size);
+        times_sort(column, STARTS);
         printf(" %10.1f", column[STARTS / 2]);
     }
     record most = {0};
