@@ -11,11 +11,11 @@
 #include "compute/copy.h"
 
 #include "compute/reduce.h"
+#include <weir/target.h>
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -106,13 +106,6 @@ int weiri_copy_streams_to_peers(void)
     return answer == 2;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void weiri_copy_note_pace(size_t bytes, uint64_t elapsed_ns)
 {
     uint64_t ps = elapsed_ns * 1000 * LINE_BYTES / bytes + 1;
@@ -152,9 +145,9 @@ void weiri_copy_to_peer(void *dst, const void *src, size_t bytes)
         memcpy(dst, src, bytes);
         return;
     }
-    uint64_t begin_ns = now_ns();
+    uint64_t begin_ns = weir_clock_ns();
     memcpy(dst, src, bytes);
-    weiri_copy_note_pace(bytes, now_ns() - begin_ns);
+    weiri_copy_note_pace(bytes, weir_clock_ns() - begin_ns);
 }
 
 void weiri_prefetch(const void *src, size_t bytes)
