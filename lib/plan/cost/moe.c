@@ -2,6 +2,7 @@
 #include "plan/cost/moe.h"
 
 #include "base/error.h"
+#include <weir/moe.h>
 
 #include <math.h>
 
@@ -9,7 +10,8 @@
 typedef struct moe_fleet {
     const weiri_plan_model *model;
     const weiri_moe_shape *shape;
-    int nodes, here; /* ranks of a node */
+    int nodes, here;  /* ranks of a node */
+    int limited;      /* nodes that have a token's experts */
     double per_rank; /* choices of a token that a rank has */
     double by_rank;  /* probability that a rank has any */
     double by_node;  /* probability that a node has any */
@@ -36,9 +38,8 @@ static void moe_route(moe_fleet *f)
 {
     const weiri_moe_shape *s = f->shape;
     const int each = s->experts / s->ranks;
-    const int limited = s->groups && s->groups < f->nodes ? s->groups : f->nodes;
-    const int reachable = each * f->here * limited; /* experts that a token can choose */
-    const double chosen = (double)limited / f->nodes;
+    const int reachable = each * f->here * f->limited; /* experts that a token can choose */
+    const double chosen = (double)f->limited / f->nodes;
     f->per_rank = (double)s->topk / s->ranks;
     f->by_rank = chosen * moe_any_of(each, reachable, s->topk);
     f->by_node = chosen * moe_any_of(each * f->here, reachable, s->topk);
@@ -74,7 +75,7 @@ static double moe_busiest(const moe_fleet *f, weiri_moe_crossing crossing)
 static double moe_row_bytes(const weiri_moe_shape *s, weiri_moe_phase phase)
 {
     if (phase == WEIRI_MOE_DISPATCH && s->fp8)
-        return s->hidden + 4.0 * ((s->hidden + 127) / 128);
+        return s->hidden + 4.0 * ((s->hidden + WEIR_MOE_SCALE_BLOCK - 1) / WEIR_MOE_SCALE_BLOCK);
     return 2.0 * s->hidden;
 }
 
@@ -154,8 +155,11 @@ static double moe_latency_us(const moe_fleet *f, weiri_moe_phase phase, weiri_mo
 
 /* ------------------------------------------------------------------- estimate */
 
-static weir_status moe_check_shape(const weiri_plan_model *m, const weiri_moe_shape *s)
+/* Divides the ranks of the shape. */
+static weir_status moe_divide(moe_fleet *f)
 {
+    const weiri_plan_model *m = f->model;
+    const weiri_moe_shape *s = f->shape;
     if (s->ranks > m->ranks)
         return weiri_fail(WEIR_ERR_INVALID, "%d ranks, but the topology %s has %d", s->ranks,
                           m->name, m->ranks);
@@ -168,13 +172,13 @@ static weir_status moe_check_shape(const weiri_plan_model *m, const weiri_moe_sh
         return weiri_fail(WEIR_ERR_INVALID,
                           "%d ranks do not fill nodes of %d ranks; use a multiple of %d", s->ranks,
                           m->node_ranks, m->node_ranks);
-    const int here = s->ranks < m->node_ranks ? s->ranks : m->node_ranks;
-    const int nodes = s->ranks / here;
-    const int limited = s->groups && s->groups < nodes ? s->groups : nodes;
-    if (s->topk > s->experts / nodes * limited)
+    f->here = s->ranks < m->node_ranks ? s->ranks : m->node_ranks;
+    f->nodes = s->ranks / f->here;
+    f->limited = s->groups && s->groups < f->nodes ? s->groups : f->nodes;
+    if (s->topk > s->experts / f->nodes * f->limited)
         return weiri_fail(WEIR_ERR_INVALID,
                           "top-%d, but a token can choose among %d experts only", s->topk,
-                          s->experts / nodes * limited);
+                          s->experts / f->nodes * f->limited);
     return WEIR_OK;
 }
 
@@ -183,11 +187,9 @@ weir_status weiri_moe_estimate_phase(const weiri_plan_model *model, const weiri_
                                      weiri_moe_estimate *estimate)
 {
     moe_fleet f = {.model = model, .shape = shape};
-    weir_status status = moe_check_shape(model, shape);
+    weir_status status = moe_divide(&f);
     if (status != WEIR_OK)
         return status;
-    f.here = shape->ranks < model->node_ranks ? shape->ranks : model->node_ranks;
-    f.nodes = shape->ranks / f.here;
     moe_route(&f);
     if (crossing == WEIRI_MOE_BY_WEIR)
         crossing = phase == WEIRI_MOE_COMBINE ? WEIRI_MOE_BY_CHOICE
