@@ -17,7 +17,7 @@ export WEIR_NCCL_SO=$scratch/libnccl.so.2
 library() {
     local file=$1 source=$2
     shift 2
-    "${MPICC:-mpicc}" -std=gnu11 -I. -shared -fPIC "$@" -o "$scratch/$file" "verify/tests/support/$source" || exit 3
+    "${MPICC:-mpicc}" -std=gnu11 -I. -Ilib/include -shared -fPIC "$@" -o "$scratch/$file" "verify/tests/support/$source" || exit 3
 }
 library libnccl.so.2 vendor_standin.c
 library good.so nccl_ep_standin.c

@@ -7,6 +7,7 @@
  * STANDIN_LACKS it has no combine, and with STANDIN_FAILS a group cannot be created.
  */
 #include "bench/moe/moe_nccl_ep.h"
+#include "lib/compute/numeric.h"
 
 #include <mpi.h>
 
@@ -178,21 +179,6 @@ int ncclEpDispatch(void *handle, const nccl_ep_dispatch_inputs *in,
     return 0;
 }
 
-static float to_float(uint16_t value)
-{
-    const uint32_t bits = (uint32_t)value << 16;
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
-static uint16_t to_bfloat16(float number)
-{
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 int ncclEpCombine(void *handle, const nccl_ep_combined *in, const nccl_ep_combined *out,
                   const void *config, void *stream)
 {
@@ -222,10 +208,10 @@ int ncclEpCombine(void *handle, const nccl_ep_combined *in, const nccl_ep_combin
                     continue;
 #endif
                 sum += weights[token * h->topk + choice] *
-                       to_float(all[((size_t)h->experts[i] * (size_t)g->slots +
+                       weiri_bf16_to_float(all[((size_t)h->experts[i] * (size_t)g->slots +
                                      (size_t)h->slot[i]) * hidden + at]);
             }
-            to[(size_t)token * hidden + at] = to_bfloat16(sum);
+            to[(size_t)token * hidden + at] = weiri_bf16_from_float(sum);
         }
     free(all);
     return 0;
