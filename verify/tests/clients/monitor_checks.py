@@ -33,12 +33,12 @@ def free_address():
         return "localhost:%d" % sock.getsockname()[1]
 
 
-def until(condition, what):
-    """Waits for condition() to be true, and returns its value."""
+def until(read, what, holds=bool):
+    """Waits until holds(read()) is true, and returns what was read."""
     end = time.monotonic() + WAIT_S
     while True:
-        value = condition()
-        if value:
+        value = read()
+        if holds(value):
             return value
         demand(time.monotonic() < end, f"{what}: not seen in {WAIT_S} s")
         time.sleep(0.02)
@@ -215,8 +215,8 @@ def stopped_rank():
     with Job(plain, 4, WEIR_RAS=address) as job:
         stopped = job.pids[2]
         os.kill(stopped, signal.SIGSTOP)
-        comm = until(lambda: next(filter(seen, [only_comm(address, patience_s=2 * WAIT_S)]), None),
-                     "a missing rank that others wait for")
+        comm = until(lambda: only_comm(address, patience_s=2 * WAIT_S),
+                     "a missing rank that others wait for", seen)
         demand(comm["ranks_count"] == 3, comm)
         lost = comm["missing_ranks"][0]
         demand(lost["pid"] == stopped and lost["status"] == {
@@ -224,8 +224,8 @@ def stopped_rank():
         longest = max(comm["weir"]["waited_for"], key=lambda w: w["longest_wait_sec"])
         demand(longest["rank"] == 2, comm["weir"])
         line = f"The missing rank: 2 -- it was stopped by a signal; process {stopped} on node"
-        text = until(lambda: next(filter(lambda text: line in text, [
-            ras_client.status(address, patience_s=2 * WAIT_S)]), None), line)
+        text = until(lambda: ras_client.status(address, patience_s=2 * WAIT_S), line,
+                     lambda text: line in text)
         demand("INCOMPLETE" in text and "Rank 2: " in text, text)
         os.kill(stopped, signal.SIGCONT)
         until(lambda: only_comm(address)["missing_ranks_count"] == 0, "the rank is back")
@@ -245,8 +245,8 @@ def dead_rank():
     address = free_address()
     with Job(body, 3, WEIR_RAS=address) as job:
         os.kill(job.pids[1], signal.SIGKILL)
-        comm = until(lambda: (lambda c: c if c["missing_ranks"] and c["ranks"][0]["status"][
-            "abort_flag"] else None)(only_comm(address)), "the dead rank")
+        comm = until(lambda: only_comm(address), "the dead rank", lambda c: c["missing_ranks"] and
+                     c["ranks"][0]["status"]["abort_flag"])
         demand(missing(comm) == [1] and comm["missing_ranks"][0]["status"]["considered_dead"], comm)
         demand("ABORT" in ras_client.status(address), "text")
         Store(job.folder).set("seen", b"1")
@@ -265,8 +265,8 @@ def straggler():
 
     address = free_address()
     with Job(late, 3, WEIR_RAS=address, WEIR_MONITOR_CALLS="32") as job:
-        found = until(lambda: (lambda s: s if s and s["timed_calls"] == 32 and s["rank"] == 2
-                               else None)(only_comm(address)["weir"]["straggler"]), "a straggler")
+        found = until(lambda: only_comm(address)["weir"]["straggler"], "a straggler",
+                      lambda s: s and s["timed_calls"] == 32 and s["rank"] == 2)
         demand(found["calls_last"] >= 12 and found["waited_sec"] > 0.03 and
                found["longest_wait_sec"] >= 0.003, found)
         demand("STRAGGLER\n  Rank 2: in the last 32" in ras_client.status(address), "text")
@@ -335,19 +335,17 @@ def other_nodes():
 
     address = free_address()
     with Job(plain, "aabb", WEIR_RAS=address) as job:
-        comm = until(lambda: next(filter(all_have_calls, [only_comm(address)]), None),
-                     "calls of all ranks")
+        comm = until(lambda: only_comm(address), "calls of all ranks", all_have_calls)
         demand(comm["weir"]["nodes"] == 2 and comm["missing_ranks_count"] == 0, comm)
         os.kill(job.pids[3], signal.SIGSTOP)
         until(lambda: missing(only_comm(address, timeout_s=1, patience_s=2 * WAIT_S)) == [3],
               "the stopped rank of one of the nodes")
         os.kill(job.pids[2], signal.SIGSTOP)
 
-        def lost():  # the port is shared: a running process of node a must have answered
-            document = ras_client.status(address, "json", timeout_s=1, patience_s=2 * WAIT_S)
-            return document if missing(document["communicators"][0]) == [2, 3] else None
-
-        document = until(lost, "both ranks of the node")
+        # The port is shared: a running process of node a must have answered.
+        document = until(
+            lambda: ras_client.status(address, "json", timeout_s=1, patience_s=2 * WAIT_S),
+            "both ranks of the node", lambda d: missing(d["communicators"][0]) == [2, 3])
         states = [rank["status"] for rank in document["communicators"][0]["missing_ranks"]]
         demand(all(s["unresponsive"] and not s["considered_dead"] for s in states), states)
         demand(document["ras"]["timeouts_count"] > 0, document["ras"])
