@@ -106,8 +106,7 @@ static void ep_place(moe_candidate *c, ep_rows *rows, ep_expected *first, int co
         memset(c->rows + (size_t)first[i].row * bytes, 0, bytes);
     }
     for (int slot = 0; slot < got; slot++) {
-        ep_expected *e =
-            ep_find(first, count, ep_hash(rows->mirror + (size_t)slot * bytes, bytes));
+        ep_expected *e = ep_find(first, count, ep_hash(rows->mirror + (size_t)slot * bytes, bytes));
         if (e)
             ep_take(c, rows, e, slot);
         else
@@ -157,8 +156,8 @@ weir_status bench_ep_rows_store(moe_candidate *c, ep_rows *rows, char *device)
             used = e->slot >= used ? e->slot + 1 : used;
         }
         status = bench_gpu_push(c->trial->job->gpu,
-                                device + (size_t)expert * (size_t)rows->slots * bytes,
-                                rows->mirror, (size_t)used * bytes);
+                                device + (size_t)expert * (size_t)rows->slots * bytes, rows->mirror,
+                                (size_t)used * bytes);
     }
     return status;
 }

@@ -87,9 +87,9 @@ static weir_status ep_fill(moe_candidate *c, int version)
     free(wide);
     if (status == WEIR_OK)
         status = c->ops->store(c, version, MOE_PART_WEIGHTS);
-    return status == WEIR_OK ? bench_ep_rows_open(c, version, state->slots,
-                                                  &state->versions[version].rows)
-                             : status;
+    return status == WEIR_OK
+               ? bench_ep_rows_open(c, version, state->slots, &state->versions[version].rows)
+               : status;
 }
 
 static const char *ep_refusal(const bench_moe_trial *t)
@@ -140,11 +140,11 @@ static weir_status ep_communicator(moe_candidate *c)
     if (status != WEIR_OK)
         return status;
     bench_exchange_broadcast(job, &id, sizeof id, 0);
-    return bench_job_agree(
-        job,
-        ep_check(c, state->nccl.comm_init(&state->comm, job->nranks, id, job->rank),
-                 "ncclCommInitRank"),
-        "NCCL EP");
+    return bench_job_agree(job,
+                           ep_check(c,
+                                    state->nccl.comm_init(&state->comm, job->nranks, id, job->rank),
+                                    "ncclCommInitRank"),
+                           "NCCL EP");
 }
 
 static weir_status ep_group(moe_candidate *c)
@@ -247,8 +247,8 @@ static weir_status ep_dispatch(moe_candidate *c, int version)
     const nccl_ep_dispatch_outputs out = {sizeof out, magic, &rows, NULL, NULL, NULL};
     const nccl_ep_layout_info info = {sizeof info, magic, &counters, NULL, NULL, NULL};
     state->latest = version;
-    weir_status status = ep_check(
-        c, state->ep.update_handle(v->handle, &experts, NULL, stream), "update handle");
+    weir_status status =
+        ep_check(c, state->ep.update_handle(v->handle, &experts, NULL, stream), "update handle");
     return status == WEIR_OK
                ? ep_check(c, state->ep.dispatch(v->handle, &in, &out, &info, NULL, stream),
                           "dispatch")
@@ -263,17 +263,16 @@ static weir_status ep_combine(moe_candidate *c, int version)
     const size_t tokens = (size_t)c->trial->tokens, local = (size_t)c->info.local_experts;
     size_t chosen[] = {tokens, (size_t)config->topk}, sent[] = {tokens, (size_t)config->hidden};
     size_t placed[] = {local, (size_t)state->slots, (size_t)config->hidden};
-    nccl_ep_tensor rows = ep_tensor(c->adds_rows ? state->rows : state->outputs, NCCL_EP_BFLOAT16,
-                                    3, placed);
+    nccl_ep_tensor rows =
+        ep_tensor(c->adds_rows ? state->rows : state->outputs, NCCL_EP_BFLOAT16, 3, placed);
     nccl_ep_tensor out = ep_tensor(state->out, NCCL_EP_BFLOAT16, 2, sent);
     nccl_ep_tensor weights = ep_tensor(v->weights, NCCL_EP_FLOAT, 2, chosen);
     const unsigned magic = (unsigned)NCCL_EP_MAGIC;
     const nccl_ep_combined in = {sizeof in, magic, &rows, NULL};
     const nccl_ep_combined results = {sizeof results, magic, &out, &weights};
-    return ep_check(c,
-                    state->ep.combine(v->handle, &in, &results, NULL,
-                                      bench_gpu_stream(c->trial->job->gpu)),
-                    "combine");
+    return ep_check(
+        c, state->ep.combine(v->handle, &in, &results, NULL, bench_gpu_stream(c->trial->job->gpu)),
+        "combine");
 }
 
 /* ------------------------------------------------------------------ mirrors */
@@ -291,8 +290,8 @@ static weir_status ep_fetch(moe_candidate *c, int parts)
         status = bench_ep_rows_fetch(c, &state->versions[state->latest].rows, state->rows);
     }
     if (status == WEIR_OK && parts & MOE_PART_OUT)
-        status = bench_gpu_pull(gpu, c->out, state->out,
-                                (size_t)c->trial->tokens * c->info.row_bytes);
+        status =
+            bench_gpu_pull(gpu, c->out, state->out, (size_t)c->trial->tokens * c->info.row_bytes);
     return status;
 }
 

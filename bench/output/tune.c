@@ -294,17 +294,16 @@ static int write_cost(const bench_tune *tune, FILE *file)
         for (int i = 0; i < tune->count; i++)
             if (isfinite(tune->sizes[k].score[i]) && !tune->files[i])
                 times[count++] = (weir_net_time){tune->run->collective, tune->names[i],
-                                                 tune->sizes[k].bytes,
-                                                 tune->sizes[k].median_us[i]};
+                                                 tune->sizes[k].bytes, tune->sizes[k].median_us[i]};
     if (weir_net_cost_fit(job->comm, times, count, &cost, &deviation) != WEIR_OK)
         return 0;
     if (file)
         fprintf(file,
                 "cost %.4g %.4g %.4g %.4g %.4g # %s, %d ranks on %d nodes, %zu times; typical "
                 "deviation %.0f%%\n",
-                cost.latency_us, cost.message_us, cost.network_gbs, cost.phase_us,
-                cost.memory_gbs, weir_collective_name(tune->run->collective), job->nranks,
-                job->nnodes, count, 100 * deviation);
+                cost.latency_us, cost.message_us, cost.network_gbs, cost.phase_us, cost.memory_gbs,
+                weir_collective_name(tune->run->collective), job->nranks, job->nnodes, count,
+                100 * deviation);
     return 1;
 }
 

@@ -374,9 +374,8 @@ static int is_modelled(const weiri_coll *coll, int collective)
 static void add_modelled(weiri_coll *coll, int collective, const tuning_file *file, int *used)
 {
     const weiri_internode *internode = coll->comm->internode;
-    const weir_net_cost *cost = file && file->has_cost
-                                     ? &file->cost
-                                     : weiri_net_cost_of(internode->net->ops->transport);
+    const weir_net_cost *cost =
+        file && file->has_cost ? &file->cost : weiri_net_cost_of(internode->net->ops->transport);
     const weiri_net_shape shape = {internode->nnodes, internode->fewest,
                                    coll->comm->gpu_comm != NULL};
     weiri_choice *choices = coll->tuned[collective];

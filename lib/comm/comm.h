@@ -152,8 +152,8 @@ typedef struct weiri_mapping {
 
 typedef struct weiri_peer {
     int pid, pidfd; /* pidfd: -1 if the system has none, and for the calling rank */
-    weiri_comm_page *page; /* in the communicator's scratch segment */
-    char *area;            /* the collectives' part behind it */
+    weiri_comm_page *page;   /* in the communicator's scratch segment */
+    char *area;              /* the collectives' part behind it */
     weiri_mapping *mappings; /* of its regions, up to the highest one used */
     uint32_t nmappings;
     uint64_t changes_seen;

@@ -24,7 +24,7 @@
 
 enum {
     GRACE_NS = 100000000,
-    LIFE_CHECK_NS = 100000000, /* the longest time between checks for dead ranks, and for each */
+    LIFE_CHECK_NS = 100000000,    /* the longest time between checks for dead ranks, and for each */
     LIFE_CHECK_NS_EACH = 1000000, /* rank of the node */
     POLLS_PER_CLOCK = 64,
 };

@@ -206,8 +206,7 @@ typedef struct weiri_nccl_thread {
     int group_depth;              /* how many groups it is in */
     struct weiri_nccl_user *user; /* users.h; NULL: none */
 } weiri_nccl_thread;
-extern _Thread_local weiri_nccl_thread weiri_nccl_this_thread
-    __attribute__((visibility("hidden")));
+extern _Thread_local weiri_nccl_thread weiri_nccl_this_thread __attribute__((visibility("hidden")));
 
 static inline int weiri_nccl_in_group(void)
 {

@@ -27,8 +27,7 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
         weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
-        weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done),
-                           total);
+        weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done), total);
         if (done == 0)
             allgather_place_own(coll, call);
         for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
@@ -60,8 +59,9 @@ static weir_status allgather_fetch(weiri_coll *coll, const weir_call *call)
 
 weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call)
 {
-    int all_in, all_out, lends = weiri_reads_unregistered(coll, call) &&
-                                 weiri_lends_unregistered(coll, call->collective);
+    int all_in, all_out,
+        lends = weiri_reads_unregistered(coll, call) &&
+                weiri_lends_unregistered(coll, call->collective);
     weir_status status =
         weiri_posts_exchange(coll, call->in, coll->count_bytes, lends, NULL, 0, &all_in, &all_out);
     if (status != WEIR_OK)

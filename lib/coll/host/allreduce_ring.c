@@ -59,8 +59,7 @@ static weir_status ring_step(const ring *r, const char *from, int out_share, int
         weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
-        weiri_slot_publish(coll, coll->epoch,
-                           from + sent.first * size + done, out_bytes);
+        weiri_slot_publish(coll, coll->epoch, from + sent.first * size + done, out_bytes);
         weiri_slot *arriving = weiri_slot_of(coll, r->previous);
         status = weiri_slot_await(coll, arriving, r->previous, in_bytes, phase);
         if (status != WEIR_OK)

@@ -52,8 +52,7 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
         size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         weir_status status = broadcast_begin(coll, call);
         if (status == WEIR_OK && is_root)
-            weiri_slot_publish(coll, coll->epoch,
-                               weiri_in_at(call, done), total);
+            weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done), total);
         else if (status == WEIR_OK)
             status = weiri_slot_follow(coll, call->root, weiri_out_at(call, done), total,
                                        packet_phase);

@@ -59,8 +59,7 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call)
         } else {
             status = weiri_coll_begin(coll);
             if (status == WEIR_OK)
-                weiri_slot_publish(coll, coll->epoch,
-                                   weiri_in_at(call, done), total);
+                weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done), total);
         }
         if (status != WEIR_OK)
             return status;

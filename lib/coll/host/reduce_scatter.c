@@ -66,9 +66,8 @@ weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call)
 weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call)
 {
     int all_in, all_out;
-    weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes * (size_t)coll->nranks, 0, NULL, 0,
-                             &all_in, &all_out);
+    weir_status status = weiri_posts_exchange(
+        coll, call->in, coll->count_bytes * (size_t)coll->nranks, 0, NULL, 0, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in) {

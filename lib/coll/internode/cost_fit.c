@@ -50,8 +50,7 @@ static void fit_parts(const double start[VALUES], weiri_net_shape shape, const w
         for (int k = 0; k < VALUES; k++)
             alone[k] = start[k] * (k == j ? 1 : 1e-9);
         const weir_net_cost cost = fit_to_cost(alone);
-        parts[j] =
-            weiri_internode_cost_us(&cost, shape, time->collective, time->algo, time->bytes);
+        parts[j] = weiri_internode_cost_us(&cost, shape, time->collective, time->algo, time->bytes);
     }
 }
 
@@ -141,13 +140,13 @@ weir_status weir_net_cost_fit(const weir_comm *comm, const weir_net_time *times,
     const weiri_net_shape shape = {comm->internode->nnodes, comm->internode->fewest,
                                    comm->gpu_comm != NULL};
     weir_net_cost fitted;
-    const double found =
-        weiri_net_cost_fit(weiri_net_cost_of(comm->internode->net->ops->transport), shape, times,
-                           count, &fitted);
+    const double found = weiri_net_cost_fit(weiri_net_cost_of(comm->internode->net->ops->transport),
+                                            shape, times, count, &fitted);
     if (!isfinite(found))
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_net_cost_fit: none of the %zu times is that of an algorithm of the "
-                          "cost model, and positive", count);
+                          "cost model, and positive",
+                          count);
     *cost = fitted;
     if (deviation)
         *deviation = found;

@@ -101,8 +101,8 @@ static weir_status node_comm_map_scratch(weir_comm *comm, const introduction *al
         comm->peers[rank].page = (weiri_comm_page *)(void *)part;
         comm->peers[rank].area = part + node_comm_page_bytes();
     }
-    return comm->transport->segment_back(
-        &comm->scratch, (size_t)comm->rank * comm->scratch_bytes, comm->scratch_bytes);
+    return comm->transport->segment_back(&comm->scratch, (size_t)comm->rank * comm->scratch_bytes,
+                                         comm->scratch_bytes);
 }
 
 static void node_comm_watch_peer(weir_comm *comm, int rank, const introduction *who)

@@ -21,10 +21,10 @@ static weir_status plan_cli_read_crossing(const settings *chosen, weiri_moe_cros
         if (!strcmp(chosen->crossing, weiri_moe_crossing_name(*crossing)))
             return WEIR_OK;
     }
-    return chosen->crossing ? weiri_fail(WEIR_ERR_INVALID,
-                                         "--crossing %s: expected choice, rank, node or weir",
-                                         chosen->crossing)
-                            : WEIR_OK;
+    return chosen->crossing
+               ? weiri_fail(WEIR_ERR_INVALID, "--crossing %s: expected choice, rank, node or weir",
+                            chosen->crossing)
+               : WEIR_OK;
 }
 
 static weir_status plan_cli_read_shape(const settings *chosen, weiri_moe_shape *shape)
@@ -33,8 +33,11 @@ static weir_status plan_cli_read_shape(const settings *chosen, weiri_moe_shape *
     if (!model)
         return weiri_fail(WEIR_ERR_INVALID, "--model %s: expected %s", chosen->model,
                           MOE_MODEL_NAMES);
-    *shape = (weiri_moe_shape){.tokens = 128, .hidden = model->hidden, .experts = model->experts,
-                               .topk = model->topk, .fp8 = chosen->fp8};
+    *shape = (weiri_moe_shape){.tokens = 128,
+                               .hidden = model->hidden,
+                               .experts = model->experts,
+                               .topk = model->topk,
+                               .fp8 = chosen->fp8};
     const struct {
         const char *name, *text;
         int *number;
@@ -44,8 +47,8 @@ static weir_status plan_cli_read_shape(const settings *chosen, weiri_moe_shape *
                 {"--topk", chosen->topk, &shape->topk},
                 {"--groups", chosen->groups, &shape->groups}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        weir_status status = weiri_option_number(rows[i].name, rows[i].text, 1, MOST,
-                                                 rows[i].number);
+        weir_status status =
+            weiri_option_number(rows[i].name, rows[i].text, 1, MOST, rows[i].number);
         if (status != WEIR_OK)
             return status;
     }
@@ -71,7 +74,7 @@ static void plan_cli_print_estimate(const weiri_plan_model *model, const weiri_m
                                     weiri_moe_phase phase, const weiri_moe_estimate *e)
 {
     static const char *const bounds[WEIRI_LOAD_KINDS] = {
-        [WEIRI_LOAD_PAIR] = "pair",     [WEIRI_LOAD_OUT] = "link",   [WEIRI_LOAD_IN] = "link",
+        [WEIRI_LOAD_PAIR] = "pair",     [WEIRI_LOAD_OUT] = "link",    [WEIRI_LOAD_IN] = "link",
         [WEIRI_LOAD_MEMORY] = "memory", [WEIRI_LOAD_NET_OUT] = "net", [WEIRI_LOAD_NET_IN] = "net",
         [WEIRI_LOAD_NODE] = "node"};
     const int nodes = (shape->ranks + model->node_ranks - 1) / model->node_ranks;

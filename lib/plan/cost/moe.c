@@ -10,8 +10,8 @@
 typedef struct moe_fleet {
     const weiri_plan_model *model;
     const weiri_moe_shape *shape;
-    int nodes, here;  /* ranks of a node */
-    int limited;      /* nodes that have a token's experts */
+    int nodes, here; /* ranks of a node */
+    int limited;     /* nodes that have a token's experts */
     double per_rank; /* choices of a token that a rank has */
     double by_rank;  /* probability that a rank has any */
     double by_node;  /* probability that a node has any */
@@ -64,8 +64,8 @@ static double moe_busiest(const moe_fleet *f, weiri_moe_crossing crossing)
     double mean = f->by_rank, variance = f->by_rank * (1 - f->by_rank);
     if (crossing == WEIRI_MOE_BY_CHOICE) {
         mean = f->per_rank;
-        variance = experts > 1 ? s->topk * share * (1 - share) * (experts - s->topk) / (experts - 1)
-                               : 0;
+        variance =
+            experts > 1 ? s->topk * share * (1 - share) * (experts - s->topk) / (experts - 1) : 0;
     }
     return 1 + moe_largest_normal(s->ranks) * sqrt(fmax(0, variance) / trials) / mean;
 }
@@ -176,9 +176,8 @@ static weir_status moe_divide(moe_fleet *f)
     f->nodes = s->ranks / f->here;
     f->limited = s->groups && s->groups < f->nodes ? s->groups : f->nodes;
     if (s->topk > s->experts / f->nodes * f->limited)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "top-%d, but a token can choose among %d experts only", s->topk,
-                          s->experts / f->nodes * f->limited);
+        return weiri_fail(WEIR_ERR_INVALID, "top-%d, but a token can choose among %d experts only",
+                          s->topk, s->experts / f->nodes * f->limited);
     return WEIR_OK;
 }
 

@@ -52,14 +52,14 @@ typedef struct weiri_moe_estimate {
     weiri_moe_crossing crossing; /* never WEIRI_MOE_BY_WEIR */
     double us;                   /* latency_us + bound_us */
     double latency_us;
-    double bound_us;            /* of the most loaded resource */
-    weiri_load_kind bound;      /* that resource */
-    double link_bytes;          /* of the busiest rank, from others of its node */
-    double net_bytes;           /* the same, from other nodes */
-    double memory_bytes;        /* its memory: reads and writes together */
-    double busiest;             /* rows of the busiest rank by those of the mean */
-    double counted_bytes[3];    /* of a mean rank, as publications count: a row for each choice; for
-                                   each rank, its own included; for each node, its own included */
+    double bound_us;         /* of the most loaded resource */
+    weiri_load_kind bound;   /* that resource */
+    double link_bytes;       /* of the busiest rank, from others of its node */
+    double net_bytes;        /* the same, from other nodes */
+    double memory_bytes;     /* its memory: reads and writes together */
+    double busiest;          /* rows of the busiest rank by those of the mean */
+    double counted_bytes[3]; /* of a mean rank, as publications count: a row for each choice; for
+                                each rank, its own included; for each node, its own included */
 } weiri_moe_estimate;
 
 /* Estimates one phase. Local. WEIR_ERR_INVALID: the message names what is wrong with the shape, or

@@ -191,9 +191,9 @@ static void executor_enter(weir_executor *executor, weiri_plan_context *context)
 }
 
 /* Runs a plan of a collective on a communicator that is monitored. */
-static __attribute__((noinline)) weir_status
-executor_run_monitored(weir_executor *executor, weiri_plan_context *context,
-                       const weiri_plan_call *call)
+static __attribute__((noinline)) weir_status executor_run_monitored(weir_executor *executor,
+                                                                    weiri_plan_context *context,
+                                                                    const weiri_plan_call *call)
 {
     weiri_monitor *monitor = executor->comm->monitor;
     weiri_monitor_call about = {.function = context->collective};

@@ -109,8 +109,7 @@ static weir_status shm_create(size_t bytes, int huge_pages, weiri_segment *segme
     }
     if (huge_pages)
         madvise(base, bytes, MADV_HUGEPAGE);
-    *segment =
-        (weiri_segment){.ops = &weiri_transport_shm, .base = base, .bytes = bytes, .fd = fd};
+    *segment = (weiri_segment){.ops = &weiri_transport_shm, .base = base, .bytes = bytes, .fd = fd};
     *key = (weiri_segment_key){.kind = WEIRI_SEGMENT_MEMFD,
                                .pid = (int32_t)getpid(),
                                .fd = fd,

@@ -173,8 +173,7 @@ int main(void)
         COMM_TEST("a transport that is absent or differs is rejected at both ends", 2,
                   refuse_transport),
         COMM_TEST("both ends report that no semaphores are left", 3, use_up_semaphores),
-        COMM_TEST("both ends report that one could not map a semaphore", 3,
-                  fail_to_map_semaphore),
+        COMM_TEST("both ends report that one could not map a semaphore", 3, fail_to_map_semaphore),
         RANKS_TEST("an abort ends the waits of channels", 2, abort_ends_wait, NULL),
     };
     return RUN_TESTS("channels", tests);

@@ -134,8 +134,8 @@ static int measure(int nranks)
     for (int rank = 0; rank < nranks; rank++) {
         const record *one = &records[rank];
         most.own_kib = one->own_kib > most.own_kib ? one->own_kib : most.own_kib;
-        most.scratch_kib = one->scratch_kib > most.scratch_kib ? one->scratch_kib
-                                                               : most.scratch_kib;
+        most.scratch_kib =
+            one->scratch_kib > most.scratch_kib ? one->scratch_kib : most.scratch_kib;
         most.files = one->files > most.files ? one->files : most.files;
     }
     printf(" %10ld %10ld %10ld\n", most.own_kib, most.scratch_kib, most.files);

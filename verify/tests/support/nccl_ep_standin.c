@@ -208,8 +208,10 @@ int ncclEpCombine(void *handle, const nccl_ep_combined *in, const nccl_ep_combin
                     continue;
 #endif
                 sum += weights[token * h->topk + choice] *
-                       weiri_bf16_to_float(all[((size_t)h->experts[i] * (size_t)g->slots +
-                                     (size_t)h->slot[i]) * hidden + at]);
+                       weiri_bf16_to_float(
+                           all[((size_t)h->experts[i] * (size_t)g->slots + (size_t)h->slot[i]) *
+                                   hidden +
+                               at]);
             }
             to[(size_t)token * hidden + at] = weiri_bf16_from_float(sum);
         }

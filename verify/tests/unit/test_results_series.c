@@ -23,10 +23,15 @@ static void series_add(results_set *set, int line, const series_row *from)
     const struct {
         int column;
         const char *value;
-    } cells[] = {{RESULTS_COLLECTIVE, "allreduce"}, {RESULTS_BACKEND, "host"},
-                 {RESULTS_NRANKS, "8"}, {RESULTS_NNODES, from->nodes},
-                 {RESULTS_CONTENDER, from->contender}, {RESULTS_DTYPE, "float"},
-                 {RESULTS_REDOP, "sum"}, {RESULTS_PLACEMENT, "out"}, {RESULTS_VERIFY, "pass"},
+    } cells[] = {{RESULTS_COLLECTIVE, "allreduce"},
+                 {RESULTS_BACKEND, "host"},
+                 {RESULTS_NRANKS, "8"},
+                 {RESULTS_NNODES, from->nodes},
+                 {RESULTS_CONTENDER, from->contender},
+                 {RESULTS_DTYPE, "float"},
+                 {RESULTS_REDOP, "sum"},
+                 {RESULTS_PLACEMENT, "out"},
+                 {RESULTS_VERIFY, "pass"},
                  {RESULTS_BYTES, results_keep_printed(set, "%llu", from->bytes)},
                  {RESULTS_MEDIAN_US, results_keep_printed(set, "%.1f", from->us)},
                  {RESULTS_CI_LOW_US, results_keep_printed(set, "%.1f", from->us / 2)},
@@ -81,8 +86,10 @@ static void series_write(const series_row *rows, size_t count)
 
 TEST(lines_of_a_plot_have_titles_colours_ranges_and_intervals)
 {
-    static const series_row rows[] = {{"weir", "1", 64, 10}, {"weir", "1", 1024, 40},
-                                      {"weir", "2", 64, 20}, {"nccl", "1", 64, 16},
+    static const series_row rows[] = {{"weir", "1", 64, 10},
+                                      {"weir", "1", 1024, 40},
+                                      {"weir", "2", 64, 20},
+                                      {"nccl", "1", 64, 16},
                                       {"nccl", "2", 64, 24}};
     assert_non_null(mkdtemp(folder));
     series_write(rows, sizeof rows / sizeof *rows);
