@@ -12,7 +12,7 @@ import struct
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x4000000, 0x8000000
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-MS_REC, MS_PRIVATE = 0x4000, 0x40000
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 PR_SET_CHILD_SUBREAPER = 36
 SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, SIOCSIFMTU = 0x8914, 0x8916, 0x891C, 0x8922
 IFF_UP, IFF_TAP, IFF_NO_PI = 1, 2, 0x1000
@@ -44,19 +44,29 @@ def become_root_of_namespace():
             file.write(text)
 
 
-def private_folders():
-    """/tmp stays if the checkout is in it."""
-    return ["/dev/shm"] + ([] if os.getcwd().startswith("/tmp/") else ["/tmp"])
+def mount_private_tmp(kept):
+    """Mounts an empty /tmp in which those of the kept folders that were in /tmp stay visible."""
+    here = os.getcwd()
+    kept = {folder: os.open(folder, os.O_PATH) for folder in map(os.path.realpath, kept)
+            if folder.startswith("/tmp/")}
+    mount_tmpfs("/tmp")
+    for folder, file in kept.items():
+        os.makedirs(folder, exist_ok=True)
+        call("mount", f"/proc/self/fd/{file}".encode(), os.fsencode(folder), None,
+             MS_BIND | MS_REC, None)
+        os.close(file)
+    os.chdir(here)  # the same path, but in the new /tmp
 
 
-def enclose(shm_bytes, with_network=True):
-    """Encloses this process; raises OSError where the system does not allow it."""
+def enclose(shm_bytes, kept, with_network=True):
+    """Encloses this process; raises OSError where the system does not allow it. kept: the folders
+    that the job needs, even if they are in /tmp."""
     if os.geteuid() != 0:
         become_root_of_namespace()
     call("unshare", CLONE_NEWNS | CLONE_NEWIPC | (CLONE_NEWNET if with_network else 0))
     call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
-    for folder in private_folders():
-        mount_tmpfs(folder, shm_bytes if folder == "/dev/shm" else None)
+    mount_tmpfs("/dev/shm", shm_bytes)
+    mount_private_tmp(kept)
     call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if with_network:
         configure("lo", None)
@@ -188,10 +198,13 @@ def waiting_s(pid):
 
 # ---------------------------------------------------------------------- leftovers
 
-def files_left(allowed):
-    """Returns the files of the private folders, without those whose names begin like allowed ones."""
-    return [os.path.join(folder, name) for folder in private_folders()
-            for name in sorted(os.listdir(folder)) if not name.startswith(allowed)]
+def files_left(allowed, kept):
+    """Returns what is in the private folders, without names that begin like allowed ones and without
+    what leads to a kept folder."""
+    paths = [os.path.join(folder, name) for folder in ("/dev/shm", "/tmp")
+             for name in sorted(os.listdir(folder)) if not name.startswith(allowed)]
+    return [path for path in paths
+            if not any((os.path.realpath(folder) + "/").startswith(path + "/") for folder in kept)]
 
 
 def objects_left():

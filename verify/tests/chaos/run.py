@@ -300,7 +300,7 @@ class Running:
             self.cable.remove()
         if os.path.exists("/dev/shm/filler"):
             os.unlink("/dev/shm/filler")
-        left += machine.files_left(LAUNCHER_FILES)
+        left += machine.files_left(LAUNCHER_FILES, kept_folders(self.folder))
         # weir has no System V objects; Open MPI leaves some if a rank is ended in MPI_Init.
         return left + (machine.objects_left() if self.job.shape not in LAUNCHED else [])
 
@@ -314,10 +314,15 @@ class Running:
         return found
 
 
+def kept_folders(folder):
+    """Returns what a job sees in /tmp if it is there: the checkout, and the jobs' folders."""
+    return [os.getcwd(), os.path.dirname(folder)]
+
+
 def run_job(job, folder, with_network=True):
     """Encloses this process and runs the job in it. Returns what happened."""
     try:
-        machine.enclose(job.shm_bytes, with_network)
+        machine.enclose(job.shm_bytes, kept_folders(folder), with_network)
     except OSError as error:
         return {"skipped": f"the system allows no namespaces: {error}"}
     running = Running(job, folder, with_network)
