@@ -24,7 +24,7 @@ from nccl_checks import Store, demand, run_rank  # noqa: E402
 from nccl_library import FLOAT, MAX, buffer, integrity_check  # noqa: E402
 
 COUNT = 4096  # elements of the large calls: above the smallest message in metrics
-WAIT_S = 30
+WAIT_S = 15
 
 
 def free_address():
@@ -42,6 +42,12 @@ def until(read, what, holds=bool):
             return value
         demand(time.monotonic() < end, f"{what}: not seen in {WAIT_S} s")
         time.sleep(0.02)
+
+
+def stop(pid):
+    """Stops a child. kill() alone returns while threads of it still run."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitpid(pid, os.WUNTRACED)
 
 
 class Named(ctypes.Structure):
@@ -214,8 +220,8 @@ def stopped_rank():
     address = free_address()
     with Job(plain, 4, WEIR_RAS=address) as job:
         stopped = job.pids[2]
-        os.kill(stopped, signal.SIGSTOP)
-        comm = until(lambda: only_comm(address, patience_s=2 * WAIT_S),
+        stop(stopped)
+        comm = until(lambda: only_comm(address, patience_s=WAIT_S),
                      "a missing rank that others wait for", seen)
         demand(comm["ranks_count"] == 3, comm)
         lost = comm["missing_ranks"][0]
@@ -224,7 +230,7 @@ def stopped_rank():
         longest = max(comm["weir"]["waited_for"], key=lambda w: w["longest_wait_sec"])
         demand(longest["rank"] == 2, comm["weir"])
         line = f"The missing rank: 2 -- it was stopped by a signal; process {stopped} on node"
-        text = until(lambda: ras_client.status(address, patience_s=2 * WAIT_S), line,
+        text = until(lambda: ras_client.status(address, patience_s=WAIT_S), line,
                      lambda text: line in text)
         demand("INCOMPLETE" in text and "Rank 2: " in text, text)
         os.kill(stopped, signal.SIGCONT)
@@ -337,14 +343,14 @@ def other_nodes():
     with Job(plain, "aabb", WEIR_RAS=address) as job:
         comm = until(lambda: only_comm(address), "calls of all ranks", all_have_calls)
         demand(comm["weir"]["nodes"] == 2 and comm["missing_ranks_count"] == 0, comm)
-        os.kill(job.pids[3], signal.SIGSTOP)
-        until(lambda: missing(only_comm(address, timeout_s=1, patience_s=2 * WAIT_S)) == [3],
+        stop(job.pids[3])
+        until(lambda: missing(only_comm(address, timeout_s=1, patience_s=WAIT_S)) == [3],
               "the stopped rank of one of the nodes")
-        os.kill(job.pids[2], signal.SIGSTOP)
+        stop(job.pids[2])
 
         # The port is shared: a running process of node a must have answered.
         document = until(
-            lambda: ras_client.status(address, "json", timeout_s=1, patience_s=2 * WAIT_S),
+            lambda: ras_client.status(address, "json", timeout_s=1, patience_s=WAIT_S),
             "both ranks of the node", lambda d: missing(d["communicators"][0]) == [2, 3])
         states = [rank["status"] for rank in document["communicators"][0]["missing_ranks"]]
         demand(all(s["unresponsive"] and not s["considered_dead"] for s in states), states)

@@ -1,7 +1,7 @@
 """A RAS client, as NCCL's ncclras works: handshake, time limit, format, STATUS.
 
-A process whose service does not answer within a second is left, and the connection made again, with
-more time: all processes of a node share the port, and one of them may be stopped. As a program:
+A process whose service does not answer within a second is left, and the connection made again: all
+processes of a node share the port, and one of them may be stopped. As a program:
 ras_client.py HOST:PORT [json|text|exporter]; exporter prints what a scraper would turn into metrics.
 """
 import json
@@ -17,12 +17,12 @@ def split(address):
     return host, int(port)
 
 
-def connect(address, patience_s=30.0, timeout_s=None):
+def connect(address, patience_s=5.0, timeout_s=None):
     """Returns a connected socket after the handshake, and its file."""
-    end, answer_s = time.monotonic() + patience_s, 1.0
+    end = time.monotonic() + patience_s
     while True:
         try:
-            sock = socket.create_connection(split(address), timeout=answer_s)
+            sock = socket.create_connection(split(address), timeout=1)
             file = sock.makefile("rwb", buffering=0)
             if exchange(file, f"CLIENT PROTOCOL {PROTOCOL}") != f"SERVER PROTOCOL {PROTOCOL}":
                 raise RuntimeError("the server speaks another protocol")
@@ -30,11 +30,10 @@ def connect(address, patience_s=30.0, timeout_s=None):
         except OSError:
             if time.monotonic() > end:
                 raise
-            answer_s = min(1.2 * answer_s, 4.0)
             time.sleep(0.05)
-    sock.settimeout(30)
     if timeout_s is not None and exchange(file, f"TIMEOUT {timeout_s}") != "OK":
         raise RuntimeError("TIMEOUT was refused")
+    sock.settimeout(30)
     return sock, file
 
 
