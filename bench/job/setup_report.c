@@ -31,7 +31,7 @@ typedef struct setup_times {
     int next_ms, all_ms, after_ms;
 } setup_times;
 static const setup_times given_up = {1200, 1200, 100}, terminated = {600, 600, 0};
-enum { LOOK_MS = 50 }; /* how often the collector looks for a SIGTERM */
+enum { LOOK_MS = 50, LATE_MS = 100 }; /* how often the collector looks for a SIGTERM */
 
 static atomic_int setup_has_begun;
 
@@ -115,35 +115,41 @@ static int setup_is_terminated(void)
     return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM) == 1;
 }
 
-static uint64_t setup_earlier(uint64_t a, uint64_t b)
+static int setup_least(int a, int b)
 {
     return a < b ? a : b;
 }
 
 /* Receives states until all ranks have sent theirs or the time is over, which a SIGTERM shortens.
- * Returns their number. */
+ * Returns their number. A look that comes late counts as LATE_MS: as this rank got no processor, the
+ * others probably got none either. */
 static int setup_collect(int fd, const setup_times *times, int nranks, setup_state *states)
 {
-    uint64_t end_ms = setup_now_ms() + (uint64_t)times->all_ms;
-    uint64_t next_ms = setup_now_ms() + (uint64_t)times->next_ms;
+    int all_ms = times->all_ms, next_ms = times->next_ms;
     int count = 1, hurries = 0; /* count: this rank */
+    uint64_t last_ms = setup_now_ms();
     while (count < nranks) {
         struct pollfd one = {.fd = fd, .events = POLLIN};
-        const uint64_t now_ms = setup_now_ms();
         setup_state state;
         if (!hurries && setup_is_terminated()) {
             hurries = 1;
-            end_ms = setup_earlier(end_ms, now_ms + (uint64_t)terminated.all_ms);
+            all_ms = setup_least(all_ms, terminated.all_ms);
         }
-        const uint64_t until_ms = setup_earlier(next_ms, end_ms);
-        if (now_ms >= until_ms)
+        const int left_ms = setup_least(all_ms, next_ms);
+        if (left_ms <= 0)
             break;
-        if (poll(&one, 1, (int)setup_earlier(until_ms - now_ms, LOOK_MS)) <= 0 ||
-            !setup_receive(fd, nranks, &state))
+        const int came = poll(&one, 1, setup_least(left_ms, LOOK_MS)) > 0 &&
+                         setup_receive(fd, nranks, &state);
+        const uint64_t now_ms = setup_now_ms();
+        const int took_ms = now_ms - last_ms > LATE_MS && !hurries ? LATE_MS : (int)(now_ms - last_ms);
+        last_ms = now_ms;
+        all_ms -= took_ms;
+        next_ms -= took_ms;
+        if (!came)
             continue;
         count += !states[state.rank].pid;
         states[state.rank] = state;
-        next_ms = setup_now_ms() + (uint64_t)times->next_ms;
+        next_ms = times->next_ms;
     }
     return count;
 }

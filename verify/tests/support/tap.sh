@@ -28,8 +28,8 @@ check() {
         tap_failed=$((tap_failed + 1))
         echo "not ok $tap_count - $name"
         echo "# $*"
-        tail -n 5 "$out" | sed 's/^/# out: /'
-        tail -n 5 "$err" | sed 's/^/# err: /'
+        tail -n 20 "$out" | sed 's/^/# out: /'
+        tail -n 20 "$err" | sed 's/^/# err: /'
     fi
 }
 
