@@ -56,7 +56,7 @@ def main():
     hosts = int(sys.argv[1])
     kind, place, value = (sys.argv[2].split(":") + ["", ""])[:3]
     try:
-        machine.enclose(1 << 30)
+        machine.enclose(1 << 30, [os.getcwd()])
         network = [machine.Host(number) for number in range(hosts)]
     except OSError as error:
         print(f"no emulated hosts here: {error}", file=sys.stderr)
