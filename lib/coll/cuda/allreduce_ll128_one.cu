@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
     weiri_gpu_advance_epoch(view, epoch);
     for (uint32_t unit = first; unit < units; unit += step) {
         uint64_t totals[2];
-        weiri_gpu_reduce_lines<dtype, exact>(view, part, args.op, epoch, unit,
+        weiri_gpu_reduce_lines<dtype, exact>(view, part, weiri_gpu_op_of<dtype>(args), epoch, unit,
                                              unit == first ? own : load(unit), totals);
         weiri_gpu_line_store(part, args.out, args.bytes, (size_t)unit * WEIRI_GPU_UNIT_DATA,
                              out_aligned, totals);

@@ -26,7 +26,8 @@ static __device__ __forceinline__ uint64_t reduce_word(const weiri_gpu_args &arg
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
         words[r][0] = own;
     weiri_gpu_receive_all<exact>(args.view, epoch, 0, index, words);
-    weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(args.view), words, total);
+    weiri_gpu_reduce<dtype>(weiri_gpu_op_of<dtype>(args), weiri_gpu_nranks<exact>(args.view), words,
+                            total);
     return total[0];
 }
 

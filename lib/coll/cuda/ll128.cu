@@ -86,11 +86,11 @@ static __device__ __forceinline__ void ll128_reduce(const weiri_gpu_args &args, 
 {
     const size_t at = (size_t)unit * WEIRI_GPU_UNIT_DATA;
     uint64_t totals[2];
-    weiri_gpu_reduce_lines<dtype, exact>(args.view, w.part, args.op, epoch, unit,
-                                         weiri_gpu_line_load(w.part, args.in, w.bytes,
-                                                             (size_t)args.view.rank * w.share + at,
-                                                             w.in_aligned),
-                                         totals);
+    weiri_gpu_reduce_lines<dtype, exact>(
+        args.view, w.part, weiri_gpu_op_of<dtype>(args), epoch, unit,
+        weiri_gpu_line_load(w.part, args.in, w.bytes, (size_t)args.view.rank * w.share + at,
+                            w.in_aligned),
+        totals);
     weiri_gpu_send_lines_to<exact>(args.view, w.part, epoch, 1, unit, w.outs, totals);
     if (w.outs >> args.view.rank & 1)
         weiri_gpu_line_store(w.part, args.out, args.bytes, w.own + at, w.out_aligned, totals);

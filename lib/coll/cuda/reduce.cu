@@ -25,7 +25,8 @@ static __device__ __forceinline__ void root_receive(const weiri_gpu_args &args, 
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             words[r][0] = own;
         weiri_gpu_receive_all<exact>(args.view, epoch, 0, i, words);
-        weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(args.view), words, total);
+        weiri_gpu_reduce<dtype>(weiri_gpu_op_of<dtype>(args), weiri_gpu_nranks<exact>(args.view),
+                                words, total);
         weiri_gpu_store_next(args.out + 8 * i, total[0], args.bytes - 8 * i, even);
     }
 }

@@ -36,7 +36,7 @@ struct chain : weiri_gpu_pieces {
     int in_aligned, out_aligned;
 };
 
-static __device__ __forceinline__ chain plan_chain(const weiri_gpu_args &args)
+template <int dtype> static __device__ __forceinline__ chain plan_chain(const weiri_gpu_args &args)
 {
     const int rank = args.view.rank, nranks = args.view.nranks;
     const int first = weiri_gpu_nth_after(args.root, 1, nranks);
@@ -47,7 +47,7 @@ static __device__ __forceinline__ chain plan_chain(const weiri_gpu_args &args)
                          WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / nranks));
     c.before = rank == first ? -1 : weiri_gpu_nth_after(rank, nranks - 1, nranks);
     c.after = rank == args.root ? -1 : weiri_gpu_nth_after(rank, 1, nranks);
-    c.op = args.op == WEIR_AVG && c.after >= 0 ? WEIR_SUM : args.op;
+    c.op = args.op == WEIR_AVG && c.after >= 0 ? WEIR_SUM : weiri_gpu_op_of<dtype>(args);
     c.in_aligned = (uintptr_t)args.in % 16 == 0;
     c.out_aligned = c.after >= 0 || (uintptr_t)args.out % 16 == 0;
     return c;
@@ -140,7 +140,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 2)
     reduce_chain(const __grid_constant__ weiri_gpu_args args)
 {
     const uint64_t epoch = weiri_gpu_epoch(args.view);
-    const chain c = plan_chain(args);
+    const chain c = plan_chain<dtype>(args);
     weiri_gpu_advance_epoch(args.view, epoch);
     weiri_gpu_barrier(args.view, epoch, 1);
     for (uint32_t round = 0; round < c.rounds; round++)

@@ -61,7 +61,8 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             words[r][0] = own;
         weiri_gpu_receive_all<exact>(view, epoch, 0, i, words);
-        weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(view), words, total);
+        weiri_gpu_reduce<dtype>(weiri_gpu_op_of<dtype>(args), weiri_gpu_nranks<exact>(view), words,
+                                total);
         weiri_gpu_store_next(args.out + 8 * i, total[0], args.bytes - 8 * i, even);
     }
 }

@@ -11,6 +11,7 @@ static __global__ void __launch_bounds__(WEIRI_IMAGE_THREADS_MAX)
     divide(const __grid_constant__ weiri_divide_args args)
 {
     typedef weiri_gpu_lanes<dtype> lanes;
+    const int is_signed = weiri_gpu_is_signed(args.dtype);
     const uint64_t step = (uint64_t)8 * gridDim.x * blockDim.x;
     for (uint64_t at = 8 * ((uint64_t)blockIdx.x * blockDim.x + threadIdx.x); at < args.bytes;
          at += step) {
@@ -18,7 +19,7 @@ static __global__ void __launch_bounds__(WEIRI_IMAGE_THREADS_MAX)
         lanes::unpack(weiri_gpu_load_word(args.data + at, args.bytes - at), lane);
 #pragma unroll
         for (int i = 0; i < lanes::COUNT; i++)
-            lane[i] = lanes::average(lane[i], args.by);
+            lane[i] = lanes::average(lane[i], args.by, is_signed);
         weiri_gpu_store_word(args.data + at, lanes::pack(lane), args.bytes - at);
     }
 }

@@ -173,7 +173,7 @@ typedef struct weiri_image_args {
     const char *in;
     char *out;
     weiri_gpu_desc in_desc, out_desc;
-    int32_t op; /* weir_op; not WEIR_AVG */
+    int32_t op, dtype; /* weir_op, not WEIR_AVG; weir_dtype */
 } weiri_image_args;
 
 #endif

@@ -17,6 +17,7 @@ typedef struct weiri_divide_args {
     char *data;
     uint64_t bytes;
     int32_t by;
+    int32_t dtype;
 } weiri_divide_args;
 /* Likewise; its one argument is a weiri_divide_args. Any grid, up to 1024 threads per block. */
 const void *weiri_divide_kernel(weir_dtype dtype);

@@ -232,7 +232,8 @@ static weir_status launch_divide(const weir_executor *executor, const weiri_plan
                                  const weiri_plan_call *call, char *out)
 {
     enum { THREADS = 256 };
-    weiri_divide_args args = {out, context->layout.out_bytes, executor->comm->nranks};
+    weiri_divide_args args = {out, context->layout.out_bytes, executor->comm->nranks,
+                              (int32_t)call->dtype};
     const uint64_t words = (args.bytes + 7) / 8, most = 1024;
     const uint64_t blocks = (words + THREADS - 1) / THREADS;
     if (call->op != WEIR_AVG || !context->reduces || !weiri_plan_has_result(context) || !blocks)
@@ -266,6 +267,7 @@ static weir_status cuda_plan_launch(weir_executor *executor, weiri_plan_context 
     args.in_desc = found.in;
     args.out_desc = found.out;
     args.op = call->op == WEIR_AVG ? WEIR_SUM : call->op;
+    args.dtype = (int32_t)call->dtype;
     context->is_captured |= is_captured(call->stream);
     if (context->has_ports)
         weir_proxy_wake(device->ports.proxy);

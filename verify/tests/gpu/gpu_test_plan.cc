@@ -313,6 +313,7 @@ weiri_image_args context::args_of(int rank, const buffers &of)
     args.in_desc = of.in.desc;
     args.out_desc = of.out.desc;
     args.op = how_.op;
+    args.dtype = how_.dtype;
     return args;
 }
 

@@ -186,7 +186,8 @@ WEIRI_GPU_FN void weiri_gpu_reduce_range(const weiri_gpu_args &args,
                                          const weiri_gpu_buffers *buffers, unsigned outs,
                                          weiri_gpu_range range, size_t tid, size_t step)
 {
-    const int nranks = weiri_gpu_nranks<exact>(args.view), op = args.op;
+    const int nranks = weiri_gpu_nranks<exact>(args.view);
+    const int op = weiri_gpu_op_of<dtype>(args);
     const int aligned = weiri_gpu_all_aligned(buffers, nranks, outs, range.at);
     for (size_t done = 16 * tid; done < range.bytes; done += 16 * step) {
         uint64_t words[WEIRI_GPU_RANKS_MAX][2], totals[2];

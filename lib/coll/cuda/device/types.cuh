@@ -8,7 +8,7 @@
 #include "coll/cuda/kernels.h"
 
 /* Tables of kernels that are templates of the data type, in the order of weir_dtype, or of the data
- * type and the exact number of ranks. */
+ * type and the exact number of ranks. Signed integers have those of unsigned ones (vector.cuh). */
 #define WEIRI_GPU_OF_TYPES(kernel) WEIRI_GPU_TYPES(WEIRI_GPU_OF_TYPE, kernel, 0)
 #define WEIRI_GPU_OF_TYPES_FOR(kernel, exact) WEIRI_GPU_TYPES(WEIRI_GPU_OF_TYPE_FOR, kernel, exact)
 
@@ -16,9 +16,9 @@
 #define WEIRI_GPU_OF_TYPE_FOR(kernel, dtype, exact) (const void *)&kernel<dtype, exact>
 #define WEIRI_GPU_TYPES(of, kernel, exact)                                                         \
     {                                                                                              \
-        of(kernel, WEIR_INT8, exact), of(kernel, WEIR_UINT8, exact),                               \
-            of(kernel, WEIR_INT32, exact), of(kernel, WEIR_UINT32, exact),                         \
-            of(kernel, WEIR_INT64, exact), of(kernel, WEIR_UINT64, exact),                         \
+        of(kernel, WEIR_UINT8, exact), of(kernel, WEIR_UINT8, exact),                              \
+            of(kernel, WEIR_UINT32, exact), of(kernel, WEIR_UINT32, exact),                        \
+            of(kernel, WEIR_UINT64, exact), of(kernel, WEIR_UINT64, exact),                        \
             of(kernel, WEIR_HALF, exact), of(kernel, WEIR_FLOAT, exact),                           \
             of(kernel, WEIR_DOUBLE, exact), of(kernel, WEIR_BFLOAT16, exact),                      \
             of(kernel, WEIR_FP8_E4M3, exact), of(kernel, WEIR_FP8_E5M2, exact)                     \

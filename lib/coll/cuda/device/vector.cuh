@@ -5,12 +5,14 @@
  *
  *   half, bfloat16, fp8   combined as float
  *   float, double         combined as they are
- *   integers              8 and 32 bits as int32 or uint32, 64 bits as such;
- *                         arithmetic is unsigned, so it wraps
+ *   integers              8 and 32 bits as uint32, 64 bits as uint64, so arithmetic wraps;
+ *                         signed types use the kernels of the unsigned ones
  *
  * The host version, which tests run, computes the same bits as the device version except for NaN
  * payloads. The operation is known at run time only and is the same for the whole launch: one
- * uniform branch per word, outside the loop over ranks.
+ * uniform branch per word, outside the loop over ranks. To keep kernels few and small, a minimum is
+ * a maximum of inverted words, an average a sum that is divided, and signed numbers are compared
+ * after their sign bits have been inverted.
  *
  * Buffers may start at any address and end within a word (see access.cuh).
  */
@@ -65,89 +67,46 @@ WEIRI_GPU_FN void weiri_gpu_store_vector(char *to, const weiri_gpu_vector &vecto
 
 /* --------------------------------------------------------------------- lanes */
 
-/* For each data type: the element type, the number of elements per word, and conversions. */
+/* For each data type: the element type, the number of elements per word, and conversions. Signed
+ * integers are not among them: see weiri_gpu_op_of. */
 template <int dtype> struct weiri_gpu_lanes;
 
-/* Converts to the type whose arithmetic wraps. */
-WEIRI_GPU_FN float weiri_gpu_wrapping(float value)
-{
-    return value;
-}
-WEIRI_GPU_FN double weiri_gpu_wrapping(double value)
-{
-    return value;
-}
-WEIRI_GPU_FN uint32_t weiri_gpu_wrapping(uint32_t value)
-{
-    return value;
-}
-WEIRI_GPU_FN uint32_t weiri_gpu_wrapping(int32_t value)
-{
-    return (uint32_t)value;
-}
-WEIRI_GPU_FN uint64_t weiri_gpu_wrapping(uint64_t value)
-{
-    return value;
-}
-WEIRI_GPU_FN uint64_t weiri_gpu_wrapping(int64_t value)
-{
-    return (uint64_t)value;
-}
-
-/* Integers of `bits` bits, combined in one C type. */
-template <typename type, int bits> struct weiri_gpu_integers {
+/* Integers of `bits` bits, combined in one unsigned C type. */
+template <typename type, typename signed_type, int bits> struct weiri_gpu_integers {
     typedef type lane;
-    enum { COUNT = 64 / bits };
-    /* Truncates an element to its width and extends it again by its sign. */
-    WEIRI_GPU_FN type wrap(type value)
-    {
-        const int unused = (int)(8 * sizeof(type)) - bits;
-        return (type)(weiri_gpu_wrapping(value) << unused) >> unused;
-    }
-    WEIRI_GPU_FN type get(uint64_t word, int i)
-    {
-        return wrap((type)(word >> (bits * i % 64)));
-    }
-    WEIRI_GPU_FN uint64_t put(type value, int i)
-    {
-        return ((uint64_t)value & (~(uint64_t)0 >> (64 - bits))) << (bits * i % 64);
-    }
+    enum { COUNT = 64 / bits, IS_INTEGER = 1, UNUSED = (int)(8 * sizeof(type)) - bits };
     WEIRI_GPU_FN void unpack(uint64_t word, type (&lanes)[COUNT])
     {
 #pragma unroll
         for (int i = 0; i < COUNT; i++)
-            lanes[i] = get(word, i);
+            lanes[i] = (type)(word >> (bits * i % 64)) << UNUSED >> UNUSED;
     }
     WEIRI_GPU_FN uint64_t pack(const type (&lanes)[COUNT])
     {
         uint64_t word = 0;
 #pragma unroll
         for (int i = 0; i < COUNT; i++)
-            word |= put(lanes[i], i);
+            word |= (uint64_t)(type)(lanes[i] << UNUSED >> UNUSED) << (bits * i % 64);
         return word;
     }
-    WEIRI_GPU_FN type average(type value, int nranks)
+    WEIRI_GPU_FN type average(type value, int parts, int is_signed)
     {
-        return wrap(value) / (type)nranks;
+        const type high = value << UNUSED;
+        return is_signed ? (type)(((signed_type)high >> UNUSED) / (signed_type)parts)
+                         : (high >> UNUSED) / (type)parts;
     }
 };
 
-template <> struct weiri_gpu_lanes<WEIR_INT8> : weiri_gpu_integers<int32_t, 8> {
+template <> struct weiri_gpu_lanes<WEIR_UINT8> : weiri_gpu_integers<uint32_t, int32_t, 8> {
 };
-template <> struct weiri_gpu_lanes<WEIR_UINT8> : weiri_gpu_integers<uint32_t, 8> {
+template <> struct weiri_gpu_lanes<WEIR_UINT32> : weiri_gpu_integers<uint32_t, int32_t, 32> {
 };
-template <> struct weiri_gpu_lanes<WEIR_INT32> : weiri_gpu_integers<int32_t, 32> {
-};
-template <> struct weiri_gpu_lanes<WEIR_UINT32> : weiri_gpu_integers<uint32_t, 32> {
-};
-template <> struct weiri_gpu_lanes<WEIR_INT64> : weiri_gpu_integers<int64_t, 64> {
-};
-template <> struct weiri_gpu_lanes<WEIR_UINT64> : weiri_gpu_integers<uint64_t, 64> {
+template <> struct weiri_gpu_lanes<WEIR_UINT64> : weiri_gpu_integers<uint64_t, int64_t, 64> {
 };
 
 template <> struct weiri_gpu_lanes<WEIR_DOUBLE> {
     typedef double lane;
-    enum { COUNT = 1 };
+    enum { COUNT = 1, IS_INTEGER = 0 };
     WEIRI_GPU_FN void unpack(uint64_t word, double (&lanes)[1])
     {
         memcpy(lanes, &word, sizeof word);
@@ -158,16 +117,16 @@ template <> struct weiri_gpu_lanes<WEIR_DOUBLE> {
         memcpy(&word, lanes, sizeof word);
         return word;
     }
-    WEIRI_GPU_FN double average(double value, int nranks)
+    WEIRI_GPU_FN double average(double value, int parts, int)
     {
-        return value / nranks;
+        return value / parts;
     }
 };
 
 /* Types of `bits` bits combined as float, two at a time, by pairs::floats_of and pairs::pair_of. */
 template <typename pairs, int bits> struct weiri_gpu_floats {
     typedef float lane;
-    enum { COUNT = 64 / bits };
+    enum { COUNT = 64 / bits, IS_INTEGER = 0 };
     WEIRI_GPU_FN void unpack(uint64_t word, float (&lanes)[COUNT])
     {
 #pragma unroll
@@ -182,9 +141,9 @@ template <typename pairs, int bits> struct weiri_gpu_floats {
             word |= pairs::pair_of(lanes + i) << (bits * i);
         return word;
     }
-    WEIRI_GPU_FN float average(float value, int nranks)
+    WEIRI_GPU_FN float average(float value, int parts, int)
     {
-        return value / (float)nranks;
+        return value / (float)parts;
     }
 };
 
@@ -301,45 +260,75 @@ WEIRI_GPU_FN unsigned weiri_gpu_output_ranks(const weiri_gpu_args &args)
     return args.collective == WEIR_COLL_REDUCE ? 1u << args.root : (1u << args.view.nranks) - 1;
 }
 
-/* A NaN persists; of equal values the later one is kept, as everywhere in the library. */
+/* An operation as device functions take it: a weir_op, with this bit for signed integers. */
+enum { WEIRI_GPU_SIGNED = 8 };
+
+static inline __host__ __device__ int weiri_gpu_is_signed(int32_t dtype)
+{
+    return dtype == WEIR_INT8 || dtype == WEIR_INT32 || dtype == WEIR_INT64;
+}
+
+/* The operation of a launch, whose arguments have a dtype and an op, of a kernel for lanes of
+ * dtype. */
+template <int dtype, typename launch_args> WEIRI_GPU_FN int weiri_gpu_op_of(const launch_args &args)
+{
+    return weiri_gpu_lanes<dtype>::IS_INTEGER && weiri_gpu_is_signed(args.dtype)
+               ? args.op | WEIRI_GPU_SIGNED
+               : args.op;
+}
+
+/* The bits of a word to invert before and after its elements are compared, so that their maximum is
+ * the result. op: of weiri_gpu_op_of. */
+template <int dtype> WEIRI_GPU_FN uint64_t weiri_gpu_inverted(int op)
+{
+    enum { BITS = 64 / weiri_gpu_lanes<dtype>::COUNT };
+    const uint64_t tops = ~(uint64_t)0 / (~(uint64_t)0 >> (64 - BITS)) << (BITS - 1);
+    const int is_min = (op & ~WEIRI_GPU_SIGNED) == WEIR_MIN;
+    if (!weiri_gpu_lanes<dtype>::IS_INTEGER)
+        return is_min ? tops : 0;
+    return (op & WEIRI_GPU_SIGNED ? tops : 0) ^ (is_min ? ~(uint64_t)0 : 0);
+}
+
+/* op: WEIR_SUM, WEIR_MAX or WEIR_PROD. A NaN persists; of equal values the later one is kept, as
+ * everywhere in the library. */
 template <int op, typename lane> WEIRI_GPU_FN lane weiri_gpu_combine(lane total, lane next)
 {
     if (op == WEIR_PROD)
-        return (lane)(weiri_gpu_wrapping(total) * weiri_gpu_wrapping(next));
+        return total * next;
     if (op == WEIR_MAX)
         return total > next || total != total ? total : next;
-    if (op == WEIR_MIN)
-        return total < next || total != total ? total : next;
-    return (lane)(weiri_gpu_wrapping(total) + weiri_gpu_wrapping(next));
+    return total + next;
 }
 
 /* Combines the words of nranks (at most `ranks`) ranks in each place: words[rank][place] become
- * totals[place]. An average is the sum divided by `parts` before it is rounded. */
+ * totals[place]. op: as above. inverted: bits of every word and of the result. parts: what the
+ * result is divided by before it is rounded, or 0. */
 template <int dtype, int op, int ranks, int places>
 WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[ranks][places],
-                                        uint64_t (&totals)[places], int parts)
+                                        uint64_t (&totals)[places], uint64_t inverted, int parts,
+                                        int is_signed)
 {
     typedef weiri_gpu_lanes<dtype> lanes;
     typedef typename lanes::lane lane;
 #pragma unroll
     for (int p = 0; p < places; p++) {
         lane total[lanes::COUNT], next[lanes::COUNT];
-        lanes::unpack(words[0][p], total);
+        lanes::unpack(words[0][p] ^ inverted, total);
 #pragma unroll
         for (int r = 1; r < ranks; r++) {
             if (r >= nranks)
                 continue;
-            lanes::unpack(words[r][p], next);
+            lanes::unpack(words[r][p] ^ inverted, next);
 #pragma unroll
             for (int i = 0; i < lanes::COUNT; i++)
                 total[i] = weiri_gpu_combine<op>(total[i], next[i]);
         }
-        if (op == WEIR_AVG) {
+        if (parts) {
 #pragma unroll
             for (int i = 0; i < lanes::COUNT; i++)
-                total[i] = lanes::average(total[i], parts);
+                total[i] = lanes::average(total[i], parts, is_signed);
         }
-        totals[p] = lanes::pack(total);
+        totals[p] = lanes::pack(total) ^ inverted;
     }
 }
 
@@ -348,23 +337,21 @@ WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[rank
 template <int dtype>
 constexpr int WEIRI_GPU_VECTORS_OF_TWO = weiri_gpu_lanes<dtype>::COUNT == 8 ? 2 : 4;
 
-/* Reduces the words of nranks (at most `ranks`) ranks in rank order, place by place. `parts` is the
- * divisor of an average. */
+/* Reduces the words of nranks (at most `ranks`) ranks in rank order, place by place. op: of
+ * weiri_gpu_op_of. parts: the divisor of an average. */
 template <int dtype, int ranks, int places>
-WEIRI_GPU_FN void weiri_gpu_reduce_parts(int op, int nranks,
-                                         const uint64_t (&words)[ranks][places],
+WEIRI_GPU_FN void weiri_gpu_reduce_parts(int op, int nranks, const uint64_t (&words)[ranks][places],
                                          uint64_t (&totals)[places], int parts)
 {
-    if (op == WEIR_SUM)
-        weiri_gpu_combine_all<dtype, WEIR_SUM>(nranks, words, totals, parts);
-    else if (op == WEIR_AVG)
-        weiri_gpu_combine_all<dtype, WEIR_AVG>(nranks, words, totals, parts);
-    else if (op == WEIR_MAX)
-        weiri_gpu_combine_all<dtype, WEIR_MAX>(nranks, words, totals, parts);
-    else if (op == WEIR_MIN)
-        weiri_gpu_combine_all<dtype, WEIR_MIN>(nranks, words, totals, parts);
+    const int is_signed = op & WEIRI_GPU_SIGNED, plain = op & ~WEIRI_GPU_SIGNED;
+    if (plain == WEIR_SUM || plain == WEIR_AVG)
+        weiri_gpu_combine_all<dtype, WEIR_SUM>(nranks, words, totals, 0,
+                                               plain == WEIR_AVG ? parts : 0, is_signed);
+    else if (plain == WEIR_PROD)
+        weiri_gpu_combine_all<dtype, WEIR_PROD>(nranks, words, totals, 0, 0, 0);
     else
-        weiri_gpu_combine_all<dtype, WEIR_PROD>(nranks, words, totals, parts);
+        weiri_gpu_combine_all<dtype, WEIR_MAX>(nranks, words, totals, weiri_gpu_inverted<dtype>(op),
+                                               0, 0);
 }
 
 /* The same if those are all ranks. */

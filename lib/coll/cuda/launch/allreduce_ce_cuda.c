@@ -96,6 +96,7 @@ static weir_status ce_reduce_chunk(const ce_plan *p, size_t k, int blocks)
     memset(&args, 0, sizeof args);
     args.view = e->barrier.view;
     args.bytes = chunk_bytes(p, k);
+    args.dtype = (int32_t)e->call->dtype;
     args.op = (int32_t)e->call->op;
     args.out = weiri_out_at(e->call, at);
     for (int from = 0; from < e->coll->nranks; from++)
@@ -118,6 +119,7 @@ static weir_status ce_push_first(const ce_plan *p)
     args.out = e->call->out;
     args.bytes = p->share * (size_t)e->coll->nranks;
     args.chunk_bytes = chunk_bytes(p, 0);
+    args.dtype = (int32_t)e->call->dtype;
     args.op = (int32_t)e->call->op;
     args.collective = WEIR_COLL_ALLREDUCE;
     return weiri_cuda_launch(

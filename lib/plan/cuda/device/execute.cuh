@@ -49,13 +49,13 @@ WEIRI_GPU_FN void weiri_image_span(const weiri_image_step *step, const weiri_ima
 template <int dtype, int op, int does>
 WEIRI_GPU_FN void weiri_image_reduce_by(const weiri_image_launch &run, const weiri_image_step *step,
                                         const weiri_image_operand *operands, bool packets,
-                                        size_t begin, size_t end)
+                                        size_t begin, size_t end, uint64_t inverted)
 {
     if (does & WEIRI_IMAGE_DOES_PACKET_REDUCES && packets)
         weiri_image_reduce_packets<dtype, op>(run, step->op, operands, step->nsrcs, step->ndsts,
-                                              begin, end, step->data_end);
+                                              begin, end, step->data_end, inverted);
     else if (does & WEIRI_IMAGE_DOES_REDUCES)
-        weiri_image_reduce<dtype, op>(operands, step->nsrcs, step->ndsts, begin, end);
+        weiri_image_reduce<dtype, op>(operands, step->nsrcs, step->ndsts, begin, end, inverted);
 }
 
 template <int dtype, int does>
@@ -64,13 +64,13 @@ weiri_image_reduce_step(const weiri_image_launch &run, const weiri_image_step *s
                         const weiri_image_operand *operands, bool packets, size_t begin, size_t end)
 {
     if (!(does & WEIRI_IMAGE_DOES_OPS) || run.args->op == WEIR_SUM)
-        weiri_image_reduce_by<dtype, WEIR_SUM, does>(run, step, operands, packets, begin, end);
-    else if (run.args->op == WEIR_MAX)
-        weiri_image_reduce_by<dtype, WEIR_MAX, does>(run, step, operands, packets, begin, end);
-    else if (run.args->op == WEIR_MIN)
-        weiri_image_reduce_by<dtype, WEIR_MIN, does>(run, step, operands, packets, begin, end);
+        weiri_image_reduce_by<dtype, WEIR_SUM, does>(run, step, operands, packets, begin, end, 0);
+    else if (run.args->op == WEIR_PROD)
+        weiri_image_reduce_by<dtype, WEIR_PROD, does>(run, step, operands, packets, begin, end, 0);
     else
-        weiri_image_reduce_by<dtype, WEIR_PROD, does>(run, step, operands, packets, begin, end);
+        weiri_image_reduce_by<dtype, WEIR_MAX, does>(
+            run, step, operands, packets, begin, end,
+            weiri_gpu_inverted<dtype>(weiri_gpu_op_of<dtype>(*run.args)));
 }
 
 template <int does>

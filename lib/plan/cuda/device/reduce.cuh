@@ -8,6 +8,9 @@
  * it stores, so a destination may be one of the sources.
  *
  * In steps with packets, the first source and the first destination are data, all others packets.
+ *
+ * op is WEIR_SUM, WEIR_MAX or WEIR_PROD; `inverted` are the bits to invert in every word that is
+ * read and written (weiri_gpu_inverted).
  */
 #ifndef WEIR_PLAN_CUDA_REDUCE_CUH
 #define WEIR_PLAN_CUDA_REDUCE_CUH
@@ -21,28 +24,31 @@ template <int dtype, int op, int places> struct weiri_image_accumulator {
     typedef weiri_gpu_lanes<dtype> lanes;
     typename lanes::lane lane[places][lanes::COUNT];
 
-    WEIRI_GPU_FN void begin(weiri_image_accumulator &of, const uint64_t (&words)[places])
+    WEIRI_GPU_FN void begin(weiri_image_accumulator &of, const uint64_t (&words)[places],
+                            uint64_t inverted)
     {
 #pragma unroll
         for (int p = 0; p < places; p++)
-            lanes::unpack(words[p], of.lane[p]);
+            lanes::unpack(words[p] ^ inverted, of.lane[p]);
     }
-    WEIRI_GPU_FN void add(weiri_image_accumulator &to, const uint64_t (&words)[places])
+    WEIRI_GPU_FN void add(weiri_image_accumulator &to, const uint64_t (&words)[places],
+                          uint64_t inverted)
     {
         typename lanes::lane next[lanes::COUNT];
 #pragma unroll
         for (int p = 0; p < places; p++) {
-            lanes::unpack(words[p], next);
+            lanes::unpack(words[p] ^ inverted, next);
 #pragma unroll
             for (int i = 0; i < lanes::COUNT; i++)
                 to.lane[p][i] = weiri_gpu_combine<op>(to.lane[p][i], next[i]);
         }
     }
-    WEIRI_GPU_FN void end(const weiri_image_accumulator &of, uint64_t (&words)[places])
+    WEIRI_GPU_FN void end(const weiri_image_accumulator &of, uint64_t (&words)[places],
+                          uint64_t inverted)
     {
 #pragma unroll
         for (int p = 0; p < places; p++)
-            words[p] = lanes::pack(of.lane[p]);
+            words[p] = lanes::pack(of.lane[p]) ^ inverted;
     }
 };
 
@@ -51,7 +57,8 @@ template <int dtype, int op, int places> struct weiri_image_accumulator {
 /* Reduces up to `sources` sources, `flight` vectors of each at a time. */
 template <int dtype, int op, int sources, int flight>
 WEIRI_GPU_FN void weiri_image_reduce_few(const weiri_image_operand *operands, uint32_t nsrcs,
-                                         uint32_t ndsts, size_t begin, size_t end)
+                                         uint32_t ndsts, size_t begin, size_t end,
+                                         uint64_t inverted)
 {
     const size_t step = (size_t)16 * blockDim.x;
 #pragma unroll 1
@@ -73,7 +80,7 @@ WEIRI_GPU_FN void weiri_image_reduce_few(const weiri_image_operand *operands, ui
         uint64_t totals[flight][2];
 #pragma unroll
         for (int f = 0; f < flight; f++)
-            weiri_gpu_combine_all<dtype, op>((int)nsrcs, words[f], totals[f], (int)nsrcs);
+            weiri_gpu_combine_all<dtype, op>((int)nsrcs, words[f], totals[f], inverted, 0, 0);
 #pragma unroll 1
         for (uint32_t d = nsrcs; d < nsrcs + ndsts; d++) {
             char *to = operands[d].line + at;
@@ -87,7 +94,8 @@ WEIRI_GPU_FN void weiri_image_reduce_few(const weiri_image_operand *operands, ui
 
 template <int dtype, int op>
 WEIRI_GPU_FN void weiri_image_reduce_many(const weiri_image_operand *operands, uint32_t nsrcs,
-                                          uint32_t ndsts, size_t begin, size_t end)
+                                          uint32_t ndsts, size_t begin, size_t end,
+                                          uint64_t inverted)
 {
     typedef weiri_image_accumulator<dtype, op, 2> total;
     enum { GROUP = 4 };
@@ -96,7 +104,7 @@ WEIRI_GPU_FN void weiri_image_reduce_many(const weiri_image_operand *operands, u
     for (size_t at = begin + (size_t)16 * threadIdx.x; at < end; at += step) {
         total sum;
         uint64_t result[2];
-        total::begin(sum, weiri_gpu_load16(operands[0].line + at).word);
+        total::begin(sum, weiri_gpu_load16(operands[0].line + at).word, inverted);
 #pragma unroll 1
         for (uint32_t s = 1; s < nsrcs; s += GROUP) {
             weiri_gpu_vector some[GROUP];
@@ -107,9 +115,9 @@ WEIRI_GPU_FN void weiri_image_reduce_many(const weiri_image_operand *operands, u
 #pragma unroll
             for (uint32_t g = 0; g < GROUP; g++)
                 if (s + g < nsrcs)
-                    total::add(sum, some[g].word);
+                    total::add(sum, some[g].word, inverted);
         }
-        total::end(sum, result);
+        total::end(sum, result, inverted);
         for (uint32_t d = nsrcs; d < nsrcs + ndsts; d++)
             weiri_gpu_store16(operands[d].line + at, {{result[0], result[1]}});
     }
@@ -126,7 +134,8 @@ WEIRI_GPU_FN weiri_image_cut weiri_image_cut_reduction(const weiri_image_operand
 /* Reduces the words before and after the vectors. */
 template <int dtype, int op>
 WEIRI_GPU_COLD_FN void weiri_image_reduce_words(const weiri_image_operand *operands, uint32_t nsrcs,
-                                                uint32_t ndsts, size_t begin, size_t end)
+                                                uint32_t ndsts, size_t begin, size_t end,
+                                                uint64_t inverted)
 {
     const weiri_image_cut cut =
         weiri_image_cut_reduction<dtype>(operands, nsrcs + ndsts, begin, end);
@@ -137,13 +146,13 @@ WEIRI_GPU_COLD_FN void weiri_image_reduce_words(const weiri_image_operand *opera
         const size_t at = weiri_image_word_at(cut, word, &left);
         total sum;
         uint64_t some[1] = {weiri_gpu_load_word(operands[0].line + at, left)};
-        total::begin(sum, some);
+        total::begin(sum, some, inverted);
 #pragma unroll 1
         for (uint32_t s = 1; s < nsrcs; s++) {
             some[0] = weiri_gpu_load_word(operands[s].line + at, left);
-            total::add(sum, some);
+            total::add(sum, some, inverted);
         }
-        total::end(sum, some);
+        total::end(sum, some, inverted);
         for (uint32_t d = nsrcs; d < nsrcs + ndsts; d++)
             weiri_gpu_store_word(operands[d].line + at, some[0], left);
     }
@@ -151,20 +160,23 @@ WEIRI_GPU_COLD_FN void weiri_image_reduce_words(const weiri_image_operand *opera
 
 template <int dtype, int op>
 WEIRI_GPU_FN void weiri_image_reduce(const weiri_image_operand *operands, uint32_t nsrcs,
-                                     uint32_t ndsts, size_t begin, size_t end)
+                                     uint32_t ndsts, size_t begin, size_t end, uint64_t inverted)
 {
     const weiri_image_cut cut =
         weiri_image_cut_reduction<dtype>(operands, nsrcs + ndsts, begin, end);
     if (nsrcs <= 2)
-        weiri_image_reduce_few<dtype, op, 2, 4>(operands, nsrcs, ndsts, cut.body, cut.tail);
+        weiri_image_reduce_few<dtype, op, 2, 4>(operands, nsrcs, ndsts, cut.body, cut.tail,
+                                                inverted);
     else if (nsrcs <= 4)
-        weiri_image_reduce_few<dtype, op, 4, 2>(operands, nsrcs, ndsts, cut.body, cut.tail);
+        weiri_image_reduce_few<dtype, op, 4, 2>(operands, nsrcs, ndsts, cut.body, cut.tail,
+                                                inverted);
     else if (nsrcs <= WEIRI_IMAGE_SOURCES)
-        weiri_image_reduce_few<dtype, op, 8, 1>(operands, nsrcs, ndsts, cut.body, cut.tail);
+        weiri_image_reduce_few<dtype, op, 8, 1>(operands, nsrcs, ndsts, cut.body, cut.tail,
+                                                inverted);
     else
-        weiri_image_reduce_many<dtype, op>(operands, nsrcs, ndsts, cut.body, cut.tail);
+        weiri_image_reduce_many<dtype, op>(operands, nsrcs, ndsts, cut.body, cut.tail, inverted);
     if (cut.words)
-        weiri_image_reduce_words<dtype, op>(operands, nsrcs, ndsts, begin, end);
+        weiri_image_reduce_words<dtype, op>(operands, nsrcs, ndsts, begin, end, inverted);
 }
 
 /* --------------------------------------------------------------------- packets */
@@ -187,27 +199,27 @@ WEIRI_GPU_FN uint32_t weiri_image_receive_some(const weiri_image_launch &run, ui
 template <int dtype, int op, bool whole, int flight>
 WEIRI_GPU_FN uint64_t weiri_image_reduce_packet(const weiri_image_launch &run, uint32_t step_op,
                                                 const weiri_image_operand *operands, uint32_t nsrcs,
-                                                size_t at, size_t left)
+                                                size_t at, size_t left, uint64_t inverted)
 {
     typedef weiri_image_accumulator<dtype, op, 1> total;
     total sum;
     uint64_t data[flight], some[1] = {weiri_image_load<whole>(operands[0].line + at, left)};
     uint32_t count = weiri_image_receive_some(run, step_op, operands, 1, nsrcs, at, data);
-    total::begin(sum, some);
+    total::begin(sum, some, inverted);
 #pragma unroll 1
     for (uint32_t s = 1;;) {
 #pragma unroll
         for (uint32_t g = 0; g < flight; g++) {
             some[0] = data[g];
             if (g < count)
-                total::add(sum, some);
+                total::add(sum, some, inverted);
         }
         s += count;
         if (s >= nsrcs)
             break;
         count = weiri_image_receive_some(run, step_op, operands, s, nsrcs, at, data);
     }
-    total::end(sum, some);
+    total::end(sum, some, inverted);
     return some[0];
 }
 
@@ -216,14 +228,14 @@ template <int dtype, int op, bool whole, int flight>
 WEIRI_GPU_FN void weiri_image_reduce_packet_words(const weiri_image_launch &run, uint32_t step_op,
                                                   const weiri_image_operand *operands,
                                                   uint32_t nsrcs, uint32_t ndsts, size_t begin,
-                                                  size_t end, size_t data_end)
+                                                  size_t end, size_t data_end, uint64_t inverted)
 {
     const size_t step = (size_t)8 * blockDim.x;
 #pragma unroll 1
     for (size_t at = weiri_image_own_word(begin); at < end; at += step) {
         const size_t left = weiri_image_data_left(at, data_end);
-        uint64_t word = weiri_image_reduce_packet<dtype, op, whole, flight>(run, step_op, operands,
-                                                                            nsrcs, at, left);
+        uint64_t word = weiri_image_reduce_packet<dtype, op, whole, flight>(
+            run, step_op, operands, nsrcs, at, left, inverted);
         weiri_image_store<whole>(operands[nsrcs].line + at, word, left);
         if (!whole && left < 8)
             word &= ((uint64_t)1 << 8 * left) - 1;
@@ -238,15 +250,15 @@ template <int dtype, int op>
 WEIRI_GPU_FN void weiri_image_reduce_packets(const weiri_image_launch &run, uint32_t step_op,
                                              const weiri_image_operand *operands, uint32_t nsrcs,
                                              uint32_t ndsts, size_t begin, size_t end,
-                                             size_t data_end)
+                                             size_t data_end, uint64_t inverted)
 {
     const uintptr_t odd =
         weiri_image_misalignment(operands, 1) | weiri_image_misalignment(operands + nsrcs, 1);
     const size_t middle = weiri_image_whole_end(odd, begin, end, data_end);
     weiri_image_reduce_packet_words<dtype, op, true, WEIRI_IMAGE_SOURCES - 1>(
-        run, step_op, operands, nsrcs, ndsts, begin, middle, data_end);
+        run, step_op, operands, nsrcs, ndsts, begin, middle, data_end, inverted);
     weiri_image_reduce_packet_words<dtype, op, false, 1>(run, step_op, operands, nsrcs, ndsts,
-                                                         middle, end, data_end);
+                                                         middle, end, data_end, inverted);
 }
 
 #endif
