@@ -66,6 +66,13 @@ ifeq ($(sort $(MAKECMDGOALS)),install)
 LAST_CUDA := $(shell sed -n 's/^CUDA=\([01]\)$$/\1/p' '$(O)/cuda.choice' 2>/dev/null)
 endif
 CUDA ?= $(if $(NVCC),$(or $(LAST_CUDA),1),0)
+# Kernels take most of a build with CUDA. KERNELS=few compiles one of each kind, for which nothing can
+# run; `make test` chooses it where there is no GPU, and `make check` and `make run` keep the choice.
+ifneq ($(filter check run,$(MAKECMDGOALS)),)
+LAST_KERNELS := $(shell sed -n 's/^KERNELS=//p' '$(O)/kernels.choice' 2>/dev/null)
+endif
+KERNELS ?= $(or $(LAST_KERNELS),all)
+$(if $(filter-out all few,$(KERNELS)),$(error KERNELS=$(KERNELS): expected all or few))
 SM ?= 90
 ARCH := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 HAVE_CUDA := $(and $(NVCC),$(filter 1,$(CUDA)))
@@ -115,7 +122,8 @@ WEIR_LIBS := $(JANSSON_LIBS) $(SYSTEM_LIBS)
 NVCC_ARCH = $(foreach sm,$(SM),-gencode arch=compute_$(sm),code=sm_$(sm)) \
 	-gencode arch=compute_$(lastword $(SM)),code=compute_$(lastword $(SM))
 NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3) $(NVCC_ARCH) -Xfatbin -compress-all -Ilib/include -Ilib -I. \
-	-DWEIR_HAVE_CUDA=1 -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics $(NVCCFLAGS)
+	-DWEIR_HAVE_CUDA=1 -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics $(FEW_KERNELS) $(NVCCFLAGS)
+FEW_KERNELS := $(if $(filter few,$(KERNELS)),-DWEIR_FEW_KERNELS=1)
 
 # A source whose name ends in an instruction set is compiled for it, and called only if the processor
 # has it.
@@ -297,13 +305,22 @@ ifneq ($(BUILDS),)
 $(call says,sources.list,$(SOURCES))
 $(call says,build.id,$(BUILD_COMMIT) $(BUILD_FLAGS))
 $(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0))
+$(if $(HAVE_CUDA),$(call says,kernels.choice,KERNELS=$(KERNELS)))
 $(call says,flags.id,$(CC) $(call plain,$(WEIR_CFLAGS)))
 $(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ)))
 $(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS)))
 endif
 $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 
+# Tests are compiled in half the time; what they test keeps its flags.
+ifeq ($(BUILD),release)
+$(foreach kind,conformance unit fuzz,$(O)/obj/verify/tests/$(kind)/%.o): OPT := $(patsubst -O%,-O1,$(OPT))
+endif
 $(call obj,$(ORDER_SRC)): OPT := -O2 -g -DWEIR_ORDER_CHECKER
+
+# It refuses GPUs in a build with few kernels.
+$(O)/obj_cuda/lib/comm/gpu/gpu_device_cuda.o: EXTRA_CFLAGS := $(FEW_KERNELS)
+$(O)/obj_cuda/lib/comm/gpu/gpu_device_cuda.o: $(O)/gpu_flags.id
 
 $(O)/obj/%.o: %.c Makefile $(O)/flags.id
 	$(call say,CC,$<)
@@ -484,11 +501,13 @@ AGAIN = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j
 # What the last build chose about CUDA, or what the GPUs of this machine suggest.
 GPU_DEVICES ?= $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 GIVEN_CUDA := $(if $(filter command environment override,$(origin CUDA)),$(CUDA))
+GIVEN_KERNELS := $(if $(filter command environment override,$(origin KERNELS)),$(KERNELS))
+kept_kernels = $(if $(GIVEN_CUDA)$(GPU_DEVICES),,KERNELS=$(KERNELS))
 cuda_choice = $$(ci/cuda-choice '$(O)' '$(NVCC)' '$(GIVEN_CUDA)' $(GPU_DEVICES) $(1))
 
 run: ## the main job: install what is missing, build what it runs, run NP=8 ranks of bench_allreduce (ARGS=...)
 	$(Q)ci/deps run
-	$(AGAIN) -s $(call cuda_choice) $(BIN)/bench_allreduce
+	$(AGAIN) -s $(call cuda_choice) $(kept_kernels) $(BIN)/bench_allreduce
 	$(Q)MPIRUN='$(MPIRUN)' ci/mpirun -np $(NP) $(BIN)/bench_allreduce $(ARGS)
 
 TEST_FILES := $(foreach file,$(wildcard $(foreach form,test_*.c gpu_test_*.cc *.sh,$(addsuffix /$(form),$(TEST_DIRS)))), \
@@ -496,11 +515,11 @@ TEST_FILES := $(foreach file,$(wildcard $(foreach form,test_*.c gpu_test_*.cc *.
 test: ## install what is missing, build, run all tests (T=word: only those whose name has the word)
 	@echo 'make test: installs what is missing, builds, runs up to $(words $(TEST_FILES)) test file$(if $(filter-out 1,$(words $(TEST_FILES))),s)$(if $(T), with "$(T)" in their names,: about 7 minutes on 2 idle cores; make check T=word runs only some)'
 	$(Q)ci/deps
-	$(AGAIN) check
+	$(AGAIN) $(if $(HAVE_CUDA),$$(ci/kernel-choice '$(O)' '$(GIVEN_KERNELS)' $(GPU_DEVICES))) check
 
 test-long: ## the same with the parts of tests that `make test` leaves out: about 10 minutes
 	$(Q)ci/deps
-	$(AGAIN) check TEST_LONG=1
+	$(AGAIN) KERNELS=$(or $(GIVEN_KERNELS),all) check TEST_LONG=1
 
 # Tests that measure nothing, the longest first: run three at a time next to the others, as most wait
 # for deadlines and processes half of their time.
@@ -509,14 +528,14 @@ BESIDE := rdma.sh hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench
 	weir_plan*.sh weir_report.sh plot.sh nccl.sh nccl_calls.sh
 
 # Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
-# S seconds (a third of that in a short run) while the other tests leave a core idle.
+# S seconds (a fifth of that in a short run) while the other tests leave a core idle.
 S ?= 60
-FUZZ_S = $(if $(T),2,$(if $(filter 1,$(TEST_LONG)),$(S),$(shell expr \( $(S) + 2 \) / 3)))
+FUZZ_S = $(if $(T),2,$(if $(filter 1,$(TEST_LONG)),$(S),$(shell expr \( $(S) + 4 \) / 5)))
 FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
 
 # Shell tests run the programs in the top folder, where only the default build puts them.
 check: all tests ## the tests, installing nothing (TEST_LONG=1: as test-long)
-	$(Q)O='$(O)' BUILD='$(BUILD)' TEST_LONG='$(TEST_LONG)' FUZZ_S=$(FUZZ_S) verify/tests/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
+	$(Q)O='$(O)' BUILD='$(BUILD)' KERNELS='$(KERNELS)' TEST_LONG='$(TEST_LONG)' FUZZ_S=$(FUZZ_S) verify/tests/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
 		-n '$(notdir $(FUZZERS))' $(sort $(TESTS)) \
 		$(if $(filter .,$(BIN)),$(sort $(TEST_SCRIPTS)))
 

@@ -1,6 +1,7 @@
 /*
  * Choosing each rank's GPU, and the reasons why ranks cannot have one: the driver, the devices that
- * the process sees, two ranks on one GPU, or more ranks per node than kernels support.
+ * the process sees, two ranks on one GPU, more ranks per node than kernels support, or a build
+ * without most kernels.
  */
 #include "comm/gpu/gpu_cuda.h"
 
@@ -40,6 +41,11 @@ static weir_status device_find(const weir_comm *comm, int wanted, weiri_gpu_info
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "backend cuda: this process sees no GPU; use the host backend, or give "
                           "it one (CUDA_VISIBLE_DEVICES, the container's devices)");
+#if WEIR_FEW_KERNELS
+    return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                      "backend cuda: this build has only some of the kernels, as it was made by "
+                      "make test on a machine without a GPU; run make");
+#endif
     if (wanted >= count)
         return weiri_fail(WEIR_ERR_INVALID, "backend cuda: there is no GPU %d; expected 0 to %d",
                           wanted, count - 1);

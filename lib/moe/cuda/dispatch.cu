@@ -211,8 +211,12 @@ const void *moe_gpu_dispatch_kernel(weir_dtype dtype, int is_fp8)
 {
     if (!is_fp8)
         return (const void *)&moe_dispatch<WEIR_INT8>;
+#if WEIR_FEW_KERNELS
+    return dtype == WEIR_BFLOAT16 ? (const void *)&moe_dispatch<WEIR_BFLOAT16> : nullptr;
+#else
     return dtype == WEIR_FLOAT      ? (const void *)&moe_dispatch<WEIR_FLOAT>
            : dtype == WEIR_HALF     ? (const void *)&moe_dispatch<WEIR_HALF>
            : dtype == WEIR_BFLOAT16 ? (const void *)&moe_dispatch<WEIR_BFLOAT16>
                                     : nullptr;
+#endif
 }

@@ -114,6 +114,27 @@ check "make install keeps the choice of the last build" \
     eval '[ "$(forecast_install 0)" = 0 ] && [ "$(forecast_install 1)" = 1 ]'
 check "make install CUDA=... changes it" \
     eval '[ "$(forecast_install 0 CUDA=1)" = 1 ] && [ "$(forecast_install 1 CUDA=0)" = 0 ]'
+kernels() { ci/kernel-choice "$scratch/folder" "$@"; }
+compiles() { [ "$(cat "$out")" = "KERNELS=$1" ]; }
+check "test: without a GPU few kernels are compiled" eval 'ends_with 0 kernels "" && compiles few'
+check "test: says so in one line, with what compiles all" one_line_says "no GPU found" "make compiles all"
+check "test: with a GPU all kernels are compiled" eval 'ends_with 0 kernels "" /dev/nvidia0 && compiles all && [ ! -s "$err" ]'
+check "test: an explicit KERNELS=few wins" eval 'ends_with 0 kernels few /dev/nvidia0 && compiles few && [ ! -s "$err" ]'
+check "test: an explicit KERNELS=all wins" eval 'ends_with 0 kernels all && compiles all && [ ! -s "$err" ]'
+echo KERNELS=few >"$scratch/folder/kernels.choice"
+check "test: few kernels stay few" eval 'ends_with 0 kernels "" && compiles few'
+echo KERNELS=all >"$scratch/folder/kernels.choice"
+check "test: all kernels that were compiled are kept" eval 'ends_with 0 kernels "" && compiles all && [ ! -s "$err" ]'
+# The flags for kernels of a make with these arguments, after a build that left KERNELS=$1.
+flags_after() {
+    mkdir -p "$other" && echo "KERNELS=$1" >"$other/kernels.choice"
+    env -u CUDA -u KERNELS make --no-print-directory "O=$other" CUDA=1 NVCC=/bin/true "${@:2}" 2>"$err"
+}
+show='--eval=show:;@echo $(KERNELS)'
+check "make compiles all kernels after a test that compiled few" \
+    eval '[ "$(flags_after few "$show" show)" = all ] && [ "$(flags_after all "$show" show)" = all ]'
+check "another number of kernels is refused" \
+    eval 'ends_with 2 make "O=$other" KERNELS=most config && one_line_says "expected all or few"'
 forecast() { make --no-print-directory -n test T="$1" 2>/dev/null | head -n 1 >"$out"; }
 check "make test says first how many test files it runs" \
     eval 'forecast "" && says "make test: installs.*up to [1-9][0-9]+ test files.*minutes.*make check T=word"'

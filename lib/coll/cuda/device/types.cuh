@@ -32,7 +32,25 @@ static inline const void *weiri_gpu_of_type(const void *const (&kernels)[WEIR_DT
 
 /* Each macro defines weiri_gpu_<name>_kernel (see kernels.h) for the kernel <name>: a template of
  * the data type; of the data type and the number of ranks (2, 4, 8, or 0 for any); of the number of
- * ranks only; or a plain function, for kernels that move bytes. */
+ * ranks only; or a plain function, for kernels that move bytes. With WEIR_FEW_KERNELS (KERNELS=few)
+ * one of each is compiled, for float and any number of ranks: enough to see that it compiles. */
+#if WEIR_FEW_KERNELS
+#define WEIRI_GPU_DEFINE_OF_TYPES(name)                                                            \
+    const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int)                                   \
+    {                                                                                              \
+        return dtype == WEIR_FLOAT ? (const void *)&name<WEIR_FLOAT> : nullptr;                    \
+    }
+#define WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(name)                                                  \
+    const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int)                                   \
+    {                                                                                              \
+        return dtype == WEIR_FLOAT ? (const void *)&name<WEIR_FLOAT, 0> : nullptr;                 \
+    }
+#define WEIRI_GPU_DEFINE_OF_RANKS(name)                                                            \
+    const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int)                                   \
+    {                                                                                              \
+        return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)&name<0> : nullptr;              \
+    }
+#else
 #define WEIRI_GPU_DEFINE_OF_TYPES(name)                                                            \
     const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int)                                   \
     {                                                                                              \
@@ -62,6 +80,7 @@ static inline const void *weiri_gpu_of_type(const void *const (&kernels)[WEIR_DT
                : nranks == 8 ? (const void *)&name<8>                                              \
                              : (const void *)&name<0>;                                             \
     }
+#endif
 #define WEIRI_GPU_DEFINE_OF_BYTES(name)                                                            \
     const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int)                                   \
     {                                                                                              \

@@ -242,10 +242,12 @@ template <int dtype> static const void *weiri_image_kernel_for(uint32_t does)
         DIRECT = WEIRI_IMAGE_DOES_COPIES | WEIRI_IMAGE_DOES_REDUCES | WEIRI_IMAGE_DOES_SIGNALS |
                  WEIRI_IMAGE_DOES_ANNOUNCES,
     };
+#if !WEIR_FEW_KERNELS
     if (!(does & ~(uint32_t)PACKETS))
         return (const void *)&weiri_image_execute<dtype, PACKETS>;
     if (!(does & ~(uint32_t)DIRECT))
         return (const void *)&weiri_image_execute<dtype, DIRECT>;
+#endif
     return (const void *)&weiri_image_execute<dtype, WEIRI_IMAGE_DOES_ALL>;
 }
 
