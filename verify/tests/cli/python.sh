@@ -22,7 +22,7 @@ command -v "$python" >/dev/null || leave "no $python; apt-get install python3"
 environment() {
     if [ "$1" = pypi ]; then
         "$python" -m venv "$scratch/venv" >"$out" 2>"$err" &&
-            timeout 120 "$scratch/venv/bin/pip" install -q --retries 1 --timeout 15 'setuptools>=64' wheel numpy pytest ${types:+"$types"} \
+            timeout 120 "$scratch/venv/bin/pip" install -q --no-compile --retries 1 --timeout 15 'setuptools>=64' wheel numpy pytest ${types:+"$types"} \
                 >"$out" 2>"$err"
     else
         rm -rf "$scratch/venv"

@@ -336,7 +336,7 @@ static void own_shapes(const algo *of)
 static void back_to_back()
 {
     std::string why;
-    for (uint64_t seed = 1; seed <= 25 && why.empty(); seed++) {
+    for (uint64_t seed = 1; seed <= (is_long_run() ? 25 : 10) && why.empty(); seed++) {
         machine m(2 + (int)(seed % 4), seed);
         std::vector<call> calls;
         std::vector<placing> hows;
@@ -359,7 +359,7 @@ static void many_rounds()
     for (const algo &of : algos) {
         if (of.kernel != weiri_gpu_push_kernel && of.kernel != weiri_gpu_reduce_chain_kernel)
             continue;
-        for (uint64_t seed = 1; seed <= 12 && why.empty(); seed++) {
+        for (uint64_t seed = 1; seed <= (is_long_run() ? 12 : 6) && why.empty(); seed++) {
             machine m(2 + (int)(seed % 3), seed);
             call what = {&of, WEIR_INT32, WEIR_SUM, 2500, 0, {3, 64 + 32 * (int)(seed % 4)}};
             why = run_all(m, {what, what}, {{placing::ALIGNED, placing::ALL_PLAIN, false}});
@@ -387,7 +387,7 @@ static void without_nvlink()
 
 int main()
 {
-    (void)long_part("counts around borders with 3, 4, 6 and 7 ranks");
+    (void)long_part("counts around borders with 3, 4, 6 and 7 ranks, more random launches");
     for (const algo &of : algos) {
         all_types_and_ops(&of);
         borders(&of);
