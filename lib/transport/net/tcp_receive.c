@@ -310,7 +310,8 @@ static weir_status tcp_read_once(weiri_tcp_stream *stream, size_t *got, int *is_
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
     ssize_t had;
     do
-        had = recvmsg(stream->fd, &message, MSG_DONTWAIT);
+        had = nparts == 1 ? recv(stream->fd, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT)
+                          : recvmsg(stream->fd, &message, MSG_DONTWAIT);
     while (had < 0 && errno == EINTR);
     if (had < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return WEIR_OK;
