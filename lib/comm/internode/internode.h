@@ -66,6 +66,7 @@ typedef struct weiri_internode_peer {
     char *inbox, *outbox;
     uint64_t inbox_there, words_there, mirror_there; /* offsets in the peer's window */
     uint64_t sent, taken, credited; /* messages; credited: taken as last signalled */
+    uint64_t expected; /* messages whose data may arrive at their destination */
 } weiri_internode_peer;
 
 typedef struct weiri_internode {
@@ -190,7 +191,22 @@ weir_status weiri_internode_await(weiri_internode *internode, int rank, const ch
 /* Queues the message written to weiri_internode_outgoing; the next poll sends it. Non-blocking. */
 weir_status weiri_internode_post(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes);
-/* The same, and progresses the network at once. */
+/* Returns 1 if data of so many bytes are worth sending from where they are, for which the network
+ * must support that. */
+int weiri_internode_is_direct(const weiri_internode *internode, size_t bytes);
+/* Like post, with data that stay unchanged until weiri_internode_flush instead of
+ * weiri_internode_outgoing. */
+weir_status weiri_internode_post_from(weiri_internode *internode, int rank, const char *data,
+                                      size_t bytes, size_t total_bytes);
+/* Names the destination of the data of the next messages from a peer: bytes in all, of which each
+ * message but the last has slot_bytes. Some or all may yet arrive in the inbox. Repeat it for the
+ * rest after each message taken. Non-blocking. */
+void weiri_internode_expect(weiri_internode *internode, int rank, char *to, size_t bytes);
+/* Returns 1 if the data of the message that has arrived are at their destination already. */
+int weiri_internode_landed(weiri_internode *internode, int rank);
+/* Ends all expectations; until then destinations must remain valid. */
+void weiri_internode_expect_nothing(weiri_internode *internode);
+/* The same as post, and progresses the network at once. */
 weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes);
 /* Releases the slot of weiri_internode_incoming. Non-blocking. */

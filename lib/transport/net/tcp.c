@@ -326,6 +326,20 @@ static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, u
     return status;
 }
 
+static weir_status tcp_put_from(weiri_endpoint *endpoint, const char *from,
+                                const weiri_net_key *given, uint64_t to, uint64_t bytes)
+{
+    weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
+    weiri_tcp_key key;
+    weir_status status = tcp_check_operation(end, given, to, bytes, &key);
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_tcp_queue_put(end, from, 0, &key, to, bytes);
+    if (status != WEIR_OK)
+        tcp_fail_endpoint(end, status);
+    return status;
+}
+
 static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *given, uint64_t to,
                               uint64_t value)
 {
@@ -489,6 +503,9 @@ const weiri_net_ops weiri_net_tcp = {
     .mem_deregister = tcp_mem_deregister,
     .put = tcp_put,
     .signal = tcp_signal,
+    .put_from = tcp_put_from,
+    .land = weiri_tcp_land,
+    .landed = weiri_tcp_landed,
     .progress = tcp_progress,
     .arm = tcp_arm,
 };
