@@ -10,6 +10,21 @@
 
 enum { DIRECT_BYTES = 8192 }; /* shorter data are copied into messages */
 
+/* The messages that the peer has taken, by the word that it signals, the messages taken from it, or
+ * the latest one that has arrived, which cannot be overwritten before it is taken. */
+int weiri_internode_has_room(const weiri_internode_peer *peer)
+{
+    if (peer->released + WEIRI_INTERNODE_SLOTS > peer->sent ||
+        weir_load_acquire(&peer->words->consumed) + WEIRI_INTERNODE_SLOTS > peer->sent)
+        return 1;
+    const uint64_t arrived = weir_load_acquire(&peer->words->arrived);
+    if (arrived <= peer->taken)
+        return 0;
+    const char *slot = peer->inbox + (arrived - 1) % WEIRI_INTERNODE_SLOTS * peer->stride;
+    const weiri_internode_head *head = (const weiri_internode_head *)(const void *)slot;
+    return head->taken + WEIRI_INTERNODE_SLOTS > peer->sent;
+}
+
 static weir_status message_await_word(weiri_internode *internode, const uint64_t *word,
                                       uint64_t target, int rank, const char *phase)
 {
@@ -27,10 +42,16 @@ static weir_status message_await_word(weiri_internode *internode, const uint64_t
 weir_status weiri_internode_await_room(weiri_internode *internode, int rank, const char *phase)
 {
     const weiri_internode_peer *peer = &internode->peers[rank];
-    if (peer->sent < WEIRI_INTERNODE_SLOTS)
-        return WEIR_OK;
-    return message_await_word(internode, &peer->words->consumed,
-                              peer->sent + 1 - WEIRI_INTERNODE_SLOTS, rank, phase);
+    weiri_waiter waiter = {.polls = {0, 0}};
+    while (!weiri_internode_has_room(peer)) {
+        weir_status status =
+            weiri_comm_idle_for(internode->local, &waiter, &peer->words->consumed,
+                                peer->sent + 1 - WEIRI_INTERNODE_SLOTS, rank, phase);
+        if (WEIRI_UNLIKELY(status != WEIR_OK))
+            return status;
+    }
+    weiri_comm_idle_end(internode->local, &waiter);
+    return WEIR_OK;
 }
 
 weir_status weiri_internode_await(weiri_internode *internode, int rank, const char *phase)
@@ -58,6 +79,7 @@ static weir_status message_post(weiri_internode *internode, int rank, const char
     weir_status status = WEIR_OK;
     head->bytes = bytes;
     head->total_bytes = total_bytes;
+    head->taken = peer->credited = peer->taken;
     peer->sent++;
     weiri_net_lock(internode->net);
     if (from)
@@ -173,6 +195,7 @@ weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t by
 weir_status weiri_internode_take(weiri_internode *internode, int rank)
 {
     weiri_internode_peer *peer = &internode->peers[rank];
+    peer->released = weiri_internode_head_of(weiri_internode_incoming(internode, rank))->taken;
     if (++peer->taken < peer->credited + WEIRI_INTERNODE_SLOTS / 2)
         return WEIR_OK;
     peer->credited = peer->taken;
