@@ -21,7 +21,7 @@
  * between two ranks arrive in order; message m uses slot m % WEIRI_INTERNODE_SLOTS of both rings. A
  * slot may be reused once consumed shows that message m - WEIRI_INTERNODE_SLOTS was taken, because
  * that message has then also left the outbox. A receiver signals consumed after every half ring,
- * unless a message of its own told the sender: each head has the number of messages taken by then.
+ * unless it has sent a message meanwhile: each head has the number of messages taken by then.
  * All ranks call the same collectives in the same order, so messages need no tags; the length in
  * the head is compared where callers may disagree.
  *

@@ -67,7 +67,8 @@ static weir_status message_give_up(weiri_internode *internode, weir_status statu
     return weiri_fail_context(status, "rank %d", internode->parent->rank);
 }
 
-/* Queues a message: the head, and its data from the slot after it, or if from is given from there. */
+/* Queues a message: the head, and its data from the slot after it, or from elsewhere if from is not
+ * NULL. */
 static weir_status message_post(weiri_internode *internode, int rank, const char *from,
                                 size_t bytes, size_t total_bytes)
 {

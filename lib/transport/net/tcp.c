@@ -404,8 +404,8 @@ static int tcp_serve_epoll(weiri_tcp_net *net, int *moved)
 }
 
 /* With one peer, and if lately only first streams had events, reads that one without calling
- * epoll_wait, which saves a system call per small message. With more, one epoll_wait is cheaper than
- * a read of each that finds nothing. */
+ * epoll_wait, which saves a system call per small message. With more peers, one epoll_wait is
+ * cheaper than a read of each that finds nothing. */
 static void tcp_serve_streams(weiri_tcp_net *net, int *moved)
 {
     enum { PASSES_BETWEEN_LOOKS = 8 };

@@ -265,7 +265,7 @@ static int check_patience(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* Where messages go both ways, their heads carry the credit; where they go one way, a signal does. */
+/* Where messages go both ways, their heads carry the credit; else a signal does. */
 static void check_credit(weir_comm *comm, const layout *where, int *failures)
 {
     (void)where;
