@@ -189,5 +189,8 @@ weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call)
         status = pairs_advance(&p, &waiter, &done);
     weiri_comm_idle_end(p.x.host->comm, &waiter);
     weiri_internode_expect_nothing(p.x.internode);
-    return weiri_internode_coll_end(&p.x, status);
+    status = weiri_internode_coll_end(&p.x, status);
+    if (status != WEIR_OK)
+        weiri_internode_forget(p.x.internode);
+    return status;
 }

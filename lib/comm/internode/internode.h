@@ -205,6 +205,9 @@ weir_status weiri_internode_post_from(weiri_internode *internode, int rank, cons
 void weiri_internode_expect(weiri_internode *internode, int rank, char *to, size_t bytes);
 /* Returns 1 if the data of the message that has arrived are at their destination already. */
 int weiri_internode_landed(weiri_internode *internode, int rank);
+/* After a failure: no memory given to post_from is read any more, at the cost of the paths to peers
+ * that have not accepted it. */
+void weiri_internode_forget(weiri_internode *internode);
 /* Ends all expectations; until then destinations must remain valid. */
 void weiri_internode_expect_nothing(weiri_internode *internode);
 /* The same as post, and progresses the network at once. */

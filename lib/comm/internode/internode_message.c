@@ -180,6 +180,18 @@ void weiri_internode_expect_nothing(weiri_internode *internode)
     }
 }
 
+void weiri_internode_forget(weiri_internode *internode)
+{
+    const weiri_net_ops *ops = internode->net->ops;
+    for (int rank = 0; ops->forget && rank < internode->parent->nranks; rank++) {
+        if (!internode->peers[rank].endpoint)
+            continue;
+        weiri_net_lock(internode->net);
+        ops->forget(internode->peers[rank].endpoint);
+        weiri_net_unlock(internode->net);
+    }
+}
+
 weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes)
 {

@@ -340,6 +340,13 @@ static weir_status tcp_put_from(weiri_endpoint *endpoint, const char *from,
     return status;
 }
 
+static void tcp_forget(weiri_endpoint *endpoint)
+{
+    weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
+    if (end->base.failed == WEIR_OK && end->nsent < end->count)
+        tcp_fail_endpoint(end, WEIR_ERR_ABORTED); /* the reason is that of the caller's failure */
+}
+
 static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *given, uint64_t to,
                               uint64_t value)
 {
@@ -504,6 +511,7 @@ const weiri_net_ops weiri_net_tcp = {
     .put = tcp_put,
     .signal = tcp_signal,
     .put_from = tcp_put_from,
+    .forget = tcp_forget,
     .land = weiri_tcp_land,
     .landed = weiri_tcp_landed,
     .progress = tcp_progress,
