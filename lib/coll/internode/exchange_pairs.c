@@ -34,15 +34,28 @@ static weir_status pairs_send(pairs *p, int rank, int *moved)
     while (status == WEIR_OK && p->of[rank].sends &&
            weiri_internode_has_room(&internode->peers[rank])) {
         size_t bytes = weiri_least(pair->send_bytes - p->of[rank].sent, internode->slot_bytes);
-        weiri_copy(weiri_internode_outgoing(internode, rank), pair->from + p->of[rank].sent, bytes);
-        status = pair->send_bytes <= internode->slot_bytes
-                     ? weiri_internode_post(internode, rank, bytes, pair->send_bytes)
-                     : weiri_internode_send(internode, rank, bytes, pair->send_bytes);
+        const char *from = pair->from + p->of[rank].sent;
+        if (weiri_internode_is_direct(internode, bytes)) {
+            status = weiri_internode_post_from(internode, rank, from, bytes, pair->send_bytes);
+        } else {
+            weiri_copy(weiri_internode_outgoing(internode, rank), from, bytes);
+            status = weiri_internode_post(internode, rank, bytes, pair->send_bytes);
+        }
         p->of[rank].sent += bytes;
         p->of[rank].sends = p->of[rank].sent < pair->send_bytes;
         *moved = 1;
     }
     return status;
+}
+
+/* Has the rest of a long block arrive in place. The first message of another node's leader to this
+ * one's may be a bundle, as long as that is not known. */
+static void pairs_expect(const pairs *p, int rank)
+{
+    const weiri_pair *pair = &p->x.coll->pairs[rank];
+    size_t left = pair->recv_bytes - p->of[rank].received;
+    if (p->known && weiri_internode_is_direct(p->x.internode, left))
+        weiri_internode_expect(p->x.internode, rank, pair->to + p->of[rank].received, left);
 }
 
 static weir_status pairs_receive(pairs *p, int rank, int *moved)
@@ -57,12 +70,15 @@ static weir_status pairs_receive(pairs *p, int rank, int *moved)
         if (head->total_bytes != pair->recv_bytes ||
             head->bytes > pair->recv_bytes - p->of[rank].received)
             return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, head->total_bytes);
-        weiri_copy(pair->to + p->of[rank].received, data, head->bytes);
+        if (!weiri_internode_landed(internode, rank))
+            weiri_copy(pair->to + p->of[rank].received, data, head->bytes);
         p->of[rank].received += head->bytes;
         p->of[rank].receives = p->of[rank].received < pair->recv_bytes;
         status = weiri_internode_take(internode, rank);
         *moved = 1;
     }
+    if (status == WEIR_OK && p->of[rank].receives)
+        pairs_expect(p, rank);
     return status;
 }
 
@@ -172,5 +188,9 @@ weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call)
     for (int done = p.known && missing < 0; status == WEIR_OK && !done;)
         status = pairs_advance(&p, &waiter, &done);
     weiri_comm_idle_end(p.x.host->comm, &waiter);
-    return weiri_internode_coll_end(&p.x, status);
+    weiri_internode_expect_nothing(p.x.internode);
+    status = weiri_internode_coll_end(&p.x, status);
+    if (status != WEIR_OK)
+        weiri_internode_forget(p.x.internode);
+    return status;
 }

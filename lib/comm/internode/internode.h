@@ -20,7 +20,8 @@
  * Messages. A message is a head and at most slot_bytes of data: one put and one signal. Messages
  * between two ranks arrive in order; message m uses slot m % WEIRI_INTERNODE_SLOTS of both rings. A
  * slot may be reused once consumed shows that message m - WEIRI_INTERNODE_SLOTS was taken, because
- * that message has then also left the outbox. A receiver signals consumed after every half ring.
+ * that message has then also left the outbox. A receiver signals consumed after every half ring,
+ * unless it has sent a message meanwhile: each head has the number of messages taken by then.
  * All ranks call the same collectives in the same order, so messages need no tags; the length in
  * the head is compared where callers may disagree.
  *
@@ -49,6 +50,7 @@ typedef struct weiri_internode_words {
 typedef struct weiri_internode_head {
     _Alignas(WEIR_LINE_BYTES) uint64_t bytes; /* of data in this message */
     uint64_t total_bytes; /* of the whole transfer, if it consists of several messages */
+    uint64_t taken;       /* messages of the receiver that the sender has taken before */
 } weiri_internode_head;
 
 typedef struct weiri_node {
@@ -65,7 +67,10 @@ typedef struct weiri_internode_peer {
     weiri_where *mirror; /* the copy of its state record, valid once answered is set */
     char *inbox, *outbox;
     uint64_t inbox_there, words_there, mirror_there; /* offsets in the peer's window */
-    uint64_t sent, taken, credited; /* messages; credited: taken as last signalled */
+    uint64_t sent, taken, credited; /* messages; credited: taken as the peer last learned */
+    uint64_t released;    /* messages sent that the peer has taken, by the heads of those taken */
+    size_t stride;        /* weiri_internode_stride */
+    uint64_t expected; /* messages whose data may arrive at their destination */
 } weiri_internode_peer;
 
 typedef struct weiri_internode {
@@ -146,10 +151,7 @@ static inline int weiri_internode_is_remote(const weiri_internode *internode, in
 /* ----------------------------------------------------------------- messages */
 
 /* Returns 1 if there is a free slot for the next message to a peer. */
-static inline int weiri_internode_has_room(const weiri_internode_peer *peer)
-{
-    return weir_load_acquire(&peer->words->consumed) + WEIRI_INTERNODE_SLOTS > peer->sent;
-}
+int weiri_internode_has_room(const weiri_internode_peer *peer);
 
 /* Returns 1 if a message of a peer has arrived. */
 static inline int weiri_internode_has_arrived(const weiri_internode_peer *peer)
@@ -190,7 +192,25 @@ weir_status weiri_internode_await(weiri_internode *internode, int rank, const ch
 /* Queues the message written to weiri_internode_outgoing; the next poll sends it. Non-blocking. */
 weir_status weiri_internode_post(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes);
-/* The same, and progresses the network at once. */
+/* Returns 1 if data of so many bytes are worth sending from where they are, for which the network
+ * must support that. */
+int weiri_internode_is_direct(const weiri_internode *internode, size_t bytes);
+/* Like post, with data that stay unchanged until weiri_internode_flush instead of
+ * weiri_internode_outgoing. */
+weir_status weiri_internode_post_from(weiri_internode *internode, int rank, const char *data,
+                                      size_t bytes, size_t total_bytes);
+/* Names the destination of the data of the next messages from a peer: bytes in all, of which each
+ * message but the last has slot_bytes. Some or all may yet arrive in the inbox. Repeat it for the
+ * rest after each message taken. Non-blocking. */
+void weiri_internode_expect(weiri_internode *internode, int rank, char *to, size_t bytes);
+/* Returns 1 if the data of the message that has arrived are at their destination already. */
+int weiri_internode_landed(weiri_internode *internode, int rank);
+/* After a failure: no memory given to post_from is read any more, at the cost of the paths to peers
+ * that have not accepted it. */
+void weiri_internode_forget(weiri_internode *internode);
+/* Ends all expectations; until then destinations must remain valid. */
+void weiri_internode_expect_nothing(weiri_internode *internode);
+/* The same as post, and progresses the network at once. */
 weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes);
 /* Releases the slot of weiri_internode_incoming. Non-blocking. */

@@ -8,6 +8,23 @@
 
 #include <stddef.h>
 
+enum { DIRECT_BYTES = 8192 }; /* shorter data are copied into messages */
+
+/* The messages that the peer has taken, by the word that it signals, the messages taken from it, or
+ * the latest one that has arrived, which cannot be overwritten before it is taken. */
+int weiri_internode_has_room(const weiri_internode_peer *peer)
+{
+    if (peer->released + WEIRI_INTERNODE_SLOTS > peer->sent ||
+        weir_load_acquire(&peer->words->consumed) + WEIRI_INTERNODE_SLOTS > peer->sent)
+        return 1;
+    const uint64_t arrived = weir_load_acquire(&peer->words->arrived);
+    if (arrived <= peer->taken)
+        return 0;
+    const char *slot = peer->inbox + (arrived - 1) % WEIRI_INTERNODE_SLOTS * peer->stride;
+    const weiri_internode_head *head = (const weiri_internode_head *)(const void *)slot;
+    return head->taken + WEIRI_INTERNODE_SLOTS > peer->sent;
+}
+
 static weir_status message_await_word(weiri_internode *internode, const uint64_t *word,
                                       uint64_t target, int rank, const char *phase)
 {
@@ -25,10 +42,16 @@ static weir_status message_await_word(weiri_internode *internode, const uint64_t
 weir_status weiri_internode_await_room(weiri_internode *internode, int rank, const char *phase)
 {
     const weiri_internode_peer *peer = &internode->peers[rank];
-    if (peer->sent < WEIRI_INTERNODE_SLOTS)
-        return WEIR_OK;
-    return message_await_word(internode, &peer->words->consumed,
-                              peer->sent + 1 - WEIRI_INTERNODE_SLOTS, rank, phase);
+    weiri_waiter waiter = {.polls = {0, 0}};
+    while (!weiri_internode_has_room(peer)) {
+        weir_status status =
+            weiri_comm_idle_for(internode->local, &waiter, &peer->words->consumed,
+                                peer->sent + 1 - WEIRI_INTERNODE_SLOTS, rank, phase);
+        if (WEIRI_UNLIKELY(status != WEIR_OK))
+            return status;
+    }
+    weiri_comm_idle_end(internode->local, &waiter);
+    return WEIR_OK;
 }
 
 weir_status weiri_internode_await(weiri_internode *internode, int rank, const char *phase)
@@ -44,27 +67,129 @@ static weir_status message_give_up(weiri_internode *internode, weir_status statu
     return weiri_fail_context(status, "rank %d", internode->parent->rank);
 }
 
-weir_status weiri_internode_post(weiri_internode *internode, int rank, size_t bytes,
-                                 size_t total_bytes)
+/* Queues a message: the head, and its data from the slot after it, or from elsewhere if from is not
+ * NULL. */
+static weir_status message_post(weiri_internode *internode, int rank, const char *from,
+                                size_t bytes, size_t total_bytes)
 {
     weiri_internode_peer *peer = &internode->peers[rank];
     const weiri_net_ops *ops = internode->net->ops;
     char *data = weiri_internode_outgoing(internode, rank);
     weiri_internode_head *head = (weiri_internode_head *)(void *)(data - sizeof *head);
     uint64_t slot = peer->sent % WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode);
+    weir_status status = WEIR_OK;
     head->bytes = bytes;
     head->total_bytes = total_bytes;
+    head->taken = peer->credited = peer->taken;
     peer->sent++;
     weiri_net_lock(internode->net);
-    weir_status status =
-        ops->put(peer->endpoint, internode->mem, (uint64_t)((char *)head - internode->window),
-                 &peer->key, peer->inbox_there + slot, sizeof *head + bytes);
+    if (from)
+        status = ops->put_from(peer->endpoint, from, &peer->key,
+                               peer->inbox_there + slot + sizeof *head, bytes);
+    if (status == WEIR_OK)
+        status =
+            ops->put(peer->endpoint, internode->mem, (uint64_t)((char *)head - internode->window),
+                     &peer->key, peer->inbox_there + slot, sizeof *head + (from ? 0 : bytes));
     if (status == WEIR_OK)
         status =
             ops->signal(peer->endpoint, &peer->key,
                         peer->words_there + offsetof(weiri_internode_words, arrived), peer->sent);
     weiri_net_unlock(internode->net);
     return status == WEIR_OK ? WEIR_OK : message_give_up(internode, status);
+}
+
+weir_status weiri_internode_post(weiri_internode *internode, int rank, size_t bytes,
+                                 size_t total_bytes)
+{
+    return message_post(internode, rank, NULL, bytes, total_bytes);
+}
+
+/* ------------------------------------------------ data sent and received in place */
+
+int weiri_internode_is_direct(const weiri_internode *internode, size_t bytes)
+{
+    return bytes >= DIRECT_BYTES && internode->net->ops->put_from;
+}
+
+weir_status weiri_internode_post_from(weiri_internode *internode, int rank, const char *data,
+                                      size_t bytes, size_t total_bytes)
+{
+    return message_post(internode, rank, data, bytes, total_bytes);
+}
+
+/* Where the data of a message of a peer arrive, as an offset in the window. */
+static uint64_t message_data_at(const weiri_internode *internode, const weiri_internode_peer *peer,
+                                uint64_t message)
+{
+    return (uint64_t)(peer->inbox - internode->window) +
+           message % WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode) +
+           sizeof(weiri_internode_head);
+}
+
+void weiri_internode_expect(weiri_internode *internode, int rank, char *to, size_t bytes)
+{
+    weiri_internode_peer *peer = &internode->peers[rank];
+    if (peer->expected < peer->taken)
+        peer->expected = peer->taken;
+    uint64_t end = peer->taken + WEIRI_INTERNODE_SLOTS;
+    size_t done = (peer->expected - peer->taken) * internode->slot_bytes;
+    if (peer->expected >= end || done >= bytes)
+        return;
+    weiri_net_lock(internode->net);
+    for (; peer->expected < end && done < bytes; peer->expected++) {
+        size_t left = bytes - done, each = internode->slot_bytes;
+        each = left < each ? left : each;
+        if (weiri_internode_is_direct(internode, each))
+            internode->net->ops->land(peer->endpoint, internode->mem,
+                                      message_data_at(internode, peer, peer->expected), each,
+                                      to + done);
+        done += each;
+    }
+    weiri_net_unlock(internode->net);
+}
+
+static int message_end_expectation(const weiri_internode *internode,
+                                   const weiri_internode_peer *peer, uint64_t message)
+{
+    return internode->net->ops->landed(peer->endpoint, internode->mem,
+                                       message_data_at(internode, peer, message));
+}
+
+int weiri_internode_landed(weiri_internode *internode, int rank)
+{
+    const weiri_internode_peer *peer = &internode->peers[rank];
+    if (peer->expected <= peer->taken)
+        return 0;
+    weiri_net_lock(internode->net);
+    int landed = message_end_expectation(internode, peer, peer->taken);
+    weiri_net_unlock(internode->net);
+    return landed;
+}
+
+void weiri_internode_expect_nothing(weiri_internode *internode)
+{
+    for (int rank = 0; rank < internode->parent->nranks; rank++) {
+        weiri_internode_peer *peer = &internode->peers[rank];
+        if (peer->expected <= peer->taken)
+            continue;
+        weiri_net_lock(internode->net);
+        for (uint64_t message = peer->taken; message < peer->expected; message++)
+            message_end_expectation(internode, peer, message);
+        weiri_net_unlock(internode->net);
+        peer->expected = peer->taken;
+    }
+}
+
+void weiri_internode_forget(weiri_internode *internode)
+{
+    const weiri_net_ops *ops = internode->net->ops;
+    for (int rank = 0; ops->forget && rank < internode->parent->nranks; rank++) {
+        if (!internode->peers[rank].endpoint)
+            continue;
+        weiri_net_lock(internode->net);
+        ops->forget(internode->peers[rank].endpoint);
+        weiri_net_unlock(internode->net);
+    }
 }
 
 weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t bytes,
@@ -83,6 +208,7 @@ weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t by
 weir_status weiri_internode_take(weiri_internode *internode, int rank)
 {
     weiri_internode_peer *peer = &internode->peers[rank];
+    peer->released = weiri_internode_head_of(weiri_internode_incoming(internode, rank))->taken;
     if (++peer->taken < peer->credited + WEIRI_INTERNODE_SLOTS / 2)
         return WEIR_OK;
     peer->credited = peer->taken;

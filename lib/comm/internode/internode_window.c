@@ -65,6 +65,7 @@ static void window_lay_out(weiri_internode *internode)
             (weiri_where *)(void *)(internode->window + window_mirrors_at(internode, own)) + here;
         peer->inbox = internode->window + window_boxes_at(internode, own) + here * 2 * ring;
         peer->outbox = peer->inbox + ring;
+        peer->stride = weiri_internode_stride(internode);
         peer->words_there = there * sizeof(weiri_internode_words);
         peer->mirror_there = window_mirrors_at(internode, rank) + there * sizeof(weiri_where);
         peer->inbox_there = window_boxes_at(internode, rank) + there * 2 * ring;

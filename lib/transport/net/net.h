@@ -88,7 +88,11 @@ typedef struct weiri_net_mem {
 /* The kind of memory to register. */
 typedef enum weiri_net_place { WEIRI_NET_HOST, WEIRI_NET_CUDA } weiri_net_place;
 
-/* One network transport. Every slot must be filled. */
+/* The largest number of puts of a peer that are redirected at a time (land). */
+enum { WEIRI_NET_LANDINGS = 8 };
+
+/* One network transport. Every slot must be filled, except put_from, forget, land and landed,
+ * which are either all filled or all NULL. */
 typedef struct weiri_net_ops {
     weir_transport transport;
 
@@ -136,6 +140,22 @@ typedef struct weiri_net_ops {
      * like put. */
     weir_status (*signal)(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
                           uint64_t value);
+
+    /* Like put, from any host memory of this process, which must stay unchanged until the operation
+     * counts as sent; sent with the next signal or by progress. */
+    weir_status (*put_from)(weiri_endpoint *endpoint, const char *from, const weiri_net_key *key,
+                            uint64_t to, uint64_t bytes);
+    /* Called before memory given to put_from is freed although operations may not count as sent,
+     * after a failure: fails the endpoint if there are any. */
+    void (*forget)(weiri_endpoint *endpoint);
+    /* Redirects the peer's next put to exactly [at, at + bytes) of mem, which must be host memory,
+     * into memory at to, unless it has begun to arrive. Ignored if WEIRI_NET_LANDINGS puts are
+     * redirected. Each redirection must be ended by landed before the memory at to is freed. */
+    void (*land)(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at, uint64_t bytes,
+                 char *to);
+    /* Ends a redirection. Returns 1 if the put has arrived at its destination; 0 if it has arrived
+     * or will arrive in mem instead. */
+    int (*landed)(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at);
 
     /* Called in a loop by every thread that waits. Advances all endpoints as far as possible
      * without waiting; sets *moved if anything was done, else leaves it. Returns the failure of an

@@ -326,6 +326,27 @@ static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, u
     return status;
 }
 
+static weir_status tcp_put_from(weiri_endpoint *endpoint, const char *from,
+                                const weiri_net_key *given, uint64_t to, uint64_t bytes)
+{
+    weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
+    weiri_tcp_key key;
+    weir_status status = tcp_check_operation(end, given, to, bytes, &key);
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_tcp_queue_put(end, from, 0, &key, to, bytes);
+    if (status != WEIR_OK)
+        tcp_fail_endpoint(end, status);
+    return status;
+}
+
+static void tcp_forget(weiri_endpoint *endpoint)
+{
+    weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
+    if (end->base.failed == WEIR_OK && end->nsent < end->count)
+        tcp_fail_endpoint(end, WEIR_ERR_ABORTED); /* the reason is that of the caller's failure */
+}
+
 static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *given, uint64_t to,
                               uint64_t value)
 {
@@ -389,22 +410,20 @@ static int tcp_serve_epoll(weiri_tcp_net *net, int *moved)
     return others;
 }
 
-/* With few peers, and if lately only first streams had events, reads those without calling
- * epoll_wait, which saves a system call per small message. */
+/* With one peer, and if lately only first streams had events, reads that one without calling
+ * epoll_wait, which saves a system call per small message. With more peers, one epoll_wait is
+ * cheaper than a read of each that finds nothing. */
 static void tcp_serve_streams(weiri_tcp_net *net, int *moved)
 {
-    enum { FEW = 4, PASSES_BETWEEN_LOOKS = 8 };
-    int peers = 0;
-    for (const weiri_tcp_endpoint *end = net->endpoints; end && peers <= FEW; end = end->next)
-        peers++;
-    if (peers > FEW || net->passes++ % PASSES_BETWEEN_LOOKS == 0) {
+    enum { PASSES_BETWEEN_LOOKS = 8 };
+    weiri_tcp_endpoint *end = net->endpoints;
+    if (!end || end->next || net->passes++ % PASSES_BETWEEN_LOOKS == 0) {
         if (tcp_serve_epoll(net, moved))
             net->passes = 0; /* call epoll_wait again in the next pass */
         return;
     }
-    for (weiri_tcp_endpoint *end = net->endpoints; end; end = end->next)
-        if (end->is_connected && end->streams[0]->events & EPOLLIN)
-            tcp_serve(end->streams[0], EPOLLIN, moved);
+    if (end->is_connected && end->streams[0]->events & EPOLLIN)
+        tcp_serve(end->streams[0], EPOLLIN, moved);
 }
 
 static weir_status tcp_progress(weiri_net *base, int *moved)
@@ -491,6 +510,10 @@ const weiri_net_ops weiri_net_tcp = {
     .mem_deregister = tcp_mem_deregister,
     .put = tcp_put,
     .signal = tcp_signal,
+    .put_from = tcp_put_from,
+    .forget = tcp_forget,
+    .land = weiri_tcp_land,
+    .landed = weiri_tcp_landed,
     .progress = tcp_progress,
     .arm = tcp_arm,
 };

@@ -53,6 +53,13 @@ typedef struct weiri_tcp_item {
     weiri_tcp_slot *slot; /* where it is copied to first; NULL before the copy starts */
 } weiri_tcp_item;
 
+/* A put of the peer that is to arrive outside of the memory that it names. */
+typedef struct weiri_tcp_landing {
+    uint64_t memory, at, bytes; /* the put; memory is 0 if this entry is free */
+    char *to;
+    int has_begun, has_ended; /* its payload */
+} weiri_tcp_landing;
+
 struct weiri_tcp_endpoint;
 
 /* One connection. Both sides count the frames that move data (puts and signals). */
@@ -74,6 +81,7 @@ typedef struct weiri_tcp_stream {
     size_t in_begin, in_end;
     char *payload; /* where the rest of the current payload goes */
     size_t payload_left;
+    weiri_tcp_landing *landing; /* the redirection of the current payload, or NULL */
     int is_staged;     /* the payload goes to GPU memory */
     size_t slot_bytes; /* bytes in the slot that is being filled */
     int awaits_copy;   /* nothing can be processed before a copy has ended */
@@ -108,6 +116,9 @@ typedef struct weiri_tcp_endpoint {
     size_t nsent; /* of these, in order, whose frames are written */
     uint64_t acked[WEIRI_TCP_MOST_STREAMS];
     uint64_t moved_ns; /* when the peer last accepted data */
+
+    weiri_tcp_landing landings[WEIRI_NET_LANDINGS];
+    int nlandings; /* entries in use */
 
     uint64_t owed_frames, owed_bytes;  /* processed but not yet acknowledged */
     int idle_passes;                   /* of progress since the latest arrived */
@@ -190,6 +201,16 @@ weir_status weiri_tcp_resume(weiri_tcp_endpoint *endpoint, int *moved);
 
 /* Completes copies into GPU memory and resumes the streams that waited for them. */
 weir_status weiri_tcp_settle_copies(weiri_tcp_endpoint *endpoint, int *moved);
+
+/* --------------------------------------------------------------- tcp_landing.c */
+
+/* Slots of the ops table. */
+void weiri_tcp_land(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at, uint64_t bytes,
+                    char *to);
+int weiri_tcp_landed(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at);
+/* Begins a payload for [at, at + bytes) of memory: redirects it if that was requested. */
+void weiri_tcp_landing_begin(weiri_tcp_stream *stream, uint64_t memory, uint64_t at,
+                             uint64_t bytes);
 
 /* --------------------------------------------------------------- tcp_staging.c */
 

@@ -98,6 +98,8 @@ static weir_status begin_put(weiri_tcp_stream *stream, const weiri_tcp_frame *fr
     stream->payload_left = frame->value;
     stream->is_staged = mem->place == WEIRI_NET_CUDA;
     stream->slot_bytes = 0;
+    if (stream->endpoint->nlandings && !stream->is_staged)
+        weiri_tcp_landing_begin(stream, frame->memory, frame->to, frame->value);
     stream->endpoint->owed_bytes += frame->value;
     return WEIR_OK;
 }
@@ -232,8 +234,12 @@ static weir_status payload_came(weiri_tcp_stream *stream, size_t bytes)
         return weiri_tcp_staging_in(stream, filled, ends);
     }
     stream->payload += bytes;
-    if (stream->payload_left == 0)
-        frames_done(stream, 1);
+    if (stream->payload_left > 0)
+        return WEIR_OK;
+    if (stream->landing)
+        stream->landing->has_ended = 1;
+    stream->landing = NULL;
+    frames_done(stream, 1);
     return WEIR_OK;
 }
 
@@ -310,7 +316,8 @@ static weir_status tcp_read_once(weiri_tcp_stream *stream, size_t *got, int *is_
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
     ssize_t had;
     do
-        had = recvmsg(stream->fd, &message, MSG_DONTWAIT);
+        had = nparts == 1 ? recv(stream->fd, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT)
+                          : recvmsg(stream->fd, &message, MSG_DONTWAIT);
     while (had < 0 && errno == EINTR);
     if (had < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return WEIR_OK;

@@ -3,6 +3,7 @@
  * interleaved nodes, memory, and failures. The nodes are emulated on one: ranks with different
  * values of WEIR_HOSTID, joined by the network over shared memory (support/net_shm.c).
  */
+#include "comm/internode/internode.h"
 #include "verify/tests/support/internode_ranks.h"
 
 #include <weir/target.h>
@@ -264,6 +265,30 @@ static int check_patience(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* Where messages go both ways, their heads carry the credit; else a signal does. */
+static void check_credit(weir_comm *comm, const layout *where, int *failures)
+{
+    (void)where;
+    enum { CALLS = 20 };
+    const int rank = weir_comm_rank(comm), other = 1 - rank;
+    const weiri_internode_peer *peer = &comm->internode->peers[other];
+    for (int32_t both = 1; both >= 0; both--) {
+        const uint64_t before = weir_load_acquire(&peer->words->consumed);
+        for (int32_t call = 0; call < CALLS; call++) {
+            const int32_t sent = call * 2 + rank;
+            int32_t got = -1;
+            const int sends = both || rank == 0, receives = both || rank == 1;
+            EXPECT_OK(failures,
+                      weir_sendrecv(comm, &sent, (size_t)sends, sends ? other : -1, &got,
+                                    (size_t)receives, receives ? other : -1, WEIR_INT32, NULL));
+            EXPECT(failures, got == (receives ? call * 2 + other : -1));
+        }
+        EXPECT_OK(failures, weir_comm_barrier(comm));
+        const uint64_t now = weir_load_acquire(&peer->words->consumed);
+        EXPECT(failures, both || rank == 1 ? now == before : now > before);
+    }
+}
+
 /* Repeated creation and destruction leaks no descriptors or mappings. */
 static int repeat_create(weir_boot *boot, void *argument)
 {
@@ -318,6 +343,7 @@ int main(void)
                           check_patience, "ab", 2),
         LAYOUT_RANKS_TEST("tcp: a rank that computes past the deadline is not reported as dead",
                           check_patience, "ab", 2, "tcp"),
+        LAYOUT_TEST("credit needs no signal where messages go both ways", check_credit, "ab", 2),
         LAYOUT_RANKS_TEST("40 communicators leak nothing", repeat_create, "aabb", 2),
     };
     return RUN_TESTS("across nodes", tests);
