@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || (defined(__SANITIZE_THREAD__) && !defined(WEIR_ORDER_CHECKER))
 #define SANITISED 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
