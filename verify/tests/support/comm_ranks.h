@@ -20,7 +20,7 @@
 #if defined(__SANITIZE_ADDRESS__) || (defined(__SANITIZE_THREAD__) && !defined(WEIR_ORDER_CHECKER))
 #define SANITISED 1
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITISED 1
 #endif
 #endif
