@@ -28,7 +28,7 @@
 #define SANITISED 0
 #endif
 
-enum { LIMIT_MS = 60000, MOST_RANKS = 64, NO_COMM = 100 };
+enum { LIMIT_MS = SANITISED ? 240000 : 60000, MOST_RANKS = 64, NO_COMM = 100 };
 
 typedef int ranks_body(weir_boot *boot, void *argument);      /* returns its failures */
 typedef void comm_body(weir_comm *comm, int *failures);
