@@ -574,7 +574,7 @@ static void *return_argument(void *argument)
     return argument;
 }
 
-/* A thread sanitizer starts a thread of its own beside the first one, which is then not counted. */
+/* A thread sanitizer starts another thread beside the first one, which is then not counted. */
 static void start_first_thread(void)
 {
     pthread_t thread;
