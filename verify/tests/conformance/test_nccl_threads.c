@@ -32,10 +32,10 @@ static atomic_int failures;
     } while (0)
 #define EXPECT_OK(call) EXPECT((call) == ncclSuccess)
 
-/* Sums rank + 1 over count elements, and checks each. */
+/* Sums count elements of the value `mine` over the ranks, and checks that each is `sum`. */
 static void expect_sum(ncclComm_t comm, int mine, size_t count, int sum)
 {
-    int32_t *values = malloc(count * sizeof *values);
+    int32_t *values = calloc(count, sizeof *values);
     for (size_t i = 0; i < count; i++)
         values[i] = mine;
     EXPECT_OK(ncclAllReduce(values, values, count, ncclInt32, ncclSum, comm, NULL));
