@@ -404,7 +404,7 @@ $(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu/gpu
 
 # The test defines the functions of p2p_launch.c itself.
 $(O)/tests/test_nccl_streams: $(filter-out %/p2p_launch.o,$(NCCL_OBJ))
-$(O)/tests/test_nccl_users: $(NCCL_OBJ)
+$(O)/tests/test_nccl_users $(O)/tests/test_nccl_threads: $(NCCL_OBJ)
 
 # Tests of the result readers and of their statistics.
 RESULTS_TESTS := $(filter $(O)/tests/test_results%,$(TESTS))

@@ -82,6 +82,13 @@ int weirv_check_movement(const weirv_work *w)
 
 /* -------------------------------------------------------------- alltoallv */
 
+/* Ends the job: there is no memory for a few bytes a rank, and peers wait in MPI. */
+static _Noreturn void give_up(const weirv_work *w)
+{
+    MPI_Abort(w->mpi, 3);
+    exit(3);
+}
+
 /* Elements of a pair's count that lie in the block starting at first. */
 static size_t part_of(size_t count, size_t first, size_t block)
 {
@@ -136,7 +143,7 @@ int weirv_check_alltoallv(const weirv_work *w)
 {
     int *bytes = malloc(3 * w->slots * sizeof *bytes);
     if (!bytes)
-        MPI_Abort(w->mpi, 3); /* a few bytes a rank, and peers wait in MPI */
+        give_up(w);
     int error = MPI_SUCCESS;
     for (size_t first = 0; error == MPI_SUCCESS && first < w->largest;
          first = weirv_work_next(w, first, w->largest))
@@ -153,7 +160,7 @@ int weirv_work_exchange_counts(weirv_work *w, int *matched)
     const weirv_case *c = w->c;
     uint64_t *mine = malloc(2 * w->slots * sizeof *mine), *theirs = mine + w->slots;
     if (!mine)
-        MPI_Abort(w->mpi, 3);
+        give_up(w);
     for (size_t r = 0; r < w->slots; r++)
         mine[r] = c->send_counts[r];
     int error = MPI_Alltoall(mine, 1, MPI_UINT64_T, theirs, 1, MPI_UINT64_T, w->mpi);

@@ -32,7 +32,8 @@ static weirv_source alltoallv_source(const weirv_case *c, size_t at)
 weirv_source weirv_source_of(const weirv_case *c, size_t at)
 {
     size_t rest = c->count ? c->count - at % c->count : 0, own = (size_t)c->rank * c->count;
-    int sender = c->count ? (int)(at / c->count) : 0;
+    const size_t block = c->count ? c->count : 1; /* without elements nothing is asked */
+    int sender = (int)(at / block);
     const weiri_contract *contract = weiri_contract_of((int)c->collective);
     if (contract->out[weiri_contract_role(contract, c->rank, c->root)] != WEIRI_AFTER_RESULT)
         return (weirv_source){WEIRV_FROM_NOWHERE, c->rank, at, rest};
@@ -41,9 +42,9 @@ weirv_source weirv_source_of(const weirv_case *c, size_t at)
     case WEIR_COLL_BROADCAST: return (weirv_source){WEIRV_FROM_RANK, c->root, at, rest};
     case WEIR_COLL_SENDRECV:
         return (weirv_source){WEIRV_FROM_RANK, (c->rank + c->nranks - 1) % c->nranks, at, rest};
-    case WEIR_COLL_ALLGATHER: return (weirv_source){WEIRV_FROM_RANK, sender, at % c->count, rest};
+    case WEIR_COLL_ALLGATHER: return (weirv_source){WEIRV_FROM_RANK, sender, at % block, rest};
     case WEIR_COLL_ALLTOALL:
-        return (weirv_source){WEIRV_FROM_RANK, sender, own + at % c->count, rest};
+        return (weirv_source){WEIRV_FROM_RANK, sender, own + at % block, rest};
     case WEIR_COLL_ALLTOALLV: return alltoallv_source(c, at);
     default: return (weirv_source){WEIRV_FROM_ALL, 0, at, rest};
     }

@@ -63,8 +63,10 @@ static int block_equals(const weirv_moe *o, uint64_t number, int j, const char *
         return !memcmp(o->elements + at * o->element_bytes, row + from * o->element_bytes,
                        length * o->element_bytes);
     const float *scale = is_last ? &o->scales_tail[block] : &o->scales[block];
-    return !memcmp((is_last ? o->fp8_tail : o->fp8) + at, row + from, length) &&
-           !memcmp(scale, scales + j, sizeof *scale);
+    if (!scales || memcmp((is_last ? o->fp8_tail : o->fp8) + at, row + from, length) != 0)
+        return 0;
+    /* NOLINTNEXTLINE(*-suspicious-memory-comparison): the same bits are expected */
+    return memcmp(scale, scales + j, sizeof *scale) == 0;
 }
 
 /* Returns the first block that differs; -1: none. */
@@ -121,6 +123,7 @@ static void check_choices(moe_check *c, const weirv_moe_received_rows *got, cons
                                           : (size_t)p->row * (size_t)config->topk + (size_t)choice;
         const float weight = is_here ? weights[choice] : 0;
         const int32_t local = is_here ? experts[choice] % o->local_experts : -1;
+        /* NOLINTNEXTLINE(*-suspicious-memory-comparison): the same bits are expected */
         if (got->row_weights && memcmp(&got->row_weights[at], &weight, sizeof weight) != 0)
             check_report(
                 c,

@@ -258,6 +258,7 @@ static int64_t find_block(const weirv_moe *o, const char *at, const float *scale
                 return (int64_t)block;
         } else if (!memcmp((is_tail ? o->fp8_tail : o->fp8) + block * MOE_BLOCK, at,
                            (size_t)length) &&
+                   /* NOLINTNEXTLINE(*-suspicious-memory-comparison): the same bits */
                    !memcmp((is_tail ? o->scales_tail : o->scales) + block, scale, sizeof *scale)) {
             return (int64_t)block;
         }

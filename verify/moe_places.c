@@ -9,7 +9,7 @@
 
 static int places_make_room(moe_places *p, int count)
 {
-    if (count <= p->room)
+    if (count == 0 || count <= p->room)
         return 1;
     moe_place *more = realloc(p->of, (size_t)count * sizeof *more);
     if (!more)

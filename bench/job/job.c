@@ -19,6 +19,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The analyzer's macros are for callers. */
+#undef bench_job_note
+#undef bench_job_agree
+
 /* The lowest rate at which a rank fills and checks its buffers: all ranks on a few cores, under a
  * sanitizer. */
 enum { SLOWEST_BYTES_PER_MS = 4096 };

@@ -74,7 +74,7 @@ static weir_status ep_fill(moe_candidate *c, int version)
     ep_state *state = c->state;
     const size_t choices = (size_t)t->tokens * (size_t)t->config.topk;
     const int32_t *experts = weirv_moe_experts(t->oracle, version, t->job->rank);
-    int64_t *wide = malloc(choices * sizeof *wide);
+    int64_t *wide = malloc((choices + 1) * sizeof *wide);
     if (!wide)
         return bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for NCCL EP's experts");
     for (size_t i = 0; i < choices; i++)

@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The analyzer's macros are for callers. */
+#undef weiri_fail
+#undef weiri_fail_errno
+#undef weiri_fail_context
+
 enum { LINE_BYTES = 960 };
 
 static _Thread_local char last_error[LINE_BYTES] = "no error";

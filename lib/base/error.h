@@ -22,7 +22,7 @@ weir_status weiri_fail_context(weir_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* clang's analyzer sees one file at a time, and would take these for functions that may return
- * WEIR_OK after a failure. */
+ * WEIR_OK after a failure. The files that define them undefine the macros. */
 #ifdef __clang_analyzer__
 #define weiri_fail(status, ...) ((void)(weiri_fail)(status, __VA_ARGS__), status)
 #define weiri_fail_errno(status, ...) ((void)(weiri_fail_errno)(status, __VA_ARGS__), status)

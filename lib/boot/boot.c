@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The analyzer's macros are for callers. */
+#undef weir_boot_agree
+
 struct weir_boot {
     const weir_boot_ops *ops;
     void *context;

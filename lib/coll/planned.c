@@ -17,10 +17,11 @@ static char *planned_path(const char *table, const char *file)
 {
     const char *slash = strrchr(table, '/');
     size_t folder = *file == '/' || !slash ? 0 : (size_t)(slash - table) + 1;
-    char *path = malloc(folder + strlen(file) + 1);
+    size_t bytes = strlen(file) + 1;
+    char *path = malloc(folder + bytes);
     if (path) {
         memcpy(path, table, folder);
-        strcpy(path + folder, file);
+        memcpy(path + folder, file, bytes);
     }
     return path;
 }

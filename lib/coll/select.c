@@ -328,19 +328,24 @@ static const weiri_tuning_row *find_group(const weiri_coll *coll, int collective
     return group;
 }
 
+/* Whether this communicator uses a row because it uses the group. */
+static int is_in_group(const weiri_coll *coll, const weiri_tuning_row *row,
+                       const weiri_tuning_row *group, int plain)
+{
+    return strcmp(row->collective, group->collective) == 0 && row_matches(coll, row, plain) &&
+           row->max_ranks == group->max_ranks && strcmp(row->cores, group->cores) == 0;
+}
+
 /* Appends the choices of one collective from the rows of a group to the first *used ones. file:
  * the file of the rows; NULL: built-in ones. */
 static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning_row *rows,
                             size_t count, const tuning_file *file, int *used)
 {
     const weiri_tuning_row *group = find_group(coll, collective, 0, rows, count);
-    const char *name = weir_collective_name((weir_collective)collective);
     weir_status status = WEIR_OK;
     for (size_t i = 0; group && i < count && *used < WEIRI_CHOICES_MAX - 1; i++) {
         const weiri_tuning_row *row = &rows[i];
-        if (strcmp(row->collective, name) || !row_matches(coll, row, 0))
-            continue;
-        if (row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
+        if (!is_in_group(coll, row, group, 0))
             continue;
         if (weiri_planned_is(row->algo) && coll->comm->parent)
             continue; /* phases across nodes promise the rounding of built-in algorithms */
@@ -351,7 +356,7 @@ static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning
         weiri_choice *choice = &coll->tuned[collective][(*used)++];
         *choice = choice_of(find_algo(weir_comm_algo_backend(coll->comm), collective, row->algo),
                             max_bytes, blocks, threads);
-        if (weiri_planned_is(row->algo))
+        if (file && weiri_planned_is(row->algo)) /* built-in rows have no plans */
             status = weiri_planned_add(coll, (weir_collective)collective, file->path,
                                        file->lines[i], row->algo, &choice->planned);
         if (status != WEIR_OK)
@@ -395,12 +400,10 @@ static void add_plain_rows(weiri_coll *coll, int collective, const weiri_tuning_
                            size_t count, int *used)
 {
     const weiri_tuning_row *group = find_group(coll, collective, 1, rows, count);
-    const char *name = weir_collective_name((weir_collective)collective);
     for (size_t i = 0; group && i < count && *used < WEIRI_PLAIN_CHOICES_MAX - 1; i++) {
         const weiri_tuning_row *row = &rows[i];
         uint64_t max_bytes;
-        if (strcmp(row->collective, name) || !row_matches(coll, row, 1) ||
-            row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
+        if (!is_in_group(coll, row, group, 1))
             continue;
         parse_bytes(row->max_bytes, &max_bytes);
         coll->plain[collective][(*used)++] =

@@ -64,7 +64,7 @@ static const weiri_where *report_record_of(const weir_comm *comm, int rank)
 {
     if (report_is_remote(comm, rank))
         return comm->internode->peers[rank].mirror;
-    if (comm->internode)
+    if (comm->internode && comm->host_comm)
         return &comm->host_comm->peers[comm->internode->place_of[rank]].page->where;
     return &comm->peers[rank].page->where;
 }
@@ -86,7 +86,7 @@ static weiri_life report_state_of(const weir_comm *comm, int rank)
         return weiri_internode_is_lost(comm->internode, rank) && !report_has_answered(comm, rank)
                    ? WEIRI_DEAD
                    : WEIRI_RUNS;
-    if (comm->internode)
+    if (comm->internode && comm->host_comm)
         return report_state_of(comm->host_comm, comm->internode->place_of[rank]);
     char letter = report_state_letter(comm->peers[rank].pid);
     if (letter == 'T' || letter == 't')

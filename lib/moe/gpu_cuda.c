@@ -228,7 +228,8 @@ static moe_problem dispatch_check_gpu(weir_moe *g, const weir_moe_dispatch_args 
 static weir_status dispatch_check_buffers(weir_moe *g, const weir_moe_dispatch_args *a)
 {
     gpu_span spans[DISPATCH_SPANS];
-    if (!memcmp(a, &g->gpu->dispatch, sizeof *a))
+    /* NOLINTNEXTLINE(*-suspicious-memory-comparison): padding that differs repeats the check */
+    if (memcmp(a, &g->gpu->dispatch, sizeof *a) == 0)
         return WEIR_OK;
     dispatch_spans(g, a, spans);
     weir_status status = gpu_check_spans(g, spans, DISPATCH_SPANS);
@@ -280,9 +281,12 @@ static weir_status dispatch_enqueue(weir_moe *g, const weir_moe_dispatch_args *a
     if (problem)
         return gpu_refuse(g, a->stream, &args, problem, values);
     status = gpu_launch(g, a->stream, &args, (int64_t)a->tokens * g->nranks);
-    if (status == WEIR_OK && a->topk_experts)
-        g->gpu->tokens[a->handle] = a->tokens;
-    return status;
+    if (status != WEIR_OK || !a->topk_experts)
+        return status;
+    if (g->gpu->tokens[a->handle] != a->tokens)
+        g->gpu->combine.size = 0; /* another length of the buffers, which are checked again */
+    g->gpu->tokens[a->handle] = a->tokens;
+    return WEIR_OK;
 }
 
 weir_status moe_gpu_dispatch(weir_moe *g, const weir_moe_dispatch_args *a, int phases)
@@ -328,7 +332,8 @@ static moe_problem combine_check_gpu(weir_moe *g, const weir_moe_combine_args *a
 static weir_status combine_check_buffers(weir_moe *g, const weir_moe_combine_args *a)
 {
     gpu_span spans[COMBINE_SPANS];
-    if (!memcmp(a, &g->gpu->combine, sizeof *a))
+    /* NOLINTNEXTLINE(*-suspicious-memory-comparison): padding that differs repeats the check */
+    if (memcmp(a, &g->gpu->combine, sizeof *a) == 0)
         return WEIR_OK;
     combine_spans(g, a, spans);
     weir_status status = gpu_check_spans(g, spans, COMBINE_SPANS);

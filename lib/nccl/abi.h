@@ -122,7 +122,7 @@ weiri_nccl_comm *weiri_nccl_enter(ncclComm_t handle);
 /* The same for a communicator that is ready or suspended, and in any state. */
 weiri_nccl_comm *weiri_nccl_enter_opened(ncclComm_t handle);
 weiri_nccl_comm *weiri_nccl_enter_any(ncclComm_t handle);
-/* The result for the caller after the thread's latest entry has returned NULL. */
+/* The result for the caller after the thread's latest entry has returned NULL; never success. */
 ncclResult_t weiri_nccl_not_entered(void);
 void weiri_nccl_leave(weiri_nccl_comm *comm);
 /* Invalidates a handle. After weiri_nccl_await_users its communicator belongs to the caller alone.
@@ -146,6 +146,12 @@ ncclResult_t weiri_nccl_result(weir_status status);
 /* The same; an error that ends the communicator also becomes its asynchronous error. comm may be
  * NULL. */
 ncclResult_t weiri_nccl_result_of(weiri_nccl_comm *comm, weir_status status);
+
+/* clang's analyzer sees one file at a time (base/error.h). */
+#ifdef __clang_analyzer__
+#define weiri_nccl_fail(result, ...) ((void)(weiri_nccl_fail)(result, __VA_ARGS__), result)
+#define weiri_nccl_not_entered() ((void)(weiri_nccl_not_entered)(), ncclInvalidArgument)
+#endif
 
 /* --------------------------------------------------------------------- calls */
 

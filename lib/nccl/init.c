@@ -398,19 +398,19 @@ static ncclResult_t get_property(ncclComm_t handle, int *value, property what)
     return result;
 }
 
-ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
+ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
 {
     return get_property(comm, count, RANKS);
 }
 WEIRI_NCCL_ALIAS(CommCount);
 
-ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device)
 {
     return get_property(comm, device, DEVICE);
 }
 WEIRI_NCCL_ALIAS(CommCuDevice);
 
-ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
 {
     return get_property(comm, rank, RANK);
 }

@@ -46,7 +46,7 @@ void weiri_nccl_profiler_start(void)
 static void profiler_end_pairs(weiri_monitor *monitor, const weiri_nccl_call *calls, size_t count,
                                uint64_t begin_ns, weir_stream stream)
 {
-    weiri_monitor_call *all = calloc(count, sizeof *all);
+    weiri_monitor_call *all = calloc(count + 1, sizeof *all);
     size_t npairs = 0;
     for (size_t i = 0; all && i < count; i++) {
         if (!weiri_nccl_is_p2p(&calls[i]))

@@ -145,7 +145,7 @@ static weir_status registration_enrol(weiri_nccl_comm *comm, weiri_registration 
     return WEIR_OK;
 }
 
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)
+ncclResult_t ncclCommRegister(ncclComm_t comm, void *buff, size_t size, void **handle)
 {
     weiri_nccl_comm *own = weiri_nccl_enter(comm);
     ncclResult_t result = ncclSuccess;
@@ -186,7 +186,7 @@ static ncclResult_t registration_release(ncclComm_t comm, void *object)
     return result;
 }
 
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle)
 {
     return registration_release(comm, handle);
 }
@@ -241,9 +241,9 @@ static ncclResult_t run_window(void *argument)
         status = weiri_registration_enrol(own, made);
     }
     ncclResult_t result = weiri_nccl_result_of(own, status);
-    if (result == ncclSuccess)
+    if (made && result == ncclSuccess)
         result = weiri_nccl_beside_window(own, made);
-    if (result == ncclSuccess) {
+    if (made && result == ncclSuccess) {
         registration_add(made);
         *request->window = made->alias ? made->alias : (ncclWindow_t)(void *)made;
     } else if (made) {

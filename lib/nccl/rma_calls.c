@@ -208,7 +208,7 @@ ncclResult_t ncclWaitSignal(int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclCo
                                       .stream = own->device < 0 ? NULL : stream};
         result = rma_read_waits(own, signalDescs, call);
     } else {
-        weiri_nccl_fail(result, "ncclWaitSignal: no memory");
+        result = weiri_nccl_fail(ncclSystemError, "ncclWaitSignal: no memory");
     }
     if (result == ncclSuccess) {
         result = rma_submit(own, comm, call);

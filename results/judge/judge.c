@@ -123,7 +123,8 @@ static int is_same(const results_pair *pair)
     if (pair->a.starts != pair->b.starts)
         return 0;
     for (int i = 0; i < pair->a.starts; i++)
-        if (strcmp(pair->a.rows[i]->text[RESULTS_RUN_ID], pair->b.rows[i]->text[RESULTS_RUN_ID]) ||
+        if (strcmp(pair->a.rows[i]->text[RESULTS_RUN_ID],
+                   pair->b.rows[i]->text[RESULTS_RUN_ID]) != 0 ||
             pair->a.rows[i]->median_us != pair->b.rows[i]->median_us)
             return 0;
     return 1;
@@ -200,7 +201,7 @@ static void count_verdicts(results_comparison *made)
 void results_judge(results_comparison *made, const results_rules *rules)
 {
     size_t tested = 0;
-    double *p = malloc((made->count + 1) * sizeof *p);
+    double *p = calloc(made->count + 1, sizeof *p);
     for (size_t i = 0; i < made->count; i++)
         describe(&made->pairs[i]);
     results_noise *noise = results_noise_make(made, rules);

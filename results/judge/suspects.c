@@ -59,7 +59,8 @@ static int by_text(const void *a, const void *b)
 static void keep_rows(results_set *set, char **lines, size_t count)
 {
     size_t kept = 0;
-    qsort(lines, count, sizeof *lines, by_text);
+    if (count)
+        qsort(lines, count, sizeof *lines, by_text);
     for (size_t i = 0; i < set->count; i++) {
         char name[LINE_BYTES], *wanted = name;
         name_row(&set->rows[i], name);

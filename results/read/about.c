@@ -73,6 +73,8 @@ static void about_add_gpus(results_about *about, const results_manifest *manifes
     for (size_t i = 0; i < manifest->count && count < 64; i++) {
         const results_fact *fact = &manifest->facts[i];
         int seen = 0;
+        if (!fact->value)
+            continue;
         if (about_is_of_rank(fact->path, "gpu.name")) {
             others |= model && strcmp(model, fact->value) != 0;
             model = model ? model : fact->value;

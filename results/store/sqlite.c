@@ -204,7 +204,7 @@ static int add_rows(sqlite3 *file, const results_set *set, const char *run)
                                names);
     for (int i = 0; i < RESULTS_COLUMNS; i++)
         end += sprintf(end, ", ?");
-    strcpy(end, ")");
+    memcpy(end, ")", 2);
     sqlite3_stmt *to = prepare(file, statement, 0);
     int status = to ? SQLITE_DONE : SQLITE_ERROR;
     for (size_t r = 0; r < set->count && status == SQLITE_DONE; r++) {

@@ -83,7 +83,7 @@ void results_store_candidate(char *path, size_t bytes)
     char inside[PATH_MAX];
     if (snprintf(inside, sizeof inside, "%s/screen/b", path) < (int)sizeof inside &&
         is_folder(inside) && strlen(inside) < bytes)
-        strcpy(path, inside);
+        memcpy(path, inside, strlen(inside) + 1);
 }
 
 int results_sqlite_is(const char *path)

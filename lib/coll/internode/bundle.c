@@ -43,11 +43,11 @@ static size_t most_pairs(const weiri_internode *internode, size_t nranks)
 void weiri_bundles_init(weiri_bundles *b, weiri_internode_coll *x)
 {
     *b = (weiri_bundles){.x = x};
-    if (x->internode->most == 1)
+    const size_t pairs = most_pairs(x->internode, (size_t)x->coll->nranks);
+    if (x->internode->most == 1 || !pairs)
         return;
     size_t slot = weiri_least(x->host->piece_bytes, x->host->result_bytes - index_bytes(b));
-    size_t words = weiri_least(slot, x->internode->slot_bytes) /
-                   most_pairs(x->internode, (size_t)x->coll->nranks) / WORD_BYTES;
+    size_t words = weiri_least(slot, x->internode->slot_bytes) / pairs / WORD_BYTES;
     b->most = words > 1 ? weiri_least((words - 1) * WORD_BYTES, MOST_BYTES) : 0;
 }
 

@@ -83,6 +83,7 @@ weir_status weiri_fold_end(weiri_internode_coll *x, const weiri_fold *fold, char
 /* Divides a buffer: the first element of part i of n. */
 static inline size_t weiri_part_at(size_t count, int i, int n)
 {
+    /* NOLINTNEXTLINE(*-core.DivideZero): there is at least one part */
     size_t each = count / (size_t)n, more = count % (size_t)n, part = (size_t)i;
     return each * part + weiri_least(part, more);
 }

@@ -315,7 +315,8 @@ void weiri_status_text(const weiri_view *view, FILE *to)
     const int count = rows ? view->ncomms : 0;
     for (int i = 0; i < count; i++)
         rows[i] = text_row_of(&view->comms[i]);
-    qsort(rows, (size_t)count, sizeof *rows, text_compare_rows);
+    if (count)
+        qsort(rows, (size_t)count, sizeof *rows, text_compare_rows);
     text_number_groups(rows, count);
     weiri_status_cuda(&runtime, &driver);
     fprintf(to, "NCCL version %s as weir %s\nCUDA runtime version %d, driver version %d\n\n",

@@ -260,7 +260,7 @@ static void plan_fence_push_ordered(list *to, const weiri_build_op *op)
     for (;;) {
         side before = plan_fence_spans_beside(to, (int64_t)to->nops - 1, -1, op->loop);
         uint32_t with;
-        if (!plan_fence_find_conflict(to, op, &before, &with))
+        if (!to->nops || !plan_fence_find_conflict(to, op, &before, &with))
             break;
         int in_body = to->ops[to->nops - 1].loop == op->loop;
         int outside = op->loop && to->ops[with].loop != op->loop;

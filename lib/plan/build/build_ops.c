@@ -311,6 +311,7 @@ static void plan_build_finish_switch(weiri_build_call *call, const weiri_plan_re
     weiri_build_call_check_places(call, &call->dst, &call->src);
     weiri_build_call_check_pipeline(call, &call->src);
     weiri_build_call_append(call);
+    call->id = NULL;
 }
 
 static weiri_build_call plan_build_switch_call(weir_plan_chunks own, const char *name,

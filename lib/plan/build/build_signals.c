@@ -78,33 +78,35 @@ static void plan_signals_compare_ends(weir_plan_builder *builder, const tally *a
                            weiri_plan_channel_name(all->type), index, peer, where);
 }
 
-static void plan_signals_count_all(weir_plan_builder *builder, tally *all)
+/* Returns 0 if there is no memory. */
+static int plan_signals_count_all(weir_plan_builder *builder, tally *all, int nranks)
 {
-    for (int rank = 0; rank < builder->spec.nranks; rank++) {
+    for (int rank = 0; rank < nranks; rank++) {
         const weiri_build_rank *from = &builder->ranks[rank];
         uint32_t channels = from->peers[all->type].count;
         for (int side = 0; side < SIDES; side++) {
             all->counts[rank][side] = calloc(2 * (size_t)channels + 1, sizeof(uint32_t));
             if (!all->counts[rank][side]) {
                 weiri_build_no_memory(builder);
-                return;
+                return 0;
             }
         }
         for (uint32_t i = 0; i < from->nblocks; i++)
             plan_signals_count_block(&from->blocks[i], channels, all->type, all->counts[rank]);
     }
+    return 1;
 }
 
 void weiri_build_check_signals(weir_plan_builder *builder, weiri_plan_channel type)
 {
+    const int nranks = builder->spec.nranks;
     tally all = {.type = type};
-    if (builder->status == WEIR_OK)
-        plan_signals_count_all(builder, &all);
-    for (int rank = 0; rank < builder->spec.nranks && builder->status == WEIR_OK; rank++)
+    int counted = builder->status == WEIR_OK && plan_signals_count_all(builder, &all, nranks);
+    for (int rank = 0; counted && rank < nranks && builder->status == WEIR_OK; rank++)
         for (uint32_t i = 0; i < builder->ranks[rank].peers[type].count; i++)
             for (int in_pipelines = 0; in_pipelines <= 1; in_pipelines++)
                 plan_signals_compare_ends(builder, &all, rank, i, in_pipelines);
-    for (int rank = 0; rank < builder->spec.nranks; rank++)
+    for (int rank = 0; rank < nranks; rank++)
         for (int side = 0; side < SIDES; side++)
             free(all.counts[rank][side]);
 }

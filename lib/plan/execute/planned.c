@@ -82,7 +82,7 @@ static void planned_warn(const weiri_coll *coll, const weiri_planned *row,
         return;
     if (all[rank].outcome == PLANNED_OTHER_RANKS)
         weiri_log(WEIRI_LOG_INFO, "%s: %s is for %d ranks, not for %d; the row is skipped",
-                  row->where, row->path, row->plan->nranks, coll->nranks);
+                  row->where, row->path, row->plan ? row->plan->nranks : 0, coll->nranks);
     else if (all[rank].outcome == PLANNED_BAD)
         weiri_log(WEIRI_LOG_WARN, "%s: the row is skipped: %s", row->where, weir_last_error());
     else
@@ -112,7 +112,7 @@ static weir_status planned_open(weiri_coll *coll, weiri_planned *row)
         row->state = fault == coll->nranks ? WEIRI_PLANNED_READY : WEIRI_PLANNED_SKIPPED;
         if (row->state == WEIRI_PLANNED_SKIPPED)
             planned_warn(coll, row, all, fault);
-        else
+        else if (row->plan)
             snprintf(row->name, sizeof row->name, WEIRI_PLANNED_PREFIX "%.26s", row->plan->name);
     }
     free(all);

@@ -64,9 +64,11 @@ static void plan_json_read_root(weiri_json *in, json_t *root)
     plan_json_read_header(in, root);
     gpus = weiri_json_array(in, root, "gpus");
     size_t count = json_array_size(gpus);
-    if (count < 1 || count > WEIRI_PLAN_RANKS_MAX)
+    if (count < 1 || count > WEIRI_PLAN_RANKS_MAX) {
         weiri_json_reject(in, "gpus has %zu entries; expected 1 to %d", count,
                           WEIRI_PLAN_RANKS_MAX);
+        return;
+    }
     if (in->status != WEIR_OK)
         return;
     in->plan->gpus = calloc(count, sizeof *in->plan->gpus);

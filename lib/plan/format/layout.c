@@ -72,6 +72,7 @@ static void plan_layout_find_chunk(const weir_plan *plan, size_t element_bytes,
     uint64_t units = (layout->block_bytes + unit - 1) / unit;
     uint64_t slots = 0;
     layout->alignment = unit;
+    /* NOLINTNEXTLINE(*-core.DivideZero): blocks of a valid plan have chunks */
     layout->chunk_bytes = (units + layout->block_chunks - 1) / layout->block_chunks * unit;
     layout->slot_bytes = layout->chunk_bytes * (plan->has_packets ? 2 : 1);
     for (int rank = 0; rank < plan->nranks; rank++)

@@ -183,6 +183,7 @@ static int plan_host_gather_sources(const data_run *p, char *const *begins, size
     weiri_host_context *own = p->launch->own;
     char *temporary = own->unpacked;
     for (uint32_t i = 0; i < p->step->nsrcs; i++) {
+        /* NOLINTNEXTLINE(*-core.CallAndMessage): begins has all operands */
         const char *data = plan_host_operand_at(p, i, begins[i], at);
         if (p->operands[i].is_packets &&
             plan_host_fetch_packets(p, i, begins[i], at, bytes, temporary, block, &data) < bytes)
@@ -206,11 +207,13 @@ static void plan_host_reduce_block(const data_run *p, char *const *begins, size_
     const int packed = p->operands[first].is_packets;
     const size_t streaming_from = p->launch->host->coll->streaming_from_bytes;
     const int streaming = ndsts == 1 && !packed && p->launch->total_bytes >= streaming_from;
+    /* NOLINTNEXTLINE(*-core.CallAndMessage): begins has all operands */
     char *result = packed ? spare : plan_host_operand_at(p, first, begins[first], at);
     if (data)
         plan_host_reduce_sources(p->launch, result, own->sources, p->step->nsrcs, data, partial,
                                  streaming);
     for (uint32_t i = packed ? 0 : 1; i < ndsts; i++)
+        /* NOLINTNEXTLINE(*-core.CallAndMessage): begins has all operands */
         plan_host_store(p, first + i, begins[first + i], at, bytes, result, 0);
 }
 

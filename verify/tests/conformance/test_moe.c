@@ -689,7 +689,7 @@ static void flat_memory(weir_comm *comm, int *failures)
     EXPECT(failures, rank_open(&r, comm, &plain_case));
     forward(&r, 0, failures);
     const size_t before = weir_comm_scratch_bytes(comm);
-    const int maps = count_maps("");
+    const int maps = count_steady_maps();
     const weir_moe_dispatch_args d = dispatch_args(&r, 0);
     const weir_moe_combine_args c = combine_args(&r, 0, 1);
     for (int i = 0; !*failures && i < 3000; i++) {
@@ -697,7 +697,7 @@ static void flat_memory(weir_comm *comm, int *failures)
         EXPECT_OK(failures, weir_moe_combine(r.group, &c));
     }
     forward(&r, 0, failures);
-    EXPECT(failures, weir_comm_scratch_bytes(comm) == before && count_maps("") == maps);
+    EXPECT(failures, weir_comm_scratch_bytes(comm) == before && count_steady_maps() == maps);
     rank_close(&r);
 }
 

@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || (defined(__SANITIZE_THREAD__) && !defined(WEIR_ORDER_CHECKER))
 #define SANITISED 1
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITISED 1
 #endif
 #endif
@@ -28,7 +28,7 @@
 #define SANITISED 0
 #endif
 
-enum { LIMIT_MS = 60000, MOST_RANKS = 64, NO_COMM = 100 };
+enum { LIMIT_MS = SANITISED ? 240000 : 60000, MOST_RANKS = 64, NO_COMM = 100 };
 
 typedef int ranks_body(weir_boot *boot, void *argument);      /* returns its failures */
 typedef void comm_body(weir_comm *comm, int *failures);

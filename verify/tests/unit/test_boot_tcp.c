@@ -569,11 +569,25 @@ static int reaches_counts(int files, int threads)
     return 0;
 }
 
+static void *return_argument(void *argument)
+{
+    return argument;
+}
+
+/* A thread sanitizer starts another thread beside the first one, which is then not counted. */
+static void start_first_thread(void)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, return_argument, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
 /* One thread and one descriptor serve all unused ids. Neither used nor cancelled ids, nor ranks
  * that timed out, leave descriptors or threads. */
 TEST(ids_leave_no_descriptors_and_threads)
 {
     enum { IDS = 20 };
+    start_first_thread();
     const int files = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
     weir_unique_id ids[IDS];
     weir_boot *tcp = NULL;
