@@ -1,4 +1,4 @@
-/* Instantiates the plan kernels for integers; signed ones use those of unsigned ones (vector.cuh). */
+/* Instantiates the plan kernels for integers; signed ones use the unsigned ones (vector.cuh). */
 #include "plan/cuda/device/execute.cuh"
 
 const void *weiri_image_kernel_of_integers(weir_dtype dtype, uint32_t does)

@@ -251,7 +251,8 @@ WEIRI_GPU_FN void weiri_gpu_push_all(const weiri_gpu_args &args, const weiri_gpu
         if (p.pushes && step < p.rounds)
             weiri_gpu_push_round<exact>(view, p, epoch, step);
         if (p.reduces && step >= 1 && step <= p.rounds)
-            weiri_gpu_reduce_round<dtype, exact>(view, p, weiri_gpu_op_of<dtype>(args), buffers, epoch, step - 1);
+            weiri_gpu_reduce_round<dtype, exact>(view, p, weiri_gpu_op_of<dtype>(args), buffers,
+                                                 epoch, step - 1);
         if (p.drains && step >= 2)
             weiri_gpu_drain_round(view, p, args.out, epoch, step - 2);
     }
