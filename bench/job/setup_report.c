@@ -121,8 +121,8 @@ static int setup_least(int a, int b)
 }
 
 /* Receives states until all ranks have sent theirs or the time is over, which a SIGTERM shortens.
- * Returns their number. A look that comes late counts as LATE_MS: as this rank got no processor, the
- * others probably got none either. */
+ * Returns their number. A look that comes late counts as LATE_MS: where this rank got no processor,
+ * the others probably got none either. */
 static int setup_collect(int fd, const setup_times *times, int nranks, setup_state *states)
 {
     int all_ms = times->all_ms, next_ms = times->next_ms;
@@ -141,7 +141,8 @@ static int setup_collect(int fd, const setup_times *times, int nranks, setup_sta
         const int came = poll(&one, 1, setup_least(left_ms, LOOK_MS)) > 0 &&
                          setup_receive(fd, nranks, &state);
         const uint64_t now_ms = setup_now_ms();
-        const int took_ms = now_ms - last_ms > LATE_MS && !hurries ? LATE_MS : (int)(now_ms - last_ms);
+        const int since_ms = (int)(now_ms - last_ms);
+        const int took_ms = hurries ? since_ms : setup_least(since_ms, LATE_MS);
         last_ms = now_ms;
         all_ms -= took_ms;
         next_ms -= took_ms;
