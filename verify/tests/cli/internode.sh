@@ -35,7 +35,7 @@ passes() {
     check "$1" $status
 }
 
-whole= measured="allreduce alltoallv reduce sendrecv"
+whole='' measured="allreduce alltoallv reduce sendrecv"
 if long_part "the other programs, 1 + 2 + 3 ranks of most programs, 8 ranks on 4 nodes, and all types"; then
     whole=1 measured=$programs
 fi
