@@ -125,14 +125,15 @@ echo KERNELS=few >"$scratch/folder/kernels.choice"
 check "test: few kernels stay few" eval 'ends_with 0 kernels "" && compiles few'
 echo KERNELS=all >"$scratch/folder/kernels.choice"
 check "test: all kernels that were compiled are kept" eval 'ends_with 0 kernels "" && compiles all && [ ! -s "$err" ]'
-# The flags for kernels of a make with these arguments, after a build that left KERNELS=$1.
-flags_after() {
+# Prints which kernels a plain make compiles after a build that left KERNELS=$1.
+# shellcheck disable=SC2016 # a variable of make
+kernels_after() {
     mkdir -p "$other" && echo "KERNELS=$1" >"$other/kernels.choice"
-    env -u CUDA -u KERNELS make --no-print-directory "O=$other" CUDA=1 NVCC=/bin/true "${@:2}" 2>"$err"
+    env -u CUDA -u KERNELS make --no-print-directory "O=$other" CUDA=1 NVCC=/bin/true \
+        --eval='show:;@echo $(KERNELS)' show 2>"$err"
 }
-show='--eval=show:;@echo $(KERNELS)'
 check "make compiles all kernels after a test that compiled few" \
-    eval '[ "$(flags_after few "$show" show)" = all ] && [ "$(flags_after all "$show" show)" = all ]'
+    eval '[ "$(kernels_after few)" = all ] && [ "$(kernels_after all)" = all ]'
 check "another number of kernels is refused" \
     eval 'ends_with 2 make "O=$other" KERNELS=most config && one_line_says "expected all or few"'
 forecast() { make --no-print-directory -n test T="$1" 2>/dev/null | head -n 1 >"$out"; }
