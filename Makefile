@@ -513,11 +513,11 @@ run: ## the main job: install what is missing, build what it runs, run NP=8 rank
 TEST_FILES := $(foreach file,$(wildcard $(foreach form,test_*.c gpu_test_*.cc *.sh,$(addsuffix /$(form),$(TEST_DIRS)))), \
 	$(if $(or $(if $(T),,all),$(findstring $(T),$(notdir $(file)))),$(file)))
 test: ## install what is missing, build, run all tests (T=word: only those whose name has the word)
-	@echo 'make test: installs what is missing, builds, runs up to $(words $(TEST_FILES)) test file$(if $(filter-out 1,$(words $(TEST_FILES))),s)$(if $(T), with "$(T)" in their names,: about 7 minutes on 2 idle cores; make check T=word runs only some)'
+	@echo 'make test: installs what is missing, builds, runs up to $(words $(TEST_FILES)) test file$(if $(filter-out 1,$(words $(TEST_FILES))),s)$(if $(T), with "$(T)" in their names,: about 9 minutes on 2 idle cores; make check T=word runs only some)'
 	$(Q)ci/deps
 	$(AGAIN) $(if $(HAVE_CUDA),$$(ci/kernel-choice '$(O)' '$(GIVEN_KERNELS)' $(GPU_DEVICES))) check
 
-test-long: ## the same with the parts of tests that `make test` leaves out: about 10 minutes
+test-long: ## the same with the parts of tests that `make test` leaves out, and all CUDA kernels
 	$(Q)ci/deps
 	$(AGAIN) KERNELS=$(or $(GIVEN_KERNELS),all) check TEST_LONG=1
 
