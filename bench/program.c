@@ -207,16 +207,18 @@ static int run_forked_rank(weir_boot *boot, void *argument)
 
 /* No job can start. Rank 0 prints the line, if it has the problem, else the first other rank of
  * each node that has it. The launcher may end all ranks when the first ends, so the others give
- * rank 0 time to print, and the rank that has printed keeps its claim until they have seen it. */
+ * rank 0 time to print, and the rank that has printed keeps its claim until they have seen it: for a
+ * second of many sleeps, which last longer where ranks wait for a processor. */
 static int end_without_job(const bench_run *run, const bench_launch *launch, const char *problem)
 {
-    const struct timespec before = {.tv_nsec = 500000000}, after = {.tv_sec = 1};
+    enum { SLEEPS = 20 };
+    const struct timespec before = {.tv_nsec = 500000000}, after = {.tv_nsec = 1000000000 / SLEEPS};
     if (launch->rank != 0)
         nanosleep(&before, NULL);
     int first = !launch->variable || bench_setup_claim_refusal();
     run->job->rank = first ? 0 : launch->rank;
     int code = end_early(run, problem);
-    if (launch->variable)
+    for (int i = 0; launch->variable && i < SLEEPS; i++)
         nanosleep(&after, NULL);
     return code;
 }

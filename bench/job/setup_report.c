@@ -31,7 +31,8 @@ typedef struct setup_times {
     int next_ms, all_ms, after_ms;
 } setup_times;
 static const setup_times given_up = {1200, 1200, 100}, terminated = {600, 600, 0};
-enum { LOOK_MS = 50, LATE_MS = 100 }; /* how often the collector looks for a SIGTERM */
+/* How often the collector looks for a SIGTERM, and as how long a look counts at most. */
+enum { LOOK_MS = 50, LATE_MS = 100 };
 
 static atomic_int setup_has_begun;
 
