@@ -67,8 +67,9 @@ LAST_CUDA := $(shell sed -n 's/^CUDA=\([01]\)$$/\1/p' '$(O)/cuda.choice' 2>/dev/
 endif
 CUDA ?= $(if $(NVCC),$(or $(LAST_CUDA),1),0)
 # Kernels take most of a build with CUDA. KERNELS=few compiles one of each kind, for which nothing can
-# run; `make test` chooses it where there is no GPU, and `make check` and `make run` keep the choice.
-ifneq ($(filter check run,$(MAKECMDGOALS)),)
+# run; `make test` chooses it where there is no GPU, and `make check` and `make run` keep the choice there.
+GPU_DEVICES ?= $(wildcard /dev/nvidia[0-9]* /dev/dxg)
+ifneq ($(if $(GPU_DEVICES),,$(filter check run,$(MAKECMDGOALS))),)
 LAST_KERNELS := $(shell sed -n 's/^KERNELS=//p' '$(O)/kernels.choice' 2>/dev/null)
 endif
 KERNELS ?= $(or $(LAST_KERNELS),all)
@@ -499,10 +500,9 @@ config: left-out ## what was found on this machine and what is left out
 AGAIN = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # What the last build chose about CUDA, or what the GPUs of this machine suggest.
-GPU_DEVICES ?= $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 GIVEN_CUDA := $(if $(filter command environment override,$(origin CUDA)),$(CUDA))
 GIVEN_KERNELS := $(if $(filter command environment override,$(origin KERNELS)),$(KERNELS))
-kept_kernels = $(if $(GIVEN_CUDA)$(GPU_DEVICES),,KERNELS=$(KERNELS))
+kept_kernels = $(if $(GIVEN_CUDA),,KERNELS=$(KERNELS))
 cuda_choice = $$(ci/cuda-choice '$(O)' '$(NVCC)' '$(GIVEN_CUDA)' $(GPU_DEVICES) $(1))
 
 run: ## the main job: install what is missing, build what it runs, run NP=8 ranks of bench_allreduce (ARGS=...)

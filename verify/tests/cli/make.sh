@@ -134,6 +134,14 @@ kernels_after() {
 }
 check "make compiles all kernels after a test that compiled few" \
     eval '[ "$(kernels_after few)" = all ] && [ "$(kernels_after all)" = all ]'
+# Prints which kernels `make check` compiles after the same.
+kept_by_check() { # $2: the files of GPUs
+    mkdir -p "$other" && echo "KERNELS=$1" >"$other/kernels.choice"
+    env -u CUDA -u KERNELS make -n --no-print-directory "O=$other" CUDA=1 NVCC=/bin/true "GPU_DEVICES=$2" \
+        --eval='show:;@echo $(KERNELS)' show check T=none 2>"$err" | sed -n 's/^echo \(few\|all\)$/\1/p'
+}
+check "make check keeps few kernels, but not where there is a GPU" \
+    eval '[ "$(kept_by_check few "")" = few ] && [ "$(kept_by_check few /dev/nvidia0)" = all ]'
 check "another number of kernels is refused" \
     eval 'ends_with 2 make "O=$other" KERNELS=most config && one_line_says "expected all or few"'
 forecast() { make --no-print-directory -n test T="$1" 2>/dev/null | head -n 1 >"$out"; }
