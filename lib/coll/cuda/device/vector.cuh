@@ -301,12 +301,13 @@ template <int op, typename lane> WEIRI_GPU_FN lane weiri_gpu_combine(lane total,
 }
 
 /* Combines the words of nranks (at most `ranks`) ranks in each place: words[rank][place] become
- * totals[place]. op: as above. inverted: bits of every word and of the result. parts: what the
- * result is divided by before it is rounded, or 0. */
+ * totals[place]. op: as above. inverted: bits of every word and of the result. is_average: the result
+ * is divided by `parts` before it is rounded; where the compiler knows that number, and it is a power
+ * of two, it multiplies. */
 template <int dtype, int op, int ranks, int places>
 WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[ranks][places],
-                                        uint64_t (&totals)[places], uint64_t inverted, int parts,
-                                        int is_signed)
+                                        uint64_t (&totals)[places], uint64_t inverted,
+                                        int is_average, int parts, int is_signed)
 {
     typedef weiri_gpu_lanes<dtype> lanes;
     typedef typename lanes::lane lane;
@@ -323,7 +324,7 @@ WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[rank
             for (int i = 0; i < lanes::COUNT; i++)
                 total[i] = weiri_gpu_combine<op>(total[i], next[i]);
         }
-        if (parts) {
+        if (is_average) {
 #pragma unroll
             for (int i = 0; i < lanes::COUNT; i++)
                 total[i] = lanes::average(total[i], parts, is_signed);
@@ -345,13 +346,13 @@ WEIRI_GPU_FN void weiri_gpu_reduce_parts(int op, int nranks, const uint64_t (&wo
 {
     const int is_signed = op & WEIRI_GPU_SIGNED, plain = op & ~WEIRI_GPU_SIGNED;
     if (plain == WEIR_SUM || plain == WEIR_AVG)
-        weiri_gpu_combine_all<dtype, WEIR_SUM>(nranks, words, totals, 0,
-                                               plain == WEIR_AVG ? parts : 0, is_signed);
+        weiri_gpu_combine_all<dtype, WEIR_SUM>(nranks, words, totals, 0, plain == WEIR_AVG, parts,
+                                               is_signed);
     else if (plain == WEIR_PROD)
-        weiri_gpu_combine_all<dtype, WEIR_PROD>(nranks, words, totals, 0, 0, 0);
+        weiri_gpu_combine_all<dtype, WEIR_PROD>(nranks, words, totals, 0, 0, 1, 0);
     else
         weiri_gpu_combine_all<dtype, WEIR_MAX>(nranks, words, totals, weiri_gpu_inverted<dtype>(op),
-                                               0, 0);
+                                               0, 1, 0);
 }
 
 /* The same if those are all ranks. */

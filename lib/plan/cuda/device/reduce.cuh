@@ -80,7 +80,7 @@ WEIRI_GPU_FN void weiri_image_reduce_few(const weiri_image_operand *operands, ui
         uint64_t totals[flight][2];
 #pragma unroll
         for (int f = 0; f < flight; f++)
-            weiri_gpu_combine_all<dtype, op>((int)nsrcs, words[f], totals[f], inverted, 0, 0);
+            weiri_gpu_combine_all<dtype, op>((int)nsrcs, words[f], totals[f], inverted, 0, 1, 0);
 #pragma unroll 1
         for (uint32_t d = nsrcs; d < nsrcs + ndsts; d++) {
             char *to = operands[d].line + at;
