@@ -127,6 +127,7 @@
     X(ALLGATHER, "packet", allgather_packet, "send the input to all as LL packets")                \
     X(ALLGATHER, "ll128", allgather_ll128, "the same by LL128 lines")                              \
     X(ALLGATHER, "direct", allgather_direct, "write the input into all outputs")                   \
+    X(ALLGATHER, "exchange", exchange_direct, "as messages to every rank; unregistered memory")    \
     X(BROADCAST, "packet", broadcast_packet, "the root sends LL packets to all")                   \
     X(BROADCAST, "ll128", broadcast_ll128, "the root scatters, all forward, by LL128 lines")       \
     X(BROADCAST, "direct", broadcast_direct, "the root scatters, all write into all outputs")      \

@@ -1,6 +1,6 @@
 /*
- * alltoallv, sendrecv and long alltoall, direct: messages between pairs in one launch, whatever
- * their lengths. How a message travels depends only on its length, which both ends know:
+ * alltoallv, sendrecv, long alltoall, and allgather of long unregistered memory: messages between
+ * pairs in one launch, whatever their lengths. How a message travels depends only on its length, which both ends know:
  *
  *   short  as LL packets; if a rank has only short ones, exchange_short may serve it,
  *   long   directly into the receiver's output; if peers cannot map that, through the
@@ -411,5 +411,5 @@ int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
     uint64_t packet_bytes = weiri_gpu_packet_bytes_of(*args);
     return packet_bytes <= WEIRI_GPU_SLOT_BYTES / 2 &&
            (args->collective == WEIR_COLL_ALLTOALL || args->collective == WEIR_COLL_ALLTOALLV ||
-            args->collective == WEIR_COLL_SENDRECV);
+            args->collective == WEIR_COLL_SENDRECV || args->collective == WEIR_COLL_ALLGATHER);
 }

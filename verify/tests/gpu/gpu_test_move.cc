@@ -109,7 +109,7 @@ static void queue(scene &s, const setting &it, int rank, weiri_gpu_shape shape,
 
 /* -------------------------------------------------------------- collectives */
 
-static void allgather(scene &s, const setting &it, size_t bytes)
+static void allgather(scene &s, const setting &it, size_t bytes, uint32_t packet_bytes = 0)
 {
     int n = s.m.nranks(), in_place = (int)s.m.random(2);
     weiri_gpu_shape shape = shape_for(s, it);
@@ -123,6 +123,7 @@ static void allgather(scene &s, const setting &it, size_t bytes)
         for (size_t i = 0; i < bytes_of_all.size(); i++)
             bytes_of_all[i] = byte_of(s.launches, (int)(i / bytes), i % bytes);
         args.count = args.bytes = bytes;
+        args.packet_bytes = packet_bytes;
         args.collective = WEIR_COLL_ALLGATHER;
         queue(s, it, rank, shape, args);
     }
@@ -282,6 +283,7 @@ enum subject {
     ALLGATHER_PACKET,
     ALLGATHER_LL128,
     ALLGATHER_DIRECT,
+    ALLGATHER_EXCHANGE,
     BROADCAST_PACKET,
     BROADCAST_LL128,
     BROADCAST_DIRECT,
@@ -294,9 +296,10 @@ enum subject {
 };
 
 static const char *const subject_names[] = {
-    "allgather (packet)", "allgather (ll128)", "allgather (direct)", "broadcast (packet)",
-    "broadcast (ll128)",  "broadcast (direct)", "alltoall (packet)", "alltoall (ll128)",
-    "alltoall (direct)",  "alltoallv",         "sendrecv",           "all, alternating",
+    "allgather (packet)", "allgather (ll128)",  "allgather (direct)", "allgather (exchange)",
+    "broadcast (packet)", "broadcast (ll128)",  "broadcast (direct)", "alltoall (packet)",
+    "alltoall (ll128)",   "alltoall (direct)",  "alltoallv",          "sendrecv",
+    "all, alternating",
 };
 
 static void queue_one(scene &s, int subject, size_t most)
@@ -310,6 +313,8 @@ static void queue_one(scene &s, int subject, size_t most)
         return allgather(s, allgather_ll128, bytes);
     case ALLGATHER_DIRECT:
         return allgather(s, allgather_direct, bytes);
+    case ALLGATHER_EXCHANGE:
+        return allgather(s, exchange_direct, bytes, packet_bytes);
     case BROADCAST_PACKET:
         return broadcast(s, broadcast_packet, bytes);
     case BROADCAST_LL128:

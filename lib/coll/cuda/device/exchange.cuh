@@ -106,6 +106,8 @@ WEIRI_GPU_FN void weiri_gpu_receive_short(const weiri_gpu_args &args, const weir
 static uint64_t weiri_gpu_longest_bytes(const weiri_gpu_args *args)
 {
     uint64_t most = 0;
+    if (args->collective == WEIR_COLL_ALLGATHER)
+        return args->bytes;
     if (args->counts.send_counts) { /* counts on the device: at most what the buffers hold */
         const weiri_gpu_counts *counts = &args->counts;
         most =

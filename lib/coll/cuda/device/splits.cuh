@@ -41,10 +41,21 @@ WEIRI_GPU_FN void weiri_gpu_check_split(const weiri_gpu_args &args, int peer, ui
                        weiri_gpu_saturated_bytes(displ, count, each));
 }
 
+/* An allgather as messages: the same input for everyone, and nothing for this rank if its input is
+ * in place. */
+WEIRI_GPU_FN weiri_gpu_pair weiri_gpu_allgather_pair(const weiri_gpu_args &args, int peer)
+{
+    const uint64_t at = (uint64_t)peer * args.bytes;
+    const int in_place = peer == args.view.rank && args.out + at == args.in;
+    return in_place ? weiri_gpu_pair{0, 0, 0, 0} : weiri_gpu_pair{0, args.bytes, at, args.bytes};
+}
+
 /* What this rank exchanges with a peer, itself included. */
 WEIRI_GPU_FN weiri_gpu_pair weiri_gpu_load_pair(const weiri_gpu_args &args, int peer)
 {
     const weiri_gpu_counts &counts = args.counts;
+    if (args.collective == WEIR_COLL_ALLGATHER)
+        return weiri_gpu_allgather_pair(args, peer);
     if (!counts.send_counts)
         return args.pairs[peer];
     /* all four loads are in flight at once */
