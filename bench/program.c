@@ -207,8 +207,8 @@ static int run_forked_rank(weir_boot *boot, void *argument)
 
 /* No job can start. Rank 0 prints the line, if it has the problem, else the first other rank of
  * each node that has it. The launcher may end all ranks when the first ends, so the others give
- * rank 0 time to print, and the rank that has printed keeps its claim until they have seen it: for a
- * second of many sleeps, which last longer where ranks wait for a processor. */
+ * rank 0 time to print, and the rank that has printed keeps its claim until they have seen it: for
+ * a second of many sleeps, which last longer where ranks wait for a processor. */
 static int end_without_job(const bench_run *run, const bench_launch *launch, const char *problem)
 {
     enum { SLEEPS = 20 };

@@ -1,6 +1,7 @@
 /*
  * alltoallv, sendrecv, long alltoall, and allgather of long unregistered memory: messages between
- * pairs in one launch, whatever their lengths. How a message travels depends only on its length, which both ends know:
+ * pairs in one launch, whatever their lengths. How a message travels depends only on its length,
+ * which both ends know:
  *
  *   short  as LL packets; if a rank has only short ones, exchange_short may serve it,
  *   long   directly into the receiver's output; if peers cannot map that, through the

@@ -494,7 +494,8 @@ static void mismatches()
 
 int main(int argc, char **argv)
 {
-    const bool whole = argc > 1 || long_part("2 of 3 random schedules of each number of ranks, 60 blocks");
+    const bool whole =
+        argc > 1 || long_part("2 of 3 random schedules of each number of ranks, 60 blocks");
     uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : whole ? 3 : 1;
     for (int subject = 0; subject <= ALL_IN_TURN; subject++)
         test_sizes(subject, 3000, seeds);

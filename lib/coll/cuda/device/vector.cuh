@@ -301,9 +301,9 @@ template <int op, typename lane> WEIRI_GPU_FN lane weiri_gpu_combine(lane total,
 }
 
 /* Combines the words of nranks (at most `ranks`) ranks in each place: words[rank][place] become
- * totals[place]. op: as above. inverted: bits of every word and of the result. is_average: the result
- * is divided by `parts` before it is rounded; where the compiler knows that number, and it is a power
- * of two, it multiplies. */
+ * totals[place]. op: as above. inverted: bits of every word and of the result. is_average: the
+ * result is divided by `parts` before it is rounded; where the compiler knows that number, and it
+ * is a power of two, it multiplies. */
 template <int dtype, int op, int ranks, int places>
 WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[ranks][places],
                                         uint64_t (&totals)[places], uint64_t inverted,
