@@ -100,7 +100,7 @@ static int take_option(settings *s, int argc, char **argv, int *i)
     return EXIT_USAGE;
 }
 
-/* 3% or 0.03. */
+/* 3% or 0.03. most: of a percentage; a number without % must be below 1, because 5 may mean 5%. */
 static int read_fraction(const char *text, double most, double *value)
 {
     char number[32];
@@ -112,7 +112,8 @@ static int read_fraction(const char *text, double most, double *value)
     memcpy(number, text, length + 1);
     if (percent)
         number[length - 1] = '\0';
-    if (results_real(number, &read) != 0 || read < 0 || read / (percent ? 100 : 1) > most)
+    if (results_real(number, &read) != 0 || read < 0 || (!percent && read >= 1) ||
+        read / (percent ? 100 : 1) > most)
         return -1;
     *value = percent ? read / 100 : read;
     return 0;
@@ -129,7 +130,8 @@ static int read_fractions(settings *s)
                {"--alpha", s->alpha, 0.5, &s->rules.alpha}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].text && read_fraction(all[i].text, all[i].most, all[i].value) != 0)
-            return usage("expected a fraction such as 3% or 0.03, not", all[i].text);
+            return usage("expected a percentage such as 3%, or a fraction below 1 such as 0.03, not",
+                         all[i].text);
     return 0;
 }
 

@@ -211,6 +211,8 @@ static int by_key_and_run(const void *first, const void *second)
         order = a->row->round - b->row->round;
     if (order == 0)
         order = strcmp(a->row->text[RESULTS_RUN_ID], b->row->text[RESULTS_RUN_ID]);
+    if (order == 0) /* a printed table has no intervals */
+        order = (a->row->origin == RESULTS_OWN_OUTPUT) - (b->row->origin == RESULTS_OWN_OUTPUT);
     return order ? order : (a->at > b->at) - (a->at < b->at);
 }
 
@@ -242,8 +244,8 @@ static void split_by_algo(matching *m)
     qsort(m->entries, m->count, sizeof *m->entries, by_key_and_run);
 }
 
-/* Whether a run has this row already: weir's rows can be in a CSV and a JSON file, and for 0 bytes
- * all algorithms are the same. */
+/* Whether a run has this row already: weir's rows can be in a CSV, a JSON file and a printed table,
+ * and for 0 bytes all algorithms are the same. */
 static int is_duplicate(const matching *m, const entry *one, const entry *before)
 {
     if (!same_run(one, before))

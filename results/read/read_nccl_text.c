@@ -61,6 +61,17 @@ static void begin_section(reader *in)
     in->run = results_keep_printed(in->set, "%.200s#%d", in->input->path, in->sections);
 }
 
+/* # weir 0.1.0 (12.2.0, release), run 6b050d86-063c70-4bd5, 2026-11-24T04:07:34Z: the run's name is
+ * also in its CSV and JSON. */
+static void read_run(reader *in, const char *line)
+{
+    const char *name = strstr(line, ", run ");
+    if (!name)
+        return;
+    name += strlen(", run ");
+    in->run = results_keep_text(in->set, name, strcspn(name, ", "));
+}
+
 /* #  Rank  0 Group  0 Pid   1945 on         vm device  0 [0000:00:06] NVIDIA H200 */
 static void read_device(reader *in, const char *line)
 {
@@ -213,6 +224,8 @@ void results_read_nccl_text(results_set *set, results_input *input)
         in.line++;
         if (line[0] == '#' && (strstr(line, " version ") || strstr(line, "rccl")))
             read_version(&in, line);
+        else if (strncmp(line, "# weir ", 7) == 0)
+            read_run(&in, line);
         else if (strncmp(line, "# Collective test starting:", 27) == 0)
             read_name(&in, line);
         else if (strncmp(line, "# nThread ", 10) == 0)

@@ -51,9 +51,24 @@ void check_options_help(void)
         "6 missing hardware; of several failures the first of 1, 4, 6, 3, 5.\n");
 }
 
-static weir_status options_read_numbers(check_options *options)
+/* 20 or 20%. */
+static weir_status options_read_tolerance(check_options *options)
 {
     int percent = 20;
+    char number[16] = "";
+    const char *text = options->tolerance;
+    const size_t length = text ? strlen(text) : 0;
+    if (length > 1 && length < sizeof number && text[length - 1] == '%') {
+        memcpy(number, text, length - 1);
+        text = number;
+    }
+    const weir_status status = weiri_option_number("--tolerance", text, 1, 99, &percent);
+    options->share = percent / 100.0;
+    return status;
+}
+
+static weir_status options_read_numbers(check_options *options)
+{
     weir_status status = weiri_option_number("--ranks", options->ranks, 2, 256, &options->nranks);
     if (!status)
         status = weiri_option_number("--gpus", options->gpus, 0, 256, &options->ngpus);
@@ -61,10 +76,7 @@ static weir_status options_read_numbers(check_options *options)
         status = weiri_option_number("--nics", options->nics, 0, 256, &options->nnics);
     if (!status)
         status = weiri_option_number("--timeout", options->timeout, 1, 3600, &options->timeout_s);
-    if (!status)
-        status = weiri_option_number("--tolerance", options->tolerance, 1, 99, &percent);
-    options->share = percent / 100.0;
-    return status;
+    return status ? status : options_read_tolerance(options);
 }
 
 static weir_status options_check(const check_options *options)

@@ -74,7 +74,8 @@ for example in ci/examples/matrix-*.ini; do
     check "--dry-run accepts the example $(basename "$example")" \
         ends_with 0 ci/nightly --dry-run --matrix "$example"
 done
-for wrong in "--matrix /none" --matrix "--matrix $scratch/matrix" "--matrix $scratch/matrix --dry-run --rounds 0" --bogus; do
+for wrong in "--matrix /none" --matrix "--matrix $scratch/matrix" "--matrix $scratch/matrix --dry-run --rounds 0" \
+    "--matrix $scratch/matrix --dry-run --min-effect 5" --bogus; do
     # The arguments are split into words.
     # shellcheck disable=SC2086
     check "usage error: ${wrong//$scratch/}" ends_with 2 ci/nightly $wrong

@@ -127,6 +127,25 @@ check "a duplicate row does not fail the comparison" \
     ends_with 0 $program "$scratch/double.csv" "$scratch/two.csv"
 check "a duplicate row is left out, and reported with both lines" \
     errs 'double.csv:3: the same measurement as .*double.csv:2, or a later cycle of -N; row left out'
+mkdir "$scratch/both"
+{ echo "$header"; row r 8 10; } >"$scratch/both/z.csv"
+cat >"$scratch/both/a.txt" <<'TABLE'
+# weir version 0.1.0 nccl-headers=0 nccl-library=0
+# Collective test starting: bench_allreduce
+# nThread 1 nGpus 1 minBytes 8 maxBytes 8
+#  Rank  0 Group  0 Pid  1 on  vm device  0 [0000:00:00] cpus 0
+#  Rank  1 Group  0 Pid  2 on  vm device  1 [0000:00:00] cpus 1
+#  Rank  2 Group  0 Pid  3 on  vm device  2 [0000:00:00] cpus 2
+#  Rank  3 Group  0 Pid  4 on  vm device  3 [0000:00:00] cpus 3
+# weir 0.1.0 (12.2.0, release), run r, 2026-11-24T04:07:34Z
+#       size         count      type   redop    root     time   algbw   busbw  #wrong
+           8             2     float     sum      -1    10.00    0.00    0.00       0
+TABLE
+check "a printed table beside the CSV of its run is not another run" \
+    eval 'ends_with 0 $program "$scratch/both" "$scratch/two.csv" && has "both: .*, 1 run,"'
+sed -i 's/, run r, /, run s, /' "$scratch/both/a.txt"
+check "the table of another run is" \
+    eval 'ends_with 0 $program "$scratch/both" "$scratch/two.csv" && has "both: .*, 2 runs,"'
 { cat "$scratch/two.csv"; row r 8 10 | sed 's/,20,[0-9.,]*,pass,0$/,20,,,,,,,,,fail,17/'; } >"$scratch/cycles.csv"
 check "a duplicate row with wrong results ends with 1" \
     ends_with 1 $program "$scratch/two.csv" "$scratch/cycles.csv"
@@ -372,7 +391,7 @@ check "--only ends with the verdict's code" \
     ends_with 1 $program --only "$scratch/suspects" "$scratch/a" "$scratch/slow"
 check "--only compares only the listed row" \
     has '1 regressed, 0 improved, 0 inconclusive, 0 no difference, 0 missing'
-for wrong in --bogus "--min-effect x" "--format x" "--alpha 7" --store "--ranks 0"; do
+for wrong in --bogus "--min-effect x" "--min-effect 5" "--resolve 10" "--format x" "--alpha 7" --store "--ranks 0"; do
     # The arguments are split into words.
     # shellcheck disable=SC2086
     check "usage error: $wrong" ends_with 2 $program "$scratch/a" "$scratch/b" $wrong
