@@ -32,6 +32,7 @@
  */
 #include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "coll/coll.h"
 #include "coll/algos.h"
 #include "coll/coll.h"
@@ -291,18 +292,40 @@ weir_algo_backend weir_comm_algo_backend(const weir_comm *comm)
     return comm->gpu ? WEIR_ALGO_CUDA : WEIR_ALGO_HOST;
 }
 
+/* The word for cores of the rows for this communicator. */
+static const char *cores_of(const weir_comm *comm)
+{
+    if (comm->internode)
+        return "net";
+    return comm->gpu ? "cuda" : comm->oversubscribed ? "shared" : "own";
+}
+
 static int row_matches(const weiri_coll *coll, const weiri_tuning_row *row, int plain)
 {
-    if (plain != is_plain(row))
+    const char *cores = cores_of(coll->comm);
+    if (plain != is_plain(row) || coll->nranks > row->max_ranks)
         return 0;
-    if (coll->comm->internode)
-        return coll->nranks <= row->max_ranks && strcmp(row->cores, "net") == 0;
-    if (coll->comm->gpu)
-        return coll->nranks <= row->max_ranks && strcmp(row->cores, "cuda") == 0;
-    const char *cores = coll->comm->oversubscribed ? "shared" : "own";
+    if (weir_comm_algo_backend(coll->comm) != WEIR_ALGO_HOST)
+        return strcmp(row->cores, cores) == 0;
     const char *word = row->cores + (plain ? strlen("plain") : 0) + (plain && row->cores[5] == '-');
-    return coll->nranks <= row->max_ranks &&
-           (strcmp(word, plain ? "" : "any") == 0 || strcmp(word, cores) == 0);
+    return strcmp(word, plain ? "" : "any") == 0 || strcmp(word, cores) == 0;
+}
+
+/* Says that none of the file's rows of a collective is for these ranks. */
+static void log_unused_rows(const weiri_coll *coll, int collective, const tuning_file *file)
+{
+    const char *name = weir_collective_name((weir_collective)collective);
+    for (size_t i = 0; i < file->count; i++) {
+        const weiri_tuning_row *row = &file->rows[i];
+        if (is_plain(row) || strcmp(row->collective, name) != 0)
+            continue;
+        weiri_log(WEIRI_LOG_INFO,
+                  "%s:%d: the rows of %s are not used: they are for up to %d ranks and '%s', these "
+                  "are %d ranks and '%s'",
+                  file->path, file->lines[i], name, row->max_ranks, row->cores, coll->nranks,
+                  cores_of(coll->comm));
+        return;
+    }
 }
 
 static weiri_choice choice_of(const weiri_algo *algo, uint64_t max_bytes, int blocks, int threads)
@@ -343,6 +366,8 @@ static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning
 {
     const weiri_tuning_row *group = find_group(coll, collective, 0, rows, count);
     weir_status status = WEIR_OK;
+    if (file && !group && coll->rank == 0)
+        log_unused_rows(coll, collective, file);
     for (size_t i = 0; group && i < count && *used < WEIRI_CHOICES_MAX - 1; i++) {
         const weiri_tuning_row *row = &rows[i];
         if (!is_in_group(coll, row, group, 0))

@@ -172,8 +172,8 @@ static void problem_format(moe_problem problem, long long a, long long b, long l
         break;
     case MOE_NO_ROUTING:
         snprintf(text, bytes,
-                 "handle %lld has no routing; dispatch with topk_experts on one of "
-                 "the group's %lld handles first",
+                 "handle %lld has no routing; dispatch with topk_experts, which is not NULL "
+                 "without tokens either, on one of the group's %lld handles first",
                  a, b);
         break;
     case MOE_BAD_ROWS:

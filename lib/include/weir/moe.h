@@ -158,7 +158,8 @@ typedef struct weir_moe_dispatch_args {
     const void *x; /* [tokens, hidden] */
     const void
         *topk_experts;     /* [tokens, K]: an expert, or a negative number: none. NULL: the routing
-                              of the handle's latest dispatch, whose tokens must be as many */
+                              of the handle's latest dispatch, whose tokens must be as many; hence
+                              not NULL for a new routing without tokens */
     weir_dtype topk_dtype; /* WEIR_INT32 or WEIR_INT64 */
     const float
         *topk_weights;      /* [tokens, K]; may be NULL if row_weights is NULL on all ranks; ignored

@@ -195,6 +195,12 @@ WEIR_TUNING=$scratch/plain bench 2 allgather -b 256K -e 256K -n 4 --buffers plai
 status=1
 [ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : packet 262144 B$' "$scratch/out" && status=0
 check "rows for unregistered memory replace what needs mapped memory" $status
+printf 'allgather 64 net - packet\n' >"$scratch/others"
+WEIR_LOG=info WEIR_TUNING=$scratch/others bench 2 allgather -b 1K -e 1K -n 4
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c "others:1: the rows of allgather are not used: .* 'net', these are 2 ranks and" "$scratch/err")" -eq 1 ] &&
+    status=0
+check "rows that are not for these ranks are logged once" $status
 WEIR_CMA=0 WEIR_LOG=info bench 2 allgather -b 256K -e 256K -n 4 --buffers plain
 status=1
 [ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : packet 262144 B$' "$scratch/out" &&
