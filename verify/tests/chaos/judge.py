@@ -6,7 +6,8 @@ or right data called wrong), left (processes, files, sockets), broken (the drive
 """
 import re
 
-LAUNCHED = ("mpirun", "nodes", "soak", "ib")
+from jobs import LAUNCHED
+
 HEAD = re.compile(r"^weir: where (\d+) ranks stand(?: in set-up)? ?\(deadline \d+ ms\)(.*)$", re.MULTILINE)
 NAMED = re.compile(r"rank (\d+) (?:is (?:dead|stopped)|has died|does not answer)")
 SILENT = re.compile(r"^  rank (\d+): no answer; (?!.*on another node)", re.MULTILINE)
@@ -22,9 +23,9 @@ START_S = 5  # for a job that ends with an error while it starts
 def crashed(job, result):
     for rank, code in result["codes"].items():
         expected = job.fault in ("kill", "stop") and rank in (job.rank, None)
-        if code < 0 and not expected:
+        if code < 0 and not expected and not launcher_crashes(job, result):
             return [("crash", f"rank {rank} was ended by signal {-code}")]
-    found = CRASH.search(result["err"])
+    found = CRASH.search(split_err(result)[1] if launcher_crashes(job, result) else result["err"])
     return [("crash", found.group(0))] if found else []
 
 
@@ -32,6 +33,20 @@ def launcher_hangs(job, result):
     """All ranks have ended, and only the launcher has not: Open MPI 4.1 may wait forever after a rank
     was stopped in MPI_Init."""
     return job.shape in LAUNCHED and result["end_s"] is None and result["ranks_end_s"] is not None
+
+
+def split_err(result):
+    """Returns the lines that the launcher's process signed, as those of its backtrace, and the others."""
+    signed = re.compile(rf"\[[^\]\s]*:{result['launcher_pid']}\] ")
+    lines = result["err"].splitlines(keepends=True)
+    return ["".join(line for line in lines if bool(signed.match(line)) == of) for of in (True, False)]
+
+
+def launcher_crashes(job, result):
+    """All ranks have ended, and then the launcher crashed and printed its backtrace: Open MPI 4.1 may, in
+    PMIx_server_finalize, after it has terminated the other ranks. A rank's crash remains a crash."""
+    return (job.shape in LAUNCHED and job.must == "report" and result["ranks_end_s"] is not None
+            and result["codes"].get(None, 0) < 0 and "*** Process received signal ***" in split_err(result)[0])
 
 
 def in_time(job, result):
@@ -137,7 +152,8 @@ def judge(job, result):
         found += [("broken", "the fault was not injected: the job had ended, or its ranks never came")]
     elif not any(word == "endless" for word, _ in found):
         if not launcher_hangs(job, result) and not is_silent(job):
-            found += crashed(job, result) + right_code(job, result)
+            found += crashed(job, result)
+            found += right_code(job, result) if not launcher_crashes(job, result) else []
         if not is_silent(job):
             found += right_report(job, result)
         found += said_why(job, result)
