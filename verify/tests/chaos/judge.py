@@ -17,6 +17,7 @@ CRASH = re.compile(r"Segmentation fault|Bus error|signal (?:11|7|6|8)\b|Sanitize
 
 
 SET_UP_S = 1  # in set-up, a deadline runs from a rank's last step, which may come after the fault
+LAUNCHER_ENDED = (137, 143)  # exit codes of a launcher that has terminated ranks
 START_S = 5  # for a job that ends with an error while it starts
 
 
@@ -75,7 +76,7 @@ def right_code(job, result):
         "kill", "stop") or rank != job.rank}
     allowed = {"pass": (0,), "wrong": (1,), "refuse": (0, 3, 4), "report": (3, 4)}[job.must]
     if job.must == "report" and job.shape in LAUNCHED:
-        allowed += (137, 143)  # of the launcher
+        allowed += LAUNCHER_ENDED
     bad = {rank: code for rank, code in codes.items() if code not in allowed}
     if not bad:
         return []
@@ -105,6 +106,15 @@ def is_starved(result):
     return result["waited_s"] > 1 and "in set-up" in result["err"]
 
 
+def gave_up_starved(job, result):
+    """A job that must do its work reported its deadline instead, and its ranks waited for processors for longer
+    than that."""
+    codes = set(result["codes"].values())
+    return (job.must in ("pass", "wrong") and result["waited_s"] > job.deadline_s and 4 in codes
+            and codes <= {0, 4, *(LAUNCHER_ENDED if job.shape in LAUNCHED else ())}
+            and re.search(r"\(deadline \d+ ms\)|after \d+ ms", result["err"]) is not None)
+
+
 def right_report(job, result):
     if job.must != "report":
         return []
@@ -129,11 +139,11 @@ def right_data(job, result):
     found = []
     if "FAILED" in out or "wrong data" in result["err"]:
         found.append(("data", "wrong data"))
-    if job.must == "pass" and not found and job.shape in (
+    if job.must == "pass" and not found and not gave_up_starved(job, result) and job.shape in (
             "fork", "mpirun", "nodes", "hosts", "ib") and (
             "# Out of bounds values : 0 OK" not in out):
         found.append(("data", "no line says that all data were verified"))
-    if job.must == "pass" and job.shape == "mesh" and f"mesh of {job.nranks} ranks: passed" not in out:
+    if job.must == "pass" and job.shape == "mesh" and not gave_up_starved(job, result) and f"mesh of {job.nranks} ranks: passed" not in out:
         found.append(("data", "the mesh has not passed"))
     return found
 
@@ -153,7 +163,8 @@ def judge(job, result):
     elif not any(word == "endless" for word, _ in found):
         if not launcher_hangs(job, result) and not is_silent(job):
             found += crashed(job, result)
-            found += right_code(job, result) if not launcher_crashes(job, result) else []
+            if not launcher_crashes(job, result) and not gave_up_starved(job, result):
+                found += right_code(job, result)
         if not is_silent(job):
             found += right_report(job, result)
         found += said_why(job, result)

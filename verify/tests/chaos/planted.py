@@ -9,6 +9,18 @@ import judge
 
 REPORT = "weir: where 2 ranks stand (deadline 1000 ms): rank 1 is dead"
 LINES = "  rank 0 (pid 1): timed loop\\n  rank 1 (pid 2): dead; last seen in timed loop\\n"
+SLOW = REPORT.replace("rank 1 is dead", "all run; one is slow or stuck")
+# Waits for a processor for longer than its deadline, and gives up.
+STARVED = f"""import os, sys, time
+cpu, end_s = min(os.sched_getaffinity(0)), time.monotonic() + 5
+os.sched_setaffinity(0, {{cpu}})
+if os.fork():
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+while time.monotonic() < end_s:
+    pass
+print("{SLOW}", file=sys.stderr)
+sys.exit(4)
+"""
 WRONG = "./bench_allreduce -g 2 -b 1K -e 1K -n 2 -T 30 --inject drop-chunk --quiet"
 GOOD = "echo '# Out of bounds values : 0 OK'"
 
@@ -35,7 +47,8 @@ class Fake:
         self.shape = "fake mpirun" if script.startswith("ranks") else "fake"
         self.program = ["bash", "-c", FUNCTIONS + ("hit; " if self.shape == "fake" else "") + script]
         self.build = os.environ.get("O", "build")
-        self.nranks, self.nhosts, self.rank, self.deadline_s = 2, 1, 1, 1
+        self.nranks, self.nhosts, self.rank = 2, 1, 1
+        self.deadline_s = 1 if must == "report" else 4
         self.fault = "none" if must != "report" else "fake"
         self.at_s, self.for_s, self.descriptors = 0, 0, None
         self.shm_bytes, self.fill_shm = 1 << 20, False
@@ -76,6 +89,10 @@ FAKES = (
     (f"ranks 'sleep 100'; {says(REPORT)}; crash", "report", {"crash", "code", "left"}),
     (f"ranks; wait; {says(REPORT)}; kill -SEGV $$", "report", {"crash", "code"}),  # it has not said who
     (f"{GOOD}; exit 4", "pass", {"code"}),
+    (f"{says(SLOW)}; exit 4", "pass", {"code"}),
+    (f"exec python3 -c '{STARVED}'", "pass", set()),
+    (f"exec python3 -c '{STARVED.replace('exit(4', 'exit(3')}'", "pass", {"code"}),
+    (f"exec python3 -c '{STARVED.replace(SLOW, 'wrong data')}'", "pass", {"code", "data"}),
     ("exit 1", "pass", {"data"}),
     ("echo '# Out of bounds values : 3 FAILED'; exit 0", "pass", {"data"}),
     ("exit 0", "wrong", {"data"}),

@@ -155,10 +155,10 @@ class Running:
             self.ranks = dict(enumerate(pid for pid in machine.children(self.processes[0].pid)
                                         if machine.program_of(pid).startswith("bench_")))
         elif job.shape != "fake":
-            for pid in machine.descendants(self.processes[0].pid):
+            for pid in machine.descendants(self.processes[0].pid):  # a rank before what it starts
                 rank = machine.environment(pid, "OMPI_COMM_WORLD_RANK") or machine.environment(pid, "PMI_RANK")
                 if rank is not None and machine.program_of(pid) == os.path.basename(job.program[0]):
-                    self.ranks[int(rank)] = pid
+                    self.ranks.setdefault(int(rank), pid)
 
     def ready(self):
         """Whether the fault can come: its rank exists. Under a launcher that terminates the job when a
