@@ -116,8 +116,8 @@ static uint64_t waited_ms(void)
     return waited_ns / 1000000;
 }
 
-/* Sets watch->stopped_ms if this process was stopped for so long that the other ranks may have given
- * up. The last tick took tick_ms; *before_ms is what waited_ms returned at the previous one. */
+/* Sets watch->stopped_ms if this process was stopped for so long that the other ranks may have
+ * given up. tick_ms: how long the last tick took; *before_ms: what waited_ms returned before it. */
 static void look_for_stop(bench_watch *watch, uint64_t tick_ms, uint64_t *before_ms)
 {
     const uint64_t now = waited_ms(), delay_ms = now - *before_ms + TICK_MS;

@@ -24,7 +24,7 @@ typedef struct bench_watch {
     atomic_uint_fast64_t steps;      /* how often the rank has reported progress */
     atomic_uint_fast64_t allowed_ms; /* beyond the deadline, for the current step */
     atomic_uint_fast64_t ticks;      /* how often the thread has looked */
-    atomic_uint_fast64_t stopped_ms; /* how long the process was stopped, if that was long; else 0 */
+    atomic_uint_fast64_t stopped_ms; /* of a long stop of the process; 0: there was none */
     _Atomic(const char *) phase;
     pthread_mutex_t mutex; /* protects comm */
     weir_comm *comm;       /* NULL before it is created and after it is destroyed */

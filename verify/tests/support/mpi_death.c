@@ -2,7 +2,8 @@
  * A library to preload that kills a rank of an MPI job with SIGKILL while it sets up, or stops it
  * with SIGSTOP if DEATH_STOPS is set: rank DEATH_RANK dies in its DEATH_CALL-th call of
  * MPI_Iallgather, which the bootstrap over MPI makes, or if DEATH_WAITS is set when it first tests
- * whether that call is complete, which it then is not; with DEATH_CALL=0 at the end of MPI_Init_thread.
+ * whether that call is complete, which it then is not; with DEATH_CALL=0 at the end of
+ * MPI_Init_thread.
  */
 #include <mpi.h>
 
