@@ -9,6 +9,42 @@
 
 enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 250 };
 
+static atomic_int watch_gives_up; /* a thread is about to report without a communicator */
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Waits until the watchdog has looked whether this process was stopped. */
+static void await_tick(const bench_watch *watch)
+{
+    const struct timespec nap = {.tv_nsec = 5000000l};
+    const uint64_t ticks = atomic_load(&watch->ticks), end_ms = now_ms() + 4 * TICK_MS;
+    if (!watch->started || pthread_equal(pthread_self(), watch->thread))
+        return;
+    while (atomic_load(&watch->ticks) == ticks && now_ms() < end_ms)
+        nanosleep(&nap, NULL);
+}
+
+/* Ends the process if it was stopped for so long that the other ranks may have given up. A launcher
+ * then continues it a second before it terminates it, and in this second the process would report
+ * the ranks that have ended as lost. */
+static void leave_if_stopped(const bench_watch *watch, const char *phase)
+{
+    await_tick(watch);
+    const uint64_t stopped_ms = atomic_load(&watch->stopped_ms);
+    if (!stopped_ms)
+        return;
+    fprintf(stderr,
+            "%s: rank %d was stopped for %llu ms (%s), longer than half of the deadline: the other "
+            "ranks may have given up\n",
+            watch->program, watch->rank, (unsigned long long)stopped_ms, phase);
+    _exit(EXIT_DEADLINE);
+}
+
 _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {
     const char *phase = atomic_load(&watch->phase);
@@ -17,15 +53,11 @@ _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, co
         weir_comm_report_once(comm, STDERR_FILENO);
         _exit(EXIT_DEADLINE);
     }
-    bench_setup_report(watch, phase ? phase : "start", why);
+    phase = phase ? phase : "start";
+    atomic_store(&watch_gives_up, 1);
+    leave_if_stopped(watch, phase);
+    bench_setup_report(watch, phase, why);
     _exit(EXIT_DEADLINE);
-}
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* Called when this rank has made no progress for stuck_ms. */
@@ -42,8 +74,8 @@ static void check_progress(bench_watch *watch, uint64_t stuck_ms)
         bench_watch_give_up(watch, comm, "did not go on; another rank is stopped, or too slow");
     /* Without a communicator, ranks that wait in different places have different deadlines; the
      * first report must have the states of all. */
-    if (!comm && watch->nranks > 1 && !atomic_load(&watch->agreed_end) &&
-        bench_setup_is_collected())
+    if (!comm && watch->nranks > 1 && !atomic_load(&watch_gives_up) &&
+        !atomic_load(&watch->agreed_end) && bench_setup_is_collected())
         bench_watch_give_up(watch, NULL, "waits; another rank has given up");
     pthread_mutex_unlock(&watch->mutex);
 }
@@ -51,14 +83,14 @@ static void check_progress(bench_watch *watch, uint64_t stuck_ms)
 /* The launcher terminates the job. If that is because a rank died, reports it first; launchers
  * leave a second for that. A rank that was stopped does not know who has ended why: the others
  * may have reported it. */
-static void handle_terminate(bench_watch *watch, int was_stopped)
+static void handle_terminate(bench_watch *watch)
 {
     pthread_mutex_lock(&watch->mutex);
     if (watch->comm) {
         weir_status status = weir_comm_check(watch->comm);
         if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED)
             bench_watch_give_up(watch, watch->comm, weir_last_error());
-    } else if (!was_stopped && !atomic_load(&watch->agreed_end)) {
+    } else if (!atomic_load(&watch->stopped_ms) && !atomic_load(&watch->agreed_end)) {
         const char *phase = atomic_load(&watch->phase);
         bench_setup_report_lost(watch, phase ? phase : "start");
     }
@@ -84,13 +116,15 @@ static uint64_t waited_ms(void)
     return waited_ns / 1000000;
 }
 
-/* Returns 1 if this process was stopped for so long that the other ranks may have given up. The
- * last tick took tick_ms; *before_ms is what waited_ms returned at the previous one. */
-static int was_stopped_long(const bench_watch *watch, uint64_t tick_ms, uint64_t *before_ms)
+/* Sets watch->stopped_ms if this process was stopped for so long that the other ranks may have
+ * given up. tick_ms: how long the last tick took; *before_ms: what waited_ms returned before it. */
+static void look_for_stop(bench_watch *watch, uint64_t tick_ms, uint64_t *before_ms)
 {
     const uint64_t now = waited_ms(), delay_ms = now - *before_ms + TICK_MS;
     *before_ms = now;
-    return tick_ms > delay_ms + (uint64_t)watch->deadline_ms / 2;
+    if (tick_ms > delay_ms + (uint64_t)watch->deadline_ms / 2)
+        atomic_store(&watch->stopped_ms, tick_ms - delay_ms);
+    atomic_fetch_add(&watch->ticks, 1);
 }
 
 static void *run_watchdog(void *opaque)
@@ -98,7 +132,6 @@ static void *run_watchdog(void *opaque)
     bench_watch *watch = opaque;
     const struct timespec tick = {.tv_nsec = TICK_MS * 1000000l};
     uint64_t steps = 0, since_ms = watch->start_ms, last_ms = since_ms, delay_ms = 0;
-    int was_stopped = 0;
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
@@ -111,9 +144,9 @@ static void *run_watchdog(void *opaque)
             return NULL;
         }
         uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
-        was_stopped |= was_stopped_long(watch, now - last_ms, &delay_ms);
+        look_for_stop(watch, now - last_ms, &delay_ms);
         if (came == SIGTERM)
-            handle_terminate(watch, was_stopped);
+            handle_terminate(watch);
         /* A tick that comes late was spent stopped, or without a processor: start again. */
         if (seen != steps || now - last_ms > 4 * TICK_MS)
             since_ms = now;

@@ -23,6 +23,8 @@ typedef struct bench_watch {
     atomic_int agreed_end;           /* all ranks end, as they have agreed */
     atomic_uint_fast64_t steps;      /* how often the rank has reported progress */
     atomic_uint_fast64_t allowed_ms; /* beyond the deadline, for the current step */
+    atomic_uint_fast64_t ticks;      /* how often the thread has looked */
+    atomic_uint_fast64_t stopped_ms; /* of a long stop of the process; 0: there was none */
     _Atomic(const char *) phase;
     pthread_mutex_t mutex; /* protects comm */
     weir_comm *comm;       /* NULL before it is created and after it is destroyed */
@@ -51,7 +53,8 @@ static inline void bench_watch_step(bench_watch *watch, const char *phase, uint6
     atomic_store_explicit(&watch->steps, steps + 1, memory_order_relaxed);
 }
 /* Reports the state of every rank, or without a communicator of this one, and ends the process with
- * exit code 4. Any thread. */
+ * exit code 4. Without a communicator, a process that was stopped for long reports only that: the
+ * other ranks may have ended because of it. Any thread. */
 _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why);
 
 /*

@@ -22,6 +22,7 @@ import random
 
 import machine
 
+LAUNCHED = ("mpirun", "nodes", "soak", "ib", "fake mpirun")  # shapes that mpirun starts
 SHAPES = ("fork", "mpirun", "hosts", "fork", "nccl", "mesh", "fork", "hosts", "nodes", "soak")
 FAULTS = {
     "fork": ("none", "kill", "kill", "stop", "stop", "pause", "jitter", "wrong", "shm", "descriptors"),
@@ -77,7 +78,7 @@ class Job:
 
     def missing(self):
         """Returns what the job lacks on this machine, or None."""
-        if self.shape in ("mpirun", "nodes", "soak", "ib") and not self.launcher:
+        if self.shape in LAUNCHED and not self.launcher:
             return "no mpirun"
         if self.shape == "hosts" and not machine.has_taps():
             return "/dev/net/tun cannot be opened"

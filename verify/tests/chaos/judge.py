@@ -6,7 +6,8 @@ or right data called wrong), left (processes, files, sockets), broken (the drive
 """
 import re
 
-LAUNCHED = ("mpirun", "nodes", "soak", "ib")
+from jobs import LAUNCHED
+
 HEAD = re.compile(r"^weir: where (\d+) ranks stand(?: in set-up)? ?\(deadline \d+ ms\)(.*)$", re.MULTILINE)
 NAMED = re.compile(r"rank (\d+) (?:is (?:dead|stopped)|has died|does not answer)")
 SILENT = re.compile(r"^  rank (\d+): no answer; (?!.*on another node)", re.MULTILINE)
@@ -16,15 +17,16 @@ CRASH = re.compile(r"Segmentation fault|Bus error|signal (?:11|7|6|8)\b|Sanitize
 
 
 SET_UP_S = 1  # in set-up, a deadline runs from a rank's last step, which may come after the fault
+LAUNCHER_ENDED = (137, 143)  # exit codes of a launcher that has terminated ranks
 START_S = 5  # for a job that ends with an error while it starts
 
 
 def crashed(job, result):
     for rank, code in result["codes"].items():
         expected = job.fault in ("kill", "stop") and rank in (job.rank, None)
-        if code < 0 and not expected:
+        if code < 0 and not expected and not launcher_crashes(job, result):
             return [("crash", f"rank {rank} was ended by signal {-code}")]
-    found = CRASH.search(result["err"])
+    found = CRASH.search(split_err(result)[1] if launcher_crashes(job, result) else result["err"])
     return [("crash", found.group(0))] if found else []
 
 
@@ -32,6 +34,20 @@ def launcher_hangs(job, result):
     """All ranks have ended, and only the launcher has not: Open MPI 4.1 may wait forever after a rank
     was stopped in MPI_Init."""
     return job.shape in LAUNCHED and result["end_s"] is None and result["ranks_end_s"] is not None
+
+
+def split_err(result):
+    """Returns the lines that the launcher's process signed, as those of its backtrace, and the others."""
+    signed = re.compile(rf"\[[^\]\s]*:{result['launcher_pid']}\] ")
+    lines = result["err"].splitlines(keepends=True)
+    return ["".join(line for line in lines if bool(signed.match(line)) == of) for of in (True, False)]
+
+
+def launcher_crashes(job, result):
+    """All ranks have ended, and then the launcher crashed and printed its backtrace: Open MPI 4.1 may, in
+    PMIx_server_finalize, after it has terminated the other ranks. A rank's crash remains a crash."""
+    return (job.shape in LAUNCHED and job.must == "report" and result["ranks_end_s"] is not None
+            and result["codes"].get(None, 0) < 0 and "*** Process received signal ***" in split_err(result)[0])
 
 
 def in_time(job, result):
@@ -60,7 +76,7 @@ def right_code(job, result):
         "kill", "stop") or rank != job.rank}
     allowed = {"pass": (0,), "wrong": (1,), "refuse": (0, 3, 4), "report": (3, 4)}[job.must]
     if job.must == "report" and job.shape in LAUNCHED:
-        allowed += (137, 143)  # of the launcher
+        allowed += LAUNCHER_ENDED
     bad = {rank: code for rank, code in codes.items() if code not in allowed}
     if not bad:
         return []
@@ -90,6 +106,15 @@ def is_starved(result):
     return result["waited_s"] > 1 and "in set-up" in result["err"]
 
 
+def gave_up_starved(job, result):
+    """A job that must do its work reported its deadline instead, and its ranks waited for processors for longer
+    than that."""
+    codes = set(result["codes"].values())
+    return (job.must in ("pass", "wrong") and result["waited_s"] > job.deadline_s and 4 in codes
+            and codes <= {0, 4, *(LAUNCHER_ENDED if job.shape in LAUNCHED else ())}
+            and re.search(r"\(deadline \d+ ms\)|after \d+ ms", result["err"]) is not None)
+
+
 def right_report(job, result):
     if job.must != "report":
         return []
@@ -114,11 +139,11 @@ def right_data(job, result):
     found = []
     if "FAILED" in out or "wrong data" in result["err"]:
         found.append(("data", "wrong data"))
-    if job.must == "pass" and not found and job.shape in (
+    if job.must == "pass" and not found and not gave_up_starved(job, result) and job.shape in (
             "fork", "mpirun", "nodes", "hosts", "ib") and (
             "# Out of bounds values : 0 OK" not in out):
         found.append(("data", "no line says that all data were verified"))
-    if job.must == "pass" and job.shape == "mesh" and f"mesh of {job.nranks} ranks: passed" not in out:
+    if job.must == "pass" and job.shape == "mesh" and not gave_up_starved(job, result) and f"mesh of {job.nranks} ranks: passed" not in out:
         found.append(("data", "the mesh has not passed"))
     return found
 
@@ -137,7 +162,9 @@ def judge(job, result):
         found += [("broken", "the fault was not injected: the job had ended, or its ranks never came")]
     elif not any(word == "endless" for word, _ in found):
         if not launcher_hangs(job, result) and not is_silent(job):
-            found += crashed(job, result) + right_code(job, result)
+            found += crashed(job, result)
+            if not launcher_crashes(job, result) and not gave_up_starved(job, result):
+                found += right_code(job, result)
         if not is_silent(job):
             found += right_report(job, result)
         found += said_why(job, result)

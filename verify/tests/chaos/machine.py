@@ -9,9 +9,10 @@ import fcntl
 import os
 import socket
 import struct
+import time
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x4000000, 0x8000000
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 PR_SET_CHILD_SUBREAPER = 36
 SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, SIOCSIFMTU = 0x8914, 0x8916, 0x891C, 0x8922
@@ -118,7 +119,7 @@ class Host:
 # ---------------------------------------------------------------------- processes
 
 def children(pid):
-    """Returns the process ids of a process's children."""
+    """Returns the process ids of a process's children, in the order in which it started them."""
     found = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -130,17 +131,16 @@ def children(pid):
 
 
 def state(pid):
-    """Returns the letter of a process's state and its start time; "X" if there is none."""
+    """Returns the letter of a process's or thread's state; "X" if there is none."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return fields[0], int(fields[19])
+            return file.read().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
-        return "X", 0
+        return "X"
 
 
 def runs(pid):
-    return state(pid)[0] not in "XZ"
+    return state(pid) not in "XZ"
 
 
 def descendants(pid):
@@ -184,16 +184,34 @@ def blocks(pid, number):
         return False
 
 
-def waiting_s(pid):
-    """Returns for how long the process's threads have waited for a processor, at most, in seconds."""
-    longest = 0
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as file:
-                longest = max(longest, int(file.read().split()[1]))
-    except (OSError, IndexError):
-        pass
-    return longest * 1e-9
+class Waits:
+    """For how long processes have waited for a processor. The kernel counts a wait when it is over, and
+    the count of a thread that then ends is gone: a wait that lasts is counted here, from the first look
+    at which the thread is runnable to the last one before it has run again."""
+
+    def __init__(self):
+        self.since = {}  # thread: (for how long it had run, the time), at that first look
+
+    def seconds(self, pid):
+        """Returns the longest wait of the process's threads, in seconds."""
+        longest = 0
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
+                    ran, waited = file.read().split()[:2]
+                longest = max(longest, int(waited) * 1e-9 + self.lasting_s(thread, ran))
+        except (OSError, ValueError):
+            pass
+        return longest
+
+    def lasting_s(self, thread, ran):
+        now = time.monotonic()
+        if state(thread) != "R":
+            self.since.pop(thread, None)
+            return 0
+        if self.since.get(thread, (None,))[0] != ran:
+            self.since[thread] = (ran, now)
+        return now - self.since[thread][1]
 
 
 # ---------------------------------------------------------------------- leftovers

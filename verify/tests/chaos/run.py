@@ -12,15 +12,16 @@ import traceback
 
 import cable
 import machine
+from jobs import LAUNCHED
 
 TICK_S = 0.03
 OVERRUN_S = 10   # past its limit, a job is killed
+FAKES_OVERRUN_S = 2
 LAUNCH_S = 60    # until all ranks of a job must exist
 SETTLE_S = 3     # for the launcher's processes to end after it
 LAUNCHER_FILES = ("ompi.", "openmpi-sessions", "open_mpi.", "vader_segment.", "sm_segment.",
                   "mpich_shm_", "prte.", "pmix")  # not weir's
 PORT = 29500
-LAUNCHED = ("mpirun", "nodes", "soak", "ib")  # shapes that mpirun starts
 
 
 def launcher():
@@ -43,6 +44,10 @@ class Running:
         self.ranks, self.started_late = {}, None
         # When the fault came, the ranks and the job ended, after its start.
         self.hit_s = self.ranks_end_s = self.end_s = None
+        # The time of the last look at the job, and when what it found to have ended may have: the driver
+        # looks late if it fills /dev/shm, or itself waits for a processor.
+        self.looked_s = self.seen_s = 0
+        self.waits = machine.Waits()
         self.waited = {}                # process: (at the fault, now) waited for a processor
         self.files = {}
 
@@ -86,8 +91,8 @@ class Running:
             half = (job.nranks + 1) // 2
             part = lambda node, n: ["-np", str(n), "env", f"WEIR_HOSTID={node}"] + job.program  # noqa: E731
             return ["ci/mpirun"] + part("a", half) + [":"] + part("b", job.nranks - half)
-        if job.shape == "fake":
-            return ["bash", "-c", job.program]
+        if job.shape.startswith("fake"):
+            return job.program
         return ["ci/mpirun", "-np", str(job.nranks)] + job.program
 
     def prepare(self, rank):
@@ -147,19 +152,19 @@ class Running:
         if job.shape in ("hosts", "mesh", "nccl"):
             self.ranks = {p.rank: p.pid for p in self.processes}
         elif job.shape == "fork":
-            forked = [pid for pid in machine.children(self.processes[0].pid)
-                      if machine.program_of(pid).startswith("bench_")]
-            forked.sort(key=lambda pid: (machine.state(pid)[1], pid))
-            self.ranks = dict(enumerate(forked))
+            self.ranks = dict(enumerate(pid for pid in machine.children(self.processes[0].pid)
+                                        if machine.program_of(pid).startswith("bench_")))
         elif job.shape != "fake":
-            for pid in machine.descendants(self.processes[0].pid):
+            for pid in machine.descendants(self.processes[0].pid):  # a rank before what it starts
                 rank = machine.environment(pid, "OMPI_COMM_WORLD_RANK") or machine.environment(pid, "PMI_RANK")
                 if rank is not None and machine.program_of(pid) == os.path.basename(job.program[0]):
-                    self.ranks[int(rank)] = pid
+                    self.ranks.setdefault(int(rank), pid)
 
     def ready(self):
         """Whether the fault can come: its rank exists. Under a launcher that terminates the job when a
         rank dies, all ranks must have started their watchdogs, or only the launcher can report."""
+        if self.job.shape == "fake mpirun":
+            return len(self.ranks) == self.job.nranks
         if self.job.shape in LAUNCHED and self.job.must == "report":
             return len(self.ranks) == self.job.nranks and all(
                 machine.blocks(pid, signal.SIGTERM) for pid in self.ranks.values())
@@ -170,8 +175,9 @@ class Running:
         return [pid for pid in machine.descendants(os.getpid()) if pid not in skip]
 
     def sample_waits(self):
-        for pid in [*self.ranks.values(), *[p.pid for p in self.processes]]:
-            wait = machine.waiting_s(pid)
+        cables = [self.cable.pid] if self.cable else []
+        for pid in [*self.ranks.values(), *[p.pid for p in self.processes], *cables]:
+            wait = self.waits.seconds(pid)
             first, most = self.waited.get(pid, (0, 0))
             if self.job.must == "report" and self.hit_s is None:
                 first = wait
@@ -182,14 +188,16 @@ class Running:
         lost = self.job.rank if self.job.fault in ("kill", "stop") else None
         if self.ranks_end_s is None and len(self.ranks) == self.job.nranks and not any(
                 machine.runs(pid) for rank, pid in self.ranks.items() if rank != lost):
-            self.ranks_end_s = self.now()
+            self.ranks_end_s = self.seen_s
 
     def waited_s(self):
-        """For how long the job was kept waiting: its slowest rank, and then what started the ranks."""
+        """For how long the job was kept waiting: its slowest rank, and then what started the ranks or
+        carries their frames. A job that must do all its work waits for one rank after another."""
         waits = {pid: most - first for pid, (first, most) in self.waited.items()}
         ranks = set(self.ranks.values())
-        return max([waits[pid] for pid in waits if pid in ranks] or [0]) + max(
-            [waits[pid] for pid in waits if pid not in ranks] or [0])
+        of_ranks = [waits[pid] for pid in waits if pid in ranks] or [0]
+        of_others = [waits[pid] for pid in waits if pid not in ranks] or [0]
+        return (max if self.job.must == "report" else sum)(of_ranks) + max(of_others)
 
     def ended(self):
         """Whether all processes have ended, without a stopped or killed rank that no launcher ends."""
@@ -200,7 +208,7 @@ class Running:
 
     def limit_s(self):
         """When the job must have ended, after its start: its deadline + 2 s after the fault, plus the
-        time for which a rank waited for a processor."""
+        time for which it waited for processors."""
         if self.job.must != "report":
             return (4 if self.job.shape == "ib" else 1) * LAUNCH_S + self.waited_s()
         since = self.hit_s if self.hit_s is not None else self.job.at_s + LAUNCH_S
@@ -240,6 +248,8 @@ class Running:
                 self.cable.use({})
         else:
             self.hit_s = self.now()
+            if job.shape.startswith("fake"):
+                open("/tmp/hit", "wb").close()
 
     def jitter(self):
         self.hit_s = self.now()
@@ -262,19 +272,28 @@ class Running:
 
     # --------------------------------------------------------------------- end
 
+    def look(self):
+        """Looks at the job. Returns whether it goes on, within its limit."""
+        now = self.now()
+        self.seen_s, self.looked_s = min(now, self.looked_s + TICK_S), now
+        ended = self.ended()
+        if ended:
+            self.end_s = self.seen_s
+        else:
+            self.find_ranks()
+            self.sample_waits()
+        self.see_ranks_end()
+        return not ended and now < self.limit_s() + (
+            OVERRUN_S if not self.job.shape.startswith("fake") else FAKES_OVERRUN_S)
+
     def watch(self):
         fault = self.inject()
-        overrun_s = OVERRUN_S if self.job.shape != "fake" else 1
-        while not self.ended() and self.now() < self.limit_s() + overrun_s:
+        while self.look():
             if self.started_late is not None and time.monotonic() >= self.started_late:
                 self.started_late = None
                 self.spawn(self.job.rank)
-            self.find_ranks()
-            self.sample_waits()
-            self.see_ranks_end()
             next(fault, None)
             time.sleep(TICK_S)
-        self.end_s = self.now() if self.ended() else None
 
     def processes_and_sockets(self):
         """Returns what is left of them. A launcher's sockets can outlive its processes by a moment."""
@@ -298,8 +317,9 @@ class Running:
             os.kill(pid, signal.SIGKILL)
         if self.cable:
             self.cable.remove()
-        if os.path.exists("/dev/shm/filler"):
-            os.unlink("/dev/shm/filler")
+        for path in ("/dev/shm/filler", "/tmp/hit"):
+            if os.path.exists(path):
+                os.unlink(path)
         left += machine.files_left(LAUNCHER_FILES, kept_folders(self.folder))
         # weir has no System V objects; Open MPI leaves some if a rank is ended in MPI_Init.
         return left + (machine.objects_left() if self.job.shape not in LAUNCHED else [])
@@ -338,4 +358,4 @@ def run_job(job, folder, with_network=True):
             "out": running.text(".out"), "err": running.text(".err"), "hit_s": running.hit_s,
             "end_s": running.end_s, "ranks_end_s": running.ranks_end_s,
             "limit_s": running.limit_s(), "waited_s": running.waited_s(),
-            "pids": running.ranks}
+            "launcher_pid": running.processes[0].pid if job.shape in LAUNCHED else None}

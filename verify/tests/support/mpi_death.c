@@ -1,7 +1,8 @@
 /*
  * A library to preload that kills a rank of an MPI job with SIGKILL while it sets up, or stops it
  * with SIGSTOP if DEATH_STOPS is set: rank DEATH_RANK dies in its DEATH_CALL-th call of
- * MPI_Iallgather, which the bootstrap over MPI makes; with DEATH_CALL=0 at the end of
+ * MPI_Iallgather, which the bootstrap over MPI makes, or if DEATH_WAITS is set when it first tests
+ * whether that call is complete, which it then is not; with DEATH_CALL=0 at the end of
  * MPI_Init_thread.
  */
 #include <mpi.h>
@@ -30,10 +31,25 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     return error;
 }
 
+static int exchanges; /* calls of MPI_Iallgather */
+
 int MPI_Iallgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_count,
                    MPI_Datatype out_type, MPI_Comm comm, MPI_Request *request)
 {
-    static int calls;
-    die_at(++calls);
+    exchanges++;
+    if (!getenv("DEATH_WAITS"))
+        die_at(exchanges);
     return PMPI_Iallgather(in, in_count, in_type, out, out_count, out_type, comm, request);
+}
+
+int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
+{
+    static int waits_of;
+    if (getenv("DEATH_WAITS") && waits_of != exchanges) {
+        waits_of = exchanges;
+        die_at(exchanges);
+        *done = 0;
+        return MPI_SUCCESS;
+    }
+    return PMPI_Test(request, done, status);
 }
