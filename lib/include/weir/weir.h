@@ -77,7 +77,8 @@ WEIR_API const char *weir_status_name(weir_status status);
 /* Returns a short description ("a deadline passed"). */
 WEIR_API const char *weir_status_text(weir_status status);
 /* Returns the exit code for a program that ends because of status: 0 success, 2 usage, 3 system
- * or environment, 4 a deadline passed or the communicator was aborted. */
+ * or environment, such as a peer process that has ended, 4 a deadline passed or the communicator
+ * was aborted. */
 WEIR_API int weir_status_exit_code(weir_status status);
 /* Returns the description of the calling thread's latest failure: one line, never NULL, valid
  * until the thread's next failing call. */

@@ -39,6 +39,7 @@ declare -A prints=(
     [hello.c]='4 ^rank [0-3] of 4: the ranks add up to 6$'
     [unique_id.c]='4 ^rank [0-3] of 4: the ranks add up to 6$'
     [torchrun.c]='4 ^rank [0-3] of 4: the ranks add up to 6$'
+    [any_launcher.c]='8 ^rank [0-3] of 4: 100 sums, 0 wrong numbers$'
     [allreduce_fork.c]='8 ^rank [0-3]: sum of [24] ranks by "[a-z]+"$'
     [channels.c]='2 ^rank [01]: 1000 rounds of 1024 bytes$'
     [gpu.cu]='2 ^rank [01]: 1000 rounds over cuda_ipc, 0 words wrong, no error$'
