@@ -1,6 +1,6 @@
 /*
- * any_launcher: one program for every way to start ranks. torchrun, mpirun, prterun and srun tell a
- * process its rank in environment variables; without them, the program forks four ranks. The sums
+ * any_launcher: one program for every way to start ranks. torchrun, mpirun, prterun and srun pass
+ * ranks in environment variables; without them, the program forks four ranks. The sums
  * are taken in ordinary memory, and if a rank is lost, one of the others prints the state of all.
  *
  *     cc any_launcher.c -o any_launcher $(pkg-config --cflags --libs weir)

@@ -274,9 +274,10 @@ static void fork_end_stragglers(fork_job *job, weiri_deadline *since)
     if (left_ms > 0 && !fork_all_stopped(job))
         return;
     weiri_ranks late = fork_running(job);
-    weiri_log(WEIRI_LOG_ERROR, "%s %s %s not ended %d ms after rank %d failed with code %d; killed",
+    weiri_log(WEIRI_LOG_ERROR,
+              "%s %s %s not ended %d ms after rank %d failed with code %d%s; killed",
               weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late), FAREWELL_MS - left_ms,
-              job->failed, job->codes[job->failed]);
+              job->failed, job->codes[job->failed], left_ms > 0 ? ", as it is stopped" : "");
     fork_kill_all(job);
 }
 
