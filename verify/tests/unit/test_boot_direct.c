@@ -1,6 +1,6 @@
 /*
  * Direct messages of the bootstrap (boot/direct.h) with peers that end, stop in the middle of a
- * message, send another length, know another key, or call rubbish; and the end of a wait by a shut.
+ * message, send another length, know another key, or send malformed data; and the end of a wait by a shut.
  * Both ranks are in one process, except where one of them is stopped.
  */
 #include "boot/direct.h"
@@ -130,14 +130,38 @@ TEST(a_message_that_was_sent_in_part_is_not_taken_for_a_whole_one)
     weiri_direct_destroy(b);
 }
 
-/* Sends a long message of bytes that no header has, and reports how that ended. */
+/* Sends a number and a long message of bytes that no header has, and returns 1 unless the receiver
+ * ended that. */
 static int send_long(weiri_direct *a)
 {
+    const int ready = 1;
     char *data = malloc(LONG_BYTES);
     if (!data)
         return 1;
     memset(data, 'x', LONG_BYTES);
+    if (weiri_direct_send(a, &ready, sizeof ready, 1, 7) != WEIR_OK)
+        return 1;
     return weiri_direct_send(a, data, LONG_BYTES, 1, 7) != WEIR_ERR_PEER;
+}
+
+/* Whether a process sleeps, and does not merely wait for a processor. */
+static int sleeps(pid_t process)
+{
+    char path[64], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+    fclose(file);
+    const char *name_end = strrchr(text, ')');
+    return name_end && name_end[1] == ' ' && name_end[2] == 'S';
+}
+
+/* Until the process waits for room in its socket's buffer. */
+static void await_full_buffer(pid_t process)
+{
+    for (int seen = 0; seen < 5; seen = sleeps(process) ? seen + 1 : 0)
+        usleep(10000);
 }
 
 /* The sender stops in the middle: the rest of its message, which comes later, must not be read as
@@ -152,7 +176,8 @@ static void receive_of_stopped(size_t bytes)
     if (child == 0)
         _exit(send_long(a));
     weiri_direct_destroy(a);
-    usleep(SHORT_MS * 1000); /* its socket's buffer is full then */
+    receives_number(b, 1, 0);
+    await_full_buffer(child);
     assert_int_equal(kill(child, SIGSTOP), 0);
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
@@ -198,7 +223,7 @@ static int call_with(const weiri_address *to, const void *data, size_t bytes)
     return fd;
 }
 
-TEST(rubbish_and_a_rank_with_another_key_are_not_heard)
+TEST(malformed_data_and_a_rank_with_another_key_are_not_heard)
 {
     int listeners[3], value = -1;
     weiri_address table[3];
@@ -214,10 +239,10 @@ TEST(rubbish_and_a_rank_with_another_key_are_not_heard)
     weiri_direct *a = create_tcp(0, &jobs[0], listeners, table);
     weiri_direct *b = create_tcp(1, &jobs[1], listeners, table);
     weiri_direct *forger = create_tcp(0, &wrong, forger_listens, of_forger);
-    char rubbish[256];
-    memset(rubbish, 'r', sizeof rubbish);
-    const int part = call_with(&table[1], rubbish, 3);
-    const int whole = call_with(&table[1], rubbish, sizeof rubbish);
+    char malformed[256];
+    memset(malformed, 'r', sizeof malformed);
+    const int part = call_with(&table[1], malformed, 3);
+    const int whole = call_with(&table[1], malformed, sizeof malformed);
     send_number(forger, 66, 1);
     assert_int_equal(weiri_direct_recv(b, &value, sizeof value, 0, 7), WEIR_ERR_TIMEOUT);
     last_error_has("rank 0 has not answered after 200 ms");
