@@ -1,7 +1,7 @@
 /*
  * Direct messages of the bootstrap (boot/direct.h) with peers that end, stop in the middle of a
- * message, send another length, know another key, or send malformed data; and the end of a wait by a shut.
- * Both ranks are in one process, except where one of them is stopped.
+ * message, send another length, know another key, or send malformed data; and the end of a wait
+ * by a shut. Both ranks are in one process, except where one of them is stopped.
  */
 #include "boot/direct.h"
 #include "boot/socket.h"
