@@ -106,13 +106,13 @@ void bench_memory_explain(const bench_memory_room *room, const bench_need *need,
 /* A size as options take it: 48G, 1536M, 20. */
 static void size_word(size_t bytes, char *text, size_t text_bytes)
 {
-    static const char units[] = "KMGT";
-    int unit = -1;
-    while (unit < 3 && bytes && bytes % 1024 == 0) {
+    static const char *const units[] = {"", "K", "M", "G", "T"};
+    int unit = 0;
+    while (unit < 4 && bytes && bytes % 1024 == 0) {
         bytes /= 1024;
         unit++;
     }
-    snprintf(text, text_bytes, "%zu%.1s", bytes, unit < 0 ? "" : &units[unit]);
+    snprintf(text, text_bytes, "%zu%s", bytes, units[unit]);
 }
 
 static bench_memory_room room_of(const bench_job *job)

@@ -40,6 +40,7 @@ typedef struct direct_peer {
     int out, in;        /* -1: not connected */
     direct_frame frame; /* the header being received */
     size_t frame_bytes; /* bytes of it received so far */
+    int is_cut_off;     /* a message was received in part */
 } direct_peer;
 
 enum { GUESTS = 32, GUEST_MS = 1000 }; /* a full list drops its oldest guest after this time */
@@ -378,10 +379,28 @@ weir_status weiri_direct_send(weiri_direct *direct, const void *data, size_t byt
                               direct->job.rank, bytes, tag, peer);
 }
 
+/* Receives the payload of the current frame, or discards it if it does not match. After a failure
+ * the stream has the rest of it, so nothing more is read. */
+static weir_status direct_receive_payload(direct_peer *from, void *data, int matches, int peer,
+                                          const weiri_deadline *deadline)
+{
+    const size_t bytes = (size_t)from->frame.bytes;
+    size_t done = 0;
+    weir_status status = matches ? weiri_link_read(from->in, peer, data, bytes, deadline, &done)
+                                 : weiri_link_discard(from->in, peer, bytes, deadline);
+    if (status != WEIR_OK) {
+        from->is_cut_off = 1;
+        shutdown(from->in, SHUT_RDWR); /* ends the peer's send */
+    }
+    return status;
+}
+
 static weir_status direct_receive(weiri_direct *direct, void *data, size_t bytes, int peer, int tag,
                                   const weiri_deadline *deadline)
 {
     direct_peer *from = &direct->peers[peer];
+    if (from->is_cut_off)
+        return weiri_fail(WEIR_ERR_PEER, "a message of rank %d was received in part only", peer);
     weir_status status = direct_await(direct, peer, deadline);
     if (status == WEIR_OK)
         status = weiri_link_read(from->in, peer, &from->frame, sizeof from->frame, deadline,
@@ -389,11 +408,9 @@ static weir_status direct_receive(weiri_direct *direct, void *data, size_t bytes
     if (status != WEIR_OK)
         return status;
     from->frame_bytes = 0;
-    size_t done = 0;
-    if (from->frame.tag == tag && from->frame.bytes == bytes)
-        return weiri_link_read(from->in, peer, data, bytes, deadline, &done);
-    status = weiri_link_discard(from->in, peer, from->frame.bytes, deadline);
-    if (status != WEIR_OK)
+    const int matches = from->frame.tag == tag && from->frame.bytes == bytes;
+    status = direct_receive_payload(from, data, matches, peer, deadline);
+    if (matches || status != WEIR_OK)
         return status;
     return weiri_fail(WEIR_ERR_MISMATCH,
                       "rank %d expected %zu bytes with tag %d from rank %d, got %llu bytes with "

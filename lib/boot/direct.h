@@ -11,7 +11,8 @@
  * greeting is valid once and in its job only, because the key is new for every job.
  *
  * A message that fits into the buffer of the socket is sent without the receiver; a longer one
- * waits until the receiver takes it.
+ * waits until the receiver takes it. A receive that fails in the middle of a message ends the
+ * connection from that rank: later receives return WEIR_ERR_PEER.
  */
 #ifndef WEIR_BOOT_DIRECT_H
 #define WEIR_BOOT_DIRECT_H

@@ -1,7 +1,7 @@
 /*
  * lib/base: status names and exit codes, the last error and its contexts, names of types and
  * operations, the environment table, the log, files of measured links, colours and progress, the
- * table of options.
+ * table of options, the limit of open files.
  */
 #define _GNU_SOURCE /* terminals */
 #include "base/config.h"
@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/links.h"
 #include "base/log.h"
+#include "base/open_files.h"
 #include "base/options.h"
 #include "base/terminal.h"
 #include "base/words.h"
@@ -19,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 /* --------------------------------------------------------------------- text */
@@ -600,6 +602,35 @@ TEST(help_is_made_from_the_table)
                               "  -n, --ranks N  make show: number\n"
                               "                 of ranks\n"
                               "  --file FILE    a file\n");
+}
+
+/* ------------------------------------------------------------ open files */
+
+/* In a child, because a hard limit can be raised again by root only. */
+static int open_files_child(void)
+{
+    struct rlimit limit = {.rlim_cur = 32, .rlim_max = 64}, now;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 1;
+    int failed = weiri_open_files_allow(20, "3 ranks") != WEIR_OK;
+    failed |= getrlimit(RLIMIT_NOFILE, &now) != 0 || now.rlim_cur != 32;
+    failed |= weiri_open_files_allow(48, "3 ranks") != WEIR_OK;
+    failed |= getrlimit(RLIMIT_NOFILE, &now) != 0 || now.rlim_cur != 48 || now.rlim_max != 64;
+    failed |= weiri_open_files_allow(65, "3 ranks") != WEIR_ERR_SYSTEM;
+    failed |= !strstr(weir_last_error(), "3 ranks need 65 open files, 64 are allowed; "
+                                         "raise 'ulimit -Hn'");
+    failed |= getrlimit(RLIMIT_NOFILE, &now) != 0 || now.rlim_cur != 48;
+    return failed;
+}
+
+TEST(the_limit_of_open_files_is_raised_as_far_as_needed_and_allowed)
+{
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(open_files_child());
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 int main(void)

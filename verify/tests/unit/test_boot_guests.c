@@ -123,6 +123,34 @@ TEST(a_host_waits_no_longer_than_the_pause_of_its_guests)
     place_close(&at);
 }
 
+TEST(a_guest_that_says_nothing_is_refused_after_its_time)
+{
+    place at;
+    int silent = -1, other = -1;
+    char byte;
+    place_open(&at);
+    assert_int_equal(place_connect(&at, 5000, &silent), WEIR_OK);
+    place_act(&at);
+    assert_int_equal(place_connect(&at, 5000, &other), WEIR_OK);
+    place_act(&at);
+    weiri_guests_expire(&at.guests);
+    assert_int_equal(at.guests.count, 2);
+    at.guests.list[0].came_ns -= 11 * UINT64_C(1000000000);
+    weiri_guests_expire(&at.guests);
+    assert_int_equal(at.guests.count, 1);
+    assert_int_equal(at.guests.refused, 1);
+    struct pollfd ends = {.fd = silent, .events = POLLIN};
+    ssize_t got = 1;
+    while (got > 0) { /* the challenge, then the end */
+        assert_int_equal(poll(&ends, 1, 5000), 1);
+        got = recv(silent, &byte, 1, 0);
+    }
+    assert_true(got == 0 || errno == ECONNRESET);
+    close(silent);
+    close(other);
+    place_close(&at);
+}
+
 /* The kernel drops further connections while the queue of a listener is full. */
 TEST(connecting_to_a_listener_with_a_full_queue_ends_at_the_deadline)
 {

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 
+#include <dirent.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,6 +111,20 @@ static int settle_on_one_core(void)
     return CHECKS_PASSED;
 }
 
+/* Binds all threads, also one of a sanitizer, which a launcher would have bound from its start. */
+static int bind_threads(const cpu_set_t *set)
+{
+    DIR *threads = opendir("/proc/self/task");
+    int failed = !threads;
+    const struct dirent *entry;
+    while (threads && (entry = readdir(threads)) != NULL)
+        if (entry->d_name[0] != '.')
+            failed |= sched_setaffinity((pid_t)atoi(entry->d_name), sizeof *set, set) != 0;
+    if (threads)
+        closedir(threads);
+    return failed ? -1 : 0;
+}
+
 /* Binds this process to the first hardware thread it may use. */
 static int bind_to_first(void)
 {
@@ -121,7 +136,7 @@ static int bind_to_first(void)
     while (!CPU_ISSET(cpu, &set))
         cpu++;
     CPU_SET(cpu, &first);
-    return sched_setaffinity(0, sizeof first, &first) == 0 ? (int)cpu : -1;
+    return bind_threads(&first) == 0 ? (int)cpu : -1;
 }
 
 static int find_launchers_affinity(void)
