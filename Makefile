@@ -535,7 +535,7 @@ FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
 
 # Shell tests run the programs in the top folder, where only the default build puts them.
 check: all tests ## the tests, installing nothing (TEST_LONG=1: as test-long)
-	$(Q)O='$(O)' BUILD='$(BUILD)' KERNELS='$(KERNELS)' TEST_LONG='$(TEST_LONG)' FUZZ_S=$(FUZZ_S) verify/tests/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
+	$(Q)O='$(O)' BUILD='$(BUILD)' KERNELS='$(KERNELS)' TEST_LONG='$(TEST_LONG)' FUZZ_S=$(FUZZ_S) verify/tests/run $(if $(T),-t '$(T)') $(if $(TEST_LONG),-l 900) -b '$(BESIDE)' \
 		-n '$(notdir $(FUZZERS))' $(sort $(TESTS)) \
 		$(if $(filter .,$(BIN)),$(sort $(TEST_SCRIPTS)))
 

@@ -1,7 +1,9 @@
 #!/bin/bash
 # Benchmarks between emulated hosts whose network delays, reorders, loses and limits frames: results are
 # right, and no faster than the delay and the rate allow, which shows that these were in effect. Up to
-# 128 ranks on 16 hosts and 64 hosts with a rank each in a long run. Run from the repository's root.
+# 128 ranks on 16 hosts and 24 hosts with a rank each in a long run. (All network namespaces of a
+# machine share one table of neighbours, of 1024 entries by default, and n hosts need n (n - 1).) Run
+# from the repository's root.
 . verify/tests/support/tap.sh
 
 job=verify/tests/support/many_hosts.py
@@ -39,14 +41,14 @@ check "alltoallv over a network that reorders, loses and repeats frames" \
     correct 3 2 "$rough" 0 alltoallv -b 1K -e 64K -f 64
 check "allreduce of 64 KiB at 1 MB/s takes at least the time of half of its bytes" \
     correct 3 2 "$limited" 32768 allreduce -b 64K -e 64K
-if long_part "16 hosts with 8 ranks, 64 hosts with a rank each"; then
+if long_part "16 hosts with 8 ranks, 24 hosts with a rank each"; then
     check "allreduce of 4 hosts, one link of which carries 200 KB/s" \
         correct 4 1 '{"links": {"1-2": {"rate": 200000}}}' 0 allreduce -b 64K -e 64K
     for collective in allreduce alltoallv; do
         check "$collective of 16 hosts with 8 ranks and delays of 5 ms" \
             correct 16 8 "$slow" 5000 $collective -b 16K -e 16K
-        check "$collective of 64 hosts with delays of 5 ms" \
-            correct 64 1 "$slow" 5000 $collective -b 16K -e 16K
+        check "$collective of 24 hosts with delays of 5 ms" \
+            correct 24 1 "$slow" 5000 $collective -b 16K -e 16K
     done
 fi
 tap_done
