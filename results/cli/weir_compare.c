@@ -130,7 +130,7 @@ static int read_fractions(settings *s)
                {"--alpha", s->alpha, 0.5, &s->rules.alpha}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].text && read_fraction(all[i].text, all[i].most, all[i].value) != 0)
-            return usage("expected a percentage such as 3%, or a fraction below 1 such as 0.03, not",
+            return usage("expected a percentage such as 3%, or below 1 such as 0.03, not",
                          all[i].text);
     return 0;
 }

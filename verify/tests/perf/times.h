@@ -6,7 +6,7 @@
 #define VERIFY_TESTS_PERF_TIMES_H
 
 #ifndef _GNU_SOURCE
-#error "define _GNU_SOURCE before the first include: sched_setaffinity"
+#define _GNU_SOURCE /* sched_setaffinity; before the first system header */
 #endif
 #include <sched.h>
 #include <stdlib.h>
