@@ -81,8 +81,8 @@ static void check_progress(bench_watch *watch, uint64_t stuck_ms)
 }
 
 /* The launcher terminates the job. If that is because a rank died, reports it first; launchers
- * leave a second for that. A rank that was stopped does not know who has ended why: the others
- * may have reported it. */
+ * leave a second for that. A rank that was stopped does not know who has ended why: the others may
+ * have reported it. */
 static void handle_terminate(bench_watch *watch)
 {
     pthread_mutex_lock(&watch->mutex);
@@ -90,9 +90,11 @@ static void handle_terminate(bench_watch *watch)
         weir_status status = weir_comm_check(watch->comm);
         if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED)
             bench_watch_give_up(watch, watch->comm, weir_last_error());
-    } else if (!atomic_load(&watch->stopped_ms) && !atomic_load(&watch->agreed_end)) {
+    } else if (!atomic_load(&watch->agreed_end)) {
         const char *phase = atomic_load(&watch->phase);
-        bench_setup_report_lost(watch, phase ? phase : "start");
+        phase = phase ? phase : "start";
+        leave_if_stopped(watch, phase);
+        bench_setup_report_lost(watch, phase);
     }
     pthread_mutex_unlock(&watch->mutex);
     sigset_t term;

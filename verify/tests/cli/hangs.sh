@@ -208,14 +208,16 @@ check_in_set_up() {
         check "$1" set_up_deaths "$2" "$3"
     fi
 }
-# The launcher may drop what a rank prints before it ends: ranks print to a file.
+# The launcher may drop what a rank prints before it ends: ranks print to a file. It may also kill the
+# stopped rank before that prints anything; but what it prints accuses no other rank.
 # shellcheck disable=SC2016  # expanded by the ranks
 stopped_says_so() {
     timeout 60 ci/mpirun -np 3 env LD_PRELOAD="$scratch/death.so" DEATH_RANK=1 DEATH_CALL=7 \
         bash -c 'exec ./bench_allreduce -b 8 -e 8 -T 1 2>>"$0"' "$scratch/ranks" >"$out" 2>"$err"
     mv "$scratch/ranks" "$err"
     reports_missing_rank 1 &&
-        grep -q '^bench_allreduce: rank 1 was stopped for [0-9]* ms (communicator), longer' "$err" &&
+        { ! grep -q '^bench_allreduce: rank 1' "$err" ||
+            grep -q '^bench_allreduce: rank 1 was stopped for [0-9]* ms (communicator), longer' "$err"; } &&
         grep -q '^  rank 2 .*: in set-up: communicator; .*not complete after 1000 ms' "$err"
 }
 if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
@@ -235,7 +237,7 @@ if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     name="rank 1 is stopped while it waits in exchange 7: one report shows it without answer"
     check_in_set_up "$name" 1 7
     if ! kills_before_deadline; then
-        check "it says that it was stopped, the others what they waited for" stopped_says_so
+        check "it says that it was stopped or nothing, the others what they waited for" stopped_says_so
     fi
 else
     skip "ranks killed in set-up" "no ${MPICC:-mpicc}"
