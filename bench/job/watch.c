@@ -18,6 +18,12 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+static const char *phase_of(const bench_watch *watch)
+{
+    const char *phase = atomic_load(&watch->phase);
+    return phase ? phase : "start";
+}
+
 /* Waits until the watchdog has looked whether this process was stopped. */
 static void await_tick(const bench_watch *watch)
 {
@@ -32,7 +38,7 @@ static void await_tick(const bench_watch *watch)
 /* Ends the process if it was stopped for so long that the other ranks may have given up. A launcher
  * then continues it a second before it terminates it, and in this second the process would report
  * the ranks that have ended as lost. */
-static void leave_if_stopped(const bench_watch *watch, const char *phase)
+static void leave_if_stopped(const bench_watch *watch)
 {
     await_tick(watch);
     const uint64_t stopped_ms = atomic_load(&watch->stopped_ms);
@@ -41,22 +47,20 @@ static void leave_if_stopped(const bench_watch *watch, const char *phase)
     fprintf(stderr,
             "%s: rank %d was stopped for %llu ms (%s), longer than half of the deadline: the other "
             "ranks may have given up\n",
-            watch->program, watch->rank, (unsigned long long)stopped_ms, phase);
+            watch->program, watch->rank, (unsigned long long)stopped_ms, phase_of(watch));
     _exit(EXIT_DEADLINE);
 }
 
 _Noreturn void bench_watch_give_up(const bench_watch *watch, weir_comm *comm, const char *why)
 {
-    const char *phase = atomic_load(&watch->phase);
     if (comm) {
         weir_comm_abort(comm);
         weir_comm_report_once(comm, STDERR_FILENO);
         _exit(EXIT_DEADLINE);
     }
-    phase = phase ? phase : "start";
     atomic_store(&watch_gives_up, 1);
-    leave_if_stopped(watch, phase);
-    bench_setup_report(watch, phase, why);
+    leave_if_stopped(watch);
+    bench_setup_report(watch, phase_of(watch), why);
     _exit(EXIT_DEADLINE);
 }
 
@@ -91,10 +95,8 @@ static void handle_terminate(bench_watch *watch)
         if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED)
             bench_watch_give_up(watch, watch->comm, weir_last_error());
     } else if (!atomic_load(&watch->agreed_end)) {
-        const char *phase = atomic_load(&watch->phase);
-        phase = phase ? phase : "start";
-        leave_if_stopped(watch, phase);
-        bench_setup_report_lost(watch, phase);
+        leave_if_stopped(watch);
+        bench_setup_report_lost(watch, phase_of(watch));
     }
     pthread_mutex_unlock(&watch->mutex);
     sigset_t term;

@@ -9,6 +9,7 @@ import fcntl
 import os
 import socket
 import struct
+import sys
 import time
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x4000000, 0x8000000
@@ -114,6 +115,26 @@ class Host:
         call("setns", self.network, CLONE_NEWNET)
         call("unshare", CLONE_NEWUTS)
         socket.sethostname(self.name)
+
+
+def emulated_hosts(count, shm_bytes, kept):
+    """Encloses this process, and returns hosts. Where the system does not allow that, says why and ends the
+    program with 77. kept: as of enclose."""
+    try:
+        enclose(shm_bytes, kept)
+        return [Host(number) for number in range(count)]
+    except OSError as error:
+        print(f"no emulated hosts here: {error}", file=sys.stderr)
+        sys.exit(77)
+
+
+def torchrun_variables(hosts, host, rank, nranks, local, port):
+    """Returns the variables of a rank on a host, as torchrun sets them, and the name of its node. local: the
+    ranks of that host, in order."""
+    return {"RANK": str(rank), "WORLD_SIZE": str(nranks), "MASTER_PORT": str(port),
+            "MASTER_ADDR": hosts[0].address, "TORCHELASTIC_RUN_ID": "none",
+            "LOCAL_RANK": str(rank - local[0]), "LOCAL_WORLD_SIZE": str(len(local)),
+            "WEIR_HOSTID": host.name}
 
 
 # ---------------------------------------------------------------------- processes

@@ -68,10 +68,8 @@ class Running:
         if rank is not None and self.hosts:
             host = job.host_of(rank)
             local = [r for r in range(job.nranks) if job.host_of(r) == host]
-            values.update(RANK=str(rank), WORLD_SIZE=str(job.nranks), MASTER_PORT=str(PORT),
-                          MASTER_ADDR=self.hosts[0].address, TORCHELASTIC_RUN_ID="none",
-                          LOCAL_RANK=str(rank - local[0]), LOCAL_WORLD_SIZE=str(len(local)),
-                          WEIR_HOSTID=self.hosts[host].name)
+            values.update(machine.torchrun_variables(self.hosts, self.hosts[host], rank, job.nranks, local,
+                                                     PORT))
         return values
 
     def command(self, rank=None):

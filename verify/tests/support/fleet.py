@@ -58,12 +58,7 @@ def start(host, number, hosts, options, fewer):
 def main():
     hosts = int(sys.argv[1])
     kind, place, value = (sys.argv[2].split(":") + ["", ""])[:3]
-    try:
-        machine.enclose(1 << 30, [os.getcwd()])
-        network = [machine.Host(number) for number in range(hosts)]
-    except OSError as error:
-        print(f"no emulated hosts here: {error}", file=sys.stderr)
-        return 77
+    network = machine.emulated_hosts(hosts, 1 << 30, [os.getcwd()])
     cable = cables.Cable(network, 1)
     cable.use(conditions(kind, place, value, hosts))
     processes = {}

@@ -24,11 +24,9 @@ PORT, DEADLINE_S, SHM_BYTES = 50300, 240, 1 << 30
 
 
 def start(hosts, each, rank, program, errors):
-    host = hosts[rank // each]
-    environment = {
-        **os.environ, "WEIR_HOSTID": host.name, "RANK": str(rank), "WORLD_SIZE": str(len(hosts) * each),
-        "LOCAL_RANK": str(rank % each), "LOCAL_WORLD_SIZE": str(each), "MASTER_PORT": str(PORT),
-        "MASTER_ADDR": hosts[0].address, "TORCHELASTIC_RUN_ID": "none"}
+    host, first = hosts[rank // each], rank - rank % each
+    environment = {**os.environ, **machine.torchrun_variables(
+        hosts, host, rank, len(hosts) * each, range(first, first + each), PORT)}
     return subprocess.Popen(program, env=environment, preexec_fn=host.enter, stdin=subprocess.DEVNULL,
                             stdout=None if rank == 0 else subprocess.DEVNULL,
                             stderr=None if rank == 0 else errors)
@@ -50,13 +48,8 @@ def wait(processes):
 
 def main():
     count, each, conditions = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
-    try:
-        files = [os.path.dirname(word) for word in sys.argv[4:] if word.startswith("/tmp/")]
-        machine.enclose(SHM_BYTES, [os.getcwd(), *files])  # with a private /tmp
-        hosts = [machine.Host(number) for number in range(count)]
-    except OSError as error:
-        print(f"no emulated hosts here: {error}", file=sys.stderr)
-        return 77
+    files = [os.path.dirname(word) for word in sys.argv[4:] if word.startswith("/tmp/")]
+    hosts = machine.emulated_hosts(count, SHM_BYTES, [os.getcwd(), *files])  # with a private /tmp
     cable = cables.Cable(hosts, 1)
     cable.use(conditions)
     with tempfile.TemporaryFile("w+") as errors:
