@@ -172,13 +172,18 @@ else
     offers() { completed "${@:2}" | grep -qxF -- "$1"; }
     # Options in the --help of the programs that completion does not offer.
     not_offered() {
-        local program option
+        local program
         for program in "$prefix"/bin/bench_* "$prefix"/bin/weir-*; do
             case $program in */weir-nightly | */weir-mpirun) continue ;; esac
             [ -e "$completions/${program##*/}" ] || echo "$program has no completion"
-            for option in $("$program" --help | grep -oE '^ +(-[a-zA-Z], )?-[-a-z0-9_]+' | tr -d ,); do
-                offers "$option" "$program" "$option" || echo "$program $option"
-            done
+            "$program" --help | grep -oE '^ +(-[a-zA-Z], )?-[-a-z0-9_]+' | tr -s ', ' '\n' | grep . >"$scratch/options"
+            bash -c '. "$0"; COMP_CWORD=1
+                while read -r option; do
+                    COMP_WORDS=("$1" "$option") COMPREPLY=()
+                    _weir "$1"
+                    for offer in "${COMPREPLY[@]}"; do [ "$offer" != "$option" ] || continue 2; done
+                    echo "$1 $option"
+                done' "${completion:-$completions/weir-topo}" "$program" <"$scratch/options"
         done
     }
     check "completion offers every option of every program" eval '[ -z "$(not_offered)" ]'

@@ -90,13 +90,13 @@ if [ -x bench_allreduce ]; then
 fi
 
 if command -v groff >/dev/null; then
-    malformed() {
-        (cd "$pages" && for page in man?/*; do groff -man -ww -rHY=0 -Tutf8 -z "$page" 2>&1; done) |
+    malformed() { # PAGE...
+        (cd "$pages" && for page; do groff -man -ww -rHY=0 -Tutf8 -z "$page" 2>&1; done) |
             grep -v "can't break line\|cannot adjust line\|cannot break line"
     }
-    check "every manual page is well-formed" eval '[ -z "$(malformed)" ]'
+    check "every manual page is well-formed" eval '[ -z "$(cd "$pages" && malformed man?/*)" ]'
     echo '.XX broken' >"$pages/man3/broken.3"
-    check "a malformed page is found" eval '[ -n "$(malformed)" ]'
+    check "a malformed page is found" eval '[ -n "$(malformed man3/broken.3)" ]'
 else
     skip "every manual page is well-formed" "no groff"
 fi

@@ -41,8 +41,8 @@ slow() { # slow NAME PATTERN-OF-ALL-PAIRS PATTERN-OF-HALVES HOSTS FAULT
     check "$1 is found by halves" found_idle 5 "$3" "$4" "$5" --bisect --timeout 20
 }
 check "a delayed link is found by all pairs" \
-    found_idle 5 "^fleet.link1-2.latency: SLOW: .*chaos-1 - chaos-2" 4 delay:1-2:0.02 --timeout 20
-check "a slow host is found by halves" found 5 "node chaos-2," 4 delay:2:0.01 --bisect --timeout 20
+    found_idle 5 "^fleet.link1-2.latency: SLOW: .*chaos-1 - chaos-2" 4 delay:1-2:0.01 --timeout 20
+check "a slow host is found by halves" found_idle 5 "node chaos-2," 4 delay:2:0.005 --bisect --timeout 20
 check "a host that flips bits ends with 1 and is named" \
     found 1 "^fleet.node2.data: WRONG: data from node chaos-2; [0-9]+ wrong bytes" 3 none --inject flip:2 --timeout 20
 check "a host that stops ends with 4 and is named" \
