@@ -88,6 +88,7 @@ void weiri_tcp_hang_up(weiri_tcp_endpoint *end)
         if (stream->fd >= 0)
             close(stream->fd); /* also removes it from epoll */
         stream->fd = -1;
+        end->nqueued -= stream->count;
         stream->count = 0;
     }
 }
@@ -102,6 +103,7 @@ static void tcp_fail_endpoint(weiri_tcp_endpoint *end, weir_status status)
     end->base.failed = status;
     weiri_tcp_stream *first = end->streams[0];
     if (!end->has_left && first->fd >= 0 && first->head_sent == 0) {
+        end->nqueued -= first->count;
         first->count = 0; /* replaced by the bye frame */
         if (weiri_tcp_queue_bye(end, status, weir_last_error()) == WEIR_OK)
             weiri_tcp_write(end, &moved);
@@ -117,10 +119,10 @@ static weir_status tcp_return_failure(const weiri_tcp_endpoint *end)
 /* Fails the endpoint if a deadline has passed. */
 static void tcp_check_deadline(weiri_tcp_endpoint *end)
 {
+    if (end->base.failed != WEIR_OK || (end->count == 0 && !end->ended_ns))
+        return;
     uint64_t now = weir_clock_ns();
     uint64_t timeout_ns = (uint64_t)end->base.net->timeout_ms * 1000000u;
-    if (end->base.failed != WEIR_OK)
-        return;
     if (end->ended_ns && now - end->ended_ns > GRACE_MS * 1000000u)
         tcp_fail_endpoint(
             end, weiri_fail(WEIR_ERR_PEER,
@@ -440,7 +442,7 @@ static weir_status tcp_progress(weiri_net *base, int *moved)
                 weiri_tcp_acknowledge(end);
             if (net->stage.context)
                 status = weiri_tcp_settle_copies(end, moved);
-            if (status == WEIR_OK)
+            if (status == WEIR_OK && end->nqueued > 0)
                 status = weiri_tcp_write(end, moved);
             if (status != WEIR_OK)
                 tcp_fail_endpoint(end, status);

@@ -103,28 +103,33 @@ typedef struct weiri_tcp_op {
 
 typedef struct weiri_tcp_endpoint {
     weiri_endpoint base;
+    /* What every pass of progress reads, together, because with many peers it is rarely cached. */
     struct weiri_tcp_endpoint *next; /* in the network's list */
-    weiri_job job;                   /* with the key that the lower rank made */
-    int nstreams;                    /* connections made so far */
+    size_t count;                    /* of ops */
+    uint64_t nqueued;                /* items of all streams */
+    uint64_t owed_frames;            /* processed but not yet acknowledged */
+    uint64_t ended_ns;               /* when a premature end of the peer was noticed; else 0 */
+    uint64_t moved_ns;               /* when the peer last accepted data */
+    int idle_passes;                 /* of progress since the latest arrived */
     int is_connected;
+    int has_left; /* the peer sent a bye frame without an error */
+    int nstreams; /* connections made so far */
+
+    uint64_t owed_bytes;
+    weiri_job job; /* with the key that the lower rank made */
     weiri_tcp_stream *streams[WEIRI_TCP_MOST_STREAMS];
     int next_stream;                      /* of the next stripe */
     char where[WEIRI_ADDRESS_TEXT_BYTES]; /* the peer's address */
 
     weiri_tcp_op *ops; /* a ring */
-    size_t capacity, head, count;
+    size_t capacity, head;
     size_t nsent; /* of these, in order, whose frames are written */
     uint64_t acked[WEIRI_TCP_MOST_STREAMS];
-    uint64_t moved_ns; /* when the peer last accepted data */
 
     weiri_tcp_landing landings[WEIRI_NET_LANDINGS];
     int nlandings; /* entries in use */
 
-    uint64_t owed_frames, owed_bytes;  /* processed but not yet acknowledged */
-    int idle_passes;                   /* of progress since the latest arrived */
     char reason[WEIRI_TCP_TEXT_BYTES]; /* of the failure, if base.failed is set */
-    int has_left;                      /* the peer sent a bye frame without an error */
-    uint64_t ended_ns;                 /* when a premature end of the peer was noticed; else 0 */
 } weiri_tcp_endpoint;
 
 typedef struct weiri_tcp_mem {

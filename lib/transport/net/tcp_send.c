@@ -70,6 +70,7 @@ static weiri_tcp_item *append_item(weiri_tcp_stream *stream)
         stream->items = wider;
     }
     weiri_tcp_item *item = item_at(stream, stream->count++);
+    stream->endpoint->nqueued++;
     item->payload_bytes = 0;
     item->is_staged = 0;
     item->slot = NULL;
@@ -381,6 +382,7 @@ static void stream_note_written(weiri_tcp_stream *stream, size_t bytes)
             stream->frames_written++;
         stream->head = (stream->head + 1) & (stream->capacity - 1);
         stream->count--;
+        stream->endpoint->nqueued--;
     }
 }
 
