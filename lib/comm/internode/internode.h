@@ -102,7 +102,8 @@ typedef struct weiri_internode {
 /* Where a rank runs, as the ranks exchange it before they create a communicator. */
 typedef struct weiri_placement {
     uint64_t host;
-    uint64_t hardware; /* equal for nodes that only WEIR_HOSTID distinguishes; they share cores */
+    uint64_t hardware; /* equal for nodes that only WEIR_HOSTID distinguishes */
+    uint64_t kernel;   /* equal for nodes that share cores */
     int32_t pid;
     int32_t padding;
     unsigned char cores[WEIRI_CORES_BYTES];

@@ -45,20 +45,23 @@ static weir_status internode_create_sub_communicators(weir_comm *comm,
                                   &comm->host_comm);
 }
 
-/* Nodes that only WEIR_HOSTID distinguishes share the cores of one host. */
+/* Nodes may share cores: containers of one machine, and nodes that only WEIR_HOSTID distinguishes. */
 static void internode_check_oversubscription(weir_comm *comm, const weiri_placement *placements)
 {
-    unsigned char cores[WEIRI_CORES_BYTES] = {0}; /* of all ranks on this hardware */
+    unsigned char cores[WEIRI_CORES_BYTES] = {0}; /* of all ranks of this kernel */
     int count = 0;
     for (int rank = 0; rank < comm->nranks; rank++) {
-        if (placements[rank].hardware != placements[comm->rank].hardware)
+        if (placements[rank].kernel != placements[comm->rank].kernel)
             continue;
         for (size_t i = 0; i < sizeof cores; i++)
             cores[i] |= placements[rank].cores[i];
         count++;
     }
-    if (count <= weiri_host_cores(cores, sizeof cores, 1))
+    const int ncores = weiri_host_cores(cores, sizeof cores, 1);
+    if (count <= ncores)
         return;
+    weiri_log(WEIRI_LOG_INFO, "rank %d: %d ranks of this machine's nodes share %d core%s: waits yield",
+              comm->rank, count, ncores, ncores == 1 ? "" : "s");
     comm->host_comm->oversubscribed = 1;
     comm->host_comm->guard.spins = WEIRI_SPINS_SHARED;
 }

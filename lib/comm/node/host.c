@@ -19,16 +19,23 @@ uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length)
     return hash;
 }
 
-uint64_t weiri_hardware_id(void)
+uint64_t weiri_kernel_id(void)
 {
     uint64_t hash = WEIRI_HASH_START;
-    char text[256] = "";
+    char text[64] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file) {
         size_t length = fread(text, 1, sizeof text, file);
         hash = weiri_hash_bytes(hash, text, length);
         fclose(file);
     }
+    return hash;
+}
+
+uint64_t weiri_hardware_id(void)
+{
+    uint64_t hash = weiri_kernel_id();
+    char text[256] = "";
     if (gethostname(text, sizeof text - 1) == 0)
         hash = weiri_hash_bytes(hash, text, strlen(text));
     struct stat info;

@@ -22,7 +22,8 @@ names=("the tcp transport passes the conformance suite between hosts over IPv4"
     "a missing interface is reported with its name and the available ones"
     "mpirun starts half of the ranks on each host"
     "an allreduce with two ranks per host is correct"
-    "losing a host ends all four ranks with 4 and a report on both hosts")
+    "losing a host ends all four ranks with 4 and a report on both hosts"
+    "two hosts on one core are known to share it")
 
 $hosts --each true >"$out" 2>"$err"
 if [ $? -eq 77 ]; then
@@ -67,6 +68,12 @@ fi
         ends_with 0 $hosts -np 4 "$bench" --transport tcp -b 8 -e 512 -f 64 -w 1 -n 2 &&
             grep -q 'Out of bounds values : 0 OK' "$out"
     }
+    on_one_core() {
+        local core
+        core=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+        WEIR_LOG=info ends_with 0 $hosts -np 2 taskset -c "$core" "$bench" --transport tcp -b 8 -e 8 -n 2 &&
+            grep -q "rank 1: 2 ranks of this machine's nodes share 1 core: waits yield" "$err"
+    }
     # mpirun kills the other ranks when the first one has ended; they need time for their report.
     lost() {
         # shellcheck disable=SC2016
@@ -99,8 +106,10 @@ fi
 if [ -x "$bench" ] && command -v "${MPIRUN:-mpirun}" >/dev/null 2>&1; then
     check "${names[7]}" allreduce
     check "${names[8]}" lost
+    check "${names[9]}" on_one_core
 else
     skip "${names[7]}" "no $bench, or no mpirun"
     skip "${names[8]}" "no $bench, or no mpirun"
+    skip "${names[9]}" "no $bench, or no mpirun"
 fi
 tap_done
