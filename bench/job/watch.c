@@ -49,8 +49,8 @@ static void leave_if_stopped(const bench_watch *watch)
     if (!stopped_ms)
         return;
     fprintf(stderr,
-            "%s: rank %d was stopped for %llu ms, longer than half of the deadline: the other ranks "
-            "may have given up\n",
+            "%s: rank %d was stopped for %llu ms, longer than half of the deadline: "
+            "the other ranks may have given up\n",
             watch->program, watch->rank, (unsigned long long)stopped_ms);
     _exit(EXIT_DEADLINE);
 }

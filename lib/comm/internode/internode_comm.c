@@ -45,7 +45,8 @@ static weir_status internode_create_sub_communicators(weir_comm *comm,
                                   &comm->host_comm);
 }
 
-/* Nodes may share cores: containers of one machine, and nodes that only WEIR_HOSTID distinguishes. */
+/* Nodes may share cores: containers of one machine do, and nodes that only WEIR_HOSTID
+ * distinguishes. */
 static void internode_check_oversubscription(weir_comm *comm, const weiri_placement *placements)
 {
     unsigned char cores[WEIRI_CORES_BYTES] = {0}; /* of all ranks of this kernel */
@@ -60,8 +61,9 @@ static void internode_check_oversubscription(weir_comm *comm, const weiri_placem
     const int ncores = weiri_host_cores(cores, sizeof cores, 1);
     if (count <= ncores)
         return;
-    weiri_log(WEIRI_LOG_INFO, "rank %d: %d ranks of this machine's nodes share %d core%s: waits yield",
-              comm->rank, count, ncores, ncores == 1 ? "" : "s");
+    weiri_log(WEIRI_LOG_INFO,
+              "rank %d: %d ranks of this machine's nodes share %d core%s: waits yield", comm->rank,
+              count, ncores, ncores == 1 ? "" : "s");
     comm->host_comm->oversubscribed = 1;
     comm->host_comm->guard.spins = WEIRI_SPINS_SHARED;
 }
