@@ -274,7 +274,8 @@ static void all_types_and_ops(const algo *of)
 {
     std::string why;
     for (int dtype = 0; dtype < WEIR_DTYPE_COUNT && why.empty(); dtype++) {
-        for (int nranks = 2 + dtype % 3; nranks <= 8 && why.empty(); nranks += 3) {
+        for (int nranks = 2 + dtype % 3; nranks <= 8 && why.empty();
+             nranks += is_long_run() ? 3 : 6) {
             machine m(nranks, (uint64_t)(dtype * 8 + nranks));
             std::vector<call> calls;
             std::vector<placing> hows;
@@ -387,7 +388,8 @@ static void without_nvlink()
 
 int main()
 {
-    (void)long_part("counts around borders with 3, 4, 6 and 7 ranks, more random launches");
+    (void)long_part("types with 5 to 7 ranks, counts around borders with 3, 4, 6 and 7, more random "
+                    "launches");
     for (const algo &of : algos) {
         all_types_and_ops(&of);
         borders(&of);
