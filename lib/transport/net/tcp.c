@@ -81,6 +81,13 @@ void weiri_tcp_watch(weiri_tcp_stream *stream)
     stream->events = events;
 }
 
+/* Drops what is queued. */
+static void stream_drop_items(weiri_tcp_stream *stream)
+{
+    stream->endpoint->nqueued -= stream->count;
+    stream->count = 0;
+}
+
 void weiri_tcp_hang_up(weiri_tcp_endpoint *end)
 {
     for (int i = 0; i < end->nstreams; i++) {
@@ -88,8 +95,7 @@ void weiri_tcp_hang_up(weiri_tcp_endpoint *end)
         if (stream->fd >= 0)
             close(stream->fd); /* also removes it from epoll */
         stream->fd = -1;
-        end->nqueued -= stream->count;
-        stream->count = 0;
+        stream_drop_items(stream);
     }
 }
 
@@ -103,8 +109,7 @@ static void tcp_fail_endpoint(weiri_tcp_endpoint *end, weir_status status)
     end->base.failed = status;
     weiri_tcp_stream *first = end->streams[0];
     if (!end->has_left && first->fd >= 0 && first->head_sent == 0) {
-        end->nqueued -= first->count;
-        first->count = 0; /* replaced by the bye frame */
+        stream_drop_items(first); /* replaced by the bye frame */
         if (weiri_tcp_queue_bye(end, status, weir_last_error()) == WEIR_OK)
             weiri_tcp_write(end, &moved);
     }

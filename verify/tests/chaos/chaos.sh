@@ -1,8 +1,8 @@
 #!/bin/bash
-# Chaos: 20 jobs, 40 in a long run, always the same ones, whose ranks are killed, stopped, delayed and cut off, or lack
-# memory or descriptors, end in time with a report that names the lost ranks, leave nothing, and pass
-# no wrong data; before that, the driver's self-test. `make soak` runs other jobs. Run from the
-# repository's root.
+# Chaos: 20 jobs, 40 in a long run, always the same ones, whose ranks are killed, stopped, delayed and
+# cut off, or lack memory or descriptors, end in time with a report that names the lost ranks, leave
+# nothing, and pass no wrong data; before that, the driver's self-test. `make soak` runs other jobs.
+# Run from the repository's root.
 set -u
 # shellcheck source=verify/tests/support/tap.sh
 . verify/tests/support/tap.sh

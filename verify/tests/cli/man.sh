@@ -90,11 +90,11 @@ if [ -x bench_allreduce ]; then
 fi
 
 if command -v groff >/dev/null; then
-    malformed() { # PAGE...
-        (cd "$pages" && for page; do groff -man -ww -rHY=0 -Tutf8 -z "$page" 2>&1; done) |
+    malformed() { # PATTERN
+        (cd "$pages" && for page in $1; do groff -man -ww -rHY=0 -Tutf8 -z "$page" 2>&1; done) |
             grep -v "can't break line\|cannot adjust line\|cannot break line"
     }
-    check "every manual page is well-formed" eval '[ -z "$(cd "$pages" && malformed man?/*)" ]'
+    check "every manual page is well-formed" eval '[ -z "$(malformed "man?/*")" ]'
     echo '.XX broken' >"$pages/man3/broken.3"
     check "a malformed page is found" eval '[ -n "$(malformed man3/broken.3)" ]'
 else

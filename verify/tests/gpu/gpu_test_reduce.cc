@@ -388,8 +388,8 @@ static void without_nvlink()
 
 int main()
 {
-    (void)long_part("types with 5 to 7 ranks, counts around borders with 3, 4, 6 and 7, more random "
-                    "launches");
+    (void)long_part("types with 5 to 7 ranks, counts around borders with 3, 4, 6 and 7, more "
+                    "random launches");
     for (const algo &of : algos) {
         all_types_and_ops(&of);
         borders(&of);
