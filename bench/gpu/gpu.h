@@ -50,6 +50,11 @@ weir_status bench_gpu_copy(bench_gpu *gpu, void *to, const void *from, size_t by
 
 /* Waits for everything that was enqueued. */
 weir_status bench_gpu_sync(bench_gpu *gpu);
+/* Holds back what is enqueued on the stream from now on until bench_gpu_let_go, so that the time of
+ * the host's launches is not part of a measurement; at most for some milliseconds, because a call
+ * may wait for the stream. bench_gpu_let_go must follow, before the next wait for the stream. */
+weir_status bench_gpu_hold(bench_gpu *gpu);
+void bench_gpu_let_go(bench_gpu *gpu);
 /* Records the start and the end event on the stream. Not blocking. */
 weir_status bench_gpu_mark_start(bench_gpu *gpu);
 weir_status bench_gpu_mark_end(bench_gpu *gpu);

@@ -4,8 +4,12 @@
  */
 #include "bench/gpu/gpu.h"
 
+#include <weir/device.h>
+
 #include <cuda_runtime_api.h>
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,6 +19,7 @@ struct bench_gpu {
     cudaEvent_t start, end;
     cudaGraphExec_t recording; /* NULL: no graph captured */
     bench_gpu_info info;
+    atomic_int is_held;
 };
 
 /* Turns a CUDA error into a status with a note. */
@@ -186,6 +191,27 @@ weir_status bench_gpu_copy(bench_gpu *gpu, void *to, const void *from, size_t by
 weir_status bench_gpu_sync(bench_gpu *gpu)
 {
     return gpu_check(gpu->note, cudaStreamSynchronize(gpu->stream), "wait for the stream");
+}
+
+/* Runs in the stream, on a thread of CUDA's. */
+static void CUDART_CB gpu_wait_while_held(void *context)
+{
+    bench_gpu *gpu = context;
+    const uint64_t most_ns = 20 * 1000 * 1000, start_ns = weir_clock_ns();
+    while (atomic_load(&gpu->is_held) && weir_clock_ns() - start_ns < most_ns)
+        sched_yield();
+}
+
+weir_status bench_gpu_hold(bench_gpu *gpu)
+{
+    atomic_store(&gpu->is_held, 1);
+    return gpu_check(gpu->note, cudaLaunchHostFunc(gpu->stream, gpu_wait_while_held, gpu),
+                     "host function");
+}
+
+void bench_gpu_let_go(bench_gpu *gpu)
+{
+    atomic_store(&gpu->is_held, 0);
 }
 
 weir_status bench_gpu_mark_start(bench_gpu *gpu)

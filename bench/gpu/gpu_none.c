@@ -83,6 +83,15 @@ weir_status bench_gpu_copy(bench_gpu *gpu, void *to, const void *from, size_t by
     return WEIR_ERR_UNSUPPORTED;
 }
 
+weir_status bench_gpu_hold(bench_gpu *gpu)
+{
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+void bench_gpu_let_go(bench_gpu *gpu)
+{
+}
+
 weir_status bench_gpu_mark_start(bench_gpu *gpu)
 {
     return WEIR_ERR_UNSUPPORTED;

@@ -184,13 +184,16 @@ weir_status bench_moe_device_copy_us(moe_candidate *c, moe_device *d, double byt
     weir_status status = WEIR_OK;
     double least = 0;
     for (int copy = 0; status == WEIR_OK && copy < COPIES; copy++) {
-        status = bench_gpu_mark_start(gpu);
+        status = bench_gpu_hold(gpu);
+        if (status == WEIR_OK)
+            status = bench_gpu_mark_start(gpu);
         for (size_t left = (size_t)bytes / 2, part; status == WEIR_OK && left; left -= part) {
             part = left < room ? left : room;
             status = bench_gpu_copy(gpu, d->outputs[0], d->rows, part);
         }
         if (status == WEIR_OK)
             status = bench_gpu_mark_end(gpu);
+        bench_gpu_let_go(gpu);
         if (status == WEIR_OK)
             status = bench_gpu_sync(gpu);
         if (status == WEIR_OK)

@@ -17,6 +17,7 @@ enum {
     CANDIDATES_MAX = 2,
     LEAST_ITERATIONS = 10,
     MOST_ITERATIONS = 400,
+    NUMBER_BYTES = 256,
     WHOLE_BYTES = 32 << 20 /* rows are compared as a whole up to so many bytes in each iteration */
 };
 static const double budget_s = 0.6;
@@ -34,6 +35,7 @@ typedef struct moe_measurement {
     moe_subject subjects[CANDIDATES_MAX];
     int count, iterations;
     int dispatch_every, combine_every; /* rows compared as a whole: one of so many */
+    void *number; /* GPUs: memory of the allreduce in which ranks wait for each other */
 } moe_measurement;
 
 /* ------------------------------------------------------------------- checks */
@@ -107,24 +109,35 @@ static weir_status fetch(moe_candidate *c, int parts)
 
 /* Times calls: by the clock on the host, by events on a GPU's stream. Where ranks share cores, a
  * rank that checks its results keeps others from seeing that their calls have ended: so no rank
- * goes on before all calls have ended. */
-static weir_status begin_time(const moe_candidate *c, double *start_s)
+ * goes on before all calls have ended. On GPUs the ranks' streams wait for each other in an
+ * allreduce of one number before the first event, and are held back until everything has been
+ * enqueued. */
+static weir_status begin_time(moe_measurement *m, double *start_s)
 {
-    bench_job_barrier_closely(c->trial->job);
+    bench_job *job = m->trial->job;
+    bench_job_barrier_closely(job);
     *start_s = bench_clock_s();
-    return c->trial->job->gpu ? bench_gpu_mark_start(c->trial->job->gpu) : WEIR_OK;
+    if (!job->gpu)
+        return WEIR_OK;
+    weir_status status = bench_gpu_hold(job->gpu);
+    if (status == WEIR_OK)
+        status = weir_allreduce(job->comm, m->number, m->number, 1, WEIR_INT32, WEIR_MAX,
+                                bench_gpu_stream(job->gpu));
+    return status == WEIR_OK ? bench_gpu_mark_start(job->gpu) : status;
 }
 
-static weir_status end_time(const moe_candidate *c, double start_s, weir_status status, double *us)
+static weir_status end_time(moe_measurement *m, double start_s, weir_status status, double *us)
 {
-    bench_gpu *gpu = c->trial->job->gpu;
+    bench_job *job = m->trial->job;
+    bench_gpu *gpu = job->gpu;
     if (!gpu) {
         *us = (bench_clock_s() - start_s) * 1e6;
-        bench_job_barrier(c->trial->job);
+        bench_job_barrier(job);
         return status;
     }
     if (status == WEIR_OK)
         status = bench_gpu_mark_end(gpu);
+    bench_gpu_let_go(gpu);
     if (status == WEIR_OK)
         status = bench_gpu_sync(gpu);
     return status == WEIR_OK ? bench_gpu_marked_us(gpu, us) : status;
@@ -149,9 +162,9 @@ static weir_status run_dispatch(moe_measurement *m, moe_subject *s, int iteratio
     if (injects(m, s, iteration))
         bench_moe_inject_before(c, version);
     if (status == WEIR_OK)
-        status = begin_time(c, &start_s);
+        status = begin_time(m, &start_s);
     if (status == WEIR_OK)
-        status = end_time(c, start_s, c->ops->dispatch(c, version), us);
+        status = end_time(m, start_s, c->ops->dispatch(c, version), us);
     if (status == WEIR_OK)
         status = fetch(c, MOE_PART_RECEIVED);
     if (status == WEIR_OK && injects(m, s, iteration))
@@ -185,9 +198,9 @@ static weir_status run_combine(moe_measurement *m, moe_subject *s, int iteration
     if (status == WEIR_OK)
         status = store(c, version, MOE_PART_OUT);
     if (status == WEIR_OK)
-        status = begin_time(c, &start_s);
+        status = begin_time(m, &start_s);
     if (status == WEIR_OK)
-        status = end_time(c, start_s, c->ops->combine(c, version), us);
+        status = end_time(m, start_s, c->ops->combine(c, version), us);
     if (injects(m, s, iteration)) {
         bench_moe_inject_undo(c, version);
         status = status == WEIR_OK ? store(c, version, MOE_PART_WEIGHTS) : status;
@@ -213,7 +226,7 @@ static weir_status run_chain(moe_measurement *m, moe_subject *s, int iteration, 
     set_guard(c, guarded);
     weir_status status = store(c, guarded, MOE_PART_GUARD);
     if (status == WEIR_OK)
-        status = begin_time(c, &start_s);
+        status = begin_time(m, &start_s);
     if (status != WEIR_OK)
         return status;
     for (int pair = 0; status == WEIR_OK && pair < pairs; pair++) {
@@ -222,7 +235,7 @@ static weir_status run_chain(moe_measurement *m, moe_subject *s, int iteration, 
         if (status == WEIR_OK)
             status = c->ops->combine(c, version);
     }
-    status = end_time(c, start_s, status, us);
+    status = end_time(m, start_s, status, us);
     *us /= pairs;
     c->adds_rows = 0;
     if (status == WEIR_OK)
@@ -410,6 +423,9 @@ weir_status bench_moe_measure(bench_moe_trial *t, moe_output *out, uint64_t *wro
 {
     moe_measurement m = {.trial = t};
     weir_status status = open_subjects(&m);
+    if (status == WEIR_OK && t->job->gpu)
+        status = bench_job_agree(t->job, bench_gpu_alloc(t->job->gpu, NUMBER_BYTES, &m.number),
+                                 "GPU memory");
     if (status == WEIR_OK) {
         const weir_moe_info *info = &m.subjects[0].candidate.info;
         m.dispatch_every = every_of((size_t)info->recv_rows, info->recv_row_bytes);
@@ -424,5 +440,7 @@ weir_status bench_moe_measure(bench_moe_trial *t, moe_output *out, uint64_t *wro
             status = report_copies(&m);
     }
     close_subjects(&m);
+    if (m.number)
+        bench_gpu_free(t->job->gpu, m.number);
     return status;
 }

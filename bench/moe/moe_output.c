@@ -182,9 +182,8 @@ static void write_header(const moe_output *out, size_t memory_bytes)
            "from other "
            "ranks only, in dispatch each token once\n");
     printf("# Timing: slowest rank; a barrier before each call, in a chain of %d pairs before the "
-           "first; "
-           "every iteration is checked\n#\n",
-           o->chain);
+           "first; %severy iteration is checked\n#\n",
+           o->chain, job->gpu ? "without the time of launches; " : "");
     printf("# %10s %8s %9s %9s %5s %10s %9s %7s %7s %7s %9s %9s %9s %9s\n", "size", "tokens",
            "type", "phase", "root", "candidate", "time", "algbw", "busbw", "#wrong", "p99",
            "ci low", "ci high", "ceiling");

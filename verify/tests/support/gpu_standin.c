@@ -51,9 +51,13 @@ void bench_gpu_close(bench_gpu *gpu)
 void bench_gpu_describe(const bench_gpu *gpu, bench_gpu_info *info)
 {
     (void)gpu;
-    *info = (bench_gpu_info){.name = "stand-in", .bus = "0000:5a:00", .driver = 13010,
-                             .runtime = 13000, .memory_bytes = (size_t)1 << 40,
-                             .free_bytes = (size_t)1 << 40, .cache_bytes = (size_t)1 << 20};
+    *info = (bench_gpu_info){.name = "stand-in",
+                             .bus = "0000:5a:00",
+                             .driver = 13010,
+                             .runtime = 13000,
+                             .memory_bytes = (size_t)1 << 40,
+                             .free_bytes = (size_t)1 << 40,
+                             .cache_bytes = (size_t)1 << 20};
 }
 
 weir_stream bench_gpu_stream(const bench_gpu *gpu)
@@ -115,6 +119,17 @@ static double now_us(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+weir_status bench_gpu_hold(bench_gpu *gpu)
+{
+    (void)gpu;
+    return WEIR_OK;
+}
+
+void bench_gpu_let_go(bench_gpu *gpu)
+{
+    (void)gpu;
 }
 
 weir_status bench_gpu_mark_start(bench_gpu *gpu)
