@@ -148,26 +148,30 @@ static weiri_gpu_desc gpu_describe(const weir_moe *g, const void *rows, size_t b
 
 /* -------------------------------------------------------------------- launch */
 
-static int gpu_default_blocks(const weir_moe *g, int processors, int64_t rows, uint32_t row_bytes)
+/* A warp for each of so many units; at least a block for each multiprocessor, because other ranks
+ * may have more tokens. */
+static int gpu_default_blocks(const weir_moe *g, int processors, int64_t units, int threads)
 {
-    const int64_t warps = MOE_GPU_THREADS / 32;
-    const int64_t units = rows * ((row_bytes + 2047) / 2048);
-    const int64_t tasks = units > g->config.experts ? units : g->config.experts;
-    const int64_t wanted = (tasks + warps - 1) / warps;
+    const int64_t wanted = (units * 32 + threads - 1) / threads;
     const int most = g->config.max_blocks && g->config.max_blocks < 2 * processors
                          ? g->config.max_blocks
                          : 2 * processors;
-    return wanted < 1 ? 1 : wanted < most ? (int)wanted : most;
+    const int least = processors < most ? processors : most;
+    return wanted < least ? least : wanted < most ? (int)wanted : most;
 }
 
+/* The units of a dispatch are 2 KiB of a row, those of a combine 512 bytes, which a warp loads from
+ * up to topk places. */
 static weir_status gpu_launch(weir_moe *g, weir_stream stream, moe_gpu_args *args, int64_t rows)
 {
     const int is_dispatch = args->kind == MOE_DISPATCH;
     const void *kernel = is_dispatch ? moe_gpu_dispatch_kernel(g->config.dtype, args->shape.is_fp8)
                                      : moe_gpu_combine_kernel(g->config.dtype);
-    const uint32_t bytes = is_dispatch ? args->shape.sent_row_bytes : args->shape.row_bytes;
+    const int threads = is_dispatch ? MOE_GPU_DISPATCH_THREADS : MOE_GPU_COMBINE_THREADS;
+    const int64_t units = is_dispatch ? rows * ((args->shape.sent_row_bytes + 2047) / 2048)
+                                      : rows * ((args->shape.row_bytes + 511) / 512);
     const weiri_gpu_shape shape = {
-        gpu_default_blocks(g, weiri_cuda_of(g->comm)->processors, rows, bytes), MOE_GPU_THREADS};
+        gpu_default_blocks(g, weiri_cuda_of(g->comm)->processors, units, threads), threads};
     return weiri_cuda_launch_on(g->comm, stream, is_dispatch ? "moe dispatch" : "moe combine",
                                 kernel, shape, args);
 }

@@ -27,6 +27,7 @@ static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
     at->first_row = layout_add(&at->bytes, handles * (uint64_t)s->bins * 4);
     at->source_row = layout_add(&at->bytes, handles * n * (uint64_t)s->own_bins * 4);
     at->bin_rows = layout_add(&at->bytes, handles * (uint64_t)s->own_bins * 4);
+    at->segments = layout_add(&at->bytes, MOE_GPU_SEGMENTS * ((uint64_t)c->experts + n) * 4);
     at->tokens = layout_add(&at->bytes, staged_tokens * s->sent_row_bytes);
     at->scales = layout_add(&at->bytes, tokens * (uint64_t)s->scales_per_row * 4);
     at->outputs = layout_add(&at->bytes, rows * s->row_bytes);

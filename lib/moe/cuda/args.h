@@ -27,6 +27,7 @@ enum {
     MOE_GPU_CALLS = 4, /* headers: two calls under way, and those of slower ranks */
     MOE_GPU_SEND = 1,  /* phases of a launch: both for a whole call */
     MOE_GPU_COMPLETE = 2,
+    MOE_GPU_SEGMENTS = 32, /* parts of the tokens that are counted at the same time, at most */
 };
 
 /* What a rank says about a call. */
@@ -52,16 +53,18 @@ typedef struct moe_gpu_choice {
     int32_t unused;
 } moe_gpu_choice;
 
-/* The state of a group. Only the block that finishes last writes calls, under_way, staged. */
+/* The state of a group. Only the block that ends last writes calls, under_way, staged. */
 typedef struct moe_gpu_state {
-    uint64_t calls;             /* number of the latest call that was sent */
-    uint64_t under_way[2];      /* by kind: a call that was sent and not completed */
-    uint64_t staged[2];         /* by kind: the latest call whose rows were staged */
-    uint64_t arrived, finished; /* blocks of this launch */
-    uint64_t placed;            /* 2 * epoch of the launch whose rows are placed, + 1: it fails */
+    uint64_t calls;        /* number of the latest call that was sent */
+    uint64_t under_way[2]; /* by kind: a call that was sent and not completed */
+    uint64_t staged[2];    /* by kind: the latest call whose rows were staged */
+    uint64_t arrived;      /* blocks of this launch that have sent what they send */
+    uint64_t counted;      /* segments of this launch that have been counted, once for each range */
+    uint64_t ended;        /* blocks of this launch */
+    uint64_t placed;       /* 2 * epoch of the launch whose rows are placed, + 1: it fails */
     uint64_t wrong;   /* an invalid choice of this call: 2^63 - the index of the first; 0: none */
     uint64_t refused; /* a call with a problem, sent while an earlier one was under way; 0: none */
-    uint64_t unused[6];
+    uint64_t unused[5];
 } moe_gpu_state;
 
 /* The private state of a handle. */
@@ -81,6 +84,7 @@ typedef struct moe_gpu_layout {
         first_row; /* [handle][bins] int32_t: this rank's first row, in the receiver's layout */
     uint64_t source_row; /* [handle][nranks * own bins]: each source's first row here */
     uint64_t bin_rows;   /* [handle][own bins]: rows of all sources */
+    uint64_t segments; /* [segment][experts + nranks]: choices, tokens in a segment of the tokens */
     uint64_t bytes;
 } moe_gpu_layout;
 
@@ -145,8 +149,9 @@ void moe_gpu_shape_make(const weir_moe_config *config, int nranks, int recv_rows
  * rows; NULL for other types. */
 const void *moe_gpu_dispatch_kernel(weir_dtype dtype, int is_fp8);
 const void *moe_gpu_combine_kernel(weir_dtype dtype);
-/* The default number of threads of a block, a multiple of 32. */
-enum { MOE_GPU_THREADS = 512 };
+/* The default numbers of threads of a block, multiples of 32: those of combine need more registers.
+ */
+enum { MOE_GPU_DISPATCH_THREADS = 512, MOE_GPU_COMBINE_THREADS = 384 };
 
 #ifdef __cplusplus
 }

@@ -4,9 +4,10 @@
  * Send. Expert outputs that peers cannot read in place, and gradients of weights, go to staging, at
  * the same rows. Then the last block publishes (device/call.cuh).
  *
- * Complete. Every block waits until all ranks have published. Warps take units of token and slice:
- * they load the slice of each of the token's rows from the ranks of its experts, add them in the
- * order of the choices in float, rounding each product and sum, and store the result, rounded once.
+ * Complete. Every block waits until all ranks have published. Warps take units of token and part of
+ * a row: they load the part of each of the token's rows from the ranks of its experts, add them in
+ * the order of the choices in float, rounding each product and sum, and store the result, rounded
+ * once.
  */
 #include "coll/cuda/device/vector.cuh"
 #include "moe/cuda/device/call.cuh"
@@ -47,11 +48,18 @@ WEIRI_GPU_FN void moe_stage_outputs(const moe_gpu_args &a, const moe_launch &l)
             moe_stage_part(a, l, &turns, moe_source_row(a, 0)[own], moe_bin_rows(a)[own]);
 }
 
+WEIRI_GPU_FN bool moe_is_staged(const moe_gpu_args &a)
+{
+    return a.desc == WEIRI_GPU_UNMAPPED || a.combine.row_weight_grads;
+}
+
 WEIRI_GPU_FN void moe_combine_send(const moe_gpu_args &a, const moe_launch &l)
 {
     moe_gpu_header header = {};
+    const bool is_staged = moe_is_staged(a);
+    if (blockIdx.x && !is_staged)
+        return;
     const bool is_valid = moe_routing_of(a)->is_valid;
-    const bool is_staged = a.desc == WEIRI_GPU_UNMAPPED || a.combine.row_weight_grads;
     if (is_staged) {
         moe_await_done(a, moe_state(a)->staged[MOE_COMBINE]);
         if (is_valid)
@@ -61,7 +69,7 @@ WEIRI_GPU_FN void moe_combine_send(const moe_gpu_args &a, const moe_launch &l)
     header.rows = a.desc;
     header.problem = is_valid ? MOE_NO_PROBLEM : MOE_NO_ROUTING;
     header.values[0] = a.handle;
-    moe_publish(a, l, header, is_staged);
+    moe_publish(a, l, header, is_staged ? (int)gridDim.x : 1, false);
 }
 
 /* ----------------------------------------------------------------- complete */
@@ -135,139 +143,124 @@ WEIRI_GPU_FN void moe_add(float (&total)[2][weiri_gpu_lanes<dtype>::COUNT],
     }
 }
 
-/* One vector of up to MOE_TERMS terms, on its way from memory. */
-typedef struct moe_batch {
+/* Moves the terms to the first lanes, in order; returns how many there are. */
+WEIRI_GPU_FN int moe_gather_terms(moe_term *term, int lane)
+{
+    uint32_t left = __ballot_sync(0xffffffff, term->row != nullptr);
+    const int count = __popc(left);
+    for (int nth = 0; nth < lane && left; nth++)
+        left &= left - 1;
+    const int from = left ? __ffs((int)left) - 1 : 0;
+    term->row = (const char *)__shfl_sync(0xffffffff, (uint64_t)(uintptr_t)term->row, from);
+    term->weight = __shfl_sync(0xffffffff, term->weight, from);
+    return count;
+}
+
+/* Adds one vector of up to MOE_TERMS terms, which are loaded at the same time. */
+template <int dtype>
+WEIRI_GPU_FN void moe_add_terms(float (&total)[2][weiri_gpu_lanes<dtype>::COUNT],
+                                const moe_term &term, int first, int count, uint32_t at,
+                                bool is_weighted)
+{
     weiri_gpu_vector vectors[MOE_TERMS];
-} moe_batch;
-
-/* Loads one vector of the first terms in `left`, which has a bit for each lane that has one. */
-WEIRI_GPU_FN void moe_batch_load(moe_batch *batch, const moe_term &term, uint32_t left, uint32_t at,
-                                 bool is_there)
-{
 #pragma unroll
     for (int n = 0; n < MOE_TERMS; n++) {
-        const int lane = left ? __ffs((int)left) - 1 : 0;
-        const char *row =
-            (const char *)__shfl_sync(0xffffffff, (uint64_t)(uintptr_t)term.row, lane);
-        if (left && is_there)
-            batch->vectors[n] = weiri_gpu_load16(row + at);
-        left &= left - 1;
+        const uint64_t row = (uint64_t)(uintptr_t)term.row;
+        const char *from = (const char *)__shfl_sync(0xffffffff, row, first + n);
+        if (first + n < count)
+            vectors[n] = weiri_gpu_load16(from + at);
+    }
+#pragma unroll
+    for (int n = 0; n < MOE_TERMS; n++) {
+        const float weight = __shfl_sync(0xffffffff, term.weight, first + n);
+        if (first + n < count)
+            moe_add<dtype>(total, vectors[n], weight, is_weighted, first + n == 0);
     }
 }
 
-/* Adds the first terms in `left`. */
+/* Adds the terms of a vector for each lane, and stores the sums. Lanes after the end of the row
+ * load its last vector. */
 template <int dtype>
-WEIRI_GPU_FN void moe_batch_add(float (&total)[2][weiri_gpu_lanes<dtype>::COUNT],
-                                const moe_batch &batch, const moe_term &term, uint32_t left,
-                                bool is_weighted, bool is_first)
-{
-#pragma unroll
-    for (int n = 0; n < MOE_TERMS; n++) {
-        if (!left)
-            return;
-        const float weight = __shfl_sync(0xffffffff, term.weight, __ffs((int)left) - 1);
-        moe_add<dtype>(total, batch.vectors[n], weight, is_weighted, is_first && n == 0);
-        left &= left - 1;
-    }
-}
-
-/* The terms in `left` without the first batch. */
-WEIRI_GPU_FN uint32_t moe_batch_after(uint32_t left)
-{
-#pragma unroll
-    for (int n = 0; n < MOE_TERMS; n++)
-        left &= left - 1;
-    return left;
-}
-
-/* Adds the terms of a slice and stores the sums; the next batch is on its way while one is added.
- */
-template <int dtype>
-WEIRI_GPU_FN void moe_add_slice(const moe_gpu_args &a, const moe_term &term, char *out, int slice,
-                                int lane)
+WEIRI_GPU_FN void moe_add_vector(const moe_gpu_args &a, const moe_term &term, int count, char *out,
+                                 uint32_t at)
 {
     typedef weiri_gpu_lanes<dtype> lanes;
-    const uint32_t terms = __ballot_sync(0xffffffff, term.row != nullptr), step = MOE_WARP * 16;
-    const uint32_t end = a.shape.row_bytes;
-    const bool is_weighted = a.combine.weights != nullptr;
-    uint32_t at = (uint32_t)(slice * MOE_VECTORS * MOE_WARP + lane) * 16, left = terms;
+    const uint32_t last = a.shape.row_bytes - 16;
     float total[2][lanes::COUNT] = {};
-    moe_batch next = {};
-    moe_batch_load(&next, term, left, at, at < end);
 #pragma unroll 1
-    for (int vector = 0; vector < MOE_VECTORS;) {
-        const moe_batch batch = next;
-        const uint32_t after = moe_batch_after(left);
-        const bool is_last = !after;
-        const uint32_t next_at = is_last ? at + step : at;
-        moe_batch_load(&next, term, is_last ? terms : after, next_at,
-                       next_at < end && vector + is_last < MOE_VECTORS);
-        moe_batch_add<dtype>(total, batch, term, left, is_weighted, left == terms);
-        if (is_last && at < end) {
-            weiri_gpu_vector sum;
-            sum.word[0] = lanes::pack(total[0]);
-            sum.word[1] = lanes::pack(total[1]);
-            weiri_gpu_store16(out + at, sum);
-        }
-        vector += is_last;
-        left = is_last ? terms : after;
-        at = next_at;
+    for (int first = 0; first < count; first += MOE_TERMS)
+        moe_add_terms<dtype>(total, term, first, count, at < last ? at : last,
+                             a.combine.weights != nullptr);
+    if (at <= last) {
+        weiri_gpu_vector sum;
+        sum.word[0] = lanes::pack(total[0]);
+        sum.word[1] = lanes::pack(total[1]);
+        weiri_gpu_store16(out + at, sum);
     }
 }
 
-template <int dtype>
-WEIRI_GPU_FN void moe_combine_slice(const moe_gpu_args &a, const char *const *sources, size_t token,
-                                    int slice, int lane)
+/* How a token's row is divided: into parts of so many vectors for each lane. */
+typedef struct moe_cut {
+    int vectors, each, parts;
+} moe_cut;
+
+/* Each warp gets several units, so that all of them end at the same time, while rows can be
+ * divided. */
+WEIRI_GPU_FN moe_cut moe_cut_rows(const moe_gpu_args &a, const moe_launch &l)
 {
-    const bool has_grads = slice == 0 && a.combine.row_weight_grads && a.combine.weight_grads;
-    const moe_term term = moe_find_term(a, sources, token, lane, has_grads);
+    enum { UNITS = 8 };
+    moe_cut cut;
+    cut.vectors = (int)((a.shape.row_bytes + MOE_WARP * 16 - 1) / (MOE_WARP * 16));
+    const int64_t share = (int64_t)a.tokens * cut.vectors / ((int64_t)l.warps * UNITS);
+    cut.each = share < 1 ? 1 : share < cut.vectors ? (int)share : cut.vectors;
+    cut.parts = (cut.vectors + cut.each - 1) / cut.each;
+    return cut;
+}
+
+template <int dtype>
+WEIRI_GPU_FN void moe_combine_part(const moe_gpu_args &a, const char *const *sources, size_t token,
+                                   const moe_cut &cut, int part, int lane)
+{
+    const bool has_grads = part == 0 && a.combine.row_weight_grads && a.combine.weight_grads;
+    moe_term term = moe_find_term(a, sources, token, lane, has_grads);
+    const int begin = part * cut.each;
+    const int end = begin + cut.each < cut.vectors ? begin + cut.each : cut.vectors;
+    char *out = a.combine.out + token * a.shape.row_bytes;
     if (has_grads && lane < a.shape.topk)
         a.combine.weight_grads[token * (size_t)a.shape.topk + (size_t)lane] = term.grad;
-    moe_add_slice<dtype>(a, term, a.combine.out + token * a.shape.row_bytes, slice, lane);
+    const int count = moe_gather_terms(&term, lane);
+#pragma unroll 1
+    for (int vector = begin; vector < end; vector++)
+        moe_add_vector<dtype>(a, term, count, out, (uint32_t)(vector * MOE_WARP + lane) * 16);
 }
 
 /* Waits for all ranks. Returns whether the rows can be added. All threads of a block. */
-WEIRI_GPU_FN bool moe_combine_await(const moe_gpu_args &a, const moe_launch &l)
+WEIRI_GPU_FN bool moe_combine_await(const moe_gpu_args &a, const moe_launch &l, moe_parts *parts)
 {
-    __shared__ int is_wrong;
-    moe_await_published(a, l.call);
-    const bool is_same = moe_is_same(a, l);
-    if (threadIdx.x == 0) {
-        is_wrong = !is_same;
-        if (!is_same && blockIdx.x == 0)
-            moe_report_other(a, l);
-        for (int rank = 0; rank < a.view.nranks && !is_wrong; rank++) {
-            const moe_gpu_header *header = moe_header(a, rank, l.call);
-            const bool is_late = !moe_has_published(a, l, rank);
-            is_wrong = is_late || header->problem != 0;
-            if (is_wrong && !is_late && blockIdx.x == 0)
-                moe_report(a, header->problem, rank, header->values[0], header->values[1],
-                           header->values[2]);
-        }
-    }
-    __syncthreads();
-    return !is_wrong && moe_routing_of(a)->is_valid;
+    const int notes = moe_await_parts(a, l, a.shape.at.outputs, parts);
+    const bool is_other = __syncthreads_or(notes & MOE_IS_OTHER);
+    const bool is_wrong = __syncthreads_or(notes & (MOE_IS_LATE | MOE_HAS_PROBLEM));
+    if (blockIdx.x == 0 && threadIdx.x == 0 && is_other)
+        moe_report_other(a, l);
+    else if (blockIdx.x == 0 && threadIdx.x == 0 && is_wrong)
+        moe_report_refusal(a, l);
+    return !is_other && !is_wrong && moe_routing_of(a)->is_valid;
 }
 
 template <int dtype>
 WEIRI_GPU_FN void moe_combine_complete(const moe_gpu_args &a, const moe_launch &l)
 {
-    const int slices = moe_slices(a.shape.row_bytes);
-    __shared__ const char *sources[WEIRI_GPU_RANKS_MAX];
-    if (moe_combine_await(a, l)) {
-        const int rank = (int)threadIdx.x;
-        if (rank < a.view.nranks)
-            sources[rank] = moe_rows_of(a, l, rank, a.shape.at.outputs);
-        __syncthreads();
-        for (int64_t unit = l.warp; unit < (int64_t)a.tokens * slices; unit += l.warps)
-            moe_combine_slice<dtype>(a, sources, (size_t)(unit / slices), (int)(unit % slices),
-                                     l.lane);
-    }
-    moe_finish(a, l);
+    __shared__ moe_parts parts;
+    if (!moe_combine_await(a, l, &parts))
+        return;
+    const moe_cut cut = moe_cut_rows(a, l);
+    for (int64_t unit = l.warp; unit < (int64_t)a.tokens * cut.parts; unit += l.warps)
+        moe_combine_part<dtype>(a, parts.rows, (size_t)(unit / cut.parts), cut,
+                                (int)(unit % cut.parts), l.lane);
 }
 
 template <int dtype>
-static __global__ void __launch_bounds__(MOE_GPU_THREADS)
+static __global__ void __launch_bounds__(MOE_GPU_COMBINE_THREADS, 2)
     moe_combine(const __grid_constant__ moe_gpu_args a)
 {
     const moe_launch l = moe_begin(a);
@@ -279,6 +272,7 @@ static __global__ void __launch_bounds__(MOE_GPU_THREADS)
         moe_combine_send(a, l);
     if (a.phases & MOE_GPU_COMPLETE)
         moe_combine_complete<dtype>(a, l);
+    moe_end(a, l, moe_is_staged(a));
 }
 
 const void *moe_gpu_combine_kernel(weir_dtype dtype)

@@ -5,10 +5,10 @@
  * that peers cannot read in place, and fp8 rows (device/fp8.cuh), go to staging. Then the last
  * block publishes (device/call.cuh).
  *
- * Complete. Block 0 places rows (device/place.cuh); the others wait for it. All warps take units of
- * source, token and slice: they load a slice of the token once, from the source's memory, and store
- * it to each of the token's rows here. If any rank has a problem, or a capacity is exceeded, rows
- * are not written, and counts are 0.
+ * Complete. Blocks compute where rows are (device/place.cuh). All warps take units of
+ * token, source and slices: they load a slice of the token once, from the source's memory, and
+ * store it to each of the token's rows here. If any rank has a problem, or a capacity is exceeded,
+ * rows are not written, and counts are 0.
  */
 #include "moe/cuda/device/count.cuh"
 #include "moe/cuda/device/fp8.cuh"
@@ -31,14 +31,22 @@ template <int dtype> WEIRI_GPU_FN void moe_stage_tokens(const moe_gpu_args &a, c
 template <int dtype> WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, const moe_launch &l)
 {
     const bool is_new = a.dispatch.topk_experts != nullptr;
-    moe_gpu_header header = {};
-    if (a.desc == WEIRI_GPU_UNMAPPED)
-        moe_await_done(a, moe_state(a)->staged[MOE_DISPATCH]);
-    if (is_new) {
-        moe_await_done(a, moe_routing_of(a)->call);
-        moe_send_routing(a, l);
-    }
+    const bool is_staged = a.desc == WEIRI_GPU_UNMAPPED;
+    const int segments = is_new ? moe_segments(a) : 1;
+    const int senders = is_staged ? (int)gridDim.x : segments;
+    if ((int)blockIdx.x >= senders)
+        return;
+    const uint64_t staged = is_staged ? moe_state(a)->staged[MOE_DISPATCH] : 0;
+    const uint64_t routed = is_new ? moe_routing_of(a)->call : 0;
+    if (is_staged || is_new)
+        moe_await_done(a, staged > routed ? staged : routed);
+    bool is_wrong = false;
+    if (is_new && (int)blockIdx.x < segments)
+        is_wrong = moe_send_routing(a, segments, l.lane);
+    if (senders == 1)
+        is_wrong = __syncthreads_or(is_wrong);
     moe_stage_tokens<dtype>(a, l);
+    moe_gpu_header header = {};
     header.what = moe_what(a);
     header.rows = a.desc;
     header.tokens = a.tokens;
@@ -49,7 +57,7 @@ template <int dtype> WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, 
         header.problem = MOE_NO_ROUTING;
     header.values[0] = a.handle;
     header.values[1] = a.tokens;
-    moe_publish(a, l, header, a.desc == WEIRI_GPU_UNMAPPED);
+    moe_publish(a, l, header, senders, is_wrong || senders > 1);
 }
 
 /* ----------------------------------------------------------------- receiving */
@@ -80,10 +88,10 @@ WEIRI_GPU_FN void moe_receive_values(const moe_gpu_args &a, const moe_gpu_choice
     }
 }
 
-/* One slice of a token. */
-WEIRI_GPU_FN void moe_receive_slice(const moe_gpu_args &a, const moe_gpu_choice *choices,
-                                    const int32_t *first, const char *from, const float *scales,
-                                    int slice, int lane)
+/* Some slices of a token: loads each, and stores it to each of the token's rows. */
+WEIRI_GPU_FN void moe_receive_slices(const moe_gpu_args &a, const moe_gpu_choice *choices,
+                                     const int32_t *first, const char *from, const float *scales,
+                                     int slice, int end, int lane)
 {
     moe_gpu_choice choice = {-1, 0, 0, 0};
     if (lane < a.shape.topk) {
@@ -96,8 +104,6 @@ WEIRI_GPU_FN void moe_receive_slice(const moe_gpu_args &a, const moe_gpu_choice 
     uint32_t rows = __ballot_sync(0xffffffff, is_here);
     if (!rows)
         return;
-    moe_slice data;
-    moe_slice_load(&data, from, a.shape.sent_row_bytes, slice, lane);
     int row = is_here || !moe_by_expert(a) ? choice.position : 0;
     if (is_here)
         row += first[moe_by_expert(a) ? choice.expert : 0];
@@ -107,69 +113,100 @@ WEIRI_GPU_FN void moe_receive_slice(const moe_gpu_args &a, const moe_gpu_choice 
     }
     if (slice == 0)
         moe_receive_values(a, choice, row, scales, rows, lane);
-    for (uint32_t left = rows; left; left &= left - 1) {
-        const size_t to = (size_t)__shfl_sync(0xffffffff, row, __ffs((int)left) - 1);
-        moe_slice_store(&data, a.dispatch.rows + to * a.shape.sent_row_bytes,
-                        a.shape.sent_row_bytes, slice, lane);
-    }
-}
-
-WEIRI_GPU_FN void moe_receive(const moe_gpu_args &a, const moe_launch &l, moe_turns *turns,
-                              int source)
-{
-    const int slices = moe_slices(a.shape.sent_row_bytes), k = a.shape.topk;
-    const int64_t units = (int64_t)moe_header(a, source, l.call)->tokens * slices;
-    const char *rows = moe_rows_of(a, l, source, a.shape.at.tokens);
-    const float *scales = (const float *)(a.windows[source] + a.shape.at.scales);
-    const moe_gpu_choice *choices = moe_choices(a, a.view.rank, source);
-    const int32_t *first = moe_source_row(a, source);
-    for (int64_t unit = turns->next; unit < units; unit += turns->warps) {
-        const size_t token = (size_t)(unit / slices);
-        moe_receive_slice(
-            a, choices + token * (size_t)k, first, rows + token * a.shape.sent_row_bytes,
-            scales + token * (size_t)a.shape.scales_per_row, (int)(unit % slices), l.lane);
-    }
-    moe_turns_end(turns, units);
-}
-
-/* Sets the rows from an expert's last one to the next multiple of the alignment to zero. */
-WEIRI_GPU_FN void moe_pad(const moe_gpu_args &a, const moe_launch &l)
-{
-    const uint32_t bytes = a.shape.sent_row_bytes;
-    for (int own = 0; a.shape.alignment > 1 && own < a.shape.own_bins; own++) {
-        const int rows = moe_bin_rows(a)[own], alignment = a.shape.alignment;
-        const int gap = (alignment - rows % alignment) % alignment;
-        const size_t first = (size_t)(moe_source_row(a, 0)[own] + rows);
-        for (int i = l.warp; i < gap; i += l.warps) {
-            char *row = a.dispatch.rows + (first + (size_t)i) * bytes;
-            float *scales = a.dispatch.row_scales + (first + (size_t)i) * a.shape.scales_per_row;
-            for (uint32_t at = (uint32_t)l.lane * 4; at < bytes; at += MOE_WARP * 4)
-                *(uint32_t *)(row + at) = 0;
-            for (int j = l.lane; j < a.shape.scales_per_row; j += MOE_WARP)
-                scales[j] = 0;
-            if (a.dispatch.row_weights && l.lane == 0)
-                a.dispatch.row_weights[first + (size_t)i] = 0;
+#pragma unroll 1
+    for (; slice < end; slice++) {
+        moe_slice data;
+        moe_slice_load(&data, from, a.shape.sent_row_bytes, slice, lane);
+#pragma unroll 1
+        for (uint32_t left = rows; left; left &= left - 1) {
+            const size_t to = (size_t)__shfl_sync(0xffffffff, row, __ffs((int)left) - 1);
+            moe_slice_store(&data, a.dispatch.rows + to * a.shape.sent_row_bytes,
+                            a.shape.sent_row_bytes, slice, lane);
         }
     }
 }
 
+/* Warps take units: a token of a source, and some of its slices, so that each warp gets several
+ * units. All sources take turns, beginning with this rank's, so that all links are in use, and no
+ * source serves all ranks at the same time. */
+WEIRI_GPU_FN void moe_receive(const moe_gpu_args &a, const moe_launch &l, const moe_parts &parts,
+                              const moe_places &places)
+{
+    enum { UNITS = 8 }; /* of a warp, at least, while slices can be divided */
+    const int slices = moe_slices(a.shape.sent_row_bytes), n = a.view.nranks;
+    int most = 0;
+#pragma unroll 1
+    for (int from = 0; from < n; from++)
+        most = parts.tokens[from] > most ? parts.tokens[from] : most;
+    const int64_t rows = (int64_t)most * n, wanted = (int64_t)l.warps * UNITS;
+    const int64_t share = rows * slices / wanted;
+    const int each = share < 1 ? 1 : share < slices ? (int)share : slices;
+    const int parts_of_row = (slices + each - 1) / each;
+#pragma unroll 1
+    for (int64_t unit = l.warp; unit < rows * parts_of_row; unit += l.warps) {
+        const int64_t row = unit / parts_of_row;
+        const size_t token = (size_t)(row / n);
+        const int source = weiri_gpu_nth_after(a.view.rank, (int)(row % n), n);
+        const int slice = (int)(unit % parts_of_row) * each;
+        if (token >= (size_t)parts.tokens[source])
+            continue;
+        moe_receive_slices(a, moe_choices(a, a.view.rank, source) + token * (size_t)a.shape.topk,
+                           places.first + source * a.shape.own_bins,
+                           parts.rows[source] + token * a.shape.sent_row_bytes,
+                           (const float *)(a.windows[source] + a.shape.at.scales) +
+                               token * (size_t)a.shape.scales_per_row,
+                           slice, slice + each < slices ? slice + each : slices, l.lane);
+    }
+}
+
+/* Sets the rows from an expert's last one to the next multiple of the alignment to zero. */
+WEIRI_GPU_FN void moe_pad(const moe_gpu_args &a, const moe_launch &l, const moe_places &places)
+{
+    const int alignment = a.shape.alignment;
+    const int64_t units = alignment > 1 ? (int64_t)a.shape.own_bins * alignment : 0;
+#pragma unroll 1
+    for (int64_t unit = l.warp; unit < units; unit += l.warps) {
+        const int own = (int)(unit / alignment), rows = places.rows[own];
+        if (unit % alignment >= (alignment - rows % alignment) % alignment)
+            continue;
+        const size_t at = (size_t)(places.first[own] + rows) + (size_t)(unit % alignment);
+        uint32_t *row = (uint32_t *)(a.dispatch.rows + at * a.shape.sent_row_bytes);
+        float *scales = a.dispatch.row_scales + at * (size_t)a.shape.scales_per_row;
+#pragma unroll 1
+        for (uint32_t word = (uint32_t)l.lane; word < a.shape.sent_row_bytes / 4; word += MOE_WARP)
+            row[word] = 0;
+#pragma unroll 1
+        for (int i = l.lane; i < a.shape.scales_per_row; i += MOE_WARP)
+            scales[i] = 0;
+        if (a.dispatch.row_weights && l.lane == 0)
+            a.dispatch.row_weights[at] = 0;
+    }
+}
+
 /* Writes all counts, or zeros. */
-WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l, bool is_placed)
+WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l,
+                                   const moe_places &places, bool is_placed)
 {
     const moe_gpu_dispatch_part &d = a.dispatch;
     const int first = a.view.rank * a.shape.local_experts, step = l.warps * MOE_WARP;
-    const int thread = l.warp * MOE_WARP + l.lane;
+    /* The last warps have the fewest rows. */
+    const int thread = (l.warps - 1 - l.warp) * MOE_WARP + l.lane;
+#pragma unroll 1
     for (int own = thread; own < a.shape.local_experts; own += step) {
         int32_t count = 0;
+#pragma unroll 1
         for (int from = 0; from < a.view.nranks; from++)
             count += moe_counts(a, a.view.rank, from)[first + own];
         if (d.expert_counts)
             d.expert_counts[own] = is_placed ? count : 0;
         if (d.expert_offsets)
-            d.expert_offsets[own] = is_placed ? moe_source_row(a, 0)[own] : 0;
+            d.expert_offsets[own] = is_placed ? places.first[own] : 0;
     }
-    for (int from = l.warp; d.source_counts && from < a.view.nranks; from += l.warps) {
+#pragma unroll 1
+    for (int from = l.warps - 1 - l.warp; d.source_counts && from < a.view.nranks;
+         from += l.warps) {
         int32_t count = 0;
+#pragma unroll 1
         for (int own = l.lane; own < a.shape.own_bins; own += MOE_WARP)
             count += moe_rows_from(a, from, a.view.rank * a.shape.own_bins + own);
         count = moe_sum_lanes(count);
@@ -180,20 +217,20 @@ WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l, b
 
 WEIRI_GPU_FN void moe_dispatch_complete(const moe_gpu_args &a, const moe_launch &l)
 {
-    if (blockIdx.x == 0)
-        moe_place(a, l);
-    const bool is_placed = moe_await_placed(a, l);
-    moe_turns turns = moe_turns_of(l);
-    for (int step = 0; is_placed && step < a.view.nranks; step++)
-        moe_receive(a, l, &turns, weiri_gpu_nth_after(a.view.rank, step, a.view.nranks));
-    if (is_placed)
-        moe_pad(a, l);
-    moe_write_counts(a, l, is_placed);
-    moe_finish(a, l);
+    __shared__ moe_parts parts;
+    __shared__ moe_placing placing;
+    moe_places places;
+    const int notes = moe_await_parts(a, l, a.shape.at.tokens, &parts);
+    const bool is_placed = moe_place(a, l, notes, &placing, &places);
+    if (is_placed) {
+        moe_receive(a, l, parts, places);
+        moe_pad(a, l, places);
+    }
+    moe_write_counts(a, l, places, is_placed);
 }
 
 template <int dtype>
-static __global__ void __launch_bounds__(MOE_GPU_THREADS)
+static __global__ void __launch_bounds__(MOE_GPU_DISPATCH_THREADS, 2)
     moe_dispatch(const __grid_constant__ moe_gpu_args a)
 {
     const moe_launch l = moe_begin(a);
@@ -205,6 +242,7 @@ static __global__ void __launch_bounds__(MOE_GPU_THREADS)
         moe_dispatch_send<dtype>(a, l);
     if (a.phases & MOE_GPU_COMPLETE)
         moe_dispatch_complete(a, l);
+    moe_end(a, l, a.desc == WEIRI_GPU_UNMAPPED);
 }
 
 const void *moe_gpu_dispatch_kernel(weir_dtype dtype, int is_fp8)

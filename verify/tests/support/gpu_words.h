@@ -118,6 +118,15 @@ static inline uint32_t __reduce_or_sync(uint32_t, uint32_t bits)
         all |= (uint32_t)lanes[lane];
     return all;
 }
+static inline uint32_t __match_any_sync(uint32_t, uint32_t value)
+{
+    uint64_t lanes[32];
+    uint32_t same = 0;
+    weir_emulated_warp(value, lanes);
+    for (int lane = 0; lane < 32; lane++)
+        same |= (uint32_t)(lanes[lane] == value) << lane;
+    return same;
+}
 template <typename T> static inline T __shfl_sync(uint32_t, T value, int from, int width = 32)
 {
     uint64_t lanes[32], mine = 0;
@@ -154,6 +163,13 @@ static inline T atomicCAS(T *word, U expected, V value)
     T before = *word;
     if (before == (T)expected)
         *word = (T)value;
+    weir_emulated_stored();
+    return before;
+}
+template <typename T, typename U> static inline T atomicMin(T *word, U value)
+{
+    T before = *word;
+    *word = std::min(before, (T)value);
     weir_emulated_stored();
     return before;
 }
@@ -212,13 +228,11 @@ static inline int __clz(int word)
 {
     return word ? __builtin_clz((unsigned)word) : 32;
 }
-template <typename T, typename U>
-static inline typename std::common_type<T, U>::type min(T a, U b)
+template <typename T, typename U> static inline typename std::common_type<T, U>::type min(T a, U b)
 {
     return b < a ? b : a;
 }
-template <typename T, typename U>
-static inline typename std::common_type<T, U>::type max(T a, U b)
+template <typename T, typename U> static inline typename std::common_type<T, U>::type max(T a, U b)
 {
     return a < b ? b : a;
 }

@@ -227,9 +227,10 @@ WEIRI_GPU_FN void weiri_gpu_signal(const weiri_gpu_view &view, int peer, uint64_
                        epoch << WEIRI_GPU_SIGNAL_SHIFT | (uint64_t)nth);
 }
 
-/* Waits until a peer has advanced a word in this rank's cells to `target`; acquires. */
-WEIRI_GPU_FN void weiri_gpu_await_word(const weiri_gpu_view &view, const uint64_t *word,
-                                       uint64_t target, int peer)
+/* Waits until a peer has advanced a word in this rank's cells to `target`; acquires. Returns the
+ * word, which is less if the wait has failed. */
+WEIRI_GPU_FN uint64_t weiri_gpu_await_word(const weiri_gpu_view &view, const uint64_t *word,
+                                           uint64_t target, int peer)
 {
     uint64_t seen;
     weir_waiter waiter = {0, 0};
@@ -237,9 +238,10 @@ WEIRI_GPU_FN void weiri_gpu_await_word(const weiri_gpu_view &view, const uint64_
         int status = weir_waiter_step(&waiter, &view.guard);
         if (status) {
             weiri_gpu_fail(view, status, peer, WEIR_WAIT_SEMAPHORE, target, seen);
-            return;
+            break;
         }
     }
+    return seen;
 }
 
 /* The value of a cell's counters (staged, taken, drained) after `pieces` pieces of an epoch. */

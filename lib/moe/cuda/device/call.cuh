@@ -5,16 +5,19 @@
  * A launch reads the number of its call from device memory. In the order of its phases:
  *
  *   send      waits until peers have finished with what is overwritten; writes choices and counts
- *             into the receivers' windows, and rows into staging. The block that arrives last
- *             writes the header into all windows and then, with release, published
- *   complete  waits for published of all ranks, reads. The block that finishes last stores done
- *             with release into all windows, and the state for the next launch. If peers read this
- *             rank's rows in place, it waits for their done
+ *             into the receivers' windows, and rows into staging. Of the blocks that write, the one
+ *             that arrives last writes the header into all windows and then, with release,
+ *             published
+ *   complete  waits for published of all ranks, reads. The block that ends last stores done with
+ *             release into all windows. If peers read this rank's rows in place, it waits for their
+ *             done
+ *
+ * The block that ends last also stores the state for the next launch, when all blocks have read it.
  *
  * Memory order. Stores of all blocks reach the peers before published: each block executes
- * __syncthreads, a fence of system scope and an atomic addition; the last one sees all additions. A
- * wait acquires, followed by __syncthreads. Waits that fail record the reason and change no control
- * flow.
+ * __syncthreads, a fence of system scope and an atomic addition; the last one sees all additions.
+ * Where only one block writes, __syncthreads and the release are enough. A wait acquires, followed
+ * by __syncthreads. Waits that fail record the reason and change no control flow.
  */
 #ifndef WEIR_MOE_CUDA_CALL_CUH
 #define WEIR_MOE_CUDA_CALL_CUH
@@ -23,7 +26,7 @@
 #include "moe/cuda/args.h"
 #include "moe/problem.h"
 
-enum { MOE_WARP = 32 };
+enum { MOE_WARP = 32, MOE_WARPS = MOE_GPU_DISPATCH_THREADS / MOE_WARP /* of a block, at most */ };
 
 /* ------------------------------------------------------------------- window */
 
@@ -80,7 +83,14 @@ WEIRI_GPU_FN int32_t *moe_bin_rows(const moe_gpu_args &a)
     return moe_array(a, a.shape.at.bin_rows, (size_t)a.shape.own_bins);
 }
 
-/* The counts of rank `from`, in the window of rank `at`. */
+/* [segment][bin]: what the blocks of a launch have counted. */
+WEIRI_GPU_FN int32_t *moe_segment_counts(const moe_gpu_args &a)
+{
+    return (int32_t *)(a.windows[a.view.rank] + a.shape.at.segments);
+}
+
+/* The counts of rank `from`, in the window of rank `at`; those of ranks in layouts other than
+ * expert only. */
 WEIRI_GPU_FN int32_t *moe_counts(const moe_gpu_args &a, int at, int from)
 {
     const size_t each = (size_t)(a.shape.experts + a.view.nranks);
@@ -127,14 +137,16 @@ WEIRI_GPU_FN moe_launch moe_begin(const moe_gpu_args &a)
     return l;
 }
 
-/* Returns true in all threads of the block that arrives last at a counter. */
-WEIRI_GPU_FN bool moe_is_last(uint64_t *counter)
+/* Returns true in all threads of the block that arrives last of so many at a counter. */
+WEIRI_GPU_FN bool moe_is_last(uint64_t *counter, int blocks)
 {
     __shared__ int is_last;
     __syncthreads();
+    if (blocks == 1)
+        return true;
     if (threadIdx.x == 0) {
         weiri_gpu_fence();
-        is_last = atomicAdd((unsigned long long *)counter, 1ull) == gridDim.x - 1;
+        is_last = atomicAdd((unsigned long long *)counter, 1ull) == (uint64_t)blocks - 1;
         if (is_last) {
             weir_store_relaxed(counter, 0);
             weiri_gpu_fence();
@@ -144,21 +156,27 @@ WEIRI_GPU_FN bool moe_is_last(uint64_t *counter)
     return is_last;
 }
 
+/* weiri_gpu_await_word, out of line where the word is not there yet: the instructions of these
+ * kernels, which are executed once, are loaded from memory, so their number is time. */
+WEIRI_GPU_COLD_FN uint64_t moe_wait(const moe_gpu_args &a, const uint64_t *word, uint64_t target,
+                                    int peer)
+{
+    return weiri_gpu_await_word(a.view, word, target, peer);
+}
+
+WEIRI_GPU_FN uint64_t moe_await_word(const moe_gpu_args &a, const uint64_t *word, uint64_t target,
+                                     int peer)
+{
+    const uint64_t seen = weir_load_acquire(word);
+    return seen < target ? moe_wait(a, word, target, peer) : seen;
+}
+
 /* Waits until all ranks have finished a call. All threads of a block. */
 WEIRI_GPU_FN void moe_await_done(const moe_gpu_args &a, uint64_t call)
 {
     const int peer = (int)threadIdx.x;
     if (peer < a.view.nranks)
-        weiri_gpu_await_word(a.view, &moe_peer(a, a.view.rank, peer)->done, call, peer);
-    __syncthreads();
-}
-
-/* Waits until all ranks have published a call. All threads of a block. */
-WEIRI_GPU_FN void moe_await_published(const moe_gpu_args &a, uint64_t call)
-{
-    const int peer = (int)threadIdx.x;
-    if (peer < a.view.nranks)
-        weiri_gpu_await_word(a.view, &moe_peer(a, a.view.rank, peer)->published, call, peer);
+        moe_await_word(a, &moe_peer(a, a.view.rank, peer)->done, call, peer);
     __syncthreads();
 }
 
@@ -176,17 +194,18 @@ WEIRI_GPU_FN uint64_t moe_what(const moe_gpu_args &a)
            (uint64_t)(a.dispatch.topk_experts != nullptr);
 }
 
-/* Ends the send phase: the last block publishes the header and records the call. is_staged: peers
- * read staging. */
+/* Ends the send phase: of the first `senders` blocks, which write what peers read, the last one
+ * publishes the header. may_be_wrong: a choice may be invalid. */
 WEIRI_GPU_FN void moe_publish(const moe_gpu_args &a, const moe_launch &l, moe_gpu_header header,
-                              bool is_staged)
+                              int senders, bool may_be_wrong)
 {
     const int peer = (int)threadIdx.x;
     moe_gpu_state *state = moe_state(a);
-    if (!moe_is_last(&state->arrived))
+    if ((int)blockIdx.x >= senders || !moe_is_last(&state->arrived, senders))
         return;
-    if (a.kind == MOE_DISPATCH && state->wrong) {
-        const uint64_t index = ((uint64_t)1 << 63) - state->wrong;
+    const uint64_t wrong = may_be_wrong ? weir_load_relaxed(&state->wrong) : 0;
+    if (wrong) {
+        const uint64_t index = ((uint64_t)1 << 63) - wrong;
         header.problem = MOE_BAD_EXPERT;
         header.values[0] = (int64_t)(index / (uint64_t)a.shape.topk);
         header.values[1] = (int64_t)(index % (uint64_t)a.shape.topk);
@@ -194,25 +213,53 @@ WEIRI_GPU_FN void moe_publish(const moe_gpu_args &a, const moe_launch &l, moe_gp
                                ? ((const int64_t *)a.dispatch.topk_experts)[index]
                                : ((const int32_t *)a.dispatch.topk_experts)[index];
     }
-    __syncthreads();
     if (peer < a.view.nranks) {
         moe_gpu_peer *to = moe_peer(a, peer, a.view.rank);
         to->headers[l.call % MOE_GPU_CALLS] = header;
-        weiri_gpu_fence();
         weir_store_release(&to->published, l.call);
         if (a.problem && !a.is_other_under_way)
             weir_store_release(&to->done, l.call);
     }
-    if (peer == 0) {
-        state->calls = l.call;
-        state->wrong = 0;
-        if (a.problem && a.is_other_under_way)
-            state->refused = l.call;
-        if (!a.problem)
-            state->under_way[a.kind] = l.call;
-        if (is_staged)
-            state->staged[a.kind] = l.call;
+}
+
+/* Records the call for the next launch. One thread of the block that ends last. */
+WEIRI_GPU_FN void moe_record(const moe_gpu_args &a, const moe_launch &l, bool is_staged)
+{
+    moe_gpu_state *state = moe_state(a);
+    state->calls = l.call;
+    state->wrong = 0;
+    state->counted = 0;
+    if (a.problem && a.is_other_under_way)
+        state->refused = l.call;
+    if (!a.problem)
+        state->under_way[a.kind] = l.call;
+    if (is_staged)
+        state->staged[a.kind] = l.call;
+}
+
+/* Ends a launch: the last block records a call that was sent, and says that one that was completed
+ * is done. is_staged: peers read staging. */
+WEIRI_GPU_FN void moe_end(const moe_gpu_args &a, const moe_launch &l, bool is_staged)
+{
+    const int peer = (int)threadIdx.x;
+    moe_gpu_state *state = moe_state(a);
+    if (!moe_is_last(&state->ended, (int)gridDim.x))
+        return;
+    const bool is_complete = a.phases & MOE_GPU_COMPLETE && !a.problem;
+    const uint64_t refused = is_complete ? weir_load_relaxed(&state->refused) : 0;
+    __syncthreads();
+    if (is_complete && peer < a.view.nranks)
+        weir_store_release(&moe_peer(a, peer, a.view.rank)->done,
+                           refused > l.call ? refused : l.call);
+    if (peer == 0 && (a.phases & MOE_GPU_SEND || a.problem))
+        moe_record(a, l, is_staged);
+    if (peer == 0 && is_complete) {
+        state->refused = 0;
+        if (a.kind == MOE_DISPATCH)
+            moe_routing_of(a)->call = l.call;
     }
+    if (is_complete && a.desc != WEIRI_GPU_UNMAPPED)
+        moe_await_done(a, l.call);
 }
 
 /* The whole launch of a rank that cannot take part. */
@@ -223,27 +270,8 @@ WEIRI_GPU_FN void moe_refuse(const moe_gpu_args &a, const moe_launch &l)
     header.problem = (uint64_t)a.problem;
     for (int i = 0; i < 3; i++)
         header.values[i] = a.values[i];
-    moe_publish(a, l, header, false);
-}
-
-/* Ends a call. */
-WEIRI_GPU_FN void moe_finish(const moe_gpu_args &a, const moe_launch &l)
-{
-    const int peer = (int)threadIdx.x;
-    moe_gpu_state *state = moe_state(a);
-    if (!moe_is_last(&state->finished))
-        return;
-    const uint64_t refused = state->refused;
-    __syncthreads();
-    if (peer < a.view.nranks)
-        weir_store_release(&moe_peer(a, peer, a.view.rank)->done,
-                           refused > l.call ? refused : l.call);
-    if (peer == 0)
-        state->refused = 0;
-    if (peer == 0 && a.kind == MOE_DISPATCH)
-        moe_routing_of(a)->call = l.call;
-    if (a.desc != WEIRI_GPU_UNMAPPED)
-        moe_await_done(a, l.call);
+    moe_publish(a, l, header, 1, false);
+    moe_end(a, l, false);
 }
 
 /* Reports a failure to the host. One thread. */
@@ -261,17 +289,21 @@ WEIRI_GPU_COLD_FN void moe_report(const moe_gpu_args &a, uint64_t problem, int r
     weir_store_release(&report->problem, problem);
 }
 
-/* Returns whether all ranks make the same call. All threads of a block, after the wait. */
-WEIRI_GPU_FN bool moe_is_same(const moe_gpu_args &a, const moe_launch &l)
+/* Reports the lowest rank that cannot take part. One thread. Returns whether there is one, or a
+ * wait has failed. */
+WEIRI_GPU_COLD_FN bool moe_report_refusal(const moe_gpu_args &a, const moe_launch &l)
 {
-    const int from = (int)threadIdx.x;
-    bool is_other = false;
-    if (from < a.view.nranks && moe_has_published(a, l, from)) {
-        const moe_gpu_header *header = moe_header(a, from, l.call);
-        const uint64_t what = header->what;
-        is_other = what != moe_what(a) && !header->problem;
+    for (int rank = 0; rank < a.view.nranks; rank++) {
+        const moe_gpu_header *header = moe_header(a, rank, l.call);
+        if (!moe_has_published(a, l, rank))
+            return true;
+        if (header->problem) {
+            moe_report(a, header->problem, rank, header->values[0], header->values[1],
+                       header->values[2]);
+            return true;
+        }
     }
-    return !__syncthreads_or(is_other);
+    return false;
 }
 
 /* Reports the first rank that makes another call, after which nothing can go on. One thread. */
@@ -289,14 +321,48 @@ WEIRI_GPU_COLD_FN void moe_report_other(const moe_gpu_args &a, const moe_launch 
     }
 }
 
-/* The address of a rank's rows: in place, or in its staging. */
-WEIRI_GPU_FN const char *moe_rows_of(const moe_gpu_args &a, const moe_launch &l, int from,
-                                     uint64_t staged_at)
+/* -------------------------------------------------------------------- parts */
+
+/* Why a rank's part of a call needs a closer look. */
+enum { MOE_IS_LATE = 1, MOE_IS_OTHER = 2, MOE_HAS_PROBLEM = 4, MOE_WANTS = 8, MOE_LACKS = 16 };
+
+/* What a block knows of the parts of all ranks, in shared memory. */
+typedef struct moe_parts {
+    const char *rows[WEIRI_GPU_RANKS_MAX]; /* in place, or in the rank's staging */
+    int32_t tokens[WEIRI_GPU_RANKS_MAX];
+} moe_parts;
+
+/* Reads the header of a rank, after the wait for it; returns what is notable about it. */
+WEIRI_GPU_FN int moe_read_part(const moe_gpu_args &a, const moe_launch &l, int from, bool is_late,
+                               uint64_t staged_at, moe_parts *parts)
 {
-    const uint64_t rows = moe_header(a, from, l.call)->rows;
-    if (rows == WEIRI_GPU_UNMAPPED)
-        return a.windows[from] + staged_at;
-    return from == a.view.rank ? a.in : weiri_gpu_address(a.view, from, rows);
+    const moe_gpu_header *header = moe_header(a, from, l.call);
+    const uint64_t problem = header->problem, what = header->what, rows = header->rows;
+    const int wants = header->wants_weights, has = header->has_weights;
+    parts->tokens[from] = header->tokens;
+    if (is_late)
+        return MOE_IS_LATE;
+    if (problem)
+        return MOE_HAS_PROBLEM;
+    if (what != moe_what(a))
+        return MOE_IS_OTHER;
+    parts->rows[from] = rows == WEIRI_GPU_UNMAPPED ? a.windows[from] + staged_at
+                        : from == a.view.rank      ? a.in
+                                                   : weiri_gpu_address(a.view, from, rows);
+    return (wants ? MOE_WANTS : 0) | (has ? 0 : MOE_LACKS);
+}
+
+/* Waits until all ranks have published, and reads their headers. All threads of a block; each gets
+ * what is notable about one rank, or 0. __syncthreads must follow. */
+WEIRI_GPU_FN int moe_await_parts(const moe_gpu_args &a, const moe_launch &l, uint64_t staged_at,
+                                 moe_parts *parts)
+{
+    const int from = (int)threadIdx.x;
+    if (from >= a.view.nranks)
+        return 0;
+    const uint64_t *word = &moe_peer(a, a.view.rank, from)->published;
+    const bool is_late = moe_await_word(a, word, l.call, from) < l.call;
+    return moe_read_part(a, l, from, is_late, staged_at, parts);
 }
 
 /* --------------------------------------------------------------------- rows */

@@ -1,11 +1,16 @@
 /*
  * Counts and places choices for dispatch: the first part of the send phase.
  *
- * A bin is an expert or a rank; its items are all choices, or all tokens, of this rank. A team of
- * warps counts the items that are in a bin, in order, so that positions do not depend on the grid.
- * It stores each choice, with its position and weight, straight into the window of the receiving
- * rank, and the count into all windows. Layout expert places the items of experts, the others those
- * of ranks.
+ * A bin is an expert, whose items are its choices, or, in layouts other than expert, also a rank,
+ * whose items are the tokens with a choice of one of its experts. Items have numbers within their
+ * bin, in the order of the tokens, whatever the grid.
+ *
+ * The tokens are divided into segments, one for each of the first blocks, and a segment into
+ * consecutive tokens for each warp. A warp counts the items of its tokens in each bin. The block
+ * adds up its warps' counts, and stores them for the blocks of later segments, which begin at the
+ * sum of those before. Then the warps go over their tokens again: each choice gets its number, and
+ * is stored, with its expert and weight, into the windows of all ranks. The block of the last
+ * segment stores the counts. Bins are served in ranges, because shared memory limits them.
  */
 #ifndef WEIRI_MOE_CUDA_COUNT_CUH
 #define WEIRI_MOE_CUDA_COUNT_CUH
@@ -13,108 +18,15 @@
 #include "coll/cuda/device/vector.cuh"
 #include "moe/cuda/device/call.cuh"
 
-WEIRI_GPU_FN int64_t moe_id_at(const moe_gpu_args &a, int64_t i)
-{
-    return a.dispatch.has_wide_ids ? ((const int64_t *)a.dispatch.topk_experts)[i]
-                                   : ((const int32_t *)a.dispatch.topk_experts)[i];
-}
-
-/* Stores the experts of all choices, looks for invalid ones, and in layout expert marks each choice
- * as absent on the ranks that it is not for. */
-WEIRI_GPU_FN void moe_store_experts(const moe_gpu_args &a, const moe_launch &l)
-{
-    const int64_t choices = (int64_t)a.tokens * a.shape.topk;
-    int32_t *experts = moe_experts(a);
-    for (int64_t i = (int64_t)l.warp * MOE_WARP + l.lane; i < choices;
-         i += (int64_t)l.warps * MOE_WARP) {
-        const int64_t id = moe_id_at(a, i);
-        const int32_t expert = id < 0 || id >= a.shape.experts ? -1 : (int32_t)id;
-        const int rank = expert < 0 ? -1 : expert / a.shape.local_experts;
-        experts[i] = expert;
-        if (id >= a.shape.experts)
-            atomicMax((unsigned long long *)&moe_state(a)->wrong,
-                      (1ull << 63) - (unsigned long long)i);
-        for (int peer = 0; moe_by_expert(a) && peer < a.view.nranks; peer++)
-            if (peer != rank)
-                moe_choices(a, peer, a.view.rank)[i].expert = -1;
-    }
-}
-
-WEIRI_GPU_FN void moe_store_choice(const moe_gpu_args &a, int rank, int64_t i, int32_t expert,
-                                   int32_t position)
-{
-    const float weight = a.dispatch.topk_weights ? a.dispatch.topk_weights[i] : 0.0f;
-    weiri_gpu_vector v;
-    v.word[0] = (uint32_t)expert | (uint64_t)(uint32_t)position << 32;
-    v.word[1] = weiri_float_bits(weight);
-    weiri_gpu_store16((char *)(moe_choices(a, rank, a.view.rank) + i), v);
-}
-
-WEIRI_GPU_FN void moe_store_count(const moe_gpu_args &a, int lane, int index, int32_t count)
-{
-    if (lane < a.view.nranks)
-        moe_counts(a, lane, a.view.rank)[index] = count;
-}
+/* In the emulator limits are small, so that tests reach several ranges and segments. */
+enum {
+    MOE_RANGE = WEIR_ON_DEVICE ? 640 : 24,            /* bins of a range */
+    MOE_SEGMENT_CHOICES = WEIR_ON_DEVICE ? 2048 : 48, /* of a segment, while blocks are left */
+};
 
 WEIRI_GPU_FN uint32_t moe_lanes_before(int lane)
 {
     return (1u << lane) - 1;
-}
-
-/*
- * A team is a warp or, where there are so many choices that one warp would be slow, a block. Each
- * warp of the team has consecutive items, and marks up to MOE_MARKS of each lane in a mask, so that
- * it reads them once. (In the emulator there are fewer, so that tests reach a second round.)
- */
-enum { MOE_MARKS = WEIR_ON_DEVICE ? 64 : 8, MOE_WARP_ITEMS = 1024 };
-
-typedef struct moe_team {
-    int warp, warps, lane;
-} moe_team;
-
-WEIRI_GPU_FN bool moe_is_placed_bin(const moe_gpu_args &a, int bin)
-{
-    return moe_by_expert(a) == (bin < a.shape.experts);
-}
-
-/* The choices of an item that are in a bin: bit 0 of an expert's, a bit for each choice of a token
- * of a rank's. */
-WEIRI_GPU_FN uint32_t moe_find(const moe_gpu_args &a, int bin, int64_t item)
-{
-    if (bin < a.shape.experts)
-        return moe_id_at(a, item) == bin;
-    const int k = a.shape.topk;
-    const int32_t begin = (bin - a.shape.experts) * a.shape.local_experts;
-    uint32_t here = 0;
-    for (int choice = 0; choice < k; choice++) {
-        const int64_t id = moe_id_at(a, item * k + choice);
-        here |= (uint32_t)(id >= begin && id < begin + a.shape.local_experts) << choice;
-    }
-    return here;
-}
-
-/* Marks the items of a lane: first, first + 32, ..., before end. */
-WEIRI_GPU_FN uint64_t moe_mark(const moe_gpu_args &a, int bin, int64_t first, int64_t end)
-{
-    enum { AHEAD = 8 };
-    uint64_t marks = 0;
-    for (int step = 0; step < MOE_MARKS && first + step * MOE_WARP < end; step += AHEAD) {
-        uint32_t here[AHEAD];
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++) {
-            const int64_t item = first + (step + j) * MOE_WARP;
-            here[j] = item < end ? moe_find(a, bin, item) : 0;
-        }
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++)
-            marks |= (uint64_t)(here[j] != 0) << (step + j);
-    }
-    return marks;
-}
-
-WEIRI_GPU_FN int moe_count_marks(uint64_t marks)
-{
-    return __popc((uint32_t)marks) + __popc((uint32_t)(marks >> 32));
 }
 
 /* The sum of a value over the lanes of a warp. */
@@ -126,101 +38,252 @@ WEIRI_GPU_FN int32_t moe_sum_lanes(int32_t value)
     return value;
 }
 
-/* The items in the bin of the team's warps before this one; *all: of all of them. */
-WEIRI_GPU_FN int32_t moe_count_before(const moe_team &team, int32_t count, int32_t *all)
+WEIRI_GPU_FN int moe_bins(const moe_gpu_args &a)
 {
-    __shared__ int32_t counts[MOE_GPU_THREADS / MOE_WARP];
-    *all = count;
-    if (team.warps == 1)
-        return 0;
-    __syncthreads(); /* the counts before have been read */
-    if (team.lane == 0)
-        counts[team.warp] = count;
+    return a.shape.experts + (moe_by_expert(a) ? 0 : a.view.nranks);
+}
+
+/* How many segments there are, which is also the number of blocks that count. */
+WEIRI_GPU_FN int moe_segments(const moe_gpu_args &a)
+{
+    const int most = (int)gridDim.x < MOE_GPU_SEGMENTS ? (int)gridDim.x : MOE_GPU_SEGMENTS;
+    const int64_t choices = (int64_t)a.tokens * a.shape.topk;
+    const int64_t wanted = (choices + MOE_SEGMENT_CHOICES - 1) / MOE_SEGMENT_CHOICES;
+    return wanted < 1 ? 1 : wanted < most ? (int)wanted : most;
+}
+
+/* -------------------------------------------------------------------- items */
+
+/* The tokens that a warp counts. */
+typedef struct moe_span {
+    int begin, end;
+} moe_span;
+
+/* The nth of so many equal parts, of which the last ones may be shorter. */
+WEIRI_GPU_FN moe_span moe_part_of(moe_span all, int nth, int parts)
+{
+    const int64_t each = (all.end - all.begin + parts - 1) / parts;
+    const int64_t begin = all.begin + nth * each, end = begin + each;
+    moe_span part;
+    part.begin = begin < all.end ? (int)begin : all.end;
+    part.end = end < all.end ? (int)end : all.end;
+    return part;
+}
+
+/* A choice. A lane has one of those of 32 / topk tokens. */
+typedef struct moe_item {
+    int64_t i;            /* among all choices; -1: this lane has none */
+    int32_t expert, rank; /* -1: the choice has none */
+    int32_t first;        /* in layouts other than expert: lane of the token's first choice of this
+                             rank */
+    bool is_wrong;
+} moe_item;
+
+/* The number of a lane's choice among all choices; -1: it has none. */
+WEIRI_GPU_FN int64_t moe_choice_of(const moe_gpu_args &a, int token, int end, int lane)
+{
+    const int k = a.shape.topk, nth = lane / k;
+    return nth < MOE_WARP / k && token + nth < end ? (int64_t)(token + nth) * k + (lane - nth * k)
+                                                   : -1;
+}
+
+/* The expert of a choice, as the caller has it; -1: none. */
+WEIRI_GPU_FN int64_t moe_id_at(const moe_gpu_args &a, int64_t i)
+{
+    if (i < 0)
+        return -1;
+    return a.dispatch.has_wide_ids ? ((const int64_t *)a.dispatch.topk_experts)[i]
+                                   : ((const int32_t *)a.dispatch.topk_experts)[i];
+}
+
+/* All lanes of a warp. */
+WEIRI_GPU_FN moe_item moe_item_of(const moe_gpu_args &a, int64_t i, int64_t id, int lane)
+{
+    moe_item item = {i, -1, -1, lane, id >= a.shape.experts};
+    if (id >= 0 && !item.is_wrong) {
+        item.expert = (int32_t)id;
+        item.rank = item.expert / a.shape.local_experts;
+    }
+    if (moe_by_expert(a))
+        return item;
+    const int token = lane / a.shape.topk;
+    const uint32_t key = item.rank < 0 ? 1u << 31 | (uint32_t)lane
+                                       : (uint32_t)(token * WEIRI_GPU_RANKS_MAX + item.rank);
+    item.first = __ffs((int)__match_any_sync(0xffffffff, key)) - 1;
+    return item;
+}
+
+/* Gives the items of all lanes numbers: the next ones of their bins, in order of the lanes. next:
+ * the warp's next number of each bin of the range. */
+WEIRI_GPU_FN int32_t moe_take_number(int32_t *next, int first_bin, int bin, int lane)
+{
+    const bool is_there = bin >= first_bin && bin < first_bin + MOE_RANGE;
+    const uint32_t key = is_there ? (uint32_t)bin : 1u << 31 | (uint32_t)lane;
+    const uint32_t same = __match_any_sync(0xffffffff, key);
+    const int before = __popc(same & moe_lanes_before(lane));
+    const int32_t number = is_there ? next[bin - first_bin] + before : 0;
+    __syncwarp();
+    if (is_there && before == 0)
+        next[bin - first_bin] += __popc(same);
+    __syncwarp();
+    return number;
+}
+
+/* -------------------------------------------------------------------- steps */
+
+/* A warp counts the items of its tokens. The experts' numbers have no order in layouts other than
+ * expert. Returns whether a lane has met an expert that does not exist. */
+WEIRI_GPU_FN bool moe_count(const moe_gpu_args &a, moe_span span, int32_t *counts, int first_bin,
+                            int lane)
+{
+    const int bins = moe_bins(a) - first_bin < MOE_RANGE ? moe_bins(a) - first_bin : MOE_RANGE;
+    const int step = MOE_WARP / a.shape.topk;
+    bool is_wrong = false;
+    int64_t i = moe_choice_of(a, span.begin, span.end, lane), id = moe_id_at(a, i);
+#pragma unroll 4
+    for (int bin = lane; bin < bins; bin += MOE_WARP)
+        counts[bin] = 0;
+    __syncwarp();
+#pragma unroll 1
+    for (int token = span.begin; token < span.end; token += step) {
+        const moe_item item = moe_item_of(a, i, id, lane);
+        i = moe_choice_of(a, token + step, span.end, lane);
+        id = moe_id_at(a, i);
+        if (item.is_wrong)
+            atomicMax((unsigned long long *)&moe_state(a)->wrong,
+                      (1ull << 63) - (unsigned long long)item.i);
+        is_wrong |= item.is_wrong;
+        int bin = item.expert;
+        if (!moe_by_expert(a)) {
+            if (bin >= first_bin && bin < first_bin + MOE_RANGE)
+                atomicAdd(&counts[bin - first_bin], 1);
+            bin = item.rank >= 0 && item.first == lane ? a.shape.experts + item.rank : -1;
+        }
+        moe_take_number(counts, first_bin, bin, lane);
+    }
+    return is_wrong;
+}
+
+/* Waits until the blocks of all segments have stored their counts of this range, the nth. */
+WEIRI_GPU_FN void moe_await_segments(const moe_gpu_args &a, int segments, int nth)
+{
+    uint64_t *counted = &moe_state(a)->counted;
     __syncthreads();
-    const int32_t other = team.lane < team.warps ? counts[team.lane] : 0;
-    *all = moe_sum_lanes(other);
-    return moe_sum_lanes(team.lane < team.warp ? other : 0);
-}
-
-/* Places a choice: its row is number `position` of the bin's. */
-WEIRI_GPU_FN void moe_place_choice(const moe_gpu_args &a, int bin, int64_t i, int32_t position)
-{
-    moe_positions(a)[i] = position;
-    moe_store_choice(a, bin / a.shape.local_experts, i, bin % a.shape.local_experts, position);
-}
-
-/* Places the choices of a token, in layouts other than expert. */
-WEIRI_GPU_FN void moe_place_token(const moe_gpu_args &a, int bin, int64_t token, int32_t position)
-{
-    const int rank = bin - a.shape.experts, k = a.shape.topk;
-    const uint32_t here = moe_find(a, bin, token);
-    for (int choice = 0; choice < k; choice++) {
-        const int64_t i = token * k + choice;
-        const bool is_here = here >> choice & 1;
-        moe_store_choice(a, rank, i,
-                         is_here ? (int32_t)moe_id_at(a, i) - rank * a.shape.local_experts : -1,
-                         position);
-        if (is_here)
-            moe_positions(a)[i] = here & ((1u << choice) - 1) ? ~position : position;
+    if (threadIdx.x == 0) {
+        weiri_gpu_fence();
+        atomicAdd((unsigned long long *)counted, 1ull);
+        moe_await_word(a, counted, (uint64_t)segments * (uint64_t)nth, a.view.rank);
     }
+    __syncthreads();
 }
 
-/* Places a lane's marked items, and in layouts other than expert all tokens. */
-WEIRI_GPU_FN void moe_place_marks(const moe_gpu_args &a, int bin, int64_t first, int64_t end,
-                                  uint64_t marks, int32_t position, int lane)
+/* Turns the warps' counts of a range, the nth, into the first numbers of their items; the block of
+ * the last segment stores the counts of all tokens into all windows. */
+WEIRI_GPU_FN void moe_number(const moe_gpu_args &a, int32_t (*counts)[MOE_RANGE], int nth,
+                             int segments)
 {
-    for (int step = 0; step < MOE_MARKS && first - lane + step * MOE_WARP < end; step++) {
-        const int64_t item = first + step * MOE_WARP;
-        const bool is_here = marks >> step & 1;
-        const uint32_t all = __ballot_sync(0xffffffff, is_here);
-        const int32_t own = position + __popc(all & moe_lanes_before(lane));
-        position += __popc(all);
-        if (bin < a.shape.experts && is_here)
-            moe_place_choice(a, bin, item, own);
-        else if (bin >= a.shape.experts && item < end)
-            moe_place_token(a, bin, item, own);
-    }
-}
-
-/* Counts a bin, places its items, and stores the count in all windows. */
-WEIRI_GPU_FN void moe_count_bin(const moe_gpu_args &a, const moe_team &team, int bin)
-{
-    const int64_t items = bin < a.shape.experts ? (int64_t)a.tokens * a.shape.topk : a.tokens;
-    int32_t count = 0;
-    for (int64_t begin = 0; begin < items; begin += (int64_t)team.warps * MOE_MARKS * MOE_WARP) {
-        const int64_t left = items - begin, most = (int64_t)MOE_MARKS * MOE_WARP;
-        int64_t each = (left + team.warps - 1) / team.warps;
-        each = (each + MOE_WARP - 1) / MOE_WARP * MOE_WARP;
-        each = each < most ? each : most;
-        const int64_t at = begin + team.warp * each, end = at + each < items ? at + each : items;
-        const uint64_t marks = moe_mark(a, bin, at + team.lane, end);
-        int32_t all;
-        const int32_t before = moe_count_before(team, moe_sum_lanes(moe_count_marks(marks)), &all);
-        if (moe_is_placed_bin(a, bin))
-            moe_place_marks(a, bin, at + team.lane, end, marks, count + before, team.lane);
-        count += all;
-    }
-    if (team.warp == 0)
-        moe_store_count(a, team.lane, bin, count);
-}
-
-WEIRI_GPU_FN void moe_send_routing(const moe_gpu_args &a, const moe_launch &l)
-{
-    moe_store_experts(a, l);
-    const bool is_block = (int64_t)a.tokens * a.shape.topk > MOE_WARP_ITEMS;
+    const int bins = moe_bins(a), first_bin = nth * MOE_RANGE, segment = (int)blockIdx.x;
     const int warps = (int)blockDim.x / MOE_WARP;
-    const moe_team team = {is_block ? (int)threadIdx.x / MOE_WARP : 0, is_block ? warps : 1,
-                           l.lane};
-    const int bins = a.shape.experts + a.view.nranks;
-    for (int bin = is_block ? (int)blockIdx.x : l.warp; bin < bins;
-         bin += is_block ? (int)gridDim.x : l.warps)
-        moe_count_bin(a, team, bin);
+    int32_t *stored = moe_segment_counts(a) + first_bin;
+    __syncthreads();
+    if (segments > 1) {
+        for (int at = (int)threadIdx.x; at < MOE_RANGE && first_bin + at < bins;
+             at += (int)blockDim.x) {
+            int32_t sum = 0;
+#pragma unroll 4
+            for (int warp = 0; warp < warps; warp++)
+                sum += counts[warp][at];
+            stored[(size_t)segment * bins + at] = sum;
+        }
+        moe_await_segments(a, segments, nth + 1);
+    }
+    for (int at = (int)threadIdx.x; at < MOE_RANGE && first_bin + at < bins;
+         at += (int)blockDim.x) {
+        int32_t next = 0;
+#pragma unroll 8
+        for (int earlier = 0; earlier < segment; earlier++)
+            next += stored[(size_t)earlier * bins + at];
+#pragma unroll 4
+        for (int warp = 0; warp < warps; warp++) {
+            const int32_t count = counts[warp][at];
+            counts[warp][at] = next;
+            next += count;
+        }
+#pragma unroll 1
+        for (int peer = 0; segment == segments - 1 && peer < a.view.nranks; peer++)
+            moe_counts(a, peer, a.view.rank)[first_bin + at] = next;
+    }
+    __syncthreads();
+}
+
+/* Stores a choice into all windows: on other ranks than its own it has no expert. */
+WEIRI_GPU_FN void moe_store_choice(const moe_gpu_args &a, const moe_item &item, int32_t position,
+                                   float weight)
+{
+    const int32_t local = item.expert - item.rank * a.shape.local_experts;
+    weiri_gpu_vector v;
+    v.word[1] = weiri_float_bits(weight);
+#pragma unroll 1
+    for (int nth = 0; nth < a.view.nranks; nth++) {
+        const int peer = weiri_gpu_nth_after(a.view.rank, nth, a.view.nranks);
+        const int32_t expert = peer == item.rank ? local : -1;
+        v.word[0] = (uint32_t)expert | (uint64_t)(uint32_t)position << 32;
+        weiri_gpu_store16((char *)(moe_choices(a, peer, a.view.rank) + item.i), v);
+    }
+}
+
+/* A warp places the choices of its tokens whose bins are in a range; the first range has those
+ * without an expert, too. */
+WEIRI_GPU_FN void moe_place_choices(const moe_gpu_args &a, moe_span span, int32_t *next,
+                                    int first_bin, int lane)
+{
+    const float *weights = a.dispatch.topk_weights;
+    const int step = MOE_WARP / a.shape.topk;
+    int64_t i = moe_choice_of(a, span.begin, span.end, lane), id = moe_id_at(a, i);
+#pragma unroll 1
+    for (int token = span.begin; token < span.end; token += step) {
+        const float weight = weights && i >= 0 ? weights[i] : 0.0f;
+        const moe_item item = moe_item_of(a, i, id, lane);
+        i = moe_choice_of(a, token + step, span.end, lane);
+        id = moe_id_at(a, i);
+        const bool is_first = moe_by_expert(a) || item.first == lane;
+        const int bin = item.expert < 0    ? -1
+                        : moe_by_expert(a) ? item.expert
+                                           : a.shape.experts + item.rank;
+        const int32_t number = moe_take_number(next, first_bin, is_first ? bin : -1, lane);
+        const int32_t position = __shfl_sync(0xffffffff, number, is_first ? lane : item.first);
+        const bool is_here =
+            bin < 0 ? first_bin == 0 : bin >= first_bin && bin < first_bin + MOE_RANGE;
+        if (item.i < 0 || !is_here)
+            continue;
+        moe_experts(a)[item.i] = item.expert;
+        moe_positions(a)[item.i] = is_first ? position : ~position;
+        moe_store_choice(a, item, position, weight);
+    }
+}
+
+/* The first blocks, as many as there are segments. Returns whether a thread has met an expert that
+ * does not exist. */
+WEIRI_GPU_FN bool moe_send_routing(const moe_gpu_args &a, int segments, int lane)
+{
+    __shared__ int32_t numbers[MOE_WARPS][MOE_RANGE];
+    const int warp = (int)threadIdx.x / MOE_WARP, warps = (int)blockDim.x / MOE_WARP;
+    const moe_span all = {0, a.tokens};
+    const moe_span segment = moe_part_of(all, (int)blockIdx.x, segments);
+    const moe_span span = moe_part_of(segment, warp, warps);
+    bool is_wrong = false;
+    for (int nth = 0; nth * MOE_RANGE < moe_bins(a); nth++) {
+        is_wrong |= moe_count(a, span, numbers[warp], nth * MOE_RANGE, lane);
+        moe_number(a, numbers, nth, segments);
+        moe_place_choices(a, span, numbers[warp], nth * MOE_RANGE, lane);
+    }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         moe_gpu_routing *routing = moe_routing_of(a);
         routing->tokens = a.tokens;
         routing->has_weights = a.dispatch.topk_weights != nullptr;
         routing->is_valid = 0;
     }
+    return is_wrong;
 }
 
 #endif

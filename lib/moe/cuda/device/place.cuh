@@ -1,28 +1,14 @@
 /*
  * Places rows for dispatch: the first part of the complete phase.
  *
- * Block 0 waits until all ranks have published, adds up all counts, and stores where rows begin:
- * those that this rank receives (source_row) and its own on other ranks (first_row). It finds
- * problems of any rank and exceeded capacities, which every rank finds in the same data. It then
- * stores `placed`, for which the other blocks wait.
+ * After all ranks have published, all counts are added up, which gives the places where rows begin:
+ * those that this rank receives (source_row) and its own on other ranks (first_row). Problems of
+ * any rank and exceeded capacities are found, which every rank finds in the same data.
  */
 #ifndef WEIRI_MOE_CUDA_PLACE_CUH
 #define WEIRI_MOE_CUDA_PLACE_CUH
 
 #include "moe/cuda/device/call.cuh"
-
-/* The sum of a value over the lanes before this one, and over all. */
-WEIRI_GPU_FN int64_t moe_sum_before(int64_t value, int lane, int64_t *all)
-{
-    int64_t sum = value;
-#pragma unroll
-    for (int step = 1; step < MOE_WARP; step *= 2) {
-        const int64_t before = __shfl_sync(0xffffffff, sum, lane < step ? lane : lane - step);
-        sum += lane < step ? 0 : before;
-    }
-    *all = __shfl_sync(0xffffffff, sum, MOE_WARP - 1);
-    return sum - value;
-}
 
 /* The first capacity that is exceeded: by rank, then by expert. */
 typedef struct moe_overflow {
@@ -30,169 +16,218 @@ typedef struct moe_overflow {
     int64_t rows, capacity;
 } moe_overflow;
 
-/* The rows of bin `own` of a rank: of all sources, and of those before this rank. */
-WEIRI_GPU_FN int64_t moe_bin_sum(const moe_gpu_args &a, int bin, int32_t *before)
+/* What the threads of a block share while they place. */
+typedef struct moe_placing {
+    int64_t sums[MOE_WARPS];            /* rows of each warp's bins */
+    int64_t first[WEIRI_GPU_RANKS_MAX]; /* rows of all bins before a rank's first */
+    int over;                           /* the first bin whose capacity is exceeded */
+    moe_overflow overflow;              /* of that bin; rank -1: none */
+    int32_t own_first[MOE_GPU_DISPATCH_THREADS], own_rows[MOE_GPU_DISPATCH_THREADS];
+} moe_placing;
+
+/* Where this rank's rows are: [source][own bin] the first of a source, [own bin] how many. */
+typedef struct moe_places {
+    const int32_t *first, *rows;
+} moe_places;
+
+/* Whether each block places for itself: there is a thread for each bin. */
+WEIRI_GPU_FN bool moe_places_itself(const moe_gpu_args &a)
 {
-    int64_t total = 0;
-    *before = 0;
-    for (int from = 0; from < a.view.nranks; from++) {
-        const int32_t rows = moe_rows_from(a, from, bin);
-        total += rows;
-        *before += from < a.view.rank ? rows : 0;
-    }
-    return total;
+    return a.shape.bins <= (int)blockDim.x;
 }
 
-/* Stores where the rows of bin `own` begin on this rank, by source. */
-WEIRI_GPU_FN void moe_place_sources(const moe_gpu_args &a, int own, int64_t first, int64_t total)
+/* The sum of a value over the threads before this one, and over the block. All threads. */
+WEIRI_GPU_FN int64_t moe_sum_before(int64_t value, int64_t *sums, int64_t *all)
 {
-    const int bin = a.view.rank * a.shape.own_bins + own;
-    int32_t at = (int32_t)first;
-    moe_bin_rows(a)[own] = (int32_t)total;
-    for (int from = 0; from < a.view.nranks; from++) {
-        moe_source_row(a, from)[own] = at;
-        at += moe_rows_from(a, from, bin);
+    const int lane = (int)(threadIdx.x % MOE_WARP), warp = (int)threadIdx.x / MOE_WARP;
+    int64_t sum = value;
+#pragma unroll 1
+    for (int step = 1; step < MOE_WARP; step *= 2) {
+        const int64_t before = __shfl_sync(0xffffffff, sum, lane < step ? lane : lane - step);
+        sum += lane < step ? 0 : before;
     }
+    if (lane == MOE_WARP - 1)
+        sums[warp] = sum;
+    __syncthreads();
+    int64_t before = 0;
+    *all = 0;
+#pragma unroll 1
+    for (int other = 0; other < (int)blockDim.x / MOE_WARP; other++) {
+        before += other < warp ? sums[other] : 0;
+        *all += sums[other];
+    }
+    return before + sum - value;
 }
 
-/* Places 32 bins of a rank, whose first row is `first`; one for each lane. Returns their rows, with
- * gaps. */
-WEIRI_GPU_FN int64_t moe_place_bins(const moe_gpu_args &a, int rank, int own, int64_t first,
-                                    int64_t total, int32_t before, moe_overflow *overflow)
+/* Stores where the rows of a bin begin: this rank's, and, if the bin is this rank's own, those of
+ * each source. rows: of each source. */
+WEIRI_GPU_FN void moe_store_places(const moe_gpu_args &a, int bin, int64_t first, int32_t total,
+                                   const int32_t (&rows)[WEIRI_GPU_RANKS_MAX], moe_placing *placing)
+{
+    const int own = bin - a.view.rank * a.shape.own_bins;
+    const bool is_own = own >= 0 && own < a.shape.own_bins, is_shared = moe_places_itself(a);
+    int32_t *kept = moe_source_row(a, 0) + own, at = (int32_t)first;
+#pragma unroll
+    for (int from = 0; from < WEIRI_GPU_RANKS_MAX; from++) {
+        if (from == a.view.rank && blockIdx.x == 0)
+            moe_first_row(a)[bin] = at;
+        if (is_own && from < a.view.nranks && is_shared)
+            placing->own_first[from * a.shape.own_bins + own] = at;
+        if (is_own && from < a.view.nranks && blockIdx.x == 0)
+            kept[from * a.shape.own_bins] = at;
+        at += rows[from];
+    }
+    if (is_own && is_shared)
+        placing->own_rows[own] = total;
+    if (is_own && blockIdx.x == 0)
+        moe_bin_rows(a)[own] = total;
+}
+
+/* Places the bins from `begin` on, one for each thread, in layouts expert and flat; the bins before
+ * have `before` rows, with gaps. Returns the rows of these bins, too. All threads. */
+WEIRI_GPU_FN int64_t moe_place_bins(const moe_gpu_args &a, int begin, int64_t before,
+                                    moe_placing *placing)
 {
     const int64_t capacity = a.shape.expert_capacity, alignment = a.shape.alignment;
-    const int lane = own % MOE_WARP, bin = rank * a.shape.own_bins + own;
-    const bool is_there = own < a.shape.own_bins;
-    int64_t room = capacity, all;
-    if (!is_there)
-        room = 0;
-    else if (!capacity)
-        room = alignment > 1 ? (total + alignment - 1) / alignment * alignment : total;
-    const int64_t at = first + moe_sum_before(room, lane, &all);
+    const int bin = begin + (int)threadIdx.x, stride = a.shape.experts + a.view.nranks;
+    const int rank = bin / a.shape.own_bins;
+    const bool is_there = bin < a.shape.bins;
+    const int32_t *counts =
+        moe_counts(a, a.view.rank, 0) + (moe_by_expert(a) ? bin : a.shape.experts + bin);
+    int32_t rows[WEIRI_GPU_RANKS_MAX];
+    int64_t total = 0, all;
+#pragma unroll
+    for (int from = 0; from < WEIRI_GPU_RANKS_MAX; from++)
+        rows[from] = is_there && from < a.view.nranks ? counts[from * stride] : 0;
+#pragma unroll
+    for (int from = 0; from < WEIRI_GPU_RANKS_MAX; from++)
+        total += rows[from];
+    const int64_t room = !is_there       ? 0
+                         : capacity      ? capacity
+                         : alignment > 1 ? (total + alignment - 1) / alignment * alignment
+                                         : total;
+    int64_t at = before + moe_sum_before(room, placing->sums, &all);
+    if (is_there && bin == rank * a.shape.own_bins)
+        placing->first[rank] = at;
+    __syncthreads();
+    at -= is_there ? placing->first[rank] : 0;
     const bool is_full = is_there && capacity && total > capacity;
     const bool is_over = is_full || (is_there && at + room > a.shape.recv_rows);
-    const uint32_t over = __ballot_sync(0xffffffff, is_over);
-    if (over && lane == __ffs((int)over) - 1 && overflow->rank < 0)
-        *overflow = {rank, moe_by_expert(a) ? bin : -1, is_full ? total : at + room,
-                     is_full ? capacity : a.shape.recv_rows};
+    if (is_over)
+        atomicMin(&placing->over, bin);
     if (is_there)
-        moe_first_row(a)[bin] = (int32_t)(at + before);
-    if (is_there && rank == a.view.rank)
-        moe_place_sources(a, own, at, total);
-    return all;
-}
-
-/* Places all bins of a rank, in layouts expert and flat. One warp; it reads the counts of AHEAD
- * bins per lane at the same time. */
-WEIRI_GPU_FN void moe_place_rank(const moe_gpu_args &a, int rank, int lane, moe_overflow *overflow)
-{
-    enum { AHEAD = 8 };
-    int64_t first = 0;
-    for (int begin = lane; begin - lane < a.shape.own_bins; begin += AHEAD * MOE_WARP) {
-        int64_t totals[AHEAD];
-        int32_t before[AHEAD];
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            const int own = begin + i * MOE_WARP;
-            totals[i] = before[i] = 0;
-            if (own < a.shape.own_bins)
-                totals[i] = moe_bin_sum(a, rank * a.shape.own_bins + own, &before[i]);
-        }
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            const int own = begin + i * MOE_WARP;
-            if (own - lane < a.shape.own_bins)
-                first += moe_place_bins(a, rank, own, first, totals[i], before[i], overflow);
-        }
-    }
+        moe_store_places(a, bin, at, (int32_t)total, rows, placing);
+    __syncthreads();
+    if (is_over && placing->over == bin)
+        placing->overflow = {rank, moe_by_expert(a) ? bin : -1, is_full ? total : at + room,
+                             is_full ? capacity : a.shape.recv_rows};
+    return before + all;
 }
 
 /* Places the rows of layout rank, which cannot overflow. */
-WEIRI_GPU_FN void moe_place_by_source(const moe_gpu_args &a)
+WEIRI_GPU_FN void moe_place_by_source(const moe_gpu_args &a, moe_placing *placing)
 {
-    const int rank = (int)threadIdx.x;
-    if (rank >= a.view.nranks)
+    const int rank = (int)threadIdx.x, first = rank * a.shape.max_tokens;
+    if (rank < a.view.nranks)
+        placing->own_first[rank] = first;
+    if (rank >= a.view.nranks || blockIdx.x)
         return;
     moe_first_row(a)[rank] = a.view.rank * a.shape.max_tokens;
-    moe_source_row(a, rank)[0] = rank * a.shape.max_tokens;
+    moe_source_row(a, rank)[0] = first;
     if (rank == 0) {
-        int32_t before;
-        moe_bin_rows(a)[0] = (int32_t)moe_bin_sum(a, a.view.rank, &before);
+        int32_t rows = 0;
+#pragma unroll 1
+        for (int from = 0; from < a.view.nranks; from++)
+            rows += moe_rows_from(a, from, a.view.rank);
+        moe_bin_rows(a)[0] = rows;
     }
 }
 
-/* Finds the lowest rank with a problem, or that lacks weights which another one wants. One thread.
- * Returns whether there is one. */
-WEIRI_GPU_FN bool moe_find_problem(const moe_gpu_args &a, const moe_launch &l)
+/* Reports the lowest rank that lacks weights which another one wants. One thread. */
+WEIRI_GPU_COLD_FN void moe_report_weights(const moe_gpu_args &a, const moe_launch &l)
 {
     int wanting = -1, lacking = -1;
     for (int rank = 0; rank < a.view.nranks; rank++) {
         const moe_gpu_header *header = moe_header(a, rank, l.call);
-        if (!moe_has_published(a, l, rank))
-            return true; /* the wait has failed */
-        if (header->problem) {
-            moe_report(a, header->problem, rank, header->values[0], header->values[1],
-                       header->values[2]);
-            return true;
-        }
         wanting = header->wants_weights && wanting < 0 ? rank : wanting;
         lacking = !header->has_weights && lacking < 0 ? rank : lacking;
     }
-    if (wanting < 0 || lacking < 0)
-        return false;
     moe_report(a, MOE_NO_WEIGHTS, lacking, wanting, 0, 0);
-    return true;
 }
 
-/* Places all rows. Block 0. */
-WEIRI_GPU_FN void moe_place(const moe_gpu_args &a, const moe_launch &l)
+/* Returns whether a rank cannot take part, or lacks weights, which block 0 reports. notes: of
+ * moe_await_parts. All threads of a block. */
+WEIRI_GPU_FN bool moe_find_problem(const moe_gpu_args &a, const moe_launch &l, int notes)
 {
-    __shared__ moe_overflow overflows[WEIRI_GPU_RANKS_MAX];
-    __shared__ int is_failed;
-    const int warp = (int)threadIdx.x / MOE_WARP, warps = (int)blockDim.x / MOE_WARP;
-    const bool is_new = a.dispatch.topk_experts != nullptr;
-    moe_await_published(a, l.call);
-    if (threadIdx.x < WEIRI_GPU_RANKS_MAX)
-        overflows[threadIdx.x].rank = -1;
-    const bool is_same = moe_is_same(a, l);
-    if (threadIdx.x == 0 && !is_same)
+    const bool is_other = __syncthreads_or(notes & MOE_IS_OTHER);
+    const bool is_wrong = __syncthreads_or(notes & (MOE_IS_LATE | MOE_HAS_PROBLEM));
+    const bool is_wanted = __syncthreads_or(notes & MOE_WANTS);
+    const bool is_missing = __syncthreads_or(notes & MOE_LACKS) && is_wanted;
+    const bool reports = blockIdx.x == 0 && threadIdx.x == 0;
+    if (reports && is_other)
         moe_report_other(a, l);
-    if (threadIdx.x == 0)
-        is_failed = !is_same || moe_find_problem(a, l);
-    __syncthreads();
-    if (is_new && a.shape.layout == WEIR_MOE_RANK_MAJOR)
-        moe_place_by_source(a);
-    else if (is_new)
-        for (int rank = warp; rank < a.view.nranks; rank += warps)
-            moe_place_rank(a, rank, l.lane, &overflows[rank]);
-    __syncthreads();
-    if (threadIdx.x)
-        return;
-    for (int rank = 0; rank < a.view.nranks && !is_failed; rank++)
-        if (overflows[rank].rank >= 0) {
-            moe_report(a, MOE_OVERFLOW, rank, overflows[rank].expert, overflows[rank].rows,
-                       overflows[rank].capacity);
-            is_failed = 1;
-        }
-    if (is_new)
-        moe_routing_of(a)->is_valid = !is_failed;
-    weiri_gpu_fence();
-    weir_store_release(&moe_state(a)->placed, 2 * l.epoch + (uint64_t)is_failed);
+    else if (reports && (is_wrong || is_missing) && !moe_report_refusal(a, l))
+        moe_report_weights(a, l);
+    return is_other || is_wrong || is_missing;
 }
 
-/* Waits for block 0; returns whether rows are placed. All threads of a block. It waits for all
- * ranks first, so that the rank that is late is the one reported. */
-WEIRI_GPU_FN bool moe_await_placed(const moe_gpu_args &a, const moe_launch &l)
+/* Places all rows of a new routing; block 0 stores where they are, for combine. Returns whether the
+ * call fails; is_failed: it does. All threads of a block. */
+WEIRI_GPU_FN bool moe_place_new(const moe_gpu_args &a, moe_placing *placing, bool is_failed)
 {
-    __shared__ int is_placed;
-    moe_await_published(a, l.call);
     if (threadIdx.x == 0) {
-        const uint64_t *word = &moe_state(a)->placed;
-        weiri_gpu_await_word(a.view, word, 2 * l.epoch, a.view.rank);
-        is_placed = weir_load_acquire(word) == 2 * l.epoch;
+        placing->over = a.shape.bins;
+        placing->overflow.rank = -1;
     }
     __syncthreads();
-    return is_placed;
+    if (a.shape.layout == WEIR_MOE_RANK_MAJOR)
+        moe_place_by_source(a, placing);
+    else {
+        int64_t before = 0;
+#pragma unroll 1
+        for (int bin = 0; bin < a.shape.bins; bin += (int)blockDim.x)
+            before = moe_place_bins(a, bin, before, placing);
+    }
+    __syncthreads();
+    const moe_overflow overflow = placing->overflow;
+    const bool is_over = overflow.rank >= 0, writes = blockIdx.x == 0 && threadIdx.x == 0;
+    if (writes && is_over && !is_failed)
+        moe_report(a, MOE_OVERFLOW, overflow.rank, overflow.expert, overflow.rows,
+                   overflow.capacity);
+    if (writes)
+        moe_routing_of(a)->is_valid = !is_failed && !is_over;
+    return is_failed || is_over;
+}
+
+/* Waits for block 0, which has placed the rows; returns whether the call fails. */
+WEIRI_GPU_FN bool moe_await_placed(const moe_gpu_args &a, const moe_launch &l, bool is_failed)
+{
+    __shared__ int has_failed;
+    uint64_t *word = &moe_state(a)->placed;
+    const uint64_t target = 2 * l.epoch;
+    if (threadIdx.x == 0 && blockIdx.x == 0)
+        weir_store_release(word, target + (uint64_t)is_failed);
+    if (threadIdx.x == 0)
+        has_failed = moe_await_word(a, word, target, a.view.rank) != target;
+    __syncthreads();
+    return has_failed;
+}
+
+/* Finds where this rank's rows are. Where there are few bins, every block computes that itself,
+ * from the counts of all ranks; otherwise block 0 does, and the others wait for it. Returns whether
+ * rows can be written. notes: of moe_await_parts. All threads of a block. */
+WEIRI_GPU_FN bool moe_place(const moe_gpu_args &a, const moe_launch &l, int notes,
+                            moe_placing *placing, moe_places *places)
+{
+    const bool is_new = a.dispatch.topk_experts != nullptr, is_shared = moe_places_itself(a);
+    bool is_failed = moe_find_problem(a, l, notes);
+    places->first = is_new && is_shared ? placing->own_first : moe_source_row(a, 0);
+    places->rows = is_new && is_shared ? placing->own_rows : moe_bin_rows(a);
+    if (is_new && (is_shared || blockIdx.x == 0))
+        is_failed = moe_place_new(a, placing, is_failed);
+    if (is_new && !is_shared)
+        is_failed = moe_await_placed(a, l, is_failed);
+    return !is_failed;
 }
 
 #endif
