@@ -130,6 +130,7 @@
     X(ALLGATHER, "exchange", exchange_direct, "as messages to every rank; unregistered memory")    \
     X(BROADCAST, "packet", broadcast_packet, "the root sends LL packets to all")                   \
     X(BROADCAST, "ll128", broadcast_ll128, "the root scatters, all forward, by LL128 lines")       \
+    X(BROADCAST, "chain", broadcast_chain, "pieces from rank to rank")                             \
     X(BROADCAST, "direct", broadcast_direct, "the root scatters, all write into all outputs")      \
     X(ALLTOALL, "packet", exchange_packet, "blocks as LL packets")                                 \
     X(ALLTOALL, "ll128", exchange_ll128, "the same by LL128 lines")                                \

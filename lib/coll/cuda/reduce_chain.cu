@@ -3,24 +3,16 @@
  * it. Every link carries the buffer once, and no rank receives two streams, so a long buffer takes
  * as long as one link needs for it. With any memory.
  *
- * A lane is a block. In each round a rank
- *
- *   1. waits until its predecessor has stored a piece into its staging buffer (staged,
- *      acquire), and until its successor has used the piece of `depth` rounds before (taken),
- *   2. reduces the piece with its own input and stores the result into the successor's staging
- *      buffer; the first rank stores its input, and the root stores into its output,
- *   3. signals the successor (staged, release), and the predecessor that its piece has been
- *      used (taken, release).
- *
- * A barrier at entry ensures that nobody stores into a staging buffer that an earlier launch still
- * reads, and that every rank receives from every other. There is none at the end: a rank may be in
- * its next launch while others read what it has stored, because the words they await only grow.
+ * The steps of a round are those of device/chain.cuh. In step 2 a rank reduces the piece with its
+ * own input and stores the result into the successor's staging buffer; the first rank stores its
+ * input, and the root stores into its output. A barrier at entry ensures that every rank receives
+ * from every other.
  *
  * Partial results have the data's type. Types that are rounded when stored are served for two ranks
  * only, where the result is rounded once.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/device/pieces.cuh"
+#include "coll/cuda/device/chain.cuh"
 #include "coll/cuda/device/types.cuh"
 
 enum {
@@ -30,35 +22,22 @@ enum {
 };
 
 /* What the blocks of a launch have in common. */
-struct chain : weiri_gpu_pieces {
-    int before, after; /* ranks; -1: none */
+struct chain : weiri_gpu_chain {
     int op;             /* the operation on this rank: only the root divides an average */
     int in_aligned, out_aligned;
 };
 
 template <int dtype> static __device__ __forceinline__ chain plan_chain(const weiri_gpu_args &args)
 {
-    const int rank = args.view.rank, nranks = args.view.nranks;
-    const int first = weiri_gpu_nth_after(args.root, 1, nranks);
+    const int nranks = args.view.nranks;
     chain c;
-    c.length = args.bytes;
-    c.lanes = gridDim.x;
-    weiri_gpu_cut_pieces(&c, 2 * WEIRI_GPU_STAGE_BYTES, ROUNDS_WANTED * (uint32_t)(nranks - 1),
+    weiri_gpu_plan_chain(&c, args, weiri_gpu_nth_after(args.root, 1, nranks),
+                         ROUNDS_WANTED * (uint32_t)(nranks - 1),
                          WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / nranks));
-    c.before = rank == first ? -1 : weiri_gpu_nth_after(rank, nranks - 1, nranks);
-    c.after = rank == args.root ? -1 : weiri_gpu_nth_after(rank, 1, nranks);
     c.op = args.op == WEIR_AVG && c.after >= 0 ? WEIR_SUM : weiri_gpu_op_of<dtype>(args);
     c.in_aligned = (uintptr_t)args.in % 16 == 0;
     c.out_aligned = c.after >= 0 || (uintptr_t)args.out % 16 == 0;
     return c;
-}
-
-/* Where this lane's piece of a round is in a rank's staging buffer. */
-static __device__ __forceinline__ char *chain_slot(const weiri_gpu_view &view, const chain &c,
-                                                   int rank, uint32_t round)
-{
-    return weiri_gpu_stage(view, rank, 0) +
-           ((size_t)(round % c.depth) * c.lanes + blockIdx.x) * c.piece;
 }
 
 /* Step 2 for a rank with a predecessor. full: all vectors are whole and aligned. Bytes of this
@@ -107,32 +86,17 @@ static __device__ __forceinline__ void chain_round(const weiri_gpu_args &args, c
                                                    uint64_t epoch, uint32_t round)
 {
     const weiri_gpu_view &view = args.view;
-    const uint32_t lane = blockIdx.x;
-    const bool signals_before = c.before >= 0 && threadIdx.x == 0;
-    const bool signals_after = c.after >= 0 && threadIdx.x == blockDim.x - 1;
-    const weiri_gpu_range piece = weiri_gpu_piece_at(c, lane, round);
-    if (signals_before)
-        weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, c.before, lane)->staged,
-                             epoch, round + 1, c.before);
-    if (signals_after && round >= c.depth)
-        weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, c.after, lane)->taken, epoch,
-                             round - c.depth + 1, c.after);
-    __syncthreads();
-    char *to = c.after < 0 ? args.out + piece.at : chain_slot(view, c, c.after, round);
-    const char *received = chain_slot(view, c, view.rank, round);
+    const weiri_gpu_range piece = weiri_gpu_piece_at(c, blockIdx.x, round);
+    weiri_gpu_chain_await(view, c, epoch, round, true);
+    char *to = c.after < 0 ? args.out + piece.at : weiri_gpu_chain_slot(view, c, c.after, round);
+    const char *received = weiri_gpu_chain_slot(view, c, view.rank, round);
     if (c.before < 0)
         weiri_gpu_copy(to, args.in + piece.at, piece.bytes);
     else if (c.in_aligned && c.out_aligned && piece.bytes % 16 == 0)
         chain_reduce_piece<dtype, true>(args, c, to, received, piece);
     else
         chain_reduce_piece<dtype, false>(args, c, to, received, piece);
-    __syncthreads();
-    if (signals_after)
-        weir_store_release(&weiri_gpu_cell_at(view, c.after, view.rank, lane)->staged,
-                           weiri_gpu_step(epoch, round + 1));
-    if (signals_before && round + c.depth < c.rounds) /* otherwise nobody waits for it */
-        weir_store_release(&weiri_gpu_cell_at(view, c.before, view.rank, lane)->taken,
-                           weiri_gpu_step(epoch, round + 1));
+    weiri_gpu_chain_signal(view, c, epoch, round, true);
 }
 
 template <int dtype>
@@ -149,13 +113,9 @@ static __global__ void __launch_bounds__(THREADS_MAX, 2)
 
 WEIRI_GPU_DEFINE_OF_TYPES(reduce_chain)
 
-/* Two blocks per multiprocessor: one works while the other waits. */
 weiri_gpu_shape weiri_gpu_reduce_chain_shape(const weiri_gpu_args *args, int processors)
 {
-    enum { LANE_LEAST_BYTES = 4096 };
-    uint64_t lanes = args->bytes / LANE_LEAST_BYTES, most = 2 * (uint64_t)processors;
-    lanes = lanes < most ? lanes : most;
-    return (weiri_gpu_shape){lanes ? (int)lanes : 1, THREADS_MAX};
+    return weiri_gpu_chain_shape(args->bytes, processors, THREADS_MAX);
 }
 
 int weiri_gpu_reduce_chain_serves(const weiri_gpu_args *args)

@@ -274,6 +274,7 @@ static const setting allgather_ll128 = SETTING_OF_WARPS(allgather_ll128);
 static const setting allgather_direct = SETTING(allgather_direct);
 static const setting broadcast_packet = SETTING(broadcast_packet);
 static const setting broadcast_ll128 = SETTING_OF_WARPS(broadcast_ll128);
+static const setting broadcast_chain = SETTING(broadcast_chain);
 static const setting broadcast_direct = SETTING(broadcast_direct);
 static const setting exchange_packet = SETTING(exchange_packet);
 static const setting exchange_ll128 = SETTING_OF_WARPS(exchange_ll128);
@@ -286,6 +287,7 @@ enum subject {
     ALLGATHER_EXCHANGE,
     BROADCAST_PACKET,
     BROADCAST_LL128,
+    BROADCAST_CHAIN,
     BROADCAST_DIRECT,
     ALLTOALL_PACKET,
     ALLTOALL_LL128,
@@ -297,9 +299,9 @@ enum subject {
 
 static const char *const subject_names[] = {
     "allgather (packet)", "allgather (ll128)",  "allgather (direct)", "allgather (exchange)",
-    "broadcast (packet)", "broadcast (ll128)",  "broadcast (direct)", "alltoall (packet)",
-    "alltoall (ll128)",   "alltoall (direct)",  "alltoallv",          "sendrecv",
-    "all, alternating",
+    "broadcast (packet)", "broadcast (ll128)",  "broadcast (chain)",  "broadcast (direct)",
+    "alltoall (packet)",  "alltoall (ll128)",   "alltoall (direct)",  "alltoallv",
+    "sendrecv",           "all, alternating",
 };
 
 static void queue_one(scene &s, int subject, size_t most)
@@ -319,6 +321,8 @@ static void queue_one(scene &s, int subject, size_t most)
         return broadcast(s, broadcast_packet, bytes);
     case BROADCAST_LL128:
         return broadcast(s, broadcast_ll128, bytes);
+    case BROADCAST_CHAIN:
+        return broadcast(s, broadcast_chain, bytes);
     case BROADCAST_DIRECT:
         return broadcast(s, broadcast_direct, bytes);
     case ALLTOALL_PACKET:
@@ -408,6 +412,21 @@ static void test_more_blocks_than_lanes(uint64_t seeds)
         why = run_and_compare(s);
     }
     ok(why.empty(), why, "allgather by more blocks than lanes, in launches without a pause");
+}
+
+/* In a chain most ranks exchange no data with most others. Slots of packets are used again two
+ * launches later, so each rank must have heard of all others meanwhile. */
+static void test_chain_between_packets(uint64_t seeds)
+{
+    std::string why;
+    for (uint64_t seed = 1; seed <= 40 * seeds && why.empty(); seed++) {
+        scene s(4 + (int)(seed % 2), seed);
+        s.blocks = 2;
+        for (int launch = 0; launch < 7; launch++)
+            broadcast(s, launch % 2 ? broadcast_chain : broadcast_packet, 1 + s.m.random(40));
+        why = run_and_compare(s);
+    }
+    ok(why.empty(), why, "broadcasts by chain between broadcasts by packets");
 }
 
 /* The longest call that an LL128 kernel serves ends within its sender's slot, and the last slot
@@ -509,6 +528,7 @@ int main(int argc, char **argv)
             test_many_blocks(subject, 60, 3, 200000);
     }
     test_more_blocks_than_lanes(seeds);
+    test_chain_between_packets(seeds);
     test_lines_fit_slots();
     mismatches();
     return tap_done();
