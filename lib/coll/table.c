@@ -122,6 +122,8 @@
     X(REDUCE_SCATTER, "direct", reduce_scatter_direct, "read and reduce one block of all inputs")  \
     X(REDUCE, "packet", reduce_packet, "send the input to the root as LL packets")                 \
     X(REDUCE, "ll128", ll128, "reduce a share, send it to the root, by LL128 lines")               \
+    X(REDUCE, "ll128_chain", reduce_ll128_chain,                                                   \
+      "partial results from rank to rank, by LL128 lines")                                         \
     X(REDUCE, "chain", reduce_chain, "partial results from rank to rank, through staging buffers") \
     X(REDUCE, "push", push, "store shares into staging buffers, reduce, store at the root")        \
     X(ALLGATHER, "packet", allgather_packet, "send the input to all as LL packets")                \

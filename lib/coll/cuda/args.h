@@ -45,7 +45,8 @@ typedef struct weiri_gpu_cell {
     uint64_t staged;   /* epoch << WEIRI_GPU_STEP_SHIFT | pieces that the sender has stored */
     uint64_t taken;    /* likewise, pieces of the reader that the sender has used */
     uint64_t drained;  /* likewise, results of the reader that the sender has copied out */
-    uint64_t unused[8];
+    uint64_t credit[8]; /* reduce_ll128_chain.cu: likewise, units of the reader's warps that the
+                         * sender has read */
 } weiri_gpu_cell;
 
 #define WEIRI_GPU_CELLS_BYTES \

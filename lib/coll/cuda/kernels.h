@@ -42,6 +42,7 @@ WEIRI_GPU_DECLARE(allreduce_ll128_one)
 WEIRI_GPU_DECLARE(ll128) /* allreduce, reduce_scatter, reduce */
 WEIRI_GPU_DECLARE(push)  /* likewise */
 WEIRI_GPU_DECLARE(reduce_chain)
+WEIRI_GPU_DECLARE(reduce_ll128_chain)
 WEIRI_GPU_DECLARE(reduce_scatter_packet)
 WEIRI_GPU_DECLARE(reduce_scatter_direct)
 WEIRI_GPU_DECLARE(reduce_packet)

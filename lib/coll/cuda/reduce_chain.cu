@@ -120,8 +120,5 @@ weiri_gpu_shape weiri_gpu_reduce_chain_shape(const weiri_gpu_args *args, int pro
 
 int weiri_gpu_reduce_chain_serves(const weiri_gpu_args *args)
 {
-    const int dtype = args->dtype;
-    const bool rounded = dtype == WEIR_HALF || dtype == WEIR_BFLOAT16 || dtype == WEIR_FP8_E4M3 ||
-                         dtype == WEIR_FP8_E5M2;
-    return args->bytes && (args->view.nranks == 2 || !rounded);
+    return args->bytes && (args->view.nranks == 2 || !weiri_gpu_is_rounded(args->dtype));
 }

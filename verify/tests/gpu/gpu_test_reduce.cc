@@ -42,6 +42,7 @@ static const algo algos[] = {
     ALGO(reduce_scatter_direct, WEIR_COLL_REDUCE_SCATTER, 8),
     ALGO(reduce_packet, WEIR_COLL_REDUCE, 8),
     ALGO(ll128, WEIR_COLL_REDUCE, 32),
+    ALGO(reduce_ll128_chain, WEIR_COLL_REDUCE, 32),
     ALGO(reduce_chain, WEIR_COLL_REDUCE, 8),
     ALGO(push, WEIR_COLL_REDUCE, 8),
 };
@@ -146,10 +147,16 @@ static running launch(machine &m, const call &what, const placing &how)
 
 /* ------------------------------------------------------------------ checking */
 
+static bool is_chain(const algo *of)
+{
+    return of->kernel == weiri_gpu_reduce_chain_kernel ||
+           of->kernel == weiri_gpu_reduce_ll128_chain_kernel;
+}
+
 /* The rank whose input comes first: a chain begins with the rank after its root. */
 static size_t first_rank(const call &what, size_t nranks)
 {
-    return what.of->kernel == weiri_gpu_reduce_chain_kernel ? ((size_t)what.root + 1) % nranks : 0;
+    return is_chain(what.of) ? ((size_t)what.root + 1) % nranks : 0;
 }
 
 static std::vector<uint8_t> expected(const running &done, int rank)
@@ -208,7 +215,7 @@ static bool may_decline(const machine &m, const call &what)
 {
     const bool rounded = what.dtype == WEIR_HALF || what.dtype == WEIR_BFLOAT16 ||
                          what.dtype == WEIR_FP8_E4M3 || what.dtype == WEIR_FP8_E5M2;
-    return what.of->kernel == weiri_gpu_reduce_chain_kernel && m.nranks() > 2 && rounded;
+    return is_chain(what.of) && m.nranks() > 2 && rounded;
 }
 
 static bool is_served(const machine &m, const call &what)
@@ -358,7 +365,7 @@ static void many_rounds()
 {
     std::string why;
     for (const algo &of : algos) {
-        if (of.kernel != weiri_gpu_push_kernel && of.kernel != weiri_gpu_reduce_chain_kernel)
+        if (of.kernel != weiri_gpu_push_kernel && !is_chain(&of))
             continue;
         for (uint64_t seed = 1; seed <= (is_long_run() ? 12 : 6) && why.empty(); seed++) {
             machine m(2 + (int)(seed % 3), seed);
@@ -366,7 +373,36 @@ static void many_rounds()
             why = run_all(m, {what, what}, {{placing::ALIGNED, placing::ALL_PLAIN, false}});
         }
     }
-    ok(why.empty(), why, "push and chain: many rounds, and results that land in stages");
+    ok(why.empty(), why, "push and chains: many rounds, and results that land in stages");
+}
+
+static const algo *algo_of(weiri_gpu_kernel kernel, weir_collective collective)
+{
+    for (const algo &of : algos)
+        if (of.kernel == kernel && of.collective == collective)
+            return &of;
+    return nullptr;
+}
+
+/* In a chain most ranks exchange no data with most others. Slots of packets are used again two
+ * launches later, so each rank must have heard of all others meanwhile. */
+static void chains_between_packets()
+{
+    const algo *const packet = algo_of(weiri_gpu_allreduce_packet_kernel, WEIR_COLL_ALLREDUCE);
+    std::string why;
+    for (const algo &of : algos) {
+        if (!is_chain(&of))
+            continue;
+        for (uint64_t seed = 1; seed <= (is_long_run() ? 80 : 30) && why.empty(); seed++) {
+            machine m(4 + (int)(seed % 2), seed);
+            std::vector<call> calls;
+            for (int launch = 0; launch < 7; launch++)
+                calls.push_back({launch % 2 ? &of : packet, WEIR_INT32, WEIR_SUM, 1 + m.random(9),
+                                 0, {1, 32}});
+            why = run_all(m, calls, {{placing::ALIGNED, placing::ALL_PLAIN, false}});
+        }
+    }
+    ok(why.empty(), why, "reductions by chains between reductions by packets");
 }
 
 /* LL128 lines arrive as a whole only over NVLink; without it other algorithms serve the calls. */
@@ -397,6 +433,7 @@ int main()
     }
     back_to_back();
     many_rounds();
+    chains_between_packets();
     without_nvlink();
     return tap_done();
 }

@@ -40,6 +40,7 @@ enum {
      * after which all threads are considered to poll in vain. */
     PATIENCE = 40,
     DEADLOCK = 200,
+    VOTES_MOST = 1 << 19, /* likewise, votes of threads in warps */
 };
 
 struct block;
@@ -102,7 +103,7 @@ struct rank_state {
 
 struct emulator::machine_state {
     int nranks;
-    uint64_t seed, steps = 0, quiet = 0, clock_ns = 1, misaligned = 0;
+    uint64_t seed, steps = 0, quiet = 0, votes = 0, clock_ns = 1, misaligned = 0;
     std::vector<rank_state> ranks;
     std::vector<char *> regions;
     std::vector<guarded> buffers;
@@ -285,7 +286,7 @@ void emulator::machine_state::end_thread()
 {
     block *of = current->of;
     launched *launch = of->of;
-    quiet = 0;
+    quiet = votes = 0;
     of->left--;
     if (!of->all_threads.waiting.empty())
         report_problem("rank %d, %s, block %u: thread %u ended while others wait in a barrier",
@@ -368,7 +369,7 @@ gpu_thread *emulator::machine_state::draw()
     } else if (steps > frozen_until) {
         freeze_something();
     }
-    if (quiet > DEADLOCK * runnable.size()) {
+    if (quiet > DEADLOCK * runnable.size() || votes > VOTES_MOST) {
         if (clock_ns == 1)
             explain_deadlock();
         clock_ns += TIMEOUT_NS / 4;
@@ -459,6 +460,7 @@ void weir_emulated_warp(uint64_t mine, uint64_t lanes[32])
 {
     barrier_state *at = &now->current->of->warps[threadIdx.x / WARP];
     at->given[threadIdx.x % WARP] = mine;
+    now->votes++; /* in each poll of a warp, so that it is no progress */
     wait_at_barrier(at);
     memcpy(lanes, at->lanes, sizeof at->lanes);
 }
@@ -470,7 +472,7 @@ extern "C" void weir_emulated_relax(void)
 
 extern "C" void weir_emulated_stored(void)
 {
-    now->quiet = 0;
+    now->quiet = now->votes = 0;
     if (now->random(4) == 0)
         now->yield();
 }
