@@ -63,7 +63,7 @@ static __device__ __forceinline__ line_chain plan_lines(const weiri_gpu_args &ar
     line_chain c;
     c.units = weiri_gpu_ll128_units(args.bytes);
     c.warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    c.step = warps < WARPS_MAX ? warps : WARPS_MAX;
+    c.step = warps < WARPS_MAX ? warps : (uint32_t)WARPS_MAX;
 #if defined(WEIR_EMULATED)
     c.depth = 2; /* so that tests have many laps */
 #else
