@@ -123,9 +123,7 @@ const weiri_tuning_row weiri_tuning_rows[] = {
 
     /* 3 and 4 GPUs: measured with 4 x H200 in the same manner, registered and unregistered memory
      * together. Beyond the sizes for copy engines, memory that these cannot use is served by the
-     * last algorithm of a collective. Two algorithms are estimates: broadcast by "chain" takes S
-     * bytes at 361 GB/s, and 35 us to fill the chain and for its rounds; reduce by "ll128_chain"
-     * takes 16/15 S at 345 GB/s, and 2 us for each hop. */
+     * last algorithm of a collective. */
     {"allreduce", 4, "cuda", "48K", "packet", ""},
     {"allreduce", 4, "cuda", "320K", "ll128_one", ""},
     {"allreduce", 4, "cuda", "16M", "ll128", ""},
@@ -150,19 +148,16 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"reduce_scatter", 4, "cuda", "-", "push", ""},
     {"broadcast", 4, "cuda", "96K", "packet", ""},
     {"broadcast", 4, "cuda", "16M", "ll128", ""},
-    {"broadcast", 4, "cuda", "48M", "direct", "128x512"},
-    {"broadcast", 4, "cuda", "-", "chain", ""},
+    {"broadcast", 4, "cuda", "-", "direct", "128x512"},
     {"reduce", 4, "cuda", "256K", "packet", ""},
-    {"reduce", 4, "cuda", "2M", "ll128", ""},
-    {"reduce", 4, "cuda", "64M", "ll128_chain", ""},
+    {"reduce", 4, "cuda", "14M", "ll128", ""},
     {"reduce", 4, "cuda", "-", "chain", ""},
     {"sendrecv", 4, "cuda", "256K", "packet", ""},
     {"sendrecv", 4, "cuda", "-", "direct", ""},
 
     /* 5 to 8 GPUs: estimates for n ranks and S bytes at 345 GB/s. One exchange of LL packets takes
      * 2 us + 2 (n - 1) S; one of LL128 lines 2.4 us + 16/15 (n - 1) S, and two of them 3.8 us +
-     * 32/15 (n - 1)/n S; a chain takes S and the time to fill it, (n - 2) of 8 (n - 1) rounds; one
-     * of lines 16/15 S and 2 us for each hop. */
+     * 32/15 (n - 1)/n S; a chain takes S and the time to fill it, (n - 2) of 8 (n - 1) rounds. */
     {"allreduce", 8, "cuda", "20K", "packet", ""},
     {"allreduce", 8, "cuda", "88K", "ll128_one", ""},
     {"allreduce", 8, "cuda", "16M", "ll128", ""},
@@ -186,8 +181,7 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"broadcast", 8, "cuda", "16M", "ll128", ""},
     {"broadcast", 8, "cuda", "-", "direct", ""},
     {"reduce", 8, "cuda", "128K", "packet", ""},
-    {"reduce", 8, "cuda", "5M", "ll128", ""},
-    {"reduce", 8, "cuda", "64M", "ll128_chain", ""},
+    {"reduce", 8, "cuda", "6M", "ll128", ""},
     {"reduce", 8, "cuda", "-", "chain", ""},
     {"sendrecv", 8, "cuda", "256K", "packet", ""},
     {"sendrecv", 8, "cuda", "-", "direct", ""},
