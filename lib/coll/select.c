@@ -406,8 +406,7 @@ static void add_modelled(weiri_coll *coll, int collective, const tuning_file *fi
     const weiri_internode *internode = coll->comm->internode;
     const weir_net_cost *cost =
         file && file->has_cost ? &file->cost : weiri_net_cost_of(internode->net->ops->transport);
-    const weiri_net_shape shape = {internode->nnodes, internode->fewest,
-                                   coll->comm->gpu_comm != NULL};
+    const weiri_net_shape shape = weiri_net_shape_of(coll->comm);
     weiri_choice *choices = coll->tuned[collective];
     const int first = *used;
     for (size_t bytes = 8; bytes <= (size_t)1 << 30 && *used < WEIRI_CHOICES_MAX - 1; bytes *= 2) {

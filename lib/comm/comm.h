@@ -178,6 +178,7 @@ struct weir_comm {
     /* Waits, and the state record that reports show */
     weir_guard guard;
     int oversubscribed; /* the ranks of this node outnumber the cores that they may use */
+    double crowding; /* several nodes: ranks for each core of the most crowded machine; agreed */
     uint64_t barriers;  /* entered */
     uint64_t calls;     /* collectives called */
     weiri_where *where; /* this rank's state record */

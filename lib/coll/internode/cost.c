@@ -1,6 +1,8 @@
 /* The cost model of the algorithms across nodes: see cost.h. */
 #include "coll/internode/cost.h"
 
+#include "comm/internode/internode.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -10,16 +12,32 @@ const weir_net_cost *weiri_net_cost_of(weir_transport transport)
     return transport == WEIR_TRANSPORT_IB ? &rdma : &sockets;
 }
 
+weiri_net_shape weiri_net_shape_of(const weir_comm *comm)
+{
+    const weiri_internode *internode = comm->internode;
+    return (weiri_net_shape){internode->nnodes, internode->fewest, comm->gpu_comm != NULL,
+                             comm->crowding};
+}
+
 /* What the closed forms are made of; times in microseconds. */
 typedef struct terms {
-    double n, r;  /* nodes, ranks of a node */
-    double power; /* the largest power of two that is not above n */
+    double n, r;               /* nodes, ranks of a node */
+    double power;              /* the largest power of two that is not above n */
     double steps, whole_steps; /* log2 of power, and of n rounded up */
-    double fold;  /* 1: n is no power of two */
-    double bytes; /* of the call */
-    double block; /* of a collective with a block for each rank */
-    double a, o, b, c, phase; /* latency, occupation; per byte: network, memory; a node's phase */
+    double fold;               /* 1: n is no power of two */
+    double bytes;              /* of the call */
+    double block;              /* of a collective with a block for each rank */
+    double a, o, b, c, phase;  /* latency, occupation; per byte: network, memory; a node's phase */
+    double crowding;           /* ranks for each core */
 } terms;
+
+/*
+ * Ranks that share cores wait for each other's work, so a call takes as long as the work of all
+ * ranks divided by the cores: `crowding` times that of one rank. Its latencies pass while other
+ * ranks work. Forms in which all ranks do the same work are therefore computed with a latency of a
+ * / crowding, and multiplied by crowding. Where few ranks work at a time, these have a core each:
+ * see uneven().
+ */
 
 static terms terms_of(const weir_net_cost *cost, weiri_net_shape shape, size_t bytes)
 {
@@ -31,7 +49,8 @@ static terms terms_of(const weir_net_cost *cost, weiri_net_shape shape, size_t b
     t.fold = t.power < t.n;
     t.whole_steps = t.steps + t.fold;
     t.block = t.bytes / (t.n * t.r);
-    t.a = cost->latency_us;
+    t.crowding = shape.crowding > 1 ? shape.crowding : 1;
+    t.a = cost->latency_us / t.crowding;
     t.o = cost->message_us;
     t.b = 1e-3 / cost->network_gbs;
     t.c = 1e-3 / cost->memory_gbs;
@@ -49,6 +68,19 @@ static double flood(const terms *t, double messages, double message_bytes)
 static double step(const terms *t, double message_bytes)
 {
     return t->a + 2 * t->o + message_bytes * t->b;
+}
+
+/* A form whose path takes so long, on which one rank after the other works, while ranks work for
+ * `work` in the mean. Divided by the crowding, as all forms. */
+static double uneven(const terms *t, double path, double work)
+{
+    return t->crowding > 1 ? fmax(path / t->crowding, work) : path;
+}
+
+/* The mean work of a rank, if each node but one receives `bytes` once from another. */
+static double mean_transfer(const terms *t, double per_byte)
+{
+    return (t->n - 1) / (t->n * t->r) * (2 * t->o + t->bytes * per_byte);
 }
 
 /* Two phases within the node that move the whole data once each. */
@@ -90,8 +122,7 @@ static double allreduce_trees(const terms *t)
     double rail = t->bytes / t->r, depth = t->whole_steps, chunk = rail / 16;
     double more = rail / 2 / 8192; /* messages that follow the first one, at most 8 */
     return two_phases(t) + 2 * depth * (step(t, chunk) + chunk * t->c) +
-           (more < 8 ? more : 8) * 4 * t->o +
-           2 * rail * (t->b + t->c);
+           (more < 8 ? more : 8) * 4 * t->o + 2 * rail * (t->b + t->c);
 }
 
 static double reduce_scatter_packet(const terms *t)
@@ -136,12 +167,14 @@ static double allgather_ring(const terms *t)
 static double broadcast_rails(const terms *t)
 {
     double rails = t->bytes > 131072 ? t->r : 1; /* chunks are sent in rotation */
-    return 2 * t->phase + flood(t, t->n - 1, t->bytes / rails) + 2 * t->bytes * t->c;
+    double path = 2 * t->phase + flood(t, t->n - 1, t->bytes / rails) + 2 * t->bytes * t->c;
+    return uneven(t, path, 2 * t->phase + mean_transfer(t, t->b) + 2 * t->bytes * t->c);
 }
 
 static double broadcast_binomial(const terms *t)
 {
-    return t->phase + t->whole_steps * step(t, t->bytes) + t->bytes * t->c;
+    double path = t->phase + t->whole_steps * step(t, t->bytes) + t->bytes * t->c;
+    return uneven(t, path, t->phase + mean_transfer(t, t->b) + t->bytes * t->c);
 }
 
 static double broadcast_scatter(const terms *t)
@@ -153,12 +186,14 @@ static double broadcast_scatter(const terms *t)
 
 static double reduce_rails(const terms *t)
 {
-    return t->phase + flood(t, t->n - 1, t->bytes) + t->n * t->bytes * t->c;
+    double path = t->phase + flood(t, t->n - 1, t->bytes) + t->n * t->bytes * t->c;
+    return uneven(t, path, t->phase + mean_transfer(t, t->b + t->c));
 }
 
 static double reduce_binomial(const terms *t)
 {
-    return t->phase + t->whole_steps * (step(t, t->bytes) + t->bytes * t->c);
+    double path = t->phase + t->whole_steps * (step(t, t->bytes) + t->bytes * t->c);
+    return uneven(t, path, t->phase + mean_transfer(t, t->b + t->c));
 }
 
 static double alltoall_packet(const terms *t)
@@ -220,7 +255,7 @@ double weiri_internode_cost_us(const weir_net_cost *cost, weiri_net_shape shape,
     const terms t = terms_of(cost, shape, bytes);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (forms[i].collective == collective && strcmp(forms[i].algo, algo) == 0)
-            return forms[i].us(&t);
+            return t.crowding * forms[i].us(&t);
     return INFINITY;
 }
 

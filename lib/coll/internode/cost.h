@@ -16,7 +16,12 @@ const weir_net_cost *weiri_net_cost_of(weir_transport transport);
 typedef struct weiri_net_shape {
     int nnodes, ranks_per_node; /* the smallest node's */
     int gpus;                   /* buffers are GPU memory */
+    double
+        crowding; /* ranks for each core of the machine where they are most crowded; below 1: 1 */
 } weiri_net_shape;
+
+/* That of a communicator of several nodes; equal on all ranks. */
+weiri_net_shape weiri_net_shape_of(const weir_comm *comm);
 
 /* The predicted time of a call, of the size by which the tuning table is ordered. Infinite for an
  * algorithm that the model does not know. */

@@ -137,8 +137,7 @@ weir_status weir_net_cost_fit(const weir_comm *comm, const weir_net_time *times,
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_net_cost_fit: a communicator of several nodes, times and cost are "
                           "required");
-    const weiri_net_shape shape = {comm->internode->nnodes, comm->internode->fewest,
-                                   comm->gpu_comm != NULL};
+    const weiri_net_shape shape = weiri_net_shape_of(comm);
     weir_net_cost fitted;
     const double found = weiri_net_cost_fit(weiri_net_cost_of(comm->internode->net->ops->transport),
                                             shape, times, count, &fitted);

@@ -12,6 +12,7 @@
 #include "boot/part.h"
 #include "comm/internode/networks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,11 +31,11 @@ static weir_status internode_create_sub_communicators(weir_comm *comm,
         comm->hardware_rank +=
             rank < comm->rank && placements[rank].hardware == placements[comm->rank].hardware;
     }
-    weir_status status = weiri_boot_part_create(comm->boot, comm->members, count,
-                                                &comm->local_boot);
+    weir_status status =
+        weiri_boot_part_create(comm->boot, comm->members, count, &comm->local_boot);
     if (status == WEIR_OK)
-        status = weiri_comm_create_node(comm->local_boot, config, comm, comm->members,
-                                        &comm->host_comm);
+        status =
+            weiri_comm_create_node(comm->local_boot, config, comm, comm->members, &comm->host_comm);
     if (status != WEIR_OK || !comm->host_comm->gpu)
         return status;
     weir_comm_config on_host = *config; /* for the host sub-communicator */
@@ -59,6 +60,7 @@ static void internode_check_oversubscription(weir_comm *comm, const weiri_placem
         count++;
     }
     const int ncores = weiri_host_cores(cores, sizeof cores, 1);
+    comm->crowding = (double)count / (ncores > 0 ? ncores : 1);
     if (count <= ncores)
         return;
     weiri_log(WEIRI_LOG_INFO,
@@ -85,16 +87,20 @@ static void internode_copy_node_properties(weir_comm *comm)
     comm->job = local->job;
 }
 
-/* What a rank has chosen, to be compared with all others. */
+/* What a rank has chosen, to be compared with all others, and found. */
 typedef struct node_choice {
     uint64_t job;
     uint64_t has_gpus;
+    double crowding;
 } node_choice;
 
-/* Some nodes may have found GPUs and others none. */
+/* Some nodes may have found GPUs and others none. All agree on the crowding of the most crowded
+ * machine. */
 static weir_status internode_compare_choices(weir_comm *comm, const node_choice *all)
 {
     comm->job = all[0].job;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        comm->crowding = fmax(comm->crowding, all[rank].crowding);
     for (int rank = 0; rank < comm->nranks; rank++)
         if (all[rank].has_gpus != all[comm->rank].has_gpus)
             return weiri_fail(WEIR_ERR_MISMATCH,
@@ -112,7 +118,7 @@ static weir_status internode_agree_on_choices(weir_comm *comm)
     weir_status status = weir_boot_agree(
         comm->boot, all ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for all backends"));
     if (status == WEIR_OK) {
-        all[comm->rank] = (node_choice){comm->job, comm->gpu != NULL};
+        all[comm->rank] = (node_choice){comm->job, comm->gpu != NULL, comm->crowding};
         status = weir_boot_allgather(comm->boot, all, sizeof *all);
     }
     if (status == WEIR_OK)

@@ -204,8 +204,9 @@ static int check_algorithms(weir_boot *boot, void *argument)
     if (!comm)
         return NO_COMM;
     size_t bytes = (size_t)ranks_of(where) * MOST * sizeof(int32_t);
-    state s = {comm, NULL, weir_comm_rank(comm), weir_comm_nranks(comm), malloc(bytes),
-               malloc(bytes), 0, 0};
+    state s = {
+        comm, NULL, weir_comm_rank(comm), weir_comm_nranks(comm), malloc(bytes), malloc(bytes),
+        0,    0};
     EXPECT(&failures, s.in && s.out);
     for (size_t row = 0; row < rows && !failures; row++) {
         s.algo = &table[row];
@@ -243,8 +244,7 @@ static void check_mismatch(weir_comm *comm, const layout *where, int *failures)
 static const char *selected(weir_comm *comm, size_t bytes, int *failures)
 {
     char *buffer = calloc(bytes, 1);
-    EXPECT_OK(failures,
-              weir_allreduce(comm, buffer, buffer, bytes, WEIR_UINT8, WEIR_MAX, NULL));
+    EXPECT_OK(failures, weir_allreduce(comm, buffer, buffer, bytes, WEIR_UINT8, WEIR_MAX, NULL));
     free(buffer);
     return weir_comm_last_algo(comm);
 }
@@ -284,8 +284,7 @@ static int check_cost_lines(weir_boot *boot, void *argument)
     EXPECT(&failures, comm && strcmp(weir_comm_last_algo(comm), "doubling") != 0);
     weir_comm_destroy(comm);
     comm = NULL;
-    EXPECT(&failures,
-           open_tuned(boot, argument, "cost 30 15 0 8 4\n", &comm) == WEIR_ERR_INVALID);
+    EXPECT(&failures, open_tuned(boot, argument, "cost 30 15 0 8 4\n", &comm) == WEIR_ERR_INVALID);
     EXPECT(&failures, boot_last_error_has(":1: expected 'cost latency_us"));
     weir_comm_destroy(comm);
     return failures;
@@ -298,7 +297,7 @@ static void check_fit(weir_comm *comm, const layout *where, int *failures)
     static const char *const algos[] = {"packet", "rails", "doubling", "halving", "ring", "trees"};
     enum { ALGOS = sizeof algos / sizeof *algos, SIZES = 18 };
     const weir_net_cost slow = {300, 40, 0.2, 20, 3};
-    const weiri_net_shape shape = {where->nnodes, 1, 0};
+    const weiri_net_shape shape = {where->nnodes, 1, 0, comm->crowding};
     weir_net_time times[ALGOS * SIZES];
     weir_net_cost got = {0, 0, 0, 0, 0}, untouched = got;
     double deviation = 1;
@@ -333,9 +332,32 @@ static void check_fit(weir_comm *comm, const layout *where, int *failures)
     EXPECT(failures, weir_net_cost_fit(NULL, times, 1, &got, NULL) == WEIR_ERR_INVALID);
 }
 
+/* The algorithm for a call of 512 KiB by 16 nodes of 2 ranks, with the built-in values of tcp. */
+static const char *cheapest(weir_collective collective, double crowding)
+{
+    const weiri_net_shape shape = {16, 2, 0, crowding};
+    return weiri_internode_cheapest(weiri_net_cost_of(WEIR_TRANSPORT_TCP), shape, collective,
+                                    512 << 10)
+        ->name;
+}
+
+/* Where ranks share cores, their work counts rather than the latencies on the longest path. */
+static void check_crowded(void **unused)
+{
+    (void)unused;
+    assert_string_equal(cheapest(WEIR_COLL_ALLGATHER, 1), "rails");
+    assert_string_equal(cheapest(WEIR_COLL_REDUCE_SCATTER, 1), "rails");
+    assert_string_equal(cheapest(WEIR_COLL_BROADCAST, 1), "scatter");
+    assert_string_equal(cheapest(WEIR_COLL_ALLGATHER, 16), "bruck");
+    assert_string_equal(cheapest(WEIR_COLL_REDUCE_SCATTER, 16), "halving");
+    assert_string_equal(cheapest(WEIR_COLL_BROADCAST, 16), "binomial");
+    assert_string_equal(cheapest(WEIR_COLL_BROADCAST, 0), "scatter");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        AT("the cost model counts work where ranks share cores", check_crowded, NULL),
         LAYOUT_RANKS_TEST("every algorithm on 1 + 1 ranks", check_algorithms, "ab", 2),
         LAYOUT_RANKS_TEST("every algorithm on 2 + 2 + 2 ranks", check_algorithms, "aabbcc", 3),
         LAYOUT_RANKS_TEST("every algorithm on interleaved ranks of 4 nodes", check_algorithms,

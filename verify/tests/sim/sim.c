@@ -546,7 +546,7 @@ static void measure(int rank, size_t bytes, const char *algo)
 
 static void print_row(const char *algo, const char *chosen, size_t bytes)
 {
-    const weiri_net_shape shape = {opt.nnodes, opt.per_node, 0};
+    const weiri_net_shape shape = {opt.nnodes, opt.per_node, 0, 1};
     size_t blocks_most = blocks(0) > blocks(1) ? blocks(0) : blocks(1);
     size_t size = count_of(bytes) * sizeof(int32_t) * blocks_most;
     double us = (ended_s - started_s) * 1e6;
