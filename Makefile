@@ -135,6 +135,10 @@ FEW_KERNELS := $(if $(filter few,$(KERNELS)),-DWEIR_FEW_KERNELS=1)
 # has it.
 %_avx2.o: ISA := -mavx2 -mfma -mf16c
 %_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
+# Debuggers see lines, but no variables, of what templates expand to a hundred loops.
+ifeq ($(BUILD),release)
+$(O)/obj/lib/compute/reduce_%.o: OPT := $(patsubst -g,-g1,$(OPT))
+endif
 # Weighted sums, and the oracle that repeats them, round each product.
 $(O)/obj/lib/compute/weigh_%.o $(O)/obj/verify/moe%.o: EXTRA_CFLAGS := -ffp-contract=off
 
@@ -318,9 +322,13 @@ $(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flag
 endif
 $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 
-# Tests are compiled in half the time; what they test keeps its flags.
+# Tests are compiled in less than half the time; what they test keeps its flags. Those whose own loops
+# run long are optimized a little.
 ifeq ($(BUILD),release)
-$(foreach kind,conformance unit fuzz,$(O)/obj/verify/tests/$(kind)/%.o): OPT := $(patsubst -O%,-O1,$(OPT))
+test_objects = $(foreach file,$(1),$(O)/obj/verify/tests/$(file).o $(O)/obj_cuda/verify/tests/$(file).o)
+$(call test_objects,conformance/% unit/% fuzz/% gpu/%): OPT := -O0 $(filter-out -O%,$(OPT))
+$(call test_objects,$(addprefix conformance/test_,coll algo internode ports) fuzz/test_plan_brute unit/test_plan_run): \
+	OPT := -O1 $(filter-out -O%,$(OPT))
 endif
 $(call obj,$(ORDER_SRC)): OPT := -O2 -g -DWEIR_ORDER_CHECKER
 
@@ -386,6 +394,12 @@ $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 $(call obj,results/output/page.c): results/output/report.html results/output/report.css
 $(call obj,$(JSON_SRC)): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
 
+# Programs of the tests are linked in half the time where there is gold.
+ifeq ($(BUILD),release)
+TEST_LINKER := $(if $(call have,ld.gold),-fuse-ld=gold)
+endif
+$(TESTS) $(BY_HAND) $(STANDINS) $(SOAKS) $(MESH): WEIR_LDFLAGS += $(TEST_LINKER)
+
 # Each test program needs the object of its source, from whichever folder.
 $(foreach file,$(TEST_SRC) $(BY_HAND_SRC),$(eval $(O)/tests/$(basename $(notdir $(file))): $(call obj,$(file))))
 $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(call obj,$(TEST_DOUBLE_SRC)) $(O)/libweir.a
@@ -438,9 +452,11 @@ $(BENCH_TESTS): TEST_LIBS := $(GSL_LIBS)
 $(O)/tests/test_bench_health: $(filter-out %/weir_check.o,$(HEALTH_OBJ)) $(RESULTS_OBJ)
 $(O)/tests/test_bench_health: TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
 
-EMULATED_OPT := -O1
-EMULATED_CXXFLAGS = -std=gnu++17 -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(filter-out -O%,$(OPT)) $(EMULATED_OPT) \
-	-fno-ipa-reference -DWEIR_EMULATED -Ilib/include -Ilib -I. -include verify/tests/support/gpu_words.h $(CXXFLAGS)
+# Little of the kernels and of their tests runs, so that optimization would cost more than it saves.
+EMULATED_OPT := -O0
+$(EMULATED_OBJ): EMULATED_OPT := -O1
+EMULATED_CXXFLAGS = -std=gnu++17 -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(filter-out -O%,$(if $(filter release,$(BUILD)),$(OPT:-g=-g1),$(OPT))) \
+	$(EMULATED_OPT) -fno-ipa-reference -DWEIR_EMULATED -Ilib/include -Ilib -I. -include verify/tests/support/gpu_words.h $(CXXFLAGS)
 $(O)/emulated/%.o: % Makefile
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D)
@@ -463,8 +479,6 @@ $(O)/tests/plan.a $(O)/tests/moe.a $(O)/tests/kernels.a:
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# These take long to compile, and little of them runs.
-$(EMULATED_KERNEL_OBJ): EMULATED_OPT := -O0
 $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
