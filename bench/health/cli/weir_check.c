@@ -110,6 +110,16 @@ static health_level check_level(const char *word)
                                                : HEALTH_LONG;
 }
 
+/* Reads what the checks are compared with, so that errors in it are reported before anything is
+ * measured. */
+static weir_status check_read_expectations(const check_options *options, health_baseline **baseline)
+{
+    health_report none = {0};
+    const weir_status status =
+        options->baseline ? health_baseline_read(options->baseline, baseline) : WEIR_OK;
+    return status || !options->models ? status : health_models_apply(options->models, &none);
+}
+
 /* Checks a node and writes the report. Returns the exit code. */
 static int check_run_node(const check_options *options)
 {
@@ -130,8 +140,7 @@ static int check_run_node(const check_options *options)
                                       .peer_so = options->peer,
                                       .progress = &progress};
     check_stamp(&report, options->level ? options->level : "quick");
-    weir_status status =
-        options->baseline ? health_baseline_read(options->baseline, &baseline) : WEIR_OK;
+    weir_status status = check_read_expectations(options, &baseline);
     if (!status)
         status = check_node(options, &settings, baseline, &report);
     weiri_progress_clear(&progress);

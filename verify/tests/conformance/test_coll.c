@@ -221,8 +221,8 @@ static size_t place_of(const test_rank *b, const trial *t)
                : 0;
 }
 
-/* A trial's input and expected output. All algorithms have the same ones, so they are computed for the
- * first of them. */
+/* A trial's input and expected output. All algorithms have the same ones, so they are computed for
+ * the first of them. */
 static struct {
     test_rank of_rank;
     trial of;
