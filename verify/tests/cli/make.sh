@@ -142,6 +142,14 @@ kept_by_check() { # $2: the files of GPUs
 }
 check "make check keeps few kernels, but not where there is a GPU" \
     eval '[ "$(kept_by_check few "")" = few ] && [ "$(kept_by_check few /dev/nvidia0)" = all ]'
+# Prints how kernels are compiled by an nvcc that knows fast compilation.
+printf '#!/bin/sh\necho --Ofast-compile\n' >"$scratch/nvcc" && chmod +x "$scratch/nvcc"
+nvcc_flags() {
+    # shellcheck disable=SC2016 # a variable of make
+    env -u CUDA make --no-print-directory "O=$other" CUDA=1 NVCC="$scratch/nvcc" "KERNELS=$1" '--eval=show:;@echo $(NVCC_FLAGS)' show 2>"$err"
+}
+check "only kernels that never run are compiled without optimization" \
+    eval '[[ $(nvcc_flags few) == *" -O0 "* && $(nvcc_flags all) == *" -O3 "* && $(nvcc_flags all) != *fast* && $(nvcc_flags all) != *Ofc* ]]'
 check "another number of kernels is refused" \
     eval 'ends_with 2 make "O=$other" KERNELS=most config && one_line_says "expected all or few"'
 forecast() { make --no-print-directory -n test T="$1" 2>/dev/null | head -n 1 >"$out"; }
