@@ -17,6 +17,7 @@
 #include "boot/tree.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,16 +31,16 @@
 
 typedef struct fork_job {
     int nranks;
-    int *ends;     /* sockets of each rank to the members of its meshes, or -1 */
-    pid_t *pids;   /* 0: not started, or reaped */
-    int *codes;    /* exit codes; 128 + the signal if one ended the child */
-    int failed;    /* the first rank that was seen to end with another code than 0; -1: none */
+    int *ends;   /* sockets of each rank to the members of its meshes, or -1 */
+    pid_t *pids; /* 0: not started, or reaped */
+    int *codes;  /* exit codes; 128 + the signal if one ended the child */
+    int failed;  /* the first rank that was seen to end with another code than 0; -1: none */
     pid_t parent;
     uint8_t key[WEIRI_KEY_BYTES]; /* of the names at which ranks listen */
 } fork_job;
 
 enum { ENDS = WEIRI_TREE_MESH }; /* of a rank, in all of its meshes */
-_Static_assert((int)WEIRI_TREE_DEPTH * (int)WEIRI_TREE_GROUP <= (int)ENDS, "ends suffice");
+_Static_assert((int)WEIRI_TREE_DEPTH *(int)WEIRI_TREE_GROUP <= (int)ENDS, "ends suffice");
 
 /* A rank's sockets to the members of its mesh on a level. */
 static int *fork_ends_of(const fork_job *job, int rank, int level)
@@ -59,7 +60,7 @@ static uint64_t fork_descriptors_needed(int nranks)
 {
     enum { OTHERS = 64, OF_TREE = WEIRI_TREE_DEPTH * (WEIRI_TREE_GROUP * WEIRI_TREE_GROUP / 4) };
     return nranks <= WEIRI_TREE_MESH ? (uint64_t)(nranks * nranks / 4 + 2 * nranks + OTHERS)
-                                       : (uint64_t)(nranks + OF_TREE + OTHERS);
+                                     : (uint64_t)(nranks + OF_TREE + OTHERS);
 }
 
 static weir_status fork_allow_processes(int nranks)
@@ -189,10 +190,11 @@ static weir_status fork_start(fork_job *job, int (*body)(weir_boot *boot, void *
             return status;
         pid_t pid = fork();
         if (pid < 0)
-            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
-                                    "fork of rank %d of %d%s", rank, job->nranks,
+            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "fork of rank %d of %d%s", rank,
+                                    job->nranks,
                                     errno == EAGAIN ? "; raise 'ulimit -u' or the container's "
-                                                      "limit of processes" : "");
+                                                      "limit of processes"
+                                                    : "");
         if (pid == 0)
             fork_child_main(job, rank, body, argument);
         job->pids[rank] = pid;
@@ -261,23 +263,36 @@ static int fork_all_stopped(const fork_job *job)
     return 1;
 }
 
-/* Kills the ranks that have not ended FAREWELL_MS after the first failure, earlier if they are
- * stopped; *since has the time left of it. */
-static void fork_end_stragglers(fork_job *job, weiri_deadline *since)
+/* The time of ranks to end after a failure: as long as one after the other ends, the others are
+ * given more, because many ranks on few cores need it. */
+typedef struct fork_farewell {
+    weiri_deadline failure; /* not a limit, but since when */
+    weiri_deadline end;
+    int alive;
+} fork_farewell;
+
+enum { FAREWELL_MS = 5000 };
+
+/* Kills the ranks that have not ended FAREWELL_MS after the failure of one and the end of any,
+ * earlier if they are stopped. */
+static void fork_end_stragglers(fork_job *job, int alive, fork_farewell *farewell)
 {
-    enum { FAREWELL_MS = 5000 };
     if (job->failed < 0)
         return;
-    if (since->timeout_ms == 0)
-        *since = weiri_deadline_in(FAREWELL_MS);
-    int left_ms = weiri_deadline_left_ms(since);
-    if (left_ms > 0 && !fork_all_stopped(job))
+    if (farewell->failure.timeout_ms == 0)
+        farewell->failure = weiri_deadline_in(INT_MAX);
+    if (alive != farewell->alive)
+        farewell->end = weiri_deadline_in(FAREWELL_MS);
+    farewell->alive = alive;
+    const int is_over = weiri_deadline_left_ms(&farewell->end) == 0;
+    if (!is_over && !fork_all_stopped(job))
         return;
     weiri_ranks late = fork_running(job);
     weiri_log(WEIRI_LOG_ERROR,
               "%s %s %s not ended %d ms after rank %d failed with code %d%s; killed",
-              weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late), FAREWELL_MS - left_ms,
-              job->failed, job->codes[job->failed], left_ms > 0 ? ", as it is stopped" : "");
+              weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late),
+              INT_MAX - weiri_deadline_left_ms(&farewell->failure), job->failed,
+              job->codes[job->failed], is_over ? "" : ", as it is stopped");
     fork_kill_all(job);
 }
 
@@ -286,10 +301,11 @@ static void fork_end_stragglers(fork_job *job, weiri_deadline *since)
 static weir_status fork_wait_all(fork_job *job, int timeout_ms)
 {
     enum { SHORTEST_NAP_NS = 50000, EARLY_NAP_NS = 2000000, LATE_NAP_NS = 100000000, EARLY = 1000 };
-    weiri_deadline deadline = weiri_deadline_in(timeout_ms), since_failure = {0};
+    weiri_deadline deadline = weiri_deadline_in(timeout_ms);
+    fork_farewell farewell = {0};
     struct timespec nap = {.tv_nsec = SHORTEST_NAP_NS};
-    for (int naps = 0; fork_reap(job, WNOHANG) > 0; naps++) {
-        fork_end_stragglers(job, &since_failure);
+    for (int naps = 0, alive; (alive = fork_reap(job, WNOHANG)) > 0; naps++) {
+        fork_end_stragglers(job, alive, &farewell);
         if (weiri_deadline_left_ms(&deadline) == 0) {
             weiri_ranks late = fork_running(job);
             return weiri_fail(WEIR_ERR_TIMEOUT, "%s %s of %d %s not ended after %d ms",

@@ -257,10 +257,10 @@ WEIR_API weir_status weir_boot_pmix_create(weir_boot **boot);
  * tests and programs that use one node. body gets the child's bootstrap, which it must not
  * destroy, and argument. Local; blocks until every child has ended. exit_codes (nranks entries,
  * may be NULL) gets each child's exit code: body's result, or 128 + the signal that ended it.
- * Children that have not ended 5 seconds after another one ended with a code other than 0 are
- * killed. If the calling thread ends, for example by a signal, the children are killed as well.
- * WEIR_OK means that all children ended, whatever their codes. WEIR_ERR_TIMEOUT if timeout_ms
- * passed; the remaining children are killed then. CUDA must not have been initialised before. */
+ * Once one has ended with a code other than 0, the others are killed if none ends for 5 seconds. If
+ * the calling thread ends, for example by a signal, the children are killed as well. WEIR_OK means
+ * that all children ended, whatever their codes. WEIR_ERR_TIMEOUT if timeout_ms passed; the
+ * remaining children are killed then. CUDA must not have been initialised before. */
 WEIR_API weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot, void *argument),
                                         void *argument, int timeout_ms, int *exit_codes);
 

@@ -4,6 +4,7 @@
  * object owns its context.
  */
 #include "verify/tests/support/comm_ranks.h"
+#include "verify/tests/support/long_part.h"
 
 #include <weir/target.h>
 
@@ -11,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* Creates a TCP bootstrap between the ranks of another bootstrap; NULL if it fails. */
 static weir_boot *tcp_over(weir_boot *boot)
@@ -190,6 +192,30 @@ static void test_runner_kills_late_ranks(void **state)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* all reaped */
 }
 
+/* Rank 0 fails at once, ranks 1 and 2 end 3 and 6 seconds later, rank 3 never. */
+static int end_one_by_one(weir_boot *boot, void *argument)
+{
+    const int rank = weir_boot_rank(boot);
+    (void)argument;
+    while (rank == 3)
+        pause();
+    usleep((unsigned)rank * 3000000);
+    return rank ? 0 : 7;
+}
+
+static void test_runner_waits_while_ranks_end(void **state)
+{
+    (void)state;
+    int codes[4];
+    if (!long_part("ranks that end one after the other after a failure"))
+        return;
+    assert_int_equal(weir_boot_fork_run(4, end_one_by_one, NULL, LIMIT_MS, codes), WEIR_OK);
+    assert_int_equal(codes[0], 7);
+    assert_int_equal(codes[1], 0);
+    assert_int_equal(codes[2], 0);
+    assert_int_equal(codes[3], 128 + SIGKILL);
+}
+
 static int outlive_a_failure(weir_boot *boot, void *argument)
 {
     (void)argument;
@@ -308,9 +334,8 @@ static void own_destroy(void *context)
     destroyed++;
 }
 
-static const weir_boot_ops own_ops = {"own",    own_allgather, own_send,
-                                      own_recv, own_barrier,   own_destroy,
-                                      NULL};
+static const weir_boot_ops own_ops = {"own",       own_allgather, own_send, own_recv,
+                                      own_barrier, own_destroy,   NULL};
 
 static void test_object_owns_its_context(void **state)
 {
@@ -367,6 +392,8 @@ int main(void)
         AT("the runner kills late ranks", test_runner_kills_late_ranks, NULL),
         AT("the runner kills ranks that outlive a failure",
            test_runner_kills_ranks_that_outlive_a_failure, NULL),
+        AT("the runner waits as long as ranks end one after the other after a failure",
+           test_runner_waits_while_ranks_end, NULL),
         AT("children die with the runner", test_children_die_with_the_runner, NULL),
         AT("the runner rejects invalid arguments", test_runner_refuses_bad_arguments, NULL),
         RANKS_TEST("fork: a timeout that is set applies", 2, set_timeout_applies, "fork"),
