@@ -2,7 +2,8 @@
  * Combine on GPUs, one launch.
  *
  * Send. Expert outputs that peers cannot read in place, and gradients of weights, go to staging, at
- * the same rows. Then the last block publishes (device/call.cuh).
+ * the same rows. Then the last block that sends something, or the first, publishes
+ * (device/call.cuh).
  *
  * Complete. Every block waits until all ranks have published. Warps take units of token and part of
  * a row: they load the part of each of the token's rows from the ranks of its experts, add them in
@@ -10,7 +11,7 @@
  * once.
  */
 #include "coll/cuda/device/vector.cuh"
-#include "moe/cuda/device/call.cuh"
+#include "moe/cuda/device/rows.cuh"
 
 /* --------------------------------------------------------------------- send */
 

@@ -3,7 +3,7 @@
  *
  * Send. Choices are counted and placed in the windows of their receivers (device/count.cuh). Tokens
  * that peers cannot read in place, and fp8 rows (device/fp8.cuh), go to staging. Then the last
- * block publishes (device/call.cuh).
+ * block that sends something publishes (device/call.cuh).
  *
  * Complete. Blocks compute where rows are (device/place.cuh). All warps take units of
  * token, source and slices: they load a slice of the token once, from the source's memory, and
@@ -13,6 +13,7 @@
 #include "moe/cuda/device/count.cuh"
 #include "moe/cuda/device/fp8.cuh"
 #include "moe/cuda/device/place.cuh"
+#include "moe/cuda/device/rows.cuh"
 
 /* -------------------------------------------------------------------- send */
 

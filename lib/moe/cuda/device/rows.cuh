@@ -1,0 +1,104 @@
+/*
+ * Rows of expert parallelism: their division among warps, and how a warp copies a part of one.
+ */
+#ifndef WEIR_MOE_CUDA_ROWS_CUH
+#define WEIR_MOE_CUDA_ROWS_CUH
+
+#include "moe/cuda/device/call.cuh"
+
+/*
+ * Rows are divided into slices of 4 vectors for each lane of a warp. Units (a row and a slice) are
+ * numbered over all rows that a launch moves, and warps take them in turn.
+ */
+typedef struct moe_turns {
+    int next, warps; /* this warp's next unit, counted from the beginning of the current part */
+} moe_turns;
+
+WEIRI_GPU_FN moe_turns moe_turns_of(const moe_launch &l)
+{
+    moe_turns turns = {l.warp, l.warps};
+    return turns;
+}
+
+/* Ends a part of so many units, after all of this warp's units in it. */
+WEIRI_GPU_FN void moe_turns_end(moe_turns *turns, int64_t units)
+{
+    turns->next -= (int)(units % turns->warps);
+    turns->next += turns->next < 0 ? turns->warps : 0;
+}
+
+/* Bytes of a vector by which rows of this length are moved. */
+WEIRI_GPU_FN uint32_t moe_vector_bytes(uint32_t row_bytes)
+{
+    return row_bytes % 16 ? 4 : 16;
+}
+
+enum { MOE_VECTORS = 4 }; /* of a lane in a slice */
+
+WEIRI_GPU_FN uint32_t moe_slice_bytes(uint32_t row_bytes)
+{
+    return MOE_VECTORS * MOE_WARP * moe_vector_bytes(row_bytes);
+}
+
+WEIRI_GPU_FN int moe_slices(uint32_t row_bytes)
+{
+    const uint32_t slice = moe_slice_bytes(row_bytes);
+    return (int)((row_bytes + slice - 1) / slice);
+}
+
+/* A lane's part of a slice. */
+struct moe_slice {
+    weiri_gpu_vector vectors[MOE_VECTORS];
+    uint32_t words[MOE_VECTORS]; /* rows that are not multiples of 16 bytes */
+};
+
+WEIRI_GPU_FN void moe_slice_load(moe_slice *s, const char *row, uint32_t row_bytes, int slice,
+                                 int lane)
+{
+    const uint32_t vector = moe_vector_bytes(row_bytes);
+    const uint32_t at = (uint32_t)slice * moe_slice_bytes(row_bytes) + (uint32_t)lane * vector;
+#pragma unroll
+    for (uint32_t i = 0; i < MOE_VECTORS; i++) {
+        const uint32_t from = at + i * MOE_WARP * vector;
+        if (from >= row_bytes)
+            continue;
+        if (vector == 16)
+            s->vectors[i] = weiri_gpu_load16(row + from);
+        else
+            s->words[i] = *(const volatile uint32_t *)(row + from);
+    }
+}
+
+WEIRI_GPU_FN void moe_slice_store(const moe_slice *s, char *row, uint32_t row_bytes, int slice,
+                                  int lane)
+{
+    const uint32_t vector = moe_vector_bytes(row_bytes);
+    const uint32_t at = (uint32_t)slice * moe_slice_bytes(row_bytes) + (uint32_t)lane * vector;
+#pragma unroll
+    for (uint32_t i = 0; i < MOE_VECTORS; i++) {
+        const uint32_t to = at + i * MOE_WARP * vector;
+        if (to >= row_bytes)
+            continue;
+        if (vector == 16)
+            weiri_gpu_store16(row + to, s->vectors[i]);
+        else
+            *(uint32_t *)(row + to) = s->words[i];
+    }
+}
+
+/* Copies rows that follow each other. */
+WEIRI_GPU_FN void moe_copy_rows(moe_turns *turns, char *to, const char *from, int rows,
+                                uint32_t row_bytes, int lane)
+{
+    const int slices = moe_slices(row_bytes);
+    const int64_t units = (int64_t)rows * slices;
+    for (int64_t unit = turns->next; unit < units; unit += turns->warps) {
+        const size_t at = (size_t)(unit / slices) * row_bytes;
+        moe_slice s;
+        moe_slice_load(&s, from + at, row_bytes, (int)(unit % slices), lane);
+        moe_slice_store(&s, to + at, row_bytes, (int)(unit % slices), lane);
+    }
+    moe_turns_end(turns, units);
+}
+
+#endif
