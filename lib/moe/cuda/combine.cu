@@ -200,61 +200,32 @@ WEIRI_GPU_FN void moe_add_vector(const moe_gpu_args &a, const moe_term &term, in
     }
 }
 
-/* How a token's row is divided: into parts of so many vectors for each lane. */
-typedef struct moe_cut {
-    int vectors, each, parts;
-} moe_cut;
-
-/* Each warp gets several units, so that all of them end at the same time, while rows can be
- * divided. */
-WEIRI_GPU_FN moe_cut moe_cut_rows(const moe_gpu_args &a, const moe_launch &l)
-{
-    enum { UNITS = 8 };
-    moe_cut cut;
-    cut.vectors = (int)((a.shape.row_bytes + MOE_WARP * 16 - 1) / (MOE_WARP * 16));
-    const int64_t share = (int64_t)a.tokens * cut.vectors / ((int64_t)l.warps * UNITS);
-    cut.each = share < 1 ? 1 : share < cut.vectors ? (int)share : cut.vectors;
-    cut.parts = (cut.vectors + cut.each - 1) / cut.each;
-    return cut;
-}
-
 template <int dtype>
 WEIRI_GPU_FN void moe_combine_part(const moe_gpu_args &a, const char *const *sources, size_t token,
                                    const moe_cut &cut, int part, int lane)
 {
     const bool has_grads = part == 0 && a.combine.row_weight_grads && a.combine.weight_grads;
     moe_term term = moe_find_term(a, sources, token, lane, has_grads);
-    const int begin = part * cut.each;
-    const int end = begin + cut.each < cut.vectors ? begin + cut.each : cut.vectors;
+    const moe_span vectors = moe_pieces_of(cut, part);
     char *out = a.combine.out + token * a.shape.row_bytes;
     if (has_grads && lane < a.shape.topk)
         a.combine.weight_grads[token * (size_t)a.shape.topk + (size_t)lane] = term.grad;
     const int count = moe_gather_terms(&term, lane);
 #pragma unroll 1
-    for (int vector = begin; vector < end; vector++)
+    for (int vector = vectors.begin; vector < vectors.end; vector++)
         moe_add_vector<dtype>(a, term, count, out, (uint32_t)(vector * MOE_WARP + lane) * 16);
-}
-
-/* Waits for all ranks. Returns whether the rows can be added. All threads of a block. */
-WEIRI_GPU_FN bool moe_combine_await(const moe_gpu_args &a, const moe_launch &l, moe_parts *parts)
-{
-    const int notes = moe_await_parts(a, l, a.shape.at.outputs, parts);
-    const bool is_other = __syncthreads_or(notes & MOE_IS_OTHER);
-    const bool is_wrong = __syncthreads_or(notes & (MOE_IS_LATE | MOE_HAS_PROBLEM));
-    if (blockIdx.x == 0 && threadIdx.x == 0 && is_other)
-        moe_report_other(a, l);
-    else if (blockIdx.x == 0 && threadIdx.x == 0 && is_wrong)
-        moe_report_refusal(a, l);
-    return !is_other && !is_wrong && moe_routing_of(a)->is_valid;
 }
 
 template <int dtype>
 WEIRI_GPU_FN void moe_combine_complete(const moe_gpu_args &a, const moe_launch &l)
 {
+    enum { VECTORS_BYTES = MOE_WARP * 16 };
     __shared__ moe_parts parts;
-    if (!moe_combine_await(a, l, &parts))
+    const int notes = moe_await_parts(a, l, a.shape.at.outputs, &parts);
+    if (moe_find_refusal(a, l, notes) || !moe_routing_of(a)->is_valid)
         return;
-    const moe_cut cut = moe_cut_rows(a, l);
+    const moe_cut cut = moe_cut_rows(
+        a.tokens, (int)((a.shape.row_bytes + VECTORS_BYTES - 1) / VECTORS_BYTES), l.warps);
     for (int64_t unit = l.warp; unit < (int64_t)a.tokens * cut.parts; unit += l.warps)
         moe_combine_part<dtype>(a, parts.rows, (size_t)(unit / cut.parts), cut,
                                 (int)(unit % cut.parts), l.lane);

@@ -92,7 +92,7 @@ WEIRI_GPU_FN void moe_receive_values(const moe_gpu_args &a, const moe_gpu_choice
 /* Some slices of a token: loads each, and stores it to each of the token's rows. */
 WEIRI_GPU_FN void moe_receive_slices(const moe_gpu_args &a, const moe_gpu_choice *choices,
                                      const int32_t *first, const char *from, const float *scales,
-                                     int slice, int end, int lane)
+                                     moe_span slices, int lane)
 {
     moe_gpu_choice choice = {-1, 0, 0, 0};
     if (lane < a.shape.topk) {
@@ -112,10 +112,10 @@ WEIRI_GPU_FN void moe_receive_slices(const moe_gpu_args &a, const moe_gpu_choice
         row = __shfl_sync(0xffffffff, row, __ffs((int)rows) - 1);
         rows &= 0u - rows;
     }
-    if (slice == 0)
+    if (slices.begin == 0)
         moe_receive_values(a, choice, row, scales, rows, lane);
 #pragma unroll 1
-    for (; slice < end; slice++) {
+    for (int slice = slices.begin; slice < slices.end; slice++) {
         moe_slice data;
         moe_slice_load(&data, from, a.shape.sent_row_bytes, slice, lane);
 #pragma unroll 1
@@ -133,22 +133,18 @@ WEIRI_GPU_FN void moe_receive_slices(const moe_gpu_args &a, const moe_gpu_choice
 WEIRI_GPU_FN void moe_receive(const moe_gpu_args &a, const moe_launch &l, const moe_parts &parts,
                               const moe_places &places)
 {
-    enum { UNITS = 8 }; /* of a warp, at least, while slices can be divided */
-    const int slices = moe_slices(a.shape.sent_row_bytes), n = a.view.nranks;
+    const int n = a.view.nranks;
     int most = 0;
 #pragma unroll 1
     for (int from = 0; from < n; from++)
         most = parts.tokens[from] > most ? parts.tokens[from] : most;
-    const int64_t rows = (int64_t)most * n, wanted = (int64_t)l.warps * UNITS;
-    const int64_t share = rows * slices / wanted;
-    const int each = share < 1 ? 1 : share < slices ? (int)share : slices;
-    const int parts_of_row = (slices + each - 1) / each;
+    const int64_t rows = (int64_t)most * n;
+    const moe_cut cut = moe_cut_rows(rows, moe_slices(a.shape.sent_row_bytes), l.warps);
 #pragma unroll 1
-    for (int64_t unit = l.warp; unit < rows * parts_of_row; unit += l.warps) {
-        const int64_t row = unit / parts_of_row;
+    for (int64_t unit = l.warp; unit < rows * cut.parts; unit += l.warps) {
+        const int64_t row = unit / cut.parts;
         const size_t token = (size_t)(row / n);
         const int source = weiri_gpu_nth_after(a.view.rank, (int)(row % n), n);
-        const int slice = (int)(unit % parts_of_row) * each;
         if (token >= (size_t)parts.tokens[source])
             continue;
         moe_receive_slices(a, moe_choices(a, a.view.rank, source) + token * (size_t)a.shape.topk,
@@ -156,7 +152,7 @@ WEIRI_GPU_FN void moe_receive(const moe_gpu_args &a, const moe_launch &l, const 
                            parts.rows[source] + token * a.shape.sent_row_bytes,
                            (const float *)(a.windows[source] + a.shape.at.scales) +
                                token * (size_t)a.shape.scales_per_row,
-                           slice, slice + each < slices ? slice + each : slices, l.lane);
+                           moe_pieces_of(cut, (int)(unit % cut.parts)), l.lane);
     }
 }
 

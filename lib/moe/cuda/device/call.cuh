@@ -109,6 +109,15 @@ WEIRI_GPU_FN bool moe_by_expert(const moe_gpu_args &a)
     return a.shape.layout == WEIR_MOE_EXPERT_MAJOR;
 }
 
+/* The expert of a choice, as the caller has it; -1: none. i: of the choice, or -1. */
+WEIRI_GPU_FN int64_t moe_id_at(const moe_gpu_args &a, int64_t i)
+{
+    if (i < 0)
+        return -1;
+    return a.dispatch.has_wide_ids ? ((const int64_t *)a.dispatch.topk_experts)[i]
+                                   : ((const int32_t *)a.dispatch.topk_experts)[i];
+}
+
 /* The rows that bin `bin` gets from rank `from`. */
 WEIRI_GPU_FN int moe_rows_from(const moe_gpu_args &a, int from, int bin)
 {
@@ -208,9 +217,7 @@ WEIRI_GPU_FN void moe_publish(const moe_gpu_args &a, const moe_launch &l, moe_gp
         header.problem = MOE_BAD_EXPERT;
         header.values[0] = (int64_t)(index / (uint64_t)a.shape.topk);
         header.values[1] = (int64_t)(index % (uint64_t)a.shape.topk);
-        header.values[2] = a.dispatch.has_wide_ids
-                               ? ((const int64_t *)a.dispatch.topk_experts)[index]
-                               : ((const int32_t *)a.dispatch.topk_experts)[index];
+        header.values[2] = moe_id_at(a, (int64_t)index);
     }
     if (peer < a.view.nranks) {
         moe_gpu_peer *to = moe_peer(a, peer, a.view.rank);
@@ -288,21 +295,20 @@ WEIRI_GPU_COLD_FN void moe_report(const moe_gpu_args &a, uint64_t problem, int r
     weir_store_release(&report->problem, problem);
 }
 
-/* Reports the lowest rank that cannot take part. One thread. Returns whether there is one, or a
- * wait has failed. */
-WEIRI_GPU_COLD_FN bool moe_report_refusal(const moe_gpu_args &a, const moe_launch &l)
+/* Reports the lowest rank that cannot take part, unless the wait for a lower one has failed. One
+ * thread. */
+WEIRI_GPU_COLD_FN void moe_report_refusal(const moe_gpu_args &a, const moe_launch &l)
 {
     for (int rank = 0; rank < a.view.nranks; rank++) {
         const moe_gpu_header *header = moe_header(a, rank, l.call);
         if (!moe_has_published(a, l, rank))
-            return true;
+            return;
         if (header->problem) {
             moe_report(a, header->problem, rank, header->values[0], header->values[1],
                        header->values[2]);
-            return true;
+            return;
         }
     }
-    return false;
 }
 
 /* Reports the first rank that makes another call, after which nothing can go on. One thread. */
@@ -362,6 +368,20 @@ WEIRI_GPU_FN int moe_await_parts(const moe_gpu_args &a, const moe_launch &l, uin
     const uint64_t *word = &moe_peer(a, a.view.rank, from)->published;
     const bool is_late = moe_await_word(a, word, l.call, from) < l.call;
     return moe_read_part(a, l, from, is_late, staged_at, parts);
+}
+
+/* Returns whether a rank cannot take part, or makes another call, which block 0 reports. notes: of
+ * moe_await_parts. All threads of a block. */
+WEIRI_GPU_FN bool moe_find_refusal(const moe_gpu_args &a, const moe_launch &l, int notes)
+{
+    const bool is_other = __syncthreads_or(notes & MOE_IS_OTHER);
+    const bool is_wrong = __syncthreads_or(notes & (MOE_IS_LATE | MOE_HAS_PROBLEM));
+    const bool reports = blockIdx.x == 0 && threadIdx.x == 0;
+    if (reports && is_other)
+        moe_report_other(a, l);
+    else if (reports && is_wrong)
+        moe_report_refusal(a, l);
+    return is_other || is_wrong;
 }
 
 #endif

@@ -16,7 +16,7 @@
 #define WEIRI_MOE_CUDA_COUNT_CUH
 
 #include "coll/cuda/device/vector.cuh"
-#include "moe/cuda/device/call.cuh"
+#include "moe/cuda/device/rows.cuh"
 
 /* In the emulator limits are small, so that tests reach several ranges and segments. */
 enum {
@@ -52,12 +52,12 @@ WEIRI_GPU_FN int moe_segments(const moe_gpu_args &a)
     return wanted < 1 ? 1 : wanted < most ? (int)wanted : most;
 }
 
-/* -------------------------------------------------------------------- items */
+WEIRI_GPU_FN bool moe_is_in_range(int first_bin, int bin)
+{
+    return bin >= first_bin && bin < first_bin + MOE_RANGE;
+}
 
-/* The tokens that a warp counts. */
-typedef struct moe_span {
-    int begin, end;
-} moe_span;
+/* -------------------------------------------------------------------- items */
 
 /* The nth of so many equal parts, of which the last ones may be shorter. */
 WEIRI_GPU_FN moe_span moe_part_of(moe_span all, int nth, int parts)
@@ -87,15 +87,6 @@ WEIRI_GPU_FN int64_t moe_choice_of(const moe_gpu_args &a, int token, int end, in
                                                    : -1;
 }
 
-/* The expert of a choice, as the caller has it; -1: none. */
-WEIRI_GPU_FN int64_t moe_id_at(const moe_gpu_args &a, int64_t i)
-{
-    if (i < 0)
-        return -1;
-    return a.dispatch.has_wide_ids ? ((const int64_t *)a.dispatch.topk_experts)[i]
-                                   : ((const int32_t *)a.dispatch.topk_experts)[i];
-}
-
 /* All lanes of a warp. */
 WEIRI_GPU_FN moe_item moe_item_of(const moe_gpu_args &a, int64_t i, int64_t id, int lane)
 {
@@ -117,7 +108,7 @@ WEIRI_GPU_FN moe_item moe_item_of(const moe_gpu_args &a, int64_t i, int64_t id, 
  * the warp's next number of each bin of the range. */
 WEIRI_GPU_FN int32_t moe_take_number(int32_t *next, int first_bin, int bin, int lane)
 {
-    const bool is_there = bin >= first_bin && bin < first_bin + MOE_RANGE;
+    const bool is_there = moe_is_in_range(first_bin, bin);
     const uint32_t key = is_there ? (uint32_t)bin : 1u << 31 | (uint32_t)lane;
     const uint32_t same = __match_any_sync(0xffffffff, key);
     const int before = __popc(same & moe_lanes_before(lane));
@@ -155,7 +146,7 @@ WEIRI_GPU_FN bool moe_count(const moe_gpu_args &a, moe_span span, int32_t *count
         is_wrong |= item.is_wrong;
         int bin = item.expert;
         if (!moe_by_expert(a)) {
-            if (bin >= first_bin && bin < first_bin + MOE_RANGE)
+            if (moe_is_in_range(first_bin, bin))
                 atomicAdd(&counts[bin - first_bin], 1);
             bin = item.rank >= 0 && item.first == lane ? a.shape.experts + item.rank : -1;
         }
@@ -252,8 +243,7 @@ WEIRI_GPU_FN void moe_place_choices(const moe_gpu_args &a, moe_span span, int32_
                                            : a.shape.experts + item.rank;
         const int32_t number = moe_take_number(next, first_bin, is_first ? bin : -1, lane);
         const int32_t position = __shfl_sync(0xffffffff, number, is_first ? lane : item.first);
-        const bool is_here =
-            bin < 0 ? first_bin == 0 : bin >= first_bin && bin < first_bin + MOE_RANGE;
+        const bool is_here = bin < 0 ? first_bin == 0 : moe_is_in_range(first_bin, bin);
         if (item.i < 0 || !is_here)
             continue;
         moe_experts(a)[item.i] = item.expert;

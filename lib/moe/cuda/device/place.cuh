@@ -155,20 +155,16 @@ WEIRI_GPU_COLD_FN void moe_report_weights(const moe_gpu_args &a, const moe_launc
     moe_report(a, MOE_NO_WEIGHTS, lacking, wanting, 0, 0);
 }
 
-/* Returns whether a rank cannot take part, or lacks weights, which block 0 reports. notes: of
- * moe_await_parts. All threads of a block. */
+/* Returns whether the call fails: a rank cannot take part, or lacks weights. Block 0 reports it.
+ * notes: of moe_await_parts. All threads of a block. */
 WEIRI_GPU_FN bool moe_find_problem(const moe_gpu_args &a, const moe_launch &l, int notes)
 {
-    const bool is_other = __syncthreads_or(notes & MOE_IS_OTHER);
-    const bool is_wrong = __syncthreads_or(notes & (MOE_IS_LATE | MOE_HAS_PROBLEM));
+    const bool is_refused = moe_find_refusal(a, l, notes);
     const bool is_wanted = __syncthreads_or(notes & MOE_WANTS);
     const bool is_missing = __syncthreads_or(notes & MOE_LACKS) && is_wanted;
-    const bool reports = blockIdx.x == 0 && threadIdx.x == 0;
-    if (reports && is_other)
-        moe_report_other(a, l);
-    else if (reports && (is_wrong || is_missing) && !moe_report_refusal(a, l))
+    if (blockIdx.x == 0 && threadIdx.x == 0 && is_missing && !is_refused)
         moe_report_weights(a, l);
-    return is_other || is_wrong || is_missing;
+    return is_refused || is_missing;
 }
 
 /* Places all rows of a new routing; block 0 stores where they are, for combine. Returns whether the

@@ -27,6 +27,37 @@ WEIRI_GPU_FN void moe_turns_end(moe_turns *turns, int64_t units)
     turns->next += turns->next < 0 ? turns->warps : 0;
 }
 
+/* The range [begin, end). */
+typedef struct moe_span {
+    int begin, end;
+} moe_span;
+
+/* How rows are divided: into parts of so many pieces, which are slices, or vectors for each lane.
+ */
+typedef struct moe_cut {
+    int pieces, each, parts;
+} moe_cut;
+
+/* As long as rows can be divided, each warp gets several parts, so that all warps end at about the
+ * same time. */
+WEIRI_GPU_FN moe_cut moe_cut_rows(int64_t rows, int pieces, int warps)
+{
+    enum { PARTS = 8 }; /* of a warp, at least */
+    const int64_t share = rows * pieces / ((int64_t)warps * PARTS);
+    moe_cut cut;
+    cut.pieces = pieces;
+    cut.each = share < 1 ? 1 : share < pieces ? (int)share : pieces;
+    cut.parts = (pieces + cut.each - 1) / cut.each;
+    return cut;
+}
+
+WEIRI_GPU_FN moe_span moe_pieces_of(const moe_cut &cut, int part)
+{
+    moe_span pieces = {part * cut.each, part * cut.each + cut.each};
+    pieces.end = pieces.end < cut.pieces ? pieces.end : cut.pieces;
+    return pieces;
+}
+
 /* Bytes of a vector by which rows of this length are moved. */
 WEIRI_GPU_FN uint32_t moe_vector_bytes(uint32_t row_bytes)
 {
