@@ -17,7 +17,6 @@
 #include "boot/tree.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,16 +30,16 @@
 
 typedef struct fork_job {
     int nranks;
-    int *ends;   /* sockets of each rank to the members of its meshes, or -1 */
-    pid_t *pids; /* 0: not started, or reaped */
-    int *codes;  /* exit codes; 128 + the signal if one ended the child */
-    int failed;  /* the first rank that was seen to end with another code than 0; -1: none */
+    int *ends;     /* sockets of each rank to the members of its meshes, or -1 */
+    pid_t *pids;   /* 0: not started, or reaped */
+    int *codes;    /* exit codes; 128 + the signal if one ended the child */
+    int failed;    /* the first rank that was seen to end with another code than 0; -1: none */
     pid_t parent;
     uint8_t key[WEIRI_KEY_BYTES]; /* of the names at which ranks listen */
 } fork_job;
 
 enum { ENDS = WEIRI_TREE_MESH }; /* of a rank, in all of its meshes */
-_Static_assert((int)WEIRI_TREE_DEPTH *(int)WEIRI_TREE_GROUP <= (int)ENDS, "ends suffice");
+_Static_assert((int)WEIRI_TREE_DEPTH * (int)WEIRI_TREE_GROUP <= (int)ENDS, "ends suffice");
 
 /* A rank's sockets to the members of its mesh on a level. */
 static int *fork_ends_of(const fork_job *job, int rank, int level)
@@ -60,7 +59,7 @@ static uint64_t fork_descriptors_needed(int nranks)
 {
     enum { OTHERS = 64, OF_TREE = WEIRI_TREE_DEPTH * (WEIRI_TREE_GROUP * WEIRI_TREE_GROUP / 4) };
     return nranks <= WEIRI_TREE_MESH ? (uint64_t)(nranks * nranks / 4 + 2 * nranks + OTHERS)
-                                     : (uint64_t)(nranks + OF_TREE + OTHERS);
+                                       : (uint64_t)(nranks + OF_TREE + OTHERS);
 }
 
 static weir_status fork_allow_processes(int nranks)
@@ -190,11 +189,10 @@ static weir_status fork_start(fork_job *job, int (*body)(weir_boot *boot, void *
             return status;
         pid_t pid = fork();
         if (pid < 0)
-            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "fork of rank %d of %d%s", rank,
-                                    job->nranks,
+            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
+                                    "fork of rank %d of %d%s", rank, job->nranks,
                                     errno == EAGAIN ? "; raise 'ulimit -u' or the container's "
-                                                      "limit of processes"
-                                                    : "");
+                                                      "limit of processes" : "");
         if (pid == 0)
             fork_child_main(job, rank, body, argument);
         job->pids[rank] = pid;
@@ -263,35 +261,34 @@ static int fork_all_stopped(const fork_job *job)
     return 1;
 }
 
-/* The time of ranks to end after a failure: as long as one after the other ends, the others are
- * given more, because many ranks on few cores need it. */
+/* What has been seen since a rank failed. */
 typedef struct fork_farewell {
-    weiri_deadline failure; /* not a limit, but since when */
-    weiri_deadline end;
-    int alive;
+    uint64_t failed_ns; /* when the first failure was seen; 0: none */
+    weiri_deadline end; /* of the ranks that have not ended */
+    int alive;          /* how many these are */
 } fork_farewell;
 
-enum { FAREWELL_MS = 5000 };
-
-/* Kills the ranks that have not ended FAREWELL_MS after the failure of one and the end of any,
- * earlier if they are stopped. */
+/* After a failure, kills the ranks that have not ended if none ends for FAREWELL_MS, or all of them
+ * are stopped. Each rank that ends gives the others that time again, because many ranks on few
+ * cores end slowly. */
 static void fork_end_stragglers(fork_job *job, int alive, fork_farewell *farewell)
 {
+    enum { FAREWELL_MS = 5000 };
     if (job->failed < 0)
         return;
-    if (farewell->failure.timeout_ms == 0)
-        farewell->failure = weiri_deadline_in(INT_MAX);
+    if (!farewell->failed_ns)
+        farewell->failed_ns = weir_clock_ns();
     if (alive != farewell->alive)
         farewell->end = weiri_deadline_in(FAREWELL_MS);
     farewell->alive = alive;
     const int is_over = weiri_deadline_left_ms(&farewell->end) == 0;
     if (!is_over && !fork_all_stopped(job))
         return;
+    const int since_ms = (int)((weir_clock_ns() - farewell->failed_ns) / 1000000);
     weiri_ranks late = fork_running(job);
     weiri_log(WEIRI_LOG_ERROR,
               "%s %s %s not ended %d ms after rank %d failed with code %d%s; killed",
-              weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late),
-              INT_MAX - weiri_deadline_left_ms(&farewell->failure), job->failed,
+              weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late), since_ms, job->failed,
               job->codes[job->failed], is_over ? "" : ", as it is stopped");
     fork_kill_all(job);
 }

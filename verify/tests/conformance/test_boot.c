@@ -207,7 +207,7 @@ static void test_runner_waits_while_ranks_end(void **state)
 {
     (void)state;
     int codes[4];
-    if (!long_part("ranks that end one after the other after a failure"))
+    if (!long_part("ranks that end 3 and 6 seconds after a failure"))
         return;
     assert_int_equal(weir_boot_fork_run(4, end_one_by_one, NULL, LIMIT_MS, codes), WEIR_OK);
     assert_int_equal(codes[0], 7);
@@ -334,8 +334,9 @@ static void own_destroy(void *context)
     destroyed++;
 }
 
-static const weir_boot_ops own_ops = {"own",       own_allgather, own_send, own_recv,
-                                      own_barrier, own_destroy,   NULL};
+static const weir_boot_ops own_ops = {"own",    own_allgather, own_send,
+                                      own_recv, own_barrier,   own_destroy,
+                                      NULL};
 
 static void test_object_owns_its_context(void **state)
 {
@@ -392,7 +393,7 @@ int main(void)
         AT("the runner kills late ranks", test_runner_kills_late_ranks, NULL),
         AT("the runner kills ranks that outlive a failure",
            test_runner_kills_ranks_that_outlive_a_failure, NULL),
-        AT("the runner waits as long as ranks end one after the other after a failure",
+        AT("each rank that ends after a failure gives the others more time",
            test_runner_waits_while_ranks_end, NULL),
         AT("children die with the runner", test_children_die_with_the_runner, NULL),
         AT("the runner rejects invalid arguments", test_runner_refuses_bad_arguments, NULL),
