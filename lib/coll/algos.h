@@ -52,7 +52,7 @@ weir_status weiri_internode_coll_pairwise(weiri_coll *coll, const weir_call *cal
 weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weir_call *call, size_t size_bytes);
 
 /* GPUs of one node: launches the kernel of coll->choice or, if that does not serve the call, the
- * collective's general one. Does not block. */
+ * one for shorter calls that does, else the collective's general one. Does not block. */
 weir_status weiri_cuda_run(weiri_coll *coll, const weir_call *call);
 
 /* GPUs of one node: the same with copy engines; without symmetric memory, the general kernel. */

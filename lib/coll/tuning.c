@@ -122,8 +122,8 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", 2, "cuda", "-", "direct", ""},
 
     /* 3 and 4 GPUs: measured with 4 x H200 in the same manner, registered and unregistered memory
-     * together. Beyond the sizes for copy engines, memory that these cannot use is served by the
-     * last algorithm of a collective. */
+     * together; reduce, and broadcast beyond 16 MiB, with 4 x H100. Beyond the sizes for copy
+     * engines, memory that these cannot use is served by the last algorithm of a collective. */
     {"allreduce", 4, "cuda", "48K", "packet", ""},
     {"allreduce", 4, "cuda", "320K", "ll128_one", ""},
     {"allreduce", 4, "cuda", "16M", "ll128", ""},
@@ -148,16 +148,18 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"reduce_scatter", 4, "cuda", "-", "push", ""},
     {"broadcast", 4, "cuda", "96K", "packet", ""},
     {"broadcast", 4, "cuda", "16M", "ll128", ""},
-    {"broadcast", 4, "cuda", "-", "direct", "128x512"},
-    {"reduce", 4, "cuda", "256K", "packet", ""},
-    {"reduce", 4, "cuda", "14M", "ll128", ""},
+    {"broadcast", 4, "cuda", "-", "chain", ""},
+    {"reduce", 4, "cuda", "192K", "packet", ""},
+    {"reduce", 4, "cuda", "208K", "ll128", ""}, /* and what ll128_chain declines */
+    {"reduce", 4, "cuda", "96M", "ll128_chain", ""},
     {"reduce", 4, "cuda", "-", "chain", ""},
     {"sendrecv", 4, "cuda", "256K", "packet", ""},
     {"sendrecv", 4, "cuda", "-", "direct", ""},
 
     /* 5 to 8 GPUs: estimates for n ranks and S bytes at 345 GB/s. One exchange of LL packets takes
      * 2 us + 2 (n - 1) S; one of LL128 lines 2.4 us + 16/15 (n - 1) S, and two of them 3.8 us +
-     * 32/15 (n - 1)/n S; a chain takes S and the time to fill it, (n - 2) of 8 (n - 1) rounds. */
+     * 32/15 (n - 1)/n S; a chain takes S and the time to fill it, (n - 2) of 8 (n - 1) rounds; one
+     * of lines takes 16/15 S and 1.5 us for each hop. */
     {"allreduce", 8, "cuda", "20K", "packet", ""},
     {"allreduce", 8, "cuda", "88K", "ll128_one", ""},
     {"allreduce", 8, "cuda", "16M", "ll128", ""},
@@ -181,7 +183,8 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"broadcast", 8, "cuda", "16M", "ll128", ""},
     {"broadcast", 8, "cuda", "-", "direct", ""},
     {"reduce", 8, "cuda", "128K", "packet", ""},
-    {"reduce", 8, "cuda", "6M", "ll128", ""},
+    {"reduce", 8, "cuda", "3M", "ll128", ""},
+    {"reduce", 8, "cuda", "96M", "ll128_chain", ""},
     {"reduce", 8, "cuda", "-", "chain", ""},
     {"sendrecv", 8, "cuda", "256K", "packet", ""},
     {"sendrecv", 8, "cuda", "-", "direct", ""},

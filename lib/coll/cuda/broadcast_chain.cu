@@ -1,7 +1,11 @@
 /*
- * broadcast, chain: the root's data travel from rank to rank in the order of their numbers. Every
- * link carries the buffer once, and no rank receives two streams, so a long buffer takes as long as
- * one link needs for it, and the time to fill the chain. With any memory.
+ * broadcast, chain: the root's data travel from rank to rank. Every link carries the buffer once, so
+ * a long buffer takes as long as one link needs for it, and the time to fill the chain. With any
+ * memory.
+ *
+ * The other ranks follow each other cyclically, and lane by lane another one of them follows the
+ * root, so that all of them pass on the last pieces at the same time. (A reduction along such chains
+ * is not faster, because several ranks would send to its root.)
  *
  * The steps of a round are those of device/chain.cuh. In step 2 a rank stores the piece
  *
@@ -24,9 +28,9 @@
 
 enum {
     THREADS_MAX = 256,
-    ROUNDS_WANTED = 12, /* for each link of the chain, which adds one piece of latency */
+    ROUNDS_WANTED = 8,     /* for each link of the chain, which adds one piece of latency */
     LEAST_BYTES = 8 << 10, /* of a piece */
-    MOST_KIB = 128,        /* of the pieces that all ranks pass on at a time */
+    MOST_KIB = 256,        /* of the pieces that all ranks pass on at a time */
 };
 
 /* What the blocks of a launch have in common. */
@@ -42,6 +46,25 @@ static __device__ __forceinline__ uint32_t rounds_wanted(const weiri_gpu_args &a
     const uint32_t least = ROUNDS_WANTED * (nranks - 1);
     const uint32_t rounds = (uint32_t)(args.bytes >> 10) / (gridDim.x * (MOST_KIB / nranks));
     return rounds > least ? rounds : least;
+}
+
+/* The nth of the other ranks in this lane's chain. */
+static __device__ __forceinline__ int other_rank(const weiri_gpu_args &args, int nth)
+{
+    const int nranks = args.view.nranks, others = nranks - 1;
+    const int place = nth + (int)(blockIdx.x % (uint32_t)others);
+    return weiri_gpu_nth_after(args.root, 1 + (place < others ? place : place - others), nranks);
+}
+
+/* Sets this rank's neighbours in the lane's chain. */
+static __device__ __forceinline__ void turn_chain(relay *c, const weiri_gpu_args &args)
+{
+    const int rank = args.view.rank, root = args.root, others = args.view.nranks - 1;
+    const int after_root = rank < root ? rank + others - root : rank - root - 1;
+    const int place = after_root - (int)(blockIdx.x % (uint32_t)others);
+    const int nth = rank == root ? -1 : place < 0 ? place + others : place;
+    c->before = nth > 0 ? other_rank(args, nth - 1) : nth == 0 ? root : -1;
+    c->after = nth + 1 < others ? other_rank(args, nth + 1) : -1;
 }
 
 static __device__ __forceinline__ bool takes_stores(const char *out, weiri_gpu_desc desc)
@@ -95,6 +118,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 2)
     relay c;
     weiri_gpu_plan_chain(&c, args, args.root, rounds_wanted(args),
                          WEIRI_GPU_LEAST_PIECE(LEAST_BYTES));
+    turn_chain(&c, args);
     if (c.before < 0) {
         const weiri_gpu_range piece = weiri_gpu_piece_at(c, blockIdx.x, 0);
         weiri_gpu_prefetch(args.in + piece.at, piece.bytes, threadIdx.x, blockDim.x);

@@ -650,7 +650,7 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  * rank and in every run of a call, except that
  *   "ring"   (on the host) combines in an order that depends on the position in the buffer, and
  *            does not promise equal bits (weir_algo_info.reproducible is 0),
- *   "chain"  (reduce on GPUs) combines from root + 1 cyclically to the root,
+ *   "chain", "ll128_chain"  (reduce on GPUs) combine from root + 1 cyclically to the root,
  *   "rails"  (between nodes) combines each node's ranks in order, rounds, and combines the nodes
  *            in the order of their first ranks; the other algorithms between nodes except "packet"
  *            combine the nodes' results in an order that depends only on the number of nodes, the

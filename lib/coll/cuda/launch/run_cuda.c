@@ -254,7 +254,31 @@ static weir_status copy_to_self(weiri_coll *coll, const weir_call *call)
                                          coll->pairs->send_bytes, call->stream);
 }
 
-/* Runs the algorithm if it serves the call, else the general one. */
+/* The choice for shorter calls that serves a call which the selected algorithm declines (one of a
+ * type that it does not serve, for example); NULL: none, or the algorithm is not from a table. */
+static const weiri_choice *choice_for_shorter(const weiri_coll *coll, const weiri_gpu_args *args)
+{
+    const weiri_choice *found = NULL;
+    for (const weiri_choice *at = coll->choices[args->collective]; at != coll->choice; at++) {
+        if (at->max_bytes == UINT64_MAX)
+            return NULL;
+        if (at->algo && at->algo->gpu && at->algo->gpu->serves(args))
+            found = at;
+    }
+    return found;
+}
+
+/* Replaces an algorithm that declines the call. */
+static void replace_algo(weiri_coll *coll, const weiri_gpu_args *args, const weiri_algo **algo,
+                         weiri_gpu_shape *shape)
+{
+    const weiri_choice *shorter = args->nvlink ? choice_for_shorter(coll, args) : NULL;
+    *algo = shorter ? shorter->algo : general_algo((weir_collective)args->collective);
+    *shape = (weiri_gpu_shape){shorter ? shorter->blocks : 0, shorter ? shorter->threads : 0};
+    coll->last_algo = shorter ? shorter->name : (*algo)->name;
+}
+
+/* Runs the algorithm if it serves the call, else another one. */
 static weir_status launch_algo(weiri_coll *coll, const weir_call *call, const weiri_algo *algo,
                             weiri_gpu_shape shape)
 {
@@ -269,11 +293,8 @@ static weir_status launch_algo(weiri_coll *coll, const weir_call *call, const we
         return status;
     memset(&args, 0, sizeof args);
     status = args_fill(coll, call, &args);
-    if (status == WEIR_OK && !algo->gpu->serves(&args)) {
-        algo = general_algo(call->collective);
-        shape = (weiri_gpu_shape){0, 0};
-        coll->last_algo = algo->name;
-    }
+    if (status == WEIR_OK && !algo->gpu->serves(&args))
+        replace_algo(coll, &args, &algo, &shape);
     if (status == WEIR_OK)
         status = weiri_cuda_launch(
             coll, call->stream, algo->name, algo->gpu->kernel(call->dtype, coll->nranks),
