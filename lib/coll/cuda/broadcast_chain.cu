@@ -1,11 +1,11 @@
 /*
- * broadcast, chain: the root's data travel from rank to rank. Every link carries the buffer once, so
- * a long buffer takes as long as one link needs for it, and the time to fill the chain. With any
+ * broadcast, chain: the root's data travel from rank to rank. Every link carries the buffer once,
+ * so a long buffer takes as long as one link needs for it, and the time to fill the chain. With any
  * memory.
  *
  * The other ranks follow each other cyclically, and lane by lane another one of them follows the
- * root, so that all of them pass on the last pieces at the same time. (A reduction along such chains
- * is not faster, because several ranks would send to its root.)
+ * root, so that all of them pass on the last pieces at the same time. (A reduction along such
+ * chains is not faster, because several ranks would send to its root.)
  *
  * The steps of a round are those of device/chain.cuh. In step 2 a rank stores the piece
  *
