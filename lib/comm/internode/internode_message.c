@@ -67,6 +67,18 @@ static weir_status message_give_up(weiri_internode *internode, weir_status statu
     return weiri_fail_context(status, "rank %d", internode->parent->rank);
 }
 
+/* Queues the part of a message that is in the window. Nothing is sent before the signal, if the
+ * transport can wait for it, so that a message leaves in one piece. */
+static weir_status message_put(weiri_internode *internode, const weiri_internode_peer *peer,
+                               const char *at, uint64_t slot, size_t bytes)
+{
+    const weiri_net_ops *ops = internode->net->ops;
+    const uint64_t to = peer->inbox_there + slot;
+    return ops->put_from ? ops->put_from(peer->endpoint, at, &peer->key, to, bytes)
+                         : ops->put(peer->endpoint, internode->mem,
+                                    (uint64_t)(at - internode->window), &peer->key, to, bytes);
+}
+
 /* Queues a message: the head, and its data from the slot after it, or from elsewhere if from is not
  * NULL. */
 static weir_status message_post(weiri_internode *internode, int rank, const char *from,
@@ -87,9 +99,8 @@ static weir_status message_post(weiri_internode *internode, int rank, const char
         status = ops->put_from(peer->endpoint, from, &peer->key,
                                peer->inbox_there + slot + sizeof *head, bytes);
     if (status == WEIR_OK)
-        status =
-            ops->put(peer->endpoint, internode->mem, (uint64_t)((char *)head - internode->window),
-                     &peer->key, peer->inbox_there + slot, sizeof *head + (from ? 0 : bytes));
+        status = message_put(internode, peer, (const char *)head, slot,
+                             sizeof *head + (from ? 0 : bytes));
     if (status == WEIR_OK)
         status =
             ops->signal(peer->endpoint, &peer->key,
