@@ -5,6 +5,7 @@
 #include "nccl/rma.h"
 
 #include "nccl/gpu.h"
+#include "nccl/nvtx.h"
 #include "nccl/p2p_host.h"
 #include "nccl/rma_quick.h"
 
@@ -141,26 +142,17 @@ static weir_status rma_run_wait(weiri_nccl_comm *comm, const weiri_nccl_onesided
     return status;
 }
 
-static const char *onesided_name(const weiri_nccl_onesided *call)
-{
-    static const char *const names[] = {"PutSignal", "Signal", "WaitSignal"};
-    return names[call->kind];
-}
-
-void weiri_rma_log(const weiri_nccl_comm *comm, const weiri_nccl_onesided *call)
-{
-    if (weiri_log_enabled(WEIRI_LOG_INFO))
-        weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %llu bytes", onesided_name(call),
-                  comm->rank, comm->nranks, (unsigned long long)call->bytes);
-}
-
 ncclResult_t weiri_nccl_rma_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
+    static const char *const names[] = {"ncclPutSignal", "ncclSignal", "ncclWaitSignal"};
     const weiri_nccl_onesided *own = call->onesided;
+    weiri_nccl_nvtx_begin(comm, names[own->kind], own->bytes);
     weir_status status =
         own->kind == WEIRI_ONESIDED_WAIT ? rma_run_wait(comm, own) : rma_run_out(comm, own);
+    weiri_nccl_nvtx_end(comm);
     if (status == WEIR_OK)
-        weiri_rma_log(comm, own);
+        weiri_log(WEIRI_LOG_INFO, "%s, rank %d of %d: %llu bytes", names[own->kind], comm->rank,
+                  comm->nranks, (unsigned long long)own->bytes);
     return weiri_nccl_result_of(comm, status);
 }
 

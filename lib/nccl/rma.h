@@ -139,8 +139,6 @@ typedef struct weiri_nccl_onesided {
     weiri_onesided_wait waits[];
 } weiri_nccl_onesided;
 
-/* Logs a call that has succeeded. */
-void weiri_rma_log(const weiri_nccl_comm *comm, const weiri_nccl_onesided *call);
 /* Return once the call is complete. Buffers are memory of the process; peers are of this node. */
 weir_status weiri_rma_put_on_host(weiri_nccl_comm *comm, const weiri_nccl_onesided *call,
                                   const weiri_window_peer *to);

@@ -108,12 +108,10 @@ static ncclResult_t rma_submit(weiri_nccl_comm *comm, ncclComm_t handle, weiri_n
     return result;
 }
 
-/* Checks and submits a put or signal. */
+/* Checks and submits a put or signal that was not quick. */
 static ncclResult_t rma_out(const char *name, weiri_nccl_onesided *call, int signal, int context,
                             unsigned flags, ncclComm_t handle)
 {
-    if (weiri_rma_quick_out(handle, call, signal, context, flags))
-        return ncclSuccess;
     weiri_nccl_comm *comm = weiri_nccl_enter(handle);
     if (!comm)
         return weiri_nccl_refuse(weiri_nccl_not_entered());
@@ -149,11 +147,15 @@ ncclResult_t ncclPutSignal(const void *localbuff, size_t count, ncclDataType_t d
         return weiri_nccl_refuse(weiri_nccl_fail(
             ncclInvalidArgument, "ncclPutSignal: data type %d or count %zu is out of range",
             (int)datatype, count));
+    const uint64_t bytes = count * weir_dtype_bytes((weir_dtype)datatype);
+    if (!flags &&
+        weiri_rma_quick_put(comm, peer, peerWin, peerWinOffset, localbuff, bytes, sigIdx, ctx))
+        return ncclSuccess;
     weiri_nccl_onesided call = {.kind = WEIRI_ONESIDED_PUT,
                                 .from = localbuff,
                                 .window = peerWin,
                                 .offset = peerWinOffset,
-                                .bytes = count * weir_dtype_bytes((weir_dtype)datatype),
+                                .bytes = bytes,
                                 .peer = peer,
                                 .stream = stream};
     return rma_out("ncclPutSignal", &call, sigIdx, ctx, flags, comm);
@@ -163,6 +165,8 @@ WEIRI_NCCL_ALIAS(PutSignal);
 ncclResult_t ncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
                         cudaStream_t stream)
 {
+    if (!flags && weiri_rma_quick_signal(comm, peer, sigIdx, ctx))
+        return ncclSuccess;
     weiri_nccl_onesided call = {.kind = WEIRI_ONESIDED_SIGNAL, .peer = peer, .stream = stream};
     return rma_out("ncclSignal", &call, sigIdx, ctx, flags, comm);
 }

@@ -37,7 +37,7 @@ weir_status weiri_rma_quick_open(weiri_nccl_comm *comm)
     }
     made->rank = (unsigned)comm->rank;
     made->nranks = (unsigned)comm->nranks;
-    if (comm->device < 0 && !comm->vendor) {
+    if (comm->device < 0 && !comm->vendor && !weiri_log_enabled(WEIRI_LOG_INFO)) {
         made->contexts = (unsigned)comm->settings.contexts;
         made->signals = (unsigned)comm->settings.signals;
     }
@@ -139,14 +139,19 @@ static __attribute__((noinline)) weiri_nccl_memo *quick_fill(weiri_nccl_user *us
     return memo;
 }
 
+/* The calling thread's record, if it may take the short path now. */
+static inline weiri_nccl_user *quick_user(void)
+{
+    const weiri_nccl_thread *thread = &weiri_nccl_this_thread;
+    weiri_nccl_user *user = thread->group_depth ? NULL : thread->user;
+    return user && !atomic_load_explicit(&user->slot, memory_order_relaxed) ? user : NULL;
+}
+
 /* Enters the communicator for a call that the memo, or one that is made now, describes. Returns
  * NULL if the general path decides. */
-static inline weiri_nccl_memo *quick_enter(const weiri_nccl_thread *thread, ncclComm_t handle,
-                                           int peer, int signal, int context, ncclWindow_t window)
+static inline weiri_nccl_memo *quick_enter(weiri_nccl_user *user, ncclComm_t handle, int peer,
+                                           int signal, int context, ncclWindow_t window)
 {
-    weiri_nccl_user *user = thread->user;
-    if (!user || thread->group_depth || atomic_load_explicit(&user->slot, memory_order_relaxed))
-        return NULL;
     weiri_nccl_memo *memo = &user->memos[(unsigned)peer % WEIRI_NCCL_MEMOS];
     if (memo->handle != handle || memo->peer != peer || memo->signal != signal ||
         memo->context != context || (window && memo->window != window) ||
@@ -165,28 +170,44 @@ static inline int quick_has_failed(const weiri_nccl_comm *comm)
     return atomic_load_explicit(&comm->async_error, memory_order_relaxed) != ncclSuccess;
 }
 
-int weiri_rma_quick_out(ncclComm_t handle, const weiri_nccl_onesided *call, int signal, int context,
-                        unsigned flags)
+static inline void quick_signal(const weiri_nccl_memo *memo)
 {
-    const weiri_nccl_thread *thread = &weiri_nccl_this_thread;
-    const int is_put = call->kind == WEIRI_ONESIDED_PUT;
-    if (flags || (is_put && (!call->window || !call->from)))
+    weir_store_release(memo->there, ++*memo->sent);
+}
+
+int weiri_rma_quick_put(ncclComm_t handle, int peer, ncclWindow_t window, uint64_t offset,
+                        const void *from, uint64_t bytes, int signal, int context)
+{
+    weiri_nccl_user *user = quick_user();
+    if (!user || !window || !from)
         return 0;
-    const weiri_nccl_memo *memo =
-        quick_enter(thread, handle, call->peer, signal, context, call->window);
+    const weiri_nccl_memo *memo = quick_enter(user, handle, peer, signal, context, window);
     if (!memo)
         return 0;
-    weiri_nccl_user *user = thread->user;
-    int done = !quick_has_failed(memo->comm);
-    if (is_put && done) {
-        done = call->offset <= memo->bytes && call->bytes <= memo->bytes - call->offset;
-        if (done)
-            memcpy(memo->mapped + call->offset, call->from, call->bytes);
-    }
+    const int done = !quick_has_failed(memo->comm) && offset <= memo->bytes &&
+                     bytes <= memo->bytes - offset;
     if (done) {
-        weir_store_release(memo->there, ++*memo->sent);
-        weiri_rma_log(memo->comm, call);
+        if (bytes == sizeof(uint64_t)) /* without a call */
+            memcpy(memo->mapped + offset, from, sizeof(uint64_t));
+        else
+            memcpy(memo->mapped + offset, from, bytes);
+        quick_signal(memo);
     }
+    weiri_nccl_leave_quick(user);
+    return done;
+}
+
+int weiri_rma_quick_signal(ncclComm_t handle, int peer, int signal, int context)
+{
+    weiri_nccl_user *user = quick_user();
+    if (!user)
+        return 0;
+    const weiri_nccl_memo *memo = quick_enter(user, handle, peer, signal, context, NULL);
+    if (!memo)
+        return 0;
+    const int done = !quick_has_failed(memo->comm);
+    if (done)
+        quick_signal(memo);
     weiri_nccl_leave_quick(user);
     return done;
 }
@@ -207,14 +228,13 @@ static int quick_poll(const weiri_nccl_comm *comm, const uint64_t *word, uint64_
 
 int weiri_rma_quick_wait(ncclComm_t handle, const ncclWaitSignalDesc_t *desc, ncclResult_t *result)
 {
-    const weiri_nccl_thread *thread = &weiri_nccl_this_thread;
-    if (desc->opCnt < 1)
+    weiri_nccl_user *user = quick_user();
+    if (!user || desc->opCnt < 1)
         return 0;
     const weiri_nccl_memo *memo =
-        quick_enter(thread, handle, desc->peer, desc->sigIdx, desc->ctx, NULL);
+        quick_enter(user, handle, desc->peer, desc->sigIdx, desc->ctx, NULL);
     if (!memo)
         return 0;
-    weiri_nccl_user *user = thread->user;
     const int done = !quick_has_failed(memo->comm);
     if (done) {
         const uint64_t target = *memo->taken + (uint64_t)desc->opCnt;

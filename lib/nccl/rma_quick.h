@@ -1,6 +1,7 @@
 /*
  * One-sided calls in their most frequent shape take a shorter path: outside groups, with one peer
- * on the same node, on memory of the process, and for puts with a window that was used before.
+ * on the same node, on memory of the process, for puts with a window that was used before, and
+ * unless calls are logged.
  * These functions return 0, without an effect or an error text, where the general path must
  * decide (rma_calls.c); so all errors are reported there.
  */
@@ -34,9 +35,10 @@ void weiri_rma_quick_close(weiri_nccl_rma *rma);
 void weiri_rma_quick_keep(const weiri_nccl_comm *comm, weiri_registration *window);
 void weiri_rma_quick_forget(const weiri_nccl_comm *comm, const weiri_registration *window);
 
-/* A put (window not NULL) or signal. Returns whether it is done. */
-int weiri_rma_quick_out(ncclComm_t handle, const weiri_nccl_onesided *call, int signal, int context,
-                        unsigned flags);
+/* A put with its signal, and a signal alone. They return whether it is done. */
+int weiri_rma_quick_put(ncclComm_t handle, int peer, ncclWindow_t window, uint64_t offset,
+                        const void *from, uint64_t bytes, int signal, int context);
+int weiri_rma_quick_signal(ncclComm_t handle, int peer, int signal, int context);
 /* A wait for one descriptor. Returns whether it is done, with *result. */
 int weiri_rma_quick_wait(ncclComm_t handle, const ncclWaitSignalDesc_t *desc, ncclResult_t *result);
 

@@ -10,6 +10,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -318,6 +319,56 @@ def round_trip(r):
     r.lib.CommDestroy(comm)
 
 
+def listener(folder):
+    """Builds nvtx_listener.c, and makes NVTX load it into this process; returns the library."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    path = os.path.join(folder, "listener.so")
+    subprocess.run(["cc", "-std=gnu11", "-shared", "-fPIC", "-o", path,
+                    "-I", os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/include",
+                    os.path.join(root, "support", "nvtx_listener.c")], check=True)
+    os.environ["NVTX_INJECTION64_PATH"] = path
+    library = ctypes.CDLL(path)
+    library.nvtx_listener_text.restype = ctypes.c_char_p
+    return library
+
+
+def heard(r):
+    """Returns the NVTX ranges of a few calls, as a profiler sees them."""
+    with tempfile.TemporaryDirectory() as folder:
+        profiler = listener(folder)
+        cuda = Cuda(r.rank)
+        comm = r.comm()
+        window, data = Window(r, comm), cuda.memory(bytes(24))
+        demand(sum_on_gpu(r, cuda, comm, 3) == 3 * r.nranks, "a sum")
+        r.lib.GroupStart()
+        r.lib.Send(data, 24, UINT8, 1 - r.rank, comm, cuda.stream)
+        r.lib.Recv(data, 24, UINT8, 1 - r.rank, comm, cuda.stream)
+        r.lib.GroupEnd()
+        r.lib.PutSignal(data, 24, UINT8, 1 - r.rank, window.window, 0, 0, 0, 0, comm, cuda.stream)
+        r.lib.WaitSignal(*waits((1, 1 - r.rank)), comm, cuda.stream)
+        cuda.StreamSynchronize(cuda.stream)
+        window.close()
+        r.lib.CommDestroy(comm)
+        return profiler.nvtx_listener_text().decode().splitlines()
+
+
+def ranges(r):
+    """A profiler sees each call as a range with its bytes."""
+    expected = []
+    for call in ("ncclAllReduce 4", "ncclGroup of sends and receives 0", "ncclPutSignal 24",
+                 "ncclWaitSignal 0"):
+        expected += ["begin NCCL " + call, "end NCCL"]
+    found = heard(r)
+    demand(found == expected, f"a profiler saw {found}")
+
+
+def no_ranges(r):
+    """NCCL_NVTX_DISABLE leaves them out."""
+    os.environ["NCCL_NVTX_DISABLE"] = "1"
+    found = heard(r)
+    demand(not found, f"a profiler saw {found}")
+
+
 def beside(r):
     """With WEIR_NCCL_FALLBACK a real library serves the device interface beside weir."""
     cuda = Cuda(r.rank)
@@ -369,6 +420,8 @@ CHECKS = [
     ("options: an event and an algorithm", options, 2, "nccl"),
     ("calls in the streams of threads are ordered", per_thread_streams, 2, "nccl"),
     ("communicators are created in the background", background, 2, "nccl"),
+    ("a profiler sees NVTX ranges of calls", ranges, 2, "nccl"),
+    ("NCCL_NVTX_DISABLE leaves them out", no_ranges, 2, "nccl"),
     ("puts and signals go there and back", round_trip, 2, "nccl"),
 ]
 
