@@ -195,7 +195,7 @@ TEST_DOUBLE_SRC := verify/tests/support/net_shm.c
 ORDER_SRC := verify/tests/support/order_checker.c
 TEST_DOUBLE_SRC += $(if $(filter order,$(BUILD)),$(ORDER_SRC))
 # Programs that measure, built like tests and run by hand.
-BY_HAND_SRC := verify/tests/perf/plan_speed.c verify/tests/perf/rma_speed.c verify/tests/perf/setup_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
+BY_HAND_SRC := verify/tests/perf/plan_speed.c verify/tests/perf/rma_speed.c verify/tests/perf/monitor_speed.c verify/tests/perf/setup_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
 
 # Sources that a build with CUDA compiles with CUDA's headers and WEIR_HAVE_CUDA. Their objects
 # have a separate folder, so that builds with and without CUDA share all other objects, and keep

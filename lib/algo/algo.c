@@ -171,8 +171,7 @@ static weir_status algo_launch_own(const weir_algo *algo, void *context, weir_co
     if (!monitor)
         return algo->ops->launch(algo->state, context, comm, call);
     weiri_monitor_call about = {.function = (int)algo->collective};
-    const uint64_t begin_ns =
-        weiri_monitor_begin(monitor, about.function, comm->calls, call->stream);
+    const uint64_t begin_ns = weiri_monitor_begin(monitor, about.function, call->stream);
     if (begin_ns)
         snprintf(about.algo, sizeof about.algo, "%.23s", algo->name);
     const weir_status status = algo->ops->launch(algo->state, context, comm, call);

@@ -112,7 +112,7 @@ static __attribute__((noinline)) weir_status call_timed(weiri_coll *coll, const 
                                                         const weiri_choice *choice)
 {
     weiri_monitor *monitor = coll->comm->monitor;
-    const uint64_t begin_ns = weiri_monitor_start_timed(monitor, coll->comm->calls, call->stream);
+    const uint64_t begin_ns = weiri_monitor_start_timed(monitor, call->stream);
     const weir_status status = call_start(coll, call, size_bytes, choice);
     if (!begin_ns || status != WEIR_OK) {
         weiri_monitor_end(monitor, begin_ns, call->stream);
@@ -170,9 +170,7 @@ static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t
     coll->choice = choice;
     coll->size_bytes = size_bytes;
     weiri_comm_enter(coll->comm, call->collective);
-    weiri_monitor *monitor = coll->comm->monitor;
-    if (WEIRI_UNLIKELY(monitor != NULL) &&
-        weiri_monitor_counts(monitor, (int)call->collective, coll->comm->calls))
+    if (weiri_monitor_counts(coll->comm, (int)call->collective))
         return call_timed(coll, call, size_bytes, choice);
     return call_start(coll, call, size_bytes, choice);
 }

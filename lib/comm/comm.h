@@ -183,7 +183,12 @@ struct weir_comm {
     uint64_t calls;     /* collectives called */
     weiri_where *where; /* this rank's state record */
     const char *noted;  /* the text that is in where->note */
-    struct weiri_monitor *monitor; /* monitor/monitor.h; NULL unless monitoring is on */
+    /* Monitoring (monitor/monitor.h). Every collective is counted, so that a call costs the same
+     * whether monitoring is on or off. */
+    struct weiri_monitor *monitor; /* NULL: off */
+    uint64_t *counts; /* by function; `uncounted` while nobody reads them */
+    uint64_t untimed; /* calls whose number has one of these bits are not timed */
+    uint64_t uncounted[WEIRI_MONITOR_COUNTS];
 
     /* Memory that the ranks of one node share. Unused in a communicator of several nodes, whose
      * sub-communicators hold it. */
@@ -305,11 +310,20 @@ static inline int weiri_comm_has_finished(const weir_comm *comm, int peer)
     return weir_load_acquire(&comm->peers[peer].page->finished.value) != 0;
 }
 
+/* Counts collectives where nobody reads: before monitoring begins, after it has ended, and within a
+ * call that is monitored. */
+static inline void weiri_comm_count_nothing(weir_comm *comm)
+{
+    comm->counts = comm->uncounted;
+    comm->untimed = UINT64_MAX; /* a call's number is not 0 */
+}
+
 /* Records the call of a collective: one store to a cache line of this rank. */
 static inline void weiri_comm_enter(weir_comm *comm, weir_collective collective)
 {
+    const uint64_t call = ++comm->calls << 8 | (uint64_t)collective;
     if (WEIRI_LIKELY(!comm->parent)) /* a parent has recorded the call already */
-        weir_store_relaxed(&comm->where->call, ++comm->calls << 8 | (uint64_t)collective);
+        weir_store_relaxed(&comm->where->call, call);
 }
 
 static inline void weiri_text_store(uint64_t *words, const char *text)

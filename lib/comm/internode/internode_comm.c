@@ -161,6 +161,7 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
     }
     made->boot = boot;
     made->forks = weiri_fork_count();
+    weiri_comm_count_nothing(made);
     made->rank = weir_boot_rank(boot);
     made->nranks = weir_boot_nranks(boot);
     if (made->nranks > WEIRI_RANKS_MAX)

@@ -241,8 +241,10 @@ void weiri_monitor_open(weir_comm *comm, const weiri_placement *placements)
 {
     weiri_monitor_settings settings;
     if (comm && weiri_monitor_settings_read(&settings) &&
-        (comm->monitor = monitor_make(comm, &settings, placements)) != NULL)
+        (comm->monitor = monitor_make(comm, &settings, placements)) != NULL) {
+        weiri_monitor_count_calls(comm->monitor);
         weiri_process_add(comm->monitor);
+    }
     weiri_process_release();
 }
 
@@ -258,6 +260,7 @@ void weiri_monitor_close(weir_comm *comm)
     if (!monitor)
         return;
     comm->monitor = NULL;
+    weiri_comm_count_nothing(comm);
     weiri_process_remove(monitor);
     if (comm->gpu) {
         if (!weir_load_acquire(comm->guard.abort_word))

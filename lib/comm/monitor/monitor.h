@@ -1,15 +1,16 @@
 /*
  * Monitoring of communicators: counts and times of calls, for the service that answers RAS clients
  * (ras.c), files of metrics (metrics.h) and the report of stragglers (straggler.h). Off unless the
- * environment asks for it (settings.h); then comm->monitor is NULL, and a call costs one branch.
+ * environment asks for it (settings.h); then comm->monitor is NULL.
  *
  * What other ranks need is in this rank's page (weiri_monitored), so that a rank that is stopped is
  * still described. One process has at most two threads for all its communicators: one answers RAS
  * clients and writes metrics, the other describes this process to the services of other processes.
  * They exist while there are communicators.
  *
- * Cost. A call that is not timed adds one to a counter. On the host a timed call reads the clock
- * twice; on a GPU it records two events. Of calls in quick succession only every 2nd, 4th, ... or
+ * Cost. Each call adds one to a counter, on or off; off, and in calls that are part of another one,
+ * to one that nobody reads. On the host a timed call reads the clock twice; on a GPU it records two
+ * events. Of calls in quick succession only every 2nd, 4th, ... or
  * 1024th (GPUs: 256th) is timed, by the number of the call, so that ranks time the same ones.
  */
 #ifndef WEIR_COMM_MONITOR_MONITOR_H
@@ -61,7 +62,7 @@ typedef struct weiri_monitor_pace {
 typedef struct weiri_monitor {
     weiri_monitor_pace pace;   /* of collectives */
     weiri_monitored *shared;   /* in this rank's page */
-    int is_inside;             /* within a monitored call: calls that it makes are part of it */
+    int is_inside; /* within a monitored call: calls that it makes are part of it */
     weiri_monitor_pace pairs_pace; /* of groups of sends and receives */
     uint64_t npairs;           /* of these */
     weir_comm *comm;
@@ -102,32 +103,47 @@ static inline void weiri_monitor_count(weiri_monitor *monitor, int function, uin
     weir_store_relaxed(count, *count + more);
 }
 
+static inline void weiri_monitor_count_calls(const weiri_monitor *monitor)
+{
+    monitor->comm->counts = monitor->shared->counts;
+    monitor->comm->untimed = monitor->pace.mask;
+}
+
+static inline void weiri_monitor_go_inside(weiri_monitor *monitor)
+{
+    if (!monitor->is_inside++)
+        weiri_comm_count_nothing(monitor->comm);
+}
+
+static inline void weiri_monitor_go_outside(weiri_monitor *monitor)
+{
+    if (!--monitor->is_inside)
+        weiri_monitor_count_calls(monitor);
+}
+
 /* Counts a collective, after weiri_comm_enter. Returns 1 if it is to be timed, between
  * weiri_monitor_start_timed and weiri_monitor_end_timed; else nothing more is to be done. */
-static inline int weiri_monitor_counts(weiri_monitor *monitor, int function, uint64_t number)
+static inline int weiri_monitor_counts(weir_comm *comm, int function)
 {
-    if (WEIRI_UNLIKELY(monitor->is_inside))
-        return 0;
-    weiri_monitor_count(monitor, function, 1);
-    return WEIRI_UNLIKELY(!(number & monitor->pace.mask));
+    uint64_t *count = &comm->counts[function];
+    weir_store_relaxed(count, *count + 1);
+    return WEIRI_UNLIKELY(!(comm->calls & comm->untimed));
 }
 
 /* Returns the begin of a call in ns; 0: it cannot be timed, and weiri_monitor_end follows. */
-static inline uint64_t weiri_monitor_start_timed(weiri_monitor *monitor, uint64_t number,
-                                                 weir_stream stream)
+static inline uint64_t weiri_monitor_start_timed(weiri_monitor *monitor, weir_stream stream)
 {
-    monitor->is_inside++;
-    return weiri_monitor_start(monitor, &monitor->pace, number, stream);
+    weiri_monitor_go_inside(monitor);
+    return weiri_monitor_start(monitor, &monitor->pace, monitor->comm->calls, stream);
 }
 
 /* Begins a collective that may consist of other calls, which are part of it. Returns its begin in
  * ns; 0: it is not timed. */
-static inline uint64_t weiri_monitor_begin(weiri_monitor *monitor, int function, uint64_t number,
-                                           weir_stream stream)
+static inline uint64_t weiri_monitor_begin(weiri_monitor *monitor, int function, weir_stream stream)
 {
-    if (weiri_monitor_counts(monitor, function, number))
-        return weiri_monitor_start_timed(monitor, number, stream);
-    monitor->is_inside++;
+    if (weiri_monitor_counts(monitor->comm, function))
+        return weiri_monitor_start_timed(monitor, stream);
+    weiri_monitor_go_inside(monitor);
     return 0;
 }
 
@@ -135,7 +151,9 @@ static inline uint64_t weiri_monitor_begin(weiri_monitor *monitor, int function,
 static inline uint64_t weiri_monitor_begin_pairs(weiri_monitor *monitor, uint64_t sends,
                                                  uint64_t receives, weir_stream stream)
 {
-    if (monitor->is_inside++)
+    const int is_part = monitor->is_inside;
+    weiri_monitor_go_inside(monitor);
+    if (is_part)
         return 0;
     weiri_monitor_count(monitor, WEIRI_MONITOR_SEND, sends);
     weiri_monitor_count(monitor, WEIRI_MONITOR_RECV, receives);
@@ -148,7 +166,7 @@ static inline uint64_t weiri_monitor_begin_pairs(weiri_monitor *monitor, uint64_
 /* After the work of a call that is not timed, or has failed. */
 static inline void weiri_monitor_end(weiri_monitor *monitor, uint64_t begin_ns, weir_stream stream)
 {
-    monitor->is_inside--;
+    weiri_monitor_go_outside(monitor);
     if (WEIRI_UNLIKELY(begin_ns))
         weiri_monitor_stop(monitor, begin_ns, NULL, 0, stream);
 }
@@ -158,7 +176,7 @@ static inline void weiri_monitor_end_timed(weiri_monitor *monitor, uint64_t begi
                                            const weiri_monitor_call *calls, size_t ncalls,
                                            weir_stream stream)
 {
-    monitor->is_inside--;
+    weiri_monitor_go_outside(monitor);
     weiri_monitor_stop(monitor, begin_ns, calls, ncalls, stream);
 }
 

@@ -230,6 +230,7 @@ static weir_status node_comm_new(weir_boot *boot, const weir_comm_config *config
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a communicator");
     made->boot = boot;
     made->forks = weiri_fork_count();
+    weiri_comm_count_nothing(made);
     made->rank = made->local_rank = weir_boot_rank(boot);
     made->nranks = made->local_nranks = weir_boot_nranks(boot);
     made->nnodes = 1;

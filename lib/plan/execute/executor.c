@@ -198,8 +198,7 @@ static __attribute__((noinline)) weir_status executor_run_monitored(weir_executo
     weiri_monitor *monitor = executor->comm->monitor;
     weiri_monitor_call about = {.function = context->collective};
     executor_enter(executor, context);
-    const uint64_t begin_ns = weiri_monitor_begin(monitor, context->collective,
-                                                  executor->comm->calls, call->stream);
+    const uint64_t begin_ns = weiri_monitor_begin(monitor, context->collective, call->stream);
     if (begin_ns)
         snprintf(about.algo, sizeof about.algo, "plan:%.18s", context->name);
     const weir_status status = executor->ops->run(executor, context, call);
