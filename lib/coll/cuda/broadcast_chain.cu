@@ -57,7 +57,7 @@ static __device__ __forceinline__ int other_rank(const weiri_gpu_args &args, int
 }
 
 /* Sets this rank's neighbours in the lane's chain. */
-static __device__ __forceinline__ void turn_chain(relay *c, const weiri_gpu_args &args)
+static __device__ __forceinline__ void join_chain(relay *c, const weiri_gpu_args &args)
 {
     const int rank = args.view.rank, root = args.root, others = args.view.nranks - 1;
     const int after_root = rank < root ? rank + others - root : rank - root - 1;
@@ -116,9 +116,8 @@ static __global__ void __launch_bounds__(THREADS_MAX, 2)
     const weiri_gpu_view &view = args.view;
     const uint64_t epoch = weiri_gpu_epoch(view);
     relay c;
-    weiri_gpu_plan_chain(&c, args, args.root, rounds_wanted(args),
-                         WEIRI_GPU_LEAST_PIECE(LEAST_BYTES));
-    turn_chain(&c, args);
+    weiri_gpu_cut_chain(&c, args, rounds_wanted(args), WEIRI_GPU_LEAST_PIECE(LEAST_BYTES));
+    join_chain(&c, args);
     if (c.before < 0) {
         const weiri_gpu_range piece = weiri_gpu_piece_at(c, blockIdx.x, 0);
         weiri_gpu_prefetch(args.in + piece.at, piece.bytes, threadIdx.x, blockDim.x);

@@ -27,13 +27,23 @@ struct chain : weiri_gpu_chain {
     int in_aligned, out_aligned;
 };
 
+/* All lanes have the same chain, from the rank after the root to the root. */
+static __device__ __forceinline__ void join_chain(chain *c, const weiri_gpu_args &args)
+{
+    const int rank = args.view.rank, nranks = args.view.nranks;
+    const int next = weiri_gpu_nth_after(rank, 1, nranks);
+    const int last = weiri_gpu_nth_after(rank, nranks - 1, nranks);
+    c->before = last == args.root ? -1 : last;
+    c->after = rank == args.root ? -1 : next;
+}
+
 template <int dtype> static __device__ __forceinline__ chain plan_chain(const weiri_gpu_args &args)
 {
     const int nranks = args.view.nranks;
     chain c;
-    weiri_gpu_plan_chain(&c, args, weiri_gpu_nth_after(args.root, 1, nranks),
-                         ROUNDS_WANTED * (uint32_t)(nranks - 1),
-                         WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / nranks));
+    weiri_gpu_cut_chain(&c, args, ROUNDS_WANTED * (uint32_t)(nranks - 1),
+                        WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / nranks));
+    join_chain(&c, args);
     c.op = args.op == WEIR_AVG && c.after >= 0 ? WEIR_SUM : weiri_gpu_op_of<dtype>(args);
     c.in_aligned = (uintptr_t)args.in % 16 == 0;
     c.out_aligned = c.after >= 0 || (uintptr_t)args.out % 16 == 0;

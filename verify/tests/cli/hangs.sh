@@ -6,6 +6,7 @@
 set -u
 # shellcheck source=verify/tests/support/tap.sh
 . verify/tests/support/tap.sh
+. verify/tests/support/launcher.sh
 if [ ! -x ./bench_allreduce ]; then
     skip "hangs" "bench_allreduce is not built; run make"
     tap_done
@@ -99,18 +100,13 @@ left_nothing() {
 
 has_code() { [ "$code" -eq "$1" ]; }
 
-# Hydra, the launcher of MPICH and Intel MPI, kills the other ranks with SIGKILL when one dies, so
-# that they cannot report, and ends with the signal of a rank that it killed.
-kills_without_warning() {
-    ! ${MPIRUN:-mpirun} --version 2>&1 | grep -q 'Open MPI\|OpenRTE\|PRRTE\|prterun'
-}
 # The launcher of Open MPI 5 sends SIGTERM, and SIGKILL before a rank in MPI_Init reaches its deadline.
 kills_before_deadline() {
-    kills_without_warning || ${MPIRUN:-mpirun} --version 2>&1 | grep -q 'Open MPI) 5'
+    launcher_is_hydra || ${MPIRUN:-mpirun} --version 2>&1 | grep -q 'Open MPI) 5'
 }
 # check_unless_killed NAME COMMAND ARGUMENTS...: a check that such a launcher prevents.
 check_unless_killed() {
-    if kills_without_warning; then
+    if launcher_is_hydra; then
         skip "$1" "this launcher kills the other ranks without SIGTERM"
     else
         check "$@"

@@ -6,6 +6,7 @@
 set -u
 # shellcheck source=verify/tests/support/tap.sh
 . verify/tests/support/tap.sh
+. verify/tests/support/launcher.sh
 if [ ! -x ./bench_allreduce ]; then
     skip "launchers" "bench_allreduce is not built; run make"
     tap_done
@@ -15,13 +16,13 @@ bench=./bench_allreduce
 
 # What the launcher of this MPI is called in messages, and the variable in which it gives the rank.
 mpi_launcher="Open MPI's mpirun" mpi_rank=OMPI_COMM_WORLD_RANK
-if [[ $("${MPIRUN:-mpirun}" --version 2>&1) != *"Open MPI"* ]]; then
+if launcher_is_hydra; then
     mpi_launcher='an MPI launcher' mpi_rank=PMI_RANK
 fi
-# check_unless_hydra NAME COMMAND...: a check of errors that rank 0 does not see. Hydra lets rank 0 wait
-# in MPI_Init, which then ends with 4.
+# check_unless_hydra NAME COMMAND...: a check of errors that rank 0 does not see. With Hydra it waits in
+# MPI_Init, which then ends with 4.
 check_unless_hydra() {
-    if [ $mpi_rank = PMI_RANK ]; then
+    if launcher_is_hydra; then
         skip "$1" "this launcher does not end rank 0 when other ranks ended with an error"
     else
         check "$@"

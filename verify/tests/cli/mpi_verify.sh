@@ -5,6 +5,7 @@
 set -u
 # shellcheck source=verify/tests/support/long.inc
 . verify/tests/support/long.inc
+. verify/tests/support/launcher.sh
 
 build=${O:-build}
 mpicc=${MPICC:-mpicc}
@@ -27,9 +28,8 @@ if ! "$mpicc" -std=gnu11 -O2 -Ilib/include -Ilib -I. -o "$program" verify/tests/
     exit 1
 fi
 
-# Ranks of MPICH poll while they wait, so that more of them than cores take many times as long.
 limit_s=120
-! ci/mpirun --version 2>&1 | grep -qi hydra || limit_s=800
+! launcher_is_hydra || limit_s=800
 several='1 2 3 5'
 long_part "2 and 5 ranks" || several='1 3'
 # The exit code is a separate check, so that a crash before the last line fails too.

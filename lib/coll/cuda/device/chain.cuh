@@ -22,18 +22,13 @@ struct weiri_gpu_chain : weiri_gpu_pieces {
     int before, after; /* ranks; -1: none */
 };
 
-/* A chain of all ranks for args.bytes. first: its first rank. rounds, least: of
- * weiri_gpu_cut_pieces. */
-WEIRI_GPU_FN void weiri_gpu_plan_chain(weiri_gpu_chain *c, const weiri_gpu_args &args, int first,
-                                       uint32_t rounds, uint32_t least)
+/* The pieces of args.bytes. rounds, least: of weiri_gpu_cut_pieces. The kernel sets the neighbours. */
+WEIRI_GPU_FN void weiri_gpu_cut_chain(weiri_gpu_chain *c, const weiri_gpu_args &args,
+                                      uint32_t rounds, uint32_t least)
 {
-    const int rank = args.view.rank, nranks = args.view.nranks;
     c->length = args.bytes;
     c->lanes = gridDim.x;
     weiri_gpu_cut_pieces(c, 2 * WEIRI_GPU_STAGE_BYTES, rounds, least);
-    c->before = rank == first ? -1 : weiri_gpu_nth_after(rank, nranks - 1, nranks);
-    c->after = weiri_gpu_nth_after(rank, 1, nranks);
-    c->after = c->after == first ? -1 : c->after;
 }
 
 /* Where this lane's piece of a round is in a rank's staging buffer. */
