@@ -435,8 +435,9 @@ weir_status bench_moe_measure(bench_moe_trial *t, moe_output *out, uint64_t *wro
     moe_measurement m = {.trial = t};
     weir_status status = open_subjects(&m);
     if (status == WEIR_OK && t->job->gpu)
-        status = bench_job_agree(t->job, bench_gpu_alloc(t->job->gpu, NUMBERS * sizeof(int32_t), &m.numbers),
-                                 "GPU memory");
+        status = bench_job_agree(
+            t->job, bench_gpu_alloc(t->job->gpu, sizeof(int32_t) * NUMBERS, &m.numbers),
+            "GPU memory");
     if (status == WEIR_OK) {
         const weir_moe_info *info = &m.subjects[0].candidate.info;
         m.dispatch_every = every_of((size_t)info->recv_rows, info->recv_row_bytes);

@@ -22,7 +22,8 @@ struct weiri_gpu_chain : weiri_gpu_pieces {
     int before, after; /* ranks; -1: none */
 };
 
-/* The pieces of args.bytes. rounds, least: of weiri_gpu_cut_pieces. The kernel sets the neighbours. */
+/* Cuts args.bytes into pieces. rounds, least: of weiri_gpu_cut_pieces. The kernel sets the
+ * neighbours. */
 WEIRI_GPU_FN void weiri_gpu_cut_chain(weiri_gpu_chain *c, const weiri_gpu_args &args,
                                       uint32_t rounds, uint32_t least)
 {
