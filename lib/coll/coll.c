@@ -316,7 +316,7 @@ int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call)
 int weiri_lends_unregistered(const weiri_coll *coll, weir_collective collective)
 {
     return coll->cma_tuned[collective] || coll->nranks > 2 || coll->comm->oversubscribed ||
-           weiri_copy_to_peers_is_slow();
+           weiri_copy_to_peers_is_far();
 }
 
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,

@@ -48,6 +48,11 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
 
     /* Memory that peers cannot map, in calls for which the rows above choose fused or direct. */
+    {"allreduce", 4, "plain-own", "32K", "packet", ""},
+    {"allreduce", 4, "plain-own", "-", "packet2", ""},
+    {"allreduce", 8, "plain-own", "8K", "packet", ""},
+    {"allreduce", 8, "plain-own", "-", "packet2", ""},
+    {"allreduce", WEIRI_RANKS_MAX, "plain-own", "-", "packet2", ""},
     {"allreduce", WEIRI_RANKS_MAX, "plain", "16K", "packet", ""},
     {"allreduce", WEIRI_RANKS_MAX, "plain", "-", "packet2", ""},
     {"reduce_scatter", WEIRI_RANKS_MAX, "plain", "-", "packet", ""},
@@ -56,6 +61,10 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"reduce", WEIRI_RANKS_MAX, "plain", "-", "packet2", ""},
     {"allgather", 2, "plain", "32767", "packet", ""},
     {"allgather", 2, "plain", "-", "cma", ""},
+    {"allgather", 8, "plain", "128K", "packet", ""},
+    {"allgather", 8, "plain", "-", "cma", ""},
+    {"allgather", WEIRI_RANKS_MAX, "plain-own", "2M", "packet", ""},
+    {"allgather", WEIRI_RANKS_MAX, "plain-own", "-", "cma", ""},
     {"allgather", WEIRI_RANKS_MAX, "plain", "128K", "packet", ""},
     {"allgather", WEIRI_RANKS_MAX, "plain", "-", "cma", ""},
     {"broadcast", 2, "plain", "16383", "packet", ""},
@@ -69,6 +78,8 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"alltoallv", 2, "plain", "-", "cma", ""},
     {"alltoallv", WEIRI_RANKS_MAX, "plain", "128K", "packet", ""},
     {"alltoallv", WEIRI_RANKS_MAX, "plain", "-", "cma", ""},
+    {"sendrecv", WEIRI_RANKS_MAX, "plain-own", "8191", "packet", ""},
+    {"sendrecv", WEIRI_RANKS_MAX, "plain-own", "-", "cma", ""},
     {"sendrecv", WEIRI_RANKS_MAX, "plain", "16383", "packet", ""},
     {"sendrecv", WEIRI_RANKS_MAX, "plain", "-", "cma", ""},
 

@@ -5,8 +5,9 @@
  * Copies into memory that another core reads. A store to a line that another core has cached takes
  * 2 to 3 ns if the two share a last-level cache, and several times as long if they do not; neither
  * the processor's model nor, on virtual machines, the topology says which. So each thread measures
- * it: in every 68 copies it times four, and if the fastest of them was slow, the next 1024 bypass
- * the caches on processors where that is faster.
+ * it: in every 68 copies it times four. If the fastest of them was slow, the next 1024 bypass the
+ * caches on processors where that is faster. If it was merely not as fast as within caches that
+ * both cores share, the next 1024 decisions are for copies by the reader alone.
  */
 #include "compute/copy.h"
 
@@ -27,6 +28,7 @@ enum { DEFAULT_CACHE_BYTES = 32 << 20, LINE_BYTES = 64 };
 
 enum {
     SLOW_PS_PER_LINE = 6000, /* stores of a copy that overlap nothing but its loads */
+    FAR_PS_PER_LINE = 3500,
     TIMED_COPIES = 4,        /* at once; */
     UNTIMED_COPIES = 64,     /* and those between */
     SLOW_COPIES = 1024,      /* for which a verdict holds */
@@ -35,7 +37,7 @@ enum {
 /* What a thread knows about its stores into memory that other cores read. */
 typedef struct peer_pace {
     uint64_t best_ps; /* per line, of the copies timed since the last verdict; 0: none yet */
-    int timed, untimed_left, slow_left;
+    int timed, untimed_left, slow_left, far_left;
 } peer_pace;
 
 static _Thread_local peer_pace pace;
@@ -114,17 +116,28 @@ void weiri_copy_note_pace(size_t bytes, uint64_t elapsed_ns)
     if (++pace.timed < TIMED_COPIES)
         return;
     pace.slow_left = pace.best_ps > SLOW_PS_PER_LINE ? SLOW_COPIES : 0;
-    pace.untimed_left = pace.slow_left ? 0 : UNTIMED_COPIES;
+    pace.far_left = pace.best_ps > FAR_PS_PER_LINE ? SLOW_COPIES : 0;
+    pace.untimed_left = pace.far_left ? 0 : UNTIMED_COPIES;
     pace.best_ps = 0;
     pace.timed = 0;
 }
 
+static int pace_take(int *left)
+{
+    if (!*left)
+        return 0;
+    --*left;
+    return 1;
+}
+
 int weiri_copy_to_peers_is_slow(void)
 {
-    if (!pace.slow_left)
-        return 0;
-    pace.slow_left--;
-    return 1;
+    return pace_take(&pace.slow_left);
+}
+
+int weiri_copy_to_peers_is_far(void)
+{
+    return pace_take(&pace.far_left);
 }
 
 void weiri_copy_to_peer(void *dst, const void *src, size_t bytes)

@@ -26,10 +26,13 @@ void weiri_copy_streaming(void *dst, const void *src, size_t bytes);
  * store. */
 void weiri_copy_to_peer(void *dst, const void *src, size_t bytes);
 
-/* Whether copies of this thread into memory that other cores read are slow, so that copies by their
- * readers alone are preferable. It forgets the verdict after a number of copies and of calls, and
- * copies are timed again. */
+/* Whether copies of this thread into memory that other cores read are slow. It forgets the verdict
+ * after a number of copies and of calls, and copies are timed again. */
 int weiri_copy_to_peers_is_slow(void);
+
+/* Whether they take longer than between cores that share a cache, so that copies by their readers
+ * alone are preferable. It forgets the verdict after a number of calls. */
+int weiri_copy_to_peers_is_far(void);
 
 /* Notes how long a copy to a peer took; weiri_copy_to_peer does so itself. */
 void weiri_copy_note_pace(size_t bytes, uint64_t elapsed_ns);

@@ -58,12 +58,19 @@ TEST(stores_to_peers_are_slow_if_the_fastest_of_four_copies_was)
 {
     note_paces(9, 9000);
     assert_true(weiri_copy_to_peers_is_slow());
+    assert_true(weiri_copy_to_peers_is_far());
+    note_paces(4, 9000);
+    assert_false(weiri_copy_to_peers_is_slow());
+    assert_true(weiri_copy_to_peers_is_far());
     note_paces(3, 9000);
     assert_false(weiri_copy_to_peers_is_slow());
+    assert_false(weiri_copy_to_peers_is_far());
     note_paces(9000, 9);
     int calls = 1;
     while (weiri_copy_to_peers_is_slow())
         assert_in_range(++calls, 1, 2000); /* a verdict ends */
+    while (weiri_copy_to_peers_is_far())
+        assert_in_range(++calls, 1, 4000);
     note_paces(9, 9);
     check_all(weiri_copy_to_peer);
 }
