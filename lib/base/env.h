@@ -61,6 +61,9 @@
     X(CMA, "WEIR_CMA", "1",                                                                       \
       "0: the kernel does not copy between unregistered buffers of a node's ranks "                \
       "(process_vm_readv); they pass through shared memory")                                       \
+    X(XPMEM, "WEIR_XPMEM", "1",                                                                   \
+      "0: ranks of a node do not attach each other's unregistered buffers, even where the kernel " \
+      "module XPMEM and libxpmem.so.0 are installed")                                              \
     X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1 allows several ranks to use one GPU")     \
     X(RAS, "WEIR_RAS", "0",                                                                       \
       "1 or HOST:PORT: answers the status requests of RAS clients there (1: localhost:28028)")    \

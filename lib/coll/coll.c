@@ -198,99 +198,6 @@ weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int
     return (weiri_share){first, left < each ? left : each};
 }
 
-static int desc_is_mappable(weiri_desc desc)
-{
-    return desc.generation != 0 && desc.generation != WEIRI_GENERATION_UNREGISTERED;
-}
-
-weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes, int lends,
-                                 const void *out, size_t out_bytes, int *all_in, int *all_out)
-{
-    weir_status status = weiri_coll_begin(coll);
-    if (status != WEIR_OK)
-        return status;
-    int parity = (int)(coll->epoch & 1);
-    weiri_post *own = coll->areas[coll->rank].post[parity];
-    own->in = lends ? weiri_peer_copy_describe(coll->comm, in, in_bytes)
-                    : weiri_region_describe(coll->comm, in, in_bytes);
-    own->out = weiri_region_describe(coll->comm, out, out_bytes);
-    weir_store_release(&own->flag, coll->epoch);
-    *all_in = desc_is_mappable(own->in);
-    *all_out = desc_is_mappable(own->out);
-    int n = coll->nranks;
-    for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
-        const weiri_post *post = coll->areas[rank].post[parity];
-        status =
-            weiri_comm_wait(coll->comm, &post->flag, coll->epoch, rank, "exchange of buffers");
-        if (status != WEIR_OK)
-            return status;
-        *all_in &= desc_is_mappable(post->in);
-        *all_out &= desc_is_mappable(post->out);
-    }
-    return WEIR_OK;
-}
-
-int weiri_posts_are_readable(const weiri_coll *coll)
-{
-    for (int rank = 0; rank < coll->nranks; rank++)
-        if (coll->areas[rank].post[coll->epoch & 1]->in.generation == 0)
-            return 0;
-    return 1;
-}
-
-weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const char **pointer)
-{
-    if (rank == coll->rank) {
-        *pointer = own;
-        return WEIR_OK;
-    }
-    char *mapped = NULL;
-    weir_status status = weiri_region_pointer(coll->comm, rank,
-                                              coll->areas[rank].post[coll->epoch & 1]->in, &mapped);
-    *pointer = mapped;
-    return status;
-}
-
-weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer)
-{
-    if (rank == coll->rank) {
-        *pointer = own;
-        return WEIR_OK;
-    }
-    return weiri_region_pointer(coll->comm, rank, coll->areas[rank].post[coll->epoch & 1]->out,
-                                pointer);
-}
-
-weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size_t offset)
-{
-    weir_status status = WEIR_OK;
-    for (int rank = 0; rank < coll->nranks && status == WEIR_OK; rank++) {
-        const char *in = NULL;
-        status = weiri_post_in(coll, rank, call->in, &in);
-        coll->sources[rank] = status == WEIR_OK ? in + offset : NULL;
-    }
-    return status;
-}
-
-void weiri_reduce_into(weiri_coll *coll, const weir_call *call, size_t first, size_t count,
-                       char *const *outputs, int noutputs)
-{
-    size_t step = WEIRI_BLOCK_BYTES / coll->element_bytes;
-    int streaming = noutputs == 1 && coll->count_bytes >= coll->streaming_from_bytes;
-    const void **blocks = coll->blocks;
-    weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
-    for (size_t at = first; at < first + count; at += step) {
-        size_t length = first + count - at < step ? first + count - at : step;
-        size_t offset = at * coll->element_bytes;
-        for (int rank = 0; rank < coll->nranks; rank++)
-            blocks[rank] = (const char *)coll->sources[rank] + offset;
-        reduce(outputs[0] + offset, blocks, coll->nranks, length, (uint64_t)coll->nranks,
-               streaming);
-        for (int i = 1; i < noutputs; i++)
-            memcpy(outputs[i] + offset, outputs[0] + offset, length * coll->element_bytes);
-    }
-}
-
 void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes,
                 size_t total_bytes)
 {
@@ -305,30 +212,6 @@ void weiri_place_own(const weiri_coll *coll, const weir_call *call, char *place,
 {
     if (place != call->in)
         weiri_move(coll, place, call->in, coll->count_bytes, total_bytes);
-}
-
-int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call)
-{
-    return coll->comm->reads_unregistered &&
-           coll->size_bytes >= coll->cma_from_bytes[call->collective];
-}
-
-int weiri_lends_unregistered(const weiri_coll *coll, weir_collective collective)
-{
-    return coll->cma_tuned[collective] || coll->nranks > 2 || coll->comm->oversubscribed ||
-           weiri_copy_to_peers_is_far();
-}
-
-weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,
-                        size_t total_bytes)
-{
-    if (desc.generation == WEIRI_GENERATION_UNREGISTERED)
-        return weiri_peer_copy_read(coll->comm, rank, desc, to, bytes);
-    char *from = NULL;
-    weir_status status = weiri_region_pointer(coll->comm, rank, desc, &from);
-    if (status == WEIR_OK)
-        weiri_move(coll, to, from, bytes, total_bytes);
-    return status;
 }
 
 weir_status weiri_coll_mismatch(const weiri_coll *coll, const char *phase, int peer,

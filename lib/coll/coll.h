@@ -314,23 +314,41 @@ typedef struct weiri_share {
 } weiri_share;
 weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int nranks);
 
+/* What a rank lets its peers do with an input. All map registered memory. */
+typedef enum weiri_lending {
+    WEIRI_LENDS_MAPPED, /* map it; unregistered memory too where they can attach it */
+    WEIRI_LENDS_ANY,    /* the same; the kernel may read it where they cannot */
+    WEIRI_LENDS_COPIED, /* let the kernel read unregistered memory, even where they could attach it */
+} weiri_lending;
+weiri_desc weiri_describe(const weiri_coll *coll, const void *pointer, size_t bytes,
+                          weiri_lending lending);
+
 /* Begins an epoch in which every rank publishes the descriptors of its buffers. *all_in, *all_out:
  * whether every rank's buffer can be mapped; then weiri_post_in and weiri_post_out return
- * pointers. lends: an unregistered input is described, too, for the kernel to read. */
-weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes, int lends,
-                                 const void *out, size_t out_bytes, int *all_in, int *all_out);
+ * pointers. lending is that of the input; outputs are mapped. */
+weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
+                                 weiri_lending lending, const void *out, size_t out_bytes,
+                                 int *all_in, int *all_out);
 /* Whether every rank's published input can be mapped or read by the kernel. */
 int weiri_posts_are_readable(const weiri_coll *coll);
 /* A rank's published buffer, mapped here; own is this rank's. */
 weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const char **pointer);
 weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer);
-/* Points coll->sources to byte offset of every rank's published input. */
+/* Points coll->sources to byte offset of every rank's published input, and coll->outputs[i] to rank
+ * first + i's published output, modulo nranks. NULL: a buffer that cannot be attached, which
+ * weiri_reduce_into reads or writes by system calls. WEIR_ERR_SYSTEM if the system forbids these,
+ * too. */
 weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size_t offset);
+weir_status weiri_posts_map_outputs(weiri_coll *coll, const weir_call *call, int first, int count);
 
-/* Reduces elements [first, first + count) of coll->sources into each of the outputs at the same
- * position, block by block. */
-void weiri_reduce_into(weiri_coll *coll, const weir_call *call, size_t first, size_t count,
-                       char *const *outputs, int noutputs);
+/* Reduces elements [first, first + count) of coll->sources, whose published inputs begin
+ * offset bytes before them, into coll->outputs at the same position, block by block. The outputs
+ * are those of the ranks from first_output on. */
+typedef struct weiri_reduction {
+    size_t first, count, offset;
+    int first_output, noutputs;
+} weiri_reduction;
+weir_status weiri_reduce_into(weiri_coll *coll, const weir_call *call, weiri_reduction what);
 
 /* Whether the current call may read peers' unregistered buffers by a system call: the tuning table
  * says so for its size, and the ranks may. Equal on all ranks. */

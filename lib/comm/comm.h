@@ -111,7 +111,7 @@ typedef struct weiri_comm_page {
     weiri_word barrier;  /* barriers that this rank has entered */
     weiri_word changes;  /* creations and frees of this rank's regions */
     weiri_word finished; /* 1: this rank has begun to destroy the communicator */
-    weiri_word reads;    /* 1: this rank may read every peer's unregistered memory */
+    weiri_word reads;    /* which ways to every peer's unregistered memory this rank has: below */
     weiri_word votes[2]; /* algo/context.c: this rank's vote on a context, by parity */
     weiri_word report;   /* rank 0's page: the rank that prints the report; see report.c */
     weiri_word followed[WEIRI_GPU_RANKS_MAX]; /* changes of each rank that this GPU has mapped */
@@ -121,10 +121,18 @@ typedef struct weiri_comm_page {
     weiri_region_record directory[WEIRI_REGIONS_MAX];
 } weiri_comm_page;
 
+/* Bits of weiri_comm_page.reads. */
+enum {
+    WEIRI_READS_BY_COPY = 1, /* the kernel copies (node/peer_copy.h) */
+    WEIRI_READS_ATTACHED = 2 /* attached by XPMEM (node/xpmem.h) */
+};
+
 /* A buffer as ranks send it to each other: 16 bytes. generation 0: not shareable;
- * WEIRI_GENERATION_UNREGISTERED: unregistered memory at the address in offset (node/peer_copy.h).
- */
+ * WEIRI_GENERATION_UNREGISTERED: unregistered memory at the address in offset (node/peer_copy.h);
+ * WEIRI_GENERATION_ATTACHED: the same, to attach; region is how many units it touches
+ * (node/xpmem.h). */
 #define WEIRI_GENERATION_UNREGISTERED UINT32_MAX
+#define WEIRI_GENERATION_ATTACHED (UINT32_MAX - 1)
 typedef struct weiri_desc {
     uint32_t region;
     uint32_t generation;
@@ -198,6 +206,7 @@ struct weir_comm {
     weiri_region *regions;
     int nregions;      /* entries ever used */
     int reads_unregistered;   /* all ranks may read each other's unregistered memory */
+    struct weiri_xpmem *xpmem; /* all ranks attach each other's: node/xpmem.h; else NULL */
 
     /* Several nodes: the sub-communicators of this node's ranks, in host memory and, on the cuda
      * backend, in GPU memory; and the paths to the other nodes. Else NULL. */
@@ -370,6 +379,10 @@ uint64_t weiri_kernel_id(void);
  * not within an allocation of this communicator. */
 weiri_desc weiri_region_describe(const weir_comm *comm, const void *pointer, size_t bytes);
 
+/* node/xpmem.h: attaches a peer's buffer (WEIRI_GENERATION_ATTACHED), on first use, and returns its
+ * address here, valid until weiri_xpmem_check. WEIR_ERR_SYSTEM if the system refuses. */
+weir_status weiri_xpmem_pointer(weir_comm *comm, int rank, weiri_desc desc, char **pointer);
+
 /* Map a peer's region, on first use, and return the address of a buffer in it. */
 weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc);
 static inline weir_status weiri_region_pointer(weir_comm *comm, int rank, weiri_desc desc,
@@ -378,6 +391,8 @@ static inline weir_status weiri_region_pointer(weir_comm *comm, int rank, weiri_
     const weiri_peer *peer = &comm->peers[rank];
     if (WEIRI_UNLIKELY(desc.region >= peer->nmappings ||
                        peer->mappings[desc.region].generation != desc.generation)) {
+        if (desc.generation == WEIRI_GENERATION_ATTACHED)
+            return weiri_xpmem_pointer(comm, rank, desc, pointer);
         weir_status status = weiri_region_map(comm, rank, desc);
         if (status != WEIR_OK)
             return status;

@@ -62,8 +62,9 @@ weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call)
     int all_in, all_out,
         lends = weiri_reads_unregistered(coll, call) &&
                 weiri_lends_unregistered(coll, call->collective);
-    weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes, lends, NULL, 0, &all_in, &all_out);
+    weir_status status = weiri_posts_exchange(coll, call->in, coll->count_bytes,
+                                              lends ? WEIRI_LENDS_ANY : WEIRI_LENDS_MAPPED, NULL, 0,
+                                              &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in && !weiri_posts_are_readable(coll)) {
@@ -80,7 +81,7 @@ weir_status weiri_allgather_cma(weiri_coll *coll, const weir_call *call)
     int all_in, all_out;
     if (!coll->comm->reads_unregistered)
         return weiri_algo_fall_back(coll, call, "packet", weiri_allgather_packet);
-    weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes, 1, NULL, 0, &all_in, &all_out);
+    weir_status status = weiri_posts_exchange(coll, call->in, coll->count_bytes, WEIRI_LENDS_COPIED,
+                                              NULL, 0, &all_in, &all_out);
     return status == WEIR_OK ? allgather_fetch(coll, call) : status;
 }

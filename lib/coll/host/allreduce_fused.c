@@ -12,24 +12,21 @@ static const char phase[] = "allreduce (fused)";
 
 static weir_status fused_reduce_share(weiri_coll *coll, const weir_call *call)
 {
-    char **outputs = coll->outputs;
     weir_status status = weiri_posts_map_inputs(coll, call, 0);
-    for (int rank = 0; rank < coll->nranks && status == WEIR_OK; rank++) {
-        int step = (rank - coll->rank + coll->nranks) % coll->nranks; /* own output first */
-        status = weiri_post_out(coll, rank, call->out, &outputs[step]);
-    }
+    if (status == WEIR_OK) /* own output first */
+        status = weiri_posts_map_outputs(coll, call, coll->rank, coll->nranks);
     if (status != WEIR_OK)
         return status;
     weiri_share share =
         weiri_share_of(call->count, coll->element_bytes, coll->rank, coll->nranks);
-    weiri_reduce_into(coll, call, share.first, share.count, outputs, coll->nranks);
-    return WEIR_OK;
+    return weiri_reduce_into(
+        coll, call, (weiri_reduction){share.first, share.count, 0, coll->rank, coll->nranks});
 }
 
 weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
 {
     int all_in, all_out;
-    weir_status status = weiri_posts_exchange(coll, call->in, coll->count_bytes, 0, call->out,
+    weir_status status = weiri_posts_exchange(coll, call->in, coll->count_bytes, WEIRI_LENDS_MAPPED, call->out,
                                               coll->count_bytes, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;

@@ -12,7 +12,6 @@
 #include "coll/algos.h"
 #include "coll/host/lane.h"
 #include "coll/host/slot.h"
-#include "comm/node/peer_copy.h"
 
 static const char packet_phase[] = "broadcast (packet)";
 static const char direct_phase[] = "broadcast (direct)";
@@ -76,10 +75,12 @@ static int post_is_readable(weiri_coll *coll, const weiri_post *post)
 /* The root's buffer; unregistered memory if the root lends it, as "cma" always does. */
 static weiri_desc describe_root(const weiri_coll *coll, const weir_call *call, int is_cma)
 {
-    int lends = is_cma || (weiri_reads_unregistered(coll, call) &&
-                           weiri_lends_unregistered(coll, call->collective));
-    return lends ? weiri_peer_copy_describe(coll->comm, call->in, coll->count_bytes)
-                 : weiri_region_describe(coll->comm, call->in, coll->count_bytes);
+    int lends = weiri_reads_unregistered(coll, call) &&
+                weiri_lends_unregistered(coll, call->collective);
+    return weiri_describe(coll, call->in, coll->count_bytes,
+                          is_cma  ? WEIRI_LENDS_COPIED
+                          : lends ? WEIRI_LENDS_ANY
+                                  : WEIRI_LENDS_MAPPED);
 }
 
 static weir_status broadcast_lend(weiri_coll *coll, const weir_call *call, int is_cma)

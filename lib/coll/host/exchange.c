@@ -18,7 +18,6 @@
  */
 #include "coll/algos.h"
 #include "coll/host/slot.h"
-#include "comm/node/peer_copy.h"
 
 typedef struct exchange {
     weiri_coll *coll;
@@ -102,7 +101,8 @@ static void send_first(exchange *x, int peer)
     }
     weiri_desc desc = {0, 0, 0};
     if (pair->send_bytes >= x->direct_from_bytes)
-        desc = weiri_peer_copy_describe(coll->comm, pair->from, pair->send_bytes);
+        desc = weiri_describe(coll, pair->from, pair->send_bytes,
+                              x->lends ? WEIRI_LENDS_COPIED : WEIRI_LENDS_ANY);
     if (desc.generation == WEIRI_GENERATION_UNREGISTERED &&
         (pair->send_bytes < x->cma_from_bytes || !(x->lends || exchange_lends(x))))
         desc.generation = 0;

@@ -71,23 +71,24 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call)
 weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call)
 {
     int all_in, all_out, is_root = coll->rank == call->root;
-    char *out = NULL;
     /* Only the root's output matters; the others publish an empty buffer. */
     weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes, 0, is_root ? call->out : call->in,
-                             is_root ? coll->count_bytes : 0, &all_in, &all_out);
+        weiri_posts_exchange(coll, call->in, coll->count_bytes, WEIRI_LENDS_MAPPED,
+                             is_root ? call->out : call->in, is_root ? coll->count_bytes : 0,
+                             &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in || !all_out) {
         weiri_coll_end_all_heard(coll);
         return weiri_algo_fall_back_plain(coll, call);
     }
-    status = weiri_post_out(coll, call->root, call->out, &out);
+    status = weiri_posts_map_outputs(coll, call, call->root, 1);
     if (status == WEIR_OK)
         status = weiri_posts_map_inputs(coll, call, 0);
     if (status != WEIR_OK)
         return status;
     weiri_share share = weiri_share_of(call->count, coll->element_bytes, coll->rank, coll->nranks);
-    weiri_reduce_into(coll, call, share.first, share.count, &out, 1);
-    return weiri_coll_end_together(coll, direct_phase);
+    status = weiri_reduce_into(coll, call,
+                               (weiri_reduction){share.first, share.count, 0, call->root, 1});
+    return status == WEIR_OK ? weiri_coll_end_together(coll, direct_phase) : status;
 }

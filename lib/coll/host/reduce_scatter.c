@@ -66,17 +66,21 @@ weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call)
 weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call)
 {
     int all_in, all_out;
-    weir_status status = weiri_posts_exchange(
-        coll, call->in, coll->count_bytes * (size_t)coll->nranks, 0, NULL, 0, &all_in, &all_out);
+    weir_status status =
+        weiri_posts_exchange(coll, call->in, coll->count_bytes * (size_t)coll->nranks,
+                             WEIRI_LENDS_MAPPED, NULL, 0, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in) {
         weiri_coll_end_all_heard(coll);
         return weiri_algo_fall_back_plain(coll, call);
     }
-    status = weiri_posts_map_inputs(coll, call, (size_t)coll->rank * coll->count_bytes);
+    const size_t offset = (size_t)coll->rank * coll->count_bytes;
+    status = weiri_posts_map_inputs(coll, call, offset);
     if (status != WEIR_OK)
         return status;
-    weiri_reduce_into(coll, call, 0, call->count, &(char *){call->out}, 1);
-    return weiri_coll_end_together(coll, direct_phase);
+    coll->outputs[0] = call->out;
+    status = weiri_reduce_into(coll, call,
+                               (weiri_reduction){0, call->count, offset, coll->rank, 1});
+    return status == WEIR_OK ? weiri_coll_end_together(coll, direct_phase) : status;
 }

@@ -15,6 +15,7 @@
 #include "comm/internode/internode.h"
 #include "comm/internode/networks.h"
 #include "comm/node/peer_copy.h"
+#include "comm/node/xpmem.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ typedef struct introduction {
     int32_t pid;
     int32_t backend; /* weir_backend: the requested one */
     weiri_segment_key scratch; /* rank 0's is used */
+    weiri_xpmem_offer xpmem;
     unsigned char cores[WEIRI_CORES_BYTES];
 } introduction;
 
@@ -58,9 +60,11 @@ static weir_status node_comm_introduce(weir_comm *comm, introduction *mine)
     if (getrandom(&mine->job, sizeof mine->job, 0) != sizeof mine->job)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read random bytes");
     mine->address = (uint64_t)(uintptr_t)&mine->job;
-    return comm->rank ? WEIR_OK
-                      : comm->transport->segment_reserve(comm->scratch_bytes, comm->nranks,
-                                                         &comm->scratch, &mine->scratch);
+    weir_status status = weiri_xpmem_open(comm, &mine->job, &mine->xpmem);
+    return comm->rank || status != WEIR_OK
+               ? status
+               : comm->transport->segment_reserve(comm->scratch_bytes, comm->nranks,
+                                                  &comm->scratch, &mine->scratch);
 }
 
 /* Compares configurations, and the number of ranks with that of their cores. */
@@ -134,8 +138,21 @@ static weir_status node_comm_map_peers(weir_comm *comm, const introduction *all)
     comm->reads_unregistered = (int)allowed;
     for (int rank = 0; rank < comm->nranks; rank++)
         node_comm_watch_peer(comm, rank, &all[rank]);
-    weir_store_release(&comm->peers[comm->rank].page->reads.value, comm->reads_unregistered);
+    weir_store_release(&comm->peers[comm->rank].page->reads.value,
+                       (uint64_t)((comm->reads_unregistered ? WEIRI_READS_BY_COPY : 0) |
+                                  weiri_xpmem_join(comm, &all->xpmem, sizeof *all)));
     return WEIR_OK;
+}
+
+/* Uses those ways to unregistered memory that every rank has to every other one. */
+static void node_comm_agree_reads(weir_comm *comm, const introduction *all)
+{
+    uint64_t reads = WEIRI_READS_BY_COPY | WEIRI_READS_ATTACHED;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        reads &= weir_load_acquire(&comm->peers[rank].page->reads.value);
+    comm->reads_unregistered = (reads & WEIRI_READS_BY_COPY) != 0;
+    if (!(reads & WEIRI_READS_ATTACHED))
+        weiri_xpmem_decline(comm, &all->xpmem, sizeof *all);
 }
 
 /* Frees everything. Local; peers may still be running. */
@@ -145,6 +162,7 @@ static void node_comm_free(weir_comm *comm)
         comm->coll_destroy(comm->coll);
     if (comm->sem_slab)
         comm->sem_slab_destroy(comm->sem_slab);
+    weiri_xpmem_close(comm);
     if (comm->peers && comm->regions) {
         weiri_region_unmap_all(comm);
         weiri_region_free_all(comm);
@@ -274,8 +292,8 @@ static weir_status node_comm_join(weir_comm *comm, introduction *all, int device
         status = weir_boot_agree(comm->boot, node_comm_map_peers(comm, all));
     if (status == WEIR_OK)
         node_comm_set_guard(comm);
-    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
-        comm->reads_unregistered &= (int)weir_load_acquire(&comm->peers[rank].page->reads.value);
+    if (status == WEIR_OK)
+        node_comm_agree_reads(comm, all);
     if (status == WEIR_OK && comm->requested != WEIR_BACKEND_HOST)
         status = weiri_gpu_ops_get()->join(comm, comm->requested, device);
     return status;
@@ -304,7 +322,7 @@ weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *conf
     weiri_log(WEIRI_LOG_INFO, "communicator of %d ranks on one node, %zu bytes of scratch%s",
               made->nranks, made->scratch_bytes,
               made->oversubscribed ? ", more ranks than cores" : "");
-    if (made->nranks > 1 && made->rank == 0 && !made->reads_unregistered)
+    if (made->nranks > 1 && made->rank == 0 && !made->reads_unregistered && !made->xpmem)
         weiri_log(WEIRI_LOG_INFO,
                   "unregistered buffers of these ranks pass through shared memory: %s is 0, or the "
                   "system forbids process_vm_readv between some of them (ptrace scope, container, "

@@ -1,4 +1,4 @@
-/* Copies from a peer's address space with process_vm_readv. */
+/* Copies from and to a peer's address space with process_vm_readv and process_vm_writev. */
 #define _GNU_SOURCE
 #include "comm/node/peer_copy.h"
 
@@ -18,22 +18,38 @@ int weiri_peer_copy_probe(int pid, uint64_t address, uint64_t expected)
            seen == expected;
 }
 
-weir_status weiri_peer_copy_read(const weir_comm *comm, int rank, weiri_desc desc, void *to,
-                             size_t bytes)
+typedef ssize_t (*peer_copy_call)(pid_t pid, const struct iovec *here, unsigned long nhere,
+                                  const struct iovec *there, unsigned long nthere,
+                                  unsigned long flags);
+
+static weir_status peer_copy(const weir_comm *comm, int rank, uint64_t address, void *own,
+                             size_t bytes, peer_copy_call call, const char *what)
 {
     for (size_t done = 0; done < bytes;) {
         size_t length = bytes - done < LONGEST_BYTES ? bytes - done : LONGEST_BYTES;
-        struct iovec here = {.iov_base = (char *)to + done, .iov_len = length};
-        struct iovec there = {.iov_base = (void *)(uintptr_t)(desc.offset + done),
-                              .iov_len = length};
-        ssize_t copied = process_vm_readv(comm->peers[rank].pid, &here, 1, &there, 1, 0);
+        struct iovec here = {.iov_base = (char *)own + done, .iov_len = length};
+        struct iovec there = {.iov_base = (void *)(uintptr_t)(address + done), .iov_len = length};
+        ssize_t copied = call(comm->peers[rank].pid, &here, 1, &there, 1, 0);
         if (copied < 0 && errno == EINTR)
             continue;
         if (copied <= 0)
             return weiri_fail_errno(WEIR_ERR_PEER, copied < 0 ? errno : EFAULT,
-                                    "rank %d cannot read %zu bytes of rank %d's memory", comm->rank,
-                                    length, rank);
+                                    "rank %d cannot %s %zu bytes of rank %d's memory", comm->rank,
+                                    what, length, rank);
         done += (size_t)copied;
     }
     return WEIR_OK;
+}
+
+weir_status weiri_peer_copy_read(const weir_comm *comm, int rank, uint64_t address, void *to,
+                                 size_t bytes)
+{
+    return peer_copy(comm, rank, address, to, bytes, process_vm_readv, "read");
+}
+
+weir_status weiri_peer_copy_write(const weir_comm *comm, int rank, uint64_t address,
+                                  const void *from, size_t bytes)
+{
+    return peer_copy(comm, rank, address, (void *)(uintptr_t)from, bytes, process_vm_writev,
+                     "write");
 }

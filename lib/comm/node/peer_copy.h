@@ -12,19 +12,20 @@
  * expected. Local. */
 int weiri_peer_copy_probe(int pid, uint64_t address, uint64_t expected);
 
-/* Returns the descriptor of a buffer that peers only read: of its region, else of unregistered
- * memory if ranks may read that, else generation 0. */
-static inline weiri_desc weiri_peer_copy_describe(const weir_comm *comm, const void *pointer,
-                                              size_t bytes)
+/* Returns the descriptor of unregistered memory that peers only read if ranks may read that, else
+ * generation 0. */
+static inline weiri_desc weiri_peer_copy_describe(const weir_comm *comm, const void *pointer)
 {
-    weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
-    if (desc.generation == 0 && comm->reads_unregistered)
-        desc = (weiri_desc){0, WEIRI_GENERATION_UNREGISTERED, (uint64_t)(uintptr_t)pointer};
-    return desc;
+    if (!comm->reads_unregistered)
+        return (weiri_desc){0, 0, 0};
+    return (weiri_desc){0, WEIRI_GENERATION_UNREGISTERED, (uint64_t)(uintptr_t)pointer};
 }
 
-/* Copies bytes from a rank's unregistered memory. WEIR_ERR_PEER if it cannot be read any more. */
-weir_status weiri_peer_copy_read(const weir_comm *comm, int rank, weiri_desc desc, void *to,
-                             size_t bytes);
+/* Copy bytes from or to a rank's unregistered memory at an address of its process. WEIR_ERR_PEER if
+ * it cannot be read or written any more. */
+weir_status weiri_peer_copy_read(const weir_comm *comm, int rank, uint64_t address, void *to,
+                                 size_t bytes);
+weir_status weiri_peer_copy_write(const weir_comm *comm, int rank, uint64_t address,
+                                  const void *from, size_t bytes);
 
 #endif
