@@ -242,6 +242,8 @@ EMULATED_KERNEL_OBJ := $(call emulated,$(GPU_SRC))
 GPU_TESTS := $(if $(CAN_EMULATE),$(patsubst verify/tests/gpu/%.cc,$(O)/tests/%,$(GPU_TEST_SRC)))
 TESTS += $(GPU_TESTS)
 
+# The stand-in for XPMEM's library, which tests and programs load by its name.
+XPMEM_STANDIN := $(O)/tests/libxpmem.so.0
 # Benchmarks that use a simulated GPU, for the tests.
 STANDINS := $(if $(BENCHES),$(patsubst bench/%.c,$(O)/tests/%_standin,$(BENCH_MAIN)))
 STANDIN_OBJ := $(SUPPORT)/gpu_standin.o
@@ -270,7 +272,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COM
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
-tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS) $(SIM)
+tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS) $(SIM) $(XPMEM_STANDIN)
 
 $(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
 	$(call say,AR,$@)
@@ -406,6 +408,12 @@ $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(call obj,$(TEST_DO
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
+
+# It must also be loadable by programs without a sanitizer.
+$(XPMEM_STANDIN): verify/tests/support/xpmem_standin.c verify/tests/support/xpmem_standin.h Makefile
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CSTD) $(WARN) -O1 -g -I. -fPIC -shared -Wl,-soname,libxpmem.so.0 -o $@ $<
 
 # What the simulation replaces is named to the linker.
 $(O)/tests/sim: $(SIM_OBJ) $(O)/obj/verify/tests/sim/sim_net.o $(O)/libweir.a
