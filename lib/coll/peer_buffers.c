@@ -50,8 +50,7 @@ weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_byt
     int n = coll->nranks;
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         const weiri_post *post = coll->areas[rank].post[parity];
-        status =
-            weiri_comm_wait(coll->comm, &post->flag, coll->epoch, rank, "exchange of buffers");
+        status = weiri_comm_wait(coll->comm, &post->flag, coll->epoch, rank, "exchange of buffers");
         if (status != WEIR_OK)
             return status;
         *all_in &= desc_is_mappable(post->in);
@@ -91,18 +90,20 @@ weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer
                                 pointer);
 }
 
-/* What follows if a buffer could not be mapped: the kernel copies from or to it instead, if it
- * is unregistered and the system permits it; *pointer is then NULL. */
-static weir_status post_is_copied(const weiri_coll *coll, weiri_desc desc, weir_status status,
-                                  char **pointer)
+/* What follows if a rank's buffer could not be mapped: the kernel copies from or to it instead, if
+ * it is unregistered and the system permits it; *pointer is then NULL. */
+static weir_status post_is_copied(const weiri_coll *coll, int rank, weiri_desc desc,
+                                  weir_status status, char **pointer)
 {
     *pointer = NULL;
     if (desc.generation != WEIRI_GENERATION_ATTACHED)
         return status;
-    if (!coll->comm->reads_unregistered)
-        return weiri_comm_give_up(coll->comm, status);
-    weiri_log(WEIRI_LOG_DEBUG, "%s; the kernel copies instead", weir_last_error());
-    return WEIR_OK;
+    if (coll->comm->reads_unregistered) {
+        weiri_log(WEIRI_LOG_DEBUG, "%s; the kernel copies instead", weir_last_error());
+        return WEIR_OK;
+    }
+    weir_status ended = weiri_xpmem_report_end(coll->comm, rank);
+    return ended == WEIR_OK ? weiri_comm_give_up(coll->comm, status) : ended;
 }
 
 weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size_t offset)
@@ -114,7 +115,8 @@ weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size
         status = weiri_post_in(coll, rank, call->in, &in);
         if (status != WEIR_OK) {
             in = NULL;
-            status = post_is_copied(coll, coll->areas[rank].post[coll->epoch & 1]->in, status, &none);
+            status = post_is_copied(coll, rank, coll->areas[rank].post[coll->epoch & 1]->in, status,
+                                    &none);
         }
         coll->sources[rank] = in ? in + offset : NULL;
     }
@@ -128,8 +130,8 @@ weir_status weiri_posts_map_outputs(weiri_coll *coll, const weir_call *call, int
         int rank = (first + i) % coll->nranks;
         status = weiri_post_out(coll, rank, call->out, &coll->outputs[i]);
         if (status != WEIR_OK)
-            status = post_is_copied(coll, coll->areas[rank].post[coll->epoch & 1]->out, status,
-                                    &coll->outputs[i]);
+            status = post_is_copied(coll, rank, coll->areas[rank].post[coll->epoch & 1]->out,
+                                    status, &coll->outputs[i]);
     }
     return status;
 }
@@ -173,9 +175,9 @@ static weir_status reduce_copied_block(weiri_coll *coll, const weir_call *call,
         if (coll->outputs[i])
             memcpy(coll->outputs[i] + offset, result, bytes);
         else
-            status = weiri_peer_copy_write(
-                coll->comm, rank, coll->areas[rank].post[parity]->out.offset + offset, result,
-                bytes);
+            status = weiri_peer_copy_write(coll->comm, rank,
+                                           coll->areas[rank].post[parity]->out.offset + offset,
+                                           result, bytes);
         if (status != WEIR_OK)
             return status;
     }
@@ -235,7 +237,7 @@ static weir_status fetch_attached(weiri_coll *coll, int rank, weiri_desc desc, v
     char *from = NULL;
     weir_status status = weiri_xpmem_pointer(coll->comm, rank, desc, &from);
     if (status != WEIR_OK)
-        status = post_is_copied(coll, desc, status, &from);
+        status = post_is_copied(coll, rank, desc, status, &from);
     if (status != WEIR_OK)
         return status;
     if (!from)

@@ -25,7 +25,7 @@ static struct {
     int is_tried; /* to load the library */
     int is_loaded;
     weiri_xpmem_library library;
-    int users; /* communicators */
+    int users;       /* communicators */
     int64_t segment; /* of this process; 0: none */
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -228,9 +228,8 @@ weir_status weiri_xpmem_pointer(weir_comm *comm, int rank, weiri_desc desc, char
         return WEIR_OK;
     }
     weiri_attachment *attachment = attachment_find(&xpmem->peers[rank], start, end);
-    weir_status status = attachment
-                             ? WEIR_OK
-                             : attachment_make(xpmem, comm, rank, start, end, &attachment);
+    weir_status status =
+        attachment ? WEIR_OK : attachment_make(xpmem, comm, rank, start, end, &attachment);
     if (status != WEIR_OK)
         return status;
     attachment->used = ++xpmem->clock;

@@ -38,8 +38,8 @@ typedef enum weiri_xpmem_state {
 typedef struct weiri_xpmem_offer {
     int64_t segment;
     uint64_t address, word; /* of a word in this process, and its value: to test attaching */
-    int32_t state; /* weiri_xpmem_state */
-    int32_t code;  /* errno, or 0 */
+    int32_t state;          /* weiri_xpmem_state */
+    int32_t code;           /* errno, or 0 */
 } weiri_xpmem_offer;
 
 /* Makes this process's segment, unless another communicator has it already, and comm->xpmem; if
@@ -73,6 +73,9 @@ static inline weiri_desc weiri_xpmem_describe(const weir_comm *comm, const void 
         return desc;
     return (weiri_desc){(uint32_t)units, WEIRI_GENERATION_ATTACHED, address};
 }
+
+/* If the communicator was aborted or a rank has died, fails as a wait for the rank does. */
+weir_status weiri_xpmem_report_end(weir_comm *comm, int rank);
 
 /* Fails if memory that this thread has accessed since the last check was not there. Call it after
  * the last access to attached buffers and before their content, or that they have been read, is

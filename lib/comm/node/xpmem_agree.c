@@ -90,7 +90,8 @@ void weiri_xpmem_decline(weir_comm *comm, const weiri_xpmem_offer *offers, size_
     char reason[128];
     int rank = offers_lack(comm, offers, stride_bytes);
     weiri_xpmem_close(comm);
-    if (comm->rank != 0 || comm->nranks == 1 || __atomic_exchange_n(&is_logged, 1, __ATOMIC_RELAXED))
+    if (comm->rank != 0 || comm->nranks == 1 ||
+        __atomic_exchange_n(&is_logged, 1, __ATOMIC_RELAXED))
         return;
     for (int each = 0; rank < 0; each++)
         if (!(weir_load_acquire(&comm->peers[each].page->reads.value) & WEIRI_READS_ATTACHED))

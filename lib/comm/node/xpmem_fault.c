@@ -106,18 +106,22 @@ void weiri_xpmem_uncatch(void)
         sigaction(SIGBUS, &before, NULL);
 }
 
+weir_status weiri_xpmem_report_end(weir_comm *comm, int rank)
+{
+    const uint64_t never = 0;
+    if (!weir_load_acquire(comm->guard.abort_word) && !weiri_comm_is_dead(comm, rank))
+        return WEIR_OK;
+    return weiri_comm_wait_slow(comm, &never, 1, rank, "access to attached memory");
+}
+
 weir_status weiri_xpmem_report_lost(weir_comm *comm)
 {
     const int rank = (int)comm->xpmem->lost_rank;
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int ms = 0; ms < DEATH_MS; ms++) {
-        if (weir_load_acquire(comm->guard.abort_word) || weiri_comm_is_dead(comm, rank)) {
-            const uint64_t *word = &comm->peers[rank].page->finished.value;
-            weir_status status = weiri_comm_wait_slow(comm, word, 1, rank, "attached memory");
-            if (status != WEIR_OK)
-                return status;
-            break;
-        }
+        weir_status status = weiri_xpmem_report_end(comm, rank);
+        if (status != WEIR_OK)
+            return status;
         nanosleep(&pause, NULL);
     }
     weiri_fail(WEIR_ERR_PEER,

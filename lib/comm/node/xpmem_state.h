@@ -9,11 +9,7 @@
 
 #define WEIRI_XPMEM_LIBRARY "libxpmem.so.0"
 /* Constants of its interface: a permit by mode bits, for reading and writing, for this user. */
-enum {
-    WEIRI_XPMEM_PERMIT_MODE = 1,
-    WEIRI_XPMEM_READ_WRITE = 2,
-    WEIRI_XPMEM_OWNER_ONLY = 0600
-};
+enum { WEIRI_XPMEM_PERMIT_MODE = 1, WEIRI_XPMEM_READ_WRITE = 2, WEIRI_XPMEM_OWNER_ONLY = 0600 };
 
 /* libxpmem's functions and the type of their argument. -1 is a failure; errno has the reason. */
 typedef struct weiri_xpmem_address {
@@ -34,8 +30,8 @@ typedef struct weiri_xpmem_library {
 /* A range [start, end) of a peer's addresses, and where it is attached. */
 typedef struct weiri_attachment {
     uintptr_t start, end;
-    char *at; /* NULL: none */
-    uint64_t used; /* when it was last used, by weiri_xpmem.clock */
+    char *at;                      /* NULL: none */
+    uint64_t used;                 /* when it was last used, by weiri_xpmem.clock */
     volatile sig_atomic_t is_lost; /* empty memory has taken its place */
 } weiri_attachment;
 

@@ -10,6 +10,7 @@
 #include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/long_part.h"
 #include "verify/tests/support/small_numbers.h"
+#include "verify/tests/support/xpmem_memory.h"
 
 #include "base/error.h"
 #include "coll/coll.h"
@@ -596,6 +597,7 @@ typedef struct job {
     int nranks; /* 0: with 1, 2, 3, 5 and 8 ranks in turn, in a short run with those of brief */
     void (*body)(const test_rank *b);
     int unregistered; /* buffers from malloc instead of weir_mem_alloc */
+    int attached;     /* unregistered buffers that peers attach by XPMEM, or its stand-in */
     forbids cma;      /* how process_vm_readv is forbidden */
     size_t scratch_bytes;
     int timeout_ms;
@@ -698,6 +700,11 @@ static void copied_through_slots(const test_rank *b)
     expect_algo(b, "packet");
 }
 
+static void attached_by_peers(const test_rank *b)
+{
+    expect_algo(b, "direct");
+}
+
 static int run_job_rank(weir_boot *boot, void *argument)
 {
     const job *j = argument;
@@ -707,13 +714,18 @@ static int run_job_rank(weir_boot *boot, void *argument)
     config.timeout_ms = j->timeout_ms;
     config.backend = WEIR_BACKEND_HOST;
     weir_mem *shared = NULL;
-    if (!forbid_cma(j->cma))
+    if (!forbid_cma(j->cma) || (j->attached && !xpmem_load()) ||
+        (!j->attached && setenv("WEIR_XPMEM", "0", 1) != 0))
         return 97;
     if (!check(&b, weir_comm_create(boot, &config, &b.comm), "weir_comm_create") ||
         !check(&b, weir_mem_alloc(b.comm, 2 * HALF_BYTES, &shared), "weir_mem_alloc"))
         return 98;
     void *unregistered = j->unregistered ? malloc(2 * HALF_BYTES) : NULL;
-    b.memory = j->unregistered ? unregistered : weir_mem_pointer(shared);
+    b.memory = j->unregistered ? unregistered
+               : j->attached   ? xpmem_memory(2 * HALF_BYTES)
+                               : weir_mem_pointer(shared);
+    if (!b.memory || (j->attached && b.nranks > 1 && !b.comm->xpmem))
+        return 99;
     j->body(&b);
     free(unregistered);
     weir_mem_free(shared);
@@ -924,6 +936,21 @@ int main(void)
              {2, .body = sweep_counts, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
              {5, .body = mixed_sequence, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
              {3, .body = alltoallv_matrix, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_USER}),
+        JOBS("long calls on unregistered memory that peers attach",
+             {2, .body = attached_by_peers, .attached = 1},
+             {3, .body = attached_by_peers, .attached = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM}),
+        JOBS("all counts in attached memory", {.body = sweep_counts, .attached = 1},
+             {3, .body = sweep_counts, .attached = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM}),
+        JOBS("all types and operations in attached memory",
+             {4, .body = sweep_types, .attached = 1}),
+        JOBS("calls in any order and back to back in attached memory",
+             {5, .body = mixed_sequence, .attached = 1}, {4, .body = back_to_back, .attached = 1}),
+        JOBS("messages between pairs in attached memory",
+             {.body = alltoallv_matrix, .attached = 1},
+             {3, .body = sendrecv_pairs, .attached = 1}),
+        JOBS("64 and 33 ranks in attached memory",
+             {64, .body = few_counts, .attached = 1, .long_only = 1},
+             {33, .body = few_counts, .attached = 1}),
         JOBS("invalid arguments are rejected", {2, .body = bad_arguments}),
         JOBS("unequal counts are reported", {2, .body = unequal_counts}),
         JOBS("an absent rank is named at the deadline",
