@@ -201,7 +201,7 @@ status=1
 [ "$code" -eq 0 ] && [ "$(grep -c "others:1: the rows of allgather are not used: .* 'net', these are 2 ranks and" "$scratch/err")" -eq 1 ] &&
     status=0
 check "rows that are not for these ranks are logged once" $status
-WEIR_CMA=0 WEIR_LOG=info bench 2 allgather -b 256K -e 256K -n 4 --buffers plain
+WEIR_CMA=0 WEIR_XPMEM=0 WEIR_LOG=info bench 2 allgather -b 256K -e 256K -n 4 --buffers plain
 status=1
 [ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : packet 262144 B$' "$scratch/out" &&
     [ "$(grep -c 'pass through shared memory' "$scratch/err")" -eq 1 ] && status=0
@@ -210,6 +210,28 @@ WEIR_CMA=2 bench 2 allgather -b 256K -e 256K -n 4
 status=1
 [ "$code" -eq 2 ] && grep -q 'WEIR_CMA' "$scratch/err" && status=0
 check "WEIR_CMA has the values 0 and 1" $status
+# says WORDS: rank 0 has logged once that XPMEM is not used, and why; the run passed.
+says() {
+    status=1
+    [ "$code" -eq 0 ] && [ "$(grep -c 'XPMEM is not used' "$scratch/err")" -eq 1 ] &&
+        grep -q "XPMEM is not used for unregistered buffers: rank 0 $1" "$scratch/err" && status=0
+}
+WEIR_XPMEM=0 WEIR_LOG=info bench 2 allreduce -b 256K -e 256K -n 4 --buffers plain
+says 'has WEIR_XPMEM=0'
+check "WEIR_XPMEM=0: ranks do not attach each other's memory, which is logged once" $status
+standin=$(pwd)/${O:-build}/tests
+LD_LIBRARY_PATH=$standin XPMEM_STANDIN=device WEIR_LOG=info bench 2 allreduce -b 256K -e 256K -n 4 --buffers plain
+says 'cannot open /dev/xpmem (No such file or directory)'
+check "libxpmem without the device: ranks do not attach each other's memory" $status
+LD_LIBRARY_PATH=$standin WEIR_LOG=info bench 2 allreduce -b 256K -e 256K -n 4 --buffers plain
+status=1
+[ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : fused 262144 B$' "$scratch/out" &&
+    ! grep -q 'XPMEM is not used' "$scratch/err" && status=0
+check "libxpmem: unregistered memory has the algorithms of registered memory" $status
+WEIR_XPMEM=2 bench 2 allgather -b 256K -e 256K -n 4
+status=1
+[ "$code" -eq 2 ] && grep -q 'WEIR_XPMEM' "$scratch/err" && status=0
+check "WEIR_XPMEM has the values 0 and 1" $status
 
 bench 3 allreduce -b 1000 -e 40000 -f 40 -n 4 -d half --algo all --determinism --csv "$csv"
 status=1
