@@ -26,7 +26,7 @@ enum { WEIRI_ATTACHED_UNIT_BYTES = 4096 };
  * two of them. */
 enum { WEIRI_ATTACHMENTS_MAX = 32 };
 
-/* What a rank tells its peers when a communicator is created. */
+/* What a rank sends to its peers when a communicator is created. */
 typedef enum weiri_xpmem_state {
     WEIRI_XPMEM_READY,
     WEIRI_XPMEM_OFF,        /* WEIR_XPMEM=0 */
