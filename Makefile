@@ -267,7 +267,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COM
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: all lib tests run test test-long test-hosts test-rdma check lint config install clean help plot man deps fuzz fuzz-inputs coverage soak order mutation left-out analyze
+.PHONY: all lib tests run test test-long test-hosts test-rdma test-xpmem check lint config install clean help plot man deps fuzz fuzz-inputs coverage soak order mutation left-out analyze
 # Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
@@ -573,6 +573,9 @@ test-hosts: ## the tests between two emulated hosts (ci/hosts)
 test-rdma: ## the tests in a virtual machine with soft-RoCE (ci/rdma-vm)
 	$(Q)ci/deps
 	$(AGAIN) check T=rdma
+
+test-xpmem: $(addprefix $(O)/tests/,test_xpmem test_xpmem_faults test_coll) ## the tests with XPMEM's module, in a virtual machine (ci/xpmem-vm; XPMEM=folder of its sources)
+	$(Q)ci/xpmem-vm '$(XPMEM)' --seconds 900 env TEST_XPMEM=real sh -ec 'for test in $^; do "$$test"; done'
 
 fuzz: $(FUZZERS) ## the fuzzers, with new inputs each time, S=60 seconds each (BUILD=asan); libFuzzer's need clang
 	$(Q)start=$$(date +%s) && echo "FUZZ_START=$$start" && printf '%s\n' $(FUZZERS) | \

@@ -318,7 +318,7 @@ weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int
 typedef enum weiri_lending {
     WEIRI_LENDS_MAPPED, /* map it; unregistered memory too where they can attach it */
     WEIRI_LENDS_ANY,    /* the same; the kernel may read it where they cannot */
-    WEIRI_LENDS_COPIED, /* let the kernel read unregistered memory, even where they could attach it */
+    WEIRI_LENDS_COPIED, /* let the kernel read unregistered memory, also where XPMEM is used */
 } weiri_lending;
 weiri_desc weiri_describe(const weiri_coll *coll, const void *pointer, size_t bytes,
                           weiri_lending lending);

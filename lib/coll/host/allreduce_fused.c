@@ -26,8 +26,9 @@ static weir_status fused_reduce_share(weiri_coll *coll, const weir_call *call)
 weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
 {
     int all_in, all_out;
-    weir_status status = weiri_posts_exchange(coll, call->in, coll->count_bytes, WEIRI_LENDS_MAPPED, call->out,
-                                              coll->count_bytes, &all_in, &all_out);
+    weir_status status =
+        weiri_posts_exchange(coll, call->in, coll->count_bytes, WEIRI_LENDS_MAPPED, call->out,
+                             coll->count_bytes, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in || !all_out) {

@@ -165,5 +165,5 @@ int main(void)
         ATTACHED_TEST("the pages of a buffer alone are attached", 2, windows_refused),
     };
     const size_t count = sizeof tests / sizeof *tests;
-    return RUN_SOME_TESTS("xpmem", tests, xpmem_is_real() ? count - 1 : count);
+    return RUN_SOME_TESTS("xpmem", tests, 0, xpmem_is_real() ? count - 1 : count);
 }

@@ -116,6 +116,11 @@ static inline void test_ranks(void **state)
 #define RUN_TESTS(name, tests)                                                                     \
     (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests_name(name, tests, NULL, NULL))
 
+/* The same for rows [first, end). */
+#define RUN_SOME_TESTS(name, tests, first, end)                                                    \
+    (cmocka_set_message_output(CM_OUTPUT_TAP),                                                     \
+     _cmocka_run_group_tests(name, (tests) + (first), (end) - (first), NULL, NULL))
+
 /* -------------------------------------------------------- times and counts */
 
 static inline double now_s(void)

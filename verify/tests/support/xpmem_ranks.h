@@ -113,9 +113,4 @@ static inline void test_attached(void **state)
 
 #define ATTACHED_TEST(name, nranks, body)                                                          \
     AT(name, test_attached, (&(ranks_test){nranks, NULL, NULL, body}))
-/* The first count rows of a table of tests. */
-#define RUN_SOME_TESTS(name, tests, count)                                                         \
-    (cmocka_set_message_output(CM_OUTPUT_TAP),                                                     \
-     _cmocka_run_group_tests(name, tests, count, NULL, NULL))
-
 #endif
