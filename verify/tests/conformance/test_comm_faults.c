@@ -206,6 +206,7 @@ static int run_short(weir_boot *boot, void *argument)
     config.backend = WEIR_BACKEND_HOST;
     weir_comm *comm = NULL;
     struct rlimit before, during;
+    setenv("WEIR_XPMEM", "0", 1); /* libxpmem keeps a descriptor */
     EXPECT(&failures, getrlimit(what->resource, &before) == 0);
     during = before;
     during.rlim_cur = in_use(what->resource) + what->spare;

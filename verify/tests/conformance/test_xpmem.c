@@ -146,8 +146,9 @@ static void forked_between_calls(weir_comm *comm, int *failures)
 static void windows_refused(weir_comm *comm, int *failures)
 {
     setenv("XPMEM_STANDIN", "windows", 1);
-    setenv("WEIR_CMA", "0", 1);
+    float *pages = xpmem_memory(3 * 4096);
     attached_calls(comm, failures);
+    reduce_right(comm, failures, pages + 1023, pages + 1023, 1026, 7, "fused"); /* all of them */
 }
 
 int main(void)

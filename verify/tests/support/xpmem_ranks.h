@@ -65,7 +65,25 @@ static inline void gather_right(weir_comm *comm, int *failures, float *in, float
         EXPECT(failures, strcmp(weir_comm_last_algo(comm), algo) == 0);
 }
 
-/* Both calls in attached memory, and both in memory of the heap. */
+/* Reduce_scatter of a buffer with count elements: this rank's sums. */
+static inline void scatter_right(weir_comm *comm, int *failures, float *in, float *out,
+                                 size_t count, int round)
+{
+    const size_t nranks = (size_t)weir_comm_nranks(comm), each = count / nranks;
+    const size_t first = each * (size_t)weir_comm_rank(comm);
+    int right = 1;
+    fill(in, count, weir_comm_rank(comm), round);
+    EXPECT_OK(failures, weir_reduce_scatter(comm, in, out, each, WEIR_FLOAT, WEIR_SUM, NULL));
+    for (size_t i = 0; i < each; i++) {
+        float sum = 0;
+        for (size_t rank = 0; rank < nranks; rank++)
+            sum += value_of((int)rank, round, first + i);
+        right &= out[i] == sum;
+    }
+    EXPECT(failures, right);
+}
+
+/* These calls in attached memory, and in memory of the heap. */
 static inline void calls_right(weir_comm *comm, int *failures, const char *sum_algo,
                                const char *gather_algo)
 {
@@ -77,6 +95,7 @@ static inline void calls_right(weir_comm *comm, int *failures, const char *sum_a
         for (int round = 0; round < 3; round++) {
             reduce_right(comm, failures, in, out, COUNT, round, sum_algo);
             gather_right(comm, failures, in, out, COUNT, round, gather_algo);
+            scatter_right(comm, failures, in, out, COUNT, round);
             reduce_right(comm, failures, heap_in, heap_out, COUNT, round, NULL);
             gather_right(comm, failures, heap_in, heap_out, COUNT, round, NULL);
         }
