@@ -409,11 +409,13 @@ $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(call obj,$(TEST_DO
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
 
-# It must also be loadable by programs without a sanitizer.
+# Without a sanitizer, so that any program can load it.
 $(XPMEM_STANDIN): verify/tests/support/xpmem_standin.c verify/tests/support/xpmem_standin.h Makefile
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CSTD) $(WARN) -O1 -g -I. -fPIC -shared -Wl,-soname,libxpmem.so.0 -o $@ $<
+
+$(filter %/test_xpmem %/test_xpmem_faults %/test_coll,$(TESTS)): | $(XPMEM_STANDIN)
 
 # What the simulation replaces is named to the linker.
 $(O)/tests/sim: $(SIM_OBJ) $(O)/obj/verify/tests/sim/sim_net.o $(O)/libweir.a
