@@ -98,12 +98,13 @@ static weir_status post_is_copied(const weiri_coll *coll, int rank, weiri_desc d
     *pointer = NULL;
     if (desc.generation != WEIRI_GENERATION_ATTACHED)
         return status;
-    if (coll->comm->reads_unregistered) {
-        weiri_log(WEIRI_LOG_DEBUG, "%s; the kernel copies instead", weir_last_error());
-        return WEIR_OK;
-    }
     weir_status ended = weiri_xpmem_report_end(coll->comm, rank);
-    return ended == WEIR_OK ? weiri_comm_give_up(coll->comm, status) : ended;
+    if (ended != WEIR_OK)
+        return ended;
+    if (!coll->comm->reads_unregistered)
+        return weiri_comm_give_up(coll->comm, status);
+    weiri_log(WEIRI_LOG_DEBUG, "%s; the kernel copies instead", weir_last_error());
+    return WEIR_OK;
 }
 
 weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size_t offset)
