@@ -26,6 +26,22 @@ weir_status weiri_open_files_allow(uint64_t needed, const char *who)
     return WEIR_OK;
 }
 
+weir_status weiri_open_files_more(const char *who)
+{
+    enum { STEP = 256 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "limit of open files");
+    const rlim_t before = limit.rlim_cur, most = limit.rlim_max;
+    limit.rlim_cur = most - before < STEP ? most : before + STEP;
+    if (before >= most || setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return weiri_fail(WEIR_ERR_SYSTEM,
+                          "%s: all %llu files that are allowed are open; raise 'ulimit -Hn' or "
+                          "start fewer ranks",
+                          who, (unsigned long long)before);
+    return WEIR_OK;
+}
+
 uint64_t weiri_open_files_count(void)
 {
     DIR *folder = opendir("/proc/self/fd");

@@ -167,6 +167,14 @@ static weir_status guests_decide(weiri_guests *room, int index)
         guests_refuse(room, index, "it does not know this job's secret");
         return WEIR_OK;
     }
+    if (host->is_crossing && host->is_crossing(host->context, job, who)) {
+        weiri_reply_make(job, &who->challenge, &who->hello, (weir_status)WEIRI_REPLY_CROSSED, "",
+                         &reply);
+        guests_write_now(who->fd, &reply, sizeof reply);
+        close(who->fd);
+        guests_remove(room, index);
+        return WEIR_OK;
+    }
     weir_status status = host->check(host->context, job, who);
     weiri_reply_make(job, &who->challenge, &who->hello, status,
                      status == WEIR_OK ? "" : weir_last_error(), &reply);

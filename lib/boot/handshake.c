@@ -78,14 +78,9 @@ void weiri_reply_make(const weiri_job *job, const weiri_challenge *challenge,
     handshake_mac_reply(job, challenge, hello, reply, reply->mac);
 }
 
-static weir_status handshake_read_challenge(const weiri_job *job, int fd, int peer,
-                                            const char *where, const weiri_deadline *deadline,
-                                            weiri_challenge *challenge)
+static weir_status handshake_check_challenge(const weiri_job *job, int peer, const char *where,
+                                             const weiri_challenge *challenge)
 {
-    size_t done = 0;
-    weir_status status = weiri_link_read(fd, peer, challenge, sizeof *challenge, deadline, &done);
-    if (status != WEIR_OK)
-        return weiri_fail_context(status, "rank %d joins rank %d at %s", job->rank, peer, where);
     if (challenge->magic != MAGIC_CHALLENGE)
         return weiri_fail(WEIR_ERR_REFUSED,
                           "rank %d: the listener at %s is not a weir rank of this version; check "
@@ -99,22 +94,38 @@ static weir_status handshake_read_challenge(const weiri_job *job, int fd, int pe
     return WEIR_OK;
 }
 
-static weir_status handshake_send_hello(const weiri_job *job, int fd, int peer,
-                                        const weiri_address *listens,
-                                        const weiri_challenge *challenge,
-                                        const weiri_deadline *deadline, weiri_hello *hello)
+static weir_status handshake_make_hello(const weiri_job *job, const weiri_address *listens,
+                                        const weiri_challenge *challenge, weiri_hello *hello)
 {
     *hello = (weiri_hello){.magic = MAGIC_HELLO,
                            .rank = job->rank,
                            .nranks = job->nranks,
                            .listens = *listens};
     weir_status status = weiri_random(hello->nonce, sizeof hello->nonce);
-    if (status != WEIR_OK)
-        return status;
-    handshake_mac_hello(job, challenge, hello, hello->mac);
-    size_t done = 0;
-    struct iovec part = {hello, sizeof *hello};
-    return weiri_link_write(fd, peer, &part, 1, deadline, &done);
+    if (status == WEIR_OK)
+        handshake_mac_hello(job, challenge, hello, hello->mac);
+    return status;
+}
+
+/* Checks the reply, of which *crossed becomes 1 if it is WEIRI_REPLY_CROSSED. */
+static weir_status handshake_check_reply(const weiri_job *job, int peer, const char *where,
+                                         const weiri_challenge *challenge, const weiri_hello *hello,
+                                         weiri_reply *reply, int *crossed)
+{
+    uint8_t mac[WEIRI_MAC_BYTES];
+    handshake_mac_reply(job, challenge, hello, reply, mac);
+    weiri_text_clean(reply->text, sizeof reply->text);
+    if (reply->magic == MAGIC_REPLY && reply->status < 0)
+        return weiri_fail((weir_status)reply->status, "rank %d refused by rank %d at %s: %s",
+                          job->rank, peer, where, reply->text);
+    *crossed = reply->status == WEIRI_REPLY_CROSSED;
+    if (reply->magic != MAGIC_REPLY || (reply->status != WEIR_OK && !*crossed) ||
+        !weiri_mac_equal(mac, reply->mac))
+        return weiri_fail(WEIR_ERR_REFUSED,
+                          "rank %d: the listener at %s does not know this job's secret; it may "
+                          "belong to another job",
+                          job->rank, where);
+    return WEIR_OK;
 }
 
 weir_status weiri_handshake_call(const weiri_job *job, int fd, int peer, const weiri_address *to,
@@ -125,26 +136,76 @@ weir_status weiri_handshake_call(const weiri_job *job, int fd, int peer, const w
     weiri_challenge challenge;
     weiri_hello hello;
     weiri_reply reply;
-    size_t done = 0;
-    weir_status status = handshake_read_challenge(job, fd, peer, where, deadline, &challenge);
+    struct iovec part = {&hello, sizeof hello};
+    size_t done = 0, sent = 0, got = 0;
+    int crossed = 0;
+    weir_status status = weiri_link_read(fd, peer, &challenge, sizeof challenge, deadline, &done);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "rank %d joins rank %d at %s", job->rank, peer, where);
+    status = handshake_check_challenge(job, peer, where, &challenge);
+    if (status == WEIR_OK)
+        status = handshake_make_hello(job, listens, &challenge, &hello);
     if (status != WEIR_OK)
         return status;
-    status = handshake_send_hello(job, fd, peer, listens, &challenge, deadline, &hello);
+    status = weiri_link_write(fd, peer, &part, 1, deadline, &sent);
     if (status == WEIR_OK)
-        status = weiri_link_read(fd, peer, &reply, sizeof reply, deadline, &done);
+        status = weiri_link_read(fd, peer, &reply, sizeof reply, deadline, &got);
     if (status != WEIR_OK)
         return weiri_fail_context(status, "rank %d introduces itself to rank %d at %s", job->rank,
                                   peer, where);
-    uint8_t mac[WEIRI_MAC_BYTES];
-    handshake_mac_reply(job, &challenge, &hello, &reply, mac);
-    weiri_text_clean(reply.text, sizeof reply.text);
-    if (reply.magic == MAGIC_REPLY && reply.status < 0)
-        return weiri_fail((weir_status)reply.status, "rank %d refused by rank %d at %s: %s",
-                          job->rank, peer, where, reply.text);
-    if (reply.magic != MAGIC_REPLY || reply.status != WEIR_OK || !weiri_mac_equal(mac, reply.mac))
-        return weiri_fail(WEIR_ERR_REFUSED,
-                          "rank %d: the listener at %s does not know this job's secret; it may "
-                          "belong to another job",
-                          job->rank, where);
-    return WEIR_OK;
+    status = handshake_check_reply(job, peer, where, &challenge, &hello, &reply, &crossed);
+    if (status == WEIR_OK && crossed)
+        return weiri_fail(WEIR_ERR_REFUSED, "rank %d: rank %d at %s is connected already",
+                          job->rank, peer, where);
+    return status;
+}
+
+/* Reads the challenge; once it is complete, sends the hello, for which a new connection has room. */
+static weir_status handshake_answer(const weiri_job *job, int fd, int peer, const char *where,
+                                    const weiri_address *listens, weiri_handshake *shake)
+{
+    size_t sent = 0;
+    struct iovec part = {&shake->hello, sizeof shake->hello};
+    weir_status status =
+        weiri_link_read_some(fd, peer, &shake->challenge, sizeof shake->challenge, &shake->done);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "rank %d joins rank %d at %s", job->rank, peer, where);
+    if (shake->done < sizeof shake->challenge)
+        return WEIR_OK;
+    status = handshake_check_challenge(job, peer, where, &shake->challenge);
+    if (status == WEIR_OK)
+        status = handshake_make_hello(job, listens, &shake->challenge, &shake->hello);
+    if (status == WEIR_OK)
+        status = weiri_link_write_some(fd, peer, &part, 1, &sent);
+    if (status == WEIR_OK && sent < sizeof shake->hello)
+        status = weiri_fail(WEIR_ERR_PEER, "rank %d at %s takes no data", peer, where);
+    shake->has_called = 1;
+    shake->done = 0;
+    return status;
+}
+
+weir_status weiri_handshake_advance(const weiri_job *job, int fd, int peer, const weiri_address *to,
+                                    const weiri_address *listens, weiri_handshake *shake,
+                                    weiri_handshake_end *end)
+{
+    char where[WEIRI_ADDRESS_TEXT_BYTES];
+    int crossed = 0;
+    weir_status status = WEIR_OK;
+    *end = WEIRI_HANDSHAKE_GOES_ON;
+    weiri_address_text(to, where);
+    if (!shake->has_called)
+        status = handshake_answer(job, fd, peer, where, listens, shake);
+    if (status != WEIR_OK || !shake->has_called)
+        return status;
+    status = weiri_link_read_some(fd, peer, &shake->reply, sizeof shake->reply, &shake->done);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "rank %d introduces itself to rank %d at %s", job->rank,
+                                  peer, where);
+    if (shake->done < sizeof shake->reply)
+        return WEIR_OK;
+    status = handshake_check_reply(job, peer, where, &shake->challenge, &shake->hello,
+                                   &shake->reply, &crossed);
+    if (status == WEIR_OK)
+        *end = crossed ? WEIRI_HANDSHAKE_CROSSED : WEIRI_HANDSHAKE_ADMITTED;
+    return status;
 }

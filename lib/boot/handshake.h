@@ -1,6 +1,7 @@
 /*
  * The handshake that authenticates a connection between two ranks of a TCP job. The caller is the
- * higher rank; the host, the lower one, listens.
+ * higher rank and the host, the lower one, listens; or either, where connections are made when they
+ * are first used (transport/net/tcp_first_use.c).
  *
  *   host -> caller   challenge: the host's rank, and a nonce
  *   caller -> host   hello: rank, number of ranks, listening address, a nonce, and a MAC over these
@@ -47,6 +48,10 @@ typedef struct weiri_reply {
     uint8_t mac[WEIRI_MAC_BYTES];
 } weiri_reply;
 
+/* The status of a reply to a caller whom the host itself is calling, or is connected to already: this
+ * connection is not needed. */
+enum { WEIRI_REPLY_CROSSED = 1 };
+
 /* The host's side. Non-blocking: the functions only fill in and check messages. WEIR_ERR_SYSTEM if
  * there are no random bytes. */
 weir_status weiri_challenge_make(const weiri_job *job, weiri_challenge *challenge);
@@ -64,6 +69,27 @@ void weiri_reply_make(const weiri_job *job, const weiri_challenge *challenge,
  * WEIR_ERR_MISMATCH if the host reports a contradiction; WEIR_ERR_TIMEOUT; WEIR_ERR_PEER. */
 weir_status weiri_handshake_call(const weiri_job *job, int fd, int peer, const weiri_address *to,
                                  const weiri_address *listens, const weiri_deadline *deadline);
+
+/* The caller's side in steps, for callers that do other things meanwhile. Zeroed at first. */
+typedef enum weiri_handshake_end {
+    WEIRI_HANDSHAKE_GOES_ON,
+    WEIRI_HANDSHAKE_ADMITTED,
+    WEIRI_HANDSHAKE_CROSSED /* the host is calling this rank, see WEIRI_REPLY_CROSSED */
+} weiri_handshake_end;
+
+typedef struct weiri_handshake {
+    weiri_challenge challenge;
+    weiri_hello hello;
+    weiri_reply reply;
+    size_t done;   /* bytes of the message that is being read */
+    int has_called; /* the hello was sent; the reply is next */
+} weiri_handshake;
+
+/* Takes the steps that are possible without blocking, on a new connection that is established, and
+ * fills *end. Errors are those of weiri_handshake_call. */
+weir_status weiri_handshake_advance(const weiri_job *job, int fd, int peer, const weiri_address *to,
+                                    const weiri_address *listens, weiri_handshake *handshake,
+                                    weiri_handshake_end *end);
 
 /* Replaces unprintable characters of text received from the network, in place. */
 void weiri_text_clean(char *text, size_t bytes);

@@ -83,6 +83,20 @@ static int socket_is_connected_to_itself(int fd)
            here_bytes == there_bytes && memcmp(&here, &there, here_bytes) == 0;
 }
 
+int weiri_socket_finish(int fd)
+{
+    struct pollfd one = {.fd = fd, .events = POLLOUT};
+    int error_number = 0;
+    socklen_t bytes = sizeof error_number;
+    if (poll(&one, 1, 0) <= 0)
+        return EINPROGRESS;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &bytes) != 0)
+        return errno;
+    if (error_number == 0 && socket_is_connected_to_itself(fd))
+        return ECONNREFUSED;
+    return error_number;
+}
+
 /* Returns 0, or the errno of the attempt; ETIME if the deadline has passed. */
 static int socket_await_connection(int fd, const weiri_deadline *deadline)
 {
@@ -93,21 +107,13 @@ static int socket_await_connection(int fd, const weiri_deadline *deadline)
         if (ready < 0 && errno != EINTR)
             return errno;
         if (ready > 0)
-            break;
+            return weiri_socket_finish(fd);
         if (left_ms == 0)
             return ETIME;
     }
-    int error_number = 0;
-    socklen_t bytes = sizeof error_number;
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &bytes) != 0)
-        return errno;
-    if (error_number == 0 && socket_is_connected_to_itself(fd))
-        return ECONNREFUSED;
-    return error_number;
 }
 
-/* Makes one attempt. Returns 0 and *fd, or the errno. */
-static int socket_attempt(const weiri_socket_call *call, const weiri_deadline *deadline, int *fd)
+int weiri_socket_begin(const weiri_socket_call *call, int *fd)
 {
     struct sockaddr_storage name;
     socklen_t bytes;
@@ -129,8 +135,21 @@ static int socket_attempt(const weiri_socket_call *call, const weiri_deadline *d
         if (connect(made, (struct sockaddr *)&name, bytes) != 0)
             error_number = errno;
     }
-    if (error_number == EINPROGRESS)
-        error_number = socket_await_connection(made, deadline);
+    if (error_number != 0 && error_number != EINPROGRESS) {
+        close(made);
+        return error_number;
+    }
+    *fd = made;
+    return EINPROGRESS;
+}
+
+/* Makes one attempt. Returns 0 and *fd, or the errno. */
+static int socket_attempt(const weiri_socket_call *call, const weiri_deadline *deadline, int *fd)
+{
+    int made = -1, error_number = weiri_socket_begin(call, &made);
+    if (error_number != EINPROGRESS)
+        return error_number;
+    error_number = socket_await_connection(made, deadline);
     if (error_number != 0) {
         close(made);
         return error_number;
@@ -139,8 +158,7 @@ static int socket_attempt(const weiri_socket_call *call, const weiri_deadline *d
     return 0;
 }
 
-/* Errors that may disappear when the listener, its node or the route to it becomes available. */
-static int socket_error_may_pass(int error_number)
+int weiri_socket_error_may_pass(int error_number)
 {
     return error_number == ECONNREFUSED || error_number == ECONNRESET ||
            error_number == ETIMEDOUT || error_number == EHOSTUNREACH ||
@@ -169,7 +187,7 @@ weir_status weiri_socket_connect(const weiri_socket_call *call, const weiri_dead
                               "rank %d: nothing listens at %s: rank %d has ended, or all its ranks "
                               "have connected, so that another process is rank %d",
                               call->rank, text, call->peer, call->rank);
-        if (!socket_error_may_pass(error_number))
+        if (!weiri_socket_error_may_pass(error_number))
             return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
                                     "rank %d cannot connect to rank %d at %s", call->rank,
                                     call->peer, text);

@@ -26,6 +26,10 @@
  * threads. So the proxy and a collective that waits can both make progress. Implementations never
  * take the lock.
  *
+ * First use: a network that can do it also makes prepared endpoints, which connect when an operation
+ * is posted, when they are asked to, or when the peer connects; operations wait until then. For them
+ * one address per rank is exchanged instead of one per pair.
+ *
  * Blocking: only open, close and endpoint_connect block, at most for timeout_ms.
  *
  * Errors: functions return WEIR_OK or a negative status and set the calling thread's error text
@@ -52,6 +56,7 @@ typedef struct weiri_net_key {
 } weiri_net_key;
 
 struct weiri_net_ops;
+struct weiri_endpoint;
 
 /* An open network. The first member of each transport's own struct. */
 typedef struct weiri_net {
@@ -62,6 +67,11 @@ typedef struct weiri_net {
     int timeout_ms;       /* for open, close and connect, and for a peer that does not respond */
     const char *nic_path; /* the NIC's path below /sys, so that threads can run near it; NULL or
                              empty if there is none */
+    /* Called with the lock when a prepared endpoint is first used, before anything is posted to it or
+     * arrives; the caller sets both before it prepares endpoints. A failure fails the endpoint. */
+    weir_status (*used)(void *context, struct weiri_endpoint *endpoint);
+    void *context;
+    weir_status failed; /* WEIR_OK, or why no more peers can connect; progress returns it, too */
 } weiri_net;
 
 /* This rank's end of the path to one peer. The first member of the transport's own struct. All
@@ -75,6 +85,7 @@ typedef struct weiri_endpoint {
     uint64_t completed; /* have arrived in the peer's memory; their source may be reused */
     weir_status failed; /* WEIR_OK, or the status that progress returned when the endpoint failed;
                            an endpoint never recovers */
+    int is_connecting;  /* a prepared endpoint in use that is not connected yet, or never was */
 } weiri_endpoint;
 
 /* Registered memory of this rank. The first member of the transport's own struct, if any. */
@@ -91,8 +102,8 @@ typedef enum weiri_net_place { WEIRI_NET_HOST, WEIRI_NET_CUDA } weiri_net_place;
 /* The largest number of puts of a peer that are redirected at a time (land). */
 enum { WEIRI_NET_LANDINGS = 8 };
 
-/* One network transport. Every slot must be filled, except put_from, forget, land and landed,
- * which are either all filled or all NULL. */
+/* One network transport. Every slot must be filled, except put_from, forget, land and landed, and
+ * except address, endpoint_prepare and endpoint_begin, which are either all filled or all NULL. */
 typedef struct weiri_net_ops {
     weir_transport transport;
 
@@ -116,6 +127,20 @@ typedef struct weiri_net_ops {
      * also serve the network's other endpoints while it waits. WEIR_ERR_TIMEOUT,
      * WEIR_ERR_PEER; WEIR_ERR_INVALID or WEIR_ERR_MISMATCH if the address is not the peer's. */
     weir_status (*endpoint_connect)(weiri_endpoint *endpoint, const weiri_net_address *peers);
+    /* Called once per network, before endpoints are prepared. Fills *own with the address of this
+     * rank for all peers; it contains a secret, from which the keys of pairs are derived. */
+    weir_status (*address)(weiri_net *net, weiri_net_address *own);
+    /* Called at most once per peer, with the peer's address, instead of endpoint_create and
+     * endpoint_connect. Local; opens no connection and allocates no buffers. The peer must prepare
+     * its endpoint, too, before any rank uses either. Once the endpoint is used, it fails with
+     * WEIR_ERR_PEER if the peer has ended, with WEIR_ERR_TIMEOUT if it has not been connected for
+     * timeout_ms, with WEIR_ERR_SYSTEM if no more files can be opened. WEIR_ERR_NO_MEMORY,
+     * WEIR_ERR_INVALID, WEIR_ERR_MISMATCH. */
+    weir_status (*endpoint_prepare)(weiri_net *net, int peer, const weiri_net_address *peers,
+                                    weiri_endpoint **endpoint);
+    /* Begins to connect a prepared endpoint, unless it is in use. Never blocks; progress completes the
+     * connection. Returns the endpoint's failure if it has failed. */
+    weir_status (*endpoint_begin)(weiri_endpoint *endpoint);
     /* Called when a connection is freed, also for endpoints that never connected or have failed.
      * Discards operations that have not completed. */
     void (*endpoint_destroy)(weiri_endpoint *endpoint);

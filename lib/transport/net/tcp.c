@@ -99,16 +99,17 @@ void weiri_tcp_hang_up(weiri_tcp_endpoint *end)
     }
 }
 
-/* Fails the endpoint for good, with the calling thread's last error as the reason. */
-static void tcp_fail_endpoint(weiri_tcp_endpoint *end, weir_status status)
+void weiri_tcp_fail_endpoint(weiri_tcp_endpoint *end, weir_status status)
 {
     int moved;
     if (end->base.failed != WEIR_OK)
         return;
-    snprintf(end->reason, sizeof end->reason, "transport tcp: %s", weir_last_error());
+    end->reason = strdup(weir_last_error());
     end->base.failed = status;
+    weiri_tcp_drop_call(end->call);
+    end->call = NULL;
     weiri_tcp_stream *first = end->streams[0];
-    if (!end->has_left && first->fd >= 0 && first->head_sent == 0) {
+    if (end->is_connected && !end->has_left && first->fd >= 0 && first->head_sent == 0) {
         stream_drop_items(first); /* replaced by the bye frame */
         if (weiri_tcp_queue_bye(end, status, weir_last_error()) == WEIR_OK)
             weiri_tcp_write(end, &moved);
@@ -116,20 +117,22 @@ static void tcp_fail_endpoint(weiri_tcp_endpoint *end, weir_status status)
     weiri_tcp_hang_up(end);
 }
 
-static weir_status tcp_return_failure(const weiri_tcp_endpoint *end)
+weir_status weiri_tcp_return_failure(const weiri_tcp_endpoint *end)
 {
-    return weiri_fail(end->base.failed, "%s", end->reason);
+    return weiri_fail(end->base.failed, "transport tcp: %s",
+                      end->reason ? end->reason : "an endpoint has failed, and there is no memory");
 }
 
 /* Fails the endpoint if a deadline has passed. */
 static void tcp_check_deadline(weiri_tcp_endpoint *end)
 {
-    if (end->base.failed != WEIR_OK || (end->count == 0 && !end->ended_ns))
+    if (end->base.failed != WEIR_OK || end->base.is_connecting ||
+        (end->count == 0 && !end->ended_ns))
         return;
     uint64_t now = weir_clock_ns();
     uint64_t timeout_ns = (uint64_t)end->base.net->timeout_ms * 1000000u;
     if (end->ended_ns && now - end->ended_ns > GRACE_MS * 1000000u)
-        tcp_fail_endpoint(
+        weiri_tcp_fail_endpoint(
             end, weiri_fail(WEIR_ERR_PEER,
                             end->has_left ? "rank %d at %s has ended its endpoint while rank %d "
                                             "had outstanding operations; let both finish first"
@@ -137,7 +140,7 @@ static void tcp_check_deadline(weiri_tcp_endpoint *end)
                                             "rank %d; see its own messages",
                             end->base.peer, end->where, end->job.rank));
     else if (end->count > 0 && !end->has_left && now - end->moved_ns > timeout_ns)
-        tcp_fail_endpoint(end,
+        weiri_tcp_fail_endpoint(end,
                           weiri_fail(WEIR_ERR_TIMEOUT,
                                      "rank %d at %s has accepted no data for %d ms, with %llu "
                                      "operations of rank %d outstanding; is it stuck, cut off, "
@@ -155,6 +158,7 @@ static void tcp_close(weiri_net *base)
         return;
     while (net->endpoints)
         weiri_tcp_endpoint_destroy(&net->endpoints->base);
+    weiri_tcp_close_gate(net);
     for (uint32_t i = 0; i < net->nmems; i++)
         free(net->mems[i]);
     free(net->mems);
@@ -201,7 +205,7 @@ static weir_status tcp_open(int rank, int nranks, int timeout_ms, weiri_net **op
     net->nstreams = (int)nstreams;
     net->base.descriptors_each = (int)nstreams;
     net->stage.ops = weiri_staging_ops_get();
-    net->listener = net->epoll = net->timer = -1;
+    net->listener = net->epoll = net->timer = net->gate = -1;
     status = open_descriptors(net);
     if (status == WEIR_OK)
         status = weiri_tcp_listen(net);
@@ -282,17 +286,18 @@ static void tcp_mem_deregister(weiri_net_mem *base)
 
 /* ---------------------------------------------------------------- operations */
 
-/* Checks that the endpoint can take an operation on [to, to + bytes) of the key's memory. */
-static weir_status tcp_check_operation(const weiri_tcp_endpoint *end, const weiri_net_key *given,
+/* Checks that the endpoint can take an operation on [to, to + bytes) of the key's memory, and begins
+ * to connect it if it is prepared and this is its first use. */
+static weir_status tcp_check_operation(weiri_tcp_endpoint *end, const weiri_net_key *given,
                                        uint64_t to, uint64_t bytes, weiri_tcp_key *key)
 {
     memcpy(key, given->bytes, sizeof *key);
     if (end->base.failed != WEIR_OK)
-        return tcp_return_failure(end);
+        return weiri_tcp_return_failure(end);
     if (end->has_left)
         return weiri_fail(WEIR_ERR_PEER, "transport tcp: rank %d at %s has ended its endpoint",
                           end->base.peer, end->where);
-    if (!end->is_connected)
+    if (!end->is_connected && end->state == WEIRI_TCP_BLOCKING)
         return weiri_fail(WEIR_ERR_INVALID, "transport tcp: rank %d is not connected to rank %d",
                           end->job.rank, end->base.peer);
     if (key->magic != MAGIC_KEY || key->rank != end->base.peer)
@@ -307,7 +312,7 @@ static weir_status tcp_check_operation(const weiri_tcp_endpoint *end, const weir
             "has %llu bytes",
             (unsigned long long)bytes, (unsigned long long)to, end->base.peer,
             (unsigned long long)key->bytes);
-    return WEIR_OK;
+    return end->is_connected ? WEIR_OK : weiri_tcp_endpoint_begin(&end->base);
 }
 
 static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at,
@@ -329,7 +334,7 @@ static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, u
     if (status == WEIR_OK && is_much)
         status = weiri_tcp_write(end, &moved);
     if (status != WEIR_OK)
-        tcp_fail_endpoint(end, status);
+        weiri_tcp_fail_endpoint(end, status);
     return status;
 }
 
@@ -343,7 +348,7 @@ static weir_status tcp_put_from(weiri_endpoint *endpoint, const char *from,
         return status;
     status = weiri_tcp_queue_put(end, from, 0, &key, to, bytes);
     if (status != WEIR_OK)
-        tcp_fail_endpoint(end, status);
+        weiri_tcp_fail_endpoint(end, status);
     return status;
 }
 
@@ -351,7 +356,7 @@ static void tcp_forget(weiri_endpoint *endpoint)
 {
     weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
     if (end->base.failed == WEIR_OK && end->nsent < end->count)
-        tcp_fail_endpoint(end, WEIR_ERR_ABORTED); /* the reason is that of the caller's failure */
+        weiri_tcp_fail_endpoint(end, WEIR_ERR_ABORTED); /* the reason is that of the caller's failure */
 }
 
 static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *given, uint64_t to,
@@ -373,7 +378,7 @@ static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *giv
     if (status == WEIR_OK)
         status = weiri_tcp_write(end, &moved);
     if (status != WEIR_OK)
-        tcp_fail_endpoint(end, status);
+        weiri_tcp_fail_endpoint(end, status);
     return status;
 }
 
@@ -394,7 +399,7 @@ static void tcp_serve(weiri_tcp_stream *stream, uint32_t events, int *moved)
     if (status == WEIR_OK)
         status = weiri_tcp_resume(end, moved);
     if (status != WEIR_OK)
-        tcp_fail_endpoint(end, status);
+        weiri_tcp_fail_endpoint(end, status);
     else if (end->has_left)
         weiri_tcp_hang_up(end);
 }
@@ -407,7 +412,10 @@ static int tcp_serve_epoll(weiri_tcp_net *net, int *moved)
     for (int i = 0; i < count; i++) {
         weiri_tcp_stream *stream = ready[i].data.ptr;
         uint64_t expirations;
-        if (stream) {
+        if (ready[i].data.ptr == &net->gate) {
+            weiri_tcp_serve_gate(net);
+            *moved = 1;
+        } else if (stream) {
             others |= stream->index > 0;
             tcp_serve(stream, ready[i].events, moved);
         } else if (read(net->timer, &expirations, sizeof expirations) > 0) {
@@ -450,14 +458,18 @@ static weir_status tcp_progress(weiri_net *base, int *moved)
             if (status == WEIR_OK && end->nqueued > 0)
                 status = weiri_tcp_write(end, moved);
             if (status != WEIR_OK)
-                tcp_fail_endpoint(end, status);
+                weiri_tcp_fail_endpoint(end, status);
         }
+        if (end->base.is_connecting)
+            weiri_tcp_check_call(end);
         if (!*moved)
             tcp_check_deadline(end);
         if (end->base.failed != WEIR_OK)
             worst = end;
     }
-    return worst ? tcp_return_failure(worst) : WEIR_OK;
+    if (worst)
+        return weiri_tcp_return_failure(worst);
+    return net->base.failed == WEIR_OK ? WEIR_OK : weiri_fail(net->base.failed, "%s", net->failure);
 }
 
 /* The earliest deadline of any endpoint; UINT64_MAX if there is none. */
@@ -468,7 +480,9 @@ static uint64_t next_deadline(const weiri_tcp_net *net)
         uint64_t at = UINT64_MAX;
         if (end->base.failed != WEIR_OK)
             continue;
-        if (end->ended_ns)
+        if (end->base.is_connecting)
+            at = weiri_tcp_call_due(end);
+        else if (end->ended_ns)
             at = end->ended_ns + GRACE_MS * 1000000u;
         else if (end->count > 0 && !end->has_left)
             at = end->moved_ns + (uint64_t)end->base.net->timeout_ms * 1000000u;
@@ -488,7 +502,7 @@ static int tcp_arm(weiri_net *base, int *descriptor)
         weiri_tcp_acknowledge(end);
         weir_status status = weiri_tcp_write(end, &moved);
         if (status != WEIR_OK)
-            tcp_fail_endpoint(end, status);
+            weiri_tcp_fail_endpoint(end, status);
         /* Copies of GPU memory and data that are ready to be written have no descriptor. */
         for (int i = 0; i < end->nstreams; i++)
             if (status != WEIR_OK || weiri_tcp_staging_copies(end->streams[i]) ||
@@ -512,6 +526,9 @@ const weiri_net_ops weiri_net_tcp = {
     .close = tcp_close,
     .endpoint_create = weiri_tcp_endpoint_create,
     .endpoint_connect = weiri_tcp_endpoint_connect,
+    .address = weiri_tcp_address_own,
+    .endpoint_prepare = weiri_tcp_endpoint_prepare,
+    .endpoint_begin = weiri_tcp_endpoint_begin,
     .endpoint_destroy = weiri_tcp_endpoint_destroy,
     .mem_register = tcp_mem_register,
     .mem_deregister = tcp_mem_deregister,

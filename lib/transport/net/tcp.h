@@ -101,6 +101,25 @@ typedef struct weiri_tcp_op {
     uint64_t needs[WEIRI_TCP_MOST_STREAMS];
 } weiri_tcp_op;
 
+/* How an endpoint becomes connected: by endpoint_connect, or when it is first used (prepared). */
+typedef enum weiri_tcp_state {
+    WEIRI_TCP_BLOCKING, /* not prepared */
+    WEIRI_TCP_UNUSED,
+    WEIRI_TCP_CALLS,     /* this rank connects */
+    WEIRI_TCP_IS_CALLED, /* the peer does */
+    WEIRI_TCP_CONNECTED
+} weiri_tcp_state;
+
+/* A prepared endpoint's connection under way. */
+typedef struct weiri_tcp_call {
+    int fd;             /* of the next stream; -1: none */
+    int is_established; /* the handshake has begun */
+    int naps;           /* attempts that failed in a row */
+    uint64_t retry_ns;  /* when the next attempt begins; 0: none waits */
+    uint64_t end_ns;    /* the deadline */
+    weiri_handshake handshake;
+} weiri_tcp_call;
+
 typedef struct weiri_tcp_endpoint {
     weiri_endpoint base;
     /* What every pass of progress reads, together, because with many peers it is rarely cached. */
@@ -113,10 +132,15 @@ typedef struct weiri_tcp_endpoint {
     int idle_passes;                 /* of progress since the latest arrived */
     int is_connected;
     int has_left; /* the peer sent a bye frame without an error */
-    int nstreams; /* connections made so far */
+    int nstreams;
+    int nmade; /* streams that are connections; of a prepared endpoint the others come later */
 
     uint64_t owed_bytes;
-    weiri_job job; /* with the key that the lower rank made */
+    weiri_job job; /* with the key of this pair of ranks */
+    weiri_tcp_state state;
+    weiri_tcp_call *call;  /* NULL unless it is prepared, in use and not connected */
+    weiri_address listens; /* of a prepared endpoint's peer */
+    int streams_wanted;    /* of a prepared endpoint */
     weiri_tcp_stream *streams[WEIRI_TCP_MOST_STREAMS];
     int next_stream;                      /* of the next stripe */
     char where[WEIRI_ADDRESS_TEXT_BYTES]; /* the peer's address */
@@ -126,10 +150,10 @@ typedef struct weiri_tcp_endpoint {
     size_t nsent; /* of these, in order, whose frames are written */
     uint64_t acked[WEIRI_TCP_MOST_STREAMS];
 
-    weiri_tcp_landing landings[WEIRI_NET_LANDINGS];
-    int nlandings; /* entries in use */
+    weiri_tcp_landing *landings; /* WEIRI_NET_LANDINGS; NULL until the first */
+    int nlandings;               /* entries in use */
 
-    char reason[WEIRI_TCP_TEXT_BYTES]; /* of the failure, if base.failed is set */
+    char *reason; /* of the failure, if base.failed is set and there was memory for it */
 } weiri_tcp_endpoint;
 
 typedef struct weiri_tcp_mem {
@@ -147,7 +171,15 @@ typedef struct weiri_tcp_net {
     int listener, epoll, timer;
     unsigned passes; /* progress calls since the last epoll_wait */
     weiri_guests guests;
-    weiri_tcp_endpoint *endpoints;
+    weiri_tcp_endpoint *endpoints; /* except prepared ones that are not used */
+
+    /* Of prepared endpoints (tcp_first_use.c); NULL and -1 if there are none. */
+    uint8_t secret[WEIRI_KEY_BYTES];
+    weiri_tcp_endpoint **prepared; /* by rank */
+    int gate;                      /* an epoll set, itself in epoll: listener, guests, calls */
+    struct pollfd *gate_set;
+    int check_failed; /* for the guest that is being decided about */
+    char failure[WEIRI_TCP_TEXT_BYTES]; /* the reason for base.failed */
     weiri_tcp_mem **mems; /* by slot */
     uint32_t nmems, generation;
     weiri_staging stage;
@@ -160,7 +192,7 @@ typedef struct weiri_tcp_address {
     int32_t nstreams;
     int32_t unused;
     weiri_address listens;
-    uint8_t key[WEIRI_KEY_BYTES];
+    uint8_t key[WEIRI_KEY_BYTES]; /* of the pair; for all peers: the rank's secret */
 } weiri_tcp_address;
 
 /* Contents of a weiri_net_key. */
@@ -178,6 +210,44 @@ weir_status weiri_tcp_endpoint_create(weiri_net *net, int peer, weiri_endpoint *
                                       weiri_net_address *own);
 weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *peers);
 void weiri_tcp_endpoint_destroy(weiri_endpoint *endpoint);
+/* Checks that an address begins with magic and is that of the endpoint's peer. WEIR_ERR_INVALID, WEIR_ERR_MISMATCH. */
+weir_status weiri_tcp_check_address(const weiri_tcp_endpoint *endpoint,
+                                    const weiri_tcp_address *peers, uint64_t magic);
+/* Makes a stream without a connection, the endpoint's next. NULL if there is no memory. */
+weiri_tcp_stream *weiri_tcp_add_stream(weiri_tcp_endpoint *endpoint);
+/* Makes a connection that has passed the handshake the endpoint's next stream. On failure it is
+ * closed. WEIR_ERR_NO_MEMORY. */
+weir_status weiri_tcp_take_stream(weiri_tcp_endpoint *endpoint, int fd);
+/* Has epoll report what arrives at the endpoint's streams, which are all made; allocates what they
+ * need for GPU memory. WEIR_ERR_SYSTEM, WEIR_ERR_NO_MEMORY. */
+weir_status weiri_tcp_watch_streams(weiri_tcp_endpoint *endpoint);
+
+/* ----------------------------------------------------------- tcp_first_use.c */
+
+/* Slots of the ops table. */
+weir_status weiri_tcp_address_own(weiri_net *net, weiri_net_address *own);
+weir_status weiri_tcp_endpoint_prepare(weiri_net *net, int peer, const weiri_net_address *peers,
+                                       weiri_endpoint **endpoint);
+weir_status weiri_tcp_endpoint_begin(weiri_endpoint *endpoint);
+/* The prepared endpoint whose key the guest has proven to know; NULL if there is none. */
+weiri_tcp_endpoint *weiri_tcp_prepared_for(const weiri_tcp_net *net, const weiri_guest *who);
+/* What weiri_guests_host asks about a guest of a prepared endpoint. */
+int weiri_tcp_guest_is_crossing(const weiri_tcp_endpoint *endpoint);
+weir_status weiri_tcp_admit_guest(weiri_tcp_endpoint *endpoint, const weiri_guest *who);
+/* Goes on with an endpoint after a guest became one of its streams. */
+void weiri_tcp_guest_came(weiri_tcp_endpoint *endpoint);
+/* Serves the listener, guests and calls, if the gate has events. */
+void weiri_tcp_serve_gate(weiri_tcp_net *net);
+/* Has the gate, if there is one, report what guests say. */
+void weiri_tcp_watch_guests(const weiri_tcp_net *net);
+/* Retries a call whose time has come, and fails the endpoint after the deadline. */
+void weiri_tcp_check_call(weiri_tcp_endpoint *endpoint);
+/* When weiri_tcp_check_call has something to do. */
+uint64_t weiri_tcp_call_due(const weiri_tcp_endpoint *endpoint);
+/* Ends a call; NULL is allowed. */
+void weiri_tcp_drop_call(weiri_tcp_call *call);
+/* Frees what prepared endpoints share, after they were destroyed. */
+void weiri_tcp_close_gate(weiri_tcp_net *net);
 
 /* ---------------------------------------------------------------- tcp_send.c */
 
@@ -247,5 +317,9 @@ weiri_tcp_mem *weiri_tcp_mem_of(const weiri_tcp_net *net, uint64_t id);
 void weiri_tcp_watch(weiri_tcp_stream *stream);
 /* Closes the connections. */
 void weiri_tcp_hang_up(weiri_tcp_endpoint *endpoint);
+/* Fails the endpoint for good, with the calling thread's last error as the reason. */
+void weiri_tcp_fail_endpoint(weiri_tcp_endpoint *endpoint, weir_status status);
+/* Returns the endpoint's failure, with its reason. */
+weir_status weiri_tcp_return_failure(const weiri_tcp_endpoint *endpoint);
 
 #endif

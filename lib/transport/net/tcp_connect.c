@@ -1,6 +1,6 @@
 /*
- * Connection set-up of the tcp transport. A network listens on one port. Of two ranks the higher
- * one connects, once per stream, and each time proves (boot/handshake.h) that it knows the key
+ * Connection set-up of the tcp transport, by endpoint_connect; tcp_first_use.c has that of prepared
+ * endpoints. A network listens on one port. Of two ranks the higher one connects, once per stream, and each time proves (boot/handshake.h) that it knows the key
  * that the lower rank generated for this endpoint and sent in its address. So one port serves all
  * endpoints, and connections from other programs are refused.
  *
@@ -53,13 +53,17 @@ static weir_status choose_address(weiri_tcp_net *net)
 /* Whether the endpoint still waits for connections of its peer. */
 static int expects_guests(const weiri_tcp_endpoint *end)
 {
-    return end->job.rank < end->base.peer && !end->is_connected && end->base.failed == WEIR_OK &&
+    return end->state == WEIRI_TCP_BLOCKING && end->job.rank < end->base.peer &&
+           !end->is_connected && end->base.failed == WEIR_OK &&
            end->nstreams < WEIRI_TCP_MOST_STREAMS;
 }
 
 static const weiri_job *tcp_recognise_guest(void *context, const weiri_guest *who)
 {
     const weiri_tcp_net *net = context;
+    const weiri_tcp_endpoint *prepared = weiri_tcp_prepared_for(net, who);
+    if (prepared)
+        return &prepared->job;
     for (const weiri_tcp_endpoint *end = net->endpoints; end; end = end->next)
         if (expects_guests(end) && weiri_hello_proven(&end->job, &who->challenge, &who->hello))
             return &end->job;
@@ -72,15 +76,26 @@ static weiri_tcp_endpoint *endpoint_of(const weiri_job *job)
     return (weiri_tcp_endpoint *)(uintptr_t)at;
 }
 
+static int guest_is_crossing(void *context, const weiri_job *job, const weiri_guest *guest)
+{
+    (void)context;
+    (void)guest;
+    return weiri_tcp_guest_is_crossing(endpoint_of(job));
+}
+
 static weir_status check_guest(void *context, const weiri_job *job, const weiri_guest *who)
 {
-    const weiri_tcp_endpoint *end = endpoint_of(job);
-    (void)context;
+    weiri_tcp_endpoint *end = endpoint_of(job);
+    weiri_tcp_net *net = context;
+    weir_status status = WEIR_OK;
     if (who->hello.rank != end->base.peer || who->hello.nranks != job->nranks)
-        return weiri_fail(
+        status = weiri_fail(
             WEIR_ERR_MISMATCH, "%s says that it is rank %d of %d; rank %d expected rank %d of %d",
             who->where, who->hello.rank, who->hello.nranks, job->rank, end->base.peer, job->nranks);
-    return WEIR_OK;
+    else if (end->state != WEIRI_TCP_BLOCKING)
+        status = weiri_tcp_admit_guest(end, who);
+    net->check_failed |= status != WEIR_OK;
+    return status;
 }
 
 /* ------------------------------------------------------------------ streams */
@@ -100,39 +115,55 @@ static void keep_alive(int fd, int timeout_ms)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_ms, sizeof user_ms);
 }
 
-/* Adds a connection that has passed the handshake as the endpoint's next stream. */
-static weir_status add_stream(weiri_tcp_endpoint *end, int fd)
+weiri_tcp_stream *weiri_tcp_add_stream(weiri_tcp_endpoint *end)
 {
     weiri_tcp_stream *stream = malloc(sizeof *stream);
     if (!stream) {
-        close(fd);
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for a stream to rank %d",
-                          end->job.rank, end->base.peer);
+        weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for a stream to rank %d", end->job.rank,
+                   end->base.peer);
+        return NULL;
     }
     /* The receive buffer need not be cleared. */
     memset(stream, 0, offsetof(weiri_tcp_stream, in));
     stream->endpoint = end;
-    stream->fd = fd;
+    stream->fd = -1;
     stream->index = end->nstreams;
-    keep_alive(fd, end->job.timeout_ms);
     end->streams[end->nstreams++] = stream;
+    return stream;
+}
+
+weir_status weiri_tcp_take_stream(weiri_tcp_endpoint *end, int fd)
+{
+    if (end->nmade == end->nstreams && !weiri_tcp_add_stream(end)) {
+        close(fd);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    keep_alive(fd, end->job.timeout_ms);
+    end->streams[end->nmade++]->fd = fd;
     return WEIR_OK;
 }
 
 static void take_guest(void *context, const weiri_job *job, const weiri_guest *who)
 {
     weiri_tcp_endpoint *end = endpoint_of(job);
-    (void)context;
+    const weiri_tcp_net *net = context;
     memcpy(end->where, who->where, sizeof end->where);
-    weir_status status = add_stream(end, who->fd);
+    if (net->gate >= 0)
+        epoll_ctl(net->gate, EPOLL_CTL_DEL, who->fd, NULL);
+    weir_status status = weiri_tcp_take_stream(end, who->fd);
     if (status != WEIR_OK)
         end->base.failed = status;
+    else if (end->state != WEIRI_TCP_BLOCKING)
+        weiri_tcp_guest_came(end);
 }
 
 weir_status weiri_tcp_listen(weiri_tcp_net *net)
 {
-    const weiri_guests_host host = {
-        .context = net, .recognise = tcp_recognise_guest, .check = check_guest, .take = take_guest};
+    const weiri_guests_host host = {.context = net,
+                                     .recognise = tcp_recognise_guest,
+                                     .is_crossing = guest_is_crossing,
+                                     .check = check_guest,
+                                     .take = take_guest};
     weir_status status = choose_address(net);
     if (status == WEIR_OK)
         status = weiri_socket_listen(&net->listens, &net->listener);
@@ -156,7 +187,7 @@ static weir_status tcp_connect_streams(weiri_tcp_endpoint *end, const weiri_tcp_
                                        .to = &peers->listens,
                                        .source = net->has_source ? &source : NULL};
     weir_status status = WEIR_OK;
-    while (end->nstreams < net->nstreams && status == WEIR_OK) {
+    while (end->nmade < net->nstreams && status == WEIR_OK) {
         int fd = -1;
         status = weiri_socket_connect(&details, deadline, &fd);
         if (status != WEIR_OK)
@@ -164,7 +195,7 @@ static weir_status tcp_connect_streams(weiri_tcp_endpoint *end, const weiri_tcp_
         status = weiri_handshake_call(&end->job, fd, end->base.peer, &peers->listens, &net->listens,
                                       deadline);
         if (status == WEIR_OK)
-            status = add_stream(end, fd);
+            status = weiri_tcp_take_stream(end, fd);
         else
             close(fd);
     }
@@ -194,7 +225,7 @@ static weir_status tcp_accept_streams(weiri_tcp_endpoint *end, int nstreams,
     if (!set)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to await rank %d", end->job.rank,
                           end->base.peer);
-    while (end->nstreams < nstreams && status == WEIR_OK && end->base.failed == WEIR_OK) {
+    while (end->nmade < nstreams && status == WEIR_OK && end->base.failed == WEIR_OK) {
         int entries = weiri_guests_watch(&net->guests, set);
         int left_ms = weiri_deadline_left_ms(deadline);
         int ready = poll(set, (nfds_t)entries, weiri_guests_wait_ms(&net->guests, left_ms));
@@ -207,15 +238,17 @@ static weir_status tcp_accept_streams(weiri_tcp_endpoint *end, int nstreams,
             status = fail_late(end, net);
     }
     free(set);
+    weiri_tcp_watch_guests(net);
     if (end->base.failed != WEIR_OK)
         return weiri_fail(end->base.failed, "rank %d: no memory for streams to rank %d",
                           end->job.rank, end->base.peer);
     return status;
 }
 
-static weir_status check_address(const weiri_tcp_endpoint *end, const weiri_tcp_address *peers)
+weir_status weiri_tcp_check_address(const weiri_tcp_endpoint *end,
+                                    const weiri_tcp_address *peers, uint64_t magic)
 {
-    if (peers->magic != MAGIC_ADDRESS || peers->nstreams < 1 ||
+    if (peers->magic != magic || peers->nstreams < 1 ||
         peers->nstreams > WEIRI_TCP_MOST_STREAMS)
         return weiri_fail(WEIR_ERR_INVALID,
                           "rank %d: the address given for rank %d is not one of this version's tcp "
@@ -229,14 +262,26 @@ static weir_status check_address(const weiri_tcp_endpoint *end, const weiri_tcp_
     return WEIR_OK;
 }
 
+weir_status weiri_tcp_watch_streams(weiri_tcp_endpoint *end)
+{
+    const weiri_tcp_net *net = (const weiri_tcp_net *)end->base.net;
+    for (int i = 0; i < end->nstreams; i++) {
+        struct epoll_event watch = {.events = EPOLLIN, .data.ptr = end->streams[i]};
+        end->streams[i]->events = EPOLLIN;
+        if (epoll_ctl(net->epoll, EPOLL_CTL_ADD, end->streams[i]->fd, &watch) != 0)
+            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d watches rank %d",
+                                    end->job.rank, end->base.peer);
+    }
+    return weiri_tcp_staging_prepare(end);
+}
+
 weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *given)
 {
     weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
-    const weiri_tcp_net *net = (const weiri_tcp_net *)endpoint->net;
     weiri_deadline deadline = weiri_deadline_in(end->job.timeout_ms);
     weiri_tcp_address peers;
     memcpy(&peers, given->bytes, sizeof peers);
-    weir_status status = check_address(end, &peers);
+    weir_status status = weiri_tcp_check_address(end, &peers, MAGIC_ADDRESS);
     if (status != WEIR_OK)
         return status;
     if (end->job.rank > endpoint->peer) {
@@ -246,15 +291,8 @@ weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_net
     } else {
         status = tcp_accept_streams(end, peers.nstreams, &deadline);
     }
-    for (int i = 0; i < end->nstreams && status == WEIR_OK; i++) {
-        struct epoll_event watch = {.events = EPOLLIN, .data.ptr = end->streams[i]};
-        end->streams[i]->events = EPOLLIN;
-        if (epoll_ctl(net->epoll, EPOLL_CTL_ADD, end->streams[i]->fd, &watch) != 0)
-            status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d watches rank %d",
-                                      end->job.rank, endpoint->peer);
-    }
     if (status == WEIR_OK)
-        status = weiri_tcp_staging_prepare(end);
+        status = weiri_tcp_watch_streams(end);
     end->is_connected = status == WEIR_OK;
     return status == WEIR_OK ? status : weiri_fail_context(status, "transport tcp");
 }
@@ -323,15 +361,21 @@ void weiri_tcp_endpoint_destroy(weiri_endpoint *endpoint)
     weiri_tcp_net *net = (weiri_tcp_net *)endpoint->net;
     tcp_leave(end);
     weiri_tcp_hang_up(end);
+    weiri_tcp_drop_call(end->call);
     weiri_tcp_endpoint **at = &net->endpoints;
-    while (*at != end)
+    while (*at && *at != end)
         at = &(*at)->next;
-    *at = end->next;
+    if (*at)
+        *at = end->next;
+    if (end->state != WEIRI_TCP_BLOCKING)
+        net->prepared[endpoint->peer] = NULL;
     for (int i = 0; i < end->nstreams; i++) {
         weiri_tcp_staging_drop(end->streams[i]);
         free(end->streams[i]->items);
         free(end->streams[i]);
     }
+    free(end->landings);
+    free(end->reason);
     free(end->ops);
     free(end);
 }

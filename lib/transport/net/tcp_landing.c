@@ -6,6 +6,7 @@
  */
 #include "transport/net/tcp.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static uint64_t landing_memory_id(const weiri_net_mem *mem)
@@ -28,7 +29,9 @@ void weiri_tcp_land(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t
     uint64_t memory = landing_memory_id(mem);
     if (landing_find(end, memory, at))
         return;
-    for (int i = 0; i < WEIRI_NET_LANDINGS; i++) {
+    if (!end->landings)
+        end->landings = calloc(WEIRI_NET_LANDINGS, sizeof *end->landings);
+    for (int i = 0; end->landings && i < WEIRI_NET_LANDINGS; i++) {
         weiri_tcp_landing *landing = &end->landings[i];
         if (landing->memory)
             continue;

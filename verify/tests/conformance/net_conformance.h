@@ -56,6 +56,7 @@ typedef struct net_memory {
 
 static const net_memory *net_memory_used; /* NULL: host memory */
 static int net_brief;                     /* fewer iterations, the same on all ranks */
+static int net_first_use;                 /* prepared endpoints, which connect on first use */
 
 /* ------------------------------------------------------------------- set-up */
 
@@ -103,6 +104,22 @@ static inline void net_connect_all(net_side *side, weiri_endpoint **ends, int *f
         EXPECT(failures, ends[peer]->posted == 0 && ends[peer]->completed == 0);
     }
     free(all);
+}
+
+/* Prepares an endpoint to every peer, for net_first_use. */
+static inline void net_prepare_all(net_side *side, weiri_endpoint **ends, int *failures)
+{
+    weiri_net_address all[NET_RANKS];
+    EXPECT_OK(failures, side->ops->address(side->net, &all[side->rank]));
+    EXPECT_OK(failures, weir_boot_allgather(side->boot, all, sizeof *all));
+    for (int peer = 0; peer < side->nranks && !*failures; peer++)
+        if (peer != side->rank) {
+            EXPECT_OK(failures,
+                      side->ops->endpoint_prepare(side->net, peer, &all[peer], &ends[peer]));
+            EXPECT(failures, ends[peer]->net == side->net && ends[peer]->peer == peer);
+            EXPECT(failures, !ends[peer]->is_connecting && ends[peer]->posted == 0);
+        }
+    EXPECT_OK(failures, weir_boot_barrier(side->boot)); /* all are prepared */
 }
 
 static inline weiri_net_mem *net_share_at(net_side *side, void *base, size_t bytes,
@@ -178,7 +195,10 @@ static inline int net_side_open(net_side *side, weir_boot *boot, weir_transport 
     const net_memory *test_memory = net_memory_used;
     if (test_memory)
         test_memory->adapt(side->net);
-    net_connect_all(side, side->ends, failures);
+    if (net_first_use)
+        net_prepare_all(side, side->ends, failures);
+    else
+        net_connect_all(side, side->ends, failures);
     size_t bytes = net_destination(nranks);
     void *registered = side->own = test_memory ? NULL : net_room(bytes);
     if (test_memory)

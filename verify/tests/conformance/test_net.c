@@ -19,11 +19,13 @@ typedef struct subject {
     int nranks;
     net_check *check; /* NULL: repeated set-up */
     int timeout_ms, last_is_killed;
+    int first_use; /* its endpoints are prepared */
 } subject;
 
 static int run_subject(weir_boot *boot, void *argument)
 {
     const subject *what = argument;
+    net_first_use = what->first_use;
     return what->check ? net_run(boot, what->transport, what->timeout_ms, what->check)
                        : net_fault_leaks(boot, what->transport, 200);
 }
@@ -35,10 +37,13 @@ static void test_subject(void **state)
 }
 
 #define CONFORMS(name, transport, nranks)                                                          \
-    AT(name, test_subject, (&(subject){transport, nranks, net_check_all, NET_TIMEOUT_MS, 0}))
+    AT(name, test_subject, (&(subject){transport, nranks, net_check_all, NET_TIMEOUT_MS, 0, 0}))
 #define FAULT(name, transport, check, last_is_killed)                                              \
     AT(name, test_subject,                                                                         \
-       (&(subject){transport, 2, check, NET_FAULT_TIMEOUT_MS, last_is_killed}))
+       (&(subject){transport, 2, check, NET_FAULT_TIMEOUT_MS, last_is_killed, 0}))
+#define FIRST_USE(name, nranks, check, timeout_ms, last_is_killed)                                 \
+    AT("tcp: first use: " name, test_subject,                                                      \
+       (&(subject){WEIR_TRANSPORT_TCP, nranks, check, timeout_ms, last_is_killed, 1}))
 
 /* The rows of one transport. */
 /* clang-format off */
@@ -91,6 +96,12 @@ int main(int argc, char **argv)
         return join_job(argv + 1);
     const struct CMUnitTest tests[] = {
         ROWS("tcp", WEIR_TRANSPORT_TCP),
+        FIRST_USE("2 ranks conform", 2, net_check_all, NET_TIMEOUT_MS, 0),
+        FIRST_USE("4 ranks conform", 4, net_check_all, NET_TIMEOUT_MS, 0),
+        FIRST_USE("a killed peer is named", 2, net_fault_killed, NET_FAULT_TIMEOUT_MS, 1),
+        FIRST_USE("a peer that does not progress causes a timeout", 2, net_fault_silent,
+                  NET_FAULT_TIMEOUT_MS, 0),
+        FIRST_USE("200 set-ups leak nothing", 2, NULL, NET_FAULT_TIMEOUT_MS, 0),
         ROWS("ib", WEIR_TRANSPORT_IB),
         ROWS("shm", WEIR_TRANSPORT_SHM),
     };
