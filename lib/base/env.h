@@ -25,6 +25,9 @@
     X(SOCKET_STREAMS, "WEIR_SOCKET_STREAMS", "4",                                                 \
       "connections to each peer of the TCP transport, 1 to 8; with more than 64 ranks 1 is the "  \
       "default")                                                                                  \
+    X(CONNECT, "WEIR_CONNECT", "auto",                                                            \
+      "when ranks of different nodes connect over tcp: all (when a communicator is created), "    \
+      "first-use, auto (first-use if a rank has more than 64 remote ranks)")                       \
     X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)",                                                  \
       "shared secret of a TCP bootstrap by address")                                              \
     X(BOOT_PORT, "WEIR_BOOT_PORT", "(derived)",                                                   \

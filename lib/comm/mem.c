@@ -27,22 +27,39 @@ weir_status weiri_mem_make(weir_mem content, weir_mem **mem)
     return WEIR_OK;
 }
 
-/* Creates an object with a new region: adopted memory of the caller or, if NULL, new memory. */
-static weir_status mem_create_region(weir_comm *comm, void *adopted, size_t bytes, weir_mem **mem)
+/* Creates an object of a new region; frees the region if that fails. */
+static weir_status mem_make_region(weir_comm *comm, void *adopted, size_t bytes, int id,
+                                   weir_mem **mem)
 {
-    int id;
     weir_comm *node = weiri_comm_node(comm);
-    weir_status status = weiri_region_create(node, adopted, bytes, &id);
-    if (status != WEIR_OK)
-        return status;
     void *base = adopted ? adopted : node->regions[id].segment.base;
     /* Not looked up by address: an empty region may begin where another one ends. */
     weiri_desc desc = {(uint32_t)id, node->regions[id].generation, 0};
-    status = weiri_mem_make(
+    weir_status status = weiri_mem_make(
         (weir_mem){comm, base, bytes, WEIRI_MEM_ALLOCATED, comm->rank, desc, NULL}, mem);
     if (status != WEIR_OK)
         weiri_region_free(node, id);
     return status;
+}
+
+/* Creates an object with a new region: adopted memory of the caller or, if NULL, new memory. */
+static weir_status mem_create_region(weir_comm *comm, void *adopted, size_t bytes, weir_mem **mem)
+{
+    int id;
+    weir_status status = weiri_region_create(weiri_comm_node(comm), adopted, bytes, &id);
+    return status == WEIR_OK ? mem_make_region(comm, adopted, bytes, id, mem) : status;
+}
+
+weir_status weiri_mem_reserve(weir_comm *comm, size_t bytes, weir_mem **mem)
+{
+    int id;
+    weir_status status = weiri_region_reserve(weiri_comm_node(comm), bytes, &id);
+    return status == WEIR_OK ? mem_make_region(comm, NULL, bytes, id, mem) : status;
+}
+
+weir_status weiri_mem_back(const weir_mem *mem, size_t at, size_t bytes)
+{
+    return weiri_region_back(weiri_comm_node(mem->comm), (int)mem->desc.region, at, bytes);
 }
 
 weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)

@@ -172,14 +172,21 @@ void weir_comm_note(weir_comm *comm, const char *phase, uint64_t iteration)
 
 /* ------------------------------------------------------------------ the text */
 
+/* Whether the record of a rank may still come: if connections are made when first used, those of
+ * other nodes come to the leaders only. */
+static int report_hears_of(const weir_comm *comm, int rank)
+{
+    return !report_is_remote(comm, rank) || !comm->internode->is_first_use || comm->local_rank == 0;
+}
+
 /* After an abort: waits until all running ranks have final records, ANSWER_MS at most. */
 static void report_await_answers(weir_comm *comm)
 {
     uint64_t end_ns = weir_clock_ns() + ANSWER_MS * 1000000ull;
     report_answer(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
-        while (!report_has_answered(comm, rank) && report_state_of(comm, rank) == WEIRI_RUNS &&
-               weir_clock_ns() < end_ns) {
+        while (report_hears_of(comm, rank) && !report_has_answered(comm, rank) &&
+               report_state_of(comm, rank) == WEIRI_RUNS && weir_clock_ns() < end_ns) {
             if (comm->internode)
                 weiri_internode_poll(comm->internode);
             report_nap();
@@ -241,6 +248,26 @@ static int report_is_lost(const weir_comm *comm, int rank)
            (rank != comm->rank && weiri_comm_is_dead(comm, rank));
 }
 
+/* The same if connections are made when first used. Then a leader learns from the records and words
+ * that other ranks pass on whether a rank of an earlier node prints; and the other ranks of its node
+ * wait for its decision, unless it is lost. */
+static int report_leader_decides(weir_comm *comm)
+{
+    const weir_comm *host = comm->host_comm;
+    const weiri_internode *internode = comm->internode;
+    const uint64_t *word = &host->peers[0].page->report.value;
+    const uint64_t start_ns = weir_clock_ns();
+    while (weir_clock_ns() - start_ns < (OTHERS_MS + PRINT_MS) * 1000000ull) {
+        weiri_internode_poll(comm->internode);
+        if (weir_load_acquire(word) || report_is_lost(host, 0))
+            return 0;
+        if (weiri_internode_has_printed(internode))
+            return 1;
+        report_nap();
+    }
+    return 0;
+}
+
 /* Returns 1 if a rank of an earlier node prints the report for all ranks, as any rank with a final
  * record does. Waits for the end of the report, after which this process may exit. */
 static int report_other_node_prints(weir_comm *comm)
@@ -250,17 +277,32 @@ static int report_other_node_prints(weir_comm *comm)
     while (waits && weir_clock_ns() - start_ns < (prints ? PRINT_MS : OTHERS_MS) * 1000000ull) {
         waits = 0;
         weiri_internode_poll(comm->internode);
+        if (weiri_internode_has_printed(comm->internode))
+            return 1;
         for (int rank = 0; rank < comm->nranks; rank++) {
             if (comm->internode->node_of[rank] >= comm->internode->node)
                 continue;
-            if (weir_load_acquire(&comm->internode->peers[rank].words->printed))
-                return 1;
             prints |= report_has_answered(comm, rank);
             waits |= !weiri_internode_is_lost(comm->internode, rank);
         }
         report_nap();
     }
     return prints && waits;
+}
+
+/* Returns 1 if another rank prints. A leader that does not print says so to its node. */
+static int report_leaves_it(weir_comm *comm, uint64_t *word)
+{
+    uint64_t none = 0;
+    const int is_first_use = comm->internode && comm->internode->is_first_use;
+    if (is_first_use && comm->local_rank != 0)
+        return report_leader_decides(comm);
+    if (!report_other_node_prints(comm))
+        return 0;
+    if (is_first_use)
+        __atomic_compare_exchange_n(word, &none, printed | 1, 0, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE);
+    return 1;
 }
 
 int weir_comm_report_once(weir_comm *comm, int fd)
@@ -271,7 +313,7 @@ int weir_comm_report_once(weir_comm *comm, int fd)
     if (weiri_comm_is_forked(comm))
         return 0;
     report_answer(comm);
-    if (report_other_node_prints(comm))
+    if (report_leaves_it(comm, word))
         return 0;
     while (weir_clock_ns() < end_ns) {
         uint64_t holder = weir_load_acquire(word);

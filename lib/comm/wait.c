@@ -27,6 +27,7 @@ enum {
     LIFE_CHECK_NS = 100000000,    /* the longest time between checks for dead ranks, and for each */
     LIFE_CHECK_NS_EACH = 1000000, /* rank of the node */
     POLLS_PER_CLOCK = 64,
+    WAIT_TEXT_BYTES = 512,
 };
 
 int weiri_comm_is_dead(const weir_comm *comm, int peer)
@@ -43,10 +44,12 @@ int weiri_comm_is_dead(const weir_comm *comm, int peer)
 /* Returns the parent's number of a dead rank whose death affects a wait for `awaited`; -1: none. */
 static int wait_find_dead(const weir_comm *comm, const weiri_waiter *waiter, int awaited)
 {
-    const weiri_internode *internode = comm->parent ? comm->parent->internode : NULL;
-    if (internode && weiri_internode_is_remote(internode, awaited) &&
-        weiri_internode_is_gone(internode, awaited))
-        return awaited;
+    weiri_internode *internode = comm->parent ? comm->parent->internode : NULL;
+    if (internode && weiri_internode_is_remote(internode, awaited)) {
+        if (weiri_internode_is_gone(internode, awaited))
+            return awaited;
+        weiri_internode_reach(internode, awaited); /* so that its loss is noticed */
+    }
     for (int peer = 0; peer < comm->nranks; peer++) {
         const int number = weiri_comm_parent_rank(comm, peer);
         const int is_harmless = waiter->is_for_one || weiri_comm_has_finished(comm, peer);
@@ -122,21 +125,25 @@ static void wait_note(weir_comm *comm, const uint64_t *word, uint64_t target, in
 /* Completes a failed wait: error line, log, abort and final record. */
 static weir_status wait_fail(weir_comm *comm, weir_status status, int dead, const char *where)
 {
+    char text[WAIT_TEXT_BYTES];
     int rank = weiri_comm_parent_rank(comm, comm->rank);
+    const char *why = comm->parent && comm->parent->internode ? comm->parent->internode->failure : "";
     if (status == WEIR_ERR_PEER)
         weiri_fail(status, "rank %d: rank %d has died; %s", rank, dead, where);
     else if (status == WEIR_ERR_TIMEOUT)
         weiri_fail(status, "rank %d: deadline of %llu ms passed; %s", rank,
                    (unsigned long long)(comm->guard.timeout_ns / 1000000), where);
     else
-        weiri_fail(status, "rank %d: the communicator was aborted; %s", rank, where);
-    weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
+        weiri_fail(status, "rank %d: the communicator was aborted%s%s; %s", rank, *why ? ": " : "",
+                   why, where);
+    snprintf(text, sizeof text, "%s", weir_last_error());
+    weiri_log(WEIRI_LOG_INFO, "%s", text);
     weiri_comm_abort_for(comm, status == WEIR_ERR_PEER ? WEIRI_ABORT_DEATH + (uint64_t)dead
                                                        : WEIRI_ABORT_ASKED);
     weir_store_release(&comm->where->answered, 1);
     if (comm->parent && comm->parent->internode)
         weiri_internode_send_record(comm->parent->internode);
-    return status;
+    return weiri_fail(status, "%s", text); /* again: the network may have failed, too */
 }
 
 weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,

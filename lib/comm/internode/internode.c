@@ -59,7 +59,13 @@ static weir_status internode_place_ranks(weiri_internode *internode,
     for (int rank = 0; rank < internode->parent->nranks; rank++)
         internode->nodes[internode->node_of[rank]].ranks[internode->place_of[rank]] = rank;
     internode->nremote = internode->parent->nranks - internode->nodes[internode->node].count;
-    return WEIR_OK;
+    internode->passed = calloc(n, 1);
+    internode->links =
+        calloc(1, sizeof *internode->links + (size_t)internode->nremote * sizeof(int));
+    return internode->passed && internode->links
+               ? WEIR_OK
+               : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the links to %d ranks",
+                            internode->nremote);
 }
 
 /* ------------------------------------------------------------------ network */
@@ -93,31 +99,69 @@ static weir_status internode_open_net(weiri_internode *internode)
     return status;
 }
 
+/* What a rank has opened, and its WEIR_CONNECT. */
+typedef struct net_choice {
+    int32_t transport, connect;
+} net_choice;
+
+/* Returns the transport of the ranks that have the worst. */
+static int internode_worst_net(const weir_comm *parent, const net_choice *all)
+{
+    int worst = WEIR_TRANSPORT_AUTO;
+    for (int rank = 0; rank < parent->nranks; rank++)
+        worst = all[rank].transport > worst ? all[rank].transport : worst;
+    return worst;
+}
+
+static weir_status internode_compare_connect(const weir_comm *parent, const net_choice *all)
+{
+    for (int rank = 0; rank < parent->nranks; rank++)
+        if (all[rank].connect != all[0].connect)
+            return weiri_fail(WEIR_ERR_MISMATCH,
+                              "%s differs between rank 0 and rank %d; set it to the same value on "
+                              "all ranks",
+                              weiri_env_name(WEIRI_ENV_CONNECT), rank);
+    return WEIR_OK;
+}
+
+/* Replaces the network by one of this transport, unless it is one. */
+static weir_status internode_reopen_net(weiri_internode *internode, weir_transport transport)
+{
+    const weir_comm *parent = internode->parent;
+    const weiri_net_ops *ops = weiri_net_ops_of(transport);
+    int timeout_ms = internode->net->timeout_ms;
+    if (internode->net->ops->transport == transport)
+        return WEIR_OK;
+    internode->net->ops->close(internode->net);
+    internode->net = NULL;
+    return ops ? ops->open(parent->rank, parent->nranks, timeout_ms, &internode->net)
+               : weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d: this build has no transport %s",
+                            parent->rank, weir_transport_name(transport));
+}
+
 /* Ranks of different nodes may have opened different networks; all then use one that all have. */
 static weir_status internode_agree_on_net(weiri_internode *internode, weir_status mine)
 {
     weir_comm *parent = internode->parent;
-    int *all = calloc((size_t)parent->nranks, sizeof *all);
+    weiri_connect connect = WEIRI_CONNECT_AUTO;
+    if (mine == WEIR_OK)
+        mine = weiri_internode_read_connect(&connect);
+    net_choice *all = calloc((size_t)parent->nranks, sizeof *all);
     weir_status status =
         all ? mine : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to agree on a network");
     status = weir_boot_agree(parent->boot, status);
     if (status == WEIR_OK) {
-        all[parent->rank] = (int)internode->net->ops->transport;
+        all[parent->rank] = (net_choice){(int)internode->net->ops->transport, connect};
         status = weir_boot_allgather(parent->boot, all, sizeof *all);
     }
-    int worst = WEIR_TRANSPORT_AUTO;
-    for (int rank = 0; status == WEIR_OK && rank < parent->nranks; rank++)
-        worst = all[rank] > worst ? all[rank] : worst;
+    int worst = status == WEIR_OK ? internode_worst_net(parent, all) : 0;
+    if (status == WEIR_OK)
+        status = internode_compare_connect(parent, all);
     free(all);
-    if (status != WEIR_OK || worst == (int)internode->net->ops->transport)
-        return status == WEIR_OK ? weir_boot_agree(parent->boot, WEIR_OK) : status;
-    const weiri_net_ops *ops = weiri_net_ops_of((weir_transport)worst);
-    int timeout_ms = internode->net->timeout_ms;
-    internode->net->ops->close(internode->net);
-    internode->net = NULL;
-    status = ops ? ops->open(parent->rank, parent->nranks, timeout_ms, &internode->net)
-                 : weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d: this build has no transport %s",
-                              parent->rank, weir_transport_name((weir_transport)worst));
+    if (status != WEIR_OK)
+        return status; /* the same on all ranks */
+    status = internode_reopen_net(internode, (weir_transport)worst);
+    internode->is_first_use = status == WEIR_OK && weiri_internode_is_for_first_use(internode, connect);
     return weir_boot_agree(parent->boot, status);
 }
 
@@ -136,11 +180,16 @@ static weir_status internode_check_descriptors(const weiri_internode *internode)
 /* Creates an endpoint to each remote rank. mine gets their addresses. */
 static weir_status internode_create_endpoints(weiri_internode *internode, weiri_net_address *mine)
 {
+    weiri_internode_links *links = internode->links;
     weir_status status = internode_check_descriptors(internode);
     for (int rank = 0; rank < internode->parent->nranks && status == WEIR_OK; rank++)
-        if (internode->node_of[rank] != internode->node)
+        if (internode->node_of[rank] != internode->node) {
             status = internode->net->ops->endpoint_create(
                 internode->net, rank, &internode->peers[rank].endpoint, &mine[rank]);
+            links->ranks[links->count++] = rank;
+        }
+    if (status != WEIR_OK)
+        links->count = 0;
     return status;
 }
 
@@ -211,7 +260,8 @@ weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *pla
     if (status == WEIR_OK)
         status = weiri_internode_window_create(made);
     if (status == WEIR_OK)
-        status = internode_connect_all(made);
+        status = made->is_first_use ? weiri_internode_prepare_all(made)
+                                    : internode_connect_all(made);
     if (status != WEIR_OK) {
         weiri_internode_destroy(made);
         return status;
@@ -219,6 +269,27 @@ weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *pla
     made->net->timeout_ms *= PATIENCE;
     *internode = made;
     return WEIR_OK;
+}
+
+static void internode_destroy_pairs(weiri_internode *pairs)
+{
+    if (!pairs)
+        return;
+    weiri_internode_window_destroy(pairs);
+    free(pairs->peers);
+    free(pairs);
+}
+
+/* Gives the boxes of all links of now memory; internode_use does it for later ones. */
+static weir_status internode_publish_pairs(weiri_internode *internode, weiri_internode *pairs)
+{
+    weir_status status = WEIR_OK;
+    weiri_net_lock(internode->net);
+    for (int i = 0; i < internode->links->count && status == WEIR_OK; i++)
+        status = weiri_internode_window_open(pairs, internode->links->ranks[i]);
+    internode->pairs = pairs;
+    weiri_net_unlock(internode->net);
+    return status;
 }
 
 weir_status weiri_internode_open_pairs(weiri_internode *internode)
@@ -238,17 +309,11 @@ weir_status weiri_internode_open_pairs(weiri_internode *internode)
     pairs->peers = peers;
     for (size_t rank = 0; rank < n; rank++)
         peers[rank].endpoint = internode->peers[rank].endpoint;
-    internode->pairs = pairs;
-    return weiri_internode_window_create(pairs);
-}
-
-static void internode_destroy_pairs(weiri_internode *pairs)
-{
-    if (!pairs)
-        return;
-    weiri_internode_window_destroy(pairs);
-    free(pairs->peers);
-    free(pairs);
+    status = weiri_internode_window_create(pairs);
+    if (status == WEIR_OK)
+        return weir_boot_agree(boot, internode_publish_pairs(internode, pairs));
+    internode_destroy_pairs(pairs);
+    return status;
 }
 
 void weiri_internode_destroy(weiri_internode *internode)
@@ -269,5 +334,7 @@ void weiri_internode_destroy(weiri_internode *internode)
     free(internode->place_of);
     free(internode->pids);
     free(internode->peers);
+    free(internode->passed);
+    free(internode->links);
     free(internode);
 }

@@ -29,6 +29,14 @@
  * ordered with collectives. Their messages use a second window, which is created on first use:
  * another weiri_internode with the same ranks, network and endpoints, used for messages only.
  *
+ * Connections. Each rank is connected to all remote ranks when the communicator is created; or, over
+ * tcp and with many remote ranks (WEIR_CONNECT), endpoints are prepared then and connect when they
+ * are first used. The sender of a message uses an endpoint; the receiver does, too, if a wait takes
+ * long, so that it notices a rank that has died. The boxes of a peer get memory when its endpoint is
+ * first used. The leaders are connected from the start to the leaders of the nodes at distances 1,
+ * 2, 4, ...: aborts, the end of reports and final state records travel over all connections that
+ * there are, from rank to rank (internode_pass.c), and reach every node in log2(nodes) steps.
+ *
  * Progress. Waits drive the network: weiri_internode_poll is part of every wait of the communicator
  * and its sub-communicators. Any thread may poll; one thread sends and receives.
  */
@@ -71,7 +79,15 @@ typedef struct weiri_internode_peer {
     uint64_t released;    /* messages sent that the peer has taken, by the heads of those taken */
     size_t stride;        /* weiri_internode_stride */
     uint64_t expected; /* messages whose data may arrive at their destination */
+    struct weiri_internode *closed; /* NULL: the boxes have memory; else whose they are */
+    int is_used;                    /* in links */
 } weiri_internode_peer;
+
+/* The remote ranks whose endpoints are in use: all, or those used so far, in the order of use. */
+typedef struct weiri_internode_links {
+    int count;
+    int ranks[]; /* nremote */
+} weiri_internode_links;
 
 typedef struct weiri_internode {
     weir_comm *parent, *local;
@@ -87,7 +103,7 @@ typedef struct weiri_internode {
     weir_mem *memory;    /* the window; the ranks of this node map it, too */
     char *window;
     weiri_net_mem *mem;
-    weiri_where *own_record; /* in the window: the copy of this rank's state record to be sent */
+    weiri_where *own_records; /* in the window: copies of the state records of this node's ranks */
     weiri_internode_peer *peers;  /* nranks */
     uint64_t barriers;
     uint64_t polls;
@@ -96,6 +112,13 @@ typedef struct weiri_internode {
     int aborted;      /* an abort of another node was passed on to this node */
     /* What this rank has sent to its remote peers: its abort, final record, finished word. */
     int abort_sent, record_sent, finished;
+    weiri_internode_links *links; /* shared with pairs */
+    /* If connections are made when first used: what links that are made later are sent, too. */
+    int is_first_use;
+    uint64_t abort_reason;
+    int printed, left;     /* sent */
+    unsigned char *passed; /* for each rank: its final record was passed on */
+    char failure[256];     /* why a connection could not be made; empty: none failed */
     struct weiri_internode *pairs; /* NULL until it is created */
 } weiri_internode;
 
@@ -117,10 +140,29 @@ weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *pla
 /* Creates internode->pairs, if it does not exist; destroyed with internode. Collective over the
  * parent's bootstrap; agreed. */
 weir_status weiri_internode_open_pairs(weiri_internode *internode);
+/* Reads WEIR_CONNECT. WEIR_ERR_INVALID. */
+typedef enum weiri_connect { WEIRI_CONNECT_AUTO, WEIRI_CONNECT_ALL, WEIRI_CONNECT_FIRST_USE }
+weiri_connect;
+weir_status weiri_internode_read_connect(weiri_connect *connect);
+/* Decides, equally on all ranks, whether connections are made when first used. */
+int weiri_internode_is_for_first_use(const weiri_internode *internode, weiri_connect connect);
+/* Prepares the endpoints, and connects the leaders with each other as described above. Collective;
+ * agreed. */
+weir_status weiri_internode_prepare_all(weiri_internode *internode);
+/* The leader of the node at a distance from this rank's, which may be negative. */
+int weiri_internode_leader_at(const weiri_internode *internode, int distance);
+/* Begins to connect to a rank, if that has not been done. Local, thread-safe. */
+void weiri_internode_reach(weiri_internode *internode, int rank);
 /* Frees all paths. Local; NULL is allowed. */
 void weiri_internode_destroy(weiri_internode *internode);
 /* Creates the window and exchanges the keys, for the two functions above. Collective; agreed. */
 weir_status weiri_internode_window_create(weiri_internode *internode);
+/* Gives memory to the boxes of a peer. Local, thread-safe. WEIR_ERR_NO_MEMORY. */
+weir_status weiri_internode_window_open(weiri_internode *internode, int rank);
+/* The offsets in the window of a remote rank `there` of the words and the mirror of another one of
+ * its remote ranks. */
+uint64_t weiri_internode_words_at(const weiri_internode *internode, int there, int rank);
+uint64_t weiri_internode_mirror_at(const weiri_internode *internode, int there, int rank);
 /* Frees the window, even if it was created in part or not at all. Local. */
 void weiri_internode_window_destroy(weiri_internode *internode);
 /* Signals every remote peer that this rank has done its part in all calls. */
@@ -137,12 +179,27 @@ void weiri_internode_abort(weiri_internode *internode, uint64_t reason);
 void weiri_internode_send_record(weiri_internode *internode);
 /* Signals to them that the report has been printed. */
 void weiri_internode_printed(weiri_internode *internode);
+/* Returns 1 if a rank of another node has printed the report, as far as this rank has heard. */
+int weiri_internode_has_printed(const weiri_internode *internode);
+/* Sets a word at all peers in links. The caller holds the network's lock. */
+void weiri_internode_signal_links(weiri_internode *internode, size_t word, uint64_t value);
+/* If connections are made when first used: passes on aborts, final records and the end of the report
+ * to all peers in links. The caller holds the lock. */
+void weiri_internode_pass_on(weiri_internode *internode);
+/* Sends a link that has just been made what the others were sent before. The caller holds the lock. */
+void weiri_internode_catch_up(weiri_internode *internode, int rank);
 /* Returns 1 if the path to a rank has failed before the rank had finished. */
 int weiri_internode_is_lost(const weiri_internode *internode, int rank);
 /* Returns 1 if the path has failed at all, so that nothing arrives any more. */
 int weiri_internode_is_gone(const weiri_internode *internode, int rank);
 /* A barrier of the nodes, called by their leaders. */
 weir_status weiri_internode_barrier(weiri_internode *internode);
+
+/* How many of links may be looked at. */
+static inline int weiri_internode_link_count(const weiri_internode_links *links)
+{
+    return __atomic_load_n(&links->count, __ATOMIC_ACQUIRE);
+}
 
 static inline int weiri_internode_is_remote(const weiri_internode *internode, int rank)
 {
@@ -151,7 +208,8 @@ static inline int weiri_internode_is_remote(const weiri_internode *internode, in
 
 /* ----------------------------------------------------------------- messages */
 
-/* Returns 1 if there is a free slot for the next message to a peer. */
+/* Returns 1 if there is a free slot for the next message to a peer; 0 also if there is no memory for
+ * it, which ends all waits. */
 int weiri_internode_has_room(const weiri_internode_peer *peer);
 
 /* Returns 1 if a message of a peer has arrived. */

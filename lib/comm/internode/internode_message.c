@@ -7,13 +7,27 @@
 #include "base/error.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 enum { DIRECT_BYTES = 8192 }; /* shorter data are copied into messages */
+
+/* Before the first message to a peer: gives memory to its boxes. Returns 1 if they have it. */
+static int message_open(const weiri_internode_peer *peer)
+{
+    weiri_internode *internode = peer->closed;
+    if (!internode || weiri_internode_window_open(internode, peer->endpoint->peer) == WEIR_OK)
+        return 1;
+    if (!weir_load_acquire(internode->local->guard.abort_word))
+        weiri_comm_give_up(internode->local, WEIR_ERR_NO_MEMORY);
+    return 0;
+}
 
 /* The messages that the peer has taken, by the word that it signals, the messages taken from it, or
  * the latest one that has arrived, which cannot be overwritten before it is taken. */
 int weiri_internode_has_room(const weiri_internode_peer *peer)
 {
+    if (WEIRI_UNLIKELY(__atomic_load_n(&peer->closed, __ATOMIC_RELAXED)) && !message_open(peer))
+        return 0;
     if (peer->released + WEIRI_INTERNODE_SLOTS > peer->sent ||
         weir_load_acquire(&peer->words->consumed) + WEIRI_INTERNODE_SLOTS > peer->sent)
         return 1;
@@ -60,11 +74,19 @@ weir_status weiri_internode_await(weiri_internode *internode, int rank, const ch
     return message_await_word(internode, &peer->words->arrived, peer->taken + 1, rank, phase);
 }
 
-/* Aborts the communicator after the network has rejected an operation; returns status. */
-static weir_status message_give_up(weiri_internode *internode, weir_status status)
+/* Aborts the communicator after the network has rejected an operation to a rank; returns status. If
+ * that rank has died, all ranks get to know it. */
+static weir_status message_give_up(weiri_internode *internode, int rank, weir_status status)
 {
-    weiri_comm_abort_for(internode->local, WEIRI_ABORT_ASKED);
-    return weiri_fail_context(status, "rank %d", internode->parent->rank);
+    const int is_dead = status == WEIR_ERR_PEER && weiri_internode_is_lost(internode, rank);
+    char text[256];
+    snprintf(text, sizeof text, "%s", weir_last_error());
+    weiri_comm_abort_for(internode->local,
+                         is_dead ? WEIRI_ABORT_DEATH + (uint64_t)rank : WEIRI_ABORT_ASKED);
+    if (is_dead)
+        return weiri_fail(status, "rank %d: rank %d has died: %s", internode->parent->rank, rank,
+                          text);
+    return weiri_fail(status, "rank %d: %s", internode->parent->rank, text);
 }
 
 /* Queues the part of a message that is in the window. Nothing is sent before the signal, if the
@@ -106,7 +128,7 @@ static weir_status message_post(weiri_internode *internode, int rank, const char
             ops->signal(peer->endpoint, &peer->key,
                         peer->words_there + offsetof(weiri_internode_words, arrived), peer->sent);
     weiri_net_unlock(internode->net);
-    return status == WEIR_OK ? WEIR_OK : message_give_up(internode, status);
+    return status == WEIR_OK ? WEIR_OK : message_give_up(internode, rank, status);
 }
 
 weir_status weiri_internode_post(weiri_internode *internode, int rank, size_t bytes,
@@ -194,11 +216,10 @@ void weiri_internode_expect_nothing(weiri_internode *internode)
 void weiri_internode_forget(weiri_internode *internode)
 {
     const weiri_net_ops *ops = internode->net->ops;
-    for (int rank = 0; ops->forget && rank < internode->parent->nranks; rank++) {
-        if (!internode->peers[rank].endpoint)
-            continue;
+    const weiri_internode_links *links = internode->links;
+    for (int i = 0; ops->forget && i < weiri_internode_link_count(links); i++) {
         weiri_net_lock(internode->net);
-        ops->forget(internode->peers[rank].endpoint);
+        ops->forget(internode->peers[links->ranks[i]].endpoint);
         weiri_net_unlock(internode->net);
     }
 }
@@ -228,15 +249,17 @@ weir_status weiri_internode_take(weiri_internode *internode, int rank)
         peer->endpoint, &peer->key, peer->words_there + offsetof(weiri_internode_words, consumed),
         peer->taken);
     weiri_net_unlock(internode->net);
-    return status == WEIR_OK ? WEIR_OK : message_give_up(internode, status);
+    return status == WEIR_OK ? WEIR_OK : message_give_up(internode, rank, status);
 }
 
 weir_status weiri_internode_flush(weiri_internode *internode, const char *phase)
 {
     weiri_waiter waiter = {.polls = {0, 0}};
-    for (int rank = 0; rank < internode->parent->nranks; rank++) {
+    const weiri_internode_links *links = internode->links;
+    for (int i = 0; i < weiri_internode_link_count(links); i++) {
+        const int rank = links->ranks[i];
         const weiri_endpoint *end = internode->peers[rank].endpoint;
-        while (end && end->sent < end->posted && end->completed < end->posted) {
+        while (end->sent < end->posted && end->completed < end->posted) {
             weir_status status = weiri_comm_idle_for(internode->local, &waiter, &end->sent,
                                                      end->posted, rank, phase);
             if (WEIRI_UNLIKELY(status != WEIR_OK))
@@ -247,28 +270,55 @@ weir_status weiri_internode_flush(weiri_internode *internode, const char *phase)
     return WEIR_OK;
 }
 
+static weir_status message_signal_barrier(weiri_internode *internode, int rank)
+{
+    const weiri_internode_peer *peer = &internode->peers[rank];
+    return internode->net->ops->signal(peer->endpoint, &peer->key,
+                                       peer->words_there + offsetof(weiri_internode_words, barrier),
+                                       internode->barriers);
+}
+
+static const char barrier_phase[] = "barrier of nodes";
+
+/* In log2(nodes) rounds, with the leaders to which this one is connected anyway: after the round of
+ * distance d it knows that those of the 2 * d - 1 nodes before its own have entered. */
+static weir_status message_barrier_in_rounds(weiri_internode *internode)
+{
+    weir_status status = WEIR_OK;
+    for (int d = 1; d < internode->nnodes && status == WEIR_OK; d *= 2) {
+        const int before = weiri_internode_leader_at(internode, -d);
+        const int after = weiri_internode_leader_at(internode, d);
+        weiri_net_lock(internode->net);
+        status = message_signal_barrier(internode, after);
+        weiri_net_unlock(internode->net);
+        if (status != WEIR_OK)
+            return message_give_up(internode, after, status);
+        status = message_await_word(internode, &internode->peers[before].words->barrier,
+                                    internode->barriers, before, barrier_phase);
+    }
+    return status == WEIR_OK ? weiri_internode_flush(internode, barrier_phase) : status;
+}
+
 weir_status weiri_internode_barrier(weiri_internode *internode)
 {
-    static const char phase[] = "barrier of nodes";
-    const weiri_net_ops *ops = internode->net->ops;
     weir_status status = WEIR_OK;
     internode->barriers++;
-    weiri_net_lock(internode->net);
-    for (int m = 0; m < internode->nnodes && status == WEIR_OK; m++) {
-        const weiri_internode_peer *peer = &internode->peers[internode->nodes[m].ranks[0]];
+    if (internode->is_first_use)
+        return message_barrier_in_rounds(internode);
+    for (int m = 0; m < internode->nnodes; m++) {
+        const int rank = internode->nodes[m].ranks[0];
+        weiri_net_lock(internode->net);
         if (m != internode->node)
-            status = ops->signal(peer->endpoint, &peer->key,
-                                 peer->words_there + offsetof(weiri_internode_words, barrier),
-                                 internode->barriers);
+            status = message_signal_barrier(internode, rank);
+        weiri_net_unlock(internode->net);
+        if (status != WEIR_OK)
+            return message_give_up(internode, rank, status);
     }
-    weiri_net_unlock(internode->net);
-    if (status != WEIR_OK)
-        return message_give_up(internode, status);
     for (int m = 0; m < internode->nnodes && status == WEIR_OK; m++) {
-        int rank = internode->nodes[m].ranks[0];
+        const int rank = internode->nodes[m].ranks[0];
         if (m != internode->node)
             status = message_await_word(internode, &internode->peers[rank].words->barrier,
-                                internode->barriers, rank, phase);
+                                internode->barriers, rank, barrier_phase);
     }
-    return status == WEIR_OK ? weiri_internode_flush(internode, phase) : status;
+    return status == WEIR_OK ? weiri_internode_flush(internode, barrier_phase) : status;
 }

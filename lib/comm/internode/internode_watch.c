@@ -5,13 +5,17 @@
  * A rank that detects a reason to end all waits sets the abort words of its node and signals all
  * remote ranks, each of which sets the abort words of its node. A path that fails is a loss of
  * its rank, unless that rank has finished. As the finished word of a rank that ended normally may
- * arrive after the failure is seen, a loss only counts after GRACE_NS.
+ * arrive after the failure is seen, a loss only counts after GRACE_NS. If connections are made when
+ * first used, internode_pass.c passes on what arrives; an endpoint that could not be connected is
+ * the loss of its rank if nothing listens there any more, else a failure of this rank.
  */
 #include "comm/internode/internode.h"
 
+#include "base/error.h"
 #include "base/log.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <time.h>
 
 enum {
@@ -21,30 +25,52 @@ enum {
     LEAVE_NS = 2000 * 1000 * 1000, /* the longest wait for the peers' left words */
 };
 
+/* The path broke, or the peer has ended before there was one. */
+static int watch_is_broken(const weiri_endpoint *end)
+{
+    return end->failed != WEIR_OK && (!end->is_connecting || end->failed == WEIR_ERR_PEER);
+}
+
 static int watch_has_failed(const weiri_internode_peer *peer)
 {
-    return peer->endpoint && peer->endpoint->failed != WEIR_OK &&
+    return peer->endpoint && watch_is_broken(peer->endpoint) &&
            !weir_load_acquire(&peer->words->finished);
 }
 
 int weiri_internode_is_lost(const weiri_internode *internode, int rank)
 {
-    return watch_has_failed(&internode->peers[rank]);
+    const weiri_internode_peer *peer = &internode->peers[rank];
+    if (internode->is_first_use && weir_load_acquire(internode->local->guard.abort_word) ==
+                                       WEIRI_ABORT_DEATH + (uint64_t)rank)
+        return 1;
+    return watch_has_failed(peer);
 }
 
 int weiri_internode_is_gone(const weiri_internode *internode, int rank)
 {
     const weiri_endpoint *end = internode->peers[rank].endpoint;
-    return end && end->failed != WEIR_OK;
+    return end && watch_is_broken(end);
 }
 
-/* Passes new aborts of other nodes, and losses, on to the ranks of this node. */
-static void watch_check(weiri_internode *internode)
+/* A connection cannot be made, for a reason of this rank or the network: ends all waits. */
+static void watch_give_up(weiri_internode *internode, const char *reason)
 {
-    for (int rank = 0; rank < internode->parent->nranks; rank++) {
-        const weiri_internode_peer *peer = &internode->peers[rank];
-        if (!peer->endpoint)
-            continue;
+    if (internode->aborted)
+        return;
+    internode->aborted = 1;
+    snprintf(internode->failure, sizeof internode->failure, "%s", reason);
+    weiri_log(WEIRI_LOG_ERROR, "rank %d: %s", internode->parent->rank, reason);
+    weiri_comm_abort_node(internode->local, WEIRI_ABORT_ASKED);
+}
+
+/* Passes new aborts of other nodes, and losses, on to the ranks of this node. failed: what progress
+ * returned, with the reason in the last error. */
+static void watch_check(weiri_internode *internode, weir_status failed)
+{
+    const weiri_internode_links *links = internode->links;
+    int cannot_connect = internode->net->failed != WEIR_OK;
+    for (int i = 0; i < links->count; i++) {
+        const weiri_internode_peer *peer = &internode->peers[links->ranks[i]];
         uint64_t reason = weir_load_acquire(&peer->words->abort);
         if (reason && !internode->aborted) {
             internode->aborted = 1;
@@ -52,14 +78,18 @@ static void watch_check(weiri_internode *internode)
         }
         if (watch_has_failed(peer) && !internode->lost_ns) {
             internode->lost_ns = weir_clock_ns();
-            internode->lost = rank;
+            internode->lost = links->ranks[i];
         }
+        cannot_connect |= peer->endpoint->failed != WEIR_OK && !watch_is_broken(peer->endpoint);
     }
     if (internode->lost_ns && !internode->aborted &&
         weir_clock_ns() - internode->lost_ns > GRACE_NS) {
         internode->aborted = 1;
         weiri_comm_abort_node(internode->local, WEIRI_ABORT_DEATH + (uint64_t)internode->lost);
     }
+    if (cannot_connect && failed != WEIR_OK)
+        watch_give_up(internode, weir_last_error());
+    weiri_internode_pass_on(internode);
 }
 
 void weiri_internode_poll(weiri_internode *internode)
@@ -68,46 +98,36 @@ void weiri_internode_poll(weiri_internode *internode)
     weiri_net_lock(internode->net);
     weir_status status = internode->net->ops->progress(internode->net, &moved);
     if (moved || status != WEIR_OK || ++internode->polls % POLLS_PER_CHECK == 0)
-        watch_check(internode);
+        watch_check(internode, status);
     weiri_net_unlock(internode->net);
 }
 
-/* Progresses the network until everything posted has been sent, for FLUSH_NS at most. The caller
- * holds the lock. */
+/* Progresses the network until everything posted to connected peers has been sent, for FLUSH_NS at
+ * most. The caller holds the lock. */
 static void watch_flush(weiri_internode *internode)
 {
+    const weiri_internode_links *links = internode->links;
     uint64_t end_ns = weir_clock_ns() + FLUSH_NS;
     for (int pending = 1; pending && weir_clock_ns() < end_ns;) {
         int moved = 0;
         internode->net->ops->progress(internode->net, &moved);
         pending = 0;
-        for (int rank = 0; rank < internode->parent->nranks; rank++) {
-            const weiri_endpoint *end = internode->peers[rank].endpoint;
-            pending |= end && end->failed == WEIR_OK && end->sent < end->posted &&
+        for (int i = 0; i < links->count; i++) {
+            const weiri_endpoint *end = internode->peers[links->ranks[i]].endpoint;
+            pending |= end->failed == WEIR_OK && !end->is_connecting && end->sent < end->posted &&
                        end->completed < end->posted;
         }
     }
 }
 
-/* Sets a word at every remote rank. The caller holds the lock. */
-static void watch_signal_all(weiri_internode *internode, size_t word, uint64_t value)
-{
-    for (int rank = 0; rank < internode->parent->nranks; rank++) {
-        weiri_internode_peer *peer = &internode->peers[rank];
-        if (peer->endpoint && peer->endpoint->failed == WEIR_OK)
-            internode->net->ops->signal(peer->endpoint, &peer->key, peer->words_there + word,
-                                        value);
-    }
-}
-
-/* Sets a word at every remote rank and waits until the signals are sent, unless *sent is set, which
- * it then sets. */
+/* Sets a word at every peer in links and waits until the signals are sent, unless *sent is set,
+ * which it then sets. */
 static void watch_notify(weiri_internode *internode, int *sent, size_t word, uint64_t value)
 {
     weiri_net_lock(internode->net);
     if (!*sent) {
         *sent = 1;
-        watch_signal_all(internode, word, value);
+        weiri_internode_signal_links(internode, word, value);
         watch_flush(internode);
     }
     weiri_net_unlock(internode->net);
@@ -115,7 +135,26 @@ static void watch_notify(weiri_internode *internode, int *sent, size_t word, uin
 
 void weiri_internode_abort(weiri_internode *internode, uint64_t reason)
 {
+    weiri_net_lock(internode->net);
+    if (!internode->abort_sent)
+        internode->abort_reason = reason;
+    weiri_net_unlock(internode->net);
     watch_notify(internode, &internode->abort_sent, offsetof(weiri_internode_words, abort), reason);
+}
+
+static void watch_send_record(weiri_internode *internode)
+{
+    const weiri_internode_links *links = internode->links;
+    weiri_where *record = &internode->own_records[internode->local->rank];
+    *record = *internode->local->where;
+    for (int i = 0; i < links->count; i++) {
+        const weiri_internode_peer *peer = &internode->peers[links->ranks[i]];
+        if (peer->endpoint->failed == WEIR_OK)
+            internode->net->ops->put(peer->endpoint, internode->mem,
+                                     (uint64_t)((char *)record - internode->window), &peer->key,
+                                     peer->mirror_there, sizeof *record);
+    }
+    weiri_internode_signal_links(internode, offsetof(weiri_internode_words, answered), 1);
 }
 
 void weiri_internode_send_record(weiri_internode *internode)
@@ -123,16 +162,10 @@ void weiri_internode_send_record(weiri_internode *internode)
     weiri_net_lock(internode->net);
     if (!internode->record_sent) {
         internode->record_sent = 1;
-        *internode->own_record = *internode->local->where;
-        for (int rank = 0; rank < internode->parent->nranks; rank++) {
-            const weiri_internode_peer *peer = &internode->peers[rank];
-            if (peer->endpoint && peer->endpoint->failed == WEIR_OK)
-                internode->net->ops->put(
-                    peer->endpoint, internode->mem,
-                    (uint64_t)((char *)internode->own_record - internode->window), &peer->key,
-                    peer->mirror_there, sizeof *internode->own_record);
-        }
-        watch_signal_all(internode, offsetof(weiri_internode_words, answered), 1);
+        if (internode->is_first_use)
+            weiri_internode_pass_on(internode);
+        else
+            watch_send_record(internode);
         watch_flush(internode);
     }
     weiri_net_unlock(internode->net);
@@ -140,15 +173,15 @@ void weiri_internode_send_record(weiri_internode *internode)
 
 void weiri_internode_printed(weiri_internode *internode)
 {
-    int sent = 0;
-    watch_notify(internode, &sent, offsetof(weiri_internode_words, printed), 1);
+    watch_notify(internode, &internode->printed, offsetof(weiri_internode_words, printed), 1);
 }
 
 static int watch_all_have_left(const weiri_internode *internode)
 {
-    for (int rank = 0; rank < internode->parent->nranks; rank++) {
-        const weiri_internode_peer *peer = &internode->peers[rank];
-        if (peer->endpoint && peer->endpoint->failed == WEIR_OK &&
+    const weiri_internode_links *links = internode->links;
+    for (int i = 0; i < weiri_internode_link_count(links); i++) {
+        const weiri_internode_peer *peer = &internode->peers[links->ranks[i]];
+        if (peer->endpoint->failed == WEIR_OK && !peer->endpoint->is_connecting &&
             !weir_load_acquire(&peer->words->left))
             return 0;
     }
@@ -164,12 +197,12 @@ void weiri_internode_leave(weiri_internode *internode)
 {
     const struct timespec nap = {.tv_nsec = 100000};
     uint64_t end_ns = weir_clock_ns() + LEAVE_NS;
-    int sent = 0;
-    watch_notify(internode, &sent, offsetof(weiri_internode_words, left), 1);
+    watch_notify(internode, &internode->left, offsetof(weiri_internode_words, left), 1);
     while (!watch_all_have_left(internode) && weir_clock_ns() < end_ns) {
         int moved = 0;
         weiri_net_lock(internode->net);
         internode->net->ops->progress(internode->net, &moved);
+        weiri_internode_pass_on(internode);
         weiri_net_unlock(internode->net);
         nanosleep(&nap, NULL);
     }

@@ -2,6 +2,7 @@
 #include "comm/internode/internode.h"
 
 #include "base/error.h"
+#include "comm/mem.h"
 
 #include <stdlib.h>
 
@@ -11,13 +12,19 @@ enum {
     SLOT_MOST_BYTES = 128 << 10,
 };
 
-/* Returns the index of peer among the remote peers of rank. */
+/* Returns the index of peer among the remote peers of rank: those of rank's node do not count. */
 static int window_index_of(const weiri_internode *internode, int rank, int peer)
 {
-    int place = 0;
-    for (int other = 0; other < peer; other++)
-        place += internode->node_of[other] != internode->node_of[rank];
-    return place;
+    const weiri_node *node = &internode->nodes[internode->node_of[rank]];
+    int low = 0, high = node->count; /* the ranks of the node below peer end between them */
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (node->ranks[middle] < peer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return peer - low;
 }
 
 static int window_remote_count_of(const weiri_internode *internode, int rank)
@@ -39,18 +46,29 @@ static uint64_t window_mirrors_at(const weiri_internode *internode, int rank)
     return (uint64_t)window_remote_count_of(internode, rank) * sizeof(weiri_internode_words);
 }
 
-/* After the mirrors there is one more record, the source of copies of this rank's own. */
+/* After the mirrors there are copies of the records of the node's ranks. */
 static uint64_t window_boxes_at(const weiri_internode *internode, int rank)
 {
     return window_mirrors_at(internode, rank) +
-           (uint64_t)(window_remote_count_of(internode, rank) + 1) * sizeof(weiri_where);
+           (uint64_t)internode->parent->nranks * sizeof(weiri_where);
+}
+
+uint64_t weiri_internode_words_at(const weiri_internode *internode, int there, int rank)
+{
+    return (uint64_t)window_index_of(internode, there, rank) * sizeof(weiri_internode_words);
+}
+
+uint64_t weiri_internode_mirror_at(const weiri_internode *internode, int there, int rank)
+{
+    return window_mirrors_at(internode, there) +
+           (uint64_t)window_index_of(internode, there, rank) * sizeof(weiri_where);
 }
 
 static void window_lay_out(weiri_internode *internode)
 {
     int own = internode->parent->rank;
     size_t ring = WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode);
-    internode->own_record =
+    internode->own_records =
         (weiri_where *)(void *)(internode->window + window_mirrors_at(internode, own)) +
         internode->nremote;
     for (int rank = 0; rank < internode->parent->nranks; rank++) {
@@ -66,8 +84,9 @@ static void window_lay_out(weiri_internode *internode)
         peer->inbox = internode->window + window_boxes_at(internode, own) + here * 2 * ring;
         peer->outbox = peer->inbox + ring;
         peer->stride = weiri_internode_stride(internode);
-        peer->words_there = there * sizeof(weiri_internode_words);
-        peer->mirror_there = window_mirrors_at(internode, rank) + there * sizeof(weiri_where);
+        peer->closed = internode->is_first_use ? internode : NULL;
+        peer->words_there = weiri_internode_words_at(internode, rank, own);
+        peer->mirror_there = weiri_internode_mirror_at(internode, rank, own);
         peer->inbox_there = window_boxes_at(internode, rank) + there * 2 * ring;
     }
 }
@@ -77,8 +96,13 @@ static weir_status window_allocate(weiri_internode *internode)
     size_t ring = WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode);
     internode->window_bytes =
         window_boxes_at(internode, internode->parent->rank) + (size_t)internode->nremote * 2 * ring;
+    const uint64_t head = window_boxes_at(internode, internode->parent->rank);
     weir_status status =
-        weir_mem_alloc(internode->local, internode->window_bytes, &internode->memory);
+        internode->is_first_use
+            ? weiri_mem_reserve(internode->local, internode->window_bytes, &internode->memory)
+            : weir_mem_alloc(internode->local, internode->window_bytes, &internode->memory);
+    if (status == WEIR_OK && internode->is_first_use)
+        status = weiri_mem_back(internode->memory, 0, head);
     if (status != WEIR_OK)
         return status;
     internode->window = weir_mem_pointer(internode->memory);
@@ -88,6 +112,19 @@ static weir_status window_allocate(weiri_internode *internode)
         internode->net->ops->mem_register(internode->net, internode->window,
                                           internode->window_bytes, WEIRI_NET_HOST, &internode->mem);
     weiri_net_unlock(internode->net);
+    return status;
+}
+
+weir_status weiri_internode_window_open(weiri_internode *internode, int rank)
+{
+    weiri_internode_peer *peer = &internode->peers[rank];
+    const size_t ring = WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode);
+    if (!__atomic_load_n(&peer->closed, __ATOMIC_RELAXED))
+        return WEIR_OK;
+    weir_status status =
+        weiri_mem_back(internode->memory, (size_t)(peer->inbox - internode->window), 2 * ring);
+    if (status == WEIR_OK)
+        __atomic_store_n(&peer->closed, NULL, __ATOMIC_RELAXED);
     return status;
 }
 

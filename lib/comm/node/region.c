@@ -22,6 +22,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int weiri_comm_node_rank(const weir_comm *comm, int rank)
 {
@@ -56,7 +57,22 @@ static uint64_t region_count_change(weir_comm *comm)
     return changes->value;
 }
 
-weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int *id)
+/* A region is adopted, allocated, or reserved. */
+static weir_status region_make_segment(weir_comm *comm, void *adopted, size_t bytes,
+                                       int is_reserved, weiri_segment *segment,
+                                       weiri_segment_key *key)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (adopted)
+        return comm->gpu->ops->adopt(comm, adopted, bytes, segment, key);
+    if (!is_reserved)
+        return comm->memory->segment_create(bytes ? bytes : 1, segment, key);
+    /* In parts of a page, so that no huge page backs more than is asked for. */
+    return comm->memory->segment_reserve(page, (int)(bytes / page + 1), segment, key);
+}
+
+static weir_status region_create(weir_comm *comm, void *adopted, size_t bytes, int is_reserved,
+                                 int *id)
 {
     weiri_region_sweep(comm);
     int entry = region_find_free_entry(comm);
@@ -70,10 +86,8 @@ weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, in
     int before = -1;
     weir_status status = weiri_gpu_enter(comm, &before);
     if (status == WEIR_OK)
-        status = adopted
-                     ? comm->gpu->ops->adopt(comm, adopted, bytes, &region->segment, &record->key)
-                     : comm->memory->segment_create(bytes ? bytes : 1, &region->segment,
-                                                    &record->key);
+        status = region_make_segment(comm, adopted, bytes, is_reserved, &region->segment,
+                                     &record->key);
     weiri_gpu_leave(comm, before);
     if (status != WEIR_OK)
         return status;
@@ -89,6 +103,23 @@ weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, in
     weiri_gpu_know(comm, comm->rank, entry, region->segment.base);
     *id = entry;
     return WEIR_OK;
+}
+
+weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int *id)
+{
+    return region_create(comm, adopted, bytes, 0, id);
+}
+
+weir_status weiri_region_reserve(weir_comm *comm, size_t bytes, int *id)
+{
+    return region_create(comm, NULL, bytes, 1, id);
+}
+
+weir_status weiri_region_back(const weir_comm *comm, int id, size_t at, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t first = at / page * page, end = (at + bytes + page - 1) / page * page;
+    return comm->memory->segment_back(&comm->regions[id].segment, first, end - first);
 }
 
 static int region_all_followed(const weir_comm *comm, uint64_t change)

@@ -310,6 +310,8 @@ static int repeat_create(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* Rows of communicators whose connections are made when first used. */
+#define FIRST_USE "tcp", 0, 1
 #define DEATH_TEST(name, ...)                                                                      \
     AT(name, test_death, (&(layout_test){{.nodes = __VA_ARGS__}, NULL, check_death}))
 
@@ -339,12 +341,34 @@ int main(void)
         LAYOUT_TEST("an abort reaches all of 3 nodes", check_abort, "abbccc", 3),
         DEATH_TEST("a dead rank is named on both nodes", "aabb", 2),
         DEATH_TEST("a dead rank is named on all of 3 nodes", "abbccc", 3),
+        DEATH_TEST("tcp: a dead rank is named on all of 6 nodes", "abcdef", 6, "tcp"),
         LAYOUT_RANKS_TEST("shm: a rank that computes past the deadline is not reported as dead",
                           check_patience, "ab", 2),
         LAYOUT_RANKS_TEST("tcp: a rank that computes past the deadline is not reported as dead",
                           check_patience, "ab", 2, "tcp"),
         LAYOUT_TEST("credit needs no signal where messages go both ways", check_credit, "ab", 2),
         LAYOUT_RANKS_TEST("40 communicators leak nothing", repeat_create, "aabb", 2),
+        LAYOUT_RANKS_TEST("first use: collectives of 2 + 2 ranks", check_collectives, "aabb", 2,
+                          FIRST_USE),
+        LAYOUT_RANKS_TEST("first use: collectives of interleaved ranks of 3 nodes",
+                          check_collectives, "abcab", 3, FIRST_USE),
+        LAYOUT_RANKS_TEST("first use: collectives of 1 + 2 + 3 ranks", check_collectives, "abbccc",
+                          3, FIRST_USE),
+        LAYOUT_RANKS_TEST("first use: collectives of 5 nodes of one rank", check_collectives,
+                          "abcde", 5, FIRST_USE),
+        LAYOUT_RANKS_TEST("first use: collectives of 1 + 2 + 3 ranks with GPUs", check_collectives,
+                          "abbccc", 3, "tcp", 1, 1),
+        LAYOUT_TEST("first use: small collectives of 40 + 22 ranks", check_crowd, crowd, 2,
+                    FIRST_USE),
+        LAYOUT_TEST("first use: an abort reaches all of 3 nodes", check_abort, "abbccc", 3,
+                    FIRST_USE),
+        DEATH_TEST("first use: a dead rank is named on both nodes", "aabb", 2, FIRST_USE),
+        DEATH_TEST("first use: a dead rank is named on all of 3 nodes", "abbccc", 3, FIRST_USE),
+        DEATH_TEST("first use: a dead rank is named on all of 6 nodes", "abcdef", 6, FIRST_USE),
+        LAYOUT_RANKS_TEST("first use: a rank that computes past the deadline is not dead",
+                          check_patience, "ab", 2, FIRST_USE),
+        LAYOUT_RANKS_TEST("first use: 40 communicators leak nothing", repeat_create, "aabb", 2,
+                          FIRST_USE),
     };
     return RUN_TESTS("across nodes", tests);
 }

@@ -17,6 +17,7 @@ typedef struct layout {
     int nnodes;
     const char *transport; /* NULL: shm */
     int gpus;              /* whether the ranks have stand-ins for GPUs */
+    int first_use;         /* whether they connect when they first use a connection; over tcp */
 } layout;
 
 static inline int ranks_of(const layout *where)
@@ -30,6 +31,7 @@ static inline weir_comm *open_internode(weir_boot *boot, const layout *where)
     net_shm_register();
     setenv("WEIR_HOSTID", name, 1);
     setenv("WEIR_TRANSPORT", where->transport ? where->transport : "shm", 1);
+    setenv("WEIR_CONNECT", where->first_use ? "first-use" : "auto", 1);
     weir_comm *comm = open_comm(boot);
     if (comm && where->gpus && standin_attach(comm) != WEIR_OK) {
         weir_comm_destroy(comm);

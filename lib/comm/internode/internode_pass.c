@@ -1,0 +1,145 @@
+/*
+ * What ranks pass on to each other where not all are connected (WEIR_CONNECT): aborts, the end of
+ * the report, and final state records. Each rank passes each of them on once, to all peers that it
+ * is connected to, so a rank that is lost or does not poll delays none that has another path. The
+ * leaders are connected at distances 1, 2, 4, ..., so everything reaches all of them in log2(nodes)
+ * steps, and through the memory of a node its other ranks.
+ *
+ * Records go between leaders only: those of the own node, and those that have arrived, which are put
+ * into the mirror of the same rank in the other leader's window. Several leaders may put the same
+ * record there; its bytes are the same.
+ */
+#include "comm/internode/internode.h"
+
+#include <stddef.h>
+
+static int pass_can(const weiri_endpoint *end)
+{
+    return end->failed == WEIR_OK && !end->is_connecting;
+}
+
+void weiri_internode_signal_links(weiri_internode *internode, size_t word, uint64_t value)
+{
+    const weiri_internode_links *links = internode->links;
+    for (int i = 0; i < links->count; i++) {
+        const weiri_internode_peer *peer = &internode->peers[links->ranks[i]];
+        if (peer->endpoint->failed == WEIR_OK)
+            internode->net->ops->signal(peer->endpoint, &peer->key, peer->words_there + word,
+                                        value);
+    }
+}
+
+static void pass_word(weiri_internode *internode, const weiri_internode_peer *peer, size_t word,
+                      uint64_t value)
+{
+    if (value)
+        internode->net->ops->signal(peer->endpoint, &peer->key, peer->words_there + word, value);
+}
+
+void weiri_internode_catch_up(weiri_internode *internode, int rank)
+{
+    const weiri_internode_peer *peer = &internode->peers[rank];
+    pass_word(internode, peer, offsetof(weiri_internode_words, abort),
+              internode->abort_sent ? internode->abort_reason : 0);
+    pass_word(internode, peer, offsetof(weiri_internode_words, printed),
+              (uint64_t)internode->printed);
+    pass_word(internode, peer, offsetof(weiri_internode_words, finished),
+              (uint64_t)internode->finished);
+    pass_word(internode, peer, offsetof(weiri_internode_words, left), (uint64_t)internode->left);
+}
+
+/* The reason for which this rank's node was aborted by one of its ranks; 0: none. A failed kernel
+ * is passed on when the host has found it. */
+static uint64_t pass_reason(const weiri_internode *internode)
+{
+    const uint64_t reason = weir_load_acquire(internode->local->guard.abort_word);
+    return reason == WEIR_ABORTED_BY_KERNEL ? 0 : reason;
+}
+
+static void pass_abort(weiri_internode *internode)
+{
+    const uint64_t reason = internode->abort_sent ? 0 : pass_reason(internode);
+    if (!reason)
+        return;
+    internode->abort_sent = 1;
+    internode->abort_reason = reason;
+    weiri_internode_signal_links(internode, offsetof(weiri_internode_words, abort), reason);
+}
+
+int weiri_internode_has_printed(const weiri_internode *internode)
+{
+    const weiri_internode_links *links = internode->links;
+    for (int i = 0; i < weiri_internode_link_count(links); i++)
+        if (weir_load_acquire(&internode->peers[links->ranks[i]].words->printed))
+            return 1;
+    return 0;
+}
+
+static void pass_printed(weiri_internode *internode)
+{
+    if (internode->printed || !weiri_internode_has_printed(internode))
+        return;
+    internode->printed = 1;
+    weiri_internode_signal_links(internode, offsetof(weiri_internode_words, printed), 1);
+}
+
+/* Returns the final record of a rank in the window; NULL if it is not known. Those of the node's
+ * ranks are copied there first. */
+static const weiri_where *pass_record_of(weiri_internode *internode, int rank)
+{
+    if (weiri_internode_is_remote(internode, rank)) {
+        const weiri_internode_peer *peer = &internode->peers[rank];
+        return weir_load_acquire(&peer->words->answered) ? peer->mirror : NULL;
+    }
+    const int place = internode->place_of[rank];
+    const weiri_where *where = &internode->local->peers[place].page->where;
+    if (!weir_load_acquire(&where->answered))
+        return NULL;
+    internode->own_records[place] = *where;
+    return &internode->own_records[place];
+}
+
+/* Puts a record into the window of a leader. */
+static void pass_record(weiri_internode *internode, int leader, int rank, const weiri_where *record)
+{
+    const weiri_net_ops *ops = internode->net->ops;
+    const weiri_internode_peer *peer = &internode->peers[leader];
+    weir_status status = ops->put(peer->endpoint, internode->mem,
+                                  (uint64_t)((const char *)record - internode->window), &peer->key,
+                                  weiri_internode_mirror_at(internode, leader, rank),
+                                  sizeof *record);
+    if (status == WEIR_OK)
+        ops->signal(peer->endpoint, &peer->key,
+                    weiri_internode_words_at(internode, leader, rank) +
+                        offsetof(weiri_internode_words, answered),
+                    1);
+}
+
+static void pass_records(weiri_internode *internode)
+{
+    const weiri_internode_links *links = internode->links;
+    const int *node_of = internode->node_of;
+    for (int rank = 0; rank < internode->parent->nranks; rank++) {
+        const weiri_where *record =
+            internode->passed[rank] ? NULL : pass_record_of(internode, rank);
+        if (!record)
+            continue;
+        internode->passed[rank] = 1;
+        for (int i = 0; i < links->count; i++) {
+            const int to = links->ranks[i];
+            if (internode->place_of[to] == 0 && node_of[to] != node_of[rank] &&
+                pass_can(internode->peers[to].endpoint))
+                pass_record(internode, to, rank, record);
+        }
+    }
+}
+
+void weiri_internode_pass_on(weiri_internode *internode)
+{
+    if (!internode->is_first_use)
+        return;
+    pass_abort(internode);
+    pass_printed(internode);
+    if (internode->abort_sent && internode->local->rank == 0)
+        pass_records(internode);
+}
