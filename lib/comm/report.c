@@ -22,7 +22,9 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 500, /* wait for the final records of running ranks */
+    ANSWER_MS = 500, /* wait for the final records of running ranks, */
+    ANSWER_MS_EACH = 4, /* longer for each rank, */
+    ANSWER_MOST_MS = 1500, /* but no longer than that */
     OTHERS_MS = 700, /* wait for a rank of another node to start printing */
     PRINT_MS = 2000, /* wait for the rank that prints */
     LINE_BYTES = 400,
@@ -63,7 +65,7 @@ static int report_is_remote(const weir_comm *comm, int rank)
 static const weiri_where *report_record_of(const weir_comm *comm, int rank)
 {
     if (report_is_remote(comm, rank))
-        return comm->internode->peers[rank].mirror;
+        return weiri_internode_record_of(comm->internode, rank);
     if (comm->internode && comm->host_comm)
         return &comm->host_comm->peers[comm->internode->place_of[rank]].page->where;
     return &comm->peers[rank].page->where;
@@ -72,7 +74,7 @@ static const weiri_where *report_record_of(const weir_comm *comm, int rank)
 static int report_has_answered(const weir_comm *comm, int rank)
 {
     if (report_is_remote(comm, rank))
-        return weir_load_acquire(&comm->internode->peers[rank].words->answered) != 0;
+        return weiri_internode_has_answered(comm->internode, rank);
     return weir_load_acquire(&report_record_of(comm, rank)->answered) != 0;
 }
 
@@ -172,21 +174,16 @@ void weir_comm_note(weir_comm *comm, const char *phase, uint64_t iteration)
 
 /* ------------------------------------------------------------------ the text */
 
-/* Whether the record of a rank may still come: if connections are made when first used, those of
- * other nodes come to the leaders only. */
-static int report_hears_of(const weir_comm *comm, int rank)
-{
-    return !report_is_remote(comm, rank) || !comm->internode->is_first_use || comm->local_rank == 0;
-}
-
-/* After an abort: waits until all running ranks have final records, ANSWER_MS at most. */
+/* After an abort: waits for a short time until all running ranks have final records. */
 static void report_await_answers(weir_comm *comm)
 {
-    uint64_t end_ns = weir_clock_ns() + ANSWER_MS * 1000000ull;
+    const int wanted_ms = ANSWER_MS + ANSWER_MS_EACH * comm->nranks;
+    const int wait_ms = wanted_ms < ANSWER_MOST_MS ? wanted_ms : ANSWER_MOST_MS;
+    const uint64_t end_ns = weir_clock_ns() + (uint64_t)wait_ms * 1000000u;
     report_answer(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
-        while (report_hears_of(comm, rank) && !report_has_answered(comm, rank) &&
-               report_state_of(comm, rank) == WEIRI_RUNS && weir_clock_ns() < end_ns) {
+        while (!report_has_answered(comm, rank) && report_state_of(comm, rank) == WEIRI_RUNS &&
+               weir_clock_ns() < end_ns) {
             if (comm->internode)
                 weiri_internode_poll(comm->internode);
             report_nap();

@@ -6,6 +6,8 @@
  *     ranks 0-254 wait for rank 255
  *     ranks 0-254: allreduce, call 7; waits in barrier for rank 255
  *     rank 255: dead; last seen in allreduce, call 6; in no long wait of weir
+ *
+ * Of many groups the first are shown, those with lost ranks, or that wait for one, before others.
  */
 #include "comm/report_text.h"
 
@@ -13,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { POSITION_BYTES = 256, RANGES_BYTES = 160 };
+enum { POSITION_BYTES = 256, RANGES_BYTES = 160, GROUP_LINES = 24 /* of waits, and of positions */ };
 
 static const char all_run[] = " all run; one is slow or stuck";
 
@@ -183,6 +185,22 @@ static int report_lost_ranges(writer *w, const weiri_report *report, groups *of)
     return lost;
 }
 
+/* How many lines for groups there are, and what is left out. */
+typedef struct group_lines {
+    int count, hidden_groups, hidden_ranks;
+} group_lines;
+
+/* Returns 1 if there are many lines before that of a group, which is counted then. */
+static int report_hides(group_lines *lines, const groups *of, int group)
+{
+    if (lines->count++ < GROUP_LINES)
+        return 0;
+    lines->hidden_groups++;
+    for (int rank = group; rank < of->nranks; rank++)
+        lines->hidden_ranks += of->group[rank] == group;
+    return 1;
+}
+
 /* "ranks 0-254 wait for rank 255". */
 static void report_waits(writer *w, const weiri_report *report, groups *of, int *first)
 {
@@ -197,14 +215,20 @@ static void report_waits(writer *w, const weiri_report *report, groups *of, int 
             first[awaited] = rank;
         of->group[rank] = first[awaited];
     }
-    for (int rank = 0; rank < report->nranks; rank++) {
-        if (of->group[rank] != rank)
-            continue;
-        report_print(w, "  ");
-        int count = report_ranges(w, of, rank);
-        report_print(w, " %s for rank %d\n", count == 1 ? "waits" : "wait",
-                     report_awaited(&report->ranks[rank]));
-    }
+    group_lines lines = {0};
+    for (int pass = 0; pass < 2; pass++)
+        for (int rank = 0; rank < report->nranks; rank++) {
+            const int awaited = report_awaited(&report->ranks[rank]);
+            if (of->group[rank] != rank || (report_loss(report, awaited) == 0) != pass ||
+                report_hides(&lines, of, rank))
+                continue;
+            report_print(w, "  ");
+            int count = report_ranges(w, of, rank);
+            report_print(w, " %s for rank %d\n", count == 1 ? "waits" : "wait", awaited);
+        }
+    if (lines.hidden_groups)
+        report_print(w, "  %d more ranks wait for %d others\n", lines.hidden_ranks,
+                     lines.hidden_groups);
 }
 
 /* A line for each position that ranks are in. positions holds POSITION_BYTES for each rank. */
@@ -220,13 +244,19 @@ static void report_positions(writer *w, const weiri_report *report, groups *of,
             group++;
         of->group[rank] = group;
     }
-    for (int rank = 0; rank < report->nranks; rank++) {
-        if (of->group[rank] != rank)
-            continue;
-        report_print(w, "  ");
-        report_ranges(w, of, rank);
-        report_print(w, ": %s\n", positions[rank]);
-    }
+    group_lines lines = {0};
+    for (int pass = 0; pass < 2; pass++)
+        for (int rank = 0; rank < report->nranks; rank++) {
+            if (of->group[rank] != rank || (report_loss(report, rank) == 0) != pass ||
+                report_hides(&lines, of, rank))
+                continue;
+            report_print(w, "  ");
+            report_ranges(w, of, rank);
+            report_print(w, ": %s\n", positions[rank]);
+        }
+    if (lines.hidden_groups)
+        report_print(w, "  %d more ranks in %d other positions\n", lines.hidden_ranks,
+                     lines.hidden_groups);
 }
 
 /* The report of many ranks; without memory for the groups, a line for each. */

@@ -118,6 +118,7 @@ typedef struct weiri_internode {
     uint64_t abort_reason;
     int printed, left;     /* sent */
     unsigned char *passed; /* for each rank: its final record was passed on */
+    weiri_desc leader_window; /* of this node's leader, to whom the records of other nodes come */
     char failure[256];     /* why a connection could not be made; empty: none failed */
     struct weiri_internode *pairs; /* NULL until it is created */
 } weiri_internode;
@@ -179,6 +180,10 @@ void weiri_internode_abort(weiri_internode *internode, uint64_t reason);
 void weiri_internode_send_record(weiri_internode *internode);
 /* Signals to them that the report has been printed. */
 void weiri_internode_printed(weiri_internode *internode);
+/* The state record that a remote rank sent, and whether it has arrived. If connections are made when
+ * first used, those are in the window of this node's leader. */
+const weiri_where *weiri_internode_record_of(const weiri_internode *internode, int rank);
+int weiri_internode_has_answered(const weiri_internode *internode, int rank);
 /* Returns 1 if a rank of another node has printed the report, as far as this rank has heard. */
 int weiri_internode_has_printed(const weiri_internode *internode);
 /* Sets a word at all peers in links. The caller holds the network's lock. */

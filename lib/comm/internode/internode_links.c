@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    RANKS_FEW = 64,   /* remote ranks to which each rank connects at once, unless told otherwise */
+    RANKS_FEW = 64,   /* remote ranks to which each rank connects at once, by default */
     SPARE_FILES = 64, /* of which connections on first use may take some */
     POLL_MS = 100,
 };
@@ -65,7 +65,7 @@ static weir_status links_use(void *context, weiri_endpoint *endpoint)
     weir_status status = weiri_internode_window_open(internode, rank);
     if (status == WEIR_OK && internode->pairs)
         status = weiri_internode_window_open(internode->pairs, rank);
-    internode->peers[rank].is_used = 1;
+    __atomic_store_n(&internode->peers[rank].is_used, 1, __ATOMIC_RELAXED);
     links->ranks[links->count] = rank;
     __atomic_store_n(&links->count, links->count + 1, __ATOMIC_RELEASE);
     if (status == WEIR_OK)
@@ -161,7 +161,8 @@ weir_status weiri_internode_prepare_all(weiri_internode *internode)
 void weiri_internode_reach(weiri_internode *internode, int rank)
 {
     const weiri_internode_peer *peer = &internode->peers[rank];
-    if (!internode->is_first_use || !peer->endpoint || peer->is_used)
+    if (!internode->is_first_use || !peer->endpoint ||
+        __atomic_load_n(&peer->is_used, __ATOMIC_RELAXED))
         return;
     weiri_net_lock(internode->net);
     internode->net->ops->endpoint_begin(peer->endpoint);

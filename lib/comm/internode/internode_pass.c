@@ -75,6 +75,31 @@ int weiri_internode_has_printed(const weiri_internode *internode)
     return 0;
 }
 
+/* The window of this node's leader, which has the same layout up to the boxes; this rank's own if the
+ * leader has freed its window. */
+static const char *pass_leader_window(const weiri_internode *internode)
+{
+    const weiri_desc desc = internode->leader_window;
+    weir_comm *local = internode->local;
+    if (!internode->is_first_use || local->rank == 0 || weiri_region_map(local, 0, desc) != WEIR_OK)
+        return internode->window;
+    return local->peers[0].mappings[desc.region].segment.base;
+}
+
+const weiri_where *weiri_internode_record_of(const weiri_internode *internode, int rank)
+{
+    const char *mirror = (const char *)internode->peers[rank].mirror;
+    return (const weiri_where *)(const void *)(pass_leader_window(internode) +
+                                               (mirror - internode->window));
+}
+
+int weiri_internode_has_answered(const weiri_internode *internode, int rank)
+{
+    const char *own = (const char *)&internode->peers[rank].words->answered;
+    const char *there = pass_leader_window(internode) + (own - internode->window);
+    return weir_load_acquire((const uint64_t *)(const void *)there) != 0;
+}
+
 static void pass_printed(weiri_internode *internode)
 {
     if (internode->printed || !weiri_internode_has_printed(internode))

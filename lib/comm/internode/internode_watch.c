@@ -59,7 +59,7 @@ static void watch_give_up(weiri_internode *internode, const char *reason)
         return;
     internode->aborted = 1;
     snprintf(internode->failure, sizeof internode->failure, "%s", reason);
-    weiri_log(WEIRI_LOG_ERROR, "rank %d: %s", internode->parent->rank, reason);
+    weiri_log(WEIRI_LOG_ERROR, "%s", reason);
     weiri_comm_abort_node(internode->local, WEIRI_ABORT_ASKED);
 }
 

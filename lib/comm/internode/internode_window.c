@@ -128,19 +128,27 @@ weir_status weiri_internode_window_open(weiri_internode *internode, int rank)
     return status;
 }
 
+/* The key of a window, and for the ranks of its node where it is mapped. */
+typedef struct window_name {
+    weiri_net_key key;
+    weiri_desc desc;
+} window_name;
+
 static weir_status window_exchange_keys(weiri_internode *internode)
 {
     const weir_comm *parent = internode->parent;
-    weiri_net_key *keys = calloc((size_t)parent->nranks, sizeof *keys);
-    if (keys)
-        keys[parent->rank] = internode->mem->key;
+    window_name *names = calloc((size_t)parent->nranks, sizeof *names);
+    if (names)
+        names[parent->rank] = (window_name){internode->mem->key, internode->memory->desc};
     weir_status status = weir_boot_agree(
-        parent->boot, keys ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for keys"));
+        parent->boot, names ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for keys"));
     if (status == WEIR_OK)
-        status = weir_boot_allgather(parent->boot, keys, sizeof *keys);
+        status = weir_boot_allgather(parent->boot, names, sizeof *names);
     for (int rank = 0; status == WEIR_OK && rank < parent->nranks; rank++)
-        internode->peers[rank].key = keys[rank];
-    free(keys);
+        internode->peers[rank].key = names[rank].key;
+    if (status == WEIR_OK)
+        internode->leader_window = names[internode->nodes[internode->node].ranks[0]].desc;
+    free(names);
     return status;
 }
 

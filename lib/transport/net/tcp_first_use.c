@@ -84,13 +84,22 @@ void weiri_tcp_close_gate(weiri_tcp_net *net)
     net->gate = -1;
 }
 
+/* Whether this process cannot open another file. */
+static int has_no_file(void)
+{
+    const int fd = dup(STDERR_FILENO), error_number = errno;
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 && error_number == EMFILE;
+}
+
 /* No more connections can be accepted: a process without free files gets some more if the system
  * allows that; else no peer can connect any more, and the network says so. */
 static void gate_fail(weiri_tcp_net *net, weir_status status)
 {
     char who[64];
     snprintf(who, sizeof who, "rank %d accepts connections of other nodes", net->base.rank);
-    if (status == WEIR_ERR_SYSTEM && weiri_open_files_more(who) == WEIR_OK)
+    if (has_no_file() && weiri_open_files_more(who) == WEIR_OK)
         return;
     epoll_ctl(net->gate, EPOLL_CTL_DEL, net->listener, NULL);
     snprintf(net->failure, sizeof net->failure, "transport tcp: %s", weir_last_error());

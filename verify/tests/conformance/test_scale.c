@@ -2,7 +2,7 @@
  * Proves that jobs of more ranks than cores work: every host algorithm of every collective with
  * 100, 129 and 256 ranks, and every algorithm across 16 and 64 emulated nodes over tcp; and that a
  * lost rank ends all others in time, with a report that names it and that stays short. Most of them
- * run only if TEST_LONG is 1.
+ * run only if TEST_LONG is 1. An argument selects tests by a pattern.
  */
 #include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/long_part.h"
@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-enum { RANKS_MOST = 256, SHORT_MS = 1000, LIMIT_LONG_MS = 240000, EXTRA_S = 5, TEXT_BYTES = 4096 };
+enum { RANKS_MOST = 256, SHORT_MS = 1000, NODES_MS = 5000, LIMIT_LONG_MS = 240000, EXTRA_S = 5, TEXT_BYTES = 65536 };
 
 /* Ends the test unless all ranks but one (-1: all) have ended with code 0. */
 static void run_many(int nranks, ranks_body *body, void *argument, int lost)
@@ -150,17 +150,24 @@ static void test_every_algorithm(void **state)
 
 typedef struct nodes {
     int count, each; /* emulated nodes, and ranks of each */
+    const char *connect; /* when they connect: all, first-use */
 } nodes;
 
 /* Each node is emulated by its WEIR_HOSTID; between nodes data go through sockets of this host. */
-static int run_on_nodes(weir_boot *boot, void *argument)
+static void emulate_node(const weir_boot *boot, int each, const char *connect)
 {
-    const nodes *of = argument;
     char name[32];
-    snprintf(name, sizeof name, "scale-%d", weir_boot_rank(boot) / of->each);
+    snprintf(name, sizeof name, "scale-%d", weir_boot_rank(boot) / each);
     setenv("WEIR_HOSTID", name, 1);
     setenv("WEIR_TRANSPORT", "tcp", 1);
     setenv("WEIR_SOCKET_IFNAME", "lo", 1);
+    setenv("WEIR_CONNECT", connect, 1);
+}
+
+static int run_on_nodes(weir_boot *boot, void *argument)
+{
+    const nodes *of = argument;
+    emulate_node(boot, of->each, of->connect);
     return run_every_algorithm(boot, NULL);
 }
 
@@ -173,47 +180,63 @@ static void test_nodes(void **state)
 /* ----------------------------------------------------------- a lost rank */
 
 typedef struct loss {
-    int rank, silent; /* the rank that is killed, or stays away from the barrier */
+    int rank, silent; /* the rank that is killed, or stays away from the call */
+    int nranks, each; /* ranks, and ranks of a node; 0: all are on one, and wait for the lost one */
+    int timeout_ms;
 } loss;
+
+/* The report names the rank, and stays short. On several nodes many ranks wait for ranks that wait,
+ * and their records come from other nodes. */
+static void check_report(const loss *of, const char *text, int *failures)
+{
+    char waits[64], dead[64];
+    int lines = 0;
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    snprintf(waits, sizeof waits, "  ranks 0-%d wait for rank %d\n", of->rank - 1, of->rank);
+    snprintf(dead, sizeof dead, "): rank %d is dead", of->rank);
+    EXPECT(failures, of->each || strstr(text, waits) != NULL);
+    EXPECT(failures, of->silent || strstr(text, dead) != NULL);
+    EXPECT(failures, !of->each || strstr(text, "; waits in allreduce for rank ") != NULL);
+    EXPECT(failures, lines < (of->each ? 54 : 10));
+    if (*failures)
+        fprintf(stderr, "%s", text);
+}
 
 static int lose_last(weir_boot *boot, void *argument)
 {
     const loss *of = argument;
-    int rank = weir_boot_rank(boot), failures = 0, lines = 0;
+    int rank = weir_boot_rank(boot), failures = 0;
     float value = 1;
-    char text[TEXT_BYTES] = "", waits[64];
-    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_HOST, SHORT_MS);
+    static char text[TEXT_BYTES];
+    if (of->each)
+        emulate_node(boot, of->each, "first-use");
+    weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_HOST, of->timeout_ms);
     if (!comm)
         return NO_COMM;
     EXPECT_OK(&failures, weir_allreduce(comm, &value, &value, 1, WEIR_FLOAT, WEIR_SUM, NULL));
     if (rank == of->rank && !of->silent)
         raise(SIGKILL);
     if (rank == of->rank) {
-        usleep((SHORT_MS + 6000) * 1000);
+        usleep((useconds_t)(of->timeout_ms + 6000) * 1000);
         _exit(0);
     }
     double start_s = now_s();
     weir_status status = weir_allreduce(comm, &value, &value, 1, WEIR_FLOAT, WEIR_SUM, NULL);
     EXPECT(&failures, of->silent ? status != WEIR_OK : status == WEIR_ERR_PEER);
-    EXPECT(&failures, now_s() - start_s < SHORT_MS / 1000.0 + EXTRA_S);
+    EXPECT(&failures, now_s() - start_s < of->timeout_ms / 1000.0 + EXTRA_S);
     if (rank == 0) {
         EXPECT(&failures, weir_comm_report(comm, text, sizeof text) < (int)sizeof text);
-        for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
-            lines++;
-        snprintf(waits, sizeof waits, "  ranks 0-%d wait for rank %d\n", of->rank - 1, of->rank);
-        EXPECT(&failures, strstr(text, waits) != NULL);
-        EXPECT(&failures, of->silent || strstr(text, ": rank 255 is dead\n") != NULL);
-        EXPECT(&failures, lines < 10);
-        if (failures)
-            fprintf(stderr, "%s", text);
+        check_report(of, text, &failures);
     }
     weir_comm_destroy(comm);
     return failures;
 }
 
-static void test_lost_rank_of_256(void **state)
+static void test_lost_rank(void **state)
 {
-    run_many(256, lose_last, *state, ((loss *)*state)->rank);
+    const loss *of = *state;
+    run_many(of->nranks, lose_last, *state, of->rank);
 }
 
 /* ---------------------------------------------------- not enough descriptors */
@@ -241,26 +264,41 @@ static void test_few_descriptors(void **state)
     run_many(1, start_with_few_descriptors, NULL, -1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static int n65 = 65, n100 = 100, n129 = 129, n256 = 256;
-    static loss last = {255, 0}, late = {255, 1};
-    enum { LONG = 7 }; /* the last ones */
+    static loss last = {255, 0, 256, 0, SHORT_MS}, late = {255, 1, 256, 0, SHORT_MS};
+    static loss member = {125, 0, 128, 8, NODES_MS}, leader = {120, 0, 128, 8, NODES_MS};
+    static loss alone = {63, 0, 64, 1, NODES_MS}, late_alone = {40, 1, 64, 1, NODES_MS};
+    enum { LONG = 13 }; /* the last ones */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_descriptors),
         AT("every algorithm with 65 ranks", test_every_algorithm, &n65),
-        AT("every algorithm across 12 nodes with a rank each", test_nodes, (&(nodes){12, 1})),
+        AT("every algorithm across 12 nodes with a rank each", test_nodes, (&(nodes){12, 1, "all"})),
+        AT("first use: every algorithm across 12 nodes", test_nodes, (&(nodes){12, 1, "first-use"})),
         AT("every algorithm with 100 ranks", test_every_algorithm, &n100),
         AT("every algorithm with 129 ranks", test_every_algorithm, &n129),
         AT("every algorithm with 256 ranks", test_every_algorithm, &n256),
-        AT("every algorithm across 16 nodes with 8 ranks each", test_nodes, (&(nodes){16, 8})),
-        AT("every algorithm across 64 nodes with a rank each", test_nodes, (&(nodes){64, 1})),
-        AT("a killed rank of 256 ends all, and is reported", test_lost_rank_of_256, &last),
-        AT("a late rank of 256 is reported at the deadline", test_lost_rank_of_256, &late),
+        AT("every algorithm across 16 nodes with 8 ranks each", test_nodes,
+           (&(nodes){16, 8, "all"})),
+        AT("every algorithm across 64 nodes with a rank each", test_nodes,
+           (&(nodes){64, 1, "all"})),
+        AT("first use: every algorithm across 16 nodes with 8 ranks each", test_nodes,
+           (&(nodes){16, 8, "auto"})),
+        AT("first use: every algorithm across 64 nodes with a rank each", test_nodes,
+           (&(nodes){64, 1, "first-use"})),
+        AT("a killed rank of 256 ends all, and is reported", test_lost_rank, &last),
+        AT("a late rank of 256 is reported at the deadline", test_lost_rank, &late),
+        AT("first use: a killed rank of 16 nodes is reported", test_lost_rank, &member),
+        AT("first use: a killed leader of 16 nodes is reported", test_lost_rank, &leader),
+        AT("first use: a killed rank of 64 nodes is reported", test_lost_rank, &alone),
+        AT("first use: a late rank of 64 nodes is reported", test_lost_rank, &late_alone),
     };
     size_t count = sizeof tests / sizeof *tests;
     if (!long_part("100 to 256 ranks, 16 and 64 nodes, a lost rank of 256"))
         count -= LONG;
     cmocka_set_message_output(CM_OUTPUT_TAP);
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return _cmocka_run_group_tests("scale", tests, count, NULL, NULL);
 }

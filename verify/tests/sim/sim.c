@@ -75,6 +75,7 @@ static weiri_endpoint *endpoints; /* to each rank; all ranks use the same ones *
 static weiri_node *nodes;
 static int *node_of, *place_of;
 static char *buffer_in, *buffer_out; /* without --check: of all ranks */
+static weiri_internode_links no_links; /* messages need no flush */
 
 static sim_rank *self(void)
 {
@@ -387,6 +388,7 @@ static void rank_create(int rank)
                                    .most = opt.per_node,
                                    .nremote = nranks - opt.per_node,
                                    .slot_bytes = opt.slot_bytes,
+                                   .links = &no_links,
                                    .window = reserve(window_bytes()),
                                    .mem = &r->mem};
     r->mem.base = internode->window;
