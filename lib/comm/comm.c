@@ -4,7 +4,7 @@
  *
  * Calls between the files of lib/comm go down this list only: comm.c, those of monitor,
  * internode_comm.c, node_comm.c, internode.c, internode_message.c, wait.c, internode_watch.c,
- * abort.c.
+ * internode_links.c, internode_pass.c, internode_window.c, abort.c.
  */
 #include "base/config.h"
 #include "base/env.h"
