@@ -36,9 +36,9 @@ typedef struct weiri_guests_host {
     /* Returns the job whose secret the guest has proven to know, or NULL. May be NULL: then the
      * guest must know the secret of the guests' own job. */
     const weiri_job *(*recognise)(void *context, const weiri_guest *guest);
-    /* Returns 1 if the connection of an authenticated guest is not needed, because the host calls the
-     * guest, or is connected to it: it is told so (WEIRI_REPLY_CROSSED), and the connection is closed
-     * without a line in the log. May be NULL. */
+    /* Returns 1 if the connection of an authenticated guest is not needed, because the host calls
+     * the guest, or is connected to it: the reply says so (WEIRI_REPLY_CROSSED), and the connection
+     * is closed without a line in the log. May be NULL. */
     int (*is_crossing)(void *context, const weiri_job *job, const weiri_guest *guest);
     /* Returns WEIR_OK to admit an authenticated guest. A failure is sent to the guest, and
      * weiri_guests_act() returns it. */

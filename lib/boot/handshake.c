@@ -160,7 +160,8 @@ weir_status weiri_handshake_call(const weiri_job *job, int fd, int peer, const w
     return status;
 }
 
-/* Reads the challenge; once it is complete, sends the hello, for which a new connection has room. */
+/* Reads the challenge; once it is complete, sends the hello, for which a new connection has room.
+ */
 static weir_status handshake_answer(const weiri_job *job, int fd, int peer, const char *where,
                                     const weiri_address *listens, weiri_handshake *shake)
 {

@@ -48,8 +48,8 @@ typedef struct weiri_reply {
     uint8_t mac[WEIRI_MAC_BYTES];
 } weiri_reply;
 
-/* The status of a reply to a caller whom the host itself is calling, or is connected to already: this
- * connection is not needed. */
+/* The status of a reply to a caller whom the host itself is calling, or is connected to already:
+ * this connection is not needed. */
 enum { WEIRI_REPLY_CROSSED = 1 };
 
 /* The host's side. Non-blocking: the functions only fill in and check messages. WEIR_ERR_SYSTEM if
@@ -81,7 +81,7 @@ typedef struct weiri_handshake {
     weiri_challenge challenge;
     weiri_hello hello;
     weiri_reply reply;
-    size_t done;   /* bytes of the message that is being read */
+    size_t done;    /* bytes of the message that is being read */
     int has_called; /* the hello was sent; the reply is next */
 } weiri_handshake;
 

@@ -27,7 +27,8 @@ weir_status weiri_socket_connect(const weiri_socket_call *call, const weiri_dead
  * connected, EINPROGRESS if the attempt has not ended, or an errno. */
 int weiri_socket_begin(const weiri_socket_call *call, int *fd);
 int weiri_socket_finish(int fd);
-/* Whether an error may disappear when the listener, its node or the route to it becomes available. */
+/* Whether an error may disappear when the listener, its node or the route to it becomes available.
+ */
 int weiri_socket_error_may_pass(int error_number);
 /* Sets TCP_NODELAY, which accept4 does not do for accepted sockets. */
 void weiri_socket_no_delay(int fd);

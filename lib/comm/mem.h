@@ -14,8 +14,8 @@ struct weir_mem {
     weiri_mem_nets *nets; /* registrations or keys for networks; owned */
 };
 
-/* Like weir_mem_alloc, for host memory of which a part has memory only once weiri_mem_back was called
- * for it. */
+/* Like weir_mem_alloc, for host memory of which a part has memory only once weiri_mem_back was
+ * called for it. */
 weir_status weiri_mem_reserve(weir_comm *comm, size_t bytes, weir_mem **mem);
 /* Backs a part. Thread-safe. WEIR_ERR_NO_MEMORY. */
 weir_status weiri_mem_back(const weir_mem *mem, size_t at, size_t bytes);

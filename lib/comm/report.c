@@ -22,11 +22,11 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 500, /* wait for the final records of running ranks, */
-    ANSWER_MS_EACH = 4, /* longer for each rank, */
+    ANSWER_MS = 500,       /* wait for the final records of running ranks, */
+    ANSWER_MS_EACH = 4,    /* longer for each rank, */
     ANSWER_MOST_MS = 1500, /* but no longer than that */
-    OTHERS_MS = 700, /* wait for a rank of another node to start printing */
-    PRINT_MS = 2000, /* wait for the rank that prints */
+    OTHERS_MS = 700,       /* wait for a rank of another node to start printing */
+    PRINT_MS = 2000,       /* wait for the rank that prints */
     LINE_BYTES = 400,
 };
 
@@ -246,8 +246,8 @@ static int report_is_lost(const weir_comm *comm, int rank)
 }
 
 /* The same if connections are made when first used. Then a leader learns from the records and words
- * that other ranks pass on whether a rank of an earlier node prints; and the other ranks of its node
- * wait for its decision, unless it is lost. */
+ * that other ranks pass on whether a rank of an earlier node prints; and the other ranks of its
+ * node wait for its decision, unless it is lost. */
 static int report_leader_decides(weir_comm *comm)
 {
     const weir_comm *host = comm->host_comm;

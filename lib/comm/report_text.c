@@ -15,7 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { POSITION_BYTES = 256, RANGES_BYTES = 160, GROUP_LINES = 24 /* of waits, and of positions */ };
+enum {
+    POSITION_BYTES = 256,
+    RANGES_BYTES = 160,
+    GROUP_LINES = 24 /* of waits, and of positions */
+};
 
 static const char all_run[] = " all run; one is slow or stuck";
 

@@ -127,7 +127,8 @@ static weir_status wait_fail(weir_comm *comm, weir_status status, int dead, cons
 {
     char text[WAIT_TEXT_BYTES];
     int rank = weiri_comm_parent_rank(comm, comm->rank);
-    const char *why = comm->parent && comm->parent->internode ? comm->parent->internode->failure : "";
+    const char *why =
+        comm->parent && comm->parent->internode ? comm->parent->internode->failure : "";
     if (status == WEIR_ERR_PEER)
         weiri_fail(status, "rank %d: rank %d has died; %s", rank, dead, where);
     else if (status == WEIR_ERR_TIMEOUT)

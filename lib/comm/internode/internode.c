@@ -161,7 +161,8 @@ static weir_status internode_agree_on_net(weiri_internode *internode, weir_statu
     if (status != WEIR_OK)
         return status; /* the same on all ranks */
     status = internode_reopen_net(internode, (weir_transport)worst);
-    internode->is_first_use = status == WEIR_OK && weiri_internode_is_for_first_use(internode, connect);
+    internode->is_first_use =
+        status == WEIR_OK && weiri_internode_is_for_first_use(internode, connect);
     return weir_boot_agree(parent->boot, status);
 }
 
@@ -260,8 +261,8 @@ weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *pla
     if (status == WEIR_OK)
         status = weiri_internode_window_create(made);
     if (status == WEIR_OK)
-        status = made->is_first_use ? weiri_internode_prepare_all(made)
-                                    : internode_connect_all(made);
+        status =
+            made->is_first_use ? weiri_internode_prepare_all(made) : internode_connect_all(made);
     if (status != WEIR_OK) {
         weiri_internode_destroy(made);
         return status;

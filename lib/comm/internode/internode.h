@@ -29,13 +29,14 @@
  * ordered with collectives. Their messages use a second window, which is created on first use:
  * another weiri_internode with the same ranks, network and endpoints, used for messages only.
  *
- * Connections. Each rank is connected to all remote ranks when the communicator is created; or, over
- * tcp and with many remote ranks (WEIR_CONNECT), endpoints are prepared then and connect when they
- * are first used. The sender of a message uses an endpoint; the receiver does, too, if a wait takes
- * long, so that it notices a rank that has died. The boxes of a peer get memory when its endpoint is
- * first used. The leaders are connected from the start to the leaders of the nodes at distances 1,
- * 2, 4, ...: aborts, the end of reports and final state records travel over all connections that
- * there are, from rank to rank (internode_pass.c), and reach every node in log2(nodes) steps.
+ * Connections. Each rank is connected to all remote ranks when the communicator is created; or,
+ * over tcp and with many remote ranks (WEIR_CONNECT), endpoints are prepared then and connect when
+ * they are first used. The sender of a message uses an endpoint; the receiver does, too, if a wait
+ * takes long, so that it notices a rank that has died. The boxes of a peer get memory when its
+ * endpoint is first used. The leaders are connected from the start to the leaders of the nodes at
+ * distances 1, 2, 4, ...: aborts, the end of reports and final state records travel over all
+ * connections that there are, from rank to rank (internode_pass.c), and reach every node in
+ * log2(nodes) steps.
  *
  * Progress. Waits drive the network: weiri_internode_poll is part of every wait of the communicator
  * and its sub-communicators. Any thread may poll; one thread sends and receives.
@@ -116,10 +117,10 @@ typedef struct weiri_internode {
     /* If connections are made when first used: what links that are made later are sent, too. */
     int is_first_use;
     uint64_t abort_reason;
-    int printed, left;     /* sent */
-    unsigned char *passed; /* for each rank: its final record was passed on */
+    int printed, left;        /* sent */
+    unsigned char *passed;    /* for each rank: its final record was passed on */
     weiri_desc leader_window; /* of this node's leader, to whom the records of other nodes come */
-    char failure[256];     /* why a connection could not be made; empty: none failed */
+    char failure[256];        /* why a connection could not be made; empty: none failed */
     struct weiri_internode *pairs; /* NULL until it is created */
 } weiri_internode;
 
@@ -142,8 +143,11 @@ weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *pla
  * parent's bootstrap; agreed. */
 weir_status weiri_internode_open_pairs(weiri_internode *internode);
 /* Reads WEIR_CONNECT. WEIR_ERR_INVALID. */
-typedef enum weiri_connect { WEIRI_CONNECT_AUTO, WEIRI_CONNECT_ALL, WEIRI_CONNECT_FIRST_USE }
-weiri_connect;
+typedef enum weiri_connect {
+    WEIRI_CONNECT_AUTO,
+    WEIRI_CONNECT_ALL,
+    WEIRI_CONNECT_FIRST_USE
+} weiri_connect;
 weir_status weiri_internode_read_connect(weiri_connect *connect);
 /* Decides, equally on all ranks, whether connections are made when first used. */
 int weiri_internode_is_for_first_use(const weiri_internode *internode, weiri_connect connect);
@@ -180,18 +184,19 @@ void weiri_internode_abort(weiri_internode *internode, uint64_t reason);
 void weiri_internode_send_record(weiri_internode *internode);
 /* Signals to them that the report has been printed. */
 void weiri_internode_printed(weiri_internode *internode);
-/* The state record that a remote rank sent, and whether it has arrived. If connections are made when
- * first used, those are in the window of this node's leader. */
+/* The state record that a remote rank sent, and whether it has arrived. If connections are made
+ * when first used, those are in the window of this node's leader. */
 const weiri_where *weiri_internode_record_of(const weiri_internode *internode, int rank);
 int weiri_internode_has_answered(const weiri_internode *internode, int rank);
 /* Returns 1 if a rank of another node has printed the report, as far as this rank has heard. */
 int weiri_internode_has_printed(const weiri_internode *internode);
 /* Sets a word at all peers in links. The caller holds the network's lock. */
 void weiri_internode_signal_links(weiri_internode *internode, size_t word, uint64_t value);
-/* If connections are made when first used: passes on aborts, final records and the end of the report
- * to all peers in links. The caller holds the lock. */
+/* If connections are made when first used: passes on aborts, final records and the end of the
+ * report to all peers in links. The caller holds the lock. */
 void weiri_internode_pass_on(weiri_internode *internode);
-/* Sends a link that has just been made what the others were sent before. The caller holds the lock. */
+/* Sends a link that has just been made what the others were sent before. The caller holds the lock.
+ */
 void weiri_internode_catch_up(weiri_internode *internode, int rank);
 /* Returns 1 if the path to a rank has failed before the rank had finished. */
 int weiri_internode_is_lost(const weiri_internode *internode, int rank);
@@ -213,8 +218,8 @@ static inline int weiri_internode_is_remote(const weiri_internode *internode, in
 
 /* ----------------------------------------------------------------- messages */
 
-/* Returns 1 if there is a free slot for the next message to a peer; 0 also if there is no memory for
- * it, which ends all waits. */
+/* Returns 1 if there is a free slot for the next message to a peer; 0 also if there is no memory
+ * for it, which ends all waits. */
 int weiri_internode_has_room(const weiri_internode_peer *peer);
 
 /* Returns 1 if a message of a peer has arrived. */

@@ -40,9 +40,10 @@ weir_status weiri_internode_read_connect(weiri_connect *connect)
 int weiri_internode_is_for_first_use(const weiri_internode *internode, weiri_connect connect)
 {
     const weir_comm *parent = internode->parent;
-    const int most = parent->nranks - internode->fewest, can = !!internode->net->ops->endpoint_prepare;
-    const int wanted = connect == WEIRI_CONNECT_AUTO ? most > RANKS_FEW
-                                                     : connect == WEIRI_CONNECT_FIRST_USE;
+    const int most = parent->nranks - internode->fewest,
+              can = !!internode->net->ops->endpoint_prepare;
+    const int wanted =
+        connect == WEIRI_CONNECT_AUTO ? most > RANKS_FEW : connect == WEIRI_CONNECT_FIRST_USE;
     if (wanted && !can && connect != WEIRI_CONNECT_AUTO)
         weiri_log(WEIRI_LOG_INFO, "rank %d: %s connects all ranks at once; %s applies to tcp",
                   parent->rank, weir_transport_name(internode->net->ops->transport),

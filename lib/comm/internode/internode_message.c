@@ -318,7 +318,7 @@ weir_status weiri_internode_barrier(weiri_internode *internode)
         const int rank = internode->nodes[m].ranks[0];
         if (m != internode->node)
             status = message_await_word(internode, &internode->peers[rank].words->barrier,
-                                internode->barriers, rank, barrier_phase);
+                                        internode->barriers, rank, barrier_phase);
     }
     return status == WEIR_OK ? weiri_internode_flush(internode, barrier_phase) : status;
 }

@@ -5,7 +5,7 @@
  * leaders are connected at distances 1, 2, 4, ..., so everything reaches all of them in log2(nodes)
  * steps, and through the memory of a node its other ranks.
  *
- * Records go between leaders only: those of the own node, and those that have arrived, which are put
+ * Records go between leaders only: those of its node, and those that have arrived, which are put
  * into the mirror of the same rank in the other leader's window. Several leaders may put the same
  * record there; its bytes are the same.
  */
@@ -75,8 +75,8 @@ int weiri_internode_has_printed(const weiri_internode *internode)
     return 0;
 }
 
-/* The window of this node's leader, which has the same layout up to the boxes; this rank's own if the
- * leader has freed its window. */
+/* The window of this node's leader, which has the same layout up to the boxes; this rank's own if
+ * the leader has freed its window. */
 static const char *pass_leader_window(const weiri_internode *internode)
 {
     const weiri_desc desc = internode->leader_window;
@@ -129,10 +129,9 @@ static void pass_record(weiri_internode *internode, int leader, int rank, const 
 {
     const weiri_net_ops *ops = internode->net->ops;
     const weiri_internode_peer *peer = &internode->peers[leader];
-    weir_status status = ops->put(peer->endpoint, internode->mem,
-                                  (uint64_t)((const char *)record - internode->window), &peer->key,
-                                  weiri_internode_mirror_at(internode, leader, rank),
-                                  sizeof *record);
+    weir_status status = ops->put(
+        peer->endpoint, internode->mem, (uint64_t)((const char *)record - internode->window),
+        &peer->key, weiri_internode_mirror_at(internode, leader, rank), sizeof *record);
     if (status == WEIR_OK)
         ops->signal(peer->endpoint, &peer->key,
                     weiri_internode_words_at(internode, leader, rank) +

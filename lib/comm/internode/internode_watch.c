@@ -40,8 +40,8 @@ static int watch_has_failed(const weiri_internode_peer *peer)
 int weiri_internode_is_lost(const weiri_internode *internode, int rank)
 {
     const weiri_internode_peer *peer = &internode->peers[rank];
-    if (internode->is_first_use && weir_load_acquire(internode->local->guard.abort_word) ==
-                                       WEIRI_ABORT_DEATH + (uint64_t)rank)
+    if (internode->is_first_use &&
+        weir_load_acquire(internode->local->guard.abort_word) == WEIRI_ABORT_DEATH + (uint64_t)rank)
         return 1;
     return watch_has_failed(peer);
 }

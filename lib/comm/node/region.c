@@ -86,8 +86,8 @@ static weir_status region_create(weir_comm *comm, void *adopted, size_t bytes, i
     int before = -1;
     weir_status status = weiri_gpu_enter(comm, &before);
     if (status == WEIR_OK)
-        status = region_make_segment(comm, adopted, bytes, is_reserved, &region->segment,
-                                     &record->key);
+        status =
+            region_make_segment(comm, adopted, bytes, is_reserved, &region->segment, &record->key);
     weiri_gpu_leave(comm, before);
     if (status != WEIR_OK)
         return status;

@@ -9,7 +9,8 @@
 weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int *id);
 /* The same for host memory whose pages get memory when weiri_region_back is called for them. */
 weir_status weiri_region_reserve(weir_comm *comm, size_t bytes, int *id);
-/* Backs a range of a reserved region with memory, and what is in the same pages. WEIR_ERR_NO_MEMORY.
+/* Backs a range of a reserved region with memory, and what is in the same pages.
+ * WEIR_ERR_NO_MEMORY.
  */
 weir_status weiri_region_back(const weir_comm *comm, int id, size_t at, size_t bytes);
 /* Withdraws and frees a region. Peers keep their mappings until their next sweep. */

@@ -26,9 +26,9 @@
  * threads. So the proxy and a collective that waits can both make progress. Implementations never
  * take the lock.
  *
- * First use: a network that can do it also makes prepared endpoints, which connect when an operation
- * is posted, when they are asked to, or when the peer connects; operations wait until then. For them
- * one address per rank is exchanged instead of one per pair.
+ * First use: a network that can do it also makes prepared endpoints, which connect when an
+ * operation is posted, when they are asked to, or when the peer connects; operations wait until
+ * then. For them one address per rank is exchanged instead of one per pair.
  *
  * Blocking: only open, close and endpoint_connect block, at most for timeout_ms.
  *
@@ -67,8 +67,9 @@ typedef struct weiri_net {
     int timeout_ms;       /* for open, close and connect, and for a peer that does not respond */
     const char *nic_path; /* the NIC's path below /sys, so that threads can run near it; NULL or
                              empty if there is none */
-    /* Called with the lock when a prepared endpoint is first used, before anything is posted to it or
-     * arrives; the caller sets both before it prepares endpoints. A failure fails the endpoint. */
+    /* Called with the lock when a prepared endpoint is first used, before anything is posted to it
+     * or arrives; the caller sets both before it prepares endpoints. A failure fails the endpoint.
+     */
     weir_status (*used)(void *context, struct weiri_endpoint *endpoint);
     void *context;
     weir_status failed; /* WEIR_OK, or why no more peers can connect; progress returns it, too */
@@ -138,8 +139,8 @@ typedef struct weiri_net_ops {
      * WEIR_ERR_INVALID, WEIR_ERR_MISMATCH. */
     weir_status (*endpoint_prepare)(weiri_net *net, int peer, const weiri_net_address *peers,
                                     weiri_endpoint **endpoint);
-    /* Begins to connect a prepared endpoint, unless it is in use. Never blocks; progress completes the
-     * connection. Returns the endpoint's failure if it has failed. */
+    /* Begins to connect a prepared endpoint, unless it is in use. Never blocks; progress completes
+     * the connection. Returns the endpoint's failure if it has failed. */
     weir_status (*endpoint_begin)(weiri_endpoint *endpoint);
     /* Called when a connection is freed, also for endpoints that never connected or have failed.
      * Discards operations that have not completed. */

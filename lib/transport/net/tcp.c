@@ -140,13 +140,13 @@ static void tcp_check_deadline(weiri_tcp_endpoint *end)
                                             "rank %d; see its own messages",
                             end->base.peer, end->where, end->job.rank));
     else if (end->count > 0 && !end->has_left && now - end->moved_ns > timeout_ns)
-        weiri_tcp_fail_endpoint(end,
-                          weiri_fail(WEIR_ERR_TIMEOUT,
-                                     "rank %d at %s has accepted no data for %d ms, with %llu "
-                                     "operations of rank %d outstanding; is it stuck, cut off, "
-                                     "or slower than WEIR_TIMEOUT_MS allows?",
-                                     end->base.peer, end->where, end->base.net->timeout_ms,
-                                     (unsigned long long)end->count, end->job.rank));
+        weiri_tcp_fail_endpoint(
+            end, weiri_fail(WEIR_ERR_TIMEOUT,
+                            "rank %d at %s has accepted no data for %d ms, with %llu "
+                            "operations of rank %d outstanding; is it stuck, cut off, "
+                            "or slower than WEIR_TIMEOUT_MS allows?",
+                            end->base.peer, end->where, end->base.net->timeout_ms,
+                            (unsigned long long)end->count, end->job.rank));
 }
 
 /* --------------------------------------------------------------- open, close */
@@ -286,8 +286,8 @@ static void tcp_mem_deregister(weiri_net_mem *base)
 
 /* ---------------------------------------------------------------- operations */
 
-/* Checks that the endpoint can take an operation on [to, to + bytes) of the key's memory, and begins
- * to connect it if it is prepared and this is its first use. */
+/* Checks that the endpoint can take an operation on [to, to + bytes) of the key's memory, and
+ * begins to connect it if it is prepared and this is its first use. */
 static weir_status tcp_check_operation(weiri_tcp_endpoint *end, const weiri_net_key *given,
                                        uint64_t to, uint64_t bytes, weiri_tcp_key *key)
 {
@@ -356,7 +356,8 @@ static void tcp_forget(weiri_endpoint *endpoint)
 {
     weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
     if (end->base.failed == WEIR_OK && end->nsent < end->count)
-        weiri_tcp_fail_endpoint(end, WEIR_ERR_ABORTED); /* the reason is that of the caller's failure */
+        weiri_tcp_fail_endpoint(end,
+                                WEIR_ERR_ABORTED); /* the reason is that of the caller's failure */
 }
 
 static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *given, uint64_t to,

@@ -173,12 +173,12 @@ typedef struct weiri_tcp_net {
     weiri_guests guests;
     weiri_tcp_endpoint *endpoints; /* except prepared ones that are not used */
 
-    /* Of prepared endpoints (tcp_first_use.c); NULL and -1 if there are none. */
+    /* Of prepared endpoints (tcp_first_use.c, tcp_gate.c); NULL and -1 if there are none. */
     uint8_t secret[WEIRI_KEY_BYTES];
     weiri_tcp_endpoint **prepared; /* by rank */
     int gate;                      /* an epoll set, itself in epoll: listener, guests, calls */
     struct pollfd *gate_set;
-    int check_failed; /* for the guest that is being decided about */
+    int check_failed;                   /* for the guest that is being decided about */
     char failure[WEIRI_TCP_TEXT_BYTES]; /* the reason for base.failed */
     weiri_tcp_mem **mems; /* by slot */
     uint32_t nmems, generation;
@@ -210,7 +210,8 @@ weir_status weiri_tcp_endpoint_create(weiri_net *net, int peer, weiri_endpoint *
                                       weiri_net_address *own);
 weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *peers);
 void weiri_tcp_endpoint_destroy(weiri_endpoint *endpoint);
-/* Checks that an address begins with magic and is that of the endpoint's peer. WEIR_ERR_INVALID, WEIR_ERR_MISMATCH. */
+/* Checks that an address begins with magic and is that of the endpoint's peer. WEIR_ERR_INVALID,
+ * WEIR_ERR_MISMATCH. */
 weir_status weiri_tcp_check_address(const weiri_tcp_endpoint *endpoint,
                                     const weiri_tcp_address *peers, uint64_t magic);
 /* Makes a stream without a connection, the endpoint's next. NULL if there is no memory. */
@@ -236,17 +237,28 @@ int weiri_tcp_guest_is_crossing(const weiri_tcp_endpoint *endpoint);
 weir_status weiri_tcp_admit_guest(weiri_tcp_endpoint *endpoint, const weiri_guest *who);
 /* Goes on with an endpoint after a guest became one of its streams. */
 void weiri_tcp_guest_came(weiri_tcp_endpoint *endpoint);
-/* Serves the listener, guests and calls, if the gate has events. */
-void weiri_tcp_serve_gate(weiri_tcp_net *net);
-/* Has the gate, if there is one, report what guests say. */
-void weiri_tcp_watch_guests(const weiri_tcp_net *net);
+/* Goes on with a call whose socket has an event. */
+void weiri_tcp_call_advance(weiri_tcp_endpoint *endpoint);
 /* Retries a call whose time has come, and fails the endpoint after the deadline. */
 void weiri_tcp_check_call(weiri_tcp_endpoint *endpoint);
 /* When weiri_tcp_check_call has something to do. */
 uint64_t weiri_tcp_call_due(const weiri_tcp_endpoint *endpoint);
 /* Ends a call; NULL is allowed. */
 void weiri_tcp_drop_call(weiri_tcp_call *call);
-/* Frees what prepared endpoints share, after they were destroyed. */
+
+/* ----------------------------------------------------------------- tcp_gate.c */
+
+/* Creates the gate, with the listener. WEIR_ERR_SYSTEM, WEIR_ERR_NO_MEMORY. */
+weir_status weiri_tcp_gate_open(weiri_tcp_net *net);
+/* Has the gate report events of a socket, by an operation of epoll_ctl, as those of the endpoint's
+ * call, or if that is NULL as those of guests. WEIR_ERR_SYSTEM. */
+weir_status weiri_tcp_gate_watch(const weiri_tcp_net *net, int operation, int fd, uint32_t events,
+                                 weiri_tcp_endpoint *endpoint);
+/* Serves the listener, guests and calls, if the gate has events. */
+void weiri_tcp_serve_gate(weiri_tcp_net *net);
+/* Has the gate, if there is one, report what guests say. */
+void weiri_tcp_watch_guests(const weiri_tcp_net *net);
+/* Destroys the prepared endpoints that are left, and the gate. */
 void weiri_tcp_close_gate(weiri_tcp_net *net);
 
 /* ---------------------------------------------------------------- tcp_send.c */

@@ -1,8 +1,9 @@
 /*
  * Connection set-up of the tcp transport, by endpoint_connect; tcp_first_use.c has that of prepared
- * endpoints. A network listens on one port. Of two ranks the higher one connects, once per stream, and each time proves (boot/handshake.h) that it knows the key
- * that the lower rank generated for this endpoint and sent in its address. So one port serves all
- * endpoints, and connections from other programs are refused.
+ * endpoints. A network listens on one port. Of two ranks the higher one connects, once per stream,
+ * and each time proves (boot/handshake.h) that it knows the key that the lower rank generated for
+ * this endpoint and sent in its address. So one port serves all endpoints, and connections from
+ * other programs are refused.
  *
  * A rank that waits for one peer also accepts the connections of its other endpoints. As ranks
  * connect to lower ranks only, the lowest waiting rank can always continue, whatever order the
@@ -160,10 +161,10 @@ static void take_guest(void *context, const weiri_job *job, const weiri_guest *w
 weir_status weiri_tcp_listen(weiri_tcp_net *net)
 {
     const weiri_guests_host host = {.context = net,
-                                     .recognise = tcp_recognise_guest,
-                                     .is_crossing = guest_is_crossing,
-                                     .check = check_guest,
-                                     .take = take_guest};
+                                    .recognise = tcp_recognise_guest,
+                                    .is_crossing = guest_is_crossing,
+                                    .check = check_guest,
+                                    .take = take_guest};
     weir_status status = choose_address(net);
     if (status == WEIR_OK)
         status = weiri_socket_listen(&net->listens, &net->listener);
@@ -245,11 +246,10 @@ static weir_status tcp_accept_streams(weiri_tcp_endpoint *end, int nstreams,
     return status;
 }
 
-weir_status weiri_tcp_check_address(const weiri_tcp_endpoint *end,
-                                    const weiri_tcp_address *peers, uint64_t magic)
+weir_status weiri_tcp_check_address(const weiri_tcp_endpoint *end, const weiri_tcp_address *peers,
+                                    uint64_t magic)
 {
-    if (peers->magic != magic || peers->nstreams < 1 ||
-        peers->nstreams > WEIRI_TCP_MOST_STREAMS)
+    if (peers->magic != magic || peers->nstreams < 1 || peers->nstreams > WEIRI_TCP_MOST_STREAMS)
         return weiri_fail(WEIR_ERR_INVALID,
                           "rank %d: the address given for rank %d is not one of this version's tcp "
                           "transport",

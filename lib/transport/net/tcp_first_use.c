@@ -2,7 +2,7 @@
  * Prepared endpoints of the tcp transport: connections that are made when they are first used. An
  * unused endpoint is its struct alone, and does not cost progress anything.
  *
- * Keys. Every rank sends all others one address with a secret of its own. The key of a pair of
+ * Keys. Every rank sends all others one address with its own secret. The key of a pair of
  * ranks is a MAC over both ranks and the higher one's secret, keyed with the lower one's.
  *
  * Calls. The rank that uses an endpoint first calls the peer: it connects, once per stream, one
@@ -14,11 +14,10 @@
  *   the lower rank    admits the call although its own is under way; once its own is answered, it
  *                     closes that connection
  *
- * A rank only calls while no call of the peer was admitted, so not both can be admitted. A call that
- * fails because the network or the peer is overloaded is repeated until the deadline.
+ * A rank only calls while no call of the peer was admitted, so not both can be admitted. A call
+ * that fails because the network or the peer is overloaded is repeated until the deadline.
  *
- * The gate is an epoll set within that of the network. It has the listener, the guests and the
- * calls, so that they cost a look at one descriptor.
+ * tcp_gate.c reports the sockets of calls and accepts those of peers.
  */
 #include "transport/net/tcp.h"
 
@@ -42,89 +41,6 @@ enum { FIRST_NAP_NS = 1000000, NAP_DOUBLINGS = 8 };
 static weiri_tcp_net *net_of(const weiri_tcp_endpoint *end)
 {
     return (weiri_tcp_net *)end->base.net;
-}
-
-/* ---------------------------------------------------------------------- gate */
-
-static weir_status gate_watch(const weiri_tcp_net *net, int operation, int fd, uint32_t events,
-                              weiri_tcp_endpoint *end)
-{
-    struct epoll_event watch = {.events = events, .data.ptr = end};
-    if (epoll_ctl(net->gate, operation, fd, &watch) == 0 || errno == EEXIST)
-        return WEIR_OK;
-    return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d: transport tcp: epoll",
-                            net->base.rank);
-}
-
-static weir_status gate_open(weiri_tcp_net *net)
-{
-    struct epoll_event watch = {.events = EPOLLIN, .data.ptr = &net->gate};
-    net->gate = epoll_create1(EPOLL_CLOEXEC);
-    if (net->gate < 0 || epoll_ctl(net->epoll, EPOLL_CTL_ADD, net->gate, &watch) != 0)
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d: transport tcp: epoll%s",
-                                net->base.rank, errno == EMFILE ? "; raise 'ulimit -n'" : "");
-    net->gate_set = calloc((size_t)weiri_guests_most_watched(&net->guests), sizeof *net->gate_set);
-    net->prepared = calloc((size_t)net->base.nranks, sizeof(weiri_tcp_endpoint *));
-    if (!net->gate_set || !net->prepared)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for the endpoints of %d ranks",
-                          net->base.rank, net->base.nranks);
-    return gate_watch(net, EPOLL_CTL_ADD, net->listener, EPOLLIN, NULL);
-}
-
-void weiri_tcp_close_gate(weiri_tcp_net *net)
-{
-    for (int rank = 0; net->prepared && rank < net->base.nranks; rank++)
-        if (net->prepared[rank])
-            weiri_tcp_endpoint_destroy(&net->prepared[rank]->base);
-    free(net->prepared);
-    free(net->gate_set);
-    if (net->gate >= 0)
-        close(net->gate);
-    net->prepared = NULL;
-    net->gate = -1;
-}
-
-/* Whether this process cannot open another file. */
-static int has_no_file(void)
-{
-    const int fd = dup(STDERR_FILENO), error_number = errno;
-    if (fd >= 0)
-        close(fd);
-    return fd < 0 && error_number == EMFILE;
-}
-
-/* No more connections can be accepted: a process without free files gets some more if the system
- * allows that; else no peer can connect any more, and the network says so. */
-static void gate_fail(weiri_tcp_net *net, weir_status status)
-{
-    char who[64];
-    snprintf(who, sizeof who, "rank %d accepts connections of other nodes", net->base.rank);
-    if (has_no_file() && weiri_open_files_more(who) == WEIR_OK)
-        return;
-    epoll_ctl(net->gate, EPOLL_CTL_DEL, net->listener, NULL);
-    snprintf(net->failure, sizeof net->failure, "transport tcp: %s", weir_last_error());
-    net->base.failed = status;
-}
-
-/* Accepts connections and reads what guests say. A guest that is refused for a reason of its own
- * (check_failed) is no failure of the network. */
-static void gate_serve_guests(weiri_tcp_net *net)
-{
-    int entries = weiri_guests_watch(&net->guests, net->gate_set);
-    net->check_failed = 0;
-    if (poll(net->gate_set, (nfds_t)entries, 0) <= 0)
-        return;
-    weir_status status = weiri_guests_act(&net->guests, net->gate_set, entries);
-    if (status != WEIR_OK && !net->check_failed)
-        gate_fail(net, status);
-    weiri_guests_expire(&net->guests);
-    weiri_tcp_watch_guests(net);
-}
-
-void weiri_tcp_watch_guests(const weiri_tcp_net *net)
-{
-    for (int i = 0; net->gate >= 0 && i < net->guests.count; i++)
-        gate_watch(net, EPOLL_CTL_ADD, net->guests.list[i].fd, EPOLLIN, NULL);
 }
 
 /* --------------------------------------------------------------------- calls */
@@ -203,7 +119,7 @@ static void call_begin(weiri_tcp_endpoint *end)
         call_lost(end, error_number);
         return;
     }
-    weir_status status = gate_watch(net, EPOLL_CTL_ADD, call->fd, EPOLLOUT, end);
+    weir_status status = weiri_tcp_gate_watch(net, EPOLL_CTL_ADD, call->fd, EPOLLOUT, end);
     if (status != WEIR_OK)
         weiri_tcp_fail_endpoint(end, status);
 }
@@ -259,7 +175,7 @@ static void call_ended(weiri_tcp_endpoint *end, weiri_handshake_end how)
 
 /* The call's socket has an event. A connection that the peer closes before it has answered is
  * repeated: it may have had too many guests. If the peer has ended, the next attempt is refused. */
-static void call_advance(weiri_tcp_endpoint *end)
+void weiri_tcp_call_advance(weiri_tcp_endpoint *end)
 {
     weiri_tcp_call *call = end->call;
     weiri_handshake_end how;
@@ -271,16 +187,15 @@ static void call_advance(weiri_tcp_endpoint *end)
             return;
         call->is_established = error_number == 0;
         if (error_number == 0)
-            gate_watch(net_of(end), EPOLL_CTL_MOD, call->fd, EPOLLIN, end);
+            weiri_tcp_gate_watch(net_of(end), EPOLL_CTL_MOD, call->fd, EPOLLIN, end);
         else if (call_counts(end))
             call_lost(end, error_number);
         else
             call_ended(end, WEIRI_HANDSHAKE_CROSSED);
         return;
     }
-    weir_status status =
-        weiri_handshake_advance(&end->job, call->fd, end->base.peer, &end->listens,
-                                &net_of(end)->listens, &call->handshake, &how);
+    weir_status status = weiri_handshake_advance(&end->job, call->fd, end->base.peer, &end->listens,
+                                                 &net_of(end)->listens, &call->handshake, &how);
     if (status == WEIR_OK && how != WEIRI_HANDSHAKE_GOES_ON)
         call_ended(end, how);
     else if (status != WEIR_OK && !call_counts(end))
@@ -303,8 +218,8 @@ void weiri_tcp_check_call(weiri_tcp_endpoint *end)
             end, weiri_fail(WEIR_ERR_TIMEOUT,
                             "rank %d has no connection to rank %d at %s after %d ms; is it running "
                             "and in a call of weir, and does a firewall let the port through?",
-                            end->job.rank, end->base.peer,
-                            weiri_address_text(&end->listens, where), end->base.net->timeout_ms));
+                            end->job.rank, end->base.peer, weiri_address_text(&end->listens, where),
+                            end->base.net->timeout_ms));
     else if (call->retry_ns && now_ns >= call->retry_ns && call_counts(end))
         call_begin(end);
 }
@@ -315,20 +230,6 @@ uint64_t weiri_tcp_call_due(const weiri_tcp_endpoint *end)
     if (!call)
         return UINT64_MAX;
     return call->retry_ns && call->retry_ns < call->end_ns ? call->retry_ns : call->end_ns;
-}
-
-void weiri_tcp_serve_gate(weiri_tcp_net *net)
-{
-    enum { EVENTS = 64 };
-    struct epoll_event ready[EVENTS];
-    int guests = 0, count = epoll_wait(net->gate, ready, EVENTS, 0);
-    for (int i = 0; i < count; i++)
-        if (ready[i].data.ptr)
-            call_advance(ready[i].data.ptr);
-        else
-            guests = 1;
-    if (guests)
-        gate_serve_guests(net);
 }
 
 /* ---------------------------------------------------------------- first use */
@@ -415,7 +316,7 @@ weir_status weiri_tcp_address_own(weiri_net *base, weiri_net_address *own)
     weiri_tcp_net *net = (weiri_tcp_net *)base;
     weir_status status = weiri_random(net->secret, sizeof net->secret);
     if (status == WEIR_OK)
-        status = gate_open(net);
+        status = weiri_tcp_gate_open(net);
     if (status != WEIR_OK)
         return status;
     weiri_tcp_address address = {.magic = MAGIC_ADDRESS_OF_ALL,
@@ -460,10 +361,10 @@ weir_status weiri_tcp_endpoint_prepare(weiri_net *base, int peer, const weiri_ne
     status = weiri_tcp_check_address(end, &peers, MAGIC_ADDRESS_OF_ALL);
     if (status != WEIR_OK || net->prepared[peer]) {
         weiri_tcp_endpoint_destroy(made);
-        return status != WEIR_OK ? status
-                                 : weiri_fail(WEIR_ERR_INVALID,
-                                              "rank %d: the endpoint to rank %d exists already",
-                                              base->rank, peer);
+        return status != WEIR_OK
+                   ? status
+                   : weiri_fail(WEIR_ERR_INVALID, "rank %d: the endpoint to rank %d exists already",
+                                base->rank, peer);
     }
     net->endpoints = end->next; /* until it is used */
     end->next = NULL;

@@ -83,8 +83,7 @@ static int crosswise(weir_boot *boot, void *argument)
             EXPECT_OK(&failures,
                       weir_sendrecv(comm, &sent, 1, to, &got, 1, from, WEIR_INT32, NULL));
             EXPECT(&failures, got == from * 100 + round);
-            EXPECT_OK(&failures,
-                      weir_allreduce(second, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL));
+            EXPECT_OK(&failures, weir_allreduce(second, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL));
             EXPECT(&failures, sum == n / 2);
         }
     EXPECT_OK(&failures, weir_comm_destroy(second));
@@ -109,8 +108,8 @@ static int dead_before_use(weir_boot *boot, void *argument)
     if (rank == 1) {
         const double start_s = now_s();
         EXPECT(&failures, !comm->internode->peers[3].is_used);
-        EXPECT(&failures, weir_sendrecv(comm, NULL, 0, -1, &got, 1, 3, WEIR_INT32, NULL) ==
-                              WEIR_ERR_PEER);
+        EXPECT(&failures,
+               weir_sendrecv(comm, NULL, 0, -1, &got, 1, 3, WEIR_INT32, NULL) == WEIR_ERR_PEER);
         EXPECT(&failures, boot_last_error_has("rank 3 has died"));
         EXPECT(&failures, now_s() - start_s < 10);
     } else {
@@ -163,7 +162,8 @@ static int files_are_short(weir_boot *boot, void *argument)
     return failures;
 }
 
-static int create_fails(weir_boot *boot, const char *connect, weir_status expected, const char *text)
+static int create_fails(weir_boot *boot, const char *connect, weir_status expected,
+                        const char *text)
 {
     int failures = 0;
     weir_comm *comm = NULL;

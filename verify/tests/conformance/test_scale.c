@@ -12,7 +12,14 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-enum { RANKS_MOST = 256, SHORT_MS = 1000, NODES_MS = 5000, LIMIT_LONG_MS = 240000, EXTRA_S = 5, TEXT_BYTES = 65536 };
+enum {
+    RANKS_MOST = 256,
+    SHORT_MS = 1000,
+    NODES_MS = 5000,
+    LIMIT_LONG_MS = 240000,
+    EXTRA_S = 5,
+    TEXT_BYTES = 65536
+};
 
 /* Ends the test unless all ranks but one (-1: all) have ended with code 0. */
 static void run_many(int nranks, ranks_body *body, void *argument, int lost)
@@ -274,8 +281,10 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_descriptors),
         AT("every algorithm with 65 ranks", test_every_algorithm, &n65),
-        AT("every algorithm across 12 nodes with a rank each", test_nodes, (&(nodes){12, 1, "all"})),
-        AT("first use: every algorithm across 12 nodes", test_nodes, (&(nodes){12, 1, "first-use"})),
+        AT("every algorithm across 12 nodes with a rank each", test_nodes,
+           (&(nodes){12, 1, "all"})),
+        AT("first use: every algorithm across 12 nodes with a rank each", test_nodes,
+           (&(nodes){12, 1, "first-use"})),
         AT("every algorithm with 100 ranks", test_every_algorithm, &n100),
         AT("every algorithm with 129 ranks", test_every_algorithm, &n129),
         AT("every algorithm with 256 ranks", test_every_algorithm, &n256),
