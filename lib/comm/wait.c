@@ -45,16 +45,17 @@ int weiri_comm_is_dead(const weir_comm *comm, int peer)
 static int wait_find_dead(const weir_comm *comm, const weiri_waiter *waiter, int awaited)
 {
     weiri_internode *internode = comm->parent ? comm->parent->internode : NULL;
-    if (internode && weiri_internode_is_remote(internode, awaited)) {
-        if (weiri_internode_is_gone(internode, awaited))
-            return awaited;
-        weiri_internode_reach(internode, awaited); /* so that its loss is noticed */
-    }
     for (int peer = 0; peer < comm->nranks; peer++) {
         const int number = weiri_comm_parent_rank(comm, peer);
         const int is_harmless = waiter->is_for_one || weiri_comm_has_finished(comm, peer);
         if ((number == awaited || !is_harmless) && weiri_comm_is_dead(comm, peer))
             return number;
+    }
+    /* Last, as a rank of another node may have ended because of one of these. */
+    if (internode && weiri_internode_is_remote(internode, awaited)) {
+        if (weiri_internode_is_gone(internode, awaited))
+            return awaited;
+        weiri_internode_reach(internode, awaited); /* so that its loss is noticed */
     }
     return -1;
 }

@@ -185,7 +185,7 @@ void weiri_internode_send_record(weiri_internode *internode);
 /* Signals to them that the report has been printed. */
 void weiri_internode_printed(weiri_internode *internode);
 /* The state record that a remote rank sent, and whether it has arrived. If connections are made
- * when first used, those are in the window of this node's leader. */
+ * when first used, it may be in the window of this node's leader. */
 const weiri_where *weiri_internode_record_of(const weiri_internode *internode, int rank);
 int weiri_internode_has_answered(const weiri_internode *internode, int rank);
 /* Returns 1 if a rank of another node has printed the report, as far as this rank has heard. */

@@ -5,9 +5,9 @@
  * leaders are connected at distances 1, 2, 4, ..., so everything reaches all of them in log2(nodes)
  * steps, and through the memory of a node its other ranks.
  *
- * Records go between leaders only: those of its node, and those that have arrived, which are put
- * into the mirror of the same rank in the other leader's window. Several leaders may put the same
- * record there; its bytes are the same.
+ * Each rank sends its record to its peers. Between each other, leaders also pass on the records of
+ * their node's ranks and those that have arrived, which are put into the mirror of the same rank in
+ * the other leader's window. Several leaders may put the same record there; its bytes are the same.
  */
 #include "comm/internode/internode.h"
 
@@ -86,8 +86,15 @@ static const char *pass_leader_window(const weiri_internode *internode)
     return local->peers[0].mappings[desc.region].segment.base;
 }
 
+static int pass_has_own_answer(const weiri_internode *internode, int rank)
+{
+    return weir_load_acquire(&internode->peers[rank].words->answered) != 0;
+}
+
 const weiri_where *weiri_internode_record_of(const weiri_internode *internode, int rank)
 {
+    if (pass_has_own_answer(internode, rank))
+        return internode->peers[rank].mirror;
     const char *mirror = (const char *)internode->peers[rank].mirror;
     return (const weiri_where *)(const void *)(pass_leader_window(internode) +
                                                (mirror - internode->window));
@@ -95,6 +102,8 @@ const weiri_where *weiri_internode_record_of(const weiri_internode *internode, i
 
 int weiri_internode_has_answered(const weiri_internode *internode, int rank)
 {
+    if (pass_has_own_answer(internode, rank))
+        return 1;
     const char *own = (const char *)&internode->peers[rank].words->answered;
     const char *there = pass_leader_window(internode) + (own - internode->window);
     return weir_load_acquire((const uint64_t *)(const void *)there) != 0;
@@ -120,7 +129,8 @@ static const weiri_where *pass_record_of(weiri_internode *internode, int rank)
     const weiri_where *where = &internode->local->peers[place].page->where;
     if (!weir_load_acquire(&where->answered))
         return NULL;
-    internode->own_records[place] = *where;
+    if (rank != internode->parent->rank) /* that one was copied when it was final */
+        internode->own_records[place] = *where;
     return &internode->own_records[place];
 }
 

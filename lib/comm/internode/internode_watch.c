@@ -162,10 +162,8 @@ void weiri_internode_send_record(weiri_internode *internode)
     weiri_net_lock(internode->net);
     if (!internode->record_sent) {
         internode->record_sent = 1;
-        if (internode->is_first_use)
-            weiri_internode_pass_on(internode);
-        else
-            watch_send_record(internode);
+        watch_send_record(internode);
+        weiri_internode_pass_on(internode);
         watch_flush(internode);
     }
     weiri_net_unlock(internode->net);
