@@ -292,11 +292,11 @@ static int report_leaves_it(weir_comm *comm, uint64_t *word)
 {
     uint64_t none = 0;
     const int is_first_use = comm->internode && comm->internode->is_first_use;
-    if (is_first_use && comm->local_rank != 0)
+    if (is_first_use && comm->local_rank != 0 && !report_is_lost(comm->host_comm, 0))
         return report_leader_decides(comm);
     if (!report_other_node_prints(comm))
         return 0;
-    if (is_first_use)
+    if (is_first_use && comm->local_rank == 0)
         __atomic_compare_exchange_n(word, &none, printed | 1, 0, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE);
     return 1;

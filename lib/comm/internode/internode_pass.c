@@ -12,10 +12,14 @@
 #include "comm/internode/internode.h"
 
 #include <stddef.h>
+#include <string.h>
 
-static int pass_can(const weiri_endpoint *end)
+/* Whether a peer distributes records: the leader of its node, or any other rank if that is lost. */
+static int pass_serves(const weiri_internode *internode, int rank)
 {
-    return end->failed == WEIR_OK && !end->is_connecting;
+    const int leader = internode->nodes[internode->node_of[rank]].ranks[0];
+    return internode->peers[rank].endpoint->failed == WEIR_OK &&
+           (rank == leader || weiri_internode_is_lost(internode, leader));
 }
 
 void weiri_internode_signal_links(weiri_internode *internode, size_t word, uint64_t value)
@@ -46,6 +50,21 @@ void weiri_internode_catch_up(weiri_internode *internode, int rank)
     pass_word(internode, peer, offsetof(weiri_internode_words, finished),
               (uint64_t)internode->finished);
     pass_word(internode, peer, offsetof(weiri_internode_words, left), (uint64_t)internode->left);
+    memset(internode->passed, 0, (size_t)internode->parent->nranks); /* records, to this peer, too */
+}
+
+/* The ranks of a node whose leader has died connect to other leaders when that ends all waits, so that
+ * the node still hears of the others, and they of it. Returns 1 if this is such a rank. */
+static int pass_replaces_leader(weiri_internode *internode)
+{
+    if (internode->replaces_leader || internode->local->rank == 0 ||
+        !weiri_comm_is_dead(internode->local, 0))
+        return internode->replaces_leader;
+    internode->replaces_leader = 1;
+    for (int sign = -1; sign <= 1; sign += 2)
+        internode->net->ops->endpoint_begin(
+            internode->peers[weiri_internode_leader_at(internode, sign)].endpoint);
+    return 1;
 }
 
 /* The reason for which this rank's node was aborted by one of its ranks; 0: none. A failed kernel
@@ -161,8 +180,7 @@ static void pass_records(weiri_internode *internode)
         internode->passed[rank] = 1;
         for (int i = 0; i < links->count; i++) {
             const int to = links->ranks[i];
-            if (internode->place_of[to] == 0 && node_of[to] != node_of[rank] &&
-                pass_can(internode->peers[to].endpoint))
+            if (node_of[to] != node_of[rank] && pass_serves(internode, to))
                 pass_record(internode, to, rank, record);
         }
     }
@@ -174,6 +192,7 @@ void weiri_internode_pass_on(weiri_internode *internode)
         return;
     pass_abort(internode);
     pass_printed(internode);
-    if (internode->abort_sent && internode->local->rank == 0)
+    if (internode->abort_sent &&
+        (internode->local->rank == 0 || pass_replaces_leader(internode)))
         pass_records(internode);
 }
