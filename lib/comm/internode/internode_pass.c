@@ -5,22 +5,17 @@
  * leaders are connected at distances 1, 2, 4, ..., so everything reaches all of them in log2(nodes)
  * steps, and through the memory of a node its other ranks.
  *
- * Each rank sends its record to its peers. Between each other, leaders also pass on the records of
- * their node's ranks and those that have arrived, which are put into the mirror of the same rank in
- * the other leader's window. Several leaders may put the same record there; its bytes are the same.
+ * Each rank sends its record to its peers. Leaders also pass on the records of their node's ranks
+ * and those that have arrived, which are put into the mirror of the same rank in the peer's window.
+ * Several ranks may put the same record there; its bytes are the same. If a leader is lost, the
+ * ranks of its node connect to two other leaders and do its part.
  */
 #include "comm/internode/internode.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* Whether a peer distributes records: the leader of its node, or any other rank if that is lost. */
-static int pass_serves(const weiri_internode *internode, int rank)
-{
-    const int leader = internode->nodes[internode->node_of[rank]].ranks[0];
-    return internode->peers[rank].endpoint->failed == WEIR_OK &&
-           (rank == leader || weiri_internode_is_lost(internode, leader));
-}
+enum { LEADER_NS = 200 * 1000 * 1000 }; /* in which the leader of a node answers */
 
 void weiri_internode_signal_links(weiri_internode *internode, size_t word, uint64_t value)
 {
@@ -50,15 +45,27 @@ void weiri_internode_catch_up(weiri_internode *internode, int rank)
     pass_word(internode, peer, offsetof(weiri_internode_words, finished),
               (uint64_t)internode->finished);
     pass_word(internode, peer, offsetof(weiri_internode_words, left), (uint64_t)internode->left);
-    memset(internode->passed, 0, (size_t)internode->parent->nranks); /* records, to this peer, too */
+    memset(internode->passed, 0,
+           (size_t)internode->parent->nranks); /* records, to this peer, too */
 }
 
-/* The ranks of a node whose leader has died connect to other leaders when that ends all waits, so that
- * the node still hears of the others, and they of it. Returns 1 if this is such a rank. */
+/* Whether this node's leader has died, or has not answered for a while since an abort. */
+static int pass_misses_leader(weiri_internode *internode)
+{
+    const weir_comm *local = internode->local;
+    if (weiri_comm_is_dead(local, 0))
+        return 1;
+    if (!internode->abort_ns)
+        internode->abort_ns = weir_clock_ns();
+    return !weir_load_acquire(&local->peers[0].page->where.answered) &&
+           weir_clock_ns() - internode->abort_ns > LEADER_NS;
+}
+
+/* The ranks of a node whose leader is lost connect to other leaders when that ends all waits, so
+ * that the node still hears of the others, and they of it. Returns 1 if this is such a rank. */
 static int pass_replaces_leader(weiri_internode *internode)
 {
-    if (internode->replaces_leader || internode->local->rank == 0 ||
-        !weiri_comm_is_dead(internode->local, 0))
+    if (internode->replaces_leader || internode->local->rank == 0 || !pass_misses_leader(internode))
         return internode->replaces_leader;
     internode->replaces_leader = 1;
     for (int sign = -1; sign <= 1; sign += 2)
@@ -153,17 +160,17 @@ static const weiri_where *pass_record_of(weiri_internode *internode, int rank)
     return &internode->own_records[place];
 }
 
-/* Puts a record into the window of a leader. */
-static void pass_record(weiri_internode *internode, int leader, int rank, const weiri_where *record)
+/* Puts a record into the window of a peer. */
+static void pass_record(weiri_internode *internode, int to, int rank, const weiri_where *record)
 {
     const weiri_net_ops *ops = internode->net->ops;
-    const weiri_internode_peer *peer = &internode->peers[leader];
-    weir_status status = ops->put(
-        peer->endpoint, internode->mem, (uint64_t)((const char *)record - internode->window),
-        &peer->key, weiri_internode_mirror_at(internode, leader, rank), sizeof *record);
+    const weiri_internode_peer *peer = &internode->peers[to];
+    weir_status status = ops->put(peer->endpoint, internode->mem,
+                                  (uint64_t)((const char *)record - internode->window), &peer->key,
+                                  weiri_internode_mirror_at(internode, to, rank), sizeof *record);
     if (status == WEIR_OK)
         ops->signal(peer->endpoint, &peer->key,
-                    weiri_internode_words_at(internode, leader, rank) +
+                    weiri_internode_words_at(internode, to, rank) +
                         offsetof(weiri_internode_words, answered),
                     1);
 }
@@ -180,7 +187,7 @@ static void pass_records(weiri_internode *internode)
         internode->passed[rank] = 1;
         for (int i = 0; i < links->count; i++) {
             const int to = links->ranks[i];
-            if (node_of[to] != node_of[rank] && pass_serves(internode, to))
+            if (node_of[to] != node_of[rank] && internode->peers[to].endpoint->failed == WEIR_OK)
                 pass_record(internode, to, rank, record);
         }
     }
@@ -192,7 +199,6 @@ void weiri_internode_pass_on(weiri_internode *internode)
         return;
     pass_abort(internode);
     pass_printed(internode);
-    if (internode->abort_sent &&
-        (internode->local->rank == 0 || pass_replaces_leader(internode)))
+    if (internode->abort_sent && (internode->local->rank == 0 || pass_replaces_leader(internode)))
         pass_records(internode);
 }

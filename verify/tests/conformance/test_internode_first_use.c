@@ -129,6 +129,41 @@ static void test_dead_before_use(void **state)
         assert_int_equal(codes[rank], rank == 3 ? 128 + SIGKILL : 0);
 }
 
+/* The leader of the middle node dies. All others name it, and know where all others stand, also
+ * those that only knew others by that leader. */
+static int dead_leader(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0;
+    int32_t one = 1, sum = 0;
+    char text[4096];
+    weir_comm *comm = open_first_use(boot, "aabbbcc", 20000);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    if (weir_boot_rank(boot) == 2)
+        raise(SIGKILL);
+    EXPECT(&failures,
+           weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) == WEIR_ERR_PEER);
+    EXPECT(&failures, boot_last_error_has("rank 2 has died"));
+    weir_comm_report(comm, text, sizeof text);
+    EXPECT(&failures, strstr(text, "): rank 2 is dead\n") != NULL);
+    EXPECT(&failures, strstr(text, "answer") == NULL);
+    if (failures)
+        fprintf(stderr, "%s", text);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_dead_leader(void **state)
+{
+    (void)state;
+    int codes[MOST_RANKS];
+    assert_int_equal(weir_boot_fork_run(7, dead_leader, NULL, LIMIT_MS, codes), WEIR_OK);
+    for (int rank = 0; rank < 7; rank++)
+        assert_int_equal(codes[rank], rank == 2 ? 128 + SIGKILL : 0);
+}
+
 /* Rank 1 sends to rank 3; the argument is the one of them that cannot open files. */
 static int files_are_short(weir_boot *boot, void *argument)
 {
@@ -213,6 +248,7 @@ int main(void)
                    NULL),
         RANKS_TEST("all ranks send to all, in two communicators", 6, crosswise, NULL),
         AT("a rank that died before its first message is named", test_dead_before_use, NULL),
+        AT("a dead leader is named, and all others know of each other", test_dead_leader, NULL),
         RANKS_TEST("a sender that cannot open files ends all", 4, files_are_short, &one),
         RANKS_TEST("a receiver that cannot open files ends all", 4, files_are_short, &three),
         RANKS_TEST("an unknown WEIR_CONNECT is rejected", 2, unknown_value, NULL),
