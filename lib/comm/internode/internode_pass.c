@@ -15,7 +15,8 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { LEADER_NS = 200 * 1000 * 1000 }; /* in which the leader of a node answers */
+/* In which the leader of a node answers, and longer for each rank. */
+enum { LEADER_NS = 200 * 1000 * 1000, LEADER_NS_EACH = 4 * 1000 * 1000 };
 
 void weiri_internode_signal_links(weiri_internode *internode, size_t word, uint64_t value)
 {
@@ -58,7 +59,8 @@ static int pass_misses_leader(weiri_internode *internode)
     if (!internode->abort_ns)
         internode->abort_ns = weir_clock_ns();
     return !weir_load_acquire(&local->peers[0].page->where.answered) &&
-           weir_clock_ns() - internode->abort_ns > LEADER_NS;
+           weir_clock_ns() - internode->abort_ns >
+               LEADER_NS + (uint64_t)internode->parent->nranks * LEADER_NS_EACH;
 }
 
 /* The ranks of a node whose leader is lost connect to other leaders when that ends all waits, so
