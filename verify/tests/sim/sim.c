@@ -405,6 +405,8 @@ static void rank_create(int rank)
     r->host.parent_ranks = nodes[node_of[rank]].ranks;
     r->parent.where = r->host.where = &r->where;
     r->parent.forks = r->host.forks = weiri_fork_count();
+    weiri_comm_count_nothing(&r->parent);
+    weiri_comm_count_nothing(&r->host);
     r->host.area_bytes = AREA_BYTES;
 }
 
