@@ -167,7 +167,7 @@ static weir_status guests_decide(weiri_guests *room, int index)
         guests_refuse(room, index, "it does not know this job's secret");
         return WEIR_OK;
     }
-    if (host->is_crossing && host->is_crossing(host->context, job, who)) {
+    if (host->is_crossing && host->is_crossing(host->context, job)) {
         weiri_reply_make(job, &who->challenge, &who->hello, (weir_status)WEIRI_REPLY_CROSSED, "",
                          &reply);
         guests_write_now(who->fd, &reply, sizeof reply);

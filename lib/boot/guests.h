@@ -39,7 +39,7 @@ typedef struct weiri_guests_host {
     /* Returns 1 if the connection of an authenticated guest is not needed, because the host calls
      * the guest, or is connected to it: the reply says so (WEIRI_REPLY_CROSSED), and the connection
      * is closed without a line in the log. May be NULL. */
-    int (*is_crossing)(void *context, const weiri_job *job, const weiri_guest *guest);
+    int (*is_crossing)(void *context, const weiri_job *job);
     /* Returns WEIR_OK to admit an authenticated guest. A failure is sent to the guest, and
      * weiri_guests_act() returns it. */
     weir_status (*check)(void *context, const weiri_job *job, const weiri_guest *guest);

@@ -6,6 +6,7 @@
 #define WEIR_TRANSPORT_NET_TCP_H
 
 #include "boot/guests.h"
+#include "boot/socket.h"
 #include "transport/net/staging.h"
 #include "transport/net/net.h"
 
@@ -223,6 +224,10 @@ weir_status weiri_tcp_take_stream(weiri_tcp_endpoint *endpoint, int fd);
  * need for GPU memory. WEIR_ERR_SYSTEM, WEIR_ERR_NO_MEMORY. */
 weir_status weiri_tcp_watch_streams(weiri_tcp_endpoint *endpoint);
 
+/* Describes a call of the endpoint's peer at an address; *source gets the address to call from. */
+weiri_socket_call weiri_tcp_socket_call(const weiri_tcp_endpoint *endpoint, const weiri_address *to,
+                                        weiri_address *source);
+
 /* ----------------------------------------------------------- tcp_first_use.c */
 
 /* Slots of the ops table. */
@@ -234,7 +239,7 @@ weir_status weiri_tcp_endpoint_begin(weiri_endpoint *endpoint);
 weiri_tcp_endpoint *weiri_tcp_prepared_for(const weiri_tcp_net *net, const weiri_guest *who);
 /* What weiri_guests_host asks about a guest of a prepared endpoint. */
 int weiri_tcp_guest_is_crossing(const weiri_tcp_endpoint *endpoint);
-weir_status weiri_tcp_admit_guest(weiri_tcp_endpoint *endpoint, const weiri_guest *who);
+weir_status weiri_tcp_admit_guest(weiri_tcp_endpoint *endpoint);
 /* Goes on with an endpoint after a guest became one of its streams. */
 void weiri_tcp_guest_came(weiri_tcp_endpoint *endpoint);
 /* Goes on with a call whose socket has an event. */

@@ -77,10 +77,9 @@ static weiri_tcp_endpoint *endpoint_of(const weiri_job *job)
     return (weiri_tcp_endpoint *)(uintptr_t)at;
 }
 
-static int guest_is_crossing(void *context, const weiri_job *job, const weiri_guest *guest)
+static int guest_is_crossing(void *context, const weiri_job *job)
 {
     (void)context;
-    (void)guest;
     return weiri_tcp_guest_is_crossing(endpoint_of(job));
 }
 
@@ -94,7 +93,7 @@ static weir_status check_guest(void *context, const weiri_job *job, const weiri_
             WEIR_ERR_MISMATCH, "%s says that it is rank %d of %d; rank %d expected rank %d of %d",
             who->where, who->hello.rank, who->hello.nranks, job->rank, end->base.peer, job->nranks);
     else if (end->state != WEIRI_TCP_BLOCKING)
-        status = weiri_tcp_admit_guest(end, who);
+        status = weiri_tcp_admit_guest(end);
     net->check_failed |= status != WEIR_OK;
     return status;
 }
@@ -177,16 +176,24 @@ weir_status weiri_tcp_listen(weiri_tcp_net *net)
 
 /* ------------------------------------------------------------------ connect */
 
+weiri_socket_call weiri_tcp_socket_call(const weiri_tcp_endpoint *end, const weiri_address *to,
+                                        weiri_address *source)
+{
+    const weiri_tcp_net *net = (const weiri_tcp_net *)end->base.net;
+    *source = net->listens;
+    source->port = 0;
+    return (weiri_socket_call){.rank = end->job.rank,
+                               .peer = end->base.peer,
+                               .to = to,
+                               .source = net->has_source ? source : NULL};
+}
+
 static weir_status tcp_connect_streams(weiri_tcp_endpoint *end, const weiri_tcp_address *peers,
                                        const weiri_deadline *deadline)
 {
     const weiri_tcp_net *net = (const weiri_tcp_net *)end->base.net;
-    weiri_address source = net->listens;
-    source.port = 0;
-    const weiri_socket_call details = {.rank = end->job.rank,
-                                       .peer = end->base.peer,
-                                       .to = &peers->listens,
-                                       .source = net->has_source ? &source : NULL};
+    weiri_address source;
+    const weiri_socket_call details = weiri_tcp_socket_call(end, &peers->listens, &source);
     weir_status status = WEIR_OK;
     while (end->nmade < net->nstreams && status == WEIR_OK) {
         int fd = -1;

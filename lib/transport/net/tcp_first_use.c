@@ -107,12 +107,8 @@ static void call_begin(weiri_tcp_endpoint *end)
 {
     weiri_tcp_net *net = net_of(end);
     weiri_tcp_call *call = end->call;
-    weiri_address source = net->listens;
-    source.port = 0;
-    const weiri_socket_call details = {.rank = end->job.rank,
-                                       .peer = end->base.peer,
-                                       .to = &end->listens,
-                                       .source = net->has_source ? &source : NULL};
+    weiri_address source;
+    const weiri_socket_call details = weiri_tcp_socket_call(end, &end->listens, &source);
     call->retry_ns = 0;
     int error_number = weiri_socket_begin(&details, &call->fd);
     if (error_number != EINPROGRESS) {
@@ -287,9 +283,8 @@ int weiri_tcp_guest_is_crossing(const weiri_tcp_endpoint *end)
             (end->state == WEIRI_TCP_CALLS && (end->job.rank > end->base.peer || end->nmade > 0)));
 }
 
-weir_status weiri_tcp_admit_guest(weiri_tcp_endpoint *end, const weiri_guest *who)
+weir_status weiri_tcp_admit_guest(weiri_tcp_endpoint *end)
 {
-    (void)who;
     if (end->base.failed != WEIR_OK)
         return weiri_tcp_return_failure(end);
     if (end->state == WEIRI_TCP_UNUSED) {
