@@ -75,7 +75,7 @@ typedef struct weiri_internode_peer {
     weiri_internode_words *words;
     weiri_where *mirror; /* the copy of its state record, valid once answered is set */
     char *inbox, *outbox;
-    uint64_t inbox_there, words_there, mirror_there; /* offsets in the peer's window */
+    uint64_t inbox_there, words_there; /* offsets in the peer's window */
     uint64_t sent, taken, credited; /* messages; credited: taken as the peer last learned */
     uint64_t released;    /* messages sent that the peer has taken, by the heads of those taken */
     size_t stride;        /* weiri_internode_stride */
@@ -194,6 +194,12 @@ int weiri_internode_has_answered(const weiri_internode *internode, int rank);
 int weiri_internode_has_printed(const weiri_internode *internode);
 /* Sets a word at all peers in links. The caller holds the network's lock. */
 void weiri_internode_signal_links(weiri_internode *internode, size_t word, uint64_t value);
+/* The same for an abort, once. Returns whether it was the first. */
+int weiri_internode_signal_abort(weiri_internode *internode, uint64_t reason);
+/* Puts the final record of a rank, which is in this rank's window, into that of a peer, unless its
+ * path has failed. */
+void weiri_internode_put_record(weiri_internode *internode, int to, int rank,
+                                const weiri_where *record);
 /* If connections are made when first used: passes on aborts, final records and the end of the
  * report to all peers in links. The caller holds the lock. */
 void weiri_internode_pass_on(weiri_internode *internode);

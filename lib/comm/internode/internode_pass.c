@@ -84,14 +84,21 @@ static uint64_t pass_reason(const weiri_internode *internode)
     return reason == WEIR_ABORTED_BY_KERNEL ? 0 : reason;
 }
 
-static void pass_abort(weiri_internode *internode)
+int weiri_internode_signal_abort(weiri_internode *internode, uint64_t reason)
 {
-    const uint64_t reason = internode->abort_sent ? 0 : pass_reason(internode);
-    if (!reason)
-        return;
+    if (internode->abort_sent)
+        return 0;
     internode->abort_sent = 1;
     internode->abort_reason = reason;
     weiri_internode_signal_links(internode, offsetof(weiri_internode_words, abort), reason);
+    return 1;
+}
+
+static void pass_abort(weiri_internode *internode)
+{
+    const uint64_t reason = internode->abort_sent ? 0 : pass_reason(internode);
+    if (reason)
+        weiri_internode_signal_abort(internode, reason);
 }
 
 int weiri_internode_has_printed(const weiri_internode *internode)
@@ -162,11 +169,13 @@ static const weiri_where *pass_record_of(weiri_internode *internode, int rank)
     return &internode->own_records[place];
 }
 
-/* Puts a record into the window of a peer. */
-static void pass_record(weiri_internode *internode, int to, int rank, const weiri_where *record)
+void weiri_internode_put_record(weiri_internode *internode, int to, int rank,
+                                const weiri_where *record)
 {
     const weiri_net_ops *ops = internode->net->ops;
     const weiri_internode_peer *peer = &internode->peers[to];
+    if (peer->endpoint->failed != WEIR_OK)
+        return;
     weir_status status = ops->put(peer->endpoint, internode->mem,
                                   (uint64_t)((const char *)record - internode->window), &peer->key,
                                   weiri_internode_mirror_at(internode, to, rank), sizeof *record);
@@ -189,8 +198,8 @@ static void pass_records(weiri_internode *internode)
         internode->passed[rank] = 1;
         for (int i = 0; i < links->count; i++) {
             const int to = links->ranks[i];
-            if (node_of[to] != node_of[rank] && internode->peers[to].endpoint->failed == WEIR_OK)
-                pass_record(internode, to, rank, record);
+            if (node_of[to] != node_of[rank])
+                weiri_internode_put_record(internode, to, rank, record);
         }
     }
 }

@@ -136,10 +136,9 @@ static void watch_notify(weiri_internode *internode, int *sent, size_t word, uin
 void weiri_internode_abort(weiri_internode *internode, uint64_t reason)
 {
     weiri_net_lock(internode->net);
-    if (!internode->abort_sent)
-        internode->abort_reason = reason;
+    if (weiri_internode_signal_abort(internode, reason))
+        watch_flush(internode);
     weiri_net_unlock(internode->net);
-    watch_notify(internode, &internode->abort_sent, offsetof(weiri_internode_words, abort), reason);
 }
 
 static void watch_send_record(weiri_internode *internode)
@@ -147,14 +146,8 @@ static void watch_send_record(weiri_internode *internode)
     const weiri_internode_links *links = internode->links;
     weiri_where *record = &internode->own_records[internode->local->rank];
     *record = *internode->local->where;
-    for (int i = 0; i < links->count; i++) {
-        const weiri_internode_peer *peer = &internode->peers[links->ranks[i]];
-        if (peer->endpoint->failed == WEIR_OK)
-            internode->net->ops->put(peer->endpoint, internode->mem,
-                                     (uint64_t)((char *)record - internode->window), &peer->key,
-                                     peer->mirror_there, sizeof *record);
-    }
-    weiri_internode_signal_links(internode, offsetof(weiri_internode_words, answered), 1);
+    for (int i = 0; i < links->count; i++)
+        weiri_internode_put_record(internode, links->ranks[i], internode->parent->rank, record);
 }
 
 void weiri_internode_send_record(weiri_internode *internode)

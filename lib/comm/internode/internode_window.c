@@ -86,7 +86,6 @@ static void window_lay_out(weiri_internode *internode)
         peer->stride = weiri_internode_stride(internode);
         peer->closed = internode->is_first_use ? internode : NULL;
         peer->words_there = weiri_internode_words_at(internode, rank, own);
-        peer->mirror_there = weiri_internode_mirror_at(internode, rank, own);
         peer->inbox_there = window_boxes_at(internode, rank) + there * 2 * ring;
     }
 }
