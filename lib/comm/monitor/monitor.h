@@ -97,9 +97,9 @@ uint64_t weiri_monitor_start(weiri_monitor *monitor, weiri_monitor_pace *pace, u
 void weiri_monitor_stop(weiri_monitor *monitor, uint64_t begin_ns, const weiri_monitor_call *calls,
                         size_t ncalls, weir_stream stream);
 
-static inline void weiri_monitor_count(weiri_monitor *monitor, int function, uint64_t more)
+static inline void weiri_monitor_count(weir_comm *comm, int function, uint64_t more)
 {
-    uint64_t *count = &monitor->shared->counts[function];
+    uint64_t *count = &comm->counts[function];
     weir_store_relaxed(count, *count + more);
 }
 
@@ -125,8 +125,7 @@ static inline void weiri_monitor_go_outside(weiri_monitor *monitor)
  * weiri_monitor_start_timed and weiri_monitor_end_timed; else nothing more is to be done. */
 static inline int weiri_monitor_counts(weir_comm *comm, int function)
 {
-    uint64_t *count = &comm->counts[function];
-    weir_store_relaxed(count, *count + 1);
+    weiri_monitor_count(comm, function, 1);
     return WEIRI_UNLIKELY(!(comm->calls & comm->untimed));
 }
 
@@ -152,11 +151,11 @@ static inline uint64_t weiri_monitor_begin_pairs(weiri_monitor *monitor, uint64_
                                                  uint64_t receives, weir_stream stream)
 {
     const int is_part = monitor->is_inside;
+    weiri_monitor_count(monitor->comm, WEIRI_MONITOR_SEND, sends);
+    weiri_monitor_count(monitor->comm, WEIRI_MONITOR_RECV, receives);
     weiri_monitor_go_inside(monitor);
     if (is_part)
         return 0;
-    weiri_monitor_count(monitor, WEIRI_MONITOR_SEND, sends);
-    weiri_monitor_count(monitor, WEIRI_MONITOR_RECV, receives);
     const uint64_t number = ++monitor->npairs;
     return WEIRI_LIKELY(number & monitor->pairs_pace.mask)
                ? 0
