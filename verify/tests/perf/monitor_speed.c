@@ -15,7 +15,6 @@
 #include "comm/monitor/monitor.h"
 #include <weir/device.h>
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,7 @@ static const char *const names[KINDS] = {"RAS", "RAS, metrics"};
 typedef struct end {
     weir_comm *comms[KINDS];
     weir_mem *mems[KINDS];
-    double times_us[2][PAIRS], ratios[PAIRS];
+    int kind; /* that is measured */
 } end;
 
 static int fails(weir_status status)
@@ -66,12 +65,13 @@ static int open_all(end *e, weir_boot *boot, const char *folder)
     return 0;
 }
 
-/* Microseconds of a call; negative: it failed. */
-static double time_block(const end *e, int kind, int is_on)
+/* Microseconds of a call, with monitoring (way 0) or without; negative: it failed. */
+static double time_block(void *context, int way)
 {
-    weir_comm *comm = e->comms[kind];
-    float *data = weir_mem_pointer(e->mems[kind]);
-    if (is_on)
+    const end *e = context;
+    weir_comm *comm = e->comms[e->kind];
+    float *data = weir_mem_pointer(e->mems[e->kind]);
+    if (way == 0)
         weiri_monitor_count_calls(comm->monitor);
     else
         weiri_comm_count_nothing(comm);
@@ -86,23 +86,14 @@ static double time_block(const end *e, int kind, int is_on)
 
 static int measure(end *e, int kind, int prints)
 {
-    for (int i = 0; i < PAIRS; i++) {
-        for (int turn = 0; turn < 2; turn++) {
-            const int way = (i + turn) & 1;
-            e->times_us[way][i] = time_block(e, kind, way);
-            if (e->times_us[way][i] < 0)
-                return 1;
-        }
-        e->ratios[i] = e->times_us[1][i] / e->times_us[0][i];
-    }
-    times_sort(e->times_us[0], PAIRS);
-    times_sort(e->times_us[1], PAIRS);
-    times_sort(e->ratios, PAIRS);
-    const int wide = (int)(0.98 * sqrt(PAIRS)) + 1; /* of a median, by the binomial distribution */
+    double fastest_us[2];
+    times_ratio ratio;
+    e->kind = kind;
+    if (times_pair(time_block, e, PAIRS, fastest_us, &ratio))
+        return 1;
     if (prints)
-        printf("%-14s %8.4f %8.4f   %.4f [%.4f, %.4f]\n", names[kind], e->times_us[0][PAIRS / 20],
-               e->times_us[1][PAIRS / 20], e->ratios[PAIRS / 2], e->ratios[PAIRS / 2 - wide],
-               e->ratios[PAIRS / 2 + wide]);
+        printf("%-14s %8.4f %8.4f   %.4f [%.4f, %.4f]\n", names[kind], fastest_us[1], fastest_us[0],
+               ratio.median, ratio.low, ratio.high);
     fflush(stdout);
     return 0;
 }

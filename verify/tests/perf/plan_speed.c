@@ -85,14 +85,15 @@ static int count_calls(size_t bytes, int nranks)
 
 static int measure(bench *b, const pairing *of)
 {
-    double fastest_us[2], ratio;
+    double fastest_us[2];
+    times_ratio ratio;
     b->calls = count_calls(of->bytes, weir_comm_nranks(b->comm));
     if (times_pair(time_block, b, PAIRS, fastest_us, &ratio))
         return 1;
     const double plan = fastest_us[1], algo = fastest_us[0];
     if (weir_comm_rank(b->comm) == 0)
         printf("%-18s x%d %-8s %9zu %10.2f %10.2f %8.2f %9.2f %8.2f\n", of->plan, of->instances,
-               of->algo, of->bytes, plan, algo, algo / plan, plan - algo, ratio);
+               of->algo, of->bytes, plan, algo, algo / plan, plan - algo, ratio.median);
     fflush(stdout);
     return 0;
 }

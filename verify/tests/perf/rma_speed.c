@@ -174,14 +174,15 @@ static double time_block(void *context, int is_channel)
 
 static int measure(end *e, size_t bytes)
 {
-    double fastest_us[2], ratio;
+    double fastest_us[2];
+    times_ratio ratio;
     e->bytes = bytes;
     if (times_pair(time_block, e, PAIRS, fastest_us, &ratio))
         return 1;
     const double library_us = fastest_us[0], channel_us = fastest_us[1];
     if (e->rank == 0)
         printf("%8zu %12.4f %12.4f %8.3f %8.3f\n", bytes, library_us, channel_us,
-               library_us / channel_us, ratio);
+               library_us / channel_us, ratio.median);
     fflush(stdout);
     return 0;
 }

@@ -8,11 +8,17 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_setaffinity; before the first system header */
 #endif
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { TIMES_PAIRS_MOST = 200 };
+enum { TIMES_PAIRS_MOST = 2000 };
+
+/* A median with its 95% interval. */
+typedef struct times_ratio {
+    double median, low, high;
+} times_ratio;
 
 static inline int times_compare(const void *a, const void *b)
 {
@@ -27,12 +33,13 @@ static inline void times_sort(double *times, size_t count)
 
 /* Times two ways, 0 and 1, in `pairs` pairs of alternating blocks (A B B A). time_block returns
  * microseconds; negative: it failed. fastest_us has each way's time in its fastest blocks (the 5%
- * quantile), *ratio the median of way 0's time by way 1's in neighbouring blocks. Returns 0, or 1
- * if a block failed. */
+ * quantile), *ratio way 0's time by way 1's in neighbouring blocks. Returns 0, or 1 if a block
+ * failed. */
 static inline int times_pair(double (*time_block)(void *context, int way), void *context, int pairs,
-                             double fastest_us[2], double *ratio)
+                             double fastest_us[2], times_ratio *ratio)
 {
-    double times[2][TIMES_PAIRS_MOST], ratios[TIMES_PAIRS_MOST];
+    const int wide = (int)(0.98 * sqrt(pairs)) + 1; /* of a median, by the binomial distribution */
+    static double times[2][TIMES_PAIRS_MOST], ratios[TIMES_PAIRS_MOST];
     for (int i = 0; i < pairs; i++) {
         for (int turn = 0; turn < 2; turn++) {
             const int way = (i + turn) & 1;
@@ -47,7 +54,7 @@ static inline int times_pair(double (*time_block)(void *context, int way), void 
         fastest_us[way] = times[way][pairs / 20];
     }
     times_sort(ratios, (size_t)pairs);
-    *ratio = ratios[pairs / 2];
+    *ratio = (times_ratio){ratios[pairs / 2], ratios[pairs / 2 - wide], ratios[pairs / 2 + wide]};
     return 0;
 }
 
