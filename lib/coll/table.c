@@ -115,9 +115,11 @@
     X(ALLREDUCE, "ll128_one", allreduce_ll128_one, "the same by LL128 lines")                      \
     X(ALLREDUCE, "ll128", ll128,                                                                   \
       "reduce a share, gather the shares, both by LL128 lines")                                    \
+    X(ALLREDUCE, "ring", reduce_ring, "partial results, then results, around a ring of ranks")     \
     X(ALLREDUCE, "push", push, "store shares into staging buffers, reduce, store to all")          \
     X(REDUCE_SCATTER, "packet", reduce_scatter_packet, "send each rank its block as LL packets")   \
     X(REDUCE_SCATTER, "ll128", ll128, "the same by LL128 lines")                                   \
+    X(REDUCE_SCATTER, "ring", reduce_ring, "partial results around a ring of ranks")               \
     X(REDUCE_SCATTER, "push", push, "store blocks into staging buffers, reduce there")             \
     X(REDUCE_SCATTER, "direct", reduce_scatter_direct, "read and reduce one block of all inputs")  \
     X(REDUCE, "packet", reduce_packet, "send the input to the root as LL packets")                 \
@@ -128,6 +130,7 @@
     X(REDUCE, "push", push, "store shares into staging buffers, reduce, store at the root")        \
     X(ALLGATHER, "packet", allgather_packet, "send the input to all as LL packets")                \
     X(ALLGATHER, "ll128", allgather_ll128, "the same by LL128 lines")                              \
+    X(ALLGATHER, "ring", allgather_ring, "blocks around a ring of ranks")                          \
     X(ALLGATHER, "direct", allgather_direct, "write the input into all outputs")                   \
     X(ALLGATHER, "exchange", exchange_direct, "as messages to every rank; unregistered memory")    \
     X(BROADCAST, "packet", broadcast_packet, "the root sends LL packets to all")                   \
@@ -136,6 +139,7 @@
     X(BROADCAST, "direct", broadcast_direct, "the root scatters, all write into all outputs")      \
     X(ALLTOALL, "packet", exchange_packet, "blocks as LL packets")                                 \
     X(ALLTOALL, "ll128", exchange_ll128, "the same by LL128 lines")                                \
+    X(ALLTOALL, "rotation", alltoall_rotation, "blocks to one peer after the other")               \
     X(ALLTOALL, "direct", exchange_direct, "short blocks as LL packets, long ones stored")         \
     X(ALLTOALLV, "packet", exchange_short, "blocks as LL packets")                                 \
     X(ALLTOALLV, "direct", exchange_direct, "short blocks as LL packets, long ones stored")        \

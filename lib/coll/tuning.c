@@ -95,18 +95,20 @@ const weiri_tuning_row weiri_tuning_rows[] = {
 
     /* 2 x H200, NVLink: by bench_* --tune, float sum, in graphs. The sizes from which copy engines
      * are used ("ce", in symmetric memory) are measured for allreduce; for the others they follow
-     * from the rate and the start-up time of copy engines. */
+     * from the rate and the start-up time of copy engines. Other memory is served by the row before
+     * them. */
     {"allreduce", 2, "cuda", "96K", "packet", ""},
     {"allreduce", 2, "cuda", "3M", "ll128_one", ""},
     {"allreduce", 2, "cuda", "16M", "ll128", ""},
-    {"allreduce", 2, "cuda", "768M", "push", ""},
+    {"allreduce", 2, "cuda", "512M", "push", ""},
+    {"allreduce", 2, "cuda", "768M", "ring", ""},
     {"allreduce", 2, "cuda", "-", "ce", ""},
     {"allgather", 2, "cuda", "320", "packet", ""},
     {"allgather", 2, "cuda", "5K", "packet", "4x64"},
     {"allgather", 2, "cuda", "192K", "packet", ""},
     {"allgather", 2, "cuda", "16M", "ll128", ""},
     {"allgather", 2, "cuda", "40M", "direct", "128x256"},
-    {"allgather", 2, "cuda", "192M", "direct", ""},
+    {"allgather", 2, "cuda", "192M", "exchange", ""},
     {"allgather", 2, "cuda", "-", "ce", ""},
     {"alltoall", 2, "cuda", "5K", "packet", ""},
     {"alltoall", 2, "cuda", "20K", "packet", "8x64"},
@@ -122,7 +124,7 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"reduce_scatter", 2, "cuda", "288K", "packet", ""},
     {"reduce_scatter", 2, "cuda", "16M", "ll128", ""},
     {"reduce_scatter", 2, "cuda", "24M", "direct", ""},
-    {"reduce_scatter", 2, "cuda", "-", "push", ""},
+    {"reduce_scatter", 2, "cuda", "-", "ring", ""},
     {"broadcast", 2, "cuda", "48K", "packet", ""},
     {"broadcast", 2, "cuda", "16M", "ll128", ""},
     {"broadcast", 2, "cuda", "-", "direct", ""},
@@ -133,30 +135,31 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", 2, "cuda", "-", "direct", ""},
 
     /* 3 and 4 GPUs: measured with 4 x H200 in the same manner, registered and unregistered memory
-     * together; reduce, and broadcast beyond 16 MiB, with 4 x H100. Beyond the sizes for copy
-     * engines, memory that these cannot use is served by the last algorithm of a collective. */
+     * together; reduce, and broadcast beyond 16 MiB, with 4 x H100. */
     {"allreduce", 4, "cuda", "48K", "packet", ""},
     {"allreduce", 4, "cuda", "320K", "ll128_one", ""},
     {"allreduce", 4, "cuda", "16M", "ll128", ""},
-    {"allreduce", 4, "cuda", "384M", "push", ""},
+    {"allreduce", 4, "cuda", "384M", "ring", ""},
     {"allreduce", 4, "cuda", "-", "ce", ""},
     {"allgather", 4, "cuda", "320", "packet", "1x64"},
     {"allgather", 4, "cuda", "5K", "packet", "4x64"},
     {"allgather", 4, "cuda", "160K", "packet", ""},
     {"allgather", 4, "cuda", "16M", "ll128", ""},
-    {"allgather", 4, "cuda", "64M", "direct", ""},
-    {"allgather", 4, "cuda", "192M", "exchange", ""},
+    {"allgather", 4, "cuda", "20M", "direct", ""}, /* and what ring declines */
+    {"allgather", 4, "cuda", "192M", "ring", ""},
     {"allgather", 4, "cuda", "-", "ce", ""},
     {"alltoall", 4, "cuda", "448K", "packet", ""},
     {"alltoall", 4, "cuda", "16M", "ll128", ""},
-    {"alltoall", 4, "cuda", "192M", "direct", ""},
+    {"alltoall", 4, "cuda", "20M", "direct", ""}, /* and what rotation declines */
+    {"alltoall", 4, "cuda", "192M", "rotation", ""},
     {"alltoall", 4, "cuda", "-", "ce", ""},
     {"alltoallv", 4, "cuda", "1M", "packet", ""},
     {"alltoallv", 4, "cuda", "40M", "direct", "128x256"},
     {"alltoallv", 4, "cuda", "-", "direct", ""},
     {"reduce_scatter", 4, "cuda", "320K", "packet", ""},
     {"reduce_scatter", 4, "cuda", "16M", "ll128", ""},
-    {"reduce_scatter", 4, "cuda", "-", "push", ""},
+    {"reduce_scatter", 4, "cuda", "17M", "push", ""}, /* and what ring declines */
+    {"reduce_scatter", 4, "cuda", "-", "ring", ""},
     {"broadcast", 4, "cuda", "96K", "packet", ""},
     {"broadcast", 4, "cuda", "16M", "ll128", ""},
     {"broadcast", 4, "cuda", "-", "chain", ""},
@@ -178,7 +181,8 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"allreduce", 8, "cuda", "-", "ce", ""},
     {"allgather", 8, "cuda", "160K", "packet", ""},
     {"allgather", 8, "cuda", "16M", "ll128", ""},
-    {"allgather", 8, "cuda", "192M", "direct", ""},
+    {"allgather", 8, "cuda", "160M", "direct", ""},
+    {"allgather", 8, "cuda", "192M", "exchange", ""},
     {"allgather", 8, "cuda", "-", "ce", ""},
     {"alltoall", 8, "cuda", "160K", "packet", ""},
     {"alltoall", 8, "cuda", "16M", "ll128", ""},

@@ -6,7 +6,7 @@
  * Scratch. Every rank has one scratch segment of device memory, mapped by all peers, with the same
  * layout everywhere:
  *
- *   cells     [block][rank]: 128 bytes for each block of the grid and each sender, in
+ *   cells     [block][rank]: 192 bytes for each block of the grid and each sender, in
  *             which blocks of the same index exchange buffer descriptors and signals
  *   packets   [parity][phase][rank]: slots of LL packets, written by that rank
  *   lines     likewise slots of LL128 lines (ll128.cuh); the fewer ranks, the longer
@@ -45,8 +45,9 @@ typedef struct weiri_gpu_cell {
     uint64_t staged;   /* epoch << WEIRI_GPU_STEP_SHIFT | pieces that the sender has stored */
     uint64_t taken;    /* likewise, pieces of the reader that the sender has used */
     uint64_t drained;  /* likewise, results of the reader that the sender has copied out */
-    uint64_t credit[8]; /* reduce_ll128_chain.cu: likewise, units of the reader's warps that the
-                         * sender has read */
+    uint64_t credit[8]; /* reduce_ll128_chain.cu, lane.cuh: likewise, what the reader's warps have
+                         * sent and the sender has used */
+    uint64_t arrived[8]; /* lane.cuh: likewise, pieces that the sender's warps have stored */
 } weiri_gpu_cell;
 
 #define WEIRI_GPU_CELLS_BYTES \
@@ -95,6 +96,7 @@ typedef struct weiri_gpu_args {
     weiri_gpu_pair pairs[WEIRI_GPU_RANKS_MAX]; /* pairwise collectives */
     weiri_gpu_counts counts;                   /* alltoallv */
     int32_t nvlink; /* whether NVLink joins all GPUs; for the choice of an algorithm */
+    int32_t symmetric; /* whether the output is in symmetric memory on all ranks; likewise */
 } weiri_gpu_args;
 
 #endif

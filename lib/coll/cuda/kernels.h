@@ -41,6 +41,9 @@ WEIRI_GPU_DECLARE(allreduce_packet)
 WEIRI_GPU_DECLARE(allreduce_ll128_one)
 WEIRI_GPU_DECLARE(ll128) /* allreduce, reduce_scatter, reduce */
 WEIRI_GPU_DECLARE(push)  /* likewise */
+WEIRI_GPU_DECLARE(reduce_ring) /* allreduce, reduce_scatter */
+WEIRI_GPU_DECLARE(allgather_ring)
+WEIRI_GPU_DECLARE(alltoall_rotation)
 WEIRI_GPU_DECLARE(reduce_chain)
 WEIRI_GPU_DECLARE(reduce_ll128_chain)
 WEIRI_GPU_DECLARE(reduce_scatter_packet)

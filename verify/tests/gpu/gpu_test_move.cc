@@ -271,6 +271,7 @@ static void sendrecv(scene &s, const setting &it, size_t most, uint32_t packet_b
 
 static const setting allgather_packet = SETTING(allgather_packet);
 static const setting allgather_ll128 = SETTING_OF_WARPS(allgather_ll128);
+static const setting allgather_ring = SETTING_OF_WARPS(allgather_ring);
 static const setting allgather_direct = SETTING(allgather_direct);
 static const setting broadcast_packet = SETTING(broadcast_packet);
 static const setting broadcast_ll128 = SETTING_OF_WARPS(broadcast_ll128);
@@ -278,11 +279,13 @@ static const setting broadcast_chain = SETTING(broadcast_chain);
 static const setting broadcast_direct = SETTING(broadcast_direct);
 static const setting exchange_packet = SETTING(exchange_packet);
 static const setting exchange_ll128 = SETTING_OF_WARPS(exchange_ll128);
+static const setting alltoall_rotation = SETTING_OF_WARPS(alltoall_rotation);
 static const setting exchange_direct = SETTING(exchange_direct);
 
 enum subject {
     ALLGATHER_PACKET,
     ALLGATHER_LL128,
+    ALLGATHER_RING,
     ALLGATHER_DIRECT,
     ALLGATHER_EXCHANGE,
     BROADCAST_PACKET,
@@ -291,6 +294,7 @@ enum subject {
     BROADCAST_DIRECT,
     ALLTOALL_PACKET,
     ALLTOALL_LL128,
+    ALLTOALL_ROTATION,
     ALLTOALL_DIRECT,
     ALLTOALLV,
     SENDRECV,
@@ -298,10 +302,11 @@ enum subject {
 };
 
 static const char *const subject_names[] = {
-    "allgather (packet)", "allgather (ll128)",  "allgather (direct)", "allgather (exchange)",
+    "allgather (packet)", "allgather (ll128)",  "allgather (ring)",   "allgather (direct)",
+    "allgather (exchange)",
     "broadcast (packet)", "broadcast (ll128)",  "broadcast (chain)",  "broadcast (direct)",
-    "alltoall (packet)",  "alltoall (ll128)",   "alltoall (direct)",  "alltoallv",
-    "sendrecv",           "all, alternating",
+    "alltoall (packet)",  "alltoall (ll128)",   "alltoall (rotation)", "alltoall (direct)",
+    "alltoallv",          "sendrecv",           "all, alternating",
 };
 
 static void queue_one(scene &s, int subject, size_t most)
@@ -313,6 +318,8 @@ static void queue_one(scene &s, int subject, size_t most)
         return allgather(s, allgather_packet, bytes);
     case ALLGATHER_LL128:
         return allgather(s, allgather_ll128, bytes);
+    case ALLGATHER_RING:
+        return allgather(s, allgather_ring, bytes);
     case ALLGATHER_DIRECT:
         return allgather(s, allgather_direct, bytes);
     case ALLGATHER_EXCHANGE:
@@ -329,6 +336,8 @@ static void queue_one(scene &s, int subject, size_t most)
         return alltoall(s, exchange_packet, bytes, 0);
     case ALLTOALL_LL128:
         return alltoall(s, exchange_ll128, bytes, 0);
+    case ALLTOALL_ROTATION:
+        return alltoall(s, alltoall_rotation, bytes, 0);
     case ALLTOALL_DIRECT:
         return alltoall(s, exchange_direct, bytes, packet_bytes);
     case ALLTOALLV:
@@ -414,19 +423,26 @@ static void test_more_blocks_than_lanes(uint64_t seeds)
     ok(why.empty(), why, "allgather by more blocks than lanes, in launches without a pause");
 }
 
-/* In a chain most ranks exchange no data with most others. Slots of packets are used again two
- * launches later, so each rank must have heard of all others meanwhile. */
-static void test_chain_between_packets(uint64_t seeds)
+/* In a chain or a ring most ranks exchange no data with most others. Slots of packets are used again
+ * two launches later, so each rank must have heard of all others meanwhile. */
+static void test_chains_between_packets(uint64_t seeds)
 {
     std::string why;
     for (uint64_t seed = 1; seed <= 40 * seeds && why.empty(); seed++) {
         scene s(4 + (int)(seed % 2), seed);
         s.blocks = 2;
-        for (int launch = 0; launch < 7; launch++)
-            broadcast(s, launch % 2 ? broadcast_chain : broadcast_packet, 1 + s.m.random(40));
+        for (int launch = 0; launch < 7; launch++) {
+            const size_t bytes = 1 + s.m.random(40);
+            if (launch % 2 && seed % 3)
+                broadcast(s, broadcast_chain, bytes);
+            else if (launch % 2)
+                allgather(s, allgather_ring, bytes);
+            else
+                broadcast(s, broadcast_packet, bytes);
+        }
         why = run_and_compare(s);
     }
-    ok(why.empty(), why, "broadcasts by chain between broadcasts by packets");
+    ok(why.empty(), why, "broadcasts by chain, allgathers by ring, between broadcasts by packets");
 }
 
 /* The longest call that an LL128 kernel serves ends within its sender's slot, and the last slot
@@ -528,7 +544,7 @@ int main(int argc, char **argv)
             test_many_blocks(subject, 60, 3, 200000);
     }
     test_more_blocks_than_lanes(seeds);
-    test_chain_between_packets(seeds);
+    test_chains_between_packets(seeds);
     test_lines_fit_slots();
     mismatches();
     return tap_done();

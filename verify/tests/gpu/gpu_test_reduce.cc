@@ -35,9 +35,11 @@ static const algo algos[] = {
     ALGO(allreduce_packet, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_ll128_one, WEIR_COLL_ALLREDUCE, 32),
     ALGO(ll128, WEIR_COLL_ALLREDUCE, 32),
+    ALGO(reduce_ring, WEIR_COLL_ALLREDUCE, 32),
     ALGO(push, WEIR_COLL_ALLREDUCE, 8),
     ALGO(reduce_scatter_packet, WEIR_COLL_REDUCE_SCATTER, 8),
     ALGO(ll128, WEIR_COLL_REDUCE_SCATTER, 32),
+    ALGO(reduce_ring, WEIR_COLL_REDUCE_SCATTER, 32),
     ALGO(push, WEIR_COLL_REDUCE_SCATTER, 8),
     ALGO(reduce_scatter_direct, WEIR_COLL_REDUCE_SCATTER, 8),
     ALGO(reduce_packet, WEIR_COLL_REDUCE, 8),
@@ -147,16 +149,32 @@ static running launch(machine &m, const call &what, const placing &how)
 
 /* ------------------------------------------------------------------ checking */
 
+static bool is_ring(const algo *of)
+{
+    return of->kernel == weiri_gpu_reduce_ring_kernel;
+}
+
+/* Whether partial results travel from rank to rank. */
 static bool is_chain(const algo *of)
 {
     return of->kernel == weiri_gpu_reduce_chain_kernel ||
-           of->kernel == weiri_gpu_reduce_ll128_chain_kernel;
+           of->kernel == weiri_gpu_reduce_ll128_chain_kernel || is_ring(of);
 }
 
-/* The rank whose input comes first: a chain begins with the rank after its root. */
-static size_t first_rank(const call &what, size_t nranks)
+/* The rank whose input comes first in an element of a rank's output: a chain begins with the rank
+ * after its root, a ring with the rank after the one that ends up with the element, except in an
+ * allreduce, which is divided into parts of whole lines: there with the rank of the part's number. */
+static size_t first_rank(const call &what, size_t nranks, int rank, size_t element)
 {
-    return is_chain(what.of) ? ((size_t)what.root + 1) % nranks : 0;
+    const size_t element_bytes = weir_dtype_bytes(what.dtype);
+    const size_t lines = (what.count * element_bytes + 127) / 128;
+    if (!is_chain(what.of))
+        return 0;
+    if (what.of->collective == WEIR_COLL_REDUCE)
+        return ((size_t)what.root + 1) % nranks;
+    if (what.of->collective == WEIR_COLL_REDUCE_SCATTER)
+        return ((size_t)rank + 1) % nranks;
+    return element * element_bytes / ((lines + nranks - 1) / nranks * 128);
 }
 
 static std::vector<uint8_t> expected(const running &done, int rank)
@@ -167,10 +185,10 @@ static std::vector<uint8_t> expected(const running &done, int rank)
     std::vector<uint8_t> result(what.count * weir_dtype_bytes(what.dtype));
     for (size_t i = 0; i < what.count; i++) {
         uint64_t values[MODEL_MAX_NSRC];
+        const size_t leads = first_rank(what, nranks, rank, i);
         for (size_t r = 0; r < nranks; r++)
             values[r] = get_bits(what.dtype,
-                                 done.ranks[(first_rank(what, nranks) + r) % nranks].given.data(),
-                                 first + i);
+                                 done.ranks[(leads + r) % nranks].given.data(), first + i);
         put_bits(what.dtype, result.data(), i,
                  model_element(what.dtype, what.op, values, (int)nranks, nranks));
     }
@@ -210,7 +228,7 @@ static std::string check(const running &done)
     return "";
 }
 
-/* A chain declines types that round, if there are more than two ranks. */
+/* Chains and rings decline types that round, if there are more than two ranks. */
 static bool may_decline(const machine &m, const call &what)
 {
     const bool rounded = what.dtype == WEIR_HALF || what.dtype == WEIR_BFLOAT16 ||
@@ -373,7 +391,7 @@ static void many_rounds()
             why = run_all(m, {what, what}, {{placing::ALIGNED, placing::ALL_PLAIN, false}});
         }
     }
-    ok(why.empty(), why, "push and chains: many rounds, and results that land in stages");
+    ok(why.empty(), why, "push, chains and rings: many rounds, and results that land in stages");
 }
 
 static const algo *algo_of(weiri_gpu_kernel kernel, weir_collective collective)
@@ -384,7 +402,7 @@ static const algo *algo_of(weiri_gpu_kernel kernel, weir_collective collective)
     return nullptr;
 }
 
-/* In a chain most ranks exchange no data with most others. Slots of packets are used again two
+/* In a chain or a ring most ranks exchange no data with most others. Slots of packets are used again two
  * launches later, so each rank must have heard of all others meanwhile. */
 static void chains_between_packets()
 {
@@ -402,7 +420,7 @@ static void chains_between_packets()
             why = run_all(m, calls, {{placing::ALIGNED, placing::ALL_PLAIN, false}});
         }
     }
-    ok(why.empty(), why, "reductions by chains between reductions by packets");
+    ok(why.empty(), why, "reductions by chains and rings between reductions by packets");
 }
 
 /* LL128 lines arrive as a whole only over NVLink; without it other algorithms serve the calls. */

@@ -200,7 +200,7 @@ weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weir_call *call)
     if (coll->count_bytes < 16 * (size_t)coll->nranks)
         return weiri_cuda_run_general(coll, call);
     if (!weiri_engines_open(&p.engines, coll, call, coll->count_bytes, &before, &status))
-        return status == WEIR_OK ? weiri_cuda_run_general(coll, call) : status;
+        return status == WEIR_OK ? weiri_cuda_run_another(coll, call) : status;
     p.in_place = call->in == call->out;
     p.engines.barrier.in_desc = p.in_place ? p.engines.barrier.out_desc : WEIRI_GPU_UNMAPPED;
     ce_divide(&p, coll->count_bytes);

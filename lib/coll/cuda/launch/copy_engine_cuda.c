@@ -153,7 +153,7 @@ weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weir_call *call)
     int before;
     if (!weiri_engines_open(&engines, coll, call, (size_t)coll->nranks * coll->count_bytes, &before,
                             &status))
-        return status == WEIR_OK ? weiri_cuda_run_general(coll, call) : status;
+        return status == WEIR_OK ? weiri_cuda_run_another(coll, call) : status;
     status = weiri_engines_barrier(&engines);
     if (status == WEIR_OK)
         status = engines_copy_all(&engines);

@@ -47,6 +47,13 @@ static extent call_extent(const weiri_coll *coll, const weir_call *call)
     return (extent){blocks.in * coll->count_bytes, blocks.out * coll->count_bytes};
 }
 
+/* Whether a buffer is in symmetric memory, and thus all ranks' buffers of the call are. */
+static int is_symmetric(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    const weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
+    return desc.generation && comm->regions[desc.region].symmetric;
+}
+
 /* Finds the descriptor of a buffer. Unregistered memory must be this GPU's, and long enough. */
 static weir_status gpu_describe(weir_comm *comm, const void *pointer, size_t bytes,
                             weiri_gpu_desc *described)
@@ -138,6 +145,7 @@ static weir_status args_fill(weiri_coll *coll, const weir_call *call, weiri_gpu_
     args->root = call->root;
     args->collective = (int32_t)call->collective;
     args->nvlink = coll->comm->gpu->nvlink;
+    args->symmetric = is_symmetric(coll->comm, call->out, reach.out);
     weir_status status = WEIR_OK;
     if (call->device_splits)
         status = args_fill_counts(coll, call, args);
@@ -278,7 +286,7 @@ static void replace_algo(weiri_coll *coll, const weiri_gpu_args *args, const wei
     coll->last_algo = shorter ? shorter->name : (*algo)->name;
 }
 
-/* Runs the algorithm if it serves the call, else another one. */
+/* Runs the algorithm if there is one and it serves the call, else another one. */
 static weir_status launch_algo(weiri_coll *coll, const weir_call *call, const weiri_algo *algo,
                             weiri_gpu_shape shape)
 {
@@ -293,7 +301,7 @@ static weir_status launch_algo(weiri_coll *coll, const weir_call *call, const we
         return status;
     memset(&args, 0, sizeof args);
     status = args_fill(coll, call, &args);
-    if (status == WEIR_OK && !algo->gpu->serves(&args))
+    if (status == WEIR_OK && (!algo || !algo->gpu->serves(&args)))
         replace_algo(coll, &args, &algo, &shape);
     if (status == WEIR_OK)
         status = weiri_cuda_launch(
@@ -308,6 +316,11 @@ weir_status weiri_cuda_run(weiri_coll *coll, const weir_call *call)
 {
     return launch_algo(coll, call, coll->choice->algo,
                     (weiri_gpu_shape){coll->choice->blocks, coll->choice->threads});
+}
+
+weir_status weiri_cuda_run_another(weiri_coll *coll, const weir_call *call)
+{
+    return launch_algo(coll, call, NULL, (weiri_gpu_shape){0, 0});
 }
 
 weir_status weiri_cuda_run_general(weiri_coll *coll, const weir_call *call)
