@@ -126,7 +126,8 @@ static bench_memory_room room_of(const bench_job *job)
     return room;
 }
 
-/* The largest size, in whole MiB or below one MiB in bytes, that this rank has room for. */
+/* The largest size that this rank has room for: the largest wanted, or a smaller one in whole MiB,
+ * and below one MiB in bytes. */
 static size_t largest_that_fits(const bench_job *job, const bench_options *options,
                                 weir_collective collective, const bench_dist *dist)
 {
@@ -141,7 +142,7 @@ static size_t largest_that_fits(const bench_job *job, const bench_options *optio
         else
             high = middle - 1;
     }
-    return low > unit ? low / unit * unit : low;
+    return low > unit && low < bench_sizes_last(options) ? low / unit * unit : low;
 }
 
 /* Explains the refusal on the rank with the least room. */

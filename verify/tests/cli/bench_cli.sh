@@ -232,6 +232,8 @@ too_large ./bench_alltoallv -b 16T -n 1
 fits=$(sed -n 's/.*give -b \([0-9]*[KMG]*\) or less.*/\1/p' "$scratch/err")
 run timeout 20 ./bench_alltoallv -b 1K -e "$fits" -f 1099511627776 -n 1
 check "the size that is named as fitting is accepted" "$code"
+run ./bench_allreduce -b 1500000 -e 1500000 -n 1
+check "a size that is not in whole MiB is accepted" "$code"
 
 run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 32
 status=1
