@@ -1,12 +1,12 @@
 /*
  * alltoall, rotation: every rank sends its block to one peer after the other, in phase p to the pth
- * rank after it, while it receives that of the pth rank before it. So every GPU sends one stream and
- * receives one at a time. For memory that peers cannot map: in symmetric memory `direct` stores
+ * rank after it, while it receives that of the pth rank before it. So every GPU sends one stream
+ * and receives one at a time. For memory that peers cannot map: in symmetric memory `direct` stores
  * without staging buffers, which is faster.
  *
  * Warps are lanes (device/lane.cuh), each with the same pieces of all blocks. A lane sends a piece
- * and takes one; the pieces of two phases follow each other without a pause. The rank's own block is
- * copied during the last phase.
+ * and takes one; the pieces of two phases follow each other without a pause. The rank's own block
+ * is copied during the last phase.
  */
 #include "coll/cuda/kernels.h"
 #include "coll/cuda/device/lane.cuh"
@@ -96,7 +96,7 @@ static __global__ void __launch_bounds__(32 * WEIRI_GPU_LANE_WARPS, 2)
         if (weiri_gpu_lane_owes_credit(lane))
             credit_next(view, lane, t, pieces);
     }
-    weiri_gpu_lane_tell(view, &lane);
+    weiri_gpu_lane_announce(view, &lane);
 }
 
 WEIRI_GPU_DEFINE_OF_BYTES(alltoall_rotation)

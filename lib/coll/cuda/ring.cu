@@ -13,12 +13,12 @@
  *   n .. 2n-3      receives a result, keeps and sends it,
  *   2n-2           receives a result and keeps it.
  *
- * reduce_scatter takes steps 0 to n-1, which end with the rank's own part. allgather takes the steps
- * from n-1 on, the first of them with its input instead of a sum.
+ * reduce_scatter takes steps 0 to n-1, which end with the rank's own part. allgather takes the
+ * steps from n-1 on, the first of them with its input instead of a sum.
  *
- * Partial results have the data's type. Types that are rounded when stored are reduced for two ranks
- * only, where the result is rounded once. Of part p, rank p's input comes first in an allreduce, and
- * rank p + 1's in a reduce_scatter.
+ * Partial results have the data's type. Types that are rounded when stored are reduced for two
+ * ranks only, where the result is rounded once. Of part p, rank p's input comes first in an
+ * allreduce, and rank p + 1's in a reduce_scatter.
  */
 #include "coll/cuda/kernels.h"
 #include "coll/cuda/device/lane.cuh"
@@ -132,7 +132,7 @@ template <int dtype> static __device__ __forceinline__ void go_around(const weir
     for (uint32_t piece = lane.index; piece < pieces; piece += lane.count)
         for (int step = r.first; step <= r.last; step++)
             pass_piece<dtype>(args.view, r, &lane, step_of<dtype>(args, r, piece, step));
-    weiri_gpu_lane_tell(args.view, &lane);
+    weiri_gpu_lane_announce(args.view, &lane);
 }
 
 template <int dtype>

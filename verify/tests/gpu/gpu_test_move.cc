@@ -423,8 +423,8 @@ static void test_more_blocks_than_lanes(uint64_t seeds)
     ok(why.empty(), why, "allgather by more blocks than lanes, in launches without a pause");
 }
 
-/* In a chain or a ring most ranks exchange no data with most others. Slots of packets are used again
- * two launches later, so each rank must have heard of all others meanwhile. */
+/* In a chain or a ring most ranks exchange no data with most others. Slots of packets are used
+ * again two launches later, so each rank must have heard of all others meanwhile. */
 static void test_chains_between_packets(uint64_t seeds)
 {
     std::string why;

@@ -162,8 +162,8 @@ static bool is_chain(const algo *of)
 }
 
 /* The rank whose input comes first in an element of a rank's output: a chain begins with the rank
- * after its root, a ring with the rank after the one that ends up with the element, except in an
- * allreduce, which is divided into parts of whole lines: there with the rank of the part's number. */
+ * after its root, a ring of reduce_scatter with the rank after the one that keeps the element, and
+ * of allreduce, whose parts are whole lines, with the rank that has the number of the part. */
 static size_t first_rank(const call &what, size_t nranks, int rank, size_t element)
 {
     const size_t element_bytes = weir_dtype_bytes(what.dtype);
@@ -402,8 +402,8 @@ static const algo *algo_of(weiri_gpu_kernel kernel, weir_collective collective)
     return nullptr;
 }
 
-/* In a chain or a ring most ranks exchange no data with most others. Slots of packets are used again two
- * launches later, so each rank must have heard of all others meanwhile. */
+/* In a chain or a ring most ranks exchange no data with most others. Slots of packets are used
+ * again two launches later, so each rank must have heard of all others meanwhile. */
 static void chains_between_packets()
 {
     const algo *const packet = algo_of(weiri_gpu_allreduce_packet_kernel, WEIR_COLL_ALLREDUCE);

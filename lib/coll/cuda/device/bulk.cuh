@@ -1,13 +1,13 @@
 /*
- * Bulk stores: a warp fills a buffer in shared memory, and the asynchronous copy unit stores it to a
- * peer while the warp does something else. Nothing else of the multiprocessor waits for such
- * stores: a fence after ordinary ones also waits for those of all other warps.
+ * Bulk stores: a warp fills a buffer in shared memory, and the asynchronous copy unit stores it to
+ * a peer while the warp does something else. Nothing else of the multiprocessor waits for such
+ * stores, whereas a fence after ordinary ones also waits for those of all other warps.
  *
  *     all threads of the warp fill the buffer
  *     weiri_gpu_bulk_store(&bulk, to, buffer, bytes);      all threads
  *     ...
  *     weiri_gpu_bulk_await(&bulk);                         one thread: the first of the warp
- *     a release by that thread                             tells the peer
+ *     a release by that thread                             announces the data to the peer
  *
  * The buffer may be filled again after the wait. The wait alone makes the stores visible to this
  * thread only: a relaxed store after it can arrive at the peer before the data do.

@@ -7,14 +7,14 @@
  *     weiri_gpu_lane_load, _keep   a thread's part of a piece: vectors of 16 bytes
  *     weiri_gpu_lane_send          stores a piece into the receiver's staging buffer
  *     weiri_gpu_lane_await         waits for the next piece
- *     weiri_gpu_lane_credit        tells a sender that the pieces taken so far have been used
+ *     weiri_gpu_lane_credit        lets a sender use the places of the pieces taken so far
  *
- * Each lane has `depth` places for its pieces in every staging buffer, in rotation, and two words in
- * the cells, which contain the epoch and only grow:
+ * Each lane has `depth` places for its pieces in every staging buffer, in rotation, and two words
+ * in the cells, which contain the epoch and only grow:
  *
- *   - arrived: pieces that the sender has stored (release after the store has been performed). It is
- *     given late, right before the warp waits or sends again, so that the store has time. Whenever
- *     a warp waits for another rank it has given it, so no rank waits in vain.
+ *   - arrived: pieces that the sender has stored (release after the store has been performed). It
+ *     is given late, right before the warp waits or sends again, so that the store has time.
+ *     Whenever a warp waits for another rank it has given it, so no rank waits in vain.
  *   - credit: pieces that the receiver has used, given each half rotation to everyone who sends one
  *     of the next `depth` pieces. What the warp's threads have loaded has been used before the
  *     credit is stored, so that needs no fence.
@@ -33,7 +33,7 @@
 #include "coll/cuda/device/direct.cuh"
 
 enum {
-    WEIRI_GPU_LANE_WARPS = 8, /* the most of a block; two blocks of a multiprocessor keep a link busy */
+    WEIRI_GPU_LANE_WARPS = 8, /* the most of a block; two blocks of a multiprocessor suffice */
 #if defined(WEIR_EMULATED)
     WEIRI_GPU_LANE_VECTORS = 1,
 #else
@@ -52,7 +52,7 @@ struct weiri_gpu_lane {
     uint32_t index, count; /* this lane, of how many; warps with index >= count have none */
     uint32_t depth;        /* even */
     uint32_t taken, sent;  /* pieces so far */
-    int to_tell;           /* who has yet to be told of the last piece sent; -1: nobody */
+    int receiver;          /* of a piece that has yet to be announced; -1: there is none */
     uint64_t epoch;
     char *buffer; /* in shared memory */
     weiri_gpu_bulk bulk;
@@ -82,7 +82,7 @@ WEIRI_GPU_FN weiri_gpu_lane weiri_gpu_lane_begin(const weiri_gpu_view &view,
     lane.count = warps < half ? warps : half;
     lane.depth = half / lane.count * 2;
     lane.taken = lane.sent = 0;
-    lane.to_tell = -1;
+    lane.receiver = -1;
     lane.epoch = epoch;
     lane.buffer = buffers->piece[warp];
     lane.bulk = {};
@@ -99,17 +99,17 @@ WEIRI_GPU_FN char *weiri_gpu_lane_place(const weiri_gpu_view &view, const weiri_
            ((size_t)(k % lane.depth) * lane.count + lane.index) * WEIRI_GPU_LANE_PIECE;
 }
 
-/* Tells the receiver of the last piece that it has arrived. The warp's first thread does it. Called
- * by the kernel at its end. */
-WEIRI_GPU_FN void weiri_gpu_lane_tell(const weiri_gpu_view &view, weiri_gpu_lane *lane)
+/* Announces the last piece to its receiver, by the warp's first thread. A kernel ends with this,
+ * otherwise the last receiver would wait in vain. */
+WEIRI_GPU_FN void weiri_gpu_lane_announce(const weiri_gpu_view &view, weiri_gpu_lane *lane)
 {
-    if (threadIdx.x % 32 == 0 && lane->to_tell >= 0) {
+    if (threadIdx.x % 32 == 0 && lane->receiver >= 0) {
         weiri_gpu_bulk_await(&lane->bulk);
         weir_store_release(
-            &weiri_gpu_cell_of(view, lane->to_tell, view.rank)->arrived[threadIdx.x / 32],
+            &weiri_gpu_cell_of(view, lane->receiver, view.rank)->arrived[threadIdx.x / 32],
             weiri_gpu_step(lane->epoch, lane->sent));
     }
-    lane->to_tell = -1;
+    lane->receiver = -1;
 }
 
 /* Waits for the next piece, which this rank sends. */
@@ -118,13 +118,13 @@ WEIRI_GPU_FN void weiri_gpu_lane_await(const weiri_gpu_view &view, weiri_gpu_lan
     const uint64_t *word = &weiri_gpu_cell_of(view, view.rank, from)->arrived[threadIdx.x / 32];
     const uint64_t target = weiri_gpu_step(lane->epoch, ++lane->taken);
     if (__any_sync(0xffffffff, weir_load_acquire(word) < target)) {
-        weiri_gpu_lane_tell(view, lane);
+        weiri_gpu_lane_announce(view, lane);
         weiri_gpu_await_word(view, word, target, from);
     }
     __syncwarp();
 }
 
-/* Tells a sender that all pieces taken so far have been used. All threads of the warp must have used
+/* Lets a sender use the places of all pieces taken so far. All threads of the warp must have used
  * theirs before a __syncwarp that precedes the call. */
 WEIRI_GPU_FN void weiri_gpu_lane_credit(const weiri_gpu_view &view, const weiri_gpu_lane &lane,
                                         int to)
@@ -209,7 +209,7 @@ WEIRI_GPU_FN void weiri_gpu_lane_send(const weiri_gpu_view &view, weiri_gpu_lane
                                       uint32_t bytes)
 {
     char *part = lane->buffer + 16 * (threadIdx.x % 32);
-    weiri_gpu_lane_tell(view, lane);
+    weiri_gpu_lane_announce(view, lane);
     __syncwarp(); /* the buffer has been read */
 #pragma unroll
     for (int v = 0; v < WEIRI_GPU_LANE_VECTORS; v++)
@@ -221,7 +221,7 @@ WEIRI_GPU_FN void weiri_gpu_lane_send(const weiri_gpu_view &view, weiri_gpu_lane
                              lane->epoch, lane->sent - lane->depth, to);
     weiri_gpu_bulk_store(&lane->bulk, weiri_gpu_lane_place(view, *lane, to, lane->sent),
                          lane->buffer, (bytes + 15) / 16 * 16);
-    lane->to_tell = to;
+    lane->receiver = to;
 }
 
 /* The grid: as many lanes as pieces, and two blocks per multiprocessor. */

@@ -29,8 +29,8 @@ weir_status weiri_cuda_launch(const weiri_coll *coll, weir_stream stream, const 
 /* Checks that the call's input is memory of this GPU and long enough. Local. WEIR_ERR_INVALID with
  * a remedy. */
 weir_status weiri_cuda_check_input(const weiri_coll *coll, const weir_call *call);
-/* Runs what serves a call that copy engines decline: the kernel that is selected for the next shorter
- * calls which it serves, or else the general algorithm. */
+/* Runs what serves a call that copy engines decline: of the kernels that are selected for shorter
+ * calls the last one that serves it, or else the general algorithm. */
 weir_status weiri_cuda_run_another(weiri_coll *coll, const weir_call *call);
 /* Runs the general algorithm of the collective, which serves every call. */
 weir_status weiri_cuda_run_general(weiri_coll *coll, const weir_call *call);
