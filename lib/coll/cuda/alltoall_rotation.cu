@@ -108,5 +108,6 @@ weiri_gpu_shape weiri_gpu_alltoall_rotation_shape(const weiri_gpu_args *args, in
 
 int weiri_gpu_alltoall_rotation_serves(const weiri_gpu_args *args)
 {
-    return args->bytes > 0 && args->view.nranks > 1 && !args->symmetric;
+    return args->view.nranks > 1 && weiri_gpu_lane_counts(args->bytes, args->view.nranks) &&
+           !args->symmetric;
 }

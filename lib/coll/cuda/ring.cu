@@ -151,10 +151,16 @@ static __global__ void __launch_bounds__(32 * WEIRI_GPU_LANE_WARPS, 2)
 WEIRI_GPU_DEFINE_OF_TYPES(reduce_ring)
 WEIRI_GPU_DEFINE_OF_BYTES(allgather_ring)
 
-weiri_gpu_shape weiri_gpu_reduce_ring_shape(const weiri_gpu_args *args, int processors)
+/* Bytes of a part, but for the rounding to whole lines. */
+static uint64_t part_bytes(const weiri_gpu_args *args)
 {
     const int parts = args->collective == WEIR_COLL_ALLREDUCE ? args->view.nranks : 1;
-    return weiri_gpu_lane_shape(args->bytes / (uint64_t)parts, processors);
+    return (args->bytes + (uint64_t)parts - 1) / (uint64_t)parts;
+}
+
+weiri_gpu_shape weiri_gpu_reduce_ring_shape(const weiri_gpu_args *args, int processors)
+{
+    return weiri_gpu_lane_shape(part_bytes(args), processors);
 }
 
 weiri_gpu_shape weiri_gpu_allgather_ring_shape(const weiri_gpu_args *args, int processors)
@@ -164,10 +170,11 @@ weiri_gpu_shape weiri_gpu_allgather_ring_shape(const weiri_gpu_args *args, int p
 
 int weiri_gpu_reduce_ring_serves(const weiri_gpu_args *args)
 {
-    return args->bytes && (args->view.nranks == 2 || !weiri_gpu_is_rounded(args->dtype));
+    return weiri_gpu_lane_counts(part_bytes(args), 2 * args->view.nranks) &&
+           (args->view.nranks == 2 || !weiri_gpu_is_rounded(args->dtype));
 }
 
 int weiri_gpu_allgather_ring_serves(const weiri_gpu_args *args)
 {
-    return args->bytes > 0 && !args->symmetric;
+    return weiri_gpu_lane_counts(args->bytes, args->view.nranks) && !args->symmetric;
 }

@@ -423,6 +423,25 @@ static void chains_between_packets()
     ok(why.empty(), why, "reductions by chains and rings between reductions by packets");
 }
 
+/* Kernels count pieces in words of limited width; longer calls are left to others. */
+static void longest_calls()
+{
+    std::string why;
+    for (const algo &of : algos)
+        for (int nranks = 3; nranks <= 8 && is_ring(&of); nranks++) {
+            weiri_gpu_args args = {};
+            args.view.nranks = nranks;
+            args.dtype = WEIR_FLOAT;
+            args.collective = of.collective;
+            args.bytes = (uint64_t)1 << 27;
+            const bool serves = of.serves(&args);
+            args.bytes = (uint64_t)1 << 40;
+            if (!serves || of.serves(&args))
+                why += std::string(of.name) + " of " + std::to_string(nranks) + " ranks ";
+        }
+    ok(why.empty(), why, "rings serve what a lane can count");
+}
+
 /* LL128 lines arrive as a whole only over NVLink; without it other algorithms serve the calls. */
 static void without_nvlink()
 {
@@ -452,6 +471,7 @@ int main()
     back_to_back();
     many_rounds();
     chains_between_packets();
+    longest_calls();
     without_nvlink();
     return tap_done();
 }

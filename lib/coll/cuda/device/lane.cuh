@@ -224,6 +224,13 @@ WEIRI_GPU_FN void weiri_gpu_lane_send(const weiri_gpu_view &view, weiri_gpu_lane
     lane->receiver = to;
 }
 
+/* Whether one lane alone could count all pieces of a part, each in `steps` steps. */
+static inline int weiri_gpu_lane_counts(uint64_t part_bytes, int steps)
+{
+    const uint64_t most = ((uint64_t)1 << WEIRI_GPU_STEP_SHIFT) / (uint64_t)steps;
+    return part_bytes > 0 && part_bytes / WEIRI_GPU_LANE_PIECE + 1 < most;
+}
+
 /* The grid: as many lanes as pieces, and two blocks per multiprocessor. */
 static inline weiri_gpu_shape weiri_gpu_lane_shape(uint64_t part_bytes, int processors)
 {
