@@ -67,9 +67,10 @@ static inline weir_status weiri_algo_fall_back(weiri_coll *coll, const weir_call
     return run(coll, call);
 }
 
-/* For algorithms that need buffers which peers can map, after all ranks have found out that some
- * are not: runs what the tuning table has for unregistered memory; where that is "cma" and the
- * ranks may not read each other's memory, the collective's first algorithm. */
+/* For algorithms that need buffers which peers can map, when this rank has found out that some are
+ * not, as all ranks do: runs what the tuning table has for unregistered memory; where that is "cma"
+ * and the ranks may not read each other's memory, the collective's first algorithm. That algorithm
+ * begins with the current epoch, whose descriptors are in other parts of the areas. */
 weir_status weiri_algo_fall_back_plain(weiri_coll *coll, const weir_call *call);
 
 #endif

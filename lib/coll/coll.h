@@ -11,7 +11,8 @@
  *   lane[32]      short messages that may be sent up to 32 epochs ahead of their readers (lane.h)
  *   slot[2]       data for any peer: one piece (piece_bytes at most) of the owner's input
  *   result[2]     the same for intermediate results
- *   message[2][n] one message for each peer: a cache line with the flag and short data
+ *   message[2][n] one message for each peer: a cache line with the flag and short data; or only the
+ *                 flag, for parts of the slot that have one reader
  *   payload[2][n] the data of longer messages
  *
  * Epochs. Each exchange through the areas is an epoch. Its number grows by one on every rank,
@@ -21,7 +22,8 @@
  * rank may store for epoch e only when all readers have finished epoch e - 2. Every exchange
  * begins with weiri_coll_begin, which checks that. It costs nothing if the exchange before ended
  * with weiri_coll_end_all_heard: a rank that has received from every peer in epoch e knows that
- * all have finished e - 1. Otherwise (broadcast, ring) it checks the done words and waits.
+ * all have finished e - 1. Otherwise (ring) it checks the done words and waits. In lanes, and in
+ * slots whose parts are used in rotation, a sender may be ahead by more epochs (lane.h, slot.h).
  */
 #ifndef WEIR_COLL_COLL_H
 #define WEIR_COLL_COLL_H
@@ -153,6 +155,15 @@ typedef struct weiri_progress {
     unsigned char sends, receives; /* something is left to send, or to receive */
 } weiri_progress;
 
+/* A series of epochs in which this rank stores into its slots without waiting for data from its
+ * readers (weiri_slot_begin_ahead); other epochs of its slots end it. */
+typedef struct weiri_ahead {
+    uint64_t from; /* the first epoch of the series */
+    uint64_t parts; /* of a slot, which its epochs use in rotation; 0: no series */
+    int reader;    /* a rank, or WEIRI_ALL_RANKS */
+    uint64_t done; /* an epoch that the reader is known to have finished */
+} weiri_ahead;
+
 struct weiri_coll {
     weir_comm *comm;
     int rank, nranks;
@@ -162,6 +173,7 @@ struct weiri_coll {
                                                         multiples of every element size */
     size_t piece_rotated, message_rotated; /* the parts of slots and results, and of payloads, in
                                               which epochs rotate: powers of two (weiri_rotate) */
+    weiri_ahead ahead;
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
     const char *last_algo;
     char executed[32]; /* what last_algo points to after a custom algorithm */
@@ -245,6 +257,7 @@ static inline weir_status weiri_coll_begin_ahead(weiri_coll *coll, uint64_t dept
 /* Begins the next epoch, for buffers that alternate by parity. */
 static inline weir_status weiri_coll_begin(weiri_coll *coll)
 {
+    coll->ahead.parts = 0;
     return weiri_coll_begin_ahead(coll, 2, 0);
 }
 
@@ -282,6 +295,14 @@ static inline size_t weiri_rotate(uint64_t epoch, size_t bytes, size_t room)
         return 0;
     int shift = 64 - __builtin_clzll((unsigned long long)bytes - 1);
     return (size_t)(epoch >> 1) << shift & (room - 1);
+}
+
+/* The number of these parts. */
+static inline uint64_t weiri_rotated_parts(size_t bytes, size_t room)
+{
+    if (bytes < WEIRI_ROTATED_BYTES || bytes > room)
+        return 1;
+    return room >> (64 - __builtin_clzll((unsigned long long)bytes - 1));
 }
 
 static inline weiri_message *weiri_coll_message(const weiri_coll *coll, int from, int to)

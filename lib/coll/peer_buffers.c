@@ -47,6 +47,8 @@ weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_byt
     weir_store_release(&own->flag, coll->epoch);
     *all_in = desc_is_mappable(own->in);
     *all_out = desc_is_mappable(own->out);
+    if (own->in.generation == 0) /* all ranks fall back, whatever the others publish */
+        return WEIR_OK;
     int n = coll->nranks;
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         const weiri_post *post = coll->areas[rank].post[parity];

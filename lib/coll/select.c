@@ -463,6 +463,7 @@ weir_status weiri_algo_fall_back_plain(weiri_coll *coll, const weir_call *call)
     const weiri_algo *algo = strcmp(choice->name, "cma") == 0
                                  ? first_algo(WEIR_ALGO_HOST, (int)call->collective)
                                  : choice->algo;
+    coll->epoch--; /* the algorithm begins it again */
     return weiri_algo_fall_back(coll, call, algo->name, algo->run);
 }
 

@@ -140,6 +140,11 @@ int weiri_copy_to_peers_is_far(void)
     return pace_take(&pace.far_left);
 }
 
+int weiri_copy_to_peer_is_timed(void)
+{
+    return pace.slow_left == 0 && pace.far_left == 0 && pace.untimed_left == 0;
+}
+
 void weiri_copy_to_peer(void *dst, const void *src, size_t bytes)
 {
     if (bytes < WEIRI_PEER_STREAMING_BYTES) {

@@ -34,6 +34,10 @@ int weiri_copy_to_peers_is_slow(void);
  * alone are preferable. It forgets the verdict after a number of calls. */
 int weiri_copy_to_peers_is_far(void);
 
+/* Whether the next copy of WEIRI_PEER_STREAMING_BYTES or more is timed for a first verdict or one
+ * after the last was forgotten. The peer should not read there meanwhile. */
+int weiri_copy_to_peer_is_timed(void);
+
 /* Notes how long a copy to a peer took; weiri_copy_to_peer does so itself. */
 void weiri_copy_note_pace(size_t bytes, uint64_t elapsed_ns);
 

@@ -32,7 +32,7 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
             allgather_place_own(coll, call);
         for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
             char *to = weiri_out_at(call, (size_t)rank * coll->count_bytes + done);
-            status = weiri_slot_follow(coll, rank, to, total, packet_phase);
+            status = weiri_slot_follow(coll, rank, to, total, WEIRI_CHUNK_BYTES, packet_phase);
             if (status != WEIR_OK)
                 return status;
         }
@@ -67,10 +67,8 @@ weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call)
                                               &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
-    if (!all_in && !weiri_posts_are_readable(coll)) {
-        weiri_coll_end_all_heard(coll);
+    if (!all_in && !weiri_posts_are_readable(coll))
         return weiri_algo_fall_back_plain(coll, call);
-    }
     if (!all_in)
         coll->last_algo = "cma";
     return allgather_fetch(coll, call);

@@ -31,10 +31,8 @@ weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
                              coll->count_bytes, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
-    if (!all_in || !all_out) {
-        weiri_coll_end_all_heard(coll);
+    if (!all_in || !all_out)
         return weiri_algo_fall_back_plain(coll, call);
-    }
     status = fused_reduce_share(coll, call);
     return status == WEIR_OK ? weiri_coll_end_together(coll, phase) : status;
 }

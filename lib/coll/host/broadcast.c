@@ -2,25 +2,27 @@
  * Broadcast on the host.
  *
  * packet: short messages pass through the root's lane. The root publishes longer ones piece by
- *         piece in its slot, and the others copy them as they arrive. At most two pieces are
- *         unread, because the root begins an epoch only when all have finished the one before the
- *         last.
- * direct: the root publishes a descriptor of its buffer, and the others copy from it. The root
- *         returns when all have.
+ *         piece in its slot, and the others copy them as they arrive. The root may be ahead by as
+ *         many messages as its slots have parts of that length, by two pieces of a long one.
+ * direct: the root publishes a descriptor of its buffer in its lane, and the others copy from the
+ *         buffer. The root returns when all have. If the buffer cannot be mapped, the data follow
+ *         in the same epoch.
  * cma:    the same; the kernel copies from a buffer that cannot be mapped.
  */
 #include "coll/algos.h"
 #include "coll/host/lane.h"
 #include "coll/host/slot.h"
 
+enum { LONGEST_CHUNK_BYTES = 32768, FEWEST_CHUNKS = 4 };
+
 static const char packet_phase[] = "broadcast (packet)";
 static const char direct_phase[] = "broadcast (direct)";
 
-/* Only the root stores, so only the root waits until all have finished. */
-static weir_status broadcast_begin(weiri_coll *coll, const weir_call *call)
+/* Only the root stores, so only the root waits until the others have finished. */
+static weir_status broadcast_begin(weiri_coll *coll, const weir_call *call, size_t bytes)
 {
     if (coll->rank == call->root)
-        return weiri_coll_begin(coll);
+        return weiri_slot_begin(coll, bytes, WEIRI_ALL_RANKS);
     coll->epoch++;
     return WEIR_OK;
 }
@@ -42,6 +44,15 @@ static weir_status broadcast_through_lane(weiri_coll *coll, const weir_call *cal
     return status;
 }
 
+/* Every flag is polled by all ranks, so a long piece of several readers has fewer of them. */
+static size_t broadcast_chunk(const weiri_coll *coll, size_t total)
+{
+    size_t chunk = total / FEWEST_CHUNKS / WEIRI_CHUNK_BYTES * WEIRI_CHUNK_BYTES;
+    if (coll->nranks < 3 || chunk < WEIRI_CHUNK_BYTES)
+        return WEIRI_CHUNK_BYTES;
+    return chunk < LONGEST_CHUNK_BYTES ? chunk : LONGEST_CHUNK_BYTES;
+}
+
 weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
 {
     int is_root = coll->rank == call->root;
@@ -49,11 +60,12 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
         return broadcast_through_lane(coll, call);
     for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
         size_t total = weiri_piece_at(coll, coll->count_bytes, done);
-        weir_status status = broadcast_begin(coll, call);
+        weir_status status = broadcast_begin(coll, call, total);
+        size_t chunk = broadcast_chunk(coll, total);
         if (status == WEIR_OK && is_root)
-            weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done), total);
+            weiri_slot_publish_by(coll, coll->epoch, weiri_in_at(call, done), total, chunk);
         else if (status == WEIR_OK)
-            status = weiri_slot_follow(coll, call->root, weiri_out_at(call, done), total,
+            status = weiri_slot_follow(coll, call->root, weiri_out_at(call, done), total, chunk,
                                        packet_phase);
         if (status != WEIR_OK)
             return status;
@@ -65,11 +77,11 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
 }
 
 /* Whether the others copy from the root's buffer. */
-static int post_is_readable(weiri_coll *coll, const weiri_post *post)
+static int root_is_readable(weiri_coll *coll, weiri_desc desc)
 {
-    if (post->in.generation == WEIRI_GENERATION_UNREGISTERED)
+    if (desc.generation == WEIRI_GENERATION_UNREGISTERED)
         coll->last_algo = "cma";
-    return post->in.generation != 0;
+    return desc.generation != 0;
 }
 
 /* The root's buffer; unregistered memory if the root lends it, as "cma" always does. */
@@ -83,43 +95,45 @@ static weiri_desc describe_root(const weiri_coll *coll, const weir_call *call, i
                                   : WEIRI_LENDS_MAPPED);
 }
 
+/* Short data are a message of the lane themselves, so they follow in the next epoch. */
+static weir_status broadcast_stage(weiri_coll *coll, const weir_call *call)
+{
+    if (coll->count_bytes <= WEIRI_LANE_BYTES)
+        coll->epoch++;
+    return weiri_algo_fall_back_plain(coll, call);
+}
+
 static weir_status broadcast_lend(weiri_coll *coll, const weir_call *call, int is_cma)
 {
-    weiri_post *post = coll->areas[coll->rank].post[coll->epoch & 1];
-    post->in = describe_root(coll, call, is_cma);
-    weir_store_release(&post->flag, coll->epoch);
-    if (!post_is_readable(coll, post)) {
-        weiri_coll_end(coll);
-        return weiri_algo_fall_back_plain(coll, call);
-    }
+    weiri_desc desc = describe_root(coll, call, is_cma);
+    weir_status status = weiri_lane_send(coll, &desc, sizeof desc);
+    if (status != WEIR_OK)
+        return status;
+    if (!root_is_readable(coll, desc))
+        return broadcast_stage(coll, call);
     weiri_place_own(coll, call, call->out, coll->count_bytes);
     return weiri_coll_end_together(coll, direct_phase);
 }
 
 static weir_status broadcast_copy(weiri_coll *coll, const weir_call *call)
 {
-    const weiri_post *post = coll->areas[call->root].post[coll->epoch & 1];
-    weir_status status =
-        weiri_comm_wait(coll->comm, &post->flag, coll->epoch, call->root, direct_phase);
+    weiri_desc desc;
+    const char *lane;
+    coll->epoch++;
+    weir_status status = weiri_lane_await(coll, call->root, direct_phase, &lane);
     if (status != WEIR_OK)
         return status;
-    if (!post_is_readable(coll, post)) {
+    memcpy(&desc, lane, sizeof desc);
+    if (!root_is_readable(coll, desc))
+        return broadcast_stage(coll, call);
+    status = weiri_fetch(coll, call->root, desc, call->out, coll->count_bytes, coll->count_bytes);
+    if (status == WEIR_OK)
         weiri_coll_end(coll);
-        return weiri_algo_fall_back_plain(coll, call);
-    }
-    status =
-        weiri_fetch(coll, call->root, post->in, call->out, coll->count_bytes, coll->count_bytes);
-    if (status != WEIR_OK)
-        return status;
-    weiri_coll_end(coll);
-    return WEIR_OK;
+    return status;
 }
 
 static weir_status broadcast_pull(weiri_coll *coll, const weir_call *call, int is_cma)
 {
-    weir_status status = broadcast_begin(coll, call);
-    if (status != WEIR_OK)
-        return status;
     return coll->rank == call->root ? broadcast_lend(coll, call, is_cma)
                                     : broadcast_copy(coll, call);
 }

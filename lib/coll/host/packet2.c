@@ -1,18 +1,25 @@
 /*
  * Allreduce and reduce in two steps through the slots, for unregistered memory: every rank
  * publishes a piece of its input, reduces its share of all ranks' pieces, publishes the result, and
- * copies the results of the other shares; in reduce only the root does. A rank does not publish the
- * share that it reduces itself. It reduces a chunk into its output, or into a buffer if it has
- * none, and copies it from the first-level cache to its result slot.
- * Results follow the inputs chunk by chunk. A rank publishes the next piece before it copies the
- * results of the current one, so that ranks that share a core are scheduled once per piece.
+ * copies the results of the other shares; in reduce only the root does, and the others share the
+ * reduction, so that all ranks move the same number of bytes. A rank does not publish the share
+ * that it reduces itself. It reduces a chunk into its output, or into a buffer if it has none, and
+ * copies it from the first-level cache to its result slot.
+ *
+ * Every share has one reader, so its progress is in the flag of the message to that reader
+ * (weiri_slot_publish_to), which no other rank polls. Results follow the inputs chunk by chunk, and
+ * have many readers: their progress is in the result slot's flag. A rank publishes the next piece
+ * before it copies the results of the current one, so that ranks that share a core are scheduled
+ * once per piece.
  *
  * Reuse of slots. A rank publishes piece k + 1 in the slot of piece k - 1. It has then seen every
- * rank's piece k, which a rank publishes after it has reduced its share of piece k - 1: nobody
- * reads that slot any more. It stores its result of piece k + 1 after it has seen every rank's
- * input k + 1, which a rank publishes after copying the results of k - 1: nobody reads that result
- * slot either. In reduce a rank hears nothing about the root's last copies before it ends, so the
- * next epoch begins with a look at the done words.
+ * rank's piece k, which a rank publishes after it has reduced its share of piece k - 1; the root of
+ * reduce, which sees no pieces, has copied all results of piece k - 1. So nobody reads that slot
+ * any more. For the second piece, whose slot is that of the epoch before the call, the root waits
+ * until all have finished that epoch. A rank stores its result of piece k + 1 after it has seen
+ * every rank's input k + 1, which a rank publishes after copying the results of k - 1: nobody reads
+ * that result slot either. In reduce a rank hears nothing about the root's last copies before it
+ * ends, so the next epoch begins with a look at the done words.
  */
 #include "coll/algos.h"
 #include "coll/host/slot.h"
@@ -40,17 +47,30 @@ static piece packet2_piece_at(const weiri_coll *coll, size_t index)
     return (piece){at, weiri_piece_at(coll, coll->count_bytes, at)};
 }
 
-static piece_share packet2_share_of(const weiri_coll *coll, piece part, int rank)
+static piece_share packet2_share_of(const two_steps *x, piece part, int rank)
 {
-    size_t element = coll->element_bytes;
-    weiri_share share = weiri_share_of(part.bytes / element, element, rank, coll->nranks);
+    size_t element = x->coll->element_bytes;
+    int sharers = x->coll->nranks;
+    if (x->call->collective == WEIR_COLL_REDUCE) {
+        sharers--;
+        if (rank == x->call->root)
+            return (piece_share){0, 0};
+        rank -= rank > x->call->root;
+    }
+    weiri_share share = weiri_share_of(part.bytes / element, element, rank, sharers);
     return (piece_share){share.first * element, (share.first + share.count) * element};
 }
 
-static void stage_range(char *data, const char *in, size_t from, size_t end)
+/* Whether this rank reduces a share. */
+static int packet2_is_sharer(const two_steps *x)
 {
-    if (from < end)
-        weiri_copy_to_peer(data + from, in + from, end - from);
+    return x->call->collective == WEIR_COLL_ALLREDUCE || !x->has_output;
+}
+
+/* Whether a piece is in the cache line of the slot's flag, which then all ranks read. */
+static int packet2_is_small(const two_steps *x)
+{
+    return x->coll->count_bytes <= WEIRI_INLINE_BYTES;
 }
 
 /* Publishes a piece without this rank's share. */
@@ -59,18 +79,30 @@ static void packet2_publish(const two_steps *x, uint64_t epoch, piece part)
     const weiri_coll *coll = x->coll;
     weiri_slot *slot = coll->areas[coll->rank].slot[epoch & 1];
     const char *in = weiri_in_at(x->call, part.at);
-    piece_share own = packet2_share_of(coll, part, coll->rank);
-    if (part.bytes <= WEIRI_INLINE_BYTES) {
+    if (packet2_is_small(x)) {
         weiri_slot_publish(coll, epoch, in, part.bytes);
         return;
     }
     char *data = weiri_slot_data(coll, slot, epoch, part.bytes);
-    for (size_t at = 0; at < part.bytes; at += WEIRI_CHUNK_BYTES) {
-        size_t end = at + WEIRI_CHUNK_BYTES < part.bytes ? at + WEIRI_CHUNK_BYTES : part.bytes;
-        stage_range(data, in, at, end < own.from ? end : own.from);
-        stage_range(data, in, at > own.end ? at : own.end, end);
-        weir_store_release(&slot->flag, weiri_flag(epoch, at / WEIRI_CHUNK_BYTES + 1));
+    for (int rank = 0; rank < coll->nranks; rank++) {
+        if (rank == coll->rank)
+            continue;
+        piece_share share = packet2_share_of(x, part, rank);
+        weiri_slot_publish_to(coll, epoch, rank, data + share.from, in + share.from,
+                              share.end - share.from);
     }
+}
+
+/* Points coll->sources to byte at of a piece in every rank's slot and this rank's input, as soon as
+ * the bytes of this rank's share before end have arrived. */
+static weir_status packet2_await(const two_steps *x, piece part, piece_share own, size_t at,
+                                 size_t end)
+{
+    weiri_coll *coll = x->coll;
+    const char *in = weiri_in_at(x->call, part.at);
+    if (packet2_is_small(x))
+        return weiri_slots_await(coll, in, at, end, part.bytes, x->phase);
+    return weiri_slots_await_parts(coll, in + at, at, part.bytes, end - own.from, x->phase);
 }
 
 /* Reduces bytes of this rank's share, whose sources are in coll->sources, into out (NULL: this rank
@@ -88,7 +120,9 @@ static void reduce_chunk(const two_steps *x, char *out, char *staged, size_t byt
 static weir_status reduce_share(const two_steps *x, piece part)
 {
     weiri_coll *coll = x->coll;
-    piece_share own = packet2_share_of(coll, part, coll->rank);
+    piece_share own = packet2_share_of(x, part, coll->rank);
+    if (!packet2_is_sharer(x))
+        return WEIR_OK;
     size_t total = own.end - own.from;
     weiri_slot *result = coll->areas[coll->rank].result[coll->epoch & 1];
     char *staged = weiri_slot_data(coll, result, coll->epoch, total);
@@ -96,8 +130,7 @@ static weir_status reduce_share(const two_steps *x, piece part)
     do {
         size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
         size_t from = own.from + at;
-        weir_status status = weiri_slots_await(coll, weiri_in_at(x->call, part.at), from,
-                                               from + bytes, part.bytes, x->phase);
+        weir_status status = packet2_await(x, part, own, from, from + bytes);
         if (status != WEIR_OK)
             return status;
         char *out = x->has_output ? weiri_out_at(x->call, part.at + from) : NULL;
@@ -112,7 +145,7 @@ static weir_status reduce_share(const two_steps *x, piece part)
 static weir_status copy_result(const two_steps *x, piece part, int rank)
 {
     weiri_coll *coll = x->coll;
-    piece_share share = packet2_share_of(coll, part, rank);
+    piece_share share = packet2_share_of(x, part, rank);
     size_t total = share.end - share.from, at = 0;
     weiri_slot *result = coll->areas[rank].result[coll->epoch & 1];
     char *out = weiri_out_at(x->call, part.at + share.from);
@@ -141,6 +174,19 @@ static weir_status gather_results(const two_steps *x, piece part)
     return status;
 }
 
+/* Publishes the piece after the current one. */
+static weir_status packet2_publish_next(const two_steps *x, size_t index)
+{
+    weiri_coll *coll = x->coll;
+    if (index == 1 && !packet2_is_sharer(x) && coll->all_done + 1 < coll->epoch) {
+        weir_status status = weiri_coll_await_done(coll, coll->epoch - 1, WEIRI_ALL_RANKS);
+        if (status != WEIR_OK)
+            return status;
+    }
+    packet2_publish(x, coll->epoch + 1, packet2_piece_at(coll, index));
+    return WEIR_OK;
+}
+
 static weir_status packet2_piece(const two_steps *x, size_t index, size_t pieces)
 {
     weiri_coll *coll = x->coll;
@@ -151,11 +197,10 @@ static weir_status packet2_piece(const two_steps *x, size_t index, size_t pieces
     if (index == 0)
         packet2_publish(x, coll->epoch, part);
     status = reduce_share(x, part);
-    if (status != WEIR_OK)
-        return status;
-    if (index + 1 < pieces)
-        packet2_publish(x, coll->epoch + 1, packet2_piece_at(coll, index + 1));
-    status = gather_results(x, part);
+    if (status == WEIR_OK && index + 1 < pieces)
+        status = packet2_publish_next(x, index + 1);
+    if (status == WEIR_OK)
+        status = gather_results(x, part);
     if (status != WEIR_OK)
         return status;
     if (x->has_output)
@@ -177,13 +222,15 @@ static weir_status packet2_run(const two_steps *x)
 
 weir_status weiri_allreduce_packet2(weiri_coll *coll, const weir_call *call)
 {
-    two_steps x = {coll, call, "allreduce (packet2)", weiri_reduce_get(call->dtype, call->op), 1};
+    two_steps x = {.coll = coll, .call = call, .phase = "allreduce (packet2)",
+                   .reduce = weiri_reduce_get(call->dtype, call->op), .has_output = 1};
     return packet2_run(&x);
 }
 
 weir_status weiri_reduce_packet2(weiri_coll *coll, const weir_call *call)
 {
-    two_steps x = {coll, call, "reduce (packet2)", weiri_reduce_get(call->dtype, call->op),
-                   coll->rank == call->root};
+    two_steps x = {.coll = coll, .call = call, .phase = "reduce (packet2)",
+                   .reduce = weiri_reduce_get(call->dtype, call->op),
+                   .has_output = coll->rank == call->root};
     return packet2_run(&x);
 }

@@ -57,7 +57,7 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call)
         if (coll->rank == call->root) {
             status = reduce_piece(coll, call, done, total);
         } else {
-            status = weiri_coll_begin(coll);
+            status = weiri_slot_begin(coll, total, call->root);
             if (status == WEIR_OK)
                 weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done), total);
         }
@@ -78,10 +78,8 @@ weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call)
                              &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
-    if (!all_in || !all_out) {
-        weiri_coll_end_all_heard(coll);
+    if (!all_in || !all_out)
         return weiri_algo_fall_back_plain(coll, call);
-    }
     status = weiri_posts_map_outputs(coll, call, call->root, 1);
     if (status == WEIR_OK)
         status = weiri_posts_map_inputs(coll, call, 0);

@@ -13,32 +13,43 @@ static const char packet_phase[] = "reduce_scatter (packet)";
 static const char direct_phase[] = "reduce_scatter (direct)";
 
 /* Publishes the bytes at offset done of every block, in the order of blocks, except for this rank's
- * own block. */
+ * own block. The reader of each block is the rank of the same number; if all fit the flag's cache
+ * line, every rank reads that. */
 static void publish_blocks(weiri_coll *coll, const weir_call *call, size_t done, size_t bytes)
 {
     weiri_slot *own = weiri_slot_of(coll, coll->rank);
     size_t total = bytes * (size_t)coll->nranks;
     char *data = weiri_slot_data(coll, own, coll->epoch, total);
     for (int block = 0; block < coll->nranks; block++) {
-        if (block != coll->rank || total <= WEIRI_INLINE_BYTES)
-            weiri_copy_to_peer(data + (size_t)block * bytes,
-                               weiri_in_at(call, (size_t)block * coll->count_bytes + done), bytes);
-        if (total > WEIRI_INLINE_BYTES)
-            weir_store_release(&own->flag, weiri_flag(coll->epoch, ((size_t)block + 1) * bytes /
-                                                                       WEIRI_CHUNK_BYTES));
+        const char *in = weiri_in_at(call, (size_t)block * coll->count_bytes + done);
+        if (total <= WEIRI_INLINE_BYTES)
+            memcpy(data + (size_t)block * bytes, in, bytes);
+        else if (block != coll->rank)
+            weiri_slot_publish_to(coll, coll->epoch, block, data + (size_t)block * bytes, in,
+                                  bytes);
     }
-    weiri_slot_advance(coll, own, total);
+    if (total <= WEIRI_INLINE_BYTES)
+        weiri_slot_advance(coll, own, total);
+}
+
+/* Points coll->sources to byte at of this rank's block in all slots. own: of its input. */
+static weir_status await_blocks(weiri_coll *coll, const char *own, size_t at, size_t length,
+                                size_t bytes)
+{
+    size_t start = bytes * (size_t)coll->rank, total = bytes * (size_t)coll->nranks;
+    if (total <= WEIRI_INLINE_BYTES)
+        return weiri_slots_await(coll, own - start, start + at, start + at + length, total,
+                                 packet_phase);
+    return weiri_slots_await_parts(coll, own + at, start + at, total, at + length, packet_phase);
 }
 
 static weir_status reduce_block(weiri_coll *coll, const weir_call *call, size_t done, size_t bytes)
 {
     weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
-    size_t start = bytes * (size_t)coll->rank, total = bytes * (size_t)coll->nranks;
-    const char *own = weiri_in_at(call, (size_t)coll->rank * coll->count_bytes + done) - start;
+    const char *own = weiri_in_at(call, (size_t)coll->rank * coll->count_bytes + done);
     for (size_t at = 0; at < bytes; at += WEIRI_CHUNK_BYTES) {
         size_t length = bytes - at < WEIRI_CHUNK_BYTES ? bytes - at : WEIRI_CHUNK_BYTES;
-        weir_status status = weiri_slots_await(coll, own, start + at, start + at + length, total,
-                                               packet_phase);
+        weir_status status = await_blocks(coll, own, at, length, bytes);
         if (status != WEIR_OK)
             return status;
         weiri_slots_combine(coll, reduce, weiri_out_at(call, done + at), length);
@@ -71,10 +82,8 @@ weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call)
                              WEIRI_LENDS_MAPPED, NULL, 0, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
-    if (!all_in) {
-        weiri_coll_end_all_heard(coll);
+    if (!all_in)
         return weiri_algo_fall_back_plain(coll, call);
-    }
     const size_t offset = (size_t)coll->rank * coll->count_bytes;
     status = weiri_posts_map_inputs(coll, call, offset);
     if (status != WEIR_OK)

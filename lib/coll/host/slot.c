@@ -1,7 +1,52 @@
-/* Reductions straight out of the ranks' slots, as their data arrive. */
+/* Slots: how far a writer may be ahead of its readers, and reductions straight out of the ranks'
+ * slots, as their data arrive. */
 #include "coll/host/slot.h"
 
-enum { SMALLEST_BLOCK_BYTES = 512, LARGEST_BLOCK_BYTES = 2048 };
+enum { SMALLEST_BLOCK_BYTES = 512, LARGEST_BLOCK_BYTES = 2048, MOST_EPOCHS_AHEAD = 16 };
+
+static uint64_t epochs_ahead(uint64_t parts)
+{
+    return 2 * parts < MOST_EPOCHS_AHEAD ? 2 * parts : MOST_EPOCHS_AHEAD;
+}
+
+/* Of two ranks with a core each, the time of a copy decides who copies unregistered memory
+ * (weiri_lends_unregistered), and a reader at work would prolong it. */
+static int ahead_is_timed(const weiri_coll *coll)
+{
+    return coll->nranks == 2 && !coll->comm->oversubscribed && weiri_copy_to_peer_is_timed();
+}
+
+static weir_status ahead_await(weiri_coll *coll, uint64_t finished, int reader)
+{
+    weir_status status = weiri_coll_await_done(coll, finished, reader);
+    coll->ahead.done = reader == WEIRI_ALL_RANKS
+                           ? coll->all_done
+                           : weir_load_acquire(&coll->areas[reader].done->value);
+    return status;
+}
+
+/* The epoch's part was last used a rotation ago, or before the series, in the epoch before the last
+ * or earlier, and then by any rank. Like weiri_coll_begin_ahead, it waits until more than one part
+ * is free. */
+weir_status weiri_slot_begin_ahead(weiri_coll *coll, size_t bytes, int reader)
+{
+    weiri_ahead *ahead = &coll->ahead;
+    uint64_t epoch = ++coll->epoch, parts = weiri_rotated_parts(bytes, coll->piece_rotated);
+    uint64_t depth = epochs_ahead(parts);
+    if (parts != ahead->parts || reader != ahead->reader)
+        *ahead = (weiri_ahead){epoch, parts, reader, 0};
+    if (WEIRI_UNLIKELY(ahead_is_timed(coll)))
+        return ahead_await(coll, epoch - 1, WEIRI_ALL_RANKS);
+    uint64_t before = ahead->from + 1 < epoch ? ahead->from + 1 : epoch; /* + 2, like all here */
+    if (epoch < before + depth - 1) {
+        if (WEIRI_LIKELY(coll->all_done + 2 >= before))
+            return WEIR_OK;
+        return weiri_coll_await_done(coll, before - 2, WEIRI_ALL_RANKS);
+    }
+    if (WEIRI_LIKELY(ahead->done + depth >= epoch))
+        return WEIR_OK;
+    return ahead_await(coll, epoch - depth + depth / 2 - 1, reader);
+}
 
 /* The part of a chunk that is reduced at once while the next part of all sources is requested: both
  * fit the first-level cache. A multiple of every element size. */

@@ -22,6 +22,18 @@ static inline char *weiri_slot_data(const weiri_coll *coll, weiri_slot *slot, ui
     return slot->data + weiri_rotate(epoch, bytes, coll->piece_rotated);
 }
 
+/* Begins an epoch in which this rank publishes bytes in its slot, and only the reader, or all
+ * ranks, read them. It may be several epochs ahead of them, as far as the slot has parts for so
+ * many bytes. */
+weir_status weiri_slot_begin_ahead(weiri_coll *coll, size_t bytes, int reader);
+
+/* The same; short data, which have no parts, begin like all others. */
+static inline weir_status weiri_slot_begin(weiri_coll *coll, size_t bytes, int reader)
+{
+    return bytes < WEIRI_ROTATED_BYTES ? weiri_coll_begin(coll)
+                                       : weiri_slot_begin_ahead(coll, bytes, reader);
+}
+
 static inline uint64_t weiri_slot_steps(size_t bytes)
 {
     return bytes <= WEIRI_INLINE_BYTES ? 1 : (bytes + WEIRI_CHUNK_BYTES - 1) / WEIRI_CHUNK_BYTES;
@@ -33,9 +45,10 @@ static inline void weiri_slot_advance(const weiri_coll *coll, weiri_slot *slot, 
     weir_store_release(&slot->flag, weiri_flag(coll->epoch, weiri_slot_steps(bytes)));
 }
 
-/* Copies bytes, at most piece_bytes, into this rank's slot and publishes them for an epoch. */
-static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, const void *from,
-                                      size_t bytes)
+/* Copies bytes, at most piece_bytes, into this rank's slot and publishes them for an epoch, chunk
+ * by chunk. */
+static inline void weiri_slot_publish_by(const weiri_coll *coll, uint64_t epoch, const void *from,
+                                         size_t bytes, size_t chunk)
 {
     weiri_slot *slot = coll->areas[coll->rank].slot[epoch & 1];
     char *data = weiri_slot_data(coll, slot, epoch, bytes);
@@ -44,11 +57,18 @@ static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, co
         weir_store_release(&slot->flag, weiri_flag(epoch, 1));
         return;
     }
-    for (size_t at = 0; at < bytes; at += WEIRI_CHUNK_BYTES) {
-        size_t length = bytes - at < WEIRI_CHUNK_BYTES ? bytes - at : WEIRI_CHUNK_BYTES;
+    uint64_t flag = weiri_flag(epoch, 0);
+    for (size_t at = 0; at < bytes; at += chunk) {
+        size_t length = bytes - at < chunk ? bytes - at : chunk;
         weiri_copy_to_peer(data + at, (const char *)from + at, length);
-        weir_store_release(&slot->flag, weiri_flag(epoch, at / WEIRI_CHUNK_BYTES + 1));
+        weir_store_release(&slot->flag, ++flag);
     }
+}
+
+static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, const void *from,
+                                      size_t bytes)
+{
+    weiri_slot_publish_by(coll, epoch, from, bytes, WEIRI_CHUNK_BYTES);
 }
 
 /* This rank's slot in the current epoch, or a peer's. */
@@ -85,6 +105,50 @@ static inline weir_status weiri_slots_await(weiri_coll *coll, const char *own, s
     return WEIR_OK;
 }
 
+/* Parts of a slot that have one reader each. Their progress is in the flag of the message to that
+ * reader (weiri_message), which no other rank polls. */
+
+static inline uint64_t weiri_part_steps(size_t bytes)
+{
+    return (bytes + WEIRI_CHUNK_BYTES - 1) / WEIRI_CHUNK_BYTES;
+}
+
+/* Copies a reader's part to its place in this rank's slot and publishes it; an empty one, too,
+ * because the reader concludes from it what this rank has finished. */
+static inline void weiri_slot_publish_to(const weiri_coll *coll, uint64_t epoch, int reader,
+                                         char *to, const char *from, size_t bytes)
+{
+    weiri_message *message = &coll->areas[coll->rank].message[epoch & 1][reader];
+    if (bytes == 0)
+        weir_store_release(&message->flag, weiri_flag(epoch, 0));
+    uint64_t flag = weiri_flag(epoch, 0);
+    for (size_t at = 0; at < bytes; at += WEIRI_CHUNK_BYTES) {
+        size_t length = bytes - at < WEIRI_CHUNK_BYTES ? bytes - at : WEIRI_CHUNK_BYTES;
+        weiri_copy_to_peer(to + at, from + at, length);
+        weir_store_release(&message->flag, ++flag);
+    }
+}
+
+/* Points coll->sources to own and to offset at of every other rank's slot, which rotates by so many
+ * bytes, as soon as the bytes of this rank's part before end have arrived there. */
+static inline weir_status weiri_slots_await_parts(weiri_coll *coll, const char *own, size_t at,
+                                                  size_t rotated, size_t end, const char *phase)
+{
+    for (int rank = 0; rank < coll->nranks; rank++) {
+        coll->sources[rank] = own;
+        if (rank == coll->rank)
+            continue;
+        weiri_slot *slot = weiri_slot_of(coll, rank);
+        coll->sources[rank] = weiri_slot_data(coll, slot, coll->epoch, rotated) + at;
+        weir_status status = weiri_comm_wait(
+            coll->comm, &weiri_coll_message(coll, rank, coll->rank)->flag,
+            weiri_flag(coll->epoch, weiri_part_steps(end)), rank, phase);
+        if (status != WEIR_OK)
+            return status;
+    }
+    return WEIR_OK;
+}
+
 /* slot.c: reduces coll->sources, which are slots of peers and this rank's own data; where those
  * come from afar (weiri_copy_from_peers_is_slow), block by block while the next is requested. */
 void weiri_slots_combine(const weiri_coll *coll, weiri_reduce_fn reduce, char *out, size_t bytes);
@@ -92,15 +156,16 @@ void weiri_slots_combine(const weiri_coll *coll, weiri_reduce_fn reduce, char *o
 weir_status weiri_slots_reduce(weiri_coll *coll, const weir_call *call, const char *own,
                                size_t total, char *out, const char *phase);
 
-/* Copies total bytes of the owner's slot as they arrive. */
+/* Copies total bytes of the owner's slot, which publishes them in such chunks, as they arrive. */
 static inline weir_status weiri_slot_follow(weiri_coll *coll, int owner, void *to, size_t total,
-                                            const char *phase)
+                                            size_t chunk, const char *phase)
 {
     weiri_slot *slot = weiri_slot_of(coll, owner);
     const char *data = weiri_slot_data(coll, slot, coll->epoch, total);
-    for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
-        size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
-        weir_status status = weiri_slot_await(coll, slot, owner, at + bytes, phase);
+    uint64_t flag = weiri_flag(coll->epoch, 0);
+    for (size_t at = 0; at < total; at += chunk) {
+        size_t bytes = total - at < chunk ? total - at : chunk;
+        weir_status status = weiri_comm_wait(coll->comm, &slot->flag, ++flag, owner, phase);
         if (status != WEIR_OK)
             return status;
         weiri_copy_from_peer((char *)to + at, data + at, bytes);

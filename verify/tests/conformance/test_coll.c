@@ -483,6 +483,81 @@ static void bursts(const test_rank *b)
     weir_comm_barrier(b->comm);
 }
 
+/* Runs a call, with data that no call of another round has, and checks what this rank received. */
+static void run_round(const test_rank *b, const trial *t, int round)
+{
+    int *in = (int *)(void *)b->memory, *out = (int *)(void *)(b->memory + HALF_BYTES);
+    for (size_t i = 0; i < t->count; i++)
+        in[i] = round_value(round, b->rank, 0, i);
+    weir_comm_set_algo(b->comm, t->collective, t->algo);
+    check(b, call_collective(b, t, in, out), name_of(t));
+    for (size_t i = 0; writes_out(b, t) && i < t->count; i++)
+        if (out[i] != round_expected(b, t, round, i)) {
+            fail_rank(b, name_of(t), "data of a later call");
+            return;
+        }
+}
+
+/* Messages that use the parts of a slot in rotation, in one direction, more of them than a sender
+ * may be ahead, while a rank is late. */
+static void bursts_in_rotation(const test_rank *b)
+{
+    static const size_t counts[] = {600, 1025, 4096, 20000};
+    for (int round = 0; round < 800 && !failures; round++) {
+        int burst = round / 50;
+        trial t = {.collective = burst % 2 ? WEIR_COLL_REDUCE : WEIR_COLL_BROADCAST,
+                   .algo = burst % 2 || burst % 4 == 0 ? "packet" : "direct",
+                   .dtype = WEIR_INT32,
+                   .op = WEIR_SUM,
+                   .count = counts[burst / 4],
+                   .root = burst % b->nranks};
+        if (round % 50 == 25 && b->rank == (t.root + burst / 2) % b->nranks)
+            usleep(3000);
+        run_round(b, &t, round);
+    }
+    weir_comm_barrier(b->comm);
+}
+
+/* A collective in which all ranks read a rank's slot ends the series of epochs in which that rank
+ * may be ahead. */
+static void end_of_a_series(const test_rank *b)
+{
+    trial t = {.collective = WEIR_COLL_BROADCAST,
+               .algo = "packet",
+               .dtype = WEIR_INT32,
+               .op = WEIR_SUM,
+               .count = 2000};
+    run_round(b, &t, 1);
+    const weiri_coll *coll = b->comm->coll;
+    if (b->nranks > 1 && b->rank == t.root && !coll->ahead.parts)
+        fail_rank(b, name_of(&t), "no series has begun");
+    t.collective = WEIR_COLL_ALLREDUCE;
+    run_round(b, &t, 2);
+    if (coll && coll->ahead.parts)
+        fail_rank(b, name_of(&t), "the series goes on");
+}
+
+/* A reduction of several pieces follows a broadcast that one rank reads late. */
+static void pieces_after_broadcast(const test_rank *b)
+{
+    for (int round = 0; round < 60 && !failures; round++) {
+        trial t = {.collective = WEIR_COLL_BROADCAST,
+                   .algo = "packet",
+                   .dtype = WEIR_INT32,
+                   .op = WEIR_SUM,
+                   .count = 2000,
+                   .root = round % b->nranks};
+        if (round % 2 && b->rank == (t.root + 1) % b->nranks)
+            usleep(2000);
+        run_round(b, &t, 3 * round);
+        t.collective = round % 3 ? WEIR_COLL_REDUCE : WEIR_COLL_ALLREDUCE;
+        t.algo = "packet2";
+        t.count = 20000;
+        run_round(b, &t, 3 * round + 1);
+    }
+    weir_comm_barrier(b->comm);
+}
+
 /* ---------------------------------------------------------------- alltoallv */
 
 /* Elements from one rank to another in a round: none, few, LL packets and streams. */
@@ -596,7 +671,8 @@ typedef enum forbids {
 typedef struct job {
     int nranks; /* 0: with 1, 2, 3, 5 and 8 ranks in turn, in a short run with those of brief */
     void (*body)(const test_rank *b);
-    int unregistered; /* buffers from malloc instead of weir_mem_alloc */
+    int unregistered; /* buffers from malloc instead of weir_mem_alloc: 1, of all ranks; 2, of every
+                         other rank */
     int attached;     /* unregistered buffers that peers attach by XPMEM, or its stand-in */
     forbids cma;      /* how process_vm_readv is forbidden */
     size_t scratch_bytes;
@@ -720,8 +796,9 @@ static int run_job_rank(weir_boot *boot, void *argument)
     if (!check(&b, weir_comm_create(boot, &config, &b.comm), "weir_comm_create") ||
         !check(&b, weir_mem_alloc(b.comm, 2 * HALF_BYTES, &shared), "weir_mem_alloc"))
         return 98;
-    void *unregistered = j->unregistered ? malloc(2 * HALF_BYTES) : NULL;
-    b.memory = j->unregistered ? unregistered
+    int is_unregistered = j->unregistered == 1 || (j->unregistered == 2 && b.rank % 2);
+    void *unregistered = is_unregistered ? malloc(2 * HALF_BYTES) : NULL;
+    b.memory = is_unregistered ? unregistered
                : j->attached   ? xpmem_memory(2 * HALF_BYTES)
                                : weir_mem_pointer(shared);
     if (!b.memory || (j->attached && b.nranks > 1 && !b.comm->xpmem))
@@ -917,7 +994,16 @@ int main(void)
              {5, .body = mixed_sequence, .unregistered = 1}),
         JOBS("calls back to back", {.body = back_to_back, .brief = {2, 8}},
              {4, .body = back_to_back, .unregistered = 1}),
+        JOBS("some ranks' memory registered", {3, .body = sweep_counts, .unregistered = 2},
+             {4, .body = back_to_back, .unregistered = 2},
+             {2, .body = mixed_sequence, .unregistered = 2}),
         JOBS("bursts of short messages", {.body = bursts}),
+        JOBS("bursts of messages in rotation", {.body = bursts_in_rotation},
+             {3, .body = bursts_in_rotation, .unregistered = 1, .scratch_bytes = 64 << 10},
+             {2, .body = bursts_in_rotation, .unregistered = 1}, {3, .body = end_of_a_series}),
+        JOBS("a long reduction after a broadcast with a late reader",
+             {3, .body = pieces_after_broadcast, .scratch_bytes = 64 << 10},
+             {2, .body = pieces_after_broadcast, .scratch_bytes = 64 << 10}),
         JOBS("alltoallv", {.body = alltoallv_matrix},
              {.body = alltoallv_matrix, .unregistered = 1}),
         JOBS("sendrecv between pairs", {.body = sendrecv_pairs}),
