@@ -1,6 +1,7 @@
 /* The parsers of option values: see option_values.h. */
 #include "bench/options/option_values.h"
 
+#include "base/options.h"
 #include "bench/options/faults.h"
 
 #include <ctype.h>
@@ -212,16 +213,8 @@ int bench_parse_peer(const bench_option *row, const char *text, bench_options *o
 int bench_parse_percent(const bench_option *row, const char *text, bench_options *options,
                         char *expected)
 {
-    char *end = NULL;
-    double value = isdigit((unsigned char)*text) || *text == '.' ? strtod(text, &end) : 0;
-    if (end && *end == '%')
-        end++;
-    if (!end || *end || !(value > 0 && value <= 100)) {
-        snprintf(expected, BENCH_EXPECTED_BYTES, "a percentage above 0 such as 2%% or 0.5%%");
-        return -1;
-    }
-    *(double *)((char *)options + row->offset) = value / 100;
-    return 0;
+    double *value = (double *)((char *)options + row->offset);
+    return weiri_percent_read(text, WEIRI_PERCENT, 1, value, expected, BENCH_EXPECTED_BYTES);
 }
 
 /* A finite number of at least 0. Returns 0, or -1. */

@@ -12,7 +12,7 @@ typedef struct bench_option bench_option;
 enum { BENCH_EXPECTED_BYTES = 256 };
 
 /* Stores a value and returns 0; or writes what was expected (at most BENCH_EXPECTED_BYTES) and
- * returns -1. text belongs to the caller and must outlive options. */
+ * returns a negative number. text belongs to the caller and must outlive options. */
 typedef int bench_option_parser(const bench_option *row, const char *text, bench_options *options,
                                 char *expected);
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,38 @@ weir_status weiri_option_number(const char *name, const char *text, int least, i
                           least, most);
     *number = (int)value;
     return WEIR_OK;
+}
+
+weir_status weiri_percent_read(const char *text, weiri_percent_kind kind, double most,
+                               double *fraction, char *expected, size_t bytes)
+{
+    char *end;
+    const size_t length = strspn(text, "0123456789.eE+-"); /* no hexadecimal digits, nan or inf */
+    const int is_percent = strcmp(text + length, "%") == 0;
+    const double number = strtod(text, &end);
+    const double part = number / (is_percent || kind == WEIRI_PERCENT ? 100 : 1);
+    if ((*text == '.' || isdigit((unsigned char)*text)) && end == text + length &&
+        (is_percent || !*end) && part <= most && (kind != WEIRI_PERCENT || part > 0) &&
+        (kind == WEIRI_PERCENT || is_percent || number < 1)) {
+        *fraction = part;
+        return WEIR_OK;
+    }
+    snprintf(expected, bytes,
+             kind == WEIRI_PERCENT
+                 ? "a percentage such as 2%%, above 0%% and at most %g%%"
+                 : "a percentage such as 3%%, or a number below 1 such as 0.03; at most %g%%",
+             100 * most);
+    return WEIR_ERR_INVALID;
+}
+
+weir_status weiri_option_percent(const char *name, const char *text, weiri_percent_kind kind,
+                                 double most, double *fraction)
+{
+    char expected[128];
+    if (!text ||
+        weiri_percent_read(text, kind, most, fraction, expected, sizeof expected) == WEIR_OK)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_INVALID, "%s %s: expected %s", name, text, expected);
 }
 
 /* "-n, --ranks N" */

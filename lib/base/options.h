@@ -37,6 +37,20 @@ weir_status weiri_options_take_all(const weiri_option *options, int count, int a
  * WEIR_ERR_INVALID names the option. */
 weir_status weiri_option_number(const char *name, const char *text, int least, int most,
                                 int *number);
+
+typedef enum weiri_percent_kind {
+    WEIRI_PERCENT,         /* above 0; "2" is 2%, as "2%" is */
+    WEIRI_PERCENT_OR_PART, /* 0 or more; "0.02" is 2%, and "2", which may mean 2%, is refused */
+} weiri_percent_kind;
+
+/* Reads a percentage, which may be written with an exponent but without a sign, as a fraction of at
+ * most `most`. WEIR_ERR_INVALID: expected says what is; the error line is not set. */
+weir_status weiri_percent_read(const char *text, weiri_percent_kind kind, double most,
+                               double *fraction, char *expected, size_t bytes);
+/* The same of an option; fraction is unchanged if text is NULL. WEIR_ERR_INVALID names the
+ * option. */
+weir_status weiri_option_percent(const char *name, const char *text, weiri_percent_kind kind,
+                                 double most, double *fraction);
 /* Prints the table, one option per line, as --help shows it. */
 void weiri_options_print(const weiri_option *options, int count, FILE *to);
 

@@ -91,32 +91,17 @@ static int usage(const char *what, const char *about)
     return EXIT_USAGE;
 }
 
-/* Stores argv[*i] and its value, if it has one. Returns 0 or an exit code. */
-static int take_option(settings *s, int argc, char **argv, int *i)
+/* Prints the error line. */
+static int usage_error(void)
 {
-    if (weiri_option_take(options, OPTIONS, NULL, argc, argv, i, s) == WEIR_OK)
-        return 0;
     fprintf(stderr, "weir-compare: %s\n", weir_last_error());
     return EXIT_USAGE;
 }
 
-/* 3% or 0.03. most: of a percentage; a number without % must be below 1, because 5 may mean 5%. */
-static int read_fraction(const char *text, double most, double *value)
+/* Stores argv[*i] and its value, if it has one. Returns 0 or an exit code. */
+static int take_option(settings *s, int argc, char **argv, int *i)
 {
-    char number[32];
-    size_t length = strlen(text);
-    int percent = length > 0 && text[length - 1] == '%';
-    double read;
-    if (length >= sizeof number)
-        return -1;
-    memcpy(number, text, length + 1);
-    if (percent)
-        number[length - 1] = '\0';
-    if (results_real(number, &read) != 0 || read < 0 || (!percent && read >= 1) ||
-        read / (percent ? 100 : 1) > most)
-        return -1;
-    *value = percent ? read / 100 : read;
-    return 0;
+    return weiri_option_take(options, OPTIONS, NULL, argc, argv, i, s) ? usage_error() : 0;
 }
 
 static int read_fractions(settings *s)
@@ -129,9 +114,9 @@ static int read_fractions(settings *s)
                {"--start-noise", s->noise, 10, &s->rules.start_noise},
                {"--alpha", s->alpha, 0.5, &s->rules.alpha}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].text && read_fraction(all[i].text, all[i].most, all[i].value) != 0)
-            return usage("expected a percentage such as 3%, or below 1 such as 0.03, not",
-                         all[i].text);
+        if (weiri_option_percent(all[i].name, all[i].text, WEIRI_PERCENT_OR_PART, all[i].most,
+                                 all[i].value))
+            return usage_error();
     return 0;
 }
 

@@ -51,22 +51,6 @@ void check_options_help(void)
         "6 missing hardware; of several failures the first of 1, 4, 6, 3, 5.\n");
 }
 
-/* 20 or 20%. */
-static weir_status options_read_tolerance(check_options *options)
-{
-    int percent = 20;
-    char number[16] = "";
-    const char *text = options->tolerance;
-    const size_t length = text ? strlen(text) : 0;
-    if (length > 1 && length < sizeof number && text[length - 1] == '%') {
-        memcpy(number, text, length - 1);
-        text = number;
-    }
-    const weir_status status = weiri_option_number("--tolerance", text, 1, 99, &percent);
-    options->share = percent / 100.0;
-    return status;
-}
-
 static weir_status options_read_numbers(check_options *options)
 {
     weir_status status = weiri_option_number("--ranks", options->ranks, 2, 256, &options->nranks);
@@ -76,7 +60,10 @@ static weir_status options_read_numbers(check_options *options)
         status = weiri_option_number("--nics", options->nics, 0, 256, &options->nnics);
     if (!status)
         status = weiri_option_number("--timeout", options->timeout, 1, 3600, &options->timeout_s);
-    return status ? status : options_read_tolerance(options);
+    if (!status)
+        status = weiri_option_percent("--tolerance", options->tolerance, WEIRI_PERCENT, 0.99,
+                                      &options->share);
+    return status;
 }
 
 static weir_status options_check(const check_options *options)
@@ -94,7 +81,7 @@ static weir_status options_check(const check_options *options)
 
 weir_status check_options_parse(int argc, char **argv, check_options *options)
 {
-    *options = (check_options){.ngpus = -1, .nnics = -1, .timeout_s = 20};
+    *options = (check_options){.ngpus = -1, .nnics = -1, .timeout_s = 20, .share = 0.2};
     weir_status status = weiri_options_take_all(options_table, OPTIONS, argc, argv, options);
     if (!status)
         status = options_read_numbers(options);

@@ -396,6 +396,8 @@ for wrong in --bogus "--min-effect x" "--min-effect 5" "--resolve 10" "--format 
     # shellcheck disable=SC2086
     check "usage error: $wrong" ends_with 2 $program "$scratch/a" "$scratch/b" $wrong
 done
+check "a percentage is refused with its option" \
+    eval 'ends_with 2 $program --resolve 10 "$scratch/a" "$scratch/b" && one_line_says "--resolve 10: expected a percentage such as 3%"'
 check "a single source is a usage error" ends_with 2 $program "$scratch/a"
 check "--help ends with 0" ends_with 0 $program --help
 check "--help has each option with its own text" \

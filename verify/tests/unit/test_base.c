@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -589,6 +590,39 @@ TEST(numbers_of_options_are_digits_within_bounds)
     assert_string_equal(weir_last_error(),
                         "-n 99999999999999999999: expected a number from 1 to 9");
     assert_int_equal(number, 9);
+}
+
+TEST(percentages_of_options_have_one_spelling)
+{
+    static const struct {
+        const char *text;
+        double percent, part; /* by the two kinds; -1: refused */
+    } cases[] = {
+        {"2%", 0.02, 0.02},   {"0.00001%", 1e-7, 1e-7}, {".5", 0.005, 0.5},  {"2", 0.02, -1},
+        {"1e-1%", 1e-3, 1e-3}, {"50%", 0.5, 0.5},       {"51%", -1, -1},     {"0%", -1, 0},
+        {"0", -1, 0},         {"1", 0.01, -1},          {"-1%", -1, -1},     {"+1%", -1, -1},
+        {" 1%", -1, -1},      {"1 %", -1, -1},          {"2%%", -1, -1},     {"2x", -1, -1},
+        {"%", -1, -1},        {"", -1, -1},             {".", -1, -1},       {"0x1%", -1, -1},
+        {"nan%", -1, -1},     {"1e999%", -1, -1},       {"inf", -1, -1},     {"1.2.3%", -1, -1},
+        {"1e%", -1, -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double percent = -1, part = -1;
+        weiri_option_percent("-p", cases[i].text, WEIRI_PERCENT, 0.5, &percent);
+        weiri_option_percent("-p", cases[i].text, WEIRI_PERCENT_OR_PART, 0.5, &part);
+        if (fabs(percent - cases[i].percent) > 1e-15 || fabs(part - cases[i].part) > 1e-15)
+            fail_msg("'%s': read as %g and %g", cases[i].text, percent, part);
+    }
+    double kept = 7;
+    assert_int_equal(weiri_option_percent("-p", NULL, WEIRI_PERCENT, 1, &kept), WEIR_OK);
+    assert_true(kept == 7);
+    assert_int_equal(weiri_option_percent("-p", "1", WEIRI_PERCENT_OR_PART, 10, &kept),
+                     WEIR_ERR_INVALID);
+    assert_string_equal(weir_last_error(), "-p 1: expected a percentage such as 3%, or a number "
+                                           "below 1 such as 0.03; at most 1000%");
+    assert_int_equal(weiri_option_percent("-p", "x", WEIRI_PERCENT, 1, &kept), WEIR_ERR_INVALID);
+    assert_string_equal(weir_last_error(),
+                        "-p x: expected a percentage such as 2%, above 0% and at most 100%");
 }
 
 TEST(help_is_made_from_the_table)
