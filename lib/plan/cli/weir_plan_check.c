@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/words.h"
 #include "plan/check/check.h"
 
 #include <stdio.h>
@@ -52,8 +53,7 @@ static void plan_cli_print_text(const char *file, const weir_plan *plan,
     if (status == WEIR_OK)
         plan_cli_print_proof(plan, report);
     else if (report->nviolations)
-        printf("rejected: %u violation%s%s\n", report->nviolations,
-               report->nviolations > 1 ? "s" : "",
+        printf("rejected: %u violation%s%s\n", report->nviolations, weiri_s(report->nviolations),
                report->nviolations == WEIR_PLAN_VIOLATIONS_MAX ? " or more" : "");
     else
         printf("not checked: %s\n", weir_last_error());
@@ -161,8 +161,10 @@ weir_status command_check(const settings *chosen)
         weiri_json_close_list(&json);
         putchar('\n');
     }
+    /* Printed violations are not repeated as the error line. */
+    if (rejected && (chosen->nwords > 1 || report->nviolations))
+        weiri_fail(worst, "%d of %d plan%s rejected", rejected, chosen->nwords,
+                   weiri_s((size_t)chosen->nwords));
     free(report);
-    if (rejected && chosen->nwords > 1)
-        return weiri_fail(worst, "%d of %d plans rejected", rejected, chosen->nwords);
     return worst;
 }

@@ -287,7 +287,8 @@ arguments=(check "$scratch/good.json")
 check "check: prints the fault and its place" \
     finds "good.json: rejected: " "race: rank 0, thread block 0, op 0 (put)" \
     "race: rank 1"
-check "check: the first fault is the error line" one_line_says "good.json: rank" "op 0 (put)"
+check "check: prints each violation once" \
+    eval 'one_line_says "1 of 1 plan rejected" && [ "$(cat "$out" "$err" | grep -c "rank 0, thread block 0, op 0 (put)")" -eq 1 ]'
 arguments=(check "$scratch/good.json" "$scratch/ring.json" "$scratch/stuck.json" "$scratch/none.json")
 check "check: continues with the other files after a fault" \
     finds "good.json: rejected: " "ring.json: accepted" \
