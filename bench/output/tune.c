@@ -7,15 +7,15 @@
 #include "bench/output/tune.h"
 
 #include "bench/output/output_file.h"
+#include "bench/output/tune_file.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum { SIZES_MAX = 128, LINE_BYTES = 1024, PATH_BYTES = 4096 };
+enum { SIZES_MAX = 128, LINE_BYTES = 1024, PATH_BYTES = BENCH_TUNE_PATH_BYTES };
 
 /* A change must make a size faster by this logarithm: 1.5%. */
 static const double change_penalty = 0.015;
@@ -36,107 +36,12 @@ struct bench_tune {
     tuned_size sizes[SIZES_MAX];
 };
 
-static int is_collective(const char *word)
-{
-    for (int i = 0; i < WEIR_COLL_COUNT; i++)
-        if (strcmp(word, weir_collective_name((weir_collective)i)) == 0)
-            return 1;
-    return 0;
-}
-
-static int is_cores_word(const char *word)
-{
-    static const char *const words[] = {"own",          "shared", "any", "plain-own",
-                                        "plain-shared", "plain",  "cuda", "net"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcmp(word, words[i]) == 0)
-            return 1;
-    return 0;
-}
-
-/* 1 if the line is a row of a tuning table, a comment, or empty. */
-static int is_table_line(char *line)
-{
-    char collective[24], cores[16], limit[24], algo[256], grid[16], extra[2];
-    int ranks = 0;
-    line[strcspn(line, "#\n")] = '\0';
-    if (line[strspn(line, " \t\r")] == '\0')
-        return 1;
-    if (sscanf(line, "%23s", collective) == 1 && strcmp(collective, "cost") == 0)
-        return 1;
-    int words = sscanf(line, "%23s %d %15s %23s %255s %15s %1s", collective, &ranks, cores, limit,
-                       algo, grid, extra);
-    return (words == 5 || words == 6) && is_collective(collective) && ranks > 0 &&
-           is_cores_word(cores);
-}
-
-/* The number of the first line that does not belong in a tuning table; 0: none. */
-static int find_foreign_line(FILE *file)
-{
-    char *line = NULL;
-    size_t bytes = 0;
-    int foreign = 0;
-    for (int number = 1; !foreign && getline(&line, &bytes, file) >= 0; number++)
-        foreign = is_table_line(line) ? 0 : number;
-    free(line);
-    return foreign;
-}
-
-/* The temporary file that replaces the table once it is complete. */
-static int temporary_path(const char *path, char *temporary)
-{
-    return snprintf(temporary, PATH_BYTES, "%s.new", path) < PATH_BYTES ? 0 : -1;
-}
-
-/* Most rows of the file are kept, so it must be a tuning table. */
-static weir_status check_old(bench_job *job, const char *path)
-{
-    struct stat kind;
-    int is_there = stat(path, &kind) == 0;
-    if (!is_there && errno == ENOENT)
-        return WEIR_OK;
-    if (is_there && !S_ISREG(kind.st_mode))
-        return bench_job_note(job, WEIR_ERR_INVALID,
-                              "--tune %s: it is no regular file; give a "
-                              "tuning table, or a file that is not there yet",
-                              path);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: %s; give a file that can be read",
-                              path, strerror(errno));
-    int foreign = find_foreign_line(file);
-    fclose(file);
-    if (foreign)
-        return bench_job_note(job, WEIR_ERR_INVALID,
-                              "--tune %s: line %d is no row of a tuning "
-                              "table; give such a table, or a file that is not there yet",
-                              path, foreign);
-    return WEIR_OK;
-}
-
-/* Checks before a long measurement that its outcome can be written. */
-static weir_status check_path(bench_job *job, const char *path)
-{
-    char temporary[PATH_BYTES];
-    weir_status status = check_old(job, path);
-    if (status != WEIR_OK)
-        return status;
-    char reason[BENCH_OUTPUT_REASON_BYTES] = "its name is too long";
-    FILE *file = temporary_path(path, temporary) == 0 ? bench_output_open(temporary, reason) : NULL;
-    if (!file)
-        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: its folder, file %s: %s", path,
-                              temporary, reason);
-    remove(temporary);
-    fclose(file);
-    return WEIR_OK;
-}
-
 weir_status bench_tune_open(const bench_run *run, bench_tune **tune)
 {
     *tune = NULL;
     if (!run->options->tune_path)
         return WEIR_OK;
-    weir_status status = check_path(run->job, run->options->tune_path);
+    weir_status status = bench_tune_check_path(run->job, run->options->tune_path);
     if (status != WEIR_OK)
         return status;
     *tune = calloc(1, sizeof **tune);
@@ -149,8 +54,9 @@ weir_status bench_tune_open(const bench_run *run, bench_tune **tune)
 static int is_entry(const bench_tune *tune, int i, const bench_result *result)
 {
     const char *file = tune->files[i], *other = result->plan_file;
-    return strcmp(tune->names[i], result->algo) == 0 &&
-           (file && other ? strcmp(file, other) == 0 : !file && !other);
+    if (file && other)
+        return strcmp(file, other) == 0;
+    return !file && !other && strcmp(tune->names[i], result->algo) == 0;
 }
 
 /* The index of an algorithm or plan, added if it is new; -1 if there is no room, or if weir's
@@ -189,7 +95,7 @@ void bench_tune_row(bench_tune *tune, const bench_row *row)
             int usable = result->timed && result->ran && !bench_result_failed(result);
             sum += usable ? log(result->stats.median) : INFINITY;
         }
-        int at = out->peer || !out->ran ? -1 : find_algorithm(tune, out);
+        int at = out->peer || !(out->ran || out->plan_file) ? -1 : find_algorithm(tune, out);
         if (at < 0 || sum / row->placements >= size->score[at])
             continue;
         size->score[at] = sum / row->placements;
@@ -339,8 +245,8 @@ static weir_status write_file(const bench_tune *tune)
 {
     const char *path = tune->run->options->tune_path;
     char temporary[PATH_BYTES];
-    char reason[BENCH_OUTPUT_REASON_BYTES] = "its name is too long";
-    FILE *file = temporary_path(path, temporary) == 0 ? bench_output_open(temporary, reason) : NULL;
+    char reason[BENCH_OUTPUT_REASON_BYTES];
+    FILE *file = bench_tune_open_new(path, temporary, reason);
     if (!file)
         return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path,
                               reason);
@@ -357,6 +263,67 @@ static weir_status write_file(const bench_tune *tune)
     return WEIR_OK;
 }
 
+/* Prints the sizes for which the plan was selected. Returns 0 if there are none. */
+static int print_selected(const bench_tune *tune, int plan)
+{
+    const char *separator = "selected for ";
+    int found = 0;
+    for (int k = 0, last; k < tune->nsizes; k = last + 1) {
+        const tuned_size *sizes = tune->sizes;
+        for (last = k; last + 1 < tune->nsizes && sizes[last + 1].chosen == sizes[k].chosen;)
+            last++;
+        if (sizes[k].chosen != plan)
+            continue;
+        printf("%s%zu", separator, sizes[k].bytes);
+        if (last > k)
+            printf(" to %zu", sizes[last].bytes);
+        printf(" B");
+        separator = ", ";
+        found = 1;
+    }
+    return found;
+}
+
+/* Prints how the plan's time was at best beside that of what was selected. */
+static void print_lost(const bench_tune *tune, int plan)
+{
+    const tuned_size *best = NULL;
+    double least = INFINITY;
+    for (int k = 0; k < tune->nsizes; k++) {
+        const tuned_size *size = &tune->sizes[k];
+        double slower = size->score[plan] - size->score[size->chosen];
+        if (isfinite(slower) && slower < least) {
+            least = slower;
+            best = size;
+        }
+    }
+    if (!best) {
+        printf("not selected: it has no correct result in all placements of a size");
+        return;
+    }
+    char word[PATH_BYTES];
+    const char *grid;
+    row_words(tune, best->chosen, word, &grid);
+    printf("not selected: at best %.1f%% %s than %s%s%s, for %zu B%s", 100 * fabs(expm1(least)),
+           least < 0 ? "faster" : "slower", word, *grid ? ":" : "", grid, best->bytes,
+           least < 0 ? ", too little for a row" : "");
+}
+
+static void print_plans(const bench_tune *tune)
+{
+    char word[PATH_BYTES];
+    const char *grid;
+    for (int i = 0; i < tune->count; i++) {
+        if (!tune->files[i])
+            continue;
+        row_words(tune, i, word, &grid);
+        printf("# %-20s : ", word);
+        if (!print_selected(tune, i))
+            print_lost(tune, i);
+        putchar('\n');
+    }
+}
+
 weir_status bench_tune_close(bench_tune *tune)
 {
     weir_status status = WEIR_OK;
@@ -365,6 +332,8 @@ weir_status bench_tune_close(bench_tune *tune)
     choose_path(tune);
     if (tune->nsizes && tune->count)
         status = write_file(tune);
+    if (status == WEIR_OK)
+        print_plans(tune);
     for (int i = 0; i < tune->count; i++)
         free(tune->files[i]);
     free(tune);

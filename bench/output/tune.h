@@ -16,7 +16,8 @@ weir_status bench_tune_open(const bench_run *run, bench_tune **tune);
 /* Adds the times of one size; tune may be NULL. */
 void bench_tune_row(bench_tune *tune, const bench_row *row);
 /* Selects the algorithms, writes the file and frees tune. Rows of the file for the same collective,
- * ranks and cores are replaced, all others kept. On failure the note names the file. */
+ * ranks and cores are replaced, all others kept. Prints for each plan where it was selected, or how
+ * much slower it was. On failure the note names the file. */
 weir_status bench_tune_close(bench_tune *tune);
 
 #endif

@@ -304,6 +304,8 @@ check "--plan-dir is rejected if it cannot be read" refuses "none: it cannot be 
 check "--tune measures the plans of --plan-dir beside the algorithms" \
     ends_with 0 bench 2 allreduce --tune="$scratch/tuned" --plan-dir "$scratch/plans" \
     -b 512 -e 32K -f 64 --csv "$scratch/a.csv"
+check "a line for the plan says where it was selected, or how much slower it was" \
+    eval '[ "$(grep -cE "^# plan:plans/[a-z]+.json *: (selected for [0-9]|not selected: at best [0-9.]+% (slower|faster) than [a-z_0-9]+, for )" "$out")" -eq 1 ]'
 check "the CSV has the plan for this collective and number of ranks, and the algorithms" \
     eval 'rows plan:allreduce_oneshot 4 && rows fused 4 && ! says "three.json"'
 check "faulty plans are reported and not measured" \

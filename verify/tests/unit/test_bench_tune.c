@@ -1,6 +1,7 @@
 /*
  * --tune: rows of a tuning table are those of the fastest algorithms and plans; plans are named
- * relative to the table's folder if they are below it, and those that are no candidates never.
+ * relative to the table's folder if they are below it, and those that are no candidates never. A
+ * line for each plan says where it was selected, or how much slower it was.
  */
 #include "bench/output/tune.h"
 #include "verify/tests/support/unit_test.h"
@@ -12,6 +13,26 @@ typedef struct measured {
     const char *algo, *file;
     double us[2]; /* at 1 KiB and at 64 KiB */
 } measured;
+
+/* What bench_tune_close printed. */
+static char printed[8192];
+
+static void close_tune(bench_tune *tune)
+{
+    FILE *kept = stdout;
+    stdout = fmemopen(printed, sizeof printed, "w");
+    assert_non_null(stdout);
+    const weir_status status = bench_tune_close(tune);
+    fclose(stdout);
+    stdout = kept;
+    assert_int_equal(status, WEIR_OK);
+}
+
+static void expect_line(const char *line)
+{
+    if (!strstr(printed, line))
+        fail_msg("expected '%s' in:\n%s", line, printed);
+}
 
 /* Tunes with these times, on 4 ranks of 2 nodes, and returns the table that is written. */
 static const char *tuned(const measured *list, int count, const char *folder)
@@ -40,7 +61,7 @@ static const char *tuned(const measured *list, int count, const char *folder)
         bench_tune_row(tune, row);
         free(row);
     }
-    assert_int_equal(bench_tune_close(tune), WEIR_OK);
+    close_tune(tune);
     FILE *file = fopen(path, "re");
     assert_non_null(file);
     text[fread(text, 1, sizeof text - 1, file)] = 0;
@@ -68,6 +89,8 @@ TEST(rows_name_plans_by_their_files)
     const char *table = tuned(list, 3, folder);
     expect_row(table, "33280", "plan:plans/ring.json");
     expect_row(table, "-", "plan:/elsewhere/ring.json");
+    expect_line("# plan:plans/ring.json : selected for 1024 B\n");
+    expect_line("# plan:/elsewhere/ring.json : selected for 65536 B\n");
     rmdir(folder);
 }
 
@@ -83,6 +106,34 @@ TEST(plans_that_are_no_candidates_or_did_not_run_are_not_named)
     expect_row(table, "33280", "plan:/plans/short.json");
     expect_row(table, "-", "rails");
     assert_null(strstr(table, "auto"));
+    assert_null(strstr(printed, "auto"));
+    rmdir(folder);
+}
+
+TEST(plans_that_were_not_selected_are_reported_with_their_best_size)
+{
+    char folder[] = "/tmp/weir-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    const measured list[] = {{"packet:1x64", NULL, {100, 1000}},
+                             {"plan:best", "/plans/best.json", {110, 900}},
+                             {"plan:near", "/plans/near.json", {112, 1800}},
+                             {"plan:lost", "/plans/lost.json", {150, 915}},
+                             {"", "/plans/never.json", {0, 0}}};
+    tuned(list, 5, folder);
+    expect_line("# plan:/plans/best.json : selected for 65536 B\n");
+    expect_line("# plan:/plans/near.json : not selected: at best 12.0% slower than packet:1x64, "
+                "for 1024 B\n");
+    expect_line("# plan:/plans/lost.json : not selected: at best 1.7% slower than "
+                "plan:/plans/best.json, for 65536 B\n");
+    expect_line("# plan:/plans/never.json : not selected: it has no correct result");
+    const measured close[] = {{"packet", NULL, {100, 900}},
+                              {"plan:close", "/plans/close.json", {99.5, 1000}},
+                              {"plan:all", "/plans/all.json", {90, 800}}};
+    tuned(close, 2, folder);
+    expect_line("# plan:/plans/close.json : not selected: at best 0.5% faster than packet, for "
+                "1024 B, too little for a row\n");
+    tuned(close, 3, folder);
+    expect_line("# plan:/plans/all.json : selected for 1024 to 65536 B\n");
     rmdir(folder);
 }
 
