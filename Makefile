@@ -532,7 +532,7 @@ AGAIN = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j
 GIVEN_CUDA := $(if $(filter command environment override,$(origin CUDA)),$(CUDA))
 GIVEN_KERNELS := $(if $(filter command environment override,$(origin KERNELS)),$(KERNELS))
 kept_kernels = $(if $(GIVEN_CUDA),,KERNELS=$(KERNELS))
-cuda_choice = $$(ci/cuda-choice '$(O)' '$(NVCC)' '$(GIVEN_CUDA)' $(GPU_DEVICES) $(1))
+cuda_choice = $$(ci/cuda-choice run '$(O)' '$(NVCC)' '$(GIVEN_CUDA)' $(GPU_DEVICES) $(1))
 
 run: ## the main job: install what is missing, build what it runs, run NP=8 ranks of bench_allreduce (ARGS=...)
 	$(Q)ci/deps run
@@ -544,7 +544,7 @@ TEST_FILES := $(foreach file,$(wildcard $(foreach form,test_*.c gpu_test_*.cc *.
 test: ## install what is missing, build, run all tests (T=word: only those whose name has the word)
 	@echo 'make test: installs what is missing, builds, runs up to $(words $(TEST_FILES)) test file$(if $(filter-out 1,$(words $(TEST_FILES))),s)$(if $(T), with "$(T)" in their names,: about 9 minutes on 2 idle cores; make check T=word runs only some)'
 	$(Q)ci/deps
-	$(AGAIN) $(if $(HAVE_CUDA),$$(ci/kernel-choice '$(O)' '$(GIVEN_KERNELS)' $(GPU_DEVICES))) check
+	$(AGAIN) $(if $(HAVE_CUDA),$$(ci/cuda-choice test '$(O)' '$(NVCC)' '$(GIVEN_KERNELS)' $(GPU_DEVICES))) check
 
 test-long: ## the same with the parts of tests that `make test` leaves out, and all CUDA kernels
 	$(Q)ci/deps

@@ -86,7 +86,7 @@ for file in $(grep -rlE --include='*.[ch]' 'ifn?def WEIR_HAVE_CUDA|if.*defined.W
 done
 
 # ---------------------------------------------------------- make run, make test
-choice() { ci/cuda-choice "$scratch/folder" "$@"; }
+choice() { ci/cuda-choice run "$scratch/folder" "$@"; }
 chosen() { [ "$(cat "$out")" = "CUDA=$1" ]; }
 mkdir -p "$scratch/folder"
 check "run: without a GPU kernels are left out" eval 'ends_with 0 choice /bin/nvcc "" && chosen 0'
@@ -114,7 +114,7 @@ check "make install keeps the choice of the last build" \
     eval '[ "$(forecast_install 0)" = 0 ] && [ "$(forecast_install 1)" = 1 ]'
 check "make install CUDA=... changes it" \
     eval '[ "$(forecast_install 0 CUDA=1)" = 1 ] && [ "$(forecast_install 1 CUDA=0)" = 0 ]'
-kernels() { ci/kernel-choice "$scratch/folder" "$@"; }
+kernels() { ci/cuda-choice test "$scratch/folder" /bin/nvcc "$@"; }
 compiles() { [ "$(cat "$out")" = "KERNELS=$1" ]; }
 check "test: without a GPU few kernels are compiled" eval 'ends_with 0 kernels "" && compiles few'
 check "test: says so in one line, with what compiles all" one_line_says "no GPU found" "make compiles all"
