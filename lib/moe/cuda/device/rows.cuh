@@ -83,38 +83,40 @@ struct moe_slice {
     uint32_t words[MOE_VECTORS]; /* rows that are not multiples of 16 bytes */
 };
 
+/* Calls move(index, place in the row, whether it has 16 bytes or 4) for the lane's vectors. */
+template <class MOVE>
+WEIRI_GPU_FN void moe_slice_each(uint32_t row_bytes, int slice, int lane, MOVE move)
+{
+    const uint32_t vector = moe_vector_bytes(row_bytes);
+    const uint32_t first = (uint32_t)slice * moe_slice_bytes(row_bytes) + (uint32_t)lane * vector;
+#pragma unroll
+    for (uint32_t i = 0; i < MOE_VECTORS; i++) {
+        const uint32_t at = first + i * MOE_WARP * vector;
+        if (at < row_bytes)
+            move(i, at, vector == 16);
+    }
+}
+
 WEIRI_GPU_FN void moe_slice_load(moe_slice *s, const char *row, uint32_t row_bytes, int slice,
                                  int lane)
 {
-    const uint32_t vector = moe_vector_bytes(row_bytes);
-    const uint32_t at = (uint32_t)slice * moe_slice_bytes(row_bytes) + (uint32_t)lane * vector;
-#pragma unroll
-    for (uint32_t i = 0; i < MOE_VECTORS; i++) {
-        const uint32_t from = at + i * MOE_WARP * vector;
-        if (from >= row_bytes)
-            continue;
-        if (vector == 16)
-            s->vectors[i] = weiri_gpu_load16(row + from);
+    moe_slice_each(row_bytes, slice, lane, [=](uint32_t i, uint32_t at, bool is_wide) {
+        if (is_wide)
+            s->vectors[i] = weiri_gpu_load16(row + at);
         else
-            s->words[i] = *(const volatile uint32_t *)(row + from);
-    }
+            s->words[i] = *(const volatile uint32_t *)(row + at);
+    });
 }
 
 WEIRI_GPU_FN void moe_slice_store(const moe_slice *s, char *row, uint32_t row_bytes, int slice,
                                   int lane)
 {
-    const uint32_t vector = moe_vector_bytes(row_bytes);
-    const uint32_t at = (uint32_t)slice * moe_slice_bytes(row_bytes) + (uint32_t)lane * vector;
-#pragma unroll
-    for (uint32_t i = 0; i < MOE_VECTORS; i++) {
-        const uint32_t to = at + i * MOE_WARP * vector;
-        if (to >= row_bytes)
-            continue;
-        if (vector == 16)
-            weiri_gpu_store16(row + to, s->vectors[i]);
+    moe_slice_each(row_bytes, slice, lane, [=](uint32_t i, uint32_t at, bool is_wide) {
+        if (is_wide)
+            weiri_gpu_store16(row + at, s->vectors[i]);
         else
-            *(uint32_t *)(row + to) = s->words[i];
-    }
+            *(uint32_t *)(row + at) = s->words[i];
+    });
 }
 
 /* Copies rows that follow each other. */
