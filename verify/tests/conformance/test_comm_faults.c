@@ -163,10 +163,7 @@ static int killed(weir_boot *boot, void *argument)
 
 static void test_killed_rank_is_named_by_all(void **state)
 {
-    int codes[4];
-    assert_int_equal(weir_boot_fork_run(4, killed, *state, LIMIT_MS, codes), WEIR_OK);
-    assert_int_equal(codes[2], 128 + SIGKILL);
-    assert_int_equal(codes[0] + codes[1] + codes[3], 0);
+    run_ranks_killed(4, 2, killed, *state);
 }
 
 /* ---------------------------------------------------------- lack of resources */

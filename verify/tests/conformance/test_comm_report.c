@@ -107,10 +107,7 @@ static int lost(weir_boot *boot, void *argument)
 
 static void test_lost_rank_is_described(void **state)
 {
-    int codes[4];
-    assert_int_equal(weir_boot_fork_run(4, lost, *state, LIMIT_MS, codes), WEIR_OK);
-    assert_int_equal(codes[2], 128 + SIGKILL);
-    assert_int_equal(codes[0] + codes[1] + codes[3], 0);
+    run_ranks_killed(4, 2, lost, *state);
 }
 
 /* ----------------------------------------------------------- semaphores, once */

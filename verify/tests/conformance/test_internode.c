@@ -234,12 +234,8 @@ static void check_death(weir_comm *comm, const layout *where, int *failures)
 static void test_death(void **state)
 {
     layout_test *test = *state;
-    int codes[MOST_RANKS], n = ranks_of(&test->where);
-    if (weir_boot_fork_run(n, run_layout_body, test, LIMIT_MS, codes) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    for (int rank = 0; rank < n; rank++)
-        if (codes[rank] != (rank == n - 1 ? 128 + SIGKILL : 0))
-            fail_msg("rank %d ended with %d", rank, codes[rank]);
+    const int n = ranks_of(&test->where);
+    run_ranks_killed(n, n - 1, run_layout_body, test);
 }
 
 /* Rank 0 sends to rank 1, which computes for longer than the deadline before it receives. That is

@@ -93,75 +93,65 @@ static int crosswise(weir_boot *boot, void *argument)
 
 /* ------------------------------------------------------------------ failures */
 
-/* Rank 3 dies; only rank 1, which was never connected to it, is in a call. */
-static int dead_before_use(weir_boot *boot, void *argument)
+/* Ranks of which one dies before the others run in_comm. */
+typedef struct death {
+    const char *nodes;
+    int dead;
+    comm_body *in_comm;
+} death;
+
+static int outlive(weir_boot *boot, void *argument)
 {
-    (void)argument;
-    int failures = 0, rank = weir_boot_rank(boot);
-    int32_t got = 0;
-    weir_comm *comm = open_first_use(boot, "aabb", 20000);
+    const death *what = argument;
+    int failures = 0;
+    weir_comm *comm = open_first_use(boot, what->nodes, 20000);
     if (!comm)
         return NO_COMM;
     EXPECT_OK(&failures, weir_comm_barrier(comm));
-    if (rank == 3)
+    if (weir_boot_rank(boot) == what->dead)
         raise(SIGKILL);
-    if (rank == 1) {
-        const double start_s = now_s();
-        EXPECT(&failures, !comm->internode->peers[3].is_used);
-        EXPECT(&failures,
-               weir_sendrecv(comm, NULL, 0, -1, &got, 1, 3, WEIR_INT32, NULL) == WEIR_ERR_PEER);
-        EXPECT(&failures, boot_last_error_has("rank 3 has died"));
-        EXPECT(&failures, now_s() - start_s < 10);
-    } else {
-        usleep(4000000);
-        EXPECT(&failures, weir_comm_check(comm) == WEIR_ERR_PEER);
-    }
+    what->in_comm(comm, &failures);
     weir_comm_destroy(comm);
     return failures;
 }
 
-static void test_dead_before_use(void **state)
+static void test_death(void **state)
 {
-    (void)state;
-    int codes[MOST_RANKS];
-    assert_int_equal(weir_boot_fork_run(4, dead_before_use, NULL, LIMIT_MS, codes), WEIR_OK);
-    for (int rank = 0; rank < 4; rank++)
-        assert_int_equal(codes[rank], rank == 3 ? 128 + SIGKILL : 0);
+    const death *what = *state;
+    run_ranks_killed((int)strlen(what->nodes), what->dead, outlive, *state);
+}
+
+/* Only rank 1, which was never connected to the dead rank 3, is in a call. */
+static void dead_before_use(weir_comm *comm, int *failures)
+{
+    const double start_s = now_s();
+    int32_t got = 0;
+    if (weir_comm_rank(comm) != 1) {
+        usleep(4000000);
+        EXPECT(failures, weir_comm_check(comm) == WEIR_ERR_PEER);
+        return;
+    }
+    EXPECT(failures, !comm->internode->peers[3].is_used);
+    EXPECT(failures,
+           weir_sendrecv(comm, NULL, 0, -1, &got, 1, 3, WEIR_INT32, NULL) == WEIR_ERR_PEER);
+    EXPECT(failures, boot_last_error_has("rank 3 has died"));
+    EXPECT(failures, now_s() - start_s < 10);
 }
 
 /* The leader of the middle node dies. All others name it, and know where all others stand, also
  * those that only knew others by that leader. */
-static int dead_leader(weir_boot *boot, void *argument)
+static void dead_leader(weir_comm *comm, int *failures)
 {
-    (void)argument;
-    int failures = 0;
     int32_t one = 1, sum = 0;
     char text[4096];
-    weir_comm *comm = open_first_use(boot, "aabbbcc", 20000);
-    if (!comm)
-        return NO_COMM;
-    EXPECT_OK(&failures, weir_comm_barrier(comm));
-    if (weir_boot_rank(boot) == 2)
-        raise(SIGKILL);
-    EXPECT(&failures,
+    EXPECT(failures,
            weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) == WEIR_ERR_PEER);
-    EXPECT(&failures, boot_last_error_has("rank 2 has died"));
+    EXPECT(failures, boot_last_error_has("rank 2 has died"));
     weir_comm_report(comm, text, sizeof text);
-    EXPECT(&failures, strstr(text, "): rank 2 is dead\n") != NULL);
-    EXPECT(&failures, strstr(text, "answer") == NULL);
-    if (failures)
+    EXPECT(failures, strstr(text, "): rank 2 is dead\n") != NULL);
+    EXPECT(failures, strstr(text, "answer") == NULL);
+    if (*failures)
         fprintf(stderr, "%s", text);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_dead_leader(void **state)
-{
-    (void)state;
-    int codes[MOST_RANKS];
-    assert_int_equal(weir_boot_fork_run(7, dead_leader, NULL, LIMIT_MS, codes), WEIR_OK);
-    for (int rank = 0; rank < 7; rank++)
-        assert_int_equal(codes[rank], rank == 2 ? 128 + SIGKILL : 0);
 }
 
 /* Rank 1 sends to rank 3; the argument is the one of them that cannot open files. */
@@ -247,8 +237,10 @@ int main(void)
         RANKS_TEST("ranks have few connections, and no memory for others", 12, few_connections,
                    NULL),
         RANKS_TEST("all ranks send to all, in two communicators", 6, crosswise, NULL),
-        AT("a rank that died before its first message is named", test_dead_before_use, NULL),
-        AT("a dead leader is named, and all others know of each other", test_dead_leader, NULL),
+        AT("a rank that died before its first message is named", test_death,
+           (&(death){"aabb", 3, dead_before_use})),
+        AT("a dead leader is named, and all others know of each other", test_death,
+           (&(death){"aabbbcc", 2, dead_leader})),
         RANKS_TEST("a sender that cannot open files ends all", 4, files_are_short, &one),
         RANKS_TEST("a receiver that cannot open files ends all", 4, files_are_short, &three),
         RANKS_TEST("an unknown WEIR_CONNECT is rejected", 2, unknown_value, NULL),

@@ -432,12 +432,8 @@ static int peer_dies(weir_boot *boot, void *argument)
 
 static void test_peer_dies(void **state)
 {
-    int codes[2];
     (void)state;
-    if (weir_boot_fork_run(2, peer_dies, NULL, LIMIT_MS, codes) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    assert_int_equal(codes[0], 0);
-    assert_int_equal(codes[1], 128 + SIGKILL);
+    run_ranks_killed(2, 1, peer_dies, NULL);
 }
 
 /* The processor time of a proxy's thread, in seconds. */

@@ -43,18 +43,6 @@ static void missing_buffer(weir_comm *comm, int *failures)
     EXPECT(failures, now_s() - start_s < SOON_S);
 }
 
-static int missing_buffer_rank(weir_boot *boot, void *argument)
-{
-    (void)argument;
-    int failures = 0;
-    weir_comm *comm = xpmem_load() ? open_comm(boot) : NULL;
-    if (!comm || !comm->xpmem)
-        return NO_COMM;
-    missing_buffer(comm, &failures);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
 static void die(int number)
 {
     (void)number;
@@ -78,26 +66,10 @@ static void outlive(weir_comm *comm, int *failures)
     EXPECT(failures, now_s() - start_s < SOON_S);
 }
 
-static int outlive_rank(weir_boot *boot, void *argument)
-{
-    (void)argument;
-    int failures = 0;
-    weir_comm *comm = xpmem_load() ? open_comm(boot) : NULL;
-    if (!comm || !comm->xpmem)
-        return NO_COMM;
-    outlive(comm, &failures);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
 /* The memory of a root that dies in the call: the pages are gone, and soon the process. */
-static int dying_root(weir_boot *boot, void *argument)
+static void dying_root(weir_comm *comm, int *failures)
 {
-    (void)argument;
-    int failures = 0, rank = weir_boot_rank(boot);
-    weir_comm *comm = xpmem_load() ? open_comm(boot) : NULL;
-    if (!comm || !comm->xpmem)
-        return NO_COMM;
+    const int rank = weir_comm_rank(comm);
     char *buffer = xpmem_memory(BYTES);
     memset(buffer, rank, BYTES);
     if (rank == 1) {
@@ -107,20 +79,33 @@ static int dying_root(weir_boot *boot, void *argument)
         take_away(buffer);
     }
     weir_status status = weir_broadcast(comm, buffer, buffer, BYTES, WEIR_UINT8, 1, NULL);
-    EXPECT(&failures, status == WEIR_ERR_PEER && boot_last_error_has("rank 1 has died"));
+    EXPECT(failures, status == WEIR_ERR_PEER && boot_last_error_has("rank 1 has died"));
+}
+
+/* The argument's in_comm breaks the communicator, so that its destruction may fail. */
+static int in_broken_comm(weir_boot *boot, void *argument)
+{
+    const ranks_test *test = argument;
+    int failures = 0;
+    weir_comm *comm = open_attached(boot);
+    if (!comm)
+        return NO_COMM;
+    test->in_comm(comm, &failures);
     weir_comm_destroy(comm);
     return failures;
 }
 
-/* Runs ranks of which rank 1 dies: its end is a signal, the others' is 0. */
+static void test_broken(void **state)
+{
+    const ranks_test *test = *state;
+    run_ranks(test->nranks, in_broken_comm, *state);
+}
+
+/* Runs ranks of which rank 1 dies. */
 static void test_death(void **state)
 {
-    int codes[MOST_RANKS];
     const ranks_test *test = *state;
-    if (weir_boot_fork_run(3, test->body, NULL, LIMIT_MS, codes) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    if (codes[0] != 0 || codes[2] != 0 || codes[1] != 128 + SIGKILL)
-        fail_msg("ranks ended with %d, %d, %d", codes[0], codes[1], codes[2]);
+    run_ranks_killed(test->nranks, 1, in_broken_comm, *state);
 }
 
 /* --------------------------------------------- the program's handler of SIGBUS */
@@ -151,8 +136,8 @@ static int keeps_handler(weir_boot *boot, void *argument)
     int failures = 0;
     struct sigaction now;
     signal(SIGBUS, own_handler);
-    weir_comm *comm = xpmem_load() ? open_comm(boot) : NULL;
-    if (!comm || !comm->xpmem)
+    weir_comm *comm = open_attached(boot);
+    if (!comm)
         return NO_COMM;
     EXPECT(&failures, sigaction(SIGBUS, NULL, &now) == 0 && now.sa_handler != own_handler);
     EXPECT(&failures, cause_fault() == SIGBUS);
@@ -294,8 +279,8 @@ static int refused_without_copies(weir_boot *boot, void *argument)
 {
     int failures = 0, is_sum_call = *(int *)argument;
     setenv("WEIR_CMA", "0", 1);
-    weir_comm *comm = xpmem_load() ? open_comm(boot) : NULL;
-    if (!comm || !comm->xpmem)
+    weir_comm *comm = open_attached(boot);
+    if (!comm)
         return NO_COMM;
     float *in = xpmem_memory(BYTES), *out = xpmem_memory(2 * BYTES);
     const double start_s = now_s();
@@ -314,16 +299,16 @@ static int refused_without_copies(weir_boot *boot, void *argument)
 
 /* ------------------------------------------------------------------- the table */
 
+#define BREAKS(name, test, nranks, body) AT(name, test, (&(ranks_test){nranks, NULL, NULL, body}))
 #define FALLS_BACK(name, ...) RANKS_TEST(name, 3, fall_back, (&(lacks){__VA_ARGS__}))
 
 int main(void)
 {
     static int sum = 1, gather = 0;
     const struct CMUnitTest tests[] = {
-        RANKS_TEST("a buffer without memory is reported", 2, missing_buffer_rank, NULL),
-        AT("ranks outlive one whose memory they access", test_death,
-           (&(ranks_test){.body = outlive_rank})),
-        AT("a root dies while its memory is read", test_death, (&(ranks_test){.body = dying_root})),
+        BREAKS("a buffer without memory is reported", test_broken, 2, missing_buffer),
+        BREAKS("ranks outlive one whose memory they access", test_death, 3, outlive),
+        BREAKS("a root dies while its memory is read", test_death, 3, dying_root),
         RANKS_TEST("faults that are the program's own go to its handler", 2, keeps_handler, NULL),
         /* The rest needs the stand-in. */
         FALLS_BACK("no library", NULL, NULL, 1, -1, "rank 0 has no usable libxpmem.so.0"),

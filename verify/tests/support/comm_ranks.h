@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <time.h>
@@ -33,15 +34,27 @@ enum { LIMIT_MS = SANITISED ? 240000 : 60000, MOST_RANKS = 64, NO_COMM = 100 };
 typedef int ranks_body(weir_boot *boot, void *argument);      /* returns its failures */
 typedef void comm_body(weir_comm *comm, int *failures);
 
-/* Runs body in nranks ranks, each of which must end with code 0 before the limit. */
-static inline void run_ranks_within(int limit_ms, int nranks, ranks_body *body, void *argument)
+static inline void run_ranks_until(int limit_ms, int nranks, int killed, ranks_body *body,
+                                   void *argument)
 {
     int codes[MOST_RANKS];
     if (weir_boot_fork_run(nranks, body, argument, limit_ms, codes) != WEIR_OK)
         fail_msg("%s", weir_last_error());
     for (int rank = 0; rank < nranks; rank++)
-        if (codes[rank] != 0)
+        if (codes[rank] != (rank == killed ? 128 + SIGKILL : 0))
             fail_msg("rank %d of %d ended with %d", rank, nranks, codes[rank]);
+}
+
+/* Runs body in nranks ranks, each of which must end with code 0 before the limit. */
+static inline void run_ranks_within(int limit_ms, int nranks, ranks_body *body, void *argument)
+{
+    run_ranks_until(limit_ms, nranks, -1, body, argument);
+}
+
+/* The same, but this rank must be ended by SIGKILL. */
+static inline void run_ranks_killed(int nranks, int killed, ranks_body *body, void *argument)
+{
+    run_ranks_until(LIMIT_MS, nranks, killed, body, argument);
 }
 
 static inline void run_ranks(int nranks, ranks_body *body, void *argument)

@@ -111,12 +111,19 @@ static inline void attached_calls(weir_comm *comm, int *failures)
     calls_right(comm, failures, "fused", "direct");
 }
 
+/* A communicator that uses XPMEM; NULL: there is none. */
+static inline weir_comm *open_attached(weir_boot *boot)
+{
+    weir_comm *comm = xpmem_load() ? open_comm(boot) : NULL;
+    return comm && comm->xpmem ? comm : NULL;
+}
+
 static inline int in_comm(weir_boot *boot, void *argument)
 {
     const ranks_test *test = argument;
     int failures = 0;
-    weir_comm *comm = xpmem_load() ? open_comm(boot) : NULL;
-    if (!comm || !comm->xpmem)
+    weir_comm *comm = open_attached(boot);
+    if (!comm)
         return NO_COMM;
     test->in_comm(comm, &failures);
     if (!failures)
