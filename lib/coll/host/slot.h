@@ -34,15 +34,32 @@ static inline weir_status weiri_slot_begin(weiri_coll *coll, size_t bytes, int r
                                        : weiri_slot_begin_ahead(coll, bytes, reader);
 }
 
+static inline uint64_t weiri_part_steps(size_t bytes)
+{
+    return (bytes + WEIRI_CHUNK_BYTES - 1) / WEIRI_CHUNK_BYTES;
+}
+
 static inline uint64_t weiri_slot_steps(size_t bytes)
 {
-    return bytes <= WEIRI_INLINE_BYTES ? 1 : (bytes + WEIRI_CHUNK_BYTES - 1) / WEIRI_CHUNK_BYTES;
+    return bytes <= WEIRI_INLINE_BYTES ? 1 : weiri_part_steps(bytes);
 }
 
 /* Publishes that the first bytes are in the slot. */
 static inline void weiri_slot_advance(const weiri_coll *coll, weiri_slot *slot, size_t bytes)
 {
     weir_store_release(&slot->flag, weiri_flag(coll->epoch, weiri_slot_steps(bytes)));
+}
+
+/* Copies bytes into a slot chunk by chunk, and counts the chunks in a flag of the epoch. */
+static inline void weiri_publish_chunks(uint64_t *word, uint64_t epoch, char *to, const char *from,
+                                        size_t bytes, size_t chunk)
+{
+    uint64_t flag = weiri_flag(epoch, 0);
+    for (size_t at = 0; at < bytes; at += chunk) {
+        size_t length = bytes - at < chunk ? bytes - at : chunk;
+        weiri_copy_to_peer(to + at, from + at, length);
+        weir_store_release(word, ++flag);
+    }
 }
 
 /* Copies bytes, at most piece_bytes, into this rank's slot and publishes them for an epoch, chunk
@@ -57,12 +74,7 @@ static inline void weiri_slot_publish_by(const weiri_coll *coll, uint64_t epoch,
         weir_store_release(&slot->flag, weiri_flag(epoch, 1));
         return;
     }
-    uint64_t flag = weiri_flag(epoch, 0);
-    for (size_t at = 0; at < bytes; at += chunk) {
-        size_t length = bytes - at < chunk ? bytes - at : chunk;
-        weiri_copy_to_peer(data + at, (const char *)from + at, length);
-        weir_store_release(&slot->flag, ++flag);
-    }
+    weiri_publish_chunks(&slot->flag, epoch, data, from, bytes, chunk);
 }
 
 static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, const void *from,
@@ -108,11 +120,6 @@ static inline weir_status weiri_slots_await(weiri_coll *coll, const char *own, s
 /* Parts of a slot that have one reader each. Their progress is in the flag of the message to that
  * reader (weiri_message), which no other rank polls. */
 
-static inline uint64_t weiri_part_steps(size_t bytes)
-{
-    return (bytes + WEIRI_CHUNK_BYTES - 1) / WEIRI_CHUNK_BYTES;
-}
-
 /* Copies a reader's part to its place in this rank's slot and publishes it; an empty one, too,
  * because the reader concludes from it what this rank has finished. */
 static inline void weiri_slot_publish_to(const weiri_coll *coll, uint64_t epoch, int reader,
@@ -121,12 +128,7 @@ static inline void weiri_slot_publish_to(const weiri_coll *coll, uint64_t epoch,
     weiri_message *message = &coll->areas[coll->rank].message[epoch & 1][reader];
     if (bytes == 0)
         weir_store_release(&message->flag, weiri_flag(epoch, 0));
-    uint64_t flag = weiri_flag(epoch, 0);
-    for (size_t at = 0; at < bytes; at += WEIRI_CHUNK_BYTES) {
-        size_t length = bytes - at < WEIRI_CHUNK_BYTES ? bytes - at : WEIRI_CHUNK_BYTES;
-        weiri_copy_to_peer(to + at, from + at, length);
-        weir_store_release(&message->flag, ++flag);
-    }
+    weiri_publish_chunks(&message->flag, epoch, to, from, bytes, WEIRI_CHUNK_BYTES);
 }
 
 /* Points coll->sources to own and to offset at of every other rank's slot, which rotates by so many

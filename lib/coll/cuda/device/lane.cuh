@@ -142,6 +142,18 @@ WEIRI_GPU_FN bool weiri_gpu_lane_owes_credit(const weiri_gpu_lane &lane)
 
 /* ------------------------------------------------- a thread's part of a piece */
 
+/* Loads it of a whole piece; first: this thread's first vector, aligned to 16. */
+WEIRI_GPU_FN void weiri_gpu_lane_load_whole(uint64_t (&words)[WEIRI_GPU_LANE_WORDS],
+                                            const char *first)
+{
+#pragma unroll
+    for (int v = 0; v < WEIRI_GPU_LANE_VECTORS; v++) {
+        const weiri_gpu_vector vector = weiri_gpu_load16(first + 512 * v);
+        words[2 * v] = vector.word[0];
+        words[2 * v + 1] = vector.word[1];
+    }
+}
+
 /* Loads it from a buffer of which `left` bytes remain; the piece is the first `bytes` of them. */
 WEIRI_GPU_FN void weiri_gpu_lane_load(uint64_t (&words)[WEIRI_GPU_LANE_WORDS], const char *from,
                                       size_t left, uint32_t bytes)
@@ -149,12 +161,7 @@ WEIRI_GPU_FN void weiri_gpu_lane_load(uint64_t (&words)[WEIRI_GPU_LANE_WORDS], c
     const uint32_t first = 16 * (threadIdx.x % 32);
     const int aligned = !weiri_gpu_misaligned(from, 16);
     if (aligned && bytes == WEIRI_GPU_LANE_PIECE) {
-#pragma unroll
-        for (int v = 0; v < WEIRI_GPU_LANE_VECTORS; v++) {
-            const weiri_gpu_vector vector = weiri_gpu_load16(from + first + 512 * v);
-            words[2 * v] = vector.word[0];
-            words[2 * v + 1] = vector.word[1];
-        }
+        weiri_gpu_lane_load_whole(words, from + first);
         return;
     }
 #pragma unroll
@@ -172,14 +179,8 @@ WEIRI_GPU_FN void weiri_gpu_lane_load(uint64_t (&words)[WEIRI_GPU_LANE_WORDS], c
 WEIRI_GPU_FN void weiri_gpu_lane_take(uint64_t (&words)[WEIRI_GPU_LANE_WORDS],
                                       const weiri_gpu_view &view, const weiri_gpu_lane &lane)
 {
-    const char *place =
-        weiri_gpu_lane_place(view, lane, view.rank, lane.taken) + 16 * (threadIdx.x % 32);
-#pragma unroll
-    for (int v = 0; v < WEIRI_GPU_LANE_VECTORS; v++) {
-        const weiri_gpu_vector vector = weiri_gpu_load16(place + 512 * v);
-        words[2 * v] = vector.word[0];
-        words[2 * v + 1] = vector.word[1];
-    }
+    const char *place = weiri_gpu_lane_place(view, lane, view.rank, lane.taken);
+    weiri_gpu_lane_load_whole(words, place + 16 * (threadIdx.x % 32));
 }
 
 /* Stores the piece's first `bytes` into a buffer. */

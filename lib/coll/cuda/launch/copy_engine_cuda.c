@@ -32,7 +32,7 @@ static int engines_find_outputs(weiri_engines *engines, size_t bytes)
     weiri_gpu_args *args = &engines->barrier;
     weir_comm *comm = coll->comm;
     weiri_desc own = weiri_region_describe(comm, engines->call->out, bytes);
-    const weiri_desc *all = own.generation ? comm->regions[own.region].symmetric : NULL;
+    const weiri_desc *all = weiri_cuda_symmetric(comm, own);
     for (int rank = 0; all && rank < coll->nranks; rank++) {
         weiri_desc desc = {all[rank].region, all[rank].generation, own.offset};
         if (rank == coll->rank)

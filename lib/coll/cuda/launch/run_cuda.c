@@ -47,18 +47,11 @@ static extent call_extent(const weiri_coll *coll, const weir_call *call)
     return (extent){blocks.in * coll->count_bytes, blocks.out * coll->count_bytes};
 }
 
-/* Whether a buffer is in symmetric memory, and thus all ranks' buffers of the call are. */
-static int is_symmetric(const weir_comm *comm, const void *pointer, size_t bytes)
+/* Finds the descriptor of a buffer in the region desc. Unregistered memory must be this GPU's, and
+ * long enough. */
+static weir_status gpu_describe_in(weir_comm *comm, weiri_desc desc, const void *pointer,
+                                   size_t bytes, weiri_gpu_desc *described)
 {
-    const weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
-    return desc.generation && comm->regions[desc.region].symmetric;
-}
-
-/* Finds the descriptor of a buffer. Unregistered memory must be this GPU's, and long enough. */
-static weir_status gpu_describe(weir_comm *comm, const void *pointer, size_t bytes,
-                            weiri_gpu_desc *described)
-{
-    weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
     *described = WEIRI_GPU_UNMAPPED;
     if (!bytes)
         return WEIR_OK;
@@ -67,6 +60,13 @@ static weir_status gpu_describe(weir_comm *comm, const void *pointer, size_t byt
     if (weiri_region_known(comm, desc))
         *described = weiri_cuda_desc(desc);
     return WEIR_OK;
+}
+
+static weir_status gpu_describe(weir_comm *comm, const void *pointer, size_t bytes,
+                                weiri_gpu_desc *described)
+{
+    return gpu_describe_in(comm, weiri_region_describe(comm, pointer, bytes), pointer, bytes,
+                           described);
 }
 
 weir_status weiri_cuda_check_input(const weiri_coll *coll, const weir_call *call)
@@ -145,7 +145,8 @@ static weir_status args_fill(weiri_coll *coll, const weir_call *call, weiri_gpu_
     args->root = call->root;
     args->collective = (int32_t)call->collective;
     args->nvlink = coll->comm->gpu->nvlink;
-    args->symmetric = is_symmetric(coll->comm, call->out, reach.out);
+    const weiri_desc out = weiri_region_describe(coll->comm, call->out, reach.out);
+    args->symmetric = weiri_cuda_symmetric(coll->comm, out) != NULL;
     weir_status status = WEIR_OK;
     if (call->device_splits)
         status = args_fill_counts(coll, call, args);
@@ -154,7 +155,7 @@ static weir_status args_fill(weiri_coll *coll, const weir_call *call, weiri_gpu_
     if (status == WEIR_OK)
         status = gpu_describe(coll->comm, call->in, reach.in, &args->in_desc);
     if (status == WEIR_OK)
-        status = gpu_describe(coll->comm, call->out, reach.out, &args->out_desc);
+        status = gpu_describe_in(coll->comm, out, call->out, reach.out, &args->out_desc);
     return status;
 }
 

@@ -13,6 +13,13 @@ static inline weiri_gpu_desc weiri_cuda_desc(weiri_desc desc)
     return (weiri_gpu_desc)(desc.region + 1) << 48 | desc.offset;
 }
 
+/* What describes the memory on every rank, in which all ranks' buffers of a call are if one is in
+ * desc's (weir_mem_symmetric); NULL: the memory is not symmetric. */
+static inline const weiri_desc *weiri_cuda_symmetric(const weir_comm *comm, weiri_desc desc)
+{
+    return desc.generation ? comm->regions[desc.region].symmetric : NULL;
+}
+
 /* Prepares launches: checks the communicator, makes its device current (on success,
  * weiri_cuda_leave(comm, *before) must follow) and maps what peers have allocated. Local. */
 weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before);
