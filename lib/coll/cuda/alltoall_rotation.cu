@@ -28,7 +28,7 @@ static __device__ __forceinline__ void turn_on(turn *t, uint32_t pieces)
 /* Bytes into a block. */
 static __device__ __forceinline__ size_t place_in_block(const weiri_gpu_lane &lane, const turn &t)
 {
-    return ((size_t)t.piece * lane.count + lane.index) * WEIRI_GPU_LANE_PIECE;
+    return ((size_t)t.piece * lane.count + lane.index) * lane.piece;
 }
 
 static __device__ __forceinline__ void copy_own(const weiri_gpu_args &args, size_t at,
@@ -45,13 +45,17 @@ static __device__ __forceinline__ void send_next(const weiri_gpu_args &args, wei
 {
     const weiri_gpu_view &view = args.view;
     const int to = weiri_gpu_nth_after(view.rank, t.phase, view.nranks);
-    const size_t at = place_in_block(*lane, t);
-    const uint32_t bytes = weiri_gpu_lane_bytes(args.bytes, at);
-    uint64_t words[WEIRI_GPU_LANE_WORDS];
-    weiri_gpu_lane_load(words, args.in + (size_t)to * args.bytes + at, args.bytes - at, bytes);
-    weiri_gpu_lane_send(view, lane, to, words, bytes);
-    if (t.phase == view.nranks - 1)
-        copy_own(args, at, bytes);
+    const char *block = args.in + (size_t)to * args.bytes;
+#pragma unroll 1
+    for (uint32_t in_piece = 0; in_piece < lane->piece; in_piece += WEIRI_GPU_LANE_PORTION) {
+        const size_t at = place_in_block(*lane, t) + in_piece;
+        const uint32_t bytes = weiri_gpu_lane_bytes(args.bytes, at);
+        uint64_t words[WEIRI_GPU_LANE_WORDS];
+        weiri_gpu_lane_load(words, block + at, args.bytes - at, bytes);
+        weiri_gpu_lane_send(view, lane, to, in_piece, words, bytes);
+        if (t.phase == view.nranks - 1)
+            copy_own(args, at, bytes);
+    }
 }
 
 static __device__ __forceinline__ void take_next(const weiri_gpu_args &args, weiri_gpu_lane *lane,
@@ -59,12 +63,15 @@ static __device__ __forceinline__ void take_next(const weiri_gpu_args &args, wei
 {
     const weiri_gpu_view &view = args.view;
     const int from = weiri_gpu_nth_after(view.rank, view.nranks - t.phase, view.nranks);
-    const size_t at = place_in_block(*lane, t);
-    uint64_t words[WEIRI_GPU_LANE_WORDS];
+    char *block = args.out + (size_t)from * args.bytes;
     weiri_gpu_lane_await(view, lane, from);
-    weiri_gpu_lane_take(words, view, *lane);
-    weiri_gpu_lane_keep(args.out + (size_t)from * args.bytes + at, words,
-                        weiri_gpu_lane_bytes(args.bytes, at));
+#pragma unroll 1
+    for (uint32_t in_piece = 0; in_piece < lane->piece; in_piece += WEIRI_GPU_LANE_PORTION) {
+        const size_t at = place_in_block(*lane, t) + in_piece;
+        uint64_t words[WEIRI_GPU_LANE_WORDS];
+        weiri_gpu_lane_take(words, view, *lane, in_piece);
+        weiri_gpu_lane_keep(block + at, words, weiri_gpu_lane_bytes(args.bytes, at));
+    }
     __syncwarp();
 }
 
@@ -84,8 +91,8 @@ static __global__ void __launch_bounds__(32 * WEIRI_GPU_LANE_WARPS, 2)
 {
     __shared__ weiri_gpu_lane_buffers buffers;
     const weiri_gpu_view &view = args.view;
-    weiri_gpu_lane lane = weiri_gpu_lane_begin(view, &buffers);
-    const uint32_t all = weiri_gpu_lane_pieces(args.bytes);
+    weiri_gpu_lane lane = weiri_gpu_lane_begin(view, &buffers, args.bytes);
+    const uint32_t all = weiri_gpu_lane_pieces(lane, args.bytes);
     if (lane.index >= lane.count || lane.index >= all)
         return;
     const uint32_t pieces = (all - lane.index - 1) / lane.count + 1;

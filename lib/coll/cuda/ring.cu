@@ -58,12 +58,12 @@ static __device__ __forceinline__ ring plan_ring(const weiri_gpu_args &args)
     return r;
 }
 
+/* in_part: where the piece begins in its part. */
 template <int dtype>
 static __device__ __forceinline__ ring_step step_of(const weiri_gpu_args &args, const ring &r,
-                                                    uint32_t piece, int step)
+                                                    size_t in_part, int step)
 {
     const int n = args.view.nranks;
-    const size_t in_part = (size_t)piece * WEIRI_GPU_LANE_PIECE;
     const size_t at = (size_t)((args.view.rank + r.ahead + 2 * n - step) % n) * r.part + in_part;
     ring_step s;
     s.takes = step > r.first;
@@ -92,18 +92,19 @@ static __device__ __forceinline__ void combine(int op,
         weiri_gpu_reduce_parts<dtype>(op, 2, words, totals, nranks);
 }
 
+/* The portion that begins `at` bytes into the piece. */
 template <int dtype>
-static __device__ __forceinline__ void pass_piece(const weiri_gpu_view &view, const ring &r,
-                                                  weiri_gpu_lane *lane, const ring_step &s)
+static __device__ __forceinline__ void pass_portion(const weiri_gpu_view &view, const ring &r,
+                                                    weiri_gpu_lane *lane, const ring_step &s,
+                                                    uint32_t at)
 {
-    const uint32_t bytes = weiri_gpu_lane_bytes(s.left, 0);
+    const size_t left = s.left > at ? s.left - at : 0;
+    const uint32_t bytes = weiri_gpu_lane_bytes(left, 0);
     uint64_t words[2][WEIRI_GPU_LANE_WORDS] = {}, totals[WEIRI_GPU_LANE_WORDS];
     if (s.reads)
-        weiri_gpu_lane_load(words[1], s.in, s.left, bytes);
-    if (s.takes) {
-        weiri_gpu_lane_await(view, lane, r.before);
-        weiri_gpu_lane_take(words[0], view, *lane);
-    }
+        weiri_gpu_lane_load(words[1], s.in + at, left, bytes);
+    if (s.takes)
+        weiri_gpu_lane_take(words[0], view, *lane, at);
     if (dtype != NO_TYPE && s.takes && s.reads) {
         combine<dtype>(s.op, words, totals, view.nranks);
     } else {
@@ -112,9 +113,20 @@ static __device__ __forceinline__ void pass_piece(const weiri_gpu_view &view, co
             totals[i] = s.takes ? words[0][i] : words[1][i];
     }
     if (s.sends)
-        weiri_gpu_lane_send(view, lane, r.after, totals, bytes);
+        weiri_gpu_lane_send(view, lane, r.after, at, totals, bytes);
     if (s.keeps)
-        weiri_gpu_lane_keep(s.out, totals, bytes);
+        weiri_gpu_lane_keep(s.out + at, totals, bytes);
+}
+
+template <int dtype>
+static __device__ __forceinline__ void pass_piece(const weiri_gpu_view &view, const ring &r,
+                                                  weiri_gpu_lane *lane, const ring_step &s)
+{
+    if (s.takes)
+        weiri_gpu_lane_await(view, lane, r.before);
+#pragma unroll 1
+    for (uint32_t at = 0; at < lane->piece; at += WEIRI_GPU_LANE_PORTION)
+        pass_portion<dtype>(view, r, lane, s, at);
     __syncwarp();
     if (s.takes && weiri_gpu_lane_owes_credit(*lane))
         weiri_gpu_lane_credit(view, *lane, r.before);
@@ -124,14 +136,15 @@ static __device__ __forceinline__ void pass_piece(const weiri_gpu_view &view, co
 template <int dtype> static __device__ __forceinline__ void go_around(const weiri_gpu_args &args)
 {
     __shared__ weiri_gpu_lane_buffers buffers;
-    weiri_gpu_lane lane = weiri_gpu_lane_begin(args.view, &buffers);
     const ring r = plan_ring(args);
-    const uint32_t pieces = weiri_gpu_lane_pieces(r.part);
+    weiri_gpu_lane lane = weiri_gpu_lane_begin(args.view, &buffers, r.part);
+    const uint32_t pieces = weiri_gpu_lane_pieces(lane, r.part);
     if (lane.index >= lane.count)
         return;
     for (uint32_t piece = lane.index; piece < pieces; piece += lane.count)
         for (int step = r.first; step <= r.last; step++)
-            pass_piece<dtype>(args.view, r, &lane, step_of<dtype>(args, r, piece, step));
+            pass_piece<dtype>(args.view, r, &lane,
+                              step_of<dtype>(args, r, (size_t)piece * lane.piece, step));
     weiri_gpu_lane_announce(args.view, &lane);
 }
 

@@ -9,8 +9,9 @@
  *     weiri_gpu_bulk_await(&bulk);                         one thread: the first of the warp
  *     a release by that thread                             announces the data to the peer
  *
- * The buffer may be filled again after the wait. The wait alone makes the stores visible to this
- * thread only: a relaxed store after it can arrive at the peer before the data do.
+ * After weiri_gpu_bulk_await_read, which waits less long, the buffer may be filled and stored
+ * again; weiri_gpu_bulk_await then waits for all stores. It makes them visible to this thread only:
+ * a relaxed store after it can arrive at the peer before the data do.
  *
  * GPUs before Hopper have no such unit; the threads of the warp store there.
  */
@@ -38,7 +39,7 @@ struct weiri_gpu_bulk {
 };
 
 /* Stores `bytes`, a multiple of 16, of `from`, which is in shared memory. All threads of the warp
- * call it after they have filled the buffer; the store before it must have been awaited. */
+ * call it after they have filled the buffer. */
 WEIRI_GPU_FN void weiri_gpu_bulk_store(weiri_gpu_bulk *bulk, char *to, const char *from,
                                        uint32_t bytes)
 {
@@ -65,7 +66,7 @@ WEIRI_GPU_FN void weiri_gpu_bulk_store(weiri_gpu_bulk *bulk, char *to, const cha
 #endif
 }
 
-/* Waits until the warp's last store has been performed. Its first thread calls it. */
+/* Waits until the warp's stores have been performed. Its first thread calls it. */
 WEIRI_GPU_FN void weiri_gpu_bulk_await(weiri_gpu_bulk *bulk)
 {
 #if WEIRI_GPU_HAS_BULK
@@ -80,6 +81,17 @@ WEIRI_GPU_FN void weiri_gpu_bulk_await(weiri_gpu_bulk *bulk)
         weiri_gpu_store16(bulk->to + at, vector);
     }
     bulk->bytes = 0;
+#endif
+}
+
+/* Waits until they have read their buffer. Its first thread calls it, then __syncwarp. */
+WEIRI_GPU_FN void weiri_gpu_bulk_await_read(weiri_gpu_bulk *bulk)
+{
+#if WEIRI_GPU_HAS_BULK
+    (void)bulk;
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#else
+    weiri_gpu_bulk_await(bulk);
 #endif
 }
 
