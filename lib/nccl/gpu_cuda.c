@@ -183,14 +183,16 @@ static const void *exchange_choose_kernel(const weiri_p2p_args *args, int are_sh
 }
 
 /* Chooses the number of blocks per flow. Blocks that wait must be resident at the same time, and
- * one per multiprocessor always fits. Short messages get one block per lane, with fewer threads if
- * several blocks must share a multiprocessor; long messages are as fast with fewer blocks that
- * serve several lanes each. */
+ * those that copy what the rank sends to itself should be, too. Short messages get one block per
+ * lane, with fewer threads if more blocks must share a multiprocessor than have room with all of
+ * them; long messages get as many blocks as fit, which may serve several lanes each. */
 static weir_status exchange_choose_grid(const weir_comm *node, weiri_p2p_args *args,
                                         const void *kernel, int are_short, int *threads)
 {
     enum { WARP = 32 };
-    const int lanes = args->blocks_each, room = weiri_cuda_of(node)->processors;
+    const int lanes = args->blocks_each, processors = weiri_cuda_of(node)->processors;
+    const int own = args->own.blocks < processors ? args->own.blocks : processors;
+    const int room = WEIRI_P2P_BLOCKS_PER_PROCESSOR * processors - own;
     const int blocks = weiri_p2p_blocks_for(lanes, args->nflows, room);
     if (blocks && (blocks == lanes || !are_short)) {
         args->blocks_each = blocks;
@@ -201,7 +203,7 @@ static weir_status exchange_choose_grid(const weir_comm *node, weiri_p2p_args *a
             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, *threads, 0);
         if (error != cudaSuccess)
             return weiri_cuda_fail_launch(node, error);
-        if (args->nflows * lanes <= each * room)
+        if (args->nflows * lanes <= each * processors)
             return WEIR_OK;
         if (!are_short || *threads < 2 * WARP)
             return weiri_fail(WEIR_ERR_UNSUPPORTED,

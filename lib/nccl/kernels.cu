@@ -6,11 +6,11 @@
 #include "nccl/rma.cuh"
 #include "nccl/scale.h"
 
-/* The registers suffice for two blocks of 448 threads per multiprocessor. */
+/* The threads for which the registers suffice. */
 enum { EXCHANGE_THREADS = 448, SCALE_THREADS = 256, PUT_THREADS = 512, WAIT_THREADS = 32 };
 
 template <bool SHORT>
-static __global__ void __launch_bounds__(EXCHANGE_THREADS, 2)
+static __global__ void __launch_bounds__(EXCHANGE_THREADS, WEIRI_P2P_BLOCKS_PER_PROCESSOR)
     exchange(const __grid_constant__ weiri_p2p_args args)
 {
     if (!SHORT)

@@ -50,7 +50,7 @@ static void add_flow(launch_state *all, int direction, weiri_p2p_args *args)
  * copy. */
 static weir_status add_self(launch_state *all, weiri_p2p_args *args)
 {
-    enum { BLOCKS_MAX = 128, BLOCK_BYTES = 64 << 10 };
+    enum { BLOCKS_MAX = 64, BLOCK_BYTES = 64 << 10 };
     weir_status status = weiri_p2p_next_self(all->comm, all->calls, all->count, &all->self);
     const weiri_nccl_call *send = all->self.send, *recv = all->self.recv;
     if (status != WEIR_OK || !send || !send->call.count || recv->call.out == send->call.in)
