@@ -182,18 +182,26 @@ static const void *exchange_choose_kernel(const weiri_p2p_args *args, int are_sh
     return kernel;
 }
 
-/* Chooses the number of blocks per flow. Blocks that wait must be resident at the same time, and
- * those that copy what the rank sends to itself should be, too. Short messages get one block per
- * lane, with fewer threads if more blocks must share a multiprocessor than have room with all of
- * them; long messages get as many blocks as fit, which may serve several lanes each. */
+/* How many blocks may serve flows. Those that wait must be resident at the same time, and those
+ * that copy what the rank sends to itself should be, too. */
+static int exchange_room(const weiri_p2p_args *args, int processors)
+{
+    const int own = args->own.blocks < processors ? args->own.blocks : processors;
+    const int room = WEIRI_P2P_BLOCKS_PER_PROCESSOR * processors - own;
+    const int of_use = WEIRI_P2P_BLOCKS_EACH_MAX * args->nflows;
+    return room < of_use ? room : of_use;
+}
+
+/* Chooses the number of blocks per flow. Short messages get one block per lane, with fewer threads
+ * if more blocks must share a multiprocessor than have room with all of them; long messages get as
+ * many blocks as there is room for, which may serve several lanes each. */
 static weir_status exchange_choose_grid(const weir_comm *node, weiri_p2p_args *args,
                                         const void *kernel, int are_short, int *threads)
 {
     enum { WARP = 32 };
     const int lanes = args->blocks_each, processors = weiri_cuda_of(node)->processors;
-    const int own = args->own.blocks < processors ? args->own.blocks : processors;
-    const int room = WEIRI_P2P_BLOCKS_PER_PROCESSOR * processors - own;
-    const int blocks = weiri_p2p_blocks_for(lanes, args->nflows, room);
+    const int blocks =
+        weiri_p2p_blocks_for(lanes, args->nflows, exchange_room(args, processors));
     if (blocks && (blocks == lanes || !are_short)) {
         args->blocks_each = blocks;
         return WEIR_OK;

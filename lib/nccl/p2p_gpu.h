@@ -44,9 +44,13 @@ typedef struct weiri_p2p_args {
     weiri_p2p_self_copy own;
 } weiri_p2p_args;
 
-/* Blocks of the kernel for which every multiprocessor has room. While one of them waits until a
- * counter has been released, the other one moves data. */
-enum { WEIRI_P2P_BLOCKS_PER_PROCESSOR = 2 };
+enum {
+    /* Blocks of the kernel for which every multiprocessor has room. While one of them waits until a
+     * counter has been released, the other one moves data. */
+    WEIRI_P2P_BLOCKS_PER_PROCESSOR = 2,
+    /* Blocks of a flow of long messages, two lanes each, that keep a link busy; more are slower. */
+    WEIRI_P2P_BLOCKS_EACH_MAX = 64,
+};
 
 /* Blocks per flow of long messages if `room` blocks fit in all: one per lane, or fewer that serve
  * an equal number of lanes each. 0: not even those fit. */
