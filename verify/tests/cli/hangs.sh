@@ -187,6 +187,16 @@ for rank in 0 2; do
     fi
 done
 
+# with_deaths RANK CALL: 3 ranks, of which one is killed or stopped in that MPI call. They print to a file,
+# because the launcher may drop what a rank prints before it ends.
+# shellcheck disable=SC2016  # expanded by the ranks
+with_deaths() {
+    timeout 60 ci/mpirun -np 3 env LD_PRELOAD="$scratch/death.so" DEATH_RANK="$1" DEATH_CALL="$2" \
+        bash -c 'exec ./bench_allreduce -b 8 -e 8 -T 1 2>>"$0"' "$scratch/ranks" >"$out" 2>"$err"
+    cat "$scratch/ranks" >>"$err"
+    rm -f "$scratch/ranks"
+}
+
 # Killed at the end of MPI_Init, between it and the communicator, and while that is created: a
 # preloaded library kills the rank in an MPI call of that phase. The launcher leaves the others one second
 # for the report; where they get no processor in it, which makes the job long, it is started again with three seconds.
@@ -201,8 +211,7 @@ set_up_deaths() {
 died_in_set_up() {
     local seconds=$1 rank=$2 call=$3 start
     start=$(now_ms)
-    OMPI_MCA_odls_base_sigkill_timeout=$seconds timeout 60 ci/mpirun -np 3 env LD_PRELOAD="$scratch/death.so" \
-        DEATH_RANK="$rank" DEATH_CALL="$call" ./bench_allreduce -b 8 -e 8 -T 1 >"$out" 2>"$err"
+    OMPI_MCA_odls_base_sigkill_timeout=$seconds with_deaths "$rank" "$call"
     took_ms=$(($(now_ms) - start - (seconds - 1) * 1000))
     ended_in_time && reports_missing_rank "$rank"
 }
@@ -213,13 +222,9 @@ check_in_set_up() {
         check "$1" set_up_deaths "$2" "$3"
     fi
 }
-# The launcher may drop what a rank prints before it ends: ranks print to a file. It may also kill the
-# stopped rank before that prints anything; but what it prints accuses no other rank.
-# shellcheck disable=SC2016  # expanded by the ranks
+# The launcher may kill the stopped rank before that prints anything; but what it prints accuses no other rank.
 stopped_says_so() {
-    timeout 60 ci/mpirun -np 3 env LD_PRELOAD="$scratch/death.so" DEATH_RANK=1 DEATH_CALL=7 \
-        bash -c 'exec ./bench_allreduce -b 8 -e 8 -T 1 2>>"$0"' "$scratch/ranks" >"$out" 2>"$err"
-    mv "$scratch/ranks" "$err"
+    with_deaths 1 7
     reports_missing_rank 1 &&
         { ! grep -q '^bench_allreduce: rank 1' "$err" ||
             grep -q '^bench_allreduce: rank 1 was stopped for [0-9]* ms, longer' "$err"; } &&
