@@ -107,8 +107,7 @@ static weir_status pairs_await_peer(pairs *p, weiri_waiter *waiter, int rank)
 {
     const weiri_internode_peer *peer = &p->x.internode->peers[rank];
     const uint64_t *word = p->of[rank].receives ? &peer->words->arrived : &peer->words->consumed;
-    uint64_t target =
-        p->of[rank].receives ? peer->taken + 1 : peer->sent + 1 - WEIRI_INTERNODE_SLOTS;
+    uint64_t target = p->of[rank].receives ? peer->taken + 1 : weiri_internode_room_at(peer);
     return weiri_comm_idle_for(p->x.host->comm, waiter, word, target, rank, p->x.phase);
 }
 
