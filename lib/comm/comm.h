@@ -357,7 +357,9 @@ static inline void weiri_text_load(char *text, const uint64_t *words)
     text[WEIRI_TEXT_BYTES] = '\0';
 }
 
-enum { WEIRI_SPINS_ALONE = 4096, WEIRI_SPINS_SHARED = 2 }; /* polls before yielding */
+/* Polls before yielding. On shared cores other ranks need the time: a poll of memory costs little,
+ * one of the network a system call. */
+enum { WEIRI_SPINS_ALONE = 4096, WEIRI_SPINS_SHARED = 2, WEIRI_SPINS_SHARED_NETWORK = 1 };
 /* Returns the cores that this process may use, as a cpu_set_t (node/host.c); if the system does not
  * report them, one core, by rank. */
 enum { WEIRI_CORES_BYTES = 128 };
