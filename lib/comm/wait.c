@@ -159,6 +159,7 @@ weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uin
                                 uint64_t target, int peer, const char *phase)
 {
     int dead = -1;
+    comm->idles++;
     if (comm->parent && comm->parent->internode) {
         const int awaited = weir_load_acquire(word) < target; /* else for something else, too */
         weiri_internode_poll(comm->parent->internode);
