@@ -185,6 +185,7 @@ struct weir_comm {
 
     /* Waits, and the state record that reports show */
     weir_guard guard;
+    uint64_t idles;     /* calls of weiri_comm_idle */
     int oversubscribed; /* the ranks of this node outnumber the cores that they may use */
     double crowding; /* several nodes: ranks for each core of the most crowded machine; agreed */
     uint64_t barriers;  /* entered */
@@ -357,7 +358,9 @@ static inline void weiri_text_load(char *text, const uint64_t *words)
     text[WEIRI_TEXT_BYTES] = '\0';
 }
 
-enum { WEIRI_SPINS_ALONE = 4096, WEIRI_SPINS_SHARED = 2 }; /* polls before yielding */
+/* Polls before yielding. On shared cores other ranks need the time: a poll of memory costs little,
+ * one of the network a system call. */
+enum { WEIRI_SPINS_ALONE = 4096, WEIRI_SPINS_SHARED = 2, WEIRI_SPINS_SHARED_NETWORK = 1 };
 /* Returns the cores that this process may use, as a cpu_set_t (node/host.c); if the system does not
  * report them, one core, by rank. */
 enum { WEIRI_CORES_BYTES = 128 };

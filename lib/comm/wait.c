@@ -159,8 +159,13 @@ weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uin
                                 uint64_t target, int peer, const char *phase)
 {
     int dead = -1;
-    if (comm->parent && comm->parent->internode)
+    comm->idles++;
+    if (comm->parent && comm->parent->internode) {
+        const int awaited = weir_load_acquire(word) < target; /* else for something else, too */
         weiri_internode_poll(comm->parent->internode);
+        if (awaited && weir_load_acquire(word) >= target)
+            return WEIR_OK; /* it has arrived: yielding would only delay the caller */
+    }
     weir_status status = wait_step(comm, waiter, peer, &dead);
     if (WEIRI_LIKELY(status == WEIR_OK && waiter->polls.started_ns == waiter->noted_ns))
         return WEIR_OK;

@@ -128,7 +128,7 @@ static weir_status message_take(const weiri_nccl_comm *comm, int peer)
 static weiri_p2p_awaited message_room(const weiri_nccl_comm *comm, int peer)
 {
     const weiri_internode_peer *path = &comm->p2p->pairs->peers[peer];
-    return (weiri_p2p_awaited){&path->words->consumed, path->sent + 1 - WEIRI_INTERNODE_SLOTS};
+    return (weiri_p2p_awaited){&path->words->consumed, weiri_internode_room_at(path)};
 }
 
 static weiri_p2p_awaited message_arrival(const weiri_nccl_comm *comm, int peer)

@@ -107,8 +107,7 @@ static weir_status pairs_await_peer(pairs *p, weiri_waiter *waiter, int rank)
 {
     const weiri_internode_peer *peer = &p->x.internode->peers[rank];
     const uint64_t *word = p->of[rank].receives ? &peer->words->arrived : &peer->words->consumed;
-    uint64_t target =
-        p->of[rank].receives ? peer->taken + 1 : peer->sent + 1 - WEIRI_INTERNODE_SLOTS;
+    uint64_t target = p->of[rank].receives ? peer->taken + 1 : weiri_internode_room_at(peer);
     return weiri_comm_idle_for(p->x.host->comm, waiter, word, target, rank, p->x.phase);
 }
 
@@ -169,6 +168,16 @@ static weir_status pairs_begin(pairs *p)
     return p->known ? WEIR_OK : weiri_bundles_send(&p->bundles);
 }
 
+/* Ranks that share a core take turns after each sendrecv, even if a rank has not waited in it.
+ * Otherwise one that finds two messages makes two calls in its turn, the rank that it sends to does
+ * the same, and so on: every second call is short, and the others take twice their time. */
+static void pairs_take_turns(const pairs *p, uint64_t idles)
+{
+    const weir_comm *host = p->x.host->comm;
+    if (p->x.call->collective == WEIR_COLL_SENDRECV && host->oversubscribed && host->idles == idles)
+        weir_relax();
+}
+
 weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call)
 {
     pairs p;
@@ -177,6 +186,7 @@ weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call)
     weir_status status = weiri_internode_coll_begin(coll, call, &p.x);
     if (status != WEIR_OK)
         return status;
+    const uint64_t idles = p.x.host->comm->idles;
     status = pairs_begin(&p);
     if (status == WEIR_OK)
         status = pairs_move(&p, &moved, &missing);
@@ -188,6 +198,7 @@ weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call)
     for (int done = p.known && missing < 0; status == WEIR_OK && !done;)
         status = pairs_advance(&p, &waiter, &done);
     weiri_comm_idle_end(p.x.host->comm, &waiter);
+    pairs_take_turns(&p, idles);
     weiri_internode_expect_nothing(p.x.internode);
     status = weiri_internode_coll_end(&p.x, status);
     if (status != WEIR_OK)

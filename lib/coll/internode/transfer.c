@@ -87,7 +87,7 @@ static weir_status transfer_pause(weiri_internode_coll *x, const weiri_transfer 
     int rank = state->receives ? t->from : t->to;
     const weiri_internode_peer *peer = &x->internode->peers[rank];
     const uint64_t *word = state->receives ? &peer->words->arrived : &peer->words->consumed;
-    uint64_t target = state->receives ? peer->taken + 1 : peer->sent + 1 - WEIRI_INTERNODE_SLOTS;
+    uint64_t target = state->receives ? peer->taken + 1 : weiri_internode_room_at(peer);
     return weiri_comm_idle_for(x->host->comm, waiter, word, target, rank, x->phase);
 }
 

@@ -4,12 +4,12 @@
  *
  * Window. Each rank registers one block of memory, its window, with the network. For each remote
  * peer it holds a line of words, which the peer sets by signals; a mirror, the copy of the peer's
- * state record; and two rings of slots: an outbox from which messages are put, and an inbox in
- * which they arrive. Every rank knows the layout of all windows. The words, written by the peer
+ * state record; and two rings: an outbox from which messages are put, and an inbox in which they
+ * arrive. Every rank knows the layout of all windows. The words, written by the peer
  * and read here:
  *
  *   arrived    messages that the peer has put into this inbox, in total
- *   consumed   messages of this rank that the peer has taken from its inbox, in total
+ *   consumed   bytes of its inbox that the peer has released, in total
  *   abort      the reason for which the peer ended all waits (WEIRI_ABORT_*); 0: none
  *   answered   1: the mirror is final
  *   printed    1: the peer has printed the report for all ranks
@@ -18,10 +18,13 @@
  *   barrier    barriers that the peer has entered as its node's leader
  *
  * Messages. A message is a head and at most slot_bytes of data: one put and one signal. Messages
- * between two ranks arrive in order; message m uses slot m % WEIRI_INTERNODE_SLOTS of both rings. A
- * slot may be reused once consumed shows that message m - WEIRI_INTERNODE_SLOTS was taken, because
- * that message has then also left the outbox. A receiver signals consumed after every half ring,
- * unless it has sent a message meanwhile: each head has the number of messages taken by then.
+ * between two ranks arrive in order and lie one after the other in both rings, which hold
+ * WEIRI_INTERNODE_SLOTS of the longest ones; a message begins on a cache line, and at the start of
+ * the ring if the longest one would not fit before its end. So the lengths of all messages before
+ * it determine where a message is. The next one may be written once consumed shows that the peer
+ * has taken those of the previous round there, because they have then also left the outbox. A
+ * receiver signals consumed after every half ring, unless it has sent a message meanwhile: each
+ * head has its value by then. So many short messages need one signal.
  * All ranks call the same collectives in the same order, so messages need no tags; the length in
  * the head is compared where callers may disagree.
  *
@@ -59,7 +62,7 @@ typedef struct weiri_internode_words {
 typedef struct weiri_internode_head {
     _Alignas(WEIR_LINE_BYTES) uint64_t bytes; /* of data in this message */
     uint64_t total_bytes; /* of the whole transfer, if it consists of several messages */
-    uint64_t taken;       /* messages of the receiver that the sender has taken before */
+    uint64_t consumed;    /* what the sender has released of its inbox before */
 } weiri_internode_head;
 
 typedef struct weiri_node {
@@ -76,9 +79,11 @@ typedef struct weiri_internode_peer {
     weiri_where *mirror; /* the copy of its state record, valid once answered is set */
     char *inbox, *outbox;
     uint64_t inbox_there, words_there; /* offsets in the peer's window */
-    uint64_t sent, taken, credited; /* messages; credited: taken as the peer last learned */
-    uint64_t released;    /* messages sent that the peer has taken, by the heads of those taken */
-    size_t stride;        /* weiri_internode_stride */
+    uint64_t sent, taken;              /* messages */
+    uint64_t sent_at, taken_at; /* where the next ones begin, counting the bytes of all rounds */
+    uint64_t credited;          /* taken_at as the peer last learned */
+    uint64_t released;          /* what the peer has consumed, by the heads of the messages taken */
+    size_t stride;              /* of the longest message */
     uint64_t expected; /* messages whose data may arrive at their destination */
     struct weiri_internode *closed; /* NULL: the boxes have memory; else whose they are */
     int is_used;                    /* in links */
@@ -226,8 +231,8 @@ static inline int weiri_internode_is_remote(const weiri_internode *internode, in
 
 /* ----------------------------------------------------------------- messages */
 
-/* Returns 1 if there is a free slot for the next message to a peer; 0 also if there is no memory
- * for it, which ends all waits. */
+/* Returns 1 if there is room for the next message to a peer; 0 also if there is no memory for it,
+ * which ends all waits. */
 int weiri_internode_has_room(const weiri_internode_peer *peer);
 
 /* Returns 1 if a message of a peer has arrived. */
@@ -236,26 +241,37 @@ static inline int weiri_internode_has_arrived(const weiri_internode_peer *peer)
     return weir_load_acquire(&peer->words->arrived) > peer->taken;
 }
 
-/* The size of a slot including the head. */
+/* The size of the longest message including the head. */
 static inline size_t weiri_internode_stride(const weiri_internode *internode)
 {
     return sizeof(weiri_internode_head) + internode->slot_bytes;
 }
 
-/* Return the data of the next message to a peer, for which there must be a slot, and of the next
+/* The size of the ring of a peer. */
+static inline size_t weiri_internode_ring(const weiri_internode_peer *peer)
+{
+    return WEIRI_INTERNODE_SLOTS * peer->stride;
+}
+
+/* The value of consumed with which there is room for the next message to a peer; only if there is
+ * none yet. */
+static inline uint64_t weiri_internode_room_at(const weiri_internode_peer *peer)
+{
+    return peer->sent_at + peer->stride - weiri_internode_ring(peer);
+}
+
+/* Return the data of the next message to a peer, for which there must be room, and of the next
  * one from a peer, which must have arrived. */
 static inline char *weiri_internode_outgoing(const weiri_internode *internode, int rank)
 {
     const weiri_internode_peer *peer = &internode->peers[rank];
-    return peer->outbox + peer->sent % WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode) +
-           sizeof(weiri_internode_head);
+    return peer->outbox + peer->sent_at % weiri_internode_ring(peer) + sizeof(weiri_internode_head);
 }
 
 static inline const char *weiri_internode_incoming(const weiri_internode *internode, int rank)
 {
     const weiri_internode_peer *peer = &internode->peers[rank];
-    return peer->inbox + peer->taken % WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode) +
-           sizeof(weiri_internode_head);
+    return peer->inbox + peer->taken_at % weiri_internode_ring(peer) + sizeof(weiri_internode_head);
 }
 
 static inline const weiri_internode_head *weiri_internode_head_of(const char *data)
@@ -263,7 +279,7 @@ static inline const weiri_internode_head *weiri_internode_head_of(const char *da
     return (const weiri_internode_head *)(const void *)(data - sizeof(weiri_internode_head));
 }
 
-/* Wait for a free slot, and for the arrival of a message. */
+/* Wait for room, and for the arrival of a message. */
 weir_status weiri_internode_await_room(weiri_internode *internode, int rank, const char *phase);
 weir_status weiri_internode_await(weiri_internode *internode, int rank, const char *phase);
 /* Queues the message written to weiri_internode_outgoing; the next poll sends it. Non-blocking. */
@@ -290,7 +306,7 @@ void weiri_internode_expect_nothing(weiri_internode *internode);
 /* The same as post, and progresses the network at once. */
 weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes);
-/* Releases the slot of weiri_internode_incoming. Non-blocking. */
+/* Releases the message of weiri_internode_incoming. Non-blocking. */
 weir_status weiri_internode_take(weiri_internode *internode, int rank);
 /* Waits until the messages sent need no more progress by this rank. */
 weir_status weiri_internode_flush(weiri_internode *internode, const char *phase);

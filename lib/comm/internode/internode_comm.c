@@ -67,7 +67,7 @@ static void internode_check_oversubscription(weir_comm *comm, const weiri_placem
               "rank %d: %d ranks of this machine's nodes share %d core%s: waits yield", comm->rank,
               count, ncores, ncores == 1 ? "" : "s");
     comm->host_comm->oversubscribed = 1;
-    comm->host_comm->guard.spins = WEIRI_SPINS_SHARED;
+    comm->host_comm->guard.spins = WEIRI_SPINS_SHARED_NETWORK;
 }
 
 /* Copies the properties that callers and collectives read. */

@@ -9,7 +9,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { DIRECT_BYTES = 8192 }; /* shorter data are copied into messages */
+enum {
+    DIRECT_BYTES = 8192, /* shorter data are copied into messages */
+    SHARED_BYTES = 8192, /* of a slot for short messages; few, so that the ring stays cached */
+};
 
 /* Before the first message to a peer: gives memory to its boxes. Returns 1 if they have it. */
 static int message_open(const weiri_internode_peer *peer)
@@ -22,21 +25,53 @@ static int message_open(const weiri_internode_peer *peer)
     return 0;
 }
 
-/* The messages that the peer has taken, by the word that it signals, the messages taken from it, or
- * the latest one that has arrived, which cannot be overwritten before it is taken. */
+/* Where the message after one of that length begins: directly after it, or in the next slot if much
+ * of this one is used, or if the longest message would not fit before the end of the ring. */
+static uint64_t message_after(const weiri_internode_peer *peer, uint64_t at, size_t bytes)
+{
+    const size_t lines = (bytes + WEIR_LINE_BYTES - 1) / WEIR_LINE_BYTES;
+    at += sizeof(weiri_internode_head) + lines * WEIR_LINE_BYTES;
+    const uint64_t used = at % peer->stride, left = peer->stride - used;
+    const int is_last = at / peer->stride % WEIRI_INTERNODE_SLOTS == WEIRI_INTERNODE_SLOTS - 1;
+    return used >= SHARED_BYTES || (used && is_last) ? at + left : at;
+}
+
+static const weiri_internode_head *message_head(const weiri_internode_peer *peer, uint64_t at)
+{
+    const char *head = peer->inbox + at % weiri_internode_ring(peer);
+    return (const weiri_internode_head *)(const void *)head;
+}
+
+/* The head of the latest message that has arrived, which cannot be overwritten before it is taken;
+ * NULL: all are taken. */
+static const weiri_internode_head *message_latest(const weiri_internode_peer *peer)
+{
+    const uint64_t arrived = weir_load_acquire(&peer->words->arrived);
+    const weiri_internode_head *head = NULL;
+    uint64_t at = peer->taken_at;
+    for (uint64_t message = peer->taken; message < arrived; message++) {
+        head = message_head(peer, at);
+        at = message_after(peer, at, head->bytes);
+    }
+    return head;
+}
+
+static int message_fits(const weiri_internode_peer *peer, uint64_t consumed)
+{
+    return peer->sent_at + peer->stride <= consumed + weiri_internode_ring(peer);
+}
+
+/* What the peer has consumed is known by the word that it signals, the messages taken from it, and
+ * the latest one that has arrived. */
 int weiri_internode_has_room(const weiri_internode_peer *peer)
 {
     if (WEIRI_UNLIKELY(__atomic_load_n(&peer->closed, __ATOMIC_RELAXED)) && !message_open(peer))
         return 0;
-    if (peer->released + WEIRI_INTERNODE_SLOTS > peer->sent ||
-        weir_load_acquire(&peer->words->consumed) + WEIRI_INTERNODE_SLOTS > peer->sent)
+    if (message_fits(peer, peer->released) ||
+        message_fits(peer, weir_load_acquire(&peer->words->consumed)))
         return 1;
-    const uint64_t arrived = weir_load_acquire(&peer->words->arrived);
-    if (arrived <= peer->taken)
-        return 0;
-    const char *slot = peer->inbox + (arrived - 1) % WEIRI_INTERNODE_SLOTS * peer->stride;
-    const weiri_internode_head *head = (const weiri_internode_head *)(const void *)slot;
-    return head->taken + WEIRI_INTERNODE_SLOTS > peer->sent;
+    const weiri_internode_head *latest = message_latest(peer);
+    return latest && message_fits(peer, latest->consumed);
 }
 
 static weir_status message_await_word(weiri_internode *internode, const uint64_t *word,
@@ -58,9 +93,8 @@ weir_status weiri_internode_await_room(weiri_internode *internode, int rank, con
     const weiri_internode_peer *peer = &internode->peers[rank];
     weiri_waiter waiter = {.polls = {0, 0}};
     while (!weiri_internode_has_room(peer)) {
-        weir_status status =
-            weiri_comm_idle_for(internode->local, &waiter, &peer->words->consumed,
-                                peer->sent + 1 - WEIRI_INTERNODE_SLOTS, rank, phase);
+        weir_status status = weiri_comm_idle_for(internode->local, &waiter, &peer->words->consumed,
+                                                 weiri_internode_room_at(peer), rank, phase);
         if (WEIRI_UNLIKELY(status != WEIR_OK))
             return status;
     }
@@ -92,17 +126,16 @@ static weir_status message_give_up(weiri_internode *internode, int rank, weir_st
 /* Queues the part of a message that is in the window. Nothing is sent before the signal, if the
  * transport can wait for it, so that a message leaves in one piece. */
 static weir_status message_put(weiri_internode *internode, const weiri_internode_peer *peer,
-                               const char *at, uint64_t slot, size_t bytes)
+                               const char *at, uint64_t place, size_t bytes)
 {
     const weiri_net_ops *ops = internode->net->ops;
-    const uint64_t to = peer->inbox_there + slot;
+    const uint64_t to = peer->inbox_there + place;
     return ops->put_from ? ops->put_from(peer->endpoint, at, &peer->key, to, bytes)
                          : ops->put(peer->endpoint, internode->mem,
                                     (uint64_t)(at - internode->window), &peer->key, to, bytes);
 }
 
-/* Queues a message: the head, and its data from the slot after it, or from elsewhere if from is not
- * NULL. */
+/* Queues a message: the head, and its data from after it, or from elsewhere if from is not NULL. */
 static weir_status message_post(weiri_internode *internode, int rank, const char *from,
                                 size_t bytes, size_t total_bytes)
 {
@@ -110,18 +143,19 @@ static weir_status message_post(weiri_internode *internode, int rank, const char
     const weiri_net_ops *ops = internode->net->ops;
     char *data = weiri_internode_outgoing(internode, rank);
     weiri_internode_head *head = (weiri_internode_head *)(void *)(data - sizeof *head);
-    uint64_t slot = peer->sent % WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode);
+    uint64_t place = peer->sent_at % weiri_internode_ring(peer);
     weir_status status = WEIR_OK;
     head->bytes = bytes;
     head->total_bytes = total_bytes;
-    head->taken = peer->credited = peer->taken;
+    head->consumed = peer->credited = peer->taken_at;
     peer->sent++;
+    peer->sent_at = message_after(peer, peer->sent_at, bytes);
     weiri_net_lock(internode->net);
     if (from)
         status = ops->put_from(peer->endpoint, from, &peer->key,
-                               peer->inbox_there + slot + sizeof *head, bytes);
+                               peer->inbox_there + place + sizeof *head, bytes);
     if (status == WEIR_OK)
-        status = message_put(internode, peer, (const char *)head, slot,
+        status = message_put(internode, peer, (const char *)head, place,
                              sizeof *head + (from ? 0 : bytes));
     if (status == WEIR_OK)
         status =
@@ -150,12 +184,15 @@ weir_status weiri_internode_post_from(weiri_internode *internode, int rank, cons
     return message_post(internode, rank, data, bytes, total_bytes);
 }
 
-/* Where the data of a message of a peer arrive, as an offset in the window. */
+/* Where the data of a message of a peer arrive, as an offset in the window, if it is the next one
+ * or those before it are of the greatest length. */
 static uint64_t message_data_at(const weiri_internode *internode, const weiri_internode_peer *peer,
                                 uint64_t message)
 {
-    return (uint64_t)(peer->inbox - internode->window) +
-           message % WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode) +
+    uint64_t at = peer->taken_at;
+    for (uint64_t before = peer->taken; before < message; before++)
+        at = message_after(peer, at, internode->slot_bytes);
+    return (uint64_t)(peer->inbox - internode->window) + at % weiri_internode_ring(peer) +
            sizeof(weiri_internode_head);
 }
 
@@ -240,14 +277,17 @@ weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t by
 weir_status weiri_internode_take(weiri_internode *internode, int rank)
 {
     weiri_internode_peer *peer = &internode->peers[rank];
-    peer->released = weiri_internode_head_of(weiri_internode_incoming(internode, rank))->taken;
-    if (++peer->taken < peer->credited + WEIRI_INTERNODE_SLOTS / 2)
+    const weiri_internode_head *head = message_head(peer, peer->taken_at);
+    peer->released = head->consumed;
+    peer->taken_at = message_after(peer, peer->taken_at, head->bytes);
+    peer->taken++;
+    if (peer->taken_at < peer->credited + weiri_internode_ring(peer) / 2)
         return WEIR_OK;
-    peer->credited = peer->taken;
+    peer->credited = peer->taken_at;
     weiri_net_lock(internode->net);
     weir_status status = internode->net->ops->signal(
         peer->endpoint, &peer->key, peer->words_there + offsetof(weiri_internode_words, consumed),
-        peer->taken);
+        peer->taken_at);
     weiri_net_unlock(internode->net);
     return status == WEIR_OK ? WEIR_OK : message_give_up(internode, rank, status);
 }

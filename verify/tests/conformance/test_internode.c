@@ -263,30 +263,6 @@ static int check_patience(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* Where messages go both ways, their heads carry the credit; else a signal does. */
-static void check_credit(weir_comm *comm, const layout *where, int *failures)
-{
-    (void)where;
-    enum { CALLS = 20 };
-    const int rank = weir_comm_rank(comm), other = 1 - rank;
-    const weiri_internode_peer *peer = &comm->internode->peers[other];
-    for (int32_t both = 1; both >= 0; both--) {
-        const uint64_t before = weir_load_acquire(&peer->words->consumed);
-        for (int32_t call = 0; call < CALLS; call++) {
-            const int32_t sent = call * 2 + rank;
-            int32_t got = -1;
-            const int sends = both || rank == 0, receives = both || rank == 1;
-            EXPECT_OK(failures,
-                      weir_sendrecv(comm, &sent, (size_t)sends, sends ? other : -1, &got,
-                                    (size_t)receives, receives ? other : -1, WEIR_INT32, NULL));
-            EXPECT(failures, got == (receives ? call * 2 + other : -1));
-        }
-        EXPECT_OK(failures, weir_comm_barrier(comm));
-        const uint64_t now = weir_load_acquire(&peer->words->consumed);
-        EXPECT(failures, both || rank == 1 ? now == before : now > before);
-    }
-}
-
 /* Repeated creation and destruction leaks no descriptors or mappings. */
 static int repeat_create(weir_boot *boot, void *argument)
 {
@@ -344,7 +320,6 @@ int main(void)
                           check_patience, "ab", 2),
         LAYOUT_RANKS_TEST("tcp: a rank that computes past the deadline is not reported as dead",
                           check_patience, "ab", 2, "tcp"),
-        LAYOUT_TEST("credit needs no signal where messages go both ways", check_credit, "ab", 2),
         LAYOUT_RANKS_TEST("40 communicators leak nothing", repeat_create, "aabb", 2),
         LAYOUT_RANKS_TEST("first use: collectives of 2 + 2 ranks", check_collectives, "aabb", 2,
                           FIRST_USE),

@@ -364,6 +364,7 @@ static void rank_connect(int rank)
         to->words = (weiri_internode_words *)(void *)internode->window + peer;
         to->inbox = inbox_of(rank, peer);
         to->outbox = to->inbox + ring_bytes();
+        to->stride = weiri_internode_stride(internode);
         to->inbox_there = (uint64_t)(uintptr_t)inbox_of(peer, rank);
         to->words_there = (uint64_t)(uintptr_t)((weiri_internode_words *)(void *)ranks[peer]
                                                     .internode.window + rank);
