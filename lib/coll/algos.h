@@ -19,6 +19,7 @@ weir_status weiri_broadcast_cma(weiri_coll *coll, const weir_call *call);
 weir_status weiri_broadcast_direct(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_packet2(weiri_coll *coll, const weir_call *call);
+weir_status weiri_reduce_chain(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call);
 /* alltoall, alltoallv and sendrecv; coll->pairs has the buffers and lengths. */
 weir_status weiri_exchange_packet(weiri_coll *coll, const weir_call *call);

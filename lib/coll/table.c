@@ -39,6 +39,8 @@
       "each reduces a share into the root's registered memory")                                    \
     X(REDUCE, "packet2", weiri_reduce_packet2, ONCE, 1,                                            \
       "reduce a share, the root gathers the shares, through scratch memory; unregistered memory")  \
+    X(REDUCE, "chain", weiri_reduce_chain, ONCE, 1,                                                \
+      "partial results from rank to rank, through scratch memory; long unregistered memory")       \
     X(ALLTOALL, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
     X(ALLTOALL, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")           \
     X(ALLTOALL, "cma", weiri_exchange_cma, ONCE, 1,                                                \

@@ -148,7 +148,7 @@ class Job:
     def draw_algorithm(self, collective):
         if self.plan:
             return []
-        names = ("fused", "packet", "packet2", "ring") if collective == "allreduce" else ("direct", "packet")
+        names = ("fused", "packet", "packet2", "ring") if collective == "allreduce" else ("direct", "packet", "chain") if collective == "reduce" else ("direct", "packet")
         return ["--algo", self.draw.choice(("auto", "auto") + names)]
 
     @property

@@ -506,7 +506,7 @@ static void bursts_in_rotation(const test_rank *b)
     for (int round = 0; round < 800 && !failures; round++) {
         int burst = round / 50;
         trial t = {.collective = burst % 2 ? WEIR_COLL_REDUCE : WEIR_COLL_BROADCAST,
-                   .algo = burst % 2 || burst % 4 == 0 ? "packet" : "direct",
+                   .algo = burst % 4 == 3 ? "chain" : burst % 4 == 2 ? "direct" : "packet",
                    .dtype = WEIR_INT32,
                    .op = WEIR_SUM,
                    .count = counts[burst / 4],

@@ -1,0 +1,91 @@
+/*
+ * Reduce along a chain, for long unregistered memory. The chain begins after the root and ends at
+ * it: the first rank publishes its input in its slot, every other one waits for a chunk in its
+ * predecessor's slot, combines it with its own input, and stores the partial result in its own
+ * slot, the root in its output. So a rank loads every line once and stores it once, and waits for
+ * its neighbours only, while all ranks work on different chunks.
+ *
+ * Reuse of slots. A slot has one reader, the successor, so a rank may be ahead of it by as many
+ * epochs as its slot has parts (weiri_slot_begin), within a call and from call to call. The root
+ * stores nothing that others read.
+ *
+ * Partial results have the data's type. Types that are rounded when stored are left to packet2
+ * unless there are only two ranks, where the result is rounded once.
+ */
+#include "coll/algos.h"
+#include "coll/host/slot.h"
+
+static const char phase[] = "reduce (chain)";
+
+typedef struct chain {
+    weiri_coll *coll;
+    const weir_call *call;
+    weiri_reduce_fn reduce;
+    int before, after; /* the neighbours; -1: none */
+} chain;
+
+static int chain_is_rounded(weir_dtype dtype)
+{
+    return dtype == WEIR_HALF || dtype == WEIR_BFLOAT16 || dtype == WEIR_FP8_E4M3 ||
+           dtype == WEIR_FP8_E5M2;
+}
+
+static chain chain_of(weiri_coll *coll, const weir_call *call)
+{
+    int n = coll->nranks, first = weiri_next(call->root, n);
+    int is_root = coll->rank == call->root;
+    /* Only the root has all contributions, so it divides. */
+    weir_op op = call->op == WEIR_AVG && !is_root ? WEIR_SUM : call->op;
+    return (chain){.coll = coll, .call = call, .reduce = weiri_reduce_get(call->dtype, op),
+                   .before = coll->rank == first ? -1 : weiri_previous(coll->rank, n),
+                   .after = is_root ? -1 : weiri_next(coll->rank, n)};
+}
+
+static weir_status chain_begin(const chain *x, size_t total)
+{
+    if (x->after >= 0)
+        return weiri_slot_begin(x->coll, total, x->after);
+    x->coll->epoch++;
+    return WEIR_OK;
+}
+
+/* Combines the predecessor's piece with this rank's input as it arrives, and passes it on. */
+static weir_status chain_pass_on(const chain *x, size_t done, size_t total)
+{
+    weiri_coll *coll = x->coll;
+    weiri_slot *own = weiri_slot_of(coll, coll->rank), *from = weiri_slot_of(coll, x->before);
+    const char *in = weiri_in_at(x->call, done);
+    const char *arrived = weiri_slot_data(coll, from, coll->epoch, total);
+    char *to = x->after < 0 ? weiri_out_at(x->call, done)
+                            : weiri_slot_data(coll, own, coll->epoch, total);
+    for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
+        size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
+        weir_status status = weiri_slot_await(coll, from, x->before, at + bytes, phase);
+        if (status != WEIR_OK)
+            return status;
+        const void *sources[2] = {arrived + at, in + at};
+        x->reduce(to + at, sources, 2, bytes / coll->element_bytes, (uint64_t)coll->nranks, 0);
+        if (x->after >= 0)
+            weiri_slot_advance(coll, own, at + bytes);
+    }
+    return WEIR_OK;
+}
+
+weir_status weiri_reduce_chain(weiri_coll *coll, const weir_call *call)
+{
+    if (coll->nranks > 2 && chain_is_rounded(call->dtype))
+        return weiri_algo_fall_back(coll, call, "packet2", weiri_reduce_packet2);
+    chain x = chain_of(coll, call);
+    for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
+        size_t total = weiri_piece_at(coll, coll->count_bytes, done);
+        weir_status status = chain_begin(&x, total);
+        if (status == WEIR_OK && x.before >= 0)
+            status = chain_pass_on(&x, done, total);
+        else if (status == WEIR_OK)
+            weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done), total);
+        if (status != WEIR_OK)
+            return status;
+        weiri_coll_end(coll);
+    }
+    return WEIR_OK;
+}
