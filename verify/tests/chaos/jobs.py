@@ -148,7 +148,8 @@ class Job:
     def draw_algorithm(self, collective):
         if self.plan:
             return []
-        names = ("fused", "packet", "packet2", "ring") if collective == "allreduce" else ("direct", "packet", "chain") if collective == "reduce" else ("direct", "packet")
+        names = {"allreduce": ("fused", "packet", "packet2", "ring"), "reduce": ("direct", "packet", "chain")}
+        names = names.get(collective, ("direct", "packet"))
         return ["--algo", self.draw.choice(("auto", "auto") + names)]
 
     @property
