@@ -376,7 +376,7 @@ weir_status weiri_reduce_into(weiri_coll *coll, const weir_call *call, weiri_red
 int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call);
 /* Whether this rank would rather lend an unregistered buffer to such readers than copy it into
  * shared memory itself. By a tuning file, always; else, of two ranks with a core each, one does
- * where its stores to the other are slow. Local. */
+ * where its stores to the other are slow; on other processors than AMD's, always. Local. */
 int weiri_lends_unregistered(const weiri_coll *coll, weir_collective collective);
 /* Copies bytes of a peer's buffer, registered or not; total_bytes as in weiri_move. */
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,

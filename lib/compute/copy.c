@@ -97,13 +97,19 @@ static void copy_streaming_to_peer(char *dst, const char *src, size_t bytes)
 
 #endif
 
+static int streams_known; /* 1: no, 2: yes; racing threads store the same */
+
+void weiri_copy_assume_streams_to_peers(int does)
+{
+    __atomic_store_n(&streams_known, does ? 2 : 1, __ATOMIC_RELAXED);
+}
+
 int weiri_copy_streams_to_peers(void)
 {
-    static int known; /* 1: no, 2: yes; racing threads store the same */
-    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    int answer = __atomic_load_n(&streams_known, __ATOMIC_RELAXED);
     if (!answer) {
         answer = cpu_is_amd() ? 2 : 1;
-        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+        __atomic_store_n(&streams_known, answer, __ATOMIC_RELAXED);
     }
     return answer == 2;
 }

@@ -58,6 +58,8 @@ void weiri_prefetch(const void *src, size_t bytes);
  * longer than storing to memory on some processors (AMD's). Constant for the life of the process.
  */
 int weiri_copy_streams_to_peers(void);
+/* Lets this process behave as on a processor where it does, or does not: for tests. */
+void weiri_copy_assume_streams_to_peers(int does);
 
 /* Returns the working set (bytes that all ranks on one last-level cache read and write in one
  * operation) from which on streaming stores are faster. Constant for the life of the process. */

@@ -742,15 +742,26 @@ static void pretend_pace(int is_slow)
         weiri_copy_note_pace(64, is_slow ? 1000000 : 1);
 }
 
-/* Of two ranks with a core each, one lends its memory only if its stores are slow. */
+/* Of two ranks with a core each on AMD's processors, one lends its memory only if its stores are
+ * slow. */
 static void copied_by_kernel(const test_rank *b)
 {
+    weiri_copy_assume_streams_to_peers(1);
     pretend_pace(1);
+    expect_algo(b, system_allows_cma() ? "cma" : "packet");
+}
+
+/* On other processors it always lends it. */
+static void copied_by_kernel_elsewhere(const test_rank *b)
+{
+    weiri_copy_assume_streams_to_peers(0);
+    pretend_pace(0);
     expect_algo(b, system_allows_cma() ? "cma" : "packet");
 }
 
 static void copied_through_slots_by_all(const test_rank *b)
 {
+    weiri_copy_assume_streams_to_peers(1);
     pretend_pace(b->rank == 0);
     expect_algo(b, b->comm->oversubscribed && system_allows_cma() ? "cma" : "packet");
 }
@@ -1014,6 +1025,7 @@ int main(void)
              {3, .body = sweep_counts, .unregistered = 1, .scratch_bytes = 64 << 10}),
         JOBS("the kernel copies unregistered memory if it may",
              {2, .body = copied_by_kernel, .unregistered = 1},
+             {2, .body = copied_by_kernel_elsewhere, .unregistered = 1},
              {2, .body = copied_through_slots_by_all, .unregistered = 1},
              {2, .body = parts_in_rotation},
              {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
