@@ -197,23 +197,17 @@ with_deaths() {
     rm -f "$scratch/ranks"
 }
 
-# Killed at the end of MPI_Init, between it and the communicator, and while that is created: a
-# preloaded library kills the rank in an MPI call of that phase. The launcher leaves the others one second
-# for the report; where they get no processor in it, which makes the job long, it is started again with three seconds.
+# Killed or stopped at the end of MPI_Init, between it and the communicator, and while that is created: a
+# preloaded library does it in an MPI call of that phase. After a death Open MPI's launcher leaves the others three
+# seconds for the report instead of one, which is as long as their deadline; it always waits that long, so two seconds
+# are no part of the time in which the job must end.
 set_up_deaths() {
-    died_in_set_up 1 "$@" && return
-    [ "$took_ms" -gt 2500 ] && [ "$took_ms" -lt $limit_ms ] || return 1
-    echo "# note: started again with more time for the report, as the machine is busy: the job took $took_ms ms"
-    died_in_set_up 3 "$@"
-}
-# died_in_set_up SECONDS RANK CALL: the launcher, if it is Open MPI, waits SECONDS before it kills the others, which
-# is no part of the time in which the job must end.
-died_in_set_up() {
-    local seconds=$1 rank=$2 call=$3 start
+    local seconds=3 start
+    [ -z "${DEATH_STOPS-}" ] || seconds=1
     start=$(now_ms)
-    OMPI_MCA_odls_base_sigkill_timeout=$seconds with_deaths "$rank" "$call"
+    OMPI_MCA_odls_base_sigkill_timeout=$seconds with_deaths "$1" "$2"
     took_ms=$(($(now_ms) - start - (seconds - 1) * 1000))
-    ended_in_time && reports_missing_rank "$rank"
+    ended_in_time && reports_missing_rank "$1"
 }
 check_in_set_up() {
     if kills_before_deadline; then
