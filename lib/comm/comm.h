@@ -185,7 +185,7 @@ struct weir_comm {
 
     /* Waits, and the state record that reports show */
     weir_guard guard;
-    uint64_t idles;     /* calls of weiri_comm_idle */
+    uint64_t idles;     /* calls of weiri_comm_idle_for */
     int oversubscribed; /* the ranks of this node outnumber the cores that they may use */
     double crowding; /* several nodes: ranks for each core of the most crowded machine; agreed */
     uint64_t barriers;  /* entered */

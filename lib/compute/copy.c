@@ -7,7 +7,8 @@
  * the processor's model nor, on virtual machines, the topology says which. So each thread measures
  * it: in every 68 copies it times four. If the fastest of them was slow, the next 1024 bypass the
  * caches on processors where that is faster. If it was merely not as fast as within caches that
- * both cores share, the next 1024 decisions are for copies by the reader alone.
+ * both cores share, the next 1024 decisions, less the copies made meanwhile, are for copies by the
+ * reader alone.
  */
 #include "compute/copy.h"
 
@@ -164,8 +165,7 @@ void weiri_copy_to_peer(void *dst, const void *src, size_t bytes)
             memcpy(dst, src, bytes);
         return;
     }
-    if (pace.untimed_left) {
-        pace.untimed_left--;
+    if (pace_take(&pace.far_left) || pace_take(&pace.untimed_left)) {
         memcpy(dst, src, bytes);
         return;
     }

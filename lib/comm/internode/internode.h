@@ -18,11 +18,14 @@
  *   barrier    barriers that the peer has entered as its node's leader
  *
  * Messages. A message is a head and at most slot_bytes of data: one put and one signal. Messages
- * between two ranks arrive in order and lie one after the other in both rings, which hold
- * WEIRI_INTERNODE_SLOTS of the longest ones; a message begins on a cache line, and at the start of
- * the ring if the longest one would not fit before its end. So the lengths of all messages before
- * it determine where a message is. The next one may be written once consumed shows that the peer
- * has taken those of the previous round there, because they have then also left the outbox. A
+ * between two ranks arrive in the order in which they were sent. The sender's outbox and the
+ * receiver's inbox are rings of WEIRI_INTERNODE_SLOTS slots, each long enough for the longest
+ * message, and a message has the same place in both. It begins on the first cache line after the
+ * message before it; or at the next slot, if much of this slot is used, or if this slot is the last
+ * one and the longest message would no longer fit. So sender and receiver compute a message's place
+ * from the lengths of all messages before it. The sender may write the next one once consumed shows
+ * that the receiver has taken what the previous round left there, because that has then also left
+ * the outbox. A
  * receiver signals consumed after every half ring, unless it has sent a message meanwhile: each
  * head has its value by then. So many short messages need one signal.
  * All ranks call the same collectives in the same order, so messages need no tags; the length in
