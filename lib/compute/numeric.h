@@ -16,8 +16,17 @@
 #define WEIR_COMPUTE_NUMERIC_H
 
 #include <weir/target.h>
+#include <weir/weir.h>
 
 #include <string.h>
+
+/* Whether values of a type (weir_dtype) are rounded when they are stored: they are combined as
+ * float. */
+WEIR_FN int weiri_is_rounded(int dtype)
+{
+    return dtype == WEIR_HALF || dtype == WEIR_BFLOAT16 || dtype == WEIR_FP8_E4M3 ||
+           dtype == WEIR_FP8_E5M2;
+}
 
 WEIR_FN uint32_t weiri_float_bits(float value)
 {

@@ -130,5 +130,5 @@ weiri_gpu_shape weiri_gpu_reduce_chain_shape(const weiri_gpu_args *args, int pro
 
 int weiri_gpu_reduce_chain_serves(const weiri_gpu_args *args)
 {
-    return args->bytes && (args->view.nranks == 2 || !weiri_gpu_is_rounded(args->dtype));
+    return args->bytes && (args->view.nranks == 2 || !weiri_is_rounded(args->dtype));
 }

@@ -229,5 +229,5 @@ int weiri_gpu_reduce_ll128_chain_serves(const weiri_gpu_args *args)
 {
     const uint64_t most = (uint64_t)1 << 30;
     return args->nvlink && args->bytes && args->bytes <= most &&
-           (args->view.nranks == 2 || !weiri_gpu_is_rounded(args->dtype));
+           (args->view.nranks == 2 || !weiri_is_rounded(args->dtype));
 }

@@ -184,7 +184,7 @@ weiri_gpu_shape weiri_gpu_allgather_ring_shape(const weiri_gpu_args *args, int p
 int weiri_gpu_reduce_ring_serves(const weiri_gpu_args *args)
 {
     return weiri_gpu_lane_counts(part_bytes(args), 2 * args->view.nranks) &&
-           (args->view.nranks == 2 || !weiri_gpu_is_rounded(args->dtype));
+           (args->view.nranks == 2 || !weiri_is_rounded(args->dtype));
 }
 
 int weiri_gpu_allgather_ring_serves(const weiri_gpu_args *args)

@@ -14,6 +14,7 @@
  */
 #include "coll/algos.h"
 #include "coll/host/slot.h"
+#include "compute/numeric.h"
 
 static const char phase[] = "reduce (chain)";
 
@@ -23,12 +24,6 @@ typedef struct chain {
     weiri_reduce_fn reduce;
     int before, after; /* the neighbours; -1: none */
 } chain;
-
-static int chain_is_rounded(weir_dtype dtype)
-{
-    return dtype == WEIR_HALF || dtype == WEIR_BFLOAT16 || dtype == WEIR_FP8_E4M3 ||
-           dtype == WEIR_FP8_E5M2;
-}
 
 static chain chain_of(weiri_coll *coll, const weir_call *call)
 {
@@ -73,7 +68,7 @@ static weir_status chain_pass_on(const chain *x, size_t done, size_t total)
 
 weir_status weiri_reduce_chain(weiri_coll *coll, const weir_call *call)
 {
-    if (coll->nranks > 2 && chain_is_rounded(call->dtype))
+    if (coll->nranks > 2 && weiri_is_rounded(call->dtype))
         return weiri_algo_fall_back(coll, call, "packet2", weiri_reduce_packet2);
     chain x = chain_of(coll, call);
     for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {

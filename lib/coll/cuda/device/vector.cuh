@@ -268,13 +268,6 @@ static inline __host__ __device__ int weiri_gpu_is_signed(int32_t dtype)
     return dtype == WEIR_INT8 || dtype == WEIR_INT32 || dtype == WEIR_INT64;
 }
 
-/* Whether values of a type are rounded when they are stored: they are combined as float. */
-static inline __host__ __device__ bool weiri_gpu_is_rounded(int32_t dtype)
-{
-    return dtype == WEIR_HALF || dtype == WEIR_BFLOAT16 || dtype == WEIR_FP8_E4M3 ||
-           dtype == WEIR_FP8_E5M2;
-}
-
 /* The operation of a launch, whose arguments have a dtype and an op, of a kernel for lanes of
  * dtype. */
 template <int dtype, typename launch_args> WEIRI_GPU_FN int weiri_gpu_op_of(const launch_args &args)
