@@ -30,7 +30,7 @@ def conditions(kind, place, value, hosts):
     """Returns what the cable is asked for. Where a host stops, all links are slow, so that the check is
     not over by then."""
     if kind == "stop":
-        return {"links": {f"{a}-{b}": {"delay_s": 0.002} for b in range(hosts) for a in range(b)}}
+        return {"links": {f"{a}-{b}": {"delay_s": 0.005} for b in range(hosts) for a in range(b)}}
     if kind not in ("delay", "rate"):
         return {}
     name = {"delay": "delay_s", "rate": "rate"}[kind]
