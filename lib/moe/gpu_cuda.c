@@ -50,9 +50,7 @@ static weir_status gpu_alloc_report(weir_moe *g)
 /* Allocates and clears this rank's window. */
 static weir_status gpu_alloc(weir_moe *g)
 {
-    static const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_EPOCH_SHIFT};
     struct moe_gpu *gpu = calloc(1, sizeof *gpu);
-    void *state = NULL;
     g->gpu = gpu;
     if (gpu)
         gpu->tokens = malloc((size_t)g->config.handles * sizeof *gpu->tokens);
@@ -62,17 +60,19 @@ static weir_status gpu_alloc(weir_moe *g)
     for (int handle = 0; handle < g->config.handles; handle++)
         gpu->tokens[handle] = -1;
     gpu->args.view = weiri_cuda_of(g->comm)->view;
-    gpu->args.view.state = NULL;
+    gpu->args.view.state = NULL; /* the group's own is in its window */
     moe_gpu_shape_make(&g->config, g->nranks, g->info.recv_rows, &gpu->args.shape);
+    if (!moe_gpu_shape_fits(&gpu->args.shape))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "weir_moe_create: on GPUs, max_tokens (%d) * topk (%d), rounded up to a "
+                          "power of 2, times the experts of a rank (%d) must be below 2^32",
+                          g->config.max_tokens, g->config.topk, gpu->args.shape.local_experts);
     weir_status status = gpu_alloc_report(g);
     if (status == WEIR_OK)
         status = weir_mem_alloc(g->comm, (size_t)gpu->args.shape.at.bytes, &g->mem);
     if (status == WEIR_OK)
         status = g->comm->gpu->ops->clear(g->comm, weir_mem_pointer(g->mem),
                                           (size_t)gpu->args.shape.at.bytes);
-    if (status == WEIR_OK)
-        status = g->comm->gpu->ops->keep(g->comm, &first, sizeof first, &state);
-    gpu->args.view.state = state;
     return status;
 }
 
@@ -85,8 +85,7 @@ weir_status moe_gpu_open(weir_moe *g)
     for (int rank = 0; status == WEIR_OK && rank < g->nranks; rank++)
         g->gpu->args.windows[rank] = weir_mem_pointer(g->mems[rank]);
     if (status == WEIR_OK)
-        g->info.memory_bytes = (size_t)g->gpu->args.shape.at.bytes + REPORT_BYTES + sizeof *g->gpu +
-                               sizeof(weiri_gpu_state);
+        g->info.memory_bytes = (size_t)g->gpu->args.shape.at.bytes + REPORT_BYTES + sizeof *g->gpu;
     return status;
 }
 
@@ -95,7 +94,6 @@ void moe_gpu_close(weir_moe *g)
     struct moe_gpu *gpu = g->gpu;
     if (!gpu)
         return;
-    weiri_gpu_release(g->comm, gpu->args.view.state);
     if (gpu->is_pinned)
         g->comm->gpu->ops->unpin(g->comm, gpu->report);
     free(gpu->report);

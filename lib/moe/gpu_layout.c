@@ -20,7 +20,7 @@ static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
     at->peers = layout_add(&at->bytes, n * sizeof(moe_gpu_peer));
     at->state = layout_add(&at->bytes, sizeof(moe_gpu_state));
     at->routings = layout_add(&at->bytes, handles * sizeof(moe_gpu_routing));
-    at->counts = layout_add(&at->bytes, handles * n * ((uint64_t)c->experts + n) * 4);
+    at->counts = layout_add(&at->bytes, handles * n * ((uint64_t)c->experts + n) * 8);
     at->choices = layout_add(&at->bytes, handles * n * choices * sizeof(moe_gpu_choice));
     at->experts = layout_add(&at->bytes, handles * choices * 4);
     at->positions = layout_add(&at->bytes, handles * choices * 4);
@@ -37,6 +37,9 @@ static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
 void moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows, moe_gpu_shape *s)
 {
     const int by_expert = c->layout == WEIR_MOE_EXPERT_MAJOR;
+    int position_bits = 0;
+    while (((uint64_t)c->max_tokens * (uint64_t)c->topk - 1) >> position_bits)
+        position_bits++;
     const int bins = by_expert ? c->experts : nranks, is_fp8 = c->dispatch_dtype == WEIR_FP8_E4M3;
     *s = (moe_gpu_shape){
         .experts = c->experts,
@@ -47,6 +50,7 @@ void moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows, moe
         .bins = bins,
         .own_bins = bins / nranks,
         .layout = c->layout,
+        .position_bits = position_bits,
         .is_fp8 = is_fp8,
         .alignment = c->alignment,
         .expert_capacity = c->expert_capacity,
@@ -57,4 +61,9 @@ void moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows, moe
         .sent_row_bytes = (uint32_t)((size_t)c->hidden * weir_dtype_bytes(c->dispatch_dtype)),
     };
     layout_make(c, nranks, s);
+}
+
+int moe_gpu_shape_fits(const moe_gpu_shape *s)
+{
+    return (uint64_t)s->local_experts << s->position_bits < (uint64_t)1 << 32;
 }

@@ -55,7 +55,8 @@
  * that has experts of it; registered has no effect.
  *
  * GPUs. All buffers are GPU memory; tokens, received rows, expert outputs and results are aligned
- * to 16 bytes. A call enqueues one kernel on its stream and returns; the calls of a group must be
+ * to 16 bytes. max_tokens * topk, rounded up to a power of 2, times the experts of a rank must be
+ * below 2^32. A call enqueues one kernel on its stream and returns; the calls of a group must be
  * ordered, by one stream or by events. The host is not synchronised: counts are in GPU memory, and
  * a call that is captured in a graph uses, at each replay, the experts and weights that are then in
  * memory (mask unused tokens with negative experts). What a kernel finds - an expert that does not
@@ -140,7 +141,7 @@ typedef struct weir_moe weir_moe;
  * weir_moe_free before comm is destroyed. WEIR_ERR_INVALID if a field is out of range, experts is
  * no multiple of the number of ranks, or hidden gives no multiple of 16 bytes; WEIR_ERR_MISMATCH if
  * ranks' configurations differ, with the field's name; WEIR_ERR_UNSUPPORTED for GPUs
- * of several nodes; WEIR_ERR_NO_MEMORY. */
+ * of several nodes, and for GPUs if there are too many choices; WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *config,
                                      weir_moe **group);
 /* Releases a group. Collective; waits until every rank has called it. NULL is allowed. */

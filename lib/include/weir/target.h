@@ -104,6 +104,20 @@ WEIR_FN void weir_load_pair(const uint64_t *words, uint64_t *first, uint64_t *se
 #endif
 }
 
+/* The same, and acquires. */
+WEIR_FN void weir_load_pair_acquire(const uint64_t *words, uint64_t *first, uint64_t *second)
+{
+#if WEIR_ON_DEVICE
+    asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(*first), "=l"(*second)
+                 : "l"(words)
+                 : "memory");
+#else
+    *first = __atomic_load_n(words, __ATOMIC_ACQUIRE);
+    *second = __atomic_load_n(words + 1, __ATOMIC_ACQUIRE);
+#endif
+}
+
 WEIR_FN void weir_store_pair(uint64_t *words, uint64_t first, uint64_t second)
 {
 #if WEIR_ON_DEVICE

@@ -5,7 +5,7 @@
  * Window. Every rank has one window of device memory, mapped by all peers, whose parts are at the
  * offsets of moe_gpu_layout:
  *
- *   peers      [rank]: what each rank has published and finished, and the headers of its calls
+ *   peers      [rank]: the headers of its calls, and what it has finished
  *   counts     [handle][rank][experts + nranks]: choices of each expert, then tokens of each rank
  *   choices    [handle][rank][max_tokens * topk]: that rank's choices, as they concern this one
  *   tokens, scales, outputs, grads   staging, for buffers that peers cannot map and for fp8 rows
@@ -13,9 +13,9 @@
  * Peers write to the first three, each to the parts with its own number, and read the last four.
  * The rest of a window is private: the state of the group, and the routing of each handle.
  *
- * Calls have numbers, equal on all ranks. published = c: the choices, counts and header of call c
- * have arrived here, and the rank's rows can be read. done = c: the rank has finished call c, and
- * reads nothing more for it.
+ * Calls have numbers, equal on all ranks. Headers, counts and choices are packets, whose flag is
+ * the number of their call: who reads them waits for this number. A header also says that the
+ * rank's rows can be read. done = c: the rank has finished call c, and reads nothing more for it.
  */
 #ifndef WEIR_MOE_CUDA_ARGS_H
 #define WEIR_MOE_CUDA_ARGS_H
@@ -30,27 +30,27 @@ enum {
     MOE_GPU_SEGMENTS = 32, /* parts of the tokens that are counted at the same time, at most */
 };
 
-/* What a rank says about a call. */
+/* What a rank says about a call, as packets of 16 bytes (weir_packet16_write): moe_header of
+ * device/call.cuh. */
+enum { MOE_GPU_HEADER_PACKETS = 3 };
 typedef struct moe_gpu_header {
-    uint64_t problem;  /* moe_problem */
-    uint64_t what;     /* moe_gpu_what: the call, equal on all ranks */
-    uint64_t rows;     /* weiri_gpu_desc; WEIRI_GPU_UNMAPPED: in staging */
-    int64_t values[3]; /* of the problem */
-    int32_t tokens, has_weights, wants_weights, unused;
+    uint64_t packets[MOE_GPU_HEADER_PACKETS][2];
+    int64_t values[3]; /* of the problem, if there is one: before the packets */
+    uint64_t unused[7];
 } moe_gpu_header;
 
 /* What one rank writes into another's window. */
 typedef struct moe_gpu_peer {
-    uint64_t published, unused[15], done, unused_too[15];
+    uint64_t done, unused[15];
     moe_gpu_header headers[MOE_GPU_CALLS];
 } moe_gpu_peer;
 
-/* A choice of a token, as the rank that receives it needs it. */
+/* A choice of a token, as the rank that receives it needs it: a packet with the weight in its upper
+ * half. The lower one is 0 if the choice is not for this rank; else a local expert + 1, and in the
+ * lowest position_bits (moe_gpu_shape) the row among the source's rows of the expert, or of the
+ * rank. */
 typedef struct moe_gpu_choice {
-    int32_t expert;   /* a local one; -1: the choice is not for this rank */
-    int32_t position; /* of the row among the source's rows of the expert, or of the rank */
-    float weight;
-    int32_t unused;
+    uint64_t packet[2];
 } moe_gpu_choice;
 
 /* The state of a group. Only the block that ends last writes calls, under_way, staged. */
@@ -58,10 +58,10 @@ typedef struct moe_gpu_state {
     uint64_t calls;        /* number of the latest call that was sent */
     uint64_t under_way[2]; /* by kind: a call that was sent and not completed */
     uint64_t staged[2];    /* by kind: the latest call whose rows were staged */
-    uint64_t arrived;      /* blocks of this launch that have sent what they send */
+    uint64_t arrived;      /* blocks of this launch that have sent what its header announces */
     uint64_t counted;      /* segments of this launch that have been counted, once for each range */
     uint64_t ended;        /* blocks of this launch */
-    uint64_t placed;       /* 2 * epoch of the launch whose rows are placed, + 1: it fails */
+    uint64_t placed;       /* 2 * the call whose rows are placed, + 1: it fails */
     uint64_t wrong;   /* an invalid choice of this call: 2^63 - the index of the first; 0: none */
     uint64_t refused; /* a call with a problem, sent while an earlier one was under way; 0: none */
     uint64_t unused[5];
@@ -93,6 +93,7 @@ typedef struct moe_gpu_shape {
     int32_t experts, local_experts, topk, max_tokens, recv_rows;
     int32_t bins, own_bins;
     int32_t layout; /* weir_moe_layout */
+    int32_t position_bits;
     int32_t is_fp8, alignment, expert_capacity, scales_per_row, row_values;
     uint32_t row_bytes, sent_row_bytes;
     moe_gpu_layout at;
@@ -123,7 +124,7 @@ typedef struct moe_gpu_combine_part {
 
 /* One launch. */
 typedef struct moe_gpu_args {
-    weiri_gpu_view view; /* with a state of the group; the scratch segments are not used */
+    weiri_gpu_view view; /* its state and the scratch segments are not used */
     moe_gpu_shape shape;
     char *windows[WEIRI_GPU_RANKS_MAX];
     moe_gpu_report *report;
@@ -144,6 +145,10 @@ extern "C" {
 /* Computes the shape of a group; config has its defaults resolved. */
 void moe_gpu_shape_make(const weir_moe_config *config, int nranks, int recv_rows,
                         moe_gpu_shape *shape);
+
+/* Whether a packet can name all choices: max_tokens * topk, rounded up to a power of 2, times the
+ * experts of a rank must be below 2^32. */
+int moe_gpu_shape_fits(const moe_gpu_shape *shape);
 
 /* The host addresses of the kernels, whose only argument is a moe_gpu_args: for the type of the
  * rows; NULL for other types. */

@@ -2,8 +2,7 @@
  * Combine on GPUs, one launch.
  *
  * Send. Expert outputs that peers cannot read in place, and gradients of weights, go to staging, at
- * the same rows. Then the last block that sends something, or the first, publishes
- * (device/call.cuh).
+ * the same rows. Headers go to all ranks (device/call.cuh).
  *
  * Complete. Every block waits until all ranks have published. Warps take units of token and part of
  * a row: they load the part of each of the token's rows from the ranks of its experts, add them in
@@ -43,7 +42,7 @@ WEIRI_GPU_FN void moe_stage_outputs(const moe_gpu_args &a, const moe_launch &l)
     if (a.shape.layout == WEIR_MOE_RANK_MAJOR)
         for (int from = 0; from < a.view.nranks; from++)
             moe_stage_part(a, l, &turns, moe_source_row(a, from)[0],
-                           moe_rows_from(a, from, a.view.rank));
+                           moe_count_at(moe_rows_from(a, from, a.view.rank)));
     else
         for (int own = 0; own < a.shape.own_bins; own++)
             moe_stage_part(a, l, &turns, moe_source_row(a, 0)[own], moe_bin_rows(a)[own]);
@@ -56,21 +55,23 @@ WEIRI_GPU_FN bool moe_is_staged(const moe_gpu_args &a)
 
 WEIRI_GPU_FN void moe_combine_send(const moe_gpu_args &a, const moe_launch &l)
 {
-    moe_gpu_header header = {};
     const bool is_staged = moe_is_staged(a);
     if (blockIdx.x && !is_staged)
         return;
     const bool is_valid = moe_routing_of(a)->is_valid;
     if (is_staged) {
-        moe_await_done(a, moe_state(a)->staged[MOE_COMBINE]);
+        moe_await_watched(a, moe_watch_done(a, moe_state(a)->staged[MOE_COMBINE]));
+        __syncthreads();
         if (is_valid)
             moe_stage_outputs(a, l);
+        if (!moe_is_last(&moe_state(a)->arrived, (int)gridDim.x))
+            return;
     }
-    header.what = moe_what(a);
-    header.rows = a.desc;
-    header.problem = is_valid ? MOE_NO_PROBLEM : MOE_NO_ROUTING;
-    header.values[0] = a.handle;
-    moe_publish(a, l, header, is_staged ? (int)gridDim.x : 1, false);
+    if (!is_valid && (int)threadIdx.x < a.view.nranks)
+        moe_store_values(a, l.call, (int)threadIdx.x, a.handle, 0, 0);
+    moe_publish(a, l,
+                {moe_what(a), 0, (uint32_t)(is_valid ? MOE_NO_PROBLEM : MOE_NO_ROUTING), a.desc},
+                false);
 }
 
 /* ----------------------------------------------------------------- complete */
@@ -79,32 +80,39 @@ enum { MOE_TERMS = 8 }; /* that are loaded at the same time */
 
 /* A choice of a token, in the lane of its number. */
 typedef struct moe_term {
-    const char *row; /* NULL: nothing to add */
-    float weight, grad;
+    int32_t rank;  /* -1: the choice has no expert */
+    int32_t row;   /* on that rank */
+    bool is_first; /* of the token's choices in that row, which is added once */
+    float weight;
 } moe_term;
 
-/* sources: the address of each rank's rows, in its memory. */
-WEIRI_GPU_FN moe_term moe_find_term(const moe_gpu_args &a, const char *const *sources, size_t token,
-                                    int lane, bool has_grads)
+/* Finds a choice in the routing, before anything is known of the other ranks. */
+WEIRI_GPU_FN moe_term moe_find_term(const moe_gpu_args &a, size_t token, int lane)
 {
-    moe_term term = {nullptr, 1.0f, 0.0f};
+    moe_term term = {-1, 0, false, 1.0f};
     const size_t i = token * (size_t)a.shape.topk + (size_t)lane;
     const int32_t expert = lane < a.shape.topk ? moe_experts(a)[i] : -1;
     if (expert < 0)
         return term;
     const int32_t position = moe_positions(a)[i];
-    const int rank = expert / a.shape.local_experts;
-    const size_t row = (size_t)(moe_first_row(a)[moe_by_expert(a) ? expert : rank] +
-                                (position < 0 ? ~position : position));
-    if (position >= 0)
-        term.row = sources[rank] + row * a.shape.row_bytes;
+    term.rank = expert / a.shape.local_experts;
+    term.row = moe_first_row(a)[moe_by_expert(a) ? expert : term.rank] +
+               (position < 0 ? ~position : position);
+    term.is_first = position >= 0;
     if (a.combine.weights)
         term.weight = a.combine.weights[i];
-    if (has_grads)
-        term.grad = ((const float *)(a.windows[rank] +
-                                     a.shape.at.grads))[row * (size_t)a.shape.row_values +
-                                                        (size_t)(moe_by_expert(a) ? 0 : lane)];
     return term;
+}
+
+/* Copies the gradient of a choice's weight from the rank of its expert. */
+WEIRI_GPU_FN void moe_copy_grad(const moe_gpu_args &a, const moe_term &term, size_t token, int lane)
+{
+    const float *grads =
+        (const float *)(a.windows[term.rank < 0 ? 0 : term.rank] + a.shape.at.grads) +
+        (size_t)term.row * (size_t)a.shape.row_values;
+    if (lane < a.shape.topk)
+        a.combine.weight_grads[token * (size_t)a.shape.topk + (size_t)lane] =
+            term.rank < 0 ? 0.0f : grads[moe_by_expert(a) ? 0 : lane];
 }
 
 WEIRI_GPU_FN float moe_product(float a, float b)
@@ -144,36 +152,47 @@ WEIRI_GPU_FN void moe_add(float (&total)[2][weiri_gpu_lanes<dtype>::COUNT],
     }
 }
 
-/* Moves the terms to the first lanes, in order; returns how many there are. */
-WEIRI_GPU_FN int moe_gather_terms(moe_term *term, int lane)
+/* A row that is added, in the lane of its number. */
+typedef struct moe_summand {
+    const char *row;
+    float weight;
+} moe_summand;
+
+/* Moves the rows to the first lanes, in order; returns how many there are. sources: the address of
+ * each rank's rows, in its memory. */
+WEIRI_GPU_FN int moe_gather_terms(const moe_gpu_args &a, const char *const *sources,
+                                  const moe_term &term, moe_summand *summand, int lane)
 {
-    uint32_t left = __ballot_sync(0xffffffff, term->row != nullptr);
+    uint32_t left = __ballot_sync(0xffffffff, term.is_first);
     const int count = __popc(left);
+    const char *row = nullptr;
+    if (term.is_first)
+        row = sources[term.rank] + (size_t)term.row * a.shape.row_bytes;
     for (int nth = 0; nth < lane && left; nth++)
         left &= left - 1;
     const int from = left ? __ffs((int)left) - 1 : 0;
-    term->row = (const char *)__shfl_sync(0xffffffff, (uint64_t)(uintptr_t)term->row, from);
-    term->weight = __shfl_sync(0xffffffff, term->weight, from);
+    summand->row = (const char *)__shfl_sync(0xffffffff, (uint64_t)(uintptr_t)row, from);
+    summand->weight = __shfl_sync(0xffffffff, term.weight, from);
     return count;
 }
 
 /* Adds one vector of up to MOE_TERMS terms, which are loaded at the same time. */
 template <int dtype>
 WEIRI_GPU_FN void moe_add_terms(float (&total)[2][weiri_gpu_lanes<dtype>::COUNT],
-                                const moe_term &term, int first, int count, uint32_t at,
+                                const moe_summand &summand, int first, int count, uint32_t at,
                                 bool is_weighted)
 {
     weiri_gpu_vector vectors[MOE_TERMS];
 #pragma unroll
     for (int n = 0; n < MOE_TERMS; n++) {
-        const uint64_t row = (uint64_t)(uintptr_t)term.row;
+        const uint64_t row = (uint64_t)(uintptr_t)summand.row;
         const char *from = (const char *)__shfl_sync(0xffffffff, row, first + n);
         if (first + n < count)
             vectors[n] = weiri_gpu_load16(from + at);
     }
 #pragma unroll
     for (int n = 0; n < MOE_TERMS; n++) {
-        const float weight = __shfl_sync(0xffffffff, term.weight, first + n);
+        const float weight = __shfl_sync(0xffffffff, summand.weight, first + n);
         if (first + n < count)
             moe_add<dtype>(total, vectors[n], weight, is_weighted, first + n == 0);
     }
@@ -182,15 +201,15 @@ WEIRI_GPU_FN void moe_add_terms(float (&total)[2][weiri_gpu_lanes<dtype>::COUNT]
 /* Adds the terms of a vector for each lane, and stores the sums. Lanes after the end of the row
  * load its last vector. */
 template <int dtype>
-WEIRI_GPU_FN void moe_add_vector(const moe_gpu_args &a, const moe_term &term, int count, char *out,
-                                 uint32_t at)
+WEIRI_GPU_FN void moe_add_vector(const moe_gpu_args &a, const moe_summand &summand, int count,
+                                 char *out, uint32_t at)
 {
     typedef weiri_gpu_lanes<dtype> lanes;
     const uint32_t last = a.shape.row_bytes - 16;
     float total[2][lanes::COUNT] = {};
 #pragma unroll 1
     for (int first = 0; first < count; first += MOE_TERMS)
-        moe_add_terms<dtype>(total, term, first, count, at < last ? at : last,
+        moe_add_terms<dtype>(total, summand, first, count, at < last ? at : last,
                              a.combine.weights != nullptr);
     if (at <= last) {
         weiri_gpu_vector sum;
@@ -202,33 +221,45 @@ WEIRI_GPU_FN void moe_add_vector(const moe_gpu_args &a, const moe_term &term, in
 
 template <int dtype>
 WEIRI_GPU_FN void moe_combine_part(const moe_gpu_args &a, const char *const *sources, size_t token,
-                                   const moe_cut &cut, int part, int lane)
+                                   const moe_term &term, moe_span vectors, int lane)
 {
-    const bool has_grads = part == 0 && a.combine.row_weight_grads && a.combine.weight_grads;
-    moe_term term = moe_find_term(a, sources, token, lane, has_grads);
-    const moe_span vectors = moe_pieces_of(cut, part);
+    moe_summand summand;
     char *out = a.combine.out + token * a.shape.row_bytes;
-    if (has_grads && lane < a.shape.topk)
-        a.combine.weight_grads[token * (size_t)a.shape.topk + (size_t)lane] = term.grad;
-    const int count = moe_gather_terms(&term, lane);
+    if (vectors.begin == 0 && a.combine.row_weight_grads && a.combine.weight_grads)
+        moe_copy_grad(a, term, token, lane);
+    const int count = moe_gather_terms(a, sources, term, &summand, lane);
 #pragma unroll 1
     for (int vector = vectors.begin; vector < vectors.end; vector++)
-        moe_add_vector<dtype>(a, term, count, out, (uint32_t)(vector * MOE_WARP + lane) * 16);
+        moe_add_vector<dtype>(a, summand, count, out, (uint32_t)(vector * MOE_WARP + lane) * 16);
 }
 
+/* The terms of a warp's first part are found while headers are under way. */
 template <int dtype>
 WEIRI_GPU_FN void moe_combine_complete(const moe_gpu_args &a, const moe_launch &l)
 {
     enum { VECTORS_BYTES = MOE_WARP * 16 };
     __shared__ moe_parts parts;
-    const int notes = moe_await_parts(a, l, a.shape.at.outputs, &parts);
-    if (moe_find_refusal(a, l, notes) || !moe_routing_of(a)->is_valid)
-        return;
-    const moe_cut cut = moe_cut_rows(
-        a.tokens, (int)((a.shape.row_bytes + VECTORS_BYTES - 1) / VECTORS_BYTES), l.warps);
-    for (int64_t unit = l.warp; unit < (int64_t)a.tokens * cut.parts; unit += l.warps)
-        moe_combine_part<dtype>(a, parts.rows, (size_t)(unit / cut.parts), cut,
-                                (int)(unit % cut.parts), l.lane);
+    const bool is_valid = moe_routing_of(a)->is_valid;
+    const moe_cut cut =
+        moe_cut_rows((uint32_t)a.tokens,
+                     (int)((a.shape.row_bytes + VECTORS_BYTES - 1) / VECTORS_BYTES), l.warps);
+    const uint32_t units = (uint32_t)a.tokens * (uint32_t)cut.parts;
+#pragma unroll 1
+    for (uint32_t unit = (uint32_t)l.warp;; unit += (uint32_t)l.warps) {
+        const size_t token = unit / (uint32_t)cut.parts;
+        moe_term term = {-1, 0, false, 1.0f};
+        if (unit < units)
+            term = moe_find_term(a, token, l.lane);
+        if (unit == (uint32_t)l.warp) {
+            moe_await_parts(a, l, a.shape.at.outputs, &parts);
+            if (moe_find_refusal(a, l, parts) || !is_valid)
+                return;
+        }
+        if (unit >= units)
+            return;
+        moe_combine_part<dtype>(a, parts.rows, token, term,
+                                moe_pieces_of(cut, (int)(unit % (uint32_t)cut.parts)), l.lane);
+    }
 }
 
 template <int dtype>

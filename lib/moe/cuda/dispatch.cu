@@ -2,8 +2,8 @@
  * Dispatch on GPUs, one launch.
  *
  * Send. Choices are counted and placed in the windows of their receivers (device/count.cuh). Tokens
- * that peers cannot read in place, and fp8 rows (device/fp8.cuh), go to staging. Then the last
- * block that sends something publishes (device/call.cuh).
+ * that peers cannot read in place, and fp8 rows (device/fp8.cuh), go to staging. Headers go to all
+ * ranks (device/call.cuh).
  *
  * Complete. Blocks compute where rows are (device/place.cuh). All warps take units of
  * token, source and slices: they load a slice of the token once, from the source's memory, and
@@ -29,7 +29,20 @@ template <int dtype> WEIRI_GPU_FN void moe_stage_tokens(const moe_gpu_args &a, c
     }
 }
 
-template <int dtype> WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, const moe_launch &l)
+WEIRI_GPU_FN moe_header moe_dispatch_header(const moe_gpu_args &a, bool is_new)
+{
+    moe_header header = {moe_what(a), (uint32_t)a.tokens, 0, a.desc};
+    const bool has_weights =
+        is_new ? a.dispatch.topk_weights != nullptr : moe_routing_of(a)->has_weights;
+    header.notes = (has_weights ? MOE_HAS_WEIGHTS : 0) |
+                   (a.dispatch.row_weights ? MOE_WANTS_WEIGHTS : 0) |
+                   (is_new || moe_routing_of(a)->is_valid ? MOE_NO_PROBLEM : MOE_NO_ROUTING);
+    return header;
+}
+
+template <int dtype>
+WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, const moe_launch &l,
+                                    int32_t (*numbers)[MOE_RANGE])
 {
     const bool is_new = a.dispatch.topk_experts != nullptr;
     const bool is_staged = a.desc == WEIRI_GPU_UNMAPPED;
@@ -39,33 +52,55 @@ template <int dtype> WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, 
         return;
     const uint64_t staged = is_staged ? moe_state(a)->staged[MOE_DISPATCH] : 0;
     const uint64_t routed = is_new ? moe_routing_of(a)->call : 0;
-    if (is_staged || is_new)
-        moe_await_done(a, staged > routed ? staged : routed);
-    bool is_wrong = false;
-    if (is_new && (int)blockIdx.x < segments)
-        is_wrong = moe_send_routing(a, segments, l.lane);
-    if (senders == 1)
-        is_wrong = __syncthreads_or(is_wrong);
+    const moe_watch watch = moe_watch_done(a, staged > routed ? staged : routed);
+    const moe_header header = moe_dispatch_header(a, is_new);
+    const bool is_alone = senders == 1 && !is_staged;
+    if (is_new && (int)blockIdx.x < segments) {
+        moe_send_routing(a, l, segments, watch, header, is_alone, numbers);
+        if (is_alone)
+            return;
+    } else {
+        moe_await_watched(a, watch);
+        __syncthreads();
+    }
     moe_stage_tokens<dtype>(a, l);
-    moe_gpu_header header = {};
-    header.what = moe_what(a);
-    header.rows = a.desc;
-    header.tokens = a.tokens;
-    header.has_weights =
-        is_new ? a.dispatch.topk_weights != nullptr : moe_routing_of(a)->has_weights;
-    header.wants_weights = a.dispatch.row_weights != nullptr;
-    if (!is_new && !moe_routing_of(a)->is_valid)
-        header.problem = MOE_NO_ROUTING;
-    header.values[0] = a.handle;
-    header.values[1] = a.tokens;
-    moe_publish(a, l, header, senders, is_wrong || senders > 1);
+    if (!is_alone && !moe_is_last(&moe_state(a)->arrived, senders))
+        return;
+    if (header.notes & MOE_PROBLEM && (int)threadIdx.x < a.view.nranks)
+        moe_store_values(a, l.call, (int)threadIdx.x, a.handle, a.tokens, 0);
+    moe_publish(a, l, header, is_new);
 }
 
 /* ----------------------------------------------------------------- receiving */
 
+/* A choice that concerns this rank; expert -1: none. */
+typedef struct moe_choice {
+    int32_t expert, position;
+    float weight;
+} moe_choice;
+
+/* Loads a choice; one of a new routing may have yet to arrive. */
+WEIRI_GPU_FN moe_choice moe_choice_at(const moe_gpu_args &a, const moe_launch &l, int source,
+                                      size_t i)
+{
+    const uint64_t *packet = moe_choices(a, a.view.rank, source)[i].packet;
+    uint64_t low, high;
+    weir_load_pair(packet, &low, &high);
+    if (a.dispatch.topk_experts) {
+        low = moe_await_packet(a, l, packet, low, source);
+        high = moe_await_packet(a, l, packet + 1, high, source);
+        if (low >> 32 != (uint32_t)l.call || high >> 32 != (uint32_t)l.call)
+            low = 0;
+    }
+    const uint32_t code = (uint32_t)low;
+    return {(int32_t)(code >> a.shape.position_bits) - 1,
+            (int32_t)(code & ((1u << a.shape.position_bits) - 1)),
+            weiri_float_from_bits((uint32_t)high)};
+}
+
 /* Writes the weights, experts and scales of a token's row or, by expert, rows. `row` is that of
  * each lane's choice. */
-WEIRI_GPU_FN void moe_receive_values(const moe_gpu_args &a, const moe_gpu_choice &choice, int row,
+WEIRI_GPU_FN void moe_receive_values(const moe_gpu_args &a, const moe_choice &choice, int row,
                                      const float *scales, uint32_t rows, int lane)
 {
     const moe_gpu_dispatch_part &d = a.dispatch;
@@ -90,22 +125,15 @@ WEIRI_GPU_FN void moe_receive_values(const moe_gpu_args &a, const moe_gpu_choice
 }
 
 /* Some slices of a token: loads each, and stores it to each of the token's rows. */
-WEIRI_GPU_FN void moe_receive_slices(const moe_gpu_args &a, const moe_gpu_choice *choices,
+WEIRI_GPU_FN void moe_receive_slices(const moe_gpu_args &a, const moe_choice &choice,
                                      const int32_t *first, const char *from, const float *scales,
                                      moe_span slices, int lane)
 {
-    moe_gpu_choice choice = {-1, 0, 0, 0};
-    if (lane < a.shape.topk) {
-        const weiri_gpu_vector v = weiri_gpu_load16_cached((const char *)(choices + lane));
-        choice.expert = (int32_t)v.word[0];
-        choice.position = (int32_t)(v.word[0] >> 32);
-        choice.weight = weiri_float_from_bits((uint32_t)v.word[1]);
-    }
     const bool is_here = choice.expert >= 0;
     uint32_t rows = __ballot_sync(0xffffffff, is_here);
     if (!rows)
         return;
-    int row = is_here || !moe_by_expert(a) ? choice.position : 0;
+    int row = choice.position;
     if (is_here)
         row += first[moe_by_expert(a) ? choice.expert : 0];
     if (!moe_by_expert(a)) {
@@ -133,40 +161,46 @@ WEIRI_GPU_FN void moe_receive_slices(const moe_gpu_args &a, const moe_gpu_choice
 WEIRI_GPU_FN void moe_receive(const moe_gpu_args &a, const moe_launch &l, const moe_parts &parts,
                               const moe_places &places)
 {
-    const int n = a.view.nranks;
+    const uint32_t n = (uint32_t)a.view.nranks;
     int most = 0;
 #pragma unroll 1
-    for (int from = 0; from < n; from++)
+    for (uint32_t from = 0; from < n; from++)
         most = parts.tokens[from] > most ? parts.tokens[from] : most;
-    const int64_t rows = (int64_t)most * n;
+    const uint32_t rows = (uint32_t)most * n;
     const moe_cut cut = moe_cut_rows(rows, moe_slices(a.shape.sent_row_bytes), l.warps);
+    const uint32_t units = rows * (uint32_t)cut.parts;
 #pragma unroll 1
-    for (int64_t unit = l.warp; unit < rows * cut.parts; unit += l.warps) {
-        const int64_t row = unit / cut.parts;
-        const size_t token = (size_t)(row / n);
-        const int source = weiri_gpu_nth_after(a.view.rank, (int)(row % n), n);
-        if (token >= (size_t)parts.tokens[source])
+    for (uint32_t unit = (uint32_t)l.warp; unit < units; unit += (uint32_t)l.warps) {
+        const uint32_t row = unit / (uint32_t)cut.parts, token = row / n;
+        const int source = weiri_gpu_nth_after(a.view.rank, (int)(row - token * n), (int)n);
+        if (token >= (uint32_t)parts.tokens[source])
             continue;
-        moe_receive_slices(a, moe_choices(a, a.view.rank, source) + token * (size_t)a.shape.topk,
-                           places.first + source * a.shape.own_bins,
-                           parts.rows[source] + token * a.shape.sent_row_bytes,
+        moe_choice choice = {-1, 0, 0};
+        if (l.lane < a.shape.topk)
+            choice =
+                moe_choice_at(a, l, source, (size_t)token * (size_t)a.shape.topk + (size_t)l.lane);
+        moe_receive_slices(a, choice, places.first + source * a.shape.own_bins,
+                           parts.rows[source] + (size_t)token * a.shape.sent_row_bytes,
                            (const float *)(a.windows[source] + a.shape.at.scales) +
-                               token * (size_t)a.shape.scales_per_row,
-                           moe_pieces_of(cut, (int)(unit % cut.parts)), l.lane);
+                               (size_t)token * (size_t)a.shape.scales_per_row,
+                           moe_pieces_of(cut, (int)(unit - row * (uint32_t)cut.parts)), l.lane);
     }
 }
 
 /* Sets the rows from an expert's last one to the next multiple of the alignment to zero. */
 WEIRI_GPU_FN void moe_pad(const moe_gpu_args &a, const moe_launch &l, const moe_places &places)
 {
-    const int alignment = a.shape.alignment;
-    const int64_t units = alignment > 1 ? (int64_t)a.shape.own_bins * alignment : 0;
+    const uint32_t alignment = (uint32_t)a.shape.alignment;
+    if (alignment <= 1)
+        return;
+    const uint64_t units = (uint64_t)a.shape.own_bins * alignment;
 #pragma unroll 1
-    for (int64_t unit = l.warp; unit < units; unit += l.warps) {
-        const int own = (int)(unit / alignment), rows = places.rows[own];
-        if (unit % alignment >= (alignment - rows % alignment) % alignment)
+    for (uint64_t unit = (uint64_t)l.warp; unit < units; unit += (uint64_t)l.warps) {
+        const uint32_t own = (uint32_t)(unit / alignment), nth = (uint32_t)unit - own * alignment;
+        const uint32_t rows = (uint32_t)places.rows[own];
+        if (rows + nth >= moe_round_up(rows, alignment))
             continue;
-        const size_t at = (size_t)(places.first[own] + rows) + (size_t)(unit % alignment);
+        const size_t at = (size_t)((uint32_t)places.first[own] + rows + nth);
         uint32_t *row = (uint32_t *)(a.dispatch.rows + at * a.shape.sent_row_bytes);
         float *scales = a.dispatch.row_scales + at * (size_t)a.shape.scales_per_row;
 #pragma unroll 1
@@ -186,39 +220,40 @@ WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l,
 {
     const moe_gpu_dispatch_part &d = a.dispatch;
     const int first = a.view.rank * a.shape.local_experts, step = l.warps * MOE_WARP;
-    /* The last warps have the fewest rows. */
-    const int thread = (l.warps - 1 - l.warp) * MOE_WARP + l.lane;
+    /* The first block has the least time. */
+    const int block = (int)(gridDim.x - 1 - blockIdx.x), threads = (int)blockDim.x;
+    const int thread = block * threads + (int)threadIdx.x;
 #pragma unroll 1
     for (int own = thread; own < a.shape.local_experts; own += step) {
-        int32_t count = 0;
+        int32_t count = moe_by_expert(a) && is_placed ? places.rows[own] : 0;
 #pragma unroll 1
-        for (int from = 0; from < a.view.nranks; from++)
-            count += moe_counts(a, a.view.rank, from)[first + own];
+        for (int from = 0; !moe_by_expert(a) && from < a.view.nranks; from++)
+            count += moe_count_at(moe_counts(a, a.view.rank, from) + first + own);
         if (d.expert_counts)
             d.expert_counts[own] = is_placed ? count : 0;
         if (d.expert_offsets)
             d.expert_offsets[own] = is_placed ? places.first[own] : 0;
     }
 #pragma unroll 1
-    for (int from = l.warps - 1 - l.warp; d.source_counts && from < a.view.nranks;
-         from += l.warps) {
+    for (int from = thread / MOE_WARP; d.source_counts && from < a.view.nranks; from += l.warps) {
         int32_t count = 0;
 #pragma unroll 1
         for (int own = l.lane; own < a.shape.own_bins; own += MOE_WARP)
-            count += moe_rows_from(a, from, a.view.rank * a.shape.own_bins + own);
+            count += moe_count_at(moe_rows_from(a, from, a.view.rank * a.shape.own_bins + own));
         count = moe_sum_lanes(count);
         if (l.lane == 0)
             d.source_counts[from] = is_placed ? count : 0;
     }
 }
 
-WEIRI_GPU_FN void moe_dispatch_complete(const moe_gpu_args &a, const moe_launch &l)
+WEIRI_GPU_FN void moe_dispatch_complete(const moe_gpu_args &a, const moe_launch &l,
+                                        moe_placing *placing)
 {
     __shared__ moe_parts parts;
-    __shared__ moe_placing placing;
     moe_places places;
-    const int notes = moe_await_parts(a, l, a.shape.at.tokens, &parts);
-    const bool is_placed = moe_place(a, l, notes, &placing, &places);
+    moe_place_begin(a, placing);
+    moe_await_parts(a, l, a.shape.at.tokens, &parts);
+    const bool is_placed = !moe_find_problem(a, l, parts) && moe_place(a, l, placing, &places);
     if (is_placed) {
         moe_receive(a, l, parts, places);
         moe_pad(a, l, places);
@@ -230,15 +265,16 @@ template <int dtype>
 static __global__ void __launch_bounds__(MOE_GPU_DISPATCH_THREADS, 2)
     moe_dispatch(const __grid_constant__ moe_gpu_args a)
 {
+    __shared__ moe_placing placing;
     const moe_launch l = moe_begin(a);
     if (a.problem) {
         moe_refuse(a, l);
         return;
     }
     if (a.phases & MOE_GPU_SEND)
-        moe_dispatch_send<dtype>(a, l);
+        moe_dispatch_send<dtype>(a, l, placing.numbers);
     if (a.phases & MOE_GPU_COMPLETE)
-        moe_dispatch_complete(a, l);
+        moe_dispatch_complete(a, l, &placing);
     moe_end(a, l, a.desc == WEIRI_GPU_UNMAPPED);
 }
 

@@ -134,6 +134,7 @@ scene::scene(const shape &of, uint64_t seed)
         fprintf(stderr, "%s\n", problem);
         exit(3);
     }
+    m.expect_no_epochs();
     moe_gpu_shape_make(&config, how.nranks, recv_rows_, &shape_);
     for (int rank = 0; rank < how.nranks; rank++) {
         windows_.push_back(m.alloc(rank, shape_.at.bytes, 0, PLAIN));
@@ -625,10 +626,42 @@ static void test_other_calls(uint64_t seeds)
         const pair &p = s.make_pair(0, 0, false);
         for (int rank = 0; rank < 2; rank++)
             s.queue_dispatch(p, rank, false, MOE_GPU_SEND | MOE_GPU_COMPLETE);
-        if (s.m.run() || s.m.report().find("waited for a signal from rank 2") == std::string::npos)
+        if (s.m.run() || s.m.report().find("waited for a packet from rank 2") == std::string::npos)
             why = "no rank waited for rank 2\n" + s.m.report();
     }
     ok(why.empty(), why, "a rank that makes no call is reported at the deadline");
+}
+
+/* Groups whose choices have no room in a packet. */
+static void test_limit(void)
+{
+    static const struct {
+        int nranks, experts, topk, max_tokens, fits;
+    } groups[] = {
+        {1, 256, 8, 8192, 1},
+        {8, 65528, 16, 1 << 15, 1}, /* 2^13 - 1 experts of a rank, 2^19 choices */
+        {8, 65536, 16, 1 << 15, 0},
+        {1, 4095, 16, 1 << 16, 1}, /* 2^20 choices */
+        {1, 4096, 16, 1 << 16, 0},
+        {1, 2048, 16, (1 << 16) + 1, 0}, /* 2^21 */
+        {1, 65536, 16, 1 << 24, 0},
+        {1, 1, 1, 1, 1},
+    };
+    std::string why;
+    for (const auto &g : groups) {
+        weir_moe_config config = WEIR_MOE_CONFIG_INIT;
+        moe_gpu_shape shape;
+        config.experts = g.experts;
+        config.topk = g.topk;
+        config.max_tokens = g.max_tokens;
+        config.hidden = 64;
+        config.handles = 1;
+        moe_gpu_shape_make(&config, g.nranks, 1, &shape);
+        if (moe_gpu_shape_fits(&shape) != g.fits)
+            why += std::to_string(g.experts) + " experts, " + std::to_string(g.max_tokens) +
+                   " tokens\n";
+    }
+    ok(why.empty(), why, "groups with too many choices for packets are found");
 }
 
 int main(int argc, char **argv)
@@ -640,5 +673,6 @@ int main(int argc, char **argv)
     test_refusals(seeds);
     test_refused(seeds);
     test_other_calls(seeds);
+    test_limit();
     return tap_done();
 }

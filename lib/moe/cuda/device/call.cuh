@@ -1,22 +1,23 @@
 /*
  * What the kernels of expert parallelism share: the window, and the steps of a call.
  *
- * A launch reads the number of its call from device memory. In the order of its phases:
+ * A launch reads the number of its call from the state of the group. In the order of its phases:
  *
- *   send      waits until peers have finished with what is overwritten; writes choices and counts
- *             into the receivers' windows, and rows into staging. Of the blocks that write, the one
- *             that arrives last writes the header into all windows and then, with release,
- *             published
- *   complete  waits for published of all ranks, reads. The block that ends last stores done with
- *             release into all windows. If peers read this rank's rows in place, it waits for their
- *             done
+ *   send      waits until peers have finished with what is overwritten; writes the header, counts
+ *             and choices into the receivers' windows. If rows go to staging, or several blocks
+ * look for invalid choices, the block that arrives last writes the header, otherwise the first one
+ * does, before the choices complete  waits for the headers of all ranks, and for what it reads
+ * besides. The block that ends last stores done into all windows. If peers read this rank's rows in
+ * place, it waits for their done
  *
  * The block that ends last also stores the state for the next launch, when all blocks have read it.
  *
- * Memory order. Stores of all blocks reach the peers before published: each block executes
- * __syncthreads, a fence of system scope and an atomic addition; the last one sees all additions.
- * Where only one block writes, __syncthreads and the release are enough. A wait acquires, followed
- * by __syncthreads. Waits that fail record the reason and change no control flow.
+ * Memory order. Packets carry their own flags, so all their accesses are relaxed, and they arrive
+ * in any order. A header also says that rows can be read: those in place have been written before
+ * the launch; where they are staged, each block executes __syncthreads, a fence of system scope and
+ * an atomic addition, and the last one sees all additions. Its reader acquires. done is
+ * stored when all blocks have used what they have loaded, and needs none. Waits that fail record
+ * the reason and change no control flow.
  */
 #ifndef WEIR_MOE_CUDA_CALL_CUH
 #define WEIR_MOE_CUDA_CALL_CUH
@@ -40,7 +41,7 @@ WEIRI_GPU_FN moe_gpu_peer *moe_peer(const moe_gpu_args &a, int at, int from)
     return (moe_gpu_peer *)(a.windows[at] + a.shape.at.peers) + from;
 }
 
-WEIRI_GPU_FN const moe_gpu_header *moe_header(const moe_gpu_args &a, int from, uint64_t call)
+WEIRI_GPU_FN const moe_gpu_header *moe_header_of(const moe_gpu_args &a, int from, uint64_t call)
 {
     return &moe_peer(a, a.view.rank, from)->headers[call % MOE_GPU_CALLS];
 }
@@ -88,12 +89,12 @@ WEIRI_GPU_FN int32_t *moe_segment_counts(const moe_gpu_args &a)
     return (int32_t *)(a.windows[a.view.rank] + a.shape.at.segments);
 }
 
-/* The counts of rank `from`, in the window of rank `at`; those of ranks in layouts other than
- * expert only. */
-WEIRI_GPU_FN int32_t *moe_counts(const moe_gpu_args &a, int at, int from)
+/* The counts of rank `from`, in the window of rank `at`, as packets of 8 bytes (weir_packet_make);
+ * those of ranks in layouts other than expert only. */
+WEIRI_GPU_FN uint64_t *moe_counts(const moe_gpu_args &a, int at, int from)
 {
     const size_t each = (size_t)(a.shape.experts + a.view.nranks);
-    return (int32_t *)(a.windows[at] + a.shape.at.counts) +
+    return (uint64_t *)(a.windows[at] + a.shape.at.counts) +
            ((size_t)a.handle * a.view.nranks + from) * each;
 }
 
@@ -118,40 +119,57 @@ WEIRI_GPU_FN int64_t moe_id_at(const moe_gpu_args &a, int64_t i)
                                    : ((const int32_t *)a.dispatch.topk_experts)[i];
 }
 
-/* The rows that bin `bin` gets from rank `from`. */
-WEIRI_GPU_FN int moe_rows_from(const moe_gpu_args &a, int from, int bin)
+/* The rows that bin `bin` gets from rank `from`: a packet. */
+WEIRI_GPU_FN const uint64_t *moe_rows_from(const moe_gpu_args &a, int from, int bin)
 {
-    return moe_counts(a, a.view.rank, from)[moe_by_expert(a) ? bin : a.shape.experts + bin];
+    return moe_counts(a, a.view.rank, from) + (moe_by_expert(a) ? bin : a.shape.experts + bin);
+}
+
+/* A count that has arrived. */
+WEIRI_GPU_FN int moe_count_at(const uint64_t *packet)
+{
+    return (int)(uint32_t)weir_load_relaxed(packet);
 }
 
 /* ------------------------------------------------------------------- launch */
 
 /* A launch, as every thread sees it. */
 typedef struct moe_launch {
-    uint64_t epoch, call;
-    int warp, warps, lane; /* of the grid */
+    uint64_t call;
+    int warp, warps, lane; /* of the grid: neighbours are in different blocks, so that few units of
+                              work are spread over all multiprocessors. The first block, which
+                              sends, comes last */
 } moe_launch;
 
 WEIRI_GPU_FN moe_launch moe_begin(const moe_gpu_args &a)
 {
     const moe_gpu_state *state = moe_state(a);
     moe_launch l;
-    l.epoch = weiri_gpu_epoch(a.view);
     l.call = a.phases & MOE_GPU_SEND ? state->calls + 1 : state->under_way[a.kind];
     l.lane = (int)(threadIdx.x % MOE_WARP);
-    l.warp = (int)(blockIdx.x * (blockDim.x / MOE_WARP) + threadIdx.x / MOE_WARP);
+    l.warp = (int)(threadIdx.x / MOE_WARP * gridDim.x + gridDim.x - 1 - blockIdx.x);
     l.warps = (int)(gridDim.x * (blockDim.x / MOE_WARP));
-    weiri_gpu_advance_epoch(a.view, l.epoch);
     return l;
 }
 
-/* Returns true in all threads of the block that arrives last of so many at a counter. */
+/* The bits that are set in a lane of the warp. */
+WEIRI_GPU_FN uint32_t moe_or_lanes(uint32_t bits)
+{
+#if WEIR_ON_DEVICE
+    return __reduce_or_sync(0xffffffff, bits);
+#else
+    for (int flip = MOE_WARP / 2; flip; flip /= 2)
+        bits |= __shfl_xor_sync(0xffffffff, bits, flip);
+    return bits;
+#endif
+}
+
+/* Returns true in all threads of the block that arrives last of so many at a counter; it sees what
+ * the others have stored before. */
 WEIRI_GPU_FN bool moe_is_last(uint64_t *counter, int blocks)
 {
     __shared__ int is_last;
     __syncthreads();
-    if (blocks == 1)
-        return true;
     if (threadIdx.x == 0) {
         weiri_gpu_fence();
         is_last = atomicAdd((unsigned long long *)counter, 1ull) == (uint64_t)blocks - 1;
@@ -172,6 +190,30 @@ WEIRI_GPU_COLD_FN uint64_t moe_wait(const moe_gpu_args &a, const uint64_t *word,
     return weiri_gpu_await_word(a.view, word, target, peer);
 }
 
+WEIRI_GPU_COLD_FN uint64_t moe_wait_packet(const moe_gpu_args &a, const uint64_t *packet,
+                                           uint32_t flag, int peer)
+{
+    weir_waiter waiter = {0, 0};
+    uint64_t seen;
+    while ((seen = weir_load_relaxed(packet)) >> 32 != flag) {
+        const int status = weir_waiter_step(&waiter, &a.view.guard);
+        if (status) {
+            weiri_gpu_fail(a.view, status, peer, WEIR_WAIT_PACKET, flag, seen >> 32);
+            break;
+        }
+    }
+    return seen;
+}
+
+/* Waits for a packet of 8 bytes of this call, of which `seen` has been loaded. Returns it; the wait
+ * has failed if it has not the call's flag. */
+WEIRI_GPU_FN uint64_t moe_await_packet(const moe_gpu_args &a, const moe_launch &l,
+                                       const uint64_t *packet, uint64_t seen, int peer)
+{
+    return seen >> 32 == (uint32_t)l.call ? seen
+                                          : moe_wait_packet(a, packet, (uint32_t)l.call, peer);
+}
+
 WEIRI_GPU_FN uint64_t moe_await_word(const moe_gpu_args &a, const uint64_t *word, uint64_t target,
                                      int peer)
 {
@@ -179,53 +221,126 @@ WEIRI_GPU_FN uint64_t moe_await_word(const moe_gpu_args &a, const uint64_t *word
     return seen < target ? moe_wait(a, word, target, peer) : seen;
 }
 
-/* Waits until all ranks have finished a call. All threads of a block. */
-WEIRI_GPU_FN void moe_await_done(const moe_gpu_args &a, uint64_t call)
+/* A wait for one rank's done, of which `seen` has been loaded. */
+typedef struct moe_watch {
+    uint64_t target, seen;
+} moe_watch;
+
+/* Looks whether all ranks have finished a call: the first threads of a block do, one for each. */
+WEIRI_GPU_FN moe_watch moe_watch_done(const moe_gpu_args &a, uint64_t call)
 {
     const int peer = (int)threadIdx.x;
+    moe_watch watch = {call, call};
     if (peer < a.view.nranks)
-        moe_await_word(a, &moe_peer(a, a.view.rank, peer)->done, call, peer);
-    __syncthreads();
+        watch.seen = weir_load_relaxed(&moe_peer(a, a.view.rank, peer)->done);
+    return watch;
 }
 
-/* Whether a rank has published a call, after the wait for it, which may have failed. */
-WEIRI_GPU_FN bool moe_has_published(const moe_gpu_args &a, const moe_launch &l, int from)
+/* Waits until they have. __syncthreads must follow. */
+WEIRI_GPU_FN void moe_await_watched(const moe_gpu_args &a, const moe_watch &watch)
 {
-    return weir_load_relaxed(&moe_peer(a, a.view.rank, from)->published) >= l.call;
+    const int peer = (int)threadIdx.x;
+    if (watch.seen < watch.target)
+        moe_wait(a, &moe_peer(a, a.view.rank, peer)->done, watch.target, peer);
 }
 
 /* The call, equal on all ranks. */
-WEIRI_GPU_FN uint64_t moe_what(const moe_gpu_args &a)
+WEIRI_GPU_FN uint32_t moe_what(const moe_gpu_args &a)
 {
-    return (uint64_t)a.handle << 8 | (uint64_t)(a.kind == MOE_COMBINE) << 2 |
-           (uint64_t)(a.combine.row_weight_grads != nullptr) << 1 |
-           (uint64_t)(a.dispatch.topk_experts != nullptr);
+    return (uint32_t)a.handle << 8 | (uint32_t)(a.kind == MOE_COMBINE) << 2 |
+           (uint32_t)(a.combine.row_weight_grads != nullptr) << 1 |
+           (uint32_t)(a.dispatch.topk_experts != nullptr);
 }
 
-/* Ends the send phase: of the first `senders` blocks, which write what peers read, the last one
- * publishes the header. may_be_wrong: a choice may be invalid. */
-WEIRI_GPU_FN void moe_publish(const moe_gpu_args &a, const moe_launch &l, moe_gpu_header header,
-                              int senders, bool may_be_wrong)
+/* ------------------------------------------------------------------ headers */
+
+/* What a rank says about a call. */
+typedef struct moe_header {
+    uint32_t what;          /* moe_what */
+    uint32_t tokens, notes; /* moe_problem, and whether it has and wants weights */
+    weiri_gpu_desc rows;    /* WEIRI_GPU_UNMAPPED: in staging */
+} moe_header;
+
+enum { MOE_PROBLEM = 0xff, MOE_HAS_WEIGHTS = 0x100, MOE_WANTS_WEIGHTS = 0x200 }; /* notes */
+
+/* The details of a problem, which precede its header. */
+WEIRI_GPU_COLD_FN void moe_store_values(const moe_gpu_args &a, uint64_t call, int peer,
+                                        int64_t first, int64_t second, int64_t third)
+{
+    int64_t *values = moe_peer(a, peer, a.view.rank)->headers[call % MOE_GPU_CALLS].values;
+    values[0] = first;
+    values[1] = second;
+    values[2] = third;
+    weiri_gpu_fence();
+}
+
+/* Returns the problem of a rank that may have met a choice of an expert that does not exist, after
+ * its details have been stored for one peer. */
+WEIRI_GPU_COLD_FN uint32_t moe_find_wrong(const moe_gpu_args &a, uint64_t call, int peer)
+{
+    const uint64_t wrong = weir_load_relaxed(&moe_state(a)->wrong);
+    const uint64_t index = ((uint64_t)1 << 63) - wrong, k = (uint64_t)a.shape.topk;
+    if (!wrong)
+        return MOE_NO_PROBLEM;
+    moe_store_values(a, call, peer, (int64_t)(index / k), (int64_t)(index % k),
+                     moe_id_at(a, (int64_t)index));
+    return MOE_BAD_EXPERT;
+}
+
+/* Stores the header into all windows. The first threads of one block, one for each rank.
+ * may_be_wrong: a choice may be invalid. */
+WEIRI_GPU_FN void moe_publish(const moe_gpu_args &a, const moe_launch &l, moe_header header,
+                              bool may_be_wrong)
 {
     const int peer = (int)threadIdx.x;
-    moe_gpu_state *state = moe_state(a);
-    if ((int)blockIdx.x >= senders || !moe_is_last(&state->arrived, senders))
+    const uint32_t flag = (uint32_t)l.call;
+    if (peer >= a.view.nranks)
         return;
-    const uint64_t wrong = may_be_wrong ? weir_load_relaxed(&state->wrong) : 0;
-    if (wrong) {
-        const uint64_t index = ((uint64_t)1 << 63) - wrong;
-        header.problem = MOE_BAD_EXPERT;
-        header.values[0] = (int64_t)(index / (uint64_t)a.shape.topk);
-        header.values[1] = (int64_t)(index % (uint64_t)a.shape.topk);
-        header.values[2] = moe_id_at(a, (int64_t)index);
+    if (may_be_wrong)
+        header.notes |= moe_find_wrong(a, l.call, peer);
+    moe_gpu_header *to = &moe_peer(a, peer, a.view.rank)->headers[l.call % MOE_GPU_CALLS];
+    weir_packet16_write(to->packets[0], flag, (uint64_t)header.notes << 32 | header.what);
+    weir_packet16_write(to->packets[1], flag, header.tokens);
+    weir_packet16_write(to->packets[2], flag, header.rows);
+}
+
+/* Reads a header that rank `from` has published, and acquires; returns whether it has. The last
+ * load acquires, and all are in flight at the same time. */
+WEIRI_GPU_FN bool moe_read_header(const moe_gpu_args &a, uint64_t call, int from,
+                                  moe_header *header)
+{
+    const moe_gpu_header *there = moe_header_of(a, from, call);
+    uint64_t low[MOE_GPU_HEADER_PACKETS], high[MOE_GPU_HEADER_PACKETS];
+    bool is_there = true;
+#pragma unroll
+    for (int i = 0; i < MOE_GPU_HEADER_PACKETS - 1; i++)
+        weir_load_pair(there->packets[i], &low[i], &high[i]);
+    weir_load_pair_acquire(there->packets[MOE_GPU_HEADER_PACKETS - 1],
+                           &low[MOE_GPU_HEADER_PACKETS - 1], &high[MOE_GPU_HEADER_PACKETS - 1]);
+#pragma unroll
+    for (int i = 0; i < MOE_GPU_HEADER_PACKETS; i++)
+        is_there = is_there && low[i] >> 32 == (uint32_t)call && high[i] >> 32 == (uint32_t)call;
+    header->what = (uint32_t)low[0];
+    header->notes = (uint32_t)high[0];
+    header->tokens = (uint32_t)low[1];
+    header->rows = high[2] << 32 | (uint32_t)low[2];
+    return is_there;
+}
+
+/* Waits for a header; returns whether it has arrived. */
+WEIRI_GPU_COLD_FN bool moe_wait_header(const moe_gpu_args &a, uint64_t call, int from)
+{
+    weir_waiter waiter = {0, 0};
+    moe_header header;
+    while (!moe_read_header(a, call, from, &header)) {
+        const int status = weir_waiter_step(&waiter, &a.view.guard);
+        if (status) {
+            weiri_gpu_fail(a.view, status, from, WEIR_WAIT_PACKET, call,
+                           moe_header_of(a, from, call)->packets[0][0] >> 32);
+            return false;
+        }
     }
-    if (peer < a.view.nranks) {
-        moe_gpu_peer *to = moe_peer(a, peer, a.view.rank);
-        to->headers[l.call % MOE_GPU_CALLS] = header;
-        weir_store_release(&to->published, l.call);
-        if (a.problem && !a.is_other_under_way)
-            weir_store_release(&to->done, l.call);
-    }
+    return true;
 }
 
 /* Records the call for the next launch. One thread of the block that ends last. */
@@ -243,40 +358,59 @@ WEIRI_GPU_FN void moe_record(const moe_gpu_args &a, const moe_launch &l, bool is
         state->staged[a.kind] = l.call;
 }
 
+/* Returns true in the first warp of the block that ends last: all blocks have read what they read.
+ */
+WEIRI_GPU_FN bool moe_ends_last(const moe_gpu_args &a)
+{
+    unsigned long long *ended = (unsigned long long *)&moe_state(a)->ended;
+    int is_last = 0;
+    __syncthreads();
+    if (threadIdx.x >= MOE_WARP)
+        return false;
+    if (threadIdx.x == 0)
+        is_last = gridDim.x == 1 || atomicAdd(ended, 1ull) == (uint64_t)gridDim.x - 1;
+    return __shfl_sync(0xffffffff, is_last, 0);
+}
+
 /* Ends a launch: the last block records a call that was sent, and says that one that was completed
  * is done. is_staged: peers read staging. */
 WEIRI_GPU_FN void moe_end(const moe_gpu_args &a, const moe_launch &l, bool is_staged)
 {
     const int peer = (int)threadIdx.x;
     moe_gpu_state *state = moe_state(a);
-    if (!moe_is_last(&state->ended, (int)gridDim.x))
-        return;
     const bool is_complete = a.phases & MOE_GPU_COMPLETE && !a.problem;
     const uint64_t refused = is_complete ? weir_load_relaxed(&state->refused) : 0;
-    __syncthreads();
+    if (!moe_ends_last(a))
+        return;
     if (is_complete && peer < a.view.nranks)
-        weir_store_release(&moe_peer(a, peer, a.view.rank)->done,
+        weir_store_relaxed(&moe_peer(a, peer, a.view.rank)->done,
                            refused > l.call ? refused : l.call);
-    if (peer == 0 && (a.phases & MOE_GPU_SEND || a.problem))
-        moe_record(a, l, is_staged);
+    __syncwarp();
+    if (peer == 0) {
+        state->ended = 0;
+        if (a.phases & MOE_GPU_SEND || a.problem)
+            moe_record(a, l, is_staged);
+    }
     if (peer == 0 && is_complete) {
         state->refused = 0;
         if (a.kind == MOE_DISPATCH)
             moe_routing_of(a)->call = l.call;
     }
-    if (is_complete && a.desc != WEIRI_GPU_UNMAPPED)
-        moe_await_done(a, l.call);
+    if (is_complete && a.desc != WEIRI_GPU_UNMAPPED && peer < a.view.nranks)
+        moe_await_word(a, &moe_peer(a, a.view.rank, peer)->done, l.call, peer);
 }
 
 /* The whole launch of a rank that cannot take part. */
 WEIRI_GPU_FN void moe_refuse(const moe_gpu_args &a, const moe_launch &l)
 {
-    moe_gpu_header header = {};
-    header.what = moe_what(a);
-    header.problem = (uint64_t)a.problem;
-    for (int i = 0; i < 3; i++)
-        header.values[i] = a.values[i];
-    moe_publish(a, l, header, 1, false);
+    const int peer = (int)threadIdx.x;
+    const moe_header header = {moe_what(a), 0, (uint32_t)a.problem, WEIRI_GPU_UNMAPPED};
+    if (blockIdx.x == 0 && peer < a.view.nranks) {
+        moe_store_values(a, l.call, peer, a.values[0], a.values[1], a.values[2]);
+        moe_publish(a, l, header, false);
+        if (!a.is_other_under_way)
+            weir_store_release(&moe_peer(a, peer, a.view.rank)->done, l.call);
+    }
     moe_end(a, l, false);
 }
 
@@ -297,29 +431,28 @@ WEIRI_GPU_COLD_FN void moe_report(const moe_gpu_args &a, uint64_t problem, int r
 
 /* Reports the lowest rank that cannot take part, unless the wait for a lower one has failed. One
  * thread. */
-WEIRI_GPU_COLD_FN void moe_report_refusal(const moe_gpu_args &a, const moe_launch &l)
+WEIRI_GPU_COLD_FN void moe_report_refusal(const moe_gpu_args &a, uint64_t call)
 {
-    for (int rank = 0; rank < a.view.nranks; rank++) {
-        const moe_gpu_header *header = moe_header(a, rank, l.call);
-        if (!moe_has_published(a, l, rank))
-            return;
-        if (header->problem) {
-            moe_report(a, header->problem, rank, header->values[0], header->values[1],
-                       header->values[2]);
+    moe_header header;
+    for (int rank = 0; rank < a.view.nranks && moe_read_header(a, call, rank, &header); rank++) {
+        const int64_t *values = moe_header_of(a, rank, call)->values;
+        if (header.notes & MOE_PROBLEM) {
+            moe_report(a, header.notes & MOE_PROBLEM, rank, values[0], values[1], values[2]);
             return;
         }
     }
 }
 
 /* Reports the first rank that makes another call, after which nothing can go on. One thread. */
-WEIRI_GPU_COLD_FN void moe_report_other(const moe_gpu_args &a, const moe_launch &l)
+WEIRI_GPU_COLD_FN void moe_report_other(const moe_gpu_args &a, uint64_t call)
 {
+    moe_header header;
     for (int from = 0; from < a.view.nranks; from++) {
-        const moe_gpu_header *header = moe_header(a, from, l.call);
-        if (!moe_has_published(a, l, from) || header->problem || header->what == moe_what(a))
+        if (!moe_read_header(a, call, from, &header) || header.notes & MOE_PROBLEM ||
+            header.what == moe_what(a))
             continue;
-        moe_report(a, MOE_OTHER_CALL, from, (int64_t)l.call, (int64_t)moe_what(a),
-                   (int64_t)header->what);
+        moe_report(a, MOE_OTHER_CALL, from, (int64_t)call, (int64_t)moe_what(a),
+                   (int64_t)header.what);
         weiri_gpu_fail(a.view, WEIR_ERR_MISMATCH, from, WEIR_WAIT_FAILED,
                        (uint64_t)(int64_t)-WEIR_ERR_MISMATCH, 0);
         return;
@@ -335,53 +468,54 @@ enum { MOE_IS_LATE = 1, MOE_IS_OTHER = 2, MOE_HAS_PROBLEM = 4, MOE_WANTS = 8, MO
 typedef struct moe_parts {
     const char *rows[WEIRI_GPU_RANKS_MAX]; /* in place, or in the rank's staging */
     int32_t tokens[WEIRI_GPU_RANKS_MAX];
+    uint32_t notes; /* of all ranks */
 } moe_parts;
 
-/* Reads the header of a rank, after the wait for it; returns what is notable about it. */
-WEIRI_GPU_FN int moe_read_part(const moe_gpu_args &a, const moe_launch &l, int from, bool is_late,
-                               uint64_t staged_at, moe_parts *parts)
+/* Reads the header of a rank, after a wait for it; returns what is notable about it. */
+WEIRI_GPU_FN uint32_t moe_read_part(const moe_gpu_args &a, const moe_launch &l, int from,
+                                    uint64_t staged_at, moe_parts *parts)
 {
-    const moe_gpu_header *header = moe_header(a, from, l.call);
-    const uint64_t problem = header->problem, what = header->what, rows = header->rows;
-    const int wants = header->wants_weights, has = header->has_weights;
-    parts->tokens[from] = header->tokens;
-    if (is_late)
-        return MOE_IS_LATE;
-    if (problem)
+    moe_header header;
+    while (!moe_read_header(a, l.call, from, &header))
+        if (!moe_wait_header(a, l.call, from))
+            return MOE_IS_LATE;
+    if (header.notes & MOE_PROBLEM)
         return MOE_HAS_PROBLEM;
-    if (what != moe_what(a))
+    if (header.what != moe_what(a))
         return MOE_IS_OTHER;
-    parts->rows[from] = rows == WEIRI_GPU_UNMAPPED ? a.windows[from] + staged_at
-                        : from == a.view.rank      ? a.in
-                                                   : weiri_gpu_address(a.view, from, rows);
-    return (wants ? MOE_WANTS : 0) | (has ? 0 : MOE_LACKS);
+    parts->tokens[from] = (int32_t)header.tokens;
+    parts->rows[from] = header.rows == WEIRI_GPU_UNMAPPED ? a.windows[from] + staged_at
+                        : from == a.view.rank             ? a.in
+                                              : weiri_gpu_address(a.view, from, header.rows);
+    return (header.notes & MOE_WANTS_WEIGHTS ? MOE_WANTS : 0) |
+           (header.notes & MOE_HAS_WEIGHTS ? 0 : MOE_LACKS);
 }
 
-/* Waits until all ranks have published, and reads their headers. All threads of a block; each gets
- * what is notable about one rank, or 0. __syncthreads must follow. */
-WEIRI_GPU_FN int moe_await_parts(const moe_gpu_args &a, const moe_launch &l, uint64_t staged_at,
-                                 moe_parts *parts)
+/* Waits for the headers of all ranks. All threads of a block. */
+WEIRI_GPU_FN void moe_await_parts(const moe_gpu_args &a, const moe_launch &l, uint64_t staged_at,
+                                  moe_parts *parts)
 {
     const int from = (int)threadIdx.x;
-    if (from >= a.view.nranks)
-        return 0;
-    const uint64_t *word = &moe_peer(a, a.view.rank, from)->published;
-    const bool is_late = moe_await_word(a, word, l.call, from) < l.call;
-    return moe_read_part(a, l, from, is_late, staged_at, parts);
+    if (from < MOE_WARP) {
+        const uint32_t notes =
+            from < a.view.nranks ? moe_read_part(a, l, from, staged_at, parts) : 0;
+        const uint32_t all = moe_or_lanes(notes);
+        if (from == 0)
+            parts->notes = all;
+    }
+    __syncthreads();
 }
 
-/* Returns whether a rank cannot take part, or makes another call, which block 0 reports. notes: of
- * moe_await_parts. All threads of a block. */
-WEIRI_GPU_FN bool moe_find_refusal(const moe_gpu_args &a, const moe_launch &l, int notes)
+/* Returns whether a rank cannot take part, or makes another call, which the first block reports. */
+WEIRI_GPU_FN bool moe_find_refusal(const moe_gpu_args &a, const moe_launch &l,
+                                   const moe_parts &parts)
 {
-    const bool is_other = __syncthreads_or(notes & MOE_IS_OTHER);
-    const bool is_wrong = __syncthreads_or(notes & (MOE_IS_LATE | MOE_HAS_PROBLEM));
     const bool reports = blockIdx.x == 0 && threadIdx.x == 0;
-    if (reports && is_other)
-        moe_report_other(a, l);
-    else if (reports && is_wrong)
-        moe_report_refusal(a, l);
-    return is_other || is_wrong;
+    if (reports && parts.notes & MOE_IS_OTHER)
+        moe_report_other(a, l.call);
+    else if (reports && parts.notes & (MOE_IS_LATE | MOE_HAS_PROBLEM))
+        moe_report_refusal(a, l.call);
+    return parts.notes & (MOE_IS_OTHER | MOE_IS_LATE | MOE_HAS_PROBLEM);
 }
 
 #endif

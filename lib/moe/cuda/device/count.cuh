@@ -62,11 +62,11 @@ WEIRI_GPU_FN bool moe_is_in_range(int first_bin, int bin)
 /* The nth of so many equal parts, of which the last ones may be shorter. */
 WEIRI_GPU_FN moe_span moe_part_of(moe_span all, int nth, int parts)
 {
-    const int64_t each = (all.end - all.begin + parts - 1) / parts;
-    const int64_t begin = all.begin + nth * each, end = begin + each;
+    const uint32_t each = (uint32_t)(all.end - all.begin + parts - 1) / (uint32_t)parts;
+    const int begin = all.begin + nth * (int)each, end = begin + (int)each;
     moe_span part;
-    part.begin = begin < all.end ? (int)begin : all.end;
-    part.end = end < all.end ? (int)end : all.end;
+    part.begin = begin < all.end ? begin : all.end;
+    part.end = end < all.end ? end : all.end;
     return part;
 }
 
@@ -79,18 +79,52 @@ typedef struct moe_item {
     bool is_wrong;
 } moe_item;
 
-/* The number of a lane's choice among all choices; -1: it has none. */
-WEIRI_GPU_FN int64_t moe_choice_of(const moe_gpu_args &a, int token, int end, int lane)
+/* A lane's choice, as the caller has it. */
+typedef struct moe_given {
+    int64_t i, id; /* among all choices, or -1; expert */
+    float weight;
+} moe_given;
+
+WEIRI_GPU_FN moe_given moe_given_at(const moe_gpu_args &a, int token, int end, int lane)
 {
     const int k = a.shape.topk, nth = lane / k;
-    return nth < MOE_WARP / k && token + nth < end ? (int64_t)(token + nth) * k + (lane - nth * k)
-                                                   : -1;
+    moe_given given = {-1, -1, 0.0f};
+    if (nth >= MOE_WARP / k || token + nth >= end)
+        return given;
+    given.i = (int64_t)(token + nth) * k + (lane - nth * k);
+    given.id = moe_id_at(a, given.i);
+    if (a.dispatch.topk_weights)
+        given.weight = a.dispatch.topk_weights[given.i];
+    return given;
+}
+
+/* The choices of a warp's tokens, in order: those at hand, and the next ones, whose loads are under
+ * way meanwhile. */
+typedef struct moe_stream {
+    moe_given at, next;
+} moe_stream;
+
+WEIRI_GPU_FN moe_stream moe_stream_from(const moe_gpu_args &a, moe_span span, int lane)
+{
+    moe_stream s;
+    s.at = moe_given_at(a, span.begin, span.end, lane);
+    s.next = moe_given_at(a, span.begin + MOE_WARP / a.shape.topk, span.end, lane);
+    return s;
+}
+
+/* Goes on; token: the first one of those at hand. */
+WEIRI_GPU_FN void moe_stream_on(const moe_gpu_args &a, moe_stream *s, moe_span span, int token,
+                                int lane)
+{
+    s->at = s->next;
+    s->next = moe_given_at(a, token + 2 * (MOE_WARP / a.shape.topk), span.end, lane);
 }
 
 /* All lanes of a warp. */
-WEIRI_GPU_FN moe_item moe_item_of(const moe_gpu_args &a, int64_t i, int64_t id, int lane)
+WEIRI_GPU_FN moe_item moe_item_of(const moe_gpu_args &a, const moe_given &given, int lane)
 {
-    moe_item item = {i, -1, -1, lane, id >= a.shape.experts};
+    const int64_t id = given.id;
+    moe_item item = {given.i, -1, -1, lane, id >= a.shape.experts};
     if (id >= 0 && !item.is_wrong) {
         item.expert = (int32_t)id;
         item.rank = item.expert / a.shape.local_experts;
@@ -124,22 +158,20 @@ WEIRI_GPU_FN int32_t moe_take_number(int32_t *next, int first_bin, int bin, int 
 
 /* A warp counts the items of its tokens. The experts' numbers have no order in layouts other than
  * expert. Returns whether a lane has met an expert that does not exist. */
-WEIRI_GPU_FN bool moe_count(const moe_gpu_args &a, moe_span span, int32_t *counts, int first_bin,
-                            int lane)
+WEIRI_GPU_FN bool moe_count(const moe_gpu_args &a, moe_span span, moe_stream stream,
+                            int32_t *counts, int first_bin, int lane)
 {
     const int bins = moe_bins(a) - first_bin < MOE_RANGE ? moe_bins(a) - first_bin : MOE_RANGE;
     const int step = MOE_WARP / a.shape.topk;
     bool is_wrong = false;
-    int64_t i = moe_choice_of(a, span.begin, span.end, lane), id = moe_id_at(a, i);
 #pragma unroll 4
     for (int bin = lane; bin < bins; bin += MOE_WARP)
         counts[bin] = 0;
     __syncwarp();
 #pragma unroll 1
     for (int token = span.begin; token < span.end; token += step) {
-        const moe_item item = moe_item_of(a, i, id, lane);
-        i = moe_choice_of(a, token + step, span.end, lane);
-        id = moe_id_at(a, i);
+        const moe_item item = moe_item_of(a, stream.at, lane);
+        moe_stream_on(a, &stream, span, token, lane);
         if (item.is_wrong)
             atomicMax((unsigned long long *)&moe_state(a)->wrong,
                       (1ull << 63) - (unsigned long long)item.i);
@@ -169,14 +201,13 @@ WEIRI_GPU_FN void moe_await_segments(const moe_gpu_args &a, int segments, int nt
 }
 
 /* Turns the warps' counts of a range, the nth, into the first numbers of their items; the block of
- * the last segment stores the counts of all tokens into all windows. */
-WEIRI_GPU_FN void moe_number(const moe_gpu_args &a, int32_t (*counts)[MOE_RANGE], int nth,
-                             int segments)
+ * the last segment stores the counts of all tokens into all windows. After __syncthreads. */
+WEIRI_GPU_FN void moe_number(const moe_gpu_args &a, const moe_launch &l,
+                             int32_t (*counts)[MOE_RANGE], int nth, int segments)
 {
     const int bins = moe_bins(a), first_bin = nth * MOE_RANGE, segment = (int)blockIdx.x;
     const int warps = (int)blockDim.x / MOE_WARP;
     int32_t *stored = moe_segment_counts(a) + first_bin;
-    __syncthreads();
     if (segments > 1) {
         for (int at = (int)threadIdx.x; at < MOE_RANGE && first_bin + at < bins;
              at += (int)blockDim.x) {
@@ -202,41 +233,38 @@ WEIRI_GPU_FN void moe_number(const moe_gpu_args &a, int32_t (*counts)[MOE_RANGE]
         }
 #pragma unroll 1
         for (int peer = 0; segment == segments - 1 && peer < a.view.nranks; peer++)
-            moe_counts(a, peer, a.view.rank)[first_bin + at] = next;
+            weir_store_relaxed(moe_counts(a, peer, a.view.rank) + first_bin + at,
+                               weir_packet_make((uint32_t)next, (uint32_t)l.call));
     }
     __syncthreads();
 }
 
 /* Stores a choice into all windows: on other ranks than its own it has no expert. */
-WEIRI_GPU_FN void moe_store_choice(const moe_gpu_args &a, const moe_item &item, int32_t position,
-                                   float weight)
+WEIRI_GPU_FN void moe_store_choice(const moe_gpu_args &a, const moe_launch &l, const moe_item &item,
+                                   int32_t position, float weight)
 {
     const int32_t local = item.expert - item.rank * a.shape.local_experts;
-    weiri_gpu_vector v;
-    v.word[1] = weiri_float_bits(weight);
+    const uint32_t code = (uint32_t)(local + 1) << a.shape.position_bits | (uint32_t)position;
+    const uint64_t high = (uint64_t)weiri_float_bits(weight) << 32;
 #pragma unroll 1
     for (int nth = 0; nth < a.view.nranks; nth++) {
         const int peer = weiri_gpu_nth_after(a.view.rank, nth, a.view.nranks);
-        const int32_t expert = peer == item.rank ? local : -1;
-        v.word[0] = (uint32_t)expert | (uint64_t)(uint32_t)position << 32;
-        weiri_gpu_store16((char *)(moe_choices(a, peer, a.view.rank) + item.i), v);
+        weir_packet16_write(moe_choices(a, peer, a.view.rank)[item.i].packet, (uint32_t)l.call,
+                            high | (peer == item.rank ? code : 0));
     }
 }
 
 /* A warp places the choices of its tokens whose bins are in a range; the first range has those
  * without an expert, too. */
-WEIRI_GPU_FN void moe_place_choices(const moe_gpu_args &a, moe_span span, int32_t *next,
-                                    int first_bin, int lane)
+WEIRI_GPU_FN void moe_place_choices(const moe_gpu_args &a, const moe_launch &l, moe_span span,
+                                    moe_stream stream, int32_t *next, int first_bin)
 {
-    const float *weights = a.dispatch.topk_weights;
-    const int step = MOE_WARP / a.shape.topk;
-    int64_t i = moe_choice_of(a, span.begin, span.end, lane), id = moe_id_at(a, i);
+    const int step = MOE_WARP / a.shape.topk, lane = l.lane;
 #pragma unroll 1
     for (int token = span.begin; token < span.end; token += step) {
-        const float weight = weights && i >= 0 ? weights[i] : 0.0f;
-        const moe_item item = moe_item_of(a, i, id, lane);
-        i = moe_choice_of(a, token + step, span.end, lane);
-        id = moe_id_at(a, i);
+        const moe_item item = moe_item_of(a, stream.at, lane);
+        const float weight = stream.at.weight;
+        moe_stream_on(a, &stream, span, token, lane);
         const bool is_first = moe_by_expert(a) || item.first == lane;
         const int bin = item.expert < 0    ? -1
                         : moe_by_expert(a) ? item.expert
@@ -248,24 +276,31 @@ WEIRI_GPU_FN void moe_place_choices(const moe_gpu_args &a, moe_span span, int32_
             continue;
         moe_experts(a)[item.i] = item.expert;
         moe_positions(a)[item.i] = is_first ? position : ~position;
-        moe_store_choice(a, item, position, weight);
+        moe_store_choice(a, l, item, position, weight);
     }
 }
 
-/* The first blocks, as many as there are segments. Returns whether a thread has met an expert that
- * does not exist. */
-WEIRI_GPU_FN bool moe_send_routing(const moe_gpu_args &a, int segments, int lane)
+/* The first blocks, as many as there are segments. watch: of the call that has read what is
+ * overwritten. If `publishes`, the only block stores the header as soon as it has met all experts.
+ * numbers: in shared memory. */
+WEIRI_GPU_FN void moe_send_routing(const moe_gpu_args &a, const moe_launch &l, int segments,
+                                   const moe_watch &watch, const moe_header &header, bool publishes,
+                                   int32_t (*numbers)[MOE_RANGE])
 {
-    __shared__ int32_t numbers[MOE_WARPS][MOE_RANGE];
     const int warp = (int)threadIdx.x / MOE_WARP, warps = (int)blockDim.x / MOE_WARP;
     const moe_span all = {0, a.tokens};
     const moe_span segment = moe_part_of(all, (int)blockIdx.x, segments);
     const moe_span span = moe_part_of(segment, warp, warps);
-    bool is_wrong = false;
+    const moe_stream first = moe_stream_from(a, span, l.lane);
     for (int nth = 0; nth * MOE_RANGE < moe_bins(a); nth++) {
-        is_wrong |= moe_count(a, span, numbers[warp], nth * MOE_RANGE, lane);
-        moe_number(a, numbers, nth, segments);
-        moe_place_choices(a, span, numbers[warp], nth * MOE_RANGE, lane);
+        bool is_wrong = moe_count(a, span, first, numbers[warp], nth * MOE_RANGE, l.lane);
+        if (nth == 0)
+            moe_await_watched(a, watch);
+        is_wrong = __syncthreads_or(is_wrong);
+        if (nth == 0 && publishes)
+            moe_publish(a, l, header, is_wrong);
+        moe_number(a, l, numbers, nth, segments);
+        moe_place_choices(a, l, span, first, numbers[warp], nth * MOE_RANGE);
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         moe_gpu_routing *routing = moe_routing_of(a);
@@ -273,7 +308,6 @@ WEIRI_GPU_FN bool moe_send_routing(const moe_gpu_args &a, int segments, int lane
         routing->has_weights = a.dispatch.topk_weights != nullptr;
         routing->is_valid = 0;
     }
-    return is_wrong;
 }
 
 #endif

@@ -40,14 +40,15 @@ typedef struct moe_cut {
 
 /* As long as rows can be divided, each warp gets several parts, so that all warps end at about the
  * same time. */
-WEIRI_GPU_FN moe_cut moe_cut_rows(int64_t rows, int pieces, int warps)
+WEIRI_GPU_FN moe_cut moe_cut_rows(uint32_t rows, int pieces, int warps)
 {
     enum { PARTS = 8 }; /* of a warp, at least */
-    const int64_t share = rows * pieces / ((int64_t)warps * PARTS);
-    moe_cut cut;
-    cut.pieces = pieces;
-    cut.each = share < 1 ? 1 : share < pieces ? (int)share : pieces;
-    cut.parts = (pieces + cut.each - 1) / cut.each;
+    moe_cut cut = {pieces, pieces, 1};
+    if (rows < (uint32_t)(warps * PARTS)) {
+        const uint32_t share = rows * (uint32_t)pieces / (uint32_t)(warps * PARTS);
+        cut.each = share < 1 ? 1 : (int)share;
+        cut.parts = (int)((uint32_t)(pieces + cut.each - 1) / (uint32_t)cut.each);
+    }
     return cut;
 }
 
@@ -77,10 +78,10 @@ WEIRI_GPU_FN int moe_slices(uint32_t row_bytes)
     return (int)((row_bytes + slice - 1) / slice);
 }
 
-/* A lane's part of a slice. */
+/* A lane's part of a slice. Of rows that are not multiples of 16 bytes, only the lower half of a
+ * vector's first word is used. */
 struct moe_slice {
     weiri_gpu_vector vectors[MOE_VECTORS];
-    uint32_t words[MOE_VECTORS]; /* rows that are not multiples of 16 bytes */
 };
 
 /* Calls move(index, place in the row, whether it has 16 bytes or 4) for the lane's vectors. */
@@ -104,7 +105,7 @@ WEIRI_GPU_FN void moe_slice_load(moe_slice *s, const char *row, uint32_t row_byt
         if (is_wide)
             s->vectors[i] = weiri_gpu_load16(row + at);
         else
-            s->words[i] = *(const volatile uint32_t *)(row + at);
+            s->vectors[i].word[0] = *(const volatile uint32_t *)(row + at);
     });
 }
 
@@ -115,7 +116,7 @@ WEIRI_GPU_FN void moe_slice_store(const moe_slice *s, char *row, uint32_t row_by
         if (is_wide)
             weiri_gpu_store16(row + at, s->vectors[i]);
         else
-            *(uint32_t *)(row + at) = s->words[i];
+            *(uint32_t *)(row + at) = (uint32_t)s->vectors[i].word[0];
     });
 }
 
