@@ -136,10 +136,20 @@ WEIRI_GPU_FN int moe_count_at(const uint64_t *packet)
 /* A launch, as every thread sees it. */
 typedef struct moe_launch {
     uint64_t call;
-    int warp, warps, lane; /* of the grid: neighbours are in different blocks, so that few units of
-                              work are spread over all multiprocessors. The first block, which
-                              sends, comes last */
+    int warp, warps, lane; /* of the grid */
 } moe_launch;
+
+/* The number of this warp in the grid. Groups of 8 warps follow each other in different blocks, so
+ * that few units of work are spread over all multiprocessors, and each block reads from all ranks.
+ * The first block, which sends, comes last. */
+WEIRI_GPU_FN int moe_warp_number(void)
+{
+    enum { GROUP = 8 };
+    const int warp = (int)(threadIdx.x / MOE_WARP), warps = (int)(blockDim.x / MOE_WARP);
+    const int first = warp / GROUP * GROUP, size = warps - first < GROUP ? warps - first : GROUP;
+    const int blocks = (int)gridDim.x, block = blocks - 1 - (int)blockIdx.x;
+    return first * blocks + block * size + warp - first;
+}
 
 WEIRI_GPU_FN moe_launch moe_begin(const moe_gpu_args &a)
 {
@@ -147,7 +157,7 @@ WEIRI_GPU_FN moe_launch moe_begin(const moe_gpu_args &a)
     moe_launch l;
     l.call = a.phases & MOE_GPU_SEND ? state->calls + 1 : state->under_way[a.kind];
     l.lane = (int)(threadIdx.x % MOE_WARP);
-    l.warp = (int)(threadIdx.x / MOE_WARP * gridDim.x + gridDim.x - 1 - blockIdx.x);
+    l.warp = moe_warp_number();
     l.warps = (int)(gridDim.x * (blockDim.x / MOE_WARP));
     return l;
 }
