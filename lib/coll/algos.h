@@ -7,6 +7,7 @@
 
 weir_status weiri_allreduce_packet(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allreduce_packet2(weiri_coll *coll, const weir_call *call);
+weir_status weiri_allreduce_dynamic(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allreduce_ring(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call);
@@ -19,6 +20,7 @@ weir_status weiri_broadcast_cma(weiri_coll *coll, const weir_call *call);
 weir_status weiri_broadcast_direct(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_packet2(weiri_coll *coll, const weir_call *call);
+weir_status weiri_reduce_dynamic(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_chain(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call);
 /* alltoall, alltoallv and sendrecv; coll->pairs has the buffers and lengths. */

@@ -3,9 +3,10 @@
  * data, the epochs that let them reuse it, and the types of the algorithm table. Internal.
  *
  * Area. Every rank owns one area of shared memory. All ranks of the node map it; only the owner
- * stores into it:
+ * stores into it, except in dynamic.c:
  *
  *   done          the last epoch that the owner has finished
+ *   claimed[2]    of rank 0: counters from which ranks claim work
  *   consumed[n]   how much of each peer's streamed messages the owner has read
  *   post[2]       descriptors of the owner's buffers, for algorithms that access these directly
  *   lane[32]      short messages that may be sent up to 32 epochs ahead of their readers (lane.h)
@@ -87,6 +88,7 @@ typedef struct weiri_message {
 /* Pointers into one rank's area. */
 typedef struct weiri_area {
     weiri_word *done;
+    weiri_word *claimed; /* 2 */
     weiri_word *consumed;
     weiri_lane *lane; /* WEIRI_LANE_DEPTH */
     weiri_post *post[2];
@@ -173,7 +175,10 @@ struct weiri_coll {
                                                         multiples of every element size */
     size_t piece_rotated, message_rotated; /* the parts of slots and results, and of payloads, in
                                               which epochs rotate: powers of two (weiri_rotate) */
+    size_t rotated_ahead, rotated_together; /* piece_rotated of calls whose data flow in one
+                                               direction, and of others */
     weiri_ahead ahead;
+    uint64_t claims[2]; /* by parity: how often ranks have claimed so far (host/dynamic.c) */
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
     const char *last_algo;
     char executed[32]; /* what last_algo points to after a custom algorithm */

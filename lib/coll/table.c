@@ -16,6 +16,8 @@
       "publish the input, reduce all inputs; one latency, small sizes")                            \
     X(ALLREDUCE, "packet2", weiri_allreduce_packet2, ONCE, 1,                                      \
       "reduce a share, gather the shares, through scratch memory; unregistered memory")            \
+    X(ALLREDUCE, "dynamic", weiri_allreduce_dynamic, ONCE, 1,                                      \
+      "the same; faster ranks reduce more; long unregistered memory")                              \
     X(ALLREDUCE, "fused", weiri_allreduce_fused, ONCE, 1,                                          \
       "read a share of all inputs, reduce it, write it to all; registered memory")                 \
     X(ALLREDUCE, "ring", weiri_allreduce_ring, PER_RANK, 0,                                        \
@@ -41,6 +43,8 @@
       "reduce a share, the root gathers the shares, through scratch memory; unregistered memory")  \
     X(REDUCE, "chain", weiri_reduce_chain, ONCE, 1,                                                \
       "partial results from rank to rank, through scratch memory; long unregistered memory")       \
+    X(REDUCE, "dynamic", weiri_reduce_dynamic, ONCE, 1,                                            \
+      "like packet2; faster ranks reduce more; long unregistered memory")                          \
     X(ALLTOALL, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
     X(ALLTOALL, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")           \
     X(ALLTOALL, "cma", weiri_exchange_cma, ONCE, 1,                                                \

@@ -25,7 +25,7 @@
 #include <immintrin.h>
 #endif
 
-enum { DEFAULT_CACHE_BYTES = 32 << 20, LINE_BYTES = 64 };
+enum { DEFAULT_CACHE_BYTES = 32 << 20, DEFAULT_OWN_CACHE_BYTES = 1 << 20, LINE_BYTES = 64 };
 
 enum {
     SLOW_PS_PER_LINE = 6000, /* stores of a copy that overlap nothing but its loads */
@@ -114,6 +114,23 @@ int weiri_copy_streams_to_peers(void)
     }
     return answer == 2;
 }
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+
+/* A long string move requests lines without their contents. */
+void weiri_copy_unfetched(void *dst, const void *src, size_t bytes)
+{
+    __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
+}
+
+#else
+
+void weiri_copy_unfetched(void *dst, const void *src, size_t bytes)
+{
+    weiri_copy(dst, src, bytes);
+}
+
+#endif
 
 void weiri_copy_note_pace(size_t bytes, uint64_t elapsed_ns)
 {
@@ -206,12 +223,12 @@ void weiri_copy_from_peer(void *dst, const void *src, size_t bytes)
     weiri_copy(to, from, bytes);
 }
 
-/* Size of the last-level cache as Linux reports it, else as the C library does (which is wrong by a
- * factor of ten on some virtual machines), else a common size. */
-static size_t last_cache_bytes(void)
+/* Size of a cache as Linux reports it, else as the C library does (which is wrong by a factor of
+ * ten on some virtual machines), else a common size. */
+static size_t cache_bytes(const char *path, int name, size_t common)
 {
     size_t kib = 0;
-    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    FILE *file = fopen(path, "re");
     if (file) {
         if (fscanf(file, "%zuK", &kib) != 1)
             kib = 0;
@@ -219,12 +236,41 @@ static size_t last_cache_bytes(void)
     }
     if (kib)
         return kib << 10;
+    long bytes = name >= 0 ? sysconf(name) : -1;
+    return bytes > 0 ? (size_t)bytes : common;
+}
+
+static size_t last_cache_bytes(void)
+{
 #if defined(_SC_LEVEL3_CACHE_SIZE)
-    long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    if (bytes > 0)
-        return (size_t)bytes;
+    const int name = _SC_LEVEL3_CACHE_SIZE;
+#else
+    const int name = -1;
 #endif
-    return DEFAULT_CACHE_BYTES;
+    return cache_bytes("/sys/devices/system/cpu/cpu0/cache/index3/size", name, DEFAULT_CACHE_BYTES);
+}
+
+/* Racing threads compute the same value. */
+static size_t own_cache_bytes(void)
+{
+    static size_t own_bytes;
+    size_t known = __atomic_load_n(&own_bytes, __ATOMIC_RELAXED);
+    if (!known) {
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+        const int name = _SC_LEVEL2_CACHE_SIZE;
+#else
+        const int name = -1;
+#endif
+        known = cache_bytes("/sys/devices/system/cpu/cpu0/cache/index2/size", name,
+                            DEFAULT_OWN_CACHE_BYTES);
+        __atomic_store_n(&own_bytes, known, __ATOMIC_RELAXED);
+    }
+    return known;
+}
+
+int weiri_copies_unfetched(size_t total_bytes)
+{
+    return total_bytes >= own_cache_bytes() && !weiri_copy_streams_to_peers();
 }
 
 /* Half of the cache: streaming is faster from a third of it on for a reduction of two sources, and

@@ -45,6 +45,15 @@ void weiri_copy_note_pace(size_t bytes, uint64_t elapsed_ns);
  * they come from afar (weiri_copy_from_peers_is_slow). */
 void weiri_copy_from_peer(void *dst, const void *src, size_t bytes);
 
+/* Copies with stores through the caches that do not fetch the lines that they replace, if the
+ * processor has them: for buffers that are not in the caches of this core. They are ordered before
+ * any later store. */
+void weiri_copy_unfetched(void *dst, const void *src, size_t bytes);
+
+/* Whether that is faster for a call whose buffers have total_bytes: they exceed the second-level
+ * cache, and this is not one of AMD's processors, on which it has not been measured. */
+int weiri_copies_unfetched(size_t total_bytes);
+
 /* Whether this thread's stores to peers were slow lately, and lines that those have written are
  * therefore worth requesting ahead. Unlike weiri_copy_to_peers_is_slow, it does not shorten the
  * verdict. */

@@ -30,6 +30,7 @@ typedef struct two_steps {
     const char *phase;
     weiri_reduce_fn reduce;
     int has_output; /* this rank gets the result */
+    int is_long;    /* outputs are stored to by weiri_copy_unfetched */
 } two_steps;
 
 typedef struct piece {
@@ -155,7 +156,10 @@ static weir_status copy_result(const two_steps *x, piece part, int rank)
         weir_status status = weiri_slot_await(coll, result, rank, at + bytes, x->phase);
         if (status != WEIR_OK)
             return status;
-        weiri_copy_from_peer(out + at, data + at, bytes);
+        if (x->is_long)
+            weiri_copy_unfetched(out + at, data + at, bytes);
+        else
+            weiri_copy_from_peer(out + at, data + at, bytes);
         at += bytes;
     } while (at < total);
     return WEIR_OK;
@@ -220,10 +224,17 @@ static weir_status packet2_run(const two_steps *x)
     return status;
 }
 
+/* Two ranks do not gain by copies that fetch no lines. */
+static int packet2_is_long(const weiri_coll *coll)
+{
+    return coll->nranks > 2 && weiri_copies_unfetched(2 * coll->count_bytes);
+}
+
 weir_status weiri_allreduce_packet2(weiri_coll *coll, const weir_call *call)
 {
     two_steps x = {.coll = coll, .call = call, .phase = "allreduce (packet2)",
-                   .reduce = weiri_reduce_get(call->dtype, call->op), .has_output = 1};
+                   .reduce = weiri_reduce_get(call->dtype, call->op), .has_output = 1,
+                   .is_long = packet2_is_long(coll)};
     return packet2_run(&x);
 }
 
@@ -231,6 +242,7 @@ weir_status weiri_reduce_packet2(weiri_coll *coll, const weir_call *call)
 {
     two_steps x = {.coll = coll, .call = call, .phase = "reduce (packet2)",
                    .reduce = weiri_reduce_get(call->dtype, call->op),
-                   .has_output = coll->rank == call->root};
+                   .has_output = coll->rank == call->root,
+                   .is_long = packet2_is_long(coll)};
     return packet2_run(&x);
 }

@@ -196,8 +196,9 @@ static void calls_name_algorithms(weir_comm *comm, int *failures)
     weir_algo_collection_destroy(collection);
 }
 
-/* A chain would round 1 + 2^-8 to 1 before it adds 2^-8 again; rounded once the sum is 1 + 2^-7. */
-static void a_chain_rounds_once(weir_comm *comm, int *failures)
+/* A partial result in bfloat16 would round 1 + 2^-8 to 1, before 2^-8 is added again; rounded once,
+ * the sum is 1 + 2^-7. */
+static void partial_results_round_once(weir_comm *comm, const char *algo, int *failures)
 {
     enum { ONE = 0x3f80, TWO_TO_MINUS_8 = 0x3b80, ONE_AND_TWO_TO_MINUS_7 = 0x3f81 };
     static uint16_t in[COUNT], out[COUNT];
@@ -205,13 +206,19 @@ static void a_chain_rounds_once(weir_comm *comm, int *failures)
     const int rank = weir_comm_rank(comm), root = 0;
     for (size_t i = 0; i < COUNT; i++)
         in[i] = rank == root + 1 ? ONE : TWO_TO_MINUS_8;
-    EXPECT_OK(failures, weir_comm_set_algo(comm, WEIR_COLL_REDUCE, "chain"));
+    EXPECT_OK(failures, weir_comm_set_algo(comm, WEIR_COLL_REDUCE, algo));
     EXPECT_OK(failures, weir_reduce(comm, in, out, COUNT, WEIR_BFLOAT16, WEIR_SUM, root, NULL));
     EXPECT(failures, strcmp(weir_comm_last_algo(comm), "packet2") == 0);
     for (size_t i = 0; i < COUNT && rank == root; i++)
         EXPECT(failures, out[i] == ONE_AND_TWO_TO_MINUS_7);
     EXPECT_OK(failures, weir_reduce(comm, wide, wide, COUNT, WEIR_FLOAT, WEIR_SUM, root, NULL));
-    EXPECT(failures, strcmp(weir_comm_last_algo(comm), "chain") == 0);
+    EXPECT(failures, strcmp(weir_comm_last_algo(comm), algo) == 0);
+}
+
+static void a_chain_rounds_once(weir_comm *comm, int *failures)
+{
+    partial_results_round_once(comm, "chain", failures);
+    partial_results_round_once(comm, "dynamic", failures);
 }
 
 static void wrong_calls(weir_comm *comm, int *failures)
@@ -661,7 +668,8 @@ int main(void)
         COMM_TEST("wrong calls are rejected", 2, wrong_calls),
         COMM_TEST("the algorithm table says how algorithms round", 2, infos_agree),
         COMM_TEST("built-in algorithms run through weir_algo_execute", 3, all_builtins),
-        COMM_TEST("a chain leaves types that are rounded to packet2", 3, a_chain_rounds_once),
+        COMM_TEST("algorithms with partial results leave types that are rounded to packet2", 3,
+                  a_chain_rounds_once),
         COMM_TEST("lengths that do not belong together are rejected", 2, lengths),
         cmocka_unit_test(test_contexts_are_kept_and_the_oldest_gives_way),
         COMM_TEST("each communicator has its contexts", 2, on_two),

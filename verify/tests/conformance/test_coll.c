@@ -518,6 +518,25 @@ static void bursts_in_rotation(const test_rank *b)
     weir_comm_barrier(b->comm);
 }
 
+/* Reductions of one and of several pieces whose chunks ranks claim, with changing roots and late
+ * ranks: ranks agree on what has been claimed. */
+static void claimed_reductions(const test_rank *b)
+{
+    static const size_t counts[] = {20, 2000, 40000, 300001};
+    for (int round = 0; round < 96 && !failures; round++) {
+        trial t = {.collective = round % 3 ? WEIR_COLL_REDUCE : WEIR_COLL_ALLREDUCE,
+                   .algo = round % 8 == 7 ? "packet2" : "dynamic",
+                   .dtype = WEIR_INT32,
+                   .op = WEIR_SUM,
+                   .count = counts[round / 2 % 4],
+                   .root = round / 5 % b->nranks};
+        if (round % 6 < 2 && b->rank == round / 6 % b->nranks)
+            usleep(1000);
+        run_round(b, &t, round);
+    }
+    weir_comm_barrier(b->comm);
+}
+
 /* A collective in which all ranks read a rank's slot ends the series of epochs in which that rank
  * may be ahead. */
 static void end_of_a_series(const test_rank *b)
@@ -551,7 +570,7 @@ static void pieces_after_broadcast(const test_rank *b)
             usleep(2000);
         run_round(b, &t, 3 * round);
         t.collective = round % 3 ? WEIR_COLL_REDUCE : WEIR_COLL_ALLREDUCE;
-        t.algo = "packet2";
+        t.algo = round / 2 % 2 ? "packet2" : "dynamic";
         t.count = 20000;
         run_round(b, &t, 3 * round + 1);
     }
@@ -1015,6 +1034,9 @@ int main(void)
         JOBS("a long reduction after a broadcast with a late reader",
              {3, .body = pieces_after_broadcast, .scratch_bytes = 64 << 10},
              {2, .body = pieces_after_broadcast, .scratch_bytes = 64 << 10}),
+        JOBS("reductions whose chunks are claimed", {3, .body = claimed_reductions},
+             {2, .body = claimed_reductions, .unregistered = 1},
+             {5, .body = claimed_reductions, .scratch_bytes = 64 << 10}),
         JOBS("alltoallv", {.body = alltoallv_matrix},
              {.body = alltoallv_matrix, .unregistered = 1}),
         JOBS("sendrecv between pairs", {.body = sendrecv_pairs}),

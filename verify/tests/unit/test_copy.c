@@ -91,6 +91,20 @@ TEST(copies_to_and_from_peers_are_exact_at_every_alignment)
     check_all(weiri_copy_from_peer);
 }
 
+TEST(unfetched_copies_are_exact_at_every_alignment)
+{
+    check_all(weiri_copy_unfetched);
+}
+
+TEST(buffers_beyond_the_own_cache_are_copied_unfetched_except_on_amd)
+{
+    weiri_copy_assume_streams_to_peers(0);
+    assert_false(weiri_copies_unfetched(65536));
+    assert_true(weiri_copies_unfetched((size_t)1 << 30));
+    weiri_copy_assume_streams_to_peers(1);
+    assert_false(weiri_copies_unfetched((size_t)1 << 30));
+}
+
 static void copy_one_too_many(void *dst, const void *src, size_t bytes)
 {
     weiri_copy(dst, src, bytes + 1);
@@ -114,6 +128,7 @@ TEST(empty_copies_accept_null)
     weiri_copy_streaming(NULL, NULL, 0);
     weiri_copy_to_peer(NULL, NULL, 0);
     weiri_copy_from_peer(NULL, NULL, 0);
+    weiri_copy_unfetched(NULL, NULL, 0);
 }
 
 TEST(streaming_threshold_is_a_plausible_cache_size)
