@@ -36,6 +36,8 @@ static inline void call_derive(weiri_coll *coll, const weir_call *call, size_t e
 {
     coll->elements = call_elements(call);
     coll->element_bytes = element_bytes;
+    coll->is_one_way =
+        call->collective == WEIR_COLL_BROADCAST || call->collective == WEIR_COLL_REDUCE;
     coll->count_bytes = coll->elements * element_bytes;
 }
 
