@@ -171,7 +171,8 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
                             weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1), peer, x->phase);
         if (status != WEIR_OK)
             return status;
-        if (coll->nranks == 2 || x->collective == WEIR_COLL_SENDRECV) /* else others have arrived */
+        /* Of more peers, some have sent long ago, and their loads overlap that of the flag. */
+        if (coll->nranks == 2 || x->collective == WEIR_COLL_SENDRECV)
             weiri_read_no_earlier();
         weiri_copy_from_peer(pair->to + at, payload + at,
                              left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Where bytes of an epoch begin in a slot. Epochs of one parity use the slot's parts in rotation. */
+/* Where bytes of an epoch begin in a slot, whose parts epochs of one parity use in rotation. */
 static inline char *weiri_slot_data(const weiri_coll *coll, weiri_slot *slot, uint64_t epoch,
                                     size_t bytes)
 {
