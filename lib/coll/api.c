@@ -36,10 +36,10 @@ static inline void call_derive(weiri_coll *coll, const weir_call *call, size_t e
 {
     coll->elements = call_elements(call);
     coll->element_bytes = element_bytes;
-    coll->count_bytes = coll->elements * element_bytes;
-    int is_one_way =
+    coll->is_one_way =
         call->collective == WEIR_COLL_BROADCAST || call->collective == WEIR_COLL_REDUCE;
-    coll->piece_rotated = is_one_way ? coll->rotated_ahead : coll->rotated_together;
+    coll->count_bytes = coll->elements * element_bytes;
+    coll->piece_rotation = coll->is_one_way ? coll->rotated_ahead : coll->rotated_together;
 }
 
 void weiri_coll_derive(weiri_coll *coll, const weir_call *call)

@@ -15,6 +15,7 @@ enum {
     SMALLEST_MESSAGE_BYTES = 1024, /* payload of a message */
     LARGEST_MESSAGE_BYTES = 262144,
     LARGEST_PIECE_BYTES = 262144,
+    FEW_PARTS = 16, /* of payloads */
 };
 
 static size_t round_down(size_t value, size_t unit)
@@ -32,22 +33,24 @@ _Static_assert(CONTROL_BYTES + SLOTS_BYTES <= WEIRI_AREA_LEAST_BYTES &&
                    sizeof(weiri_word) + MESSAGES_BYTES <= WEIRI_AREA_LEAST_BYTES_EACH,
                "every communicator's area holds the layout");
 
-/* How much of a buffer epochs use in rotation: the largest power of two that it holds. Nothing if
- * ranks share cores, where what another rank of the core has read is in the cache of this one. */
-static size_t rotated_bytes(const weiri_coll *coll, size_t bytes)
+/* The room is the largest power of two that a buffer holds. No rotation if ranks share cores, where
+ * what another rank of the core has read is in the cache of this one. */
+static weiri_rotation rotation_of(const weiri_coll *coll, size_t bytes, uint64_t parts)
 {
     size_t room = 1;
     while (room <= bytes / 2)
         room *= 2;
-    return coll->comm->oversubscribed ? 0 : room;
+    return (weiri_rotation){coll->comm->oversubscribed ? 0 : room,
+                            parts < room ? parts : room};
 }
 
 /* The same of slots in calls where every rank waits for every other one, so that none is ahead. On
  * AMD's processors rotation saves time there, too; on Intel's, more than two ranks lose more by
  * pages and lines that they have not used for long. */
-static size_t rotated_together_bytes(const weiri_coll *coll)
+static weiri_rotation rotated_together(const weiri_coll *coll)
 {
-    return coll->nranks == 2 || weiri_copy_streams_to_peers() ? coll->rotated_ahead : 0;
+    return coll->nranks == 2 || weiri_copy_streams_to_peers() ? coll->rotated_ahead
+                                                              : (weiri_rotation){0, 0};
 }
 
 /* Divides the area: at most two thirds for slots and results, the rest for messages. */
@@ -64,10 +67,11 @@ static void coll_lay_out(weiri_coll *coll, size_t area_bytes)
     rest -= 2 * (2 * sizeof(weiri_slot) + coll->piece_bytes + coll->result_bytes);
     size_t message = round_down(rest / (2 * n), WEIR_LINE_BYTES) - sizeof(weiri_message);
     coll->message_bytes = message < LARGEST_MESSAGE_BYTES ? message : LARGEST_MESSAGE_BYTES;
-    coll->rotated_ahead = rotated_bytes(coll, coll->piece_bytes);
-    coll->rotated_together = rotated_together_bytes(coll);
-    coll->piece_rotated = coll->rotated_ahead;
-    coll->message_rotated = rotated_bytes(coll, coll->message_bytes);
+    coll->rotated_ahead = rotation_of(coll, coll->piece_bytes, UINT64_MAX);
+    coll->rotated_together = rotated_together(coll);
+    coll->piece_rotation = coll->rotated_ahead;
+    coll->message_rotation = rotation_of(coll, coll->message_bytes,
+                                         weiri_copy_streams_to_peers() ? UINT64_MAX : FEW_PARTS);
 }
 
 static void *area_take(char **cursor, size_t bytes)
@@ -101,6 +105,7 @@ static void coll_destroy(void *opaque)
     free(coll->scratch);
     free(coll->areas);
     free(coll->pairs);
+    free(coll->heard);
     free(coll->sources);
     free(coll->blocks);
     free(coll->outputs);
@@ -128,13 +133,14 @@ static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
     made->streaming_from_bytes = streaming_from(made);
     made->areas = calloc(n, sizeof *made->areas);
     made->pairs = calloc(n, sizeof *made->pairs);
+    made->heard = calloc(n, sizeof *made->heard);
     made->sources = calloc(n, sizeof *made->sources);
     made->blocks = calloc(n, sizeof *made->blocks);
     made->outputs = calloc(n, sizeof *made->outputs);
     made->progress = calloc(n, sizeof *made->progress);
     weir_status status = WEIR_OK;
-    if (!made->areas || !made->pairs || !made->sources || !made->blocks || !made->outputs ||
-        !made->progress)
+    if (!made->areas || !made->pairs || !made->heard || !made->sources || !made->blocks ||
+        !made->outputs || !made->progress)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the collectives' tables");
     if (!comm->internode)
         coll_lay_out(made, comm->area_bytes);

@@ -41,6 +41,7 @@ enum {
     WEIRI_LANE_DEPTH = 32,           /* messages in a lane */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
     WEIRI_ROTATED_BYTES = 2048,      /* shorter data stay at the start of their buffer */
+    WEIRI_NEXT_BYTES = 4096,         /* of the next epoch's parts, requested in advance */
     WEIRI_PACKET_BYTES = 65536,      /* the longest message that is stored before any is read */
     WEIRI_STREAM_BYTES = 16384,      /* a piece of a longer one, if the payload holds four */
 };
@@ -97,6 +98,15 @@ typedef struct weiri_area {
     weiri_message *message[2]; /* n: one for each peer */
     char *payload[2];          /* n, message_bytes apart */
 } weiri_area;
+
+/* How epochs of one parity use their buffer in rotation: in parts of bytes rounded up to a power of
+ * two. What has just been read is in the readers' caches, and storing there takes longer than
+ * storing to a part that they have evicted in the meantime; but parts that are used rarely cost
+ * translations of their addresses. */
+typedef struct weiri_rotation {
+    size_t room;    /* the parts are in the buffer's first bytes, a power of two; 0: no rotation */
+    uint64_t parts; /* at most so many, a power of two */
+} weiri_rotation;
 
 typedef struct weiri_coll weiri_coll;
 typedef struct weiri_gpu_staging weiri_gpu_staging;
@@ -155,13 +165,14 @@ enum { WEIRI_CHOICES_MAX = 48, WEIRI_PLAIN_CHOICES_MAX = 8 };
 typedef struct weiri_progress {
     uint64_t sent, received; /* in units of the algorithm */
     unsigned char sends, receives; /* something is left to send, or to receive */
+    unsigned char kind; /* of the message that was sent (weiri_message_kind) */
 } weiri_progress;
 
 /* A series of epochs in which this rank stores into its slots without waiting for data from its
  * readers (weiri_slot_begin_ahead); other epochs of its slots end it. */
 typedef struct weiri_ahead {
     uint64_t from; /* the first epoch of the series */
-    uint64_t parts; /* of a slot, which its epochs use in rotation; 0: no series */
+    size_t part_bytes; /* of the parts that its epochs use in rotation; 0: no series */
     int reader;    /* a rank, or WEIRI_ALL_RANKS */
     uint64_t done; /* an epoch that the reader is known to have finished */
 } weiri_ahead;
@@ -173,10 +184,9 @@ struct weiri_coll {
     uint64_t all_done; /* an epoch that every rank is known to have finished */
     size_t piece_bytes, result_bytes, message_bytes; /* capacity of slots, results, payloads:
                                                         multiples of every element size */
-    size_t piece_rotated, message_rotated; /* the parts of slots and results, and of payloads, in
-                                              which epochs rotate: powers of two (weiri_rotate) */
-    size_t rotated_ahead, rotated_together; /* piece_rotated of calls whose data flow in one
-                                               direction, and of others */
+    weiri_rotation piece_rotation, message_rotation; /* of slots and results, and of payloads */
+    weiri_rotation rotated_ahead, rotated_together;  /* piece_rotation of calls whose data flow in
+                                                        one direction, and of others */
     weiri_ahead ahead;
     uint64_t claims[2]; /* by parity: how often ranks have claimed so far (host/dynamic.c) */
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
@@ -186,12 +196,15 @@ struct weiri_coll {
     /* Derived from the current call by weiri_coll_derive and by call_dispatch of api.c. */
     size_t elements;      /* the call's count; sendrecv: the larger one; alltoallv: 0 */
     size_t element_bytes, count_bytes; /* of one element, of all of them */
+    int is_one_way; /* data flow to or from the root only, so that senders may be far ahead */
     size_t size_bytes; /* the size by which the algorithm was selected */
     const struct weiri_choice *choice; /* the entry that serves the call */
     int staged; /* GPUs of several nodes: the algorithm works on copies in host memory */
 
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
+    uint64_t *heard;    /* nranks: an epoch that the rank is known to have finished, by its message
+                         * of the next one (exchange.c) */
     const void **sources; /* nranks: the inputs of a reduction */
     const void **blocks;  /* nranks: the current block of each of them */
     char **outputs;       /* nranks: where a result is stored */
@@ -262,7 +275,7 @@ static inline weir_status weiri_coll_begin_ahead(weiri_coll *coll, uint64_t dept
 /* Begins the next epoch, for buffers that alternate by parity. */
 static inline weir_status weiri_coll_begin(weiri_coll *coll)
 {
-    coll->ahead.parts = 0;
+    coll->ahead.part_bytes = 0;
     return weiri_coll_begin_ahead(coll, 2, 0);
 }
 
@@ -292,22 +305,26 @@ static inline uint64_t weiri_flag(uint64_t epoch, uint64_t steps)
     return epoch << WEIRI_FLAG_SHIFT | steps;
 }
 
-/* Where bytes of an epoch begin in a buffer of its parity: the buffer's first room bytes, a power
- * of two, are used in rotation in parts of bytes rounded up to a power of two. */
-static inline size_t weiri_rotate(uint64_t epoch, size_t bytes, size_t room)
+/* The size of the part for bytes, which are at least 2, as a power of two. */
+static inline int weiri_part_shift(size_t bytes)
 {
-    if (bytes < WEIRI_ROTATED_BYTES || bytes > room)
-        return 0;
-    int shift = 64 - __builtin_clzll((unsigned long long)bytes - 1);
-    return (size_t)(epoch >> 1) << shift & (room - 1);
+    return 64 - __builtin_clzll((unsigned long long)bytes - 1);
 }
 
-/* The number of these parts. */
-static inline uint64_t weiri_rotated_parts(size_t bytes, size_t room)
+/* The number of parts for so many bytes. */
+static inline uint64_t weiri_rotated_parts(weiri_rotation rotation, size_t bytes)
 {
-    if (bytes < WEIRI_ROTATED_BYTES || bytes > room)
+    if (bytes < WEIRI_ROTATED_BYTES || bytes > rotation.room)
         return 1;
-    return room >> (64 - __builtin_clzll((unsigned long long)bytes - 1));
+    uint64_t parts = rotation.room >> weiri_part_shift(bytes);
+    return parts < rotation.parts ? parts : rotation.parts;
+}
+
+/* Where bytes of an epoch begin in a buffer of its parity. */
+static inline size_t weiri_rotate(weiri_rotation rotation, uint64_t epoch, size_t bytes)
+{
+    uint64_t parts = weiri_rotated_parts(rotation, bytes);
+    return parts == 1 ? 0 : (size_t)(epoch >> 1 & (parts - 1)) << weiri_part_shift(bytes);
 }
 
 static inline weiri_message *weiri_coll_message(const weiri_coll *coll, int from, int to)
@@ -315,11 +332,12 @@ static inline weiri_message *weiri_coll_message(const weiri_coll *coll, int from
     return &coll->areas[from].message[coll->epoch & 1][to];
 }
 
-/* Where a message of so many bytes begins in the payload. */
-static inline char *weiri_coll_payload(const weiri_coll *coll, int from, int to, size_t bytes)
+/* Where a message of so many bytes begins in the payload of an epoch. */
+static inline char *weiri_coll_payload(const weiri_coll *coll, uint64_t epoch, int from, int to,
+                                       size_t bytes)
 {
-    return coll->areas[from].payload[coll->epoch & 1] + (size_t)to * coll->message_bytes +
-           weiri_rotate(coll->epoch, bytes, coll->message_rotated);
+    return coll->areas[from].payload[epoch & 1] + (size_t)to * coll->message_bytes +
+           weiri_rotate(coll->message_rotation, epoch, bytes);
 }
 
 /* The successor and the predecessor of a rank, modulo nranks. */

@@ -84,6 +84,18 @@ static void copy_streaming_to_peer(char *dst, const char *src, size_t bytes)
     _mm_sfence();
 }
 
+/* In assembly, because compilers replace it by a request for reading where not every processor of
+ * the target has it; those without it ignore it. */
+static void line_request(const char *line)
+{
+    __asm__ volatile("prefetchw %0" ::"m"(*line));
+}
+
+static void loads_await(void)
+{
+    _mm_lfence();
+}
+
 #else
 
 static int cpu_is_amd(void)
@@ -94,6 +106,15 @@ static int cpu_is_amd(void)
 static void copy_streaming_to_peer(char *dst, const char *src, size_t bytes)
 {
     memcpy(dst, src, bytes);
+}
+
+static void line_request(const char *line)
+{
+    __builtin_prefetch(line, 1, 3);
+}
+
+static void loads_await(void)
+{
 }
 
 #endif
@@ -131,6 +152,20 @@ void weiri_copy_unfetched(void *dst, const void *src, size_t bytes)
 }
 
 #endif
+
+void weiri_request_for_writing(const void *block, size_t bytes)
+{
+    if (weiri_copy_streams_to_peers())
+        return;
+    for (size_t at = 0; at < bytes; at += LINE_BYTES)
+        line_request((const char *)block + at);
+}
+
+void weiri_read_no_earlier(void)
+{
+    if (!weiri_copy_streams_to_peers())
+        loads_await();
+}
 
 void weiri_copy_note_pace(size_t bytes, uint64_t elapsed_ns)
 {

@@ -59,6 +59,18 @@ int weiri_copies_unfetched(size_t total_bytes);
  * verdict. */
 int weiri_copy_from_peers_is_slow(void);
 
+/* The next two do nothing on processors on which copies to peers may bypass the caches
+ * (weiri_copy_streams_to_peers). */
+
+/* Requests the cache lines of a block that this core will store to soon, so that other cores give
+ * up their copies in the meantime. */
+void weiri_request_for_writing(const void *block, size_t bytes);
+
+/* Waits until earlier loads have completed, such as that of the flag that permits to read a peer's
+ * data. Otherwise a processor that expects the flag to be set reads the data in advance, and takes
+ * cache lines away from the peer that is still storing to them. */
+void weiri_read_no_earlier(void);
+
 /* Requests the cache lines of a block that will be read next. */
 void weiri_prefetch(const void *src, size_t bytes);
 

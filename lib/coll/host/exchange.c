@@ -12,8 +12,8 @@
  * In step k a rank sends to rank + k and receives from rank - k, so that no two ranks access the
  * same peer at once.
  *
- * A message of zero bytes is sent, too; hearing from every peer therefore proves that all have
- * finished the epoch before. A rank leaves when it has received everything, has stored all of its
+ * A message of zero bytes is sent, too; hearing from a peer therefore proves that it has finished
+ * the epoch before. A rank leaves when it has received everything, has stored all of its
  * streams, and every reader of its buffers has finished.
  */
 #include "coll/algos.h"
@@ -55,23 +55,26 @@ static uint64_t stream_pieces(const weiri_coll *coll, size_t bytes)
     return (bytes + piece - 1) / piece;
 }
 
-/* Whether the message of this epoch to a peer is of that kind, which is not WEIRI_MESSAGE_SMALL. */
+/* Whether the message of this epoch to a peer is of that kind. It is not read in the message, whose
+ * cache line the peer polls. */
 static int exchange_is_kind(const exchange *x, int peer, weiri_message_kind kind)
 {
-    const weiri_coll *coll = x->coll;
-    return coll->pairs[peer].sends && coll->pairs[peer].send_bytes > WEIRI_MESSAGE_INLINE_BYTES &&
-           weiri_coll_message(coll, coll->rank, peer)->kind == kind;
+    return x->coll->pairs[peer].sends && x->of[peer].kind == kind;
 }
 
-/* Copies into the payload and publishes each chunk. */
+/* Copies into the payload and publishes each chunk. All stores to the cache line of the flag, which
+ * the peer polls, follow those of the first chunk, so that none of these waits for that line. */
 static void send_packet(const weiri_coll *coll, weiri_message *message, char *payload,
                         const weiri_pair *pair)
 {
-    message->bytes = pair->send_bytes;
     for (size_t at = 0; at < pair->send_bytes; at += WEIRI_CHUNK_BYTES) {
         size_t left = pair->send_bytes - at;
         size_t length = left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES;
         weiri_copy_to_peer(payload + at, pair->from + at, length);
+        if (at == 0) {
+            message->kind = WEIRI_MESSAGE_PACKET;
+            message->bytes = pair->send_bytes;
+        }
         weir_store_release(&message->flag, weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1));
     }
 }
@@ -95,7 +98,7 @@ static void send_first(exchange *x, int peer)
     const weiri_pair *pair = &coll->pairs[peer];
     weiri_message *message = weiri_coll_message(coll, coll->rank, peer);
     if (pair->send_bytes <= WEIRI_MESSAGE_INLINE_BYTES) {
-        message->kind = WEIRI_MESSAGE_SMALL;
+        x->of[peer].kind = message->kind = WEIRI_MESSAGE_SMALL;
         send_small(coll, message, pair);
         return;
     }
@@ -107,17 +110,19 @@ static void send_first(exchange *x, int peer)
         (pair->send_bytes < x->cma_from_bytes || !(x->lends || exchange_lends(x))))
         desc.generation = 0;
     if (desc.generation) {
-        message->kind = WEIRI_MESSAGE_DIRECT;
+        x->of[peer].kind = message->kind = WEIRI_MESSAGE_DIRECT;
         message->bytes = pair->send_bytes;
         message->desc = desc;
         x->is_read = 1;
         weir_store_release(&message->flag, weiri_flag(coll->epoch, 1));
     } else if (pair->send_bytes <= packet_bytes(coll)) {
-        message->kind = WEIRI_MESSAGE_PACKET;
-        send_packet(coll, message, weiri_coll_payload(coll, coll->rank, peer, pair->send_bytes),
+        x->of[peer].kind = WEIRI_MESSAGE_PACKET;
+        send_packet(coll, message,
+                    weiri_coll_payload(coll, coll->epoch, coll->rank, peer, pair->send_bytes),
                     pair);
     } else {
-        message->kind = WEIRI_MESSAGE_STREAM;
+        x->of[peer].sends = 1;
+        x->of[peer].kind = message->kind = WEIRI_MESSAGE_STREAM;
         message->bytes = pair->send_bytes;
         weir_store_release(&message->flag, weiri_flag(coll->epoch, 0));
     }
@@ -128,10 +133,9 @@ static int send_more(exchange *x, int peer)
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
-    if (!exchange_is_kind(x, peer, WEIRI_MESSAGE_STREAM))
-        return 0;
     weiri_message *message = weiri_coll_message(coll, coll->rank, peer);
-    char *payload = weiri_coll_payload(coll, coll->rank, peer, coll->message_bytes);
+    char *payload =
+        weiri_coll_payload(coll, coll->epoch, coll->rank, peer, coll->message_bytes);
     size_t piece = stream_piece_bytes(coll);
     const uint64_t room = stream_room(coll);
     uint64_t pieces = stream_pieces(coll, pair->send_bytes);
@@ -150,20 +154,16 @@ static int send_more(exchange *x, int peer)
         weir_store_release(&message->flag, weiri_flag(coll->epoch, *streamed));
         moved = 1;
     }
+    x->of[peer].sends = *streamed < pieces;
     return moved;
-}
-
-static int is_sending(const exchange *x, int peer)
-{
-    return exchange_is_kind(x, peer, WEIRI_MESSAGE_STREAM) &&
-           x->of[peer].sent < stream_pieces(x->coll, x->coll->pairs[peer].send_bytes);
 }
 
 static weir_status receive_packet(exchange *x, int peer, const weiri_message *message)
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
-    const char *payload = weiri_coll_payload(coll, peer, coll->rank, pair->recv_bytes);
+    const char *payload =
+        weiri_coll_payload(coll, coll->epoch, peer, coll->rank, pair->recv_bytes);
     for (size_t at = 0; at < pair->recv_bytes; at += WEIRI_CHUNK_BYTES) {
         size_t left = pair->recv_bytes - at;
         weir_status status =
@@ -171,6 +171,9 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
                             weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1), peer, x->phase);
         if (status != WEIR_OK)
             return status;
+        /* Of more peers, some have sent long ago, and their loads overlap that of the flag. */
+        if (coll->nranks == 2 || x->collective == WEIR_COLL_SENDRECV)
+            weiri_read_no_earlier();
         weiri_copy_from_peer(pair->to + at, payload + at,
                              left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);
     }
@@ -195,7 +198,8 @@ static void receive_stream(exchange *x, int peer, const weiri_message *message, 
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
-    const char *payload = weiri_coll_payload(coll, peer, coll->rank, coll->message_bytes);
+    const char *payload =
+        weiri_coll_payload(coll, coll->epoch, peer, coll->rank, coll->message_bytes);
     weiri_progress *of = &x->of[peer];
     size_t piece = stream_piece_bytes(coll);
     const uint64_t room = stream_room(coll);
@@ -247,9 +251,9 @@ static weir_status make_progress(exchange *x, int *moved, int *missing)
     for (int step = 1; step < n; step++) {
         to = weiri_next(to, n);
         from = weiri_previous(from, n);
-        if (coll->pairs[to].sends) {
+        if (x->of[to].sends) {
             *moved |= send_more(x, to);
-            if (is_sending(x, to))
+            if (x->of[to].sends)
                 *missing = to;
         }
         if (!x->of[from].receives)
@@ -263,20 +267,48 @@ static weir_status make_progress(exchange *x, int *moved, int *missing)
     return WEIR_OK;
 }
 
-/* Each message has only one reader, so a rank waits only for those to which it sends. */
+/* Each message has only one reader, so a rank waits only for those to which it sends, and not for
+ * one that it has heard from since, whose done word would be one more cache line. */
 static weir_status exchange_begin(weiri_coll *coll)
 {
     uint64_t epoch = ++coll->epoch;
     if (WEIRI_LIKELY(coll->all_done + 2 >= epoch))
         return WEIR_OK;
     for (int peer = 0; peer < coll->nranks; peer++) {
-        if (!coll->pairs[peer].sends || peer == coll->rank)
+        if (!coll->pairs[peer].sends || peer == coll->rank || coll->heard[peer] + 2 >= epoch)
             continue;
         weir_status status = weiri_coll_await_done(coll, epoch - 2, peer);
         if (status != WEIR_OK)
             return status;
     }
     return WEIR_OK;
+}
+
+static void exchange_note_heard(const exchange *x)
+{
+    weiri_coll *coll = x->coll;
+    for (int peer = 0; peer < coll->nranks; peer++)
+        if (coll->pairs[peer].receives)
+            coll->heard[peer] = coll->epoch - 1;
+}
+
+/* Requests the parts of payloads for the next epoch's messages, which are probably as long, while
+ * this rank waits for its peers. Parts that do not rotate are still being read. */
+static void request_next(const exchange *x)
+{
+    weiri_coll *coll = x->coll;
+    int n = coll->nranks, self = coll->rank;
+    size_t left = WEIRI_NEXT_BYTES;
+    for (int peer = weiri_next(self, n); left && peer != self; peer = weiri_next(peer, n)) {
+        size_t bytes = coll->pairs[peer].send_bytes;
+        if (!exchange_is_kind(x, peer, WEIRI_MESSAGE_PACKET) ||
+            weiri_rotated_parts(coll->message_rotation, bytes) == 1)
+            continue;
+        size_t requested = bytes < left ? bytes : left;
+        weiri_request_for_writing(weiri_coll_payload(coll, coll->epoch + 1, self, peer, bytes),
+                                  requested);
+        left -= requested;
+    }
 }
 
 static void send_all(exchange *x)
@@ -286,6 +318,7 @@ static void send_all(exchange *x)
     for (int peer = weiri_next(coll->rank, n); peer != coll->rank; peer = weiri_next(peer, n))
         if (coll->pairs[peer].sends)
             send_first(x, peer);
+    request_next(x);
     const weiri_pair *self = &coll->pairs[coll->rank];
     if (self->sends)
         weiri_move(coll, self->to, self->from, self->send_bytes,
@@ -358,6 +391,7 @@ static weir_status exchange_pairs_run(weiri_coll *coll, const weir_call *call,
             return status;
     }
     weiri_comm_idle_end(coll->comm, &waiter);
+    exchange_note_heard(&x);
     if (call->collective == WEIR_COLL_SENDRECV)
         weiri_coll_end(coll);
     else

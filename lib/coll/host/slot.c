@@ -31,10 +31,11 @@ static weir_status ahead_await(weiri_coll *coll, uint64_t finished, int reader)
 weir_status weiri_slot_begin_ahead(weiri_coll *coll, size_t bytes, int reader)
 {
     weiri_ahead *ahead = &coll->ahead;
-    uint64_t epoch = ++coll->epoch, parts = weiri_rotated_parts(bytes, coll->piece_rotated);
+    uint64_t epoch = ++coll->epoch, parts = weiri_rotated_parts(coll->piece_rotation, bytes);
     uint64_t depth = epochs_ahead(parts);
-    if (parts != ahead->parts || reader != ahead->reader)
-        *ahead = (weiri_ahead){epoch, parts, reader, 0};
+    size_t part_bytes = (size_t)1 << weiri_part_shift(bytes);
+    if (part_bytes != ahead->part_bytes || reader != ahead->reader)
+        *ahead = (weiri_ahead){epoch, part_bytes, reader, 0};
     if (WEIRI_UNLIKELY(ahead_is_timed(coll)))
         return ahead_await(coll, epoch - 1, WEIRI_ALL_RANKS);
     uint64_t before = ahead->from + 1 < epoch ? ahead->from + 1 : epoch; /* + 2, like all here */

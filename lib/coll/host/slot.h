@@ -11,15 +11,25 @@
 
 #include <string.h>
 
-/* Where bytes of an epoch begin in a slot. Epochs of one parity use the slot's parts in rotation: a
- * part that has just been read is in its readers' caches, and storing there takes longer than
- * storing to one that they have evicted in the meantime. */
+/* Where bytes of an epoch begin in a slot, whose parts epochs of one parity use in rotation. */
 static inline char *weiri_slot_data(const weiri_coll *coll, weiri_slot *slot, uint64_t epoch,
                                     size_t bytes)
 {
     if (bytes <= WEIRI_INLINE_BYTES)
         return slot->small;
-    return slot->data + weiri_rotate(epoch, bytes, coll->piece_rotated);
+    return slot->data + weiri_rotate(coll->piece_rotation, epoch, bytes);
+}
+
+/* Waits for a flag of a peer's data. Of two ranks that wait for each other, the processor must not
+ * read these before. Where the peer may be far ahead, or there are more peers, they have probably
+ * arrived, and their loads overlap that of the flag. */
+static inline weir_status weiri_data_await(weiri_coll *coll, const uint64_t *flag, uint64_t target,
+                                           int owner, const char *phase)
+{
+    weir_status status = weiri_comm_wait(coll->comm, flag, target, owner, phase);
+    if (coll->nranks == 2 && !coll->is_one_way)
+        weiri_read_no_earlier();
+    return status;
 }
 
 /* Begins an epoch in which this rank publishes bytes in its slot, and only the reader, or all
@@ -62,6 +72,16 @@ static inline void weiri_publish_chunks(uint64_t *word, uint64_t epoch, char *to
     }
 }
 
+/* Requests the part for the next epoch's data, which are probably as long, while this rank waits
+ * for its peers. Parts that do not rotate are still being read. */
+static inline void weiri_slot_request_next(const weiri_coll *coll, uint64_t epoch, size_t bytes)
+{
+    weiri_slot *next = coll->areas[coll->rank].slot[(epoch + 1) & 1];
+    if (!coll->is_one_way && weiri_rotated_parts(coll->piece_rotation, bytes) > 1)
+        weiri_request_for_writing(weiri_slot_data(coll, next, epoch + 1, bytes),
+                                  bytes < WEIRI_NEXT_BYTES ? bytes : WEIRI_NEXT_BYTES);
+}
+
 /* Copies bytes, at most piece_bytes, into this rank's slot and publishes them for an epoch, chunk
  * by chunk. */
 static inline void weiri_slot_publish_by(const weiri_coll *coll, uint64_t epoch, const void *from,
@@ -75,6 +95,7 @@ static inline void weiri_slot_publish_by(const weiri_coll *coll, uint64_t epoch,
         return;
     }
     weiri_publish_chunks(&slot->flag, epoch, data, from, bytes, chunk);
+    weiri_slot_request_next(coll, epoch, bytes);
 }
 
 static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, const void *from,
@@ -93,8 +114,8 @@ static inline weiri_slot *weiri_slot_of(const weiri_coll *coll, int rank)
 static inline weir_status weiri_slot_await(weiri_coll *coll, const weiri_slot *slot, int owner,
                                            size_t needed, const char *phase)
 {
-    return weiri_comm_wait(coll->comm, &slot->flag,
-                           weiri_flag(coll->epoch, weiri_slot_steps(needed)), owner, phase);
+    return weiri_data_await(coll, &slot->flag, weiri_flag(coll->epoch, weiri_slot_steps(needed)),
+                            owner, phase);
 }
 
 /* Points coll->sources to offset at of every rank's slot, which holds total bytes, as soon as the
@@ -142,9 +163,9 @@ static inline weir_status weiri_slots_await_parts(weiri_coll *coll, const char *
             continue;
         weiri_slot *slot = weiri_slot_of(coll, rank);
         coll->sources[rank] = weiri_slot_data(coll, slot, coll->epoch, rotated) + at;
-        weir_status status = weiri_comm_wait(
-            coll->comm, &weiri_coll_message(coll, rank, coll->rank)->flag,
-            weiri_flag(coll->epoch, weiri_part_steps(end)), rank, phase);
+        weir_status status =
+            weiri_data_await(coll, &weiri_coll_message(coll, rank, coll->rank)->flag,
+                             weiri_flag(coll->epoch, weiri_part_steps(end)), rank, phase);
         if (status != WEIR_OK)
             return status;
     }
@@ -167,7 +188,7 @@ static inline weir_status weiri_slot_follow(weiri_coll *coll, int owner, void *t
     uint64_t flag = weiri_flag(coll->epoch, 0);
     for (size_t at = 0; at < total; at += chunk) {
         size_t bytes = total - at < chunk ? total - at : chunk;
-        weir_status status = weiri_comm_wait(coll->comm, &slot->flag, ++flag, owner, phase);
+        weir_status status = weiri_data_await(coll, &slot->flag, ++flag, owner, phase);
         if (status != WEIR_OK)
             return status;
         weiri_copy_from_peer((char *)to + at, data + at, bytes);

@@ -548,11 +548,11 @@ static void end_of_a_series(const test_rank *b)
                .count = 2000};
     run_round(b, &t, 1);
     const weiri_coll *coll = b->comm->coll;
-    if (b->nranks > 1 && b->rank == t.root && !coll->ahead.parts)
+    if (b->nranks > 1 && b->rank == t.root && !coll->ahead.part_bytes)
         fail_rank(b, name_of(&t), "no series has begun");
     t.collective = WEIR_COLL_ALLREDUCE;
     run_round(b, &t, 2);
-    if (coll && coll->ahead.parts)
+    if (coll && coll->ahead.part_bytes)
         fail_rank(b, name_of(&t), "the series goes on");
 }
 
@@ -651,6 +651,33 @@ static void sendrecv_pairs(const test_rank *b)
         if (got != (from < 0 ? -1 : 100 + from))
             fail_rank(b, "weir_sendrecv", "wrong element");
     }
+}
+
+/* Messages of mixed and odd lengths in one direction and in both, at odd addresses, while a rank is
+ * late: a sender that has not heard from its reader must wait for it. */
+static void messages_in_rotation(const test_rank *b)
+{
+    static const size_t counts[] = {9, 300, 601, 1025, 1999, 4097, 17001};
+    unsigned shared = 77;
+    int n = b->nranks, to = (b->rank + 1) % n, from = (b->rank + n - 1) % n;
+    for (int round = 0; n > 1 && round < 600 && !failures; round++) {
+        unsigned senders = round / 20 % 3 ? ~0u : next_random(&shared) % 2 ? 0x55u : 0xaau;
+        int *in = (int *)(void *)(b->memory + round % 5 * 4);
+        int *out = (int *)(void *)(b->memory + HALF_BYTES);
+        size_t count = counts[next_random(&shared) % 7] + (size_t)round % 3;
+        int sends = (int)(senders >> b->rank % 8 & 1), receives = (int)(senders >> from % 8 & 1);
+        for (size_t i = 0; i < count; i++)
+            in[i] = round_value(round, b->rank, 0, i);
+        if (round % 20 == 10 && b->rank == round / 20 % n)
+            usleep(2000);
+        check(b, weir_sendrecv(b->comm, in, sends ? count : 0, sends ? to : -1, out,
+                               receives ? count : 0, receives ? from : -1, WEIR_INT32, NULL),
+              "weir_sendrecv");
+        for (size_t i = 0; receives && i < count && !failures; i++)
+            if (out[i] != round_value(round, from, 0, i))
+                fail_rank(b, "weir_sendrecv", "data of another message");
+    }
+    weir_comm_barrier(b->comm);
 }
 
 /* Empty exchanges need no buffers. */
@@ -789,10 +816,14 @@ static void copied_through_slots_by_all(const test_rank *b)
 static void parts_in_rotation(const test_rank *b)
 {
     const size_t room = 65536;
+    const weiri_rotation all = {room, room}, few = {room, 16};
     for (size_t bytes = 1; bytes <= 2 * room; bytes += bytes < 4100 ? 1 : 4097)
-        for (uint64_t epoch = 1; epoch < 200; epoch++) {
-            size_t at = weiri_rotate(epoch, bytes, room);
-            size_t next = weiri_rotate(epoch + 2, bytes, room);
+        for (uint64_t epoch = 1; epoch < 400; epoch++) {
+            weiri_rotation rotation = epoch < 200 ? all : few;
+            size_t at = weiri_rotate(rotation, epoch, bytes);
+            size_t next = weiri_rotate(rotation, epoch + 2, bytes);
+            if (epoch >= 200 && at != weiri_rotate(few, epoch + 32, bytes))
+                fail_rank(b, "parts of a buffer", "more than 16 are used");
             if (at % WEIR_LINE_BYTES || (at && at + bytes > room))
                 fail_rank(b, "a part of a buffer", "not within it");
             if (bytes >= WEIRI_ROTATED_BYTES && bytes <= room / 2 && at < next + bytes &&
@@ -1040,6 +1071,9 @@ int main(void)
         JOBS("alltoallv", {.body = alltoallv_matrix},
              {.body = alltoallv_matrix, .unregistered = 1}),
         JOBS("sendrecv between pairs", {.body = sendrecv_pairs}),
+        JOBS("messages of mixed lengths in rotation",
+             {2, .body = messages_in_rotation, .unregistered = 1},
+             {3, .body = messages_in_rotation, .unregistered = 1}),
         JOBS("empty exchanges", {.body = nothing_at_all}),
         JOBS("64 and 33 ranks", {64, .body = few_counts, .long_only = 1},
              {33, .body = few_counts, .unregistered = 1}),
