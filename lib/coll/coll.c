@@ -32,14 +32,27 @@ _Static_assert(CONTROL_BYTES + SLOTS_BYTES <= WEIRI_AREA_LEAST_BYTES &&
                    sizeof(weiri_word) + MESSAGES_BYTES <= WEIRI_AREA_LEAST_BYTES_EACH,
                "every communicator's area holds the layout");
 
-/* How much of a buffer epochs use in rotation: the largest power of two that it holds. Nothing if
- * ranks share cores, where what another rank of the core has read is in the cache of this one. */
-static size_t rotated_bytes(const weiri_coll *coll, size_t bytes)
+/* How epochs use a buffer in rotation: of the largest power of two that it holds all parts, or no
+ * more than a writer that is ahead can fill. */
+static weiri_rotation rotation_of(size_t bytes, size_t from_bytes, int is_for_ahead)
 {
     size_t room = 1;
     while (room <= bytes / 2)
         room *= 2;
-    return coll->comm->oversubscribed ? 0 : room;
+    return (weiri_rotation){from_bytes, room, is_for_ahead ? WEIRI_EPOCHS_AHEAD / 2 : room};
+}
+
+/* Where ranks share cores, what another rank of the core has read is in the cache of this one. So
+ * parts are used only for writers that are ahead, which need no switch of ranks for every call. */
+static void coll_set_rotation(weiri_coll *coll)
+{
+    if (coll->comm->oversubscribed) {
+        coll->slot_rotation = rotation_of(coll->piece_bytes, WEIRI_LANE_BYTES + 1, 1);
+        coll->message_rotation = (weiri_rotation){SIZE_MAX, 0, 1};
+    } else {
+        coll->slot_rotation = rotation_of(coll->piece_bytes, WEIRI_ROTATED_BYTES, 0);
+        coll->message_rotation = rotation_of(coll->message_bytes, WEIRI_ROTATED_BYTES, 0);
+    }
 }
 
 /* Divides the area: at most two thirds for slots and results, the rest for messages. */
@@ -56,8 +69,7 @@ static void coll_lay_out(weiri_coll *coll, size_t area_bytes)
     rest -= 2 * (2 * sizeof(weiri_slot) + coll->piece_bytes + coll->result_bytes);
     size_t message = round_down(rest / (2 * n), WEIR_LINE_BYTES) - sizeof(weiri_message);
     coll->message_bytes = message < LARGEST_MESSAGE_BYTES ? message : LARGEST_MESSAGE_BYTES;
-    coll->piece_rotated = rotated_bytes(coll, coll->piece_bytes);
-    coll->message_rotated = rotated_bytes(coll, coll->message_bytes);
+    coll_set_rotation(coll);
 }
 
 static void *area_take(char **cursor, size_t bytes)

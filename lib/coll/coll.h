@@ -39,7 +39,9 @@ enum {
     WEIRI_LANE_BYTES = 568,          /* the longest message of a lane */
     WEIRI_LANE_DEPTH = 32,           /* messages in a lane */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
-    WEIRI_ROTATED_BYTES = 2048,      /* shorter data stay at the start of their buffer */
+    WEIRI_ROTATED_BYTES = 2048,      /* of ranks with a core each: shorter data stay at the start of
+                                        their buffer */
+    WEIRI_EPOCHS_AHEAD = 16,         /* of the readers of a slot's parts, at most */
     WEIRI_PACKET_BYTES = 65536,      /* the longest message that is stored before any is read */
     WEIRI_STREAM_BYTES = 16384,      /* a piece of a longer one, if the payload holds four */
 };
@@ -159,10 +161,18 @@ typedef struct weiri_progress {
  * readers (weiri_slot_begin_ahead); other epochs of its slots end it. */
 typedef struct weiri_ahead {
     uint64_t from; /* the first epoch of the series */
-    uint64_t parts; /* of a slot, which its epochs use in rotation; 0: no series */
+    size_t part_bytes; /* of the parts of a slot that its epochs use in rotation; 0: no series */
     int reader;    /* a rank, or WEIRI_ALL_RANKS */
     uint64_t done; /* an epoch that the reader is known to have finished */
 } weiri_ahead;
+
+/* The parts of a buffer that epochs use in rotation. A part is as long as the data, rounded up to a
+ * power of two. */
+typedef struct weiri_rotation {
+    size_t from_bytes; /* shorter data stay at the start of the buffer */
+    size_t room_bytes; /* of all parts at most, a power of two; so do longer data */
+    size_t most_parts; /* a power of two */
+} weiri_rotation;
 
 struct weiri_coll {
     weir_comm *comm;
@@ -171,8 +181,7 @@ struct weiri_coll {
     uint64_t all_done; /* an epoch that every rank is known to have finished */
     size_t piece_bytes, result_bytes, message_bytes; /* capacity of slots, results, payloads:
                                                         multiples of every element size */
-    size_t piece_rotated, message_rotated; /* the parts of slots and results, and of payloads, in
-                                              which epochs rotate: powers of two (weiri_rotate) */
+    weiri_rotation slot_rotation, message_rotation; /* of slots and results, and of payloads */
     weiri_ahead ahead;
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
     const char *last_algo;
@@ -257,7 +266,7 @@ static inline weir_status weiri_coll_begin_ahead(weiri_coll *coll, uint64_t dept
 /* Begins the next epoch, for buffers that alternate by parity. */
 static inline weir_status weiri_coll_begin(weiri_coll *coll)
 {
-    coll->ahead.parts = 0;
+    coll->ahead.part_bytes = 0;
     return weiri_coll_begin_ahead(coll, 2, 0);
 }
 
@@ -287,22 +296,30 @@ static inline uint64_t weiri_flag(uint64_t epoch, uint64_t steps)
     return epoch << WEIRI_FLAG_SHIFT | steps;
 }
 
-/* Where bytes of an epoch begin in a buffer of its parity: the buffer's first room bytes, a power
- * of two, are used in rotation in parts of bytes rounded up to a power of two. */
-static inline size_t weiri_rotate(uint64_t epoch, size_t bytes, size_t room)
+static inline int weiri_part_shift(size_t bytes)
 {
-    if (bytes < WEIRI_ROTATED_BYTES || bytes > room)
-        return 0;
-    int shift = 64 - __builtin_clzll((unsigned long long)bytes - 1);
-    return (size_t)(epoch >> 1) << shift & (room - 1);
+    return 64 - __builtin_clzll((unsigned long long)bytes - 1);
 }
 
-/* The number of these parts. */
-static inline uint64_t weiri_rotated_parts(size_t bytes, size_t room)
+static inline size_t weiri_part_bytes(size_t bytes)
 {
-    if (bytes < WEIRI_ROTATED_BYTES || bytes > room)
+    return (size_t)1 << weiri_part_shift(bytes);
+}
+
+/* The number of parts for so many bytes. */
+static inline uint64_t weiri_rotated_parts(weiri_rotation rotation, size_t bytes)
+{
+    if (bytes < rotation.from_bytes || bytes > rotation.room_bytes)
         return 1;
-    return room >> (64 - __builtin_clzll((unsigned long long)bytes - 1));
+    const size_t parts = rotation.room_bytes >> weiri_part_shift(bytes);
+    return parts < rotation.most_parts ? parts : rotation.most_parts;
+}
+
+/* Where bytes of an epoch begin in a buffer of its parity. */
+static inline size_t weiri_rotate(weiri_rotation rotation, uint64_t epoch, size_t bytes)
+{
+    const uint64_t parts = weiri_rotated_parts(rotation, bytes);
+    return parts < 2 ? 0 : (size_t)((epoch >> 1 & (parts - 1)) << weiri_part_shift(bytes));
 }
 
 static inline weiri_message *weiri_coll_message(const weiri_coll *coll, int from, int to)
@@ -314,7 +331,7 @@ static inline weiri_message *weiri_coll_message(const weiri_coll *coll, int from
 static inline char *weiri_coll_payload(const weiri_coll *coll, int from, int to, size_t bytes)
 {
     return coll->areas[from].payload[coll->epoch & 1] + (size_t)to * coll->message_bytes +
-           weiri_rotate(coll->epoch, bytes, coll->message_rotated);
+           weiri_rotate(coll->message_rotation, coll->epoch, bytes);
 }
 
 /* The successor and the predecessor of a rank, modulo nranks. */

@@ -19,7 +19,7 @@ static inline char *weiri_slot_data(const weiri_coll *coll, weiri_slot *slot, ui
 {
     if (bytes <= WEIRI_INLINE_BYTES)
         return slot->small;
-    return slot->data + weiri_rotate(epoch, bytes, coll->piece_rotated);
+    return slot->data + weiri_rotate(coll->slot_rotation, epoch, bytes);
 }
 
 /* Begins an epoch in which this rank publishes bytes in its slot, and only the reader, or all
@@ -30,8 +30,8 @@ weir_status weiri_slot_begin_ahead(weiri_coll *coll, size_t bytes, int reader);
 /* The same; short data, which have no parts, begin like all others. */
 static inline weir_status weiri_slot_begin(weiri_coll *coll, size_t bytes, int reader)
 {
-    return bytes < WEIRI_ROTATED_BYTES ? weiri_coll_begin(coll)
-                                       : weiri_slot_begin_ahead(coll, bytes, reader);
+    return bytes < coll->slot_rotation.from_bytes ? weiri_coll_begin(coll)
+                                                  : weiri_slot_begin_ahead(coll, bytes, reader);
 }
 
 static inline uint64_t weiri_part_steps(size_t bytes)
