@@ -44,15 +44,18 @@ static weiri_rotation rotation_of(size_t bytes, size_t from_bytes, int is_for_ah
 
 /* Where ranks share cores, what another rank of the core has read is in the cache of this one. So
  * parts are used only for writers that are ahead, which need no switch of ranks for every call. */
-static void coll_set_rotation(weiri_coll *coll)
+static void coll_set_rotations(weiri_coll *coll)
 {
     if (coll->comm->oversubscribed) {
-        coll->slot_rotation = rotation_of(coll->piece_bytes, WEIRI_LANE_BYTES + 1, 1);
-        coll->message_rotation = (weiri_rotation){SIZE_MAX, 0, 1};
+        coll->ahead_rotation = rotation_of(coll->piece_bytes, WEIRI_LANE_BYTES + 1, 1);
+        coll->begun_rotation = (weiri_rotation){SIZE_MAX, 0, 1};
+        coll->message_rotation = coll->begun_rotation;
     } else {
-        coll->slot_rotation = rotation_of(coll->piece_bytes, WEIRI_ROTATED_BYTES, 0);
+        coll->ahead_rotation = rotation_of(coll->piece_bytes, WEIRI_ROTATED_BYTES, 0);
+        coll->begun_rotation = coll->ahead_rotation;
         coll->message_rotation = rotation_of(coll->message_bytes, WEIRI_ROTATED_BYTES, 0);
     }
+    coll->slot_rotation = coll->begun_rotation;
 }
 
 /* Divides the area: at most two thirds for slots and results, the rest for messages. */
@@ -69,7 +72,7 @@ static void coll_lay_out(weiri_coll *coll, size_t area_bytes)
     rest -= 2 * (2 * sizeof(weiri_slot) + coll->piece_bytes + coll->result_bytes);
     size_t message = round_down(rest / (2 * n), WEIR_LINE_BYTES) - sizeof(weiri_message);
     coll->message_bytes = message < LARGEST_MESSAGE_BYTES ? message : LARGEST_MESSAGE_BYTES;
-    coll_set_rotation(coll);
+    coll_set_rotations(coll);
 }
 
 static void *area_take(char **cursor, size_t bytes)

@@ -181,7 +181,10 @@ struct weiri_coll {
     uint64_t all_done; /* an epoch that every rank is known to have finished */
     size_t piece_bytes, result_bytes, message_bytes; /* capacity of slots, results, payloads:
                                                         multiples of every element size */
-    weiri_rotation slot_rotation, message_rotation; /* of slots and results, and of payloads */
+    weiri_rotation ahead_rotation; /* of slots in calls whose writers may be ahead */
+    weiri_rotation begun_rotation; /* of slots and results in epochs of weiri_coll_begin */
+    weiri_rotation slot_rotation;  /* that of the two for the current call */
+    weiri_rotation message_rotation; /* of payloads */
     weiri_ahead ahead;
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
     const char *last_algo;
@@ -267,6 +270,7 @@ static inline weir_status weiri_coll_begin_ahead(weiri_coll *coll, uint64_t dept
 static inline weir_status weiri_coll_begin(weiri_coll *coll)
 {
     coll->ahead.part_bytes = 0;
+    coll->slot_rotation = coll->begun_rotation;
     return weiri_coll_begin_ahead(coll, 2, 0);
 }
 

@@ -22,6 +22,12 @@ static inline char *weiri_slot_data(const weiri_coll *coll, weiri_slot *slot, ui
     return slot->data + weiri_rotate(coll->slot_rotation, epoch, bytes);
 }
 
+/* Each rank calls it first in a call whose epochs begin as follows, or with coll->epoch++. */
+static inline void weiri_slots_for_ahead(weiri_coll *coll)
+{
+    coll->slot_rotation = coll->ahead_rotation;
+}
+
 /* Begins an epoch in which this rank publishes bytes in its slot, and only the reader, or all
  * ranks, read them. It may be several epochs ahead of them, as far as the slot has parts for so
  * many bytes. */
@@ -30,7 +36,7 @@ weir_status weiri_slot_begin_ahead(weiri_coll *coll, size_t bytes, int reader);
 /* The same; short data, which have no parts, begin like all others. */
 static inline weir_status weiri_slot_begin(weiri_coll *coll, size_t bytes, int reader)
 {
-    return bytes < coll->slot_rotation.from_bytes ? weiri_coll_begin(coll)
+    return bytes < coll->ahead_rotation.from_bytes ? weiri_coll_begin(coll)
                                                   : weiri_slot_begin_ahead(coll, bytes, reader);
 }
 
