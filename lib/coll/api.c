@@ -39,7 +39,6 @@ static inline void call_derive(weiri_coll *coll, const weir_call *call, size_t e
     coll->is_one_way =
         call->collective == WEIR_COLL_BROADCAST || call->collective == WEIR_COLL_REDUCE;
     coll->count_bytes = coll->elements * element_bytes;
-    coll->piece_rotation = coll->is_one_way ? coll->rotated_ahead : coll->rotated_together;
 }
 
 void weiri_coll_derive(weiri_coll *coll, const weir_call *call)

@@ -33,24 +33,37 @@ _Static_assert(CONTROL_BYTES + SLOTS_BYTES <= WEIRI_AREA_LEAST_BYTES &&
                    sizeof(weiri_word) + MESSAGES_BYTES <= WEIRI_AREA_LEAST_BYTES_EACH,
                "every communicator's area holds the layout");
 
-/* The room is the largest power of two that a buffer holds. No rotation if ranks share cores, where
- * what another rank of the core has read is in the cache of this one. */
-static weiri_rotation rotation_of(const weiri_coll *coll, size_t bytes, uint64_t parts)
+/* How epochs use a buffer in rotation: of the largest power of two that it holds, so many parts at
+ * most. */
+static weiri_rotation rotation_of(size_t bytes, size_t from_bytes, size_t most_parts)
 {
     size_t room = 1;
     while (room <= bytes / 2)
         room *= 2;
-    return (weiri_rotation){coll->comm->oversubscribed ? 0 : room,
-                            parts < room ? parts : room};
+    return (weiri_rotation){from_bytes, room, most_parts < room ? most_parts : room};
 }
 
-/* The same of slots in calls where every rank waits for every other one, so that none is ahead. On
- * AMD's processors rotation saves time there, too; on Intel's, more than two ranks lose more by
- * pages and lines that they have not used for long. */
-static weiri_rotation rotated_together(const weiri_coll *coll)
+/* Where ranks share cores, what another rank of the core has read is in the cache of this one. So
+ * parts are used only for writers that are ahead, which need no switch of ranks for every call: no
+ * more than they can fill. Where each has a core, parts that have left the caches save time on
+ * AMD's processors; on Intel's, more than two ranks that wait for each other lose more by pages and
+ * lines that they have not used for long, and payloads gain by few parts. */
+static void coll_set_rotations(weiri_coll *coll)
 {
-    return coll->nranks == 2 || weiri_copy_streams_to_peers() ? coll->rotated_ahead
-                                                              : (weiri_rotation){0, 0};
+    const weiri_rotation none = {SIZE_MAX, 0, 1};
+    const int is_amd = weiri_copy_streams_to_peers();
+    if (coll->comm->oversubscribed) {
+        coll->ahead_rotation =
+            rotation_of(coll->piece_bytes, WEIRI_LANE_BYTES + 1, WEIRI_EPOCHS_AHEAD / 2);
+        coll->begun_rotation = none;
+        coll->message_rotation = none;
+    } else {
+        coll->ahead_rotation = rotation_of(coll->piece_bytes, WEIRI_ROTATED_BYTES, SIZE_MAX);
+        coll->begun_rotation = coll->nranks == 2 || is_amd ? coll->ahead_rotation : none;
+        coll->message_rotation = rotation_of(coll->message_bytes, WEIRI_ROTATED_BYTES,
+                                             is_amd ? SIZE_MAX : FEW_PARTS);
+    }
+    coll->slot_rotation = coll->begun_rotation;
 }
 
 /* Divides the area: at most two thirds for slots and results, the rest for messages. */
@@ -67,11 +80,7 @@ static void coll_lay_out(weiri_coll *coll, size_t area_bytes)
     rest -= 2 * (2 * sizeof(weiri_slot) + coll->piece_bytes + coll->result_bytes);
     size_t message = round_down(rest / (2 * n), WEIR_LINE_BYTES) - sizeof(weiri_message);
     coll->message_bytes = message < LARGEST_MESSAGE_BYTES ? message : LARGEST_MESSAGE_BYTES;
-    coll->rotated_ahead = rotation_of(coll, coll->piece_bytes, UINT64_MAX);
-    coll->rotated_together = rotated_together(coll);
-    coll->piece_rotation = coll->rotated_ahead;
-    coll->message_rotation = rotation_of(coll, coll->message_bytes,
-                                         weiri_copy_streams_to_peers() ? UINT64_MAX : FEW_PARTS);
+    coll_set_rotations(coll);
 }
 
 static void *area_take(char **cursor, size_t bytes)

@@ -40,8 +40,10 @@ enum {
     WEIRI_LANE_BYTES = 568,          /* the longest message of a lane */
     WEIRI_LANE_DEPTH = 32,           /* messages in a lane */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
-    WEIRI_ROTATED_BYTES = 2048,      /* shorter data stay at the start of their buffer */
+    WEIRI_ROTATED_BYTES = 2048,      /* of ranks with a core each: shorter data stay at the start of
+                                        their buffer */
     WEIRI_NEXT_BYTES = 4096,         /* of the next epoch's parts, requested in advance */
+    WEIRI_EPOCHS_AHEAD = 16,         /* of the readers of a slot's parts, at most */
     WEIRI_PACKET_BYTES = 65536,      /* the longest message that is stored before any is read */
     WEIRI_STREAM_BYTES = 16384,      /* a piece of a longer one, if the payload holds four */
 };
@@ -98,15 +100,6 @@ typedef struct weiri_area {
     weiri_message *message[2]; /* n: one for each peer */
     char *payload[2];          /* n, message_bytes apart */
 } weiri_area;
-
-/* How epochs of one parity use their buffer in rotation: in parts of bytes rounded up to a power of
- * two. What has just been read is in the readers' caches, and storing there takes longer than
- * storing to a part that they have evicted in the meantime; but parts that are used rarely cost
- * translations of their addresses. */
-typedef struct weiri_rotation {
-    size_t room;    /* the parts are in the buffer's first bytes, a power of two; 0: no rotation */
-    uint64_t parts; /* at most so many, a power of two */
-} weiri_rotation;
 
 typedef struct weiri_coll weiri_coll;
 typedef struct weiri_gpu_staging weiri_gpu_staging;
@@ -172,10 +165,18 @@ typedef struct weiri_progress {
  * readers (weiri_slot_begin_ahead); other epochs of its slots end it. */
 typedef struct weiri_ahead {
     uint64_t from; /* the first epoch of the series */
-    size_t part_bytes; /* of the parts that its epochs use in rotation; 0: no series */
+    size_t part_bytes; /* of the parts of a slot that its epochs use in rotation; 0: no series */
     int reader;    /* a rank, or WEIRI_ALL_RANKS */
     uint64_t done; /* an epoch that the reader is known to have finished */
 } weiri_ahead;
+
+/* The parts of a buffer that epochs use in rotation. A part is as long as the data, rounded up to a
+ * power of two. */
+typedef struct weiri_rotation {
+    size_t from_bytes; /* shorter data stay at the start of the buffer */
+    size_t room_bytes; /* of all parts at most, a power of two; so do longer data */
+    size_t most_parts; /* a power of two */
+} weiri_rotation;
 
 struct weiri_coll {
     weir_comm *comm;
@@ -184,9 +185,10 @@ struct weiri_coll {
     uint64_t all_done; /* an epoch that every rank is known to have finished */
     size_t piece_bytes, result_bytes, message_bytes; /* capacity of slots, results, payloads:
                                                         multiples of every element size */
-    weiri_rotation piece_rotation, message_rotation; /* of slots and results, and of payloads */
-    weiri_rotation rotated_ahead, rotated_together;  /* piece_rotation of calls whose data flow in
-                                                        one direction, and of others */
+    weiri_rotation ahead_rotation; /* of slots in calls whose writers may be ahead */
+    weiri_rotation begun_rotation; /* of slots and results in epochs of weiri_coll_begin */
+    weiri_rotation slot_rotation;  /* that of the two for the current call */
+    weiri_rotation message_rotation; /* of payloads */
     weiri_ahead ahead;
     uint64_t claims[2]; /* by parity: how often ranks have claimed so far (host/dynamic.c) */
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
@@ -276,6 +278,7 @@ static inline weir_status weiri_coll_begin_ahead(weiri_coll *coll, uint64_t dept
 static inline weir_status weiri_coll_begin(weiri_coll *coll)
 {
     coll->ahead.part_bytes = 0;
+    coll->slot_rotation = coll->begun_rotation;
     return weiri_coll_begin_ahead(coll, 2, 0);
 }
 
@@ -311,20 +314,25 @@ static inline int weiri_part_shift(size_t bytes)
     return 64 - __builtin_clzll((unsigned long long)bytes - 1);
 }
 
+static inline size_t weiri_part_bytes(size_t bytes)
+{
+    return (size_t)1 << weiri_part_shift(bytes);
+}
+
 /* The number of parts for so many bytes. */
 static inline uint64_t weiri_rotated_parts(weiri_rotation rotation, size_t bytes)
 {
-    if (bytes < WEIRI_ROTATED_BYTES || bytes > rotation.room)
+    if (bytes < rotation.from_bytes || bytes > rotation.room_bytes)
         return 1;
-    uint64_t parts = rotation.room >> weiri_part_shift(bytes);
-    return parts < rotation.parts ? parts : rotation.parts;
+    const size_t parts = rotation.room_bytes >> weiri_part_shift(bytes);
+    return parts < rotation.most_parts ? parts : rotation.most_parts;
 }
 
 /* Where bytes of an epoch begin in a buffer of its parity. */
 static inline size_t weiri_rotate(weiri_rotation rotation, uint64_t epoch, size_t bytes)
 {
-    uint64_t parts = weiri_rotated_parts(rotation, bytes);
-    return parts == 1 ? 0 : (size_t)(epoch >> 1 & (parts - 1)) << weiri_part_shift(bytes);
+    const uint64_t parts = weiri_rotated_parts(rotation, bytes);
+    return parts < 2 ? 0 : (size_t)((epoch >> 1 & (parts - 1)) << weiri_part_shift(bytes));
 }
 
 static inline weiri_message *weiri_coll_message(const weiri_coll *coll, int from, int to)

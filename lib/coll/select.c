@@ -10,13 +10,14 @@
  *   allreduce   4          cuda   512        packet     1x64
  *
  * cores is "own" if every rank has a core, "shared" if ranks outnumber the cores, "any" for both,
- * "cuda" for ranks on GPUs, and "net" for ranks on several nodes. plain-own, plain-shared and plain
- * are the same as own, shared and any for calls on memory that peers cannot map: where the other
- * rows choose an algorithm that needs mapped memory, these rows replace it. max_bytes is the size
- * that a benchmark prints (the larger one of bytes sent and received); "-" is no limit. Of the rows
- * that match a communicator, those with the smallest max_ranks, and with the cores of the first of
- * them, are used, in order of size. A collective without rows is served by its first row of the
- * algorithm table.
+ * "cuda" for ranks on GPUs, and "net" for ranks on several nodes, or "net-shared" if they outnumber
+ * the cores of a machine, some of them share a node, and they use no GPUs. plain-own, plain-shared
+ * and plain are the same as own, shared and any for calls on memory that peers cannot map: where
+ * the other rows choose an algorithm that needs mapped memory, these rows replace it. max_bytes is
+ * the size that a benchmark prints (the larger one of bytes sent and received); "-" is no limit. Of
+ * the rows that match a communicator, those with the smallest max_ranks, and with the cores of the
+ * first of them, are used, in order of size. A collective without rows is served by its first row
+ * of the algorithm table.
  *
  * Between nodes the built-in rows were measured on up to MEASURED_NODES nodes. For more, and
  * without rows in the file, a cost model selects (coll/internode/cost.h), with the values of the
@@ -118,7 +119,7 @@ static int parse_bytes(const char *text, uint64_t *bytes)
 
 static weir_algo_backend tuning_backend(const weiri_tuning_row *row)
 {
-    if (strcmp(row->cores, "net") == 0)
+    if (strncmp(row->cores, "net", 3) == 0)
         return WEIR_ALGO_INTERNODE;
     return strcmp(row->cores, "cuda") == 0 ? WEIR_ALGO_CUDA : WEIR_ALGO_HOST;
 }
@@ -139,7 +140,7 @@ static int parse_grid(const char *text, int *blocks, int *threads)
 static int is_cores_word(const char *word)
 {
     static const char *const words[] = {"any", "own", "shared", "plain", "plain-own",
-                                        "plain-shared", "cuda", "net"};
+                                        "plain-shared", "cuda", "net", "net-shared"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i], word) == 0)
             return 1;
@@ -175,7 +176,7 @@ static weir_status tuning_check_row(const weiri_tuning_row *row, const char *fil
     if (!is_cores_word(row->cores))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: cores is '%s'; expected own, shared, any, plain-own, "
-                          "plain-shared, plain, cuda or net", file, line, row->cores);
+                          "plain-shared, plain, cuda, net or net-shared", file, line, row->cores);
     if (is_plain(row) && (weiri_planned_is(row->algo) || strcmp(row->algo, "direct") == 0 ||
                           strcmp(row->algo, "fused") == 0))
         return weiri_fail(WEIR_ERR_INVALID,
@@ -296,7 +297,7 @@ weir_algo_backend weir_comm_algo_backend(const weir_comm *comm)
 static const char *cores_of(const weir_comm *comm)
 {
     if (comm->internode)
-        return "net";
+        return comm->crowding > 1 && comm->internode->most > 1 && !comm->gpu ? "net-shared" : "net";
     return comm->gpu ? "cuda" : comm->oversubscribed ? "shared" : "own";
 }
 
@@ -305,6 +306,8 @@ static int row_matches(const weiri_coll *coll, const weiri_tuning_row *row, int 
     const char *cores = cores_of(coll->comm);
     if (plain != is_plain(row) || coll->nranks > row->max_ranks)
         return 0;
+    if (coll->comm->internode && strcmp(row->cores, "net") == 0)
+        return 1;
     if (weir_comm_algo_backend(coll->comm) != WEIR_ALGO_HOST)
         return strcmp(row->cores, cores) == 0;
     const char *word = row->cores + (plain ? strlen("plain") : 0) + (plain && row->cores[5] == '-');

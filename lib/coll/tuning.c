@@ -24,11 +24,11 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"allgather", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
     {"broadcast", WEIRI_RANKS_MAX, "own", "1K", "packet", ""},
     {"broadcast", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
-    {"broadcast", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
+    {"broadcast", WEIRI_RANKS_MAX, "shared", "32K", "packet", ""},
     {"broadcast", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
     {"reduce", WEIRI_RANKS_MAX, "own", "1K", "packet", ""},
     {"reduce", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
-    {"reduce", WEIRI_RANKS_MAX, "shared", "8K", "packet", ""},
+    {"reduce", WEIRI_RANKS_MAX, "shared", "64K", "packet", ""},
     {"reduce", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
     {"alltoall", 2, "own", "128", "packet", ""},
     {"alltoall", 2, "own", "-", "direct", ""},
@@ -95,7 +95,16 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", WEIRI_RANKS_MAX, "plain", "16383", "packet", ""},
     {"sendrecv", WEIRI_RANKS_MAX, "plain", "-", "cma", ""},
 
-    /* Several nodes. The other collectives have only one algorithm there. */
+    /* Several nodes. The other collectives have only one algorithm there. A rank that shares its
+     * core is not always running when a message for it arrives, so fewer ranks that exchange
+     * messages are better up to longer calls. */
+    {"allreduce", WEIRI_RANKS_MAX, "net-shared", "16K", "packet", ""},
+    {"allreduce", WEIRI_RANKS_MAX, "net-shared", "-", "rails", ""},
+    {"reduce_scatter", WEIRI_RANKS_MAX, "net-shared", "32K", "packet", ""},
+    {"reduce_scatter", WEIRI_RANKS_MAX, "net-shared", "-", "rails", ""},
+    {"allgather", WEIRI_RANKS_MAX, "net-shared", "-", "packet", ""},
+    {"alltoall", WEIRI_RANKS_MAX, "net-shared", "64K", "packet", ""},
+    {"alltoall", WEIRI_RANKS_MAX, "net-shared", "-", "pairs", ""},
     {"allreduce", WEIRI_RANKS_MAX, "net", "4K", "packet", ""},
     {"allreduce", WEIRI_RANKS_MAX, "net", "-", "rails", ""},
     {"reduce_scatter", WEIRI_RANKS_MAX, "net", "4K", "packet", ""},

@@ -58,6 +58,7 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
     int is_root = coll->rank == call->root;
     if (coll->count_bytes <= WEIRI_LANE_BYTES)
         return broadcast_through_lane(coll, call);
+    weiri_slots_for_ahead(coll);
     for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
         size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         weir_status status = broadcast_begin(coll, call, total);

@@ -71,6 +71,7 @@ weir_status weiri_reduce_chain(weiri_coll *coll, const weir_call *call)
     if (coll->nranks > 2 && weiri_is_rounded(call->dtype))
         return weiri_algo_fall_back(coll, call, "packet2", weiri_reduce_packet2);
     chain x = chain_of(coll, call);
+    weiri_slots_for_ahead(coll);
     for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
         size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         weir_status status = chain_begin(&x, total);

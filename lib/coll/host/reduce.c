@@ -51,6 +51,7 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call)
 {
     if (coll->count_bytes <= WEIRI_LANE_BYTES)
         return reduce_through_lanes(coll, call);
+    weiri_slots_for_ahead(coll);
     for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
         size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         weir_status status = WEIR_OK;

@@ -2,11 +2,11 @@
  * slots, as their data arrive. */
 #include "coll/host/slot.h"
 
-enum { SMALLEST_BLOCK_BYTES = 512, LARGEST_BLOCK_BYTES = 2048, MOST_EPOCHS_AHEAD = 16 };
+enum { SMALLEST_BLOCK_BYTES = 512, LARGEST_BLOCK_BYTES = 2048 };
 
 static uint64_t epochs_ahead(uint64_t parts)
 {
-    return 2 * parts < MOST_EPOCHS_AHEAD ? 2 * parts : MOST_EPOCHS_AHEAD;
+    return 2 * parts < WEIRI_EPOCHS_AHEAD ? 2 * parts : WEIRI_EPOCHS_AHEAD;
 }
 
 /* Of two ranks with a core each, the time of a copy decides who copies unregistered memory
@@ -31,11 +31,11 @@ static weir_status ahead_await(weiri_coll *coll, uint64_t finished, int reader)
 weir_status weiri_slot_begin_ahead(weiri_coll *coll, size_t bytes, int reader)
 {
     weiri_ahead *ahead = &coll->ahead;
-    uint64_t epoch = ++coll->epoch, parts = weiri_rotated_parts(coll->piece_rotation, bytes);
-    uint64_t depth = epochs_ahead(parts);
-    size_t part_bytes = (size_t)1 << weiri_part_shift(bytes);
-    if (part_bytes != ahead->part_bytes || reader != ahead->reader)
-        *ahead = (weiri_ahead){epoch, part_bytes, reader, 0};
+    const size_t part = weiri_part_bytes(bytes);
+    uint64_t epoch = ++coll->epoch;
+    uint64_t depth = epochs_ahead(weiri_rotated_parts(coll->slot_rotation, bytes));
+    if (part != ahead->part_bytes || reader != ahead->reader)
+        *ahead = (weiri_ahead){epoch, part, reader, 0};
     if (WEIRI_UNLIKELY(ahead_is_timed(coll)))
         return ahead_await(coll, epoch - 1, WEIRI_ALL_RANKS);
     uint64_t before = ahead->from + 1 < epoch ? ahead->from + 1 : epoch; /* + 2, like all here */

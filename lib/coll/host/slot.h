@@ -17,7 +17,7 @@ static inline char *weiri_slot_data(const weiri_coll *coll, weiri_slot *slot, ui
 {
     if (bytes <= WEIRI_INLINE_BYTES)
         return slot->small;
-    return slot->data + weiri_rotate(coll->piece_rotation, epoch, bytes);
+    return slot->data + weiri_rotate(coll->slot_rotation, epoch, bytes);
 }
 
 /* Waits for a flag of a peer's data. Of two ranks that wait for each other, the processor must not
@@ -32,6 +32,12 @@ static inline weir_status weiri_data_await(weiri_coll *coll, const uint64_t *fla
     return status;
 }
 
+/* Each rank calls it first in a call whose epochs begin as follows, or with coll->epoch++. */
+static inline void weiri_slots_for_ahead(weiri_coll *coll)
+{
+    coll->slot_rotation = coll->ahead_rotation;
+}
+
 /* Begins an epoch in which this rank publishes bytes in its slot, and only the reader, or all
  * ranks, read them. It may be several epochs ahead of them, as far as the slot has parts for so
  * many bytes. */
@@ -40,8 +46,8 @@ weir_status weiri_slot_begin_ahead(weiri_coll *coll, size_t bytes, int reader);
 /* The same; short data, which have no parts, begin like all others. */
 static inline weir_status weiri_slot_begin(weiri_coll *coll, size_t bytes, int reader)
 {
-    return bytes < WEIRI_ROTATED_BYTES ? weiri_coll_begin(coll)
-                                       : weiri_slot_begin_ahead(coll, bytes, reader);
+    return bytes < coll->ahead_rotation.from_bytes ? weiri_coll_begin(coll)
+                                                  : weiri_slot_begin_ahead(coll, bytes, reader);
 }
 
 static inline uint64_t weiri_part_steps(size_t bytes)
@@ -77,7 +83,7 @@ static inline void weiri_publish_chunks(uint64_t *word, uint64_t epoch, char *to
 static inline void weiri_slot_request_next(const weiri_coll *coll, uint64_t epoch, size_t bytes)
 {
     weiri_slot *next = coll->areas[coll->rank].slot[(epoch + 1) & 1];
-    if (!coll->is_one_way && weiri_rotated_parts(coll->piece_rotation, bytes) > 1)
+    if (!coll->is_one_way && weiri_rotated_parts(coll->slot_rotation, bytes) > 1)
         weiri_request_for_writing(weiri_slot_data(coll, next, epoch + 1, bytes),
                                   bytes < WEIRI_NEXT_BYTES ? bytes : WEIRI_NEXT_BYTES);
 }

@@ -502,8 +502,8 @@ static void run_round(const test_rank *b, const trial *t, int round)
  * may be ahead, while a rank is late. */
 static void bursts_in_rotation(const test_rank *b)
 {
-    static const size_t counts[] = {600, 1025, 4096, 20000};
-    for (int round = 0; round < 800 && !failures; round++) {
+    static const size_t counts[] = {150, 600, 1025, 4096, 20000};
+    for (int round = 0; round < 1000 && !failures; round++) {
         int burst = round / 50;
         trial t = {.collective = burst % 2 ? WEIR_COLL_REDUCE : WEIR_COLL_BROADCAST,
                    .algo = burst % 4 == 3 ? "chain" : burst % 4 == 2 ? "direct" : "packet",
@@ -532,6 +532,25 @@ static void claimed_reductions(const test_rank *b)
                    .root = round / 5 % b->nranks};
         if (round % 6 < 2 && b->rank == round / 6 % b->nranks)
             usleep(1000);
+        run_round(b, &t, round);
+    }
+    weir_comm_barrier(b->comm);
+}
+
+/* Messages of several lengths in turn, whose parts of a slot overlap, while a rank is late. */
+static void lengths_in_rotation(const test_rank *b)
+{
+    static const size_t counts[] = {4000, 4000, 4000, 4000, 4000, 4000, 150, 401, 1025, 150, 401};
+    for (int round = 0; round < 1100 && !failures; round++) {
+        trial t = {.collective = round % 3 ? WEIR_COLL_BROADCAST : WEIR_COLL_REDUCE,
+                   .algo = "packet",
+                   .dtype = WEIR_INT32,
+                   .op = WEIR_SUM,
+                   .count = counts[round % 11]};
+        if (round / 50 % 2)
+            t.collective = WEIR_COLL_BROADCAST;
+        if (round % 11 == 3 && b->rank == 1)
+            usleep(300);
         run_round(b, &t, round);
     }
     weir_comm_barrier(b->comm);
@@ -812,24 +831,34 @@ static void copied_through_slots_by_all(const test_rank *b)
     expect_algo(b, b->comm->oversubscribed && system_allows_cma() ? "cma" : "packet");
 }
 
+static void check_parts(const test_rank *b, weiri_rotation rotation, uint64_t epoch, size_t bytes)
+{
+    const size_t at = weiri_rotate(rotation, epoch, bytes);
+    const size_t next = weiri_rotate(rotation, epoch + 2, bytes);
+    if (at % WEIR_LINE_BYTES || (at && at + bytes > rotation.room_bytes))
+        fail_rank(b, "a part of a buffer", "not within it");
+    if (bytes >= rotation.from_bytes && bytes <= rotation.room_bytes / 2 && at < next + bytes &&
+        next < at + bytes)
+        fail_rank(b, "parts of a buffer", "one is used twice in succession");
+}
+
 /* Epochs of one parity that follow each other use different parts of a buffer, all within it. */
 static void parts_in_rotation(const test_rank *b)
 {
     const size_t room = 65536;
-    const weiri_rotation all = {room, room}, few = {room, 16};
+    const weiri_rotation all = {WEIRI_ROTATED_BYTES, room, room}, few = {569, room, 8};
     for (size_t bytes = 1; bytes <= 2 * room; bytes += bytes < 4100 ? 1 : 4097)
-        for (uint64_t epoch = 1; epoch < 400; epoch++) {
-            weiri_rotation rotation = epoch < 200 ? all : few;
-            size_t at = weiri_rotate(rotation, epoch, bytes);
-            size_t next = weiri_rotate(rotation, epoch + 2, bytes);
-            if (epoch >= 200 && at != weiri_rotate(few, epoch + 32, bytes))
-                fail_rank(b, "parts of a buffer", "more than 16 are used");
-            if (at % WEIR_LINE_BYTES || (at && at + bytes > room))
-                fail_rank(b, "a part of a buffer", "not within it");
-            if (bytes >= WEIRI_ROTATED_BYTES && bytes <= room / 2 && at < next + bytes &&
-                next < at + bytes)
-                fail_rank(b, "parts of a buffer", "one is used twice in succession");
+        for (uint64_t epoch = 1; epoch < 200; epoch++) {
+            check_parts(b, all, epoch, bytes);
+            check_parts(b, few, epoch, bytes);
+            if (weiri_rotate(few, epoch, bytes) != weiri_rotate(few, epoch + 16, bytes))
+                fail_rank(b, "parts of a buffer", "more than 8 are used");
         }
+    if (weiri_rotated_parts(all, 2049) != 16 || weiri_rotated_parts(few, 2049) != 8 ||
+        weiri_rotated_parts(few, 16384) != 4 || weiri_rotated_parts(few, 568) != 1)
+        fail_rank(b, "parts of a buffer", "their number");
+    if (weiri_rotate(few, 2 * 8, 2048) != 0 || weiri_rotate(few, 2 * 7, 2048) != 7 * 2048)
+        fail_rank(b, "parts of a buffer", "more or fewer are used than there may be");
 }
 
 static void copied_through_slots(const test_rank *b)
@@ -1061,7 +1090,8 @@ int main(void)
         JOBS("bursts of short messages", {.body = bursts}),
         JOBS("bursts of messages in rotation", {.body = bursts_in_rotation},
              {3, .body = bursts_in_rotation, .unregistered = 1, .scratch_bytes = 64 << 10},
-             {2, .body = bursts_in_rotation, .unregistered = 1}, {3, .body = end_of_a_series}),
+             {2, .body = bursts_in_rotation, .unregistered = 1}, {3, .body = end_of_a_series},
+             {3, .body = lengths_in_rotation}, {2, .body = lengths_in_rotation}),
         JOBS("a long reduction after a broadcast with a late reader",
              {3, .body = pieces_after_broadcast, .scratch_bytes = 64 << 10},
              {2, .body = pieces_after_broadcast, .scratch_bytes = 64 << 10}),

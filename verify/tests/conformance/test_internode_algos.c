@@ -3,12 +3,15 @@
  * on 2 to 8 emulated nodes, even and uneven, in the order of nodes and interleaved, numbers of
  * nodes that are powers of two and others: counts from 1 to several messages, in place and out of
  * place, every root, and sequences of calls with late ranks. And that the cost model selects by
- * size, and takes its values from a tuning file. Nodes are emulated as in test_internode.c.
+ * size, and takes its values from a tuning file; and that ranks which share cores have other rows.
+ * Nodes are emulated as in test_internode.c.
  */
+#define _GNU_SOURCE
 #include "verify/tests/support/internode_ranks.h"
 
 #include "coll/internode/cost.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -354,6 +357,55 @@ static void check_crowded(void **unused)
     assert_string_equal(cheapest(WEIR_COLL_BROADCAST, 0), "scatter");
 }
 
+/* Has the communicators that are created next share one core. */
+static void share_a_core(int *failures)
+{
+    cpu_set_t cores, one;
+    int core = 0;
+    EXPECT(failures, sched_getaffinity(0, sizeof cores, &cores) == 0);
+    while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, &cores))
+        core++;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    EXPECT(failures, sched_setaffinity(0, sizeof one, &one) == 0);
+}
+
+/* The algorithm that serves an alltoall of so many bytes. */
+static const char *selected_alltoall(weir_comm *comm, const layout *where, size_t bytes,
+                                     int *failures)
+{
+    char *in = calloc(bytes, 1), *out = calloc(bytes, 1);
+    EXPECT_OK(failures,
+              weir_alltoall(comm, in, out, bytes / (size_t)ranks_of(where), WEIR_UINT8, NULL));
+    free(in);
+    free(out);
+    return weir_comm_last_algo(comm);
+}
+
+/* Where ranks of a node share a core, a message for each pair costs so much that the leaders'
+ * messages serve longer calls; a node of one rank has nothing to gather. */
+static int check_shared_rows(weir_boot *boot, void *argument)
+{
+    const layout *where = argument;
+    int failures = 0, has_leaders = where->nnodes < ranks_of(where);
+    share_a_core(&failures);
+    weir_comm *comm = open_internode(boot, where);
+    EXPECT(&failures, comm && comm->crowding == ranks_of(where));
+    if (!comm)
+        return failures;
+    const char *word = selected_alltoall(comm, where, 64 << 10, &failures);
+    EXPECT(&failures, strcmp(word, has_leaders ? "packet" : "pairs") == 0);
+    word = selected_alltoall(comm, where, 128 << 10, &failures);
+    EXPECT(&failures, strcmp(word, "pairs") == 0);
+    word = selected(comm, 16 << 10, &failures);
+    EXPECT(&failures, strcmp(word, has_leaders ? "packet" : "rails") == 0);
+    word = selected(comm, 32 << 10, &failures);
+    EXPECT(&failures, strcmp(word, "rails") == 0);
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    weir_comm_destroy(comm);
+    return failures;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +423,9 @@ int main(void)
         LAYOUT_TEST("the cost model selects by size", check_selection, "abcdefgh", 8),
         LAYOUT_RANKS_TEST("a tuning file has the cost model's values", check_cost_lines, "abcdefgh",
                           8),
+        LAYOUT_RANKS_TEST("alltoall of 2 + 2 ranks that share a core", check_shared_rows, "aabb",
+                          2),
+        LAYOUT_RANKS_TEST("alltoall of 1 + 1 ranks that share a core", check_shared_rows, "ab", 2),
         LAYOUT_TEST("the cost model's values are fitted to times", check_fit, "abcdefgh", 8),
         LAYOUT_TEST("doubling: another count on one rank is an error", check_mismatch, "ab", 2),
         LAYOUT_TEST("halving: another count on one rank is an error", check_mismatch, "abc", 3),
