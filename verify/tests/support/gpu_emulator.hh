@@ -74,7 +74,7 @@ public:
     /* Queues a launch. kernel: what weiri_gpu_<name>_kernel returns; name must be static. */
     void launch(int rank, const char *name, const void *kernel, weiri_gpu_shape shape,
                 const weiri_gpu_args &args);
-    /* Launches have a state of their own, and leave the epoch as it is. */
+    /* Launches keep their own state, and leave the epoch as it is. */
     void expect_no_epochs();
     /* Runs all queues until they are empty. Returns whether no wait failed, epochs and barriers
      * were correct, and all canaries are intact. */

@@ -157,7 +157,7 @@ WEIRI_GPU_FN int32_t moe_take_number(int32_t *next, int first_bin, int bin, int 
 /* -------------------------------------------------------------------- steps */
 
 /* A warp counts the items of its tokens. The experts' numbers have no order in layouts other than
- * expert. Returns whether a lane has met an expert that does not exist. */
+ * expert. Returns whether a lane has seen an expert that does not exist. */
 WEIRI_GPU_FN bool moe_count(const moe_gpu_args &a, moe_span span, moe_stream stream,
                             int32_t *counts, int first_bin, int lane)
 {
@@ -281,7 +281,7 @@ WEIRI_GPU_FN void moe_place_choices(const moe_gpu_args &a, const moe_launch &l, 
 }
 
 /* The first blocks, as many as there are segments. watch: of the call that has read what is
- * overwritten. If `publishes`, the only block stores the header as soon as it has met all experts.
+ * overwritten. If `publishes`, the only block stores the header as soon as it has seen all experts.
  * numbers: in shared memory. */
 WEIRI_GPU_FN void moe_send_routing(const moe_gpu_args &a, const moe_launch &l, int segments,
                                    const moe_watch &watch, const moe_header &header, bool publishes,
