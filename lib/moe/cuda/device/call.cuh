@@ -284,8 +284,8 @@ WEIRI_GPU_COLD_FN void moe_store_values(const moe_gpu_args &a, uint64_t call, in
     weiri_gpu_fence();
 }
 
-/* Returns the problem of a rank that may have found a choice of an expert that does not exist, after
- * its details have been stored for one peer. */
+/* Returns the problem of a rank that may have found a choice of an expert that does not exist; its
+ * details are then stored for one peer. */
 WEIRI_GPU_COLD_FN uint32_t moe_find_wrong(const moe_gpu_args &a, uint64_t call, int peer)
 {
     const uint64_t wrong = weir_load_relaxed(&moe_state(a)->wrong);
