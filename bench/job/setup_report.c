@@ -31,8 +31,10 @@ typedef struct setup_times {
     int next_ms, all_ms, after_ms;
 } setup_times;
 static const setup_times given_up = {1200, 1200, 100}, terminated = {600, 600, 0};
-/* How often the collector looks for a SIGTERM, and as how long a look counts at most. */
-enum { LOOK_MS = 50, LATE_MS = 100 };
+/* How often the collector looks for a SIGTERM, and as how long a look counts at most. LONGER_MS: by
+ * how much the others' patience with the collector exceeds its times, as its looks may be late:
+ * when one of them ends, the launcher terminates the job. */
+enum { LOOK_MS = 50, LATE_MS = 100, LONGER_MS = 2000 };
 
 static atomic_int setup_has_begun;
 
@@ -121,20 +123,23 @@ static int setup_least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Receives states until all ranks have sent theirs or the time is over, which a SIGTERM shortens.
- * Returns their number. A look that comes late counts as LATE_MS: where this rank got no processor,
- * the others probably got none either. */
+/* Receives states until all ranks have sent theirs or the time is over, which a SIGTERM shortens to
+ * that of a rank which is terminated, counted from the start, but LATE_MS at least. Returns their
+ * number. A look that comes late counts as LATE_MS: where this rank got no processor, the others
+ * probably got none either. */
 static int setup_collect(int fd, const setup_times *times, int nranks, setup_state *states)
 {
     int all_ms = times->all_ms, next_ms = times->next_ms;
     int count = 1, hurries = 0; /* count: this rank */
-    uint64_t last_ms = setup_now_ms();
+    const uint64_t start_ms = setup_now_ms();
+    uint64_t last_ms = start_ms;
     while (count < nranks) {
         struct pollfd one = {.fd = fd, .events = POLLIN};
         setup_state state;
         if (!hurries && setup_is_terminated()) {
             hurries = 1;
-            all_ms = setup_least(all_ms, terminated.all_ms);
+            const int rest_ms = terminated.all_ms - (int)(setup_now_ms() - start_ms);
+            all_ms = setup_least(all_ms, rest_ms > LATE_MS ? rest_ms : LATE_MS);
         }
         const int left_ms = setup_least(all_ms, next_ms);
         if (left_ms <= 0)
@@ -212,7 +217,8 @@ static void setup_lead(int fd, const bench_watch *watch, const setup_times *time
  * is no collector any more. */
 static int setup_follow(const setup_times *times, const setup_state *mine)
 {
-    const uint64_t end_ms = setup_now_ms() + (uint64_t)(times->all_ms + times->after_ms);
+    const uint64_t end_ms =
+        setup_now_ms() + (uint64_t)(times->all_ms + times->after_ms + LONGER_MS);
     int fd = setup_open(report_name, connect);
     if (fd < 0)
         return -1;
