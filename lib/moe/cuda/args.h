@@ -27,7 +27,7 @@ enum {
     MOE_GPU_CALLS = 4, /* headers: two calls under way, and those of slower ranks */
     MOE_GPU_SEND = 1,  /* phases of a launch: both for a whole call */
     MOE_GPU_COMPLETE = 2,
-    MOE_GPU_SEGMENTS = 32, /* parts of the tokens that are counted at the same time, at most */
+    MOE_GPU_SEGMENTS = 64, /* parts of the tokens that are counted at the same time, at most */
 };
 
 /* What a rank says about a call, as packets of 16 bytes (weir_packet16_write): moe_header of

@@ -54,17 +54,16 @@ WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, const moe_launch &l,
     const uint64_t routed = is_new ? moe_routing_of(a)->call : 0;
     const moe_watch watch = moe_watch_done(a, staged > routed ? staged : routed);
     const moe_header header = moe_dispatch_header(a, is_new);
-    const bool is_alone = senders == 1 && !is_staged;
     if (is_new && (int)blockIdx.x < segments) {
-        moe_send_routing(a, l, segments, watch, header, is_alone, numbers);
-        if (is_alone)
+        moe_send_routing(a, l, segments, watch, header, !is_staged, numbers);
+        if (!is_staged)
             return;
     } else {
         moe_await_watched(a, watch);
         __syncthreads();
     }
     moe_stage_tokens<dtype>(a, l);
-    if (!is_alone && !moe_is_last(&moe_state(a)->arrived, senders))
+    if (is_staged && !moe_is_last(&moe_state(a)->arrived, senders))
         return;
     if (header.notes & MOE_PROBLEM && (int)threadIdx.x < a.view.nranks)
         moe_store_values(a, l.call, (int)threadIdx.x, a.handle, a.tokens, 0);

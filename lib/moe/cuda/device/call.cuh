@@ -4,11 +4,12 @@
  * A launch reads the number of its call from the state of the group. In the order of its phases:
  *
  *   send      waits until peers have finished with what is overwritten; writes the header, counts
- *             and choices into the receivers' windows. If rows go to staging, or several blocks
- * look for invalid choices, the block that arrives last writes the header, otherwise the first one
- * does, before the choices complete  waits for the headers of all ranks, and for what it reads
- * besides. The block that ends last stores done into all windows. If peers read this rank's rows in
- * place, it waits for their done
+ *             and choices into the receivers' windows. The header is written when all blocks have
+ *             looked for invalid choices, before the choices; if rows go to staging, when these
+ *             are there, by the block that arrives last
+ *   complete  waits for the headers of all ranks, and for what it reads besides. The block that
+ *             ends last stores done into all windows. If peers read this rank's rows in place, it
+ *             waits for their done
  *
  * The block that ends last also stores the state for the next launch, when all blocks have read it.
  *

@@ -18,10 +18,12 @@
 #include "coll/cuda/device/vector.cuh"
 #include "moe/cuda/device/rows.cuh"
 
-/* In the emulator limits are small, so that tests reach several ranges and segments. */
+/* In the emulator limits are small, so that tests reach several ranges and segments. One segment
+ * counts MOE_ALONE_CHOICES faster than several, which have to wait for each other. */
 enum {
-    MOE_RANGE = WEIR_ON_DEVICE ? 640 : 24,            /* bins of a range */
-    MOE_SEGMENT_CHOICES = WEIR_ON_DEVICE ? 2048 : 48, /* of a segment, while blocks are left */
+    MOE_RANGE = WEIR_ON_DEVICE ? 640 : 24,           /* bins of a range */
+    MOE_ALONE_CHOICES = WEIR_ON_DEVICE ? 2048 : 48,  /* of a single segment, at most */
+    MOE_SEGMENT_CHOICES = WEIR_ON_DEVICE ? 512 : 24, /* of a segment, while blocks are left */
 };
 
 WEIRI_GPU_FN uint32_t moe_lanes_before(int lane)
@@ -49,7 +51,7 @@ WEIRI_GPU_FN int moe_segments(const moe_gpu_args &a)
     const int most = (int)gridDim.x < MOE_GPU_SEGMENTS ? (int)gridDim.x : MOE_GPU_SEGMENTS;
     const int64_t choices = (int64_t)a.tokens * a.shape.topk;
     const int64_t wanted = (choices + MOE_SEGMENT_CHOICES - 1) / MOE_SEGMENT_CHOICES;
-    return wanted < 1 ? 1 : wanted < most ? (int)wanted : most;
+    return choices <= MOE_ALONE_CHOICES ? 1 : wanted < most ? (int)wanted : most;
 }
 
 WEIRI_GPU_FN bool moe_is_in_range(int first_bin, int bin)
@@ -200,6 +202,25 @@ WEIRI_GPU_FN void moe_await_segments(const moe_gpu_args &a, int segments, int nt
     __syncthreads();
 }
 
+/* Stores the counts of a range, the nth, of this block's segment, and waits for those of the
+ * others. After __syncthreads. */
+WEIRI_GPU_FN void moe_share_counts(const moe_gpu_args &a, int32_t (*counts)[MOE_RANGE], int nth,
+                                   int segments)
+{
+    const int bins = moe_bins(a), first_bin = nth * MOE_RANGE;
+    const int warps = (int)blockDim.x / MOE_WARP;
+    int32_t *stored = moe_segment_counts(a) + (size_t)blockIdx.x * (size_t)bins + first_bin;
+    for (int at = (int)threadIdx.x; at < MOE_RANGE && first_bin + at < bins;
+         at += (int)blockDim.x) {
+        int32_t sum = 0;
+#pragma unroll 4
+        for (int warp = 0; warp < warps; warp++)
+            sum += counts[warp][at];
+        stored[at] = sum;
+    }
+    moe_await_segments(a, segments, nth + 1);
+}
+
 /* Turns the warps' counts of a range, the nth, into the first numbers of their items; the block of
  * the last segment stores the counts of all tokens into all windows. After __syncthreads. */
 WEIRI_GPU_FN void moe_number(const moe_gpu_args &a, const moe_launch &l,
@@ -207,18 +228,7 @@ WEIRI_GPU_FN void moe_number(const moe_gpu_args &a, const moe_launch &l,
 {
     const int bins = moe_bins(a), first_bin = nth * MOE_RANGE, segment = (int)blockIdx.x;
     const int warps = (int)blockDim.x / MOE_WARP;
-    int32_t *stored = moe_segment_counts(a) + first_bin;
-    if (segments > 1) {
-        for (int at = (int)threadIdx.x; at < MOE_RANGE && first_bin + at < bins;
-             at += (int)blockDim.x) {
-            int32_t sum = 0;
-#pragma unroll 4
-            for (int warp = 0; warp < warps; warp++)
-                sum += counts[warp][at];
-            stored[(size_t)segment * bins + at] = sum;
-        }
-        moe_await_segments(a, segments, nth + 1);
-    }
+    const int32_t *stored = moe_segment_counts(a) + first_bin;
     for (int at = (int)threadIdx.x; at < MOE_RANGE && first_bin + at < bins;
          at += (int)blockDim.x) {
         int32_t next = 0;
@@ -281,8 +291,8 @@ WEIRI_GPU_FN void moe_place_choices(const moe_gpu_args &a, const moe_launch &l, 
 }
 
 /* The first blocks, as many as there are segments. watch: of the call that has read what is
- * overwritten. If `publishes`, the only block stores the header as soon as it has seen all experts.
- * numbers: in shared memory. */
+ * overwritten. If `publishes`, the block of the last segment stores the header as soon as all
+ * experts have been seen. numbers: in shared memory. */
 WEIRI_GPU_FN void moe_send_routing(const moe_gpu_args &a, const moe_launch &l, int segments,
                                    const moe_watch &watch, const moe_header &header, bool publishes,
                                    int32_t (*numbers)[MOE_RANGE])
@@ -297,8 +307,10 @@ WEIRI_GPU_FN void moe_send_routing(const moe_gpu_args &a, const moe_launch &l, i
         if (nth == 0)
             moe_await_watched(a, watch);
         is_wrong = __syncthreads_or(is_wrong);
-        if (nth == 0 && publishes)
-            moe_publish(a, l, header, is_wrong);
+        if (segments > 1)
+            moe_share_counts(a, numbers, nth, segments);
+        if (nth == 0 && publishes && (int)blockIdx.x == segments - 1)
+            moe_publish(a, l, header, is_wrong || segments > 1);
         moe_number(a, l, numbers, nth, segments);
         moe_place_choices(a, l, span, first, numbers[warp], nth * MOE_RANGE);
     }
