@@ -451,6 +451,7 @@ struct fault {
     moe_problem problem;
     uint64_t rank;
     int64_t values[3];
+    int tokens; /* 0: those of faulty_shape, which are one segment, and 30 rows to receive */
 };
 
 static const shape faulty_shape = {"faulty", 3,       6, 3, 4, 64, EXPERT, BF16,
@@ -471,8 +472,10 @@ static void inject_hot(scene &s, pair &p)
 }
 
 static const fault faults[] = {
-    {"an expert that does not exist", inject_expert, MOE_BAD_EXPERT, 1, {2, 1, 6}},
-    {"an exceeded capacity", inject_hot, MOE_OVERFLOW, 1, {3, 36, 30}},
+    {"an expert that does not exist", inject_expert, MOE_BAD_EXPERT, 1, {2, 1, 6}, 0},
+    {"an exceeded capacity", inject_hot, MOE_OVERFLOW, 1, {3, 36, 30}, 0},
+    {"an expert in the first of several segments that does not exist", inject_expert,
+     MOE_BAD_EXPERT, 1, {2, 1, 6}, 24},
 };
 
 static bool is_untouched(const buffer &b, const std::vector<char> &before)
@@ -502,7 +505,9 @@ static std::string check_report(const scene &s, int rank, const fault &f)
 static std::string faulty(const fault &f, uint64_t seed)
 {
     shape how = faulty_shape;
-    how.recv_rows = 30;
+    how.recv_rows = f.tokens ? 0 : 30;
+    how.tokens = f.tokens ? f.tokens : how.tokens;
+    how.is_registered = f.tokens != 0; /* staged rows are announced otherwise */
     scene s(how, seed);
     pair &bad = s.make_pair(0, 0, false);
     std::vector<std::vector<char>> before;
@@ -543,7 +548,7 @@ static void test_refusals(uint64_t seeds)
     std::string why;
     for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++) {
         scene s(faulty_shape, seed);
-        const fault no_routing = {"", NULL, MOE_NO_ROUTING, 0, {1, 0, 0}};
+        const fault no_routing = {"", NULL, MOE_NO_ROUTING, 0, {1, 0, 0}, 0};
         pair &p = s.make_pair(0, 1, false);
         for (int rank = 0; rank < s.how.nranks; rank++)
             s.queue_combine(p, rank, MOE_GPU_SEND | MOE_GPU_COMPLETE);
@@ -564,7 +569,7 @@ static void test_refusals(uint64_t seeds)
 static std::string refused(uint64_t seed)
 {
     scene s(faulty_shape, seed);
-    const fault tokens = {"", NULL, MOE_BAD_TOKENS, 1, {9, 4, 0}};
+    const fault tokens = {"", NULL, MOE_BAD_TOKENS, 1, {9, 4, 0}, 0};
     const pair &first = s.queue(0, 0, false, false), &second = s.make_pair(1, 1, false);
     for (int rank = 0; rank < s.how.nranks; rank++) {
         s.queue_dispatch(second, rank, false, MOE_GPU_SEND);
