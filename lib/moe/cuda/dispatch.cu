@@ -213,6 +213,16 @@ WEIRI_GPU_FN void moe_pad(const moe_gpu_args &a, const moe_launch &l, const moe_
     }
 }
 
+/* A count from a rank; one of a new routing may have yet to arrive: rows need not have waited for
+ * it. */
+WEIRI_GPU_FN int32_t moe_count_from(const moe_gpu_args &a, const moe_launch &l,
+                                    const uint64_t *packet, int from)
+{
+    const uint64_t seen = weir_load_relaxed(packet);
+    const bool is_new = a.dispatch.topk_experts != nullptr;
+    return (int32_t)(uint32_t)(is_new ? moe_await_packet(a, l, packet, seen, from) : seen);
+}
+
 /* Writes all counts, or zeros. */
 WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l,
                                    const moe_places &places, bool is_placed)
@@ -226,10 +236,10 @@ WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l,
     for (int own = thread; own < a.shape.local_experts; own += step) {
         int32_t count = moe_by_expert(a) && is_placed ? places.rows[own] : 0;
 #pragma unroll 1
-        for (int from = 0; !moe_by_expert(a) && from < a.view.nranks; from++)
-            count += moe_count_at(moe_counts(a, a.view.rank, from) + first + own);
+        for (int from = 0; is_placed && !moe_by_expert(a) && from < a.view.nranks; from++)
+            count += moe_count_from(a, l, moe_counts(a, a.view.rank, from) + first + own, from);
         if (d.expert_counts)
-            d.expert_counts[own] = is_placed ? count : 0;
+            d.expert_counts[own] = count;
         if (d.expert_offsets)
             d.expert_offsets[own] = is_placed ? places.first[own] : 0;
     }
@@ -237,11 +247,12 @@ WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l,
     for (int from = thread / MOE_WARP; d.source_counts && from < a.view.nranks; from += l.warps) {
         int32_t count = 0;
 #pragma unroll 1
-        for (int own = l.lane; own < a.shape.own_bins; own += MOE_WARP)
-            count += moe_count_at(moe_rows_from(a, from, a.view.rank * a.shape.own_bins + own));
+        for (int own = l.lane; is_placed && own < a.shape.own_bins; own += MOE_WARP)
+            count += moe_count_from(
+                a, l, moe_rows_from(a, from, a.view.rank * a.shape.own_bins + own), from);
         count = moe_sum_lanes(count);
         if (l.lane == 0)
-            d.source_counts[from] = is_placed ? count : 0;
+            d.source_counts[from] = count;
     }
 }
 
