@@ -45,6 +45,30 @@ static void run_launch(weiri_gpu_args args)
     ((void (*)(moe_gpu_args))launch->kernel)(launch->args);
 }
 
+/* Where a rank's counts are while they are late: in staging that dispatch does not use. */
+static uint64_t late_place(const moe_gpu_args &a)
+{
+    return a.shape.at.outputs;
+}
+
+/* A kernel: brings a rank's counts of rows into all windows, and later those of experts. */
+static void bring_counts(moe_gpu_args a)
+{
+    const size_t experts = (size_t)a.shape.experts, each = experts + (size_t)a.view.nranks;
+    const size_t at = ((size_t)a.handle * (size_t)a.view.nranks + (size_t)a.view.rank) * each;
+    if (blockIdx.x || threadIdx.x)
+        return;
+    for (int is_late = 0; is_late < 2; is_late++) {
+        const size_t first = (at + (is_late ? 0 : experts)) * 8;
+        for (int i = 0; i < 1000 * is_late; i++)
+            weir_emulated_relax();
+        for (int peer = 0; peer < a.view.nranks; peer++)
+            memcpy(a.windows[peer] + a.shape.at.counts + first,
+                   a.windows[peer] + late_place(a) + first, (is_late ? experts : each - experts) * 8);
+        weir_emulated_stored();
+    }
+}
+
 /* The buffers of one rank in one dispatch and combine. */
 struct buffers {
     buffer x, rows, outputs, out, ids, weights, scales, row_weights, row_experts, counts, offsets,
@@ -70,11 +94,15 @@ class scene {
                         moe_problem problem = MOE_NO_PROBLEM);
     void queue_combine(const pair &p, int rank, int phases, moe_problem problem = MOE_NO_PROBLEM,
                        bool is_other_under_way = false);
+    /* A dispatch whose counts arrive after everything else that the rank sends. */
+    void queue_late_dispatch(const pair &p, int rank);
     pair &make_pair(int version, int handle, bool is_backward);
     std::string run();
     std::string check(const pair &p);
     moe_gpu_args args(int rank, int phases, int kind, const buffer &in, int version);
-    void launch(int rank, const moe_gpu_args &args);
+    moe_gpu_args dispatch_args(const pair &p, int rank, bool is_backward, int phases,
+                               moe_problem problem);
+    void launch(int rank, const moe_gpu_args &args, void (*other)(moe_gpu_args) = NULL);
     int recv_rows() const
     {
         return recv_rows_;
@@ -159,9 +187,11 @@ moe_gpu_args scene::args(int rank, int phases, int kind, const buffer &in, int v
     return a;
 }
 
-void scene::launch(int rank, const moe_gpu_args &args)
+/* other: a kernel in place of dispatch or combine. */
+void scene::launch(int rank, const moe_gpu_args &args, void (*other)(moe_gpu_args))
 {
-    const void *kernel = args.kind == MOE_DISPATCH
+    const void *kernel = other                       ? (const void *)other
+                         : args.kind == MOE_DISPATCH
                              ? moe_gpu_dispatch_kernel(config.dtype, shape_.is_fp8)
                              : moe_gpu_combine_kernel(config.dtype);
     const buffer none = {NULL, 0, WEIRI_GPU_UNMAPPED};
@@ -224,8 +254,8 @@ pair &scene::make_pair(int version, int handle, bool is_backward)
     return p;
 }
 
-void scene::queue_dispatch(const pair &p, int rank, bool is_backward, int phases,
-                           moe_problem problem)
+moe_gpu_args scene::dispatch_args(const pair &p, int rank, bool is_backward, int phases,
+                                  moe_problem problem)
 {
     const buffers &b = p.of[(size_t)rank];
     moe_gpu_args a = args(rank, phases, MOE_DISPATCH, b.x, p.version);
@@ -243,7 +273,23 @@ void scene::queue_dispatch(const pair &p, int rank, bool is_backward, int phases
     a.dispatch.expert_counts = (int32_t *)b.counts.data;
     a.dispatch.expert_offsets = by_expert() ? (int32_t *)b.offsets.data : NULL;
     a.dispatch.source_counts = (int32_t *)b.sources.data;
-    launch(rank, a);
+    return a;
+}
+
+void scene::queue_dispatch(const pair &p, int rank, bool is_backward, int phases,
+                           moe_problem problem)
+{
+    launch(rank, dispatch_args(p, rank, is_backward, phases, problem));
+}
+
+void scene::queue_late_dispatch(const pair &p, int rank)
+{
+    moe_gpu_args send = dispatch_args(p, rank, false, MOE_GPU_SEND, MOE_NO_PROBLEM);
+    const moe_gpu_args late = send;
+    send.shape.at.counts = late_place(send);
+    launch(rank, send);
+    launch(rank, late, bring_counts);
+    queue_dispatch(p, rank, false, MOE_GPU_COMPLETE);
 }
 
 void scene::queue_combine(const pair &p, int rank, int phases, moe_problem problem,
@@ -638,6 +684,30 @@ static void test_other_calls(uint64_t seeds)
     ok(why.empty(), why, "a rank that makes no call is reported at the deadline");
 }
 
+/* The counts of rank 1 arrive after its choices and its header. In layouts rank and flat rows can
+ * be placed without some of them, but they are returned. */
+static void test_late_counts(uint64_t seeds)
+{
+    std::string why;
+    for (const weir_moe_layout layout : {EXPERT, WEIR_MOE_RANK_MAJOR, WEIR_MOE_FLAT})
+        for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++) {
+            shape how = faulty_shape;
+            how.layout = layout;
+            scene s(how, seed);
+            pair &p = s.make_pair(0, 0, false);
+            for (int rank = 0; rank < how.nranks; rank++) {
+                if (rank == 1)
+                    s.queue_late_dispatch(p, rank);
+                else
+                    s.queue_dispatch(p, rank, false, MOE_GPU_SEND | MOE_GPU_COMPLETE);
+                s.queue_combine(p, rank, MOE_GPU_SEND | MOE_GPU_COMPLETE);
+            }
+            why = s.run();
+            why = why.empty() ? s.check(p) : why;
+        }
+    ok(why.empty(), why, "counts that arrive late are awaited");
+}
+
 /* Groups whose choices have no room in a packet. */
 static void test_limit(void)
 {
@@ -679,6 +749,7 @@ int main(int argc, char **argv)
     test_refusals(seeds);
     test_refused(seeds);
     test_other_calls(seeds);
+    test_late_counts(seeds);
     test_limit();
     return tap_done();
 }
