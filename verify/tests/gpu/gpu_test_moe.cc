@@ -64,7 +64,8 @@ static void bring_counts(moe_gpu_args a)
             weir_emulated_relax();
         for (int peer = 0; peer < a.view.nranks; peer++)
             memcpy(a.windows[peer] + a.shape.at.counts + first,
-                   a.windows[peer] + late_place(a) + first, (is_late ? experts : each - experts) * 8);
+                   a.windows[peer] + late_place(a) + first,
+                   (is_late ? experts : each - experts) * 8);
         weir_emulated_stored();
     }
 }
@@ -190,7 +191,7 @@ moe_gpu_args scene::args(int rank, int phases, int kind, const buffer &in, int v
 /* other: a kernel in place of dispatch or combine. */
 void scene::launch(int rank, const moe_gpu_args &args, void (*other)(moe_gpu_args))
 {
-    const void *kernel = other                       ? (const void *)other
+    const void *kernel = other ? (const void *)other
                          : args.kind == MOE_DISPATCH
                              ? moe_gpu_dispatch_kernel(config.dtype, shape_.is_fp8)
                              : moe_gpu_combine_kernel(config.dtype);
@@ -520,8 +521,12 @@ static void inject_hot(scene &s, pair &p)
 static const fault faults[] = {
     {"an expert that does not exist", inject_expert, MOE_BAD_EXPERT, 1, {2, 1, 6}, 0},
     {"an exceeded capacity", inject_hot, MOE_OVERFLOW, 1, {3, 36, 30}, 0},
-    {"an expert in the first of several segments that does not exist", inject_expert,
-     MOE_BAD_EXPERT, 1, {2, 1, 6}, 24},
+    {"an expert in the first of several segments that does not exist",
+     inject_expert,
+     MOE_BAD_EXPERT,
+     1,
+     {2, 1, 6},
+     24},
 };
 
 static bool is_untouched(const buffer &b, const std::vector<char> &before)
