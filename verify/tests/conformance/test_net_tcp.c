@@ -118,6 +118,38 @@ static int peer_never_connects(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* ----------------------------------------------------------------- send buffers */
+
+/* Rank 0 knows that the peer shares its kernel, rank 1 does not: only rank 0's send buffers are
+ * limited. */
+static int limit_send_buffers(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    enum { LIMIT = 2 * (64 << 10) /* the kernel doubles it */ };
+    int failures = 0, rank = weir_boot_rank(boot);
+    const weiri_net_ops *ops = weiri_net_ops_of(WEIR_TRANSPORT_TCP);
+    weiri_net *net = NULL;
+    weiri_endpoint *end = NULL;
+    weiri_net_address all[2];
+    EXPECT_OK(&failures, ops->open(rank, 2, NET_TIMEOUT_MS, &net));
+    EXPECT_OK(&failures, ops->endpoint_create(net, 1 - rank, &end, &all[rank]));
+    end->shares_kernel = rank == 0;
+    EXPECT_OK(&failures, weir_boot_allgather(boot, all, sizeof *all));
+    EXPECT_OK(&failures, ops->endpoint_connect(end, &all[1 - rank]));
+    const weiri_tcp_endpoint *tcp = (const weiri_tcp_endpoint *)end;
+    EXPECT(&failures, tcp->nstreams > 1);
+    for (int i = 0; i < tcp->nstreams; i++) {
+        int bytes = 0;
+        socklen_t length = sizeof bytes;
+        EXPECT(&failures,
+               getsockopt(tcp->streams[i]->fd, SOL_SOCKET, SO_SNDBUF, &bytes, &length) == 0);
+        EXPECT(&failures, (bytes == LIMIT) == (rank == 0));
+    }
+    weir_boot_barrier(boot);
+    ops->close(net);
+    return failures;
+}
+
 /* ------------------------------------------------------------ impossible frames */
 
 /* A frame that rank 1 writes into its first stream, and rank 0's error. Its memory is 1 for rank
@@ -297,6 +329,8 @@ int main(void)
         RANKS_TEST("a peer that proves the key as another rank is refused", 2,
                    connect_as_another_rank, NULL),
         RANKS_TEST("a peer that never connects is named", 2, peer_never_connects, NULL),
+        RANKS_TEST("send buffers are limited only between peers of one kernel", 2,
+                   limit_send_buffers, NULL),
         AT("wrong frames fail the endpoint with their reason", test_wrong_frames, NULL),
         RANKS_TEST("acknowledgements stay in order", 2, run_tcp_check, &late),
         AT("an acknowledgement never enters a written frame", test_acknowledgement_in_queue, NULL),
