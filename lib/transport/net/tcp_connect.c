@@ -118,14 +118,27 @@ static void keep_alive(int fd, int timeout_ms)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_ms, sizeof user_ms);
 }
 
+/* Whether the connection's congestion control is bbr, of any version. */
+static int tcp_uses_bbr(int fd)
+{
+    static const char prefix[] = "bbr";
+    char name[16] = ""; /* TCP_CA_NAME_MAX */
+    socklen_t length = sizeof name;
+    return getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 &&
+           strncmp(name, prefix, sizeof prefix - 1) == 0;
+}
+
 /* Between peers of one kernel, what exceeds the congestion window leaves when an acknowledgement
  * arrives, on the peer's core, and overtakes what this core still sends; the kernel takes that for
- * a loss and sends it again. With a send buffer that is shorter than the window, this rank waits
- * instead and sends everything itself. Networks need longer buffers. Failure only costs speed. */
+ * a loss and sends it again, and bbr then paces by too low a bandwidth. With a send buffer that is
+ * shorter than the window, this rank waits instead and sends everything itself. Other congestion
+ * controls are faster without the limit, and networks need longer buffers. If a call fails, only
+ * speed is lost. */
 static void tcp_limit_send_buffer(int fd)
 {
     const int bytes = SEND_BUFFER_BYTES;
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    if (tcp_uses_bbr(fd))
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 
 weiri_tcp_stream *weiri_tcp_add_stream(weiri_tcp_endpoint *end)
