@@ -30,6 +30,8 @@ static void internode_count_nodes(weiri_internode *internode, const weiri_placem
         internode->node_of[rank] = node;
         internode->place_of[rank] = internode->nodes[node].count++;
         internode->pids[rank] = placements[rank].pid;
+        internode->peers[rank].shares_kernel =
+            placements[rank].kernel == placements[internode->parent->rank].kernel;
     }
 }
 
@@ -185,8 +187,11 @@ static weir_status internode_create_endpoints(weiri_internode *internode, weiri_
     weir_status status = internode_check_descriptors(internode);
     for (int rank = 0; rank < internode->parent->nranks && status == WEIR_OK; rank++)
         if (internode->node_of[rank] != internode->node) {
-            status = internode->net->ops->endpoint_create(
-                internode->net, rank, &internode->peers[rank].endpoint, &mine[rank]);
+            weiri_internode_peer *peer = &internode->peers[rank];
+            status = internode->net->ops->endpoint_create(internode->net, rank, &peer->endpoint,
+                                                          &mine[rank]);
+            if (status == WEIR_OK)
+                peer->endpoint->shares_kernel = peer->shares_kernel;
             links->ranks[links->count++] = rank;
         }
     if (status != WEIR_OK)

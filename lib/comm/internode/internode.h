@@ -90,6 +90,7 @@ typedef struct weiri_internode_peer {
     uint64_t expected; /* messages whose data may arrive at their destination */
     struct weiri_internode *closed; /* NULL: the boxes have memory; else whose they are */
     int is_used;                    /* in links */
+    int shares_kernel;              /* with this rank */
 } weiri_internode_peer;
 
 /* The remote ranks whose endpoints are in use: all, or those used so far, in the order of use. */

@@ -93,9 +93,13 @@ static weir_status links_prepare(weiri_internode *internode, const weiri_net_add
     internode->net->used = links_use;
     internode->net->context = internode;
     for (int rank = 0; rank < internode->parent->nranks && status == WEIR_OK; rank++)
-        if (internode->node_of[rank] != internode->node)
+        if (internode->node_of[rank] != internode->node) {
+            weiri_internode_peer *peer = &internode->peers[rank];
             status = internode->net->ops->endpoint_prepare(internode->net, rank, &all[rank],
-                                                           &internode->peers[rank].endpoint);
+                                                           &peer->endpoint);
+            if (status == WEIR_OK)
+                peer->endpoint->shares_kernel = peer->shares_kernel;
+        }
     return status;
 }
 

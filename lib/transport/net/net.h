@@ -87,6 +87,8 @@ typedef struct weiri_endpoint {
     weir_status failed; /* WEIR_OK, or the status that progress returned when the endpoint failed;
                            an endpoint never recovers */
     int is_connecting;  /* a prepared endpoint in use that is not connected yet, or never was */
+    int shares_kernel;  /* set by the creator before the endpoint connects: the peer runs on the
+                           same kernel, so what is sent to it does not leave this machine */
 } weiri_endpoint;
 
 /* Registered memory of this rank. The first member of the transport's own struct, if any. */

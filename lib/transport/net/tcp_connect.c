@@ -27,6 +27,9 @@
 
 #define MAGIC_ADDRESS 0x3170637472696577u
 
+/* The kernel doubles it. Longer ones are faster for some calls and exceed the window in others. */
+enum { SEND_BUFFER_BYTES = 64 << 10 };
+
 _Static_assert(sizeof(weiri_tcp_address) <= WEIRI_NET_ADDRESS_BYTES, "an address fits");
 
 /* ------------------------------------------------------------------- listen */
@@ -115,6 +118,29 @@ static void keep_alive(int fd, int timeout_ms)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_ms, sizeof user_ms);
 }
 
+/* Whether the connection's congestion control is bbr, of any version. */
+static int tcp_uses_bbr(int fd)
+{
+    static const char prefix[] = "bbr";
+    char name[16] = ""; /* TCP_CA_NAME_MAX */
+    socklen_t length = sizeof name;
+    return getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 &&
+           strncmp(name, prefix, sizeof prefix - 1) == 0;
+}
+
+/* Between peers of one kernel, what exceeds the congestion window leaves when an acknowledgement
+ * arrives, on the peer's core, and overtakes what this core still sends; the kernel takes that for
+ * a loss and sends it again, and bbr then paces by too low a bandwidth. With a send buffer that is
+ * shorter than the window, this rank waits instead and sends everything itself. Other congestion
+ * controls are faster without the limit, and networks need longer buffers. If a call fails, only
+ * speed is lost. */
+static void tcp_limit_send_buffer(int fd)
+{
+    const int bytes = SEND_BUFFER_BYTES;
+    if (tcp_uses_bbr(fd))
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 weiri_tcp_stream *weiri_tcp_add_stream(weiri_tcp_endpoint *end)
 {
     weiri_tcp_stream *stream = malloc(sizeof *stream);
@@ -139,6 +165,8 @@ weir_status weiri_tcp_take_stream(weiri_tcp_endpoint *end, int fd)
         return WEIR_ERR_NO_MEMORY;
     }
     keep_alive(fd, end->job.timeout_ms);
+    if (end->base.shares_kernel)
+        tcp_limit_send_buffer(fd);
     end->streams[end->nmade++]->fd = fd;
     return WEIR_OK;
 }

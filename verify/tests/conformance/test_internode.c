@@ -21,6 +21,8 @@ static void check_places(weir_comm *comm, const layout *where, int *failures)
         int mate = where->nodes[other] == where->nodes[rank];
         mates += mate;
         before += mate && other < rank;
+        const weiri_endpoint *end = comm->internode->peers[other].endpoint;
+        EXPECT(failures, mate ? !end : end && end->shares_kernel);
     }
     EXPECT(failures, weir_comm_rank(comm) == rank && weir_comm_nranks(comm) == ranks_of(where));
     EXPECT(failures, weir_comm_nnodes(comm) == where->nnodes);

@@ -58,6 +58,7 @@ static int few_connections(weir_boot *boot, void *argument)
     EXPECT(&failures, !has_boxes(internode, far, &failures));
     EXPECT(&failures, has_boxes(internode, (rank + 1) % n, &failures));
     EXPECT(&failures, !internode->peers[far].is_used);
+    EXPECT(&failures, internode->peers[far].endpoint->shares_kernel);
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     EXPECT_OK(&failures, weir_sendrecv(comm, &rank, 1, far, &got, 1, far, WEIR_INT32, NULL));
     EXPECT(&failures, got == far && has_boxes(internode, far, &failures));

@@ -6,6 +6,9 @@
 #include "transport/net/tcp.h"
 #include "verify/tests/conformance/net_conformance.h"
 
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 enum { PEER_HAS_BYTES = NET_WORDS_BYTES + 3 * NET_AREA_BYTES };
@@ -116,6 +119,74 @@ static int peer_never_connects(weir_boot *boot, void *argument)
     weir_boot_barrier(boot);
     ops->close(net);
     return failures;
+}
+
+/* ----------------------------------------------------------------- send buffers */
+
+/* Rank 0's connections. Rank 1 does not know that the peer shares its kernel. */
+typedef struct send_buffer_case {
+    const char *congestion_control;
+    int shares_kernel;
+    int is_limited; /* expected */
+} send_buffer_case;
+
+enum { CONGESTION_NAME_BYTES = 16 };
+
+static int set_congestion_control(int fd, const char *name)
+{
+    return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
+}
+
+/* Rank 0 accepts the connections, which inherit the congestion control of its listener. */
+static int limit_send_buffers(weir_boot *boot, void *argument)
+{
+    const send_buffer_case *what = argument;
+    enum { LIMIT = 2 * (64 << 10) /* the kernel doubles it */ };
+    int failures = 0, rank = weir_boot_rank(boot);
+    const weiri_net_ops *ops = weiri_net_ops_of(WEIR_TRANSPORT_TCP);
+    weiri_net *net = NULL;
+    weiri_endpoint *end = NULL;
+    weiri_net_address all[2];
+    EXPECT_OK(&failures, ops->open(rank, 2, NET_TIMEOUT_MS, &net));
+    EXPECT_OK(&failures, ops->endpoint_create(net, 1 - rank, &end, &all[rank]));
+    if (rank == 0) {
+        int listener = ((weiri_tcp_net *)net)->listener;
+        EXPECT(&failures, set_congestion_control(listener, what->congestion_control) == 0);
+        end->shares_kernel = what->shares_kernel;
+    }
+    EXPECT_OK(&failures, weir_boot_allgather(boot, all, sizeof *all));
+    EXPECT_OK(&failures, ops->endpoint_connect(end, &all[1 - rank]));
+    const weiri_tcp_endpoint *tcp = (const weiri_tcp_endpoint *)end;
+    EXPECT(&failures, tcp->nstreams > 1);
+    for (int i = 0; i < tcp->nstreams; i++) {
+        int fd = tcp->streams[i]->fd, bytes = 0;
+        char name[CONGESTION_NAME_BYTES] = "";
+        socklen_t length = sizeof bytes, name_length = sizeof name;
+        EXPECT(&failures, getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &length) == 0);
+        EXPECT(&failures, (bytes == LIMIT) == (rank == 0 && what->is_limited));
+        EXPECT(&failures, getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &name_length) == 0);
+        EXPECT(&failures, rank == 1 || strcmp(name, what->congestion_control) == 0);
+    }
+    weir_boot_barrier(boot);
+    ops->close(net);
+    return failures;
+}
+
+static void test_send_buffers_with_bbr(void **state)
+{
+    (void)state;
+    static send_buffer_case cases[] = {{"bbr", 1, 1}, {"bbr", 0, 0}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    const int error = set_congestion_control(fd, "bbr") == 0 ? 0 : errno;
+    close(fd);
+    if (error == ENOENT || error == EPERM) {
+        print_message("# the congestion control bbr is not available: %s\n", strerror(error));
+        skip();
+    }
+    assert_int_equal(error, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_ranks(2, limit_send_buffers, &cases[i]);
 }
 
 /* ------------------------------------------------------------ impossible frames */
@@ -292,11 +363,16 @@ static void test_streams_of_many_ranks(void **state)
 int main(void)
 {
     static net_check *late = acknowledge_late;
+    static send_buffer_case reno = {"reno", 1, 0};
     const struct CMUnitTest tests[] = {
         RANKS_TEST("unauthenticated connections are rejected", 2, connect_unauthenticated, NULL),
         RANKS_TEST("a peer that proves the key as another rank is refused", 2,
                    connect_as_another_rank, NULL),
         RANKS_TEST("a peer that never connects is named", 2, peer_never_connects, NULL),
+        AT("send buffers of bbr are limited only between peers of one kernel",
+           test_send_buffers_with_bbr, NULL),
+        RANKS_TEST("send buffers of other congestion controls are not limited", 2,
+                   limit_send_buffers, &reno),
         AT("wrong frames fail the endpoint with their reason", test_wrong_frames, NULL),
         RANKS_TEST("acknowledgements stay in order", 2, run_tcp_check, &late),
         AT("an acknowledgement never enters a written frame", test_acknowledgement_in_queue, NULL),
