@@ -876,9 +876,17 @@ static void ranks_trade(const test_rank *b)
     coll.message_rotation = (weiri_rotation){SIZE_MAX, 0, 1};
     const int self = b->rank, peer = 1 - self;
     for (uint64_t epoch = 2; epoch < 20; epoch++) {
+        coll.is_one_way = 1;
+        if (weiri_area_of(&coll, epoch, self) != &coll.areas[self])
+            fail_rank(b, "ranks that trade", "one does where data flow in one direction");
+        coll.is_one_way = 0;
         if (weiri_area_of(&coll, epoch, self) == weiri_area_of(&coll, epoch, peer))
             fail_rank(b, "ranks that trade", "both store in one area");
+        coll.epoch = epoch;
+        const weiri_slot *result = weiri_result_of(&coll, peer);
+        coll.epoch = epoch + 2;
         if (weiri_slot_in(&coll, epoch + 2, self) != weiri_slot_in(&coll, epoch, peer) ||
+            weiri_result_of(&coll, self) != result ||
             weiri_message_of(&coll, epoch + 2, self, peer) !=
                 weiri_message_of(&coll, epoch, peer, self) ||
             weiri_coll_payload(&coll, epoch + 2, self, peer, 4096) !=
