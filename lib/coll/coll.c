@@ -46,8 +46,9 @@ static weiri_rotation rotation_of(size_t bytes, size_t from_bytes, size_t most_p
 /* Where ranks share cores, what another rank of the core has read is in the cache of this one. So
  * parts are used only for writers that are ahead, which need no switch of ranks for every call: no
  * more than they can fill. Where each has a core, parts that have left the caches save time on
- * AMD's processors; on Intel's, more than two ranks that wait for each other lose more by pages and
- * lines that they have not used for long, and payloads gain by few parts. */
+ * AMD's processors; on Intel's, ranks that wait for each other lose more by pages and lines that
+ * they have not used for long, and payloads gain by few parts, those of two ranks by none, because
+ * these trade them. */
 static void coll_set_rotations(weiri_coll *coll)
 {
     const weiri_rotation none = {SIZE_MAX, 0, 1};
@@ -59,9 +60,12 @@ static void coll_set_rotations(weiri_coll *coll)
         coll->message_rotation = none;
     } else {
         coll->ahead_rotation = rotation_of(coll->piece_bytes, WEIRI_ROTATED_BYTES, SIZE_MAX);
-        coll->begun_rotation = coll->nranks == 2 || is_amd ? coll->ahead_rotation : none;
+        coll->begun_rotation = is_amd ? coll->ahead_rotation : none;
         coll->message_rotation = rotation_of(coll->message_bytes, WEIRI_ROTATED_BYTES,
                                              is_amd ? SIZE_MAX : FEW_PARTS);
+        coll->trades = coll->nranks == 2 && !is_amd;
+        if (coll->trades)
+            coll->message_rotation = none;
     }
     coll->slot_rotation = coll->begun_rotation;
 }

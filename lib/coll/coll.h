@@ -3,7 +3,7 @@
  * data, the epochs that let them reuse it, and the types of the algorithm table. Internal.
  *
  * Area. Every rank owns one area of shared memory. All ranks of the node map it; only the owner
- * stores into it, except in dynamic.c:
+ * stores into it, except in dynamic.c and where two ranks trade (below):
  *
  *   done          the last epoch that the owner has finished
  *   claimed[2]    of rank 0: counters from which ranks claim work
@@ -25,6 +25,12 @@
  * with weiri_coll_end_all_heard: a rank that has received from every peer in epoch e knows that
  * all have finished e - 1. Otherwise (ring) it checks the done words and waits. In lanes, and in
  * slots whose parts are used in rotation, a sender may be ahead by more epochs (lane.h, slot.h).
+ *
+ * Trade. Two ranks with a core each, except on AMD's processors, exchange the roles of their areas'
+ * slots, results, messages and payloads every two epochs (weiri_place_of). So a rank stores to
+ * lines that it has just read, and that its peer no longer wants, instead of lines that the peer
+ * has read. In epoch e a buffer belongs to the rank that read it in epoch e - 2, and both have
+ * finished that epoch. Where data flow in one direction (is_one_way), nothing is traded.
  */
 #ifndef WEIR_COLL_COLL_H
 #define WEIR_COLL_COLL_H
@@ -189,6 +195,7 @@ struct weiri_coll {
     weiri_rotation begun_rotation; /* of slots and results in epochs of weiri_coll_begin */
     weiri_rotation slot_rotation;  /* that of the two for the current call */
     weiri_rotation message_rotation; /* of payloads */
+    uint64_t trades; /* 1: two ranks trade their slots and messages from epoch to epoch */
     weiri_ahead ahead;
     uint64_t claims[2]; /* by parity: how often ranks have claimed so far (host/dynamic.c) */
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
@@ -335,16 +342,35 @@ static inline size_t weiri_rotate(weiri_rotation rotation, uint64_t epoch, size_
     return parts < 2 ? 0 : (size_t)((epoch >> 1 & (parts - 1)) << weiri_part_shift(bytes));
 }
 
+/* The rank in whose area a rank stores its slots, results, messages and payloads in an epoch. */
+static inline uint64_t weiri_place_of(const weiri_coll *coll, uint64_t epoch, int rank)
+{
+    return (uint64_t)rank ^ (epoch >> 1 & coll->trades & !coll->is_one_way);
+}
+
+static inline const weiri_area *weiri_area_of(const weiri_coll *coll, uint64_t epoch, int rank)
+{
+    return &coll->areas[weiri_place_of(coll, epoch, rank)];
+}
+
+/* The message of an epoch from one rank to another. */
+static inline weiri_message *weiri_message_of(const weiri_coll *coll, uint64_t epoch, int from,
+                                              int to)
+{
+    return &weiri_area_of(coll, epoch, from)->message[epoch & 1][weiri_place_of(coll, epoch, to)];
+}
+
 static inline weiri_message *weiri_coll_message(const weiri_coll *coll, int from, int to)
 {
-    return &coll->areas[from].message[coll->epoch & 1][to];
+    return weiri_message_of(coll, coll->epoch, from, to);
 }
 
 /* Where a message of so many bytes begins in the payload of an epoch. */
 static inline char *weiri_coll_payload(const weiri_coll *coll, uint64_t epoch, int from, int to,
                                        size_t bytes)
 {
-    return coll->areas[from].payload[epoch & 1] + (size_t)to * coll->message_bytes +
+    return weiri_area_of(coll, epoch, from)->payload[epoch & 1] +
+           weiri_place_of(coll, epoch, to) * coll->message_bytes +
            weiri_rotate(coll->message_rotation, epoch, bytes);
 }
 

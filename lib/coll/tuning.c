@@ -89,6 +89,8 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"alltoallv", 2, "plain", "-", "cma", ""},
     {"alltoallv", WEIRI_RANKS_MAX, "plain", "128K", "packet", ""},
     {"alltoallv", WEIRI_RANKS_MAX, "plain", "-", "cma", ""},
+    {"sendrecv", 2, "plain-own", "16383", "packet", ""},
+    {"sendrecv", 2, "plain-own", "-", "cma", ""},
     {"sendrecv", WEIRI_RANKS_MAX, "plain-own", "8191", "packet", ""},
     {"sendrecv", WEIRI_RANKS_MAX, "plain-own", "-", "cma", ""},
     {"sendrecv", WEIRI_RANKS_MAX, "plain", "16383", "packet", ""},

@@ -107,7 +107,7 @@ static void dynamic_publish(const dynamic *x, uint64_t epoch, size_t index)
         weiri_slot_publish_by(coll, epoch, in, part.bytes, x->step_bytes);
         return;
     }
-    weiri_slot *slot = coll->areas[coll->rank].slot[epoch & 1];
+    weiri_slot *slot = weiri_slot_in(coll, epoch, coll->rank);
     char *data = weiri_slot_data(coll, slot, epoch, part.bytes);
     uint64_t flag = weiri_flag(epoch, 0);
     for (size_t at = 0; at < part.bytes; at += x->step_bytes) {

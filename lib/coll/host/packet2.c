@@ -78,7 +78,7 @@ static int packet2_is_small(const two_steps *x)
 static void packet2_publish(const two_steps *x, uint64_t epoch, piece part)
 {
     const weiri_coll *coll = x->coll;
-    weiri_slot *slot = coll->areas[coll->rank].slot[epoch & 1];
+    weiri_slot *slot = weiri_slot_in(coll, epoch, coll->rank);
     const char *in = weiri_in_at(x->call, part.at);
     if (packet2_is_small(x)) {
         weiri_slot_publish(coll, epoch, in, part.bytes);
@@ -89,8 +89,8 @@ static void packet2_publish(const two_steps *x, uint64_t epoch, piece part)
         if (rank == coll->rank)
             continue;
         piece_share share = packet2_share_of(x, part, rank);
-        weiri_slot_publish_to(coll, epoch, rank, data + share.from, in + share.from,
-                              share.end - share.from);
+        weiri_slot_publish_to(coll, epoch, rank, data + weiri_part_place(coll, share.from),
+                              in + share.from, share.end - share.from);
     }
 }
 
@@ -103,7 +103,8 @@ static weir_status packet2_await(const two_steps *x, piece part, piece_share own
     const char *in = weiri_in_at(x->call, part.at);
     if (packet2_is_small(x))
         return weiri_slots_await(coll, in, at, end, part.bytes, x->phase);
-    return weiri_slots_await_parts(coll, in + at, at, part.bytes, end - own.from, x->phase);
+    return weiri_slots_await_parts(coll, in + at, weiri_part_place(coll, own.from) + at - own.from,
+                                   part.bytes, end - own.from, x->phase);
 }
 
 /* Reduces bytes of this rank's share, whose sources are in coll->sources, into out (NULL: this rank
@@ -125,7 +126,7 @@ static weir_status reduce_share(const two_steps *x, piece part)
     if (!packet2_is_sharer(x))
         return WEIR_OK;
     size_t total = own.end - own.from;
-    weiri_slot *result = coll->areas[coll->rank].result[coll->epoch & 1];
+    weiri_slot *result = weiri_result_of(coll, coll->rank);
     char *staged = weiri_slot_data(coll, result, coll->epoch, total);
     size_t at = 0;
     do {
@@ -148,7 +149,7 @@ static weir_status copy_result(const two_steps *x, piece part, int rank)
     weiri_coll *coll = x->coll;
     piece_share share = packet2_share_of(x, part, rank);
     size_t total = share.end - share.from, at = 0;
-    weiri_slot *result = coll->areas[rank].result[coll->epoch & 1];
+    weiri_slot *result = weiri_result_of(coll, rank);
     char *out = weiri_out_at(x->call, part.at + share.from);
     const char *data = weiri_slot_data(coll, result, coll->epoch, total);
     do {

@@ -25,8 +25,8 @@ static void publish_blocks(weiri_coll *coll, const weir_call *call, size_t done,
         if (total <= WEIRI_INLINE_BYTES)
             memcpy(data + (size_t)block * bytes, in, bytes);
         else if (block != coll->rank)
-            weiri_slot_publish_to(coll, coll->epoch, block, data + (size_t)block * bytes, in,
-                                  bytes);
+            weiri_slot_publish_to(coll, coll->epoch, block,
+                                  data + weiri_part_place(coll, (size_t)block * bytes), in, bytes);
     }
     if (total <= WEIRI_INLINE_BYTES)
         weiri_slot_advance(coll, own, total);
@@ -40,7 +40,8 @@ static weir_status await_blocks(weiri_coll *coll, const char *own, size_t at, si
     if (total <= WEIRI_INLINE_BYTES)
         return weiri_slots_await(coll, own - start, start + at, start + at + length, total,
                                  packet_phase);
-    return weiri_slots_await_parts(coll, own + at, start + at, total, at + length, packet_phase);
+    return weiri_slots_await_parts(coll, own + at, weiri_part_place(coll, start) + at, total,
+                                   at + length, packet_phase);
 }
 
 static weir_status reduce_block(weiri_coll *coll, const weir_call *call, size_t done, size_t bytes)

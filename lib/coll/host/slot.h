@@ -11,6 +11,17 @@
 
 #include <string.h>
 
+/* A rank's slot in an epoch, and the one for its results. */
+static inline weiri_slot *weiri_slot_in(const weiri_coll *coll, uint64_t epoch, int rank)
+{
+    return weiri_area_of(coll, epoch, rank)->slot[epoch & 1];
+}
+
+static inline weiri_slot *weiri_result_of(const weiri_coll *coll, int rank)
+{
+    return weiri_area_of(coll, coll->epoch, rank)->result[coll->epoch & 1];
+}
+
 /* Where bytes of an epoch begin in a slot, whose parts epochs of one parity use in rotation. */
 static inline char *weiri_slot_data(const weiri_coll *coll, weiri_slot *slot, uint64_t epoch,
                                     size_t bytes)
@@ -78,22 +89,12 @@ static inline void weiri_publish_chunks(uint64_t *word, uint64_t epoch, char *to
     }
 }
 
-/* Requests the part for the next epoch's data, which are probably as long, while this rank waits
- * for its peers. Parts that do not rotate are still being read. */
-static inline void weiri_slot_request_next(const weiri_coll *coll, uint64_t epoch, size_t bytes)
-{
-    weiri_slot *next = coll->areas[coll->rank].slot[(epoch + 1) & 1];
-    if (!coll->is_one_way && weiri_rotated_parts(coll->slot_rotation, bytes) > 1)
-        weiri_request_for_writing(weiri_slot_data(coll, next, epoch + 1, bytes),
-                                  bytes < WEIRI_NEXT_BYTES ? bytes : WEIRI_NEXT_BYTES);
-}
-
 /* Copies bytes, at most piece_bytes, into this rank's slot and publishes them for an epoch, chunk
  * by chunk. */
 static inline void weiri_slot_publish_by(const weiri_coll *coll, uint64_t epoch, const void *from,
                                          size_t bytes, size_t chunk)
 {
-    weiri_slot *slot = coll->areas[coll->rank].slot[epoch & 1];
+    weiri_slot *slot = weiri_slot_in(coll, epoch, coll->rank);
     char *data = weiri_slot_data(coll, slot, epoch, bytes);
     if (bytes <= WEIRI_INLINE_BYTES) {
         memcpy(slot->small, from, bytes);
@@ -101,7 +102,6 @@ static inline void weiri_slot_publish_by(const weiri_coll *coll, uint64_t epoch,
         return;
     }
     weiri_publish_chunks(&slot->flag, epoch, data, from, bytes, chunk);
-    weiri_slot_request_next(coll, epoch, bytes);
 }
 
 static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, const void *from,
@@ -113,7 +113,7 @@ static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, co
 /* This rank's slot in the current epoch, or a peer's. */
 static inline weiri_slot *weiri_slot_of(const weiri_coll *coll, int rank)
 {
-    return coll->areas[rank].slot[coll->epoch & 1];
+    return weiri_slot_in(coll, coll->epoch, rank);
 }
 
 /* Waits until the first needed bytes are in the owner's slot. */
@@ -147,12 +147,19 @@ static inline weir_status weiri_slots_await(weiri_coll *coll, const char *own, s
 /* Parts of a slot that have one reader each. Their progress is in the flag of the message to that
  * reader (weiri_message), which no other rank polls. */
 
+/* Where in every rank's slot a part is that begins so many bytes after the start of the data. Two
+ * ranks have one part each; these have the same place, because the ranks trade their slots. */
+static inline size_t weiri_part_place(const weiri_coll *coll, size_t from)
+{
+    return coll->nranks == 2 ? 0 : from;
+}
+
 /* Copies a reader's part to its place in this rank's slot and publishes it; an empty one, too,
  * because the reader concludes from it what this rank has finished. */
 static inline void weiri_slot_publish_to(const weiri_coll *coll, uint64_t epoch, int reader,
                                          char *to, const char *from, size_t bytes)
 {
-    weiri_message *message = &coll->areas[coll->rank].message[epoch & 1][reader];
+    weiri_message *message = weiri_message_of(coll, epoch, coll->rank, reader);
     if (bytes == 0)
         weir_store_release(&message->flag, weiri_flag(epoch, 0));
     weiri_publish_chunks(&message->flag, epoch, to, from, bytes, WEIRI_CHUNK_BYTES);

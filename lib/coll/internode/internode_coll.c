@@ -31,6 +31,8 @@ weir_status weiri_internode_coll_begin(weiri_coll *coll, const weir_call *call,
                                 .place = comm->local_rank,
                                 .count = comm->local_nranks};
     weir_status status = weiri_coll_get(comm->host_comm, &x->host);
+    if (status == WEIR_OK)
+        x->host->is_one_way = 0; /* relay and bundles are no calls of the node's communicator */
     if (status == WEIR_OK && comm->gpu_comm && !coll->staged)
         status = internode_begin_on_gpu(x);
     return status;

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "coll/coll.h"
+#include "coll/host/slot.h"
 #include "compute/copy.h"
 
 #include <errno.h>
@@ -861,6 +862,41 @@ static void parts_in_rotation(const test_rank *b)
         fail_rank(b, "parts of a buffer", "more or fewer are used than there may be");
 }
 
+/* Two ranks that trade store in an epoch where they have read two epochs before. */
+static void ranks_trade(const test_rank *b)
+{
+    weiri_coll *made = NULL;
+    if (weiri_coll_get(b->comm, &made) != WEIR_OK)
+        fail_rank(b, "state of collectives", weir_last_error());
+    if (made->trades != (!b->comm->oversubscribed && !weiri_copy_streams_to_peers()))
+        fail_rank(b, "ranks that trade", "the wrong ones");
+    weiri_coll coll = *made;
+    coll.trades = 1;
+    coll.is_one_way = 0;
+    coll.message_rotation = (weiri_rotation){SIZE_MAX, 0, 1};
+    const int self = b->rank, peer = 1 - self;
+    for (uint64_t epoch = 2; epoch < 20; epoch++) {
+        coll.is_one_way = 1;
+        if (weiri_area_of(&coll, epoch, self) != &coll.areas[self])
+            fail_rank(b, "ranks that trade", "one does where data flow in one direction");
+        coll.is_one_way = 0;
+        if (weiri_area_of(&coll, epoch, self) == weiri_area_of(&coll, epoch, peer))
+            fail_rank(b, "ranks that trade", "both store in one area");
+        coll.epoch = epoch;
+        const weiri_slot *result = weiri_result_of(&coll, peer);
+        coll.epoch = epoch + 2;
+        if (weiri_slot_in(&coll, epoch + 2, self) != weiri_slot_in(&coll, epoch, peer) ||
+            weiri_result_of(&coll, self) != result ||
+            weiri_message_of(&coll, epoch + 2, self, peer) !=
+                weiri_message_of(&coll, epoch, peer, self) ||
+            weiri_coll_payload(&coll, epoch + 2, self, peer, 4096) !=
+                weiri_coll_payload(&coll, epoch, peer, self, 4096))
+            fail_rank(b, "ranks that trade", "one stores elsewhere than it has read");
+    }
+    if (weiri_part_place(&coll, 4096) != 0)
+        fail_rank(b, "ranks that trade", "their parts have different places");
+}
+
 static void copied_through_slots(const test_rank *b)
 {
     expect_algo(b, "packet");
@@ -1114,6 +1150,7 @@ int main(void)
              {2, .body = copied_by_kernel_elsewhere, .unregistered = 1},
              {2, .body = copied_through_slots_by_all, .unregistered = 1},
              {2, .body = parts_in_rotation},
+             {2, .body = ranks_trade},
              {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
              {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_USER}),
         JOBS("all counts in unregistered memory without copies by the kernel",
