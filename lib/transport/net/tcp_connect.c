@@ -27,7 +27,7 @@
 
 #define MAGIC_ADDRESS 0x3170637472696577u
 
-/* The kernel doubles it. Longer ones are faster for some calls and exceed the window in others. */
+/* The kernel doubles it. Longer buffers are faster in some calls, but exceed the window in others. */
 enum { SEND_BUFFER_BYTES = 64 << 10 };
 
 _Static_assert(sizeof(weiri_tcp_address) <= WEIRI_NET_ADDRESS_BYTES, "an address fits");
@@ -131,9 +131,9 @@ static int tcp_uses_bbr(int fd)
 /* Between peers of one kernel, what exceeds the congestion window leaves when an acknowledgement
  * arrives, on the peer's core, and overtakes what this core still sends; the kernel takes that for
  * a loss and sends it again, and bbr then paces by too low a bandwidth. With a send buffer that is
- * shorter than the window, this rank waits instead and sends everything itself. Other congestion
- * controls are faster without the limit, and networks need longer buffers. If a call fails, only
- * speed is lost. */
+ * shorter than the window, this rank waits instead and sends everything itself. With other
+ * congestion controls the limit only costs time, and networks need longer buffers. If a call fails,
+ * only speed is lost. */
 static void tcp_limit_send_buffer(int fd)
 {
     const int bytes = SEND_BUFFER_BYTES;

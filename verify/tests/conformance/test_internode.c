@@ -223,12 +223,14 @@ static void check_abort(weir_comm *comm, const layout *where, int *failures)
     }
 }
 
-/* The last rank dies; the others name it, and their report covers all ranks. */
-static void check_death(weir_comm *comm, const layout *where, int *failures)
+/* The last rank dies; the others name it, and their report covers all ranks. It dies when all have
+ * left the barrier: its call can return before all that it sends there has left. */
+static void check_death(weir_boot *boot, weir_comm *comm, const layout *where, int *failures)
 {
     int last = ranks_of(where) - 1;
     char text[8192], named[64];
     EXPECT_OK(failures, weir_comm_barrier(comm));
+    EXPECT_OK(failures, weir_boot_barrier(boot));
     if (weir_comm_rank(comm) == last)
         raise(SIGKILL);
     int32_t one = 1, sum = 0;
@@ -245,11 +247,22 @@ static void check_death(weir_comm *comm, const layout *where, int *failures)
     EXPECT(failures, !where->first_use || strstr(text, "no answer") == NULL);
 }
 
+static int run_death(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    weir_comm *comm = open_internode(boot, argument);
+    if (!comm)
+        return NO_COMM;
+    check_death(boot, comm, argument, &failures);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
 static void test_death(void **state)
 {
     layout_test *test = *state;
     const int n = ranks_of(&test->where);
-    run_ranks_killed(n, n - 1, run_layout_body, test);
+    run_ranks_killed(n, n - 1, run_death, &test->where);
 }
 
 /* Rank 0 sends to rank 1, which computes for longer than the deadline before it receives. That is
@@ -301,7 +314,7 @@ static int repeat_create(weir_boot *boot, void *argument)
 /* Rows of communicators whose connections are made when first used. */
 #define FIRST_USE "tcp", 0, 1
 #define DEATH_TEST(name, ...)                                                                      \
-    AT(name, test_death, (&(layout_test){{.nodes = __VA_ARGS__}, NULL, check_death}))
+    AT(name, test_death, (&(layout_test){{.nodes = __VA_ARGS__}, run_death, NULL}))
 
 int main(void)
 {
