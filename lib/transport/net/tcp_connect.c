@@ -27,7 +27,7 @@
 
 #define MAGIC_ADDRESS 0x3170637472696577u
 
-/* The kernel doubles it. Longer buffers are faster in some calls, but exceed the window in others. */
+/* The kernel doubles it. Longer ones are faster in some calls and exceed the window in others. */
 enum { SEND_BUFFER_BYTES = 64 << 10 };
 
 _Static_assert(sizeof(weiri_tcp_address) <= WEIRI_NET_ADDRESS_BYTES, "an address fits");
