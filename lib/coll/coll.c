@@ -61,11 +61,11 @@ static void coll_set_rotations(weiri_coll *coll)
     } else {
         coll->ahead_rotation = rotation_of(coll->piece_bytes, WEIRI_ROTATED_BYTES, SIZE_MAX);
         coll->begun_rotation = is_amd ? coll->ahead_rotation : none;
-        coll->message_rotation = rotation_of(coll->message_bytes, WEIRI_ROTATED_BYTES,
-                                             is_amd ? SIZE_MAX : FEW_PARTS);
         coll->trades = coll->nranks == 2 && !is_amd;
-        if (coll->trades)
-            coll->message_rotation = none;
+        coll->message_rotation = none;
+        if (!coll->trades)
+            coll->message_rotation = rotation_of(coll->message_bytes, WEIRI_ROTATED_BYTES,
+                                                 is_amd ? SIZE_MAX : FEW_PARTS);
     }
     coll->slot_rotation = coll->begun_rotation;
 }

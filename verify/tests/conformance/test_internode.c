@@ -225,35 +225,30 @@ static void check_abort(weir_comm *comm, const layout *where, int *failures)
 
 /* The last rank dies; the others name it, and their report covers all ranks. It dies when all have
  * left the barrier: its call can return before all that it sends there has left. */
-static void check_death(weir_boot *boot, weir_comm *comm, const layout *where, int *failures)
+static int check_death(weir_boot *boot, void *argument)
 {
-    int last = ranks_of(where) - 1;
+    const layout *where = argument;
+    int failures = 0, last = ranks_of(where) - 1;
     char text[8192], named[64];
-    EXPECT_OK(failures, weir_comm_barrier(comm));
-    EXPECT_OK(failures, weir_boot_barrier(boot));
+    weir_comm *comm = open_internode(boot, where);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
     if (weir_comm_rank(comm) == last)
         raise(SIGKILL);
     int32_t one = 1, sum = 0;
-    EXPECT(failures, weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) ==
-                          WEIR_ERR_PEER);
+    EXPECT(&failures, weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) ==
+                           WEIR_ERR_PEER);
     snprintf(named, sizeof named, "rank %d has died", last);
-    EXPECT(failures, boot_last_error_has(named));
-    EXPECT(failures, weir_comm_check(comm) != WEIR_OK);
+    EXPECT(&failures, boot_last_error_has(named));
+    EXPECT(&failures, weir_comm_check(comm) != WEIR_OK);
     weir_comm_report(comm, text, sizeof text);
     snprintf(named, sizeof named, "rank %d is dead", last);
-    EXPECT(failures, strstr(text, named) != NULL);
-    EXPECT(failures, strstr(text, "rank 0 (pid") != NULL);
+    EXPECT(&failures, strstr(text, named) != NULL);
+    EXPECT(&failures, strstr(text, "rank 0 (pid") != NULL);
     /* Every rank has the records of all others, also of ranks to which it is not connected. */
-    EXPECT(failures, !where->first_use || strstr(text, "no answer") == NULL);
-}
-
-static int run_death(weir_boot *boot, void *argument)
-{
-    int failures = 0;
-    weir_comm *comm = open_internode(boot, argument);
-    if (!comm)
-        return NO_COMM;
-    check_death(boot, comm, argument, &failures);
+    EXPECT(&failures, !where->first_use || strstr(text, "no answer") == NULL);
     weir_comm_destroy(comm);
     return failures;
 }
@@ -262,7 +257,7 @@ static void test_death(void **state)
 {
     layout_test *test = *state;
     const int n = ranks_of(&test->where);
-    run_ranks_killed(n, n - 1, run_death, &test->where);
+    run_ranks_killed(n, n - 1, test->body, &test->where);
 }
 
 /* Rank 0 sends to rank 1, which computes for longer than the deadline before it receives. That is
@@ -314,7 +309,7 @@ static int repeat_create(weir_boot *boot, void *argument)
 /* Rows of communicators whose connections are made when first used. */
 #define FIRST_USE "tcp", 0, 1
 #define DEATH_TEST(name, ...)                                                                      \
-    AT(name, test_death, (&(layout_test){{.nodes = __VA_ARGS__}, run_death, NULL}))
+    AT(name, test_death, (&(layout_test){{.nodes = __VA_ARGS__}, check_death, NULL}))
 
 int main(void)
 {
