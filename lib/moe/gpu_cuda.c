@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPORT_BYTES = 4096 };
+enum { REPORT_BYTES = 4096, MOST_INBOX_BYTES = 512 << 20 };
 
 struct moe_gpu {
     moe_gpu_args args;      /* what all launches have in common */
@@ -61,7 +61,8 @@ static weir_status gpu_alloc(weir_moe *g)
         gpu->tokens[handle] = -1;
     gpu->args.view = weiri_cuda_of(g->comm)->view;
     gpu->args.view.state = NULL; /* the group's own is in its window */
-    moe_gpu_shape_make(&g->config, g->nranks, g->info.recv_rows, &gpu->args.shape);
+    moe_gpu_shape_make(&g->config, g->nranks, g->info.recv_rows, MOST_INBOX_BYTES,
+                       &gpu->args.shape);
     if (!moe_gpu_shape_fits(&gpu->args.shape))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "weir_moe_create: on GPUs, max_tokens (%d) * topk (%d), rounded up to a "
@@ -280,6 +281,8 @@ static weir_status dispatch_enqueue(weir_moe *g, const weir_moe_dispatch_args *a
         problem = MOE_BAD_MEMORY;
         values[0] = MOE_POINTER_X;
     }
+    if (a->tokens <= args.shape.inbox_tokens)
+        args.desc = WEIRI_GPU_UNMAPPED; /* peers read nothing in place */
     if (problem)
         return gpu_refuse(g, a->stream, &args, problem, values);
     status = gpu_launch(g, a->stream, &args, (int64_t)a->tokens * g->nranks);

@@ -9,12 +9,43 @@ static uint64_t layout_add(uint64_t *total, uint64_t bytes)
     return at;
 }
 
+/* Into which rows are sent: moe_slices of cuda/device/rows.cuh. */
+static uint64_t layout_slices(const moe_gpu_shape *s)
+{
+    const uint32_t slice = s->sent_row_bytes % 16 ? 512 : 2048;
+    return (s->sent_row_bytes + slice - 1) / slice;
+}
+
+/* One for each other rank, and for fp8 rows one for this rank's own. */
+static uint64_t layout_inboxes(int nranks, const moe_gpu_shape *s)
+{
+    return (uint64_t)(nranks - 1 + s->is_fp8);
+}
+
+/* How many tokens of a call are sent ahead, at most. Through an inbox a row is stored and loaded
+ * once more than if it is loaded from its source. Where each rank writes many rows for each one
+ * that it gets from others, memory is the bound, not the links, and only the shorter calls gain. */
+static int layout_inbox_tokens(const weir_moe_config *c, int nranks, uint64_t most_bytes,
+                               const moe_gpu_shape *s)
+{
+    enum { SHORT = 512 };
+    if (nranks == 1)
+        return -1;
+    const int is_by_links = !s->is_fp8 && s->topk <= 4 * (nranks - 1);
+    const uint64_t room = most_bytes / (layout_inboxes(nranks, s) * s->sent_row_bytes);
+    const uint64_t wanted = is_by_links || c->max_tokens < SHORT ? (uint64_t)c->max_tokens : SHORT;
+    return room < 1 ? -1 : room < wanted ? (int)room : (int)wanted;
+}
+
 static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
 {
     const uint64_t handles = (uint64_t)c->handles, n = (uint64_t)nranks;
     const uint64_t tokens = (uint64_t)c->max_tokens, choices = tokens * (uint64_t)c->topk;
     const uint64_t rows = c->registered ? 0 : (uint64_t)s->recv_rows;
-    const uint64_t staged_tokens = c->registered && !s->is_fp8 ? 0 : tokens;
+    const uint64_t staged_tokens =
+        s->inbox_tokens == c->max_tokens || (c->registered && !s->is_fp8) ? 0 : tokens;
+    const uint64_t sent_tokens =
+        s->inbox_tokens < 0 ? 0 : layout_inboxes(nranks, s) * (uint64_t)s->inbox_tokens;
     moe_gpu_layout *at = &s->at;
     at->bytes = 0;
     at->peers = layout_add(&at->bytes, n * sizeof(moe_gpu_peer));
@@ -29,12 +60,16 @@ static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
     at->bin_rows = layout_add(&at->bytes, handles * (uint64_t)s->own_bins * 4);
     at->segments = layout_add(&at->bytes, MOE_GPU_SEGMENTS * ((uint64_t)c->experts + n) * 4);
     at->tokens = layout_add(&at->bytes, staged_tokens * s->sent_row_bytes);
-    at->scales = layout_add(&at->bytes, tokens * (uint64_t)s->scales_per_row * 4);
+    at->scales = layout_add(&at->bytes, staged_tokens * (uint64_t)s->scales_per_row * 4);
+    at->arrivals = layout_add(&at->bytes, sent_tokens * layout_slices(s) * 8);
+    at->inbox = layout_add(&at->bytes, sent_tokens * s->sent_row_bytes);
+    at->inbox_scales = layout_add(&at->bytes, sent_tokens * (uint64_t)s->scales_per_row * 4);
     at->outputs = layout_add(&at->bytes, rows * s->row_bytes);
     at->grads = layout_add(&at->bytes, (uint64_t)s->recv_rows * (uint64_t)s->row_values * 4);
 }
 
-void moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows, moe_gpu_shape *s)
+void moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows,
+                        uint64_t most_inbox_bytes, moe_gpu_shape *s)
 {
     const int by_expert = c->layout == WEIR_MOE_EXPERT_MAJOR;
     int position_bits = 0;
@@ -60,6 +95,7 @@ void moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows, moe
         .row_bytes = (uint32_t)((size_t)c->hidden * weir_dtype_bytes(c->dtype)),
         .sent_row_bytes = (uint32_t)((size_t)c->hidden * weir_dtype_bytes(c->dispatch_dtype)),
     };
+    s->inbox_tokens = layout_inbox_tokens(c, nranks, most_inbox_bytes, s);
     layout_make(c, nranks, s);
 }
 

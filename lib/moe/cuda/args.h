@@ -8,10 +8,12 @@
  *   peers      [rank]: the headers of its calls, and what it has finished
  *   counts     [handle][rank][experts + nranks]: choices of each expert, then tokens of each rank
  *   choices    [handle][rank][max_tokens * topk]: that rank's choices, as they concern this one
- *   tokens, scales, outputs, grads   staging, for buffers that peers cannot map and for fp8 rows
+ *   inbox, inbox_scales, arrivals   [rank][inbox_tokens]: tokens that are sent ahead
+ * (device/push.cuh) tokens, scales, outputs, grads   staging, for buffers that peers cannot map and
+ * for fp8 rows
  *
- * Peers write to the first three, each to the parts with its own number, and read the last four.
- * The rest of a window is private: the state of the group, and the routing of each handle.
+ * Peers write to the first six, each to the parts with its own number, and read the last four. The
+ * rest of a window is private: the state of the group, and the routing of each handle.
  *
  * Calls have numbers, equal on all ranks. Headers, counts and choices are packets, whose flag is
  * the number of their call: who reads them waits for this number. A header also says that the
@@ -57,7 +59,7 @@ typedef struct moe_gpu_choice {
 typedef struct moe_gpu_state {
     uint64_t calls;        /* number of the latest call that was sent */
     uint64_t under_way[2]; /* by kind: a call that was sent and not completed */
-    uint64_t staged[2];    /* by kind: the latest call whose rows were staged */
+    uint64_t staged[2];    /* by kind: the latest call whose rows were staged or sent ahead */
     uint64_t arrived;      /* blocks of this launch that have sent what its header announces */
     uint64_t counted;      /* segments of this launch that have been counted, once for each range */
     uint64_t ended;        /* blocks of this launch */
@@ -76,6 +78,7 @@ typedef struct moe_gpu_routing {
 /* Offsets in a window in bytes, and lengths of one element of the arrays [handle] in bytes. */
 typedef struct moe_gpu_layout {
     uint64_t peers, counts, choices, tokens, scales, outputs, grads;
+    uint64_t inbox, inbox_scales, arrivals;
     uint64_t state, routings;
     uint64_t experts;   /* [handle][max_tokens * topk] int32_t: -1: none */
     uint64_t positions; /* likewise: as in moe_gpu_choice; ~position: the token's row on that rank
@@ -95,6 +98,7 @@ typedef struct moe_gpu_shape {
     int32_t layout; /* weir_moe_layout */
     int32_t position_bits;
     int32_t is_fp8, alignment, expert_capacity, scales_per_row, row_values;
+    int32_t inbox_tokens; /* of a call that sends them ahead, at most; -1: none does */
     uint32_t row_bytes, sent_row_bytes;
     moe_gpu_layout at;
 } moe_gpu_shape;
@@ -142,9 +146,9 @@ typedef struct moe_gpu_args {
 extern "C" {
 #endif
 
-/* Computes the shape of a group; config has its defaults resolved. */
+/* Computes the shape of a group; config has its defaults resolved. most_inbox_bytes: of inboxes. */
 void moe_gpu_shape_make(const weir_moe_config *config, int nranks, int recv_rows,
-                        moe_gpu_shape *shape);
+                        uint64_t most_inbox_bytes, moe_gpu_shape *shape);
 
 /* Whether a packet can name all choices: max_tokens * topk, rounded up to a power of 2, times the
  * experts of a rank must be below 2^32. */

@@ -1,18 +1,20 @@
 /*
  * Dispatch on GPUs, one launch.
  *
- * Send. Choices are counted and placed in the windows of their receivers (device/count.cuh). Tokens
- * that peers cannot read in place, and fp8 rows (device/fp8.cuh), go to staging. Headers go to all
- * ranks (device/call.cuh).
+ * Send. Choices are counted and placed in the windows of their receivers (device/count.cuh). Other
+ * blocks send the rows of a short call into the receivers' inboxes meanwhile (device/push.cuh). In
+ * a long call, tokens that peers cannot read in place, and fp8 rows (device/fp8.cuh), go to
+ * staging. Headers go to all ranks (device/call.cuh).
  *
- * Complete. Blocks compute where rows are (device/place.cuh). All warps take units of
- * token, source and slices: they load a slice of the token once, from the source's memory, and
- * store it to each of the token's rows here. If any rank has a problem, or a capacity is exceeded,
+ * Complete. Blocks compute where rows are (device/place.cuh). All warps take units of token, source
+ * and slices: they load a slice of the token once, from the inbox or the source's memory, and store
+ * it to each of the token's rows here. If any rank has a problem, or a capacity is exceeded,
  * rows are not written, and counts are 0.
  */
 #include "moe/cuda/device/count.cuh"
 #include "moe/cuda/device/fp8.cuh"
 #include "moe/cuda/device/place.cuh"
+#include "moe/cuda/device/push.cuh"
 #include "moe/cuda/device/rows.cuh"
 
 /* -------------------------------------------------------------------- send */
@@ -36,38 +38,79 @@ WEIRI_GPU_FN moe_header moe_dispatch_header(const moe_gpu_args &a, bool is_new)
         is_new ? a.dispatch.topk_weights != nullptr : moe_routing_of(a)->has_weights;
     header.notes = (has_weights ? MOE_HAS_WEIGHTS : 0) |
                    (a.dispatch.row_weights ? MOE_WANTS_WEIGHTS : 0) |
+                   (moe_sends_ahead(a) ? MOE_IS_AHEAD : 0) |
                    (is_new || moe_routing_of(a)->is_valid ? MOE_NO_PROBLEM : MOE_NO_ROUTING);
     return header;
 }
 
-template <int dtype>
-WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, const moe_launch &l,
-                                    int32_t (*numbers)[MOE_RANGE])
+/* What a block does besides counting: the number among the blocks that send rows ahead, and among
+ * those that receive rows; -1: it does not. */
+typedef struct moe_roles {
+    int pusher, pushers, receiver, receivers;
+} moe_roles;
+
+/* The segments of this rank's tokens; a block counts each. */
+WEIRI_GPU_FN int moe_counters(const moe_gpu_args &a)
 {
-    const bool is_new = a.dispatch.topk_experts != nullptr;
-    const bool is_staged = a.desc == WEIRI_GPU_UNMAPPED;
-    const int segments = is_new ? moe_segments(a) : 1;
-    const int senders = is_staged ? (int)gridDim.x : segments;
-    if ((int)blockIdx.x >= senders)
-        return;
-    const uint64_t staged = is_staged ? moe_state(a)->staged[MOE_DISPATCH] : 0;
-    const uint64_t routed = is_new ? moe_routing_of(a)->call : 0;
-    const moe_watch watch = moe_watch_done(a, staged > routed ? staged : routed);
-    const moe_header header = moe_dispatch_header(a, is_new);
-    if (is_new && (int)blockIdx.x < segments) {
-        moe_send_routing(a, l, segments, watch, header, !is_staged, numbers);
-        if (!is_staged)
-            return;
-    } else {
-        moe_await_watched(a, watch);
-        __syncthreads();
-    }
-    moe_stage_tokens<dtype>(a, l);
-    if (is_staged && !moe_is_last(&moe_state(a)->arrived, senders))
-        return;
+    return a.dispatch.topk_experts ? moe_segments(a) : 1;
+}
+
+/* A quarter of the blocks keeps the links busy. These follow the blocks that count: blocks on which
+ * other ranks wait come first, because the GPU may not have room for all at once. If there are too
+ * few, each does everything. */
+WEIRI_GPU_FN moe_roles moe_roles_of(const moe_gpu_args &a)
+{
+    const int blocks = (int)gridDim.x, block = (int)blockIdx.x;
+    if (!moe_sends_ahead(a) || !(a.phases & MOE_GPU_SEND))
+        return {-1, 0, block, blocks};
+    const int left = blocks - moe_counters(a), nth = block - moe_counters(a);
+    const int pushers = left < (blocks + 3) / 4 ? left : (blocks + 3) / 4;
+    if (pushers < 1 || !(a.phases & MOE_GPU_COMPLETE))
+        return {block, blocks, block, blocks};
+    if (nth >= 0 && nth < pushers)
+        return {nth, pushers, -1, blocks - pushers};
+    return {-1, pushers, nth < 0 ? block : block - pushers, blocks - pushers};
+}
+
+/* Stores the header, with what else must be there if it announces a problem. */
+WEIRI_GPU_FN void moe_announce(const moe_gpu_args &a, const moe_launch &l, const moe_header &header,
+                               bool is_new)
+{
     if (header.notes & MOE_PROBLEM && (int)threadIdx.x < a.view.nranks)
         moe_store_values(a, l.call, (int)threadIdx.x, a.handle, a.tokens, 0);
     moe_publish(a, l, header, is_new);
+}
+
+template <int dtype>
+WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, const moe_launch &l,
+                                    const moe_roles &roles, int32_t (*numbers)[MOE_RANGE])
+{
+    const bool is_new = a.dispatch.topk_experts != nullptr;
+    const bool is_ahead = moe_sends_ahead(a);
+    const bool is_staged = a.desc == WEIRI_GPU_UNMAPPED && !is_ahead;
+    const int block = (int)blockIdx.x, segments = moe_counters(a);
+    const int senders = is_staged ? (int)gridDim.x : segments;
+    if (block >= senders && roles.pusher < 0)
+        return;
+    const uint64_t staged = is_staged || is_ahead ? moe_state(a)->staged[MOE_DISPATCH] : 0;
+    const uint64_t routed = is_new ? moe_routing_of(a)->call : 0;
+    const moe_watch watch = moe_watch_done(a, staged > routed ? staged : routed);
+    const moe_header header = moe_dispatch_header(a, is_new);
+    if (is_new && block < segments) {
+        moe_send_routing(a, l, segments, watch, header, !is_staged, numbers);
+    } else {
+        moe_await_watched(a, watch);
+        __syncthreads();
+        if (!is_staged && block == 0)
+            moe_announce(a, l, header, false);
+    }
+    if (roles.pusher >= 0)
+        moe_push<dtype>(a, moe_launch_as(l, roles.pusher, roles.pushers));
+    if (!is_staged)
+        return;
+    moe_stage_tokens<dtype>(a, l);
+    if (moe_is_last(&moe_state(a)->arrived, senders))
+        moe_announce(a, l, header, is_new);
 }
 
 /* ----------------------------------------------------------------- receiving */
@@ -125,13 +168,11 @@ WEIRI_GPU_FN void moe_receive_values(const moe_gpu_args &a, const moe_choice &ch
 
 /* Some slices of a token: loads each, and stores it to each of the token's rows. */
 WEIRI_GPU_FN void moe_receive_slices(const moe_gpu_args &a, const moe_choice &choice,
-                                     const int32_t *first, const char *from, const float *scales,
+                                     const int32_t *first, const moe_delivery &from,
                                      moe_span slices, int lane)
 {
     const bool is_here = choice.expert >= 0;
     uint32_t rows = __ballot_sync(0xffffffff, is_here);
-    if (!rows)
-        return;
     int row = choice.position;
     if (is_here)
         row += first[moe_by_expert(a) ? choice.expert : 0];
@@ -140,11 +181,11 @@ WEIRI_GPU_FN void moe_receive_slices(const moe_gpu_args &a, const moe_choice &ch
         rows &= 0u - rows;
     }
     if (slices.begin == 0)
-        moe_receive_values(a, choice, row, scales, rows, lane);
+        moe_receive_values(a, choice, row, from.scales, rows, lane);
 #pragma unroll 1
     for (int slice = slices.begin; slice < slices.end; slice++) {
         moe_slice data;
-        moe_slice_load(&data, from, a.shape.sent_row_bytes, slice, lane);
+        moe_slice_load(&data, from.row, a.shape.sent_row_bytes, slice, lane);
 #pragma unroll 1
         for (uint32_t left = rows; left; left &= left - 1) {
             const size_t to = (size_t)__shfl_sync(0xffffffff, row, __ffs((int)left) - 1);
@@ -152,6 +193,25 @@ WEIRI_GPU_FN void moe_receive_slices(const moe_gpu_args &a, const moe_choice &ch
                             a.shape.sent_row_bytes, slice, lane);
         }
     }
+}
+
+/* Where a source's token is, when these slices of it and, for the first ones, its scales can be
+ * read. */
+WEIRI_GPU_FN moe_delivery moe_await_token(const moe_gpu_args &a, const moe_launch &l,
+                                          const moe_parts &parts, int source, size_t token,
+                                          moe_span slices)
+{
+    if (!parts.rows[source]) {
+        const moe_delivery delivery = moe_delivery_at(a, a.view.rank, source, token);
+        if (a.shape.is_fp8 && slices.begin == 0)
+            slices.end = moe_slices(a.shape.sent_row_bytes);
+        moe_await_slices(a, l, delivery, slices, source);
+        return delivery;
+    }
+    return {(char *)parts.rows[source] + token * a.shape.sent_row_bytes,
+            (float *)(a.windows[source] + a.shape.at.scales) +
+                token * (size_t)a.shape.scales_per_row,
+            nullptr};
 }
 
 /* Warps take units: a token of a source, and some of its slices, so that each warp gets several
@@ -178,11 +238,11 @@ WEIRI_GPU_FN void moe_receive(const moe_gpu_args &a, const moe_launch &l, const 
         if (l.lane < a.shape.topk)
             choice =
                 moe_choice_at(a, l, source, (size_t)token * (size_t)a.shape.topk + (size_t)l.lane);
+        if (!__any_sync(0xffffffff, choice.expert >= 0))
+            continue;
+        const moe_span slices = moe_pieces_of(cut, (int)(unit - row * (uint32_t)cut.parts));
         moe_receive_slices(a, choice, places.first + source * a.shape.own_bins,
-                           parts.rows[source] + (size_t)token * a.shape.sent_row_bytes,
-                           (const float *)(a.windows[source] + a.shape.at.scales) +
-                               (size_t)token * (size_t)a.shape.scales_per_row,
-                           moe_pieces_of(cut, (int)(unit - row * (uint32_t)cut.parts)), l.lane);
+                           moe_await_token(a, l, parts, source, token, slices), slices, l.lane);
     }
 }
 
@@ -229,9 +289,7 @@ WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l,
 {
     const moe_gpu_dispatch_part &d = a.dispatch;
     const int first = a.view.rank * a.shape.local_experts, step = l.warps * MOE_WARP;
-    /* The first block has the least time. */
-    const int block = (int)(gridDim.x - 1 - blockIdx.x), threads = (int)blockDim.x;
-    const int thread = block * threads + (int)threadIdx.x;
+    const int thread = l.warp * MOE_WARP + l.lane;
 #pragma unroll 1
     for (int own = thread; own < a.shape.local_experts; own += step) {
         int32_t count = moe_by_expert(a) && is_placed ? places.rows[own] : 0;
@@ -244,7 +302,7 @@ WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l,
             d.expert_offsets[own] = is_placed ? places.first[own] : 0;
     }
 #pragma unroll 1
-    for (int from = thread / MOE_WARP; d.source_counts && from < a.view.nranks; from += l.warps) {
+    for (int from = l.warp; d.source_counts && from < a.view.nranks; from += l.warps) {
         int32_t count = 0;
 #pragma unroll 1
         for (int own = l.lane; is_placed && own < a.shape.own_bins; own += MOE_WARP)
@@ -281,10 +339,11 @@ static __global__ void __launch_bounds__(MOE_GPU_DISPATCH_THREADS, 2)
         moe_refuse(a, l);
         return;
     }
+    const moe_roles roles = moe_roles_of(a);
     if (a.phases & MOE_GPU_SEND)
-        moe_dispatch_send<dtype>(a, l, placing.numbers);
-    if (a.phases & MOE_GPU_COMPLETE)
-        moe_dispatch_complete(a, l, &placing);
+        moe_dispatch_send<dtype>(a, l, roles, placing.numbers);
+    if (a.phases & MOE_GPU_COMPLETE && roles.receiver >= 0)
+        moe_dispatch_complete(a, moe_launch_as(l, roles.receiver, roles.receivers), &placing);
     moe_end(a, l, a.desc == WEIRI_GPU_UNMAPPED);
 }
 

@@ -140,16 +140,20 @@ typedef struct moe_launch {
     int warp, warps, lane; /* of the grid */
 } moe_launch;
 
-/* The number of this warp in the grid. Groups of 8 warps follow each other in different blocks, so
- * that few units of work are spread over all multiprocessors, and each block reads from all ranks.
- * The first block, which sends, comes last. */
-WEIRI_GPU_FN int moe_warp_number(void)
+/* Makes a launch of some of the blocks, of which this one is the nth. Groups of 8 of their warps
+ * follow each other in different blocks, so that few units of work are spread over all
+ * multiprocessors, and each block reads from all ranks. The first block, which sends, comes last.
+ */
+WEIRI_GPU_FN moe_launch moe_launch_as(const moe_launch &all, int nth, int blocks)
 {
     enum { GROUP = 8 };
     const int warp = (int)(threadIdx.x / MOE_WARP), warps = (int)(blockDim.x / MOE_WARP);
     const int first = warp / GROUP * GROUP, size = warps - first < GROUP ? warps - first : GROUP;
-    const int blocks = (int)gridDim.x, block = blocks - 1 - (int)blockIdx.x;
-    return first * blocks + block * size + warp - first;
+    const int block = blocks - 1 - nth;
+    moe_launch l = all;
+    l.warp = first * blocks + block * size + warp - first;
+    l.warps = blocks * warps;
+    return l;
 }
 
 WEIRI_GPU_FN moe_launch moe_begin(const moe_gpu_args &a)
@@ -158,9 +162,7 @@ WEIRI_GPU_FN moe_launch moe_begin(const moe_gpu_args &a)
     moe_launch l;
     l.call = a.phases & MOE_GPU_SEND ? state->calls + 1 : state->under_way[a.kind];
     l.lane = (int)(threadIdx.x % MOE_WARP);
-    l.warp = moe_warp_number();
-    l.warps = (int)(gridDim.x * (blockDim.x / MOE_WARP));
-    return l;
+    return moe_launch_as(l, (int)blockIdx.x, (int)gridDim.x);
 }
 
 /* The bits that are set in a lane of the warp. */
@@ -255,6 +257,12 @@ WEIRI_GPU_FN void moe_await_watched(const moe_gpu_args &a, const moe_watch &watc
         moe_wait(a, &moe_peer(a, a.view.rank, peer)->done, watch.target, peer);
 }
 
+/* Whether this rank sends the rows of a dispatch ahead of their counts. */
+WEIRI_GPU_FN bool moe_sends_ahead(const moe_gpu_args &a)
+{
+    return a.tokens <= a.shape.inbox_tokens;
+}
+
 /* The call, equal on all ranks. */
 WEIRI_GPU_FN uint32_t moe_what(const moe_gpu_args &a)
 {
@@ -272,7 +280,13 @@ typedef struct moe_header {
     weiri_gpu_desc rows;    /* WEIRI_GPU_UNMAPPED: in staging */
 } moe_header;
 
-enum { MOE_PROBLEM = 0xff, MOE_HAS_WEIGHTS = 0x100, MOE_WANTS_WEIGHTS = 0x200 }; /* notes */
+/* notes; MOE_IS_AHEAD: rows are in inboxes, or on their way (device/push.cuh) */
+enum {
+    MOE_PROBLEM = 0xff,
+    MOE_HAS_WEIGHTS = 0x100,
+    MOE_WANTS_WEIGHTS = 0x200,
+    MOE_IS_AHEAD = 0x400
+};
 
 /* The details of a problem, which precede its header. */
 WEIRI_GPU_COLD_FN void moe_store_values(const moe_gpu_args &a, uint64_t call, int peer,
@@ -477,7 +491,8 @@ enum { MOE_IS_LATE = 1, MOE_IS_OTHER = 2, MOE_HAS_PROBLEM = 4, MOE_WANTS = 8, MO
 
 /* What a block knows of the parts of all ranks, in shared memory. */
 typedef struct moe_parts {
-    const char *rows[WEIRI_GPU_RANKS_MAX]; /* in place, or in the rank's staging */
+    /* In place, or in the rank's staging; NULL: each in an inbox, when it has arrived there. */
+    const char *rows[WEIRI_GPU_RANKS_MAX];
     int32_t tokens[WEIRI_GPU_RANKS_MAX];
     uint32_t notes; /* of all ranks */
 } moe_parts;
@@ -495,9 +510,13 @@ WEIRI_GPU_FN uint32_t moe_read_part(const moe_gpu_args &a, const moe_launch &l, 
     if (header.what != moe_what(a))
         return MOE_IS_OTHER;
     parts->tokens[from] = (int32_t)header.tokens;
-    parts->rows[from] = header.rows == WEIRI_GPU_UNMAPPED ? a.windows[from] + staged_at
-                        : from == a.view.rank             ? a.in
-                                              : weiri_gpu_address(a.view, from, header.rows);
+    if (header.notes & MOE_IS_AHEAD)
+        parts->rows[from] = from == a.view.rank && !a.shape.is_fp8 ? a.in : nullptr;
+    else if (header.rows == WEIRI_GPU_UNMAPPED)
+        parts->rows[from] = a.windows[from] + staged_at;
+    else
+        parts->rows[from] =
+            from == a.view.rank ? a.in : weiri_gpu_address(a.view, from, header.rows);
     return (header.notes & MOE_WANTS_WEIGHTS ? MOE_WANTS : 0) |
            (header.notes & MOE_HAS_WEIGHTS ? 0 : MOE_LACKS);
 }
