@@ -61,8 +61,11 @@ static void bring_counts(moe_gpu_args a)
         return;
     for (int is_late = 0; is_late < 2; is_late++) {
         const size_t first = (at + (is_late ? 0 : experts)) * 8;
-        for (int i = 0; i < 100 * is_late; i++)
+        for (int i = 1; i <= 1000 * is_late; i++) {
             weir_emulated_relax();
+            if (i % 100 == 0)
+                weir_emulated_stored(); /* the others' waits are no deadlock */
+        }
         for (int peer = 0; peer < a.view.nranks; peer++)
             memcpy(a.windows[peer] + a.shape.at.counts + first,
                    a.windows[peer] + late_place(a) + first,
@@ -101,6 +104,7 @@ class scene {
     pair &make_pair(int version, int handle, bool is_backward);
     std::string run();
     std::string check(const pair &p);
+    std::string check_rows(const pair &p, int rank);
     moe_gpu_args args(int rank, int phases, int kind, const buffer &in, int version);
     moe_gpu_args dispatch_args(const pair &p, int rank, bool is_backward, int phases,
                                moe_problem problem);
@@ -361,28 +365,38 @@ std::string scene::check_grads(const pair &p, int rank)
     return "";
 }
 
+std::string scene::check_rows(const pair &p, int rank)
+{
+    const weirv_moe_sample all = {1, 0};
+    char message[WEIRV_MOE_MESSAGE];
+    const buffers &b = p.of[(size_t)rank];
+    const int end = weirv_moe_end_row(oracle_, p.version, rank);
+    const weirv_moe_received_rows got = {b.rows.data,
+                                         shape_.scales_per_row ? (const float *)b.scales.data
+                                                               : NULL,
+                                         (const float *)b.row_weights.data,
+                                         by_expert() ? NULL : (const int32_t *)b.row_experts.data,
+                                         (const int32_t *)b.counts.data,
+                                         by_expert() ? (const int32_t *)b.offsets.data : NULL,
+                                         (const int32_t *)b.sources.data,
+                                         b.rows.data + (size_t)end * shape_.sent_row_bytes};
+    if (weirv_moe_check_dispatch(oracle_, p.version, p.data, rank, &got, all, message))
+        return message;
+    return "";
+}
+
 std::string scene::check(const pair &p)
 {
     const weirv_moe_sample all = {1, 0};
     char message[WEIRV_MOE_MESSAGE];
     for (int rank = 0; rank < how.nranks; rank++) {
-        const buffers &b = p.of[(size_t)rank];
-        const int end = weirv_moe_end_row(oracle_, p.version, rank);
-        const weirv_moe_received_rows got = {
-            b.rows.data,
-            shape_.scales_per_row ? (const float *)b.scales.data : NULL,
-            (const float *)b.row_weights.data,
-            by_expert() ? NULL : (const int32_t *)b.row_experts.data,
-            (const int32_t *)b.counts.data,
-            by_expert() ? (const int32_t *)b.offsets.data : NULL,
-            (const int32_t *)b.sources.data,
-            b.rows.data + (size_t)end * shape_.sent_row_bytes};
-        if (weirv_moe_check_dispatch(oracle_, p.version, p.data, rank, &got, all, message))
+        std::string why = check_rows(p, rank);
+        if (!why.empty())
+            return why;
+        if (weirv_moe_check_combine(oracle_, p.version, rank, p.of[(size_t)rank].out.data,
+                                    WEIRV_MOE_OUTPUTS, p.is_weighted, 0, all, message))
             return message;
-        if (weirv_moe_check_combine(oracle_, p.version, rank, b.out.data, WEIRV_MOE_OUTPUTS,
-                                    p.is_weighted, 0, all, message))
-            return message;
-        const std::string why = check_grads(p, rank);
+        why = check_grads(p, rank);
         if (!why.empty())
             return why;
     }
@@ -463,6 +477,26 @@ static void test_right(uint64_t seeds)
             why = right(how, seed);
         ok(why.empty(), why, "%s: rows, counts, weights, sums and gradients", how.name);
     }
+}
+
+/* Dispatches that follow each other, so that only done says when an inbox is free. */
+static void test_dispatches(uint64_t seeds)
+{
+    std::string why;
+    for (uint64_t seed = 1; seed <= 4 * seeds && why.empty(); seed++) {
+        scene s(shapes[0], seed);
+        std::vector<pair *> pairs;
+        for (int i = 0; i < 6; i++) {
+            pairs.push_back(&s.make_pair(i % WEIRV_MOE_VERSIONS, i % HANDLES, false));
+            for (int rank = 0; rank < s.how.nranks; rank++)
+                s.queue_dispatch(*pairs.back(), rank, false, MOE_GPU_SEND | MOE_GPU_COMPLETE);
+        }
+        why = s.run();
+        for (const pair *p : pairs)
+            for (int rank = 0; rank < s.how.nranks && why.empty(); rank++)
+                why = s.check_rows(*p, rank);
+    }
+    ok(why.empty(), why, "dispatches without combines between them");
 }
 
 /* Routings replaced in device memory between launches with the same arguments, as in replays of a
@@ -702,7 +736,7 @@ static void test_late_counts(uint64_t seeds)
 {
     std::string why;
     for (const weir_moe_layout layout : {EXPERT, WEIR_MOE_RANK_MAJOR, WEIR_MOE_FLAT})
-        for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++) {
+        for (uint64_t seed = 1; seed <= 4 * seeds && why.empty(); seed++) {
             shape how = faulty_shape;
             how.layout = layout;
             scene s(how, seed);
@@ -757,6 +791,7 @@ int main(int argc, char **argv)
 {
     uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     test_right(seeds);
+    test_dispatches(seeds);
     test_replays(seeds);
     test_faults(seeds);
     test_refusals(seeds);

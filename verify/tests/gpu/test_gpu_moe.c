@@ -101,6 +101,8 @@ static void buffers_open(moe_rank *r)
     buffer_open(r, SOURCES, (size_t)r->nranks * 4);
     buffer_open(r, GRADS, rows * k * 4);
     buffer_open(r, WEIGHT_GRADS, tokens * k * 4);
+    /* What r->stream does next is not ordered with the memsets. */
+    expect(r, cudaDeviceSynchronize() == cudaSuccess, "memory");
     for (int i = 0; i < 2; i++) /* peers map the memory */
         expect(r, weir_comm_barrier(r->comm) == WEIR_OK, "barrier");
 }
