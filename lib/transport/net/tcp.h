@@ -15,7 +15,8 @@ enum {
     WEIRI_TCP_BUFFER_BYTES = 16384, /* read at once if no payload is expected */
     WEIRI_TCP_AHEAD_BYTES = 128,    /* read after a payload: the next frame's header */
     WEIRI_TCP_TEXT_BYTES = 384,
-    WEIRI_TCP_SLOTS = 2, /* staging slots per stream and direction */
+    WEIRI_TCP_SLOTS = 2,      /* staging slots per stream and direction */
+    WEIRI_TCP_GRACE_MS = 500, /* from a connection's end until it counts as a failure */
 };
 
 /* Kinds of frames. */
@@ -266,7 +267,31 @@ void weiri_tcp_watch_guests(const weiri_tcp_net *net);
 /* Destroys the prepared endpoints that are left, and the gate. */
 void weiri_tcp_close_gate(weiri_tcp_net *net);
 
-/* ---------------------------------------------------------------- tcp_send.c */
+/* -------------------------------------------------------------- tcp_memory.c */
+
+/* Slots of the ops table. */
+weir_status weiri_tcp_mem_register(weiri_net *net, void *memory, size_t bytes,
+                                   weiri_net_place place, weiri_net_mem **mem);
+void weiri_tcp_mem_deregister(weiri_net_mem *mem);
+/* Registered memory by its id; NULL if there is none. */
+weiri_tcp_mem *weiri_tcp_mem_of(const weiri_tcp_net *net, uint64_t id);
+/* Reads a key and checks that it names memory of the endpoint's peer which contains
+ * [to, to + bytes). WEIR_ERR_INVALID. */
+weir_status weiri_tcp_read_key(const weiri_tcp_endpoint *endpoint, const weiri_net_key *given,
+                               uint64_t to, uint64_t bytes, weiri_tcp_key *key);
+
+/* ---------------------------------------------------------- tcp_operations.c */
+
+/* Slots of the ops table. */
+weir_status weiri_tcp_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at,
+                          const weiri_net_key *key, uint64_t to, uint64_t bytes);
+weir_status weiri_tcp_put_from(weiri_endpoint *endpoint, const char *from,
+                               const weiri_net_key *key, uint64_t to, uint64_t bytes);
+weir_status weiri_tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
+                             uint64_t value);
+void weiri_tcp_forget(weiri_endpoint *endpoint);
+
+/* --------------------------------------------------------------- tcp_queue.c */
 
 /* Queue an operation. WEIR_ERR_NO_MEMORY. */
 weir_status weiri_tcp_queue_put(weiri_tcp_endpoint *endpoint, const char *from, int is_staged,
@@ -275,9 +300,31 @@ weir_status weiri_tcp_queue_signal(weiri_tcp_endpoint *endpoint, const weiri_tcp
                                    uint64_t to, uint64_t value);
 /* Queues a bye frame after everything else; text is truncated to fit. */
 weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *endpoint, weir_status status, const char *text);
+/* Adds an empty item at the end of a stream's queue. NULL if there is no memory. */
+weiri_tcp_item *weiri_tcp_append_item(weiri_tcp_stream *stream);
+
+/* An item of a stream's queue, counted from the first one that is not written. */
+static inline weiri_tcp_item *weiri_tcp_item_at(const weiri_tcp_stream *stream, size_t index)
+{
+    return &stream->items[(stream->head + index) & (stream->capacity - 1)];
+}
+
+/* An outstanding operation, counted from the earliest. */
+static inline weiri_tcp_op *weiri_tcp_op_at(const weiri_tcp_endpoint *endpoint, size_t index)
+{
+    return &endpoint->ops[(endpoint->head + index) & (endpoint->capacity - 1)];
+}
+
+/* --------------------------------------------------------------- tcp_write.c */
+
 /* Writes as much as the sockets accept; sets *moved if that was anything. Fails only if GPU memory
  * cannot be read; a lost peer is reported by reading. */
 weir_status weiri_tcp_write(weiri_tcp_endpoint *endpoint, int *moved);
+
+/* --------------------------------------------------------- tcp_acknowledge.c */
+
+/* Advances sent and completed; an empty operation is complete at once. */
+void weiri_tcp_count_completed(weiri_tcp_endpoint *endpoint);
 /* Processes an acknowledgement. Returns 0 if it counts more frames than were sent. */
 int weiri_tcp_acknowledged(weiri_tcp_endpoint *endpoint, const uint64_t *counts);
 /* Queues an acknowledgement if frames are unacknowledged. */
@@ -326,17 +373,23 @@ weir_status weiri_tcp_staging_settle(weiri_tcp_stream *stream, uint64_t *frames,
 /* Whether copies into GPU memory are in progress. */
 int weiri_tcp_staging_copies(const weiri_tcp_stream *stream);
 
-/* -------------------------------------------------------------------- tcp.c */
+/* ------------------------------------------------------------ tcp_progress.c */
 
-/* Registered memory by its id; NULL if there is none. */
-weiri_tcp_mem *weiri_tcp_mem_of(const weiri_tcp_net *net, uint64_t id);
+/* Slots of the ops table. */
+weir_status weiri_tcp_progress(weiri_net *net, int *moved);
+int weiri_tcp_arm(weiri_net *net, int *descriptor);
 /* Registers with epoll for the events that the stream needs now. */
 void weiri_tcp_watch(weiri_tcp_stream *stream);
+
+/* ------------------------------------------------------------- tcp_failure.c */
+
 /* Closes the connections. */
 void weiri_tcp_hang_up(weiri_tcp_endpoint *endpoint);
 /* Fails the endpoint for good, with the calling thread's last error as the reason. */
 void weiri_tcp_fail_endpoint(weiri_tcp_endpoint *endpoint, weir_status status);
 /* Returns the endpoint's failure, with its reason. */
 weir_status weiri_tcp_return_failure(const weiri_tcp_endpoint *endpoint);
+/* Fails the endpoint if a deadline has passed. */
+void weiri_tcp_check_deadline(weiri_tcp_endpoint *endpoint);
 
 #endif
