@@ -307,7 +307,9 @@ int weiri_internode_landed(weiri_internode *internode, int rank);
 void weiri_internode_forget(weiri_internode *internode);
 /* Ends all expectations; until then destinations must remain valid. */
 void weiri_internode_expect_nothing(weiri_internode *internode);
-/* The same as post, and progresses the network at once. */
+/* The same as post, and progresses the network at once, unless it is a short message that needs no
+ * progress to arrive. So a rank that only sends may make calls without looking at the network until
+ * there is no room for the next message. */
 weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes);
 /* Releases the message of weiri_internode_incoming. Non-blocking. */

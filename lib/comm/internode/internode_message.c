@@ -261,12 +261,19 @@ void weiri_internode_forget(weiri_internode *internode)
     }
 }
 
+/* A short message that has left needs nothing more from this rank. Looking for arrivals after it
+ * would only delay the caller: a wait for one of them, or for room, does that itself. */
+static int message_has_left(const weiri_internode_peer *peer, size_t bytes)
+{
+    return bytes < DIRECT_BYTES && peer->endpoint->sent == peer->endpoint->posted;
+}
+
 weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes)
 {
     int moved = 0;
     weir_status status = weiri_internode_post(internode, rank, bytes, total_bytes);
-    if (status != WEIR_OK)
+    if (status != WEIR_OK || message_has_left(&internode->peers[rank], bytes))
         return status;
     weiri_net_lock(internode->net);
     internode->net->ops->progress(internode->net, &moved);

@@ -1,7 +1,7 @@
 /*
  * Proves that messages between two ranks of different nodes arrive whatever their lengths are, with
- * no more signals for credit than are needed, and that waits for them end at the deadline. The
- * nodes are emulated on one.
+ * no more signals for credit and passes of progress than are needed, and that waits for them end at
+ * the deadline. The nodes are emulated on one.
  */
 #include "comm/internode/internode.h"
 #include "verify/tests/support/internode_ranks.h"
@@ -143,6 +143,55 @@ static void check_latest_credit(weir_comm *comm, const layout *where, int *failu
     pair_close(&of);
 }
 
+static int passes; /* of progress */
+
+static weir_status count_pass(weiri_net *net, int *moved)
+{
+    passes++;
+    return weiri_net_tcp.progress(net, moved);
+}
+
+/* How often rank 0 looks at the network in reductions to rank 1, to which it only sends. */
+static int passes_of_sender(pair *of, size_t count, int calls)
+{
+    size_t wrong = 0;
+    EXPECT_OK(of->failures, weir_comm_barrier(of->comm));
+    const int before = passes;
+    for (int call = 0; call < calls; call++) {
+        for (size_t i = 0; i < count; i++)
+            of->in[i] = element(of->rank, i, call);
+        EXPECT_OK(of->failures,
+                  weir_reduce(of->comm, of->in, of->out, count, WEIR_INT32, WEIR_SUM, 1, NULL));
+        for (size_t i = 0; of->rank == 1 && i < count; i++)
+            wrong += of->out[i] != element(0, i, call) + element(1, i, call);
+    }
+    EXPECT(of->failures, wrong == 0);
+    return passes - before;
+}
+
+/* A rank that only sends short messages does not look at the network before there is no room. */
+static void check_short_sends(weir_comm *comm, const layout *where, int *failures)
+{
+    (void)where;
+    enum { FEW = 8, MANY = 2000, SHORT = 16, LONG = 4096 };
+    weiri_net *net = comm->internode->net;
+    weiri_net_ops counting = *net->ops;
+    counting.progress = count_pass;
+    net->ops = &counting;
+    pair of;
+    if (pair_open(&of, comm, failures)) {
+        const int few = passes_of_sender(&of, SHORT, FEW);
+        EXPECT(failures, of.rank == 1 || few == 0);
+        const int many = passes_of_sender(&of, SHORT, MANY);
+        EXPECT(failures, of.rank == 1 || many > 0);
+        const int of_long = passes_of_sender(&of, LONG, FEW);
+        EXPECT(failures, of.rank == 1 || of_long >= FEW);
+        EXPECT_OK(failures, weir_comm_barrier(comm));
+    }
+    pair_close(&of);
+    net->ops = &weiri_net_tcp;
+}
+
 /* Rank 0 waits for something that does not come, and names a word that has its value already. */
 static int check_deadline(weir_boot *boot, void *argument)
 {
@@ -174,6 +223,8 @@ int main(void)
                     "ab", 2),
         LAYOUT_TEST("shm: the latest message has the credit", check_latest_credit, "ab", 2),
         LAYOUT_TEST("tcp: the latest message has the credit", check_latest_credit, "ab", 2, "tcp"),
+        LAYOUT_TEST("tcp: short messages are sent without looking for arrivals", check_short_sends,
+                    "ab", 2, "tcp"),
         LAYOUT_RANKS_TEST("a wait that names a word that has come ends at the deadline",
                           check_deadline, "ab", 2, "tcp"),
     };
