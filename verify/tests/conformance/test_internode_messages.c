@@ -173,7 +173,8 @@ static int passes_of_sender(pair *of, size_t count, int calls)
 static void check_short_sends(weir_comm *comm, const layout *where, int *failures)
 {
     (void)where;
-    enum { FEW = 8, MANY = 2000, SHORT = 16, LONG = 4096 };
+    /* FEW calls find room even if the ring is half full. */
+    enum { FEW = 3, MANY = 2000, SHORT = 16, LONG = 4096 };
     weiri_net *net = comm->internode->net;
     weiri_net_ops counting = *net->ops;
     counting.progress = count_pass;
