@@ -19,6 +19,16 @@ static void allgather_place_own(const weiri_coll *coll, const weir_call *call)
                     coll->count_bytes * (size_t)coll->nranks);
 }
 
+/* While two ranks wait for each other, each requests the lines that it will store to next. */
+static void allgather_request_next(const weiri_coll *coll, size_t bytes)
+{
+    if (!coll->trades || bytes <= WEIRI_INLINE_BYTES)
+        return;
+    weiri_slot *slot = weiri_slot_in(coll, coll->epoch + 1, coll->rank);
+    weiri_request_for_writing(slot,
+                              sizeof *slot + (bytes < WEIRI_NEXT_BYTES ? bytes : WEIRI_NEXT_BYTES));
+}
+
 weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
 {
     int n = coll->nranks;
@@ -30,6 +40,7 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
         weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done), total);
         if (done == 0)
             allgather_place_own(coll, call);
+        allgather_request_next(coll, total);
         for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
             char *to = weiri_out_at(call, (size_t)rank * coll->count_bytes + done);
             status = weiri_slot_follow(coll, rank, to, total, WEIRI_CHUNK_BYTES, packet_phase);
