@@ -3,10 +3,11 @@
  * data, the epochs that let them reuse it, and the types of the algorithm table. Internal.
  *
  * Area. Every rank owns one area of shared memory. All ranks of the node map it; only the owner
- * stores into it, except in dynamic.c and where two ranks trade (below):
+ * stores into it, except in dynamic.c, for claims, and where two ranks trade (below):
  *
  *   done          the last epoch that the owner has finished
- *   claimed[2]    of rank 0: counters from which ranks claim work
+ *   claimed[2]    of rank 0: counters from which ranks claim chunks of a reduction, and two ranks
+ *                 blocks of a broadcast
  *   consumed[n]   how much of each peer's streamed messages the owner has read
  *   post[2]       descriptors of the owner's buffers, for algorithms that access these directly
  *   lane[32]      short messages that may be sent up to 32 epochs ahead of their readers (lane.h)
@@ -197,7 +198,8 @@ struct weiri_coll {
     weiri_rotation message_rotation; /* of payloads */
     uint64_t trades; /* 1: two ranks trade their slots and messages from epoch to epoch */
     weiri_ahead ahead;
-    uint64_t claims[2]; /* by parity: how often ranks have claimed so far (host/dynamic.c) */
+    uint64_t claims[2];          /* by parity: how often ranks have claimed so far (host/dynamic.c,
+                                  * host/broadcast.c) */
     size_t streaming_from_bytes; /* larger buffers are stored past the caches */
     const char *last_algo;
     char executed[32]; /* what last_algo points to after a custom algorithm */

@@ -7,13 +7,26 @@
  * direct: the root publishes a descriptor of its buffer in its lane, and the others copy from the
  *         buffer. The root returns when all have. If the buffer cannot be mapped, the data follow
  *         in the same epoch.
- * cma:    the same; the kernel copies from a buffer that cannot be mapped.
+ * cma:    the same; the kernel copies from a buffer that cannot be mapped. Of two ranks with a core
+ *         each, the root copies too: both claim blocks of a long buffer; the receiver reads its
+ *         blocks from the root's memory, and the root writes its own into the receiver's.
+ *
+ * Shared copies. The receiver publishes where its output is after it has entered the call, and the
+ * root claims nothing before it has seen that. Both leave when both have copied their blocks.
+ * Blocks are claimed from the counter of dynamic.c, of which both know how often it is incremented:
+ * once for each block and once more by each rank. No rank claims before the other one has finished
+ * the epoch before: the root sends its descriptor after that, and the receiver publishes its
+ * output.
  */
 #include "coll/algos.h"
 #include "coll/host/lane.h"
 #include "coll/host/slot.h"
+#include "comm/node/peer_copy.h"
 
 enum { LONGEST_CHUNK_BYTES = 32768, FEWEST_CHUNKS = 4 };
+
+/* From so many bytes on two ranks share the kernel's copy, in such blocks. */
+enum { SHARED_FROM_BYTES = 262144, SHARED_BLOCK_BYTES = 65536 };
 
 static const char packet_phase[] = "broadcast (packet)";
 static const char direct_phase[] = "broadcast (direct)";
@@ -104,6 +117,59 @@ static weir_status broadcast_stage(weiri_coll *coll, const weir_call *call)
     return weiri_algo_fall_back_plain(coll, call);
 }
 
+/* Whether both ranks copy; both know it from the root's descriptor. */
+static int broadcast_is_shared(const weiri_coll *coll, weiri_desc desc)
+{
+    return coll->nranks == 2 && !coll->comm->oversubscribed &&
+           desc.generation == WEIRI_GENERATION_UNREGISTERED &&
+           coll->count_bytes >= SHARED_FROM_BYTES;
+}
+
+/* Copies blocks until all are claimed: the root from its input to address at the receiver, the
+ * receiver from there into its output. The receiver takes blocks from the start of the buffer, the
+ * root from its end, so that in the next call the lines of each are in its cache. */
+static weir_status broadcast_claim(weiri_coll *coll, const weir_call *call, uint64_t address)
+{
+    const size_t blocks = (coll->count_bytes + SHARED_BLOCK_BYTES - 1) / SHARED_BLOCK_BYTES;
+    const int parity = (int)(coll->epoch & 1), peer = 1 - coll->rank;
+    const int is_root = coll->rank == call->root;
+    const uint64_t end = coll->claims[parity] + blocks;
+    uint64_t *word = &coll->areas[0].claimed[parity].value;
+    weir_status status = WEIR_OK;
+    coll->claims[parity] = end + 2;
+    for (size_t own = 0; status == WEIR_OK; own++) {
+        size_t at = (is_root ? blocks - 1 - own : own) * SHARED_BLOCK_BYTES;
+        if (__atomic_fetch_add(word, 1, __ATOMIC_RELAXED) >= end)
+            return WEIR_OK;
+        size_t left = coll->count_bytes - at;
+        size_t bytes = left < SHARED_BLOCK_BYTES ? left : SHARED_BLOCK_BYTES;
+        status = is_root ? weiri_peer_copy_write(coll->comm, peer, address + at,
+                                                 weiri_in_at(call, at), bytes)
+                         : weiri_peer_copy_read(coll->comm, peer, address + at,
+                                                weiri_out_at(call, at), bytes);
+    }
+    return weiri_comm_give_up(coll->comm, status);
+}
+
+/* The root's part, when its descriptor is published. */
+static weir_status broadcast_share(weiri_coll *coll, const weir_call *call)
+{
+    const int peer = 1 - coll->rank;
+    const weiri_post *post = coll->areas[peer].post[coll->epoch & 1];
+    weir_status status = weiri_comm_wait(coll->comm, &post->flag, coll->epoch, peer, direct_phase);
+    return status == WEIR_OK ? broadcast_claim(coll, call, post->out.offset) : status;
+}
+
+/* The receiver's part, when it has the root's descriptor. */
+static weir_status broadcast_copy_shared(weiri_coll *coll, const weir_call *call, weiri_desc desc)
+{
+    weiri_post *post = coll->areas[coll->rank].post[coll->epoch & 1];
+    post->out = weiri_peer_copy_describe(coll->comm, call->out);
+    weir_store_release(&post->flag, coll->epoch);
+    weir_status status = broadcast_claim(coll, call, desc.offset);
+    return status == WEIR_OK ? weiri_coll_end_together(coll, direct_phase) : status;
+}
+
 static weir_status broadcast_lend(weiri_coll *coll, const weir_call *call, int is_cma)
 {
     weiri_desc desc = describe_root(coll, call, is_cma);
@@ -113,7 +179,9 @@ static weir_status broadcast_lend(weiri_coll *coll, const weir_call *call, int i
     if (!root_is_readable(coll, desc))
         return broadcast_stage(coll, call);
     weiri_place_own(coll, call, call->out, coll->count_bytes);
-    return weiri_coll_end_together(coll, direct_phase);
+    if (broadcast_is_shared(coll, desc))
+        status = broadcast_share(coll, call);
+    return status == WEIR_OK ? weiri_coll_end_together(coll, direct_phase) : status;
 }
 
 static weir_status broadcast_copy(weiri_coll *coll, const weir_call *call)
@@ -127,6 +195,8 @@ static weir_status broadcast_copy(weiri_coll *coll, const weir_call *call)
     memcpy(&desc, lane, sizeof desc);
     if (!root_is_readable(coll, desc))
         return broadcast_stage(coll, call);
+    if (broadcast_is_shared(coll, desc))
+        return broadcast_copy_shared(coll, call, desc);
     status = weiri_fetch(coll, call->root, desc, call->out, coll->count_bytes, coll->count_bytes);
     if (status == WEIR_OK)
         weiri_coll_end(coll);

@@ -14,8 +14,10 @@ int weiri_peer_copy_probe(int pid, uint64_t address, uint64_t expected)
     uint64_t seen = ~expected;
     struct iovec here = {.iov_base = &seen, .iov_len = sizeof seen};
     struct iovec there = {.iov_base = (void *)(uintptr_t)address, .iov_len = sizeof seen};
-    return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)sizeof seen &&
-           seen == expected;
+    if (process_vm_readv(pid, &here, 1, &there, 1, 0) != (ssize_t)sizeof seen || seen != expected)
+        return 0;
+    here.iov_len = there.iov_len = 0; /* a filter of system calls may forbid writing only */
+    return process_vm_writev(pid, &here, 1, &there, 1, 0) == 0;
 }
 
 typedef ssize_t (*peer_copy_call)(pid_t pid, const struct iovec *here, unsigned long nhere,

@@ -1,7 +1,7 @@
 /*
- * Unregistered memory of a peer: it cannot be mapped, but the kernel copies from it
- * (process_vm_readv) where the system permits it. The ranks test that when the communicator is
- * created.
+ * Unregistered memory of a peer: it cannot be mapped, but the kernel copies from it and to it
+ * (process_vm_readv, process_vm_writev) where the system permits both. The ranks test that when the
+ * communicator is created.
  */
 #ifndef WEIR_COMM_NODE_PEER_COPY_H
 #define WEIR_COMM_NODE_PEER_COPY_H
@@ -9,10 +9,10 @@
 #include "comm/comm.h"
 
 /* Returns 1 if this process can read the word at address in another process, whose value is
- * expected. Local. */
+ * expected, and may call process_vm_writev. Local. */
 int weiri_peer_copy_probe(int pid, uint64_t address, uint64_t expected);
 
-/* Returns the descriptor of unregistered memory that peers only read if ranks may read that, else
+/* Returns the descriptor of unregistered memory if ranks may read and write that, else
  * generation 0. */
 static inline weiri_desc weiri_peer_copy_describe(const weir_comm *comm, const void *pointer)
 {

@@ -731,6 +731,7 @@ static void few_counts(const test_rank *b)
 typedef enum forbids {
     CMA_ALLOWED,
     CMA_FORBIDDEN_BY_SYSTEM, /* a filter of system calls, as containers have */
+    CMA_FORBIDDEN_TO_WRITE,  /* the same for process_vm_writev only */
     CMA_FORBIDDEN_BY_USER,   /* WEIR_CMA=0 */
 } forbids;
 
@@ -740,19 +741,19 @@ typedef struct job {
     int unregistered; /* buffers from malloc instead of weir_mem_alloc: 1, of all ranks; 2, of every
                          other rank */
     int attached;     /* unregistered buffers that peers attach by XPMEM, or its stand-in */
-    forbids cma;      /* how process_vm_readv is forbidden */
+    forbids cma;      /* how the kernel's copies are forbidden */
     size_t scratch_bytes;
     int timeout_ms;
     int brief[3];  /* 0 ends the list, and at its beginning means 1, 2 and 5 */
     int long_only; /* not part of a short run */
 } job;
 
-/* Makes process_vm_readv fail in this process as a container's filter does. */
-static int filter_cma(void)
+/* Makes a system call fail in this process as a container's filter does. */
+static int filter_call(unsigned number)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -765,7 +766,8 @@ static int forbid_cma(forbids how)
 {
     if (how == CMA_FORBIDDEN_BY_USER)
         return setenv("WEIR_CMA", "0", 1) == 0;
-    return how == CMA_ALLOWED || filter_cma();
+    return how == CMA_ALLOWED || filter_call(how == CMA_FORBIDDEN_TO_WRITE ? SYS_process_vm_writev
+                                                                           : SYS_process_vm_readv);
 }
 
 /* Which algorithm serves a long call on unregistered memory shows whether the kernel copies. */
@@ -830,6 +832,88 @@ static void copied_through_slots_by_all(const test_rank *b)
     weiri_copy_assume_streams_to_peers(1);
     pretend_pace(b->rank == 0);
     expect_algo(b, b->comm->oversubscribed && system_allows_cma() ? "cma" : "packet");
+}
+
+/* Whether the first count integers hold this rank's input of a round. */
+static int is_input_of(const test_rank *b, const int *in, size_t count, int round)
+{
+    size_t i = 0;
+    while (i < count && in[i] == round_value(round, b->rank, 0, i))
+        i++;
+    return i == count;
+}
+
+/* Runs a call with one late rank, which owns its buffers until it enters the call, and gets the
+ * result complete; out of place and in place. */
+static void late_round(const test_rank *b, const trial *t, int late, int round)
+{
+    int *in = (int *)(void *)b->memory, *out = (int *)(void *)(b->memory + HALF_BYTES);
+    if (t->in_place)
+        out = in;
+    memset(out, CANARY, t->count * sizeof *out);
+    for (size_t i = 0; i < t->count; i++)
+        in[i] = round_value(round, b->rank, 0, i);
+    weir_comm_barrier(b->comm);
+    if (b->rank == late) {
+        usleep(2000);
+        if (!is_input_of(b, in, t->count, round) ||
+            (!t->in_place &&
+             !is_untouched((unsigned char *)out, (unsigned char *)(out + t->count))))
+            fail_rank(b, name_of(t), "a buffer was written before its owner entered the call");
+    }
+    check(b, call_collective(b, t, in, out), name_of(t));
+    /* The ends of the blocks that two ranks copy first: one may be on its way. */
+    for (size_t step = 16384; writes_out(b, t) && step; step = step > 1)
+        for (size_t i = step - 1; i < t->count; i += step)
+            if (out[i] != round_expected(b, t, round, i)) {
+                fail_rank(b, name_of(t), "the result is not complete");
+                return;
+            }
+    if (!writes_out(b, t) && !is_input_of(b, in, t->count, round))
+        fail_rank(b, name_of(t), "the input was changed");
+}
+
+/* Two ranks with a core each share the kernel's copy of a long broadcast, whose blocks they claim
+ * from the same counter as a reduction its chunks. */
+static void copied_by_both(const test_rank *b)
+{
+    static const size_t counts[] = {65535, 65536, 300001};
+    for (int round = 0; round < 240 && !failures; round++) {
+        trial t = {.collective = WEIR_COLL_BROADCAST,
+                   .algo = "cma",
+                   .dtype = WEIR_INT32,
+                   .op = WEIR_SUM,
+                   .count = counts[round / 2 % 3],
+                   .in_place = round % 2,
+                   .root = round / 6 % 2};
+        const int late = round % 5 < 2 ? 1 - t.root : round / 3 % 2;
+        weir_comm_set_algo(b->comm, t.collective, t.algo);
+        const weiri_coll *coll = b->comm->coll;
+        const uint64_t before = coll->claims[0] + coll->claims[1];
+        late_round(b, &t, late, round);
+        const int is_shared = coll->claims[0] + coll->claims[1] != before;
+        if (is_shared !=
+            (b->comm->reads_unregistered && !b->comm->oversubscribed && t.count >= counts[1]))
+            fail_rank(b, name_of(&t), is_shared ? "the copy is shared" : "one rank copies alone");
+        t = (trial){WEIR_COLL_REDUCE, "dynamic", WEIR_INT32, WEIR_SUM, .count = 70003};
+        if (round % 3 == 0)
+            run_round(b, &t, round);
+    }
+    weir_comm_barrier(b->comm);
+}
+
+static void copied_by_both_if_allowed(const test_rank *b)
+{
+    if (b->comm->reads_unregistered != system_allows_cma())
+        fail_rank(b, "copies by the kernel", "the ranks disagree with the system");
+    copied_by_both(b);
+}
+
+static void never_copied_by_both(const test_rank *b)
+{
+    if (b->comm->reads_unregistered)
+        fail_rank(b, "copies by the kernel", "they are forbidden");
+    copied_by_both(b);
 }
 
 static void check_parts(const test_rank *b, weiri_rotation rotation, uint64_t epoch, size_t bytes)
@@ -1153,6 +1237,11 @@ int main(void)
              {2, .body = ranks_trade},
              {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
              {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_USER}),
+        JOBS("two ranks share the kernel's copy of a broadcast",
+             {2, .body = copied_by_both_if_allowed, .unregistered = 1},
+             {2, .body = never_copied_by_both, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
+             {2, .body = never_copied_by_both, .unregistered = 1, .cma = CMA_FORBIDDEN_TO_WRITE},
+             {2, .body = never_copied_by_both, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_USER}),
         JOBS("all counts in unregistered memory without copies by the kernel",
              {2, .body = sweep_counts, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
              {5, .body = mixed_sequence, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
