@@ -109,6 +109,8 @@ static int outlive(weir_boot *boot, void *argument)
     if (!comm)
         return NO_COMM;
     EXPECT_OK(&failures, weir_comm_barrier(comm));
+    /* The others may still wait for what the rank has sent in the barrier. */
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
     if (weir_boot_rank(boot) == what->dead)
         raise(SIGKILL);
     what->in_comm(comm, &failures);
