@@ -10,10 +10,10 @@ static uint64_t layout_add(uint64_t *total, uint64_t bytes)
 }
 
 /* Into which rows are sent: moe_slices of cuda/device/rows.cuh. */
-static uint64_t layout_slices(const moe_gpu_shape *s)
+static uint64_t layout_slices(uint32_t row_bytes)
 {
-    const uint32_t slice = s->sent_row_bytes % 16 ? 512 : 2048;
-    return (s->sent_row_bytes + slice - 1) / slice;
+    const uint32_t slice = row_bytes % 16 ? 512 : 2048;
+    return (row_bytes + slice - 1) / slice;
 }
 
 /* One for each other rank, and for fp8 rows one for this rank's own. */
@@ -37,6 +37,16 @@ static int layout_inbox_tokens(const weir_moe_config *c, int nranks, uint64_t mo
     return room < 1 ? -1 : room < wanted ? (int)room : (int)wanted;
 }
 
+/* How many tokens a rank may have for combine to send ahead rows that would be staged otherwise. */
+static int layout_return_tokens(const weir_moe_config *c, int nranks, uint64_t most_bytes,
+                                const moe_gpu_shape *s)
+{
+    enum { MOST = 512 };
+    const uint64_t room = most_bytes / ((uint64_t)c->topk * s->row_bytes);
+    const uint64_t wanted = c->max_tokens < MOST ? (uint64_t)c->max_tokens : MOST;
+    return nranks == 1 || c->registered || room < 1 ? -1 : room < wanted ? (int)room : (int)wanted;
+}
+
 static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
 {
     const uint64_t handles = (uint64_t)c->handles, n = (uint64_t)nranks;
@@ -46,6 +56,8 @@ static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
         s->inbox_tokens == c->max_tokens || (c->registered && !s->is_fp8) ? 0 : tokens;
     const uint64_t sent_tokens =
         s->inbox_tokens < 0 ? 0 : layout_inboxes(nranks, s) * (uint64_t)s->inbox_tokens;
+    const uint64_t returns =
+        s->return_tokens < 0 ? 0 : (uint64_t)s->return_tokens * (uint64_t)c->topk;
     moe_gpu_layout *at = &s->at;
     at->bytes = 0;
     at->peers = layout_add(&at->bytes, n * sizeof(moe_gpu_peer));
@@ -61,7 +73,9 @@ static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
     at->segments = layout_add(&at->bytes, MOE_GPU_SEGMENTS * ((uint64_t)c->experts + n) * 4);
     at->tokens = layout_add(&at->bytes, staged_tokens * s->sent_row_bytes);
     at->scales = layout_add(&at->bytes, staged_tokens * (uint64_t)s->scales_per_row * 4);
-    at->arrivals = layout_add(&at->bytes, sent_tokens * layout_slices(s) * 8);
+    at->arrivals = layout_add(&at->bytes, sent_tokens * layout_slices(s->sent_row_bytes) * 8);
+    at->returned = layout_add(&at->bytes, returns * layout_slices(s->row_bytes) * 8);
+    at->returns = layout_add(&at->bytes, returns * s->row_bytes);
     at->inbox = layout_add(&at->bytes, sent_tokens * s->sent_row_bytes);
     at->inbox_scales = layout_add(&at->bytes, sent_tokens * (uint64_t)s->scales_per_row * 4);
     at->outputs = layout_add(&at->bytes, rows * s->row_bytes);
@@ -96,6 +110,7 @@ void moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows,
         .sent_row_bytes = (uint32_t)((size_t)c->hidden * weir_dtype_bytes(c->dispatch_dtype)),
     };
     s->inbox_tokens = layout_inbox_tokens(c, nranks, most_inbox_bytes, s);
+    s->return_tokens = layout_return_tokens(c, nranks, most_inbox_bytes, s);
     layout_make(c, nranks, s);
 }
 

@@ -8,12 +8,13 @@
  *   peers      [rank]: the headers of its calls, and what it has finished
  *   counts     [handle][rank][experts + nranks]: choices of each expert, then tokens of each rank
  *   choices    [handle][rank][max_tokens * topk]: that rank's choices, as they concern this one
- *   inbox, inbox_scales, arrivals   [rank][inbox_tokens]: tokens that are sent ahead
- * (device/push.cuh) tokens, scales, outputs, grads   staging, for buffers that peers cannot map and
- * for fp8 rows
+ *   inbox, inbox_scales, arrivals    [rank][inbox_tokens]: tokens that are sent ahead
+ *   returns, returned                [return_tokens][topk]: rows that combine adds, likewise
+ *   tokens, scales, outputs, grads   staging, for buffers that peers cannot map and for fp8 rows
  *
- * Peers write to the first six, each to the parts with its own number, and read the last four. The
- * rest of a window is private: the state of the group, and the routing of each handle.
+ * Peers write to the first eight, each to the parts with its number or to the rows of its experts,
+ * and read the last four. The rest of a window is private: the state of the group, and the routing
+ * of each handle.
  *
  * Calls have numbers, equal on all ranks. Headers, counts and choices are packets, whose flag is
  * the number of their call: who reads them waits for this number. A header also says that the
@@ -71,14 +72,16 @@ typedef struct moe_gpu_state {
 
 /* The private state of a handle. */
 typedef struct moe_gpu_routing {
-    uint64_t call; /* that read the choices last */
-    int32_t is_valid, tokens, has_weights, unused;
+    uint64_t call;   /* that read the choices last */
+    uint64_t choice; /* that wrote the choices */
+    int32_t is_valid, tokens, has_weights;
+    int32_t most_tokens; /* of a rank */
 } moe_gpu_routing;
 
 /* Offsets in a window in bytes, and lengths of one element of the arrays [handle] in bytes. */
 typedef struct moe_gpu_layout {
     uint64_t peers, counts, choices, tokens, scales, outputs, grads;
-    uint64_t inbox, inbox_scales, arrivals;
+    uint64_t inbox, inbox_scales, arrivals, returns, returned;
     uint64_t state, routings;
     uint64_t experts;   /* [handle][max_tokens * topk] int32_t: -1: none */
     uint64_t positions; /* likewise: as in moe_gpu_choice; ~position: the token's row on that rank
@@ -98,7 +101,8 @@ typedef struct moe_gpu_shape {
     int32_t layout; /* weir_moe_layout */
     int32_t position_bits;
     int32_t is_fp8, alignment, expert_capacity, scales_per_row, row_values;
-    int32_t inbox_tokens; /* of a call that sends them ahead, at most; -1: none does */
+    int32_t inbox_tokens;  /* of a call that sends them ahead, at most; -1: none does */
+    int32_t return_tokens; /* likewise, of each rank in a combine */
     uint32_t row_bytes, sent_row_bytes;
     moe_gpu_layout at;
 } moe_gpu_shape;

@@ -1,8 +1,9 @@
 /*
  * Combine on GPUs, one launch.
  *
- * Send. Expert outputs that peers cannot read in place, and gradients of weights, go to staging, at
- * the same rows. Headers go to all ranks (device/call.cuh).
+ * Send. Expert outputs that peers cannot read in place are sent ahead (device/push.cuh) or, with
+ * many tokens, go to staging, at the same rows, as do gradients of weights. Headers go to all ranks
+ * (device/call.cuh).
  *
  * Complete. Every block waits until all ranks have published. Warps take units of token and part of
  * a row: they load the part of each of the token's rows from the ranks of its experts, add them in
@@ -10,6 +11,7 @@
  * once.
  */
 #include "coll/cuda/device/vector.cuh"
+#include "moe/cuda/device/push.cuh"
 #include "moe/cuda/device/rows.cuh"
 
 /* --------------------------------------------------------------------- send */
@@ -50,15 +52,15 @@ WEIRI_GPU_FN void moe_stage_outputs(const moe_gpu_args &a, const moe_launch &l)
 
 WEIRI_GPU_FN bool moe_is_staged(const moe_gpu_args &a)
 {
-    return a.desc == WEIRI_GPU_UNMAPPED || a.combine.row_weight_grads;
+    return (a.desc == WEIRI_GPU_UNMAPPED && !moe_returns_ahead(a)) || a.combine.row_weight_grads;
 }
 
-WEIRI_GPU_FN void moe_combine_send(const moe_gpu_args &a, const moe_launch &l)
+WEIRI_GPU_FN void moe_combine_send(const moe_gpu_args &a, const moe_launch &l,
+                                   const moe_roles &roles)
 {
-    const bool is_staged = moe_is_staged(a);
-    if (blockIdx.x && !is_staged)
+    const bool is_staged = moe_is_staged(a), is_valid = moe_routing_of(a)->is_valid;
+    if (blockIdx.x && !is_staged && roles.pusher < 0)
         return;
-    const bool is_valid = moe_routing_of(a)->is_valid;
     if (is_staged) {
         moe_await_watched(a, moe_watch_done(a, moe_state(a)->staged[MOE_COMBINE]));
         __syncthreads();
@@ -67,11 +69,19 @@ WEIRI_GPU_FN void moe_combine_send(const moe_gpu_args &a, const moe_launch &l)
         if (!moe_is_last(&moe_state(a)->arrived, (int)gridDim.x))
             return;
     }
-    if (!is_valid && (int)threadIdx.x < a.view.nranks)
-        moe_store_values(a, l.call, (int)threadIdx.x, a.handle, 0, 0);
-    moe_publish(a, l,
-                {moe_what(a), 0, (uint32_t)(is_valid ? MOE_NO_PROBLEM : MOE_NO_ROUTING), a.desc},
-                false);
+    if (blockIdx.x == 0 || is_staged) {
+        const uint32_t notes = (is_valid ? MOE_NO_PROBLEM : MOE_NO_ROUTING) |
+                               (moe_returns_ahead(a) ? MOE_IS_AHEAD : 0);
+        if (!is_valid && (int)threadIdx.x < a.view.nranks)
+            moe_store_values(a, l.call, (int)threadIdx.x, a.handle, 0, 0);
+        moe_publish(a, l, {moe_what(a), 0, notes, a.desc}, false);
+    }
+    if (roles.pusher < 0)
+        return;
+    moe_await_watched(a, moe_watch_done(a, moe_state(a)->staged[MOE_COMBINE]));
+    __syncthreads();
+    if (is_valid)
+        moe_push_returns(a, moe_launch_as(l, roles.pusher, roles.pushers));
 }
 
 /* ----------------------------------------------------------------- complete */
@@ -158,16 +168,29 @@ typedef struct moe_summand {
     float weight;
 } moe_summand;
 
-/* Moves the rows to the first lanes, in order; returns how many there are. sources: the address of
- * each rank's rows, in its memory. */
-WEIRI_GPU_FN int moe_gather_terms(const moe_gpu_args &a, const char *const *sources,
-                                  const moe_term &term, moe_summand *summand, int lane)
+/* Where a term's row is, when these vectors of it can be read. sources: the address of each rank's
+ * rows, in its memory; NULL: they are sent ahead. */
+WEIRI_GPU_FN const char *moe_await_term(const moe_gpu_args &a, const moe_launch &l,
+                                        const char *const *sources, const moe_term &term,
+                                        size_t token, moe_span vectors)
+{
+    if (sources[term.rank])
+        return sources[term.rank] + (size_t)term.row * a.shape.row_bytes;
+    const moe_delivery delivery = moe_return_at(a, a.view.rank, token, l.lane);
+    const int last = (vectors.end - 1) / MOE_VECTORS;
+#pragma unroll 1
+    for (int slice = vectors.begin / MOE_VECTORS; slice <= last; slice++)
+        moe_await_word(a, delivery.arrivals + slice, l.call, term.rank);
+    return delivery.row;
+}
+
+/* Moves the rows to the first lanes, in order; returns how many there are. row: that of a lane's
+ * term. */
+WEIRI_GPU_FN int moe_gather_terms(const moe_term &term, const char *row, moe_summand *summand,
+                                  int lane)
 {
     uint32_t left = __ballot_sync(0xffffffff, term.is_first);
     const int count = __popc(left);
-    const char *row = nullptr;
-    if (term.is_first)
-        row = sources[term.rank] + (size_t)term.row * a.shape.row_bytes;
     for (int nth = 0; nth < lane && left; nth++)
         left &= left - 1;
     const int from = left ? __ffs((int)left) - 1 : 0;
@@ -220,14 +243,20 @@ WEIRI_GPU_FN void moe_add_vector(const moe_gpu_args &a, const moe_summand &summa
 }
 
 template <int dtype>
-WEIRI_GPU_FN void moe_combine_part(const moe_gpu_args &a, const char *const *sources, size_t token,
-                                   const moe_term &term, moe_span vectors, int lane)
+WEIRI_GPU_FN void moe_combine_part(const moe_gpu_args &a, const moe_launch &l,
+                                   const char *const *sources, size_t token, const moe_term &term,
+                                   moe_span vectors)
 {
+    const int lane = l.lane;
+    const char *row = nullptr;
     moe_summand summand;
     char *out = a.combine.out + token * a.shape.row_bytes;
     if (vectors.begin == 0 && a.combine.row_weight_grads && a.combine.weight_grads)
         moe_copy_grad(a, term, token, lane);
-    const int count = moe_gather_terms(a, sources, term, &summand, lane);
+    if (term.is_first)
+        row = moe_await_term(a, l, sources, term, token, vectors);
+    __syncwarp();
+    const int count = moe_gather_terms(term, row, &summand, lane);
 #pragma unroll 1
     for (int vector = vectors.begin; vector < vectors.end; vector++)
         moe_add_vector<dtype>(a, summand, count, out, (uint32_t)(vector * MOE_WARP + lane) * 16);
@@ -257,8 +286,8 @@ WEIRI_GPU_FN void moe_combine_complete(const moe_gpu_args &a, const moe_launch &
         }
         if (unit >= units)
             return;
-        moe_combine_part<dtype>(a, parts.rows, token, term,
-                                moe_pieces_of(cut, (int)(unit % (uint32_t)cut.parts)), l.lane);
+        moe_combine_part<dtype>(a, l, parts.rows, token, term,
+                                moe_pieces_of(cut, (int)(unit % (uint32_t)cut.parts)));
     }
 }
 
@@ -271,11 +300,13 @@ static __global__ void __launch_bounds__(MOE_GPU_COMBINE_THREADS, 2)
         moe_refuse(a, l);
         return;
     }
+    const bool is_ahead = moe_returns_ahead(a);
+    const moe_roles roles = moe_roles_of(a, is_ahead, 1);
     if (a.phases & MOE_GPU_SEND)
-        moe_combine_send(a, l);
-    if (a.phases & MOE_GPU_COMPLETE)
-        moe_combine_complete<dtype>(a, l);
-    moe_end(a, l, moe_is_staged(a));
+        moe_combine_send(a, l, roles);
+    if (a.phases & MOE_GPU_COMPLETE && roles.receiver >= 0)
+        moe_combine_complete<dtype>(a, moe_launch_as(l, roles.receiver, roles.receivers));
+    moe_end(a, l, is_ahead || moe_is_staged(a));
 }
 
 const void *moe_gpu_combine_kernel(weir_dtype dtype)

@@ -43,33 +43,10 @@ WEIRI_GPU_FN moe_header moe_dispatch_header(const moe_gpu_args &a, bool is_new)
     return header;
 }
 
-/* What a block does besides counting: the number among the blocks that send rows ahead, and among
- * those that receive rows; -1: it does not. */
-typedef struct moe_roles {
-    int pusher, pushers, receiver, receivers;
-} moe_roles;
-
 /* The segments of this rank's tokens; a block counts each. */
 WEIRI_GPU_FN int moe_counters(const moe_gpu_args &a)
 {
     return a.dispatch.topk_experts ? moe_segments(a) : 1;
-}
-
-/* A quarter of the blocks keeps the links busy. These follow the blocks that count: blocks on which
- * other ranks wait come first, because the GPU may not have room for all at once. If there are too
- * few, each does everything. */
-WEIRI_GPU_FN moe_roles moe_roles_of(const moe_gpu_args &a)
-{
-    const int blocks = (int)gridDim.x, block = (int)blockIdx.x;
-    if (!moe_sends_ahead(a) || !(a.phases & MOE_GPU_SEND))
-        return {-1, 0, block, blocks};
-    const int left = blocks - moe_counters(a), nth = block - moe_counters(a);
-    const int pushers = left < (blocks + 3) / 4 ? left : (blocks + 3) / 4;
-    if (pushers < 1 || !(a.phases & MOE_GPU_COMPLETE))
-        return {block, blocks, block, blocks};
-    if (nth >= 0 && nth < pushers)
-        return {nth, pushers, -1, blocks - pushers};
-    return {-1, pushers, nth < 0 ? block : block - pushers, blocks - pushers};
 }
 
 /* Stores the header, with what else must be there if it announces a problem. */
@@ -314,6 +291,18 @@ WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l,
     }
 }
 
+/* Notes what combine must know of a new routing. One thread. */
+WEIRI_GPU_FN void moe_note_routing(const moe_gpu_args &a, const moe_launch &l,
+                                   const moe_parts &parts)
+{
+    int most = 0;
+#pragma unroll 1
+    for (int from = 0; from < a.view.nranks; from++)
+        most = parts.tokens[from] > most ? parts.tokens[from] : most;
+    moe_routing_of(a)->choice = l.call;
+    moe_routing_of(a)->most_tokens = most;
+}
+
 WEIRI_GPU_FN void moe_dispatch_complete(const moe_gpu_args &a, const moe_launch &l,
                                         moe_placing *placing)
 {
@@ -321,6 +310,8 @@ WEIRI_GPU_FN void moe_dispatch_complete(const moe_gpu_args &a, const moe_launch 
     moe_places places;
     moe_place_begin(a, placing);
     moe_await_parts(a, l, a.shape.at.tokens, &parts);
+    if (blockIdx.x == 0 && threadIdx.x == 0 && a.dispatch.topk_experts)
+        moe_note_routing(a, l, parts);
     const bool is_placed = !moe_find_problem(a, l, parts) && moe_place(a, l, placing, &places);
     if (is_placed) {
         moe_receive(a, l, parts, places);
@@ -339,7 +330,7 @@ static __global__ void __launch_bounds__(MOE_GPU_DISPATCH_THREADS, 2)
         moe_refuse(a, l);
         return;
     }
-    const moe_roles roles = moe_roles_of(a);
+    const moe_roles roles = moe_roles_of(a, moe_sends_ahead(a), moe_counters(a));
     if (a.phases & MOE_GPU_SEND)
         moe_dispatch_send<dtype>(a, l, roles, placing.numbers);
     if (a.phases & MOE_GPU_COMPLETE && roles.receiver >= 0)

@@ -398,7 +398,7 @@ WEIRI_GPU_FN bool moe_ends_last(const moe_gpu_args &a)
 }
 
 /* Ends a launch: the last block records a call that was sent, and says that one that was completed
- * is done. is_staged: peers read staging. */
+ * is done. is_staged: peers read staging, or what has been sent ahead. */
 WEIRI_GPU_FN void moe_end(const moe_gpu_args &a, const moe_launch &l, bool is_staged)
 {
     const int peer = (int)threadIdx.x;
@@ -510,8 +510,9 @@ WEIRI_GPU_FN uint32_t moe_read_part(const moe_gpu_args &a, const moe_launch &l, 
     if (header.what != moe_what(a))
         return MOE_IS_OTHER;
     parts->tokens[from] = (int32_t)header.tokens;
+    const bool is_cast = a.kind == MOE_DISPATCH && a.shape.is_fp8;
     if (header.notes & MOE_IS_AHEAD)
-        parts->rows[from] = from == a.view.rank && !a.shape.is_fp8 ? a.in : nullptr;
+        parts->rows[from] = from == a.view.rank && !is_cast ? a.in : nullptr;
     else if (header.rows == WEIRI_GPU_UNMAPPED)
         parts->rows[from] = a.windows[from] + staged_at;
     else

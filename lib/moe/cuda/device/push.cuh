@@ -1,14 +1,17 @@
 /*
- * Rows that dispatch sends ahead.
+ * Rows that are sent ahead.
  *
- * While choices are counted, other blocks store each token into the inboxes of the ranks of its
- * experts: once for each, at a place that only the sender and the token's number determine. So
- * nothing needs to be known of the other ranks' tokens. The receiver copies a row from its inbox to
- * where it belongs when it knows that place.
+ * Dispatch. While choices are counted, other blocks store each token into the inboxes of the ranks
+ * of its experts: once for each, at a place that only the sender and the token's number determine.
+ * So nothing needs to be known of the other ranks' tokens. The receiver copies a row from its inbox
+ * to where it belongs when it knows that place.
  *
  * An inbox has room for the tokens of each other rank and, with fp8, for this rank's own. Rows are
  * sent in slices; a slice has arrived when its word has the number of the call, which is stored
  * after a fence.
+ *
+ * Combine. Rows that peers cannot read in place are stored into the memory of the tokens' ranks, at
+ * the place of the token's choice, as the choices in this rank's window say.
  */
 #ifndef WEIRI_MOE_CUDA_PUSH_CUH
 #define WEIRI_MOE_CUDA_PUSH_CUH
@@ -45,6 +48,31 @@ WEIRI_GPU_FN void moe_await_slices(const moe_gpu_args &a, const moe_launch &l,
     for (int slice = slices.begin + l.lane; slice < slices.end; slice += MOE_WARP)
         moe_await_word(a, delivery.arrivals + slice, l.call, from);
     __syncwarp();
+}
+
+/* --------------------------------------------------------------------- roles */
+
+/* What a block does: its number among the blocks that send rows ahead, and among those that receive
+ * rows; -1: it does not. */
+typedef struct moe_roles {
+    int pusher, pushers, receiver, receivers;
+} moe_roles;
+
+/* A quarter of the blocks keeps the links busy. These follow the first `others`, which have more
+ * urgent work: blocks on which other ranks wait come first, because the GPU may not have room for
+ * all at once. If there are too few, each does everything. */
+WEIRI_GPU_FN moe_roles moe_roles_of(const moe_gpu_args &a, bool is_ahead, int others)
+{
+    const int blocks = (int)gridDim.x, block = (int)blockIdx.x;
+    if (!is_ahead || !(a.phases & MOE_GPU_SEND))
+        return {-1, 0, block, blocks};
+    const int left = blocks - others, nth = block - others;
+    const int pushers = left < (blocks + 3) / 4 ? left : (blocks + 3) / 4;
+    if (pushers < 1 || pushers == blocks || !(a.phases & MOE_GPU_COMPLETE))
+        return {block, blocks, block, blocks};
+    if (nth >= 0 && nth < pushers)
+        return {nth, pushers, -1, blocks - pushers};
+    return {-1, pushers, nth < 0 ? block : block - pushers, blocks - pushers};
 }
 
 /* ---------------------------------------------------------------------- push */
@@ -125,6 +153,79 @@ template <int dtype> WEIRI_GPU_FN void moe_push(const moe_gpu_args &a, const moe
             for (int slice = span.begin + l.lane; slice < span.end; slice += MOE_WARP)
                 weir_store_relaxed(to.arrivals + slice, l.call);
         });
+    }
+}
+
+/* ------------------------------------------------------------------- returns */
+
+/* Whether this rank's rows of a combine are sent ahead, too: into the memory of the token's rank,
+ * which adds them. Only those that would be staged: loads of rows in place take less time. */
+WEIRI_GPU_FN bool moe_returns_ahead(const moe_gpu_args &a)
+{
+    return a.desc == WEIRI_GPU_UNMAPPED && !a.combine.row_weight_grads &&
+           moe_routing_of(a)->most_tokens <= a.shape.return_tokens;
+}
+
+/* The row of a token's choice in the memory of rank `at`, whose token it is. */
+WEIRI_GPU_FN moe_delivery moe_return_at(const moe_gpu_args &a, int at, size_t token, int choice)
+{
+    const size_t nth = token * (size_t)a.shape.topk + (size_t)choice;
+    char *window = a.windows[at];
+    return {window + a.shape.at.returns + nth * a.shape.row_bytes, nullptr,
+            (uint64_t *)(window + a.shape.at.returned) +
+                nth * (size_t)moe_slices(a.shape.row_bytes)};
+}
+
+/* This rank's row of a lane's choice of a source's token; -1: it has none. */
+WEIRI_GPU_FN int moe_row_of(const moe_gpu_args &a, int source, size_t token, int lane)
+{
+    if (lane >= a.shape.topk)
+        return -1;
+    const moe_gpu_choice *choices = moe_choices(a, a.view.rank, source);
+    const uint64_t seen =
+        weir_load_relaxed(&choices[token * (size_t)a.shape.topk + (size_t)lane].packet[0]);
+    /* A source without this token has left it from an earlier routing; one that has all of its rows
+     * may have begun to write the next routing. */
+    const uint32_t code = seen >> 32 == (uint32_t)moe_routing_of(a)->choice ? (uint32_t)seen : 0;
+    const int expert = (int)(code >> a.shape.position_bits) - 1;
+    if (expert < 0)
+        return -1;
+    return moe_source_row(a, source)[moe_by_expert(a) ? expert : 0] +
+           (int)(code & ((1u << a.shape.position_bits) - 1));
+}
+
+/* Sends the rows that other ranks add. A row of several choices goes to the place of the first. */
+WEIRI_GPU_FN void moe_push_returns(const moe_gpu_args &a, const moe_launch &l)
+{
+    const uint32_t slices = (uint32_t)moe_slices(a.shape.row_bytes);
+    const uint32_t others = (uint32_t)a.view.nranks - 1;
+    const uint32_t units = (uint32_t)moe_routing_of(a)->most_tokens * others * slices;
+#pragma unroll 1
+    for (uint32_t unit = (uint32_t)l.warp; unit < units; unit += (uint32_t)l.warps) {
+        const uint32_t row = unit / slices, token = row / others;
+        const int slice = (int)(unit - row * slices);
+        const int source =
+            weiri_gpu_nth_after(a.view.rank, (int)(row - token * others) + 1, a.view.nranks);
+        const int here = moe_row_of(a, source, token, l.lane);
+        uint32_t rows = __ballot_sync(0xffffffff, here >= 0);
+        if (!moe_by_expert(a))
+            rows &= 0u - rows;
+        if (!rows)
+            continue;
+#pragma unroll 1
+        for (uint32_t left = rows; left; left &= left - 1) {
+            const int choice = __ffs((int)left) - 1;
+            const size_t from = (size_t)__shfl_sync(0xffffffff, here, choice);
+            moe_slice data;
+            moe_slice_load(&data, a.in + from * a.shape.row_bytes, a.shape.row_bytes, slice,
+                           l.lane);
+            moe_slice_store(&data, moe_return_at(a, source, token, choice).row, a.shape.row_bytes,
+                            slice, l.lane);
+        }
+        weiri_gpu_fence();
+        __syncwarp();
+        if (rows >> l.lane & 1)
+            weir_store_relaxed(moe_return_at(a, source, token, l.lane).arrivals + slice, l.call);
     }
 }
 
