@@ -9,17 +9,17 @@ static uint64_t layout_add(uint64_t *total, uint64_t bytes)
     return at;
 }
 
-/* Into which rows are sent: moe_slices of cuda/device/rows.cuh. */
-static uint64_t layout_slices(uint32_t row_bytes)
-{
-    const uint32_t slice = row_bytes % 16 ? 512 : 2048;
-    return (row_bytes + slice - 1) / slice;
-}
-
 /* One for each other rank, and for fp8 rows one for this rank's own. */
 static uint64_t layout_inboxes(int nranks, const moe_gpu_shape *s)
 {
     return (uint64_t)(nranks - 1 + s->is_fp8);
+}
+
+/* How many of the wanted tokens there is room for; -1: none. */
+static int layout_room(uint64_t most_bytes, uint64_t token_bytes, int wanted)
+{
+    const uint64_t room = most_bytes / token_bytes;
+    return room < 1 ? -1 : room < (uint64_t)wanted ? (int)room : wanted;
 }
 
 /* How many tokens of a call are sent ahead, at most. Through an inbox a row is stored and loaded
@@ -32,9 +32,8 @@ static int layout_inbox_tokens(const weir_moe_config *c, int nranks, uint64_t mo
     if (nranks == 1)
         return -1;
     const int is_by_links = !s->is_fp8 && s->topk <= 4 * (nranks - 1);
-    const uint64_t room = most_bytes / (layout_inboxes(nranks, s) * s->sent_row_bytes);
-    const uint64_t wanted = is_by_links || c->max_tokens < SHORT ? (uint64_t)c->max_tokens : SHORT;
-    return room < 1 ? -1 : room < wanted ? (int)room : (int)wanted;
+    return layout_room(most_bytes, layout_inboxes(nranks, s) * s->sent_row_bytes,
+                       is_by_links || c->max_tokens < SHORT ? c->max_tokens : SHORT);
 }
 
 /* How many tokens a rank may have for combine to send ahead rows that would be staged otherwise. */
@@ -42,9 +41,10 @@ static int layout_return_tokens(const weir_moe_config *c, int nranks, uint64_t m
                                 const moe_gpu_shape *s)
 {
     enum { MOST = 512 };
-    const uint64_t room = most_bytes / ((uint64_t)c->topk * s->row_bytes);
-    const uint64_t wanted = c->max_tokens < MOST ? (uint64_t)c->max_tokens : MOST;
-    return nranks == 1 || c->registered || room < 1 ? -1 : room < wanted ? (int)room : (int)wanted;
+    if (nranks == 1 || c->registered)
+        return -1;
+    return layout_room(most_bytes, (uint64_t)c->topk * s->row_bytes,
+                       c->max_tokens < MOST ? c->max_tokens : MOST);
 }
 
 static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
@@ -73,8 +73,9 @@ static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
     at->segments = layout_add(&at->bytes, MOE_GPU_SEGMENTS * ((uint64_t)c->experts + n) * 4);
     at->tokens = layout_add(&at->bytes, staged_tokens * s->sent_row_bytes);
     at->scales = layout_add(&at->bytes, staged_tokens * (uint64_t)s->scales_per_row * 4);
-    at->arrivals = layout_add(&at->bytes, sent_tokens * layout_slices(s->sent_row_bytes) * 8);
-    at->returned = layout_add(&at->bytes, returns * layout_slices(s->row_bytes) * 8);
+    at->arrivals =
+        layout_add(&at->bytes, sent_tokens * (uint64_t)moe_slices(s->sent_row_bytes) * 8);
+    at->returned = layout_add(&at->bytes, returns * (uint64_t)moe_slices(s->row_bytes) * 8);
     at->returns = layout_add(&at->bytes, returns * s->row_bytes);
     at->inbox = layout_add(&at->bytes, sent_tokens * s->sent_row_bytes);
     at->inbox_scales = layout_add(&at->bytes, sent_tokens * (uint64_t)s->scales_per_row * 4);

@@ -25,6 +25,7 @@
 
 #include "coll/cuda/args.h"
 #include <weir/moe.h>
+#include <weir/target.h>
 
 enum {
     MOE_GPU_CALLS = 4, /* headers: two calls under way, and those of slower ranks */
@@ -145,6 +146,26 @@ typedef struct moe_gpu_args {
     moe_gpu_dispatch_part dispatch;
     moe_gpu_combine_part combine;
 } moe_gpu_args;
+
+/* Rows are moved in slices of so many vectors for each lane of a warp. */
+enum { MOE_WARP = 32, MOE_VECTORS = 4 };
+
+/* Bytes of a vector by which rows of this length are moved. */
+WEIR_FN uint32_t moe_vector_bytes(uint32_t row_bytes)
+{
+    return row_bytes % 16 ? 4 : 16;
+}
+
+WEIR_FN uint32_t moe_slice_bytes(uint32_t row_bytes)
+{
+    return MOE_VECTORS * MOE_WARP * moe_vector_bytes(row_bytes);
+}
+
+WEIR_FN int moe_slices(uint32_t row_bytes)
+{
+    const uint32_t slice = moe_slice_bytes(row_bytes);
+    return (int)((row_bytes + slice - 1) / slice);
+}
 
 #ifdef __cplusplus
 extern "C" {

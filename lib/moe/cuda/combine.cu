@@ -72,9 +72,7 @@ WEIRI_GPU_FN void moe_combine_send(const moe_gpu_args &a, const moe_launch &l,
     if (blockIdx.x == 0 || is_staged) {
         const uint32_t notes = (is_valid ? MOE_NO_PROBLEM : MOE_NO_ROUTING) |
                                (moe_returns_ahead(a) ? MOE_IS_AHEAD : 0);
-        if (!is_valid && (int)threadIdx.x < a.view.nranks)
-            moe_store_values(a, l.call, (int)threadIdx.x, a.handle, 0, 0);
-        moe_publish(a, l, {moe_what(a), 0, notes, a.desc}, false);
+        moe_announce(a, l, {moe_what(a), 0, notes, a.desc}, false);
     }
     if (roles.pusher < 0)
         return;
@@ -269,9 +267,9 @@ WEIRI_GPU_FN void moe_combine_complete(const moe_gpu_args &a, const moe_launch &
     enum { VECTORS_BYTES = MOE_WARP * 16 };
     __shared__ moe_parts parts;
     const bool is_valid = moe_routing_of(a)->is_valid;
-    const moe_cut cut =
-        moe_cut_rows((uint32_t)a.tokens,
-                     (int)((a.shape.row_bytes + VECTORS_BYTES - 1) / VECTORS_BYTES), l.warps);
+    const moe_cut cut = moe_cut_rows((uint32_t)a.tokens,
+                                     (int)((a.shape.row_bytes + VECTORS_BYTES - 1) / VECTORS_BYTES),
+                                     l.warps, MOE_PARTS);
     const uint32_t units = (uint32_t)a.tokens * (uint32_t)cut.parts;
 #pragma unroll 1
     for (uint32_t unit = (uint32_t)l.warp;; unit += (uint32_t)l.warps) {

@@ -49,15 +49,6 @@ WEIRI_GPU_FN int moe_counters(const moe_gpu_args &a)
     return a.dispatch.topk_experts ? moe_segments(a) : 1;
 }
 
-/* Stores the header, with what else must be there if it announces a problem. */
-WEIRI_GPU_FN void moe_announce(const moe_gpu_args &a, const moe_launch &l, const moe_header &header,
-                               bool is_new)
-{
-    if (header.notes & MOE_PROBLEM && (int)threadIdx.x < a.view.nranks)
-        moe_store_values(a, l.call, (int)threadIdx.x, a.handle, a.tokens, 0);
-    moe_publish(a, l, header, is_new);
-}
-
 template <int dtype>
 WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, const moe_launch &l,
                                     const moe_roles &roles, int32_t (*numbers)[MOE_RANGE])
@@ -111,10 +102,8 @@ WEIRI_GPU_FN moe_choice moe_choice_at(const moe_gpu_args &a, const moe_launch &l
         if (low >> 32 != (uint32_t)l.call || high >> 32 != (uint32_t)l.call)
             low = 0;
     }
-    const uint32_t code = (uint32_t)low;
-    return {(int32_t)(code >> a.shape.position_bits) - 1,
-            (int32_t)(code & ((1u << a.shape.position_bits) - 1)),
-            weiri_float_from_bits((uint32_t)high)};
+    const moe_place_of_choice place = moe_decode(a, (uint32_t)low);
+    return {place.expert, place.position, weiri_float_from_bits((uint32_t)high)};
 }
 
 /* Writes the weights, experts and scales of a token's row or, by expert, rows. `row` is that of
@@ -198,12 +187,8 @@ WEIRI_GPU_FN void moe_receive(const moe_gpu_args &a, const moe_launch &l, const 
                               const moe_places &places)
 {
     const uint32_t n = (uint32_t)a.view.nranks;
-    int most = 0;
-#pragma unroll 1
-    for (uint32_t from = 0; from < n; from++)
-        most = parts.tokens[from] > most ? parts.tokens[from] : most;
-    const uint32_t rows = (uint32_t)most * n;
-    const moe_cut cut = moe_cut_rows(rows, moe_slices(a.shape.sent_row_bytes), l.warps);
+    const uint32_t rows = (uint32_t)moe_most_tokens(a, parts) * n;
+    const moe_cut cut = moe_cut_rows(rows, moe_slices(a.shape.sent_row_bytes), l.warps, MOE_PARTS);
     const uint32_t units = rows * (uint32_t)cut.parts;
 #pragma unroll 1
     for (uint32_t unit = (uint32_t)l.warp; unit < units; unit += (uint32_t)l.warps) {
@@ -295,12 +280,8 @@ WEIRI_GPU_FN void moe_write_counts(const moe_gpu_args &a, const moe_launch &l,
 WEIRI_GPU_FN void moe_note_routing(const moe_gpu_args &a, const moe_launch &l,
                                    const moe_parts &parts)
 {
-    int most = 0;
-#pragma unroll 1
-    for (int from = 0; from < a.view.nranks; from++)
-        most = parts.tokens[from] > most ? parts.tokens[from] : most;
     moe_routing_of(a)->choice = l.call;
-    moe_routing_of(a)->most_tokens = most;
+    moe_routing_of(a)->most_tokens = moe_most_tokens(a, parts);
 }
 
 WEIRI_GPU_FN void moe_dispatch_complete(const moe_gpu_args &a, const moe_launch &l,

@@ -27,7 +27,7 @@
 #include "moe/cuda/args.h"
 #include "moe/problem.h"
 
-enum { MOE_WARP = 32, MOE_WARPS = MOE_GPU_DISPATCH_THREADS / MOE_WARP /* of a block, at most */ };
+enum { MOE_WARPS = MOE_GPU_DISPATCH_THREADS / MOE_WARP }; /* of a block, at most */
 
 /* ------------------------------------------------------------------- window */
 
@@ -109,6 +109,17 @@ WEIRI_GPU_FN moe_gpu_choice *moe_choices(const moe_gpu_args &a, int at, int from
 WEIRI_GPU_FN bool moe_by_expert(const moe_gpu_args &a)
 {
     return a.shape.layout == WEIR_MOE_EXPERT_MAJOR;
+}
+
+/* What a choice says in its lower half: the local expert, -1: none, and the position. */
+typedef struct moe_place_of_choice {
+    int32_t expert, position;
+} moe_place_of_choice;
+
+WEIRI_GPU_FN moe_place_of_choice moe_decode(const moe_gpu_args &a, uint32_t code)
+{
+    return {(int32_t)(code >> a.shape.position_bits) - 1,
+            (int32_t)(code & ((1u << a.shape.position_bits) - 1))};
 }
 
 /* The expert of a choice, as the caller has it; -1: none. i: of the choice, or -1. */
@@ -257,12 +268,6 @@ WEIRI_GPU_FN void moe_await_watched(const moe_gpu_args &a, const moe_watch &watc
         moe_wait(a, &moe_peer(a, a.view.rank, peer)->done, watch.target, peer);
 }
 
-/* Whether this rank sends the rows of a dispatch ahead of their counts. */
-WEIRI_GPU_FN bool moe_sends_ahead(const moe_gpu_args &a)
-{
-    return a.tokens <= a.shape.inbox_tokens;
-}
-
 /* The call, equal on all ranks. */
 WEIRI_GPU_FN uint32_t moe_what(const moe_gpu_args &a)
 {
@@ -327,6 +332,15 @@ WEIRI_GPU_FN void moe_publish(const moe_gpu_args &a, const moe_launch &l, moe_he
     weir_packet16_write(to->packets[0], flag, (uint64_t)header.notes << 32 | header.what);
     weir_packet16_write(to->packets[1], flag, header.tokens);
     weir_packet16_write(to->packets[2], flag, header.rows);
+}
+
+/* Publishes a header, and the handle and tokens of a problem that it announces. */
+WEIRI_GPU_FN void moe_announce(const moe_gpu_args &a, const moe_launch &l, const moe_header &header,
+                               bool may_be_wrong)
+{
+    if (header.notes & MOE_PROBLEM && (int)threadIdx.x < a.view.nranks)
+        moe_store_values(a, l.call, (int)threadIdx.x, a.handle, a.tokens, 0);
+    moe_publish(a, l, header, may_be_wrong);
 }
 
 /* Reads a header that rank `from` has published, and acquires; returns whether it has. The last
@@ -535,6 +549,16 @@ WEIRI_GPU_FN void moe_await_parts(const moe_gpu_args &a, const moe_launch &l, ui
             parts->notes = all;
     }
     __syncthreads();
+}
+
+/* The most tokens of a rank. */
+WEIRI_GPU_FN int moe_most_tokens(const moe_gpu_args &a, const moe_parts &parts)
+{
+    int most = 0;
+#pragma unroll 1
+    for (int from = 0; from < a.view.nranks; from++)
+        most = parts.tokens[from] > most ? parts.tokens[from] : most;
+    return most;
 }
 
 /* Returns whether a rank cannot take part, or makes another call, which the first block reports. */

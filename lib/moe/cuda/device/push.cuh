@@ -25,7 +25,7 @@
 typedef struct moe_delivery {
     char *row;
     float *scales;
-    uint64_t *arrivals; /* of its slices; NULL: the row is not in an inbox */
+    uint64_t *arrivals; /* of its slices, in an inbox */
 } moe_delivery;
 
 WEIRI_GPU_FN moe_delivery moe_delivery_at(const moe_gpu_args &a, int at, int from, size_t token)
@@ -76,6 +76,12 @@ WEIRI_GPU_FN moe_roles moe_roles_of(const moe_gpu_args &a, bool is_ahead, int ot
 }
 
 /* ---------------------------------------------------------------------- push */
+
+/* Whether this rank sends the rows of a dispatch ahead of their counts. */
+WEIRI_GPU_FN bool moe_sends_ahead(const moe_gpu_args &a)
+{
+    return a.tokens <= a.shape.inbox_tokens;
+}
 
 /* The ranks to whose inboxes a token goes, as bits. All lanes of a warp. */
 WEIRI_GPU_FN uint32_t moe_receivers_of(const moe_gpu_args &a, size_t token, int lane)
@@ -132,10 +138,9 @@ WEIRI_GPU_FN void moe_push_slice(const moe_gpu_args &a, size_t token, int slice,
 /* Sends all tokens ahead, when all ranks have finished with what was sent before. */
 template <int dtype> WEIRI_GPU_FN void moe_push(const moe_gpu_args &a, const moe_launch &l)
 {
-    const int slices = moe_slices(a.shape.sent_row_bytes);
-    const uint32_t share = (uint32_t)a.tokens * (uint32_t)slices / (uint32_t)(l.warps * 2);
-    moe_cut cut = {slices, share < 1 ? 1 : share < (uint32_t)slices ? (int)share : slices, 1};
-    cut.parts = (slices + cut.each - 1) / cut.each;
+    enum { PARTS = 2 }; /* few: each has a fence */
+    const moe_cut cut =
+        moe_cut_rows((uint32_t)a.tokens, moe_slices(a.shape.sent_row_bytes), l.warps, PARTS);
     const uint32_t units = (uint32_t)a.tokens * (uint32_t)cut.parts;
 #pragma unroll 1
     for (uint32_t unit = (uint32_t)l.warp; unit < units; unit += (uint32_t)l.warps) {
@@ -187,11 +192,10 @@ WEIRI_GPU_FN int moe_row_of(const moe_gpu_args &a, int source, size_t token, int
     /* A source without this token has left it from an earlier routing; one that has all of its rows
      * may have begun to write the next routing. */
     const uint32_t code = seen >> 32 == (uint32_t)moe_routing_of(a)->choice ? (uint32_t)seen : 0;
-    const int expert = (int)(code >> a.shape.position_bits) - 1;
-    if (expert < 0)
+    const moe_place_of_choice place = moe_decode(a, code);
+    if (place.expert < 0)
         return -1;
-    return moe_source_row(a, source)[moe_by_expert(a) ? expert : 0] +
-           (int)(code & ((1u << a.shape.position_bits) - 1));
+    return moe_source_row(a, source)[moe_by_expert(a) ? place.expert : 0] + place.position;
 }
 
 /* Sends the rows that other ranks add. A row of several choices goes to the place of the first. */

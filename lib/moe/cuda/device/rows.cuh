@@ -7,8 +7,8 @@
 #include "moe/cuda/device/call.cuh"
 
 /*
- * Rows are divided into slices of 4 vectors for each lane of a warp. Units (a row and a slice) are
- * numbered over all rows that a launch moves, and warps take them in turn.
+ * Rows are divided into slices (moe_slices of args.h). Units (a row and a slice) are numbered over
+ * all rows that a launch moves, and warps take them in turn.
  */
 typedef struct moe_turns {
     int next, warps; /* this warp's next unit, counted from the beginning of the current part */
@@ -38,44 +38,26 @@ typedef struct moe_cut {
     int pieces, each, parts;
 } moe_cut;
 
-/* As long as rows can be divided, each warp gets several parts, so that all warps end at about the
- * same time. */
-WEIRI_GPU_FN moe_cut moe_cut_rows(uint32_t rows, int pieces, int warps)
+/* As long as rows can be divided, each warp gets so many parts at least. */
+WEIRI_GPU_FN moe_cut moe_cut_rows(uint32_t rows, int pieces, int warps, int parts)
 {
-    enum { PARTS = 8 }; /* of a warp, at least */
     moe_cut cut = {pieces, pieces, 1};
-    if (rows < (uint32_t)(warps * PARTS)) {
-        const uint32_t share = rows * (uint32_t)pieces / (uint32_t)(warps * PARTS);
+    if (rows < (uint32_t)(warps * parts)) {
+        const uint32_t share = rows * (uint32_t)pieces / (uint32_t)(warps * parts);
         cut.each = share < 1 ? 1 : (int)share;
         cut.parts = (int)((uint32_t)(pieces + cut.each - 1) / (uint32_t)cut.each);
     }
     return cut;
 }
 
+/* Parts of a warp that receives rows: so many that all warps end at about the same time. */
+enum { MOE_PARTS = 8 };
+
 WEIRI_GPU_FN moe_span moe_pieces_of(const moe_cut &cut, int part)
 {
     moe_span pieces = {part * cut.each, part * cut.each + cut.each};
     pieces.end = pieces.end < cut.pieces ? pieces.end : cut.pieces;
     return pieces;
-}
-
-/* Bytes of a vector by which rows of this length are moved. */
-WEIRI_GPU_FN uint32_t moe_vector_bytes(uint32_t row_bytes)
-{
-    return row_bytes % 16 ? 4 : 16;
-}
-
-enum { MOE_VECTORS = 4 }; /* of a lane in a slice */
-
-WEIRI_GPU_FN uint32_t moe_slice_bytes(uint32_t row_bytes)
-{
-    return MOE_VECTORS * MOE_WARP * moe_vector_bytes(row_bytes);
-}
-
-WEIRI_GPU_FN int moe_slices(uint32_t row_bytes)
-{
-    const uint32_t slice = moe_slice_bytes(row_bytes);
-    return (int)((row_bytes + slice - 1) / slice);
 }
 
 /* A lane's part of a slice. Of rows that are not multiples of 16 bytes, only the lower half of a
