@@ -312,6 +312,13 @@ weir_status weiri_coll_mismatch(const weiri_coll *coll, const char *phase, int p
 /* Ends the epoch and waits until every rank has ended it. */
 weir_status weiri_coll_end_together(weiri_coll *coll, const char *phase);
 
+/* Claims a piece of the epoch's work. Returns how many claims of epochs of this parity were before,
+ * which begin at coll->claims. */
+static inline uint64_t weiri_claim(const weiri_coll *coll)
+{
+    return __atomic_fetch_add(&coll->areas[0].claimed[coll->epoch & 1].value, 1, __ATOMIC_RELAXED);
+}
+
 static inline uint64_t weiri_flag(uint64_t epoch, uint64_t steps)
 {
     return epoch << WEIRI_FLAG_SHIFT | steps;

@@ -134,12 +134,11 @@ static weir_status broadcast_claim(weiri_coll *coll, const weir_call *call, uint
     const int parity = (int)(coll->epoch & 1), peer = 1 - coll->rank;
     const int is_root = coll->rank == call->root;
     const uint64_t end = coll->claims[parity] + blocks;
-    uint64_t *word = &coll->areas[0].claimed[parity].value;
     weir_status status = WEIR_OK;
     coll->claims[parity] = end + 2;
     for (size_t own = 0; status == WEIR_OK; own++) {
         size_t at = (is_root ? blocks - 1 - own : own) * SHARED_BLOCK_BYTES;
-        if (__atomic_fetch_add(word, 1, __ATOMIC_RELAXED) >= end)
+        if (weiri_claim(coll) >= end)
             return WEIR_OK;
         size_t left = coll->count_bytes - at;
         size_t bytes = left < SHARED_BLOCK_BYTES ? left : SHARED_BLOCK_BYTES;

@@ -120,8 +120,7 @@ static void dynamic_publish(const dynamic *x, uint64_t epoch, size_t index)
 /* The next chunk that nobody has claimed; at least part->chunks: there is none. */
 static size_t dynamic_claim(const weiri_coll *coll, uint64_t before)
 {
-    uint64_t *word = &coll->areas[0].claimed[coll->epoch & 1].value;
-    return (size_t)(__atomic_fetch_add(word, 1, __ATOMIC_RELAXED) - before);
+    return (size_t)(weiri_claim(coll) - before);
 }
 
 /* Points coll->sources to a chunk of all inputs, in the order in which they are combined, as soon
