@@ -312,8 +312,8 @@ weir_status weiri_coll_mismatch(const weiri_coll *coll, const char *phase, int p
 /* Ends the epoch and waits until every rank has ended it. */
 weir_status weiri_coll_end_together(weiri_coll *coll, const char *phase);
 
-/* Claims a piece of the epoch's work. Returns how many claims of epochs of this parity were before,
- * which begin at coll->claims. */
+/* Claims a piece of the epoch's work. Returns how many claims there have been in epochs of this
+ * parity; those of this epoch begin at coll->claims. */
 static inline uint64_t weiri_claim(const weiri_coll *coll)
 {
     return __atomic_fetch_add(&coll->areas[0].claimed[coll->epoch & 1].value, 1, __ATOMIC_RELAXED);
