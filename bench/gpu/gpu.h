@@ -1,6 +1,6 @@
 /*
  * The GPU of a rank: memory, copies, one stream that all operations are enqueued on, events that
- * time them on the stream, and a CUDA graph of operations that is replayed as one. gpu_cuda.c is
+ * time them on the stream, and CUDA graphs of operations that are replayed as one. gpu_cuda.c is
  * built if there is a CUDA toolkit, gpu_none.c otherwise; with the latter no bench_gpu exists.
  *
  * All functions are local. Unless stated otherwise they block until the stream has completed the
@@ -13,6 +13,7 @@
 #include <weir/weir.h>
 
 typedef struct bench_gpu bench_gpu;
+typedef struct bench_gpu_graph bench_gpu_graph; /* operations that have been captured */
 
 /* The description of a GPU. */
 typedef struct bench_gpu_info {
@@ -61,11 +62,13 @@ weir_status bench_gpu_mark_end(bench_gpu *gpu);
 /* The time between both events, once the stream has passed them. */
 weir_status bench_gpu_marked_us(bench_gpu *gpu, double *us);
 
-/* Captures what enqueue puts on the stream, without running it, into a graph that replaces an
- * earlier one. What enqueue uses must live as long as the graph. */
-weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context);
+/* Captures what enqueue puts on the stream, without running it. What enqueue uses must live as long
+ * as the graph. Release the graph with bench_gpu_forget before the GPU is closed. */
+weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context,
+                             bench_gpu_graph **graph);
 /* Launches the graph once. Not blocking. */
-weir_status bench_gpu_replay(bench_gpu *gpu);
-void bench_gpu_forget(bench_gpu *gpu);
+weir_status bench_gpu_replay(bench_gpu *gpu, bench_gpu_graph *graph);
+/* graph may be NULL. */
+void bench_gpu_forget(bench_gpu_graph *graph);
 
 #endif

@@ -17,9 +17,12 @@ struct bench_gpu {
     bench_note *note; /* the job's */
     cudaStream_t stream;
     cudaEvent_t start, end;
-    cudaGraphExec_t recording; /* NULL: no graph captured */
     bench_gpu_info info;
     atomic_int is_held;
+};
+
+struct bench_gpu_graph {
+    cudaGraphExec_t exec;
 };
 
 /* Turns a CUDA error into a status with a note. */
@@ -113,7 +116,6 @@ void bench_gpu_close(bench_gpu *gpu)
 {
     if (!gpu)
         return;
-    bench_gpu_forget(gpu);
     if (gpu->end)
         cudaEventDestroy(gpu->end);
     if (gpu->start)
@@ -232,36 +234,44 @@ weir_status bench_gpu_marked_us(bench_gpu *gpu, double *us)
     return gpu_check(gpu->note, error, "time between events");
 }
 
-weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context)
+weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context,
+                             bench_gpu_graph **graph)
 {
-    cudaGraph_t graph = NULL;
-    bench_gpu_forget(gpu);
+    cudaGraph_t captured = NULL;
+    bench_gpu_graph *self = calloc(1, sizeof *self);
+    if (!self)
+        return bench_note_write(gpu->note, WEIR_ERR_NO_MEMORY, "no memory for a graph");
     cudaError_t error = cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal);
-    if (error != cudaSuccess)
-        return gpu_check(gpu->note, error, "capture of a graph");
-    weir_status status = enqueue(context);
-    error = cudaStreamEndCapture(gpu->stream, &graph);
+    weir_status status = gpu_check(gpu->note, error, "capture of a graph");
+    if (status == WEIR_OK) {
+        status = enqueue(context);
+        error = cudaStreamEndCapture(gpu->stream, &captured);
+    }
     if (status == WEIR_OK)
         status = gpu_check(gpu->note, error, "capture of a graph");
     if (status == WEIR_OK)
-        status = gpu_check(gpu->note, cudaGraphInstantiate(&gpu->recording, graph, 0),
+        status = gpu_check(gpu->note, cudaGraphInstantiate(&self->exec, captured, 0),
                            "instance of a graph");
     if (status == WEIR_OK)
         status =
-            gpu_check(gpu->note, cudaGraphUpload(gpu->recording, gpu->stream), "upload of a graph");
-    if (graph)
-        cudaGraphDestroy(graph);
+            gpu_check(gpu->note, cudaGraphUpload(self->exec, gpu->stream), "upload of a graph");
+    if (captured)
+        cudaGraphDestroy(captured);
+    if (status == WEIR_OK)
+        *graph = self;
+    else
+        bench_gpu_forget(self);
     return status;
 }
 
-weir_status bench_gpu_replay(bench_gpu *gpu)
+weir_status bench_gpu_replay(bench_gpu *gpu, bench_gpu_graph *graph)
 {
-    return gpu_check(gpu->note, cudaGraphLaunch(gpu->recording, gpu->stream), "launch of a graph");
+    return gpu_check(gpu->note, cudaGraphLaunch(graph->exec, gpu->stream), "launch of a graph");
 }
 
-void bench_gpu_forget(bench_gpu *gpu)
+void bench_gpu_forget(bench_gpu_graph *graph)
 {
-    if (gpu->recording)
-        cudaGraphExecDestroy(gpu->recording);
-    gpu->recording = NULL;
+    if (graph && graph->exec)
+        cudaGraphExecDestroy(graph->exec);
+    free(graph);
 }

@@ -107,16 +107,17 @@ weir_status bench_gpu_marked_us(bench_gpu *gpu, double *us)
     return WEIR_ERR_UNSUPPORTED;
 }
 
-weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context)
+weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context,
+                             bench_gpu_graph **graph)
 {
     return WEIR_ERR_UNSUPPORTED;
 }
 
-weir_status bench_gpu_replay(bench_gpu *gpu)
+weir_status bench_gpu_replay(bench_gpu *gpu, bench_gpu_graph *graph)
 {
     return WEIR_ERR_UNSUPPORTED;
 }
 
-void bench_gpu_forget(bench_gpu *gpu)
+void bench_gpu_forget(bench_gpu_graph *graph)
 {
 }

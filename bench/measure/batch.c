@@ -21,11 +21,8 @@ weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candi
 {
     *batch = (bench_batch){.trial = trial, .candidate = candidate, .operations = operations,
                            .graph = graph, .step = trial->splits->step};
-    if (!graph)
-        return WEIR_OK;
-    weir_status status = bench_gpu_record(trial->job->gpu, enqueue_batch, batch);
-    batch->recorded = status == WEIR_OK;
-    return status;
+    return graph ? bench_gpu_record(trial->job->gpu, enqueue_batch, batch, &batch->recording)
+                 : WEIR_OK;
 }
 
 /* Operations before the start event, on the buffers of the last operation; the same number on every
@@ -35,8 +32,8 @@ static weir_status lead_in(bench_batch *batch)
     enum { LEADING_OPERATIONS = 3 };
     weir_status status = WEIR_OK;
     int operations = batch->trial->series->batch_is_long ? 1 : LEADING_OPERATIONS;
-    if (batch->recorded && !batch->trial->series->batch_is_long)
-        return bench_gpu_replay(batch->trial->job->gpu);
+    if (batch->recording && !batch->trial->series->batch_is_long)
+        return bench_gpu_replay(batch->trial->job->gpu, batch->recording);
     for (int i = 0; i < operations && status == WEIR_OK; i++)
         status = batch->candidate->ops->run(batch->candidate);
     return status;
@@ -50,7 +47,7 @@ weir_status bench_batch_run(bench_batch *batch, double *us)
     if (status == WEIR_OK)
         status = bench_gpu_mark_start(gpu);
     if (status == WEIR_OK)
-        status = batch->recorded ? bench_gpu_replay(gpu) : enqueue_batch(batch);
+        status = batch->recording ? bench_gpu_replay(gpu, batch->recording) : enqueue_batch(batch);
     if (status == WEIR_OK)
         status = bench_gpu_mark_end(gpu);
     weir_status waited = bench_trial_wait(batch->trial, batch->candidate);
@@ -64,7 +61,6 @@ weir_status bench_batch_run(bench_batch *batch, double *us)
 
 void bench_batch_close(bench_batch *batch)
 {
-    if (batch->recorded)
-        bench_gpu_forget(batch->trial->job->gpu);
-    batch->recorded = 0;
+    bench_gpu_forget(batch->recording);
+    batch->recording = NULL;
 }

@@ -35,7 +35,7 @@ static int last_step(const bench_timed *timed)
     const bench_trial *trial = timed->trial;
     if (trial->row->collective != WEIR_COLL_ALLTOALLV)
         return 0;
-    int before = timed->batches.recorded ? timed->batches.step : trial->splits->step;
+    int before = timed->batches.recording ? timed->batches.step : trial->splits->step;
     return bench_splits_after(trial->splits, before, (uint64_t)operations_of(trial));
 }
 
@@ -110,7 +110,7 @@ static weir_status run_batch(void *context, int operations, double *us)
 static void next_iteration(void *context)
 {
     bench_timed *timed = context;
-    if (!timed->batches.recorded) /* a captured graph contains its steps */
+    if (!timed->batches.recording) /* a captured graph contains its steps */
         go_to_step(timed);
     timed->iterations++;
     bench_samples_next(&timed->samples, last_step(timed));

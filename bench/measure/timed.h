@@ -8,6 +8,7 @@
 
 #include "bench/measure/engine.h"
 #include "bench/check/samples.h"
+#include "bench/gpu/gpu.h"
 #include "bench/trial/trial.h"
 
 /*
@@ -21,9 +22,9 @@ typedef struct bench_batch {
     bench_trial *trial;
     bench_candidate *candidate;
     int operations;
-    int graph;    /* 1: batches are replays of a graph */
-    int recorded; /* 1: the graph is captured */
-    int step;     /* alltoallv: the step before the first operation of the graph */
+    int graph;                  /* 1: batches are replays of a graph */
+    bench_gpu_graph *recording; /* NULL: not captured */
+    int step;                   /* alltoallv: the step before the first operation of the graph */
 } bench_batch;
 
 /* Prepares batches of a prepared candidate; with graph, captures one. Collective. */

@@ -13,7 +13,10 @@
 struct bench_gpu {
     bench_note *note;
     double start_us, end_us;
-    weir_status (*enqueue)(void *context); /* the recording; NULL: none */
+};
+
+struct bench_gpu_graph {
+    weir_status (*enqueue)(void *context);
     void *context;
 };
 
@@ -146,19 +149,24 @@ weir_status bench_gpu_marked_us(bench_gpu *gpu, double *us)
     return WEIR_OK;
 }
 
-weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context)
+weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context,
+                             bench_gpu_graph **graph)
 {
-    gpu->enqueue = enqueue;
-    gpu->context = context;
+    bench_gpu_graph *self = malloc(sizeof *self);
+    if (!self)
+        return bench_note_write(gpu->note, WEIR_ERR_NO_MEMORY, "no memory for a graph");
+    *self = (bench_gpu_graph){enqueue, context};
+    *graph = self;
     return WEIR_OK;
 }
 
-weir_status bench_gpu_replay(bench_gpu *gpu)
+weir_status bench_gpu_replay(bench_gpu *gpu, bench_gpu_graph *graph)
 {
-    return gpu->enqueue(gpu->context);
+    (void)gpu;
+    return graph->enqueue(graph->context);
 }
 
-void bench_gpu_forget(bench_gpu *gpu)
+void bench_gpu_forget(bench_gpu_graph *graph)
 {
-    gpu->enqueue = NULL;
+    free(graph);
 }
