@@ -3,16 +3,18 @@
 
 #include "bench/job/exchange.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* ---------------------------------------------------------------- allocation */
 
 static void device_alias(moe_candidate *c, moe_device *d)
 {
     const bench_moe_trial *t = c->trial;
     for (int v = 0; v < WEIRV_MOE_VERSIONS; v++) {
-        d->x[v] = c->x[v];
-        d->outputs[v] = c->outputs;
-        d->weights[v] = c->weights[v];
-        d->experts[v] = (int32_t *)(uintptr_t)weirv_moe_experts(t->oracle, v, t->job->rank);
+        d->versions[v] = d->slots[v] =
+            (moe_inputs){c->x[v], c->outputs, c->weights[v],
+                         (int32_t *)(uintptr_t)weirv_moe_experts(t->oracle, v, t->job->rank)};
     }
     d->rows = c->rows;
     d->out = c->out;
@@ -42,6 +44,21 @@ static void *device_alloc(moe_candidate *c, moe_device *d, size_t bytes, int is_
     return memory;
 }
 
+/* Allocates inputs; outputs: those that exist already, or NULL. */
+static moe_inputs device_alloc_inputs(moe_candidate *c, moe_device *d, char *outputs,
+                                      weir_status *status)
+{
+    const size_t row = c->info.row_bytes, rows = (size_t)c->info.recv_rows;
+    const size_t tokens = (size_t)c->trial->tokens, k = (size_t)c->trial->config.topk;
+    moe_inputs in = {.outputs = outputs};
+    in.x = device_alloc(c, d, tokens * row, 1, status);
+    if (!outputs)
+        in.outputs = device_alloc(c, d, rows * row, 1, status);
+    in.weights = device_alloc(c, d, tokens * k * sizeof(float), 0, status);
+    in.experts = device_alloc(c, d, tokens * k * sizeof(int32_t), 0, status);
+    return in;
+}
+
 static weir_status device_alloc_all(moe_candidate *c, moe_device *d)
 {
     const bench_moe_trial *t = c->trial;
@@ -49,12 +66,12 @@ static weir_status device_alloc_all(moe_candidate *c, moe_device *d)
     const size_t k = (size_t)t->config.topk, tokens = (size_t)t->tokens;
     const size_t local = (size_t)c->info.local_experts;
     weir_status status = WEIR_OK;
-    for (int v = 0; v < WEIRV_MOE_VERSIONS; v++) {
-        d->x[v] = device_alloc(c, d, tokens * row, 1, &status);
-        d->outputs[v] = device_alloc(c, d, rows * row, 1, &status);
-        d->weights[v] = device_alloc(c, d, tokens * k * sizeof(float), 0, &status);
-        d->experts[v] = device_alloc(c, d, tokens * k * sizeof(int32_t), 0, &status);
-    }
+    for (int v = 0; v < WEIRV_MOE_VERSIONS; v++)
+        d->versions[v] = device_alloc_inputs(c, d, NULL, &status);
+    for (int v = 0; v < WEIRV_MOE_VERSIONS; v++)
+        d->slots[v] = t->options->common.graph
+                          ? device_alloc_inputs(c, d, d->slots[0].outputs, &status)
+                          : d->versions[v];
     d->rows = device_alloc(c, d, (rows + 1) * row, 1, &status);
     d->out = device_alloc(c, d, tokens * row, 0, &status);
     d->scales =
@@ -66,17 +83,33 @@ static weir_status device_alloc_all(moe_candidate *c, moe_device *d)
     return status;
 }
 
+/* Copies a version's experts to the GPU. A captured call has as many tokens in each version: those
+ * that this rank lacks are masked. */
+static weir_status device_fill_experts(moe_candidate *c, moe_device *d, int version)
+{
+    const bench_moe_trial *t = c->trial;
+    const size_t k = (size_t)t->config.topk, bytes = (size_t)t->tokens * k * sizeof(int32_t);
+    const size_t tokens = (size_t)weirv_moe_tokens(t->oracle, version, t->job->rank);
+    int32_t *experts = malloc(bytes);
+    if (!experts)
+        return bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for experts");
+    memset(experts, 0xff, bytes); /* -1 */
+    memcpy(experts, weirv_moe_experts(t->oracle, version, t->job->rank),
+           tokens * k * sizeof(int32_t));
+    weir_status status = bench_gpu_push(t->job->gpu, d->versions[version].experts, experts, bytes);
+    free(experts);
+    return status;
+}
+
 static weir_status device_fill(moe_candidate *c, moe_device *d)
 {
     const bench_moe_trial *t = c->trial;
-    const size_t tokens = (size_t)t->tokens, choices = tokens * (size_t)t->config.topk;
+    const size_t bytes = (size_t)t->tokens * c->info.row_bytes;
     weir_status status = WEIR_OK;
     for (int v = 0; status == WEIR_OK && v < WEIRV_MOE_VERSIONS; v++) {
-        status = bench_gpu_push(t->job->gpu, d->x[v], c->x[v], tokens * c->info.row_bytes);
+        status = bench_gpu_push(t->job->gpu, d->versions[v].x, c->x[v], bytes);
         if (status == WEIR_OK)
-            status = bench_gpu_push(t->job->gpu, d->experts[v],
-                                    weirv_moe_experts(t->oracle, v, t->job->rank),
-                                    choices * sizeof(int32_t));
+            status = device_fill_experts(c, d, v);
         if (status == WEIR_OK)
             status = bench_moe_device_store(c, d, v, MOE_PART_WEIGHTS);
     }
@@ -133,9 +166,10 @@ static void device_mirrors(moe_candidate *c, moe_device *d, int version,
         {MOE_PART_RECEIVED, d->row_experts, c->row_experts, rows * k * sizeof(int32_t)},
         {MOE_PART_RECEIVED, d->counts, c->counts, local},
         {MOE_PART_RECEIVED, d->offsets, c->offsets, local},
-        {MOE_PART_OUTPUTS, d->outputs[version], c->outputs, rows * c->info.row_bytes},
+        {MOE_PART_OUTPUTS, d->versions[version].outputs, c->outputs, rows * c->info.row_bytes},
         {MOE_PART_OUT, d->out, c->out, tokens * c->info.row_bytes},
-        {MOE_PART_WEIGHTS, d->weights[version], c->weights[version], tokens * k * sizeof(float)},
+        {MOE_PART_WEIGHTS, d->versions[version].weights, c->weights[version],
+         tokens * k * sizeof(float)},
     };
     for (int i = 0; i < MIRRORS; i++)
         mirrors[i] = all[i];
@@ -175,6 +209,30 @@ weir_status bench_moe_device_fetch(moe_candidate *c, moe_device *d, int parts)
     return status;
 }
 
+weir_status bench_moe_device_place(moe_candidate *c, moe_device *d, int slot, int version,
+                                   int parts)
+{
+    const moe_inputs *to = &d->slots[slot], *from = &d->versions[version];
+    const size_t tokens = (size_t)c->trial->tokens, row = c->info.row_bytes;
+    const size_t choices = tokens * (size_t)c->trial->config.topk;
+    const struct {
+        int part;
+        void *to, *from;
+        size_t bytes;
+    } copies[] = {
+        {MOE_PART_TOKENS, to->x, from->x, tokens * row},
+        {MOE_PART_TOKENS, to->experts, from->experts, choices * sizeof(int32_t)},
+        {MOE_PART_WEIGHTS, to->weights, from->weights, choices * sizeof(float)},
+        {MOE_PART_OUTPUTS, to->outputs, from->outputs, c->mirror_rows * row},
+    };
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; status == WEIR_OK && i < sizeof copies / sizeof *copies; i++)
+        if (copies[i].part & parts)
+            status =
+                bench_gpu_copy(c->trial->job->gpu, copies[i].to, copies[i].from, copies[i].bytes);
+    return status;
+}
+
 /* Copies in parts that fit the buffers: from the received rows to outputs. */
 weir_status bench_moe_device_copy_us(moe_candidate *c, moe_device *d, double bytes, double *us)
 {
@@ -189,7 +247,7 @@ weir_status bench_moe_device_copy_us(moe_candidate *c, moe_device *d, double byt
             status = bench_gpu_mark_start(gpu);
         for (size_t left = (size_t)bytes / 2, part; status == WEIR_OK && left; left -= part) {
             part = left < room ? left : room;
-            status = bench_gpu_copy(gpu, d->outputs[0], d->rows, part);
+            status = bench_gpu_copy(gpu, d->versions[0].outputs, d->rows, part);
         }
         if (status == WEIR_OK)
             status = bench_gpu_mark_end(gpu);

@@ -11,10 +11,19 @@
 
 enum { MOE_DEVICE_BUFFERS = 32 };
 
+typedef struct moe_inputs {
+    char *x, *outputs;
+    float *weights;
+    int32_t *experts; /* -1 for tokens that a rank lacks */
+} moe_inputs;
+
 typedef struct moe_device {
-    char *x[WEIRV_MOE_VERSIONS], *outputs[WEIRV_MOE_VERSIONS], *rows, *out;
-    float *scales, *row_weights, *weights[WEIRV_MOE_VERSIONS];
-    int32_t *experts[WEIRV_MOE_VERSIONS], *row_experts, *counts, *offsets;
+    moe_inputs versions[WEIRV_MOE_VERSIONS];
+    moe_inputs slots[WEIRV_MOE_VERSIONS]; /* what calls read: the same, or, if calls are captured,
+                                             copies, whose outputs are one buffer */
+    char *rows, *out;
+    float *scales, *row_weights;
+    int32_t *row_experts, *counts, *offsets;
     size_t mirror_rows; /* rows of the mirrors, fewer than the group can receive */
     weir_mem *memory[MOE_DEVICE_BUFFERS];
     void *allocated[MOE_DEVICE_BUFFERS];
@@ -29,6 +38,9 @@ void bench_moe_device_close(moe_candidate *candidate, moe_device *device);
 weir_status bench_moe_device_store(moe_candidate *candidate, moe_device *device, int version,
                                    int parts);
 weir_status bench_moe_device_fetch(moe_candidate *candidate, moe_device *device, int parts);
+/* Enqueues copies of parts of a version to a slot. */
+weir_status bench_moe_device_place(moe_candidate *candidate, moe_device *device, int slot,
+                                   int version, int parts);
 /* Measures the time in which the GPU copies memory, with so many bytes read and written in all. */
 weir_status bench_moe_device_copy_us(moe_candidate *candidate, moe_device *device, double bytes,
                                      double *us);

@@ -6,8 +6,8 @@
  */
 #include "bench/moe/moe_measure.h"
 
-#include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
+#include "bench/moe/moe_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,6 @@ enum {
     CANDIDATES_MAX = 2,
     LEAST_ITERATIONS = 10,
     MOST_ITERATIONS = 400,
-    NUMBERS = 2 << 20, /* of 4 bytes */
     WHOLE_BYTES = 32 << 20 /* rows are compared as a whole up to so many bytes in each iteration */
 };
 static const double budget_s = 0.6;
@@ -25,6 +24,7 @@ static const double budget_s = 0.6;
 /* A candidate with its times. */
 typedef struct moe_subject {
     moe_candidate candidate;
+    moe_calls calls;
     double *us[MOE_PHASES]; /* this rank's */
     uint64_t wrong[MOE_PHASES];
     char message[WEIRV_MOE_MESSAGE + 16]; /* of the first error on this rank */
@@ -35,7 +35,6 @@ typedef struct moe_measurement {
     moe_subject subjects[CANDIDATES_MAX];
     int count, iterations;
     int dispatch_every, combine_every; /* rows compared as a whole: one of so many */
-    void *numbers; /* GPUs: memory of the allreduces before a timed call */
 } moe_measurement;
 
 /* ------------------------------------------------------------------- checks */
@@ -107,53 +106,6 @@ static weir_status fetch(moe_candidate *c, int parts)
     return c->ops->fetch ? c->ops->fetch(c, parts) : WEIR_OK;
 }
 
-/* Times calls: by the clock on the host, by events on a GPU's stream. Where ranks share cores, a
- * rank that checks its results keeps others from seeing that their calls have ended: so no rank
- * goes on before all calls have ended. On GPUs the streams are held back until everything has been
- * enqueued. Two allreduces precede the first event: a long one, because the first long transfer
- * after the host has checked results takes 90 us more, presumably until idle links are awake; and
- * one of a number, in which the ranks' streams wait for each other. */
-static weir_status start_together(moe_measurement *m)
-{
-    static const size_t counts[] = {NUMBERS, 1};
-    bench_job *job = m->trial->job;
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts && status == WEIR_OK; i++)
-        status = weir_allreduce(job->comm, m->numbers, m->numbers, counts[i], WEIR_INT32, WEIR_MAX,
-                                bench_gpu_stream(job->gpu));
-    return status;
-}
-
-static weir_status begin_time(moe_measurement *m, double *start_s)
-{
-    bench_job *job = m->trial->job;
-    bench_job_barrier_closely(job);
-    *start_s = bench_clock_s();
-    if (!job->gpu)
-        return WEIR_OK;
-    weir_status status = bench_gpu_hold(job->gpu);
-    if (status == WEIR_OK)
-        status = start_together(m);
-    return status == WEIR_OK ? bench_gpu_mark_start(job->gpu) : status;
-}
-
-static weir_status end_time(moe_measurement *m, double start_s, weir_status status, double *us)
-{
-    bench_job *job = m->trial->job;
-    bench_gpu *gpu = job->gpu;
-    if (!gpu) {
-        *us = (bench_clock_s() - start_s) * 1e6;
-        bench_job_barrier(job);
-        return status;
-    }
-    if (status == WEIR_OK)
-        status = bench_gpu_mark_end(gpu);
-    bench_gpu_let_go(gpu);
-    if (status == WEIR_OK)
-        status = bench_gpu_sync(gpu);
-    return status == WEIR_OK ? bench_gpu_marked_us(gpu, us) : status;
-}
-
 /* Injects a fault into what was received, on a GPU into its memory. */
 static weir_status inject_received(const moe_measurement *m, moe_candidate *c, int version,
                                    int iteration)
@@ -167,15 +119,12 @@ static weir_status run_dispatch(moe_measurement *m, moe_subject *s, int iteratio
 {
     moe_candidate *c = &s->candidate;
     const int version = (iteration + WEIRV_MOE_VERSIONS) % WEIRV_MOE_VERSIONS;
-    double start_s;
     set_guard(c, version);
     weir_status status = store(c, version, MOE_PART_GUARD);
     if (injects(m, s, iteration))
         bench_moe_inject_before(c, version);
     if (status == WEIR_OK)
-        status = begin_time(m, &start_s);
-    if (status == WEIR_OK)
-        status = end_time(m, start_s, c->ops->dispatch(c, version), us);
+        status = bench_moe_calls_run(&s->calls, MOE_PHASE_DISPATCH, version, us);
     if (status == WEIR_OK)
         status = fetch(c, MOE_PART_RECEIVED);
     if (status == WEIR_OK && injects(m, s, iteration))
@@ -203,15 +152,12 @@ static weir_status run_combine(moe_measurement *m, moe_subject *s, int iteration
 {
     moe_candidate *c = &s->candidate;
     const int version = (iteration + WEIRV_MOE_VERSIONS) % WEIRV_MOE_VERSIONS;
-    double start_s;
     weir_status status = fill_outputs(m, c, version, injects(m, s, iteration));
     memset(c->out, WEIRV_MOE_GUARD, (size_t)m->trial->tokens * c->info.row_bytes);
     if (status == WEIR_OK)
         status = store(c, version, MOE_PART_OUT);
     if (status == WEIR_OK)
-        status = begin_time(m, &start_s);
-    if (status == WEIR_OK)
-        status = end_time(m, start_s, c->ops->combine(c, version), us);
+        status = bench_moe_calls_run(&s->calls, MOE_PHASE_COMBINE, version, us);
     if (injects(m, s, iteration)) {
         bench_moe_inject_undo(c, version);
         status = status == WEIR_OK ? store(c, version, MOE_PART_WEIGHTS) : status;
@@ -224,31 +170,17 @@ static weir_status run_combine(moe_measurement *m, moe_subject *s, int iteration
     return status;
 }
 
-/* Pairs back to back. Combine adds the received rows, or with fp8 the outputs of one version. */
 static weir_status run_chain(moe_measurement *m, moe_subject *s, int iteration, double *us)
 {
     moe_candidate *c = &s->candidate;
     const bench_moe_trial *t = m->trial;
-    const int pairs = t->options->chain, is_fp8 = t->options->fp8;
-    int version = iteration % WEIRV_MOE_VERSIONS;
-    double start_s;
-    const int guarded = is_fp8 ? version : (version + pairs - 1) % WEIRV_MOE_VERSIONS;
-    c->adds_rows = !is_fp8;
-    set_guard(c, guarded);
-    weir_status status = store(c, guarded, MOE_PART_GUARD);
+    const int is_fp8 = t->options->fp8, first = iteration % WEIRV_MOE_VERSIONS;
+    const int version = bench_moe_chain_end(t->options, first);
+    set_guard(c, version);
+    weir_status status = store(c, version, MOE_PART_GUARD);
     if (status == WEIR_OK)
-        status = begin_time(m, &start_s);
-    if (status != WEIR_OK)
-        return status;
-    for (int pair = 0; status == WEIR_OK && pair < pairs; pair++) {
-        version = is_fp8 ? iteration % WEIRV_MOE_VERSIONS : (iteration + pair) % WEIRV_MOE_VERSIONS;
-        status = c->ops->dispatch(c, version);
-        if (status == WEIR_OK)
-            status = c->ops->combine(c, version);
-    }
-    status = end_time(m, start_s, status, us);
-    *us /= pairs;
-    c->adds_rows = 0;
+        status = bench_moe_calls_run(&s->calls, MOE_PHASE_CHAIN, first, us);
+    *us /= t->options->chain;
     if (status == WEIR_OK)
         status = fetch(c, MOE_PART_OUT | (is_fp8 ? MOE_PART_RECEIVED : 0));
     if (status != WEIR_OK)
@@ -392,8 +324,11 @@ static weir_status open_subjects(moe_measurement *m)
     for (int i = 0; status == WEIR_OK && i < CANDIDATES_MAX; i++) {
         if (!all[i])
             continue;
-        status = bench_moe_candidate_open(&m->subjects[m->count].candidate, all[i], m->trial);
+        moe_subject *s = &m->subjects[m->count];
+        status = bench_moe_candidate_open(&s->candidate, all[i], m->trial);
         m->count += status == WEIR_OK;
+        if (status == WEIR_OK)
+            status = bench_moe_calls_open(&s->calls, &s->candidate);
     }
     return status;
 }
@@ -401,6 +336,7 @@ static weir_status open_subjects(moe_measurement *m)
 static void close_subjects(moe_measurement *m)
 {
     for (int i = 0; i < m->count; i++) {
+        bench_moe_calls_close(&m->subjects[i].calls);
         bench_moe_candidate_close(&m->subjects[i].candidate);
         for (int phase = 0; phase < MOE_PHASES; phase++)
             free(m->subjects[i].us[phase]);
@@ -434,10 +370,6 @@ weir_status bench_moe_measure(bench_moe_trial *t, moe_output *out, uint64_t *wro
 {
     moe_measurement m = {.trial = t};
     weir_status status = open_subjects(&m);
-    if (status == WEIR_OK && t->job->gpu)
-        status = bench_job_agree(
-            t->job, bench_gpu_alloc(t->job->gpu, sizeof(int32_t) * NUMBERS, &m.numbers),
-            "GPU memory");
     if (status == WEIR_OK) {
         const weir_moe_info *info = &m.subjects[0].candidate.info;
         m.dispatch_every = every_of((size_t)info->recv_rows, info->recv_row_bytes);
@@ -452,7 +384,5 @@ weir_status bench_moe_measure(bench_moe_trial *t, moe_output *out, uint64_t *wro
             status = report_copies(&m);
     }
     close_subjects(&m);
-    if (m.numbers)
-        bench_gpu_free(t->job->gpu, m.numbers);
     return status;
 }

@@ -198,6 +198,13 @@ static const char *parse_ceiling(bench_moe_options *o, const char *text)
     return *text ? NULL : "the path of a file";
 }
 
+static const char *parse_graph(bench_moe_options *o, const char *text)
+{
+    return whole(text, 0, 1, &o->common.graph)
+               ? NULL
+               : "0 or 1: each timed call is one replay of a graph, and -n sets their number";
+}
+
 static const char *parse_peer(bench_moe_options *o, const char *text)
 {
     static const char ep[] = "nccl-ep";
@@ -302,6 +309,11 @@ static const moe_option rows[] = {
     {0, "chain", "N", parse_chain,
      "also time chains of N dispatches and combines back to back, without\n"
      "a barrier or checks in between (default: 8; 0: none)"},
+    {'G', "cudagraph", "0|1", parse_graph,
+     "GPUs: 1: each timed call or chain is one replay of a CUDA graph, which\n"
+     "is captured once for each number of tokens; before each replay another\n"
+     "routing and other data are copied to the places that it reads; -n is\n"
+     "the number of replays (default: 0)"},
     {0, "buffers", "weir|plain", parse_buffers,
      "weir: registered memory, which peers read; plain: memory of malloc,\n"
      "which is staged (default: weir)"},
@@ -388,6 +400,10 @@ static int check_together(const bench_moe_options *o, char *problem)
     else if (o->fp8 && o->common.npeers)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--peer %.60s does not convert to fp8; leave out --peer or --dispatch-dtype",
+                 o->common.peers[0].text);
+    else if (o->common.graph && o->common.npeers)
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--cudagraph 1: calls of --peer %.60s are not captured; leave out one of them",
                  o->common.peers[0].text);
     return *problem ? -1 : 0;
 }

@@ -30,7 +30,7 @@ const char *bench_moe_fault_name(bench_moe_fault fault);
 
 typedef struct bench_moe_options {
     bench_options
-        common; /* ngpus, timeout, iterations, warmups, seed, peers, csv, ceiling, quiet */
+        common; /* ngpus, timeout, iterations, warmups, graph, seed, peers, csv, ceiling, quiet */
     int tokens[BENCH_MOE_TOKENS_MAX], ntokens; /* per rank, one row of the table each */
     int hidden, experts, topk;
     int dtype;  /* weir_dtype */

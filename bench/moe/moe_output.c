@@ -18,7 +18,7 @@ static const char *const phase_names[MOE_PHASES] = {"dispatch", "combine", "pair
 enum { WEIRI_COLUMNS(COLUMN_INDEX) COLUMNS };
 static const char *const column_names[COLUMNS] = {WEIRI_COLUMNS(COLUMN_TEXT)};
 
-enum { FIELD_BYTES = 96, SCHEMA = 5 };
+enum { FIELD_BYTES = 128, SCHEMA = 5 };
 typedef char moe_fields[COLUMNS][FIELD_BYTES];
 
 #define PUT(fields, column, ...) snprintf((fields)[COLUMN_##column], FIELD_BYTES, __VA_ARGS__)
@@ -105,9 +105,10 @@ static void csv_put_shape(moe_fields f, const moe_output *out, const bench_moe_t
     PUT(f, BYTES, "%.0f", phase_bytes(t, r->phase, volume->rows_bytes));
     PUT(f, COUNT, "%d", t->tokens);
     PUT(f, ITERS, "%d", r->iterations);
-    PUT(f, DIST, "%.40s/%s/h%d-e%d-k%d-a%d/%s/%s", out->options->routing_text,
+    PUT(f, DIST, "%.40s/%s/h%d-e%d-k%d-a%d/%s/%s%s", out->options->routing_text,
         weir_moe_layout_name(c->layout), c->hidden, c->experts, c->topk, out->options->alignment,
-        weir_dtype_name(c->dispatch_dtype), out->options->plain ? "plain" : "weir");
+        weir_dtype_name(c->dispatch_dtype), out->options->plain ? "plain" : "weir",
+        out->options->common.graph ? "/graph" : "");
     PUT(f, TOKENS, "%d", t->tokens);
     PUT(f, HIDDEN, "%d", c->hidden);
     PUT(f, EXPERTS, "%d", c->experts);
@@ -183,7 +184,10 @@ static void write_header(const moe_output *out, size_t memory_bytes)
            "ranks only, in dispatch each token once\n");
     printf("# Timing: slowest rank; a barrier before each call, in a chain of %d pairs before the "
            "first; %severy iteration is checked\n#\n",
-           o->chain, job->gpu ? "without the time of launches; " : "");
+           o->chain,
+           o->common.graph ? "calls are replays of graphs; "
+           : job->gpu      ? "without the time of launches; "
+                           : "");
     printf("# %10s %8s %9s %9s %5s %10s %9s %7s %7s %7s %9s %9s %9s %9s\n", "size", "tokens",
            "type", "phase", "root", "candidate", "time", "algbw", "busbw", "#wrong", "p99",
            "ci low", "ci high", "ceiling");

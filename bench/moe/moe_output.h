@@ -12,14 +12,6 @@
 
 #include <stdio.h>
 
-typedef enum moe_phase {
-    MOE_PHASE_DISPATCH,
-    MOE_PHASE_COMBINE,
-    MOE_PHASE_PAIR,
-    MOE_PHASE_CHAIN,
-    MOE_PHASES
-} moe_phase;
-
 /* One candidate in one phase. */
 typedef struct moe_result {
     const char *candidate;

@@ -292,5 +292,5 @@ static weir_status mpi_combine(moe_candidate *c, int version)
 }
 
 static const moe_candidate_ops mpi_ops = {"mpi",       mpi_open, mpi_close, mpi_dispatch,
-                                          mpi_combine, NULL,     NULL};
+                                          mpi_combine, NULL,     NULL,      NULL};
 const moe_candidate_ops *const bench_moe_mpi = &mpi_ops;

@@ -312,4 +312,4 @@ static weir_status ep_store(moe_candidate *c, int version, int parts)
 }
 
 const moe_candidate_ops bench_moe_nccl_ep = {"nccl-ep",  ep_open,  ep_close, ep_dispatch,
-                                             ep_combine, ep_store, ep_fetch};
+                                             ep_combine, ep_store, ep_fetch, NULL};

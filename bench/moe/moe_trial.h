@@ -9,23 +9,37 @@
 #include "bench/moe/moe_options.h"
 #include "verify/moe.h"
 
+/* What is timed. */
+typedef enum moe_phase {
+    MOE_PHASE_DISPATCH,
+    MOE_PHASE_COMBINE,
+    MOE_PHASE_PAIR, /* the sum of both */
+    MOE_PHASE_CHAIN,
+    MOE_PHASES
+} moe_phase;
+
 typedef struct moe_candidate moe_candidate;
 
 /* What a candidate does. Functions return a status and describe failures by weir_last_error or a
- * note in the job. version chooses the routing and the data, 0 to WEIRV_MOE_VERSIONS - 1. */
+ * note in the job. version chooses the routing and the data, 0 to WEIRV_MOE_VERSIONS - 1. A slot is
+ * where a call reads them, 0 to WEIRV_MOE_VERSIONS - 1; unless calls are captured, a slot has the
+ * version of its number. */
 typedef struct moe_candidate_ops {
     const char *name;
     /* Collective. */
     weir_status (*open)(moe_candidate *self);
     void (*close)(moe_candidate *self);
     /* Collective; complete on return. */
-    weir_status (*dispatch)(moe_candidate *self, int version);
-    weir_status (*combine)(moe_candidate *self, int version);
+    weir_status (*dispatch)(moe_candidate *self, int slot);
+    weir_status (*combine)(moe_candidate *self, int slot);
     /* Candidates that work on a GPU (else NULL): dispatch and combine are enqueued on its stream.
      * Copy parts of the candidate's buffers to the GPU, and back after the stream is idle; fetch
      * also returns failures of the calls before. */
     weir_status (*store)(moe_candidate *self, int version, int parts);
     weir_status (*fetch)(moe_candidate *self, int parts);
+    /* Candidates whose calls can be captured (else NULL): enqueues copies of parts of a version, as
+     * they were stored, to a slot. */
+    weir_status (*place)(moe_candidate *self, int slot, int version, int parts);
 } moe_candidate_ops;
 
 enum {
@@ -34,6 +48,7 @@ enum {
     MOE_PART_OUTPUTS = 4,
     MOE_PART_OUT = 8,
     MOE_PART_WEIGHTS = 16,
+    MOE_PART_TOKENS = 32, /* and their experts */
 };
 
 typedef struct bench_moe_trial {

@@ -39,18 +39,21 @@ static void weir_close(moe_candidate *c)
     c->state = NULL;
 }
 
-static weir_status weir_dispatch(moe_candidate *c, int version)
+/* A captured call has a fixed number of tokens, of which some may be masked. */
+static weir_status weir_dispatch(moe_candidate *c, int slot)
 {
     const bench_moe_trial *t = c->trial;
     weir_state *state = c->state;
     const moe_device *d = &state->device;
+    const moe_inputs *in = &d->slots[slot];
     const int by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR;
     weir_moe_dispatch_args a = WEIR_MOE_DISPATCH_ARGS_INIT;
-    a.handle = version;
-    a.tokens = weirv_moe_tokens(t->oracle, version, t->job->rank);
-    a.x = d->x[version];
-    a.topk_experts = d->experts[version];
-    a.topk_weights = by_expert ? NULL : d->weights[version];
+    a.handle = slot;
+    a.tokens =
+        t->options->common.graph ? t->tokens : weirv_moe_tokens(t->oracle, slot, t->job->rank);
+    a.x = in->x;
+    a.topk_experts = in->experts;
+    a.topk_weights = by_expert ? NULL : in->weights;
     a.rows = d->rows;
     a.rows_bytes = c->info.recv_bytes;
     a.row_scales = c->info.scales_per_row ? d->scales : NULL;
@@ -62,15 +65,16 @@ static weir_status weir_dispatch(moe_candidate *c, int version)
     return weir_moe_dispatch(state->group, &a);
 }
 
-static weir_status weir_combine(moe_candidate *c, int version)
+static weir_status weir_combine(moe_candidate *c, int slot)
 {
     const bench_moe_trial *t = c->trial;
     weir_state *state = c->state;
     const moe_device *d = &state->device;
+    const moe_inputs *in = &d->slots[slot];
     weir_moe_combine_args a = WEIR_MOE_COMBINE_ARGS_INIT;
-    a.handle = version;
-    a.rows = c->adds_rows ? d->rows : d->outputs[version];
-    a.weights = t->config.layout == WEIR_MOE_EXPERT_MAJOR ? d->weights[version] : NULL;
+    a.handle = slot;
+    a.rows = c->adds_rows ? d->rows : in->outputs;
+    a.weights = t->config.layout == WEIR_MOE_EXPERT_MAJOR ? in->weights : NULL;
     a.out = d->out;
     a.out_bytes = (size_t)t->tokens * c->info.row_bytes;
     a.stream = bench_gpu_stream(t->job->gpu);
@@ -90,6 +94,12 @@ static weir_status weir_fetch(moe_candidate *c, int parts)
     return status == WEIR_OK ? weir_moe_check(state->group) : status;
 }
 
+static weir_status weir_place(moe_candidate *c, int slot, int version, int parts)
+{
+    weir_state *state = c->state;
+    return bench_moe_device_place(c, &state->device, slot, version, parts);
+}
+
 weir_status bench_moe_weir_copy_us(moe_candidate *c, double bytes, double *us)
 {
     weir_state *state = c->state;
@@ -97,4 +107,4 @@ weir_status bench_moe_weir_copy_us(moe_candidate *c, double bytes, double *us)
 }
 
 const moe_candidate_ops bench_moe_weir = {"weir",       weir_open,  weir_close, weir_dispatch,
-                                          weir_combine, weir_store, weir_fetch};
+                                          weir_combine, weir_store, weir_fetch, weir_place};

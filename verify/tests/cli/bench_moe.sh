@@ -64,6 +64,10 @@ check "an average below NCCL_TESTS_MIN_BW" eval \
 check "a floor that is no bandwidth" refuses '--min-bw fast: expected a bandwidth' --min-bw fast
 check "a file that cannot be written" refuses '--csv /absent/a.csv' "${small[@]}" --csv /absent/a.csv
 check "a backend that does not exist" refuses 'expected auto, host or cuda' --backend gpu
+check "graphs on the host" refuses 'only calls on GPU memory can be captured' "${small[@]}" --backend host -G 1
+check "a number of graph launches" refuses '--cudagraph 20: expected 0 or 1: each timed call is one replay' -G 20
+check "graphs with a peer" refuses '--cudagraph 1: calls of --peer nccl-ep are not captured' -G 1 --peer nccl-ep
+check "-G 0 is the default" passes -G 0
 
 # The path of GPU memory, on a simulated GPU: data are copied there and back, and checked.
 standin=${O:-build}/tests/bench_moe_standin
@@ -78,6 +82,26 @@ if [ -x "$standin" ]; then
         done
     done
     check "fp8 on a simulated GPU, unregistered memory" on_gpu 0 --dispatch-dtype fp8 --buffers plain
+    # Replays of captured calls: the places that they read get another routing each time.
+    captured() { on_gpu "$1" -G 1 "${@:2}"; }
+    for layout in expert rank flat; do
+        check "$layout: results of replayed graphs are right" captured 0 --layout $layout --csv "$scratch/graph.csv"
+        check "$layout: ranks with different numbers of tokens, in replayed graphs" \
+            captured 0 --layout $layout --routing ragged
+        for fault in $(./bench_moe --inject list); do
+            check "$layout: $fault in a replayed graph is found" eval \
+                "captured 1 --chain 0 --layout $layout --inject $fault && grep -q 'N/A' \"\$out\""
+        done
+    done
+    check "fp8 in replayed graphs, unregistered memory" captured 0 --dispatch-dtype fp8 --buffers plain
+    check "chains of all lengths in replayed graphs" eval 'captured 0 --chain 1 && captured 0 --chain 2 && captured 0 --chain 7'
+    check "the header says that calls are replays" grep -q '^# Timing: .*; calls are replays of graphs;' "$out"
+    graphs_in() { awk -F , '$39 ~ /\/graph$/' "$1" | wc -l; } # rows whose dist says so
+    check "the CSV distinguishes graphs from streams" eval \
+        '[ "$(graphs_in "$scratch/graph.csv")" -eq 4 ] && on_gpu 0 --layout flat --csv "$scratch/stream.csv" && [ "$(graphs_in "$scratch/stream.csv")" -eq 0 ]'
+    check "weir-compare reads both, and matches none of their rows" eval \
+        'ends_with 0 ./weir-compare "$scratch/graph.csv" "$scratch/graph.csv" && ends_with 3 ./weir-compare "$scratch/stream.csv" "$scratch/graph.csv"'
+    check "weir-report reads both" ends_with 0 ./weir-report -o "$scratch/report.html" "$scratch/stream.csv" "$scratch/graph.csv"
     check "one rank's calls are compared with copies" eval \
         'ends_with 0 "$standin" -g 1 "${small[@]}" && grep -qE "combine: [0-9]+ bytes are read and written; a copy" "$out"'
     unset WEIR_BACKEND
