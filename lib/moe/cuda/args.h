@@ -57,6 +57,9 @@ typedef struct moe_gpu_choice {
     uint64_t packet[2];
 } moe_gpu_choice;
 
+/* Work whose units warps claim: rows that are sent ahead, rows that combine adds. */
+enum { MOE_PUSHED, MOE_ADDED };
+
 /* The state of a group. Only the block that ends last writes calls, under_way, staged. */
 typedef struct moe_gpu_state {
     uint64_t calls;        /* number of the latest call that was sent */
@@ -68,7 +71,8 @@ typedef struct moe_gpu_state {
     uint64_t placed;       /* 2 * the call whose rows are placed, + 1: it fails */
     uint64_t wrong;   /* an invalid choice of this call: 2^63 - the index of the first; 0: none */
     uint64_t refused; /* a call with a problem, sent while an earlier one was under way; 0: none */
-    uint64_t unused[5];
+    uint64_t claimed[2]; /* units of this launch that warps have claimed, by work */
+    uint64_t unused[3];
 } moe_gpu_state;
 
 /* The private state of a handle. */

@@ -260,6 +260,13 @@ WEIRI_GPU_FN void moe_combine_part(const moe_gpu_args &a, const moe_launch &l,
         moe_add_vector<dtype>(a, summand, count, out, (uint32_t)(vector * MOE_WARP + lane) * 16);
 }
 
+/* Whether warps claim units: these must have so much to load that a claim takes little time beside
+ * them. */
+WEIRI_GPU_FN bool moe_claims(const moe_gpu_args &a, const moe_cut &cut)
+{
+    return a.shape.topk >= 4 || cut.each > 1;
+}
+
 /* The terms of a warp's first part are found while headers are under way. */
 template <int dtype>
 WEIRI_GPU_FN void moe_combine_complete(const moe_gpu_args &a, const moe_launch &l)
@@ -271,13 +278,17 @@ WEIRI_GPU_FN void moe_combine_complete(const moe_gpu_args &a, const moe_launch &
                                      (int)((a.shape.row_bytes + VECTORS_BYTES - 1) / VECTORS_BYTES),
                                      l.warps, MOE_PARTS);
     const uint32_t units = (uint32_t)a.tokens * (uint32_t)cut.parts;
+    bool has_parts = false;
 #pragma unroll 1
-    for (uint32_t unit = (uint32_t)l.warp;; unit += (uint32_t)l.warps) {
+    for (uint32_t unit = (uint32_t)l.warp;;
+         unit = moe_claims(a, cut) ? moe_claim(a, l, MOE_ADDED, units)
+                                   : unit + (uint32_t)l.warps) {
         const size_t token = unit / (uint32_t)cut.parts;
         moe_term term = {-1, 0, false, 1.0f};
         if (unit < units)
             term = moe_find_term(a, token, l.lane);
-        if (unit == (uint32_t)l.warp) {
+        if (!has_parts) {
+            has_parts = true;
             moe_await_parts(a, l, a.shape.at.outputs, &parts);
             if (moe_find_refusal(a, l, parts) || !is_valid)
                 return;

@@ -180,6 +180,16 @@ WEIRI_GPU_FN moe_delivery moe_await_token(const moe_gpu_args &a, const moe_launc
             nullptr};
 }
 
+/* Of rows in inboxes, where warps have many units, each has two slices at least: they take little
+ * time beside the loads of the choices before them. */
+WEIRI_GPU_FN moe_cut moe_cut_received(const moe_gpu_args &a, const moe_launch &l, uint32_t rows)
+{
+    const int slices = moe_slices(a.shape.sent_row_bytes);
+    const moe_cut cut = moe_cut_rows(rows, slices, l.warps, MOE_PARTS);
+    const bool has_many = rows * (uint32_t)slices >= (uint32_t)(l.warps * MOE_PARTS);
+    return has_many && moe_sends_ahead(a) && cut.each < 2 ? moe_cut_into(slices, 2) : cut;
+}
+
 /* Warps take units: a token of a source, and some of its slices, so that each warp gets several
  * units. All sources take turns, beginning with this rank's, so that all links are in use, and no
  * source serves all ranks at the same time. */
@@ -188,7 +198,7 @@ WEIRI_GPU_FN void moe_receive(const moe_gpu_args &a, const moe_launch &l, const 
 {
     const uint32_t n = (uint32_t)a.view.nranks;
     const uint32_t rows = (uint32_t)moe_most_tokens(a, parts) * n;
-    const moe_cut cut = moe_cut_rows(rows, moe_slices(a.shape.sent_row_bytes), l.warps, MOE_PARTS);
+    const moe_cut cut = moe_cut_received(a, l, rows);
     const uint32_t units = rows * (uint32_t)cut.parts;
 #pragma unroll 1
     for (uint32_t unit = (uint32_t)l.warp; unit < units; unit += (uint32_t)l.warps) {

@@ -427,6 +427,8 @@ WEIRI_GPU_FN void moe_end(const moe_gpu_args &a, const moe_launch &l, bool is_st
     __syncwarp();
     if (peer == 0) {
         state->ended = 0;
+        state->claimed[MOE_PUSHED] = 0;
+        state->claimed[MOE_ADDED] = 0;
         if (a.phases & MOE_GPU_SEND || a.problem)
             moe_record(a, l, is_staged);
     }

@@ -135,7 +135,9 @@ WEIRI_GPU_FN void moe_push_slice(const moe_gpu_args &a, size_t token, int slice,
     }
 }
 
-/* Sends all tokens ahead, when all ranks have finished with what was sent before. */
+/* Sends all tokens ahead, when all ranks have finished with what was sent before. Units are
+ * claimed: a token without other receivers takes no time, a fence as long as the stores before it.
+ */
 template <int dtype> WEIRI_GPU_FN void moe_push(const moe_gpu_args &a, const moe_launch &l)
 {
     enum { PARTS = 2 }; /* few: each has a fence */
@@ -143,7 +145,8 @@ template <int dtype> WEIRI_GPU_FN void moe_push(const moe_gpu_args &a, const moe
         moe_cut_rows((uint32_t)a.tokens, moe_slices(a.shape.sent_row_bytes), l.warps, PARTS);
     const uint32_t units = (uint32_t)a.tokens * (uint32_t)cut.parts;
 #pragma unroll 1
-    for (uint32_t unit = (uint32_t)l.warp; unit < units; unit += (uint32_t)l.warps) {
+    for (uint32_t unit = (uint32_t)l.warp; unit < units;
+         unit = moe_claim(a, l, MOE_PUSHED, units)) {
         const size_t token = unit / (uint32_t)cut.parts;
         const moe_span span = moe_pieces_of(cut, (int)(unit % (uint32_t)cut.parts));
         const uint32_t ranks = moe_receivers_of(a, token, l.lane);
@@ -205,7 +208,8 @@ WEIRI_GPU_FN void moe_push_returns(const moe_gpu_args &a, const moe_launch &l)
     const uint32_t others = (uint32_t)a.view.nranks - 1;
     const uint32_t units = (uint32_t)moe_routing_of(a)->most_tokens * others * slices;
 #pragma unroll 1
-    for (uint32_t unit = (uint32_t)l.warp; unit < units; unit += (uint32_t)l.warps) {
+    for (uint32_t unit = (uint32_t)l.warp; unit < units;
+         unit = moe_claim(a, l, MOE_PUSHED, units)) {
         const uint32_t row = unit / slices, token = row / others;
         const int slice = (int)(unit - row * slices);
         const int source =

@@ -38,16 +38,18 @@ typedef struct moe_cut {
     int pieces, each, parts;
 } moe_cut;
 
+WEIRI_GPU_FN moe_cut moe_cut_into(int pieces, int each)
+{
+    return {pieces, each, (int)((uint32_t)(pieces + each - 1) / (uint32_t)each)};
+}
+
 /* As long as rows can be divided, each warp gets so many parts at least. */
 WEIRI_GPU_FN moe_cut moe_cut_rows(uint32_t rows, int pieces, int warps, int parts)
 {
-    moe_cut cut = {pieces, pieces, 1};
-    if (rows < (uint32_t)(warps * parts)) {
-        const uint32_t share = rows * (uint32_t)pieces / (uint32_t)(warps * parts);
-        cut.each = share < 1 ? 1 : (int)share;
-        cut.parts = (int)((uint32_t)(pieces + cut.each - 1) / (uint32_t)cut.each);
-    }
-    return cut;
+    if (rows >= (uint32_t)(warps * parts))
+        return moe_cut_into(pieces, pieces);
+    const uint32_t share = rows * (uint32_t)pieces / (uint32_t)(warps * parts);
+    return moe_cut_into(pieces, share < 1 ? 1 : (int)share);
 }
 
 /* Parts of a warp that receives rows: so many that all warps end at about the same time. */
@@ -58,6 +60,21 @@ WEIRI_GPU_FN moe_span moe_pieces_of(const moe_cut &cut, int part)
     moe_span pieces = {part * cut.each, part * cut.each + cut.each};
     pieces.end = pieces.end < cut.pieces ? pieces.end : cut.pieces;
     return pieces;
+}
+
+/* Returns the next unit of a work that no warp has begun yet. Each warp begins with the unit of its
+ * number; where units take different times, the warps that end first then claim what is left. All
+ * lanes of a warp. */
+WEIRI_GPU_FN uint32_t moe_claim(const moe_gpu_args &a, const moe_launch &l, int work,
+                                uint32_t units)
+{
+    unsigned long long *claimed = (unsigned long long *)&moe_state(a)->claimed[work];
+    uint32_t nth = 0;
+    if (units <= (uint32_t)l.warps)
+        return units;
+    if (l.lane == 0)
+        nth = (uint32_t)atomicAdd(claimed, 1ull);
+    return (uint32_t)l.warps + __shfl_sync(0xffffffff, nth, 0);
 }
 
 /* A lane's part of a slice. Of rows that are not multiples of 16 bytes, only the lower half of a
