@@ -20,10 +20,16 @@ void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candid
     int repeats = trial->options->batched || trial->options->aggregate > 1;
     int repeats_in_place = trial->in_place && repeats;
     *samples = (bench_samples){.trial = trial, .candidate = candidate, .records = records};
-    /* In place, a peer's result may lie elsewhere, on some ranks only. */
     samples->active = records && knows && !repeats_in_place &&
-                      !(trial->options->cold && trial->row->shape.bytes) &&
-                      !(trial->in_place && candidate->peer);
+                      !(trial->options->cold && trial->row->shape.bytes);
+}
+
+/* In place, a peer's result may lie elsewhere, on some ranks only: these do everything but record
+ * it, so that the other ranks can be checked, and the timed loops of all candidates are equal. */
+static int lies_in_out(const bench_samples *samples)
+{
+    const void *result = samples->candidate->ops->result(samples->candidate);
+    return result == samples->trial->operation.call.out;
 }
 
 /* An entry of the record starts with the step of its iteration. */
@@ -162,7 +168,8 @@ static void close_window(bench_samples *samples)
     weirv_case c = case_of(samples, samples->iterations, samples->step);
     if (!samples->open)
         return;
-    record_windows(samples);
+    if (lies_in_out(samples))
+        record_windows(samples);
     if ((samples->entries + 1) * entry_bytes(samples) > RECORDS_BYTES)
         compare_records(samples);
     if (!samples->trial->in_place)
@@ -172,8 +179,7 @@ static void close_window(bench_samples *samples)
 
 void bench_samples_next(bench_samples *samples, int step)
 {
-    const void *result = samples->candidate->ops->result(samples->candidate);
-    if (!samples->active || result != samples->trial->operation.call.out ||
+    if (!samples->active || (!samples->trial->in_place && !lies_in_out(samples)) ||
         entry_bytes(samples) > RECORDS_BYTES)
         return;
     close_window(samples);

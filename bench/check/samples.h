@@ -3,8 +3,8 @@
  * elements in each block of the input gets data that only this iteration uses; after it, the
  * corresponding windows of the output are recorded. The records are compared with the exact oracle
  * when a block of iterations has ended. A stale result is found in any iteration, wrong data
- * wherever it hits a window. Needs the exact oracle, and a candidate whose result lies in the
- * call's out.
+ * wherever it hits a window. Needs the exact oracle; out of place, a candidate whose result lies in
+ * the call's out; in place, ranks whose result lies elsewhere are not checked.
  */
 #ifndef BENCH_CHECK_SAMPLES_H
 #define BENCH_CHECK_SAMPLES_H

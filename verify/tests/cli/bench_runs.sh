@@ -413,6 +413,12 @@ if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     status=1
     [ "$(awk -F, '$10 == "weir" && $27 == "pass" && $19 > 0' "$csv" | wc -l)" -eq 2 ] && status=0
     check "a peer's wrong results leave weir's rows intact" $status
+    fault peer-late --peer mpi
+    failed "a peer whose timed iterations in place are wrong fails" mpi 1
+    status=1
+    grep -q 'wrong data: timed iteration .* of mpi.*, in place: rank 2, element 1: got' "$scratch/err" &&
+        status=0
+    check "the timed iteration is reported" $status
     fault reference
     failed "wrong results of weir give exit code 1 and no times" weir 2
     status=1
