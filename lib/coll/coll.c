@@ -24,8 +24,8 @@ static size_t round_down(size_t value, size_t unit)
 }
 
 enum {
-    CONTROL_BYTES =
-        3 * sizeof(weiri_word) + 2 * sizeof(weiri_post) + WEIRI_LANE_DEPTH * sizeof(weiri_lane),
+    CONTROL_BYTES = 3 * sizeof(weiri_word) + WEIRI_POSTS * sizeof(weiri_post) +
+                    WEIRI_LANE_DEPTH * sizeof(weiri_lane),
     SLOTS_BYTES = 4 * (sizeof(weiri_slot) + WEIRI_CHUNK_BYTES),
     MESSAGES_BYTES = 2 * (sizeof(weiri_message) + SMALLEST_MESSAGE_BYTES),
 };
@@ -102,12 +102,12 @@ static void area_locate(const weiri_coll *coll, char *base, weiri_area *area)
     area->consumed = area_take(&base, n * sizeof(weiri_word));
     area->lane = area_take(&base, WEIRI_LANE_DEPTH * sizeof(weiri_lane));
     for (int parity = 0; parity < 2; parity++) {
-        area->post[parity] = area_take(&base, sizeof(weiri_post));
         area->slot[parity] = area_take(&base, sizeof(weiri_slot) + coll->piece_bytes);
         area->result[parity] = area_take(&base, sizeof(weiri_slot) + coll->result_bytes);
         area->message[parity] = area_take(&base, n * sizeof(weiri_message));
         area->payload[parity] = area_take(&base, n * coll->message_bytes);
     }
+    area->post = area_take(&base, WEIRI_POSTS * sizeof(weiri_post));
 }
 
 static void coll_destroy(void *opaque)

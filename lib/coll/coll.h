@@ -9,13 +9,14 @@
  *   claimed[2]    of rank 0: counters from which ranks claim chunks of a reduction, and two ranks
  *                 blocks of a broadcast
  *   consumed[n]   how much of each peer's streamed messages the owner has read
- *   post[2]       descriptors of the owner's buffers, for algorithms that access these directly
  *   lane[32]      short messages that may be sent up to 32 epochs ahead of their readers (lane.h)
  *   slot[2]       data for any peer: one piece (piece_bytes at most) of the owner's input
  *   result[2]     the same for intermediate results
  *   message[2][n] one message for each peer: a cache line with the flag and short data; or only the
  *                 flag, for parts of the slot that have one reader
  *   payload[2][n] the data of longer messages
+ *   post[16]      descriptors of the owner's buffers in the last epochs, for algorithms that access
+ *                 these directly
  *
  * Epochs. Each exchange through the areas is an epoch. Its number grows by one on every rank,
  * because all ranks call the same collectives in the same order. Data carry their epoch in a flag
@@ -24,8 +25,9 @@
  * rank may store for epoch e only when all readers have finished epoch e - 2. Every exchange
  * begins with weiri_coll_begin, which checks that. It costs nothing if the exchange before ended
  * with weiri_coll_end_all_heard: a rank that has received from every peer in epoch e knows that
- * all have finished e - 1. Otherwise (ring) it checks the done words and waits. In lanes, and in
- * slots whose parts are used in rotation, a sender may be ahead by more epochs (lane.h, slot.h).
+ * all have finished e - 1. Otherwise (ring) it checks the done words and waits. In lanes, in slots
+ * whose parts are used in rotation, and with descriptors of a reduce, a sender may be ahead by more
+ * epochs (lane.h, slot.h, weiri_posts_exchange_ahead).
  *
  * Trade. Two ranks with a core each, except on AMD's processors, exchange the roles of their areas'
  * slots, results, messages and payloads every two epochs (weiri_place_of). So a rank stores to
@@ -46,6 +48,7 @@ enum {
     WEIRI_MESSAGE_INLINE_BYTES = 48, /* the same in a message to one peer */
     WEIRI_LANE_BYTES = 568,          /* the longest message of a lane */
     WEIRI_LANE_DEPTH = 32,           /* messages in a lane */
+    WEIRI_POSTS = 16,                /* epochs whose descriptors a rank keeps */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
     WEIRI_ROTATED_BYTES = 2048,      /* of ranks with a core each: shorter data stay at the start of
                                         their buffer */
@@ -101,7 +104,7 @@ typedef struct weiri_area {
     weiri_word *claimed; /* 2 */
     weiri_word *consumed;
     weiri_lane *lane; /* WEIRI_LANE_DEPTH */
-    weiri_post *post[2];
+    weiri_post *post; /* WEIRI_POSTS */
     weiri_slot *slot[2];
     weiri_slot *result[2];
     weiri_message *message[2]; /* n: one for each peer */
@@ -410,12 +413,23 @@ typedef enum weiri_lending {
 weiri_desc weiri_describe(const weiri_coll *coll, const void *pointer, size_t bytes,
                           weiri_lending lending);
 
+/* What a rank publishes in the current epoch. */
+static inline weiri_post *weiri_post_of(const weiri_coll *coll, int rank)
+{
+    return &coll->areas[rank].post[coll->epoch % WEIRI_POSTS];
+}
+
 /* Begins an epoch in which every rank publishes the descriptors of its buffers. *all_in, *all_out:
  * whether every rank's buffer can be mapped; then weiri_post_in and weiri_post_out return
  * pointers. lending is that of the input; outputs are mapped. */
 weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
                                  weiri_lending lending, const void *out, size_t out_bytes,
                                  int *all_in, int *all_out);
+/* The same where data flow to or from a root: a rank whose own input cannot be mapped, so that all
+ * fall back, may be WEIRI_POSTS epochs ahead of the others. */
+weir_status weiri_posts_exchange_ahead(weiri_coll *coll, const void *in, size_t in_bytes,
+                                       const void *out, size_t out_bytes, int *all_in,
+                                       int *all_out);
 /* Whether every rank's published input can be mapped or read by the kernel. */
 int weiri_posts_are_readable(const weiri_coll *coll);
 /* A rank's published buffer, mapped here; own is this rank's. */

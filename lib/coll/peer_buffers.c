@@ -33,15 +33,12 @@ static int desc_is_mappable(weiri_desc desc)
     return desc.generation != 0 && desc.generation != WEIRI_GENERATION_UNREGISTERED;
 }
 
-weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
-                                 weiri_lending lending, const void *out, size_t out_bytes,
-                                 int *all_in, int *all_out)
+/* The exchange of an epoch that has begun. */
+static weir_status posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
+                                  weiri_lending lending, const void *out, size_t out_bytes,
+                                  int *all_in, int *all_out)
 {
-    weir_status status = weiri_coll_begin(coll);
-    if (status != WEIR_OK)
-        return status;
-    int parity = (int)(coll->epoch & 1);
-    weiri_post *own = coll->areas[coll->rank].post[parity];
+    weiri_post *own = weiri_post_of(coll, coll->rank);
     own->in = weiri_describe(coll, in, in_bytes, lending);
     own->out = weiri_describe(coll, out, out_bytes, WEIRI_LENDS_MAPPED);
     weir_store_release(&own->flag, coll->epoch);
@@ -51,8 +48,9 @@ weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_byt
         return WEIR_OK;
     int n = coll->nranks;
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
-        const weiri_post *post = coll->areas[rank].post[parity];
-        status = weiri_comm_wait(coll->comm, &post->flag, coll->epoch, rank, "exchange of buffers");
+        const weiri_post *post = weiri_post_of(coll, rank);
+        weir_status status =
+            weiri_comm_wait(coll->comm, &post->flag, coll->epoch, rank, "exchange of buffers");
         if (status != WEIR_OK)
             return status;
         *all_in &= desc_is_mappable(post->in);
@@ -61,11 +59,34 @@ weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_byt
     return WEIR_OK;
 }
 
+weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
+                                 weiri_lending lending, const void *out, size_t out_bytes,
+                                 int *all_in, int *all_out)
+{
+    weir_status status = weiri_coll_begin(coll);
+    return status == WEIR_OK ? posts_exchange(coll, in, in_bytes, lending, out, out_bytes, all_in,
+                                              all_out)
+                             : status;
+}
+
+weir_status weiri_posts_exchange_ahead(weiri_coll *coll, const void *in, size_t in_bytes,
+                                       const void *out, size_t out_bytes, int *all_in, int *all_out)
+{
+    weir_status status = weiri_coll_begin_ahead(coll, WEIRI_POSTS, WEIRI_POSTS / 2);
+    return status == WEIR_OK ? posts_exchange(coll, in, in_bytes, WEIRI_LENDS_MAPPED, out,
+                                              out_bytes, all_in, all_out)
+                             : status;
+}
+
 int weiri_posts_are_readable(const weiri_coll *coll)
 {
-    for (int rank = 0; rank < coll->nranks; rank++)
-        if (coll->areas[rank].post[coll->epoch & 1]->in.generation == 0)
+    /* This rank's first: if it is unreadable, the rank has not waited for the others', and loading
+     * these would take their lines from their owners' caches. */
+    for (int i = 0; i < coll->nranks; i++) {
+        const int rank = (coll->rank + i) % coll->nranks;
+        if (weiri_post_of(coll, rank)->in.generation == 0)
             return 0;
+    }
     return 1;
 }
 
@@ -77,7 +98,7 @@ weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const cha
     }
     char *mapped = NULL;
     weir_status status = weiri_region_pointer(coll->comm, rank,
-                                              coll->areas[rank].post[coll->epoch & 1]->in, &mapped);
+                                              weiri_post_of(coll, rank)->in, &mapped);
     *pointer = mapped;
     return status;
 }
@@ -88,7 +109,7 @@ weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer
         *pointer = own;
         return WEIR_OK;
     }
-    return weiri_region_pointer(coll->comm, rank, coll->areas[rank].post[coll->epoch & 1]->out,
+    return weiri_region_pointer(coll->comm, rank, weiri_post_of(coll, rank)->out,
                                 pointer);
 }
 
@@ -118,7 +139,7 @@ weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size
         status = weiri_post_in(coll, rank, call->in, &in);
         if (status != WEIR_OK) {
             in = NULL;
-            status = post_is_copied(coll, rank, coll->areas[rank].post[coll->epoch & 1]->in, status,
+            status = post_is_copied(coll, rank, weiri_post_of(coll, rank)->in, status,
                                     &none);
         }
         coll->sources[rank] = in ? in + offset : NULL;
@@ -133,7 +154,7 @@ weir_status weiri_posts_map_outputs(weiri_coll *coll, const weir_call *call, int
         int rank = (first + i) % coll->nranks;
         status = weiri_post_out(coll, rank, call->out, &coll->outputs[i]);
         if (status != WEIR_OK)
-            status = post_is_copied(coll, rank, coll->areas[rank].post[coll->epoch & 1]->out,
+            status = post_is_copied(coll, rank, weiri_post_of(coll, rank)->out,
                                     status, &coll->outputs[i]);
     }
     return status;
@@ -155,7 +176,6 @@ static weir_status reduce_copied_block(weiri_coll *coll, const weir_call *call,
                                        weiri_reduction what, size_t at, size_t length, char *room)
 {
     const size_t offset = at * coll->element_bytes, bytes = length * coll->element_bytes;
-    const int parity = (int)(coll->epoch & 1);
     for (int rank = 0; rank < coll->nranks; rank++) {
         char *block = room + (size_t)rank * WEIRI_BLOCK_BYTES;
         coll->blocks[rank] = block;
@@ -164,7 +184,7 @@ static weir_status reduce_copied_block(weiri_coll *coll, const weir_call *call,
             continue;
         }
         weir_status status = weiri_peer_copy_read(
-            coll->comm, rank, coll->areas[rank].post[parity]->in.offset + what.offset + offset,
+            coll->comm, rank, weiri_post_of(coll, rank)->in.offset + what.offset + offset,
             block, bytes);
         if (status != WEIR_OK)
             return status;
@@ -179,7 +199,7 @@ static weir_status reduce_copied_block(weiri_coll *coll, const weir_call *call,
             memcpy(coll->outputs[i] + offset, result, bytes);
         else
             status = weiri_peer_copy_write(coll->comm, rank,
-                                           coll->areas[rank].post[parity]->out.offset + offset,
+                                           weiri_post_of(coll, rank)->out.offset + offset,
                                            result, bytes);
         if (status != WEIR_OK)
             return status;

@@ -154,7 +154,7 @@ static weir_status broadcast_claim(weiri_coll *coll, const weir_call *call, uint
 static weir_status broadcast_share(weiri_coll *coll, const weir_call *call)
 {
     const int peer = 1 - coll->rank;
-    const weiri_post *post = coll->areas[peer].post[coll->epoch & 1];
+    const weiri_post *post = weiri_post_of(coll, peer);
     weir_status status = weiri_comm_wait(coll->comm, &post->flag, coll->epoch, peer, direct_phase);
     return status == WEIR_OK ? broadcast_claim(coll, call, post->out.offset) : status;
 }
@@ -162,7 +162,7 @@ static weir_status broadcast_share(weiri_coll *coll, const weir_call *call)
 /* The receiver's part, when it has the root's descriptor. */
 static weir_status broadcast_copy_shared(weiri_coll *coll, const weir_call *call, weiri_desc desc)
 {
-    weiri_post *post = coll->areas[coll->rank].post[coll->epoch & 1];
+    weiri_post *post = weiri_post_of(coll, coll->rank);
     post->out = weiri_peer_copy_describe(coll->comm, call->out);
     weir_store_release(&post->flag, coll->epoch);
     weir_status status = broadcast_claim(coll, call, desc.offset);

@@ -74,9 +74,9 @@ weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call)
     int all_in, all_out, is_root = coll->rank == call->root;
     /* Only the root's output matters; the others publish an empty buffer. */
     weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes, WEIRI_LENDS_MAPPED,
-                             is_root ? call->out : call->in, is_root ? coll->count_bytes : 0,
-                             &all_in, &all_out);
+        weiri_posts_exchange_ahead(coll, call->in, coll->count_bytes,
+                                   is_root ? call->out : call->in, is_root ? coll->count_bytes : 0,
+                                   &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in || !all_out)

@@ -98,7 +98,7 @@ int weiri_host_read_post(weiri_host_launch *launch, int rank)
     const weiri_plan_context *context = launch->context;
     char **base = launch->own->bases + rank * WEIR_PLAN_BUFFERS;
     const char *in = NULL;
-    if (weir_load_acquire(&coll->areas[rank].post[coll->epoch & 1]->flag) < coll->epoch)
+    if (weir_load_acquire(&weiri_post_of(coll, rank)->flag) < coll->epoch)
         return 0;
     if (context->in_place) {
         launch->status = weiri_post_out(coll, rank, NULL, &base[0]);
@@ -125,7 +125,7 @@ static weir_status plan_host_post_buffers(weiri_host_launch *launch,
     weir_status status = weiri_coll_begin(coll);
     if (status != WEIR_OK)
         return status;
-    weiri_post *own = coll->areas[coll->rank].post[coll->epoch & 1];
+    weiri_post *own = weiri_post_of(coll, coll->rank);
     const weiri_desc none = {0, 0, 0};
     if (placement->one_region) {
         own->in = none;

@@ -248,7 +248,7 @@ static int plan_host_find_obstacle(const weiri_host_launch *launch, const weiri_
     const weiri_channel *channels = weiri_program_channels(launch->program);
     const weiri_coll *coll = launch->host->coll;
     if (block->post >= 0) {
-        what->word = &coll->areas[block->post].post[coll->epoch & 1]->flag;
+        what->word = &weiri_post_of(coll, block->post)->flag;
         what->target = coll->epoch;
         what->peer = weiri_comm_parent_rank(coll->comm, block->post);
         return 1;

@@ -576,6 +576,38 @@ static void end_of_a_series(const test_rank *b)
         fail_rank(b, name_of(&t), "the series goes on");
 }
 
+/* Ranks whose memory the others cannot map publish that, and may then be ahead of a late root whose
+ * memory they can map: as many calls as they keep descriptors. In the call after these their memory
+ * can be mapped, too, so a descriptor that was overwritten too early would mislead the root. */
+static void descriptors_ahead(const test_rank *b)
+{
+    enum { COUNT = 100, MAPPED = WEIRI_POSTS + 1 };
+    int unmapped[COUNT];
+    for (int round = 0; round < 40 * MAPPED && !failures; round++) {
+        trial t = {.collective = WEIR_COLL_REDUCE,
+                   .algo = "direct",
+                   .dtype = WEIR_INT32,
+                   .op = WEIR_SUM,
+                   .count = COUNT,
+                   .root = round / MAPPED / 10 % b->nranks};
+        const int is_mapped = b->rank == t.root || round % MAPPED == MAPPED - 1;
+        int *in = is_mapped ? (int *)(void *)b->memory : unmapped;
+        int *out = (int *)(void *)(b->memory + HALF_BYTES);
+        if (b->rank == t.root && round % MAPPED == 0)
+            usleep(1000);
+        for (size_t i = 0; i < COUNT; i++)
+            in[i] = round_value(round, b->rank, 0, i);
+        weir_comm_set_algo(b->comm, t.collective, t.algo);
+        check(b, call_collective(b, &t, in, out), name_of(&t));
+        for (size_t i = 0; writes_out(b, &t) && i < COUNT; i++)
+            if (out[i] != round_expected(b, &t, round, i)) {
+                fail_rank(b, name_of(&t), "data of another call");
+                break;
+            }
+    }
+    weir_comm_barrier(b->comm);
+}
+
 /* A reduction of several pieces follows a broadcast that one rank reads late. */
 static void pieces_after_broadcast(const test_rank *b)
 {
@@ -1212,6 +1244,8 @@ int main(void)
              {3, .body = bursts_in_rotation, .unregistered = 1, .scratch_bytes = 64 << 10},
              {2, .body = bursts_in_rotation, .unregistered = 1}, {3, .body = end_of_a_series},
              {3, .body = lengths_in_rotation}, {2, .body = lengths_in_rotation}),
+        JOBS("descriptors of ranks that are ahead", {2, .body = descriptors_ahead},
+             {3, .body = descriptors_ahead}),
         JOBS("a long reduction after a broadcast with a late reader",
              {3, .body = pieces_after_broadcast, .scratch_bytes = 64 << 10},
              {2, .body = pieces_after_broadcast, .scratch_bytes = 64 << 10}),
