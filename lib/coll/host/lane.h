@@ -38,4 +38,18 @@ static inline weir_status weiri_lane_await(weiri_coll *coll, int rank, const cha
     return weiri_comm_wait(coll->comm, &lane->flag, coll->epoch, rank, phase);
 }
 
+/* Whether rank's message of the current epoch is there: then its next ones probably are, too. */
+static inline int weiri_lane_is_ahead(const weiri_coll *coll, int rank)
+{
+    return weir_load_acquire(&weiri_lane_of(coll, rank)->flag) >= coll->epoch;
+}
+
+/* Requests the lines of rank's next message, which may be as long as this one. */
+static inline void weiri_lane_request_next(const weiri_coll *coll, int rank, size_t bytes)
+{
+    const weiri_lane *next = &coll->areas[rank].lane[(coll->epoch + 1) % WEIRI_LANE_DEPTH];
+    for (size_t at = 0; at < sizeof next->flag + bytes; at += WEIR_LINE_BYTES)
+        __builtin_prefetch((const char *)next + at);
+}
+
 #endif
