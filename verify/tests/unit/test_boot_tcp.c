@@ -368,6 +368,22 @@ TEST_ON_RANKS(a_duplicate_rank_is_rejected, 3)
     return failures;
 }
 
+/* The connections to a port of this machine that the kernel has established. */
+static int connections_to(int port)
+{
+    FILE *table = fopen("/proc/net/tcp", "r");
+    char line[512];
+    int count = 0;
+    while (table && fgets(line, sizeof line, table)) {
+        unsigned remote = 0, state = 0;
+        if (sscanf(line, "%*u: %*8x:%*4x %*8x:%4x %2x", &remote, &state) == 2)
+            count += remote == (unsigned)port && state == 1;
+    }
+    if (table)
+        fclose(table);
+    return count;
+}
+
 /* Rank 2 connects and claims to be rank 1 while the true rank 1, the last one, joins. Its error
  * says that the rank is taken; the job starts. */
 TEST_ON_RANKS(a_process_that_claims_a_taken_rank_learns_it, 3)
@@ -390,7 +406,10 @@ TEST_ON_RANKS(a_process_that_claims_a_taken_rank_learns_it, 3)
         weiri_mac(known, "", 0, job.key);
         EXPECT_OK(&failures, weiri_socket_connect(&call, &deadline, &fd));
         EXPECT_OK(&failures, weir_boot_send(boot, &go, sizeof go, 1, 0));
-        usleep(30000); /* rank 1 joins */
+        while (connections_to(atoi(strrchr(address, ':') + 1)) < 2 &&
+               weiri_deadline_left_ms(&deadline) > 0)
+            usleep(1000);
+        usleep(20000); /* rank 1 has connected, and says who it is */
         EXPECT(&failures, weiri_handshake_call(&job, fd, 0, &named.address, &named.address,
                                                &deadline) == WEIR_ERR_MISMATCH);
         EXPECT(&failures, boot_last_error_has("two processes say that they are rank 1"));
