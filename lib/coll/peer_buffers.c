@@ -97,8 +97,8 @@ weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const cha
         return WEIR_OK;
     }
     char *mapped = NULL;
-    weir_status status = weiri_region_pointer(coll->comm, rank,
-                                              weiri_post_of(coll, rank)->in, &mapped);
+    weir_status status =
+        weiri_region_pointer(coll->comm, rank, weiri_post_of(coll, rank)->in, &mapped);
     *pointer = mapped;
     return status;
 }
@@ -109,8 +109,7 @@ weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer
         *pointer = own;
         return WEIR_OK;
     }
-    return weiri_region_pointer(coll->comm, rank, weiri_post_of(coll, rank)->out,
-                                pointer);
+    return weiri_region_pointer(coll->comm, rank, weiri_post_of(coll, rank)->out, pointer);
 }
 
 /* What follows if a rank's buffer could not be mapped: the kernel copies from or to it instead, if
@@ -139,8 +138,7 @@ weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size
         status = weiri_post_in(coll, rank, call->in, &in);
         if (status != WEIR_OK) {
             in = NULL;
-            status = post_is_copied(coll, rank, weiri_post_of(coll, rank)->in, status,
-                                    &none);
+            status = post_is_copied(coll, rank, weiri_post_of(coll, rank)->in, status, &none);
         }
         coll->sources[rank] = in ? in + offset : NULL;
     }
@@ -154,8 +152,8 @@ weir_status weiri_posts_map_outputs(weiri_coll *coll, const weir_call *call, int
         int rank = (first + i) % coll->nranks;
         status = weiri_post_out(coll, rank, call->out, &coll->outputs[i]);
         if (status != WEIR_OK)
-            status = post_is_copied(coll, rank, weiri_post_of(coll, rank)->out,
-                                    status, &coll->outputs[i]);
+            status = post_is_copied(coll, rank, weiri_post_of(coll, rank)->out, status,
+                                    &coll->outputs[i]);
     }
     return status;
 }
@@ -184,8 +182,8 @@ static weir_status reduce_copied_block(weiri_coll *coll, const weir_call *call,
             continue;
         }
         weir_status status = weiri_peer_copy_read(
-            coll->comm, rank, weiri_post_of(coll, rank)->in.offset + what.offset + offset,
-            block, bytes);
+            coll->comm, rank, weiri_post_of(coll, rank)->in.offset + what.offset + offset, block,
+            bytes);
         if (status != WEIR_OK)
             return status;
     }
@@ -198,9 +196,8 @@ static weir_status reduce_copied_block(weiri_coll *coll, const weir_call *call,
         if (coll->outputs[i])
             memcpy(coll->outputs[i] + offset, result, bytes);
         else
-            status = weiri_peer_copy_write(coll->comm, rank,
-                                           weiri_post_of(coll, rank)->out.offset + offset,
-                                           result, bytes);
+            status = weiri_peer_copy_write(
+                coll->comm, rank, weiri_post_of(coll, rank)->out.offset + offset, result, bytes);
         if (status != WEIR_OK)
             return status;
     }

@@ -14,8 +14,6 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"allreduce", 2, "own-traded", "-", "fused", ""},
     {"reduce_scatter", 2, "own-traded", "4K", "packet", ""},
     {"reduce_scatter", 2, "own-traded", "-", "direct", ""},
-    {"allgather", 2, "own-traded", "2K", "packet", ""},
-    {"allgather", 2, "own-traded", "-", "direct", ""},
     {"broadcast", 2, "own-traded", "4K", "packet", ""},
     {"broadcast", 2, "own-traded", "-", "direct", ""},
     {"reduce", 2, "own-traded", "4K", "packet", ""},

@@ -49,10 +49,7 @@ static weir_status broadcast_through_lane(weiri_coll *coll, const weir_call *cal
     } else {
         const char *data;
         coll->epoch++;
-        const int is_ahead = weiri_lane_is_ahead(coll, call->root);
-        status = weiri_lane_await(coll, call->root, packet_phase, &data);
-        if (is_ahead)
-            weiri_lane_request_next(coll, call->root, coll->count_bytes);
+        status = weiri_lane_follow(coll, call->root, coll->count_bytes, packet_phase, &data);
         if (status == WEIR_OK)
             memcpy(call->out, data, coll->count_bytes);
     }

@@ -38,18 +38,24 @@ static inline weir_status weiri_lane_await(weiri_coll *coll, int rank, const cha
     return weiri_comm_wait(coll->comm, &lane->flag, coll->epoch, rank, phase);
 }
 
-/* Whether rank's message of the current epoch is there: then its next ones probably are, too. */
-static inline int weiri_lane_is_ahead(const weiri_coll *coll, int rank)
-{
-    return weir_load_acquire(&weiri_lane_of(coll, rank)->flag) >= coll->epoch;
-}
-
 /* Requests the lines of rank's next message, which may be as long as this one. */
 static inline void weiri_lane_request_next(const weiri_coll *coll, int rank, size_t bytes)
 {
     const weiri_lane *next = &coll->areas[rank].lane[(coll->epoch + 1) % WEIRI_LANE_DEPTH];
     for (size_t at = 0; at < sizeof next->flag + bytes; at += WEIR_LINE_BYTES)
         __builtin_prefetch((const char *)next + at);
+}
+
+/* weiri_lane_await for one of many messages of so many bytes. If this one is there already, the
+ * next ones probably are, too. */
+static inline weir_status weiri_lane_follow(weiri_coll *coll, int rank, size_t bytes,
+                                            const char *phase, const char **data)
+{
+    const int is_there = weir_load_acquire(&weiri_lane_of(coll, rank)->flag) >= coll->epoch;
+    weir_status status = weiri_lane_await(coll, rank, phase, data);
+    if (is_there)
+        weiri_lane_request_next(coll, rank, bytes);
+    return status;
 }
 
 #endif

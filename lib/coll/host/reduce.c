@@ -18,13 +18,11 @@ static weir_status reduce_lanes(weiri_coll *coll, const weir_call *call)
     coll->epoch++;
     for (int rank = 0; rank < coll->nranks; rank++) {
         const char *data = call->in;
-        const int is_ahead = rank != coll->rank && weiri_lane_is_ahead(coll, rank);
-        weir_status status =
-            rank == coll->rank ? WEIR_OK : weiri_lane_await(coll, rank, packet_phase, &data);
+        weir_status status = rank == coll->rank ? WEIR_OK
+                                                : weiri_lane_follow(coll, rank, coll->count_bytes,
+                                                                    packet_phase, &data);
         if (status != WEIR_OK)
             return status;
-        if (is_ahead)
-            weiri_lane_request_next(coll, rank, coll->count_bytes);
         coll->sources[rank] = data;
     }
     weiri_reduce(call->out, coll->sources, coll->nranks, call->count, call->dtype, call->op,

@@ -74,24 +74,24 @@ standin=${O:-build}/tests/bench_moe_standin
 if [ -x "$standin" ]; then
     export WEIR_BACKEND=host
     on_gpu() { ends_with "$1" "$standin" -g 2 "${small[@]}" "${@:2}"; }
-    for layout in expert rank flat; do
-        check "$layout: results on a simulated GPU are right" on_gpu 0 --layout $layout --routing ragged
-        for fault in $(./bench_moe --inject list); do
-            check "$layout: $fault on a simulated GPU is found" eval \
-                "on_gpu 1 --chain 0 --layout $layout --inject $fault && grep -q 'N/A' \"\$out\""
-        done
-    done
-    check "fp8 on a simulated GPU, unregistered memory" on_gpu 0 --dispatch-dtype fp8 --buffers plain
     # Replays of captured calls: the places that they read get another routing each time.
     captured() { on_gpu "$1" -G 1 "${@:2}"; }
+    # in_layouts RUN WHERE: RUN is on_gpu or captured; WHERE says so in the names.
+    in_layouts() {
+        local layout fault
+        for layout in expert rank flat; do
+            check "$layout: ranks with different numbers of tokens, $2" "$1" 0 --layout $layout --routing ragged
+            for fault in $(./bench_moe --inject list); do
+                check "$layout: $fault $2 is found" eval \
+                    "$1 1 --chain 0 --layout $layout --inject $fault && grep -q 'N/A' \"\$out\""
+            done
+        done
+    }
+    in_layouts on_gpu "on a simulated GPU"
+    in_layouts captured "in a replayed graph"
+    check "fp8 on a simulated GPU, unregistered memory" on_gpu 0 --dispatch-dtype fp8 --buffers plain
     for layout in expert rank flat; do
         check "$layout: results of replayed graphs are right" captured 0 --layout $layout --csv "$scratch/graph.csv"
-        check "$layout: ranks with different numbers of tokens, in replayed graphs" \
-            captured 0 --layout $layout --routing ragged
-        for fault in $(./bench_moe --inject list); do
-            check "$layout: $fault in a replayed graph is found" eval \
-                "captured 1 --chain 0 --layout $layout --inject $fault && grep -q 'N/A' \"\$out\""
-        done
     done
     check "fp8 in replayed graphs, unregistered memory" captured 0 --dispatch-dtype fp8 --buffers plain
     check "chains of all lengths in replayed graphs" eval 'captured 0 --chain 1 && captured 0 --chain 2 && captured 0 --chain 7'
