@@ -160,15 +160,17 @@ static int gpu_default_blocks(const weir_moe *g, int processors, int64_t units, 
 }
 
 /* The units of a dispatch are 2 KiB of a row, those of a combine 512 bytes, which a warp loads from
- * up to topk places. */
+ * up to topk places. Where rows are sent ahead as fp8, a third of the blocks casts them. */
 static weir_status gpu_launch(weir_moe *g, weir_stream stream, moe_gpu_args *args, int64_t rows)
 {
     const int is_dispatch = args->kind == MOE_DISPATCH;
     const void *kernel = is_dispatch ? moe_gpu_dispatch_kernel(g->config.dtype, args->shape.is_fp8)
                                      : moe_gpu_combine_kernel(g->config.dtype);
     const int threads = is_dispatch ? MOE_GPU_DISPATCH_THREADS : MOE_GPU_COMBINE_THREADS;
-    const int64_t units = is_dispatch ? rows * ((args->shape.sent_row_bytes + 2047) / 2048)
-                                      : rows * ((args->shape.row_bytes + 511) / 512);
+    int64_t units = is_dispatch ? rows * ((args->shape.sent_row_bytes + 2047) / 2048)
+                                : rows * ((args->shape.row_bytes + 511) / 512);
+    if (is_dispatch && args->shape.is_fp8 && args->tokens <= args->shape.inbox_tokens)
+        units += units / 2;
     const weiri_gpu_shape shape = {
         gpu_default_blocks(g, weiri_cuda_of(g->comm)->processors, units, threads), threads};
     return weiri_cuda_launch_on(g->comm, stream, is_dispatch ? "moe dispatch" : "moe combine",

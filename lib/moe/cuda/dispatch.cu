@@ -124,11 +124,16 @@ WEIRI_GPU_FN void moe_receive_values(const moe_gpu_args &a, const moe_choice &ch
             d.row_experts[at] = choice.expert;
     }
     const int count = a.shape.scales_per_row;
-    for (uint32_t left = count ? rows : 0; left; left &= left - 1) {
-        float *to = d.row_scales +
-                    (size_t)__shfl_sync(0xffffffff, row, __ffs((int)left) - 1) * (size_t)count;
-        for (int i = lane; i < count; i += MOE_WARP)
-            to[i] = scales[i];
+#pragma unroll 1
+    for (int from = 0; from < count; from += MOE_WARP) {
+        const int i = from + lane;
+        const float scale = i < count ? scales[i] : 0.0f;
+#pragma unroll 1
+        for (uint32_t left = rows; left; left &= left - 1) {
+            const size_t to = (size_t)__shfl_sync(0xffffffff, row, __ffs((int)left) - 1);
+            if (i < count)
+                d.row_scales[to * (size_t)count + (size_t)i] = scale;
+        }
     }
 }
 

@@ -441,6 +441,8 @@ static const shape shapes[] = {
     {"fp8, several slices", 2, 4, 2, 5, 1288, EXPERT, BF16, FP8, UNIFORM, 0, 0, 0, 0, 0, 0, 0},
     {"fp8, several slices, rank", 2, 4, 2, 6, 1288, RANK, BF16, FP8, UNIFORM, 0, 0, 0, 0, 0, 0, 0},
     {"fp8, several slices, flat", 4, 4, 2, 4, 2312, FLAT, BF16, FP8, UNIFORM, 0, 0, 0, 0, 0, 0, 0},
+    {"fp8, long slices", 2, 4, 2, 3, 4112, EXPERT, BF16, FP8, UNIFORM, 0, 0, 0, 0, 0, 0, 0},
+    {"fp8, long slices, float", 2, 4, 2, 3, 2064, FLAT, FP32, FP8, UNIFORM, 0, 0, 0, 0, 0, 0, 0},
     {"shortest rows", 2, 32, 16, 5, 8, EXPERT, BF16, SAME, WEIRV_MOE_RAGGED, 0, 0, 0, 0, 0, 0, 0},
     {"one choice", 3, 3, 1, 40, 4, RANK, FP32, SAME, WEIRV_MOE_MASKED, 0.5, 0, 0, 0, 0, 0, 1},
     {"one choice, fp8", 2, 2, 1, 40, 8, FLAT, HALF, FP8, WEIRV_MOE_MASKED, 0.5, 0, 0, 0, 0, 0, 0},

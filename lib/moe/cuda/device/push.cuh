@@ -58,16 +58,17 @@ typedef struct moe_roles {
     int pusher, pushers, receiver, receivers;
 } moe_roles;
 
-/* A quarter of the blocks keeps the links busy. These follow the first `others`, which have more
- * urgent work: blocks on which other ranks wait come first, because the GPU may not have room for
- * all at once. If there are too few, each does everything. */
+/* A quarter of the blocks keeps the links busy, a third where tokens are cast to fp8. These follow
+ * the first `others`, which have more urgent work: blocks on which other ranks wait come first,
+ * because the GPU may not have room for all at once. If there are too few, each does everything. */
 WEIRI_GPU_FN moe_roles moe_roles_of(const moe_gpu_args &a, bool is_ahead, int others)
 {
     const int blocks = (int)gridDim.x, block = (int)blockIdx.x;
     if (!is_ahead || !(a.phases & MOE_GPU_SEND))
         return {-1, 0, block, blocks};
     const int left = blocks - others, nth = block - others;
-    const int pushers = left < (blocks + 3) / 4 ? left : (blocks + 3) / 4;
+    const int share = a.kind == MOE_DISPATCH && a.shape.is_fp8 ? 3 : 4;
+    const int wanted = (blocks + share - 1) / share, pushers = left < wanted ? left : wanted;
     if (pushers < 1 || pushers == blocks || !(a.phases & MOE_GPU_COMPLETE))
         return {block, blocks, block, blocks};
     if (nth >= 0 && nth < pushers)
@@ -107,6 +108,44 @@ WEIRI_GPU_FN void moe_push_each(const moe_gpu_args &a, size_t token, uint32_t ra
     }
 }
 
+/* Stores one slice of a token into the inboxes as fp8. */
+template <int dtype>
+WEIRI_GPU_FN void moe_push_fp8(const moe_gpu_args &a, size_t token, int slice, uint32_t ranks,
+                               int lane)
+{
+    enum { VECTORS = moe_fp8_input<dtype>::WORDS / 2, AT_ONCE = MOE_VECTORS / VECTORS };
+    const char *from = a.in + token * a.shape.row_bytes;
+    const int numbers = (int)moe_slice_bytes(a.shape.sent_row_bytes) / MOE_FP8_EACH;
+    const int end = (slice + 1) * numbers;
+#pragma unroll 1
+    for (int first = slice * numbers; first < end; first += AT_ONCE * MOE_WARP) {
+        moe_fp8_input<dtype> input[AT_ONCE];
+        moe_fp8 cast[AT_ONCE];
+        float scale = 0;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            input[i] = moe_fp8_load<dtype>(a, from, first + i * MOE_WARP + lane);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            cast[i] = moe_cast<dtype>(input[i]);
+            const float other =
+                __shfl_sync(0xffffffff, cast[i].scale, lane % MOE_FP8_SCALES * MOE_FP8_LANES);
+            scale = lane / MOE_FP8_SCALES == i ? other : scale;
+        }
+        const int block = first / MOE_FP8_LANES + lane;
+        const bool has_scale = lane < AT_ONCE * MOE_FP8_SCALES && block * MOE_FP8_LANES < end &&
+                               block < a.shape.scales_per_row;
+        moe_push_each(a, token, ranks, [&](const moe_delivery &to) {
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+                if (first + i * MOE_WARP < end)
+                    moe_fp8_store(a, cast[i], to.row, first + i * MOE_WARP + lane);
+            if (has_scale)
+                to.scales[block] = scale;
+        });
+    }
+}
+
 /* Stores one slice of a token into the inboxes. dtype: of tokens that are sent as fp8; WEIR_INT8:
  * tokens are sent as they are. */
 template <int dtype>
@@ -123,26 +162,29 @@ WEIRI_GPU_FN void moe_push_slice(const moe_gpu_args &a, size_t token, int slice,
         });
     } else {
         enum { TYPE = dtype != WEIR_INT8 ? dtype : WEIR_FLOAT };
-        typedef moe_fp8_vector<TYPE> fp8;
-        const int vectors = (int)(moe_slice_bytes(bytes) / fp8::EACH);
-#pragma unroll 2
-        for (int at = slice * vectors; at < (slice + 1) * vectors; at += MOE_WARP) {
-            const fp8 vector = moe_to_fp8<TYPE>(a, from, at + lane);
-            moe_push_each(a, token, ranks, [&](const moe_delivery &to) {
-                moe_store_fp8(a, vector, to.row, to.scales, at + lane);
-            });
-        }
+        moe_push_fp8<TYPE>(a, token, slice, ranks, lane);
     }
 }
 
-/* Sends all tokens ahead, when all ranks have finished with what was sent before. Units are
- * claimed: a token without other receivers takes no time, a fence as long as the stores before it.
- */
-template <int dtype> WEIRI_GPU_FN void moe_push(const moe_gpu_args &a, const moe_launch &l)
+/* How tokens are divided into units, each of which ends with a fence. Receivers wait for it, so
+ * units are short, but what all warps have under way must fill the links: about STORED slices of
+ * each, if its token has as many receivers as it can have. */
+WEIRI_GPU_FN moe_cut moe_cut_pushed(const moe_gpu_args &a, const moe_launch &l)
 {
-    enum { PARTS = 2 }; /* few: each has a fence */
+    enum { PARTS = 2, STORED = 4 };
     const moe_cut cut =
         moe_cut_rows((uint32_t)a.tokens, moe_slices(a.shape.sent_row_bytes), l.warps, PARTS);
+    const int others = a.view.nranks - 1;
+    const int receivers = a.shape.topk < others ? a.shape.topk : others;
+    const int most = receivers < 1 ? STORED : receivers < STORED ? STORED / receivers : 1;
+    return cut.each > most ? moe_cut_into(cut.pieces, most) : cut;
+}
+
+/* Sends all tokens ahead, when all ranks have finished with what was sent before. Units are
+ * claimed: a token without other receivers takes no time. */
+template <int dtype> WEIRI_GPU_FN void moe_push(const moe_gpu_args &a, const moe_launch &l)
+{
+    const moe_cut cut = moe_cut_pushed(a, l);
     const uint32_t units = (uint32_t)a.tokens * (uint32_t)cut.parts;
 #pragma unroll 1
     for (uint32_t unit = (uint32_t)l.warp; unit < units;
