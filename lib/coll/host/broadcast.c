@@ -66,27 +66,33 @@ static size_t broadcast_chunk(const weiri_coll *coll, size_t total)
     return chunk < LONGEST_CHUNK_BYTES ? chunk : LONGEST_CHUNK_BYTES;
 }
 
+/* The root's part for one piece. It copies the piece to its own output as long as the input is in
+ * its cache. */
+static void broadcast_publish(weiri_coll *coll, const weir_call *call, size_t done, size_t total)
+{
+    const char *in = weiri_in_at(call, done);
+    weiri_slot_publish_by(coll, coll->epoch, in, total, broadcast_chunk(coll, total));
+    if (call->out != call->in)
+        weiri_move(coll, weiri_out_at(call, done), in, total, coll->count_bytes);
+}
+
 weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
 {
-    int is_root = coll->rank == call->root;
     if (coll->count_bytes <= WEIRI_LANE_BYTES)
         return broadcast_through_lane(coll, call);
     weiri_slots_for_ahead(coll);
     for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
         size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         weir_status status = broadcast_begin(coll, call, total);
-        size_t chunk = broadcast_chunk(coll, total);
-        if (status == WEIR_OK && is_root)
-            weiri_slot_publish_by(coll, coll->epoch, weiri_in_at(call, done), total, chunk);
+        if (status == WEIR_OK && coll->rank == call->root)
+            broadcast_publish(coll, call, done, total);
         else if (status == WEIR_OK)
-            status = weiri_slot_follow(coll, call->root, weiri_out_at(call, done), total, chunk,
-                                       packet_phase);
+            status = weiri_slot_follow(coll, call->root, weiri_out_at(call, done), total,
+                                       broadcast_chunk(coll, total), packet_phase);
         if (status != WEIR_OK)
             return status;
         weiri_coll_end(coll);
     }
-    if (is_root)
-        weiri_place_own(coll, call, call->out, coll->count_bytes);
     return WEIR_OK;
 }
 
