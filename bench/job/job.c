@@ -10,6 +10,7 @@
 #include "bench/gpu/clocks.h"
 #include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
+#include "bench/job/watched_boot.h"
 #include "topo/topo.h"
 
 #include <fcntl.h>
@@ -89,7 +90,6 @@ static weir_status connect_by_mpi(bench_job *job, const bench_launch *launch)
 /* Creates the bootstrap. Collective. */
 static weir_status connect_ranks(bench_job *job, const bench_launch *launch)
 {
-    job->owns_boot = launch->launcher != BENCH_LAUNCHER_FORK;
     switch (launch->launcher) {
     case BENCH_LAUNCHER_MPI: return connect_by_mpi(job, launch);
     case BENCH_LAUNCHER_PMIX: return weir_boot_pmix_create(&job->boot);
@@ -102,16 +102,18 @@ static weir_status connect_ranks(bench_job *job, const bench_launch *launch)
     return WEIR_OK;
 }
 
+/* The bootstrap of a forked rank belongs to the process that forked it. */
 static weir_status take_ranks(bench_job *job)
 {
+    const int owns_boot = job->launcher != BENCH_LAUNCHER_FORK;
     job->rank = weir_boot_rank(job->boot);
     job->nranks = weir_boot_nranks(job->boot);
     job->values = calloc((size_t)job->nranks, sizeof *job->values);
     weiri_log_set_rank(job->rank);
     use_timeout(job, WATCHED_MS);
-    return job->values ? WEIR_OK
-                       : bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for %d ranks",
-                                        job->nranks);
+    if (!job->values || bench_watch_boot(&job->watch, &job->boot, owns_boot) != WEIR_OK)
+        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for %d ranks", job->nranks);
+    return WEIR_OK;
 }
 
 weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
@@ -282,8 +284,7 @@ void bench_job_end(bench_job *job)
     bench_gpu_close(job->gpu);
     if (job->comm)
         (void)weir_comm_destroy(job->comm); /* the barrier above has reported failures */
-    if (job->owns_boot)
-        weir_boot_destroy(job->boot);
+    weir_boot_destroy(job->boot);
     free(job->values);
     memset(job, 0, sizeof *job);
 }

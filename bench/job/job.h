@@ -19,8 +19,7 @@ typedef struct bench_job {
     bench_mpi *mpi; /* NULL: another launcher, or a build without MPI */
     int rank, nranks, local_rank, local_nranks, nnodes;
     weir_boot *boot;
-    int owns_boot;   /* 0: the bootstrap belongs to the process that forked this rank */
-    double *values;  /* nranks values, for exchanges */
+    double *values; /* nranks values, for exchanges */
     weir_comm *comm;
     struct bench_gpu *gpu;   /* this rank's; NULL on the host backend */
     struct bench_nvml *nvml; /* reads the GPU's state; NULL on the host backend */

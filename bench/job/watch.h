@@ -52,6 +52,11 @@ static inline void bench_watch_step(bench_watch *watch, const char *phase, uint6
     atomic_store_explicit(&watch->phase, phase, memory_order_relaxed);
     atomic_store_explicit(&watch->steps, steps + 1, memory_order_relaxed);
 }
+/* Reports progress within the phase: its deadline begins anew. Local; a few instructions. */
+static inline void bench_watch_progress(bench_watch *watch)
+{
+    atomic_fetch_add_explicit(&watch->steps, 1, memory_order_relaxed);
+}
 /* Reports the state of every rank, or without a communicator of this one, and ends the process with
  * exit code 4. Without a communicator, a process that was stopped for long reports only that: the
  * other ranks may have ended because of it. Any thread. */
