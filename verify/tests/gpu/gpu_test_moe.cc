@@ -534,6 +534,55 @@ static void test_replays(uint64_t seeds)
     ok(why.empty(), why, "routings that change between launches with the same arguments");
 }
 
+/* The rows and scales of a dispatch as fp8 on two ranks, where element `nan` of each token of rank
+ * 0 is NaN; -1: none is. */
+static std::string cast_with_nan(int nan, uint64_t seed, std::vector<std::string> *results)
+{
+    static const shape how = {"fp8, NaN", 2, 4, 2, 3, 392, EXPERT, BF16, FP8,
+                              UNIFORM,    0, 0, 0, 0, 0,   0,      0};
+    scene s(how, seed);
+    const pair &p = s.make_pair(0, 0, false);
+    uint16_t *x = (uint16_t *)(void *)p.of[0].x.data;
+    for (size_t at = (size_t)nan; nan >= 0 && at < p.of[0].x.bytes / 2; at += (size_t)how.hidden)
+        x[at] = 0x7fc0;
+    for (int rank = 0; rank < how.nranks; rank++)
+        s.queue_dispatch(p, rank, false, MOE_GPU_SEND | MOE_GPU_COMPLETE);
+    const std::string why = s.run();
+    for (const buffers &b : p.of) {
+        results->emplace_back(b.rows.data, b.rows.bytes);
+        results->emplace_back(b.scales.data, b.scales.bytes);
+    }
+    return why;
+}
+
+/* A NaN becomes one, and its block keeps the scale of the other elements. */
+static void test_nan(uint64_t seeds)
+{
+    enum { HIDDEN = 392, TOKENS = 3, TOPK = 2 };
+    std::string why;
+    for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++) {
+        std::vector<std::string> before, now;
+        why = cast_with_nan(-1, seed, &before);
+        int same_scales = 0, changed = 0, others = 0;
+        for (int nan = 130; nan < 130 + 8 && why.empty(); nan++) {
+            now.clear();
+            why = cast_with_nan(nan, seed, &now);
+            same_scales += now[1] == before[1] && now[3] == before[3];
+            for (size_t i = 0; i < 4; i += 2)
+                for (size_t at = 0; at < now[i].size(); at++)
+                    if (at % HIDDEN == (size_t)nan)
+                        changed += (now[i][at] & 0x7f) == 0x7f;
+                    else if (at % HIDDEN / 128 != (size_t)nan / 128)
+                        others += now[i][at] != before[i][at];
+        }
+        if (why.empty() && (same_scales < 8 - TOKENS || changed != 8 * TOKENS * TOPK || others))
+            why = std::to_string(same_scales) + " of 8 leave the scales as they are, " +
+                  std::to_string(changed) + " NaN, " + std::to_string(others) +
+                  " changes in other blocks";
+    }
+    ok(why.empty(), why, "NaN in a token that is cast to fp8");
+}
+
 /* ------------------------------------------------------------------ failures */
 
 /* What is wrong on rank 1 of 3, in a dispatch, and what every rank must report. */
@@ -797,6 +846,7 @@ int main(int argc, char **argv)
     test_right(seeds);
     test_dispatches(seeds);
     test_replays(seeds);
+    test_nan(seeds);
     test_faults(seeds);
     test_refusals(seeds);
     test_refused(seeds);
