@@ -3,8 +3,8 @@
  * with SIGSTOP if DEATH_STOPS is set: rank DEATH_RANK dies in its DEATH_CALL-th call of
  * MPI_Iallgather, which the bootstrap over MPI makes, or if DEATH_WAITS is set when it first tests
  * whether that call is complete, which it then is not; with DEATH_CALL=0 at the end of
- * MPI_Init_thread. If SLOW_MS is set, all ranks sleep so long in their first SLOW_CALLS calls of
- * MPI_Iallgather.
+ * MPI_Init_thread. If SLOW_MS is set, all ranks sleep so long in their calls of MPI_Iallgather from
+ * number SLOW_FROM to number SLOW_TO.
  */
 #include <mpi.h>
 
@@ -39,7 +39,7 @@ int MPI_Iallgather(const void *in, int in_count, MPI_Datatype in_type, void *out
                    MPI_Datatype out_type, MPI_Comm comm, MPI_Request *request)
 {
     exchanges++;
-    if (exchanges <= number("SLOW_CALLS")) {
+    if (exchanges >= number("SLOW_FROM") && exchanges <= number("SLOW_TO")) {
         const int ms = number("SLOW_MS");
         nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000l}, NULL);
     }
