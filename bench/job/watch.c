@@ -9,8 +9,8 @@
 
 enum { EXIT_DEADLINE = 4, TICK_MS = 250 };
 /* How long after the deadline the thread gives up, so that a call which has passed its own deadline
- * can say what it waited for. Without a communicator a phase has several exchanges, and each may
- * have begun a while after the last progress. */
+ * can say what it waited for. Without a communicator a phase may have several waits that are no
+ * exchanges, as when the bootstrap connects: the last may have begun a while after the phase. */
 enum { GRACE_MS = 250, SETUP_GRACE_MS = 1000 };
 
 static atomic_int watch_gives_up; /* a thread is about to report without a communicator */

@@ -7,8 +7,9 @@
 
 #include "bench/job/watch.h"
 
-/* Replaces *boot by a bootstrap that performs its operations with it. Both must outlive the new
- * one, which also destroys *boot in the end if it owns it. On failure *boot is unchanged. Local. */
+/* Replaces *boot by a bootstrap that performs its operations with it. watch must outlive the new
+ * one, and so must *boot, unless the new one owns it and destroys it with itself. Without memory it
+ * returns WEIR_ERR_NO_MEMORY, and *boot is unchanged. Local. */
 weir_status bench_watch_boot(bench_watch *watch, weir_boot **boot, int owns);
 
 #endif

@@ -160,7 +160,7 @@ static int gpu_default_blocks(const weir_moe *g, int processors, int64_t units, 
 }
 
 /* The units of a dispatch are 2 KiB of a row, those of a combine 512 bytes, which a warp loads from
- * up to topk places. Where rows are sent ahead as fp8, a third of the blocks casts them. */
+ * up to topk places. Where rows are sent ahead as fp8, further blocks cast them. */
 static weir_status gpu_launch(weir_moe *g, weir_stream stream, moe_gpu_args *args, int64_t rows)
 {
     const int is_dispatch = args->kind == MOE_DISPATCH;
@@ -169,8 +169,8 @@ static weir_status gpu_launch(weir_moe *g, weir_stream stream, moe_gpu_args *arg
     const int threads = is_dispatch ? MOE_GPU_DISPATCH_THREADS : MOE_GPU_COMBINE_THREADS;
     int64_t units = is_dispatch ? rows * ((args->shape.sent_row_bytes + 2047) / 2048)
                                 : rows * ((args->shape.row_bytes + 511) / 512);
-    if (is_dispatch && args->shape.is_fp8 && args->tokens <= args->shape.inbox_tokens)
-        units += units / 2;
+    if (is_dispatch && args->shape.is_fp8 && moe_sends_ahead(args))
+        units += units / (MOE_CAST_SHARE - 1);
     const weiri_gpu_shape shape = {
         gpu_default_blocks(g, weiri_cuda_of(g->comm)->processors, units, threads), threads};
     return weiri_cuda_launch_on(g->comm, stream, is_dispatch ? "moe dispatch" : "moe combine",
@@ -283,7 +283,7 @@ static weir_status dispatch_enqueue(weir_moe *g, const weir_moe_dispatch_args *a
         problem = MOE_BAD_MEMORY;
         values[0] = MOE_POINTER_X;
     }
-    if (a->tokens <= args.shape.inbox_tokens)
+    if (moe_sends_ahead(&args))
         args.desc = WEIRI_GPU_UNMAPPED; /* peers read nothing in place */
     if (problem)
         return gpu_refuse(g, a->stream, &args, problem, values);

@@ -151,6 +151,16 @@ typedef struct moe_gpu_args {
     moe_gpu_combine_part combine;
 } moe_gpu_args;
 
+/* Whether this rank sends the rows of a dispatch ahead of their counts. */
+WEIR_FN int moe_sends_ahead(const moe_gpu_args *a)
+{
+    return a->tokens <= a->shape.inbox_tokens;
+}
+
+/* Of the blocks of a launch that sends rows ahead, one in so many sends them; or casts and sends
+ * them. */
+enum { MOE_PUSH_SHARE = 4, MOE_CAST_SHARE = 3 };
+
 /* Rows are moved in slices of so many vectors for each lane of a warp. */
 enum { MOE_WARP = 32, MOE_VECTORS = 4 };
 

@@ -22,8 +22,8 @@
 /* dtype: of tokens that are sent as fp8; WEIR_INT8: tokens are sent as they are. */
 template <int dtype> WEIRI_GPU_FN void moe_stage_tokens(const moe_gpu_args &a, const moe_launch &l)
 {
-    if (dtype != WEIR_INT8) {
-        moe_stage_fp8<dtype != WEIR_INT8 ? dtype : WEIR_FLOAT>(a, l);
+    if constexpr (dtype != WEIR_INT8) {
+        moe_stage_fp8<dtype>(a, l);
     } else if (a.desc == WEIRI_GPU_UNMAPPED) {
         moe_turns turns = moe_turns_of(l);
         moe_copy_rows(&turns, a.windows[a.view.rank] + a.shape.at.tokens, a.in, a.tokens,
@@ -38,7 +38,7 @@ WEIRI_GPU_FN moe_header moe_dispatch_header(const moe_gpu_args &a, bool is_new)
         is_new ? a.dispatch.topk_weights != nullptr : moe_routing_of(a)->has_weights;
     header.notes = (has_weights ? MOE_HAS_WEIGHTS : 0) |
                    (a.dispatch.row_weights ? MOE_WANTS_WEIGHTS : 0) |
-                   (moe_sends_ahead(a) ? MOE_IS_AHEAD : 0) |
+                   (moe_sends_ahead(&a) ? MOE_IS_AHEAD : 0) |
                    (is_new || moe_routing_of(a)->is_valid ? MOE_NO_PROBLEM : MOE_NO_ROUTING);
     return header;
 }
@@ -54,7 +54,7 @@ WEIRI_GPU_FN void moe_dispatch_send(const moe_gpu_args &a, const moe_launch &l,
                                     const moe_roles &roles, int32_t (*numbers)[MOE_RANGE])
 {
     const bool is_new = a.dispatch.topk_experts != nullptr;
-    const bool is_ahead = moe_sends_ahead(a);
+    const bool is_ahead = moe_sends_ahead(&a);
     const bool is_staged = a.desc == WEIRI_GPU_UNMAPPED && !is_ahead;
     const int block = (int)blockIdx.x, segments = moe_counters(a);
     const int senders = is_staged ? (int)gridDim.x : segments;
@@ -192,7 +192,7 @@ WEIRI_GPU_FN moe_cut moe_cut_received(const moe_gpu_args &a, const moe_launch &l
     const int slices = moe_slices(a.shape.sent_row_bytes);
     const moe_cut cut = moe_cut_rows(rows, slices, l.warps, MOE_PARTS);
     const bool has_many = rows * (uint32_t)slices >= (uint32_t)(l.warps * MOE_PARTS);
-    return has_many && moe_sends_ahead(a) && cut.each < 2 ? moe_cut_into(slices, 2) : cut;
+    return has_many && moe_sends_ahead(&a) && cut.each < 2 ? moe_cut_into(slices, 2) : cut;
 }
 
 /* Warps take units: a token of a source, and some of its slices, so that each warp gets several
@@ -326,7 +326,7 @@ static __global__ void __launch_bounds__(MOE_GPU_DISPATCH_THREADS, 2)
         moe_refuse(a, l);
         return;
     }
-    const moe_roles roles = moe_roles_of(a, moe_sends_ahead(a), moe_counters(a));
+    const moe_roles roles = moe_roles_of(a, moe_sends_ahead(&a), moe_counters(a));
     if (a.phases & MOE_GPU_SEND)
         moe_dispatch_send<dtype>(a, l, roles, placing.numbers);
     if (a.phases & MOE_GPU_COMPLETE && roles.receiver >= 0)

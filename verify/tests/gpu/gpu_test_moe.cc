@@ -190,9 +190,8 @@ moe_gpu_args scene::args(int rank, int phases, int kind, const buffer &in, int v
     a.kind = kind;
     a.tokens = weirv_moe_tokens(oracle_, version, rank);
     a.in = in.data;
-    a.desc = kind == MOE_DISPATCH && (shape_.is_fp8 || a.tokens <= shape_.inbox_tokens)
-                 ? WEIRI_GPU_UNMAPPED
-                 : in.desc;
+    a.desc = kind == MOE_DISPATCH && (shape_.is_fp8 || moe_sends_ahead(&a)) ? WEIRI_GPU_UNMAPPED
+                                                                            : in.desc;
     return a;
 }
 
@@ -534,18 +533,20 @@ static void test_replays(uint64_t seeds)
     ok(why.empty(), why, "routings that change between launches with the same arguments");
 }
 
+static const shape nan_shape = {"fp8, NaN", 2, 4, 2, 3, 392, EXPERT, BF16, FP8,
+                                UNIFORM,    0, 0, 0, 0, 0,   0,      0};
+
 /* The rows and scales of a dispatch as fp8 on two ranks, where element `nan` of each token of rank
  * 0 is NaN; -1: none is. */
 static std::string cast_with_nan(int nan, uint64_t seed, std::vector<std::string> *results)
 {
-    static const shape how = {"fp8, NaN", 2, 4, 2, 3, 392, EXPERT, BF16, FP8,
-                              UNIFORM,    0, 0, 0, 0, 0,   0,      0};
-    scene s(how, seed);
+    scene s(nan_shape, seed);
     const pair &p = s.make_pair(0, 0, false);
     uint16_t *x = (uint16_t *)(void *)p.of[0].x.data;
-    for (size_t at = (size_t)nan; nan >= 0 && at < p.of[0].x.bytes / 2; at += (size_t)how.hidden)
+    for (size_t at = (size_t)nan; nan >= 0 && at < p.of[0].x.bytes / 2;
+         at += (size_t)nan_shape.hidden)
         x[at] = 0x7fc0;
-    for (int rank = 0; rank < how.nranks; rank++)
+    for (int rank = 0; rank < nan_shape.nranks; rank++)
         s.queue_dispatch(p, rank, false, MOE_GPU_SEND | MOE_GPU_COMPLETE);
     const std::string why = s.run();
     for (const buffers &b : p.of) {
@@ -558,7 +559,7 @@ static std::string cast_with_nan(int nan, uint64_t seed, std::vector<std::string
 /* A NaN becomes one, and its block keeps the scale of the other elements. */
 static void test_nan(uint64_t seeds)
 {
-    enum { HIDDEN = 392, TOKENS = 3, TOPK = 2 };
+    const size_t hidden = (size_t)nan_shape.hidden;
     std::string why;
     for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++) {
         std::vector<std::string> before, now;
@@ -570,12 +571,13 @@ static void test_nan(uint64_t seeds)
             same_scales += now[1] == before[1] && now[3] == before[3];
             for (size_t i = 0; i < 4; i += 2)
                 for (size_t at = 0; at < now[i].size(); at++)
-                    if (at % HIDDEN == (size_t)nan)
+                    if (at % hidden == (size_t)nan)
                         changed += (now[i][at] & 0x7f) == 0x7f;
-                    else if (at % HIDDEN / 128 != (size_t)nan / 128)
+                    else if (at % hidden / 128 != (size_t)nan / 128)
                         others += now[i][at] != before[i][at];
         }
-        if (why.empty() && (same_scales < 8 - TOKENS || changed != 8 * TOKENS * TOPK || others))
+        if (why.empty() && (same_scales < 8 - nan_shape.tokens ||
+                            changed != 8 * nan_shape.tokens * nan_shape.topk || others))
             why = std::to_string(same_scales) + " of 8 leave the scales as they are, " +
                   std::to_string(changed) + " NaN, " + std::to_string(others) +
                   " changes in other blocks";

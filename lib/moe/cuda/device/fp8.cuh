@@ -19,8 +19,9 @@ template <int dtype> struct moe_fp8_input {
     enum {
         COUNT = weiri_gpu_lanes<dtype>::COUNT, /* elements of a word */
         WORDS = MOE_FP8_EACH / COUNT,
+        VECTORS = WORDS / 2,
     };
-    weiri_gpu_vector vectors[WORDS / 2];
+    weiri_gpu_vector vectors[VECTORS];
 };
 
 /* A lane's elements as fp8, and the scale of their block. */
@@ -35,8 +36,8 @@ WEIRI_GPU_FN moe_fp8_input<dtype> moe_fp8_load(const moe_gpu_args &a, const char
 {
     moe_fp8_input<dtype> input;
 #pragma unroll
-    for (int i = 0; i < input.WORDS / 2; i++) {
-        const uint32_t at = ((uint32_t)number * (input.WORDS / 2) + (uint32_t)i) * 16;
+    for (int i = 0; i < input.VECTORS; i++) {
+        const uint32_t at = ((uint32_t)number * input.VECTORS + (uint32_t)i) * 16;
         input.vectors[i] = {{0, 0}};
         if (at < a.shape.row_bytes)
             input.vectors[i] = weiri_gpu_load16(token + at);

@@ -58,8 +58,8 @@ typedef struct moe_roles {
     int pusher, pushers, receiver, receivers;
 } moe_roles;
 
-/* A quarter of the blocks keeps the links busy, a third where tokens are cast to fp8. These follow
- * the first `others`, which have more urgent work: blocks on which other ranks wait come first,
+/* Some of the blocks keep the links busy, more where tokens are cast to fp8. These follow the first
+ * `others`, which have more urgent work: blocks on which other ranks wait come first,
  * because the GPU may not have room for all at once. If there are too few, each does everything. */
 WEIRI_GPU_FN moe_roles moe_roles_of(const moe_gpu_args &a, bool is_ahead, int others)
 {
@@ -67,7 +67,7 @@ WEIRI_GPU_FN moe_roles moe_roles_of(const moe_gpu_args &a, bool is_ahead, int ot
     if (!is_ahead || !(a.phases & MOE_GPU_SEND))
         return {-1, 0, block, blocks};
     const int left = blocks - others, nth = block - others;
-    const int share = a.kind == MOE_DISPATCH && a.shape.is_fp8 ? 3 : 4;
+    const int share = a.kind == MOE_DISPATCH && a.shape.is_fp8 ? MOE_CAST_SHARE : MOE_PUSH_SHARE;
     const int wanted = (blocks + share - 1) / share, pushers = left < wanted ? left : wanted;
     if (pushers < 1 || pushers == blocks || !(a.phases & MOE_GPU_COMPLETE))
         return {block, blocks, block, blocks};
@@ -77,12 +77,6 @@ WEIRI_GPU_FN moe_roles moe_roles_of(const moe_gpu_args &a, bool is_ahead, int ot
 }
 
 /* ---------------------------------------------------------------------- push */
-
-/* Whether this rank sends the rows of a dispatch ahead of their counts. */
-WEIRI_GPU_FN bool moe_sends_ahead(const moe_gpu_args &a)
-{
-    return a.tokens <= a.shape.inbox_tokens;
-}
 
 /* The ranks to whose inboxes a token goes, as bits. All lanes of a warp. */
 WEIRI_GPU_FN uint32_t moe_receivers_of(const moe_gpu_args &a, size_t token, int lane)
@@ -113,7 +107,7 @@ template <int dtype>
 WEIRI_GPU_FN void moe_push_fp8(const moe_gpu_args &a, size_t token, int slice, uint32_t ranks,
                                int lane)
 {
-    enum { VECTORS = moe_fp8_input<dtype>::WORDS / 2, AT_ONCE = MOE_VECTORS / VECTORS };
+    enum { AT_ONCE = MOE_VECTORS / moe_fp8_input<dtype>::VECTORS };
     const char *from = a.in + token * a.shape.row_bytes;
     const int numbers = (int)moe_slice_bytes(a.shape.sent_row_bytes) / MOE_FP8_EACH;
     const int end = (slice + 1) * numbers;
@@ -154,15 +148,14 @@ WEIRI_GPU_FN void moe_push_slice(const moe_gpu_args &a, size_t token, int slice,
 {
     const char *from = a.in + token * a.shape.row_bytes;
     const uint32_t bytes = a.shape.sent_row_bytes;
-    if (dtype == WEIR_INT8) {
+    if constexpr (dtype == WEIR_INT8) {
         moe_slice data;
         moe_slice_load(&data, from, bytes, slice, lane);
         moe_push_each(a, token, ranks, [&](const moe_delivery &to) {
             moe_slice_store(&data, to.row, bytes, slice, lane);
         });
     } else {
-        enum { TYPE = dtype != WEIR_INT8 ? dtype : WEIR_FLOAT };
-        moe_push_fp8<TYPE>(a, token, slice, ranks, lane);
+        moe_push_fp8<dtype>(a, token, slice, ranks, lane);
     }
 }
 
