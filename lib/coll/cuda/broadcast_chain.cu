@@ -17,10 +17,9 @@
  * Each link decides for itself: both ends know the receiver's descriptor and alignment. The length
  * of pieces does not depend on it.
  *
- * At entry each rank but the root sends its predecessor the descriptor of its output, before a
- * barrier of all ranks. The predecessor reads it before it gives the signals for which the sender
- * waits, so it is not overwritten unread. A rank whose output is stored into ends after it has
- * awaited all pieces.
+ * At entry each rank but the root sends its predecessor the descriptor of its output. The
+ * predecessor reads it before it stores a piece, for which the sender waits, so it is not
+ * overwritten unread. A rank whose output is stored into ends after it has awaited all pieces.
  */
 #include "coll/cuda/kernels.h"
 #include "coll/cuda/device/chain.cuh"
@@ -30,23 +29,13 @@ enum {
     THREADS_MAX = 256,
     ROUNDS_WANTED = 8,     /* for each link of the chain, which adds one piece of latency */
     LEAST_BYTES = 8 << 10, /* of a piece */
-    MOST_KIB = 256,        /* of the pieces that all ranks pass on at a time */
 };
 
 /* What the blocks of a launch have in common. */
 struct relay : weiri_gpu_chain {
-    char *next;        /* the successor's output; NULL: its staging buffer */
+    char *next;         /* the successor's output; NULL: its staging buffer */
     bool through_stage; /* whether this rank's pieces arrive in its staging buffer */
 };
-
-/* A long buffer has more rounds, so that its pieces do not become longer. */
-static __device__ __forceinline__ uint32_t rounds_wanted(const weiri_gpu_args &args)
-{
-    const uint32_t nranks = (uint32_t)args.view.nranks;
-    const uint32_t least = ROUNDS_WANTED * (nranks - 1);
-    const uint32_t rounds = (uint32_t)(args.bytes >> 10) / (gridDim.x * (MOST_KIB / nranks));
-    return rounds > least ? rounds : least;
-}
 
 /* The nth of the other ranks in this lane's chain. */
 static __device__ __forceinline__ int other_rank(const weiri_gpu_args &args, int nth)
@@ -72,8 +61,8 @@ static __device__ __forceinline__ bool takes_stores(const char *out, weiri_gpu_d
     return desc != WEIRI_GPU_UNMAPPED && !weiri_gpu_misaligned(out, 16);
 }
 
-/* Sends and receives descriptors and decides how pieces travel. All threads of the block call it;
- * includes a barrier of all ranks. */
+/* Sends and receives descriptors, decides how pieces travel, and begins. All threads of the block
+ * call it. */
 static __device__ __forceinline__ void exchange_descs(const weiri_gpu_args &args, relay *c,
                                                       uint64_t epoch)
 {
@@ -89,7 +78,7 @@ static __device__ __forceinline__ void exchange_descs(const weiri_gpu_args &args
         char *out = desc == WEIRI_GPU_UNMAPPED ? NULL : weiri_gpu_address(view, c->after, desc);
         next = takes_stores(out, desc) ? out : NULL;
     }
-    weiri_gpu_barrier(view, epoch, 1);
+    weiri_gpu_chain_begin(view, *c, epoch);
     c->next = c->after < 0 ? NULL : next;
     c->through_stage = c->before >= 0 && !takes_stores(args.out, args.out_desc);
 }
@@ -116,7 +105,8 @@ static __global__ void __launch_bounds__(THREADS_MAX, 2)
     const weiri_gpu_view &view = args.view;
     const uint64_t epoch = weiri_gpu_epoch(view);
     relay c;
-    weiri_gpu_cut_chain(&c, args, rounds_wanted(args), WEIRI_GPU_LEAST_PIECE(LEAST_BYTES));
+    weiri_gpu_cut_chain(&c, args, ROUNDS_WANTED * (uint32_t)(view.nranks - 1),
+                        WEIRI_GPU_LEAST_PIECE(LEAST_BYTES));
     join_chain(&c, args);
     if (c.before < 0) {
         const weiri_gpu_range piece = weiri_gpu_piece_at(c, blockIdx.x, 0);
@@ -129,6 +119,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 2)
         pass_on(args, c, round, piece);
         weiri_gpu_chain_signal(view, c, epoch, round, c.through_stage);
     }
+    weiri_gpu_chain_end(view, epoch);
 }
 
 WEIRI_GPU_DEFINE_OF_BYTES(broadcast_chain)

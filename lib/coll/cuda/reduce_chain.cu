@@ -5,8 +5,7 @@
  *
  * The steps of a round are those of device/chain.cuh. In step 2 a rank reduces the piece with its
  * own input and stores the result into the successor's staging buffer; the first rank stores its
- * input, and the root stores into its output. A barrier at entry ensures that every rank receives
- * from every other.
+ * input, and the root stores into its output.
  *
  * Partial results have the data's type. Types that are rounded when stored are served for two ranks
  * only, where the result is rounded once.
@@ -17,13 +16,14 @@
 
 enum {
     THREADS_MAX = 256,
-    ROUNDS_WANTED = 8,  /* for each rank of the chain, which adds one piece of latency */
+    ROUNDS_WANTED = 8,      /* for each rank of the chain, which adds one piece of latency */
     LEAST_BYTES = 32 << 10, /* of the pieces that all ranks pass on at a time */
+    MOST_KIB = 24,          /* of a piece that a rank between others passes on */
 };
 
 /* What the blocks of a launch have in common. */
 struct chain : weiri_gpu_chain {
-    int op;             /* the operation on this rank: only the root divides an average */
+    int op; /* the operation on this rank: only the root divides an average */
     int in_aligned, out_aligned;
 };
 
@@ -37,12 +37,22 @@ static __device__ __forceinline__ void join_chain(chain *c, const weiri_gpu_args
     c->after = rank == args.root ? -1 : next;
 }
 
+/* A long buffer has more rounds: a rank ends a piece later than its predecessor, and begins its
+ * next launch as much later. */
+static __device__ __forceinline__ uint32_t rounds_wanted(const weiri_gpu_args &args)
+{
+    const uint32_t least = ROUNDS_WANTED * (uint32_t)(args.view.nranks - 1);
+    if (args.view.nranks == 2)
+        return least;
+    const uint32_t rounds = (uint32_t)(args.bytes >> 10) / (gridDim.x * MOST_KIB);
+    return rounds > least ? rounds : least;
+}
+
 template <int dtype> static __device__ __forceinline__ chain plan_chain(const weiri_gpu_args &args)
 {
     const int nranks = args.view.nranks;
     chain c;
-    weiri_gpu_cut_chain(&c, args, ROUNDS_WANTED * (uint32_t)(nranks - 1),
-                        WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / nranks));
+    weiri_gpu_cut_chain(&c, args, rounds_wanted(args), WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / nranks));
     join_chain(&c, args);
     c.op = args.op == WEIR_AVG && c.after >= 0 ? WEIR_SUM : weiri_gpu_op_of<dtype>(args);
     c.in_aligned = (uintptr_t)args.in % 16 == 0;
@@ -116,9 +126,10 @@ static __global__ void __launch_bounds__(THREADS_MAX, 2)
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     const chain c = plan_chain<dtype>(args);
     weiri_gpu_advance_epoch(args.view, epoch);
-    weiri_gpu_barrier(args.view, epoch, 1);
+    weiri_gpu_chain_begin(args.view, c, epoch);
     for (uint32_t round = 0; round < c.rounds; round++)
         chain_round<dtype>(args, c, epoch, round);
+    weiri_gpu_chain_end(args.view, epoch);
 }
 
 WEIRI_GPU_DEFINE_OF_TYPES(reduce_chain)

@@ -113,9 +113,8 @@ static __device__ __forceinline__ void give_credit(uint64_t *word, uint64_t cred
 
 /* Waits for room for the k-th unit. *seen: the latest credit known, the same in all threads of the
  * warp, which all call it and leave it together. */
-static __device__ __forceinline__ void await_credit(const weiri_gpu_view &view,
-                                                    const line_chain &c, uint64_t epoch,
-                                                    uint32_t k, uint64_t *seen)
+static __device__ __forceinline__ void await_credit(const weiri_gpu_view &view, const line_chain &c,
+                                                    uint64_t epoch, uint32_t k, uint64_t *seen)
 {
     const uint64_t target = weiri_gpu_step(epoch, k - c.depth + 1);
     weir_waiter waiter = {0, 0};
@@ -149,7 +148,7 @@ static __device__ __forceinline__ void await_unit(const weiri_gpu_view &view, co
 #if !WEIR_ON_DEVICE
         weir_load_pair(from, &words[0], &words[1]); /* the emulator runs a line's threads one after
                                                      * another */
-        __syncwarp(); /* before the credit */
+        __syncwarp();                               /* before the credit */
 #endif
         if (!states)
             return;

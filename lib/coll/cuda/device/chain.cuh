@@ -8,9 +8,11 @@
  *   3. signals the successor (staged, release), and the predecessor that its piece has been used
  *      (taken, release).
  *
- * At entry every rank must receive something from every other in every lane: nobody may store into
- * a staging buffer that an earlier launch still reads. Nothing is needed at the end: a rank may be
- * in its next launch while others read what it has stored, because the words they await only grow.
+ * At entry a rank signals all others that it has begun, and waits for its successor, whose staging
+ * buffer an earlier launch may still read. It waits for the others at the end: in each launch every
+ * rank must receive something from every other. So ranks that have passed on all of their pieces
+ * can be in their next launch, while those behind them are still busy with this one: the words that
+ * these await only grow. In consecutive calls a chain is thus filled only once.
  */
 #ifndef WEIR_COLL_CUDA_CHAIN_CUH
 #define WEIR_COLL_CUDA_CHAIN_CUH
@@ -38,6 +40,26 @@ WEIRI_GPU_FN char *weiri_gpu_chain_slot(const weiri_gpu_view &view, const weiri_
 {
     return weiri_gpu_stage(view, rank, 0) +
            ((size_t)(round % c.depth) * c.lanes + blockIdx.x) * c.piece;
+}
+
+/* Before the first round. All threads of the block call it, after the epoch has been advanced. */
+WEIRI_GPU_FN void weiri_gpu_chain_begin(const weiri_gpu_view &view, const weiri_gpu_chain &c,
+                                        uint64_t epoch)
+{
+    const int peer = (int)threadIdx.x;
+    if (peer < view.nranks && peer != view.rank)
+        weiri_gpu_signal(view, peer, epoch, 1);
+    if (peer == c.after)
+        weiri_gpu_await(view, peer, epoch, 1);
+    __syncthreads();
+}
+
+/* After the last round. All threads of the block call it. */
+WEIRI_GPU_FN void weiri_gpu_chain_end(const weiri_gpu_view &view, uint64_t epoch)
+{
+    const int peer = (int)threadIdx.x;
+    if (peer < view.nranks && peer != view.rank)
+        weiri_gpu_await(view, peer, epoch, 1);
 }
 
 /* Step 1. All threads of the block call it. to_stage: whether the successor receives this chain's
