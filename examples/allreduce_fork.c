@@ -6,7 +6,7 @@
  *     ./allreduce_fork
  *
  * Memory from weir_mem_alloc is mapped by the peers, so that the collective reads it in place;
- * other buffers work as well, but are staged.
+ * other buffers work as well, but their data are copied once more.
  */
 #include <weir/weir.h>
 

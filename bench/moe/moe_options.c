@@ -316,7 +316,7 @@ static const moe_option rows[] = {
      "the number of replays (default: 0)"},
     {0, "buffers", "weir|plain", parse_buffers,
      "weir: registered memory, which peers read; plain: memory of malloc,\n"
-     "which is staged (default: weir)"},
+     "whose rows pass through shared memory (default: weir)"},
     {0, "peer", "mpi|nccl-ep[:PATH]", parse_peer,
      "also measure MPI_Alltoallv with rows packed and unpacked by hand, on\n"
      "the host; or on GPUs NCCL EP in its low-latency mode, from the library\n"

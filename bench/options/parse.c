@@ -142,7 +142,8 @@ static const bench_option rows[] = {
      "equal bits (all but ring and plans), others count as wrong data"},
     {0, "buffers", "weir|plain", bench_parse_word, AT(buffers), AT(words.buffers), 0,
      "weir: memory of the library, which peers map; plain: memory of\n"
-     "malloc or cudaMalloc, which is staged (default: weir)"},
+     "malloc or cudaMalloc, which peers cannot map: data pass through\n"
+     "shared memory, or the kernel copies them (default: weir)"},
     {0, "dist", "WORD[:VALUE]", bench_parse_text, AT(dist), 0, 0,
      "traffic pattern of alltoallv: uniform; spread:X, from 0 (uniform) to\n"
      "1 (in proportion to the distance); zipf:A, weights 1/place^A of\n"

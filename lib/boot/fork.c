@@ -286,10 +286,14 @@ static void fork_end_stragglers(fork_job *job, int alive, fork_farewell *farewel
         return;
     const int since_ms = (int)((weir_clock_ns() - farewell->failed_ns) / 1000000);
     weiri_ranks late = fork_running(job);
-    weiri_log(WEIRI_LOG_ERROR,
-              "%s %s %s not ended %d ms after rank %d failed with code %d%s; killed",
-              weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late), since_ms, job->failed,
-              job->codes[job->failed], is_over ? "" : ", as it is stopped");
+    if (is_over)
+        weiri_log(WEIRI_LOG_ERROR,
+                  "%s %s %s not ended %d ms after rank %d failed with code %d; killed",
+                  weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late), since_ms,
+                  job->failed, job->codes[job->failed]);
+    else
+        weiri_log(WEIRI_LOG_ERROR, "stopped, so killed after rank %d failed with code %d: %s %s",
+                  job->failed, job->codes[job->failed], weiri_ranks_noun(&late), late.list);
     fork_kill_all(job);
 }
 

@@ -161,7 +161,8 @@ static void monitor_report(const weiri_monitor *monitor)
         return;
     weiri_log(WEIRI_LOG_INFO,
               "communicator %016llx: in the last %d timed calls the other ranks waited most for "
-              "rank %d: %.3f ms each, at most %.3f ms in one call; it came last in %d of them",
+              "rank %d: each of them %.3f ms in all, at most %.3f ms in one call; it came last "
+              "in %d of them",
               (unsigned long long)monitor->comm->job, found.ncalls, found.rank,
               (double)found.waited_ns / 1e6, (double)found.most_ns / 1e6, found.nlast);
 }

@@ -279,8 +279,8 @@ static void text_straggler(const weiri_view *view, const text_row *row, FILE *to
     if (found.rank < 0)
         return;
     text_title(row, "STRAGGLER", to);
-    fprintf(to, "  Rank %d: in the last %d timed calls the other ranks waited most for it: %.6f s "
-                "each, at most %.6f s in one call; it came last in %d of them -- ",
+    fprintf(to, "  Rank %d: in the last %d timed calls the other ranks waited most for it: each "
+                "of them %.6f s in all, at most %.6f s in one call; it came last in %d of them -- ",
             found.rank, found.ncalls, (double)found.waited_ns / 1e9, (double)found.most_ns / 1e9,
             found.nlast);
     text_place(&row->comm->ranks[found.rank], to);
