@@ -129,6 +129,48 @@ mv "$prefix/share/doc/weir/docs/user/nightly.md" "$scratch"
 check "a guide that is not installed is found" eval '[ "$(absent_guides)" = docs/user/nightly.md ]'
 mv "$scratch/nightly.md" "$prefix/share/doc/weir/docs/user"
 
+# The relative links of the guides below $1 that lead to no file, outside of code.
+dead_links() {
+    local guide target
+    find "$1" -name '*.md' | while read -r guide; do
+        sed -e '/^ *```/,/^ *```/d' -e 's/`[^`]*`//g' "$guide" | grep -oE '\]\([^) ]+\)' | sed 's/^](//; s/)$//' |
+            grep -vE '^([a-z]+:|#)' | while read -r target; do
+            [ -e "${guide%/*}/${target%%#*}" ] || echo "${guide#"$1"/} -> $target"
+        done
+    done
+}
+doc=$prefix/share/doc/weir
+check "no relative link of an installed guide is dead" eval '[ -z "$(dead_links "$doc" | tee /dev/stderr)" ]'
+check "no relative link of a guide is dead with folders of a distribution" \
+    eval '[ -z "$(dead_links "$system/usr/share/doc/weir" | tee /dev/stderr)" ]'
+check "links between guides, with headings, stay" \
+    grep -qF '](../performance/moe.md#estimates-for-larger-fleets)' "$doc/docs/user/moe.md"
+check "links to public headers lead to the installed ones" \
+    eval 'grep -qF "[\`<weir/moe.h>\`](../../../../../include/weir/moe.h)" "$doc/docs/user/moe.md" &&
+    [ "$doc/docs/user/../../../../../include/weir/moe.h" -ef "$prefix/include/weir/moe.h" ]'
+check "the picture of a guide is installed" test -s "$doc/lib/plan/examples/allreduce_ring.svg"
+check "a link to sources becomes text that names them" \
+    grep -qF 'why that stays so (`lib/nccl/README.md` in weir'"'"'s sources)' "$doc/docs/user/nccl.md"
+mv "$doc/docs/performance/moe.md" "$scratch"
+check "a dead link is found" \
+    eval 'dead_links "$doc" | grep -qxF "docs/user/moe.md -> ../performance/moe.md#estimates-for-larger-fleets"'
+mv "$scratch/moe.md" "$doc/docs/performance"
+
+# relinked LINE: a line of docs/user/guide.md as it is installed, where only docs/user/other.md and a header are.
+relinked() {
+    printf '%s\n' docs/user/other.md lib/include/weir/weir.h >"$scratch/only"
+    printf '%b\n' "$1" | awk -v path=docs/user/guide.md -v installed="$scratch/only" -v headers=/include/weir \
+        -f ci/install-links.awk
+}
+check "links: of a broken line, beside one that stays" eval '[ "$(relinked "[a\nb](x.c), [c](other.md#d)")" = "$(printf "%b" \
+    "a\nb (\`docs/user/x.c\` in weir'"'"'s sources), [c](other.md#d)")" ]'
+check "links: text that is the path is not repeated" eval '[ "$(relinked "see [\`lib/x.c\`](../../lib/x.c).")" = "see \`lib/x.c\`." ]'
+check "links: a picture that is not installed leaves its description" eval '[ "$(relinked "![a](b.svg)")" = a ]'
+check "links: code, headings and addresses stay" eval 'line="\`f[i](x)\` [a](#b) [c](https://d/e)" && [ "$(relinked "$line")" = "$line" ]'
+check "links: a folder without an installed README.md is text" eval '[ "$(relinked "[a](../../lib)")" = "a (\`lib\` in weir'"'"'s sources)" ]'
+check "links: a header" eval '[ "$(relinked "[a](../../lib/include/weir/weir.h)")" = "[a](/include/weir/weir.h)" ]'
+check "links: a header that is not installed" eval '[ "$(relinked "[\`lib/include/weir/mpi.h\`](../../lib/include/weir/mpi.h)")" = "\`lib/include/weir/mpi.h\`" ]'
+
 # -------------------------------------------------------- the gate and mpirun
 # Elsewhere, and with nothing of the checkout or the installed tree in PATH.
 gate() { (cd "$scratch" && "$prefix/bin/weir-nightly" "$@"); }
