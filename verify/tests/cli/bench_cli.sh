@@ -259,4 +259,38 @@ ranks_differ 'unknown option --nope' ./bench_allreduce -b 8 -e 8 -n 1 : -np 1 ./
 run ci/mpirun -np 1 ./bench_allreduce -b 8 -e 8 -n 1 --csv "$scratch/a.csv" -I 1 --transport shm : \
     -np 1 ./bench_allreduce -b 8 -e 8 -n 1
 ends "options that only rank 0 reads may differ between ranks" 0
+# Lines around the table that a guide does not explain: none of its rows quotes how they begin. $1: the guide;
+# standard input: a benchmark's output. Versions are those of the guide.
+unexplained() {
+    sed -E 's/^# weir [0-9.]+ \(/# weir 0.1.0 (/; s/^# mpi:[^ ]+/# mpi:openmpi-4.1.4/' | awk -v guide="$1" '
+        BEGIN {
+            while ((getline row <guide) > 0) {
+                split(row, cells, "|")
+                for (i = split(cells[2], spans, "`") - 1; i > 0; i -= 2)
+                    if (spans[i] ~ /^# /)
+                        begins[spans[i]]
+            }
+        }
+        /^#( |   .*)?$/ || !/^#/ { next } # headings, and lines after a row
+        {
+            for (begin in begins)
+                if (index($0, begin) == 1)
+                    next
+            print
+        }'
+}
+guide=docs/user/reading-results.md
+for options in "--min-bw 1e9 --determinism -M 1" "--peer mpi"; do
+    # The options are words to split.
+    # shellcheck disable=SC2086
+    run ci/mpirun -np 2 ./bench_allreduce -b 8 -e 64 -n 20 $options
+    status=1
+    [ -s "$scratch/out" ] && unexplained $guide <"$scratch/out" >"$scratch/err" && [ ! -s "$scratch/err" ] && status=0
+    check "the guide explains every line around the table: $options" $status
+done
+grep -v '^| .# Wall time' $guide >"$scratch/guide.md"
+status=1
+[ "$(unexplained "$scratch/guide.md" <"$scratch/out" | cut -c1-11)" = "# Wall time" ] && status=0
+check "a line that the guide does not explain is found" $status
+
 finish
