@@ -51,6 +51,7 @@ enum {
     WEIRI_CHECK_CHAINS_MAX = 1 << 16,
     WEIRI_CHECK_PLACES_MAX = 1 << 21,   /* of all ranks */
     WEIRI_CHECK_ACCESSES_MAX = 1 << 22, /* to places, in one byte class */
+    WEIRI_CHECK_TRIALS_MAX = 1 << 19,   /* accesses after which no further fix is tried */
 };
 #define WEIRI_CHECK_NONE UINT32_MAX
 
@@ -212,6 +213,16 @@ typedef struct weiri_check_place {
 
 /* --------------------------------------------------------------- simulation */
 
+/* A change of the plan that is tried: an operation with a fence before it (a signal) or after it (a
+ * wait), and not relaxed if it was. op NONE: it stays as it is. */
+typedef struct weiri_check_change {
+    uint32_t block, op;
+} weiri_check_change;
+
+typedef struct weiri_check_trial {
+    weiri_check_change signal, wait;
+} weiri_check_trial;
+
 /* The requests of a block to a port channel; the channel handles them in order. */
 typedef struct weiri_check_port {
     uint32_t link;
@@ -307,6 +318,8 @@ typedef struct weiri_check {
     int is_strong;          /* operations are executed as if fences were between all of them, and no
                              * signal or wait were relaxed: the order of execution */
     int restart;            /* a waiter joined too much: simulate this class anew */
+    const weiri_check_trial *trial; /* changes to the plan; NULL: none */
+    uint64_t naccessed_in_trials;
 
     weiri_check_block *blocks; /* of all ranks */
     uint32_t nblocks;
@@ -387,6 +400,12 @@ void weiri_check_advise_race(weiri_check *check, uint32_t block, uint32_t place,
 void weiri_check_advise_begin(weiri_check *check, uint32_t block, int owner);
 void weiri_check_advise_end(weiri_check *check, const weiri_check_access *late, int late_is_read,
                             int owner);
+
+/* check_trial.c */
+
+/* Whether the violation that was just reported, and has no advice yet, does not occur if the plan
+ * is changed. 0 also if that is not known: the trials have taken too long, or failed. */
+int weiri_check_would_help(weiri_check *check, const weiri_check_trial *trial);
 
 /* check_value.c */
 

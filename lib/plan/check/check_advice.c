@@ -2,7 +2,8 @@
  * How to correct what the checker rejects: the end of every violation's text, in the words of
  * MSCCL++'s DSL and of the plan builder (weir/plan.h). For accesses that nothing orders, the
  * programs are searched for the signal or wait that was meant to: one that is relaxed, or lacks a
- * nop. Advice is a suggestion; only a new check proves a changed plan.
+ * nop. It is offered only if a trial shows that the change orders the accesses (check_trial.c).
+ * Other advice is not tried; in either case only a new check proves a changed plan.
  */
 #include "plan/check/check.h"
 
@@ -41,7 +42,7 @@ void weiri_check_advise(weiri_check *check, const char *format, ...)
 {
     weir_plan_report *report = check->report;
     char advice[ADVICE_BYTES], lengths[96];
-    if (report->nviolations == 0)
+    if (report->nviolations == 0 || check->trial)
         return;
     char *text = report->violations[report->nviolations - 1].text;
     size_t used = strlen(text), room = sizeof report->violations[0].text - used;
@@ -109,29 +110,44 @@ static found find_signal(const weiri_check *check, uint32_t block, uint32_t afte
     return best;
 }
 
-/* The last wait of a block for a rank's signal before an operation. */
-static found find_wait(const weiri_check *check, uint32_t block, uint32_t before, int peer)
+/* Whether a wait consumes what a signal adds. */
+static int is_for(const weiri_check *check, const weiri_check_block *at, const weiri_plan_op *wait,
+                  found signal)
+{
+    const weiri_check_block *from = &check->blocks[signal.block];
+    const weiri_plan_op *op = weiri_check_op(check, from, signal.op);
+    for (uint32_t i = 0; i < wait->nids; i++)
+        for (uint32_t j = 0; j < op->nids; j++)
+            if (weiri_check_counter_of(check, at->rank, wait, i) ==
+                weiri_check_counter_of(check, from->rank, op, j))
+                return 1;
+    return 0;
+}
+
+/* The last wait of a block before an operation for a rank's signal; if one was found, for that. */
+static found find_wait(const weiri_check *check, uint32_t block, uint32_t before, int peer,
+                       found signal)
 {
     const weiri_check_block *at = &check->blocks[block];
     found best = {block, WEIRI_CHECK_NONE, 0, 0};
     for (uint32_t i = 0; i < before; i++) {
         const weiri_plan_op *op = weiri_check_op(check, at, i);
         best.is_fenced |= is_fence(op);
-        if (is_wait(op) && has_peer(check, at->rank, op, peer))
+        if (is_wait(op) && has_peer(check, at->rank, op, peer) &&
+            (signal.op == WEIRI_CHECK_NONE || is_for(check, at, op, signal)))
             best = (found){block, i, op->kind == WEIRI_PLAN_RELAXED_WAIT_OP, 0};
     }
     return best;
 }
 
-/* The last wait of a rank, in any block, for another rank's signal; the end of a block is a
- * fence. */
-static found find_last_wait(const weiri_check *check, int rank, int peer)
+/* The same in any block of a rank, up to the end; the end of a block is a fence. */
+static found find_last_wait(const weiri_check *check, int rank, int peer, found signal)
 {
     found best = {WEIRI_CHECK_NONE, WEIRI_CHECK_NONE, 0, 0};
     for (uint32_t i = check->first_block[rank]; i < check->first_block[rank + 1]; i++) {
         const weiri_check_block *at = &check->blocks[i];
         uint32_t nops = weiri_check_gpu(check, at)->blocks[at->index].nops;
-        found wait = find_wait(check, i, nops, peer);
+        found wait = find_wait(check, i, nops, peer, signal);
         if (wait.op != WEIRI_CHECK_NONE && (best.op == WEIRI_CHECK_NONE || !wait.is_relaxed))
             best = wait;
     }
@@ -141,6 +157,66 @@ static found find_last_wait(const weiri_check *check, int rank, int peer)
 
 /* ------------------------------------------------------------------------ order */
 
+static int is_weak(found at)
+{
+    return at.op != WEIRI_CHECK_NONE && (at.is_relaxed || !at.is_fenced);
+}
+
+static void advise_stronger_signal(weiri_check *check, found signal, int to)
+{
+    char where[WEIRI_CHECK_TEXT];
+    weiri_check_where(check, signal.block, signal.op, where);
+    if (signal.is_relaxed)
+        weiri_check_advise(check,
+                           "make the signal to rank %d non-relaxed, %s: signal(data_sync="
+                           "SyncType.before) (weir_plan_signal, WEIR_PLAN_BEFORE)",
+                           to, where);
+    else
+        weiri_check_advise(check,
+                           "add a nop before %s: signal(data_sync=SyncType.before) "
+                           "(WEIR_PLAN_BEFORE)",
+                           where);
+}
+
+static void advise_stronger_wait(weiri_check *check, found wait)
+{
+    char where[WEIRI_CHECK_TEXT];
+    weiri_check_where(check, wait.block, wait.op, where);
+    if (wait.is_relaxed)
+        weiri_check_advise(check,
+                           "make the wait non-relaxed, %s: wait(data_sync=SyncType.after) "
+                           "(weir_plan_wait, WEIR_PLAN_AFTER)",
+                           where);
+    else
+        weiri_check_advise(
+            check, "add a nop after %s: wait(data_sync=SyncType.after) (WEIR_PLAN_AFTER)", where);
+}
+
+/* Advises to strengthen the weak ones of the signal and the wait. 0: that would not order the
+ * accesses. */
+static int advise_stronger(weiri_check *check, found signal, found wait, int to)
+{
+    const weiri_check_change none = {WEIRI_CHECK_NONE, WEIRI_CHECK_NONE};
+    const weiri_check_trial trial = {
+        is_weak(signal) ? (weiri_check_change){signal.block, signal.op} : none,
+        is_weak(wait) ? (weiri_check_change){wait.block, wait.op} : none};
+    char from[WEIRI_CHECK_TEXT], at[WEIRI_CHECK_TEXT];
+    if ((!is_weak(signal) && !is_weak(wait)) || !weiri_check_would_help(check, &trial))
+        return 0;
+    if (!is_weak(wait))
+        advise_stronger_signal(check, signal, to);
+    else if (!is_weak(signal))
+        advise_stronger_wait(check, wait);
+    else
+        weiri_check_advise(check,
+                           "replace %s by signal(data_sync=SyncType.before) (weir_plan_signal, "
+                           "WEIR_PLAN_BEFORE), and %s by wait(data_sync=SyncType.after) "
+                           "(weir_plan_wait, WEIR_PLAN_AFTER)",
+                           weiri_check_where(check, signal.block, signal.op, from),
+                           weiri_check_where(check, wait.block, wait.op, at));
+    return 1;
+}
+
 /* How to order what follows `wait` on a rank after an operation of another rank, given the signal
  * and wait that were found. before: the operation that must be ordered, or "the end". */
 static void advise_signal(weiri_check *check, found signal, uint32_t after, found wait,
@@ -149,26 +225,9 @@ static void advise_signal(weiri_check *check, found signal, uint32_t after, foun
     const weiri_check_block *from = &check->blocks[signal.block];
     uint32_t id = weiri_check_gpu(check, from)->blocks[from->index].id;
     char where[WEIRI_CHECK_TEXT];
-    if (signal.op != WEIRI_CHECK_NONE && signal.is_relaxed)
-        weiri_check_advise(check,
-                           "make the signal to rank %d non-relaxed, %s: signal(data_sync="
-                           "SyncType.before) (weir_plan_signal, WEIR_PLAN_BEFORE)", to,
-                           weiri_check_where(check, signal.block, signal.op, where));
-    else if (signal.op != WEIRI_CHECK_NONE && !signal.is_fenced)
-        weiri_check_advise(check,
-                           "add a nop before %s: signal(data_sync=SyncType.before) "
-                           "(WEIR_PLAN_BEFORE)",
-                           weiri_check_where(check, signal.block, signal.op, where));
-    else if (wait.op != WEIRI_CHECK_NONE && wait.is_relaxed)
-        weiri_check_advise(check,
-                           "make the wait non-relaxed, %s: wait(data_sync=SyncType.after) "
-                           "(weir_plan_wait, WEIR_PLAN_AFTER)",
-                           weiri_check_where(check, wait.block, wait.op, where));
-    else if (wait.op != WEIRI_CHECK_NONE && !wait.is_fenced)
-        weiri_check_advise(check,
-                           "add a nop after %s: wait(data_sync=SyncType.after) (WEIR_PLAN_AFTER)",
-                           weiri_check_where(check, wait.block, wait.op, where));
-    else if (signal.op != WEIRI_CHECK_NONE && wait.op == WEIRI_CHECK_NONE)
+    if (advise_stronger(check, signal, wait, to))
+        return;
+    if (signal.op != WEIRI_CHECK_NONE && !is_weak(signal) && wait.op == WEIRI_CHECK_NONE)
         weiri_check_advise(check,
                            "on rank %d, before %s, add wait(data_sync=SyncType.after) "
                            "(weir_plan_wait, WEIR_PLAN_AFTER) for the signal of %s", to, before,
@@ -272,17 +331,18 @@ void weiri_check_advise_race(weiri_check *check, uint32_t block, uint32_t place,
     } else if (instance->launch != check->launch) {
         advise_launch(check, theirs->rank, own->rank, place);
     } else {
+        found signal = find_signal(check, instance->block, instance->op, own->rank, 0);
         snprintf(before, sizeof before, "op %u", own->op);
-        advise_signal(check, find_signal(check, instance->block, instance->op, own->rank, 0),
-                      instance->op, find_wait(check, block, own->op, theirs->rank), before,
-                      own->rank);
+        advise_signal(check, signal, instance->op,
+                      find_wait(check, block, own->op, theirs->rank, signal), before, own->rank);
     }
 }
 
 void weiri_check_advise_begin(weiri_check *check, uint32_t block, int owner)
 {
     const weiri_check_block *own = &check->blocks[block];
-    found wait = find_wait(check, block, own->op, owner);
+    const found any = {block, WEIRI_CHECK_NONE, 0, 0};
+    found wait = find_wait(check, block, own->op, owner, any);
     char where[WEIRI_CHECK_TEXT];
     if (wait.op != WEIRI_CHECK_NONE && !wait.is_fenced)
         weiri_check_advise(check,
@@ -301,9 +361,11 @@ void weiri_check_advise_end(weiri_check *check, const weiri_check_access *late, 
 {
     const weiri_check_instance *instance = &check->instances[check->lanes[late->lane].instance];
     const weiri_check_block *from = &check->blocks[instance->block];
-    if (late->chain != from->chain)
+    if (late->chain != from->chain) {
         advise_port(check, instance->block, instance->op, late_is_read);
-    else
-        advise_signal(check, find_signal(check, instance->block, instance->op, owner, 1),
-                      instance->op, find_last_wait(check, owner, from->rank), "the end", owner);
+        return;
+    }
+    found signal = find_signal(check, instance->block, instance->op, owner, 1);
+    advise_signal(check, signal, instance->op, find_last_wait(check, owner, from->rank, signal),
+                  "the end", owner);
 }

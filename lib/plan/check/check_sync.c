@@ -173,6 +173,31 @@ static int acquire_ids(weiri_check *check, uint32_t block, const weiri_plan_op *
     return 1;
 }
 
+static int is_changed(const weiri_check *check, uint32_t block, const weiri_check_change *change)
+{
+    return change->block == block && change->op == check->blocks[block].op;
+}
+
+static void sync_signal(weiri_check *check, uint32_t block, const weiri_plan_op *op)
+{
+    const int changed = check->trial && is_changed(check, block, &check->trial->signal);
+    const int is_relaxed = op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP && !check->is_strong;
+    if (changed)
+        weiri_check_fence(check, block);
+    weiri_check_signal_counters(check, block, op, is_relaxed && !changed);
+}
+
+static int sync_wait(weiri_check *check, uint32_t block, const weiri_plan_op *op, int deferred)
+{
+    const int changed = check->trial && is_changed(check, block, &check->trial->wait);
+    const int is_relaxed = op->kind == WEIRI_PLAN_RELAXED_WAIT_OP && !check->is_strong;
+    if (!acquire_ids(check, block, op, is_relaxed && !changed, deferred))
+        return 0;
+    if (changed)
+        weiri_check_fence(check, block);
+    return 1;
+}
+
 int weiri_check_sync(weiri_check *check, uint32_t block, const weiri_plan_op *op, int deferred)
 {
     switch (op->kind) {
@@ -182,12 +207,10 @@ int weiri_check_sync(weiri_check *check, uint32_t block, const weiri_plan_op *op
     case WEIRI_PLAN_BARRIER_OP:
         return barrier_enter(check, block, op);
     case WEIRI_PLAN_SIGNAL_OP: case WEIRI_PLAN_RELAXED_SIGNAL_OP: case WEIRI_PLAN_SEM_RELEASE_OP:
-        weiri_check_signal_counters(check, block, op,
-                                    op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP && !check->is_strong);
+        sync_signal(check, block, op);
         return 1;
     case WEIRI_PLAN_WAIT_OP: case WEIRI_PLAN_RELAXED_WAIT_OP: case WEIRI_PLAN_SEM_ACQUIRE_OP:
-        return acquire_ids(check, block, op,
-                           op->kind == WEIRI_PLAN_RELAXED_WAIT_OP && !check->is_strong, deferred);
+        return sync_wait(check, block, op, deferred);
     default:
         weiri_check_flush(check, block, op);
         return 1;

@@ -95,6 +95,12 @@
     "0.0; rlxsignal @m2; wait @m2\n"                                                               \
     "1.0; rlxsignal @m2; wait @m2\n"                                                               \
     "2.0; rlxwait @m0 m1; nop; rre i0+1 0:i0+1 1:i0+1 > o0+1; nop; signal @m0 m1"
+/* Each of two ranks puts a block to the other one. last_0, last_1: how they end. */
+#define SWAP_THAT_ENDS(last_0, last_1)                                                             \
+    "alltoall 2 i2 o2 s0\n"                                                                        \
+    "0.0; copy i0+1 > o0+1; rlxsignal @m1; rlxwait @m1; nop; put i1+1 > 1:o0+1 @m1" last_0 "\n"    \
+    "1.0; copy i1+1 > o1+1; rlxsignal @m0; rlxwait @m0; nop; put i0+1 > 0:o1+1 @m0" last_1
+#define SWAP SWAP_THAT_ENDS("; nop; signal @m1; wait @m1", "; nop; signal @m0; wait @m0")
 /* Around a ring of three, block by block. */
 #define RING                                                                                       \
     "allgather 3 i1 o3 s0 inplace\n"                                                               \
@@ -193,10 +199,12 @@
     "0.3; sem_acquire $1; nop; copy o0+1 > s3+1; barrier #0/2; copy s2+1 > o0+1"
 
 static const char *const right_plans[] = {
-    HANDSHAKE, PACKETS, TWO_SHOTS, TWO_SHOTS_AGAIN, UNPACKED, SEMAPHORES, BARRIERS, PORTS,
-    PORTS_FUSED,
-    BROADCAST, TWO_PORTS, REDUCE, RING, PIPELINE, PIPELINE_WITH_CREDITS, PIPELINE_AHEAD, GROUPS,
-    SWITCHES, GATHER, EXCLUSION, SLOTS, MIXED,
+    HANDSHAKE,      PACKETS,    TWO_SHOTS, TWO_SHOTS_AGAIN,
+    UNPACKED,       SEMAPHORES, BARRIERS,  PORTS,
+    PORTS_FUSED,    SWAP,       BROADCAST, TWO_PORTS,
+    REDUCE,         RING,       PIPELINE,  PIPELINE_WITH_CREDITS,
+    PIPELINE_AHEAD, GROUPS,     SWITCHES,  GATHER,
+    EXCLUSION,      SLOTS,      MIXED,
 };
 enum { RIGHT_PLANS = sizeof right_plans / sizeof *right_plans };
 static const char *const unstrict_plans[] = {UNFENCED_PACKETS, PACKETS_ONTO_THEMSELVES,

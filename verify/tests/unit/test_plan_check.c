@@ -354,6 +354,149 @@ TEST(mutants_are_rejected_for_their_fault_and_place)
     assert_int_equal(wrong, 0);
 }
 
+/* ------------------------------------------------------------ fixes, applied */
+
+/* Plans with a race on each of two ranks, the fixes offered for them, and the plan with both. */
+static const struct {
+    const char *text, *fixes[2], *repaired;
+} repairs[] = {
+    /* the only waits precede the puts, so that no change of them orders the puts */
+    {SWAP_THAT_ENDS("", ""),
+     {"; fix: after op 4 in thread block 0 of rank 0 add signal(data_sync=SyncType.before) to "
+      "rank 1 (weir_plan_signal, WEIR_PLAN_BEFORE), and on rank 1, before the end, wait(",
+      "; fix: after op 4 in thread block 0 of rank 1 add signal(data_sync=SyncType.before) to "
+      "rank 0 (weir_plan_signal, WEIR_PLAN_BEFORE), and on rank 0, before the end, wait("},
+     SWAP},
+    {SWAP_THAT_ENDS("; nop; signal @m1; rlxwait @m1", "; nop; signal @m0; rlxwait @m0"),
+     {"; fix: make the wait non-relaxed, rank 1, thread block 0, op 7 (rlxwait)",
+      "; fix: make the wait non-relaxed, rank 0, thread block 0, op 7 (rlxwait)"},
+     SWAP},
+    {SWAP_THAT_ENDS("; nop; rlxsignal @m1; wait @m1", "; nop; rlxsignal @m0; wait @m0"),
+     {"; fix: make the signal to rank 1 non-relaxed, rank 0, thread block 0, op 6 (rlxsignal)",
+      "; fix: make the signal to rank 0 non-relaxed, rank 1, thread block 0, op 6 (rlxsignal)"},
+     SWAP},
+    {SWAP_THAT_ENDS("; signal @m1; wait @m1", "; signal @m0; wait @m0"),
+     {"; fix: add a nop before rank 0, thread block 0, op 5 (signal)",
+      "; fix: add a nop before rank 1, thread block 0, op 5 (signal)"},
+     SWAP},
+    {SWAP_THAT_ENDS("; rlxsignal @m1; rlxwait @m1", "; rlxsignal @m0; rlxwait @m0"),
+     {"; fix: replace rank 0, thread block 0, op 5 (rlxsignal) by signal(data_sync="
+      "SyncType.before) (weir_plan_signal, WEIR_PLAN_BEFORE), and rank 1, thread block 0, op 6 "
+      "(rlxwait) by wait(",
+      "; fix: replace rank 1, thread block 0, op 5 (rlxsignal) by signal(data_sync="
+      "SyncType.before) (weir_plan_signal, WEIR_PLAN_BEFORE), and rank 0, thread block 0, op 6 "
+      "(rlxwait) by wait("},
+     SWAP},
+};
+
+TEST(plans_with_the_fixes_that_were_offered_are_accepted)
+{
+    static weir_plan_report report;
+    for (size_t i = 0; i < sizeof repairs / sizeof *repairs; i++) {
+        weir_plan *plan = plan_of(repairs[i].text);
+        assert_int_equal(weir_plan_check(plan, &report), WEIR_ERR_INVALID);
+        assert_int_equal(report.nviolations, 2);
+        for (int at = 0; at < 2; at++)
+            if (!strstr(report.violations[at].text, repairs[i].fixes[at]))
+                fail_msg("expected ...%s...\nfound %s", repairs[i].fixes[at],
+                         report.violations[at].text);
+        weir_plan_free(plan);
+        plan = plan_of(repairs[i].repaired);
+        if (weir_plan_check(plan, NULL) != WEIR_OK)
+            fail_msg("%s\n%s", weir_last_error(), repairs[i].repaired);
+        weir_plan_free(plan);
+    }
+}
+
+/* The operation that a fix says to make non-relaxed; NULL: it says something else. */
+static weiri_plan_op *relaxed_op_of_fix(weir_plan *plan, const char *text)
+{
+    const char *fix = strstr(text, "; fix: make the "), *at = fix ? strstr(fix, ", rank ") : NULL;
+    int rank, block, op;
+    if (!at || sscanf(at, ", rank %d, thread block %d, op %d", &rank, &block, &op) != 3)
+        return NULL;
+    return &plan->gpus[rank].ops[plan->gpus[rank].blocks[block].first_op + (uint32_t)op];
+}
+
+static void strengthen(weiri_plan_op *op)
+{
+    op->kind = op->kind == WEIRI_PLAN_RELAXED_WAIT_OP ? WEIRI_PLAN_WAIT_OP : WEIRI_PLAN_SIGNAL_OP;
+}
+
+/* Applies each fix of the plan that makes an operation non-relaxed, alone, and expects that its
+ * violation is gone. Returns how many there were. */
+static int apply_fixes(weir_plan *plan)
+{
+    static weir_plan_report report, after;
+    int applied = 0;
+    if (weir_plan_check(plan, &report) == WEIR_OK)
+        return 0;
+    for (unsigned i = 0; i < report.nviolations; i++) {
+        const weir_plan_violation *at = &report.violations[i];
+        weiri_plan_op *op = relaxed_op_of_fix(plan, at->text);
+        if (!op)
+            continue;
+        const weiri_plan_op saved = *op;
+        const size_t length = (size_t)(strstr(at->text, " (at ") - at->text);
+        strengthen(op);
+        memset(&after, 0, sizeof after);
+        weir_plan_check(plan, &after);
+        *op = saved;
+        applied++;
+        for (unsigned k = 0; k < after.nviolations; k++)
+            if (after.violations[k].op == at->op && after.violations[k].rank == at->rank &&
+                strncmp(after.violations[k].text, at->text, length) == 0)
+                fail_msg("%s\nremains with that fix", at->text);
+    }
+    return applied;
+}
+
+static int relax(weiri_plan_op *op)
+{
+    if (op->kind != WEIRI_PLAN_SIGNAL_OP && op->kind != WEIRI_PLAN_WAIT_OP)
+        return 0;
+    op->kind =
+        op->kind == WEIRI_PLAN_WAIT_OP ? WEIRI_PLAN_RELAXED_WAIT_OP : WEIRI_PLAN_RELAXED_SIGNAL_OP;
+    return 1;
+}
+
+/* The i-th operation of all ranks together; NULL: there are fewer. */
+static weiri_plan_op *op_of_any_rank(weir_plan *plan, uint32_t i)
+{
+    for (int rank = 0; rank < plan->nranks; i -= plan->gpus[rank++].nops)
+        if (i < plan->gpus[rank].nops)
+            return &plan->gpus[rank].ops[i];
+    return NULL;
+}
+
+/* The plan with any one or two signals or waits relaxed. */
+static int apply_fixes_of_relaxed(weir_plan *plan)
+{
+    weiri_plan_op *first, *second;
+    int applied = 0;
+    for (uint32_t i = 0; (first = op_of_any_rank(plan, i)); i++)
+        for (uint32_t j = i; (second = op_of_any_rank(plan, j)); j++) {
+            const weiri_plan_op saved[] = {*first, *second};
+            if (relax(first) && (i == j || relax(second)))
+                applied += apply_fixes(plan);
+            *first = saved[0];
+            *second = saved[1];
+        }
+    return applied;
+}
+
+TEST(making_an_operation_non_relaxed_as_advised_orders_the_accesses)
+{
+    int applied = 0;
+    for (size_t i = 0; i < RIGHT_PLANS; i++) {
+        weir_plan *plan = plan_of(right_plans[i]);
+        applied += apply_fixes_of_relaxed(plan);
+        weir_plan_free(plan);
+    }
+    print_message("# %d fixes applied\n", applied);
+    assert_true(applied > 100);
+}
+
 /* -------------------------------------------------------- plans of the DSL */
 
 static weir_plan *sample(const char *name)
