@@ -387,6 +387,13 @@ static const struct {
       "SyncType.before) (weir_plan_signal, WEIR_PLAN_BEFORE), and rank 0, thread block 0, op 6 "
       "(rlxwait) by wait("},
      SWAP},
+    /* the last wait is for another channel than the last signal's */
+    {SWAP_THAT_ENDS("; nop; rlxsignal @m1/1; rlxsignal @m1; rlxwait @m1; rlxwait @m1/1",
+                    "; nop; rlxsignal @m0/1; rlxsignal @m0; rlxwait @m0; rlxwait @m0/1"),
+     {"and rank 1, thread block 0, op 8 (rlxwait) by wait(",
+      "and rank 0, thread block 0, op 8 (rlxwait) by wait("},
+     SWAP_THAT_ENDS("; nop; rlxsignal @m1/1; signal @m1; wait @m1; rlxwait @m1/1",
+                    "; nop; rlxsignal @m0/1; signal @m0; wait @m0; rlxwait @m0/1")},
 };
 
 TEST(plans_with_the_fixes_that_were_offered_are_accepted)
