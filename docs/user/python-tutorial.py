@@ -112,6 +112,8 @@ chart
 # ## A plan: a collective as data
 #
 # A plan is a list of steps for each rank. `check` proves that it is right for every order of execution, and an executor runs it.
+# The number 0 below is a thread block; `BEFORE` and `AFTER` are fences: the steps before a signal are complete when it is sent, and
+# the steps after a wait begin when it has ended.
 
 
 # %%
@@ -120,12 +122,12 @@ def swap_plan():
     for rank in range(2):
         channel = builder.memory_channel(rank, 1 - rank)
         mine, theirs = builder.input(rank), builder.output(1 - rank)
-        builder.signal(channel, 0, 1)                     # my output may be written
-        builder.wait(channel, 0, 2)
+        builder.signal(channel, 0, weir.plan.BEFORE)      # my output may be written
+        builder.wait(channel, 0, weir.plan.AFTER)
         builder.put(channel, builder.slice(theirs, rank, 1), builder.slice(mine, 1 - rank, 1), 0)
         builder.copy(builder.slice(builder.output(rank), rank, 1), builder.slice(mine, rank, 1), 0)
-        builder.signal(channel, 0, 1)                     # the data are there
-        builder.wait(channel, 0, 2)
+        builder.signal(channel, 0, weir.plan.BEFORE)      # the data are there
+        builder.wait(channel, 0, weir.plan.AFTER)
     return builder.build()
 
 

@@ -20,6 +20,12 @@ from ._library import check, lib
 from .communicator import Communicator, Op, _op_number
 from .errors import InvalidError
 
+# The fences of weir_plan_sync, for the last argument of Builder.signal and the like.
+UNSYNCED = int(c.PlanSync.WEIR_PLAN_UNSYNCED)
+BEFORE = int(c.PlanSync.WEIR_PLAN_BEFORE)
+AFTER = int(c.PlanSync.WEIR_PLAN_AFTER)
+BOTH = int(c.PlanSync.WEIR_PLAN_BOTH)
+
 
 class Violation:
     """One error of a plan. fault: "result", "deadlock", "race", "balance" or "barrier"; rank; block and op:
@@ -122,14 +128,25 @@ def parse(text: Union[str, bytes], name: str = "text") -> Plan:
 class Builder:
     """Builds a plan call by call, as MSCCL++'s Python DSL does.
 
-        builder = Builder("swap", "alltoall", 2)
+        from weir.plan import AFTER, BEFORE, UNSYNCED, Builder
+
+        builder = Builder("swap", "alltoall", 2)      # chunk r of a rank's input is for rank r
         for rank in range(2):
-            chan = builder.memory_channel(rank, 1 - rank)
-            builder.put(chan, builder.slice(builder.output(1 - rank), rank, 1), ..., 0)
+            peer, block = 1 - rank, 0                 # a thread block
+            channel = builder.memory_channel(rank, peer)
+            mine, out, theirs = builder.input(rank), builder.output(rank), builder.output(peer)
+            builder.copy(builder.slice(out, rank, 1), builder.slice(mine, rank, 1), block)
+            builder.relaxed_signal(channel, block, UNSYNCED)    # my launch has begun
+            builder.relaxed_wait(channel, block, AFTER)         # so has the peer's
+            builder.put(channel, builder.slice(theirs, rank, 1), builder.slice(mine, peer, 1), block)
+            builder.signal(channel, block, BEFORE)              # my data have been put
+            builder.wait(channel, block, AFTER)                 # so have the peer's
         plan = builder.build()
 
     Methods are the functions weir_plan_NAME of <weir/plan.h> with the same arguments, and the builder
-    itself left out; `build` raises for the first wrong call.
+    itself left out; `build` raises for the first wrong call. Signals, waits, flushes, acquisitions and
+    releases take one of the fences UNSYNCED, BEFORE, AFTER and BOTH of weir.plan, which are the values
+    WEIR_PLAN_NAME of the header.
     """
 
     def __init__(self, name: str, collective: str, size: int, **properties: int) -> None:

@@ -1,4 +1,5 @@
 """The programs and the readers of files: weir.check, weir.bench, weir.results, weir.plan."""
+import inspect
 import re
 import subprocess
 
@@ -7,6 +8,7 @@ import pytest
 import weir
 import weir.plan
 import weir.results
+from weir import _declarations
 
 
 def run(python, *arguments):
@@ -107,13 +109,13 @@ def swap(name="swap", wait=True):
     for rank in range(2):
         chan = builder.memory_channel(rank, 1 - rank)
         mine, theirs = builder.input(rank), builder.output(1 - rank)
-        builder.signal(chan, 0, 1)
-        builder.wait(chan, 0, 2)
+        builder.signal(chan, 0, weir.plan.BEFORE)
+        builder.wait(chan, 0, weir.plan.AFTER)
         builder.put(chan, builder.slice(theirs, rank, 1), builder.slice(mine, 1 - rank, 1), 0)
         builder.copy(builder.slice(builder.output(rank), rank, 1), builder.slice(mine, rank, 1), 0)
-        builder.signal(chan, 0, 1)
+        builder.signal(chan, 0, weir.plan.BEFORE)
         if wait or rank:
-            builder.wait(chan, 0, 2)
+            builder.wait(chan, 0, weir.plan.AFTER)
     return builder.build()
 
 
@@ -135,6 +137,20 @@ def test_plans(ranks, tmp_path):
     ranks(body, 2)
 
 
+def test_fences_are_those_of_the_header():
+    named = {name.replace("WEIR_PLAN_", ""): value for name, value in _declarations.PlanSync.__members__.items()}
+    assert {"UNSYNCED", "BEFORE", "AFTER"} < set(named)
+    assert {name: getattr(weir.plan, name) for name in named} == named
+
+
+def test_the_example_of_the_builder_is_a_plan():
+    lines = inspect.getdoc(weir.plan.Builder).splitlines()
+    space = {}
+    exec("\n".join(line[4:] for line in lines if line.startswith("    ")), space)
+    assert (space["plan"].name, space["plan"].size) == ("swap", 2)
+    assert space["plan"].check() >= 1
+
+
 def test_a_wrong_plan_is_refused_with_its_violations(ranks):
     with pytest.raises(weir.InvalidError):
         swap(wait=False)  # a signal without a wait
@@ -143,8 +159,8 @@ def test_a_wrong_plan_is_refused_with_its_violations(ranks):
         chan = builder.memory_channel(rank, 1 - rank)
         builder.put(chan, builder.slice(builder.output(1 - rank), rank, 1),
                     builder.slice(builder.input(rank), rank, 1), 0)
-        builder.relaxed_signal(chan, 0, 0)
-        builder.relaxed_wait(chan, 0, 0)
+        builder.relaxed_signal(chan, 0, weir.plan.UNSYNCED)
+        builder.relaxed_wait(chan, 0, weir.plan.UNSYNCED)
     plan = builder.build()
     with pytest.raises(weir.plan.PlanError) as failure:
         plan.check()
