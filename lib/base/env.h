@@ -34,7 +34,7 @@
       "port of rank 0 under torchrun (default: MASTER_PORT + 1) and srun")                        \
     X(PMIX_SO, "WEIR_PMIX_SO", "libpmix.so.2", "the PMIx library")                                \
     X(LAUNCHER, "WEIR_LAUNCHER", "auto",                                                          \
-      "the launcher whose variables a benchmark uses, if several are set: auto, none, mpi, pmix, " \
+      "the launcher whose variables a program uses, if several are set: auto, none, mpi, pmix, "   \
       "slurm, torchrun")                                                                          \
     X(RANK, "RANK", "(none)", "this rank, set by torchrun")                                   \
     X(WORLD_SIZE, "WORLD_SIZE", "(none)", "the number of ranks, set by torchrun")                  \
