@@ -38,16 +38,23 @@ static void name_lengths(const weiri_check *check, char *text, size_t room)
         snprintf(text, room, " (tried: %u of %u classes of lengths)", tried, classes->count);
 }
 
+/* Whether the last violation has no advice yet. It has if the one that was just found repeats another,
+ * or the report is full; a trial's need none. */
+static int wants_advice(const weiri_check *check)
+{
+    const weir_plan_report *report = check->report;
+    return report->nviolations > 0 && !check->trial &&
+           !strstr(report->violations[report->nviolations - 1].text, WEIRI_CHECK_FIX);
+}
+
 void weiri_check_advise(weiri_check *check, const char *format, ...)
 {
     weir_plan_report *report = check->report;
     char advice[ADVICE_BYTES], lengths[96];
-    if (report->nviolations == 0 || check->trial)
+    if (!wants_advice(check))
         return;
     char *text = report->violations[report->nviolations - 1].text;
     size_t used = strlen(text), room = sizeof report->violations[0].text - used;
-    if (strstr(text, WEIRI_CHECK_FIX)) /* a repetition, which was not added */
-        return;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(advice, sizeof advice, format, arguments);
@@ -321,6 +328,8 @@ void weiri_check_advise_race(weiri_check *check, uint32_t block, uint32_t place,
     const weiri_check_instance *instance = &check->instances[check->lanes[other->lane].instance];
     const weiri_check_block *own = &check->blocks[block], *theirs = &check->blocks[instance->block];
     char before[WEIRI_CHECK_TEXT];
+    if (!wants_advice(check))
+        return;
     if (other->chain != theirs->chain) {
         advise_port(check, instance->block, instance->op, other_is_read);
     } else if (instance->block == block) {
@@ -342,8 +351,10 @@ void weiri_check_advise_begin(weiri_check *check, uint32_t block, int owner)
 {
     const weiri_check_block *own = &check->blocks[block];
     const found any = {block, WEIRI_CHECK_NONE, 0, 0};
-    found wait = find_wait(check, block, own->op, owner, any);
     char where[WEIRI_CHECK_TEXT];
+    if (!wants_advice(check))
+        return;
+    found wait = find_wait(check, block, own->op, owner, any);
     if (wait.op != WEIRI_CHECK_NONE && !wait.is_fenced)
         weiri_check_advise(check,
                            "add a nop after %s: wait(data_sync=SyncType.after) (WEIR_PLAN_AFTER)",
@@ -361,6 +372,8 @@ void weiri_check_advise_end(weiri_check *check, const weiri_check_access *late, 
 {
     const weiri_check_instance *instance = &check->instances[check->lanes[late->lane].instance];
     const weiri_check_block *from = &check->blocks[instance->block];
+    if (!wants_advice(check))
+        return;
     if (late->chain != from->chain) {
         advise_port(check, instance->block, instance->op, late_is_read);
         return;

@@ -48,8 +48,7 @@ int weiri_check_would_help(weiri_check *check, const weiri_check_trial *trial)
     const weir_plan_violation *sought = &check->report->violations[check->report->nviolations - 1];
     weir_plan_report *report = NULL;
     int helps = 0;
-    if (check->trial || check->recorder || check->naccessed_in_trials > WEIRI_CHECK_TRIALS_MAX ||
-        strstr(sought->text, WEIRI_CHECK_FIX)) /* a repetition, which was not added */
+    if (check->recorder || check->naccessed_in_trials > WEIRI_CHECK_TRIALS_MAX)
         return 0;
     report = calloc(1, sizeof *report);
     if (report && trial_run(check, trial, report))
