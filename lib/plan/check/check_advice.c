@@ -38,8 +38,8 @@ static void name_lengths(const weiri_check *check, char *text, size_t room)
         snprintf(text, room, " (tried: %u of %u classes of lengths)", tried, classes->count);
 }
 
-/* Whether the last violation has no advice yet. It has if the one that was just found repeats another,
- * or the report is full; a trial's need none. */
+/* Whether the last violation has no advice yet. It has if the one that was just found repeats
+ * another, or the report is full; a trial's need none. */
 static int wants_advice(const weiri_check *check)
 {
     const weir_plan_report *report = check->report;
