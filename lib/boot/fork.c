@@ -284,13 +284,13 @@ static void fork_end_stragglers(fork_job *job, int alive, fork_farewell *farewel
     const int is_over = weiri_deadline_left_ms(&farewell->end) == 0;
     if (!is_over && !fork_all_stopped(job))
         return;
-    const int since_ms = (int)((weir_clock_ns() - farewell->failed_ns) / 1000000);
     weiri_ranks late = fork_running(job);
     if (is_over)
         weiri_log(WEIRI_LOG_ERROR,
                   "%s %s %s not ended %d ms after rank %d failed with code %d; killed",
-                  weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late), since_ms,
-                  job->failed, job->codes[job->failed]);
+                  weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late),
+                  (int)((weir_clock_ns() - farewell->failed_ns) / 1000000), job->failed,
+                  job->codes[job->failed]);
     else
         weiri_log(WEIRI_LOG_ERROR, "stopped, so killed after rank %d failed with code %d: %s %s",
                   job->failed, job->codes[job->failed], weiri_ranks_noun(&late), late.list);
