@@ -108,13 +108,8 @@ static void dynamic_publish(const dynamic *x, uint64_t epoch, size_t index)
         return;
     }
     weiri_slot *slot = weiri_slot_in(coll, epoch, coll->rank);
-    char *data = weiri_slot_data(coll, slot, epoch, part.bytes);
-    uint64_t flag = weiri_flag(epoch, 0);
-    for (size_t at = 0; at < part.bytes; at += x->step_bytes) {
-        size_t left = part.bytes - at, bytes = left < x->step_bytes ? left : x->step_bytes;
-        weiri_copy_unfetched(data + at, in + at, bytes);
-        weir_store_release(&slot->flag, ++flag);
-    }
+    weiri_publish_chunks(&slot->flag, epoch, weiri_slot_data(coll, slot, epoch, part.bytes), in,
+                         part.bytes, x->step_bytes, weiri_copy_unfetched);
 }
 
 /* The next chunk that nobody has claimed; at least part->chunks: there is none. */

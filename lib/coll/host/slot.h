@@ -58,7 +58,7 @@ weir_status weiri_slot_begin_ahead(weiri_coll *coll, size_t bytes, int reader);
 static inline weir_status weiri_slot_begin(weiri_coll *coll, size_t bytes, int reader)
 {
     return bytes < coll->ahead_rotation.from_bytes ? weiri_coll_begin(coll)
-                                                  : weiri_slot_begin_ahead(coll, bytes, reader);
+                                                   : weiri_slot_begin_ahead(coll, bytes, reader);
 }
 
 static inline uint64_t weiri_part_steps(size_t bytes)
@@ -77,14 +77,16 @@ static inline void weiri_slot_advance(const weiri_coll *coll, weiri_slot *slot, 
     weir_store_release(&slot->flag, weiri_flag(coll->epoch, weiri_slot_steps(bytes)));
 }
 
-/* Copies bytes into a slot chunk by chunk, and counts the chunks in a flag of the epoch. */
+/* Copies bytes into a slot chunk by chunk by a function of compute/copy.h, and counts the chunks in
+ * a flag of the epoch. */
 static inline void weiri_publish_chunks(uint64_t *word, uint64_t epoch, char *to, const char *from,
-                                        size_t bytes, size_t chunk)
+                                        size_t bytes, size_t chunk,
+                                        void (*copy)(void *, const void *, size_t))
 {
     uint64_t flag = weiri_flag(epoch, 0);
     for (size_t at = 0; at < bytes; at += chunk) {
         size_t length = bytes - at < chunk ? bytes - at : chunk;
-        weiri_copy_to_peer(to + at, from + at, length);
+        copy(to + at, from + at, length);
         weir_store_release(word, ++flag);
     }
 }
@@ -101,7 +103,7 @@ static inline void weiri_slot_publish_by(const weiri_coll *coll, uint64_t epoch,
         weir_store_release(&slot->flag, weiri_flag(epoch, 1));
         return;
     }
-    weiri_publish_chunks(&slot->flag, epoch, data, from, bytes, chunk);
+    weiri_publish_chunks(&slot->flag, epoch, data, from, bytes, chunk, weiri_copy_to_peer);
 }
 
 static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, const void *from,
@@ -162,7 +164,8 @@ static inline void weiri_slot_publish_to(const weiri_coll *coll, uint64_t epoch,
     weiri_message *message = weiri_message_of(coll, epoch, coll->rank, reader);
     if (bytes == 0)
         weir_store_release(&message->flag, weiri_flag(epoch, 0));
-    weiri_publish_chunks(&message->flag, epoch, to, from, bytes, WEIRI_CHUNK_BYTES);
+    weiri_publish_chunks(&message->flag, epoch, to, from, bytes, WEIRI_CHUNK_BYTES,
+                         weiri_copy_to_peer);
 }
 
 /* Points coll->sources to own and to offset at of every other rank's slot, which rotates by so many
