@@ -16,8 +16,8 @@ static const char combine_phase[] = "moe combine";
 
 /* --------------------------------------------------------------------- send */
 
-moe_problem moe_combine_check(const weir_moe *g, const weir_moe_combine_args *a, int tokens,
-                              int64_t values[3])
+moe_problem weiri_moe_combine_check(const weir_moe *g, const weir_moe_combine_args *a, int tokens,
+                                    int64_t values[3])
 {
     values[0] = a->handle;
     values[1] = g->config.handles;
@@ -99,21 +99,23 @@ static void combine_copy_grads(const weir_moe *g, const weir_moe_combine_args *a
 static weir_status combine_describe(weir_moe *g, const weir_moe_combine_args *a, moe_header *header)
 {
     int64_t values[3] = {0, 0, 0};
-    moe_problem problem = moe_combine_check(g, a, moe_routing_tokens(g, a->handle), values);
+    moe_problem problem =
+        weiri_moe_combine_check(g, a, weiri_moe_routing_tokens(g, a->handle), values);
     header->has_grads = a->row_weight_grads != NULL;
     if (!problem)
         problem = combine_find_rows(g, a, header, values);
-    return problem ? moe_refuse(g, header, problem, values[0], values[1], values[2]) : WEIR_OK;
+    return problem ? weiri_moe_refuse(g, header, problem, values[0], values[1], values[2])
+                   : WEIR_OK;
 }
 
 static weir_status combine_send_host(weir_moe *g, const weir_moe_combine_args *a)
 {
     moe_header *header;
-    weir_status status = moe_open(g, MOE_COMBINE, a->handle, &header);
+    weir_status status = weiri_moe_open(g, MOE_COMBINE, a->handle, &header);
     if (status == WEIR_OK)
         status = combine_describe(g, a, header);
     if (status == WEIR_OK && (header->staged || header->has_grads))
-        status = moe_await_done(g, g->combined, combine_phase);
+        status = weiri_moe_await_done(g, g->combined, combine_phase);
     if (status != WEIR_OK)
         return status;
     if (header->staged)
@@ -122,8 +124,8 @@ static weir_status combine_send_host(weir_moe *g, const weir_moe_combine_args *a
         combine_each_part(g, a, combine_copy_grads);
     if (header->staged || header->has_grads)
         g->combined = g->calls;
-    moe_publish(g);
-    moe_rows_ready(g);
+    weiri_moe_publish(g);
+    weiri_moe_rows_ready(g);
     return WEIR_OK;
 }
 
@@ -134,7 +136,7 @@ static weir_status combine_open(weir_moe *g, const weir_moe_combine_args *args,
     if (!g || !args)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_combine: group and args are required");
     *a = (weir_moe_combine_args)WEIR_MOE_COMBINE_ARGS_INIT;
-    weir_status status = moe_check_send(g, MOE_COMBINE);
+    weir_status status = weiri_moe_check_send(g, MOE_COMBINE);
     return status == WEIR_OK ? weiri_config_read("weir_moe_combine_args", args, a, sizeof *a)
                              : status;
 }
@@ -144,7 +146,7 @@ weir_status weir_moe_combine_send(weir_moe *g, const weir_moe_combine_args *args
     weir_moe_combine_args a;
     weir_status status = combine_open(g, args, &a);
     if (status == WEIR_OK)
-        status = g->gpu     ? moe_gpu_combine(g, &a, MOE_PHASE_SEND)
+        status = g->gpu     ? weiri_moe_gpu_combine(g, &a, MOE_PHASE_SEND)
                  : g->nodes ? WEIR_OK
                             : combine_send_host(g, &a);
     if (status == WEIR_OK)
@@ -157,7 +159,7 @@ weir_status weir_moe_combine_send(weir_moe *g, const weir_moe_combine_args *args
 /* Finds the outputs of every rank that has rows of this one. */
 static weir_status combine_find_outputs(weir_moe *g, const moe_call *call)
 {
-    const moe_record r = moe_record_of(g, g->rank, call->combine.handle);
+    const moe_record r = weiri_moe_record_of(g, g->rank, call->combine.handle);
     const moe_routing *routing = &g->routings[call->combine.handle];
     weir_status status = WEIR_OK;
     for (int rank = 0; status == WEIR_OK && rank < g->nranks; rank++) {
@@ -165,10 +167,10 @@ static weir_status combine_find_outputs(weir_moe *g, const moe_call *call)
             continue;
         moe_outputs *outputs = &g->outputs[rank];
         outputs->rows = call->combine.rows;
-        status = moe_await_ready(g, rank, call->number, combine_phase);
+        status = weiri_moe_await_ready(g, rank, call->number, combine_phase);
         if (status == WEIR_OK)
-            status =
-                moe_rows_of(g, rank, call->number, g->windows[rank].output_rows, &outputs->rows);
+            status = weiri_moe_rows_of(g, rank, call->number, g->windows[rank].output_rows,
+                                       &outputs->rows);
         outputs->first = moe_header_of(g, rank, call->number)->staged ? routing->first_staged
                                                                       : routing->first_row;
     }
@@ -225,9 +227,9 @@ static void combine_grads(const weir_moe *g, const moe_call *call, const moe_rec
 
 static weir_status combine_receive(weir_moe *g, const moe_call *call)
 {
-    const moe_record r = moe_record_of(g, g->rank, call->combine.handle);
+    const moe_record r = weiri_moe_record_of(g, g->rank, call->combine.handle);
     const int has_grads = call->combine.row_weight_grads && call->combine.weight_grads;
-    weir_status status = moe_await_all(g, call->number, combine_phase);
+    weir_status status = weiri_moe_await_all(g, call->number, combine_phase);
     if (status == WEIR_OK)
         status = combine_find_outputs(g, call);
     if (status != WEIR_OK)
@@ -260,7 +262,7 @@ static weir_status combine_await_readers(weir_moe *g, const moe_call *call)
 static weir_status combine_complete_host(weir_moe *g, const moe_call *call)
 {
     weir_status status = combine_receive(g, call);
-    moe_finish(g, call->number);
+    weiri_moe_finish(g, call->number);
     return status == WEIR_OK ? combine_await_readers(g, call) : status;
 }
 
@@ -268,12 +270,12 @@ weir_status weir_moe_combine_complete(weir_moe *g)
 {
     if (!g)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_combine_complete: group is required");
-    weir_status status = moe_check_complete(g, MOE_COMBINE);
+    weir_status status = weiri_moe_check_complete(g, MOE_COMBINE);
     if (status != WEIR_OK)
         return status;
     const moe_call *call = &g->under_way[MOE_COMBINE];
-    status = g->gpu     ? moe_gpu_combine(g, &call->combine, MOE_PHASE_COMPLETE)
-             : g->nodes ? moe_nodes_combine(g, &call->combine)
+    status = g->gpu     ? weiri_moe_gpu_combine(g, &call->combine, MOE_PHASE_COMPLETE)
+             : g->nodes ? weiri_moe_nodes_combine(g, &call->combine)
                         : combine_complete_host(g, call);
     g->under_way[MOE_COMBINE].number = 0;
     return status;
@@ -285,7 +287,7 @@ weir_status weir_moe_combine(weir_moe *g, const weir_moe_combine_args *args)
     weir_status status;
     if (g && g->gpu) {
         status = combine_open(g, args, &a);
-        return status == WEIR_OK ? moe_gpu_combine(g, &a, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
+        return status == WEIR_OK ? weiri_moe_gpu_combine(g, &a, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
                                  : status;
     }
     status = weir_moe_combine_send(g, args);

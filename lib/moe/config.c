@@ -87,7 +87,7 @@ static weir_status config_check_layout(const weir_moe_config *c)
     return WEIR_OK;
 }
 
-weir_status moe_config_check(const weir_moe_config *config, int nranks)
+weir_status weiri_moe_config_check(const weir_moe_config *config, int nranks)
 {
     for (int i = 0; i < MOE_FIELDS; i++) {
         const int value = field_value(config, &moe_fields[i]);
@@ -107,7 +107,7 @@ weir_status moe_config_check(const weir_moe_config *config, int nranks)
     return status == WEIR_OK ? config_check_layout(config) : status;
 }
 
-weir_status moe_config_resolve(const weir_moe_config *given, weir_moe_config *config)
+weir_status weiri_moe_config_resolve(const weir_moe_config *given, weir_moe_config *config)
 {
     weir_moe_config resolved = WEIR_MOE_CONFIG_INIT;
     weir_status status = weiri_config_read("weir_moe_config", given, &resolved, sizeof resolved);
@@ -127,7 +127,7 @@ weir_status moe_config_resolve(const weir_moe_config *given, weir_moe_config *co
     return WEIR_OK;
 }
 
-weir_status moe_config_compare(weir_comm *comm, const weir_moe_config *config)
+weir_status weiri_moe_config_compare(weir_comm *comm, const weir_moe_config *config)
 {
     const size_t n = (size_t)weir_comm_nranks(comm);
     weir_moe_config *all = calloc(n, sizeof *all);

@@ -41,8 +41,8 @@ static moe_problem dispatch_check_pointers(const weir_moe *g, const weir_moe_dis
     return MOE_NO_PROBLEM;
 }
 
-moe_problem moe_dispatch_check(const weir_moe *g, const weir_moe_dispatch_args *a, int tokens,
-                               int64_t values[3])
+moe_problem weiri_moe_dispatch_check(const weir_moe *g, const weir_moe_dispatch_args *a, int tokens,
+                                     int64_t values[3])
 {
     values[0] = a->handle;
     values[1] = g->config.handles;
@@ -103,21 +103,22 @@ static weir_status dispatch_describe(weir_moe *g, const weir_moe_dispatch_args *
                                      moe_header *header)
 {
     int64_t values[3] = {0, 0, 0};
-    moe_problem problem = moe_dispatch_check(g, a, moe_routing_tokens(g, a->handle), values);
+    moe_problem problem =
+        weiri_moe_dispatch_check(g, a, weiri_moe_routing_tokens(g, a->handle), values);
     header->has_routing = a->topk_experts != NULL;
     if (!problem)
         problem = dispatch_find_rows(g, a, header, values);
     if (!problem && header->has_routing) {
         moe_routing *routing = &g->routings[a->handle];
-        weir_status status = moe_await_done(g, routing->call, dispatch_phase);
+        weir_status status = weiri_moe_await_done(g, routing->call, dispatch_phase);
         if (status != WEIR_OK)
             return status;
         routing->is_valid = 0;
-        problem = moe_record_write(g, a, values);
+        problem = weiri_moe_record_write(g, a, values);
     }
     if (problem)
-        return moe_refuse(g, header, problem, values[0], values[1], values[2]);
-    header->has_weights = (uint32_t)moe_record_of(g, g->rank, a->handle).tokens[1];
+        return weiri_moe_refuse(g, header, problem, values[0], values[1], values[2]);
+    header->has_weights = (uint32_t)weiri_moe_record_of(g, g->rank, a->handle).tokens[1];
     header->wants_weights = a->row_weights != NULL;
     return WEIR_OK;
 }
@@ -125,20 +126,20 @@ static weir_status dispatch_describe(weir_moe *g, const weir_moe_dispatch_args *
 static weir_status dispatch_send_host(weir_moe *g, const weir_moe_dispatch_args *a)
 {
     moe_header *header;
-    weir_status status = moe_open(g, MOE_DISPATCH, a->handle, &header);
+    weir_status status = weiri_moe_open(g, MOE_DISPATCH, a->handle, &header);
     if (status == WEIR_OK)
         status = dispatch_describe(g, a, header);
     if (status != WEIR_OK)
         return status;
-    moe_publish(g);
+    weiri_moe_publish(g);
     if (header->staged) {
-        status = moe_await_done(g, g->dispatched, dispatch_phase);
+        status = weiri_moe_await_done(g, g->dispatched, dispatch_phase);
         if (status != WEIR_OK)
             return status;
         dispatch_stage(g, a);
         g->dispatched = g->calls;
     }
-    moe_rows_ready(g);
+    weiri_moe_rows_ready(g);
     return WEIR_OK;
 }
 
@@ -149,7 +150,7 @@ static weir_status dispatch_open(weir_moe *g, const weir_moe_dispatch_args *args
     if (!g || !args)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch: group and args are required");
     *a = (weir_moe_dispatch_args)WEIR_MOE_DISPATCH_ARGS_INIT;
-    weir_status status = moe_check_send(g, MOE_DISPATCH);
+    weir_status status = weiri_moe_check_send(g, MOE_DISPATCH);
     return status == WEIR_OK ? weiri_config_read("weir_moe_dispatch_args", args, a, sizeof *a)
                              : status;
 }
@@ -159,7 +160,7 @@ weir_status weir_moe_dispatch_send(weir_moe *g, const weir_moe_dispatch_args *ar
     weir_moe_dispatch_args a;
     weir_status status = dispatch_open(g, args, &a);
     if (status == WEIR_OK)
-        status = g->gpu     ? moe_gpu_dispatch(g, &a, MOE_PHASE_SEND)
+        status = g->gpu     ? weiri_moe_gpu_dispatch(g, &a, MOE_PHASE_SEND)
                  : g->nodes ? WEIR_OK
                             : dispatch_send_host(g, &a);
     if (status == WEIR_OK)
@@ -232,14 +233,14 @@ static weir_status dispatch_receive(weir_moe *g, const moe_call *call, int sourc
     const weir_moe_dispatch_args *a = &call->dispatch;
     const moe_routing *routing = &g->routings[a->handle];
     const moe_window *window = &g->windows[source];
-    dispatch_source s = {moe_record_of(g, source, a->handle), a->x, window->token_scales,
+    dispatch_source s = {weiri_moe_record_of(g, source, a->handle), a->x, window->token_scales,
                          is_streaming};
     const uint32_t from = s.record.rank_start[g->rank], to = s.record.rank_start[g->rank + 1];
     if (from == to)
         return WEIR_OK;
-    weir_status status = moe_await_ready(g, source, call->number, dispatch_phase);
+    weir_status status = weiri_moe_await_ready(g, source, call->number, dispatch_phase);
     if (status == WEIR_OK)
-        status = moe_rows_of(g, source, call->number, window->token_rows, &s.rows);
+        status = weiri_moe_rows_of(g, source, call->number, window->token_rows, &s.rows);
     if (status != WEIR_OK)
         return status;
     memcpy(g->cursor, routing->source_row + (size_t)source * (size_t)g->own_bins,
@@ -300,7 +301,7 @@ static void dispatch_pad(const weir_moe *g, const weir_moe_dispatch_args *a,
 static void dispatch_count_sources(const weir_moe *g, const weir_moe_dispatch_args *a)
 {
     for (int source = 0; source < g->nranks; source++) {
-        const moe_record r = moe_record_of(g, source, a->handle);
+        const moe_record r = weiri_moe_record_of(g, source, a->handle);
         a->source_counts[source] =
             g->by_expert ? 0 : (int32_t)g->routings[a->handle].source_tokens[source];
         for (int own = 0; g->by_expert && own < g->own_bins; own++)
@@ -313,7 +314,7 @@ static void dispatch_count_experts(const weir_moe *g, const weir_moe_dispatch_ar
     for (int own = 0; own < g->info.local_experts; own++)
         a->expert_counts[own] = 0;
     for (int source = 0; source < g->nranks; source++) {
-        const moe_record r = moe_record_of(g, source, a->handle);
+        const moe_record r = weiri_moe_record_of(g, source, a->handle);
         for (int own = 0; own < g->info.local_experts; own++)
             a->expert_counts[own] += r.counts[g->info.first_expert + own];
     }
@@ -331,7 +332,7 @@ static void dispatch_count(const weir_moe *g, const weir_moe_dispatch_args *a)
         a->expert_offsets[own] = dispatch_offset(routing, own);
 }
 
-void moe_dispatch_end(const weir_moe *g, const weir_moe_dispatch_args *a)
+void weiri_moe_dispatch_end(const weir_moe *g, const weir_moe_dispatch_args *a)
 {
     dispatch_count(g, a);
     if (g->by_expert && g->config.alignment > 1)
@@ -351,25 +352,25 @@ static weir_status dispatch_check_weights(const weir_moe *g, uint64_t call)
     }
     if (wanting < 0 || lacking < 0)
         return WEIR_OK;
-    return moe_problem_fail(MOE_DISPATCH, MOE_NO_WEIGHTS, (int64_t[3]){wanting}, lacking);
+    return weiri_moe_problem_fail(MOE_DISPATCH, MOE_NO_WEIGHTS, (int64_t[3]){wanting}, lacking);
 }
 
 /* All that can fail on all ranks: afterwards rows are received. */
 static weir_status dispatch_prepare(weir_moe *g, const moe_call *call)
 {
     const int has_routing = call->dispatch.topk_experts != NULL;
-    weir_status status = moe_await_all(g, call->number, dispatch_phase);
+    weir_status status = weiri_moe_await_all(g, call->number, dispatch_phase);
     if (status == WEIR_OK)
         status = dispatch_check_weights(g, call->number);
     if (status == WEIR_OK && has_routing)
-        status = moe_place_rows(g, call->dispatch.handle);
+        status = weiri_moe_place_rows(g, call->dispatch.handle);
     return status;
 }
 
 /* Waits until the peers have read this rank's tokens from the caller's buffer. */
 static weir_status dispatch_await_readers(weir_moe *g, const moe_call *call)
 {
-    const moe_record r = moe_record_of(g, g->rank, call->dispatch.handle);
+    const moe_record r = weiri_moe_record_of(g, g->rank, call->dispatch.handle);
     weir_status status = WEIR_OK;
     if (moe_header_of(g, g->rank, call->number)->staged)
         return WEIR_OK;
@@ -392,7 +393,7 @@ static weir_status dispatch_complete_host(weir_moe *g, const moe_call *call)
         routing->is_valid = status == WEIR_OK;
     }
     routing->call = call->number;
-    moe_finish(g, call->number);
+    weiri_moe_finish(g, call->number);
     if (status == WEIR_OK && g->by_expert && g->config.alignment > 1)
         dispatch_pad(g, a, routing);
     return status == WEIR_OK ? dispatch_await_readers(g, call) : status;
@@ -402,12 +403,12 @@ weir_status weir_moe_dispatch_complete(weir_moe *g)
 {
     if (!g)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch_complete: group is required");
-    weir_status status = moe_check_complete(g, MOE_DISPATCH);
+    weir_status status = weiri_moe_check_complete(g, MOE_DISPATCH);
     if (status != WEIR_OK)
         return status;
     const moe_call *call = &g->under_way[MOE_DISPATCH];
-    status = g->gpu     ? moe_gpu_dispatch(g, &call->dispatch, MOE_PHASE_COMPLETE)
-             : g->nodes ? moe_nodes_dispatch(g, &call->dispatch)
+    status = g->gpu     ? weiri_moe_gpu_dispatch(g, &call->dispatch, MOE_PHASE_COMPLETE)
+             : g->nodes ? weiri_moe_nodes_dispatch(g, &call->dispatch)
                         : dispatch_complete_host(g, call);
     g->under_way[MOE_DISPATCH].number = 0;
     return status;
@@ -419,8 +420,9 @@ weir_status weir_moe_dispatch(weir_moe *g, const weir_moe_dispatch_args *args)
     weir_status status;
     if (g && g->gpu) {
         status = dispatch_open(g, args, &a);
-        return status == WEIR_OK ? moe_gpu_dispatch(g, &a, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
-                                 : status;
+        return status == WEIR_OK
+                   ? weiri_moe_gpu_dispatch(g, &a, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
+                   : status;
     }
     status = weir_moe_dispatch_send(g, args);
     return status == WEIR_OK ? weir_moe_dispatch_complete(g) : status;

@@ -12,19 +12,19 @@
 enum { MOE_PHASE_SEND = 1, MOE_PHASE_COMPLETE = 2 };
 
 /* Returns 1 if this build has kernels. */
-int moe_gpu_is_built(void);
+int weiri_moe_gpu_is_built(void);
 /* Sets up group->gpu, after the sizes of the group are known. Collective; agreed. */
-weir_status moe_gpu_open(weir_moe *group);
+weir_status weiri_moe_gpu_open(weir_moe *group);
 /* After a barrier. */
-void moe_gpu_close(weir_moe *group);
+void weiri_moe_gpu_close(weir_moe *group);
 
 /* Enqueue a call, or one half of it, on its stream. */
-weir_status moe_gpu_dispatch(weir_moe *group, const weir_moe_dispatch_args *args, int phases);
-weir_status moe_gpu_combine(weir_moe *group, const weir_moe_combine_args *args, int phases);
+weir_status weiri_moe_gpu_dispatch(weir_moe *group, const weir_moe_dispatch_args *args, int phases);
+weir_status weiri_moe_gpu_combine(weir_moe *group, const weir_moe_combine_args *args, int phases);
 /* Returns the first failure that kernels have found since the last call. */
-weir_status moe_gpu_check(weir_moe *group);
+weir_status weiri_moe_gpu_check(weir_moe *group);
 /* The same as weir_moe_locate; blocking. */
-weir_status moe_gpu_locate(const weir_moe *group, int handle, int token, int choice, int *rank,
-                           int *row);
+weir_status weiri_moe_gpu_locate(const weir_moe *group, int handle, int token, int choice,
+                                 int *rank, int *row);
 
 #endif

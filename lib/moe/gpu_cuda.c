@@ -26,7 +26,7 @@ struct moe_gpu {
     weir_moe_combine_args combine;
 };
 
-int moe_gpu_is_built(void)
+int weiri_moe_gpu_is_built(void)
 {
     return 1;
 }
@@ -61,9 +61,9 @@ static weir_status gpu_alloc(weir_moe *g)
         gpu->tokens[handle] = -1;
     gpu->args.view = weiri_cuda_of(g->comm)->view;
     gpu->args.view.state = NULL; /* the group's own is in its window */
-    moe_gpu_shape_make(&g->config, g->nranks, g->info.recv_rows, MOST_INBOX_BYTES,
-                       &gpu->args.shape);
-    if (!moe_gpu_shape_fits(&gpu->args.shape))
+    weiri_moe_gpu_shape_make(&g->config, g->nranks, g->info.recv_rows, MOST_INBOX_BYTES,
+                             &gpu->args.shape);
+    if (!weiri_moe_gpu_shape_fits(&gpu->args.shape))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "weir_moe_create: on GPUs, max_tokens (%d) * topk (%d), rounded up to a "
                           "power of 2, times the experts of a rank (%d) must be below 2^32",
@@ -77,7 +77,7 @@ static weir_status gpu_alloc(weir_moe *g)
     return status;
 }
 
-weir_status moe_gpu_open(weir_moe *g)
+weir_status weiri_moe_gpu_open(weir_moe *g)
 {
     weir_boot *boot = weir_comm_boot(g->comm);
     weir_status status = weir_boot_agree(boot, gpu_alloc(g));
@@ -90,7 +90,7 @@ weir_status moe_gpu_open(weir_moe *g)
     return status;
 }
 
-void moe_gpu_close(weir_moe *g)
+void weiri_moe_gpu_close(weir_moe *g)
 {
     struct moe_gpu *gpu = g->gpu;
     if (!gpu)
@@ -164,8 +164,9 @@ static int gpu_default_blocks(const weir_moe *g, int processors, int64_t units, 
 static weir_status gpu_launch(weir_moe *g, weir_stream stream, moe_gpu_args *args, int64_t rows)
 {
     const int is_dispatch = args->kind == MOE_DISPATCH;
-    const void *kernel = is_dispatch ? moe_gpu_dispatch_kernel(g->config.dtype, args->shape.is_fp8)
-                                     : moe_gpu_combine_kernel(g->config.dtype);
+    const void *kernel = is_dispatch
+                             ? weiri_moe_gpu_dispatch_kernel(g->config.dtype, args->shape.is_fp8)
+                             : weiri_moe_gpu_combine_kernel(g->config.dtype);
     const int threads = is_dispatch ? MOE_GPU_DISPATCH_THREADS : MOE_GPU_COMBINE_THREADS;
     int64_t units = is_dispatch ? rows * ((args->shape.sent_row_bytes + 2047) / 2048)
                                 : rows * ((args->shape.row_bytes + 511) / 512);
@@ -187,8 +188,9 @@ static weir_status gpu_refuse(weir_moe *g, weir_stream stream, moe_gpu_args *arg
     if (args->handle < 0 || args->handle >= g->config.handles)
         args->handle = 0;
     weir_status status = gpu_launch(g, problem == MOE_BAD_STREAM ? NULL : stream, args, 1);
-    return status == WEIR_OK ? moe_problem_fail((moe_kind)args->kind, problem, values, g->rank)
-                             : status;
+    return status == WEIR_OK
+               ? weiri_moe_problem_fail((moe_kind)args->kind, problem, values, g->rank)
+               : status;
 }
 
 /* ------------------------------------------------------------------ dispatch */
@@ -222,7 +224,7 @@ static moe_problem dispatch_check_gpu(weir_moe *g, const weir_moe_dispatch_args 
     gpu_span spans[DISPATCH_SPANS];
     const int is_handle = a->handle >= 0 && a->handle < g->config.handles;
     moe_problem problem =
-        moe_dispatch_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
+        weiri_moe_dispatch_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
     if (problem)
         return problem;
     dispatch_spans(g, a, spans);
@@ -296,7 +298,7 @@ static weir_status dispatch_enqueue(weir_moe *g, const weir_moe_dispatch_args *a
     return WEIR_OK;
 }
 
-weir_status moe_gpu_dispatch(weir_moe *g, const weir_moe_dispatch_args *a, int phases)
+weir_status weiri_moe_gpu_dispatch(weir_moe *g, const weir_moe_dispatch_args *a, int phases)
 {
     int before;
     weir_status status = weiri_cuda_ready(g->comm, a->stream, &before);
@@ -329,7 +331,7 @@ static moe_problem combine_check_gpu(weir_moe *g, const weir_moe_combine_args *a
     gpu_span spans[COMBINE_SPANS];
     const int is_handle = a->handle >= 0 && a->handle < g->config.handles;
     moe_problem problem =
-        moe_combine_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
+        weiri_moe_combine_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
     if (problem)
         return problem;
     combine_spans(g, a, spans);
@@ -379,7 +381,7 @@ static weir_status combine_enqueue(weir_moe *g, const weir_moe_combine_args *a, 
     return gpu_launch(g, a->stream, &args, args.tokens);
 }
 
-weir_status moe_gpu_combine(weir_moe *g, const weir_moe_combine_args *a, int phases)
+weir_status weiri_moe_gpu_combine(weir_moe *g, const weir_moe_combine_args *a, int phases)
 {
     int before;
     weir_status status = weiri_cuda_ready(g->comm, a->stream, &before);
@@ -392,7 +394,7 @@ weir_status moe_gpu_combine(weir_moe *g, const weir_moe_combine_args *a, int pha
 
 /* ------------------------------------------------------------------- reports */
 
-weir_status moe_gpu_check(weir_moe *g)
+weir_status weiri_moe_gpu_check(weir_moe *g)
 {
     moe_gpu_report *report = g->gpu->report;
     if (weir_load_acquire(&report->problem) == MOE_NO_PROBLEM)
@@ -402,10 +404,10 @@ weir_status moe_gpu_check(weir_moe *g)
     if (found.problem == MOE_NO_ROUTING)
         found.values[1] = g->config.handles;
     if (found.problem == MOE_OVERFLOW)
-        return moe_overflow_fail(&g->config, (int)found.rank, (int)found.values[0], found.values[1],
-                                 found.values[2]);
-    return moe_problem_fail((moe_kind)found.kind, (moe_problem)found.problem, found.values,
-                            (int)found.rank);
+        return weiri_moe_overflow_fail(&g->config, (int)found.rank, (int)found.values[0],
+                                       found.values[1], found.values[2]);
+    return weiri_moe_problem_fail((moe_kind)found.kind, (moe_problem)found.problem, found.values,
+                                  (int)found.rank);
 }
 
 /* Reads one number of a window. */
@@ -416,8 +418,8 @@ static weir_status gpu_read(const weir_moe *g, uint64_t at, size_t index, int32_
     return g->comm->gpu->ops->copy(g->comm, value, from, sizeof *value);
 }
 
-weir_status moe_gpu_locate(const weir_moe *g, int handle, int token, int choice, int *rank,
-                           int *row)
+weir_status weiri_moe_gpu_locate(const weir_moe *g, int handle, int token, int choice, int *rank,
+                                 int *row)
 {
     const moe_gpu_shape *shape = &g->gpu->args.shape;
     const size_t h = (size_t)handle, k = (size_t)shape->topk, tokens = (size_t)shape->max_tokens;

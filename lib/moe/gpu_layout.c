@@ -83,8 +83,8 @@ static void layout_make(const weir_moe_config *c, int nranks, moe_gpu_shape *s)
     at->grads = layout_add(&at->bytes, (uint64_t)s->recv_rows * (uint64_t)s->row_values * 4);
 }
 
-void moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows,
-                        uint64_t most_inbox_bytes, moe_gpu_shape *s)
+void weiri_moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows,
+                              uint64_t most_inbox_bytes, moe_gpu_shape *s)
 {
     const int by_expert = c->layout == WEIR_MOE_EXPERT_MAJOR;
     int position_bits = 0;
@@ -115,7 +115,7 @@ void moe_gpu_shape_make(const weir_moe_config *c, int nranks, int recv_rows,
     layout_make(c, nranks, s);
 }
 
-int moe_gpu_shape_fits(const moe_gpu_shape *s)
+int weiri_moe_gpu_shape_fits(const moe_gpu_shape *s)
 {
     return (uint64_t)s->local_experts << s->position_bits < (uint64_t)1 << 32;
 }

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 
-int moe_gpu_is_built(void)
+int weiri_moe_gpu_is_built(void)
 {
     return 0;
 }
@@ -13,37 +13,37 @@ static weir_status gpu_missing(void)
     return weiri_fail(WEIR_ERR_UNSUPPORTED, "weir_moe: this build has no GPU kernels");
 }
 
-weir_status moe_gpu_open(weir_moe *group)
+weir_status weiri_moe_gpu_open(weir_moe *group)
 {
     (void)group;
     return gpu_missing();
 }
 
-void moe_gpu_close(weir_moe *group)
+void weiri_moe_gpu_close(weir_moe *group)
 {
     (void)group;
 }
 
-weir_status moe_gpu_dispatch(weir_moe *group, const weir_moe_dispatch_args *args, int phases)
+weir_status weiri_moe_gpu_dispatch(weir_moe *group, const weir_moe_dispatch_args *args, int phases)
 {
     (void)group, (void)args, (void)phases;
     return gpu_missing();
 }
 
-weir_status moe_gpu_combine(weir_moe *group, const weir_moe_combine_args *args, int phases)
+weir_status weiri_moe_gpu_combine(weir_moe *group, const weir_moe_combine_args *args, int phases)
 {
     (void)group, (void)args, (void)phases;
     return gpu_missing();
 }
 
-weir_status moe_gpu_check(weir_moe *group)
+weir_status weiri_moe_gpu_check(weir_moe *group)
 {
     (void)group;
     return gpu_missing();
 }
 
-weir_status moe_gpu_locate(const weir_moe *group, int handle, int token, int choice, int *rank,
-                           int *row)
+weir_status weiri_moe_gpu_locate(const weir_moe *group, int handle, int token, int choice,
+                                 int *rank, int *row)
 {
     (void)group, (void)handle, (void)token, (void)choice, (void)rank, (void)row;
     return gpu_missing();

@@ -64,7 +64,7 @@ static weir_status group_size(weir_moe *g)
     g->info.row_bytes = (size_t)c->hidden * weir_dtype_bytes(c->dtype);
     g->info.recv_row_bytes = (size_t)c->hidden * weir_dtype_bytes(c->dispatch_dtype);
     g->sent_row_bytes = g->info.recv_row_bytes;
-    g->record_bytes = moe_record_bytes(c, g->nranks);
+    g->record_bytes = weiri_moe_record_bytes(c, g->nranks);
     g->weigh = weiri_weigh_get(c->dtype);
     weir_status status = group_size_rows(g);
     g->info.recv_bytes = (size_t)g->info.recv_rows * g->info.recv_row_bytes;
@@ -178,8 +178,8 @@ static weir_status group_alloc_all(weir_moe *g)
 
 static void group_release(weir_moe *g)
 {
-    moe_gpu_close(g);
-    moe_nodes_close(g);
+    weiri_moe_gpu_close(g);
+    weiri_moe_nodes_close(g);
     for (int rank = 0; g->mems && rank < g->nranks; rank++)
         if (rank != g->rank)
             weir_mem_free(g->mems[rank]);
@@ -212,7 +212,7 @@ static weir_status place_check(const weir_comm *comm)
                           "weir_moe_create: the %d ranks are on %d nodes and use GPUs; expert "
                           "parallelism across nodes is supported on the host backend",
                           weir_comm_nranks(comm), weir_comm_nnodes(comm));
-    if (!is_host && !moe_gpu_is_built())
+    if (!is_host && !weiri_moe_gpu_is_built())
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "weir_moe_create: the communicator has the %s backend; this build has "
                           "expert parallelism on the host backend",
@@ -228,8 +228,8 @@ static weir_status create_check(const weir_comm *comm, const weir_moe_config *gi
     if (status == WEIR_OK && !given)
         status = weiri_fail(WEIR_ERR_INVALID, "weir_moe_create: config is required");
     if (status == WEIR_OK)
-        status = moe_config_resolve(given, config);
-    return status == WEIR_OK ? moe_config_check(config, weir_comm_nranks(comm)) : status;
+        status = weiri_moe_config_resolve(given, config);
+    return status == WEIR_OK ? weiri_moe_config_check(config, weir_comm_nranks(comm)) : status;
 }
 
 weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_moe **group)
@@ -243,7 +243,7 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
     const int is_gpu = weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
     weir_status status = weir_boot_agree(boot, create_check(comm, given, &config));
     if (status == WEIR_OK)
-        status = weir_boot_agree(boot, moe_config_compare(comm, &config));
+        status = weir_boot_agree(boot, weiri_moe_config_compare(comm, &config));
     if (status != WEIR_OK)
         return status;
     weir_moe *g = calloc(1, sizeof *g);
@@ -257,8 +257,8 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
     }
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
-        status = is_gpu                       ? moe_gpu_open(g)
-                 : weir_comm_nnodes(comm) > 1 ? moe_nodes_open(g)
+        status = is_gpu                       ? weiri_moe_gpu_open(g)
+                 : weir_comm_nnodes(comm) > 1 ? weiri_moe_nodes_open(g)
                                               : group_share(g);
     if (status == WEIR_OK)
         *group = g;
@@ -283,7 +283,7 @@ weir_status weir_moe_check(weir_moe *group)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_check: group is required");
     if (weiri_comm_is_forked(group->comm))
         return weiri_fork_fail("communicator");
-    return group->gpu ? moe_gpu_check(group) : weir_comm_check(group->comm);
+    return group->gpu ? weiri_moe_gpu_check(group) : weir_comm_check(group->comm);
 }
 
 weir_moe_info weir_moe_get_info(const weir_moe *group)

@@ -148,75 +148,77 @@ static inline moe_header *moe_header_of(const weir_moe *group, int rank, uint64_
 }
 
 /* Returns the shared routing of a handle in a rank's window. */
-moe_record moe_record_of(const weir_moe *group, int rank, int handle);
+moe_record weiri_moe_record_of(const weir_moe *group, int rank, int handle);
 /* Returns the tokens of a handle's routing; -1: it has none, or there is no such handle. */
-int moe_routing_tokens(const weir_moe *group, int handle);
+int weiri_moe_routing_tokens(const weir_moe *group, int handle);
 /* Fails because a capacity is exceeded. rows: of the expert, or of the rank up to the expert, which
  * is -1 in other layouts. */
-weir_status moe_overflow_fail(const weir_moe_config *config, int rank, int expert, int64_t rows,
-                              int64_t capacity);
+weir_status weiri_moe_overflow_fail(const weir_moe_config *config, int rank, int expert,
+                                    int64_t rows, int64_t capacity);
 /* Returns the length of a record. */
-size_t moe_record_bytes(const weir_moe_config *config, int nranks);
+size_t weiri_moe_record_bytes(const weir_moe_config *config, int nranks);
 /* Returns the length of its first part, which other ranks need to place rows: tokens, counts,
- * rank_start. Across nodes moe_record_of has only these of other ranks. */
-size_t moe_record_prefix_bytes(const weir_moe_config *config, int nranks);
+ * rank_start. Across nodes weiri_moe_record_of has only these of other ranks. */
+size_t weiri_moe_record_prefix_bytes(const weir_moe_config *config, int nranks);
 
 /* --------------------------------------------------------------- config.c */
 
 /* Copies the caller's configuration and fills in defaults. */
-weir_status moe_config_resolve(const weir_moe_config *given, weir_moe_config *config);
+weir_status weiri_moe_config_resolve(const weir_moe_config *given, weir_moe_config *config);
 /* Checks what needs no other rank. */
-weir_status moe_config_check(const weir_moe_config *config, int nranks);
+weir_status weiri_moe_config_check(const weir_moe_config *config, int nranks);
 /* WEIR_ERR_MISMATCH if ranks' configurations differ. Collective. */
-weir_status moe_config_compare(weir_comm *comm, const weir_moe_config *config);
+weir_status weiri_moe_config_compare(weir_comm *comm, const weir_moe_config *config);
 
 /* ------------------------------------------------------------- protocol.c */
 
 /* Waits until every peer has finished call number `call`. */
-weir_status moe_await_done(weir_moe *group, uint64_t call, const char *phase);
+weir_status weiri_moe_await_done(weir_moe *group, uint64_t call, const char *phase);
 /* Waits until a peer has published call number `call`, and checks that it is the same one. */
-weir_status moe_await_published(weir_moe *group, int peer, uint64_t call, const char *phase);
+weir_status weiri_moe_await_published(weir_moe *group, int peer, uint64_t call, const char *phase);
 /* Waits until a peer's rows can be read. */
-weir_status moe_await_ready(weir_moe *group, int peer, uint64_t call, const char *phase);
+weir_status weiri_moe_await_ready(weir_moe *group, int peer, uint64_t call, const char *phase);
 /* Returns the next call's header, once peers no longer read that of an earlier call. NULL: failed.
  */
-weir_status moe_open(weir_moe *group, moe_kind kind, int handle, moe_header **header);
-void moe_publish(weir_moe *group);
-void moe_rows_ready(weir_moe *group);
+weir_status weiri_moe_open(weir_moe *group, moe_kind kind, int handle, moe_header **header);
+void weiri_moe_publish(weir_moe *group);
+void weiri_moe_rows_ready(weir_moe *group);
 /* Records that a call is over here, and with it one that was refused after it. */
-void moe_finish(weir_moe *group, uint64_t call);
+void weiri_moe_finish(weir_moe *group, uint64_t call);
 /* Publishes that this rank cannot take part, which ends the call here, and returns the failure. */
-weir_status moe_refuse(weir_moe *group, moe_header *header, moe_problem problem, int64_t a,
-                       int64_t b, int64_t c);
+weir_status weiri_moe_refuse(weir_moe *group, moe_header *header, moe_problem problem, int64_t a,
+                             int64_t b, int64_t c);
 /* Formats why a rank cannot take part in a call; returns WEIR_ERR_INVALID. */
-weir_status moe_problem_fail(moe_kind kind, moe_problem problem, const int64_t values[3], int rank);
+weir_status weiri_moe_problem_fail(moe_kind kind, moe_problem problem, const int64_t values[3],
+                                   int rank);
 /* Waits until all ranks have published a call. WEIR_ERR_INVALID if one of them refused. */
-weir_status moe_await_all(weir_moe *group, uint64_t call, const char *phase);
+weir_status weiri_moe_await_all(weir_moe *group, uint64_t call, const char *phase);
 /* Finds the address of a peer's rows: in its staging (staged), or in its registered memory. */
-weir_status moe_rows_of(weir_moe *group, int peer, uint64_t call, char *staged, const char **rows);
+weir_status weiri_moe_rows_of(weir_moe *group, int peer, uint64_t call, char *staged,
+                              const char **rows);
 /* Checks that a call of this kind can be sent, or completed. */
-weir_status moe_check_send(weir_moe *group, moe_kind kind);
-weir_status moe_check_complete(weir_moe *group, moe_kind kind);
+weir_status weiri_moe_check_send(weir_moe *group, moe_kind kind);
+weir_status weiri_moe_check_complete(weir_moe *group, moe_kind kind);
 
 /* ------------------------------------------------ dispatch.c, combine.c */
 
 /* Check the arguments of a call. tokens: of the handle's routing; -1: it has none. On a problem,
  * values gets what its message needs. */
-moe_problem moe_dispatch_check(const weir_moe *group, const weir_moe_dispatch_args *args,
-                               int tokens, int64_t values[3]);
+moe_problem weiri_moe_dispatch_check(const weir_moe *group, const weir_moe_dispatch_args *args,
+                                     int tokens, int64_t values[3]);
 /* Writes the counts, and the rows that alignment adds, after a dispatch has received. */
-void moe_dispatch_end(const weir_moe *group, const weir_moe_dispatch_args *args);
-moe_problem moe_combine_check(const weir_moe *group, const weir_moe_combine_args *args, int tokens,
-                              int64_t values[3]);
+void weiri_moe_dispatch_end(const weir_moe *group, const weir_moe_dispatch_args *args);
+moe_problem weiri_moe_combine_check(const weir_moe *group, const weir_moe_combine_args *args,
+                                    int tokens, int64_t values[3]);
 
 /* --------------------------------------------------------------- record.c */
 
 /* Writes this rank's routing into its record. On a problem, values gets what its message needs. */
-moe_problem moe_record_write(weir_moe *group, const weir_moe_dispatch_args *args,
-                             int64_t values[3]);
+moe_problem weiri_moe_record_write(weir_moe *group, const weir_moe_dispatch_args *args,
+                                   int64_t values[3]);
 /* Computes from all ranks' records where rows are: those that this rank sends and receives.
  * WEIR_ERR_INVALID if a capacity is exceeded on any rank. */
-weir_status moe_place_rows(weir_moe *group, int handle);
+weir_status weiri_moe_place_rows(weir_moe *group, int handle);
 /* Returns the expert or rank, by layout, of a choice; -1: none. */
 static inline int moe_bin_of(const weir_moe *group, int expert)
 {

@@ -33,7 +33,7 @@ static void nodes_size(weir_moe *g)
     n->place = n->net->place_of[g->rank];
     for (int rank = 0; rank < g->nranks; rank++)
         n->sources += moe_nodes_gateway(n, rank, n->net->node) == g->rank;
-    n->prefix_bytes = moe_record_prefix_bytes(&g->config, g->nranks);
+    n->prefix_bytes = weiri_moe_record_prefix_bytes(&g->config, g->nranks);
     n->block_bytes =
         round_up(sizeof(moe_nodes_head) + (size_t)n->net->nnodes * 4, 64) + n->prefix_bytes;
     n->row_at = round_up((size_t)g->config.topk * sizeof(moe_nodes_choice), 64);
@@ -102,7 +102,7 @@ static weir_status nodes_share(weir_moe *g)
     return status;
 }
 
-weir_status moe_nodes_open(weir_moe *g)
+weir_status weiri_moe_nodes_open(weir_moe *g)
 {
     weir_status status = WEIR_OK;
     g->nodes = nodes_alloc(g, 1, sizeof *g->nodes, &status);
@@ -114,7 +114,7 @@ weir_status moe_nodes_open(weir_moe *g)
     return status == WEIR_OK ? nodes_share(g) : status;
 }
 
-void moe_nodes_close(weir_moe *g)
+void weiri_moe_nodes_close(weir_moe *g)
 {
     struct moe_nodes *n = g->nodes;
     if (!n)
@@ -165,10 +165,10 @@ static weir_status gather_check_weights(const weir_moe *g)
     }
     if (wanting < 0 || lacking < 0)
         return WEIR_OK;
-    return moe_problem_fail(MOE_DISPATCH, MOE_NO_WEIGHTS, (int64_t[3]){wanting}, lacking);
+    return weiri_moe_problem_fail(MOE_DISPATCH, MOE_NO_WEIGHTS, (int64_t[3]){wanting}, lacking);
 }
 
-weir_status moe_nodes_gather(weir_moe *g, const moe_nodes_head *own)
+weir_status weiri_moe_nodes_gather(weir_moe *g, const moe_nodes_head *own)
 {
     struct moe_nodes *n = g->nodes;
     memcpy(n->block, own, sizeof *own);
@@ -179,8 +179,8 @@ weir_status moe_nodes_gather(weir_moe *g, const moe_nodes_head *own)
     for (int rank = 0; rank < g->nranks; rank++) {
         const moe_nodes_head *head = moe_nodes_head_of(n, rank);
         if (head->problem)
-            return moe_problem_fail((moe_kind)head->kind, (moe_problem)head->problem, head->values,
-                                    rank);
+            return weiri_moe_problem_fail((moe_kind)head->kind, (moe_problem)head->problem,
+                                          head->values, rank);
     }
     status = gather_check_same(g, own);
     return status == WEIR_OK && own->kind == MOE_DISPATCH ? gather_check_weights(g) : status;

@@ -21,7 +21,7 @@
 #include "moe/group.h"
 
 /* What a rank says about a call, followed by its tokens for each node (int32_t) and the first part
- * of its record (moe_record_prefix_bytes). */
+ * of its record (weiri_moe_record_prefix_bytes). */
 typedef struct moe_nodes_head {
     uint32_t kind, handle, problem;
     uint32_t has_routing, has_grads, has_weights, wants_weights, unused;
@@ -63,12 +63,12 @@ struct moe_nodes {
 };
 
 /* Set-up and release, after the host's own memory of the group. Collective; agreed. */
-weir_status moe_nodes_open(weir_moe *group);
-void moe_nodes_close(weir_moe *group);
+weir_status weiri_moe_nodes_open(weir_moe *group);
+void weiri_moe_nodes_close(weir_moe *group);
 
 /* Whole calls. Collective. */
-weir_status moe_nodes_dispatch(weir_moe *group, const weir_moe_dispatch_args *args);
-weir_status moe_nodes_combine(weir_moe *group, const weir_moe_combine_args *args);
+weir_status weiri_moe_nodes_dispatch(weir_moe *group, const weir_moe_dispatch_args *args);
+weir_status weiri_moe_nodes_combine(weir_moe *group, const weir_moe_combine_args *args);
 
 /* Returns the rank of a node that is the gateway of a rank. */
 static inline int moe_nodes_gateway(const struct moe_nodes *n, int rank, int node)
@@ -78,7 +78,7 @@ static inline int moe_nodes_gateway(const struct moe_nodes *n, int rank, int nod
 }
 
 /* Exchanges blocks. Fails on all ranks if one of them has a problem, or makes another call. */
-weir_status moe_nodes_gather(weir_moe *group, const moe_nodes_head *own);
+weir_status weiri_moe_nodes_gather(weir_moe *group, const moe_nodes_head *own);
 static inline const moe_nodes_head *moe_nodes_head_of(const struct moe_nodes *n, int rank)
 {
     return (const moe_nodes_head *)(const void *)(n->blocks + (size_t)rank * n->block_bytes);

@@ -111,7 +111,7 @@ static void combine_pack(const weir_moe *g, const weir_moe_combine_args *a)
 static void combine_expect(const weir_moe *g, const weir_moe_combine_args *a)
 {
     const struct moe_nodes *n = g->nodes;
-    const moe_record r = moe_record_of(g, g->rank, a->handle);
+    const moe_record r = weiri_moe_record_of(g, g->rank, a->handle);
     const int k = g->config.topk;
     size_t at = 0;
     memset(n->recv_counts, 0, (size_t)g->nranks * sizeof *n->recv_counts);
@@ -138,7 +138,7 @@ static void combine_expect(const weir_moe *g, const weir_moe_combine_args *a)
 static void combine_add(const weir_moe *g, const weir_moe_combine_args *a)
 {
     const struct moe_nodes *n = g->nodes;
-    const moe_record r = moe_record_of(g, g->rank, a->handle);
+    const moe_record r = weiri_moe_record_of(g, g->rank, a->handle);
     const size_t k = (size_t)g->config.topk, bytes = g->info.row_bytes;
     for (size_t token = 0; token < (size_t)r.tokens[0]; token++) {
         const int32_t *experts = r.experts + token * k;
@@ -166,7 +166,7 @@ static void combine_add(const weir_moe *g, const weir_moe_combine_args *a)
 static void combine_add_grads(const weir_moe *g, const weir_moe_combine_args *a)
 {
     const struct moe_nodes *n = g->nodes;
-    const moe_record r = moe_record_of(g, g->rank, a->handle);
+    const moe_record r = weiri_moe_record_of(g, g->rank, a->handle);
     const size_t choices = (size_t)r.tokens[0] * (size_t)g->config.topk;
     for (size_t i = 0; i < choices; i++) {
         a->weight_grads[i] = 0;
@@ -179,14 +179,15 @@ static void combine_add_grads(const weir_moe *g, const weir_moe_combine_args *a)
     }
 }
 
-weir_status moe_nodes_combine(weir_moe *g, const weir_moe_combine_args *a)
+weir_status weiri_moe_nodes_combine(weir_moe *g, const weir_moe_combine_args *a)
 {
     struct moe_nodes *n = g->nodes;
     moe_nodes_head head = {.kind = MOE_COMBINE,
                            .handle = (uint32_t)a->handle,
                            .has_grads = a->row_weight_grads != NULL};
-    head.problem = moe_combine_check(g, a, moe_routing_tokens(g, a->handle), head.values);
-    weir_status status = moe_nodes_gather(g, &head);
+    head.problem =
+        weiri_moe_combine_check(g, a, weiri_moe_routing_tokens(g, a->handle), head.values);
+    weir_status status = weiri_moe_nodes_gather(g, &head);
     if (status != WEIR_OK)
         return status;
     combine_share(g, a);

@@ -9,7 +9,7 @@
 static void dispatch_count_nodes(weir_moe *g, int handle)
 {
     const struct moe_nodes *n = g->nodes;
-    const moe_record r = moe_record_of(g, g->rank, handle);
+    const moe_record r = weiri_moe_record_of(g, g->rank, handle);
     const int k = g->config.topk;
     int32_t *tokens = (int32_t *)(void *)(n->block + sizeof(moe_nodes_head));
     memset(tokens, 0, (size_t)n->net->nnodes * sizeof *tokens);
@@ -33,15 +33,16 @@ static moe_nodes_head dispatch_describe_nodes(weir_moe *g, const weir_moe_dispat
                            .handle = (uint32_t)a->handle,
                            .has_routing = a->topk_experts != NULL,
                            .wants_weights = a->row_weights != NULL};
-    moe_problem problem = moe_dispatch_check(g, a, moe_routing_tokens(g, a->handle), head.values);
+    moe_problem problem =
+        weiri_moe_dispatch_check(g, a, weiri_moe_routing_tokens(g, a->handle), head.values);
     if (!problem && head.has_routing) {
         g->routings[a->handle].is_valid = 0;
-        problem = moe_record_write(g, a, head.values);
+        problem = weiri_moe_record_write(g, a, head.values);
     }
     head.problem = problem;
     if (problem)
         return head;
-    const moe_record r = moe_record_of(g, g->rank, a->handle);
+    const moe_record r = weiri_moe_record_of(g, g->rank, a->handle);
     head.has_weights = (uint32_t)r.tokens[1];
     dispatch_count_nodes(g, a->handle);
     memcpy(n->block + n->block_bytes - n->prefix_bytes,
@@ -96,7 +97,7 @@ static int dispatch_pack_token(const weir_moe *g, const weir_moe_dispatch_args *
 static void dispatch_pack(const weir_moe *g, const weir_moe_dispatch_args *a)
 {
     const struct moe_nodes *n = g->nodes;
-    const moe_record r = moe_record_of(g, g->rank, a->handle);
+    const moe_record r = weiri_moe_record_of(g, g->rank, a->handle);
     char *at = n->send;
     memset(n->send_counts, 0, (size_t)g->nranks * sizeof *n->send_counts);
     for (int node = 0; node < n->net->nnodes; node++) {
@@ -202,18 +203,18 @@ static void dispatch_receive_nodes(const weir_moe *g, const weir_moe_dispatch_ar
     }
 }
 
-weir_status moe_nodes_dispatch(weir_moe *g, const weir_moe_dispatch_args *a)
+weir_status weiri_moe_nodes_dispatch(weir_moe *g, const weir_moe_dispatch_args *a)
 {
     struct moe_nodes *n = g->nodes;
     const moe_nodes_head head = dispatch_describe_nodes(g, a);
     moe_routing *routing = NULL;
-    weir_status status = moe_nodes_gather(g, &head);
+    weir_status status = weiri_moe_nodes_gather(g, &head);
     if (status != WEIR_OK)
         return status;
     routing = &g->routings[a->handle];
     if (head.has_routing) {
         dispatch_keep(g, a->handle);
-        status = moe_place_rows(g, a->handle);
+        status = weiri_moe_place_rows(g, a->handle);
         if (status != WEIR_OK)
             return status;
         memcpy(moe_nodes_rows(g, n, n->place, a->handle), routing->source_row,
@@ -225,7 +226,7 @@ weir_status moe_nodes_dispatch(weir_moe *g, const weir_moe_dispatch_args *a)
     if (status != WEIR_OK)
         return status;
     dispatch_receive_nodes(g, a);
-    moe_dispatch_end(g, a);
+    weiri_moe_dispatch_end(g, a);
     routing->is_valid = 1;
     return WEIR_OK;
 }

@@ -15,7 +15,7 @@ static moe_words *own_words(const weir_moe *g)
 
 /* -------------------------------------------------------------------- waits */
 
-weir_status moe_await_done(weir_moe *g, uint64_t call, const char *phase)
+weir_status weiri_moe_await_done(weir_moe *g, uint64_t call, const char *phase)
 {
     if (WEIRI_LIKELY(g->all_done >= call))
         return WEIR_OK;
@@ -36,7 +36,7 @@ static const char *kind_name(uint32_t kind)
     return kind == MOE_DISPATCH ? "dispatch" : "combine";
 }
 
-weir_status moe_await_published(weir_moe *g, int peer, uint64_t call, const char *phase)
+weir_status weiri_moe_await_published(weir_moe *g, int peer, uint64_t call, const char *phase)
 {
     weir_status status =
         weiri_comm_wait(g->comm, &g->windows[peer].words->published.value, call, peer, phase);
@@ -47,7 +47,7 @@ weir_status moe_await_published(weir_moe *g, int peer, uint64_t call, const char
                      own->has_grads == other->has_grads && own->has_routing == other->has_routing))
         return WEIR_OK;
     if (own->problem || other->problem)
-        return WEIR_OK; /* reported by moe_await_all */
+        return WEIR_OK; /* reported by weiri_moe_await_all */
     weiri_fail(
         WEIR_ERR_MISMATCH,
         "weir_moe: call %llu is %s on handle %u (new routing %u, gradients %u) on rank %d, but "
@@ -58,14 +58,14 @@ weir_status moe_await_published(weir_moe *g, int peer, uint64_t call, const char
     return weiri_comm_give_up(g->comm, WEIR_ERR_MISMATCH);
 }
 
-weir_status moe_await_ready(weir_moe *g, int peer, uint64_t call, const char *phase)
+weir_status weiri_moe_await_ready(weir_moe *g, int peer, uint64_t call, const char *phase)
 {
     return weiri_comm_wait(g->comm, &g->windows[peer].words->ready.value, call, peer, phase);
 }
 
 /* --------------------------------------------------------- the steps of a call */
 
-weir_status moe_check_send(weir_moe *g, moe_kind kind)
+weir_status weiri_moe_check_send(weir_moe *g, moe_kind kind)
 {
     if (weiri_comm_is_forked(g->comm))
         return weiri_fork_fail("communicator");
@@ -76,7 +76,7 @@ weir_status moe_check_send(weir_moe *g, moe_kind kind)
     return WEIR_OK;
 }
 
-weir_status moe_check_complete(weir_moe *g, moe_kind kind)
+weir_status weiri_moe_check_complete(weir_moe *g, moe_kind kind)
 {
     const uint64_t mine = g->under_way[kind].number, other = g->under_way[!kind].number;
     if (weiri_comm_is_forked(g->comm))
@@ -92,11 +92,11 @@ weir_status moe_check_complete(weir_moe *g, moe_kind kind)
     return WEIR_OK;
 }
 
-weir_status moe_open(weir_moe *g, moe_kind kind, int handle, moe_header **header)
+weir_status weiri_moe_open(weir_moe *g, moe_kind kind, int handle, moe_header **header)
 {
     const uint64_t call = g->calls + 1;
     if (call > MOE_CALLS) {
-        weir_status status = moe_await_done(g, call - MOE_CALLS, "moe: header");
+        weir_status status = weiri_moe_await_done(g, call - MOE_CALLS, "moe: header");
         if (status != WEIR_OK)
             return status;
     }
@@ -106,23 +106,23 @@ weir_status moe_open(weir_moe *g, moe_kind kind, int handle, moe_header **header
     return WEIR_OK;
 }
 
-void moe_publish(weir_moe *g)
+void weiri_moe_publish(weir_moe *g)
 {
     weir_store_release(&own_words(g)->published.value, g->calls);
 }
 
-void moe_rows_ready(weir_moe *g)
+void weiri_moe_rows_ready(weir_moe *g)
 {
     weir_store_release(&own_words(g)->ready.value, g->calls);
 }
 
-void moe_finish(weir_moe *g, uint64_t call)
+void weiri_moe_finish(weir_moe *g, uint64_t call)
 {
     weir_store_release(&own_words(g)->done.value, g->refused > call ? g->refused : call);
     g->refused = 0;
 }
 
-weir_status moe_rows_of(weir_moe *g, int peer, uint64_t call, char *staged, const char **rows)
+weir_status weiri_moe_rows_of(weir_moe *g, int peer, uint64_t call, char *staged, const char **rows)
 {
     const moe_header *header = moe_header_of(g, peer, call);
     char *direct = NULL;
@@ -154,7 +154,7 @@ static void problem_format(moe_problem problem, long long a, long long b, long l
 {
     switch (problem) {
     case MOE_NO_PROBLEM:
-    case MOE_OVERFLOW: /* moe_overflow_fail */
+    case MOE_OVERFLOW: /* weiri_moe_overflow_fail */
         break;
     case MOE_BAD_EXPERT:
         snprintf(
@@ -219,7 +219,8 @@ static void problem_format(moe_problem problem, long long a, long long b, long l
     }
 }
 
-weir_status moe_problem_fail(moe_kind kind, moe_problem problem, const int64_t values[3], int rank)
+weir_status weiri_moe_problem_fail(moe_kind kind, moe_problem problem, const int64_t values[3],
+                                   int rank)
 {
     char text[200] = "";
     problem_format(problem, (long long)values[0], (long long)values[1], (long long)values[2], text,
@@ -231,33 +232,33 @@ weir_status moe_problem_fail(moe_kind kind, moe_problem problem, const int64_t v
 /* Fails with what a rank's header says. */
 static weir_status header_fail(const moe_header *header, int rank)
 {
-    return moe_problem_fail((moe_kind)header->kind, (moe_problem)header->problem, header->values,
-                            rank);
+    return weiri_moe_problem_fail((moe_kind)header->kind, (moe_problem)header->problem,
+                                  header->values, rank);
 }
 
-weir_status moe_refuse(weir_moe *g, moe_header *header, moe_problem problem, int64_t a, int64_t b,
-                       int64_t c)
+weir_status weiri_moe_refuse(weir_moe *g, moe_header *header, moe_problem problem, int64_t a,
+                             int64_t b, int64_t c)
 {
     header->problem = problem;
     header->values[0] = a;
     header->values[1] = b;
     header->values[2] = c;
-    moe_publish(g);
-    moe_rows_ready(g);
+    weiri_moe_publish(g);
+    weiri_moe_rows_ready(g);
     if (g->under_way[!header->kind].number)
         g->refused = g->calls; /* until that call is over */
     else
-        moe_finish(g, g->calls);
+        weiri_moe_finish(g, g->calls);
     return header_fail(header, g->rank);
 }
 
-weir_status moe_await_all(weir_moe *g, uint64_t call, const char *phase)
+weir_status weiri_moe_await_all(weir_moe *g, uint64_t call, const char *phase)
 {
     weir_status status = WEIR_OK;
     int refusing = -1;
     for (int rank = 0; status == WEIR_OK && rank < g->nranks; rank++) {
         if (rank != g->rank)
-            status = moe_await_published(g, rank, call, phase);
+            status = weiri_moe_await_published(g, rank, call, phase);
         if (status == WEIR_OK && refusing < 0 && moe_header_of(g, rank, call)->problem)
             refusing = rank;
     }

@@ -40,21 +40,21 @@ static moe_record record_lay_out(const weir_moe *g, char *base)
                         (int32_t *)(void *)(base + at[4]),  (float *)(void *)(base + at[5])};
 }
 
-size_t moe_record_bytes(const weir_moe_config *config, int nranks)
+size_t weiri_moe_record_bytes(const weir_moe_config *config, int nranks)
 {
     size_t at[RECORD_PARTS + 1];
     record_measure(config, nranks, at);
     return at[RECORD_PARTS];
 }
 
-size_t moe_record_prefix_bytes(const weir_moe_config *config, int nranks)
+size_t weiri_moe_record_prefix_bytes(const weir_moe_config *config, int nranks)
 {
     size_t at[RECORD_PARTS + 1];
     record_measure(config, nranks, at);
     return at[PREFIX_PARTS];
 }
 
-moe_record moe_record_of(const weir_moe *g, int rank, int handle)
+moe_record weiri_moe_record_of(const weir_moe *g, int rank, int handle)
 {
     const struct moe_nodes *n = g->nodes;
     const size_t h = (size_t)handle;
@@ -70,11 +70,11 @@ moe_record moe_record_of(const weir_moe *g, int rank, int handle)
     return record;
 }
 
-int moe_routing_tokens(const weir_moe *g, int handle)
+int weiri_moe_routing_tokens(const weir_moe *g, int handle)
 {
     if (handle < 0 || handle >= g->config.handles || !g->routings[handle].is_valid)
         return -1;
-    return moe_record_of(g, g->rank, handle).tokens[0];
+    return weiri_moe_record_of(g, g->rank, handle).tokens[0];
 }
 
 /* ------------------------------------------------------------------ writing */
@@ -145,9 +145,10 @@ static void record_list(weir_moe *g, moe_record *r, int tokens)
     r->rank_start[0] = 0;
 }
 
-moe_problem moe_record_write(weir_moe *g, const weir_moe_dispatch_args *args, int64_t values[3])
+moe_problem weiri_moe_record_write(weir_moe *g, const weir_moe_dispatch_args *args,
+                                   int64_t values[3])
 {
-    moe_record r = moe_record_of(g, g->rank, args->handle);
+    moe_record r = weiri_moe_record_of(g, g->rank, args->handle);
     moe_routing *routing = &g->routings[args->handle];
     moe_problem problem = record_take_experts(g, args, r.experts, values);
     if (problem)
@@ -179,7 +180,7 @@ static void place_sum(weir_moe *g, moe_routing *routing, int handle)
     int32_t *restrict total = routing->total;
     memset(total, 0, (size_t)g->bins * sizeof *total);
     for (int source = 0; source < g->nranks; source++) {
-        const moe_record r = moe_record_of(g, source, handle);
+        const moe_record r = weiri_moe_record_of(g, source, handle);
         routing->source_tokens[source] = r.rank_start[g->rank + 1] - r.rank_start[g->rank];
         if (source == g->rank)
             memcpy(routing->first_row, total, (size_t)g->bins * sizeof *total);
@@ -205,8 +206,8 @@ static int64_t place_next(const weir_moe *g, int64_t first, int32_t rows)
     return first + (rows + alignment - 1) / alignment * alignment;
 }
 
-weir_status moe_overflow_fail(const weir_moe_config *config, int rank, int expert, int64_t rows,
-                              int64_t capacity)
+weir_status weiri_moe_overflow_fail(const weir_moe_config *config, int rank, int expert,
+                                    int64_t rows, int64_t capacity)
 {
     if (config->expert_capacity && rows > capacity && capacity == config->expert_capacity)
         return weiri_fail(WEIR_ERR_INVALID,
@@ -231,7 +232,7 @@ static weir_status place_rank(weir_moe *g, moe_routing *routing, int rank)
         const int bin = rank * g->own_bins + own;
         const int32_t rows = routing->total[bin];
         if (g->config.expert_capacity && rows > g->config.expert_capacity)
-            return moe_overflow_fail(&g->config, rank, bin, rows, g->config.expert_capacity);
+            return weiri_moe_overflow_fail(&g->config, rank, bin, rows, g->config.expert_capacity);
         routing->first_staged[bin] = (int32_t)(staged + routing->first_row[bin]);
         routing->first_row[bin] += (int32_t)first;
         if (rank == g->rank)
@@ -240,7 +241,7 @@ static weir_status place_rank(weir_moe *g, moe_routing *routing, int rank)
         first = place_next(g, first, rows);
         staged += rows;
         if (first > g->info.recv_rows || staged > g->staged_rows)
-            return moe_overflow_fail(
+            return weiri_moe_overflow_fail(
                 &g->config, rank, bin, first > g->info.recv_rows ? first : staged,
                 first > g->info.recv_rows ? g->info.recv_rows : g->staged_rows);
     }
@@ -257,7 +258,7 @@ static void place_by_source(weir_moe *g, moe_routing *routing)
     }
 }
 
-weir_status moe_place_rows(weir_moe *g, int handle)
+weir_status weiri_moe_place_rows(weir_moe *g, int handle)
 {
     moe_routing *routing = &g->routings[handle];
     place_sum(g, routing, handle);
@@ -275,11 +276,11 @@ weir_status weir_moe_locate(const weir_moe *g, int handle, int token, int choice
                             int *row)
 {
     if (g && g->gpu && rank && row)
-        return moe_gpu_locate(g, handle, token, choice, rank, row);
+        return weiri_moe_gpu_locate(g, handle, token, choice, rank, row);
     if (!g || !rank || !row || handle < 0 || handle >= g->config.handles ||
         !g->routings[handle].is_valid)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_locate: handle %d has no routing", handle);
-    const moe_record r = moe_record_of(g, g->rank, handle);
+    const moe_record r = weiri_moe_record_of(g, g->rank, handle);
     if (token < 0 || token >= r.tokens[0] || choice < 0 || choice >= g->config.topk)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_locate: token %d, choice %d do not exist",
                           token, choice);

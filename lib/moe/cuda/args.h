@@ -186,17 +186,17 @@ extern "C" {
 #endif
 
 /* Computes the shape of a group; config has its defaults resolved. most_inbox_bytes: of inboxes. */
-void moe_gpu_shape_make(const weir_moe_config *config, int nranks, int recv_rows,
-                        uint64_t most_inbox_bytes, moe_gpu_shape *shape);
+void weiri_moe_gpu_shape_make(const weir_moe_config *config, int nranks, int recv_rows,
+                              uint64_t most_inbox_bytes, moe_gpu_shape *shape);
 
 /* Whether a packet can name all choices: max_tokens * topk, rounded up to a power of 2, times the
  * experts of a rank must be below 2^32. */
-int moe_gpu_shape_fits(const moe_gpu_shape *shape);
+int weiri_moe_gpu_shape_fits(const moe_gpu_shape *shape);
 
 /* The host addresses of the kernels, whose only argument is a moe_gpu_args: for the type of the
  * rows; NULL for other types. */
-const void *moe_gpu_dispatch_kernel(weir_dtype dtype, int is_fp8);
-const void *moe_gpu_combine_kernel(weir_dtype dtype);
+const void *weiri_moe_gpu_dispatch_kernel(weir_dtype dtype, int is_fp8);
+const void *weiri_moe_gpu_combine_kernel(weir_dtype dtype);
 /* The default numbers of threads of a block, multiples of 32: those of combine need more registers.
  */
 enum { MOE_GPU_DISPATCH_THREADS = 512, MOE_GPU_COMBINE_THREADS = 384 };

@@ -306,7 +306,7 @@ static __global__ void __launch_bounds__(MOE_GPU_COMBINE_THREADS, 2)
 {
     const moe_launch l = moe_begin(a);
     if (a.problem) {
-        moe_refuse(a, l);
+        weiri_moe_refuse(a, l);
         return;
     }
     const bool is_ahead = moe_returns_ahead(a);
@@ -318,7 +318,7 @@ static __global__ void __launch_bounds__(MOE_GPU_COMBINE_THREADS, 2)
     moe_end(a, l, is_ahead || moe_is_staged(a));
 }
 
-const void *moe_gpu_combine_kernel(weir_dtype dtype)
+const void *weiri_moe_gpu_combine_kernel(weir_dtype dtype)
 {
     return dtype == WEIR_FLOAT      ? (const void *)&moe_combine<WEIR_FLOAT>
            : dtype == WEIR_HALF     ? (const void *)&moe_combine<WEIR_HALF>

@@ -323,7 +323,7 @@ static __global__ void __launch_bounds__(MOE_GPU_DISPATCH_THREADS, 2)
     __shared__ moe_placing placing;
     const moe_launch l = moe_begin(a);
     if (a.problem) {
-        moe_refuse(a, l);
+        weiri_moe_refuse(a, l);
         return;
     }
     const moe_roles roles = moe_roles_of(a, moe_sends_ahead(&a), moe_counters(a));
@@ -334,7 +334,7 @@ static __global__ void __launch_bounds__(MOE_GPU_DISPATCH_THREADS, 2)
     moe_end(a, l, a.desc == WEIRI_GPU_UNMAPPED);
 }
 
-const void *moe_gpu_dispatch_kernel(weir_dtype dtype, int is_fp8)
+const void *weiri_moe_gpu_dispatch_kernel(weir_dtype dtype, int is_fp8)
 {
     if (!is_fp8)
         return (const void *)&moe_dispatch<WEIR_INT8>;

@@ -355,6 +355,9 @@ check "installed: NCCL's name is not in the library path" \
 exported() { nm -D --defined-only "$installed/lib/$1" | awk '{ print $NF }'; }
 check "libweir.so exports the public functions" eval 'exported libweir.so | grep -qx weir_comm_create'
 check "libweir.so exports nothing else" eval '! exported libweir.so | grep -qv "^weir_"'
+check "all global names of libweir.a begin with weir_ or weiri_" \
+    eval '! nm -g --defined-only "$installed/lib/libweir.a" 2>/dev/null |
+        awk "NF == 3 { print \$3 }" | grep -v __device_stub__ | grep -q -v "^weiri\?_"'
 check "libweir_nccl.so exports NCCL's functions" eval 'exported libweir_nccl.so | grep -qx ncclAllReduce'
 check "libweir_nccl.so exports no function of weir" \
     eval '! exported libweir_nccl.so | grep -q "^weir"'

@@ -734,7 +734,7 @@ static void refuse_backend(weir_comm *comm, int *failures)
     struct weiri_gpu gpu = {0};
     weir_moe *group = NULL;
     const weir_moe_config config = config_of(&plain_case);
-    if (moe_gpu_is_built())
+    if (weiri_moe_gpu_is_built())
         return;
     comm->gpu = &gpu;
     EXPECT(failures, failed_with(weir_moe_create(comm, &config, &group), WEIR_ERR_UNSUPPORTED,

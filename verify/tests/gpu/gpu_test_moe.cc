@@ -169,8 +169,8 @@ scene::scene(const shape &of, uint64_t seed)
         exit(3);
     }
     m.expect_no_epochs();
-    moe_gpu_shape_make(&config, how.nranks, recv_rows_, how.inbox_bytes ? how.inbox_bytes : 1 << 20,
-                       &shape_);
+    weiri_moe_gpu_shape_make(&config, how.nranks, recv_rows_,
+                             how.inbox_bytes ? how.inbox_bytes : 1 << 20, &shape_);
     for (int rank = 0; rank < how.nranks; rank++) {
         windows_.push_back(m.alloc(rank, shape_.at.bytes, 0, PLAIN));
         memset(windows_.back().data, 0, shape_.at.bytes);
@@ -200,8 +200,8 @@ void scene::launch(int rank, const moe_gpu_args &args, void (*other)(moe_gpu_arg
 {
     const void *kernel = other ? (const void *)other
                          : args.kind == MOE_DISPATCH
-                             ? moe_gpu_dispatch_kernel(config.dtype, shape_.is_fp8)
-                             : moe_gpu_combine_kernel(config.dtype);
+                             ? weiri_moe_gpu_dispatch_kernel(config.dtype, shape_.is_fp8)
+                             : weiri_moe_gpu_combine_kernel(config.dtype);
     const buffer none = {NULL, 0, WEIRI_GPU_UNMAPPED};
     launches_.push_back({args, kernel});
     weiri_gpu_args wrapped = m.args(rank, none, none);
@@ -834,8 +834,8 @@ static void test_limit(void)
         config.hidden = 64;
         config.dispatch_dtype = config.dtype;
         config.handles = 1;
-        moe_gpu_shape_make(&config, g.nranks, 1, 1 << 20, &shape);
-        if (moe_gpu_shape_fits(&shape) != g.fits)
+        weiri_moe_gpu_shape_make(&config, g.nranks, 1, 1 << 20, &shape);
+        if (weiri_moe_gpu_shape_fits(&shape) != g.fits)
             why += std::to_string(g.experts) + " experts, " + std::to_string(g.max_tokens) +
                    " tokens\n";
     }

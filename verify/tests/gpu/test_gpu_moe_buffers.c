@@ -12,13 +12,13 @@
 
 #include <cmocka.h>
 
-#define moe_gpu_is_built tested_is_built
-#define moe_gpu_open tested_open
-#define moe_gpu_close tested_close
-#define moe_gpu_dispatch tested_dispatch
-#define moe_gpu_combine tested_combine
-#define moe_gpu_check tested_check
-#define moe_gpu_locate tested_locate
+#define weiri_moe_gpu_is_built tested_is_built
+#define weiri_moe_gpu_open tested_open
+#define weiri_moe_gpu_close tested_close
+#define weiri_moe_gpu_dispatch tested_dispatch
+#define weiri_moe_gpu_combine tested_combine
+#define weiri_moe_gpu_check tested_check
+#define weiri_moe_gpu_locate tested_locate
 #define weiri_cuda_launch_on fake_launch
 #define weiri_cuda_ready fake_ready
 #define weiri_cuda_leave fake_leave
@@ -116,7 +116,7 @@ static weir_status dispatch(scene *s, int tokens)
     args.topk_dtype = WEIR_INT32;
     args.rows = rows;
     args.rows_bytes = sizeof rows;
-    return moe_gpu_dispatch(&s->group, &args, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
+    return weiri_moe_gpu_dispatch(&s->group, &args, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
 }
 
 /* The same arguments in every call: an output that is said to have room for all tokens. */
@@ -128,7 +128,7 @@ static weir_status combine(scene *s)
     args.rows = rows;
     args.out = outputs;
     args.out_bytes = MAX_TOKENS * ROW_BYTES;
-    return moe_gpu_combine(&s->group, &args, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
+    return weiri_moe_gpu_combine(&s->group, &args, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
 }
 
 /* Dispatches, which must succeed, and returns what combine does. */

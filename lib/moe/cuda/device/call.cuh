@@ -319,8 +319,8 @@ WEIRI_GPU_COLD_FN uint32_t moe_find_wrong(const moe_gpu_args &a, uint64_t call, 
 
 /* Stores the header into all windows. The first threads of one block, one for each rank.
  * may_be_wrong: a choice may be invalid. */
-WEIRI_GPU_FN void moe_publish(const moe_gpu_args &a, const moe_launch &l, moe_header header,
-                              bool may_be_wrong)
+WEIRI_GPU_FN void weiri_moe_publish(const moe_gpu_args &a, const moe_launch &l, moe_header header,
+                                    bool may_be_wrong)
 {
     const int peer = (int)threadIdx.x;
     const uint32_t flag = (uint32_t)l.call;
@@ -340,7 +340,7 @@ WEIRI_GPU_FN void moe_announce(const moe_gpu_args &a, const moe_launch &l, const
 {
     if (header.notes & MOE_PROBLEM && (int)threadIdx.x < a.view.nranks)
         moe_store_values(a, l.call, (int)threadIdx.x, a.handle, a.tokens, 0);
-    moe_publish(a, l, header, may_be_wrong);
+    weiri_moe_publish(a, l, header, may_be_wrong);
 }
 
 /* Reads a header that rank `from` has published, and acquires; returns whether it has. The last
@@ -442,13 +442,13 @@ WEIRI_GPU_FN void moe_end(const moe_gpu_args &a, const moe_launch &l, bool is_st
 }
 
 /* The whole launch of a rank that cannot take part. */
-WEIRI_GPU_FN void moe_refuse(const moe_gpu_args &a, const moe_launch &l)
+WEIRI_GPU_FN void weiri_moe_refuse(const moe_gpu_args &a, const moe_launch &l)
 {
     const int peer = (int)threadIdx.x;
     const moe_header header = {moe_what(a), 0, (uint32_t)a.problem, WEIRI_GPU_UNMAPPED};
     if (blockIdx.x == 0 && peer < a.view.nranks) {
         moe_store_values(a, l.call, peer, a.values[0], a.values[1], a.values[2]);
-        moe_publish(a, l, header, false);
+        weiri_moe_publish(a, l, header, false);
         if (!a.is_other_under_way)
             weir_store_release(&moe_peer(a, peer, a.view.rank)->done, l.call);
     }

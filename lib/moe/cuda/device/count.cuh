@@ -310,7 +310,7 @@ WEIRI_GPU_FN void moe_send_routing(const moe_gpu_args &a, const moe_launch &l, i
         if (segments > 1)
             moe_share_counts(a, numbers, nth, segments);
         if (nth == 0 && publishes && (int)blockIdx.x == segments - 1)
-            moe_publish(a, l, header, is_wrong || segments > 1);
+            weiri_moe_publish(a, l, header, is_wrong || segments > 1);
         moe_number(a, l, numbers, nth, segments);
         moe_place_choices(a, l, span, first, numbers[warp], nth * MOE_RANGE);
     }
