@@ -79,6 +79,31 @@ static int find_algorithm(bench_tune *tune, const bench_result *result)
     return i;
 }
 
+static const char *cores_word(const bench_run *run)
+{
+    if (run->job->nnodes > 1)
+        return "net";
+    if (run->job->gpu)
+        return "cuda";
+    int shares = weir_comm_shares_cores(run->job->comm);
+    if (run->options->buffers == BENCH_BUFFERS_PLAIN)
+        return shares ? "plain-shared" : "plain-own";
+    return shares ? "shared" : "own";
+}
+
+/* Whether a row of the table may name what a result measured. Algorithms that need mapped memory do
+ * run on other memory, in another way. */
+static int is_eligible(const bench_tune *tune, const bench_result *result)
+{
+    if (result->peer || !(result->ran || result->plan_file))
+        return 0;
+    if (strncmp(cores_word(tune->run), "plain", 5) != 0)
+        return 1;
+    const weir_algo_info *info =
+        weir_algo_info_find(WEIR_ALGO_HOST, tune->run->collective, result->algo);
+    return !result->plan_file && !(info && info->needs_mapped);
+}
+
 void bench_tune_row(bench_tune *tune, const bench_row *row)
 {
     if (!tune || tune->nsizes == SIZES_MAX || row->shape.bytes == 0)
@@ -95,7 +120,7 @@ void bench_tune_row(bench_tune *tune, const bench_row *row)
             int usable = result->timed && result->ran && !bench_result_failed(result);
             sum += usable ? log(result->stats.median) : INFINITY;
         }
-        int at = out->peer || !(out->ran || out->plan_file) ? -1 : find_algorithm(tune, out);
+        int at = is_eligible(tune, out) ? find_algorithm(tune, out) : -1;
         if (at < 0 || sum / row->placements >= size->score[at])
             continue;
         size->score[at] = sum / row->placements;
@@ -126,18 +151,6 @@ static void choose_path(bench_tune *tune)
         tune->sizes[k].chosen = best;
         best = from[k][best];
     }
-}
-
-static const char *cores_word(const bench_run *run)
-{
-    if (run->job->nnodes > 1)
-        return "net";
-    if (run->job->gpu)
-        return "cuda";
-    int shares = weir_comm_shares_cores(run->job->comm);
-    if (run->options->buffers == BENCH_BUFFERS_PLAIN)
-        return shares ? "plain-shared" : "plain-own";
-    return shares ? "shared" : "own";
 }
 
 /* The word of a row: "packet", its grid apart, or "plan:FILE", relative to the table's folder if it

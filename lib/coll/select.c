@@ -35,7 +35,6 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "coll/coll.h"
 #include "coll/algos.h"
 #include "coll/coll.h"
 #include "coll/internode/cost.h"
@@ -154,6 +153,12 @@ static int is_plain(const weiri_tuning_row *row)
     return strncmp(row->cores, "plain", 5) == 0;
 }
 
+static int needs_mapped(const weiri_tuning_row *row, weir_collective collective)
+{
+    const weir_algo_info *info = weir_algo_info_find(WEIR_ALGO_HOST, collective, row->algo);
+    return weiri_planned_is(row->algo) || (info && info->needs_mapped);
+}
+
 static weir_status tuning_check_row(const weiri_tuning_row *row, const char *file, int line)
 {
     uint64_t bytes;
@@ -178,8 +183,7 @@ static weir_status tuning_check_row(const weiri_tuning_row *row, const char *fil
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: cores is '%s'; expected own, shared, any, plain-own, "
                           "plain-shared, plain, cuda, net or net-shared", file, line, row->cores);
-    if (is_plain(row) && (weiri_planned_is(row->algo) || strcmp(row->algo, "direct") == 0 ||
-                          strcmp(row->algo, "fused") == 0))
+    if (is_plain(row) && needs_mapped(row, (weir_collective)collective))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: %s needs memory that peers can map; give %s rows another "
                           "algorithm", file, line, row->algo, row->cores);

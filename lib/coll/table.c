@@ -9,53 +9,55 @@
 
 #include <string.h>
 
-/* X(collective, name, run, rounding, reproducible, summary): rounding and reproducible are those of
- * weir_algo_info. */
+/* X(collective, name, run, rounding, reproducible, needs_mapped, summary): rounding, reproducible
+ * and needs_mapped are those of weir_algo_info. */
 #define HOST_ALGOS(X)                                                                              \
-    X(ALLREDUCE, "packet", weiri_allreduce_packet, ONCE, 1,                                        \
+    X(ALLREDUCE, "packet", weiri_allreduce_packet, ONCE, 1, 0,                                     \
       "publish the input, reduce all inputs; one latency, small sizes")                            \
-    X(ALLREDUCE, "packet2", weiri_allreduce_packet2, ONCE, 1,                                      \
+    X(ALLREDUCE, "packet2", weiri_allreduce_packet2, ONCE, 1, 0,                                   \
       "reduce a share, gather the shares, through scratch memory; unregistered memory")            \
-    X(ALLREDUCE, "dynamic", weiri_allreduce_dynamic, ONCE, 1,                                      \
+    X(ALLREDUCE, "dynamic", weiri_allreduce_dynamic, ONCE, 1, 0,                                   \
       "the same; faster ranks reduce more; long unregistered memory")                              \
-    X(ALLREDUCE, "fused", weiri_allreduce_fused, ONCE, 1,                                          \
+    X(ALLREDUCE, "fused", weiri_allreduce_fused, ONCE, 1, 1,                                       \
       "read a share of all inputs, reduce it, write it to all; registered memory")                 \
-    X(ALLREDUCE, "ring", weiri_allreduce_ring, PER_RANK, 0,                                        \
+    X(ALLREDUCE, "ring", weiri_allreduce_ring, PER_RANK, 0, 0,                                     \
       "partial sums from rank to rank, through scratch memory")                                    \
-    X(REDUCE_SCATTER, "packet", weiri_reduce_scatter_packet, ONCE, 1,                              \
+    X(REDUCE_SCATTER, "packet", weiri_reduce_scatter_packet, ONCE, 1, 0,                           \
       "publish the input, reduce one block of all inputs")                                         \
-    X(REDUCE_SCATTER, "direct", weiri_reduce_scatter_direct, ONCE, 1,                              \
+    X(REDUCE_SCATTER, "direct", weiri_reduce_scatter_direct, ONCE, 1, 1,                           \
       "reduce one block from all ranks' registered memory")                                        \
-    X(ALLGATHER, "packet", weiri_allgather_packet, ONCE, 1, "publish the input, copy all inputs")  \
-    X(ALLGATHER, "direct", weiri_allgather_direct, ONCE, 1, "copy from registered memory")         \
-    X(ALLGATHER, "cma", weiri_allgather_cma, ONCE, 1,                                              \
+    X(ALLGATHER, "packet", weiri_allgather_packet, ONCE, 1, 0,                                     \
+      "publish the input, copy all inputs")                                                        \
+    X(ALLGATHER, "direct", weiri_allgather_direct, ONCE, 1, 1, "copy from registered memory")      \
+    X(ALLGATHER, "cma", weiri_allgather_cma, ONCE, 1, 0,                                           \
       "the kernel copies from the peers' buffers; unregistered memory")                            \
-    X(BROADCAST, "packet", weiri_broadcast_packet, ONCE, 1, "the root publishes, the others copy") \
-    X(BROADCAST, "direct", weiri_broadcast_direct, ONCE, 1,                                        \
+    X(BROADCAST, "packet", weiri_broadcast_packet, ONCE, 1, 0,                                     \
+      "the root publishes, the others copy")                                                       \
+    X(BROADCAST, "direct", weiri_broadcast_direct, ONCE, 1, 1,                                     \
       "copy from the root's registered memory")                                                    \
-    X(BROADCAST, "cma", weiri_broadcast_cma, ONCE, 1,                                              \
+    X(BROADCAST, "cma", weiri_broadcast_cma, ONCE, 1, 0,                                           \
       "the kernel copies from the root's buffer; unregistered memory")                             \
-    X(REDUCE, "packet", weiri_reduce_packet, ONCE, 1,                                              \
+    X(REDUCE, "packet", weiri_reduce_packet, ONCE, 1, 0,                                           \
       "publish the input, the root reduces all inputs")                                            \
-    X(REDUCE, "direct", weiri_reduce_direct, ONCE, 1,                                              \
+    X(REDUCE, "direct", weiri_reduce_direct, ONCE, 1, 1,                                           \
       "each reduces a share into the root's registered memory")                                    \
-    X(REDUCE, "packet2", weiri_reduce_packet2, ONCE, 1,                                            \
+    X(REDUCE, "packet2", weiri_reduce_packet2, ONCE, 1, 0,                                         \
       "reduce a share, the root gathers the shares, through scratch memory; unregistered memory")  \
-    X(REDUCE, "chain", weiri_reduce_chain, ONCE, 1,                                                \
+    X(REDUCE, "chain", weiri_reduce_chain, ONCE, 1, 0,                                             \
       "partial results from rank to rank, through scratch memory; long unregistered memory")       \
-    X(REDUCE, "dynamic", weiri_reduce_dynamic, ONCE, 1,                                            \
+    X(REDUCE, "dynamic", weiri_reduce_dynamic, ONCE, 1, 0,                                         \
       "like packet2; faster ranks reduce more; long unregistered memory")                          \
-    X(ALLTOALL, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
-    X(ALLTOALL, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")           \
-    X(ALLTOALL, "cma", weiri_exchange_cma, ONCE, 1,                                                \
+    X(ALLTOALL, "packet", weiri_exchange_packet, ONCE, 1, 0, "messages through scratch memory")    \
+    X(ALLTOALL, "direct", weiri_exchange_direct, ONCE, 1, 1, "copy from registered memory")        \
+    X(ALLTOALL, "cma", weiri_exchange_cma, ONCE, 1, 0,                                             \
       "the kernel copies from the peers' buffers; unregistered memory")                            \
-    X(ALLTOALLV, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")      \
-    X(ALLTOALLV, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")          \
-    X(ALLTOALLV, "cma", weiri_exchange_cma, ONCE, 1,                                               \
+    X(ALLTOALLV, "packet", weiri_exchange_packet, ONCE, 1, 0, "messages through scratch memory")   \
+    X(ALLTOALLV, "direct", weiri_exchange_direct, ONCE, 1, 1, "copy from registered memory")       \
+    X(ALLTOALLV, "cma", weiri_exchange_cma, ONCE, 1, 0,                                            \
       "the kernel copies from the peers' buffers; unregistered memory")                            \
-    X(SENDRECV, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
-    X(SENDRECV, "direct", weiri_exchange_direct, ONCE, 1, "copy from registered memory")           \
-    X(SENDRECV, "cma", weiri_exchange_cma, ONCE, 1,                                                \
+    X(SENDRECV, "packet", weiri_exchange_packet, ONCE, 1, 0, "messages through scratch memory")    \
+    X(SENDRECV, "direct", weiri_exchange_direct, ONCE, 1, 1, "copy from registered memory")        \
+    X(SENDRECV, "cma", weiri_exchange_cma, ONCE, 1, 0,                                             \
       "the kernel copies from the peers' buffers; unregistered memory")
 
 /* X(collective, name, run, rounding, GPU phases from, summary): between nodes; see coll/internode/.
@@ -119,8 +121,7 @@
     X(ALLREDUCE, "packet", allreduce_packet,                                                       \
       "send the input to all as LL packets, reduce all inputs; one latency")                       \
     X(ALLREDUCE, "ll128_one", allreduce_ll128_one, "the same by LL128 lines")                      \
-    X(ALLREDUCE, "ll128", ll128,                                                                   \
-      "reduce a share, gather the shares, both by LL128 lines")                                    \
+    X(ALLREDUCE, "ll128", ll128, "reduce a share, gather the shares, both by LL128 lines")         \
     X(ALLREDUCE, "ring", reduce_ring, "partial results, then results, around a ring of ranks")     \
     X(ALLREDUCE, "push", push, "store shares into staging buffers, reduce, store to all")          \
     X(REDUCE_SCATTER, "packet", reduce_scatter_packet, "send each rank its block as LL packets")   \
@@ -164,20 +165,20 @@
 
 /* Two arrays in the same order: the public description and the functions. */
 static const weir_algo_info infos[] = {
-#define INFO(collective, name, backend, summary, max_ranks, rounding, reproducible)                \
-    {WEIR_COLL_##collective, name,      WEIR_ALGO_##backend,      summary, 2,                      \
-     max_ranks,              WEIR_ROUNDING_##rounding, reproducible},
-#define ROW(collective, name, run, rounding, reproducible, summary)                                \
-    INFO(collective, name, HOST, summary, WEIRI_RANKS_MAX, rounding, reproducible)
+#define INFO(collective, name, backend, summary, max_ranks, rounding, reproducible, needs_mapped)  \
+    {WEIR_COLL_##collective,   name,         WEIR_ALGO_##backend, summary, 2, max_ranks,           \
+     WEIR_ROUNDING_##rounding, reproducible, needs_mapped},
+#define ROW(collective, name, run, rounding, reproducible, needs_mapped, summary)                  \
+    INFO(collective, name, HOST, summary, WEIRI_RANKS_MAX, rounding, reproducible, needs_mapped)
     HOST_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, run, rounding, from_bytes, summary)                                  \
-    INFO(collective, name, INTERNODE, summary, WEIRI_RANKS_MAX, rounding, 1)
-    INTERNODE_ALGOS(ROW)
+    INFO(collective, name, INTERNODE, summary, WEIRI_RANKS_MAX, rounding, 1, 0)
+        INTERNODE_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, kernel, summary)                                                     \
-    INFO(collective, name, CUDA, summary, WEIRI_GPU_RANKS_MAX, ONCE, 1)
-    CUDA_ALGOS(ROW) COPY_ENGINE_ALGOS(ROW)
+    INFO(collective, name, CUDA, summary, WEIRI_GPU_RANKS_MAX, ONCE, 1, 0)
+            CUDA_ALGOS(ROW) COPY_ENGINE_ALGOS(ROW)
 #undef ROW
 #undef INFO
 };
@@ -189,21 +190,21 @@ static const weir_algo_info infos[] = {
     }
 
 const weiri_algo weiri_algo_table[] = {
-#define ROW(collective, name, run, rounding, reproducible, summary)                                \
+#define ROW(collective, name, run, rounding, reproducible, needs_mapped, summary)                  \
     {WEIR_COLL_##collective, name, WEIR_ALGO_HOST, run, NULL, 0},
     HOST_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, run, rounding, from_bytes, summary)                                  \
     {WEIR_COLL_##collective, name, WEIR_ALGO_INTERNODE, run, NULL, from_bytes},
-    INTERNODE_ALGOS(ROW)
+        INTERNODE_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, kernel, summary)                                                     \
     {WEIR_COLL_##collective, name, WEIR_ALGO_CUDA, weiri_cuda_run, GPU_ROW(kernel), 0},
-    CUDA_ALGOS(ROW)
+            CUDA_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, run, summary)                                                        \
     {WEIR_COLL_##collective, name, WEIR_ALGO_CUDA, run, NULL, 0},
-    COPY_ENGINE_ALGOS(ROW)
+                COPY_ENGINE_ALGOS(ROW)
 #undef ROW
 };
 

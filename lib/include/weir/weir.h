@@ -837,6 +837,9 @@ typedef struct weir_algo_info {
     weir_rounding rounding;    /* reductions only */
     int reproducible;          /* 1: every rank gets the same bits, in every run of a call; 0: not
                                   guaranteed */
+    int needs_mapped;          /* host: 1 if it is for memory that peers can map; calls on other
+                                  memory fail or take another way, and the tuning table's rows
+                                  "plain" may not name it */
 } weir_algo_info;
 
 /* Returns the algorithm table of this build, and the number of its rows. */

@@ -190,6 +190,11 @@ status=1
 [ "$code" -eq 0 ] && [ "$(grep -c '^allgather .* plain-[a-z]* *- ' "$tuned")" -eq 1 ] &&
     [ "$(grep -c '^allgather .* - ' "$tuned")" -eq 2 ] && status=0
 check "--tune with --buffers plain adds rows for unregistered memory" $status
+for collective in sendrecv alltoall; do
+    bench 2 $collective -b 1K -e 256K -f 16 -n 8 --buffers plain --tune "$tuned"
+    WEIR_TUNING=$tuned bench 2 $collective -b 1K -e 256K -f 16 -n 4 --buffers plain
+    check "the library reads what --tune wrote for $collective of unregistered memory" $((code != 0))
+done
 printf 'allgather 64 any - direct\nallgather 64 plain - packet\n' >"$scratch/plain"
 WEIR_TUNING=$scratch/plain bench 2 allgather -b 256K -e 256K -n 4 --buffers plain
 status=1

@@ -4,6 +4,7 @@
  * line for each plan says where it was selected, or how much slower it was.
  */
 #include "bench/output/tune.h"
+#include "comm/comm.h"
 #include "verify/tests/support/unit_test.h"
 
 #include <sys/stat.h>
@@ -34,14 +35,17 @@ static void expect_line(const char *line)
         fail_msg("expected '%s' in:\n%s", line, printed);
 }
 
-/* Tunes with these times, on 4 ranks of 2 nodes, and returns the table that is written. */
-static const char *tuned(const measured *list, int count, const char *folder)
+/* Tunes with these times, on 4 ranks of so many nodes, and returns the table that is written. */
+static const char *tuned_on(int nnodes, bench_buffers_word buffers, const measured *list, int count,
+                            const char *folder)
 {
     static char text[8192];
     char path[128];
     bench_tune *tune = NULL;
-    bench_job job = {.program = "test", .nranks = 4, .nnodes = 2};
-    bench_options options = {.tune_path = path};
+    weir_comm comm = {.nranks = 4};
+    bench_job job = {
+        .program = "test", .comm = nnodes > 1 ? NULL : &comm, .nranks = 4, .nnodes = nnodes};
+    bench_options options = {.tune_path = path, .buffers = buffers};
     bench_run run = {.job = &job, .options = &options, .collective = WEIR_COLL_ALLGATHER};
     snprintf(path, sizeof path, "%s/table", folder);
     assert_int_equal(bench_tune_open(&run, &tune), WEIR_OK);
@@ -68,6 +72,11 @@ static const char *tuned(const measured *list, int count, const char *folder)
     fclose(file);
     unlink(path);
     return text;
+}
+
+static const char *tuned(const measured *list, int count, const char *folder)
+{
+    return tuned_on(2, BENCH_BUFFERS_WEIR, list, count, folder);
 }
 
 static void expect_row(const char *table, const char *limit, const char *word)
@@ -134,6 +143,25 @@ TEST(plans_that_were_not_selected_are_reported_with_their_best_size)
                 "1024 B, too little for a row\n");
     tuned(close, 3, folder);
     expect_line("# plan:/plans/all.json : selected for 1024 to 65536 B\n");
+    rmdir(folder);
+}
+
+/* The table refuses such rows. */
+TEST(rows_of_unregistered_memory_name_nothing_that_needs_mapped_memory)
+{
+    char folder[] = "/tmp/weir-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    const measured list[] = {{"direct", NULL, {1, 1}},
+                             {"plan:ring", "/plans/ring.json", {1, 1}},
+                             {"packet", NULL, {3, 9}},
+                             {"cma", NULL, {4, 8}}};
+    const char *table = tuned_on(1, BENCH_BUFFERS_PLAIN, list, 4, folder);
+    assert_non_null(strstr(table, "33280        packet "));
+    assert_non_null(strstr(table, "-            cma "));
+    assert_null(strstr(table, "direct"));
+    assert_null(strstr(table, "plan"));
+    table = tuned_on(1, BENCH_BUFFERS_WEIR, list, 1, folder);
+    assert_non_null(strstr(table, "-            direct "));
     rmdir(folder);
 }
 
