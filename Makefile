@@ -27,7 +27,7 @@ MAKEFLAGS += --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
 # Goals that build; empty if there are none. Only these count their steps, and write the stamps below.
-BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma coverage deps lint analyze config help clean plot order left-out,$(MAKECMDGOALS)),all)
+BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma coverage deps lint analyze config help clean uninstall plot order left-out,$(MAKECMDGOALS)),all)
 
 # Every step prints one line, "[n/total] CC file". The total is found by a dry run of the same goals,
 # in which a step is a line with the word weir_step. make expands each recipe once, when it starts, so
@@ -63,8 +63,8 @@ HAVE_SIMGRID := $(and $(call have,$(CXX)),$(call header,simgrid/engine.h))
 ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 endif
-# make install alone installs what the last build chose.
-ifeq ($(sort $(MAKECMDGOALS)),install)
+# These goals alone keep what the last build chose: pip builds lib.
+ifeq ($(filter-out install uninstall man lib,$(or $(MAKECMDGOALS),all)),)
 LAST_CUDA := $(shell sed -n 's/^CUDA=\([01]\)$$/\1/p' '$(O)/cuda.choice' 2>/dev/null)
 endif
 CUDA ?= $(if $(NVCC),$(or $(LAST_CUDA),1),0)
@@ -316,7 +316,7 @@ plain = $(subst ',,$(subst ",,$(1)))
 ifneq ($(BUILDS),)
 $(call says,sources.list,$(SOURCES))
 $(call says,build.id,$(BUILD_COMMIT) $(BUILD_FLAGS))
-$(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0))
+$(if $(filter-out man,$(BUILDS)),$(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0)))
 $(if $(HAVE_CUDA),$(call says,kernels.choice,KERNELS=$(KERNELS)))
 $(call says,flags.id,$(CC) $(call plain,$(WEIR_CFLAGS)))
 $(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ)))

@@ -112,6 +112,17 @@ forecast_install() { # the choice of `make install` after a build with CUDA=$1, 
 }
 check "make install keeps the choice of the last build" \
     eval '[ "$(forecast_install 0)" = 0 ] && [ "$(forecast_install 1)" = 1 ]'
+forecast_other() { # the choice after `make GOAL`, after a build with CUDA=$1 ("none": there was none)
+    if [ "$1" = none ]; then rm -f "$other/cuda.choice"; else build_objects "CUDA=$1" NVCC=/bin/true; fi
+    env -u CUDA make -n "$2" "O=$other" NVCC=/bin/true >"$out" 2>"$err"
+    sed 's/^CUDA=//' "$other/cuda.choice" 2>/dev/null || echo none
+}
+for goal in man uninstall lib; do
+    check "make $goal keeps the choice of the last build" \
+        eval '[ "$(forecast_other 0 $goal)" = 0 ] && [ "$(forecast_other 1 $goal)" = 1 ]'
+done
+check "make man and make uninstall choose nothing" \
+    eval '[ "$(forecast_other none man)" = none ] && [ "$(forecast_other none uninstall)" = none ]'
 check "make install CUDA=... changes it" \
     eval '[ "$(forecast_install 0 CUDA=1)" = 1 ] && [ "$(forecast_install 1 CUDA=0)" = 0 ]'
 kernels() { ci/cuda-choice test "$scratch/folder" /bin/nvcc "$@"; }
