@@ -9,6 +9,7 @@ weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_cei
 {
     csv->run = run;
     csv->ceiling = ceiling;
+    csv->fault = NULL;
     char reason[BENCH_OUTPUT_REASON_BYTES];
     csv->file = bench_output_open(path, reason);
     if (!csv->file)
@@ -20,17 +21,24 @@ weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_cei
     return WEIR_OK;
 }
 
-static void write_result(const bench_csv *csv, const bench_row *row, int placement,
+void bench_csv_record(bench_csv *csv, const bench_record *record)
+{
+    for (int i = 0; i < BENCH_COLUMNS; i++) {
+        if (i)
+            fputc(',', csv->file);
+        weiri_csv_write_field(csv->file, record->text[i]);
+    }
+    fputc('\n', csv->file);
+    if (!csv->fault)
+        csv->fault = record->fault;
+}
+
+static void write_result(bench_csv *csv, const bench_row *row, int placement,
                          const bench_result *result)
 {
     bench_record record;
     bench_record_fill(&record, csv->run, csv->ceiling, row, placement, result);
-    for (int i = 0; i < BENCH_COLUMNS; i++) {
-        if (i)
-            fputc(',', csv->file);
-        weiri_csv_write_field(csv->file, record.text[i]);
-    }
-    fputc('\n', csv->file);
+    bench_csv_record(csv, &record);
 }
 
 void bench_csv_row(bench_csv *csv, const bench_row *row)
@@ -55,5 +63,5 @@ weir_status bench_csv_close(bench_csv *csv)
         return bench_job_note(csv->run->job, WEIR_ERR_SYSTEM,
                               "--csv %s: not all could be written; is the disk full?",
                               csv->run->options->csv_path);
-    return WEIR_OK;
+    return bench_record_check(csv->run, csv->fault, "--csv", csv->run->options->csv_path);
 }

@@ -24,6 +24,7 @@ weir_status bench_json_report_open(bench_json_report *report, const bench_run *r
 {
     report->run = run;
     report->ceiling = ceiling;
+    report->fault = NULL;
     char reason[BENCH_OUTPUT_REASON_BYTES];
     report->json = (weiri_json_writer){.file = bench_output_open(path, reason)};
     if (report->json.file)
@@ -289,6 +290,8 @@ static void put_rows(bench_json_report *report, const bench_row *row)
                 continue;
             bench_record_fill(&record, report->run, report->ceiling, row, placement, result);
             put_record(json, &record);
+            if (!report->fault)
+                report->fault = record.fault;
         }
     weiri_json_close_list(json);
 }
@@ -345,5 +348,5 @@ weir_status bench_json_report_end(bench_json_report *report, const bench_json_to
         return bench_job_note(report->run->job, WEIR_ERR_SYSTEM,
                               "-J %s: not all could be written; is the disk full?",
                               report->run->options->json_path);
-    return WEIR_OK;
+    return bench_record_check(report->run, report->fault, "-J", report->run->options->json_path);
 }

@@ -16,6 +16,7 @@ typedef struct bench_json_report {
     const bench_run *run;
     const bench_ceiling *ceiling;
     int begun;
+    const char *fault; /* of the first record that has one */
 } bench_json_report;
 
 /* The totals of all rows so far. */
@@ -36,7 +37,8 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
                              const bench_json_totals *totals);
 void bench_json_report_row(bench_json_report *report, const bench_row *row,
                            const bench_json_totals *totals);
-/* Closes the file. WEIR_ERR_SYSTEM, noted in the job, if not everything could be written. */
+/* Closes the file. WEIR_ERR_SYSTEM, noted in the job, if not everything could be written;
+ * WEIR_ERR_INTERNAL if a record has a fault (record.h). */
 weir_status bench_json_report_end(bench_json_report *report, const bench_json_totals *totals);
 
 #endif

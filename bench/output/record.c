@@ -1,25 +1,36 @@
-/* The columns, and their values in the same order: see record.h. */
+/* The columns, and how the benchmarks of collectives fill them: see record.h. */
 #include "bench/output/record.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-
-enum { SCHEMA = 5 };
+#include <string.h>
 
 #define COLUMN(enumerator, name, form) {#name, WEIRI_COLUMN_##form != WEIRI_COLUMN_NAME},
 const bench_column bench_columns[BENCH_COLUMNS] = {WEIRI_COLUMNS(COLUMN)};
 #undef COLUMN
 
-static void record_put(bench_record *record, const char *text)
+static void record_set_fault(bench_record *record, int column)
 {
-    assert(record->count < BENCH_COLUMNS);
-    record->text[record->count++] = text;
+    if (!record->fault)
+        record->fault = bench_columns[column].name;
 }
 
-__attribute__((format(printf, 2, 3))) static void record_print(bench_record *record,
-                                                               const char *format, ...)
+void bench_record_begin(bench_record *record)
+{
+    memset(record->text, 0, sizeof record->text);
+    record->fault = NULL;
+    record->used = 0;
+}
+
+void bench_record_put(bench_record *record, bench_column_index column, const char *text)
+{
+    if (record->text[column])
+        record_set_fault(record, column);
+    record->text[column] = text;
+}
+
+void bench_record_print(bench_record *record, bench_column_index column, const char *format, ...)
 {
     char *at = record->storage + record->used;
     size_t room = sizeof record->storage - record->used;
@@ -32,91 +43,120 @@ __attribute__((format(printf, 2, 3))) static void record_print(bench_record *rec
         at = "";
     else
         record->used += (size_t)length + 1;
-    record_put(record, at);
+    bench_record_put(record, column, at);
 }
 
-static void record_put_run(bench_record *record, const bench_run *run, const bench_row *row,
-                           const bench_result *result)
+void bench_record_leave(bench_record *record, bench_column_index first, bench_column_index last)
 {
-    record_print(record, "%d", SCHEMA);
-    record_put(record, run->id);
-    record_put(record, run->utc);
-    record_put(record, run->job->host);
-    record_put(record, weir_collective_name(row->collective));
-    record_put(record, weir_backend_name(weir_comm_backend(run->job->comm)));
-    record_put(record, result->transport);
-    record_print(record, "%d", run->job->nranks);
-    record_print(record, "%d", run->job->nnodes);
-    record_put(record, result->candidate);
-    record_put(record, result->algo);
+    for (int column = (int)first; column <= (int)last; column++)
+        bench_record_put(record, (bench_column_index)column, "");
+}
+
+void bench_record_end(bench_record *record)
+{
+    for (int column = 0; column < BENCH_COLUMNS; column++) {
+        if (record->text[column])
+            continue;
+        record_set_fault(record, column);
+        record->text[column] = "";
+    }
+}
+
+weir_status bench_record_check(const bench_run *run, const char *fault, const char *option,
+                               const char *path)
+{
+    if (!fault)
+        return WEIR_OK;
+    return bench_job_note(run->job, WEIR_ERR_INTERNAL,
+                          "%s %s: the column %s is written never or twice, a defect of this "
+                          "program; see docs/developer/add-a-column.md",
+                          option, path, fault);
+}
+
+void bench_record_put_run(bench_record *record, const bench_run *run)
+{
+    bench_record_print(record, BENCH_COLUMN_SCHEMA, "%d", WEIRI_COLUMNS_SCHEMA);
+    bench_record_put(record, BENCH_COLUMN_RUN_ID, run->id);
+    bench_record_put(record, BENCH_COLUMN_UTC, run->utc);
+    bench_record_put(record, BENCH_COLUMN_HOST, run->job->host);
+    bench_record_put(record, BENCH_COLUMN_BACKEND,
+                     weir_backend_name(weir_comm_backend(run->job->comm)));
+    bench_record_print(record, BENCH_COLUMN_NRANKS, "%d", run->job->nranks);
+    bench_record_print(record, BENCH_COLUMN_NNODES, "%d", run->job->nnodes);
 }
 
 static void record_put_call(bench_record *record, const bench_row *row, int placement,
                             const bench_result *result)
 {
-    record_put(record, weir_dtype_name(row->dtype));
-    record_put(record, bench_row_op_name(row));
-    record_print(record, "%d", row->root);
-    record_put(record, placement == BENCH_IN_PLACE ? "in" : "out");
-    record_print(record, "%zu", row->shape.bytes);
-    record_print(record, "%zu", row->shape.count);
-    record_print(record, "%d", result->iterations);
-}
-
-static void record_put_bandwidth(bench_record *record, int is_known, double gbs)
-{
-    if (is_known)
-        record_print(record, "%.6g", gbs);
-    else
-        record_put(record, "");
+    bench_record_put(record, BENCH_COLUMN_COLLECTIVE, weir_collective_name(row->collective));
+    bench_record_put(record, BENCH_COLUMN_TRANSPORT, result->transport);
+    bench_record_put(record, BENCH_COLUMN_CONTENDER, result->candidate);
+    bench_record_put(record, BENCH_COLUMN_ALGO, result->algo);
+    bench_record_put(record, BENCH_COLUMN_DTYPE, weir_dtype_name(row->dtype));
+    bench_record_put(record, BENCH_COLUMN_REDOP, bench_row_op_name(row));
+    bench_record_print(record, BENCH_COLUMN_ROOT, "%d", row->root);
+    bench_record_put(record, BENCH_COLUMN_PLACEMENT, placement == BENCH_IN_PLACE ? "in" : "out");
+    bench_record_print(record, BENCH_COLUMN_BYTES, "%zu", row->shape.bytes);
+    bench_record_print(record, BENCH_COLUMN_COUNT, "%zu", row->shape.count);
+    bench_record_print(record, BENCH_COLUMN_ITERS, "%d", result->iterations);
 }
 
 static void record_put_times(bench_record *record, const bench_row *row, const bench_result *result)
 {
     const bench_stats *stats = &result->stats;
-    const double times_us[] = {stats->median, stats->min,    stats->max,
-                               stats->p99,    stats->ci_low, stats->ci_high};
-    int known = result->timed && !bench_result_failed(result);
-    for (int i = 0; i < 6 && known; i++)
-        record_print(record, "%.3f", times_us[i]);
-    for (int i = 0; i < 6 && !known; i++)
-        record_put(record, "");
-    record_put_bandwidth(record, known, bench_algbw_gbs(row, stats->median));
-    record_put_bandwidth(record, known, bench_busbw_gbs(row, stats->median));
+    if (!result->timed || bench_result_failed(result)) {
+        bench_record_leave(record, BENCH_COLUMN_MEDIAN_US, BENCH_COLUMN_BUSBW_GBS);
+        return;
+    }
+    bench_record_print(record, BENCH_COLUMN_MEDIAN_US, "%.3f", stats->median);
+    bench_record_print(record, BENCH_COLUMN_MIN_US, "%.3f", stats->min);
+    bench_record_print(record, BENCH_COLUMN_MAX_US, "%.3f", stats->max);
+    bench_record_print(record, BENCH_COLUMN_P99_US, "%.3f", stats->p99);
+    bench_record_print(record, BENCH_COLUMN_CI_LOW_US, "%.3f", stats->ci_low);
+    bench_record_print(record, BENCH_COLUMN_CI_HIGH_US, "%.3f", stats->ci_high);
+    bench_record_print(record, BENCH_COLUMN_ALGBW_GBS, "%.6g", bench_algbw_gbs(row, stats->median));
+    bench_record_print(record, BENCH_COLUMN_BUSBW_GBS, "%.6g", bench_busbw_gbs(row, stats->median));
 }
 
 static void record_put_checks(bench_record *record, const bench_row *row,
                               const bench_result *result)
 {
-    record_put(record, !result->checked ? "off" : bench_result_failed(result) ? "fail" : "pass");
-    record_print(record, "%llu", (unsigned long long)result->check.wrong);
-    record_put(record, bench_row_oracle(row, result));
-    record_put(record, bench_outcome_name(result->special));
-    record_put(record, bench_determinism_name(&result->determinism));
+    bench_record_put(record, BENCH_COLUMN_VERIFY,
+                     !result->checked              ? "off"
+                     : bench_result_failed(result) ? "fail"
+                                                   : "pass");
+    bench_record_print(record, BENCH_COLUMN_WRONG, "%llu", (unsigned long long)result->check.wrong);
+    bench_record_put(record, BENCH_COLUMN_ORACLE, bench_row_oracle(row, result));
+    bench_record_put(record, BENCH_COLUMN_SPECIAL, bench_outcome_name(result->special));
+    bench_record_put(record, BENCH_COLUMN_DETERMINISM,
+                     bench_determinism_name(&result->determinism));
 }
 
 /* Empty if the value is unknown. */
-static void record_put_known(bench_record *record, int is_known, int value)
+static void record_put_known(bench_record *record, bench_column_index column, int is_known,
+                             int value)
 {
     if (is_known)
-        record_print(record, "%d", value);
+        bench_record_print(record, column, "%d", value);
     else
-        record_put(record, "");
+        bench_record_put(record, column, "");
 }
 
 static void record_put_clocks(bench_record *record, const bench_clocks *clocks)
 {
     char reasons[BENCH_REASONS_BYTES] = "";
     int known = clocks->samples > 0;
-    record_print(record, "%d", clocks->samples);
-    record_put_known(record, known, clocks->throttled);
     if (known)
         bench_clocks_reasons(clocks, reasons);
-    record_print(record, "%s", reasons);
-    record_put_known(record, known && clocks->sm_mhz >= 0, clocks->sm_mhz);
-    record_put_known(record, known && clocks->memory_mhz >= 0, clocks->memory_mhz);
-    record_put_known(record, known && clocks->power_w >= 0, clocks->power_w);
-    record_put_known(record, known && clocks->temperature_c >= 0, clocks->temperature_c);
+    bench_record_print(record, BENCH_COLUMN_GPU_SAMPLES, "%d", clocks->samples);
+    record_put_known(record, BENCH_COLUMN_GPU_THROTTLED, known, clocks->throttled);
+    bench_record_print(record, BENCH_COLUMN_THROTTLE_REASONS, "%s", reasons);
+    record_put_known(record, BENCH_COLUMN_SM_MHZ, known && clocks->sm_mhz >= 0, clocks->sm_mhz);
+    record_put_known(record, BENCH_COLUMN_MEMORY_MHZ, known && clocks->memory_mhz >= 0,
+                     clocks->memory_mhz);
+    record_put_known(record, BENCH_COLUMN_POWER_W, known && clocks->power_w >= 0, clocks->power_w);
+    record_put_known(record, BENCH_COLUMN_TEMPERATURE_C, known && clocks->temperature_c >= 0,
+                     clocks->temperature_c);
 }
 
 /* alltoallv only; only weir reads counts in device memory. */
@@ -124,8 +164,11 @@ static void record_put_splits(bench_record *record, const bench_run *run,
                               const bench_result *result)
 {
     int has_splits = run->collective == WEIR_COLL_ALLTOALLV;
-    record_put(record, has_splits ? run->options->dist : "");
-    record_put(record, !has_splits ? "" : result->peer ? "host" : run->options->words.counts);
+    bench_record_put(record, BENCH_COLUMN_DIST, has_splits ? run->options->dist : "");
+    bench_record_put(record, BENCH_COLUMN_COUNTS,
+                     !has_splits    ? ""
+                     : result->peer ? "host"
+                                    : run->options->words.counts);
 }
 
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_ceiling *ceiling,
@@ -133,18 +176,17 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_c
 {
     static const bench_clocks unread = {.samples = 0};
     double pct = bench_ceiling_pct(ceiling, row, result);
-    record->count = 0;
-    record->used = 0;
-    record_put_run(record, run, row, result);
+    bench_record_begin(record);
+    bench_record_put_run(record, run);
     record_put_call(record, row, placement, result);
     record_put_times(record, row, result);
     record_put_checks(record, row, result);
     record_put_clocks(record, result->timed ? &result->clocks : &unread);
     record_put_splits(record, run, result);
     if (isnan(pct))
-        record_put(record, "");
+        bench_record_put(record, BENCH_COLUMN_CEILING_PCT, "");
     else
-        record_print(record, "%.1f", pct);
-    while (record->count < BENCH_COLUMNS) /* columns of bench_moe */
-        record_put(record, "");
+        bench_record_print(record, BENCH_COLUMN_CEILING_PCT, "%.1f", pct);
+    bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES); /* of bench_moe */
+    bench_record_end(record);
 }

@@ -1,6 +1,8 @@
 /*
  * One result as the fields of a result file: names and values in the order of the CSV's columns
- * (lib/base/columns.h), for the writers of CSV and JSON. Local; rank 0 only.
+ * (lib/base/columns.h), for the writers of CSV and JSON. Each program writes every column of a
+ * record once, by its name; a column that is forgotten, or written twice, is a fault, with which
+ * the run fails at its end. Local; rank 0 only.
  */
 #ifndef BENCH_OUTPUT_RECORD_H
 #define BENCH_OUTPUT_RECORD_H
@@ -10,9 +12,15 @@
 #include "bench/statistics/result.h"
 #include "bench/job/run.h"
 
-#define BENCH_COUNT_COLUMN(enumerator, name, form) +1
-enum { BENCH_COLUMNS = WEIRI_COLUMNS(BENCH_COUNT_COLUMN), BENCH_RECORD_BYTES = 1024 };
-#undef BENCH_COUNT_COLUMN
+#include <stdio.h>
+
+#define BENCH_COLUMN_INDEX(enumerator, name, form) BENCH_COLUMN_##enumerator,
+typedef enum bench_column_index {
+    WEIRI_COLUMNS(BENCH_COLUMN_INDEX) BENCH_COLUMNS
+} bench_column_index;
+#undef BENCH_COLUMN_INDEX
+
+enum { BENCH_RECORD_BYTES = 1024 };
 
 typedef struct bench_column {
     const char *name;
@@ -23,15 +31,32 @@ extern const bench_column bench_columns[BENCH_COLUMNS];
 
 /* The texts point into storage, the result, the run, or static memory. */
 typedef struct bench_record {
-    const char *text[BENCH_COLUMNS];
-    int count;
-    size_t used; /* bytes of storage */
+    const char *text[BENCH_COLUMNS]; /* NULL: not written yet */
+    const char *fault; /* the first column that was not written exactly once; NULL: none */
+    size_t used;       /* bytes of storage */
     char storage[BENCH_RECORD_BYTES];
 } bench_record;
+
+void bench_record_begin(bench_record *record);
+/* Writes a column. The text is not copied; "" means that the value is unknown. */
+void bench_record_put(bench_record *record, bench_column_index column, const char *text);
+void bench_record_print(bench_record *record, bench_column_index column, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Leaves the columns from first to last empty. */
+void bench_record_leave(bench_record *record, bench_column_index first, bench_column_index last);
+/* Writes the columns that describe the run and its ranks, the same for every program: schema,
+ * run_id, utc, host, backend, nranks and nnodes. */
+void bench_record_put_run(bench_record *record, const bench_run *run);
+/* Looks for columns that were not written, which become empty. */
+void bench_record_end(bench_record *record);
 
 /* Fills in all fields of a result that ran; times and bandwidths stay empty if it failed. */
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_ceiling *ceiling,
                        const bench_row *row, int placement, const bench_result *result);
+/* WEIR_OK if fault is NULL; else WEIR_ERR_INTERNAL, noted in the job: the column of this name,
+ * in the file of this option and path, was not written exactly once. */
+weir_status bench_record_check(const bench_run *run, const char *fault, const char *option,
+                               const char *path);
 
 /*
  * The CSV file (RFC 4180, lines end with a line feed): one row per size, placement and candidate,
@@ -43,15 +68,19 @@ typedef struct bench_csv {
     FILE *file;
     const bench_run *run;
     const bench_ceiling *ceiling;
+    const char *fault; /* of the first record that has one */
 } bench_csv;
 
 /* Creates the file and writes the header line. WEIR_ERR_INVALID, noted in the job, if it cannot be
  * written. */
 weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_ceiling *ceiling,
                            const char *path);
-/* Does nothing if there is no file. */
+/* Writes a line for each result of the row. Does nothing if there is no file. */
 void bench_csv_row(bench_csv *csv, const bench_row *row);
-/* WEIR_ERR_SYSTEM, noted in the job, if not everything could be written. */
+/* Writes a line. The file is open. */
+void bench_csv_record(bench_csv *csv, const bench_record *record);
+/* WEIR_ERR_SYSTEM, noted in the job, if not everything could be written; WEIR_ERR_INTERNAL if a
+ * record has a fault. */
 weir_status bench_csv_close(bench_csv *csv);
 
 #endif

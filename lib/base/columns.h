@@ -1,10 +1,14 @@
 /*
- * The columns of a result file (CSV), in their order: the one list for the writer
- * (bench/output/record.c) and the reader (results/read/). Columns are only added at the end. A new
- * column needs changes in other files too; docs/developer/add-a-column.md lists them.
+ * The columns of a result file (CSV), in their order: the one list for the writers
+ * (bench/output/record.c, bench/moe/moe_output.c) and the reader (results/read/). Columns are only
+ * added at the end. A new column needs changes in other files too; docs/developer/add-a-column.md
+ * lists them.
  */
 #ifndef WEIRI_BASE_COLUMNS_H
 #define WEIRI_BASE_COLUMNS_H
+
+/* The value of the first column: increased with each change of the list. */
+enum { WEIRI_COLUMNS_SCHEMA = 5 };
 
 /* How the fields of a column are written; all but names are decimal numbers, or empty. */
 typedef enum weiri_column_form {
