@@ -65,13 +65,6 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
     return options->plan_dir ? bench_plan_dir_open(job, options, collective, candidates) : WEIR_OK;
 }
 
-static weir_status add_mpi(bench_job *job, bench_candidates *candidates)
-{
-    weir_status status = bench_candidate_mpi_open(job, &candidates->list[candidates->count]);
-    candidates->count += status == WEIR_OK;
-    return status;
-}
-
 /* Adds a vendor's library, each mode as a candidate. Collective; agreed; the first failure is
  * reported. */
 static weir_status add_vendor(bench_job *job, const bench_peer *peer, const bench_buffers *buffers,
@@ -105,6 +98,26 @@ static weir_status add_vendor(bench_job *job, const bench_peer *peer, const benc
     return status;
 }
 
+/* Adds one peer. Collective; agreed. */
+static weir_status add_peer(bench_job *job, const bench_peer *peer, const bench_buffers *buffers,
+                            bench_candidates *candidates)
+{
+    bench_candidate **made = &candidates->list[candidates->count];
+    weir_status status = WEIR_ERR_INTERNAL;
+    switch (peer->kind) {
+    case BENCH_PEER_MPI:
+        status = bench_candidate_mpi_open(job, made);
+        break;
+    case BENCH_PEER_VENDOR:
+        return add_vendor(job, peer, buffers, candidates);
+    case BENCH_PEER_NCCL_EP:
+    case BENCH_PEER_UNKNOWN:
+        break;
+    }
+    candidates->count += status == WEIR_OK;
+    return bench_job_agree(job, status, "candidates");
+}
+
 weir_status bench_candidates_open(bench_job *job, const bench_options *options,
                                   weir_collective collective, const bench_buffers *buffers,
                                   bench_candidates *candidates)
@@ -115,10 +128,7 @@ weir_status bench_candidates_open(bench_job *job, const bench_options *options,
     for (int i = 0; i < options->npeers && status == WEIR_OK; i++) {
         if (candidates->count == BENCH_CANDIDATES_MAX)
             break;
-        if (options->peers[i].modes)
-            status = add_vendor(job, &options->peers[i], buffers, candidates);
-        else
-            status = bench_job_agree(job, add_mpi(job, candidates), "candidates");
+        status = add_peer(job, &options->peers[i], buffers, candidates);
     }
     return status;
 }

@@ -224,8 +224,9 @@ int bench_launch_check(const bench_launch *launch, bench_options *options, char 
     const char *why = bench_mpi_is_built() ? "start the ranks with mpirun"
                                            : "build with MPI and start the ranks with mpirun";
     for (int i = 0; i < options->npeers; i++)
-        if (options->peers[i].known && !options->peers[i].modes)
-            return launch_refuse(problem, "--peer mpi: MPI did not start these ranks; %s", why);
+        if (options->peers[i].needs & BENCH_PEER_NEEDS_MPI)
+            return launch_refuse(problem, "--peer %s: MPI did not start these ranks; %s",
+                                 options->peers[i].text, why);
     if (options->verify == BENCH_VERIFY_MPI)
         return launch_refuse(problem,
                              "--verify mpi: MPI did not start these ranks; %s, or give --verify "

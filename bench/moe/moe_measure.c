@@ -270,7 +270,7 @@ static void write_results(moe_measurement *m, moe_output *out, uint64_t *wrong)
         double medians[CANDIDATES_MAX] = {0, 0};
         for (int i = 0; i < m->count; i++) {
             moe_subject *s = &m->subjects[i];
-            moe_result r = {s->candidate.ops->name, (moe_phase)phase, 0, m->iterations, {0}};
+            moe_result r = {s->candidate.ops, (moe_phase)phase, 0, m->iterations, {0}};
             const uint64_t here = phase == MOE_PHASE_PAIR
                                       ? s->wrong[MOE_PHASE_DISPATCH] + s->wrong[MOE_PHASE_COMBINE]
                                       : s->wrong[phase];
@@ -317,9 +317,8 @@ static weir_status report_copies(moe_measurement *m)
 
 static weir_status open_subjects(moe_measurement *m)
 {
-    const bench_options *o = &m->trial->options->common;
-    const moe_candidate_ops *const peer = o->peers[0].modes ? &bench_moe_nccl_ep : bench_moe_mpi;
-    const moe_candidate_ops *const all[CANDIDATES_MAX] = {&bench_moe_weir, o->npeers ? peer : NULL};
+    const bench_moe_options *o = m->trial->options;
+    const moe_candidate_ops *const all[CANDIDATES_MAX] = {&bench_moe_weir, bench_moe_peer(o)};
     weir_status status = WEIR_OK;
     for (int i = 0; status == WEIR_OK && i < CANDIDATES_MAX; i++) {
         if (!all[i])

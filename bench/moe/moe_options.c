@@ -205,16 +205,27 @@ static const char *parse_graph(bench_moe_options *o, const char *text)
                : "0 or 1: each timed call is one replay of a graph, and -n sets their number";
 }
 
+/* A word, or with a library WORD:PATH. */
 static const char *parse_peer(bench_moe_options *o, const char *text)
 {
-    static const char ep[] = "nccl-ep";
-    const int is_ep = !strncmp(text, ep, sizeof ep - 1);
-    const char *path = is_ep && text[sizeof ep - 1] == ':' ? text + sizeof ep : NULL;
-    o->common.peers[0] =
-        (bench_peer){.text = text, .path = path, .modes = (unsigned)is_ep, .known = 1};
-    o->common.npeers = 1;
-    return !strcmp(text, "mpi") || !strcmp(text, ep) || (path && *path) ? NULL
-                                                                        : "mpi or nccl-ep[:PATH]";
+    static const struct {
+        const char *word;
+        bench_peer_kind kind;
+        unsigned needs;
+        int is_library;
+    } peers[] = {{"mpi", BENCH_PEER_MPI, BENCH_PEER_NEEDS_MPI, 0},
+                 {"nccl-ep", BENCH_PEER_NCCL_EP, 0, 1}};
+    for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
+        const size_t length = strlen(peers[i].word);
+        const char *path = text[length] == ':' && text[length + 1] ? text + length + 1 : NULL;
+        if (strncmp(text, peers[i].word, length) ||
+            (text[length] && !(peers[i].is_library && path)))
+            continue;
+        o->common.peers[0] = (bench_peer){text, path, peers[i].kind, peers[i].needs, 0};
+        o->common.npeers = 1;
+        return NULL;
+    }
+    return "mpi or nccl-ep[:PATH]";
 }
 
 static const char *parse_buffers(bench_moe_options *o, const char *text)

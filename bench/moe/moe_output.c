@@ -1,42 +1,16 @@
 /* The table and the CSV file of bench_moe: see moe_output.h. */
 #include "bench/moe/moe_output.h"
 
-#include "base/columns.h"
-#include "base/csv.h"
 #include "bench/output/floor.h"
-#include "bench/output/output_file.h"
 
 #include <math.h>
-#include <string.h>
 
 static const char *const phase_names[MOE_PHASES] = {"dispatch", "combine", "pair", "chain"};
 
 /* ---------------------------------------------------------------------- csv */
 
-#define COLUMN_INDEX(enumerator, name, form) COLUMN_##enumerator,
-#define COLUMN_TEXT(enumerator, name, form) #name,
-enum { WEIRI_COLUMNS(COLUMN_INDEX) COLUMNS };
-static const char *const column_names[COLUMNS] = {WEIRI_COLUMNS(COLUMN_TEXT)};
-
-enum { FIELD_BYTES = 128, SCHEMA = 5 };
-typedef char moe_fields[COLUMNS][FIELD_BYTES];
-
-#define PUT(fields, column, ...) snprintf((fields)[COLUMN_##column], FIELD_BYTES, __VA_ARGS__)
-
-static weir_status csv_open(moe_output *out)
-{
-    char reason[BENCH_OUTPUT_REASON_BYTES];
-    const char *path = out->options->common.csv_path;
-    if (!path)
-        return WEIR_OK;
-    out->csv = bench_output_open(path, reason);
-    if (!out->csv)
-        return bench_job_note(out->run->job, WEIR_ERR_INVALID, "--csv %s: %s", path, reason);
-    for (int i = 0; i < COLUMNS; i++)
-        fprintf(out->csv, "%s%s", i ? "," : "", column_names[i]);
-    fputc('\n', out->csv);
-    return WEIR_OK;
-}
+#define PUT(record, column, text) bench_record_put(record, BENCH_COLUMN_##column, text)
+#define PRINT(record, column, ...) bench_record_print(record, BENCH_COLUMN_##column, __VA_ARGS__)
 
 /* The bytes that a phase moves, as in the table. */
 static double phase_bytes(const bench_moe_trial *t, moe_phase phase, double dispatch_bytes)
@@ -72,95 +46,87 @@ static double ceiling_pct(const moe_output *out, double link_bytes, const moe_re
     return 100 * weiri_links_floor_us(out->ceiling.links, link_bytes) / r->stats.median;
 }
 
-static void csv_put_run(moe_fields f, const moe_output *out, const moe_result *r)
+static void csv_put_candidate(bench_record *f, const moe_output *out, const moe_result *r)
 {
-    const bench_run *run = out->run;
-    PUT(f, SCHEMA, "%d", SCHEMA);
-    PUT(f, RUN_ID, "%s", run->id);
-    PUT(f, UTC, "%s", run->utc);
-    PUT(f, HOST, "%s", run->job->host);
-    PUT(f, COLLECTIVE, "moe_%s", phase_names[r->phase]);
-    PUT(f, BACKEND, "%s", run->job->gpu ? "cuda" : "host");
-    PUT(f, TRANSPORT, "%s",
-        strcmp(r->candidate, "weir") ? ""
-                                     : weir_transport_name(weir_comm_transport(run->job->comm)));
-    PUT(f, NRANKS, "%d", run->job->nranks);
-    PUT(f, NNODES, "%d", run->job->nnodes);
-    PUT(f, CONTENDER, "%s", r->candidate);
-    PUT(f, ALGO, "%s",
-        !strcmp(r->candidate, "mpi")       ? "alltoallv"
-        : !strcmp(r->candidate, "nccl-ep") ? "low-latency"
-        : run->job->nnodes > 1             ? "node-first"
-                                           : "read");
+    const bench_job *job = out->run->job;
+    const int is_weir = r->candidate == &bench_moe_weir;
+    PRINT(f, COLLECTIVE, "moe_%s", phase_names[r->phase]);
+    PUT(f, TRANSPORT, is_weir ? weir_transport_name(weir_comm_transport(job->comm)) : "");
+    PUT(f, CONTENDER, r->candidate->name);
+    PUT(f, ALGO, !is_weir ? r->candidate->algo : job->nnodes > 1 ? "node-first" : "read");
 }
 
-static void csv_put_shape(moe_fields f, const moe_output *out, const bench_moe_trial *t,
+static void csv_put_shape(bench_record *f, const moe_output *out, const bench_moe_trial *t,
                           const moe_volume *volume, const moe_result *r)
 {
     const weir_moe_config *c = &t->config;
-    PUT(f, DTYPE, "%s", weir_dtype_name(c->dtype));
-    PUT(f, REDOP, "%s", r->phase == MOE_PHASE_DISPATCH ? "none" : "sum");
+    PUT(f, DTYPE, weir_dtype_name(c->dtype));
+    PUT(f, REDOP, r->phase == MOE_PHASE_DISPATCH ? "none" : "sum");
     PUT(f, ROOT, "-1");
     PUT(f, PLACEMENT, "out");
-    PUT(f, BYTES, "%.0f", phase_bytes(t, r->phase, volume->rows_bytes));
-    PUT(f, COUNT, "%d", t->tokens);
-    PUT(f, ITERS, "%d", r->iterations);
-    PUT(f, DIST, "%.40s/%s/h%d-e%d-k%d-a%d/%s/%s%s", out->options->routing_text,
-        weir_moe_layout_name(c->layout), c->hidden, c->experts, c->topk, out->options->alignment,
-        weir_dtype_name(c->dispatch_dtype), out->options->plain ? "plain" : "weir",
-        out->options->common.graph ? "/graph" : "");
-    PUT(f, TOKENS, "%d", t->tokens);
-    PUT(f, HIDDEN, "%d", c->hidden);
-    PUT(f, EXPERTS, "%d", c->experts);
-    PUT(f, TOPK, "%d", c->topk);
-    PUT(f, LAYOUT, "%s", weir_moe_layout_name(c->layout));
-    PUT(f, DISPATCH_DTYPE, "%s", weir_dtype_name(c->dispatch_dtype));
-    PUT(f, LINK_BYTES, "%.0f", phase_link_bytes(t, r->phase, volume));
-    PUT(f, EXPERT_BYTES, "%.0f", phase_bytes(t, r->phase, volume->expert_bytes));
+    PRINT(f, BYTES, "%.0f", phase_bytes(t, r->phase, volume->rows_bytes));
+    PRINT(f, COUNT, "%d", t->tokens);
+    PRINT(f, ITERS, "%d", r->iterations);
+    PRINT(f, DIST, "%.40s/%s/h%d-e%d-k%d-a%d/%s/%s%s", out->options->routing_text,
+          weir_moe_layout_name(c->layout), c->hidden, c->experts, c->topk, out->options->alignment,
+          weir_dtype_name(c->dispatch_dtype), out->options->plain ? "plain" : "weir",
+          out->options->common.graph ? "/graph" : "");
+    PRINT(f, TOKENS, "%d", t->tokens);
+    PRINT(f, HIDDEN, "%d", c->hidden);
+    PRINT(f, EXPERTS, "%d", c->experts);
+    PRINT(f, TOPK, "%d", c->topk);
+    PUT(f, LAYOUT, weir_moe_layout_name(c->layout));
+    PUT(f, DISPATCH_DTYPE, weir_dtype_name(c->dispatch_dtype));
+    PRINT(f, LINK_BYTES, "%.0f", phase_link_bytes(t, r->phase, volume));
+    PRINT(f, EXPERT_BYTES, "%.0f", phase_bytes(t, r->phase, volume->expert_bytes));
 }
 
-static void csv_put_result(moe_fields f, const moe_output *out, const bench_moe_trial *t,
+static void csv_put_result(bench_record *f, const moe_output *out, const bench_moe_trial *t,
                            const moe_volume *volume, const moe_result *r)
 {
     const double link_bytes = phase_link_bytes(t, r->phase, volume);
     const double pct = ceiling_pct(out, link_bytes, r);
-    PUT(f, VERIFY, "%s", r->wrong ? "fail" : "pass");
-    PUT(f, WRONG, "%llu", (unsigned long long)r->wrong);
+    const bench_stats *stats = &r->stats;
+    PUT(f, VERIFY, r->wrong ? "fail" : "pass");
+    PRINT(f, WRONG, "%llu", (unsigned long long)r->wrong);
     PUT(f, ORACLE, "exact");
     PUT(f, SPECIAL, "off");
     PUT(f, DETERMINISM, "off");
     PUT(f, GPU_SAMPLES, "0");
-    if (!isnan(pct))
-        PUT(f, CEILING_PCT, "%.1f", pct);
-    if (r->wrong)
+    bench_record_leave(f, BENCH_COLUMN_GPU_THROTTLED, BENCH_COLUMN_TEMPERATURE_C);
+    PUT(f, COUNTS, "");
+    if (isnan(pct))
+        PUT(f, CEILING_PCT, "");
+    else
+        PRINT(f, CEILING_PCT, "%.1f", pct);
+    if (r->wrong) {
+        bench_record_leave(f, BENCH_COLUMN_MEDIAN_US, BENCH_COLUMN_BUSBW_GBS);
         return;
-    PUT(f, MEDIAN_US, "%.3f", r->stats.median);
-    PUT(f, MIN_US, "%.3f", r->stats.min);
-    PUT(f, MAX_US, "%.3f", r->stats.max);
-    PUT(f, P99_US, "%.3f", r->stats.p99);
-    PUT(f, CI_LOW_US, "%.3f", r->stats.ci_low);
-    PUT(f, CI_HIGH_US, "%.3f", r->stats.ci_high);
-    PUT(f, ALGBW_GBS, "%.6g", gbs(phase_bytes(t, r->phase, volume->rows_bytes), r->stats.median));
-    PUT(f, BUSBW_GBS, "%.6g", gbs(link_bytes, r->stats.median));
+    }
+    PRINT(f, MEDIAN_US, "%.3f", stats->median);
+    PRINT(f, MIN_US, "%.3f", stats->min);
+    PRINT(f, MAX_US, "%.3f", stats->max);
+    PRINT(f, P99_US, "%.3f", stats->p99);
+    PRINT(f, CI_LOW_US, "%.3f", stats->ci_low);
+    PRINT(f, CI_HIGH_US, "%.3f", stats->ci_high);
+    PRINT(f, ALGBW_GBS, "%.6g", gbs(phase_bytes(t, r->phase, volume->rows_bytes), stats->median));
+    PRINT(f, BUSBW_GBS, "%.6g", gbs(link_bytes, stats->median));
 }
 
 static void csv_row(moe_output *out, const bench_moe_trial *t, const moe_volume *volume,
                     const moe_result *r)
 {
-    moe_fields fields;
-    if (!out->csv)
+    bench_record record;
+    if (!out->csv.file)
         return;
-    memset(fields, 0, sizeof fields);
-    csv_put_run(fields, out, r);
-    csv_put_shape(fields, out, t, volume, r);
-    csv_put_result(fields, out, t, volume, r);
-    for (int i = 0; i < COLUMNS; i++) {
-        if (i)
-            fputc(',', out->csv);
-        weiri_csv_write_field(out->csv, fields[i]);
-    }
-    fputc('\n', out->csv);
-    fflush(out->csv);
+    bench_record_begin(&record);
+    bench_record_put_run(&record, out->run);
+    csv_put_candidate(&record, out, r);
+    csv_put_shape(&record, out, t, volume, r);
+    csv_put_result(&record, out, t, volume, r);
+    bench_record_end(&record);
+    bench_csv_record(&out->csv, &record);
+    fflush(out->csv.file);
 }
 
 /* -------------------------------------------------------------------- table */
@@ -205,7 +171,7 @@ void bench_moe_output_row(moe_output *out, const bench_moe_trial *t, const moe_v
     if (!isnan(pct))
         snprintf(ceiling, sizeof ceiling, "%.1f", pct);
     printf("  %10.0f %8d %9s %9s %5d %10s", bytes, t->tokens, weir_dtype_name(t->config.dtype),
-           phase_names[r->phase], -1, r->candidate);
+           phase_names[r->phase], -1, r->candidate->name);
     if (r->wrong)
         printf(" %9s %7s %7s %7llu\n", "N/A", "N/A", "N/A", (unsigned long long)r->wrong);
     else
@@ -214,7 +180,9 @@ void bench_moe_output_row(moe_output *out, const bench_moe_trial *t, const moe_v
                r->stats.ci_low, r->stats.ci_high, ceiling);
     fflush(stdout);
     csv_row(out, t, volume, r);
-    if (!r->wrong && !strcmp(r->candidate, "weir")) {
+    if (r->candidate != &bench_moe_weir) {
+        out->peer = r->candidate->title;
+    } else if (!r->wrong) {
         out->busbw_sum += gbs(link_bytes, r->stats.median);
         out->busbw_count++;
     }
@@ -242,8 +210,8 @@ weir_status bench_moe_output_open(moe_output *out, const bench_run *run, const b
 {
     *out = (moe_output){.run = run, .options = o};
     weir_status status = bench_ceiling_open(&out->ceiling, run);
-    if (status == WEIR_OK)
-        status = csv_open(out);
+    if (status == WEIR_OK && o->common.csv_path)
+        status = bench_csv_open(&out->csv, run, &out->ceiling, o->common.csv_path);
     if (status == WEIR_OK)
         write_header(out, memory_bytes);
     return status;
@@ -251,13 +219,11 @@ weir_status bench_moe_output_open(moe_output *out, const bench_run *run, const b
 
 weir_status bench_moe_output_close(moe_output *out, uint64_t wrong, int *misses_floor)
 {
-    weir_status status = WEIR_OK;
     for (int phase = 0; phase < MOE_PHASES; phase++)
         if (out->ratios[phase])
             printf("# %s takes %.2f times as long as weir in %s (geometric mean of %d; at least "
                    "%.2f)\n",
-                   out->options->common.peers[0].modes ? "NCCL EP" : "MPI",
-                   exp(out->ratio_logs[phase] / out->ratios[phase]), phase_names[phase],
+                   out->peer, exp(out->ratio_logs[phase] / out->ratios[phase]), phase_names[phase],
                    out->ratios[phase], out->least_ratio[phase]);
     printf("# Out of bounds values : %llu %s\n", (unsigned long long)wrong,
            wrong ? "FAILED" : "OK");
@@ -269,10 +235,5 @@ weir_status bench_moe_output_close(moe_output *out, uint64_t wrong, int *misses_
     bench_ceiling_end(&out->ceiling, stdout);
     bench_floor_print(stdout, options, average_gbs, wrong);
     *misses_floor = !bench_floor_is_met(options, average_gbs);
-    if (out->csv && (ferror(out->csv) | (fclose(out->csv) != 0)))
-        status = bench_job_note(out->run->job, WEIR_ERR_SYSTEM,
-                                "--csv %s: not all could be written; is the disk full?",
-                                out->options->common.csv_path);
-    out->csv = NULL;
-    return status;
+    return bench_csv_close(&out->csv);
 }

@@ -8,13 +8,14 @@
 #include "bench/job/run.h"
 #include "bench/moe/moe_trial.h"
 #include "bench/output/ceiling.h"
+#include "bench/output/record.h"
 #include "bench/statistics/stats.h"
 
 #include <stdio.h>
 
 /* One candidate in one phase. */
 typedef struct moe_result {
-    const char *candidate;
+    const moe_candidate_ops *candidate;
     moe_phase phase;
     uint64_t wrong; /* rows and counts, of all ranks and iterations */
     int iterations;
@@ -25,12 +26,13 @@ typedef struct moe_output {
     const bench_run *run;
     const bench_moe_options *options;
     bench_ceiling ceiling;
-    FILE *csv;        /* NULL: none */
+    bench_csv csv;    /* file NULL: none */
     double busbw_sum; /* of weir's results */
     int busbw_count;
     double ratio_logs[MOE_PHASES]; /* sums of log(peer's time / weir's) */
     int ratios[MOE_PHASES];
     double least_ratio[MOE_PHASES];
+    const char *peer; /* its title; NULL: no row of a peer yet */
 } moe_output;
 
 /* Opens the files of the options and writes the header. Returns WEIR_ERR_INVALID, noted, if a file

@@ -311,5 +311,12 @@ static weir_status ep_store(moe_candidate *c, int version, int parts)
     return status;
 }
 
-const moe_candidate_ops bench_moe_nccl_ep = {"nccl-ep",  ep_open,  ep_close, ep_dispatch,
-                                             ep_combine, ep_store, ep_fetch, NULL};
+const moe_candidate_ops bench_moe_nccl_ep = {.name = "nccl-ep",
+                                             .title = "NCCL EP",
+                                             .algo = "low-latency",
+                                             .open = ep_open,
+                                             .close = ep_close,
+                                             .dispatch = ep_dispatch,
+                                             .combine = ep_combine,
+                                             .store = ep_store,
+                                             .fetch = ep_fetch};

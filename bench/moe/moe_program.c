@@ -93,25 +93,27 @@ static weir_backend backend_of(const bench_moe_options *o)
                                                      : WEIR_BACKEND_AUTO;
 }
 
-/* Returns why the options need another backend, or NULL. */
-static const char *backend_refusal(const bench_job *job, const bench_moe_options *o)
+/* Notes why the options need another backend, if they do. */
+static weir_status check_backend(bench_job *job, const bench_moe_options *o)
 {
-    if (job->gpu && o->common.npeers && !o->common.peers[0].modes)
-        return "--peer mpi: it is measured on the host only; add --backend host";
+    const moe_candidate_ops *const peer = bench_moe_peer(o);
+    if (job->gpu && peer && !peer->store)
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--peer %s: it is measured on the host only; add --backend host",
+                              peer->name);
     if (!job->gpu && o->common.graph)
-        return "--cudagraph 1: only calls on GPU memory can be captured in a graph; leave it out, "
-               "or use GPUs (--backend cuda)";
-    return NULL;
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--cudagraph 1: only calls on GPU memory can be captured in a graph; "
+                              "leave it out, or use GPUs (--backend cuda)");
+    return WEIR_OK;
 }
 
 /* Creates the communicator and measures the memory of groups. Collective; agreed. */
 static weir_status set_up(bench_run *run, const bench_moe_options *o, size_t *memory_bytes)
 {
     weir_status status = bench_job_connect(run->job, backend_of(o));
-    const char *refusal = status == WEIR_OK ? backend_refusal(run->job, o) : NULL;
-    if (refusal)
-        status = bench_job_agree(
-            run->job, bench_job_note(run->job, WEIR_ERR_INVALID, "%s", refusal), "backend");
+    if (status == WEIR_OK)
+        status = bench_job_agree(run->job, check_backend(run->job, o), "backend");
     if (status == WEIR_OK)
         status = largest_group(run, o, memory_bytes);
     if (status == WEIR_OK)

@@ -25,7 +25,9 @@ typedef struct moe_candidate moe_candidate;
  * where a call reads them, 0 to WEIRV_MOE_VERSIONS - 1; unless calls are captured, a slot has the
  * version of its number. */
 typedef struct moe_candidate_ops {
-    const char *name;
+    const char *name;  /* in the table, and in column contender */
+    const char *title; /* of a library, in sentences */
+    const char *algo;  /* in column algo; NULL: weir's */
     /* Collective. */
     weir_status (*open)(moe_candidate *self);
     void (*close)(moe_candidate *self);
@@ -89,6 +91,8 @@ weir_status bench_moe_weir_copy_us(moe_candidate *candidate, double bytes, doubl
 extern const moe_candidate_ops bench_moe_nccl_ep;
 /* NULL in a build without MPI. */
 extern const moe_candidate_ops *const bench_moe_mpi;
+/* The candidate of --peer; NULL: none is given. */
+const moe_candidate_ops *bench_moe_peer(const bench_moe_options *options);
 
 /* Opens the oracle. Collective; agreed. */
 weir_status bench_moe_trial_open(bench_moe_trial *trial, bench_job *job,

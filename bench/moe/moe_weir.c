@@ -106,5 +106,12 @@ weir_status bench_moe_weir_copy_us(moe_candidate *c, double bytes, double *us)
     return bench_moe_device_copy_us(c, &state->device, bytes, us);
 }
 
-const moe_candidate_ops bench_moe_weir = {"weir",       weir_open,  weir_close, weir_dispatch,
-                                          weir_combine, weir_store, weir_fetch, weir_place};
+const moe_candidate_ops bench_moe_weir = {.name = "weir",
+                                          .title = "weir",
+                                          .open = weir_open,
+                                          .close = weir_close,
+                                          .dispatch = weir_dispatch,
+                                          .combine = weir_combine,
+                                          .store = weir_store,
+                                          .fetch = weir_fetch,
+                                          .place = weir_place};

@@ -3,6 +3,7 @@
 
 #include "base/options.h"
 #include "bench/options/faults.h"
+#include "bench/options/peers.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -180,23 +181,6 @@ int bench_parse_root(const bench_option *row, const char *text, bench_options *o
     return 0;
 }
 
-/* A library without a mode is measured in every mode that it has. */
-static bench_peer peer_of(const char *text)
-{
-    static const struct {
-        const char *name;
-        unsigned modes;
-    } names[] = {{"mpi", 0}, {"nccl", (1u << BENCH_NCCL_MODES) - 1},
-                 {"nccl:default", 1u << BENCH_NCCL_DEFAULT},
-                 {"nccl:symmetric", 1u << BENCH_NCCL_SYMMETRIC},
-                 {"nccl:zero-cta", 1u << BENCH_NCCL_ZERO_CTA}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i].name, text) == 0)
-            return (bench_peer){.text = text, .modes = names[i].modes, .known = 1};
-    return (bench_peer){.text = text, .path = text, .modes = (1u << BENCH_NCCL_MODES) - 1,
-                        .known = strchr(text, '/') != NULL};
-}
-
 int bench_parse_peer(const bench_option *row, const char *text, bench_options *options,
                      char *expected)
 {
@@ -206,7 +190,7 @@ int bench_parse_peer(const bench_option *row, const char *text, bench_options *o
                  BENCH_PEERS_MAX);
         return -1;
     }
-    options->peers[options->npeers++] = peer_of(text);
+    options->peers[options->npeers++] = bench_peer_of(text);
     return 0;
 }
 

@@ -64,12 +64,26 @@ typedef enum bench_nccl_mode {
     BENCH_NCCL_DEFAULT, BENCH_NCCL_SYMMETRIC, BENCH_NCCL_ZERO_CTA, BENCH_NCCL_MODES
 } bench_nccl_mode;
 
-/* One --peer: MPI, or a vendor's library in some of its modes. */
+typedef enum bench_peer_kind {
+    BENCH_PEER_UNKNOWN, /* the text names no peer */
+    BENCH_PEER_MPI,
+    BENCH_PEER_VENDOR,  /* a vendor's library in some of its modes */
+    BENCH_PEER_NCCL_EP, /* bench_moe only */
+} bench_peer_kind;
+
+/* What a peer cannot do without. */
+enum {
+    BENCH_PEER_NEEDS_MPI = 1, /* ranks that MPI started */
+    BENCH_PEER_NEEDS_GPU = 2, /* a build with CUDA */
+};
+
+/* One --peer. */
 typedef struct bench_peer {
     const char *text; /* as the user wrote it */
     const char *path; /* the library's file; NULL: found by its usual name */
-    unsigned modes;   /* bits 1 << bench_nccl_mode; 0: MPI */
-    int known;        /* 0: the text names no peer */
+    bench_peer_kind kind;
+    unsigned needs; /* bits BENCH_PEER_NEEDS_MPI, ... */
+    unsigned modes; /* of a vendor's library: bits 1 << bench_nccl_mode */
 } bench_peer;
 
 /* The option table stores int, size_t, double and const char * members by their offset. */

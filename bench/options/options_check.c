@@ -5,6 +5,7 @@
 #include "bench/options/algo_words.h"
 #include "bench/options/faults.h"
 #include "bench/options/paths.h"
+#include "bench/options/peers.h"
 #include "bench/sizes/dist.h"
 #include "bench/sizes/shape.h"
 
@@ -119,20 +120,11 @@ static int check_algo(const bench_options *options, weir_collective collective, 
     return bad_usage(problem, "--algo %s", bad);
 }
 
-/* 1 if rows of both would have the same name: a library without a mode is measured in every mode.
- * Paths are compared as text. */
-static int is_same_peer(const bench_peer *a, const bench_peer *b)
-{
-    if (a->path || b->path)
-        return strcmp(a->text, b->text) == 0;
-    return a->modes & b->modes || a->modes == b->modes;
-}
-
 static int check_peers(const bench_options *options, char *problem)
 {
     for (int i = 0; i < options->npeers; i++)
         for (int j = 0; j < i; j++)
-            if (is_same_peer(&options->peers[i], &options->peers[j]))
+            if (bench_peer_is_same(&options->peers[i], &options->peers[j]))
                 return bad_usage(problem,
                                  "--peer %s and --peer %s have rows of the same name; leave "
                                  "one out",
@@ -148,17 +140,18 @@ static int check_build(const bench_options *options, char *problem)
     if (options->transport == BENCH_TRANSPORT_CUDA_IPC && !bench_gpu_built())
         return bad_usage(problem, "--transport cuda_ipc: this build has no CUDA (make CUDA=1); use "
                                   "--transport shm");
-    for (int i = 0; i < options->npeers; i++)
-        if (!options->peers[i].known)
-            return bad_usage(problem,
-                             "--peer %s: expected mpi, nccl, nccl:default, nccl:symmetric, "
-                             "nccl:zero-cta, or a library's path (with a /)",
-                             options->peers[i].text);
-        else if (options->peers[i].modes && !bench_gpu_built())
+    for (int i = 0; i < options->npeers; i++) {
+        const bench_peer *peer = &options->peers[i];
+        char words[BENCH_PROBLEM_BYTES];
+        bench_peer_list(words, sizeof words);
+        if (peer->kind == BENCH_PEER_UNKNOWN)
+            return bad_usage(problem, "--peer %s: expected %s", peer->text, words);
+        if (peer->needs & BENCH_PEER_NEEDS_GPU && !bench_gpu_built())
             return bad_usage(problem,
                              "--peer %s: this build has no CUDA; build with make CUDA=1, or under "
                              "mpirun use --peer mpi",
-                             options->peers[i].text);
+                             peer->text);
+    }
     return 0;
 }
 

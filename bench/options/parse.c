@@ -6,6 +6,7 @@
 #include "bench/options/parse.h"
 
 #include "bench/options/option_values.h"
+#include "bench/options/peers.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -120,7 +121,7 @@ static const bench_option rows[] = {
      "measure every algorithm, on GPUs with many grids, and write the\n"
      "fastest for each size into a tuning table for WEIR_TUNING; rows of\n"
      "other collectives and numbers of ranks in the file are kept"},
-    {0, "peer", "mpi|nccl|PATH", bench_parse_peer, AT(peers), 0, 0,
+    {0, "peer", BENCH_PEERS_ARGUMENT, bench_parse_peer, AT(peers), 0, 0,
      "also measure this peer, interleaved in the same run; repeatable.\n"
      "nccl, or a vendor's library by its path, in every mode that it has;\n"
      "nccl:default, nccl:symmetric or nccl:zero-cta in one mode"},

@@ -1,6 +1,6 @@
 /*
  * The parts of the benchmarks that need no other rank: statistics, sizes, shapes, distributions,
- * number formats of the table, options, cold buffers, and the JSON writer.
+ * number formats of the table, options, peers, cold buffers, records, and the JSON writer.
  */
 
 #include "bench/trial/data.h"
@@ -11,11 +11,13 @@
 #include "bench/options/option_values.h"
 #include "bench/options/parse.h"
 #include "bench/options/paths.h"
+#include "bench/options/peers.h"
 #include "bench/options/options.h"
 #include "bench/statistics/result.h"
 #include "bench/sizes/shape.h"
 #include "bench/statistics/stats.h"
 #include "bench/output/floor.h"
+#include "bench/output/record.h"
 #include "bench/output/table.h"
 #include "bench/trial/trial.h"
 #include "bench/output/floor.h"
@@ -23,6 +25,7 @@
 
 #include <getopt.h>
 #include <math.h>
+#include <unistd.h>
 
 TEST(order_statistics_match_hand_computed_values)
 {
@@ -407,6 +410,71 @@ TEST(results_fail_on_wrong_data_overruns_and_changed_inputs)
     assert_true(bench_result_failed(&result));
     result.checked = 0;
     assert_false(bench_result_failed(&result));
+}
+
+/* Writes the columns of a record except skipped, and that named twice once more. */
+static bench_record record_of(int skipped, int twice)
+{
+    bench_record record;
+    bench_record_begin(&record);
+    for (int i = 0; i < BENCH_COLUMNS; i++)
+        if (i != skipped)
+            bench_record_print(&record, (bench_column_index)i, "%d", i);
+    if (twice >= 0)
+        bench_record_put(&record, (bench_column_index)twice, "again");
+    bench_record_end(&record);
+    return record;
+}
+
+TEST(a_column_that_is_forgotten_or_written_twice_is_named)
+{
+    assert_null(record_of(-1, -1).fault);
+    for (int i = 0; i < BENCH_COLUMNS; i++) {
+        bench_record forgotten = record_of(i, -1), repeated = record_of(-1, i);
+        assert_string_equal(forgotten.fault, bench_columns[i].name);
+        assert_string_equal(forgotten.text[i], "");
+        assert_string_equal(repeated.fault, bench_columns[i].name);
+    }
+}
+
+TEST(a_faulty_record_fails_the_run_when_its_file_is_closed)
+{
+    char path[] = "/tmp/weir-record-XXXXXX";
+    bench_job job = {.program = "test"};
+    bench_options options = {.csv_path = path};
+    bench_run run = {.job = &job, .options = &options};
+    bench_csv csv;
+    close(mkstemp(path));
+    for (int forgotten = -1; forgotten <= BENCH_COLUMN_EXPERT_BYTES;
+         forgotten += BENCH_COLUMN_EXPERT_BYTES + 1) {
+        const bench_record good = record_of(-1, -1), first = record_of(forgotten, -1);
+        assert_int_equal(bench_csv_open(&csv, &run, NULL, path), WEIR_OK);
+        bench_csv_record(&csv, &first);
+        bench_csv_record(&csv, &good);
+        assert_int_equal(bench_csv_close(&csv), forgotten < 0 ? WEIR_OK : WEIR_ERR_INTERNAL);
+    }
+    assert_non_null(strstr(job.note.text, "the column expert_bytes is written never or twice"));
+    unlink(path);
+}
+
+TEST(peers_are_known_by_their_kind)
+{
+    char words[BENCH_PROBLEM_BYTES];
+    const bench_peer mpi = bench_peer_of("mpi"), nccl = bench_peer_of("nccl"),
+                     mode = bench_peer_of("nccl:default"), path = bench_peer_of("./libnccl.so"),
+                     other = {.text = "other", .kind = BENCH_PEER_NCCL_EP};
+    bench_peer_list(words, sizeof words);
+    assert_string_equal(words, "mpi, nccl, nccl:default, nccl:symmetric, nccl:zero-cta, or a "
+                               "library's path (with a /)");
+    assert_int_equal(mpi.needs, BENCH_PEER_NEEDS_MPI);
+    assert_int_equal(nccl.needs, BENCH_PEER_NEEDS_GPU);
+    assert_int_equal(path.needs, BENCH_PEER_NEEDS_GPU);
+    assert_int_equal(bench_peer_of("nccl:").kind, BENCH_PEER_UNKNOWN);
+    assert_true(bench_peer_is_same(&mpi, &mpi));
+    assert_true(bench_peer_is_same(&nccl, &mode));
+    assert_false(bench_peer_is_same(&nccl, &path));
+    assert_false(bench_peer_is_same(&mpi, &nccl));
+    assert_false(bench_peer_is_same(&mpi, &other)); /* neither has modes */
 }
 
 int main(void)

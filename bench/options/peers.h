@@ -1,0 +1,21 @@
+/* The peers that --peer of the benchmarks of collectives names. Pure. */
+#ifndef BENCH_OPTIONS_PEERS_H
+#define BENCH_OPTIONS_PEERS_H
+
+#include "bench/options/options.h"
+
+#include <stddef.h>
+
+/* The words of --peer, for --help; PATH is a vendor's library. */
+#define BENCH_PEERS_ARGUMENT "mpi|nccl|PATH"
+
+/* The peer of a word or of a library's path, which has a slash; else its kind is
+ * BENCH_PEER_UNKNOWN. */
+bench_peer bench_peer_of(const char *text);
+/* 1 if rows of both would have the same name: a library without a mode is measured in every mode.
+ * Paths are compared as text. */
+int bench_peer_is_same(const bench_peer *a, const bench_peer *b);
+/* Writes every word, "mpi, nccl, " and so on, and what else names a peer. */
+void bench_peer_list(char *text, size_t bytes);
+
+#endif
