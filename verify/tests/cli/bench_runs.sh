@@ -157,6 +157,21 @@ for algo in $algos; do
     [ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 && $27 != "pass"' "$csv" | wc -l)" -eq 0 ] && status=0
     check "--algo $algo is correct" $status
 done
+# Those of the other collectives in one run each, and in unregistered memory. All but the first may
+# fall back to another one, which is then measured once.
+for program in $programs; do
+    [ "$program" = allreduce ] && continue
+    names=$("./bench_$program" --list-algos | awk '$2 == "host" { printf "%s%s", comma, $1; comma = "," }')
+    for buffers in weir plain; do
+        run "./bench_$program" -g 2 -b 1K -e 1K -n 4 --algo "$names" --buffers $buffers --csv "$csv"
+        status=1
+        [ "$code" -eq 0 ] && awk -F, -v names="$names" '
+            BEGIN { n = split(names, list, ",") }
+            NR > 1 { bad += $27 != "pass" || !index("," names ",", "," $11 ","); first += $11 == list[1] }
+            END { exit bad || !first || !n }' "$csv" && status=0
+        check "bench_$program --algo $names is correct, --buffers $buffers" $status
+    done
+done
 bench 2 allreduce -b 1K -e 1K -n 4 --algo "$(echo "$algos" | tr '\n' ,)auto" --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 { print $15, $11 }' "$csv" | sort | uniq -d | wc -l)" -eq 0 ] &&
