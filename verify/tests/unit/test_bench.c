@@ -413,27 +413,28 @@ TEST(results_fail_on_wrong_data_overruns_and_changed_inputs)
 }
 
 /* Writes the columns of a record except skipped, and that named twice once more. */
-static bench_record record_of(int skipped, int twice)
+static void fill_record(bench_record *record, int skipped, int twice)
 {
-    bench_record record;
-    bench_record_begin(&record);
+    bench_record_begin(record);
     for (int i = 0; i < BENCH_COLUMNS; i++)
         if (i != skipped)
-            bench_record_print(&record, (bench_column_index)i, "%d", i);
+            bench_record_print(record, (bench_column_index)i, "%d", i);
     if (twice >= 0)
-        bench_record_put(&record, (bench_column_index)twice, "again");
-    bench_record_end(&record);
-    return record;
+        bench_record_put(record, (bench_column_index)twice, "again");
+    bench_record_end(record);
 }
 
 TEST(a_column_that_is_forgotten_or_written_twice_is_named)
 {
-    assert_null(record_of(-1, -1).fault);
+    bench_record record;
+    fill_record(&record, -1, -1);
+    assert_null(record.fault);
     for (int i = 0; i < BENCH_COLUMNS; i++) {
-        bench_record forgotten = record_of(i, -1), repeated = record_of(-1, i);
-        assert_string_equal(forgotten.fault, bench_columns[i].name);
-        assert_string_equal(forgotten.text[i], "");
-        assert_string_equal(repeated.fault, bench_columns[i].name);
+        fill_record(&record, i, -1);
+        assert_string_equal(record.fault, bench_columns[i].name);
+        assert_string_equal(record.text[i], "");
+        fill_record(&record, -1, i);
+        assert_string_equal(record.fault, bench_columns[i].name);
     }
 }
 
@@ -447,7 +448,9 @@ TEST(a_faulty_record_fails_the_run_when_its_file_is_closed)
     close(mkstemp(path));
     for (int forgotten = -1; forgotten <= BENCH_COLUMN_EXPERT_BYTES;
          forgotten += BENCH_COLUMN_EXPERT_BYTES + 1) {
-        const bench_record good = record_of(-1, -1), first = record_of(forgotten, -1);
+        bench_record first, good;
+        fill_record(&first, forgotten, -1);
+        fill_record(&good, -1, -1);
         assert_int_equal(bench_csv_open(&csv, &run, NULL, path), WEIR_OK);
         bench_csv_record(&csv, &first);
         bench_csv_record(&csv, &good);
