@@ -82,15 +82,26 @@ results_kind results_kind_of(const results_input *input)
     return RESULTS_KIND_UNKNOWN;
 }
 
+static int ends_with(const char *name, const char *tail)
+{
+    size_t length = strlen(name), more = strlen(tail);
+    return length > more && strcmp(name + length - more, tail) == 0;
+}
+
 void results_read_input(results_set *set, results_input *input, int named)
 {
     set->files++;
+    int must_have_results = named || ends_with(input->path, ".csv");
     if (input->length == 0) {
-        results_note(set, input->path, 0, "empty file");
+        if (must_have_results)
+            results_note(set, input->path, 0, "empty file");
         return;
     }
     switch (results_kind_of(input)) {
-    case RESULTS_KIND_OWN_CSV: results_read_csv(set, input); return;
+    case RESULTS_KIND_OWN_CSV: /* prose has commas too, such as a verdict in the compared folder */
+        if (must_have_results || strncmp(input->text, "schema,", 7) == 0)
+            results_read_csv(set, input);
+        return;
     case RESULTS_KIND_RCCL_CSV: results_read_rccl_csv(set, input); return;
     case RESULTS_KIND_JSON: results_read_json(set, input, named); return;
     case RESULTS_KIND_NCCL_TEXT: results_read_nccl_text(set, input); return;
@@ -162,12 +173,6 @@ static int read_file(results_set *set, const char *path, int named)
     if (status == 0)
         results_read_input(set, &input, named);
     return status;
-}
-
-static int ends_with(const char *name, const char *tail)
-{
-    size_t length = strlen(name), more = strlen(tail);
-    return length > more && strcmp(name + length - more, tail) == 0;
 }
 
 static int may_hold_results(const char *name)
@@ -247,7 +252,66 @@ static int read_run(results_set *set, const char *store, const char *source)
     return -1;
 }
 
-int results_load(results_set *set, const char *source, const char *store)
+/* How completely a file of that origin states weir's rows; 0: another tool's. */
+static int completeness(const results_row *row)
+{
+    return row->origin == RESULTS_OWN_CSV      ? 3
+           : row->origin == RESULTS_OWN_ROWS   ? 2
+           : row->origin == RESULTS_OWN_OUTPUT ? 1
+                                               : 0;
+}
+
+/* Orders rows by run and by what a printed table states of a measurement. */
+static int by_measurement(const results_row *a, const results_row *b)
+{
+    static const results_column columns[] = {RESULTS_RUN_ID, RESULTS_COLLECTIVE, RESULTS_CONTENDER,
+                                             RESULTS_DTYPE, RESULTS_REDOP, RESULTS_PLACEMENT};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        int order = strcmp(a->text[columns[i]], b->text[columns[i]]);
+        if (order)
+            return order;
+    }
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    return a->nranks != b->nranks ? a->nranks - b->nranks : a->root - b->root;
+}
+
+/* The same, then the most complete row first. */
+static int by_completeness(const void *first, const void *second)
+{
+    const results_row *a = *(results_row *const *)first, *b = *(results_row *const *)second;
+    int order = by_measurement(a, b);
+    return order ? order : completeness(b) - completeness(a);
+}
+
+/* Weir's rows can be in a CSV, a JSON file and a printed table of one run: keeps those of the most
+ * complete file, so that they count once. */
+static void drop_copies(results_set *set, size_t first)
+{
+    size_t count = set->count - first, kept = first;
+    results_row **order = malloc((count + 1) * sizeof *order);
+    if (!order || set->keeps_documents) { /* documents number their rows */
+        free(order);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        order[i] = &set->rows[first + i];
+    qsort(order, count, sizeof *order, by_completeness);
+    const results_row *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!best || by_measurement(best, order[i]) != 0)
+            best = order[i];
+        order[i]->is_copy = completeness(order[i]) > 0 &&
+                            completeness(order[i]) < completeness(best);
+    }
+    for (size_t i = first; i < set->count; i++)
+        if (!set->rows[i].is_copy)
+            set->rows[kept++] = set->rows[i];
+    set->count = kept;
+    free(order);
+}
+
+static int load_source(results_set *set, const char *source, const char *store)
 {
     char path[PATH_MAX];
     struct stat about;
@@ -263,4 +327,12 @@ int results_load(results_set *set, const char *source, const char *store)
     if (!exists && strpbrk(source, "*?["))
         return read_pattern(set, source);
     return read_path(set, source);
+}
+
+int results_load(results_set *set, const char *source, const char *store)
+{
+    size_t first = set->count;
+    int status = load_source(set, source, store);
+    drop_copies(set, first);
+    return status;
 }

@@ -41,6 +41,8 @@ FILE *results_open(const char *path, long long most_bytes);
 /*
  * Reads one source that a user named: a file, a folder (all result files in and below it, in the
  * order of their names), a pattern with * ? [ ], or a run of the store. store: NULL for none.
+ * Weir's rows of one run that several files have (CSV, JSON, printed table) are added once. Files
+ * of a folder that are no results are skipped.
  * Returns 0, or -1 after reporting that there is no such source.
  */
 int results_load(results_set *set, const char *source, const char *store);

@@ -157,13 +157,25 @@ static const char *verdict_of(const char *wrong)
     return value < 1e-2 ? "pass" : "fail";
 }
 
+/* nan and N/A are how the table says that there is no value. */
+static const char *value_of(const char *token)
+{
+    static const char *const none[] = {"N/A", "nan", "-nan"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        if (strcmp(token, none[i]) == 0)
+            return "";
+    return token;
+}
+
 static void add_half(reader *in, char **tokens, const half *of, const char *placement)
 {
     results_row row = results_row_make(in->input->path, in->line, in->origin);
-    const char *time = tokens[of->time];
-    if (of->algbw < 0 || of->busbw < 0 || strcmp(time, "N/A") == 0)
+    if (of->algbw < 0 || of->busbw < 0)
         return;
+    const char *time = value_of(tokens[of->time]);
     row.text[RESULTS_VERIFY] = of->wrong < 0 ? "off" : verdict_of(tokens[of->wrong]);
+    if (!time[0] && strcmp(row.text[RESULTS_VERIFY], "fail") != 0)
+        return; /* not measured: alltoall, for one, has no in-place form */
     row.text[RESULTS_RUN_ID] = in->run;
     row.text[RESULTS_HOST] = in->nhosts ? in->hosts[0] : "";
     row.text[RESULTS_COLLECTIVE] = results_keep_text(in->set, in->collective,
@@ -181,8 +193,8 @@ static void add_half(reader *in, char **tokens, const half *of, const char *plac
     row.text[RESULTS_BYTES] = tokens[0];
     row.text[RESULTS_COUNT] = in->count < 0 ? "" : tokens[in->count];
     row.text[RESULTS_MEDIAN_US] = time;
-    row.text[RESULTS_ALGBW_GBS] = tokens[of->algbw];
-    row.text[RESULTS_BUSBW_GBS] = tokens[of->busbw];
+    row.text[RESULTS_ALGBW_GBS] = value_of(tokens[of->algbw]);
+    row.text[RESULTS_BUSBW_GBS] = value_of(tokens[of->busbw]);
     row.text[RESULTS_DIST] = strcmp(in->collective, "alltoallv") == 0 ? "spread:1" : "";
     results_add(in->set, &row);
 }

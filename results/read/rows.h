@@ -43,6 +43,7 @@ typedef struct results_row {
     double low_us, high_us;     /* 95% interval of the median; NaN where unknown */
     double algbw_gbs, busbw_gbs; /* NaN if failed */
     int failed;                 /* verification found wrong elements */
+    int is_copy;                /* a more complete file of the same run has the row (load.c) */
 } results_row;
 
 typedef struct results_block results_block;

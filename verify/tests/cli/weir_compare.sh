@@ -455,4 +455,51 @@ else
         eval 'ends_with 0 $program --store "$nights" --add "x'"'"'); DROP TABLE rows; --" results/sample.csv &&
         ends_with 0 $program --store "$nights" 1 2'
 fi
+
+# A run's CSV and its printed table in one folder, with values that nccl-tests' table does not have,
+# beside reports that a script redirected there.
+printed_run() { # FILE TIME_OUT WRONG VERIFY
+    {
+        echo "$header"
+        row "$(basename "$1")" 64 "${2/nan/}" | sed "s/,,,pass,0$/,,,$4,$3/;s/allreduce/alltoall/;s/,sum,/,none,/"
+    } >"$1.csv"
+    cat >"$1.log" <<EOF
+# weir version 0.1.0 nccl-headers=0 nccl-library=0
+# Collective test starting: bench_alltoall
+# nThread 1 nGpus 4 minBytes 64 maxBytes 64 step: 2(factor) warmup iters: 0 iters: 50 agg iters: 1 validation: 1 graph: 0
+#  Rank  0 Group  0 Pid   1 on          h device  0 [0000:00:00] x
+#  Rank  3 Group  0 Pid   4 on          h device  3 [0000:00:00] x
+# weir 0.1.0 (12.2.0, release), run $(basename "$1"), 2026-01-01T00:00:00Z
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+          64             2     float    none      -1  $2    0.03    0.02   $3      nan     nan     nan    N/A
+EOF
+}
+mkdir -p "$scratch/printed/good" "$scratch/printed/wrong"
+for i in 1 2 3; do
+    printed_run "$scratch/printed/good/run$i" 1.00 0 pass
+    printed_run "$scratch/printed/wrong/run$i" nan 7 fail
+done
+is_quiet() { ends_with "$@" && [ ! -s "$err" ]; }
+check "nan and N/A of a printed table are no problems of a file" \
+    is_quiet 0 $program "$scratch/printed/good" "$scratch/printed/good"
+check "a run's CSV and printed table in one folder are the rows of one run" \
+    has '# A: .*/good: 3 rows, 3 runs'
+check "wrong data whose time is nan are no problem of the file" \
+    is_quiet 1 $program "$scratch/printed/good" "$scratch/printed/wrong"
+check "wrong data in a CSV and its printed table regress one row" \
+    has 'Verdict: regressed .1 regressed, 0 improved, 0 inconclusive, 0 no difference'
+rm "$scratch"/printed/wrong/*.csv
+check "a printed table alone shows wrong data" \
+    is_quiet 1 $program "$scratch/printed/good" "$scratch/printed/wrong"
+check "a printed table alone is three runs" has '# B: .*/wrong: 3 rows, 3 runs'
+: >"$scratch/printed/good/empty.log"
+$program "$scratch/printed/good" "$scratch/printed/good" >"$scratch/printed/good/verdict.txt" 2>"$err"
+check "a report redirected into a compared folder is no result while it is written" [ ! -s "$err" ]
+check "a report and an empty log in a compared folder are skipped" \
+    is_quiet 0 $program "$scratch/printed/good" "$scratch/printed/good"
+: >"$scratch/printed/good/lost.csv"
+ends_with 0 $program "$scratch/printed/good" "$scratch/printed/good"
+check "an empty CSV in a compared folder is reported" errs 'lost.csv: empty file'
+
 tap_done

@@ -301,8 +301,13 @@ TEST(variants_of_nccl_tests_text_are_read)
            NULL);
     expect("x.txt", NCCL_HEAD NCCL_COLUMNS "   8    2   float   sum   -1   8.4  0.0  0.0   0   8.",
            0, "x.txt:9: a row of 10 fields where the headings have 13");
-    expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 nan 0.0 0.0 0 N/A N/A N/A N/A\n", 0,
-           "x.txt:9: median_us 'nan'");
+    expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 inf 0.0 0.0 0 N/A N/A N/A N/A\n", 0,
+           "x.txt:9: median_us 'inf'");
+    /* nan and N/A: no value. A row with wrong elements is a row without a time. */
+    expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 nan nan nan 0 nan nan nan N/A\n", 0,
+           NULL);
+    expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 nan nan nan 3 8.4 nan N/A 0\n", 2,
+           NULL);
 }
 
 TEST(output_of_other_tools_is_read)
