@@ -180,10 +180,9 @@ class Communicator:
         if handle is None:
             return
         if self._memories:
-            raise InvalidError(f"{self._memories} arrays of registered memory are in use; delete "
-                               "them before the communicator")
+            raise InvalidError(f"arrays of registered memory in use: {self._memories}; delete them before the communicator")
         if self._parts:
-            raise InvalidError(f"{len(self._parts)} groups of weir.moe are open; close them before the communicator")
+            raise InvalidError(f"groups of weir.moe open: {len(self._parts)}; close them before the communicator")
         for pair in self._pairs.values():
             pair._destroy_quietly()
         self._pairs.clear()

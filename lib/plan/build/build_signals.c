@@ -5,6 +5,8 @@
  */
 #include "plan/build/build.h"
 
+#include "base/words.h"
+
 #include <stdlib.h>
 
 enum { SIGNALS, WAITS, SIDES };
@@ -68,9 +70,10 @@ static void plan_signals_compare_ends(weir_plan_builder *builder, const tally *a
     const char *where = in_pipelines ? " in pipelines" : "";
     if (sent != taken)
         weiri_build_reject(builder, "weir_plan_build", rank,
-                           "%u signals on %s channel %u to rank %d%s, but %u waits at the other "
+                           "%u signal%s on %s channel %u to rank %d%s, but %u wait%s at the other "
                            "end; expected equal numbers",
-                           sent, weiri_plan_channel_name(all->type), index, peer, where, taken);
+                           sent, weiri_s(sent), weiri_plan_channel_name(all->type), index, peer,
+                           where, taken, weiri_s(taken));
     if (end == theirs && all->counts[rank][WAITS][at])
         weiri_build_reject(builder, "weir_plan_build", rank,
                            "a wait on %s channel %u to rank %d%s, but that rank has not created "

@@ -5,6 +5,8 @@
  */
 #include "plan/check/check.h"
 
+#include "base/words.h"
+
 #include <stdio.h>
 
 static void name_counter(const weiri_check_counter *counter, char *text, size_t room)
@@ -125,10 +127,11 @@ void weiri_check_counters_balanced(weiri_check *check)
                 check, WEIR_PLAN_FAULT_BALANCE,
                 last ? check->blocks[last->block].rank : counter->to,
                 last ? last->block : WEIRI_CHECK_NONE, last ? last->op : WEIRI_CHECK_NONE,
-                "a launch %s %s %u times and %s it %u times: the next launch "
+                "a launch %s %s %u time%s and %s it %u time%s: the next launch "
                 "would start with another value",
                 is_semaphore ? "releases" : "signals", name, counter->nsignals,
-                is_semaphore ? "acquires" : "waits for", counter->nacquired);
+                weiri_s(counter->nsignals), is_semaphore ? "acquires" : "waits for",
+                counter->nacquired, weiri_s(counter->nacquired));
             weiri_check_advise(check, "add %s on rank %d, or drop as many %s",
                                is_semaphore ? "acquire (weir_plan_acquire)"
                                             : "wait (weir_plan_wait)",

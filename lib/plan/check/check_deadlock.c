@@ -106,18 +106,26 @@ static uint32_t find_unblocker(const weiri_check *check, uint32_t stuck)
     return WEIRI_CHECK_NONE;
 }
 
-/* Appends "; it would come from rank 1, ..., which waits for ...". */
+/* Appends "; it would come from rank 1, ..., which waits for ...", up to a block that is named
+ * already. */
 static void append_wait_chain(const weiri_check *check, uint32_t stuck, uint32_t unblocker,
                               char *text, size_t room)
 {
-    uint32_t at = unblocker;
-    for (int i = 0; i < CHAIN_MAX && at != WEIRI_CHECK_NONE; i++) {
+    uint32_t named[CHAIN_MAX + 1] = {stuck}, at = unblocker;
+    for (int i = 0; i <= CHAIN_MAX && at != WEIRI_CHECK_NONE; i++) {
         char where[WEIRI_CHECK_TEXT], what[2 * WEIRI_CHECK_TEXT];
         size_t used = strlen(text);
-        if (at == stuck) {
-            snprintf(text + used, room - used, ": a cycle");
+        for (int k = 0; k <= i; k++)
+            if (at == named[k]) {
+                if (k == 0)
+                    snprintf(text + used, room - used, ": a cycle");
+                else
+                    snprintf(text + used, room - used, ": a cycle of the last %d", i + 1 - k);
+                return;
+            }
+        if (i == CHAIN_MAX)
             return;
-        }
+        named[i + 1] = at;
         name_wait(check, &check->blocks[at], what, sizeof what);
         snprintf(text + used, room - used, "; it would come from %s, which waits for %s",
                  weiri_check_where(check, at, check->blocks[at].op, where), what);

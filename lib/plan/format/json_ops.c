@@ -5,11 +5,16 @@
 
 static weiri_plan_kind plan_json_kind_of(weiri_json *in, json_t *object)
 {
-    const char *name = weiri_json_text(in, object, "name");
-    for (int kind = 0; kind < WEIRI_PLAN_KINDS; kind++)
+    const char *name = json_string_value(json_object_get(object, "name"));
+    for (int kind = 0; name && kind < WEIRI_PLAN_KINDS; kind++)
         if (strcmp(name, weiri_plan_traits[kind].name) == 0)
             return (weiri_plan_kind)kind;
-    weiri_json_reject(in, "unknown operation '%.40s'", name);
+    uint32_t op = in->op;
+    in->op = WEIRI_JSON_NO_OP; /* the position would name a kind */
+    if (name)
+        weiri_json_reject(in, "op %u: unknown operation '%.40s'", op, name);
+    else
+        weiri_json_reject(in, "op %u: name is missing or not a string", op);
     return WEIRI_PLAN_NOP_OP;
 }
 

@@ -98,7 +98,9 @@ refuses "malformed JSON is reported with file and line" 2 "show $scratch/bad.jso
 head -c 400 "$scratch/good.json" >"$scratch/bad.json"
 refuses "a truncated file is reported as malformed JSON" 2 "show $scratch/bad.json" "bad.json:" "JSON"
 plan "$(put 0 2 0), $(on_channel signol)" "" >"$scratch/bad.json"
-refuses "an unknown operation is reported with rank, thread block and index" 2 "show $scratch/bad.json" "signol" "rank 0" "thread block 0" "op 1"
+refuses "an unknown operation is reported with rank, thread block and index" 2 "show $scratch/bad.json" "rank 0, thread block 0: op 1: unknown operation 'signol'"
+plan "$(put 0 2 0), {}" "" >"$scratch/bad.json"
+refuses "an operation without a name is reported with rank, thread block and index" 2 "show $scratch/bad.json" "thread block 0: op 1: name is missing"
 plan "$(put 0 2 3)" "" >"$scratch/bad.json"
 refuses "chunks out of range are reported with the operation" 2 "show $scratch/bad.json" "op 0 (put)" "chunks 3 to 4" "it has 4"
 plan "" "$(on_channel wait | sed 's/\[0\]/[1]/')" >"$scratch/bad.json"
@@ -299,6 +301,40 @@ check "check --json: prints verdict, fault and place" \
     finds '"accepted": false' '"fault": "race"' '"thread_block": 0' '"accepted": true' \
     '"error": "cannot read'
 check "check --json: prints valid JSON" is_json
+# waiting: prints an allgather of 4 ranks in which ranks 0 and 1 wait for each other, 2 for 0, and 3 for 1.
+waiting() {
+    local rank from to comma='' list
+    printf '{"name": "waiting", "collective": "allgather", "protocol": "Simple", "gpus": ['
+    for rank in 0 1 2 3; do
+        from=$((rank % 2 ? rank - 1 : rank - 2)) to=$((rank + 2))
+        [ $rank -ne 0 ] || from=1
+        [ $rank -ne 3 ] || from=1
+        [ $rank -lt 2 ] || to=
+        case $rank in 0) list='1, 2' ;; 1) list='0, 3' ;; 2) list=0 ;; 3) list=1 ;; esac
+        printf '%s{"id": %d, "input_chunks": 1, "output_chunks": 4, "scratch_chunks": 0,
+            "channels": [{"channel_type": "memory", "connected_to": [%s]}],
+            "threadblocks": [{"id": 0, "channels": [{"channel_type": "memory", "channel_ids": [%s]}],
+                "ops": [%s%s]}]}' "$comma" $rank "$list" "$([ $rank -lt 2 ] && echo '0, 1' || echo 0)" \
+            "$(on_channel wait)" "${to:+, $(on_channel signal), $(on_channel signal | sed 's/\[0\]/[1]/')}"
+        comma=', '
+    done
+    echo ']}'
+}
+waiting >"$scratch/waiting.json"
+arguments=(check "$scratch/waiting.json")
+check "check: a rank outside of a cycle names the cycle once" \
+    finds "deadlock: rank 2, thread block 0, op 0 (wait)" ": a cycle of the last 2"
+check "check: no wait is named twice in a chain" \
+    eval '! grep -E "(it would come from .*){3}" "$out"'
+name=twice plan "$(on_channel signal), $(on_channel signal)" "$(on_channel wait)" >"$scratch/twice.json"
+arguments=(check "$scratch/twice.json")
+check "check: counts have their noun in the right number" finds " 2 times and waits for it 1 time: "
+sed -n '/^```json$/,/^```$/{/^```/!p}' docs/user/plans.md >"$scratch/page.json"
+arguments=(check "$scratch/page.json")
+check "the plan in docs/user/plans.md is accepted" prints "accepted: broadcast of 2 ranks" "for every length"
+sed 's/"rlxwait"/"nop"/' "$scratch/page.json" >"$scratch/page-wrong.json"
+arguments=(check "$scratch/page-wrong.json")
+check "the plan in docs/user/plans.md needs each of its signals" finds rejected
 refuses "check: malformed JSON is reported with file and line" 2 "check $scratch/bad" "bad:1:" "JSON"
 refuses "make: an unknown plan is a usage error" 2 "make allreduce_star -n 4" allreduce_star "weir-plan list"
 refuses "make: a missing number of ranks is a usage error" 2 "make allreduce_ring" "-n 8"

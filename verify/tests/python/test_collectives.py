@@ -187,7 +187,7 @@ def test_registered_memory(ranks):
         assert (data == 3).all()
         view = data[1:]
         del data
-        with pytest.raises(weir.InvalidError, match="1 arrays of registered memory are in use"):
+        with pytest.raises(weir.InvalidError, match="arrays of registered memory in use: 1;"):
             comm.destroy()
         view += 1
         comm.all_reduce(numpy.ones(1))

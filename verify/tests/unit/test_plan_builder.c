@@ -140,7 +140,7 @@ static const char *call_wrongly(const two *t, int which)
         return "weir_plan_build: a pipeline was begun but not ended";
     case FIRST_AT_BUILD + 1:
         weir_plan_signal(t->memory[0], 0, WEIR_PLAN_BOTH);
-        return "weir_plan_build: rank 0: 1 signals on memory channel 0 to rank 1, but 0 waits at "
+        return "weir_plan_build: rank 0: 1 signal on memory channel 0 to rank 1, but 0 waits at "
                "the other end";
     case FIRST_AT_BUILD + 2:
         weir_plan_wait(weir_plan_memory_channel(t->b, 1, 0), 0, WEIR_PLAN_BOTH);

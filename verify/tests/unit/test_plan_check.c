@@ -144,7 +144,7 @@ static const mutant mutants[] = {
      "0.1; upkt s1+1 > i0+1", WEIR_PLAN_FAULT_RACE, 0, 0, 1,
      "no barrier, semaphore or signal orders them"},
     {"semaphore released twice", SEMAPHORES, "sem_release $0", "sem_release $0 0",
-     WEIR_PLAN_FAULT_BALANCE, 0, 0, 5, "releases semaphore 0 2 times and acquires it 1 times"},
+     WEIR_PLAN_FAULT_BALANCE, 0, 0, 5, "releases semaphore 0 2 times and acquires it 1 time:"},
     {"semaphore never released", SEMAPHORES, "; sem_release $0", "", WEIR_PLAN_FAULT_DEADLOCK, 0, 1,
      0, "release 1 of semaphore 0, which no thread block provides"},
     {"semaphore that is open", SEMAPHORES, "sem 0 0", "sem 1 0", WEIR_PLAN_FAULT_RACE, 1, 0, 0,
