@@ -1,8 +1,9 @@
 """Checks an installation: python -m weir.check
 
-Prints the version, the libraries, and the array packages that it finds, and runs every collective on
-2 and 4 ranks of this node, on memory of the process and, where a GPU, PyTorch and a library with CUDA
-are there, on GPUs. Exit code: 0 if all is right, 1 if a check failed.
+Prints the version, the libraries, the array packages that it finds, and whether the extension module
+is in use, and runs every collective on 2 and 4 ranks of this node, on memory of the process and, where
+a GPU, PyTorch and a library with CUDA are there, on GPUs. Exit code: 0 if all is right, 1 if a check
+failed.
 """
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import sys
 from importlib import util
 from typing import Any, Callable, Optional
 
+from ._fast import native
 from ._library import library_path, version
 from ._spawn import spawn
 from .communicator import Communicator
@@ -85,6 +87,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     print(f"{version()}\n  library {library_path()}\n  nccl    {library_path('libweir_nccl.so')}")
     print(f"  Python  {sys.version.split()[0]}; " + ", ".join(
         f"{name}: {'yes' if util.find_spec(name) else 'no'}" for name in ("numpy", "torch", "cupy", "jax", "pandas")))
+    print(f"  module  weir._native: {'in use' if native else 'not in use; calls through ctypes take longer'}")
     cases: list[tuple[str, int, Callable[..., Any], dict[str, Any]]] = [
         (f"host memory, {n} ranks: {NAMES}", n, host_collectives, {"backend": "host"}) for n in (2, 4)]
     failed = 0

@@ -25,6 +25,7 @@ UNSYNCED = int(c.PlanSync.WEIR_PLAN_UNSYNCED)
 BEFORE = int(c.PlanSync.WEIR_PLAN_BEFORE)
 AFTER = int(c.PlanSync.WEIR_PLAN_AFTER)
 BOTH = int(c.PlanSync.WEIR_PLAN_BOTH)
+_NO_LIMIT = 2**64 - 1  # of weir_plan_range
 
 
 class Violation:
@@ -64,8 +65,9 @@ class Plan:
         """The number of ranks."""
         self.in_place: bool = bool(lib.weir_plan_in_place(handle))
         self.min_bytes: int = low.value
-        self.max_bytes: int = high.value
-        """The messages that it serves: bytes of the input, for an allgather of the output."""
+        """The smallest message that it serves: bytes of the input, for an allgather of the output."""
+        self.max_bytes: Optional[int] = None if high.value == _NO_LIMIT else high.value
+        """The largest message; None if the plan sets no limit."""
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):

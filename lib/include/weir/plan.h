@@ -45,7 +45,7 @@ WEIR_API int weir_plan_nranks(const weir_plan *plan);
 /* Returns 1 if input and output are the same memory, as weir/weir.h defines for the collective. */
 WEIR_API int weir_plan_in_place(const weir_plan *plan);
 /* Returns the range of message sizes that the plan serves: bytes of the input, for an allgather of
- * the output. */
+ * the output. *max_bytes is UINT64_MAX if the plan sets no limit. */
 WEIR_API void weir_plan_range(const weir_plan *plan, uint64_t *min_bytes, uint64_t *max_bytes);
 
 /* ------------------------------------------------------------------ building */

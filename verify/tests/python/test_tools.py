@@ -1,5 +1,6 @@
 """The programs and the readers of files: weir.check, weir.bench, weir.results, weir.plan."""
 import inspect
+import os
 import re
 import subprocess
 
@@ -19,6 +20,15 @@ def test_check_passes_here(python):
     done = run(python, "weir.check")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok      host memory, 4 ranks: all_reduce, all_gather, reduce_scatter, all_to_all, all_to_all_v, " in done.stdout and weir.library_path() in done.stdout
+
+
+def test_check_says_whether_the_extension_module_is_in_use(python):
+    from weir._fast import native
+    program = "import weir.check as c; c.spawn = lambda *_, **__: []; c.main([])"
+    for value, wanted in (("0", "not in use"), ("1", "in use" if native else "not in use")):
+        done = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=60,
+                              env=dict(os.environ, WEIR_PYTHON_NATIVE=value))
+        assert f"  module  weir._native: {wanted}" in done.stdout, done.stdout + done.stderr
 
 
 def test_check_has_a_help(python):
@@ -122,6 +132,9 @@ def swap(name="swap", wait=True):
 def test_plans(ranks, tmp_path):
     plan = swap()
     assert (plan.name, plan.size, plan.in_place) == ("swap", 2, False)
+    assert (plan.min_bytes, plan.max_bytes) == (0, None)
+    limited = weir.plan.parse(re.sub(r'("max_message_size": *)\d+', r'\g<1>4096', plan.to_json()))
+    assert limited.max_bytes == 4096
     assert plan.check() >= 1
     plan.write(tmp_path / "swap.json")
     again = weir.plan.read(tmp_path / "swap.json")
