@@ -60,6 +60,21 @@ static weir_backend backend_of(const bench_options *options)
     return backends[options->backend];
 }
 
+/* The data of a run with --inject slow are right, so that only this marks its results. Collective;
+ * agreed. */
+static weir_status announce_slow(bench_job *job, const bench_options *options)
+{
+    weir_status status = WEIR_OK;
+    if (options->batched)
+        status = bench_job_note(job, WEIR_ERR_INVALID,
+                                "--inject slow: needs --mode latency on GPUs, where batches are "
+                                "timed by events");
+    else
+        bench_warning_add(job, "inject", "--inject slow:%d: operations of weir were made slower",
+                          options->inject_slow);
+    return bench_job_agree(job, status, "--inject");
+}
+
 /* Creates the communicator, and sets the options that depend on it. Collective; agreed. */
 static weir_status connect_job(bench_run *run, bench_options *options)
 {
@@ -68,6 +83,8 @@ static weir_status connect_job(bench_run *run, bench_options *options)
     weir_status status = bench_job_connect(run->job, backend_of(options));
     options->batched =
         run->job->gpu && options->mode != BENCH_MODE_LATENCY && options->blocking % 2 == 0;
+    if (status == WEIR_OK && options->inject_slow)
+        status = announce_slow(run->job, options);
     return status == WEIR_OK
                ? bench_memory_check(run->job, options, run->collective, run->dist)
                : status;

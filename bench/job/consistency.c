@@ -52,11 +52,11 @@ static void write_call(FILE *to, const bench_options *o)
             o->algo, o->tune_path ? "--tune" : "no --tune", o->plan ? "--plan" : "no --plan",
             o->words.backend, o->words.mode, o->words.verify, o->words.buffers, o->dist,
             o->words.counts, o->seed, o->registration, o->unalign_elements);
-    fprintf(to, "%s\n%s\n%s%s%s\n", o->cold ? "--cold" : "no --cold",
+    fprintf(to, "%s\n%s\n%s%s%s --inject slow:%d\n", o->cold ? "--cold" : "no --cold",
             o->determinism ? "--determinism" : "no --determinism",
             o->inject ? "--inject " : "no --inject",
             o->inject ? bench_fault_name((bench_fault)o->inject) : "",
-            o->inject_timed ? "@timed" : "");
+            o->inject_timed ? "@timed" : "", o->inject_slow);
     for (int i = 0; i < o->npeers; i++)
         fprintf(to, "%s--peer %s", i ? " " : "", o->peers[i].text);
     fprintf(to, "%s\n", o->npeers ? "" : "no --peer");

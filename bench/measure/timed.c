@@ -16,6 +16,11 @@ static int operations_of(const bench_trial *trial)
     return trial->options->batched ? trial->series->batch : trial->options->aggregate;
 }
 
+static double now_us(void)
+{
+    return (double)weir_clock_ns() * 1e-3;
+}
+
 /* Selects the step before the iteration's first operation. It follows from the iteration's number
  * within the size, so that all candidates use the same steps. */
 static void go_to_step(const bench_timed *timed)
@@ -43,6 +48,7 @@ static weir_status timed_begin_block(void *context)
 {
     bench_timed *timed = context;
     timed->operations = 0;
+    timed->fastest_us = 0;
     go_to_step(timed);
     weir_status status = bench_trial_reset(timed->trial, timed->candidate);
     if (status == WEIR_OK)
@@ -81,6 +87,20 @@ static int wants_fault(const bench_timed *timed)
            !timed->result->peer;
 }
 
+/* --inject slow: waits for a share of the fastest operation so far. A share of this operation would
+ * include waits for other ranks, and grow from operation to operation. */
+static void slow_down(bench_timed *timed, double began_us)
+{
+    enum { SPIN_US = 2 };
+    const double after_us = now_us(), took_us = after_us - began_us;
+    if (timed->fastest_us == 0 || took_us < timed->fastest_us)
+        timed->fastest_us = took_us;
+    const double until_us = after_us + timed->fastest_us * timed->trial->options->inject_slow / 100;
+    for (double left = until_us - now_us(); left > 0; left = until_us - now_us())
+        if (left > SPIN_US)
+            sched_yield();
+}
+
 static weir_status run_operation(void *context)
 {
     bench_timed *timed = context;
@@ -88,9 +108,13 @@ static weir_status run_operation(void *context)
     bench_job_phase(timed->trial->job, "timed loop", ++timed->operations);
     if (wants_fault(timed))
         return run_with_fault(timed);
+    const int is_slow = timed->trial->options->inject_slow && !timed->result->peer;
+    const double began_us = is_slow ? now_us() : 0;
     weir_status status = timed->candidate->ops->run(timed->candidate);
     if (status == WEIR_OK)
         status = bench_trial_wait(timed->trial, timed->candidate);
+    if (status == WEIR_OK && is_slow)
+        slow_down(timed, began_us);
     return status;
 }
 
@@ -145,11 +169,6 @@ static weir_status agree_on_status(void *context, weir_status mine)
 static double largest_of_ranks(void *context, double mine)
 {
     return bench_exchange_fold(context, BENCH_FOLD_MAX, mine);
-}
-
-static double now_us(void)
-{
-    return (double)weir_clock_ns() * 1e-3;
 }
 
 /* On one node, ranks wait for a time shortly after the last one arrived; across nodes there is no

@@ -1,6 +1,6 @@
 /*
  * A candidate as a subject of the timing engine: new data before each block, checks of single
- * iterations, the fault of --inject, batches on a GPU, and a reading of the GPU's clocks after
+ * iterations, the faults of --inject, batches on a GPU, and a reading of the GPU's clocks after
  * each block; and the ranks' barrier.
  */
 #ifndef BENCH_MEASURE_TIMED_H
@@ -42,6 +42,7 @@ typedef struct bench_timed {
     int member;          /* index in the series */
     uint64_t operations; /* of the current block, warm-ups included */
     uint64_t iterations; /* timed iterations of the round */
+    double fastest_us;   /* operation of the block on this rank, for --inject slow; 0: none yet */
     bench_samples samples;
     bench_batch batches; /* on a GPU in throughput mode */
 } bench_timed;

@@ -240,12 +240,29 @@ int bench_floor_of_environment(bench_options *options, char *problem)
     return 0;
 }
 
+/* --inject slow:PERCENT, which changes times and no data. */
+static int parse_slow(const char *percent, bench_options *options, char *expected)
+{
+    enum { LEAST = 1, MOST = 1000 };
+    char *end;
+    long share = isdigit((unsigned char)percent[0]) ? strtol(percent, &end, 10) : 0;
+    if (share < LEAST || share > MOST || *end) {
+        snprintf(expected, BENCH_EXPECTED_BYTES, "slow: and a share from %d to %d percent, such as "
+                 "slow:20", LEAST, MOST);
+        return -1;
+    }
+    options->inject_slow = (int)share;
+    return 0;
+}
+
 int bench_parse_inject(const bench_option *row, const char *text, bench_options *options,
                        char *expected)
 {
     (void)row;
     char name[32] = "";
     size_t length = strcspn(text, "@");
+    if (strncmp(text, "slow:", 5) == 0)
+        return parse_slow(text + 5, options, expected);
     int has_time = strcmp(text + length, "@timed") == 0;
     if (length < sizeof name && (has_time || !text[length]))
         memcpy(name, text, length);
@@ -257,8 +274,8 @@ int bench_parse_inject(const bench_option *row, const char *text, bench_options 
         options->action = BENCH_ACTION_LIST_FAULTS;
     else if (options->inject == BENCH_FAULT_NONE) {
         snprintf(expected, BENCH_EXPECTED_BYTES,
-                 "a fault that --inject list prints; with @timed one of the output that "
-                 "exact data show");
+                 "slow:PERCENT, or a fault that --inject list prints; with @timed one of the "
+                 "output that exact data show");
         return -1;
     }
     return 0;

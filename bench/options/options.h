@@ -107,6 +107,7 @@ typedef struct bench_options {
     int per_iteration, skip, cold, determinism, nthreads, ngpus, quiet, ignored;
     int inject; /* bench_fault */
     int inject_timed;
+    int inject_slow; /* percent by which weir's timed operations are made slower; 0: not */
     int backend, transport, mode, verify, buffers, counts; /* the enums above */
     const char *json_path, *csv_path, *tune_path, *ceiling_path, *algo, *dist, *plan,
         *plan_dir;

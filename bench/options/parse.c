@@ -162,10 +162,10 @@ static const bench_option rows[] = {
      "with --tune: also measure the plans in this folder (*.json) that are\n"
      "for this collective and number of ranks; the table may choose them"},
     {0, "seed", "N", bench_parse_whole, AT(seed), 0, LONG_MAX, "seed of the data (default: 1)"},
-    {0, "inject", "list|FAULT[@timed]", bench_parse_inject, AT(inject), 0, 0,
+    {0, "inject", "list|FAULT[@timed]|slow:PERCENT", bench_parse_inject, AT(inject), 0, 0,
      "inject a fault into the first checked run of each size, or into the\n"
      "second timed iteration, to show that it is found; list: print the\n"
-     "faults and exit"},
+     "faults and exit; slow: timed operations of weir take so much longer"},
     {0, "quiet", NULL, bench_parse_flag, AT(quiet), 0, 1,
      "no progress on standard error, which else appears after 3 s: on a\n"
      "terminal one line, elsewhere a line every 10 s"},

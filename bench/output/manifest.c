@@ -186,6 +186,8 @@ static void put_options(weiri_json_writer *json, const bench_options *o)
     weiri_json_put_whole(json, "unalign_elements", o->unalign_elements);
     weiri_json_put_whole(json, "timeout_s", o->timeout_s);
     weiri_json_put_whole(json, "seed", (long long)o->seed);
+    if (o->inject_slow)
+        weiri_json_put_whole(json, "inject_slow_percent", o->inject_slow);
     weiri_json_close_object(json);
 }
 

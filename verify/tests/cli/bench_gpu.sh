@@ -35,6 +35,11 @@ for fault in flip-bit replay; do
     run_ranks 2 "$bin/bench_allgather_standin" -b 4K -e 4K -G 4 -n 4 --inject $fault@timed
     ends "fault $fault in a graph replay is found" 1
 done
+run_ranks 2 "$bin/bench_allreduce_standin" -b 4K -e 4K -n 4 --inject slow:50
+ends "a slow-down of batches, which events time, is a usage error" 2
+check "the message names the mode that can have it" "$(grep -q 'needs --mode latency' "$scratch/err"; echo $?)"
+run_ranks 2 "$bin/bench_allreduce_standin" -b 4K -e 4K -n 4 --inject slow:50 --mode latency
+ends "a slow-down works where the host times operations" 0
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 8 -e 8 --peer mpi
 ends "--peer mpi that cannot use GPU memory does not fail the run" 0
 check "the output says that --peer mpi takes no part, and why" \

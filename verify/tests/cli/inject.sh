@@ -236,4 +236,35 @@ run ./bench_allreduce --inject nope
 ends "an unknown fault is a usage error" 2
 run ./bench_allreduce --inject replay -c 0
 ends "a fault without verification is a usage error" 2
+
+# A slow-down: right data, exit code 0, a warning in the manifest, and a regression of weir's rows, where runs
+# without it have none. Runs alternate, and the margins are wide, for a busy machine.
+slow_runs=
+if [ -x ./weir-compare ]; then
+    mkdir "$scratch/before" "$scratch/same" "$scratch/slower"
+    slow_runs=0
+    for round in 1 2 3 4; do
+        for side in before same slower; do
+            option=
+            [ $side = slower ] && option='--inject slow:200'
+            # shellcheck disable=SC2086  # one option or none
+            run ./bench_allreduce -g 2 --backend host -b 4K -e 64K -f 16 -n 400 $option --csv "$scratch/$side/r$round-x.csv"
+            [ $code -eq 0 ] || slow_runs=$code
+        done
+    done
+    check "runs with --inject slow have right data" "$slow_runs"
+    grep -q '"inject_slow_percent": 200' "$scratch/slower/r1-x.json" && grep -q 'warning: --inject slow:200' "$scratch/err" &&
+        grep -q '"kind": "inject"' "$scratch/slower/r1-x.json"
+    check "a slow-down is in the manifest and a warning" $?
+    run ./weir-compare --min-effect 50% "$scratch/before" "$scratch/slower"
+    ends "weir-compare reports a slow-down of 200% as a regression" 1
+    grep -q '^# Verdict: regressed (4 regressed' "$scratch/out" && grep -q 'B: warning in 4 of 4 manifests, the first: --inject slow:200' "$scratch/out"
+    check "all rows are regressed, and the slow-down is printed above the table" $?
+    run ./weir-compare --min-effect 50% "$scratch/before" "$scratch/same"
+    ends "runs without it have no regression" 0
+fi
+for wrong in slow slow: slow:0 slow:1001 slow:20x slow:20@timed; do
+    run ./bench_allreduce --inject $wrong
+    ends "--inject $wrong is a usage error" 2
+done
 finish
