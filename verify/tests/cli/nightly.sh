@@ -192,6 +192,39 @@ else
     skip "the GitHub workflow" "no git"
 fi
 
+# The commands of the guide, in their order. commands_of PATTERN: prints the block that has a line with it.
+commands_of() {
+    awk -v pattern="$1" '/^```/ { if (inside && found) printf "%s", block; inside = !inside; block = ""; found = 0; next }
+        inside { block = block $0 "\n"; if (index($0, pattern)) found = 1 }' docs/user/nightly.md
+}
+if [ -x ./weir-report ]; then
+    mkdir "$scratch/home"
+    cp -r "$scratch/quiet" "$scratch/home/nights"
+    guide_reports() {
+        commands_of 'baseline latest' >"$scratch/commands" && [ "$(wc -l <"$scratch/commands")" -eq 5 ] || return 1
+        sed -i "s,-o \([a-z]*\.html\),-o $scratch/home/\1," "$scratch/commands"
+        HOME=$scratch/home PATH=$PWD:$PATH bash -euo pipefail "$scratch/commands"
+    }
+    check "the guide's commands for reports work after the first night, in their order" ends_with 0 guide_reports
+    check "they make three pages" eval '[ "$(find "$scratch/home" -maxdepth 1 -name "*.html" -size +2k | wc -l)" -eq 3 ]'
+    rm "$scratch/home/nights/baseline"
+    check "without --accept there is no baseline" \
+        ends_with 3 ./weir-report -o "$scratch/none.html" --store "$scratch/home/nights" baseline latest
+    check "the message names --accept" grep -q -- '--accept NAME' "$err"
+fi
+check "the plan states the number of runs" eval 'ci/nightly --dry-run --matrix "$scratch/matrix" | grep -q "3 rounds of both builds (12 runs)"'
+
+if [ -x ./bench_allreduce ] && [ -x ./bench_alltoallv ] && long_part "a night of the guide's slow candidate"; then
+    # The slow candidate of the guide, in a night of this build. A busy machine may need more than 3 rounds.
+    gate_test() {
+        commands_of 'slow:100' | sed '/--candidate \. /d;s,slower,'"$scratch"'/slower,;s,--store gate-test.*,--store '"$scratch"'/gate-test --rounds 4 --quiet,' >"$scratch/commands"
+        [ "$(wc -l <"$scratch/commands")" -ge 6 ] && bash -u "$scratch/commands"
+    }
+    check "the guide's slow candidate ends a night with 1" ends_with 1 gate_test
+    check "the slow candidate's rows are regressed, and the night says why" \
+        eval 'grep -q "regressed" "$(folder gate-test)/verdict.txt" && grep -q "inject slow:100" "$(folder gate-test)/verdict.txt"'
+fi
+
 if [ -x ./bench_allreduce ]; then
     printf '[nightly]\nrounds = 2\nconfirm = 1\nlimit = 60\n[real]\nprogram = bench_allreduce\nranks = 2\noptions = --backend host -b 64K -e 64K -n 12 -c 0\n' >"$scratch/matrix"
     cp -f "$PWD/bench_allreduce" "$scratch/base/bench_allreduce"

@@ -303,13 +303,10 @@ check "check --json: prints verdict, fault and place" \
 check "check --json: prints valid JSON" is_json
 # waiting: prints an allgather of 4 ranks in which ranks 0 and 1 wait for each other, 2 for 0, and 3 for 1.
 waiting() {
-    local rank from to comma='' list
+    local rank to comma='' list
     printf '{"name": "waiting", "collective": "allgather", "protocol": "Simple", "gpus": ['
     for rank in 0 1 2 3; do
-        from=$((rank % 2 ? rank - 1 : rank - 2)) to=$((rank + 2))
-        [ $rank -ne 0 ] || from=1
-        [ $rank -ne 3 ] || from=1
-        [ $rank -lt 2 ] || to=
+        [ $rank -lt 2 ] && to=$((rank + 2)) || to=
         case $rank in 0) list='1, 2' ;; 1) list='0, 3' ;; 2) list=0 ;; 3) list=1 ;; esac
         printf '%s{"id": %d, "input_chunks": 1, "output_chunks": 4, "scratch_chunks": 0,
             "channels": [{"channel_type": "memory", "connected_to": [%s]}],
