@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-enum { NRANKS = 4, COUNT = 1 << 20, TIMEOUT_MS = 60000 };
+enum { NRANKS = 4, COUNT = 1 << 20, LIFETIME_MS = 60000 }; /* then the ranks are killed; 0: never */
 
 /* Fills the buffer, reduces it in place, and checks every element. */
 static weir_status sum_ranks(weir_comm *comm, weir_mem *mem)
@@ -71,7 +71,7 @@ static int rank_main(weir_boot *boot, void *argument)
 int main(void)
 {
     int codes[NRANKS], worst = 0;
-    weir_status status = weir_boot_fork_run(NRANKS, rank_main, NULL, TIMEOUT_MS, codes);
+    weir_status status = weir_boot_fork_run(NRANKS, rank_main, NULL, LIFETIME_MS, codes);
     if (status != WEIR_OK) {
         fprintf(stderr, "%s\n", weir_last_error());
         return weir_status_exit_code(status);

@@ -1,7 +1,8 @@
 /*
  * any_launcher: one program for every way to start ranks. torchrun, mpirun, prterun and srun pass
- * ranks in environment variables; without them, the program forks four ranks. The sums
- * are taken in ordinary memory, and if a rank is lost, one of the others prints the state of all.
+ * ranks in environment variables; without a launcher, also in a script of sbatch or an interactive
+ * shell of Slurm, the program forks four ranks. The sums are taken in ordinary memory, and if a
+ * rank is lost, one of the others prints the state of all.
  *
  *     cc any_launcher.c -o any_launcher $(pkg-config --cflags --libs weir)
  *     ./any_launcher
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { FORKED_RANKS = 4, COUNT = 100000, CALLS = 100, TIMEOUT_MS = 60000 };
+enum { FORKED_RANKS = 4, COUNT = 100000, CALLS = 100 };
 
 /* Adds numbers of all ranks, and counts the sums that are wrong. */
 static weir_status add(weir_comm *comm, float *mine, float *sum)
@@ -56,26 +57,15 @@ static int rank_main(weir_boot *boot, void *argument)
     return weir_status_exit_code(status != WEIR_OK ? status : ended);
 }
 
-/* Joins the job of the launcher that started this process; *boot is NULL if there is none. */
-static weir_status join(weir_boot **boot)
-{
-    *boot = NULL;
-    if (getenv("RANK") && getenv("WORLD_SIZE"))
-        return weir_boot_torchrun_create(boot);
-    if (getenv("PMIX_RANK")) /* mpirun of Open MPI, prterun, srun --mpi=pmix */
-        return weir_boot_pmix_create(boot);
-    return getenv("SLURM_PROCID") ? weir_boot_slurm_create(boot) : WEIR_OK;
-}
-
 int main(void)
 {
     int codes[FORKED_RANKS] = {0}, worst = 0;
     weir_boot *boot;
-    weir_status status = join(&boot);
+    weir_status status = weir_boot_launcher_create(&boot);
     if (status == WEIR_OK && boot)
         worst = rank_main(boot, NULL);
-    else if (status == WEIR_OK)
-        status = weir_boot_fork_run(FORKED_RANKS, rank_main, NULL, TIMEOUT_MS, codes);
+    else if (status == WEIR_OK) /* 0: the ranks may run for as long as they like */
+        status = weir_boot_fork_run(FORKED_RANKS, rank_main, NULL, 0, codes);
     if (status != WEIR_OK)
         fprintf(stderr, "any_launcher: %s\n", weir_last_error());
     weir_boot_destroy(boot);

@@ -14,7 +14,8 @@
 
 #include <stdio.h>
 
-enum { NRANKS = 2, ROUNDS = 1000, WORDS = 256, BYTES = WORDS * sizeof(int), TIMEOUT_MS = 60000 };
+enum { NRANKS = 2, ROUNDS = 1000, WORDS = 256, BYTES = WORDS * sizeof(int) };
+enum { LIFETIME_MS = 60000 }; /* then the ranks are killed; 0: never */
 
 /* One round; returns a weir_status. */
 static int exchange(weir_memchan_dev *chan, int *buffer, int rank, int round)
@@ -88,7 +89,7 @@ static int rank_main(weir_boot *boot, void *argument)
 int main(void)
 {
     int codes[NRANKS];
-    weir_status status = weir_boot_fork_run(NRANKS, rank_main, NULL, TIMEOUT_MS, codes);
+    weir_status status = weir_boot_fork_run(NRANKS, rank_main, NULL, LIFETIME_MS, codes);
     if (status != WEIR_OK)
         fprintf(stderr, "%s\n", weir_last_error());
     return status != WEIR_OK ? weir_status_exit_code(status) : codes[0] > codes[1] ? codes[0]

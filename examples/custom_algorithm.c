@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NRANKS = 2, COUNT = 100000, TIMEOUT_MS = 60000 };
+enum { NRANKS = 2, COUNT = 100000, LIFETIME_MS = 60000 }; /* then the ranks are killed; 0: never */
 
 /* Ends this rank if a call failed. The waits of the other rank notice that it has ended. */
 static void need(weir_status status)
@@ -94,6 +94,6 @@ static int rank_main(weir_boot *boot, void *argument)
 int main(void)
 {
     int codes[NRANKS];
-    need(weir_boot_fork_run(NRANKS, rank_main, NULL, TIMEOUT_MS, codes));
+    need(weir_boot_fork_run(NRANKS, rank_main, NULL, LIFETIME_MS, codes));
     return codes[0] > codes[1] ? codes[0] : codes[1];
 }

@@ -94,6 +94,6 @@ static int rank_main(weir_boot *boot, void *argument)
 int main(void)
 {
     int codes[RANKS];
-    return weir_boot_fork_run(RANKS, rank_main, NULL, 60000, codes) != WEIR_OK || codes[0] ||
+    return weir_boot_fork_run(RANKS, rank_main, NULL, 0, codes) != WEIR_OK || codes[0] ||
            codes[1] || codes[2] || codes[3];
 }

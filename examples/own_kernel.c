@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NRANKS = 4, COUNT = 100000, TIMEOUT_MS = 60000 };
+enum { NRANKS = 4, COUNT = 100000, LIFETIME_MS = 60000 }; /* then the ranks are killed; 0: never */
 
 /* Ends this rank if a call failed. The waits of the other ranks notice that it has ended. */
 static void need(weir_status status)
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: own_kernel FILE\n");
         return 2;
     }
-    need(weir_boot_fork_run(NRANKS, rank_main, argv[1], TIMEOUT_MS, codes));
+    need(weir_boot_fork_run(NRANKS, rank_main, argv[1], LIFETIME_MS, codes));
     for (int rank = 0; rank < NRANKS; rank++)
         worst = codes[rank] > worst ? codes[rank] : worst;
     return worst;

@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RANKS = 2, COUNT = 1000 /* elements of a block; any number is right */, LIMIT_MS = 60000 };
+enum { RANKS = 2, COUNT = 1000 }; /* elements of a block; any number is right */
+enum { LIFETIME_MS = 60000 }; /* then the ranks are killed; 0: never */
 
 /* Ends the process if a call failed. The waits of the other rank notice that it has ended. */
 static void need(weir_status status)
@@ -78,7 +79,7 @@ int main(int argc, char **argv)
     need(weir_plan_check(plan, NULL)); /* an error says what is wrong and how to correct it */
     if (argc > 1)
         need(weir_plan_write(plan, argv[1]));
-    need(weir_boot_fork_run(RANKS, run_rank, plan, LIMIT_MS, codes));
+    need(weir_boot_fork_run(RANKS, run_rank, plan, LIFETIME_MS, codes));
     for (int rank = 0; rank < RANKS; rank++)
         worst = codes[rank] > worst ? codes[rank] : worst;
     weir_plan_free(plan);

@@ -16,7 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NRANKS = 2, ROUNDS = 200, WORDS = 1024, BYTES = WORDS * sizeof(int), TIMEOUT_MS = 60000 };
+enum { NRANKS = 2, ROUNDS = 200, WORDS = 1024, BYTES = WORDS * sizeof(int) };
+enum { LIFETIME_MS = 60000 }; /* then the ranks are killed; 0: never */
 
 /* Ends this rank if a call failed. The waits of the other rank notice that it has ended. */
 static void need(int status)
@@ -81,6 +82,6 @@ static int rank_main(weir_boot *boot, void *argument)
 int main(void)
 {
     int codes[NRANKS];
-    need(weir_boot_fork_run(NRANKS, rank_main, NULL, TIMEOUT_MS, codes));
+    need(weir_boot_fork_run(NRANKS, rank_main, NULL, LIFETIME_MS, codes));
     return codes[0] > codes[1] ? codes[0] : codes[1];
 }

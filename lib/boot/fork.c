@@ -298,7 +298,7 @@ static void fork_end_stragglers(fork_job *job, int alive, fork_farewell *farewel
 }
 
 /* Looks often in the first seconds, and later seldom, so that long measurements are not
- * disturbed. */
+ * disturbed. timeout_ms 0: without a limit. */
 static weir_status fork_wait_all(fork_job *job, int timeout_ms)
 {
     enum { SHORTEST_NAP_NS = 50000, EARLY_NAP_NS = 2000000, LATE_NAP_NS = 100000000, EARLY = 1000 };
@@ -307,7 +307,7 @@ static weir_status fork_wait_all(fork_job *job, int timeout_ms)
     struct timespec nap = {.tv_nsec = SHORTEST_NAP_NS};
     for (int naps = 0, alive; (alive = fork_reap(job, WNOHANG)) > 0; naps++) {
         fork_end_stragglers(job, alive, &farewell);
-        if (weiri_deadline_left_ms(&deadline) == 0) {
+        if (timeout_ms > 0 && weiri_deadline_left_ms(&deadline) == 0) {
             weiri_ranks late = fork_running(job);
             return weiri_fail(WEIR_ERR_TIMEOUT, "%s %s of %d %s not ended after %d ms",
                               weiri_ranks_noun(&late), late.list, job->nranks,
@@ -326,9 +326,10 @@ weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot, void *ar
     if (nranks < 1 || nranks > WEIR_RANKS_MAX)
         return weiri_fail(WEIR_ERR_INVALID, "%d forked ranks; expected 1 to %d", nranks,
                           WEIR_RANKS_MAX);
-    if (!body || timeout_ms < 1)
+    if (!body || timeout_ms < 0)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "forked ranks need a body and a timeout of at least 1 ms, got %d ms",
+                          "forked ranks need a body and a time limit of 1 ms or more, or 0 for "
+                          "none, got %d ms",
                           timeout_ms);
     weir_status status = fork_allow_processes(nranks);
     if (status == WEIR_OK)

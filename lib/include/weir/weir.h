@@ -252,6 +252,20 @@ WEIR_API weir_status weir_boot_slurm_create(weir_boot **boot);
  * Release with weir_boot_destroy. WEIR_ERR_SYSTEM if there is no libpmix or no PMIx server, or PMIx
  * reports an error; otherwise like weir_boot_tcp_create. */
 WEIR_API weir_status weir_boot_pmix_create(weir_boot **boot);
+/* Creates the bootstrap of the launcher that started this process, or of the one that WEIR_LAUNCHER
+ * names (torchrun, mpi, pmix, slurm; none). *boot is NULL if there is no launcher, which is no
+ * error: the program is one rank, or starts ranks itself. If the variables of several launchers are
+ * set, the first of these decides: RANK and WORLD_SIZE of a worker of torchrun
+ * (TORCHELASTIC_RUN_ID); Open MPI, MVAPICH, MPICH; PMIx; srun with more than one task; flux, jsrun,
+ * PALS, ALPS; RANK and WORLD_SIZE alone. MPI is not needed: ranks of an MPI launcher on one node
+ * exchange a unique id through a file of this user in /dev/shm, and ranks of several nodes connect
+ * through PMIx.
+ *
+ * Collective; blocks until all ranks have joined. Release with weir_boot_destroy. WEIR_ERR_INVALID
+ * if WEIR_LAUNCHER names no launcher, or RANK and WORLD_SIZE contradict another launcher's
+ * variables; WEIR_ERR_UNSUPPORTED if only MPI can connect the ranks; otherwise like the functions
+ * above. */
+WEIR_API weir_status weir_boot_launcher_create(weir_boot **boot);
 
 /* Runs body in nranks forked child processes, connected by a bootstrap over socket pairs; for
  * tests and programs that use one node. body gets the child's bootstrap, which it must not
@@ -259,8 +273,10 @@ WEIR_API weir_status weir_boot_pmix_create(weir_boot **boot);
  * may be NULL) gets each child's exit code: body's result, or 128 + the signal that ended it.
  * Once one has ended with a code other than 0, the others are killed if none ends for 5 seconds. If
  * the calling thread ends, for example by a signal, the children are killed as well. WEIR_OK means
- * that all children ended, whatever their codes. WEIR_ERR_TIMEOUT if timeout_ms passed; the
- * remaining children are killed then. CUDA must not have been initialised before. */
+ * that all children ended, whatever their codes. timeout_ms limits the life of the children, and so
+ * the whole program that body is; 0: no limit. (The deadline of a wait for another rank is
+ * weir_comm_config.timeout_ms.) WEIR_ERR_TIMEOUT if it passed; the remaining children are killed
+ * then. WEIR_ERR_INVALID if it is negative. CUDA must not have been initialised before. */
 WEIR_API weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot, void *argument),
                                         void *argument, int timeout_ms, int *exit_codes);
 

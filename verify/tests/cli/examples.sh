@@ -106,6 +106,28 @@ else
     skip "the kernel of own_kernel.c also compiles as CUDA" "no nvcc"
 fi
 
+# any_launcher follows the rules of docs/user/launching.md where a launcher's variables surround it.
+step='SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_STEP_NODELIST=localhost SLURM_JOB_ID=9 SLURM_STEP_ID=0'
+ranks_in() { # NUMBER COMMAND...: the command ends with 0, and that number of ranks prints its line
+    local number=$1
+    shift
+    "$@" >"$out" 2>"$err" && [ "$(grep -cE "^rank [0-9] of $number: 100 sums, 0 wrong numbers$" "$out")" -eq "$number" ]
+}
+# shellcheck disable=SC2086 # $step is several words
+{
+    check "any_launcher forks in a Slurm step of one task" ranks_in 4 env $step SLURM_STEP_NUM_TASKS=1 ./any_launcher
+    check "any_launcher forks in a script of sbatch" \
+        ranks_in 4 env SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_ID=9 ./any_launcher
+    if command -v "${MPIRUN:-$launcher}" >/dev/null; then
+        for tasks in 1 3; do
+            check "any_launcher under mpirun in a Slurm step of $tasks" \
+                ranks_in 3 mpirun -np 3 env $step SLURM_STEP_NUM_TASKS=$tasks ./any_launcher
+        done
+    else
+        skip "any_launcher under mpirun in a Slurm step" "no mpirun"
+    fi
+}
+
 # An example whose result is wrong is noticed.
 sed -i 's/data\[i\] = weir_comm_rank(comm) + i;/data[i] = i;/' own_kernel.c
 check "an example with wrong data still builds" ends_with 0 bash -c "$(commands_of own_kernel.c | head -n 1)"

@@ -279,7 +279,23 @@ static void test_runner_refuses_bad_arguments(void **state)
     assert_int_equal(weir_boot_fork_run(0, never_end, NULL, 10, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_boot_fork_run(4097, never_end, NULL, 10, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_boot_fork_run(1, NULL, NULL, 10, NULL), WEIR_ERR_INVALID);
-    assert_int_equal(weir_boot_fork_run(1, never_end, NULL, 0, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_boot_fork_run(2, never_end, NULL, -1, NULL), WEIR_ERR_INVALID);
+}
+
+static int end_after_a_moment(weir_boot *boot, void *argument)
+{
+    (void)boot, (void)argument;
+    usleep(200000);
+    return 6;
+}
+
+static void test_runner_without_a_limit_waits(void **state)
+{
+    (void)state;
+    int codes[2];
+    assert_int_equal(weir_boot_fork_run(2, end_after_a_moment, NULL, 0, codes), WEIR_OK);
+    assert_int_equal(codes[0], 6);
+    assert_int_equal(codes[1], 6);
 }
 
 /* Rank 0 waits 200 ms in vain for rank 1. */
@@ -397,6 +413,7 @@ int main(void)
            test_runner_waits_while_ranks_end, NULL),
         AT("children die with the runner", test_children_die_with_the_runner, NULL),
         AT("the runner rejects invalid arguments", test_runner_refuses_bad_arguments, NULL),
+        AT("the runner without a limit waits", test_runner_without_a_limit_waits, NULL),
         RANKS_TEST("fork: a timeout that is set applies", 2, set_timeout_applies, "fork"),
         RANKS_TEST("tcp: a timeout that is set applies", 2, set_timeout_applies, "tcp"),
         AT("a bootstrap object owns its context", test_object_owns_its_context, NULL),

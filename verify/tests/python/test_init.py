@@ -12,7 +12,7 @@ PROGRAM = ("import numpy, os, weir\ncomm = weir.init(backend='host')\n"
            "total = comm.all_reduce(numpy.array([comm.rank + 1]))[0]\n"
            "os.write(1, f'{comm.rank} {comm.size} {total}\\n'.encode())\n"
            "comm.destroy()\n")
-LAUNCHER_WORDS = ("RANK", "WORLD_SIZE", "OMPI_", "PMI", "SLURM_", "MASTER_", "MV2_")
+LAUNCHER_WORDS = ("RANK", "WORLD_SIZE", "TORCHELASTIC_", "OMPI_", "PMI", "SLURM_", "MASTER_", "MV2_")
 
 
 def clean_environment(**more):
@@ -47,7 +47,7 @@ def test_variables_of_mpi_launchers_on_one_node(python):
         jobs = [start(python, **{rank: str(number), size: "2", local: "2", job: "test/../1"})
                 for number in (1, 0)]
         assert outputs(jobs) == ["1 2 3", "0 2 3"]
-    assert not [name for name in os.listdir("/dev/shm") if name.startswith(f"weir-python-{os.getuid()}-")
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith(f"weir-boot-{os.getuid()}-")
                 and name.endswith(f"-{os.getpid()}")]
 
 
@@ -59,6 +59,34 @@ def test_mpirun(python):
                           env=clean_environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["0 2 3", "1 2 3"]
+
+
+STEP = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_STEP_NODELIST": "localhost", "SLURM_JOB_ID": "9",
+        "SLURM_STEP_ID": "0"}
+
+
+def test_mpirun_in_a_slurm_job(python):
+    """mpirun counts before the Slurm step around it: a shell of one task, and a step of several."""
+    mpirun = shutil.which("mpirun")
+    if mpirun is None:
+        pytest.skip("no mpirun")
+    for tasks in ("1", "3"):
+        # The launcher itself must not use Slurm, which is not there: only its ranks get the variables.
+        step = [f"{name}={value}" for name, value in dict(STEP, SLURM_STEP_NUM_TASKS=tasks).items()]
+        done = subprocess.run([mpirun, "--allow-run-as-root", "--oversubscribe", "-np", "3", "env", *step, python, "-c",
+                               PROGRAM], env=clean_environment(), capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert sorted(done.stdout.splitlines()) == ["0 3 6", "1 3 6", "2 3 6"]
+
+
+def test_a_slurm_step_of_one_task_is_one_rank(python):
+    assert outputs([start(python, SLURM_STEP_NUM_TASKS="1", **STEP)]) == ["0 1 1"]
+
+
+def test_a_script_of_sbatch_is_no_launcher(python):
+    job = start(python, SLURM_PROCID="0", SLURM_NTASKS="4", SLURM_JOB_ID="9")
+    _, errors = job.communicate(timeout=30)
+    assert job.returncode == 1 and "the environment names no job" in errors
 
 
 def test_mpi4py(python):
@@ -136,8 +164,8 @@ def test_spawned_processes(python, tmp_path):
 def test_contradicting_launchers_are_refused(python):
     torchrun = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     for other in ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_RANK": "0", "PMI_SIZE": "4"},
-                  {"PMIX_RANK": "1"}):
-        job = start(python, **torchrun, **other)
+                  {"PMIX_RANK": "1"}, {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}):
+        job = start(python, **torchrun, **other, PMIX_NAMESPACE="job", SLURM_STEP_NODELIST="localhost")
         _, errors = job.communicate(timeout=30)
         names = " and ".join(f"{name}={value}" for name, value in other.items())
         assert job.returncode == 1 and f"RANK=0 and WORLD_SIZE=2 (torchrun's) contradict {names}: unset" in errors, errors
