@@ -529,13 +529,18 @@ class Communicator:
 
     def send(self, data: Any, destination: int, *, stream: Any = None) -> None:
         """Sends to one rank, which must call `recv` with this rank as source. Only the two ranks take
-        part. Blocks on the host until the receiver has the data. The first message between two ranks
-        connects them, which blocks until both have called. Two ranks that send to each other at the same
-        time wait for each other: use `sendrecv`."""
+        part. On the host a short message is copied, and the call returns without waiting for the receiver,
+        whose errors it then does not see; a long one blocks until the receiver has the data. The first message
+        between two ranks connects them, which blocks until both have called. Two ranks that send to each other
+        at the same time may wait for each other: use `sendrecv`.
+
+        Raises MismatchError (only `recv`), TimedOutError, AbortedError. Then `send` and `recv` between these
+        two ranks fail, and other calls of the communicator still work."""
         self._pair(destination, "destination")._one_way(data, None, stream)
 
     def recv(self, out: A, source: int, *, stream: Any = None) -> A:
-        """Receives from one rank into out; see `send`. MismatchError if the sizes differ."""
+        """Receives from one rank into out; see `send`. Blocks on the host until the data are there.
+        MismatchError if the sizes differ; the sender of a short message does not see that."""
         self._pair(source, "source")._one_way(None, out, stream)
         return out
 

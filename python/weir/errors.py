@@ -32,7 +32,7 @@ class UnsupportedError(WeirError, NotImplementedError):
 
 
 class MismatchError(WeirError, ValueError):
-    """Ranks passed arguments that contradict each other. The communicator is aborted."""
+    """What ranks passed differs: the counts of a pair, the calls of a group, or what an object is made from."""
 
     status = "WEIR_ERR_MISMATCH"
 

@@ -151,7 +151,9 @@ typedef struct weir_sem_dev {
     uint64_t *expected;       /* this rank's: signals consumed */
 } weir_sem_dev;
 
-/* Signal the peer. weir_sem_signal releases the calling thread's writes. Non-blocking. */
+/* Signal the peer. weir_sem_signal releases the calling thread's writes: the peer reads them after
+ * the wait that consumes the signal. weir_sem_signal_relaxed orders nothing. Non-blocking. One
+ * thread at a time calls them on a semaphore. */
 WEIR_FN void weir_sem_signal(weir_sem_dev *sem)
 {
     weir_store_release(sem->remote_inbound, ++*sem->outbound);
@@ -162,7 +164,10 @@ WEIR_FN void weir_sem_signal_relaxed(weir_sem_dev *sem)
     weir_store_relaxed(sem->remote_inbound, ++*sem->outbound);
 }
 
-/* Waits for the next signal and consumes it; a failed wait consumes nothing. Acquires. */
+/* Waits for the peer's next signal and consumes it. Acquires: what the peer wrote before a signal
+ * that is not relaxed can be read afterwards. Returns 0, WEIR_ERR_TIMEOUT if the guard's deadline
+ * passed, or WEIR_ERR_ABORTED if the communicator was aborted; a failed wait consumes nothing. One
+ * thread at a time calls it on a semaphore. */
 WEIR_FN int weir_sem_wait(weir_sem_dev *sem, const weir_guard *guard)
 {
     int status = weir_wait_at_least(sem->inbound, *sem->expected + 1, guard);
@@ -198,8 +203,8 @@ typedef struct weir_memchan_dev {
     size_t remote_bytes, local_bytes, packets_bytes;
 } weir_memchan_dev;
 
-/* Copies bytes with the calling threads: 16 bytes per thread and step if both addresses have the
- * same alignment modulo 16, else single bytes on a GPU. */
+/* Copies bytes with the nthreads calling threads, of which this is number tid: 16 bytes per thread
+ * and step if both addresses have the same alignment modulo 16, else single bytes on a GPU. */
 WEIR_FN void weir_copy_shared(char *to, const char *from, size_t bytes, uint32_t tid,
                               uint32_t nthreads)
 {
@@ -223,7 +228,11 @@ WEIR_FN void weir_copy_shared(char *to, const char *from, size_t bytes, uint32_t
 }
 
 /* Copy from this rank's memory to the peer's (put), and back (get). Offsets and lengths are in
- * bytes and are not checked against the channel's sizes. No memory order. Non-blocking. */
+ * bytes and are not checked against the channel's sizes. All nthreads threads of a group make the
+ * call with the same arguments and divide the bytes; tid, from 0 to nthreads - 1, is the caller's
+ * number among them. On the host, where a rank is one thread, that is 0 of 1; in a kernel, usually
+ * threadIdx.x of blockDim.x. No memory order: signal afterwards (weir_signal), in a kernel after a
+ * barrier of the block (__syncthreads). Non-blocking. */
 WEIR_FN void weir_put(weir_memchan_dev *chan, size_t remote_offset, size_t local_offset,
                       size_t bytes, uint32_t tid, uint32_t nthreads)
 {
@@ -238,8 +247,16 @@ WEIR_FN void weir_get(weir_memchan_dev *chan, size_t local_offset, size_t remote
                      nthreads);
 }
 
-/* Signal, wait and poll on the channel's semaphore; one thread calls them. See weir_sem_signal,
- * weir_sem_wait and weir_sem_poll. */
+/* Signal, wait and poll on the channel's semaphore; one thread of a block calls them.
+ *
+ * weir_signal signals the peer and releases what the calling thread wrote before, such as its
+ * weir_put. weir_wait blocks until the peer's next signal, consumes it and acquires: what the peer
+ * put before the signal can be read afterwards. It returns 0, WEIR_ERR_TIMEOUT if the
+ * communicator's timeout_ms passed, or WEIR_ERR_ABORTED; a failed wait consumes nothing. weir_poll
+ * consumes a signal if one has arrived and returns 1, else returns 0; it acquires. The relaxed
+ * forms order nothing. Signals count: each is consumed once. In a kernel a block needs a barrier
+ * (__syncthreads) between the puts of its threads and the signal, and between the wait and the
+ * threads that read; the other threads must be given the result of the wait. */
 WEIR_FN void weir_signal(weir_memchan_dev *chan)
 {
     weir_sem_signal(&chan->sem);
@@ -276,8 +293,8 @@ typedef struct weir_switchchan_dev {
     size_t bytes; /* of each member */
 } weir_switchchan_dev;
 
-/* Copies `bytes` from `from` to the same offset of every member, with the calling threads. No
- * memory order. Non-blocking. */
+/* Copies `bytes` from `from` to the same offset of every member. The nthreads calling threads, of
+ * which this is number tid, divide the bytes, as in weir_put. No memory order. Non-blocking. */
 WEIR_FN void weir_switch_broadcast(const weir_switchchan_dev *chan, size_t offset,
                                    const char *from, size_t bytes, uint32_t tid,
                                    uint32_t nthreads)
@@ -288,8 +305,8 @@ WEIR_FN void weir_switch_broadcast(const weir_switchchan_dev *chan, size_t offse
 }
 
 /* Adds count floats at the same offset of every member, in the order of the members, into `to`.
- * No memory order. Non-blocking. (Kernels that need another type or operation do the same with
- * chan->members.) */
+ * The calling threads divide the elements, as in weir_put. No memory order. Non-blocking. (Kernels
+ * that need another type or operation do the same with chan->members.) */
 WEIR_FN void weir_switch_sum(const weir_switchchan_dev *chan, float *to, size_t offset,
                              size_t count, uint32_t tid, uint32_t nthreads)
 {
@@ -360,8 +377,10 @@ WEIR_FN void weir_word_store(char *to, uint32_t word, size_t bytes)
 }
 
 /* Sends bytes of this rank's memory as LL packets to the peer's packet buffer, which must be the
- * channel's remote memory. remote_offset counts bytes of packets and is a multiple of 8.
- * Non-blocking. */
+ * channel's remote memory. remote_offset counts bytes of packets and is a multiple of 8. flag is
+ * the epoch, never 0, that the peer's weir_get_packets waits for; it differs from that of the
+ * packets that it replaces. tid and nthreads are as in weir_put. Non-blocking; no signal is
+ * needed. */
 WEIR_FN void weir_put_packets(weir_memchan_dev *chan, size_t remote_offset, size_t local_offset,
                               size_t bytes, uint32_t tid, uint32_t nthreads, uint32_t flag)
 {
@@ -375,8 +394,9 @@ WEIR_FN void weir_put_packets(weir_memchan_dev *chan, size_t remote_offset, size
 }
 
 /* Waits for the peer's LL packets in this rank's packet buffer and unpacks them into its local
- * memory. Each thread waits for the packets that it unpacks, and returns 0 or the error of that
- * wait. */
+ * memory. packets_offset counts bytes of packets; flag is the sender's. tid and nthreads are as in
+ * weir_put: each thread waits for the packets that it unpacks, and returns 0, or WEIR_ERR_TIMEOUT
+ * or WEIR_ERR_ABORTED of that wait. */
 WEIR_FN int weir_get_packets(weir_memchan_dev *chan, size_t local_offset, size_t packets_offset,
                              size_t bytes, uint32_t tid, uint32_t nthreads, uint32_t flag)
 {
@@ -445,8 +465,9 @@ WEIR_FN void weir_long_store(char *to, uint64_t word, size_t left)
 }
 
 /* Sends bytes of this rank's memory as LL128 lines to the peer's packet buffer, which must be the
- * channel's remote memory. remote_offset counts bytes of lines and is a multiple of 128.
- * Non-blocking. */
+ * channel's remote memory. remote_offset counts bytes of lines and is a multiple of 128. flag is
+ * the epoch that the peer's weir_get_packets128 waits for, and tid and nthreads are as in
+ * weir_put. Non-blocking; no signal is needed. */
 WEIR_FN void weir_put_packets128(weir_memchan_dev *chan, size_t remote_offset, size_t local_offset,
                                  size_t bytes, uint32_t tid, uint32_t nthreads, uint64_t flag)
 {
@@ -492,8 +513,9 @@ WEIR_FN int weir_packet128_wait(const uint64_t *words, uint64_t flag, const weir
 }
 
 /* Waits for the peer's LL128 lines in this rank's packet buffer and unpacks them into its local
- * memory. On a GPU all threads of a warp return the same value: if the wait of any of them timed
- * out WEIR_ERR_TIMEOUT, else WEIR_ERR_ABORTED; warps may differ from each other. */
+ * memory. Returns 0, WEIR_ERR_TIMEOUT or WEIR_ERR_ABORTED. On a GPU all threads of a warp return
+ * the same value: if the wait of any of them timed out WEIR_ERR_TIMEOUT, else WEIR_ERR_ABORTED;
+ * warps may differ from each other. */
 WEIR_FN int weir_get_packets128(weir_memchan_dev *chan, size_t local_offset, size_t packets_offset,
                                 size_t bytes, uint32_t tid, uint32_t nthreads, uint64_t flag)
 {

@@ -153,6 +153,8 @@ typedef struct weir_plan_chan {
     int rank, peer, is_port;
     uint32_t index;
 } weir_plan_chan;
+/* Create a rank's end of a memory channel, or of a port channel, to a peer; the peer's end is
+ * another call. Never fail: a wrong rank is an error of weir_plan_build. */
 WEIR_API weir_plan_chan weir_plan_memory_channel(weir_plan_builder *builder, int rank, int peer);
 WEIR_API weir_plan_chan weir_plan_port_channel(weir_plan_builder *builder, int rank, int peer);
 
@@ -161,6 +163,8 @@ typedef struct weir_plan_switch {
     weir_plan_builder *builder;
     uint32_t index;
 } weir_plan_switch;
+/* Creates a switch channel of the nranks ranks listed, or of all if ranks is NULL, on one buffer of
+ * each. */
 WEIR_API weir_plan_switch weir_plan_switch_channel(weir_plan_builder *builder,
                                                    weir_plan_buffer buffer, const int *ranks,
                                                    int nranks);
@@ -171,6 +175,7 @@ typedef struct weir_plan_semaphore {
     int rank;
     uint32_t index;
 } weir_plan_semaphore;
+/* Creates a semaphore between the thread blocks of a rank. */
 WEIR_API weir_plan_semaphore weir_plan_semaphore_create(weir_plan_builder *builder, int rank,
                                                         int value);
 

@@ -332,7 +332,8 @@ WEIR_FN int weir_port_put_with_signal_and_flush(weir_portchan_dev *chan, uint64_
     return status ? status : weir_port_await_flush(chan, ticket);
 }
 
-/* Waits for the peer's next signal and consumes it; a failed wait consumes nothing. Acquires. */
+/* Waits for the peer's next signal and consumes it. Acquires what the peer put before the signal.
+ * Returns 0, WEIR_ERR_TIMEOUT or WEIR_ERR_ABORTED; a failed wait consumes nothing. */
 WEIR_FN int weir_port_wait(weir_portchan_dev *chan)
 {
     const int status = weir_wait_far(chan->inbound, *chan->expected + 1, &chan->fifo.guard);

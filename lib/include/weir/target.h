@@ -118,6 +118,7 @@ WEIR_FN void weir_load_pair_acquire(const uint64_t *words, uint64_t *first, uint
 #endif
 }
 
+/* Stores two words with one 16-byte access, which is atomic for each word. */
 WEIR_FN void weir_store_pair(uint64_t *words, uint64_t first, uint64_t second)
 {
 #if WEIR_ON_DEVICE

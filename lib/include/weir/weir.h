@@ -434,11 +434,12 @@ typedef struct weir_mem_handle {
  * Release with weir_mem_free. WEIR_ERR_NO_MEMORY if the memory cannot be reserved at once; later
  * accesses do not fail. */
 WEIR_API weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem);
-/* Registers the caller's memory [pointer, pointer + bytes), which stays the caller's and must
- * outlive mem. Local. Release with weir_mem_free. Memory within an allocation of weir_mem_alloc,
- * and GPU memory, is shared without copies. Other memory of the process cannot be mapped by peers:
- * its handle imports with WEIR_ERR_UNSUPPORTED, and collectives stage it, or copy it through the
- * kernel where the system lets ranks read each other's memory. */
+/* Registers memory of the caller, the bytes from pointer on, so that a handle can describe it. It
+ * stays the caller's and must outlive mem. Local. Release with weir_mem_free. Memory within an
+ * allocation of weir_mem_alloc, and GPU memory, is shared without copies. Other memory of the
+ * process cannot be mapped by peers: weir_mem_shareable is 0, its handle imports with
+ * WEIR_ERR_UNSUPPORTED unless a network serves it, and collectives treat it as unregistered
+ * memory. */
 WEIR_API weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes,
                                        weir_mem **mem);
 /* Returns the address in this process, or on this rank's GPU; NULL for imported memory that cannot
@@ -869,9 +870,9 @@ WEIR_API const weir_algo_info *weir_algo_info_find(weir_algo_backend backend,
  * WEIR_ERR_INVALID if the name is unknown; the error line lists the known names. */
 WEIR_API weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective,
                                         const char *name);
-/* Returns the name of the algorithm of the last collective on comm, with its grid if the tuning
- * table, weir_comm_set_algo or the call set one ("packet:16x64"); "none" before the first
- * collective, "local" for a single rank. Valid until the next call on comm. */
+/* Returns the name of the algorithm of the last collective on comm; "none" before the first
+ * collective, "local" for a single rank. The name includes the grid if the tuning table,
+ * weir_comm_set_algo or the call set one ("packet:16x64"). Valid until the next call on comm. */
 WEIR_API const char *weir_comm_last_algo(const weir_comm *comm);
 
 /* What a network between nodes, and a node, cost: the values by which algorithms across nodes are

@@ -78,6 +78,45 @@ cp "$pages/man3/weir_reduce.3" "$scratch/reduce.3"
 sed -i '/^\.SH NAME/{n;s/\\- .*/\\- in, out: count elements/}' "$pages/man3/weir_reduce.3"
 check "a summary that only names arguments is found" eval '[ "$(unclear)" = "in, out: count elements" ]'
 cp "$scratch/reduce.3" "$pages/man3/weir_reduce.3"
+# The description of a function, also of one whose page belongs to another function.
+page_of() {
+    local page=$pages/man3/$1.3
+    if grep -q '^\.so ' "$page"; then page=$pages/$(sed 's/^\.so //' "$page"); fi
+    sed -n '/^\.SH DESCRIPTION/,/^\.SH SEE/p' "$page"
+}
+# cut_off: pages whose summary is cut off. A summary begins as the description does, and ends where a
+# clause does: the text goes on with a mark, a bracket or a new sentence, and no bracket is left open.
+cut_off() {
+    python3 - "$pages"/man3 <<'END'
+import glob, os, re, sys
+for page in sorted(glob.glob(sys.argv[1] + "/*.3")):
+    text = open(page, encoding="utf-8").read()
+    if text.startswith(".so"):
+        continue
+    text = re.sub(r"\s+", " ", text.replace("\\-", "-").replace("\\e", "\\").replace("\\&", ""))
+    name = re.search(r"\.SH NAME .*? - (.*?) \.SH SYNOPSIS", text).group(1)
+    described = text.split(".SH DESCRIPTION ", 1)[1]
+    rest = described[len(name):]
+    if (described[:len(name)].lower() != name.lower() or not re.match(r"[.,;:?]| \(", rest)
+            or name[-1] in ",;:" or name.count("(") != name.count(")")
+            or not re.match("[.;]", rest) and re.search(r"\b(a|an|the|of|that|which|if|until|as|by|to|with|or|and|it|see)$", name)):
+        print(os.path.basename(page)[:-2])
+END
+}
+check "no summary is cut off" eval '[ -z "$(cut_off)" ]'
+sed -i '/^\.SH NAME/{n;s/ of all ranks.*//}' "$pages/man3/weir_reduce.3"
+check "a summary that is cut off is found" eval '[ "$(cut_off)" = weir_reduce ]'
+cp "$scratch/reduce.3" "$pages/man3/weir_reduce.3"
+sed -i '/^\.SH NAME/{n;s/$/,/}' "$pages/man3/weir_put_packets.3"
+check "a summary that ends with a comma is found" eval '[ "$(cut_off)" = weir_put_packets ]'
+sed -i '/^\.SH NAME/{n;s/,$//}' "$pages/man3/weir_put_packets.3"
+check "no function is described by a reference to the header" eval '! summaries | grep -i "see the section"'
+for function in weir_put weir_get weir_copy_shared weir_put_packets; do
+    check "$function(3) explains tid and nthreads" eval 'page_of "$function" | grep -q tid && page_of "$function" | grep -q nthreads'
+done
+for function in weir_wait weir_sem_wait weir_port_wait; do
+    check "$function(3) states what it returns" eval 'page_of "$function" | tr "\n" " " | grep -q "eturns 0, WEIR_ERR_TIMEOUT"'
+done
 long_prototypes() { sed -n '/^\.SH SYNOPSIS/,/^\.fi/s/^\.B "\(.*\)"$/\1/p' "$pages"/man3/*.3 | sed 's/\\//g' | grep -E '.{80}'; }
 check "no line of a function's synopsis is longer than 79 characters" eval '[ -z "$(long_prototypes)" ]'
 check "a page has the introduction of the header's section" \

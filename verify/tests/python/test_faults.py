@@ -103,6 +103,63 @@ def test_counts_that_differ_between_ranks(ranks):
     assert ranks(body, 2, timeout_ms=3000) == [True, True]
 
 
+@pytest.mark.parametrize("sent, expected", [(10, 4), (4, 10), (1 << 20, 4)])
+def test_a_mismatch_of_a_message_ends_only_the_pair(ranks, sent, expected):
+    def body(comm):
+        if comm.rank == 0:
+            try:
+                comm.send(numpy.zeros(sent), 1)
+                assert sent < 100  # the sender of a short message does not see the error
+            except weir.AbortedError:
+                pass
+        else:
+            with pytest.raises(weir.MismatchError):
+                comm.recv(numpy.zeros(expected), 0)
+            with pytest.raises(weir.AbortedError):
+                comm.recv(numpy.zeros(4), 0)
+        return float(comm.all_reduce(numpy.ones(1))[0])
+    assert ranks(body, 2, timeout_ms=3000) == [2.0, 2.0]
+
+
+def test_a_short_send_does_not_wait_for_the_receiver(ranks):
+    def body(comm):
+        if comm.rank == 0:
+            comm.send(numpy.ones(1), 1)
+            start = time.monotonic()
+            comm.send(numpy.full(4, 7), 1)
+            assert time.monotonic() - start < 2
+            comm.barrier()
+            return 7
+        comm.recv(numpy.ones(1), 0)
+        comm.barrier()  # passed only if the send did not wait for the recv below
+        return int(comm.recv(numpy.zeros(4, int), 0)[3])
+    assert ranks(body, 2, timeout_ms=5000) == [7, 7]
+
+
+def test_data_that_is_no_array(alone):
+    for data in ([1.0, 2.0], "text", None):
+        with pytest.raises(TypeError, match="is no array"):
+            alone.all_reduce(data)
+    assert alone.all_reduce(numpy.ones(1))[0] == 1
+
+
+def test_a_late_rank_fails_at_the_latest_in_its_next_call(ranks):
+    def body(comm):
+        if comm.rank == 0:
+            with pytest.raises(weir.TimedOutError):
+                comm.all_reduce(numpy.ones(4))
+            return True
+        time.sleep(1.5)
+        try:
+            assert comm.all_reduce(numpy.ones(4))[0] == 2
+        except weir.AbortedError:
+            return True
+        with pytest.raises(weir.AbortedError):
+            comm.all_reduce(numpy.ones(4))
+        return True
+    assert ranks(body, 2, timeout_ms=500) == [True, True]
+
+
 def test_a_dead_rank_is_reported_by_the_others(ranks):
     def body(comm):
         comm.barrier()
