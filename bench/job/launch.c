@@ -74,13 +74,14 @@ static int launch_number(const char *name, int fallback)
 }
 
 /* 1 if the row's launcher started this process as one of several. A step of one task, such as an
- * interactive shell of Slurm, is none. */
+ * interactive shell of Slurm, is none, also if its job has more. */
 static int launch_row_applies(const launch_row *row)
 {
     if (!launch_variable(row->rank) || (row->size && !launch_variable(row->size)) ||
         (row->also && !launch_variable(row->also)))
         return 0;
-    return row->launcher != BENCH_LAUNCHER_SLURM || launch_number(row->size, 1) > 1;
+    return row->launcher != BENCH_LAUNCHER_SLURM ||
+           launch_number("SLURM_STEP_NUM_TASKS", launch_number(row->size, 1)) > 1;
 }
 
 /* 1 if this build can use the row's launcher. */

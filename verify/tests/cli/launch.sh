@@ -192,6 +192,12 @@ slurm='env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=1 SLURM_STEP_ID=0'
 check "a malformed list of Slurm's nodes ends with 2" \
     ends_with 2 $slurm 'SLURM_STEP_NODELIST=node[' $bench
 check "a malformed list of Slurm's nodes: one line" says 'SLURM_STEP_NODELIST=node[' 'expected a list of hosts'
+in_shell() { # EXIT_CODE STEP_TASKS: an interactive shell in a Slurm job of four tasks
+    ends_with "$1" env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS="$2" SLURM_NTASKS=4 SLURM_STEP_NODELIST=vm SLURM_JOB_ID=1 \
+        SLURM_STEP_ID=0 $bench -g 2 -b 8 -e 8 -n 2
+}
+check "-g starts ranks in a Slurm step of one task of a job of four" in_shell 0 1
+check "-g does not in a step of four" in_shell 2 4
 check "a PMIx launcher that does not answer ends with 3" \
     ends_with 3 env PMIX_RANK=0 PMIX_NAMESPACE=gone WEIR_LAUNCHER=pmix $bench
 check "a PMIx launcher that does not answer: a line with the reason" grep -q 'PMIx: ' "$err"
