@@ -1,4 +1,5 @@
-/* Comment lines about how rows were measured: see table.h. */
+/* Comment lines about how rows were measured, and which of them prove nothing because something
+ * disturbed them: see table.h. */
 #include "bench/output/table.h"
 
 #include "base/words.h"

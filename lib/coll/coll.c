@@ -1,5 +1,5 @@
-/* The state of a communicator's collectives: layout of the areas, epochs, exchange of descriptors,
- * and copies and reductions from peers' buffers. */
+/* The state of a communicator's collectives: layout of the areas, the end of epochs, and the shares
+ * and blocks into which calls divide buffers. */
 #include "coll/coll.h"
 
 #include "base/error.h"

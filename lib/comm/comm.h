@@ -3,7 +3,8 @@
  *
  * The ranks of a node map one scratch segment when the communicator is created, in which every rank
  * owns a part. It begins with a weiri_comm_page; the rest, the area, belongs to the collectives.
- * Each word of it has one writer, the owner, except for the abort word, which any rank sets.
+ * Each word of it has one writer, the owner, except for the abort word, and in rank 0's page the
+ * word report, which any rank sets.
  *
  * Memory that a rank allocates later has a record in the directory of its page. A peer that
  * receives a descriptor (region, generation, offset) looks the record up and maps the segment

@@ -1,8 +1,9 @@
 /*
  * The slow path of waits, how waits fail, and aborts. A wait polls, then yields between polls, and
  * regularly checks whether the communicator was aborted, a relevant rank has died, or the deadline
- * has passed. The rank that detects a reason first aborts all others; each rank reports its
- * position in its last error and in its state record (report.c). A death is passed on with the
+ * has passed (weir_waiter_step of weir/device.h, where the fast path is, reads the clock). The rank
+ * that detects a reason first aborts all others; each rank reports its position in its last error
+ * and in its state record (report.c). A death is passed on with the
  * abort, so that every rank names the dead one.
  *
  * A rank that has begun to destroy the communicator has done its part: its death affects only ranks
