@@ -292,8 +292,8 @@ static void fork_end_stragglers(fork_job *job, int alive, fork_farewell *farewel
                   (int)((weir_clock_ns() - farewell->failed_ns) / 1000000), job->failed,
                   job->codes[job->failed]);
     else
-        weiri_log(WEIRI_LOG_ERROR, "stopped, so killed after rank %d failed with code %d: %s %s",
-                  job->failed, job->codes[job->failed], weiri_ranks_noun(&late), late.list);
+        weiri_log(WEIRI_LOG_ERROR, "%s %s stopped, and killed because rank %d failed with code %d",
+                  weiri_ranks_noun(&late), late.list, job->failed, job->codes[job->failed]);
     fork_kill_all(job);
 }
 

@@ -144,7 +144,7 @@ check "-g: ranks work until one is stopped" start
 kill -STOP "${pids[2]}"
 finish
 check "-g, a rank is stopped: ends with 4 after its deadline" has_code 4 12000
-names_stopped() { grep -q 'rank 2 is stopped' "$err" && grep -q 'stopped, so killed after rank [013] failed .*: rank 2$' "$err"; }
+names_stopped() { grep -q 'rank 2 is stopped' "$err" && grep -q 'rank 2 stopped, and killed because rank [013] failed with code' "$err"; }
 check "-g, a rank is stopped: the report names it, and it is killed" names_stopped
 check "-g, a rank is stopped: no process is left" none_runs
 
