@@ -415,7 +415,7 @@ $(XPMEM_STANDIN): verify/tests/support/xpmem_standin.c verify/tests/support/xpme
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CSTD) $(WARN) -O1 -g -I. -fPIC -shared -Wl,-soname,libxpmem.so.0 -o $@ $<
 
-$(filter %/test_xpmem %/test_xpmem_faults %/test_coll,$(TESTS)): | $(XPMEM_STANDIN)
+$(filter %/test_xpmem %/test_xpmem_faults %/test_coll %/test_nccl_sends,$(TESTS)): | $(XPMEM_STANDIN)
 
 # What the simulation replaces is named to the linker.
 $(O)/tests/sim: $(SIM_OBJ) $(O)/obj/verify/tests/sim/sim_net.o $(O)/libweir.a
@@ -434,7 +434,7 @@ $(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu/gpu
 
 # The test defines the functions of p2p_launch.c itself.
 $(O)/tests/test_nccl_streams: $(filter-out %/p2p_launch.o,$(NCCL_OBJ))
-$(O)/tests/test_nccl_users $(O)/tests/test_nccl_threads: $(NCCL_OBJ)
+$(O)/tests/test_nccl_users $(O)/tests/test_nccl_threads $(O)/tests/test_nccl_sends: $(NCCL_OBJ)
 
 # Tests of the result readers and of their statistics.
 RESULTS_TESTS := $(filter $(O)/tests/test_results%,$(TESTS))

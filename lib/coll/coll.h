@@ -458,9 +458,10 @@ int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call);
  * shared memory itself. By a tuning file, always; else, of two ranks with a core each, one does
  * where its stores to the other are slow; on other processors than AMD's, always. Local. */
 int weiri_lends_unregistered(const weiri_coll *coll, weir_collective collective);
-/* Copies bytes of a peer's buffer, registered or not; total_bytes as in weiri_move. */
-weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,
-                        size_t total_bytes);
+/* Copies bytes of a peer's buffer, registered or not, from offset on; total_bytes as in weiri_move.
+ */
+weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, size_t offset, void *to,
+                        size_t bytes, size_t total_bytes);
 
 /* Copies a part of a buffer of total_bytes, past the caches if that is large. */
 void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes,

@@ -253,8 +253,8 @@ int weiri_lends_unregistered(const weiri_coll *coll, weir_collective collective)
 }
 
 /* Copies from an attached buffer; where this rank cannot attach it, the kernel copies. */
-static weir_status fetch_attached(weiri_coll *coll, int rank, weiri_desc desc, void *to,
-                                  size_t bytes, size_t total_bytes)
+static weir_status fetch_attached(weiri_coll *coll, int rank, weiri_desc desc, size_t offset,
+                                  void *to, size_t bytes, size_t total_bytes)
 {
     char *from = NULL;
     weir_status status = weiri_xpmem_pointer(coll->comm, rank, desc, &from);
@@ -263,21 +263,21 @@ static weir_status fetch_attached(weiri_coll *coll, int rank, weiri_desc desc, v
     if (status != WEIR_OK)
         return status;
     if (!from)
-        return weiri_peer_copy_read(coll->comm, rank, desc.offset, to, bytes);
-    weiri_move(coll, to, from, bytes, total_bytes);
+        return weiri_peer_copy_read(coll->comm, rank, desc.offset + offset, to, bytes);
+    weiri_move(coll, to, from + offset, bytes, total_bytes);
     return weiri_xpmem_check(coll->comm);
 }
 
-weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,
-                        size_t total_bytes)
+weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, size_t offset, void *to,
+                        size_t bytes, size_t total_bytes)
 {
     if (desc.generation == WEIRI_GENERATION_UNREGISTERED)
-        return weiri_peer_copy_read(coll->comm, rank, desc.offset, to, bytes);
+        return weiri_peer_copy_read(coll->comm, rank, desc.offset + offset, to, bytes);
     if (desc.generation == WEIRI_GENERATION_ATTACHED)
-        return fetch_attached(coll, rank, desc, to, bytes, total_bytes);
+        return fetch_attached(coll, rank, desc, offset, to, bytes, total_bytes);
     char *from = NULL;
     weir_status status = weiri_region_pointer(coll->comm, rank, desc, &from);
     if (status == WEIR_OK)
-        weiri_move(coll, to, from, bytes, total_bytes);
+        weiri_move(coll, to, from + offset, bytes, total_bytes);
     return status;
 }

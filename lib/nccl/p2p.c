@@ -112,6 +112,7 @@ weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *cal
 {
     if (comm->vendor)
         return weiri_nccl_vendor_p2p(comm, calls, count);
+    const uint64_t lent = comm->p2p->lent;
     weiri_nccl_nvtx_begin(comm, "ncclGroup of sends and receives", 0);
     weir_status status = comm->comm->monitor
                              ? weiri_nccl_p2p_monitored(comm, calls, count, serve_all)
@@ -119,7 +120,8 @@ weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *cal
     weiri_nccl_nvtx_end(comm);
     if (status == WEIR_OK)
         weiri_log(WEIRI_LOG_INFO, "nccl sends and receives, rank %d of %d: %zu call(s) through "
-                  "%s", comm->rank, comm->nranks, count,
-                  comm->p2p->pairs ? "mailboxes and messages" : "mailboxes");
+                  "%s, %llu lent", comm->rank, comm->nranks, count,
+                  comm->p2p->pairs ? "mailboxes and messages" : "mailboxes",
+                  (unsigned long long)(comm->p2p->lent - lent));
     return status;
 }

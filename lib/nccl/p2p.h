@@ -8,7 +8,9 @@
  * rings of slots. A long message is divided into pieces of equal length, dealt to the lanes in
  * turn, equally many to each; the last may be empty. On GPUs a short message is divided into parts,
  * one for each lane that it needs, which travel as LL packets. Each piece and part contains the
- * length of its message, which the receiver compares with what it expects.
+ * length of its message, which the receiver compares with what it expects. On the host a piece may
+ * have the place of a message in the sender's memory instead of data: the message is lent. The
+ * receiver copies from there, and the sender's call ends when the last such piece is taken.
  *
  *   sent     written by the sender, in the receiver's mailbox: pieces stored so far, and parts
  *            before them; stored with release after a piece, loaded with acquire before it
@@ -44,6 +46,9 @@ enum {
     WEIRI_P2P_PACKETS = 896, /* two for each of a block's threads */
 #endif
     WEIRI_P2P_PART_BYTES = 8 * WEIRI_P2P_PACKETS, /* the most of a short message in a lane */
+    /* A piece of a lent message: so short that a sender sees progress while its receiver copies,
+     * or serves other senders. */
+    WEIRI_P2P_LENT_BYTES = 4 << 20,
 };
 
 /* Lanes of each direction of a pair: long messages use all of them, short ones the first ones,
@@ -70,7 +75,9 @@ typedef struct weiri_p2p_lane {
     uint64_t pad2[14];
     struct {
         uint64_t message_bytes;
-        uint64_t pad[15];
+        uint32_t lent_region, lent_generation; /* on the host: a weiri_desc */
+        uint64_t lent_offset;
+        uint64_t pad[13];
         char data[WEIRI_P2P_SLOT_BYTES];
     } slot[WEIRI_P2P_SLOTS];
 } weiri_p2p_lane;

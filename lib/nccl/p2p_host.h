@@ -9,6 +9,7 @@
 #ifndef WEIR_NCCL_P2P_HOST_H
 #define WEIR_NCCL_P2P_HOST_H
 
+#include "comm/comm.h"
 #include "comm/internode/internode.h"
 #include "nccl/abi.h"
 #include "nccl/p2p.h"
@@ -21,6 +22,7 @@ typedef struct weiri_nccl_p2p {
     weir_mem **all;   /* count */
     char **mailbox;   /* count, mapped here */
     weiri_internode *pairs; /* messages to ranks of other nodes; NULL: there are none */
+    uint64_t lent;    /* messages whose receivers have copied from this rank's buffers */
 } weiri_nccl_p2p;
 
 /* Whether a rank is on another node, reached by messages instead of mailboxes. */
@@ -64,24 +66,32 @@ typedef struct weiri_p2p_awaited {
     uint64_t target;
 } weiri_p2p_awaited;
 
+/* What each piece has of its message. */
+typedef struct weiri_p2p_head {
+    uint64_t message_bytes;
+    weiri_desc lent; /* its place in the sender's memory; generation 0: the pieces have the data */
+} weiri_p2p_head;
+
 /* How pieces of messages travel between this rank and a peer, in order. Nothing blocks. */
 typedef struct weiri_p2p_transport {
-    /* The longest piece; both ends divide messages by it. */
+    /* The longest piece with data; both ends divide messages by it. */
     uint64_t (*piece_bytes)(const weiri_nccl_comm *comm);
-    /* Whether the next piece may be written; where to; and that it has been written: it has `bytes`
-     * bytes, and its message message_bytes. After an error the communicator is aborted. */
+    /* Whether the next piece may be written; where to; and that it has been written, with `bytes`
+     * bytes of the message. After an error the communicator is aborted. */
     int (*has_room)(const weiri_nccl_comm *comm, int peer);
     char *(*outgoing)(const weiri_nccl_comm *comm, int peer);
     weir_status (*post)(const weiri_nccl_comm *comm, int peer, uint64_t bytes,
-                        uint64_t message_bytes);
+                        weiri_p2p_head head);
     /* Whether the peer's next piece has arrived; where it is; and that it has been read.
      * Likewise. */
     int (*has_arrived)(const weiri_nccl_comm *comm, int peer);
-    const char *(*incoming)(const weiri_nccl_comm *comm, int peer, uint64_t *message_bytes);
+    const char *(*incoming)(const weiri_nccl_comm *comm, int peer, weiri_p2p_head *head);
     weir_status (*take)(const weiri_nccl_comm *comm, int peer);
     /* The words that show that there is room, or that something has arrived. */
     weiri_p2p_awaited (*room)(const weiri_nccl_comm *comm, int peer);
     weiri_p2p_awaited (*arrival)(const weiri_nccl_comm *comm, int peer);
+    /* The word that shows that all posted pieces have been read. NULL: messages cannot be lent. */
+    weiri_p2p_awaited (*all_taken)(const weiri_nccl_comm *comm, int peer);
 } weiri_p2p_transport;
 
 /* The transport to a rank: mailboxes in memory of the process, or messages. */

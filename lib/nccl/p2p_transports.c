@@ -42,11 +42,15 @@ static char *mailbox_outgoing(const weiri_nccl_comm *comm, int peer)
 }
 
 static weir_status mailbox_post(const weiri_nccl_comm *comm, int peer, uint64_t bytes,
-                                uint64_t message_bytes)
+                                weiri_p2p_head head)
 {
     weiri_p2p_lane *mine = own_lane(comm, peer), *to = peer_lane(comm, peer);
+    unsigned slot = (unsigned)(mine->own_sent % WEIRI_P2P_SLOTS);
     (void)bytes;
-    to->slot[mine->own_sent % WEIRI_P2P_SLOTS].message_bytes = message_bytes;
+    to->slot[slot].message_bytes = head.message_bytes;
+    to->slot[slot].lent_region = head.lent.region;
+    to->slot[slot].lent_generation = head.lent.generation;
+    to->slot[slot].lent_offset = head.lent.offset;
     weir_store_release(&to->sent, ++mine->own_sent);
     return WEIR_OK;
 }
@@ -57,12 +61,13 @@ static int mailbox_has_arrived(const weiri_nccl_comm *comm, int peer)
     return weir_load_acquire(&mine->sent) > mine->own_taken;
 }
 
-static const char *mailbox_incoming(const weiri_nccl_comm *comm, int peer,
-                                    uint64_t *message_bytes)
+static const char *mailbox_incoming(const weiri_nccl_comm *comm, int peer, weiri_p2p_head *head)
 {
     const weiri_p2p_lane *mine = own_lane(comm, peer);
     unsigned slot = (unsigned)(mine->own_taken % WEIRI_P2P_SLOTS);
-    *message_bytes = mine->slot[slot].message_bytes;
+    head->message_bytes = mine->slot[slot].message_bytes;
+    head->lent = (weiri_desc){mine->slot[slot].lent_region, mine->slot[slot].lent_generation,
+                              mine->slot[slot].lent_offset};
     return mine->slot[slot].data;
 }
 
@@ -84,6 +89,12 @@ static weiri_p2p_awaited mailbox_arrival(const weiri_nccl_comm *comm, int peer)
     return (weiri_p2p_awaited){&mine->sent, mine->own_taken + 1};
 }
 
+static weiri_p2p_awaited mailbox_all_taken(const weiri_nccl_comm *comm, int peer)
+{
+    const weiri_p2p_lane *mine = own_lane(comm, peer);
+    return (weiri_p2p_awaited){&mine->taken, mine->own_sent};
+}
+
 /* ----------------------------------------------------------------- messages */
 
 static uint64_t message_piece_bytes(const weiri_nccl_comm *comm)
@@ -102,9 +113,9 @@ static char *message_outgoing(const weiri_nccl_comm *comm, int peer)
 }
 
 static weir_status message_post(const weiri_nccl_comm *comm, int peer, uint64_t bytes,
-                                uint64_t message_bytes)
+                                weiri_p2p_head head)
 {
-    return weiri_internode_post(comm->p2p->pairs, peer, bytes, message_bytes);
+    return weiri_internode_post(comm->p2p->pairs, peer, bytes, head.message_bytes);
 }
 
 static int message_has_arrived(const weiri_nccl_comm *comm, int peer)
@@ -112,11 +123,10 @@ static int message_has_arrived(const weiri_nccl_comm *comm, int peer)
     return weiri_internode_has_arrived(&comm->p2p->pairs->peers[peer]);
 }
 
-static const char *message_incoming(const weiri_nccl_comm *comm, int peer,
-                                    uint64_t *message_bytes)
+static const char *message_incoming(const weiri_nccl_comm *comm, int peer, weiri_p2p_head *head)
 {
     const char *data = weiri_internode_incoming(comm->p2p->pairs, peer);
-    *message_bytes = weiri_internode_head_of(data)->total_bytes;
+    *head = (weiri_p2p_head){.message_bytes = weiri_internode_head_of(data)->total_bytes};
     return data;
 }
 
@@ -149,6 +159,7 @@ const weiri_p2p_transport *weiri_p2p_transport_to(const weiri_nccl_comm *comm, i
         .take = mailbox_take,
         .room = mailbox_room,
         .arrival = mailbox_arrival,
+        .all_taken = mailbox_all_taken,
     };
     static const weiri_p2p_transport message_transport = {
         .piece_bytes = message_piece_bytes,

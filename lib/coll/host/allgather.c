@@ -59,7 +59,7 @@ static weir_status allgather_fetch(weiri_coll *coll, const weir_call *call)
     weir_status status = WEIR_OK;
     allgather_place_own(coll, call);
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
-        status = weiri_fetch(coll, rank, weiri_post_of(coll, rank)->in,
+        status = weiri_fetch(coll, rank, weiri_post_of(coll, rank)->in, 0,
                              weiri_out_at(call, (size_t)rank * coll->count_bytes),
                              coll->count_bytes, coll->count_bytes * (size_t)n);
         if (status != WEIR_OK)

@@ -202,7 +202,8 @@ static weir_status broadcast_copy(weiri_coll *coll, const weir_call *call)
         return broadcast_stage(coll, call);
     if (broadcast_is_shared(coll, desc))
         return broadcast_copy_shared(coll, call, desc);
-    status = weiri_fetch(coll, call->root, desc, call->out, coll->count_bytes, coll->count_bytes);
+    status = weiri_fetch(coll, call->root, desc, 0, call->out, coll->count_bytes,
+                         coll->count_bytes);
     if (status == WEIR_OK)
         weiri_coll_end(coll);
     return status;

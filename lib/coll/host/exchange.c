@@ -185,7 +185,7 @@ static weir_status receive_direct(exchange *x, int peer, const weiri_message *me
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
-    weir_status status = weiri_fetch(coll, peer, message->desc, pair->to, pair->recv_bytes,
+    weir_status status = weiri_fetch(coll, peer, message->desc, 0, pair->to, pair->recv_bytes,
                                      pair->recv_bytes * (size_t)coll->nranks);
     if (status != WEIR_OK)
         return status;

@@ -92,6 +92,17 @@ logs() { WEIR_LOG=info ends_with 0 checks collectives && grep -q "$1" "$err"; }
 check "WEIR_LOG=info logs each call with rank, type, count and algorithm" \
     logs 'ncclReduce, rank 1 of 3: 997 x int32 by [a-z]'
 
+# Long messages are lent where the system lets ranks read each other's memory.
+lends() { # how many a call has lent at most, environment...
+    local most=$1
+    shift
+    WEIR_LOG=info ends_with 0 env "$@" python3 verify/tests/clients/nccl_checks.py messages || return 1
+    [ "$(sed -n 's/.*call(s) through mailboxes.*, \([0-9]*\) lent$/\1/p' "$err" | sort -n | tail -1)" = "$most" ]
+}
+check "messages are not lent with WEIR_CMA=0 and are correct" lends 0 WEIR_CMA=0 WEIR_XPMEM=0
+echo "sendrecv 3 plain - packet" >"$scratch/table"
+check "messages are not lent where the tuning table says packet" lends 0 WEIR_XPMEM=0 WEIR_TUNING="$scratch/table"
+
 # Plans in the tuning table serve NCCL's calls; those that a plan cannot serve (another root, an
 # average, a length outside its range) go to the built-in algorithms.
 planned() {

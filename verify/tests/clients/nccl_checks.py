@@ -226,7 +226,7 @@ def gather_and_scatter(r, comm, count, block, everything):
 def messages(r):
     comm, n, lib = r.comm(), r.nranks, r.lib
     right, left = (r.rank + 1) % n, (r.rank - 1) % n
-    for count in (0, 1, 16384, 16385, 100003):
+    for count in (0, 1, 8191, 8192, 16384, 16385, 100003, 5000001):
         data, out = buffer(UINT8, [r.rank] * count), buffer(UINT8, [9] * (count + 1))
         lib.GroupStart()
         lib.Send(data, count, UINT8, right, comm, None)

@@ -7,6 +7,7 @@
  * too.
  */
 #define _GNU_SOURCE /* process_vm_readv */
+#include "verify/tests/support/cma.h"
 #include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/long_part.h"
 #include "verify/tests/support/small_numbers.h"
@@ -18,13 +19,7 @@
 #include "compute/copy.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 
 enum { MARGIN_BYTES = 256, CANARY = 0xA5, COLL_LIMIT_MS = 120000, HALF_BYTES = 3 << 20 };
@@ -759,14 +754,6 @@ static void few_counts(const test_rank *b)
 
 /* --------------------------------------------------------------- the runner */
 
-/* How a rank is kept from reading its peers' memory (process_vm_readv). */
-typedef enum forbids {
-    CMA_ALLOWED,
-    CMA_FORBIDDEN_BY_SYSTEM, /* a filter of system calls, as containers have */
-    CMA_FORBIDDEN_TO_WRITE,  /* the same for process_vm_writev only */
-    CMA_FORBIDDEN_BY_USER,   /* WEIR_CMA=0 */
-} forbids;
-
 typedef struct job {
     int nranks; /* 0: with 1, 2, 3, 5 and 8 ranks in turn, in a short run with those of brief */
     void (*body)(const test_rank *b);
@@ -779,28 +766,6 @@ typedef struct job {
     int brief[3];  /* 0 ends the list, and at its beginning means 1, 2 and 5 */
     int long_only; /* not part of a short run */
 } job;
-
-/* Makes a system call fail in this process as a container's filter does. */
-static int filter_call(unsigned number)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog filter = {sizeof code / sizeof *code, code};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
-static int forbid_cma(forbids how)
-{
-    if (how == CMA_FORBIDDEN_BY_USER)
-        return setenv("WEIR_CMA", "0", 1) == 0;
-    return how == CMA_ALLOWED || filter_call(how == CMA_FORBIDDEN_TO_WRITE ? SYS_process_vm_writev
-                                                                           : SYS_process_vm_readv);
-}
 
 /* Which algorithm serves a long call on unregistered memory shows whether the kernel copies. */
 static void expect_algo(const test_rank *b, const char *name)
@@ -817,22 +782,6 @@ static void expect_algo(const test_rank *b, const char *name)
             fail_rank(b, "a long allgather", "wrong data");
     if (strcmp(weir_comm_last_algo(b->comm), name) != 0)
         fail_rank(b, name, weir_comm_last_algo(b->comm));
-}
-
-/* Whether this system lets processes read each other's memory; some containers do not. */
-static int system_allows_cma(void)
-{
-    static int here = 1, there = 1;
-    struct iovec to = {&here, sizeof here}, from = {&there, sizeof there};
-    pid_t child = fork();
-    if (child == 0) {
-        pause();
-        _exit(0);
-    }
-    ssize_t got = process_vm_readv(child, &to, 1, &from, 1, 0);
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
-    return got == (ssize_t)sizeof here;
 }
 
 /* Makes this rank's stores to peers look slow, or fast, until it has made many more copies. */
