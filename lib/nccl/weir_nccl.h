@@ -357,7 +357,8 @@ WEIR_NCCL_API ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, siz
                                        ncclDataType_t datatype, int root, ncclComm_t comm,
                                        cudaStream_t stream);
 /* Messages between two ranks arrive in order, and their lengths must match. Ranks that neither send
- * nor receive do not call anything. */
+ * nor receive do not call anything. A send may block until the receiver has the data: two ranks
+ * that send to each other do so in groups. */
 WEIR_NCCL_API ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype,
                                     int peer, ncclComm_t comm, cudaStream_t stream);
 WEIR_NCCL_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype,
