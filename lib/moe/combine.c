@@ -6,7 +6,6 @@
 #include "moe/gpu.h"
 #include "moe/nodes.h"
 
-#include "base/config.h"
 #include "base/error.h"
 #include "compute/copy.h"
 
@@ -16,9 +15,14 @@ static const char combine_phase[] = "moe combine";
 
 /* --------------------------------------------------------------------- send */
 
-moe_problem weiri_moe_combine_check(const weir_moe *g, const weir_moe_combine_args *a, int tokens,
+moe_problem weiri_moe_combine_check(const weir_moe *g, const moe_call *call, int tokens,
                                     int64_t values[3])
 {
+    const weir_moe_combine_args *a = &call->combine;
+    if (call->problem) {
+        memcpy(values, call->values, sizeof call->values);
+        return call->problem;
+    }
     values[0] = a->handle;
     values[1] = g->config.handles;
     if (tokens < 0)
@@ -96,11 +100,12 @@ static void combine_copy_grads(const weir_moe *g, const weir_moe_combine_args *a
                rows * values * sizeof(float));
 }
 
-static weir_status combine_describe(weir_moe *g, const weir_moe_combine_args *a, moe_header *header)
+static weir_status combine_describe(weir_moe *g, const moe_call *call, moe_header *header)
 {
+    const weir_moe_combine_args *a = &call->combine;
     int64_t values[3] = {0, 0, 0};
     moe_problem problem =
-        weiri_moe_combine_check(g, a, weiri_moe_routing_tokens(g, a->handle), values);
+        weiri_moe_combine_check(g, call, weiri_moe_routing_tokens(g, a->handle), values);
     header->has_grads = a->row_weight_grads != NULL;
     if (!problem)
         problem = combine_find_rows(g, a, header, values);
@@ -108,12 +113,13 @@ static weir_status combine_describe(weir_moe *g, const weir_moe_combine_args *a,
                    : WEIR_OK;
 }
 
-static weir_status combine_send_host(weir_moe *g, const weir_moe_combine_args *a)
+static weir_status combine_send_host(weir_moe *g, const moe_call *call)
 {
+    const weir_moe_combine_args *a = &call->combine;
     moe_header *header;
     weir_status status = weiri_moe_open(g, MOE_COMBINE, a->handle, &header);
     if (status == WEIR_OK)
-        status = combine_describe(g, a, header);
+        status = combine_describe(g, call, header);
     if (status == WEIR_OK && (header->staged || header->has_grads))
         status = weiri_moe_await_done(g, g->combined, combine_phase);
     if (status != WEIR_OK)
@@ -129,29 +135,32 @@ static weir_status combine_send_host(weir_moe *g, const weir_moe_combine_args *a
     return WEIR_OK;
 }
 
-/* Checks what needs no other rank, and copies the arguments. */
-static weir_status combine_open(weir_moe *g, const weir_moe_combine_args *args,
-                                weir_moe_combine_args *a)
+/* Checks what other ranks do not learn, and copies the arguments. */
+static weir_status combine_open(weir_moe *g, const weir_moe_combine_args *args, moe_call *call)
 {
-    if (!g || !args)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_combine: group and args are required");
-    *a = (weir_moe_combine_args)WEIR_MOE_COMBINE_ARGS_INIT;
+    if (!g)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_combine: group is required");
     weir_status status = weiri_moe_check_send(g, MOE_COMBINE);
-    return status == WEIR_OK ? weiri_config_read("weir_moe_combine_args", args, a, sizeof *a)
-                             : status;
+    if (status != WEIR_OK)
+        return status;
+    *call = (moe_call){.combine = WEIR_MOE_COMBINE_ARGS_INIT};
+    weiri_moe_read_args(call, "weir_moe_combine_args", args, &call->combine, sizeof call->combine);
+    return WEIR_OK;
 }
 
 weir_status weir_moe_combine_send(weir_moe *g, const weir_moe_combine_args *args)
 {
-    weir_moe_combine_args a;
-    weir_status status = combine_open(g, args, &a);
+    moe_call call;
+    weir_status status = combine_open(g, args, &call);
     if (status == WEIR_OK)
-        status = g->gpu     ? weiri_moe_gpu_combine(g, &a, MOE_PHASE_SEND)
+        status = g->gpu     ? weiri_moe_gpu_combine(g, &call, MOE_PHASE_SEND)
                  : g->nodes ? WEIR_OK
-                            : combine_send_host(g, &a);
-    if (status == WEIR_OK)
-        g->under_way[MOE_COMBINE] = (moe_call){.number = moe_call_number(g), .combine = a};
-    return status;
+                            : combine_send_host(g, &call);
+    if (status != WEIR_OK)
+        return status;
+    call.number = moe_call_number(g);
+    g->under_way[MOE_COMBINE] = call;
+    return WEIR_OK;
 }
 
 /* ------------------------------------------------------------------ receive */
@@ -274,8 +283,8 @@ weir_status weir_moe_combine_complete(weir_moe *g)
     if (status != WEIR_OK)
         return status;
     const moe_call *call = &g->under_way[MOE_COMBINE];
-    status = g->gpu     ? weiri_moe_gpu_combine(g, &call->combine, MOE_PHASE_COMPLETE)
-             : g->nodes ? weiri_moe_nodes_combine(g, &call->combine)
+    status = g->gpu     ? weiri_moe_gpu_combine(g, call, MOE_PHASE_COMPLETE)
+             : g->nodes ? weiri_moe_nodes_combine(g, call)
                         : combine_complete_host(g, call);
     g->under_way[MOE_COMBINE].number = 0;
     return status;
@@ -283,12 +292,13 @@ weir_status weir_moe_combine_complete(weir_moe *g)
 
 weir_status weir_moe_combine(weir_moe *g, const weir_moe_combine_args *args)
 {
-    weir_moe_combine_args a;
+    moe_call call;
     weir_status status;
     if (g && g->gpu) {
-        status = combine_open(g, args, &a);
-        return status == WEIR_OK ? weiri_moe_gpu_combine(g, &a, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
-                                 : status;
+        status = combine_open(g, args, &call);
+        return status == WEIR_OK
+                   ? weiri_moe_gpu_combine(g, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
+                   : status;
     }
     status = weir_moe_combine_send(g, args);
     return status == WEIR_OK ? weir_moe_combine_complete(g) : status;

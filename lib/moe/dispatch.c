@@ -7,7 +7,6 @@
 #include "moe/gpu.h"
 #include "moe/nodes.h"
 
-#include "base/config.h"
 #include "base/error.h"
 #include "compute/copy.h"
 
@@ -41,9 +40,14 @@ static moe_problem dispatch_check_pointers(const weir_moe *g, const weir_moe_dis
     return MOE_NO_PROBLEM;
 }
 
-moe_problem weiri_moe_dispatch_check(const weir_moe *g, const weir_moe_dispatch_args *a, int tokens,
+moe_problem weiri_moe_dispatch_check(const weir_moe *g, const moe_call *call, int tokens,
                                      int64_t values[3])
 {
+    const weir_moe_dispatch_args *a = &call->dispatch;
+    if (call->problem) {
+        memcpy(values, call->values, sizeof call->values);
+        return call->problem;
+    }
     values[0] = a->handle;
     values[1] = g->config.handles;
     if (a->handle < 0 || a->handle >= g->config.handles)
@@ -99,12 +103,12 @@ static void dispatch_stage(const weir_moe *g, const weir_moe_dispatch_args *a)
 }
 
 /* Fills in the header and, if there is a new one, the routing. */
-static weir_status dispatch_describe(weir_moe *g, const weir_moe_dispatch_args *a,
-                                     moe_header *header)
+static weir_status dispatch_describe(weir_moe *g, const moe_call *call, moe_header *header)
 {
+    const weir_moe_dispatch_args *a = &call->dispatch;
     int64_t values[3] = {0, 0, 0};
     moe_problem problem =
-        weiri_moe_dispatch_check(g, a, weiri_moe_routing_tokens(g, a->handle), values);
+        weiri_moe_dispatch_check(g, call, weiri_moe_routing_tokens(g, a->handle), values);
     header->has_routing = a->topk_experts != NULL;
     if (!problem)
         problem = dispatch_find_rows(g, a, header, values);
@@ -123,12 +127,13 @@ static weir_status dispatch_describe(weir_moe *g, const weir_moe_dispatch_args *
     return WEIR_OK;
 }
 
-static weir_status dispatch_send_host(weir_moe *g, const weir_moe_dispatch_args *a)
+static weir_status dispatch_send_host(weir_moe *g, const moe_call *call)
 {
+    const weir_moe_dispatch_args *a = &call->dispatch;
     moe_header *header;
     weir_status status = weiri_moe_open(g, MOE_DISPATCH, a->handle, &header);
     if (status == WEIR_OK)
-        status = dispatch_describe(g, a, header);
+        status = dispatch_describe(g, call, header);
     if (status != WEIR_OK)
         return status;
     weiri_moe_publish(g);
@@ -143,29 +148,33 @@ static weir_status dispatch_send_host(weir_moe *g, const weir_moe_dispatch_args 
     return WEIR_OK;
 }
 
-/* Checks what needs no other rank, and copies the arguments. */
-static weir_status dispatch_open(weir_moe *g, const weir_moe_dispatch_args *args,
-                                 weir_moe_dispatch_args *a)
+/* Checks what other ranks do not learn, and copies the arguments. */
+static weir_status dispatch_open(weir_moe *g, const weir_moe_dispatch_args *args, moe_call *call)
 {
-    if (!g || !args)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch: group and args are required");
-    *a = (weir_moe_dispatch_args)WEIR_MOE_DISPATCH_ARGS_INIT;
+    if (!g)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch: group is required");
     weir_status status = weiri_moe_check_send(g, MOE_DISPATCH);
-    return status == WEIR_OK ? weiri_config_read("weir_moe_dispatch_args", args, a, sizeof *a)
-                             : status;
+    if (status != WEIR_OK)
+        return status;
+    *call = (moe_call){.dispatch = WEIR_MOE_DISPATCH_ARGS_INIT};
+    weiri_moe_read_args(call, "weir_moe_dispatch_args", args, &call->dispatch,
+                        sizeof call->dispatch);
+    return WEIR_OK;
 }
 
 weir_status weir_moe_dispatch_send(weir_moe *g, const weir_moe_dispatch_args *args)
 {
-    weir_moe_dispatch_args a;
-    weir_status status = dispatch_open(g, args, &a);
+    moe_call call;
+    weir_status status = dispatch_open(g, args, &call);
     if (status == WEIR_OK)
-        status = g->gpu     ? weiri_moe_gpu_dispatch(g, &a, MOE_PHASE_SEND)
+        status = g->gpu     ? weiri_moe_gpu_dispatch(g, &call, MOE_PHASE_SEND)
                  : g->nodes ? WEIR_OK
-                            : dispatch_send_host(g, &a);
-    if (status == WEIR_OK)
-        g->under_way[MOE_DISPATCH] = (moe_call){.number = moe_call_number(g), .dispatch = a};
-    return status;
+                            : dispatch_send_host(g, &call);
+    if (status != WEIR_OK)
+        return status;
+    call.number = moe_call_number(g);
+    g->under_way[MOE_DISPATCH] = call;
+    return WEIR_OK;
 }
 
 /* ------------------------------------------------------------------ receive */
@@ -407,8 +416,8 @@ weir_status weir_moe_dispatch_complete(weir_moe *g)
     if (status != WEIR_OK)
         return status;
     const moe_call *call = &g->under_way[MOE_DISPATCH];
-    status = g->gpu     ? weiri_moe_gpu_dispatch(g, &call->dispatch, MOE_PHASE_COMPLETE)
-             : g->nodes ? weiri_moe_nodes_dispatch(g, &call->dispatch)
+    status = g->gpu     ? weiri_moe_gpu_dispatch(g, call, MOE_PHASE_COMPLETE)
+             : g->nodes ? weiri_moe_nodes_dispatch(g, call)
                         : dispatch_complete_host(g, call);
     g->under_way[MOE_DISPATCH].number = 0;
     return status;
@@ -416,12 +425,12 @@ weir_status weir_moe_dispatch_complete(weir_moe *g)
 
 weir_status weir_moe_dispatch(weir_moe *g, const weir_moe_dispatch_args *args)
 {
-    weir_moe_dispatch_args a;
+    moe_call call;
     weir_status status;
     if (g && g->gpu) {
-        status = dispatch_open(g, args, &a);
+        status = dispatch_open(g, args, &call);
         return status == WEIR_OK
-                   ? weiri_moe_gpu_dispatch(g, &a, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
+                   ? weiri_moe_gpu_dispatch(g, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
                    : status;
     }
     status = weir_moe_dispatch_send(g, args);

@@ -19,8 +19,8 @@ weir_status weiri_moe_gpu_open(weir_moe *group);
 void weiri_moe_gpu_close(weir_moe *group);
 
 /* Enqueue a call, or one half of it, on its stream. */
-weir_status weiri_moe_gpu_dispatch(weir_moe *group, const weir_moe_dispatch_args *args, int phases);
-weir_status weiri_moe_gpu_combine(weir_moe *group, const weir_moe_combine_args *args, int phases);
+weir_status weiri_moe_gpu_dispatch(weir_moe *group, const moe_call *call, int phases);
+weir_status weiri_moe_gpu_combine(weir_moe *group, const moe_call *call, int phases);
 /* Returns the first failure that kernels have found since the last call. */
 weir_status weiri_moe_gpu_check(weir_moe *group);
 /* The same as weir_moe_locate; blocking. */

@@ -11,6 +11,7 @@
 #include "comm/gpu/gpu_cuda.h"
 #include "moe/cuda/args.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ struct moe_gpu {
     moe_gpu_report *report; /* a page of pinned memory */
     int is_pinned;
     int *tokens; /* [handles]: of the latest dispatch that was enqueued; -1: none */
+    weir_stream stream; /* of the latest launch */
     /* Arguments whose buffers have been checked, by kind. */
     weir_moe_dispatch_args dispatch;
     weir_moe_combine_args combine;
@@ -118,13 +120,16 @@ static int gpu_is_aligned(const gpu_span *span)
 }
 
 /* Checks that buffers are memory of this GPU. */
-static weir_status gpu_check_spans(const weir_moe *g, const gpu_span *spans, size_t count)
+static moe_problem gpu_check_spans(const weir_moe *g, const gpu_span *spans, size_t count,
+                                   int64_t values[3])
 {
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; status == WEIR_OK && i < count; i++)
-        if (spans[i].pointer)
-            status = g->comm->gpu->ops->check_buffer(g->comm, spans[i].pointer, spans[i].bytes);
-    return status;
+    for (size_t i = 0; i < count; i++)
+        if (spans[i].pointer &&
+            g->comm->gpu->ops->check_buffer(g->comm, spans[i].pointer, spans[i].bytes) != WEIR_OK) {
+            values[0] = spans[i].pointer_name;
+            return MOE_BAD_BUFFER;
+        }
+    return MOE_NO_PROBLEM;
 }
 
 static moe_problem gpu_check_alignment(const gpu_span *spans, size_t count, int64_t values[3])
@@ -174,23 +179,38 @@ static weir_status gpu_launch(weir_moe *g, weir_stream stream, moe_gpu_args *arg
         units += units / (MOE_CAST_SHARE - 1);
     const weiri_gpu_shape shape = {
         gpu_default_blocks(g, weiri_cuda_of(g->comm)->processors, units, threads), threads};
+    g->gpu->stream = stream;
     return weiri_cuda_launch_on(g->comm, stream, is_dispatch ? "moe dispatch" : "moe combine",
                                 kernel, shape, args);
+}
+
+/* The stream of a call. A structure that cannot be read names none: then that of the launch before,
+ * behind which the refusal has to come. */
+static weir_stream gpu_stream_of(const weir_moe *g, const moe_call *call, weir_stream given)
+{
+    return call->problem ? g->gpu->stream : given;
 }
 
 /* Launches the kernel that says that this rank cannot take part, and returns the reason. */
 static weir_status gpu_refuse(weir_moe *g, weir_stream stream, moe_gpu_args *args,
                               moe_problem problem, const int64_t values[3])
 {
+    char detail[256];
+    snprintf(detail, sizeof detail, "%s", weir_last_error());
     args->problem = (int32_t)problem;
     args->is_other_under_way = g->under_way[!args->kind].number != 0;
     memcpy(args->values, values, sizeof args->values);
     if (args->handle < 0 || args->handle >= g->config.handles)
         args->handle = 0;
     weir_status status = gpu_launch(g, problem == MOE_BAD_STREAM ? NULL : stream, args, 1);
-    return status == WEIR_OK
-               ? weiri_moe_problem_fail((moe_kind)args->kind, problem, values, g->rank)
-               : status;
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_moe_problem_fail((moe_kind)args->kind, problem, values, g->rank);
+    if (problem != MOE_BAD_BUFFER)
+        return status;
+    /* The other ranks get the reason, this one also what the check of the buffer has found. */
+    return weiri_fail(status, "weir_moe: %s on rank %d: %s",
+                      args->kind == MOE_DISPATCH ? "dispatch" : "combine", g->rank, detail);
 }
 
 /* ------------------------------------------------------------------ dispatch */
@@ -218,31 +238,31 @@ static void dispatch_spans(const weir_moe *g, const weir_moe_dispatch_args *a,
     memcpy(spans, all, sizeof all);
 }
 
-static moe_problem dispatch_check_gpu(weir_moe *g, const weir_moe_dispatch_args *a,
-                                      int64_t values[3])
+/* Checks where buffers are, unless they are those of the call before. */
+static moe_problem dispatch_check_buffers(weir_moe *g, const weir_moe_dispatch_args *a,
+                                          const gpu_span *spans, int64_t values[3])
+{
+    /* NOLINTNEXTLINE(*-suspicious-memory-comparison): padding that differs repeats the check */
+    if (memcmp(a, &g->gpu->dispatch, sizeof *a) == 0)
+        return MOE_NO_PROBLEM;
+    const moe_problem problem = gpu_check_spans(g, spans, DISPATCH_SPANS, values);
+    if (!problem)
+        g->gpu->dispatch = *a;
+    return problem;
+}
+
+static moe_problem dispatch_check_gpu(weir_moe *g, const moe_call *call, int64_t values[3])
 {
     gpu_span spans[DISPATCH_SPANS];
+    const weir_moe_dispatch_args *a = &call->dispatch;
     const int is_handle = a->handle >= 0 && a->handle < g->config.handles;
     moe_problem problem =
-        weiri_moe_dispatch_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
+        weiri_moe_dispatch_check(g, call, is_handle ? g->gpu->tokens[a->handle] : -1, values);
     if (problem)
         return problem;
     dispatch_spans(g, a, spans);
-    return gpu_check_alignment(spans, DISPATCH_SPANS, values);
-}
-
-/* Checks where buffers are, unless they are those of the call before. */
-static weir_status dispatch_check_buffers(weir_moe *g, const weir_moe_dispatch_args *a)
-{
-    gpu_span spans[DISPATCH_SPANS];
-    /* NOLINTNEXTLINE(*-suspicious-memory-comparison): padding that differs repeats the check */
-    if (memcmp(a, &g->gpu->dispatch, sizeof *a) == 0)
-        return WEIR_OK;
-    dispatch_spans(g, a, spans);
-    weir_status status = gpu_check_spans(g, spans, DISPATCH_SPANS);
-    if (status == WEIR_OK)
-        g->gpu->dispatch = *a;
-    return status;
+    problem = gpu_check_alignment(spans, DISPATCH_SPANS, values);
+    return problem ? problem : dispatch_check_buffers(g, a, spans, values);
 }
 
 static moe_gpu_dispatch_part dispatch_part(const weir_moe_dispatch_args *a)
@@ -259,8 +279,10 @@ static moe_gpu_dispatch_part dispatch_part(const weir_moe_dispatch_args *a)
                                    .has_wide_ids = a->topk_dtype == WEIR_INT64};
 }
 
-static weir_status dispatch_enqueue(weir_moe *g, const weir_moe_dispatch_args *a, int phases)
+static weir_status dispatch_enqueue(weir_moe *g, const moe_call *call, weir_stream stream,
+                                    int phases)
 {
+    const weir_moe_dispatch_args *a = &call->dispatch;
     moe_gpu_args args = g->gpu->args;
     int64_t values[3] = {0, 0, 0};
     args.kind = MOE_DISPATCH;
@@ -270,14 +292,8 @@ static weir_status dispatch_enqueue(weir_moe *g, const weir_moe_dispatch_args *a
     args.in = a->x;
     args.dispatch = dispatch_part(a);
     moe_problem problem = MOE_NO_PROBLEM;
-    weir_status status = WEIR_OK;
-    if (phases & MOE_PHASE_SEND) {
-        problem = dispatch_check_gpu(g, a, values);
-        if (!problem)
-            status = dispatch_check_buffers(g, a);
-    }
-    if (status != WEIR_OK)
-        return status;
+    if (phases & MOE_PHASE_SEND)
+        problem = dispatch_check_gpu(g, call, values);
     if (!problem && !args.shape.is_fp8)
         args.desc = gpu_describe(g, a->x, (size_t)a->tokens * g->info.row_bytes);
     if (!problem && g->config.registered && !args.shape.is_fp8 && a->tokens &&
@@ -288,8 +304,8 @@ static weir_status dispatch_enqueue(weir_moe *g, const weir_moe_dispatch_args *a
     if (moe_sends_ahead(&args))
         args.desc = WEIRI_GPU_UNMAPPED; /* peers read nothing in place */
     if (problem)
-        return gpu_refuse(g, a->stream, &args, problem, values);
-    status = gpu_launch(g, a->stream, &args, (int64_t)a->tokens * g->nranks);
+        return gpu_refuse(g, stream, &args, problem, values);
+    weir_status status = gpu_launch(g, stream, &args, (int64_t)a->tokens * g->nranks);
     if (status != WEIR_OK || !a->topk_experts)
         return status;
     if (g->gpu->tokens[a->handle] != a->tokens)
@@ -298,13 +314,14 @@ static weir_status dispatch_enqueue(weir_moe *g, const weir_moe_dispatch_args *a
     return WEIR_OK;
 }
 
-weir_status weiri_moe_gpu_dispatch(weir_moe *g, const weir_moe_dispatch_args *a, int phases)
+weir_status weiri_moe_gpu_dispatch(weir_moe *g, const moe_call *call, int phases)
 {
     int before;
-    weir_status status = weiri_cuda_ready(g->comm, a->stream, &before);
+    const weir_stream stream = gpu_stream_of(g, call, call->dispatch.stream);
+    weir_status status = weiri_cuda_ready(g->comm, stream, &before);
     if (status != WEIR_OK)
         return status;
-    status = dispatch_enqueue(g, a, phases);
+    status = dispatch_enqueue(g, call, stream, phases);
     weiri_cuda_leave(g->comm, before);
     return status;
 }
@@ -326,33 +343,36 @@ static void combine_spans(const weir_moe *g, const weir_moe_combine_args *a,
     memcpy(spans, all, sizeof all);
 }
 
-static moe_problem combine_check_gpu(weir_moe *g, const weir_moe_combine_args *a, int64_t values[3])
+static moe_problem combine_check_buffers(weir_moe *g, const weir_moe_combine_args *a,
+                                         const gpu_span *spans, int64_t values[3])
+{
+    /* NOLINTNEXTLINE(*-suspicious-memory-comparison): padding that differs repeats the check */
+    if (memcmp(a, &g->gpu->combine, sizeof *a) == 0)
+        return MOE_NO_PROBLEM;
+    const moe_problem problem = gpu_check_spans(g, spans, COMBINE_SPANS, values);
+    if (!problem)
+        g->gpu->combine = *a;
+    return problem;
+}
+
+static moe_problem combine_check_gpu(weir_moe *g, const moe_call *call, int64_t values[3])
 {
     gpu_span spans[COMBINE_SPANS];
+    const weir_moe_combine_args *a = &call->combine;
     const int is_handle = a->handle >= 0 && a->handle < g->config.handles;
     moe_problem problem =
-        weiri_moe_combine_check(g, a, is_handle ? g->gpu->tokens[a->handle] : -1, values);
+        weiri_moe_combine_check(g, call, is_handle ? g->gpu->tokens[a->handle] : -1, values);
     if (problem)
         return problem;
     combine_spans(g, a, spans);
-    return gpu_check_alignment(spans, COMBINE_SPANS, values);
+    problem = gpu_check_alignment(spans, COMBINE_SPANS, values);
+    return problem ? problem : combine_check_buffers(g, a, spans, values);
 }
 
-static weir_status combine_check_buffers(weir_moe *g, const weir_moe_combine_args *a)
+static weir_status combine_enqueue(weir_moe *g, const moe_call *call, weir_stream stream,
+                                   int phases)
 {
-    gpu_span spans[COMBINE_SPANS];
-    /* NOLINTNEXTLINE(*-suspicious-memory-comparison): padding that differs repeats the check */
-    if (memcmp(a, &g->gpu->combine, sizeof *a) == 0)
-        return WEIR_OK;
-    combine_spans(g, a, spans);
-    weir_status status = gpu_check_spans(g, spans, COMBINE_SPANS);
-    if (status == WEIR_OK)
-        g->gpu->combine = *a;
-    return status;
-}
-
-static weir_status combine_enqueue(weir_moe *g, const weir_moe_combine_args *a, int phases)
-{
+    const weir_moe_combine_args *a = &call->combine;
     moe_gpu_args args = g->gpu->args;
     int64_t values[3] = {0, 0, 0};
     args.kind = MOE_COMBINE;
@@ -361,14 +381,8 @@ static weir_status combine_enqueue(weir_moe *g, const weir_moe_combine_args *a, 
     args.in = a->rows;
     args.combine = (moe_gpu_combine_part){a->row_weight_grads, a->weights, a->out, a->weight_grads};
     moe_problem problem = MOE_NO_PROBLEM;
-    weir_status status = WEIR_OK;
-    if (phases & MOE_PHASE_SEND) {
-        problem = combine_check_gpu(g, a, values);
-        if (!problem)
-            status = combine_check_buffers(g, a);
-    }
-    if (status != WEIR_OK)
-        return status;
+    if (phases & MOE_PHASE_SEND)
+        problem = combine_check_gpu(g, call, values);
     if (!problem)
         args.desc = gpu_describe(g, a->rows, (size_t)g->info.recv_rows * g->info.row_bytes);
     if (!problem && g->config.registered && args.desc == WEIRI_GPU_UNMAPPED) {
@@ -376,18 +390,19 @@ static weir_status combine_enqueue(weir_moe *g, const weir_moe_combine_args *a, 
         values[0] = MOE_POINTER_ROWS;
     }
     if (problem)
-        return gpu_refuse(g, a->stream, &args, problem, values);
+        return gpu_refuse(g, stream, &args, problem, values);
     args.tokens = g->gpu->tokens[a->handle];
-    return gpu_launch(g, a->stream, &args, args.tokens);
+    return gpu_launch(g, stream, &args, args.tokens);
 }
 
-weir_status weiri_moe_gpu_combine(weir_moe *g, const weir_moe_combine_args *a, int phases)
+weir_status weiri_moe_gpu_combine(weir_moe *g, const moe_call *call, int phases)
 {
     int before;
-    weir_status status = weiri_cuda_ready(g->comm, a->stream, &before);
+    const weir_stream stream = gpu_stream_of(g, call, call->combine.stream);
+    weir_status status = weiri_cuda_ready(g->comm, stream, &before);
     if (status != WEIR_OK)
         return status;
-    status = combine_enqueue(g, a, phases);
+    status = combine_enqueue(g, call, stream, phases);
     weiri_cuda_leave(g->comm, before);
     return status;
 }

@@ -24,15 +24,15 @@ void weiri_moe_gpu_close(weir_moe *group)
     (void)group;
 }
 
-weir_status weiri_moe_gpu_dispatch(weir_moe *group, const weir_moe_dispatch_args *args, int phases)
+weir_status weiri_moe_gpu_dispatch(weir_moe *group, const moe_call *call, int phases)
 {
-    (void)group, (void)args, (void)phases;
+    (void)group, (void)call, (void)phases;
     return gpu_missing();
 }
 
-weir_status weiri_moe_gpu_combine(weir_moe *group, const weir_moe_combine_args *args, int phases)
+weir_status weiri_moe_gpu_combine(weir_moe *group, const moe_call *call, int phases)
 {
-    (void)group, (void)args, (void)phases;
+    (void)group, (void)call, (void)phases;
     return gpu_missing();
 }
 

@@ -97,9 +97,11 @@ typedef struct moe_outputs {
     const int32_t *first; /* [bins]: first_row or first_staged of the routing */
 } moe_outputs;
 
-/* A call between send and complete. */
+/* A call, kept between send and complete. */
 typedef struct moe_call {
-    uint64_t number; /* 0: none */
+    uint64_t number;     /* 0: none */
+    moe_problem problem; /* of the caller's structure; args are then the defaults */
+    int64_t values[3];   /* of the problem */
     union {
         weir_moe_dispatch_args dispatch;
         weir_moe_combine_args combine;
@@ -196,6 +198,11 @@ weir_status weiri_moe_await_all(weir_moe *group, uint64_t call, const char *phas
 /* Finds the address of a peer's rows: in its staging (staged), or in its registered memory. */
 weir_status weiri_moe_rows_of(weir_moe *group, int peer, uint64_t call, char *staged,
                               const char **rows);
+/* Copies the caller's structure of args_bytes bytes, or what it has of them, over args, which hold
+ * the defaults. If it cannot be read, args keep them and the call gets the problem, with which it
+ * goes on: so it fails on all ranks. type is for the log. */
+void weiri_moe_read_args(moe_call *call, const char *type, const void *given, void *args,
+                         size_t args_bytes);
 /* Checks that a call of this kind can be sent, or completed. */
 weir_status weiri_moe_check_send(weir_moe *group, moe_kind kind);
 weir_status weiri_moe_check_complete(weir_moe *group, moe_kind kind);
@@ -204,12 +211,12 @@ weir_status weiri_moe_check_complete(weir_moe *group, moe_kind kind);
 
 /* Check the arguments of a call. tokens: of the handle's routing; -1: it has none. On a problem,
  * values gets what its message needs. */
-moe_problem weiri_moe_dispatch_check(const weir_moe *group, const weir_moe_dispatch_args *args,
-                                     int tokens, int64_t values[3]);
+moe_problem weiri_moe_dispatch_check(const weir_moe *group, const moe_call *call, int tokens,
+                                     int64_t values[3]);
 /* Writes the counts, and the rows that alignment adds, after a dispatch has received. */
 void weiri_moe_dispatch_end(const weir_moe *group, const weir_moe_dispatch_args *args);
-moe_problem weiri_moe_combine_check(const weir_moe *group, const weir_moe_combine_args *args,
-                                    int tokens, int64_t values[3]);
+moe_problem weiri_moe_combine_check(const weir_moe *group, const moe_call *call, int tokens,
+                                    int64_t values[3]);
 
 /* --------------------------------------------------------------- record.c */
 

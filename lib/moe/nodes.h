@@ -67,8 +67,8 @@ weir_status weiri_moe_nodes_open(weir_moe *group);
 void weiri_moe_nodes_close(weir_moe *group);
 
 /* Whole calls. Collective. */
-weir_status weiri_moe_nodes_dispatch(weir_moe *group, const weir_moe_dispatch_args *args);
-weir_status weiri_moe_nodes_combine(weir_moe *group, const weir_moe_combine_args *args);
+weir_status weiri_moe_nodes_dispatch(weir_moe *group, const moe_call *call);
+weir_status weiri_moe_nodes_combine(weir_moe *group, const moe_call *call);
 
 /* Returns the rank of a node that is the gateway of a rank. */
 static inline int moe_nodes_gateway(const struct moe_nodes *n, int rank, int node)

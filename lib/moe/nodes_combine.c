@@ -179,14 +179,15 @@ static void combine_add_grads(const weir_moe *g, const weir_moe_combine_args *a)
     }
 }
 
-weir_status weiri_moe_nodes_combine(weir_moe *g, const weir_moe_combine_args *a)
+weir_status weiri_moe_nodes_combine(weir_moe *g, const moe_call *call)
 {
+    const weir_moe_combine_args *a = &call->combine;
     struct moe_nodes *n = g->nodes;
     moe_nodes_head head = {.kind = MOE_COMBINE,
                            .handle = (uint32_t)a->handle,
                            .has_grads = a->row_weight_grads != NULL};
     head.problem =
-        weiri_moe_combine_check(g, a, weiri_moe_routing_tokens(g, a->handle), head.values);
+        weiri_moe_combine_check(g, call, weiri_moe_routing_tokens(g, a->handle), head.values);
     weir_status status = weiri_moe_nodes_gather(g, &head);
     if (status != WEIR_OK)
         return status;

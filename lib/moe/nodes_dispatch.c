@@ -26,15 +26,16 @@ static void dispatch_count_nodes(weir_moe *g, int handle)
         }
 }
 
-static moe_nodes_head dispatch_describe_nodes(weir_moe *g, const weir_moe_dispatch_args *a)
+static moe_nodes_head dispatch_describe_nodes(weir_moe *g, const moe_call *call)
 {
+    const weir_moe_dispatch_args *a = &call->dispatch;
     struct moe_nodes *n = g->nodes;
     moe_nodes_head head = {.kind = MOE_DISPATCH,
                            .handle = (uint32_t)a->handle,
                            .has_routing = a->topk_experts != NULL,
                            .wants_weights = a->row_weights != NULL};
     moe_problem problem =
-        weiri_moe_dispatch_check(g, a, weiri_moe_routing_tokens(g, a->handle), head.values);
+        weiri_moe_dispatch_check(g, call, weiri_moe_routing_tokens(g, a->handle), head.values);
     if (!problem && head.has_routing) {
         g->routings[a->handle].is_valid = 0;
         problem = weiri_moe_record_write(g, a, head.values);
@@ -203,10 +204,11 @@ static void dispatch_receive_nodes(const weir_moe *g, const weir_moe_dispatch_ar
     }
 }
 
-weir_status weiri_moe_nodes_dispatch(weir_moe *g, const weir_moe_dispatch_args *a)
+weir_status weiri_moe_nodes_dispatch(weir_moe *g, const moe_call *call)
 {
+    const weir_moe_dispatch_args *a = &call->dispatch;
     struct moe_nodes *n = g->nodes;
-    const moe_nodes_head head = dispatch_describe_nodes(g, a);
+    const moe_nodes_head head = dispatch_describe_nodes(g, call);
     moe_routing *routing = NULL;
     weir_status status = weiri_moe_nodes_gather(g, &head);
     if (status != WEIR_OK)

@@ -22,6 +22,8 @@ typedef enum moe_problem {
     MOE_OVERFLOW,   /* GPUs: expert or -1, rows, capacity */
     MOE_OTHER_CALL, /* GPUs: number of the call, two values of moe_what */
     MOE_UNALIGNED,  /* GPUs: index into moe_pointer */
+    MOE_BAD_ARGS,   /* size of the caller's structure (0: NULL), size that this version knows */
+    MOE_BAD_BUFFER, /* GPUs: index into moe_pointer; -1: another one */
 } moe_problem;
 
 enum moe_pointer {

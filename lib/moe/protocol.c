@@ -4,9 +4,11 @@
  */
 #include "moe/group.h"
 
+#include "base/config.h"
 #include "base/error.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static moe_words *own_words(const weir_moe *g)
 {
@@ -64,6 +66,19 @@ weir_status weiri_moe_await_ready(weir_moe *g, int peer, uint64_t call, const ch
 }
 
 /* --------------------------------------------------------- the steps of a call */
+
+void weiri_moe_read_args(moe_call *call, const char *type, const void *given, void *args,
+                         size_t args_bytes)
+{
+    size_t size = 0;
+    if (given && weiri_config_read(type, given, args, args_bytes) == WEIR_OK)
+        return;
+    if (given)
+        memcpy(&size, given, sizeof size);
+    call->problem = MOE_BAD_ARGS;
+    call->values[0] = (int64_t)size;
+    call->values[1] = given ? (int64_t)args_bytes : 0;
+}
 
 weir_status weiri_moe_check_send(weir_moe *g, moe_kind kind)
 {
@@ -148,6 +163,20 @@ static const char *pointer_name(int64_t pointer)
     return names[pointer];
 }
 
+/* Formats why the caller's structure cannot be read; known: 0 if it is NULL. */
+static void args_format(long long size, long long known, char *text, size_t bytes)
+{
+    if (!known)
+        snprintf(text, bytes, "args is NULL; it is required");
+    else if (size >= 0 && size <= (long long)sizeof(size_t))
+        snprintf(text, bytes, "args.size is %lld; initialise args with its _INIT macro", size);
+    else
+        snprintf(text, bytes,
+                 "args.size is %lld, but the library knows %lld bytes; the fields after them must "
+                 "be 0, or the library must be newer",
+                 size, known);
+}
+
 /* Formats a problem; a, b, c: its values. */
 static void problem_format(moe_problem problem, long long a, long long b, long long c, char *text,
                            size_t bytes)
@@ -215,6 +244,13 @@ static void problem_format(moe_problem problem, long long a, long long b, long l
         break;
     case MOE_UNALIGNED:
         snprintf(text, bytes, "%s is not aligned to 16 bytes, as GPUs need it", pointer_name(a));
+        break;
+    case MOE_BAD_ARGS:
+        args_format(a, b, text, bytes);
+        break;
+    case MOE_BAD_BUFFER:
+        snprintf(text, bytes, "%s is not memory of the rank's GPU, or is too short",
+                 a < 0 ? "a buffer" : pointer_name(a));
         break;
     }
 }

@@ -45,9 +45,12 @@
  * block with an infinity decodes to NaN.
  *
  * Failures. If one rank's arguments are invalid (an expert that does not exist, too many tokens, a
- * buffer that is too small), or if received rows exceed a capacity, the call fails on every rank
- * with the same reason, nothing is written to any rank's rows, and the group remains usable.
- * Dispatch must succeed on a handle before combine can use it.
+ * buffer that is too small, a structure that is NULL or whose size is wrong), or if received rows
+ * exceed a capacity, the call fails on every rank with the same reason, nothing is written to any
+ * rank's rows, and the group remains usable. Dispatch must succeed on a handle before combine can
+ * use it. Two mistakes are no calls of the group, which other ranks cannot notice: they fail on the
+ * rank that makes them, and the others wait there for its call. These are a group that is NULL, and
+ * halves out of order: a second send of a kind before complete, or complete without send.
  *
  * Places. The host backend, on one node or several, and the cuda backend on one node; GPUs of
  * several nodes are refused with WEIR_ERR_UNSUPPORTED. max_blocks and stream are for GPUs; the host
@@ -62,7 +65,9 @@
  * memory (mask unused tokens with negative experts). What a kernel finds - an expert that does not
  * exist, a capacity that is exceeded, a rank without weights, another rank's invalid arguments - is
  * reported by weir_moe_check after the stream has been synchronised; such a dispatch writes no rows
- * and counts of 0, such a combine writes nothing. Memory of weir_mem_alloc is read in place once
+ * and counts of 0, such a combine writes nothing. A structure that is NULL or whose size is wrong
+ * names no stream: the kernel that refuses the call goes to the stream of the group's call before,
+ * or to the default stream if there is none. Memory of weir_mem_alloc is read in place once
  * all peers have mapped it, which two calls of weir_comm_barrier after the allocation ensure.
  */
 #ifndef WEIR_MOE_H

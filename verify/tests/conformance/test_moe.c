@@ -478,6 +478,28 @@ static void spoil_combine_handle(moe_rank *r, weir_moe_dispatch_args *d, weir_mo
     c->handle = 1;
 }
 
+/* What rank 1 passes as the structure of a dispatch or a combine. */
+typedef enum unreadable { READABLE, UNREADABLE_NULL, UNREADABLE_SIZE, UNREADABLE_NEWER } unreadable;
+
+static void spoil_nothing(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c,
+                          int32_t *experts)
+{
+    (void)r, (void)d, (void)c, (void)experts;
+}
+
+/* Copies a structure of so many bytes into one of a newer version, unless it is NULL. */
+static const void *unreadable_args(unreadable how, const void *args, size_t bytes, char *newer)
+{
+    size_t size = bytes + 8;
+    if (how == READABLE || how == UNREADABLE_NULL)
+        return how == READABLE ? args : NULL;
+    memcpy(newer, args, bytes);
+    memset(newer + bytes, 1, 8);
+    size = how == UNREADABLE_SIZE ? 5 : size;
+    memcpy(newer, &size, sizeof size);
+    return newer;
+}
+
 /* Both ranks get the reason; then the group works. */
 static void bad_calls(weir_comm *comm, int *failures)
 {
@@ -485,18 +507,26 @@ static void bad_calls(weir_comm *comm, int *failures)
         spoil *spoil;
         const char *text;
         int in_combine;
+        unreadable how;
     } bad[] = {
-        {spoil_expert, "on rank 1: choice 1 of token 3 names expert 8", 0},
-        {spoil_tokens, "on rank 1: 9 tokens; the group was created for 0 to 8", 0},
-        {spoil_rows, "on rank 1: rows has", 0},
-        {spoil_handle, "handle 2", 0},
-        {spoil_weights, "dispatch on rank 1: topk_weights is NULL", 0},
-        {spoil_type, "topk_dtype is", 0},
-        {spoil_x, "on rank 1: x is NULL", 0},
-        {spoil_member, "on rank 1: row_experts is not NULL", 0},
-        {spoil_out, "combine on rank 1: out has", 1},
-        {spoil_combine_handle, "combine on rank 1: handle 1 has no routing", 1},
+        {spoil_expert, "on rank 1: choice 1 of token 3 names expert 8", 0, READABLE},
+        {spoil_tokens, "on rank 1: 9 tokens; the group was created for 0 to 8", 0, READABLE},
+        {spoil_rows, "on rank 1: rows has", 0, READABLE},
+        {spoil_handle, "handle 2", 0, READABLE},
+        {spoil_weights, "dispatch on rank 1: topk_weights is NULL", 0, READABLE},
+        {spoil_type, "topk_dtype is", 0, READABLE},
+        {spoil_x, "on rank 1: x is NULL", 0, READABLE},
+        {spoil_member, "on rank 1: row_experts is not NULL", 0, READABLE},
+        {spoil_out, "combine on rank 1: out has", 1, READABLE},
+        {spoil_combine_handle, "combine on rank 1: handle 1 has no routing", 1, READABLE},
+        {spoil_nothing, "dispatch on rank 1: args is NULL", 0, UNREADABLE_NULL},
+        {spoil_nothing, "dispatch on rank 1: args.size is 5;", 0, UNREADABLE_SIZE},
+        {spoil_nothing, "but the library knows", 0, UNREADABLE_NEWER},
+        {spoil_nothing, "combine on rank 1: args is NULL", 1, UNREADABLE_NULL},
+        {spoil_nothing, "combine on rank 1: args.size is 5;", 1, UNREADABLE_SIZE},
+        {spoil_nothing, "but the library knows", 1, UNREADABLE_NEWER},
     };
+    _Alignas(16) char newer[sizeof(weir_moe_dispatch_args) + 8];
     moe_rank r;
     int32_t experts[16];
     EXPECT(failures, rank_open(&r, comm, &plain_case));
@@ -507,11 +537,14 @@ static void bad_calls(weir_comm *comm, int *failures)
         if (r.rank == 1)
             bad[i].spoil(&r, &d, &c, experts);
         memset(r.rows, 0x11, r.info.recv_bytes);
-        const weir_status status = weir_moe_dispatch(r.group, &d);
+        const unreadable how = r.rank == 1 ? bad[i].how : READABLE;
+        const weir_status status = weir_moe_dispatch(
+            r.group, unreadable_args(bad[i].in_combine ? READABLE : how, &d, sizeof d, newer));
         if (bad[i].in_combine) {
             EXPECT_OK(failures, status);
             EXPECT(failures,
-                   failed_with(weir_moe_combine(r.group, &c), WEIR_ERR_INVALID, bad[i].text));
+                   failed_with(weir_moe_combine(r.group, unreadable_args(how, &c, sizeof c, newer)),
+                               WEIR_ERR_INVALID, bad[i].text));
         } else {
             EXPECT(failures, failed_with(status, WEIR_ERR_INVALID, bad[i].text));
             EXPECT(failures, r.rows[0] == 0x11);
@@ -634,6 +667,26 @@ static void refused_meanwhile(weir_comm *comm, int *failures)
     rank_close(&r);
 }
 
+/* Rank 1 alone repeats a send, which is no call of the group: the other rank does not notice. */
+static void repeated_send(weir_comm *comm, int *failures)
+{
+    moe_rank r;
+    EXPECT(failures, rank_open(&r, comm, &plain_case));
+    for (int round = 0; round < 6; round++) {
+        const weir_moe_dispatch_args d = dispatch_args(&r, 0);
+        EXPECT_OK(failures, weir_moe_dispatch_send(r.group, &d));
+        if (r.rank == 1) {
+            EXPECT(failures, failed_with(weir_moe_dispatch(r.group, &d), WEIR_ERR_INVALID,
+                                         "complete it before the next one"));
+            EXPECT(failures, failed_with(weir_moe_dispatch_send(r.group, NULL), WEIR_ERR_INVALID,
+                                         "complete it before the next one"));
+        }
+        EXPECT_OK(failures, weir_moe_dispatch_complete(r.group));
+        forward(&r, 0, failures);
+    }
+    rank_close(&r);
+}
+
 /* ------------------------------------------------------------- other promises */
 
 /* NaN and infinity in rows and weights reach the results. */
@@ -709,6 +762,7 @@ static void fail_across(weir_comm *comm, const layout *where, int *failures)
     bad_calls(comm, failures);
     overflow(comm, failures);
     half_calls(comm, failures);
+    repeated_send(comm, failures);
     special_values(comm, failures);
     repeated_experts(comm, failures);
     flat_memory(comm, failures);
@@ -753,6 +807,7 @@ int main(void)
         COMM_TEST("overflow names expert, rank and count", 2, overflow),
         COMM_TEST("halves overlap, and are completed in order", 2, half_calls),
         COMM_TEST("a refused call does not disturb the one under way", 2, refused_meanwhile),
+        COMM_TEST("a send that one rank repeats disturbs nobody", 2, repeated_send),
         COMM_TEST("NaN and infinity pass through", 2, special_values),
         COMM_TEST("an expert may be named twice", 2, repeated_experts),
         COMM_TEST("memory does not grow", 2, flat_memory),

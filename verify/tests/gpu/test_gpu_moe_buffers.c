@@ -2,7 +2,8 @@
  * Proves when dispatch and combine on a GPU ask whether buffers are memory of that GPU, with
  * functions of this file in place of CUDA, launches and regions: in the first call, not in calls
  * with the same arguments, and again once a dispatch of another number of tokens has changed how
- * much of a buffer a combine with unchanged arguments uses.
+ * much of a buffer a combine with unchanged arguments uses. A refused call launches only the kernel
+ * that says so to the other ranks, also if its structure cannot be read.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,6 +33,10 @@ static _Alignas(16) char tokens_in[MAX_TOKENS * ROW_BYTES], rows[ROWS * ROW_BYTE
 static _Alignas(16) char outputs[ROOM * ROW_BYTES];
 static int32_t choices[MAX_TOKENS * TOPK];
 static int asked, launched;
+static moe_gpu_args latest;  /* launch */
+static weir_stream streamed; /* its stream */
+static char streams[1];
+static const weir_stream a_stream = streams;
 
 static int is_within(const void *pointer, size_t bytes, const void *begin, size_t length)
 {
@@ -54,7 +59,9 @@ static weir_status fake_check_buffer(const weir_comm *comm, const void *pointer,
 weir_status fake_launch(weir_comm *comm, weir_stream stream, const char *name, const void *kernel,
                         weiri_gpu_shape shape, void *args)
 {
-    (void)comm, (void)stream, (void)name, (void)kernel, (void)shape, (void)args;
+    (void)comm, (void)name, (void)kernel, (void)shape;
+    latest = *(const moe_gpu_args *)args;
+    streamed = stream;
     launched++;
     return WEIR_OK;
 }
@@ -107,28 +114,32 @@ static void scene_open(scene *s)
 
 static weir_status dispatch(scene *s, int tokens)
 {
-    weir_moe_dispatch_args args;
-    memset(&args, 0, sizeof args);
-    args.size = sizeof args;
-    args.tokens = tokens;
-    args.x = tokens_in;
-    args.topk_experts = choices;
-    args.topk_dtype = WEIR_INT32;
-    args.rows = rows;
-    args.rows_bytes = sizeof rows;
-    return weiri_moe_gpu_dispatch(&s->group, &args, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
+    moe_call call;
+    weir_moe_dispatch_args *args = &call.dispatch;
+    memset(&call, 0, sizeof call);
+    args->size = sizeof *args;
+    args->tokens = tokens;
+    args->x = tokens_in;
+    args->topk_experts = choices;
+    args->topk_dtype = WEIR_INT32;
+    args->rows = rows;
+    args->rows_bytes = sizeof rows;
+    args->stream = a_stream;
+    return weiri_moe_gpu_dispatch(&s->group, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
 }
 
 /* The same arguments in every call: an output that is said to have room for all tokens. */
 static weir_status combine(scene *s)
 {
-    weir_moe_combine_args args;
-    memset(&args, 0, sizeof args);
-    args.size = sizeof args;
-    args.rows = rows;
-    args.out = outputs;
-    args.out_bytes = MAX_TOKENS * ROW_BYTES;
-    return weiri_moe_gpu_combine(&s->group, &args, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
+    moe_call call;
+    weir_moe_combine_args *args = &call.combine;
+    memset(&call, 0, sizeof call);
+    args->size = sizeof *args;
+    args->rows = rows;
+    args->out = outputs;
+    args->out_bytes = MAX_TOKENS * ROW_BYTES;
+    args->stream = a_stream;
+    return weiri_moe_gpu_combine(&s->group, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
 }
 
 /* Dispatches, which must succeed, and returns what combine does. */
@@ -161,8 +172,11 @@ static void test_more_tokens_are_checked_again(void **state)
     assert_int_equal(layer(&s, ROOM), WEIR_OK);
     assert_int_equal(dispatch(&s, MAX_TOKENS), WEIR_OK);
     const int before = launched;
+    assert_int_equal(latest.problem, MOE_NO_PROBLEM);
     assert_int_equal(combine(&s), WEIR_ERR_INVALID);
-    assert_int_equal(launched, before);
+    assert_int_equal(launched, before + 1);
+    assert_int_equal(latest.problem, MOE_BAD_BUFFER);
+    assert_int_equal(latest.values[0], MOE_POINTER_OUT);
     assert_int_equal(layer(&s, FEW), WEIR_OK);
 }
 
@@ -176,12 +190,39 @@ static void test_refused_buffers_stay_refused(void **state)
         assert_int_equal(combine(&s), WEIR_ERR_INVALID);
 }
 
+/* Other ranks learn of it in the order of calls: by a launch on the stream of the one before. */
+static void test_unreadable_structures_are_published(void **state)
+{
+    scene s;
+    (void)state;
+    scene_open(&s);
+    assert_int_equal(layer(&s, FEW), WEIR_OK);
+    const int before = launched;
+    moe_call call = {.dispatch = WEIR_MOE_DISPATCH_ARGS_INIT};
+    call.problem = MOE_BAD_ARGS;
+    call.values[0] = 5;
+    streamed = NULL;
+    assert_int_equal(weiri_moe_gpu_dispatch(&s.group, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE),
+                     WEIR_ERR_INVALID);
+    assert_int_equal(launched, before + 1);
+    assert_int_equal(latest.kind, MOE_DISPATCH);
+    assert_int_equal(latest.problem, MOE_BAD_ARGS);
+    assert_int_equal(latest.values[0], 5);
+    assert_ptr_equal(streamed, a_stream);
+    call.combine = (weir_moe_combine_args)WEIR_MOE_COMBINE_ARGS_INIT;
+    assert_int_equal(weiri_moe_gpu_combine(&s.group, &call, MOE_PHASE_SEND), WEIR_ERR_INVALID);
+    assert_int_equal(launched, before + 2);
+    assert_int_equal(latest.kind, MOE_COMBINE);
+    assert_int_equal(layer(&s, FEW), WEIR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_arguments_are_checked_once),
         cmocka_unit_test(test_more_tokens_are_checked_again),
         cmocka_unit_test(test_refused_buffers_stay_refused),
+        cmocka_unit_test(test_unreadable_structures_are_published),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
