@@ -197,7 +197,7 @@ static void check_guard(moe_check *c, const weirv_moe_received_rows *got, const 
         at++;
     if (!guard || at == c->o->sent_row_bytes)
         return;
-    describe_row(c, guard, NULL, holds);
+    describe_row(c, guard, got->guard_scales, holds);
     check_report(c,
                  "dispatch: row %d on rank %d was written, after the last row of expert %d; the "
                  "row holds %s",

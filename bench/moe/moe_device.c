@@ -127,7 +127,7 @@ weir_status bench_moe_device_open(moe_candidate *c, moe_device *d)
     if (status == WEIR_OK)
         status = bench_job_agree(job, device_fill(c, d), "GPU memory");
     for (int i = 0; status == WEIR_OK && i < 2; i++) /* peers map the memory */
-        status = weir_comm_barrier(job->comm);
+        status = bench_job_agree(job, weir_comm_barrier(job->comm), "GPU memory");
     return status;
 }
 
@@ -161,7 +161,7 @@ static void device_mirrors(moe_candidate *c, moe_device *d, int version,
     const moe_mirror all[MIRRORS] = {
         {MOE_PART_RECEIVED, d->rows, c->rows, (rows + 1) * row},
         {MOE_PART_RECEIVED, d->scales, c->scales,
-         rows * (size_t)c->info.scales_per_row * sizeof(float)},
+         (rows + 1) * (size_t)c->info.scales_per_row * sizeof(float)},
         {MOE_PART_RECEIVED, d->row_weights, c->row_weights, rows * k * sizeof(float)},
         {MOE_PART_RECEIVED, d->row_experts, c->row_experts, rows * k * sizeof(int32_t)},
         {MOE_PART_RECEIVED, d->counts, c->counts, local},

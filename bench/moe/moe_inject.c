@@ -1,4 +1,4 @@
-/* The faults of bench_moe's --inject: what they do to the data on rank 0. */
+/* The faults of bench_moe's --inject: where there is a place for them, and what they do there. */
 #include "bench/moe/moe_trial.h"
 
 #include <string.h>
@@ -20,6 +20,8 @@ const char *bench_moe_fault_name(bench_moe_fault fault)
     return fault_names[fault];
 }
 
+/* ------------------------------------------------------------------- places */
+
 /* The place of a received row; the first one that has to be compared as a whole, or the last one.
  */
 static size_t row_of(moe_candidate *c, int version, int index)
@@ -32,106 +34,204 @@ static size_t row_of(moe_candidate *c, int version, int index)
                  : 0;
 }
 
-static void swap_bytes(char *a, char *b, size_t bytes)
+/* The last received row that holds another token than the first one; -1: none. */
+static int other_token(const bench_moe_trial *t, int version, int rank)
 {
+    int source, token, choice, first_source, first_token;
+    int index = weirv_moe_received(t->oracle, version, rank) - 1;
+    if (index < 1)
+        return -1;
+    weirv_moe_row(t->oracle, version, rank, 0, &first_source, &first_token, &choice);
+    for (; index > 0; index--) {
+        weirv_moe_row(t->oracle, version, rank, index, &source, &token, &choice);
+        if (source != first_source || token != first_token)
+            return index;
+    }
+    return -1;
+}
+
+/* The first choice of a rank that has an expert; -1: none. */
+static int first_choice(const bench_moe_trial *t, int version, int rank)
+{
+    const int32_t *experts = weirv_moe_experts(t->oracle, version, rank);
+    const int choices = weirv_moe_tokens(t->oracle, version, rank) * t->config.topk;
+    for (int i = 0; i < choices; i++)
+        if (experts[i] >= 0)
+            return i;
+    return -1;
+}
+
+static int is_weight_of_combine(const bench_moe_trial *t)
+{
+    return t->options->fault == BENCH_MOE_WRONG_WEIGHT && t->config.layout == WEIR_MOE_EXPERT_MAJOR;
+}
+
+static int has_place(const bench_moe_trial *t, int version, int rank)
+{
+    if (is_weight_of_combine(t))
+        return first_choice(t, version, rank) >= 0;
+    if (t->options->fault == BENCH_MOE_WRONG_EXPERT)
+        return other_token(t, version, rank) > 0;
+    return weirv_moe_received(t->oracle, version, rank) >
+           (t->options->fault == BENCH_MOE_SWAP_OUTPUTS);
+}
+
+moe_target bench_moe_inject_target(const bench_moe_trial *t, int iterations)
+{
+    if (t->options->fault == BENCH_MOE_NO_FAULT)
+        return (moe_target){-1, -1};
+    /* Iterations with all versions, the first one last: others have an iteration before them. */
+    for (int i = 1; i <= WEIRV_MOE_VERSIONS; i++) {
+        const int iteration = i % iterations;
+        for (int rank = 0; rank < t->job->nranks; rank++)
+            if (has_place(t, iteration % WEIRV_MOE_VERSIONS, rank))
+                return (moe_target){iteration, rank};
+    }
+    return (moe_target){-1, -1};
+}
+
+/* ------------------------------------------------------------------- faults */
+
+static int swap_bytes(char *a, char *b, size_t bytes)
+{
+    int changed = 0;
     for (size_t i = 0; i < bytes; i++) {
         const char kept = a[i];
+        changed |= a[i] != b[i];
         a[i] = b[i];
         b[i] = kept;
     }
+    return changed;
 }
 
-void bench_moe_inject_before(moe_candidate *c, int version)
+static char *received_row(const moe_candidate *c, size_t row)
 {
-    const size_t row = row_of(c, version, 0), scales = (size_t)c->info.scales_per_row;
+    return c->rows + row * c->info.recv_row_bytes;
+}
+
+static float *received_scales(const moe_candidate *c, size_t row)
+{
+    return c->scales + row * (size_t)c->info.scales_per_row;
+}
+
+static size_t scales_bytes(const moe_candidate *c)
+{
+    return (size_t)c->info.scales_per_row * sizeof(float);
+}
+
+/* Writes a row with its scales. Returns whether that changes the row. */
+static int put_row(moe_candidate *c, size_t row, const char *from, const void *scales)
+{
+    const size_t bytes = c->info.recv_row_bytes;
+    const int changed = memcmp(received_row(c, row), from, bytes) != 0;
+    memcpy(received_row(c, row), from, bytes);
+    memcpy(received_scales(c, row), scales, scales_bytes(c));
+    return changed;
+}
+
+void bench_moe_inject_keep(moe_candidate *c, int version)
+{
+    const size_t bytes = c->info.recv_row_bytes, row = row_of(c, version, 0);
     if (c->trial->options->fault != BENCH_MOE_STALE_ROW)
         return;
-    memcpy(c->kept, c->rows + row * c->info.recv_row_bytes, c->info.recv_row_bytes);
-    memcpy(c->kept + c->info.row_bytes, c->scales + row * scales, scales * sizeof(float));
+    memset(c->kept, 0, bytes);
+    if (!weirv_moe_received(c->trial->oracle, version, c->trial->job->rank))
+        return;
+    memcpy(c->kept, received_row(c, row), bytes);
+    memcpy(c->kept + c->info.row_bytes, received_scales(c, row), scales_bytes(c));
 }
 
-static void inject_weight_received(moe_candidate *c, size_t row)
+static int inject_weight_received(moe_candidate *c, size_t row)
 {
     const int k = c->trial->config.topk;
     for (int i = 0; i < k; i++)
         if (c->row_experts[row * (size_t)k + (size_t)i] >= 0) {
             c->row_weights[row * (size_t)k + (size_t)i] += 0.5f;
-            return;
+            return 1;
         }
+    return 0;
 }
 
-static void inject_lost_count(moe_candidate *c)
+static int inject_lost_count(moe_candidate *c)
 {
     for (int local = 0; local < c->info.local_experts; local++)
         if (c->counts[local]) {
             c->counts[local]--;
-            return;
+            return 1;
         }
+    return 0;
 }
 
-void bench_moe_inject_received(moe_candidate *c, int version, int whole)
+static int inject_exchange(moe_candidate *c, int version, size_t first)
 {
-    const size_t bytes = c->info.recv_row_bytes, scales = (size_t)c->info.scales_per_row;
-    const size_t first = row_of(c, version, 0), last = row_of(c, version, -1);
-    const size_t end = (size_t)weirv_moe_end_row(c->trial->oracle, version, c->trial->job->rank);
-    char *row = c->rows + first * bytes;
+    const int index = other_token(c->trial, version, c->trial->job->rank);
+    if (index < 0)
+        return 0;
+    const size_t other = row_of(c, version, index);
+    swap_bytes((char *)received_scales(c, first), (char *)received_scales(c, other),
+               scales_bytes(c));
+    return swap_bytes(received_row(c, first), received_row(c, other), c->info.recv_row_bytes);
+}
+
+static int inject_empty(moe_candidate *c, size_t row)
+{
+    memset(received_row(c, row), 0, c->info.recv_row_bytes);
+    memset(received_scales(c, row), 0, scales_bytes(c));
+    return 1;
+}
+
+int bench_moe_inject_received(moe_candidate *c, int version, int whole)
+{
+    const int rank = c->trial->job->rank;
+    const size_t first = row_of(c, version, 0);
+    const size_t end = (size_t)weirv_moe_end_row(c->trial->oracle, version, rank);
+    if (!weirv_moe_received(c->trial->oracle, version, rank))
+        return 0;
     switch ((bench_moe_fault)c->trial->options->fault) {
     case BENCH_MOE_DROP_TOKEN:
-        memset(row, 0, bytes);
-        break;
+        return inject_empty(c, first);
     case BENCH_MOE_WRONG_EXPERT:
-        swap_bytes(row, c->rows + last * bytes, bytes);
-        break;
+        return inject_exchange(c, version, first);
     case BENCH_MOE_STALE_ROW:
-        memcpy(row, c->kept, bytes);
-        memcpy(c->scales + first * scales, c->kept + c->info.row_bytes, scales * sizeof(float));
-        break;
+        return put_row(c, first, c->kept, c->kept + c->info.row_bytes);
     case BENCH_MOE_FLIP_BIT:
-        c->rows[row_of(c, version, whole) * bytes + bytes / 2] ^= 1;
-        break;
+        received_row(c, row_of(c, version, whole))[c->info.recv_row_bytes / 2] ^= 1;
+        return 1;
     case BENCH_MOE_LOSE_COUNT:
-        inject_lost_count(c);
-        break;
+        return inject_lost_count(c);
     case BENCH_MOE_OVERFLOW:
-        memcpy(c->rows + end * bytes, row, bytes);
-        break;
+        return put_row(c, end, received_row(c, first), received_scales(c, first));
     case BENCH_MOE_WRONG_WEIGHT:
-        if (c->trial->config.layout != WEIR_MOE_EXPERT_MAJOR)
-            inject_weight_received(c, first);
-        break;
+        return is_weight_of_combine(c->trial) ? 0 : inject_weight_received(c, first);
     default:
-        break;
+        return 0;
     }
 }
 
-/* The first choice of rank 0 that has an expert; NULL: none. */
-static float *first_weight(moe_candidate *c, int version)
-{
-    const bench_moe_trial *t = c->trial;
-    const int32_t *experts = weirv_moe_experts(t->oracle, version, t->job->rank);
-    const int choices = weirv_moe_tokens(t->oracle, version, t->job->rank) * t->config.topk;
-    for (int i = 0; i < choices; i++)
-        if (experts[i] >= 0)
-            return &c->weights[version][i];
-    return NULL;
-}
-
-void bench_moe_inject_outputs(moe_candidate *c, int version)
+/* Exchanges the outputs of two tokens or, if there is only one, of two choices. */
+static int inject_outputs_exchange(moe_candidate *c, int version)
 {
     const size_t bytes = c->info.row_bytes;
-    float *weight = first_weight(c, version);
+    const int index = other_token(c->trial, version, c->trial->job->rank);
+    return swap_bytes(c->outputs + row_of(c, version, 0) * bytes,
+                      c->outputs + row_of(c, version, index) * bytes, bytes);
+}
+
+int bench_moe_inject_outputs(moe_candidate *c, int version)
+{
+    const int choice = first_choice(c->trial, version, c->trial->job->rank);
     if (c->trial->options->fault == BENCH_MOE_SWAP_OUTPUTS)
-        swap_bytes(c->outputs + row_of(c, version, 0) * bytes,
-                   c->outputs + row_of(c, version, -1) * bytes, bytes);
-    if (c->trial->options->fault != BENCH_MOE_WRONG_WEIGHT || !weight)
-        return;
-    c->kept_weight = *weight;
-    *weight += 0.5f;
+        return inject_outputs_exchange(c, version);
+    if (!is_weight_of_combine(c->trial) || choice < 0)
+        return 0;
+    c->kept_weight = c->weights[version][choice];
+    c->weights[version][choice] += 0.5f;
+    return 1;
 }
 
 void bench_moe_inject_undo(moe_candidate *c, int version)
 {
-    float *weight = first_weight(c, version);
-    if (c->trial->options->fault == BENCH_MOE_WRONG_WEIGHT && weight)
-        *weight = c->kept_weight;
+    const int choice = first_choice(c->trial, version, c->trial->job->rank);
+    if (is_weight_of_combine(c->trial) && choice >= 0)
+        c->weights[version][choice] = c->kept_weight;
 }

@@ -35,6 +35,7 @@ typedef struct moe_measurement {
     moe_subject subjects[CANDIDATES_MAX];
     int count, iterations;
     int dispatch_every, combine_every; /* rows compared as a whole: one of so many */
+    moe_target target;                 /* of the fault */
 } moe_measurement;
 
 /* ------------------------------------------------------------------- checks */
@@ -54,14 +55,16 @@ static void check_received(moe_measurement *m, moe_subject *s, moe_phase phase, 
     char message[WEIRV_MOE_MESSAGE];
     const int by_expert = t->config.layout == WEIR_MOE_EXPERT_MAJOR, rank = t->job->rank;
     const int end = weirv_moe_end_row(t->oracle, version, rank);
-    const weirv_moe_received_rows got = {c->rows,
-                                         c->info.scales_per_row ? c->scales : NULL,
-                                         by_expert ? NULL : c->row_weights,
-                                         by_expert ? NULL : c->row_experts,
-                                         c->counts,
-                                         by_expert ? c->offsets : NULL,
-                                         NULL,
-                                         c->rows + (size_t)end * c->info.recv_row_bytes};
+    const weirv_moe_received_rows got = {
+        c->rows,
+        c->info.scales_per_row ? c->scales : NULL,
+        by_expert ? NULL : c->row_weights,
+        by_expert ? NULL : c->row_experts,
+        c->counts,
+        by_expert ? c->offsets : NULL,
+        NULL,
+        c->rows + (size_t)end * c->info.recv_row_bytes,
+        c->info.scales_per_row ? c->scales + end * c->info.scales_per_row : NULL};
     const weirv_moe_sample sample = {m->dispatch_every, iteration % m->dispatch_every};
     const uint64_t wrong =
         weirv_moe_check_dispatch(t->oracle, version, version, rank, &got, sample, message);
@@ -91,8 +94,8 @@ static void set_guard(const moe_candidate *c, int version)
 
 static int injects(const moe_measurement *m, const moe_subject *s, int iteration)
 {
-    return iteration == 1 && s == &m->subjects[0] && m->trial->job->rank == 0 &&
-           m->trial->options->fault != BENCH_MOE_NO_FAULT;
+    return m->target.rank >= 0 && iteration == m->target.iteration && s == &m->subjects[0] &&
+           m->trial->job->rank == m->target.rank;
 }
 
 /* Copies parts of the buffers to the GPU, or back, if the candidate works on one. */
@@ -107,10 +110,9 @@ static weir_status fetch(moe_candidate *c, int parts)
 }
 
 /* Injects a fault into what was received, on a GPU into its memory. */
-static weir_status inject_received(const moe_measurement *m, moe_candidate *c, int version,
-                                   int iteration)
+static weir_status inject_received(moe_measurement *m, moe_candidate *c, int version, int iteration)
 {
-    bench_moe_inject_received(c, version, iteration % m->dispatch_every);
+    m->trial->planted += bench_moe_inject_received(c, version, iteration % m->dispatch_every);
     weir_status status = store(c, version, MOE_PART_RECEIVED);
     return status == WEIR_OK ? fetch(c, MOE_PART_RECEIVED) : status;
 }
@@ -121,8 +123,6 @@ static weir_status run_dispatch(moe_measurement *m, moe_subject *s, int iteratio
     const int version = (iteration + WEIRV_MOE_VERSIONS) % WEIRV_MOE_VERSIONS;
     set_guard(c, version);
     weir_status status = store(c, version, MOE_PART_GUARD);
-    if (injects(m, s, iteration))
-        bench_moe_inject_before(c, version);
     if (status == WEIR_OK)
         status = bench_moe_calls_run(&s->calls, MOE_PHASE_DISPATCH, version, us);
     if (status == WEIR_OK)
@@ -132,18 +132,18 @@ static weir_status run_dispatch(moe_measurement *m, moe_subject *s, int iteratio
     if (status != WEIR_OK)
         return status;
     check_received(m, s, MOE_PHASE_DISPATCH, version, (iteration + WEIRV_MOE_VERSIONS));
+    bench_moe_inject_keep(c, version);
     return WEIR_OK;
 }
 
 /* Prepares the experts' outputs; a GPU keeps those of each version. */
-static weir_status fill_outputs(const moe_measurement *m, moe_candidate *c, int version,
-                                int is_faulty)
+static weir_status fill_outputs(moe_measurement *m, moe_candidate *c, int version, int is_faulty)
 {
     if (c->holds_outputs[version] && !is_faulty)
         return WEIR_OK;
     weirv_moe_fill_outputs(m->trial->oracle, version, m->trial->job->rank, c->outputs);
     if (is_faulty)
-        bench_moe_inject_outputs(c, version);
+        m->trial->planted += bench_moe_inject_outputs(c, version);
     c->holds_outputs[version] = m->trial->job->gpu && !is_faulty;
     return store(c, version, MOE_PART_OUTPUTS | MOE_PART_WEIGHTS);
 }
@@ -359,6 +359,7 @@ static weir_status run_subjects(moe_measurement *m)
     if (status != WEIR_OK)
         return status;
     choose_iterations(m, warmups ? (bench_clock_s() - start) / warmups : 0.01);
+    m->target = bench_moe_inject_target(t, m->iterations);
     status = alloc_times(m);
     if (status == WEIR_OK)
         status = bench_job_agree(t->job, run_all(m, 0, m->iterations, 1), "moe");
@@ -367,7 +368,7 @@ static weir_status run_subjects(moe_measurement *m)
 
 weir_status bench_moe_measure(bench_moe_trial *t, moe_output *out, uint64_t *wrong)
 {
-    moe_measurement m = {.trial = t};
+    moe_measurement m = {.trial = t, .target = {-1, -1}};
     weir_status status = open_subjects(&m);
     if (status == WEIR_OK) {
         const weir_moe_info *info = &m.subjects[0].candidate.info;

@@ -36,16 +36,16 @@ static const char *parse_tokens(bench_moe_options *o, const char *text)
 {
     static const char expected[] =
         "up to 32 numbers from 1 to 16777216, separated by commas, such as 1,16,128";
-    char copy[256], *rest = NULL;
+    char copy[256], *rest = copy, *word;
     if (strlen(text) >= sizeof copy)
         return expected;
     snprintf(copy, sizeof copy, "%s", text);
     o->ntokens = 0;
-    for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
+    while ((word = strsep(&rest, ","))) /* empty members, too, are no numbers */
         if (o->ntokens == BENCH_MOE_TOKENS_MAX ||
             !whole(word, 1, 1 << 24, &o->tokens[o->ntokens++]))
             return expected;
-    return o->ntokens ? NULL : expected;
+    return NULL;
 }
 
 static const char *parse_hidden(bench_moe_options *o, const char *text)
@@ -347,13 +347,16 @@ static const moe_option rows[] = {
      "compare results with the links that weir-topo --measure FILE recorded"},
     {0, "seed", "N", parse_seed, "seed of data and routings (default: 1)"},
     {0, "inject", "list|FAULT", parse_inject,
-     "inject a fault into the second timed iteration of each row, to show\n"
-     "that it is found; list: print the faults and exit"},
+     "inject a fault into the second timed dispatch and combine of each\n"
+     "number of tokens, or the next where it changes something, to show that\n"
+     "it is found; not into chains. Exit code 2 if it changed nothing; list:\n"
+     "print the faults and exit"},
     {0, "backend", "auto|host|cuda", parse_backend,
-     "memory of the buffers; auto: GPUs if all ranks have one\n(default: auto)"},
+     "memory of the buffers; auto: GPUs if all ranks have one, which must\n"
+     "then be GPUs of one node (default: auto)"},
     {0, "sms", "N", parse_blocks,
      "GPUs: most thread blocks of a kernel (default: 0, two for each\nmultiprocessor)"},
-    {0, "tune", "FILE", parse_tune, "refused: there is one algorithm"},
+    {0, "tune", "FILE", parse_tune, "refused: dispatch and combine have one algorithm each"},
     {0, "quiet", NULL, parse_quiet, "accepted for other benchmarks' command lines; no effect"},
     {0, "version", NULL, parse_version, "print the version and exit"},
     {'h', "help", NULL, parse_help, "print this help and exit"},

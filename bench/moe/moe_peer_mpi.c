@@ -67,13 +67,18 @@ static int mpi_alloc(const moe_candidate *c, mpi_moe *m)
            m->send_at && m->recvs && m->recv_at && m->token_experts && m->token_weights && m->sum;
 }
 
-static weir_status mpi_open(moe_candidate *c)
+static weir_status mpi_check(const bench_moe_trial *t)
+{
+    return t->config.dtype == WEIR_HALF
+               ? bench_job_note(t->job, WEIR_ERR_UNSUPPORTED,
+                                "--peer mpi adds rows of bfloat16 and float; use -d")
+               : WEIR_OK;
+}
+
+static weir_status mpi_open_local(moe_candidate *c)
 {
     const bench_moe_trial *t = c->trial;
     const size_t rows = (size_t)c->info.recv_rows;
-    if (t->config.dtype == WEIR_HALF)
-        return bench_job_note(t->job, WEIR_ERR_UNSUPPORTED,
-                              "--peer mpi adds rows of bfloat16 and float; use -d");
     mpi_moe *m = calloc(1, sizeof *m);
     c->state = m;
     if (!m)
@@ -90,6 +95,11 @@ static weir_status mpi_open(moe_candidate *c)
     return mpi_alloc(c, m)
                ? WEIR_OK
                : bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory for MPI's buffers");
+}
+
+static weir_status mpi_open(moe_candidate *c)
+{
+    return bench_job_agree(c->trial->job, mpi_open_local(c), "mpi");
 }
 
 /* ----------------------------------------------------------------- dispatch */
@@ -294,6 +304,7 @@ static weir_status mpi_combine(moe_candidate *c, int version)
 static const moe_candidate_ops mpi_ops = {.name = "mpi",
                                           .title = "MPI",
                                           .algo = "alltoallv",
+                                          .check = mpi_check,
                                           .open = mpi_open,
                                           .close = mpi_close,
                                           .dispatch = mpi_dispatch,

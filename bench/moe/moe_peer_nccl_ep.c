@@ -114,15 +114,13 @@ static weir_status ep_check(const moe_candidate *c, nccl_ep_result result, const
                           state->nccl.error_string(result));
 }
 
-/* Opens both libraries. Local. */
-static weir_status ep_libraries(moe_candidate *c)
+/* Opens both libraries, which stay open. Local. */
+static weir_status ep_libraries(const bench_moe_trial *t, bench_vendor *nccl, bench_nccl_ep *ep)
 {
-    const bench_moe_trial *t = c->trial;
-    ep_state *state = c->state;
     char why[300];
-    if (bench_vendor_open(NULL, &state->nccl, why, sizeof why) != WEIR_OK)
+    if (bench_vendor_open(NULL, nccl, why, sizeof why) != WEIR_OK)
         return bench_job_note(t->job, WEIR_ERR_SYSTEM, "--peer nccl-ep: NCCL: %s", why);
-    if (bench_nccl_ep_open(t->options->common.peers[0].path, &state->ep, why, sizeof why))
+    if (bench_nccl_ep_open(t->options->common.peers[0].path, ep, why, sizeof why))
         return bench_job_note(t->job, WEIR_ERR_SYSTEM, "--peer nccl-ep: %s", why);
     return WEIR_OK;
 }
@@ -170,18 +168,25 @@ static weir_status ep_group(moe_candidate *c)
     return status;
 }
 
+static weir_status ep_check_trial(const bench_moe_trial *t)
+{
+    const char *refusal = ep_refusal(t);
+    bench_vendor nccl;
+    bench_nccl_ep ep;
+    return refusal ? bench_job_note(t->job, WEIR_ERR_INVALID, "--peer nccl-ep: %s", refusal)
+                   : ep_libraries(t, &nccl, &ep);
+}
+
 static weir_status ep_open(moe_candidate *c)
 {
     const bench_moe_trial *t = c->trial;
-    const char *refusal = ep_refusal(t);
     ep_state *state = calloc(1, sizeof *state);
     c->state = state;
     weir_status status = WEIR_OK;
-    if (refusal || !state)
-        status = bench_job_note(t->job, refusal ? WEIR_ERR_INVALID : WEIR_ERR_NO_MEMORY,
-                                "--peer nccl-ep: %s", refusal ? refusal : "no memory");
+    if (!state)
+        status = bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "--peer nccl-ep: no memory");
     else
-        status = ep_libraries(c);
+        status = ep_libraries(t, &state->nccl, &state->ep);
     status = bench_job_agree(t->job, status, "NCCL EP");
     if (status != WEIR_OK)
         return status;
@@ -314,6 +319,7 @@ static weir_status ep_store(moe_candidate *c, int version, int parts)
 const moe_candidate_ops bench_moe_nccl_ep = {.name = "nccl-ep",
                                              .title = "NCCL EP",
                                              .algo = "low-latency",
+                                             .check = ep_check_trial,
                                              .open = ep_open,
                                              .close = ep_close,
                                              .dispatch = ep_dispatch,

@@ -34,6 +34,14 @@ static void print_information(const bench_moe_options *o)
         bench_moe_options_help(stdout);
 }
 
+/* Checks before the table begins that the peer can be measured. Collective; agreed. */
+static weir_status check_peer(const bench_moe_trial *trial)
+{
+    const moe_candidate_ops *peer = bench_moe_peer(trial->options);
+    return peer && peer->check ? bench_job_agree(trial->job, peer->check(trial), peer->name)
+                               : WEIR_OK;
+}
+
 /* The memory of the group with most tokens. Collective. */
 static weir_status largest_group(bench_run *run, const bench_moe_options *o, size_t *bytes)
 {
@@ -45,7 +53,9 @@ static weir_status largest_group(bench_run *run, const bench_moe_options *o, siz
     weir_status status = bench_moe_trial_open(&trial, run->job, o, most);
     if (status != WEIR_OK)
         return status;
-    status = bench_moe_candidate_open(&candidate, &bench_moe_weir, &trial);
+    status = check_peer(&trial);
+    if (status == WEIR_OK)
+        status = bench_moe_candidate_open(&candidate, &bench_moe_weir, &trial);
     if (status == WEIR_OK) {
         *bytes = candidate.info.memory_bytes;
         bench_moe_candidate_close(&candidate);
@@ -54,20 +64,36 @@ static weir_status largest_group(bench_run *run, const bench_moe_options *o, siz
     return status;
 }
 
+/* A fault of --inject that changed nothing in any row is an error. Collective; agreed. */
+static weir_status check_planted(const bench_run *run, const bench_moe_options *o, int planted)
+{
+    weir_status status = WEIR_OK;
+    if (!o->fault)
+        return WEIR_OK;
+    if (bench_exchange_fold(run->job, BENCH_FOLD_SUM, planted) == 0)
+        status = bench_job_note(run->job, WEIR_ERR_INVALID,
+                                "--inject %s changed nothing: no rank has tokens that it could "
+                                "change; give more --tokens or another --routing",
+                                bench_moe_fault_name((bench_moe_fault)o->fault));
+    return bench_job_agree(run->job, status, "injection");
+}
+
 /* All rows of the table. Collective; agreed. */
 static weir_status run_rows(bench_run *run, const bench_moe_options *o, moe_output *out,
                             uint64_t *wrong)
 {
     weir_status status = WEIR_OK;
+    int planted = 0;
     for (int i = 0; status == WEIR_OK && i < o->ntokens; i++) {
         bench_moe_trial trial;
         status = bench_moe_trial_open(&trial, run->job, o, o->tokens[i]);
         if (status != WEIR_OK)
             break;
         status = bench_moe_measure(&trial, out, wrong);
+        planted += trial.planted;
         bench_moe_trial_close(&trial);
     }
-    return status;
+    return status == WEIR_OK ? check_planted(run, o, planted) : status;
 }
 
 /* Gathers what the manifest says about the ranks; *infos is NULL on ranks other than 0. Collective;

@@ -140,7 +140,7 @@ weir_status bench_moe_candidate_open(moe_candidate *c, const moe_candidate_ops *
     weir_status status = bench_job_agree(t->job, candidate_alloc(c), "buffers");
     if (status == WEIR_OK) {
         candidate_fill(c);
-        status = bench_job_agree(t->job, ops->open(c), ops->name);
+        status = ops->open(c);
     }
     if (status != WEIR_OK)
         bench_moe_candidate_close(c);

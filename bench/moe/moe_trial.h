@@ -19,6 +19,7 @@ typedef enum moe_phase {
 } moe_phase;
 
 typedef struct moe_candidate moe_candidate;
+typedef struct bench_moe_trial bench_moe_trial;
 
 /* What a candidate does. Functions return a status and describe failures by weir_last_error or a
  * note in the job. version chooses the routing and the data, 0 to WEIRV_MOE_VERSIONS - 1. A slot is
@@ -28,7 +29,9 @@ typedef struct moe_candidate_ops {
     const char *name;  /* in the table, and in column contender */
     const char *title; /* of a library, in sentences */
     const char *algo;  /* in column algo; NULL: weir's */
-    /* Collective. */
+    /* Whether it can measure a trial, as far as that is known before open; NULL: always. Local. */
+    weir_status (*check)(const bench_moe_trial *trial);
+    /* Collective; agreed, and failures are reported. */
     weir_status (*open)(moe_candidate *self);
     void (*close)(moe_candidate *self);
     /* Collective; complete on return. */
@@ -53,13 +56,14 @@ enum {
     MOE_PART_TOKENS = 32, /* and their experts */
 };
 
-typedef struct bench_moe_trial {
+struct bench_moe_trial {
     bench_job *job;
     const bench_moe_options *options;
     int tokens;
     weir_moe_config config;
     weirv_moe *oracle;
-} bench_moe_trial;
+    int planted; /* faults that have changed something on this rank */
+};
 
 struct moe_candidate {
     const moe_candidate_ops *ops;
@@ -79,7 +83,7 @@ struct moe_candidate {
     int32_t *row_experts, *counts, *offsets;
     int adds_rows;    /* combine adds the received rows: chains */
     double tolerance; /* of combine; 0: bit for bit */
-    char *kept;       /* a row as it was before a dispatch, with its scales, for a fault */
+    char *kept;       /* a row of the dispatch before, with its scales, for a fault */
     float kept_weight;
     void *state; /* of the ops */
 };
@@ -98,6 +102,8 @@ const moe_candidate_ops *bench_moe_peer(const bench_moe_options *options);
 weir_status bench_moe_trial_open(bench_moe_trial *trial, bench_job *job,
                                  const bench_moe_options *options, int tokens);
 void bench_moe_trial_close(bench_moe_trial *trial);
+/* Returns the peer that the options name, or NULL. */
+const moe_candidate_ops *bench_moe_peer(const bench_moe_options *options);
 /* Allocates buffers and opens a candidate. Collective; agreed. */
 weir_status bench_moe_candidate_open(moe_candidate *candidate, const moe_candidate_ops *ops,
                                      const bench_moe_trial *trial);
@@ -111,12 +117,20 @@ typedef struct moe_volume {
 } moe_volume;
 moe_volume bench_moe_volume(const bench_moe_trial *trial, size_t row_bytes);
 
-/* Injects the fault of --inject on rank 0, in these steps of an iteration: before a dispatch, after
- * it, between filling the outputs and a combine, and after that, when weights are restored. whole
- * is the index of a received row that is compared as a whole. */
-void bench_moe_inject_before(moe_candidate *candidate, int version);
-void bench_moe_inject_received(moe_candidate *candidate, int version, int whole);
-void bench_moe_inject_outputs(moe_candidate *candidate, int version);
+/* Where the fault of --inject is planted: in the second timed iteration, on the lowest rank whose
+ * data have a place for it, else in the next iteration that has one. */
+typedef struct moe_target {
+    int iteration, rank; /* -1: there is no fault, or no place */
+} moe_target;
+/* Equal on all ranks. Local. */
+moe_target bench_moe_inject_target(const bench_moe_trial *trial, int iterations);
+/* Keeps a row after each dispatch, for a fault in the next one. */
+void bench_moe_inject_keep(moe_candidate *candidate, int version);
+/* Inject the fault, in these steps of an iteration: after a dispatch, between filling the outputs
+ * and a combine, and after that, when weights are restored. whole is the index of a received row
+ * that is compared as a whole. Return whether something has changed. */
+int bench_moe_inject_received(moe_candidate *candidate, int version, int whole);
+int bench_moe_inject_outputs(moe_candidate *candidate, int version);
 void bench_moe_inject_undo(moe_candidate *candidate, int version);
 
 #endif

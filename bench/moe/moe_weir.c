@@ -21,7 +21,8 @@ static weir_status weir_open(moe_candidate *c)
     weir_status status = bench_job_agree(
         t->job, state ? WEIR_OK : bench_job_note(t->job, WEIR_ERR_NO_MEMORY, "no memory"), "state");
     if (status == WEIR_OK)
-        status = weir_moe_create(t->job->comm, &config, &state->group);
+        status =
+            bench_job_agree(t->job, weir_moe_create(t->job->comm, &config, &state->group), "weir");
     if (status != WEIR_OK)
         return status;
     c->info = weir_moe_get_info(state->group);

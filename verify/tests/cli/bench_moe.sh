@@ -14,6 +14,11 @@ finds_fault() { # LAYOUT FAULT PATTERN
     ends_with 1 ./bench_moe -g 2 "${small[@]}" --chain 0 --layout "$1" --inject "$2" &&
         grep -qE -- "$3" "$err" && grep -q 'N/A' "$out"
 }
+changes_nothing() { # FAULT OPTION...
+    local fault=$1
+    shift
+    ends_with 2 ./bench_moe -g 2 "${small[@]}" --inject "$fault" "$@" && grep -qF -- "--inject $fault changed nothing" "$err"
+}
 refuses() { # PATTERN OPTION...
     local pattern=$1
     shift
@@ -38,6 +43,26 @@ for layout in expert rank flat; do
     check "$layout: swap-outputs is found" finds_fault $layout swap-outputs "$sum"
 done
 
+# Of fp8 rows scales are a part: what lies in the wrong place is named there, too.
+fp8_row="$row token [0-9]+ from rank"
+for fault in "drop-token $row only bytes 0x00" "wrong-expert $fp8_row" "stale-row $row .* of an earlier call" "flip-bit $row" \
+    'lose-count count of expert 0 on rank 0 is .*last row [0-9]+ is token [0-9]+ from rank' \
+    'overflow row [0-9]+ on rank 0 was written, .*expert 7; .* token [0-9]+ from rank' \
+    'wrong-weight as if its weight were .*expert [0-9]+ on rank [01], row' "swap-outputs $sum"; do
+    check "fp8: ${fault%% *} is found" eval 'ends_with 1 ./bench_moe -g 2 "${small[@]}" --chain 0 --experts 16 --dispatch-dtype fp8 \
+        --inject "${fault%% *}" && grep -qE -- "${fault#* }" "$err"'
+done
+for fault in $(./bench_moe --inject list); do
+    check "$fault is found in the only iteration" ends_with 1 ./bench_moe -g 2 --tokens 33 -n 1 --inject "$fault"
+    check "$fault is found although chains are timed in between" ends_with 1 ./bench_moe -g 2 "${small[@]}" --inject "$fault"
+    check "$fault is found where ranks have no tokens" ends_with 1 ./bench_moe -g 2 "${small[@]}" --routing ragged --inject "$fault"
+    check "$fault is found on the rank that has the token" eval \
+        'echo "7 -1 -1" >"$scratch/trace" && ends_with 1 ./bench_moe -g 2 "${small[@]}" --routing "trace:$scratch/trace" --inject $fault'
+    check "$fault has no place without choices" changes_nothing "$fault" --routing masked:1
+done
+check "one token cannot be in another place" changes_nothing wrong-expert --tokens 1 --topk 1 --routing empty
+
+
 columns() { sed -n 's/^ *X([A-Z0-9_]*, \([a-z0-9_]*\), [A-Z]*).*/\1/p' lib/base/columns.h | paste -sd,; }
 check "the CSV has every column, those of bench_moe included" eval \
     '[ "$(head -n 1 "$csv")" = "$(columns)" ] && grep -q ",tokens,.*,link_bytes,expert_bytes" "$csv"'
@@ -54,7 +79,13 @@ check "fp8, masked choices, alignment" passes --dispatch-dtype fp8 --routing mas
 check "ranks without tokens" passes --routing empty --layout flat
 check "a trace, float, unregistered memory" eval \
     'printf "0 1 2\n3 -1 5\n" >"$scratch/trace" && passes --routing "trace:$scratch/trace" -d float --buffers plain'
+check "the help says what is refused" eval \
+    './bench_moe --help | tr -s " \n" " " >"$out" && grep -qF -- "--tune FILE refused: dispatch and combine have one algorithm each" "$out" &&
+        grep -qF "GPUs of one node" "$out"'
 check "experts that cannot be divided" refuses '7: they cannot be divided evenly among 2 ranks' --experts 7
+for list in 1,,2 ,1 1, ''; do
+    check "the list of tokens '$list'" refuses "--tokens $list: expected up to 32 numbers" --tokens "$list"
+done
 check "rows that are not multiples of 16 bytes" refuses 'multiple of 16 bytes' --hidden 20
 check "an unknown routing" refuses 'expected uniform, zipf:A' --routing even
 check "a trace with an expert that does not exist" eval \

@@ -63,6 +63,8 @@ check "a library without combine is refused" refuses 3 -DSTANDIN_LACKS "the libr
 check "a failed call is reported by name" refuses 3 -DSTANDIN_FAILS "create group failed"
 check "a missing library is reported with the remedy" eval \
     'measures 3 none.so && grep -qF "give its path as nccl-ep:PATH" "$err"'
+check "that is the only message, and no table begins" eval \
+    '[ "$(grep -c "bench_moe.*rank" "$err")" -eq 1 ] && ! grep -q "no error" "$err" && ! grep -q "^# " "$out"'
 check "another layout is refused" refuses 2 -DSAME "layout expert" --layout flat
 check "fp8 is refused" refuses 2 -DSAME "does not convert to fp8" --dispatch-dtype fp8
 check "other types are refused" refuses 2 -DSAME "bfloat16 in both directions" -d float

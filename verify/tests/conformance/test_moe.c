@@ -163,7 +163,8 @@ static uint64_t check_dispatch(const moe_rank *r, int version, int data)
         r->counts,
         by_expert ? r->offsets : NULL,
         r->sources,
-        r->rows + (size_t)weirv_moe_end_row(r->oracle, version, r->rank) * r->info.recv_row_bytes};
+        r->rows + (size_t)weirv_moe_end_row(r->oracle, version, r->rank) * r->info.recv_row_bytes,
+        NULL};
     const uint64_t wrong =
         weirv_moe_check_dispatch(r->oracle, version, data, r->rank, &got, all_rows, message);
     if (wrong)

@@ -378,7 +378,8 @@ std::string scene::check_rows(const pair &p, int rank)
                                          (const int32_t *)b.counts.data,
                                          by_expert() ? (const int32_t *)b.offsets.data : NULL,
                                          (const int32_t *)b.sources.data,
-                                         b.rows.data + (size_t)end * shape_.sent_row_bytes};
+                                         b.rows.data + (size_t)end * shape_.sent_row_bytes,
+                                         NULL};
     if (weirv_moe_check_dispatch(oracle_, p.version, p.data, rank, &got, all, message))
         return message;
     return "";

@@ -288,7 +288,8 @@ static void check(moe_rank *r, int version, int data, int is_backward)
         (int32_t *)(void *)b[COUNTS].host,
         r->by_expert ? (int32_t *)(void *)b[OFFSETS].host : NULL,
         (int32_t *)(void *)b[SOURCES].host,
-        b[ROWS].host + guard};
+        b[ROWS].host + guard,
+        NULL};
     expect(r,
            !weirv_moe_check_dispatch(r->oracle, version, data, r->rank, &got, all, message) &&
                !weirv_moe_check_combine(r->oracle, version, r->rank, b[OUT].host, WEIRV_MOE_OUTPUTS,
