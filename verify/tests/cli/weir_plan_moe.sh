@@ -158,6 +158,17 @@ documented() {
 if command -v python3 >/dev/null; then
     check "docs/performance/moe.md has the table of published times" documented
     check "and that of weir's own" documented lib/plan/cost/fleets/measured.csv
+    measured=lib/plan/cost/fleets/measured.csv
+    check "weir's own times are those of the recorded files" \
+        ends_with 0 lib/plan/cost/fleets/compare --records results/record $measured
+    # Fields by commas: a record may contain some, so times are replaced by what precedes the unit.
+    for row in 'h200,1,.*,183 193 183' 'h200,4,128,.*,33.2 34.2 33.2' 'h200,2,.*,65.4 66.4 65.4'; do
+        read -r where other found <<<"$row"
+        sed -E "s/^(weir,${where%,*},)${where##*,},us/\\1$other,us/" $measured >"$scratch/measured.csv"
+        check "a time that is not recorded is found: $other instead of $found" eval \
+            'ends_with 1 lib/plan/cost/fleets/compare --records results/record "$scratch/measured.csv" &&
+                [ "$(wc -l <"$out")" -eq 1 ] && grep -qF ": $other, but moe-gpu" "$out" && grep -qE " has $found\$" "$out"'
+    done
 else
     skip "the tables of docs/performance/moe.md" "no python3"
 fi
