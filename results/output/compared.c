@@ -41,16 +41,21 @@ static int compared_has(const results_checks *checks, const char *id)
     return 0;
 }
 
-/* "4096 bytes, float sum, 4 ranks, out, weir", with the collective before it; the algorithm or a
- * number follows if that is not unique. */
-static const char *compared_id(results_checks *checks, const results_pair *pair, int cross)
+/* "4096 bytes, float sum, 4 ranks, out, weir", with the collective before it, and what
+ * distinguishes it from rows like it; the algorithm or a number follows if that is not unique. */
+static const char *compared_id(results_checks *checks, const results_comparison *c,
+                               const results_pair *pair)
 {
     const results_row *row = pair->example;
-    const char *id = results_keep_printed(
-        &checks->memory, "%s, %llu bytes, %s %s, %d rank%s, %s%s%s", row->text[RESULTS_COLLECTIVE],
-        row->bytes, row->text[RESULTS_DTYPE], row->text[RESULTS_REDOP], row->nranks,
-        weiri_s((unsigned long long)row->nranks), row->text[RESULTS_PLACEMENT], cross ? "" : ", ",
-        cross ? "" : row->text[RESULTS_CONTENDER]);
+    const int cross = c->cross;
+    char apart[300];
+    results_pair_apart(c, pair, ", ", 0, apart, sizeof apart);
+    const char *id =
+        results_keep_printed(&checks->memory, "%s, %llu bytes, %s %s, %d rank%s, %s%s%s%s",
+                             row->text[RESULTS_COLLECTIVE], row->bytes, row->text[RESULTS_DTYPE],
+                             row->text[RESULTS_REDOP], row->nranks,
+                             weiri_s((unsigned long long)row->nranks), row->text[RESULTS_PLACEMENT],
+                             cross ? "" : ", ", cross ? "" : row->text[RESULTS_CONTENDER], apart);
     const char *longer = id;
     for (int i = 1; compared_has(checks, longer); i++)
         longer = i == 1 && row->text[RESULTS_ALGO][0]
@@ -92,7 +97,7 @@ static void compared_add_pair(results_checks *checks, const results_report *repo
     results_check *check = results_checks_add(checks);
     check->group = results_keep_printed(&checks->memory, "weir.%s",
                                         pair->example->text[RESULTS_COLLECTIVE]);
-    check->id = compared_id(checks, pair, report->comparison->cross);
+    check->id = compared_id(checks, report->comparison, pair);
     check->what = "time of B divided by the time of A";
     check->verdict = results_verdict_word(pair->verdict, report->comparison->cross);
     check->state = compared_state(pair->verdict, report->rules->is_strict);

@@ -7,27 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES = 12, POINTS = 512 };
+enum { LINES = 12, POINTS = 512, NAME_BYTES = 256 };
 
-static int same_group(const results_row *a, const results_row *b)
+/* The label of a line: the candidate, the algorithm if it is part of the key, and what else
+ * distinguishes the rows of a group. */
+static void line_name(const results_comparison *c, const results_pair *pair,
+                      const results_side *side, char name[NAME_BYTES])
 {
-    static const int columns[] = {RESULTS_COLLECTIVE, RESULTS_DTYPE, RESULTS_REDOP,
-                                  RESULTS_PLACEMENT};
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        if (strcmp(a->text[columns[i]], b->text[columns[i]]) != 0)
-            return 0;
-    return a->nranks == b->nranks;
-}
-
-/* The label of a line: the candidate, and the algorithm if it is part of the key. */
-static void line_name(const results_pair *pair, const results_side *side, char *name, size_t bytes)
-{
+    char apart[NAME_BYTES];
     const results_row *row = side->rows[0];
     const char *algo = row->text[RESULTS_ALGO];
     size_t key = strlen(pair->key), tail = strlen(algo);
     int by_algo = tail > 0 && key > tail && strcmp(pair->key + key - tail, algo) == 0;
-    snprintf(name, bytes, "%.60s%s%.40s", row->text[RESULTS_CONTENDER], by_algo ? " " : "",
-             by_algo ? algo : "");
+    results_pair_apart(c, pair, ", ", 1, apart, sizeof apart);
+    snprintf(name, NAME_BYTES, "%.60s%s%.40s%.120s", row->text[RESULTS_CONTENDER],
+             by_algo ? " " : "", by_algo ? algo : "", apart);
 }
 
 typedef enum measure { BANDWIDTH, TIME } measure;
@@ -41,18 +35,18 @@ static results_point point_of(const results_pair *pair, const results_side *side
 }
 
 /* Draws one line: the pairs of a group whose side has this label. */
-static void draw_line(results_plots *plots, const results_group *group, const char *name, int is_b,
-                      int dashed, measure what)
+static void draw_line(results_plots *plots, const results_comparison *c, const results_group *group,
+                      const char *name, int is_b, int dashed, measure what)
 {
     results_point points[POINTS];
-    char other[128];
+    char other[NAME_BYTES];
     size_t count = 0;
     for (size_t i = 0; i < group->count && count < POINTS; i++) {
         const results_pair *pair = &group->pairs[i];
         const results_side *side = is_b ? &pair->b : &pair->a;
         if (side->starts == 0 || pair->example->bytes == 0)
             continue;
-        line_name(pair, side, other, sizeof other);
+        line_name(c, pair, side, other);
         if (strcmp(other, name) == 0)
             points[count++] = point_of(pair, side, what);
     }
@@ -61,16 +55,17 @@ static void draw_line(results_plots *plots, const results_group *group, const ch
 }
 
 /* Collects the labels of a side's lines in their order. Returns their number. */
-static int name_lines(const results_group *group, int is_b, char names[LINES][128])
+static int name_lines(const results_comparison *c, const results_group *group, int is_b,
+                      char names[LINES][NAME_BYTES])
 {
     int count = 0;
     for (size_t i = 0; i < group->count; i++) {
         const results_side *side = is_b ? &group->pairs[i].b : &group->pairs[i].a;
-        char name[128];
+        char name[NAME_BYTES];
         int seen = 0;
         if (side->starts == 0)
             continue;
-        line_name(&group->pairs[i], side, name, sizeof name);
+        line_name(c, &group->pairs[i], side, name);
         for (int j = 0; j < count; j++)
             seen |= strcmp(names[j], name) == 0;
         if (!seen && count < LINES)
@@ -79,29 +74,33 @@ static int name_lines(const results_group *group, int is_b, char names[LINES][12
     return count;
 }
 
-static results_figure draw_measure(results_plots *plots, const results_group *group, int has_a,
+static results_figure draw_measure(const results_page *page, const results_group *group,
                                    measure what)
 {
+    results_plots *plots = page->plots;
+    const results_comparison *c = page->report->comparison;
+    const int has_a = page->report->name_a != NULL;
     static const results_axes axes[] = {
         {.x = "bytes", .y = "busbw, GB/s", .log_x = 1},
         {.x = "bytes", .y = "time, us", .log_x = 1, .log_y = 1},
     };
-    char names[LINES][128], before[LINES][128];
-    int count = name_lines(group, 1, names), earlier = has_a ? name_lines(group, 0, before) : 0;
+    char names[LINES][NAME_BYTES], before[LINES][NAME_BYTES];
+    int count = name_lines(c, group, 1, names),
+        earlier = has_a ? name_lines(c, group, 0, before) : 0;
     if (count + earlier == 0)
         return (results_figure){-1, ""};
     int number = results_plots_begin(plots, &axes[what]);
     for (int i = 0; i < count; i++) {
-        draw_line(plots, group, names[i], 1, 0, what);
+        draw_line(plots, c, group, names[i], 1, 0, what);
         for (int j = 0; j < earlier; j++)
             if (strcmp(names[i], before[j]) == 0) {
-                draw_line(plots, group, before[j], 0, 1, what);
+                draw_line(plots, c, group, before[j], 0, 1, what);
                 before[j][0] = '\0';
             }
     }
     for (int j = 0; j < earlier; j++)
         if (before[j][0])
-            draw_line(plots, group, before[j], 0, 0, what);
+            draw_line(plots, c, group, before[j], 0, 0, what);
     results_plots_end(plots);
     return (results_figure){number, what == TIME ? "Time of one operation"
                                                  : "Bus bandwidth; bands are 95% intervals"};
@@ -127,18 +126,18 @@ static results_point ceiling_point(const results_pair *pair, const results_machi
 static results_figure draw_points(const results_page *page, const results_group *group,
                                   const results_axes *axes, one_point *point, const char *caption)
 {
-    char names[LINES][128];
-    int count = name_lines(group, 1, names), number = -1;
+    char names[LINES][NAME_BYTES];
+    int count = name_lines(page->report->comparison, group, 1, names), number = -1;
     for (int i = 0; i < count; i++) {
         results_point points[POINTS];
         size_t n = 0;
         for (size_t k = 0; k < group->count && n < POINTS; k++) {
             const results_pair *pair = &group->pairs[k];
-            char name[128];
+            char name[NAME_BYTES];
             results_point made = point(pair, page->machine);
             if (isnan(made.y) || pair->example->bytes == 0)
                 continue;
-            line_name(pair, &pair->b, name, sizeof name);
+            line_name(page->report->comparison, pair, &pair->b, name);
             if (strcmp(name, names[i]) == 0)
                 points[n++] = made;
         }
@@ -157,8 +156,8 @@ static void draw_group(const results_page *page, results_group *group)
     static const results_axes ratios = {.x = "bytes", .y = "time of B / time of A", .log_x = 1};
     static const results_axes ceiling = {.x = "bytes", .y = "% of the ceiling", .log_x = 1};
     int has_a = page->report->name_a != NULL;
-    group->figures[0] = draw_measure(page->plots, group, has_a, BANDWIDTH);
-    group->figures[1] = draw_measure(page->plots, group, has_a, TIME);
+    group->figures[0] = draw_measure(page, group, BANDWIDTH);
+    group->figures[1] = draw_measure(page, group, TIME);
     if (has_a)
         group->figures[2] = draw_points(page, group, &ratios, ratio_point,
                                         "Ratio of times; above 1, B is slower");
@@ -172,8 +171,9 @@ size_t results_groups_make(const results_page *page, results_group *groups, size
     size_t made = 0;
     for (size_t from = 0, to; from < comparison->count && made < most; from = to) {
         results_group *group = &groups[made];
-        for (to = from + 1; to < comparison->count &&
-             same_group(comparison->pairs[from].example, comparison->pairs[to].example);)
+        for (to = from + 1;
+             to < comparison->count &&
+             results_same_group(comparison->pairs[from].example, comparison->pairs[to].example);)
             to++;
         *group = (results_group){comparison->pairs + from, to - from,
                                  {{-1, ""}, {-1, ""}, {-1, ""}, {-1, ""}}};

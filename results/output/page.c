@@ -53,10 +53,14 @@ static void put_pair(const results_page *page, const results_pair *pair)
     FILE *file = page->file;
     int has_a = page->report->name_a != NULL;
     const results_row *row = pair->b.starts ? pair->b.rows[0] : pair->example;
-    char name[600];
+    char name[600], apart[300];
     results_pair_contender(pair, name, sizeof name);
+    results_pair_apart(page->report->comparison, pair, ", ", 0, apart, sizeof apart);
     fprintf(file, "<tr><td class=\"n\">%llu</td>", row->bytes);
-    put_cell(file, name);
+    fputs("<td>", file);
+    results_put_xml(file, name);
+    results_put_xml(file, apart);
+    fputs("</td>", file);
     put_cell(file, row->text[RESULTS_ALGO]);
     if (has_a)
         put_number(file, pair->a.median_us, 2);
@@ -116,7 +120,7 @@ static void put_changes(FILE *file, const results_comparison *c)
     fputs("<ul>\n", file);
     for (size_t i = 0; i < c->count; i++) {
         const results_pair *pair = &c->pairs[i];
-        char name[600];
+        char name[600], apart[300];
         if (pair->verdict != RESULTS_REGRESSED && pair->verdict != RESULTS_IMPROVED)
             continue;
         fprintf(file, "<li class=\"%s\">%s: ", class_of(pair->verdict),
@@ -125,6 +129,8 @@ static void put_changes(FILE *file, const results_comparison *c)
         fprintf(file, ", %llu bytes, ", pair->example->bytes);
         results_pair_contender(pair, name, sizeof name);
         results_put_xml(file, name);
+        results_pair_apart(c, pair, ", ", 0, apart, sizeof apart);
+        results_put_xml(file, apart);
         if (!isnan(pair->ratio))
             fprintf(file, ": B/A %.3f (%.3f to %.3f)", pair->ratio, pair->low, pair->high);
         fprintf(file, " %s</li>\n", pair->reason);

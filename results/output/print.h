@@ -58,6 +58,13 @@ int results_differs(const results_comparison *comparison);
 /* The candidates of a pair: "weir", or "weir beside nccl:2.28.3" (B beside A) if they differ.
  * Terminates name. */
 void results_pair_contender(const results_pair *pair, char *name, size_t bytes);
+/* Whether rows belong to one table and one plot: they differ in size, candidate, and what
+ * results_pair_apart names. */
+int results_same_group(const results_row *a, const results_row *b);
+/* What distinguishes a pair from others of its group, after `before`: ", layout flat,
+ * tokens 16"; "" if nothing does. of_curve: without what sizes follow from. Terminates text. */
+void results_pair_apart(const results_comparison *comparison, const results_pair *pair,
+                        const char *before, int of_curve, char *text, size_t bytes);
 /* Write text escaped for HTML and XML; for a cell of a Markdown table. */
 void results_put_xml(FILE *file, const char *text);
 void results_put_markdown(FILE *file, const char *text);

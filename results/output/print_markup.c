@@ -46,11 +46,12 @@ static void put_numbers(FILE *file, const results_pair *pair)
         fprintf(file, " | %.3f (%.3f to %.3f)", pair->ratio, pair->low, pair->high);
 }
 
-static void put_row(FILE *file, const results_pair *pair, int cross)
+static void put_row(FILE *file, const results_comparison *c, const results_pair *pair)
 {
     const results_row *row = pair->example;
-    char name[600];
+    char name[600], apart[300];
     results_pair_contender(pair, name, sizeof name);
+    results_pair_apart(c, pair, ", ", 0, apart, sizeof apart);
     fprintf(file, "| %llu", row->bytes);
     put_cell(file, row->text[RESULTS_COLLECTIVE]);
     put_cell(file, row->text[RESULTS_DTYPE]);
@@ -58,8 +59,9 @@ static void put_row(FILE *file, const results_pair *pair, int cross)
     fprintf(file, " | %d", row->nranks);
     put_cell(file, row->text[RESULTS_PLACEMENT]);
     put_cell(file, name);
+    results_put_markdown(file, apart);
     put_numbers(file, pair);
-    put_cell(file, results_verdict_word(pair->verdict, cross));
+    put_cell(file, results_verdict_word(pair->verdict, c->cross));
     fprintf(file, "%s%s |\n", pair->reason[0] ? ": " : "", pair->reason);
 }
 
@@ -99,7 +101,7 @@ static void put_markdown_table(FILE *file, const results_report *report)
           "|--:|---|---|---|--:|---|---|--:|--:|--:|--:|--:|---|\n", file);
     for (size_t i = 0; i < c->count; i++)
         if (!report->only_changes || c->pairs[i].verdict != RESULTS_NO_DIFFERENCE)
-            put_row(file, &c->pairs[i], c->cross);
+            put_row(file, c, &c->pairs[i]);
 }
 
 static void put_markdown_expectations(FILE *file, const results_report *report)

@@ -135,9 +135,11 @@ static void put_verdict(FILE *file, results_verdict verdict, int cross)
             coloured ? weiri_terminal_colour(file, WEIRI_COLOUR_NONE) : "");
 }
 
-static void put_pair(FILE *file, const results_pair *pair, int cross)
+static void put_pair(FILE *file, const results_comparison *c, const results_pair *pair)
 {
     const results_row *row = pair->example;
+    const int cross = c->cross;
+    char apart[300];
     fprintf(file, "%14llu %14s %8s %6s %5d %5s", row->bytes, row->text[RESULTS_COLLECTIVE],
             row->text[RESULTS_DTYPE], row->text[RESULTS_REDOP], row->nranks,
             row->text[RESULTS_PLACEMENT]);
@@ -155,7 +157,8 @@ static void put_pair(FILE *file, const results_pair *pair, int cross)
     const results_row *other = pair->b.starts ? pair->b.rows[0] : row;
     if (!cross && strcmp(row->text[RESULTS_ALGO], other->text[RESULTS_ALGO]) != 0)
         fprintf(file, " (%s, then %s)", row->text[RESULTS_ALGO], other->text[RESULTS_ALGO]);
-    fprintf(file, "%s%s\n", pair->reason[0] ? ": " : "", pair->reason);
+    results_pair_apart(c, pair, "; ", 0, apart, sizeof apart);
+    fprintf(file, "%s%s%s\n", pair->reason[0] ? ": " : "", pair->reason, apart);
 }
 
 static void put_expectations(FILE *file, const results_expectations *expectations)
@@ -180,7 +183,7 @@ static void put_table(FILE *file, const results_report *report)
             "95% interval", "verdict");
     for (size_t i = 0; i < c->count; i++)
         if (!report->only_changes || c->pairs[i].verdict != RESULTS_NO_DIFFERENCE)
-            put_pair(file, &c->pairs[i], c->cross);
+            put_pair(file, c, &c->pairs[i]);
 }
 
 void results_print_text(FILE *file, const results_report *report)

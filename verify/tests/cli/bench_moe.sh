@@ -71,6 +71,31 @@ check "a manifest is beside the CSV" eval \
     'grep -q "\"program\": \"bench_moe\"" "${csv%.csv}.json" && grep -q "\"dtype\": \"bfloat16\"" "${csv%.csv}.json" &&
         [ "$(grep -c "\"pid\"" "${csv%.csv}.json")" -eq 2 ]'
 check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
+# Rows of different layouts and routings are different curves, and are named so.
+mixed() {
+    passes --layout expert --csv "$scratch/e.csv" && passes --layout flat --routing hot --csv "$scratch/f.csv" &&
+        passes --layout flat --routing hot --dispatch-dtype fp8 --buffers plain --topk 2 --csv "$scratch/g.csv" &&
+        cat "$scratch/e.csv" >"$scratch/mixed.csv" && sed 1d "$scratch/f.csv" "$scratch/g.csv" | grep -v ^schema >>"$scratch/mixed.csv"
+}
+check "rows of three configurations in one file" mixed
+names=('uniform, layout expert, topk 3, dispatch bfloat16, memory weir' 'hot, layout flat, topk 3, dispatch bfloat16, memory weir'
+    'hot, layout flat, topk 2, dispatch f8e4m3, memory plain')
+named() { # PREFIX SUFFIX COUNT FILE: each name is there so often
+    local name
+    for name in "${names[@]}"; do
+        [ "$(grep -cF -- "$1$name$2" "$4")" -eq "$3" ] || { echo "# not $3 times: $1$name$2"; return 1; }
+    done
+}
+check "weir-compare names what distinguishes them" eval \
+    'ends_with 0 ./weir-compare "$scratch/mixed.csv" "$scratch/mixed.csv" && named "; " "" 4 "$out"'
+check "so do its checks" eval \
+    'ends_with 0 ./weir-compare --junit "$scratch/mixed.xml" "$scratch/mixed.csv" "$scratch/mixed.csv" && named "weir, " "" 4 "$scratch/mixed.xml"'
+check "and the report" eval 'ends_with 0 ./weir-report -o "$scratch/mixed.html" "$scratch/mixed.csv" && named "<td>weir, " "</td>" 4 "$scratch/mixed.html"'
+if command -v gnuplot >/dev/null; then
+    check "whose plots have a line each" named ">weir, " "<" 12 "$scratch/mixed.html"
+else
+    skip "plots of several layouts" "no gnuplot"
+fi
 printf 'weir-links 1\nbackend host\nendpoints 2\npair 0 1 1 0.001\npair 1 0 1 0.001\ntogether 8 1\n' >"$scratch/links"
 check "--ceiling gives percentages of the measured links" eval \
     'passes --ceiling "$scratch/links" --csv "$csv" && awk -F , "NR > 1 && \$41 <= 0 { bad = 1 } END { exit bad }" "$csv"'
@@ -83,7 +108,7 @@ check "the help says what is refused" eval \
     './bench_moe --help | tr -s " \n" " " >"$out" && grep -qF -- "--tune FILE refused: dispatch and combine have one algorithm each" "$out" &&
         grep -qF "GPUs of one node" "$out"'
 check "experts that cannot be divided" refuses '7: they cannot be divided evenly among 2 ranks' --experts 7
-for list in 1,,2 ,1 1, ''; do
+for list in '1,,2' ',1' '1,' ''; do
     check "the list of tokens '$list'" refuses "--tokens $list: expected up to 32 numbers" --tokens "$list"
 done
 check "rows that are not multiples of 16 bytes" refuses 'multiple of 16 bytes' --hidden 20
