@@ -50,9 +50,9 @@ static __device__ __forceinline__ uint32_t rounds_wanted(const weiri_gpu_args &a
 
 template <int dtype> static __device__ __forceinline__ chain plan_chain(const weiri_gpu_args &args)
 {
-    const int nranks = args.view.nranks;
     chain c;
-    weiri_gpu_cut_chain(&c, args, rounds_wanted(args), WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / nranks));
+    weiri_gpu_cut_chain(&c, args, rounds_wanted(args),
+                        WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / args.view.nranks));
     join_chain(&c, args);
     c.op = args.op == WEIR_AVG && c.after >= 0 ? WEIR_SUM : weiri_gpu_op_of<dtype>(args);
     c.in_aligned = (uintptr_t)args.in % 16 == 0;
