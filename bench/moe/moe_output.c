@@ -85,8 +85,7 @@ static void csv_put_result(bench_record *f, const moe_output *out, const bench_m
                            const moe_volume *volume, const moe_result *r)
 {
     const double link_bytes = phase_link_bytes(t, r->phase, volume);
-    const double pct = ceiling_pct(out, link_bytes, r);
-    const bench_stats *stats = &r->stats;
+    const double rows_bytes = phase_bytes(t, r->phase, volume->rows_bytes);
     PUT(f, VERIFY, r->wrong ? "fail" : "pass");
     PRINT(f, WRONG, "%llu", (unsigned long long)r->wrong);
     PUT(f, ORACLE, "exact");
@@ -95,22 +94,9 @@ static void csv_put_result(bench_record *f, const moe_output *out, const bench_m
     PUT(f, GPU_SAMPLES, "0");
     bench_record_leave(f, BENCH_COLUMN_GPU_THROTTLED, BENCH_COLUMN_TEMPERATURE_C);
     PUT(f, COUNTS, "");
-    if (isnan(pct))
-        PUT(f, CEILING_PCT, "");
-    else
-        PRINT(f, CEILING_PCT, "%.1f", pct);
-    if (r->wrong) {
-        bench_record_leave(f, BENCH_COLUMN_MEDIAN_US, BENCH_COLUMN_BUSBW_GBS);
-        return;
-    }
-    PRINT(f, MEDIAN_US, "%.3f", stats->median);
-    PRINT(f, MIN_US, "%.3f", stats->min);
-    PRINT(f, MAX_US, "%.3f", stats->max);
-    PRINT(f, P99_US, "%.3f", stats->p99);
-    PRINT(f, CI_LOW_US, "%.3f", stats->ci_low);
-    PRINT(f, CI_HIGH_US, "%.3f", stats->ci_high);
-    PRINT(f, ALGBW_GBS, "%.6g", gbs(phase_bytes(t, r->phase, volume->rows_bytes), stats->median));
-    PRINT(f, BUSBW_GBS, "%.6g", gbs(link_bytes, stats->median));
+    bench_record_put_ceiling(f, ceiling_pct(out, link_bytes, r));
+    bench_record_put_times(f, r->wrong ? NULL : &r->stats, gbs(rows_bytes, r->stats.median),
+                           gbs(link_bytes, r->stats.median));
 }
 
 static void csv_row(moe_output *out, const bench_moe_trial *t, const moe_volume *volume,

@@ -101,10 +101,10 @@ static void record_put_call(bench_record *record, const bench_row *row, int plac
     bench_record_print(record, BENCH_COLUMN_ITERS, "%d", result->iterations);
 }
 
-static void record_put_times(bench_record *record, const bench_row *row, const bench_result *result)
+void bench_record_put_times(bench_record *record, const bench_stats *stats, double algbw_gbs,
+                            double busbw_gbs)
 {
-    const bench_stats *stats = &result->stats;
-    if (!result->timed || bench_result_failed(result)) {
+    if (!stats) {
         bench_record_leave(record, BENCH_COLUMN_MEDIAN_US, BENCH_COLUMN_BUSBW_GBS);
         return;
     }
@@ -114,8 +114,16 @@ static void record_put_times(bench_record *record, const bench_row *row, const b
     bench_record_print(record, BENCH_COLUMN_P99_US, "%.3f", stats->p99);
     bench_record_print(record, BENCH_COLUMN_CI_LOW_US, "%.3f", stats->ci_low);
     bench_record_print(record, BENCH_COLUMN_CI_HIGH_US, "%.3f", stats->ci_high);
-    bench_record_print(record, BENCH_COLUMN_ALGBW_GBS, "%.6g", bench_algbw_gbs(row, stats->median));
-    bench_record_print(record, BENCH_COLUMN_BUSBW_GBS, "%.6g", bench_busbw_gbs(row, stats->median));
+    bench_record_print(record, BENCH_COLUMN_ALGBW_GBS, "%.6g", algbw_gbs);
+    bench_record_print(record, BENCH_COLUMN_BUSBW_GBS, "%.6g", busbw_gbs);
+}
+
+void bench_record_put_ceiling(bench_record *record, double pct)
+{
+    if (isnan(pct))
+        bench_record_put(record, BENCH_COLUMN_CEILING_PCT, "");
+    else
+        bench_record_print(record, BENCH_COLUMN_CEILING_PCT, "%.1f", pct);
 }
 
 static void record_put_checks(bench_record *record, const bench_row *row,
@@ -175,18 +183,17 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_c
                        const bench_row *row, int placement, const bench_result *result)
 {
     static const bench_clocks unread = {.samples = 0};
-    double pct = bench_ceiling_pct(ceiling, row, result);
+    const double median_us = result->stats.median;
+    const int is_known = result->timed && !bench_result_failed(result);
     bench_record_begin(record);
     bench_record_put_run(record, run);
     record_put_call(record, row, placement, result);
-    record_put_times(record, row, result);
+    bench_record_put_times(record, is_known ? &result->stats : NULL,
+                           bench_algbw_gbs(row, median_us), bench_busbw_gbs(row, median_us));
     record_put_checks(record, row, result);
     record_put_clocks(record, result->timed ? &result->clocks : &unread);
     record_put_splits(record, run, result);
-    if (isnan(pct))
-        bench_record_put(record, BENCH_COLUMN_CEILING_PCT, "");
-    else
-        bench_record_print(record, BENCH_COLUMN_CEILING_PCT, "%.1f", pct);
+    bench_record_put_ceiling(record, bench_ceiling_pct(ceiling, row, result));
     bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES); /* of bench_moe */
     bench_record_end(record);
 }

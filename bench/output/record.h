@@ -47,6 +47,11 @@ void bench_record_leave(bench_record *record, bench_column_index first, bench_co
 /* Writes the columns that describe the run and its ranks, the same for every program: schema,
  * run_id, utc, host, backend, nranks and nnodes. */
 void bench_record_put_run(bench_record *record, const bench_run *run);
+/* Writes times and bandwidths, median_us to busbw_gbs; stats NULL: they are unknown. */
+void bench_record_put_times(bench_record *record, const bench_stats *stats, double algbw_gbs,
+                            double busbw_gbs);
+/* Writes the percentage of the ceiling; NaN: unknown. */
+void bench_record_put_ceiling(bench_record *record, double pct);
 /* Looks for columns that were not written, which become empty. */
 void bench_record_end(bench_record *record);
 
