@@ -217,7 +217,8 @@ BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
 SUPPORT := $(O)/obj/verify/tests/support
 ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(HEALTH_SRC) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) $(TEST_DOUBLE_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
-	verify/tests/perf/port_mesh.c verify/tests/sim/sim.c topo/cli/weir_topo.c) $(GPU_OBJ)
+	verify/tests/perf/port_mesh.c verify/tests/sim/sim.c $(wildcard verify/tests/sim/host/*.c) \
+	topo/cli/weir_topo.c) $(GPU_OBJ)
 
 BENCHES := $(if $(HAVE_HWLOC),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(HAVE_HWLOC),$(BIN)/weir-topo)
@@ -255,6 +256,12 @@ SOAK_OBJ := $(call obj,verify/tests/fuzz/soak.c)
 # The simulation of collectives across nodes.
 SIM := $(if $(HAVE_SIMGRID),$(O)/tests/sim)
 SIM_OBJ := $(call obj,verify/tests/sim/sim.c)
+# The simulation of collectives within a machine has its own objects of the host algorithms.
+HOST_SIM := $(if $(HAVE_HWLOC),$(O)/tests/host_sim)
+HOST_SIM_DIR := verify/tests/sim/host
+HOST_SIM_OBJ := $(call obj,$(wildcard $(HOST_SIM_DIR)/*.c))
+HOOKED_SRC := $(wildcard lib/coll/host/*.c) lib/coll/coll.c lib/coll/peer_buffers.c
+HOOKED_OBJ := $(patsubst %.c,$(O)/hooked/%.o,$(HOOKED_SRC))
 SIM_WRAPPED := weiri_comm_idle_for weiri_comm_wait_slow weiri_reduce weiri_copy weir_reduce weir_reduce_scatter weir_allgather \
 	weir_broadcast weiri_coll_run
 
@@ -272,7 +279,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COM
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
-tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS) $(SIM) $(XPMEM_STANDIN)
+tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS) $(SIM) $(HOST_SIM) $(XPMEM_STANDIN)
 
 $(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
 	$(call say,AR,$@)
@@ -428,6 +435,16 @@ $(O)/obj/verify/tests/sim/sim_net.o: verify/tests/sim/sim_net.cc verify/tests/si
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) -std=c++17 $(OPT) -Wall -Wextra -I. -c $< -o $@
 
+# The hooked objects come before the library, whose objects of the same sources are then not needed.
+$(HOST_SIM): $(HOST_SIM_OBJ) $(HOOKED_OBJ) $(TOPO_OBJ) $(O)/libweir.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)
+$(HOOKED_OBJ): $(O)/hooked/%.o: %.c $(HOST_SIM_DIR)/hooks.h Makefile $(O)/flags.id
+	$(call say,CC,hooked $<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(WEIR_CFLAGS) -include $(HOST_SIM_DIR)/hooks.h -MMD -MP -c $< -o $@
+
 # The kernels of these tests.
 $(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu/gpu_channels.o
 $(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu/gpu_ports.o
@@ -494,7 +511,7 @@ $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) -lcmocka $(WEIR_LIBS)
 
--include $(patsubst %.o,%.d,$(ALL_OBJ) $(EMULATED_OBJ) $(EMULATED_KERNEL_OBJ) $(call emulated,$(GPU_TEST_SRC)))
+-include $(patsubst %.o,%.d,$(ALL_OBJ) $(HOOKED_OBJ) $(EMULATED_OBJ) $(EMULATED_KERNEL_OBJ) $(call emulated,$(GPU_TEST_SRC)))
 
 # Prints one line for each part that cannot be built on this machine. $(1): what the part needs, empty
 # if missing; $(2): the part; $(3): the reason and the remedy.

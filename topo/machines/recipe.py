@@ -21,12 +21,12 @@ class Writer:
     def line(self, text):
         self.lines.append("  " * self.depth + text)
 
-    def open(self, kind, **attributes):
+    def open(self, type_name, **attributes):
         gp_index = self.next_gp
         self.next_gp += 1
         named = {"gp_index": gp_index, **attributes}
         text = " ".join(f'{name}="{value}"' for name, value in named.items())
-        self.line(f'<object type="{kind}" {text}>')
+        self.line(f'<object type="{type_name}" {text}>')
         self.depth += 1
         return gp_index
 
@@ -77,20 +77,49 @@ def cpus_of_core(machine, number):
     return [number + thread * ncores for thread in range(machine["threads_per_core"])]
 
 
+def numa_node(out, machine, number):
+    """A NUMA node with one or more last-level caches."""
+    ncores, ncaches = cores_per_node(machine), machine.get("l3_per_node", 1)
+    cores = range(number * ncores, (number + 1) * ncores)
+    cpus = [cpu for each in cores for cpu in cpus_of_core(machine, each)]
+    out.open("NUMANode", os_index=number, **sets(cpus, [number]),
+             local_memory=machine["memory_gib_per_package"] // nodes_per_package(machine) << 30)
+    out.close()
+    for index in range(ncaches):
+        below = cores[index * ncores // ncaches:(index + 1) * ncores // ncaches]
+        cpus = [cpu for each in below for cpu in cpus_of_core(machine, each)]
+        cache(out, "L3Cache", number * ncaches + index, 3, machine["l3_mib"] << 20, cpus, number)
+        for each in below:
+            core(out, each, cpus_of_core(machine, each), number)
+        out.close()
+
+
+def nodes_per_package(machine):
+    return machine.get("nodes_per_package", 1)
+
+
+def cores_per_node(machine):
+    return machine["cores_per_package"] // nodes_per_package(machine)
+
+
 def package(out, machine, number):
-    """One package is one NUMA node with one last-level cache."""
+    """Several NUMA nodes of a package are groups in hwloc's tree; a single one needs none."""
+    count = nodes_per_package(machine)
+    nodes = range(number * count, (number + 1) * count)
     first = number * machine["cores_per_package"]
     cores = range(first, first + machine["cores_per_package"])
     cpus = [cpu for each in cores for cpu in cpus_of_core(machine, each)]
-    out.open("Package", os_index=number, **sets(cpus, [number]))
+    out.open("Package", os_index=number, **sets(cpus, nodes))
     out.info("CPUModel", machine["processor"])
-    out.open("NUMANode", os_index=number, **sets(cpus, [number]),
-             local_memory=machine["memory_gib_per_package"] << 30)
-    out.close()
-    cache(out, "L3Cache", number, 3, machine["l3_mib"] << 20, cpus, number)
-    for each in cores:
-        core(out, each, cpus_of_core(machine, each), number)
-    out.close()
+    for node in nodes:
+        if count > 1:
+            inside = [cpu for each in range(node * cores_per_node(machine),
+                                            (node + 1) * cores_per_node(machine))
+                      for cpu in cpus_of_core(machine, each)]
+            out.open("Group", **sets(inside, [node]), kind=0, subkind=0)
+        numa_node(out, machine, node)
+        if count > 1:
+            out.close()
     links = [io_root(out, root) for root in machine["roots"] if root["package"] == number]
     out.close()
     return [gpu for root in links for gpu in root]
@@ -185,14 +214,15 @@ def nvlink(out, gpus, mb_per_s):
 def write(path, machine):
     out = Writer()
     packages = range(machine["packages"])
+    nodes = range(machine["packages"] * nodes_per_package(machine))
     ncpus = (machine["packages"] * machine["cores_per_package"]
              * machine["threads_per_core"])
     out.line('<?xml version="1.0" encoding="UTF-8"?>')
     out.line('<!DOCTYPE topology SYSTEM "hwloc2.dtd">')
     out.line('<topology version="2.0">')
     out.depth += 1
-    out.open("Machine", os_index=0, **sets(range(ncpus), packages),
-             allowed_cpuset=bitmap(range(ncpus)), allowed_nodeset=bitmap(packages))
+    out.open("Machine", os_index=0, **sets(range(ncpus), nodes),
+             allowed_cpuset=bitmap(range(ncpus)), allowed_nodeset=bitmap(nodes))
     out.info("Backend", "Linux")
     gpus = [gpu for number in packages for gpu in package(out, machine, number)]
     out.close()
@@ -229,6 +259,21 @@ MACHINES = {
                   {"package": 0, "bus": 0x40, "switch": False,
                    "devices": [gpu(2, "NVIDIA GPU 24GB"), gpu(3, "NVIDIA GPU 24GB")]}],
         "nvlink_mb_per_s": 0,
+    },
+    "1-node-16-core.xml": {
+        "packages": 1, "cores_per_package": 16, "threads_per_core": 1,
+        "memory_gib_per_package": 128, "l3_mib": 300, "processor": "Server CPU, 16 cores",
+        "roots": [], "nvlink_mb_per_s": 0,
+    },
+    "2-node-64-core.xml": {
+        "packages": 2, "cores_per_package": 32, "threads_per_core": 2,
+        "memory_gib_per_package": 256, "l3_mib": 48, "processor": "Server CPU, 32 cores",
+        "roots": [], "nvlink_mb_per_s": 0,
+    },
+    "4-node-64-core.xml": {
+        "packages": 1, "cores_per_package": 64, "threads_per_core": 2, "nodes_per_package": 4,
+        "l3_per_node": 2, "memory_gib_per_package": 512, "l3_mib": 32,
+        "processor": "Server CPU, 64 cores", "roots": [], "nvlink_mb_per_s": 0,
     },
     "2-core.xml": {
         "packages": 1, "cores_per_package": 2, "threads_per_core": 1,

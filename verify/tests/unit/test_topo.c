@@ -13,9 +13,13 @@
 #define MACHINE_8GPU "topo/machines/8-gpu-8-nic.xml"
 #define MACHINE_4GPU "topo/machines/4-gpu-1-nic.xml"
 #define MACHINE_2CORE "topo/machines/2-core.xml"
+#define MACHINE_1NODE "topo/machines/1-node-16-core.xml"
+#define MACHINE_2NODE "topo/machines/2-node-64-core.xml"
+#define MACHINE_4NODE "topo/machines/4-node-64-core.xml"
 
-static const char *const machines[] = {MACHINE_8GPU, MACHINE_4GPU, MACHINE_2CORE};
-enum { NMACHINES = sizeof machines / sizeof machines[0] };
+static const char *const machines[] = {MACHINE_8GPU,  MACHINE_4GPU,  MACHINE_2CORE,
+                                       MACHINE_1NODE, MACHINE_2NODE, MACHINE_4NODE};
+enum { NMACHINES = sizeof machines / sizeof machines[0], PUS_MOST = 128 };
 
 static const int rank_counts[] = {1, 2, 3, 5, 8, 16, 32, 100};
 enum { NRANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0] };
@@ -103,12 +107,12 @@ static weiri_topo_counts counts_of(const weiri_topo *topo)
 }
 
 /* Adds a place's hardware threads to uses[]. */
-static void count_uses(const weiri_place *place, int uses[64])
+static void count_uses(const weiri_place *place, int uses[PUS_MOST])
 {
     hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
     assert_int_equal(hwloc_bitmap_list_sscanf(cpus, place->cpus), 0);
     assert_false(hwloc_bitmap_iszero(cpus));
-    assert_true(hwloc_bitmap_last(cpus) < 64);
+    assert_true(hwloc_bitmap_last(cpus) < PUS_MOST);
     for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu))
         uses[cpu]++;
     hwloc_bitmap_free(cpus);
@@ -119,7 +123,9 @@ static void count_uses(const weiri_place *place, int uses[64])
 TEST(recorded_machines_have_the_expected_counts)
 {
     static const weiri_topo_counts expected[NMACHINES] = {
-        {2, 2, 32, 64, 32, 64, 8, 8}, {1, 1, 8, 8, 8, 8, 4, 1}, {1, 1, 2, 2, 2, 2, 0, 1}};
+        {2, 2, 32, 64, 32, 64, 8, 8},   {1, 1, 8, 8, 8, 8, 4, 1},
+        {1, 1, 2, 2, 2, 2, 0, 1},       {1, 1, 16, 16, 16, 16, 0, 0},
+        {2, 2, 64, 128, 64, 128, 0, 0}, {1, 4, 64, 128, 64, 128, 0, 0}};
     for (int i = 0; i < NMACHINES; i++) {
         weiri_topo *topo = load(machines[i]);
         weiri_topo_counts counts = counts_of(topo);
@@ -208,7 +214,7 @@ TEST(ranks_are_placed_near_their_gpu)
 static void check_sharing(const weiri_topo *topo, int nranks)
 {
     weiri_topo_counts counts = counts_of(topo);
-    int uses[64] = {0}, least = nranks, most = 0;
+    int uses[PUS_MOST] = {0}, least = nranks, most = 0;
     for (int rank = 0; rank < nranks; rank++) {
         weiri_place place = place_of(topo, rank, nranks);
         assert_true(place.ncores >= 1);
@@ -226,6 +232,18 @@ static void check_sharing(const weiri_topo *topo, int nranks)
         assert_in_range(most - least, 0, 1);
 }
 
+/* Several NUMA nodes in one package. */
+TEST(ranks_of_a_package_are_spread_over_its_numa_nodes)
+{
+    weiri_topo *topo = load(MACHINE_4NODE);
+    for (int rank = 0; rank < 64; rank++) {
+        weiri_place place = place_of(topo, rank, 64);
+        assert_int_equal(place.numa, rank / 16);
+        assert_int_equal(atoi(place.cpus), rank);
+    }
+    weiri_topo_destroy(topo);
+}
+
 TEST(cores_are_shared_only_if_ranks_exceed_cores)
 {
     for (int i = 0; i < NMACHINES; i++) {
@@ -239,7 +257,7 @@ TEST(cores_are_shared_only_if_ranks_exceed_cores)
 TEST(sharers_counts_the_ranks_of_a_core)
 {
     weiri_topo *topo = load(MACHINE_2CORE);
-    int uses[64] = {0};
+    int uses[PUS_MOST] = {0};
     for (int rank = 0; rank < 5; rank++) {
         weiri_place place = place_of(topo, rank, 5);
         count_uses(&place, uses);
@@ -360,9 +378,8 @@ TEST(the_digest_covers_only_the_structure)
     assert_string_equal(first, again);
     digest_and_destroy(load_edited(MACHINE_8GPU, "[10de:2330]", "[10de:2335]", 8), other);
     assert_string_not_equal(first, other);
-    digest_and_destroy(load_edited(MACHINE_8GPU, "cache_size=\"67108864\"",
-                                   "cache_size=\"33554432\"", 2),
-                       other);
+    digest_and_destroy(
+        load_edited(MACHINE_8GPU, "cache_size=\"67108864\"", "cache_size=\"33554432\"", 2), other);
     assert_string_not_equal(first, other);
 }
 
@@ -393,7 +410,10 @@ TEST(the_summary_is_truncated_to_the_buffer)
     static const char *const expected[NMACHINES] = {
         "32 cores, 2 NUMA nodes, 8 GPUs (NVIDIA GPU 80GB), 8 NICs, Server CPU, 16 cores",
         "8 cores, 1 NUMA node, 4 GPUs (NVIDIA GPU 24GB), 1 NIC, Workstation CPU, 8 cores",
-        "2 cores, 1 NUMA node, no GPU, 1 NIC, Small CPU, 2 cores"};
+        "2 cores, 1 NUMA node, no GPU, 1 NIC, Small CPU, 2 cores",
+        "16 cores, 1 NUMA node, no GPU, no NIC, Server CPU, 16 cores",
+        "64 cores, 2 NUMA nodes, no GPU, no NIC, Server CPU, 32 cores",
+        "64 cores, 4 NUMA nodes, no GPU, no NIC, Server CPU, 64 cores"};
     for (int i = 0; i < NMACHINES; i++) {
         weiri_topo *topo = load(machines[i]);
         char text[128], cut[10];
