@@ -26,7 +26,7 @@ typedef struct weiri_segment_key {
     uint64_t inode;
     uint64_t bytes;  /* of the mapping */
     uint64_t offset; /* of the segment in the mapping */
-    unsigned char handle[WEIRI_KEY_HANDLE_BYTES];
+    unsigned char handle[WEIRI_KEY_HANDLE_BYTES]; /* defined by the transport */
 } weiri_segment_key;
 
 /* A segment in this process: the owner's allocation, or a mapping of a peer's. */

@@ -299,6 +299,20 @@ static weir_status node_comm_join(weir_comm *comm, introduction *all, int device
     return status;
 }
 
+/* Rank 0 says once in its process that unregistered memory of peers cannot be read. */
+static void node_comm_log_no_reads(const weir_comm *comm)
+{
+    static int is_logged;
+    if (comm->nranks == 1 || comm->rank || comm->reads_unregistered || comm->xpmem ||
+        __atomic_exchange_n(&is_logged, 1, __ATOMIC_RELAXED))
+        return;
+    weiri_log(WEIRI_LOG_INFO,
+              "unregistered buffers of these ranks pass through shared memory: %s is 0, or the "
+              "system forbids process_vm_readv between some of them (ptrace scope, container, "
+              "users, processes that are not dumpable); WEIR_LOG=debug shows which",
+              weiri_env_name(WEIRI_ENV_CMA));
+}
+
 weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *config,
                                    weir_comm *parent, const int *members, weir_comm **comm)
 {
@@ -322,12 +336,7 @@ weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *conf
     weiri_log(WEIRI_LOG_INFO, "communicator of %d ranks on one node, %zu bytes of scratch%s",
               made->nranks, made->scratch_bytes,
               made->oversubscribed ? ", more ranks than cores" : "");
-    if (made->nranks > 1 && made->rank == 0 && !made->reads_unregistered && !made->xpmem)
-        weiri_log(WEIRI_LOG_INFO,
-                  "unregistered buffers of these ranks pass through shared memory: %s is 0, or the "
-                  "system forbids process_vm_readv between some of them (ptrace scope, container, "
-                  "users); WEIR_LOG=debug shows which",
-                  weiri_env_name(WEIRI_ENV_CMA));
+    node_comm_log_no_reads(made);
     *comm = made;
     return WEIR_OK;
 }

@@ -1,13 +1,14 @@
 /*
  * Host memory shared by the ranks of one node. A segment is a memfd, which a peer opens through
- * /proc/PID/fd. It has no name in any file system, so nothing stays behind however a rank ends,
- * and the size of /dev/shm does not matter. The inode in the key distinguishes a segment from a
- * later one with the same descriptor.
+ * /proc/PID/fd, or gets from the owner if that is not dumpable (descriptor.h). It has no name in
+ * any file system, so nothing stays behind however a rank ends, and the size of /dev/shm does not
+ * matter. The inode in the key distinguishes a segment from a later one with the same descriptor.
  */
 #define _GNU_SOURCE
 #include "transport/transport.h"
 
 #include "base/error.h"
+#include "transport/mapped/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +91,7 @@ static weir_status shm_create(size_t bytes, int huge_pages, weiri_segment *segme
                               weiri_segment_key *key)
 {
     int fd = -1;
-    struct stat info;
+    struct stat info = {0};
     if (bytes > shm_available_bytes())
         return shm_fail_no_memory(bytes, ENOMEM);
     weir_status status = shm_create_file(bytes, &fd);
@@ -101,6 +102,14 @@ static weir_status shm_create(size_t bytes, int huge_pages, weiri_segment *segme
         status = shm_fail_no_memory(bytes, errno);
     else if (fstat(fd, &info) < 0)
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot inspect shared memory");
+    weiri_segment_key made = {.kind = WEIRI_SEGMENT_MEMFD,
+                              .pid = (int32_t)getpid(),
+                              .fd = fd,
+                              .huge_pages = huge_pages,
+                              .inode = info.st_ino,
+                              .bytes = bytes};
+    if (status == WEIR_OK && weiri_descriptor_needs_passing())
+        status = weiri_descriptor_offer(&made);
     if (status != WEIR_OK) {
         if (base != MAP_FAILED)
             munmap(base, bytes);
@@ -110,12 +119,7 @@ static weir_status shm_create(size_t bytes, int huge_pages, weiri_segment *segme
     if (huge_pages)
         madvise(base, bytes, MADV_HUGEPAGE);
     *segment = (weiri_segment){.ops = &weiri_transport_shm, .base = base, .bytes = bytes, .fd = fd};
-    *key = (weiri_segment_key){.kind = WEIRI_SEGMENT_MEMFD,
-                               .pid = (int32_t)getpid(),
-                               .fd = fd,
-                               .huge_pages = huge_pages,
-                               .inode = info.st_ino,
-                               .bytes = bytes};
+    *key = made;
     return WEIR_OK;
 }
 
@@ -123,8 +127,10 @@ static void shm_segment_destroy(weiri_segment *segment)
 {
     if (segment->base)
         munmap(segment->base, segment->bytes);
-    if (segment->base && segment->fd >= 0)
+    if (segment->base && segment->fd >= 0) {
+        weiri_descriptor_withdraw(segment->fd);
         close(segment->fd);
+    }
     *segment = (weiri_segment){.fd = -1};
 }
 
@@ -185,7 +191,8 @@ static weir_status shm_fail_open(const weiri_segment_key *key, int error_number)
     if (error_number == EACCES || error_number == EPERM)
         return weiri_fail_errno(WEIR_ERR_UNSUPPORTED, error_number,
                                 "cannot open the shared memory of process %d; run all ranks as "
-                                "one user in one container",
+                                "one user in one container, and do not call prctl(PR_SET_DUMPABLE) "
+                                "after memory was allocated",
                                 (int)key->pid);
     return weiri_fail_errno(WEIR_ERR_PEER, error_number,
                             "cannot open the shared memory of process %d; it has ended, freed it, "
@@ -193,11 +200,19 @@ static weir_status shm_fail_open(const weiri_segment_key *key, int error_number)
                             (int)key->pid);
 }
 
-static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *segment)
+/* Opens the file of a peer's segment; -1 with errno on failure. */
+static int shm_open_file(const weiri_segment_key *key)
 {
     char path[64];
+    if (weiri_descriptor_is_passed(key))
+        return weiri_descriptor_take(key);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)key->pid, (int)key->fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *segment)
+{
+    int fd = shm_open_file(key);
     if (fd < 0)
         return shm_fail_open(key, errno);
     struct stat info;
