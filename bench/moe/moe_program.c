@@ -127,6 +127,10 @@ static weir_status check_backend(bench_job *job, const bench_moe_options *o)
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--peer %s: it is measured on the host only; add --backend host",
                               peer->name);
+    if (job->gpu && job->nnodes > 1 && o->common.graph)
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--cudagraph 1: with GPUs of several nodes the host takes part in "
+                              "calls, which a graph cannot repeat; leave it out");
     if (!job->gpu && o->common.graph)
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--cudagraph 1: only calls on GPU memory can be captured in a graph; "

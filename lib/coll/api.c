@@ -103,7 +103,7 @@ static weir_status call_planned(weiri_coll *coll, const weir_call *call, size_t 
 static weir_status call_start(weiri_coll *coll, const weir_call *call, size_t size_bytes,
                               const weiri_choice *choice)
 {
-    if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL))
+    if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL) && !coll->on_host)
         return weiri_internode_coll_gpu(coll, call, size_bytes);
     return choice->algo->run(coll, call);
 }
@@ -172,7 +172,7 @@ static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t
     coll->choice = choice;
     coll->size_bytes = size_bytes;
     weiri_comm_enter(coll->comm, call->collective);
-    if (weiri_monitor_counts(coll->comm, (int)call->collective))
+    if (weiri_monitor_counts(coll->comm, (int)call->collective) && !coll->on_host)
         return call_timed(coll, call, size_bytes, choice);
     return call_start(coll, call, size_bytes, choice);
 }
@@ -436,6 +436,18 @@ static inline weir_status call_serve(weir_comm *comm, const weir_call *call,
 weir_status weiri_coll_call(weir_comm *comm, const weir_call *call, const weiri_choice *choices)
 {
     return call_serve(comm, call, choices);
+}
+
+weir_status weiri_coll_call_on_host(weir_comm *comm, const weir_call *call)
+{
+    weiri_coll *coll = NULL;
+    weir_status status = weiri_coll_get(comm, &coll);
+    if (status != WEIR_OK)
+        return status;
+    coll->staged = coll->on_host = comm->gpu_comm != NULL;
+    status = call_serve(comm, call, NULL);
+    coll->on_host = 0;
+    return status;
 }
 
 /* Assigns member by member: to clear a struct of this length, the compiler uses an instruction that

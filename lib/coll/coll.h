@@ -213,7 +213,8 @@ struct weiri_coll {
     int is_one_way; /* data flow to or from the root only, so that senders may be far ahead */
     size_t size_bytes; /* the size by which the algorithm was selected */
     const struct weiri_choice *choice; /* the entry that serves the call */
-    int staged; /* GPUs of several nodes: the algorithm works on copies in host memory */
+    int staged; /* GPUs of several nodes: the algorithm works on copies in host memory, */
+    int on_host; /* ... or the caller's buffers are there */
 
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
@@ -245,6 +246,10 @@ weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll);
  * last entry has no limit; NULL: the algorithm that the call names, else the communicator's list.
  * Unlike weir_run, it ignores algorithm objects. */
 weir_status weiri_coll_call(weir_comm *comm, const weir_call *call, const weiri_choice *choices);
+
+/* The same with buffers in host memory, for communicators of several nodes, with GPUs or without.
+ * The communicator's list selects the algorithm. Blocks. */
+weir_status weiri_coll_call_on_host(weir_comm *comm, const weir_call *call);
 
 /* Whether a call of weir_run would wait for the other ranks on the host although it only enqueues
  * work otherwise, because a plan of the tuning table first serves such a call. Local. */

@@ -40,7 +40,8 @@ moe_problem weiri_moe_combine_check(const weir_moe *g, const moe_call *call, int
     values[1] = (int64_t)((size_t)tokens * g->info.row_bytes);
     if (a->out_bytes < (size_t)tokens * g->info.row_bytes)
         return MOE_BAD_OUT;
-    return a->stream && !g->gpu ? MOE_BAD_STREAM : MOE_NO_PROBLEM;
+    values[0] = 0;
+    return a->stream && !g->comm->gpu ? MOE_BAD_STREAM : MOE_NO_PROBLEM;
 }
 
 /* Decides where peers read the rows. */
@@ -275,6 +276,11 @@ static weir_status combine_complete_host(weir_moe *g, const moe_call *call)
     return status == WEIR_OK ? combine_await_readers(g, call) : status;
 }
 
+static weir_status combine_complete_nodes(weir_moe *g, const moe_call *call)
+{
+    return g->nodes->staging ? weiri_moe_staged_combine(g, call) : weiri_moe_nodes_combine(g, call);
+}
+
 weir_status weir_moe_combine_complete(weir_moe *g)
 {
     if (!g)
@@ -284,7 +290,7 @@ weir_status weir_moe_combine_complete(weir_moe *g)
         return status;
     const moe_call *call = &g->under_way[MOE_COMBINE];
     status = g->gpu     ? weiri_moe_gpu_combine(g, call, MOE_PHASE_COMPLETE)
-             : g->nodes ? weiri_moe_nodes_combine(g, call)
+             : g->nodes ? combine_complete_nodes(g, call)
                         : combine_complete_host(g, call);
     g->under_way[MOE_COMBINE].number = 0;
     return status;

@@ -69,7 +69,8 @@ moe_problem weiri_moe_dispatch_check(const weir_moe *g, const moe_call *call, in
     values[0] = a->topk_dtype;
     if (a->topk_experts && a->topk_dtype != WEIR_INT32 && a->topk_dtype != WEIR_INT64)
         return MOE_BAD_TYPE;
-    if (a->stream && !g->gpu)
+    values[0] = 0;
+    if (a->stream && !g->comm->gpu)
         return MOE_BAD_STREAM;
     return dispatch_check_pointers(g, a, values);
 }
@@ -408,6 +409,12 @@ static weir_status dispatch_complete_host(weir_moe *g, const moe_call *call)
     return status == WEIR_OK ? dispatch_await_readers(g, call) : status;
 }
 
+static weir_status dispatch_complete_nodes(weir_moe *g, const moe_call *call)
+{
+    return g->nodes->staging ? weiri_moe_staged_dispatch(g, call)
+                             : weiri_moe_nodes_dispatch(g, call);
+}
+
 weir_status weir_moe_dispatch_complete(weir_moe *g)
 {
     if (!g)
@@ -417,7 +424,7 @@ weir_status weir_moe_dispatch_complete(weir_moe *g)
         return status;
     const moe_call *call = &g->under_way[MOE_DISPATCH];
     status = g->gpu     ? weiri_moe_gpu_dispatch(g, call, MOE_PHASE_COMPLETE)
-             : g->nodes ? weiri_moe_nodes_dispatch(g, call)
+             : g->nodes ? dispatch_complete_nodes(g, call)
                         : dispatch_complete_host(g, call);
     g->under_way[MOE_DISPATCH].number = 0;
     return status;

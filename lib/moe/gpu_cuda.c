@@ -10,6 +10,7 @@
 #include "coll/cuda/launch/run_cuda.h"
 #include "comm/gpu/gpu_cuda.h"
 #include "moe/cuda/args.h"
+#include "moe/spans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ struct moe_gpu {
     moe_gpu_args args;      /* what all launches have in common */
     moe_gpu_report *report; /* a page of pinned memory */
     int is_pinned;
-    int *tokens; /* [handles]: of the latest dispatch that was enqueued; -1: none */
+    int *tokens;        /* [handles]: of the latest dispatch that was enqueued; -1: none */
     weir_stream stream; /* of the latest launch */
     /* Arguments whose buffers have been checked, by kind. */
     weir_moe_dispatch_args dispatch;
@@ -107,32 +108,12 @@ void weiri_moe_gpu_close(weir_moe *g)
 
 /* ------------------------------------------------------------------- buffers */
 
-/* A buffer of a call. */
-typedef struct gpu_span {
-    const void *pointer;
-    size_t bytes;
-    int pointer_name; /* enum moe_pointer: rows, which must be aligned; -1: numbers */
-} gpu_span;
-
-static int gpu_is_aligned(const gpu_span *span)
+static int gpu_is_aligned(const moe_span *span)
 {
     return span->pointer_name < 0 || (uintptr_t)span->pointer % 16 == 0;
 }
 
-/* Checks that buffers are memory of this GPU. */
-static moe_problem gpu_check_spans(const weir_moe *g, const gpu_span *spans, size_t count,
-                                   int64_t values[3])
-{
-    for (size_t i = 0; i < count; i++)
-        if (spans[i].pointer &&
-            g->comm->gpu->ops->check_buffer(g->comm, spans[i].pointer, spans[i].bytes) != WEIR_OK) {
-            values[0] = spans[i].pointer_name;
-            return MOE_BAD_BUFFER;
-        }
-    return MOE_NO_PROBLEM;
-}
-
-static moe_problem gpu_check_alignment(const gpu_span *spans, size_t count, int64_t values[3])
+static moe_problem gpu_check_alignment(const moe_span *spans, size_t count, int64_t values[3])
 {
     for (size_t i = 0; i < count; i++)
         if (!gpu_is_aligned(&spans[i])) {
@@ -140,6 +121,21 @@ static moe_problem gpu_check_alignment(const gpu_span *spans, size_t count, int6
             return MOE_UNALIGNED;
         }
     return MOE_NO_PROBLEM;
+}
+
+/* Checks where buffers are, unless the arguments are those of the latest call of the kind that was
+ * checked; kept: these, args_bytes long. */
+static moe_problem gpu_check_buffers(const weir_moe *g, const void *args, void *kept,
+                                     size_t args_bytes, const moe_span *spans, size_t count,
+                                     int64_t values[3])
+{
+    /* NOLINTNEXTLINE(*-suspicious-memory-comparison): padding that differs repeats the check */
+    if (memcmp(args, kept, args_bytes) == 0)
+        return MOE_NO_PROBLEM;
+    const moe_problem problem = weiri_moe_check_spans(g, spans, count, values);
+    if (!problem)
+        memcpy(kept, args, args_bytes);
+    return problem;
 }
 
 /* Returns where peers read rows in place; WEIRI_GPU_UNMAPPED unless all of them have mapped it. */
@@ -215,54 +211,20 @@ static weir_status gpu_refuse(weir_moe *g, weir_stream stream, moe_gpu_args *arg
 
 /* ------------------------------------------------------------------ dispatch */
 
-enum { DISPATCH_SPANS = 10, COMBINE_SPANS = 5 };
-
-static void dispatch_spans(const weir_moe *g, const weir_moe_dispatch_args *a,
-                           gpu_span spans[DISPATCH_SPANS])
-{
-    const size_t choices = (size_t)a->tokens * (size_t)g->config.topk;
-    const size_t rows = (size_t)g->info.recv_rows, local = (size_t)g->info.local_experts;
-    const size_t values = (size_t)g->row_values;
-    const gpu_span all[DISPATCH_SPANS] = {
-        {a->x, (size_t)a->tokens * g->info.row_bytes, MOE_POINTER_X},
-        {a->rows, g->info.recv_bytes, MOE_POINTER_ROWS},
-        {a->topk_experts, choices * (a->topk_dtype == WEIR_INT64 ? 8 : 4), -1},
-        {a->topk_experts ? a->topk_weights : NULL, choices * 4, -1},
-        {a->row_scales, rows * (size_t)g->info.scales_per_row * 4, -1},
-        {a->row_weights, rows * values * 4, -1},
-        {a->row_experts, rows * values * 4, -1},
-        {a->expert_counts, local * 4, -1},
-        {a->expert_offsets, local * 4, -1},
-        {a->source_counts, (size_t)g->nranks * 4, -1},
-    };
-    memcpy(spans, all, sizeof all);
-}
-
-/* Checks where buffers are, unless they are those of the call before. */
-static moe_problem dispatch_check_buffers(weir_moe *g, const weir_moe_dispatch_args *a,
-                                          const gpu_span *spans, int64_t values[3])
-{
-    /* NOLINTNEXTLINE(*-suspicious-memory-comparison): padding that differs repeats the check */
-    if (memcmp(a, &g->gpu->dispatch, sizeof *a) == 0)
-        return MOE_NO_PROBLEM;
-    const moe_problem problem = gpu_check_spans(g, spans, DISPATCH_SPANS, values);
-    if (!problem)
-        g->gpu->dispatch = *a;
-    return problem;
-}
-
 static moe_problem dispatch_check_gpu(weir_moe *g, const moe_call *call, int64_t values[3])
 {
-    gpu_span spans[DISPATCH_SPANS];
+    moe_span spans[MOE_DISPATCH_SPANS];
     const weir_moe_dispatch_args *a = &call->dispatch;
     const int is_handle = a->handle >= 0 && a->handle < g->config.handles;
     moe_problem problem =
         weiri_moe_dispatch_check(g, call, is_handle ? g->gpu->tokens[a->handle] : -1, values);
     if (problem)
         return problem;
-    dispatch_spans(g, a, spans);
-    problem = gpu_check_alignment(spans, DISPATCH_SPANS, values);
-    return problem ? problem : dispatch_check_buffers(g, a, spans, values);
+    weiri_moe_dispatch_spans(g, a, spans);
+    problem = gpu_check_alignment(spans, MOE_DISPATCH_SPANS, values);
+    return problem ? problem
+                   : gpu_check_buffers(g, a, &g->gpu->dispatch, sizeof *a, spans,
+                                       MOE_DISPATCH_SPANS, values);
 }
 
 static moe_gpu_dispatch_part dispatch_part(const weir_moe_dispatch_args *a)
@@ -328,45 +290,20 @@ weir_status weiri_moe_gpu_dispatch(weir_moe *g, const moe_call *call, int phases
 
 /* ------------------------------------------------------------------- combine */
 
-static void combine_spans(const weir_moe *g, const weir_moe_combine_args *a,
-                          gpu_span spans[COMBINE_SPANS])
-{
-    const size_t tokens = (size_t)g->gpu->tokens[a->handle];
-    const size_t choices = tokens * (size_t)g->config.topk, rows = (size_t)g->info.recv_rows;
-    const gpu_span all[COMBINE_SPANS] = {
-        {a->rows, rows * g->info.row_bytes, MOE_POINTER_ROWS},
-        {a->out, tokens * g->info.row_bytes, MOE_POINTER_OUT},
-        {a->weights, choices * 4, -1},
-        {a->row_weight_grads, rows * (size_t)g->row_values * 4, -1},
-        {a->weight_grads, choices * 4, -1},
-    };
-    memcpy(spans, all, sizeof all);
-}
-
-static moe_problem combine_check_buffers(weir_moe *g, const weir_moe_combine_args *a,
-                                         const gpu_span *spans, int64_t values[3])
-{
-    /* NOLINTNEXTLINE(*-suspicious-memory-comparison): padding that differs repeats the check */
-    if (memcmp(a, &g->gpu->combine, sizeof *a) == 0)
-        return MOE_NO_PROBLEM;
-    const moe_problem problem = gpu_check_spans(g, spans, COMBINE_SPANS, values);
-    if (!problem)
-        g->gpu->combine = *a;
-    return problem;
-}
-
 static moe_problem combine_check_gpu(weir_moe *g, const moe_call *call, int64_t values[3])
 {
-    gpu_span spans[COMBINE_SPANS];
+    moe_span spans[MOE_COMBINE_SPANS];
     const weir_moe_combine_args *a = &call->combine;
     const int is_handle = a->handle >= 0 && a->handle < g->config.handles;
     moe_problem problem =
         weiri_moe_combine_check(g, call, is_handle ? g->gpu->tokens[a->handle] : -1, values);
     if (problem)
         return problem;
-    combine_spans(g, a, spans);
-    problem = gpu_check_alignment(spans, COMBINE_SPANS, values);
-    return problem ? problem : combine_check_buffers(g, a, spans, values);
+    weiri_moe_combine_spans(g, a, g->gpu->tokens[a->handle], spans);
+    problem = gpu_check_alignment(spans, MOE_COMBINE_SPANS, values);
+    return problem ? problem
+                   : gpu_check_buffers(g, a, &g->gpu->combine, sizeof *a, spans, MOE_COMBINE_SPANS,
+                                       values);
 }
 
 static weir_status combine_enqueue(weir_moe *g, const moe_call *call, weir_stream stream,

@@ -206,13 +206,9 @@ static void group_release(weir_moe *g)
 
 static weir_status place_check(const weir_comm *comm)
 {
-    const int is_host = weir_comm_backend(comm) == WEIR_BACKEND_HOST;
-    if (weir_comm_nnodes(comm) > 1 && !is_host)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "weir_moe_create: the %d ranks are on %d nodes and use GPUs; expert "
-                          "parallelism across nodes is supported on the host backend",
-                          weir_comm_nranks(comm), weir_comm_nnodes(comm));
-    if (!is_host && !weiri_moe_gpu_is_built())
+    const int needs_kernels =
+        weir_comm_backend(comm) != WEIR_BACKEND_HOST && weir_comm_nnodes(comm) == 1;
+    if (needs_kernels && !weiri_moe_gpu_is_built())
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "weir_moe_create: the communicator has the %s backend; this build has "
                           "expert parallelism on the host backend",
@@ -240,7 +236,8 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
     weir_boot *boot = weir_comm_boot(comm);
-    const int is_gpu = weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
+    const int is_node = weir_comm_nnodes(comm) == 1;
+    const int has_kernels = is_node && weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
     weir_status status = weir_boot_agree(boot, create_check(comm, given, &config));
     if (status == WEIR_OK)
         status = weir_boot_agree(boot, weiri_moe_config_compare(comm, &config));
@@ -250,16 +247,16 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
     if (g) {
         *g = (weir_moe){.comm = comm, .config = config, .rank = comm->rank, .nranks = comm->nranks};
         status = group_size(g);
-        if (status == WEIR_OK && !is_gpu)
+        if (status == WEIR_OK && !has_kernels)
             status = group_alloc_all(g);
     } else {
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "weir_moe_create: no memory for the group");
     }
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
-        status = is_gpu                       ? weiri_moe_gpu_open(g)
-                 : weir_comm_nnodes(comm) > 1 ? weiri_moe_nodes_open(g)
-                                              : group_share(g);
+        status = has_kernels ? weiri_moe_gpu_open(g)
+                 : is_node   ? group_share(g)
+                             : weiri_moe_nodes_open(g);
     if (status == WEIR_OK)
         *group = g;
     else if (g)

@@ -134,7 +134,7 @@ struct weir_moe {
     moe_call under_way[2];         /* by moe_kind */
     struct moe_nodes *nodes; /* nodes.h; NULL: one node. Else windows, the words and the headers are
                                 not used */
-    struct moe_gpu *gpu;     /* gpu.h; NULL on the host: then all members above are used */
+    struct moe_gpu *gpu;     /* gpu.h: GPUs of one node. NULL: then all members above are used */
 };
 
 /* The number by which a call that was just sent is under way. On GPUs only kernels number calls,

@@ -2,6 +2,7 @@
 #include "moe/nodes.h"
 
 #include "base/error.h"
+#include "coll/coll.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +112,9 @@ weir_status weiri_moe_nodes_open(weir_moe *g)
         status = nodes_alloc_private(g);
     }
     status = weir_boot_agree(weir_comm_boot(g->comm), status);
-    return status == WEIR_OK ? nodes_share(g) : status;
+    if (status == WEIR_OK)
+        status = nodes_share(g);
+    return status == WEIR_OK && g->comm->gpu ? weiri_moe_staging_open(g) : status;
 }
 
 void weiri_moe_nodes_close(weir_moe *g)
@@ -119,6 +122,7 @@ void weiri_moe_nodes_close(weir_moe *g)
     struct moe_nodes *n = g->nodes;
     if (!n)
         return;
+    weiri_moe_staging_close(g);
     for (int place = 0; n->mems && place < n->here; place++)
         if (place != n->place)
             weir_mem_free(n->mems[place]);
@@ -171,9 +175,14 @@ static weir_status gather_check_weights(const weir_moe *g)
 weir_status weiri_moe_nodes_gather(weir_moe *g, const moe_nodes_head *own)
 {
     struct moe_nodes *n = g->nodes;
+    const weir_call call = {.size = sizeof call,
+                            .collective = WEIR_COLL_ALLGATHER,
+                            .dtype = WEIR_UINT8,
+                            .in = n->block,
+                            .out = n->blocks,
+                            .count = n->block_bytes};
     memcpy(n->block, own, sizeof *own);
-    weir_status status =
-        weir_allgather(g->comm, n->block, n->blocks, n->block_bytes, WEIR_UINT8, NULL);
+    weir_status status = weiri_coll_call_on_host(g->comm, &call);
     if (status != WEIR_OK)
         return status;
     for (int rank = 0; rank < g->nranks; rank++) {
@@ -184,4 +193,17 @@ weir_status weiri_moe_nodes_gather(weir_moe *g, const moe_nodes_head *own)
     }
     status = gather_check_same(g, own);
     return status == WEIR_OK && own->kind == MOE_DISPATCH ? gather_check_weights(g) : status;
+}
+
+weir_status weiri_moe_nodes_exchange(weir_moe *g, const void *in, void *out)
+{
+    const struct moe_nodes *n = g->nodes;
+    const weir_splits splits = {n->send_counts, n->send_displs, n->recv_counts, n->recv_displs};
+    const weir_call call = {.size = sizeof call,
+                            .collective = WEIR_COLL_ALLTOALLV,
+                            .dtype = WEIR_UINT8,
+                            .in = in,
+                            .out = out,
+                            .splits = &splits};
+    return weiri_coll_call_on_host(g->comm, &call);
 }

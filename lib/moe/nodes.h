@@ -1,8 +1,8 @@
 /*
- * Expert parallelism across nodes, on the host. Each call begins with an allgather of what the
- * ranks say about it, so that all of them place rows, or fail, in the same way. Transfers are
- * alltoallv of the communicator between a rank and its gateways: on each node the rank with the
- * same index (modulo the node's ranks).
+ * Expert parallelism across nodes, in host memory; nodes_gpu.c copies the buffers of GPUs. Each
+ * call begins with an allgather of what the ranks say about it, so that all of them place rows, or
+ * fail, in the same way. Transfers are alltoallv of the communicator between a rank and its
+ * gateways: on each node the rank with the same index (modulo the node's ranks).
  *
  *   dispatch   a token crosses once to each node that has experts of it, to the sender's gateway
  *              there, into memory that the node's ranks share. After a barrier of the node each
@@ -36,6 +36,7 @@ typedef struct moe_nodes_choice {
 } moe_nodes_choice;
 
 struct moe_nodes {
+    struct moe_staging *staging; /* NULL: the host backend */
     const weiri_internode *net;
     weir_comm *local; /* this node's ranks */
     int here, place;  /* their number, and this rank's index */
@@ -66,9 +67,16 @@ struct moe_nodes {
 weir_status weiri_moe_nodes_open(weir_moe *group);
 void weiri_moe_nodes_close(weir_moe *group);
 
-/* Whole calls. Collective. */
+/* Whole calls on host memory. Collective. */
 weir_status weiri_moe_nodes_dispatch(weir_moe *group, const moe_call *call);
 weir_status weiri_moe_nodes_combine(weir_moe *group, const moe_call *call);
+
+/* GPUs (nodes_gpu.c): the same on copies of the buffers in host memory, which open allocates.
+ * Collective; open is agreed. */
+weir_status weiri_moe_staging_open(weir_moe *group);
+void weiri_moe_staging_close(weir_moe *group);
+weir_status weiri_moe_staged_dispatch(weir_moe *group, const moe_call *call);
+weir_status weiri_moe_staged_combine(weir_moe *group, const moe_call *call);
 
 /* Returns the rank of a node that is the gateway of a rank. */
 static inline int moe_nodes_gateway(const struct moe_nodes *n, int rank, int node)
@@ -82,6 +90,24 @@ weir_status weiri_moe_nodes_gather(weir_moe *group, const moe_nodes_head *own);
 static inline const moe_nodes_head *moe_nodes_head_of(const struct moe_nodes *n, int rank)
 {
     return (const moe_nodes_head *)(const void *)(n->blocks + (size_t)rank * n->block_bytes);
+}
+
+/* alltoallv of bytes in host memory, by the counts and displacements of `nodes`. Collective. */
+weir_status weiri_moe_nodes_exchange(weir_moe *group, const void *in, void *out);
+
+/* Received rows are in so many parts: experts, ranks, or all rows, by layout. */
+static inline int moe_nodes_parts(const weir_moe *group)
+{
+    return group->config.layout == WEIR_MOE_RANK_MAJOR ? group->nranks : group->own_bins;
+}
+
+/* Returns the rows of a part; *first: where they begin. */
+static inline int moe_nodes_part(const weir_moe *group, int handle, int part, int *first)
+{
+    const moe_routing *routing = &group->routings[handle];
+    *first = routing->source_row[part];
+    return group->config.layout == WEIR_MOE_RANK_MAJOR ? (int)routing->source_tokens[part]
+                                                       : moe_bin_rows(group, routing, part);
 }
 
 /* The tokens of a rank for a node. */

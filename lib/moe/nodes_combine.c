@@ -23,13 +23,11 @@ static void combine_share_part(const weir_moe *g, const weir_moe_combine_args *a
 /* Copies this rank's outputs, at the same rows, to the memory that its node shares. */
 static void combine_share(const weir_moe *g, const weir_moe_combine_args *a)
 {
-    const moe_routing *routing = &g->routings[a->handle];
-    for (int own = 0; own < g->own_bins; own++)
-        if (g->config.layout != WEIR_MOE_RANK_MAJOR)
-            combine_share_part(g, a, routing->source_row[own],
-                               (size_t)moe_bin_rows(g, routing, own));
-    for (int source = 0; g->config.layout == WEIR_MOE_RANK_MAJOR && source < g->nranks; source++)
-        combine_share_part(g, a, routing->source_row[source], routing->source_tokens[source]);
+    for (int part = 0; part < moe_nodes_parts(g); part++) {
+        int first;
+        const int rows = moe_nodes_part(g, a->handle, part, &first);
+        combine_share_part(g, a, first, (size_t)rows);
+    }
 }
 
 /* --------------------------------------------------------------- the transfer */
@@ -197,8 +195,7 @@ weir_status weiri_moe_nodes_combine(weir_moe *g, const moe_call *call)
         return status;
     combine_pack(g, a);
     combine_expect(g, a);
-    status = weir_alltoallv(g->comm, n->send, n->send_counts, n->send_displs, n->back,
-                            n->recv_counts, n->recv_displs, WEIR_UINT8, NULL);
+    status = weiri_moe_nodes_exchange(g, n->send, n->back);
     if (status != WEIR_OK)
         return status;
     combine_add(g, a);

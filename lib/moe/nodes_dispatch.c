@@ -125,9 +125,7 @@ static weir_status dispatch_transfer(weir_moe *g, const weir_moe_dispatch_args *
         n->recv_displs[source] = at;
         at += n->recv_counts[source];
     }
-    weir_status status =
-        weir_alltoallv(g->comm, n->send, n->send_counts, n->send_displs, n->windows[n->place],
-                       n->recv_counts, n->recv_displs, WEIR_UINT8, NULL);
+    weir_status status = weiri_moe_nodes_exchange(g, n->send, n->windows[n->place]);
     if (status != WEIR_OK)
         return status;
     const size_t k = (size_t)g->config.topk;

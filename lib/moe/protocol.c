@@ -224,7 +224,9 @@ static void problem_format(moe_problem problem, long long a, long long b, long l
                  pointer_name(a));
         break;
     case MOE_BAD_STREAM:
-        snprintf(text, bytes, "stream is not NULL; the host backend has no streams");
+        snprintf(text, bytes,
+                 a ? "stream is not one of the rank's GPU"
+                   : "stream is not NULL; the host backend has no streams");
         break;
     case MOE_BAD_MEMBER:
         snprintf(text, bytes, "%s is not NULL; the group's layout does not have it",
@@ -251,6 +253,11 @@ static void problem_format(moe_problem problem, long long a, long long b, long l
     case MOE_BAD_BUFFER:
         snprintf(text, bytes, "%s is not memory of the rank's GPU, or is too short",
                  a < 0 ? "a buffer" : pointer_name(a));
+        break;
+    case MOE_BAD_CAPTURE:
+        snprintf(text, bytes,
+                 "stream is being captured; with GPUs of several nodes the host takes part in "
+                 "calls, which a graph cannot repeat");
         break;
     }
 }

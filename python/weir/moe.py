@@ -80,7 +80,7 @@ class Group:
 
     Every rank makes the same calls in the same order. `close` it before the communicator is destroyed. Raises
     InvalidError for values out of range, MismatchError if ranks differ, with the field's name, UnsupportedError where
-    the library has no expert parallelism, such as on several nodes.
+    the library has no expert parallelism: on GPUs in a build without CUDA, or with too many choices.
 
     Attributes: local_experts (of each rank), first_expert (of this rank), recv_rows (of the receive buffer),
     scales_per_row, memory_bytes (that this rank holds).

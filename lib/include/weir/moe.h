@@ -52,23 +52,29 @@
  * rank that makes them, and the others wait there for its call. These are a group that is NULL, and
  * halves out of order: a second send of a kind before complete, or complete without send.
  *
- * Places. The host backend, on one node or several, and the cuda backend on one node; GPUs of
- * several nodes are refused with WEIR_ERR_UNSUPPORTED. max_blocks and stream are for GPUs; the host
- * accepts max_blocks and requires stream to be NULL. Across nodes a token is sent once to each node
- * that has experts of it; registered has no effect.
+ * Places. The host backend and the cuda backend, on one node or several. max_blocks and stream are
+ * for GPUs; the host accepts max_blocks and requires stream to be NULL. Across nodes a token is
+ * sent once to each node that has experts of it; registered has no effect.
  *
- * GPUs. All buffers are GPU memory; tokens, received rows, expert outputs and results are aligned
- * to 16 bytes. max_tokens * topk, rounded up to a power of 2, times the experts of a rank must be
- * below 2^32. A call enqueues one kernel on its stream and returns; the calls of a group must be
- * ordered, by one stream or by events. The host is not synchronised: counts are in GPU memory, and
- * a call that is captured in a graph uses, at each replay, the experts and weights that are then in
- * memory (mask unused tokens with negative experts). What a kernel finds - an expert that does not
- * exist, a capacity that is exceeded, a rank without weights, another rank's invalid arguments - is
- * reported by weir_moe_check after the stream has been synchronised; such a dispatch writes no rows
- * and counts of 0, such a combine writes nothing. A structure that is NULL or whose size is wrong
- * names no stream: the kernel that refuses the call goes to the stream of the group's call before,
- * or to the default stream if there is none. Memory of weir_mem_alloc is read in place once
- * all peers have mapped it, which two calls of weir_comm_barrier after the allocation ensure.
+ * GPUs of several nodes. All buffers are GPU memory. The host moves the data, through copies of the
+ * buffers in pinned memory, which the group allocates when it is created (weir_moe_info has its
+ * length): a call, or complete, begins when its stream has passed what was enqueued before, and
+ * returns when the results are in GPU memory. Failures are returned by the call. A stream that is
+ * being captured is refused on all ranks; max_blocks has no effect.
+ *
+ * GPUs of one node. All buffers are GPU memory; tokens, received rows, expert outputs and results
+ * are aligned to 16 bytes. max_tokens * topk, rounded up to a power of 2, times the experts of a
+ * rank must be below 2^32. A call enqueues one kernel on its stream and returns; the calls of a
+ * group must be ordered, by one stream or by events. The host is not synchronised: counts are in
+ * GPU memory, and a call that is captured in a graph uses, at each replay, the experts and weights
+ * that are then in memory (mask unused tokens with negative experts). What a kernel finds - an
+ * expert that does not exist, a capacity that is exceeded, a rank without weights, another rank's
+ * invalid arguments - is reported by weir_moe_check after the stream has been synchronised; such a
+ * dispatch writes no rows and counts of 0, such a combine writes nothing. A structure that is NULL
+ * or whose size is wrong names no stream: the kernel that refuses the call goes to the stream of
+ * the group's call before, or to the default stream if there is none. Memory of weir_mem_alloc is
+ * read in place once all peers have mapped it, which two calls of weir_comm_barrier after the
+ * allocation ensure.
  */
 #ifndef WEIR_MOE_H
 #define WEIR_MOE_H
@@ -145,8 +151,8 @@ typedef struct weir_moe weir_moe;
 /* Creates a group for the ranks of comm. Collective; all ranks get the same status. Release with
  * weir_moe_free before comm is destroyed. WEIR_ERR_INVALID if a field is out of range, experts is
  * no multiple of the number of ranks, or hidden gives no multiple of 16 bytes; WEIR_ERR_MISMATCH if
- * ranks' configurations differ, with the field's name; WEIR_ERR_UNSUPPORTED for GPUs
- * of several nodes, and for GPUs if there are too many choices; WEIR_ERR_NO_MEMORY. */
+ * ranks' configurations differ, with the field's name; WEIR_ERR_UNSUPPORTED for GPUs if
+ * there are too many choices; WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *config,
                                      weir_moe **group);
 /* Releases a group. Collective; waits until every rank has called it. NULL is allowed. */
@@ -209,12 +215,12 @@ typedef struct weir_moe_combine_args {
     }
 
 /* Dispatch and combine. Collective: every rank makes the same calls on a group in the same order.
- * On the host they block until the outputs are complete and the inputs may be changed; on GPUs this
- * is so when the stream has passed the call. They allocate nothing, and wait for other ranks only
- * until the data have arrived and, for inputs in registered memory, until they have been read;
- * small inputs are copied instead. Errors: see "Failures" above, and WEIR_ERR_MISMATCH if ranks
- * make different calls; WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED and WEIR_ERR_PEER, after which the
- * communicator is aborted. */
+ * On the host they block until the outputs are complete and the inputs may be changed; on the GPUs
+ * of a node this is so when the stream has passed the call. They allocate nothing, and wait for
+ * other ranks only until the data have arrived and, for inputs in registered memory, until they
+ * have been read; small inputs are copied instead. Errors: see "Failures" above, and
+ * WEIR_ERR_MISMATCH if ranks make different calls; WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED and
+ * WEIR_ERR_PEER, after which the communicator is aborted. */
 WEIR_API weir_status weir_moe_dispatch(weir_moe *group, const weir_moe_dispatch_args *args);
 WEIR_API weir_status weir_moe_combine(weir_moe *group, const weir_moe_combine_args *args);
 

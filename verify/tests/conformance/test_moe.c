@@ -20,7 +20,10 @@ typedef struct moe_rank {
     weir_moe_config config;
     weirv_moe *oracle;
     int rank, nranks;
+    int on_gpu, wide_ids;
     weir_mem *memory[4];
+    void *ids[WEIRV_MOE_VERSIONS];
+    float *weights[WEIRV_MOE_VERSIONS];
     char *x, *rows, *outputs, *out; /* rows has one row more than dispatch may write */
     float *scales, *row_weights, *row_grads, *weight_grads;
     int32_t *row_experts, *counts, *offsets, *sources;
@@ -37,10 +40,22 @@ typedef struct moe_case {
     int alignment, capacity, registered, wide_ids;
 } moe_case;
 
+/* Memory as the test sees it. */
+static void *zeroed(const moe_rank *r, size_t bytes)
+{
+    return r->on_gpu ? standin_alloc(bytes ? bytes : 1) : calloc(bytes ? bytes : 1, 1);
+}
+
+/* Its address for the library. */
+static void *address(const moe_rank *r, const void *seen)
+{
+    return r->on_gpu ? standin_address(seen) : (void *)(uintptr_t)seen;
+}
+
 static void *buffer(moe_rank *r, int index, size_t bytes, int is_registered)
 {
     if (!is_registered)
-        return calloc(bytes ? bytes : 1, 1);
+        return zeroed(r, bytes);
     if (weir_mem_alloc(r->comm, bytes, &r->memory[index]) != WEIR_OK)
         return NULL;
     return weir_mem_pointer(r->memory[index]);
@@ -54,14 +69,18 @@ static void rank_buffers(moe_rank *r, int is_registered)
     r->rows = buffer(r, 1, (rows + 1) * r->info.row_bytes, is_registered);
     r->outputs = buffer(r, 2, rows * r->info.row_bytes, is_registered);
     r->out = buffer(r, 3, tokens * r->info.row_bytes, is_registered);
-    r->scales = calloc(rows * (size_t)(r->info.scales_per_row + 1), sizeof(float));
-    r->row_weights = calloc(rows * k, sizeof(float));
-    r->row_grads = calloc(rows * k, sizeof(float));
-    r->weight_grads = calloc(tokens * k, sizeof(float));
-    r->row_experts = calloc(rows * k, sizeof(int32_t));
-    r->counts = calloc((size_t)r->info.local_experts, sizeof(int32_t));
-    r->offsets = calloc((size_t)r->info.local_experts, sizeof(int32_t));
-    r->sources = calloc((size_t)r->nranks, sizeof(int32_t));
+    for (int version = 0; version < WEIRV_MOE_VERSIONS; version++) {
+        r->ids[version] = zeroed(r, tokens * k * sizeof(int64_t));
+        r->weights[version] = zeroed(r, tokens * k * sizeof(float));
+    }
+    r->scales = zeroed(r, rows * (size_t)(r->info.scales_per_row + 1) * sizeof(float));
+    r->row_weights = zeroed(r, rows * k * sizeof(float));
+    r->row_grads = zeroed(r, rows * k * sizeof(float));
+    r->weight_grads = zeroed(r, tokens * k * sizeof(float));
+    r->row_experts = zeroed(r, rows * k * sizeof(int32_t));
+    r->counts = zeroed(r, (size_t)r->info.local_experts * sizeof(int32_t));
+    r->offsets = zeroed(r, (size_t)r->info.local_experts * sizeof(int32_t));
+    r->sources = zeroed(r, (size_t)r->nranks * sizeof(int32_t));
 }
 
 static weir_moe_config config_of(const moe_case *c)
@@ -87,7 +106,11 @@ static int rank_open(moe_rank *r, weir_comm *comm, const moe_case *c)
     *r = (moe_rank){.comm = comm,
                     .config = config_of(c),
                     .rank = weir_comm_rank(comm),
-                    .nranks = weir_comm_nranks(comm)};
+                    .nranks = weir_comm_nranks(comm),
+                    .on_gpu = weir_comm_backend(comm) != WEIR_BACKEND_HOST,
+                    .wide_ids = c->wide_ids};
+    if (r->on_gpu && !standin_clear())
+        return 0;
     weirv_moe_shape shape = {r->nranks, r->config, c->spread, c->parameter, NULL, 7};
     if (weir_moe_create(comm, &r->config, &r->group) != WEIR_OK) {
         fprintf(stderr, "# %s\n", weir_last_error());
@@ -95,30 +118,50 @@ static int rank_open(moe_rank *r, weir_comm *comm, const moe_case *c)
     }
     r->info = weir_moe_get_info(r->group);
     rank_buffers(r, c->registered);
-    return weirv_moe_open(&shape, &r->oracle, problem) == 0;
+    return r->sources && weirv_moe_open(&shape, &r->oracle, problem) == 0;
 }
 
 static void rank_close(moe_rank *r)
 {
     weirv_moe_close(r->oracle);
     weir_moe_free(r->group);
-    char *const plain[] = {r->x, r->rows, r->outputs, r->out};
-    for (int i = 0; i < 4; i++) {
-        if (!r->memory[i])
-            free(plain[i]);
-        weir_mem_free(r->memory[i]);
+    void *const all[] = {r->x,           r->rows,        r->outputs,   r->out,          r->scales,
+                         r->row_weights, r->row_experts, r->row_grads, r->weight_grads, r->counts,
+                         r->offsets,     r->sources};
+    for (size_t i = 0; i < sizeof all / sizeof *all && !r->on_gpu; i++)
+        if (i >= 4 || !r->memory[i])
+            free(all[i]);
+    for (int version = 0; version < WEIRV_MOE_VERSIONS && !r->on_gpu; version++) {
+        free(r->ids[version]);
+        free(r->weights[version]);
     }
-    free(r->scales);
-    free(r->row_weights);
-    free(r->row_grads);
-    free(r->weight_grads);
-    free(r->row_experts);
-    free(r->counts);
-    free(r->offsets);
-    free(r->sources);
+    for (int i = 0; i < 4; i++)
+        weir_mem_free(r->memory[i]);
 }
 
 /* ------------------------------------------------------------------- calls */
+
+/* Returns a version's experts, 32 or 64 bits wide. */
+static const void *ids_of(const moe_rank *r, int version)
+{
+    const int32_t *experts = weirv_moe_experts(r->oracle, version, r->rank);
+    const int count = weirv_moe_tokens(r->oracle, version, r->rank) * r->config.topk;
+    for (int i = 0; i < count; i++)
+        if (r->wide_ids)
+            ((int64_t *)r->ids[version])[i] = experts[i];
+        else
+            ((int32_t *)r->ids[version])[i] = experts[i];
+    return address(r, r->ids[version]);
+}
+
+static const float *weights_of(const moe_rank *r, int version)
+{
+    const int count = weirv_moe_tokens(r->oracle, version, r->rank) * r->config.topk;
+    if (count)
+        memcpy(r->weights[version], weirv_moe_weights(r->oracle, version, r->rank),
+               (size_t)count * sizeof(float));
+    return address(r, r->weights[version]);
+}
 
 static weir_moe_dispatch_args dispatch_args(const moe_rank *r, int version)
 {
@@ -126,17 +169,18 @@ static weir_moe_dispatch_args dispatch_args(const moe_rank *r, int version)
     const int by_expert = r->config.layout == WEIR_MOE_EXPERT_MAJOR;
     a.handle = version % 2;
     a.tokens = weirv_moe_tokens(r->oracle, version, r->rank);
-    a.x = r->x;
-    a.topk_experts = weirv_moe_experts(r->oracle, version, r->rank);
-    a.topk_weights = weirv_moe_weights(r->oracle, version, r->rank);
-    a.rows = r->rows;
+    a.x = address(r, r->x);
+    a.topk_experts = ids_of(r, version);
+    a.topk_dtype = r->wide_ids ? WEIR_INT64 : WEIR_INT32;
+    a.topk_weights = weights_of(r, version);
+    a.rows = address(r, r->rows);
     a.rows_bytes = r->info.recv_bytes;
-    a.row_scales = r->info.scales_per_row ? r->scales : NULL;
-    a.row_weights = r->row_weights;
-    a.row_experts = by_expert ? NULL : r->row_experts;
-    a.expert_counts = r->counts;
-    a.expert_offsets = by_expert ? r->offsets : NULL;
-    a.source_counts = r->sources;
+    a.row_scales = address(r, r->info.scales_per_row ? r->scales : NULL);
+    a.row_weights = address(r, r->row_weights);
+    a.row_experts = address(r, by_expert ? NULL : r->row_experts);
+    a.expert_counts = address(r, r->counts);
+    a.expert_offsets = address(r, by_expert ? r->offsets : NULL);
+    a.source_counts = address(r, r->sources);
     return a;
 }
 
@@ -144,9 +188,9 @@ static weir_moe_combine_args combine_args(const moe_rank *r, int version, int we
 {
     weir_moe_combine_args a = WEIR_MOE_COMBINE_ARGS_INIT;
     a.handle = version % 2;
-    a.rows = r->outputs;
-    a.weights = weighted ? weirv_moe_weights(r->oracle, version, r->rank) : NULL;
-    a.out = r->out;
+    a.rows = address(r, r->outputs);
+    a.weights = weighted ? weights_of(r, version) : NULL;
+    a.out = address(r, r->out);
     a.out_bytes = (size_t)r->config.max_tokens * r->info.row_bytes;
     return a;
 }
@@ -246,8 +290,8 @@ static void backward(moe_rank *r, int version, int *failures)
     EXPECT(failures, check_dispatch(r, version, data) == 0);
     weirv_moe_fill_outputs(r->oracle, version, r->rank, r->outputs);
     fill_grads(r, version);
-    c.row_weight_grads = r->row_grads;
-    c.weight_grads = r->weight_grads;
+    c.row_weight_grads = address(r, r->row_grads);
+    c.weight_grads = address(r, r->weight_grads);
     EXPECT_OK(failures, weir_moe_combine_send(r->group, &c));
     EXPECT_OK(failures, weir_moe_combine_complete(r->group));
     EXPECT(failures, check_combine(r, version, WEIRV_MOE_OUTPUTS, 0) == 0);
@@ -347,9 +391,11 @@ static void test_right_results(void **state)
 static void test_nodes(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof node_cases / sizeof *node_cases; i++) {
-        print_message("# %s\n", node_cases[i].shape.name);
-        run_ranks(node_cases[i].shape.nranks, right_across, (void *)(uintptr_t)&node_cases[i]);
+    for (size_t i = 0; i < 2 * sizeof node_cases / sizeof *node_cases; i++) {
+        node_case c = node_cases[i / 2];
+        c.where.gpus = i % 2;
+        print_message("# %s%s\n", c.shape.name, c.where.gpus ? ", GPUs" : "");
+        run_ranks(c.shape.nranks, right_across, &c);
     }
 }
 
@@ -771,16 +817,99 @@ static void fail_across(weir_comm *comm, const layout *where, int *failures)
         different_calls(comm, failures);
 }
 
-/* GPUs of several nodes: the device is a stand-in. */
-static void refuse_gpus(weir_comm *comm, const layout *where, int *failures)
+/* A call with GPUs of several nodes; the device is a stand-in. */
+typedef void spoil_on_gpu(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c);
+
+static char foreign_stream[1], captured_stream[1], own_stream[1];
+
+static void spoil_nothing_on_gpu(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c)
 {
-    weir_moe *group = NULL;
-    const weir_moe_config config = config_of(&plain_case);
-    (void)where;
+    (void)r;
+    d->stream = c->stream = own_stream;
+}
+
+static void spoil_expert_on_gpu(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c)
+{
+    (void)d, (void)c;
+    ((int32_t *)r->ids[0])[3 * r->config.topk + 1] = 8;
+}
+
+static void spoil_stream_on_gpu(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c)
+{
+    (void)r;
+    d->stream = c->stream = foreign_stream;
+}
+
+static void spoil_capture(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c)
+{
+    (void)r;
+    d->stream = c->stream = captured_stream;
+}
+
+static void spoil_x_on_gpu(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c)
+{
+    (void)c;
+    d->x = r->x; /* not an address of the device */
+}
+
+static void spoil_counts_on_gpu(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c)
+{
+    (void)c;
+    d->expert_counts = r->counts;
+}
+
+static void spoil_tokens_on_gpu(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c)
+{
+    (void)r, (void)c;
+    d->tokens = 9;
+}
+
+static void spoil_out_on_gpu(moe_rank *r, weir_moe_dispatch_args *d, weir_moe_combine_args *c)
+{
+    (void)d;
+    c->out = r->out;
+}
+
+static void calls_on_gpus(weir_comm *comm, const layout *where, int *failures)
+{
+    static const struct {
+        spoil_on_gpu *spoil;
+        const char *in_dispatch, *in_combine; /* the reason; NULL: none */
+    } calls[] = {
+        {spoil_nothing_on_gpu, NULL, NULL},
+        {spoil_expert_on_gpu, "on rank 1: choice 1 of token 3 names expert 8", NULL},
+        {spoil_tokens_on_gpu, "on rank 1: 9 tokens; the group was created for 0 to 8", NULL},
+        {spoil_stream_on_gpu, "dispatch on rank 1: stream is not one of the rank's GPU", NULL},
+        {spoil_capture, "dispatch on rank 1: stream is being captured", NULL},
+        {spoil_x_on_gpu, "dispatch on rank 1: x is not memory of the rank's GPU", NULL},
+        {spoil_counts_on_gpu, "dispatch on rank 1: a buffer is not memory of", NULL},
+        {spoil_out_on_gpu, NULL, "combine on rank 1: out is not memory of the rank's GPU"},
+    };
+    moe_rank r;
+    EXPECT(failures, weir_comm_nnodes(comm) == where->nnodes);
     EXPECT(failures, weir_comm_backend(comm) == WEIR_BACKEND_CUDA);
-    EXPECT(failures, failed_with(weir_moe_create(comm, &config, &group), WEIR_ERR_UNSUPPORTED,
-                                 "the 2 ranks are on 2 nodes and use GPUs"));
-    EXPECT(failures, group == NULL);
+    standin.foreign = foreign_stream;
+    standin.captured = captured_stream;
+    EXPECT(failures, rank_open(&r, comm, &plain_case));
+    for (size_t i = 0; !*failures && i < sizeof calls / sizeof *calls; i++) {
+        weir_moe_dispatch_args d = dispatch_args(&r, 0);
+        weir_moe_combine_args c = combine_args(&r, 0, 1);
+        const uint64_t copies = standin.late;
+        if (r.rank == 1)
+            calls[i].spoil(&r, &d, &c);
+        memset(r.rows, 0x11, r.info.recv_bytes);
+        const weir_status status = weir_moe_dispatch(r.group, &d);
+        EXPECT(failures, calls[i].in_dispatch
+                             ? failed_with(status, WEIR_ERR_INVALID, calls[i].in_dispatch)
+                             : status == WEIR_OK && standin.late > copies);
+        EXPECT(failures, !calls[i].in_dispatch == (r.rows[0] != 0x11));
+        if (calls[i].in_combine)
+            EXPECT(failures, failed_with(weir_moe_combine(r.group, &c), WEIR_ERR_INVALID,
+                                         calls[i].in_combine));
+        forward(&r, 1, failures);
+    }
+    rank_close(&r);
+    flat_memory(comm, failures);
 }
 
 /* GPUs of one node in a build without kernels. */
@@ -814,7 +943,7 @@ int main(void)
         COMM_TEST("memory does not grow", 2, flat_memory),
         RANKS_TEST("ranks that make different calls are reported", 2, run_different_calls, NULL),
         LAYOUT_TEST("failures and halves across nodes", fail_across, "ab", 2),
-        LAYOUT_TEST("GPUs of several nodes are refused", refuse_gpus, "ab", 2, NULL, 1),
+        LAYOUT_TEST("calls on GPUs of several nodes", calls_on_gpus, "ab", 2, NULL, 1),
         COMM_TEST("GPUs are refused in a build without kernels", 2, refuse_backend),
     };
     return RUN_TESTS("moe", tests);

@@ -1,9 +1,10 @@
 /*
  * Proves dispatch and combine on GPUs against the oracle of verify/moe.h: all layouts and types,
- * forward and backward, in halves; a graph that is captured once and replayed with 100 routings;
- * calls by the tens of thousands without growing memory; and what weir_moe_check reports: experts
- * that do not exist, exceeded capacities, refused arguments, a rank that makes no call. Needs GPUs:
- * see support/gpu_ranks.h. The parent process never touches CUDA, because its children do.
+ * forward and backward, in halves, on one node and on two emulated ones; a graph that is captured
+ * once and replayed with 100 routings; calls by the tens of thousands without growing memory; and
+ * what weir_moe_check reports: experts that do not exist, exceeded capacities, refused arguments, a
+ * rank that makes no call. Needs GPUs: see support/gpu_ranks.h. The parent process never touches
+ * CUDA, because its children do.
  */
 #include "verify/moe.h"
 #include "verify/tests/support/gpu_ranks.h"
@@ -391,6 +392,44 @@ static void test_right_results(void **state)
     run_several(MOST_GPUS, right_results, NULL);
 }
 
+/* The same with the ranks on two nodes in turn; buffers of the host and captures are refused. */
+static int across_nodes(weir_boot *boot, void *argument)
+{
+    static const size_t cases[] = {1, 4, 6, 9};
+    int failures = 0;
+    (void)argument;
+    setenv("WEIR_HOSTID", weir_boot_rank(boot) % 2 ? "b" : "a", 1);
+    setenv("WEIR_TRANSPORT", "tcp", 1);
+    for (size_t i = 0; !failures && i < sizeof cases / sizeof *cases; i++) {
+        moe_rank r;
+        rank_open(&r, boot, &right_cases[cases[i]], 20000);
+        expect(&r, weir_comm_nnodes(r.comm) == 2, "nodes");
+        for (int version = 0; !r.failures && version < WEIRV_MOE_VERSIONS; version++) {
+            forward(&r, version);
+            backward(&r, version);
+        }
+        weir_moe_dispatch_args d = dispatch_args(&r, 0, 0);
+        d.rows = r.rank == 1 ? (void *)&r : d.rows;
+        expect(&r, weir_moe_dispatch(r.group, &d) == WEIR_ERR_INVALID, "memory of the stack");
+        d = dispatch_args(&r, 0, 0);
+        cudaGraph_t graph = NULL;
+        cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal);
+        expect(&r, weir_moe_dispatch(r.group, &d) == WEIR_ERR_INVALID, "a capture");
+        cudaStreamEndCapture(r.stream, &graph);
+        cudaGraphDestroy(graph);
+        forward(&r, 1);
+        failures = rank_close(&r);
+    }
+    return failures;
+}
+
+static void test_across_nodes(void **state)
+{
+    (void)state;
+    need_gpus(1);
+    run_several(4, across_nodes, NULL);
+}
+
 /* -------------------------------------------------------------------- graphs */
 
 enum { REPLAYS = 100 };
@@ -588,6 +627,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         AT("results are right in all layouts and types", test_right_results, NULL),
+        AT("results are right across nodes", test_across_nodes, NULL),
         GPUS_TEST("a graph is replayed with 100 routings", replayed),
         AT("memory does not grow in 60000 calls", test_memory, NULL),
         GPUS_TEST("what kernels find is reported on all ranks", reports),
