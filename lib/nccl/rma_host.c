@@ -2,36 +2,13 @@
  * One-sided calls among the ranks of a node in memory of the process, which the calling thread
  * executes: it copies into the peer's window where that is mapped, or through the kernel.
  */
-#define _GNU_SOURCE /* process_vm_writev */
 #include "nccl/rma.h"
 
 #include "base/error.h"
+#include "comm/node/peer_copy.h"
 #include "compute/copy.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
-
-/* Copies into unregistered memory of a peer. */
-static weir_status rma_copy_to_process(const weiri_nccl_comm *comm, int rank, int pid,
-                                       uint64_t address, const char *from, size_t bytes)
-{
-    enum { LONGEST_BYTES = 1 << 30 }; /* of one system call */
-    for (size_t done = 0; done < bytes;) {
-        const size_t length = bytes - done < LONGEST_BYTES ? bytes - done : LONGEST_BYTES;
-        struct iovec here = {.iov_base = (void *)(uintptr_t)(from + done), .iov_len = length};
-        struct iovec there = {.iov_base = (void *)(uintptr_t)(address + done), .iov_len = length};
-        const ssize_t copied = process_vm_writev(pid, &here, 1, &there, 1, 0);
-        if (copied < 0 && errno == EINTR)
-            continue;
-        if (copied <= 0)
-            return weiri_fail_errno(WEIR_ERR_PEER, copied < 0 ? errno : EFAULT,
-                                    "rank %d cannot write %zu bytes into rank %d's window",
-                                    comm->rank, length, rank);
-        done += (size_t)copied;
-    }
-    return WEIR_OK;
-}
 
 weir_status weiri_rma_put_on_host(weiri_nccl_comm *comm, const weiri_nccl_onesided *call,
                                   const weiri_window_peer *to)
@@ -39,8 +16,8 @@ weir_status weiri_rma_put_on_host(weiri_nccl_comm *comm, const weiri_nccl_onesid
     if (!call->bytes)
         return WEIR_OK;
     if (to->path == WEIRI_RMA_BY_COPY)
-        return rma_copy_to_process(comm, call->peer, to->pid, to->address + call->offset,
-                                   call->from, call->bytes);
+        return weiri_peer_copy_to_process(comm->rank, call->peer, to->pid,
+                                          to->address + call->offset, call->from, call->bytes);
     char *there = to->mapped + call->offset;
     if (call->peer == comm->rank)
         memmove(there, call->from, call->bytes);

@@ -28,4 +28,8 @@ weir_status weiri_peer_copy_read(const weir_comm *comm, int rank, uint64_t addre
 weir_status weiri_peer_copy_write(const weir_comm *comm, int rank, uint64_t address,
                                   const void *from, size_t bytes);
 
+/* Writes likewise into a process whose id the caller knows. The ranks are for the error line. */
+weir_status weiri_peer_copy_to_process(int own_rank, int rank, int pid, uint64_t address,
+                                       const void *from, size_t bytes);
+
 #endif
