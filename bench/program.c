@@ -1,8 +1,8 @@
 /* The flow of a benchmark program: see program.h. */
 #include "bench/program.h"
 
+#include "base/program.h"
 #include "base/terminal.h"
-#include "base/umask.h"
 #include "base/words.h"
 #include "bench/candidate/candidates.h"
 #include "bench/job/exchange.h"
@@ -249,7 +249,7 @@ int bench_program_main(weir_collective collective, const char *program_name, int
     bench_launch launch;
     char problem[BENCH_PROBLEM_BYTES] = "";
     const program_start p = {&run, &options, &launch, problem};
-    weiri_forbid_world_writes();
+    weiri_program_begin();
     bench_job_hold_output();
     weiri_terminal_detect();
     bench_options_parse(argc, argv, collective, &options, problem);

@@ -105,6 +105,20 @@ static int begin_result(const bench_trial *trial, bench_candidate *candidate, be
     return refusal == NULL;
 }
 
+/* Says which memory an algorithm needs that weir did not use for a call though it was asked for. */
+static void explain_other_algo(const bench_candidate *candidate, bench_result *result)
+{
+    const bench_job *job = candidate->job;
+    const weir_algo_info *info = bench_candidate_info(candidate, candidate->forced);
+    const char *needs = "does not serve this call";
+    if (strcmp(candidate->forced, "cma") == 0)
+        needs = "needs unregistered memory and process_vm_readv";
+    else if (info && info->needs_mapped && job->nnodes == 1)
+        needs = "needs registered memory";
+    snprintf(result->refusal, sizeof result->refusal, "%.20s %s; %.20s ran", candidate->forced,
+             needs, result->algo);
+}
+
 /* Runs one candidate and checks it, -c times. */
 static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
                                  bench_result *result)
@@ -134,6 +148,9 @@ static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
             return status;
     }
     result->ran = !*candidate->forced || strcmp(candidate->forced, result->algo) == 0;
+    if (!result->ran && bench_options_names_algos(trial->options) && *result->algo &&
+        strcmp(result->algo, "none") != 0)
+        explain_other_algo(candidate, result);
     result->sampled = bench_compare_is_sampled(trial->row->shape.bytes);
     if (bench_result_failed(result))
         report_failure(trial, result);

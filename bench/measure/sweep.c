@@ -33,6 +33,8 @@ typedef struct sweep {
     line *lines; /* as many as rounds; size k uses line k modulo rounds */
     uint64_t next_seed;
     long failed;
+    int served[BENCH_CANDIDATES_MAX]; /* 1: the candidate has made a call */
+    char refusals[BENCH_CANDIDATES_MAX][sizeof((bench_result *)0)->refusal]; /* the last one */
     bench_pace pace; /* on rank 0 */
 } sweep;
 
@@ -92,10 +94,23 @@ static void clear_line(line *at)
     bench_row_clear(&at->row);
 }
 
+/* Notes which candidates made a call, and why the others did not. */
+static void note_served(sweep *s, const bench_row *row)
+{
+    for (int i = 0; i < row->ncandidates; i++)
+        for (int placement = 0; placement < row->placements; placement++) {
+            const bench_result *result = &row->results[placement][i];
+            s->served[i] |= result->ran;
+            if (!result->ran && *result->algo && *result->refusal)
+                memcpy(s->refusals[i], result->refusal, sizeof result->refusal);
+        }
+}
+
 /* Completes a line of the table and reports it. Runs on every rank. */
 static void end_size(sweep *s, line *at)
 {
     count_failures(s, &at->row);
+    note_served(s, &at->row);
     if (s->run->job->rank == 0) {
         weiri_progress_clear(&s->pace.progress);
         bench_report_row(s->report, &at->row);
@@ -228,6 +243,23 @@ static weir_status check_planted(sweep *s)
     return bench_job_agree(job, status, "injection");
 }
 
+/* Algorithms of --algo of which none served a call are an error. Collective; agreed. */
+static weir_status check_served(const sweep *s)
+{
+    bench_job *job = s->run->job;
+    const char *refusal = NULL;
+    int served = 0;
+    for (int i = 0; i < s->candidates->count; i++) {
+        served |= s->served[i] && !s->candidates->list[i]->peer;
+        refusal = !refusal && *s->refusals[i] ? s->refusals[i] : refusal;
+    }
+    weir_status status = WEIR_OK;
+    if (!served && refusal)
+        status = bench_job_note(job, WEIR_ERR_INVALID,
+                                "--algo: %s; give another algorithm or other --buffers", refusal);
+    return bench_job_agree(job, status, "algorithms");
+}
+
 weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
                         bench_candidates *candidates, bench_report *report, long *failed)
 {
@@ -259,6 +291,8 @@ weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
         while (status == WEIR_OK && next_combination(s));
         if (status == WEIR_OK)
             status = check_planted(s);
+        if (status == WEIR_OK)
+            status = check_served(s);
         *failed = s->failed;
     }
     for (int i = 0; lines && i < rounds; i++)

@@ -1,8 +1,8 @@
 /* The flow of bench_moe: see moe_program.h. */
 #include "bench/moe/moe_program.h"
 
+#include "base/program.h"
 #include "base/terminal.h"
-#include "base/umask.h"
 #include "bench/job/exchange.h"
 #include "bench/job/preflight.h"
 #include "bench/job/watch.h"
@@ -247,7 +247,7 @@ int bench_moe_main(int argc, char **argv)
     bench_launch launch = {.nranks = 1};
     char problem[BENCH_PROBLEM_BYTES] = "";
     const moe_start p = {&run, &options, &launch, problem};
-    weiri_forbid_world_writes();
+    weiri_program_begin();
     bench_job_hold_output();
     weiri_terminal_detect();
     bench_moe_options_parse(argc, argv, &options, problem);

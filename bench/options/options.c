@@ -46,3 +46,8 @@ int bench_options_plan_only(const bench_options *options)
 {
     return options->plan && strcmp(options->algo, "plan") == 0;
 }
+
+int bench_options_names_algos(const bench_options *options)
+{
+    return !options->tune_path && strcmp(options->algo, "all") != 0;
+}

@@ -136,5 +136,7 @@ int bench_options_rounds(const bench_options *options);
 int bench_options_until_s(const bench_options *options);
 /* 1 if --plan is measured and no algorithm beside it. */
 int bench_options_plan_only(const bench_options *options);
+/* 1 if the user has named the algorithms to measure; 0 for "all" and --tune, which try them. */
+int bench_options_names_algos(const bench_options *options);
 
 #endif

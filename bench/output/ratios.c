@@ -161,7 +161,9 @@ static void write_placement(bench_ratios *ratios, const bench_row *row, int plac
 
 static void note_algorithm(bench_ratios *ratios, const bench_row *row)
 {
-    const char *name = row->results[BENCH_OUT_OF_PLACE][row->primary[BENCH_OUT_OF_PLACE]].algo;
+    const bench_result *result =
+        &row->results[BENCH_OUT_OF_PLACE][row->primary[BENCH_OUT_OF_PLACE]];
+    const char *name = result->refusal[0] ? "" : result->algo;
     size_t bytes = row->shape.bytes;
     int i = 0;
     while (i < ratios->nspans && strcmp(ratios->spans[i].name, name) != 0)

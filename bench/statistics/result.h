@@ -29,7 +29,8 @@ typedef struct bench_result {
     int peer;         /* 1: a peer; 0: weir */
     int is_users;     /* 1: a user's kernel */
     int ran;          /* 0: it cannot make this call, or the algorithm does not apply */
-    char refusal[64]; /* the reason; else empty */
+    char refusal[96]; /* the reason; else empty. algo then names the algorithm that served the call
+                         instead of the one that was asked for, or is empty */
     int checked;      /* 1: check is valid; a result with errors is not timed */
     weirv_result check;
     int sampled;           /* 1: the MPI reference compared windows only */

@@ -3,7 +3,7 @@
  * problems of the files to standard error.
  */
 #include "base/options.h"
-#include "base/umask.h"
+#include "base/program.h"
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
 #include "results/read/load.h"
@@ -365,7 +365,7 @@ static int add_run(const settings *s)
 
 int main(int argc, char **argv)
 {
-    weiri_forbid_world_writes();
+    weiri_program_begin();
     settings s;
     int status = read_settings(&s, argc, argv);
     if (status != 0)

@@ -1,5 +1,5 @@
 /* weir-report: results, a comparison and the history of a store as one HTML page. */
-#include "base/umask.h"
+#include "base/program.h"
 #include "results/read/load.h"
 #include "results/output/page.h"
 #include "results/output/series.h"
@@ -166,7 +166,7 @@ static int write_plot_data(const char *folder, char **files, int count)
 
 int main(int argc, char **argv)
 {
-    weiri_forbid_world_writes();
+    weiri_program_begin();
     if (argc > 3 && strcmp(argv[1], "--plot-data") == 0)
         return write_plot_data(argv[2], argv + 3, argc - 3);
     settings s;

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/options.h"
-#include "base/umask.h"
+#include "base/program.h"
 #include "topo/measure.h"
 #include "topo/topo.h"
 
@@ -125,7 +125,7 @@ static weir_status show(const settings *chosen)
 
 int main(int argc, char **argv)
 {
-    weiri_forbid_world_writes();
+    weiri_program_begin();
     settings chosen = {0};
     weir_status status = parse(argc, argv, &chosen);
     if (!status && chosen.help)

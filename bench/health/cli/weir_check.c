@@ -3,7 +3,7 @@
  * should be? Standard output has the report; its last line begins with PASS or FAIL.
  */
 #include "base/error.h"
-#include "base/umask.h"
+#include "base/program.h"
 #include "bench/health/busy.h"
 #include "bench/health/checks.h"
 #include "bench/health/cli/options.h"
@@ -236,7 +236,7 @@ static int check_run_fleet(const check_options *options)
 int main(int argc, char **argv)
 {
     check_options options;
-    weiri_forbid_world_writes();
+    weiri_program_begin();
     if (check_options_parse(argc, argv, &options) != WEIR_OK) {
         fprintf(stderr, "weir-check: %s\n", weir_last_error());
         return 2;

@@ -3,7 +3,7 @@
  * has only the result; a failure is one line on standard error. The exit code is 2 for usage errors
  * and rejected plans, 3 for system errors.
  */
-#include "base/umask.h"
+#include "base/program.h"
 #include "plan/cli/commands.h"
 
 #include "base/error.h"
@@ -138,7 +138,7 @@ static weir_status plan_cli_parse(int argc, char **argv, settings *chosen, const
 
 int main(int argc, char **argv)
 {
-    weiri_forbid_world_writes();
+    weiri_program_begin();
     settings chosen = {0};
     const command *of = NULL;
     weir_status status = plan_cli_parse(argc, argv, &chosen, &of);

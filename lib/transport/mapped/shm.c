@@ -58,6 +58,11 @@ static int shm_can_back_parts(void *base)
 
 static weir_status shm_fail_no_memory(size_t bytes, int error_number)
 {
+    if (error_number == EFBIG)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
+                                "%zu bytes of shared memory exceed the limit of file sizes; raise "
+                                "'ulimit -f'",
+                                bytes);
     return weiri_fail_errno(WEIR_ERR_NO_MEMORY, error_number,
                             "no room for %zu bytes of shared memory; use smaller buffers or fewer "
                             "ranks, or raise the container's memory limit",

@@ -45,6 +45,11 @@ ends "a file that no run writes any more is overwritten" 0
 [ "$(wc -l <"$csv")" -eq 3 ]
 check "its former content is gone" $?
 
+# A limit of file sizes is reported as a full disk is; the signal SIGXFSZ would kill the ranks.
+(ulimit -f 100 && exec ./bench_allreduce -g 2 -b 64 -e 64 -n 2 -w 0) 2>&1 >/dev/null | cat >"$scratch/err"
+says "of shared memory exceed the limit of file sizes; raise 'ulimit -f'"
+check "a limit of file sizes that is below the shared memory is reported" $?
+
 # hold FILE: another process holds the file's lock, until it is killed. Sets $holder.
 hold() {
     echo kept >"$1"

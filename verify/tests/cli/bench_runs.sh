@@ -230,6 +230,31 @@ WEIR_CMA=2 bench 2 allgather -b 256K -e 256K -n 4
 status=1
 [ "$code" -eq 2 ] && grep -q 'WEIR_CMA' "$scratch/err" && status=0
 check "WEIR_CMA has the values 0 and 1" $status
+# unserved WORDS: the run ended as with an unusable option; the row and the last line give the reason.
+unserved() {
+    status=1
+    [ "$code" -eq 2 ] && grep -q "^#   weir takes no part in .*: $1" "$scratch/out" &&
+        [ "$(grep -c "algorithms: --algo: $1" "$scratch/err")" -eq 1 ] && status=0
+}
+bench 2 allreduce -b 1K -e 1K -n 4 --algo fused --buffers plain
+unserved 'fused needs registered memory; packet ran'
+check "an algorithm that serves none of the sizes is an error that names the memory it needs" $status
+bench 2 allreduce -b 1K -e 1K -n 4 --algo packet,fused --buffers plain
+status=1
+[ "$code" -eq 0 ] && grep -q '^#   weir takes no part in float sum: fused needs registered memory; packet ran' "$scratch/out" &&
+    status=0
+check "one of several named algorithms that does not serve is explained" $status
+WEIR_CMA=0 WEIR_XPMEM=0 bench 2 allgather -b 1K -e 1K -n 4 --algo cma --buffers plain
+unserved 'cma needs unregistered memory and process_vm_readv; packet ran'
+check "--algo cma with WEIR_CMA=0 is an error that says why" $status
+bench 2 allreduce -b 0 -e 4 -f 2 -n 4 --algo packet
+status=1
+[ "$code" -eq 0 ] && ! grep -q 'takes no part' "$scratch/out" && status=0
+check "a call without data refuses no algorithm" $status
+bench 2 allreduce -b 1K -e 1K -n 4 --algo all --buffers plain
+status=1
+[ "$code" -eq 0 ] && ! grep -q 'takes no part' "$scratch/out" && status=0
+check "algorithms that --algo does not name need not serve" $status
 # says WORDS: rank 0 has logged once that XPMEM is not used, and why; the run passed.
 says() {
     status=1
