@@ -9,6 +9,9 @@ weir_status weiri_allreduce_packet(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allreduce_packet2(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allreduce_dynamic(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call);
+/* The same after the descriptors of all ranks' buffers have been exchanged. */
+weir_status weiri_allreduce_fused_posted(weiri_coll *coll, const weir_call *call);
+weir_status weiri_allreduce_numa(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allreduce_ring(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call);

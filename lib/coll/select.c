@@ -18,7 +18,7 @@
  * the rows that match a communicator, those with the smallest max_ranks, and with the cores of the
  * first of them, are used, in order of size. A collective without rows is served by its first row
  * of the algorithm table. The built-in rows also have "own-traded", for two ranks that trade their
- * slots (coll.h).
+ * slots (coll.h), and "own-numa", for ranks on several NUMA nodes.
  *
  * Between nodes the built-in rows were measured on up to MEASURED_NODES nodes. For more, and
  * without rows in the file, a cost model selects (coll/internode/cost.h), with the values of the
@@ -317,7 +317,9 @@ static int row_matches(const weiri_coll *coll, const weiri_tuning_row *row, int 
         return strcmp(row->cores, cores) == 0;
     const char *word = row->cores + (plain ? strlen("plain") : 0) + (plain && row->cores[5] == '-');
     return strcmp(word, plain ? "" : "any") == 0 || strcmp(word, cores) == 0 ||
-           (coll->trades && strcmp(word, "own-traded") == 0);
+           (coll->trades && strcmp(word, "own-traded") == 0) ||
+           (!coll->comm->oversubscribed && coll->comm->ndomains > 1 &&
+            strcmp(word, "own-numa") == 0);
 }
 
 /* Says that none of the file's rows of a collective is for these ranks. */

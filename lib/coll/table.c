@@ -20,6 +20,8 @@
       "the same; faster ranks reduce more; long unregistered memory")                              \
     X(ALLREDUCE, "fused", weiri_allreduce_fused, ONCE, 1, 1,                                       \
       "read a share of all inputs, reduce it, write it to all; registered memory")                 \
+    X(ALLREDUCE, "numa", weiri_allreduce_numa, ONCE, 1, 1,                                         \
+      "the same within each NUMA node, partial results between them; registered memory")           \
     X(ALLREDUCE, "ring", weiri_allreduce_ring, PER_RANK, 0, 0,                                     \
       "partial sums from rank to rank, through scratch memory")                                    \
     X(REDUCE_SCATTER, "packet", weiri_reduce_scatter_packet, ONCE, 1, 0,                           \

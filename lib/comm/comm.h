@@ -188,6 +188,10 @@ struct weir_comm {
     weir_guard guard;
     uint64_t idles;     /* calls of weiri_comm_idle_for */
     int oversubscribed; /* the ranks of this node outnumber the cores that they may use */
+    /* NUMA nodes on which this node's ranks run, in the order of their first ranks: 1 unless every
+     * rank is bound to cores of a single one. */
+    int ndomains;
+    unsigned char domain_of[WEIRI_RANKS_MAX];
     double crowding; /* several nodes: ranks for each core of the most crowded machine; agreed */
     uint64_t barriers;  /* entered */
     uint64_t calls;     /* collectives called */
@@ -366,6 +370,11 @@ enum { WEIRI_SPINS_ALONE = 4096, WEIRI_SPINS_SHARED = 2, WEIRI_SPINS_SHARED_NETW
  * report them, one core, by rank. */
 enum { WEIRI_CORES_BYTES = 128 };
 void weiri_host_own_cores(int rank, unsigned char mask[WEIRI_CORES_BYTES]);
+/* Returns the NUMA node to which all of a rank's cores belong; -1: several, or unknown. */
+int weiri_host_numa(int rank, const unsigned char mask[WEIRI_CORES_BYTES]);
+/* For tests: from now on rank r of this process's communicators runs on NUMA node r modulo count; 0
+ * ends that. */
+void weiri_host_assume_numa(int count);
 /* Returns the number of cores that ranks may use together, given their core masks. */
 int weiri_host_cores(const void *masks, size_t stride_bytes, int count);
 /* Continues a hash (FNV-1a, 64 bit) over more bytes. */

@@ -23,6 +23,12 @@ static weir_status fused_reduce_share(weiri_coll *coll, const weir_call *call)
         coll, call, (weiri_reduction){share.first, share.count, 0, coll->rank, coll->nranks});
 }
 
+weir_status weiri_allreduce_fused_posted(weiri_coll *coll, const weir_call *call)
+{
+    weir_status status = fused_reduce_share(coll, call);
+    return status == WEIR_OK ? weiri_coll_end_together(coll, phase) : status;
+}
+
 weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
 {
     int all_in, all_out;
@@ -33,6 +39,5 @@ weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
         return status;
     if (!all_in || !all_out)
         return weiri_algo_fall_back_plain(coll, call);
-    status = fused_reduce_share(coll, call);
-    return status == WEIR_OK ? weiri_coll_end_together(coll, phase) : status;
+    return weiri_allreduce_fused_posted(coll, call);
 }

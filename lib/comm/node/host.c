@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* FNV-1a, 64 bit: http://www.isthe.com/chongo/tech/comp/fnv/ */
@@ -60,6 +61,49 @@ void weiri_host_own_cores(int rank, unsigned char mask[WEIRI_CORES_BYTES])
     if (sched_getaffinity(0, sizeof cores, &cores) < 0)
         CPU_SET((size_t)rank % CPU_SETSIZE, &cores);
     memcpy(mask, &cores, sizeof cores);
+}
+
+static int assumed_numa;
+
+void weiri_host_assume_numa(int count)
+{
+    assumed_numa = count;
+}
+
+/* Adds the numbers of a list such as "0-15,64-79" to a set. */
+static void add_listed_cores(FILE *list, cpu_set_t *cores)
+{
+    int first, last;
+    char next = ',';
+    while (next == ',' && fscanf(list, "%d", &first) == 1) {
+        last = first;
+        if (fscanf(list, "%c", &next) == 1 && next == '-' &&
+            (fscanf(list, "%d", &last) != 1 || fscanf(list, "%c", &next) != 1))
+            next = '\n';
+        for (int core = first; core >= 0 && core <= last && core < CPU_SETSIZE; core++)
+            CPU_SET((size_t)core, cores);
+    }
+}
+
+int weiri_host_numa(int rank, const unsigned char mask[WEIRI_CORES_BYTES])
+{
+    unsigned core = 0, node = 0;
+    char path[64];
+    cpu_set_t own, of_node, both;
+    if (assumed_numa)
+        return rank % assumed_numa;
+    if (syscall(SYS_getcpu, &core, &node, NULL) != 0)
+        return -1;
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
+    FILE *list = fopen(path, "re");
+    if (!list)
+        return -1;
+    CPU_ZERO(&of_node);
+    add_listed_cores(list, &of_node);
+    fclose(list);
+    memcpy(&own, mask, sizeof own);
+    CPU_AND(&both, &own, &of_node);
+    return CPU_EQUAL(&both, &own) ? (int)node : -1;
 }
 
 int weiri_host_cores(const void *masks, size_t stride_bytes, int count)

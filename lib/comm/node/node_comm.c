@@ -41,6 +41,7 @@ typedef struct introduction {
     int32_t backend; /* weir_backend: the requested one */
     weiri_segment_key scratch; /* rank 0's is used */
     weiri_xpmem_offer xpmem;
+    int32_t numa; /* the NUMA node of this rank's cores; -1: unknown */
     unsigned char cores[WEIRI_CORES_BYTES];
 } introduction;
 
@@ -57,6 +58,7 @@ static weir_status node_comm_introduce(weir_comm *comm, introduction *mine)
     mine->backend = (int32_t)comm->requested;
     mine->area_bytes = comm->area_bytes;
     weiri_host_own_cores(comm->rank, mine->cores);
+    mine->numa = weiri_host_numa(comm->rank, mine->cores);
     if (getrandom(&mine->job, sizeof mine->job, 0) != sizeof mine->job)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read random bytes");
     mine->address = (uint64_t)(uintptr_t)&mine->job;
@@ -65,6 +67,26 @@ static weir_status node_comm_introduce(weir_comm *comm, introduction *mine)
                ? status
                : comm->transport->segment_reserve(comm->scratch_bytes, comm->nranks,
                                                   &comm->scratch, &mine->scratch);
+}
+
+/* Numbers the NUMA nodes on which ranks run; a single one if any rank's is unknown. */
+static void node_comm_number_domains(weir_comm *comm, const introduction *all)
+{
+    int numa[WEIRI_RANKS_MAX], is_known = 1;
+    comm->ndomains = 0;
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        int domain = 0;
+        is_known &= all[rank].numa >= 0;
+        while (domain < comm->ndomains && numa[domain] != all[rank].numa)
+            domain++;
+        if (domain == comm->ndomains)
+            numa[comm->ndomains++] = all[rank].numa;
+        comm->domain_of[rank] = (unsigned char)domain;
+    }
+    if (!is_known) {
+        comm->ndomains = 1;
+        memset(comm->domain_of, 0, sizeof comm->domain_of);
+    }
 }
 
 /* Compares configurations, and the number of ranks with that of their cores. */
@@ -88,6 +110,7 @@ static weir_status node_comm_compare(weir_comm *comm, const introduction *all)
     }
     comm->oversubscribed =
         comm->nranks > weiri_host_cores(all[0].cores, sizeof *all, comm->nranks);
+    node_comm_number_domains(comm, all);
     comm->guard.spins = comm->oversubscribed ? WEIRI_SPINS_SHARED : WEIRI_SPINS_ALONE;
     return WEIR_OK;
 }

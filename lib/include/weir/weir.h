@@ -668,6 +668,8 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  *   "ring"   combines in an order that depends on the position in the buffer (allreduce) or on the
  *            rank (reduce_scatter), and on the host does not promise equal bits
  *            (weir_algo_info.reproducible is 0),
+ *   "numa"   (allreduce) combines the ranks of each NUMA node in order, then the NUMA nodes in the
+ *            order of their first ranks,
  *   "chain", "ll128_chain", "dynamic"  (reduce) combine from root + 1 cyclically to the root,
  *   "rails"  (between nodes) combines each node's ranks in order, rounds, and combines the nodes
  *            in the order of their first ranks; the other algorithms between nodes except "packet"

@@ -43,6 +43,18 @@ far_bytes() {
 check "a broadcast accesses the root's node once for each rank of the other one" far_bytes broadcast direct 16777216
 check "a reduce along the chain crosses twice" far_bytes reduce chain 2097152
 
+check "allreduce by numa accesses other NUMA nodes as little as any algorithm can" far_bytes allreduce numa 2097152
+check "allreduce by fused accesses them sixteen times as much" far_bytes allreduce fused 33554432
+
+# selects TOPOLOGY RANKS BYTES ALGORITHM: for an allreduce of registered memory.
+selects() {
+    simulate -t "$machines/$1" -n "$2" -b "$3" -C allreduce &&
+        awk -F, -v algo="$4" 'NR > 1 && $15 { print "# selected: " $6; found = $6 == algo } END { exit !found }' "$out"
+}
+check "long allreduces of two NUMA nodes are served by numa" selects 2-node-64-core.xml 32 1048576 numa
+check "short ones are not" selects 2-node-64-core.xml 32 65536 fused
+check "with ranks on one NUMA node, numa is not selected" selects 1-node-16-core.xml 16 1048576 fused
+
 crosses_nothing() {
     simulate -t $machines/1-node-16-core.xml -n 16 -b 65536 &&
         awk -F, 'NR > 1 && ($8 || $9) { bad = 1 } END { exit bad || NR < 10 }' "$out"

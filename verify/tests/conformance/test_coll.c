@@ -760,6 +760,7 @@ typedef struct job {
     int unregistered; /* buffers from malloc instead of weir_mem_alloc: 1, of all ranks; 2, of every
                          other rank */
     int attached;     /* unregistered buffers that peers attach by XPMEM, or its stand-in */
+    int numa;         /* rank r counts as bound to NUMA node r modulo numa; 0: as it is */
     forbids cma;      /* how the kernel's copies are forbidden */
     size_t scratch_bytes;
     int timeout_ms;
@@ -962,6 +963,62 @@ static void ranks_trade(const test_rank *b)
         fail_rank(b, "ranks that trade", "their parts have different places");
 }
 
+/* The algorithm that an allreduce by "numa" continues with. */
+static void expect_numa(const test_rank *b, weir_dtype dtype, const char *name)
+{
+    weir_call call = WEIR_CALL_INIT;
+    call.collective = WEIR_COLL_ALLREDUCE;
+    call.in = call.out = b->memory;
+    call.count = HALF_BYTES / weir_dtype_bytes(dtype);
+    call.dtype = dtype;
+    call.algo_name = "numa";
+    memset(b->memory, 0, HALF_BYTES);
+    if (check(b, weir_run(b->comm, &call), "weir_run") &&
+        strcmp(weir_comm_last_algo(b->comm), name) != 0)
+        fail_rank(b, name, weir_comm_last_algo(b->comm));
+}
+
+/* Ranks on two NUMA nodes, which alternate. */
+static void on_two_numa_nodes(const test_rank *b)
+{
+    if (b->comm->ndomains != 2)
+        fail_rank(b, "NUMA nodes", "their number");
+    for (int rank = 0; rank < b->nranks; rank++)
+        if (b->comm->domain_of[rank] != rank % 2)
+            fail_rank(b, "NUMA nodes", "a rank's");
+    expect_numa(b, WEIR_FLOAT, "numa");
+    expect_numa(b, WEIR_HALF, "fused"); /* which would be rounded more than once */
+}
+
+static void numa_in_attached_memory(const test_rank *b)
+{
+    expect_numa(b, WEIR_FLOAT, "fused");
+}
+
+static void numa_in_unregistered_memory(const test_rank *b)
+{
+    expect_numa(b, WEIR_FLOAT, "packet2");
+}
+
+/* A single core has one NUMA node where Linux describes these; a set of cores of which one does not
+ * exist has none. */
+static void on_real_numa_nodes(const test_rank *b)
+{
+    cpu_set_t here;
+    unsigned char mask[WEIRI_CORES_BYTES];
+    CPU_ZERO(&here);
+    CPU_SET((size_t)sched_getcpu(), &here);
+    if (sched_setaffinity(0, sizeof here, &here) != 0)
+        fail_rank(b, "a core", strerror(errno));
+    weiri_host_own_cores(b->rank, mask);
+    int has_sysfs = access("/sys/devices/system/node/node0/cpulist", R_OK) == 0;
+    if ((weiri_host_numa(b->rank, mask) >= 0) != has_sysfs)
+        fail_rank(b, "the NUMA node of a core", "not known");
+    mask[WEIRI_CORES_BYTES - 1] |= 0x80;
+    if (weiri_host_numa(b->rank, mask) != -1)
+        fail_rank(b, "a core that does not exist", "it has a NUMA node");
+}
+
 static void copied_through_slots(const test_rank *b)
 {
     expect_algo(b, "packet");
@@ -980,6 +1037,7 @@ static int run_job_rank(weir_boot *boot, void *argument)
     config.scratch_bytes = j->scratch_bytes;
     config.timeout_ms = j->timeout_ms;
     config.backend = WEIR_BACKEND_HOST;
+    weiri_host_assume_numa(j->numa);
     weir_mem *shared = NULL;
     if (!forbid_cma(j->cma) || (j->attached && !xpmem_load()) ||
         (!j->attached && setenv("WEIR_XPMEM", "0", 1) != 0))
@@ -1200,6 +1258,18 @@ int main(void)
         JOBS("some ranks' memory registered", {3, .body = sweep_counts, .unregistered = 2},
              {4, .body = back_to_back, .unregistered = 2},
              {2, .body = mixed_sequence, .unregistered = 2}),
+        JOBS("ranks on several NUMA nodes", {4, .body = sweep_counts, .numa = 2},
+             {5, .body = sweep_counts, .numa = 3}, {5, .body = sweep_counts, .numa = 5},
+             {4, .body = sweep_types, .numa = 2}, {3, .body = sweep_types, .numa = 2},
+             {5, .body = mixed_sequence, .numa = 2}, {4, .body = back_to_back, .numa = 2},
+             {5, .body = claimed_reductions, .numa = 2}, {3, .body = alltoallv_matrix, .numa = 2},
+             {4, .body = bursts_in_rotation, .numa = 2}, {33, .body = few_counts, .numa = 4}),
+        JOBS("ranks on several NUMA nodes, unregistered memory",
+             {4, .body = sweep_counts, .numa = 2, .unregistered = 1},
+             {3, .body = mixed_sequence, .numa = 2, .unregistered = 2}),
+        JOBS("what serves ranks on several NUMA nodes", {4, .body = on_two_numa_nodes, .numa = 2},
+             {5, .body = on_two_numa_nodes, .numa = 2}, {2, .body = on_real_numa_nodes},
+             {4, .body = numa_in_unregistered_memory, .numa = 2, .unregistered = 1}),
         JOBS("bursts of short messages", {.body = bursts}),
         JOBS("bursts of messages in rotation", {.body = bursts_in_rotation},
              {3, .body = bursts_in_rotation, .unregistered = 1, .scratch_bytes = 64 << 10},
@@ -1260,11 +1330,14 @@ int main(void)
         JOBS("messages between pairs in attached memory",
              {.body = alltoallv_matrix, .attached = 1},
              {3, .body = sendrecv_pairs, .attached = 1}),
+        JOBS("ranks on several NUMA nodes, attached memory",
+             {4, .body = sweep_counts, .numa = 2, .attached = 1},
+             {4, .body = numa_in_attached_memory, .numa = 2, .attached = 1}),
         JOBS("64 and 33 ranks in attached memory",
              {64, .body = few_counts, .attached = 1, .long_only = 1},
              {33, .body = few_counts, .attached = 1}),
     };
     (void)long_part("2 or 3 of the 5 numbers of ranks (1, 2, 3, 5, 8) of each sweep, and 64 ranks");
-    const size_t count = sizeof tests / sizeof *tests, attached = 6; /* the last ones */
+    const size_t count = sizeof tests / sizeof *tests, attached = 7; /* the last ones */
     return RUN_SOME_TESTS("collectives", tests, xpmem_is_real() ? count - attached : 0, count);
 }

@@ -13,6 +13,14 @@ static uint64_t pairs_bytes(uint64_t each, int nranks)
     return (uint64_t)nranks * (uint64_t)(nranks - 1) * each;
 }
 
+/* Within each node a reduction and a copy of shares; between nodes loads and stores of partial
+ * results. Nodes have equal numbers of ranks. */
+static uint64_t numa_bytes(uint64_t size, int nranks)
+{
+    const uint64_t nodes = (uint64_t)sim.machine.nnodes, each = (uint64_t)nranks / nodes;
+    return 2 * nodes * (each - 1) * size + 2 * (nodes - 1) * size;
+}
+
 static uint64_t allreduce_bytes(const char *algo, uint64_t size, int nranks)
 {
     const uint64_t share = size / (uint64_t)nranks;
@@ -20,6 +28,8 @@ static uint64_t allreduce_bytes(const char *algo, uint64_t size, int nranks)
         return pairs_bytes(size, nranks);
     if (strcmp(algo, "fused") == 0 || strcmp(algo, "packet2") == 0 || strcmp(algo, "ring") == 0)
         return 2 * pairs_bytes(share, nranks); /* loads and stores; loads twice */
+    if (strcmp(algo, "numa") == 0)
+        return numa_bytes(size, nranks);
     return UINT64_MAX;                         /* dynamic: who reduces what depends on time */
 }
 

@@ -108,6 +108,9 @@ static void rank_create(int rank)
     r->comm.peers = peers;
     r->comm.area_bytes = area_bytes();
     r->comm.reads_unregistered = 1;
+    r->comm.ndomains = sim.machine.nnodes;
+    for (int peer = 0; peer < opt.nranks; peer++)
+        r->comm.domain_of[peer] = (unsigned char)sim.machine.node_of[peer];
     r->comm.where = &r->where;
     r->comm.forks = weiri_fork_count();
     weiri_comm_count_nothing(&r->comm);
