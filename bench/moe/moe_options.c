@@ -352,8 +352,7 @@ static const moe_option rows[] = {
      "it is found; not into chains. Exit code 2 if it changed nothing; list:\n"
      "print the faults and exit"},
     {0, "backend", "auto|host|cuda", parse_backend,
-     "memory of the buffers; auto: GPUs if all ranks have one, which must\n"
-     "then be GPUs of one node (default: auto)"},
+     "memory of the buffers; auto: GPUs if all ranks have one (default: auto)"},
     {0, "sms", "N", parse_blocks,
      "GPUs: most thread blocks of a kernel (default: 0, two for each\nmultiprocessor)"},
     {0, "tune", "FILE", parse_tune, "refused: dispatch and combine have one algorithm each"},
