@@ -248,7 +248,7 @@ if [ -x ./weir-compare ]; then
             option=
             [ $side = slower ] && option='--inject slow:200'
             # shellcheck disable=SC2086  # one option or none
-            run ./bench_allreduce -g 2 --backend host -b 4K -e 64K -f 16 -n 400 $option --csv "$scratch/$side/r$round-x.csv"
+            run ./bench_allreduce -g 2 --backend host -b 64K -e 1M -f 16 -n 400 $option --csv "$scratch/$side/r$round-x.csv"
             [ $code -eq 0 ] || slow_runs=$code
         done
     done
