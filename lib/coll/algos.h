@@ -11,6 +11,9 @@ weir_status weiri_allreduce_dynamic(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call);
 /* The same after the descriptors of all ranks' buffers have been exchanged. */
 weir_status weiri_allreduce_fused_posted(weiri_coll *coll, const weir_call *call);
+/* Exchanges descriptors, and runs an allreduce that needs all buffers mapped, or the algorithm that
+ * serves other memory. */
+weir_status weiri_allreduce_mapped(weiri_coll *coll, const weir_call *call, weiri_algo_run run);
 weir_status weiri_allreduce_numa(weiri_coll *coll, const weir_call *call);
 weir_status weiri_allreduce_ring(weiri_coll *coll, const weir_call *call);
 weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call);

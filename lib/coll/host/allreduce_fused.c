@@ -29,7 +29,7 @@ weir_status weiri_allreduce_fused_posted(weiri_coll *coll, const weir_call *call
     return status == WEIR_OK ? weiri_coll_end_together(coll, phase) : status;
 }
 
-weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
+weir_status weiri_allreduce_mapped(weiri_coll *coll, const weir_call *call, weiri_algo_run run)
 {
     int all_in, all_out;
     weir_status status =
@@ -39,5 +39,10 @@ weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
         return status;
     if (!all_in || !all_out)
         return weiri_algo_fall_back_plain(coll, call);
-    return weiri_allreduce_fused_posted(coll, call);
+    return run(coll, call);
+}
+
+weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
+{
+    return weiri_allreduce_mapped(coll, call, weiri_allreduce_fused_posted);
 }

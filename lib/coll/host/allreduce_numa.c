@@ -181,21 +181,11 @@ static int numa_any_attached(const weiri_coll *coll)
     return 0;
 }
 
-weir_status weiri_allreduce_numa(weiri_coll *coll, const weir_call *call)
+static weir_status allreduce_numa_posted(weiri_coll *coll, const weir_call *call)
 {
-    int all_in, all_out;
-    if (weiri_is_rounded(call->dtype))
-        return weiri_algo_fall_back(coll, call, "fused", weiri_allreduce_fused);
-    weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes, WEIRI_LENDS_MAPPED, call->out,
-                             coll->count_bytes, &all_in, &all_out);
-    if (status != WEIR_OK)
-        return status;
-    if (!all_in || !all_out)
-        return weiri_algo_fall_back_plain(coll, call);
     if (numa_any_attached(coll))
         return weiri_algo_fall_back(coll, call, "fused", weiri_allreduce_fused_posted);
-    status = weiri_posts_map_inputs(coll, call, 0);
+    weir_status status = weiri_posts_map_inputs(coll, call, 0);
     if (status == WEIR_OK)
         status = weiri_posts_map_outputs(coll, call, 0, coll->nranks);
     if (status != WEIR_OK)
@@ -204,4 +194,11 @@ weir_status weiri_allreduce_numa(weiri_coll *coll, const weir_call *call)
               .domain = coll->comm->domain_of[coll->rank]};
     numa_sort_ranks(&x);
     return numa_run(&x);
+}
+
+weir_status weiri_allreduce_numa(weiri_coll *coll, const weir_call *call)
+{
+    if (weiri_is_rounded(call->dtype))
+        return weiri_algo_fall_back(coll, call, "fused", weiri_allreduce_fused);
+    return weiri_allreduce_mapped(coll, call, allreduce_numa_posted);
 }
