@@ -68,20 +68,12 @@ typedef void combine_copy(const weir_moe *g, const weir_moe_combine_args *a, siz
 
 static void combine_each_part(const weir_moe *g, const weir_moe_combine_args *a, combine_copy *copy)
 {
-    const moe_routing *routing = &g->routings[a->handle];
     size_t to = 0;
-    for (int own = 0; own < g->own_bins; own++) {
-        size_t left = (size_t)moe_bin_rows(g, routing, own);
-        if (g->config.layout != WEIR_MOE_RANK_MAJOR) {
-            copy(g, a, (size_t)routing->source_row[own], to, left);
-            to += left;
-            continue;
-        }
-        for (int source = 0; source < g->nranks; source++) {
-            const size_t rows = routing->source_tokens[source];
-            copy(g, a, (size_t)routing->source_row[source], to, rows);
-            to += rows;
-        }
+    for (int part = 0; part < moe_parts(g); part++) {
+        int first;
+        const size_t rows = (size_t)moe_part(g, a->handle, part, &first);
+        copy(g, a, (size_t)first, to, rows);
+        to += rows;
     }
 }
 

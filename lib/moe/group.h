@@ -240,4 +240,19 @@ static inline int moe_bin_rows(const weir_moe *group, const moe_routing *routing
     return routing->total[group->rank * group->own_bins + own_bin];
 }
 
+/* Received rows are in so many parts: experts, ranks, or all rows, by layout. */
+static inline int moe_parts(const weir_moe *group)
+{
+    return group->config.layout == WEIR_MOE_RANK_MAJOR ? group->nranks : group->own_bins;
+}
+
+/* Returns the rows of a part; *first: where they begin. */
+static inline int moe_part(const weir_moe *group, int handle, int part, int *first)
+{
+    const moe_routing *routing = &group->routings[handle];
+    *first = routing->source_row[part];
+    return group->config.layout == WEIR_MOE_RANK_MAJOR ? (int)routing->source_tokens[part]
+                                                       : moe_bin_rows(group, routing, part);
+}
+
 #endif

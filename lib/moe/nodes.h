@@ -95,21 +95,6 @@ static inline const moe_nodes_head *moe_nodes_head_of(const struct moe_nodes *n,
 /* alltoallv of bytes in host memory, by the counts and displacements of `nodes`. Collective. */
 weir_status weiri_moe_nodes_exchange(weir_moe *group, const void *in, void *out);
 
-/* Received rows are in so many parts: experts, ranks, or all rows, by layout. */
-static inline int moe_nodes_parts(const weir_moe *group)
-{
-    return group->config.layout == WEIR_MOE_RANK_MAJOR ? group->nranks : group->own_bins;
-}
-
-/* Returns the rows of a part; *first: where they begin. */
-static inline int moe_nodes_part(const weir_moe *group, int handle, int part, int *first)
-{
-    const moe_routing *routing = &group->routings[handle];
-    *first = routing->source_row[part];
-    return group->config.layout == WEIR_MOE_RANK_MAJOR ? (int)routing->source_tokens[part]
-                                                       : moe_bin_rows(group, routing, part);
-}
-
 /* The tokens of a rank for a node. */
 static inline int32_t *moe_nodes_tokens(const weir_moe *group, const struct moe_nodes *n,
                                         int handle, int rank)

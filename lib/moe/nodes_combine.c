@@ -23,9 +23,9 @@ static void combine_share_part(const weir_moe *g, const weir_moe_combine_args *a
 /* Copies this rank's outputs, at the same rows, to the memory that its node shares. */
 static void combine_share(const weir_moe *g, const weir_moe_combine_args *a)
 {
-    for (int part = 0; part < moe_nodes_parts(g); part++) {
+    for (int part = 0; part < moe_parts(g); part++) {
         int first;
-        const int rows = moe_nodes_part(g, a->handle, part, &first);
+        const int rows = moe_part(g, a->handle, part, &first);
         combine_share_part(g, a, first, (size_t)rows);
     }
 }

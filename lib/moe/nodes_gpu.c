@@ -143,8 +143,8 @@ static row_range rows_next(const weir_moe *g, int handle, int *part)
 {
     const int alignment = g->by_expert && g->config.alignment > 1 ? g->config.alignment : 1;
     row_range range = {0, 0};
-    for (int first; *part < moe_nodes_parts(g); ++*part) {
-        const int rows = moe_nodes_part(g, handle, *part, &first);
+    for (int first; *part < moe_parts(g); ++*part) {
+        const int rows = moe_part(g, handle, *part, &first);
         if (range.rows && (size_t)first != range.first + range.rows)
             break;
         if (!range.rows)
@@ -157,7 +157,7 @@ static row_range rows_next(const weir_moe *g, int handle, int *part)
 /* Copies the rows of one buffer, each of so many bytes. */
 static void copies_add_rows(moe_copies *c, int handle, void *to, const void *from, size_t row_bytes)
 {
-    for (int part = 0; to && from && part < moe_nodes_parts(c->g);) {
+    for (int part = 0; to && from && part < moe_parts(c->g);) {
         const row_range range = rows_next(c->g, handle, &part);
         copies_add(c, (char *)to + range.first * row_bytes,
                    (const char *)from + range.first * row_bytes, range.rows * row_bytes);
