@@ -227,12 +227,13 @@ def messages(r):
     comm, n, lib = r.comm(), r.nranks, r.lib
     right, left = (r.rank + 1) % n, (r.rank - 1) % n
     for count in (0, 1, 8191, 8192, 16384, 16385, 100003, 5000001):
-        data, out = buffer(UINT8, [r.rank] * count), buffer(UINT8, [9] * (count + 1))
+        data = ctypes.create_string_buffer(repeated(UINT8, r.rank, count), max(1, count))
+        out = ctypes.create_string_buffer(repeated(UINT8, 9, count + 1), count + 1)
         lib.GroupStart()
         lib.Send(data, count, UINT8, right, comm, None)
         lib.Recv(out, count, UINT8, left, comm, None)
         lib.GroupEnd()
-        demand(holds(out, UINT8, [left] * count + [9]), f"ring of {count}")
+        demand(out.raw == repeated(UINT8, left, count) + repeated(UINT8, 9, 1), f"ring of {count}")
     if r.rank == 0:  # rank 1 takes no part
         for value in range(5):
             lib.Send(buffer(INT32, [value] * 50000), 50000, INT32, 2, comm, None)

@@ -195,6 +195,11 @@ def buffer(dtype, values):
     return ctypes.create_string_buffer(data, max(1, len(data)))
 
 
+def repeated(dtype, value, count):
+    """Returns bytes: a number's encoding, so many times. Of millions it is much faster than buffer."""
+    return encode(dtype, value) * count
+
+
 def at(array, offset_bytes):
     return ctypes.c_void_p(ctypes.addressof(array) + offset_bytes)
 
