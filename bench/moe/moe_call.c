@@ -109,16 +109,16 @@ void bench_moe_calls_close(moe_calls *calls)
 
 /* Where ranks share cores, a rank that checks its results keeps others from seeing that their calls
  * have ended: so no rank goes on before all calls have ended. On GPUs the streams are held back
- * until everything has been enqueued. Two allreduces precede the first event: a long one, because
- * the first long transfer after the host has checked results takes 90 us more, presumably until
- * idle links are awake; and one of a number, in which the ranks' streams wait for each other. With
- * GPUs of several nodes the host takes part in calls, which end when it returns: its clock counts.
- */
+ * until everything has been enqueued. With GPUs of several nodes the host takes part in calls,
+ * which end when it returns, so its clock counts. */
 static int is_timed_on_gpu(const bench_job *job)
 {
     return job->gpu && job->nnodes == 1;
 }
 
+/* Two allreduces precede the first event: a long one, because the first long transfer after the
+ * host has checked results takes 90 us more, presumably until idle links are awake; and one of a
+ * number, in which the ranks' streams wait for each other. */
 static weir_status start_together(const moe_calls *calls)
 {
     static const size_t counts[] = {NUMBERS, 1};

@@ -160,7 +160,8 @@ static int prepare(weir_boot *boot, int chosen, int *failures)
     return is_chosen;
 }
 
-/* Two communicators, one after the other: what is not possible is logged once by a process. */
+/* Creates and uses two communicators in turn. A process that is not dumpable says once that it
+ * passes descriptors, and rank 0 says once that it cannot read unregistered memory of peers. */
 static int communicators(weir_boot *boot, void *argument)
 {
     int failures = 0, slow_lines = 0;
