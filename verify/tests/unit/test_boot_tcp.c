@@ -384,38 +384,69 @@ static int connections_to(int port)
     return count;
 }
 
+/* Waits until a second connection to the port exists. Returns the last time when it did not yet;
+ * before_ns: such a time. */
+static uint64_t await_second_connection(const char *address, uint64_t before_ns,
+                                        const weiri_deadline *deadline)
+{
+    while (weiri_deadline_left_ms(deadline) > 0) {
+        const uint64_t now_ns = weir_clock_ns();
+        if (connections_to(atoi(strrchr(address, ':') + 1)) >= 2)
+            break;
+        before_ns = now_ns;
+        usleep(1000);
+    }
+    return before_ns;
+}
+
+/* Claims to be rank 1 once the true one has connected. Returns 0, without a verdict, if that took
+ * longer than rank 0 waits for processes that are late. */
+static int claim_rank_1(weir_boot *boot, const char *address, int *failures)
+{
+    enum { IN_TIME_MS = 80, CONNECTED_MS = 1000 }; /* rank 0 waits 100 ms */
+    int fd = -1, go = 0;
+    weiri_named_address named;
+    weiri_job job = {.rank = 1, .nranks = 2};
+    weiri_deadline deadline = weiri_deadline_in(LIMIT_MS);
+    const weiri_socket_call call = {.rank = 1, .to = &named.address, .patient = 1};
+    static const uint8_t known[WEIRI_KEY_BYTES] = "weir boot secret";
+    EXPECT_OK(failures, weiri_named_address_parse(address, &named));
+    weiri_mac(known, "", 0, job.key);
+    EXPECT_OK(failures, weiri_socket_connect(&call, &deadline, &fd));
+    const uint64_t start_ns = weir_clock_ns();
+    EXPECT_OK(failures, weir_boot_send(boot, &go, sizeof go, 1, 0));
+    const weiri_deadline connected = weiri_deadline_in(CONNECTED_MS);
+    const uint64_t before_ns = await_second_connection(address, start_ns, &connected);
+    usleep(20000); /* rank 1 has connected, and says who it is */
+    const weir_status status =
+        weiri_handshake_call(&job, fd, 0, &named.address, &named.address, &deadline);
+    const int in_time = weir_clock_ns() - before_ns < IN_TIME_MS * UINT64_C(1000000);
+    close(fd);
+    EXPECT(failures, !in_time || (status == WEIR_ERR_MISMATCH &&
+                                  boot_last_error_has("two processes say that they are rank 1")));
+    return in_time;
+}
+
 /* Rank 2 connects and claims to be rank 1 while the true rank 1, the last one, joins. Its error
- * says that the rank is taken; the job starts. */
+ * says that the rank is taken; the job starts. Where the machine is too busy, it tries again. */
 TEST_ON_RANKS(a_process_that_claims_a_taken_rank_learns_it, 3)
 {
-    int failures = 0, rank = weir_boot_rank(boot), fd = -1, go = 0;
-    char address[64];
-    weiri_named_address named;
-    weir_boot *tcp = NULL;
-    share_address(boot, "127.0.0.1:%d", 0, address, &failures);
-    EXPECT_OK(&failures, weiri_named_address_parse(address, &named));
-    if (rank == 1)
-        EXPECT_OK(&failures, weir_boot_recv(boot, &go, sizeof go, 2, 0));
-    if (rank < 2) {
-        EXPECT_OK(&failures, weir_boot_tcp_create_at(address, rank, 2, &tcp));
-    } else {
-        weiri_job job = {.rank = 1, .nranks = 2};
-        weiri_deadline deadline = weiri_deadline_in(LIMIT_MS);
-        const weiri_socket_call call = {.rank = 1, .to = &named.address, .patient = 1};
-        static const uint8_t known[WEIRI_KEY_BYTES] = "weir boot secret";
-        weiri_mac(known, "", 0, job.key);
-        EXPECT_OK(&failures, weiri_socket_connect(&call, &deadline, &fd));
-        EXPECT_OK(&failures, weir_boot_send(boot, &go, sizeof go, 1, 0));
-        while (connections_to(atoi(strrchr(address, ':') + 1)) < 2 &&
-               weiri_deadline_left_ms(&deadline) > 0)
-            usleep(1000);
-        usleep(20000); /* rank 1 has connected, and says who it is */
-        EXPECT(&failures, weiri_handshake_call(&job, fd, 0, &named.address, &named.address,
-                                               &deadline) == WEIR_ERR_MISMATCH);
-        EXPECT(&failures, boot_last_error_has("two processes say that they are rank 1"));
-        close(fd);
+    enum { MOST_ATTEMPTS = 20 };
+    int failures = 0, rank = weir_boot_rank(boot), go = 0, in_time[3] = {0};
+    for (int attempt = 0; !failures && !in_time[2] && attempt < MOST_ATTEMPTS; attempt++) {
+        char address[64];
+        weir_boot *tcp = NULL;
+        share_address(boot, "127.0.0.1:%d", 0, address, &failures);
+        if (rank == 1)
+            EXPECT_OK(&failures, weir_boot_recv(boot, &go, sizeof go, 2, 0));
+        if (rank < 2)
+            EXPECT_OK(&failures, weir_boot_tcp_create_at(address, rank, 2, &tcp));
+        else
+            in_time[2] = claim_rank_1(boot, address, &failures);
+        EXPECT_OK(&failures, weir_boot_allgather(boot, in_time, sizeof *in_time));
+        weir_boot_destroy(tcp);
     }
-    weir_boot_destroy(tcp);
+    EXPECT(&failures, in_time[2]);
     return failures;
 }
 
