@@ -104,7 +104,7 @@ status=1
 grep -q 'until the median.s interval is +- 100%' "$scratch/out" &&
     ! grep -q 'not reached' "$scratch/out" && status=0
 check "--until that is reached is not reported as missed" $status
-bench 2 allreduce -b 512K -e 512K --until 0.00001% -T 1 --csv "$csv"
+bench 2 allreduce -b 512K -e 512K --until 0.00001% -T 2 --csv "$csv"
 passes "--until ends when the time limit is reached" 2
 status=1
 [ "$(grep -c -- '--until 1e-05% not reached, the median is +- .*% after' "$scratch/out")" -eq 2 ] &&

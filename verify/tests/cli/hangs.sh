@@ -231,9 +231,9 @@ if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
         check_in_set_up "$name" ${at%:*} ${at#*:}
     done
     # The deadline is that of an exchange: creating the communicator may take longer.
-    check "exchanges 7 to 13, of the communicator, take 200 ms each, with a deadline of one second" \
+    check "exchanges 7 to 13, of the communicator, take 350 ms each, with a deadline of two seconds" \
         timeout 60 ci/mpirun -np 3 env LD_PRELOAD="$scratch/death.so" \
-        SLOW_MS=200 SLOW_FROM=7 SLOW_TO=13 ./bench_allreduce -b 8 -e 8 -T 1 -n 1 -w 0
+        SLOW_MS=350 SLOW_FROM=7 SLOW_TO=13 ./bench_allreduce -b 8 -e 8 -T 2 -n 1 -w 0
     # The launcher continues the stopped rank before it terminates it.
     export DEATH_STOPS=1
     for at in 0:0 1:4; do

@@ -577,14 +577,17 @@ def metrics_selection():
 
 
 def metrics_in_intervals():
+    def counted():  # no call is counted in a file that is written before the first one
+        return sum(v for _, v in prom_files(folder).get("weir_calls_total", ()))
+
     with tempfile.TemporaryDirectory() as folder, Job(
             plain, 2, WEIR_METRICS="prom", WEIR_METRICS_DIR=folder,
             WEIR_METRICS_INTERVAL_MS="50") as job:
         until(lambda: len(glob.glob(f"{folder}/*.prom")) == 2, "a file per process")
-        first = sum(v for _, v in prom_files(folder)["weir_calls_total"])
+        first = until(counted, "calls")
         for _ in range(50):  # always whole, while they are replaced
             prom_files(folder)
-        until(lambda: sum(v for _, v in prom_files(folder)["weir_calls_total"]) > first, "growth")
+        until(counted, "growth", lambda now: now > first)
         demand(job.end(), "the job")
         demand(len(os.listdir(folder)) == 4, os.listdir(folder))  # two files and their locks
 
