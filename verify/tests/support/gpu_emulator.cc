@@ -9,11 +9,11 @@
 
 #include "verify/tests/support/gpu_emulator.hh"
 #include "verify/tests/support/gpu_fibers.hh"
+#include "verify/tests/support/gpu_shared.hh"
 
 #include <algorithm>
 #include <cstdarg>
 #include <deque>
-#include <link.h>
 #include <unistd.h>
 #include <vector>
 
@@ -34,7 +34,6 @@ enum {
     WARP = 32,
     CANARY_BYTES = 256,
     CANARY = 0xc5,
-    GARBAGE = 0xa7,
     TIMEOUT_NS = 1000000,
     /* Steps of each runnable thread without any store after which frozen threads continue, and
      * after which all threads are considered to poll in vain. */
@@ -67,7 +66,7 @@ struct block {
     uint32_t left = 0; /* threads that have not ended */
     barrier_state all_threads, further[2]; /* barriers 0, and 1 and 2 */
     std::vector<barrier_state> warps;
-    std::vector<char> shared;
+    emulator::shared_memory::contents shared;
 };
 
 struct launched {
@@ -142,83 +141,6 @@ namespace {
 
 emulator::machine_state *now;
 
-/* The program's thread-local variables, which stand for __shared__ variables. */
-struct shared_memory {
-    char *at;
-    size_t bytes;
-};
-
-int find_shared(struct dl_phdr_info *info, size_t, void *result)
-{
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_TLS)
-            *(shared_memory *)result = {(char *)info->dlpi_tls_data, info->dlpi_phdr[i].p_memsz};
-    return 1; /* the program itself comes first */
-}
-
-const shared_memory &shared()
-{
-    static const shared_memory found = [] {
-        shared_memory memory = {nullptr, 0};
-        dl_iterate_phdr(find_shared, &memory);
-        return memory;
-    }();
-    return found;
-}
-
-/* Whose shared memory is in place: a block's or the main program's. A program contains the shared
- * memory of many kernels, and all of it holds garbage when a block begins: when another block runs,
- * only those parts are copied that some block of the machine has written. */
-struct in_place {
-    enum { PART = 1024 };
-    std::vector<char> of_main;
-    std::vector<char> *of = &of_main; /* nullptr: that of a block that has ended */
-    std::vector<char> written;        /* a flag per part */
-
-    static size_t bytes_of(size_t part)
-    {
-        return std::min<size_t>(PART, shared().bytes - part * PART);
-    }
-    static bool is_garbage(const char *at, size_t bytes)
-    {
-        return *at == (char)GARBAGE && memcmp(at, at + 1, bytes - 1) == 0;
-    }
-    void save_parts()
-    {
-        for (size_t part = 0; part * PART < shared().bytes; part++) {
-            const char *at = shared().at + part * PART;
-            written[part] = written[part] || !is_garbage(at, bytes_of(part));
-            if (written[part])
-                memcpy(of->data() + part * PART, at, bytes_of(part));
-        }
-    }
-    void load_parts()
-    {
-        for (size_t part = 0; part * PART < shared().bytes; part++)
-            if (written[part])
-                memcpy(shared().at + part * PART, of->data() + part * PART, bytes_of(part));
-    }
-    void swap_to(std::vector<char> *next)
-    {
-        const bool between_blocks = of && of != &of_main && next != &of_main;
-        if (of == next)
-            return;
-        if (of == &of_main)
-            of->assign(shared().at, shared().at + shared().bytes);
-        else if (of)
-            save_parts();
-        of = next;
-        if (between_blocks)
-            load_parts();
-        else if (!of->empty())
-            memcpy(shared().at, of->data(), of->size());
-    }
-    void forget()
-    {
-        written.assign(shared().bytes / PART + 1, 0);
-    }
-} placed;
-
 void thread_body()
 {
     fiber::begun(&now->main_thread);
@@ -265,7 +187,7 @@ void emulator::machine_state::begin(int rank)
         made->index = {(uint32_t)b, 0, 0};
         made->left = made->all_threads.members = threads;
         made->warps.resize((threads + WARP - 1) / WARP);
-        made->shared.assign(shared().bytes, (char)GARBAGE);
+        made->shared = shared_memory::of_program().garbage();
         for (uint32_t t = 0; t < threads; t++) {
             if (idle.empty()) {
                 pool.push_back(std::make_unique<gpu_thread>());
@@ -314,7 +236,7 @@ void emulator::machine_state::end_launch(int rank)
                  (unsigned long long)launch->number, (unsigned long long)of.state.turns);
     of.state.turns = (launch->number + 1) << WEIRI_GPU_EPOCH_SHIFT;
     of.queue.pop_front();
-    placed.of = nullptr;
+    emulator::shared_memory::of_program().drop();
     if (!of.queue.empty())
         begin(rank);
 }
@@ -406,8 +328,8 @@ void emulator::machine_state::enter(gpu_thread *next)
         blockIdx = of->index;
         blockDim = {(uint32_t)of->of->shape.threads, 1, 1};
         gridDim = {(uint32_t)of->of->shape.blocks, 1, 1};
+        emulator::shared_memory::of_program().swap_to(&of->shared);
     }
-    placed.swap_to(of ? &of->shared : &placed.of_main);
     if (next == last)
         return;
     current = next;
@@ -546,7 +468,7 @@ namespace emulator {
 
 machine::machine(int nranks, uint64_t seed) : its(new machine_state)
 {
-    placed.forget();
+    shared_memory::of_program().clear();
     its->nranks = nranks;
     its->seed = seed;
     its->ranks = std::vector<rank_state>((size_t)nranks);
@@ -599,7 +521,7 @@ buffer machine_state::add(int rank, size_t bytes, size_t misalignment, kind kind
     at -= (at - misalignment) % 16;
     canary_bytes = pages * page - at - bytes;
     memset(room + at - CANARY_BYTES, CANARY, CANARY_BYTES);
-    memset(room + at, GARBAGE, bytes);
+    memset(room + at, emulator::GARBAGE, bytes);
     memset(room + at + bytes, CANARY, canary_bytes);
     buffer made = {room + at, bytes, WEIRI_GPU_UNMAPPED};
     buffers.push_back({room, made.data, (pages + 1) * page, bytes, canary_bytes, rank});
