@@ -18,11 +18,11 @@ is_right() {
     simulate -c "$@" && [ "$(cut -d, -f4 "$out" | sort -u | wc -l)" -eq 7 ]
 }
 check "32 ranks on 2 NUMA nodes: data and counted bytes are right" \
-    is_right -t $machines/2-node-64-core.xml -v xeon -n 32 -b 1048576
+    is_right -t $machines/2-node-64-core.xml -v xeon -n 32 -b 262144
 check "64 ranks on 4 NUMA nodes: data and counted bytes are right" \
-    is_right -t $machines/4-node-64-core.xml -v epyc -n 64 -b 262144
+    is_right -t $machines/4-node-64-core.xml -v epyc -n 64 -b 131072
 check "12 ranks, root 7: data and counted bytes are right" \
-    is_right -t $machines/2-node-64-core.xml -v xeon -n 12 -r 7 -b 786432
+    is_right -t $machines/2-node-64-core.xml -v xeon -n 12 -r 7 -b 393216
 
 # finds FAULT COLLECTIVE ALGORITHM TEXT: the planted fault makes the program fail, which it names.
 finds() {
@@ -51,7 +51,7 @@ selects() {
     simulate -t "$machines/$1" -n "$2" -b "$3" -C allreduce &&
         awk -F, -v algo="$4" 'NR > 1 && $15 { print "# selected: " $6; found = $6 == algo } END { exit !found }' "$out"
 }
-check "long allreduces of two NUMA nodes are served by numa" selects 2-node-64-core.xml 32 1048576 numa
+check "long allreduces of two NUMA nodes are served by numa" selects 2-node-64-core.xml 32 524288 numa
 check "short ones are not" selects 2-node-64-core.xml 32 65536 fused
 check "with ranks on one NUMA node, numa is not selected" selects 1-node-16-core.xml 16 1048576 fused
 
