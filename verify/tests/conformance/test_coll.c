@@ -1260,10 +1260,13 @@ int main(void)
              {2, .body = mixed_sequence, .unregistered = 2}),
         JOBS("ranks on several NUMA nodes", {4, .body = sweep_counts, .numa = 2},
              {5, .body = sweep_counts, .numa = 3}, {5, .body = sweep_counts, .numa = 5},
-             {4, .body = sweep_types, .numa = 2}, {3, .body = sweep_types, .numa = 2},
+             {4, .body = sweep_types, .numa = 2},
+             {3, .body = sweep_types, .numa = 2, .long_only = 1},
              {5, .body = mixed_sequence, .numa = 2}, {4, .body = back_to_back, .numa = 2},
-             {5, .body = claimed_reductions, .numa = 2}, {3, .body = alltoallv_matrix, .numa = 2},
-             {4, .body = bursts_in_rotation, .numa = 2}, {33, .body = few_counts, .numa = 4}),
+             {5, .body = claimed_reductions, .numa = 2, .long_only = 1},
+             {3, .body = alltoallv_matrix, .numa = 2, .long_only = 1},
+             {4, .body = bursts_in_rotation, .numa = 2, .long_only = 1},
+             {33, .body = few_counts, .numa = 4}),
         JOBS("ranks on several NUMA nodes, unregistered memory",
              {4, .body = sweep_counts, .numa = 2, .unregistered = 1},
              {3, .body = mixed_sequence, .numa = 2, .unregistered = 2}),
@@ -1306,7 +1309,8 @@ int main(void)
              {2, .body = copied_by_both_if_allowed, .unregistered = 1},
              {2, .body = never_copied_by_both, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
              {2, .body = never_copied_by_both, .unregistered = 1, .cma = CMA_FORBIDDEN_TO_WRITE},
-             {2, .body = never_copied_by_both, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_USER}),
+             {2, .body = never_copied_by_both, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_USER,
+              .long_only = 1}),
         JOBS("all counts in unregistered memory without copies by the kernel",
              {2, .body = sweep_counts, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
              {5, .body = mixed_sequence, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
@@ -1337,7 +1341,8 @@ int main(void)
              {64, .body = few_counts, .attached = 1, .long_only = 1},
              {33, .body = few_counts, .attached = 1}),
     };
-    (void)long_part("2 or 3 of the 5 numbers of ranks (1, 2, 3, 5, 8) of each sweep, and 64 ranks");
+    (void)long_part("2 or 3 of the 5 numbers of ranks (1, 2, 3, 5, 8) of each sweep, 64 ranks, "
+                    "and some sweeps of ranks on several NUMA nodes");
     const size_t count = sizeof tests / sizeof *tests, attached = 7; /* the last ones */
     return RUN_SOME_TESTS("collectives", tests, xpmem_is_real() ? count - attached : 0, count);
 }
