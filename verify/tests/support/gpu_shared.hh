@@ -3,8 +3,8 @@
  * __shared__ ones; when another block runs, its contents replace those of the last block.
  *
  * A program contains the shared memory of many kernels, and all of it holds garbage when a block
- * begins. Only those pages are copied that some block has written since the last clear(): the others
- * are write-protected, and the handler of the first write makes a page writable and notes it.
+ * begins. Only those pages are copied that some block has written since the last clear(). The rest
+ * is write-protected; the handler of a page's first write notes the page and makes it writable.
  */
 #ifndef VERIFY_TESTS_SUPPORT_GPU_SHARED_HH
 #define VERIFY_TESTS_SUPPORT_GPU_SHARED_HH
