@@ -115,7 +115,7 @@ static void wait_nap(const weir_comm *comm, const weiri_waiter *waiter)
 static weir_status wait_step(weir_comm *comm, weiri_waiter *waiter, int awaited, int *dead)
 {
     int status = weir_waiter_step(&waiter->polls, &comm->guard);
-    if (status == WEIR_OK)
+    if (status == 0)
         wait_nap(comm, waiter);
     if (status == WEIR_ERR_ABORTED) {
         if (!wait_has_settled(waiter))

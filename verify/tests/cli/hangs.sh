@@ -148,7 +148,7 @@ missing() {
 reports_missing_rank() {
     awk -v silent="$1" '
         BEGIN { lines = 0 }
-        /^weir: where 3 ranks stand in set-up \(deadline 1000 ms\): bench_allreduce$/ { heads++ }
+        /^weir: where 3 ranks stand in set-up \(deadline [12]000 ms\): bench_allreduce$/ { heads++ }
         /^  rank [0-9]/ {
             if (heads != 1 || $2 + 0 != lines) wrong = 1
             if ($0 !~ (lines == silent ? ": no answer; " : "[(]pid [0-9]+[)]: in set-up: ")) wrong = 1
@@ -192,17 +192,17 @@ done
 # shellcheck disable=SC2016  # expanded by the ranks
 with_deaths() {
     timeout 60 ci/mpirun -np 3 env LD_PRELOAD="$scratch/death.so" DEATH_RANK="$1" DEATH_CALL="$2" \
-        bash -c 'exec ./bench_allreduce -b 8 -e 8 -T 1 2>>"$0"' "$scratch/ranks" >"$out" 2>"$err"
+        bash -c 'exec ./bench_allreduce -b 8 -e 8 -T 2 2>>"$0"' "$scratch/ranks" >"$out" 2>"$err"
     cat "$scratch/ranks" >>"$err"
     rm -f "$scratch/ranks"
 }
 
 # Killed or stopped at the end of MPI_Init, between it and the communicator, and while that is created: a
-# preloaded library does it in an MPI call of that phase. After a death Open MPI's launcher leaves the others three
-# seconds for the report instead of one, which is as long as their deadline; it always waits that long, so two seconds
-# are no part of the time in which the job must end.
+# preloaded library does it in an MPI call of that phase. After a death Open MPI's launcher leaves the others four
+# seconds for the report instead of one, which is shorter than their deadline; it always waits that long, so three
+# seconds are no part of the time in which the job must end.
 set_up_deaths() {
-    local seconds=3 start
+    local seconds=4 start
     [ -z "${DEATH_STOPS-}" ] || seconds=1
     start=$(now_ms)
     OMPI_MCA_odls_base_sigkill_timeout=$seconds with_deaths "$1" "$2"
@@ -222,7 +222,7 @@ stopped_says_so() {
     reports_missing_rank 1 &&
         { ! grep -q '^bench_allreduce: rank 1' "$err" ||
             grep -q '^bench_allreduce: rank 1 was stopped for [0-9]* ms, longer' "$err"; } &&
-        grep -q '^  rank 2 .*: in set-up: communicator; .*not complete after 1000 ms' "$err"
+        grep -q '^  rank 2 .*: in set-up: communicator; .*not complete after 2000 ms' "$err"
 }
 if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     "${MPICC:-mpicc}" -shared -fPIC -o "$scratch/death.so" verify/tests/support/mpi_death.c; then

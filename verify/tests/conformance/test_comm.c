@@ -1,9 +1,12 @@
 /*
  * Proves that communicators of 1 to 16 ranks report their properties, that their barrier separates
- * phases, that creation is quick, uses the memory that it states and leaks nothing, and that
- * creation with invalid settings fails on every rank. Failing ranks are in test_comm_faults.c.
+ * phases, that long waits leave cores to others, that creation is quick, uses the memory that it
+ * states and leaks nothing, and that creation with invalid settings fails on every rank. Failing ranks are in test_comm_faults.c.
  */
+#define _GNU_SOURCE
 #include "verify/tests/support/comm_ranks.h"
+
+#include <sched.h>
 
 /* --------------------------------------------------------------- properties */
 
@@ -99,6 +102,36 @@ static void test_set_up_of_8_ranks_is_quick(void **state)
     (void)state;
     double most_s = SANITISED ? 5.0 : 0.5;
     run_ranks(8, set_up_quickly, &most_s);
+}
+
+/* Ranks that share a core and wait long for another one leave the core to other programs. */
+static int wait_for_late_rank(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    enum { LATE_US = 600000 };
+    struct timespec used = {0, 0};
+    cpu_set_t one_core;
+    int failures = 0, core = 0;
+    sched_getaffinity(0, sizeof one_core, &one_core);
+    while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, &one_core))
+        core++;
+    CPU_ZERO(&one_core);
+    CPU_SET(core, &one_core);
+    EXPECT(&failures, sched_setaffinity(0, sizeof one_core, &one_core) == 0);
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    const double before_s = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+    if (weir_comm_rank(comm) == 0)
+        usleep(LATE_US);
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    const double used_s = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec - before_s;
+    EXPECT(&failures, used_s < 1e-6 * LATE_US / 5);
+    weir_comm_destroy(comm);
+    return failures;
 }
 
 /* This process's share of the library's memory in bytes; a shared page is divided among the
@@ -316,6 +349,7 @@ int main(void)
         COMM_TEST("the barrier separates phases of 2 ranks", 2, barrier),
         COMM_TEST("the barrier separates phases of 5 ranks", 5, barrier),
         cmocka_unit_test(test_set_up_of_8_ranks_is_quick),
+        RANKS_TEST("long waits leave a shared core to others", 3, wait_for_late_rank, NULL),
         COMM_TEST("memory of 8 ranks is what is stated", 8, memory_held),
         RANKS_TEST("200 communicators leave nothing", 3, many_rounds, NULL),
         CREATE_FAILS("an unknown transport is rejected", -1, "WEIR_TRANSPORT", "bogus", 0,
