@@ -31,7 +31,7 @@ environment() {
     fi
 }
 types=
-! long_part "mypy --strict" || types=mypy
+! long_part "mypy --strict, and faults without the module in C" || types=mypy
 if ! environment pypi && ! environment system; then
     leave "no virtual environment with numpy, pytest, setuptools and wheel: PyPI is not reachable, and the system's Python lacks them; apt-get install python3-venv python3-numpy python3-pytest python3-wheel"
 fi

@@ -1,7 +1,8 @@
 /*
  * Proves that communicators of 1 to 16 ranks report their properties, that their barrier separates
  * phases, that long waits leave cores to others, that creation is quick, uses the memory that it
- * states and leaks nothing, and that creation with invalid settings fails on every rank. Failing ranks are in test_comm_faults.c.
+ * states and leaks nothing, and that creation with invalid settings fails on every rank. Failing
+ * ranks are in test_comm_faults.c.
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/comm_ranks.h"
