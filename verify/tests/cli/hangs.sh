@@ -13,7 +13,7 @@ if [ ! -x ./bench_allreduce ]; then
 fi
 
 deadline_s=2 # of the job
-limit_ms=7000
+limit_ms=12000
 
 now_ms() { date +%s%3N; }
 

@@ -73,7 +73,7 @@ ended_with_4() {
 }
 # stays_away LAYOUT RANKS LAST: the last rank, on node LAST, skips a collective.
 stays_away() {
-    bench "$1" allreduce -b 4K -e 4K -n 1 -w 0 -T 2 --inject skip-signal
+    bench "$1" allreduce -b 4K -e 4K -n 1 -w 0 -T 4 --inject skip-signal
     status=1
     ended_with_4 && [ "$(grep -c "where $2 ranks stand" "$scratch/err")" -eq 1 ] &&
         grep -q "rank $(($2 - 1)) (pid [0-9]*, node $3)" "$scratch/err" && status=0
