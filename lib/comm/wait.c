@@ -31,7 +31,7 @@ enum {
     POLLS_PER_CLOCK = 64,
     WAIT_TEXT_BYTES = 512,
     NAP_FROM_NS = 1000000, /* waits that are shorter only yield */
-    NAP_SHARE = 32,
+    NAP_SHARE = 32,        /* a nap takes this part of the time waited so far */
     NAP_MOST_NS = 500000,
 };
 
@@ -94,8 +94,8 @@ static int wait_life_is_due(const weir_comm *comm, weiri_waiter *waiter)
 }
 
 /* Where ranks share cores, those that wait long leave the cores to those that work: a core that is
- * only yielded is soon given back. A nap is a 32nd of the time waited so far, so it delays the
- * end of a wait little; the network of several nodes needs polls and gets no naps. */
+ * only yielded is soon given back. Naps that grow with the wait delay its end little. The network
+ * of several nodes needs polls, so its ranks take none. */
 static void wait_nap(const weir_comm *comm, const weiri_waiter *waiter)
 {
     if (!comm->oversubscribed || !waiter->polls.started_ns ||

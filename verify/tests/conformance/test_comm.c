@@ -7,8 +7,6 @@
 #define _GNU_SOURCE
 #include "verify/tests/support/comm_ranks.h"
 
-#include <sched.h>
-
 /* --------------------------------------------------------------- properties */
 
 static int getters(weir_boot *boot, void *argument)
@@ -105,32 +103,29 @@ static void test_set_up_of_8_ranks_is_quick(void **state)
     run_ranks(8, set_up_quickly, &most_s);
 }
 
+static double thread_cpu_s(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
 /* Ranks that share a core and wait long for another one leave the core to other programs. */
 static int wait_for_late_rank(weir_boot *boot, void *argument)
 {
     (void)argument;
     enum { LATE_US = 600000 };
-    struct timespec used = {0, 0};
-    cpu_set_t one_core;
-    int failures = 0, core = 0;
-    sched_getaffinity(0, sizeof one_core, &one_core);
-    while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, &one_core))
-        core++;
-    CPU_ZERO(&one_core);
-    CPU_SET(core, &one_core);
-    EXPECT(&failures, sched_setaffinity(0, sizeof one_core, &one_core) == 0);
+    int failures = 0;
+    share_a_core(&failures);
     weir_comm *comm = open_comm(boot);
     if (!comm)
         return NO_COMM;
     EXPECT_OK(&failures, weir_comm_barrier(comm));
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    const double before_s = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+    const double before_s = thread_cpu_s();
     if (weir_comm_rank(comm) == 0)
         usleep(LATE_US);
     EXPECT_OK(&failures, weir_comm_barrier(comm));
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    const double used_s = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec - before_s;
-    EXPECT(&failures, used_s < 1e-6 * LATE_US / 5);
+    EXPECT(&failures, thread_cpu_s() - before_s < 1e-6 * LATE_US / 5);
     weir_comm_destroy(comm);
     return failures;
 }

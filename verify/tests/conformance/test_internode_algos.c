@@ -12,7 +12,6 @@
 #include "coll/internode/cost.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -377,19 +376,6 @@ static void check_forms(void **unused)
             fail_msg("%s of %s has no form in coll/internode/cost.c", row->name,
                      weir_collective_name(row->collective));
     }
-}
-
-/* Has the communicators that are created next share one core. */
-static void share_a_core(int *failures)
-{
-    cpu_set_t cores, one;
-    int core = 0;
-    EXPECT(failures, sched_getaffinity(0, sizeof cores, &cores) == 0);
-    while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, &cores))
-        core++;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    EXPECT(failures, sched_setaffinity(0, sizeof one, &one) == 0);
 }
 
 /* The algorithm that serves an alltoall of so many bytes. */

@@ -1,7 +1,7 @@
 /*
  * Helpers for tests of communicators: they run a body in forked ranks, which must all end with 0,
- * open a communicator in each rank, and count what a process holds. A body counts its failed
- * expectations with EXPECT.
+ * open a communicator in each rank, put ranks on one core, and count what a process holds. A body
+ * counts its failed expectations with EXPECT.
  */
 #ifndef VERIFY_TESTS_SUPPORT_COMM_RANKS_H
 #define VERIFY_TESTS_SUPPORT_COMM_RANKS_H
@@ -9,6 +9,7 @@
 #include "verify/tests/conformance/boot_conformance.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -134,7 +135,22 @@ static inline void test_ranks(void **state)
     (cmocka_set_message_output(CM_OUTPUT_TAP),                                                     \
      _cmocka_run_group_tests(name, (tests) + (first), (end) - (first), NULL, NULL))
 
-/* -------------------------------------------------------- times and counts */
+/* -------------------------------------------------------- cores, times, counts */
+
+#ifdef _GNU_SOURCE /* declares sched_setaffinity */
+/* Has the communicators that are created next share one core. */
+static inline void share_a_core(int *failures)
+{
+    cpu_set_t cores, one;
+    int core = 0;
+    EXPECT(failures, sched_getaffinity(0, sizeof cores, &cores) == 0);
+    while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, &cores))
+        core++;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    EXPECT(failures, sched_setaffinity(0, sizeof one, &one) == 0);
+}
+#endif
 
 static inline double now_s(void)
 {

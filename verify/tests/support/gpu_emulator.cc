@@ -11,7 +11,6 @@
 #include "verify/tests/support/gpu_fibers.hh"
 #include "verify/tests/support/gpu_shared.hh"
 
-#include <algorithm>
 #include <cstdarg>
 #include <deque>
 #include <unistd.h>
