@@ -34,6 +34,8 @@ static PyObject *module_bind(PyObject *module, PyObject *table)
 
 static PyMethodDef module_methods[] = {
     {"bind", module_bind, METH_O, NULL},
+    {"read", native_read, METH_O, NULL},
+    {"stream", native_stream, METH_O, NULL},
     {"learn_arrays", native_learn_arrays, METH_VARARGS, NULL},
     {"learn_tensors", native_learn_tensors, METH_VARARGS, NULL},
     {"pool_open", native_pool_open, METH_VARARGS, NULL},

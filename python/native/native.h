@@ -44,6 +44,8 @@ void native_span_release(native_span *span);
 int native_span_stream(const native_span *span, void **stream);
 
 /* Functions of the module, for its table of methods. */
+PyObject *native_read(PyObject *module, PyObject *object);
+PyObject *native_stream(PyObject *module, PyObject *object);
 PyObject *native_learn_arrays(PyObject *module, PyObject *arguments);
 PyObject *native_learn_tensors(PyObject *module, PyObject *arguments);
 PyObject *native_pool_open(PyObject *module, PyObject *arguments);

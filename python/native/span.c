@@ -189,6 +189,33 @@ int native_span_stream(const native_span *span, void **stream)
     return 0;
 }
 
+/* read(array) -> (address, bytes, dtype, itemsize, device, is_readonly) or None */
+PyObject *native_read(PyObject *module, PyObject *object)
+{
+    native_span span;
+    (void)module;
+    if (!native_span_read(object, &span))
+        Py_RETURN_NONE;
+    native_span_release(&span);
+    return Py_BuildValue("NniiiN", PyLong_FromVoidPtr(span.data), (Py_ssize_t)span.bytes,
+                         span.dtype, span.itemsize, span.device, PyBool_FromLong(span.is_readonly));
+}
+
+/* stream(tensor) -> the current stream of its library or None */
+PyObject *native_stream(PyObject *module, PyObject *object)
+{
+    native_span span;
+    void *stream;
+    (void)module;
+    if (!native_span_read(object, &span))
+        Py_RETURN_NONE;
+    int is_known = span.device >= 0 && native_span_stream(&span, &stream);
+    native_span_release(&span);
+    if (!is_known)
+        Py_RETURN_NONE;
+    return PyLong_FromVoidPtr(stream);
+}
+
 /* learn_arrays(numpy.ndarray, [(dtype, weir_dtype), ...]) */
 PyObject *native_learn_arrays(PyObject *module, PyObject *arguments)
 {

@@ -8,6 +8,8 @@ never copied, because a result that is written to a copy would be lost.
 from __future__ import annotations
 
 import ctypes
+import functools
+import importlib
 from typing import Any, Callable, Optional
 
 from . import _declarations as c
@@ -102,6 +104,9 @@ def _fill_numpy_types() -> None:
 def _from_numpy(array: Any) -> Buffer:
     if not _numpy_types:
         _fill_numpy_types()
+    read = _fast.read(array)
+    if read is not None:
+        return Buffer(*read)
     found = array.__array_interface__
     name = array.dtype.name if found["typestr"] not in _BY_TYPESTR else None
     return _from_interface(found, HOST, name, None)
@@ -127,6 +132,9 @@ def _fill_torch_types() -> None:
 def _from_torch(tensor: Any) -> Buffer:
     if not _torch_types:
         _fill_torch_types()
+    read = _fast.read(tensor)
+    if read is not None:
+        return Buffer(*read)
     if not tensor.is_contiguous():
         raise InvalidError(f"a tensor of shape {tuple(tensor.shape)} is not contiguous; pass "
                            "tensor.contiguous()")
@@ -299,6 +307,12 @@ def describe(value: Any) -> Buffer:
     return reader(value)
 
 
+def address_of(value: Any) -> int:
+    """Returns the address of an array that was allocated here; 0 if it is empty."""
+    read = _fast.read(value)
+    return describe(value).pointer if read is None else read[0]
+
+
 def stream_of(value: Any, stream: Any) -> int:
     """Returns the CUDA stream of a call as a number: `stream`, else the current stream of the library
     that the array comes from, else the legacy default stream.
@@ -307,6 +321,9 @@ def stream_of(value: Any, stream: Any) -> int:
     or `__cuda_stream__`.
     """
     if stream is None:
+        current = _fast.stream(value)
+        if current is not None:
+            return current
         module = type(value).__module__.partition(".")[0]
         if module == "torch":
             import torch
@@ -339,35 +356,43 @@ def empty_like(value: Any, shape: tuple[int, ...]) -> Any:
     if module == "torch":
         return value.new_empty(shape)
     if module in ("numpy", "cupy"):
-        import importlib
         return importlib.import_module(module).empty(shape, value.dtype)
     raise TypeError(f"no result can be allocated for '{type(value).__name__}'; pass out=")
 
 
-def new_array(value: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """Allocates an array of the library and on the device of `value`, of a data type by its name."""
+def allocator(value: Any, shape: tuple[int, ...], dtype: str, fill: Optional[int] = None) -> Callable[[], Any]:
+    """Returns a function that allocates an array of the library and on the device of `value`.
+
+    dtype: a data type by its name. fill: of each element; None: the contents are undefined.
+    """
     module = type(value).__module__.partition(".")[0]
-    if module == "torch":
-        import torch
-        return torch.empty(shape, dtype=getattr(torch, dtype), device=value.device)
-    if module not in ("numpy", "cupy"):
+    if module not in ("numpy", "cupy", "torch"):
         raise TypeError(f"no result can be allocated for '{type(value).__name__}'; expected an array of NumPy, CuPy or PyTorch")
-    import importlib
-    kind: Any = dtype
-    if dtype in _BY_NAME and value.dtype.name != dtype:
+    library = importlib.import_module(module)
+    options: dict[str, Any] = {"dtype": dtype}
+    if module == "torch":
+        options = {"dtype": getattr(library, dtype), "device": value.device}
+    elif dtype in _BY_NAME and value.dtype.name == dtype:
+        options = {"dtype": value.dtype}
+    elif dtype in _BY_NAME:
         try:
-            kind = getattr(importlib.import_module("ml_dtypes"), dtype)
+            options = {"dtype": getattr(importlib.import_module("ml_dtypes"), dtype)}
         except ImportError:
             raise UnsupportedError(f"NumPy has no type {dtype}; pip install ml_dtypes") from None
-    elif dtype in _BY_NAME:
-        kind = value.dtype
-    return importlib.import_module(module).empty(shape, kind)
+    if fill:
+        return functools.partial(library.full, shape, fill, **options)
+    return functools.partial(library.empty if fill is None else library.zeros, shape, **options)
+
+
+def new_array(value: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """Allocates an array of the library and on the device of `value`, of a data type by its name."""
+    return allocator(value, shape, dtype)()
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """Returns the shape of an array; a flat one for objects without a shape."""
     shape = getattr(value, "shape", None)
     if shape is not None:
-        return tuple(int(length) for length in shape)
+        return tuple(shape)
     with memoryview(value) as seen:
         return tuple(seen.shape) if seen.shape is not None else (seen.nbytes,)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _declarations as c
 from ._library import lib
@@ -41,6 +41,16 @@ native: Any = _load()
 def caller(handle: int, device: int, size: int) -> "Optional[Caller]":
     """Returns an object that makes calls on a communicator; None without the module."""
     return None if native is None else native.Caller(handle, device, size)
+
+
+def _nothing(_: Any) -> None:
+    return None
+
+
+# Memory of an array as the arguments of _buffers.Buffer, and the current CUDA stream of its library, as a number. None:
+# Python must look, or there is none.
+read: Callable[[Any], Optional[tuple[int, int, int, int, int, bool]]] = _nothing if native is None else native.read
+stream: Callable[[Any], Optional[int]] = _nothing if native is None else native.stream
 
 
 def learn_arrays(kind: type, dtypes: dict[Any, tuple[int, int]]) -> None:

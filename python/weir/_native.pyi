@@ -26,6 +26,11 @@ class Operator:
 
 def bind(addresses: dict[str, int]) -> int:
     """Sets the functions of libweir.so; returns the size of a weir_call."""
+def read(value: Any) -> Optional[tuple[int, int, int, int, int, bool]]:
+    """Returns address, bytes, weir_dtype, bytes of an element, device and whether it is read-only; None if Python must
+    look."""
+def stream(value: Any) -> Optional[int]:
+    """Returns the current CUDA stream of a tensor's library; None if it is not known."""
 def learn_arrays(kind: type, dtypes: list[tuple[Any, int]]) -> None: ...
 def learn_tensors(kind: type, exchange: Any) -> bool: ...
 def pool_open(comm: int, device: int) -> int: ...

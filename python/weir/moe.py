@@ -12,11 +12,11 @@ docs/user/moe.md describes layouts, capacities and the backward pass; weir.torch
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Callable, Optional, Sequence, Union
 
 from . import _declarations as c
 from . import _interrupt
-from ._buffers import Buffer, describe, new_array, shape_of
+from ._buffers import Buffer, address_of, allocator, describe, new_array, shape_of
 from ._library import check, default_of, lib
 from .communicator import Communicator
 from .errors import InvalidError
@@ -25,6 +25,10 @@ _D = c.Dtype
 _DTYPES = {"float32": _D.WEIR_FLOAT, "float16": _D.WEIR_HALF, "bfloat16": _D.WEIR_BFLOAT16,
            "float8_e4m3fn": _D.WEIR_FP8_E4M3}
 _LAYOUTS = {"expert": 0, "rank": 1, "flat": 2}
+_IDS, _FLOAT = (_D.WEIR_INT32, _D.WEIR_INT64), (_D.WEIR_FLOAT,)
+# Copied for each call.
+_DISPATCH = default_of("weir_moe_dispatch_args")
+_COMBINE = default_of("weir_moe_combine_args")
 
 
 class Received:
@@ -38,10 +42,13 @@ class Received:
     number under which the group keeps the routing.
     """
 
-    __slots__ = ("rows", "scales", "weights", "experts", "counts", "offsets", "sources", "handle")
+    __slots__ = ("rows", "scales", "weights", "experts", "counts", "offsets", "sources", "handle", "_group", "_whole", "_arguments")
 
-    def __init__(self, handle: int) -> None:
-        self.handle = handle
+    def __init__(self, group: "Group") -> None:
+        self.handle = 0
+        self._group = group
+        self._whole: dict[str, Any] = {}  # the arrays before they are cut
+        self._arguments: Any = None  # of the call that they were allocated for
         self.rows: Any = None
         self.scales: Any = None
         self.weights: Any = None
@@ -119,35 +126,40 @@ class Group:
         self.recv_rows: int = info.recv_rows
         self.expert_stride: int = info.expert_stride
         self.scales_per_row: int = info.scales_per_row
+        self._recv_bytes: int = info.recv_bytes
         self.memory_bytes: int = info.memory_bytes
         self._alignment = max(1, alignment)
         self._has_places = layout == "rank" or bool(expert_capacity)
         self._has_gaps = self._has_places or self._alignment > 1 or comm.device >= 0
+        self._dtypes = ((_DTYPES[dtype],), (_DTYPES[self.dispatch_dtype],))
         self._tokens: dict[int, int] = {}  # of each handle
         self._has_weights: dict[int, bool] = {}
+        self._allocators: dict[Any, list[tuple[str, str, Callable[[], Any]]]] = {}
 
     # -------------------------------------------------------------------------- calls
 
     def dispatch(self, x: Any, topk_experts: Any = None, topk_weights: Any = None, *, handle: int = 0, rows: Any = None,
-                 stream: Any = None) -> Received:
+                 out: Optional[Received] = None, stream: Any = None) -> Received:
         """Sends tokens to the ranks of their experts. Collective; on the host it blocks until the rows are there.
 
         x: [tokens, hidden]. topk_experts: [tokens, topk] int32 or int64, negative: none; None: the routing of the latest
         dispatch on the handle, for as many tokens. topk_weights: [tokens, topk] float32, on all ranks or on none. rows: where
-        to receive, [recv_rows, hidden]; None: allocated, with all else that is returned, by the library of x.
+        to receive, [recv_rows, hidden]; None: allocated, with all else that is returned, by the library of x. out: what an
+        earlier dispatch of this group has returned; its arrays are used again, and it is returned: a call takes less
+        time, and a captured graph finds them at the same addresses.
 
         Raises InvalidError on every rank if one rank's arguments are wrong or a capacity is exceeded; the group remains
         usable.
         """
-        arguments, keep, got = self._dispatch_arguments(x, topk_experts, topk_weights, handle, rows, stream)
+        arguments, keep, got = self._dispatch_arguments(x, topk_experts, topk_weights, handle, rows, out, stream)
         self._call(lib.weir_moe_dispatch, arguments)
         self._cut(got)
         return got
 
     def dispatch_send(self, x: Any, topk_experts: Any = None, topk_weights: Any = None, *, handle: int = 0, rows: Any = None,
-                      stream: Any = None) -> Pending:
+                      out: Optional[Received] = None, stream: Any = None) -> Pending:
         """The first half of `dispatch`; compute before `complete`. The arrays must not be changed until then."""
-        arguments, keep, got = self._dispatch_arguments(x, topk_experts, topk_weights, handle, rows, stream)
+        arguments, keep, got = self._dispatch_arguments(x, topk_experts, topk_weights, handle, rows, out, stream)
         self._call(lib.weir_moe_dispatch_send, arguments)
         return Pending(self, lib.weir_moe_dispatch_complete, arguments, keep, got)
 
@@ -225,21 +237,25 @@ class Group:
             used = int(result.offsets[-1]) + -(-int(result.counts[-1]) // self._alignment) * self._alignment
         else:
             used = int(sum(int(count) for count in result.sources))
+        used = min(used, self.recv_rows)
         for name in ("rows", "scales", "weights", "experts"):
-            value = getattr(result, name)
-            setattr(result, name, None if value is None else value[:min(used, self.recv_rows)])
+            value = result._whole.get(name)
+            if value is not None:
+                setattr(result, name, value[:used])
 
-    def _array(self, value: Any, what: str, dtypes: Sequence[int], shape: Sequence[Union[int, None]]) -> Buffer:
+    def _array(self, value: Any, what: str, dtypes: Sequence[int], shape: tuple[Optional[int], ...], is_written: bool = False
+               ) -> Buffer:
         """Returns the memory of an argument after a check of its type, place and shape (None: any length)."""
-        found = describe(value)
+        found, seen = describe(value), shape_of(value)
         self.comm._place(found, what)
         if found.dtype not in dtypes:
             raise InvalidError(f"{what} has the wrong type; expected "
                                + " or ".join(_D(number).name[5:].lower() for number in dtypes))
-        seen = shape_of(value)
-        if len(seen) != len(shape) or any(want is not None and want != have for want, have in zip(shape, seen)):
+        if seen != shape and (len(seen) != len(shape) or shape[0] is not None or seen[1:] != shape[1:]):
             raise InvalidError(f"{what} has shape {seen}; expected "
                                f"({', '.join('any' if want is None else str(want) for want in shape)})")
+        if is_written and found.readonly:
+            raise InvalidError(f"{what} is read-only; pass a writable array")
         return found
 
     def _handle_number(self, handle: int) -> int:
@@ -247,66 +263,99 @@ class Group:
             raise InvalidError(f"handle {handle}: expected 0 to {self.handles - 1}")
         return handle
 
-    def _dispatch_arguments(self, x: Any, topk_experts: Any, topk_weights: Any, handle: int, rows: Any, stream: Any
-                            ) -> tuple[Any, Any, Received]:
-        arguments = default_of("weir_moe_dispatch_args")
-        sent = self._array(x, "x", [_DTYPES[self.dtype]], (None, self.hidden))
+    def _dispatch_arguments(self, x: Any, topk_experts: Any, topk_weights: Any, handle: int, rows: Any, out: Optional[Received],
+                            stream: Any) -> tuple[Any, Any, Received]:
+        sent = self._array(x, "x", self._dtypes[0], (None, self.hidden))
         tokens, keep = shape_of(x)[0], [x, topk_experts, topk_weights, sent]
-        arguments.handle, arguments.tokens, arguments.x = self._handle_number(handle), tokens, sent.pointer or None
-        if topk_experts is not None:
-            chosen = self._array(topk_experts, "topk_experts", [_D.WEIR_INT32, _D.WEIR_INT64], (tokens, self.topk))
-            arguments.topk_experts, arguments.topk_dtype = chosen.pointer or _nothing(keep), chosen.dtype
-            self._has_weights[handle] = topk_weights is not None
-        if topk_weights is not None:
-            given = self._array(topk_weights, "topk_weights", [_D.WEIR_FLOAT], (tokens, self.topk))
-            arguments.topk_weights = given.pointer or _nothing(keep)
-        self._tokens[handle] = tokens
-        got = Received(handle)
-        got.rows = new_array(x, (self.recv_rows, self.hidden), self.dispatch_dtype) if rows is None else rows
-        buffer = self._array(got.rows, "rows", [_DTYPES[self.dispatch_dtype]], (self.recv_rows, self.hidden))
-        arguments.rows, arguments.rows_bytes = buffer.pointer, buffer.nbytes
-        wanted: list[tuple[str, str, tuple[int, ...], str]] = [("expert_counts", "counts", (self.local_experts,), "int32"),
-                                                               ("source_counts", "sources", (self.comm.size,), "int32")]
-        each = (self.recv_rows,) if self.layout == "expert" else (self.recv_rows, self.topk)
-        if self._has_weights.get(handle):
-            wanted.append(("row_weights", "weights", each, "float32"))
-        if self.layout == "expert":
-            wanted.append(("expert_offsets", "offsets", (self.local_experts,), "int32"))
+        self._handle_number(handle)
+        has_weights = self._has_weights.get(handle, False) if topk_experts is None else topk_weights is not None
+        if out is None:
+            arguments, got = self._received(x, sent.device, rows, has_weights)
         else:
-            wanted.append(("row_experts", "experts", each, "int32"))
-        if self.scales_per_row:
-            wanted.append(("row_scales", "scales", (self.recv_rows, self.scales_per_row), "float32"))
-        for member, name, shape, dtype in wanted:
-            made = new_array(x, shape, dtype)
-            if name in ("weights", "experts") and self._has_gaps:
-                made[...] = -1 if name == "experts" else 0
-            setattr(got, name, made)
-            setattr(arguments, member, describe(made).pointer)
+            arguments, got = self._received_again(out, rows, has_weights), out
+        got.handle = arguments.handle = handle
+        arguments.tokens, arguments.x = tokens, sent.pointer or None
+        if topk_experts is not None:
+            chosen = self._array(topk_experts, "topk_experts", _IDS, (tokens, self.topk))
+            arguments.topk_experts, arguments.topk_dtype = chosen.pointer or _nothing(keep), chosen.dtype
+        if topk_weights is not None:
+            given = self._array(topk_weights, "topk_weights", _FLOAT, (tokens, self.topk))
+            arguments.topk_weights = given.pointer or _nothing(keep)
         arguments.stream = self.comm._stream(x, stream) or None
-        return arguments, (keep, got.rows, buffer), got
+        self._tokens[handle], self._has_weights[handle] = tokens, has_weights
+        return arguments, (keep, got), got
+
+    def _received(self, x: Any, device: int, rows: Any, has_weights: bool) -> tuple[Any, Received]:
+        """Allocates what a dispatch returns, in arrays of the library of x. Returns a call's arguments with their addresses."""
+        key = type(x), device, has_weights
+        allocators = self._allocators.get(key)
+        if allocators is None:
+            allocators = self._allocators[key] = self._make_allocators(x, has_weights)
+        arguments, got = c.weir_moe_dispatch_args.from_buffer_copy(_DISPATCH), Received(self)
+        arguments.rows_bytes = self._recv_bytes
+        if rows is not None:
+            self._array(rows, "rows", self._dtypes[1], (self.recv_rows, self.hidden), True)
+        for member, name, allocate in allocators:
+            made = rows if rows is not None and name == "rows" else allocate()
+            got._whole[name] = made
+            setattr(got, name, made)
+            setattr(arguments, member, address_of(made))
+        got._arguments = arguments
+        return arguments, got
+
+    def _received_again(self, out: Received, rows: Any, has_weights: bool) -> Any:
+        """Returns the arguments of a call that receives into the arrays of an earlier one."""
+        if rows is not None:
+            raise InvalidError("rows and out are given; out has rows")
+        if not isinstance(out, Received) or out._group is not self:
+            raise InvalidError("out was not returned by a dispatch of this group")
+        if ("weights" in out._whole) != has_weights:
+            raise InvalidError(f"out has {'no ' if has_weights else ''}weights, unlike this dispatch")
+        if self._has_gaps:
+            for name, value in (("weights", 0), ("experts", -1)):
+                if name in out._whole:
+                    out._whole[name][...] = value
+        return c.weir_moe_dispatch_args.from_buffer_copy(out._arguments)
+
+    def _make_allocators(self, x: Any, has_weights: bool) -> list[tuple[str, str, Callable[[], Any]]]:
+        """Returns member of the arguments, name in the result, and what allocates."""
+        each = (self.recv_rows,) if self.layout == "expert" else (self.recv_rows, self.topk)
+        wanted: list[tuple[str, str, tuple[int, ...], str, Optional[int]]] = [
+            ("rows", "rows", (self.recv_rows, self.hidden), self.dispatch_dtype, None),
+            ("expert_counts", "counts", (self.local_experts,), "int32", None),
+            ("source_counts", "sources", (self.comm.size,), "int32", None)]
+        if has_weights:
+            wanted.append(("row_weights", "weights", each, "float32", 0 if self._has_gaps else None))
+        if self.layout == "expert":
+            wanted.append(("expert_offsets", "offsets", (self.local_experts,), "int32", None))
+        else:
+            wanted.append(("row_experts", "experts", each, "int32", -1 if self._has_gaps else None))
+        if self.scales_per_row:
+            wanted.append(("row_scales", "scales", (self.recv_rows, self.scales_per_row), "float32", None))
+        return [(member, name, allocator(x, shape, dtype, fill)) for member, name, shape, dtype, fill in wanted]
 
     def _combine_arguments(self, rows: Any, weights: Any, handle: int, row_weight_grads: Any, out: Any, stream: Any
                            ) -> tuple[Any, Any, Any]:
-        arguments = default_of("weir_moe_combine_args")
+        arguments = c.weir_moe_combine_args.from_buffer_copy(_COMBINE)
         if self._handle_number(handle) not in self._tokens:
             raise InvalidError(f"handle {handle} holds no routing; dispatch on it first")
-        tokens, number = self._tokens[handle], _DTYPES[self.dtype]
-        outputs = self._array(rows, "rows", [number], (None, self.hidden))
+        tokens = self._tokens[handle]
+        outputs = self._array(rows, "rows", self._dtypes[0], (None, self.hidden))
         keep = [rows, weights, row_weight_grads, outputs]
         arguments.handle, arguments.rows = handle, outputs.pointer or _nothing(keep)
         if weights is not None:
-            given = self._array(weights, "weights", [_D.WEIR_FLOAT], (tokens, self.topk))
+            given = self._array(weights, "weights", _FLOAT, (tokens, self.topk))
             arguments.weights = given.pointer or _nothing(keep)
         result = new_array(rows, (tokens, self.hidden), self.dtype) if out is None else out
-        target = self._array(result, "out", [number], (tokens, self.hidden))
+        target = self._array(result, "out", self._dtypes[0], (tokens, self.hidden), True)
         arguments.out, arguments.out_bytes = target.pointer or _nothing(keep), target.nbytes
         back: Any = result
         if row_weight_grads is not None:
-            shape = (None,) if self.layout == "expert" else (None, self.topk)
-            grads = self._array(row_weight_grads, "row_weight_grads", [_D.WEIR_FLOAT], shape)
+            shape: tuple[Optional[int], ...] = (None,) if self.layout == "expert" else (None, self.topk)
+            grads = self._array(row_weight_grads, "row_weight_grads", _FLOAT, shape)
             weight_grads = new_array(rows, (tokens, self.topk), "float32")
             arguments.row_weight_grads = grads.pointer or _nothing(keep)
-            arguments.weight_grads = describe(weight_grads).pointer or _nothing(keep)
+            arguments.weight_grads = address_of(weight_grads) or _nothing(keep)
             back = result, weight_grads
         arguments.stream = self.comm._stream(rows, stream) or None
         return arguments, (keep, result, target), back

@@ -16,13 +16,15 @@
 
 /* --------------------------------------------------------------------- send */
 
-WEIRI_GPU_FN void moe_copy_grads(const moe_gpu_args &a, const moe_launch &l, int first, int rows)
+/* Copies the gradients of the weights of one part of this rank's rows. The first of these threads
+ * (thread of threads) takes the first value. */
+WEIRI_GPU_FN void moe_copy_grads(const moe_gpu_args &a, int first, int rows, int thread,
+                                 int threads)
 {
     const size_t values = (size_t)a.shape.row_values, begin = (size_t)first * values;
     float *to = (float *)(a.windows[a.view.rank] + a.shape.at.grads) + begin;
     const float *from = a.combine.row_weight_grads + begin;
-    for (size_t i = (size_t)l.warp * MOE_WARP + (size_t)l.lane; i < (size_t)rows * values;
-         i += (size_t)l.warps * MOE_WARP)
+    for (size_t i = (size_t)thread; i < (size_t)rows * values; i += (size_t)threads)
         to[i] = from[i];
 }
 
@@ -35,19 +37,38 @@ WEIRI_GPU_FN void moe_stage_part(const moe_gpu_args &a, const moe_launch &l, moe
         moe_copy_rows(turns, a.windows[a.view.rank] + a.shape.at.outputs + at, a.in + at, rows,
                       a.shape.row_bytes, l.lane);
     if (a.combine.row_weight_grads)
-        moe_copy_grads(a, l, first, rows);
+        moe_copy_grads(a, first, rows, l.warp * MOE_WARP + l.lane, l.warps * MOE_WARP);
 }
 
+/* Copies rows of experts with gaps between them. */
+WEIRI_GPU_FN void moe_stage_experts(const moe_gpu_args &a, const moe_launch &l, moe_turns *turns)
+{
+    const int experts = a.shape.own_bins;
+#pragma unroll 1
+    for (int begin = 0; a.desc == WEIRI_GPU_UNMAPPED && begin < experts; begin += MOE_WARP) {
+        const int own = begin + l.lane;
+        const int32_t rows = own < experts ? moe_bin_rows(a)[own] : 0;
+        moe_copy_parts(turns, a.windows[a.view.rank] + a.shape.at.outputs, a.in,
+                       rows ? moe_source_row(a, 0)[own] : 0, rows, a.shape.row_bytes, l.lane);
+    }
+#pragma unroll 1
+    for (int own = l.warp; a.combine.row_weight_grads && own < experts; own += l.warps)
+        moe_copy_grads(a, moe_source_row(a, 0)[own], moe_bin_rows(a)[own], l.lane, MOE_WARP);
+}
+
+/* Rows that follow each other are copied with the padding between them. */
 WEIRI_GPU_FN void moe_stage_outputs(const moe_gpu_args &a, const moe_launch &l)
 {
+    const int last = a.shape.own_bins - 1;
     moe_turns turns = moe_turns_of(l);
     if (a.shape.layout == WEIR_MOE_RANK_MAJOR)
         for (int from = 0; from < a.view.nranks; from++)
             moe_stage_part(a, l, &turns, moe_source_row(a, from)[0],
                            moe_count_at(moe_rows_from(a, from, a.view.rank)));
+    else if (a.shape.expert_capacity)
+        moe_stage_experts(a, l, &turns);
     else
-        for (int own = 0; own < a.shape.own_bins; own++)
-            moe_stage_part(a, l, &turns, moe_source_row(a, 0)[own], moe_bin_rows(a)[own]);
+        moe_stage_part(a, l, &turns, 0, moe_source_row(a, 0)[last] + moe_bin_rows(a)[last]);
 }
 
 WEIRI_GPU_FN bool moe_is_staged(const moe_gpu_args &a)

@@ -449,6 +449,7 @@ static const shape shapes[] = {
     {"more choices than experts", 2, 2, 5, 4, 256, EXPERT, BF16, SAME, UNIFORM, 0, 0, 0, 0, 0, 0,
      0},
     {"one rank", 1, 70, 3, 20, 128, EXPERT, BF16, FP8, UNIFORM, 0, 8, 0, 0, 0, 0, 0},
+    {"one rank, fixed stride", 1, 70, 3, 20, 64, EXPERT, BF16, SAME, UNIFORM, 0, 0, 8, 0, 0, 0, 0},
     {"all masked", 2, 4, 2, 5, 128, FLAT, BF16, SAME, WEIRV_MOE_MASKED, 1.1, 0, 0, 0, 0, 0, 0},
     {"segments, expert", 2, 8, 8, 135, 8, EXPERT, BF16, SAME, WEIRV_MOE_MASKED, 0.8, 0, 0, 0, 0, 1,
      1},

@@ -113,6 +113,50 @@ def test_halves_with_work_between(ranks):
     assert ranks(body, 2) == [True, True]
 
 
+@pytest.mark.parametrize("layout, options", [("expert", {}), ("expert", {"alignment": 4}), ("rank", {}), ("flat", {})])
+def test_arrays_that_are_used_again(ranks, layout, options):
+    """A dispatch into the arrays of an earlier one, with another routing and fewer tokens."""
+    def body(comm):
+        with weir.moe.Group(comm, EXPERTS, TOPK, TOKENS, HIDDEN, dtype="float32", layout=layout, **options) as group:
+            kept = group.dispatch(*inputs(comm.rank))
+            at = [getattr(kept, name).__array_interface__["data"] for name in ("rows", "counts", "sources", "weights")]
+            for step in range(1, 4):
+                x, chosen, weights = inputs(comm.rank, TOKENS - step, step)
+                fresh = group.dispatch(x, chosen, weights, handle=1)
+                if step == 3:
+                    got = group.dispatch_send(x, chosen, weights, out=kept).complete()
+                else:
+                    got = group.dispatch(x, chosen, weights, out=kept)
+                assert got is kept and got.handle == 0
+                assert at == [getattr(got, name).__array_interface__["data"] for name in ("rows", "counts", "sources", "weights")]
+                for name in ("counts", "sources", "offsets", "weights", "experts"):
+                    one, other = getattr(got, name), getattr(fresh, name)
+                    assert (one is None and other is None) or (one == other).all(), name
+                assert got.rows.shape == fresh.rows.shape
+                out = group.combine(experts_of(group, got), weights if layout == "expert" else None)
+                assert (out == dense(x, chosen, weights)).all()
+        return True
+    assert ranks(body, 3) == [True] * 3
+
+
+def test_arrays_that_cannot_be_used_again(alone):
+    x, chosen, weights = inputs(0)
+    with weir.moe.Group(alone, EXPERTS, TOPK, TOKENS, HIDDEN, dtype="float32") as group, \
+            weir.moe.Group(alone, EXPERTS, TOPK, TOKENS, HIDDEN, dtype="float32") as other:
+        kept, bare = group.dispatch(x, chosen, weights), group.dispatch(x, chosen)
+        fixed = numpy.empty((group.recv_rows, HIDDEN), "float32")
+        fixed.flags.writeable = False
+        for call, words in ((lambda: other.dispatch(x, chosen, weights, out=kept), "by a dispatch of this group"),
+                            (lambda: group.dispatch(x, chosen, weights, out=kept.rows), "by a dispatch of this group"),
+                            (lambda: group.dispatch(x, chosen, weights, out=bare), "out has no weights"),
+                            (lambda: group.dispatch(x, chosen, out=kept), "out has weights"),
+                            (lambda: group.dispatch(x, chosen, weights, out=kept, rows=numpy.empty_like(fixed)), "rows and out"),
+                            (lambda: group.dispatch(x, chosen, weights, rows=fixed), "rows is read-only"),
+                            (lambda: group.combine(kept.rows, out=fixed[:TOKENS]), "out is read-only")):
+            with pytest.raises(weir.InvalidError, match=words):
+                call()
+
+
 def test_wrong_use(ranks):
     def body(comm):
         for options, words in (({"layout": "square"}, "layout 'square'"), ({"dtype": "int8"}, "dtype 'int8'"), ({"experts": 7}, "experts"),

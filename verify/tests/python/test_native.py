@@ -84,6 +84,20 @@ def test_memory_is_released_after_a_call(alone):
 
 
 @needs_module
+def test_what_the_module_reads(alone):
+    from weir import _declarations as c
+    from weir._buffers import describe
+    array = numpy.ones((3, 4), "float32")
+    describe(array)  # makes NumPy's types known
+    assert _fast.read(array) == (array.ctypes.data, 48, c.Dtype.WEIR_FLOAT, 4, -1, False)
+    array.flags.writeable = False
+    assert _fast.read(array)[5] is True
+    for left in (array.T, numpy.ones(3, "bool"), 7, None):
+        assert _fast.read(left) is None
+    assert _fast.stream(array) is None and _fast.stream(None) is None
+
+
+@needs_module
 def test_pools_are_numbered(alone):
     native = _fast.native
     taken = [native.pool_open(alone._live(), -1) for _ in range(17)]

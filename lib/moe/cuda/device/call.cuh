@@ -188,6 +188,18 @@ WEIRI_GPU_FN uint32_t moe_or_lanes(uint32_t bits)
 #endif
 }
 
+/* The sum of a value over the lanes up to this one. */
+WEIRI_GPU_FN uint32_t moe_sum_through(uint32_t value, int lane)
+{
+    uint32_t sum = value;
+#pragma unroll
+    for (int step = 1; step < MOE_WARP; step *= 2) {
+        const uint32_t before = __shfl_sync(0xffffffff, sum, lane < step ? lane : lane - step);
+        sum += lane < step ? 0 : before;
+    }
+    return sum;
+}
+
 /* Returns true in all threads of the block that arrives last of so many at a counter; it sees what
  * the others have stored before. */
 WEIRI_GPU_FN bool moe_is_last(uint64_t *counter, int blocks)

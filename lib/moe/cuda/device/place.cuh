@@ -59,12 +59,7 @@ WEIRI_GPU_FN bool moe_places_itself(const moe_gpu_args &a)
 WEIRI_GPU_FN uint32_t moe_sum_before(uint32_t value, uint32_t *sums, uint32_t *all)
 {
     const int lane = (int)(threadIdx.x % MOE_WARP), warp = (int)threadIdx.x / MOE_WARP;
-    uint32_t sum = value;
-#pragma unroll
-    for (int step = 1; step < MOE_WARP; step *= 2) {
-        const uint32_t before = __shfl_sync(0xffffffff, sum, lane < step ? lane : lane - step);
-        sum += lane < step ? 0 : before;
-    }
+    const uint32_t sum = moe_sum_through(value, lane);
     if (lane == MOE_WARP - 1)
         sums[warp] = sum;
     __syncthreads();

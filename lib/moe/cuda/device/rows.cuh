@@ -119,6 +119,14 @@ WEIRI_GPU_FN void moe_slice_store(const moe_slice *s, char *row, uint32_t row_by
     });
 }
 
+WEIRI_GPU_FN void moe_copy_slice(char *to, const char *from, uint32_t row_bytes, int slice,
+                                 int lane)
+{
+    moe_slice s;
+    moe_slice_load(&s, from, row_bytes, slice, lane);
+    moe_slice_store(&s, to, row_bytes, slice, lane);
+}
+
 /* Copies rows that follow each other. */
 WEIRI_GPU_FN void moe_copy_rows(moe_turns *turns, char *to, const char *from, int rows,
                                 uint32_t row_bytes, int lane)
@@ -127,9 +135,26 @@ WEIRI_GPU_FN void moe_copy_rows(moe_turns *turns, char *to, const char *from, in
     const int64_t units = (int64_t)rows * slices;
     for (int64_t unit = turns->next; unit < units; unit += turns->warps) {
         const size_t at = (size_t)(unit / slices) * row_bytes;
-        moe_slice s;
-        moe_slice_load(&s, from + at, row_bytes, (int)(unit % slices), lane);
-        moe_slice_store(&s, to + at, row_bytes, (int)(unit % slices), lane);
+        moe_copy_slice(to + at, from + at, row_bytes, (int)(unit % slices), lane);
+    }
+    moe_turns_end(turns, units);
+}
+
+/* Copies the rows of as many parts of a buffer as a warp has lanes. first, rows: those of a lane's
+ * part. */
+WEIRI_GPU_FN void moe_copy_parts(moe_turns *turns, char *to, const char *from, int32_t first,
+                                 int32_t rows, uint32_t row_bytes, int lane)
+{
+    const int slices = moe_slices(row_bytes);
+    const uint32_t end = moe_sum_through((uint32_t)rows, lane);
+    const uint32_t shift = (uint32_t)first - (end - (uint32_t)rows); /* of a row's number */
+    const int64_t units = (int64_t)__shfl_sync(0xffffffff, end, MOE_WARP - 1) * slices;
+#pragma unroll 1
+    for (int64_t unit = turns->next; unit < units; unit += turns->warps) {
+        const uint32_t nth = (uint32_t)(unit / slices);
+        const int part = __popc(__ballot_sync(0xffffffff, end <= nth));
+        const size_t at = (size_t)(nth + __shfl_sync(0xffffffff, shift, part)) * row_bytes;
+        moe_copy_slice(to + at, from + at, row_bytes, (int)(unit % slices), lane);
     }
     moe_turns_end(turns, units);
 }
