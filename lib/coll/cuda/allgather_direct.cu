@@ -156,7 +156,7 @@ WEIRI_GPU_FN void allgather_blocks(const weiri_gpu_args &args, allgather_state *
 static __global__ void __launch_bounds__(512)
     allgather_direct(const __grid_constant__ weiri_gpu_args args)
 {
-    __shared__ allgather_state g;
+    WEIRI_GPU_SHARED(allgather_state, g);
     allgather_blocks(args, &g);
 }
 

@@ -89,7 +89,7 @@ static __device__ __forceinline__ void credit_next(const weiri_gpu_view &view,
 static __global__ void __launch_bounds__(32 * WEIRI_GPU_LANE_WARPS, 2)
     alltoall_rotation(const __grid_constant__ weiri_gpu_args args)
 {
-    __shared__ weiri_gpu_lane_buffers buffers;
+    WEIRI_GPU_SHARED(weiri_gpu_lane_buffers, buffers);
     const weiri_gpu_view &view = args.view;
     weiri_gpu_lane lane = weiri_gpu_lane_begin(view, &buffers, args.bytes);
     const uint32_t all = weiri_gpu_lane_pieces(lane, args.bytes);

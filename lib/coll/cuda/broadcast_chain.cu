@@ -66,7 +66,7 @@ static __device__ __forceinline__ bool takes_stores(const char *out, weiri_gpu_d
 static __device__ __forceinline__ void exchange_descs(const weiri_gpu_args &args, relay *c,
                                                       uint64_t epoch)
 {
-    __shared__ char *next;
+    WEIRI_GPU_SHARED(char *, next);
     const weiri_gpu_view &view = args.view;
     if (c->before >= 0 && threadIdx.x == 0)
         weiri_gpu_send_descs(view, c->before, epoch, WEIRI_GPU_UNMAPPED, args.out_desc);

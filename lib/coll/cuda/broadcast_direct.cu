@@ -227,7 +227,7 @@ WEIRI_GPU_FN void drain_round(const weiri_gpu_args &args, const broadcast_state 
 WEIRI_GPU_FN void receive_all(const weiri_gpu_args &args, const broadcast_state *s,
                               const broadcast_plan &p, uint64_t epoch)
 {
-    __shared__ uint32_t done[2];
+    WEIRI_GPU_SHARED(uint32_t, done, [2]);
     const weiri_gpu_view &view = args.view;
     bool forwards = true, drains = false;
     weiri_gpu_team team = s->staged ? weiri_gpu_half_block_teams(done, &forwards, &drains)
@@ -248,7 +248,7 @@ WEIRI_GPU_FN void receive_all(const weiri_gpu_args &args, const broadcast_state 
 WEIRI_GPU_FN void root_send_all(const weiri_gpu_args &args, const broadcast_state *s,
                                 const broadcast_plan &p, uint64_t epoch)
 {
-    __shared__ uint32_t done;
+    WEIRI_GPU_SHARED(uint32_t, done);
     weiri_gpu_team team = weiri_gpu_block_team(&done);
     for (uint64_t round = 0; round < p.rounds; round++)
         root_send_round(args, s, p, &team, epoch, round);
@@ -301,7 +301,7 @@ WEIRI_GPU_FN void receive_descs(const weiri_gpu_args &args, broadcast_state *s, 
 static __global__ void __launch_bounds__(512)
     broadcast_direct(const __grid_constant__ weiri_gpu_args args)
 {
-    __shared__ broadcast_state s;
+    WEIRI_GPU_SHARED(broadcast_state, s);
     const weiri_gpu_view &view = args.view;
     uint64_t epoch = weiri_gpu_epoch(view);
     broadcast_plan p = plan_shares(args);

@@ -389,7 +389,7 @@ WEIRI_GPU_FN void exchange_all(const weiri_gpu_args &args, exchange_state *x)
 static __global__ void __launch_bounds__(512)
     exchange_direct(const __grid_constant__ weiri_gpu_args args)
 {
-    __shared__ exchange_state x;
+    WEIRI_GPU_SHARED(exchange_state, x);
     exchange_all(args, &x);
 }
 

@@ -43,7 +43,7 @@ template <int dtype, int exact>
 static __global__ void __launch_bounds__(THREADS_MAX)
     push(const __grid_constant__ weiri_gpu_args args)
 {
-    __shared__ weiri_gpu_buffers buffers;
+    WEIRI_GPU_SHARED(weiri_gpu_buffers, buffers);
     const unsigned outs = weiri_gpu_output_ranks(args);
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     const int stages_results = push_find_outputs(args, outs, epoch, &buffers);

@@ -10,7 +10,7 @@ template <int dtype>
 static __global__ void __launch_bounds__(512)
     reduce_local(const __grid_constant__ weiri_gpu_args args)
 {
-    __shared__ weiri_gpu_buffers buffers;
+    WEIRI_GPU_SHARED(weiri_gpu_buffers, buffers);
     if (threadIdx.x < WEIRI_GPU_RANKS_MAX) {
         buffers.in[threadIdx.x] = (const char *)(uintptr_t)args.pairs[threadIdx.x].send_at;
         buffers.out[threadIdx.x] = args.out;

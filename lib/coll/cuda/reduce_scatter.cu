@@ -88,7 +88,7 @@ template <int dtype, int exact>
 static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
     reduce_scatter_direct(const __grid_constant__ weiri_gpu_args args)
 {
-    __shared__ weiri_gpu_buffers buffers;
+    WEIRI_GPU_SHARED(weiri_gpu_buffers, buffers);
     const weiri_gpu_view &view = args.view;
     const uint64_t epoch = weiri_gpu_epoch(view);
     const int staged = weiri_gpu_barrier_buffers(args, epoch, 1, 0, &buffers);

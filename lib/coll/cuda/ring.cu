@@ -135,7 +135,7 @@ static __device__ __forceinline__ void pass_piece(const weiri_gpu_view &view, co
 /* The whole launch. All threads of the block call it. */
 template <int dtype> static __device__ __forceinline__ void go_around(const weiri_gpu_args &args)
 {
-    __shared__ weiri_gpu_lane_buffers buffers;
+    WEIRI_GPU_SHARED(weiri_gpu_lane_buffers, buffers);
     const ring r = plan_ring(args);
     weiri_gpu_lane lane = weiri_gpu_lane_begin(args.view, &buffers, r.part);
     const uint32_t pieces = weiri_gpu_lane_pieces(lane, r.part);

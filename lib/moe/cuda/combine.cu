@@ -293,7 +293,7 @@ template <int dtype>
 WEIRI_GPU_FN void moe_combine_complete(const moe_gpu_args &a, const moe_launch &l)
 {
     enum { VECTORS_BYTES = MOE_WARP * 16 };
-    __shared__ moe_parts parts;
+    WEIRI_GPU_SHARED(moe_parts, parts);
     const bool is_valid = moe_routing_of(a)->is_valid;
     const moe_cut cut = moe_cut_rows((uint32_t)a.tokens,
                                      (int)((a.shape.row_bytes + VECTORS_BYTES - 1) / VECTORS_BYTES),

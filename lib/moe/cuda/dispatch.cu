@@ -302,7 +302,7 @@ WEIRI_GPU_FN void moe_note_routing(const moe_gpu_args &a, const moe_launch &l,
 WEIRI_GPU_FN void moe_dispatch_complete(const moe_gpu_args &a, const moe_launch &l,
                                         moe_placing *placing)
 {
-    __shared__ moe_parts parts;
+    WEIRI_GPU_SHARED(moe_parts, parts);
     moe_places places;
     moe_place_begin(a, placing);
     moe_await_parts(a, l, a.shape.at.tokens, &parts);
@@ -320,7 +320,7 @@ template <int dtype>
 static __global__ void __launch_bounds__(MOE_GPU_DISPATCH_THREADS, 2)
     moe_dispatch(const __grid_constant__ moe_gpu_args a)
 {
-    __shared__ moe_placing placing;
+    WEIRI_GPU_SHARED(moe_placing, placing);
     const moe_launch l = moe_begin(a);
     if (a.problem) {
         weiri_moe_refuse(a, l);

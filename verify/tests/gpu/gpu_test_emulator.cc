@@ -27,6 +27,7 @@ enum fault {
     SIGNAL_EARLY,   /* signals before all threads of the block have stored */
     LONE_BARRIER,   /* a barrier that one thread does not reach */
     OVERRUN,        /* a store beyond the output */
+    ONE_MEMORY,     /* all blocks use the same words in place of shared memory */
 };
 
 /* All-to-all by packets: out[peer * threads of the grid + i] = in[i] of peer. */
@@ -90,7 +91,7 @@ template <int fault> static void from_root(weiri_gpu_args args)
  * clears its input at the end, as the next user of a buffer might. */
 template <int fault> static void by_reading(weiri_gpu_args args)
 {
-    __shared__ weiri_gpu_desc ins[WEIRI_GPU_RANKS_MAX];
+    WEIRI_GPU_SHARED(weiri_gpu_desc, ins, [WEIRI_GPU_RANKS_MAX]);
     const weiri_gpu_view &view = args.view;
     const uint64_t mark = 1ull << 63;
     uint64_t epoch = weiri_gpu_epoch(view);
@@ -119,6 +120,28 @@ template <int fault> static void by_reading(weiri_gpu_args args)
     if (fault != NO_LAST_BARRIER)
         weiri_gpu_barrier(view, epoch, fault == SAME_SIGNAL ? 1 : 2);
     in[i] = 0;
+}
+
+/* The same, with words that another thread of the block has put into shared memory, which holds
+ * garbage before. */
+template <int fault> static void by_shared_memory(weiri_gpu_args args)
+{
+    WEIRI_GPU_SHARED(uint64_t, of_block, [8]);
+    static uint64_t of_all[8];
+    uint64_t *words = fault == ONE_MEMORY ? of_all : of_block;
+    const weiri_gpu_view &view = args.view;
+    uint64_t epoch = weiri_gpu_epoch(view);
+    size_t threads = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x;
+    size_t mine = threadIdx.x, other = blockDim.x - 1 - threadIdx.x;
+    const bool is_garbage = of_block[mine] == 0xa7a7a7a7a7a7a7a7;
+    words[mine] = is_garbage ? ((const uint64_t *)args.in)[first + mine] : 0;
+    weiri_gpu_advance_epoch(view, epoch);
+    for (int peer = 0; peer < view.nranks; peer++)
+        weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, 0), first + other, epoch,
+                       words[other]);
+    for (int peer = 0; peer < view.nranks; peer++)
+        ((uint64_t *)args.out)[(size_t)peer * threads + first + mine] = weiri_gpu_receive(
+            view, weiri_gpu_slot(view, view.rank, peer, epoch, 0), first + mine, epoch, peer);
 }
 
 /* ---------------------------------------------------------------- schedules */
@@ -208,6 +231,9 @@ int main()
     passes(by_packets<NONE>, "packets from all to all", false);
     passes(from_root<NONE>, "packets from one rank to all, with answers", true);
     passes(by_reading<NONE>, "peers' buffers, described in-band", false);
+    passes(by_shared_memory<NONE>, "shared memory of blocks", false);
+    detects(by_shared_memory<ONE_MEMORY>, "shared memory that all blocks have in common", "wrong data",
+            false);
     detects(by_packets<ONE_PARITY>, "packets of all epochs in one buffer", "waited for a packet",
           false);
     detects(by_packets<HALF_A_PACKET>, "a check of only one of a packet's flags", "wrong data",

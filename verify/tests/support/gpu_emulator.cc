@@ -9,7 +9,6 @@
 
 #include "verify/tests/support/gpu_emulator.hh"
 #include "verify/tests/support/gpu_fibers.hh"
-#include "verify/tests/support/gpu_shared.hh"
 
 #include <cstdarg>
 #include <deque>
@@ -18,8 +17,7 @@
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-/* Only types.c of the library is linked, as thread-local variables of other files would become
- * shared memory of blocks. */
+/* Only types.c of the library is linked. */
 extern "C" weir_status weiri_fail(weir_status status, const char *, ...)
 {
     return status;
@@ -31,6 +29,7 @@ using emulator::fiber;
 
 enum {
     WARP = 32,
+    GARBAGE = 0xa7, /* the bytes of memory to which nothing has been written */
     CANARY_BYTES = 256,
     CANARY = 0xc5,
     TIMEOUT_NS = 1000000,
@@ -59,13 +58,22 @@ struct barrier_state {
 
 struct launched;
 
+/* A variable in the shared memory of a block. It is aligned like the strictest kernels demand. */
+struct shared_variable {
+    struct alignas(128) line {
+        char byte[128];
+    };
+    const void *key;
+    std::vector<line> lines;
+};
+
 struct block {
     launched *of = nullptr;
     dim3 index = {0, 0, 0};
     uint32_t left = 0; /* threads that have not ended */
     barrier_state all_threads, further[2]; /* barriers 0, and 1 and 2 */
     std::vector<barrier_state> warps;
-    emulator::shared_memory::contents shared;
+    std::vector<shared_variable> shared;
 };
 
 struct launched {
@@ -186,7 +194,6 @@ void emulator::machine_state::begin(int rank)
         made->index = {(uint32_t)b, 0, 0};
         made->left = made->all_threads.members = threads;
         made->warps.resize((threads + WARP - 1) / WARP);
-        made->shared = shared_memory::of_program().garbage();
         for (uint32_t t = 0; t < threads; t++) {
             if (idle.empty()) {
                 pool.push_back(std::make_unique<gpu_thread>());
@@ -235,7 +242,6 @@ void emulator::machine_state::end_launch(int rank)
                  (unsigned long long)launch->number, (unsigned long long)of.state.turns);
     of.state.turns = (launch->number + 1) << WEIRI_GPU_EPOCH_SHIFT;
     of.queue.pop_front();
-    emulator::shared_memory::of_program().drop();
     if (!of.queue.empty())
         begin(rank);
 }
@@ -327,7 +333,6 @@ void emulator::machine_state::enter(gpu_thread *next)
         blockIdx = of->index;
         blockDim = {(uint32_t)of->of->shape.threads, 1, 1};
         gridDim = {(uint32_t)of->of->shape.blocks, 1, 1};
-        emulator::shared_memory::of_program().swap_to(&of->shared);
     }
     if (next == last)
         return;
@@ -385,6 +390,19 @@ void weir_emulated_warp(uint64_t mine, uint64_t lanes[32])
     now->votes++; /* in each poll of a warp, so that it is no progress */
     wait_at_barrier(at);
     memcpy(lanes, at->lanes, sizeof at->lanes);
+}
+
+void *weir_emulated_shared(const void *key, size_t bytes)
+{
+    std::vector<shared_variable> &shared = now->current->of->shared;
+    for (shared_variable &one : shared)
+        if (one.key == key)
+            return one.lines.data();
+    shared_variable::line garbage;
+    memset(garbage.byte, GARBAGE, sizeof garbage.byte);
+    const size_t lines = (bytes - 1) / sizeof garbage + 1;
+    shared.push_back({key, std::vector<shared_variable::line>(lines, garbage)});
+    return shared.back().lines.data();
 }
 
 extern "C" void weir_emulated_relax(void)
@@ -467,7 +485,6 @@ namespace emulator {
 
 machine::machine(int nranks, uint64_t seed) : its(new machine_state)
 {
-    shared_memory::of_program().clear();
     its->nranks = nranks;
     its->seed = seed;
     its->ranks = std::vector<rank_state>((size_t)nranks);
@@ -520,7 +537,7 @@ buffer machine_state::add(int rank, size_t bytes, size_t misalignment, kind kind
     at -= (at - misalignment) % 16;
     canary_bytes = pages * page - at - bytes;
     memset(room + at - CANARY_BYTES, CANARY, CANARY_BYTES);
-    memset(room + at, emulator::GARBAGE, bytes);
+    memset(room + at, GARBAGE, bytes);
     memset(room + at + bytes, CANARY, canary_bytes);
     buffer made = {room + at, bytes, WEIRI_GPU_UNMAPPED};
     buffers.push_back({room, made.data, (pages + 1) * page, bytes, canary_bytes, rank});

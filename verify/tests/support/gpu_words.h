@@ -3,31 +3,32 @@
  * it compiles kernels (lib/coll/cuda) for the emulator, gpu_emulator.hh.
  *
  * threadIdx and its like are variables that the emulator sets whenever another thread runs.
- * __shared__ variables are thread-local ones, which the emulator swaps whenever another block runs:
- * all thread-local variables of the program thus belong to a block's shared memory and hold garbage
- * when the block begins. `extern __shared__` is not emulated.
+ * Kernels declare shared memory by WEIRI_GPU_SHARED; it holds garbage when a block begins.
+ * __shared__ itself is not emulated.
  *
  * Warp operations apply to all existing threads of the warp; their masks are ignored.
  */
 #ifndef VERIFY_TESTS_SUPPORT_GPU_WORDS_H
 #define VERIFY_TESTS_SUPPORT_GPU_WORDS_H
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+/* <cmath> and <algorithm> would take most of the compile time of a kernel. */
+extern "C" float fabsf(float) noexcept;
+extern "C" float fmaxf(float, float) noexcept;
+
 #define __global__
 #define __device__
 #define __host__
-#define __forceinline__ inline __attribute__((always_inline))
+/* Without optimization, copies in every caller would take most of the compiler's time. */
+#define __forceinline__ inline
 #define __restrict__ __restrict
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __constant__ const
-#define __shared__ static thread_local
 
 struct uint2 {
     uint32_t x, y;
@@ -65,6 +66,8 @@ uint64_t weir_emulated_block_sum(uint64_t mine);
 void weir_emulated_barrier(unsigned barrier, unsigned threads);
 void weir_emulated_warp(uint64_t mine, uint64_t lanes[32]);
 extern "C" void weir_emulated_stored(void);
+/* The shared variable of the running block that the address `key` names, of so many bytes. */
+void *weir_emulated_shared(const void *key, size_t bytes);
 
 static inline void __syncthreads()
 {
@@ -169,14 +172,14 @@ static inline T atomicCAS(T *word, U expected, V value)
 template <typename T, typename U> static inline T atomicMin(T *word, U value)
 {
     T before = *word;
-    *word = std::min(before, (T)value);
+    *word = (T)value < before ? (T)value : before;
     weir_emulated_stored();
     return before;
 }
 template <typename T, typename U> static inline T atomicMax(T *word, U value)
 {
     T before = *word;
-    *word = std::max(before, (T)value);
+    *word = before < (T)value ? (T)value : before;
     weir_emulated_stored();
     return before;
 }

@@ -29,6 +29,18 @@
 /* Code for rare cases, kept apart from the hot instructions. */
 #define WEIRI_GPU_COLD_FN static __device__ __attribute__((noinline, unused))
 
+/* Declares a variable of the block's shared memory; of an array, the bounds follow the name. The
+ * emulator returns the memory of the block that runs. */
+#if defined(WEIR_EMULATED)
+#define WEIRI_GPU_SHARED(type, name, ...)                                                          \
+    typedef type name##_in_block __VA_ARGS__;                                                      \
+    static char name##_key;                                                                        \
+    name##_in_block &name =                                                                        \
+        *(name##_in_block *)weir_emulated_shared(&name##_key, sizeof(name##_in_block))
+#else
+#define WEIRI_GPU_SHARED(type, name, ...) __shared__ type name __VA_ARGS__
+#endif
+
 /* Checks the address of a 16-byte access that host code performs on behalf of a kernel. */
 #if defined(WEIR_EMULATED)
 #define WEIRI_GPU_ACCESS16(at) weir_emulated_access16(at)

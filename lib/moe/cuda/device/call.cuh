@@ -204,7 +204,7 @@ WEIRI_GPU_FN uint32_t moe_sum_through(uint32_t value, int lane)
  * the others have stored before. */
 WEIRI_GPU_FN bool moe_is_last(uint64_t *counter, int blocks)
 {
-    __shared__ int is_last;
+    WEIRI_GPU_SHARED(int, is_last);
     __syncthreads();
     if (threadIdx.x == 0) {
         weiri_gpu_fence();

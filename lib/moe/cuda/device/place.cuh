@@ -239,7 +239,7 @@ WEIRI_GPU_FN bool moe_place_new(const moe_gpu_args &a, const moe_launch &l, moe_
 /* Waits for block 0, which has placed the rows; returns whether the call fails. */
 WEIRI_GPU_FN bool moe_await_placed(const moe_gpu_args &a, const moe_launch &l, bool is_failed)
 {
-    __shared__ int has_failed;
+    WEIRI_GPU_SHARED(int, has_failed);
     uint64_t *word = &moe_state(a)->placed;
     const uint64_t target = 2 * l.call;
     if (threadIdx.x == 0 && blockIdx.x == 0)

@@ -211,7 +211,7 @@ template <int dtype, int does>
 static __global__ void __launch_bounds__(WEIRI_IMAGE_THREADS_MAX, 1)
     weiri_image_execute(const __grid_constant__ weiri_image_args args)
 {
-    __shared__ weiri_image_block block;
+    WEIRI_GPU_SHARED(weiri_image_block, block);
     weiri_image_launch run = {&args, &block, 0, 0};
     const bool announces = does & WEIRI_IMAGE_DOES_ANNOUNCES && args.announces;
     if (!threadIdx.x)
