@@ -232,8 +232,8 @@ int main()
     passes(from_root<NONE>, "packets from one rank to all, with answers", true);
     passes(by_reading<NONE>, "peers' buffers, described in-band", false);
     passes(by_shared_memory<NONE>, "shared memory of blocks", false);
-    detects(by_shared_memory<ONE_MEMORY>, "shared memory that all blocks have in common", "wrong data",
-            false);
+    detects(by_shared_memory<ONE_MEMORY>, "shared memory that all blocks have in common",
+            "wrong data", false);
     detects(by_packets<ONE_PARITY>, "packets of all epochs in one buffer", "waited for a packet",
           false);
     detects(by_packets<HALF_A_PACKET>, "a check of only one of a packet's flags", "wrong data",
