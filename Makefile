@@ -209,7 +209,7 @@ CUDA_AWARE := %_cuda.c lib/coll/table.c lib/transport/select.c $(addprefix verif
 obj = $(patsubst %.c,$(O)/obj/%.o,$(if $(HAVE_CUDA),$(filter-out $(CUDA_AWARE),$(1)),$(1))) \
 	$(if $(HAVE_CUDA),$(patsubst %.c,$(O)/obj_cuda/%.o,$(filter $(CUDA_AWARE),$(1))))
 gpu_obj = $(patsubst %.cu,$(O)/obj/%.o,$(1))
-GPU_OBJ := $(if $(HAVE_CUDA),$(call gpu_obj,$(GPU_SRC)))
+GPU_OBJ := $(if $(HAVE_CUDA),$(if $(filter few,$(KERNELS)),$(O)/obj/few_kernels.o,$(call gpu_obj,$(GPU_SRC))))
 LIB_OBJ := $(call obj,$(LIB_SRC)) $(GPU_OBJ)
 NCCL_OBJ := $(call obj,$(NCCL_SRC)) $(call gpu_obj,$(NCCL_GPU_SRC))
 TOPO_OBJ := $(call obj,$(TOPO_SRC)) $(call gpu_obj,$(TOPO_GPU_SRC))
@@ -360,6 +360,14 @@ $(O)/obj_cuda/%.o: %.c Makefile $(O)/flags.id $(O)/cuda_flags.id
 	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(CUDA_CFLAGS) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(O)/obj/%.o: %.cu Makefile $(O)/gpu_flags.id
+	$(call say,NVCC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+# CUDA's headers take most of the time of a file with few kernels, so these are compiled as one file.
+$(O)/few_kernels.cu: Makefile $(O)/sources.list
+	$(Q)printf '#include "%s"\n' $(GPU_SRC) >$@
+$(O)/obj/few_kernels.o: $(O)/few_kernels.cu $(O)/gpu_flags.id
 	$(call say,NVCC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<

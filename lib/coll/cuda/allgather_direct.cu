@@ -17,7 +17,7 @@
 #include "coll/cuda/device/stage.cuh"
 #include "coll/cuda/device/types.cuh"
 
-enum { UNIT_BYTES = 2048 };
+enum { ALLGATHER_UNIT_BYTES = 2048 };
 
 typedef struct allgather_state {
     weiri_gpu_desc out[WEIRI_GPU_RANKS_MAX];
@@ -34,9 +34,9 @@ typedef struct part {
 
 WEIRI_GPU_FN part allgather_part(const weiri_gpu_args &args)
 {
-    uint32_t units = weiri_gpu_units_for(args.bytes, UNIT_BYTES);
+    uint32_t units = weiri_gpu_units_for(args.bytes, ALLGATHER_UNIT_BYTES);
     uint32_t units_each = weiri_gpu_div_up(units, gridDim.x);
-    uint64_t each = (uint64_t)units_each * UNIT_BYTES;
+    uint64_t each = (uint64_t)units_each * ALLGATHER_UNIT_BYTES;
     part mine = {blockIdx.x * each, 0, weiri_gpu_div_up(units, units_each)};
     if (mine.at < args.bytes)
         mine.bytes = weiri_gpu_min(args.bytes - mine.at, each);
@@ -164,7 +164,7 @@ WEIRI_GPU_DEFINE_OF_BYTES(allgather_direct)
 
 weiri_gpu_shape weiri_gpu_allgather_direct_shape(const weiri_gpu_args *args, int processors)
 {
-    uint64_t units = (args->bytes + UNIT_BYTES - 1) / UNIT_BYTES;
+    uint64_t units = (args->bytes + ALLGATHER_UNIT_BYTES - 1) / ALLGATHER_UNIT_BYTES;
     if (units <= (uint64_t)processors * 2)
         return {units < (uint64_t)processors ? (int)units : processors, 128};
     return {units <= (uint64_t)processors * 8 ? processors : 2 * processors, 256};

@@ -15,10 +15,10 @@
 #include "coll/cuda/device/ll128.cuh"
 #include "coll/cuda/device/types.cuh"
 
-enum { THREADS_MAX = 512 };
+enum { LL128_ONE_THREADS_MAX = 512 };
 
 template <int dtype, int exact>
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(LL128_ONE_THREADS_MAX, 1)
     allreduce_ll128_one(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
@@ -53,7 +53,7 @@ WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_ll128_one)
 weiri_gpu_shape weiri_gpu_allreduce_ll128_one_shape(const weiri_gpu_args *args, int processors)
 {
     return weiri_gpu_packet_shape((uint64_t)weiri_gpu_ll128_units(args->bytes) * 32, processors,
-                                  THREADS_MAX);
+                                  LL128_ONE_THREADS_MAX);
 }
 
 int weiri_gpu_allreduce_ll128_one_serves(const weiri_gpu_args *args)

@@ -14,7 +14,7 @@
 #include "coll/cuda/device/ll_reduce.cuh"
 #include "coll/cuda/device/types.cuh"
 
-enum { THREADS_MAX = 256 };
+enum { ALLREDUCE_THREADS_MAX = 256 };
 
 /* Reduces this rank's word with those of all peers. */
 template <int dtype, int exact>
@@ -71,7 +71,7 @@ static __device__ __forceinline__ void reduce_many(const weiri_gpu_args &args, s
 }
 
 template <int dtype, int exact>
-static __global__ void __launch_bounds__(THREADS_MAX)
+static __global__ void __launch_bounds__(ALLREDUCE_THREADS_MAX)
     allreduce_packet(const __grid_constant__ weiri_gpu_args args)
 {
     const unsigned first = blockIdx.x * blockDim.x + threadIdx.x;
@@ -88,7 +88,7 @@ WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_packet)
 /* One word per thread, in many small blocks; one block up to 512 bytes. */
 weiri_gpu_shape weiri_gpu_allreduce_packet_shape(const weiri_gpu_args *args, int processors)
 {
-    return weiri_gpu_packet_shape((args->bytes + 7) / 8, processors, THREADS_MAX);
+    return weiri_gpu_packet_shape((args->bytes + 7) / 8, processors, ALLREDUCE_THREADS_MAX);
 }
 
 int weiri_gpu_allreduce_packet_serves(const weiri_gpu_args *args)

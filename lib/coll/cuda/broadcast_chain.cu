@@ -26,9 +26,10 @@
 #include "coll/cuda/device/types.cuh"
 
 enum {
-    THREADS_MAX = 256,
-    ROUNDS_WANTED = 8,     /* for each link of the chain, which adds one piece of latency */
-    LEAST_BYTES = 8 << 10, /* of a piece */
+    BROADCAST_CHAIN_THREADS_MAX = 256,
+    /* for each link of the chain, which adds one piece of latency */
+    BROADCAST_CHAIN_ROUNDS_WANTED = 8,
+    BROADCAST_CHAIN_LEAST_BYTES = 8 << 10, /* of a piece */
 };
 
 /* What the blocks of a launch have in common. */
@@ -99,14 +100,14 @@ static __device__ __forceinline__ void pass_on(const weiri_gpu_args &args, const
     weiri_gpu_copy_to<2>(to, from, piece.bytes, threadIdx.x, blockDim.x);
 }
 
-static __global__ void __launch_bounds__(THREADS_MAX, 2)
+static __global__ void __launch_bounds__(BROADCAST_CHAIN_THREADS_MAX, 2)
     broadcast_chain(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
     const uint64_t epoch = weiri_gpu_epoch(view);
     relay c;
-    weiri_gpu_cut_chain(&c, args, ROUNDS_WANTED * (uint32_t)(view.nranks - 1),
-                        WEIRI_GPU_LEAST_PIECE(LEAST_BYTES));
+    weiri_gpu_cut_chain(&c, args, BROADCAST_CHAIN_ROUNDS_WANTED * (uint32_t)(view.nranks - 1),
+                        WEIRI_GPU_LEAST_PIECE(BROADCAST_CHAIN_LEAST_BYTES));
     join_chain(&c, args);
     if (c.before < 0) {
         const weiri_gpu_range piece = weiri_gpu_piece_at(c, blockIdx.x, 0);
@@ -126,7 +127,7 @@ WEIRI_GPU_DEFINE_OF_BYTES(broadcast_chain)
 
 weiri_gpu_shape weiri_gpu_broadcast_chain_shape(const weiri_gpu_args *args, int processors)
 {
-    return weiri_gpu_chain_shape(args->bytes, processors, THREADS_MAX);
+    return weiri_gpu_chain_shape(args->bytes, processors, BROADCAST_CHAIN_THREADS_MAX);
 }
 
 int weiri_gpu_broadcast_chain_serves(const weiri_gpu_args *args)

@@ -26,7 +26,7 @@
 #include "coll/cuda/device/stage.cuh"
 #include "coll/cuda/device/types.cuh"
 
-enum { UNIT_BYTES = 2048, ROUNDS_WANTED = 8, PIECE_BYTES = 64 << 10 };
+enum { BROADCAST_UNIT_BYTES = 2048, BROADCAST_ROUNDS_WANTED = 8, PIECE_BYTES = 64 << 10 };
 #if defined(WEIR_EMULATED)
 static const uint32_t PIECE_LEAST_BYTES = 256; /* small, so that tests have several rounds */
 #else
@@ -51,13 +51,13 @@ typedef struct broadcast_plan {
 WEIRI_GPU_FN broadcast_plan plan_shares(const weiri_gpu_args &args)
 {
     const weiri_gpu_view &view = args.view;
-    uint32_t units = weiri_gpu_units_for(args.bytes, UNIT_BYTES);
+    uint32_t units = weiri_gpu_units_for(args.bytes, BROADCAST_UNIT_BYTES);
     uint32_t units_share = weiri_gpu_div_up(units, (uint32_t)view.nranks - 1);
     uint32_t blocks = (uint32_t)weiri_gpu_min(gridDim.x, weiri_gpu_stage_half(view) / 16);
     uint32_t units_part = weiri_gpu_div_up(units_share, blocks);
     broadcast_plan p;
-    p.share = (uint64_t)units_share * UNIT_BYTES;
-    p.part = (uint64_t)units_part * UNIT_BYTES;
+    p.share = (uint64_t)units_share * BROADCAST_UNIT_BYTES;
+    p.part = (uint64_t)units_part * BROADCAST_UNIT_BYTES;
     p.blocks = weiri_gpu_div_up(units_share, units_part);
     p.piece = p.rounds = p.depth = 0;
     return p;
@@ -69,7 +69,7 @@ WEIRI_GPU_FN broadcast_plan plan_shares(const weiri_gpu_args &args)
 WEIRI_GPU_FN void plan_rounds(const weiri_gpu_view &view, broadcast_plan *p, int staged)
 {
     uint32_t room = (uint32_t)weiri_gpu_stage_half(view) / p->blocks;
-    uint64_t piece = p->part / ROUNDS_WANTED;
+    uint64_t piece = p->part / BROADCAST_ROUNDS_WANTED;
     room &= room < WEIRI_GPU_LINE_BYTES ? ~15u : ~(uint32_t)(WEIRI_GPU_LINE_BYTES - 1);
     piece = piece > PIECE_LEAST_BYTES ? piece & ~(uint64_t)(WEIRI_GPU_LINE_BYTES - 1)
                                       : PIECE_LEAST_BYTES;
@@ -325,7 +325,7 @@ WEIRI_GPU_DEFINE_OF_BYTES(broadcast_direct)
 
 weiri_gpu_shape weiri_gpu_broadcast_direct_shape(const weiri_gpu_args *args, int processors)
 {
-    uint64_t units = (args->bytes + UNIT_BYTES - 1) / UNIT_BYTES;
+    uint64_t units = (args->bytes + BROADCAST_UNIT_BYTES - 1) / BROADCAST_UNIT_BYTES;
     uint64_t share = (units + (uint64_t)args->view.nranks - 2) / ((uint64_t)args->view.nranks - 1);
     weiri_gpu_shape shape = {processors, 512};
     if (share < (uint64_t)processors)

@@ -17,7 +17,7 @@
 #include "coll/cuda/device/ll128.cuh"
 #include "coll/cuda/device/types.cuh"
 
-enum { THREADS_MAX = 512 };
+enum { BROADCAST_LL128_THREADS_MAX = 512 };
 
 /* What the warps of a launch have in common, and this thread's part. */
 struct broadcast_work {
@@ -104,7 +104,7 @@ static __device__ __forceinline__ void forward(const weiri_gpu_args &args, const
 }
 
 template <int exact>
-static __global__ void __launch_bounds__(THREADS_MAX)
+static __global__ void __launch_bounds__(BROADCAST_LL128_THREADS_MAX)
     broadcast_ll128(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
@@ -138,7 +138,7 @@ WEIRI_GPU_DEFINE_OF_RANKS(broadcast_ll128)
 weiri_gpu_shape weiri_gpu_broadcast_ll128_shape(const weiri_gpu_args *args, int processors)
 {
     const uint32_t units = weiri_gpu_ll128_share_units(args->bytes, args->view.nranks - 1);
-    return weiri_gpu_packet_shape((uint64_t)units * 32, processors, THREADS_MAX);
+    return weiri_gpu_packet_shape((uint64_t)units * 32, processors, BROADCAST_LL128_THREADS_MAX);
 }
 
 int weiri_gpu_broadcast_ll128_serves(const weiri_gpu_args *args)

@@ -15,7 +15,7 @@
 #include "coll/cuda/device/ll128.cuh"
 #include "coll/cuda/device/types.cuh"
 
-enum { THREADS_MAX = 512, BLOCKS_EACH = 2 }; /* blocks per multiprocessor */
+enum { EXCHANGE_THREADS_MAX = 512, BLOCKS_EACH = 2 }; /* blocks per multiprocessor */
 
 /* same: all peers get the same block. */
 template <int exact, bool same>
@@ -78,14 +78,14 @@ static __device__ __forceinline__ void exchange_units(const weiri_gpu_args &args
 }
 
 template <int exact>
-static __global__ void __launch_bounds__(THREADS_MAX, BLOCKS_EACH)
+static __global__ void __launch_bounds__(EXCHANGE_THREADS_MAX, BLOCKS_EACH)
     allgather_ll128(const __grid_constant__ weiri_gpu_args args)
 {
     exchange_units<exact, true>(args);
 }
 
 template <int exact>
-static __global__ void __launch_bounds__(THREADS_MAX, BLOCKS_EACH)
+static __global__ void __launch_bounds__(EXCHANGE_THREADS_MAX, BLOCKS_EACH)
     exchange_ll128(const __grid_constant__ weiri_gpu_args args)
 {
     exchange_units<exact, false>(args);
@@ -94,8 +94,8 @@ static __global__ void __launch_bounds__(THREADS_MAX, BLOCKS_EACH)
 static weiri_gpu_shape exchange_shape(const weiri_gpu_args *args, int processors)
 {
     const uint64_t threads = (uint64_t)weiri_gpu_ll128_units(args->bytes) * 32;
-    const int each = threads > (uint64_t)processors * THREADS_MAX ? BLOCKS_EACH : 1;
-    return weiri_gpu_packet_shape(threads, each * processors, THREADS_MAX);
+    const int each = threads > (uint64_t)processors * EXCHANGE_THREADS_MAX ? BLOCKS_EACH : 1;
+    return weiri_gpu_packet_shape(threads, each * processors, EXCHANGE_THREADS_MAX);
 }
 
 static int units_fit(const weiri_gpu_args *args)

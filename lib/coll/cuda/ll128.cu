@@ -22,7 +22,7 @@
 #include "coll/cuda/device/ll128.cuh"
 #include "coll/cuda/device/types.cuh"
 
-enum { THREADS_MAX = 512 };
+enum { LL128_THREADS_MAX = 512 };
 
 static inline __host__ __device__ uint32_t ll128_units(const weiri_gpu_args &args, int nranks)
 {
@@ -113,7 +113,7 @@ static __device__ __forceinline__ void ll128_gather(const weiri_gpu_args &args, 
 }
 
 template <int dtype, int exact>
-static __global__ void __launch_bounds__(THREADS_MAX)
+static __global__ void __launch_bounds__(LL128_THREADS_MAX)
     ll128(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
@@ -152,7 +152,7 @@ WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(ll128)
 weiri_gpu_shape weiri_gpu_ll128_shape(const weiri_gpu_args *args, int processors)
 {
     return weiri_gpu_packet_shape((uint64_t)ll128_units(*args, args->view.nranks) * 32, processors,
-                                  THREADS_MAX);
+                                  LL128_THREADS_MAX);
 }
 
 int weiri_gpu_ll128_serves(const weiri_gpu_args *args)

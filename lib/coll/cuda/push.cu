@@ -14,7 +14,7 @@
 #include "coll/cuda/device/push.cuh"
 #include "coll/cuda/device/types.cuh"
 
-enum { THREADS_MAX = 512 };
+enum { PUSH_THREADS_MAX = 512 };
 
 /* Finds out where results go, and advances the epoch. Returns whether some output that peers store
  * to cannot be mapped, or is not aligned to 16 bytes (links carry shorter stores at a fraction of
@@ -40,7 +40,7 @@ static __device__ __forceinline__ int push_find_outputs(const weiri_gpu_args &ar
 }
 
 template <int dtype, int exact>
-static __global__ void __launch_bounds__(THREADS_MAX)
+static __global__ void __launch_bounds__(PUSH_THREADS_MAX)
     push(const __grid_constant__ weiri_gpu_args args)
 {
     WEIRI_GPU_SHARED(weiri_gpu_buffers, buffers);

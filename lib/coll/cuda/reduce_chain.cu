@@ -15,9 +15,10 @@
 #include "coll/cuda/device/types.cuh"
 
 enum {
-    THREADS_MAX = 256,
-    ROUNDS_WANTED = 8,      /* for each rank of the chain, which adds one piece of latency */
-    LEAST_BYTES = 32 << 10, /* of the pieces that all ranks pass on at a time */
+    REDUCE_CHAIN_THREADS_MAX = 256,
+    /* for each rank of the chain, which adds one piece of latency */
+    REDUCE_CHAIN_ROUNDS_WANTED = 8,
+    REDUCE_CHAIN_LEAST_BYTES = 32 << 10, /* of the pieces that all ranks pass on at a time */
     MOST_KIB = 24,          /* of a piece that a rank between others passes on */
 };
 
@@ -41,7 +42,7 @@ static __device__ __forceinline__ void join_chain(chain *c, const weiri_gpu_args
  * next launch as much later. */
 static __device__ __forceinline__ uint32_t rounds_wanted(const weiri_gpu_args &args)
 {
-    const uint32_t least = ROUNDS_WANTED * (uint32_t)(args.view.nranks - 1);
+    const uint32_t least = REDUCE_CHAIN_ROUNDS_WANTED * (uint32_t)(args.view.nranks - 1);
     if (args.view.nranks == 2)
         return least;
     const uint32_t rounds = (uint32_t)(args.bytes >> 10) / (gridDim.x * MOST_KIB);
@@ -52,7 +53,7 @@ template <int dtype> static __device__ __forceinline__ chain plan_chain(const we
 {
     chain c;
     weiri_gpu_cut_chain(&c, args, rounds_wanted(args),
-                        WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / args.view.nranks));
+                        WEIRI_GPU_LEAST_PIECE(REDUCE_CHAIN_LEAST_BYTES / args.view.nranks));
     join_chain(&c, args);
     c.op = args.op == WEIR_AVG && c.after >= 0 ? WEIR_SUM : weiri_gpu_op_of<dtype>(args);
     c.in_aligned = (uintptr_t)args.in % 16 == 0;
@@ -120,7 +121,7 @@ static __device__ __forceinline__ void chain_round(const weiri_gpu_args &args, c
 }
 
 template <int dtype>
-static __global__ void __launch_bounds__(THREADS_MAX, 2)
+static __global__ void __launch_bounds__(REDUCE_CHAIN_THREADS_MAX, 2)
     reduce_chain(const __grid_constant__ weiri_gpu_args args)
 {
     const uint64_t epoch = weiri_gpu_epoch(args.view);
@@ -136,7 +137,7 @@ WEIRI_GPU_DEFINE_OF_TYPES(reduce_chain)
 
 weiri_gpu_shape weiri_gpu_reduce_chain_shape(const weiri_gpu_args *args, int processors)
 {
-    return weiri_gpu_chain_shape(args->bytes, processors, THREADS_MAX);
+    return weiri_gpu_chain_shape(args->bytes, processors, REDUCE_CHAIN_THREADS_MAX);
 }
 
 int weiri_gpu_reduce_chain_serves(const weiri_gpu_args *args)

@@ -37,7 +37,7 @@
 #include "coll/cuda/device/types.cuh"
 
 enum {
-    THREADS_MAX = 512,
+    LL128_CHAIN_THREADS_MAX = 512,
     CREDITS = 8, /* in a cell */
     WARPS_MAX = CREDITS * WEIRI_GPU_BLOCKS_MAX,
     LAP_SHIFT = 48, /* of a flag */
@@ -194,7 +194,7 @@ static __device__ __forceinline__ void pass_units(const weiri_gpu_args &args, co
 }
 
 template <int dtype>
-static __global__ void __launch_bounds__(THREADS_MAX, 2)
+static __global__ void __launch_bounds__(LL128_CHAIN_THREADS_MAX, 2)
     reduce_ll128_chain(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
@@ -220,7 +220,7 @@ WEIRI_GPU_DEFINE_OF_TYPES(reduce_ll128_chain)
 weiri_gpu_shape weiri_gpu_reduce_ll128_chain_shape(const weiri_gpu_args *args, int processors)
 {
     return weiri_gpu_packet_shape((uint64_t)weiri_gpu_ll128_units(args->bytes) * 32, processors,
-                                  THREADS_MAX);
+                                  LL128_CHAIN_THREADS_MAX);
 }
 
 /* Counts of units have 24 bits, of laps 16. */

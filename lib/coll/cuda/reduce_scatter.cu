@@ -17,7 +17,7 @@
 #include "coll/cuda/device/ll_reduce.cuh"
 #include "coll/cuda/device/types.cuh"
 
-enum { THREADS_MAX = 256 };
+enum { REDUCE_SCATTER_THREADS_MAX = 256 };
 
 /* ------------------------------------------------------------------- packet */
 
@@ -35,7 +35,7 @@ static __device__ __forceinline__ void load_blocks(const weiri_gpu_args &args, s
 }
 
 template <int dtype, int exact>
-static __global__ void __launch_bounds__(THREADS_MAX)
+static __global__ void __launch_bounds__(REDUCE_SCATTER_THREADS_MAX)
     reduce_scatter_packet(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
@@ -125,7 +125,7 @@ WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(reduce_scatter_packet)
 
 weiri_gpu_shape weiri_gpu_reduce_scatter_packet_shape(const weiri_gpu_args *args, int processors)
 {
-    return weiri_gpu_packet_shape((args->bytes + 7) / 8, processors, THREADS_MAX);
+    return weiri_gpu_packet_shape((args->bytes + 7) / 8, processors, REDUCE_SCATTER_THREADS_MAX);
 }
 
 int weiri_gpu_reduce_scatter_packet_serves(const weiri_gpu_args *args)
