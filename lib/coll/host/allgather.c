@@ -32,6 +32,7 @@ static void allgather_request_next(const weiri_coll *coll, size_t bytes)
 weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
 {
     int n = coll->nranks;
+    weiri_copy_fn *copy = weiri_slot_copy(coll, coll->count_bytes * (size_t)n);
     for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
         size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         weir_status status = weiri_coll_begin(coll);
@@ -43,7 +44,8 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
         allgather_request_next(coll, total);
         for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
             char *to = weiri_out_at(call, (size_t)rank * coll->count_bytes + done);
-            status = weiri_slot_follow(coll, rank, to, total, WEIRI_CHUNK_BYTES, packet_phase);
+            status =
+                weiri_slot_follow(coll, rank, to, total, WEIRI_CHUNK_BYTES, copy, packet_phase);
             if (status != WEIR_OK)
                 return status;
         }

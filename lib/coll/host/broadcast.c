@@ -88,7 +88,8 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
             broadcast_publish(coll, call, done, total);
         else if (status == WEIR_OK)
             status = weiri_slot_follow(coll, call->root, weiri_out_at(call, done), total,
-                                       broadcast_chunk(coll, total), packet_phase);
+                                       broadcast_chunk(coll, total),
+                                       weiri_slot_copy(coll, coll->count_bytes), packet_phase);
         if (status != WEIR_OK)
             return status;
         weiri_coll_end(coll);

@@ -48,7 +48,8 @@ typedef struct dynamic {
     weiri_reduce_fn reduce_own; /* by the root of reduce: a result and its own input */
     int root;                   /* -1: allreduce */
     size_t piece_bytes, step_bytes;
-    int is_long; /* copies are made by weiri_copy_unfetched */
+    int is_long;         /* inputs are published by weiri_copy_unfetched */
+    weiri_copy_fn *copy; /* of results into the output */
 } dynamic;
 
 typedef struct dynamic_piece {
@@ -86,14 +87,6 @@ static dynamic_chunk dynamic_chunk_at(const dynamic *x, const dynamic_piece *par
                            .bytes = left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES,
                            .flag = &area->message[parity][index / n],
                            .result = area->result[parity]->data + index / n * WEIRI_CHUNK_BYTES};
-}
-
-static void dynamic_copy(const dynamic *x, void *to, const void *from, size_t bytes)
-{
-    if (x->is_long)
-        weiri_copy_unfetched(to, from, bytes);
-    else
-        weiri_copy_from_peer(to, from, bytes);
 }
 
 static void dynamic_publish(const dynamic *x, uint64_t epoch, size_t index)
@@ -205,14 +198,15 @@ static weir_status dynamic_take(const dynamic *x, const dynamic_piece *part, siz
     }
     char *out = weiri_out_at(x->call, part->at + chunk.at);
     if (x->root < 0) {
-        dynamic_copy(x, out, chunk.result, chunk.bytes);
+        x->copy(out, chunk.result, chunk.bytes);
         return WEIR_OK;
     }
     char block[WEIRI_CHUNK_BYTES];
     const void *sources[2] = {chunk.result, weiri_in_at(x->call, part->at + chunk.at)};
-    char *to = x->is_long ? block : out;
-    x->reduce_own(to, sources, 2, chunk.bytes / coll->element_bytes, (uint64_t)coll->nranks, 0);
-    if (x->is_long)
+    const int streams = weiri_results_stream(coll, x->call), is_copied = x->is_long && !streams;
+    x->reduce_own(is_copied ? block : out, sources, 2, chunk.bytes / coll->element_bytes,
+                  (uint64_t)coll->nranks, streams);
+    if (is_copied)
         weiri_copy_unfetched(out, block, chunk.bytes);
     return WEIR_OK;
 }
@@ -306,6 +300,7 @@ static weir_status dynamic_start(dynamic *x, size_t piece_bytes, size_t step_byt
     x->piece_bytes = coll->piece_bytes < most ? coll->piece_bytes : most;
     x->step_bytes = step_bytes;
     x->is_long = weiri_copies_unfetched(2 * coll->count_bytes);
+    x->copy = weiri_result_copy(coll, x->call);
     return dynamic_run(x);
 }
 

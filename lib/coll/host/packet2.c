@@ -30,7 +30,7 @@ typedef struct two_steps {
     const char *phase;
     weiri_reduce_fn reduce;
     int has_output; /* this rank gets the result */
-    int is_long;    /* outputs are stored to by weiri_copy_unfetched */
+    weiri_copy_fn *copy; /* of results into the output */
 } two_steps;
 
 typedef struct piece {
@@ -157,10 +157,7 @@ static weir_status copy_result(const two_steps *x, piece part, int rank)
         weir_status status = weiri_slot_await(coll, result, rank, at + bytes, x->phase);
         if (status != WEIR_OK)
             return status;
-        if (x->is_long)
-            weiri_copy_unfetched(out + at, data + at, bytes);
-        else
-            weiri_copy_from_peer(out + at, data + at, bytes);
+        x->copy(out + at, data + at, bytes);
         at += bytes;
     } while (at < total);
     return WEIR_OK;
@@ -226,16 +223,17 @@ static weir_status packet2_run(const two_steps *x)
 }
 
 /* Two ranks do not gain by copies that fetch no lines. */
-static int packet2_is_long(const weiri_coll *coll)
+static weiri_copy_fn *packet2_copy(const weiri_coll *coll, const weir_call *call)
 {
-    return coll->nranks > 2 && weiri_copies_unfetched(2 * coll->count_bytes);
+    return coll->nranks > 2 || weiri_results_stream(coll, call) ? weiri_result_copy(coll, call)
+                                                                : weiri_copy_from_peer;
 }
 
 weir_status weiri_allreduce_packet2(weiri_coll *coll, const weir_call *call)
 {
     two_steps x = {.coll = coll, .call = call, .phase = "allreduce (packet2)",
                    .reduce = weiri_reduce_get(call->dtype, call->op), .has_output = 1,
-                   .is_long = packet2_is_long(coll)};
+                   .copy = packet2_copy(coll, call)};
     return packet2_run(&x);
 }
 
@@ -244,6 +242,6 @@ weir_status weiri_reduce_packet2(weiri_coll *coll, const weir_call *call)
     two_steps x = {.coll = coll, .call = call, .phase = "reduce (packet2)",
                    .reduce = weiri_reduce_get(call->dtype, call->op),
                    .has_output = coll->rank == call->root,
-                   .is_long = packet2_is_long(coll)};
+                   .copy = packet2_copy(coll, call)};
     return packet2_run(&x);
 }

@@ -77,11 +77,12 @@ static inline void weiri_slot_advance(const weiri_coll *coll, weiri_slot *slot, 
     weir_store_release(&slot->flag, weiri_flag(coll->epoch, weiri_slot_steps(bytes)));
 }
 
-/* Copies bytes into a slot chunk by chunk by a function of compute/copy.h, and counts the chunks in
- * a flag of the epoch. */
+/* A function of compute/copy.h. */
+typedef void weiri_copy_fn(void *dst, const void *src, size_t bytes);
+
+/* Copies bytes into a slot chunk by chunk, and counts the chunks in a flag of the epoch. */
 static inline void weiri_publish_chunks(uint64_t *word, uint64_t epoch, char *to, const char *from,
-                                        size_t bytes, size_t chunk,
-                                        void (*copy)(void *, const void *, size_t))
+                                        size_t bytes, size_t chunk, weiri_copy_fn *copy)
 {
     uint64_t flag = weiri_flag(epoch, 0);
     for (size_t at = 0; at < bytes; at += chunk) {
@@ -195,9 +196,31 @@ void weiri_slots_combine(const weiri_coll *coll, weiri_reduce_fn reduce, char *o
 weir_status weiri_slots_reduce(weiri_coll *coll, const weir_call *call, const char *own,
                                size_t total, char *out, const char *phase);
 
+/* What copies chunks from slots into an output of so many bytes, which was not read before. */
+static inline weiri_copy_fn *weiri_slot_copy(const weiri_coll *coll, size_t output_bytes)
+{
+    return output_bytes >= coll->streaming_from_bytes ? weiri_copy_streaming : weiri_copy_from_peer;
+}
+
+/* Whether results of a reduction are stored past the caches: with the buffers of all ranks they
+ * exceed the last-level cache. In place this core has just read the lines. */
+static inline int weiri_results_stream(const weiri_coll *coll, const weir_call *call)
+{
+    return call->in != call->out && coll->count_bytes >= coll->streaming_from_bytes;
+}
+
+/* What copies results of a reduction from slots into the output. */
+static inline weiri_copy_fn *weiri_result_copy(const weiri_coll *coll, const weir_call *call)
+{
+    if (weiri_results_stream(coll, call))
+        return weiri_copy_streaming;
+    return weiri_copies_unfetched(2 * coll->count_bytes) ? weiri_copy_unfetched
+                                                         : weiri_copy_from_peer;
+}
+
 /* Copies total bytes of the owner's slot, which publishes them in such chunks, as they arrive. */
 static inline weir_status weiri_slot_follow(weiri_coll *coll, int owner, void *to, size_t total,
-                                            size_t chunk, const char *phase)
+                                            size_t chunk, weiri_copy_fn *copy, const char *phase)
 {
     weiri_slot *slot = weiri_slot_of(coll, owner);
     const char *data = weiri_slot_data(coll, slot, coll->epoch, total);
@@ -207,7 +230,7 @@ static inline weir_status weiri_slot_follow(weiri_coll *coll, int owner, void *t
         weir_status status = weiri_data_await(coll, &slot->flag, ++flag, owner, phase);
         if (status != WEIR_OK)
             return status;
-        weiri_copy_from_peer((char *)to + at, data + at, bytes);
+        copy((char *)to + at, data + at, bytes);
     }
     return WEIR_OK;
 }

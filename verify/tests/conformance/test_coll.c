@@ -752,6 +752,15 @@ static void few_counts(const test_rank *b)
     alltoallv_round(b, "packet", 3);
 }
 
+/* As if the buffers exceeded the last-level cache. */
+static void stored_past_caches(const test_rank *b)
+{
+    few_counts(b); /* the first call makes the state */
+    weiri_coll *coll = b->comm->coll;
+    coll->streaming_from_bytes = 1;
+    few_counts(b);
+}
+
 /* --------------------------------------------------------------- the runner */
 
 typedef struct job {
@@ -1293,6 +1302,10 @@ int main(void)
              {2, .body = messages_in_rotation, .unregistered = 1},
              {3, .body = messages_in_rotation, .unregistered = 1}),
         JOBS("empty exchanges", {.body = nothing_at_all}),
+        JOBS("outputs that are stored past the caches",
+             {3, .body = stored_past_caches, .unregistered = 1},
+             {2, .body = stored_past_caches, .unregistered = 1},
+             {3, .body = stored_past_caches}),
         JOBS("64 and 33 ranks", {64, .body = few_counts, .long_only = 1},
              {33, .body = few_counts, .unregistered = 1}),
         JOBS("the least scratch memory",
