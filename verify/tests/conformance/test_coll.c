@@ -97,6 +97,22 @@ static unsigned input_value(weir_dtype dtype, weir_op op, int nranks, int rank, 
     }
 }
 
+/* The values of every rank repeat after so many elements. */
+static size_t period_of(weir_dtype dtype, weir_op op, int nranks)
+{
+    int wide = small_number_is_wide(dtype);
+    switch (op) {
+    case WEIR_SUM:
+        return wide ? 1009 : 14;
+    case WEIR_PROD:
+        return 3 * (size_t)nranks;
+    case WEIR_AVG:
+        return wide ? 503 : 3;
+    default:
+        return 88;
+    }
+}
+
 static unsigned reduced_value(weir_dtype dtype, weir_op op, int nranks, size_t i)
 {
     unsigned total = op == WEIR_PROD ? 1 : input_value(dtype, op, nranks, 0, i);
@@ -226,6 +242,13 @@ static struct {
     unsigned char input[HALF_BYTES], expected[HALF_BYTES];
 } data;
 
+/* Copies the first period of the data to the others. */
+static void repeat(unsigned char *to, size_t bytes, size_t period_bytes)
+{
+    for (size_t done = period_bytes; done < bytes; done *= 2)
+        memcpy(to + done, to, done < bytes - done ? done : bytes - done);
+}
+
 static void compute_data(const test_rank *b, const trial *t)
 {
     const trial *of = &data.of;
@@ -234,10 +257,17 @@ static void compute_data(const test_rank *b, const trial *t)
         return;
     data.of_rank = *b;
     data.of = *t;
-    for (size_t i = 0; i < t->count * blocks_in(t, b->nranks); i++)
+    const size_t size = weir_dtype_bytes(t->dtype), period = period_of(t->dtype, t->op, b->nranks);
+    const size_t in = t->count * blocks_in(t, b->nranks), blocks = blocks_out(t, b->nranks);
+    for (size_t i = 0; i < in && i < period; i++)
         set_element(data.input, i, t->dtype, input_value(t->dtype, t->op, b->nranks, b->rank, i));
-    for (size_t i = 0; writes_out(b, t) && i < t->count * blocks_out(t, b->nranks); i++)
-        set_element(data.expected, i, t->dtype, expected_value(b, t, i));
+    repeat(data.input, in * size, period * size);
+    for (size_t block = 0; writes_out(b, t) && block < blocks; block++) {
+        const size_t first = block * t->count;
+        for (size_t i = first; i < first + t->count && i < first + period; i++)
+            set_element(data.expected, i, t->dtype, expected_value(b, t, i));
+        repeat(data.expected + first * size, t->count * size, period * size);
+    }
 }
 
 static void compare(const test_rank *b, const trial *t, const unsigned char *out)
