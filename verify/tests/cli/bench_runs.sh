@@ -491,12 +491,33 @@ else
     echo "ok $tap_number - wrong data # SKIP no MPI compiler"
 fi
 
-# Progress: on a terminal in one line after 3 s, elsewhere a line every 10 s.
-timeout -s INT 12 ci/mpirun -np 2 ./bench_allreduce -b 8 -e 8 -n 2000 -N 0 --quiet >"$scratch/quiet.out" 2>"$scratch/quiet.err" &
-timeout -s INT 60 ci/mpirun -np 2 ./bench_allreduce -b 8 -e 8 -n 2000 -N 0 >"$scratch/out" 2>"$scratch/err" &
+# Progress: on a terminal in one line after 3 s, elsewhere a line every 10 s. In between the ranks are
+# stopped, so that they do not take the cores from other tests.
+cat >"$scratch/rank" <<END
+#!/bin/sh
+echo \$\$ >>"$scratch/ranks"
+exec ./bench_allreduce -b 8 -e 8 -n 2000 -N 0 "\$@"
+END
+chmod +x "$scratch/rank"
+timeout -s INT 12 ci/mpirun -np 2 "$scratch/rank" --quiet >"$scratch/quiet.out" 2>"$scratch/quiet.err" &
+timeout -s INT 60 ci/mpirun -np 2 "$scratch/rank" >"$scratch/out" 2>"$scratch/err" &
 shows_progress=$!
+(
+    sleep 2
+    # shellcheck disable=SC2046 # words
+    kill -STOP $(cat "$scratch/ranks")
+    sleep 7
+    # shellcheck disable=SC2046
+    kill -CONT $(cat "$scratch/ranks")
+) &
 if command -v script >/dev/null; then
-    timeout -s INT 6 script -qec "env TERM=xterm ./bench_allreduce -b 8 -e 8 -n 2000 -N 100000" "$scratch/typed" >/dev/null 2>&1
+    timeout -s INT 12 script -qefc "env TERM=xterm ./bench_allreduce -b 8 -e 8 -n 2000 -N 100000" "$scratch/typed" >/dev/null 2>&1 &
+    typed=$!
+    while kill -0 $typed 2>/dev/null && ! grep -q ' left' "$scratch/typed"; do
+        sleep 0.1
+    done
+    kill -INT $typed 2>/dev/null
+    wait $typed
     grep -qE "$(printf '\r\033\\[K')bench_allreduce: 8 B: [0-9]+%, [0-9]+ (s|min|h).* left" "$scratch/typed"
     check "progress on a terminal is one line with size, percent and time left" $?
     env NO_COLOR= script -qec "env TERM=xterm ./bench_allreduce -b 8 -e 8 -n 20" "$scratch/typed" >/dev/null 2>&1
