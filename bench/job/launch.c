@@ -1,14 +1,8 @@
-/*
- * Finding the launcher in the environment: see launch.h.
- *
- * Launchers nest: mpirun runs inside a Slurm job, and srun starts torchrun on every node. The rows
- * below are in the order in which they are tried, so that an inner launcher comes before those that
- * can be around it; torchrun's own workers come before everything. RANK and WORLD_SIZE that a
- * script exports by hand must not contradict the launcher.
- */
+/* Finding the launcher in the environment, by the rows of base/launchers.h: see launch.h. */
 #include "bench/job/launch.h"
 
 #include "base/env.h"
+#include "base/launchers.h"
 #include "bench/job/mpi.h"
 
 #include <signal.h>
@@ -17,35 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The variables of a launcher. */
-typedef struct launch_row {
-    bench_launcher launcher;
-    const char *rank, *size; /* size NULL: the launcher sets none */
-    const char *also;        /* a variable that must be set, too; NULL: none */
-    const char *name;        /* for messages */
-} launch_row;
-
-static const launch_row rows[] = {
-    {BENCH_LAUNCHER_TORCHRUN, "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", "torchrun"},
-    {BENCH_LAUNCHER_MPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL,
-     "Open MPI's mpirun"},
-    {BENCH_LAUNCHER_MPI, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", NULL, "MVAPICH's launcher"},
-    {BENCH_LAUNCHER_MPI, "PMI_RANK", "PMI_SIZE", NULL, "an MPI launcher"},
-    {BENCH_LAUNCHER_PMIX, "PMIX_RANK", NULL, "PMIX_NAMESPACE", "a PMIx launcher"},
-    {BENCH_LAUNCHER_SLURM, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "srun"},
-    {BENCH_LAUNCHER_SLURM, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NODELIST", "srun"},
-    {BENCH_LAUNCHER_MPI, "FLUX_TASK_RANK", "FLUX_JOB_SIZE", NULL, "flux"},
-    {BENCH_LAUNCHER_MPI, "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", NULL, "jsrun"},
-    {BENCH_LAUNCHER_MPI, "PALS_RANKID", NULL, NULL, "PALS"},
-    {BENCH_LAUNCHER_MPI, "ALPS_APP_PE", NULL, NULL, "ALPS"},
-    {BENCH_LAUNCHER_TORCHRUN, "RANK", "WORLD_SIZE", NULL, "torchrun"},
-};
-enum { ROWS = sizeof rows / sizeof rows[0] };
+_Static_assert((int)BENCH_LAUNCHER_MPI == (int)WEIRI_LAUNCHER_MPI &&
+                   (int)BENCH_LAUNCHER_PMIX == (int)WEIRI_LAUNCHER_PMIX &&
+                   (int)BENCH_LAUNCHER_SLURM == (int)WEIRI_LAUNCHER_SLURM &&
+                   (int)BENCH_LAUNCHER_TORCHRUN == (int)WEIRI_LAUNCHER_TORCHRUN,
+               "a bench_launcher is a weiri_launcher_kind or BENCH_LAUNCHER_FORK");
 
 const char *bench_launcher_name(bench_launcher launcher)
 {
-    static const char *const names[] = {"mpi", "pmix", "slurm", "torchrun", "fork"};
-    return names[launcher];
+    return launcher == BENCH_LAUNCHER_FORK
+               ? "fork"
+               : weiri_launcher_kind_name((weiri_launcher_kind)launcher);
 }
 
 __attribute__((format(printf, 2, 3)))
@@ -58,68 +34,30 @@ static int launch_refuse(char *problem, const char *format, ...)
     return -1;
 }
 
-static const char *launch_variable(const char *name)
-{
-    const char *value = name ? getenv(name) : NULL;
-    return value && *value ? value : NULL;
-}
-
 /* A number from the environment; fallback if the variable has none. */
 static int launch_number(const char *name, int fallback)
 {
-    const char *text = launch_variable(name);
-    char *end = NULL;
-    long number = text ? strtol(text, &end, 10) : -1;
-    return text && !*end && number >= 0 && number <= 1 << 20 ? (int)number : fallback;
-}
-
-/* 1 if the row's launcher started this process as one of several. A step of one task, such as an
- * interactive shell of Slurm, is none, also if its job has more. */
-static int launch_row_applies(const launch_row *row)
-{
-    if (!launch_variable(row->rank) || (row->size && !launch_variable(row->size)) ||
-        (row->also && !launch_variable(row->also)))
-        return 0;
-    return row->launcher != BENCH_LAUNCHER_SLURM ||
-           launch_number("SLURM_STEP_NUM_TASKS", launch_number(row->size, 1)) > 1;
+    const int number = weiri_launcher_number(name);
+    return number < 0 ? fallback : number;
 }
 
 /* 1 if this build can use the row's launcher. */
-static int launch_row_works(const launch_row *row)
+static int launch_row_works(const weiri_launcher_row *row)
 {
-    return row->launcher != BENCH_LAUNCHER_MPI || bench_mpi_is_built();
+    return row->kind != WEIRI_LAUNCHER_MPI || bench_mpi_is_built();
 }
 
-static void launch_by(const launch_row *row, int named, bench_launch *launch)
+static void launch_by(const weiri_launcher_row *row, int named, bench_launch *launch)
 {
-    launch->launcher = row->launcher;
+    launch->launcher = (bench_launcher)row->kind;
     /* An MPI library knows PMIx, and brings the reference and the peer. */
-    if (row->launcher == BENCH_LAUNCHER_PMIX && bench_mpi_is_built() && !named)
+    if (row->kind == WEIRI_LAUNCHER_PMIX && bench_mpi_is_built() && !named)
         launch->launcher = BENCH_LAUNCHER_MPI;
     launch->variable = row->rank;
     launch->rank = launch_number(row->rank, 0);
     launch->nranks = launch_number(row->size, launch_number("SLURM_STEP_NUM_TASKS", 1));
     if (launch->rank >= launch->nranks)
         launch->nranks = launch->rank + 1;
-}
-
-/* RANK and WORLD_SIZE beside another launcher's variables must agree with them. */
-static int launch_contradicts(const launch_row *row, const bench_launch *launch, char *problem)
-{
-    if (row->launcher == BENCH_LAUNCHER_TORCHRUN || !launch_variable("RANK") ||
-        !launch_variable("WORLD_SIZE"))
-        return 0;
-    int rank = launch_number("RANK", -1), nranks = launch_number("WORLD_SIZE", -1);
-    if (rank == launch->rank && (!row->size || nranks == launch->nranks))
-        return 0;
-    return launch_refuse(problem,
-                         "RANK=%s and WORLD_SIZE=%s (torchrun's) contradict %s=%s%s%s%s%s (%s): "
-                         "unset those that are not of this run, or name the launcher by "
-                         "WEIR_LAUNCHER=torchrun or %s",
-                         getenv("RANK"), getenv("WORLD_SIZE"), row->rank, getenv(row->rank),
-                         row->size ? " and " : "", row->size ? row->size : "",
-                         row->size ? "=" : "", row->size ? getenv(row->size) : "", row->name,
-                         bench_launcher_name(launch->launcher));
 }
 
 /* The launcher that WEIR_LAUNCHER names. Returns 0, 1 if it leaves the choice open, or -1. */
@@ -131,13 +69,14 @@ static int launch_find_named(bench_launch *launch, char *problem)
     if (strcmp(name, "none") == 0)
         return 0;
     int known = 0;
-    for (int i = 0; i < ROWS; i++) {
-        if (strcmp(name, bench_launcher_name(rows[i].launcher)) != 0)
+    for (int i = 0; i < weiri_nlaunchers; i++) {
+        const weiri_launcher_row *row = &weiri_launchers[i];
+        if (strcmp(name, weiri_launcher_kind_name(row->kind)) != 0)
             continue;
         known = 1;
-        if (!launch_row_applies(&rows[i]) || !launch_row_works(&rows[i]))
+        if (!weiri_launcher_applies(row) || !launch_row_works(row))
             continue;
-        launch_by(&rows[i], 1, launch);
+        launch_by(row, 1, launch);
         return 0;
     }
     if (!known)
@@ -152,20 +91,7 @@ static int launch_find_named(bench_launch *launch, char *problem)
                          name);
 }
 
-/* Half of torchrun's variables. */
-static int launch_check_torchrun(char *problem)
-{
-    const char *set = launch_variable("RANK") ? "RANK" : "WORLD_SIZE";
-    const char *missing = launch_variable("RANK") ? "WORLD_SIZE" : "RANK";
-    if (!launch_variable("RANK") == !launch_variable("WORLD_SIZE"))
-        return 0;
-    return launch_refuse(problem,
-                         "%s is set but %s is not: torchrun sets RANK, WORLD_SIZE, MASTER_ADDR and "
-                         "MASTER_PORT; set all of them, or unset %s",
-                         set, missing, set);
-}
-
-static int launch_refuse_mpi(const launch_row *row, bench_launch *launch, char *problem)
+static int launch_refuse_mpi(const weiri_launcher_row *row, bench_launch *launch, char *problem)
 {
     launch->variable = row->rank;
     launch->rank = launch_number(row->rank, 0);
@@ -178,30 +104,36 @@ static int launch_refuse_mpi(const launch_row *row, bench_launch *launch, char *
 
 int bench_launch_find(const bench_options *options, bench_launch *launch, char *problem)
 {
-    const launch_row *useless = NULL;
+    char contradiction[WEIRI_LAUNCHER_PROBLEM_BYTES];
+    const weiri_launcher_row *useless = NULL;
     *launch = (bench_launch){.nranks = 1};
     launch->launcher = bench_mpi_is_built() && options->ngpus == 1 ? BENCH_LAUNCHER_MPI
-                                                                    : BENCH_LAUNCHER_FORK;
+                                                                   : BENCH_LAUNCHER_FORK;
     int named = launch_find_named(launch, problem);
-    for (int i = 0; i < ROWS && named == 1; i++) {
-        if (!launch_row_applies(&rows[i]))
+    for (int i = 0; i < weiri_nlaunchers && named == 1; i++) {
+        const weiri_launcher_row *row = &weiri_launchers[i];
+        if (!weiri_launcher_applies(row))
             continue;
-        if (launch_row_works(&rows[i])) {
-            launch_by(&rows[i], 0, launch);
-            return launch_contradicts(&rows[i], launch, problem);
+        if (launch_row_works(row)) {
+            launch_by(row, 0, launch);
+            return weiri_launcher_contradiction(row, contradiction)
+                       ? launch_refuse(problem, "%s", contradiction)
+                       : 0;
         }
-        useless = useless ? useless : &rows[i];
+        useless = useless ? useless : row;
     }
     if (named != 1)
         return named;
-    return useless ? launch_refuse_mpi(useless, launch, problem) : launch_check_torchrun(problem);
+    if (useless)
+        return launch_refuse_mpi(useless, launch, problem);
+    return weiri_launcher_half(contradiction) ? launch_refuse(problem, "%s", contradiction) : 0;
 }
 
 static const char *launch_started_by(const bench_launch *launch)
 {
-    for (int i = 0; launch->variable && i < ROWS; i++)
-        if (strcmp(rows[i].rank, launch->variable) == 0)
-            return rows[i].name;
+    for (int i = 0; launch->variable && i < weiri_nlaunchers; i++)
+        if (strcmp(weiri_launchers[i].rank, launch->variable) == 0)
+            return weiri_launchers[i].name;
     return "no launcher";
 }
 
