@@ -7,10 +7,11 @@ never copied, because a result that is written to a copy would be lost.
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib
-from typing import Any, Callable, Optional
+from typing import Any, Callable, ContextManager, Optional
 
 from . import _declarations as c
 from . import _fast
@@ -348,6 +349,20 @@ def stream_of(value: Any, stream: Any) -> int:
     if handle is not None:
         return int(getattr(handle, "value", handle) or 0)
     raise TypeError(f"stream: {stream!r}; expected a number or a stream object of PyTorch, CuPy or Numba")
+
+
+def on_stream(value: Any, stream: Any) -> ContextManager[Any]:
+    """Returns a context in which the library of an array allocates and fills on a stream, as `stream_of` takes it; None:
+    its current stream remains."""
+    module = type(value).__module__.partition(".")[0]
+    if stream is None or module not in ("torch", "cupy"):
+        return contextlib.nullcontext()
+    number, library = stream_of(value, stream), importlib.import_module(module)
+    if module == "cupy":
+        external: ContextManager[Any] = library.cuda.ExternalStream(number)
+        return external
+    made: ContextManager[Any] = library.cuda.stream(library.cuda.ExternalStream(number, device=value.device))
+    return made
 
 
 def empty_like(value: Any, shape: tuple[int, ...]) -> Any:

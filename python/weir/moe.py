@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 from . import _declarations as c
 from . import _interrupt
-from ._buffers import Buffer, address_of, allocator, describe, new_array, shape_of
+from ._buffers import Buffer, address_of, allocator, describe, new_array, on_stream, shape_of
 from ._library import check, default_of, lib
 from .communicator import Communicator
 from .errors import InvalidError
@@ -270,9 +270,9 @@ class Group:
         self._handle_number(handle)
         has_weights = self._has_weights.get(handle, False) if topk_experts is None else topk_weights is not None
         if out is None:
-            arguments, got = self._received(x, sent.device, rows, has_weights)
+            arguments, got = self._received(x, sent.device, rows, has_weights, stream)
         else:
-            arguments, got = self._received_again(out, rows, has_weights), out
+            arguments, got = self._received_again(out, rows, has_weights, stream), out
         got.handle = arguments.handle = handle
         arguments.tokens, arguments.x = tokens, sent.pointer or None
         if topk_experts is not None:
@@ -285,7 +285,7 @@ class Group:
         self._tokens[handle], self._has_weights[handle] = tokens, has_weights
         return arguments, (keep, got), got
 
-    def _received(self, x: Any, device: int, rows: Any, has_weights: bool) -> tuple[Any, Received]:
+    def _received(self, x: Any, device: int, rows: Any, has_weights: bool, stream: Any) -> tuple[Any, Received]:
         """Allocates what a dispatch returns, in arrays of the library of x. Returns a call's arguments with their addresses."""
         key = type(x), device, has_weights
         allocators = self._allocators.get(key)
@@ -295,15 +295,16 @@ class Group:
         arguments.rows_bytes = self._recv_bytes
         if rows is not None:
             self._array(rows, "rows", self._dtypes[1], (self.recv_rows, self.hidden), True)
-        for member, name, allocate in allocators:
-            made = rows if rows is not None and name == "rows" else allocate()
-            got._whole[name] = made
-            setattr(got, name, made)
-            setattr(arguments, member, address_of(made))
+        with on_stream(x, stream):
+            for member, name, allocate in allocators:
+                made = rows if rows is not None and name == "rows" else allocate()
+                got._whole[name] = made
+                setattr(got, name, made)
+                setattr(arguments, member, address_of(made))
         got._arguments = arguments
         return arguments, got
 
-    def _received_again(self, out: Received, rows: Any, has_weights: bool) -> Any:
+    def _received_again(self, out: Received, rows: Any, has_weights: bool, stream: Any) -> Any:
         """Returns the arguments of a call that receives into the arrays of an earlier one."""
         if rows is not None:
             raise InvalidError("rows and out are given; out has rows")
@@ -311,9 +312,9 @@ class Group:
             raise InvalidError("out was not returned by a dispatch of this group")
         if ("weights" in out._whole) != has_weights:
             raise InvalidError(f"out has {'no ' if has_weights else ''}weights, unlike this dispatch")
-        if self._has_gaps:
-            for name, value in (("weights", 0), ("experts", -1)):
-                if name in out._whole:
+        for name, value in (("weights", 0), ("experts", -1)):
+            if self._has_gaps and name in out._whole:
+                with on_stream(out._whole[name], stream):
                     out._whole[name][...] = value
         return c.weir_moe_dispatch_args.from_buffer_copy(out._arguments)
 
@@ -346,14 +347,15 @@ class Group:
         if weights is not None:
             given = self._array(weights, "weights", _FLOAT, (tokens, self.topk))
             arguments.weights = given.pointer or _nothing(keep)
-        result = new_array(rows, (tokens, self.hidden), self.dtype) if out is None else out
+        with on_stream(rows, stream):
+            result = new_array(rows, (tokens, self.hidden), self.dtype) if out is None else out
+            weight_grads = None if row_weight_grads is None else new_array(rows, (tokens, self.topk), "float32")
         target = self._array(result, "out", self._dtypes[0], (tokens, self.hidden), True)
         arguments.out, arguments.out_bytes = target.pointer or _nothing(keep), target.nbytes
         back: Any = result
         if row_weight_grads is not None:
             shape: tuple[Optional[int], ...] = (None,) if self.layout == "expert" else (None, self.topk)
             grads = self._array(row_weight_grads, "row_weight_grads", _FLOAT, shape)
-            weight_grads = new_array(rows, (tokens, self.topk), "float32")
             arguments.row_weight_grads = grads.pointer or _nothing(keep)
             arguments.weight_grads = address_of(weight_grads) or _nothing(keep)
             back = result, weight_grads

@@ -207,6 +207,34 @@ def experts():
         demand_equal(weights.grad, right * x.detach().sum(1, keepdim=True))
 
 
+def experts_on_a_stream():
+    """Dispatch and combine on a stream that does not wait for the current one, which is late; needs a GPU."""
+    import weir.moe
+    import weir.torch
+    comm = weir.torch.group().comm(filled(1, 0.0))
+    try:
+        moe = weir.moe.Group(comm, 2 * WORLD, 2, 8, 64, dtype="float32", layout="rank")
+    except weir.UnsupportedError as error:
+        raise Skipped(str(error)) from error
+    with moe:
+        x, weights = filled((8, 64), RANK + 1.0), filled((8, 2), 0.5)
+        chosen = (torch.arange(8, device=DEVICE)[:, None] + torch.tensor([0, 1], device=DEVICE)) % (2 * WORLD)
+        right = moe.dispatch(x, chosen, weights)
+        sums = moe.combine(right.rows)
+        torch.cuda.synchronize()
+        other, kept = torch.cuda.Stream(), None
+        for stream in (other, other.cuda_stream):
+            for again in (None, kept):
+                torch.cuda._sleep(50_000_000)
+                kept = moe.dispatch(x, chosen, weights, out=again, stream=stream)
+                out = moe.combine(kept.rows, stream=stream)
+                torch.cuda.synchronize()
+                moe.check()
+                for name in ("weights", "experts", "counts", "sources"):
+                    demand_equal(getattr(kept, name), getattr(right, name))
+                demand_equal(out, sums)
+
+
 class Stateless:
     """What the engines' StatelessProcessGroup offers to a communicator."""
 
@@ -575,7 +603,7 @@ def main():
     checks = [data_parallel, data_parallel_compiled, fully_sharded]
     if BACKEND == "weir":
         checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, experts, engine] + \
-            ([graphs, streams, pool] if KIND == "cuda" else [no_pool]) + [distributed, lists, one_tensor, objects, messages, groups, functional, untraced] + \
+            ([graphs, streams, experts_on_a_stream, pool] if KIND == "cuda" else [no_pool]) + [distributed, lists, one_tensor, objects, messages, groups, functional, untraced] + \
             checks
     chosen = os.environ.get("CHECKS", "").split()
     for check in checks:
