@@ -340,7 +340,7 @@ $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 ifeq ($(BUILD),release)
 test_objects = $(foreach file,$(1),$(O)/obj/verify/tests/$(file).o $(O)/obj_cuda/verify/tests/$(file).o)
 $(call test_objects,conformance/% unit/% fuzz/% gpu/%): OPT := -O0 $(filter-out -O%,$(OPT))
-$(call test_objects,$(addprefix conformance/test_,coll algo internode internode_algos net nccl_sends ports) fuzz/test_plan_brute unit/test_plan_run): \
+$(call test_objects,$(addprefix conformance/test_,coll algo internode internode_algos net nccl_sends ports xpmem_faults) fuzz/test_plan_brute unit/test_plan_run): \
 	OPT := -O1 $(filter-out -O%,$(OPT))
 endif
 $(call obj,$(ORDER_SRC)): OPT := -O2 -g -DWEIR_ORDER_CHECKER
