@@ -365,14 +365,15 @@ def on_stream(value: Any, stream: Any) -> ContextManager[Any]:
     return made
 
 
-def empty_like(value: Any, shape: tuple[int, ...]) -> Any:
-    """Allocates an array of the kind, data type and device of `value` with another shape."""
+def empty_like(value: Any, shape: tuple[int, ...], stream: Any) -> Any:
+    """Allocates an array of the kind, data type and device of `value` with another shape, for a call on a stream."""
     module = type(value).__module__.partition(".")[0]
-    if module == "torch":
-        return value.new_empty(shape)
-    if module in ("numpy", "cupy"):
+    if module not in ("numpy", "cupy", "torch"):
+        raise TypeError(f"no result can be allocated for '{type(value).__name__}'; pass out=")
+    with on_stream(value, stream):
+        if module == "torch":
+            return value.new_empty(shape)
         return importlib.import_module(module).empty(shape, value.dtype)
-    raise TypeError(f"no result can be allocated for '{type(value).__name__}'; pass out=")
 
 
 def allocator(value: Any, shape: tuple[int, ...], dtype: str, fill: Optional[int] = None) -> Callable[[], Any]:

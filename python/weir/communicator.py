@@ -398,7 +398,7 @@ class Communicator:
         source = self._data(data, False)
         if out is None:
             shape = shape_of(data) or (1,)
-            out = empty_like(data, (shape[0] * self.size,) + shape[1:])
+            out = empty_like(data, (shape[0] * self.size,) + shape[1:], stream)
         target = describe(out)
         self._check_out(source, target)
         _expect(target.nbytes, source.nbytes * self.size, "out", source)
@@ -421,7 +421,7 @@ class Communicator:
             if not shape or shape[0] % self.size:
                 raise InvalidError(f"data of shape {shape}: the first axis must be a multiple of "
                                    f"{self.size} ranks")
-            out = empty_like(data, (shape[0] // self.size,) + shape[1:])
+            out = empty_like(data, (shape[0] // self.size,) + shape[1:], stream)
         target = describe(out)
         self._check_out(source, target)
         _expect(source.nbytes, target.nbytes * self.size, "data", source)
@@ -437,7 +437,7 @@ class Communicator:
             return out
         source = self._data(data, False)
         if out is None:
-            out = empty_like(data, shape_of(data))
+            out = empty_like(data, shape_of(data), stream)
         target = describe(out)
         self._check_out(source, target)
         _expect(target.nbytes, source.nbytes, "out", source)
@@ -471,7 +471,7 @@ class Communicator:
         if sum(sent) * row * source.itemsize > source.nbytes:
             raise InvalidError(f"send_counts add up to {sum(sent)} rows, data has {shape[:1]}")
         if out is None:
-            out = empty_like(data, (sum(received),) + shape[1:])
+            out = empty_like(data, (sum(received),) + shape[1:], stream)
         target = describe(out)
         self._check_out(source, target)
         if sum(received) * row * source.itemsize > target.nbytes:

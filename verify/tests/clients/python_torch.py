@@ -207,6 +207,27 @@ def experts():
         demand_equal(weights.grad, right * x.detach().sum(1, keepdim=True))
 
 
+def results_on_a_stream():
+    """Memory that the current stream still writes to is not that of a result on another stream; needs a GPU."""
+    import weir.torch
+    comm = weir.torch.group().comm(filled(1, 0.0))
+    other, count = torch.cuda.Stream(), 1 << 20
+    data = filled(WORLD * count, RANK + 1.0)
+    calls = [(lambda: comm.all_gather(data[:count], stream=other), by_rank(count) + 1),
+             (lambda: comm.reduce_scatter(data, stream=other), filled(count, float(TOTAL + WORLD))),
+             (lambda: comm.all_to_all(data, stream=other), by_rank(count) + 1),
+             (lambda: comm.all_to_all_v(data, [count] * WORLD, recv_counts=[count] * WORLD, stream=other), by_rank(count) + 1)]
+    torch.cuda.synchronize()
+    for call, right in calls:
+        late = torch.empty_like(right)
+        torch.cuda._sleep(50_000_000)
+        late.fill_(-1.0)
+        del late
+        got = call()
+        torch.cuda.synchronize()
+        demand_equal(got, right)
+
+
 def experts_on_a_stream():
     """Dispatch and combine on a stream that does not wait for the current one, which is late; needs a GPU."""
     import weir.moe
@@ -603,7 +624,7 @@ def main():
     checks = [data_parallel, data_parallel_compiled, fully_sharded]
     if BACKEND == "weir":
         checks = [operators, splits_that_change, gradients, compiled, dispatch, wrong_use, communicator, experts, engine] + \
-            ([graphs, streams, experts_on_a_stream, pool] if KIND == "cuda" else [no_pool]) + [distributed, lists, one_tensor, objects, messages, groups, functional, untraced] + \
+            ([graphs, streams, results_on_a_stream, experts_on_a_stream, pool] if KIND == "cuda" else [no_pool]) + [distributed, lists, one_tensor, objects, messages, groups, functional, untraced] + \
             checks
     chosen = os.environ.get("CHECKS", "").split()
     for check in checks:
