@@ -579,7 +579,7 @@ test-long: ## the same with the parts of tests that `make test` leaves out, and 
 	$(Q)ci/deps
 	$(AGAIN) KERNELS=$(or $(GIVEN_KERNELS),all) check TEST_LONG=1
 
-# Tests that measure nothing, the longest first: run two at a time next to the others, as most wait
+# Tests that measure nothing, the longest first: run three at a time next to the others, as most wait
 # for deadlines and processes half of their time.
 BESIDE := rdma.sh test_xpmem* hangs.sh python.sh inject.sh slurm.sh launch.sh chaos.sh bench_runs.sh bench_gpu.sh nccl.sh install.sh test_boot* gpu_test_* mpi_verify.sh internode.sh internode_delays.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh examples.sh lint.sh man.sh mpis.sh mutation.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \

@@ -101,6 +101,19 @@ typedef struct death {
     comm_body *in_comm;
 } death;
 
+/* How many ranks have outlived the dead one and looked at the others: shared by all. */
+static int *survivors;
+
+/* Ranks that have left say nothing about themselves any more, so each waits for the others. */
+static void await_survivors(int expected, int *failures)
+{
+    const double start_s = now_s();
+    __atomic_add_fetch(survivors, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(survivors, __ATOMIC_ACQUIRE) < expected && now_s() - start_s < 20)
+        usleep(1000);
+    EXPECT(failures, __atomic_load_n(survivors, __ATOMIC_ACQUIRE) == expected);
+}
+
 static int outlive(weir_boot *boot, void *argument)
 {
     const death *what = argument;
@@ -114,6 +127,7 @@ static int outlive(weir_boot *boot, void *argument)
     if (weir_boot_rank(boot) == what->dead)
         raise(SIGKILL);
     what->in_comm(comm, &failures);
+    await_survivors(weir_boot_nranks(boot) - 1, &failures);
     weir_comm_destroy(comm);
     return failures;
 }
@@ -121,7 +135,11 @@ static int outlive(weir_boot *boot, void *argument)
 static void test_death(void **state)
 {
     const death *what = *state;
+    survivors = mmap(NULL, sizeof *survivors, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                     -1, 0);
+    assert_true(survivors != MAP_FAILED);
     run_ranks_killed((int)strlen(what->nodes), what->dead, outlive, *state);
+    munmap(survivors, sizeof *survivors);
 }
 
 /* Only rank 1, which was never connected to the dead rank 3, is in a call. */
