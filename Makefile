@@ -48,7 +48,9 @@ space := $(empty) $(empty)
 # ------------------------------------------------------------------- probes
 # Each variable holds what was found, or is empty.
 have = $(shell command -v $(1) 2>/dev/null)
-pkg = $(shell pkg-config --exists $(1) 2>/dev/null && pkg-config --modversion $(1))
+pkg = $(shell pkg-config --modversion $(1) 2>/dev/null)
+# A variable's value, found when it is first needed.
+once = $(eval $(1) := $$(shell $(2)))$($(1))
 header = $(shell echo '$(HASH)include <$(1)>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
 
 HAVE_MPI := $(call have,$(MPICC))
@@ -109,15 +111,15 @@ WEIR_LDFLAGS = $(LINK_OPT) -pthread $(LDFLAGS)
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DWEIR_HAVE_CUDA=1 -isystem $(CUDA_HOME)/include)
 CUDA_LIBS := $(if $(HAVE_CUDA),$(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
 	$(CUDA_HOME)/targets/*/lib/libcudart_static.a)))
-HWLOC_LIBS := $(if $(HAVE_HWLOC),$(shell pkg-config --libs hwloc))
-HWLOC_CFLAGS := $(if $(HAVE_HWLOC),$(shell pkg-config --cflags hwloc))
-GSL_LIBS := $(if $(HAVE_GSL),$(shell pkg-config --libs gsl))
-GSL_CFLAGS := $(if $(HAVE_GSL),$(shell pkg-config --cflags gsl))
-JANSSON_LIBS := $(if $(HAVE_JANSSON),$(shell pkg-config --libs jansson))
-JANSSON_CFLAGS := $(if $(HAVE_JANSSON),$(shell pkg-config --cflags jansson))
-SQLITE_LIBS := $(if $(HAVE_SQLITE),$(shell pkg-config --libs sqlite3))
+HWLOC_LIBS = $(if $(HAVE_HWLOC),$(call once,HWLOC_LIBS,pkg-config --libs hwloc))
+HWLOC_CFLAGS = $(if $(HAVE_HWLOC),$(call once,HWLOC_CFLAGS,pkg-config --cflags hwloc))
+GSL_LIBS = $(if $(HAVE_GSL),$(call once,GSL_LIBS,pkg-config --libs gsl))
+GSL_CFLAGS = $(if $(HAVE_GSL),$(call once,GSL_CFLAGS,pkg-config --cflags gsl))
+JANSSON_LIBS = $(if $(HAVE_JANSSON),$(call once,JANSSON_LIBS,pkg-config --libs jansson))
+JANSSON_CFLAGS = $(if $(HAVE_JANSSON),$(call once,JANSSON_CFLAGS,pkg-config --cflags jansson))
+SQLITE_LIBS = $(if $(HAVE_SQLITE),$(call once,SQLITE_LIBS,pkg-config --libs sqlite3))
 SYSTEM_LIBS := $(CUDA_LIBS) -lm -ldl -lrt
-WEIR_LIBS := $(JANSSON_LIBS) $(SYSTEM_LIBS)
+WEIR_LIBS = $(JANSSON_LIBS) $(SYSTEM_LIBS)
 
 # Device code is compiled for the architectures in SM, for the last of them also as PTX, which later
 # GPUs can run, and is compressed. NVCCFLAGS=-lineinfo adds source lines for profilers and doubles
@@ -333,7 +335,7 @@ $(call says,flags.id,$(CC) $(call plain,$(WEIR_CFLAGS)))
 $(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ)))
 $(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS)))
 endif
-$(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
+$(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS = $(GSL_CFLAGS)
 
 # Tests are compiled in less than half the time; what they test keeps its flags. Those whose own loops
 # run long are optimized a little.
@@ -487,7 +489,7 @@ $(ORACLE_TESTS): TEST_CC = $(MPI_CC)
 $(ORACLE_TESTS): $(VERIFY_OBJ)
 BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(ORACLE_TESTS))
 $(BENCH_TESTS): $(BENCH_OBJ) $(BOOT_MPI_OBJ)
-$(BENCH_TESTS): TEST_LIBS := $(GSL_LIBS)
+$(BENCH_TESTS): TEST_LIBS = $(GSL_LIBS)
 $(O)/tests/test_bench_health: $(filter-out %/weir_check.o,$(HEALTH_OBJ)) $(RESULTS_OBJ)
 $(O)/tests/test_bench_health: TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
 
