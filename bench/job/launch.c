@@ -16,6 +16,8 @@ _Static_assert((int)BENCH_LAUNCHER_MPI == (int)WEIRI_LAUNCHER_MPI &&
                    (int)BENCH_LAUNCHER_SLURM == (int)WEIRI_LAUNCHER_SLURM &&
                    (int)BENCH_LAUNCHER_TORCHRUN == (int)WEIRI_LAUNCHER_TORCHRUN,
                "a bench_launcher is a weiri_launcher_kind or BENCH_LAUNCHER_FORK");
+_Static_assert((int)BENCH_PROBLEM_BYTES >= (int)WEIRI_LAUNCHER_PROBLEM_BYTES,
+               "the lines of base/launchers.h fit");
 
 const char *bench_launcher_name(bench_launcher launcher)
 {
@@ -104,7 +106,6 @@ static int launch_refuse_mpi(const weiri_launcher_row *row, bench_launch *launch
 
 int bench_launch_find(const bench_options *options, bench_launch *launch, char *problem)
 {
-    char contradiction[WEIRI_LAUNCHER_PROBLEM_BYTES];
     const weiri_launcher_row *useless = NULL;
     *launch = (bench_launch){.nranks = 1};
     launch->launcher = bench_mpi_is_built() && options->ngpus == 1 ? BENCH_LAUNCHER_MPI
@@ -116,9 +117,7 @@ int bench_launch_find(const bench_options *options, bench_launch *launch, char *
             continue;
         if (launch_row_works(row)) {
             launch_by(row, 0, launch);
-            return weiri_launcher_contradiction(row, contradiction)
-                       ? launch_refuse(problem, "%s", contradiction)
-                       : 0;
+            return weiri_launcher_contradiction(row, problem) ? -1 : 0;
         }
         useless = useless ? useless : row;
     }
@@ -126,7 +125,7 @@ int bench_launch_find(const bench_options *options, bench_launch *launch, char *
         return named;
     if (useless)
         return launch_refuse_mpi(useless, launch, problem);
-    return weiri_launcher_half(contradiction) ? launch_refuse(problem, "%s", contradiction) : 0;
+    return weiri_launcher_half(problem) ? -1 : 0;
 }
 
 static const char *launch_started_by(const bench_launch *launch)

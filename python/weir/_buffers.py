@@ -351,12 +351,17 @@ def stream_of(value: Any, stream: Any) -> int:
     raise TypeError(f"stream: {stream!r}; expected a number or a stream object of PyTorch, CuPy or Numba")
 
 
+_CURRENT: ContextManager[Any] = contextlib.nullcontext()
+
+
 def on_stream(value: Any, stream: Any) -> ContextManager[Any]:
     """Returns a context in which the library of an array allocates and fills on a stream, as `stream_of` takes it; None:
     its current stream remains."""
+    if stream is None:
+        return _CURRENT
     module = type(value).__module__.partition(".")[0]
-    if stream is None or module not in ("torch", "cupy"):
-        return contextlib.nullcontext()
+    if module not in ("torch", "cupy"):
+        return _CURRENT
     number, library = stream_of(value, stream), importlib.import_module(module)
     if module == "cupy":
         external: ContextManager[Any] = library.cuda.ExternalStream(number)

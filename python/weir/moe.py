@@ -347,7 +347,8 @@ class Group:
         if weights is not None:
             given = self._array(weights, "weights", _FLOAT, (tokens, self.topk))
             arguments.weights = given.pointer or _nothing(keep)
-        with on_stream(rows, stream):
+        allocates = out is None or row_weight_grads is not None
+        with on_stream(rows, stream if allocates else None):
             result = new_array(rows, (tokens, self.hidden), self.dtype) if out is None else out
             weight_grads = None if row_weight_grads is None else new_array(rows, (tokens, self.topk), "float32")
         target = self._array(result, "out", self._dtypes[0], (tokens, self.hidden), True)

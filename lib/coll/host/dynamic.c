@@ -203,9 +203,9 @@ static weir_status dynamic_take(const dynamic *x, const dynamic_piece *part, siz
     }
     char block[WEIRI_CHUNK_BYTES];
     const void *sources[2] = {chunk.result, weiri_in_at(x->call, part->at + chunk.at)};
-    const int streams = weiri_results_stream(coll, x->call), is_copied = x->is_long && !streams;
+    const int is_copied = x->copy == weiri_copy_unfetched;
     x->reduce_own(is_copied ? block : out, sources, 2, chunk.bytes / coll->element_bytes,
-                  (uint64_t)coll->nranks, streams);
+                  (uint64_t)coll->nranks, x->copy == weiri_copy_streaming);
     if (is_copied)
         weiri_copy_unfetched(out, block, chunk.bytes);
     return WEIR_OK;
