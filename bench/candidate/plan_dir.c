@@ -137,7 +137,7 @@ weir_status bench_plan_dir_open(bench_job *job, const bench_options *options,
     if (job->gpu && options->buffers == BENCH_BUFFERS_PLAIN)
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--plan-dir %s: long calls of plans that access peers' buffers are "
-                              "served in symmetric memory only; leave --buffers plain out",
+                              "served in symmetric memory only; leave --buffers unregistered out",
                               options->plan_dir);
     char(*names)[NAME_BYTES] = calloc(FILES_MAX, NAME_BYTES);
     weir_status status = WEIR_OK;

@@ -230,8 +230,9 @@ static const char *parse_peer(bench_moe_options *o, const char *text)
 
 static const char *parse_buffers(bench_moe_options *o, const char *text)
 {
-    o->plain = !strcmp(text, "plain");
-    return o->plain || !strcmp(text, "weir") ? NULL : "weir or plain";
+    const int registered = !strcmp(text, "registered") || !strcmp(text, "weir");
+    o->plain = !strcmp(text, "unregistered") || !strcmp(text, "plain");
+    return registered || o->plain ? NULL : "registered or unregistered";
 }
 
 static const char *parse_inject(bench_moe_options *o, const char *text)
@@ -325,9 +326,10 @@ static const moe_option rows[] = {
      "is captured once for each number of tokens; before each replay another\n"
      "routing and other data are copied to the places that it reads; -n is\n"
      "the number of replays (default: 0)"},
-    {0, "buffers", "weir|plain", parse_buffers,
-     "weir: registered memory, which peers read; plain: memory of malloc,\n"
-     "whose rows pass through shared memory (default: weir)"},
+    {0, "buffers", "registered|unregistered", parse_buffers,
+     "registered: memory of the library, which peers read; unregistered:\n"
+     "memory of malloc, whose rows pass through shared memory (default:\n"
+     "registered; aliases: weir, plain)"},
     {0, "peer", "mpi|nccl-ep[:PATH]", parse_peer,
      "also measure MPI_Alltoallv with rows packed and unpacked by hand, on\n"
      "the host; or on GPUs NCCL EP in its low-latency mode, from the library\n"

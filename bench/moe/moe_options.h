@@ -43,7 +43,7 @@ typedef struct bench_moe_options {
     const char *routing_text, *trace, *model;
     int fault; /* bench_moe_fault */
     int list_faults;
-    int plain; /* --buffers plain */
+    int plain; /* --buffers unregistered */
     int max_blocks;
 } bench_moe_options;
 

@@ -1,6 +1,7 @@
 /*
- * The environment variables that a result file may record: those that influence the measurement
- * and never hold a secret. All others are left out.
+ * The environment variables that a result file may record: the settings of weir and of NCCL that
+ * weir reads, and listed others that influence measurements. None of them holds a secret; all
+ * others are left out.
  */
 #ifndef BENCH_OPTIONS_ENVIRONMENT_H
 #define BENCH_OPTIONS_ENVIRONMENT_H

@@ -138,6 +138,24 @@ int bench_parse_word(const bench_option *row, const char *text, bench_options *o
     return -1;
 }
 
+/* Files keep the words that the option had first, so that those of all versions can be compared. */
+int bench_parse_buffers(const bench_option *row, const char *text, bench_options *options,
+                        char *expected)
+{
+    static const char *const recorded[] = {[BENCH_BUFFERS_WEIR] = "weir",
+                                           [BENCH_BUFFERS_PLAIN] = "plain"};
+    for (int kind = BENCH_BUFFERS_WEIR; kind <= BENCH_BUFFERS_PLAIN; kind++)
+        if (strcmp(text, recorded[kind]) == 0) {
+            *(int *)((char *)options + row->offset) = kind;
+            *(const char **)((char *)options + row->low) = recorded[kind];
+            return 0;
+        }
+    if (bench_parse_word(row, text, options, expected))
+        return -1;
+    options->words.buffers = recorded[options->buffers];
+    return 0;
+}
+
 int bench_parse_dtype(const bench_option *row, const char *text, bench_options *options,
                       char *expected)
 {

@@ -141,10 +141,12 @@ static const bench_option rows[] = {
      "repeat each call 10 times on the same data and report whether the\n"
      "bits are equal in every repeat and on every rank; if weir promises\n"
      "equal bits (all but ring and plans), others count as wrong data"},
-    {0, "buffers", "weir|plain", bench_parse_word, AT(buffers), AT(words.buffers), 0,
-     "weir: memory of the library, which peers map; plain: memory of\n"
-     "malloc or cudaMalloc, which peers cannot map: data pass through\n"
-     "shared memory, or the kernel copies them (default: weir)"},
+    {0, "buffers", "registered|unregistered", bench_parse_buffers, AT(buffers),
+     AT(words.buffers), 0,
+     "registered: memory of the library, which peers map; unregistered:\n"
+     "memory of malloc or cudaMalloc, which peers cannot map: data pass\n"
+     "through shared memory, or the kernel copies them (default:\n"
+     "registered; aliases: weir, plain)"},
     {0, "dist", "WORD[:VALUE]", bench_parse_text, AT(dist), 0, 0,
      "traffic pattern of alltoallv: uniform; spread:X, from 0 (uniform) to\n"
      "1 (in proportion to the distance); zipf:A, weights 1/place^A of\n"

@@ -27,7 +27,7 @@ typedef struct numbered {
 
 const char *bench_bootstrap_method(void)
 {
-    return "bootstrap of visits and of blocks within (GSL)";
+    return "bootstrap of rounds and of blocks within (GSL)";
 }
 
 static void numbered_free(numbered *series)

@@ -74,10 +74,10 @@ int weiri_launcher_contradiction(const weiri_launcher_row *row,
         return 0;
     snprintf(problem, WEIRI_LAUNCHER_PROBLEM_BYTES,
              "RANK=%s and WORLD_SIZE=%s (torchrun's) contradict %s=%s%s%s%s%s: unset those that "
-             "are not of this run, or name the launcher by WEIR_LAUNCHER=torchrun or %s",
+             "are not of this run, or name the launcher by WEIR_LAUNCHER=torchrun or %s (%s)",
              getenv("RANK"), getenv("WORLD_SIZE"), row->rank, getenv(row->rank),
              row->size ? " and " : "", row->size ? row->size : "", row->size ? "=" : "",
-             row->size ? getenv(row->size) : "", weiri_launcher_kind_name(row->kind));
+             row->size ? getenv(row->size) : "", weiri_launcher_kind_name(row->kind), row->name);
     return 1;
 }
 

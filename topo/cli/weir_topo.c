@@ -29,8 +29,8 @@ static const weiri_option options[] = {
     OPTION("--save", "FILE", save_path,
            "record the machine as hwloc XML, without names and addresses"),
     OPTION("--nodes", "DIR", nodes_path,
-           "show the nodes of a job, of which DIR has a record each (--save),\n"
-           "as kinds of nodes with their numbers"),
+           "show the nodes of a job by kind; DIR has one record (--save) per\n"
+           "node"),
     OPTION("--measure", "FILE", measure_path,
            "measure the links between GPUs, or with --ranks or fewer\n"
            "than two GPUs between the ranks' cores, and record them"),

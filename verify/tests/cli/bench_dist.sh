@@ -23,7 +23,7 @@ done
 check "the CSV has the distribution and where the counts are" \
     "$(grep -Eq ",trace:$trace,host,(,|\$)" "$scratch/a.csv"; echo $?)"
 for arguments in "--counts device --algo all -d int8" "-m 4 -c 4 --determinism" \
-    "--cold --mode latency -u 1 --buffers plain"; do
+    "--cold --mode latency -u 1 --buffers unregistered"; do
     # shellcheck disable=SC2086
     bench --dist "trace:$trace" $arguments
     ends "a trace gives correct results with $arguments" 0

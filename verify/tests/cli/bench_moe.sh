@@ -74,7 +74,7 @@ check "weir-compare reads it" ends_with 0 ./weir-compare "$csv" "$csv"
 # Rows of different layouts and routings are different curves, and are named so.
 mixed() {
     passes --layout expert --csv "$scratch/e.csv" && passes --layout flat --routing hot --csv "$scratch/f.csv" &&
-        passes --layout flat --routing hot --dispatch-dtype fp8 --buffers plain --topk 2 --csv "$scratch/g.csv" &&
+        passes --layout flat --routing hot --dispatch-dtype fp8 --buffers unregistered --topk 2 --csv "$scratch/g.csv" &&
         cat "$scratch/e.csv" >"$scratch/mixed.csv" && sed 1d "$scratch/f.csv" "$scratch/g.csv" | grep -v ^schema >>"$scratch/mixed.csv"
 }
 check "rows of three configurations in one file" mixed

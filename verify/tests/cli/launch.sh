@@ -170,7 +170,7 @@ check "torchrun's variables without an address: one line" says 'MASTER_ADDR is n
 check "torchrun's variables that contradict mpirun end with 2" \
     ends_with 2 ci/mpirun -np 2 env RANK=3 WORLD_SIZE=8 MASTER_ADDR=localhost MASTER_PORT=1 $bench
 check "torchrun's variables that contradict mpirun: one line with a remedy" \
-    says 'RANK=3' "$mpi_rank=0" 'unset' 'WEIR_LAUNCHER='
+    says 'RANK=3' "$mpi_rank=0" 'unset' 'WEIR_LAUNCHER=torchrun or mpi ('
 check_unless_hydra "torchrun's variables that only ranks other than 0 see contradict mpirun end with 2" \
     ends_with 2 env RANK=0 WORLD_SIZE=3 ci/mpirun -np 3 $bench -b 8 -e 8
 check_unless_hydra "torchrun's variables that only ranks other than 0 see contradict mpirun: one line with a remedy" \

@@ -104,8 +104,8 @@ typedef struct death {
 /* How many ranks have outlived the dead one and looked at the others: shared by all. */
 static int *survivors;
 
-/* Ranks that have left say nothing about themselves any more, and pass on nothing of others, so each
- * waits for the others, and progresses its connections. */
+/* Ranks that have left say nothing about themselves any more, and pass on nothing of others, so
+ * each waits for the others, and progresses its connections. */
 static void await_survivors(weir_comm *comm, int expected, int *failures)
 {
     const double start_s = now_s();

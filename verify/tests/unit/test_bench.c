@@ -335,12 +335,47 @@ TEST(manifest_path_follows_the_output_path)
     assert_int_equal(bench_paths_manifest("abc.csv", path, 9), 0);
 }
 
+/* Both words of either kind of memory mean the same; files record the first ones. */
+TEST(kinds_of_memory_have_two_words)
+{
+    static const struct {
+        const char *words[3], *recorded;
+        int buffers;
+    } kinds[] = {{{"registered", "weir", NULL}, "weir", BENCH_BUFFERS_WEIR},
+                 {{"unregistered", "plain", NULL}, "plain", BENCH_BUFFERS_PLAIN}};
+    char argument[64], problem[BENCH_PROBLEM_BYTES];
+    assert_string_equal(parsed("").words.buffers, "weir");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (int word = 0; kinds[i].words[word]; word++) {
+            snprintf(argument, sizeof argument, "--buffers %s", kinds[i].words[word]);
+            bench_options options = parsed(argument);
+            assert_int_equal(options.buffers, kinds[i].buffers);
+            assert_string_equal(options.words.buffers, kinds[i].recorded);
+        }
+    char *bad[] = {(char *)(uintptr_t)"bench", (char *)(uintptr_t)"--buffers",
+                   (char *)(uintptr_t)"malloc"};
+    bench_options options;
+    optind = 0;
+    assert_int_not_equal(bench_options_parse(3, bad, WEIR_COLL_ALLREDUCE, &options, problem),
+                         WEIR_OK);
+    assert_non_null(strstr(problem, "one of registered|unregistered"));
+}
+
 /* Neither secrets nor names that only start like a listed one are recorded. */
 TEST(only_listed_environment_variables_are_recorded)
 {
-    assert_true(bench_environment_allows("WEIR_ALGO=ring"));
+    static const char *const recorded[] = {"WEIR_ALGO=ring", "WEIR_CMA=0", "WEIR_XPMEM=0",
+                                           "WEIR_CONNECT=all", "WEIR_SOCKET_STREAMS=1",
+                                           "WEIR_METRICS=json", "NCCL_SOCKET_IFNAME=eth0",
+                                           "NCCL_PROTO=LL", "UCX_TLS=shm", "LD_PRELOAD="};
+    for (size_t i = 0; i < sizeof recorded / sizeof recorded[0]; i++)
+        assert_true(bench_environment_allows(recorded[i]));
     assert_false(bench_environment_allows("WEIR_ALGORITHM=x"));
+    assert_false(bench_environment_allows("WEIR_ALGO"));
     assert_false(bench_environment_allows("WEIR_BOOT_SECRET=x"));
+    assert_false(bench_environment_allows("NCCL_COMM_ID=10.0.0.1:5000"));
+    assert_false(bench_environment_allows("RANK=3"));
+    assert_false(bench_environment_allows("SLURM_JOB_ID=7"));
     assert_false(bench_environment_allows("AWS_SECRET_ACCESS_KEY=x"));
     assert_false(bench_environment_allows("HOME=/root"));
     assert_false(bench_environment_allows(""));
