@@ -3,6 +3,7 @@
 # libweir_nccl.so), the same of communicators of benchmarks, log lines, and a profiler plug-in that
 # is not loaded. Run from the repository's root.
 . verify/tests/support/tap.sh
+. verify/tests/support/client_checks.inc
 O=${O:-build}
 export NCCL_SO_PATH=$PWD/$O/libweir_nccl.so
 export WEIR_BACKEND=host # host memory, also where there are GPUs
@@ -11,29 +12,9 @@ if [ ! -f "$NCCL_SO_PATH" ]; then
     skip "monitoring" "libweir_nccl.so is not built; run make"
     tap_done
 fi
-if ! command -v python3 >/dev/null || ! python3 -c 'import ctypes' 2>/dev/null; then
-    skip "monitoring" "no python3; apt-get install python3"
-    tap_done
-fi
-case ${BUILD:-} in
-asan | tsan)
-    skip "monitoring" "python3 is built without the sanitizer"
-    tap_done
-    ;;
-esac
+client_checks_need_python "monitoring"
 
-# The checks of monitor_checks.py become checks of this file.
-python3 verify/tests/clients/monitor_checks.py >"$scratch/checks" 2>"$err" </dev/null
-checks_status=$?
-while IFS= read -r line; do
-    case $line in
-    'ok '*) check "${line#* - }" true ;;
-    'not ok '*) check "${line#* - }" false ;;
-    '#'*) echo "$line" ;;
-    esac
-done <"$scratch/checks"
-check "monitor_checks.py ends with 0" test $checks_status -eq 0
-check "monitor_checks.py prints its plan" grep -q '^1\.\.' "$scratch/checks"
+client_checks monitor_checks
 
 # The log: one line about a plug-in per process, none without one, and the straggler.
 quiet_checks() { python3 verify/tests/clients/monitor_checks.py "$@"; }

@@ -3,6 +3,7 @@
 # (clients/nccl_checks.py), log lines, and the fallback to another library (simulated by
 # support/nccl_standin.c); also python/weir_ctypes.py. Run from the repository's root.
 . verify/tests/support/tap.sh
+. verify/tests/support/client_checks.inc
 O=${O:-build}
 library=$PWD/$O/libweir_nccl.so
 if [ ! -f "$library" ]; then
@@ -63,29 +64,9 @@ else
     skip "tables of nccl-tests" "no mpirun"
 fi
 
-if ! command -v python3 >/dev/null || ! python3 -c 'import ctypes' 2>/dev/null; then
-    skip "the library by ctypes" "no python3; apt-get install python3"
-    tap_done
-fi
-case ${BUILD:-} in
-asan | tsan)
-    skip "the library by ctypes" "python3 is built without the sanitizer"
-    tap_done
-    ;;
-esac
+client_checks_need_python "the library by ctypes"
 
-# The checks of nccl_checks.py become checks of this file.
-python3 verify/tests/clients/nccl_checks.py >"$scratch/checks" 2>"$err" </dev/null
-checks_status=$?
-while IFS= read -r line; do
-    case $line in
-    'ok '*) check "${line#* - }" true ;;
-    'not ok '*) check "${line#* - }" false ;;
-    '#'*) echo "$line" ;;
-    esac
-done <"$scratch/checks"
-check "nccl_checks.py ends with 0" test $checks_status -eq 0
-check "nccl_checks.py prints its plan" grep -q '^1\.\.' "$scratch/checks"
+client_checks nccl_checks
 
 checks() { python3 verify/tests/clients/nccl_checks.py "$@"; }
 logs() { WEIR_LOG=info ends_with 0 checks collectives && grep -q "$1" "$err"; }
