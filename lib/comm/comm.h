@@ -77,6 +77,7 @@ typedef struct weiri_where {
     uint64_t phase[WEIRI_TEXT_WORDS]; /* the step that a wait of kind WEIR_WAIT_WORD is part of */
     uint64_t answered;                /* 1: after an abort, the fields above are final */
     uint64_t since_ns;                /* when the slow wait in this record began */
+    uint64_t gave_up; /* -status of the error for which this rank ended all waits; 0: none */
 } weiri_where;
 
 /* What a monitored rank publishes about its calls (monitor/monitor.h). A timed call is valid if its

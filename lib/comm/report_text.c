@@ -7,9 +7,13 @@
  *     ranks 0-254: allreduce, call 7; waits in barrier for rank 255
  *     rank 255: dead; last seen in allreduce, call 6; in no long wait of weir
  *
- * Of many groups the first are shown, those with lost ranks, or that wait for one, before others.
+ * Of many groups the first are shown, those with lost ranks, or that wait for one, before others. A
+ * rank that gave up, because its counts differ from its peer's for example, stands out as lost ones
+ * do. If none does, the first line says for which rank all wait, directly or through others.
  */
 #include "comm/report_text.h"
+
+#include "base/words.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +25,6 @@ enum {
     GROUP_LINES = 24 /* of waits, and of positions */
 };
 
-static const char all_run[] = " all run; one is slow or stuck";
 
 typedef struct writer {
     char *text;
@@ -46,6 +49,13 @@ static int report_awaited(const weiri_report_rank *rank)
     if (rank->life == WEIRI_DEAD || kind == WEIR_WAIT_NONE || kind > WEIR_WAIT_PACKET)
         return -1;
     return (int)(int64_t)weir_load_relaxed(&rank->where->wait.peer);
+}
+
+/* The error for which a rank ended all waits; WEIR_OK: none. */
+static weir_status report_gave_up(const weiri_report_rank *rank)
+{
+    return rank->unknown ? WEIR_OK
+                         : (weir_status)-(int)weir_load_relaxed(&rank->where->gave_up);
 }
 
 /* What a rank waits for; with_values: also the values of the word. */
@@ -94,7 +104,11 @@ static void report_position(writer *w, const weiri_report *report, int rank, int
             (unsigned long long)(call >> 8));
     else
         report_print(w, "no collective yet");
-    report_wait(w, of->where, with_values);
+    if (report_gave_up(of) != WEIR_OK)
+        report_print(w, "; gave up: %s (%s)", weir_status_text(report_gave_up(of)),
+            weir_status_name(report_gave_up(of)));
+    else
+        report_wait(w, of->where, with_values);
 }
 
 static void report_line(writer *w, const weiri_report *report, int rank)
@@ -189,6 +203,55 @@ static int report_lost_ranges(writer *w, const weiri_report *report, groups *of)
     return lost;
 }
 
+/* Returns the rank for which a rank waits in the end, itself if it waits for none; -1 if it waits
+ * in a circle. */
+static int report_last_awaited(const weiri_report *report, int rank)
+{
+    for (int steps = 0; steps < report->nranks; steps++) {
+        const int awaited = report_awaited(&report->ranks[rank]);
+        if (awaited < 0 || awaited >= report->nranks)
+            return rank;
+        rank = awaited;
+    }
+    return -1;
+}
+
+/* 0: a rank that belongs before others where not all are shown. */
+static int report_is_ordinary(const weiri_report *report, int rank)
+{
+    return report_loss(report, rank) == 0 && report_gave_up(&report->ranks[rank]) == WEIR_OK;
+}
+
+/* Where no rank is lost: the first one that gave up, or the one for which all that wait do. */
+static void report_cause(writer *w, const weiri_report *report)
+{
+    int waiting = 0, cause = -1;
+    for (int rank = 0; rank < report->nranks; rank++)
+        if (report_gave_up(&report->ranks[rank]) != WEIR_OK) {
+            report_print(w, " rank %d gave up: %s", rank,
+                         weir_status_text(report_gave_up(&report->ranks[rank])));
+            return;
+        }
+    for (int rank = 0; rank < report->nranks; rank++) {
+        const int last = report_last_awaited(report, rank);
+        if (last == rank)
+            continue;
+        if (last < 0 || (waiting && last != cause)) {
+            waiting = 0;
+            break;
+        }
+        cause = last;
+        waiting++;
+    }
+    if (waiting)
+        report_print(w, " all run; %d rank%s wait%s for rank %d%s", waiting,
+                     weiri_s((unsigned)waiting), waiting == 1 ? "s" : "", cause,
+                     report->aborted && !report->ranks[cause].answered ? ", which does not answer"
+                                                                       : "");
+    else
+        report_print(w, " all run; one is slow or stuck");
+}
+
 /* How many lines for groups there are, and what is left out. */
 typedef struct group_lines {
     int count, hidden_groups, hidden_ranks;
@@ -223,7 +286,7 @@ static void report_waits(writer *w, const weiri_report *report, groups *of, int 
     for (int pass = 0; pass < 2; pass++)
         for (int rank = 0; rank < report->nranks; rank++) {
             const int awaited = report_awaited(&report->ranks[rank]);
-            if (of->group[rank] != rank || (report_loss(report, awaited) == 0) != pass ||
+            if (of->group[rank] != rank || report_is_ordinary(report, awaited) != pass ||
                 report_hides(&lines, of, rank))
                 continue;
             report_print(w, "  ");
@@ -251,7 +314,7 @@ static void report_positions(writer *w, const weiri_report *report, groups *of,
     group_lines lines = {0};
     for (int pass = 0; pass < 2; pass++)
         for (int rank = 0; rank < report->nranks; rank++) {
-            if (of->group[rank] != rank || (report_loss(report, rank) == 0) != pass ||
+            if (of->group[rank] != rank || report_is_ordinary(report, rank) != pass ||
                 report_hides(&lines, of, rank))
                 continue;
             report_print(w, "  ");
@@ -272,8 +335,9 @@ static int report_groups(writer *w, const weiri_report *report)
     char(*positions)[POSITION_BYTES] = calloc(n, sizeof *positions);
     int has_memory = of.group && first && positions;
     if (has_memory) {
-        int lost = report_lost_ranges(w, report, &of);
-        report_print(w, "%s\n", lost ? "" : all_run);
+        if (!report_lost_ranges(w, report, &of))
+            report_cause(w, report);
+        report_print(w, "\n");
         report_waits(w, report, &of, first);
         report_positions(w, report, &of, positions);
     }
@@ -290,8 +354,9 @@ int weiri_report_print(const weiri_report *report, char *text, size_t bytes)
                  (unsigned long long)report->timeout_ms);
     if (report->nranks > WEIRI_REPORT_LINES && report_groups(&w, report))
         return (int)w.used;
-    int lost = report_each_lost(&w, report);
-    report_print(&w, "%s\n", lost ? "" : all_run);
+    if (!report_each_lost(&w, report))
+        report_cause(&w, report);
+    report_print(&w, "\n");
     for (int rank = 0; rank < report->nranks; rank++)
         report_line(&w, report, rank);
     return (int)w.used;

@@ -110,6 +110,55 @@ static void test_lost_rank_is_described(void **state)
     run_ranks_killed(4, 2, lost, *state);
 }
 
+/* Rank 3 sends rank 1 one element more than rank 1 expects. */
+static int other_counts(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    enum { N = 4 };
+    int rank = weir_boot_rank(boot), failures = 0;
+    int32_t in[N + 1] = {0}, out[N + 1] = {0};
+    size_t sends[N] = {1, 1, 1, 1}, to[N] = {0, 1, 2, 3}, receives[N] = {1, 1, 1, 1};
+    const size_t from[N] = {0, 1, 2, 3};
+    weir_comm *comm = open_short(boot);
+    if (!comm)
+        return NO_COMM;
+    if (rank == 3) {
+        sends[1] = 2;
+        to[2]++, to[3]++;
+    }
+    weir_status status =
+        weir_alltoallv(comm, in, sends, to, out, receives, from, WEIR_INT32, NULL);
+    EXPECT(&failures, rank != 1 || status == WEIR_ERR_MISMATCH);
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    EXPECT(&failures, report_has(comm, -1, "ms): rank 1 gave up: ranks disagree\n"));
+    EXPECT(&failures, report_has(comm, 1, "; gave up: ranks disagree (WEIR_ERR_MISMATCH)"));
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+/* Rank 2 waits for rank 1, which is elsewhere, and the others for one of the two. */
+static int awaited_by_all(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int rank = weir_boot_rank(boot), failures = 0, got = 0;
+    weir_comm *comm = open_short(boot);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    if (rank == 1) {
+        EXPECT_OK(&failures, weir_boot_barrier(boot));
+    } else {
+        EXPECT(&failures, weir_sendrecv(comm, NULL, 0, -1, &got, 1, rank == 2 ? 1 : 2, WEIR_INT32,
+                                        NULL) != WEIR_OK);
+        EXPECT(&failures,
+               report_has(comm, -1, "all run; 3 ranks wait for rank 1, which does not answer\n"));
+        EXPECT_OK(&failures, weir_boot_barrier(boot));
+    }
+    weir_comm_destroy(comm);
+    return failures;
+}
+
 /* ----------------------------------------------------------- semaphores, once */
 
 static int await_semaphore(weir_boot *boot, void *argument)
@@ -253,6 +302,8 @@ int main(void)
         COMM_TEST("ranks that run are described", 4, running),
         AT("a stopped rank is described", test_lost_rank_is_described, &by_stop),
         AT("a killed rank is described", test_lost_rank_is_described, &by_kill),
+        RANKS_TEST("a rank whose counts differ is named", 4, other_counts, NULL),
+        RANKS_TEST("a rank for which all wait is named", 4, awaited_by_all, NULL),
         RANKS_TEST("semaphore is described", 2, await_semaphore, NULL),
         cmocka_unit_test(test_report_is_printed_once),
         RANKS_TEST("kernels that gave up and that were ended", 2, by_kernel, NULL),
