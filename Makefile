@@ -28,6 +28,9 @@ Q := $(if $(filter 1,$(V)),,@)
 
 # Goals that build; empty if there are none. Only these count their steps, and write the stamps below.
 BUILDS := $(if $(MAKECMDGOALS),$(filter-out run test test-long test-hosts test-rdma coverage deps lint analyze config help clean uninstall plot order left-out,$(MAKECMDGOALS)),all)
+# Those of them that exist and compile, so that a later `make install` keeps their choice of CUDA.
+GOALS := $(if $(BUILDS),$(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST))))
+CHOOSES := $(filter-out man,$(filter $(GOALS) $(O)/% bench_% weir-%,$(BUILDS)))
 
 # Every step prints one line, "[n/total] CC file". The total is found by a dry run of the same goals,
 # in which a step is a line with the word weir_step. make expands each recipe once, when it starts, so
@@ -329,8 +332,10 @@ plain = $(subst ',,$(subst ",,$(1)))
 ifneq ($(BUILDS),)
 $(call says,sources.list,$(SOURCES))
 $(call says,build.id,$(BUILD_COMMIT) $(BUILD_FLAGS))
-$(if $(filter-out man,$(BUILDS)),$(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0)))
+ifneq ($(and $(CHOOSES),$(if $(findstring n,$(LETTERS)),,yes)),)
+$(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0))
 $(if $(HAVE_CUDA),$(call says,kernels.choice,KERNELS=$(KERNELS)))
+endif
 $(call says,flags.id,$(CC) $(call plain,$(WEIR_CFLAGS)))
 $(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ)))
 $(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS)))

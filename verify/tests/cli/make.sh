@@ -106,23 +106,29 @@ echo CUDA=1 >"$scratch/folder/cuda.choice"
 check "run: kernels that were built are kept" eval 'ends_with 0 choice /bin/nvcc "" && chosen 1 && [ ! -s "$err" ]'
 check "a build remembers its choice" eval 'build_objects CUDA=1 NVCC=/bin/true && grep -qx CUDA=1 "$other/cuda.choice" &&
     build_objects CUDA=0 && grep -qx CUDA=0 "$other/cuda.choice"'
+variable() { # NAME, arguments of make: the value with which make would build
+    env -u CUDA make -np "O=$other" NVCC=/bin/true "${@:2}" 2>"$err" | sed -n "s/^$1 := *//p"
+}
 forecast_install() { # the choice of `make install` after a build with CUDA=$1, given the other arguments
-    build_objects "CUDA=$1" NVCC=/bin/true && env -u CUDA make -n install "O=$other" NVCC=/bin/true "${@:2}" >"$out" 2>"$err"
-    sed 's/^CUDA=//' "$other/cuda.choice"
+    build_objects "CUDA=$1" NVCC=/bin/true && variable HAVE_CUDA install "${@:2}" | sed 's/^$/0/'
 }
 check "make install keeps the choice of the last build" \
     eval '[ "$(forecast_install 0)" = 0 ] && [ "$(forecast_install 1)" = 1 ]'
-forecast_other() { # the choice after `make GOAL`, after a build with CUDA=$1 ("none": there was none)
-    if [ "$1" = none ]; then rm -f "$other/cuda.choice"; else build_objects "CUDA=$1" NVCC=/bin/true; fi
-    env -u CUDA make -n "$2" "O=$other" NVCC=/bin/true >"$out" 2>"$err"
-    sed 's/^CUDA=//' "$other/cuda.choice" 2>/dev/null || echo none
+forecast_other() { # the choice of `make GOAL`, after a build with CUDA=$1
+    build_objects "CUDA=$1" NVCC=/bin/true && variable HAVE_CUDA "$2" | sed 's/^$/0/'
 }
 for goal in man uninstall lib; do
     check "make $goal keeps the choice of the last build" \
         eval '[ "$(forecast_other 0 $goal)" = 0 ] && [ "$(forecast_other 1 $goal)" = 1 ]'
 done
 check "make man and make uninstall choose nothing" \
-    eval '[ "$(forecast_other none man)" = none ] && [ "$(forecast_other none uninstall)" = none ]'
+    eval '[ -z "$(variable CHOOSES man)$(variable CHOOSES uninstall)" ] && [ "$(variable CHOOSES lib)" = lib ]'
+keeps_choice() { # arguments of make: they leave the choice of the last build
+    build_objects CUDA=0 && env -u CUDA make "O=$other" NVCC=/bin/true "$@" >"$out" 2>"$err"
+    grep -qx CUDA=0 "$other/cuda.choice"
+}
+check "a dry run leaves the choice of the last build" keeps_choice -n all
+check "a goal that does not exist leaves the choice of the last build" keeps_choice no-such-goal
 check "make install CUDA=... changes it" \
     eval '[ "$(forecast_install 0 CUDA=1)" = 1 ] && [ "$(forecast_install 1 CUDA=0)" = 0 ]'
 kernels() { ci/cuda-choice test "$scratch/folder" /bin/nvcc "$@"; }
