@@ -52,9 +52,9 @@ static int check_plan(const bench_options *options, weir_collective collective, 
         return -1;
     if (nranks && ranks != nranks) {
         snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "--plan %s: it is for %d rank%s, and this job has %d: start %d with mpirun -np "
-                 "%d, or give another plan",
-                 options->plan, ranks, weiri_s(ranks), nranks, ranks, ranks);
+                 "--plan %s: it is for %d rank%s, and this job has %d: start %d (-g %d, or "
+                 "mpirun -np %d), or give another plan",
+                 options->plan, ranks, weiri_s(ranks), nranks, ranks, ranks, ranks);
         return -1;
     }
     return 0;

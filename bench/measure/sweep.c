@@ -256,7 +256,8 @@ static weir_status check_served(const sweep *s)
     weir_status status = WEIR_OK;
     if (!served && refusal)
         status = bench_job_note(job, WEIR_ERR_INVALID,
-                                "--algo: %s; give another algorithm or other --buffers", refusal);
+                                "--algo: %s; give another algorithm%s", refusal,
+                                job->nranks > 1 ? " or other --buffers" : ", or start more ranks");
     return bench_job_agree(job, status, "algorithms");
 }
 

@@ -158,7 +158,7 @@ static const bench_option rows[] = {
      "alltoallv of weir: counts are arguments, or are read from device\n"
      "memory when the call runs (default: host)"},
     {0, "plan", "FILE", bench_parse_text, AT(plan), 0, 0,
-     "measure a plan, in the JSON of MSCCL++'s DSL (lib/plan/README.md),\n"
+     "measure a plan, in the JSON of MSCCL++'s DSL (docs/user/plans.md),\n"
      "instead of weir's selection; --algo auto,... adds algorithms"},
     {0, "plan-dir", "DIR", bench_parse_text, AT(plan_dir), 0, 0,
      "with --tune: also measure the plans in this folder (*.json) that are\n"

@@ -145,14 +145,21 @@ class Builder:
             builder.wait(channel, block, AFTER)                 # so have the peer's
         plan = builder.build()
 
+    Buffers of a broadcast, reduce or sendrecv have `chunk_factor` chunks, those of an allreduce, and those
+    that hold a block for each rank, `size` times as many. `op` is the operation of its reductions; "sum"
+    leaves it to the caller. Properties, all optional, are the other members of weir_plan_spec of
+    <weir/plan.h>: chunk_factor (1), in_place (0 or 1), instances (copies of each thread block; 1),
+    double_scratch (launches alternate between two scratch buffers; 0), nthreads (of a block; 1024), alignment
+    (bytes; 16), min_bytes, max_bytes (0: no limit), reuse_resources (no effect) and flags (transformations to
+    omit).
+
     Methods are the functions weir_plan_NAME of <weir/plan.h> with the same arguments, and the builder
     itself left out; `build` raises for the first wrong call. Signals, waits, flushes, acquisitions and
     releases take one of the fences UNSYNCED, BEFORE, AFTER and BOTH of weir.plan, which are the values
     WEIR_PLAN_NAME of the header.
     """
 
-    def __init__(self, name: str, collective: str, size: int, **properties: int) -> None:
-        """properties: the other members of weir_plan_spec (chunk_factor, in_place, instances, ...)."""
+    def __init__(self, name: str, collective: str, size: int, *, op: Op = "sum", **properties: int) -> None:
         numbers = {lib.weir_collective_name(n).decode(): n for n in range(c.Collective.WEIR_COLL_COUNT)}
         if collective not in numbers:
             raise InvalidError(f"collective '{collective}': expected one of {', '.join(numbers)}")
@@ -161,7 +168,7 @@ class Builder:
             raise InvalidError(f"property '{wrong}': expected one of {', '.join(sorted(known))}")
         held = ctypes.create_string_buffer(name.encode())
         spec = c.weir_plan_spec(name=ctypes.addressof(held), collective=numbers[collective], nranks=size,
-                                **properties)
+                                op=_op_number(op), **properties)
         self._handle: Any = ctypes.c_void_p()
         check(lib.weir_plan_builder_create(ctypes.byref(spec), ctypes.byref(self._handle)))
 

@@ -43,6 +43,15 @@ def test_the_layer_of_the_page(python, source, tmp_path):
     assert sorted(said) == ["0 (16, 64) 1.5 4.5\n", "1 (16, 64) 1.5 4.5\n"]
 
 
+def test_the_program_over_nccl(python, source, tmp_path):
+    text = blocks(source, "nccl.md")[0].replace("build/libweir_nccl.so", weir.library_path("libweir_nccl.so"))
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    done = subprocess.run([python, program], capture_output=True, text=True, timeout=60)
+    said = [f"{rank} [3.0, 3.0, 3.0, 3.0]" for rank in range(2)]
+    assert sorted(done.stdout.splitlines()) == said, done.stdout + done.stderr
+
+
 def test_the_layer_of_the_examples(python, source):
     pytest.importorskip("torch")
     program = os.path.join(source, "examples", "moe_layer.py")

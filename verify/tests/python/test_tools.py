@@ -194,3 +194,5 @@ def test_wrong_plan_text():
         weir.plan.read("/nonexistent/none.json")
     with pytest.raises(AttributeError, match="no method 'fly'"):
         weir.plan.Builder("x", "allreduce", 2).fly()
+    with pytest.raises(weir.InvalidError, match="op 'maximum': expected one of"):
+        weir.plan.Builder("x", "allreduce", 2, op="maximum")
