@@ -413,6 +413,8 @@ int weiri_check_would_help(weiri_check *check, const weiri_check_trial *trial);
 void weiri_check_begin_values(weiri_check *check, int rank);
 /* Compares the output with what the collective requires. */
 void weiri_check_results(weiri_check *check);
+/* Where races leave values open: reports the output chunks, out of place, that nothing writes. */
+void weiri_check_unwritten(weiri_check *check);
 weiri_value weiri_value_read(const weiri_check *check, uint32_t place, int as_packets,
                              uint32_t instance);
 weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t instance);

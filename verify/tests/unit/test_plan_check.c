@@ -492,6 +492,30 @@ static int apply_fixes_of_relaxed(weir_plan *plan)
     return applied;
 }
 
+/* Rank 0 puts its block to where rank 1 stores its own: the races alone would not say that the
+ * place is wrong. What nothing writes is reported as well, and only that. */
+TEST(a_race_by_a_wrong_place_also_shows_the_place_that_lacks_its_data)
+{
+    static weir_plan_report report;
+    weir_plan *plan = plan_of(
+        "allgather 2 i1 o2 s0\n"
+        "0.0; copy i0+1 > o0+1; rlxsignal @m1; rlxwait @m1; nop; put i0+1 > 1:o1+1 @m1; nop; "
+        "signal @m1; wait @m1\n"
+        "1.0; copy i0+1 > o1+1; rlxsignal @m0; rlxwait @m0; nop; put i0+1 > 0:o1+1 @m0; nop; "
+        "signal @m0; wait @m0");
+    assert_int_equal(weir_plan_check(plan, &report), WEIR_ERR_INVALID);
+    int races = 0, results = 0;
+    for (unsigned i = 0; i < report.nviolations; i++) {
+        races += report.violations[i].fault == WEIR_PLAN_FAULT_RACE;
+        results += report.violations[i].fault == WEIR_PLAN_FAULT_RESULT;
+    }
+    assert_true(races > 0);
+    assert_int_equal(results, 1);
+    assert_true(has(&report, WEIR_PLAN_FAULT_RESULT, 1, NOWHERE, NOWHERE,
+                    "output chunk 0 of rank 1: nothing is written there"));
+    weir_plan_free(plan);
+}
+
 TEST(making_an_operation_non_relaxed_as_advised_orders_the_accesses)
 {
     int applied = 0;
