@@ -35,6 +35,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "coll/algos.h"
 #include "coll/coll.h"
 #include "coll/internode/cost.h"
@@ -322,6 +323,14 @@ static int row_matches(const weiri_coll *coll, const weiri_tuning_row *row, int 
             strcmp(word, "own-numa") == 0);
 }
 
+/* Says how many of the file's rows of a collective are used. */
+static void log_used_rows(const weiri_coll *coll, int collective, const tuning_file *file, int used)
+{
+    weiri_log(WEIRI_LOG_INFO, "%s: %d row%s of %s serve%s these %d ranks ('%s')", file->path, used,
+              weiri_s((unsigned)used), weir_collective_name((weir_collective)collective),
+              used == 1 ? "s" : "", coll->nranks, cores_of(coll->comm));
+}
+
 /* Says that none of the file's rows of a collective is for these ranks. */
 static void log_unused_rows(const weiri_coll *coll, int collective, const tuning_file *file)
 {
@@ -377,6 +386,7 @@ static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning
 {
     const weiri_tuning_row *group = find_group(coll, collective, 0, rows, count);
     weir_status status = WEIR_OK;
+    const int before = *used;
     if (file && !group && coll->rank == 0)
         log_unused_rows(coll, collective, file);
     for (size_t i = 0; group && i < count && *used < WEIRI_CHOICES_MAX - 1; i++) {
@@ -398,6 +408,8 @@ static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning
         if (status != WEIR_OK)
             return status;
     }
+    if (file && *used > before && coll->rank == 0)
+        log_used_rows(coll, collective, file, *used - before);
     return WEIR_OK;
 }
 

@@ -329,8 +329,10 @@ static int accept_run(const settings *s)
     char reason[512];
     if (!s->store)
         return usage("needs --store DIR:", "--accept");
-    if (results_store_accept(s->store, s->accept, reason, sizeof reason) == 0)
+    if (results_store_accept(s->store, s->accept, reason, sizeof reason) == 0) {
+        printf("%s is now the baseline of %s\n", s->accept, s->store);
         return 0;
+    }
     fprintf(stderr, "weir-compare: --accept: %s\n", reason);
     return EXIT_NOTHING;
 }

@@ -221,6 +221,11 @@ status=1
 [ "$code" -eq 0 ] && [ "$(grep -c "others:1: the rows of allgather are not used: .* 'net', these are 2 ranks and" "$scratch/err")" -eq 1 ] &&
     status=0
 check "rows that are not for these ranks are logged once" $status
+printf 'allgather 64 any 1K packet\nallgather 64 any - direct\nallgather 1 any - direct\n' >"$scratch/others"
+WEIR_LOG=info WEIR_TUNING=$scratch/others bench 2 allgather -b 1K -e 1K -n 4
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c "others: 2 rows of allgather serve these 2 ranks ('" "$scratch/err")" -eq 1 ] && status=0
+check "rows that are for these ranks are logged once" $status
 WEIR_CMA=0 WEIR_XPMEM=0 WEIR_LOG=info bench 2 allgather -b 256K -e 256K -n 4 --buffers plain
 status=1
 [ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : packet 262144 B$' "$scratch/out" &&

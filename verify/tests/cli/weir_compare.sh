@@ -252,6 +252,7 @@ check "--accept rejects a path outside the store" \
     ends_with 3 $program --store "$store" --accept ../a
 check "--accept makes a run folder the baseline" \
     ends_with 0 $program --store "$store" --accept 20260101-a
+check "--accept says which one" grep -qx "20260101-a is now the baseline of $store" "$out"
 check "baseline and latest of a store are compared" \
     ends_with 1 $program --store "$store" baseline latest
 check "a file pattern selects files" ends_with 0 $program "$scratch/a/r[12]-*.csv" "$scratch/b"

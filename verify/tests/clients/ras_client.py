@@ -4,9 +4,9 @@ A process whose service does not answer within a second is left, and the connect
 processes of a node share the port, and one of them may be stopped. As a program:
 ras_client.py HOST:PORT [json|text|exporter]; exporter prints what a scraper would turn into metrics.
 """
+import argparse
 import json
 import socket
-import sys
 import time
 
 PROTOCOL = 2
@@ -69,13 +69,17 @@ def exported(document):
 
 
 def main():
-    form = sys.argv[2] if len(sys.argv) > 2 else "text"
-    if form == "text":
-        print(status(sys.argv[1]), end="")
-    elif form == "json":
-        print(json.dumps(status(sys.argv[1], "json"), indent=2))
+    made = argparse.ArgumentParser(description="Prints the RAS status of a job.")
+    made.add_argument("address", metavar="HOST:PORT")
+    made.add_argument("form", nargs="?", choices=("text", "json", "exporter"), default="text",
+                      help="exporter: what a scraper would turn into metrics")
+    options = made.parse_args()
+    if options.form == "text":
+        print(status(options.address), end="")
+    elif options.form == "json":
+        print(json.dumps(status(options.address, "json"), indent=2))
     else:
-        print("\n".join(exported(status(sys.argv[1], "json"))))
+        print("\n".join(exported(status(options.address, "json"))))
 
 
 if __name__ == "__main__":
