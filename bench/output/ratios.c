@@ -49,12 +49,12 @@ static void add_ratio(bench_ratio_sum *sum, const bench_row *row, int placement,
 }
 
 /* Says which one takes longer; in colour on a terminal: green if weir is faster, red if slower. */
-static void write_verdict(FILE *out, const bench_ratio *ratio, const char *other)
+static void write_verdict(FILE *out, const bench_ratio *ratio, const char *other, const char *ours)
 {
     static const weiri_colour colours[] = {WEIRI_COLOUR_BAD, WEIRI_COLOUR_NONE, WEIRI_COLOUR_GOOD};
     const weiri_colour colour = colours[bench_ratio_sign(ratio) + 1];
     char text[160];
-    bench_ratio_describe(ratio, other, "weir", text, sizeof text);
+    bench_ratio_describe(ratio, other, ours, text, sizeof text);
     if (colour == WEIRI_COLOUR_NONE)
         fputs(text, out);
     else
@@ -84,7 +84,10 @@ static void write_other(bench_ratios *ratios, const bench_row *row, int placemen
     }
     bench_ratio ratio = bench_result_ratio(other, shown);
     fprintf(ratios->out, "%s %.2f us: ", name, other->stats.median);
-    write_verdict(ratios->out, &ratio, other->peer ? other->candidate : name);
+    if (other->peer)
+        write_verdict(ratios->out, &ratio, other->candidate, "weir");
+    else
+        write_verdict(ratios->out, &ratio, name, *shown->algo ? shown->algo : "weir");
     if (other->peer)
         add_ratio(find_peer(ratios, other->candidate), row, placement, &ratio);
 }
@@ -129,7 +132,7 @@ static void write_best(bench_ratios *ratios, const bench_row *row, int placement
     bench_ratio ratio = bench_result_ratio(best, shown);
     fprintf(ratios->out, "; best of %.*s is %s: ", (int)length, best->candidate,
             best->candidate[length] ? best->candidate + length + 1 : "default");
-    write_verdict(ratios->out, &ratio, "it");
+    write_verdict(ratios->out, &ratio, "it", "weir");
     snprintf(name, sizeof name, "%.*s, best mode", (int)length, best->candidate);
     add_ratio(find_peer(ratios, name), row, placement, &ratio);
 }
@@ -215,7 +218,7 @@ static void write_sum(FILE *out, const bench_ratio_sum *sum)
             "weir: ",
             sum->name, is_weir_faster ? sum->name : "weir", is_weir_faster ? mean : 1 / mean,
             is_weir_faster ? "weir" : sum->name, sum->rows, weiri_s(sum->rows));
-    write_verdict(out, &sum->worst, sum->name);
+    write_verdict(out, &sum->worst, sum->name, "weir");
     fprintf(out, " at %zu B %s\n", sum->worst_bytes, places[sum->worst_placement]);
 }
 
