@@ -307,7 +307,7 @@ weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_
 weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                                 uint64_t target, int parent_rank, const char *phase);
 
-/* Clears the wait record after such a loop has succeeded. */
+/* Clears the wait record after such a loop. That of a failed wait stays, for the report. */
 static inline void weiri_comm_idle_end(weir_comm *comm, const weiri_waiter *waiter)
 {
     if (WEIRI_UNLIKELY(waiter->noted_ns))

@@ -196,6 +196,7 @@ weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uin
     wait_note(comm, word, target, peer, phase, waiter->noted_ns);
     if (status == WEIR_OK)
         return WEIR_OK;
+    waiter->noted_ns = 0; /* the record stays: see weiri_comm_idle_end */
     char where[160];
     snprintf(where, sizeof where, "in %s, waiting for rank %d: expected %llu, seen %llu", phase,
              peer, (unsigned long long)target, (unsigned long long)weir_load_acquire(word));

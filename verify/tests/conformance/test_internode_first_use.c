@@ -182,6 +182,36 @@ static void dead_leader(weir_comm *comm, int *failures)
         fprintf(stderr, "%s", text);
 }
 
+/* How often words are in a text. */
+static int occurrences(const char *text, const char *words)
+{
+    int count = 0;
+    while ((text = strstr(text, words)) != NULL) {
+        count++;
+        text++;
+    }
+    return count;
+}
+
+/* Where a wait for several peers at once has failed, the report still says what each waits for. */
+static void dead_in_alltoallv(weir_comm *comm, int *failures)
+{
+    enum { N = 4 };
+    const int32_t in[N] = {0};
+    int32_t out[N];
+    const size_t counts[N] = {1, 1, 1, 1}, places[N] = {0, 1, 2, 3};
+    char text[4096];
+    const double start_s = now_s();
+    EXPECT(failures, weir_alltoallv(comm, in, counts, places, out, counts, places, WEIR_INT32,
+                                    NULL) == WEIR_ERR_PEER);
+    do
+        weir_comm_report(comm, text, sizeof text);
+    while (strstr(text, "answer") && now_s() - start_s < LATE_S);
+    EXPECT(failures, occurrences(text, "; waits in alltoallv for rank ") == N - 1);
+    if (*failures)
+        fprintf(stderr, "%s", text);
+}
+
 /* Rank 1 sends to rank 3; the argument is the one of them that cannot open files. */
 static int files_are_short(weir_boot *boot, void *argument)
 {
@@ -269,6 +299,8 @@ int main(void)
            (&(death){"aabb", 3, dead_before_use})),
         AT("a dead leader is named, and all others know of each other", test_death,
            (&(death){"aabbbcc", 2, dead_leader})),
+        AT("a report says what the ranks of a failed alltoallv wait for", test_death,
+           (&(death){"aabb", 3, dead_in_alltoallv})),
         RANKS_TEST("a sender that cannot open files ends all", 4, files_are_short, &one),
         RANKS_TEST("a receiver that cannot open files ends all", 4, files_are_short, &three),
         RANKS_TEST("an unknown WEIR_CONNECT is rejected", 2, unknown_value, NULL),
