@@ -23,6 +23,7 @@ NP ?= 8
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 LETTERS := $(firstword -$(MAKEFLAGS)) # of make's options
+RUNS := $(if $(findstring n,$(LETTERS)),,yes)
 MAKEFLAGS += --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
@@ -38,7 +39,7 @@ CHOOSES := $(filter-out man,$(filter $(GOALS) $(O)/% bench_% weir-%,$(BUILDS)))
 ifneq ($(COUNTING),)
 say = : weir_step
 else
-ifneq ($(and $(BUILDS),$(filter 0,$(V)),$(if $(findstring n,$(LETTERS)),,yes)),)
+ifneq ($(and $(BUILDS),$(filter 0,$(V)),$(RUNS)),)
 TOTAL := $(shell MAKEFLAGS='nk$(if $(findstring B,$(LETTERS)),B) -- $(subst ','\'',$(MAKEOVERRIDES)) COUNTING=1' $(MAKE) -f $(firstword $(MAKEFILE_LIST)) $(BUILDS) 2>/dev/null | grep -c weir_step)
 endif
 step = $(eval STEPS += x)$(words $(STEPS))
@@ -332,7 +333,7 @@ plain = $(subst ',,$(subst ",,$(1)))
 ifneq ($(BUILDS),)
 $(call says,sources.list,$(SOURCES))
 $(call says,build.id,$(BUILD_COMMIT) $(BUILD_FLAGS))
-ifneq ($(and $(CHOOSES),$(if $(findstring n,$(LETTERS)),,yes)),)
+ifneq ($(and $(CHOOSES),$(RUNS)),)
 $(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0))
 $(if $(HAVE_CUDA),$(call says,kernels.choice,KERNELS=$(KERNELS)))
 endif

@@ -230,9 +230,9 @@ static const char *parse_peer(bench_moe_options *o, const char *text)
 
 static const char *parse_buffers(bench_moe_options *o, const char *text)
 {
-    const int registered = !strcmp(text, "registered") || !strcmp(text, "weir");
-    o->plain = !strcmp(text, "unregistered") || !strcmp(text, "plain");
-    return registered || o->plain ? NULL : "registered or unregistered";
+    const int kind = bench_buffers_find(text);
+    o->plain = kind == BENCH_BUFFERS_PLAIN;
+    return kind >= 0 ? NULL : "registered or unregistered";
 }
 
 static const char *parse_inject(bench_moe_options *o, const char *text)

@@ -138,21 +138,30 @@ int bench_parse_word(const bench_option *row, const char *text, bench_options *o
     return -1;
 }
 
-/* Files keep the words that the option had first, so that those of all versions can be compared. */
+/* The second words are those that the option had first. Files keep them, so that those of all
+ * versions can be compared. */
+static const char *const buffers_words[][2] = {[BENCH_BUFFERS_WEIR] = {"registered", "weir"},
+                                               [BENCH_BUFFERS_PLAIN] = {"unregistered", "plain"}};
+
+int bench_buffers_find(const char *text)
+{
+    for (int kind = BENCH_BUFFERS_WEIR; kind <= BENCH_BUFFERS_PLAIN; kind++)
+        for (int i = 0; i < 2; i++)
+            if (strcmp(text, buffers_words[kind][i]) == 0)
+                return kind;
+    return -1;
+}
+
 int bench_parse_buffers(const bench_option *row, const char *text, bench_options *options,
                         char *expected)
 {
-    static const char *const recorded[] = {[BENCH_BUFFERS_WEIR] = "weir",
-                                           [BENCH_BUFFERS_PLAIN] = "plain"};
-    for (int kind = BENCH_BUFFERS_WEIR; kind <= BENCH_BUFFERS_PLAIN; kind++)
-        if (strcmp(text, recorded[kind]) == 0) {
-            *(int *)((char *)options + row->offset) = kind;
-            *(const char **)((char *)options + row->low) = recorded[kind];
-            return 0;
-        }
-    if (bench_parse_word(row, text, options, expected))
+    const int kind = bench_buffers_find(text);
+    if (kind < 0) {
+        snprintf(expected, BENCH_EXPECTED_BYTES, "one of %s", row->argument);
         return -1;
-    options->words.buffers = recorded[options->buffers];
+    }
+    options->buffers = kind;
+    options->words.buffers = buffers_words[kind][1];
     return 0;
 }
 

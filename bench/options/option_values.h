@@ -37,7 +37,9 @@ bench_option_parser bench_parse_int, bench_parse_whole, bench_parse_size, bench_
 bench_option_parser bench_parse_min, bench_parse_max, bench_parse_step, bench_parse_factor;
 /* One of the words in row->argument, "a|b|c". */
 bench_option_parser bench_parse_word;
-/* The same for --buffers, whose former words weir and plain are accepted, too. */
+/* Returns the bench_buffers_word of a word of --buffers; -1 if it is none. weir and plain are its
+ * former words. Pure. */
+int bench_buffers_find(const char *text);
 bench_option_parser bench_parse_buffers;
 /* -d, -o, -r: "all" or a name; for -r "all" or a number. */
 bench_option_parser bench_parse_dtype, bench_parse_op, bench_parse_root;

@@ -141,8 +141,7 @@ static const bench_option rows[] = {
      "repeat each call 10 times on the same data and report whether the\n"
      "bits are equal in every repeat and on every rank; if weir promises\n"
      "equal bits (all but ring and plans), others count as wrong data"},
-    {0, "buffers", "registered|unregistered", bench_parse_buffers, AT(buffers),
-     AT(words.buffers), 0,
+    {0, "buffers", "registered|unregistered", bench_parse_buffers, 0, 0, 0,
      "registered: memory of the library, which peers map; unregistered:\n"
      "memory of malloc or cudaMalloc, which peers cannot map: data pass\n"
      "through shared memory, or the kernel copies them (default:\n"

@@ -25,7 +25,6 @@ enum {
     GROUP_LINES = 24 /* of waits, and of positions */
 };
 
-
 typedef struct writer {
     char *text;
     size_t bytes, used;

@@ -411,10 +411,9 @@ int weiri_check_would_help(weiri_check *check, const weiri_check_trial *trial);
 
 /* At the begin of a rank's launch: the input holds its symbols, the output is undefined. */
 void weiri_check_begin_values(weiri_check *check, int rank);
-/* Compares the output with what the collective requires. */
+/* Compares the output with what the collective requires. After other violations the values are
+ * arbitrary; then only output chunks that nothing writes are reported. */
 void weiri_check_results(weiri_check *check);
-/* Where races leave values open: reports the output chunks, out of place, that nothing writes. */
-void weiri_check_unwritten(weiri_check *check);
 weiri_value weiri_value_read(const weiri_check *check, uint32_t place, int as_packets,
                              uint32_t instance);
 weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t instance);

@@ -124,7 +124,8 @@ done
 check "make man and make uninstall choose nothing" \
     eval '[ -z "$(variable CHOOSES man)$(variable CHOOSES uninstall)" ] && [ "$(variable CHOOSES lib)" = lib ]'
 keeps_choice() { # arguments of make: they leave the choice of the last build
-    build_objects CUDA=0 && env -u CUDA make "O=$other" NVCC=/bin/true "$@" >"$out" 2>"$err"
+    build_objects CUDA=0 || return 1
+    env -u CUDA make "O=$other" NVCC=/bin/true "$@" >"$out" 2>"$err"
     grep -qx CUDA=0 "$other/cuda.choice"
 }
 check "a dry run leaves the choice of the last build" keeps_choice -n all

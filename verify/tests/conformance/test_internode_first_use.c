@@ -162,9 +162,18 @@ static void dead_before_use(weir_comm *comm, int *failures)
     EXPECT(failures, now_s() - start_s < 10);
 }
 
-/* The leader of the middle node dies. All others name it, and know where all others stand, also
- * those that only knew others by that leader. A report waits for half a second; on a busy machine a
+/* Reports until all survivors have answered. A report waits for half a second; on a busy machine a
  * rank that has not run for longer than that answers the next one. */
+static void report_all(weir_comm *comm, char *text, size_t bytes)
+{
+    const double start_s = now_s();
+    do
+        weir_comm_report(comm, text, bytes);
+    while (strstr(text, "answer") && now_s() - start_s < LATE_S);
+}
+
+/* The leader of the middle node dies. All others name it, and know where all others stand, also
+ * those that only knew others by that leader. */
 static void dead_leader(weir_comm *comm, int *failures)
 {
     int32_t one = 1, sum = 0;
@@ -172,10 +181,7 @@ static void dead_leader(weir_comm *comm, int *failures)
     EXPECT(failures,
            weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) == WEIR_ERR_PEER);
     EXPECT(failures, boot_last_error_has("rank 2 has died"));
-    const double start_s = now_s();
-    do
-        weir_comm_report(comm, text, sizeof text);
-    while (strstr(text, "answer") && now_s() - start_s < LATE_S);
+    report_all(comm, text, sizeof text);
     EXPECT(failures, strstr(text, "): rank 2 is dead\n") != NULL);
     EXPECT(failures, strstr(text, "answer") == NULL);
     if (*failures)
@@ -201,12 +207,9 @@ static void dead_in_alltoallv(weir_comm *comm, int *failures)
     int32_t out[N];
     const size_t counts[N] = {1, 1, 1, 1}, places[N] = {0, 1, 2, 3};
     char text[4096];
-    const double start_s = now_s();
     EXPECT(failures, weir_alltoallv(comm, in, counts, places, out, counts, places, WEIR_INT32,
                                     NULL) == WEIR_ERR_PEER);
-    do
-        weir_comm_report(comm, text, sizeof text);
-    while (strstr(text, "answer") && now_s() - start_s < LATE_S);
+    report_all(comm, text, sizeof text);
     EXPECT(failures, occurrences(text, "; waits in alltoallv for rank ") == N - 1);
     if (*failures)
         fprintf(stderr, "%s", text);
