@@ -159,6 +159,8 @@ gpu_sources = $(if $(HAVE_CUDA),$(wildcard $(addsuffix /*.cu,$(1))))
 LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net compute comm comm/node \
 	comm/gpu comm/internode comm/monitor chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo moe moe/cuda \
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
+# The kit of all programs, which is in no library.
+KIT_DIRS := lib/programs
 TOPO_DIRS := topo
 BENCH_DIRS := bench $(addprefix bench/,moe options sizes job gpu candidate trial check measure statistics output)
 HEALTH_DIRS := bench/health bench/health/cli
@@ -178,6 +180,7 @@ LIB_SRC := $(filter-out $(OTHER_SIDE) $(BOOT_MPI_SRC) \
 # The NCCL-compatible library: these sources, linked with libweir.a.
 NCCL_SRC := $(filter-out $(OTHER_SIDE),$(call sources,lib/nccl))
 NCCL_GPU_SRC := $(call gpu_sources,lib/nccl)
+KIT_SRC := $(call sources,$(KIT_DIRS))
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out $(OTHER_SIDE),$(call sources,$(TOPO_DIRS))))
 TOPO_GPU_SRC := $(if $(HAVE_HWLOC),$(call gpu_sources,$(TOPO_DIRS)))
 VERIFY_SRC := $(filter-out $(if $(HAVE_MPI),,verify/check%.c),$(call sources,verify))
@@ -218,6 +221,7 @@ gpu_obj = $(patsubst %.cu,$(O)/obj/%.o,$(1))
 GPU_OBJ := $(if $(HAVE_CUDA),$(if $(filter few,$(KERNELS)),$(O)/obj/few_kernels.o,$(call gpu_obj,$(GPU_SRC))))
 LIB_OBJ := $(call obj,$(LIB_SRC)) $(GPU_OBJ)
 NCCL_OBJ := $(call obj,$(NCCL_SRC)) $(call gpu_obj,$(NCCL_GPU_SRC))
+KIT_OBJ := $(call obj,$(KIT_SRC))
 TOPO_OBJ := $(call obj,$(TOPO_SRC)) $(call gpu_obj,$(TOPO_GPU_SRC))
 VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 BENCH_OBJ := $(call obj,$(BENCH_SRC))
@@ -225,7 +229,7 @@ RESULTS_OBJ := $(call obj,$(RESULTS_SRC))
 HEALTH_OBJ := $(call obj,$(HEALTH_SRC))
 BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
 SUPPORT := $(O)/obj/verify/tests/support
-ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(HEALTH_SRC) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
+ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(HEALTH_SRC) $(LIB_SRC) $(KIT_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) $(TEST_DOUBLE_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
 	verify/tests/perf/port_mesh.c verify/tests/sim/sim.c $(wildcard verify/tests/sim/host/*.c) \
 	topo/cli/weir_topo.c) $(GPU_OBJ)
@@ -276,7 +280,7 @@ SIM_WRAPPED := weiri_comm_idle_for weiri_comm_wait_slow weiri_reduce weiri_copy 
 	weir_broadcast weiri_coll_run
 
 # What the manifest of a result says about the build: a hash of all sources, the commit, the flags.
-SOURCES := $(sort $(wildcard $(foreach kind,c cu h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device \
+SOURCES := $(sort $(wildcard $(foreach kind,c cu h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) $(KIT_DIRS) lib/coll/cuda/device \
 	lib/plan/cuda/device lib/moe/cuda/device lib/nccl $(BENCH_DIRS) verify $(TOPO_DIRS)))) Makefile)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 BUILD_FLAGS = $(subst ',,$(subst ",,$(strip $(CSTD) $(OPT) $(CFLAGS) $(LDFLAGS))))
@@ -294,6 +298,10 @@ tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS) $(SIM) $(HOST_SIM) $(XPM
 $(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+
+$(O)/programs.a: $(KIT_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 $(O)/libweir_mpi.a: $(BOOT_MPI_OBJ)
 	$(call say,AR,$@)
@@ -380,18 +388,18 @@ $(O)/obj/few_kernels.o: $(O)/few_kernels.cu $(O)/gpu_flags.id
 	$(Q)mkdir -p $(@D)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
-$(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/programs.a $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
-$(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_OBJ) $(filter-out $(call obj,bench/gpu/gpu_cuda.c bench/gpu/gpu_none.c),$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_OBJ) $(filter-out $(call obj,bench/gpu/gpu_cuda.c bench/gpu/gpu_none.c),$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/programs.a $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
 .SECONDARY: $(SOAK_OBJ)
-$(O)/tests/soak: $(SOAK_OBJ) $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
-$(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_OBJ) $(filter-out $(call obj,bench/gpu/gpu_cuda.c bench/gpu/gpu_none.c),$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(O)/tests/soak: $(SOAK_OBJ) $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/programs.a $(O)/libweir.a
+$(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_OBJ) $(filter-out $(call obj,bench/gpu/gpu_cuda.c bench/gpu/gpu_none.c),$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/programs.a $(O)/libweir.a
 $(SOAKS):
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -402,19 +410,19 @@ $(MESH): $(MESH_OBJ) $(if $(HAVE_CUDA),$(O)/obj/verify/tests/gpu/gpu_ports.o) $(
 	$(Q)mkdir -p $(@D)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
 
-$(BIN)/weir-topo: $(O)/obj/topo/cli/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
+$(BIN)/weir-topo: $(O)/obj/topo/cli/weir_topo.o $(TOPO_OBJ) $(O)/programs.a $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
-$(BIN)/weir-plan: $(call obj,$(PLAN_MAIN)) $(O)/libweir.a
+$(BIN)/weir-plan: $(call obj,$(PLAN_MAIN)) $(O)/programs.a $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
 
-$(READERS): $(BIN)/weir-%: $(O)/obj/results/cli/weir_%.o $(RESULTS_OBJ) $(O)/libweir.a
+$(READERS): $(BIN)/weir-%: $(O)/obj/results/cli/weir_%.o $(RESULTS_OBJ) $(O)/programs.a $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(SQLITE_LIBS) $(WEIR_LIBS)
 .SECONDARY: $(call obj,$(RESULTS_MAIN))
-$(BIN)/weir-check: $(HEALTH_OBJ) $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(RESULTS_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(BIN)/weir-check: $(HEALTH_OBJ) $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(RESULTS_OBJ) $(BOOT_MPI_OBJ) $(O)/programs.a $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(SQLITE_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 $(HEALTH_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
@@ -431,7 +439,7 @@ $(TESTS) $(BY_HAND) $(STANDINS) $(SOAKS) $(MESH): WEIR_LDFLAGS += $(TEST_LINKER)
 
 # Each test program needs the object of its source, from whichever folder.
 $(foreach file,$(TEST_SRC) $(BY_HAND_SRC),$(eval $(O)/tests/$(basename $(notdir $(file))): $(call obj,$(file))))
-$(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(call obj,$(TEST_DOUBLE_SRC)) $(O)/libweir.a
+$(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(call obj,$(TEST_DOUBLE_SRC)) $(O)/programs.a $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
@@ -456,7 +464,7 @@ $(O)/obj/verify/tests/sim/sim_net.o: verify/tests/sim/sim_net.cc verify/tests/si
 	$(Q)$(CXX) -std=c++17 $(OPT) -Wall -Wextra -I. -c $< -o $@
 
 # The hooked objects come before the library, whose objects of the same sources are then not needed.
-$(HOST_SIM): $(HOST_SIM_OBJ) $(HOOKED_OBJ) $(TOPO_OBJ) $(O)/libweir.a
+$(HOST_SIM): $(HOST_SIM_OBJ) $(HOOKED_OBJ) $(TOPO_OBJ) $(O)/programs.a $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)

@@ -1,8 +1,6 @@
 /* The flow of a benchmark program: see program.h. */
 #include "bench/program.h"
 
-#include "base/program.h"
-#include "base/terminal.h"
 #include "base/words.h"
 #include "bench/candidate/candidates.h"
 #include "bench/job/exchange.h"
@@ -13,6 +11,8 @@
 #include "bench/measure/sweep.h"
 #include "bench/options/faults.h"
 #include "bench/options/parse.h"
+#include "programs/program.h"
+#include "programs/terminal.h"
 
 #include <stdio.h>
 #include <stdint.h>

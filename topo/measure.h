@@ -5,7 +5,7 @@
 #define TOPO_MEASURE_H
 
 #include "base/links.h"
-#include "base/terminal.h"
+#include "programs/terminal.h"
 #include "topo/topo.h"
 
 #include <stdint.h>

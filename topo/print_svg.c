@@ -1,5 +1,5 @@
-/* Draws a node as SVG (lib/base/picture.h). */
-#include "base/picture.h"
+/* Draws a node as SVG (lib/programs/picture.h). */
+#include "programs/picture.h"
 #include "topo/model.h"
 
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #ifndef BENCH_HEALTH_CHECKS_H
 #define BENCH_HEALTH_CHECKS_H
 
-#include "base/terminal.h"
 #include "bench/health/health.h"
+#include "programs/terminal.h"
 #include "topo/topo.h"
 
 typedef enum health_level { HEALTH_QUICK, HEALTH_STANDARD, HEALTH_LONG } health_level;

@@ -10,8 +10,8 @@
 #ifndef BENCH_HEALTH_FLEET_H
 #define BENCH_HEALTH_FLEET_H
 
-#include "base/terminal.h"
 #include "bench/health/health.h"
+#include "programs/terminal.h"
 
 #include <weir/weir.h>
 

@@ -1,7 +1,7 @@
 /* Reports for people: a table on the terminal, and Markdown. */
 #include "bench/health/output.h"
 
-#include "base/terminal.h"
+#include "programs/terminal.h"
 #include "results/output/print.h"
 
 /* Text from the system, without control characters. */

@@ -5,8 +5,8 @@
 #ifndef BENCH_MEASURE_PACE_H
 #define BENCH_MEASURE_PACE_H
 
-#include "base/terminal.h"
 #include "bench/job/run.h"
+#include "programs/terminal.h"
 
 typedef struct bench_pace {
     weiri_progress progress;

@@ -3,7 +3,7 @@
 
 #include "bench/gpu/gpu.h"
 #include "bench/options/option_values.h"
-#include "base/moe_models.h"
+#include "programs/moe_models.h"
 
 #include <getopt.h>
 #include <limits.h>

@@ -1,13 +1,13 @@
 /* The flow of bench_moe: see moe_program.h. */
 #include "bench/moe/moe_program.h"
 
-#include "base/program.h"
-#include "base/terminal.h"
 #include "bench/job/exchange.h"
 #include "bench/job/preflight.h"
 #include "bench/job/watch.h"
 #include "bench/moe/moe_measure.h"
 #include "bench/output/manifest.h"
+#include "programs/program.h"
+#include "programs/terminal.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* The parsers of option values: see option_values.h. */
 #include "bench/options/option_values.h"
 
-#include "base/options.h"
 #include "bench/options/faults.h"
 #include "bench/options/peers.h"
+#include "programs/options.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* The CSV file of a run: a header line, then a line for each record (record.h). */
 
-#include "base/csv.h"
 #include "bench/output/output_file.h"
 #include "bench/output/record.h"
+#include "programs/csv.h"
 
 weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_ceiling *ceiling,
                            const char *path)

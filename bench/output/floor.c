@@ -1,8 +1,8 @@
 /* The verdict of a floor: see floor.h. */
 #include "bench/output/floor.h"
 
-#include "base/terminal.h"
 #include "base/words.h"
+#include "programs/terminal.h"
 
 int bench_floor_is_met(const bench_options *options, double average_gbs)
 {

@@ -1,8 +1,8 @@
 /* Comment lines about algorithms and ratios: see table.h. */
 #include "bench/output/table.h"
 
-#include "base/terminal.h"
 #include "base/words.h"
+#include "programs/terminal.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,16 +1,16 @@
 /*
  * One result as the fields of a result file: names and values in the order of the CSV's columns
- * (lib/base/columns.h), for the writers of CSV and JSON. Each program writes every column of a
+ * (lib/programs/columns.h), for the writers of CSV and JSON. Each program writes every column of a
  * record once, by its name; a column that is forgotten, or written twice, is a fault, with which
  * the run fails at its end. Local; rank 0 only.
  */
 #ifndef BENCH_OUTPUT_RECORD_H
 #define BENCH_OUTPUT_RECORD_H
 
-#include "base/columns.h"
+#include "bench/job/run.h"
 #include "bench/output/ceiling.h"
 #include "bench/statistics/result.h"
-#include "bench/job/run.h"
+#include "programs/columns.h"
 
 #include <stdio.h>
 

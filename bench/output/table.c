@@ -5,8 +5,8 @@
  */
 #include "bench/output/table.h"
 
-#include "base/terminal.h"
 #include "bench/output/floor.h"
+#include "programs/terminal.h"
 
 #include <math.h>
 #include <string.h>

@@ -140,7 +140,7 @@ def commands(path):
             started, parts = 0, ""
 
 
-COLUMNS, COLUMNS_PAGE = "lib/base/columns.h", "docs/user/reading-results.md"
+COLUMNS, COLUMNS_PAGE = "lib/programs/columns.h", "docs/user/reading-results.md"
 
 
 def undocumented_columns():

@@ -2,14 +2,14 @@
  * weir-compare: compares results and reports what became slower. The table goes to standard output,
  * problems of the files to standard error.
  */
-#include "base/options.h"
-#include "base/program.h"
+#include "base/words.h"
+#include "programs/options.h"
+#include "programs/program.h"
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
-#include "results/read/load.h"
 #include "results/output/print.h"
+#include "results/read/load.h"
 #include "results/store/history.h"
-#include "base/words.h"
 
 #include <weir/weir.h>
 

@@ -1,8 +1,8 @@
 /* weir-report: results, a comparison and the history of a store as one HTML page. */
-#include "base/program.h"
-#include "results/read/load.h"
+#include "programs/program.h"
 #include "results/output/page.h"
 #include "results/output/series.h"
+#include "results/read/load.h"
 
 #include <weir/weir.h>
 

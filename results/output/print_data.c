@@ -1,8 +1,8 @@
 /* A comparison as JSON, and rows as CSV. */
 #include "results/output/print.h"
 
-#include "base/csv.h"
 #include "base/json.h"
+#include "programs/csv.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * escaped for their context. */
 #include "results/output/print.h"
 
-#include "base/xml.h"
+#include "programs/xml.h"
 
 #include <math.h>
 

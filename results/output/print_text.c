@@ -1,8 +1,8 @@
 /* The text table, and the sentences that other formats share. */
 #include "results/output/print.h"
 
-#include "base/terminal.h"
 #include "base/words.h"
+#include "programs/terminal.h"
 
 #include <math.h>
 #include <string.h>

@@ -32,7 +32,7 @@ double results_machine_pct(const results_machine *machine, const results_row *ro
  * table with shaded cells. Returns 1, or 0 if there is nothing to write. */
 int results_machine_put(const results_machine *machine, FILE *page);
 
-/* Draws the structure as SVG (lib/base/picture.h). The file is not trusted: texts are escaped,
+/* Draws the structure as SVG (lib/programs/picture.h). The file is not trusted: texts are escaped,
  * numbers are bounded, and what does not fit is left out. */
 void results_topology_put(const json_t *topology, FILE *page);
 

@@ -8,7 +8,7 @@
 #ifndef RESULTS_READ_ROWS_H
 #define RESULTS_READ_ROWS_H
 
-#include "base/columns.h"
+#include "programs/columns.h"
 
 #include <stddef.h>
 #include <stdio.h>

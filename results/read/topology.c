@@ -2,7 +2,7 @@
  * machine.h. */
 #include "results/read/machine.h"
 
-#include "base/picture.h"
+#include "programs/picture.h"
 #include "results/output/print.h"
 
 #include <stdlib.h>

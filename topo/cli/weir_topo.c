@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/options.h"
-#include "base/program.h"
+#include "programs/options.h"
+#include "programs/program.h"
 #include "topo/measure.h"
 #include "topo/topo.h"
 

@@ -2,7 +2,7 @@
 #include "bench/health/cli/options.h"
 
 #include "base/error.h"
-#include "base/options.h"
+#include "programs/options.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,13 +3,13 @@
  * should be? Standard output has the report; its last line begins with PASS or FAIL.
  */
 #include "base/error.h"
-#include "base/program.h"
 #include "bench/health/busy.h"
 #include "bench/health/checks.h"
 #include "bench/health/cli/options.h"
 #include "bench/health/expect.h"
 #include "bench/health/fleet.h"
 #include "bench/health/output.h"
+#include "programs/program.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,13 +3,13 @@
  * has only the result; a failure is one line on standard error. The exit code is 2 for usage errors
  * and rejected plans, 3 for system errors.
  */
-#include "base/program.h"
 #include "plan/cli/commands.h"
+#include "programs/program.h"
 
 #include "base/error.h"
-#include "base/options.h"
-#include "base/moe_models.h"
 #include "plan/cost/model.h"
+#include "programs/moe_models.h"
+#include "programs/options.h"
 
 #include <errno.h>
 #include <stddef.h>

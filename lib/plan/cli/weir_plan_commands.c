@@ -2,12 +2,12 @@
 #include "plan/cli/commands.h"
 
 #include "base/error.h"
-#include "base/options.h"
 #include "plan/check/check.h"
 #include "plan/cost/cost.h"
-#include "plan/examples/examples.h"
 #include "plan/cost/moves.h"
 #include "plan/draw/show.h"
+#include "plan/examples/examples.h"
+#include "programs/options.h"
 
 #include <errno.h>
 #include <inttypes.h>

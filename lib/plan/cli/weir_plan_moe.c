@@ -2,9 +2,9 @@
 #include "plan/cli/commands.h"
 
 #include "base/error.h"
-#include "base/options.h"
-#include "base/moe_models.h"
 #include "plan/cost/moe.h"
+#include "programs/moe_models.h"
+#include "programs/options.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -63,7 +63,7 @@ done
 check "one token cannot be in another place" changes_nothing wrong-expert --tokens 1 --topk 1 --routing empty
 
 
-columns() { sed -n 's/^ *X([A-Z0-9_]*, \([a-z0-9_]*\), [A-Z]*).*/\1/p' lib/base/columns.h | paste -sd,; }
+columns() { sed -n 's/^ *X([A-Z0-9_]*, \([a-z0-9_]*\), [A-Z]*).*/\1/p' lib/programs/columns.h | paste -sd,; }
 check "the CSV has every column, those of bench_moe included" eval \
     '[ "$(head -n 1 "$csv")" = "$(columns)" ] && grep -q ",tokens,.*,link_bytes,expert_bytes" "$csv"'
 check "the CSV has a row for each phase" [ "$(grep -cE ',moe_(dispatch|combine|pair|chain),' "$csv")" -eq 4 ]

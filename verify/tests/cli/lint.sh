@@ -15,7 +15,7 @@ check "the tree passes: public headers as C11 and C++11" ends_with 0 ci/lint hea
 plant_tree() {
     tree=$scratch/tree
     rm -rf "$tree"
-    mkdir -p "$tree"/{ci,lib/include/weir,lib/base,lib/comm,bench/options,docs}
+    mkdir -p "$tree"/{ci,lib/include/weir,lib/base,lib/programs,lib/comm,bench/options,docs}
     cp ci/banned-words.txt ci/codespell.txt "$tree/ci/"
     printf 'all:\n\ttrue\n' >"$tree/Makefile"
     printf '#ifndef WEIR_H\n#define WEIR_H\nint weir_version(void);\n#endif\n' >"$tree/lib/include/weir/weir.h"
@@ -96,7 +96,7 @@ check "commands: a missing option in a block" finds commands 'no --colour' READM
 check "commands: an option of no program" finds commands 'no program has --colour' README.md '`--colour red`'
 check "commands: a missing make target" finds commands 'make world' README.md '```\nmake world\n```'
 check "commands: a missing script" finds commands 'ci/absent' README.md '`ci/absent`'
-check "commands: an undocumented column" finds commands 'lag_us is not in docs' lib/base/columns.h \
+check "commands: an undocumented column" finds commands 'lag_us is not in docs' lib/programs/columns.h \
     '#define WEIRI_COLUMNS(X) X(LAG_US, lag_us, TIME)'
 check "commands: a missing path" finds commands 'lib/absent.c' README.md 'See `lib/absent.c`.'
 

@@ -312,7 +312,7 @@ read_whole() {
 check "result files of all schemas are read completely" read_whole
 
 # Converts CSV to JSON and back. For files of the newest schema the result equals the file.
-newest=$(sed -n 's/^ *X([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' lib/base/columns.h | tail -n 1)
+newest=$(sed -n 's/^ *X([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' lib/programs/columns.h | tail -n 1)
 round_trip() {
     local file first again
     for file in results/record/*.csv results/example/*.csv "$scratch/nccl.log"; do

@@ -11,9 +11,9 @@
 #include "base/links.h"
 #include "base/log.h"
 #include "base/open_files.h"
-#include "base/options.h"
-#include "base/terminal.h"
 #include "base/words.h"
+#include "programs/options.h"
+#include "programs/terminal.h"
 #include "verify/tests/support/test_files.h"
 #include <weir/target.h>
 

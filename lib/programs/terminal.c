@@ -1,5 +1,5 @@
 /* Colours and progress: see terminal.h. */
-#include "base/terminal.h"
+#include "programs/terminal.h"
 
 #include <stdlib.h>
 #include <string.h>

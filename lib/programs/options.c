@@ -1,5 +1,5 @@
 /* Parses options by their table, and prints it: see options.h. */
-#include "base/options.h"
+#include "programs/options.h"
 
 #include "base/error.h"
 

@@ -1,6 +1,6 @@
 /* Writing fields of CSV (RFC 4180). */
-#ifndef WEIR_BASE_CSV_H
-#define WEIR_BASE_CSV_H
+#ifndef WEIR_PROGRAMS_CSV_H
+#define WEIR_PROGRAMS_CSV_H
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Lays out and writes the picture of a node: see picture.h. */
-#include "base/picture.h"
+#include "programs/picture.h"
 
-#include "base/xml.h"
+#include "programs/xml.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Escapes text for HTML and XML. Control characters become '?'. Local. */
-#ifndef WEIR_BASE_XML_H
-#define WEIR_BASE_XML_H
+#ifndef WEIR_PROGRAMS_XML_H
+#define WEIR_PROGRAMS_XML_H
 
 #include <stdio.h>
 

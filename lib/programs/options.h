@@ -3,8 +3,8 @@
  * are stored as texts; the program converts them when all have been read. The benchmarks, whose
  * options are nccl-tests', have their own table (bench/options). Local.
  */
-#ifndef WEIR_BASE_OPTIONS_H
-#define WEIR_BASE_OPTIONS_H
+#ifndef WEIR_PROGRAMS_OPTIONS_H
+#define WEIR_PROGRAMS_OPTIONS_H
 
 #include <stddef.h>
 #include <stdio.h>

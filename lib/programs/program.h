@@ -1,7 +1,7 @@
 /* What every program does at the beginning of main; the library leaves its caller's process alone.
  */
-#ifndef WEIR_BASE_PROGRAM_H
-#define WEIR_BASE_PROGRAM_H
+#ifndef WEIR_PROGRAMS_PROGRAM_H
+#define WEIR_PROGRAMS_PROGRAM_H
 
 #include <signal.h>
 #include <sys/stat.h>

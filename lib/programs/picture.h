@@ -4,8 +4,8 @@
  * the machine that it finds, weir-report one that a file describes. It is drawn in shades of the
  * text's colour, so that colours keep their meaning elsewhere on a page. Local.
  */
-#ifndef WEIR_BASE_PICTURE_H
-#define WEIR_BASE_PICTURE_H
+#ifndef WEIR_PROGRAMS_PICTURE_H
+#define WEIR_PROGRAMS_PICTURE_H
 
 #include <stdio.h>
 

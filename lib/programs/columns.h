@@ -4,8 +4,8 @@
  * added at the end. A new column needs changes in other files too; docs/developer/add-a-column.md
  * lists them.
  */
-#ifndef WEIRI_BASE_COLUMNS_H
-#define WEIRI_BASE_COLUMNS_H
+#ifndef WEIR_PROGRAMS_COLUMNS_H
+#define WEIR_PROGRAMS_COLUMNS_H
 
 /* The value of the first column: increased with each change of the list. */
 enum { WEIRI_COLUMNS_SCHEMA = 5 };

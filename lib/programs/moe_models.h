@@ -2,8 +2,8 @@
  * The layers of well-known models that bench_moe and weir-plan name: hidden size, experts in all,
  * and experts of each token. Only programs use it.
  */
-#ifndef WEIR_BASE_MOE_MODELS_H
-#define WEIR_BASE_MOE_MODELS_H
+#ifndef WEIR_PROGRAMS_MOE_MODELS_H
+#define WEIR_PROGRAMS_MOE_MODELS_H
 
 #include <stddef.h>
 #include <string.h>

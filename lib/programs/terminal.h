@@ -2,8 +2,8 @@
  * Output for people at a terminal: colours, and the progress of what takes long. Files, pipes and
  * the output of ranks under a launcher are no terminals and get plain text. Local; one thread.
  */
-#ifndef WEIR_BASE_TERMINAL_H
-#define WEIR_BASE_TERMINAL_H
+#ifndef WEIR_PROGRAMS_TERMINAL_H
+#define WEIR_PROGRAMS_TERMINAL_H
 
 #include <stddef.h>
 #include <stdio.h>
