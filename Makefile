@@ -161,6 +161,7 @@ LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net 
 	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
 # The kit of all programs, which is in no library.
 KIT_DIRS := lib/programs
+NCCL_DIRS := $(addprefix lib/nccl/,calls comm p2p rma gpu vendor)
 TOPO_DIRS := topo
 BENCH_DIRS := bench $(addprefix bench/,moe options sizes job gpu candidate trial check measure statistics output)
 HEALTH_DIRS := bench/health bench/health/cli
@@ -178,8 +179,8 @@ LIB_SRC := $(filter-out $(OTHER_SIDE) $(BOOT_MPI_SRC) \
 	$(if $(HAVE_JANSSON),lib/plan/format/json_missing.c,$(JSON_SRC)) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(call sources,$(LIB_DIRS)))
 # The NCCL-compatible library: these sources, linked with libweir.a.
-NCCL_SRC := $(filter-out $(OTHER_SIDE),$(call sources,lib/nccl))
-NCCL_GPU_SRC := $(call gpu_sources,lib/nccl)
+NCCL_SRC := $(filter-out $(OTHER_SIDE),$(call sources,$(NCCL_DIRS)))
+NCCL_GPU_SRC := $(call gpu_sources,$(NCCL_DIRS))
 KIT_SRC := $(call sources,$(KIT_DIRS))
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out $(OTHER_SIDE),$(call sources,$(TOPO_DIRS))))
 TOPO_GPU_SRC := $(if $(HAVE_HWLOC),$(call gpu_sources,$(TOPO_DIRS)))
@@ -281,7 +282,7 @@ SIM_WRAPPED := weiri_comm_idle_for weiri_comm_wait_slow weiri_reduce weiri_copy 
 
 # What the manifest of a result says about the build: a hash of all sources, the commit, the flags.
 SOURCES := $(sort $(wildcard $(foreach kind,c cu h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) $(KIT_DIRS) lib/coll/cuda/device \
-	lib/plan/cuda/device lib/moe/cuda/device lib/nccl $(BENCH_DIRS) verify $(TOPO_DIRS)))) Makefile)
+	lib/plan/cuda/device lib/moe/cuda/device lib/nccl $(NCCL_DIRS) $(BENCH_DIRS) verify $(TOPO_DIRS)))) Makefile)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 BUILD_FLAGS = $(subst ',,$(subst ",,$(strip $(CSTD) $(OPT) $(CFLAGS) $(LDFLAGS))))
 BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COMMIT='"$(BUILD_COMMIT)"' \

@@ -12,7 +12,7 @@
 
 #include "coll/coll.h"
 #include "compute/copy.h"
-#include "nccl/p2p_host.h"
+#include "nccl/p2p/p2p_host.h"
 #include "nccl/weir_nccl.h"
 
 #include <pthread.h>

@@ -5,7 +5,7 @@
  * several. Lengths that differ are reported. Injected faults, a sender that does not wait for room
  * and a receiver that does not wait for data, are detected.
  */
-#include "nccl/p2p.cuh"
+#include "nccl/p2p/p2p.cuh"
 
 #include "verify/tests/support/gpu_emulator.hh"
 #include "verify/tests/support/gpu_tap.hh"

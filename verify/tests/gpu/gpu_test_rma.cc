@@ -5,7 +5,7 @@
  * data and a wait that does not wait, are detected, and a signal that never comes ends at the
  * deadline.
  */
-#include "nccl/rma.cuh"
+#include "nccl/rma/rma.cuh"
 
 #include "verify/tests/support/gpu_emulator.hh"
 #include "verify/tests/support/gpu_tap.hh"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "comm/gpu/gpu_cuda.h"
-#include "nccl/gpu.h"
+#include "nccl/gpu/gpu.h"
 
 #define weiri_cuda_enter fake_enter
 #define weiri_cuda_leave fake_leave
@@ -64,7 +64,7 @@ static cudaError_t fake_wait(cudaStream_t stream, cudaEvent_t event, unsigned fl
 static cudaError_t fake_query(cudaStream_t stream);
 static cudaError_t fake_synchronize(void);
 static cudaError_t fake_last_error(void);
-#include "nccl/gpu_order_cuda.c"
+#include "nccl/gpu/gpu_order_cuda.c"
 
 enum { LOG_BYTES = 256, NEVENTS = 8, NNODES = 64 };
 

@@ -1,8 +1,8 @@
 /*
- * Threads that use a communicator of libweir_nccl without counting themselves (nccl/users.h): its
+ * Threads that use a communicator of libweir_nccl without counting themselves (nccl/comm/users.h): its
  * end waits for them, they never see an ended one, and their records are reused.
  */
-#include "nccl/users.h"
+#include "nccl/comm/users.h"
 #include "verify/tests/support/unit_test.h"
 
 #include <pthread.h>

@@ -1,0 +1,417 @@
+/*
+ * Creating communicators. Ranks rendezvous over TCP by a unique id. On a node with GPUs a rank uses
+ * the device that is current when the function is called.
+ */
+#include "nccl/comm/init.h"
+
+#include "nccl/gpu/gpu.h"
+#include "nccl/vendor/vendor.h"
+
+#include "base/config.h"
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "boot/tcp.h"
+#include "comm/comm.h"
+#include "comm/monitor/monitor.h"
+#include "nccl/comm/profiler.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* How far apart ranks may call, unless WEIR_TIMEOUT_MS is set. Programs written for NCCL expect
+ * calls to wait indefinitely. */
+enum { DEFAULT_TIMEOUT_MS = 600000 };
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
+{
+    weir_unique_id id;
+    _Static_assert(sizeof id == sizeof *uniqueId, "both ids have 128 bytes");
+    if (!uniqueId)
+        return weiri_nccl_fail(ncclInvalidArgument, "ncclGetUniqueId: uniqueId is NULL");
+    weir_status status = weir_unique_id_create(&id);
+    if (status == WEIR_OK)
+        memcpy(uniqueId, &id, sizeof id);
+    return weiri_nccl_result(status);
+}
+WEIRI_NCCL_ALIAS(GetUniqueId);
+
+/* Identifies the process of a rank. */
+typedef struct process_entry {
+    uint64_t job; /* of rank 0: a random number */
+    uint64_t host;
+    int64_t pid;
+    int32_t contexts, signals; /* must be equal */
+} process_entry;
+
+/* Fills in the members that destruction needs. Collective. */
+static weir_status exchange_process_entries(weiri_nccl_comm *own)
+{
+    process_entry *entries = calloc((size_t)own->nranks, sizeof *entries);
+    if (!entries)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d ranks", own->nranks);
+    process_entry *mine = &entries[own->rank];
+    *mine = (process_entry){.host = weiri_host_id(),
+                            .pid = (int64_t)getpid(),
+                            .contexts = own->settings.contexts,
+                            .signals = own->settings.signals};
+    weir_status status = WEIR_OK;
+    if (getrandom(&mine->job, sizeof mine->job, 0) != (ssize_t)sizeof mine->job)
+        mine->job = (uint64_t)(uintptr_t)own;
+    status = weir_boot_allgather(own->boot, entries, sizeof *entries);
+    own->job = entries->job;
+    own->local_nranks = 0;
+    for (int rank = 0; rank < own->nranks; rank++)
+        own->local_nranks += entries[rank].host == mine->host && entries[rank].pid == mine->pid;
+    for (int rank = 0; rank < own->nranks && status == WEIR_OK; rank++)
+        if (entries[rank].contexts != entries->contexts ||
+            entries[rank].signals != entries->signals)
+            status = weiri_fail(WEIR_ERR_MISMATCH,
+                                "numRmaCtx and numRmaSig differ: %d and %d on "
+                                "rank 0, %d and %d on rank %d; all ranks must pass the same",
+                                entries->contexts, entries->signals, entries[rank].contexts,
+                                entries[rank].signals, rank);
+    free(entries);
+    return status;
+}
+
+int weiri_nccl_timeout_ms(void)
+{
+    return weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_config_timeout_ms() : DEFAULT_TIMEOUT_MS;
+}
+
+/* Copies the name that a program gives to a communicator; older programs have no such member. */
+static void init_copy_name(const ncclConfig_t *config, weiri_nccl_comm_request *request)
+{
+    const size_t end = offsetof(ncclConfig_t, commName) + sizeof config->commName;
+    if (config && config->size >= end && config->commName)
+        snprintf(request->name, sizeof request->name, "%s", config->commName);
+}
+
+/* Requests the CUDA backend wherever there are GPUs; otherwise device memory that a program passes
+ * would be taken for memory of the process. */
+weir_status weiri_nccl_comm_open(weiri_nccl_comm *own)
+{
+    const char *backend = weiri_env(WEIRI_ENV_BACKEND);
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = weiri_nccl_timeout_ms();
+    if (!backend || strcmp(backend, "auto") == 0)
+        config.backend = own->device >= 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
+    config.device = own->device;
+    weir_status status = weir_comm_create(own->boot, &config, &own->comm);
+    if (status != WEIR_OK)
+        return weiri_nccl_vendor_init(own, status);
+    own->device = weir_comm_device(own->comm);
+    status = exchange_process_entries(own);
+    if (status == WEIR_OK)
+        status = weiri_nccl_p2p_create(own);
+    return status == WEIR_OK ? weiri_nccl_rma_create(own) : status;
+}
+
+void weiri_nccl_comm_close(weiri_nccl_comm *own)
+{
+    if (!own->comm)
+        return;
+    weiri_nccl_rma_destroy(own);
+    weiri_nccl_p2p_destroy(own);
+    if (weir_comm_destroy(own->comm) != WEIR_OK)
+        weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
+    own->comm = NULL;
+}
+
+void weiri_nccl_comm_free(weiri_nccl_comm *comm)
+{
+    if (comm->device >= 0)
+        weiri_nccl_gpu_order_end(comm);
+    if (comm->comm && !comm->async_error)
+        weir_comm_barrier(comm->comm); /* nobody uses the mailboxes any more */
+    weiri_nccl_registrations_free(comm);
+    weiri_nccl_beside_end(comm);
+    weiri_nccl_saved_free(comm);
+    weiri_nccl_comm_close(comm);
+    weir_boot_destroy(comm->boot);
+    if (comm->has_grow_id)
+        weiri_boot_tcp_cancel(&comm->grow_id);
+    free(comm->scales);
+    free(comm);
+}
+
+static weiri_nccl_comm *comm_make(const weiri_nccl_settings *settings, int state)
+{
+    weiri_nccl_comm *own = calloc(1, sizeof *own);
+    if (!own)
+        return NULL;
+    own->device = -1;
+    own->local_nranks = 1;
+    own->settings = *settings;
+    atomic_store(&own->state, state);
+    return own;
+}
+
+/* Ends the creation of a communicator that has a handle. Its user may have ended it meanwhile. */
+static void comm_settle(weiri_nccl_comm *own, ncclResult_t result)
+{
+    int creating = WEIRI_NCCL_CREATING;
+    if (result != ncclSuccess)
+        own->async_error = result;
+    if (atomic_compare_exchange_strong(
+            &own->state, &creating, result == ncclSuccess ? WEIRI_NCCL_READY : WEIRI_NCCL_FAILED))
+        return;
+    own->async_error = ncclRemoteError;
+    if (own->comm)
+        weir_comm_abort(own->comm);
+    weiri_nccl_comm_free(own);
+}
+
+ncclResult_t weiri_nccl_comm_create(const weiri_nccl_comm_request *request)
+{
+    weiri_nccl_comm *own =
+        request->own ? request->own : comm_make(&request->settings, WEIRI_NCCL_READY);
+    if (!own)
+        return weiri_nccl_fail(ncclSystemError, "no memory for a communicator");
+    own->rank = request->rank;
+    own->nranks = request->nranks;
+    own->device = request->device;
+    if (request->device >= 0)
+        weiri_nccl_gpu_use(request->device);
+    weiri_nccl_profiler_start();
+    weir_status status = weiri_boot_tcp_create(&request->id, own->rank, own->nranks,
+                                               weiri_nccl_timeout_ms(), &own->boot);
+    if (status == WEIR_OK)
+        status = weiri_nccl_comm_open(own);
+    if (own->comm)
+        weiri_monitor_name(own->comm, request->name);
+    ncclResult_t result = weiri_nccl_result(status);
+    if (request->own)
+        return result;
+    if (result == ncclSuccess && !weiri_nccl_publish(own))
+        result = weiri_nccl_fail(ncclSystemError, "too many communicators in this process");
+    if (result == ncclSuccess) {
+        *request->made = own->handle;
+        return result;
+    }
+    own->async_error = result; /* those that failed free it without communicating */
+    if (own->comm)
+        weir_comm_abort(own->comm);
+    weiri_nccl_comm_free(own);
+    return result;
+}
+
+/* ---------------------------------------------------------- in the background */
+
+/* The argument of the thread that creates a communicator. */
+typedef struct background {
+    weiri_nccl_job job;
+    weiri_nccl_comm *own;
+    weiri_nccl_comm *parent; /* with a turn; NULL: none */
+    unsigned turn;
+} background;
+
+static void *background_main(void *opaque)
+{
+    background *all = opaque;
+    if (all->parent)
+        weiri_nccl_turn_begin(all->parent, all->turn);
+    ncclResult_t result = all->job.run(all->job.argument);
+    if (all->parent)
+        weiri_nccl_turn_end(all->parent);
+    comm_settle(all->own, result);
+    free(all->job.argument);
+    free(all);
+    return NULL;
+}
+
+static ncclResult_t run_background(void *argument)
+{
+    pthread_t thread;
+    background *all = malloc(sizeof *all);
+    const background *given = argument;
+    if (all) {
+        *all = *given;
+        all->parent = weiri_nccl_turn_take(all->job.on, &all->turn);
+    }
+    if (!all || pthread_create(&thread, NULL, background_main, all) != 0) {
+        if (all && all->parent) {
+            weiri_nccl_turn_begin(all->parent, all->turn);
+            weiri_nccl_turn_end(all->parent);
+        }
+        free(all);
+        free(given->job.argument);
+        ncclResult_t result = weiri_nccl_fail(ncclSystemError, "cannot start the thread that "
+                                                               "creates a communicator");
+        comm_settle(given->own, result);
+        return result;
+    }
+    pthread_detach(thread);
+    return ncclInProgress;
+}
+
+/* The group of the call has failed. */
+static void drop_background(void *argument)
+{
+    const background *given = argument;
+    free(given->job.argument);
+    comm_settle(given->own, ncclInvalidUsage);
+}
+
+ncclResult_t weiri_nccl_do_create(weiri_nccl_job job, const weiri_nccl_settings *settings,
+                                  weiri_nccl_comm **own, ncclComm_t *made)
+{
+    *own = NULL;
+    if (settings->blocking)
+        return weiri_nccl_do(job);
+    background *all = malloc(sizeof *all);
+    weiri_nccl_comm *comm = all ? comm_make(settings, WEIRI_NCCL_CREATING) : NULL;
+    if (!comm || !weiri_nccl_publish(comm)) {
+        free(comm);
+        free(all);
+        free(job.argument);
+        return weiri_nccl_refuse(
+            weiri_nccl_fail(ncclSystemError, "no memory or handle for a communicator"));
+    }
+    *own = comm;
+    *made = comm->handle;
+    *all = (background){.job = job, .own = comm};
+    return weiri_nccl_do((weiri_nccl_job){run_background, all, job.on, drop_background, 1});
+}
+
+static ncclResult_t run_comm_create(void *argument)
+{
+    return weiri_nccl_comm_create(argument);
+}
+
+static ncclResult_t init_rank(ncclComm_t *comm, int nranks, const ncclUniqueId *id, int rank,
+                              const ncclConfig_t *config)
+{
+    weiri_nccl_settings settings;
+    ncclResult_t result = weiri_nccl_read_config(config, NULL, &settings);
+    weiri_nccl_comm_request *request = NULL;
+    if (result == ncclSuccess && (!comm || nranks < 1 || rank < 0 || rank >= nranks))
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitRank: rank %d of %d", rank,
+                                 nranks);
+    if (result == ncclSuccess && !(request = malloc(sizeof *request)))
+        result = weiri_nccl_fail(ncclSystemError, "no memory for a communicator");
+    if (result != ncclSuccess)
+        return weiri_nccl_refuse(result);
+    *comm = NULL;
+    *request = (weiri_nccl_comm_request){.rank = rank,
+                                         .nranks = nranks,
+                                         .device = weiri_nccl_gpu_current(),
+                                         .settings = settings,
+                                         .made = comm};
+    memcpy(&request->id, id, sizeof request->id);
+    init_copy_name(config, request);
+    return weiri_nccl_do_create((weiri_nccl_job){run_comm_create, request, NULL, NULL, 0},
+                                &settings, &request->own, comm);
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)
+{
+    return init_rank(comm, nranks, &commId, rank, NULL);
+}
+WEIRI_NCCL_ALIAS(CommInitRank);
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
+                                    ncclConfig_t *config)
+{
+    return init_rank(comm, nranks, &commId, rank, config);
+}
+WEIRI_NCCL_ALIAS(CommInitRankConfig);
+
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
+                                      ncclUniqueId *commIds, ncclConfig_t *config)
+{
+    if (nId < 1 || !commIds)
+        return weiri_nccl_refuse(
+            weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitRankScalable: no unique id"));
+    for (int i = 1; i < nId && myrank == 0; i++) /* one id is enough for any number of ranks */
+        weiri_boot_tcp_cancel((const weir_unique_id *)&commIds[i]);
+    return init_rank(newcomm, nranks, commIds, myrank, config);
+}
+WEIRI_NCCL_ALIAS(CommInitRankScalable);
+
+/* Checks that each GPU is named once. No check without GPUs. */
+static ncclResult_t check_devices(int ndev, const int *devlist)
+{
+    int count = weiri_nccl_gpu_count();
+    for (int i = 0; count > 0 && i < ndev; i++) {
+        int device = devlist ? devlist[i] : i;
+        if (device < 0 || device >= count)
+            return weiri_nccl_fail(ncclInvalidArgument,
+                                   "ncclCommInitAll: GPU %d does not exist; this node has %d",
+                                   device, count);
+        for (int j = 0; devlist && j < i; j++)
+            if (devlist[j] == device)
+                return weiri_nccl_fail(ncclInvalidUsage, "ncclCommInitAll: GPU %d is listed twice",
+                                       device);
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist)
+{
+    ncclUniqueId id;
+    int before = weiri_nccl_gpu_current();
+    ncclResult_t result = ncclSuccess;
+    if (!comm || ndev < 1)
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitAll: %d devices", ndev);
+    if (result == ncclSuccess)
+        result = check_devices(ndev, devlist);
+    if (result == ncclSuccess)
+        result = ncclGetUniqueId(&id);
+    if (result != ncclSuccess)
+        return weiri_nccl_refuse(result);
+    ncclGroupStart();
+    for (int i = 0; i < ndev; i++) {
+        if (before >= 0)
+            weiri_nccl_gpu_use(devlist ? devlist[i] : i);
+        init_rank(&comm[i], ndev, &id, i, NULL);
+    }
+    if (before >= 0)
+        weiri_nccl_gpu_use(before);
+    return ncclGroupEnd();
+}
+WEIRI_NCCL_ALIAS(CommInitAll);
+
+/* ------------------------------------------------------------------ questions */
+
+typedef enum property { RANKS, DEVICE, RANK } property;
+
+static ncclResult_t get_property(ncclComm_t handle, int *value, property what)
+{
+    weiri_nccl_comm *comm = weiri_nccl_enter_opened(handle);
+    if (!comm)
+        return weiri_nccl_not_entered();
+    ncclResult_t result = ncclSuccess;
+    if (!value)
+        result = weiri_nccl_fail(ncclInvalidArgument, "the pointer to the result is NULL");
+    else
+        *value = what == RANKS ? comm->nranks : what == RANK ? comm->rank : comm->device;
+    if (value && what == DEVICE && comm->device < 0)
+        *value = 0;
+    weiri_nccl_leave(comm);
+    return result;
+}
+
+ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
+{
+    return get_property(comm, count, RANKS);
+}
+WEIRI_NCCL_ALIAS(CommCount);
+
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device)
+{
+    return get_property(comm, device, DEVICE);
+}
+WEIRI_NCCL_ALIAS(CommCuDevice);
+
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
+{
+    return get_property(comm, rank, RANK);
+}
+WEIRI_NCCL_ALIAS(CommUserRank);
