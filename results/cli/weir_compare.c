@@ -79,9 +79,10 @@ static void print_help(void)
          "other. B is slower if the ratio B/A is above 1.\n");
     weiri_options_print(options, OPTIONS, stdout);
     puts("\nexit codes: 0 no regression; 1 a row regressed (or, of other tools, is slower),\n"
-         "significantly and by --min-effect or more, or an expectation is unmet, or with --strict\n"
-         "something could not be decided; 2 usage, or an invalid file of --expect; 3 nothing to\n"
-         "compare, or a file cannot be read or written.\n"
+         "significantly and by --min-effect or more, or any row of B has wrong results, whatever A\n"
+         "has, or an expectation is unmet, or with --strict something could not be decided; 2 usage,\n"
+         "or an invalid file of --expect; 3 nothing to compare, or a file cannot be read or\n"
+         "written.\n"
          "Guide: docs/user/comparing.md");
 }
 
@@ -241,11 +242,29 @@ static int print_all(const settings *s, const results_report *report)
     return status;
 }
 
+/* Whether anything is judged, not only converted. */
+static int judges(const settings *s)
+{
+    return s->sources[0] || s->expect || s->junit || s->ctrf || s->prometheus || s->json ||
+           s->markdown || s->format;
+}
+
+/* Rows of B with wrong results, which no table shows if B is judged alone. */
+static void say_wrong(const results_report *report)
+{
+    const results_comparison *c = report->comparison;
+    if (c->wrong > 0 && !report->name_a)
+        fprintf(stderr, "weir-compare: %s: wrong results in %zu row%s\n", report->name_b, c->wrong,
+                weiri_s(c->wrong));
+}
+
 static int outcome(const settings *s, const results_report *report)
 {
     const results_comparison *c = report->comparison;
     const results_expectations *e = report->expectations;
-    if ((report->name_a && c->verdicts[RESULTS_REGRESSED]) || e->outcomes[RESULTS_UNMET])
+    say_wrong(report);
+    if ((report->name_a && c->verdicts[RESULTS_REGRESSED]) || e->outcomes[RESULTS_UNMET] ||
+        (judges(s) && c->wrong > 0))
         return EXIT_REGRESSED;
     if (s->rules.is_strict && ((report->name_a && c->verdicts[RESULTS_INCONCLUSIVE]) ||
                       e->outcomes[RESULTS_CLOSE] || e->outcomes[RESULTS_ABSENT]))
@@ -280,8 +299,8 @@ static int load(const settings *s, results_set *a, results_set *b, results_expec
         failed |= results_load(a, s->sources[0], s->store);
     failed |= results_load(b, s->sources[1], s->store);
     if (s->only) {
-        failed |= results_suspects_keep(a, s->only);
-        failed |= results_suspects_keep(b, s->only);
+        failed |= results_suspects_keep(a, s->only, 0);
+        failed |= results_suspects_keep(b, s->only, 1);
     }
     return failed ? EXIT_NOTHING : 0;
 }

@@ -45,6 +45,7 @@ typedef struct results_pair {
     const char *key;            /* identifies the row; comparisons are in ascending order */
     const results_row *example; /* a row of either side, for its description */
     results_side a, b;
+    int is_beside; /* B's wrong row of a candidate that is not compared */
     int paired;                   /* rounds in which both sides were measured, or 0 */
     double log_ratio;             /* logarithm of B's time divided by A's */
     double scale;                 /* standard deviation of the logarithm of one run (or one
@@ -60,6 +61,7 @@ typedef struct results_comparison {
     results_pair *pairs;
     size_t count, verdicts[RESULTS_VERDICTS];
     results_verdict overall;
+    size_t wrong; /* rows with wrong results in B, whatever A has: each is regressed */
     int cross;              /* different candidates or tools are compared */
     char differences[400];  /* why rows of one side have no counterpart: "A has 4 ranks, B has 2";
                              * "" if both sides have the same ranks, memory, ... */
@@ -90,10 +92,14 @@ const char *results_verdict_name(results_verdict verdict);
 /* The word for people: between different candidates or tools (cross) nothing improved or regressed,
  * B is "faster" or "slower". */
 const char *results_verdict_word(results_verdict verdict, int cross);
+/* The same for one row; results of B that are wrong are called so. */
+const char *results_pair_word(const results_pair *pair, int cross);
 /* Rows that both sides have. */
 size_t results_matched(const results_comparison *comparison);
-/* The overall verdict for people: results_verdict_word, or "nothing to compare" if the sides have
- * no row in common. */
+/* Whether there is a row to judge: one that both sides have, or one that is wrong in B. */
+int results_has_verdicts(const results_comparison *comparison);
+/* The overall verdict for people: results_verdict_word, with wrong results in B; or "nothing to
+ * compare" if the sides have no row in common. */
 const char *results_overall_word(const results_comparison *comparison);
 
 /* Fills `differences` of a comparison of matched sets (comparable.c). */
@@ -166,8 +172,8 @@ int results_is_suspect(const results_pair *pair, const results_rules *rules);
  * written. */
 int results_suspects_write(const char *path, const results_comparison *comparison,
                            const results_rules *rules);
-/* Keeps only the rows of a set that the file names. Returns 0, or -1 after reporting that it cannot
- * be read. */
-int results_suspects_keep(results_set *set, const char *path);
+/* Keeps only the rows of a set that the file names, and with keep_wrong those with wrong results.
+ * Returns 0, or -1 after reporting that the file cannot be read. */
+int results_suspects_keep(results_set *set, const char *path, int keep_wrong);
 
 #endif

@@ -36,14 +36,31 @@ const char *results_verdict_word(results_verdict verdict, int cross)
     return results_verdict_name(verdict);
 }
 
+const char *results_pair_word(const results_pair *pair, int cross)
+{
+    return cross && pair->b.failed ? "wrong" : results_verdict_word(pair->verdict, cross);
+}
+
 size_t results_matched(const results_comparison *comparison)
 {
-    return comparison->count - comparison->verdicts[RESULTS_MISSING_IN_A] -
-           comparison->verdicts[RESULTS_MISSING_IN_B];
+    size_t matched = 0;
+    for (size_t i = 0; i < comparison->count; i++) {
+        const results_pair *pair = &comparison->pairs[i];
+        matched += (pair->a.starts > 0 || pair->a.failed) && (pair->b.starts > 0 || pair->b.failed);
+    }
+    return matched;
+}
+
+int results_has_verdicts(const results_comparison *comparison)
+{
+    return comparison->wrong > 0 || results_matched(comparison) > 0;
 }
 
 const char *results_overall_word(const results_comparison *comparison)
 {
+    if (comparison->wrong > 0)
+        return comparison->cross ? "wrong results in B"
+                                 : results_verdict_name(RESULTS_REGRESSED);
     return results_matched(comparison) == 0 ? "nothing to compare"
                                             : results_verdict_word(comparison->overall,
                                                                    comparison->cross);
@@ -147,21 +164,27 @@ static void estimate(results_pair *pair, results_noise *noise)
                                   pair->freedom);
 }
 
+/* Why a row whose results are wrong in B fails, whatever A has. */
+static const char *wrong_reason(const results_pair *pair)
+{
+    return pair->is_beside        ? "wrong results in B, of a candidate that is not compared"
+           : pair->a.failed       ? "wrong results in A and B"
+           : pair->a.starts == 0 ? "wrong results in B; A has no such row"
+                                  : "wrong results in B";
+}
+
 /* Judges rows without a ratio: absent, or wrong on one side. Returns 1 if it was one. */
 static int judge_without_ratio(results_pair *pair)
 {
     int has_a = pair->a.starts > 0, has_b = pair->b.starts > 0;
-    if (has_a && pair->b.failed) {
+    if (pair->b.failed) {
         pair->verdict = RESULTS_REGRESSED;
-        pair->reason = "wrong results in B";
+        pair->reason = wrong_reason(pair);
     } else if (!has_a && pair->a.failed) {
-        pair->verdict = has_b            ? RESULTS_IMPROVED
-                        : pair->b.failed ? RESULTS_INCONCLUSIVE
-                                         : RESULTS_MISSING_IN_B;
-        pair->reason = pair->b.failed ? "wrong results in A and B" : "wrong results in A";
+        pair->verdict = has_b ? RESULTS_IMPROVED : RESULTS_MISSING_IN_B;
+        pair->reason = "wrong results in A";
     } else if (!has_a) {
         pair->verdict = RESULTS_MISSING_IN_A;
-        pair->reason = pair->b.failed ? "wrong results in B" : "";
     } else if (!has_b) {
         pair->verdict = RESULTS_MISSING_IN_B;
     } else {
@@ -189,8 +212,10 @@ static void judge(results_pair *pair, const results_rules *rules)
 
 static void count_verdicts(results_comparison *made)
 {
-    for (size_t i = 0; i < made->count; i++)
+    for (size_t i = 0; i < made->count; i++) {
         made->verdicts[made->pairs[i].verdict]++;
+        made->wrong += made->pairs[i].b.failed != NULL;
+    }
     made->overall = made->verdicts[RESULTS_REGRESSED]      ? RESULTS_REGRESSED
                     : made->verdicts[RESULTS_IMPROVED]     ? RESULTS_IMPROVED
                     : made->verdicts[RESULTS_INCONCLUSIVE] ? RESULTS_INCONCLUSIVE

@@ -14,6 +14,7 @@ typedef struct entry {
     const char *key; /* without the algorithm, which is added later if necessary */
     const results_row *row;
     int is_b;
+    int is_beside; /* B's wrong row of a candidate that is not compared */
     size_t at; /* index in its set: the order of runs */
 } entry;
 
@@ -190,13 +191,15 @@ static void add_entries(matching *m, results_set *set, int is_b)
     for (size_t i = 0; i < set->count; i++) {
         const results_row *row = &set->rows[i];
         char contender[300];
-        if (!results_is_contender(wanted, row))
+        int is_compared = results_is_contender(wanted, row);
+        if (!is_compared && !(is_b && row->failed && !m->rules->contender_b))
             continue;
         contender_key(row->text[RESULTS_CONTENDER], contender, sizeof contender);
         const char *key = make_key(m, row);
-        if (!m->made->cross)
+        if (!m->made->cross || !is_compared)
             key = results_keep_printed(m->b, "%s|%.200s", key, contender);
-        m->entries[m->count++] = (entry){.key = key, .row = row, .is_b = is_b, .at = i};
+        m->entries[m->count++] = (entry){
+            .key = key, .row = row, .is_b = is_b, .is_beside = !is_compared, .at = i};
     }
 }
 
@@ -276,7 +279,7 @@ static void make_pair(matching *m, size_t from, size_t to)
     results_pair *pair = &m->made->pairs[m->made->count++];
     size_t count = to - from;
     *pair = (results_pair){.key = m->entries[from].key, .example = m->entries[from].row,
-                           .reason = ""};
+                           .is_beside = m->entries[from].is_beside, .reason = ""};
     results_side *const sides[] = {&pair->a, &pair->b};
     for (int i = 0; i < 2; i++) {
         sides[i]->rows = results_keep(m->b, count * sizeof *sides[i]->rows);

@@ -56,7 +56,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void keep_rows(results_set *set, char **lines, size_t count)
+static void keep_rows(results_set *set, char **lines, size_t count, int keep_wrong)
 {
     size_t kept = 0;
     if (count)
@@ -64,13 +64,14 @@ static void keep_rows(results_set *set, char **lines, size_t count)
     for (size_t i = 0; i < set->count; i++) {
         char name[LINE_BYTES], *wanted = name;
         name_row(&set->rows[i], name);
-        if (count > 0 && bsearch(&wanted, lines, count, sizeof *lines, by_text))
+        if ((keep_wrong && set->rows[i].failed) ||
+            (count > 0 && bsearch(&wanted, lines, count, sizeof *lines, by_text)))
             set->rows[kept++] = set->rows[i];
     }
     set->count = kept;
 }
 
-int results_suspects_keep(results_set *set, const char *path)
+int results_suspects_keep(results_set *set, const char *path, int keep_wrong)
 {
     char line[LINE_BYTES], **lines = NULL;
     size_t count = 0;
@@ -88,7 +89,7 @@ int results_suspects_keep(results_set *set, const char *path)
         lines[count++] = results_keep_text(set, line, strlen(line));
     }
     fclose(file);
-    keep_rows(set, lines, count);
+    keep_rows(set, lines, count, keep_wrong);
     free(lines);
     return 0;
 }

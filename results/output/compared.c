@@ -98,8 +98,8 @@ static void compared_add_pair(results_checks *checks, const results_report *repo
     check->group = results_keep_printed(&checks->memory, "weir.%s",
                                         pair->example->text[RESULTS_COLLECTIVE]);
     check->id = compared_id(checks, report->comparison, pair);
-    check->what = "time of B divided by the time of A";
-    check->verdict = results_verdict_word(pair->verdict, report->comparison->cross);
+    check->what = report->name_a ? "time of B divided by the time of A" : "results of B";
+    check->verdict = results_pair_word(pair, report->comparison->cross || !report->name_a);
     check->state = compared_state(pair->verdict, report->rules->is_strict);
     check->value = pair->ratio;
     check->decimals = 3;
@@ -108,7 +108,7 @@ static void compared_add_pair(results_checks *checks, const results_report *repo
         check->expected = 1 + report->rules->min_effect;
         check->source = report->name_a;
     }
-    check->detail = compared_detail(checks, pair);
+    check->detail = report->name_a ? compared_detail(checks, pair) : "wrong results";
     if (pair->b.starts > 0)
         compared_add_figures(pair, check);
 }
@@ -161,7 +161,8 @@ void results_checks_of_report(const results_report *report, results_checks *chec
     const results_comparison *c = report->comparison;
     checks->host = c->hosts_b;
     checks->exit_code = report->exit_code;
-    for (size_t i = 0; report->name_a && i < c->count; i++)
-        compared_add_pair(checks, report, &c->pairs[i]);
+    for (size_t i = 0; i < c->count; i++)
+        if (report->name_a || c->pairs[i].b.failed)
+            compared_add_pair(checks, report, &c->pairs[i]);
     results_checks_of_expectations(report, checks);
 }

@@ -77,7 +77,7 @@ static void put_pair(const results_page *page, const results_pair *pair)
         fprintf(file, "<td>%.3f (%.3f to %.3f)</td>", pair->ratio, pair->low, pair->high);
     if (has_a)
         fprintf(file, "<td class=\"%s\">%s%s%s</td>", class_of(pair->verdict),
-                results_verdict_word(pair->verdict, page->report->comparison->cross),
+                results_pair_word(pair, page->report->comparison->cross),
                 pair->reason[0] ? ": " : "", pair->reason);
     fputs("</tr>\n", file);
 }
@@ -112,7 +112,8 @@ static void put_title(FILE *file, const results_row *row)
             strcmp(row->text[RESULTS_PLACEMENT], "in") == 0 ? "in place" : "out of place");
 }
 
-static void put_changes(FILE *file, const results_comparison *c)
+/* Rows that changed, or of B alone (has_a 0) those with wrong results. */
+static void put_changes(FILE *file, const results_comparison *c, int has_a)
 {
     size_t changes = c->verdicts[RESULTS_REGRESSED] + c->verdicts[RESULTS_IMPROVED];
     if (changes == 0)
@@ -124,7 +125,7 @@ static void put_changes(FILE *file, const results_comparison *c)
         if (pair->verdict != RESULTS_REGRESSED && pair->verdict != RESULTS_IMPROVED)
             continue;
         fprintf(file, "<li class=\"%s\">%s: ", class_of(pair->verdict),
-                results_verdict_word(pair->verdict, c->cross));
+                results_pair_word(pair, c->cross || !has_a));
         put_title(file, pair->example);
         fprintf(file, ", %llu bytes, ", pair->example->bytes);
         results_pair_contender(pair, name, sizeof name);
@@ -133,7 +134,7 @@ static void put_changes(FILE *file, const results_comparison *c)
         results_put_xml(file, apart);
         if (!isnan(pair->ratio))
             fprintf(file, ": B/A %.3f (%.3f to %.3f)", pair->ratio, pair->low, pair->high);
-        fprintf(file, " %s</li>\n", pair->reason);
+        fprintf(file, " %s</li>\n", has_a ? pair->reason : "");
     }
     fputs("</ul>\n", file);
 }
@@ -194,7 +195,11 @@ static void put_verdict(FILE *file, const results_report *report)
             results_put_xml(file, c->differences);
             fputs("</p>\n", file);
         }
-        put_changes(file, c);
+        put_changes(file, c, 1);
+    } else if (c->wrong > 0) {
+        fprintf(file, "<p class=\"%s\">%zu row%s with wrong results</p>\n",
+                class_of(RESULTS_REGRESSED), c->wrong, weiri_s(c->wrong));
+        put_changes(file, c, 0);
     }
     fputs("</section>\n", file);
 }

@@ -61,7 +61,7 @@ static void put_row(FILE *file, const results_comparison *c, const results_pair 
     put_cell(file, name);
     results_put_markdown(file, apart);
     put_numbers(file, pair);
-    put_cell(file, results_verdict_word(pair->verdict, c->cross));
+    put_cell(file, results_pair_word(pair, c->cross));
     fprintf(file, "%s%s |\n", pair->reason[0] ? ": " : "", pair->reason);
 }
 
@@ -139,7 +139,7 @@ void results_print_markdown(FILE *file, const results_report *report)
             put_markdown_summary(file, report);
         put_markdown_warnings(file, "A", report->warnings_a);
         put_markdown_warnings(file, "B", report->warnings_b);
-        if (results_matched(c) > 0)
+        if (results_has_verdicts(c))
             put_markdown_table(file, report);
     }
     put_markdown_expectations(file, report);

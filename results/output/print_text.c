@@ -52,7 +52,7 @@ void results_say_counts(FILE *file, const results_report *report)
 void results_say_overall(FILE *file, const results_comparison *comparison)
 {
     fputs(results_overall_word(comparison), file);
-    if (results_matched(comparison) == 0)
+    if (!results_has_verdicts(comparison))
         fprintf(file, ": %s", comparison->differences[0] ? comparison->differences
                                                          : "no row of A fits one of B");
 }
@@ -126,12 +126,13 @@ static void put_contender(FILE *file, const results_row *row)
 }
 
 /* In colour on a terminal. */
-static void put_verdict(FILE *file, results_verdict verdict, int cross)
+static void put_verdict(FILE *file, const results_pair *pair, int cross)
 {
+    const results_verdict verdict = pair->verdict;
     const int coloured = verdict == RESULTS_REGRESSED || verdict == RESULTS_IMPROVED;
     const weiri_colour colour = verdict == RESULTS_REGRESSED ? WEIRI_COLOUR_BAD : WEIRI_COLOUR_GOOD;
     fprintf(file, "  %s%s%s", coloured ? weiri_terminal_colour(file, colour) : "",
-            results_verdict_word(verdict, cross),
+            results_pair_word(pair, cross),
             coloured ? weiri_terminal_colour(file, WEIRI_COLOUR_NONE) : "");
 }
 
@@ -153,7 +154,7 @@ static void put_pair(FILE *file, const results_comparison *c, const results_pair
         fprintf(file, " %7s %16s", "-", "");
     else
         fprintf(file, " %7.3f [%6.3f, %6.3f]", pair->ratio, pair->low, pair->high);
-    put_verdict(file, pair->verdict, cross);
+    put_verdict(file, pair, cross);
     const results_row *other = pair->b.starts ? pair->b.rows[0] : row;
     if (!cross && strcmp(row->text[RESULTS_ALGO], other->text[RESULTS_ALGO]) != 0)
         fprintf(file, " (%s, then %s)", row->text[RESULTS_ALGO], other->text[RESULTS_ALGO]);
@@ -200,7 +201,7 @@ void results_print_text(FILE *file, const results_report *report)
         if (results_differs(c) && results_matched(c) > 0)
             fprintf(file, "# Not compared: %zu row%s: %s\n", c->count - results_matched(c),
                     weiri_s(c->count - results_matched(c)), c->differences);
-        if (results_matched(c) > 0)
+        if (results_has_verdicts(c))
             put_table(file, report);
         fputs("# Verdict: ", file);
         results_say_overall(file, c);

@@ -24,7 +24,7 @@ static int about_has(const char *list, const char *value)
 {
     const size_t length = strlen(value);
     for (const char *at = list; (at = strstr(at, value)) != NULL; at++)
-        if ((at == list || strncmp(at - 2, "; ", 2) == 0) &&
+        if ((at == list || (at - list >= 2 && memcmp(at - 2, "; ", 2) == 0)) &&
             (at[length] == '\0' || at[length] == ';'))
             return 1;
     return 0;

@@ -302,7 +302,8 @@ static void drop_copies(results_set *set, size_t first)
         if (!best || by_measurement(best, order[i]) != 0)
             best = order[i];
         order[i]->is_copy = completeness(order[i]) > 0 &&
-                            completeness(order[i]) < completeness(best);
+                            completeness(order[i]) < completeness(best) &&
+                            order[i]->failed <= best->failed;
     }
     for (size_t i = first; i < set->count; i++)
         if (!set->rows[i].is_copy)

@@ -262,7 +262,7 @@ static double bandwidth(const char *text, double made)
 static int read_times(results_set *set, results_row *row)
 {
     row->median_us = row->low_us = row->high_us = row->algbw_gbs = row->busbw_gbs = NAN;
-    row->failed = strcmp(row->text[RESULTS_VERIFY], "fail") == 0;
+    row->failed = results_sense_failed(set, row);
     if (row->failed) {
         drop_unless_number(set, row, RESULTS_MEDIAN_US);
         return 0;
@@ -273,6 +273,7 @@ static int read_times(results_set *set, results_row *row)
         results_note(set, row->path, row->line, "median_us '%s' is not a time; row left out", text);
         return -1;
     }
+    results_sense_numbers(set, row);
     results_real(row->text[RESULTS_CI_LOW_US], &row->low_us);
     results_real(row->text[RESULTS_CI_HIGH_US], &row->high_us);
     if (!(row->low_us > 0 && row->low_us <= row->median_us && row->median_us <= row->high_us))
@@ -310,8 +311,10 @@ static int check_words(results_set *set, results_row *row)
 
 int results_add(results_set *set, results_row *row)
 {
-    if (check_texts(set, row) != 0 || check_words(set, row) != 0 || read_shape(set, row) != 0 ||
-        read_times(set, row) != 0)
+    if (check_texts(set, row) != 0 || check_words(set, row) != 0 || read_shape(set, row) != 0)
+        return -1;
+    results_sense_words(set, row);
+    if (read_times(set, row) != 0)
         return -1;
     if (set->count == set->room) {
         size_t room = set->room ? 2 * set->room : 256;

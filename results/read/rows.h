@@ -56,6 +56,7 @@ typedef struct results_set {
     size_t files;           /* number of files that were read */
     int ranks;              /* for files that do not state it; 0: not given */
     FILE *messages;         /* NULL: none are printed */
+    const char *schema_path;  /* the file whose unknown schema was reported */
     const char *noted_path; /* the file of the last message, and its number of messages */
     size_t noted;
     results_block *blocks;  /* memory of all texts */
@@ -84,6 +85,13 @@ results_row results_row_make(const char *path, int line, results_origin origin);
 /* Validates the row's texts, changes harmful names, reads its numbers, computes missing bandwidths,
  * and adds the row. Returns 0, or -1 after reporting that it was not added. */
 int results_add(results_set *set, results_row *row);
+
+/* Parts of results_add, for a row whose counts are read: report fields that contradict each other, and
+ * a schema that is not known (sense.c). The first returns whether the results are wrong; the last is
+ * for a row with a time. */
+int results_sense_failed(results_set *set, const results_row *row);
+void results_sense_words(results_set *set, const results_row *row);
+void results_sense_numbers(results_set *set, const results_row *row);
 
 /* Whether the rows were measured by weir, not by another tool. */
 int results_is_own(results_origin origin);

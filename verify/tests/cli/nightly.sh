@@ -38,6 +38,9 @@ awk -v low="$low" -v high="$high" -v type="$type" -v csv="$csv" -v factor="$fact
             }
     }'
 echo '{}' >"${csv%.csv}.json"
+[ -z "${wrong:-}" ] || sed -i "$wrong" "$csv"
+[ -n "${broken:-}" ] || echo '# Collective test concluded: bench_allreduce'
+exit "${code:-0}"
 STUB
     chmod +x "$1/bench_allreduce"
 }
@@ -120,6 +123,25 @@ check "a benchmark that hangs in a cell ends the run with 3" \
     night 3 hung hang --limit 1 --rounds 1 --confirm 1
 check "a hang is recorded with the time limit" \
     grep -q 'hung; ended after 1 s' "$(folder hung)/failures"
+
+# A launcher that gets a signal in the middle ends with 0 or 1, and leaves a CSV with some rows.
+for code in 0 1; do
+    build "$scratch/broken$code" 1.0001 "broken=yes code=$code; [[ \"\$*\" = *bfloat16* ]] || broken= code=0"
+    check "a benchmark that is broken off with $code ends the run with 3" night 3 broken$code broken$code --rounds 1 --confirm 1
+    run=$(folder broken$code)
+    check "it is recorded as broken off, and its rows are not used ($code)" eval \
+        'grep -q "screen b r1-sums-n4-bfloat16: broken off: ended with $code" "$run/failures" && [ ! -e "$run/screen/b/r1-sums-n4-bfloat16.csv" ] && [ -s "$run/screen/b/r1-sums-n4-bfloat16.partial" ]'
+done
+
+# Wrong data fail the night: in both builds, in a cell's row that the baseline lacks, and if the screening alone shows them.
+spoil='s/^\(.*,out,64,\)2,20,[0-9.,]*,,,pass,0$/\12,20,,,,,,,,,fail,3/'
+build "$scratch/wrong" 1.0001 "wrong='$spoil' code=1"
+build "$scratch/once" 1.0001 "wrong= code=0; [[ \"\$*\" = *screen* || \"\$*\" != */r2-sums-n4-float.csv* ]] || wrong='$spoil' code=1"
+check "wrong data of the candidate end with 1" night 1 wrong wrong --rounds 1 --confirm 1
+check "the verdict's files have the wrong rows" eval 'run=$(folder wrong); grep -q "wrong results in B" "$run/verdict.txt" && grep -qE "^weir_compare_failed([{].*[}])? [12]$" "$run/verdict.prom" && grep -q "wrong results in B" "$run/verdict.xml"'
+check "wrong data in both builds end with 1" ends_with 1 ci/nightly --matrix "$scratch/matrix" --baseline "$scratch/wrong" --candidate "$scratch/wrong" --store "$scratch/both" --rounds 1 --confirm 1
+check "wrong data in one run of the screening alone end with 1" night 1 once once --rounds 2 --confirm 1
+check "the verdict names them" eval 'run=$(folder once); grep -q "regressed: wrong results in B" "$run/verdict.txt" && grep -q "\"b\": {[^}]*\"failed\": true" "$run/verdict.json"'
 
 # 12 runs of half a second each.
 build "$scratch/slowly" 1.0001 'sleep 0.5'

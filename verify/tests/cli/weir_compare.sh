@@ -43,11 +43,16 @@ for factor in 1.00 1.01 0.99 1.004; do
 done
 for f in "$scratch"/{b,slow}/*.csv; do sed -i "s/,r\([0-9]\)-x/,b\1/" "$f"; done
 
-# Verdicts.
+# Verdicts. One row of results/sample.csv has wrong results.
+grep -v ',fail,' results/sample.csv >"$scratch/sound.csv"
 check "a file compared with itself ends with 0" \
-    ends_with 0 $program results/sample.csv results/sample.csv
+    ends_with 0 $program "$scratch/sound.csv" "$scratch/sound.csv"
 check "a file compared with itself has no row with a difference" \
-    has ' 0 improved, 1 inconclusive, 21 no difference'
+    has ' 0 improved, 0 inconclusive, 21 no difference'
+check "a file with a wrong row compared with itself ends with 1" \
+    ends_with 1 $program results/sample.csv results/sample.csv
+check "the wrong row is regressed, whatever A has" has 'regressed: wrong results in A and B$'
+check "its other rows have no difference" has '1 regressed, 0 improved, 0 inconclusive, 21 no difference'
 check "four equal runs per side end with 0" ends_with 0 $program "$scratch/a" "$scratch/b"
 check "four equal runs per side have no difference in 6 rows" \
     has '0 regressed, 0 improved, 0 inconclusive, 6 no difference'
@@ -102,9 +107,10 @@ check "Markdown without a common row has the same verdict and no table" \
 sed 's/,cuda,cuda_ipc,/,host,shm,/' "$scratch/b/r1-x.csv" >"$scratch/host.csv"
 check "GPU memory is not compared with host memory" ends_with 3 $program "$scratch/a" "$scratch/host.csv"
 check "the memory of both sides is named" one_line_says "A has GPU memory, B has host memory"
-sed 's/,cuda_ipc,4,1,/,cuda_ipc,1,2,/' "$scratch/b/r1-x.csv" >"$scratch/one.csv"
+sed 's/,cuda_ipc,4,1,/,cuda_ipc,1,1,/' "$scratch/b/r1-x.csv" >"$scratch/one.csv"
+sed 's/,cuda_ipc,4,1,/,cuda_ipc,4,2,/' "$scratch/a/r1-x.csv" >"$scratch/two-nodes.csv"
 check "several differences are all named, one rank in the singular" \
-    eval 'ends_with 3 $program "$scratch/one.csv" "$scratch/a" && one_line_says "A has 1 rank, B has 4; A has 2 nodes, B has 1"'
+    eval 'ends_with 3 $program "$scratch/one.csv" "$scratch/two-nodes.csv" && one_line_says "A has 1 rank, B has 4; A has 1 node, B has 2"'
 cat "$scratch/b/r1-x.csv" "$scratch/ranks.csv" | sed '8d' >"$scratch/both.csv"
 check "what is comparable is compared" ends_with 0 $program "$scratch/a" "$scratch/both.csv"
 check "what is not comparable is named beside it" \
@@ -378,8 +384,10 @@ check "a report replaces a file at once" eval 'ln -f "$scratch/form.md" "$scratc
     ! cmp -s "$scratch/form.md" "$scratch/before.md" && ! ls "$scratch"/form.md.* 2>/dev/null'
 
 # --strict: what could not be decided fails, and is worth measuring again.
-check "an inconclusive row ends with 0 without --strict" ends_with 0 $program results/sample.csv results/sample.csv
-check "an inconclusive row ends with 1 with --strict" ends_with 1 $program --strict --junit "$scratch/strict.xml" --suspects "$scratch/suspects" results/sample.csv results/sample.csv
+head -n 2 "$scratch/sound.csv" >"$scratch/undecided.csv"
+sed 's/-120000-1/-120000-2/' "$scratch/undecided.csv" >"$scratch/undecided2.csv"
+check "an inconclusive row ends with 0 without --strict" ends_with 0 $program "$scratch/undecided.csv" "$scratch/undecided2.csv"
+check "an inconclusive row ends with 1 with --strict" ends_with 1 $program --strict --junit "$scratch/strict.xml" --suspects "$scratch/suspects" "$scratch/undecided.csv" "$scratch/undecided2.csv"
 check "it is a failure in JUnit, and a suspect" eval 'grep -q "<failure message=\"inconclusive" "$scratch/strict.xml" && [ "$(wc -l <"$scratch/suspects")" -eq 1 ]'
 check "--strict ends with 0 if everything is decided" ends_with 0 $program --strict "$scratch/a" "$scratch/b"
 echo 'allreduce 8 dtype=half <= 100 us' >"$scratch/absent"
@@ -404,24 +412,24 @@ check "--help ends with 0" ends_with 0 $program --help
 check "--help has each option with its own text" \
     eval 'has "^  --version +print the version$" && has "^  --help +print this help$" && has "^  --ranks +N +number of ranks"'
 check "one of several outputs that cannot be written ends with 3" \
-    ends_with 3 $program --json "$scratch/none/x.json" --csv "$scratch/x.csv" results/sample.csv results/sample.csv
+    ends_with 3 $program --json "$scratch/none/x.json" --csv "$scratch/x.csv" "$scratch/sound.csv" "$scratch/sound.csv"
 check "--version prints the version" eval 'ends_with 0 $program --version && has "^weir-compare: weir [0-9]"'
 # The store in an SQLite file.
 nights=$scratch/nights.db
-if $program --store "$nights" --add 1 results/sample.csv 2>&1 | grep -q 'has no SQLite'; then
+if $program --store "$nights" --add 1 "$scratch/sound.csv" 2>&1 | grep -q 'has no SQLite'; then
     skip "the store in an SQLite file" "not built here: no SQLite"
 else
     check "--add creates an SQLite store" test -s "$nights"
-    sed 's/-120000-1/-120000-2/' results/sample.csv >"$scratch/second.csv"
+    sed 's/-120000-1/-120000-2/' "$scratch/sound.csv" >"$scratch/second.csv"
     check "--add adds a second run" \
         ends_with 0 $program --store "$nights" --add 2 "$scratch/second.csv"
     check "--add rejects a name that exists" \
-        eval 'ends_with 3 $program --store "$nights" --add 2 results/sample.csv &&
+        eval 'ends_with 3 $program --store "$nights" --add 2 "$scratch/sound.csv" &&
         grep -q "names are used once" "$err"'
-    check "--add rejects an empty name" eval 'ends_with 2 $program --store "$nights" --add "" results/sample.csv && one_line_says "--add: expected a value"'
+    check "--add rejects an empty name" eval 'ends_with 2 $program --store "$nights" --add "" "$scratch/sound.csv" && one_line_says "--add: expected a value"'
     for word in latest baseline; do
         check "--add rejects the name '$word'" \
-            eval 'ends_with 2 $program --store "$nights" --add "$word" results/sample.csv &&
+            eval 'ends_with 2 $program --store "$nights" --add "$word" "$scratch/sound.csv" &&
             one_line_says "--add needs a name other than latest and baseline" "'$word'"'
     done
     check "a run in an SQLite store is read back without loss" \
@@ -436,7 +444,7 @@ else
     check "--accept of a missing run ends with 3" ends_with 3 $program --store "$nights" --accept 7
     head -c 2000 "$nights" >"$scratch/cut.db"
     check "a truncated SQLite store is reported with its name" \
-        eval '! $program "$scratch/cut.db" results/sample.csv >"$out" 2>"$err" && grep -q "cut.db" "$err"'
+        eval '! $program "$scratch/cut.db" "$scratch/sound.csv" >"$out" 2>"$err" && grep -q "cut.db" "$err"'
     { printf 'SQLite format 3\0'; printf "%4096d" 0; } >"$scratch/other.db"
     check "a file that is not a valid database is reported as such" \
         eval 'ends_with 3 $program --store "$scratch/other.db" --accept 1 && grep -q "not a database" "$err" &&
@@ -447,13 +455,13 @@ else
             eval 'ends_with 0 $program --store "$nights" --csv "$scratch/back.csv" latest &&
             cmp "$scratch/back.csv" "$scratch/direct.csv"'
         check "a store of an earlier schema accepts runs of the current schema" \
-            eval 'ends_with 0 $program --store "$nights" --add 3 results/sample.csv &&
+            eval 'ends_with 0 $program --store "$nights" --add 3 "$scratch/sound.csv" &&
             ends_with 0 $program --store "$nights" 1 3'
     else
         skip "a store of an earlier schema" "needs python3 with SQLite 3.35"
     fi
     check "a run name that is an SQL statement is stored as a name" \
-        eval 'ends_with 0 $program --store "$nights" --add "x'"'"'); DROP TABLE rows; --" results/sample.csv &&
+        eval 'ends_with 0 $program --store "$nights" --add "x'"'"'); DROP TABLE rows; --" "$scratch/sound.csv" &&
         ends_with 0 $program --store "$nights" 1 2'
 fi
 

@@ -1,0 +1,103 @@
+#!/bin/bash
+# weir-compare and weir-report: wrong results in any row of B fail, whatever A has, in every mode and output. Run from the
+# repository's root.
+set -u
+. verify/tests/support/tap.sh
+
+program=./weir-compare
+if [ ! -x $program ]; then
+    skip "wrong results of B" "not built here: no GSL or no jansson"
+    tap_done
+fi
+header='schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,redop,root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,ci_high_us,algbw_gbs,busbw_gbs,verify,wrong'
+# right RUN BYTES [TYPE [COLLECTIVE [CANDIDATE]]], wrong ...: a row with a time, a row that failed.
+right() { echo "1,$1,u,h,${4:-allreduce},host,shm,4,1,${5:-weir},ring,${3:-float},sum,-1,out,$2,2,20,10.000,9.000,12.000,11.000,9.900,10.100,,,pass,0"; }
+wrong() { echo "1,$1,u,h,${4:-allreduce},host,shm,4,1,${5:-weir},ring,${3:-float},sum,-1,out,$2,2,20,,,,,,,,,fail,3"; }
+file() { # NAME: writes a file of rows from standard input.
+    mkdir -p "$(dirname "$scratch/$1")"
+    { echo "$header"; cat; } >"$scratch/$1"
+}
+has() { grep -qE -- "$1" "$out"; }
+
+{ right a 64; right a 128; } | file a.csv
+{ wrong a 64; right a 128; } | file bad.csv
+{ right b 64; right b 128; } | file b.csv
+
+# A row that only B has: another size, type, collective, number of ranks, or another run's file.
+{ right b 64; right b 128; wrong b 256; } | file size.csv
+{ right b 64; right b 128; wrong b 64 half; } | file type.csv
+{ right b 64; right b 128; wrong b 64 float allgather; } | file collective.csv
+{ right b 64; right b 128; wrong b 64 | sed 's/,shm,4,1,/,shm,2,1,/'; } | file ranks.csv
+{ right b 64; right b 128; wrong b 64 float allreduce nccl:2.28.3; } | file candidate.csv
+cp "$scratch/b.csv" "$scratch/folder.csv"
+wrong c 512 | file folder/new.csv && mv "$scratch/folder.csv" "$scratch/folder/b.csv"
+for b in size.csv type.csv collective.csv ranks.csv candidate.csv folder; do
+    for options in '' --strict --changes '--alpha 0.5 --correction none'; do
+        # Options are words to split.
+        # shellcheck disable=SC2086
+        check "wrong results in a row that only B has end with 1 ($b${options:+, $options})" \
+            ends_with 1 $program $options "$scratch/a.csv" "$scratch/$b"
+    done
+    check "the row is regressed, with the reason ($b)" has 'regressed: wrong results in B; A has no such row$'
+done
+# A failed, too; A failed in one of its runs; one of B's runs failed; no row but the wrong one.
+{ wrong b 64; right b 128; } | file b-bad.csv
+check "wrong results in A and B end with 1" ends_with 1 $program "$scratch/bad.csv" "$scratch/b-bad.csv"
+check "both sides are named" has 'regressed: wrong results in A and B$'
+check "a file with wrong results beside itself ends with 1" ends_with 1 $program "$scratch/bad.csv" "$scratch/bad.csv"
+mkdir -p "$scratch/runs-a" "$scratch/runs-b" && cp "$scratch/a.csv" "$scratch/runs-a/1.csv" && cp "$scratch/b-bad.csv" "$scratch/runs-a/2.csv"
+cp "$scratch/b.csv" "$scratch/runs-b/1.csv" && sed 's/^1,b,/1,c,/' "$scratch/b-bad.csv" >"$scratch/runs-b/2.csv"
+check "one wrong run of several ends with 1" ends_with 1 $program "$scratch/runs-a" "$scratch/runs-b"
+wrong b 4096 | file only.csv
+check "a file with nothing but a wrong row that A lacks ends with 1" ends_with 1 $program "$scratch/a.csv" "$scratch/only.csv"
+check "its verdict is not that nothing can be compared" eval 'has "^# Verdict: regressed " && has "^ +4096 "'
+check "wrong results in A alone end with 0" ends_with 0 $program "$scratch/bad.csv" "$scratch/b.csv"
+check "a candidate that was selected decides alone" ends_with 0 $program --contender weir "$scratch/a.csv" "$scratch/candidate.csv"
+{ wrong b 64; right b 64; } | file cycles.csv
+check "a cycle with wrong results counts" ends_with 1 $program "$scratch/a.csv" "$scratch/cycles.csv"
+right b 64 | sed 's/,pass,0$/,pass,2/' | file counted.csv
+check "a row that counts wrong elements fails whatever its verdict says" ends_with 1 $program "$scratch/a.csv" "$scratch/counted.csv"
+echo allreduce,float,sum,4,128 >"$scratch/list"
+check "--only keeps the wrong rows of B" ends_with 1 $program --only "$scratch/list" "$scratch/a.csv" "$scratch/b-bad.csv"
+check "wrong results are suspects" eval 'ends_with 1 $program --suspects "$scratch/suspects" "$scratch/a.csv" "$scratch/size.csv" && grep -qx allreduce,float,sum,4,256 "$scratch/suspects"'
+# Between candidates nothing has regressed, but wrong results are wrong.
+{ right n 64 float allreduce nccl:2.28.3; } | file nccl.csv
+check "another candidate's rows beside wrong ones end with 1" ends_with 1 $program "$scratch/nccl.csv" "$scratch/bad.csv"
+check "the row is wrong, not slower" eval 'has " wrong: wrong results in B$" && has "^# Verdict: wrong results in B "'
+
+# Expectations alone, and reports of B alone.
+echo 'allreduce 128 <= 100 us' >"$scratch/floors"
+check "a met expectation beside a wrong row ends with 1" ends_with 1 $program --expect "$scratch/floors" "$scratch/bad.csv"
+check "the wrong rows are counted" one_line_says "bad.csv: wrong results in 1 row"
+check "a conversion is no judgement" ends_with 0 $program --csv "$scratch/converted.csv" "$scratch/bad.csv"
+
+# All outputs.
+outputs() { # A B
+    ends_with 1 $program --json "$scratch/o.json" --junit "$scratch/o.xml" --ctrf "$scratch/o.ctrf" --prometheus "$scratch/o.prom" \
+        --markdown "$scratch/o.md" "$scratch/$1" "$scratch/$2"
+}
+for pair in "a.csv size.csv" "bad.csv b-bad.csv" "a.csv only.csv"; do
+    # A pair is two words.
+    # shellcheck disable=SC2086
+    check "all reports of wrong results are written ($pair)" outputs $pair
+    check "JUnit has a failure ($pair)" eval 'grep -q "failures=\"1\"" "$scratch/o.xml" && grep -q "<failure message=\"regressed: wrong results in " "$scratch/o.xml"'
+    check "CTRF has a failure ($pair)" eval 'grep -q "\"failed\": 1" "$scratch/o.ctrf" && grep -q "\"status\": \"failed\"" "$scratch/o.ctrf"'
+    check "the metrics have a failure ($pair)" eval 'grep -qE "^weir_compare_failed([{].*[}])? 1$" "$scratch/o.prom" && grep -qE "^weir_compare_exit_code([{].*[}])? 1$" "$scratch/o.prom"'
+    check "JSON has the verdict ($pair)" eval 'grep -q "\"verdict\": \"regressed\"" "$scratch/o.json"'
+    check "Markdown has the row ($pair)" eval 'grep -q "regressed: wrong results in " "$scratch/o.md" && grep -q "^### Verdict: regressed$" "$scratch/o.md"'
+done
+# Stores: a folder and a file.
+mkdir -p "$scratch/store/1" "$scratch/store/2" && cp "$scratch/a.csv" "$scratch/store/1" && cp "$scratch/size.csv" "$scratch/store/2" && echo 1 >"$scratch/store/baseline"
+check "wrong results in the latest run of a store end with 1" ends_with 1 $program --store "$scratch/store" baseline latest
+if $program --store "$scratch/s.db" --add 1 "$scratch/a.csv" 2>&1 | grep -q 'has no SQLite'; then
+    skip "wrong results in an SQLite store" "not built here: no SQLite"
+else
+    $program --store "$scratch/s.db" --add 2 "$scratch/size.csv"
+    check "wrong results in a run of an SQLite store end with 1" ends_with 1 $program --store "$scratch/s.db" 1 2
+fi
+if [ -x ./weir-report ]; then
+    check "a page with wrong results is written" ends_with 0 ./weir-report -o "$scratch/page.html" "$scratch/a.csv" "$scratch/size.csv"
+    check "it says regressed, and names the row" eval 'grep -q "Verdict: <span class=\"[a-z]*\">regressed</span>" "$scratch/page.html" && grep -q "256 bytes, weir.* wrong results in B; A has no such row</li>" "$scratch/page.html"'
+    check "a page of B alone names wrong rows" eval 'ends_with 0 ./weir-report -o "$scratch/page.html" "$scratch/size.csv" && grep -q ">1 row with wrong results</p>" "$scratch/page.html" && grep -q ">wrong: allreduce.*256 bytes" "$scratch/page.html"'
+fi
+tap_done
