@@ -7,8 +7,8 @@
 
 typedef struct weiri_cuda_range {
     uintptr_t begin, end;
-    int is_whole; /* an allocation of cudaMalloc, which ends there; to a piece that was mapped into
-                     a range of addresses, others may be joined */
+    int is_whole; /* an allocation of cudaMalloc or cudaMallocAsync, which ends there; to a piece
+                     that was mapped into a range of addresses, others may be joined */
 } weiri_cuda_range;
 
 /* Finds the allocation that contains an address. Returns 0, or -1 if the driver does not know it.

@@ -77,19 +77,35 @@ static const driver_functions *cuda_ipc_driver(void)
     return complete ? &functions : NULL;
 }
 
+/* Whether the driver says of an address that it has a legacy handle, and that it comes from a pool
+ * of cudaMallocAsync. */
+static int cuda_ipc_has_handle(const driver_functions *cu, CUdeviceptr address)
+{
+    int legacy = 0;
+    return cu->cuPointerGetAttribute_at(&legacy, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                        address) == CUDA_SUCCESS &&
+           legacy;
+}
+
+static int cuda_ipc_is_pooled(const driver_functions *cu, CUdeviceptr address)
+{
+    CUmemoryPool pool = NULL;
+    return cu->cuPointerGetAttribute_at(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address) ==
+               CUDA_SUCCESS &&
+           pool;
+}
+
 int weiri_cuda_range_of(uintptr_t address, weiri_cuda_range *range)
 {
     const driver_functions *cu = cuda_ipc_driver();
+    const CUdeviceptr at = (CUdeviceptr)address;
     CUdeviceptr begin = 0;
     size_t bytes = 0;
-    int legacy = 0; /* memory with a legacy handle is a separate allocation */
-    if (!cu || cu->cuMemGetAddressRange_at(&begin, &bytes, (CUdeviceptr)address) != CUDA_SUCCESS ||
+    if (!cu || cu->cuMemGetAddressRange_at(&begin, &bytes, at) != CUDA_SUCCESS ||
         address - begin >= bytes)
         return -1;
-    if (cu->cuPointerGetAttribute_at(&legacy, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-                                     (CUdeviceptr)address) != CUDA_SUCCESS)
-        legacy = 0;
-    *range = (weiri_cuda_range){(uintptr_t)begin, (uintptr_t)begin + bytes, legacy};
+    *range = (weiri_cuda_range){(uintptr_t)begin, (uintptr_t)begin + bytes,
+                                cuda_ipc_has_handle(cu, at) || cuda_ipc_is_pooled(cu, at)};
     return 0;
 }
 
@@ -272,6 +288,16 @@ static weir_status ipc_segment_adopt(void *pointer, size_t bytes, weiri_segment 
                   CUDA_SUCCESS)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "the memory is not GPU memory");
     uint64_t offset = (uint64_t)(uintptr_t)pointer - begin;
+    if (cu && cuda_ipc_is_pooled(cu, (CUdeviceptr)(uintptr_t)pointer))
+        return weiri_fail(
+            WEIR_ERR_UNSUPPORTED,
+            "the memory is of cudaMallocAsync, which has no handle for peers: use memory "
+            "of cudaMalloc or weir_mem_alloc, or leave it unregistered");
+    if (cu && !cuda_ipc_has_handle(cu, (CUdeviceptr)(uintptr_t)pointer))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "the memory is mapped in pieces, which have no handle for peers (as with "
+                          "PyTorch's expandable_segments): use memory of cudaMalloc or "
+                          "weir_mem_alloc, or leave it unregistered");
     if (bytes > whole - offset)
         return weiri_fail(WEIR_ERR_INVALID, "the memory ends %zu bytes too early",
                           (size_t)(bytes - (whole - offset)));
