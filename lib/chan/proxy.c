@@ -89,6 +89,7 @@ weir_status weir_proxy_start(weir_proxy *proxy)
     if (error_number)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number, "cannot start a proxy's thread");
     proxy->running = 1;
+    __atomic_add_fetch(&proxy->comm->proxies, 1, __ATOMIC_RELAXED);
     return WEIR_OK;
 }
 
@@ -171,6 +172,7 @@ weir_status weir_proxy_stop(weir_proxy *proxy)
                           "rank %d: the proxy has not returned within %llu ms, from a handler or "
                           "the system; its thread and memory are leaked",
                           proxy->comm->rank, timeout_ms);
+    __atomic_sub_fetch(&proxy->comm->proxies, 1, __ATOMIC_RELAXED);
     weir_status status = weir_proxy_status(proxy);
     if (status != WEIR_OK)
         return status;

@@ -212,6 +212,7 @@ struct weir_comm {
     weiri_peer *peers; /* nranks entries, including the calling rank */
     weiri_region *regions;
     int nregions;      /* entries ever used */
+    int proxies;       /* running; weir_proxy_start and weir_proxy_stop count them atomically */
     int reads_unregistered;   /* all ranks may read each other's unregistered memory */
     struct weiri_xpmem *xpmem; /* all ranks attach each other's: node/xpmem.h; else NULL */
 

@@ -226,19 +226,31 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
     return WEIR_OK;
 }
 
+/* Whether unmapping has to wait: CUDA unmaps memory of legacy IPC when all kernels have ended, and
+ * holds up the copies of proxies until then, for which a kernel may be waiting. */
+static int region_stays_mapped(const weir_comm *comm, const weiri_mapping *mapping)
+{
+    return comm->gpu && __atomic_load_n(&comm->proxies, __ATOMIC_RELAXED) &&
+           !mapping->segment.ops->outlives_owner;
+}
+
 /* Follows a change of one region of a peer: unmaps a freed region, and on GPUs maps a new one. If
- * that fails, the next collective that uses the region reports the error. */
-static void region_follow(weir_comm *comm, int rank, int id)
+ * that fails, the next collective that uses the region reports the error. Returns 0 if unmapping
+ * has to wait, else 1. */
+static int region_follow(weir_comm *comm, int rank, int id)
 {
     const weiri_peer *peer = &comm->peers[rank];
     weiri_mapping *mapping = (uint32_t)id < peer->nmappings ? &peer->mappings[id] : NULL;
     uint64_t generation = weir_load_acquire(&comm->peers[rank].page->directory[id].generation);
     if (mapping && (mapping->generation == generation || mapping->users))
-        return;
+        return 1;
+    if (mapping && mapping->generation && region_stays_mapped(comm, mapping))
+        return 0;
     if (mapping && mapping->generation)
         region_unmap(mapping);
     if (generation && comm->gpu)
         weiri_region_map(comm, rank, (weiri_desc){(uint32_t)id, (uint32_t)generation, 0});
+    return 1;
 }
 
 static void region_follow_peer(weir_comm *comm, int rank)
@@ -248,8 +260,11 @@ static void region_follow_peer(weir_comm *comm, int rank)
     if (changes == peer->changes_seen || rank == comm->rank)
         return;
     const int count = comm->gpu ? WEIRI_REGIONS_MAX : (int)peer->nmappings;
+    int followed = 1;
     for (int id = 0; id < count; id++)
-        region_follow(comm, rank, id);
+        followed &= region_follow(comm, rank, id);
+    if (!followed)
+        return;
     peer->changes_seen = changes;
     if (comm->gpu)
         weir_store_release(&comm->peers[comm->rank].page->followed[rank].value, changes);
