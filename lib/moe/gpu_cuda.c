@@ -80,10 +80,26 @@ static weir_status gpu_alloc(weir_moe *g)
     return status;
 }
 
+static weir_status gpu_load_kernels(const weir_moe *g)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(g->comm, &before);
+    if (status != WEIR_OK)
+        return status;
+    for (int is_fp8 = 0; is_fp8 < 2; is_fp8++)
+        weiri_cuda_load(weiri_moe_gpu_dispatch_kernel(g->config.dtype, is_fp8));
+    weiri_cuda_load(weiri_moe_gpu_combine_kernel(g->config.dtype));
+    weiri_cuda_leave(g->comm, before);
+    return WEIR_OK;
+}
+
 weir_status weiri_moe_gpu_open(weir_moe *g)
 {
     weir_boot *boot = weir_comm_boot(g->comm);
-    weir_status status = weir_boot_agree(boot, gpu_alloc(g));
+    weir_status status = gpu_alloc(g);
+    if (status == WEIR_OK)
+        status = gpu_load_kernels(g);
+    status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
         status = weir_boot_agree(boot, weir_mem_exchange(g->comm, g->mem, g->mems));
     for (int rank = 0; status == WEIR_OK && rank < g->nranks; rank++)

@@ -301,6 +301,13 @@ static weir_status gpu_register_page(const weir_comm *comm, weiri_cuda *cuda)
     return status;
 }
 
+void weiri_cuda_load(const void *kernel)
+{
+    struct cudaFuncAttributes ignored;
+    if (kernel && cudaFuncGetAttributes(&ignored, kernel) != cudaSuccess)
+        cudaGetLastError();
+}
+
 static weir_status gpu_create_own(const weir_comm *comm, weiri_cuda *cuda)
 {
     static const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_EPOCH_SHIFT};
@@ -328,6 +335,8 @@ static weir_status gpu_create_own(const weir_comm *comm, weiri_cuda *cuda)
                            "cannot query the number of multiprocessors");
     if (status == WEIR_OK)
         status = gpu_register_page(comm, cuda);
+    if (status == WEIR_OK)
+        weiri_cuda_load_collectives(comm);
     cuda->view.rank = comm->rank;
     cuda->view.nranks = comm->nranks;
     cuda->view.regions = cuda->regions;

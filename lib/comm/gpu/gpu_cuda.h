@@ -95,6 +95,14 @@ static inline void weiri_cuda_restore(enum cudaStreamCaptureMode mode)
     cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
+/* Loads a kernel into the current device; NULL is allowed. CUDA otherwise loads it at its first
+ * launch, and that waits for all running kernels of the device, even for those that wait for this
+ * launch. Errors are left to the launch. */
+void weiri_cuda_load(const void *kernel);
+/* Loads all kernels of collectives that the communicator can launch. lib/coll, which has their
+ * table, defines it. */
+void weiri_cuda_load_collectives(const weir_comm *comm);
+
 /* Makes the communicator's device current for the calling thread; *before gets the previous one,
  * for weiri_cuda_leave. */
 weir_status weiri_cuda_enter(const weir_comm *comm, int *before);

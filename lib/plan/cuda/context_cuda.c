@@ -221,6 +221,17 @@ weir_status weiri_device_admit(const weir_executor *executor, const weir_plan *p
     return status;
 }
 
+/* Loads the kernels of all data types and operations with which later calls may run the plan. */
+static void context_load_kernels(const weiri_device_context *own)
+{
+    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++) {
+        weiri_cuda_load(weiri_image_kernel((weir_dtype)dtype, own->image.does));
+        weiri_cuda_load(
+            weiri_image_kernel((weir_dtype)dtype, own->image.does | WEIRI_IMAGE_DOES_OPS));
+        weiri_cuda_load(weiri_divide_kernel((weir_dtype)dtype));
+    }
+}
+
 /* Prepares what needs no peer. */
 static weir_status context_prepare_local(weir_executor *executor, const weir_plan *plan,
                                          weiri_plan_context *context)
@@ -240,6 +251,8 @@ static weir_status context_prepare_local(weir_executor *executor, const weir_pla
     own->args.announces = (uint32_t)own->image.announces;
     if (status == WEIR_OK)
         status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        context_load_kernels(own);
     if (status == WEIR_OK)
         status = weiri_device_check_fit(
             executor, context, weiri_device_kernel(context, context->call), context->call->dtype);

@@ -77,6 +77,49 @@ static void triggers(gpu_port_end *r, int *failures)
     EXPECT(failures, gpu_port_ended(r));
 }
 
+/* The first calls of collectives, of several lengths and types, next to a kernel that waits for its
+ * proxy all the time. They would not end if one of their kernels had to be loaded first. */
+static void first_calls(gpu_port_end *r, int *failures)
+{
+    enum { BATCHES = 64, WARM_UP_US = 20000 };
+    const int rounds =
+        sharing_ranks() > 0 ? 4 : 500; /* ranks that share a GPU take turns of 2 ms */
+    static const size_t counts[] = {2, 4096, 1 << 18};
+    static const weir_dtype dtypes[] = {WEIR_FLOAT, WEIR_BFLOAT16, WEIR_INT32};
+    const gpu_ports_timing timing = {rounds, BATCHES, r->ns, r->status};
+    char *out = r->memory + GPU_PORT_HALF + GPU_PORT_HALF / 2;
+    cudaStream_t stream;
+    cudaEvent_t ended;
+    EXPECT(failures, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess &&
+                         cudaEventCreateWithFlags(&ended, cudaEventDisableTiming) == cudaSuccess);
+    cudaMemset(r->memory, 0, GPU_PORT_HALF);
+    cudaDeviceSynchronize();
+    weir_comm_barrier(r->comm);
+    gpu_ports_ping_pong(r->port, r->rank == 0, GPU_PORT_HALF, 0, 64, &timing);
+    usleep(WARM_UP_US);
+    for (int i = 0; i < 3; i++) {
+        const size_t count = counts[i];
+        const weir_dtype dtype = dtypes[i];
+        EXPECT(failures, weir_allreduce(r->comm, r->memory, out, count, dtype, WEIR_SUM,
+                                        (weir_stream)stream) == WEIR_OK);
+        EXPECT(failures, weir_allgather(r->comm, r->memory, out, count / 2, dtype,
+                                        (weir_stream)stream) == WEIR_OK);
+        EXPECT(failures, weir_reduce_scatter(r->comm, r->memory, out, count / 2, dtype, WEIR_MAX,
+                                             (weir_stream)stream) == WEIR_OK);
+        EXPECT(failures, weir_alltoall(r->comm, r->memory, out, count / 2, dtype,
+                                       (weir_stream)stream) == WEIR_OK);
+        EXPECT(failures, weir_broadcast(r->comm, r->memory, out, count, dtype, 0,
+                                        (weir_stream)stream) == WEIR_OK);
+    }
+    EXPECT(failures, cudaEventRecord(ended, stream) == cudaSuccess);
+    EXPECT(failures,
+           cudaStreamQuery(cudaStreamLegacy) == cudaErrorNotReady); /* the kernel still runs */
+    EXPECT(failures, cudaEventSynchronize(ended) == cudaSuccess);
+    EXPECT(failures, gpu_port_ended(r) && weir_comm_check(r->comm) == WEIR_OK);
+    cudaEventDestroy(ended);
+    cudaStreamDestroy(stream);
+}
+
 /* Rank 1 does not take part: rank 0's kernel ends at its deadline. */
 static void absent_peer(gpu_port_end *r, int *failures)
 {
@@ -140,6 +183,8 @@ int main(void)
         PORT_TEST("more producers than slots", overflow, 5000, 8),
         PORT_TEST("triggers and signals alone, also while the proxy sleeps", triggers, 5000, 0,
                   count_trigger),
+        PORT_TEST("first calls of collectives next to a kernel that waits for its proxy",
+                  first_calls, 5000),
         PORT_TEST("a wait for an absent peer ends at its deadline", absent_peer, 500),
         PORT_TEST("a put beyond the memory is rejected", beyond_memory, 5000, .aborts = 1),
     };

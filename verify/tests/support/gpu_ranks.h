@@ -81,7 +81,7 @@ static inline void test_on_gpus(void **state)
 
 static inline void test_on_two_gpus(void **state)
 {
-    need_gpus(2);
+    need_gpus(sharing_ranks() > 0 ? 1 : 2);
     test_ranks(state);
 }
 

@@ -180,7 +180,7 @@ static const weiri_cuda_fit *fit_of(weiri_cuda *cuda, const void *kernel, int as
     struct cudaFuncAttributes limits;
     int threads = asked, each = 0;
     enum cudaStreamCaptureMode mode = weiri_cuda_relax();
-    if (cudaFuncGetAttributes(&limits, kernel) == cudaSuccess) /* loads it */
+    if (cudaFuncGetAttributes(&limits, kernel) == cudaSuccess)
         threads = asked < limits.maxThreadsPerBlock ? asked : limits.maxThreadsPerBlock;
     if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0) != cudaSuccess)
         cudaGetLastError();

@@ -1,0 +1,21 @@
+/*
+ * Loads the kernels of collectives when a communicator is created. CUDA would load each at its
+ * first launch, and while it loads a kernel, it neither starts nor ends other work of the device: a
+ * launch next to a kernel that waits for its proxy, or for a call that this rank makes later, would
+ * wait forever.
+ */
+#include "coll/coll.h"
+#include "coll/cuda/kernels.h"
+#include "coll/cuda/launch/copy_engine_cuda.h"
+#include "comm/gpu/gpu_cuda.h"
+
+void weiri_cuda_load_collectives(const weir_comm *comm)
+{
+    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
+        weiri_cuda_load(weiri_gpu_reduce_local_kernel((weir_dtype)dtype));
+    for (size_t row = 0; row < weiri_algo_table_rows; row++) {
+        const weiri_gpu_algo *gpu = weiri_algo_table[row].gpu;
+        for (int dtype = 0; gpu && dtype < WEIR_DTYPE_COUNT; dtype++)
+            weiri_cuda_load(gpu->kernel((weir_dtype)dtype, comm->nranks));
+    }
+}
