@@ -117,7 +117,7 @@ static int is_timed_on_gpu(const bench_job *job)
 }
 
 /* Two allreduces precede the first event: a long one, because the first long transfer after the
- * host has checked results takes 90 us more, presumably until idle links are awake; and one of a
+ * host has checked results takes 90 us more, until idle links are awake; and one of a
  * number, in which the ranks' streams wait for each other. */
 static weir_status start_together(const moe_calls *calls)
 {

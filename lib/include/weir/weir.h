@@ -573,9 +573,20 @@ WEIR_API void weir_switchchan_free(weir_switchchan *chan);
  * A proxy is a thread of this process that moves data on behalf of kernels and other threads. They
  * push triggers into its FIFO (weir/port_device.h), usually through a port channel.
  *
- * CUDA loads a kernel at its first launch and then waits for running kernels to end. A kernel that
- * waits for its proxy must therefore not be running when another one is loaded, or both wait
- * forever. Load kernels beforehand (cudaFuncGetAttributes, or CUDA_MODULE_LOADING=EAGER).
+ * Some calls of CUDA wait until all running kernels of the device have ended, and hold up the
+ * copies and launches of all other threads meanwhile. While a kernel runs that waits for its proxy,
+ * no thread of the process may make such a call, or both wait until the deadline. Seen with
+ * CUDA 13.0 and driver 580: cudaFree, cudaFreeHost, cudaHostUnregister, cudaIpcCloseMemHandle: free
+ * with cudaFreeAsync, or when no such kernel runs. PyTorch's empty_cache, and its retry after a
+ * failed allocation, call cudaFree. cuModuleLoadData, and the first launch of a kernel: load
+ * kernels beforehand (cudaFuncGetAttributes, or CUDA_MODULE_LOADING=EAGER). weir loads its own
+ * kernels when a communicator, an expert-parallel group or a plan's first call is created, so
+ * creation counts as such a call. cudaDeviceSetLimit, and the first launch of a kernel with a
+ * larger stack than any before, with printf, assert or malloc: loading is not enough for these;
+ * launch such a kernel once beforehand. cudaMalloc, cudaMallocAsync, weir_mem_alloc,
+ * cudaDeviceSynchronize and cudaStreamSynchronize hold up nothing. While a proxy runs, weir does
+ * not unmap memory that a peer has deregistered (legacy IPC): it stays mapped until the proxy has
+ * stopped.
  */
 typedef struct weir_proxy weir_proxy;
 struct weir_trigger;  /* weir/port_device.h */
@@ -660,8 +671,9 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  * rejected; the call enqueues work on stream, which may be captured in a graph, and returns
  * without waiting for it. Two calls on one communicator must not overlap: a caller that uses
  * several streams or graphs makes each of them wait for the previous one (libweir_nccl.so does
- * this itself). Between nodes, a call on GPU buffers blocks, cannot be captured in a graph, and
- * the host moves the data.
+ * this itself). Kernels of a communicator wait for those of its peers, so ranks that use several
+ * communicators on the same GPUs launch their calls in the same order on every rank. Between
+ * nodes, a call on GPU buffers blocks, cannot be captured in a graph, and the host moves the data.
  *
  * Reductions combine contributions in rank order 0, 1, ... n-1 and leave the same bits on every
  * rank and in every run of a call, except that
