@@ -520,7 +520,7 @@ $(O)/emulated/%.o: % Makefile
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
 
 # The parts of the plan code that the emulated plans use.
-PLAN_OBJ := $(call obj,lib/base/contract.c $(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
+PLAN_OBJ := $(call obj,$(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
 $(O)/tests/gpu_test_plan: $(O)/tests/plan.a
 $(O)/tests/plan.a: $(PLAN_OBJ)
 # The layout of expert-parallel groups, and their oracle.
@@ -535,7 +535,7 @@ $(O)/tests/plan.a $(O)/tests/moe.a $(O)/tests/kernels.a:
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
+$(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ) $(call obj,lib/base/types.c lib/base/contract.c)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) -lcmocka $(WEIR_LIBS)

@@ -16,6 +16,7 @@
 #include "bench/candidate/candidate.h"
 
 #include "bench/job/mpi_comm.h"
+#include "bench/sizes/shape.h"
 #include "verify/reference.h"
 
 #include <limits.h>
@@ -66,25 +67,19 @@ static MPI_Op native_op(weir_op op)
     }
 }
 
-static int mpi_reduces(weir_collective collective)
-{
-    return collective == WEIR_COLL_ALLREDUCE || collective == WEIR_COLL_REDUCE_SCATTER ||
-           collective == WEIR_COLL_REDUCE;
-}
-
 static const char *mpi_refuses(bench_candidate *self, const bench_operation *operation)
 {
     mpi_state *state = self->state;
     const weir_call *call = &operation->call;
     if (self->job->gpu)
         return "MPI works on memory of the process here";
-    if (mpi_reduces(call->collective) && native_type(call->dtype) == MPI_DATATYPE_NULL) {
+    if (bench_collective_has_op(call->collective) && native_type(call->dtype) == MPI_DATATYPE_NULL) {
         snprintf(state->note, sizeof state->note, "MPI has no type %s to reduce",
                  weir_dtype_name(call->dtype));
         return state->note;
     }
     int sums = call->op == WEIR_SUM || call->op == WEIR_AVG;
-    if (mpi_reduces(call->collective) && sums && state->saturates &&
+    if (bench_collective_has_op(call->collective) && sums && state->saturates &&
         (call->dtype == WEIR_INT8 || call->dtype == WEIR_UINT8))
         return "this MPI saturates sums of 8-bit integers";
     const char *fault;
@@ -238,7 +233,7 @@ static weir_status mpi_run(bench_candidate *self)
                               weir_collective_name(c->collective), text);
     }
     int has_result = c->collective != WEIR_COLL_REDUCE || self->job->rank == c->root;
-    if (c->op == WEIR_AVG && mpi_reduces(c->collective) && has_result)
+    if (c->op == WEIR_AVG && bench_collective_has_op(c->collective) && has_result)
         mpi_divide(mpi_result_place(self), c->count, c->dtype, self->job->nranks);
     return WEIR_OK;
 }

@@ -1,6 +1,7 @@
 /* Checks of timed iterations: see samples.h. */
 #include "bench/check/samples.h"
 
+#include "base/contract.h"
 #include "bench/job/exchange.h"
 #include "verify/hash.h"
 
@@ -54,16 +55,15 @@ static size_t entry_bytes(const bench_samples *samples)
  * element. */
 static size_t find_window(const weirv_case *c, int is_input, int s, size_t *at)
 {
-    weir_collective kind = c->collective;
-    int many = kind == WEIR_COLL_ALLTOALL || kind == WEIR_COLL_ALLTOALLV ||
-               kind == (is_input ? WEIR_COLL_REDUCE_SCATTER : WEIR_COLL_ALLGATHER);
+    const weiri_contract *contract = weiri_contract_of((int)c->collective);
+    int many = is_input ? contract->in_has_blocks : contract->out_has_blocks;
     size_t first = (size_t)s * c->count, count = c->count;
-    if (kind == WEIR_COLL_ALLTOALLV) {
+    if (c->collective == WEIR_COLL_ALLTOALLV) {
         first = is_input ? c->send_displs[s] : c->recv_displs[s];
         count = is_input ? c->send_counts[s] : c->recv_counts[s];
     }
     if (count == 0 || (s > 0 && !many) ||
-        (!is_input && kind == WEIR_COLL_REDUCE && c->rank != c->root))
+        (!is_input && !weiri_contract_writes(contract, c->rank, c->root)))
         return 0;
     size_t length = count < WINDOW ? count : WINDOW;
     *at = first + weirv_mix64(c->seed) % (count - length + 1);

@@ -1,27 +1,9 @@
-/* Element counts and bus factors: one row per collective. */
+/* Element counts and bus factors, from the table of collectives (base/contract.h). */
 #include "bench/sizes/shape.h"
 
 #include "base/contract.h"
 
 enum { ALIGN_BYTES = 16 };
-
-typedef struct shape_row {
-    int has_op;
-    int split;     /* count is one block: S / nranks, rounded down to 16 bytes */
-    double factor; /* of busbw; multiplied by (n-1)/n if scaled */
-    int scaled;
-} shape_row;
-
-static const shape_row rows[WEIR_COLL_COUNT] = {
-    [WEIR_COLL_ALLREDUCE] = {.has_op = 1, .factor = 2, .scaled = 1},
-    [WEIR_COLL_REDUCE_SCATTER] = {.has_op = 1, .split = 1, .factor = 1, .scaled = 1},
-    [WEIR_COLL_ALLGATHER] = {.split = 1, .factor = 1, .scaled = 1},
-    [WEIR_COLL_BROADCAST] = {.factor = 1},
-    [WEIR_COLL_REDUCE] = {.has_op = 1, .factor = 1},
-    [WEIR_COLL_ALLTOALL] = {.split = 1, .factor = 1, .scaled = 1},
-    [WEIR_COLL_ALLTOALLV] = {.split = 1, .factor = 1, .scaled = 1},
-    [WEIR_COLL_SENDRECV] = {.factor = 1},
-};
 
 /* The elements that a rank sends and receives in one step. */
 static void step_totals(const bench_shape *shape, size_t element_bytes, int step, int rank,
@@ -61,10 +43,9 @@ static void shape_alltoallv(bench_shape *shape, size_t element_bytes, int rank, 
 bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t element_bytes,
                              int rank, int nranks, const bench_dist *dist)
 {
-    const shape_row *row = &rows[collective];
     const weiri_contract *contract = weiri_contract_of((int)collective);
     bench_shape shape = {.count = bytes / element_bytes};
-    if (row->split)
+    if (contract->in_has_blocks || contract->out_has_blocks)
         shape.count = shape.count / (size_t)nranks & ~(ALIGN_BYTES / element_bytes - 1);
     shape.send_elements = shape.count * (contract->in_has_blocks ? (size_t)nranks : 1);
     shape.recv_elements = shape.count * (contract->out_has_blocks ? (size_t)nranks : 1);
@@ -78,7 +59,7 @@ bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t el
 
 int bench_collective_has_op(weir_collective collective)
 {
-    return rows[collective].has_op;
+    return weiri_contract_of((int)collective)->reduces;
 }
 
 int bench_collective_has_root(weir_collective collective)
@@ -94,6 +75,5 @@ int bench_collective_in_place(weir_collective collective, int has_plan)
 
 double bench_bus_factor(weir_collective collective, int nranks)
 {
-    const shape_row *row = &rows[collective];
-    return row->factor * (row->scaled ? (double)(nranks - 1) / nranks : 1);
+    return weiri_contract_bus_factor(weiri_contract_of((int)collective), nranks);
 }

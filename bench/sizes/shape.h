@@ -32,9 +32,7 @@ int bench_collective_has_root(weir_collective collective);
 /* Whether it is measured in place; some collectives have a form in place only as plans. */
 int bench_collective_in_place(weir_collective collective, int has_plan);
 
-/* busbw / algbw: the bytes that a link carries per byte of S, as nccl-tests defines it (its
- * doc/PERFORMANCE.md): 2(n-1)/n for allreduce; (n-1)/n for allgather, reduce_scatter, alltoall and
- * alltoallv; 1 for broadcast, reduce and sendrecv. */
+/* busbw / algbw, as base/contract.h defines it. */
 double bench_bus_factor(weir_collective collective, int nranks);
 
 /* The sizes of a sweep: from -b to -e, in steps of -f or -i. All functions are pure. */

@@ -4,6 +4,7 @@
  */
 #include "algo/algo.h"
 
+#include "base/contract.h"
 #include "base/error.h"
 #include "coll/coll.h"
 
@@ -39,40 +40,20 @@ static size_t splits_end(const size_t *counts, const size_t *displs, int nranks)
 
 void weiri_call_set_lengths(const weir_comm *comm, weir_call *call)
 {
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
     const size_t n = (size_t)comm->nranks, size = weir_dtype_bytes(call->dtype);
-    const weir_splits *splits = call->splits;
-    size_t in = call->count, out = call->count;
-    switch (call->collective) {
-    case WEIR_COLL_REDUCE_SCATTER:
-        in *= n;
-        break;
-    case WEIR_COLL_ALLGATHER:
-        out *= n;
-        break;
-    case WEIR_COLL_BROADCAST:
-        in = comm->rank == call->root ? in : 0;
-        break;
-    case WEIR_COLL_REDUCE:
-        out = comm->rank == call->root ? out : 0;
-        break;
-    case WEIR_COLL_ALLTOALL:
-        in *= n;
-        out *= n;
-        break;
-    case WEIR_COLL_ALLTOALLV:
-        in = splits ? splits_end(splits->send_counts, splits->send_displs, comm->nranks) : 0;
-        out = splits ? splits_end(splits->recv_counts, splits->recv_displs, comm->nranks) : 0;
-        break;
-    case WEIR_COLL_SENDRECV:
+    const weir_splits *s = call->splits;
+    size_t in = call->count * (contract->in_has_blocks ? n : 1);
+    size_t out = call->count * (contract->out_has_blocks ? n : 1);
+    if (call->collective == WEIR_COLL_ALLTOALLV) {
+        in = s ? splits_end(s->send_counts, s->send_displs, comm->nranks) : 0;
+        out = s ? splits_end(s->recv_counts, s->recv_displs, comm->nranks) : 0;
+    } else if (call->collective == WEIR_COLL_SENDRECV) {
         in = call->destination >= 0 ? call->count : 0;
         out = call->source >= 0 ? call->recv_count : 0;
-        break;
-    case WEIR_COLL_ALLREDUCE:
-    case WEIR_COLL_COUNT:
-        break;
     }
-    call->in_bytes = in * size;
-    call->out_bytes = out * size;
+    call->in_bytes = weiri_contract_reads(contract, comm->rank, call->root) ? in * size : 0;
+    call->out_bytes = weiri_contract_writes(contract, comm->rank, call->root) ? out * size : 0;
 }
 
 /* Whether whole = part * times, in whole elements. */
@@ -108,44 +89,44 @@ static weir_status builtin_check_splits(const weir_comm *comm, const weir_call *
 /* Returns NULL if the lengths of a call belong together, else what was expected. */
 static const char *builtin_expected_lengths(const weir_comm *comm, const weir_call *call)
 {
-    const size_t n = (size_t)comm->nranks, in = call->in_bytes, out = call->out_bytes,
-                 size = weir_dtype_bytes(call->dtype);
-    const int is_root = comm->rank == call->root;
-    switch (call->collective) {
-    case WEIR_COLL_ALLREDUCE:
-        return is_part_of(size, in, out, 1) ? NULL : "the same length";
-    case WEIR_COLL_REDUCE_SCATTER:
-        return is_part_of(size, out, in, n) ? NULL : "input = ranks * output";
-    case WEIR_COLL_ALLGATHER:
-        return is_part_of(size, in, out, n) ? NULL : "output = ranks * input";
-    case WEIR_COLL_BROADCAST:
-        return is_part_of(size, out, is_root ? in : out, 1) ? NULL : "the same length on the root";
-    case WEIR_COLL_REDUCE:
-        return is_part_of(size, in, is_root ? out : in, 1) ? NULL : "the same length on the root";
-    case WEIR_COLL_ALLTOALL:
-        return in == out && in % (n * size) == 0 ? NULL : "the same length, a block for each rank";
-    case WEIR_COLL_SENDRECV:
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    const size_t n = (size_t)comm->nranks, size = weir_dtype_bytes(call->dtype);
+    size_t in = call->in_bytes, out = call->out_bytes;
+    if (call->collective == WEIR_COLL_SENDRECV)
         return in % size || out % size ? "any lengths" : NULL;
-    case WEIR_COLL_ALLTOALLV:
-    case WEIR_COLL_COUNT:
-        break;
-    }
-    return NULL;
+    if (!weiri_contract_reads(contract, comm->rank, call->root))
+        in = out;
+    if (!weiri_contract_writes(contract, comm->rank, call->root))
+        out = in;
+    if (contract->in_has_blocks && contract->out_has_blocks)
+        return in == out && in % (n * size) == 0 ? NULL : "the same length, a block for each rank";
+    if (contract->in_has_blocks)
+        return is_part_of(size, out, in, n) ? NULL : "input = ranks * output";
+    if (contract->out_has_blocks)
+        return is_part_of(size, in, out, n) ? NULL : "output = ranks * input";
+    if (is_part_of(size, in, out, 1))
+        return NULL;
+    return contract->has_root ? "the same length on the root" : "the same length";
+}
+
+/* Whether count is derived from the output: the input is longer, or only the root has one. */
+static int counts_output(const weiri_contract *contract)
+{
+    return contract->only_root_reads || (contract->in_has_blocks && !contract->out_has_blocks);
 }
 
 weir_status weiri_call_set_counts(const weir_comm *comm, weir_call *call)
 {
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
     const size_t size = weir_dtype_bytes(call->dtype);
-    const weir_collective which = call->collective;
-    const int counts_output = which == WEIR_COLL_REDUCE_SCATTER || which == WEIR_COLL_BROADCAST;
-    call->count = (counts_output ? call->out_bytes : call->in_bytes) / size;
-    if (which == WEIR_COLL_ALLTOALL)
-        call->count /= (size_t)comm->nranks;
-    call->recv_count = which == WEIR_COLL_SENDRECV ? call->out_bytes / size : 0;
-    if (which == WEIR_COLL_ALLTOALLV) {
+    call->recv_count = call->collective == WEIR_COLL_SENDRECV ? call->out_bytes / size : 0;
+    if (call->collective == WEIR_COLL_ALLTOALLV) {
         call->count = 0;
         return builtin_check_splits(comm, call);
     }
+    call->count = (counts_output(contract) ? call->out_bytes : call->in_bytes) / size;
+    if (contract->in_has_blocks && contract->out_has_blocks)
+        call->count /= (size_t)comm->nranks;
     const char *expected = builtin_expected_lengths(comm, call);
     return expected ? builtin_refuse_lengths(comm, call, expected) : WEIR_OK;
 }

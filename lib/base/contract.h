@@ -1,10 +1,12 @@
 /*
- * What a caller may rely on after a collective, for each placement: the one table that the plan
- * checker, the executors, the plan builder and the benchmarks' validation read. It states what MPI
- * (MPI_IN_PLACE) and NCCL define; docs/user/buffers.md prints it for users.
+ * The table of collectives: names, lengths of the buffers, the root, the bus factor, and what a
+ * caller may rely on after a call, for each placement. The library, the plans, the NCCL interface,
+ * the benchmarks, their validation and the readers of results take these facts from here. The
+ * promises are those of MPI (MPI_IN_PLACE) and NCCL; docs/user/buffers.md prints them for users.
  *
- * A buffer holds one block, or one for each rank. In place, the shorter of the two buffers is the
- * rank's own block of the longer one; buffers of equal length are the same memory.
+ * A buffer holds one block of `count` elements, or one for each rank. In place, the shorter of the
+ * two buffers is the rank's own block of the longer one; buffers of equal length are the same
+ * memory.
  */
 #ifndef WEIR_BASE_CONTRACT_H
 #define WEIR_BASE_CONTRACT_H
@@ -28,22 +30,61 @@ typedef enum weiri_in_place {
 /* A rank is the root, or any rank of a collective without one; or it is another rank. */
 typedef enum weiri_role { WEIRI_ROLE_ROOT, WEIRI_ROLE_OTHER, WEIRI_ROLES } weiri_role;
 
+/* The bus factor of n ranks, busbw / algbw: the bytes that the busiest link carries in one
+ * direction for each byte of the larger buffer, as nccl-tests' doc/PERFORMANCE.md defines it. */
+typedef enum weiri_bus {
+    WEIRI_BUS_ONE,          /* 1 */
+    WEIRI_BUS_OTHERS,       /* (n-1)/n */
+    WEIRI_BUS_TWICE_OTHERS, /* 2(n-1)/n */
+} weiri_bus;
+
 /* A row: one collective. Out of place, the input is kept on every rank. */
 typedef struct weiri_contract {
+    const char *name;                  /* "reduce_scatter" */
+    const char *label;                 /* "ReduceScatter": in metrics and status reports */
+    const char *nccl_function;         /* "ncclReduceScatter"; NULL: NCCL has none */
+    const char *mpi_function;          /* "MPI_Reduce_scatter_block" */
+    int reduces;                       /* the call has an operation */
     int in_has_blocks, out_has_blocks; /* the buffer holds a block for each rank */
     int has_root;
+    int only_root_reads; /* the input of the other ranks is not used */
+    int is_uneven;       /* each rank, or pair of ranks, has counts of its own */
+    weiri_bus bus;
     weiri_in_place in_place;
     weiri_after out[WEIRI_ROLES];         /* the output, in either placement */
     weiri_after in_place_in[WEIRI_ROLES]; /* in place: the input, except where the output is */
 } weiri_contract;
 
-/* The row of a collective; for a value that is none, a row without blocks, root and promises of
- * placement, whose output is the result on all ranks. */
+/* The row of a collective; for a value that is none, a row without names, blocks, root, operation
+ * and promises of placement, whose output is the result on all ranks. */
 const weiri_contract *weiri_contract_of(int collective);
 
 static inline weiri_role weiri_contract_role(const weiri_contract *contract, int rank, int root)
 {
     return contract->has_root && rank != root ? WEIRI_ROLE_OTHER : WEIRI_ROLE_ROOT;
+}
+
+/* Whether a rank's input is read, and whether its output is written. */
+static inline int weiri_contract_reads(const weiri_contract *contract, int rank, int root)
+{
+    return !contract->only_root_reads || rank == root;
+}
+
+static inline int weiri_contract_writes(const weiri_contract *contract, int rank, int root)
+{
+    return contract->out[weiri_contract_role(contract, rank, root)] == WEIRI_AFTER_RESULT;
+}
+
+/* Blocks of the longer buffer. */
+static inline int weiri_contract_blocks(const weiri_contract *contract, int nranks)
+{
+    return contract->in_has_blocks || contract->out_has_blocks ? nranks : 1;
+}
+
+/* The bus factor of nranks ranks. */
+static inline double weiri_contract_bus_factor(const weiri_contract *contract, int nranks)
+{
+    return contract->bus == WEIRI_BUS_ONE ? 1 : contract->bus * (double)(nranks - 1) / nranks;
 }
 
 /* In place: the block of the longer buffer at which this rank's input and output begin. */

@@ -1,5 +1,6 @@
 /* Names and sizes of the public enums, and the version string. The unit test checks that no value
  * lacks a name. */
+#include "base/contract.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -20,23 +21,11 @@ static const char *const op_names[] = {
     [WEIR_SUM] = "sum", [WEIR_PROD] = "prod", [WEIR_MAX] = "max",
     [WEIR_MIN] = "min", [WEIR_AVG] = "avg",
 };
-static const char *const collective_names[] = {
-    [WEIR_COLL_ALLREDUCE] = "allreduce",
-    [WEIR_COLL_REDUCE_SCATTER] = "reduce_scatter",
-    [WEIR_COLL_ALLGATHER] = "allgather",
-    [WEIR_COLL_BROADCAST] = "broadcast",
-    [WEIR_COLL_REDUCE] = "reduce",
-    [WEIR_COLL_ALLTOALL] = "alltoall",
-    [WEIR_COLL_ALLTOALLV] = "alltoallv",
-    [WEIR_COLL_SENDRECV] = "sendrecv",
-};
 
 _Static_assert(sizeof dtype_names / sizeof *dtype_names == WEIR_DTYPE_COUNT,
                "every data type has a name");
 _Static_assert(sizeof dtype_sizes == WEIR_DTYPE_COUNT, "every data type has a size");
 _Static_assert(sizeof op_names / sizeof *op_names == WEIR_OP_COUNT, "every operation has a name");
-_Static_assert(sizeof collective_names / sizeof *collective_names == WEIR_COLL_COUNT,
-               "every collective has a name");
 
 size_t weir_dtype_bytes(weir_dtype dtype)
 {
@@ -55,7 +44,7 @@ const char *weir_op_name(weir_op op)
 
 const char *weir_collective_name(weir_collective collective)
 {
-    return (unsigned)collective < WEIR_COLL_COUNT ? collective_names[collective] : NULL;
+    return weiri_contract_of((int)collective)->name;
 }
 
 const char *weir_transport_name(weir_transport transport)

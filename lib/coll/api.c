@@ -36,8 +36,7 @@ static inline void call_derive(weiri_coll *coll, const weir_call *call, size_t e
 {
     coll->elements = call_elements(call);
     coll->element_bytes = element_bytes;
-    coll->is_one_way =
-        call->collective == WEIR_COLL_BROADCAST || call->collective == WEIR_COLL_REDUCE;
+    coll->is_one_way = weiri_contract_of((int)call->collective)->has_root;
     coll->count_bytes = coll->elements * element_bytes;
 }
 
@@ -134,13 +133,13 @@ int weiri_coll_waits(weir_comm *comm, const weir_call *call)
 {
     weiri_coll *coll = NULL;
     if (!call->count || call->algo || call->algo_name || weir_comm_nranks(comm) == 1 ||
-        call->collective == WEIR_COLL_ALLTOALLV || call->collective == WEIR_COLL_SENDRECV ||
+        weiri_contract_of((int)call->collective)->is_uneven ||
         weiri_coll_get(comm, &coll) != WEIR_OK || !coll->planned)
         return 0;
     weiri_coll_derive(coll, call);
     const weiri_contract *contract = weiri_contract_of((int)call->collective);
-    const int blocks = contract->in_has_blocks || contract->out_has_blocks ? coll->nranks : 1;
-    const size_t size_bytes = coll->count_bytes * (size_t)blocks;
+    const size_t size_bytes =
+        coll->count_bytes * (size_t)weiri_contract_blocks(contract, coll->nranks);
     weiri_planned_use use = WEIRI_PLANNED_PASSES;
     for (const weiri_choice *at = coll->choices[call->collective];
          use == WEIRI_PLANNED_PASSES && (size_bytes > at->max_bytes || at->planned); at++)

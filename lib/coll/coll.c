@@ -2,6 +2,7 @@
  * and blocks into which calls divide buffers. */
 #include "coll/coll.h"
 
+#include "base/contract.h"
 #include "base/error.h"
 #include "compute/copy.h"
 #include "coll/internode/gpu_staging.h"
@@ -257,19 +258,9 @@ weir_status weiri_coll_mismatch(const weiri_coll *coll, const char *phase, int p
 
 weiri_blocks weiri_blocks_of(const weiri_coll *coll, const weir_call *call)
 {
-    size_t n = (size_t)coll->nranks, is_root = call->root == coll->rank;
-    switch (call->collective) {
-    case WEIR_COLL_REDUCE_SCATTER:
-        return (weiri_blocks){n, 1};
-    case WEIR_COLL_ALLGATHER:
-        return (weiri_blocks){1, n};
-    case WEIR_COLL_ALLTOALL:
-        return (weiri_blocks){n, n};
-    case WEIR_COLL_BROADCAST:
-        return (weiri_blocks){is_root, 1};
-    case WEIR_COLL_REDUCE:
-        return (weiri_blocks){1, is_root};
-    default:
-        return (weiri_blocks){1, 1};
-    }
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    const size_t n = (size_t)coll->nranks;
+    const size_t in = contract->in_has_blocks ? n : 1, out = contract->out_has_blocks ? n : 1;
+    return (weiri_blocks){weiri_contract_reads(contract, coll->rank, call->root) ? in : 0,
+                          weiri_contract_writes(contract, coll->rank, call->root) ? out : 0};
 }

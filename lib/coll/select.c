@@ -32,6 +32,7 @@
  * the plan cannot serve go to the next row for their size, and after the file's rows to the
  * built-in ones.
  */
+#include "base/contract.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -170,7 +171,7 @@ static weir_status tuning_check_row(const weiri_tuning_row *row, const char *fil
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: unknown collective '%s'", file, line,
                           row->collective);
     if (weiri_planned_is(row->algo) &&
-        (collective == WEIR_COLL_ALLTOALLV || collective == WEIR_COLL_SENDRECV || *row->grid))
+        (weiri_contract_of((int)collective)->is_uneven || *row->grid))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: %s of %s: plans have no grid, and serve collectives with equal "
                           "blocks", file, line, row->algo, row->collective);
@@ -418,8 +419,8 @@ static weir_status add_rows(weiri_coll *coll, int collective, const weiri_tuning
 static int is_modelled(const weiri_coll *coll, int collective)
 {
     const weiri_internode *internode = coll->comm->internode;
-    return internode && internode->nnodes > MEASURED_NODES && collective != WEIR_COLL_ALLTOALLV &&
-           collective != WEIR_COLL_SENDRECV;
+    return internode && internode->nnodes > MEASURED_NODES &&
+           !weiri_contract_of((int)collective)->is_uneven;
 }
 
 /* Appends the choices of the cost model: for each power of two the cheapest algorithm, up to half

@@ -2,6 +2,8 @@
  * each collective. */
 #include "results/read/rows.h"
 
+#include "base/contract.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -22,16 +24,13 @@ int results_column_find(const char *name)
     return -1;
 }
 
-/* Longer names come before those that are their prefixes. */
-static const struct collective {
-    const char *letters, *name;
-} collectives[] = {
-    {"allreduce", "allreduce"},   {"allgather", "allgather"}, {"reducescatter", "reduce_scatter"},
-    {"alltoallv", "alltoallv"},   {"alltoall", "alltoall"},   {"broadcast", "broadcast"},
-    {"bcast", "broadcast"},       {"reduce", "reduce"},       {"sendrecv", "sendrecv"},
-    {"allgatherv", "allgatherv"}, {"hypercube", "hypercube"}, {"gather", "gather"},
-    {"scatter", "scatter"},
-};
+/* Collectives of other programs, which weir has not, with the bus factor that nccl-tests gives
+ * them: (n-1)/n, or 1. */
+static const struct foreign {
+    const char *name;
+    int counts_others;
+} foreign[] = {{"allgatherv", 1}, {"gather", 1}, {"scatter", 1}, {"hypercube", 0}};
+enum { FOREIGN = sizeof foreign / sizeof *foreign };
 
 /* A name in lower case, without the prefixes and suffixes that programs add. */
 static void plain_letters(const char *name, char *letters, size_t bytes)
@@ -51,13 +50,28 @@ static void plain_letters(const char *name, char *letters, size_t bytes)
         memmove(letters, letters + 5, strlen(letters + 5) + 1);
 }
 
+/* Whether letters are those of a name, which may have underscores and capitals. */
+static int is_spelled(const char *letters, const char *name)
+{
+    for (; *name; name++)
+        if (*name != '_' && *letters++ != tolower((unsigned char)*name))
+            return 0;
+    return !*letters;
+}
+
 const char *results_collective(const char *name)
 {
     char letters[64];
     plain_letters(name, letters, sizeof letters);
-    for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
-        if (strcmp(letters, collectives[i].letters) == 0)
-            return collectives[i].name;
+    for (int i = 0; i < WEIR_COLL_COUNT; i++) {
+        const weiri_contract *contract = weiri_contract_of(i);
+        if (is_spelled(letters, contract->name) ||
+            is_spelled(letters, contract->mpi_function + strlen("MPI_")))
+            return contract->name;
+    }
+    for (int i = 0; i < FOREIGN; i++)
+        if (strcmp(letters, foreign[i].name) == 0)
+            return foreign[i].name;
     return NULL;
 }
 
@@ -75,14 +89,13 @@ const char *results_dtype(const char *text)
     return text;
 }
 
-/* The factors of nccl-tests' PERFORMANCE.md. */
 double results_bus_factor(const char *collective, int nranks)
 {
-    double n = nranks;
-    if (strcmp(collective, "allreduce") == 0)
-        return 2 * (n - 1) / n;
-    if (strncmp(collective, "all", 3) == 0 || strcmp(collective, "reduce_scatter") == 0 ||
-        strcmp(collective, "gather") == 0 || strcmp(collective, "scatter") == 0)
-        return (n - 1) / n;
+    for (int i = 0; i < WEIR_COLL_COUNT; i++)
+        if (strcmp(collective, weiri_contract_of(i)->name) == 0)
+            return weiri_contract_bus_factor(weiri_contract_of(i), nranks);
+    for (int i = 0; i < FOREIGN; i++)
+        if (strcmp(collective, foreign[i].name) == 0 && foreign[i].counts_others)
+            return (double)(nranks - 1) / nranks;
     return 1;
 }

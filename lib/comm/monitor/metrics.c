@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "comm/monitor/metrics.h"
 
+#include "base/contract.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -101,18 +102,7 @@ double weiri_metrics_speed(const weiri_metrics_call *call)
 
 double weiri_metrics_factor(int function, int nranks)
 {
-    const double n = nranks;
-    switch (function) {
-    case WEIR_COLL_ALLREDUCE:
-        return 2 * (n - 1) / n;
-    case WEIR_COLL_REDUCE_SCATTER:
-    case WEIR_COLL_ALLGATHER:
-    case WEIR_COLL_ALLTOALL:
-    case WEIR_COLL_ALLTOALLV:
-        return (n - 1) / n;
-    default:
-        return 1;
-    }
+    return weiri_contract_bus_factor(weiri_contract_of(function), nranks);
 }
 
 static weiri_metrics_bucket *metrics_bucket_of(weiri_metrics_comm *comm,

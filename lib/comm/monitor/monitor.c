@@ -1,6 +1,7 @@
 /* The monitor of one communicator: which calls are timed, and what becomes of their times. */
 #include "comm/monitor/monitor.h"
 
+#include "base/contract.h"
 #include "base/log.h"
 #include "comm/gpu/gpu.h"
 #include "comm/internode/internode.h"
@@ -22,13 +23,10 @@ static const uint64_t report_interval_ns = 10ull * 1000 * 1000 * 1000;
 
 const char *weiri_monitor_function_name(int function)
 {
-    static const char *const names[WEIRI_MONITOR_COUNTS] = {
-        [WEIR_COLL_ALLREDUCE] = "AllReduce", [WEIR_COLL_REDUCE_SCATTER] = "ReduceScatter",
-        [WEIR_COLL_ALLGATHER] = "AllGather", [WEIR_COLL_BROADCAST] = "Broadcast",
-        [WEIR_COLL_REDUCE] = "Reduce",       [WEIR_COLL_ALLTOALL] = "All2All",
-        [WEIR_COLL_ALLTOALLV] = "All2Allv",  [WEIR_COLL_SENDRECV] = "SendRecv",
-        [WEIRI_MONITOR_SEND] = "Send",       [WEIRI_MONITOR_RECV] = "Recv"};
-    return function >= 0 && function < WEIRI_MONITOR_COUNTS ? names[function] : "unknown";
+    const char *label = weiri_contract_of(function)->label;
+    if (function == WEIRI_MONITOR_SEND || function == WEIRI_MONITOR_RECV)
+        return function == WEIRI_MONITOR_SEND ? "Send" : "Recv";
+    return label ? label : "unknown";
 }
 
 /* ------------------------------------------------------------------- timing */

@@ -7,6 +7,7 @@
 #include "nccl/calls/scale.h"
 #include "nccl/vendor/vendor.h"
 
+#include "base/contract.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -16,13 +17,9 @@
 /* The name of the call's function. */
 static const char *nccl_call_function(const weiri_nccl_call *call)
 {
-    static const char *const names[WEIR_COLL_COUNT] = {
-        [WEIR_COLL_ALLREDUCE] = "ncclAllReduce", [WEIR_COLL_REDUCE_SCATTER] = "ncclReduceScatter",
-        [WEIR_COLL_ALLGATHER] = "ncclAllGather", [WEIR_COLL_BROADCAST] = "ncclBroadcast",
-        [WEIR_COLL_REDUCE] = "ncclReduce",       [WEIR_COLL_ALLTOALL] = "ncclAlltoAll"};
     if (weiri_nccl_is_p2p(call))
         return weiri_nccl_sends(call) ? "ncclSend" : "ncclRecv";
-    return names[call->call.collective];
+    return weiri_contract_of((int)call->call.collective)->nccl_function;
 }
 
 /* The same without "nccl". */
@@ -31,18 +28,11 @@ static const char *nccl_call_name(const weiri_nccl_call *call)
     return nccl_call_function(call) + 4;
 }
 
-static int nccl_call_reduces(const weir_call *call)
-{
-    return call->collective == WEIR_COLL_ALLREDUCE ||
-           call->collective == WEIR_COLL_REDUCE_SCATTER || call->collective == WEIR_COLL_REDUCE;
-}
-
 /* Elements of the input. */
 static size_t nccl_call_input_elements(const weiri_nccl_comm *comm, const weir_call *call)
 {
-    int blocks = call->collective == WEIR_COLL_REDUCE_SCATTER ||
-                 call->collective == WEIR_COLL_ALLTOALL;
-    return blocks ? call->count * (size_t)comm->nranks : call->count;
+    int has_blocks = weiri_contract_of((int)call->collective)->in_has_blocks;
+    return has_blocks ? call->count * (size_t)comm->nranks : call->count;
 }
 
 /* Copies the call's input, and multiplies it if scale is not NULL. Release with copy_free. */
@@ -135,14 +125,16 @@ static int nccl_call_reads(const weiri_nccl_comm *comm, const weiri_nccl_call *c
 {
     if (weiri_nccl_is_p2p(call))
         return weiri_nccl_sends(call);
-    return call->call.collective != WEIR_COLL_BROADCAST || call->call.root == comm->rank;
+    return weiri_contract_reads(weiri_contract_of((int)call->call.collective), comm->rank,
+                                call->call.root);
 }
 
 static int nccl_call_writes(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
     if (weiri_nccl_is_p2p(call))
         return !weiri_nccl_sends(call);
-    return call->call.collective != WEIR_COLL_REDUCE || call->call.root == comm->rank;
+    return weiri_contract_writes(weiri_contract_of((int)call->call.collective), comm->rank,
+                                 call->call.root);
 }
 
 /* Checks the operation of a reduction, and copies a custom operation's scalar into the call.
@@ -168,7 +160,7 @@ static ncclResult_t nccl_call_check(const weiri_nccl_comm *comm, weiri_nccl_call
     const size_t count = weiri_nccl_count(call);
     if ((unsigned)call->call.dtype >= ncclNumTypes)
         return nccl_call_refuse(call, "unknown data type");
-    if (nccl_call_reduces(&call->call) && !nccl_call_resolve_op(comm, call))
+    if (weiri_contract_of((int)call->call.collective)->reduces && !nccl_call_resolve_op(comm, call))
         return nccl_call_refuse(call, "unknown operation, or one of another type");
     if (root < 0 || root >= comm->nranks)
         return nccl_call_refuse(call, "root or peer is outside the communicator");

@@ -4,6 +4,7 @@
  */
 #include "nccl/rma/rma.h"
 
+#include "base/contract.h"
 #include "comm/comm.h"
 #include "comm/gpu/gpu.h"
 #include "plan/cost/model.h"
@@ -22,25 +23,15 @@ static const char *machine_of(const weiri_nccl_comm *comm)
 static double bytes_through(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
     double bytes = (double)weiri_nccl_count(call) * (double)weir_dtype_bytes(call->call.dtype);
-    double others = comm->nranks - 1;
+    const weiri_contract *contract = weiri_contract_of((int)call->call.collective);
     if (call->onesided) /* waits, and what other ranks put, are not known */
         return call->onesided->peer == comm->rank ? 0 : (double)call->onesided->bytes;
-    switch (call->call.collective) {
-    case WEIR_COLL_ALLREDUCE:
-        return 2 * others / comm->nranks * bytes;
-    case WEIR_COLL_REDUCE_SCATTER:
-    case WEIR_COLL_ALLGATHER:
-    case WEIR_COLL_ALLTOALL:
-        return others * bytes; /* count is a block's */
-    case WEIR_COLL_BROADCAST:
-    case WEIR_COLL_REDUCE:
-        return others > 0 ? bytes : 0;
-    case WEIR_COLL_ALLTOALLV:
-    case WEIR_COLL_SENDRECV:
-    case WEIR_COLL_COUNT:
-        break;
-    }
-    return weiri_nccl_peer(call) == comm->rank ? 0 : bytes;
+    if (weiri_nccl_is_p2p(call))
+        return weiri_nccl_peer(call) == comm->rank ? 0 : bytes;
+    if (comm->nranks == 1)
+        return 0;
+    return weiri_contract_bus_factor(contract, comm->nranks) * bytes *
+           weiri_contract_blocks(contract, comm->nranks);
 }
 
 float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,

@@ -304,15 +304,6 @@ void weiri_check_run_class(weiri_check *check, const int32_t *row)
     check_end_class(check);
 }
 
-static int knows_collective(const weir_plan *plan)
-{
-    switch (plan->collective) {
-    case WEIR_COLL_ALLREDUCE: case WEIR_COLL_REDUCE_SCATTER: case WEIR_COLL_ALLGATHER:
-    case WEIR_COLL_BROADCAST: case WEIR_COLL_REDUCE: case WEIR_COLL_ALLTOALL: return 1;
-    default: return 0;
-    }
-}
-
 static weir_status plan_check_conclude(const weiri_check *check)
 {
     const weir_plan *plan = check->plan;
@@ -405,7 +396,7 @@ static weir_status plan_check(const weir_plan *plan, int is_strict, weir_plan_re
         .plan = plan, .report = made, .status = WEIR_OK, .is_strict = is_strict};
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to check the plan", plan->file);
-    made->proves_result = knows_collective(plan);
+    made->proves_result = weiri_check_knows_result(plan);
     check.status = weiri_check_find_shapes(plan, &check.classes);
     if (check.status == WEIR_OK) {
         check_plan(&check);

@@ -409,6 +409,8 @@ int weiri_check_would_help(weiri_check *check, const weiri_check_trial *trial);
 
 /* check_value.c */
 
+/* Whether the checker knows the result of the plan's collective, and so proves it. */
+int weiri_check_knows_result(const weir_plan *plan);
 /* At the begin of a rank's launch: the input holds its symbols, the output is undefined. */
 void weiri_check_begin_values(weiri_check *check, int rank);
 /* Compares the output with what the collective requires. After other violations the values are

@@ -81,7 +81,13 @@ void weiri_check_begin_values(weiri_check *check, int rank)
 
 /* ------------------------------------------------------------------- results */
 
-/* What an output chunk that is part of the result must hold. 0: it is no part of the result. */
+int weiri_check_knows_result(const weir_plan *plan)
+{
+    return plan->collective >= 0 && !weiri_contract_of(plan->collective)->is_uneven;
+}
+
+/* What an output chunk that is part of the result must hold: the chunk at the same place of one
+ * rank's block, or of all ranks' blocks if the collective reduces. 0: it is no part of the result. */
 static int expected_of(const weiri_check *check, int rank, int root, uint32_t i, weiri_value *value)
 {
     const weiri_contract *contract = weiri_contract_of(check->plan->collective);
@@ -90,28 +96,12 @@ static int expected_of(const weiri_check *check, int rank, int root, uint32_t i,
     if (contract->out[weiri_contract_role(contract, rank, root)] != WEIRI_AFTER_RESULT)
         return 0;
     const weiri_rank_set all = ~(weiri_rank_set)0 >> (WEIRI_PLAN_RANKS_MAX - nranks);
-    value->chunk = i;
-    value->ranks = all;
+    const uint32_t from = contract->out_has_blocks ? i / of_block : (uint32_t)root;
+    const uint32_t own = contract->in_has_blocks ? (uint32_t)rank * of_block : 0;
     value->max_chunk = i % of_block;
-    switch (check->plan->collective) {
-    case WEIR_COLL_REDUCE:
-    case WEIR_COLL_ALLREDUCE: return 1;
-    case WEIR_COLL_REDUCE_SCATTER:
-        value->chunk = (uint32_t)rank * of_block + i;
-        return 1;
-    case WEIR_COLL_BROADCAST:
-        value->ranks = weiri_rank_set_of((uint32_t)root);
-        return 1;
-    case WEIR_COLL_ALLGATHER:
-        value->chunk = i % of_block;
-        value->ranks = weiri_rank_set_of(i / of_block);
-        return 1;
-    case WEIR_COLL_ALLTOALL:
-        value->chunk = (uint32_t)rank * of_block + i % of_block;
-        value->ranks = weiri_rank_set_of(i / of_block);
-        return 1;
-    default: return 0;
-    }
+    value->chunk = own + value->max_chunk;
+    value->ranks = contract->reduces ? all : weiri_rank_set_of(from);
+    return weiri_check_knows_result(check->plan);
 }
 
 static int is_right(const weiri_check *check, const weiri_value *value, const weiri_value *expected)

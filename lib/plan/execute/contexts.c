@@ -88,9 +88,8 @@ void weiri_plan_survey(const weir_plan *plan, weiri_plan_context *context)
     }
     if (plan->in_place)
         context->reached[0] = context->reached[1] = context->reached[0] | context->reached[1];
-    context->reduces = reduces && (plan->collective == WEIR_COLL_ALLREDUCE ||
-                                   plan->collective == WEIR_COLL_REDUCE_SCATTER ||
-                                   plan->collective == WEIR_COLL_REDUCE || plan->collective < 0);
+    context->reduces =
+        reduces && (plan->collective < 0 || weiri_contract_of(plan->collective)->reduces);
 }
 
 /* ---------------------------------------------------------------- contexts */

@@ -175,8 +175,9 @@ static weir_status check_call(const weir_executor *executor, const weir_plan *pl
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s: a stream is given, but the communicator uses host memory",
                           plan->file);
-    const int without_in = in_bytes == 0 || plan->collective == WEIR_COLL_BROADCAST;
-    const int without_out = out_bytes == 0 || plan->collective == WEIR_COLL_REDUCE;
+    const weiri_contract *contract = weiri_contract_of(plan->collective);
+    const int without_in = in_bytes == 0 || contract->only_root_reads;
+    const int without_out = out_bytes == 0 || contract->out[WEIRI_ROLE_OTHER] != WEIRI_AFTER_RESULT;
     if ((!call->in && !without_in) || (!call->out && !without_out))
         return weiri_fail(WEIR_ERR_INVALID, "%s: a buffer is NULL", plan->file);
     return WEIR_OK;

@@ -136,19 +136,13 @@ static void planned_lengths(const weiri_coll *coll, const weir_call *call, uint6
     *out_bytes = coll->count_bytes * (contract->out_has_blocks ? n : 1);
 }
 
-static int planned_reduces(const weir_call *call)
-{
-    return call->collective == WEIR_COLL_ALLREDUCE ||
-           call->collective == WEIR_COLL_REDUCE_SCATTER || call->collective == WEIR_COLL_REDUCE;
-}
-
 /* Whether a plan serves a call, from what is equal on all ranks. A plan divides an average after it
  * has rounded the sum, which algorithms of weir do not. */
 static int planned_serves(const weiri_coll *coll, const weiri_planned *row, const weir_call *call,
                           const weiri_plan_offer *offer)
 {
     weiri_plan_layout layout;
-    if (planned_reduces(call) &&
+    if (weiri_contract_of((int)call->collective)->reduces &&
         (call->op == WEIR_AVG || (row->needs_op >= 0 && row->needs_op != (int)call->op)))
         return 0;
     if (weiri_plan_has_root(row->plan) && call->root != row->root)
@@ -203,7 +197,7 @@ static int planned_offer(const weiri_coll *coll, const weiri_planned *row, const
 {
     *offer = (weiri_plan_offer){.plan = row->plan, .ports = row->ports};
     offer->call = (weiri_plan_call){.in = call->in, .out = call->out, .dtype = call->dtype,
-                                    .op = planned_reduces(call) ? call->op : WEIR_SUM,
+                                    .op = weiri_contract_of((int)call->collective)->reduces ? call->op : WEIR_SUM,
                                     .element_bytes = coll->element_bytes, .stream = call->stream};
     planned_lengths(coll, call, &offer->in_bytes, &offer->out_bytes);
     return planned_serves(coll, row, call, offer) && planned_fits_memory(coll, row, call, offer);

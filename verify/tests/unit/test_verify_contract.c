@@ -286,6 +286,50 @@ TEST(documentation_has_the_table_of_the_code)
     }
 }
 
+/* ------------------------------------------------- facts outside of the table */
+
+/* Verification is independent of the library, and so has its own idea of what collectives are. */
+TEST(validation_and_the_table_agree)
+{
+    for (int i = 0; i < WEIR_COLL_COUNT; i++) {
+        const weiri_contract *contract = weiri_contract_of(i);
+        const weirv_case c = {.collective = (weir_collective)i, .nranks = 3, .count = 5};
+        assert_int_equal(weirv_is_reduction(c.collective), contract->reduces);
+        if (i == WEIR_COLL_ALLTOALLV) /* the lengths are in its counts */
+            continue;
+        assert_int_equal(weirv_send_elements(&c), contract->in_has_blocks ? 15 : 5);
+        assert_int_equal(weirv_recv_elements(&c), contract->out_has_blocks ? 15 : 5);
+    }
+}
+
+/* The Python program knows the lengths and factors of those collectives that it measures. */
+TEST(the_python_benchmark_and_the_table_agree)
+{
+    static const char *const factors[] = {"1.0", "(n - 1) / n", "2 * (n - 1) / n"};
+    static char text[1 << 16];
+    FILE *file = fopen("python/weir/bench.py", "re");
+    int found = 0;
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    for (int i = 0; i < WEIR_COLL_COUNT; i++) {
+        const weiri_contract *contract = weiri_contract_of(i);
+        char name[64], row[64];
+        const char *shape = contract->in_has_blocks == contract->out_has_blocks ? "same"
+                            : contract->in_has_blocks                           ? "scatter"
+                                                                                : "gather";
+        snprintf(name, sizeof name, "    \"%s\": (\"", contract->name);
+        snprintf(row, sizeof row, "\", \"%s\", lambda n: %s)", shape, factors[contract->bus]);
+        const char *at = strstr(text, name);
+        const char *end = at ? strchr(at, '\n') : NULL;
+        const char *here = at ? strstr(at, row) : NULL;
+        if (at && (!here || here > end))
+            fail_msg("python/weir/bench.py: the row of %s lacks %s", contract->name, row);
+        found += at != NULL;
+    }
+    assert_int_equal(found, 6);
+}
+
 TEST(validation_passes_right_plans_in_both_placements)
 {
     run_on_ranks(run_right_plans);
