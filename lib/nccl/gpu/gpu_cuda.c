@@ -10,6 +10,8 @@
 
 const void *weiri_nccl_exchange_kernel(int are_short, int *threads);
 const void *weiri_nccl_scale_kernel(int *threads);
+const void *weiri_nccl_put_kernel(int *threads);
+const void *weiri_nccl_wait_kernel(int *threads);
 
 static weir_status check_cuda(cudaError_t error, const char *what)
 {
@@ -70,6 +72,22 @@ weir_status weiri_nccl_gpu_record(weiri_nccl_comm *comm, cudaEvent_t event, cuda
 }
 
 /* ------------------------------------------------------------------ launches */
+
+weir_status weiri_nccl_gpu_load(const weiri_nccl_comm *comm)
+{
+    const weir_comm *node = weiri_comm_node(comm->comm);
+    int before, threads;
+    weir_status status = weiri_cuda_enter(node, &before);
+    if (status != WEIR_OK)
+        return status;
+    weiri_cuda_load(weiri_nccl_exchange_kernel(0, &threads));
+    weiri_cuda_load(weiri_nccl_exchange_kernel(1, &threads));
+    weiri_cuda_load(weiri_nccl_scale_kernel(&threads));
+    weiri_cuda_load(weiri_nccl_put_kernel(&threads));
+    weiri_cuda_load(weiri_nccl_wait_kernel(&threads));
+    weiri_cuda_leave(node, before);
+    return WEIR_OK;
+}
 
 weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t bytes,
                                 cudaStream_t stream)

@@ -97,7 +97,7 @@ weir_status weiri_nccl_gpu_record(weiri_nccl_comm *comm, cudaEvent_t event, cuda
     return gpu_unavailable();
 }
 
-weir_status weiri_rma_gpu_load(const weiri_nccl_comm *comm)
+weir_status weiri_nccl_gpu_load(const weiri_nccl_comm *comm)
 {
     (void)comm;
     return gpu_unavailable();

@@ -44,8 +44,7 @@ weir_status weiri_nccl_rma_create(weiri_nccl_comm *comm)
     rma->count = p2p->count;
     for (int place = 0; place < rma->count; place++)
         rma->base[place] = (uint64_t *)(void *)(p2p->mailbox[place] + boxes);
-    weir_status status = weiri_rma_quick_open(comm);
-    return status == WEIR_OK && comm->device >= 0 ? weiri_rma_gpu_load(comm) : status;
+    return weiri_rma_quick_open(comm);
 }
 
 void weiri_nccl_rma_destroy(weiri_nccl_comm *comm)

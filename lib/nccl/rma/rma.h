@@ -150,8 +150,6 @@ weir_status weiri_rma_await(const weiri_nccl_comm *comm, const uint64_t *word, u
 
 /* ------------------------------------------------------------- GPUs of a node */
 
-/* Loads the kernels. */
-weir_status weiri_rma_gpu_load(const weiri_nccl_comm *comm);
 /* Adds a put (to: the peer's window) or a signal (to: NULL) to the call's stream. */
 weir_status weiri_rma_gpu_out(weiri_nccl_comm *comm, const weiri_nccl_onesided *call,
                               const weiri_window_peer *to);

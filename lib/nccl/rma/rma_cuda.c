@@ -82,25 +82,6 @@ static weir_status rma_launch_out(weiri_nccl_comm *comm, const weiri_nccl_onesid
     return status;
 }
 
-/* CUDA loads a kernel at its first launch, and then waits for running kernels, which may wait for
- * the signal of a kernel that is to be loaded. */
-weir_status weiri_rma_gpu_load(const weiri_nccl_comm *comm)
-{
-    const weir_comm *node = weiri_comm_node(comm->comm);
-    struct cudaFuncAttributes ignored;
-    int before, threads;
-    weir_status status = weiri_cuda_enter(node, &before);
-    if (status != WEIR_OK)
-        return status;
-    cudaError_t error = cudaFuncGetAttributes(&ignored, weiri_nccl_put_kernel(&threads));
-    if (error == cudaSuccess)
-        error = cudaFuncGetAttributes(&ignored, weiri_nccl_wait_kernel(&threads));
-    if (error != cudaSuccess)
-        status = weiri_cuda_fail_launch(node, error);
-    weiri_cuda_leave(node, before);
-    return status;
-}
-
 weir_status weiri_rma_gpu_out(weiri_nccl_comm *comm, const weiri_nccl_onesided *call,
                               const weiri_window_peer *to)
 {
