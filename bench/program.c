@@ -48,8 +48,12 @@ static void print_information(const bench_run *run)
 /* An option takes precedence over its environment variable, which is all that the library reads. */
 static void export_options(const bench_options *options)
 {
+    static const char *const words[] = {[BENCH_TRANSPORT_SHM] = "shm",
+                                        [BENCH_TRANSPORT_CUDA_IPC] = "cuda_ipc",
+                                        [BENCH_TRANSPORT_IB] = "ib",
+                                        [BENCH_TRANSPORT_TCP] = "tcp"};
     if (options->transport != BENCH_TRANSPORT_AUTO)
-        setenv("WEIR_TRANSPORT", options->words.transport, 1);
+        setenv("WEIR_TRANSPORT", words[options->transport], 1);
 }
 
 static weir_backend backend_of(const bench_options *options)
@@ -160,7 +164,7 @@ static void check_command_line(const bench_run *run, bench_dist *dist, char *pro
     bench_job_phase(run->job, "set-up: comparison of options", 0);
     bench_consistency_share(run->job, problem);
     if (!*problem)
-        bench_consistency_check(run->job, run->options, problem);
+        bench_consistency_check(run, problem);
     if (!*problem && run->options->action == BENCH_ACTION_RUN &&
         bench_dist_parse(run->options->dist, dist) == WEIR_OK)
         check_with_ranks(run, dist, problem);
@@ -244,8 +248,8 @@ int bench_program_main(weir_collective collective, const char *program_name, int
 {
     bench_options options;
     bench_job job = {.program = program_name};
-    bench_run run = {.job = &job, .options = &options, .collective = collective, .argc = argc,
-                     .argv = argv};
+    bench_run run = {.job = &job, .options = &options, .table = &bench_options_table,
+                     .collective = collective, .argc = argc, .argv = argv};
     bench_launch launch;
     char problem[BENCH_PROBLEM_BYTES] = "";
     const program_start p = {&run, &options, &launch, problem};

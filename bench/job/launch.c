@@ -164,10 +164,8 @@ int bench_launch_check(const bench_launch *launch, bench_options *options, char 
                              "--verify mpi: MPI did not start these ranks; %s, or give --verify "
                              "exact",
                              why);
-    if (options->verify == BENCH_VERIFY_BOTH) {
+    if (options->verify == BENCH_VERIFY_BOTH)
         options->verify = BENCH_VERIFY_EXACT;
-        options->words.verify = "exact";
-    }
     return 0;
 }
 

@@ -6,8 +6,7 @@
 #ifndef BENCH_JOB_PREFLIGHT_H
 #define BENCH_JOB_PREFLIGHT_H
 
-#include "bench/job/job.h"
-#include "bench/options/options.h"
+#include "bench/job/run.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -45,6 +44,6 @@ void bench_consistency_share(const bench_job *job, char *problem);
 /* Writes a problem, the same on every rank, if a rank runs another program or has other options
  * than rank 0. Not compared: options that only rank 0 reads (--csv, -J, -I, ...), deadlines, the
  * path of a plan, and --transport, which the library agrees on. Collective. */
-void bench_consistency_check(const bench_job *job, const bench_options *options, char *problem);
+void bench_consistency_check(const bench_run *run, char *problem);
 
 #endif

@@ -7,10 +7,12 @@
 #include "bench/job/job.h"
 #include "bench/gpu/clocks.h"
 #include "bench/options/options.h"
+#include "programs/options.h"
 
 typedef struct bench_run {
     bench_job *job;
-    const bench_options *options;
+    const bench_options *options; /* may begin a larger structure */
+    const weiri_options *table;   /* of the options; offsets are from the structure's begin */
     weir_collective collective;
     const bench_dist *dist; /* of alltoallv */
     int argc;

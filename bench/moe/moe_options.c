@@ -174,8 +174,8 @@ static const char *parse_timeout(bench_moe_options *o, const char *text)
 
 static const char *parse_floor(bench_moe_options *o, const char *text)
 {
-    static char expected[BENCH_EXPECTED_BYTES];
-    return bench_parse_floor(NULL, text, &o->common, expected) == 0 ? NULL : expected;
+    static char expected[WEIRI_EXPECTED_BYTES];
+    return bench_floor_read(text, &o->common, expected) == 0 ? NULL : expected;
 }
 
 static const char *parse_seed(bench_moe_options *o, const char *text)
@@ -255,7 +255,6 @@ static const char *parse_backend(bench_moe_options *o, const char *text)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(text, words[i].word)) {
             o->common.backend = (int)words[i].backend;
-            o->common.words.backend = words[i].word;
             return NULL;
         }
     return "auto, host or cuda";
@@ -381,12 +380,6 @@ static void set_defaults(bench_moe_options *o)
     o->common.verify = BENCH_VERIFY_EXACT;
     o->common.seed = 1;
     o->common.aggregate = o->common.cycles = o->common.checks = 1;
-    o->common.words = (struct bench_option_texts){.backend = "auto",
-                                                  .transport = "auto",
-                                                  .mode = "throughput",
-                                                  .verify = "exact",
-                                                  .buffers = "weir",
-                                                  .counts = "host"};
     o->common.dist = "";
     o->common.algo = "auto";
 }

@@ -5,6 +5,7 @@
 #include "bench/job/preflight.h"
 #include "bench/job/watch.h"
 #include "bench/moe/moe_measure.h"
+#include "bench/options/parse.h"
 #include "bench/output/manifest.h"
 #include "programs/program.h"
 #include "programs/terminal.h"
@@ -243,7 +244,7 @@ int bench_moe_main(int argc, char **argv)
 {
     bench_moe_options options;
     bench_job job = {.program = "bench_moe"};
-    bench_run run = {.job = &job, .options = &options.common, .argc = argc, .argv = argv};
+    bench_run run = {.job = &job, .options = &options.common, .table = &bench_options_table, .argc = argc, .argv = argv};
     bench_launch launch = {.nranks = 1};
     char problem[BENCH_PROBLEM_BYTES] = "";
     const moe_start p = {&run, &options, &launch, problem};

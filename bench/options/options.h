@@ -1,7 +1,7 @@
 /*
- * The options of a run as plain data. parse.c reads the command line by its option table and
- * fills the struct; afterwards no option is compared as a string. The texts in `words` are kept
- * as the user wrote them, for the header, the manifest and the comparison between ranks.
+ * The options of a run as plain data. parse.c fills the struct by the option table (table.c), which
+ * also writes options for the manifest and for the comparison between ranks; afterwards no option
+ * is compared as a string.
  */
 #ifndef BENCH_OPTIONS_OPTIONS_H
 #define BENCH_OPTIONS_OPTIONS_H
@@ -86,7 +86,7 @@ typedef struct bench_peer {
     unsigned modes; /* of a vendor's library: bits 1 << bench_nccl_mode */
 } bench_peer;
 
-/* The option table stores int, size_t, double and const char * members by their offset. */
+/* The option table stores members by their offset. */
 typedef struct bench_options {
     int action; /* bench_action */
     size_t min_bytes, max_bytes, step_bytes, step_factor;
@@ -97,6 +97,7 @@ typedef struct bench_options {
                        -G is the number of batches and -n the number of operations per batch */
     double until;   /* --until as a fraction of the median; 0: not given */
     double floor_gbs;       /* least average bus bandwidth, if floor_name is set */
+    int floor_given;        /* --min-bw */
     const char *floor_name; /* where it comes from; NULL: there is none */
     int warmups;    /* -1: until times no longer fall */
     int aggregate, cycles, checks;
@@ -114,9 +115,6 @@ typedef struct bench_options {
     size_t seed;
     bench_peer peers[BENCH_PEERS_MAX];
     int npeers;
-    struct bench_option_texts {
-        const char *backend, *transport, *mode, *verify, *buffers, *counts;
-    } words; /* the texts of the word options */
 } bench_options;
 
 /* All functions are pure. */

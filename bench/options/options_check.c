@@ -196,14 +196,15 @@ static int check_files(const bench_options *options, weir_collective collective,
         return bad_usage(problem, "--dist %s: only bench_alltoallv has a distribution",
                          options->dist);
     if (options->counts != BENCH_COUNTS_HOST && collective != WEIR_COLL_ALLTOALLV)
-        return bad_usage(problem, "--counts %s: only bench_alltoallv has counts",
-                         options->words.counts);
+        return bad_usage(problem, "--counts device: only bench_alltoallv has counts");
     return 0;
 }
 
 weir_status bench_options_check(bench_options *options, weir_collective collective, char *problem)
 {
     default_sizes(options);
+    if (!options->checks)
+        options->verify = BENCH_VERIFY_OFF;
     if (check_sizes(options, problem) || check_iterations(options, problem) ||
         check_verification(options, problem) || check_algo(options, collective, problem) ||
         check_build(options, problem) || check_peers(options, problem) ||

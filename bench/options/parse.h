@@ -1,10 +1,14 @@
-/* Reads the command line, and prints --help. Both work from the option table in parse.c. */
+/* Reads the command line, and prints --help. Both work from the option table in table.c. */
 #ifndef BENCH_OPTIONS_PARSE_H
 #define BENCH_OPTIONS_PARSE_H
 
 #include "bench/options/options.h"
+#include "programs/options.h"
 
 #include <stdio.h>
+
+/* The options of the benchmarks of collectives; the settings are bench_options. */
+extern const weiri_options bench_options_table;
 
 /* Parses the command line of the benchmark of one collective, and checks the options against each
  * other. Local. WEIR_ERR_INVALID: problem (BENCH_PROBLEM_BYTES) is one line that names the option

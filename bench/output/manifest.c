@@ -143,51 +143,11 @@ static void manifest_put_environment(weiri_json_writer *json)
     weiri_json_close_object(json);
 }
 
-static void put_words(weiri_json_writer *json, const bench_options *o)
-{
-    weiri_json_put_text(json, "backend", o->words.backend);
-    weiri_json_put_text(json, "transport", o->words.transport);
-    weiri_json_put_text(json, "algo", o->algo);
-    weiri_json_put_text(json, "verify", bench_options_verifies(o) ? o->words.verify : "off");
-    weiri_json_put_text(json, "mode", o->words.mode);
-    weiri_json_put_text(json, "buffers", o->words.buffers);
-    weiri_json_put_text(json, "dist", o->dist);
-    weiri_json_put_text(json, "counts", o->words.counts);
-    weiri_json_put_list(json, "peers");
-    for (int i = 0; i < o->npeers; i++)
-        weiri_json_add_text(json, o->peers[i].text);
-    weiri_json_close_list(json);
-}
-
 /* 0 iterations and -1 warm-ups mean that the run finds the number. */
-static void put_options(weiri_json_writer *json, const bench_options *o)
+static void put_options(weiri_json_writer *json, const bench_run *run)
 {
     weiri_json_put_object(json, "options");
-    put_words(json, o);
-    weiri_json_put_text(json, "dtype",
-                        o->dtype == BENCH_ALL ? "all" : weir_dtype_name((weir_dtype)o->dtype));
-    weiri_json_put_text(json, "op", o->op == BENCH_ALL ? "all" : weir_op_name((weir_op)o->op));
-    weiri_json_put_whole(json, "root", o->root);
-    weiri_json_put_whole(json, "min_bytes", (long long)o->min_bytes);
-    weiri_json_put_whole(json, "max_bytes", (long long)o->max_bytes);
-    weiri_json_put_whole(json, "step_bytes", (long long)o->step_bytes);
-    weiri_json_put_whole(json, "step_factor", (long long)o->step_factor);
-    weiri_json_put_whole(json, "iterations", o->iterations);
-    weiri_json_put_real(json, "until", o->until);
-    weiri_json_put_whole(json, "warmups", o->warmups);
-    weiri_json_put_whole(json, "aggregate", o->aggregate);
-    weiri_json_put_whole(json, "cold", o->cold);
-    weiri_json_put_whole(json, "determinism", o->determinism);
-    weiri_json_put_whole(json, "cycles", o->cycles);
-    weiri_json_put_whole(json, "checks", o->checks);
-    weiri_json_put_whole(json, "blocking", o->blocking);
-    weiri_json_put_whole(json, "rank_time", o->rank_time);
-    weiri_json_put_whole(json, "registration", o->registration);
-    weiri_json_put_whole(json, "unalign_elements", o->unalign_elements);
-    weiri_json_put_whole(json, "timeout_s", o->timeout_s);
-    weiri_json_put_whole(json, "seed", (long long)o->seed);
-    if (o->inject_slow)
-        weiri_json_put_whole(json, "inject_slow_percent", o->inject_slow);
+    weiri_options_put(run->table, run->options, json);
     weiri_json_close_object(json);
 }
 
@@ -209,7 +169,7 @@ void bench_manifest_put(weiri_json_writer *json, const bench_run *run, const ben
     put_libraries(json, run->job);
     weiri_json_put_text(json, "intervals", bench_bootstrap_method());
     manifest_put_environment(json);
-    put_options(json, run->options);
+    put_options(json, run);
     bench_warnings_put(json, &run->job->warnings);
     weiri_json_close_object(json);
 }

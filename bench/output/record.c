@@ -174,9 +174,9 @@ static void record_put_splits(bench_record *record, const bench_run *run,
     int has_splits = run->collective == WEIR_COLL_ALLTOALLV;
     bench_record_put(record, BENCH_COLUMN_DIST, has_splits ? run->options->dist : "");
     bench_record_put(record, BENCH_COLUMN_COUNTS,
-                     !has_splits    ? ""
-                     : result->peer ? "host"
-                                    : run->options->words.counts);
+                     !has_splits ? ""
+                     : result->peer || run->options->counts == BENCH_COUNTS_HOST ? "host"
+                                                                                 : "device");
 }
 
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_ceiling *ceiling,

@@ -1,25 +1,40 @@
-/* Parses options by their table, and prints it: see options.h. */
+/* Parses options by their table, and writes what the table says about them: see options.h. */
 #include "programs/options.h"
 
 #include "base/error.h"
 
-#include <ctype.h>
-#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int option_is(const char *name, const char *text, size_t length)
+enum { NAME_BYTES = 64 };
+
+/* ------------------------------------------------------------------ look-up */
+
+static const weiri_option *option_of_letter(const weiri_options *table, char letter)
 {
-    return name && strlen(name) == length && strncmp(name, text, length) == 0;
+    for (int i = 0; i < table->count; i++)
+        if (table->rows[i].letter && table->rows[i].letter == letter)
+            return &table->rows[i];
+    return NULL;
 }
 
-static const weiri_option *option_find(const weiri_option *options, int count, const char *text,
-                                       size_t length)
+/* Finds the option of that name, or the only one whose name begins so. */
+static const weiri_option *option_of_name(const weiri_options *table, const char *name,
+                                          size_t length)
 {
-    for (int i = 0; i < count; i++)
-        if (option_is(options[i].name, text, length) || option_is(options[i].letter, text, length))
-            return &options[i];
-    return NULL;
+    const weiri_option *found = NULL;
+    int matches = 0;
+    for (int i = 0; i < table->count && length; i++) {
+        const weiri_option *row = &table->rows[i];
+        if (strncmp(row->name, name, length) != 0)
+            continue;
+        if (!row->name[length])
+            return row;
+        found = row;
+        matches++;
+    }
+    return matches == 1 ? found : NULL;
 }
 
 /* Whether the option may follow the command, or come before any. */
@@ -36,111 +51,154 @@ static int option_belongs(const weiri_option *option, const char *command)
     return 0;
 }
 
-weir_status weiri_option_take(const weiri_option *options, int count, const char *command, int argc,
-                              char **argv, int *i, void *settings)
+const char *weiri_option_name(const weiri_option *option, char *text, size_t bytes)
 {
-    const char *argument = argv[*i];
-    const size_t length = strcspn(argument, "=");
-    const char *value = argument[length] ? argument + length + 1 : NULL;
-    const weiri_option *row = option_find(options, count, argument, length);
-    if (!row || (value && !row->value) || !option_belongs(row, command))
-        return weiri_fail(WEIR_ERR_INVALID, "%s%sunknown option %s; --help lists them all",
-                          command ? command : "", command ? ": " : "", argument);
-    if (!row->value) {
-        *(int *)(void *)((char *)settings + row->offset) = 1;
-        return WEIR_OK;
-    }
-    if (!value && *i + 1 < argc)
-        value = argv[++*i];
-    if (!value || !*value)
-        return weiri_fail(WEIR_ERR_INVALID, "%s: expected a value, as in %s %s", row->name,
-                          row->name, row->value);
-    *(const char **)(void *)((char *)settings + row->offset) = value;
+    if (option->letter)
+        snprintf(text, bytes, "-%c (--%s)", option->letter, option->name);
+    else
+        snprintf(text, bytes, "--%s", option->name);
+    return text;
+}
+
+/* ------------------------------------------------------------------ parsing */
+
+weir_status weiri_option_read(const weiri_option *option, const char *text, void *settings)
+{
+    char expected[WEIRI_EXPECTED_BYTES] = "", name[NAME_BYTES];
+    if (option->type->read(option, text, settings, expected) != 0)
+        return weiri_fail(WEIR_ERR_INVALID, "%s %s: expected %s",
+                          weiri_option_name(option, name, sizeof name), *text ? text : "''", expected);
+    if (option->given)
+        *(int *)(void *)((char *)settings + option->given) = 1;
     return WEIR_OK;
 }
 
-weir_status weiri_options_take_all(const weiri_option *options, int count, int argc, char **argv,
-                                   void *settings)
+/* Takes the value that follows the option, or is the next argument. */
+static weir_status option_take_value(const weiri_option *row, const char *value, int argc,
+                                     char **argv, int *i, void *settings)
+{
+    char name[NAME_BYTES];
+    if (!value && *i + 1 < argc)
+        value = argv[++*i];
+    if (!value)
+        return weiri_fail(WEIR_ERR_INVALID, "%s needs a value: %s",
+                          weiri_option_name(row, name, sizeof name), row->value);
+    return weiri_option_read(row, value, settings);
+}
+
+static weir_status option_reject(const char *command, const char *argument)
+{
+    return weiri_fail(WEIR_ERR_INVALID, "%s%sunknown option %s; --help lists the options",
+                      command ? command : "", command ? ": " : "", argument);
+}
+
+static weir_status option_take_name(const weiri_options *table, const char *command, int argc,
+                                    char **argv, int *i, void *settings)
+{
+    const char *name = argv[*i] + 2;
+    const size_t length = strcspn(name, "=");
+    const char *value = name[length] ? name + length + 1 : NULL;
+    const weiri_option *row = option_of_name(table, name, length);
+    if (!row || !option_belongs(row, command))
+        return option_reject(command, argv[*i]);
+    if (row->value)
+        return option_take_value(row, value, argc, argv, i, settings);
+    if (value)
+        return weiri_fail(WEIR_ERR_INVALID, "--%s takes no value", row->name);
+    return weiri_option_read(row, "", settings);
+}
+
+static weir_status option_take_letters(const weiri_options *table, const char *command, int argc,
+                                       char **argv, int *i, void *settings)
 {
     weir_status status = WEIR_OK;
-    for (int i = 1; i < argc && status == WEIR_OK; i++)
-        status = weiri_option_take(options, count, NULL, argc, argv, &i, settings);
+    for (const char *letter = argv[*i] + 1; *letter && status == WEIR_OK; letter++) {
+        const weiri_option *row = option_of_letter(table, *letter);
+        if (!row || !option_belongs(row, command)) {
+            const char text[] = {'-', *letter, '\0'};
+            return option_reject(command, text);
+        }
+        if (row->value)
+            return option_take_value(row, letter[1] ? letter + 1 : NULL, argc, argv, i, settings);
+        status = weiri_option_read(row, "", settings);
+    }
     return status;
 }
 
-weir_status weiri_option_number(const char *name, const char *text, int least, int most,
-                                int *number)
+weir_status weiri_option_take(const weiri_options *table, const char *command, int argc,
+                              char **argv, int *i, void *settings)
 {
-    char *end;
-    if (!text)
-        return WEIR_OK;
-    errno = 0;
-    const long value = strtol(text, &end, 10);
-    if (errno || *text < '0' || *text > '9' || *end || value < least || value > most)
-        return weiri_fail(WEIR_ERR_INVALID, "%s %s: expected a number from %d to %d", name, text,
-                          least, most);
-    *number = (int)value;
-    return WEIR_OK;
+    return (argv[*i][1] == '-' ? option_take_name
+                               : option_take_letters)(table, command, argc, argv, i, settings);
 }
 
-weir_status weiri_percent_read(const char *text, weiri_percent_kind kind, double most,
-                               double *fraction, char *expected, size_t bytes)
+weir_status weiri_options_take_all(const weiri_options *table, int argc, char **argv,
+                                   void *settings)
 {
-    char *end;
-    const size_t length = strspn(text, "0123456789.eE+-"); /* no hexadecimal digits, nan or inf */
-    const int is_percent = strcmp(text + length, "%") == 0;
-    const double number = strtod(text, &end);
-    const double part = number / (is_percent || kind == WEIRI_PERCENT ? 100 : 1);
-    if ((*text == '.' || isdigit((unsigned char)*text)) && end == text + length &&
-        (is_percent || !*end) && part <= most && (kind != WEIRI_PERCENT || part > 0) &&
-        (kind == WEIRI_PERCENT || is_percent || number < 1)) {
-        *fraction = part;
-        return WEIR_OK;
+    weir_status status = WEIR_OK;
+    for (int i = 1; i < argc && status == WEIR_OK; i++) {
+        if (argv[i][0] != '-' || !argv[i][1] || strcmp(argv[i], "--") == 0)
+            return weiri_fail(WEIR_ERR_INVALID,
+                              "unexpected word %s: options start with -, --help lists them",
+                              argv[i]);
+        status = weiri_option_take(table, NULL, argc, argv, &i, settings);
     }
-    snprintf(expected, bytes,
-             kind == WEIRI_PERCENT
-                 ? "a percentage such as 2%%, above 0%% and at most %g%%"
-                 : "a percentage such as 3%%, or a number below 1 such as 0.03; at most %g%%",
-             100 * most);
-    return WEIR_ERR_INVALID;
+    return status;
 }
 
-weir_status weiri_option_percent(const char *name, const char *text, weiri_percent_kind kind,
-                                 double most, double *fraction)
+void weiri_options_set_defaults(const weiri_options *table, void *settings)
 {
-    char expected[128];
-    if (!text ||
-        weiri_percent_read(text, kind, most, fraction, expected, sizeof expected) == WEIR_OK)
-        return WEIR_OK;
-    return weiri_fail(WEIR_ERR_INVALID, "%s %s: expected %s", name, text, expected);
-}
-
-/* "-n, --ranks N" */
-static void option_describe(const weiri_option *option, char *text, size_t bytes)
-{
-    snprintf(text, bytes, "%s%s%s%s%s", option->letter ? option->letter : "",
-             option->letter ? ", " : "", option->name, option->value ? " " : "",
-             option->value ? option->value : "");
-}
-
-void weiri_options_print(const weiri_option *options, int count, FILE *to)
-{
-    char left[80];
-    int width = 0;
-    for (int i = 0; i < count; i++) {
-        option_describe(&options[i], left, sizeof left);
-        width = (int)strlen(left) > width ? (int)strlen(left) : width;
+    char expected[WEIRI_EXPECTED_BYTES];
+    for (int i = 0; i < table->count; i++) {
+        weiri_option row = table->rows[i];
+        row.low = INT_MIN; /* a default may stand for "not given" */
+        if (row.initial)
+            row.type->read(&row, row.initial, settings, expected);
     }
-    for (int i = 0; i < count; i++) {
-        const weiri_option *option = &options[i];
-        option_describe(option, left, sizeof left);
-        fprintf(to, "  %-*s  %s%s", width, left, option->commands ? option->commands : "",
-                option->commands ? ": " : "");
-        for (const char *at = option->help; *at; at++) {
-            fputc(*at, to);
-            if (*at == '\n')
-                fprintf(to, "%*s", width + 4, "");
-        }
-        fputc('\n', to);
-    }
+}
+
+/* ------------------------------------------------------ ranks and results */
+
+/* Writes the value as a user gives it; returns whether the option is in use. */
+static int option_write_value(const weiri_option *option, const void *settings, FILE *to)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    if (!memory)
+        return 0;
+    option->type->write(option, settings, memory);
+    fclose(memory);
+    if (bytes && to)
+        fprintf(to, " %s", text);
+    free(text);
+    return bytes != 0;
+}
+
+static void option_write_same(const weiri_option *option, const void *settings, FILE *to)
+{
+    const char letter[] = {option->letter, '\0'};
+    const char *dashes = option->letter ? "-" : "--", *name = option->letter ? letter : option->name;
+    const int is_flag = option->value == NULL;
+    const int in_use = is_flag ? *(const int *)(const void *)((const char *)settings +
+                                                              option->offset) != 0
+                               : option_write_value(option, settings, NULL);
+    fprintf(to, "%s%s%s", in_use ? "" : "no ", dashes, name);
+    if (in_use && !is_flag && option->flags & WEIRI_OPTION_SAME)
+        option_write_value(option, settings, to);
+    fputc('\n', to);
+}
+
+void weiri_options_write_same(const weiri_options *table, const void *settings, FILE *to)
+{
+    for (int i = 0; i < table->count; i++)
+        if (table->rows[i].flags & (WEIRI_OPTION_SAME | WEIRI_OPTION_SAME_USE))
+            option_write_same(&table->rows[i], settings, to);
+}
+
+void weiri_options_put(const weiri_options *table, const void *settings, weiri_json_writer *json)
+{
+    for (int i = 0; i < table->count; i++)
+        if (table->rows[i].manifest && table->rows[i].type->put)
+            table->rows[i].type->put(&table->rows[i], settings, json);
 }

@@ -14,6 +14,7 @@
 #include <weir/weir.h>
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,50 +24,63 @@ typedef struct settings {
     results_rules rules;
     const char *sources[2]; /* A (NULL: none) and B */
     const char *store, *accept, *add, *expect, *only, *suspects;
-    const char *format, *markdown, *json, *junit, *ctrf, *prometheus, *csv, *rows_json;
-    const char *min_effect, *resolve, *alpha, *noise, *correction, *contender, *ranks;
-    int changes, help, version, nranks;
+    const char *markdown, *json, *junit, *ctrf, *prometheus, *csv, *rows_json, *contender;
+    int format, correction, changes, help, version, nranks;
 } settings;
 
-#define TEXT(name, value, field, help) WEIRI_OPTION(name, value, settings, field, help)
-static const weiri_option options[] = {
-    TEXT("--format", "WORD", format,
-         "of standard output: text (default), markdown, json, junit, ctrf,\n"
-         "prometheus"),
-    TEXT("--markdown", "FILE", markdown, "also write the comparison to FILE, as Markdown"),
-    TEXT("--json", "FILE", json, "the same, as JSON"),
-    TEXT("--junit", "FILE", junit, "the same, as JUnit XML"),
-    TEXT("--ctrf", "FILE", ctrf, "the same, in the Common Test Report Format"),
-    TEXT("--prometheus", "FILE", prometheus,
-         "the same, as metrics for node_exporter's textfile collector"),
-    TEXT("--strict", NULL, rules.is_strict,
-         "fail on inconclusive rows, and on expectations that are close or absent"),
-    TEXT("--changes", NULL, changes, "leave rows without a difference out of tables"),
-    TEXT("--csv", "FILE", csv, "write B's rows, of any tool, as weir's CSV"),
-    TEXT("--rows-json", "FILE", rows_json, "the same as JSON, in documents as -J writes them"),
-    TEXT("--expect", "FILE", expect, "check B against lines such as: allreduce 1G >= 350 GB/s"),
-    TEXT("--min-effect", "PERCENT", min_effect, "ignore smaller changes (default 3%)"),
-    TEXT("--resolve", "PERCENT", resolve,
-         "'no difference' excludes changes of this size or more (default 10%)"),
-    TEXT("--alpha", "P", alpha, "risk of a false alarm in all rows together (default 0.05)"),
-    TEXT("--correction", "WORD", correction, "correction for many rows: holm (default), bh, none"),
-    TEXT("--start-noise", "PERCENT", noise,
-         "noise from run to run if few rows measure it (default 8% host, 2% GPU)"),
-    TEXT("--contender", "NAME", contender, "compare this candidate only, such as weir or nccl"),
-    TEXT("--contender-a", "NAME", rules.contender_a, "compare this candidate of A ..."),
-    TEXT("--contender-b", "NAME", rules.contender_b, "... with this of B; A and B may be one file"),
-    TEXT("--ranks", "N", ranks, "number of ranks, for files that do not state it (OSU)"),
-    TEXT("--only", "FILE", only, "compare only the rows that a file of suspects names"),
-    TEXT("--suspects", "FILE", suspects,
-         "write the rows worth measuring again, for the nightly gate"),
-    TEXT("--store", "DIR", store,
-         "where latest and baseline are: a folder of run folders, or an SQLite file"),
-    TEXT("--accept", "NAME", accept, "make this run the baseline of the store, and end"),
-    TEXT("--add", "NAME", add, "add B to a store in one file as this run, and end"),
-    TEXT("--version", NULL, version, "print the version"),
-    TEXT("--help", NULL, help, "print this help"),
+#define OPTION(name, value, type, member)                                                          \
+    0, name, value, &weiri_option_##type, offsetof(settings, member)
+
+static const weiri_option rows[] = {
+    {OPTION("format", "text|markdown|json|junit|ctrf|prometheus", words, format), .initial = "text",
+     .help = "of standard output"},
+    {OPTION("markdown", "FILE", text, markdown),
+     .help = "also write the comparison to FILE, as Markdown"},
+    {OPTION("json", "FILE", text, json), .help = "the same, as JSON"},
+    {OPTION("junit", "FILE", text, junit), .help = "the same, as JUnit XML"},
+    {OPTION("ctrf", "FILE", text, ctrf), .help = "the same, in the Common Test Report Format"},
+    {OPTION("prometheus", "FILE", text, prometheus),
+     .help = "the same, as metrics for node_exporter's textfile collector"},
+    {OPTION("strict", NULL, flags, rules.is_strict),
+     .help = "fail on inconclusive rows, and on expectations that are close or absent"},
+    {OPTION("changes", NULL, flags, changes),
+     .help = "leave rows without a difference out of tables"},
+    {OPTION("csv", "FILE", text, csv), .help = "write B's rows, of any tool, as weir's CSV"},
+    {OPTION("rows-json", "FILE", text, rows_json),
+     .help = "the same as JSON, in documents as -J writes them"},
+    {OPTION("expect", "FILE", text, expect),
+     .help = "check B against lines such as: allreduce 1G >= 350 GB/s"},
+    {OPTION("min-effect", "PERCENT", share, rules.min_effect), .high = 1000,
+     .help = "ignore smaller changes (default 3%)"},
+    {OPTION("resolve", "PERCENT", share, rules.resolve), .high = 1000,
+     .help = "'no difference' excludes changes of this size or more (default 10%)"},
+    {OPTION("alpha", "P", share, rules.alpha), .high = 50,
+     .help = "risk of a false alarm in all rows together (default 0.05)"},
+    {OPTION("correction", "holm|bh|none", words, correction), .initial = "holm",
+     .help = "correction for many rows"},
+    {OPTION("start-noise", "PERCENT", share, rules.start_noise), .high = 1000,
+     .help = "noise from run to run if few rows measure it (default 8% host, 2% GPU)"},
+    {OPTION("contender", "NAME", text, contender),
+     .help = "compare this candidate only, such as weir or nccl"},
+    {OPTION("contender-a", "NAME", text, rules.contender_a),
+     .help = "compare this candidate of A ..."},
+    {OPTION("contender-b", "NAME", text, rules.contender_b),
+     .help = "... with this of B; A and B may be one file"},
+    {OPTION("ranks", "N", int, nranks), .low = 1, .high = 1000000,
+     .help = "number of ranks, for files that do not state it (OSU)"},
+    {OPTION("only", "FILE", text, only),
+     .help = "compare only the rows that a file of suspects names"},
+    {OPTION("suspects", "FILE", text, suspects),
+     .help = "write the rows worth measuring again, for the nightly gate"},
+    {OPTION("store", "DIR", text, store),
+     .help = "where latest and baseline are: a folder of run folders, or an SQLite file"},
+    {OPTION("accept", "NAME", text, accept),
+     .help = "make this run the baseline of the store, and end"},
+    {OPTION("add", "NAME", text, add), .help = "add B to a store in one file as this run, and end"},
+    {OPTION("version", NULL, flags, version), .help = "print the version"},
+    {OPTION("help", NULL, flags, help), .help = "print this help"},
 };
-enum { OPTIONS = sizeof options / sizeof *options };
+static const weiri_options options = {rows, sizeof rows / sizeof *rows};
 
 static void print_help(void)
 {
@@ -77,7 +91,7 @@ static void print_help(void)
          "folder of files, a quoted pattern, or latest and baseline of --store. Several runs per\n"
          "side measure the noise; files rN-*.csv of both sides are pairs, measured next to each\n"
          "other. B is slower if the ratio B/A is above 1.\n");
-    weiri_options_print(options, OPTIONS, stdout);
+    weiri_options_print(&options, stdout);
     puts("\nexit codes: 0 no regression; 1 a row regressed (or, of other tools, is slower),\n"
          "significantly and by --min-effect or more, or any row of B has wrong results, whatever A\n"
          "has, or an expectation is unmet, or with --strict something could not be decided; 2 usage,\n"
@@ -102,69 +116,21 @@ static int usage_error(void)
 /* Stores argv[*i] and its value, if it has one. Returns 0 or an exit code. */
 static int take_option(settings *s, int argc, char **argv, int *i)
 {
-    return weiri_option_take(options, OPTIONS, NULL, argc, argv, i, s) ? usage_error() : 0;
-}
-
-static int read_fractions(settings *s)
-{
-    const struct {
-        const char *name, *text;
-        double most, *value;
-    } all[] = {{"--min-effect", s->min_effect, 10, &s->rules.min_effect},
-               {"--resolve", s->resolve, 10, &s->rules.resolve},
-               {"--start-noise", s->noise, 10, &s->rules.start_noise},
-               {"--alpha", s->alpha, 0.5, &s->rules.alpha}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (weiri_option_percent(all[i].name, all[i].text, WEIRI_PERCENT_OR_PART, all[i].most,
-                                 all[i].value))
-            return usage_error();
-    return 0;
+    return weiri_option_take(&options, NULL, argc, argv, i, s) ? usage_error() : 0;
 }
 
 typedef void printer(FILE *file, const results_report *report);
 
-static const struct {
-    const char *word;
-    printer *print;
-} formats[] = {{"text", results_print_text},   {"markdown", results_print_markdown},
-               {"json", results_print_json},   {"junit", results_print_junit},
-               {"ctrf", results_print_ctrf},   {"prometheus", results_print_prometheus}};
-enum { FORMATS = sizeof formats / sizeof *formats };
-
-/* The printer of --format, or NULL. */
-static printer *find_printer(const char *word)
-{
-    for (int i = 0; i < FORMATS; i++)
-        if (strcmp(word, formats[i].word) == 0)
-            return formats[i].print;
-    return NULL;
-}
-
-static int read_words(settings *s)
-{
-    static const char *const corrections[] = {"holm", "bh", "none"};
-    unsigned long long ranks = 0;
-    int correction = s->correction ? -1 : RESULTS_HOLM;
-    for (int i = 0; i < 3 && s->correction; i++)
-        if (strcmp(s->correction, corrections[i]) == 0)
-            correction = i;
-    if (s->format && !find_printer(s->format))
-        return usage("--format is text, markdown, json, junit, ctrf or prometheus, not", s->format);
-    if (correction < 0)
-        return usage("--correction is holm, bh or none, not", s->correction);
-    if (s->ranks && (results_whole(s->ranks, &ranks) != 0 || ranks < 1 || ranks > 1000000))
-        return usage("--ranks: expected a number of ranks, not", s->ranks);
-    s->rules.correction = (results_correction)correction;
-    s->nranks = (int)ranks;
-    if (s->contender)
-        s->rules.contender_a = s->rules.contender_b = s->contender;
-    return 0;
-}
+/* In the order of the words of --format. */
+static printer *const formats[] = {results_print_text, results_print_markdown, results_print_json,
+                                   results_print_junit, results_print_ctrf,
+                                   results_print_prometheus};
 
 static int read_settings(settings *s, int argc, char **argv)
 {
     int named = 0, status = 0, literal = 0;
     *s = (settings){.rules = results_rules_default()};
+    weiri_options_set_defaults(&options, s);
     for (int i = 1; i < argc && status == 0; i++) {
         if (!literal && strcmp(argv[i], "--") == 0)
             literal = 1;
@@ -183,8 +149,10 @@ static int read_settings(settings *s, int argc, char **argv)
     } else if (named != 2) {
         return usage("needs two sources, A and B; given:", named ? s->sources[0] : "none");
     }
-    status = read_fractions(s);
-    return status ? status : read_words(s);
+    s->rules.correction = (results_correction)s->correction;
+    if (s->contender)
+        s->rules.contender_a = s->rules.contender_b = s->contender;
+    return 0;
 }
 
 /* What results_write_file passes on. */
@@ -223,7 +191,7 @@ static int print_all(const settings *s, const results_report *report)
 {
     int status = 0;
     if (report->name_a || s->expect)
-        find_printer(s->format ? s->format : "text")(stdout, report);
+        formats[s->format](stdout, report);
     status |= print_to(s->markdown, results_print_markdown, report);
     status |= print_to(s->json, results_print_json, report);
     status |= print_to(s->junit, results_print_junit, report);

@@ -1,4 +1,5 @@
 /* weir-report: results, a comparison and the history of a store as one HTML page. */
+#include "programs/options.h"
 #include "programs/program.h"
 #include "results/output/page.h"
 #include "results/output/series.h"
@@ -7,6 +8,7 @@
 #include <weir/weir.h>
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { EXIT_USAGE = 2, EXIT_NOTHING = 3 };
@@ -16,19 +18,30 @@ typedef struct settings {
     int help, version;
 } settings;
 
-static const char help[] =
-    "usage: weir-report [-o FILE] [--store DIR] [--links FILE] [A] B\n\n"
-    "Writes one HTML page about B and what changed since A: verdicts, plots (by gnuplot), tables,\n"
-    "and with --store the history of its nights. A and B: see weir-compare --help.\n\n"
-    "  -o FILE      the page (default report.html)\n"
-    "  --store DIR  folder of run folders: its history, and where latest and baseline are\n"
-    "  --links FILE links measured by weir-topo --measure, to show the percentage of what they\n"
-    "               allow (default: links.txt in the folder of B's results or in the run folder\n"
-    "               of the nightly gate; topology.json there, of weir-topo --json, becomes a\n"
-    "               picture)\n"
-    "  --version    print the version\n"
-    "  --help       print this help\n\n"
-    "exit codes: 0; 2 usage; 3 nothing to report, or the page cannot be written.\n";
+#define OPTION(letter, name, value, type, member)                                                  \
+    letter, name, value, &weiri_option_##type, offsetof(settings, member)
+
+static const weiri_option rows[] = {
+    {OPTION('o', "output", "FILE", text, out), .initial = "report.html", .help = "the page"},
+    {OPTION(0, "store", "DIR", text, store),
+     .help = "folder of run folders: its history, and where latest and baseline are"},
+    {OPTION(0, "links", "FILE", text, links),
+     .help = "links measured by weir-topo --measure, to show the percentage of what they allow "
+             "(default: links.txt in the folder of B's results or in the run folder of the "
+             "nightly gate; topology.json there, of weir-topo --json, becomes a picture)"},
+    {OPTION(0, "version", NULL, flags, version), .help = "print the version"},
+    {OPTION(0, "help", NULL, flags, help), .help = "print this help"},
+};
+static const weiri_options options = {rows, sizeof rows / sizeof *rows};
+
+static void print_help(void)
+{
+    puts("usage: weir-report [-o FILE] [--store DIR] [--links FILE] [A] B\n\n"
+         "Writes one HTML page about B and what changed since A: verdicts, plots (by gnuplot), tables,\n"
+         "and with --store the history of its nights. A and B: see weir-compare --help.\n");
+    weiri_options_print(&options, stdout);
+    puts("\nexit codes: 0; 2 usage; 3 nothing to report, or the page cannot be written.");
+}
 
 static int usage(const char *what, const char *about)
 {
@@ -39,28 +52,19 @@ static int usage(const char *what, const char *about)
 static int read_settings(settings *s, int argc, char **argv)
 {
     int named = 0;
-    *s = (settings){.out = "report.html"};
+    *s = (settings){.out = NULL};
+    weiri_options_set_defaults(&options, s);
     for (int i = 1; i < argc; i++) {
-        int is_out = strcmp(argv[i], "-o") == 0, is_store = strcmp(argv[i], "--store") == 0;
-        int is_links = strcmp(argv[i], "--links") == 0;
-        s->help = strcmp(argv[i], "--help") == 0;
-        s->version = strcmp(argv[i], "--version") == 0;
+        if (argv[i][0] != '-') {
+            if (named == 2)
+                return usage("at most two sources; a third one:", argv[i]);
+            s->sources[named++] = argv[i];
+        } else if (weiri_option_take(&options, NULL, argc, argv, &i, s) != WEIR_OK) {
+            fprintf(stderr, "weir-report: %s\n", weir_last_error());
+            return EXIT_USAGE;
+        }
         if (s->help || s->version)
             return 0;
-        if ((is_out || is_store || is_links) && i + 1 >= argc)
-            return usage("needs a value:", argv[i]);
-        if (is_out)
-            s->out = argv[++i];
-        else if (is_store)
-            s->store = argv[++i];
-        else if (is_links)
-            s->links = argv[++i];
-        else if (argv[i][0] == '-')
-            return usage("no option", argv[i]);
-        else if (named == 2)
-            return usage("at most two sources; a third one:", argv[i]);
-        else
-            s->sources[named++] = argv[i];
     }
     if (named == 0 && s->store)
         s->sources[named++] = "latest";
@@ -176,7 +180,7 @@ int main(int argc, char **argv)
     if (status != 0)
         return status;
     if (s.help) {
-        fputs(help, stdout);
+        print_help();
         return 0;
     }
     if (s.version) {

@@ -4,6 +4,7 @@
  * usage, 3 for the environment.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -17,42 +18,38 @@ enum { MAX_RANKS = 4096 };
 typedef struct settings {
     int help, version, json, svg, quiet;
     int nranks; /* 0: as many as GPUs, else as usable cores */
-    const char *ranks, *xml_path, *save_path, *measure_path, *nodes_path;
+    const char *xml_path, *save_path, *measure_path, *nodes_path;
 } settings;
 
-#define OPTION(name, value, member, help) WEIRI_OPTION(name, value, settings, member, help)
-static const weiri_option options[] = {
-    OPTION("--ranks", "N", ranks, "place N ranks (default: one per GPU, else per usable core)"),
-    OPTION("--json", NULL, json, "print one JSON object"),
-    OPTION("--svg", NULL, svg, "draw the machine: print an SVG file"),
-    OPTION("--xml", "FILE", xml_path, "show a recorded machine (hwloc XML) instead of this one"),
-    OPTION("--save", "FILE", save_path,
-           "record the machine as hwloc XML, without names and addresses"),
-    OPTION("--nodes", "DIR", nodes_path,
-           "show the nodes of a job by kind; DIR has one record (--save) per\n"
-           "node"),
-    OPTION("--measure", "FILE", measure_path,
-           "measure the links between GPUs, or with --ranks or fewer\n"
-           "than two GPUs between the ranks' cores, and record them"),
-    OPTION("--quiet", NULL, quiet, "no progress on standard error"),
-    OPTION("--version", NULL, version, "print the version"),
-    OPTION("--help", NULL, help, "print this help"),
+#define OPTION(name, value, type, member)                                                          \
+    0, name, value, &weiri_option_##type, offsetof(settings, member)
+
+static const weiri_option rows[] = {
+    {OPTION("ranks", "N", int, nranks), .low = 1, .high = MAX_RANKS,
+     .help = "place N ranks (default: one per GPU, else per usable core)"},
+    {OPTION("json", NULL, flags, json), .help = "print one JSON object"},
+    {OPTION("svg", NULL, flags, svg), .help = "draw the machine: print an SVG file"},
+    {OPTION("xml", "FILE", text, xml_path),
+     .help = "show a recorded machine (hwloc XML) instead of this one"},
+    {OPTION("save", "FILE", text, save_path),
+     .help = "record the machine as hwloc XML, without names and addresses"},
+    {OPTION("nodes", "DIR", text, nodes_path),
+     .help = "show the nodes of a job by kind; DIR has one record (--save) per node"},
+    {OPTION("measure", "FILE", text, measure_path),
+     .help = "measure the links between GPUs, or with --ranks or fewer than two GPUs between the "
+             "ranks' cores, and record them"},
+    {OPTION("quiet", NULL, flags, quiet), .help = "no progress on standard error"},
+    {OPTION("version", NULL, flags, version), .help = "print the version"},
+    {OPTION("help", NULL, flags, help), .help = "print this help"},
 };
-enum { OPTIONS = sizeof options / sizeof *options };
+static const weiri_options options = {rows, sizeof rows / sizeof *rows};
 
 static void print_help(void)
 {
     printf("usage: weir-topo [options]\n"
            "Prints this machine's cores, GPUs and NICs, how close they are to each other, and the\n"
            "place of each rank; or measures the links between them.\n\n");
-    weiri_options_print(options, OPTIONS, stdout);
-}
-
-static weir_status parse(int argc, char **argv, settings *chosen)
-{
-    const weir_status status = weiri_options_take_all(options, OPTIONS, argc, argv, chosen);
-    return status ? status
-                  : weiri_option_number("--ranks", chosen->ranks, 1, MAX_RANKS, &chosen->nranks);
+    weiri_options_print(&options, stdout);
 }
 
 static int default_nranks(const weiri_topo *topo)
@@ -127,7 +124,7 @@ int main(int argc, char **argv)
 {
     weiri_program_begin();
     settings chosen = {0};
-    weir_status status = parse(argc, argv, &chosen);
+    weir_status status = weiri_options_take_all(&options, argc, argv, &chosen);
     if (!status && chosen.help)
         print_help();
     else if (!status && chosen.version)

@@ -4,40 +4,54 @@
 #include "base/error.h"
 #include "programs/options.h"
 
+#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
-#define OPTION(name, value, member, help) WEIRI_OPTION(name, value, check_options, member, help)
-static const weiri_option options_table[] = {
-    OPTION("--level", "WORD", level, "quick (15 s at most, the default), standard (60 s) or long"),
-    OPTION("--ranks", "N", ranks,
-           "ranks of the collectives (default: one per GPU, else per core, 2 to 8)"),
-    OPTION("--gpus", "N", gpus, "fail if there are fewer GPUs"),
-    OPTION("--nics", "N", nics, "fail if fewer NICs have a link"),
-    OPTION("--baseline", "FILE", baseline, "expect what --json FILE recorded on a good node"),
-    OPTION("--tolerance", "PERCENT", tolerance, "below the baseline's bandwidths (default: 20)"),
-    OPTION("--models", "FILE", models, "rules by hardware model, instead of the built-in ones"),
-    OPTION("--peer", "PATH", peer, "also check the vendor's library (libnccl.so.2) on GPUs"),
-    OPTION("--timeout", "SECONDS", timeout, "deadline of each program and round (default: 20)"),
-    OPTION("--fleet", NULL, fleet, "check the nodes of this job: start one process on each"),
-    OPTION("--bisect", NULL, bisect, "with --fleet: search the fault by halves, not by all pairs"),
-    OPTION("--address", "[INTERFACE:]IP:PORT", address,
-           "with --fleet: where the first process listens"),
-    OPTION("--rank", "I", rank, "with --address: the number of this process, from 0"),
-    OPTION("--nodes", "N", hosts, "with --address: the number of processes"),
-    OPTION("--json", "FILE", json, "also write JSON; a baseline for later"),
-    OPTION("--junit", "FILE", junit, "also write JUnit XML"),
-    OPTION("--ctrf", "FILE", ctrf, "also write the Common Test Report Format"),
-    OPTION("--prometheus", "FILE", prometheus,
-           "also write metrics for node_exporter's textfile collector"),
-    OPTION("--markdown", "FILE", markdown, "also write Markdown"),
-    OPTION("--inject", "FAULT", inject,
-           "plant a fault to show that it is found (docs/user/checking.md)"),
-    OPTION("--quiet", NULL, quiet, "no progress on standard error"),
-    OPTION("--version", NULL, version, "print the version"),
-    OPTION("--help", NULL, help, "print this help"),
+#define OPTION(name, value, type, member)                                                          \
+    0, name, value, &weiri_option_##type, offsetof(check_options, member)
+
+static const weiri_option rows[] = {
+    {OPTION("level", "quick|standard|long", words, level), .initial = "quick",
+     .help = "quick (15 s at most), standard (60 s) or long"},
+    {OPTION("ranks", "N", int, nranks), .low = 2, .high = 256,
+     .help = "ranks of the collectives (default: one per GPU, else per core, 2 to 8)"},
+    {OPTION("gpus", "N", int, ngpus), .high = 256, .initial = "-1", .flags = WEIRI_OPTION_EXPLAINED,
+     .help = "fail if there are fewer GPUs"},
+    {OPTION("nics", "N", int, nnics), .high = 256, .initial = "-1", .flags = WEIRI_OPTION_EXPLAINED,
+     .help = "fail if fewer NICs have a link"},
+    {OPTION("baseline", "FILE", text, baseline),
+     .help = "expect what --json FILE recorded on a good node"},
+    {OPTION("tolerance", "PERCENT", percent, share), .high = 99, .initial = "20%",
+     .help = "below the baseline's bandwidths"},
+    {OPTION("models", "FILE", text, models),
+     .help = "rules by hardware model, instead of the built-in ones"},
+    {OPTION("peer", "PATH", text, peer),
+     .help = "also check the vendor's library (libnccl.so.2) on GPUs"},
+    {OPTION("timeout", "SECONDS", int, timeout_s), .low = 1, .high = 3600, .initial = "20",
+     .help = "deadline of each program and round"},
+    {OPTION("fleet", NULL, flags, fleet),
+     .help = "check the nodes of this job: start one process on each"},
+    {OPTION("bisect", NULL, flags, bisect),
+     .help = "with --fleet: search the fault by halves, not by all pairs"},
+    {OPTION("address", "[INTERFACE:]IP:PORT", text, address),
+     .help = "with --fleet: where the first process listens"},
+    {OPTION("rank", "I", int, rank), .high = WEIR_RANKS_MAX - 1, .initial = "-1", .flags = WEIRI_OPTION_EXPLAINED,
+     .help = "with --address: the number of this process, from 0"},
+    {OPTION("nodes", "N", int, hosts), .low = 1, .high = WEIR_RANKS_MAX,
+     .help = "with --address: the number of processes"},
+    {OPTION("json", "FILE", text, json), .help = "also write JSON; a baseline for later"},
+    {OPTION("junit", "FILE", text, junit), .help = "also write JUnit XML"},
+    {OPTION("ctrf", "FILE", text, ctrf), .help = "also write the Common Test Report Format"},
+    {OPTION("prometheus", "FILE", text, prometheus),
+     .help = "also write metrics for node_exporter's textfile collector"},
+    {OPTION("markdown", "FILE", text, markdown), .help = "also write Markdown"},
+    {OPTION("inject", "FAULT", text, inject),
+     .help = "plant a fault to show that it is found (docs/user/checking.md)"},
+    {OPTION("quiet", NULL, flags, quiet), .help = "no progress on standard error"},
+    {OPTION("version", NULL, flags, version), .help = "print the version"},
+    {OPTION("help", NULL, flags, help), .help = "print this help"},
 };
-enum { OPTIONS = sizeof options_table / sizeof *options_table };
+static const weiri_options options_table = {rows, sizeof rows / sizeof *rows};
 
 void check_options_help(void)
 {
@@ -46,45 +60,26 @@ void check_options_help(void)
         "       [srun | mpirun ...] weir-check --fleet [options]\n"
         "Checks whether this node, or every node and link of a job, is healthy and as fast as it\n"
         "should be. The last line is PASS or FAIL.\n\n");
-    weiri_options_print(options_table, OPTIONS, stdout);
+    weiri_options_print(&options_table, stdout);
     printf(
         "\nExit codes: 0 passed, 1 wrong data, 2 usage, 3 system or environment, 4 hung, 5 slow,\n"
         "6 missing hardware; of several failures the first of 1, 4, 6, 3, 5.\n");
 }
 
-static weir_status options_read_numbers(check_options *options)
-{
-    weir_status status = weiri_option_number("--ranks", options->ranks, 2, 256, &options->nranks);
-    if (!status)
-        status = weiri_option_number("--gpus", options->gpus, 0, 256, &options->ngpus);
-    if (!status)
-        status = weiri_option_number("--nics", options->nics, 0, 256, &options->nnics);
-    if (!status)
-        status = weiri_option_number("--timeout", options->timeout, 1, 3600, &options->timeout_s);
-    if (!status)
-        status = weiri_option_percent("--tolerance", options->tolerance, WEIRI_PERCENT, 0.99,
-                                      &options->share);
-    return status;
-}
-
 static weir_status options_check(const check_options *options)
 {
-    if (!options->fleet && (options->bisect || options->address || options->rank || options->hosts))
+    const int has_rank = options->rank >= 0, has_hosts = options->hosts > 0;
+    if (!options->fleet && (options->bisect || options->address || has_rank || has_hosts))
         return weiri_fail(WEIR_ERR_INVALID, "--bisect, --address, --rank and --nodes need --fleet");
-    if ((options->rank || options->hosts) && !(options->address && options->rank && options->hosts))
+    if ((has_rank || has_hosts) && !(options->address && has_rank && has_hosts))
         return weiri_fail(WEIR_ERR_INVALID, "--address, --rank and --nodes go together");
-    if (options->level && strcmp(options->level, "quick") != 0 &&
-        strcmp(options->level, "standard") != 0 && strcmp(options->level, "long") != 0)
-        return weiri_fail(WEIR_ERR_INVALID, "--level %s: expected quick, standard or long",
-                          options->level);
     return WEIR_OK;
 }
 
 weir_status check_options_parse(int argc, char **argv, check_options *options)
 {
-    *options = (check_options){.ngpus = -1, .nnics = -1, .timeout_s = 20, .share = 0.2};
-    weir_status status = weiri_options_take_all(options_table, OPTIONS, argc, argv, options);
-    if (!status)
-        status = options_read_numbers(options);
+    *options = (check_options){.level = 0};
+    weiri_options_set_defaults(&options_table, options);
+    weir_status status = weiri_options_take_all(&options_table, argc, argv, options);
     return status ? status : options_check(options);
 }

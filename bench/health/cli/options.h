@@ -6,12 +6,13 @@
 
 typedef struct check_options {
     int help, version, fleet, bisect, quiet;
-    const char *level, *ranks, *gpus, *nics, *baseline, *models, *tolerance, *peer, *timeout,
-        *inject;
+    int level;                           /* health_level */
+    const char *baseline, *models, *peer, *inject;
     const char *json, *junit, *ctrf, *prometheus, *markdown;
-    const char *address, *hosts, *rank;  /* of a fleet */
-    int nranks, ngpus, nnics, timeout_s; /* -1 or 0: not given */
-    double share;                        /* of --tolerance, 0.2 by default */
+    const char *address;                 /* of a fleet */
+    int hosts, rank;                     /* of a fleet; 0 and -1: not given */
+    int nranks, ngpus, nnics, timeout_s; /* ranks 0, GPUs and NICs -1: not given */
+    double share;                        /* of --tolerance */
 } check_options;
 
 /* Parses the command line. WEIR_ERR_INVALID with the option and what was expected. */

@@ -103,13 +103,6 @@ static weir_status check_write(const check_options *options, const health_report
     return status;
 }
 
-static health_level check_level(const char *word)
-{
-    return !word || strcmp(word, "quick") == 0 ? HEALTH_QUICK
-           : strcmp(word, "standard") == 0     ? HEALTH_STANDARD
-                                               : HEALTH_LONG;
-}
-
 /* Reads what the checks are compared with, so that errors in it are reported before anything is
  * measured. */
 static weir_status check_read_expectations(const check_options *options, health_baseline **baseline)
@@ -123,6 +116,8 @@ static weir_status check_read_expectations(const check_options *options, health_
 /* Checks a node and writes the report. Returns the exit code. */
 static int check_run_node(const check_options *options)
 {
+    static const char *const levels[] = {[HEALTH_QUICK] = "quick", [HEALTH_STANDARD] = "standard",
+                                         [HEALTH_LONG] = "long"};
     char programs[512];
     health_report report = {0};
     health_baseline *baseline = NULL;
@@ -130,7 +125,7 @@ static int check_run_node(const check_options *options)
     const double began = health_now_s();
     check_find_programs(programs, sizeof programs);
     weiri_progress_begin(&progress, stderr, "weir-check", options->quiet);
-    const health_settings settings = {.level = check_level(options->level),
+    const health_settings settings = {.level = (health_level)options->level,
                                       .nranks = options->nranks,
                                       .gpus = options->ngpus,
                                       .nics = options->nnics,
@@ -139,7 +134,7 @@ static int check_run_node(const check_options *options)
                                       .programs = programs,
                                       .peer_so = options->peer,
                                       .progress = &progress};
-    check_stamp(&report, options->level ? options->level : "quick");
+    check_stamp(&report, levels[options->level]);
     weir_status status = check_read_expectations(options, &baseline);
     if (!status)
         status = check_node(options, &settings, baseline, &report);
@@ -199,9 +194,9 @@ static int check_run_fleet(const check_options *options)
     weiri_progress progress;
     int rank = 0, nranks = 0;
     const double began = health_now_s();
-    if (options->rank) {
-        rank = atoi(options->rank);
-        nranks = atoi(options->hosts);
+    if (options->rank >= 0) {
+        rank = options->rank;
+        nranks = options->hosts;
     }
     weir_status status =
         fleet_boot(options->address, rank, nranks, options->timeout_s * 1000, &boot);

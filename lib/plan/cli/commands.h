@@ -9,17 +9,19 @@
 
 #include "plan/format/plan.h"
 
+enum { PLAN_MOE_MOST = 1 << 24 };
+
 typedef struct settings {
-    const char *rank, *bytes, *ranks, *instances, *op; /* text of the options, or NULL */
-    const char *topology, *output;
-    const char *tokens, *model, *hidden, *experts, *topk, *groups, *crossing;
+    const char *topology, *output, *op, *model; /* NULL: not given */
+    int tokens, hidden, experts, topk, groups;  /* 0: those of the model */
+    int crossing;                               /* weiri_moe_crossing */
     int svg, summary, json, strict, in_place, fp8, help, version;
     char **words; /* operands of the command */
     int nwords;
     int only_rank;          /* -1: all */
     int nranks, ninstances; /* 0: not given */
     weir_op reduce_op;
-    uint64_t message_bytes; /* 0: weiri_plan_default_bytes */
+    size_t message_bytes;   /* 0: weiri_plan_default_bytes */
 } settings;
 
 /* Converts the texts of options to the values. WEIR_ERR_INVALID: the message names the option. */

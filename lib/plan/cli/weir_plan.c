@@ -41,45 +41,53 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* ----------------------------------------------------------------------- options */
 
-static const weiri_option options[] = {
-#define AT(member) offsetof(settings, member)
-    {"--bytes", "SIZE", AT(bytes), "message size in bytes; suffixes K, M, G, T (default: 1M)", NULL,
-     "show cost"},
-    {"--topology", "NAME|FILE", AT(topology),
-     "model of the machine, see below (default: h200x8); show: with --svg", NULL, "show cost moe"},
-    {"--rank", "R", AT(rank), "print only this rank", NULL, "show"},
-    {"--summary", NULL, AT(summary), "omit the operations", NULL, "show"},
-    {"--svg", NULL, AT(svg), "draw the estimated timeline as SVG", NULL, "show"},
-    {"--json", NULL, AT(json), "print the result as JSON", NULL, "check"},
-    {"--strict", NULL, AT(strict), "assume less of executors; see \"Stricter order\" in the guide",
-     NULL, "check"},
-    {"--ranks", "N", AT(ranks), "number of ranks (make: required; moe: all up to the topology's)",
-     "-n", "make moe"},
-    {"--output", "FILE", AT(output), "write to FILE instead of standard output", "-o", "make"},
-    {"--instances", "K", AT(instances),
-     "repeat each thread block K times and divide the data (default: 1)", NULL, "make"},
-    {"--in-place", NULL, AT(in_place), "input and output are the same memory", NULL, "make"},
-    {"--op", "OP", AT(op),
-     "restrict the plan to max, min or prod (default: the caller's operation)", NULL, "make"},
-    {"--tokens", "N", AT(tokens), "tokens of each rank (default: 128)", NULL, "moe"},
-    {"--model", "NAME", AT(model),
-     "hidden size, experts and top-k of " MOE_MODEL_NAMES "\n(default: deepseek-v3)", NULL, "moe"},
-    {"--hidden", "N", AT(hidden), "elements of a row", NULL, "moe"},
-    {"--experts", "N", AT(experts), "experts on all ranks together", NULL, "moe"},
-    {"--topk", "N", AT(topk), "experts of each token", NULL, "moe"},
-    {"--groups", "N", AT(groups), "a token's experts are on at most N nodes (default: any)", NULL,
-     "moe"},
-    {"--fp8", NULL, AT(fp8), "dispatch as fp8 with scales (default: 2 bytes an element)", NULL,
-     "moe"},
-    {"--crossing", "WORD", AT(crossing),
-     "what crosses between ranks: a row for each choice, for each rank, for\neach node, or as the "
-     "library does, weir (default)",
-     NULL, "moe"},
-    {"--version", NULL, AT(version), "print the version", NULL, NULL},
-    {"--help", NULL, AT(help), "print this help", "-h", NULL},
-#undef AT
+#define OPTION(letter, name, value, type, member, of)                                              \
+    letter, name, value, &weiri_option_##type, offsetof(settings, member), .commands = of
+
+static const weiri_option rows[] = {
+    {OPTION(0, "bytes", "SIZE", bytes, message_bytes, "show cost"), .low = 1,
+     .help = "message size in bytes; suffixes K, M, G, T (default: 1M)"},
+    {OPTION(0, "topology", "NAME|FILE", text, topology, "show cost moe"),
+     .help = "model of the machine, see below (default: h200x8); show: with --svg"},
+    {OPTION(0, "rank", "R", int, only_rank, "show"), .high = WEIRI_PLAN_RANKS_MAX - 1,
+     .initial = "-1", .flags = WEIRI_OPTION_EXPLAINED, .help = "print only this rank"},
+    {OPTION(0, "summary", NULL, flags, summary, "show"), .help = "omit the operations"},
+    {OPTION(0, "svg", NULL, flags, svg, "show"), .help = "draw the estimated timeline as SVG"},
+    {OPTION(0, "json", NULL, flags, json, "check"), .help = "print the result as JSON"},
+    {OPTION(0, "strict", NULL, flags, strict, "check"),
+     .help = "assume less of executors; see \"Stricter order\" in the guide"},
+    {OPTION('n', "ranks", "N", int, nranks, "make moe"), .low = 1, .high = WEIR_RANKS_MAX,
+     .help = "number of ranks (make: required; moe: all up to the topology's)"},
+    {OPTION('o', "output", "FILE", text, output, "make"),
+     .help = "write to FILE instead of standard output"},
+    {OPTION(0, "instances", "K", int, ninstances, "make"), .low = 1,
+     .high = WEIRI_PLAN_BLOCKS_MAX,
+     .help = "repeat each thread block K times and divide the data (default: 1)"},
+    {OPTION(0, "in-place", NULL, flags, in_place, "make"),
+     .help = "input and output are the same memory"},
+    {OPTION(0, "op", "OP", text, op, "make"),
+     .help = "restrict the plan to max, min or prod (default: the caller's operation)"},
+    {OPTION(0, "tokens", "N", int, tokens, "moe"), .low = 1, .high = PLAN_MOE_MOST,
+     .initial = "128", .help = "tokens of each rank"},
+    {OPTION(0, "model", "NAME", text, model, "moe"), .initial = "deepseek-v3",
+     .help = "hidden size, experts and top-k of " MOE_MODEL_NAMES},
+    {OPTION(0, "hidden", "N", int, hidden, "moe"), .low = 1, .high = PLAN_MOE_MOST,
+     .help = "elements of a row"},
+    {OPTION(0, "experts", "N", int, experts, "moe"), .low = 1, .high = PLAN_MOE_MOST,
+     .help = "experts on all ranks together"},
+    {OPTION(0, "topk", "N", int, topk, "moe"), .low = 1, .high = PLAN_MOE_MOST,
+     .help = "experts of each token"},
+    {OPTION(0, "groups", "N", int, groups, "moe"), .low = 1, .high = PLAN_MOE_MOST,
+     .help = "a token's experts are on at most N nodes (default: any)"},
+    {OPTION(0, "fp8", NULL, flags, fp8, "moe"),
+     .help = "dispatch as fp8 with scales (default: 2 bytes an element)"},
+    {OPTION(0, "crossing", "choice|rank|node|weir", words, crossing, "moe"), .initial = "weir",
+     .help = "what crosses between ranks: a row for each choice, for each rank, for each node, or "
+             "as the library does, weir"},
+    {OPTION(0, "version", NULL, flags, version, NULL), .help = "print the version"},
+    {OPTION('h', "help", NULL, flags, help, NULL), .help = "print this help"},
 };
-enum { OPTIONS = sizeof options / sizeof *options };
+static const weiri_options options = {rows, sizeof rows / sizeof *rows};
 
 static void plan_cli_print_help(void)
 {
@@ -92,7 +100,7 @@ static void plan_cli_print_help(void)
         printf("  %-20s %s\n", left, commands[i].help);
     }
     puts("\noptions:");
-    weiri_options_print(options, OPTIONS, stdout);
+    weiri_options_print(&options, stdout);
     puts("\ntopologies (or a file of lines key = value, or a file from weir-topo --measure):");
     weiri_plan_model_list(stdout);
     puts("\nexit codes: 0 success; 2 usage error or rejected plan; 3 system or environment error.\n"
@@ -114,13 +122,13 @@ static weir_status plan_cli_parse(int argc, char **argv, settings *chosen, const
 {
     int literal = 0;
     weir_status status = WEIR_OK;
+    weiri_options_set_defaults(&options, chosen);
     chosen->words = argv;
     for (int i = 1; i < argc && status == WEIR_OK; i++) {
         if (!literal && strcmp(argv[i], "--") == 0)
             literal = 1;
         else if (!literal && argv[i][0] == '-' && argv[i][1])
-            status = weiri_option_take(options, OPTIONS, *of ? (*of)->name : NULL, argc, argv, &i,
-                                       chosen);
+            status = weiri_option_take(&options, *of ? (*of)->name : NULL, argc, argv, &i, chosen);
         else if (!*of)
             status = plan_cli_find_command(argv[i], of);
         else

@@ -7,9 +7,7 @@
 #include "plan/cost/moves.h"
 #include "plan/draw/show.h"
 #include "plan/examples/examples.h"
-#include "programs/options.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,41 +15,12 @@
 
 /* ------------------------------------------------------------------------ values */
 
-/* Parses bytes with an optional suffix K, M, G or T, as the benchmarks do. */
-static weir_status plan_cli_read_bytes(const char *text, uint64_t *bytes)
-{
-    static const char suffixes[] = "KMGT";
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    const char *suffix = *end ? strchr(suffixes, *end) : NULL;
-    int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
-    end += suffix != NULL;
-    if (errno || *text < '0' || *text > '9' || *end || number == 0 || number >> (62 - shift))
-        return weiri_fail(
-            WEIR_ERR_INVALID,
-            "--bytes %s: expected a positive number of bytes, with suffix K, M, G or T", text);
-    *bytes = (uint64_t)number << shift;
-    return WEIR_OK;
-}
-
 weir_status settings_read(settings *chosen)
 {
-    chosen->only_rank = -1;
     chosen->reduce_op = WEIR_SUM;
-    weir_status status = weiri_option_number("--rank", chosen->rank, 0, WEIRI_PLAN_RANKS_MAX - 1,
-                                             &chosen->only_rank);
-    if (status == WEIR_OK)
-        status = weiri_option_number("--ranks", chosen->ranks, 1, WEIR_RANKS_MAX, &chosen->nranks);
-    if (status == WEIR_OK)
-        status = weiri_option_number("--instances", chosen->instances, 1, WEIRI_PLAN_BLOCKS_MAX,
-                                     &chosen->ninstances);
-    if (status == WEIR_OK && chosen->bytes)
-        status = plan_cli_read_bytes(chosen->bytes, &chosen->message_bytes);
-    if (status == WEIR_OK && chosen->op && weir_op_parse(chosen->op, &chosen->reduce_op) != WEIR_OK)
-        status = weiri_fail(WEIR_ERR_INVALID, "--op %s: expected sum, prod, max or min",
-                            chosen->op);
-    return status;
+    if (chosen->op && weir_op_parse(chosen->op, &chosen->reduce_op) != WEIR_OK)
+        return weiri_fail(WEIR_ERR_INVALID, "--op %s: expected sum, prod, max or min", chosen->op);
+    return WEIR_OK;
 }
 
 /* -------------------------------------------------------------------- show, cost */
@@ -170,11 +139,10 @@ weir_status command_make(const settings *chosen)
                           chosen->words[0]);
     if (!chosen->nranks)
         return weiri_fail(WEIR_ERR_INVALID, "make: expected a number of ranks, as in -n 8");
-    int nranks;
-    weir_status status =
-        weiri_option_number("--ranks", chosen->ranks, 2, WEIRI_PLAN_RANKS_MAX, &nranks);
-    if (status == WEIR_OK)
-        status = weiri_plan_example_make(example, &with, &plan);
+    if (chosen->nranks < 2 || chosen->nranks > WEIRI_PLAN_RANKS_MAX)
+        return weiri_fail(WEIR_ERR_INVALID, "-n (--ranks) %d: expected a whole number from 2 to %d",
+                          chosen->nranks, WEIRI_PLAN_RANKS_MAX);
+    weir_status status = weiri_plan_example_make(example, &with, &plan);
     if (status == WEIR_OK)
         status = plan_cli_write_plan(plan, chosen->output);
     weir_plan_free(plan);

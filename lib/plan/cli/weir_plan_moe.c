@@ -4,54 +4,24 @@
 #include "base/error.h"
 #include "plan/cost/moe.h"
 #include "programs/moe_models.h"
-#include "programs/options.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST = 1 << 24 };
-
 /* ------------------------------------------------------------------------ values */
-
-static weir_status plan_cli_read_crossing(const settings *chosen, weiri_moe_crossing *crossing)
-{
-    *crossing = WEIRI_MOE_BY_WEIR;
-    for (int i = 0; chosen->crossing && i < WEIRI_MOE_CROSSINGS; i++) {
-        *crossing = (weiri_moe_crossing)i;
-        if (!strcmp(chosen->crossing, weiri_moe_crossing_name(*crossing)))
-            return WEIR_OK;
-    }
-    return chosen->crossing
-               ? weiri_fail(WEIR_ERR_INVALID, "--crossing %s: expected choice, rank, node or weir",
-                            chosen->crossing)
-               : WEIR_OK;
-}
 
 static weir_status plan_cli_read_shape(const settings *chosen, weiri_moe_shape *shape)
 {
-    const moe_model *model = moe_model_find(chosen->model ? chosen->model : "deepseek-v3");
+    const moe_model *model = moe_model_find(chosen->model);
     if (!model)
         return weiri_fail(WEIR_ERR_INVALID, "--model %s: expected %s", chosen->model,
                           MOE_MODEL_NAMES);
-    *shape = (weiri_moe_shape){.tokens = 128,
-                               .hidden = model->hidden,
-                               .experts = model->experts,
-                               .topk = model->topk,
+    *shape = (weiri_moe_shape){.tokens = chosen->tokens,
+                               .hidden = chosen->hidden ? chosen->hidden : model->hidden,
+                               .experts = chosen->experts ? chosen->experts : model->experts,
+                               .topk = chosen->topk ? chosen->topk : model->topk,
+                               .groups = chosen->groups,
                                .fp8 = chosen->fp8};
-    const struct {
-        const char *name, *text;
-        int *number;
-    } rows[] = {{"--tokens", chosen->tokens, &shape->tokens},
-                {"--hidden", chosen->hidden, &shape->hidden},
-                {"--experts", chosen->experts, &shape->experts},
-                {"--topk", chosen->topk, &shape->topk},
-                {"--groups", chosen->groups, &shape->groups}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        weir_status status =
-            weiri_option_number(rows[i].name, rows[i].text, 1, MOST, rows[i].number);
-        if (status != WEIR_OK)
-            return status;
-    }
     return WEIR_OK;
 }
 
@@ -110,10 +80,8 @@ weir_status command_moe(const settings *chosen)
 {
     weiri_plan_model model;
     weiri_moe_shape shape;
-    weiri_moe_crossing crossing = WEIRI_MOE_BY_WEIR;
+    const weiri_moe_crossing crossing = (weiri_moe_crossing)chosen->crossing;
     weir_status status = plan_cli_read_shape(chosen, &shape);
-    if (status == WEIR_OK)
-        status = plan_cli_read_crossing(chosen, &crossing);
     if (status == WEIR_OK)
         status = weiri_plan_model_read(chosen->topology ? chosen->topology : "h200x8", &model);
     if (status != WEIR_OK)

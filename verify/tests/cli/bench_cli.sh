@@ -65,17 +65,21 @@ refuses 2 'unknown option -q; --help' -q
 refuses 2 '^bench_allreduce: unexpected word 8M' 8M
 refuses 2 'needs a value: SIZE' -b
 refuses 2 'takes no value' --help=yes
-for bad in x -8 8Q 8MM '' 1e99; do
+for bad in x -8 8Q 8MM '' 1e99 1.5 0.4 +8 ' 8' 0x400 1e3 1e3K 1Kx 8B 1,5K; do
     refuses 2 'expected a size' -b "$bad"
 done
 refuses 2 'expected a whole number' -n many
+for bad in +5 ' 5' '5 ' 0x5 5e0 5.0 ''; do
+    refuses 2 'expected a whole number from 0 to 2147483647' -n "$bad"
+    refuses 2 'expected a whole number from 0 to 86400' -T "$bad"
+done
 for option in -n -N; do
     for bad in -1 1000000000000 99999999999999999999; do
         refuses 2 'expected a whole number from 0 to 2147483647' $option $bad
     done
 done
 for bad in 0 -2 1.5 2.9 2K x 99999999999999999999; do
-    refuses 2 'expected a factor, a whole number of 1 or more' -f "$bad"
+    refuses 2 'expected a whole number from 1 to' -f "$bad"
 done
 for bad in -1 1.5 1K x; do
     refuses 2 'expected a whole number from 0 to 9223372036854775807' --seed "$bad"

@@ -426,7 +426,7 @@ else
     check "--add rejects a name that exists" \
         eval 'ends_with 3 $program --store "$nights" --add 2 "$scratch/sound.csv" &&
         grep -q "names are used once" "$err"'
-    check "--add rejects an empty name" eval 'ends_with 2 $program --store "$nights" --add "" "$scratch/sound.csv" && one_line_says "--add: expected a value"'
+    check "--add rejects an empty name" eval 'ends_with 2 $program --store "$nights" --add "" "$scratch/sound.csv" && one_line_says "--add" "expected NAME, not an empty word"'
     for word in latest baseline; do
         check "--add rejects the name '$word'" \
             eval 'ends_with 2 $program --store "$nights" --add "$word" "$scratch/sound.csv" &&

@@ -144,7 +144,7 @@ refuses "nodes that are not full" "-n 12 --experts 12 --topology lib/plan/cost/f
 refuses "more choices than experts in reach" \
     "-n 16 --experts 16 --topk 9 --groups 1 --topology lib/plan/cost/fleets/h100" "top-9" "8 experts"
 refuses "an unknown model" "--model gpt" "--model gpt" "deepseek-v3"
-refuses "an unknown crossing" "--crossing link" "--crossing link" "choice, rank, node or weir"
+refuses "an unknown crossing" "--crossing link" "--crossing link" "choice|rank|node|weir"
 refuses "no tokens" "--tokens 0" "--tokens 0"
 
 # ------------------------------------------------------------------------- publications

@@ -190,7 +190,7 @@ check "a missing source ends with 3" ends_with 3 $program -o "$page" "$scratch/n
 check "no source is a usage error" ends_with 2 $program
 check "a page that cannot be written ends with 3" ends_with 3 $program -o "$scratch/none/page" results/sample.csv
 check "--help ends with 0" ends_with 0 $program --help
-check "--help lists --version and --help" eval 'grep -q "^  --version " "$out" && grep -q "^  --help " "$out"'
+check "--help lists --version and --help" eval 'grep -q "^  *--version " "$out" && grep -q "^  *--help " "$out"'
 check "--version prints the version" eval 'ends_with 0 $program --version && grep -q "^weir-report: weir [0-9]" "$out"'
 check "weir-report leaves no temporary files" eval '[ -z "$(ls "$TMPDIR")" ]'
 tap_done

@@ -135,9 +135,9 @@ run --version
 shows "--version prints the version" "weir-topo: weir [0-9]"
 
 refuses 2 "unknown option --frobnicate" --frobnicate
-refuses 2 "unknown option machine" machine
-refuses 2 "unknown option --json=yes" --json=yes
-refuses 2 "expected a value" --ranks
+refuses 2 "unexpected word machine: options start with -" machine
+refuses 2 "takes no value" --json=yes
+refuses 2 "needs a value: N" --ranks
 refuses 2 "from 1 to" --ranks 0
 refuses 2 "from 1 to" --ranks 3x
 refuses 2 "from 1 to" --ranks 99999999999999999999

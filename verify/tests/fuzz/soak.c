@@ -16,7 +16,7 @@
 #include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
 #include "bench/job/job.h"
-#include "bench/options/option_values.h"
+#include "programs/numbers.h"
 #include "verify/hash.h"
 #include "verify/verify.h"
 
@@ -80,7 +80,7 @@ static int parse(int argc, char **argv, settings *asked)
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'b')
             asked->backend = optarg;
-        else if (option == '?' || bench_parse_bytes(optarg, numbers[option]) != WEIR_OK)
+        else if (option == '?' || weiri_bytes_read(optarg, numbers[option]) != 0)
             return -1;
     }
     int known = !strcmp(asked->backend, "auto") || !strcmp(asked->backend, "host") ||

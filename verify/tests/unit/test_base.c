@@ -1,9 +1,7 @@
 /*
  * lib/base: status names and exit codes, the last error and its contexts, names of types and
- * operations, the environment table, the log, files of measured links, colours and progress, the
- * table of options, the limit of open files.
+ * operations, the environment table, the log, files of measured links, the limit of open files.
  */
-#define _GNU_SOURCE /* terminals */
 #include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
@@ -12,8 +10,6 @@
 #include "base/log.h"
 #include "base/open_files.h"
 #include "base/words.h"
-#include "programs/options.h"
-#include "programs/terminal.h"
 #include "verify/tests/support/test_files.h"
 #include <weir/target.h>
 
@@ -389,253 +385,13 @@ TEST(links_that_differ_by_direction_are_found)
     weiri_links_free(links);
 }
 
-/* ------------------------------------------------------------------ terminal */
-
-static double fake_s;
-
-static double fake_clock(void)
-{
-    return fake_s;
-}
-
-/* Shows a job of 100 s every second, and returns what it wrote to the stream of a pipe. */
-static char *progress_of(int quiet, int has_end)
-{
-    static char text[4096];
-    weiri_progress progress;
-    memset(text, 0, sizeof text);
-    FILE *to = fmemopen(text, sizeof text - 1, "w");
-    assert_non_null(to);
-    fake_s = 1000;
-    weiri_progress_begin(&progress, to, "prog", quiet);
-    progress.now_s = fake_clock;
-    progress.began_s = fake_s;
-    for (int second = 1; second <= 100; second++) {
-        fake_s += 1;
-        weiri_progress_show(&progress, "8 B", has_end ? second / 100. : 0);
-    }
-    weiri_progress_clear(&progress);
-    fclose(to);
-    return text;
-}
-
-TEST(progress_writes_a_line_every_ten_seconds_to_a_file)
-{
-    const char *text = progress_of(0, 1);
-    int lines = 0;
-    for (const char *at = text; (at = strchr(at, '\n')); at++)
-        lines++;
-    assert_int_equal(lines, 10);
-    static const char first[] = "prog: 8 B: 10%, 1 min 30 s left\n"
-                                "prog: 8 B: 20%, 1 min 20 s left\n";
-    assert_int_equal(strncmp(text, first, sizeof first - 1), 0);
-    assert_null(strchr(text, '\033'));
-    assert_null(strchr(text, '\r'));
-    assert_non_null(strstr(progress_of(0, 0), "prog: 8 B: 10 s so far\n"));
-}
-
-TEST(quiet_progress_writes_nothing)
-{
-    assert_string_equal(progress_of(1, 1), "");
-    weiri_progress_show(NULL, "x", 0.5); /* as with quiet callers */
-}
-
-/* Opens a terminal, of which *control is the other side. */
-static FILE *open_terminal(int *control)
-{
-    *control = posix_openpt(O_RDWR | O_NOCTTY);
-    if (*control < 0 || grantpt(*control) != 0 || unlockpt(*control) != 0)
-        return NULL;
-    int fd = open(ptsname(*control), O_RDWR | O_NOCTTY);
-    return fd >= 0 ? fdopen(fd, "w") : NULL;
-}
-
-TEST(progress_rewrites_one_line_of_a_terminal)
-{
-    char text[1024] = "";
-    int control;
-    weiri_progress progress;
-    static const char *const launchers[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
-                                            "SLURM_PROCID", "NO_COLOR"};
-    FILE *terminal = open_terminal(&control);
-    if (!terminal)
-        skip();
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-        unsetenv(launchers[i]);
-    setenv("TERM", "xterm", 1);
-    weiri_terminal_detect();
-    fake_s = 1;
-    weiri_progress_begin(&progress, terminal, "prog", 0);
-    progress.now_s = fake_clock;
-    progress.began_s = fake_s;
-    for (int i = 0; i < 34; i++, fake_s += 0.1) /* from second 0 to 3.3: one line */
-        weiri_progress_show(&progress, "8 B", 0.5);
-    weiri_progress_clear(&progress);
-    fclose(terminal);
-    size_t length = 0; /* everything that was written, which may come in parts */
-    for (ssize_t got; (got = read(control, text + length, sizeof text - 1 - length)) > 0;)
-        length += (size_t)got;
-    assert_string_equal(text, "\r\033[Kprog: 8 B: 50%, 3 s left\r\r\033[K");
-    close(control);
-}
-
-TEST(only_terminals_have_colours_and_no_color_is_respected)
-{
-    int control;
-    FILE *terminal = open_terminal(&control), *file = tmpfile();
-    if (!terminal || !file)
-        skip();
-    unsetenv("NO_COLOR");
-    unsetenv("OMPI_COMM_WORLD_RANK");
-    weiri_terminal_detect();
-    setenv("TERM", "xterm", 1);
-    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_BAD), "\033[31m");
-    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_NONE), "\033[0m");
-    assert_string_equal(weiri_terminal_colour(file, WEIRI_COLOUR_BAD), "");
-    setenv("NO_COLOR", "1", 1);
-    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_GOOD), "");
-    setenv("NO_COLOR", "", 1); /* as if unset, by no-color.org */
-    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_GOOD), "\033[32m");
-    setenv("TERM", "dumb", 1);
-    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_GOOD), "");
-    setenv("TERM", "xterm", 1);
-    setenv("OMPI_COMM_WORLD_RANK", "0", 1); /* mpirun gives ranks a separate terminal */
-    weiri_terminal_detect();
-    assert_string_equal(weiri_terminal_colour(terminal, WEIRI_COLOUR_GOOD), "");
-    unsetenv("OMPI_COMM_WORLD_RANK");
-    weiri_terminal_detect();
-    fclose(terminal);
-    fclose(file);
-    close(control);
-}
+/* --------------------------------------------------------------------- words */
 
 TEST(one_thing_is_singular)
 {
     assert_string_equal(weiri_s(1), "");
     assert_string_equal(weiri_s(0), "s");
     assert_string_equal(weiri_s(2), "s");
-}
-
-/* ------------------------------------------------------------------ options */
-
-typedef struct chosen_options {
-    int quiet;
-    const char *ranks, *file;
-} chosen_options;
-
-static const weiri_option option_table[] = {
-    WEIRI_OPTION("--quiet", NULL, chosen_options, quiet, "no progress"),
-    {"--ranks", "N", offsetof(chosen_options, ranks), "number\nof ranks", "-n", "make show"},
-    WEIRI_OPTION("--file", "FILE", chosen_options, file, "a file"),
-};
-enum { OPTION_ROWS = sizeof option_table / sizeof *option_table };
-
-/* Parses up to three words after a command; NULL: none was named. */
-static weir_status take_words(const char *command, const char *first, const char *second,
-                              const char *third, chosen_options *chosen)
-{
-    char texts[3][32], *argv[5] = {texts[0]};
-    const char *const words[] = {first, second, third};
-    weir_status status = WEIR_OK;
-    int argc = 1;
-    *chosen = (chosen_options){.quiet = 0};
-    for (int i = 0; i < 3 && words[i]; i++) {
-        snprintf(texts[i], sizeof texts[i], "%s", words[i]);
-        argv[argc++] = texts[i];
-    }
-    for (int i = 1; i < argc && status == WEIR_OK; i++)
-        status = weiri_option_take(option_table, OPTION_ROWS, command, argc, argv, &i, chosen);
-    return status;
-}
-
-TEST(options_are_parsed_by_their_table)
-{
-    chosen_options chosen;
-    assert_int_equal(take_words(NULL, "--quiet", "--file=a=b", NULL, &chosen), WEIR_OK);
-    assert_int_equal(chosen.quiet, 1);
-    assert_int_equal(take_words("make", "-n", "8", "--quiet", &chosen), WEIR_OK);
-    assert_int_equal(chosen.quiet, 1);
-    assert_int_equal(take_words("show", "--ranks", "8", NULL, &chosen), WEIR_OK);
-    static const struct {
-        const char *command, *first, *second, *message;
-    } wrong[] = {
-        {NULL, "--quick", NULL, "unknown option --quick; --help lists them all"},
-        {NULL, "--quiet=1", NULL, "unknown option --quiet=1; --help lists them all"},
-        {NULL, "--ranks", "8", "unknown option --ranks; --help lists them all"},
-        {"cost", "-n", "8", "cost: unknown option -n; --help lists them all"},
-        {"mak", "-n", "8", "mak: unknown option -n; --help lists them all"},
-        {NULL, "file", NULL, "unknown option file; --help lists them all"},
-        {NULL, "--file", NULL, "--file: expected a value, as in --file FILE"},
-        {NULL, "--file=", NULL, "--file: expected a value, as in --file FILE"},
-    };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        const weir_status status =
-            take_words(wrong[i].command, wrong[i].first, wrong[i].second, NULL, &chosen);
-        assert_int_equal(status, WEIR_ERR_INVALID);
-        assert_string_equal(weir_last_error(), wrong[i].message);
-    }
-}
-
-TEST(numbers_of_options_are_digits_within_bounds)
-{
-    int number = 7;
-    assert_int_equal(weiri_option_number("-n", NULL, 1, 9, &number), WEIR_OK);
-    assert_int_equal(number, 7);
-    assert_int_equal(weiri_option_number("-n", "9", 1, 9, &number), WEIR_OK);
-    assert_int_equal(number, 9);
-    static const char *const wrong[] = {"",  "0",  "10", "+5", " 5",
-                                        "5 ", "-5", "5x", "x",  "99999999999999999999"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(weiri_option_number("-n", wrong[i], 1, 9, &number), WEIR_ERR_INVALID);
-    assert_string_equal(weir_last_error(),
-                        "-n 99999999999999999999: expected a number from 1 to 9");
-    assert_int_equal(number, 9);
-}
-
-TEST(percentages_of_options_have_one_spelling)
-{
-    static const struct {
-        const char *text;
-        double percent, part; /* by the two kinds; -1: refused */
-    } cases[] = {
-        {"2%", 0.02, 0.02},   {"0.00001%", 1e-7, 1e-7}, {".5", 0.005, 0.5},  {"2", 0.02, -1},
-        {"1e-1%", 1e-3, 1e-3}, {"50%", 0.5, 0.5},       {"51%", -1, -1},     {"0%", -1, 0},
-        {"0", -1, 0},         {"1", 0.01, -1},          {"-1%", -1, -1},     {"+1%", -1, -1},
-        {" 1%", -1, -1},      {"1 %", -1, -1},          {"2%%", -1, -1},     {"2x", -1, -1},
-        {"%", -1, -1},        {"", -1, -1},             {".", -1, -1},       {"0x1%", -1, -1},
-        {"nan%", -1, -1},     {"1e999%", -1, -1},       {"inf", -1, -1},     {"1.2.3%", -1, -1},
-        {"1e%", -1, -1},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        double percent = -1, part = -1;
-        weiri_option_percent("-p", cases[i].text, WEIRI_PERCENT, 0.5, &percent);
-        weiri_option_percent("-p", cases[i].text, WEIRI_PERCENT_OR_PART, 0.5, &part);
-        if (fabs(percent - cases[i].percent) > 1e-15 || fabs(part - cases[i].part) > 1e-15)
-            fail_msg("'%s': read as %g and %g", cases[i].text, percent, part);
-    }
-    double kept = 7;
-    assert_int_equal(weiri_option_percent("-p", NULL, WEIRI_PERCENT, 1, &kept), WEIR_OK);
-    assert_true(kept == 7);
-    assert_int_equal(weiri_option_percent("-p", "1", WEIRI_PERCENT_OR_PART, 10, &kept),
-                     WEIR_ERR_INVALID);
-    assert_string_equal(weir_last_error(), "-p 1: expected a percentage such as 3%, or a number "
-                                           "below 1 such as 0.03; at most 1000%");
-    assert_int_equal(weiri_option_percent("-p", "x", WEIRI_PERCENT, 1, &kept), WEIR_ERR_INVALID);
-    assert_string_equal(weir_last_error(),
-                        "-p x: expected a percentage such as 2%, above 0% and at most 100%");
-}
-
-TEST(help_is_made_from_the_table)
-{
-    char text[256] = "";
-    FILE *to = fmemopen(text, sizeof text, "w");
-    assert_non_null(to);
-    weiri_options_print(option_table, OPTION_ROWS, to);
-    fclose(to);
-    assert_string_equal(text, "  --quiet        no progress\n"
-                              "  -n, --ranks N  make show: number\n"
-                              "                 of ranks\n"
-                              "  --file FILE    a file\n");
 }
 
 /* ------------------------------------------------------------ open files */

@@ -1,0 +1,209 @@
+/*
+ * The option table of the benchmarks of collectives. nccl-tests' options keep their letters, long
+ * names and meaning; options that nccl-tests does not have are long only.
+ */
+#include "bench/options/parse.h"
+
+#include "bench/options/option_values.h"
+#include "bench/options/peers.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+enum {
+    SAME = WEIRI_OPTION_SAME,
+    SAME_USE = WEIRI_OPTION_SAME_USE,
+    EXPLAINED = WEIRI_OPTION_EXPLAINED
+};
+
+#define AT(member) offsetof(bench_options, member)
+
+static const weiri_option rows[] = {
+    {'b', "minbytes", "SIZE", &weiri_option_bytes, AT(min_bytes), .given = AT(min_given),
+     .flags = SAME, .manifest = "min_bytes",
+     .help = "smallest size; suffixes K, M, G, T (default: 8, with -e 16M -f 4, so up to 8M, if "
+             "neither -b nor -e is given; else the smaller of 32M and -e)"},
+    {'e', "maxbytes", "SIZE", &weiri_option_bytes, AT(max_bytes), .given = AT(max_given),
+     .flags = SAME, .manifest = "max_bytes",
+     .help = "largest size (default: as for -b; else the larger of 32M and -b)"},
+    {'i', "stepbytes", "SIZE", &weiri_option_bytes, AT(step_bytes), .low = 1, .initial = "1M",
+     .given = AT(step_given), .flags = SAME, .manifest = "step_bytes",
+     .help = "step between sizes; a -f above 1 takes precedence"},
+    {'f', "stepfactor", "N", &weiri_option_whole, AT(step_factor), .low = 1, .high = LONG_MAX,
+     .initial = "1", .given = AT(step_given), .flags = SAME | EXPLAINED, .manifest = "step_factor",
+     .help = "factor between sizes, a whole number"},
+    {'n', "iters", "N", &weiri_option_int, AT(iterations), .high = INT_MAX, .initial = "0",
+     .flags = SAME | EXPLAINED, .manifest = "iterations",
+     .help = "number of timed iterations (default: 0, as many as fit a time budget, from 20 to "
+             "2000)"},
+    {0, "visits", "N", &weiri_option_int, AT(rounds), .low = 1, .high = 64, .initial = "6",
+     .flags = SAME | EXPLAINED,
+     .help = "divide the iterations of a size into N rounds, each on other pages, with other sizes "
+             "in between (default: 6; 1 if -n is below 12)"},
+    {0, "until", "PERCENT", &weiri_option_percent, AT(until), .high = 100, .flags = SAME,
+     .manifest = "until",
+     .help = "add iterations until the 95% interval of every candidate's median is the median +- "
+             "PERCENT (such as 2%); gives up on a size after -T seconds, else 10, and then reports "
+             "how wide the interval is"},
+    {0, "min-bw", "GB/S", &weiri_option_decimal, AT(floor_gbs), .given = AT(floor_given),
+     .help = "end with PASS or FAIL, and fail with exit code 1, if the average bus bandwidth of "
+             "the footer is below this floor (default: 90% of NCCL_TESTS_MIN_BW, as in nccl-tests, "
+             "if it is set)"},
+    {'w', "warmup_iters", "N", &weiri_option_int, AT(warmups), .high = INT_MAX, .initial = "-1",
+     .flags = SAME | EXPLAINED, .manifest = "warmups",
+     .help = "number of untimed iterations before each timed block (default: until times no longer "
+             "fall, 6 to 61)"},
+    {'m', "agg_iters", "N", &weiri_option_int, AT(aggregate), .low = 1, .high = INT_MAX,
+     .initial = "1", .flags = SAME, .manifest = "aggregate",
+     .help = "operations timed together as one iteration"},
+    {'N', "run_cycles", "N", &weiri_option_int, AT(cycles), .high = INT_MAX, .initial = "1",
+     .flags = SAME | EXPLAINED, .manifest = "cycles",
+     .help = "run the sweep N times (default: 1; 0: until stopped)"},
+    {'c', "check", "N", &weiri_option_int, AT(checks), .high = INT_MAX, .initial = "1",
+     .flags = SAME | EXPLAINED, .manifest = "checks",
+     .help = "check each size N times, each time with other data (default: 1; 0: no checks)"},
+    {'o', "op", "OP|all", &bench_option_op, AT(op), .initial = "sum", .flags = SAME,
+     .manifest = "op",
+     .help = "sum, prod, max, min or avg"},
+    {'d', "datatype", "TYPE|all", &bench_option_dtype, AT(dtype), .initial = "float",
+     .flags = SAME, .manifest = "dtype",
+     .help = "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3 or "
+             "f8e5m2"},
+    {'r', "root", "RANK|all", &bench_option_root, AT(root), .low = -1, .high = INT_MAX,
+     .initial = "0", .flags = SAME | EXPLAINED, .manifest = "root",
+     .help = "root of broadcast and reduce (default: 0; -1 is all)"},
+    {'z', "blocking", "0-3", &weiri_option_int, AT(blocking), .high = 3, .initial = "0",
+     .flags = SAME, .manifest = "blocking",
+     .help = "0, 2: back to back; 1: barrier after each operation; 3: barrier after each "
+             "iteration. Barriers are never timed."},
+    {'G', "cudagraph", "N", &weiri_option_int, AT(graph), .high = INT_MAX, .initial = "0",
+     .flags = SAME,
+     .help = "number of graph launches; on the host N times as many iterations"},
+    {'C', "report_cputime", "0|1", &weiri_option_int, AT(cpu_time), .high = 1,
+     .help = "1: the time column is processor time of the calling thread"},
+    {'a', "average", "0-3", &weiri_option_int, AT(rank_time), .high = 3, .initial = "3",
+     .flags = EXPLAINED, .manifest = "rank_time",
+     .help = "the table's time of one iteration: 0 rank 0's, 1 mean, 2 minimum, 3 maximum over "
+             "ranks (default: 3; the CSV always has the maximum)"},
+    {'I', "per_iter_timing", "0|1", &weiri_option_int, AT(per_iteration), .high = 1,
+     .help = "1: add i_min, i_max, i_p99 and i_cv% to the table"},
+    {'K', "per_iter_skip", "N", &weiri_option_int, AT(skip), .high = INT_MAX,
+     .help = "leave the first N iterations out of the columns of -I; they show nan if no iteration "
+             "is left"},
+    {'T', "timeout", "SECONDS", &weiri_option_int, AT(timeout_s), .high = 86400, .initial = "0",
+     .flags = EXPLAINED, .manifest = "timeout_s",
+     .help = "deadline of set-up, every wait and tear-down; when it passes, the state of every "
+             "rank is reported and the exit code is 4 (default: 0, which means WEIR_TIMEOUT_MS, "
+             "else 30 s)"},
+    {'J', "output_file", "FILE", &weiri_option_text, AT(json_path),
+     .help = "also write nccl-tests' JSON (schema 3)"},
+    {'S', "report_timestamps", "0|1", &weiri_option_int, AT(timestamps), .high = 1,
+     .help = "1: end each row with a time stamp"},
+    {'M', "memory", "0|1", &weiri_option_int, AT(memory_report), .high = 1,
+     .help = "1: report memory use at the end"},
+    {'R', "local_register", "0-2", &weiri_option_int, AT(registration), .high = 2, .initial = "0",
+     .flags = SAME, .manifest = "registration",
+     .help = "0: the library finds buffers by address; 1: each rank registers its buffers; 2: "
+             "ranks also exchange handles before"},
+    {'u', "unalign", "N", &weiri_option_int, AT(unalign_elements), .high = 1 << 20, .initial = "0",
+     .flags = SAME, .manifest = "unalign_elements",
+     .help = "shift both buffers by N elements"},
+    {'t', "nthreads", "1", &weiri_option_int, AT(nthreads), .high = INT_MAX, .initial = "1",
+     .flags = EXPLAINED,
+     .help = "only 1; start more ranks instead"},
+    {'g', "ngpus", "N", &weiri_option_int, AT(ngpus), .low = 1, .high = WEIR_RANKS_MAX,
+     .initial = "1", .flags = EXPLAINED,
+     .help = "start N ranks on this node, without a launcher, one for each device (default: 1; "
+             "only 1 under a launcher)"},
+    {'p', "parallel_init", "0|1", &weiri_option_int, AT(ignored), .high = 1,
+     .help = "accepted for nccl-tests' command lines; no effect"},
+    {'y', "stream_null", "0|1", &weiri_option_int, AT(ignored), .high = 1,
+     .help = "accepted for nccl-tests' command lines; no effect"},
+    {0, "csv", "FILE", &weiri_option_text, AT(csv_path),
+     .help = "also write CSV, each row as soon as it is known, and a manifest beside it (a.json "
+             "for a.csv)"},
+    {0, "ceiling", "FILE", &weiri_option_text, AT(ceiling_path),
+     .help = "compare results with the links that weir-topo --measure FILE recorded, for as many "
+             "cores or GPUs as ranks: percent of what the links allow, in CSV and JSON, and a line "
+             "at the end"},
+    {0, "backend", "auto|host|cuda", &weiri_option_words, AT(backend), .initial = "auto",
+     .flags = SAME, .manifest = "backend",
+     .help = "memory of the buffers"},
+    {0, "transport", "auto|shm|cuda_ipc|ib|tcp", &weiri_option_words, AT(transport),
+     .initial = "auto", .manifest = "transport",
+     .help = "transport; ib and tcp connect nodes, ranks of one node share memory"},
+    {0, "algo", "auto|all|NAME|FILE:NAME[,...]", &weiri_option_text, AT(algo), .flags = SAME,
+     .manifest = "algo",
+     .help = "algorithms to measure: weir's selection (auto), each of --list-algos (all), or a "
+             "list; on GPUs with a grid of blocks x threads if wanted, such as packet:16x64; "
+             "FILE.cu:NAME compiles a kernel, see lib/algo/README.md (default: auto)"},
+    {0, "tune", "FILE", &weiri_option_text, AT(tune_path), .flags = SAME_USE,
+     .help = "measure every algorithm, on GPUs with many grids, and write the fastest for each "
+             "size into a tuning table for WEIR_TUNING; rows of other collectives and numbers of "
+             "ranks in the file are kept"},
+    {0, "peer", BENCH_PEERS_ARGUMENT, &bench_option_peer, 0, .flags = SAME, .manifest = "peers",
+     .help = "also measure this peer, interleaved in the same run; repeatable. nccl, or a vendor's "
+             "library by its path, in every mode that it has; nccl:default, nccl:symmetric or "
+             "nccl:zero-cta in one mode"},
+    {0, "mode", "throughput|latency", &weiri_option_words, AT(mode), .initial = "throughput",
+     .flags = SAME, .manifest = "mode",
+     .help = "throughput: operations back to back; latency: ranks start each operation together, "
+             "and the start skew is reported"},
+    {0, "cold", NULL, &weiri_option_flags, AT(cold), .flags = SAME, .manifest = "cold",
+     .help = "operations cycle through copies of their buffers, together twice the last-level "
+             "cache (default: the same buffers, warm)"},
+    {0, "verify", "mpi|exact|both|off", &weiri_option_words, AT(verify), .initial = "both",
+     .flags = SAME | EXPLAINED, .manifest = "verify",
+     .help = "the reference: mpi repeats the call with MPI; exact uses data whose result is known "
+             "bit for bit (default: both, exact if MPI did not start the ranks; above 4 MiB per "
+             "rank exact compares everything, mpi compares windows)"},
+    {0, "determinism", NULL, &weiri_option_flags, AT(determinism), .flags = SAME,
+     .manifest = "determinism",
+     .help = "repeat each call 10 times on the same data and report whether the bits are equal in "
+             "every repeat and on every rank; if weir promises equal bits (all but ring and "
+             "plans), others count as wrong data"},
+    {0, "buffers", "registered|unregistered", &weiri_option_words, AT(buffers),
+     .initial = "registered", .recorded = "weir|plain", .flags = SAME | EXPLAINED,
+     .manifest = "buffers",
+     .help = "registered: memory of the library, which peers map; unregistered: memory of malloc "
+             "or cudaMalloc, which peers cannot map: data pass through shared memory, or the "
+             "kernel copies them (default: registered; aliases: weir, plain)"},
+    {0, "dist", "WORD[:VALUE]", &weiri_option_text, AT(dist), .initial = "spread:1", .flags = SAME,
+     .manifest = "dist",
+     .help = "traffic pattern of alltoallv: uniform; spread:X, from 0 (uniform) to 1 (in "
+             "proportion to the distance); zipf:A, weights 1/place^A of receivers in an order "
+             "drawn from the seed; hot:K, K receivers get 90%; matrix:FILE, a row of weights per "
+             "rank; trace:FILE, matrices separated by empty lines, which calls cycle through. The "
+             "rank that sends or receives most moves the size"},
+    {0, "counts", "host|device", &weiri_option_words, AT(counts), .initial = "host", .flags = SAME,
+     .manifest = "counts",
+     .help = "alltoallv of weir: counts are arguments, or are read from device memory when the "
+             "call runs"},
+    {0, "plan", "FILE", &weiri_option_text, AT(plan), .flags = SAME_USE,
+     .help = "measure a plan, in the JSON of MSCCL++'s DSL (docs/user/plans.md), instead of weir's "
+             "selection; --algo auto,... adds algorithms"},
+    {0, "plan-dir", "DIR", &weiri_option_text, AT(plan_dir), .flags = SAME_USE,
+     .help = "with --tune: also measure the plans in this folder (*.json) that are for this "
+             "collective and number of ranks; the table may choose them"},
+    {0, "seed", "N", &weiri_option_whole, AT(seed), .high = LONG_MAX, .initial = "1",
+     .flags = SAME, .manifest = "seed",
+     .help = "seed of the data"},
+    {0, "inject", "list|FAULT[@timed]|slow:PERCENT", &bench_option_inject, 0, .flags = SAME,
+     .manifest = "inject_slow_percent",
+     .help = "inject a fault into the first checked run of each size, or into the second timed "
+             "iteration, to show that it is found; list: print the faults and exit; slow: timed "
+             "operations of weir take so much longer"},
+    {0, "quiet", NULL, &weiri_option_flags, AT(quiet),
+     .help = "no progress on standard error, which else appears after 3 s: on a terminal one line, "
+             "elsewhere a line every 10 s"},
+    {0, "list-algos", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_LIST_ALGOS,
+     .help = "list the algorithms and exit"},
+    {0, "help-env", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_HELP_ENV,
+     .help = "list the environment variables and exit"},
+    {0, "version", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_VERSION,
+     .help = "print the version and exit"},
+    {'h', "help", NULL, &weiri_option_flags, AT(action), .high = BENCH_ACTION_HELP,
+     .help = "print this help and exit"},
+};
+
+const weiri_options bench_options_table = {rows, sizeof rows / sizeof rows[0]};

@@ -1,0 +1,61 @@
+/* Prints a table of options as --help shows it: see options.h. */
+#include "programs/options.h"
+
+#include <string.h>
+
+enum { LINE_WIDTH = 80, LEFT_MAX = 28, LEFT_BYTES = 128, TEXT_BYTES = 2048 };
+
+/* "-b, --minbytes SIZE". Names align with each other if some option of the table has a letter. */
+static int help_left(const weiri_options *table, const weiri_option *option, char *text)
+{
+    int has_letters = 0;
+    for (int i = 0; i < table->count; i++)
+        has_letters |= table->rows[i].letter != 0;
+    const char letter[] = {'-', option->letter, ',', ' ', '\0'};
+    return snprintf(text, LEFT_BYTES, "%s--%s%s%s",
+                    !has_letters ? "" : option->letter ? letter : "    ", option->name,
+                    option->value ? " " : "", option->value ? option->value : "");
+}
+
+static void help_text(const weiri_option *option, char *text)
+{
+    const int says_default = option->initial && !(option->flags & WEIRI_OPTION_EXPLAINED);
+    snprintf(text, TEXT_BYTES, "%s%s%s%s%s%s", option->commands ? option->commands : "",
+             option->commands ? ": " : "", option->help, says_default ? " (default: " : "",
+             says_default ? option->initial : "", says_default ? ")" : "");
+}
+
+/* Prints text in lines that begin at a column; the first line is there already. */
+static void help_wrap(FILE *to, int column, const char *text)
+{
+    int at = column;
+    for (const char *word = text; *word;) {
+        const int length = (int)strcspn(word, " ");
+        if (at > column && at + 1 + length > LINE_WIDTH - 1) {
+            fprintf(to, "\n%*s", column, "");
+            at = column;
+        }
+        at += fprintf(to, "%s%.*s", at > column ? " " : "", length, word);
+        word += length + (word[length] == ' ');
+    }
+    fputc('\n', to);
+}
+
+void weiri_options_print(const weiri_options *table, FILE *to)
+{
+    char left[LEFT_BYTES], text[TEXT_BYTES];
+    int width = 0;
+    for (int i = 0; i < table->count; i++) {
+        const int length = help_left(table, &table->rows[i], left);
+        width = length > width && length <= LEFT_MAX ? length : width;
+    }
+    for (int i = 0; i < table->count; i++) {
+        const int length = help_left(table, &table->rows[i], left);
+        help_text(&table->rows[i], text);
+        if (length > width)
+            fprintf(to, "  %s\n%*s", left, width + 4, "");
+        else
+            fprintf(to, "  %-*s  ", width, left);
+        help_wrap(to, width + 4, text);
+    }
+}
