@@ -190,9 +190,32 @@ static inline size_t weiri_nccl_count(const weiri_nccl_call *call)
                                                               : call->call.count;
 }
 
-/* Checks a collective and runs it, or keeps it for the end of the thread's group. event: as in
- * weiri_nccl_call. */
-ncclResult_t weiri_nccl_submit(ncclComm_t handle, const weir_call *call, cudaEvent_t event);
+/* Fills a call with the arguments that all functions have in common; the other members of
+ * call->call have their defaults. */
+static inline void weiri_nccl_fill(weiri_nccl_call *call, weir_collective collective,
+                                   const void *in, void *out, size_t count,
+                                   ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
+{
+    call->call = (weir_call){.size = sizeof(weir_call),
+                             .collective = collective,
+                             .dtype = (weir_dtype)datatype,
+                             .destination = -1,
+                             .source = -1,
+                             .in = in,
+                             .out = out,
+                             .count = count,
+                             .stream = stream};
+    call->handle = comm;
+    call->scale.used = 0;
+    call->event = NULL;
+    call->onesided = NULL;
+}
+
+/* The name of a call's function ("ncclAllReduce"). */
+const char *weiri_nccl_function_of(const weiri_nccl_call *call);
+/* Checks a collective and runs it, or keeps it for the end of the thread's group. The call becomes
+ * complete: a custom operation's scalar is copied into it, and the host has no stream. */
+ncclResult_t weiri_nccl_submit(weiri_nccl_call *call);
 /* ncclGather, ncclScatter with an event. */
 ncclResult_t weiri_nccl_gather(const void *sendbuff, void *recvbuff, size_t count,
                                ncclDataType_t datatype, int root, ncclComm_t comm,

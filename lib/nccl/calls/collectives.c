@@ -1,124 +1,16 @@
 /*
- * The collectives: a call is checked when it is made, and runs then or at the end of the thread's
- * group. Gather and scatter consist of sends and receives.
+ * The collectives: a call is checked when it is made, and runs then (run.c) or at the end of the
+ * thread's group (group.c). Gather and scatter consist of sends and receives.
  */
 #include "nccl/gpu/gpu.h"
-#include "nccl/gpu/nvtx.h"
-#include "nccl/calls/scale.h"
-#include "nccl/vendor/vendor.h"
 
 #include "base/contract.h"
-#include "base/error.h"
-#include "base/log.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-/* The name of the call's function. */
-static const char *nccl_call_function(const weiri_nccl_call *call)
-{
-    if (weiri_nccl_is_p2p(call))
-        return weiri_nccl_sends(call) ? "ncclSend" : "ncclRecv";
-    return weiri_contract_of((int)call->call.collective)->nccl_function;
-}
-
-/* The same without "nccl". */
-static const char *nccl_call_name(const weiri_nccl_call *call)
-{
-    return nccl_call_function(call) + 4;
-}
-
-/* Elements of the input. */
-static size_t nccl_call_input_elements(const weiri_nccl_comm *comm, const weir_call *call)
-{
-    int has_blocks = weiri_contract_of((int)call->collective)->in_has_blocks;
-    return has_blocks ? call->count * (size_t)comm->nranks : call->count;
-}
-
-/* Copies the call's input, and multiplies it if scale is not NULL. Release with copy_free. */
-static weir_status copy_create(const weiri_nccl_comm *comm, const weir_call *call,
-                              const weiri_nccl_scale *scale, void **made)
-{
-    size_t count = nccl_call_input_elements(comm, call), width = weir_dtype_bytes(call->dtype);
-    size_t bytes = count * width;
-    if (comm->device >= 0)
-        return weiri_nccl_gpu_copy_of(comm, scale, call->in, bytes, call->stream, made);
-    void *copy = malloc(bytes + 1);
-    if (!copy)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a copy of %zu elements", count);
-    memcpy(copy, call->in, bytes); /* neither the input nor the scalar need be aligned */
-    if (scale) {
-        uint64_t scalar = 0;
-        memcpy(&scalar, scale->residence == ncclScalarDevice ? scale->there : scale->scalar,
-               width);
-        weiri_nccl_scale_span(copy, copy, &scalar, (int)call->dtype, 0, 1, count);
-    }
-    *made = copy;
-    return WEIR_OK;
-}
-
-static void copy_free(const weiri_nccl_comm *comm, const weir_call *call, void *copy)
-{
-    if (comm->device >= 0)
-        weiri_nccl_gpu_drop(copy, call->stream);
-    else
-        free(copy);
-}
-
-/* Runs the call on a copy of its input. */
-static weir_status nccl_call_run_copied(weiri_nccl_comm *comm, const weir_call *call,
-                              const weiri_nccl_scale *scale)
-{
-    void *copy = NULL;
-    weir_call copied = *call;
-    if (!call->count)
-        return WEIR_OK;
-    weir_status status = copy_create(comm, call, scale, &copy);
-    if (status != WEIR_OK)
-        return status;
-    copied.in = copy;
-    status = weir_run(comm->comm, &copied);
-    copy_free(comm, call, copy);
-    return status;
-}
-
-/* Whether received blocks would overwrite blocks that have not been sent yet. */
-static int is_in_place_alltoall(const weir_call *call)
-{
-    return call->collective == WEIR_COLL_ALLTOALL && call->in == call->out;
-}
-
-ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
-{
-    if (comm->vendor)
-        return weiri_nccl_vendor_run(comm, call);
-    const weiri_nccl_scale *scale = call->scale.used ? &call->scale : NULL;
-    const weir_call *own = &call->call;
-    weir_status status = WEIR_OK;
-    weiri_nccl_nvtx_begin(comm, nccl_call_function(call),
-                          own->count * weir_dtype_bytes(own->dtype));
-    if (comm->device >= 0)
-        status = weiri_nccl_gpu_order(comm, own->stream);
-    if (status == WEIR_OK && call->event)
-        status = weiri_nccl_gpu_record(comm, call->event, own->stream);
-    if (status == WEIR_OK)
-        status = scale || is_in_place_alltoall(own) ? nccl_call_run_copied(comm, own, scale)
-                                                    : weir_run(comm->comm, own);
-    if (status == WEIR_OK && comm->device >= 0)
-        status = weiri_nccl_gpu_ordered(comm, own->stream);
-    weiri_nccl_nvtx_end(comm);
-    if (status == WEIR_OK && weiri_log_enabled(WEIRI_LOG_INFO))
-        weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %zu x %s by %s", nccl_call_name(call),
-                  comm->rank, comm->nranks, own->count, weir_dtype_name(own->dtype),
-                  weir_comm_last_algo(comm->comm));
-    return weiri_nccl_result_of(comm, status);
-}
 
 /* -------------------------------------------------------------------- checks */
 
 static ncclResult_t nccl_call_refuse(const weiri_nccl_call *call, const char *why)
 {
-    return weiri_nccl_fail(ncclInvalidArgument, "nccl%s: %s", nccl_call_name(call), why);
+    return weiri_nccl_fail(ncclInvalidArgument, "%s: %s", weiri_nccl_function_of(call), why);
 }
 
 static int nccl_call_reads(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
@@ -172,66 +64,41 @@ static ncclResult_t nccl_call_check(const weiri_nccl_comm *comm, weiri_nccl_call
     int ended = atomic_load(&comm->async_error);
     if (ended)
         return weiri_nccl_fail((ncclResult_t)ended,
-                               "nccl%s: the communicator has failed before or was aborted",
-                               nccl_call_name(call));
+                               "%s: the communicator has failed before or was aborted",
+                               weiri_nccl_function_of(call));
     return ncclSuccess;
 }
 
-static ncclResult_t nccl_call_run_now(weiri_nccl_comm *comm, const weiri_nccl_call *call)
+ncclResult_t weiri_nccl_submit(weiri_nccl_call *call)
 {
-    if (!weiri_nccl_is_p2p(call))
-        return weiri_nccl_run(comm, call);
-    return weiri_nccl_result_of(comm, weiri_nccl_p2p_run(comm, call, 1));
-}
-
-ncclResult_t weiri_nccl_submit(ncclComm_t handle, const weir_call *given, cudaEvent_t event)
-{
-    weiri_nccl_call call = {.call = *given, .handle = handle, .event = event};
-    weiri_nccl_comm *comm = weiri_nccl_enter(handle);
+    weiri_nccl_comm *comm = weiri_nccl_enter(call->handle);
     if (!comm)
         return weiri_nccl_refuse(weiri_nccl_not_entered());
     if (comm->device < 0 && !comm->vendor)
-        call.call.stream = NULL; /* the host backend has no streams */
-    ncclResult_t result = nccl_call_check(comm, &call);
+        call->call.stream = NULL; /* the host backend has no streams */
+    ncclResult_t result = nccl_call_check(comm, call);
     if (result != ncclSuccess)
         weiri_nccl_refuse(result);
     else if (weiri_nccl_in_group())
-        result = weiri_nccl_keep(&call);
+        result = weiri_nccl_keep(call);
+    else if (weiri_nccl_is_p2p(call))
+        result = weiri_nccl_result_of(comm, weiri_nccl_p2p_run(comm, call, 1));
     else
-        result = nccl_call_run_now(comm, &call);
+        result = weiri_nccl_run(comm, call);
     weiri_nccl_leave(comm);
     return result;
 }
 
-static ncclResult_t nccl_call_submit(ncclComm_t handle, const weir_call *given)
-{
-    return weiri_nccl_submit(handle, given, NULL);
-}
-
 /* --------------------------------------------------------------- the interface */
-
-/* A call with the arguments that all functions have in common. */
-static weir_call nccl_call_make(weir_collective collective, const void *in, void *out, size_t count,
-                         ncclDataType_t datatype, cudaStream_t stream)
-{
-    weir_call call = WEIR_CALL_INIT;
-    call.collective = collective;
-    call.in = in;
-    call.out = out;
-    call.count = count;
-    call.dtype = (weir_dtype)datatype;
-    call.stream = stream;
-    return call;
-}
 
 ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                            cudaStream_t stream)
 {
-    weir_call call =
-        nccl_call_make(WEIR_COLL_ALLREDUCE, sendbuff, recvbuff, count, datatype, stream);
-    call.op = (weir_op)op;
-    return nccl_call_submit(comm, &call);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_ALLREDUCE, sendbuff, recvbuff, count, datatype, comm, stream);
+    call.call.op = (weir_op)op;
+    return weiri_nccl_submit(&call);
 }
 WEIRI_NCCL_ALIAS(AllReduce);
 
@@ -239,29 +106,31 @@ ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recv
                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream)
 {
-    weir_call call =
-        nccl_call_make(WEIR_COLL_REDUCE_SCATTER, sendbuff, recvbuff, recvcount, datatype, stream);
-    call.op = (weir_op)op;
-    return nccl_call_submit(comm, &call);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_REDUCE_SCATTER, sendbuff, recvbuff, recvcount, datatype, comm,
+                    stream);
+    call.call.op = (weir_op)op;
+    return weiri_nccl_submit(&call);
 }
 WEIRI_NCCL_ALIAS(ReduceScatter);
 
 ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-    const weir_call call =
-        nccl_call_make(WEIR_COLL_ALLGATHER, sendbuff, recvbuff, sendcount, datatype, stream);
-    return nccl_call_submit(comm, &call);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_ALLGATHER, sendbuff, recvbuff, sendcount, datatype, comm,
+                    stream);
+    return weiri_nccl_submit(&call);
 }
 WEIRI_NCCL_ALIAS(AllGather);
 
 ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
                            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    weir_call call =
-        nccl_call_make(WEIR_COLL_BROADCAST, sendbuff, recvbuff, count, datatype, stream);
-    call.root = root;
-    return nccl_call_submit(comm, &call);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_BROADCAST, sendbuff, recvbuff, count, datatype, comm, stream);
+    call.call.root = root;
+    return weiri_nccl_submit(&call);
 }
 WEIRI_NCCL_ALIAS(Broadcast);
 
@@ -275,38 +144,41 @@ WEIRI_NCCL_ALIAS(Bcast);
 ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    weir_call call = nccl_call_make(WEIR_COLL_REDUCE, sendbuff, recvbuff, count, datatype, stream);
-    call.op = (weir_op)op;
-    call.root = root;
-    return nccl_call_submit(comm, &call);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_REDUCE, sendbuff, recvbuff, count, datatype, comm, stream);
+    call.call.op = (weir_op)op;
+    call.call.root = root;
+    return weiri_nccl_submit(&call);
 }
 WEIRI_NCCL_ALIAS(Reduce);
 
 ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-    const weir_call call =
-        nccl_call_make(WEIR_COLL_ALLTOALL, sendbuff, recvbuff, count, datatype, stream);
-    return nccl_call_submit(comm, &call);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_ALLTOALL, sendbuff, recvbuff, count, datatype, comm, stream);
+    return weiri_nccl_submit(&call);
 }
 WEIRI_NCCL_ALIAS(AlltoAll);
 
 ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    weir_call call = nccl_call_make(WEIR_COLL_SENDRECV, sendbuff, NULL, count, datatype, stream);
-    call.destination = peer;
-    return nccl_call_submit(comm, &call);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_SENDRECV, sendbuff, NULL, count, datatype, comm, stream);
+    call.call.destination = peer;
+    return weiri_nccl_submit(&call);
 }
 WEIRI_NCCL_ALIAS(Send);
 
 ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    weir_call call = nccl_call_make(WEIR_COLL_SENDRECV, NULL, recvbuff, 0, datatype, stream);
-    call.recv_count = count;
-    call.source = peer == -1 ? -2 : peer; /* -1 would be a send; neither is a rank */
-    return nccl_call_submit(comm, &call);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_SENDRECV, NULL, recvbuff, 0, datatype, comm, stream);
+    call.call.recv_count = count;
+    call.call.source = peer == -1 ? -2 : peer; /* -1 would be a send; neither is a rank */
+    return weiri_nccl_submit(&call);
 }
 WEIRI_NCCL_ALIAS(Recv);
 
@@ -325,13 +197,15 @@ typedef struct star {
 
 static void star_transfer(star *all, int sends, const char *buffer, int peer)
 {
-    weir_call call = nccl_call_make(WEIR_COLL_SENDRECV, sends ? buffer : NULL,
-                                    sends ? NULL : (void *)(size_t)buffer, sends ? all->count : 0,
-                                    all->datatype, all->stream);
-    call.recv_count = sends ? 0 : all->count;
-    *(sends ? &call.destination : &call.source) = peer;
-    weiri_nccl_submit(all->handle, &call, all->event);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_SENDRECV, sends ? buffer : NULL,
+                    sends ? NULL : (void *)(size_t)buffer, sends ? all->count : 0, all->datatype,
+                    all->handle, all->stream);
+    call.call.recv_count = sends ? 0 : all->count;
+    *(sends ? &call.call.destination : &call.call.source) = peer;
+    call.event = all->event;
     all->event = NULL;
+    weiri_nccl_submit(&call);
 }
 
 static void star_transfer_all(star *all, int rank, int nranks)

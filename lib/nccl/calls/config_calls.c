@@ -22,7 +22,7 @@ typedef struct call_options {
 static ncclResult_t options_refuse(const char *name, const char *member, int value,
                                    const char *expected)
 {
-    return weiri_nccl_fail(ncclInvalidArgument, "nccl%sConfig: %s is %d, expected %s", name, member,
+    return weiri_nccl_fail(ncclInvalidArgument, "%sConfig: %s is %d, expected %s", name, member,
                            value, expected);
 }
 
@@ -38,7 +38,7 @@ static ncclResult_t options_read(const char *name, const ncclCollConfig_t *confi
                               .CTAPolicy = NCCL_CONFIG_UNDEF_INT};
     if (config->magic != NCCL_CONFIG_MAGIC || config->size < offsetof(ncclCollConfig_t, minCTAs))
         return weiri_nccl_fail(ncclInvalidArgument,
-                               "nccl%sConfig: the options were not set to "
+                               "%sConfig: the options were not set to "
                                "NCCL_COLLCONFIG_INITIALIZER",
                                name);
     memcpy(own, config, config->size < sizeof *own ? config->size : sizeof *own);
@@ -98,7 +98,7 @@ static ncclResult_t options_select(const char *name, const weiri_nccl_comm *comm
     if (options->algo || !own->forceAlgSelection)
         return ncclSuccess;
     return weiri_nccl_fail(ncclInvalidArgument,
-                           "nccl%sConfig: algSelection \"%s\" names no algorithm that serves %d "
+                           "%sConfig: algSelection \"%s\" names no algorithm that serves %d "
                            "ranks here; set forceAlgSelection to 0 to fall back to automatic "
                            "selection",
                            name, own->algSelection, comm->nranks);
@@ -123,44 +123,35 @@ static ncclResult_t options_resolve(const char *name, ncclComm_t handle, weir_co
     if (result == ncclSuccess && options->event && (comm->device < 0 || comm->vendor))
         result =
             weiri_nccl_fail(ncclInvalidUsage,
-                            "nccl%sConfig: launchCompletionEvent needs a GPU that weir uses", name);
+                            "%sConfig: launchCompletionEvent needs a GPU that weir uses", name);
     weiri_nccl_leave(comm);
     return weiri_nccl_refuse(result);
 }
 
-/* A call of weir with its options. */
-static ncclResult_t run_with_options(const char *name, weir_call call, const void *in, void *out,
-                                     size_t count, ncclDataType_t datatype, ncclComm_t comm,
-                                     cudaStream_t stream, const ncclCollConfig_t *config)
+/* Submits a call with its options. */
+static ncclResult_t run_with_options(weiri_nccl_call *call, int op, int root,
+                                     const ncclCollConfig_t *config)
 {
     call_options options;
-    ncclResult_t result = options_resolve(name, comm, call.collective, config, &options);
+    const char *name = weiri_nccl_function_of(call);
+    ncclResult_t result =
+        options_resolve(name, call->handle, call->call.collective, config, &options);
     if (result != ncclSuccess)
         return result;
-    call.in = in;
-    call.out = out;
-    call.count = count;
-    call.dtype = (weir_dtype)datatype;
-    call.stream = stream;
-    call.algo_name = options.algo;
-    return weiri_nccl_submit(comm, &call, options.event);
-}
-
-static weir_call call_of(weir_collective collective, int op, int root)
-{
-    weir_call call = WEIR_CALL_INIT;
-    call.collective = collective;
-    call.op = (weir_op)op;
-    call.root = root;
-    return call;
+    call->call.op = (weir_op)op;
+    call->call.root = root;
+    call->call.algo_name = options.algo;
+    call->event = options.event;
+    return weiri_nccl_submit(call);
 }
 
 ncclResult_t ncclAllReduceConfig(const void *sendbuff, void *recvbuff, size_t count,
                                  ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                  cudaStream_t stream, const ncclCollConfig_t *config)
 {
-    return run_with_options("AllReduce", call_of(WEIR_COLL_ALLREDUCE, (int)op, 0), sendbuff,
-                            recvbuff, count, datatype, comm, stream, config);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_ALLREDUCE, sendbuff, recvbuff, count, datatype, comm, stream);
+    return run_with_options(&call, (int)op, 0, config);
 }
 WEIRI_NCCL_ALIAS(AllReduceConfig);
 
@@ -168,8 +159,9 @@ ncclResult_t ncclBroadcastConfig(const void *sendbuff, void *recvbuff, size_t co
                                  ncclDataType_t datatype, int root, ncclComm_t comm,
                                  cudaStream_t stream, const ncclCollConfig_t *config)
 {
-    return run_with_options("Broadcast", call_of(WEIR_COLL_BROADCAST, 0, root), sendbuff, recvbuff,
-                            count, datatype, comm, stream, config);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_BROADCAST, sendbuff, recvbuff, count, datatype, comm, stream);
+    return run_with_options(&call, 0, root, config);
 }
 WEIRI_NCCL_ALIAS(BroadcastConfig);
 
@@ -177,8 +169,9 @@ ncclResult_t ncclReduceConfig(const void *sendbuff, void *recvbuff, size_t count
                               ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
                               cudaStream_t stream, const ncclCollConfig_t *config)
 {
-    return run_with_options("Reduce", call_of(WEIR_COLL_REDUCE, (int)op, root), sendbuff, recvbuff,
-                            count, datatype, comm, stream, config);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_REDUCE, sendbuff, recvbuff, count, datatype, comm, stream);
+    return run_with_options(&call, (int)op, root, config);
 }
 WEIRI_NCCL_ALIAS(ReduceConfig);
 
@@ -186,8 +179,10 @@ ncclResult_t ncclAllGatherConfig(const void *sendbuff, void *recvbuff, size_t se
                                  ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
                                  const ncclCollConfig_t *config)
 {
-    return run_with_options("AllGather", call_of(WEIR_COLL_ALLGATHER, 0, 0), sendbuff, recvbuff,
-                            sendcount, datatype, comm, stream, config);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_ALLGATHER, sendbuff, recvbuff, sendcount, datatype, comm,
+                    stream);
+    return run_with_options(&call, 0, 0, config);
 }
 WEIRI_NCCL_ALIAS(AllGatherConfig);
 
@@ -195,8 +190,10 @@ ncclResult_t ncclReduceScatterConfig(const void *sendbuff, void *recvbuff, size_
                                      ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                      cudaStream_t stream, const ncclCollConfig_t *config)
 {
-    return run_with_options("ReduceScatter", call_of(WEIR_COLL_REDUCE_SCATTER, (int)op, 0),
-                            sendbuff, recvbuff, recvcount, datatype, comm, stream, config);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_REDUCE_SCATTER, sendbuff, recvbuff, recvcount, datatype, comm,
+                    stream);
+    return run_with_options(&call, (int)op, 0, config);
 }
 WEIRI_NCCL_ALIAS(ReduceScatterConfig);
 
@@ -204,8 +201,9 @@ ncclResult_t ncclAlltoAllConfig(const void *sendbuff, void *recvbuff, size_t cou
                                 ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
                                 const ncclCollConfig_t *config)
 {
-    return run_with_options("AlltoAll", call_of(WEIR_COLL_ALLTOALL, 0, 0), sendbuff, recvbuff,
-                            count, datatype, comm, stream, config);
+    weiri_nccl_call call;
+    weiri_nccl_fill(&call, WEIR_COLL_ALLTOALL, sendbuff, recvbuff, count, datatype, comm, stream);
+    return run_with_options(&call, 0, 0, config);
 }
 WEIRI_NCCL_ALIAS(AlltoAllConfig);
 
@@ -214,7 +212,7 @@ ncclResult_t ncclGatherConfig(const void *sendbuff, void *recvbuff, size_t count
                               cudaStream_t stream, const ncclCollConfig_t *config)
 {
     call_options options;
-    ncclResult_t result = options_resolve("Gather", comm, WEIR_COLL_COUNT, config, &options);
+    ncclResult_t result = options_resolve("ncclGather", comm, WEIR_COLL_COUNT, config, &options);
     if (result != ncclSuccess)
         return result;
     return weiri_nccl_gather(sendbuff, recvbuff, count, datatype, root, comm, stream,
@@ -227,7 +225,7 @@ ncclResult_t ncclScatterConfig(const void *sendbuff, void *recvbuff, size_t coun
                                cudaStream_t stream, const ncclCollConfig_t *config)
 {
     call_options options;
-    ncclResult_t result = options_resolve("Scatter", comm, WEIR_COLL_COUNT, config, &options);
+    ncclResult_t result = options_resolve("ncclScatter", comm, WEIR_COLL_COUNT, config, &options);
     if (result != ncclSuccess)
         return result;
     return weiri_nccl_scatter(sendbuff, recvbuff, count, datatype, root, comm, stream,
