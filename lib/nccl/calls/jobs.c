@@ -99,6 +99,11 @@ ncclResult_t weiri_nccl_do_all(const weiri_nccl_job *jobs, size_t count)
 {
     ncclResult_t result = ncclSuccess;
     size_t nchains = 0;
+    if (count == 1) { /* needs no memory, for lack of which other ranks would wait */
+        result = run_job(jobs);
+        free(jobs->argument);
+        return result;
+    }
     weiri_nccl_worker *workers = calloc(count + 1, sizeof *workers);
     chain *chains = calloc(count + 1, sizeof *chains);
     for (size_t i = 0; workers && chains && i < count; i++) {

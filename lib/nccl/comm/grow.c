@@ -88,13 +88,15 @@ static weir_status grow_count_votes(const weiri_nccl_comm *comm, const grow_vote
     return WEIR_OK;
 }
 
+/* Passes the id on to all old ranks. All fail if one has no memory for the new communicator. */
 static weir_status grow_share_id(const weiri_nccl_comm *comm, const grow_request *request,
-                                 weir_unique_id *id)
+                                 weiri_nccl_comm_request *grown)
 {
     grow_vote *votes = calloc((size_t)comm->nranks, sizeof *votes);
     weir_status status =
-        votes ? grow_check_id(comm, request)
-              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+        votes && grown->reserved
+            ? grow_check_id(comm, request)
+            : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK) {
         votes[comm->rank] =
@@ -102,7 +104,7 @@ static weir_status grow_share_id(const weiri_nccl_comm *comm, const grow_request
         status = weir_boot_allgather(comm->boot, votes, sizeof *votes);
     }
     if (status == WEIR_OK)
-        status = grow_count_votes(comm, votes, id);
+        status = grow_count_votes(comm, votes, &grown->id);
     free(votes);
     return status;
 }
@@ -119,6 +121,7 @@ static ncclResult_t run_grow_old(void *argument)
                                      .settings = request->settings,
                                      .own = request->own,
                                      .made = request->made};
+    grown.reserved = weiri_nccl_comm_reserve(request->own, &request->settings);
     ncclResult_t result = ncclSuccess;
     if (comm->vendor)
         result = weiri_nccl_fail(ncclInvalidUsage, "ncclCommGrow: a communicator of the fallback "
@@ -129,9 +132,11 @@ static ncclResult_t run_grow_old(void *argument)
                                  "communicator",
                                  request->nranks, comm->nranks);
     else
-        result = weiri_nccl_result(grow_share_id(comm, request, &grown.id));
+        result = weiri_nccl_result(grow_share_id(comm, request, &grown));
     if (result == ncclSuccess)
         result = weiri_nccl_comm_create(&grown);
+    else
+        weiri_nccl_comm_unreserve(request->own, grown.reserved);
     if (result == ncclSuccess && request->has_id)
         comm->has_grow_id = 0;
     weiri_nccl_leave(comm);

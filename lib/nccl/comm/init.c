@@ -4,29 +4,19 @@
  */
 #include "nccl/comm/init.h"
 
+#include "nccl/comm/profiler.h"
 #include "nccl/gpu/gpu.h"
 #include "nccl/vendor/vendor.h"
 
-#include "base/config.h"
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "boot/tcp.h"
-#include "comm/comm.h"
 #include "comm/monitor/monitor.h"
-#include "nccl/comm/profiler.h"
 
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
-
-/* How far apart ranks may call, unless WEIR_TIMEOUT_MS is set. Programs written for NCCL expect
- * calls to wait indefinitely. */
-enum { DEFAULT_TIMEOUT_MS = 600000 };
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 {
@@ -41,89 +31,12 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 }
 WEIRI_NCCL_ALIAS(GetUniqueId);
 
-/* Identifies the process of a rank. */
-typedef struct process_entry {
-    uint64_t job; /* of rank 0: a random number */
-    uint64_t host;
-    int64_t pid;
-    int32_t contexts, signals; /* must be equal */
-} process_entry;
-
-/* Fills in the members that destruction needs. Collective. */
-static weir_status exchange_process_entries(weiri_nccl_comm *own)
-{
-    process_entry *entries = calloc((size_t)own->nranks, sizeof *entries);
-    if (!entries)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d ranks", own->nranks);
-    process_entry *mine = &entries[own->rank];
-    *mine = (process_entry){.host = weiri_host_id(),
-                            .pid = (int64_t)getpid(),
-                            .contexts = own->settings.contexts,
-                            .signals = own->settings.signals};
-    weir_status status = WEIR_OK;
-    if (getrandom(&mine->job, sizeof mine->job, 0) != (ssize_t)sizeof mine->job)
-        mine->job = (uint64_t)(uintptr_t)own;
-    status = weir_boot_allgather(own->boot, entries, sizeof *entries);
-    own->job = entries->job;
-    own->local_nranks = 0;
-    for (int rank = 0; rank < own->nranks; rank++)
-        own->local_nranks += entries[rank].host == mine->host && entries[rank].pid == mine->pid;
-    for (int rank = 0; rank < own->nranks && status == WEIR_OK; rank++)
-        if (entries[rank].contexts != entries->contexts ||
-            entries[rank].signals != entries->signals)
-            status = weiri_fail(WEIR_ERR_MISMATCH,
-                                "numRmaCtx and numRmaSig differ: %d and %d on "
-                                "rank 0, %d and %d on rank %d; all ranks must pass the same",
-                                entries->contexts, entries->signals, entries[rank].contexts,
-                                entries[rank].signals, rank);
-    free(entries);
-    return status;
-}
-
-int weiri_nccl_timeout_ms(void)
-{
-    return weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_config_timeout_ms() : DEFAULT_TIMEOUT_MS;
-}
-
 /* Copies the name that a program gives to a communicator; older programs have no such member. */
 static void init_copy_name(const ncclConfig_t *config, weiri_nccl_comm_request *request)
 {
     const size_t end = offsetof(ncclConfig_t, commName) + sizeof config->commName;
     if (config && config->size >= end && config->commName)
         snprintf(request->name, sizeof request->name, "%s", config->commName);
-}
-
-/* Requests the CUDA backend wherever there are GPUs; otherwise device memory that a program passes
- * would be taken for memory of the process. */
-weir_status weiri_nccl_comm_open(weiri_nccl_comm *own)
-{
-    const char *backend = weiri_env(WEIRI_ENV_BACKEND);
-    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = weiri_nccl_timeout_ms();
-    if (!backend || strcmp(backend, "auto") == 0)
-        config.backend = own->device >= 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
-    config.device = own->device;
-    weir_status status = weir_comm_create(own->boot, &config, &own->comm);
-    if (status != WEIR_OK)
-        return weiri_nccl_vendor_init(own, status);
-    own->device = weir_comm_device(own->comm);
-    status = exchange_process_entries(own);
-    if (status == WEIR_OK)
-        status = weiri_nccl_p2p_create(own);
-    if (status == WEIR_OK)
-        status = weiri_nccl_rma_create(own);
-    return status == WEIR_OK && own->device >= 0 ? weiri_nccl_gpu_load(own) : status;
-}
-
-void weiri_nccl_comm_close(weiri_nccl_comm *own)
-{
-    if (!own->comm)
-        return;
-    weiri_nccl_rma_destroy(own);
-    weiri_nccl_p2p_destroy(own);
-    if (weir_comm_destroy(own->comm) != WEIR_OK)
-        weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
-    own->comm = NULL;
 }
 
 void weiri_nccl_comm_free(weiri_nccl_comm *comm)
@@ -170,10 +83,22 @@ static void comm_settle(weiri_nccl_comm *own, ncclResult_t result)
     weiri_nccl_comm_free(own);
 }
 
+weiri_nccl_comm *weiri_nccl_comm_reserve(weiri_nccl_comm *own, const weiri_nccl_settings *settings)
+{
+    return own ? own : comm_make(settings, WEIRI_NCCL_READY);
+}
+
+void weiri_nccl_comm_unreserve(const weiri_nccl_comm *own, weiri_nccl_comm *reserved)
+{
+    if (reserved != own)
+        free(reserved);
+}
+
 ncclResult_t weiri_nccl_comm_create(const weiri_nccl_comm_request *request)
 {
-    weiri_nccl_comm *own =
-        request->own ? request->own : comm_make(&request->settings, WEIRI_NCCL_READY);
+    weiri_nccl_comm *own = request->reserved
+                               ? request->reserved
+                               : weiri_nccl_comm_reserve(request->own, &request->settings);
     if (!own)
         return weiri_nccl_fail(ncclSystemError, "no memory for a communicator");
     own->rank = request->rank;
@@ -384,14 +309,14 @@ WEIRI_NCCL_ALIAS(CommInitAll);
 
 typedef enum property { RANKS, DEVICE, RANK } property;
 
-static ncclResult_t get_property(ncclComm_t handle, int *value, property what)
+static ncclResult_t get_property(const char *name, ncclComm_t handle, int *value, property what)
 {
     weiri_nccl_comm *comm = weiri_nccl_enter_opened(handle);
     if (!comm)
         return weiri_nccl_not_entered();
     ncclResult_t result = ncclSuccess;
     if (!value)
-        result = weiri_nccl_fail(ncclInvalidArgument, "the pointer to the result is NULL");
+        result = weiri_nccl_fail(ncclInvalidArgument, "%s: the pointer to the result is NULL", name);
     else
         *value = what == RANKS ? comm->nranks : what == RANK ? comm->rank : comm->device;
     if (value && what == DEVICE && comm->device < 0)
@@ -402,18 +327,18 @@ static ncclResult_t get_property(ncclComm_t handle, int *value, property what)
 
 ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
 {
-    return get_property(comm, count, RANKS);
+    return get_property("ncclCommCount", comm, count, RANKS);
 }
 WEIRI_NCCL_ALIAS(CommCount);
 
 ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device)
 {
-    return get_property(comm, device, DEVICE);
+    return get_property("ncclCommCuDevice", comm, device, DEVICE);
 }
 WEIRI_NCCL_ALIAS(CommCuDevice);
 
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
 {
-    return get_property(comm, rank, RANK);
+    return get_property("ncclCommUserRank", comm, rank, RANK);
 }
 WEIRI_NCCL_ALIAS(CommUserRank);

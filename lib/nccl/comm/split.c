@@ -25,7 +25,8 @@ typedef struct split {
 } split;
 
 static ncclResult_t create_part(const weiri_nccl_comm *comm, const split *request,
-                                const weir_unique_id *id, int rank, int nranks)
+                                const weir_unique_id *id, int rank, int nranks,
+                                weiri_nccl_comm *reserved)
 {
     const weiri_nccl_comm_request part = {.id = *id,
                                           .rank = rank,
@@ -33,6 +34,7 @@ static ncclResult_t create_part(const weiri_nccl_comm *comm, const split *reques
                                           .device = comm->device,
                                           .settings = request->settings,
                                           .own = request->own,
+                                          .reserved = reserved,
                                           .made = request->made};
     return weiri_nccl_comm_create(&part);
 }
@@ -49,31 +51,40 @@ static ncclResult_t read_part_config(ncclComm_t parent, const ncclConfig_t *conf
     return result;
 }
 
+static weir_status split_no_memory(void)
+{
+    return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a communicator");
+}
+
 /* The group's first rank creates the unique id, and an exchange among all ranks of comm passes
- * it on. ids has an entry for each rank of comm. */
+ * it on. ids has an entry for each rank of comm. All ranks fail if one has no memory. */
 static ncclResult_t split_with(weiri_nccl_comm *comm, const split *request,
                                weiri_split_group *group, weir_unique_id *ids)
 {
     weir_status status = weiri_split_exchange(comm->boot, request->color, request->key, group);
     if (status != WEIR_OK)
         return weiri_nccl_result(status);
-    if (group->count && group->rank == 0)
+    weiri_nccl_comm *reserved = weiri_nccl_comm_reserve(request->own, &request->settings);
+    status = reserved ? WEIR_OK : split_no_memory();
+    if (status == WEIR_OK && group->count && group->rank == 0)
         status = weir_unique_id_create(&ids[comm->rank]);
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, ids, sizeof *ids);
     if (status == WEIR_OK && group->count)
-        return create_part(comm, request, &ids[group->members[0]], group->rank, group->count);
+        return create_part(comm, request, &ids[group->members[0]], group->rank, group->count,
+                           reserved);
     const ncclResult_t result = weiri_nccl_result(status);
     if (status != WEIR_OK)
         weiri_boot_tcp_cancel(&ids[comm->rank]); /* all zero, and ignored, if none was created */
+    weiri_nccl_comm_unreserve(request->own, reserved);
     return result;
 }
 
-static ncclResult_t refuse_to_divide_vendor(void)
+static ncclResult_t refuse_to_divide_vendor(const char *name)
 {
     return weiri_nccl_fail(ncclInvalidUsage,
-                           "a communicator of the fallback library cannot be divided");
+                           "%s: a communicator of the fallback library cannot be divided", name);
 }
 
 static ncclResult_t run_split(void *argument)
@@ -82,13 +93,11 @@ static ncclResult_t run_split(void *argument)
     weiri_nccl_comm *comm = weiri_nccl_enter(request->parent);
     if (!comm)
         return weiri_nccl_not_entered();
-    ncclResult_t result = ncclSystemError;
-    weiri_split_group group = {.members = calloc((size_t)comm->nranks, sizeof *group.members)};
     weir_unique_id *ids = calloc((size_t)comm->nranks, sizeof *ids);
-    if (comm->vendor)
-        result = refuse_to_divide_vendor();
-    else if (group.members && ids)
-        result = split_with(comm, request, &group, ids);
+    weiri_split_group group = {
+        .members = ids ? calloc((size_t)comm->nranks, sizeof *group.members) : NULL};
+    ncclResult_t result = comm->vendor ? refuse_to_divide_vendor("ncclCommSplit")
+                                       : split_with(comm, request, &group, ids);
     free(group.members);
     free(ids);
     weiri_nccl_leave(comm);
@@ -106,7 +115,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
             weiri_nccl_fail(ncclInvalidArgument,
                             "ncclCommSplit: color %d; expected >= 0 or NCCL_SPLIT_NOCOLOR", color);
     if (result == ncclSuccess && !(request = malloc(sizeof *request)))
-        result = weiri_nccl_fail(ncclSystemError, "no memory");
+        result = weiri_nccl_fail(ncclSystemError, "ncclCommSplit: no memory");
     if (result != ncclSuccess)
         return weiri_nccl_refuse(result);
     *newcomm = NULL;
@@ -119,7 +128,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
 }
 WEIRI_NCCL_ALIAS(CommSplit);
 
-/* -------------------------------------------------------------------- shrink_with */
+/* ------------------------------------------------------------------ shrinking */
 
 static int is_excluded(const split *request, int rank)
 {
@@ -129,17 +138,29 @@ static int is_excluded(const split *request, int rank)
     return 0;
 }
 
-/* Sends the id from the first remaining rank to the others; excluded ranks do not take part. */
+/* Sends the id from the first remaining rank to the others; excluded ranks do not take part. An id of
+ * zeros says that the first rank could not create one. */
 static weir_status distribute_id(const weiri_nccl_comm *comm, const split *request, int first,
                                  weir_unique_id *id)
 {
+    static const weir_unique_id none;
     weir_status status = WEIR_OK;
-    if (comm->rank != first)
-        return weir_boot_recv(comm->boot, id, sizeof *id, first, 1);
+    if (comm->rank != first) {
+        status = weir_boot_recv(comm->boot, id, sizeof *id, first, 1);
+        if (status == WEIR_OK && memcmp(id, &none, sizeof none) == 0)
+            status = weiri_fail(WEIR_ERR_PEER, "ncclCommShrink: rank %d could not create the id of "
+                                "the new communicator; its error says why", first);
+        return status;
+    }
     status = weir_unique_id_create(id);
-    for (int peer = first + 1; peer < comm->nranks && status == WEIR_OK; peer++)
-        if (!is_excluded(request, peer))
-            status = weir_boot_send(comm->boot, id, sizeof *id, peer, 1);
+    for (int peer = first + 1; peer < comm->nranks; peer++) {
+        if (is_excluded(request, peer))
+            continue;
+        const weir_status sent =
+            weir_boot_send(comm->boot, status == WEIR_OK ? id : &none, sizeof *id, peer, 1);
+        if (status == WEIR_OK)
+            status = sent;
+    }
     return status;
 }
 
@@ -159,7 +180,7 @@ static ncclResult_t shrink_with(const weiri_nccl_comm *comm, const split *reques
                                comm->rank);
     weir_status status = distribute_id(comm, request, first, &id);
     if (status == WEIR_OK)
-        return create_part(comm, request, &id, new_rank, size);
+        return create_part(comm, request, &id, new_rank, size, NULL);
     const ncclResult_t result = weiri_nccl_result(status);
     weiri_boot_tcp_cancel(&id);
     return result;
@@ -171,7 +192,8 @@ static ncclResult_t run_shrink(void *argument)
     weiri_nccl_comm *comm = weiri_nccl_enter(request->parent);
     if (!comm)
         return weiri_nccl_not_entered();
-    ncclResult_t result = comm->vendor ? refuse_to_divide_vendor() : shrink_with(comm, request);
+    ncclResult_t result = comm->vendor ? refuse_to_divide_vendor("ncclCommShrink")
+                                       : shrink_with(comm, request);
     if (result == ncclSuccess)
         atomic_store(&comm->is_shrunk, 1);
     weiri_nccl_leave(comm);
@@ -191,7 +213,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeR
         result = ncclCommRevoke(comm, 0);
     if (result == ncclSuccess &&
         !(request = malloc(sizeof *request + (size_t)excludeRanksCount * sizeof(int))))
-        result = weiri_nccl_fail(ncclSystemError, "no memory");
+        result = weiri_nccl_fail(ncclSystemError, "ncclCommShrink: no memory");
     if (result != ncclSuccess)
         return weiri_nccl_refuse(result);
     *newcomm = NULL;

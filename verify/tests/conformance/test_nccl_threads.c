@@ -5,6 +5,7 @@
  * handles, ids, errors, registrations, jobs, the monitor.
  */
 #include "nccl/weir_nccl.h"
+#include <weir/weir.h>
 #include "verify/tests/support/unit_test.h"
 
 #include <pthread.h>
@@ -239,6 +240,169 @@ TEST(an_abort_by_another_thread_ends_a_call)
     }
     for (int i = 0; i < RANKS; i++)
         pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_exchange(&failures, 0), 0);
+}
+
+/* -------------------------------------------------------- no memory on one rank */
+
+/* Which of the calling thread's next allocations fails; 0: none. The linker passes the library's
+ * calls here. Allocations before a rank communicates do not count, nor do those of the bootstrap,
+ * without which nothing can be agreed. */
+static _Thread_local int fails_at, counts;
+
+#define WRAP(type, name, parameters)                                                               \
+    type __real_##name parameters;                                                                 \
+    type __wrap_##name parameters;                                                                 \
+    type __wrap_##name parameters
+
+static int is_refused(void)
+{
+    return counts && fails_at > 0 && --fails_at == 0;
+}
+
+WRAP(void *, calloc, (size_t count, size_t bytes))
+{
+    return is_refused() ? NULL : __real_calloc(count, bytes);
+}
+
+WRAP(void *, malloc, (size_t bytes))
+{
+    return is_refused() ? NULL : __real_malloc(bytes);
+}
+
+WRAP(weir_status, weir_boot_agree, (weir_boot *boot, weir_status mine))
+{
+    counts = 0;
+    weir_status status = __real_weir_boot_agree(boot, mine);
+    counts = 1;
+    return status;
+}
+
+WRAP(weir_status, weir_boot_allgather, (weir_boot *boot, void *all, size_t bytes))
+{
+    counts = 0;
+    weir_status status = __real_weir_boot_allgather(boot, all, bytes);
+    counts = 1;
+    return status;
+}
+
+WRAP(weir_status, weiri_boot_tcp_create,
+     (const weir_unique_id *id, int rank, int nranks, int timeout_ms, weir_boot **boot))
+{
+    counts = 0;
+    return __real_weiri_boot_tcp_create(id, rank, nranks, timeout_ms, boot);
+}
+
+static _Thread_local int creates_no_id;
+WRAP(weir_status, weir_unique_id_create, (weir_unique_id *id))
+{
+    return creates_no_id ? WEIR_ERR_SYSTEM : __real_weir_unique_id_create(id);
+}
+
+/* What a rank creates while it has no memory. */
+enum { CREATES, DIVIDES, GROWS, REGISTERS };
+
+typedef struct poor_rank {
+    thread_rank base;
+    int fails_at; /* which allocation of rank 1 fails */
+    int creates;
+    int had_memory;
+    ncclResult_t result;
+    char memory[64]; /* of a window */
+} poor_rank;
+
+static void *run_poor(void *argument)
+{
+    poor_rank *r = argument;
+    ncclComm_t comm = NULL, made = NULL;
+    ncclWindow_t window = NULL;
+    const int which = r->base.rank == 1 ? r->fails_at : 0;
+    counts = 0;
+    fails_at = r->creates == CREATES ? which : 0;
+    r->result = ncclCommInitRank(&comm, r->base.nranks, r->base.id, r->base.rank);
+    counts = 1;
+    if (comm && r->creates != CREATES)
+        fails_at = which;
+    if (comm && r->creates == DIVIDES)
+        r->result = ncclCommSplit(comm, 0, r->base.rank, &made, NULL);
+    if (comm && r->creates == GROWS) /* fails on all ranks: no rank has an id */
+        r->result = ncclCommGrow(comm, 3, NULL, -1, &made, NULL);
+    if (comm && r->creates == REGISTERS)
+        r->result = ncclCommWindowRegister(comm, r->memory, sizeof r->memory, &window, 0);
+    r->had_memory = fails_at > 0;
+    fails_at = counts = 0;
+    if (window)
+        EXPECT_OK(ncclCommWindowDeregister(comm, window));
+    if (made)
+        EXPECT_OK(ncclCommDestroy(made));
+    if (comm)
+        EXPECT_OK(ncclCommDestroy(comm));
+    return NULL;
+}
+
+/* Fails one allocation after the other of rank 1, from `first` on, until none is left: all ranks must
+ * have the same result each time. */
+static void run_without_memory(int creates, int first, ncclResult_t with_memory)
+{
+    int had_memory = 0;
+    for (int which = first; !had_memory; which++) {
+        pthread_t threads[2];
+        poor_rank ranks[2];
+        ncclUniqueId id;
+        EXPECT_OK(ncclGetUniqueId(&id));
+        for (int i = 0; i < 2; i++) {
+            ranks[i] = (poor_rank){.base = {.rank = i, .nranks = 2, .id = id},
+                                   .fails_at = which,
+                                   .creates = creates};
+            assert_int_equal(pthread_create(&threads[i], NULL, run_poor, &ranks[i]), 0);
+        }
+        for (int i = 0; i < 2; i++)
+            pthread_join(threads[i], NULL);
+        had_memory = ranks[1].had_memory;
+        EXPECT(ranks[0].result == ranks[1].result);
+        if (creates == REGISTERS && ranks[0].result == ncclSuccess)
+            continue; /* memory that peers cannot map is staged */
+        EXPECT(ranks[0].result == (had_memory ? with_memory : ncclSystemError));
+    }
+    assert_int_equal(atomic_exchange(&failures, 0), 0);
+}
+
+TEST(all_ranks_fail_if_one_has_no_memory_to_create)
+{
+    run_without_memory(CREATES, 1, ncclSuccess);
+}
+
+/* The first allocation is that of the request, before the rank communicates. */
+TEST(all_ranks_fail_if_one_has_no_memory_to_divide)
+{
+    run_without_memory(DIVIDES, 2, ncclSuccess);
+}
+
+TEST(all_ranks_fail_if_one_has_no_memory_to_grow)
+{
+    run_without_memory(GROWS, 2, ncclInvalidUsage);
+}
+
+TEST(all_ranks_fail_if_one_has_no_memory_to_register_a_window)
+{
+    run_without_memory(REGISTERS, 3, ncclSuccess);
+}
+
+static void shrink_without_id(thread_rank *r, ncclComm_t comm)
+{
+    ncclComm_t made = NULL;
+    int excluded = 1;
+    if (r->rank == excluded)
+        return;
+    creates_no_id = r->rank == 0;
+    EXPECT(ncclCommShrink(comm, &excluded, 1, &made, NULL, 0) != ncclSuccess);
+    EXPECT(r->rank == 0 || strstr(ncclGetLastError(NULL), "rank 0 could not create the id"));
+    creates_no_id = 0;
+}
+
+TEST(all_ranks_fail_if_one_cannot_create_the_id_of_a_smaller_communicator)
+{
+    run_threads(RANKS, shrink_without_id);
     assert_int_equal(atomic_exchange(&failures, 0), 0);
 }
 
