@@ -66,7 +66,7 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void *buff, size_t size, void **h
 WEIRI_NCCL_ALIAS(CommRegister);
 
 /* A handle of NULL is that of ncclCommWindowRegister in versions that could not register. */
-static ncclResult_t registration_release(ncclComm_t comm, void *object)
+static ncclResult_t registration_release(const char *name, ncclComm_t comm, void *object)
 {
     weiri_nccl_comm *own = weiri_nccl_enter_opened(comm);
     ncclResult_t result = ncclSuccess;
@@ -76,15 +76,15 @@ static ncclResult_t registration_release(ncclComm_t comm, void *object)
     if (found)
         registration_free(own, found);
     else if (object)
-        result = weiri_nccl_fail(ncclInvalidArgument, "%p is not registered with this communicator",
-                                 object);
+        result = weiri_nccl_fail(ncclInvalidArgument, "%s: %p is not registered with this communicator",
+                                 name, object);
     weiri_nccl_leave(own);
     return result;
 }
 
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle)
 {
-    return registration_release(comm, handle);
+    return registration_release("ncclCommDeregister", comm, handle);
 }
 WEIRI_NCCL_ALIAS(CommDeregister);
 
@@ -92,11 +92,8 @@ WEIRI_NCCL_ALIAS(CommDeregister);
 
 /* The argument of a job. */
 typedef struct window_request {
-    ncclComm_t comm;
-    void *buff;
-    size_t size;
+    weiri_registration *made; /* allocated before ranks wait for each other */
     ncclWindow_t *window;
-    int flags;
 } window_request;
 
 /* Declares a window symmetric. Collective. On the host this has no effect. */
@@ -123,47 +120,56 @@ weir_status weiri_registration_enrol(weiri_nccl_comm *comm, weiri_registration *
 static ncclResult_t run_window(void *argument)
 {
     const window_request *request = argument;
-    weiri_nccl_comm *own = weiri_nccl_enter(request->comm);
-    if (!own)
+    weiri_registration *made = request->made;
+    weiri_nccl_comm *own = weiri_nccl_enter(made->handle);
+    if (!own) {
+        free(made);
         return weiri_nccl_not_entered();
-    weiri_registration *made = calloc(1, sizeof *made);
-    weir_status status = made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a window");
-    if (made) {
-        *made = (weiri_registration){.handle = request->comm,
-                                     .buff = request->buff,
-                                     .size = request->size,
-                                     .is_window = 1,
-                                     .flags = request->flags};
-        status = weiri_registration_enrol(own, made);
     }
-    ncclResult_t result = weiri_nccl_result_of(own, status);
-    if (made && result == ncclSuccess)
+    ncclResult_t result = weiri_nccl_result_of(own, weiri_registration_enrol(own, made));
+    if (result == ncclSuccess)
         result = weiri_nccl_beside_window(own, made);
-    if (made && result == ncclSuccess) {
+    if (result == ncclSuccess) {
         weiri_registration_add(made);
         *request->window = made->alias ? made->alias : (ncclWindow_t)(void *)made;
-    } else if (made) {
+    } else {
         registration_free(own, made);
     }
     weiri_nccl_leave(own);
     return result;
 }
 
+static void drop_window(void *argument)
+{
+    free(((const window_request *)argument)->made);
+}
+
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
                                     int winFlags)
 {
-    window_request *request = win && buff ? malloc(sizeof *request) : NULL;
-    if (!request)
+    if (!win || !buff)
         return weiri_nccl_refuse(
             weiri_nccl_fail(ncclInvalidArgument, "ncclCommWindowRegister: a pointer is NULL"));
-    *request = (window_request){comm, buff, size, win, winFlags};
-    return weiri_nccl_do((weiri_nccl_job){run_window, request, comm, NULL, 0});
+    window_request *request = malloc(sizeof *request);
+    weiri_registration *made = calloc(1, sizeof *made);
+    if (!request || !made) {
+        free(request);
+        free(made);
+        return weiri_nccl_refuse(
+            weiri_nccl_fail(ncclSystemError, "ncclCommWindowRegister: no memory for a window"));
+    }
+    *made = (weiri_registration){
+        .handle = comm, .buff = buff, .size = size, .is_window = 1, .flags = winFlags};
+    *request = (window_request){made, win};
+    return weiri_nccl_do((weiri_nccl_job){run_window, request, comm, drop_window, 0});
 }
 WEIRI_NCCL_ALIAS(CommWindowRegister);
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
 {
-    return comm || win ? registration_release(comm, win) : ncclSuccess;
+    if (!comm && !win)
+        return ncclSuccess;
+    return registration_release("ncclCommWindowDeregister", comm, win);
 }
 WEIRI_NCCL_ALIAS(CommWindowDeregister);
 

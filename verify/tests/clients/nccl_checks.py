@@ -582,7 +582,10 @@ def refusals(r):
     demand(lib.try_("Reduce", data, data, 1, INT32, SUM, 2, comm, None) == ARGUMENT)
     demand(lib.try_("Send", data, 1, INT32, -1, comm, None) == ARGUMENT)
     demand(lib.try_("Send", data, 1, INT32, r.rank, comm, None) == USAGE)
-    demand(lib.try_("CommCount", comm, None) == ARGUMENT)
+    for name in ("CommCount", "CommCuDevice", "CommUserRank"):  # an error names its function
+        demand(lib.try_(name, comm, None) == ARGUMENT and f"nccl{name}" in lib.last_error())
+    for name in ("CommDeregister", "CommWindowDeregister"):
+        demand(lib.try_(name, comm, 0x1001) == ARGUMENT and f"nccl{name}:" in lib.last_error())
     demand(lib.try_("GetVersion", None) == ARGUMENT and lib.try_("GetUniqueId", None) == ARGUMENT)
     lib.CommAbort(comm)
 
