@@ -10,9 +10,6 @@
 
 #include <stdlib.h>
 
-_Static_assert((int)WEIR_SWITCH_MEMBERS <= (int)WEIRI_REDUCE_MAX_SOURCES,
-               "one call of the reduction handles all members");
-
 struct weir_switchchan {
     weir_comm *comm;
     weir_switchchan_dev device;

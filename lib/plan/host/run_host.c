@@ -84,8 +84,7 @@ static void plan_host_lay_out_arena(const weir_executor *executor,
 static weir_status plan_host_allocate(const weiri_plan_context *context, weiri_host_context *own)
 {
     const weiri_program *program = context->program;
-    const size_t unpacked = (size_t)program->sources_most * WEIRI_HOST_PACKET_BLOCK +
-                            WEIRI_BLOCK_BYTES + WEIRI_HOST_PACKET_BLOCK;
+    const size_t unpacked = ((size_t)program->sources_most + 1) * WEIRI_HOST_PACKET_BLOCK;
     const size_t chunks =
         context->layout.slot_bytes ? context->layout.half_bytes / context->layout.slot_bytes : 0;
     own->arenas = calloc((size_t)program->nranks, sizeof *own->arenas);

@@ -67,7 +67,7 @@ typedef struct weiri_host_context {
     uint64_t *semaphores, *barriers; /* values; entries of blocks into each barrier */
     weiri_host_block *blocks;
     const void **sources; /* temporary: addresses of the sources of a reduction */
-    char *unpacked;       /* temporary: unpacked data of each source, partial sum, result */
+    char *unpacked;       /* temporary: unpacked data of each source, result */
     int8_t *senders; /* for each chunk of the rank's scratch: the rank that puts packets there */
     uint64_t launches;
 } weiri_host_context;

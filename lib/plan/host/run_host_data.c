@@ -159,23 +159,6 @@ static size_t plan_host_copy_run(const data_run *p, weiri_host_block *block)
 
 /* ------------------------------------------------------------------- reduce */
 
-/* Reduces n sources. The reduction kernel accepts WEIRI_REDUCE_MAX_SOURCES; more are reduced in
- * several passes through partial. */
-static void plan_host_reduce_sources(const weiri_host_launch *launch, char *to,
-                                     const void **sources, uint32_t n, size_t bytes, char *partial,
-                                     int streaming)
-{
-    const uint64_t ranks = (uint64_t)launch->program->nranks;
-    const size_t count = bytes / launch->element_bytes;
-    while (n > WEIRI_REDUCE_MAX_SOURCES) {
-        launch->reduce(partial, sources, WEIRI_REDUCE_MAX_SOURCES, count, ranks, 0);
-        sources += WEIRI_REDUCE_MAX_SOURCES - 1;
-        n -= WEIRI_REDUCE_MAX_SOURCES - 1;
-        sources[0] = partial;
-    }
-    launch->reduce(to, sources, (int)n, count, ranks, streaming);
-}
-
 /* Sets the addresses of the sources for a block of the run; 0: packets have not arrived. */
 static int plan_host_gather_sources(const data_run *p, char *const *begins, size_t at, size_t bytes,
                                     weiri_host_block *block)
@@ -199,19 +182,19 @@ static int plan_host_gather_sources(const data_run *p, char *const *begins, size
 static void plan_host_reduce_block(const data_run *p, char *const *begins, size_t at, size_t bytes)
 {
     weiri_host_context *own = p->launch->own;
-    const weiri_program *program = p->launch->program;
+    const weiri_host_launch *launch = p->launch;
     const uint32_t first = p->step->nsrcs, ndsts = p->step->ndsts;
-    char *partial = own->unpacked + (size_t)program->sources_most * WEIRI_HOST_PACKET_BLOCK;
-    char *spare = partial + WEIRI_BLOCK_BYTES;
+    char *spare =
+        own->unpacked + (size_t)launch->program->sources_most * WEIRI_HOST_PACKET_BLOCK;
     const size_t data = plan_host_data_left(p, at, bytes);
     const int packed = p->operands[first].is_packets;
-    const size_t streaming_from = p->launch->host->coll->streaming_from_bytes;
-    const int streaming = ndsts == 1 && !packed && p->launch->total_bytes >= streaming_from;
+    const size_t streaming_from = launch->host->coll->streaming_from_bytes;
+    const int streaming = ndsts == 1 && !packed && launch->total_bytes >= streaming_from;
     /* NOLINTNEXTLINE(*-core.CallAndMessage): begins has all operands */
     char *result = packed ? spare : plan_host_operand_at(p, first, begins[first], at);
     if (data)
-        plan_host_reduce_sources(p->launch, result, own->sources, p->step->nsrcs, data, partial,
-                                 streaming);
+        launch->reduce(result, own->sources, (int)first, data / launch->element_bytes,
+                       (uint64_t)launch->program->nranks, streaming);
     for (uint32_t i = packed ? 0 : 1; i < ndsts; i++)
         /* NOLINTNEXTLINE(*-core.CallAndMessage): begins has all operands */
         plan_host_store(p, first + i, begins[first + i], at, bytes, result, 0);

@@ -53,7 +53,7 @@ __attribute__((format(printf, 2, 3))) static void put_text(plan_text *to, const 
     }
 }
 
-enum { TEXT_LINKS = 2 /* memory channels to each rank */ };
+enum { TEXT_LINKS = 2 /* memory channels to each rank */, TEXT_WORDS = 128 /* of a line */ };
 
 static int peer_place(const plan_text *to, int peer)
 {
@@ -292,9 +292,9 @@ static char *plan_json(const char *text)
     put_text(&to, "%s", "");
     for (char *line = strtok_r(copy, "\n;", &line_state); line;
          line = strtok_r(NULL, "\n;", &line_state)) {
-        char *words[64];
+        char *words[TEXT_WORDS];
         int count = 0;
-        for (char *word = strtok_r(line, " ", &word_state); word && count < 64;
+        for (char *word = strtok_r(line, " ", &word_state); word && count < TEXT_WORDS;
              word = strtok_r(NULL, " ", &word_state))
             words[count++] = word;
         if (count)

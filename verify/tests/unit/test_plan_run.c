@@ -6,6 +6,7 @@
  */
 #include "verify/tests/support/plan_files.h"
 #include "verify/tests/support/plan_ranks.h"
+#include "verify/tests/support/plan_right.h"
 #include "verify/tests/support/unit_test.h"
 
 #include "plan/examples/examples.h"
@@ -475,6 +476,48 @@ TEST(waits_end_at_the_deadline_and_report_the_position_in_the_plan)
     need_reader();
     run_ranks(2, deadline_body, "");
     run_ranks(2, deadline_body, "{'name':'barrier','barrier_id':0,'num_threadblocks':2}");
+}
+
+/* ---------------------------------------------------------- many sources */
+
+enum { SOURCES = 71, SUMMED = 16 };
+
+/* An operation with one source of 2048 and many of 1: in half precision the sum of all is exact,
+ * those of the first 64 and of the rest are not. */
+static int many_sources_body(weir_boot *boot, void *argument)
+{
+    char text[2048] = "allreduce 2 i2 o2 s1";
+    plan_rank with = {0};
+    int failures = 0, wrong = 0;
+    (void)argument;
+    for (int rank = 0; rank < 2; rank++) {
+        sprintf(text + strlen(text), "\n%d.0; re i0+1", rank);
+        for (int k = 1; k < SOURCES; k++)
+            strcat(text, " i1+1");
+        strcat(text, " > o0+1");
+    }
+    weir_plan *plan = plan_of(text);
+    EXPECT_OK(&failures, plan_rank_open(&with, boot, 4096));
+    uint16_t *in = weir_mem_pointer(with.memory[0]), *out = weir_mem_pointer(with.memory[1]);
+    for (int i = 0; i < SUMMED; i++) {
+        in[i] = 0x6800;         /* 2048, of whose successors a half holds each second */
+        in[SUMMED + i] = 0x3c00; /* 1 */
+    }
+    weir_executor_set_checks(with.executor, 0); /* it is no allreduce */
+    EXPECT_OK(&failures, weir_executor_run(with.executor, plan, in, out, 4 * SUMMED, 4 * SUMMED,
+                                           WEIR_HALF, WEIR_SUM, NULL));
+    for (int i = 0; i < SUMMED; i++)
+        wrong += out[i] != 0x6800 + (SOURCES - 1) / 2;
+    EXPECT(&failures, wrong == 0);
+    weir_plan_free(plan);
+    plan_rank_close(&with);
+    return failures;
+}
+
+TEST(operations_with_many_sources_round_once)
+{
+    need_reader();
+    run_ranks(2, many_sources_body, NULL);
 }
 
 int main(void)

@@ -280,18 +280,33 @@ TEST(integer_averages_truncate_like_the_model)
     }
 }
 
-TEST(the_largest_number_of_sources_is_reduced)
+/* Collectives reduce as many sources as there are ranks. */
+TEST(thousands_of_sources_are_reduced)
 {
-    const void *src[WEIRI_REDUCE_MAX_SOURCES];
-    int32_t in[WEIRI_REDUCE_MAX_SOURCES][9], out[9];
-    for (int k = 0; k < WEIRI_REDUCE_MAX_SOURCES; k++) {
+    enum { SOURCES = WEIR_RANKS_MAX };
+    static const void *src[SOURCES];
+    static int32_t in[SOURCES][9], out[9];
+    for (int k = 0; k < SOURCES; k++) {
         for (int i = 0; i < 9; i++)
-            in[k][i] = k * 10 + i;
+            in[k][i] = k + i;
         src[k] = in[k];
     }
-    weiri_reduce(out, src, WEIRI_REDUCE_MAX_SOURCES, 9, WEIR_INT32, WEIR_SUM, 1, 0);
+    weiri_reduce(out, src, SOURCES, 9, WEIR_INT32, WEIR_SUM, 1, 0);
     for (int i = 0; i < 9; i++)
-        assert_int_equal(out[i], 64 * 63 / 2 * 10 + 64 * i);
+        assert_int_equal(out[i], SOURCES * (SOURCES - 1) / 2 + SOURCES * i);
+}
+
+/* 2048 + 70, of which a half holds the sum, but not 2048 + 63 and the like. */
+TEST(small_floats_of_many_sources_are_rounded_once)
+{
+    enum { SOURCES = 71 };
+    const uint16_t first = 0x6800, one = 0x3c00;
+    const void *src[SOURCES];
+    uint16_t out = 0;
+    for (int k = 0; k < SOURCES; k++)
+        src[k] = k ? &one : &first;
+    weiri_reduce(&out, src, SOURCES, 1, WEIR_HALF, WEIR_SUM, 1, 0);
+    assert_int_equal(out, 0x6800 + 35);
 }
 
 TEST(lookup_covers_all_types_and_rejects_unknown_ones)

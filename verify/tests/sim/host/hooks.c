@@ -133,7 +133,7 @@ void sim_reduce(void *dst, const void *const *src, int nsrc, size_t count, weir_
                 weir_op op, uint64_t divisor, int streaming)
 {
     const size_t bytes = count * weir_dtype_bytes(dtype);
-    const void *from[WEIRI_REDUCE_MAX_SOURCES];
+    const void *from[WEIRI_RANKS_MAX];
     size_t skipped = 0;
     sim_access access = sim_access_begin();
     for (int i = 0; i < nsrc; i++) {
