@@ -114,6 +114,7 @@ static __attribute__((noinline)) weir_status call_timed(weiri_coll *coll, const 
 {
     weiri_monitor *monitor = coll->comm->monitor;
     const uint64_t begin_ns = weiri_monitor_start_timed(monitor, call->stream);
+    const size_t bytes = coll->count_bytes ? coll->count_bytes : size_bytes;
     const weir_status status = call_start(coll, call, size_bytes, choice);
     if (!begin_ns || status != WEIR_OK) {
         weiri_monitor_end(monitor, begin_ns, call->stream);
@@ -121,7 +122,7 @@ static __attribute__((noinline)) weir_status call_timed(weiri_coll *coll, const 
     }
     weiri_monitor_call about = {.function = (int)call->collective,
                                 .peer = -1,
-                                .bytes = coll->count_bytes ? coll->count_bytes : size_bytes,
+                                .bytes = bytes,
                                 .traffic_bytes = size_bytes,
                                 .number = coll->comm->calls};
     memcpy(about.algo, choice->name, strnlen(choice->name, sizeof about.algo - 1));

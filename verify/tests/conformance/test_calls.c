@@ -7,6 +7,7 @@
 #include "verify/tests/support/internode_ranks.h"
 
 #include "base/log.h"
+#include "coll/algos.h"
 #include "comm/comm.h"
 #include "transport/transport.h"
 
@@ -226,6 +227,70 @@ static void half_registered(weir_comm *comm, int *failures)
     free(plain);
 }
 
+/* ------------------------------------------------- what monitoring records of a call */
+
+enum { MONITORED = 60, MONITORED_PIECE = 24 };
+
+/* An algorithm that runs a call in pieces, as those do that stage data through host memory. */
+static weir_status run_in_pieces(weiri_coll *coll, const weir_call *call)
+{
+    weir_status status = WEIR_OK;
+    for (size_t at = 0; at < call->count && status == WEIR_OK; at += MONITORED_PIECE) {
+        const size_t left = call->count - at;
+        weir_call piece = *call;
+        piece.in = weiri_in_at(call, at * sizeof(float));
+        piece.out = weiri_out_at(call, at * sizeof(float));
+        piece.count = left < MONITORED_PIECE ? left : MONITORED_PIECE;
+        weiri_coll_derive(coll, &piece);
+        status = weiri_allreduce_packet(coll, &piece);
+    }
+    return status;
+}
+
+/* Whether a file of the folder has a word. */
+static int folder_has(const char *folder, const char *word)
+{
+    char command[256];
+    snprintf(command, sizeof command, "grep -qs '%s' '%s'/*", word, folder);
+    return system(command) == 0;
+}
+
+static int monitored_body(weir_boot *boot, void *argument)
+{
+    static const weiri_algo in_pieces = {.collective = WEIR_COLL_ALLREDUCE, .name = "pieces",
+                                         .run = run_in_pieces};
+    const weiri_choice choice = {.max_bytes = UINT64_MAX, .algo = &in_pieces, .name = "pieces"};
+    const char *folder = argument;
+    int failures = 0;
+    float in[MONITORED] = {1}, out[MONITORED];
+    weir_call call = WEIR_CALL_INIT;
+    setenv("WEIR_METRICS", "json", 1);
+    setenv("WEIR_METRICS_DIR", folder, 1);
+    setenv("WEIR_METRICS_MIN_BYTES", "0", 1);
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    call.dtype = WEIR_FLOAT;
+    call.in = in;
+    call.out = out;
+    call.count = MONITORED;
+    EXPECT_OK(&failures, weiri_coll_call(comm, &call, &choice));
+    EXPECT(&failures, out[0] == 2);
+    EXPECT_OK(&failures, weir_comm_destroy(comm)); /* writes the metrics */
+    EXPECT(&failures, folder_has(folder, "\"coll_msg_size_bytes\": 240,.*\"coll_algo\": \"pieces\""));
+    return failures;
+}
+
+static void calls_in_pieces_are_monitored_as_a_whole(void **state)
+{
+    char folder[] = "/tmp/weir_test_calls.XXXXXX", command[64];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    run_ranks(2, monitored_body, folder);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +306,8 @@ int main(void)
         RANKS_TEST("log lines of forked ranks name the rank", 2, log_body, NULL),
         RANKS_TEST("symmetric memory of every peer is mapped", 3, symmetric_body, NULL),
         COMM_TEST("one registered buffer of two", 2, half_registered),
+        AT("a call that runs in pieces is monitored as a whole",
+           calls_in_pieces_are_monitored_as_a_whole, NULL),
     };
     return RUN_TESTS("calls", tests);
 }
