@@ -205,12 +205,12 @@ static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const wei
 
 weir_status weir_algo_execute(weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
-    if (!algo || !comm || !call || call->size != sizeof *call)
-        return weiri_fail(
-            WEIR_ERR_INVALID,
-            "weir_algo_execute: algo, comm and a call that begins with WEIR_CALL_INIT "
-            "are required");
-    weir_call full = *call;
+    weir_call full;
+    if (!algo || !comm)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_algo_execute: algo and comm are required");
+    weir_status status = weiri_call_read("weir_algo_execute", call, &full);
+    if (status != WEIR_OK)
+        return status;
     full.collective = algo->collective;
     full.scratch = algo->scratch;
     if (!full.in_bytes && !full.out_bytes)
@@ -256,11 +256,19 @@ weir_status weir_algo_execute_args(weir_algo *algo, weir_comm *comm, const void 
     return algo_execute_call(algo, comm, &call);
 }
 
+/* A caller with another version's header. */
+static __attribute__((noinline)) weir_status run_other_version(weir_comm *comm,
+                                                               const weir_call *given)
+{
+    weir_call call;
+    const weir_status status = weiri_call_read("weir_run", given, &call);
+    return status == WEIR_OK ? weir_run(comm, &call) : status;
+}
+
 weir_status weir_run(weir_comm *comm, const weir_call *call)
 {
     if (WEIRI_UNLIKELY(!call || call->size != sizeof *call))
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "weir_run: a call that begins with WEIR_CALL_INIT is required");
+        return run_other_version(comm, call);
     if (WEIRI_UNLIKELY(call->algo != NULL))
         return weir_algo_execute(call->algo, comm, call);
     return weiri_coll_call(comm, call, NULL);

@@ -2,6 +2,7 @@
  * The public collectives: each fills a weir_call, checks it once, copies if there is only one rank,
  * selects the algorithm and runs it. Everything here is on the path of an 8-byte allreduce.
  */
+#include "base/config.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "coll/algos.h"
@@ -431,6 +432,19 @@ static inline weir_status call_serve(weir_comm *comm, const weir_call *call,
         break;
     }
     return call_refuse(call, "unknown collective");
+}
+
+weir_status weiri_call_read(const char *function, const weir_call *given, weir_call *call)
+{
+    *call = (weir_call)WEIR_CALL_INIT;
+    if (given && given->size == sizeof *call) {
+        *call = *given;
+        return WEIR_OK;
+    }
+    if (!given)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: a call that begins with WEIR_CALL_INIT is required", function);
+    return weiri_config_read("weir_call", given, call, sizeof *call);
 }
 
 weir_status weiri_coll_call(weir_comm *comm, const weir_call *call, const weiri_choice *choices)

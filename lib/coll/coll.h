@@ -242,6 +242,12 @@ struct weiri_coll {
 /* Returns the communicator's state; the first call creates it. Local. */
 weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll);
 
+/* Copies a caller's structure. Callers that were compiled with another version's header are served
+ * as with configurations (base/config.h): members that their weir_call lacks keep the defaults,
+ * and members that this version does not know must be 0. WEIR_ERR_INVALID, with the name of the
+ * public function, if that is not so, or given is NULL. */
+weir_status weiri_call_read(const char *function, const weir_call *given, weir_call *call);
+
 /* Checks and runs a call; collective. choices selects the algorithm: a list as in weiri_coll, whose
  * last entry has no limit; NULL: the algorithm that the call names, else the communicator's list.
  * Unlike weir_run, it ignores algorithm objects. */

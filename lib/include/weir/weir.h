@@ -772,8 +772,10 @@ typedef struct weir_call {
 
 /* Executes a call, as every named function below does. Collective; blocking on the host backend,
  * enqueued on call->stream on the CUDA backend. The algorithm that the call names applies to this
- * call only and must be the same on every rank. Errors as above; also WEIR_ERR_INVALID if size is
- * wrong or the backend has no algorithm of the name (the error line lists the known names),
+ * call only and must be the same on every rank. A program that was compiled with the header of
+ * another version is served as with configurations. Errors as above; also WEIR_ERR_INVALID if size
+ * is none that a version has, or if members that this version does not know are not 0, or if the
+ * backend has no algorithm of the name (the error line lists the known names),
  * WEIR_ERR_UNSUPPORTED if call->algo belongs to another backend. */
 WEIR_API weir_status weir_run(weir_comm *comm, const weir_call *call);
 

@@ -240,13 +240,48 @@ static void wrong_calls(weir_comm *comm, int *failures)
     EXPECT(failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
     EXPECT(failures, boot_last_error_has("weir_run: unknown collective"));
     call.collective = WEIR_COLL_ALLREDUCE;
-    call.size = sizeof call - 8;
-    EXPECT(failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
-    EXPECT(failures, boot_last_error_has("WEIR_CALL_INIT"));
     EXPECT(failures, weir_run(comm, NULL) == WEIR_ERR_INVALID);
-    call.size = sizeof call;
+    EXPECT(failures, boot_last_error_has("WEIR_CALL_INIT"));
     EXPECT(failures, weir_run(NULL, &call) == WEIR_ERR_INVALID);
     EXPECT_OK(failures, weir_run(comm, &call));
+}
+
+/* Calls of programs that were compiled with the header of another version: older ones lack members,
+ * newer ones have more. */
+static void calls_of_other_versions(weir_comm *comm, int *failures)
+{
+    struct {
+        weir_call call;
+        uint64_t added;
+    } newer = {.call = WEIR_CALL_INIT};
+    char in[8] = {0}, out[8];
+    weir_call call = WEIR_CALL_INIT;
+    weir_algo *algo = NULL;
+    call.in = newer.call.in = in;
+    call.out = newer.call.out = out;
+    call.count = newer.call.count = sizeof in;
+    newer.call.size = sizeof newer;
+    weir_algo_collection *all = NULL;
+    EXPECT_OK(failures, weir_algo_collection_create(comm, NULL, &all));
+    EXPECT_OK(failures, weir_algo_find(all, WEIR_COLL_ALLREDUCE, "auto", &algo));
+    static const size_t older[] = {offsetof(weir_call, scratch), offsetof(weir_call, algo_name),
+                                   offsetof(weir_call, splits)};
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
+        memset((char *)&call + older[i], -1, sizeof call - older[i]); /* not the call's */
+        call.size = older[i];
+        EXPECT_OK(failures, weir_run(comm, &call));
+        EXPECT_OK(failures, weir_algo_execute(algo, comm, &call));
+    }
+    EXPECT_OK(failures, weir_run(comm, &newer.call));
+    EXPECT_OK(failures, weir_algo_execute(algo, comm, &newer.call));
+    newer.added = 1;
+    EXPECT(failures, weir_run(comm, &newer.call) == WEIR_ERR_INVALID);
+    EXPECT(failures, boot_last_error_has("the library must be newer"));
+    EXPECT(failures, weir_algo_execute(algo, comm, &newer.call) == WEIR_ERR_INVALID);
+    call.size = 0;
+    EXPECT(failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(failures, boot_last_error_has("weir_call: size is 0"));
+    weir_algo_collection_destroy(all);
 }
 
 static void infos_agree(weir_comm *comm, int *failures)
@@ -668,6 +703,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         COMM_TEST("a call names its algorithm", 3, calls_name_algorithms),
         COMM_TEST("wrong calls are rejected", 2, wrong_calls),
+        COMM_TEST("calls of programs with another version's header", 2, calls_of_other_versions),
         COMM_TEST("the algorithm table says how algorithms round", 2, infos_agree),
         COMM_TEST("built-in algorithms run through weir_algo_execute", 3, all_builtins),
         COMM_TEST("algorithms with partial results leave types that are rounded to packet2", 3,
