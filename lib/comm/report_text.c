@@ -9,7 +9,8 @@
  *
  * Of many groups the first are shown, those with lost ranks, or that wait for one, before others. A
  * rank that gave up, because its counts differ from its peer's for example, stands out as lost ones
- * do. If none does, the first line says for which rank all wait, directly or through others.
+ * do. If none does, the first line says which ranks wait for each other in a circle, else for which
+ * rank all wait, directly or through others.
  */
 #include "comm/report_text.h"
 
@@ -18,11 +19,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     POSITION_BYTES = 256,
     RANGES_BYTES = 160,
-    GROUP_LINES = 24 /* of waits, and of positions */
+    GROUP_LINES = 24, /* of waits, and of positions */
+    CIRCLE_RANKS = 8  /* of a circle that are shown */
 };
 
 typedef struct writer {
@@ -75,7 +78,7 @@ static void report_wait(writer *w, const weiri_where *where, int with_values)
         report_print(w, " for rank %d", (int)peer);
     if (expected && with_values)
         report_print(w, ": expected %llu, seen %llu", (unsigned long long)expected,
-            (unsigned long long)weir_load_relaxed(&where->wait.seen));
+                     (unsigned long long)weir_load_relaxed(&where->wait.seen));
 }
 
 /* A rank's state, note, latest collective and wait. */
@@ -97,15 +100,15 @@ static void report_position(writer *w, const weiri_report *report, int rank, int
     weiri_text_load(note, of->where->note);
     if (*note)
         report_print(w, "%s, iteration %llu; ", note,
-            (unsigned long long)weir_load_relaxed(&of->where->iteration));
+                     (unsigned long long)weir_load_relaxed(&of->where->iteration));
     if (call)
         report_print(w, "%s, call %llu", weir_collective_name((weir_collective)(call & 0xff)),
-            (unsigned long long)(call >> 8));
+                     (unsigned long long)(call >> 8));
     else
         report_print(w, "no collective yet");
     if (report_gave_up(of) != WEIR_OK)
         report_print(w, "; gave up: %s (%s)", weir_status_text(report_gave_up(of)),
-            weir_status_name(report_gave_up(of)));
+                     weir_status_name(report_gave_up(of)));
     else
         report_wait(w, of->where, with_values);
 }
@@ -202,26 +205,72 @@ static int report_lost_ranges(writer *w, const weiri_report *report, groups *of)
     return lost;
 }
 
+/* Returns the rank that a rank waits for, or -1 if that is no rank. */
+static int report_next(const weiri_report *report, int rank)
+{
+    const int awaited = report_awaited(&report->ranks[rank]);
+    return awaited < report->nranks ? awaited : -1;
+}
+
 /* Returns the rank for which a rank waits in the end, itself if it waits for none; -1 if it waits
  * in a circle. */
 static int report_last_awaited(const weiri_report *report, int rank)
 {
     for (int steps = 0; steps < report->nranks; steps++) {
-        const int awaited = report_awaited(&report->ranks[rank]);
-        if (awaited < 0 || awaited >= report->nranks)
+        const int awaited = report_next(report, rank);
+        if (awaited < 0)
             return rank;
         rank = awaited;
     }
     return -1;
 }
 
-/* 0: a rank that belongs before others where not all are shown. */
+/* Whether a rank is neither lost nor has given up. Where not all ranks are shown, the others come
+ * first. */
 static int report_is_ordinary(const weiri_report *report, int rank)
 {
     return report_loss(report, rank) == 0 && report_gave_up(&report->ranks[rank]) == WEIR_OK;
 }
 
-/* Where no rank is lost: the first one that gave up, or the one for which all that wait do. */
+/* Finds the circle in which a rank's waits end. Returns how many ranks it has, with its lowest one;
+ * 0 if it ends meanwhile: records of running ranks change. */
+static int report_find_circle(const weiri_report *report, int rank, int *lowest)
+{
+    int count = 0;
+    for (int steps = 0; steps < report->nranks && rank >= 0; steps++)
+        rank = report_next(report, rank);
+    const int first = *lowest = rank;
+    do {
+        rank = rank < 0 ? -1 : report_next(report, rank);
+        *lowest = rank < *lowest ? rank : *lowest;
+        count++;
+    } while (rank >= 0 && rank != first && count < report->nranks);
+    return rank >= 0 && rank == first ? count : 0;
+}
+
+/* "3 ranks wait for each other in a circle: rank 0 for rank 2, rank 2 for rank 1, rank 1 for rank 0".
+ * Returns 0 if there is no circle. */
+static int report_circle(writer *w, const weiri_report *report, int in_or_before)
+{
+    int rank = -1;
+    const int count = report_find_circle(report, in_or_before, &rank);
+    if (!count)
+        return 0;
+    if (count == 1)
+        report_print(w, " all run; rank %d waits for itself", rank);
+    else
+        report_print(w, " all run; %d ranks wait for each other in a circle:", count);
+    for (int i = 0; count > 1 && i < count && i < CIRCLE_RANKS && rank >= 0; i++) {
+        const int next = report_next(report, rank);
+        report_print(w, "%s rank %d for rank %d", i ? "," : "", rank, next);
+        rank = next;
+    }
+    report_print(w, "%s", count > CIRCLE_RANKS ? ", ..." : "");
+    return 1;
+}
+
+/* Where no rank is lost: the first one that gave up, or ranks that wait in a circle, or the one for
+ * which all that wait do. */
 static void report_cause(writer *w, const weiri_report *report)
 {
     int waiting = 0, cause = -1;
@@ -235,6 +284,8 @@ static void report_cause(writer *w, const weiri_report *report)
         const int last = report_last_awaited(report, rank);
         if (last == rank)
             continue;
+        if (last < 0 && report_circle(w, report, rank))
+            return;
         if (last < 0 || (waiting && last != cause)) {
             waiting = 0;
             break;
@@ -273,9 +324,9 @@ static void report_waits(writer *w, const weiri_report *report, groups *of, int 
     for (int rank = 0; rank < report->nranks; rank++)
         first[rank] = -1;
     for (int rank = 0; rank < report->nranks; rank++) {
-        int awaited = report_awaited(&report->ranks[rank]);
+        const int awaited = report_next(report, rank);
         of->group[rank] = -1;
-        if (awaited < 0 || awaited >= report->nranks)
+        if (awaited < 0)
             continue;
         if (first[awaited] < 0)
             first[awaited] = rank;
@@ -284,9 +335,9 @@ static void report_waits(writer *w, const weiri_report *report, groups *of, int 
     group_lines lines = {0};
     for (int pass = 0; pass < 2; pass++)
         for (int rank = 0; rank < report->nranks; rank++) {
-            const int awaited = report_awaited(&report->ranks[rank]);
-            if (of->group[rank] != rank || report_is_ordinary(report, awaited) != pass ||
-                report_hides(&lines, of, rank))
+            const int awaited = report_next(report, rank); /* may have changed */
+            if (of->group[rank] != rank || awaited < 0 ||
+                report_is_ordinary(report, awaited) != pass || report_hides(&lines, of, rank))
                 continue;
             report_print(w, "  ");
             int count = report_ranges(w, of, rank);

@@ -5,6 +5,7 @@
 #include "verify/tests/support/comm_ranks.h"
 
 #include "comm/comm.h"
+#include "comm/report_text.h"
 #include <weir/device.h>
 
 #include <signal.h>
@@ -159,6 +160,73 @@ static int awaited_by_all(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* Ranks 0 to 2 wait for each other, rank 3 for one of them. */
+static int awaited_in_a_circle(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int rank = weir_boot_rank(boot), failures = 0, got = 0;
+    weir_comm *comm = open_short(boot);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    EXPECT(&failures, weir_sendrecv(comm, NULL, 0, -1, &got, 1, rank == 3 ? 0 : (rank + 1) % 3,
+                                    WEIR_INT32, NULL) != WEIR_OK);
+    EXPECT(&failures, report_has(comm, -1, "all run; 3 ranks wait for each other in a circle: rank "
+                                           "0 for rank 1, rank 1 for rank 2, rank 2 for rank 0\n"));
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+/* The first line of the report of ranks that wait as given: awaits[rank], or -1. */
+static const char *first_line_of(int nranks, const int *awaits)
+{
+    static char text[TEXT_BYTES];
+    weiri_where *where = calloc((size_t)nranks, sizeof *where);
+    weiri_report_rank *ranks = calloc((size_t)nranks, sizeof *ranks);
+    for (int rank = 0; rank < nranks; rank++) {
+        where[rank].wait.kind = awaits[rank] == -1 ? WEIR_WAIT_NONE : WEIR_WAIT_SEMAPHORE;
+        where[rank].wait.peer = (uint64_t)awaits[rank];
+        ranks[rank] = (weiri_report_rank){.node = -1, .answered = 1, .where = &where[rank]};
+    }
+    const weiri_report report = {.nranks = nranks, .timeout_ms = 5, .ranks = ranks};
+    weiri_report_print(&report, text, sizeof text);
+    text[strcspn(text, "\n")] = '\0';
+    free(ranks);
+    free(where);
+    const char *cause = strstr(text, "all run; ");
+    return cause ? cause + 9 : text;
+}
+
+static void test_circle_of_waits_is_printed(void **state)
+{
+    (void)state;
+    enum { MANY = 40 };
+    int ring[MANY], stuck[MANY];
+    for (int rank = 0; rank < MANY; rank++) {
+        ring[rank] = (rank + MANY - 1) % MANY;
+        stuck[rank] = rank < 30 ? rank + 1 : rank == 30 ? 29 : -1;
+    }
+    assert_string_equal(first_line_of(2, (int[]){1, 0}),
+                        "2 ranks wait for each other in a circle: rank 0 for rank 1, rank 1 for "
+                        "rank 0");
+    assert_string_equal(first_line_of(5, (int[]){1, 3, -1, 4, 1}), /* from its lowest rank on */
+                        "3 ranks wait for each other in a circle: rank 1 for rank 3, rank 3 for "
+                        "rank 4, rank 4 for rank 1");
+    assert_string_equal(first_line_of(3, (int[]){-1, 1, -1}), "rank 1 waits for itself");
+    assert_string_equal(first_line_of(MANY, ring),
+                        "40 ranks wait for each other in a circle: rank 0 for rank 39, rank 39 for "
+                        "rank 38, rank 38 for rank 37, rank 37 for rank 36, rank 36 for rank 35, "
+                        "rank 35 for rank 34, rank 34 for rank 33, rank 33 for rank 32, ...");
+    assert_string_equal(first_line_of(MANY, stuck),
+                        "2 ranks wait for each other in a circle: rank 29 for rank 30, rank 30 for "
+                        "rank 29");
+    /* No circle: a chain, two chains, and a peer that is no rank. */
+    assert_string_equal(first_line_of(3, (int[]){1, 2, -1}), "2 ranks wait for rank 2");
+    assert_string_equal(first_line_of(4, (int[]){1, -1, 3, -1}), "one is slow or stuck");
+    assert_string_equal(first_line_of(2, (int[]){1, 2}), "1 rank waits for rank 1");
+}
+
 /* ----------------------------------------------------------- semaphores, once */
 
 static int await_semaphore(weir_boot *boot, void *argument)
@@ -304,6 +372,8 @@ int main(void)
         AT("a killed rank is described", test_lost_rank_is_described, &by_kill),
         RANKS_TEST("a rank whose counts differ is named", 4, other_counts, NULL),
         RANKS_TEST("a rank for which all wait is named", 4, awaited_by_all, NULL),
+        RANKS_TEST("ranks that wait in a circle are named", 4, awaited_in_a_circle, NULL),
+        cmocka_unit_test(test_circle_of_waits_is_printed),
         RANKS_TEST("semaphore is described", 2, await_semaphore, NULL),
         cmocka_unit_test(test_report_is_printed_once),
         RANKS_TEST("kernels that gave up and that were ended", 2, by_kernel, NULL),
