@@ -87,9 +87,12 @@ weir_status weiri_nccl_comm_open(weiri_nccl_comm *own)
     status = exchange_process_entries(own);
     if (status == WEIR_OK)
         status = weiri_nccl_p2p_create(own);
-    if (status == WEIR_OK)
-        status = weir_boot_agree(own->boot, weiri_nccl_rma_create(own));
-    return status == WEIR_OK && own->device >= 0 ? weiri_nccl_gpu_load(own) : status;
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_nccl_rma_create(own);
+    if (status == WEIR_OK && own->device >= 0)
+        status = weiri_nccl_gpu_load(own);
+    return weir_boot_agree(own->boot, status);
 }
 
 void weiri_nccl_comm_close(weiri_nccl_comm *own)
