@@ -100,14 +100,22 @@ static int device_path(const char *sys, const char *link, char path[WEIRI_RDMA_P
     return 1;
 }
 
+/* Returns the number of the only NUMA node with processors; -1 if there are several. A kernel
+ * without NUMA lists none, which is node 0. */
+static int only_numa(const char *sys)
+{
+    char list[64]; /* "0-1", "0,2" */
+    if (!read_line(list, sizeof list, "%s/devices/system/node/has_cpu", sys))
+        return 0;
+    return strpbrk(list, ",-") ? -1 : atoi(list);
+}
+
 /* Returns a device's NUMA node. Machines with a single NUMA node may report none. */
 static int numa_of(const char *sys, const char *link)
 {
     char line[32];
-    int numa = read_line(line, sizeof line, "%s/numa_node", link) ? atoi(line) : -1;
-    if (numa < 0 && !read_line(line, sizeof line, "%s/devices/system/node/node1/cpulist", sys))
-        numa = 0;
-    return numa;
+    const int numa = read_line(line, sizeof line, "%s/numa_node", link) ? atoi(line) : -1;
+    return numa < 0 ? only_numa(sys) : numa;
 }
 
 /* The kernel writes addresses in lower case. */

@@ -148,6 +148,7 @@ TEST(choice_reads_ports_from_sysfs)
     assert_false(ports[0].active || ports[0].ethernet);
     assert_true(ports[1].active && ports[1].ethernet && ports[1].port == 2);
     assert_string_equal(ports[1].path, "/devices/pci0000:40/0000:40:01.0/0000:41:00.0");
+    assert_int_equal(ports[0].numa, 1);
     assert_int_equal(ports[1].numa, 1);
     assert_true(ports[1].gbits == 100);
     assert_string_equal(ports[1].netdev, "eth3");
@@ -158,6 +159,29 @@ TEST(choice_reads_ports_from_sysfs)
     assert_int_equal(system(command), 0);
     assert_int_equal(weiri_rdma_ports(root, &ports, &count), WEIR_OK);
     assert_int_equal(count, 0);
+}
+
+/* A device that reports no NUMA node is on the only one with processors, whatever its number. */
+TEST(choice_takes_the_only_numa_node_for_a_device_without_one)
+{
+    static const struct {
+        const char *nodes; /* of the machine; NULL: its kernel has no NUMA */
+        int expected;
+    } cases[] = {{NULL, 0},    {"0\n", 0},   {"2\n", 2},     {"0-1\n", -1},
+                 {"0,2\n", -1}, {"1,3\n", -1}, {"0-1,4\n", -1}};
+    char root[] = "/tmp/weir-sys-XXXXXX", command[64];
+    const char *const device = "bus/pci/devices/0000:41:00.0/numa_node";
+    assert_non_null(mkdtemp(root));
+    test_file_write(root, device, "-1\n");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (cases[i].nodes)
+            test_file_write(root, "devices/system/node/has_cpu", cases[i].nodes);
+        assert_int_equal(weiri_rdma_numa_of(root, "0000:41:00.0"), cases[i].expected);
+    }
+    test_file_write(root, device, "3\n");
+    assert_int_equal(weiri_rdma_numa_of(root, "0000:41:00.0"), 3);
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    assert_int_equal(system(command), 0);
 }
 
 /* ----------------------------------------------------------- with a device */
