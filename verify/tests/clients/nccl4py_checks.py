@@ -5,6 +5,7 @@ Needs nccl4py (pip install nccl4py cuda-bindings) and NCCL_SO_PATH. What needs a
 check: these functions must refuse. The jobs are those of nccl_checks.py.
 """
 import ctypes
+import functools
 import os
 import sys
 
@@ -51,13 +52,32 @@ class Job:
                              self.nccl.Comm(comm.ptr) if comm else self.comm, 0)
         demand(value[0] == ranks, f"{value[0]} ranks, expected {ranks}")
 
-    def end(self):
-        self.object.destroy()
+
+def with_job(**settings):
+    """Makes a check of a rank's job out of one of a Job, whose communicator ends with the check."""
+    def decorate(check):
+        @functools.wraps(check)
+        def run(r):
+            j = Job(r, **settings)
+            try:
+                check(j)
+            except BaseException:
+                j.object.abort()  # the other ranks may have failed too, or wait
+                raise
+            j.object.destroy()
+        return run
+    return decorate
+
+
+def version_of_library():
+    version = ctypes.c_int()
+    demand(ctypes.CDLL(os.environ["NCCL_SO_PATH"]).ncclGetVersion(ctypes.byref(version)) == 0)
+    return version.value
 
 
 def identity_and_errors(r):
     _, nccl = load()
-    demand(nccl.get_version() == 23203, nccl.get_version())
+    demand(nccl.get_version() == version_of_library(), nccl.get_version())
     demand(os.path.realpath(nccl.get_library_path()) == os.path.realpath(
         os.environ["NCCL_SO_PATH"]), nccl.get_library_path())
     demand(nccl.get_error_string(4) == "invalid argument", nccl.get_error_string(4))
@@ -70,9 +90,9 @@ def identity_and_errors(r):
     demand(r.nranks == 1)
 
 
-def collectives(r):
-    j = Job(r)
-    nccl, n, rank, comm = j.nccl, j.n, r.rank, j.comm
+@with_job()
+def collectives(j):
+    nccl, n, rank, comm = j.nccl, j.n, j.r.rank, j.comm
     demand((j.object.nranks, j.object.rank) == (n, rank))
     total, out, one = n * (n + 1) // 2, j.array(0, COUNT * n), j.array(rank + 1)
     each = j.np.repeat(j.np.arange(1, n + 1, dtype=j.np.int32), COUNT)
@@ -107,13 +127,13 @@ def collectives(r):
     nccl.all_reduce(at(one), at(out), COUNT, INT32, op, comm, 0)
     nccl.red_op_destroy(op, comm)
     demand((out[:COUNT] == 3 * n).all(), "a custom operation")
-    j.end()
 
 
-def groups(r):
-    j = Job(r)
-    nccl, next_, last = j.nccl, (r.rank + 1) % j.n, (r.rank - 1) % j.n
-    mine, got = j.array(r.rank), j.array(-1)
+@with_job()
+def groups(j):
+    nccl, rank = j.nccl, j.r.rank
+    next_, last = (rank + 1) % j.n, (rank - 1) % j.n
+    mine, got = j.array(rank), j.array(-1)
     nccl.group_start()
     nccl.send(at(mine), COUNT, INT32, next_, j.comm, 0)
     nccl.recv(at(got), COUNT, INT32, last, j.comm, 0)
@@ -123,19 +143,18 @@ def groups(r):
     nccl.all_reduce(at(mine), at(got), COUNT, INT32, SUM, j.comm, 0)
     nccl.group_simulate_end()
     demand((got == last).all(), "a simulated call does not run")
-    j.end()
 
 
-def one_sided(r):
-    j = Job(r, num_rma_ctx=2, num_rma_sig=3)
-    nccl, n = j.nccl, j.n
+@with_job(num_rma_ctx=2, num_rma_sig=3)
+def one_sided(j):
+    nccl, n, rank = j.nccl, j.n, j.r.rank
     memory = nccl.mem_alloc(4 * COUNT * n)
     window = nccl.comm_window_register(j.comm, memory, 4 * COUNT * n, 1)
     demand(nccl.win_get_user_ptr(j.comm, window) == memory)
-    mine = j.array(r.rank + 7)
+    mine = j.array(rank + 7)
     waits = bytearray()
     for peer in range(n):
-        nccl.put_signal(at(mine), COUNT, INT32, peer, window, 4 * COUNT * r.rank, 2, 1, 0, j.comm, 0)
+        nccl.put_signal(at(mine), COUNT, INT32, peer, window, 4 * COUNT * rank, 2, 1, 0, j.comm, 0)
         nccl.signal(peer, 2, 1, 0, j.comm, 0)
         wait = nccl.WaitSignalDesc()
         wait.peer, wait.op_cnt, wait.sig_idx, wait.ctx = peer, 2, 2, 1
@@ -146,14 +165,13 @@ def one_sided(r):
     nccl.comm_window_deregister(j.comm, window)
     handle = nccl.comm_register(j.comm, memory, 4 * COUNT * n)
     nccl.comm_deregister(j.comm, handle)
-    j.end()
     nccl.mem_free(memory)
 
 
-def managed(r):
+@with_job()
+def managed(j):
     """nccl.core: splitting, shrinking, growing, suspending; parameters."""
-    j = Job(r)
-    n, grown, rest = j.n, None, None
+    r, n, grown, rest = j.r, j.n, None, None
     half = j.object.split(color=r.rank % 2, key=r.rank)
     j.sum_is(n // 2, half)
     if r.rank < n - 1:
@@ -178,13 +196,11 @@ def managed(r):
         if comm:
             comm.destroy()
     demand(j.nccl.param_get_all_keys(), "parameters")
-    j.end()
 
 
-def refusals(r):
+@with_job()
+def refusals(j):
     """Functions that need a GPU or NCCL's device code refuse, and the communicator stays usable."""
-    os.environ.pop("WEIR_NCCL_FALLBACK", None)
-    j = Job(r)
     nccl = j.nccl
     memory = nccl.mem_alloc(4096)
     window = nccl.comm_window_register(j.comm, memory, 4096, 1)
@@ -201,7 +217,6 @@ def refusals(r):
         demand(False, f"{name} is accepted")
     nccl.comm_window_deregister(j.comm, window)
     j.sum_is(j.n)
-    j.end()
     nccl.mem_free(memory)
 
 
@@ -217,6 +232,7 @@ CHECKS = [
 
 def main():
     integrity_check(os.environ["NCCL_SO_PATH"])
+    os.environ.pop("WEIR_NCCL_FALLBACK", None)  # which has what weir refuses
     try:
         from nccl.bindings import nccl  # noqa: F401 pylint: disable=unused-import
     except ImportError as error:
