@@ -34,7 +34,7 @@ static void *device_alloc(moe_candidate *c, moe_device *d, size_t bytes, int is_
     bytes = bytes ? bytes : 16;
     if (*status != WEIR_OK)
         return NULL;
-    if (is_read && !t->options->plain) {
+    if (is_read && t->options->common.buffers != BENCH_BUFFERS_PLAIN) {
         *status = weir_mem_alloc(t->job->comm, bytes, &d->memory[d->nmemory]);
         return *status == WEIR_OK ? weir_mem_pointer(d->memory[d->nmemory++]) : NULL;
     }

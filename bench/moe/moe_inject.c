@@ -119,14 +119,19 @@ static size_t scales_bytes(const moe_candidate *c)
     return (size_t)c->info.scales_per_row * sizeof(float);
 }
 
-/* Writes a row with its scales. Returns whether that changes the row. */
+/* Copies bytes. Returns whether that changes any. */
+static int change_bytes(void *to, const void *from, size_t bytes)
+{
+    const int changed = memcmp(to, from, bytes) != 0;
+    memcpy(to, from, bytes);
+    return changed;
+}
+
+/* Writes a row with its scales. Returns whether that changes either. */
 static int put_row(moe_candidate *c, size_t row, const char *from, const void *scales)
 {
-    const size_t bytes = c->info.recv_row_bytes;
-    const int changed = memcmp(received_row(c, row), from, bytes) != 0;
-    memcpy(received_row(c, row), from, bytes);
-    memcpy(received_scales(c, row), scales, scales_bytes(c));
-    return changed;
+    return change_bytes(received_row(c, row), from, c->info.recv_row_bytes) |
+           change_bytes(received_scales(c, row), scales, scales_bytes(c));
 }
 
 void bench_moe_inject_keep(moe_candidate *c, int version)
@@ -168,16 +173,15 @@ static int inject_exchange(moe_candidate *c, int version, size_t first)
     if (index < 0)
         return 0;
     const size_t other = row_of(c, version, index);
-    swap_bytes((char *)received_scales(c, first), (char *)received_scales(c, other),
-               scales_bytes(c));
-    return swap_bytes(received_row(c, first), received_row(c, other), c->info.recv_row_bytes);
+    return swap_bytes((char *)received_scales(c, first), (char *)received_scales(c, other),
+                      scales_bytes(c)) |
+           swap_bytes(received_row(c, first), received_row(c, other), c->info.recv_row_bytes);
 }
 
 static int inject_empty(moe_candidate *c, size_t row)
 {
-    memset(received_row(c, row), 0, c->info.recv_row_bytes);
-    memset(received_scales(c, row), 0, scales_bytes(c));
-    return 1;
+    memset(c->kept, 0, c->info.row_bytes + scales_bytes(c));
+    return put_row(c, row, c->kept, c->kept + c->info.row_bytes);
 }
 
 int bench_moe_inject_received(moe_candidate *c, int version, int whole)

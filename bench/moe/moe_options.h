@@ -6,6 +6,7 @@
 #define BENCH_MOE_OPTIONS_H
 
 #include "bench/options/options.h"
+#include "programs/options.h"
 #include "verify/moe.h"
 
 #include <stdio.h>
@@ -29,11 +30,9 @@ typedef enum bench_moe_fault {
 const char *bench_moe_fault_name(bench_moe_fault fault);
 
 typedef struct bench_moe_options {
-    bench_options
-        common; /* ngpus, timeout, iterations, warmups, graph, seed, peers, csv, ceiling, quiet */
+    bench_options common; /* what other benchmarks have as well */
     int tokens[BENCH_MOE_TOKENS_MAX], ntokens; /* per rank, one row of the table each */
     int hidden, experts, topk;
-    int dtype;  /* weir_dtype */
     int fp8;    /* --dispatch-dtype fp8 */
     int layout; /* weir_moe_layout */
     int alignment;
@@ -42,14 +41,15 @@ typedef struct bench_moe_options {
     double parameter; /* of it */
     const char *routing_text, *trace, *model;
     int fault; /* bench_moe_fault */
-    int list_faults;
-    int plain; /* --buffers unregistered */
     int max_blocks;
 } bench_moe_options;
 
-/* Parses the command line. Local. Returns 0, or -1 with a line in problem (BENCH_PROBLEM_BYTES).
- * options points into argv. */
-int bench_moe_options_parse(int argc, char **argv, bench_moe_options *options, char *problem);
+/* The options; the settings are bench_moe_options. */
+extern const weiri_options bench_moe_options_table;
+
+/* Parses the command line. Local. WEIR_ERR_INVALID: problem (BENCH_PROBLEM_BYTES) is one line that
+ * names the option and the remedy. options points into argv. */
+weir_status bench_moe_options_parse(int argc, char **argv, bench_moe_options *options, char *problem);
 /* Prints --help. Local. */
 void bench_moe_options_help(FILE *to);
 

@@ -69,7 +69,7 @@ static void csv_put_shape(bench_record *f, const moe_output *out, const bench_mo
     PRINT(f, ITERS, "%d", r->iterations);
     PRINT(f, DIST, "%.40s/%s/h%d-e%d-k%d-a%d/%s/%s%s", out->options->routing_text,
           weir_moe_layout_name(c->layout), c->hidden, c->experts, c->topk, out->options->alignment,
-          weir_dtype_name(c->dispatch_dtype), out->options->plain ? "plain" : "weir",
+          weir_dtype_name(c->dispatch_dtype), out->options->common.buffers == BENCH_BUFFERS_PLAIN ? "plain" : "weir",
           out->options->common.graph ? "/graph" : "");
     PRINT(f, TOKENS, "%d", t->tokens);
     PRINT(f, HIDDEN, "%d", c->hidden);
@@ -129,8 +129,8 @@ static void write_header(const moe_output *out, size_t memory_bytes)
            o->hidden, o->experts, o->topk, o->model ? ", " : "", o->model ? o->model : "",
            o->routing_text, weir_moe_layout_name((weir_moe_layout)o->layout), o->alignment);
     printf("# Types: rows %s, dispatched as %s; buffers: %s memory\n",
-           weir_dtype_name((weir_dtype)o->dtype), o->fp8 ? "f8e4m3 with scales" : "they are",
-           o->plain ? "unregistered" : "registered");
+           weir_dtype_name((weir_dtype)o->common.dtype), o->fp8 ? "f8e4m3 with scales" : "they are",
+           o->common.buffers == BENCH_BUFFERS_PLAIN ? "unregistered" : "registered");
     printf("# size: rows that the busiest rank receives, one for each choice; busbw counts rows "
            "from other "
            "ranks only, in dispatch each token once\n");

@@ -5,7 +5,6 @@
 #include "bench/job/preflight.h"
 #include "bench/job/watch.h"
 #include "bench/moe/moe_measure.h"
-#include "bench/options/parse.h"
 #include "bench/output/manifest.h"
 #include "programs/program.h"
 #include "programs/terminal.h"
@@ -26,7 +25,7 @@ typedef struct moe_start {
 
 static void print_information(const bench_moe_options *o)
 {
-    if (o->list_faults)
+    if (o->common.action == BENCH_ACTION_LIST_FAULTS)
         for (int i = 1; i < BENCH_MOE_FAULTS; i++)
             printf("%s\n", bench_moe_fault_name((bench_moe_fault)i));
     else if (o->common.action == BENCH_ACTION_VERSION)
@@ -209,6 +208,34 @@ static void check_with_ranks(const bench_job *job, bench_moe_options *o, char *p
                  o->experts, job->nranks, job->nranks);
 }
 
+/* Ends after a usage error or a request for information; rank 0 prints. Returns the exit code.
+ * Collective if the job has started. */
+static int end_early(const bench_run *run, const bench_moe_options *o, const char *problem)
+{
+    int code = weir_status_exit_code(WEIR_ERR_INVALID);
+    if (*problem) {
+        bench_job_say(run->job, "%s", problem);
+        return code;
+    }
+    if (run->job->rank == 0)
+        print_information(o);
+    code = weir_status_exit_code(bench_job_check_output(run->job));
+    if (run->job->nranks)
+        bench_exchange_broadcast(run->job, &code, sizeof code, 0);
+    return code;
+}
+
+/* The checks of the command line that involve all ranks. Collective. */
+static void check_command_line(const bench_run *run, bench_moe_options *o, char *problem)
+{
+    bench_job_phase(run->job, "set-up: comparison of options", 0);
+    bench_consistency_share(run->job, problem);
+    if (!*problem)
+        bench_consistency_check(run, problem);
+    if (!*problem && o->common.action == BENCH_ACTION_RUN)
+        check_with_ranks(run->job, o, problem);
+}
+
 /* One rank, from its start to its exit code. Collective. */
 static int run_rank(const moe_start *p, const bench_launch *launch)
 {
@@ -219,16 +246,10 @@ static int run_rank(const moe_start *p, const bench_launch *launch)
         bench_job_start(run->job, run->job->program, p->options->common.timeout_s, launch);
     if (status != WEIR_OK)
         return weir_status_exit_code(status);
-    if (!*problem)
-        check_with_ranks(run->job, p->options, problem);
-    int code = 0;
-    if (*problem) {
-        bench_job_say(run->job, "%s", problem);
-        code = weir_status_exit_code(WEIR_ERR_INVALID);
-        bench_exchange_broadcast(run->job, &code, sizeof code, 0);
-    } else {
-        code = run_benchmark(run, p->options);
-    }
+    check_command_line(run, p->options, problem);
+    const int early = *problem || p->options->common.action != BENCH_ACTION_RUN;
+    const int code =
+        early ? end_early(run, p->options, problem) : run_benchmark(run, p->options);
     bench_job_end(run->job);
     return code;
 }
@@ -244,7 +265,8 @@ int bench_moe_main(int argc, char **argv)
 {
     bench_moe_options options;
     bench_job job = {.program = "bench_moe"};
-    bench_run run = {.job = &job, .options = &options.common, .table = &bench_options_table, .argc = argc, .argv = argv};
+    bench_run run = {.job = &job, .options = &options.common, .table = &bench_moe_options_table,
+                     .argc = argc, .argv = argv};
     bench_launch launch = {.nranks = 1};
     char problem[BENCH_PROBLEM_BYTES] = "";
     const moe_start p = {&run, &options, &launch, problem};
@@ -252,17 +274,17 @@ int bench_moe_main(int argc, char **argv)
     bench_job_hold_output();
     weiri_terminal_detect();
     bench_moe_options_parse(argc, argv, &options, problem);
-    if (!*problem && (options.common.action != BENCH_ACTION_RUN || options.list_faults)) {
-        print_information(&options);
-        return weir_status_exit_code(bench_job_check_output(&job));
-    }
-    if (!*problem && !bench_launch_find(&options.common, &launch, problem) &&
-        !bench_launch_check_ngpus(&launch, &options.common, problem))
-        bench_launch_check(&launch, &options.common, problem);
-    if (*problem && !launch.variable) {
-        bench_job_say(&job, "%s", problem);
-        return weir_status_exit_code(WEIR_ERR_INVALID);
-    }
+    const int informs = !*problem && options.common.action != BENCH_ACTION_RUN;
+    char refusal[BENCH_PROBLEM_BYTES] = "";
+    int refused = bench_launch_find(&options.common, &launch, refusal) != 0;
+    if (!refused && !informs)
+        refused = bench_launch_check_ngpus(&launch, &options.common, refusal) != 0 ||
+                  bench_launch_check(&launch, &options.common, refusal) != 0;
+    if (!informs && !*problem && refused)
+        memcpy(problem, refusal, sizeof problem);
+    /* A single process reports without starting a job; ranks of a job compare their options. */
+    if ((*problem || informs) && (!launch.variable || *refusal))
+        return end_early(&run, &options, problem);
     if (launch.launcher == BENCH_LAUNCHER_FORK)
         return bench_launch_fork(job.program, options.common.ngpus, run_forked_rank,
                                  (void *)(uintptr_t)&p);

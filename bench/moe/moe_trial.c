@@ -7,6 +7,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Checks that all ranks have read the same trace, whose file may be another one on each node.
+ * Collective; agreed. */
+static weir_status check_trace(const bench_moe_trial *t)
+{
+    const uint64_t prime = 1099511628211u, most = ((uint64_t)1 << 52) - 1; /* FNV-1a; a double's */
+    uint64_t hash = 14695981039346656037u;
+    for (int version = 0; version < WEIRV_MOE_VERSIONS; version++)
+        for (int rank = 0; rank < t->job->nranks; rank++) {
+            const int32_t *experts = weirv_moe_experts(t->oracle, version, rank);
+            const int choices = weirv_moe_tokens(t->oracle, version, rank) * t->config.topk;
+            for (int i = 0; i < choices; i++)
+                hash = (hash ^ (uint64_t)(uint32_t)experts[i]) * prime;
+        }
+    double all[] = {(double)(hash & most), -(double)(hash & most)};
+    bench_exchange_reduce(t->job, BENCH_FOLD_MAX, all, 2, all);
+    weir_status status = WEIR_OK;
+    if (all[0] + all[1] != 0)
+        status = bench_job_note(t->job, WEIR_ERR_INVALID,
+                                "--routing trace:%s: ranks have read other choices than rank 0 "
+                                "under this name; give all nodes the same file",
+                                t->options->trace);
+    return bench_job_agree(t->job, status, "routing");
+}
+
 weir_status bench_moe_trial_open(bench_moe_trial *t, bench_job *job, const bench_moe_options *o,
                                  int tokens)
 {
@@ -16,11 +40,11 @@ weir_status bench_moe_trial_open(bench_moe_trial *t, bench_job *job, const bench
     config.topk = o->topk;
     config.max_tokens = tokens;
     config.hidden = o->hidden;
-    config.dtype = (weir_dtype)o->dtype;
+    config.dtype = (weir_dtype)o->common.dtype;
     config.dispatch_dtype = o->fp8 ? WEIR_FP8_E4M3 : config.dtype;
     config.layout = (weir_moe_layout)o->layout;
     config.alignment = o->layout == WEIR_MOE_EXPERT_MAJOR ? o->alignment : 0;
-    config.registered = !o->plain;
+    config.registered = o->common.buffers != BENCH_BUFFERS_PLAIN;
     config.max_blocks = o->max_blocks;
     *t = (bench_moe_trial){.job = job, .options = o, .tokens = tokens, .config = config};
     weirv_moe_shape shape = {job->nranks,  config,   (weirv_moe_spread)o->spread,
@@ -28,7 +52,8 @@ weir_status bench_moe_trial_open(bench_moe_trial *t, bench_job *job, const bench
     weir_status status = WEIR_OK;
     if (weirv_moe_open(&shape, &t->oracle, problem))
         status = bench_job_note(job, WEIR_ERR_INVALID, "%s", problem);
-    return bench_job_agree(job, status, "expected data");
+    status = bench_job_agree(job, status, "expected data");
+    return status == WEIR_OK && o->trace ? check_trace(t) : status;
 }
 
 void bench_moe_trial_close(bench_moe_trial *t)
@@ -48,7 +73,7 @@ static void *candidate_buffer(moe_candidate *c, int index, size_t bytes, weir_st
         *status = bench_gpu_mirror_alloc(c->trial->job->gpu, bytes ? bytes : 1, &memory);
         return memory;
     }
-    if (c->trial->options->plain) {
+    if (c->trial->options->common.buffers == BENCH_BUFFERS_PLAIN) {
         memory = calloc(bytes ? bytes : 1, 1);
         if (!memory)
             *status =
@@ -154,7 +179,7 @@ void bench_moe_candidate_close(moe_candidate *c)
     for (int i = 0; i < WEIRV_MOE_VERSIONS + 3; i++) {
         if (c->trial->job->gpu)
             bench_gpu_mirror_free(c->trial->job->gpu, plain[i]);
-        else if (c->trial->options->plain)
+        else if (c->trial->options->common.buffers == BENCH_BUFFERS_PLAIN)
             free(plain[i]);
         weir_mem_free(c->memory[i]);
     }

@@ -128,7 +128,8 @@ moe_target bench_moe_inject_target(const bench_moe_trial *trial, int iterations)
 void bench_moe_inject_keep(moe_candidate *candidate, int version);
 /* Inject the fault, in these steps of an iteration: after a dispatch, between filling the outputs
  * and a combine, and after that, when weights are restored. whole is the index of a received row
- * that is compared as a whole. Return whether something has changed. */
+ * that is compared as a whole. Return whether a byte has changed, of a row, its scales, a weight or
+ * a count. */
 int bench_moe_inject_received(moe_candidate *candidate, int version, int whole);
 int bench_moe_inject_outputs(moe_candidate *candidate, int version);
 void bench_moe_inject_undo(moe_candidate *candidate, int version);

@@ -4,6 +4,7 @@
 
 #include "bench/statistics/bootstrap.h"
 #include "bench/options/environment.h"
+#include "bench/options/parse.h"
 #include "bench/options/paths.h"
 #include "bench/output/output_file.h"
 
@@ -143,11 +144,12 @@ static void manifest_put_environment(weiri_json_writer *json)
     weiri_json_close_object(json);
 }
 
-/* 0 iterations and -1 warm-ups mean that the run finds the number. */
+/* The options that the benchmarks of collectives have; options of every benchmark begin with them.
+ * 0 iterations and -1 warm-ups mean that the run finds the number. */
 static void put_options(weiri_json_writer *json, const bench_run *run)
 {
     weiri_json_put_object(json, "options");
-    weiri_options_put(run->table, run->options, json);
+    weiri_options_put(&bench_options_table, run->options, json);
     weiri_json_close_object(json);
 }
 

@@ -107,9 +107,13 @@ check "a trace, float, unregistered memory" eval \
 check "the help says what is refused" eval \
     './bench_moe --help | tr -s " \n" " " >"$out" && grep -qF -- "--tune FILE refused: dispatch and combine have one algorithm each" "$out"'
 check "experts that cannot be divided" refuses '7: they cannot be divided evenly among 2 ranks' --experts 7
-for list in '1,,2' ',1' '1,' ''; do
+for list in '1,,2' ',1' '1,' '1,+2' '0x4'; do
     check "the list of tokens '$list'" refuses "--tokens $list: expected up to 32 numbers" --tokens "$list"
 done
+check "an empty list of tokens" refuses "--tokens '': expected up to 32 numbers" --tokens ''
+check "numbers are read strictly" eval \
+    'refuses "-n (--iters) +5: expected a whole number" -n +5 && refuses "--hidden 0x40: expected a whole number" --hidden 0x40'
+
 check "rows that are not multiples of 16 bytes" refuses 'multiple of 16 bytes' --hidden 20
 check "an unknown routing" refuses 'expected uniform, zipf:A' --routing even
 check "a trace with an expert that does not exist" eval \
@@ -117,13 +121,76 @@ check "a trace with an expert that does not exist" eval \
 check "an average above --min-bw" eval 'passes --min-bw 1e-6 && tail -n 1 "$out" | grep -qE "^# PASS: average bus bandwidth .* \(--min-bw\)$"'
 check "an average below NCCL_TESTS_MIN_BW" eval \
     'NCCL_TESTS_MIN_BW=1e6 ends_with 1 ./bench_moe -g 2 "${small[@]}" && tail -n 1 "$out" | grep -qE "^# FAIL: .* below 900000 GB/s \(90% of NCCL_TESTS_MIN_BW\)$"'
-check "a floor that is no bandwidth" refuses '--min-bw fast: expected a bandwidth' --min-bw fast
+check "a floor that is no bandwidth" refuses '--min-bw fast: expected a number of 0 or more' --min-bw fast
 check "a file that cannot be written" refuses '--csv /absent/a.csv' "${small[@]}" --csv /absent/a.csv
-check "a backend that does not exist" refuses 'expected auto, host or cuda' --backend gpu
+check "a backend that does not exist" refuses '--backend gpu: expected one of auto|host|cuda' --backend gpu
 check "graphs on the host" refuses 'only calls on GPU memory can be captured' "${small[@]}" --backend host -G 1
-check "a number of graph launches" refuses '--cudagraph 20: expected 0 or 1: each timed call is one replay' -G 20
+check "a number of graph launches" refuses '-G (--cudagraph) 20: expected 0 or 1: each timed call is one replay' -G 20
 check "graphs with a peer" refuses '--cudagraph 1: calls of --peer nccl-ep are not captured' -G 1 --peer nccl-ep
 check "-G 0 is the default" passes -G 0
+
+# Two ranks with different command lines, started by torchrun's variables: all end with 2 before they measure, and one line names
+# the option. The arguments of rank 1 follow a colon.
+two_ranks() ( # WORD...: in a subshell, which has the variables alone
+    first=() status=0
+    while [ "$1" != : ]; do first+=("$1"); shift; done
+    shift
+    export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT
+    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1] - 1)')
+    RANK=1 LOCAL_RANK=1 ./bench_moe -T 10 "$@" >"$scratch/out1" 2>"$scratch/err1" </dev/null &
+    RANK=0 LOCAL_RANK=0 ./bench_moe -T 10 "${first[@]}" >"$out" 2>"$err" </dev/null || status=$?
+    wait $! || [ $? -eq $status ] || status="$status, the other rank with another code"
+    cat "$scratch/err1" >>"$err"
+    echo "# ended with $status"
+    [ "$status" = "$two_end_with" ]
+)
+ranks_differ() { # MESSAGE WORD... : WORD...
+    local message=$1 two_end_with=2
+    shift
+    two_ranks "$@" && one_line_says "$message" "give all ranks the same program and options"
+}
+has() { echo "rank 1 has $1 where rank 0 has $2:"; }
+# Each option that changes what ranks do: the value of rank 0, which is no default, and that of rank 1.
+while read -r option one other; do
+    check "ranks that differ in $option" eval \
+        'ranks_differ "$(has "$option $other" "$option $one")" $option $one : $option $other'
+done <<'END'
+--tokens 8,4 8
+--hidden 512 256
+--experts 8 7
+--topk 1 3
+--routing zipf:1 hot
+--layout rank flat
+--alignment 2 4
+-d float half
+--dispatch-dtype fp8 same
+--chain 1 0
+-G 0 1
+--buffers plain weir
+-n 5 9
+-w 1 2
+--seed 1 2
+--inject flip-bit overflow
+--backend host auto
+--sms 1 2
+END
+check "ranks of which one has a model's sizes" ranks_differ "$(has '--hidden 1024' '--hidden 4096')" --model qwen3 :
+check "ranks of which one has a peer" ranks_differ "$(has 'no --peer' '--peer nccl-ep')" --peer nccl-ep:/a.so :
+check "ranks of which one injects a fault" ranks_differ "$(has '--inject drop-token' 'no --inject')" : --inject drop-token
+check "ranks of which one only prints the help" ranks_differ "$(has '--help' 'a measurement')" : --help
+check "the only problem of a rank that is not the first" eval \
+    'two_end_with=2 && two_ranks --hidden 64 : --hidden 20 && one_line_says "multiple of 16 bytes"'
+check "the problem that all ranks have is reported once" eval \
+    'two_end_with=2 && two_ranks --experts 7 : --experts 7 && one_line_says "7: they cannot be divided evenly among 2 ranks"'
+echo "0 1 2" >"$scratch/trace"
+echo "2 1 0" >"$scratch/other"
+check "ranks whose traces differ" eval \
+    'two_end_with=2 && two_ranks "${small[@]}" --routing "trace:$scratch/trace" : "${small[@]}" --routing "trace:$scratch/other" &&
+     one_line_says "--routing trace:" "give all nodes the same file"'
+echo "0 1 2" >"$scratch/other"
+check "traces, files and deadlines may have other names on each rank" eval \
+    'two_end_with=0 && two_ranks "${small[@]}" --routing "trace:$scratch/trace" --csv "$csv" --quiet : \
+        "${small[@]}" --routing "trace:$scratch/other" -T 20 --min-bw 0'
 
 # The path of GPU memory, on a simulated GPU: data are copied there and back, and checked.
 standin=${O:-build}/tests/bench_moe_standin
