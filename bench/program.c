@@ -254,7 +254,6 @@ int bench_program_main(weir_collective collective, const char *program_name, int
     char problem[BENCH_PROBLEM_BYTES] = "";
     const program_start p = {&run, &options, &launch, problem};
     weiri_program_begin();
-    bench_job_hold_output();
     weiri_terminal_detect();
     bench_options_parse(argc, argv, collective, &options, problem);
     if (options.action == BENCH_ACTION_LIST_ALGOS && options.plan)

@@ -13,7 +13,7 @@
 #include "bench/job/watched_boot.h"
 #include "topo/topo.h"
 
-#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -342,15 +342,11 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
     return agreed;
 }
 
-void bench_job_hold_output(void)
+/* Whether standard output is a pipe whose reader has ended. */
+static int output_lost_reader(void)
 {
-    if (fcntl(STDOUT_FILENO, F_GETFD) >= 0)
-        return;
-    int empty = open("/dev/null", O_RDONLY);
-    if (empty < 0 || empty == STDOUT_FILENO)
-        return;
-    dup2(empty, STDOUT_FILENO);
-    close(empty);
+    struct pollfd output = {.fd = STDOUT_FILENO};
+    return poll(&output, 1, 0) == 1 && output.revents & POLLERR;
 }
 
 weir_status bench_job_check_output(bench_job *job)
@@ -359,7 +355,11 @@ weir_status bench_job_check_output(bench_job *job)
     if (!failed && !ferror(stdout))
         return WEIR_OK;
     return bench_job_note(job, WEIR_ERR_SYSTEM,
-                          "standard output cannot be written: is the disk full, or is it closed?");
+                          output_lost_reader()
+                              ? "standard output cannot be written: its reader, such as head, has "
+                                "ended; write it to a file, or give --csv FILE"
+                              : "standard output cannot be written: is the disk full, or is it "
+                                "closed?");
 }
 
 void bench_job_barrier(bench_job *job)

@@ -73,9 +73,6 @@ static inline double bench_clock_s(void)
 }
 /* 1 if all ranks are on one node and so share its monotonic clock. Pure. */
 int bench_job_has_common_clock(const bench_job *job);
-/* If standard output is closed, opens it as a file that cannot be written, so that no file opened
- * later takes its place. Call before any file is opened. Local. */
-void bench_job_hold_output(void);
 /* Flushes standard output. WEIR_ERR_SYSTEM, noted, if not everything could be written. Local. */
 weir_status bench_job_check_output(bench_job *job);
 /* Records what this rank is doing, for the watchdog and for reports: a phase (static storage) and a

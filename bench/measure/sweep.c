@@ -45,11 +45,12 @@ static void count_failures(sweep *s, const bench_row *row)
             s->failed += bench_result_failed(&row->results[placement][i]);
 }
 
-/* Refuses a size that does not fit before any of it is written. Collective; agreed. */
+/* Ends the run before a size that does not fit, or whose row could not be written, as the rows
+ * before it could not. Collective; agreed. */
 static weir_status check_room(sweep *s, const bench_row *row)
 {
     bench_job *job = s->run->job;
-    weir_status status = WEIR_OK;
+    weir_status status = job->rank == 0 ? bench_report_check(s->report) : WEIR_OK;
     if (!bench_buffers_hold(s->trial.buffers, &row->shape, weir_dtype_bytes(row->dtype),
                             (size_t)s->run->options->unalign_elements,
                             row->placements == BENCH_PLACEMENTS))

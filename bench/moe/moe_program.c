@@ -271,7 +271,6 @@ int bench_moe_main(int argc, char **argv)
     char problem[BENCH_PROBLEM_BYTES] = "";
     const moe_start p = {&run, &options, &launch, problem};
     weiri_program_begin();
-    bench_job_hold_output();
     weiri_terminal_detect();
     bench_moe_options_parse(argc, argv, &options, problem);
     const int informs = !*problem && options.common.action != BENCH_ACTION_RUN;

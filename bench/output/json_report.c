@@ -332,6 +332,16 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row,
     fflush(json->file);
 }
 
+weir_status bench_json_report_check(bench_json_report *report)
+{
+    if (!report->json.file || report->told || !ferror(report->json.file))
+        return WEIR_OK;
+    report->told = 1;
+    return bench_job_note(report->run->job, WEIR_ERR_SYSTEM,
+                          "-J %s: not all could be written; is the disk full?",
+                          report->run->options->json_path);
+}
+
 weir_status bench_json_report_end(bench_json_report *report, const bench_json_totals *totals)
 {
     weiri_json_writer *json = &report->json;
@@ -344,6 +354,8 @@ weir_status bench_json_report_end(bench_json_report *report, const bench_json_to
     int broken = ferror(json->file);
     broken |= fclose(json->file) != 0;
     json->file = NULL;
+    if (broken && report->told)
+        return WEIR_OK;
     if (broken)
         return bench_job_note(report->run->job, WEIR_ERR_SYSTEM,
                               "-J %s: not all could be written; is the disk full?",

@@ -15,7 +15,7 @@ typedef struct bench_json_report {
     weiri_json_writer json; /* file NULL: no report, all calls do nothing */
     const bench_run *run;
     const bench_ceiling *ceiling;
-    int begun;
+    int begun, told; /* told: that it cannot be written */
     const char *fault; /* of the first record that has one */
 } bench_json_report;
 
@@ -37,6 +37,8 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
                              const bench_json_totals *totals);
 void bench_json_report_row(bench_json_report *report, const bench_row *row,
                            const bench_json_totals *totals);
+/* WEIR_ERR_SYSTEM, noted in the job, if something could not be written; reported once. */
+weir_status bench_json_report_check(bench_json_report *report);
 /* Closes the file. WEIR_ERR_SYSTEM, noted in the job, if not everything could be written;
  * WEIR_ERR_INTERNAL if a record has a fault (record.h). */
 weir_status bench_json_report_end(bench_json_report *report, const bench_json_totals *totals);

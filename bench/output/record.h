@@ -73,7 +73,9 @@ typedef struct bench_csv {
     FILE *file;
     const bench_run *run;
     const bench_ceiling *ceiling;
-    const char *fault; /* of the first record that has one */
+    const char *fault;  /* of the first record that has one */
+    int error;          /* errno of the first write that failed; 0: none */
+    off_t complete_bytes; /* of the file, up to its last complete row */
 } bench_csv;
 
 /* Creates the file and writes the header line. WEIR_ERR_INVALID, noted in the job, if it cannot be
@@ -84,8 +86,10 @@ weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_cei
 void bench_csv_row(bench_csv *csv, const bench_row *row);
 /* Writes a line. The file is open. */
 void bench_csv_record(bench_csv *csv, const bench_record *record);
-/* WEIR_ERR_SYSTEM, noted in the job, if not everything could be written; WEIR_ERR_INTERNAL if a
- * record has a fault. */
+/* WEIR_ERR_SYSTEM, noted in the job, if a row could not be written. Then the file is closed, and
+ * ends with the last row that could. */
+weir_status bench_csv_check(bench_csv *csv);
+/* The same at the end; WEIR_ERR_INTERNAL if a record has a fault. */
 weir_status bench_csv_close(bench_csv *csv);
 
 #endif

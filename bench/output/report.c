@@ -26,13 +26,27 @@ weir_status bench_report_open(bench_report *report, const bench_run *run)
     return bench_job_agree(run->job, status, "output");
 }
 
-/* Ends the run, once, if standard output could not take what rank 0 printed. Collective; agreed. */
+/* Standard output, of which rank 0 reports once that it cannot be written. Local. */
+static weir_status check_output(bench_report *report)
+{
+    if (report->output != WEIR_OK)
+        return WEIR_OK;
+    report->output = bench_job_check_output(report->run->job);
+    return report->output;
+}
+
+weir_status bench_report_check(bench_report *report)
+{
+    weir_status status = bench_csv_check(&report->csv);
+    if (status == WEIR_OK)
+        status = bench_json_report_check(&report->json);
+    return status == WEIR_OK ? check_output(report) : status;
+}
+
+/* Ends the run if standard output could not take what rank 0 printed. Collective; agreed. */
 static weir_status agree_output(bench_report *report)
 {
-    bench_job *job = report->run->job;
-    if (report->output == WEIR_OK)
-        report->output = bench_job_agree(job, bench_job_check_output(job), "output");
-    return report->output;
+    return bench_job_agree(report->run->job, check_output(report), "output");
 }
 
 static bench_json_totals report_totals(const bench_report *report)

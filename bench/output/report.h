@@ -22,7 +22,7 @@ typedef struct bench_report {
     bench_cost cost;               /* of all rows */
     double worst_share;            /* the largest verification / timing of a row */
     size_t worst_bytes;
-    weir_status output; /* of standard output; an error is reported once */
+    weir_status output; /* of standard output on this rank; an error is reported once */
 } bench_report;
 
 /* Opens the files on rank 0. Collective; agreed; a failure is reported. */
@@ -31,6 +31,9 @@ weir_status bench_report_open(bench_report *report, const bench_run *run);
 weir_status bench_report_begin(bench_report *report);
 /* Writes a row everywhere. Local; rank 0 only. */
 void bench_report_row(bench_report *report, const bench_row *row);
+/* WEIR_ERR_SYSTEM, noted in the job, if a file or standard output could not take all rows so far;
+ * each is reported once. Local; rank 0 only. */
+weir_status bench_report_check(bench_report *report);
 /* Writes the footer. Local; rank 0 only. */
 void bench_report_end(bench_report *report);
 /* 1 if the average bus bandwidth is below a floor, as rank 0 has it. Collective. */
