@@ -1,18 +1,13 @@
-/* What every program does at the beginning of main; the library leaves its caller's process alone.
+/*
+ * The start of a program. What a process inherits from its parent (descriptors, signals, umask, and
+ * what loaded libraries have set) must not change what a program does: README.md lists each of these
+ * states and how it is treated. The library itself leaves the process of its caller alone.
  */
 #ifndef WEIR_PROGRAMS_PROGRAM_H
 #define WEIR_PROGRAMS_PROGRAM_H
 
-#include <signal.h>
-#include <sys/stat.h>
-
-/* Makes sure that no file that this process creates is world-writable, whatever umask it inherited,
- * and that a write beyond the limit of file sizes (ulimit -f) fails, as on a full disk, instead of
- * killing the process. */
-static inline void weiri_program_begin(void)
-{
-    umask(umask(S_IWOTH) | S_IWOTH);
-    signal(SIGXFSZ, SIG_IGN);
-}
+/* Brings the inherited state into the form that all programs expect. The first call in main, before
+ * a file is opened or a thread starts. */
+void weiri_program_begin(void);
 
 #endif

@@ -1,17 +1,26 @@
 /*
- * lib/programs: colours and progress, strict numbers, and the table of options: parsing, defaults,
+ * lib/programs: the start of a program, colours and progress, strict numbers, and the table of options: parsing, defaults,
  * --help, the comparison of ranks, and the record of results.
  */
 #define _GNU_SOURCE /* terminals */
 #include "base/json.h"
 #include "programs/numbers.h"
 #include "programs/options.h"
+#include "programs/program.h"
 #include "programs/terminal.h"
 #include "verify/tests/support/test_files.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <fenv.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 /* ------------------------------------------------------------------ terminal */
 
@@ -424,6 +433,123 @@ TEST(help_is_made_from_the_table)
         "      --floor GB/S       a floor\n"
         "      --share PERCENT    a share\n"
         "  -h, --help             this help\n");
+}
+
+/* -------------------------------------------------------------------- start */
+
+/* Runs in a child, whose state it may change. Each returns 0 if the start of a program brought the
+ * state into its usual form. */
+static int start_opens_descriptors(void)
+{
+    char byte = 'x';
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+    weiri_program_begin();
+    const int next = open("/dev/null", O_RDONLY);
+    return next != 3 || read(0, &byte, 1) != 0 || write(1, &byte, 1) != -1 ||
+           write(2, &byte, 1) != 1;
+}
+
+static int start_keeps_open_descriptors(void)
+{
+    struct stat before, after;
+    int ends[2];
+    if (pipe(ends) != 0 || dup2(ends[1], 1) != 1 || fstat(1, &before) != 0)
+        return 1;
+    fcntl(1, F_SETFL, O_NONBLOCK);
+    weiri_program_begin();
+    return fstat(1, &after) != 0 || before.st_ino != after.st_ino ||
+           (fcntl(1, F_GETFL) & O_NONBLOCK) != 0;
+}
+
+static int start_waits_for_children(void)
+{
+    struct sigaction ignored = {.sa_handler = SIG_IGN, .sa_flags = SA_NOCLDWAIT};
+    sigaction(SIGCHLD, &ignored, NULL);
+    weiri_program_begin();
+    const pid_t child = fork();
+    int status;
+    if (child == 0)
+        _exit(7);
+    return waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7;
+}
+
+static int start_resets_signals(void)
+{
+    static const int reset[] = {SIGALRM, SIGUSR1, SIGUSR2, SIGSEGV, SIGABRT, SIGURG};
+    static const int kept[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    struct sigaction action;
+    sigset_t all, now;
+    int failed = 0;
+    for (size_t i = 0; i < sizeof reset / sizeof *reset; i++)
+        signal(reset[i], SIG_IGN);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        signal(kept[i], SIG_IGN);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    weiri_program_begin();
+    for (size_t i = 0; i < sizeof reset / sizeof *reset; i++)
+        failed |= sigaction(reset[i], NULL, &action) != 0 || action.sa_handler != SIG_DFL;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        failed |= sigaction(kept[i], NULL, &action) != 0 || action.sa_handler != SIG_IGN;
+    sigprocmask(SIG_SETMASK, NULL, &now);
+    for (int number = 1; number < NSIG; number++)
+        failed |= sigismember(&now, number) == 1;
+    return failed;
+}
+
+static int start_makes_writes_fail(void)
+{
+    int ends[2];
+    signal(SIGPIPE, SIG_DFL);
+    weiri_program_begin();
+    if (pipe(ends) != 0)
+        return 1;
+    close(ends[0]);
+    return write(ends[1], "x", 1) != -1 || errno != EPIPE;
+}
+
+static int start_sets_umask(void)
+{
+    umask(0);
+    weiri_program_begin();
+    const mode_t open_to_all = umask(0777);
+    weiri_program_begin();
+    const mode_t closed_to_owner = umask(0);
+    return open_to_all != S_IWOTH || closed_to_owner != 0077;
+}
+
+static int start_rounds_to_nearest(void)
+{
+    volatile float tiny = 1e-39f;
+    fesetround(FE_UPWARD);
+#ifdef __SSE__
+    _mm_setcsr(_mm_getcsr() | 0x8040); /* flush to zero, denormals are zero */
+#endif
+    weiri_program_begin();
+    return fegetround() != FE_TONEAREST || !(tiny * 0.5f > 0);
+}
+
+TEST(a_program_starts_in_the_same_state_whatever_it_inherits)
+{
+    static const struct {
+        const char *name;
+        int (*run)(void);
+    } cases[] = {{"closed descriptors", start_opens_descriptors},
+                 {"open descriptors", start_keeps_open_descriptors},
+                 {"SIGCHLD", start_waits_for_children},
+                 {"ignored and blocked signals", start_resets_signals},
+                 {"SIGPIPE", start_makes_writes_fail},
+                 {"umask", start_sets_umask},
+                 {"floating point", start_rounds_to_nearest}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const pid_t child = fork();
+        int status = -1;
+        if (child == 0)
+            _exit(cases[i].run());
+        if (waitpid(child, &status, 0) != child || status != 0)
+            fail_msg("%s: status %x", cases[i].name, (unsigned)status);
+    }
 }
 
 int main(void)

@@ -1,0 +1,133 @@
+#!/bin/bash
+# What a program inherits from its parent does not change what it does: closed descriptors, ignored and
+# blocked signals, the umask, limits, a decimal comma, flush-to-zero; and a reader that ends, or a file
+# that is full, ends a run at once, with one line that says so. Run from the repository's root.
+. verify/tests/support/bench_tap.inc
+[ -x ./bench_allreduce ] || skip_all "program start" "bench_allreduce is not built; run make"
+
+measure="./bench_allreduce -g 2 -b 8 -e 64 -f 8 -n 2 -w 0 --quiet"
+
+# passes TEXT SCRIPT: a shell that runs the script and then becomes the benchmark ends with 0 and two rows.
+passes() {
+    bash -c "$2; exec $measure" >"$scratch/out" 2>"$scratch/err"
+    code=$?
+    status=1
+    [ "$code" -eq 0 ] && [ "$(grep -c '^ ' "$scratch/out")" -eq 2 ] && status=0
+    check "$1" $status
+}
+
+# ------------------------------------------------------------------ descriptors
+for closed in '2>&-' '0<&-' '0<&- 2>&-'; do
+    # Each rank would write its warnings into whatever has the number.
+    for _ in 1 2 3; do
+        bash -c "exec $measure $closed" >"$scratch/out" 2>/dev/null
+        code=$?
+        [ "$code" -eq 0 ] || break
+    done
+    [ "$code" -eq 0 ] && [ "$(grep -c '^ ' "$scratch/out")" -eq 2 ]
+    check "a benchmark runs with closed descriptors: $closed" $?
+done
+for program in ./weir-topo "./weir-plan list" "./weir-compare --help" "./weir-report --help" "./weir-check --help"; do
+    [ -x "${program%% *}" ] || continue
+    bash -c "$program 0<&- 2>&-" >"$scratch/out"
+    [ $? -eq 0 ] && [ -s "$scratch/out" ]
+    check "closed standard input and error change nothing: $program" $?
+done
+if command -v python3 >/dev/null; then
+    # A reader that is slower than the output fills the pipe.
+    python3 - "$scratch/out" <<'P'
+import fcntl, os, subprocess, sys, time
+read, write = os.pipe()
+os.set_blocking(write, False)
+fcntl.fcntl(write, 1031, 4096)  # F_SETPIPE_SZ
+done = subprocess.Popen(["./bench_allreduce", "--help"], stdout=write)
+os.close(write)
+time.sleep(0.3)
+text = b""
+while part := os.read(read, 65536):
+    text += part
+open(sys.argv[1], "wb").write(text)
+sys.exit(done.wait())
+P
+    code=$?
+    ./bench_allreduce --help >"$scratch/help"
+    [ $code -eq 0 ] && cmp -s "$scratch/out" "$scratch/help"
+    check "output to a non-blocking pipe is complete" $?
+else
+    echo "# left out: output to a non-blocking pipe: no python3"
+fi
+
+# ---------------------------------------------------------------------- signals
+passes "SIGCHLD that the parent ignores" "trap '' CHLD"
+bash -c "trap '' CHLD; exec ./bench_allreduce -g 2 -b 64 -e 64 -n 2 -w 0 --inject flip-bit" >"$scratch/out" 2>"$scratch/err"
+code=$?
+[ "$code" -eq 1 ]
+check "exit codes of ranks reach the shell with SIGCHLD ignored" $?
+passes "signals that the parent ignores" "trap '' USR1 USR2 ALRM PIPE XFSZ URG IO"
+if [ -x ./weir-check ]; then
+    timeout -k 2 60 bash -c "trap '' CHLD; exec ./weir-check --level quick --ranks 2 --quiet" >"$scratch/out" 2>&1
+    code=$?
+    [ $code -ne 124 ] && [ $code -ne 137 ] && grep -qE '^(PASS|FAIL)' "$scratch/out"
+    check "weir-check ends, and says how, with SIGCHLD ignored" $?
+fi
+if command -v python3 >/dev/null; then
+    python3 -c 'import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
+os.execvp(sys.argv[1], sys.argv[1:])' ./bench_allreduce -g 2 -b 8 -e 8 -n 2 -w 0 -N 0 --quiet >"$scratch/out" 2>&1 &
+    blocked=$!
+    tries=0
+    until grep -q '^ ' "$scratch/out" || [ $((tries += 1)) -gt 200 ]; do sleep 0.1; done
+    kill "$blocked"
+    tries=0
+    while kill -0 "$blocked" 2>/dev/null && [ $((tries += 1)) -le 200 ]; do sleep 0.1; done
+    ! kill -0 "$blocked" 2>/dev/null
+    check "a run whose parent blocked all signals can be terminated" $?
+    kill -9 "$blocked" 2>/dev/null
+    wait "$blocked" 2>/dev/null
+fi
+
+# ------------------------------------------------------- readers and files that end
+# lost PROGRAM...: its reader ends after one line. Sets $code.
+lost() {
+    "$@" 2>"$scratch/err" | head -n 1 >/dev/null
+    code=${PIPESTATUS[0]}
+}
+lost ./bench_allreduce -g 2 -b 8 -e 64K -f 2 -n 20 --quiet
+[ "$code" -eq 3 ] && [ "$(grep -c 'standard output .* its reader, such as head, has ended' "$scratch/err")" -eq 1 ]
+check "a benchmark whose reader ends says so, once, with exit code 3" $?
+lost timeout 60 ./bench_allreduce -g 2 -b 8 -e 8 -n 20 -N 0 --quiet
+[ "$code" -eq 3 ] && [ "$(grep -c 'standard output cannot be written' "$scratch/err")" -eq 1 ]
+check "a run without an end ends with its reader" $?
+lost ci/mpirun -np 2 ./bench_allreduce -b 8 -e 8 -n 20 -N 20 --quiet
+! grep -q 'is dead' "$scratch/err"
+check "no rank is called dead if mpirun's reader ends" $?
+if [ -w /dev/full ]; then
+    timeout 60 ./bench_allreduce -g 2 -b 8 -e 8 -n 20 -N 0 --quiet --csv /dev/full >"$scratch/out" 2>"$scratch/err"
+    code=$?
+    [ "$code" -eq 3 ] && [ "$(grep -c 'csv /dev/full: not all could be written; is the disk full' "$scratch/err")" -eq 1 ]
+    check "a full disk ends a run without an end, with a line" $?
+    timeout 60 ./bench_allreduce -g 2 -b 8 -e 8 -n 20 -N 0 --quiet -J /dev/full >"$scratch/out" 2>"$scratch/err"
+    code=$?
+    [ "$code" -eq 3 ] && [ "$(grep -c 'J /dev/full: not all could be written; is the disk full' "$scratch/err")" -eq 1 ]
+    check "so does a full disk of -J" $?
+    timeout 60 ./bench_allreduce -g 2 -b 8 -e 8 -n 20 -N 0 --quiet >/dev/full 2>"$scratch/err"
+    code=$?
+    [ "$code" -eq 3 ] && [ "$(grep -c 'standard output cannot be written' "$scratch/err")" -eq 1 ]
+    check "so does a full disk of standard output" $?
+else
+    echo "# left out: full disks: no /dev/full"
+fi
+
+# --------------------------------------------------------- umask, limits, locale
+umask_file=$scratch/u.csv
+passes "a umask that hides files from their owner" "umask 777"
+bash -c "umask 777; exec $measure --csv $umask_file" >"$scratch/out" 2>&1
+code=$?
+[ "$code" -eq 0 ] && [ "$(stat -c %a "$umask_file")" = 600 ] && [ -s "$scratch/u.json" ]
+check "its files can be read and written by their owner alone" $?
+passes "no core files, a small stack and few open files" "ulimit -c 0; ulimit -s 1024; ulimit -n 128"
+passes "the variables of a locale with a decimal comma" "export LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8"
+! grep -q '^ .*[0-9],[0-9]' "$scratch/out"
+check "numbers have a decimal point" $?
+
+finish
