@@ -58,7 +58,8 @@ def scripts():
 
 @functools.lru_cache(maxsize=None)
 def make_targets():
-    return set(re.findall(r"^([a-z][a-z-]*):", text("Makefile"), re.M))
+    files = ["Makefile", *glob.glob("ci/make/*.mk")]
+    return {goal for path in files for goal in re.findall(r"^([a-z][a-z-]*):", text(path), re.M)}
 
 
 def program_exists(name):
