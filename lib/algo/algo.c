@@ -34,6 +34,7 @@ weir_status weir_algo_create(const char *name, weir_collective collective,
     weir_algo *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an algorithm");
+    made->object.execute = weir_algo_execute;
     snprintf(made->name, sizeof made->name, "%s", name);
     snprintf(made->summary, sizeof made->summary, "custom algorithm");
     made->collective = collective;
@@ -254,22 +255,4 @@ weir_status weir_algo_execute_args(weir_algo *algo, weir_comm *comm, const void 
     if (algo->collective == WEIR_COLL_ALLTOALLV)
         call.splits = &splits;
     return algo_execute_call(algo, comm, &call);
-}
-
-/* A caller with another version's header. */
-static __attribute__((noinline)) weir_status run_other_version(weir_comm *comm,
-                                                               const weir_call *given)
-{
-    weir_call call;
-    const weir_status status = weiri_call_read("weir_run", given, &call);
-    return status == WEIR_OK ? weir_run(comm, &call) : status;
-}
-
-weir_status weir_run(weir_comm *comm, const weir_call *call)
-{
-    if (WEIRI_UNLIKELY(!call || call->size != sizeof *call))
-        return run_other_version(comm, call);
-    if (WEIRI_UNLIKELY(call->algo != NULL))
-        return weir_algo_execute(call->algo, comm, call);
-    return weiri_coll_call(comm, call, NULL);
 }

@@ -6,7 +6,7 @@
 #ifndef WEIR_ALGO_ALGO_H
 #define WEIR_ALGO_ALGO_H
 
-#include "comm/comm.h"
+#include "coll/coll.h"
 #include <weir/algo.h>
 
 enum { WEIRI_CONTEXTS_MAX = 16, WEIRI_SUMMARY_BYTES = 256 };
@@ -30,6 +30,7 @@ typedef struct weiri_algo_instance {
 } weiri_algo_instance;
 
 struct weir_algo {
+    weiri_algo_object object; /* weir_run calls it */
     char name[WEIR_ALGO_NAME_BYTES], summary[WEIRI_SUMMARY_BYTES];
     weir_collective collective;
     const weir_algo_ops *ops;

@@ -133,21 +133,37 @@ weir_status weiri_call_set_counts(const weir_comm *comm, weir_call *call)
 
 /* ---------------------------------------------------------------- execution */
 
+/* The name by which a call selects the row, with its grid if it has one. */
+static weir_status builtin_name(const weiri_algo *row, const weir_comm *comm, const weir_call *call,
+                                char name[WEIR_ALGO_NAME_BYTES])
+{
+    const int blocks = call->blocks, threads = call->threads;
+    if (row->backend != weir_comm_algo_backend(comm))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "algorithm %s belongs to another backend",
+                          row->name);
+    if (!blocks != !threads)
+        return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: give blocks and threads, or neither",
+                          row->name);
+    if (blocks && row->backend == WEIR_ALGO_CUDA)
+        snprintf(name, WEIR_ALGO_NAME_BYTES, "%s:%dx%d", row->name, blocks, threads);
+    else
+        snprintf(name, WEIR_ALGO_NAME_BYTES, "%s", row->name);
+    return WEIR_OK;
+}
+
 static weir_status builtin_launch(void *opaque, void *context, weir_comm *comm,
                                   const weir_call *given)
 {
     const builtin *state = opaque;
+    char name[WEIR_ALGO_NAME_BYTES];
     weir_call call = *given;
-    weiri_coll *coll = NULL;
-    const weiri_choice *choices = NULL;
     (void)context;
-    call.algo_name = NULL;
+    call.algo = NULL;
+    call.algo_name = state->row ? name : NULL;
     weir_status status = weiri_call_set_counts(comm, &call);
     if (status == WEIR_OK && state->row)
-        status = weiri_coll_get(comm, &coll);
-    if (status == WEIR_OK && state->row)
-        status = weiri_coll_force_row(coll, state->row, call.blocks, call.threads, &choices);
-    return status == WEIR_OK ? weiri_coll_call(comm, &call, choices) : status;
+        status = builtin_name(state->row, comm, &call, name);
+    return status == WEIR_OK ? weir_run(comm, &call) : status;
 }
 
 static const weir_algo_ops builtin_ops = {.launch = builtin_launch, .destroy = free};

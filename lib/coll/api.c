@@ -1,6 +1,7 @@
 /*
- * The public collectives: each fills a weir_call, checks it once, copies if there is only one rank,
- * selects the algorithm and runs it. Everything here is on the path of an 8-byte allreduce.
+ * The door of all collectives. weir_run checks a call, makes its task (task.h), selects the
+ * algorithm and runs it; the named functions fill a weir_call for it. Everything here is on the
+ * path of an 8-byte allreduce.
  */
 #include "base/config.h"
 #include "base/contract.h"
@@ -24,37 +25,16 @@ static weir_status call_refuse(const weir_call *call, const char *what)
     return weiri_fail(WEIR_ERR_INVALID, "weir_%s: %s", name ? name : "run", what);
 }
 
-static inline size_t call_elements(const weir_call *call)
+/* The checks that all collectives have in common. */
+static inline weir_status call_check(const weir_comm *comm, const weir_call *call)
 {
-    if (call->collective == WEIR_COLL_ALLTOALLV)
-        return 0;
-    return call->collective == WEIR_COLL_SENDRECV && call->recv_count > call->count
-               ? call->recv_count
-               : call->count;
-}
-
-static inline void call_derive(weiri_coll *coll, const weir_call *call, size_t element_bytes)
-{
-    coll->elements = call_elements(call);
-    coll->element_bytes = element_bytes;
-    coll->is_one_way = weiri_contract_of((int)call->collective)->has_root;
-    coll->count_bytes = coll->elements * element_bytes;
-}
-
-void weiri_coll_derive(weiri_coll *coll, const weir_call *call)
-{
-    call_derive(coll, call, weir_dtype_bytes(call->dtype));
-}
-
-/* The checks that all collectives have in common; derives the call's values. */
-static inline weir_status call_prepare(weir_comm *comm, const weir_call *call, weiri_coll **coll)
-{
-    size_t element_bytes = weir_dtype_bytes(call->dtype);
+    if (WEIRI_UNLIKELY((unsigned)call->collective >= WEIR_COLL_COUNT))
+        return call_refuse(call, "unknown collective");
     if (WEIRI_UNLIKELY(!comm))
         return call_refuse(call, "comm is required");
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
-    if (WEIRI_UNLIKELY(!element_bytes || (unsigned)call->op >= WEIR_OP_COUNT))
+    if (WEIRI_UNLIKELY(!weir_dtype_bytes(call->dtype) || (unsigned)call->op >= WEIR_OP_COUNT))
         return call_refuse(call, "unknown data type or operation");
     if (WEIRI_UNLIKELY(call->stream && !comm->gpu))
         return call_refuse(call, "host memory takes no stream");
@@ -62,165 +42,48 @@ static inline weir_status call_prepare(weir_comm *comm, const weir_call *call, w
         return call_refuse(call, "count is too large");
     if (WEIRI_UNLIKELY(call->root < 0 || call->root >= comm->nranks))
         return call_refuse(call, "root is outside the communicator");
-    weir_status status = weiri_coll_get(comm, coll);
-    if (WEIRI_LIKELY(status == WEIR_OK))
-        call_derive(*coll, call, element_bytes);
-    return status;
-}
-
-static weir_status call_copy_single(weiri_coll *coll, const weir_call *call)
-{
-    coll->last_algo = "local";
-    if (coll->comm->gpu)
-        return coll->comm->gpu->ops->copy_on(coll->comm, call->out, call->in, coll->count_bytes,
-                                             call->stream);
-    if (call->in != call->out)
-        weiri_copy(call->out, call->in, coll->count_bytes);
     return WEIR_OK;
 }
 
-/* The choice is a plan: runs the call, and *choice becomes NULL; or, if the plan cannot serve the
- * call, *choice becomes the next one that is not a plan. */
-static weir_status call_planned(weiri_coll *coll, const weir_call *call, size_t size_bytes,
-                                const weiri_choice **choice)
+/* The sizes of a task that follow from the call. */
+static inline void task_derive(weiri_task *task, const weiri_coll *coll, const weir_call *call)
 {
-    const weiri_choice *at = *choice;
-    while (at->planned) {
-        int served = 0;
-        weir_status status = weiri_planned_run(coll, at->planned, call, &served);
-        if (status != WEIR_OK || served) {
-            *choice = NULL;
-            return status;
-        }
-        do
-            at++;
-        while (size_bytes > at->max_bytes);
-    }
-    *choice = at;
-    return WEIR_OK;
-}
-
-static weir_status call_start(weiri_coll *coll, const weir_call *call, size_t size_bytes,
-                              const weiri_choice *choice)
-{
-    if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL) && !coll->on_host)
-        return weiri_internode_coll_gpu(coll, call, size_bytes);
-    return choice->algo->run(coll, call);
-}
-
-/* The same for a call that monitoring times. */
-static __attribute__((noinline)) weir_status call_timed(weiri_coll *coll, const weir_call *call,
-                                                        size_t size_bytes,
-                                                        const weiri_choice *choice)
-{
-    weiri_monitor *monitor = coll->comm->monitor;
-    const uint64_t begin_ns = weiri_monitor_start_timed(monitor, call->stream);
-    const size_t bytes = coll->count_bytes ? coll->count_bytes : size_bytes;
-    const weir_status status = call_start(coll, call, size_bytes, choice);
-    if (!begin_ns || status != WEIR_OK) {
-        weiri_monitor_end(monitor, begin_ns, call->stream);
-        return status;
-    }
-    weiri_monitor_call about = {.function = (int)call->collective,
-                                .peer = -1,
-                                .bytes = bytes,
-                                .traffic_bytes = size_bytes,
-                                .number = coll->comm->calls};
-    memcpy(about.algo, choice->name, strnlen(choice->name, sizeof about.algo - 1));
-    weiri_monitor_end_timed(monitor, begin_ns, &about, 1, call->stream);
-    return status;
-}
-
-int weiri_coll_waits(weir_comm *comm, const weir_call *call)
-{
-    weiri_coll *coll = NULL;
-    if (!call->count || call->algo || call->algo_name || weir_comm_nranks(comm) == 1 ||
-        weiri_contract_of((int)call->collective)->is_uneven ||
-        weiri_coll_get(comm, &coll) != WEIR_OK || !coll->planned)
-        return 0;
-    weiri_coll_derive(coll, call);
     const weiri_contract *contract = weiri_contract_of((int)call->collective);
-    const size_t size_bytes =
-        coll->count_bytes * (size_t)weiri_contract_blocks(contract, coll->nranks);
-    weiri_planned_use use = WEIRI_PLANNED_PASSES;
-    for (const weiri_choice *at = coll->choices[call->collective];
-         use == WEIRI_PLANNED_PASSES && (size_bytes > at->max_bytes || at->planned); at++)
-        if (size_bytes <= at->max_bytes)
-            use = weiri_planned_look(coll, at->planned, call);
-    return use == WEIRI_PLANNED_WAITS;
-}
-
-/* Selects the algorithm for size_bytes, the size by which the tuning table is ordered, and runs
- * it. */
-static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t size_bytes,
-                                 const weiri_choice *choice)
-{
-    weir_status status = WEIR_OK;
-    if (!choice && WEIRI_UNLIKELY(call->algo_name != NULL))
-        status = weiri_coll_force_name(coll, call->collective, call->algo_name, &choice);
-    if (WEIRI_UNLIKELY(status != WEIR_OK))
-        return status;
-    if (WEIRI_LIKELY(!choice))
-        choice = coll->choices[call->collective];
-    while (size_bytes > choice->max_bytes)
-        choice++;
-    if (WEIRI_UNLIKELY(choice->planned != NULL)) {
-        status = call_planned(coll, call, size_bytes, &choice);
-        if (!choice)
-            return status;
-    }
-    coll->last_algo = choice->name;
-    coll->choice = choice;
-    coll->size_bytes = size_bytes;
-    weiri_comm_enter(coll->comm, call->collective);
-    if (weiri_monitor_counts(coll->comm, (int)call->collective) && !coll->on_host)
-        return call_timed(coll, call, size_bytes, choice);
-    return call_start(coll, call, size_bytes, choice);
-}
-
-weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_bytes)
-{
-    weiri_coll_derive(coll, call);
-    return call_dispatch(coll, call, size_bytes, NULL);
-}
-
-/* A collective with one count for all ranks; blocks of count elements are in the larger buffer. */
-static inline weir_status call_one_count(weir_comm *comm, const weir_call *call, size_t blocks,
-                                         int needs_in, int needs_out, const weiri_choice *choices)
-{
-    weiri_coll *coll = NULL;
-    weir_status status = call_prepare(comm, call, &coll);
-    if (WEIRI_UNLIKELY(status != WEIR_OK) || call->count == 0)
-        return status;
-    if (WEIRI_UNLIKELY((needs_in && !call->in) || (needs_out && !call->out)))
-        return call_refuse(call, "a buffer is NULL");
-    if (coll->nranks == 1)
-        return call_copy_single(coll, call);
-    return call_dispatch(coll, call, coll->count_bytes * blocks, choices);
+    task->call = call;
+    task->elements = weiri_call_elements(call);
+    task->element_bytes = weir_dtype_bytes(call->dtype);
+    task->count_bytes = task->elements * task->element_bytes;
+    task->size_bytes = task->count_bytes * (size_t)weiri_contract_blocks(contract, coll->nranks);
+    task->choice = NULL;
+    task->pairs = coll->pairs;
+    task->memory = WEIRI_TASK_AS_GIVEN;
 }
 
 /* ----------------------------------------------------- pairwise collectives */
 
 /* Pairwise calls may send or receive nothing, and then need no buffer: any valid pointer replaces
  * it. */
-static const char *pair_from(const weiri_coll *coll, const weir_call *call, size_t count,
+static const char *pair_from(const weiri_coll *coll, const weiri_task *task, size_t count,
                              size_t displ)
 {
-    return count ? weiri_in_at(call, displ * coll->element_bytes) : (const char *)coll->sources;
+    return count ? weiri_in_at(task, displ * task->element_bytes) : (const char *)coll->sources;
 }
 
-static char *pair_to(const weiri_coll *coll, const weir_call *call, size_t count, size_t displ)
+static char *pair_to(const weiri_coll *coll, const weiri_task *task, size_t count, size_t displ)
 {
-    return count ? weiri_out_at(call, displ * coll->element_bytes) : (char *)coll->sources;
+    return count ? weiri_out_at(task, displ * task->element_bytes) : (char *)coll->sources;
 }
 
-static inline void pair_fill(weiri_coll *coll, const weir_call *call, int peer, size_t send,
+static inline void pair_fill(weiri_coll *coll, const weiri_task *task, int peer, size_t send,
                              size_t send_at, size_t recv, size_t recv_at)
 {
-    coll->pairs[peer] = (weiri_pair){pair_from(coll, call, send, send_at),
-                                     pair_to(coll, call, recv, recv_at),
-                                     send * coll->element_bytes,
-                                     recv * coll->element_bytes, 1, 1};
+    const size_t size = task->element_bytes;
+    coll->pairs[peer] = (weiri_pair){pair_from(coll, task, send, send_at),
+                                     pair_to(coll, task, recv, recv_at),
+                                     send * size,
+                                     recv * size,
+                                     1,
+                                     1};
 }
 
 static weir_status call_refuse_in_place(const weir_call *call)
@@ -230,34 +93,13 @@ static weir_status call_refuse_in_place(const weir_call *call)
     return WEIR_OK;
 }
 
-static inline weir_status call_alltoall(weir_comm *comm, const weir_call *call,
-                                        const weiri_choice *choices)
-{
-    weiri_coll *coll = NULL;
-    weir_status status = call_prepare(comm, call, &coll);
-    if (WEIRI_UNLIKELY(status != WEIR_OK) || call->count == 0)
-        return status;
-    if (WEIRI_UNLIKELY(!call->in || !call->out))
-        return call_refuse(call, "a buffer is NULL");
-    status = call_refuse_in_place(call);
-    if (WEIRI_UNLIKELY(status != WEIR_OK))
-        return status;
-    if (coll->nranks == 1)
-        return call_copy_single(coll, call);
-    const size_t bytes = coll->count_bytes;
-    for (int peer = 0; peer < coll->nranks; peer++)
-        coll->pairs[peer] =
-            (weiri_pair){weiri_in_at(call, (size_t)peer * bytes),
-                         weiri_out_at(call, (size_t)peer * bytes), bytes, bytes, 1, 1};
-    return call_dispatch(coll, call, bytes * (size_t)coll->nranks, choices);
-}
-
-/* Fills coll->pairs from splits. *size_bytes becomes the larger one of the bytes sent and
+/* Fills the pairs from splits. The task's size becomes the larger one of the bytes sent and
  * received. */
-static weir_status call_fill_splits(weiri_coll *coll, const weir_call *call, size_t *size_bytes)
+static weir_status task_fill_splits(weiri_coll *coll, weiri_task *task)
 {
+    const weir_call *call = task->call;
     const weir_splits *splits = call->splits;
-    size_t sent = 0, received = 0, size = coll->element_bytes, all = 0;
+    size_t sent = 0, received = 0, size = task->element_bytes, all = 0;
     for (int peer = 0; peer < coll->nranks; peer++)
         all |= splits->send_counts[peer] | splits->send_displs[peer] | splits->recv_counts[peer] |
                splits->recv_displs[peer];
@@ -267,10 +109,10 @@ static weir_status call_fill_splits(weiri_coll *coll, const weir_call *call, siz
         size_t send = splits->send_counts[peer], recv = splits->recv_counts[peer];
         sent += send * size;
         received += recv * size;
-        pair_fill(coll, call, peer, send, splits->send_displs[peer], recv,
+        pair_fill(coll, task, peer, send, splits->send_displs[peer], recv,
                   splits->recv_displs[peer]);
     }
-    *size_bytes = sent > received ? sent : received;
+    task->size_bytes = sent > received ? sent : received;
     if (WEIRI_UNLIKELY((sent && !call->in) || (received && !call->out)))
         return call_refuse(call, "a buffer is NULL");
     const weiri_pair *self = &coll->pairs[coll->rank];
@@ -286,10 +128,11 @@ static int split_fits(uint64_t count, uint64_t displ, size_t elements)
 
 /* Host: reads the arrays now. An error aborts the communicator, because peers with correct counts
  * would wait for this rank. */
-static weir_status call_read_device_splits(weiri_coll *coll, const weir_call *call)
+static weir_status task_read_device_splits(weiri_coll *coll, const weiri_task *task)
 {
+    const weir_call *call = task->call;
     const weir_device_splits *splits = call->device_splits;
-    size_t size = coll->element_bytes;
+    size_t size = task->element_bytes;
     for (int peer = 0; peer < coll->nranks; peer++) {
         uint64_t send = splits->send_counts[peer], send_at = splits->send_displs[peer];
         uint64_t recv = splits->recv_counts[peer], recv_at = splits->recv_displs[peer];
@@ -304,7 +147,7 @@ static weir_status call_read_device_splits(weiri_coll *coll, const weir_call *ca
                        in_fits ? call->out_bytes : call->in_bytes);
             return weiri_comm_give_up(coll->comm, WEIR_ERR_INVALID);
         }
-        pair_fill(coll, call, peer, send, send_at, recv, recv_at);
+        pair_fill(coll, task, peer, send, send_at, recv, recv_at);
     }
     const weiri_pair *self = &coll->pairs[coll->rank];
     if (self->send_bytes == self->recv_bytes)
@@ -315,9 +158,9 @@ static weir_status call_read_device_splits(weiri_coll *coll, const weir_call *ca
     return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
 }
 
-static weir_status call_take_device_splits(weiri_coll *coll, const weir_call *call,
-                                           size_t *size_bytes)
+static weir_status task_take_device_splits(weiri_coll *coll, weiri_task *task)
 {
+    const weir_call *call = task->call;
     const weir_device_splits *s = call->device_splits;
     if (WEIRI_UNLIKELY(!s->send_counts || !s->send_displs || !s->recv_counts || !s->recv_displs))
         return call_refuse(call, "counts and displacements are required");
@@ -325,31 +168,21 @@ static weir_status call_take_device_splits(weiri_coll *coll, const weir_call *ca
         return call_refuse(call, "a buffer is NULL; its size must then be 0");
     if (WEIRI_UNLIKELY((call->in_bytes | call->out_bytes) >> WEIRI_SPLIT_BITS))
         return call_refuse(call, "a buffer is longer than any machine's memory");
-    *size_bytes = call->in_bytes > call->out_bytes ? call->in_bytes : call->out_bytes;
+    task->size_bytes = call->in_bytes > call->out_bytes ? call->in_bytes : call->out_bytes;
     weir_status status = call_refuse_in_place(call);
-    return status == WEIR_OK && !coll->comm->gpu ? call_read_device_splits(coll, call) : status;
+    return status == WEIR_OK && !coll->comm->gpu ? task_read_device_splits(coll, task) : status;
 }
 
-static weir_status call_alltoallv(weir_comm *comm, const weir_call *call,
-                                  const weiri_choice *choices)
+static weir_status task_alltoallv(weiri_coll *coll, weiri_task *task)
 {
-    weiri_coll *coll = NULL;
-    size_t size_bytes = 0;
-    const weir_splits *s = call->splits;
-    weir_status status = call_prepare(comm, call, &coll);
-    if (WEIRI_UNLIKELY(status != WEIR_OK))
-        return status;
-    if (call->device_splits) {
-        status = call_take_device_splits(coll, call, &size_bytes);
-    } else if (WEIRI_UNLIKELY(!s || !s->send_counts || !s->send_displs || !s->recv_counts ||
-                              !s->recv_displs)) {
-        return call_refuse(call, "counts and displacements are required");
-    } else {
-        status = call_refuse_in_place(call);
-        if (WEIRI_LIKELY(status == WEIR_OK))
-            status = call_fill_splits(coll, call, &size_bytes);
-    }
-    return status == WEIR_OK ? call_dispatch(coll, call, size_bytes, choices) : status;
+    const weir_splits *s = task->call->splits;
+    if (task->call->device_splits)
+        return task_take_device_splits(coll, task);
+    if (WEIRI_UNLIKELY(!s || !s->send_counts || !s->send_displs || !s->recv_counts ||
+                       !s->recv_displs))
+        return call_refuse(task->call, "counts and displacements are required");
+    weir_status status = call_refuse_in_place(task->call);
+    return WEIRI_LIKELY(status == WEIR_OK) ? task_fill_splits(coll, task) : status;
 }
 
 static int is_peer_or_none(const weir_comm *comm, int peer)
@@ -371,67 +204,165 @@ static weir_status call_check_sendrecv(const weir_comm *comm, const weir_call *c
     return call_refuse_in_place(call);
 }
 
-static weir_status call_sendrecv(weir_comm *comm, const weir_call *call,
-                                 const weiri_choice *choices)
+static weir_status task_sendrecv(weiri_coll *coll, const weiri_task *task)
 {
-    weiri_coll *coll = NULL;
-    weir_status status = call_prepare(comm, call, &coll);
-    if (WEIRI_LIKELY(status == WEIR_OK))
-        status = call_check_sendrecv(comm, call);
+    const weir_call *call = task->call;
+    weir_status status = call_check_sendrecv(coll->comm, call);
     if (WEIRI_UNLIKELY(status != WEIR_OK))
         return status;
     memset(coll->pairs, 0, sizeof *coll->pairs * (size_t)coll->nranks);
     if (call->destination >= 0) {
         weiri_pair *to = &coll->pairs[call->destination];
         to->sends = 1;
-        to->from = pair_from(coll, call, call->count, 0);
-        to->send_bytes = call->count * coll->element_bytes;
+        to->from = pair_from(coll, task, call->count, 0);
+        to->send_bytes = call->count * task->element_bytes;
     }
     if (call->source >= 0) {
         weiri_pair *from = &coll->pairs[call->source];
         from->receives = 1;
-        from->to = pair_to(coll, call, call->recv_count, 0);
-        from->recv_bytes = call->recv_count * coll->element_bytes;
+        from->to = pair_to(coll, task, call->recv_count, 0);
+        from->recv_bytes = call->recv_count * task->element_bytes;
     }
-    return call_dispatch(coll, call, coll->count_bytes, choices);
+    return WEIR_OK;
 }
 
-/* ------------------------------------------------------------ the interface */
-
-static inline size_t call_nranks(const weir_comm *comm)
+static weir_status task_alltoall(weiri_coll *coll, const weiri_task *task)
 {
-    return comm ? (size_t)comm->nranks : 1;
+    const size_t bytes = task->count_bytes;
+    weir_status status = call_refuse_in_place(task->call);
+    for (int peer = 0; peer < coll->nranks && status == WEIR_OK; peer++)
+        coll->pairs[peer] = (weiri_pair){weiri_in_at(task, (size_t)peer * bytes),
+                                         weiri_out_at(task, (size_t)peer * bytes),
+                                         bytes,
+                                         bytes,
+                                         1,
+                                         1};
+    return status;
 }
 
-static inline int is_root(const weir_comm *comm, const weir_call *call)
+/* Checks what the collective needs beyond call_check, and fills the task. */
+static inline weir_status task_make(weir_comm *comm, const weir_call *call, weiri_coll **own,
+                                    weiri_task *task)
 {
-    return comm && comm->rank == call->root;
+    weir_status status = call_check(comm, call);
+    if (WEIRI_LIKELY(status == WEIR_OK))
+        status = weiri_coll_get(comm, own);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    task_derive(task, *own, call);
+    if (call->collective == WEIR_COLL_ALLTOALLV)
+        return task_alltoallv(*own, task);
+    if (call->collective == WEIR_COLL_SENDRECV)
+        return task_sendrecv(*own, task);
+    if (WEIRI_UNLIKELY(call->count &&
+                       ((!call->in && weiri_contract_reads(contract, comm->rank, call->root)) ||
+                        (!call->out && weiri_contract_writes(contract, comm->rank, call->root)))))
+        return call_refuse(call, "a buffer is NULL");
+    return call->collective == WEIR_COLL_ALLTOALL && call->count ? task_alltoall(*own, task)
+                                                                 : WEIR_OK;
 }
 
-/* Inline, because in the named functions the collective is a constant. */
-static inline weir_status call_serve(weir_comm *comm, const weir_call *call,
-                                     const weiri_choice *choices)
+/* ------------------------------------------------------------------ running */
+
+/* Calls that need no other rank: without elements, or of a single rank. */
+static weir_status task_run_alone(weiri_coll *coll, const weiri_task *task)
 {
-    switch (call->collective) {
-    case WEIR_COLL_ALLREDUCE:
-        return call_one_count(comm, call, 1, 1, 1, choices);
-    case WEIR_COLL_REDUCE_SCATTER:
-    case WEIR_COLL_ALLGATHER:
-        return call_one_count(comm, call, call_nranks(comm), 1, 1, choices);
-    case WEIR_COLL_BROADCAST:
-        return call_one_count(comm, call, 1, is_root(comm, call), 1, choices);
-    case WEIR_COLL_REDUCE:
-        return call_one_count(comm, call, 1, 1, is_root(comm, call), choices);
-    case WEIR_COLL_ALLTOALL:
-        return call_alltoall(comm, call, choices);
-    case WEIR_COLL_ALLTOALLV:
-        return call_alltoallv(comm, call, choices);
-    case WEIR_COLL_SENDRECV:
-        return call_sendrecv(comm, call, choices);
-    case WEIR_COLL_COUNT:
-        break;
+    const weir_call *call = task->call;
+    if (!task->size_bytes)
+        return WEIR_OK;
+    coll->last_algo = "local";
+    if (coll->comm->gpu)
+        return coll->comm->gpu->ops->copy_on(coll->comm, call->out, call->in, task->count_bytes,
+                                             call->stream);
+    if (call->in != call->out)
+        weiri_copy(call->out, call->in, task->count_bytes);
+    return WEIR_OK;
+}
+
+/* The choice is a plan: runs the call, and *choice becomes NULL; or, if the plan cannot serve the
+ * call, *choice becomes the next one that is not a plan. */
+static weir_status task_run_planned(weiri_coll *coll, const weiri_task *task,
+                                    const weiri_choice **choice)
+{
+    const weiri_choice *at = *choice;
+    while (at->planned) {
+        int served = 0;
+        weir_status status = weiri_planned_run(coll, at->planned, task, &served);
+        if (status != WEIR_OK || served) {
+            *choice = NULL;
+            return status;
+        }
+        do
+            at++;
+        while (task->size_bytes > at->max_bytes);
     }
-    return call_refuse(call, "unknown collective");
+    *choice = at;
+    return WEIR_OK;
+}
+
+/* A task that monitoring times. */
+static __attribute__((noinline)) weir_status
+task_run_timed(weiri_coll *coll, const weiri_task *task, weiri_algo_run run)
+{
+    weiri_monitor *monitor = coll->comm->monitor;
+    const weir_stream stream = task->call->stream;
+    const uint64_t begin_ns = weiri_monitor_start_timed(monitor, stream);
+    const weir_status status = run(coll, task);
+    if (!begin_ns || status != WEIR_OK) {
+        weiri_monitor_end(monitor, begin_ns, stream);
+        return status;
+    }
+    const char *name = task->choice->name;
+    weiri_monitor_call about = {.function = (int)task->call->collective,
+                                .peer = -1,
+                                .bytes = task->count_bytes ? task->count_bytes : task->size_bytes,
+                                .traffic_bytes = task->size_bytes,
+                                .number = coll->comm->calls};
+    memcpy(about.algo, name, strnlen(name, sizeof about.algo - 1));
+    weiri_monitor_end_timed(monitor, begin_ns, &about, 1, stream);
+    return status;
+}
+
+/* Selects the algorithm for the task's size, and runs it. */
+static weir_status task_start(weiri_coll *coll, weiri_task *task)
+{
+    const weir_call *call = task->call;
+    const weiri_choice *choice = coll->choices[call->collective];
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    weir_status status = WEIR_OK;
+    if (WEIRI_UNLIKELY(!task->size_bytes || coll->nranks == 1) && !contract->is_uneven)
+        return task_run_alone(coll, task);
+    if (WEIRI_UNLIKELY(call->algo_name != NULL))
+        status = weiri_coll_force_name(coll, call->collective, call->algo_name, &choice);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    while (task->size_bytes > choice->max_bytes)
+        choice++;
+    if (WEIRI_UNLIKELY(choice->planned != NULL)) {
+        status = task_run_planned(coll, task, &choice);
+        if (!choice)
+            return status;
+    }
+    task->choice = choice;
+    coll->last_algo = choice->name;
+    coll->is_one_way = contract->has_root;
+    weiri_comm_enter(coll->comm, call->collective);
+    weiri_algo_run run = choice->algo->run;
+    if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL) && task->memory == WEIRI_TASK_AS_GIVEN)
+        run = weiri_internode_coll_gpu;
+    if (weiri_monitor_counts(coll->comm, (int)call->collective) &&
+        task->memory != WEIRI_TASK_ON_HOST)
+        return task_run_timed(coll, task, run);
+    return run(coll, task);
+}
+
+weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_bytes)
+{
+    weiri_task task;
+    task_derive(&task, coll, call);
+    task.size_bytes = size_bytes;
+    return task_start(coll, &task);
 }
 
 weir_status weiri_call_read(const char *function, const weir_call *given, weir_call *call)
@@ -447,22 +378,60 @@ weir_status weiri_call_read(const char *function, const weir_call *given, weir_c
     return weiri_config_read("weir_call", given, call, sizeof *call);
 }
 
-weir_status weiri_coll_call(weir_comm *comm, const weir_call *call, const weiri_choice *choices)
+/* A call of a caller with another version's header, or of an algorithm object. */
+static __attribute__((noinline)) weir_status call_run_special(weir_comm *comm,
+                                                              const weir_call *given)
 {
-    return call_serve(comm, call, choices);
-}
-
-weir_status weiri_coll_call_on_host(weir_comm *comm, const weir_call *call)
-{
-    weiri_coll *coll = NULL;
-    weir_status status = weiri_coll_get(comm, &coll);
+    weir_call call;
+    const weir_status status = weiri_call_read("weir_run", given, &call);
     if (status != WEIR_OK)
         return status;
-    coll->staged = coll->on_host = comm->gpu_comm != NULL;
-    status = call_serve(comm, call, NULL);
-    coll->on_host = 0;
-    return status;
+    return call.algo ? ((weiri_algo_object *)call.algo)->execute(call.algo, comm, &call)
+                     : weir_run(comm, &call);
 }
+
+weir_status weir_run(weir_comm *comm, const weir_call *call)
+{
+    weiri_coll *coll = NULL;
+    weiri_task task;
+    if (WEIRI_UNLIKELY(!call || call->size != sizeof *call || call->algo))
+        return call_run_special(comm, call);
+    const weir_status status = task_make(comm, call, &coll, &task);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    return task_start(coll, &task);
+}
+
+weir_status weiri_run_on_host(weir_comm *comm, const weir_call *call)
+{
+    weiri_coll *coll = NULL;
+    weiri_task task;
+    const weir_status status = task_make(comm, call, &coll, &task);
+    if (status != WEIR_OK)
+        return status;
+    if (comm->gpu_comm)
+        task.memory = WEIRI_TASK_ON_HOST;
+    return task_start(coll, &task);
+}
+
+int weiri_coll_waits(weir_comm *comm, const weir_call *call)
+{
+    weiri_coll *coll = NULL;
+    weiri_task task;
+    if (!call->count || call->algo || call->algo_name || weir_comm_nranks(comm) == 1 ||
+        weiri_contract_of((int)call->collective)->is_uneven ||
+        weiri_coll_get(comm, &coll) != WEIR_OK || !coll->planned)
+        return 0;
+    task_derive(&task, coll, call);
+    weiri_planned_use use = WEIRI_PLANNED_PASSES;
+    for (const weiri_choice *at = coll->choices[call->collective];
+         use == WEIRI_PLANNED_PASSES && (task.size_bytes > at->max_bytes || at->planned); at++)
+        if (task.size_bytes <= at->max_bytes)
+            use = weiri_planned_look(coll, at->planned, &task);
+    return use == WEIRI_PLANNED_WAITS;
+}
+
+/* ------------------------------------------------------------ the interface */
 
 /* Assigns member by member: to clear a struct of this length, the compiler uses an instruction that
  * takes as long as the rest of a small call. */
@@ -502,7 +471,7 @@ static inline weir_status call_named(weir_comm *comm, weir_collective collective
     call_init(&call, collective, dtype, in, out, count, stream);
     call.op = op;
     call.root = root;
-    return call_serve(comm, &call, NULL);
+    return weir_run(comm, &call);
 }
 
 weir_status weir_allreduce(weir_comm *comm, const void *in, void *out, size_t count,
@@ -549,7 +518,7 @@ weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_c
     weir_call call;
     call_init(&call, WEIR_COLL_ALLTOALLV, dtype, in, out, 0, stream);
     call.splits = &splits;
-    return call_serve(comm, &call, NULL);
+    return weir_run(comm, &call);
 }
 
 weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size_t in_bytes,
@@ -564,7 +533,7 @@ weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size_t in_byt
     call.device_splits = &splits;
     call.in_bytes = in_bytes;
     call.out_bytes = out_bytes;
-    return call_serve(comm, &call, NULL);
+    return weir_run(comm, &call);
 }
 
 weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_count, int destination,
@@ -576,5 +545,5 @@ weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_count, in
     call.destination = destination;
     call.source = source;
     call.recv_count = recv_count;
-    return call_serve(comm, &call, NULL);
+    return weir_run(comm, &call);
 }

@@ -238,26 +238,27 @@ void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes
         weiri_copy(to, from, bytes);
 }
 
-void weiri_place_own(const weiri_coll *coll, const weir_call *call, char *place,
+void weiri_place_own(const weiri_coll *coll, const weiri_task *task, char *place,
                      size_t total_bytes)
 {
-    if (place != call->in)
-        weiri_move(coll, place, call->in, coll->count_bytes, total_bytes);
+    if (place != task->call->in)
+        weiri_move(coll, place, task->call->in, task->count_bytes, total_bytes);
 }
 
-weir_status weiri_coll_mismatch(const weiri_coll *coll, const char *phase, int peer,
-                                uint64_t sent_bytes)
+weir_status weiri_coll_mismatch(const weiri_coll *coll, const weiri_task *task, const char *phase,
+                                int peer, uint64_t sent_bytes)
 {
     weiri_fail(WEIR_ERR_MISMATCH,
                "rank %d: in %s rank %d sends %llu bytes, but %zu are expected; counts must match "
                "pairwise",
                coll->rank, phase, peer, (unsigned long long)sent_bytes,
-               coll->pairs[peer].recv_bytes);
+               task->pairs[peer].recv_bytes);
     return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
 }
 
-weiri_blocks weiri_blocks_of(const weiri_coll *coll, const weir_call *call)
+weiri_blocks weiri_blocks_of(const weiri_coll *coll, const weiri_task *task)
 {
+    const weir_call *call = task->call;
     const weiri_contract *contract = weiri_contract_of((int)call->collective);
     const size_t n = (size_t)coll->nranks;
     const size_t in = contract->in_has_blocks ? n : 1, out = contract->out_has_blocks ? n : 1;

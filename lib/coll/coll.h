@@ -39,7 +39,7 @@
 #define WEIR_COLL_COLL_H
 
 #include "compute/reduce.h"
-#include "comm/comm.h"
+#include "coll/task.h"
 
 enum {
     WEIRI_CHUNK_BYTES = 8192,        /* data published by one step of a flag */
@@ -111,56 +111,12 @@ typedef struct weiri_area {
     char *payload[2];          /* n, message_bytes apart */
 } weiri_area;
 
-typedef struct weiri_coll weiri_coll;
 typedef struct weiri_gpu_staging weiri_gpu_staging;
 
 enum { WEIRI_SPLIT_BITS = 47 }; /* of a message's length, which has 48 bits in a header */
 
-/* Positions in a call's buffers, in bytes. */
-static inline const char *weiri_in_at(const weir_call *call, size_t offset_bytes)
-{
-    return (const char *)call->in + offset_bytes;
-}
-
-static inline char *weiri_out_at(const weir_call *call, size_t offset_bytes)
-{
-    return (char *)call->out + offset_bytes;
-}
-
-/* What this rank exchanges with one peer in alltoall(v) and sendrecv. */
-typedef struct weiri_pair {
-    const char *from;
-    char *to;
-    size_t send_bytes, recv_bytes;
-    int sends, receives; /* whether there is a message at all, which may be empty */
-} weiri_pair;
-
-/* Runs a call that has been checked and whose derived values are in coll. */
-typedef weir_status (*weiri_algo_run)(weiri_coll *coll, const weir_call *call);
-
-/* A row of the algorithm table; the part that users see is a weir_algo_info. */
-typedef struct weiri_algo {
-    weir_collective collective;
-    const char *name;
-    weir_algo_backend backend;
-    weiri_algo_run run;
-    const struct weiri_gpu_algo *gpu; /* cuda: coll/cuda/kernels.h */
-    size_t gpu_phases_from; /* between nodes: from so many bytes on, phases within a node run on
-                             * its GPUs */
-} weiri_algo;
-
 extern const weiri_algo weiri_algo_table[];
 extern const size_t weiri_algo_table_rows;
-
-/* The algorithm for calls of up to max_bytes, on GPUs with this grid (0: its default). */
-typedef struct weiri_choice {
-    uint64_t max_bytes;
-    const weiri_algo *algo;         /* NULL: a plan */
-    struct weiri_planned *planned;  /* a row with a plan (planned.h); calls that it cannot serve go
-                                     * to the next choice */
-    int blocks, threads;
-    char name[32]; /* of the algorithm, with the grid if there is one: "packet:16x64" */
-} weiri_choice;
 
 enum { WEIRI_CHOICES_MAX = 48, WEIRI_PLAIN_CHOICES_MAX = 8 };
 
@@ -207,17 +163,10 @@ struct weiri_coll {
     const char *last_algo;
     char executed[32]; /* what last_algo points to after a custom algorithm */
 
-    /* Derived from the current call by weiri_coll_derive and by call_dispatch of api.c. */
-    size_t elements;      /* the call's count; sendrecv: the larger one; alltoallv: 0 */
-    size_t element_bytes, count_bytes; /* of one element, of all of them */
-    int is_one_way; /* data flow to or from the root only, so that senders may be far ahead */
-    size_t size_bytes; /* the size by which the algorithm was selected */
-    const struct weiri_choice *choice; /* the entry that serves the call */
-    int staged; /* GPUs of several nodes: the algorithm works on copies in host memory, */
-    int on_host; /* ... or the caller's buffers are there */
-
+    int is_one_way; /* the data of the current call flow to or from its root only, so that senders
+                     * may be far ahead */
     weiri_area *areas;  /* nranks */
-    weiri_pair *pairs;  /* nranks */
+    weiri_pair *pairs;  /* nranks: memory for the pairs of a task */
     uint64_t *heard;    /* nranks: an epoch that the rank is known to have finished, by its message
                          * of the next one (exchange.c) */
     const void **sources; /* nranks: the inputs of a reduction */
@@ -248,32 +197,26 @@ weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll);
  * public function, if that is not so, or given is NULL. */
 weir_status weiri_call_read(const char *function, const weir_call *given, weir_call *call);
 
-/* Checks and runs a call; collective. choices selects the algorithm: a list as in weiri_coll, whose
- * last entry has no limit; NULL: the algorithm that the call names, else the communicator's list.
- * Unlike weir_run, it ignores algorithm objects. */
-weir_status weiri_coll_call(weir_comm *comm, const weir_call *call, const weiri_choice *choices);
+/* The beginning of an algorithm object (weir_call.algo), which belongs to lib/algo. */
+typedef struct weiri_algo_object {
+    weir_status (*execute)(struct weir_algo *algo, weir_comm *comm, const weir_call *call);
+} weiri_algo_object;
 
-/* The same with buffers in host memory, for communicators of several nodes, with GPUs or without.
- * The communicator's list selects the algorithm. Blocks. */
-weir_status weiri_coll_call_on_host(weir_comm *comm, const weir_call *call);
+/* weir_run with buffers in host memory, for communicators of several nodes, with GPUs or without.
+ * Blocks. */
+weir_status weiri_run_on_host(weir_comm *comm, const weir_call *call);
 
 /* Whether a call of weir_run would wait for the other ranks on the host although it only enqueues
  * work otherwise, because a plan of the tuning table first serves such a call. Local. */
 int weiri_coll_waits(weir_comm *comm, const weir_call *call);
 
-/* Runs a call whose pairs are filled, without checks; the communicator's list selects the
- * algorithm for size_bytes. */
+/* Runs a pairwise call, whose pairs have been stored in coll->pairs, without checks. size_bytes
+ * selects the algorithm. */
 weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_bytes);
 
-/* Computes the values of coll that follow from a call's counts and type. */
-void weiri_coll_derive(weiri_coll *coll, const weir_call *call);
-
-/* coll/select.c: *choices becomes a list that holds one call to one algorithm: to a row, with a
- * grid (0 and 0: its default), or to a name as in weir_call.algo_name, of which "auto" is the
- * tuning table's list. Valid until the next call that names an algorithm. WEIR_ERR_INVALID lists
- * the known names; WEIR_ERR_UNSUPPORTED if the row belongs to another backend. */
-weir_status weiri_coll_force_row(weiri_coll *coll, const weiri_algo *row, int blocks, int threads,
-                                 const weiri_choice **choices);
+/* coll/select.c: *choices becomes a list for one call: of the algorithm of a name, as in
+ * weir_call.algo_name; of "auto" the tuning table's list. Valid until the next call that names an
+ * algorithm. WEIR_ERR_INVALID lists the known names. */
 weir_status weiri_coll_force_name(weiri_coll *coll, weir_collective collective, const char *name,
                                   const weiri_choice **choices);
 
@@ -320,8 +263,8 @@ static inline void weiri_coll_end_all_heard(weiri_coll *coll)
 
 /* Aborts the communicator because a peer sends another number of bytes than its pair expects.
  * Returns WEIR_ERR_MISMATCH. */
-weir_status weiri_coll_mismatch(const weiri_coll *coll, const char *phase, int peer,
-                                uint64_t sent_bytes);
+weir_status weiri_coll_mismatch(const weiri_coll *coll, const weiri_task *task, const char *phase,
+                                int peer, uint64_t sent_bytes);
 
 /* Ends the epoch and waits until every rank has ended it. */
 weir_status weiri_coll_end_together(weiri_coll *coll, const char *phase);
@@ -450,8 +393,8 @@ weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer
  * first + i's published output, modulo nranks. NULL: a buffer that cannot be attached, which
  * weiri_reduce_into reads or writes by system calls. WEIR_ERR_SYSTEM if the system forbids these,
  * too. */
-weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size_t offset);
-weir_status weiri_posts_map_outputs(weiri_coll *coll, const weir_call *call, int first, int count);
+weir_status weiri_posts_map_inputs(weiri_coll *coll, const weiri_task *task, size_t offset);
+weir_status weiri_posts_map_outputs(weiri_coll *coll, const weiri_task *task, int first, int count);
 
 /* Reduces elements [first, first + count) of coll->sources, whose published inputs begin
  * offset bytes before them, into coll->outputs at the same position, block by block. The outputs
@@ -460,11 +403,11 @@ typedef struct weiri_reduction {
     size_t first, count, offset;
     int first_output, noutputs;
 } weiri_reduction;
-weir_status weiri_reduce_into(weiri_coll *coll, const weir_call *call, weiri_reduction what);
+weir_status weiri_reduce_into(weiri_coll *coll, const weiri_task *task, weiri_reduction what);
 
 /* Whether the current call may read peers' unregistered buffers by a system call: the tuning table
  * says so for its size, and the ranks may. Equal on all ranks. */
-int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call);
+int weiri_reads_unregistered(const weiri_coll *coll, const weiri_task *task);
 /* Whether this rank would rather lend an unregistered buffer to such readers than copy it into
  * shared memory itself. By a tuning file, always; else, of two ranks with a core each, one does
  * where its stores to the other are slow; on other processors than AMD's, always. Local. */
@@ -478,20 +421,13 @@ weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, size_t offs
 void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes,
                 size_t total_bytes);
 /* Copies this rank's block of count_bytes to its place in the output, unless it is there. */
-void weiri_place_own(const weiri_coll *coll, const weir_call *call, char *place,
+void weiri_place_own(const weiri_coll *coll, const weiri_task *task, char *place,
                      size_t total_bytes);
 
 /* How many blocks of count elements this rank's buffers have; not for alltoallv and sendrecv. */
 typedef struct weiri_blocks {
     size_t in, out;
 } weiri_blocks;
-weiri_blocks weiri_blocks_of(const weiri_coll *coll, const weir_call *call);
-
-/* Whether coll->pairs describe the call. */
-static inline int weiri_is_pairwise(const weir_call *call)
-{
-    return call->collective == WEIR_COLL_ALLTOALL || call->collective == WEIR_COLL_ALLTOALLV ||
-           call->collective == WEIR_COLL_SENDRECV;
-}
+weiri_blocks weiri_blocks_of(const weiri_coll *coll, const weiri_task *task);
 
 #endif

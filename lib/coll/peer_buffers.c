@@ -129,13 +129,13 @@ static weir_status post_is_copied(const weiri_coll *coll, int rank, weiri_desc d
     return WEIR_OK;
 }
 
-weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size_t offset)
+weir_status weiri_posts_map_inputs(weiri_coll *coll, const weiri_task *task, size_t offset)
 {
     weir_status status = WEIR_OK;
     for (int rank = 0; rank < coll->nranks && status == WEIR_OK; rank++) {
         const char *in = NULL;
         char *none = NULL;
-        status = weiri_post_in(coll, rank, call->in, &in);
+        status = weiri_post_in(coll, rank, task->call->in, &in);
         if (status != WEIR_OK) {
             in = NULL;
             status = post_is_copied(coll, rank, weiri_post_of(coll, rank)->in, status, &none);
@@ -145,12 +145,12 @@ weir_status weiri_posts_map_inputs(weiri_coll *coll, const weir_call *call, size
     return status;
 }
 
-weir_status weiri_posts_map_outputs(weiri_coll *coll, const weir_call *call, int first, int count)
+weir_status weiri_posts_map_outputs(weiri_coll *coll, const weiri_task *task, int first, int count)
 {
     weir_status status = WEIR_OK;
     for (int i = 0; i < count && status == WEIR_OK; i++) {
         int rank = (first + i) % coll->nranks;
-        status = weiri_post_out(coll, rank, call->out, &coll->outputs[i]);
+        status = weiri_post_out(coll, rank, task->call->out, &coll->outputs[i]);
         if (status != WEIR_OK)
             status = post_is_copied(coll, rank, weiri_post_of(coll, rank)->out, status,
                                     &coll->outputs[i]);
@@ -170,10 +170,10 @@ static int reduction_is_mapped(const weiri_coll *coll, int noutputs)
 
 /* The reduction of weiri_reduce_into for one block of length elements, with system calls for the
  * buffers that are not mapped. room holds a block of each rank and the result. */
-static weir_status reduce_copied_block(weiri_coll *coll, const weir_call *call,
+static weir_status reduce_copied_block(weiri_coll *coll, const weiri_task *task,
                                        weiri_reduction what, size_t at, size_t length, char *room)
 {
-    const size_t offset = at * coll->element_bytes, bytes = length * coll->element_bytes;
+    const size_t offset = at * task->element_bytes, bytes = length * task->element_bytes;
     for (int rank = 0; rank < coll->nranks; rank++) {
         char *block = room + (size_t)rank * WEIRI_BLOCK_BYTES;
         coll->blocks[rank] = block;
@@ -188,7 +188,7 @@ static weir_status reduce_copied_block(weiri_coll *coll, const weir_call *call,
             return status;
     }
     char *result = room + (size_t)coll->nranks * WEIRI_BLOCK_BYTES;
-    weiri_reduce(result, coll->blocks, coll->nranks, length, call->dtype, call->op,
+    weiri_reduce(result, coll->blocks, coll->nranks, length, task->call->dtype, task->call->op,
                  (uint64_t)coll->nranks, 0);
     for (int i = 0; i < what.noutputs; i++) {
         int rank = (what.first_output + i) % coll->nranks;
@@ -204,44 +204,44 @@ static weir_status reduce_copied_block(weiri_coll *coll, const weir_call *call,
     return WEIR_OK;
 }
 
-static weir_status reduce_copied(weiri_coll *coll, const weir_call *call, weiri_reduction what)
+static weir_status reduce_copied(weiri_coll *coll, const weiri_task *task, weiri_reduction what)
 {
-    size_t step = WEIRI_BLOCK_BYTES / coll->element_bytes, end = what.first + what.count;
+    size_t step = WEIRI_BLOCK_BYTES / task->element_bytes, end = what.first + what.count;
     char *room = malloc(((size_t)coll->nranks + 1) * WEIRI_BLOCK_BYTES);
     weir_status status =
         room ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the blocks of a reduction");
     for (size_t at = what.first; at < end && status == WEIR_OK; at += step)
-        status = reduce_copied_block(coll, call, what, at, end - at < step ? end - at : step, room);
+        status = reduce_copied_block(coll, task, what, at, end - at < step ? end - at : step, room);
     free(room);
     return status == WEIR_OK ? weiri_xpmem_check(coll->comm) : status;
 }
 
-weir_status weiri_reduce_into(weiri_coll *coll, const weir_call *call, weiri_reduction what)
+weir_status weiri_reduce_into(weiri_coll *coll, const weiri_task *task, weiri_reduction what)
 {
-    size_t step = WEIRI_BLOCK_BYTES / coll->element_bytes, end = what.first + what.count;
-    int streaming = what.noutputs == 1 && coll->count_bytes >= coll->streaming_from_bytes;
+    size_t step = WEIRI_BLOCK_BYTES / task->element_bytes, end = what.first + what.count;
+    int streaming = what.noutputs == 1 && task->count_bytes >= coll->streaming_from_bytes;
     const void **blocks = coll->blocks;
     char *const *outputs = coll->outputs;
-    weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
+    weiri_reduce_fn reduce = weiri_reduce_get(task->call->dtype, task->call->op);
     if (WEIRI_UNLIKELY(!reduction_is_mapped(coll, what.noutputs)))
-        return reduce_copied(coll, call, what);
+        return reduce_copied(coll, task, what);
     for (size_t at = what.first; at < end; at += step) {
         size_t length = end - at < step ? end - at : step;
-        size_t offset = at * coll->element_bytes;
+        size_t offset = at * task->element_bytes;
         for (int rank = 0; rank < coll->nranks; rank++)
             blocks[rank] = (const char *)coll->sources[rank] + offset;
         reduce(outputs[0] + offset, blocks, coll->nranks, length, (uint64_t)coll->nranks,
                streaming);
         for (int i = 1; i < what.noutputs; i++)
-            memcpy(outputs[i] + offset, outputs[0] + offset, length * coll->element_bytes);
+            memcpy(outputs[i] + offset, outputs[0] + offset, length * task->element_bytes);
     }
     return weiri_xpmem_check(coll->comm);
 }
 
-int weiri_reads_unregistered(const weiri_coll *coll, const weir_call *call)
+int weiri_reads_unregistered(const weiri_coll *coll, const weiri_task *task)
 {
     return coll->comm->reads_unregistered &&
-           coll->size_bytes >= coll->cma_from_bytes[call->collective];
+           task->size_bytes >= coll->cma_from_bytes[task->call->collective];
 }
 
 /* On Intel's processors the kernel copies a line in 2.7 to 5 ns, where passing it through a slot

@@ -49,13 +49,13 @@ weir_status weiri_planned_add(weiri_coll *coll, weir_collective collective, cons
 
 /* Implemented by lib/plan. */
 
-/* Runs a call, whose derived values are in coll, with the row's plan. *served becomes 0, with
+/* Runs a task with the row's plan. *served becomes 0, with
  * WEIR_OK, if the plan cannot serve it; every rank comes to the same result. Collective. */
-weir_status weiri_planned_run(weiri_coll *coll, weiri_planned *row, const weir_call *call,
+weir_status weiri_planned_run(weiri_coll *coll, weiri_planned *row, const weiri_task *task,
                               int *served);
 /* What weiri_planned_run would do with the call. Local. */
 weiri_planned_use weiri_planned_look(const weiri_coll *coll, const weiri_planned *row,
-                                     const weir_call *call);
+                                     const weiri_task *task);
 /* Frees the rows and what runs them. Local; no rank uses the communicator any more. */
 void weiri_planned_close(weiri_coll *coll);
 

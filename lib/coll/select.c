@@ -479,16 +479,16 @@ static void fill_plain(weiri_coll *coll, int collective, const tuning_file *file
         coll->cma_from_bytes[collective] = i ? choices[i - 1].max_bytes + 1 : 0;
 }
 
-weir_status weiri_algo_fall_back_plain(weiri_coll *coll, const weir_call *call)
+weir_status weiri_algo_fall_back_plain(weiri_coll *coll, const weiri_task *task)
 {
-    const weiri_choice *choice = coll->plain[call->collective];
-    while (coll->size_bytes > choice->max_bytes)
+    const weiri_choice *choice = coll->plain[task->call->collective];
+    while (task->size_bytes > choice->max_bytes)
         choice++;
     const weiri_algo *algo = strcmp(choice->name, "cma") == 0
-                                 ? first_algo(WEIR_ALGO_HOST, (int)call->collective)
+                                 ? first_algo(WEIR_ALGO_HOST, (int)task->call->collective)
                                  : choice->algo;
     coll->epoch--; /* the algorithm begins it again */
-    return weiri_algo_fall_back(coll, call, algo->name, algo->run);
+    return weiri_algo_fall_back(coll, task, algo->name, algo->run);
 }
 
 /* Fills the choices of one collective: the rows of the file; the built-in ones if there are none,
@@ -605,23 +605,6 @@ weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, cons
     return status;
 }
 
-weir_status weiri_coll_force_row(weiri_coll *coll, const weiri_algo *row, int blocks, int threads,
-                                 const weiri_choice **choices)
-{
-    if (row->backend != weir_comm_algo_backend(coll->comm))
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "algorithm %s belongs to another backend",
-                          row->name);
-    if (!blocks != !threads)
-        return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: give blocks and threads, or neither",
-                          row->name);
-    if (row->backend != WEIR_ALGO_CUDA)
-        blocks = threads = 0;
-    coll->forced = choice_of(row, UINT64_MAX, blocks, threads);
-    coll->forced_collective = row->collective;
-    *choices = &coll->forced;
-    return WEIR_OK;
-}
-
 weir_status weiri_coll_force_name(weiri_coll *coll, weir_collective collective, const char *name,
                                   const weiri_choice **choices)
 {
@@ -637,7 +620,12 @@ weir_status weiri_coll_force_name(weiri_coll *coll, weir_collective collective, 
         return WEIR_OK;
     }
     weir_status status = parse_algo_name(coll, collective, name, &row, &blocks, &threads);
-    return status == WEIR_OK ? weiri_coll_force_row(coll, row, blocks, threads, choices) : status;
+    if (status != WEIR_OK)
+        return status;
+    coll->forced = choice_of(row, UINT64_MAX, blocks, threads);
+    coll->forced_collective = collective;
+    *choices = &coll->forced;
+    return WEIR_OK;
 }
 
 const char *weir_comm_last_algo(const weir_comm *comm)

@@ -192,8 +192,8 @@ static weir_status gpu_launch(weir_moe *g, weir_stream stream, moe_gpu_args *arg
     const weiri_gpu_shape shape = {
         gpu_default_blocks(g, weiri_cuda_of(g->comm)->processors, units, threads), threads};
     g->gpu->stream = stream;
-    return weiri_cuda_launch_on(g->comm, stream, is_dispatch ? "moe dispatch" : "moe combine",
-                                kernel, shape, args);
+    return weiri_cuda_launch(g->comm, stream, is_dispatch ? "moe dispatch" : "moe combine", kernel,
+                             shape, args);
 }
 
 /* The stream of a call. A structure that cannot be read names none: then that of the launch before,

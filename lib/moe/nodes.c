@@ -182,7 +182,7 @@ weir_status weiri_moe_nodes_gather(weir_moe *g, const moe_nodes_head *own)
                             .out = n->blocks,
                             .count = n->block_bytes};
     memcpy(n->block, own, sizeof *own);
-    weir_status status = weiri_coll_call_on_host(g->comm, &call);
+    weir_status status = weiri_run_on_host(g->comm, &call);
     if (status != WEIR_OK)
         return status;
     for (int rank = 0; rank < g->nranks; rank++) {
@@ -205,5 +205,5 @@ weir_status weiri_moe_nodes_exchange(weir_moe *g, const void *in, void *out)
                             .in = in,
                             .out = out,
                             .splits = &splits};
-    return weiri_coll_call_on_host(g->comm, &call);
+    return weiri_run_on_host(g->comm, &call);
 }

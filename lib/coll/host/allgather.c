@@ -13,10 +13,10 @@
 static const char packet_phase[] = "allgather (packet)";
 static const char direct_phase[] = "allgather (direct)";
 
-static void allgather_place_own(const weiri_coll *coll, const weir_call *call)
+static void allgather_place_own(const weiri_coll *coll, const weiri_task *task)
 {
-    weiri_place_own(coll, call, weiri_out_at(call, (size_t)coll->rank * coll->count_bytes),
-                    coll->count_bytes * (size_t)coll->nranks);
+    weiri_place_own(coll, task, weiri_out_at(task, (size_t)coll->rank * task->count_bytes),
+                    task->count_bytes * (size_t)coll->nranks);
 }
 
 /* While two ranks wait for each other, each requests the lines that it will store to next. */
@@ -29,21 +29,22 @@ static void allgather_request_next(const weiri_coll *coll, size_t bytes)
                               sizeof *slot + (bytes < WEIRI_NEXT_BYTES ? bytes : WEIRI_NEXT_BYTES));
 }
 
-weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
+weir_status weiri_allgather_packet(weiri_coll *coll, const weiri_task *task)
 {
     int n = coll->nranks;
-    weiri_copy_fn *copy = weiri_slot_copy(coll, coll->count_bytes * (size_t)n);
-    for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
-        size_t total = weiri_piece_at(coll, coll->count_bytes, done);
+    weiri_copy_fn *copy = weiri_slot_copy(coll, task->count_bytes * (size_t)n);
+    for (size_t done = 0; done < task->count_bytes; done += coll->piece_bytes) {
+        size_t total = weiri_piece_at(coll, task->count_bytes, done);
         weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
-        weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done), total);
+        weiri_slot_publish(coll, coll->epoch, weiri_in_at(task, done), total, WEIRI_CHUNK_BYTES,
+                           weiri_copy_to_peer);
         if (done == 0)
-            allgather_place_own(coll, call);
+            allgather_place_own(coll, task);
         allgather_request_next(coll, total);
         for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
-            char *to = weiri_out_at(call, (size_t)rank * coll->count_bytes + done);
+            char *to = weiri_out_at(task, (size_t)rank * task->count_bytes + done);
             status =
                 weiri_slot_follow(coll, rank, to, total, WEIRI_CHUNK_BYTES, copy, packet_phase);
             if (status != WEIR_OK)
@@ -55,44 +56,44 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
 }
 
 /* Copies from the buffers whose descriptors the ranks have published. */
-static weir_status allgather_fetch(weiri_coll *coll, const weir_call *call)
+static weir_status allgather_fetch(weiri_coll *coll, const weiri_task *task)
 {
     int n = coll->nranks;
     weir_status status = WEIR_OK;
-    allgather_place_own(coll, call);
+    allgather_place_own(coll, task);
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         status = weiri_fetch(coll, rank, weiri_post_of(coll, rank)->in, 0,
-                             weiri_out_at(call, (size_t)rank * coll->count_bytes),
-                             coll->count_bytes, coll->count_bytes * (size_t)n);
+                             weiri_out_at(task, (size_t)rank * task->count_bytes),
+                             task->count_bytes, task->count_bytes * (size_t)n);
         if (status != WEIR_OK)
             return status;
     }
     return weiri_coll_end_together(coll, direct_phase);
 }
 
-weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call)
+weir_status weiri_allgather_direct(weiri_coll *coll, const weiri_task *task)
 {
     int all_in, all_out,
-        lends = weiri_reads_unregistered(coll, call) &&
-                weiri_lends_unregistered(coll, call->collective);
-    weir_status status = weiri_posts_exchange(coll, call->in, coll->count_bytes,
+        lends = weiri_reads_unregistered(coll, task) &&
+                weiri_lends_unregistered(coll, task->call->collective);
+    weir_status status = weiri_posts_exchange(coll, task->call->in, task->count_bytes,
                                               lends ? WEIRI_LENDS_ANY : WEIRI_LENDS_MAPPED, NULL, 0,
                                               &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in && !weiri_posts_are_readable(coll))
-        return weiri_algo_fall_back_plain(coll, call);
+        return weiri_algo_fall_back_plain(coll, task);
     if (!all_in)
         coll->last_algo = "cma";
-    return allgather_fetch(coll, call);
+    return allgather_fetch(coll, task);
 }
 
-weir_status weiri_allgather_cma(weiri_coll *coll, const weir_call *call)
+weir_status weiri_allgather_cma(weiri_coll *coll, const weiri_task *task)
 {
     int all_in, all_out;
     if (!coll->comm->reads_unregistered)
-        return weiri_algo_fall_back(coll, call, "packet", weiri_allgather_packet);
-    weir_status status = weiri_posts_exchange(coll, call->in, coll->count_bytes, WEIRI_LENDS_COPIED,
-                                              NULL, 0, &all_in, &all_out);
-    return status == WEIR_OK ? allgather_fetch(coll, call) : status;
+        return weiri_algo_fall_back(coll, task, "packet", weiri_allgather_packet);
+    weir_status status = weiri_posts_exchange(coll, task->call->in, task->count_bytes,
+                                              WEIRI_LENDS_COPIED, NULL, 0, &all_in, &all_out);
+    return status == WEIR_OK ? allgather_fetch(coll, task) : status;
 }

@@ -10,39 +10,39 @@
 
 static const char phase[] = "allreduce (fused)";
 
-static weir_status fused_reduce_share(weiri_coll *coll, const weir_call *call)
+static weir_status fused_reduce_share(weiri_coll *coll, const weiri_task *task)
 {
-    weir_status status = weiri_posts_map_inputs(coll, call, 0);
+    weir_status status = weiri_posts_map_inputs(coll, task, 0);
     if (status == WEIR_OK) /* own output first */
-        status = weiri_posts_map_outputs(coll, call, coll->rank, coll->nranks);
+        status = weiri_posts_map_outputs(coll, task, coll->rank, coll->nranks);
     if (status != WEIR_OK)
         return status;
     weiri_share share =
-        weiri_share_of(call->count, coll->element_bytes, coll->rank, coll->nranks);
+        weiri_share_of(task->call->count, task->element_bytes, coll->rank, coll->nranks);
     return weiri_reduce_into(
-        coll, call, (weiri_reduction){share.first, share.count, 0, coll->rank, coll->nranks});
+        coll, task, (weiri_reduction){share.first, share.count, 0, coll->rank, coll->nranks});
 }
 
-weir_status weiri_allreduce_fused_posted(weiri_coll *coll, const weir_call *call)
+weir_status weiri_allreduce_fused_posted(weiri_coll *coll, const weiri_task *task)
 {
-    weir_status status = fused_reduce_share(coll, call);
+    weir_status status = fused_reduce_share(coll, task);
     return status == WEIR_OK ? weiri_coll_end_together(coll, phase) : status;
 }
 
-weir_status weiri_allreduce_mapped(weiri_coll *coll, const weir_call *call, weiri_algo_run run)
+weir_status weiri_allreduce_mapped(weiri_coll *coll, const weiri_task *task, weiri_algo_run run)
 {
     int all_in, all_out;
     weir_status status =
-        weiri_posts_exchange(coll, call->in, coll->count_bytes, WEIRI_LENDS_MAPPED, call->out,
-                             coll->count_bytes, &all_in, &all_out);
+        weiri_posts_exchange(coll, task->call->in, task->count_bytes, WEIRI_LENDS_MAPPED,
+                             task->call->out, task->count_bytes, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in || !all_out)
-        return weiri_algo_fall_back_plain(coll, call);
-    return run(coll, call);
+        return weiri_algo_fall_back_plain(coll, task);
+    return run(coll, task);
 }
 
-weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
+weir_status weiri_allreduce_fused(weiri_coll *coll, const weiri_task *task)
 {
-    return weiri_allreduce_mapped(coll, call, weiri_allreduce_fused_posted);
+    return weiri_allreduce_mapped(coll, task, weiri_allreduce_fused_posted);
 }

@@ -30,7 +30,7 @@ static const char phase[] = "allreduce (numa)";
 
 typedef struct numa {
     weiri_coll *coll;
-    const weir_call *call;
+    const weiri_task *task;
     int ndomains, domain;  /* NUMA nodes; this rank's */
     int place, nshares;    /* of this rank among those of its NUMA node */
     int first[WEIRI_RANKS_MAX + 1]; /* of each NUMA node in ranks */
@@ -65,7 +65,7 @@ static void numa_sort_ranks(numa *x)
 
 static weiri_share numa_share(const numa *x, int place)
 {
-    return weiri_share_of(x->call->count, x->coll->element_bytes, place, x->nshares);
+    return weiri_share_of(x->task->call->count, x->task->element_bytes, place, x->nshares);
 }
 
 /* Reduces elements of count buffers, which begin at coll->blocks, into this rank's output. */
@@ -73,14 +73,14 @@ static void numa_reduce(const numa *x, const char *const *from, int nfrom, weiri
                         weir_op op)
 {
     const weiri_coll *coll = x->coll;
-    const size_t size = coll->element_bytes, step = WEIRI_BLOCK_BYTES / size;
-    const weiri_reduce_fn reduce = weiri_reduce_get(x->call->dtype, op);
+    const size_t size = x->task->element_bytes, step = WEIRI_BLOCK_BYTES / size;
+    const weiri_reduce_fn reduce = weiri_reduce_get(x->task->call->dtype, op);
     for (size_t done = 0; done < part.count; done += step) {
         size_t length = part.count - done < step ? part.count - done : step;
         size_t at = (part.first + done) * size;
         for (int i = 0; i < nfrom; i++)
             coll->blocks[i] = from[i] + at;
-        reduce(weiri_out_at(x->call, at), coll->blocks, nfrom, length, (uint64_t)coll->nranks, 0);
+        reduce(weiri_out_at(x->task, at), coll->blocks, nfrom, length, (uint64_t)coll->nranks, 0);
     }
 }
 
@@ -92,25 +92,25 @@ static void numa_reduce_share(const numa *x)
     for (int place = 0; place < count; place++)
         from[place] = x->coll->sources[numa_rank(x, x->domain, place)];
     numa_reduce(x, from, count, numa_share(x, x->place),
-                x->call->op == WEIR_AVG ? WEIR_SUM : x->call->op);
+                x->task->call->op == WEIR_AVG ? WEIR_SUM : x->task->call->op);
 }
 
 /* Step 2. */
 static void numa_combine_part(const numa *x)
 {
     const weiri_coll *coll = x->coll;
-    const size_t size = coll->element_bytes;
+    const size_t size = x->task->element_bytes;
     const weiri_share share = numa_share(x, x->place);
     weiri_share part = weiri_share_of(share.count, size, x->domain, x->ndomains);
     const char *from[WEIRI_RANKS_MAX];
     part.first += share.first;
     for (int domain = 0; domain < x->ndomains; domain++)
         from[domain] = coll->outputs[numa_rank(x, domain, x->place)];
-    numa_reduce(x, from, x->ndomains, part, x->call->op);
+    numa_reduce(x, from, x->ndomains, part, x->task->call->op);
     for (int domain = 0; domain < x->ndomains; domain++)
         if (domain != x->domain)
             memcpy(coll->outputs[numa_rank(x, domain, x->place)] + part.first * size,
-                   weiri_out_at(x->call, part.first * size), part.count * size);
+                   weiri_out_at(x->task, part.first * size), part.count * size);
 }
 
 static weir_status numa_await(const numa *x, int rank)
@@ -135,7 +135,7 @@ static weir_status numa_end_step(const numa *x)
 static weir_status numa_copy_shares(const numa *x)
 {
     const weiri_coll *coll = x->coll;
-    const size_t size = coll->element_bytes;
+    const size_t size = x->task->element_bytes;
     for (int i = 1; i <= x->nshares; i++) {
         const int place = (x->place + i) % x->nshares, from = numa_rank(x, x->domain, place);
         const weiri_share share = numa_share(x, place);
@@ -144,9 +144,9 @@ static weir_status numa_copy_shares(const numa *x)
         weir_status status = numa_await(x, from);
         if (status != WEIR_OK)
             return status;
-        weiri_move(coll, weiri_out_at(x->call, share.first * size),
+        weiri_move(coll, weiri_out_at(x->task, share.first * size),
                    coll->outputs[from] + share.first * size, share.count * size,
-                   coll->count_bytes);
+                   x->task->count_bytes);
     }
     return WEIR_OK;
 }
@@ -181,24 +181,26 @@ static int numa_any_attached(const weiri_coll *coll)
     return 0;
 }
 
-static weir_status allreduce_numa_posted(weiri_coll *coll, const weir_call *call)
+static weir_status allreduce_numa_posted(weiri_coll *coll, const weiri_task *task)
 {
     if (numa_any_attached(coll))
-        return weiri_algo_fall_back(coll, call, "fused", weiri_allreduce_fused_posted);
-    weir_status status = weiri_posts_map_inputs(coll, call, 0);
+        return weiri_algo_fall_back(coll, task, "fused", weiri_allreduce_fused_posted);
+    weir_status status = weiri_posts_map_inputs(coll, task, 0);
     if (status == WEIR_OK)
-        status = weiri_posts_map_outputs(coll, call, 0, coll->nranks);
+        status = weiri_posts_map_outputs(coll, task, 0, coll->nranks);
     if (status != WEIR_OK)
         return status;
-    numa x = {.coll = coll, .call = call, .ndomains = coll->comm->ndomains,
+    numa x = {.coll = coll,
+              .task = task,
+              .ndomains = coll->comm->ndomains,
               .domain = coll->comm->domain_of[coll->rank]};
     numa_sort_ranks(&x);
     return numa_run(&x);
 }
 
-weir_status weiri_allreduce_numa(weiri_coll *coll, const weir_call *call)
+weir_status weiri_allreduce_numa(weiri_coll *coll, const weiri_task *task)
 {
-    if (weiri_is_rounded(call->dtype))
-        return weiri_algo_fall_back(coll, call, "fused", weiri_allreduce_fused);
-    return weiri_allreduce_mapped(coll, call, allreduce_numa_posted);
+    if (weiri_is_rounded(task->call->dtype))
+        return weiri_algo_fall_back(coll, task, "fused", weiri_allreduce_fused);
+    return weiri_allreduce_mapped(coll, task, allreduce_numa_posted);
 }

@@ -9,18 +9,18 @@
 
 static const char phase[] = "allreduce (packet)";
 
-weir_status weiri_allreduce_packet(weiri_coll *coll, const weir_call *call)
+weir_status weiri_allreduce_packet(weiri_coll *coll, const weiri_task *task)
 {
     weir_status status = WEIR_OK;
-    for (size_t done = 0; done < coll->count_bytes && status == WEIR_OK;
+    for (size_t done = 0; done < task->count_bytes && status == WEIR_OK;
          done += coll->piece_bytes) {
-        const char *in = weiri_in_at(call, done);
-        size_t total = weiri_piece_at(coll, coll->count_bytes, done);
+        const char *in = weiri_in_at(task, done);
+        size_t total = weiri_piece_at(coll, task->count_bytes, done);
         status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
-        weiri_slot_publish(coll, coll->epoch, in, total);
-        status = weiri_slots_reduce(coll, call, in, total, weiri_out_at(call, done), phase);
+        weiri_slot_publish(coll, coll->epoch, in, total, WEIRI_CHUNK_BYTES, weiri_copy_to_peer);
+        status = weiri_slots_reduce(coll, task, in, total, weiri_out_at(task, done), phase);
         if (status != WEIR_OK)
             return status;
         weiri_coll_end_all_heard(coll);

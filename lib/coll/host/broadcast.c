@@ -32,26 +32,26 @@ static const char packet_phase[] = "broadcast (packet)";
 static const char direct_phase[] = "broadcast (direct)";
 
 /* Only the root stores, so only the root waits until the others have finished. */
-static weir_status broadcast_begin(weiri_coll *coll, const weir_call *call, size_t bytes)
+static weir_status broadcast_begin(weiri_coll *coll, const weiri_task *task, size_t bytes)
 {
-    if (coll->rank == call->root)
+    if (coll->rank == task->call->root)
         return weiri_slot_begin(coll, bytes, WEIRI_ALL_RANKS);
     coll->epoch++;
     return WEIR_OK;
 }
 
-static weir_status broadcast_through_lane(weiri_coll *coll, const weir_call *call)
+static weir_status broadcast_through_lane(weiri_coll *coll, const weiri_task *task)
 {
     weir_status status;
-    if (coll->rank == call->root) {
-        status = weiri_lane_send(coll, call->in, coll->count_bytes);
-        weiri_place_own(coll, call, call->out, coll->count_bytes);
+    if (coll->rank == task->call->root) {
+        status = weiri_lane_send(coll, task->call->in, task->count_bytes);
+        weiri_place_own(coll, task, task->call->out, task->count_bytes);
     } else {
         const char *data;
         coll->epoch++;
-        status = weiri_lane_follow(coll, call->root, coll->count_bytes, packet_phase, &data);
+        status = weiri_lane_follow(coll, task->call->root, task->count_bytes, packet_phase, &data);
         if (status == WEIR_OK)
-            memcpy(call->out, data, coll->count_bytes);
+            memcpy(task->call->out, data, task->count_bytes);
     }
     weiri_coll_end(coll);
     return status;
@@ -68,28 +68,29 @@ static size_t broadcast_chunk(const weiri_coll *coll, size_t total)
 
 /* The root's part for one piece. It copies the piece to its own output as long as the input is in
  * its cache. */
-static void broadcast_publish(weiri_coll *coll, const weir_call *call, size_t done, size_t total)
+static void broadcast_publish(weiri_coll *coll, const weiri_task *task, size_t done, size_t total)
 {
-    const char *in = weiri_in_at(call, done);
-    weiri_slot_publish_by(coll, coll->epoch, in, total, broadcast_chunk(coll, total));
-    if (call->out != call->in)
-        weiri_move(coll, weiri_out_at(call, done), in, total, coll->count_bytes);
+    const char *in = weiri_in_at(task, done);
+    weiri_slot_publish(coll, coll->epoch, in, total, broadcast_chunk(coll, total),
+                       weiri_copy_to_peer);
+    if (task->call->out != task->call->in)
+        weiri_move(coll, weiri_out_at(task, done), in, total, task->count_bytes);
 }
 
-weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
+weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_task *task)
 {
-    if (coll->count_bytes <= WEIRI_LANE_BYTES)
-        return broadcast_through_lane(coll, call);
+    if (task->count_bytes <= WEIRI_LANE_BYTES)
+        return broadcast_through_lane(coll, task);
     weiri_slots_for_ahead(coll);
-    for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
-        size_t total = weiri_piece_at(coll, coll->count_bytes, done);
-        weir_status status = broadcast_begin(coll, call, total);
-        if (status == WEIR_OK && coll->rank == call->root)
-            broadcast_publish(coll, call, done, total);
+    for (size_t done = 0; done < task->count_bytes; done += coll->piece_bytes) {
+        size_t total = weiri_piece_at(coll, task->count_bytes, done);
+        weir_status status = broadcast_begin(coll, task, total);
+        if (status == WEIR_OK && coll->rank == task->call->root)
+            broadcast_publish(coll, task, done, total);
         else if (status == WEIR_OK)
-            status = weiri_slot_follow(coll, call->root, weiri_out_at(call, done), total,
+            status = weiri_slot_follow(coll, task->call->root, weiri_out_at(task, done), total,
                                        broadcast_chunk(coll, total),
-                                       weiri_slot_copy(coll, coll->count_bytes), packet_phase);
+                                       weiri_slot_copy(coll, task->count_bytes), packet_phase);
         if (status != WEIR_OK)
             return status;
         weiri_coll_end(coll);
@@ -106,40 +107,40 @@ static int root_is_readable(weiri_coll *coll, weiri_desc desc)
 }
 
 /* The root's buffer; unregistered memory if the root lends it, as "cma" always does. */
-static weiri_desc describe_root(const weiri_coll *coll, const weir_call *call, int is_cma)
+static weiri_desc describe_root(const weiri_coll *coll, const weiri_task *task, int is_cma)
 {
-    int lends = weiri_reads_unregistered(coll, call) &&
-                weiri_lends_unregistered(coll, call->collective);
-    return weiri_describe(coll, call->in, coll->count_bytes,
+    int lends = weiri_reads_unregistered(coll, task) &&
+                weiri_lends_unregistered(coll, task->call->collective);
+    return weiri_describe(coll, task->call->in, task->count_bytes,
                           is_cma  ? WEIRI_LENDS_COPIED
                           : lends ? WEIRI_LENDS_ANY
                                   : WEIRI_LENDS_MAPPED);
 }
 
 /* Short data are a message of the lane themselves, so they follow in the next epoch. */
-static weir_status broadcast_stage(weiri_coll *coll, const weir_call *call)
+static weir_status broadcast_stage(weiri_coll *coll, const weiri_task *task)
 {
-    if (coll->count_bytes <= WEIRI_LANE_BYTES)
+    if (task->count_bytes <= WEIRI_LANE_BYTES)
         coll->epoch++;
-    return weiri_algo_fall_back_plain(coll, call);
+    return weiri_algo_fall_back_plain(coll, task);
 }
 
 /* Whether both ranks copy; both know it from the root's descriptor. */
-static int broadcast_is_shared(const weiri_coll *coll, weiri_desc desc)
+static int broadcast_is_shared(const weiri_coll *coll, const weiri_task *task, weiri_desc desc)
 {
     return coll->nranks == 2 && !coll->comm->oversubscribed &&
            desc.generation == WEIRI_GENERATION_UNREGISTERED &&
-           coll->count_bytes >= SHARED_FROM_BYTES;
+           task->count_bytes >= SHARED_FROM_BYTES;
 }
 
 /* Copies blocks until all are claimed: the root from its input to address at the receiver, the
  * receiver from there into its output. The receiver takes blocks from the start of the buffer, the
  * root from its end, so that in the next call the lines of each are in its cache. */
-static weir_status broadcast_claim(weiri_coll *coll, const weir_call *call, uint64_t address)
+static weir_status broadcast_claim(weiri_coll *coll, const weiri_task *task, uint64_t address)
 {
-    const size_t blocks = (coll->count_bytes + SHARED_BLOCK_BYTES - 1) / SHARED_BLOCK_BYTES;
+    const size_t blocks = (task->count_bytes + SHARED_BLOCK_BYTES - 1) / SHARED_BLOCK_BYTES;
     const int parity = (int)(coll->epoch & 1), peer = 1 - coll->rank;
-    const int is_root = coll->rank == call->root;
+    const int is_root = coll->rank == task->call->root;
     const uint64_t end = coll->claims[parity] + blocks;
     weir_status status = WEIR_OK;
     coll->claims[parity] = end + 2;
@@ -147,83 +148,83 @@ static weir_status broadcast_claim(weiri_coll *coll, const weir_call *call, uint
         size_t at = (is_root ? blocks - 1 - own : own) * SHARED_BLOCK_BYTES;
         if (weiri_claim(coll) >= end)
             return WEIR_OK;
-        size_t left = coll->count_bytes - at;
+        size_t left = task->count_bytes - at;
         size_t bytes = left < SHARED_BLOCK_BYTES ? left : SHARED_BLOCK_BYTES;
         status = is_root ? weiri_peer_copy_write(coll->comm, peer, address + at,
-                                                 weiri_in_at(call, at), bytes)
+                                                 weiri_in_at(task, at), bytes)
                          : weiri_peer_copy_read(coll->comm, peer, address + at,
-                                                weiri_out_at(call, at), bytes);
+                                                weiri_out_at(task, at), bytes);
     }
     return weiri_comm_give_up(coll->comm, status);
 }
 
 /* The root's part, when its descriptor is published. */
-static weir_status broadcast_share(weiri_coll *coll, const weir_call *call)
+static weir_status broadcast_share(weiri_coll *coll, const weiri_task *task)
 {
     const int peer = 1 - coll->rank;
     const weiri_post *post = weiri_post_of(coll, peer);
     weir_status status = weiri_comm_wait(coll->comm, &post->flag, coll->epoch, peer, direct_phase);
-    return status == WEIR_OK ? broadcast_claim(coll, call, post->out.offset) : status;
+    return status == WEIR_OK ? broadcast_claim(coll, task, post->out.offset) : status;
 }
 
 /* The receiver's part, when it has the root's descriptor. */
-static weir_status broadcast_copy_shared(weiri_coll *coll, const weir_call *call, weiri_desc desc)
+static weir_status broadcast_copy_shared(weiri_coll *coll, const weiri_task *task, weiri_desc desc)
 {
     weiri_post *post = weiri_post_of(coll, coll->rank);
-    post->out = weiri_peer_copy_describe(coll->comm, call->out);
+    post->out = weiri_peer_copy_describe(coll->comm, task->call->out);
     weir_store_release(&post->flag, coll->epoch);
-    weir_status status = broadcast_claim(coll, call, desc.offset);
+    weir_status status = broadcast_claim(coll, task, desc.offset);
     return status == WEIR_OK ? weiri_coll_end_together(coll, direct_phase) : status;
 }
 
-static weir_status broadcast_lend(weiri_coll *coll, const weir_call *call, int is_cma)
+static weir_status broadcast_lend(weiri_coll *coll, const weiri_task *task, int is_cma)
 {
-    weiri_desc desc = describe_root(coll, call, is_cma);
+    weiri_desc desc = describe_root(coll, task, is_cma);
     weir_status status = weiri_lane_send(coll, &desc, sizeof desc);
     if (status != WEIR_OK)
         return status;
     if (!root_is_readable(coll, desc))
-        return broadcast_stage(coll, call);
-    weiri_place_own(coll, call, call->out, coll->count_bytes);
-    if (broadcast_is_shared(coll, desc))
-        status = broadcast_share(coll, call);
+        return broadcast_stage(coll, task);
+    weiri_place_own(coll, task, task->call->out, task->count_bytes);
+    if (broadcast_is_shared(coll, task, desc))
+        status = broadcast_share(coll, task);
     return status == WEIR_OK ? weiri_coll_end_together(coll, direct_phase) : status;
 }
 
-static weir_status broadcast_copy(weiri_coll *coll, const weir_call *call)
+static weir_status broadcast_copy(weiri_coll *coll, const weiri_task *task)
 {
     weiri_desc desc;
     const char *lane;
     coll->epoch++;
-    weir_status status = weiri_lane_await(coll, call->root, direct_phase, &lane);
+    weir_status status = weiri_lane_await(coll, task->call->root, direct_phase, &lane);
     if (status != WEIR_OK)
         return status;
     memcpy(&desc, lane, sizeof desc);
     if (!root_is_readable(coll, desc))
-        return broadcast_stage(coll, call);
-    if (broadcast_is_shared(coll, desc))
-        return broadcast_copy_shared(coll, call, desc);
-    status = weiri_fetch(coll, call->root, desc, 0, call->out, coll->count_bytes,
-                         coll->count_bytes);
+        return broadcast_stage(coll, task);
+    if (broadcast_is_shared(coll, task, desc))
+        return broadcast_copy_shared(coll, task, desc);
+    status = weiri_fetch(coll, task->call->root, desc, 0, task->call->out, task->count_bytes,
+                         task->count_bytes);
     if (status == WEIR_OK)
         weiri_coll_end(coll);
     return status;
 }
 
-static weir_status broadcast_pull(weiri_coll *coll, const weir_call *call, int is_cma)
+static weir_status broadcast_pull(weiri_coll *coll, const weiri_task *task, int is_cma)
 {
-    return coll->rank == call->root ? broadcast_lend(coll, call, is_cma)
-                                    : broadcast_copy(coll, call);
+    return coll->rank == task->call->root ? broadcast_lend(coll, task, is_cma)
+                                          : broadcast_copy(coll, task);
 }
 
-weir_status weiri_broadcast_direct(weiri_coll *coll, const weir_call *call)
+weir_status weiri_broadcast_direct(weiri_coll *coll, const weiri_task *task)
 {
-    return broadcast_pull(coll, call, 0);
+    return broadcast_pull(coll, task, 0);
 }
 
-weir_status weiri_broadcast_cma(weiri_coll *coll, const weir_call *call)
+weir_status weiri_broadcast_cma(weiri_coll *coll, const weiri_task *task)
 {
     if (!coll->comm->reads_unregistered)
-        return weiri_algo_fall_back(coll, call, "packet", weiri_broadcast_packet);
-    return broadcast_pull(coll, call, 1);
+        return weiri_algo_fall_back(coll, task, "packet", weiri_broadcast_packet);
+    return broadcast_pull(coll, task, 1);
 }

@@ -20,18 +20,20 @@ static const char phase[] = "reduce (chain)";
 
 typedef struct chain {
     weiri_coll *coll;
-    const weir_call *call;
+    const weiri_task *task;
     weiri_reduce_fn reduce;
     int before, after; /* the neighbours; -1: none */
 } chain;
 
-static chain chain_of(weiri_coll *coll, const weir_call *call)
+static chain chain_of(weiri_coll *coll, const weiri_task *task)
 {
-    int n = coll->nranks, first = weiri_next(call->root, n);
-    int is_root = coll->rank == call->root;
+    int n = coll->nranks, first = weiri_next(task->call->root, n);
+    int is_root = coll->rank == task->call->root;
     /* Only the root has all contributions, so it divides. */
-    weir_op op = call->op == WEIR_AVG && !is_root ? WEIR_SUM : call->op;
-    return (chain){.coll = coll, .call = call, .reduce = weiri_reduce_get(call->dtype, op),
+    weir_op op = task->call->op == WEIR_AVG && !is_root ? WEIR_SUM : task->call->op;
+    return (chain){.coll = coll,
+                   .task = task,
+                   .reduce = weiri_reduce_get(task->call->dtype, op),
                    .before = coll->rank == first ? -1 : weiri_previous(coll->rank, n),
                    .after = is_root ? -1 : weiri_next(coll->rank, n)};
 }
@@ -49,36 +51,37 @@ static weir_status chain_pass_on(const chain *x, size_t done, size_t total)
 {
     weiri_coll *coll = x->coll;
     weiri_slot *own = weiri_slot_of(coll, coll->rank), *from = weiri_slot_of(coll, x->before);
-    const char *in = weiri_in_at(x->call, done);
+    const char *in = weiri_in_at(x->task, done);
     const char *arrived = weiri_slot_data(coll, from, coll->epoch, total);
-    char *to = x->after < 0 ? weiri_out_at(x->call, done)
-                            : weiri_slot_data(coll, own, coll->epoch, total);
+    char *to =
+        x->after < 0 ? weiri_out_at(x->task, done) : weiri_slot_data(coll, own, coll->epoch, total);
     for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
         size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
         weir_status status = weiri_slot_await(coll, from, x->before, at + bytes, phase);
         if (status != WEIR_OK)
             return status;
         const void *sources[2] = {arrived + at, in + at};
-        x->reduce(to + at, sources, 2, bytes / coll->element_bytes, (uint64_t)coll->nranks, 0);
+        x->reduce(to + at, sources, 2, bytes / x->task->element_bytes, (uint64_t)coll->nranks, 0);
         if (x->after >= 0)
             weiri_slot_advance(coll, own, at + bytes);
     }
     return WEIR_OK;
 }
 
-weir_status weiri_reduce_chain(weiri_coll *coll, const weir_call *call)
+weir_status weiri_reduce_chain(weiri_coll *coll, const weiri_task *task)
 {
-    if (coll->nranks > 2 && weiri_is_rounded(call->dtype))
-        return weiri_algo_fall_back(coll, call, "packet2", weiri_reduce_packet2);
-    chain x = chain_of(coll, call);
+    if (coll->nranks > 2 && weiri_is_rounded(task->call->dtype))
+        return weiri_algo_fall_back(coll, task, "packet2", weiri_reduce_packet2);
+    chain x = chain_of(coll, task);
     weiri_slots_for_ahead(coll);
-    for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
-        size_t total = weiri_piece_at(coll, coll->count_bytes, done);
+    for (size_t done = 0; done < task->count_bytes; done += coll->piece_bytes) {
+        size_t total = weiri_piece_at(coll, task->count_bytes, done);
         weir_status status = chain_begin(&x, total);
         if (status == WEIR_OK && x.before >= 0)
             status = chain_pass_on(&x, done, total);
         else if (status == WEIR_OK)
-            weiri_slot_publish(coll, coll->epoch, weiri_in_at(call, done), total);
+            weiri_slot_publish(coll, coll->epoch, weiri_in_at(task, done), total, WEIRI_CHUNK_BYTES,
+                               weiri_copy_to_peer);
         if (status != WEIR_OK)
             return status;
         weiri_coll_end(coll);

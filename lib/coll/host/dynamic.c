@@ -42,7 +42,7 @@ _Static_assert(REDUCE_PIECE_BYTES / WEIRI_CHUNK_BYTES <= 64, "a piece's chunks a
 
 typedef struct dynamic {
     weiri_coll *coll;
-    const weir_call *call;
+    const weiri_task *task;
     const char *phase;
     weiri_reduce_fn reduce;     /* of a chunk */
     weiri_reduce_fn reduce_own; /* by the root of reduce: a result and its own input */
@@ -72,7 +72,7 @@ static int dynamic_is_root(const dynamic *x)
 
 static dynamic_piece dynamic_piece_at(const dynamic *x, size_t index)
 {
-    size_t at = index * x->piece_bytes, left = x->coll->count_bytes - at;
+    size_t at = index * x->piece_bytes, left = x->task->count_bytes - at;
     size_t bytes = left < x->piece_bytes ? left : x->piece_bytes;
     return (dynamic_piece){at, bytes, (bytes + WEIRI_CHUNK_BYTES - 1) / WEIRI_CHUNK_BYTES, 0};
 }
@@ -93,16 +93,11 @@ static void dynamic_publish(const dynamic *x, uint64_t epoch, size_t index)
 {
     const weiri_coll *coll = x->coll;
     dynamic_piece part = dynamic_piece_at(x, index);
-    const char *in = weiri_in_at(x->call, part.at);
+    const char *in = weiri_in_at(x->task, part.at);
     if (dynamic_is_root(x))
         return;
-    if (!x->is_long || part.bytes <= WEIRI_INLINE_BYTES) {
-        weiri_slot_publish_by(coll, epoch, in, part.bytes, x->step_bytes);
-        return;
-    }
-    weiri_slot *slot = weiri_slot_in(coll, epoch, coll->rank);
-    weiri_publish_chunks(&slot->flag, epoch, weiri_slot_data(coll, slot, epoch, part.bytes), in,
-                         part.bytes, x->step_bytes, weiri_copy_unfetched);
+    weiri_slot_publish(coll, epoch, in, part.bytes, x->step_bytes,
+                       x->is_long ? weiri_copy_unfetched : weiri_copy_to_peer);
 }
 
 /* The next chunk that nobody has claimed; at least part->chunks: there is none. */
@@ -124,7 +119,7 @@ static weir_status dynamic_await_inputs(const dynamic *x, const dynamic_piece *p
     *count = x->root < 0 ? n : n - 1;
     for (int i = 0; i < *count; i++, rank = weiri_next(rank, n)) {
         if (rank == coll->rank) {
-            coll->sources[i] = weiri_in_at(x->call, part->at + chunk->at);
+            coll->sources[i] = weiri_in_at(x->task, part->at + chunk->at);
             continue;
         }
         weiri_slot *slot = weiri_slot_of(coll, rank);
@@ -141,7 +136,7 @@ static weir_status dynamic_reduce_chunk(const dynamic *x, dynamic_piece *part, s
 {
     weiri_coll *coll = x->coll;
     dynamic_chunk chunk = dynamic_chunk_at(x, part, index);
-    char *out = weiri_out_at(x->call, part->at + chunk.at);
+    char *out = weiri_out_at(x->task, part->at + chunk.at);
     int count = 0;
     __atomic_store_n(&chunk.flag->kind, (uint32_t)coll->rank, __ATOMIC_RELAXED);
     weir_store_release(&chunk.flag->flag, weiri_flag(coll->epoch, CHUNK_CLAIMED));
@@ -149,8 +144,8 @@ static weir_status dynamic_reduce_chunk(const dynamic *x, dynamic_piece *part, s
     if (status != WEIR_OK)
         return status;
     char *to = x->root < 0 ? out : chunk.result;
-    x->reduce(to, coll->sources, count, chunk.bytes / coll->element_bytes, (uint64_t)coll->nranks,
-              0);
+    x->reduce(to, coll->sources, count, chunk.bytes / x->task->element_bytes,
+              (uint64_t)coll->nranks, 0);
     if (x->root < 0) /* from the first-level cache */
         weiri_copy(chunk.result, out, chunk.bytes);
     part->taken |= (uint64_t)1 << index;
@@ -196,15 +191,15 @@ static weir_status dynamic_take(const dynamic *x, const dynamic_piece *part, siz
         if (status != WEIR_OK)
             return status;
     }
-    char *out = weiri_out_at(x->call, part->at + chunk.at);
+    char *out = weiri_out_at(x->task, part->at + chunk.at);
     if (x->root < 0) {
         x->copy(out, chunk.result, chunk.bytes);
         return WEIR_OK;
     }
     char block[WEIRI_CHUNK_BYTES];
-    const void *sources[2] = {chunk.result, weiri_in_at(x->call, part->at + chunk.at)};
+    const void *sources[2] = {chunk.result, weiri_in_at(x->task, part->at + chunk.at)};
     const int is_copied = x->copy == weiri_copy_unfetched;
-    x->reduce_own(is_copied ? block : out, sources, 2, chunk.bytes / coll->element_bytes,
+    x->reduce_own(is_copied ? block : out, sources, 2, chunk.bytes / x->task->element_bytes,
                   (uint64_t)coll->nranks, x->copy == weiri_copy_streaming);
     if (is_copied)
         weiri_copy_unfetched(out, block, chunk.bytes);
@@ -276,7 +271,7 @@ static weir_status dynamic_piece_run(const dynamic *x, size_t index, size_t piec
 static weir_status dynamic_run(const dynamic *x)
 {
     weiri_coll *coll = x->coll;
-    size_t pieces = (coll->count_bytes + x->piece_bytes - 1) / x->piece_bytes;
+    size_t pieces = (x->task->count_bytes + x->piece_bytes - 1) / x->piece_bytes;
     for (size_t index = 0; index < pieces; index++) {
         weir_status status = dynamic_piece_run(x, index, pieces);
         if (status != WEIR_OK)
@@ -299,32 +294,32 @@ static weir_status dynamic_start(dynamic *x, size_t piece_bytes, size_t step_byt
     size_t most = flags < piece_bytes ? flags : piece_bytes;
     x->piece_bytes = coll->piece_bytes < most ? coll->piece_bytes : most;
     x->step_bytes = step_bytes;
-    x->is_long = weiri_copies_unfetched(2 * coll->count_bytes);
-    x->copy = weiri_result_copy(coll, x->call);
+    x->is_long = weiri_copies_unfetched(2 * x->task->count_bytes);
+    x->copy = weiri_result_copy(coll, x->task);
     return dynamic_run(x);
 }
 
-weir_status weiri_allreduce_dynamic(weiri_coll *coll, const weir_call *call)
+weir_status weiri_allreduce_dynamic(weiri_coll *coll, const weiri_task *task)
 {
     dynamic x = {.coll = coll,
-                 .call = call,
+                 .task = task,
                  .phase = "allreduce (dynamic)",
                  .root = -1,
-                 .reduce = weiri_reduce_get(call->dtype, call->op)};
+                 .reduce = weiri_reduce_get(task->call->dtype, task->call->op)};
     return dynamic_start(&x, ALLREDUCE_PIECE_BYTES, ALLREDUCE_STEP_BYTES);
 }
 
-weir_status weiri_reduce_dynamic(weiri_coll *coll, const weir_call *call)
+weir_status weiri_reduce_dynamic(weiri_coll *coll, const weiri_task *task)
 {
-    if (coll->nranks > 2 && weiri_is_rounded(call->dtype))
-        return weiri_algo_fall_back(coll, call, "packet2", weiri_reduce_packet2);
+    if (coll->nranks > 2 && weiri_is_rounded(task->call->dtype))
+        return weiri_algo_fall_back(coll, task, "packet2", weiri_reduce_packet2);
     /* Only the root has all contributions, so it divides. */
-    weir_op op = call->op == WEIR_AVG ? WEIR_SUM : call->op;
+    weir_op op = task->call->op == WEIR_AVG ? WEIR_SUM : task->call->op;
     dynamic x = {.coll = coll,
-                 .call = call,
+                 .task = task,
                  .phase = "reduce (dynamic)",
-                 .root = call->root,
-                 .reduce = weiri_reduce_get(call->dtype, op),
-                 .reduce_own = weiri_reduce_get(call->dtype, call->op)};
+                 .root = task->call->root,
+                 .reduce = weiri_reduce_get(task->call->dtype, op),
+                 .reduce_own = weiri_reduce_get(task->call->dtype, task->call->op)};
     return dynamic_start(&x, REDUCE_PIECE_BYTES, REDUCE_STEP_BYTES);
 }

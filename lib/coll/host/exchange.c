@@ -21,10 +21,10 @@
 
 typedef struct exchange {
     weiri_coll *coll;
+    const weiri_task *task;
     const char *phase;
     size_t direct_from_bytes; /* longer messages are copied by the reader: in mapped memory, */
     size_t cma_from_bytes;    /* and in unregistered memory */
-    weir_collective collective;
     int lends;   /* whether unregistered memory is copied by the reader in any case */
     int is_read; /* whether any peer copies from this rank's buffer */
     weiri_progress *of; /* of each peer; sent and received count the pieces of streams */
@@ -59,7 +59,7 @@ static uint64_t stream_pieces(const weiri_coll *coll, size_t bytes)
  * cache line the peer polls. */
 static int exchange_is_kind(const exchange *x, int peer, weiri_message_kind kind)
 {
-    return x->coll->pairs[peer].sends && x->of[peer].kind == kind;
+    return x->task->pairs[peer].sends && x->of[peer].kind == kind;
 }
 
 /* Copies into the payload and publishes each chunk. All stores to the cache line of the flag, which
@@ -89,13 +89,13 @@ static void send_small(const weiri_coll *coll, weiri_message *message, const wei
 
 static int exchange_lends(const exchange *x)
 {
-    return weiri_lends_unregistered(x->coll, x->collective);
+    return weiri_lends_unregistered(x->coll, x->task->call->collective);
 }
 
 static void send_first(exchange *x, int peer)
 {
     weiri_coll *coll = x->coll;
-    const weiri_pair *pair = &coll->pairs[peer];
+    const weiri_pair *pair = &x->task->pairs[peer];
     weiri_message *message = weiri_coll_message(coll, coll->rank, peer);
     if (pair->send_bytes <= WEIRI_MESSAGE_INLINE_BYTES) {
         x->of[peer].kind = message->kind = WEIRI_MESSAGE_SMALL;
@@ -132,7 +132,7 @@ static void send_first(exchange *x, int peer)
 static int send_more(exchange *x, int peer)
 {
     weiri_coll *coll = x->coll;
-    const weiri_pair *pair = &coll->pairs[peer];
+    const weiri_pair *pair = &x->task->pairs[peer];
     weiri_message *message = weiri_coll_message(coll, coll->rank, peer);
     char *payload =
         weiri_coll_payload(coll, coll->epoch, coll->rank, peer, coll->message_bytes);
@@ -161,7 +161,7 @@ static int send_more(exchange *x, int peer)
 static weir_status receive_packet(exchange *x, int peer, const weiri_message *message)
 {
     weiri_coll *coll = x->coll;
-    const weiri_pair *pair = &coll->pairs[peer];
+    const weiri_pair *pair = &x->task->pairs[peer];
     const char *payload =
         weiri_coll_payload(coll, coll->epoch, peer, coll->rank, pair->recv_bytes);
     for (size_t at = 0; at < pair->recv_bytes; at += WEIRI_CHUNK_BYTES) {
@@ -172,7 +172,7 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
         if (status != WEIR_OK)
             return status;
         /* Of more peers, some have sent long ago, and their loads overlap that of the flag. */
-        if (coll->nranks == 2 || x->collective == WEIR_COLL_SENDRECV)
+        if (coll->nranks == 2 || x->task->call->collective == WEIR_COLL_SENDRECV)
             weiri_read_no_earlier();
         weiri_copy_from_peer(pair->to + at, payload + at,
                              left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);
@@ -184,7 +184,7 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
 static weir_status receive_direct(exchange *x, int peer, const weiri_message *message)
 {
     weiri_coll *coll = x->coll;
-    const weiri_pair *pair = &coll->pairs[peer];
+    const weiri_pair *pair = &x->task->pairs[peer];
     weir_status status = weiri_fetch(coll, peer, message->desc, 0, pair->to, pair->recv_bytes,
                                      pair->recv_bytes * (size_t)coll->nranks);
     if (status != WEIR_OK)
@@ -197,7 +197,7 @@ static weir_status receive_direct(exchange *x, int peer, const weiri_message *me
 static void receive_stream(exchange *x, int peer, const weiri_message *message, int *moved)
 {
     weiri_coll *coll = x->coll;
-    const weiri_pair *pair = &coll->pairs[peer];
+    const weiri_pair *pair = &x->task->pairs[peer];
     const char *payload =
         weiri_coll_payload(coll, coll->epoch, peer, coll->rank, coll->message_bytes);
     weiri_progress *of = &x->of[peer];
@@ -220,14 +220,14 @@ static void receive_stream(exchange *x, int peer, const weiri_message *message, 
 static weir_status exchange_receive(exchange *x, int peer, int *moved)
 {
     weiri_coll *coll = x->coll;
-    const weiri_pair *pair = &coll->pairs[peer];
+    const weiri_pair *pair = &x->task->pairs[peer];
     const weiri_message *message = weiri_coll_message(coll, peer, coll->rank);
     if (weir_load_acquire(&message->flag) < weiri_flag(coll->epoch, 0))
         return WEIR_OK;
     int small = message->kind == WEIRI_MESSAGE_SMALL;
     size_t sent = small ? message->small_bytes : message->bytes;
     if (sent != pair->recv_bytes)
-        return weiri_coll_mismatch(x->coll, x->phase, peer, sent);
+        return weiri_coll_mismatch(x->coll, x->task, x->phase, peer, sent);
     if (message->kind == WEIRI_MESSAGE_STREAM) {
         receive_stream(x, peer, message, moved);
         return WEIR_OK;
@@ -269,13 +269,14 @@ static weir_status make_progress(exchange *x, int *moved, int *missing)
 
 /* Each message has only one reader, so a rank waits only for those to which it sends, and not for
  * one that it has heard from since, whose done word would be one more cache line. */
-static weir_status exchange_begin(weiri_coll *coll)
+static weir_status exchange_begin(const exchange *x)
 {
+    weiri_coll *coll = x->coll;
     uint64_t epoch = ++coll->epoch;
     if (WEIRI_LIKELY(coll->all_done + 2 >= epoch))
         return WEIR_OK;
     for (int peer = 0; peer < coll->nranks; peer++) {
-        if (!coll->pairs[peer].sends || peer == coll->rank || coll->heard[peer] + 2 >= epoch)
+        if (!x->task->pairs[peer].sends || peer == coll->rank || coll->heard[peer] + 2 >= epoch)
             continue;
         weir_status status = weiri_coll_await_done(coll, epoch - 2, peer);
         if (status != WEIR_OK)
@@ -288,7 +289,7 @@ static void exchange_note_heard(const exchange *x)
 {
     weiri_coll *coll = x->coll;
     for (int peer = 0; peer < coll->nranks; peer++)
-        if (coll->pairs[peer].receives)
+        if (x->task->pairs[peer].receives)
             coll->heard[peer] = coll->epoch - 1;
 }
 
@@ -300,7 +301,7 @@ static void request_next(const exchange *x)
     int n = coll->nranks, self = coll->rank;
     size_t left = WEIRI_NEXT_BYTES;
     for (int peer = weiri_next(self, n); left && peer != self; peer = weiri_next(peer, n)) {
-        size_t bytes = coll->pairs[peer].send_bytes;
+        size_t bytes = x->task->pairs[peer].send_bytes;
         if (!exchange_is_kind(x, peer, WEIRI_MESSAGE_PACKET) ||
             weiri_rotated_parts(coll->message_rotation, bytes) == 1)
             continue;
@@ -316,10 +317,10 @@ static void send_all(exchange *x)
     weiri_coll *coll = x->coll;
     int n = coll->nranks;
     for (int peer = weiri_next(coll->rank, n); peer != coll->rank; peer = weiri_next(peer, n))
-        if (coll->pairs[peer].sends)
+        if (x->task->pairs[peer].sends)
             send_first(x, peer);
     request_next(x);
-    const weiri_pair *self = &coll->pairs[coll->rank];
+    const weiri_pair *self = &x->task->pairs[coll->rank];
     if (self->sends)
         weiri_move(coll, self->to, self->from, self->send_bytes,
                    self->send_bytes * (size_t)coll->nranks);
@@ -357,27 +358,27 @@ static weir_status exchange_await_peer(const exchange *x, weiri_waiter *waiter, 
 
 /* The length of a message from which on the kernel copies it from unregistered memory. The table
  * has the size of a whole call, and the sender of each message decides alone. */
-static size_t exchange_cma_from(const weiri_coll *coll, const weir_call *call)
+static size_t exchange_cma_from(const weiri_coll *coll, const weiri_task *task)
 {
-    size_t messages = call->collective == WEIR_COLL_SENDRECV ? 1 : (size_t)coll->nranks;
-    return (size_t)coll->cma_from_bytes[call->collective] / messages;
+    size_t messages = task->call->collective == WEIR_COLL_SENDRECV ? 1 : (size_t)coll->nranks;
+    return (size_t)coll->cma_from_bytes[task->call->collective] / messages;
 }
 
-static weir_status exchange_pairs_run(weiri_coll *coll, const weir_call *call,
+static weir_status exchange_pairs_run(weiri_coll *coll, const weiri_task *task,
                                       size_t direct_from_bytes, size_t cma_from_bytes)
 {
     exchange x;
     x.cma_from_bytes = cma_from_bytes;
-    x.collective = call->collective;
+    x.task = task;
     x.lends = cma_from_bytes == 0;
     x.coll = coll;
-    x.phase = weir_collective_name(call->collective);
+    x.phase = weir_collective_name(task->call->collective);
     x.direct_from_bytes = direct_from_bytes;
     x.is_read = 0;
     x.of = coll->progress;
     for (int peer = 0; peer < coll->nranks; peer++)
-        x.of[peer] = (weiri_progress){.receives = coll->pairs[peer].receives != 0};
-    weir_status status = exchange_begin(coll);
+        x.of[peer] = (weiri_progress){.receives = task->pairs[peer].receives != 0};
+    weir_status status = exchange_begin(&x);
     if (status != WEIR_OK)
         return status;
     send_all(&x);
@@ -392,27 +393,27 @@ static weir_status exchange_pairs_run(weiri_coll *coll, const weir_call *call,
     }
     weiri_comm_idle_end(coll->comm, &waiter);
     exchange_note_heard(&x);
-    if (call->collective == WEIR_COLL_SENDRECV)
+    if (task->call->collective == WEIR_COLL_SENDRECV)
         weiri_coll_end(coll);
     else
         weiri_coll_end_all_heard(coll);
     return x.is_read ? await_readers(&x) : WEIR_OK;
 }
 
-weir_status weiri_exchange_packet(weiri_coll *coll, const weir_call *call)
+weir_status weiri_exchange_packet(weiri_coll *coll, const weiri_task *task)
 {
-    return exchange_pairs_run(coll, call, SIZE_MAX, SIZE_MAX);
+    return exchange_pairs_run(coll, task, SIZE_MAX, SIZE_MAX);
 }
 
-weir_status weiri_exchange_direct(weiri_coll *coll, const weir_call *call)
+weir_status weiri_exchange_direct(weiri_coll *coll, const weiri_task *task)
 {
-    return exchange_pairs_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1,
-                              exchange_cma_from(coll, call));
+    return exchange_pairs_run(coll, task, WEIRI_MESSAGE_INLINE_BYTES + 1,
+                              exchange_cma_from(coll, task));
 }
 
-weir_status weiri_exchange_cma(weiri_coll *coll, const weir_call *call)
+weir_status weiri_exchange_cma(weiri_coll *coll, const weiri_task *task)
 {
     if (!coll->comm->reads_unregistered)
-        return weiri_algo_fall_back(coll, call, "packet", weiri_exchange_packet);
-    return exchange_pairs_run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1, 0);
+        return weiri_algo_fall_back(coll, task, "packet", weiri_exchange_packet);
+    return exchange_pairs_run(coll, task, WEIRI_MESSAGE_INLINE_BYTES + 1, 0);
 }

@@ -26,7 +26,7 @@
 
 typedef struct two_steps {
     weiri_coll *coll;
-    const weir_call *call;
+    const weiri_task *task;
     const char *phase;
     weiri_reduce_fn reduce;
     int has_output; /* this rank gets the result */
@@ -42,21 +42,22 @@ typedef struct piece_share {
     size_t from, end;
 } piece_share;
 
-static piece packet2_piece_at(const weiri_coll *coll, size_t index)
+static piece packet2_piece_at(const two_steps *x, size_t index)
 {
+    const weiri_coll *coll = x->coll;
     size_t at = index * coll->piece_bytes;
-    return (piece){at, weiri_piece_at(coll, coll->count_bytes, at)};
+    return (piece){at, weiri_piece_at(coll, x->task->count_bytes, at)};
 }
 
 static piece_share packet2_share_of(const two_steps *x, piece part, int rank)
 {
-    size_t element = x->coll->element_bytes;
+    size_t element = x->task->element_bytes;
     int sharers = x->coll->nranks;
-    if (x->call->collective == WEIR_COLL_REDUCE) {
+    if (x->task->call->collective == WEIR_COLL_REDUCE) {
         sharers--;
-        if (rank == x->call->root)
+        if (rank == x->task->call->root)
             return (piece_share){0, 0};
-        rank -= rank > x->call->root;
+        rank -= rank > x->task->call->root;
     }
     weiri_share share = weiri_share_of(part.bytes / element, element, rank, sharers);
     return (piece_share){share.first * element, (share.first + share.count) * element};
@@ -65,13 +66,13 @@ static piece_share packet2_share_of(const two_steps *x, piece part, int rank)
 /* Whether this rank reduces a share. */
 static int packet2_is_sharer(const two_steps *x)
 {
-    return x->call->collective == WEIR_COLL_ALLREDUCE || !x->has_output;
+    return x->task->call->collective == WEIR_COLL_ALLREDUCE || !x->has_output;
 }
 
 /* Whether a piece is in the cache line of the slot's flag, which then all ranks read. */
 static int packet2_is_small(const two_steps *x)
 {
-    return x->coll->count_bytes <= WEIRI_INLINE_BYTES;
+    return x->task->count_bytes <= WEIRI_INLINE_BYTES;
 }
 
 /* Publishes a piece without this rank's share. */
@@ -79,9 +80,9 @@ static void packet2_publish(const two_steps *x, uint64_t epoch, piece part)
 {
     const weiri_coll *coll = x->coll;
     weiri_slot *slot = weiri_slot_in(coll, epoch, coll->rank);
-    const char *in = weiri_in_at(x->call, part.at);
+    const char *in = weiri_in_at(x->task, part.at);
     if (packet2_is_small(x)) {
-        weiri_slot_publish(coll, epoch, in, part.bytes);
+        weiri_slot_publish(coll, epoch, in, part.bytes, WEIRI_CHUNK_BYTES, weiri_copy_to_peer);
         return;
     }
     char *data = weiri_slot_data(coll, slot, epoch, part.bytes);
@@ -100,7 +101,7 @@ static weir_status packet2_await(const two_steps *x, piece part, piece_share own
                                  size_t end)
 {
     weiri_coll *coll = x->coll;
-    const char *in = weiri_in_at(x->call, part.at);
+    const char *in = weiri_in_at(x->task, part.at);
     if (packet2_is_small(x))
         return weiri_slots_await(coll, in, at, end, part.bytes, x->phase);
     return weiri_slots_await_parts(coll, in + at, weiri_part_place(coll, own.from) + at - own.from,
@@ -113,8 +114,8 @@ static void reduce_chunk(const two_steps *x, char *out, char *staged, size_t byt
 {
     char block[WEIRI_CHUNK_BYTES];
     char *to = out ? out : block;
-    weiri_slots_combine(x->coll, x->reduce, to, bytes);
-    if (!out || x->call->collective == WEIR_COLL_ALLREDUCE)
+    weiri_slots_combine(x->coll, x->task, x->reduce, to, bytes);
+    if (!out || x->task->call->collective == WEIR_COLL_ALLREDUCE)
         weiri_copy_to_peer(staged, to, bytes);
 }
 
@@ -135,7 +136,7 @@ static weir_status reduce_share(const two_steps *x, piece part)
         weir_status status = packet2_await(x, part, own, from, from + bytes);
         if (status != WEIR_OK)
             return status;
-        char *out = x->has_output ? weiri_out_at(x->call, part.at + from) : NULL;
+        char *out = x->has_output ? weiri_out_at(x->task, part.at + from) : NULL;
         reduce_chunk(x, out, staged + at, bytes);
         at += bytes;
         weiri_slot_advance(coll, result, at);
@@ -150,7 +151,7 @@ static weir_status copy_result(const two_steps *x, piece part, int rank)
     piece_share share = packet2_share_of(x, part, rank);
     size_t total = share.end - share.from, at = 0;
     weiri_slot *result = weiri_result_of(coll, rank);
-    char *out = weiri_out_at(x->call, part.at + share.from);
+    char *out = weiri_out_at(x->task, part.at + share.from);
     const char *data = weiri_slot_data(coll, result, coll->epoch, total);
     do {
         size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
@@ -185,7 +186,7 @@ static weir_status packet2_publish_next(const two_steps *x, size_t index)
         if (status != WEIR_OK)
             return status;
     }
-    packet2_publish(x, coll->epoch + 1, packet2_piece_at(coll, index));
+    packet2_publish(x, coll->epoch + 1, packet2_piece_at(x, index));
     return WEIR_OK;
 }
 
@@ -195,7 +196,7 @@ static weir_status packet2_piece(const two_steps *x, size_t index, size_t pieces
     weir_status status = weiri_coll_begin(coll);
     if (status != WEIR_OK)
         return status;
-    piece part = packet2_piece_at(coll, index);
+    piece part = packet2_piece_at(x, index);
     if (index == 0)
         packet2_publish(x, coll->epoch, part);
     status = reduce_share(x, part);
@@ -215,7 +216,7 @@ static weir_status packet2_piece(const two_steps *x, size_t index, size_t pieces
 static weir_status packet2_run(const two_steps *x)
 {
     const weiri_coll *coll = x->coll;
-    size_t pieces = (coll->count_bytes + coll->piece_bytes - 1) / coll->piece_bytes;
+    size_t pieces = (x->task->count_bytes + coll->piece_bytes - 1) / coll->piece_bytes;
     weir_status status = WEIR_OK;
     for (size_t index = 0; index < pieces && status == WEIR_OK; index++)
         status = packet2_piece(x, index, pieces);
@@ -223,25 +224,30 @@ static weir_status packet2_run(const two_steps *x)
 }
 
 /* Two ranks do not gain by copies that fetch no lines. */
-static weiri_copy_fn *packet2_copy(const weiri_coll *coll, const weir_call *call)
+static weiri_copy_fn *packet2_copy(const weiri_coll *coll, const weiri_task *task)
 {
-    return coll->nranks > 2 || weiri_results_stream(coll, call) ? weiri_result_copy(coll, call)
+    return coll->nranks > 2 || weiri_results_stream(coll, task) ? weiri_result_copy(coll, task)
                                                                 : weiri_copy_from_peer;
 }
 
-weir_status weiri_allreduce_packet2(weiri_coll *coll, const weir_call *call)
+weir_status weiri_allreduce_packet2(weiri_coll *coll, const weiri_task *task)
 {
-    two_steps x = {.coll = coll, .call = call, .phase = "allreduce (packet2)",
-                   .reduce = weiri_reduce_get(call->dtype, call->op), .has_output = 1,
-                   .copy = packet2_copy(coll, call)};
+    two_steps x = {.coll = coll,
+                   .task = task,
+                   .phase = "allreduce (packet2)",
+                   .reduce = weiri_reduce_get(task->call->dtype, task->call->op),
+                   .has_output = 1,
+                   .copy = packet2_copy(coll, task)};
     return packet2_run(&x);
 }
 
-weir_status weiri_reduce_packet2(weiri_coll *coll, const weir_call *call)
+weir_status weiri_reduce_packet2(weiri_coll *coll, const weiri_task *task)
 {
-    two_steps x = {.coll = coll, .call = call, .phase = "reduce (packet2)",
-                   .reduce = weiri_reduce_get(call->dtype, call->op),
-                   .has_output = coll->rank == call->root,
-                   .copy = packet2_copy(coll, call)};
+    two_steps x = {.coll = coll,
+                   .task = task,
+                   .phase = "reduce (packet2)",
+                   .reduce = weiri_reduce_get(task->call->dtype, task->call->op),
+                   .has_output = coll->rank == task->call->root,
+                   .copy = packet2_copy(coll, task)};
     return packet2_run(&x);
 }

@@ -67,12 +67,13 @@ static void slots_prefetch(const weiri_coll *coll, const void *const *sources, s
             weiri_prefetch((const char *)sources[rank] + at, bytes);
 }
 
-void weiri_slots_combine(const weiri_coll *coll, weiri_reduce_fn reduce, char *out, size_t bytes)
+void weiri_slots_combine(const weiri_coll *coll, const weiri_task *task, weiri_reduce_fn reduce,
+                         char *out, size_t bytes)
 {
     const void *parts[WEIRI_RANKS_MAX];
     size_t block = slots_block_bytes(coll);
     if (bytes <= SMALLEST_BLOCK_BYTES || !weiri_copy_from_peers_is_slow()) {
-        reduce(out, coll->sources, coll->nranks, bytes / coll->element_bytes,
+        reduce(out, coll->sources, coll->nranks, bytes / task->element_bytes,
                (uint64_t)coll->nranks, 0);
         return;
     }
@@ -83,21 +84,21 @@ void weiri_slots_combine(const weiri_coll *coll, weiri_reduce_fn reduce, char *o
         slots_prefetch(coll, coll->sources, at + length, left < block ? left : block);
         for (int rank = 0; rank < coll->nranks; rank++)
             parts[rank] = (const char *)coll->sources[rank] + at;
-        reduce(out + at, parts, coll->nranks, length / coll->element_bytes,
-               (uint64_t)coll->nranks, 0);
+        reduce(out + at, parts, coll->nranks, length / task->element_bytes, (uint64_t)coll->nranks,
+               0);
     }
 }
 
-weir_status weiri_slots_reduce(weiri_coll *coll, const weir_call *call, const char *own,
+weir_status weiri_slots_reduce(weiri_coll *coll, const weiri_task *task, const char *own,
                                size_t total, char *out, const char *phase)
 {
-    weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
+    weiri_reduce_fn reduce = weiri_reduce_get(task->call->dtype, task->call->op);
     for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
         size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
         weir_status status = weiri_slots_await(coll, own, at, at + bytes, total, phase);
         if (status != WEIR_OK)
             return status;
-        weiri_slots_combine(coll, reduce, out + at, bytes);
+        weiri_slots_combine(coll, task, reduce, out + at, bytes);
     }
     return WEIR_OK;
 }

@@ -80,37 +80,23 @@ static inline void weiri_slot_advance(const weiri_coll *coll, weiri_slot *slot, 
 /* A function of compute/copy.h. */
 typedef void weiri_copy_fn(void *dst, const void *src, size_t bytes);
 
-/* Copies bytes into a slot chunk by chunk, and counts the chunks in a flag of the epoch. */
-static inline void weiri_publish_chunks(uint64_t *word, uint64_t epoch, char *to, const char *from,
-                                        size_t bytes, size_t chunk, weiri_copy_fn *copy)
-{
-    uint64_t flag = weiri_flag(epoch, 0);
-    for (size_t at = 0; at < bytes; at += chunk) {
-        size_t length = bytes - at < chunk ? bytes - at : chunk;
-        copy(to + at, from + at, length);
-        weir_store_release(word, ++flag);
-    }
-}
-
 /* Copies bytes, at most piece_bytes, into this rank's slot and publishes them for an epoch, chunk
- * by chunk. */
-static inline void weiri_slot_publish_by(const weiri_coll *coll, uint64_t epoch, const void *from,
-                                         size_t bytes, size_t chunk)
+ * by chunk: the flag counts the chunks. */
+static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, const char *from,
+                                      size_t bytes, size_t chunk, weiri_copy_fn *copy)
 {
     weiri_slot *slot = weiri_slot_in(coll, epoch, coll->rank);
-    char *data = weiri_slot_data(coll, slot, epoch, bytes);
     if (bytes <= WEIRI_INLINE_BYTES) {
         memcpy(slot->small, from, bytes);
         weir_store_release(&slot->flag, weiri_flag(epoch, 1));
         return;
     }
-    weiri_publish_chunks(&slot->flag, epoch, data, from, bytes, chunk, weiri_copy_to_peer);
-}
-
-static inline void weiri_slot_publish(const weiri_coll *coll, uint64_t epoch, const void *from,
-                                      size_t bytes)
-{
-    weiri_slot_publish_by(coll, epoch, from, bytes, WEIRI_CHUNK_BYTES);
+    char *to = weiri_slot_data(coll, slot, epoch, bytes);
+    uint64_t flag = weiri_flag(epoch, 0);
+    for (size_t at = 0; at < bytes; at += chunk) {
+        copy(to + at, from + at, bytes - at < chunk ? bytes - at : chunk);
+        weir_store_release(&slot->flag, ++flag);
+    }
 }
 
 /* This rank's slot in the current epoch, or a peer's. */
@@ -163,10 +149,14 @@ static inline void weiri_slot_publish_to(const weiri_coll *coll, uint64_t epoch,
                                          char *to, const char *from, size_t bytes)
 {
     weiri_message *message = weiri_message_of(coll, epoch, coll->rank, reader);
+    uint64_t flag = weiri_flag(epoch, 0);
     if (bytes == 0)
-        weir_store_release(&message->flag, weiri_flag(epoch, 0));
-    weiri_publish_chunks(&message->flag, epoch, to, from, bytes, WEIRI_CHUNK_BYTES,
-                         weiri_copy_to_peer);
+        weir_store_release(&message->flag, flag);
+    for (size_t at = 0; at < bytes; at += WEIRI_CHUNK_BYTES) {
+        weiri_copy_to_peer(to + at, from + at,
+                           bytes - at < WEIRI_CHUNK_BYTES ? bytes - at : WEIRI_CHUNK_BYTES);
+        weir_store_release(&message->flag, ++flag);
+    }
 }
 
 /* Points coll->sources to own and to offset at of every other rank's slot, which rotates by so many
@@ -191,9 +181,10 @@ static inline weir_status weiri_slots_await_parts(weiri_coll *coll, const char *
 
 /* slot.c: reduces coll->sources, which are slots of peers and this rank's own data; where those
  * come from afar (weiri_copy_from_peers_is_slow), block by block while the next is requested. */
-void weiri_slots_combine(const weiri_coll *coll, weiri_reduce_fn reduce, char *out, size_t bytes);
+void weiri_slots_combine(const weiri_coll *coll, const weiri_task *task, weiri_reduce_fn reduce,
+                         char *out, size_t bytes);
 /* Reduces the total bytes of every rank's slot as they arrive. own replaces this rank's slot. */
-weir_status weiri_slots_reduce(weiri_coll *coll, const weir_call *call, const char *own,
+weir_status weiri_slots_reduce(weiri_coll *coll, const weiri_task *task, const char *own,
                                size_t total, char *out, const char *phase);
 
 /* What copies chunks from slots into an output of so many bytes, which was not read before. */
@@ -204,17 +195,17 @@ static inline weiri_copy_fn *weiri_slot_copy(const weiri_coll *coll, size_t outp
 
 /* Whether results of a reduction are stored past the caches: with the buffers of all ranks they
  * exceed the last-level cache. In place this core has just read the lines. */
-static inline int weiri_results_stream(const weiri_coll *coll, const weir_call *call)
+static inline int weiri_results_stream(const weiri_coll *coll, const weiri_task *task)
 {
-    return call->in != call->out && coll->count_bytes >= coll->streaming_from_bytes;
+    return task->call->in != task->call->out && task->count_bytes >= coll->streaming_from_bytes;
 }
 
 /* What copies results of a reduction from slots into the output. */
-static inline weiri_copy_fn *weiri_result_copy(const weiri_coll *coll, const weir_call *call)
+static inline weiri_copy_fn *weiri_result_copy(const weiri_coll *coll, const weiri_task *task)
 {
-    if (weiri_results_stream(coll, call))
+    if (weiri_results_stream(coll, task))
         return weiri_copy_streaming;
-    return weiri_copies_unfetched(2 * coll->count_bytes) ? weiri_copy_unfetched
+    return weiri_copies_unfetched(2 * task->count_bytes) ? weiri_copy_unfetched
                                                          : weiri_copy_from_peer;
 }
 

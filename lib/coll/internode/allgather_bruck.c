@@ -15,7 +15,7 @@ static size_t bruck_bytes(const weiri_internode_coll *x, int node, int sections)
     size_t ranks = 0;
     for (int i = 0; i < sections; i++)
         ranks += weiri_section_ranks(x, (node + i) % x->internode->nnodes);
-    return ranks * x->coll->count_bytes;
+    return ranks * x->task->count_bytes;
 }
 
 static weir_status bruck_exchange(weiri_internode_coll *x, char *sections)
@@ -40,31 +40,32 @@ static weir_status bruck_exchange(weiri_internode_coll *x, char *sections)
 static weir_status bruck_lead(weiri_internode_coll *x)
 {
     char *sections = NULL;
-    size_t block = x->coll->count_bytes;
+    size_t block = x->task->count_bytes;
     int n = x->internode->nnodes, node = x->internode->node;
     weir_status status =
         weiri_internode_coll_scratch(x, block * (size_t)x->coll->nranks, &sections);
     if (status == WEIR_OK)
-        status = weiri_node_gather(x, 0, x->call->in, block, sections, block);
+        status = weiri_node_gather(x, 0, x->task->call->in, block, sections, block);
     if (status == WEIR_OK)
         status = bruck_exchange(x, sections);
     for (int i = 0; i < n && status == WEIR_OK; i++) {
         int m = (node + i) % n;
-        weiri_section_unpack(x, m, x->call->out, sections, block);
+        weiri_section_unpack(x, m, x->task->call->out, sections, block);
         sections += weiri_section_ranks(x, m) * block;
     }
     return status;
 }
 
-weir_status weiri_internode_coll_allgather_bruck(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_allgather_bruck(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
-    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &x);
     if (status == WEIR_OK)
-        status = x.place == 0 ? bruck_lead(&x)
-                              : weiri_node_gather(&x, 0, call->in, coll->count_bytes, NULL, 0);
+        status = x.place == 0
+                     ? bruck_lead(&x)
+                     : weiri_node_gather(&x, 0, task->call->in, task->count_bytes, NULL, 0);
     if (status == WEIR_OK)
-        status = weir_broadcast(x.node_comm, call->out, call->out,
-                                coll->count_bytes * (size_t)coll->nranks, WEIR_UINT8, 0, x.stream);
+        status = weir_broadcast(x.node_comm, task->call->out, task->call->out,
+                                task->count_bytes * (size_t)coll->nranks, WEIR_UINT8, 0, x.stream);
     return weiri_internode_coll_end(&x, status);
 }

@@ -10,7 +10,7 @@ enum { AHEAD = 2 }; /* chunks sent before the first of them is distributed */
 
 static char *out_of(const weiri_internode_coll *x, int rank, size_t at)
 {
-    return weiri_out_at(x->call, (size_t)rank * x->coll->count_bytes + at);
+    return weiri_out_at(x->task, (size_t)rank * x->task->count_bytes + at);
 }
 
 /* Distributes one round of a node's blocks: the rank of place p has that of the node's place
@@ -21,14 +21,14 @@ static weir_status spread_round(weiri_internode_coll *x, int node, int round, si
     const weiri_node *other = &x->internode->nodes[node];
     char *to[WEIRI_RANKS_MAX];
     size_t lengths[WEIRI_RANKS_MAX];
-    const char *mine = x->call->in;
+    const char *mine = x->task->call->in;
     int first = round * x->count, own = first + x->place, has = own < other->count;
     int from = has ? other->ranks[own] : -1, is_own_node = node == x->internode->node;
     weir_status status = WEIR_OK;
     for (int place = 0; place < x->count; place++) {
         int exists = first + place < other->count;
         lengths[place] = exists ? bytes : 0;
-        to[place] = exists ? out_of(x, other->ranks[first + place], at) : x->call->out;
+        to[place] = exists ? out_of(x, other->ranks[first + place], at) : x->task->call->out;
     }
     if (is_own_node)
         mine += at;
@@ -55,19 +55,19 @@ static weir_status spread_chunk(weiri_internode_coll *x, size_t at, size_t bytes
     return status;
 }
 
-weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
-    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &x);
     size_t chunk = x.internode->slot_bytes, sent = 0, done = 0;
-    while (status == WEIR_OK && done < coll->count_bytes) {
-        if (sent < coll->count_bytes && sent < done + (AHEAD + 1) * chunk) {
-            size_t bytes = weiri_least(coll->count_bytes - sent, chunk);
-            status = weiri_internode_coll_send_rail(&x, weiri_in_at(call, sent), bytes);
+    while (status == WEIR_OK && done < task->count_bytes) {
+        if (sent < task->count_bytes && sent < done + (AHEAD + 1) * chunk) {
+            size_t bytes = weiri_least(task->count_bytes - sent, chunk);
+            status = weiri_internode_coll_send_rail(&x, weiri_in_at(task, sent), bytes);
             sent += bytes;
             continue;
         }
-        size_t bytes = weiri_least(coll->count_bytes - done, chunk);
+        size_t bytes = weiri_least(task->count_bytes - done, chunk);
         status = spread_chunk(&x, done, bytes);
         done += bytes;
     }

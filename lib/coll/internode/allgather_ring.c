@@ -18,23 +18,23 @@ typedef struct ring {
 
 static char *section_of(const ring *r, int node)
 {
-    return r->sections + weiri_section_at(&r->x, node) * r->x.coll->count_bytes;
+    return r->sections + weiri_section_at(&r->x, node) * r->x.task->count_bytes;
 }
 
 static size_t section_bytes(const ring *r, int node)
 {
-    return weiri_section_ranks(&r->x, node) * r->x.coll->count_bytes;
+    return weiri_section_ranks(&r->x, node) * r->x.task->count_bytes;
 }
 
 /* Every rank of the node has its own section. */
 static weir_status ring_gather_own(ring *r)
 {
-    const weir_call *call = r->x.call;
+    const weiri_task *task = r->x.task;
     char *own = section_of(r, r->x.internode->node);
-    size_t bytes = r->x.coll->count_bytes;
+    size_t bytes = r->x.task->count_bytes;
     if (r->x.count > 1)
-        return weir_allgather(r->x.host->comm, call->in, own, bytes, WEIR_UINT8, NULL);
-    return weiri_internode_coll_copy(&r->x, own, call->in, bytes);
+        return weir_allgather(r->x.host->comm, task->call->in, own, bytes, WEIR_UINT8, NULL);
+    return weiri_internode_coll_copy(&r->x, own, task->call->in, bytes);
 }
 
 /* Passes this rail's share of one section on, and receives that of another. */
@@ -68,21 +68,21 @@ static weir_status ring_run(ring *r)
     return status;
 }
 
-weir_status weiri_internode_coll_allgather_ring(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_allgather_ring(weiri_coll *coll, const weiri_task *task)
 {
     ring r = {.nrails = 0};
-    size_t bytes = coll->count_bytes * (size_t)coll->nranks;
-    weir_status status = weiri_internode_coll_begin(coll, call, &r.x);
+    size_t bytes = task->count_bytes * (size_t)coll->nranks;
+    weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
     if (status != WEIR_OK)
         return status;
     r.nrails = r.x.internode->fewest;
     r.in_order = weiri_sections_are_ranks(&r.x);
-    r.sections = call->out;
+    r.sections = task->call->out;
     if (!r.in_order)
         status = weiri_internode_coll_scratch(&r.x, bytes, &r.sections);
     if (status == WEIR_OK)
         status = ring_run(&r);
     for (int m = 0; m < r.x.internode->nnodes && status == WEIR_OK && !r.in_order; m++)
-        weiri_section_unpack(&r.x, m, call->out, section_of(&r, m), coll->count_bytes);
+        weiri_section_unpack(&r.x, m, task->call->out, section_of(&r, m), task->count_bytes);
     return weiri_internode_coll_end(&r.x, status);
 }

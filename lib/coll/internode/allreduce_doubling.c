@@ -16,13 +16,13 @@
 /* One step of the leaders: out is the partial result, and becomes the combination. */
 static weir_status doubling_step(weiri_internode_coll *x, int node, int comes_first, int is_last)
 {
-    char *out = x->call->out;
+    char *out = x->task->call->out;
     const weiri_transfer t = {.to = x->internode->nodes[node].ranks[0],
                               .from = x->internode->nodes[node].ranks[0],
                               .send = out,
-                              .send_bytes = x->coll->count_bytes,
+                              .send_bytes = x->task->count_bytes,
                               .receive = out,
-                              .receive_bytes = x->coll->count_bytes,
+                              .receive_bytes = x->task->count_bytes,
                               .combines = 1,
                               .peer_first = comes_first,
                               .is_last = is_last};
@@ -34,26 +34,25 @@ static weir_status doubling_lead(weiri_internode_coll *x)
     int n = x->internode->nnodes, power = weiri_group_power(x), node = x->internode->node;
     int index = weiri_fold_index(node, n, power);
     weiri_fold fold = weiri_fold_of(x, 0);
-    weir_status status =
-        weiri_fold_begin(x, &fold, x->call->out, x->coll->count_bytes);
+    weir_status status = weiri_fold_begin(x, &fold, x->task->call->out, x->task->count_bytes);
     for (int mask = 1; mask < power && status == WEIR_OK && index >= 0; mask *= 2)
         status = doubling_step(x, weiri_fold_node(index ^ mask, n, power), (index & mask) != 0,
                                mask * 2 == power);
-    return status == WEIR_OK ? weiri_fold_end(x, &fold, x->call->out, x->coll->count_bytes)
+    return status == WEIR_OK ? weiri_fold_end(x, &fold, x->task->call->out, x->task->count_bytes)
                              : status;
 }
 
-weir_status weiri_internode_coll_allreduce_doubling(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_allreduce_doubling(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
-    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &x);
     if (status == WEIR_OK)
-        status = weir_reduce(x.node_comm, call->in, call->out, call->count, call->dtype, x.op, 0,
-                             x.stream);
+        status = weir_reduce(x.node_comm, task->call->in, task->call->out, task->call->count,
+                             task->call->dtype, x.op, 0, x.stream);
     if (status == WEIR_OK && x.place == 0)
         status = doubling_lead(&x);
     if (status == WEIR_OK)
-        status = weir_broadcast(x.node_comm, call->out, call->out, coll->count_bytes, WEIR_UINT8, 0,
-                                x.stream);
+        status = weir_broadcast(x.node_comm, task->call->out, task->call->out, task->count_bytes,
+                                WEIR_UINT8, 0, x.stream);
     return weiri_internode_coll_end(&x, status);
 }

@@ -22,7 +22,7 @@ typedef struct halving {
 
 static size_t block_at(const halving *h, int block)
 {
-    return weiri_part_at(h->count, block, h->power) * h->x.coll->element_bytes;
+    return weiri_part_at(h->count, block, h->power) * h->x.task->element_bytes;
 }
 
 /* Exchanges blocks with the node at a distance: sends [from, from_end), receives [to, to_end). */
@@ -77,7 +77,7 @@ static weir_status gather_halves(halving *h)
 static weir_status halving_along_rail(halving *h)
 {
     weiri_fold fold = weiri_fold_of(&h->x, h->x.place);
-    size_t bytes = h->count * h->x.coll->element_bytes;
+    size_t bytes = h->count * h->x.task->element_bytes;
     weir_status status = weiri_fold_begin(&h->x, &fold, h->part, bytes);
     if (status == WEIR_OK && h->index >= 0)
         status = reduce_halves(h);
@@ -86,22 +86,23 @@ static weir_status halving_along_rail(halving *h)
     return status == WEIR_OK ? weiri_fold_end(&h->x, &fold, h->part, bytes) : status;
 }
 
-weir_status weiri_internode_coll_allreduce_halving(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_allreduce_halving(weiri_coll *coll, const weiri_task *task)
 {
     halving h = {.count = 0};
-    weir_status status = weiri_internode_coll_begin(coll, call, &h.x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &h.x);
     if (status != WEIR_OK)
         return status;
     int nrails = h.x.internode->fewest, has_rail = h.x.place < nrails;
-    weiri_share share = weiri_parts_share(call->count, h.x.place, nrails);
-    h.part = weiri_out_at(call, share.first * coll->element_bytes);
+    weiri_share share = weiri_parts_share(task->call->count, h.x.place, nrails);
+    h.part = weiri_out_at(task, share.first * task->element_bytes);
     h.count = share.count;
     h.power = weiri_group_power(&h.x);
     h.index = weiri_fold_index(h.x.internode->node, h.x.internode->nnodes, h.power);
-    status = weiri_parts_reduce(&h.x, call->in, h.part, call->count, nrails);
+    status = weiri_parts_reduce(&h.x, task->call->in, h.part, task->call->count, nrails);
     if (status == WEIR_OK && has_rail)
         status = halving_along_rail(&h);
     if (status == WEIR_OK)
-        status = weiri_parts_gather(&h.x, call->out, call->count, coll->element_bytes, nrails);
+        status = weiri_parts_gather(&h.x, task->call->out, task->call->count, task->element_bytes,
+                                    nrails);
     return weiri_internode_coll_end(&h.x, status);
 }

@@ -29,7 +29,7 @@ typedef struct rails {
 
 static chunk rails_chunk_at(const rails *r, size_t first)
 {
-    size_t left = r->x.call->count - first, n = (size_t)r->nrails;
+    size_t left = r->x.task->call->count - first, n = (size_t)r->nrails;
     chunk c = {.first = first, .count = weiri_least(left, r->chunk_elements)};
     if (r->even && c.count >= n)
         c.count -= c.count % n;
@@ -47,43 +47,44 @@ static weiri_share rail_share(const chunk *c, int rail)
 
 static const char *in_at(const rails *r, size_t element)
 {
-    return weiri_in_at(r->x.call, element * r->x.coll->element_bytes);
+    return weiri_in_at(r->x.task, element * r->x.task->element_bytes);
 }
 
 static char *out_at(const rails *r, size_t element)
 {
-    return weiri_out_at(r->x.call, element * r->x.coll->element_bytes);
+    return weiri_out_at(r->x.task, element * r->x.task->element_bytes);
 }
 
 /* Reduces this rail's part of a chunk within the node into partial. */
 static weir_status reduce_in_node(const rails *r, const chunk *c, char *partial)
 {
-    const weir_call *call = r->x.call;
+    const weiri_task *task = r->x.task;
     weir_comm *node_comm = r->x.node_comm;
     weir_status status = WEIR_OK;
     if (c->even)
-        return weir_reduce_scatter(node_comm, in_at(r, c->first), partial, c->each, call->dtype,
-                                   r->x.op, r->x.stream);
+        return weir_reduce_scatter(node_comm, in_at(r, c->first), partial, c->each,
+                                   task->call->dtype, r->x.op, r->x.stream);
     for (int rail = 0; rail < r->nrails && status == WEIR_OK; rail++) {
         weiri_share share = rail_share(c, rail);
-        status = weir_reduce(node_comm, in_at(r, share.first), partial, share.count, call->dtype,
-                             r->x.op, rail, r->x.stream);
+        status = weir_reduce(node_comm, in_at(r, share.first), partial, share.count,
+                             task->call->dtype, r->x.op, rail, r->x.stream);
     }
     return status;
 }
 
 static weir_status gather_in_node(const rails *r, const chunk *c)
 {
-    const weir_call *call = r->x.call;
+    const weiri_task *task = r->x.task;
     weir_comm *node_comm = r->x.node_comm;
     weir_status status = WEIR_OK;
     if (c->even)
         return weir_allgather(node_comm, out_at(r, c->first + c->each * (size_t)r->x.place),
-                              out_at(r, c->first), c->each, call->dtype, r->x.stream);
+                              out_at(r, c->first), c->each, task->call->dtype, r->x.stream);
     for (int rail = 0; rail < r->nrails && status == WEIR_OK; rail++) {
         weiri_share share = rail_share(c, rail);
         char *out = out_at(r, share.first);
-        status = weir_broadcast(node_comm, out, out, share.count, call->dtype, rail, r->x.stream);
+        status =
+            weir_broadcast(node_comm, out, out, share.count, task->call->dtype, rail, r->x.stream);
     }
     return status;
 }
@@ -103,7 +104,7 @@ static weir_status rails_start_chunk(rails *r, const chunk *c, char **partial)
     *partial = NULL;
     if (r->x.place >= r->nrails)
         return reduce_in_node(r, c, NULL);
-    size_t bytes = rail_share(c, r->x.place).count * r->x.coll->element_bytes;
+    size_t bytes = rail_share(c, r->x.place).count * r->x.task->element_bytes;
     weir_status status = weiri_internode_await_room(internode, rail_peer(r, 1), r->x.phase);
     *partial = weiri_internode_outgoing(internode, rail_peer(r, 1));
     char *buffer = weiri_internode_coll_phase_buffer(&r->x, *partial);
@@ -130,25 +131,25 @@ static weir_status rails_finish_chunk(rails *r, const chunk *c, const char *part
         status = weiri_internode_coll_combine(&r->x, senders, partial, total, share.count);
         if (status == WEIR_OK)
             status = weiri_internode_coll_copy(&r->x, out, total,
-                                                share.count * r->x.coll->element_bytes);
+                                               share.count * r->x.task->element_bytes);
     }
     return status == WEIR_OK ? gather_in_node(r, c) : status;
 }
 
-weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weiri_task *task)
 {
     rails r;
     chunk chunks[AHEAD + 1];
     char *partials[AHEAD + 1];
-    weir_status status = weiri_internode_coll_begin(coll, call, &r.x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
     if (status != WEIR_OK)
         return status;
     r.nrails = r.x.internode->fewest;
     r.even = r.x.internode->fewest == r.x.internode->most;
     r.chunk_elements = weiri_internode_coll_elements(&r.x) * (size_t)r.nrails;
     size_t started = 0, finished = 0, first = 0;
-    while (status == WEIR_OK && (first < call->count || finished < started)) {
-        if (first < call->count && started < finished + AHEAD + 1) {
+    while (status == WEIR_OK && (first < task->call->count || finished < started)) {
+        if (first < task->call->count && started < finished + AHEAD + 1) {
             chunk *c = &chunks[started % (AHEAD + 1)];
             *c = rails_chunk_at(&r, first);
             status = rails_start_chunk(&r, c, &partials[started++ % (AHEAD + 1)]);

@@ -19,7 +19,7 @@ typedef struct ring {
 
 static size_t block_at(const ring *r, int block)
 {
-    return weiri_part_at(r->count, block, r->x.internode->nnodes) * r->x.coll->element_bytes;
+    return weiri_part_at(r->count, block, r->x.internode->nnodes) * r->x.task->element_bytes;
 }
 
 static size_t block_bytes(const ring *r, int block)
@@ -55,20 +55,21 @@ static weir_status ring_along_rail(ring *r)
     return status;
 }
 
-weir_status weiri_internode_coll_allreduce_ring(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_allreduce_ring(weiri_coll *coll, const weiri_task *task)
 {
     ring r = {.count = 0};
-    weir_status status = weiri_internode_coll_begin(coll, call, &r.x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
     if (status != WEIR_OK)
         return status;
     int nrails = r.x.internode->fewest;
-    weiri_share share = weiri_parts_share(call->count, r.x.place, nrails);
-    r.part = weiri_out_at(call, share.first * coll->element_bytes);
+    weiri_share share = weiri_parts_share(task->call->count, r.x.place, nrails);
+    r.part = weiri_out_at(task, share.first * task->element_bytes);
     r.count = share.count;
-    status = weiri_parts_reduce(&r.x, call->in, r.part, call->count, nrails);
+    status = weiri_parts_reduce(&r.x, task->call->in, r.part, task->call->count, nrails);
     if (status == WEIR_OK && r.x.place < nrails)
         status = ring_along_rail(&r);
     if (status == WEIR_OK)
-        status = weiri_parts_gather(&r.x, call->out, call->count, coll->element_bytes, nrails);
+        status = weiri_parts_gather(&r.x, task->call->out, task->call->count, task->element_bytes,
+                                    nrails);
     return weiri_internode_coll_end(&r.x, status);
 }

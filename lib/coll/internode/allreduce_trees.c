@@ -93,7 +93,7 @@ static weir_status trees_plan(trees *r, char *part, size_t count)
 {
     char *aside = NULL;
     int n = r->x.internode->nnodes, node = r->x.internode->node;
-    size_t each = r->x.coll->element_bytes, line = WEIR_LINE_BYTES;
+    size_t each = r->x.task->element_bytes, line = WEIR_LINE_BYTES;
     weir_status status = weiri_internode_coll_scratch(&r->x, count * each, &aside);
     for (int t = 0; t < TREES && status == WEIR_OK; t++) {
         weiri_share share = weiri_parts_share(count, t, TREES);
@@ -123,8 +123,8 @@ static void tree_combine(const trees *r, tree *of, int i, const char *data, size
     char *own = of->data + of->combined[i];
     const void *parts[2] = {i == 0 ? data : own, i == 0 ? own : data};
     int is_last = of->parent == WEIRI_NOBODY && (i == 1 || of->child[1] == WEIRI_NOBODY);
-    weiri_reduce(own, parts, 2, bytes / r->x.coll->element_bytes, r->x.call->dtype,
-                 is_last ? r->x.call->op : r->x.op, (uint64_t)r->x.coll->nranks, 0);
+    weiri_reduce(own, parts, 2, bytes / r->x.task->element_bytes, r->x.task->call->dtype,
+                 is_last ? r->x.task->call->op : r->x.op, (uint64_t)r->x.coll->nranks, 0);
     of->combined[i] += bytes;
 }
 
@@ -252,21 +252,22 @@ static weir_status trees_along_rail(trees *r)
     return status;
 }
 
-weir_status weiri_internode_coll_allreduce_trees(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_allreduce_trees(weiri_coll *coll, const weiri_task *task)
 {
     trees r = {.npeers = 0};
-    weir_status status = weiri_internode_coll_begin(coll, call, &r.x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
     if (status != WEIR_OK)
         return status;
     int nrails = r.x.internode->fewest;
-    weiri_share share = weiri_parts_share(call->count, r.x.place, nrails);
-    char *part = weiri_out_at(call, share.first * coll->element_bytes);
-    status = weiri_parts_reduce(&r.x, call->in, part, call->count, nrails);
+    weiri_share share = weiri_parts_share(task->call->count, r.x.place, nrails);
+    char *part = weiri_out_at(task, share.first * task->element_bytes);
+    status = weiri_parts_reduce(&r.x, task->call->in, part, task->call->count, nrails);
     if (status == WEIR_OK && r.x.place < nrails)
         status = trees_plan(&r, part, share.count);
     if (status == WEIR_OK && r.x.place < nrails)
         status = trees_along_rail(&r);
     if (status == WEIR_OK)
-        status = weiri_parts_gather(&r.x, call->out, call->count, coll->element_bytes, nrails);
+        status = weiri_parts_gather(&r.x, task->call->out, task->call->count, task->element_bytes,
+                                    nrails);
     return weiri_internode_coll_end(&r.x, status);
 }

@@ -125,33 +125,33 @@ static weir_status bruck_lay_out(bruck *b, char **own)
 
 static weir_status bruck_round(bruck *b)
 {
-    const weir_call *call = b->x.call;
-    size_t n = (size_t)b->x.coll->nranks, input = b->block * n, each = b->x.coll->count_bytes;
+    const weiri_task *task = b->x.task;
+    size_t n = (size_t)b->x.coll->nranks, input = b->block * n, each = b->x.task->count_bytes;
     char *own = NULL;
     weir_status status = bruck_lay_out(b, &own);
     if (status != WEIR_OK)
         return status;
     for (size_t rank = 0; rank < n; rank++)
-        memcpy(own + rank * b->block, weiri_in_at(call, rank * each + b->done), b->block);
+        memcpy(own + rank * b->block, weiri_in_at(task, rank * each + b->done), b->block);
     status = weiri_node_gather(&b->x, 0, own, input, b->inputs, input);
     if (status == WEIR_OK && b->x.place == 0)
         status = bruck_lead(b);
     if (status == WEIR_OK)
         status = weiri_node_scatter(&b->x, 0, b->inputs, input, own, input);
     for (size_t rank = 0; rank < n && status == WEIR_OK; rank++)
-        memcpy(weiri_out_at(call, rank * each + b->done), own + rank * b->block, b->block);
+        memcpy(weiri_out_at(task, rank * each + b->done), own + rank * b->block, b->block);
     return status;
 }
 
-weir_status weiri_internode_coll_alltoall_bruck(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_alltoall_bruck(weiri_coll *coll, const weiri_task *task)
 {
     bruck b = {.done = 0};
-    weir_status status = weiri_internode_coll_begin(coll, call, &b.x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &b.x);
     size_t most = ROUND_BYTES / ((size_t)coll->nranks * (size_t)b.x.internode->most);
     most = most < WEIR_LINE_BYTES ? WEIR_LINE_BYTES : most / WEIR_LINE_BYTES * WEIR_LINE_BYTES;
-    coll->element_bytes = 1; /* transfers are of bytes */
-    for (; status == WEIR_OK && b.done < coll->count_bytes; b.done += b.block) {
-        b.block = weiri_least(coll->count_bytes - b.done, most);
+    b.x.unit_bytes = 1;
+    for (; status == WEIR_OK && b.done < task->count_bytes; b.done += b.block) {
+        b.block = weiri_least(task->count_bytes - b.done, most);
         status = bruck_round(&b);
     }
     return weiri_internode_coll_end(&b.x, status);

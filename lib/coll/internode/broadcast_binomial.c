@@ -9,13 +9,13 @@
 
 static weir_status binomial_pass(weiri_internode_coll *x, const weiri_binomial *b)
 {
-    const weir_call *call = x->call;
-    const char *data = b->position == 0 ? call->in : call->out;
-    size_t bytes = x->coll->count_bytes;
+    const weiri_task *task = x->task;
+    const char *data = b->position == 0 ? task->call->in : task->call->out;
+    size_t bytes = x->task->count_bytes;
     weir_status status = WEIR_OK;
     if (b->position > 0)
         status = weiri_transfer_receive(x, weiri_binomial_rank(x, b, b->position - b->span),
-                                        call->out, bytes);
+                                        task->call->out, bytes);
     for (int span = b->span / 2; span > 0 && status == WEIR_OK; span /= 2)
         if (b->position + span < b->nnodes)
             status = weiri_transfer_send(x, weiri_binomial_rank(x, b, b->position + span), data,
@@ -23,16 +23,16 @@ static weir_status binomial_pass(weiri_internode_coll *x, const weiri_binomial *
     return status;
 }
 
-weir_status weiri_internode_coll_broadcast_binomial(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_broadcast_binomial(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
-    weir_status status = weiri_internode_coll_begin(coll, call, &x);
-    const weiri_binomial b = weiri_binomial_of(&x, call->root);
-    const void *in = coll->rank == call->root ? call->in : call->out;
+    weir_status status = weiri_internode_coll_begin(coll, task, &x);
+    const weiri_binomial b = weiri_binomial_of(&x, task->call->root);
+    const void *in = coll->rank == task->call->root ? task->call->in : task->call->out;
     if (status == WEIR_OK && x.place == b.place)
         status = binomial_pass(&x, &b);
     if (status == WEIR_OK)
-        status = weir_broadcast(x.node_comm, in, call->out, coll->count_bytes, WEIR_UINT8, b.place,
-                                x.stream);
+        status = weir_broadcast(x.node_comm, in, task->call->out, task->count_bytes, WEIR_UINT8,
+                                b.place, x.stream);
     return weiri_internode_coll_end(&x, status);
 }

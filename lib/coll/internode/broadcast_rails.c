@@ -15,14 +15,14 @@ static weir_status broadcast_in_node(weiri_internode_coll *x, const char *in, ch
 static weir_status broadcast_from_root(weiri_internode_coll *x, size_t at, size_t bytes,
                                        int root_place, int sender)
 {
-    const weir_call *call = x->call;
+    const weiri_task *task = x->task;
     int sends = sender == x->place, is_root = root_place == x->place;
-    const char *in = call->in ? weiri_in_at(call, at) : NULL;
+    const char *in = task->call->in ? weiri_in_at(task, at) : NULL;
     weir_status status = sends && is_root ? weiri_internode_coll_send_rail(x, in, bytes) : WEIR_OK;
     if (status == WEIR_OK)
-        status = broadcast_in_node(x, in, weiri_out_at(call, at), bytes, root_place);
+        status = broadcast_in_node(x, in, weiri_out_at(task, at), bytes, root_place);
     if (status == WEIR_OK && sends && !is_root)
-        status = weiri_internode_coll_send_rail(x, weiri_out_at(call, at), bytes);
+        status = weiri_internode_coll_send_rail(x, weiri_out_at(task, at), bytes);
     return status;
 }
 
@@ -34,19 +34,20 @@ static weir_status broadcast_from_rank(weiri_internode_coll *x, size_t at, size_
     int receives = place == x->place;
     weir_status status = receives ? weiri_internode_coll_receive(x, from, bytes, &data) : WEIR_OK;
     if (status == WEIR_OK)
-        status = broadcast_in_node(x, data, weiri_out_at(x->call, at), bytes, place);
+        status = broadcast_in_node(x, data, weiri_out_at(x->task, at), bytes, place);
     return status == WEIR_OK && receives ? weiri_internode_take(x->internode, from) : status;
 }
 
-weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
-    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &x);
     size_t chunk = x.internode->slot_bytes;
-    int node = x.internode->node_of[call->root], root_place = x.internode->place_of[call->root];
+    int node = x.internode->node_of[task->call->root],
+        root_place = x.internode->place_of[task->call->root];
     const weiri_node *root_node = &x.internode->nodes[node];
-    for (size_t at = 0; status == WEIR_OK && at < coll->count_bytes; at += chunk) {
-        size_t bytes = weiri_least(coll->count_bytes - at, chunk);
+    for (size_t at = 0; status == WEIR_OK && at < task->count_bytes; at += chunk) {
+        size_t bytes = weiri_least(task->count_bytes - at, chunk);
         int sender = (int)((size_t)root_place + at / chunk) % root_node->count;
         if (node == x.internode->node)
             status = broadcast_from_root(&x, at, bytes, root_place, sender);

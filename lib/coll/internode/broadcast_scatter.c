@@ -64,24 +64,25 @@ static weir_status gather_blocks(scatter *s)
     return status;
 }
 
-weir_status weiri_internode_coll_broadcast_scatter(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_broadcast_scatter(weiri_coll *coll, const weiri_task *task)
 {
     scatter s = {.bytes = 0};
-    weir_status status = weiri_internode_coll_begin(coll, call, &s.x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &s.x);
     int nrails = s.x.internode->fewest, has_rail = s.x.place < nrails;
-    weiri_share share = weiri_parts_share(coll->count_bytes, s.x.place, nrails);
-    s.b = weiri_binomial_of(&s.x, call->root);
-    s.part = weiri_out_at(call, share.first);
+    weiri_share share = weiri_parts_share(task->count_bytes, s.x.place, nrails);
+    s.b = weiri_binomial_of(&s.x, task->call->root);
+    s.part = weiri_out_at(task, share.first);
     s.bytes = share.count;
-    coll->element_bytes = 1;
+    s.x.unit_bytes = 1;
     if (status == WEIR_OK && s.b.position == 0)
-        status = weir_broadcast(s.x.node_comm, call->in ? call->in : call->out, call->out,
-                                coll->count_bytes, WEIR_UINT8, s.b.place, s.x.stream);
+        status =
+            weir_broadcast(s.x.node_comm, task->call->in ? task->call->in : task->call->out,
+                           task->call->out, task->count_bytes, WEIR_UINT8, s.b.place, s.x.stream);
     if (status == WEIR_OK && has_rail)
         status = scatter_blocks(&s);
     if (status == WEIR_OK && has_rail)
         status = gather_blocks(&s);
     if (status == WEIR_OK && s.b.position > 0)
-        status = weiri_parts_gather(&s.x, call->out, coll->count_bytes, 1, nrails);
+        status = weiri_parts_gather(&s.x, task->call->out, task->count_bytes, 1, nrails);
     return weiri_internode_coll_end(&s.x, status);
 }

@@ -99,7 +99,7 @@ static char *part_write(const weiri_bundles *b, const weiri_node *other, char *a
     char *data = at + (size_t)other->count * WORD_BYTES;
     size_t bytes = 0;
     for (int i = 0; i < other->count; i++) {
-        const weiri_pair *pair = &b->x->coll->pairs[other->ranks[i]];
+        const weiri_pair *pair = &b->x->task->pairs[other->ranks[i]];
         words[i] = pair->send_bytes;
         if (weiri_bundles_takes(b, pair->send_bytes)) {
             memcpy(data + bytes, pair->from, pair->send_bytes);

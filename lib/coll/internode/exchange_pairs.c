@@ -28,7 +28,7 @@ typedef struct pairs {
  * message is only posted: the next poll sends those for all ranks, with one check for arrivals. */
 static weir_status pairs_send(pairs *p, int rank, int *moved)
 {
-    const weiri_pair *pair = &p->x.coll->pairs[rank];
+    const weiri_pair *pair = &p->x.task->pairs[rank];
     weiri_internode *internode = p->x.internode;
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && p->of[rank].sends &&
@@ -52,7 +52,7 @@ static weir_status pairs_send(pairs *p, int rank, int *moved)
  * one's may be a bundle, as long as that is not known. */
 static void pairs_expect(const pairs *p, int rank)
 {
-    const weiri_pair *pair = &p->x.coll->pairs[rank];
+    const weiri_pair *pair = &p->x.task->pairs[rank];
     size_t left = pair->recv_bytes - p->of[rank].received;
     if (p->known && weiri_internode_is_direct(p->x.internode, left))
         weiri_internode_expect(p->x.internode, rank, pair->to + p->of[rank].received, left);
@@ -60,7 +60,7 @@ static void pairs_expect(const pairs *p, int rank)
 
 static weir_status pairs_receive(pairs *p, int rank, int *moved)
 {
-    const weiri_pair *pair = &p->x.coll->pairs[rank];
+    const weiri_pair *pair = &p->x.task->pairs[rank];
     weiri_internode *internode = p->x.internode;
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && p->of[rank].receives &&
@@ -69,7 +69,7 @@ static weir_status pairs_receive(pairs *p, int rank, int *moved)
         const weiri_internode_head *head = weiri_internode_head_of(data);
         if (head->total_bytes != pair->recv_bytes ||
             head->bytes > pair->recv_bytes - p->of[rank].received)
-            return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, head->total_bytes);
+            return weiri_coll_mismatch(p->x.coll, p->x.task, p->x.phase, rank, head->total_bytes);
         if (!weiri_internode_landed(internode, rank))
             weiri_copy(pair->to + p->of[rank].received, data, head->bytes);
         p->of[rank].received += head->bytes;
@@ -117,11 +117,11 @@ static weir_status pairs_unpack(pairs *p)
     weiri_block_info blocks[WEIRI_RANKS_MAX];
     weiri_bundles_read(&p->bundles, blocks);
     for (int rank = 0; rank < p->x.coll->nranks; rank++) {
-        const weiri_pair *pair = &p->x.coll->pairs[rank];
+        const weiri_pair *pair = &p->x.task->pairs[rank];
         if (!weiri_internode_is_remote(p->x.internode, rank) || !blocks[rank].known)
             continue;
         if (blocks[rank].bytes != pair->recv_bytes)
-            return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, blocks[rank].bytes);
+            return weiri_coll_mismatch(p->x.coll, p->x.task, p->x.phase, rank, blocks[rank].bytes);
         if (blocks[rank].data) {
             weiri_copy(pair->to, blocks[rank].data, pair->recv_bytes);
             p->of[rank].receives = 0;
@@ -156,10 +156,10 @@ static weir_status pairs_begin(pairs *p)
 {
     const weiri_coll *coll = p->x.coll;
     weiri_bundles_init(&p->bundles, &p->x);
-    p->known = p->x.call->collective != WEIR_COLL_ALLTOALLV || !p->bundles.most;
+    p->known = p->x.task->call->collective != WEIR_COLL_ALLTOALLV || !p->bundles.most;
     p->of = coll->progress;
     for (int rank = 0; rank < coll->nranks; rank++) {
-        const weiri_pair *pair = &coll->pairs[rank];
+        const weiri_pair *pair = &p->x.task->pairs[rank];
         int is_remote = weiri_internode_is_remote(p->x.internode, rank);
         int has_messages = p->known || !weiri_bundles_takes(&p->bundles, pair->send_bytes);
         p->of[rank] = (weiri_progress){.sends = is_remote && has_messages && pair->sends,
@@ -174,16 +174,17 @@ static weir_status pairs_begin(pairs *p)
 static void pairs_take_turns(const pairs *p, uint64_t idles)
 {
     const weir_comm *host = p->x.host->comm;
-    if (p->x.call->collective == WEIR_COLL_SENDRECV && host->oversubscribed && host->idles == idles)
+    if (p->x.task->call->collective == WEIR_COLL_SENDRECV && host->oversubscribed &&
+        host->idles == idles)
         weir_relax();
 }
 
-weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weiri_task *task)
 {
     pairs p;
     int moved = 0, missing = -1;
     weiri_waiter waiter = {.polls = {0, 0}};
-    weir_status status = weiri_internode_coll_begin(coll, call, &p.x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &p.x);
     if (status != WEIR_OK)
         return status;
     const uint64_t idles = p.x.host->comm->idles;

@@ -22,13 +22,13 @@ static weir_status pairwise_step(weiri_internode_coll *x, int to_node, int from_
         int to_place = (x->place + step) % steps, from_place = (x->place + steps - step) % steps;
         weiri_transfer t = {.to = WEIRI_NOBODY, .from = WEIRI_NOBODY};
         if (to_place < to->count) {
-            const weiri_pair *pair = &x->coll->pairs[to->ranks[to_place]];
+            const weiri_pair *pair = &x->task->pairs[to->ranks[to_place]];
             t.to = to->ranks[to_place];
             t.send = pair->from;
             t.send_bytes = pair->send_bytes;
         }
         if (from_place < from->count) {
-            const weiri_pair *pair = &x->coll->pairs[from->ranks[from_place]];
+            const weiri_pair *pair = &x->task->pairs[from->ranks[from_place]];
             t.from = from->ranks[from_place];
             t.receive = pair->to;
             t.receive_bytes = pair->recv_bytes;
@@ -38,12 +38,12 @@ static weir_status pairwise_step(weiri_internode_coll *x, int to_node, int from_
     return status;
 }
 
-weir_status weiri_internode_coll_pairwise(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_pairwise(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
-    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &x);
     int n = x.internode->nnodes, node = x.internode->node;
-    coll->element_bytes = 1; /* transfers are of bytes */
+    x.unit_bytes = 1;
     if (status == WEIR_OK)
         status = weiri_pairs_in_node(&x);
     for (int step = 1; step < n && status == WEIR_OK; step++)

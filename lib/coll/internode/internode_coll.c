@@ -10,7 +10,7 @@
 static weir_status internode_begin_on_gpu(weiri_internode_coll *x)
 {
     x->node_comm = x->coll->comm->gpu_comm;
-    x->stream = x->call->stream;
+    x->stream = x->task->call->stream;
     weir_status status = weiri_gpu_staging_device(x->coll, &x->device_staging);
     return status == WEIR_OK
                ? weiri_gpu_staging_host(x->coll, WEIRI_GPU_STAGING_IN, x->internode->slot_bytes,
@@ -18,22 +18,23 @@ static weir_status internode_begin_on_gpu(weiri_internode_coll *x)
                : status;
 }
 
-weir_status weiri_internode_coll_begin(weiri_coll *coll, const weir_call *call,
+weir_status weiri_internode_coll_begin(weiri_coll *coll, const weiri_task *task,
                                        weiri_internode_coll *x)
 {
     weir_comm *comm = coll->comm;
     *x = (weiri_internode_coll){.coll = coll,
                                 .internode = comm->internode,
-                                .call = call,
-                                .phase = weir_collective_name(call->collective),
-                                .op = call->op == WEIR_AVG ? WEIR_SUM : call->op,
+                                .task = task,
+                                .phase = weir_collective_name(task->call->collective),
+                                .unit_bytes = task->element_bytes,
+                                .op = task->call->op == WEIR_AVG ? WEIR_SUM : task->call->op,
                                 .node_comm = comm->host_comm,
                                 .place = comm->local_rank,
                                 .count = comm->local_nranks};
     weir_status status = weiri_coll_get(comm->host_comm, &x->host);
     if (status == WEIR_OK)
         x->host->is_one_way = 0; /* relay and bundles are no calls of the node's communicator */
-    if (status == WEIR_OK && comm->gpu_comm && !coll->staged)
+    if (status == WEIR_OK && comm->gpu_comm && task->memory == WEIRI_TASK_AS_GIVEN)
         status = internode_begin_on_gpu(x);
     return status;
 }
@@ -94,7 +95,7 @@ weir_status weiri_internode_coll_combine(weiri_internode_coll *x, const int *sen
         parts[m] =
             m == x->internode->node ? mine : weiri_internode_incoming(x->internode, senders[m]);
     }
-    weiri_reduce(out, parts, nnodes, count, x->call->dtype, x->call->op,
+    weiri_reduce(out, parts, nnodes, count, x->task->call->dtype, x->task->call->op,
                  (uint64_t)x->coll->nranks, 0);
     for (int m = 0; m < nnodes; m++) {
         weir_status status = WEIR_OK;
@@ -148,7 +149,7 @@ weir_status weiri_internode_coll_spread(weiri_internode_coll *x, const char *min
     const weir_call call = {.size = sizeof call,
                             .collective = WEIR_COLL_ALLTOALLV,
                             .in = mine,
-                            .out = x->call->out,
+                            .out = x->task->call->out,
                             .dtype = WEIR_UINT8,
                             .stream = x->stream};
     weiri_coll *node_coll = NULL;

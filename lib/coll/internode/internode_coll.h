@@ -26,13 +26,14 @@ typedef struct weiri_internode_coll {
     weir_stream stream;   /* GPUs: of these phases */
     char *device_staging, *host_staging; /* GPUs: as long as a message; else NULL */
     weiri_internode *internode;
-    const weir_call *call;
+    const weiri_task *task;
     const char *phase; /* for reports */
+    size_t unit_bytes; /* of a unit of transfers: an element, or a byte */
     weir_op op;        /* of phases within the node: sum for avg, which is divided at the end */
     int place, count;  /* this rank's place in its node, and the node's number of ranks */
 } weiri_internode_coll;
 
-weir_status weiri_internode_coll_begin(weiri_coll *coll, const weir_call *call,
+weir_status weiri_internode_coll_begin(weiri_coll *coll, const weiri_task *task,
                                        weiri_internode_coll *x);
 /* Waits until the stream's work has ended and sent messages need no more progress by this rank.
  * status is the call's so far. */
@@ -62,10 +63,10 @@ static inline int weiri_internode_coll_rail(const weiri_internode_coll *x, int n
     return other->ranks[place % other->count];
 }
 
-/* The number of elements in a message, in whole cache lines. */
+/* The number of units in a message, in whole cache lines. */
 static inline size_t weiri_internode_coll_elements(const weiri_internode_coll *x)
 {
-    return x->internode->slot_bytes / WEIR_LINE_BYTES * WEIR_LINE_BYTES / x->coll->element_bytes;
+    return x->internode->slot_bytes / WEIR_LINE_BYTES * WEIR_LINE_BYTES / x->unit_bytes;
 }
 
 static inline size_t weiri_least(size_t a, size_t b)

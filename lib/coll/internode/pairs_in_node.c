@@ -7,7 +7,7 @@ weir_status weiri_pairs_in_node(weiri_internode_coll *x)
 {
     const weiri_internode *internode = x->internode;
     const weiri_node *own = &internode->nodes[internode->node];
-    weir_call call = *x->call;
+    weir_call call = *x->task->call;
     weiri_coll *node_coll = NULL;
     size_t most = 0;
     weir_status status = weiri_coll_get(x->node_comm, &node_coll);
@@ -19,7 +19,7 @@ weir_status weiri_pairs_in_node(weiri_internode_coll *x)
     call.in = NULL;
     call.out = NULL;
     for (int place = 0; place < own->count; place++) {
-        const weiri_pair *pair = &x->coll->pairs[own->ranks[place]];
+        const weiri_pair *pair = &x->task->pairs[own->ranks[place]];
         node_coll->pairs[place] = *pair;
         most = pair->send_bytes > most ? pair->send_bytes : most;
         most = pair->recv_bytes > most ? pair->recv_bytes : most;

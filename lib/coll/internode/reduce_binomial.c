@@ -38,28 +38,28 @@ static weir_status binomial_combine(weiri_internode_coll *x, const weiri_binomia
 static weir_status binomial_round(weiri_internode_coll *x, const weiri_binomial *b, size_t first,
                                   size_t count)
 {
-    const weir_call *call = x->call;
-    size_t at = first * x->coll->element_bytes, bytes = count * x->coll->element_bytes;
+    const weiri_task *task = x->task;
+    size_t at = first * x->task->element_bytes, bytes = count * x->task->element_bytes;
     char *partial = NULL;
     int represents = x->place == b->place;
     weir_status status = WEIR_OK;
     if (represents && b->position == 0)
-        partial = weiri_out_at(call, at);
+        partial = weiri_out_at(task, at);
     else if (represents)
         status = weiri_internode_coll_scratch(x, bytes, &partial);
     if (status == WEIR_OK)
-        status = weir_reduce(x->node_comm, weiri_in_at(call, at), partial, count, call->dtype,
+        status = weir_reduce(x->node_comm, weiri_in_at(task, at), partial, count, task->call->dtype,
                              x->op, b->place, x->stream);
     return status == WEIR_OK && represents ? binomial_combine(x, b, partial, bytes) : status;
 }
 
-weir_status weiri_internode_coll_reduce_binomial(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_reduce_binomial(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
-    weir_status status = weiri_internode_coll_begin(coll, call, &x);
-    const weiri_binomial b = weiri_binomial_of(&x, call->root);
-    size_t most = ROUND_BYTES / coll->element_bytes;
-    for (size_t first = 0; status == WEIR_OK && first < call->count; first += most)
-        status = binomial_round(&x, &b, first, weiri_least(call->count - first, most));
+    weir_status status = weiri_internode_coll_begin(coll, task, &x);
+    const weiri_binomial b = weiri_binomial_of(&x, task->call->root);
+    size_t most = ROUND_BYTES / task->element_bytes;
+    for (size_t first = 0; status == WEIR_OK && first < task->call->count; first += most)
+        status = binomial_round(&x, &b, first, weiri_least(task->call->count - first, most));
     return weiri_internode_coll_end(&x, status);
 }

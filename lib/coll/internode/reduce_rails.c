@@ -7,30 +7,33 @@
 
 static weir_status send_partial(weiri_internode_coll *x, const char *in, size_t count, int place)
 {
-    const weir_call *call = x->call;
-    size_t bytes = count * x->coll->element_bytes;
+    const weiri_task *task = x->task;
+    size_t bytes = count * x->task->element_bytes;
     int sends = place == x->place;
     weir_status status =
-        sends ? weiri_internode_await_room(x->internode, call->root, x->phase) : WEIR_OK;
+        sends ? weiri_internode_await_room(x->internode, task->call->root, x->phase) : WEIR_OK;
     if (status == WEIR_OK)
-        status = weir_reduce(x->host->comm, in,
-                             sends ? weiri_internode_outgoing(x->internode, call->root) : NULL,
-                             count, call->dtype, x->op, place, NULL);
-    return status == WEIR_OK && sends ? weiri_internode_send(x->internode, call->root, bytes, bytes)
-                                      : status;
+        status =
+            weir_reduce(x->host->comm, in,
+                        sends ? weiri_internode_outgoing(x->internode, task->call->root) : NULL,
+                        count, task->call->dtype, x->op, place, NULL);
+    return status == WEIR_OK && sends
+               ? weiri_internode_send(x->internode, task->call->root, bytes, bytes)
+               : status;
 }
 
 static weir_status reduce_chunk(weiri_internode_coll *x, size_t first, size_t count, size_t number)
 {
-    const weir_call *call = x->call;
+    const weiri_task *task = x->task;
     const weiri_internode *internode = x->internode;
-    size_t at = first * x->coll->element_bytes;
-    int senders[WEIRI_RANKS_MAX], is_root = x->coll->rank == call->root;
-    if (internode->node != internode->node_of[call->root])
-        return send_partial(x, weiri_in_at(call, at), count, (int)(number % (size_t)x->count));
-    char *out = is_root ? weiri_out_at(call, at) : NULL;
-    weir_status status = weir_reduce(x->host->comm, weiri_in_at(call, at), out, count, call->dtype,
-                                     x->op, internode->place_of[call->root], NULL);
+    size_t at = first * x->task->element_bytes;
+    int senders[WEIRI_RANKS_MAX], is_root = x->coll->rank == task->call->root;
+    if (internode->node != internode->node_of[task->call->root])
+        return send_partial(x, weiri_in_at(task, at), count, (int)(number % (size_t)x->count));
+    char *out = is_root ? weiri_out_at(task, at) : NULL;
+    weir_status status =
+        weir_reduce(x->host->comm, weiri_in_at(task, at), out, count, task->call->dtype, x->op,
+                    internode->place_of[task->call->root], NULL);
     if (status != WEIR_OK || !is_root)
         return status;
     for (int m = 0; m < internode->nnodes; m++)
@@ -38,12 +41,12 @@ static weir_status reduce_chunk(weiri_internode_coll *x, size_t first, size_t co
     return weiri_internode_coll_combine(x, senders, out, out, count);
 }
 
-weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
-    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &x);
     size_t chunk = weiri_internode_coll_elements(&x), number = 0;
-    for (size_t first = 0; status == WEIR_OK && first < call->count; first += chunk)
-        status = reduce_chunk(&x, first, weiri_least(call->count - first, chunk), number++);
+    for (size_t first = 0; status == WEIR_OK && first < task->call->count; first += chunk)
+        status = reduce_chunk(&x, first, weiri_least(task->call->count - first, chunk), number++);
     return weiri_internode_coll_end(&x, status);
 }

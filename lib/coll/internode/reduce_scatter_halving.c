@@ -23,7 +23,7 @@ static size_t bytes_before(const halving *h, int index)
 {
     int n = h->x.internode->nnodes;
     int node = index == h->power ? n : weiri_fold_node(index, n, h->power);
-    return weiri_section_at(&h->x, node) * h->x.coll->count_bytes;
+    return weiri_section_at(&h->x, node) * h->x.task->count_bytes;
 }
 
 static weir_status halving_step(halving *h, int mask, int send, int send_end, int keep,
@@ -67,8 +67,8 @@ static weir_status halving_return(halving *h, const weiri_fold *fold)
     int node = fold->is_idle ? h->x.internode->node : h->x.internode->node + 1;
     if (fold->peer == WEIRI_NOBODY)
         return WEIR_OK;
-    char *section = h->sections + weiri_section_at(&h->x, node) * h->x.coll->count_bytes;
-    size_t bytes = weiri_section_ranks(&h->x, node) * h->x.coll->count_bytes;
+    char *section = h->sections + weiri_section_at(&h->x, node) * h->x.task->count_bytes;
+    size_t bytes = weiri_section_ranks(&h->x, node) * h->x.task->count_bytes;
     return fold->is_idle ? weiri_transfer_receive(&h->x, fold->peer, section, bytes)
                          : weiri_transfer_send(&h->x, fold->peer, section, bytes);
 }
@@ -76,7 +76,7 @@ static weir_status halving_return(halving *h, const weiri_fold *fold)
 static weir_status halving_lead(halving *h, char *ranks)
 {
     weiri_internode_coll *x = &h->x;
-    size_t block = x->coll->count_bytes, bytes = block * (size_t)x->coll->nranks;
+    size_t block = x->task->count_bytes, bytes = block * (size_t)x->coll->nranks;
     weiri_fold fold = weiri_fold_of(x, 0);
     if (weiri_sections_are_ranks(x))
         h->sections = ranks;
@@ -88,27 +88,28 @@ static weir_status halving_lead(halving *h, char *ranks)
     return status == WEIR_OK ? halving_return(h, &fold) : status;
 }
 
-weir_status weiri_internode_coll_reduce_scatter_halving(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_reduce_scatter_halving(weiri_coll *coll, const weiri_task *task)
 {
     halving h = {.sections = NULL};
     char *ranks = NULL;
-    size_t block = coll->count_bytes, bytes = block * (size_t)coll->nranks;
-    weir_status status = weiri_internode_coll_begin(coll, call, &h.x);
+    size_t block = task->count_bytes, bytes = block * (size_t)coll->nranks;
+    weir_status status = weiri_internode_coll_begin(coll, task, &h.x);
     if (status == WEIR_OK && h.x.place == 0)
         status = weiri_internode_coll_scratch(&h.x, 2 * bytes, &ranks);
     h.power = weiri_group_power(&h.x);
     h.index = weiri_fold_index(h.x.internode->node, h.x.internode->nnodes, h.power);
     h.sections = ranks ? ranks + bytes : NULL;
     if (status == WEIR_OK)
-        status = weir_reduce(h.x.node_comm, call->in, ranks, call->count * (size_t)coll->nranks,
-                             call->dtype, h.x.op, 0, h.x.stream);
+        status = weir_reduce(h.x.node_comm, task->call->in, ranks,
+                             task->call->count * (size_t)coll->nranks, task->call->dtype, h.x.op, 0,
+                             h.x.stream);
     if (status == WEIR_OK && h.x.place == 0)
         status = halving_lead(&h, ranks);
     if (status == WEIR_OK) {
         char *own = h.x.place == 0
                         ? h.sections + weiri_section_at(&h.x, h.x.internode->node) * block
                         : NULL;
-        status = weiri_node_scatter(&h.x, 0, own, block, call->out, block);
+        status = weiri_node_scatter(&h.x, 0, own, block, task->call->out, block);
     }
     return weiri_internode_coll_end(&h.x, status);
 }

@@ -38,37 +38,37 @@ static weir_status partial_end(weiri_internode_coll *x, int to, char *partial, s
 /* The partial results for all ranks of a node, by one reduce-scatter within this node. */
 static weir_status serve_evenly(weiri_internode_coll *x, int node)
 {
-    const weir_call *call = x->call;
+    const weiri_task *task = x->task;
     const weiri_node *other = &x->internode->nodes[node];
     int to = weiri_internode_coll_rail(x, node, x->place);
     char *partial = NULL;
-    weir_status status = partial_begin(x, to, call->out, &partial);
+    weir_status status = partial_begin(x, to, task->call->out, &partial);
     if (status == WEIR_OK)
         status = weir_reduce_scatter(
-            x->node_comm, weiri_in_at(call, (size_t)other->ranks[0] * x->coll->count_bytes),
-            weiri_internode_coll_phase_buffer(x, partial), call->count, call->dtype, x->op,
-            x->stream);
-    return status == WEIR_OK ? partial_end(x, to, partial, x->coll->count_bytes) : status;
+            x->node_comm, weiri_in_at(task, (size_t)other->ranks[0] * x->task->count_bytes),
+            weiri_internode_coll_phase_buffer(x, partial), task->call->count, task->call->dtype,
+            x->op, x->stream);
+    return status == WEIR_OK ? partial_end(x, to, partial, x->task->count_bytes) : status;
 }
 
 /* The partial results of a chunk, by one reduce for each rank of a node. */
 static weir_status serve_chunk(weiri_internode_coll *x, int node, size_t first, size_t count)
 {
-    const weir_call *call = x->call;
+    const weiri_task *task = x->task;
     const weiri_node *other = &x->internode->nodes[node];
-    size_t at = first * x->coll->element_bytes, bytes = count * x->coll->element_bytes;
+    size_t at = first * x->task->element_bytes, bytes = count * x->task->element_bytes;
     weir_status status = WEIR_OK;
     for (int i = 0; i < other->count && status == WEIR_OK; i++) {
         int to = other->ranks[i], root = i % x->count, is_mine = root == x->place;
         char *partial = NULL, *buffer = NULL;
         if (is_mine) {
-            status = partial_begin(x, to, weiri_out_at(call, at), &partial);
+            status = partial_begin(x, to, weiri_out_at(task, at), &partial);
             buffer = weiri_internode_coll_phase_buffer(x, partial);
         }
         if (status == WEIR_OK)
-            status = weir_reduce(x->node_comm,
-                                 weiri_in_at(call, (size_t)to * x->coll->count_bytes + at), buffer,
-                                 count, call->dtype, x->op, root, x->stream);
+            status =
+                weir_reduce(x->node_comm, weiri_in_at(task, (size_t)to * x->task->count_bytes + at),
+                            buffer, count, task->call->dtype, x->op, root, x->stream);
         if (status == WEIR_OK && is_mine)
             status = partial_end(x, to, partial, bytes);
     }
@@ -77,33 +77,33 @@ static weir_status serve_chunk(weiri_internode_coll *x, int node, size_t first, 
 
 static weir_status reduce_scatter_chunk(weiri_internode_coll *x, size_t first, size_t count)
 {
-    const weir_call *call = x->call;
+    const weiri_task *task = x->task;
     int senders[WEIRI_RANKS_MAX], nnodes = x->internode->nnodes;
     weir_status status = WEIR_OK;
     for (int step = 1; step <= nnodes && status == WEIR_OK; step++) {
         int node = (x->internode->node + step) % nnodes; /* this node last */
-        if (count == call->count && is_even(x, node))
+        if (count == task->call->count && is_even(x, node))
             status = serve_evenly(x, node);
         else
             status = serve_chunk(x, node, first, count);
     }
     for (int m = 0; m < nnodes; m++)
         senders[m] = weiri_internode_coll_rail(x, m, x->place);
-    char *out = weiri_out_at(call, first * x->coll->element_bytes),
+    char *out = weiri_out_at(task, first * x->task->element_bytes),
          *total = weiri_internode_coll_host_buffer(x, out);
     if (status == WEIR_OK)
         status = weiri_internode_coll_combine(x, senders, total, total, count);
     return status == WEIR_OK
-               ? weiri_internode_coll_copy(x, out, total, count * x->coll->element_bytes)
+               ? weiri_internode_coll_copy(x, out, total, count * x->task->element_bytes)
                : status;
 }
 
-weir_status weiri_internode_coll_reduce_scatter_rails(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_reduce_scatter_rails(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
-    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    weir_status status = weiri_internode_coll_begin(coll, task, &x);
     size_t chunk = weiri_internode_coll_elements(&x);
-    for (size_t first = 0; status == WEIR_OK && first < call->count; first += chunk)
-        status = reduce_scatter_chunk(&x, first, weiri_least(call->count - first, chunk));
+    for (size_t first = 0; status == WEIR_OK && first < task->call->count; first += chunk)
+        status = reduce_scatter_chunk(&x, first, weiri_least(task->call->count - first, chunk));
     return weiri_internode_coll_end(&x, status);
 }

@@ -118,13 +118,13 @@ static const char *relay_block(const relay *r, int rank, int place)
 /* The result for one rank of this node, or for all of them. */
 static void make_result(const relay *r, int place, char *result)
 {
-    const weir_call *call = r->x.call;
+    const weiri_task *task = r->x.task;
     const void **blocks = r->x.coll->blocks;
     for (int rank = 0; rank < r->x.coll->nranks; rank++)
         blocks[rank] = relay_block(r, rank, place);
     if (!r->all) {
-        weiri_reduce(result, blocks, r->x.coll->nranks, r->block / r->x.coll->element_bytes,
-                     call->dtype, call->op, relay_ranks(r), 0);
+        weiri_reduce(result, blocks, r->x.coll->nranks, r->block / r->x.task->element_bytes,
+                     task->call->dtype, task->call->op, relay_ranks(r), 0);
         return;
     }
     for (size_t rank = 0; rank < relay_ranks(r); rank++)
@@ -167,20 +167,20 @@ static weir_status relay_lead(relay *r)
 /* Publishes this rank's input of a round in its slot. */
 static void relay_publish(const relay *r)
 {
-    const weir_call *call = r->x.call;
+    const weiri_task *task = r->x.task;
     size_t bytes = contribution_bytes(r);
     weiri_coll *host = r->x.host;
     weiri_slot *slot = weiri_slot_of(host, r->x.place);
     char *data = weiri_slot_data(host, slot, host->epoch, bytes);
     for (size_t block = 0; block < (r->blocks ? relay_ranks(r) : 1); block++)
-        memcpy(data + block * r->block, weiri_in_at(call, block * r->x.coll->count_bytes + r->done),
+        memcpy(data + block * r->block, weiri_in_at(task, block * r->x.task->count_bytes + r->done),
                r->block);
     weiri_slot_advance(host, slot, bytes);
 }
 
 static weir_status relay_fetch(relay *r)
 {
-    const weir_call *call = r->x.call;
+    const weiri_task *task = r->x.task;
     weiri_coll *host = r->x.host;
     size_t total = result_bytes(r);
     weiri_slot *slot = host->areas[0].result[host->epoch & 1];
@@ -191,7 +191,7 @@ static weir_status relay_fetch(relay *r)
     if (r->blocks)
         result += (size_t)r->x.place * (total / (size_t)r->x.count);
     for (size_t block = 0; block < (r->all ? relay_ranks(r) : 1); block++)
-        memcpy(weiri_out_at(call, block * r->x.coll->count_bytes + r->done),
+        memcpy(weiri_out_at(task, block * r->x.task->count_bytes + r->done),
                result + block * r->block, r->block);
     return WEIR_OK;
 }
@@ -211,20 +211,21 @@ static weir_status relay_round(relay *r)
     return status;
 }
 
-weir_status weiri_internode_coll_relay(weiri_coll *coll, const weir_call *call)
+weir_status weiri_internode_coll_relay(weiri_coll *coll, const weiri_task *task)
 {
     relay r = {.from = coll->sources};
-    weir_status status = weiri_internode_coll_begin(coll, call, &r.x);
-    r.blocks = call->collective == WEIR_COLL_REDUCE_SCATTER ||
-               call->collective == WEIR_COLL_ALLTOALL;
-    r.all = call->collective == WEIR_COLL_ALLGATHER || call->collective == WEIR_COLL_ALLTOALL;
+    weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
+    r.blocks = task->call->collective == WEIR_COLL_REDUCE_SCATTER ||
+               task->call->collective == WEIR_COLL_ALLTOALL;
+    r.all = task->call->collective == WEIR_COLL_ALLGATHER ||
+            task->call->collective == WEIR_COLL_ALLTOALL;
     size_t most = status == WEIR_OK ? round_bytes(&r) : 0;
     if (status == WEIR_OK && !most)
-        return r.all ? weiri_algo_fall_back(coll, call, "pairs", weiri_internode_coll_pairs)
-                     : weiri_algo_fall_back(coll, call, "rails",
-                                           weiri_internode_coll_reduce_scatter_rails);
-    for (; status == WEIR_OK && r.done < coll->count_bytes; r.done += r.block) {
-        r.block = weiri_least(coll->count_bytes - r.done, most);
+        return r.all ? weiri_algo_fall_back(coll, task, "pairs", weiri_internode_coll_pairs)
+                     : weiri_algo_fall_back(coll, task, "rails",
+                                            weiri_internode_coll_reduce_scatter_rails);
+    for (; status == WEIR_OK && r.done < task->count_bytes; r.done += r.block) {
+        r.block = weiri_least(task->count_bytes - r.done, most);
         status = relay_round(&r);
     }
     return weiri_internode_coll_end(&r.x, status);

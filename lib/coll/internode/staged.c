@@ -23,98 +23,114 @@ static weir_status staged_copy(weiri_coll *coll, void *to, const void *from, siz
 }
 
 /* Whether the blocks exchanged with a rank stay in GPU memory. */
-static int stays_on_gpu(const weiri_coll *coll, const weir_call *call, size_t rank)
+static int stays_on_gpu(const weiri_coll *coll, const weiri_task *task, size_t rank)
 {
-    return !coll->staged && weiri_is_pairwise(call) &&
+    return task->memory == WEIRI_TASK_AS_GIVEN && weiri_is_pairwise(task) &&
            !weiri_internode_is_remote(coll->comm->internode, (int)rank);
 }
 
-/* Runs the call for elements [first, first + count) of every block. */
-static weir_status staged_run_piece(weiri_coll *coll, const weir_call *parent,
+/* Stores the pairs of a piece of an alltoall, of which the call's elements begin at byte `at` of
+ * every block. */
+static void staged_fill_pairs(weiri_coll *coll, const weiri_task *whole, const weiri_task *piece,
+                              size_t at)
+{
+    const size_t bytes = piece->count_bytes;
+    for (size_t i = 0; i < (size_t)coll->nranks; i++) {
+        size_t gpu_at = i * whole->count_bytes + at, host_at = i * bytes;
+        int stays = stays_on_gpu(coll, whole, i);
+        coll->pairs[i] =
+            (weiri_pair){stays ? weiri_in_at(whole, gpu_at) : weiri_in_at(piece, host_at),
+                         stays ? weiri_out_at(whole, gpu_at) : weiri_out_at(piece, host_at),
+                         bytes,
+                         bytes,
+                         1,
+                         1};
+    }
+}
+
+/* Runs the call for elements [first, first + count) of every block, on copies. */
+static weir_status staged_run_piece(weiri_coll *coll, const weiri_task *whole,
                                     const weiri_blocks *b, size_t first, size_t count)
 {
-    weir_call call = *parent; /* for a part of the elements, on copies */
+    weir_call call = *whole->call;
     char *in = NULL, *out = NULL;
-    const size_t parent_bytes = parent->count * coll->element_bytes;
-    const size_t at = first * coll->element_bytes, bytes = count * coll->element_bytes;
-    const size_t most = (size_t)coll->nranks * bytes;
+    const size_t at = first * whole->element_bytes, bytes = count * whole->element_bytes;
+    const size_t stride = whole->count_bytes, most = (size_t)coll->nranks * bytes;
     weir_status status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_IN, most, &in);
     if (status == WEIR_OK)
         status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_OUT, most, &out);
     for (size_t i = 0; i < b->in && status == WEIR_OK; i++)
-        if (!stays_on_gpu(coll, parent, i))
-            status = staged_copy(coll, in + i * bytes, weiri_in_at(parent, i * parent_bytes + at),
-                                 bytes);
+        if (!stays_on_gpu(coll, whole, i))
+            status = staged_copy(coll, in + i * bytes, weiri_in_at(whole, i * stride + at), bytes);
     if (status != WEIR_OK)
         return status;
     call.in = in;
     call.out = out;
     call.count = count;
-    weiri_coll_derive(coll, &call);
-    for (size_t i = 0; call.collective == WEIR_COLL_ALLTOALL && i < b->in; i++) {
-        size_t gpu_at = i * parent_bytes + at, host_at = i * bytes;
-        int stays = stays_on_gpu(coll, parent, i);
-        coll->pairs[i] =
-            (weiri_pair){stays ? weiri_in_at(parent, gpu_at) : in + host_at,
-                         stays ? weiri_out_at(parent, gpu_at) : out + host_at, bytes, bytes, 1, 1};
-    }
-    status = coll->choice->algo->run(coll, &call);
+    const weiri_task piece = weiri_task_part(whole, &call);
+    if (call.collective == WEIR_COLL_ALLTOALL)
+        staged_fill_pairs(coll, whole, &piece, at);
+    status = whole->choice->algo->run(coll, &piece);
     for (size_t i = 0; i < b->out && status == WEIR_OK; i++)
-        if (!stays_on_gpu(coll, parent, i))
-            status = staged_copy(coll, weiri_out_at(parent, i * parent_bytes + at), out + i * bytes,
-                                 bytes);
+        if (!stays_on_gpu(coll, whole, i))
+            status =
+                staged_copy(coll, weiri_out_at(whole, i * stride + at), out + i * bytes, bytes);
     return status;
 }
 
-static weir_status staged_run_pieces(weiri_coll *coll, const weir_call *call)
+static weir_status staged_run_pieces(weiri_coll *coll, const weiri_task *task)
 {
-    const weiri_blocks b = weiri_blocks_of(coll, call);
-    size_t n = (size_t)coll->nranks, line = WEIR_LINE_BYTES / coll->element_bytes;
-    size_t piece = PIECE_BYTES / n / coll->element_bytes / line * line;
+    const weiri_blocks b = weiri_blocks_of(coll, task);
+    const size_t count = task->call->count, line = WEIR_LINE_BYTES / task->element_bytes;
+    size_t piece = PIECE_BYTES / (size_t)coll->nranks / task->element_bytes / line * line;
     weir_status status = WEIR_OK;
-    for (size_t first = 0; first < call->count && status == WEIR_OK; first += piece) {
-        size_t left = call->count - first;
-        status = staged_run_piece(coll, call, &b, first, left < piece ? left : piece);
+    for (size_t first = 0; first < count && status == WEIR_OK; first += piece) {
+        size_t left = count - first;
+        status = staged_run_piece(coll, task, &b, first, left < piece ? left : piece);
     }
     return status;
 }
 
 /* alltoallv and sendrecv: the pairs' blocks, adjacent in the staging buffers. */
-static weir_status staged_run_pairs(weiri_coll *coll, const weir_call *call)
+static weir_status staged_run_pairs(weiri_coll *coll, const weiri_task *task)
 {
-    weiri_pair device[WEIRI_RANKS_MAX];
+    weiri_pair staged[WEIRI_RANKS_MAX];
+    weiri_task on_host = *task;
     char *in = NULL, *out = NULL;
     size_t n = (size_t)coll->nranks, sent = 0, received = 0;
-    memcpy(device, coll->pairs, n * sizeof *device);
     for (size_t peer = 0; peer < n; peer++) {
-        sent += stays_on_gpu(coll, call, peer) ? 0 : device[peer].send_bytes;
-        received += stays_on_gpu(coll, call, peer) ? 0 : device[peer].recv_bytes;
+        sent += stays_on_gpu(coll, task, peer) ? 0 : task->pairs[peer].send_bytes;
+        received += stays_on_gpu(coll, task, peer) ? 0 : task->pairs[peer].recv_bytes;
     }
     weir_status status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_IN, sent, &in);
     if (status == WEIR_OK)
         status = weiri_gpu_staging_host(coll, WEIRI_GPU_STAGING_OUT, received, &out);
+    memcpy(staged, task->pairs, n * sizeof *staged);
     for (size_t peer = 0; peer < n && status == WEIR_OK; peer++) {
-        weiri_pair *pair = &coll->pairs[peer];
-        if (stays_on_gpu(coll, call, peer))
+        weiri_pair *pair = &staged[peer];
+        if (stays_on_gpu(coll, task, peer))
             continue;
+        status = staged_copy(coll, in, pair->from, pair->send_bytes);
         pair->from = in;
         pair->to = out;
-        status = staged_copy(coll, in, device[peer].from, pair->send_bytes);
         in += pair->send_bytes;
         out += pair->recv_bytes;
     }
+    on_host.pairs = staged;
     if (status == WEIR_OK)
-        status = coll->choice->algo->run(coll, call);
+        status = task->choice->algo->run(coll, &on_host);
     for (size_t peer = 0; peer < n && status == WEIR_OK; peer++)
-        if (!stays_on_gpu(coll, call, peer))
-            status = staged_copy(coll, device[peer].to, coll->pairs[peer].to,
-                                 device[peer].recv_bytes);
+        if (!stays_on_gpu(coll, task, peer))
+            status =
+                staged_copy(coll, task->pairs[peer].to, staged[peer].to, staged[peer].recv_bytes);
     return status;
 }
 
-weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weir_call *call, size_t size_bytes)
+weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weiri_task *given)
 {
     weir_comm *comm = coll->comm;
+    const weir_call *call = given->call;
+    weiri_task task = *given;
     if (call->device_splits)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "weir_alltoallv_device: between nodes the host must know the counts; "
@@ -122,9 +138,11 @@ weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weir_call *call, si
     weir_status status = comm->gpu->ops->await(comm->gpu_comm, call->stream);
     if (status != WEIR_OK)
         return status;
-    coll->staged = size_bytes < coll->choice->algo->gpu_phases_from;
+    if (task.size_bytes < task.choice->algo->gpu_phases_from)
+        task.memory = WEIRI_TASK_STAGED;
     if (call->collective == WEIR_COLL_ALLTOALLV || call->collective == WEIR_COLL_SENDRECV)
-        return staged_run_pairs(coll, call);
-    return coll->staged || weiri_is_pairwise(call) ? staged_run_pieces(coll, call)
-                                                   : coll->choice->algo->run(coll, call);
+        return staged_run_pairs(coll, &task);
+    return task.memory == WEIRI_TASK_STAGED || weiri_is_pairwise(&task)
+               ? staged_run_pieces(coll, &task)
+               : task.choice->algo->run(coll, &task);
 }

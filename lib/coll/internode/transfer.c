@@ -41,8 +41,8 @@ static void transfer_store(const weiri_internode_coll *x, const weiri_transfer *
         return;
     }
     const void *parts[2] = {t->peer_first ? data : to, t->peer_first ? to : data};
-    weiri_reduce(to, parts, 2, bytes / x->coll->element_bytes, x->call->dtype,
-                 t->is_last ? x->call->op : x->op, (uint64_t)x->coll->nranks, 0);
+    weiri_reduce(to, parts, 2, bytes / x->task->element_bytes, x->task->call->dtype,
+                 t->is_last ? x->task->call->op : x->op, (uint64_t)x->coll->nranks, 0);
 }
 
 /* The peer sends another length than this rank expects. */
@@ -94,7 +94,7 @@ static weir_status transfer_pause(weiri_internode_coll *x, const weiri_transfer 
 weir_status weiri_transfer_run(weiri_internode_coll *x, const weiri_transfer *t)
 {
     transfer_state state = {0, 0, t->to != WEIRI_NOBODY, t->from != WEIRI_NOBODY};
-    size_t most = weiri_internode_coll_elements(x) * x->coll->element_bytes;
+    size_t most = weiri_internode_coll_elements(x) * x->unit_bytes;
     weiri_waiter waiter = {.polls = {0, 0}};
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && (state.sends || state.receives)) {
@@ -187,16 +187,16 @@ static int parts_are_even(const weiri_internode_coll *x, size_t count, int nrail
 weir_status weiri_parts_reduce(weiri_internode_coll *x, const char *in, char *part, size_t count,
                                int nrails)
 {
-    const weir_call *call = x->call;
+    const weiri_task *task = x->task;
     weir_status status = WEIR_OK;
     if (parts_are_even(x, count, nrails) && nrails > 1)
-        return weir_reduce_scatter(x->node_comm, in, part, count / (size_t)nrails, call->dtype,
-                                   x->op, x->stream);
+        return weir_reduce_scatter(x->node_comm, in, part, count / (size_t)nrails,
+                                   task->call->dtype, x->op, x->stream);
     for (int rail = 0; rail < nrails && status == WEIR_OK; rail++) {
         weiri_share share = weiri_parts_share(count, rail, nrails);
-        status = weir_reduce(x->node_comm, in + share.first * x->coll->element_bytes,
-                             rail == x->place ? part : NULL, share.count, call->dtype, x->op, rail,
-                             x->stream);
+        status = weir_reduce(x->node_comm, in + share.first * x->task->element_bytes,
+                             rail == x->place ? part : NULL, share.count, task->call->dtype, x->op,
+                             rail, x->stream);
     }
     return status;
 }

@@ -127,27 +127,28 @@ static weir_status planned_open(weiri_coll *coll, weiri_planned *row)
 /* --------------------------------------------------------------------- running */
 
 /* The lengths of a call's buffers, on any rank. */
-static void planned_lengths(const weiri_coll *coll, const weir_call *call, uint64_t *in_bytes,
+static void planned_lengths(const weiri_coll *coll, const weiri_task *task, uint64_t *in_bytes,
                             uint64_t *out_bytes)
 {
-    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    const weiri_contract *contract = weiri_contract_of((int)task->call->collective);
     const uint64_t n = (uint64_t)coll->nranks;
-    *in_bytes = coll->count_bytes * (contract->in_has_blocks ? n : 1);
-    *out_bytes = coll->count_bytes * (contract->out_has_blocks ? n : 1);
+    *in_bytes = task->count_bytes * (contract->in_has_blocks ? n : 1);
+    *out_bytes = task->count_bytes * (contract->out_has_blocks ? n : 1);
 }
 
 /* Whether a plan serves a call, from what is equal on all ranks. A plan divides an average after it
  * has rounded the sum, which algorithms of weir do not. */
-static int planned_serves(const weiri_coll *coll, const weiri_planned *row, const weir_call *call,
+static int planned_serves(const weiri_planned *row, const weiri_task *task,
                           const weiri_plan_offer *offer)
 {
+    const weir_call *call = task->call;
     weiri_plan_layout layout;
     if (weiri_contract_of((int)call->collective)->reduces &&
         (call->op == WEIR_AVG || (row->needs_op >= 0 && row->needs_op != (int)call->op)))
         return 0;
     if (weiri_plan_has_root(row->plan) && call->root != row->root)
         return 0;
-    return weiri_plan_lay_out(row->plan, offer->in_bytes, offer->out_bytes, coll->element_bytes,
+    return weiri_plan_lay_out(row->plan, offer->in_bytes, offer->out_bytes, task->element_bytes,
                               &layout) == WEIR_OK &&
            (row->max_chunk_bytes == 0 || layout.chunk_bytes <= row->max_chunk_bytes);
 }
@@ -177,9 +178,9 @@ static int planned_needs_mapped(const weiri_planned *row, const weiri_plan_offer
  * that does not need mapped memory serves any buffers; else those buffers must be symmetric memory,
  * of which all ranks have promised that they use it in the same calls (weir_mem_symmetric). */
 static int planned_fits_memory(const weiri_coll *coll, const weiri_planned *row,
-                               const weir_call *call, weiri_plan_offer *offer)
+                               const weiri_task *task, weiri_plan_offer *offer)
 {
-    const void *const at[2] = {call->in, call->out};
+    const void *const at[2] = {task->call->in, task->call->out};
     const uint64_t bytes[2] = {offer->in_bytes, offer->out_bytes};
     int fits = 1;
     offer->call.any_buffers = coll->comm->gpu || coll->comm->internode || row->ports;
@@ -192,24 +193,29 @@ static int planned_fits_memory(const weiri_coll *coll, const weiri_planned *row,
 }
 
 /* Fills what a plan needs to know of a call. Returns whether the plan may serve it. */
-static int planned_offer(const weiri_coll *coll, const weiri_planned *row, const weir_call *call,
+static int planned_offer(const weiri_coll *coll, const weiri_planned *row, const weiri_task *task,
                          weiri_plan_offer *offer)
 {
+    const weir_call *call = task->call;
+    const int reduces = weiri_contract_of((int)call->collective)->reduces;
     *offer = (weiri_plan_offer){.plan = row->plan, .ports = row->ports};
-    offer->call = (weiri_plan_call){.in = call->in, .out = call->out, .dtype = call->dtype,
-                                    .op = weiri_contract_of((int)call->collective)->reduces ? call->op : WEIR_SUM,
-                                    .element_bytes = coll->element_bytes, .stream = call->stream};
-    planned_lengths(coll, call, &offer->in_bytes, &offer->out_bytes);
-    return planned_serves(coll, row, call, offer) && planned_fits_memory(coll, row, call, offer);
+    offer->call = (weiri_plan_call){.in = call->in,
+                                    .out = call->out,
+                                    .dtype = call->dtype,
+                                    .op = reduces ? call->op : WEIR_SUM,
+                                    .element_bytes = task->element_bytes,
+                                    .stream = call->stream};
+    planned_lengths(coll, task, &offer->in_bytes, &offer->out_bytes);
+    return planned_serves(row, task, offer) && planned_fits_memory(coll, row, task, offer);
 }
 
 weiri_planned_use weiri_planned_look(const weiri_coll *coll, const weiri_planned *row,
-                                     const weir_call *call)
+                                     const weiri_task *task)
 {
     weiri_plan_offer offer;
     if (row->state == WEIRI_PLANNED_UNREAD)
         return WEIRI_PLANNED_WAITS;
-    if (row->state != WEIRI_PLANNED_READY || !planned_offer(coll, row, call, &offer))
+    if (row->state != WEIRI_PLANNED_READY || !planned_offer(coll, row, task, &offer))
         return WEIRI_PLANNED_PASSES;
     if (weiri_plan_waits(coll->executor, &offer))
         return WEIRI_PLANNED_WAITS;
@@ -217,7 +223,7 @@ weiri_planned_use weiri_planned_look(const weiri_coll *coll, const weiri_planned
                                                           : WEIRI_PLANNED_PASSES;
 }
 
-weir_status weiri_planned_run(weiri_coll *coll, weiri_planned *row, const weir_call *call,
+weir_status weiri_planned_run(weiri_coll *coll, weiri_planned *row, const weiri_task *task,
                               int *served)
 {
     weiri_plan_offer offer;
@@ -228,7 +234,7 @@ weir_status weiri_planned_run(weiri_coll *coll, weiri_planned *row, const weir_c
     if (WEIRI_UNLIKELY(row->state == WEIRI_PLANNED_UNREAD))
         status = planned_open(coll, row);
     if (status != WEIR_OK || row->state != WEIRI_PLANNED_READY ||
-        !planned_offer(coll, row, call, &offer))
+        !planned_offer(coll, row, task, &offer))
         return status;
     /* The plan is proved; but without its own check, the executor does not know the root. */
     weir_executor_set_checks(coll->executor, weiri_plan_has_root(row->plan));

@@ -232,16 +232,16 @@ static void half_registered(weir_comm *comm, int *failures)
 enum { MONITORED = 60, MONITORED_PIECE = 24 };
 
 /* An algorithm that runs a call in pieces, as those do that stage data through host memory. */
-static weir_status run_in_pieces(weiri_coll *coll, const weir_call *call)
+static weir_status run_in_pieces(weiri_coll *coll, const weiri_task *task)
 {
     weir_status status = WEIR_OK;
-    for (size_t at = 0; at < call->count && status == WEIR_OK; at += MONITORED_PIECE) {
-        const size_t left = call->count - at;
-        weir_call piece = *call;
-        piece.in = weiri_in_at(call, at * sizeof(float));
-        piece.out = weiri_out_at(call, at * sizeof(float));
-        piece.count = left < MONITORED_PIECE ? left : MONITORED_PIECE;
-        weiri_coll_derive(coll, &piece);
+    for (size_t at = 0; at < task->elements && status == WEIR_OK; at += MONITORED_PIECE) {
+        const size_t left = task->elements - at;
+        weir_call call = *task->call;
+        call.in = weiri_in_at(task, at * sizeof(float));
+        call.out = weiri_out_at(task, at * sizeof(float));
+        call.count = left < MONITORED_PIECE ? left : MONITORED_PIECE;
+        const weiri_task piece = weiri_task_part(task, &call);
         status = weiri_allreduce_packet(coll, &piece);
     }
     return status;
@@ -270,11 +270,14 @@ static int monitored_body(weir_boot *boot, void *argument)
     weir_comm *comm = open_comm(boot);
     if (!comm)
         return NO_COMM;
+    weiri_coll *coll = NULL;
+    EXPECT_OK(&failures, weiri_coll_get(comm, &coll));
+    coll->choices[WEIR_COLL_ALLREDUCE][0] = choice;
     call.dtype = WEIR_FLOAT;
     call.in = in;
     call.out = out;
     call.count = MONITORED;
-    EXPECT_OK(&failures, weiri_coll_call(comm, &call, &choice));
+    EXPECT_OK(&failures, weir_run(comm, &call));
     EXPECT(&failures, out[0] == 2);
     EXPECT_OK(&failures, weir_comm_destroy(comm)); /* writes the metrics */
     EXPECT(&failures, folder_has(folder, "\"coll_msg_size_bytes\": 240,.*\"coll_algo\": \"pieces\""));

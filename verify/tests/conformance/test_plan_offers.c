@@ -202,10 +202,11 @@ static int gather_in(gpu_rank *r, char *in, char *out, size_t bytes, weir_dtype 
     memset(out, 0xee, RANKS * bytes);
     for (size_t i = 0; i < bytes; i++)
         in[i] = (char)(r->rank * 91 + (int)(i * 7 + i / 256));
-    weiri_coll_derive(r->coll, &call);
-    const weiri_planned_use use = weiri_planned_look(r->coll, r->row, &call);
+    const weiri_task task = {.call = &call, .elements = call.count, .count_bytes = bytes,
+                             .element_bytes = weir_dtype_bytes(dtype)};
+    const weiri_planned_use use = weiri_planned_look(r->coll, r->row, &task);
     int served = 0;
-    weir_status status = weiri_planned_run(r->coll, r->row, &call, &served);
+    weir_status status = weiri_planned_run(r->coll, r->row, &task, &served);
     if (status != WEIR_OK) {
         fprintf(stderr, "# rank %d: %s\n", r->rank, weir_last_error());
         return status;

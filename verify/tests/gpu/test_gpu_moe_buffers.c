@@ -20,7 +20,7 @@
 #define weiri_moe_gpu_combine tested_combine
 #define weiri_moe_gpu_check tested_check
 #define weiri_moe_gpu_locate tested_locate
-#define weiri_cuda_launch_on fake_launch
+#define weiri_cuda_launch fake_launch
 #define weiri_cuda_ready fake_ready
 #define weiri_cuda_leave fake_leave
 #define weiri_region_describe fake_region

@@ -534,7 +534,7 @@ static void measure(int rank, size_t bytes, const char *algo)
     started_s = sim_now_s();
     ended_s = 0;
     sim_barrier();
-    weir_status status = weiri_coll_call(&ranks[rank].parent, &call, NULL);
+    weir_status status = weir_run(&ranks[rank].parent, &call);
     if (status != WEIR_OK) {
         fprintf(stderr, "sim: rank %d: %s\n", rank, weir_last_error());
         exit(1);

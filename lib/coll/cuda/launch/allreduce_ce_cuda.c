@@ -77,7 +77,7 @@ static weir_status ce_send_chunk(const ce_plan *p, size_t k)
     for (int i = 1; i < nranks && status == WEIR_OK; i++) {
         int peer = (rank + i) % nranks;
         status = weiri_engines_copy(e, e->outputs[peer] + arrival_offset(p, rank, k),
-                                    weiri_in_at(e->call, (size_t)peer * p->share + k * p->chunk),
+                                    weiri_in_at(e->task, (size_t)peer * p->share + k * p->chunk),
                                     chunk_bytes(p, k));
     }
     return status;
@@ -96,15 +96,15 @@ static weir_status ce_reduce_chunk(const ce_plan *p, size_t k, int blocks)
     memset(&args, 0, sizeof args);
     args.view = e->barrier.view;
     args.bytes = chunk_bytes(p, k);
-    args.dtype = (int32_t)e->call->dtype;
-    args.op = (int32_t)e->call->op;
-    args.out = weiri_out_at(e->call, at);
+    args.dtype = (int32_t)e->task->call->dtype;
+    args.op = (int32_t)e->task->call->op;
+    args.out = weiri_out_at(e->task, at);
     for (int from = 0; from < e->coll->nranks; from++)
         args.pairs[from].send_at =
-            (uint64_t)(uintptr_t)(from == rank ? weiri_in_at(e->call, at)
-                                               : weiri_out_at(e->call, arrival_offset(p, from, k)));
-    return weiri_cuda_launch(e->coll, (weir_stream)weiri_engines_second_stream(e), "ce",
-                             weiri_gpu_reduce_local_kernel(e->call->dtype),
+            (uint64_t)(uintptr_t)(from == rank ? weiri_in_at(e->task, at)
+                                               : weiri_out_at(e->task, arrival_offset(p, from, k)));
+    return weiri_cuda_launch(e->coll->comm, (weir_stream)weiri_engines_second_stream(e), "ce",
+                             weiri_gpu_reduce_local_kernel(e->task->call->dtype),
                              (weiri_gpu_shape){blocks, 512}, &args);
 }
 
@@ -115,16 +115,17 @@ static weir_status ce_push_first(const ce_plan *p)
     weiri_gpu_args args;
     memset(&args, 0, sizeof args);
     args.view = e->barrier.view;
-    args.in = e->call->in;
-    args.out = e->call->out;
+    args.in = e->task->call->in;
+    args.out = e->task->call->out;
     args.bytes = p->share * (size_t)e->coll->nranks;
     args.chunk_bytes = chunk_bytes(p, 0);
-    args.dtype = (int32_t)e->call->dtype;
-    args.op = (int32_t)e->call->op;
+    args.dtype = (int32_t)e->task->call->dtype;
+    args.op = (int32_t)e->task->call->op;
     args.collective = WEIR_COLL_ALLREDUCE;
-    return weiri_cuda_launch(
-        e->coll, e->call->stream, "ce", weiri_gpu_push_kernel(e->call->dtype, e->coll->nranks),
-        weiri_gpu_push_shape(&args, weiri_cuda_of(e->coll->comm)->processors), &args);
+    return weiri_cuda_launch(e->coll->comm, e->task->call->stream, "ce",
+                             weiri_gpu_push_kernel(e->task->call->dtype, e->coll->nranks),
+                             weiri_gpu_push_shape(&args, weiri_cuda_of(e->coll->comm)->processors),
+                             &args);
 }
 
 /* Enqueues steps 1 to 3 of all chunks; the last reduction may still be running. */
@@ -154,7 +155,7 @@ static weir_status ce_gather(const ce_plan *p, size_t at, size_t end)
     for (int i = 1; i < e->coll->nranks && status == WEIR_OK; i++) {
         int peer = (e->coll->rank + i) % e->coll->nranks;
         status =
-            weiri_engines_copy(e, e->outputs[peer] + place, weiri_out_at(e->call, place), end - at);
+            weiri_engines_copy(e, e->outputs[peer] + place, weiri_out_at(e->task, place), end - at);
     }
     return status;
 }
@@ -177,34 +178,34 @@ static weir_status ce_run(ce_plan *p)
 }
 
 /* Reduces the elements after the last share. */
-static weir_status ce_reduce_rest(weiri_coll *coll, const weir_call *call, size_t done)
+static weir_status ce_reduce_rest(weiri_coll *coll, const weiri_task *task, size_t done)
 {
     const char *name = coll->last_algo;
-    weir_call rest = *call;
-    if (done == coll->count_bytes)
+    weir_call call = *task->call;
+    if (done == task->count_bytes)
         return WEIR_OK;
-    rest.in = weiri_in_at(call, done);
-    rest.out = weiri_out_at(call, done);
-    rest.count -= done / coll->element_bytes;
-    weiri_coll_derive(coll, &rest);
+    call.in = weiri_in_at(task, done);
+    call.out = weiri_out_at(task, done);
+    call.count -= done / task->element_bytes;
+    const weiri_task rest = weiri_task_part(task, &call);
     weir_status status = weiri_cuda_run_general(coll, &rest);
     coll->last_algo = name;
     return status;
 }
 
-weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weir_call *call)
+weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weiri_task *task)
 {
     ce_plan p;
     weir_status status;
     int before;
-    if (coll->count_bytes < 16 * (size_t)coll->nranks)
-        return weiri_cuda_run_general(coll, call);
-    if (!weiri_engines_open(&p.engines, coll, call, coll->count_bytes, &before, &status))
-        return status == WEIR_OK ? weiri_cuda_run_another(coll, call) : status;
-    p.in_place = call->in == call->out;
+    if (task->count_bytes < 16 * (size_t)coll->nranks)
+        return weiri_cuda_run_general(coll, task);
+    if (!weiri_engines_open(&p.engines, coll, task, task->count_bytes, &before, &status))
+        return status == WEIR_OK ? weiri_cuda_run(coll, task) : status;
+    p.in_place = task->call->in == task->call->out;
     p.engines.barrier.in_desc = p.in_place ? p.engines.barrier.out_desc : WEIRI_GPU_UNMAPPED;
-    ce_divide(&p, coll->count_bytes);
+    ce_divide(&p, task->count_bytes);
     status = ce_run(&p);
     weiri_engines_close(&p.engines, before);
-    return status == WEIR_OK ? ce_reduce_rest(coll, call, p.share * (size_t)coll->nranks) : status;
+    return status == WEIR_OK ? ce_reduce_rest(coll, task, p.share * (size_t)coll->nranks) : status;
 }

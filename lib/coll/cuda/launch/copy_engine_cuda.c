@@ -31,12 +31,12 @@ static int engines_find_outputs(weiri_engines *engines, size_t bytes)
     const weiri_coll *coll = engines->coll;
     weiri_gpu_args *args = &engines->barrier;
     weir_comm *comm = coll->comm;
-    weiri_desc own = weiri_region_describe(comm, engines->call->out, bytes);
+    weiri_desc own = weiri_region_describe(comm, engines->task->call->out, bytes);
     const weiri_desc *all = weiri_cuda_symmetric(comm, own);
     for (int rank = 0; all && rank < coll->nranks; rank++) {
         weiri_desc desc = {all[rank].region, all[rank].generation, own.offset};
         if (rank == coll->rank)
-            engines->outputs[rank] = engines->call->out;
+            engines->outputs[rank] = engines->task->call->out;
         else if (weiri_region_pointer(comm, rank, desc, &engines->outputs[rank]) != WEIR_OK)
             return 0;
         args->pairs[rank].recv_at = weiri_cuda_desc(desc);
@@ -46,20 +46,20 @@ static int engines_find_outputs(weiri_engines *engines, size_t bytes)
     return all != NULL;
 }
 
-int weiri_engines_open(weiri_engines *engines, weiri_coll *coll, const weir_call *call,
+int weiri_engines_open(weiri_engines *engines, weiri_coll *coll, const weiri_task *task,
                        size_t out_bytes, int *before, weir_status *status)
 {
     memset(engines, 0, sizeof *engines);
     engines->coll = coll;
-    engines->call = call;
+    engines->task = task;
     *status = WEIR_OK;
     if (coll->nranks == 1 || !engines_find_outputs(engines, out_bytes))
         return 0;
-    *status = weiri_cuda_ready(coll->comm, call->stream, before);
+    *status = weiri_cuda_ready(coll->comm, task->call->stream, before);
     if (*status != WEIR_OK)
         return 0;
     engines->barrier.view = weiri_cuda_of(coll->comm)->view;
-    *status = weiri_cuda_check_input(coll, call);
+    *status = weiri_cuda_check_input(coll, task);
     if (*status != WEIR_OK)
         weiri_cuda_leave(coll->comm, *before);
     return *status == WEIR_OK;
@@ -72,8 +72,9 @@ void weiri_engines_close(const weiri_engines *engines, int before)
 
 weir_status weiri_engines_barrier(weiri_engines *engines)
 {
-    return weiri_cuda_launch(engines->coll, engines->call->stream, "ce", weiri_gpu_barrier_kernel(),
-                             (weiri_gpu_shape){1, 32}, &engines->barrier);
+    return weiri_cuda_launch(engines->coll->comm, engines->task->call->stream, "ce",
+                             weiri_gpu_barrier_kernel(), (weiri_gpu_shape){1, 32},
+                             &engines->barrier);
 }
 
 weir_status weiri_engines_copy(const weiri_engines *engines, char *to, const char *from,
@@ -82,7 +83,7 @@ weir_status weiri_engines_copy(const weiri_engines *engines, char *to, const cha
     if (!bytes)
         return WEIR_OK;
     return weiri_engines_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
-                                               (cudaStream_t)engines->call->stream));
+                                               (cudaStream_t)engines->task->call->stream));
 }
 
 cudaStream_t weiri_engines_second_stream(const weiri_engines *engines)
@@ -103,14 +104,14 @@ static weir_status engines_order_streams(const weiri_engines *engines, cudaStrea
 
 weir_status weiri_engines_fork(const weiri_engines *engines)
 {
-    return engines_order_streams(engines, (cudaStream_t)engines->call->stream,
+    return engines_order_streams(engines, (cudaStream_t)engines->task->call->stream,
                                  weiri_engines_second_stream(engines));
 }
 
 weir_status weiri_engines_join(const weiri_engines *engines)
 {
     return engines_order_streams(engines, weiri_engines_second_stream(engines),
-                                 (cudaStream_t)engines->call->stream);
+                                 (cudaStream_t)engines->task->call->stream);
 }
 
 /* ----------------------------------------------------- allgather, alltoall */
@@ -118,18 +119,18 @@ weir_status weiri_engines_join(const weiri_engines *engines)
 /* This rank's block for a rank's output. */
 static const char *engines_source(const weiri_engines *engines, int rank)
 {
-    const weir_call *call = engines->call;
-    return call->collective == WEIR_COLL_ALLTOALL
-               ? weiri_in_at(call, (size_t)rank * engines->coll->count_bytes)
-               : call->in;
+    const weiri_task *task = engines->task;
+    return task->call->collective == WEIR_COLL_ALLTOALL
+               ? weiri_in_at(task, (size_t)rank * engines->task->count_bytes)
+               : task->call->in;
 }
 
 /* Copies this rank's block into every output, into its own in the second stream. */
 static weir_status engines_copy_all(const weiri_engines *engines)
 {
     const weiri_coll *coll = engines->coll;
-    const size_t bytes = engines->coll->count_bytes, at = (size_t)coll->rank * bytes;
-    char *own = weiri_out_at(engines->call, at);
+    const size_t bytes = engines->task->count_bytes, at = (size_t)coll->rank * bytes;
+    char *own = weiri_out_at(engines->task, at);
     const char *from = engines_source(engines, coll->rank);
     int copies_own = own != from && bytes;
     weir_status status = copies_own ? weiri_engines_fork(engines) : WEIR_OK;
@@ -146,14 +147,14 @@ static weir_status engines_copy_all(const weiri_engines *engines)
     return status;
 }
 
-weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weir_call *call)
+weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_task *task)
 {
     weiri_engines engines;
     weir_status status;
     int before;
-    if (!weiri_engines_open(&engines, coll, call, (size_t)coll->nranks * coll->count_bytes, &before,
+    if (!weiri_engines_open(&engines, coll, task, (size_t)coll->nranks * task->count_bytes, &before,
                             &status))
-        return status == WEIR_OK ? weiri_cuda_run_another(coll, call) : status;
+        return status == WEIR_OK ? weiri_cuda_run(coll, task) : status;
     status = weiri_engines_barrier(&engines);
     if (status == WEIR_OK)
         status = engines_copy_all(&engines);

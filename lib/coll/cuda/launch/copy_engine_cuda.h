@@ -8,14 +8,14 @@
 
 typedef struct weiri_engines {
     weiri_coll *coll;
-    const weir_call *call;
+    const weiri_task *task;
     char *outputs[WEIRI_GPU_RANKS_MAX]; /* where each rank's output begins, mapped here */
     weiri_gpu_args barrier;             /* argument of the barrier kernel */
 } weiri_engines;
 
 /* Begins a call whose output has out_bytes. Returns 1; weiri_engines_close must follow then.
  * Returns 0 if the output is not symmetric memory (*status is WEIR_OK) or after an error. Local. */
-int weiri_engines_open(weiri_engines *engines, weiri_coll *coll, const weir_call *call,
+int weiri_engines_open(weiri_engines *engines, weiri_coll *coll, const weiri_task *task,
                        size_t out_bytes, int *before, weir_status *status);
 void weiri_engines_close(const weiri_engines *engines, int before);
 

@@ -22,29 +22,29 @@ typedef struct extent {
     size_t in, out;
 } extent;
 
-static extent call_extent_of_pairs(const weiri_coll *coll, const weir_call *call)
+static extent call_extent_of_pairs(const weiri_coll *coll, const weiri_task *task)
 {
     extent reach = {0, 0};
     for (int peer = 0; peer < coll->nranks; peer++) {
-        const weiri_pair *pair = &coll->pairs[peer];
+        const weiri_pair *pair = &task->pairs[peer];
         size_t in =
-            pair->send_bytes ? (size_t)(pair->from - weiri_in_at(call, 0)) + pair->send_bytes : 0;
+            pair->send_bytes ? (size_t)(pair->from - weiri_in_at(task, 0)) + pair->send_bytes : 0;
         size_t out =
-            pair->recv_bytes ? (size_t)(pair->to - weiri_out_at(call, 0)) + pair->recv_bytes : 0;
+            pair->recv_bytes ? (size_t)(pair->to - weiri_out_at(task, 0)) + pair->recv_bytes : 0;
         reach.in = in > reach.in ? in : reach.in;
         reach.out = out > reach.out ? out : reach.out;
     }
     return reach;
 }
 
-static extent call_extent(const weiri_coll *coll, const weir_call *call)
+static extent call_extent(const weiri_coll *coll, const weiri_task *task)
 {
-    if (call->device_splits)
-        return (extent){call->in_bytes, call->out_bytes};
-    if (weiri_is_pairwise(call))
-        return call_extent_of_pairs(coll, call);
-    const weiri_blocks blocks = weiri_blocks_of(coll, call);
-    return (extent){blocks.in * coll->count_bytes, blocks.out * coll->count_bytes};
+    if (task->call->device_splits)
+        return (extent){task->call->in_bytes, task->call->out_bytes};
+    if (weiri_is_pairwise(task))
+        return call_extent_of_pairs(coll, task);
+    const weiri_blocks blocks = weiri_blocks_of(coll, task);
+    return (extent){blocks.in * task->count_bytes, blocks.out * task->count_bytes};
 }
 
 /* Finds the descriptor of a buffer in the region desc. Unregistered memory must be this GPU's, and
@@ -69,30 +69,30 @@ static weir_status gpu_describe(weir_comm *comm, const void *pointer, size_t byt
                            described);
 }
 
-weir_status weiri_cuda_check_input(const weiri_coll *coll, const weir_call *call)
+weir_status weiri_cuda_check_input(const weiri_coll *coll, const weiri_task *task)
 {
     weiri_gpu_desc ignored;
-    return gpu_describe(coll->comm, call->in, call_extent(coll, call).in, &ignored);
+    return gpu_describe(coll->comm, task->call->in, call_extent(coll, task).in, &ignored);
 }
 
-static void args_fill_pairs(const weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
+static void args_fill_pairs(const weiri_coll *coll, const weiri_task *task, weiri_gpu_args *args)
 {
     for (int peer = 0; peer < coll->nranks; peer++) {
-        const weiri_pair *pair = &coll->pairs[peer];
+        const weiri_pair *pair = &task->pairs[peer];
         weiri_gpu_pair *to = &args->pairs[peer];
         *to = (weiri_gpu_pair){.send_bytes = pair->send_bytes, .recv_bytes = pair->recv_bytes};
         if (pair->send_bytes)
-            to->send_at = (uint64_t)(pair->from - weiri_in_at(call, 0));
+            to->send_at = (uint64_t)(pair->from - weiri_in_at(task, 0));
         if (pair->recv_bytes)
-            to->recv_at = (uint64_t)(pair->to - weiri_out_at(call, 0));
+            to->recv_at = (uint64_t)(pair->to - weiri_out_at(task, 0));
     }
 }
 
 /* The arrays must be this GPU's, because a kernel that reads other memory ends with a fault. */
-static weir_status args_fill_counts(const weiri_coll *coll, const weir_call *call,
+static weir_status args_fill_counts(const weiri_coll *coll, const weiri_task *task,
                                     weiri_gpu_args *args)
 {
-    const weir_device_splits *splits = call->device_splits;
+    const weir_device_splits *splits = task->call->device_splits;
     weir_comm *comm = coll->comm;
     const uint64_t *arrays[] = {splits->send_counts, splits->send_displs, splits->recv_counts,
                                 splits->recv_displs};
@@ -100,8 +100,8 @@ static weir_status args_fill_counts(const weiri_coll *coll, const weir_call *cal
                                       splits->send_displs,
                                       splits->recv_counts,
                                       splits->recv_displs,
-                                      call->in_bytes / coll->element_bytes,
-                                      call->out_bytes / coll->element_bytes};
+                                      task->call->in_bytes / task->element_bytes,
+                                      task->call->out_bytes / task->element_bytes};
     weir_status status = WEIR_OK;
     for (int i = 0; i < 4 && status == WEIR_OK; i++) {
         weiri_gpu_desc ignored;
@@ -111,16 +111,16 @@ static weir_status args_fill_counts(const weiri_coll *coll, const weir_call *cal
 }
 
 /* Kernels count the units of a message in 32 bits. Lengths in device memory are not checked. */
-static weir_status check_lengths(const weiri_coll *coll, const weir_call *call)
+static weir_status check_lengths(const weiri_coll *coll, const weiri_task *task)
 {
     enum { MOST_GIB = 60 };
     const uint64_t most = (uint64_t)MOST_GIB << 30;
-    const int is_one = call->collective == WEIR_COLL_ALLGATHER ||
-                       call->collective == WEIR_COLL_BROADCAST;
-    const int npairs = weiri_is_pairwise(call) && !call->device_splits ? coll->nranks : 0;
-    uint64_t longest = is_one ? coll->count_bytes : 0;
+    const int is_one = task->call->collective == WEIR_COLL_ALLGATHER ||
+                       task->call->collective == WEIR_COLL_BROADCAST;
+    const int npairs = weiri_is_pairwise(task) && !task->call->device_splits ? coll->nranks : 0;
+    uint64_t longest = is_one ? task->count_bytes : 0;
     for (int peer = 0; peer < npairs; peer++) {
-        const weiri_pair *pair = &coll->pairs[peer];
+        const weiri_pair *pair = &task->pairs[peer];
         longest = pair->send_bytes > longest ? pair->send_bytes : longest;
         longest = pair->recv_bytes > longest ? pair->recv_bytes : longest;
     }
@@ -131,31 +131,31 @@ static weir_status check_lengths(const weiri_coll *coll, const weir_call *call)
                                         coll->rank, (unsigned long long)longest, MOST_GIB);
 }
 
-static weir_status args_fill(weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
+static weir_status args_fill(weiri_coll *coll, const weiri_task *task, weiri_gpu_args *args)
 {
-    extent reach = call_extent(coll, call);
+    extent reach = call_extent(coll, task);
     args->view = weiri_cuda_of(coll->comm)->view;
-    args->in = call->in ? call->in : (const char *)coll->sources; /* never read */
-    args->out = call->out ? call->out : (char *)coll->sources;
-    args->count = coll->elements;
-    args->bytes = coll->count_bytes;
-    args->dtype = (int32_t)call->dtype;
-    args->op = (int32_t)call->op;
-    args->element_bytes = (uint32_t)coll->element_bytes;
-    args->root = call->root;
-    args->collective = (int32_t)call->collective;
+    args->in = task->call->in ? task->call->in : (const char *)coll->sources; /* never read */
+    args->out = task->call->out ? task->call->out : (char *)coll->sources;
+    args->count = task->elements;
+    args->bytes = task->count_bytes;
+    args->dtype = (int32_t)task->call->dtype;
+    args->op = (int32_t)task->call->op;
+    args->element_bytes = (uint32_t)task->element_bytes;
+    args->root = task->call->root;
+    args->collective = (int32_t)task->call->collective;
     args->nvlink = coll->comm->gpu->nvlink;
-    const weiri_desc out = weiri_region_describe(coll->comm, call->out, reach.out);
+    const weiri_desc out = weiri_region_describe(coll->comm, task->call->out, reach.out);
     args->symmetric = weiri_cuda_symmetric(coll->comm, out) != NULL;
     weir_status status = WEIR_OK;
-    if (call->device_splits)
-        status = args_fill_counts(coll, call, args);
-    else if (weiri_is_pairwise(call))
-        args_fill_pairs(coll, call, args);
+    if (task->call->device_splits)
+        status = args_fill_counts(coll, task, args);
+    else if (weiri_is_pairwise(task))
+        args_fill_pairs(coll, task, args);
     if (status == WEIR_OK)
-        status = gpu_describe(coll->comm, call->in, reach.in, &args->in_desc);
+        status = gpu_describe(coll->comm, task->call->in, reach.in, &args->in_desc);
     if (status == WEIR_OK)
-        status = gpu_describe_in(coll->comm, out, call->out, reach.out, &args->out_desc);
+        status = gpu_describe_in(coll->comm, out, task->call->out, reach.out, &args->out_desc);
     return status;
 }
 
@@ -202,8 +202,8 @@ static weir_status launch_refuse(const weir_comm *comm, const char *name, const 
                       threads);
 }
 
-weir_status weiri_cuda_launch_on(weir_comm *comm, weir_stream stream, const char *name,
-                                 const void *kernel, weiri_gpu_shape shape, void *args)
+weir_status weiri_cuda_launch(weir_comm *comm, weir_stream stream, const char *name,
+                              const void *kernel, weiri_gpu_shape shape, void *args)
 {
     const weiri_cuda_fit *fit = fit_of(weiri_cuda_of(comm), kernel, shape.threads);
     if (fit->blocks < 1)
@@ -215,12 +215,6 @@ weir_status weiri_cuda_launch_on(weir_comm *comm, weir_stream stream, const char
                                          (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
                                          (cudaStream_t)stream);
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(comm, error);
-}
-
-weir_status weiri_cuda_launch(const weiri_coll *coll, weir_stream stream, const char *name,
-                              const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args)
-{
-    return weiri_cuda_launch_on(coll->comm, stream, name, kernel, shape, args);
 }
 
 /* Maps what peers have allocated, and unmaps what they have freed; not while a graph is captured,
@@ -257,18 +251,19 @@ weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before)
     return status;
 }
 
-static weir_status copy_to_self(weiri_coll *coll, const weir_call *call)
+static weir_status copy_to_self(weiri_coll *coll, const weiri_task *task)
 {
-    return coll->comm->gpu->ops->copy_on(coll->comm, coll->pairs->to, coll->pairs->from,
-                                         coll->pairs->send_bytes, call->stream);
+    return coll->comm->gpu->ops->copy_on(coll->comm, task->pairs->to, task->pairs->from,
+                                         task->pairs->send_bytes, task->call->stream);
 }
 
 /* The choice for shorter calls that serves a call which the selected algorithm declines (one of a
  * type that it does not serve, for example); NULL: none, or the algorithm is not from a table. */
-static const weiri_choice *choice_for_shorter(const weiri_coll *coll, const weiri_gpu_args *args)
+static const weiri_choice *choice_for_shorter(const weiri_coll *coll, const weiri_task *task,
+                                              const weiri_gpu_args *args)
 {
     const weiri_choice *found = NULL;
-    for (const weiri_choice *at = coll->choices[args->collective]; at != coll->choice; at++) {
+    for (const weiri_choice *at = coll->choices[args->collective]; at != task->choice; at++) {
         if (at->max_bytes == UINT64_MAX)
             return NULL;
         if (at->algo && at->algo->gpu && at->algo->gpu->serves(args))
@@ -278,55 +273,47 @@ static const weiri_choice *choice_for_shorter(const weiri_coll *coll, const weir
 }
 
 /* Replaces an algorithm that declines the call. */
-static void replace_algo(weiri_coll *coll, const weiri_gpu_args *args, const weiri_algo **algo,
-                         weiri_gpu_shape *shape)
+static void replace_algo(weiri_coll *coll, const weiri_task *task, const weiri_gpu_args *args,
+                         const weiri_algo **algo, weiri_gpu_shape *shape)
 {
-    const weiri_choice *shorter = args->nvlink ? choice_for_shorter(coll, args) : NULL;
+    const weiri_choice *shorter = args->nvlink ? choice_for_shorter(coll, task, args) : NULL;
     *algo = shorter ? shorter->algo : general_algo((weir_collective)args->collective);
     *shape = (weiri_gpu_shape){shorter ? shorter->blocks : 0, shorter ? shorter->threads : 0};
     coll->last_algo = shorter ? shorter->name : (*algo)->name;
 }
 
-/* Runs the algorithm if there is one and it serves the call, else another one. */
-static weir_status launch_algo(weiri_coll *coll, const weir_call *call, const weiri_algo *algo,
-                            weiri_gpu_shape shape)
+weir_status weiri_cuda_run(weiri_coll *coll, const weiri_task *task)
 {
+    const weiri_algo *algo = task->choice->algo;
+    weiri_gpu_shape shape = {task->choice->blocks, task->choice->threads};
     weiri_gpu_args args;
     int before;
-    if (coll->nranks == 1 && !call->device_splits)
-        return copy_to_self(coll, call);
-    weir_status status = check_lengths(coll, call);
+    if (coll->nranks == 1 && !task->call->device_splits)
+        return copy_to_self(coll, task);
+    weir_status status = check_lengths(coll, task);
     if (status == WEIR_OK)
-        status = weiri_cuda_ready(coll->comm, call->stream, &before);
+        status = weiri_cuda_ready(coll->comm, task->call->stream, &before);
     if (status != WEIR_OK)
         return status;
     memset(&args, 0, sizeof args);
-    status = args_fill(coll, call, &args);
-    if (status == WEIR_OK && (!algo || !algo->gpu->serves(&args)))
-        replace_algo(coll, &args, &algo, &shape);
+    status = args_fill(coll, task, &args);
+    if (status == WEIR_OK && (!algo->gpu || !algo->gpu->serves(&args)))
+        replace_algo(coll, task, &args, &algo, &shape);
     if (status == WEIR_OK)
         status = weiri_cuda_launch(
-            coll, call->stream, algo->name, algo->gpu->kernel(call->dtype, coll->nranks),
+            coll->comm, task->call->stream, algo->name,
+            algo->gpu->kernel(task->call->dtype, coll->nranks),
             shape.blocks ? shape : algo->gpu->shape(&args, weiri_cuda_of(coll->comm)->processors),
             &args);
     weiri_cuda_leave(coll->comm, before);
     return status;
 }
 
-weir_status weiri_cuda_run(weiri_coll *coll, const weir_call *call)
+weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_task *task)
 {
-    return launch_algo(coll, call, coll->choice->algo,
-                    (weiri_gpu_shape){coll->choice->blocks, coll->choice->threads});
-}
-
-weir_status weiri_cuda_run_another(weiri_coll *coll, const weir_call *call)
-{
-    return launch_algo(coll, call, NULL, (weiri_gpu_shape){0, 0});
-}
-
-weir_status weiri_cuda_run_general(weiri_coll *coll, const weir_call *call)
-{
-    const weiri_algo *algo = general_algo(call->collective);
-    coll->last_algo = algo->name;
-    return launch_algo(coll, call, algo, (weiri_gpu_shape){0, 0});
+    const weiri_choice general = {.algo = general_algo(task->call->collective)};
+    weiri_task own = *task;
+    own.choice = &general;
+    coll->last_algo = general.algo->name;
+    return weiri_cuda_run(coll, &own);
 }

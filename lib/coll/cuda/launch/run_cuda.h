@@ -27,19 +27,13 @@ weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before);
 /* Enqueues a kernel on a stream, with at most as many threads as it can have and as many blocks as
  * are resident at once. name is that of the algorithm, for messages; args is the kernel's only
  * argument. Local. */
-weir_status weiri_cuda_launch_on(weir_comm *comm, weir_stream stream, const char *name,
-                                 const void *kernel, weiri_gpu_shape shape, void *args);
-/* The same for a kernel of a collective. */
-weir_status weiri_cuda_launch(const weiri_coll *coll, weir_stream stream, const char *name,
-                              const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args);
+weir_status weiri_cuda_launch(weir_comm *comm, weir_stream stream, const char *name,
+                              const void *kernel, weiri_gpu_shape shape, void *args);
 
 /* Checks that the call's input is memory of this GPU and long enough. Local. WEIR_ERR_INVALID with
  * a remedy. */
-weir_status weiri_cuda_check_input(const weiri_coll *coll, const weir_call *call);
-/* Runs what serves a call that copy engines decline: of the kernels that are selected for shorter
- * calls the last one that serves it, or else the general algorithm. */
-weir_status weiri_cuda_run_another(weiri_coll *coll, const weir_call *call);
+weir_status weiri_cuda_check_input(const weiri_coll *coll, const weiri_task *task);
 /* Runs the general algorithm of the collective, which serves every call. */
-weir_status weiri_cuda_run_general(weiri_coll *coll, const weir_call *call);
+weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_task *task);
 
 #endif

@@ -189,7 +189,7 @@ static void rank_main(int rank)
             sim_memory_clear_counts();
         barrier();
         begun_ns[rank] = sim_clock_now_ns();
-        if (weiri_coll_call(&ranks[rank].comm, &own, NULL) != WEIR_OK) {
+        if (weir_run(&ranks[rank].comm, &own) != WEIR_OK) {
             fprintf(stderr, "host_sim: rank %d: %s\n", rank, weir_last_error());
             exit(1);
         }
