@@ -13,7 +13,7 @@ typedef struct caller {
     PyObject_HEAD
     weir_comm *comm; /* NULL: calls are declined */
     int device;      /* -1: memory of the process */
-    int size;        /* ranks */
+    int size, rank;
     int is_locked;
     int has_stream;     /* calls in order: `stream` is that of the latest one */
     void *stream;
@@ -62,6 +62,23 @@ static int caller_op(PyObject *name)
     return name ? -1 : 0;
 }
 
+/* Whether two arrays share no memory, or are placed as the collective is called in place. */
+static int caller_may_overlap(const caller *self, const weir_call *call, const native_span *in,
+                              const native_span *out)
+{
+    const char *data = in->data, *result = out->data;
+    if (data + in->bytes <= result || result + out->bytes <= data)
+        return 1;
+    switch (call->collective) {
+    case WEIR_COLL_ALLREDUCE:
+    case WEIR_COLL_BROADCAST:
+    case WEIR_COLL_REDUCE: return data == result;
+    case WEIR_COLL_ALLGATHER: return data == result + (size_t)self->rank * in->bytes;
+    case WEIR_COLL_REDUCE_SCATTER: return result == data + (size_t)self->rank * out->bytes;
+    default: return 0;
+    }
+}
+
 /* Fills in the arrays of a call. Returns 0 if it is one that Python must examine. */
 static int caller_fill(const caller *self, weir_call *call, const native_span *in,
                        const native_span *out)
@@ -74,7 +91,7 @@ static int caller_fill(const caller *self, weir_call *call, const native_span *i
     if (in->device != self->device || out->device != self->device || out->is_readonly ||
         in->dtype != out->dtype || in->bytes * ratio_out != out->bytes * ratio_in || !in->bytes)
         return 0;
-    if (in->data == out->data && ratio_in + ratio_out > 2)
+    if (!caller_may_overlap(self, call, in, out))
         return 0;
     size_t count = (ratio_in > 1 ? out->bytes : in->bytes) / (size_t)in->itemsize;
     if (call->collective == WEIR_COLL_ALLTOALL) {
@@ -200,9 +217,9 @@ static PyObject *caller_follow(PyObject *object, PyObject *stream)
 static PyObject *caller_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
     PyObject *comm;
-    int device, size;
+    int device, size, rank;
     (void)names;
-    if (!PyArg_ParseTuple(arguments, "Oii", &comm, &device, &size))
+    if (!PyArg_ParseTuple(arguments, "Oiii", &comm, &device, &size, &rank))
         return NULL;
     void *handle = PyLong_AsVoidPtr(comm);
     if (PyErr_Occurred())
@@ -214,6 +231,7 @@ static PyObject *caller_new(PyTypeObject *type, PyObject *arguments, PyObject *n
     self->comm = handle;
     self->device = device;
     self->size = size;
+    self->rank = rank;
     self->lock = PyThread_allocate_lock();
     if (self->lock)
         return (PyObject *)self;

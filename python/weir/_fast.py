@@ -38,9 +38,9 @@ def _load() -> Any:
 native: Any = _load()
 
 
-def caller(handle: int, device: int, size: int) -> "Optional[Caller]":
+def caller(handle: int, device: int, size: int, rank: int) -> "Optional[Caller]":
     """Returns an object that makes calls on a communicator; None without the module."""
-    return None if native is None else native.Caller(handle, device, size)
+    return None if native is None else native.Caller(handle, device, size, rank)
 
 
 def _nothing(_: Any) -> None:

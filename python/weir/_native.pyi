@@ -5,7 +5,7 @@ class Caller:
     """Calls on one communicator, and the lock that serialises them."""
     calls: int
     """Calls that were made through this object."""
-    def __init__(self, comm: int, device: int, size: int) -> None: ...
+    def __init__(self, comm: int, device: int, size: int, rank: int) -> None: ...
     def run(self, collective: int, data: Any, out: Any, op: Any, root: int, ordered: bool) -> int:
         """Returns a weir_status; 1 if Python must make the call. ordered: only on the stream of `follow`."""
     def start(self, address: int) -> int:

@@ -116,7 +116,7 @@ class Communicator:
         self.transport: str = lib.weir_transport_name(lib.weir_comm_transport(handle)).decode()
         """The transport of the collectives: "shm", "cuda_ipc", "ib" or "tcp"."""
         # Calls that need no examination of their arrays; it is also the lock of the others.
-        self._caller = _fast.caller(handle, self.device, self.size)
+        self._caller = _fast.caller(handle, self.device, self.size, self.rank)
         self._run = _decline if self._caller is None else self._caller.run
         self._lock: Any = self._caller or threading.Lock()
         _interrupt.communicators.add(self)
@@ -255,6 +255,14 @@ class Communicator:
         if out.dtype != data.dtype or out.itemsize != data.itemsize:
             raise InvalidError(f"out has {_type_name(out)} elements, data has {_type_name(data)}")
 
+    def _check_overlap(self, data: Buffer, out: Buffer, place: Optional[int] = None) -> None:
+        """Refuses an out that shares memory with data, unless it begins `place` bytes after data, as in a call
+        in place."""
+        apart = out.pointer - data.pointer
+        if -out.nbytes < apart < data.nbytes and data.nbytes and out.nbytes and apart != place:
+            raise InvalidError("out shares memory with data, and is not where a call in place has it; pass an "
+                               "array of its own")
+
     def _fast(self, collective: int, data: Any, out: Any, op: Any = "sum", root: int = 0) -> bool:
         """Makes a call whose arrays need no examination; returns False if they do."""
         status = self._run(collective, data, out, op, root, False)
@@ -329,7 +337,8 @@ class Communicator:
                    algo: Optional[str] = None) -> A:
         """Combines the arrays of all ranks element by element; every rank gets the result.
 
-        data: an array of any shape. out: an array of as many elements of the same type; None: in place.
+        data: an array of any shape. out: an array of as many elements of the same type, which shares no
+        memory with data; None: in place.
         op: "sum", "prod", "max", "min" or "avg". stream: on GPUs, a CUDA stream as a number or as an
         object of PyTorch or CuPy; None: the current stream of the array's library. algo: an algorithm
         by name, the same on all ranks; None: selected by size. Returns out, or data.
@@ -345,6 +354,7 @@ class Communicator:
         else:
             target = describe(out)
             self._check_out(source, target)
+            self._check_overlap(source, target, 0)
             _expect(target.nbytes, source.nbytes, "out", source)
         self._start(0, source, target, source.nbytes // source.itemsize, op=number,
                     stream=self._stream(data, stream), algo=algo)
@@ -384,6 +394,8 @@ class Communicator:
         target = describe(out)
         self._check_out(source, target)
         _expect(target.nbytes, source.nbytes, "out", source)
+        if is_written:
+            self._check_overlap(source, target, 0)
         return out, target
 
     def all_gather(self, data: A, out: Optional[A] = None, *, stream: Any = None,
@@ -401,6 +413,7 @@ class Communicator:
             out = empty_like(data, (shape[0] * self.size,) + shape[1:], stream)
         target = describe(out)
         self._check_out(source, target)
+        self._check_overlap(source, target, -self.rank * source.nbytes)
         _expect(target.nbytes, source.nbytes * self.size, "out", source)
         self._start(_C.WEIR_COLL_ALLGATHER, source, target, source.nbytes // source.itemsize,
                     stream=self._stream(data, stream), algo=algo)
@@ -424,6 +437,7 @@ class Communicator:
             out = empty_like(data, (shape[0] // self.size,) + shape[1:], stream)
         target = describe(out)
         self._check_out(source, target)
+        self._check_overlap(source, target, self.rank * target.nbytes)
         _expect(source.nbytes, target.nbytes * self.size, "data", source)
         self._start(_C.WEIR_COLL_REDUCE_SCATTER, source, target, target.nbytes // source.itemsize,
                     op=_op_number(op), stream=self._stream(data, stream), algo=algo)
@@ -440,6 +454,7 @@ class Communicator:
             out = empty_like(data, shape_of(data), stream)
         target = describe(out)
         self._check_out(source, target)
+        self._check_overlap(source, target)
         _expect(target.nbytes, source.nbytes, "out", source)
         count, rest = divmod(source.nbytes // source.itemsize, self.size)
         if rest:
@@ -468,15 +483,20 @@ class Communicator:
         if recv_counts is None:
             recv_counts = self._exchange_counts(sent)
         received = self._counts(recv_counts, "recv_counts")
-        if sum(sent) * row * source.itemsize > source.nbytes:
+        row_bytes = row * source.itemsize
+        bytes_sent = sum(sent) * row_bytes
+        if bytes_sent > source.nbytes:
             raise InvalidError(f"send_counts add up to {sum(sent)} rows, data has {shape[:1]}")
         if out is None:
             out = empty_like(data, (sum(received),) + shape[1:], stream)
         target = describe(out)
         self._check_out(source, target)
-        if sum(received) * row * source.itemsize > target.nbytes:
+        bytes_received = sum(received) * row_bytes
+        if bytes_received > target.nbytes:
             raise InvalidError(f"recv_counts add up to {sum(received)} rows, out has {shape_of(out)[:1]}")
-        unit = row * (source.itemsize if source.dtype == UNTYPED else 1)
+        if -bytes_received < target.pointer - source.pointer < bytes_sent:
+            self._check_overlap(source, target)
+        unit = row_bytes if source.dtype == UNTYPED else row
         splits = _Splits(self.size, sent, received, unit)
         self._start(_C.WEIR_COLL_ALLTOALLV, source, target, 0, stream=self._stream(data, stream),
                     splits=splits.address, algo=algo)
@@ -512,6 +532,7 @@ class Communicator:
                 raise InvalidError("out is read-only; pass a writable array")
             if data is not None and (target.dtype, target.itemsize) != (sent.dtype, sent.itemsize):
                 raise InvalidError("data and out have different types")
+            self._check_overlap(sent, target)
         for rank, array, what in ((destination, data, "destination"), (source, out, "source")):
             if rank != -1:
                 self._rank(rank, what)
@@ -601,6 +622,8 @@ class Communicator:
         source = self._data(data, number in (0, 1, 4))
         target = source if out is None else describe(out)
         self._check_out(source, target)
+        self._check_overlap(source, target, {1: self.rank * target.nbytes, 2: -self.rank * source.nbytes,
+                                             5: None}.get(number, 0))
         larger, ratio = {1: (source, self.size), 2: (target, self.size)}.get(number, (source, 1))
         smaller = target if larger is source else source
         _expect(larger.nbytes, smaller.nbytes * ratio, "the larger array", source)

@@ -50,6 +50,56 @@ def test_wrong_arguments(alone):
     assert (alone.all_reduce(read_only, numpy.zeros(3, "float32")) == 1).all()
 
 
+def _slices(comm):
+    """Calls whose out shares memory with data: (call, whether it is one in place, which is right)."""
+    size, me = comm.size, comm.rank
+    x, part = numpy.ones(4 * size + 4, "float32"), 4 * size
+    raw = memoryview(bytearray(4 * part + 16))
+    return [
+        (lambda: comm.all_reduce(x[:3], out=x[1:4]), False),
+        (lambda: comm.all_reduce(x[1:4], out=x[:3]), False),
+        (lambda: comm.all_reduce(x[:3], out=x[2:5], algo="auto"), False),
+        (lambda: comm.all_reduce(raw[:8], out=raw[4:12]), False),
+        (lambda: comm.all_reduce(x[:3], out=x[:3]), True),
+        (lambda: comm.broadcast(x[:3], out=x[1:4]), False),
+        (lambda: comm.broadcast(x[:3], out=x[:3]), True),
+        (lambda: comm.reduce(x[:3], out=x[1:4] if me == 0 else None), me != 0),
+        (lambda: comm.all_gather(x[4 * me + 1:4 * me + 5], out=x[:part]), False),
+        (lambda: comm.all_gather(x[4 * me:4 * me + 4], out=x[:part]), True),
+        (lambda: comm.reduce_scatter(x[:part], out=x[4 * me + 1:4 * me + 5]), False),
+        (lambda: comm.reduce_scatter(x[:part], out=x[4 * me:4 * me + 4]), True),
+        (lambda: comm.all_to_all(x[:part], out=x[2:part + 2]), False),
+        (lambda: comm.all_to_all(x[:part], out=x[:part]), False),
+        (lambda: comm.all_to_all_v(x[:part], [4] * size, x[2:part + 2], [4] * size), False),
+        (lambda: comm.sendrecv(x[:4], me, x[3:7], me), False),
+        (lambda: comm.prepare("all_reduce", x[:3], x[1:4]), False),
+        (lambda: comm.prepare("all_to_all", x[:part], x[2:part + 2]), False),
+        (lambda: comm.prepare("all_gather", x[4 * me:4 * me + 4], x[:part]), True)]
+
+
+def _overlap(comm):
+    wrong = []
+    for number, (call, is_right) in enumerate(_slices(comm)):
+        if comm.size > 1 and number == 7:
+            continue  # refused by the root alone, for which the others would wait
+        try:
+            call()
+            refused = False
+        except weir.InvalidError as error:
+            refused = "shares memory" in str(error) or not is_right
+        if refused == is_right:
+            wrong.append(number)
+    return wrong
+
+
+def test_an_out_that_overlaps_data_partly_is_refused(alone, ranks):
+    assert _overlap(alone) == []
+    assert ranks(_overlap) == [[], [], []]
+    x = numpy.arange(8, dtype="float32")  # rows that are not sent may be written
+    alone.all_to_all_v(x[:6], [2], x[4:], [2])
+    assert x.tolist() == [0, 1, 2, 3, 0, 1, 6, 7]
+
+
 class OnGpu:
     """Says that it is an array on a GPU."""
 
