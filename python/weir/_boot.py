@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from typing import Any, Callable, Optional
 
 from . import _declarations as c
@@ -38,8 +39,27 @@ def _from_id(made: UniqueId, rank: int, size: int) -> _Boot:
     return _boot_of(lambda boot: int(lib.weir_boot_tcp_create(ctypes.byref(held), rank, size, boot)))
 
 
+def _check_launcher(mpi: Any) -> None:
+    """Refuses an MPI that sees fewer processes than the launcher started: of another MPI, it makes each process
+    a job of one rank. The variables of the innermost launcher come first, as in lib/boot/mpi.c."""
+    module = sys.modules.get("mpi4py.MPI")
+    if module is None or not isinstance(mpi, module.Comm):
+        return
+    world = module.COMM_WORLD.Get_size()
+    for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"):
+        launched = os.environ.get(name, "")
+        if not launched:
+            continue
+        if launched.isdecimal() and int(launched) > world:
+            library = module.Get_library_version().split(",")[0].split("\n")[0]
+            raise SystemCallError(f"the launcher started {launched} processes ({name}), but MPI sees {world}; use the "
+                                  f"mpirun of the MPI that mpi4py uses ({library})")
+        return
+
+
 def _from_mpi(mpi: Any) -> _Boot:
     """Over mpi4py: rank 0 creates a unique id and broadcasts it."""
+    _check_launcher(mpi)
     rank, size = mpi.Get_rank(), mpi.Get_size()
     made, failure = b"", ""
     if rank == 0:

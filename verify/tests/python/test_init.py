@@ -116,6 +116,39 @@ def test_an_mpi_communicator():
         assert (comm.rank, comm.size, comm.backend, comm.device) == (0, 1, "host", -1)
 
 
+# An mpi4py of an MPI that no launcher has started.
+FOREIGN_MPI = """
+class Comm:
+    def Get_rank(self): return 0
+    def Get_size(self): return 1
+    def bcast(self, value, root): return value
+COMM_WORLD = Comm()
+def Get_library_version(): return "Open MPI v4.1.4, package: Debian"
+"""
+
+
+@pytest.mark.parametrize("program", ["import weir; weir.init(backend='host')",
+                                     "import weir; from mpi4py import MPI; weir.init(MPI.COMM_WORLD, backend='host')"])
+def test_a_launcher_of_another_mpi_is_refused(python, tmp_path, program):
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").write_text("")
+    (tmp_path / "mpi4py" / "MPI.py").write_text(FOREIGN_MPI)
+
+    def run(**variables):
+        here = clean_environment(WEIR_LAUNCHER="mpi", PYTHONPATH=str(tmp_path), **variables)
+        return subprocess.run([python, "-c", program + "; print(weir.__name__)"], env=here, capture_output=True, text=True,
+                              timeout=60)
+
+    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"):
+        done = run(**{name: "2"})
+        assert done.returncode == 1 and done.stdout == "", name
+        assert f"the launcher started 2 processes ({name}), but MPI sees 1; use the mpirun" in done.stderr
+        assert "(Open MPI v4.1.4)" in done.stderr
+    for right in ({}, {"PMI_SIZE": "1"}, {"PMI_SIZE": ""}, {"PMI_SIZE": "1", "SLURM_STEP_NUM_TASKS": "4"}):
+        done = run(**right)
+        assert done.returncode == 0, done.stderr
+
+
 def test_no_job_is_an_error_with_the_remedy(python):
     job = start(python)
     _, errors = job.communicate(timeout=30)
