@@ -15,7 +15,7 @@ enum { EXIT_USAGE = 2, EXIT_NOTHING = 3 };
 
 typedef struct settings {
     const char *out, *store, *links, *sources[2]; /* A (NULL: none) and B */
-    int help, version;
+    int help, version, nranks; /* nranks 0: not given */
 } settings;
 
 #define OPTION(letter, name, value, type, member)                                                  \
@@ -29,6 +29,8 @@ static const weiri_option rows[] = {
      .help = "links measured by weir-topo --measure, to show the percentage of what they allow "
              "(default: links.txt in the folder of B's results or in the run folder of the "
              "nightly gate; topology.json there, of weir-topo --json, becomes a picture)"},
+    {OPTION(0, "ranks", "N", int, nranks), .low = 1, .high = 1000000,
+     .help = "number of ranks, for files that do not state it (OSU)"},
     {OPTION(0, "version", NULL, flags, version), .help = "print the version"},
     {OPTION(0, "help", NULL, flags, help), .help = "print this help"},
 };
@@ -36,7 +38,7 @@ static const weiri_options options = {rows, sizeof rows / sizeof *rows};
 
 static void print_help(void)
 {
-    puts("usage: weir-report [-o FILE] [--store DIR] [--links FILE] [A] B\n\n"
+    puts("usage: weir-report [-o FILE] [--store DIR] [--links FILE] [--ranks N] [A] B\n\n"
          "Writes one HTML page about B and what changed since A: verdicts, plots (by gnuplot), tables,\n"
          "and with --store the history of its nights. A and B: see weir-compare --help.\n");
     weiri_options_print(&options, stdout);
@@ -90,9 +92,9 @@ typedef struct material {
 /* Reads everything. Returns 0 or EXIT_NOTHING. */
 static int gather(const settings *s, const results_rules *rules, material *m)
 {
-    results_set_init(&m->a, 0, stderr);
-    results_set_init(&m->b, 0, stderr);
-    results_set_init(&m->nights, 0, stderr);
+    results_set_init(&m->a, s->nranks, stderr);
+    results_set_init(&m->b, s->nranks, stderr);
+    results_set_init(&m->nights, s->nranks, stderr);
     int failed = s->sources[0] && results_load(&m->a, s->sources[0], s->store) != 0;
     failed |= results_load(&m->b, s->sources[1], s->store) != 0;
     if (failed || results_match(&m->a, &m->b, rules, &m->comparison) != 0)

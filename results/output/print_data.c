@@ -120,7 +120,8 @@ void results_print_csv(FILE *file, const results_set *set)
         for (int j = 0; j < RESULTS_COLUMNS; j++) {
             if (j)
                 fputc(',', file);
-            weiri_csv_write_field(file, set->rows[i].text[j]);
+            if (set->rows[i].text[j][0])
+                weiri_csv_write_field(file, set->rows[i].text[j]);
         }
         fputc('\n', file);
     }

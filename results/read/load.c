@@ -1,6 +1,7 @@
 /* From sources (patterns, folders, stores) to files, and from files to the reader of their kind. */
 #define _GNU_SOURCE /* memmem */
 #include "results/read/load.h"
+#include "results/read/lines.h"
 #include "results/store/history.h"
 
 #include <dirent.h>
@@ -48,38 +49,47 @@ static int has(const results_input *input, const char *word)
     return memmem(input->text, most, word, length) != NULL;
 }
 
-/* Whether a text begins as an object, or a list of objects; a log may begin with a bracket, too. */
-static int is_json_object(const char *text)
+int results_is_json_object(const char *text)
 {
     text += strspn(text, " \t\r\n");
     return *text == '{' || (*text == '[' && text[1 + strspn(text + 1, " \t\r\n")] == '{');
 }
 
+/* Whether a JSON file consists of objects around the lines of a log. */
+static int has_wrapped_lines(const results_input *input)
+{
+    static const char *const keys[] = {"\"log\":", "\"message\":", "\"MESSAGE\"", "\"msg\":",
+                                       "\"line\":", "\"textPayload\":"};
+    if (has(input, "\"results\"") || has(input, "\"rows\""))
+        return 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (has(input, keys[i]))
+            return 1;
+    return 0;
+}
+
 results_kind results_kind_of(const results_input *input)
 {
+    static const char *const logs[] = {"# OSU ", "# Benchmarking ", "# nThread ", "# minBytes ",
+                                       "# Collective test starting", "(elements)", "schema,run_id,",
+                                       "numCycle,"};
     const char *text = input->text;
-    if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
-        text += 3;
     if (strncmp(text, "numCycle,", 9) == 0)
         return RESULTS_KIND_RCCL_CSV;
     if (strncmp(text, "schema,", 7) == 0)
         return RESULTS_KIND_OWN_CSV;
-    if (is_json_object(text)) /* whatever words its texts contain */
-        return RESULTS_KIND_JSON;
-    if (has(input, "# OSU "))
-        return RESULTS_KIND_OSU;
-    if (has(input, "# Benchmarking "))
-        return RESULTS_KIND_IMB;
-    if (has(input, "# nThread ") || has(input, "# Collective test starting") ||
-        has(input, "(elements)"))
-        return RESULTS_KIND_NCCL_TEXT;
+    if (results_is_json_object(text)) /* whatever words its texts contain */
+        return has_wrapped_lines(input) ? RESULTS_KIND_LOG : RESULTS_KIND_JSON;
+    for (size_t i = 0; i < sizeof logs / sizeof *logs; i++)
+        if (has(input, logs[i]))
+            return RESULTS_KIND_LOG;
     text += strspn(text, " \t\r\n");
     if (*text == '{' || *text == '[')
         return RESULTS_KIND_JSON;
     /* Perhaps a header with renamed or moved columns. */
     if (strchr(text, ',') && strchr(text, ',') < text + strcspn(text, "\n"))
         return RESULTS_KIND_OWN_CSV;
-    return RESULTS_KIND_UNKNOWN;
+    return RESULTS_KIND_LOG;
 }
 
 static int ends_with(const char *name, const char *tail)
@@ -97,6 +107,7 @@ void results_read_input(results_set *set, results_input *input, int named)
             results_note(set, input->path, 0, "empty file");
         return;
     }
+    results_narrow(input);
     switch (results_kind_of(input)) {
     case RESULTS_KIND_OWN_CSV: /* prose has commas too, such as a verdict in the compared folder */
         if (must_have_results || strncmp(input->text, "schema,", 7) == 0)
@@ -104,15 +115,9 @@ void results_read_input(results_set *set, results_input *input, int named)
         return;
     case RESULTS_KIND_RCCL_CSV: results_read_rccl_csv(set, input); return;
     case RESULTS_KIND_JSON: results_read_json(set, input, named); return;
-    case RESULTS_KIND_NCCL_TEXT: results_read_nccl_text(set, input); return;
-    case RESULTS_KIND_OSU: results_read_osu(set, input); return;
-    case RESULTS_KIND_IMB: results_read_imb(set, input); return;
-    case RESULTS_KIND_UNKNOWN: break;
+    case RESULTS_KIND_LOG: break;
     }
-    if (named)
-        results_note(set, input->path, 0,
-                     "%s; not a known kind of result file (docs/user/comparing.md)",
-                     memchr(input->text, 0, input->length) ? "binary data" : "text");
+    results_read_log(set, input, named);
 }
 
 FILE *results_open(const char *path, long long most_bytes)
@@ -284,11 +289,23 @@ static int by_completeness(const void *first, const void *second)
     return order ? order : completeness(b) - completeness(a);
 }
 
+/* Whether files of several forms have weir's rows. */
+static int has_forms(const results_set *set, size_t first)
+{
+    int seen = 0;
+    for (size_t i = first; i < set->count; i++)
+        if (completeness(&set->rows[i]) > 0)
+            seen |= 1 << completeness(&set->rows[i]);
+    return (seen & (seen - 1)) != 0;
+}
+
 /* Weir's rows can be in a CSV, a JSON file and a printed table of one run: keeps those of the most
  * complete file, so that they count once. */
 static void drop_copies(results_set *set, size_t first)
 {
     size_t count = set->count - first, kept = first;
+    if (!has_forms(set, first))
+        return;
     results_row **order = malloc((count + 1) * sizeof *order);
     if (!order || set->keeps_documents) { /* documents number their rows */
         free(order);

@@ -16,10 +16,12 @@ typedef struct results_input {
 } results_input;
 
 typedef enum results_kind {
-    RESULTS_KIND_OWN_CSV, RESULTS_KIND_RCCL_CSV, RESULTS_KIND_JSON, RESULTS_KIND_NCCL_TEXT,
-    RESULTS_KIND_OSU, RESULTS_KIND_IMB, RESULTS_KIND_UNKNOWN
+    RESULTS_KIND_OWN_CSV, RESULTS_KIND_RCCL_CSV, RESULTS_KIND_JSON,
+    RESULTS_KIND_LOG, /* text, perhaps of a known tool */
 } results_kind;
 
+/* Whether a text begins as an object, or a list of objects; a log may begin with a bracket, too. */
+int results_is_json_object(const char *text);
 results_kind results_kind_of(const results_input *input);
 
 /* Reads a file of any kind. named: the user named this file, so an unknown kind is reported as a
@@ -29,9 +31,9 @@ void results_read_input(results_set *set, results_input *input, int named);
 void results_read_csv(results_set *set, results_input *input);
 void results_read_rccl_csv(results_set *set, results_input *input);
 void results_read_json(results_set *set, results_input *input, int named);
-void results_read_nccl_text(results_set *set, results_input *input);
-void results_read_osu(results_set *set, results_input *input);
-void results_read_imb(results_set *set, results_input *input);
+/* Reads a log: text of other tools and of weir's benchmarks, or a CSV or JSON that a log collector has
+ * changed (read_log.c). */
+void results_read_log(results_set *set, results_input *input, int named);
 
 enum { RESULTS_FILE_BYTES = 1 << 28 }; /* larger files are not read */
 /* Opens a regular file for reading without blocking, even if the path is a pipe. Returns NULL with

@@ -75,6 +75,70 @@ const char *results_collective(const char *name)
     return NULL;
 }
 
+int results_is_amd(const char *device)
+{
+    static const char *const words[] = {"AMD", "Instinct", "Radeon", "gfx9", "gfx10", "gfx11", "gfx12"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(device, words[i]))
+            return 1;
+    return 0;
+}
+
+const char *results_contender_detail(results_set *set, const char *contender, int is_cpu_time,
+                                     int groups)
+{
+    char number[32] = "";
+    if (!is_cpu_time && groups <= 1)
+        return contender;
+    if (groups > 1)
+        snprintf(number, sizeof number, "%s%d-groups", is_cpu_time ? "-" : "", groups);
+    return results_keep_printed(set, "%s%s%s%s", contender, strchr(contender, ':') ? ":" : "::",
+                                is_cpu_time ? "cputime" : "", number);
+}
+
+/* Spellings inside other text; * stands for one of "_-. " or nothing. Longer names come before those
+ * that are their parts. */
+static const struct {
+    const char *spelling, *name;
+} spellings[] = {
+    {"all*reduce", "allreduce"}, {"all*gather*v", "allgatherv"}, {"all*gather", "allgather"},
+    {"reduce*scatter*block", "reduce_scatter"}, {"reduce*scatter", "reduce_scatter"},
+    {"all*to*all*v", "alltoallv"}, {"all*to*all", "alltoall"}, {"broadcast", "broadcast"},
+    {"bcast", "broadcast"}, {"send*recv", "sendrecv"}, {"hypercube", "hypercube"},
+    {"gather", "gather"}, {"scatter", "scatter"}, {"reduce", "reduce"},
+};
+
+/* The length of a spelling at the start of a text, 0 if it is another word. */
+static size_t spelled(const char *text, const char *spelling)
+{
+    const char *at = text;
+    for (; *spelling; spelling++) {
+        if (*spelling == '*')
+            at += *at && strchr("_-. ", *at) ? 1 : 0;
+        else if (tolower((unsigned char)*at++) != *spelling)
+            return 0;
+    }
+    return isalpha((unsigned char)*at) && strncmp(at, "perf", 4) != 0 ? 0 : (size_t)(at - text);
+}
+
+const char *results_collective_in(const char *text)
+{
+    const char *found = NULL;
+    for (const char *at = text; *at;) {
+        size_t length = 0, i = 0;
+        const int is_start = at == text || !isalpha((unsigned char)at[-1]);
+        while (is_start && i < sizeof spellings / sizeof *spellings &&
+               (length = spelled(at, spellings[i].spelling)) == 0)
+            i++;
+        if (length > 0 && found && strcmp(found, spellings[i].name) != 0)
+            return NULL;
+        if (length > 0)
+            found = spellings[i].name;
+        at += length ? length : 1;
+    }
+    return found;
+}
+
 const char *results_dtype(const char *text)
 {
     static const char *const words[][2] = {

@@ -3,6 +3,7 @@
 #include "results/read/load.h"
 
 #include <string.h>
+#include <strings.h>
 
 /* A quoted field longer than QUOTED_BYTES is treated as one that is never closed. */
 enum { FIELDS = 128, QUOTED_BYTES = 4096 };
@@ -153,8 +154,6 @@ void results_read_csv(results_set *set, results_input *input)
     reader in = {.at = input->text, .end = input->text + input->length, .line = 1};
     record made;
     int map[FIELDS], columns = 0, has_header = 0;
-    if (strncmp(in.at, "\xef\xbb\xbf", 3) == 0)
-        in.at += 3;
     while (next_record(&in, &made)) {
         int is_header = made.count <= FIELDS && strcmp(made.field[0], "schema") == 0;
         if (!is_sound(set, input, &made, is_header ? 0 : columns))
@@ -174,59 +173,108 @@ void results_read_csv(results_set *set, results_input *input)
     }
 }
 
-/* rccl-tests: numCycle,collective,[nodes,ranks,ranksPerNode,gpusPerRank,|gpus,]size,
- * type,redop,inplace,time,algbw,busbw,#wrong. The header may lack `nodes` although rows have it, so
- * fields are counted from the end. */
-static void add_rccl(results_set *set, const results_input *input, const record *made,
-                     const char *run)
+/* The columns of rccl-tests' CSV, found by the names of its header. */
+typedef enum rccl_column {
+    RCCL_CYCLE, RCCL_COLLECTIVE, RCCL_NODES, RCCL_RANKS, RCCL_PER_NODE, RCCL_GPUS_PER_RANK, RCCL_GPUS,
+    RCCL_SIZE, RCCL_TYPE, RCCL_REDOP, RCCL_INPLACE, RCCL_TIME, RCCL_ALGBW, RCCL_BUSBW, RCCL_WRONG,
+    RCCL_COLUMNS
+} rccl_column;
+
+typedef struct rccl_header {
+    int at[RCCL_COLUMNS]; /* -1: absent */
+    int count;
+} rccl_header;
+
+static void read_rccl_header(results_set *set, const results_input *input, const record *made,
+                             rccl_header *header)
+{
+    static const char *const names[] = {"numCycle", "collective", "nodes", "ranks", "ranksPerNode",
+                                        "gpusPerRank", "gpus", "size", "type", "redop", "inplace",
+                                        "time", "algbw", "busbw", "#wrong"};
+    header->count = made->count;
+    for (int i = 0; i < RCCL_COLUMNS; i++) {
+        header->at[i] = -1;
+        for (int k = 0; k < made->count && k < FIELDS; k++)
+            if (strcasecmp(made->field[k], names[i]) == 0)
+                header->at[i] = k;
+    }
+    if (header->at[RCCL_SIZE] >= 0 && header->at[RCCL_TIME] >= 0 && header->at[RCCL_COLLECTIVE] >= 0)
+        return;
+    results_note(set, input->path, made->line, "rccl-tests' header without the column size, time or "
+                 "collective; rows left out");
+    header->count = 0;
+}
+
+/* A field; "" if the header has no such column. The header may lack `nodes` although rows have it. */
+static const char *rccl_field(const rccl_header *header, const record *made, rccl_column column)
+{
+    const int shift = made->count == header->count + 1 && header->at[RCCL_NODES] < 0;
+    int at = header->at[column];
+    if (column == RCCL_NODES && shift)
+        at = header->at[RCCL_COLLECTIVE] + 1;
+    else if (at > header->at[RCCL_COLLECTIVE])
+        at += shift;
+    return at < 0 || at >= made->count ? "" : made->field[at];
+}
+
+/* The ranks of the communicator: the processes' GPUs. */
+static void set_rccl_ranks(results_set *set, const rccl_header *header, const record *made,
+                           results_row *row)
+{
+    unsigned long long ranks = 0, per_node = 0, gpus = 1;
+    if (results_whole(rccl_field(header, made, RCCL_RANKS), &ranks) != 0)
+        results_whole(rccl_field(header, made, RCCL_GPUS), &ranks);
+    results_whole(rccl_field(header, made, RCCL_PER_NODE), &per_node);
+    results_whole(rccl_field(header, made, RCCL_GPUS_PER_RANK), &gpus);
+    if (ranks > 0 && ranks < 1000000 && gpus < 1000)
+        row->text[RESULTS_NRANKS] = results_keep_printed(set, "%llu", ranks * (gpus ? gpus : 1));
+    if (per_node > 0 && ranks >= per_node)
+        row->text[RESULTS_NNODES] = results_keep_printed(set, "%llu", ranks / per_node);
+}
+
+static void add_rccl(results_set *set, const results_input *input, const rccl_header *header,
+                     const record *made)
 {
     results_row row = results_row_make(input->path, made->line, RESULTS_NCCL_TESTS);
-    char *const *tail = made->field + made->count - 8;
-    const char *name = results_collective(made->field[1]);
-    unsigned long long per_node = 1, gpus = 1, ranks = 0;
-    if (made->count == 14 || made->count == 13) {
-        int missing_nodes = made->count == 13;
-        results_whole(made->field[3 - missing_nodes], &ranks);
-        results_whole(made->field[4 - missing_nodes], &per_node);
-        results_whole(made->field[5 - missing_nodes], &gpus);
-    } else if (made->count == 11) {
-        results_whole(made->field[2], &ranks);
-    }
-    if (ranks > 0)
-        row.text[RESULTS_NRANKS] = results_keep_printed(set, "%llu", ranks);
-    if (per_node > 0 && ranks >= per_node)
-        row.text[RESULTS_NNODES] = results_keep_printed(set, "%llu", ranks / per_node);
-    row.text[RESULTS_RUN_ID] = run;
-    row.text[RESULTS_COLLECTIVE] = name ? name : made->field[1];
+    const char *collective = rccl_field(header, made, RCCL_COLLECTIVE);
+    const char *name = results_collective(collective), *wrong = rccl_field(header, made, RCCL_WRONG);
+    set_rccl_ranks(set, header, made, &row);
+    row.text[RESULTS_RUN_ID] = results_keep_printed(set, "%.200s#%.20s", input->path,
+                                                    rccl_field(header, made, RCCL_CYCLE));
+    row.text[RESULTS_COLLECTIVE] = name ? name : collective;
     row.text[RESULTS_BACKEND] = "cuda";
     row.text[RESULTS_CONTENDER] = "rccl";
-    row.text[RESULTS_BYTES] = tail[0];
-    row.text[RESULTS_DTYPE] = results_dtype(tail[1]);
-    row.text[RESULTS_REDOP] = tail[2];
+    row.text[RESULTS_BYTES] = rccl_field(header, made, RCCL_SIZE);
+    row.text[RESULTS_DTYPE] = results_dtype(rccl_field(header, made, RCCL_TYPE));
+    row.text[RESULTS_REDOP] = rccl_field(header, made, RCCL_REDOP);
     row.text[RESULTS_ROOT] = "-1";
-    row.text[RESULTS_PLACEMENT] = strcmp(tail[3], "0") == 0 ? "out" : "in";
-    row.text[RESULTS_MEDIAN_US] = tail[4];
-    row.text[RESULTS_ALGBW_GBS] = tail[5];
-    row.text[RESULTS_BUSBW_GBS] = tail[6];
-    row.text[RESULTS_VERIFY] = strcmp(tail[7], "0") == 0 ? "pass"
-                               : strcmp(tail[7], "N/A") == 0 ? "off" : "fail";
-    row.text[RESULTS_WRONG] = strcmp(tail[7], "N/A") == 0 ? "0" : tail[7];
+    row.text[RESULTS_PLACEMENT] =
+        strcmp(rccl_field(header, made, RCCL_INPLACE), "0") == 0 ? "out" : "in";
+    row.text[RESULTS_MEDIAN_US] = rccl_field(header, made, RCCL_TIME);
+    row.text[RESULTS_ALGBW_GBS] = rccl_field(header, made, RCCL_ALGBW);
+    row.text[RESULTS_BUSBW_GBS] = rccl_field(header, made, RCCL_BUSBW);
+    row.text[RESULTS_VERIFY] = strcmp(wrong, "0") == 0 ? "pass"
+                               : !wrong[0] || strcmp(wrong, "N/A") == 0 ? "off" : "fail";
+    row.text[RESULTS_WRONG] = strcmp(wrong, "N/A") == 0 ? "0" : wrong;
     results_add(set, &row);
 }
 
 void results_read_rccl_csv(results_set *set, results_input *input)
 {
     reader in = {.at = input->text, .end = input->text + input->length, .line = 1};
+    rccl_header header = {.count = 0};
     record made;
     while (next_record(&in, &made)) {
-        if (!is_sound(set, input, &made, 0) || strcmp(made.field[0], "numCycle") == 0)
+        if (!is_sound(set, input, &made, 0))
             continue;
-        if (made.count < 10 || made.count > 14) {
-            results_note(set, input->path, made.line,
-                         "%d fields, expected 10 to 14 (cut off?); line left out", made.count);
+        if (strcmp(made.field[0], "numCycle") == 0)
+            read_rccl_header(set, input, &made, &header);
+        else if (header.count == 0)
             continue;
-        }
-        add_rccl(set, input, &made,
-                 results_keep_printed(set, "%.200s#%.20s", input->path, made.field[0]));
+        else if (made.count < header.count || made.count > header.count + 1)
+            results_note(set, input->path, made.line, "%d fields where the header has %d (cut off?); "
+                         "line left out", made.count, header.count);
+        else
+            add_rccl(set, input, &header, &made);
     }
 }

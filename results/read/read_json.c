@@ -15,7 +15,10 @@ typedef struct reader {
     const results_input *input;
     results_row common; /* what all rows of the file have in common */
     int results;        /* results read so far */
+    int groups;         /* of ranks, that ran at the same time */
 } reader;
+
+enum { KNOWN_VERSION = 3 };
 
 static int by_value(const void *a, const void *b)
 {
@@ -95,8 +98,10 @@ static void add_half(reader *in, const json_t *result, int number, int in_place)
     row.text[RESULTS_ROOT] = member(in->set, result, "root");
     row.text[RESULTS_PLACEMENT] = in_place ? "in" : "out";
     row.text[RESULTS_ITERS] = member(in->set, result, "actual_iterations");
-    row.text[RESULTS_MEDIAN_US] = member(in->set, half, json_object_get(half, "time") ? "time"
-                                                                                     : "cpu_time");
+    const int is_cpu_time = !json_object_get(half, "time") && json_object_get(half, "cpu_time");
+    row.text[RESULTS_MEDIAN_US] = member(in->set, half, is_cpu_time ? "cpu_time" : "time");
+    row.text[RESULTS_CONTENDER] = results_contender_detail(in->set, row.text[RESULTS_CONTENDER],
+                                                           is_cpu_time, in->groups);
     row.text[RESULTS_ALGBW_GBS] = member(in->set, half, "alg_bw");
     row.text[RESULTS_BUSBW_GBS] = member(in->set, half, "bus_bw");
     row.text[RESULTS_CEILING_PCT] = member(in->set, half, "ceiling_pct");
@@ -111,29 +116,85 @@ static void add_half(reader *in, const json_t *result, int number, int in_place)
     results_add(in->set, &row);
 }
 
-static void read_devices(reader *in, const json_t *config)
+/* The processes and GPUs of a list of devices. */
+typedef struct devices {
+    size_t listed, nodes, first_group, groups;
+    long long last_rank;
+    int is_per_process; /* a line for each process, which may have several GPUs */
+} devices;
+
+static int same_member(const json_t *a, const json_t *b, const char *key)
 {
-    const json_t *devices = json_object_get(config, "devices");
-    size_t ranks = json_array_size(devices), nodes = 0;
-    for (size_t i = 0; i < ranks && ranks <= 4096; i++) {
-        const char *host = member(in->set, json_array_get(devices, i), "hostname");
-        int seen = 0;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = strcmp(host, member(in->set, json_array_get(devices, j), "hostname")) == 0;
-        nodes += !seen;
-        if (i == 0)
-            in->common.text[RESULTS_HOST] = host;
+    return json_equal(json_object_get(a, key), json_object_get(b, key));
+}
+
+/* Whether an earlier device is on the same host, or of the same process. */
+static void count_device(const json_t *list, size_t at, devices *made)
+{
+    const json_t *device = json_array_get(list, at);
+    int same_host = 0, same_process = 0;
+    const long long group = json_integer_value(json_object_get(device, "group"));
+    for (size_t i = 0; i < at; i++) {
+        const json_t *other = json_array_get(list, i);
+        const int is_there = same_member(device, other, "hostname");
+        same_host |= is_there && json_integer_value(json_object_get(other, "group")) == 0;
+        same_process |= is_there && same_member(device, other, "pid");
     }
+    if (json_object_get(device, "pid"))
+        made->is_per_process &= !same_process;
+    else if (at > 0)
+        made->is_per_process &= json_integer_value(json_object_get(device, "rank")) !=
+                                made->last_rank + 1;
+    made->last_rank = json_integer_value(json_object_get(device, "rank"));
+    made->nodes += group == 0 && !same_host;
+    made->first_group += group == 0;
+    if (group >= 0 && (size_t)group + 1 > made->groups)
+        made->groups = (size_t)group + 1;
+}
+
+/* nccl-tests lists a device of each process; weir, and older versions, each device. Returns the number
+ * of groups of ranks. */
+static int read_devices(reader *in, const json_t *config)
+{
+    const json_t *list = json_object_get(config, "devices");
+    const long long threads = json_integer_value(json_object_get(config, "nthreads"));
+    const long long gpus = json_integer_value(json_object_get(config, "ngpus"));
+    devices made = {.listed = json_array_size(list), .is_per_process = 1, .groups = 1};
+    size_t ranks;
+    for (size_t i = 0; i < made.listed && made.listed <= 4096; i++)
+        count_device(list, i, &made);
+    ranks = made.groups > 1 ? made.first_group : made.listed;
+    if (made.is_per_process && threads > 0 && gpus > 0 && threads * gpus < 4096)
+        ranks *= (size_t)(threads * gpus);
+    if (made.listed > 0)
+        in->common.text[RESULTS_HOST] = member(in->set, json_array_get(list, 0), "hostname");
     if (ranks > 0)
         in->common.text[RESULTS_NRANKS] = results_keep_printed(in->set, "%zu", ranks);
-    if (nodes > 0)
-        in->common.text[RESULTS_NNODES] = results_keep_printed(in->set, "%zu", nodes);
+    if (made.nodes > 0)
+        in->common.text[RESULTS_NNODES] = results_keep_printed(in->set, "%zu", made.nodes);
+    return (int)made.groups;
 }
 
 static const char *file_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+/* The library and its version. rccl-tests writes the same document: only its path, its version's name, or
+ * the GPUs tell. */
+static const char *vendor_of(reader *in, const json_t *top, const char *program)
+{
+    const char *key = json_object_get(top, "rccl_version") ? "rccl_version" : "nccl_version";
+    const int code = atoi(member(in->set, top, key));
+    const json_t *list = json_object_get(json_object_get(top, "config"), "devices");
+    const char *gpu = json_string_value(json_object_get(json_array_get(list, 0), "device_info"));
+    const char *vendor = key[0] == 'r' || strstr(program, "rccl") || (gpu && results_is_amd(gpu)) ? "rccl"
+                                                                                                  : "nccl";
+    if (code < 10000)
+        return vendor;
+    return results_keep_printed(in->set, "%s:%d.%d.%d", vendor, code / 10000, code / 100 % 100,
+                                code % 100);
 }
 
 /* Reads the program and the candidate: from weir's manifest, else from the arguments and NCCL's
@@ -159,20 +220,21 @@ static void read_head(reader *in, const json_t *top)
         row->text[RESULTS_COUNTS] = member(set, options, "counts");
         program = member(set, manifest, "program");
     } else {
-        int code = atoi(member(set, top, "nccl_version"));
-        if (code >= 10000)
-            row->text[RESULTS_CONTENDER] = results_keep_printed(
-                set, "nccl:%d.%d.%d", code / 10000, code / 100 % 100, code % 100);
+        row->text[RESULTS_CONTENDER] = vendor_of(in, top, program);
+        if (json_integer_value(json_object_get(top, "version")) > KNOWN_VERSION)
+            results_note(set, in->input->path, 0, "version %s of nccl-tests' JSON is not known (1 to %d): "
+                         "members may mean something else", member(set, top, "version"),
+                         KNOWN_VERSION);
     }
-    const char *collective = results_collective(file_part(program));
+    const char *collective = results_collective_in(file_part(program));
     if (!collective)
-        collective = results_collective(file_part(in->input->path));
+        collective = results_collective_in(file_part(in->input->path));
     row->text[RESULTS_COLLECTIVE] = collective ? collective : "";
     if (!collective || strcmp(collective, "alltoallv") != 0)
         row->text[RESULTS_DIST] = row->text[RESULTS_COUNTS] = "";
     else if (!row->text[RESULTS_DIST][0])
         row->text[RESULTS_DIST] = "spread:1";
-    read_devices(in, json_object_get(top, "config"));
+    in->groups = read_devices(in, json_object_get(top, "config"));
 }
 
 /* A field as weir's CSV has it: strings unchanged, numbers in the format of the column. */
@@ -233,8 +295,8 @@ static void read_flat(reader *in, const json_t *object, int number)
     results_row row = in->common;
     int is_rccl = json_object_get(object, "type") != NULL;
     const char *name = results_collective(member(set, object, "name"));
-    const char *wrong = member(set, object, "wrong");
-    int ranks = atoi(member(set, object, "ranks"));
+    const char *wrong = member(set, object, json_object_get(object, "wrong") ? "wrong" : "#wrong");
+    int ranks = atoi(member(set, object, "ranks")), gpus = atoi(member(set, object, "gpusPerRank"));
     int per_node = atoi(member(set, object, "ranksPerNode"));
     row.line = number;
     row.origin = is_rccl ? RESULTS_NCCL_TESTS : RESULTS_MSCCLPP;
@@ -245,6 +307,8 @@ static void read_flat(reader *in, const json_t *object, int number)
     row.text[RESULTS_CONTENDER] = is_rccl ? "rccl" : "mscclpp";
     row.text[RESULTS_ALGO] = member(set, object, "kernel");
     row.text[RESULTS_NRANKS] = member(set, object, ranks ? "ranks" : "gpus");
+    if (ranks > 0 && ranks < 1000000 && gpus > 1 && gpus < 1000)
+        row.text[RESULTS_NRANKS] = results_keep_printed(set, "%d", ranks * gpus);
     if (ranks > 0 && per_node > 0 && ranks >= per_node)
         row.text[RESULTS_NNODES] = results_keep_printed(set, "%d", ranks / per_node);
     /* MSCCL++ reduces 32-bit integers, in place unless a test says otherwise. */
@@ -324,7 +388,7 @@ static int read_lines(reader *in)
 void results_read_json(results_set *set, results_input *input, int named)
 {
     json_error_t error;
-    reader in = {set, input, results_row_make(input->path, 1, RESULTS_NCCL_TESTS), 0};
+    reader in = {set, input, results_row_make(input->path, 1, RESULTS_NCCL_TESTS), 0, 0};
     json_t *value = json_loadb(input->text, input->length, 0, &error);
     if (value) {
         if (!read_value(&in, value) && named)

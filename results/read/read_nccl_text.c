@@ -1,160 +1,257 @@
 /*
- * Reads the table that nccl-tests (since 2.10), rccl-tests and weir's benchmarks print. The
- * headings define the columns: older versions have `error` for `#wrong` and no `root`, -C adds
- * `cputime`, -I more columns, -S a time stamp. Other lines, such as NCCL's debugging output, may
- * occur anywhere between.
+ * Reads the tables of nccl-tests (since 2.10), rccl-tests, weir's benchmarks and mscclpp-test. The
+ * headings define the columns: older versions have `error` for `#wrong` and no `root`, -C has
+ * `cputime`, -I more columns, -S a time stamp, rccl-tests -O one half, mscclpp-test the in-place half
+ * first and no types. Other lines, such as NCCL's debugging output, may occur anywhere between, and in
+ * the middle of a row: its parts are put together again.
  */
-#include "results/read/load.h"
+#include "results/read/read_text.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 40, HALVES = 2, HOSTS = 256 };
+enum { TOKENS = 64 };
 
-typedef struct half {
-    int time, algbw, busbw, wrong; /* columns; -1: absent */
-} half;
+/* ---------------------------------------------------------------- sections */
 
-typedef struct reader {
-    results_set *set;
-    const results_input *input;
-    int line, sections;
-    char collective[32];
-    const char *contender, *run;
-    results_origin origin;
-    int ranks;                 /* in this section's list of devices */
-    char *hosts[HOSTS];
-    int nhosts, columns;       /* 0 columns: no headings yet */
-    int count, type, redop, root;
-    half halves[HALVES];
-} reader;
+/* The tool reports wrong values, and no row says which. */
+static void check_footer(results_text *in)
+{
+    results_nccl *n = &in->nccl;
+    if (n->failed_values <= 0 || in->set->count == n->first_row)
+        return;
+    for (size_t i = n->first_row; i < in->set->count; i++)
+        if (in->set->rows[i].failed)
+            return;
+    results_note(in->set, in->path, in->line, "the tool reports %d wrong values, but not in which row: "
+                 "all rows of its table count as wrong", n->failed_values);
+    for (size_t i = n->first_row; i < in->set->count; i++)
+        results_row_fail(&in->set->rows[i]);
+}
+
+static void drop_part(results_text *in)
+{
+    results_part *part = &in->nccl.part;
+    if (part->count > 0)
+        results_note(in->set, in->path, part->line,
+                     "a row of %d fields where the headings have %d (cut off?); left out",
+                     part->count, in->nccl.table.count);
+    part->count = 0;
+}
+
+void results_nccl_end(results_text *in)
+{
+    results_nccl *n = &in->nccl;
+    drop_part(in);
+    check_footer(in);
+    if (n->rows > 0 && n->devices.listed == 1 && n->devices.ranks == 1)
+        in->one_rank_tables++;
+    n->failed_values = 0;
+    n->first_row = in->set->count;
+}
+
+void results_nccl_begin(results_text *in)
+{
+    in->sections++;
+    in->collective[0] = '\0';
+    in->nccl = (results_nccl){.contender = "nccl", .origin = RESULTS_NCCL_TESTS,
+                              .placements = {"out", "in"}, .first_row = in->set->count};
+    in->nccl.run = results_text_run(in);
+}
+
+/* The parts of a section, in their order. */
+enum { VERSION = 1, NAME, PARAMETERS, DEVICES, TABLE };
+
+/* A part of the header: it belongs to another section than parts that follow it. Programs without a
+ * table have begun at the same time, or failed and were started again. */
+static void begin_part(results_text *in, int level)
+{
+    const results_nccl *n = &in->nccl;
+    const int runs = n->level < TABLE ? n->runs : 0;
+    const int is_next = level == DEVICES ? n->level == TABLE : n->level >= level;
+    if (is_next || (in->tool != RESULTS_TOOL_NCCL && in->tool != RESULTS_TOOL_NONE)) {
+        results_nccl_end(in);
+        results_nccl_begin(in);
+        in->nccl.runs = runs;
+    }
+    in->tool = RESULTS_TOOL_NCCL;
+    in->nccl.level = level;
+}
 
 /* 22803 is 2.28.3; versions before 2.9 have one digit less. */
-static const char *nccl_contender(results_set *set, const char *version)
+static const char *nccl_contender(results_set *set, const char *tool, const char *version)
 {
     int code = atoi(version);
     if (code <= 0)
-        return "nccl";
+        return tool;
     int major = code >= 10000 ? code / 10000 : code / 1000;
     int minor = code >= 10000 ? code / 100 % 100 : code / 100 % 10;
-    return results_keep_printed(set, "nccl:%d.%d.%d", major, minor, code % 100);
+    return results_keep_printed(set, "%s:%d.%d.%d", tool, major, minor, code % 100);
 }
 
-static void read_version(reader *in, const char *line)
+static void read_version(results_text *in, const char *line)
 {
     const char *library = strstr(line, "nccl-library=");
+    results_nccl *n = &in->nccl;
     if (strncmp(line, "# weir version", 14) == 0) {
-        in->contender = "weir";
-        in->origin = RESULTS_OWN_OUTPUT;
+        n->contender = "weir";
+        n->origin = RESULTS_OWN_OUTPUT;
     } else if (strstr(line, "rccl")) {
-        in->contender = "rccl";
+        library = strstr(line, "rccl-library=");
+        n->contender = library ? nccl_contender(in->set, "rccl", library + strlen("rccl-library="))
+                               : "rccl";
     } else if (library) {
-        in->contender = nccl_contender(in->set, library + strlen("nccl-library="));
+        n->contender = nccl_contender(in->set, "nccl", library + strlen("nccl-library="));
     }
-}
-
-static void begin_section(reader *in)
-{
-    in->ranks = in->nhosts = in->columns = 0;
-    in->sections++;
-    in->run = results_keep_printed(in->set, "%.200s#%d", in->input->path, in->sections);
 }
 
 /* # weir 0.1.0 (12.2.0, release), run 6b050d86-063c70-4bd5, 2026-11-24T04:07:34Z: the run's name is
  * also in its CSV and JSON. */
-static void read_run(reader *in, const char *line)
+static void read_run(results_text *in, const char *line)
 {
     const char *name = strstr(line, ", run ");
     if (!name)
         return;
     name += strlen(", run ");
-    in->run = results_keep_text(in->set, name, strcspn(name, ", "));
+    in->nccl.run = results_keep_text(in->set, name, strcspn(name, ", "));
+}
+
+static void add_host(results_text *in, const char *host)
+{
+    results_devices *d = &in->nccl.devices;
+    for (int i = 0; i < d->nhosts; i++)
+        if (strcmp(d->hosts[i], host) == 0)
+            return;
+    if (d->nhosts < RESULTS_HOSTS)
+        d->hosts[d->nhosts++] = results_keep_text(in->set, host, strlen(host));
 }
 
 /* #  Rank  0 Group  0 Pid   1945 on         vm device  0 [0000:00:06] NVIDIA H200 */
-static void read_device(reader *in, const char *line)
+static void read_device(results_text *in, const char *line)
 {
-    int rank = -1;
+    results_devices *d = &in->nccl.devices;
+    int rank = -1, group = 0;
     char host[128] = "";
-    const char *on = strstr(line, " on ");
-    if (sscanf(line, "# Rank %d", &rank) != 1 || rank < 0 || rank > 1000000 || !on)
+    const char *on = strstr(line, " on "), *of_group = strstr(line, " Group ");
+    const char *at = line + strspn(line, "# ");
+    if (sscanf(at, "Rank %d", &rank) != 1 || rank < 0 || rank > 1000000 || !on)
         return;
-    if (rank + 1 > in->ranks)
-        in->ranks = rank + 1;
+    if (of_group)
+        group = atoi(of_group + strlen(" Group "));
+    if (group < 0 || group >= RESULTS_GROUPS_MOST)
+        group = 0;
+    d->listed++;
+    d->zeros += rank == 0;
+    d->in_group[group]++;
+    if (rank + 1 > d->ranks)
+        d->ranks = rank + 1;
+    if (group + 1 > d->groups)
+        d->groups = group + 1;
     sscanf(on, " on %127s", host);
-    for (int i = 0; i < in->nhosts; i++)
-        if (strcmp(in->hosts[i], host) == 0)
-            return;
-    if (in->nhosts < HOSTS)
-        in->hosts[in->nhosts++] = results_keep_text(in->set, host, strlen(host));
+    if (group == 0)
+        add_host(in, host);
+    if (in->nccl.origin == RESULTS_NCCL_TESTS && results_is_amd(on) &&
+        strncmp(in->nccl.contender, "nccl", 4) == 0)
+        in->nccl.contender = "rccl";
 }
 
-/* Recognises a program's name in a command that the log shows, or in the file's name. */
-static void guess_collective(reader *in, const char *text)
-{
-    char word[64];
-    for (const char *at = text; *at;) {
-        size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-        if (length > 3 && length < sizeof word) {
-            memcpy(word, at, length);
-            word[length] = '\0';
-            const char *name = results_collective(word);
-            if (name)
-                snprintf(in->collective, sizeof in->collective, "%s", name);
-        }
-        at += length ? length : 1;
-    }
-}
-
-static void read_name(reader *in, const char *line)
+static void read_name(results_text *in, const char *line)
 {
     char name[64] = "";
     sscanf(line, "# Collective test starting: %63s", name);
-    const char *known = results_collective(name);
+    const char *known = results_collective_in(name);
     snprintf(in->collective, sizeof in->collective, "%s", known ? known : "");
     if (!known)
-        results_note(in->set, in->input->path, in->line, "unknown collective '%s'", name);
+        results_note(in->set, in->path, in->line, "unknown collective '%s'", name);
 }
 
-/* #  size  count  type  redop  root  time  algbw  busbw  #wrong  time ... */
-static void read_headings(reader *in, char *line)
+/* #     out-of-place      in-place: the order of the table's halves. */
+static void read_placements(results_text *in, const char *line)
 {
-    char *tokens[TOKENS];
-    int count = results_split(line + 1, tokens, TOKENS), halves = 0;
-    in->count = in->type = in->redop = in->root = -1;
-    for (int i = 0; i < HALVES; i++)
-        in->halves[i] = (half){-1, -1, -1, -1};
-    for (int i = 0; i < count; i++) {
-        half *current = halves ? &in->halves[halves - 1] : NULL;
-        if (strcmp(tokens[i], "count") == 0)
-            in->count = i;
-        else if (strcmp(tokens[i], "type") == 0)
-            in->type = i;
-        else if (strcmp(tokens[i], "redop") == 0)
-            in->redop = i;
-        else if (strcmp(tokens[i], "root") == 0)
-            in->root = i;
-        else if ((strcmp(tokens[i], "time") == 0 || strcmp(tokens[i], "cputime") == 0) &&
-                 halves < HALVES)
-            in->halves[halves++].time = i;
-        else if (current && strcmp(tokens[i], "algbw") == 0)
-            current->algbw = i;
-        else if (current && strcmp(tokens[i], "busbw") == 0)
-            current->busbw = i;
-        else if (current && (strcmp(tokens[i], "#wrong") == 0 || strcmp(tokens[i], "error") == 0))
-            current->wrong = i;
-    }
-    in->columns = halves && in->type > 0 ? count : 0;
+    const char *out = strstr(line, "out-of-place"), *in_place = NULL;
+    for (const char *at = line; (at = strstr(at, "in-place")) != NULL && !in_place; at++)
+        in_place = at;
+    const int in_first = in_place && (!out || in_place < out);
+    in->nccl.placements[0] = in_first ? "in" : "out";
+    in->nccl.placements[1] = in_first ? "out" : "in";
 }
 
-/* Before 2.12, `error` was the largest difference: 0 or a small number is right. */
-static const char *verdict_of(const char *wrong)
+/* A table without types is mscclpp-test's, which reduces 32-bit integers. */
+static void read_headings(results_text *in, char *line)
+{
+    results_nccl *n = &in->nccl;
+    drop_part(in);
+    results_table_headings(&n->table, line);
+    if (n->table.halves == 0 || n->table.halves > RESULTS_TABLE_HALVES ||
+        results_table_find(&n->table, RESULTS_CELL_SIZE, -1) < 0)
+        n->table.count = 0;
+    n->is_mscclpp |= results_table_find(&n->table, RESULTS_CELL_TYPE, -1) < 0;
+    n->headings++;
+    n->level = TABLE;
+    in->tool = RESULTS_TOOL_NCCL;
+}
+
+/* # Out of bounds values : 3 FAILED */
+static void read_footer(results_text *in, const char *line)
+{
+    const char *colon = strchr(line, ':');
+    if (colon && strstr(colon, "FAILED"))
+        in->nccl.failed_values = atoi(colon + 1) > 0 ? atoi(colon + 1) : 1;
+    drop_part(in);
+}
+
+static int is_headings(const char *line)
+{
+    return strstr(line, " size ") && strstr(line, "time");
+}
+
+int results_nccl_comment(results_text *in, char *line)
+{
+    if (strstr(line, "nccl-tests version") || (strstr(line, "rccl") && !strstr(line, "Rank ")) ||
+        strncmp(line, "# weir version", 14) == 0) {
+        begin_part(in, VERSION);
+        read_version(in, line);
+    } else if (strncmp(line, "# weir ", 7) == 0) {
+        read_run(in, line);
+    } else if (strncmp(line, "# Collective test starting:", 27) == 0) {
+        begin_part(in, NAME);
+        read_name(in, line);
+    } else if (strncmp(line, "# nThread ", 10) == 0 || strncmp(line, "# minBytes ", 11) == 0) {
+        begin_part(in, PARAMETERS);
+        in->nccl.runs++;
+        in->nccl.is_mscclpp = line[2] == 'm';
+    } else if (strstr(line, "Rank ")) {
+        begin_part(in, DEVICES);
+        read_device(in, line);
+    } else if (is_headings(line)) {
+        read_headings(in, line);
+    } else if (strstr(line, "(us)") || strstr(line, "(ms)") || strstr(line, "(s)")) {
+        results_table_units(&in->nccl.table, line);
+    } else if (strstr(line, "out-of-place") || strstr(line, "in-place")) {
+        read_placements(in, line);
+    } else if (strstr(line, "MSCCL++")) {
+        in->nccl.is_mscclpp = 1;
+    } else if (strncmp(line, "# Out of bounds", 15) == 0) {
+        read_footer(in, line);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+/* -------------------------------------------------------------------- rows */
+
+/* Before 2.12, `error` was the largest difference: 0 or a small number is right, and an asterisk marks
+ * one that is not. */
+static const char *verdict_of(const results_cell *cell, const char *wrong)
 {
     double value;
+    if (strchr(wrong, '*'))
+        return "fail";
     if (results_real(wrong, &value) != 0)
         return "off";
-    return value < 1e-2 ? "pass" : "fail";
+    return value < (cell->meaning == RESULTS_CELL_ERROR ? 1e-2 : 1e-9) ? "pass" : "fail";
 }
 
 /* nan and N/A are how the table says that there is no value. */
@@ -167,88 +264,281 @@ static const char *value_of(const char *token)
     return token;
 }
 
-static void add_half(reader *in, char **tokens, const half *of, const char *placement)
+typedef struct half {
+    results_text *in;
+    char **fields;
+    int count, number;
+} half;
+
+/* A field of that meaning, in its unit; "": none. */
+static const char *field_of(const half *of, results_meaning meaning, int number)
 {
-    results_row row = results_row_make(in->input->path, in->line, in->origin);
-    if (of->algbw < 0 || of->busbw < 0)
-        return;
-    const char *time = value_of(tokens[of->time]);
-    row.text[RESULTS_VERIFY] = of->wrong < 0 ? "off" : verdict_of(tokens[of->wrong]);
-    if (!time[0] && strcmp(row.text[RESULTS_VERIFY], "fail") != 0)
-        return; /* not measured: alltoall, for one, has no in-place form */
-    row.text[RESULTS_RUN_ID] = in->run;
-    row.text[RESULTS_HOST] = in->nhosts ? in->hosts[0] : "";
-    row.text[RESULTS_COLLECTIVE] = results_keep_text(in->set, in->collective,
-                                                     strlen(in->collective));
-    row.text[RESULTS_BACKEND] = in->origin == RESULTS_OWN_OUTPUT ? "" : "cuda";
-    if (in->ranks > 0)
-        row.text[RESULTS_NRANKS] = results_keep_printed(in->set, "%d", in->ranks);
-    if (in->nhosts > 0)
-        row.text[RESULTS_NNODES] = results_keep_printed(in->set, "%d", in->nhosts);
-    row.text[RESULTS_CONTENDER] = in->contender;
-    row.text[RESULTS_DTYPE] = results_dtype(tokens[in->type]);
-    row.text[RESULTS_REDOP] = in->redop < 0 ? "none" : tokens[in->redop];
-    row.text[RESULTS_ROOT] = in->root < 0 ? "-1" : tokens[in->root];
-    row.text[RESULTS_PLACEMENT] = placement;
-    row.text[RESULTS_BYTES] = tokens[0];
-    row.text[RESULTS_COUNT] = in->count < 0 ? "" : tokens[in->count];
-    row.text[RESULTS_MEDIAN_US] = time;
-    row.text[RESULTS_ALGBW_GBS] = value_of(tokens[of->algbw]);
-    row.text[RESULTS_BUSBW_GBS] = value_of(tokens[of->busbw]);
-    row.text[RESULTS_DIST] = strcmp(in->collective, "alltoallv") == 0 ? "spread:1" : "";
-    results_add(in->set, &row);
+    const results_table *table = &of->in->nccl.table;
+    const int at = results_table_find(table, meaning, number);
+    if (at < 0 || at >= of->count)
+        return "";
+    return results_text_scaled(of->in->set, &table->cells[at], value_of(of->fields[at]));
 }
 
-/* Reads a line of the table; it begins with two whole numbers. */
-static void read_row(reader *in, char *line)
+static void set_verdict(const half *of, results_row *row)
 {
-    char *tokens[TOKENS];
-    unsigned long long number;
-    int count = results_split(line, tokens, TOKENS);
-    if (count < 2 || results_whole(tokens[0], &number) != 0 ||
-        results_whole(tokens[1], &number) != 0)
-        return;
-    if (in->columns == 0 || count < in->columns) {
-        results_note(in->set, in->input->path, in->line, in->columns == 0
-                     ? "a row without headings before it; left out"
-                     : "a row of %d fields where the headings have %d (cut off?); left out",
-                     count, in->columns);
+    const results_table *table = &of->in->nccl.table;
+    int at = results_table_find(table, RESULTS_CELL_WRONG, of->number);
+    if (at < 0)
+        at = results_table_find(table, RESULTS_CELL_ERROR, of->number);
+    row->text[RESULTS_VERIFY] =
+        at < 0 || at >= of->count ? "off" : verdict_of(&table->cells[at], of->fields[at]);
+}
+
+/* What the tool, its devices and its options say of all rows of a section. The time of the processor,
+ * and groups that ran at the same time, are details of the candidate: such rows are comparable with
+ * each other only. */
+static void set_section(const half *of, results_row *row, int is_cpu_time)
+{
+    results_text *in = of->in;
+    results_nccl *n = &in->nccl;
+    const results_devices *d = &n->devices;
+    const char *base = n->is_mscclpp ? "mscclpp" : n->contender;
+    const int ranks = d->groups > 1 ? d->in_group[0] : d->ranks;
+    if (!n->nranks) {
+        n->nranks = ranks > 0 ? results_keep_printed(in->set, "%d", ranks) : "";
+        n->nnodes = d->nhosts > 0 ? results_keep_printed(in->set, "%d", d->nhosts) : "";
+    }
+    row->text[RESULTS_CONTENDER] = results_contender_detail(in->set, base, is_cpu_time, d->groups);
+    row->text[RESULTS_RUN_ID] = n->run;
+    row->text[RESULTS_HOST] = d->nhosts ? d->hosts[0] : "";
+    row->text[RESULTS_BACKEND] = n->origin == RESULTS_OWN_OUTPUT ? "" : "cuda";
+    row->text[RESULTS_NRANKS] = n->nranks;
+    row->text[RESULTS_NNODES] = n->nnodes;
+}
+
+static const char *or_else(const char *text, const char *other)
+{
+    return text[0] ? text : other;
+}
+
+static void add_half(results_text *in, char **fields, int count, int number)
+{
+    const half of = {in, fields, count, number};
+    const results_nccl *n = &in->nccl;
+    results_row row = results_row_make(in->path, in->line,
+                                       n->is_mscclpp ? RESULTS_MSCCLPP : n->origin);
+    const int reduces = strstr(in->collective, "reduce") != NULL;
+    const int is_cpu_time = results_table_find(&n->table, RESULTS_CELL_CPU_TIME, number) >= 0;
+    const int at = results_table_find(&n->table, is_cpu_time ? RESULTS_CELL_CPU_TIME
+                                                            : RESULTS_CELL_TIME,
+                                      number);
+    const char *printed = at < count ? value_of(fields[at]) : "";
+    const char *time = at < count ? results_text_scaled(in->set, &n->table.cells[at], printed) : "";
+    set_verdict(&of, &row);
+    if (!time[0] && strcmp(row.text[RESULTS_VERIFY], "fail") != 0)
+        return; /* not measured: alltoall, for one, has no in-place form */
+    set_section(&of, &row, is_cpu_time);
+    row.text[RESULTS_COLLECTIVE] = n->collective;
+    row.text[RESULTS_DTYPE] = n->is_mscclpp ? "int32" : results_dtype(field_of(&of, RESULTS_CELL_TYPE, -1));
+    row.text[RESULTS_REDOP] = n->is_mscclpp && reduces ? "sum"
+                                                       : or_else(field_of(&of, RESULTS_CELL_REDOP, -1),
+                                                                 "none");
+    row.text[RESULTS_ROOT] = or_else(field_of(&of, RESULTS_CELL_ROOT, -1), "-1");
+    row.text[RESULTS_PLACEMENT] = n->placements[number];
+    row.text[RESULTS_BYTES] = field_of(&of, RESULTS_CELL_SIZE, -1);
+    row.text[RESULTS_COUNT] = field_of(&of, RESULTS_CELL_COUNT, -1);
+    row.text[RESULTS_MEDIAN_US] = time;
+    row.text[RESULTS_MIN_US] = field_of(&of, RESULTS_CELL_MIN, number);
+    row.text[RESULTS_MAX_US] = field_of(&of, RESULTS_CELL_MAX, number);
+    row.text[RESULTS_P99_US] = field_of(&of, RESULTS_CELL_P99, number);
+    row.text[RESULTS_ALGBW_GBS] = field_of(&of, RESULTS_CELL_ALGBW, number);
+    row.text[RESULTS_BUSBW_GBS] = field_of(&of, RESULTS_CELL_BUSBW, number);
+    row.text[RESULTS_DIST] = strcmp(in->collective, "alltoallv") == 0 ? "spread:1" : "";
+    results_text_resolution(in->set, &row, printed,
+                            n->table.cells[at].scale > 0 ? n->table.cells[at].scale : 1);
+    results_add(in->set, &row);
+    in->nccl.rows++;
+}
+
+/* The collective of the section, from the best of its sources. Returns whether there is one. */
+static int find_collective(results_text *in)
+{
+    const char *const from[] = {in->command, in->file};
+    if (in->nccl.collective)
+        return 1;
+    for (size_t i = 0; i < sizeof from / sizeof *from && !in->collective[0]; i++)
+        snprintf(in->collective, sizeof in->collective, "%s", from[i]);
+    if (in->collective[0])
+        in->nccl.collective = results_keep_text(in->set, in->collective, strlen(in->collective));
+    return in->collective[0] != '\0';
+}
+
+/* Programs that ran side by side instead of as ranks of one: their rows cannot be told apart. */
+static int is_mixed(const results_text *in)
+{
+    const results_devices *d = &in->nccl.devices;
+    return (d->zeros > 1 && d->groups <= 1) || (in->nccl.runs > 1 && in->nccl.headings > 1);
+}
+
+/* Whether the table reduces although its collective, of which only a command or the file's name tells,
+ * does not; or the other way round. */
+static int contradicts(const results_text *in, char **fields, int count)
+{
+    const int at = results_table_find(&in->nccl.table, RESULTS_CELL_REDOP, -1);
+    return at >= 0 && at < count && in->nccl.level == TABLE &&
+           (strcmp(fields[at], "none") == 0) == (strstr(in->collective, "reduce") != NULL);
+}
+
+static void add_fields(results_text *in, char **fields, int count)
+{
+    in->seen++;
+    if (is_mixed(in)) {
+        results_note(in->set, in->path, in->line, "%d runs of one rank each are mixed here (rank 0 more "
+                     "than once): the program was built without MPI, or started by the launcher of "
+                     "another MPI; row left out",
+                     in->nccl.devices.zeros > 1 ? in->nccl.devices.zeros : in->nccl.runs);
         return;
     }
-    if (!in->collective[0]) {
-        results_note(in->set, in->input->path, in->line, "the log does not name its collective "
+    if (!find_collective(in)) {
+        results_note(in->set, in->path, in->line, "the log does not name its collective "
                      "(old nccl-tests); put it into the file's name; row left out");
         return;
     }
-    for (int i = 0; i < HALVES; i++)
-        if (in->halves[i].time >= 0)
-            add_half(in, tokens, &in->halves[i], i == 0 ? "out" : "in");
+    if (contradicts(in, fields, count)) {
+        results_note(in->set, in->path, in->line, "the table's operation contradicts its collective, %s "
+                     "according to its header, its command or the file's name; row left out",
+                     in->collective);
+        return;
+    }
+    for (int i = 0; i < in->nccl.table.halves; i++)
+        add_half(in, fields, count, i);
+    in->command[0] = '\0';
 }
 
-void results_read_nccl_text(results_set *set, results_input *input)
+/* The number of fields with which a row may end: all, or of mscclpp-test those of its first half. */
+static int is_whole_row(const results_nccl *n, int count)
 {
-    char *at = input->text, *end = input->text + input->length, *line;
-    const char *slash = strrchr(input->path, '/');
-    reader in = {.set = set, .input = input, .contender = "nccl", .origin = RESULTS_NCCL_TESTS};
-    guess_collective(&in, slash ? slash + 1 : input->path);
-    begin_section(&in);
-    while ((line = results_next_line(&at, end))) {
-        in.line++;
-        if (line[0] == '#' && (strstr(line, " version ") || strstr(line, "rccl")))
-            read_version(&in, line);
-        else if (strncmp(line, "# weir ", 7) == 0)
-            read_run(&in, line);
-        else if (strncmp(line, "# Collective test starting:", 27) == 0)
-            read_name(&in, line);
-        else if (strncmp(line, "# nThread ", 10) == 0)
-            begin_section(&in);
-        else if (line[0] == '#' && strstr(line, "Rank "))
-            read_device(&in, line);
-        else if (line[0] == '#' && strstr(line, " size ") && strstr(line, "time"))
-            read_headings(&in, line);
-        else if (line[0] != '#' && strstr(line, "_perf") && in.columns == 0)
-            guess_collective(&in, line);
-        else if (isdigit((unsigned char)line[strspn(line, " \t")]))
-            read_row(&in, line);
+    const int second = n->table.halves > 1 ? results_table_find(&n->table, RESULTS_CELL_TIME, 1) : -1;
+    return count == n->table.count || (n->is_mscclpp && second > 0 && count == second);
+}
+
+/* A field to which other text sticks: "0node-a:991:12" is 0, "N/Anode" none. Cuts it off, if what is
+ * left is a field of the column. Returns whether it did. */
+static int cut_field(const results_cell *cell, char *token)
+{
+    const size_t length = strncmp(token, "N/A", 3) == 0 ? 3 : strspn(token, "0123456789.");
+    char *rest = token + length, was = *rest;
+    if (length == 0 || !(isalpha((unsigned char)was) || was == '[' || was == '/'))
+        return 0;
+    *rest = '\0';
+    if (cell->meaning != RESULTS_CELL_OTHER && cell->meaning != RESULTS_CELL_TYPE &&
+        results_table_fits(cell, token))
+        return 1;
+    *rest = was;
+    return 0;
+}
+
+/* Takes the fields that fit the next columns. Returns their number; writes whether the row's text ends
+ * there, because other text sticks to its last field. */
+static int take_fields(results_part *part, const results_table *table, char **tokens, int count)
+{
+    int taken = 0;
+    while (taken < count && part->count < table->count) {
+        const results_cell *cell = &table->cells[part->count];
+        int is_cut = 0;
+        if (!results_table_fits(cell, tokens[taken]) && !(is_cut = cut_field(cell, tokens[taken])))
+            break;
+        part->fields[part->count++] = tokens[taken++];
+        if (is_cut)
+            break;
+    }
+    return taken;
+}
+
+static int begins_row(const results_table *table, char **tokens, int count)
+{
+    const int known = table->count < 3 ? table->count : 3;
+    if (count < 2)
+        return 0;
+    for (int i = 0; i < known && i < count; i++)
+        if (!results_table_fits(&table->cells[i], tokens[i]))
+            return 0;
+    return 1;
+}
+
+static void finish_part(results_text *in)
+{
+    results_part *part = &in->nccl.part;
+    if (!is_whole_row(&in->nccl, part->count))
+        return;
+    const int count = part->count, line = in->line;
+    part->count = 0;
+    in->line = part->line;
+    add_fields(in, part->fields, count);
+    in->line = line;
+}
+
+/* Reads a line of the table; it begins with two whole numbers. A line that continues a part of a row
+ * has numbers only. */
+void results_nccl_row(results_text *in, char *line)
+{
+    char *tokens[TOKENS];
+    unsigned long long number;
+    results_nccl *n = &in->nccl;
+    const int count = results_split(line, tokens, TOKENS);
+    if (n->part.count > 0 && !begins_row(&n->table, tokens, count)) {
+        const int before = n->part.count;
+        if (take_fields(&n->part, &n->table, tokens, count) < count && n->part.count < n->table.count)
+            n->part.count = before; /* other text that begins with a number */
+        finish_part(in);
+        return;
+    }
+    if (count < 2 || results_whole(tokens[0], &number) != 0 ||
+        results_whole(tokens[1], &number) != 0)
+        return;
+    drop_part(in);
+    if (n->table.count == 0) {
+        results_note(in->set, in->path, in->line, "a row without headings before it; left out");
+        return;
+    }
+    n->part.line = in->line;
+    take_fields(&n->part, &n->table, tokens, count);
+    finish_part(in);
+    if (n->part.count > 0 && n->part.count < 2)
+        n->part.count = 0;
+}
+
+/* Whether a row follows other text in one line: the fields at the end of the line. */
+static int find_row_behind(results_text *in, char *line)
+{
+    char *tokens[TOKENS];
+    const results_table *table = &in->nccl.table;
+    const int count = results_split(line, tokens, TOKENS), first = count - table->count;
+    if (table->count < 6 || first < 1)
+        return 0;
+    for (int i = 0; i < table->count; i++)
+        if (!results_table_fits(&table->cells[i], tokens[first + i]))
+            return 0;
+    drop_part(in);
+    add_fields(in, tokens + first, table->count);
+    return 1;
+}
+
+/* A line that neither begins with '#' nor with a digit. */
+void results_nccl_other(results_text *in, char *line)
+{
+    if (strstr(line, "rccl-tests") || strncmp(line, "RCCL version", 12) == 0) {
+        if (in->nccl.level == TABLE)
+            begin_part(in, VERSION);
+        in->nccl.contender = "rccl";
+    } else if (strncmp(line, "NCCL version ", 13) == 0 && strcmp(in->nccl.contender, "nccl") == 0) {
+        in->nccl.contender = results_keep_printed(in->set, "nccl:%.*s",
+                                                  (int)strspn(line + 13, "0123456789."), line + 13);
+    } else if (in->tool == RESULTS_TOOL_NCCL && in->nccl.table.count > 0 && strstr(line, "  ")) {
+        char *copy = results_keep_text(in->set, line, strlen(line));
+        if (!find_row_behind(in, copy) && in->nccl.part.count > 0) {
+            char *tokens[TOKENS];
+            copy = results_keep_text(in->set, line, strlen(line));
+            const int count = results_split(copy, tokens, TOKENS), before = in->nccl.part.count;
+            if (take_fields(&in->nccl.part, &in->nccl.table, tokens, count) == 0)
+                in->nccl.part.count = before;
+            finish_part(in);
+        }
     }
 }

@@ -284,6 +284,13 @@ static int read_times(results_set *set, results_row *row)
     return 0;
 }
 
+void results_row_fail(results_row *row)
+{
+    row->text[RESULTS_VERIFY] = "fail";
+    row->failed = 1;
+    row->median_us = row->low_us = row->high_us = row->algbw_gbs = row->busbw_gbs = NAN;
+}
+
 static int check_words(results_set *set, results_row *row)
 {
     static const int needed[] = {RESULTS_COLLECTIVE, RESULTS_CONTENDER, RESULTS_DTYPE,

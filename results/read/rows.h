@@ -119,6 +119,17 @@ int results_is_decimal_column(results_column column);
 const char *results_collective(const char *name);
 /* weir's name of a data type of nccl-tests, rccl-tests or MPI; text itself if unknown. */
 const char *results_dtype(const char *text);
+/* The one collective that a text names in any spelling, between other words: "all_reduce_perf_mpi",
+ * "node7-AllReduce.log"; static storage, or NULL for none or several. */
+const char *results_collective_in(const char *text);
+/* A candidate whose times are the processor's, or of several groups of ranks that ran at the same time:
+ * a detail of its name, so that such rows are compared with each other only. Memory of the set. */
+const char *results_contender_detail(results_set *set, const char *contender, int is_cpu_time,
+                                     int groups);
+/* Whether the name of a GPU is one of AMD's. */
+int results_is_amd(const char *device);
+/* Makes a row one whose results are wrong. */
+void results_row_fail(results_row *row);
 /* busbw divided by algbw. */
 double results_bus_factor(const char *collective, int nranks);
 

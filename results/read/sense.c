@@ -70,6 +70,7 @@ static void check_limits(results_set *set, const results_row *row, results_colum
 
 void results_sense_numbers(results_set *set, const results_row *row)
 {
-    check_limits(set, row, RESULTS_MIN_US, RESULTS_MAX_US);
+    if (results_is_own(row->origin)) /* others time single iterations apart from the mean */
+        check_limits(set, row, RESULTS_MIN_US, RESULTS_MAX_US);
     check_limits(set, row, RESULTS_CI_LOW_US, RESULTS_CI_HIGH_US);
 }

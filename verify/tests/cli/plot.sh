@@ -9,7 +9,7 @@ plots=$scratch/plots
 
 # row CANDIDATE ALGO PLACEMENT BYTES MEDIAN_US: prints a row of a result file.
 row() {
-    echo "1,r,2026-01-01T00:00:00Z,h,allgather,host,shm,2,1,$1,$2,float,none,-1,$3,$4,1,5,$5,1,9,9,,,1,0.5,pass,0"
+    echo "1,r,2026-01-01T00:00:00Z,h,allgather,host,shm,2,1,$1,$2,float,none,-1,$3,$4,1,5,$5,1,99999,99999,,,1,0.5,pass,0"
 }
 header() { head -n 1 $sample; }
 

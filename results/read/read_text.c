@@ -1,0 +1,223 @@
+/*
+ * From lines to sections: see read_text.h. A section knows its collective from its own header; else
+ * from the command that the log shows before it, or from the file's name. Never from the section
+ * before it.
+ */
+#include "results/read/read_text.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *file_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+const char *results_text_run(results_text *in)
+{
+    return results_keep_printed(in->set, "%.200s#%d", in->path, in->sections);
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+/* The digits of a decimal number without an exponent, as a whole number; -1 if it has others, or too
+ * many. Writes the number of its decimals. */
+static long long digits_of(const char *text, int *decimals)
+{
+    long long digits = 0;
+    int count = 0, dot = -1;
+    for (; *text; text++) {
+        if (*text == '.' && dot < 0) {
+            dot = count;
+        } else if (*text >= '0' && *text <= '9' && count < 15) {
+            digits = 10 * digits + (*text - '0');
+            count++;
+        } else {
+            return -1;
+        }
+    }
+    *decimals = dot < 0 ? 0 : count - dot;
+    return digits;
+}
+
+/* Writes a whole number with a decimal point before its last digits. */
+static const char *with_point(results_set *set, long long digits, int decimals)
+{
+    char text[40], *at = text + sizeof text;
+    *--at = '\0';
+    for (int i = 0; digits > 0 || i <= decimals; i++, digits /= 10) {
+        if (i == decimals)
+            *--at = '.';
+        *--at = (char)('0' + digits % 10);
+    }
+    return results_keep_text(set, at, (size_t)(text + sizeof text - 1 - at));
+}
+
+static const char *scaled_number(results_set *set, double value, double scale)
+{
+    return results_keep_printed(set, "%.10g", value * scale);
+}
+
+void results_text_resolution(results_set *set, results_row *row, const char *text, double scale)
+{
+    const char *exponent = strpbrk(text, "eE");
+    int decimals = 0;
+    double time;
+    const long long digits = text[0] ? digits_of(text, &decimals) : -1;
+    if (digits > 0 && scale == 1) { /* half of the last digit less, and more */
+        row->text[RESULTS_CI_LOW_US] = with_point(set, 10 * digits - 5, decimals + 1);
+        row->text[RESULTS_CI_HIGH_US] = with_point(set, 10 * digits + 5, decimals + 1);
+    } else if (results_real(text, &time) == 0 && time > 0) {
+        const char *dot = strchr(text, '.');
+        const size_t places = dot ? strspn(dot + 1, "0123456789") : 0;
+        const double half = 0.5 * pow(10, (exponent ? atoi(exponent + 1) : 0) - (double)places);
+        row->text[RESULTS_CI_LOW_US] = scaled_number(set, fmax(time - half, time / 2), scale);
+        row->text[RESULTS_CI_HIGH_US] = scaled_number(set, time + half, scale);
+    }
+}
+
+const char *results_text_scaled(results_set *set, const results_cell *cell, const char *text)
+{
+    double value;
+    if (cell->scale == 1 || !(cell->scale > 0) || results_real(text, &value) != 0)
+        return text;
+    return results_keep_printed(set, "%.10g", value * cell->scale);
+}
+
+/* ----------------------------------------------------------------- commands */
+
+/* The collective of a program in a command: a word with _perf, or of OSU or IMB. */
+static void read_command(const char *line, char *name)
+{
+    for (const char *at = line; *at;) {
+        char word[256];
+        size_t length = strcspn(at, " \t'\";&|=()");
+        if (length > 0 && length < sizeof word) {
+            memcpy(word, at, length);
+            word[length] = '\0';
+            const char *program = file_part(word), *found = NULL;
+            if (strstr(program, "_perf") || strncmp(program, "osu_", 4) == 0)
+                found = results_collective_in(program);
+            if (found)
+                snprintf(name, RESULTS_NAME_BYTES, "%s", found);
+        }
+        at += length ? length : 1;
+    }
+}
+
+/* ------------------------------------------------------------------ failures */
+
+/* Words with which programs, launchers and schedulers say that a run has failed. */
+static int is_trouble(const char *line)
+{
+    static const char *const words[] = {
+        "Test NCCL failure", "Test CUDA failure", "Test failure", "Test HIP failure",
+        "NCCL WARN", "CUDA failure", "CUDA error", "HIP failure", "command not found", "Segmentation fault",
+        "Bus error", "Killed", "Out of memory", "out of memory", "oom-kill", "DUE TO TIME LIMIT",
+        "CANCELLED AT", "MPI_ABORT", "MPI_Abort", "Aborted", "exited on signal",
+        "error while loading shared libraries", "cannot open shared object", "No such file or directory",
+        "Permission denied", "DATA VALIDATION ERROR", "srun: error", "slurmstepd: error", "BAD TERMINATION",
+        "invalid device ordinal", "Requires MPI", "not enough slots", "unhandled system error",
+        "unhandled cuda error", "Usage:", "USAGE:", "usage:"};
+    if (strstr(line, " NCCL INFO "))
+        return 0;
+    if (!isalpha((unsigned char)line[strspn(line, " \t[*!-")]) && !strchr("[*/.", line[0]))
+        return 0;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(line, words[i]))
+            return 1;
+    return 0;
+}
+
+static void note_trouble(results_text *in, char *line)
+{
+    if (in->trouble || !is_trouble(line))
+        return;
+    in->trouble = line + strspn(line, " \t");
+    in->trouble_line = in->line;
+}
+
+/* -------------------------------------------------------------------- lines */
+
+static void read_line(results_text *in, char *line)
+{
+    char *at = line + strspn(line, " \t");
+    if (*at == '#') {
+        if (!results_mpi_comment(in, at))
+            results_nccl_comment(in, at);
+    } else if (in->tool == RESULTS_TOOL_OSU || in->tool == RESULTS_TOOL_IMB) {
+        if (isdigit((unsigned char)*at))
+            results_mpi_row(in, at);
+        else
+            results_nccl_other(in, at);
+    } else if (isdigit((unsigned char)*at)) {
+        results_nccl_row(in, at);
+    } else {
+        results_nccl_other(in, at);
+    }
+    if (!*at || *at == '#' || isdigit((unsigned char)*at))
+        return;
+    if (strstr(at, "_perf") || strstr(at, "osu_"))
+        read_command(at, in->command);
+    note_trouble(in, line);
+}
+
+/* Without a row, the most likely reason. */
+static void explain_nothing(results_text *in)
+{
+    if (in->trouble)
+        results_note(in->set, in->path, in->trouble_line, "no row: the log reports a failure: %.200s",
+                     in->trouble);
+    else if (in->nccl.headings > 0 || in->mpi.table.count > 0)
+        results_note(in->set, in->path, 0, "no row: the log ends after the headings of its table: the "
+                     "run was broken off before its first row, or its output was cut");
+    else
+        results_note(in->set, in->path, 0, "no row: the log has a program's header and no table: the run "
+                     "was broken off, or only a part of its output is here");
+}
+
+static void explain_trouble(results_text *in, int sources)
+{
+    if (in->trouble)
+        results_note(in->set, in->path, in->trouble_line, "the log reports a failure: %.200s",
+                     in->trouble);
+    if (in->one_rank_tables > 1 && sources > 1)
+        results_note(in->set, in->path, 0, "%d runs of one rank each, not one run of %d ranks: the "
+                     "program was built without MPI, or started by the launcher of another MPI",
+                     in->one_rank_tables, in->one_rank_tables);
+}
+
+static void read_source(results_text *in, const results_lines *lines, size_t *at)
+{
+    const int source = lines->list[*at].source;
+    in->tool = RESULTS_TOOL_NONE;
+    in->command[0] = '\0';
+    in->mpi = (results_mpi){.ranks = 0};
+    results_nccl_begin(in);
+    for (; *at < lines->count && lines->list[*at].source == source; ++*at) {
+        in->line = lines->list[*at].number;
+        read_line(in, lines->list[*at].text);
+    }
+    results_nccl_end(in);
+}
+
+int results_read_text(results_set *set, const char *path, const results_lines *lines)
+{
+    const size_t before = set->count, problems = set->problems;
+    results_text in = {.set = set, .path = path};
+    const char *named = results_collective_in(file_part(path));
+    int has_section = lines->has_marker;
+    snprintf(in.file, sizeof in.file, "%s", named ? named : "");
+    for (size_t i = 0; i < lines->count && !has_section; i++)
+        has_section = strstr(lines->list[i].text, "(elements)") != NULL;
+    for (size_t at = 0; at < lines->count && has_section;)
+        read_source(&in, lines, &at);
+    if (has_section && set->count == before && set->problems == problems && !in.seen)
+        explain_nothing(&in);
+    else if (has_section)
+        explain_trouble(&in, lines->sources);
+    return has_section;
+}

@@ -1,0 +1,110 @@
+#!/bin/bash
+# Files of other tools are read field by field: each sample of verify/tests/formats has the rows, written by hand, that
+# weir-compare must make of it, and its messages. Then what launchers and log collectors put around the lines of a log. Run from
+# the repository's root.
+set -u
+. verify/tests/support/tap.sh
+
+program=./weir-compare
+if [ ! -x $program ]; then
+    skip "formats of other tools" "not built here: no GSL or no jansson"
+    tap_done
+fi
+formats=verify/tests/formats
+
+# rows FILE: the rows that weir-compare makes of a file, as name=value of each field that is not empty, but for the run's name.
+rows() {
+    rm -f "$scratch/rows.csv"
+    $program --ranks 4 --csv "$scratch/rows.csv" "$1" >"$out" 2>"$err"
+    [ ! -f "$scratch/rows.csv" ] || awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) name[i] = $i; next }
+        { line = ""; for (i = 1; i <= NF; i++) if ($i != "" && name[i] != "run_id") line = line (line == "" ? "" : " ") name[i] "=" $i; print line }' "$scratch/rows.csv"
+}
+# says_all FILE WANT: the messages are those of the lines "!..." of WANT, in their order, and no others.
+says_all() {
+    local line number=0
+    while IFS= read -r line; do
+        number=$((number + 1))
+        [[ $(sed -n "${number}p" "$err") = "$1${line#!}"* ]] || { echo "# message $number: '$(sed -n "${number}p" "$err")', expected '$1${line#!}'"; return 1; }
+    done < <(grep '^!' "$2")
+    [ "$(grep -vc '^weir-compare: ' "$err")" -eq $number ] || { echo "# more messages: $(sed -n "$((number + 1))p" "$err")"; return 1; }
+}
+same_rows() { # FILE WANT
+    rows "$1" >"$scratch/got"
+    grep -v '^!' "$2" >"$scratch/want"
+    diff "$scratch/want" "$scratch/got" | sed 's/^/# /' >"$scratch/difference"
+    cat "$scratch/difference"
+    [ ! -s "$scratch/difference" ] && says_all "$1" "$2"
+}
+for want in "$formats"/*.want; do
+    for file in "${want%.want}".{log,txt,json,csv}; do
+        [ -f "$file" ] || continue
+        check "every field of $(basename "$file") is right" same_rows "$file" "$want"
+    done
+done
+
+# What is around the lines: the same rows come out. Each variant is a program that changes the lines of a log.
+stamp=2026-01-02T03:04:
+around() {
+    case $1 in
+    'nothing') cat ;;
+    'mpirun --tag-output') sed 's/^/[1,0]<stdout>:/' ;;
+    'mpirun --tag-output of 100 ranks and more') sed 's/^/[1,128]<stdout>:/' ;;
+    'prterun --output tag') sed 's/^/[prterun-blade1-123@1,0]<stdout>: /' ;;
+    'prterun --output tag-detailed') sed 's/^/[prterun-blade1-123@1,0][blade1:7001]<stdout>: /' ;;
+    'mpirun --timestamp-output') awk '{ printf "Fri Jan  2 03:04:%02d 2026<stdout>:%s\n", NR % 60, $0 }' ;;
+    'both') awk '{ printf "Fri Jan  2 03:04:%02d 2026[1,0]<stdout>:%s\n", NR % 60, $0 }' ;;
+    'srun -l') sed 's/^/0: /' ;;
+    'srun -l of many tasks') sed 's/^/  0: /' ;;
+    'mpiexec -prepend-rank' | 'Intel MPI -l') sed 's/^/[0] /' ;;
+    'torchrun') sed 's/^/[default0]:/' ;;
+    'pdsh') sed 's/^/blade1: /' ;;
+    'kubectl --prefix') sed 's|^|[pod/launcher-x7k2p/main] |' ;;
+    'kubectl --prefix --timestamps') awk -v stamp=$stamp '{ printf "[pod/launcher-x7k2p/main] %s%02d.%dZ %s\n", stamp, NR % 60, 123456789 / (1 + NR % 3), $0 }' ;;
+    'docker logs -t') awk -v stamp=$stamp '{ printf "%s%02d.%dZ %s\n", stamp, NR % 60, 123456789 / (1 + NR % 3), $0 }' ;;
+    'docker compose') sed 's/^/launcher-0  | /' ;;
+    'docker compose in colours') sed 's/^\(.*\)$/'$'\033''[36mlauncher-0  | '$'\033''[0m\1/' ;;
+    'stern') sed 's/^/launcher-x7k2p main /' ;;
+    'CRI') awk -v stamp=$stamp '{ printf "%s%02d.%dZ stdout F %s\n", stamp, NR % 60, 123456789 / (1 + NR % 3), $0 }' ;;
+    'CRI with partial lines') awk -v stamp=$stamp '{ h = int(length($0) / 2); printf "%s%02d.%dZ stdout P %s\n%s%02d.5Z stdout F %s\n", stamp, NR % 60, NR, substr($0, 1, h), stamp, NR % 60, substr($0, h + 1) }' ;;
+    'journalctl') awk '{ printf "Jan 02 03:04:%02d blade1 nccl[7001]: %s\n", NR % 60, $0 }' ;;
+    'GitHub Actions') awk -v stamp=$stamp '{ printf "%s%02d.1234567Z %s\n", stamp, NR % 60, $0 }' ;;
+    'gh run view --log') awk -v stamp=$stamp '{ printf "bench\tRun benchmark\t%s%02d.1234567Z %s\n", stamp, NR % 60, $0 }' ;;
+    'GitLab') awk -v stamp=$stamp '{ printf "%s%02d.123456Z 01O %s\n", stamp, NR % 60, $0 }' ;;
+    'Jenkins') awk -v stamp=$stamp '{ printf "[%s%02d.123Z] %s\n", stamp, NR % 60, $0 }' ;;
+    'ts') awk '{ printf "Jan 02 03:04:%02d %s\n", NR % 60, $0 }' ;;
+    'ts -s') awk '{ printf "00:00:%02d %s\n", NR % 60, $0 }' ;;
+    'ts %.s') awk '{ printf "1767323045.%06d %s\n", NR, $0 }' ;;
+    'a logging module') awk '{ printf "2026-01-02 03:04:%02d,123 - INFO - %s\n", NR % 60, $0 }' ;;
+    'grep') sed 's/^/night.log:/' ;;
+    'grep -n') awk '{ print NR ":" $0 }' ;;
+    'a quotation') sed 's/^/> /' ;;
+    'an indented block') sed 's/^/    /' ;;
+    'a diff') sed 's/^/+/' ;;
+    'colours') sed 's/^\(.*\)$/'$'\033''[32m\1'$'\033''[0m/' ;;
+    'a byte order mark') printf '\357\273\277'; cat ;;
+    'line ends of Windows') sed 's/$/\r/' ;;
+    'UTF-16') printf '\377\376'; iconv -f ASCII -t UTF-16LE ;;
+    'progress that is overwritten') sed 's/^/  5%\r 95%\r/' ;;
+    'Docker JSON') awk -v stamp=$stamp '{ gsub(/"/, "\\\""); printf "{\"log\":\"%s\\n\",\"stream\":\"stdout\",\"time\":\"%s%02dZ\"}\n", $0, stamp, NR % 60 }' ;;
+    'journald JSON') awk '{ gsub(/"/, "\\\""); printf "{\"__CURSOR\":\"s%d\",\"MESSAGE\":\"%s\",\"_PID\":\"7\"}\n", NR, $0 }' ;;
+    'a log service') echo '['; awk '{ gsub(/"/, "\\\""); printf "%s{\"timestamp\":%d,\"textPayload\":\"%s\"}", (NR > 1 ? ",\n" : ""), NR, $0 }'; echo ']' ;;
+    esac
+}
+variants=(nothing 'mpirun --tag-output' 'mpirun --tag-output of 100 ranks and more' 'prterun --output tag' 'prterun --output tag-detailed'
+    'mpirun --timestamp-output' both 'srun -l' 'srun -l of many tasks' 'mpiexec -prepend-rank' 'torchrun' pdsh 'kubectl --prefix'
+    'kubectl --prefix --timestamps' 'docker logs -t' 'docker compose' 'docker compose in colours' stern CRI 'CRI with partial lines' journalctl
+    'GitHub Actions' 'gh run view --log' GitLab Jenkins ts 'ts -s' 'ts %.s' 'a logging module' grep 'grep -n' 'a quotation' 'an indented block'
+    'a diff' colours 'a byte order mark' 'line ends of Windows' UTF-16 'progress that is overwritten' 'Docker JSON' 'journald JSON' 'a log service')
+wrapped() { # VARIANT SAMPLE
+    around "$1" <"$formats/$2" >"$scratch/wrapped.log"
+    rows "$scratch/wrapped.log" >"$scratch/got"
+    grep -v '^!' "$formats/${2%.*}.want" | diff - "$scratch/got" | head -n 4 | sed 's/^/# /' >"$scratch/difference"
+    cat "$scratch/difference"
+    [ ! -s "$scratch/difference" ]
+}
+for variant in "${variants[@]}"; do
+    for sample in nccl-two-nodes.log osu-full.txt imb-2021.txt; do
+        check "the rows of $sample are the same behind: $variant" wrapped "$variant" $sample
+    done
+done
+tap_done
