@@ -145,14 +145,14 @@ static int run_benchmark(bench_run *run, bench_options *options)
  * the lowest such rank. Collective. */
 static void check_with_ranks(const bench_run *run, bench_dist *dist, char *problem)
 {
-    const bench_job *job = run->job;
+    bench_job *job = run->job;
     if (run->options->root >= job->nranks)
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "-r %d: there %s %d rank%s; give a root from 0 to %d", run->options->root,
                  job->nranks == 1 ? "is" : "are", job->nranks,
                  weiri_s(job->nranks), job->nranks - 1);
     else if (run->options->plan) /* --plan is refused for alltoallv */
-        bench_plan_check(run->options, run->collective, job->nranks, problem);
+        bench_plan_check(run->options, run->collective, job, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)
         bench_dist_open(dist, job->nranks, run->options->seed, problem);
     bench_consistency_share(job, problem);
@@ -257,7 +257,7 @@ int bench_program_main(weir_collective collective, const char *program_name, int
     weiri_terminal_detect();
     bench_options_parse(argc, argv, collective, &options, problem);
     if (options.action == BENCH_ACTION_LIST_ALGOS && options.plan)
-        bench_plan_check(&options, collective, 0, problem);
+        bench_plan_check(&options, collective, NULL, problem);
     int informs = !*problem && options.action != BENCH_ACTION_RUN;
     char refusal[BENCH_PROBLEM_BYTES] = "";
     int refused = bench_launch_find(&options, &launch, refusal) != 0 ||

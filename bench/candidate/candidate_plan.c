@@ -56,15 +56,18 @@ static void plan_close(bench_candidate *self)
 static const bench_candidate_ops plan_ops = {
     plan_refuses, plan_prepare, plan_run, bench_candidate_out, bench_candidate_forced, plan_close};
 
-weir_status bench_candidate_plan_open(bench_job *job, const char *file, bench_candidate **candidate)
+weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_plan *plan,
+                                      bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
     weir_status status = bench_candidate_create(job, &plan_ops, sizeof(plan_state), &self);
     plan_state *state = status == WEIR_OK ? self->state : NULL;
-    if (status == WEIR_OK)
-        status = weir_plan_read(file, &state->plan);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK) {
+        state->plan = plan;
         self->plan_file = state->file = realpath(file, NULL);
+    } else {
+        weir_plan_free(plan);
+    }
     status = bench_job_agree(job, status, "plan");
     if (status == WEIR_OK)
         status = weir_executor_create(job->comm, &state->executor);

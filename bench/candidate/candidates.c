@@ -48,7 +48,9 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
                               BENCH_CANDIDATES_MAX);
     bench_candidate *made = NULL;
     if (options->plan) {
-        weir_status status = bench_candidate_plan_open(job, options->plan, &made);
+        weir_plan *plan = job->plan;
+        job->plan = NULL;
+        weir_status status = bench_candidate_plan_open(job, options->plan, plan, &made);
         if (status != WEIR_OK)
             return status;
         add_candidate(candidates, made);

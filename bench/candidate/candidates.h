@@ -31,10 +31,10 @@ void bench_listing_print(FILE *to, const bench_options *options, weir_collective
 /* --plan: a collective as data, measured and checked like an algorithm of weir. */
 
 /* Checks whether the plan of --plan can be measured: it can be read, is for this collective and
- * number of ranks, covers the sizes of the options, and weir_plan_check finds no error. nranks 0:
- * unknown, and neither the number of ranks nor the plan's correctness is checked. Returns 0, or -1
- * with a line in problem (BENCH_PROBLEM_BYTES). Local. */
-int bench_plan_check(const bench_options *options, weir_collective collective, int nranks,
+ * number of ranks, covers the sizes of the options, and weir_plan_check finds no error. job NULL:
+ * neither the number of ranks nor the plan's correctness is checked. Returns 0, and job->plan
+ * becomes the plan; or -1 with a line in problem (BENCH_PROBLEM_BYTES). Local. */
+int bench_plan_check(const bench_options *options, weir_collective collective, bench_job *job,
                      char *problem);
 
 /* Whether a plan is for the collective. Pure. */
@@ -51,8 +51,9 @@ weir_status bench_plan_dir_open(bench_job *job, const bench_options *options,
 void bench_plan_print(FILE *to, const bench_options *options);
 
 /* The plan as a candidate named weir, with the algorithm "plan:" and the plan's name (31 characters
- * at most). Collective; not agreed. */
-weir_status bench_candidate_plan_open(bench_job *job, const char *file,
+ * at most), of a file that has been read. The plan becomes the candidate's; on failure it is freed.
+ * Collective; not agreed. */
+weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_plan *plan,
                                       bench_candidate **candidate);
 /* Runs the plan once, at a short length, to find out whether these ranks can: their GPUs may not
  * hold its thread blocks, and nodes have no memory channels. Collective. WEIR_ERR_UNSUPPORTED or

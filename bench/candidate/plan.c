@@ -82,7 +82,7 @@ static int prove_plan(const bench_options *options, weir_collective collective,
     return status == WEIR_OK || status == WEIR_ERR_UNSUPPORTED ? 0 : -1;
 }
 
-int bench_plan_check(const bench_options *options, weir_collective collective, int nranks,
+int bench_plan_check(const bench_options *options, weir_collective collective, bench_job *job,
                      char *problem)
 {
     weir_plan *plan = NULL;
@@ -90,10 +90,13 @@ int bench_plan_check(const bench_options *options, weir_collective collective, i
         snprintf(problem, BENCH_PROBLEM_BYTES, "--plan: %s", weir_last_error());
         return -1;
     }
-    int fits = check_plan(options, collective, nranks, plan, problem);
-    if (fits == 0 && nranks)
+    int fits = check_plan(options, collective, job ? job->nranks : 0, plan, problem);
+    if (fits == 0 && job)
         fits = prove_plan(options, collective, plan, problem);
-    weir_plan_free(plan);
+    if (fits == 0 && job)
+        job->plan = plan;
+    else
+        weir_plan_free(plan);
     return fits;
 }
 

@@ -77,40 +77,27 @@ static int prove_listed(bench_job *job, const bench_options *options, weir_colle
     return found;
 }
 
+/* Reads and proves a file. *plan becomes the plan, NULL if it cannot be read. */
 static int examine_file(bench_job *job, const bench_options *options, weir_collective collective,
-                        const char *path)
+                        const char *path, weir_plan **plan)
 {
-    weir_plan *plan = NULL;
-    if (weir_plan_read(path, &plan) != WEIR_OK) {
+    if (weir_plan_read(path, plan) != WEIR_OK) {
         bench_job_note(job, WEIR_ERR_INVALID, "%s", weir_last_error());
         return PLAN_BAD;
     }
     int found = PLAN_OTHER;
-    if (bench_plan_is_for(plan, collective) && weir_plan_nranks(plan) == job->nranks)
-        found = prove_listed(job, options, collective, plan, path);
-    weir_plan_free(plan);
+    if (bench_plan_is_for(*plan, collective) && weir_plan_nranks(*plan) == job->nranks)
+        found = prove_listed(job, options, collective, *plan, path);
     return found;
 }
 
-/* Adds a file if every rank can use it; a plan for another job is no fault. */
-static weir_status add_file(bench_job *job, const bench_options *options,
-                            weir_collective collective, const char *name,
+/* Adds a plan that every rank can use, if it runs here; the plan becomes the candidate's. */
+static weir_status add_plan(bench_job *job, const bench_options *options,
+                            weir_collective collective, const char *path, weir_plan *plan,
                             bench_candidates *candidates)
 {
-    char path[PATH_BYTES];
     bench_candidate *made = NULL;
-    snprintf(path, sizeof path, "%s/%s", options->plan_dir, name);
-    const int own = examine_file(job, options, collective, path);
-    const int found = (int)bench_exchange_fold(job, BENCH_FOLD_MAX, own);
-    if (found == PLAN_BAD && own == PLAN_BAD && job->rank == 0)
-        bench_job_say(job, "--plan-dir: not measured: %s", job->note.text);
-    if (found != PLAN_USABLE)
-        return WEIR_OK;
-    if (candidates->count == BENCH_CANDIDATES_MAX)
-        return bench_job_note(job, WEIR_ERR_INVALID,
-                              "--plan-dir %s: more than %d algorithms and plans; move some away",
-                              options->plan_dir, BENCH_CANDIDATES_MAX);
-    weir_status status = bench_candidate_plan_open(job, path, &made);
+    weir_status status = bench_candidate_plan_open(job, path, plan, &made);
     if (status != WEIR_OK)
         return status;
     status = bench_candidate_plan_try(made, options, collective);
@@ -124,6 +111,28 @@ static weir_status add_file(bench_job *job, const bench_options *options,
         bench_job_say(job, "--plan-dir: not measured: %s", weir_last_error());
     made->ops->close(made);
     return status == WEIR_ERR_UNSUPPORTED || status == WEIR_ERR_INVALID ? WEIR_OK : status;
+}
+
+/* Adds a file if every rank can use it; a plan for another job is no fault. */
+static weir_status add_file(bench_job *job, const bench_options *options,
+                            weir_collective collective, const char *name,
+                            bench_candidates *candidates)
+{
+    char path[PATH_BYTES];
+    weir_plan *plan = NULL;
+    snprintf(path, sizeof path, "%s/%s", options->plan_dir, name);
+    const int own = examine_file(job, options, collective, path, &plan);
+    const int found = (int)bench_exchange_fold(job, BENCH_FOLD_MAX, own);
+    if (found == PLAN_BAD && own == PLAN_BAD && job->rank == 0)
+        bench_job_say(job, "--plan-dir: not measured: %s", job->note.text);
+    if (found == PLAN_USABLE && candidates->count < BENCH_CANDIDATES_MAX)
+        return add_plan(job, options, collective, path, plan, candidates);
+    weir_plan_free(plan);
+    if (found != PLAN_USABLE)
+        return WEIR_OK;
+    return bench_job_note(job, WEIR_ERR_INVALID,
+                          "--plan-dir %s: more than %d algorithms and plans; move some away",
+                          options->plan_dir, BENCH_CANDIDATES_MAX);
 }
 
 weir_status bench_plan_dir_open(bench_job *job, const bench_options *options,

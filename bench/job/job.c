@@ -12,6 +12,7 @@
 #include "bench/job/exchange.h"
 #include "bench/job/watched_boot.h"
 #include "topo/topo.h"
+#include <weir/plan.h>
 
 #include <poll.h>
 #include <stdarg.h>
@@ -285,6 +286,7 @@ void bench_job_end(bench_job *job)
     if (job->comm)
         (void)weir_comm_destroy(job->comm); /* the barrier above has reported failures */
     weir_boot_destroy(job->boot);
+    weir_plan_free(job->plan);
     free(job->values);
     memset(job, 0, sizeof *job);
 }

@@ -22,6 +22,7 @@ typedef struct bench_job {
     double *values; /* nranks values, for exchanges */
     weir_comm *comm;
     struct bench_gpu *gpu;   /* this rank's; NULL on the host backend */
+    struct weir_plan *plan;  /* of --plan, read and proved; NULL: none, or a candidate has it */
     struct bench_nvml *nvml; /* reads the GPU's state; NULL on the host backend */
     double setup_ms;         /* time to create bootstrap and communicator, on the slowest rank */
     char host[64];

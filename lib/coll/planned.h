@@ -26,10 +26,8 @@ typedef struct weiri_planned {
     char *path, *where; /* "table.txt:12", for messages */
     char name[32];      /* "plan:NAME", NAME as the plan has it */
     weiri_planned_state state;
-    struct weir_plan *plan;
-    int root;     /* of a broadcast or reduce */
+    struct weir_plan *plan; /* proved, once it is ready */
     int needs_op; /* weir_op; -1: any */
-    uint64_t max_chunk_bytes; /* up to which the plan is proved; 0: any length */
     int reached[2];  /* how peers access the input and the output (plan/execute/executor.h) */
     uint32_t ports;  /* port channels, at most, of a rank */
 } weiri_planned;

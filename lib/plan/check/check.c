@@ -2,6 +2,7 @@
 #include "plan/check/check.h"
 
 #include "base/error.h"
+#include "base/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -389,6 +390,22 @@ static void check_plan(weiri_check *check)
     }
 }
 
+/* Keeps what executors need of a proof with the plan, which is constant for its users. Several threads
+ * may check a plan at once; the first proof stays. */
+static void plan_keep_proof(const weir_plan *plan, const weir_plan_report *report)
+{
+    weiri_plan_proof *made = calloc(1, sizeof *made), *none = NULL;
+    if (!made) /* executors check again */
+        return;
+    made->root = report->root;
+    made->max_chunk_bytes = report->max_chunk_bytes;
+    weiri_check_describe_lengths(report, made->lengths);
+    if (!__atomic_compare_exchange_n(&((weir_plan *)(uintptr_t)plan)->proof, &none, made, 0,
+                                     __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        free(made);
+    weiri_log(WEIRI_LOG_DEBUG, "plan %s: proved", plan->file);
+}
+
 static weir_status plan_check(const weir_plan *plan, int is_strict, weir_plan_report *report)
 {
     weir_plan_report *made = calloc(1, sizeof *made);
@@ -407,6 +424,8 @@ static weir_status plan_check(const weir_plan *plan, int is_strict, weir_plan_re
     weir_status status = plan_check_conclude(&check);
     if (report && check.status == WEIR_OK)
         *report = *made;
+    if (status == WEIR_OK)
+        plan_keep_proof(plan, made);
     free(made);
     return status;
 }

@@ -166,34 +166,37 @@ static weir_status check_same_call(weir_comm *comm, const weiri_plan_context *co
     return weir_boot_agree(comm->boot, status);
 }
 
-/* Proves a plan that has no context yet. Every rank does this and comes to the same result. Plans
- * that are too large for the checker run unchecked. */
+/* Takes what is known of a plan from one of its contexts. */
+static int context_copy_proof(const weir_executor *executor, const weir_plan *plan,
+                              weiri_plan_context *context)
+{
+    for (int i = 0; i < executor->ncontexts; i++) {
+        const weiri_plan_context *other = executor->contexts[i];
+        if (other->identity == plan->identity && (other->is_checked || !executor->checks)) {
+            context->is_checked = other->is_checked;
+            context->proof = other->proof;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Finds the proof of a plan that has no context yet: the one that the plan holds since it was
+ * checked, else a new one. Every rank comes to the same result. Plans that are too large for the
+ * checker run unchecked. */
 static weir_status context_prove_plan(const weir_executor *executor, const weir_plan *plan,
                                       weiri_plan_context *context)
 {
-    for (int i = 0; i < executor->ncontexts; i++)
-        if (executor->contexts[i]->identity == plan->identity &&
-            (executor->contexts[i]->is_checked || !executor->checks)) {
-            context->is_checked = executor->contexts[i]->is_checked;
-            context->root = executor->contexts[i]->root;
-            context->max_chunk_bytes = executor->contexts[i]->max_chunk_bytes;
-            memcpy(context->lengths, executor->contexts[i]->lengths, sizeof context->lengths);
-            return WEIR_OK;
-        }
-    context->root = -1;
-    if (!executor->checks)
+    weir_status status = WEIR_OK;
+    context->proof.root = -1;
+    if (context_copy_proof(executor, plan, context))
         return WEIR_OK;
-    weir_plan_report *report = calloc(1, sizeof *report);
-    if (!report)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to check a plan");
-    weir_status status = weir_plan_check(plan, report);
-    if (status == WEIR_OK) {
-        context->root = report->root;
-        context->max_chunk_bytes = report->max_chunk_bytes;
-        weiri_check_describe_lengths(report, context->lengths);
-    }
-    free(report);
-    context->is_checked = 1;
+    if (executor->checks && !weiri_plan_proof_of(plan))
+        status = weir_plan_check(plan, NULL);
+    const weiri_plan_proof *proof = weiri_plan_proof_of(plan);
+    if (proof)
+        context->proof = *proof;
+    context->is_checked = executor->checks || proof;
     if (status != WEIR_ERR_UNSUPPORTED)
         return status;
     weiri_log(WEIRI_LOG_WARN, "%s; it runs unchecked", weir_last_error());
@@ -205,14 +208,14 @@ static weir_status context_check_plan(const weir_executor *executor, const weir_
                                       weiri_plan_context *context)
 {
     weir_status status = context_prove_plan(executor, plan, context);
-    if (status != WEIR_OK || !executor->checks || context->max_chunk_bytes == 0 ||
-        context->layout.chunk_bytes <= context->max_chunk_bytes)
+    if (status != WEIR_OK || !executor->checks || context->proof.max_chunk_bytes == 0 ||
+        context->layout.chunk_bytes <= context->proof.max_chunk_bytes)
         return status;
     return weiri_fail(
         WEIR_ERR_INVALID,
         "%s: the plan is accepted %s, but the call, with %llu bytes of input and %llu "
         "of output, has chunks of %llu bytes; use shorter messages or another plan",
-        plan->file, context->lengths, (unsigned long long)context->layout.in_bytes,
+        plan->file, context->proof.lengths, (unsigned long long)context->layout.in_bytes,
         (unsigned long long)context->layout.out_bytes,
         (unsigned long long)context->layout.chunk_bytes);
 }

@@ -134,7 +134,7 @@ int weiri_plan_has_result(const weiri_plan_context *context)
 {
     const weiri_contract *contract = weiri_contract_of(context->collective);
     const int rank = context->program->rank;
-    return context->root < 0 || contract->out[weiri_contract_role(contract, rank, context->root)] ==
+    return context->proof.root < 0 || contract->out[weiri_contract_role(contract, rank, context->proof.root)] ==
                                     WEIRI_AFTER_RESULT;
 }
 

@@ -41,10 +41,8 @@ typedef struct weiri_plan_context {
     uint64_t identity; /* the plan's */
     char *name;        /* the plan's file, for messages; owned by the context */
     int collective, in_place, has_root;
-    int root;          /* of a broadcast or reduce; -1: unknown */
     int is_checked;    /* the checker has accepted the plan, or found it too large */
-    uint64_t max_chunk_bytes; /* up to which the plan is proved; 0: any length */
-    char lengths[128]; /* that in words, for messages */
+    weiri_plan_proof proof; /* the plan's; root -1: there is none, so the root is unknown */
     int needs_op;      /* weir_op that the plan requires; -1: any */
     int reduces;       /* the plan has reductions, and so has its collective */
     int has_ports;

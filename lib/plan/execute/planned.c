@@ -28,20 +28,18 @@ typedef struct planned_finding {
 
 static weir_status planned_prove(weiri_planned *row)
 {
-    weir_plan_report *report = malloc(sizeof *report);
     weiri_plan_context seen = {0};
-    weir_status status = report ? weir_plan_check(row->plan, report)
-                                : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to check a plan");
-    if (status == WEIR_OK) {
-        row->root = report->root;
-        row->max_chunk_bytes = report->max_chunk_bytes;
+    weir_status status = weir_plan_check(row->plan, NULL);
+    if (status == WEIR_OK)
         status = weiri_plan_reduce_op(row->plan, &row->needs_op);
-        weiri_plan_survey(row->plan, &seen);
-        memcpy(row->reached, seen.reached, sizeof row->reached);
-        row->ports = seen.ports;
-    }
-    free(report);
-    return status;
+    if (status == WEIR_OK && !weiri_plan_proof_of(row->plan))
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the proof of a plan");
+    if (status != WEIR_OK)
+        return status;
+    weiri_plan_survey(row->plan, &seen);
+    memcpy(row->reached, seen.reached, sizeof row->reached);
+    row->ports = seen.ports;
+    return WEIR_OK;
 }
 
 /* Reads and proves a row's plan. On PLANNED_BAD, the error line says why. */
@@ -142,15 +140,17 @@ static int planned_serves(const weiri_planned *row, const weiri_task *task,
                           const weiri_plan_offer *offer)
 {
     const weir_call *call = task->call;
+    const weiri_plan_proof *proof = weiri_plan_proof_of(row->plan);
+    const uint64_t most = proof->max_chunk_bytes;
     weiri_plan_layout layout;
     if (weiri_contract_of((int)call->collective)->reduces &&
         (call->op == WEIR_AVG || (row->needs_op >= 0 && row->needs_op != (int)call->op)))
         return 0;
-    if (weiri_plan_has_root(row->plan) && call->root != row->root)
+    if (weiri_plan_has_root(row->plan) && call->root != proof->root)
         return 0;
     return weiri_plan_lay_out(row->plan, offer->in_bytes, offer->out_bytes, task->element_bytes,
                               &layout) == WEIR_OK &&
-           (row->max_chunk_bytes == 0 || layout.chunk_bytes <= row->max_chunk_bytes);
+           (!most || layout.chunk_bytes <= most);
 }
 
 static int planned_is_symmetric(const weir_comm *comm, const void *pointer, uint64_t bytes)
@@ -236,8 +236,6 @@ weir_status weiri_planned_run(weiri_coll *coll, weiri_planned *row, const weiri_
     if (status != WEIR_OK || row->state != WEIRI_PLANNED_READY ||
         !planned_offer(coll, row, task, &offer))
         return status;
-    /* The plan is proved; but without its own check, the executor does not know the root. */
-    weir_executor_set_checks(coll->executor, weiri_plan_has_root(row->plan));
     status = weiri_plan_accept(coll->executor, &offer, &context, &never);
     if (never) {
         row->state = WEIRI_PLANNED_SKIPPED;

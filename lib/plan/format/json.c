@@ -6,6 +6,7 @@
 #include "plan/format/json.h"
 
 #include "base/error.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -111,10 +112,12 @@ weir_status weir_plan_parse(const char *text, size_t bytes, const char *name, we
     if (in.status == WEIR_OK)
         in.status = weiri_plan_validate(made);
     json_decref(root);
-    if (in.status == WEIR_OK)
+    if (in.status == WEIR_OK) {
         *plan = made;
-    else
+        weiri_log(WEIRI_LOG_DEBUG, "plan %s: read", name);
+    } else {
         weir_plan_free(made);
+    }
     return in.status;
 }
 

@@ -79,6 +79,7 @@ void weir_plan_free(weir_plan *plan)
         free(gpu->ids);
     }
     free(plan->gpus);
+    free(plan->proof);
     free(plan->name);
     free(plan->file);
     free(plan->collective_name);

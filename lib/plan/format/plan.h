@@ -195,6 +195,13 @@ typedef struct weiri_plan_gpu {
     uint32_t nrefs, *ids, nids;
 } weiri_plan_gpu;
 
+/* What weir_plan_check found in a plan that it accepted. */
+typedef struct weiri_plan_proof {
+    int root;                 /* of a broadcast or reduce */
+    uint64_t max_chunk_bytes; /* up to which the plan is proved; 0: any length */
+    char lengths[128];        /* that in words, for messages */
+} weiri_plan_proof;
+
 struct weir_plan {
     char *name;
     char *file;            /* its source, for messages */
@@ -209,7 +216,14 @@ struct weir_plan {
     uint64_t identity;             /* weiri_plan_identity of the validated plan */
     int nranks;
     weiri_plan_gpu *gpus;
+    weiri_plan_proof *proof; /* see weiri_plan_proof_of */
 };
+
+/* The proof by the first check that accepted the plan; NULL: there has been none. Thread-safe. */
+static inline const weiri_plan_proof *weiri_plan_proof_of(const weir_plan *plan)
+{
+    return __atomic_load_n(&plan->proof, __ATOMIC_ACQUIRE);
+}
 
 /* Appends a zeroed element to a list (a malloc'ed array that starts as NULL, with count 0) and
  * returns a pointer to it, valid until the next append; NULL if there is no memory, and then

@@ -312,4 +312,22 @@ check "faulty plans are reported and not measured" \
     says "not measured: $scratch/plans/wrong.json" "not measured: $scratch/plans/bad.json"
 check "the library reads the table" \
     eval 'WEIR_TUNING=$scratch/tuned ends_with 0 bench 2 allreduce -b 512 -e 32K -f 64 && ! says "warn:"'
+
+# once COMMAND ...: each of its two ranks reads and proves one plan once.
+once() {
+    WEIR_LOG=debug "$@" >"$out" 2>"$err" &&
+        [ "$(grep -c 'debug: plan .*: read$' "$err")" -eq 2 ] && [ "$(grep -c 'debug: plan .*: proved$' "$err")" -eq 2 ]
+}
+mkdir "$scratch/once"
+./weir-plan make allreduce_oneshot -n 2 -o "$scratch/once/allreduce.json"
+./weir-plan make broadcast_direct -n 2 -o "$scratch/broadcast.json"
+printf 'broadcast 2 own - plan:broadcast.json\nbroadcast 2 shared - plan:broadcast.json\n' >"$scratch/once.table"
+check "a rank reads and proves the plan of --plan once" \
+    once ./bench_allreduce -g 2 "${short[@]}" -b 64 -e 64 --plan "$scratch/once/allreduce.json"
+check "a rank reads and proves a plan with a root once" \
+    once ./bench_broadcast -g 2 "${short[@]}" -b 64 -e 64 --plan "$scratch/broadcast.json"
+check "a rank reads and proves each plan of --plan-dir once" \
+    once ./bench_allreduce -g 2 "${short[@]}" -b 64 -e 64 --tune="$scratch/tuned_once" --plan-dir "$scratch/once"
+check "a rank reads and proves the plan of a tuning table's row once" \
+    once env WEIR_TUNING="$scratch/once.table" ./bench_broadcast -g 2 "${short[@]}" -b 64 -e 64
 tap_done
