@@ -1,6 +1,8 @@
 /* The calling thread's last error line, and the table of status names, texts and exit codes. */
 #include "base/error.h"
 
+#include "base/c_locale.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +16,16 @@ enum { LINE_BYTES = 960 };
 
 static _Thread_local char last_error[LINE_BYTES] = "no error";
 
+/* Writes the text, with decimal points. Returns its length, as vsnprintf does. */
+static int error_write(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+static int error_write(const char *format, va_list arguments)
+{
+    const locale_t before = weiri_c_locale_begin();
+    const int length = vsnprintf(last_error, sizeof last_error, format, arguments);
+    weiri_c_locale_end(before);
+    return length;
+}
+
 const char *weir_last_error(void)
 {
     return last_error;
@@ -23,7 +35,7 @@ weir_status weiri_fail(weir_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(last_error, sizeof last_error, format, arguments);
+    error_write(format, arguments);
     va_end(arguments);
     return status;
 }
@@ -32,7 +44,7 @@ weir_status weiri_fail_errno(weir_status status, int error_number, const char *f
 {
     va_list arguments;
     va_start(arguments, format);
-    int used = vsnprintf(last_error, sizeof last_error, format, arguments);
+    int used = error_write(format, arguments);
     va_end(arguments);
     if (used >= 0 && used < LINE_BYTES)
         snprintf(last_error + used, sizeof last_error - (size_t)used, ": %s",
@@ -46,7 +58,7 @@ weir_status weiri_fail_context(weir_status status, const char *format, ...)
     memcpy(inner, last_error, sizeof inner);
     va_list arguments;
     va_start(arguments, format);
-    int used = vsnprintf(last_error, sizeof last_error, format, arguments);
+    int used = error_write(format, arguments);
     va_end(arguments);
     if (used >= 0 && used < LINE_BYTES)
         snprintf(last_error + used, sizeof last_error - (size_t)used, ": %.*s",

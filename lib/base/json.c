@@ -1,6 +1,8 @@
 /* The JSON writer. */
 #include "base/json.h"
 
+#include "base/c_locale.h"
+
 #include <math.h>
 
 static void json_write_line_break(weiri_json_writer *json, int indent)
@@ -150,7 +152,9 @@ void weiri_json_real_digits(weiri_json_writer *json, double value, int digits)
         return;
     }
     json_write_separator(json, 0);
+    const locale_t before = weiri_c_locale_begin();
     fprintf(json->file, "%.*g", digits, value);
+    weiri_c_locale_end(before);
 }
 
 void weiri_json_add_real(weiri_json_writer *json, double value)

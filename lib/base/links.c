@@ -1,6 +1,7 @@
 /* Reading and writing files of measured links, and the bound of weiri_links_floor_us. */
 #include "base/links.h"
 
+#include "base/c_locale.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -69,7 +70,7 @@ static void links_split_line(links_reader *in)
 static double links_parse_number(const char *word, double most)
 {
     char *end;
-    double value = strtod(word, &end);
+    double value = weiri_strtod(word, &end);
     return *end == '\0' && value >= 0 && value <= most ? value : -1;
 }
 
@@ -186,6 +187,7 @@ weir_status weiri_links_read(const char *path, weiri_links **links)
 /* Small numbers keep their digits, since 0 means "not measured". */
 void weiri_links_write(const weiri_links *links, FILE *to)
 {
+    const locale_t before = weiri_c_locale_begin();
     int n = links->endpoints;
     fprintf(to, "weir-links 1\nmachine %s\nbackend %s\nendpoints %d\n", links->machine,
             links->backend, n);
@@ -198,6 +200,7 @@ void weiri_links_write(const weiri_links *links, FILE *to)
     fprintf(to, "#           bytes   GB/s\n");
     for (int i = 0; i < links->nsizes; i++)
         fprintf(to, "together %8.0f %6.4g\n", links->bytes[i], links->together_gbs[i]);
+    weiri_c_locale_end(before);
 }
 
 int weiri_links_asymmetry(const weiri_links *links, char *text, size_t bytes)
@@ -216,9 +219,11 @@ int weiri_links_asymmetry(const weiri_links *links, char *text, size_t bytes)
         }
     if (slow_from < 0)
         return 0;
+    const locale_t before = weiri_c_locale_begin();
     snprintf(text, bytes, "the link from %d to %d has %.3g GB/s, the one from %d to %d %.3g GB/s",
              slow_from, slow_to, links->gbs[slow_from * n + slow_to], slow_to, slow_from,
              links->gbs[slow_to * n + slow_from]);
+    weiri_c_locale_end(before);
     return 1;
 }
 

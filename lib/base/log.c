@@ -1,6 +1,7 @@
 /* Formats one line in memory and writes it with one call. */
 #include "base/log.h"
 
+#include "base/c_locale.h"
 #include "base/env.h"
 
 #include <stdarg.h>
@@ -59,7 +60,9 @@ void weiri_log(weiri_log_level level, const char *format, ...)
                         : snprintf(line, sizeof line, "weir[%d] %s: ", rank, level_names[level]);
     va_list arguments;
     va_start(arguments, format);
+    const locale_t before = weiri_c_locale_begin();
     int more = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
+    weiri_c_locale_end(before);
     va_end(arguments);
     size_t length = (size_t)used + (more > 0 ? (size_t)more : 0);
     if (length > sizeof line - 2)

@@ -32,6 +32,7 @@
  * the plan cannot serve go to the next row for their size, and after the file's rows to the
  * built-in ones.
  */
+#include "base/c_locale.h"
 #include "base/contract.h"
 #include "base/env.h"
 #include "base/error.h"
@@ -245,8 +246,10 @@ static weir_status tuning_read_cost(const char *text, tuning_file *read, int lin
 {
     weir_net_cost *cost = &read->cost;
     char extra[2];
-    int words = sscanf(text, " cost %lf %lf %lf %lf %lf %1s", &cost->latency_us, &cost->message_us,
+    const locale_t before = weiri_c_locale_begin();
+    const int words = sscanf(text, " cost %lf %lf %lf %lf %lf %1s", &cost->latency_us, &cost->message_us,
                        &cost->network_gbs, &cost->phase_us, &cost->memory_gbs, extra);
+    weiri_c_locale_end(before);
     read->has_cost = words == 5 && cost->latency_us > 0 && cost->message_us >= 0 &&
                      cost->network_gbs > 0 && cost->phase_us >= 0 && cost->memory_gbs > 0;
     return read->has_cost ? WEIR_OK

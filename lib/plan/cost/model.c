@@ -1,6 +1,7 @@
 /* Models of machines for estimates: presets, files, and conversion of measured links. */
 #include "plan/cost/model.h"
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/links.h"
 
@@ -91,7 +92,7 @@ static int plan_model_parse_number(const char *value, const struct number *row,
                                    weiri_plan_model *model)
 {
     char *end;
-    double number = strtod(value, &end);
+    double number = weiri_strtod(value, &end);
     int may_be_zero = row->unit[0] == 'u' || strcmp(row->key, "machine_gbs") == 0 ||
                       strcmp(row->key, "net_gbs") == 0;
     if (!*value || *end || !(number >= 0) || number > 1e9 || (number < 1e-6 && !may_be_zero))

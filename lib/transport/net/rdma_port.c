@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "transport/net/rdma_port.h"
 
+#include "base/c_locale.h"
 #include "base/error.h"
 
 #include <arpa/inet.h>
@@ -167,7 +168,7 @@ static void read_port(const char *sys, const char *device, int number, weiri_rdm
     if (read_line(line, sizeof line, "%s/%d/link_layer", ports_path, number))
         port->ethernet = strcmp(line, "Ethernet") == 0;
     if (read_line(line, sizeof line, "%s/%d/rate", ports_path, number)) /* "100 Gb/sec (4X EDR)" */
-        port->gbits = strtod(line, NULL);
+        port->gbits = weiri_strtod(line, NULL);
     read_gids(ports_path, port);
     read_place(sys, port);
 }
