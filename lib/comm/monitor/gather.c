@@ -43,17 +43,24 @@ static int gather_was_asked(const gathering *all, const weiri_monitor_peer *peer
     return 0;
 }
 
-/* The question; to processes of this node, with the communicators that this process sees itself. */
+void weiri_gather_ask(const weiri_view *view, int is_same_node, FILE *to)
+{
+    int known = 0;
+    fprintf(to, "WEIR RECORDS");
+    for (int i = 0; is_same_node && i < view->ncomms && known < WEIRI_RECORDS_KNOWN; i++)
+        if (view->comms[i].is_own) {
+            fprintf(to, " %" PRIx64, view->comms[i].hash);
+            known++;
+        }
+    fprintf(to, "\n");
+}
+
 static void gather_write_question(const gathering *all, gather_one *one)
 {
     FILE *file = open_memstream(&one->question, &one->question_length);
     if (!file)
         return;
-    fprintf(file, "WEIR RECORDS");
-    for (int i = 0; one->peer.host == all->host && i < all->view->ncomms; i++)
-        if (all->view->comms[i].is_own)
-            fprintf(file, " %" PRIx64, all->view->comms[i].hash);
-    fprintf(file, "\n");
+    weiri_gather_ask(all->view, one->peer.host == all->host, file);
     fclose(file);
 }
 

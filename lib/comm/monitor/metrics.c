@@ -2,10 +2,12 @@
 #define _GNU_SOURCE
 #include "comm/monitor/metrics.h"
 
+#include "base/c_locale.h"
 #include "base/contract.h"
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,7 +30,7 @@ struct weiri_metrics {
  * this host uses for this folder, as long as this one has the lock. */
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 static weiri_metrics_comm *comms;
-static int slot_fd = -1, slot, has_warned;
+static int slot_fd = -1, slot, has_warned, has_warned_of_many;
 
 /* ------------------------------------------------------------------ the ring */
 
@@ -61,7 +63,7 @@ void weiri_metrics_destroy(weiri_metrics *metrics)
     if (!metrics)
         return;
     pthread_mutex_lock(&file_lock);
-    metrics->comm->has_ended = 1;
+    metrics->comm->ended_ns = weir_clock_ns();
     pthread_mutex_unlock(&file_lock);
     pthread_mutex_destroy(&metrics->lock);
     free(metrics);
@@ -158,17 +160,17 @@ static void metrics_host(char host[64])
     host[63] = '\0';
 }
 
-/* Makes the folder and its parents. */
+/* Makes the folder and its parents; others may not write to them, whatever the umask. */
 static void metrics_make_folder(const char *folder)
 {
     char path[WEIRI_METRICS_FOLDER_BYTES];
     snprintf(path, sizeof path, "%s", folder);
     for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
         *at = '\0';
-        mkdir(path, 0777);
+        mkdir(path, 0775);
         *at = '/';
     }
-    mkdir(path, 0777);
+    mkdir(path, 0775);
 }
 
 /* Takes the lowest number whose lock is free. */
@@ -177,7 +179,7 @@ static void metrics_take_slot(const char *folder, const char *host)
     char path[PATH_BYTES];
     for (slot = 0; slot_fd < 0 && slot < SLOTS; slot++) {
         snprintf(path, sizeof path, "%s/.nccl_inspector_%s_%d.lock", folder, host, slot);
-        slot_fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+        slot_fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0664);
         if (slot_fd < 0) {
             metrics_warn("create", path);
             return;
@@ -187,6 +189,17 @@ static void metrics_take_slot(const char *folder, const char *host)
         close(slot_fd);
         slot_fd = -1;
     }
+}
+
+/* Opens a file for writing, to which others may not write, whatever the umask. how: O_TRUNC or
+ * O_APPEND. Returns NULL with errno. */
+static FILE *metrics_open(const char *path, int how)
+{
+    const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC | how, 0664);
+    FILE *file = fd >= 0 ? fdopen(fd, how == O_APPEND ? "a" : "w") : NULL;
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
 }
 
 /* Replaces the Prometheus file. */
@@ -200,12 +213,14 @@ static void metrics_write_prom(const char *folder)
         return;
     snprintf(path, sizeof path, "%s/nccl_inspector_metrics_%s_%d.prom", folder, host, slot);
     snprintf(part, sizeof part, "%s.part", path);
-    FILE *file = fopen(part, "we");
+    FILE *file = metrics_open(part, O_TRUNC);
     if (!file) {
         metrics_warn("write", part);
         return;
     }
+    const locale_t before = weiri_c_locale_begin();
     weiri_metrics_print_prom(comms, file);
+    weiri_c_locale_end(before);
     const int failed = ferror(file);
     if (fclose(file) != 0 || failed || rename(part, path) != 0)
         metrics_warn("write", path);
@@ -217,7 +232,7 @@ static void metrics_append_json(const char *folder, const weiri_metrics_labels *
     char host[64], path[PATH_BYTES];
     metrics_host(host);
     snprintf(path, sizeof path, "%s/%s-pid%d.log", folder, host, (int)getpid());
-    FILE *file = fopen(path, "ae");
+    FILE *file = metrics_open(path, O_APPEND);
     if (!file) {
         metrics_warn("write", path);
         return;
@@ -256,7 +271,7 @@ static void metrics_begin_interval(void)
         free(one->buckets);
         one->buckets = NULL;
         one->nbuckets = 0;
-        if (!one->has_ended) {
+        if (!one->ended_ns) {
             at = &one->next;
             continue;
         }
@@ -265,17 +280,24 @@ static void metrics_begin_interval(void)
     }
 }
 
-/* Forgets the oldest communicators that have ended if there are very many. */
-static void metrics_limit_ended(void)
+/* Forgets communicators that ended more than an interval ago, as metrics_begin_interval does: between
+ * communicators that follow each other no thread runs that would. Without an interval, forgets the
+ * oldest if there are very many. */
+static void metrics_limit_ended(const weiri_monitor_settings *settings)
 {
+    const uint64_t now_ns = weir_clock_ns(), interval_ns = (uint64_t)settings->interval_us * 1000;
     int ended = 0;
     for (weiri_metrics_comm **at = &comms; *at;) {
         weiri_metrics_comm *one = *at;
-        ended += one->has_ended;
-        if (!one->has_ended || ended <= ENDED_MAX) {
+        const int is_old = settings->interval_us >= 0 && now_ns - one->ended_ns > interval_ns;
+        ended += one->ended_ns != 0;
+        if (!one->ended_ns || (!is_old && ended <= ENDED_MAX)) {
             at = &one->next;
             continue;
         }
+        if (!is_old && !has_warned_of_many++)
+            weiri_log(WEIRI_LOG_WARN, "metrics: the file keeps the latest %d of the communicators "
+                      "that have ended; shorten WEIR_METRICS_INTERVAL_MS", ENDED_MAX);
         *at = one->next;
         free(one->buckets);
         free(one);
@@ -301,9 +323,9 @@ void weiri_metrics_write(weiri_metrics *metrics)
 {
     pthread_mutex_lock(&file_lock);
     metrics_drain(metrics);
+    metrics_limit_ended(&metrics->monitor->settings);
     if (metrics->monitor->settings.writes_prom)
         metrics_write_prom(metrics->monitor->settings.folder);
-    metrics_limit_ended();
     pthread_mutex_unlock(&file_lock);
 }
 

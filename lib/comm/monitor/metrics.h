@@ -42,7 +42,7 @@ typedef struct weiri_metrics_comm {
     weiri_straggler straggler;
     weiri_metrics_bucket *buckets; /* owned */
     int nbuckets;
-    int has_ended;
+    uint64_t ended_ns; /* when it ended; 0: it has not */
     struct weiri_metrics_comm *next;
 } weiri_metrics_comm;
 

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "comm/monitor/ras.h"
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "boot/socket.h"
 #include "comm/monitor/status.h"
@@ -18,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PROTOCOL = 2, BACKLOG = 128, KNOWN_MAX = 512 };
+enum { PROTOCOL = 2, BACKLOG = 128 };
 
 /* ------------------------------------------------------------------ sockets */
 
@@ -144,7 +145,9 @@ static void ras_say_view(weiri_client *client, const weiri_view *view,
     FILE *file = open_memstream(&text, &length);
     if (!file)
         return;
+    const locale_t before = weiri_c_locale_begin();
     print(view, file);
+    weiri_c_locale_end(before);
     if (fclose(file) == 0)
         weiri_client_say(client, text, length);
     free(text);
@@ -184,7 +187,7 @@ void weiri_ras_answer(const weiri_server *server, weiri_client *client, char *li
 /* "WEIR RECORDS HASH...": the hashes of communicators that the asker can see itself. */
 void weiri_records_answer(const weiri_server *server, weiri_client *client, char *line)
 {
-    uint64_t known[KNOWN_MAX];
+    uint64_t known[WEIRI_RECORDS_KNOWN];
     int nknown = 0;
     (void)server;
     char *at = ras_after(line, "weir records"), *end = NULL, *text = NULL;
@@ -192,7 +195,7 @@ void weiri_records_answer(const weiri_server *server, weiri_client *client, char
     client->ends = 1;
     if (!at)
         return;
-    for (; nknown < KNOWN_MAX; at = end) {
+    for (; nknown < WEIRI_RECORDS_KNOWN; at = end) {
         known[nknown] = strtoull(at, &end, 16);
         if (end == at)
             break;

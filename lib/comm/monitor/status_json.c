@@ -141,6 +141,8 @@ void weiri_status_json(const weiri_view *view, FILE *to)
     weiri_json_put_text(&json, "weir_version", WEIR_VERSION);
     weiri_json_put_text(&json, "timestamp", date);
     weiri_json_put_whole(&json, "communicators_count", view->ncomms);
+    if (view->is_full)
+        weiri_json_put_flag(&json, "communicators_omitted", 1);
     weiri_json_put_list(&json, "communicators");
     for (int i = 0; i < view->ncomms; i++)
         json_comm(&json, view, &view->comms[i]);

@@ -297,6 +297,9 @@ static void text_sections(const weiri_view *view, const text_row *rows, int coun
         fprintf(to, "TIMEOUT\n  Encountered %d communication timeout%s while gathering "
                     "communicator data\n\n",
                 view->timeouts, view->timeouts > 1 ? "s" : "");
+    if (view->is_full)
+        fprintf(to, "COMMUNICATORS\n  There are more than %d communicators; the others are not "
+                    "shown\n\n", WEIRI_VIEW_COMMS);
     for (int i = 0; i < count; i++)
         if (rows[i].mismatch)
             text_mismatch(&rows[i], to);

@@ -16,6 +16,7 @@ weiri_view_comm *weiri_view_comm_of(weiri_view *view, uint64_t hash, int nranks)
     for (int i = 0; i < view->ncomms; i++)
         if (view->comms[i].hash == hash)
             return view->comms[i].nranks == nranks ? &view->comms[i] : NULL;
+    view->is_full |= view->ncomms == WEIRI_VIEW_COMMS;
     if (nranks < 1 || nranks > WEIRI_RANKS_MAX || view->ncomms == WEIRI_VIEW_COMMS)
         return NULL;
     weiri_view_rank *ranks = calloc((size_t)nranks, sizeof *ranks);

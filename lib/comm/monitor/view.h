@@ -47,6 +47,7 @@ typedef struct weiri_view_comm {
 typedef struct weiri_view {
     weiri_view_comm *comms; /* owned */
     int ncomms;
+    int is_full;    /* there are more communicators than WEIRI_VIEW_COMMS */
     int timeouts;   /* processes that have not answered in time */
     int straggler_calls;
     uint64_t took_ns;

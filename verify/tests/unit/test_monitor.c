@@ -1,0 +1,319 @@
+/*
+ * What monitoring and other files of the library do in unusual processes: fractions in a locale with
+ * a decimal comma, permissions with a umask of 0, and more communicators than there is room for.
+ */
+#define _GNU_SOURCE /* open_memstream */
+#include "base/c_locale.h"
+#include "base/error.h"
+#include "base/links.h"
+#include "comm/monitor/ras.h"
+#include "comm/monitor/status.h"
+#include "plan/cost/model.h"
+#include "transport/net/rdma_port.h"
+#include "verify/tests/support/comma_locale.h"
+#include <weir/weir.h>
+
+#include <dirent.h>
+
+enum { TEXT_BYTES = 1 << 20, LIMIT_MS = 60000 };
+
+static char folder[] = "/tmp/weir-monitor-XXXXXX";
+
+/* The first file of a folder whose name ends so, read as text; "" if there is none. */
+static char *read_file(const char *below, const char *end)
+{
+    static char text[TEXT_BYTES];
+    char path[512];
+    *text = '\0';
+    snprintf(path, sizeof path, "%s/%s", folder, below);
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    for (const struct dirent *one; !*text && (one = readdir(dir));) {
+        const size_t length = strlen(one->d_name), tail = strlen(end);
+        if (length < tail || strcmp(one->d_name + length - tail, end) != 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s/%s", folder, below, one->d_name);
+        FILE *file = fopen(path, "r");
+        assert_non_null(file);
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+    }
+    closedir(dir);
+    return text;
+}
+
+/* Fractions with a comma: a digit, a comma, a digit, and no quotes around it. */
+static int has_comma_fraction(const char *text)
+{
+    for (const char *at = text; (at = strchr(at, ',')); at++)
+        if (at > text && at[-1] >= '0' && at[-1] <= '9' && at[1] >= '0' && at[1] <= '9')
+            return 1;
+    return 0;
+}
+
+static void write_metrics_to(const char *below, const char *formats)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, below);
+    setenv("WEIR_METRICS", formats, 1);
+    setenv("WEIR_METRICS_DIR", path, 1);
+    setenv("WEIR_METRICS_MIN_BYTES", "0", 1);
+}
+
+static void write_no_metrics(void)
+{
+    unsetenv("WEIR_METRICS");
+    unsetenv("WEIR_METRICS_DIR");
+    unsetenv("WEIR_METRICS_MIN_BYTES");
+    unsetenv("WEIR_METRICS_INTERVAL_MS");
+}
+
+static int call_often(weir_boot *boot, void *argument)
+{
+    weir_comm *comm = NULL;
+    double value = 1;
+    (void)argument;
+    weir_status status = weir_comm_create(boot, NULL, &comm);
+    for (int i = 0; i < 64 && status == WEIR_OK; i++)
+        status = weir_allreduce(comm, &value, &value, 1, WEIR_DOUBLE, WEIR_SUM, NULL);
+    if (status != WEIR_OK)
+        printf("# %s\n", weir_last_error());
+    weir_comm_destroy(comm);
+    return status != WEIR_OK;
+}
+
+static void run_two_ranks(void)
+{
+    int codes[2] = {1, 1};
+    assert_int_equal(weir_boot_fork_run(2, call_often, NULL, LIMIT_MS, codes), WEIR_OK);
+    assert_int_equal(codes[0] + codes[1], 0);
+}
+
+/* -------------------------------------------------------------------- locales */
+
+static int has_comma_locale(void)
+{
+    char text[8];
+    if (!comma_locale_set(folder))
+        return 0;
+    snprintf(text, sizeof text, "%.1f", 1.5);
+    return strcmp(text, "1,5") == 0;
+}
+
+static void end_comma_locale(void)
+{
+    setlocale(LC_NUMERIC, "C");
+    unsetenv("LOCPATH");
+}
+
+TEST(files_of_links_and_models_are_read_and_written_in_any_locale)
+{
+    char path[512];
+    weiri_links *links = NULL;
+    weiri_plan_model model;
+    weiri_rdma_port *ports = NULL;
+    int nports = 0;
+    if (!has_comma_locale())
+        skip();
+    test_file_write(folder, "links", "weir-links 1\nmachine m\nbackend host\nendpoints 2\n"
+                                     "pair 0 1 12.5 1.25\npair 1 0 2.5 0.5\n"
+                                     "together 4096 1.5\n");
+    snprintf(path, sizeof path, "%s/links", folder);
+    assert_int_equal(weiri_links_read(path, &links), WEIR_OK);
+    assert_true(links->gbs[1] == 12.5 && links->us[2] == 0.5 && links->together_gbs[0] == 1.5);
+    snprintf(path, sizeof path, "%s/links2", folder);
+    FILE *file = fopen(path, "w");
+    weiri_links_write(links, file);
+    fclose(file);
+    char text[256];
+    assert_int_equal(weiri_links_asymmetry(links, text, sizeof text), 1);
+    assert_non_null(strstr(text, " 12.5 GB/s"));
+    weiri_links_free(links);
+    assert_int_equal(weiri_links_read(path, &links), WEIR_OK);
+    assert_true(links->gbs[1] == 12.5 && links->us[1] == 1.25);
+    weiri_links_free(links);
+    test_file_write(folder, "model", "base = host\nop_us = 0.75\n");
+    snprintf(path, sizeof path, "%s/model", folder);
+    assert_int_equal(weiri_plan_model_read(path, &model), WEIR_OK);
+    assert_true(model.op_us == 0.75);
+    test_file_write(folder, "class/infiniband/mlx5_0/ports/1/rate", "2.5 Gb/sec (1X SDR)\n");
+    assert_int_equal(weiri_rdma_ports(folder, &ports, &nports), WEIR_OK);
+    assert_true(nports == 1 && ports[0].gbits == 2.5);
+    free(ports);
+    weiri_fail(WEIR_ERR_INVALID, "%.1f", 2.5);
+    assert_string_equal(weir_last_error(), "2.5");
+    snprintf(text, sizeof text, "%.1f", 2.5); /* the program's own numbers stay as they were */
+    assert_string_equal(text, "2,5");
+    end_comma_locale();
+}
+
+/* Metrics, and the line "cost" of a tuning file, which both ranks refuse if they cannot read it. */
+TEST(metrics_and_tuning_files_have_points_in_any_locale)
+{
+    char path[512];
+    if (!has_comma_locale())
+        skip();
+    test_file_write(folder, "tuning", "cost 1.5 0.25 12.5 2.5 80.5\n");
+    snprintf(path, sizeof path, "%s/tuning", folder);
+    setenv("WEIR_TUNING", path, 1);
+    write_metrics_to("locale", "prom,json");
+    run_two_ranks();
+    unsetenv("WEIR_TUNING");
+    write_no_metrics();
+    end_comma_locale();
+    const char *prom = read_file("locale", ".prom");
+    assert_non_null(strstr(prom, "nccl_"));
+    assert_non_null(strstr(prom, "."));
+    for (const char *line = prom; (line = strchr(line, '}')); line++)
+        assert_false(has_comma_fraction(strndup(line, strcspn(line, "\n"))));
+    assert_non_null(strstr(read_file("locale", ".log"), "\"coll_exec_time_us\""));
+    assert_false(has_comma_fraction(read_file("locale", ".log")));
+}
+
+static char *status_of(const weiri_view *view, void (*print)(const weiri_view *view, FILE *to))
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    const locale_t before = weiri_c_locale_begin();
+    print(view, file);
+    weiri_c_locale_end(before);
+    fclose(file);
+    return text;
+}
+
+TEST(a_status_has_points_in_any_locale)
+{
+    weiri_view view = {.took_ns = 1500000000};
+    if (!has_comma_locale())
+        skip();
+    char *text = status_of(&view, weiri_status_json);
+    assert_non_null(strstr(text, "\"collection_time_sec\": 1.5"));
+    free(text);
+    text = status_of(&view, weiri_status_text);
+    assert_non_null(strstr(text, "(1.50s)"));
+    free(text);
+    end_comma_locale();
+}
+
+/* ---------------------------------------------------------------- permissions */
+
+TEST(others_may_not_write_metrics_with_a_umask_of_0)
+{
+    const mode_t before = umask(0);
+    write_metrics_to("mask/deep", "prom,json");
+    run_two_ranks();
+    write_no_metrics();
+    umask(before);
+    char command[512];
+    snprintf(command, sizeof command, "test -s %s/mask/deep/*0.prom && ! find %s/mask -perm -o=w | grep .", folder,
+             folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* -------------------------------------------------------------------- growth */
+
+enum { ENDED = 40 };
+
+/* Communicators that follow each other; no thread runs between them. */
+static int create_often(weir_boot *boot, void *count)
+{
+    for (int i = 0; i < *(int *)count; i++) {
+        weir_comm *comm = NULL;
+        double value = 1;
+        if (weir_comm_create(boot, NULL, &comm) != WEIR_OK ||
+            weir_allreduce(comm, &value, &value, 1, WEIR_DOUBLE, WEIR_SUM, NULL) != WEIR_OK ||
+            weir_comm_destroy(comm) != WEIR_OK)
+            return 1;
+        usleep(3000);
+    }
+    return 0;
+}
+
+static int count_of(const char *text, const char *words)
+{
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, words)); at++)
+        count++;
+    return count;
+}
+
+static int communicators_in_file(const char *below, int count)
+{
+    int codes[2] = {1, 1};
+    assert_int_equal(weir_boot_fork_run(2, create_often, &count, LIMIT_MS, codes), WEIR_OK);
+    assert_int_equal(codes[0] + codes[1], 0);
+    return count_of(read_file(below, ".prom"), "\nweir_calls_total{");
+}
+
+TEST(metrics_forget_communicators_that_ended_before_the_interval)
+{
+    write_metrics_to("forget", "prom");
+    setenv("WEIR_METRICS_INTERVAL_MS", "1", 1);
+    const int found = communicators_in_file("forget", ENDED);
+    assert_in_range(found, 1, 4);
+    setenv("WEIR_METRICS_INTERVAL_MS", "60000", 1);
+    assert_int_equal(communicators_in_file("forget", ENDED), ENDED);
+    unsetenv("WEIR_METRICS_INTERVAL_MS"); /* written when a communicator ends: all stay */
+    assert_int_equal(communicators_in_file("forget", ENDED), ENDED);
+    write_no_metrics();
+}
+
+/* A view of so many communicators of this process. */
+static void fill_view(weiri_view *view, int count)
+{
+    for (int i = 0; i < count; i++) {
+        weiri_view_comm *comm = weiri_view_comm_of(view, 0xffffffffffff0000u + (uint64_t)i, 1);
+        if (comm)
+            comm->is_own = 1;
+    }
+}
+
+TEST(a_question_between_processes_fits_in_a_line)
+{
+    weiri_view view = {.ncomms = 0};
+    char *text = NULL;
+    size_t length = 0;
+    fill_view(&view, WEIRI_VIEW_COMMS);
+    FILE *file = open_memstream(&text, &length);
+    weiri_gather_ask(&view, 1, file);
+    fclose(file);
+    assert_in_range(length, 17 * WEIRI_RECORDS_KNOWN, WEIRI_SERVER_LINE_BYTES - 1);
+    assert_int_equal(count_of(text, " ffff"), WEIRI_RECORDS_KNOWN);
+    free(text);
+    file = open_memstream(&text, &length);
+    weiri_gather_ask(&view, 0, file); /* another node's process sees none of these */
+    fclose(file);
+    assert_string_equal(text, "WEIR RECORDS\n");
+    free(text);
+    weiri_view_free(&view);
+}
+
+TEST(a_status_says_that_communicators_are_left_out)
+{
+    weiri_view view = {.ncomms = 0};
+    fill_view(&view, WEIRI_VIEW_COMMS);
+    char *text = status_of(&view, weiri_status_json);
+    assert_null(strstr(text, "communicators_omitted"));
+    free(text);
+    fill_view(&view, WEIRI_VIEW_COMMS + 1);
+    assert_int_equal(view.ncomms, WEIRI_VIEW_COMMS);
+    text = status_of(&view, weiri_status_json);
+    assert_non_null(strstr(text, "\"communicators_omitted\": true"));
+    free(text);
+    text = status_of(&view, weiri_status_text);
+    assert_non_null(strstr(text, "There are more than 1024 communicators; the others are not shown"));
+    free(text);
+    weiri_view_free(&view);
+}
+
+int main(void)
+{
+    char command[64];
+    setenv("WEIR_BACKEND", "host", 1);
+    if (!mkdtemp(folder))
+        return 1;
+    const int failed = run_all_tests("monitor");
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) != 0 || failed;
+}
