@@ -102,14 +102,14 @@ static void print_help(void)
 
 static int usage(const char *what, const char *about)
 {
-    fprintf(stderr, "weir-compare: %s '%s'; weir-compare --help\n", what, about);
+    results_complain("weir-compare", "%s '%s'; weir-compare --help", what, about);
     return EXIT_USAGE;
 }
 
 /* Prints the error line. */
 static int usage_error(void)
 {
-    fprintf(stderr, "weir-compare: %s\n", weir_last_error());
+    results_complain("weir-compare", "%s", weir_last_error());
     return EXIT_USAGE;
 }
 
@@ -169,10 +169,12 @@ static void print_chosen(const void *context, FILE *file)
 
 static int print_to(const char *path, printer *print, const results_report *report)
 {
-    const printing chosen = {print, report};
+    results_report to_file = *report;
+    to_file.output = path;
+    const printing chosen = {print, &to_file};
     if (!path || results_write_file(path, print_chosen, &chosen) == 0)
         return 0;
-    fprintf(stderr, "weir-compare: %s: %s\n", path, strerror(errno));
+    results_complain("weir-compare", "%s: %s", path, strerror(errno));
     return EXIT_NOTHING;
 }
 
@@ -184,6 +186,11 @@ static void print_b_as_csv(FILE *file, const results_report *report)
 static void print_b_as_json(FILE *file, const results_report *report)
 {
     results_print_rows_json(file, report->b);
+}
+
+static void print_suspects(FILE *file, const results_report *report)
+{
+    results_suspects_print(file, report->comparison, report->rules);
 }
 
 /* Writes all requested outputs. Returns 0 or EXIT_NOTHING. */
@@ -199,12 +206,9 @@ static int print_all(const settings *s, const results_report *report)
     status |= print_to(s->prometheus, results_print_prometheus, report);
     status |= print_to(s->csv, print_b_as_csv, report);
     status |= print_to(s->rows_json, print_b_as_json, report);
-    if (s->suspects && results_suspects_write(s->suspects, report->comparison, &s->rules) != 0) {
-        fprintf(stderr, "weir-compare: %s: %s\n", s->suspects, strerror(errno));
-        status = EXIT_NOTHING;
-    }
+    status |= print_to(s->suspects, print_suspects, report);
     if (fflush(stdout) != 0) {
-        fprintf(stderr, "weir-compare: standard output: %s\n", strerror(errno));
+        results_complain("weir-compare", "standard output: %s", strerror(errno));
         status = EXIT_NOTHING;
     }
     return status;
@@ -222,7 +226,7 @@ static void say_wrong(const results_report *report)
 {
     const results_comparison *c = report->comparison;
     if (c->wrong > 0 && !report->name_a)
-        fprintf(stderr, "weir-compare: %s: wrong results in %zu row%s\n", report->name_b, c->wrong,
+        results_complain("weir-compare", "%s: wrong results in %zu row%s", report->name_b, c->wrong,
                 weiri_s(c->wrong));
 }
 
@@ -238,16 +242,16 @@ static int outcome(const settings *s, const results_report *report)
                       e->outcomes[RESULTS_CLOSE] || e->outcomes[RESULTS_ABSENT]))
         return EXIT_REGRESSED;
     if (report->name_a && results_matched(c) == 0 && !s->only) {
-        fprintf(stderr, "weir-compare: no row of A (%zu) fits one of B (%zu)%s%s\n",
+        results_complain("weir-compare", "no row of A (%zu) fits one of B (%zu)%s%s",
                 report->a->count, report->b->count, c->differences[0] ? ": " : "", c->differences);
         return EXIT_NOTHING;
     }
     if (!report->name_a && report->b->count == 0) {
-        fprintf(stderr, "weir-compare: no row in %s\n", report->name_b);
+        results_complain("weir-compare", "no row in %s", report->name_b);
         return EXIT_NOTHING;
     }
     if (e->outcomes[RESULTS_ABSENT]) {
-        fprintf(stderr, "weir-compare: no result for %zu expectation%s\n",
+        results_complain("weir-compare", "no result for %zu expectation%s",
                 e->outcomes[RESULTS_ABSENT], weiri_s(e->outcomes[RESULTS_ABSENT]));
         return EXIT_NOTHING;
     }
@@ -259,8 +263,8 @@ static int load(const settings *s, results_set *a, results_set *b, results_expec
 {
     int failed = s->expect ? results_expect_read(b, s->expect, expected) : 0;
     if (failed > 0) {
-        fprintf(stderr, "weir-compare: --expect %s: nothing was checked; it needs expectations, "
-                "one a line, and nothing else (docs/user/comparing.md)\n", s->expect);
+        results_complain("weir-compare", "--expect %s: nothing was checked; it needs expectations, "
+                "one a line, and nothing else (docs/user/comparing.md)", s->expect);
         return EXIT_USAGE;
     }
     if (s->sources[0])
@@ -311,16 +315,23 @@ static int compare(const settings *s)
     return status ? status : failed;
 }
 
+static const char *plain(const char *text, char *copy, size_t bytes)
+{
+    snprintf(copy, bytes, "%s", text);
+    return results_plain(copy);
+}
+
 static int accept_run(const settings *s)
 {
-    char reason[512];
+    char reason[512], name[512], store[512];
     if (!s->store)
         return usage("needs --store DIR:", "--accept");
     if (results_store_accept(s->store, s->accept, reason, sizeof reason) == 0) {
-        printf("%s is now the baseline of %s\n", s->accept, s->store);
+        printf("%s is now the baseline of %s\n", plain(s->accept, name, sizeof name),
+               plain(s->store, store, sizeof store));
         return 0;
     }
-    fprintf(stderr, "weir-compare: --accept: %s\n", reason);
+    results_complain("weir-compare", "--accept: %s", reason);
     return EXIT_NOTHING;
 }
 
@@ -343,9 +354,9 @@ static int add_run(const settings *s)
     results_set_init(&set, s->nranks, stderr);
     int status = results_load(&set, s->sources[1], NULL) == 0 && set.count > 0 ? 0 : EXIT_NOTHING;
     if (status != 0)
-        fprintf(stderr, "weir-compare: --add: nothing to add\n");
+        results_complain("weir-compare", "--add: nothing to add");
     else if (results_sqlite_add(&set, s->store, s->add, reason, sizeof reason) != 0) {
-        fprintf(stderr, "weir-compare: --add: %s: %s\n", s->store, reason);
+        results_complain("weir-compare", "--add: %s: %s", s->store, reason);
         status = EXIT_NOTHING;
     }
     results_set_free(&set);

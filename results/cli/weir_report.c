@@ -47,7 +47,7 @@ static void print_help(void)
 
 static int usage(const char *what, const char *about)
 {
-    fprintf(stderr, "weir-report: %s '%s'; weir-report --help\n", what, about);
+    results_complain("weir-report", "%s '%s'; weir-report --help", what, about);
     return EXIT_USAGE;
 }
 
@@ -62,7 +62,7 @@ static int read_settings(settings *s, int argc, char **argv)
                 return usage("at most two sources; a third one:", argv[i]);
             s->sources[named++] = argv[i];
         } else if (weiri_option_take(&options, NULL, argc, argv, &i, s) != WEIR_OK) {
-            fprintf(stderr, "weir-report: %s\n", weir_last_error());
+            results_complain("weir-report", "%s", weir_last_error());
             return EXIT_USAGE;
         }
         if (s->help || s->version)
@@ -89,7 +89,13 @@ typedef struct material {
     results_expectations expectations;
 } material;
 
-/* Reads everything. Returns 0 or EXIT_NOTHING. */
+static int nothing(void)
+{
+    results_complain("weir-report", "nothing to report");
+    return EXIT_NOTHING;
+}
+
+/* Reads everything. Returns 0; or EXIT_NOTHING after saying why. */
 static int gather(const settings *s, const results_rules *rules, material *m)
 {
     results_set_init(&m->a, s->nranks, stderr);
@@ -98,7 +104,7 @@ static int gather(const settings *s, const results_rules *rules, material *m)
     int failed = s->sources[0] && results_load(&m->a, s->sources[0], s->store) != 0;
     failed |= results_load(&m->b, s->sources[1], s->store) != 0;
     if (failed || results_match(&m->a, &m->b, rules, &m->comparison) != 0)
-        return EXIT_NOTHING;
+        return nothing();
     results_judge(&m->comparison, rules);
     results_manifest_read(&m->a, &m->manifest_a);
     results_manifest_read(&m->b, &m->manifest_b);
@@ -107,8 +113,24 @@ static int gather(const settings *s, const results_rules *rules, material *m)
     if (results_machine_read(&m->b, s->links, &m->machine) != 0)
         return EXIT_NOTHING;
     if (s->store && results_history_read(&m->nights, s->store, &m->history) != 0)
-        return EXIT_NOTHING;
-    return m->comparison.count > 0 ? 0 : EXIT_NOTHING;
+        return nothing();
+    return m->comparison.count > 0 ? 0 : nothing();
+}
+
+/* Writes the page with a stream that results_write_file opened. */
+static void print_page(const void *context, FILE *file)
+{
+    results_page page = *(const results_page *)context;
+    results_plots plots;
+    page.file = file;
+    if (results_plots_open(&plots) == 0)
+        page.plots = &plots;
+    else
+        results_complain("weir-report", "no gnuplot: the page has no plots; apt-get install "
+                         "gnuplot-nox");
+    if (results_page_write(&page) != 0)
+        results_complain("weir-report", "gnuplot failed: some plots are missing");
+    results_plots_free(&plots);
 }
 
 static int write_page(const settings *s, const results_rules *rules, material *m)
@@ -117,29 +139,13 @@ static int write_page(const settings *s, const results_rules *rules, material *m
                              .name_b = s->sources[1], .comparison = &m->comparison,
                              .rules = rules, .expectations = &m->expectations,
                              .about_a = &m->about_a, .about_b = &m->about_b};
-    results_plots plots;
-    results_page page = {.report = &report, .history = s->store ? &m->history : NULL,
-                         .manifest_a = &m->manifest_a, .manifest_b = &m->manifest_b,
-                         .machine = &m->machine};
-    page.file = fopen(s->out, "we");
-    if (!page.file) {
-        fprintf(stderr, "weir-report: %s: %s\n", s->out, strerror(errno));
-        return EXIT_NOTHING;
-    }
-    if (results_plots_open(&plots) == 0)
-        page.plots = &plots;
-    else
-        fprintf(stderr, "weir-report: no gnuplot: the page has no plots; "
-                        "apt-get install gnuplot-nox\n");
-    if (results_page_write(&page) != 0)
-        fprintf(stderr, "weir-report: gnuplot failed: some plots are missing\n");
-    results_plots_free(&plots);
-    int failed = ferror(page.file);
-    if (fclose(page.file) != 0 || failed) {
-        fprintf(stderr, "weir-report: %s: %s\n", s->out, strerror(errno));
-        return EXIT_NOTHING;
-    }
-    return 0;
+    const results_page page = {.report = &report, .history = s->store ? &m->history : NULL,
+                               .manifest_a = &m->manifest_a, .manifest_b = &m->manifest_b,
+                               .machine = &m->machine};
+    if (results_write_file(s->out, print_page, &page) == 0)
+        return 0;
+    results_complain("weir-report", "%s: %s", s->out, strerror(errno));
+    return EXIT_NOTHING;
 }
 
 static void material_free(material *m)
@@ -162,7 +168,7 @@ static int write_plot_data(const char *folder, char **files, int count)
         results_load(&set, files[i], NULL);
     int plots = results_series_write(&set, folder, stdout);
     if (plots < 0)
-        fprintf(stderr, "plot: %s: %s\n", folder, strerror(errno));
+        results_complain("plot", "%s: %s", folder, strerror(errno));
     else if (plots == 0 && set.problems == 0)
         fprintf(stderr, "plot: nothing to draw: no row of %d file%s has a time; a benchmark's "
                         "--csv FILE writes some\n", count, count == 1 ? "" : "s");
@@ -190,9 +196,7 @@ int main(int argc, char **argv)
         return 0;
     }
     status = gather(&s, &rules, &m);
-    if (status != 0)
-        fprintf(stderr, "weir-report: nothing to report\n");
-    else
+    if (status == 0)
         status = write_page(&s, &rules, &m);
     material_free(&m);
     return status;

@@ -27,12 +27,9 @@ static void name_row(const results_row *row, char *line)
 
 /* Pairs of one name are adjacent except for their placement and candidate, of which there are few,
  * so all earlier lines are searched for a name. */
-int results_suspects_write(const char *path, const results_comparison *comparison,
-                           const results_rules *rules)
+void results_suspects_print(FILE *file, const results_comparison *comparison,
+                            const results_rules *rules)
 {
-    FILE *file = fopen(path, "we");
-    if (!file)
-        return -1;
     for (size_t i = 0; i < comparison->count; i++) {
         const results_pair *pair = &comparison->pairs[i];
         char line[LINE_BYTES], other[LINE_BYTES];
@@ -47,8 +44,6 @@ int results_suspects_write(const char *path, const results_comparison *compariso
         if (!seen)
             fprintf(file, "%s\n", line);
     }
-    int failed = ferror(file);
-    return fclose(file) != 0 || failed ? -1 : 0;
 }
 
 static int by_text(const void *a, const void *b)

@@ -54,7 +54,9 @@ static void put_ctrf_test(weiri_json_writer *json, const results_check *check)
     weiri_json_put_text(json, "name", check->id);
     weiri_json_put_text(json, "status", ctrf_status(check->state));
     weiri_json_put_whole(json, "duration", (long long)(check->seconds * 1e3));
-    weiri_json_put_text(json, "suite", check->group);
+    weiri_json_put_list(json, "suite"); /* a list of names, from the outermost */
+    weiri_json_add_text(json, check->group);
+    weiri_json_close_list(json);
     if (check->state == RESULTS_FAILED || check->state == RESULTS_SKIPPED) {
         results_check_message(check, message, sizeof message);
         weiri_json_put_text(json, "message", message);
@@ -145,6 +147,16 @@ static void put_head(const results_checks *checks, const char *name, const char 
     fprintf(to, "_%s gauge\n", name);
 }
 
+/* The labels that all samples of a run have, so that files of several runs in one folder do not replace each
+ * other's samples: the level, and the name of the file. */
+static void put_run(const results_checks *checks, int is_first, FILE *to)
+{
+    if (checks->level[0])
+        put_label(to, is_first, "level", checks->level);
+    if (checks->output[0])
+        put_label(to, is_first && !checks->level[0], "output", checks->output);
+}
+
 /* A metric of the whole run. */
 static void put_total(const results_checks *checks, const char *name, const char *help,
                       double value, FILE *to)
@@ -152,9 +164,9 @@ static void put_total(const results_checks *checks, const char *name, const char
     put_head(checks, name, help, to);
     put_prefix(checks, to);
     fprintf(to, "_%s", name);
-    if (checks->level[0]) {
+    if (checks->level[0] || checks->output[0]) {
         fputc('{', to);
-        put_label(to, 1, "level", checks->level);
+        put_run(checks, 1, to);
         fputc('}', to);
     }
     fprintf(to, " %.15g\n", value);
@@ -170,6 +182,7 @@ static void put_outcomes(const results_checks *checks, FILE *to)
         put_prefix(checks, to);
         fputs("_ok{", to);
         put_label(to, 1, "check", check->id);
+        put_run(checks, 0, to);
         fprintf(to, "} %d\n", check->state == RESULTS_PASSED);
     }
 }
@@ -185,12 +198,14 @@ static void put_values(const results_checks *checks, FILE *to)
         fputs("_value{", to);
         put_label(to, 1, "check", check->id);
         put_label(to, 0, "unit", check->unit);
+        put_run(checks, 0, to);
         fprintf(to, "} %.9g\n", check->value);
     }
 }
 
 /* A figure of a collective with its labels; NaN: none. */
-static void put_figure(const results_check *check, const char *name, double value, FILE *to)
+static void put_figure(const results_checks *checks, const results_check *check, const char *name,
+                       double value, FILE *to)
 {
     if (!check->collective || isnan(value))
         return;
@@ -199,6 +214,7 @@ static void put_figure(const results_check *check, const char *name, double valu
     fprintf(to, ",bytes=\"%llu\",nranks=\"%d\"", check->bytes, check->nranks);
     for (int i = 0; i < RESULTS_LABELS_MAX && check->labels[i].name; i++)
         put_label(to, 0, check->labels[i].name, check->labels[i].value);
+    put_run(checks, 0, to);
     fprintf(to, "} %.9g\n", value);
 }
 
@@ -214,9 +230,10 @@ void results_checks_prometheus(const results_checks *checks, FILE *to)
     fputs("# HELP weir_busbw_gbs Bus bandwidth of a collective, in 1e9 bytes per second.\n"
           "# TYPE weir_busbw_gbs gauge\n", to);
     for (size_t i = 0; i < checks->count; i++)
-        put_figure(&checks->list[i], "weir_busbw_gbs", checks->list[i].busbw_gbs, to);
+        put_figure(checks, &checks->list[i], "weir_busbw_gbs", checks->list[i].busbw_gbs, to);
     fputs("# HELP weir_latency_seconds Median time of a collective.\n"
           "# TYPE weir_latency_seconds gauge\n", to);
     for (size_t i = 0; i < checks->count; i++)
-        put_figure(&checks->list[i], "weir_latency_seconds", checks->list[i].time_us * 1e-6, to);
+        put_figure(checks, &checks->list[i], "weir_latency_seconds",
+                   checks->list[i].time_us * 1e-6, to);
 }

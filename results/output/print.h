@@ -24,6 +24,7 @@ typedef struct results_report {
     const results_expectations *expectations;
     int only_changes; /* text and Markdown: leave out rows without a difference */
     int exit_code;    /* of the program */
+    const char *output; /* the file that is written; NULL: standard output */
 } results_report;
 
 void results_print_text(FILE *file, const results_report *report);

@@ -5,6 +5,7 @@
 #include "programs/xml.h"
 
 #include <math.h>
+#include <string.h>
 
 void results_put_xml(FILE *file, const char *text)
 {
@@ -146,6 +147,17 @@ void results_print_markdown(FILE *file, const results_report *report)
     fputc('\n', file);
 }
 
+/* What names the output in metrics: the file without folder and ending; of standard output, what was
+ * compared. */
+static const char *output_name(results_checks *checks, const results_report *report)
+{
+    const char *path = report->output ? report->output : report->name_b;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    return results_keep_text(&checks->memory, name,
+                             report->output && dot && dot > name ? (size_t)(dot - name) : strlen(name));
+}
+
 /* Writes a form that needs the checks alone. */
 static void print_checks(FILE *file, const results_report *report,
                          void (*form)(const results_checks *checks, FILE *to))
@@ -153,6 +165,7 @@ static void print_checks(FILE *file, const results_report *report,
     results_checks checks;
     results_checks_begin(&checks, "weir-compare");
     results_checks_of_report(report, &checks);
+    checks.output = output_name(&checks, report);
     form(&checks, file);
     results_checks_free(&checks);
 }

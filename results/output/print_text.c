@@ -87,11 +87,20 @@ void results_pair_contender(const results_pair *pair, char *name, size_t bytes)
         snprintf(name, bytes, "%s", b ? b : a ? a : pair->example->text[RESULTS_CONTENDER]);
 }
 
+/* A name that a user or a file gave, as a terminal can show it. */
+static void put_plain(FILE *file, const char *text)
+{
+    char copy[1024];
+    snprintf(copy, sizeof copy, "%s", text);
+    fputs(results_plain(copy), file);
+}
+
 static void put_side(FILE *file, const char *letter, const results_set *set, const char *name,
                      const char *contender, const char *hosts, size_t starts)
 {
-    fprintf(file, "# %s: %s: %zu row%s, %zu run%s", letter, name, set->count, weiri_s(set->count),
-            starts, weiri_s(starts));
+    fprintf(file, "# %s: ", letter);
+    put_plain(file, name);
+    fprintf(file, ": %zu row%s, %zu run%s", set->count, weiri_s(set->count), starts, weiri_s(starts));
     if (hosts[0])
         fprintf(file, ", host %s", hosts);
     if (contender[0])
@@ -168,7 +177,9 @@ static void put_expectations(FILE *file, const results_expectations *expectation
         const results_expectation *one = &expectations->list[i];
         char about[1400];
         results_expect_describe(one, about, sizeof about);
-        fprintf(file, "# expected %s: %s", one->text, results_outcome_name(one->outcome));
+        fputs("# expected ", file);
+        put_plain(file, one->text);
+        fprintf(file, ": %s", results_outcome_name(one->outcome));
         fprintf(file, about[0] ? " (%s)\n" : "%s\n", about);
     }
 }

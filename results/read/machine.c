@@ -44,12 +44,11 @@ static int find(const char *result, const char *name, char *path)
     }
 }
 
-static int read_links(results_set *set, const char *path, results_machine *machine)
+static void read_links(results_set *set, const char *path, results_machine *machine)
 {
     if (weiri_links_read(path, &machine->links) == WEIR_OK)
-        return 0;
-    results_note(set, path, 0, "%s; left out", weir_last_error());
-    return -1;
+        return;
+    results_note(set, path, 0, "%s; the links are left out", weir_last_error());
 }
 
 int results_machine_read(results_set *set, const char *links_path, results_machine *machine)
@@ -57,8 +56,11 @@ int results_machine_read(results_set *set, const char *links_path, results_machi
     char path[PATH_MAX];
     const char *result = set->count ? set->rows[0].path : "";
     *machine = (results_machine){NULL, NULL};
-    if (links_path && read_links(set, links_path, machine) != 0)
+    if (links_path && weiri_links_read(links_path, &machine->links) != WEIR_OK) {
+        results_note(set, links_path, 0, "%s; --links names this file, so nothing is written without it",
+                     weir_last_error());
         return -1;
+    }
     if (!links_path && find(result, "links.txt", path))
         read_links(set, path, machine);
     if (find(result, "topology.json", path)) {

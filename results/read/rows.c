@@ -73,6 +73,26 @@ char *results_keep_printed(results_set *set, const char *format, ...)
     return results_keep_text(set, text, strlen(text));
 }
 
+/* The length of the UTF-8 character at the start of text; 0 if there is none or it is a control
+ * character. */
+static size_t plain_character(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    int control = c[0] < ' ' || c[0] == 127 || (c[0] == 0xc2 && c[1] < 0xa0);
+    return control ? 0 : weiri_utf8_length(text);
+}
+
+char *results_plain(char *text)
+{
+    for (char *at = text; *at;) {
+        const size_t length = plain_character(at);
+        if (length == 0)
+            *at = '?';
+        at += length ? length : 1;
+    }
+    return text;
+}
+
 void results_note(results_set *set, const char *path, int line, const char *format, ...)
 {
     char text[1024];
@@ -93,10 +113,17 @@ void results_note(results_set *set, const char *path, int line, const char *form
         vsnprintf(text + length, sizeof text - length, format, list);
         va_end(list);
     }
-    for (char *at = text; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 127)
-            *at = '?';
-    fprintf(set->messages, "%s\n", text);
+    fprintf(set->messages, "%s\n", results_plain(text));
+}
+
+void results_complain(const char *program, const char *format, ...)
+{
+    char text[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    fprintf(stderr, "%s: %s\n", program, results_plain(text));
 }
 
 static const char *base_name(const char *path)
@@ -126,15 +153,6 @@ int results_is_own(results_origin origin)
     return origin <= RESULTS_OWN_OUTPUT || origin == RESULTS_OWN_ROWS;
 }
 
-/* The length of the UTF-8 character at the start of text; 0 if there is none or it is a control
- * character. */
-static size_t plain_character(const char *text)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    int control = c[0] < ' ' || c[0] == 127 || (c[0] == 0xc2 && c[1] < 0xa0);
-    return control ? 0 : weiri_utf8_length(text);
-}
-
 /* Whether a spreadsheet would take text for a formula. */
 static int is_formula(const char *text)
 {
@@ -158,13 +176,7 @@ static const char *make_harmless(results_set *set, const char *text)
     char *kept = results_keep_text(set, text, strlen(text));
     if (is_formula(kept))
         kept[0] = '_';
-    for (char *at = kept; *at;) {
-        size_t length = plain_character(at);
-        if (length == 0)
-            *at = '?';
-        at += length ? length : 1;
-    }
-    return kept;
+    return results_plain(kept);
 }
 
 /* Required columns, which are validated as numbers. */

@@ -75,6 +75,13 @@ char *results_keep_text(results_set *set, const char *text, size_t length);
 char *results_keep_printed(results_set *set, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Text that a terminal shows as text: control characters, and bytes that are not UTF-8, become '?'. Changes
+ * and returns it. */
+char *results_plain(char *text);
+/* Prints "program: message" to standard error, as plain text. */
+void results_complain(const char *program, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Reports a problem; line 0 means the whole file. After 20 problems of one file the rest is only
  * counted. Control characters in the message are printed as '?'. */
 void results_note(results_set *set, const char *path, int line, const char *format, ...)

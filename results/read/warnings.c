@@ -7,11 +7,7 @@
 
 static const char *keep_printable(results_set *set, const char *text)
 {
-    char *kept = results_keep_text(set, text, strlen(text));
-    for (char *at = kept; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 127)
-            *at = '?';
-    return kept;
+    return results_plain(results_keep_text(set, text, strlen(text)));
 }
 
 static void count_warning(results_set *set, results_warnings *made, const char *kind,

@@ -19,6 +19,16 @@ static sqlite3 *open_file(const char *path, int flags, char *reason, size_t byte
     return NULL;
 }
 
+/* Why a file cannot be used. A program that was killed while it added a run leaves a journal, which the
+ * next reader undoes: it must be able to write. */
+static const char *problem_of(sqlite3 *file)
+{
+    return sqlite3_errcode(file) == SQLITE_READONLY
+               ? "a program was killed while it added a run, which must be undone: run weir-compare "
+                 "once as a user who can write the file and its folder"
+               : sqlite3_errmsg(file);
+}
+
 /* Prepares a statement and binds its first texts. Returns NULL on failure; the file's error has the
  * reason. */
 static sqlite3_stmt *prepare(sqlite3 *file, const char *statement, int count, ...)
@@ -97,14 +107,14 @@ static sqlite3_stmt *select_rows(sqlite3 *file, const char *run)
 int results_sqlite_read(results_set *set, const char *path, const char *run)
 {
     char reason[256] = "";
-    sqlite3 *file = open_file(path, SQLITE_OPEN_READONLY, reason, sizeof reason);
+    sqlite3 *file = open_file(path, SQLITE_OPEN_READWRITE, reason, sizeof reason);
     int status = SQLITE_ERROR;
     sqlite3_stmt *from = file ? select_rows(file, run) : NULL;
     while (from && (status = sqlite3_step(from)) == SQLITE_ROW)
         add_row(set, path, from);
     if (status != SQLITE_DONE)
         results_note(set, path, 0, "%s; the rest is not read",
-                     file ? sqlite3_errmsg(file) : reason);
+                     file ? problem_of(file) : reason);
     set->files++;
     sqlite3_finalize(from);
     sqlite3_close(file);
@@ -114,7 +124,7 @@ int results_sqlite_read(results_set *set, const char *path, const char *run)
 int results_sqlite_runs(results_set *set, const char *path, const char ***names, size_t *count)
 {
     char reason[256] = "";
-    sqlite3 *file = open_file(path, SQLITE_OPEN_READONLY, reason, sizeof reason);
+    sqlite3 *file = open_file(path, SQLITE_OPEN_READWRITE, reason, sizeof reason);
     sqlite3_stmt *from =
         file ? prepare(file, "SELECT DISTINCT run FROM rows ORDER BY run", 0) : NULL;
     size_t room = 0;
@@ -132,7 +142,7 @@ int results_sqlite_runs(results_set *set, const char *path, const char ***names,
         found[(*count)++] = results_keep_text(set, run ? run : "", run ? strlen(run) : 0);
     }
     if (status != SQLITE_DONE)
-        results_note(set, path, 0, "%s", file ? sqlite3_errmsg(file) : reason);
+        results_note(set, path, 0, "%s", file ? problem_of(file) : reason);
     sqlite3_finalize(from);
     sqlite3_close(file);
     *names = found;
@@ -144,7 +154,7 @@ int results_sqlite_find(const char *path, const char *word, char *run, size_t by
     static const char latest[] = "SELECT max(run) FROM rows";
     static const char baseline[] = "SELECT value FROM settings WHERE key = 'baseline'";
     int is_latest = strcmp(word, "latest") == 0, found = 0;
-    sqlite3 *file = open_file(path, SQLITE_OPEN_READONLY, run, bytes);
+    sqlite3 *file = open_file(path, SQLITE_OPEN_READWRITE, run, bytes);
     if (!file)
         return -1;
     sqlite3_stmt *from = prepare(file, is_latest ? latest : baseline, 0);
@@ -153,7 +163,7 @@ int results_sqlite_find(const char *path, const char *word, char *run, size_t by
     if (text && snprintf(run, bytes, "%s", text) < (int)bytes)
         found = 1;
     else if (status != SQLITE_ROW && status != SQLITE_DONE)
-        snprintf(run, bytes, "the store '%.200s': %s", path, sqlite3_errmsg(file));
+        snprintf(run, bytes, "the store '%.200s': %s", path, problem_of(file));
     else if (is_latest)
         snprintf(run, bytes, "no run in the store '%.200s'", path);
     else
@@ -239,7 +249,7 @@ int results_sqlite_add(const results_set *set, const char *path, const char *run
     if (there == SQLITE_ROW)
         snprintf(reason, bytes, "it has a run '%.100s' already; names are used once", run);
     else if (!is_added)
-        snprintf(reason, bytes, "%s", sqlite3_errmsg(file));
+        snprintf(reason, bytes, "%s", problem_of(file));
     sqlite3_close(file); /* undoes what was not committed */
     return is_added ? 0 : -1;
 }
@@ -256,7 +266,7 @@ int results_sqlite_accept(const char *path, const char *run, char *reason, size_
     if (there == SQLITE_DONE)
         snprintf(reason, bytes, "'%.100s' is no run of the store", run);
     else if (status != SQLITE_DONE)
-        snprintf(reason, bytes, "%s", sqlite3_errmsg(file));
+        snprintf(reason, bytes, "%s", problem_of(file));
     sqlite3_close(file);
     return status == SQLITE_DONE ? 0 : -1;
 }

@@ -166,7 +166,7 @@ check "it has been measured again, and is a failure in the verdict's files" eval
     'run=$(folder strict); [ -s "$run/suspects.csv" ] && [ -n "$(ls "$run/confirm/b")" ] && has "inconclusive" && grep -q "<failure message=\"inconclusive" "$run/verdict.xml"'
 check "--strict ends with 0 if everything is decided" night 0 decided same --strict
 run=$(folder decided)
-check "the verdict is there as CTRF and as metrics" eval 'grep -q "\"reportFormat\": \"CTRF\"" "$run/verdict.ctrf.json" && grep -q "^weir_compare_failed 0$" "$run/verdict.prom"'
+check "the verdict is there as CTRF and as metrics" eval 'grep -q "\"reportFormat\": \"CTRF\"" "$run/verdict.ctrf.json" && grep -q "^weir_compare_failed{output=\"verdict\"} 0$" "$run/verdict.prom"'
 check "the verdict's Markdown begins with a summary" eval 'sed -n "1,8p" "$run/verdict.md" | grep -q "^| Hosts | h | h |$"'
 if [ -x ./weir-topo ]; then
     check "the machine is there as a picture" grep -q '^<svg ' "$run/topology.svg"

@@ -45,7 +45,7 @@ fi
 check "every line of the metrics is in Prometheus' format" eval \
     '[ -s "$scratch/a.prom" ] && ! grep -vqE "^# (HELP|TYPE) weir_[a-z_]+ .+$|^weir_[a-z_]+(\{([a-z]+=\"[^\"]*\",?)+\})? -?[0-9.e+-]+$" "$scratch/a.prom"'
 check "metrics have the bus bandwidth of collectives" grep -qE \
-    '^weir_busbw_gbs\{collective="allreduce",bytes="16777216",nranks="[0-9]+",candidate="weir"\} [0-9.]+$' "$scratch/a.prom"
+    '^weir_busbw_gbs\{collective="allreduce",bytes="16777216",nranks="[0-9]+",candidate="weir",level="quick"\} [0-9.]+$' "$scratch/a.prom"
 check "Markdown begins with the verdict" eval 'head -n 1 "$scratch/a.md" | grep -q "^### PASS"'
 
 ! long_part "a report on standard output" ||

@@ -373,10 +373,10 @@ $program "${forms[@]}" --expect "$scratch/floors" "$scratch/a" >"$out" 2>"$err"
 check "an expectation's figure, floor and outcome are in JUnit, Markdown and metrics" \
     eval 'grep -q "<failure message=\"unmet: 10.0[0-9] us, expected &lt;= 2.00 us; .*float sum, 4 ranks, out, weir ring\" type=\"unmet\"/>" "$scratch/form.xml" &&
     grep -qE "^\| allreduce 8 &lt;= 2 us \| 10.0[0-9] us \| &lt;= 2.00 us \| unmet \(10" "$scratch/form.md" &&
-    grep -q "^weir_compare_ok{check=\"allreduce 8 <= 2 us\"} 0$" "$scratch/form.prom" && grep -q "^weir_compare_failed 2$" "$scratch/form.prom" &&
+    grep -q "^weir_compare_ok{check=\"allreduce 8 <= 2 us\",output=\"form\"} 0$" "$scratch/form.prom" && grep -q "^weir_compare_failed{output=\"form\"} 2$" "$scratch/form.prom" &&
     grep -q "^weir_latency_seconds{collective=\"allreduce\",bytes=\"8\",nranks=\"4\",candidate=\"weir\",.*} 1.0[0-9]*e-05$" "$scratch/form.prom"'
 check "--format ctrf and prometheus print them" \
-    eval 'ends_with 0 $program --format ctrf "$scratch/a" "$scratch/b" && has "\"reportFormat\": \"CTRF\"" && ends_with 0 $program --format prometheus "$scratch/a" "$scratch/b" && has "^weir_compare_exit_code 0$"'
+    eval 'ends_with 0 $program --format ctrf "$scratch/a" "$scratch/b" && has "\"reportFormat\": \"CTRF\"" && ends_with 0 $program --format prometheus "$scratch/a" "$scratch/b" && has "^weir_compare_exit_code\{output=\"b\"\} 0$"'
 check "a report can be written to /dev/stdout, after the text" eval 'ends_with 0 $program --json /dev/stdout "$scratch/a" "$scratch/b" && has "# Verdict" && has "\"schema\": 1"'
 ln -s target "$scratch/link" && touch "$scratch/target"
 check "a link stays a link" eval 'ends_with 0 $program --json "$scratch/link" "$scratch/a" "$scratch/b" && [ -L "$scratch/link" ] && grep -q schema "$scratch/target"'
