@@ -169,13 +169,26 @@ int bench_launch_check(const bench_launch *launch, bench_options *options, char 
     return 0;
 }
 
+/* 1 in a process that bench_launch_fork forked. */
+static int launch_is_forked;
+
 bench_launch bench_launch_of_fork(const bench_launch *launch, weir_boot *boot)
 {
     bench_launch forked = *launch;
+    launch_is_forked = 1;
     forked.boot = boot;
     forked.rank = weir_boot_rank(boot);
     forked.nranks = weir_boot_nranks(boot);
     return forked;
+}
+
+void bench_launch_identity(weiri_job_identity *identity)
+{
+    int row = 0;
+    while (row < weiri_nlaunchers && !weiri_launcher_applies(&weiri_launchers[row]))
+        row++;
+    const int has_launcher = row < weiri_nlaunchers && !launch_is_forked;
+    weiri_job_identity_find(has_launcher ? &weiri_launchers[row] : NULL, identity);
 }
 
 int bench_launch_fork(const char *program, int nranks,

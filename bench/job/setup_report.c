@@ -10,6 +10,9 @@
 #define _GNU_SOURCE /* struct ucred */
 #include "bench/job/watch.h"
 
+#include "base/fd.h"
+#include "bench/job/launch.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -59,18 +62,18 @@ static void setup_sleep_ms(int ms)
     poll(NULL, 0, ms);
 }
 
-/* Makes the name of the collector, or of the rank that prints a refusal, from what is the same in
- * all ranks of a job on this node and differs between jobs. It starts with a zero byte: an abstract
- * name, without a file. Returns its length. */
+/* Makes the name of the collector, or of the rank that prints a refusal, from the identity of the
+ * job on this node. It starts with a zero byte: an abstract name, without a file. Returns its
+ * length. */
 static socklen_t setup_make_name(const char *what, struct sockaddr_un *name)
 {
-    const char *job = getenv("PMIX_NAMESPACE"), *port = getenv("MASTER_PORT");
-    char parent[40];
-    snprintf(parent, sizeof parent, "%ld-%.10s", (long)getppid(), port ? port : "");
-    memset(name, 0, sizeof *name);
-    name->sun_family = AF_UNIX;
-    int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "weir-%s-%.60s", what,
-                          job ? job : parent);
+    weiri_job_identity identity;
+    char hash[WEIRI_JOB_NAME_BYTES];
+    bench_launch_identity(&identity);
+    weiri_job_identity_name(&identity, what, 0, hash);
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+    const int length =
+        snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "weir-%s-%s", what, hash);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
@@ -79,7 +82,7 @@ static int setup_open(const char *what, int (*use)(int, const struct sockaddr *,
 {
     struct sockaddr_un name;
     socklen_t length = setup_make_name(what, &name);
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = weiri_fd_raise(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const int on = 1;
     if (fd >= 0) /* before a datagram can come */
         setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);

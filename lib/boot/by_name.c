@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "boot/address.h"
+#include "boot/tcp.h"
 
 #include <netdb.h>
 #include <stdio.h>
@@ -65,5 +66,5 @@ weir_status weiri_boot_by_name_create(const weiri_named_root *root, int rank, in
         return status;
     address.port = (uint16_t)root->port;
     weiri_address_text(&address, text);
-    return weir_boot_tcp_create_at(text, rank, nranks, boot);
+    return weiri_boot_tcp_create_at(text, root->job, rank, nranks, boot);
 }

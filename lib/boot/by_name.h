@@ -9,6 +9,7 @@ typedef struct weiri_named_root {
     weiri_env_key variable; /* that has the host, for error lines */
     const char *host;       /* a name or an address */
     int port;
+    char job[128]; /* what differs between jobs and is the same in all ranks: part of the key */
 } weiri_named_root;
 
 /* Reads a variable that must be set. WEIR_ERR_INVALID otherwise: the line says that `setters` set

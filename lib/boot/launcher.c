@@ -33,8 +33,7 @@ static weir_status launcher_join(const weiri_launcher_row *row, weir_boot **boot
         return weir_boot_slurm_create(boot);
     if (row->kind == WEIRI_LAUNCHER_PMIX || !launcher_is_one_node(row))
         return weir_boot_pmix_create(boot);
-    const char *job = weiri_launcher_variable(row->job);
-    return weiri_boot_one_node_create(job ? job : "job", weiri_launcher_number(row->rank),
+    return weiri_boot_one_node_create(row, weiri_launcher_number(row->rank),
                                       weiri_launcher_number(row->size), boot);
 }
 

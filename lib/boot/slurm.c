@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "boot/by_name.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,8 @@ weir_status weir_boot_slurm_create(weir_boot **boot)
     weir_status status = slurm_read_number(WEIRI_ENV_SLURM_PROCID, 0, 65535, &rank);
     if (status == WEIR_OK)
         status = slurm_read_number(size, 1, 65536, &nranks);
+    const char *job = weiri_env(WEIRI_ENV_SLURM_JOB_ID), *step = weiri_env(WEIRI_ENV_SLURM_STEP_ID);
+    snprintf(root.job, sizeof root.job, "slurm %.40s.%.40s", job ? job : "", step ? step : "");
     if (status == WEIR_OK)
         status = slurm_find_port(&root.port);
     if (status == WEIR_OK)

@@ -134,15 +134,24 @@ void weiri_boot_tcp_shut(weir_boot *boot)
         weiri_mesh_shut(boot);
 }
 
-/* Derives a key from any text; without a text, the key is the same for everybody. */
-static void tcp_key_of_secret(const char *secret, uint8_t key[WEIRI_KEY_BYTES])
+/* Derives a key from the secret and the name of the job; without both, the key is the same for
+ * everybody. */
+static void tcp_key_of_secret(const char *secret, const char *job, uint8_t key[WEIRI_KEY_BYTES])
 {
     static const uint8_t known[WEIRI_KEY_BYTES] = "weir boot secret";
     weiri_mac(known, secret ? secret : "", secret ? strlen(secret) : 0, key);
+    if (*job)
+        weiri_mac(key, job, strlen(job), key);
 }
 
 weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int nranks,
                                     weir_boot **boot)
+{
+    return weiri_boot_tcp_create_at(interface_ip_port, "", rank, nranks, boot);
+}
+
+weir_status weiri_boot_tcp_create_at(const char *interface_ip_port, const char *job, int rank,
+                                     int nranks, weir_boot **boot)
 {
     weiri_named_address named;
     char wish[1 + sizeof named.interface];
@@ -156,7 +165,7 @@ weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int
         .job = {.rank = rank, .nranks = nranks, .timeout_ms = weiri_config_timeout_ms()},
         .root = named.address,
         .patient = 1};
-    tcp_key_of_secret(weiri_env(WEIRI_ENV_BOOT_SECRET), self.job.key);
+    tcp_key_of_secret(weiri_env(WEIRI_ENV_BOOT_SECRET), job, self.job.key);
     snprintf(wish, sizeof wish, "=%s", named.interface);
     status = tcp_choose_source(&self, named.interface[0] ? wish : NULL);
     if (status == WEIR_OK && rank == 0)

@@ -8,6 +8,10 @@
 /* weir_boot_tcp_create with another timeout, for its own steps and for the bootstrap's waits. */
 weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, int timeout_ms,
                                   weir_boot **boot);
+/* weir_boot_tcp_create_at for the ranks of a named job: they do not join ranks of another one, even
+ * if both have the same secret, or none. */
+weir_status weiri_boot_tcp_create_at(const char *interface_ip_port, const char *job, int rank,
+                                     int nranks, weir_boot **boot);
 /* Ends the rendezvous server of a unique id that will not be used, if its process still runs. Use
  * it instead of any other call with the id. Blocks for at most one second. */
 void weiri_boot_tcp_cancel(const weir_unique_id *id);

@@ -5,7 +5,10 @@
  */
 #include "base/env.h"
 #include "base/error.h"
+#include "base/launchers.h"
 #include "boot/by_name.h"
+
+#include <stdio.h>
 
 static weir_status torchrun_read_number(weiri_env_key key, long low, long high, int *number)
 {
@@ -40,6 +43,8 @@ weir_status weir_boot_torchrun_create(weir_boot **boot)
         status = torchrun_find_root(&root);
     if (status != WEIR_OK)
         return status;
+    const char *run = weiri_launcher_variable("TORCHELASTIC_RUN_ID");
+    snprintf(root.job, sizeof root.job, "torchrun %d %.80s", root.port, run ? run : "");
     status = weiri_boot_by_name_create(&root, rank, nranks, boot);
     return status == WEIR_OK
                ? status

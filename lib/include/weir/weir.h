@@ -258,8 +258,8 @@ WEIR_API weir_status weir_boot_pmix_create(weir_boot **boot);
  * set, the first of these decides: RANK and WORLD_SIZE of a worker of torchrun
  * (TORCHELASTIC_RUN_ID); Open MPI, MVAPICH, MPICH; PMIx; srun with more than one task; flux, jsrun,
  * PALS, ALPS; RANK and WORLD_SIZE alone. MPI is not needed: ranks of an MPI launcher on one node
- * exchange a unique id through a file of this user in /dev/shm, and ranks of several nodes connect
- * through PMIx.
+ * exchange a unique id over a Unix socket that belongs to their launcher's job, even if
+ * wrappers (timeout, a script) run them, and ranks of several nodes connect through PMIx.
  *
  * Collective; blocks until all ranks have joined. Release with weir_boot_destroy. WEIR_ERR_INVALID
  * if WEIR_LAUNCHER names no launcher, or RANK and WORLD_SIZE contradict another launcher's

@@ -2,13 +2,18 @@
  * Proves that weir_boot_launcher_create follows the launcher that docs/user/launching.md names,
  * when the variables of several are set, and that it refuses what only MPI can connect. The
  * launchers' variables are set by hand.
+ *
+ * With the arguments "join TAG ROUNDS" this program serves jobs_apart.sh instead: it joins the job
+ * of its environment again and again, and checks that every rank has the same tag.
  */
 #include "verify/tests/conformance/boot_conformance.h"
 #include "verify/tests/support/comm_ranks.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern char **environ;
 
@@ -127,8 +132,8 @@ static void test_the_launcher_that_counts(void **state)
     assert_int_equal(weir_boot_launcher_create(NULL), WEIR_ERR_INVALID);
 }
 
-/* The ranks of an MPI launcher on one node find each other through a file, inside of a Slurm step,
- * and leave no file. */
+/* The ranks of an MPI launcher on one node find each other, inside of a Slurm step, and leave no
+ * file. */
 static int one_node_conforms(weir_boot *outer, void *argument)
 {
     weir_boot *boot = NULL;
@@ -167,15 +172,137 @@ static void test_a_missing_rank_0_is_named(void **state)
     setenv("WEIR_TIMEOUT_MS", "200", 1);
     assert_int_equal(weir_boot_launcher_create(&boot), WEIR_ERR_TIMEOUT);
     unsetenv("WEIR_TIMEOUT_MS");
-    assert_non_null(strstr(weir_last_error(), "rank 1 of 2: rank 0 left no "));
+    assert_non_null(strstr(weir_last_error(), "rank 1 of 2: rank 0 has not come within 200 ms"));
 }
 
-int main(void)
+/* Rank 2 of 3 never comes: both others report it, rank 1 with rank 0's reason. */
+static int one_rank_is_missing(weir_boot *outer, void *argument)
 {
+    weir_boot *boot = NULL;
+    char number[16];
+    int failures = 0;
+    (void)argument;
+    launch_by(OPEN_MPI(0, 3));
+    snprintf(number, sizeof number, "%d", weir_boot_rank(outer));
+    setenv("OMPI_COMM_WORLD_RANK", number, 1);
+    setenv("WEIR_TIMEOUT_MS", "300", 1);
+    EXPECT(&failures, weir_boot_launcher_create(&boot) == WEIR_ERR_TIMEOUT);
+    EXPECT(&failures, strstr(weir_last_error(), "rank 2 has not come within 300 ms") != NULL);
+    return failures;
+}
+
+static void test_a_missing_rank_is_named_by_all(void **state)
+{
+    (void)state;
+    int codes[2];
+    assert_int_equal(weir_boot_fork_run(2, one_rank_is_missing, NULL, 60000, codes), WEIR_OK);
+    assert_int_equal(codes[0], 0);
+    assert_int_equal(codes[1], 0);
+}
+
+/* Rank 1 ends while rank 2 is still to come: rank 0 does not wait for the deadline. */
+static int one_rank_ends(weir_boot *outer, void *argument)
+{
+    weir_boot *boot = NULL;
+    int failures = 0;
+    (void)argument;
+    launch_by(OPEN_MPI(0, 3));
+    if (weir_boot_rank(outer) == 1) {
+        setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+        alarm(1);
+        weir_boot_launcher_create(&boot);
+        return 1;
+    }
+    EXPECT(&failures, weir_boot_launcher_create(&boot) == WEIR_ERR_PEER);
+    EXPECT(&failures, strstr(weir_last_error(), "rank 1 ended while the ranks joined") != NULL);
+    return failures;
+}
+
+static void test_a_rank_that_ends_is_noticed(void **state)
+{
+    (void)state;
+    int codes[2];
+    assert_int_equal(weir_boot_fork_run(2, one_rank_ends, NULL, 60000, codes), WEIR_OK);
+    assert_int_equal(codes[0], 0);
+    assert_int_equal(codes[1], 128 + SIGALRM);
+}
+
+/* Two jobs of torchrun or srun that use one port, as in two containers with the host's network: a
+ * rank of one is refused by rank 0 of the other, which then times out. */
+static int other_job_calls(weir_boot *outer, void *argument)
+{
+    const char *const *jobs = argument;
+    const int rank = weir_boot_rank(outer);
+    weir_boot *boot = NULL;
+    int failures = 0;
+    launch_by(jobs[rank]);
+    setenv("WEIR_TIMEOUT_MS", rank == 0 ? "1500" : "1000", 1);
+    const weir_status status = weir_boot_launcher_create(&boot);
+    EXPECT(&failures, status == (rank == 0 ? WEIR_ERR_TIMEOUT : WEIR_ERR_REFUSED));
+    weir_boot_destroy(boot);
+    return failures;
+}
+
+static void test_jobs_at_one_port_stay_apart(void **state)
+{
+    (void)state;
+    static const char *const jobs[][2] = {
+        {TORCHRUN(0, 2) "MASTER_ADDR=127.0.0.1 MASTER_PORT=29631 TORCHELASTIC_RUN_ID=a",
+         TORCHRUN(1, 2) "MASTER_ADDR=127.0.0.1 MASTER_PORT=29631 TORCHELASTIC_RUN_ID=b"},
+        {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_NODELIST=localhost SLURM_JOB_ID=9 "
+         "SLURM_STEP_ID=0 WEIR_BOOT_PORT=29633",
+         "SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_NODELIST=localhost SLURM_JOB_ID=9 "
+         "SLURM_STEP_ID=1 WEIR_BOOT_PORT=29633"},
+    };
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        int codes[2];
+        assert_int_equal(weir_boot_fork_run(2, other_job_calls, (void *)jobs[i], 60000, codes),
+                         WEIR_OK);
+        assert_int_equal(codes[0], 0);
+        assert_int_equal(codes[1], 0);
+    }
+}
+
+static int join_rounds(const char *tag, int rounds)
+{
+    char all[64][16] = {{0}};
+    for (int round = 0; round < rounds; round++) {
+        weir_boot *boot = NULL;
+        weir_status status = weir_boot_launcher_create(&boot);
+        const int rank = status == WEIR_OK && boot ? weir_boot_rank(boot) : 0;
+        const int nranks = status == WEIR_OK && boot ? weir_boot_nranks(boot) : 0;
+        if (nranks < 1 || nranks > 64) {
+            fprintf(stderr, "%s: round %d: %d ranks: %s\n", tag, round, nranks, weir_last_error());
+            return 3;
+        }
+        snprintf(all[rank], sizeof all[rank], "%s", tag);
+        status = weir_boot_allgather(boot, all, sizeof all[0]);
+        for (int i = 0; i < nranks && status == WEIR_OK; i++)
+            if (strcmp(all[i], tag) != 0) {
+                fprintf(stderr, "%s: round %d: rank %d is of job %s\n", tag, round, i, all[i]);
+                return 1;
+            }
+        weir_boot_destroy(boot);
+        if (status != WEIR_OK) {
+            fprintf(stderr, "%s: round %d: %s\n", tag, round, weir_last_error());
+            return 4;
+        }
+    }
+    puts(tag);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "join") == 0)
+        return join_rounds(argv[2], atoi(argv[3]));
     const struct CMUnitTest tests[] = {
         AT("the launcher that counts", test_the_launcher_that_counts, NULL),
-        AT("ranks of one node find each other by a file", test_ranks_of_one_node, NULL),
+        AT("ranks of one node find each other", test_ranks_of_one_node, NULL),
         AT("rank 0 that never comes is named", test_a_missing_rank_0_is_named, NULL),
+        AT("a rank that never comes is named by all", test_a_missing_rank_is_named_by_all, NULL),
+        AT("a rank that ends is noticed", test_a_rank_that_ends_is_noticed, NULL),
+        AT("jobs at one port stay apart", test_jobs_at_one_port_stay_apart, NULL),
     };
     return RUN_TESTS("boot_launcher", tests);
 }
