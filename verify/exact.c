@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { PIECE = 512, GROUP = 16, STEPS_AWAY = 63, SHARED = 0xffff };
+enum { PIECE = 512, GROUP = 16, SHARED = 0xffff };
 
 /* What the elements of a piece are computed from: the hashes of two positions, whose difference
  * they are, and the hash that all ranks share. */
@@ -244,73 +244,92 @@ static inline void multiply_floats(piece p, uint8_t *out)
 
 /* ---------------------------------------------------- the largest, least */
 
-/* Steps from the result: 0 on the rank that holds it. */
-static inline uint32_t steps_away(piece p, uint32_t h)
+/*
+ * Keys order elements: the rank that holds the result has a key with bit k set; the other ranks'
+ * keys agree with it above k, have bit k clear, and are random below. k is the top bit in a quarter
+ * of the elements, so that a comparison with the wrong sign is wrong there, one of the lowest eight
+ * bits in half of them, and any bit in the others. choice: a hash of the element.
+ */
+static inline uint32_t deciding_bit(uint32_t choice, uint32_t bits)
 {
-    uint32_t n = (uint32_t)p.nranks;
-    uint32_t steps = (uint32_t)p.away + weirv_hash_below(h * 0x85ebca6bu, n);
-    steps -= steps >= n ? n : 0;
-    steps = steps < STEPS_AWAY ? steps : STEPS_AWAY;
-    return p.away < 0 ? 0 : steps;
+    uint32_t kind = choice >> 30, any = (choice >> 16 & 0x3fff) * bits >> 14;
+    return kind == 3 ? bits - 1 : kind == 2 ? any : any & 7;
+}
+
+static inline int holds_result(piece p, uint32_t choice)
+{
+    int turn = (int)((choice & 0xffff) * (uint32_t)p.nranks >> 16);
+    return p.away < 0 || p.away == turn;
+}
+
+/* bits: those of a key. second: the second highest exponent bit of a float, or 0. */
+static inline uint32_t order_key(piece p, uint32_t lane, uint32_t bits, uint32_t second)
+{
+    uint32_t h = weirv_hash_lane(p.shared, lane), choice = h * 0xc2b2ae35u;
+    uint32_t bit = 1u << deciding_bit(choice, bits), random = weirv_hash_low(p.low, h);
+    bit += bit & second;
+    uint32_t other = (h & ~(2 * bit - 1)) | (random & (bit - 1));
+    uint32_t key = holds_result(p, choice) ? h | bit : other;
+    return p.op == WEIR_MIN ? ~key : key;
+}
+
+/* A key of 64 bits in two halves, because shifts of 64 bits do not vectorise everywhere. */
+static inline uint64_t order_wide_key(piece p, uint32_t lane, uint32_t second)
+{
+    uint32_t low = weirv_hash_lane(p.shared, lane), high = weirv_hash_low(p.shared, low);
+    uint32_t choice = low * 0xc2b2ae35u, k = deciding_bit(choice, 64), bit = 1u << (k & 31);
+    uint32_t low_bit = k < 32 ? bit : 0, high_bit = k < 32 ? 0 : bit;
+    high_bit += high_bit & second;
+    uint32_t low_random = k < 32 ? bit - 1 : UINT32_MAX, high_random = k < 32 ? 0 : high_bit - 1;
+    uint32_t random = weirv_hash_low(p.low, low);
+    uint32_t other_low = (low & ~(low_random | low_bit)) | (random & low_random);
+    uint32_t other_high = (high & ~(high_random | high_bit)) | ((random ^ high) & high_random);
+    int holds = holds_result(p, choice);
+    low = holds ? low | low_bit : other_low;
+    high = holds ? high | high_bit : other_high;
+    uint64_t key = (uint64_t)high << 32 | low;
+    return p.op == WEIR_MIN ? ~key : key;
 }
 
 static inline void order_integers(piece p, uint8_t *out)
 {
-    uint32_t bits[PIECE];
-    size_t width = weir_dtype_bytes(p.dtype);
+    uint32_t bits[PIECE], width = 8 * (uint32_t)weir_dtype_bytes(p.dtype);
     int has_sign = p.dtype == WEIR_INT8 || p.dtype == WEIR_INT32;
-    uint32_t flip = (uint32_t)has_sign << (8 * width - 1);
-    for (uint32_t i = 0; i < p.count; i++) {
-        uint32_t h = weirv_hash_lane(p.shared, p.lane + i), steps = steps_away(p, h);
-        bits[i] = (p.op == WEIR_MAX ? (h | 64) - steps : (h & ~64u) + steps) ^ flip;
-    }
-    store(out, width, p.count, bits);
+    uint32_t flip = (uint32_t)has_sign << (width - 1);
+    for (uint32_t i = 0; i < p.count; i++)
+        bits[i] = order_key(p, p.lane + i, width, 0) ^ flip;
+    store(out, width / 8, p.count, bits);
 }
 
 static inline void order_wide_integers(piece p, uint8_t *out)
 {
     uint64_t bits[PIECE], flip = (uint64_t)(p.dtype == WEIR_INT64) << 63;
-    for (uint32_t i = 0; i < p.count; i++) {
-        uint32_t h = weirv_hash_lane(p.shared, p.lane + i), steps = steps_away(p, h);
-        uint64_t wide = (uint64_t)weirv_hash_low(p.shared, h) << 32 | h;
-        bits[i] = (p.op == WEIR_MAX ? (wide | 64) - steps : (wide & ~(uint64_t)64) + steps) ^ flip;
-    }
+    for (uint32_t i = 0; i < p.count; i++)
+        bits[i] = order_wide_key(p, p.lane + i, 0) ^ flip;
     memcpy(out, bits, 8 * (size_t)p.count);
 }
 
-/* Normal numbers of either sign; the magnitudes are consecutive bit patterns from the smallest
- * normal number on. */
+/* Positive floats have a key with the top bit set before their magnitude, negative ones the
+ * complement. The two highest bits of the exponent differ, so that numbers are normal. */
 static inline void order_floats(piece p, uint8_t *out)
 {
-    uint32_t bits[PIECE];
-    int mantissa = p.format->mantissa_bits, body = p.format->exponent_bits + mantissa;
-    uint32_t least = 1u << mantissa, infinity = (1u << body) - least;
-    uint32_t largest = p.dtype == WEIR_FP8_E4M3 ? 0x7e : infinity - 1;
-    uint32_t span = largest - least - STEPS_AWAY + 1;
+    uint32_t bits[PIECE], body = (uint32_t)(p.format->exponent_bits + p.format->mantissa_bits);
+    uint32_t sign = 1u << body, second = sign >> 2;
     for (uint32_t i = 0; i < p.count; i++) {
-        uint32_t h = weirv_hash_lane(p.shared, p.lane + i), steps = steps_away(p, h);
-        uint32_t negative = weirv_hash_low(p.shared, h) & 1;
-        uint32_t downwards = (uint32_t)(p.op == WEIR_MAX) ^ negative;
-        uint32_t magnitude = weirv_hash_below(h, span) + least;
-        magnitude += downwards ? STEPS_AWAY - steps : steps;
-        bits[i] = magnitude | negative << body;
+        uint32_t key = order_key(p, p.lane + i, body + 1, second);
+        key = (key & ~second) | (~key >> 1 & second);
+        bits[i] = key & sign ? key & (sign - 1) : ~key & (2 * sign - 1);
     }
     store(out, weir_dtype_bytes(p.dtype), p.count, bits);
 }
 
 static inline void order_doubles(piece p, uint8_t *out)
 {
-    uint64_t bits[PIECE];
-    int mantissa = p.format->mantissa_bits, body = p.format->exponent_bits + mantissa;
-    uint64_t least = (uint64_t)1 << mantissa, infinity = ((uint64_t)1 << body) - least;
-    uint32_t span = (uint32_t)((infinity - least - STEPS_AWAY) >> 32);
+    uint64_t bits[PIECE], sign = (uint64_t)1 << 63, second = sign >> 2;
     for (uint32_t i = 0; i < p.count; i++) {
-        uint32_t h = weirv_hash_lane(p.shared, p.lane + i), steps = steps_away(p, h);
-        uint32_t low = weirv_hash_low(p.shared, h), negative = low & 1;
-        uint32_t downwards = (uint32_t)(p.op == WEIR_MAX) ^ negative;
-        uint64_t magnitude = ((uint64_t)weirv_hash_below(h, span) << 32 | low) + least;
-        magnitude += downwards ? STEPS_AWAY - steps : steps;
-        bits[i] = magnitude | (uint64_t)negative << body;
+        uint64_t key = order_wide_key(p, p.lane + i, (uint32_t)(second >> 32));
+        key = (key & ~second) | (~key >> 1 & second);
+        bits[i] = key & sign ? key & ~sign : ~key;
     }
     memcpy(out, bits, 8 * (size_t)p.count);
 }

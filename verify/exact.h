@@ -16,7 +16,9 @@
  *              (c(r + 1) - c(r)) with few exponents, and one rank, another in
  *              each element, has any significand.
  *   max, min   one rank, another in each element, has the result; the others
- *              lie 1 to 63 representable values away from it.
+ *              agree with it above one bit, are behind by that bit, and are random
+ *              below it. The bit is the sign in a quarter of the elements, and a low
+ *              one in half of them.
  *
  * Where a type has too few values for n ranks (fp8 beyond 16 or 32), a group of
  * neighbours shares its positions, and which of them contributes a number other

@@ -216,7 +216,8 @@ void weirv_fill_part(const weirv_case *c, void *buffer, size_t first, size_t cou
     if (c->exact && weirv_is_reduction(c->collective))
         weirv_exact_fill(buffer, first, count, c->dtype, c->op, rank, c->nranks, c->seed);
     else if (c->special && weirv_is_reduction(c->collective))
-        weirv_special_fill(buffer, first, count, c->dtype, c->op, rank, c->nranks, c->seed);
+        weirv_special_fill(buffer, first, count, c->dtype, c->op, rank, c->nranks,
+                           weirv_special_start(c));
     else
         weirv_fill(buffer, first, count, c->dtype, weirv_pattern_op(c), rank, c->seed);
 }

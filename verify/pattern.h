@@ -30,6 +30,8 @@ typedef struct weirv_case {
     int exact;
     /* 1: the data are those of special.h, and exact is 0. */
     int special;
+    /* Special values: the place of element 0 in the sequence of rows; 0: the seed chooses it. */
+    uint64_t special_start;
     /* Special values: partial results may have been stored in the type. */
     int stores;
     /* alltoallv, for weirv_expected: for each rank r, the index in r's input at which its block for

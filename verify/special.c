@@ -20,11 +20,24 @@ static size_t period_of(const weirv_special *special)
     return (size_t)special->nrows * (size_t)special->nranks;
 }
 
+uint64_t weirv_special_start(const weirv_case *c)
+{
+    return c->special_start ? c->special_start : weirv_mix64(c->seed);
+}
+
+int weirv_special_runs(const weirv_case *c)
+{
+    weirv_special special;
+    size_t elements = weirv_send_elements(c);
+    weirv_special_make(c->dtype, c->op, c->nranks, &special);
+    return elements ? (int)(((size_t)special.nrows + elements - 1) / elements) : 1;
+}
+
 weirv_special_place weirv_special_place_of(const weirv_special *special, size_t index,
-                                           uint64_t seed)
+                                           uint64_t start)
 {
     size_t rows = (size_t)special->nrows, period = period_of(special);
-    size_t at = (index % period + (size_t)(weirv_mix64(seed) % period)) % period;
+    size_t at = (index % period + (size_t)(start % period)) % period;
     return (weirv_special_place){(int)(at % rows), (int)(at / rows)};
 }
 
@@ -52,13 +65,13 @@ static void advance(const weirv_special *special, weirv_special_place *place)
 }
 
 void weirv_special_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op,
-                        int rank, int nranks, uint64_t seed)
+                        int rank, int nranks, uint64_t start)
 {
     weirv_special special;
     uint8_t *out = buffer;
     size_t width = weir_dtype_bytes(dtype);
     weirv_special_make(dtype, op, nranks, &special);
-    weirv_special_place place = weirv_special_place_of(&special, first, seed);
+    weirv_special_place place = weirv_special_place_of(&special, first, start);
     size_t done = smaller(period_of(&special), count);
     for (size_t i = 0; i < done; i++) {
         uint64_t element = element_of(&special, place, rank);
@@ -103,7 +116,7 @@ static void check_each(const weirv_case *c, const weirv_special *special, const 
                        size_t at, size_t index, size_t count, weirv_result *result)
 {
     size_t width = weir_dtype_bytes(c->dtype);
-    weirv_special_place place = weirv_special_place_of(special, index, c->seed);
+    weirv_special_place place = weirv_special_place_of(special, index, weirv_special_start(c));
     for (size_t i = at; i < at + count; i++) {
         const weirv_special_row *row = &special->rows[place.row];
         uint64_t element = 0;
@@ -192,7 +205,8 @@ static size_t explain_row(const weirv_case *c, const weirv_special *special, int
     weirv_special_place reported = {0, 0};
     for (size_t at = 0; at < all; at++) {
         weirv_source source = weirv_source_of(c, at);
-        weirv_special_place place = weirv_special_place_of(special, source.index, c->seed);
+        weirv_special_place place =
+            weirv_special_place_of(special, source.index, weirv_special_start(c));
         uint64_t element = 0;
         memcpy(&element, out + at * width, width);
         if (source.origin != WEIRV_FROM_ALL || place.row != row ||

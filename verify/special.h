@@ -55,12 +55,17 @@ typedef struct weirv_special_place {
     int row, first_rank;
 } weirv_special_place;
 weirv_special_place weirv_special_place_of(const weirv_special *special, size_t index,
-                                           uint64_t seed);
+                                           uint64_t start);
+/* The start of a case's data: chosen by its seed, unless the case states it. Pure. */
+uint64_t weirv_special_start(const weirv_case *c);
+/* The number of calls with the case's count, each started where the previous one ended, that try
+ * every row. At least 1. Pure. */
+int weirv_special_runs(const weirv_case *c);
 
 /* Elements [first, first + count) of a rank's input. buffer needs no alignment.
  * Local. */
 void weirv_special_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op,
-                        int rank, int nranks, uint64_t seed);
+                        int rank, int nranks, uint64_t start);
 /* Compares all of out; c->special must be set. Adds to result. Local. */
 void weirv_check_special(const weirv_case *c, const void *out, weirv_result *result);
 /* Writes a line, ended by a newline and all terminated, of at most bytes, about

@@ -19,6 +19,9 @@ enum {
     LARGEST,
     HALF_STEP, /* half the distance between the largest number and the one below */
     LESS_STEP, /* the number below that */
+    NEXT,      /* the number above 1, and three above */
+    NEXT3,
+    HALF_ULP, /* half the distance between 1 and the number above */
     TINY,      /* the smallest subnormal number, twice and four times it */
     TINY2,
     TINY4,
@@ -56,6 +59,8 @@ static const recipe float_recipes[] = {
     {ADDS, "overflow of a part", {LARGEST, LARGEST, -LARGEST}},
     {ADDS, "overflow by rounding", {LARGEST, HALF_STEP, -ZERO}},
     {ADDS, "no overflow by rounding", {-LARGEST, -ZERO, -LESS_STEP}},
+    {ADDS, "tie to even", {ONE, HALF_ULP, -ZERO}},
+    {ADDS, "tie to even", {-HALF_ULP, -ZERO, -NEXT}},
     {ADDS, "subnormal", {TINY, TINY4, TINY2}},
     {ADDS, "subnormal", {-SUBNORMAL, TINY, SUBNORMAL}},
     {ADDS, "subnormal from normal", {NORMAL_MORE, -NORMAL, -ZERO}},
@@ -69,6 +74,8 @@ static const recipe float_recipes[] = {
     {MULTIPLIES, "overflow", {LARGEST, -LARGEST, ONE}},
     {MULTIPLIES, "overflow", {TWO, LARGEST, MORE}},
     {MULTIPLIES, "overflow of a part", {LARGEST, TWO, QUARTER}},
+    {MULTIPLIES, "rounding", {MORE, -NEXT, ONE}},
+    {MULTIPLIES, "rounding", {ONE, NEXT3, MORE}},
     {MULTIPLIES, "subnormal", {NORMAL, -HALF, ONE}},
     {MULTIPLIES, "subnormal", {TWO, TINY, -ONE}},
     {MULTIPLIES, "normal from subnormal", {TWO, -NORMAL, -HALF}},
@@ -80,6 +87,8 @@ static const recipe float_recipes[] = {
     {ORDERS, "infinity", {LARGEST, INF, ONE}},
     {ORDERS, "infinity", {-ONE, -LARGEST, -INF}},
     {ORDERS, "infinities", {INF, -INF, INF}},
+    {ORDERS, "infinity alone", {INF, INF, INF}},
+    {ORDERS, "infinity alone", {-INF, -INF, -INF}},
     {ORDERS, "zeros of both signs", {-ZERO, ZERO, -ZERO}},
     {ORDERS, "negative zero", {-ZERO, -ZERO, -ZERO}},
     {ORDERS, "negative zero", {-ONE, -ZERO, -TINY}},
@@ -102,6 +111,10 @@ static const recipe integer_recipes[] = {
     {ORDERS, "ends of the range", {TOP, LOWER, ZERO}},
     {ORDERS, "ends of the range", {-ONE, ZERO, ONE}},
     {ORDERS, "ends of the range", {LOWER, -ONE, TOP}},
+    {ORDERS, "all negative", {TOP, -ONE, -TWO}},
+    {ORDERS, "all positive", {TWO, LOWER, ONE}},
+    {ORDERS, "neighbours", {ONE, TWO, ONE}},
+    {ORDERS, "neighbours", {-TWO, -ONE, -TWO}},
 };
 
 /* 2^power, or 1.5 times it. Bodies are elements without the sign. */
@@ -137,6 +150,9 @@ static uint64_t edge_of_type(weir_dtype dtype, const weirv_format *f, int name)
     case LARGEST: return special - 1;
     case HALF_STEP: return half_step(dtype, f);
     case LESS_STEP: return half_step(dtype, f) - 1;
+    case NEXT: return power_of_two(f, 0, 0) + 1;
+    case NEXT3: return power_of_two(f, 0, 0) + 3;
+    case HALF_ULP: return power_of_two(f, -f->mantissa_bits - 1, 0);
     case TINY: return 1;
     case TINY2: return 2;
     case TINY4: return 4;

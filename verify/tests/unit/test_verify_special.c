@@ -99,7 +99,7 @@ static void covers(const weirv_case *c)
     weirv_special_answer(&special, 1);
     assert_in_range(special.nrows, 3, WEIRV_SPECIAL_ROWS_MAX);
     for (size_t i = 0; i < COUNT; i++) {
-        weirv_special_place place = weirv_special_place_of(&special, i + 12345, c->seed);
+        weirv_special_place place = weirv_special_place_of(&special, i + 12345, weirv_special_start(c));
         seen[place.row][place.first_rank] = 1;
     }
     for (int row = 0; row < special.nrows; row++) {
@@ -213,7 +213,7 @@ static void expect_error(weir_dtype dtype, weir_op op, const char *name, uint64_
     weirv_special_make(dtype, op, 3, &special);
     weirv_special_answer(&special, 0);
     for (size_t i = 0; i < COUNT; i++) {
-        weirv_special_place place = weirv_special_place_of(&special, i, SEED);
+        weirv_special_place place = weirv_special_place_of(&special, i, weirv_special_start(&c));
         const weirv_special_row *row = &special.rows[place.row];
         int harms = row == find_row(&special, name);
         put_bits(dtype, out, i, harms ? wrong : row->answers[0]);
@@ -252,11 +252,12 @@ TEST(a_single_wrong_element_is_located)
     weirv_case c = case_of(WEIR_HALF, WEIR_SUM, 2);
     weirv_special special;
     uint8_t out[COUNT * 2];
+    const uint64_t start = weirv_special_start(&c);
     weirv_special_make(c.dtype, c.op, c.nranks, &special);
     weirv_special_answer(&special, 0);
     for (size_t i = 0; i < COUNT; i++)
         put_bits(c.dtype, out, i,
-                 special.rows[weirv_special_place_of(&special, i, SEED).row].answers[0]);
+                 special.rows[weirv_special_place_of(&special, i, start).row].answers[0]);
     for (size_t i = 0; i < COUNT; i++) {
         weirv_result result = {0};
         uint64_t right = get_bits(c.dtype, out, i);
