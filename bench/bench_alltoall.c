@@ -6,5 +6,5 @@
 
 int main(int argc, char **argv)
 {
-    return bench_program_main(WEIR_COLL_ALLTOALL, "bench_alltoall", argc, argv);
+    return bench_program_main(&bench_collectives, WEIR_COLL_ALLTOALL, "bench_alltoall", argc, argv);
 }

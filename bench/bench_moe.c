@@ -1,11 +1,11 @@
 /*
  * bench_moe: dispatch and combine of mixture-of-experts layers (weir/moe.h), beside MPI_Alltoallv
- * with rows packed by hand. It has its own options and loops (bench/moe), because a call consists
- * of a routing and several buffers; job, statistics and files are those of the other benchmarks.
+ * with rows packed by hand. Its own options and loops are in bench/moe, because a call consists of a
+ * routing and several buffers.
  */
-#include "bench/moe/moe_program.h"
+#include "bench/program.h"
 
 int main(int argc, char **argv)
 {
-    return bench_moe_main(argc, argv);
+    return bench_program_main(&bench_moe, WEIR_COLL_ALLTOALLV, "bench_moe", argc, argv);
 }

@@ -3,5 +3,5 @@
 
 int main(int argc, char **argv)
 {
-    return bench_program_main(WEIR_COLL_REDUCE, "bench_reduce", argc, argv);
+    return bench_program_main(&bench_collectives, WEIR_COLL_REDUCE, "bench_reduce", argc, argv);
 }

@@ -39,8 +39,9 @@ static weir_status finish_point(bench_trial *trial)
     return status;
 }
 
-weir_status bench_point_round(bench_trial *trial)
+weir_status bench_point_round(void *point)
 {
+    bench_trial *trial = point;
     double began_s = bench_clock_s();
     weir_status status = bench_trial_lay_out(trial);
     if (status == WEIR_OK && trial->round == 0)

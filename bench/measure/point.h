@@ -5,11 +5,11 @@
 #include "bench/trial/trial.h"
 #include "bench/measure/engine.h"
 
-/* Runs round trial->round of a trial, 0 first, with every candidate. The last planned round also
+/* Runs round trial->round of a bench_trial, 0 first, with every candidate. The last planned round also
  * runs the rounds that --until adds, checks once more, and fills in the row's results. Collective;
  * agreed; a failure is reported on standard error. Wrong data is not a failure: see
  * bench_result_failed. */
-weir_status bench_point_round(bench_trial *trial);
+weir_status bench_point_round(void *trial);
 
 /* Statistics of a trial's times. */
 

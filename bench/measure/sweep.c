@@ -1,9 +1,8 @@
-/* The loops over combinations of type, operation and root, and over sizes: see sweep.h. */
+/* The order of sizes, rounds, and combinations of type, operation and root: see sweep.h. */
 #include "bench/measure/sweep.h"
 
 #include "bench/job/exchange.h"
 #include "bench/measure/pace.h"
-#include "bench/measure/point.h"
 #include "bench/options/faults.h"
 #include "bench/sizes/shape.h"
 
@@ -21,33 +20,39 @@ typedef struct line {
     bench_series series[BENCH_PLACEMENTS];
 } line;
 
-typedef struct sweep {
+struct bench_sweep {
     const bench_run *run;
     bench_candidates *candidates;
     bench_report *report;
     bench_trial trial;
+    bench_splits splits;
     weir_collective collective;
     range dtypes, ops, roots;
     int dtype, op, root, cycle; /* the current combination */
     int rounds;
     line *lines; /* as many as rounds; size k uses line k modulo rounds */
+    int step, begun, ended;  /* the current step of the walk; sizes that have begun, and ended */
+    size_t bytes;            /* the size that the next step begins, */
+    int has_more;            /* if there is one */
+    int at;                  /* the current round: size at / placements, placement at modulo
+                                placements */
     uint64_t next_seed;
-    long failed;
     int served[BENCH_CANDIDATES_MAX]; /* 1: the candidate has made a call */
     char refusals[BENCH_CANDIDATES_MAX][sizeof((bench_result *)0)->refusal]; /* the last one */
+    int is_walking;  /* 1: the sweep has begun */
     bench_pace pace; /* on rank 0 */
-} sweep;
+};
 
-static void count_failures(sweep *s, const bench_row *row)
+static void count_failures(bench_sweep *s, const bench_row *row)
 {
     for (int placement = 0; placement < row->placements; placement++)
         for (int i = 0; i < row->ncandidates; i++)
-            s->failed += bench_result_failed(&row->results[placement][i]);
+            s->report->failed += bench_result_failed(&row->results[placement][i]);
 }
 
 /* Ends the run before a size that does not fit, or whose row could not be written, as the rows
  * before it could not. Collective; agreed. */
-static weir_status check_room(sweep *s, const bench_row *row)
+static weir_status check_room(bench_sweep *s, const bench_row *row)
 {
     bench_job *job = s->run->job;
     weir_status status = job->rank == 0 ? bench_report_check(s->report) : WEIR_OK;
@@ -61,14 +66,14 @@ static weir_status check_room(sweep *s, const bench_row *row)
     return bench_job_agree(job, status, "size");
 }
 
-static bench_shape shape_of(const sweep *s, size_t bytes)
+static bench_shape shape_of(const bench_sweep *s, size_t bytes)
 {
     return bench_shape_make(s->collective, bytes, weir_dtype_bytes((weir_dtype)s->dtype),
                             s->run->job->rank, s->run->job->nranks, s->run->dist);
 }
 
 /* The next size with another number of elements; 0 after the last one. */
-static size_t next_size(sweep *s, size_t bytes)
+static size_t next_size(bench_sweep *s, size_t bytes)
 {
     const size_t count = shape_of(s, bytes).count;
     while ((bytes = bench_sizes_next(s->run->options, bytes)) && shape_of(s, bytes).count == count)
@@ -77,7 +82,7 @@ static size_t next_size(sweep *s, size_t bytes)
 }
 
 /* Starts a line of the table. Collective; agreed. */
-static weir_status begin_size(sweep *s, line *at, size_t bytes)
+static weir_status begin_size(bench_sweep *s, line *at, size_t bytes)
 {
     bench_row *row = &at->row;
     row->dtype = (weir_dtype)s->dtype;
@@ -96,7 +101,7 @@ static void clear_line(line *at)
 }
 
 /* Notes which candidates made a call, and why the others did not. */
-static void note_served(sweep *s, const bench_row *row)
+static void note_served(bench_sweep *s, const bench_row *row)
 {
     for (int i = 0; i < row->ncandidates; i++)
         for (int placement = 0; placement < row->placements; placement++) {
@@ -108,7 +113,7 @@ static void note_served(sweep *s, const bench_row *row)
 }
 
 /* Completes a line of the table and reports it. Runs on every rank. */
-static void end_size(sweep *s, line *at)
+static void end_size(bench_sweep *s, line *at)
 {
     count_failures(s, &at->row);
     note_served(s, &at->row);
@@ -120,7 +125,7 @@ static void end_size(sweep *s, line *at)
 }
 
 /* Points the trial at one placement of a line. Line k has its round r in step k + r. */
-static void select_trial(sweep *s, int k, int placement, int step)
+static void select_trial(bench_sweep *s, int k, int placement, int step)
 {
     line *at = &s->lines[k % s->rounds];
     s->trial.row = &at->row;
@@ -129,43 +134,13 @@ static void select_trial(sweep *s, int k, int placement, int step)
     s->trial.round = step - k;
 }
 
-/* Every step begins a size, and runs one round of it and of each earlier size that is not finished.
- * So the rounds of a size are spread over as many steps, and lines end in the order of sizes. */
-static weir_status walk_sizes(sweep *s)
-{
-    const int placements = s->lines[0].row.placements;
-    size_t bytes = s->run->options->min_bytes;
-    int begun = 0, ended = 0, has_more = 1;
-    for (int step = 0; has_more || ended < begun; step++) {
-        weir_status status = WEIR_OK;
-        if (has_more) {
-            status = begin_size(s, &s->lines[begun++ % s->rounds], bytes);
-            bytes = next_size(s, bytes);
-            has_more = bytes != 0;
-        }
-        for (int i = ended * placements; i < begun * placements && status == WEIR_OK; i++) {
-            select_trial(s, i / placements, i % placements, step);
-            status = bench_point_round(&s->trial);
-            if (s->run->job->rank == 0)
-                bench_pace_round(&s->pace, s->trial.row->shape.bytes);
-        }
-        if (s->run->job->rank == 0 && status != WEIR_OK)
-            weiri_progress_clear(&s->pace.progress);
-        if (status != WEIR_OK)
-            return status;
-        if (step - ended == s->rounds - 1)
-            end_size(s, &s->lines[ended++ % s->rounds]);
-    }
-    return WEIR_OK;
-}
-
 /* The values that an option fixes, or leaves open with "all". */
 static range range_of(int option, int count)
 {
     return option == BENCH_ALL ? (range){0, count - 1} : (range){option, option};
 }
 
-static void set_ranges(sweep *s)
+static void set_ranges(bench_sweep *s)
 {
     const bench_options *options = s->run->options;
     s->dtypes = range_of(options->dtype, WEIR_DTYPE_COUNT);
@@ -179,7 +154,7 @@ static void set_ranges(sweep *s)
     s->root = s->roots.first;
 }
 
-static double count_combinations(const sweep *s)
+static double count_combinations(const bench_sweep *s)
 {
     const range all[] = {s->dtypes, s->ops, s->roots};
     double count = s->run->options->cycles;
@@ -198,7 +173,7 @@ static int advance(int *value, range values)
 
 /* The next combination of type, operation, root and cycle; cycles change fastest. Returns 0 after
  * the last one. -N 0 repeats the first one until the program is stopped. */
-static int next_combination(sweep *s)
+static int next_combination(bench_sweep *s)
 {
     const int cycles = s->run->options->cycles;
     if (cycles == 0 || ++s->cycle < cycles)
@@ -207,7 +182,7 @@ static int next_combination(sweep *s)
     return advance(&s->root, s->roots) || advance(&s->op, s->ops) || advance(&s->dtype, s->dtypes);
 }
 
-static void prepare_sweep(sweep *s, const bench_buffers *buffers)
+static void prepare_sweep(bench_sweep *s, const bench_buffers *buffers)
 {
     const bench_run *run = s->run;
     s->next_seed = run->options->seed;
@@ -230,7 +205,7 @@ static void prepare_sweep(sweep *s, const bench_buffers *buffers)
 }
 
 /* A fault of --inject that changed nothing anywhere is an error. Collective; agreed. */
-static weir_status check_planted(sweep *s)
+static weir_status check_planted(bench_sweep *s)
 {
     bench_job *job = s->run->job;
     if (!s->run->options->inject)
@@ -245,7 +220,7 @@ static weir_status check_planted(sweep *s)
 }
 
 /* Algorithms of --algo of which none served a call are an error. Collective; agreed. */
-static weir_status check_served(const sweep *s)
+static weir_status check_served(const bench_sweep *s)
 {
     bench_job *job = s->run->job;
     const char *refusal = NULL;
@@ -262,45 +237,118 @@ static weir_status check_served(const sweep *s)
     return bench_job_agree(job, status, "algorithms");
 }
 
-weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
-                        bench_candidates *candidates, bench_report *report, long *failed)
+/* ------------------------------------------------------------------ the walk */
+
+/* Every step begins a size, and has one round of it and of each earlier size that is not finished.
+ * So the rounds of a size are spread over as many steps, and lines end in the order of sizes.
+ * Collective; agreed. */
+static weir_status begin_step(bench_sweep *s)
 {
-    sweep *s = calloc(1, sizeof *s);
-    int rounds = bench_options_rounds(run->options);
-    line *lines = calloc((size_t)rounds, sizeof *lines);
-    bench_splits splits = {.job = NULL};
     weir_status status = WEIR_OK;
-    if (run->collective == WEIR_COLL_ALLTOALLV)
-        status = bench_splits_open(&splits, run->job, run->dist,
-                                   run->options->counts == BENCH_COUNTS_DEVICE);
+    s->step++;
+    if (s->has_more) {
+        status = begin_size(s, &s->lines[s->begun++ % s->rounds], s->bytes);
+        s->bytes = next_size(s, s->bytes);
+        s->has_more = s->bytes != 0;
+    }
+    s->at = s->ended * s->lines[0].row.placements;
+    return status;
+}
+
+/* Starts with the smallest size. */
+static void begin_walk(bench_sweep *s)
+{
+    s->step = -1;
+    s->begun = s->ended = s->at = 0;
+    s->bytes = s->run->options->min_bytes;
+    s->has_more = 1;
+}
+
+/* Begins the walk of the first combination, or of the next one after a walk that is over. Returns 0
+ * after the last one. */
+static int next_walk(bench_sweep *s)
+{
+    if (s->is_walking && !next_combination(s))
+        return 0;
+    if (!s->is_walking && s->run->job->rank == 0)
+        bench_pace_begin(&s->pace, s->run, count_combinations(s),
+                         s->rounds * s->lines[0].row.placements);
+    s->is_walking = 1;
+    begin_walk(s);
+    return 1;
+}
+
+weir_status bench_sweep_next(bench_sweep *s, bench_trial **trial)
+{
+    const int placements = s->lines[0].row.placements;
+    const int is_over = s->step >= 0 && !s->has_more && s->ended == s->begun;
+    weir_status status = WEIR_OK;
+    *trial = NULL;
+    if ((is_over || !s->is_walking) && !next_walk(s)) {
+        status = check_planted(s);
+        return status == WEIR_OK ? check_served(s) : status;
+    }
+    if (s->at == s->begun * placements)
+        status = begin_step(s);
+    if (status != WEIR_OK)
+        return status;
+    select_trial(s, s->at / placements, s->at % placements, s->step);
+    *trial = &s->trial;
+    return WEIR_OK;
+}
+
+void bench_sweep_row(bench_sweep *s)
+{
+    const int placements = s->lines[0].row.placements;
+    if (s->run->job->rank == 0)
+        bench_pace_round(&s->pace, s->trial.row->shape.bytes);
+    if (++s->at == s->begun * placements && s->step - s->ended == s->rounds - 1)
+        end_size(s, &s->lines[s->ended++ % s->rounds]);
+}
+
+weir_status bench_sweep_open(const bench_run *run, const bench_buffers *buffers,
+                             bench_candidates *candidates, bench_report *report,
+                             bench_sweep **sweep)
+{
+    const bench_options *options = run->options;
+    const int rounds = bench_options_rounds(options);
+    bench_sweep *s = calloc(1, sizeof *s);
+    line *lines = calloc((size_t)rounds, sizeof *lines);
+    weir_status status = WEIR_OK;
     if (!s || !lines)
         status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for a row of results");
     status = bench_job_agree(run->job, status, "sweep");
-    if (status == WEIR_OK) {
-        s->run = run;
-        s->candidates = candidates;
-        s->report = report;
-        s->trial.splits = &splits;
-        s->rounds = rounds;
-        s->lines = lines;
-        prepare_sweep(s, buffers);
-        set_ranges(s);
-        if (run->job->rank == 0)
-            bench_pace_begin(&s->pace, run, count_combinations(s),
-                             rounds * s->lines[0].row.placements);
-        do
-            status = walk_sizes(s);
-        while (status == WEIR_OK && next_combination(s));
-        if (status == WEIR_OK)
-            status = check_planted(s);
-        if (status == WEIR_OK)
-            status = check_served(s);
-        *failed = s->failed;
+    if (status != WEIR_OK) {
+        free(s);
+        free(lines);
+        return status;
     }
-    for (int i = 0; lines && i < rounds; i++)
-        clear_line(&lines[i]);
-    free(lines);
-    bench_splits_close(&splits);
+    *sweep = s;
+    s->run = run;
+    s->candidates = candidates;
+    s->report = report;
+    s->rounds = rounds;
+    s->lines = lines;
+    s->step = -1;
+    s->trial.splits = &s->splits;
+    prepare_sweep(s, buffers);
+    set_ranges(s);
+    if (run->collective != WEIR_COLL_ALLTOALLV)
+        return WEIR_OK;
+    status = bench_splits_open(&s->splits, run->job, run->dist,
+                               options->counts == BENCH_COUNTS_DEVICE);
+    return bench_job_agree(run->job, status, "sweep");
+}
+
+void bench_sweep_close(bench_sweep *s)
+{
+    if (!s)
+        return;
+    if (s->run->job->rank == 0)
+        weiri_progress_clear(&s->pace.progress);
+    for (int i = 0; i < s->rounds; i++)
+        clear_line(&s->lines[i]);
+    free(s->lines);
+    bench_splits_close(&s->splits);
     free(s);
-    return status;
 }

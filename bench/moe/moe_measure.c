@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum {
-    CANDIDATES_MAX = 2,
     LEAST_ITERATIONS = 10,
     MOST_ITERATIONS = 400,
     WHOLE_BYTES = 32 << 20 /* rows are compared as a whole up to so many bytes in each iteration */
@@ -32,7 +31,7 @@ typedef struct moe_subject {
 
 typedef struct moe_measurement {
     bench_moe_trial *trial;
-    moe_subject subjects[CANDIDATES_MAX];
+    moe_subject subjects[MOE_CANDIDATES_MAX];
     int count, iterations;
     int dispatch_every, combine_every; /* rows compared as a whole: one of so many */
     moe_target target;                 /* of the fault */
@@ -261,37 +260,27 @@ static void report_errors(const moe_measurement *m, const moe_subject *s)
     free(all);
 }
 
-static void write_results(moe_measurement *m, moe_output *out, uint64_t *wrong)
+/* Fills in the results of one phase; statistics are on rank 0 only. Collective. */
+static void collect_phase(moe_measurement *m, moe_point *point, moe_phase phase)
 {
-    const bench_moe_trial *t = m->trial;
-    const moe_volume volume = bench_moe_volume(t, m->subjects[0].candidate.info.recv_row_bytes);
-    const int phases = t->options->chain ? MOE_PHASES : MOE_PHASE_CHAIN;
-    for (int phase = 0; phase < phases; phase++) {
-        double medians[CANDIDATES_MAX] = {0, 0};
-        for (int i = 0; i < m->count; i++) {
-            moe_subject *s = &m->subjects[i];
-            moe_result r = {s->candidate.ops, (moe_phase)phase, 0, m->iterations, {0}};
-            const uint64_t here = phase == MOE_PHASE_PAIR
-                                      ? s->wrong[MOE_PHASE_DISPATCH] + s->wrong[MOE_PHASE_COMBINE]
-                                      : s->wrong[phase];
-            r.wrong = (uint64_t)bench_exchange_fold(t->job, BENCH_FOLD_SUM, (double)here);
-            *wrong += r.wrong;
-            bench_exchange_reduce(t->job, BENCH_FOLD_MAX, s->us[phase], m->iterations,
-                                  s->us[phase]);
-            if (t->job->rank)
-                continue;
-            r.stats = bench_stats_make(s->us[phase], (size_t)m->iterations);
-            medians[i] = r.wrong ? 0 : r.stats.median;
-            bench_moe_output_row(out, t, &volume, &r);
-        }
-        if (medians[0] > 0 && medians[1] > 0)
-            bench_moe_output_ratio(out, (moe_phase)phase, medians[1] / medians[0]);
+    const bench_job *job = m->trial->job;
+    for (int i = 0; i < m->count; i++) {
+        moe_subject *s = &m->subjects[i];
+        moe_result *r = &point->results[point->count++];
+        const uint64_t here = phase == MOE_PHASE_PAIR
+                                  ? s->wrong[MOE_PHASE_DISPATCH] + s->wrong[MOE_PHASE_COMBINE]
+                                  : s->wrong[phase];
+        *r = (moe_result){.candidate = s->candidate.ops, .phase = phase,
+                          .iterations = m->iterations};
+        r->wrong = (uint64_t)bench_exchange_fold(job, BENCH_FOLD_SUM, (double)here);
+        bench_exchange_reduce(job, BENCH_FOLD_MAX, s->us[phase], m->iterations, s->us[phase]);
+        if (job->rank == 0)
+            r->stats = bench_stats_make(s->us[phase], (size_t)m->iterations);
     }
 }
 
-/* Prints how fast the local kernels are beside a copy that moves as many bytes. One rank on a GPU.
- */
-static weir_status report_copies(moe_measurement *m)
+/* Measures how long copies take that move as many bytes as the local kernels. One rank on a GPU. */
+static weir_status time_copies(moe_measurement *m, moe_point *point)
 {
     const bench_moe_trial *t = m->trial;
     moe_candidate *c = &m->subjects[0].candidate;
@@ -303,24 +292,23 @@ static weir_status report_copies(moe_measurement *m)
     const double bytes[] = {tokens * row + (t->options->fp8 ? 2 * tokens * sent : 0) +
                                 received * sent,
                             received * row + tokens * row};
-    for (int phase = MOE_PHASE_DISPATCH; phase <= MOE_PHASE_COMBINE; phase++) {
-        double us = 0;
-        weir_status status = bench_moe_weir_copy_us(c, bytes[phase], &us);
-        if (status != WEIR_OK)
-            return status;
-        const double median =
-            bench_stats_make(m->subjects[0].us[phase], (size_t)m->iterations).median;
-        bench_moe_output_copy(t, (moe_phase)phase, bytes[phase], us, median);
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < MOE_COPIES && status == WEIR_OK; i++) {
+        const moe_phase phase = i ? MOE_PHASE_COMBINE : MOE_PHASE_DISPATCH;
+        moe_copy *copy = &point->copies[i];
+        status = bench_moe_weir_copy_us(c, bytes[i], &copy->copy_us);
+        copy->bytes = bytes[i];
+        copy->us = bench_stats_make(m->subjects[0].us[phase], (size_t)m->iterations).median;
     }
-    return WEIR_OK;
+    return status;
 }
 
 static weir_status open_subjects(moe_measurement *m)
 {
     const bench_moe_options *o = m->trial->options;
-    const moe_candidate_ops *const all[CANDIDATES_MAX] = {&bench_moe_weir, bench_moe_peer(o)};
+    const moe_candidate_ops *const all[MOE_CANDIDATES_MAX] = {&bench_moe_weir, bench_moe_peer(o)};
     weir_status status = WEIR_OK;
-    for (int i = 0; status == WEIR_OK && i < CANDIDATES_MAX; i++) {
+    for (int i = 0; status == WEIR_OK && i < MOE_CANDIDATES_MAX; i++) {
         if (!all[i])
             continue;
         moe_subject *s = &m->subjects[m->count];
@@ -366,10 +354,13 @@ static weir_status run_subjects(moe_measurement *m)
     return status;
 }
 
-weir_status bench_moe_measure(bench_moe_trial *t, moe_output *out, uint64_t *wrong)
+weir_status bench_moe_measure(void *measured)
 {
+    moe_point *point = measured;
+    bench_moe_trial *t = &point->trial;
     moe_measurement m = {.trial = t, .target = {-1, -1}};
     weir_status status = open_subjects(&m);
+    point->count = 0;
     if (status == WEIR_OK) {
         const weir_moe_info *info = &m.subjects[0].candidate.info;
         m.dispatch_every = every_of((size_t)info->recv_rows, info->recv_row_bytes);
@@ -377,11 +368,14 @@ weir_status bench_moe_measure(bench_moe_trial *t, moe_output *out, uint64_t *wro
         status = run_subjects(&m);
     }
     if (status == WEIR_OK) {
+        const int phases = t->options->chain ? MOE_PHASES : MOE_PHASE_CHAIN;
         for (int i = 0; i < m.count; i++)
             report_errors(&m, &m.subjects[i]);
-        write_results(&m, out, wrong);
+        point->volume = bench_moe_volume(t, m.subjects[0].candidate.info.recv_row_bytes);
+        for (int phase = 0; phase < phases; phase++)
+            collect_phase(&m, point, (moe_phase)phase);
         if (t->job->gpu && t->job->nranks == 1)
-            status = report_copies(&m);
+            status = time_copies(&m, point);
     }
     close_subjects(&m);
     return status;

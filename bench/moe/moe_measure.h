@@ -4,8 +4,7 @@
 
 #include "bench/moe/moe_output.h"
 
-/* Measures and writes the lines of the table. out is used on rank 0 only. *wrong is increased by
- * what was wrong on any rank. Collective; agreed. */
-weir_status bench_moe_measure(bench_moe_trial *trial, moe_output *out, uint64_t *wrong);
+/* Measures a moe_point, whose trial is open, and fills in its results. Collective; agreed. */
+weir_status bench_moe_measure(void *point);
 
 #endif

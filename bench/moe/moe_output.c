@@ -2,6 +2,7 @@
 #include "bench/moe/moe_output.h"
 
 #include "bench/output/floor.h"
+#include "bench/output/table.h"
 
 #include <math.h>
 
@@ -41,14 +42,15 @@ static double phase_link_bytes(const bench_moe_trial *t, moe_phase phase, const 
 
 static double ceiling_pct(const moe_output *out, double link_bytes, const moe_result *r)
 {
-    if (!out->ceiling.links || r->wrong || link_bytes <= 0 || r->stats.median <= 0)
+    const weiri_links *links = out->report->ceiling.links;
+    if (!links || r->wrong || link_bytes <= 0 || r->stats.median <= 0)
         return NAN;
-    return 100 * weiri_links_floor_us(out->ceiling.links, link_bytes) / r->stats.median;
+    return 100 * weiri_links_floor_us(links, link_bytes) / r->stats.median;
 }
 
 static void csv_put_candidate(bench_record *f, const moe_output *out, const moe_result *r)
 {
-    const bench_job *job = out->run->job;
+    const bench_job *job = out->report->run->job;
     const int is_weir = r->candidate == &bench_moe_weir;
     PRINT(f, COLLECTIVE, "moe_%s", phase_names[r->phase]);
     PUT(f, TRANSPORT, is_weir ? weir_transport_name(weir_comm_transport(job->comm)) : "");
@@ -103,16 +105,16 @@ static void csv_row(moe_output *out, const bench_moe_trial *t, const moe_volume 
                     const moe_result *r)
 {
     bench_record record;
-    if (!out->csv.file)
+    if (!out->report->csv.file)
         return;
     bench_record_begin(&record);
-    bench_record_put_run(&record, out->run);
+    bench_record_put_run(&record, out->report->run);
     csv_put_candidate(&record, out, r);
     csv_put_shape(&record, out, t, volume, r);
     csv_put_result(&record, out, t, volume, r);
     bench_record_end(&record);
-    bench_csv_record(&out->csv, &record);
-    fflush(out->csv.file);
+    bench_csv_record(&out->report->csv, &record);
+    bench_csv_flush(&out->report->csv);
 }
 
 /* -------------------------------------------------------------------- table */
@@ -120,7 +122,7 @@ static void csv_row(moe_output *out, const bench_moe_trial *t, const moe_volume 
 static void write_header(const moe_output *out, size_t memory_bytes)
 {
     const bench_moe_options *o = out->options;
-    const bench_job *job = out->run->job;
+    const bench_job *job = out->report->run->job;
     printf("# weir version %s nccl-headers=0 nccl-library=0\n", WEIR_VERSION);
     printf("# Collective test starting: bench_moe\n");
     printf("# Ranks: %d on %s; %s; library memory of the largest group %.1f MiB per rank\n",
@@ -147,9 +149,10 @@ static void write_header(const moe_output *out, size_t memory_bytes)
            "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)");
 }
 
-void bench_moe_output_row(moe_output *out, const bench_moe_trial *t, const moe_volume *volume,
-                          const moe_result *r)
+static void write_row(moe_output *out, const bench_moe_trial *t, const moe_volume *volume,
+                      const moe_result *r)
 {
+    bench_table *totals = &out->report->table;
     const double bytes = phase_bytes(t, r->phase, volume->rows_bytes);
     const double link_bytes = phase_link_bytes(t, r->phase, volume);
     const double pct = ceiling_pct(out, link_bytes, r);
@@ -166,60 +169,72 @@ void bench_moe_output_row(moe_output *out, const bench_moe_trial *t, const moe_v
                r->stats.ci_low, r->stats.ci_high, ceiling);
     fflush(stdout);
     csv_row(out, t, volume, r);
+    totals->failed += (long)r->wrong;
     if (r->candidate != &bench_moe_weir) {
         out->peer = r->candidate->title;
     } else if (!r->wrong) {
-        out->busbw_sum += gbs(link_bytes, r->stats.median);
-        out->busbw_count++;
+        totals->busbw_sum += gbs(link_bytes, r->stats.median);
+        totals->busbw_count++;
     }
 }
 
-void bench_moe_output_copy(const bench_moe_trial *t, moe_phase phase, double bytes, double copy_us,
-                           double us)
+static void write_copy(const bench_moe_trial *t, moe_phase phase, const moe_copy *copy)
 {
     printf(
         "# %d tokens, %s: %.0f bytes are read and written; a copy that moves as many takes %.2f us "
         "(%.0f GB/s), %.0f%% of the time\n",
-        t->tokens, phase_names[phase], bytes, copy_us, gbs(bytes, copy_us),
-        us > 0 ? 100 * copy_us / us : 0);
+        t->tokens, phase_names[phase], copy->bytes, copy->copy_us, gbs(copy->bytes, copy->copy_us),
+        copy->us > 0 ? 100 * copy->copy_us / copy->us : 0);
 }
 
-void bench_moe_output_ratio(moe_output *out, moe_phase phase, double ratio)
+/* Notes how much longer the peer took than weir in one phase. */
+static void add_ratio(moe_output *out, const moe_result *weir, const moe_result *peer)
 {
+    const int phase = weir->phase;
+    if (weir->wrong || peer->wrong || weir->stats.median <= 0 || peer->stats.median <= 0)
+        return;
+    const double ratio = peer->stats.median / weir->stats.median;
     out->ratio_logs[phase] += log(ratio);
     if (!out->ratios[phase]++ || ratio < out->least_ratio[phase])
         out->least_ratio[phase] = ratio;
 }
 
-weir_status bench_moe_output_open(moe_output *out, const bench_run *run, const bench_moe_options *o,
-                                  size_t memory_bytes)
+void bench_moe_output_begin(moe_output *out, bench_report *report, const bench_moe_options *o,
+                            size_t memory_bytes)
 {
-    *out = (moe_output){.run = run, .options = o};
-    weir_status status = bench_ceiling_open(&out->ceiling, run);
-    if (status == WEIR_OK && o->common.csv_path)
-        status = bench_csv_open(&out->csv, run, &out->ceiling, o->common.csv_path);
-    if (status == WEIR_OK)
-        write_header(out, memory_bytes);
-    return status;
+    *out = (moe_output){.report = report, .options = o};
+    write_header(out, memory_bytes);
 }
 
-weir_status bench_moe_output_close(moe_output *out, uint64_t wrong, int *misses_floor)
+void bench_moe_output_point(moe_output *out, const moe_point *point)
 {
+    for (int i = 0; i < point->count; i++) {
+        const moe_result *r = &point->results[i];
+        write_row(out, &point->trial, &point->volume, r);
+        if (r->candidate != &bench_moe_weir)
+            add_ratio(out, r - 1, r);
+    }
+    for (int i = 0; i < MOE_COPIES; i++)
+        if (point->copies[i].bytes > 0)
+            write_copy(&point->trial, i ? MOE_PHASE_COMBINE : MOE_PHASE_DISPATCH,
+                       &point->copies[i]);
+}
+
+void bench_moe_output_end(moe_output *out)
+{
+    const bench_options *options = &out->options->common;
+    const bench_table *totals = &out->report->table;
+    const double average_gbs = bench_table_average(totals);
+    const char *word = bench_floor_word(options, average_gbs);
     for (int phase = 0; phase < MOE_PHASES; phase++)
         if (out->ratios[phase])
             printf("# %s takes %.2f times as long as weir in %s (geometric mean of %d; at least "
                    "%.2f)\n",
                    out->peer, exp(out->ratio_logs[phase] / out->ratios[phase]), phase_names[phase],
                    out->ratios[phase], out->least_ratio[phase]);
-    printf("# Out of bounds values : %llu %s\n", (unsigned long long)wrong,
-           wrong ? "FAILED" : "OK");
-    const bench_options *options = &out->options->common;
-    const double average_gbs = out->busbw_count ? out->busbw_sum / out->busbw_count : 0;
-    const char *word = bench_floor_word(options, average_gbs);
+    printf("# Out of bounds values : %ld %s\n", totals->failed, totals->failed ? "FAILED" : "OK");
     printf("# Avg bus bandwidth    : %g%s%s\n#\n# Collective test concluded: bench_moe\n",
            average_gbs, *word ? " " : "", word);
-    bench_ceiling_end(&out->ceiling, stdout);
-    bench_floor_print(stdout, options, average_gbs, wrong);
-    *misses_floor = !bench_floor_is_met(options, average_gbs);
-    return bench_csv_close(&out->csv);
+    bench_ceiling_end(&out->report->ceiling, stdout);
+    bench_floor_print(stdout, options, average_gbs, (unsigned long long)totals->failed);
 }

@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Writes what is buffered, and notes where the file is complete, or why it is not. */
-static void csv_flush(bench_csv *csv)
+void bench_csv_flush(bench_csv *csv)
 {
     errno = 0;
     if (fflush(csv->file) != 0 || ferror(csv->file))
@@ -47,7 +46,7 @@ weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_cei
     for (int i = 0; i < BENCH_COLUMNS; i++)
         fprintf(csv->file, "%s%s", i ? "," : "", bench_columns[i].name);
     fputc('\n', csv->file);
-    csv_flush(csv);
+    bench_csv_flush(csv);
     return WEIR_OK;
 }
 
@@ -79,7 +78,7 @@ void bench_csv_row(bench_csv *csv, const bench_row *row)
         for (int i = 0; i < row->ncandidates; i++)
             if (row->results[placement][i].ran)
                 write_result(csv, row, placement, &row->results[placement][i]);
-    csv_flush(csv);
+    bench_csv_flush(csv);
 }
 
 weir_status bench_csv_check(bench_csv *csv)
@@ -97,7 +96,7 @@ weir_status bench_csv_close(bench_csv *csv)
 {
     if (!csv->file)
         return WEIR_OK;
-    csv_flush(csv);
+    bench_csv_flush(csv);
     const weir_status status = bench_csv_check(csv);
     if (status != WEIR_OK)
         return status;

@@ -86,6 +86,9 @@ weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_cei
 void bench_csv_row(bench_csv *csv, const bench_row *row);
 /* Writes a line. The file is open. */
 void bench_csv_record(bench_csv *csv, const bench_record *record);
+/* Writes what is buffered, and notes where the file is complete, or why it is not. The file is
+ * open. */
+void bench_csv_flush(bench_csv *csv);
 /* WEIR_ERR_SYSTEM, noted in the job, if a row could not be written. Then the file is closed, and
  * ends with the last row that could. */
 weir_status bench_csv_check(bench_csv *csv);

@@ -9,21 +9,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Opens the files that the options name. */
+static weir_status open_files(bench_report *report)
+{
+    const bench_run *run = report->run;
+    const bench_options *options = run->options;
+    weir_status status = bench_ceiling_open(&report->ceiling, run);
+    if (status == WEIR_OK && options->csv_path)
+        status = bench_csv_open(&report->csv, run, &report->ceiling, options->csv_path);
+    if (status == WEIR_OK && options->json_path)
+        status = bench_json_report_open(&report->json, run, &report->ceiling, options->json_path);
+    return status == WEIR_OK ? bench_tune_open(run, &report->tune) : status;
+}
+
 weir_status bench_report_open(bench_report *report, const bench_run *run)
 {
-    const bench_options *options = run->options;
-    weir_status status = WEIR_OK;
+    bench_job *job = run->job;
     memset(report, 0, sizeof *report);
     report->run = run;
-    if (run->job->rank == 0)
-        status = bench_ceiling_open(&report->ceiling, run);
-    if (run->job->rank == 0 && status == WEIR_OK && options->csv_path)
-        status = bench_csv_open(&report->csv, run, &report->ceiling, options->csv_path);
-    if (run->job->rank == 0 && status == WEIR_OK && options->json_path)
-        status = bench_json_report_open(&report->json, run, &report->ceiling, options->json_path);
-    if (run->job->rank == 0 && status == WEIR_OK)
-        status = bench_tune_open(run, &report->tune);
-    return bench_job_agree(run->job, status, "output");
+    weir_status status = job->rank == 0 ? open_files(report) : WEIR_OK;
+    status = bench_job_agree(job, status, "output");
+    if (status != WEIR_OK)
+        return status;
+    bench_rank_info *infos = job->rank == 0 ? calloc((size_t)job->nranks, sizeof *infos) : NULL;
+    if (job->rank == 0 && !infos)
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for the header");
+    status = bench_job_agree(job, status, "header");
+    if (status != WEIR_OK)
+        return status;
+    bench_run_gather(run, infos);
+    report->infos = infos;
+    if (job->rank == 0)
+        status = bench_manifest_write(run, infos);
+    return bench_job_agree(job, status, "manifest");
 }
 
 /* Standard output, of which rank 0 reports once that it cannot be written. Local. */
@@ -43,8 +61,7 @@ weir_status bench_report_check(bench_report *report)
     return status == WEIR_OK ? check_output(report) : status;
 }
 
-/* Ends the run if standard output could not take what rank 0 printed. Collective; agreed. */
-static weir_status agree_output(bench_report *report)
+weir_status bench_report_check_output(bench_report *report)
 {
     return bench_job_agree(report->run->job, check_output(report), "output");
 }
@@ -63,32 +80,13 @@ static bench_json_totals report_totals(const bench_report *report)
                                .warnings = &report->run->job->warnings};
 }
 
-weir_status bench_report_begin(bench_report *report)
+void bench_report_begin(bench_report *report)
 {
-    const bench_run *run = report->run;
-    bench_rank_info *infos = NULL;
-    weir_status status = WEIR_OK;
-    if (run->job->rank == 0)
-        infos = calloc((size_t)run->job->nranks, sizeof *infos);
-    if (run->job->rank == 0 && !infos)
-        status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for the header");
-    status = bench_job_agree(run->job, status, "header");
-    if (status != WEIR_OK) {
-        free(infos);
-        return status;
-    }
-    bench_run_gather(run, infos);
-    if (run->job->rank == 0) {
-        status = bench_manifest_write(run, infos);
-        bench_header_write(stdout, run, infos);
-        bench_table_begin(&report->table, stdout, run);
-        bench_ratios_begin(&report->ratios, stdout);
-        bench_json_totals totals = report_totals(report);
-        bench_json_report_begin(&report->json, infos, &totals);
-    }
-    report->infos = infos;
-    status = bench_job_agree(run->job, status, "manifest");
-    return status != WEIR_OK ? status : agree_output(report);
+    bench_header_write(stdout, report->run, report->infos);
+    bench_table_begin(&report->table, stdout, report->run);
+    bench_ratios_begin(&report->ratios, stdout);
+    bench_json_totals totals = report_totals(report);
+    bench_json_report_begin(&report->json, report->infos, &totals);
 }
 
 static void report_add_cost(bench_report *report, const bench_row *row)
@@ -157,6 +155,8 @@ int bench_report_misses_floor(const bench_report *report)
 
 weir_status bench_report_close(bench_report *report)
 {
+    if (!report->run)
+        return WEIR_OK;
     bench_job *job = report->run->job;
     weir_status status = bench_csv_close(&report->csv);
     bench_json_totals totals = report_totals(report);
@@ -167,6 +167,6 @@ weir_status bench_report_close(bench_report *report)
     free(report->infos);
     status = status != WEIR_OK ? status : json;
     status = bench_job_agree(job, status != WEIR_OK ? status : tuned, "output");
-    weir_status output = agree_output(report);
+    weir_status output = bench_report_check_output(report);
     return status != WEIR_OK ? status : output;
 }

@@ -22,13 +22,16 @@ typedef struct bench_report {
     bench_cost cost;               /* of all rows */
     double worst_share;            /* the largest verification / timing of a row */
     size_t worst_bytes;
+    long failed;        /* wrong results, on every rank */
     weir_status output; /* of standard output on this rank; an error is reported once */
 } bench_report;
 
-/* Opens the files on rank 0. Collective; agreed; a failure is reported. */
+/* Opens the files on rank 0, and writes the manifest. Collective; agreed; a failure is reported. */
 weir_status bench_report_open(bench_report *report, const bench_run *run);
-/* Writes the header and the table's headings. Collective; agreed; a failure is reported. */
-weir_status bench_report_begin(bench_report *report);
+/* Writes the header and the table's headings. Local; rank 0 only. */
+void bench_report_begin(bench_report *report);
+/* Ends the run if standard output could not take what rank 0 printed. Collective; agreed. */
+weir_status bench_report_check_output(bench_report *report);
 /* Writes a row everywhere. Local; rank 0 only. */
 void bench_report_row(bench_report *report, const bench_row *row);
 /* WEIR_ERR_SYSTEM, noted in the job, if a file or standard output could not take all rows so far;
@@ -38,7 +41,7 @@ weir_status bench_report_check(bench_report *report);
 void bench_report_end(bench_report *report);
 /* 1 if the average bus bandwidth is below a floor, as rank 0 has it. Collective. */
 int bench_report_misses_floor(const bench_report *report);
-/* Closes what is open. Collective; agreed; a failure is reported. */
+/* Closes what is open, if the report was opened. Collective; agreed; a failure is reported. */
 weir_status bench_report_close(bench_report *report);
 
 #endif
