@@ -25,12 +25,16 @@ typedef struct property {
 
 static const property properties[] = {
     {RESULTS_COLLECTIVE, NULL}, {RESULTS_NRANKS, "rank"}, {RESULTS_BACKEND, NULL},
-    {RESULTS_NNODES, "node"}, {RESULTS_DTYPE, NULL},
+    {RESULTS_NNODES, "node"}, {RESULTS_DTYPE, NULL}, {RESULTS_CONTENDER, NULL},
 };
 
 static const char *value_word(const property *of, const results_row *row)
 {
     const char *text = row->text[of->column];
+    if (of->column == RESULTS_CONTENDER) /* what makes its times other times */
+        return strstr(text, ":cputime") ? "times of the processor"
+               : strstr(text, "-groups") ? "times of several groups at once"
+                                         : "plain times";
     if (of->column != RESULTS_BACKEND)
         return text;
     return strcmp(text, "cuda") == 0   ? "GPU memory"

@@ -36,6 +36,7 @@ typedef struct results_side {
     const results_row **rows; /* of runs that passed verification; owned by the set */
     double *logs;             /* natural logarithms of their times, in the same order */
     int starts;
+    double resolution;         /* the largest of its rows */
     const results_row *failed; /* one that failed verification, or NULL */
     double median_us;          /* the center over runs (below); NaN if there is none */
     double busbw_gbs;          /* at median_us */

@@ -157,10 +157,13 @@ static void estimate(results_pair *pair, results_noise *noise)
         return;
     }
     results_spread spread = results_noise_spread(noise, design, pair->freedom);
-    double half = pair->scale * spread.quantile;
+    /* What printed digits leave open is no noise: it does not become less with more runs. */
+    const double open = pair->a.resolution + pair->b.resolution;
+    const double certain = fmax(fabs(pair->log_ratio) - open, 0);
+    double half = pair->scale * spread.quantile + open;
     pair->low = exp(pair->log_ratio - half);
     pair->high = exp(pair->log_ratio + half);
-    pair->p = 2 * gsl_cdf_tdist_Q(fabs(pair->log_ratio) / (pair->scale * spread.deviation),
+    pair->p = 2 * gsl_cdf_tdist_Q(certain / (pair->scale * spread.deviation),
                                   pair->freedom);
 }
 

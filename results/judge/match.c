@@ -173,16 +173,24 @@ static int states_backend(const results_set *set)
     return 1;
 }
 
+/* Whether the time is the processor's, and of how many groups: such rows fit their own kind only. */
+static const char *kind_key(const results_row *row)
+{
+    const char *contender = row->text[RESULTS_CONTENDER];
+    const char *detail = strchr(contender, ':') ? strrchr(contender, ':') + 1 : "";
+    return strncmp(detail, "cputime", 7) == 0 || strstr(detail, "-groups") ? detail : "";
+}
+
 /* Makes the key. Numbers have a fixed width, so that keys sort in the order of the table. */
 static const char *make_key(const matching *m, const results_row *row)
 {
     int relaxed = m->relaxed;
     return results_keep_printed(
-        m->b, "%s|%.60s|%s|%s|%06d|%04d|%06d|%s|%s|%s|%s|%020llu", row->text[RESULTS_COLLECTIVE],
+        m->b, "%s|%.60s|%s|%s|%06d|%04d|%06d|%s|%s|%s|%s|%.40s|%020llu", row->text[RESULTS_COLLECTIVE],
         m->by_host ? row->text[RESULTS_HOST] : "", dtype_key(m, row), row->text[RESULTS_REDOP],
         row->nranks, relaxed ? 0 : row->nnodes, row->root + 1, row->text[RESULTS_PLACEMENT],
         m->by_backend ? row->text[RESULTS_BACKEND] : "", dist_key(row), counts_key(m, row),
-        row->bytes);
+        kind_key(row), row->bytes);
 }
 
 static void add_entries(matching *m, results_set *set, int is_b)
@@ -267,6 +275,8 @@ static void add_to_side(results_side *side, const results_row *row)
         side->failed = row;
         return;
     }
+    if (row->resolution > side->resolution)
+        side->resolution = row->resolution;
     side->rows[side->starts] = row;
     side->logs[side->starts++] = log(row->median_us);
 }

@@ -72,7 +72,7 @@ results_kind results_kind_of(const results_input *input)
 {
     static const char *const logs[] = {"# OSU ", "# Benchmarking ", "# nThread ", "# minBytes ",
                                        "# Collective test starting", "(elements)", "schema,run_id,",
-                                       "numCycle,"};
+                                       "numCycle,", "{\"name\":", "{\"numCycle\":", "{\"#wrong\":"};
     const char *text = input->text;
     if (strncmp(text, "numCycle,", 9) == 0)
         return RESULTS_KIND_RCCL_CSV;

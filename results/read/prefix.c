@@ -46,7 +46,8 @@ static int is_marker(const char *at)
 
 char *results_marker(char *line)
 {
-    static const char *const csv[] = {"schema,run_id,", "numCycle,"};
+    static const char *const csv[] = {"schema,run_id,", "numCycle,", "{\"name\":", "{\"numCycle\":",
+                                      "{\"#wrong\":"};
     for (char *at = line; (at = strchr(at, '#')) != NULL && at - line < PREFIX_BYTES; at++)
         if (is_marker(at))
             return at;

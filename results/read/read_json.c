@@ -15,6 +15,7 @@ typedef struct reader {
     const results_input *input;
     results_row common; /* what all rows of the file have in common */
     int results;        /* results read so far */
+    int documents;      /* without a manifest, which names the run */
     int groups;         /* of ranks, that ran at the same time */
 } reader;
 
@@ -206,7 +207,8 @@ static void read_head(reader *in, const json_t *top)
     const char *program;
     results_row *row = &in->common;
     program = text_of(set, json_array_get(json_object_get(top, "args"), 0));
-    row->text[RESULTS_RUN_ID] = results_keep_printed(set, "%.200s#1", in->input->path);
+    row->text[RESULTS_RUN_ID] = results_keep_printed(set, "%.200s#%d", in->input->path,
+                                                     ++in->documents);
     row->text[RESULTS_CONTENDER] = "nccl";
     row->text[RESULTS_BACKEND] = "cuda";
     if (json_is_object(manifest)) {
@@ -278,14 +280,46 @@ static void read_result(reader *in, const json_t *result, int number)
             results_note(in->set, in->input->path, number, "a row is not an object; left out");
 }
 
+/* A flag as nccl-tests writes it, the text "false". */
+static int is_false(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return json_is_false(value) || (text && strcmp(text, "false") == 0);
+}
+
+/* What the tool says of the whole run: errors, and wrong values that no result has. */
+static void read_outcome(reader *in, const json_t *top, size_t first)
+{
+    results_set *set = in->set;
+    const json_t *errors = json_object_get(top, "errors");
+    for (size_t i = 0; i < json_array_size(errors); i++) {
+        char *text = json_dumps(json_array_get(errors, i), JSON_COMPACT | JSON_ENCODE_ANY);
+        results_note(set, in->input->path, 0, "the tool reports an error: %.200s", text ? text : "");
+        free(text);
+    }
+    if (!is_false(json_object_get(json_object_get(top, "out_of_bounds"), "okay")))
+        return;
+    for (size_t i = first; i < set->count; i++)
+        if (set->rows[i].failed)
+            return;
+    if (set->count > first)
+        results_note(set, in->input->path, 0, "the tool reports wrong values, but not in which row: all "
+                     "rows of its document count as wrong");
+    for (size_t i = first; i < set->count; i++)
+        results_row_fail(&set->rows[i]);
+}
+
 static void read_results(reader *in, json_t *top)
 {
     const json_t *results = json_object_get(top, "results");
+    const size_t first = in->set->count;
     in->common = results_row_make(in->input->path, 1, RESULTS_NCCL_TESTS);
     read_head(in, top);
     results_document_keep(in->set, in->input->path, in->results + 1, top);
     for (size_t i = 0; i < json_array_size(results); i++)
         read_result(in, json_array_get(results, i), ++in->results);
+    if (in->common.origin == RESULTS_NCCL_TESTS)
+        read_outcome(in, top, first);
 }
 
 /* Reads an object that is one row: rccl-tests', MSCCL++'s. */
@@ -385,16 +419,46 @@ static int read_lines(reader *in)
     return found;
 }
 
+/* Reads documents one after another, as a program that appends writes them. Returns how many; reports what
+ * follows the last one. */
+static int read_appended(reader *in)
+{
+    const results_input *input = in->input;
+    size_t at = 0;
+    int count = 0;
+    for (;;) {
+        json_error_t error;
+        at += strspn(input->text + at, " \t\r\n");
+        if (at >= input->length)
+            break;
+        json_t *value = json_loadb(input->text + at, input->length - at, JSON_DISABLE_EOF_CHECK, &error);
+        if (!value && count > 0)
+            results_note(in->set, input->path, 0, "the document after the %d. is not valid JSON (cut "
+                         "off?): %.120s", count, error.text);
+        if (!value || !(is_document(value) || count > 0)) {
+            json_decref(value);
+            break;
+        }
+        read_value(in, value);
+        json_decref(value);
+        count++;
+        at += (size_t)error.position;
+    }
+    return count;
+}
+
 void results_read_json(results_set *set, results_input *input, int named)
 {
     json_error_t error;
-    reader in = {set, input, results_row_make(input->path, 1, RESULTS_NCCL_TESTS), 0, 0};
+    reader in = {.set = set, .input = input,
+                 .common = results_row_make(input->path, 1, RESULTS_NCCL_TESTS)};
     json_t *value = json_loadb(input->text, input->length, 0, &error);
     if (value) {
         if (!read_value(&in, value) && named)
             results_note(set, input->path, 0, "JSON without known results");
         json_decref(value);
-    } else if (!read_lines(&in)) {
-        results_note(set, input->path, error.line, "invalid JSON: %.120s", error.text);
+    } else if (!read_appended(&in) && !read_lines(&in)) {
+        results_note(set, input->path, error.line, "invalid JSON: %.120s%s", error.text,
+                     error.position >= (int)input->length - 1 ? " (cut off? the run was broken off)" : "");
     }
 }

@@ -84,7 +84,7 @@ static size_t find_data(const results_lines *lines)
 {
     size_t i = 0;
     for (; i < lines->count; i++) {
-        const char *text = lines->list[i].text;
+        const char *text = lines->list[i].text + strspn(lines->list[i].text, " ");
         if (begins(text, "schema,run_id,") || begins(text, "numCycle,") ||
             (text[0] == '{' && strstr(text, "\"size\"") && strstr(text, "\"name\"")))
             break;
@@ -96,8 +96,8 @@ static size_t find_data(const results_lines *lines)
 static void read_data(results_set *set, const results_input *input, const results_lines *lines,
                       size_t first)
 {
-    for (size_t i = 0; i < first; i++)
-        lines->list[i].text = "";
+    for (size_t i = 0; i < lines->count; i++)
+        lines->list[i].text = i < first ? "" : lines->list[i].text + strspn(lines->list[i].text, " ");
     char *text = results_lines_join(set, lines);
     results_input data = {input->path, text, strlen(text)};
     const char *start = lines->list[first].text;

@@ -60,7 +60,8 @@ static void read_osu_title(results_text *in, const char *line)
         from += strlen(" MANAGED");
     if (from && to && to > from && (size_t)(to - from) < sizeof name)
         memcpy(name, from, (size_t)(to - from));
-    *m = (results_mpi){.ranks = in->set->ranks};
+    *m = (results_mpi){.ranks = in->set->ranks > 0 ? in->set->ranks : in->command_ranks};
+    in->command_ranks = 0;
     read_flavour(m, line);
     m->collective = results_collective(name);
     in->tool = RESULTS_TOOL_OSU;

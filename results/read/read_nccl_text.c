@@ -201,6 +201,14 @@ static void read_footer(results_text *in, const char *line)
     drop_part(in);
 }
 
+/* # Avg bus bandwidth    : 12.5 FAILED: below NCCL_TESTS_MIN_BW. */
+static void read_average(results_text *in, const char *line)
+{
+    if (strstr(line, "FAILED"))
+        results_note(in->set, in->path, in->line, "the tool reports that its bandwidth is below what was "
+                     "demanded: %.100s", line + 2);
+}
+
 static int is_headings(const char *line)
 {
     return strstr(line, " size ") && strstr(line, "time");
@@ -234,6 +242,8 @@ int results_nccl_comment(results_text *in, char *line)
         in->nccl.is_mscclpp = 1;
     } else if (strncmp(line, "# Out of bounds", 15) == 0) {
         read_footer(in, line);
+    } else if (strncmp(line, "# Avg bus", 9) == 0) {
+        read_average(in, line);
     } else {
         return 0;
     }
@@ -484,9 +494,10 @@ void results_nccl_row(results_text *in, char *line)
     const int count = results_split(line, tokens, TOKENS);
     if (n->part.count > 0 && !begins_row(&n->table, tokens, count)) {
         const int before = n->part.count;
-        if (take_fields(&n->part, &n->table, tokens, count) < count && n->part.count < n->table.count)
+        if (take_fields(&n->part, &n->table, tokens, count) < count)
             n->part.count = before; /* other text that begins with a number */
-        finish_part(in);
+        else
+            finish_part(in);
         return;
     }
     if (count < 2 || results_whole(tokens[0], &number) != 0 ||

@@ -70,12 +70,14 @@ void results_text_resolution(results_set *set, results_row *row, const char *tex
     if (digits > 0 && scale == 1) { /* half of the last digit less, and more */
         row->text[RESULTS_CI_LOW_US] = with_point(set, 10 * digits - 5, decimals + 1);
         row->text[RESULTS_CI_HIGH_US] = with_point(set, 10 * digits + 5, decimals + 1);
+        row->resolution = log1p(0.5 / (double)digits);
     } else if (results_real(text, &time) == 0 && time > 0) {
         const char *dot = strchr(text, '.');
         const size_t places = dot ? strspn(dot + 1, "0123456789") : 0;
         const double half = 0.5 * pow(10, (exponent ? atoi(exponent + 1) : 0) - (double)places);
         row->text[RESULTS_CI_LOW_US] = scaled_number(set, fmax(time - half, time / 2), scale);
         row->text[RESULTS_CI_HIGH_US] = scaled_number(set, time + half, scale);
+        row->resolution = log1p(half / time);
     }
 }
 
@@ -89,7 +91,20 @@ const char *results_text_scaled(results_set *set, const results_cell *cell, cons
 
 /* ----------------------------------------------------------------- commands */
 
-/* The collective of a program in a command: a word with _perf, or of OSU or IMB. */
+/* The number of ranks that a launcher's option gives, as "-np 4" or "--ntasks=4"; 0: none. */
+static int ranks_of(const char *line)
+{
+    static const char *const options[] = {" -np ", " -n ", " --np ", " --ntasks ", " --ntasks=", " -ntasks "};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *at = strstr(line, options[i]);
+        const long ranks = at ? strtol(at + strlen(options[i]), NULL, 10) : 0;
+        if (ranks > 0 && ranks < 1000000)
+            return (int)ranks;
+    }
+    return 0;
+}
+
+/* The collective of a program in a command: a word with _perf, or of OSU. */
 static void read_command(const char *line, char *name)
 {
     for (const char *at = line; *at;) {
@@ -162,6 +177,8 @@ static void read_line(results_text *in, char *line)
         return;
     if (strstr(at, "_perf") || strstr(at, "osu_"))
         read_command(at, in->command);
+    if (strstr(at, "osu_"))
+        in->command_ranks = ranks_of(at);
     note_trouble(in, line);
 }
 

@@ -64,6 +64,7 @@ typedef struct results_text {
     int sections;
     char collective[RESULTS_NAME_BYTES]; /* that the section names; "": none */
     char command[RESULTS_NAME_BYTES];    /* of the last command since the last table */
+    int command_ranks;      /* that the last command of OSU gives its launcher; 0: none */
     char file[RESULTS_NAME_BYTES];       /* in the file's name */
     const char *trouble;    /* the first line in which a program reports its failure */
     int trouble_line;

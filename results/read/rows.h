@@ -41,6 +41,7 @@ typedef struct results_row {
     unsigned long long bytes;
     double median_us;           /* NaN if failed */
     double low_us, high_us;     /* 95% interval of the median; NaN where unknown */
+    double resolution;          /* logarithm of what the last printed digit of the time leaves open */
     double algbw_gbs, busbw_gbs; /* NaN if failed */
     int failed;                 /* verification found wrong elements */
     int is_copy;                /* a more complete file of the same run has the row (load.c) */

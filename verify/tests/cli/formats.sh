@@ -102,6 +102,35 @@ wrapped() { # VARIANT SAMPLE
     cat "$scratch/difference"
     [ ! -s "$scratch/difference" ]
 }
+# OSU states the number of ranks only in its command.
+{ echo '$ mpirun -np 6 ./osu_alltoall'; sed -n 8,11p "$formats/osu-full.txt"; } >"$scratch/command.txt"
+check "the ranks of OSU are those of the command before it" eval \
+    '$program --csv "$scratch/command.csv" "$scratch/command.txt" >"$out" 2>"$err" && grep -q ",6,.*,out,6144," "$scratch/command.csv"'
+# Rows that do not belong together.
+sed 's/cputime/   time/g' "$formats/nccl-cputime-iterations.log" >"$scratch/time.log"
+check "times of the processor are not compared with times" eval 'ends_with 3 $program "$scratch/time.log" "$formats/nccl-cputime-iterations.log" && one_line_says "A has plain times, B has times of the processor"'
+sed 's/Group  1/Group  0/' "$formats/nccl-groups.log" | grep -v 'Rank  [13]' | sed 's/Rank  2/Rank  1/' >"$scratch/group.log"
+check "a group of several is not compared with the same ranks alone" eval 'ends_with 3 $program "$scratch/group.log" "$formats/nccl-groups.log" && one_line_says "B has times of several groups at once"'
+imb_time() { sed "s/ 7.25 /$(printf %5s "$1") /" "$formats/imb-2018.txt" >"$scratch/$2"; }
+imb_time 0.07 a.txt; imb_time 0.08 b.txt; imb_time 70.07 c.txt; imb_time 80.07 d.txt
+check "what the last printed digit leaves open is inconclusive" eval 'ends_with 0 $program --start-noise 0.1% "$scratch/a.txt" "$scratch/b.txt" && grep -q inconclusive "$out"'
+check "the same ratio with more digits is certain" ends_with 1 $program --start-noise 0.1% "$scratch/c.txt" "$scratch/d.txt"
+echo 'allreduce 512 contender=nccl place=out busbw >= 0.0256 GB/s' >"$scratch/floors"
+check "a bandwidth that is printed as 0.03 is that of the time" eval \
+    'ends_with 0 $program --expect "$scratch/floors" "$scratch/group.log" && grep -q "met (0.0256" "$out"'
+# The same prefixes around CSV and lines of JSON.
+for file in rccl-columns-moved.csv rccl-lines.json; do
+    for variant in 'mpirun --tag-output' 'srun -l' 'docker logs -t' 'a byte order mark' colours; do
+        case $variant in colours) [ $file = rccl-lines.json ] || continue ;; esac
+        formats_of=$file
+        check "the rows of $file are the same behind: $variant" eval 'around "$variant" <"$formats/$formats_of" >"$scratch/data.log"; rows "$scratch/data.log" >"$scratch/got"; grep -v "^!" "$formats/${formats_of%.*}.want" | diff - "$scratch/got" >"$out"'
+    done
+done
+# Two pods with a run each, whose lines are mixed.
+grep -v 'Rank  1\|Out of' "$formats/nccl-footer-failed.log" | awk -v stamp=2026-01-02T03:04: '{ for (p = 0; p < 2; p++) printf "[pod/w-%d/x] %s%02d.%dZ %s\n", p, stamp, NR, p + 1, $0 }' >"$scratch/pods.log"
+check "mixed lines of two pods are two runs" eval '[ "$(rows "$scratch/pods.log" | grep -c "nranks=1 .*median_us=20.00")" -eq 2 ]'
+check "runs of one rank each are named" grep -q "2 runs of one rank each, not one run of 2 ranks" "$err"
+
 for variant in "${variants[@]}"; do
     for sample in nccl-two-nodes.log osu-full.txt imb-2021.txt; do
         check "the rows of $sample are the same behind: $variant" wrapped "$variant" $sample
