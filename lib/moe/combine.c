@@ -3,8 +3,7 @@
  * they are, others and short ones in staging, where the rows of experts (or ranks) follow each
  * other without gaps. Complete adds the rows of each token straight from the ranks of its experts.
  */
-#include "moe/gpu.h"
-#include "moe/nodes.h"
+#include "moe/group.h"
 
 #include "base/error.h"
 #include "compute/copy.h"
@@ -128,34 +127,6 @@ static weir_status combine_send_host(weir_moe *g, const moe_call *call)
     return WEIR_OK;
 }
 
-/* Checks what other ranks do not learn, and copies the arguments. */
-static weir_status combine_open(weir_moe *g, const weir_moe_combine_args *args, moe_call *call)
-{
-    if (!g)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_combine: group is required");
-    weir_status status = weiri_moe_check_send(g, MOE_COMBINE);
-    if (status != WEIR_OK)
-        return status;
-    *call = (moe_call){.combine = WEIR_MOE_COMBINE_ARGS_INIT};
-    weiri_moe_read_args(call, "weir_moe_combine_args", args, &call->combine, sizeof call->combine);
-    return WEIR_OK;
-}
-
-weir_status weir_moe_combine_send(weir_moe *g, const weir_moe_combine_args *args)
-{
-    moe_call call;
-    weir_status status = combine_open(g, args, &call);
-    if (status == WEIR_OK)
-        status = g->gpu     ? weiri_moe_gpu_combine(g, &call, MOE_PHASE_SEND)
-                 : g->nodes ? WEIR_OK
-                            : combine_send_host(g, &call);
-    if (status != WEIR_OK)
-        return status;
-    call.number = moe_call_number(g);
-    g->under_way[MOE_COMBINE] = call;
-    return WEIR_OK;
-}
-
 /* ------------------------------------------------------------------ receive */
 
 /* Finds the outputs of every rank that has rows of this one. */
@@ -268,36 +239,12 @@ static weir_status combine_complete_host(weir_moe *g, const moe_call *call)
     return status == WEIR_OK ? combine_await_readers(g, call) : status;
 }
 
-static weir_status combine_complete_nodes(weir_moe *g, const moe_call *call)
+weir_status weiri_moe_host_combine(weir_moe *g, const moe_call *call, int phases)
 {
-    return g->nodes->staging ? weiri_moe_staged_combine(g, call) : weiri_moe_nodes_combine(g, call);
-}
-
-weir_status weir_moe_combine_complete(weir_moe *g)
-{
-    if (!g)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_combine_complete: group is required");
-    weir_status status = weiri_moe_check_complete(g, MOE_COMBINE);
-    if (status != WEIR_OK)
-        return status;
-    const moe_call *call = &g->under_way[MOE_COMBINE];
-    status = g->gpu     ? weiri_moe_gpu_combine(g, call, MOE_PHASE_COMPLETE)
-             : g->nodes ? combine_complete_nodes(g, call)
-                        : combine_complete_host(g, call);
-    g->under_way[MOE_COMBINE].number = 0;
+    weir_status status = WEIR_OK;
+    if (phases & MOE_PHASE_SEND)
+        status = combine_send_host(g, call);
+    if (status == WEIR_OK && phases & MOE_PHASE_COMPLETE)
+        status = combine_complete_host(g, call);
     return status;
-}
-
-weir_status weir_moe_combine(weir_moe *g, const weir_moe_combine_args *args)
-{
-    moe_call call;
-    weir_status status;
-    if (g && g->gpu) {
-        status = combine_open(g, args, &call);
-        return status == WEIR_OK
-                   ? weiri_moe_gpu_combine(g, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
-                   : status;
-    }
-    status = weir_moe_combine_send(g, args);
-    return status == WEIR_OK ? weir_moe_combine_complete(g) : status;
 }

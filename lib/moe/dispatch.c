@@ -4,8 +4,7 @@
  * all routings, places rows, and copies each row that has an expert here straight from its source
  * to its place, or places: a token with several local experts is read from memory once.
  */
-#include "moe/gpu.h"
-#include "moe/nodes.h"
+#include "moe/group.h"
 
 #include "base/error.h"
 #include "compute/copy.h"
@@ -146,35 +145,6 @@ static weir_status dispatch_send_host(weir_moe *g, const moe_call *call)
         g->dispatched = g->calls;
     }
     weiri_moe_rows_ready(g);
-    return WEIR_OK;
-}
-
-/* Checks what other ranks do not learn, and copies the arguments. */
-static weir_status dispatch_open(weir_moe *g, const weir_moe_dispatch_args *args, moe_call *call)
-{
-    if (!g)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch: group is required");
-    weir_status status = weiri_moe_check_send(g, MOE_DISPATCH);
-    if (status != WEIR_OK)
-        return status;
-    *call = (moe_call){.dispatch = WEIR_MOE_DISPATCH_ARGS_INIT};
-    weiri_moe_read_args(call, "weir_moe_dispatch_args", args, &call->dispatch,
-                        sizeof call->dispatch);
-    return WEIR_OK;
-}
-
-weir_status weir_moe_dispatch_send(weir_moe *g, const weir_moe_dispatch_args *args)
-{
-    moe_call call;
-    weir_status status = dispatch_open(g, args, &call);
-    if (status == WEIR_OK)
-        status = g->gpu     ? weiri_moe_gpu_dispatch(g, &call, MOE_PHASE_SEND)
-                 : g->nodes ? WEIR_OK
-                            : dispatch_send_host(g, &call);
-    if (status != WEIR_OK)
-        return status;
-    call.number = moe_call_number(g);
-    g->under_way[MOE_DISPATCH] = call;
     return WEIR_OK;
 }
 
@@ -409,37 +379,12 @@ static weir_status dispatch_complete_host(weir_moe *g, const moe_call *call)
     return status == WEIR_OK ? dispatch_await_readers(g, call) : status;
 }
 
-static weir_status dispatch_complete_nodes(weir_moe *g, const moe_call *call)
+weir_status weiri_moe_host_dispatch(weir_moe *g, const moe_call *call, int phases)
 {
-    return g->nodes->staging ? weiri_moe_staged_dispatch(g, call)
-                             : weiri_moe_nodes_dispatch(g, call);
-}
-
-weir_status weir_moe_dispatch_complete(weir_moe *g)
-{
-    if (!g)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_moe_dispatch_complete: group is required");
-    weir_status status = weiri_moe_check_complete(g, MOE_DISPATCH);
-    if (status != WEIR_OK)
-        return status;
-    const moe_call *call = &g->under_way[MOE_DISPATCH];
-    status = g->gpu     ? weiri_moe_gpu_dispatch(g, call, MOE_PHASE_COMPLETE)
-             : g->nodes ? dispatch_complete_nodes(g, call)
-                        : dispatch_complete_host(g, call);
-    g->under_way[MOE_DISPATCH].number = 0;
+    weir_status status = WEIR_OK;
+    if (phases & MOE_PHASE_SEND)
+        status = dispatch_send_host(g, call);
+    if (status == WEIR_OK && phases & MOE_PHASE_COMPLETE)
+        status = dispatch_complete_host(g, call);
     return status;
-}
-
-weir_status weir_moe_dispatch(weir_moe *g, const weir_moe_dispatch_args *args)
-{
-    moe_call call;
-    weir_status status;
-    if (g && g->gpu) {
-        status = dispatch_open(g, args, &call);
-        return status == WEIR_OK
-                   ? weiri_moe_gpu_dispatch(g, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE)
-                   : status;
-    }
-    status = weir_moe_dispatch_send(g, args);
-    return status == WEIR_OK ? weir_moe_dispatch_complete(g) : status;
 }

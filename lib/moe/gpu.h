@@ -9,8 +9,6 @@
 
 #include "moe/group.h"
 
-enum { MOE_PHASE_SEND = 1, MOE_PHASE_COMPLETE = 2 };
-
 /* Returns 1 if this build has kernels. */
 int weiri_moe_gpu_is_built(void);
 /* Sets up group->gpu, after the sizes of the group are known. Collective; agreed. */

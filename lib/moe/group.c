@@ -178,8 +178,8 @@ static weir_status group_alloc_all(weir_moe *g)
 
 static void group_release(weir_moe *g)
 {
-    weiri_moe_gpu_close(g);
-    weiri_moe_nodes_close(g);
+    if (g->ops->close)
+        g->ops->close(g);
     for (int rank = 0; g->mems && rank < g->nranks; rank++)
         if (rank != g->rank)
             weir_mem_free(g->mems[rank]);
@@ -200,6 +200,57 @@ static void group_release(weir_moe *g)
     free(g->cursor);
     free(g->outputs);
     free(g);
+}
+
+/* ----------------------------------------------------------------- backends */
+
+static weir_status group_check(weir_moe *g)
+{
+    return weir_comm_check(g->comm);
+}
+
+static const moe_ops host_ops = {
+    .open = group_share,
+    .run = {[MOE_DISPATCH] = weiri_moe_host_dispatch, [MOE_COMBINE] = weiri_moe_host_combine},
+    .check = group_check,
+    .locate = weiri_moe_host_locate,
+    .is_host = 1,
+    .numbers_calls = 1,
+};
+
+static const moe_ops gpu_ops = {
+    .open = weiri_moe_gpu_open,
+    .close = weiri_moe_gpu_close,
+    .run = {[MOE_DISPATCH] = weiri_moe_gpu_dispatch, [MOE_COMBINE] = weiri_moe_gpu_combine},
+    .check = weiri_moe_gpu_check,
+    .locate = weiri_moe_gpu_locate,
+    .runs_whole = 1,
+};
+
+static const moe_ops nodes_ops = {
+    .open = weiri_moe_nodes_open,
+    .close = weiri_moe_nodes_close,
+    .run = {[MOE_DISPATCH] = weiri_moe_nodes_dispatch, [MOE_COMBINE] = weiri_moe_nodes_combine},
+    .check = group_check,
+    .locate = weiri_moe_host_locate,
+    .is_host = 1,
+};
+
+static const moe_ops staged_ops = {
+    .open = weiri_moe_staged_open,
+    .close = weiri_moe_staged_close,
+    .run = {[MOE_DISPATCH] = weiri_moe_staged_dispatch, [MOE_COMBINE] = weiri_moe_staged_combine},
+    .check = group_check,
+    .locate = weiri_moe_host_locate,
+    .is_host = 1,
+};
+
+static const moe_ops *ops_of(const weir_comm *comm)
+{
+    const int is_cuda = weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
+    if (weir_comm_nnodes(comm) == 1)
+        return is_cuda ? &gpu_ops : &host_ops;
+    return comm->gpu ? &staged_ops : &nodes_ops;
 }
 
 /* -------------------------------------------------------------- public calls */
@@ -236,8 +287,7 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
     weir_boot *boot = weir_comm_boot(comm);
-    const int is_node = weir_comm_nnodes(comm) == 1;
-    const int has_kernels = is_node && weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
+    const moe_ops *ops = ops_of(comm);
     weir_status status = weir_boot_agree(boot, create_check(comm, given, &config));
     if (status == WEIR_OK)
         status = weir_boot_agree(boot, weiri_moe_config_compare(comm, &config));
@@ -245,18 +295,17 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
         return status;
     weir_moe *g = calloc(1, sizeof *g);
     if (g) {
-        *g = (weir_moe){.comm = comm, .config = config, .rank = comm->rank, .nranks = comm->nranks};
+        *g = (weir_moe){.ops = ops, .comm = comm, .config = config, .rank = comm->rank,
+                        .nranks = comm->nranks};
         status = group_size(g);
-        if (status == WEIR_OK && !has_kernels)
+        if (status == WEIR_OK && ops->is_host)
             status = group_alloc_all(g);
     } else {
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "weir_moe_create: no memory for the group");
     }
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
-        status = has_kernels ? weiri_moe_gpu_open(g)
-                 : is_node   ? group_share(g)
-                             : weiri_moe_nodes_open(g);
+        status = ops->open(g);
     if (status == WEIR_OK)
         *group = g;
     else if (g)
@@ -280,7 +329,7 @@ weir_status weir_moe_check(weir_moe *group)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_check: group is required");
     if (weiri_comm_is_forked(group->comm))
         return weiri_fork_fail("communicator");
-    return group->gpu ? weiri_moe_gpu_check(group) : weir_comm_check(group->comm);
+    return group->ops->check(group);
 }
 
 weir_moe_info weir_moe_get_info(const weir_moe *group)

@@ -108,7 +108,28 @@ typedef struct moe_call {
     };
 } moe_call;
 
+/* The halves of a call, as bits. */
+enum { MOE_PHASE_SEND = 1, MOE_PHASE_COMPLETE = 2 };
+
+/* A backend: where the buffers of a group are, and how its calls run. */
+typedef struct moe_ops {
+    /* Sets up what ranks share, after the sizes of the group are known. Collective; agreed. */
+    weir_status (*open)(weir_moe *group);
+    /* Releases it, after a barrier, or after an open that failed; may be NULL. */
+    void (*close)(weir_moe *group);
+    /* Run halves of a call, by its kind: both only if runs_whole. */
+    weir_status (*run[2])(weir_moe *group, const moe_call *call, int phases);
+    weir_status (*check)(weir_moe *group); /* as weir_moe_check */
+    weir_status (*locate)(const weir_moe *group, int handle, int token, int choice, int *rank,
+                          int *row); /* as weir_moe_locate */
+    int is_host;       /* the host makes calls, with the private memory of a group */
+    int runs_whole;    /* a call need not be divided into its halves */
+    int numbers_calls; /* send increments the number of calls, which ranks share; else that only
+                          orders two calls under way */
+} moe_ops;
+
 struct weir_moe {
+    const moe_ops *ops;
     weir_comm *comm;
     weir_moe_config config; /* defaults resolved */
     weir_moe_info info;
@@ -134,15 +155,8 @@ struct weir_moe {
     moe_call under_way[2];         /* by moe_kind */
     struct moe_nodes *nodes; /* nodes.h; NULL: one node. Else windows, the words and the headers are
                                 not used */
-    struct moe_gpu *gpu;     /* gpu.h: GPUs of one node. NULL: then all members above are used */
+    struct moe_gpu *gpu;     /* gpu.h: GPUs of one node. NULL: the members above are used */
 };
-
-/* The number by which a call that was just sent is under way. On GPUs only kernels number calls,
- * and the order of two calls under way is that in which they were sent. */
-static inline uint64_t moe_call_number(weir_moe *group)
-{
-    return group->gpu || group->nodes ? ++group->calls : group->calls;
-}
 
 static inline moe_header *moe_header_of(const weir_moe *group, int rank, uint64_t call)
 {
@@ -217,6 +231,9 @@ moe_problem weiri_moe_dispatch_check(const weir_moe *group, const moe_call *call
 void weiri_moe_dispatch_end(const weir_moe *group, const weir_moe_dispatch_args *args);
 moe_problem weiri_moe_combine_check(const weir_moe *group, const moe_call *call, int tokens,
                                     int64_t values[3]);
+/* Run halves of a call on host memory of one node. */
+weir_status weiri_moe_host_dispatch(weir_moe *group, const moe_call *call, int phases);
+weir_status weiri_moe_host_combine(weir_moe *group, const moe_call *call, int phases);
 
 /* --------------------------------------------------------------- record.c */
 
@@ -226,6 +243,9 @@ moe_problem weiri_moe_record_write(weir_moe *group, const weir_moe_dispatch_args
 /* Computes from all ranks' records where rows are: those that this rank sends and receives.
  * WEIR_ERR_INVALID if a capacity is exceeded on any rank. */
 weir_status weiri_moe_place_rows(weir_moe *group, int handle);
+/* The same as weir_moe_locate on the host. */
+weir_status weiri_moe_host_locate(const weir_moe *group, int handle, int token, int choice,
+                                  int *rank, int *row);
 /* Returns the expert or rank, by layout, of a choice; -1: none. */
 static inline int moe_bin_of(const weir_moe *group, int expert)
 {

@@ -112,9 +112,7 @@ weir_status weiri_moe_nodes_open(weir_moe *g)
         status = nodes_alloc_private(g);
     }
     status = weir_boot_agree(weir_comm_boot(g->comm), status);
-    if (status == WEIR_OK)
-        status = nodes_share(g);
-    return status == WEIR_OK && g->comm->gpu ? weiri_moe_staging_open(g) : status;
+    return status == WEIR_OK ? nodes_share(g) : status;
 }
 
 void weiri_moe_nodes_close(weir_moe *g)
@@ -122,7 +120,6 @@ void weiri_moe_nodes_close(weir_moe *g)
     struct moe_nodes *n = g->nodes;
     if (!n)
         return;
-    weiri_moe_staging_close(g);
     for (int place = 0; n->mems && place < n->here; place++)
         if (place != n->place)
             weir_mem_free(n->mems[place]);

@@ -36,7 +36,7 @@ typedef struct moe_nodes_choice {
 } moe_nodes_choice;
 
 struct moe_nodes {
-    struct moe_staging *staging; /* NULL: the host backend */
+    struct moe_staging *staging; /* nodes_gpu.c; NULL: the host backend */
     const weiri_internode *net;
     weir_comm *local; /* this node's ranks */
     int here, place;  /* their number, and this rank's index */
@@ -67,16 +67,16 @@ struct moe_nodes {
 weir_status weiri_moe_nodes_open(weir_moe *group);
 void weiri_moe_nodes_close(weir_moe *group);
 
-/* Whole calls on host memory. Collective. */
-weir_status weiri_moe_nodes_dispatch(weir_moe *group, const moe_call *call);
-weir_status weiri_moe_nodes_combine(weir_moe *group, const moe_call *call);
+/* Calls on host memory: complete makes the whole call, send does nothing. Collective. */
+weir_status weiri_moe_nodes_dispatch(weir_moe *group, const moe_call *call, int phases);
+weir_status weiri_moe_nodes_combine(weir_moe *group, const moe_call *call, int phases);
 
 /* GPUs (nodes_gpu.c): the same on copies of the buffers in host memory, which open allocates.
  * Collective; open is agreed. */
-weir_status weiri_moe_staging_open(weir_moe *group);
-void weiri_moe_staging_close(weir_moe *group);
-weir_status weiri_moe_staged_dispatch(weir_moe *group, const moe_call *call);
-weir_status weiri_moe_staged_combine(weir_moe *group, const moe_call *call);
+weir_status weiri_moe_staged_open(weir_moe *group);
+void weiri_moe_staged_close(weir_moe *group);
+weir_status weiri_moe_staged_dispatch(weir_moe *group, const moe_call *call, int phases);
+weir_status weiri_moe_staged_combine(weir_moe *group, const moe_call *call, int phases);
 
 /* Returns the rank of a node that is the gateway of a rank. */
 static inline int moe_nodes_gateway(const struct moe_nodes *n, int rank, int node)

@@ -177,8 +177,10 @@ static void combine_add_grads(const weir_moe *g, const weir_moe_combine_args *a)
     }
 }
 
-weir_status weiri_moe_nodes_combine(weir_moe *g, const moe_call *call)
+weir_status weiri_moe_nodes_combine(weir_moe *g, const moe_call *call, int phases)
 {
+    if (!(phases & MOE_PHASE_COMPLETE))
+        return WEIR_OK;
     const weir_moe_combine_args *a = &call->combine;
     struct moe_nodes *n = g->nodes;
     moe_nodes_head head = {.kind = MOE_COMBINE,

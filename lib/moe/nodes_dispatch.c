@@ -202,8 +202,10 @@ static void dispatch_receive_nodes(const weir_moe *g, const weir_moe_dispatch_ar
     }
 }
 
-weir_status weiri_moe_nodes_dispatch(weir_moe *g, const moe_call *call)
+weir_status weiri_moe_nodes_dispatch(weir_moe *g, const moe_call *call, int phases)
 {
+    if (!(phases & MOE_PHASE_COMPLETE))
+        return WEIR_OK;
     const weir_moe_dispatch_args *a = &call->dispatch;
     struct moe_nodes *n = g->nodes;
     const moe_nodes_head head = dispatch_describe_nodes(g, call);

@@ -67,21 +67,21 @@ static weir_status staging_alloc(weir_moe *g)
     return status;
 }
 
-weir_status weiri_moe_staging_open(weir_moe *g)
+weir_status weiri_moe_staged_open(weir_moe *g)
 {
-    return weir_boot_agree(weir_comm_boot(g->comm), staging_alloc(g));
+    weir_status status = weiri_moe_nodes_open(g);
+    return status == WEIR_OK ? weir_boot_agree(weir_comm_boot(g->comm), staging_alloc(g)) : status;
 }
 
-void weiri_moe_staging_close(weir_moe *g)
+void weiri_moe_staged_close(weir_moe *g)
 {
-    struct moe_staging *s = g->nodes->staging;
-    if (!s)
-        return;
-    if (s->is_pinned)
+    struct moe_staging *s = g->nodes ? g->nodes->staging : NULL;
+    if (s && s->is_pinned)
         g->comm->gpu->ops->unpin(g->comm->gpu_comm, s->memory);
-    free(s->memory);
+    if (s)
+        free(s->memory);
     free(s);
-    g->nodes->staging = NULL;
+    weiri_moe_nodes_close(g);
 }
 
 /* ------------------------------------------------------------------- copies */
@@ -237,19 +237,21 @@ static weir_status staged_return_rows(const weir_moe *g, const weir_moe_dispatch
     return copies_end(&copies);
 }
 
-weir_status weiri_moe_staged_dispatch(weir_moe *g, const moe_call *call)
+weir_status weiri_moe_staged_dispatch(weir_moe *g, const moe_call *call, int phases)
 {
     moe_span spans[MOE_DISPATCH_SPANS];
     moe_call staged = *call;
+    if (!(phases & MOE_PHASE_COMPLETE))
+        return WEIR_OK;
     if (staged_open_dispatch(g, &staged, spans))
-        return weiri_moe_nodes_dispatch(g, &staged); /* fails on all ranks */
+        return weiri_moe_nodes_dispatch(g, &staged, phases); /* fails on all ranks */
     moe_copies copies = {g, call->dispatch.stream, WEIR_OK};
     copies_take(&copies, spans, g->nodes->staging->dispatch_at, MOE_SPAN_X, MOE_SPAN_TOPK_WEIGHTS);
     weir_status status = copies_end(&copies);
     if (status != WEIR_OK)
         return status;
     staged.dispatch = staged_dispatch_args(g, &call->dispatch);
-    status = weiri_moe_nodes_dispatch(g, &staged);
+    status = weiri_moe_nodes_dispatch(g, &staged, phases);
     return status == WEIR_OK ? staged_return_rows(g, &call->dispatch, &staged.dispatch, spans)
                              : status;
 }
@@ -281,14 +283,16 @@ static weir_moe_combine_args staged_combine_args(const weir_moe *g, const weir_m
     return to;
 }
 
-weir_status weiri_moe_staged_combine(weir_moe *g, const moe_call *call)
+weir_status weiri_moe_staged_combine(weir_moe *g, const moe_call *call, int phases)
 {
     moe_span spans[MOE_COMBINE_SPANS];
     const size_t *at = g->nodes->staging->combine_at;
     const weir_moe_combine_args *a = &call->combine;
     moe_call staged = *call;
+    if (!(phases & MOE_PHASE_COMPLETE))
+        return WEIR_OK;
     if (staged_open_combine(g, &staged, spans))
-        return weiri_moe_nodes_combine(g, &staged); /* fails on all ranks */
+        return weiri_moe_nodes_combine(g, &staged, phases); /* fails on all ranks */
     staged.combine = staged_combine_args(g, a);
     moe_copies copies = {g, a->stream, WEIR_OK};
     copies_add_rows(&copies, a->handle, (void *)(uintptr_t)staged.combine.rows, a->rows,
@@ -298,7 +302,7 @@ weir_status weiri_moe_staged_combine(weir_moe *g, const moe_call *call)
     copies_take(&copies, spans, at, MOE_SPAN_WEIGHTS, MOE_SPAN_WEIGHTS);
     weir_status status = copies_end(&copies);
     if (status == WEIR_OK)
-        status = weiri_moe_nodes_combine(g, &staged);
+        status = weiri_moe_nodes_combine(g, &staged, phases);
     if (status != WEIR_OK)
         return status;
     copies_return(&copies, spans, at, MOE_SPAN_OUT,

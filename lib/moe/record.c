@@ -6,7 +6,6 @@
  * Rows of an expert (or, by layout, of a rank) are ordered by source rank, then by token, then by
  * choice. A bin is an expert in layout expert, else a rank.
  */
-#include "moe/gpu.h"
 #include "moe/nodes.h"
 
 #include "base/error.h"
@@ -272,13 +271,10 @@ weir_status weiri_moe_place_rows(weir_moe *g, int handle)
     return status;
 }
 
-weir_status weir_moe_locate(const weir_moe *g, int handle, int token, int choice, int *rank,
-                            int *row)
+weir_status weiri_moe_host_locate(const weir_moe *g, int handle, int token, int choice, int *rank,
+                                  int *row)
 {
-    if (g && g->gpu && rank && row)
-        return weiri_moe_gpu_locate(g, handle, token, choice, rank, row);
-    if (!g || !rank || !row || handle < 0 || handle >= g->config.handles ||
-        !g->routings[handle].is_valid)
+    if (handle < 0 || handle >= g->config.handles || !g->routings[handle].is_valid)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_locate: handle %d has no routing", handle);
     const moe_record r = weiri_moe_record_of(g, g->rank, handle);
     if (token < 0 || token >= r.tokens[0] || choice < 0 || choice >= g->config.topk)
