@@ -134,18 +134,18 @@ def rank_and_world():
 
 def main():
     rank, world = rank_and_world()
-    communicator = Communicator(HOST, algorithms={ALLREDUCE: [(4096, "packet"), (65536, "ring")]})
+    communicator = Communicator(HOST, algorithms={ALLREDUCE: [(4096, "packet"), (65536, "packet2")]})
     found = [check_all_reduce(communicator, rank, world, count) for count in (1, 1000, 10000)]
     found += [check_all_gather(communicator, rank, world, count) for count in (1, 333)]
     try:
         communicator.find(ALLREDUCE, "fastest")
         found.append("found an unknown algorithm")
     except RuntimeError as error:
-        found.append("named" if "ring" in str(error) else str(error))
+        found.append("named" if "packet2" in str(error) else str(error))
     communicator.close()
     if rank == 0:
         print(" ".join(found))
-    return found[:3] != ["packet", "packet", "ring"] or "wrong" in found or found[-1] != "named"
+    return found[:3] != ["packet", "packet", "packet2"] or "wrong" in found or found[-1] != "named"
 
 
 if __name__ == "__main__":

@@ -138,16 +138,16 @@ static weir_status builtin_name(const weiri_algo *row, const weir_comm *comm, co
                                 char name[WEIR_ALGO_NAME_BYTES])
 {
     const int blocks = call->blocks, threads = call->threads;
-    if (row->backend != weir_comm_algo_backend(comm))
+    if (row->info.backend != weir_comm_algo_backend(comm))
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "algorithm %s belongs to another backend",
-                          row->name);
+                          row->info.name);
     if (!blocks != !threads)
         return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: give blocks and threads, or neither",
-                          row->name);
-    if (blocks && row->backend == WEIR_ALGO_CUDA)
-        snprintf(name, WEIR_ALGO_NAME_BYTES, "%s:%dx%d", row->name, blocks, threads);
+                          row->info.name);
+    if (blocks && row->info.backend == WEIR_ALGO_CUDA)
+        snprintf(name, WEIR_ALGO_NAME_BYTES, "%s:%dx%d", row->info.name, blocks, threads);
     else
-        snprintf(name, WEIR_ALGO_NAME_BYTES, "%s", row->name);
+        snprintf(name, WEIR_ALGO_NAME_BYTES, "%s", row->info.name);
     return WEIR_OK;
 }
 
@@ -175,7 +175,7 @@ weir_status weiri_algo_builtin(weir_collective collective, int row, weir_algo **
     builtin *state = calloc(1, sizeof *state);
     if (!state)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an algorithm");
-    state->row = row >= 0 ? &weiri_algo_table[row] : NULL;
+    state->row = row >= 0 ? weiri_algo_table[row] : NULL;
     weir_algo *made = NULL;
     weir_status status = weir_algo_create(row >= 0 ? infos[row].name : "auto", collective,
                                           &builtin_ops, state, &made);

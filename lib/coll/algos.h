@@ -1,59 +1,48 @@
-/* The run functions of the algorithm table (table.c). Each is described in its own file; all are
- * collective and have the contract of weiri_algo_run. */
+/* The rows of the algorithm table (table.c): each is defined in the file of its algorithm, which
+ * describes it. Also, what several algorithms have in common. */
 #ifndef WEIR_COLL_ALGOS_H
 #define WEIR_COLL_ALGOS_H
 
 #include "coll/coll.h"
 
-weir_status weiri_allreduce_packet(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_allreduce_packet2(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_allreduce_dynamic(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_allreduce_fused(weiri_coll *coll, const weiri_task *task);
-/* The same after the descriptors of all ranks' buffers have been exchanged. */
+/* Ranks of one node, in host memory (coll/host/). */
+extern const weiri_algo weiri_host_allreduce_packet_row, weiri_host_allreduce_packet2_row,
+    weiri_host_allreduce_dynamic_row, weiri_host_allreduce_fused_row, weiri_host_allreduce_numa_row;
+extern const weiri_algo weiri_host_reduce_scatter_packet_row, weiri_host_reduce_scatter_direct_row;
+extern const weiri_algo weiri_host_allgather_packet_row, weiri_host_allgather_direct_row,
+    weiri_host_allgather_cma_row;
+extern const weiri_algo weiri_host_broadcast_packet_row, weiri_host_broadcast_direct_row,
+    weiri_host_broadcast_cma_row;
+extern const weiri_algo weiri_host_reduce_packet_row, weiri_host_reduce_direct_row,
+    weiri_host_reduce_packet2_row, weiri_host_reduce_chain_row, weiri_host_reduce_dynamic_row;
+extern const weiri_algo weiri_host_alltoall_packet_row, weiri_host_alltoall_direct_row,
+    weiri_host_alltoall_cma_row;
+extern const weiri_algo weiri_host_alltoallv_packet_row, weiri_host_alltoallv_direct_row,
+    weiri_host_alltoallv_cma_row;
+extern const weiri_algo weiri_host_sendrecv_packet_row, weiri_host_sendrecv_direct_row,
+    weiri_host_sendrecv_cma_row;
+
+/* Across nodes (coll/internode/). */
+extern const weiri_algo weiri_net_allreduce_rails_row, weiri_net_allreduce_packet_row,
+    weiri_net_allreduce_doubling_row, weiri_net_allreduce_halving_row, weiri_net_allreduce_ring_row,
+    weiri_net_allreduce_trees_row;
+extern const weiri_algo weiri_net_reduce_scatter_rails_row, weiri_net_reduce_scatter_packet_row,
+    weiri_net_reduce_scatter_halving_row;
+extern const weiri_algo weiri_net_allgather_rails_row, weiri_net_allgather_packet_row,
+    weiri_net_allgather_bruck_row, weiri_net_allgather_ring_row;
+extern const weiri_algo weiri_net_broadcast_rails_row, weiri_net_broadcast_binomial_row,
+    weiri_net_broadcast_scatter_row;
+extern const weiri_algo weiri_net_reduce_rails_row, weiri_net_reduce_binomial_row;
+extern const weiri_algo weiri_net_alltoall_pairs_row, weiri_net_alltoall_packet_row,
+    weiri_net_alltoall_bruck_row, weiri_net_alltoall_pairwise_row;
+extern const weiri_algo weiri_net_alltoallv_pairs_row, weiri_net_alltoallv_pairwise_row;
+extern const weiri_algo weiri_net_sendrecv_pairs_row;
+
+/* The allreduce "fused" after the descriptors of all ranks' buffers have been exchanged. */
 weir_status weiri_allreduce_fused_posted(weiri_coll *coll, const weiri_task *task);
 /* Exchanges descriptors, and runs an allreduce that needs all buffers mapped, or the algorithm that
  * serves other memory. */
 weir_status weiri_allreduce_mapped(weiri_coll *coll, const weiri_task *task, weiri_algo_run run);
-weir_status weiri_allreduce_numa(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_allreduce_ring(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_allgather_packet(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_allgather_cma(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_allgather_direct(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_broadcast_cma(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_broadcast_direct(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_reduce_packet2(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_reduce_dynamic(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_reduce_chain(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_reduce_direct(weiri_coll *coll, const weiri_task *task);
-/* alltoall, alltoallv and sendrecv; task->pairs has the buffers and lengths. */
-weir_status weiri_exchange_packet(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_exchange_cma(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_exchange_direct(weiri_coll *coll, const weiri_task *task);
-
-/* Across nodes (coll/internode/). */
-weir_status weiri_internode_coll_relay(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_reduce_scatter_rails(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_allreduce_doubling(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_allreduce_halving(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_allreduce_ring(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_allreduce_trees(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_reduce_scatter_halving(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_allgather_bruck(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_allgather_ring(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_broadcast_binomial(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_broadcast_scatter(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_reduce_binomial(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_alltoall_bruck(weiri_coll *coll, const weiri_task *task);
-weir_status weiri_internode_coll_pairwise(weiri_coll *coll, const weiri_task *task);
 
 /* A call across nodes on GPU buffers: runs the selected algorithm, on copies in host memory as far
  * as necessary. Blocks: first until the stream's earlier work has ended, then until the output is
@@ -71,10 +60,10 @@ weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weiri_task *task);
 
 /* Runs another algorithm than the selected one, and records its name for weir_comm_last_algo. */
 static inline weir_status weiri_algo_fall_back(weiri_coll *coll, const weiri_task *task,
-                                               const char *name, weiri_algo_run run)
+                                               const weiri_algo *algo)
 {
-    coll->last_algo = name;
-    return run(coll, task);
+    coll->last_algo = algo->info.name;
+    return algo->run(coll, task);
 }
 
 /* For algorithms that need buffers which peers can map, when this rank has found out that some are

@@ -25,7 +25,7 @@
  * rank may store for epoch e only when all readers have finished epoch e - 2. Every exchange
  * begins with weiri_coll_begin, which checks that. It costs nothing if the exchange before ended
  * with weiri_coll_end_all_heard: a rank that has received from every peer in epoch e knows that
- * all have finished e - 1. Otherwise (ring) it checks the done words and waits. In lanes, in slots
+ * all have finished e - 1. Otherwise it checks the done words and waits. In lanes, in slots
  * whose parts are used in rotation, and with descriptors of a reduce, a sender may be ahead by more
  * epochs (lane.h, slot.h, weiri_posts_exchange_ahead).
  *
@@ -115,7 +115,7 @@ typedef struct weiri_gpu_staging weiri_gpu_staging;
 
 enum { WEIRI_SPLIT_BITS = 47 }; /* of a message's length, which has 48 bits in a header */
 
-extern const weiri_algo weiri_algo_table[];
+extern const weiri_algo *const weiri_algo_table[];
 extern const size_t weiri_algo_table_rows;
 
 enum { WEIRI_CHOICES_MAX = 48, WEIRI_PLAIN_CHOICES_MAX = 8 };

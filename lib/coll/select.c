@@ -55,25 +55,26 @@ enum { ROWS_MAX = 256, LINE_BYTES = 256, MEASURED_NODES = 4 };
 static const weiri_algo *find_algo(weir_algo_backend backend, int collective, const char *name)
 {
     for (size_t i = 0; i < weiri_algo_table_rows; i++)
-        if ((int)weiri_algo_table[i].collective == collective &&
-            weiri_algo_table[i].backend == backend &&
-            strcmp(weiri_algo_table[i].name, name) == 0)
-            return &weiri_algo_table[i];
+        if ((int)weiri_algo_table[i]->info.collective == collective &&
+            weiri_algo_table[i]->info.backend == backend &&
+            strcmp(weiri_algo_table[i]->info.name, name) == 0)
+            return weiri_algo_table[i];
     return NULL;
 }
 
 static const weiri_algo *first_algo(weir_algo_backend backend, int collective)
 {
     for (size_t i = 0; i < weiri_algo_table_rows; i++)
-        if ((int)weiri_algo_table[i].collective == collective &&
-            weiri_algo_table[i].backend == backend)
-            return &weiri_algo_table[i];
+        if ((int)weiri_algo_table[i]->info.collective == collective &&
+            weiri_algo_table[i]->info.backend == backend)
+            return weiri_algo_table[i];
     return NULL;
 }
 
 static int is_known(const weiri_algo *row, weir_algo_backend backend, int collective)
 {
-    return row->backend == backend && (collective < 0 || (int)row->collective == collective);
+    return row->info.backend == backend &&
+           (collective < 0 || (int)row->info.collective == collective);
 }
 
 /* The names of a collective's algorithms (-1: of all collectives), each once, for messages. */
@@ -81,12 +82,13 @@ static const char *known_algos(weir_algo_backend backend, int collective, char *
 {
     size_t used = 0;
     for (size_t i = 0; i < weiri_algo_table_rows && used < bytes; i++) {
-        int is_new = is_known(&weiri_algo_table[i], backend, collective);
+        int is_new = is_known(weiri_algo_table[i], backend, collective);
         for (size_t j = 0; j < i && is_new; j++)
-            is_new = !is_known(&weiri_algo_table[j], backend, collective) ||
-                     strcmp(weiri_algo_table[j].name, weiri_algo_table[i].name) != 0;
+            is_new = !is_known(weiri_algo_table[j], backend, collective) ||
+                     strcmp(weiri_algo_table[j]->info.name, weiri_algo_table[i]->info.name) != 0;
         if (is_new)
-            used += (size_t)snprintf(text + used, bytes - used, ", %s", weiri_algo_table[i].name);
+            used +=
+                (size_t)snprintf(text + used, bytes - used, ", %s", weiri_algo_table[i]->info.name);
     }
     return text;
 }
@@ -356,9 +358,9 @@ static weiri_choice choice_of(const weiri_algo *algo, uint64_t max_bytes, int bl
 {
     weiri_choice choice = {max_bytes, algo, NULL, blocks, threads, ""};
     if (algo && blocks)
-        snprintf(choice.name, sizeof choice.name, "%s:%dx%d", algo->name, blocks, threads);
+        snprintf(choice.name, sizeof choice.name, "%s:%dx%d", algo->info.name, blocks, threads);
     else if (algo)
-        snprintf(choice.name, sizeof choice.name, "%s", algo->name);
+        snprintf(choice.name, sizeof choice.name, "%s", algo->info.name);
     return choice;
 }
 
@@ -491,7 +493,7 @@ weir_status weiri_algo_fall_back_plain(weiri_coll *coll, const weiri_task *task)
                                  ? first_algo(WEIR_ALGO_HOST, (int)task->call->collective)
                                  : choice->algo;
     coll->epoch--; /* the algorithm begins it again */
-    return weiri_algo_fall_back(coll, task, algo->name, algo->run);
+    return weiri_algo_fall_back(coll, task, algo);
 }
 
 /* Fills the choices of one collective: the rows of the file; the built-in ones if there are none,

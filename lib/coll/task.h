@@ -15,15 +15,15 @@ typedef struct weiri_task weiri_task;
 /* Runs a task; collective. */
 typedef weir_status (*weiri_algo_run)(weiri_coll *coll, const weiri_task *task);
 
-/* A row of the algorithm table; the part that users see is a weir_algo_info. */
+/* A row of the algorithm table (table.c). */
 typedef struct weiri_algo {
-    weir_collective collective;
-    const char *name;
-    weir_algo_backend backend;
+    weir_algo_info info; /* the part that users see */
     weiri_algo_run run;
     const struct weiri_gpu_algo *gpu; /* cuda: coll/cuda/kernels.h */
-    size_t gpu_phases_from; /* between nodes: from so many bytes on, phases within a node run on
-                             * its GPUs */
+    /* Between nodes: from so many bytes on, phases within a node run on its GPUs, which is faster if
+     * they take less time than the copies that they save: in allreduce and reduce_scatter from about
+     * 128 KiB on, in reduce, whose root copies everything anyway, never (SIZE_MAX). */
+    size_t gpu_phases_from;
 } weiri_algo;
 
 /* The algorithm for calls of up to max_bytes, on GPUs with this grid (0: its default). */

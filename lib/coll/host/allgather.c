@@ -29,7 +29,7 @@ static void allgather_request_next(const weiri_coll *coll, size_t bytes)
                               sizeof *slot + (bytes < WEIRI_NEXT_BYTES ? bytes : WEIRI_NEXT_BYTES));
 }
 
-weir_status weiri_allgather_packet(weiri_coll *coll, const weiri_task *task)
+static weir_status allgather_packet_run(weiri_coll *coll, const weiri_task *task)
 {
     int n = coll->nranks;
     weiri_copy_fn *copy = weiri_slot_copy(coll, task->count_bytes * (size_t)n);
@@ -71,7 +71,7 @@ static weir_status allgather_fetch(weiri_coll *coll, const weiri_task *task)
     return weiri_coll_end_together(coll, direct_phase);
 }
 
-weir_status weiri_allgather_direct(weiri_coll *coll, const weiri_task *task)
+static weir_status allgather_direct_run(weiri_coll *coll, const weiri_task *task)
 {
     int all_in, all_out,
         lends = weiri_reads_unregistered(coll, task) &&
@@ -88,12 +88,49 @@ weir_status weiri_allgather_direct(weiri_coll *coll, const weiri_task *task)
     return allgather_fetch(coll, task);
 }
 
-weir_status weiri_allgather_cma(weiri_coll *coll, const weiri_task *task)
+static weir_status allgather_cma_run(weiri_coll *coll, const weiri_task *task)
 {
     int all_in, all_out;
     if (!coll->comm->reads_unregistered)
-        return weiri_algo_fall_back(coll, task, "packet", weiri_allgather_packet);
+        return weiri_algo_fall_back(coll, task, &weiri_host_allgather_packet_row);
     weir_status status = weiri_posts_exchange(coll, task->call->in, task->count_bytes,
                                               WEIRI_LENDS_COPIED, NULL, 0, &all_in, &all_out);
     return status == WEIR_OK ? allgather_fetch(coll, task) : status;
 }
+
+const weiri_algo weiri_host_allgather_packet_row = {
+    .info = {.collective = WEIR_COLL_ALLGATHER,
+             .name = "packet",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "publish the input, copy all inputs",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = allgather_packet_run,
+};
+
+const weiri_algo weiri_host_allgather_direct_row = {
+    .info = {.collective = WEIR_COLL_ALLGATHER,
+             .name = "direct",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "copy from registered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1,
+             .needs_mapped = 1},
+    .run = allgather_direct_run,
+};
+
+const weiri_algo weiri_host_allgather_cma_row = {
+    .info = {.collective = WEIR_COLL_ALLGATHER,
+             .name = "cma",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "the kernel copies from the peers' buffers; unregistered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = allgather_cma_run,
+};

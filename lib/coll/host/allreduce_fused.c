@@ -42,7 +42,20 @@ weir_status weiri_allreduce_mapped(weiri_coll *coll, const weiri_task *task, wei
     return run(coll, task);
 }
 
-weir_status weiri_allreduce_fused(weiri_coll *coll, const weiri_task *task)
+static weir_status allreduce_fused_run(weiri_coll *coll, const weiri_task *task)
 {
     return weiri_allreduce_mapped(coll, task, weiri_allreduce_fused_posted);
 }
+
+const weiri_algo weiri_host_allreduce_fused_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "fused",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "read a share of all inputs, reduce it, write it to all; registered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1,
+             .needs_mapped = 1},
+    .run = allreduce_fused_run,
+};

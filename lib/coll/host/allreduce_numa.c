@@ -183,8 +183,10 @@ static int numa_any_attached(const weiri_coll *coll)
 
 static weir_status allreduce_numa_posted(weiri_coll *coll, const weiri_task *task)
 {
-    if (numa_any_attached(coll))
-        return weiri_algo_fall_back(coll, task, "fused", weiri_allreduce_fused_posted);
+    if (numa_any_attached(coll)) {
+        coll->last_algo = weiri_host_allreduce_fused_row.info.name;
+        return weiri_allreduce_fused_posted(coll, task);
+    }
     weir_status status = weiri_posts_map_inputs(coll, task, 0);
     if (status == WEIR_OK)
         status = weiri_posts_map_outputs(coll, task, 0, coll->nranks);
@@ -198,9 +200,23 @@ static weir_status allreduce_numa_posted(weiri_coll *coll, const weiri_task *tas
     return numa_run(&x);
 }
 
-weir_status weiri_allreduce_numa(weiri_coll *coll, const weiri_task *task)
+static weir_status allreduce_numa_run(weiri_coll *coll, const weiri_task *task)
 {
     if (weiri_is_rounded(task->call->dtype))
-        return weiri_algo_fall_back(coll, task, "fused", weiri_allreduce_fused);
+        return weiri_algo_fall_back(coll, task, &weiri_host_allreduce_fused_row);
     return weiri_allreduce_mapped(coll, task, allreduce_numa_posted);
 }
+
+const weiri_algo weiri_host_allreduce_numa_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "numa",
+             .backend = WEIR_ALGO_HOST,
+             .summary =
+                 "the same within each NUMA node, partial results between them; registered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1,
+             .needs_mapped = 1},
+    .run = allreduce_numa_run,
+};

@@ -9,7 +9,7 @@
 
 static const char phase[] = "allreduce (packet)";
 
-weir_status weiri_allreduce_packet(weiri_coll *coll, const weiri_task *task)
+static weir_status allreduce_packet_run(weiri_coll *coll, const weiri_task *task)
 {
     weir_status status = WEIR_OK;
     for (size_t done = 0; done < task->count_bytes && status == WEIR_OK;
@@ -27,3 +27,15 @@ weir_status weiri_allreduce_packet(weiri_coll *coll, const weiri_task *task)
     }
     return status;
 }
+
+const weiri_algo weiri_host_allreduce_packet_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "packet",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "publish the input, reduce all inputs; one latency, small sizes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = allreduce_packet_run,
+};

@@ -77,7 +77,7 @@ static void broadcast_publish(weiri_coll *coll, const weiri_task *task, size_t d
         weiri_move(coll, weiri_out_at(task, done), in, total, task->count_bytes);
 }
 
-weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_task *task)
+static weir_status broadcast_packet_run(weiri_coll *coll, const weiri_task *task)
 {
     if (task->count_bytes <= WEIRI_LANE_BYTES)
         return broadcast_through_lane(coll, task);
@@ -217,14 +217,51 @@ static weir_status broadcast_pull(weiri_coll *coll, const weiri_task *task, int 
                                           : broadcast_copy(coll, task);
 }
 
-weir_status weiri_broadcast_direct(weiri_coll *coll, const weiri_task *task)
+static weir_status broadcast_direct_run(weiri_coll *coll, const weiri_task *task)
 {
     return broadcast_pull(coll, task, 0);
 }
 
-weir_status weiri_broadcast_cma(weiri_coll *coll, const weiri_task *task)
+static weir_status broadcast_cma_run(weiri_coll *coll, const weiri_task *task)
 {
     if (!coll->comm->reads_unregistered)
-        return weiri_algo_fall_back(coll, task, "packet", weiri_broadcast_packet);
+        return weiri_algo_fall_back(coll, task, &weiri_host_broadcast_packet_row);
     return broadcast_pull(coll, task, 1);
 }
+
+const weiri_algo weiri_host_broadcast_packet_row = {
+    .info = {.collective = WEIR_COLL_BROADCAST,
+             .name = "packet",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "the root publishes, the others copy",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = broadcast_packet_run,
+};
+
+const weiri_algo weiri_host_broadcast_direct_row = {
+    .info = {.collective = WEIR_COLL_BROADCAST,
+             .name = "direct",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "copy from the root's registered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1,
+             .needs_mapped = 1},
+    .run = broadcast_direct_run,
+};
+
+const weiri_algo weiri_host_broadcast_cma_row = {
+    .info = {.collective = WEIR_COLL_BROADCAST,
+             .name = "cma",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "the kernel copies from the root's buffer; unregistered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = broadcast_cma_run,
+};

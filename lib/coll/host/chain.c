@@ -68,10 +68,10 @@ static weir_status chain_pass_on(const chain *x, size_t done, size_t total)
     return WEIR_OK;
 }
 
-weir_status weiri_reduce_chain(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_chain_run(weiri_coll *coll, const weiri_task *task)
 {
     if (coll->nranks > 2 && weiri_is_rounded(task->call->dtype))
-        return weiri_algo_fall_back(coll, task, "packet2", weiri_reduce_packet2);
+        return weiri_algo_fall_back(coll, task, &weiri_host_reduce_packet2_row);
     chain x = chain_of(coll, task);
     weiri_slots_for_ahead(coll);
     for (size_t done = 0; done < task->count_bytes; done += coll->piece_bytes) {
@@ -88,3 +88,17 @@ weir_status weiri_reduce_chain(weiri_coll *coll, const weiri_task *task)
     }
     return WEIR_OK;
 }
+
+const weiri_algo weiri_host_reduce_chain_row = {
+    .info =
+        {.collective = WEIR_COLL_REDUCE,
+         .name = "chain",
+         .backend = WEIR_ALGO_HOST,
+         .summary =
+             "partial results from rank to rank, through scratch memory; long unregistered memory",
+         .min_ranks = 2,
+         .max_ranks = WEIRI_RANKS_MAX,
+         .rounding = WEIR_ROUNDING_ONCE,
+         .reproducible = 1},
+    .run = reduce_chain_run,
+};

@@ -299,7 +299,7 @@ static weir_status dynamic_start(dynamic *x, size_t piece_bytes, size_t step_byt
     return dynamic_run(x);
 }
 
-weir_status weiri_allreduce_dynamic(weiri_coll *coll, const weiri_task *task)
+static weir_status allreduce_dynamic_run(weiri_coll *coll, const weiri_task *task)
 {
     dynamic x = {.coll = coll,
                  .task = task,
@@ -309,10 +309,10 @@ weir_status weiri_allreduce_dynamic(weiri_coll *coll, const weiri_task *task)
     return dynamic_start(&x, ALLREDUCE_PIECE_BYTES, ALLREDUCE_STEP_BYTES);
 }
 
-weir_status weiri_reduce_dynamic(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_dynamic_run(weiri_coll *coll, const weiri_task *task)
 {
     if (coll->nranks > 2 && weiri_is_rounded(task->call->dtype))
-        return weiri_algo_fall_back(coll, task, "packet2", weiri_reduce_packet2);
+        return weiri_algo_fall_back(coll, task, &weiri_host_reduce_packet2_row);
     /* Only the root has all contributions, so it divides. */
     weir_op op = task->call->op == WEIR_AVG ? WEIR_SUM : task->call->op;
     dynamic x = {.coll = coll,
@@ -323,3 +323,27 @@ weir_status weiri_reduce_dynamic(weiri_coll *coll, const weiri_task *task)
                  .reduce_own = weiri_reduce_get(task->call->dtype, task->call->op)};
     return dynamic_start(&x, REDUCE_PIECE_BYTES, REDUCE_STEP_BYTES);
 }
+
+const weiri_algo weiri_host_allreduce_dynamic_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "dynamic",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "the same; faster ranks reduce more; long unregistered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = allreduce_dynamic_run,
+};
+
+const weiri_algo weiri_host_reduce_dynamic_row = {
+    .info = {.collective = WEIR_COLL_REDUCE,
+             .name = "dynamic",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "like packet2; faster ranks reduce more; long unregistered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = reduce_dynamic_run,
+};

@@ -400,20 +400,131 @@ static weir_status exchange_pairs_run(weiri_coll *coll, const weiri_task *task,
     return x.is_read ? await_readers(&x) : WEIR_OK;
 }
 
-weir_status weiri_exchange_packet(weiri_coll *coll, const weiri_task *task)
+static weir_status exchange_packet_run(weiri_coll *coll, const weiri_task *task)
 {
     return exchange_pairs_run(coll, task, SIZE_MAX, SIZE_MAX);
 }
 
-weir_status weiri_exchange_direct(weiri_coll *coll, const weiri_task *task)
+static weir_status exchange_direct_run(weiri_coll *coll, const weiri_task *task)
 {
     return exchange_pairs_run(coll, task, WEIRI_MESSAGE_INLINE_BYTES + 1,
                               exchange_cma_from(coll, task));
 }
 
-weir_status weiri_exchange_cma(weiri_coll *coll, const weiri_task *task)
+static weir_status exchange_cma_run(weiri_coll *coll, const weiri_task *task)
 {
     if (!coll->comm->reads_unregistered)
-        return weiri_algo_fall_back(coll, task, "packet", weiri_exchange_packet);
+        return weiri_algo_fall_back(coll, task, &weiri_host_alltoall_packet_row);
     return exchange_pairs_run(coll, task, WEIRI_MESSAGE_INLINE_BYTES + 1, 0);
 }
+
+const weiri_algo weiri_host_alltoall_packet_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALL,
+             .name = "packet",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "messages through scratch memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = exchange_packet_run,
+};
+
+const weiri_algo weiri_host_alltoall_direct_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALL,
+             .name = "direct",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "copy from registered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1,
+             .needs_mapped = 1},
+    .run = exchange_direct_run,
+};
+
+const weiri_algo weiri_host_alltoall_cma_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALL,
+             .name = "cma",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "the kernel copies from the peers' buffers; unregistered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = exchange_cma_run,
+};
+
+const weiri_algo weiri_host_alltoallv_packet_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALLV,
+             .name = "packet",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "messages through scratch memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = exchange_packet_run,
+};
+
+const weiri_algo weiri_host_alltoallv_direct_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALLV,
+             .name = "direct",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "copy from registered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1,
+             .needs_mapped = 1},
+    .run = exchange_direct_run,
+};
+
+const weiri_algo weiri_host_alltoallv_cma_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALLV,
+             .name = "cma",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "the kernel copies from the peers' buffers; unregistered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = exchange_cma_run,
+};
+
+const weiri_algo weiri_host_sendrecv_packet_row = {
+    .info = {.collective = WEIR_COLL_SENDRECV,
+             .name = "packet",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "messages through scratch memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = exchange_packet_run,
+};
+
+const weiri_algo weiri_host_sendrecv_direct_row = {
+    .info = {.collective = WEIR_COLL_SENDRECV,
+             .name = "direct",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "copy from registered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1,
+             .needs_mapped = 1},
+    .run = exchange_direct_run,
+};
+
+const weiri_algo weiri_host_sendrecv_cma_row = {
+    .info = {.collective = WEIR_COLL_SENDRECV,
+             .name = "cma",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "the kernel copies from the peers' buffers; unregistered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = exchange_cma_run,
+};

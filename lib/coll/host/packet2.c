@@ -230,7 +230,7 @@ static weiri_copy_fn *packet2_copy(const weiri_coll *coll, const weiri_task *tas
                                                                 : weiri_copy_from_peer;
 }
 
-weir_status weiri_allreduce_packet2(weiri_coll *coll, const weiri_task *task)
+static weir_status allreduce_packet2_run(weiri_coll *coll, const weiri_task *task)
 {
     two_steps x = {.coll = coll,
                    .task = task,
@@ -241,7 +241,7 @@ weir_status weiri_allreduce_packet2(weiri_coll *coll, const weiri_task *task)
     return packet2_run(&x);
 }
 
-weir_status weiri_reduce_packet2(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_packet2_run(weiri_coll *coll, const weiri_task *task)
 {
     two_steps x = {.coll = coll,
                    .task = task,
@@ -251,3 +251,29 @@ weir_status weiri_reduce_packet2(weiri_coll *coll, const weiri_task *task)
                    .copy = packet2_copy(coll, task)};
     return packet2_run(&x);
 }
+
+const weiri_algo weiri_host_allreduce_packet2_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "packet2",
+             .backend = WEIR_ALGO_HOST,
+             .summary =
+                 "reduce a share, gather the shares, through scratch memory; unregistered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = allreduce_packet2_run,
+};
+
+const weiri_algo weiri_host_reduce_packet2_row = {
+    .info = {.collective = WEIR_COLL_REDUCE,
+             .name = "packet2",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "reduce a share, the root gathers the shares, through scratch memory; "
+                        "unregistered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = reduce_packet2_run,
+};

@@ -48,7 +48,7 @@ static weir_status reduce_piece(weiri_coll *coll, const weiri_task *task, size_t
                               packet_phase);
 }
 
-weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_packet_run(weiri_coll *coll, const weiri_task *task)
 {
     if (task->count_bytes <= WEIRI_LANE_BYTES)
         return reduce_through_lanes(coll, task);
@@ -71,7 +71,7 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_task *task)
     return WEIR_OK;
 }
 
-weir_status weiri_reduce_direct(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_direct_run(weiri_coll *coll, const weiri_task *task)
 {
     int all_in, all_out, is_root = coll->rank == task->call->root;
     /* Only the root's output matters; the others publish an empty buffer. */
@@ -93,3 +93,28 @@ weir_status weiri_reduce_direct(weiri_coll *coll, const weiri_task *task)
                                (weiri_reduction){share.first, share.count, 0, task->call->root, 1});
     return status == WEIR_OK ? weiri_coll_end_together(coll, direct_phase) : status;
 }
+
+const weiri_algo weiri_host_reduce_packet_row = {
+    .info = {.collective = WEIR_COLL_REDUCE,
+             .name = "packet",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "publish the input, the root reduces all inputs",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = reduce_packet_run,
+};
+
+const weiri_algo weiri_host_reduce_direct_row = {
+    .info = {.collective = WEIR_COLL_REDUCE,
+             .name = "direct",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "each reduces a share into the root's registered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1,
+             .needs_mapped = 1},
+    .run = reduce_direct_run,
+};

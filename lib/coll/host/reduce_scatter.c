@@ -58,7 +58,7 @@ static weir_status reduce_block(weiri_coll *coll, const weiri_task *task, size_t
     return WEIR_OK;
 }
 
-weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_scatter_packet_run(weiri_coll *coll, const weiri_task *task)
 {
     size_t piece = coll->piece_bytes / (size_t)coll->nranks / WEIR_LINE_BYTES * WEIR_LINE_BYTES;
     for (size_t done = 0; done < task->count_bytes; done += piece) {
@@ -75,7 +75,7 @@ weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weiri_task *task
     return WEIR_OK;
 }
 
-weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_scatter_direct_run(weiri_coll *coll, const weiri_task *task)
 {
     int all_in, all_out;
     weir_status status =
@@ -94,3 +94,28 @@ weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weiri_task *task
                                (weiri_reduction){0, task->call->count, offset, coll->rank, 1});
     return status == WEIR_OK ? weiri_coll_end_together(coll, direct_phase) : status;
 }
+
+const weiri_algo weiri_host_reduce_scatter_packet_row = {
+    .info = {.collective = WEIR_COLL_REDUCE_SCATTER,
+             .name = "packet",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "publish the input, reduce one block of all inputs",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = reduce_scatter_packet_run,
+};
+
+const weiri_algo weiri_host_reduce_scatter_direct_row = {
+    .info = {.collective = WEIR_COLL_REDUCE_SCATTER,
+             .name = "direct",
+             .backend = WEIR_ALGO_HOST,
+             .summary = "reduce one block from all ranks' registered memory",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1,
+             .needs_mapped = 1},
+    .run = reduce_scatter_direct_run,
+};

@@ -56,7 +56,7 @@ static weir_status bruck_lead(weiri_internode_coll *x)
     return status;
 }
 
-weir_status weiri_internode_coll_allgather_bruck(weiri_coll *coll, const weiri_task *task)
+static weir_status allgather_bruck_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
@@ -69,3 +69,16 @@ weir_status weiri_internode_coll_allgather_bruck(weiri_coll *coll, const weiri_t
                                 task->count_bytes * (size_t)coll->nranks, WEIR_UINT8, 0, x.stream);
     return weiri_internode_coll_end(&x, status);
 }
+
+const weiri_algo weiri_net_allgather_bruck_row = {
+    .info = {.collective = WEIR_COLL_ALLGATHER,
+             .name = "bruck",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "leaders by Bruck's algorithm; small sizes, many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = allgather_bruck_run,
+    .gpu_phases_from = SIZE_MAX,
+};

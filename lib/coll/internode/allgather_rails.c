@@ -55,7 +55,7 @@ static weir_status spread_chunk(weiri_internode_coll *x, size_t at, size_t bytes
     return status;
 }
 
-weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weiri_task *task)
+static weir_status allgather_rails_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
@@ -73,3 +73,15 @@ weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weiri_t
     }
     return weiri_internode_coll_end(&x, status);
 }
+
+const weiri_algo weiri_net_allgather_rails_row = {
+    .info = {.collective = WEIR_COLL_ALLGATHER,
+             .name = "rails",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "send the input to each node, distribute it there",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = allgather_rails_run,
+};

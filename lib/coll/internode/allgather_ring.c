@@ -68,7 +68,7 @@ static weir_status ring_run(ring *r)
     return status;
 }
 
-weir_status weiri_internode_coll_allgather_ring(weiri_coll *coll, const weiri_task *task)
+static weir_status allgather_ring_run(weiri_coll *coll, const weiri_task *task)
 {
     ring r = {.nrails = 0};
     size_t bytes = task->count_bytes * (size_t)coll->nranks;
@@ -86,3 +86,16 @@ weir_status weiri_internode_coll_allgather_ring(weiri_coll *coll, const weiri_ta
         weiri_section_unpack(&r.x, m, task->call->out, section_of(&r, m), task->count_bytes);
     return weiri_internode_coll_end(&r.x, status);
 }
+
+const weiri_algo weiri_net_allgather_ring_row = {
+    .info = {.collective = WEIR_COLL_ALLGATHER,
+             .name = "ring",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "rails around a ring of nodes; many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = allgather_ring_run,
+    .gpu_phases_from = SIZE_MAX,
+};

@@ -42,7 +42,7 @@ static weir_status doubling_lead(weiri_internode_coll *x)
                              : status;
 }
 
-weir_status weiri_internode_coll_allreduce_doubling(weiri_coll *coll, const weiri_task *task)
+static weir_status allreduce_doubling_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
@@ -56,3 +56,16 @@ weir_status weiri_internode_coll_allreduce_doubling(weiri_coll *coll, const weir
                                 WEIR_UINT8, 0, x.stream);
     return weiri_internode_coll_end(&x, status);
 }
+
+const weiri_algo weiri_net_allreduce_doubling_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "doubling",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "leaders by recursive doubling; small sizes, many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_PER_NODE,
+             .reproducible = 1},
+    .run = allreduce_doubling_run,
+    .gpu_phases_from = SIZE_MAX,
+};

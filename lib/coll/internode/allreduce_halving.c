@@ -86,7 +86,7 @@ static weir_status halving_along_rail(halving *h)
     return status == WEIR_OK ? weiri_fold_end(&h->x, &fold, h->part, bytes) : status;
 }
 
-weir_status weiri_internode_coll_allreduce_halving(weiri_coll *coll, const weiri_task *task)
+static weir_status allreduce_halving_run(weiri_coll *coll, const weiri_task *task)
 {
     halving h = {.count = 0};
     weir_status status = weiri_internode_coll_begin(coll, task, &h.x);
@@ -106,3 +106,16 @@ weir_status weiri_internode_coll_allreduce_halving(weiri_coll *coll, const weiri
                                     nrails);
     return weiri_internode_coll_end(&h.x, status);
 }
+
+const weiri_algo weiri_net_allreduce_halving_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "halving",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "rails by recursive halving and doubling (Rabenseifner); many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_PER_NODE,
+             .reproducible = 1},
+    .run = allreduce_halving_run,
+    .gpu_phases_from = SIZE_MAX,
+};

@@ -136,7 +136,7 @@ static weir_status rails_finish_chunk(rails *r, const chunk *c, const char *part
     return status == WEIR_OK ? gather_in_node(r, c) : status;
 }
 
-weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weiri_task *task)
+static weir_status allreduce_rails_run(weiri_coll *coll, const weiri_task *task)
 {
     rails r;
     chunk chunks[AHEAD + 1];
@@ -161,3 +161,17 @@ weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weiri_t
     }
     return weiri_internode_coll_end(&r.x, status);
 }
+
+const weiri_algo weiri_net_allreduce_rails_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "rails",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary =
+                 "reduce-scatter in each node, exchange of partial results, allgather in each node",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_PER_NODE,
+             .reproducible = 1},
+    .run = allreduce_rails_run,
+    .gpu_phases_from = 128 << 10,
+};

@@ -55,7 +55,7 @@ static weir_status ring_along_rail(ring *r)
     return status;
 }
 
-weir_status weiri_internode_coll_allreduce_ring(weiri_coll *coll, const weiri_task *task)
+static weir_status allreduce_ring_run(weiri_coll *coll, const weiri_task *task)
 {
     ring r = {.count = 0};
     weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
@@ -73,3 +73,16 @@ weir_status weiri_internode_coll_allreduce_ring(weiri_coll *coll, const weiri_ta
                                     nrails);
     return weiri_internode_coll_end(&r.x, status);
 }
+
+const weiri_algo weiri_net_allreduce_ring_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "ring",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "rails around a ring of nodes; many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_PER_NODE,
+             .reproducible = 1},
+    .run = allreduce_ring_run,
+    .gpu_phases_from = SIZE_MAX,
+};

@@ -252,7 +252,7 @@ static weir_status trees_along_rail(trees *r)
     return status;
 }
 
-weir_status weiri_internode_coll_allreduce_trees(weiri_coll *coll, const weiri_task *task)
+static weir_status allreduce_trees_run(weiri_coll *coll, const weiri_task *task)
 {
     trees r = {.npeers = 0};
     weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
@@ -271,3 +271,16 @@ weir_status weiri_internode_coll_allreduce_trees(weiri_coll *coll, const weiri_t
                                     nrails);
     return weiri_internode_coll_end(&r.x, status);
 }
+
+const weiri_algo weiri_net_allreduce_trees_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "trees",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "rails up and down two binary trees; many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_PER_NODE,
+             .reproducible = 1},
+    .run = allreduce_trees_run,
+    .gpu_phases_from = SIZE_MAX,
+};

@@ -143,7 +143,7 @@ static weir_status bruck_round(bruck *b)
     return status;
 }
 
-weir_status weiri_internode_coll_alltoall_bruck(weiri_coll *coll, const weiri_task *task)
+static weir_status alltoall_bruck_run(weiri_coll *coll, const weiri_task *task)
 {
     bruck b = {.done = 0};
     weir_status status = weiri_internode_coll_begin(coll, task, &b.x);
@@ -156,3 +156,16 @@ weir_status weiri_internode_coll_alltoall_bruck(weiri_coll *coll, const weiri_ta
     }
     return weiri_internode_coll_end(&b.x, status);
 }
+
+const weiri_algo weiri_net_alltoall_bruck_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALL,
+             .name = "bruck",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "leaders by Bruck's algorithm; small sizes, many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = alltoall_bruck_run,
+    .gpu_phases_from = SIZE_MAX,
+};

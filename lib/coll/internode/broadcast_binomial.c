@@ -23,7 +23,7 @@ static weir_status binomial_pass(weiri_internode_coll *x, const weiri_binomial *
     return status;
 }
 
-weir_status weiri_internode_coll_broadcast_binomial(weiri_coll *coll, const weiri_task *task)
+static weir_status broadcast_binomial_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
@@ -36,3 +36,16 @@ weir_status weiri_internode_coll_broadcast_binomial(weiri_coll *coll, const weir
                                 b.place, x.stream);
     return weiri_internode_coll_end(&x, status);
 }
+
+const weiri_algo weiri_net_broadcast_binomial_row = {
+    .info = {.collective = WEIR_COLL_BROADCAST,
+             .name = "binomial",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "a binomial tree of nodes; small sizes, many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = broadcast_binomial_run,
+    .gpu_phases_from = SIZE_MAX,
+};

@@ -38,7 +38,7 @@ static weir_status broadcast_from_rank(weiri_internode_coll *x, size_t at, size_
     return status == WEIR_OK && receives ? weiri_internode_take(x->internode, from) : status;
 }
 
-weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weiri_task *task)
+static weir_status broadcast_rails_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
@@ -56,3 +56,15 @@ weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weiri_t
     }
     return weiri_internode_coll_end(&x, status);
 }
+
+const weiri_algo weiri_net_broadcast_rails_row = {
+    .info = {.collective = WEIR_COLL_BROADCAST,
+             .name = "rails",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "ranks of the root's node send chunks in rotation, broadcast in each node",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = broadcast_rails_run,
+};

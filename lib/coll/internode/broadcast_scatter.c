@@ -64,7 +64,7 @@ static weir_status gather_blocks(scatter *s)
     return status;
 }
 
-weir_status weiri_internode_coll_broadcast_scatter(weiri_coll *coll, const weiri_task *task)
+static weir_status broadcast_scatter_run(weiri_coll *coll, const weiri_task *task)
 {
     scatter s = {.bytes = 0};
     weir_status status = weiri_internode_coll_begin(coll, task, &s.x);
@@ -86,3 +86,16 @@ weir_status weiri_internode_coll_broadcast_scatter(weiri_coll *coll, const weiri
         status = weiri_parts_gather(&s.x, task->call->out, task->count_bytes, 1, nrails);
     return weiri_internode_coll_end(&s.x, status);
 }
+
+const weiri_algo weiri_net_broadcast_scatter_row = {
+    .info = {.collective = WEIR_COLL_BROADCAST,
+             .name = "scatter",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "rails scatter and gather around a ring of nodes; many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = broadcast_scatter_run,
+    .gpu_phases_from = SIZE_MAX,
+};

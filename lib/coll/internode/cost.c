@@ -267,10 +267,10 @@ const weiri_algo *weiri_internode_cheapest(const weir_net_cost *cost, weiri_net_
     const weiri_algo *best = NULL;
     double best_us = INFINITY;
     for (size_t i = 0; i < weiri_algo_table_rows; i++) {
-        const weiri_algo *algo = &weiri_algo_table[i];
-        if (algo->backend != WEIR_ALGO_INTERNODE || algo->collective != collective)
+        const weiri_algo *algo = weiri_algo_table[i];
+        if (algo->info.backend != WEIR_ALGO_INTERNODE || algo->info.collective != collective)
             continue;
-        double us = weiri_internode_cost_us(cost, shape, collective, algo->name, bytes);
+        double us = weiri_internode_cost_us(cost, shape, collective, algo->info.name, bytes);
         if (shape.gpus && bytes < algo->gpu_phases_from)
             us += (double)bytes * staging_us;
         if (us < best_us) {

@@ -179,7 +179,7 @@ static void pairs_take_turns(const pairs *p, uint64_t idles)
         weir_relax();
 }
 
-weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weiri_task *task)
+static weir_status exchange_pairs_net_run(weiri_coll *coll, const weiri_task *task)
 {
     pairs p;
     int moved = 0, missing = -1;
@@ -206,3 +206,39 @@ weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weiri_task *task)
         weiri_internode_forget(p.x.internode);
     return status;
 }
+
+const weiri_algo weiri_net_alltoall_pairs_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALL,
+             .name = "pairs",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "messages between pairs of ranks",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = exchange_pairs_net_run,
+};
+
+const weiri_algo weiri_net_alltoallv_pairs_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALLV,
+             .name = "pairs",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "messages between pairs of ranks, short blocks of two nodes in one",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = exchange_pairs_net_run,
+};
+
+const weiri_algo weiri_net_sendrecv_pairs_row = {
+    .info = {.collective = WEIR_COLL_SENDRECV,
+             .name = "pairs",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "messages between pairs of ranks",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = exchange_pairs_net_run,
+};

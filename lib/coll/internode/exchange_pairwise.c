@@ -38,7 +38,7 @@ static weir_status pairwise_step(weiri_internode_coll *x, int to_node, int from_
     return status;
 }
 
-weir_status weiri_internode_coll_pairwise(weiri_coll *coll, const weiri_task *task)
+static weir_status pairwise_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
@@ -50,3 +50,29 @@ weir_status weiri_internode_coll_pairwise(weiri_coll *coll, const weiri_task *ta
         status = pairwise_step(&x, (node + step) % n, (node + n - step) % n);
     return weiri_internode_coll_end(&x, status);
 }
+
+const weiri_algo weiri_net_alltoall_pairwise_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALL,
+             .name = "pairwise",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "one pair of ranks at a time; many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = pairwise_run,
+    .gpu_phases_from = SIZE_MAX,
+};
+
+const weiri_algo weiri_net_alltoallv_pairwise_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALLV,
+             .name = "pairwise",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "one pair of ranks at a time; many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = pairwise_run,
+    .gpu_phases_from = SIZE_MAX,
+};

@@ -53,7 +53,7 @@ static weir_status binomial_round(weiri_internode_coll *x, const weiri_binomial 
     return status == WEIR_OK && represents ? binomial_combine(x, b, partial, bytes) : status;
 }
 
-weir_status weiri_internode_coll_reduce_binomial(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_binomial_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
@@ -63,3 +63,16 @@ weir_status weiri_internode_coll_reduce_binomial(weiri_coll *coll, const weiri_t
         status = binomial_round(&x, &b, first, weiri_least(task->call->count - first, most));
     return weiri_internode_coll_end(&x, status);
 }
+
+const weiri_algo weiri_net_reduce_binomial_row = {
+    .info = {.collective = WEIR_COLL_REDUCE,
+             .name = "binomial",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "a binomial tree of nodes; many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_PER_NODE,
+             .reproducible = 1},
+    .run = reduce_binomial_run,
+    .gpu_phases_from = SIZE_MAX,
+};

@@ -41,7 +41,7 @@ static weir_status reduce_chunk(weiri_internode_coll *x, size_t first, size_t co
     return weiri_internode_coll_combine(x, senders, out, out, count);
 }
 
-weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_rails_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
@@ -50,3 +50,16 @@ weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weiri_task
         status = reduce_chunk(&x, first, weiri_least(task->call->count - first, chunk), number++);
     return weiri_internode_coll_end(&x, status);
 }
+
+const weiri_algo weiri_net_reduce_rails_row = {
+    .info = {.collective = WEIR_COLL_REDUCE,
+             .name = "rails",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "reduce in each node, the root combines the results",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_PER_NODE,
+             .reproducible = 1},
+    .run = reduce_rails_run,
+    .gpu_phases_from = SIZE_MAX,
+};

@@ -88,7 +88,7 @@ static weir_status halving_lead(halving *h, char *ranks)
     return status == WEIR_OK ? halving_return(h, &fold) : status;
 }
 
-weir_status weiri_internode_coll_reduce_scatter_halving(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_scatter_halving_run(weiri_coll *coll, const weiri_task *task)
 {
     halving h = {.sections = NULL};
     char *ranks = NULL;
@@ -113,3 +113,16 @@ weir_status weiri_internode_coll_reduce_scatter_halving(weiri_coll *coll, const 
     }
     return weiri_internode_coll_end(&h.x, status);
 }
+
+const weiri_algo weiri_net_reduce_scatter_halving_row = {
+    .info = {.collective = WEIR_COLL_REDUCE_SCATTER,
+             .name = "halving",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "leaders by recursive halving; small sizes, many nodes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_PER_NODE,
+             .reproducible = 1},
+    .run = reduce_scatter_halving_run,
+    .gpu_phases_from = SIZE_MAX,
+};

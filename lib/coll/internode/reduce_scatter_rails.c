@@ -98,7 +98,7 @@ static weir_status reduce_scatter_chunk(weiri_internode_coll *x, size_t first, s
                : status;
 }
 
-weir_status weiri_internode_coll_reduce_scatter_rails(weiri_coll *coll, const weiri_task *task)
+static weir_status reduce_scatter_rails_run(weiri_coll *coll, const weiri_task *task)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, task, &x);
@@ -107,3 +107,16 @@ weir_status weiri_internode_coll_reduce_scatter_rails(weiri_coll *coll, const we
         status = reduce_scatter_chunk(&x, first, weiri_least(task->call->count - first, chunk));
     return weiri_internode_coll_end(&x, status);
 }
+
+const weiri_algo weiri_net_reduce_scatter_rails_row = {
+    .info = {.collective = WEIR_COLL_REDUCE_SCATTER,
+             .name = "rails",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "reduce in each node for each rank of other nodes, send it the result",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_PER_NODE,
+             .reproducible = 1},
+    .run = reduce_scatter_rails_run,
+    .gpu_phases_from = 128 << 10,
+};

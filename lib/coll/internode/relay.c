@@ -211,7 +211,7 @@ static weir_status relay_round(relay *r)
     return status;
 }
 
-weir_status weiri_internode_coll_relay(weiri_coll *coll, const weiri_task *task)
+static weir_status relay_run(weiri_coll *coll, const weiri_task *task)
 {
     relay r = {.from = coll->sources};
     weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
@@ -221,12 +221,63 @@ weir_status weiri_internode_coll_relay(weiri_coll *coll, const weiri_task *task)
             task->call->collective == WEIR_COLL_ALLTOALL;
     size_t most = status == WEIR_OK ? round_bytes(&r) : 0;
     if (status == WEIR_OK && !most)
-        return r.all ? weiri_algo_fall_back(coll, task, "pairs", weiri_internode_coll_pairs)
-                     : weiri_algo_fall_back(coll, task, "rails",
-                                            weiri_internode_coll_reduce_scatter_rails);
+        return r.all ? weiri_algo_fall_back(coll, task, &weiri_net_alltoall_pairs_row)
+                     : weiri_algo_fall_back(coll, task, &weiri_net_reduce_scatter_rails_row);
     for (; status == WEIR_OK && r.done < task->count_bytes; r.done += r.block) {
         r.block = weiri_least(task->count_bytes - r.done, most);
         status = relay_round(&r);
     }
     return weiri_internode_coll_end(&r.x, status);
 }
+
+const weiri_algo weiri_net_allreduce_packet_row = {
+    .info = {.collective = WEIR_COLL_ALLREDUCE,
+             .name = "packet",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "one message between two nodes; small sizes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = relay_run,
+    .gpu_phases_from = SIZE_MAX,
+};
+
+const weiri_algo weiri_net_reduce_scatter_packet_row = {
+    .info = {.collective = WEIR_COLL_REDUCE_SCATTER,
+             .name = "packet",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "one message between two nodes; small sizes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = relay_run,
+    .gpu_phases_from = SIZE_MAX,
+};
+
+const weiri_algo weiri_net_allgather_packet_row = {
+    .info = {.collective = WEIR_COLL_ALLGATHER,
+             .name = "packet",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "one message between two nodes; small sizes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = relay_run,
+    .gpu_phases_from = SIZE_MAX,
+};
+
+const weiri_algo weiri_net_alltoall_packet_row = {
+    .info = {.collective = WEIR_COLL_ALLTOALL,
+             .name = "packet",
+             .backend = WEIR_ALGO_INTERNODE,
+             .summary = "one message between two nodes; small sizes",
+             .min_ranks = 2,
+             .max_ranks = WEIRI_RANKS_MAX,
+             .rounding = WEIR_ROUNDING_ONCE,
+             .reproducible = 1},
+    .run = relay_run,
+    .gpu_phases_from = SIZE_MAX,
+};

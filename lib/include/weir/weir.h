@@ -677,9 +677,8 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  *
  * Reductions combine contributions in rank order 0, 1, ... n-1 and leave the same bits on every
  * rank and in every run of a call, except that
- *   "ring"   combines in an order that depends on the position in the buffer (allreduce) or on the
- *            rank (reduce_scatter), and on the host does not promise equal bits
- *            (weir_algo_info.reproducible is 0),
+ *   "ring"   (GPUs) combines in an order that depends on the position in the buffer (allreduce) or
+ *            on the rank (reduce_scatter),
  *   "numa"   (allreduce) combines the ranks of each NUMA node in order, then the NUMA nodes in the
  *            order of their first ranks,
  *   "chain", "ll128_chain", "dynamic"  (reduce) combine from root + 1 cyclically to the root,

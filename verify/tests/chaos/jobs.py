@@ -148,7 +148,7 @@ class Job:
     def draw_algorithm(self, collective):
         if self.plan:
             return []
-        names = {"allreduce": ("fused", "packet", "packet2", "dynamic", "ring"), "reduce": ("direct", "packet", "chain", "dynamic")}
+        names = {"allreduce": ("fused", "packet", "packet2", "dynamic"), "reduce": ("direct", "packet", "chain", "dynamic")}
         names = names.get(collective, ("direct", "packet"))
         return ["--algo", self.draw.choice(("auto", "auto") + names)]
 

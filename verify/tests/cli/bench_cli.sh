@@ -91,7 +91,7 @@ refuses 2 'int8.*float' -d complex
 refuses 2 'sum.*avg' -o xor
 refuses 2 'known: auto, all, ' --algo nope
 refuses 2 'one of auto|host|cuda' --backend tpu
-for twice in packet,packet auto,ring,auto all,packet auto,all packet:1x64,packet:1x64; do
+for twice in packet,packet auto,fused,auto all,packet auto,all packet:1x64,packet:1x64; do
     refuses 2 'rows of the same name; leave one out' --algo "$twice"
 done
 kernel=lib/algo/examples/allgather.cu:allgather
@@ -119,7 +119,7 @@ refuses 2 'No such file.*can be written' --csv "$scratch/none/a.csv"
 refuses 2 'No such file.*can be written' -J "$scratch/none/a.json"
 refuses 2 'No such file.*can be written' --tune="$scratch/none/tuned"
 refuses 2 'it is no regular file' --tune="$scratch"
-printf '# a letter\nallreduce 2 any - ring\nallreduce is fast' >"$scratch/letter"
+printf '# a letter\nallreduce 2 any - packet2\nallreduce is fast' >"$scratch/letter"
 cp "$scratch/letter" "$scratch/tuned"
 refuses 2 'line 3 is no row of a tuning table' --tune="$scratch/tuned"
 cmp -s "$scratch/letter" "$scratch/tuned" && [ ! -e "$scratch/tuned.new" ]

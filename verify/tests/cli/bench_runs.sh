@@ -178,9 +178,9 @@ status=1
     [ "$(wc -l <"$csv")" -gt 4 ] && status=0
 check "--algo with a list that ends with auto measures each algorithm once" $status
 
-bench 2 allreduce -b 1K -e 1K -n 4 --algo ring,packet --csv "$csv"
+bench 2 allreduce -b 1K -e 1K -n 4 --algo packet2,packet --csv "$csv"
 status=1
-[ "$code" -eq 0 ] && [ "$(awk -F, '$15 == "out" { printf "%s ", $11 }' "$csv")" = "ring packet " ] &&
+[ "$code" -eq 0 ] && [ "$(awk -F, '$15 == "out" { printf "%s ", $11 }' "$csv")" = "packet2 packet " ] &&
     status=0
 check "--algo with a list measures exactly those algorithms" $status
 
@@ -194,10 +194,10 @@ status=1
 [ "$code" -eq 0 ] && [ "$(grep -c '^allreduce .* - ' "$tuned")" -eq 1 ] &&
     [ "$(grep -c '^allgather .* - ' "$tuned")" -eq 1 ] && status=0
 check "--tune writes a table and keeps the rows of other collectives" $status
-sed 's/^allreduce .*/allreduce 2 any - ring/' "$tuned" >"$scratch/ring"
-WEIR_TUNING=$scratch/ring bench 2 allreduce -b 1K -e 1K -n 4
+sed 's/^allreduce .*/allreduce 2 any - packet2/' "$tuned" >"$scratch/packet2"
+WEIR_TUNING=$scratch/packet2 bench 2 allreduce -b 1K -e 1K -n 4
 status=1
-[ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : ring 1024 B$' "$scratch/out" && status=0
+[ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : packet2 1024 B$' "$scratch/out" && status=0
 check "the library selects algorithms by the table that --tune wrote" $status
 
 bench 2 allgather -b 64 -e 256K -f 16 -n 8 --buffers plain --tune "$tuned"

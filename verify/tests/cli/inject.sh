@@ -185,7 +185,7 @@ done
 
 # Special values: found in each type that has them, rejected for the others.
 for type in f8e4m3 f8e5m2 half bfloat16; do
-    run_ranks 3 ./bench_allreduce -d $type -o max -b 600 -e 600 -n 1 -w 0 --algo ring \
+    run_ranks 3 ./bench_allreduce -d $type -o max -b 600 -e 600 -n 1 -w 0 --algo packet2 \
         --inject lose-nan
     status=1
     [ "$code" -eq 1 ] && grep -q 'special value (NaN).*got 0, expected nan' "$scratch/err" && status=0
@@ -197,12 +197,14 @@ run ./bench_allreduce --verify mpi --inject lose-nan
 ends "lose-nan with --verify mpi, which cannot find it, is a usage error" 2
 
 # Determinism: a difference that no algorithm excludes is reported, but is not wrong data.
-run_ranks 3 ./bench_allreduce -b 4K -e 4K -n 1 -w 0 --algo ring --determinism --inject rank-bit
+./weir-plan make allreduce_ring -n 3 -o "$scratch/ring.json"
+run_ranks 3 ./bench_allreduce -b 4K -e 4K -n 1 -w 0 --plan "$scratch/ring.json" \
+    --determinism --inject rank-bit
 status=1
-expected='ring: same bits in 10 repeats; other bits on the ranks in 2 of 2 results; first in float sum'
+expected='plan:allreduce_ring: same bits in 10 repeats; other bits on the ranks in 2 of 2 results; first in float sum'
 [ "$code" -eq 0 ] && grep -q "^# Determinism .*: $expected, 4096 bytes, .*: rank 2, element 0: got " \
     "$scratch/out" && status=0
-check "ring results that differ in bits between ranks are reported, with exit code 0" $status
+check "results of a plan that differ in bits between ranks are reported, with exit code 0" $status
 run ./bench_allreduce --inject rank-bit
 ends "rank-bit without --determinism is a usage error" 2
 

@@ -127,7 +127,7 @@ by_ctypes() {
     done
     RANK=0 LOCAL_RANK=0 python3 -B python/weir_ctypes.py >"$out" 2>"$err" </dev/null || status=1
     wait
-    [ $status -eq 0 ] && grep -q '^packet packet ring [a-z]* [a-z]* named$' "$out" && [ ! -s "$scratch/rank1" ] && [ ! -s "$scratch/rank2" ]
+    [ $status -eq 0 ] && grep -q '^packet packet packet2 [a-z]* [a-z]* named$' "$out" && [ ! -s "$scratch/rank1" ] && [ ! -s "$scratch/rank2" ]
 }
 check "weir_ctypes.py: a communicator selects an algorithm by size on 3 ranks" by_ctypes
 alone() { env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT -u WEIR_BOOT_PORT "$@" python3 -B python/weir_ctypes.py; }

@@ -171,25 +171,25 @@ static void calls_name_algorithms(weir_comm *comm, int *failures)
     call.count = 8;
     EXPECT_OK(failures, weir_run(comm, &call));
     snprintf(before, sizeof before, "%s", weir_comm_last_algo(comm));
-    call.algo_name = "ring";
+    call.algo_name = "packet2";
     for (int i = 0; i < 2; i++) {
         memset(out, 0, sizeof out);
         EXPECT_OK(failures, weir_run(comm, &call));
-        EXPECT(failures, strcmp(weir_comm_last_algo(comm), "ring") == 0 && out[7] == 7 * n);
+        EXPECT(failures, strcmp(weir_comm_last_algo(comm), "packet2") == 0 && out[7] == 7 * n);
     }
     EXPECT_OK(failures, weir_allreduce(comm, in, out, 8, WEIR_INT32, WEIR_SUM, NULL));
     EXPECT(failures, strcmp(weir_comm_last_algo(comm), before) == 0);
-    EXPECT_OK(failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "ring"));
+    EXPECT_OK(failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "packet2"));
     call.algo_name = "auto"; /* the tuning table, whatever the communicator is set to */
     EXPECT_OK(failures, weir_run(comm, &call));
     EXPECT(failures, strcmp(weir_comm_last_algo(comm), before) == 0);
     EXPECT_OK(failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "auto"));
     call.algo_name = NULL;
     EXPECT_OK(failures, weir_algo_collection_create(comm, NULL, &collection));
-    EXPECT_OK(failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "ring", &call.algo));
+    EXPECT_OK(failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "packet2", &call.algo));
     memset(out, 0, sizeof out);
     EXPECT_OK(failures, weir_run(comm, &call)); /* by its count */
-    EXPECT(failures, strcmp(weir_comm_last_algo(comm), "ring") == 0 && out[7] == 7 * n);
+    EXPECT(failures, strcmp(weir_comm_last_algo(comm), "packet2") == 0 && out[7] == 7 * n);
     call.count = 0;
     call.in_bytes = call.out_bytes = sizeof in;
     memset(out, 0, sizeof out);
@@ -287,10 +287,11 @@ static void calls_of_other_versions(weir_comm *comm, int *failures)
 static void infos_agree(weir_comm *comm, int *failures)
 {
     const weir_algo_backend own = weir_comm_algo_backend(comm);
-    const weir_algo_info *ring = weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "ring");
+    const weir_algo_info *ring =
+        weir_algo_info_find(WEIR_ALGO_INTERNODE, WEIR_COLL_ALLREDUCE, "ring");
     const weir_algo_info *packet = weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "packet:4x64");
     EXPECT(failures, strcmp(weir_algo_backend_name(own), "host") == 0);
-    EXPECT(failures, ring && ring->rounding == WEIR_ROUNDING_PER_RANK && !ring->reproducible);
+    EXPECT(failures, ring && ring->rounding == WEIR_ROUNDING_PER_NODE && ring->reproducible);
     EXPECT(failures, packet && packet->rounding == WEIR_ROUNDING_ONCE && packet->reproducible);
     EXPECT(failures, !weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "pack"));
 }
@@ -545,7 +546,7 @@ static weir_algo *by_size(void *context, const weir_algo_collection *collection,
 {
     weir_algo *chosen = NULL;
     if (collective != WEIR_COLL_ALLREDUCE ||
-        weir_algo_find(collection, collective, bytes <= *(size_t *)context ? "recorder" : "ring",
+        weir_algo_find(collection, collective, bytes <= *(size_t *)context ? "recorder" : "fused",
                        &chosen) != WEIR_OK)
         return NULL;
     return chosen;
@@ -570,7 +571,7 @@ static void choose(weir_comm *comm, int *failures)
     weir_algo_collection_set_selector(collection, by_size, &limit);
     EXPECT(failures, weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 1024) == algo);
     EXPECT(failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_ALLREDUCE,
-                                                             1025)), "ring") == 0);
+                                                             1025)), "fused") == 0);
     EXPECT(failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_REDUCE, 1)),
                              "auto") == 0);
     EXPECT_OK(failures, call_with(weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 4), comm, 3));

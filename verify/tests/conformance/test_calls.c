@@ -242,7 +242,7 @@ static weir_status run_in_pieces(weiri_coll *coll, const weiri_task *task)
         call.out = weiri_out_at(task, at * sizeof(float));
         call.count = left < MONITORED_PIECE ? left : MONITORED_PIECE;
         const weiri_task piece = weiri_task_part(task, &call);
-        status = weiri_allreduce_packet(coll, &piece);
+        status = weiri_host_allreduce_packet_row.run(coll, &piece);
     }
     return status;
 }
@@ -257,8 +257,8 @@ static int folder_has(const char *folder, const char *word)
 
 static int monitored_body(weir_boot *boot, void *argument)
 {
-    static const weiri_algo in_pieces = {.collective = WEIR_COLL_ALLREDUCE, .name = "pieces",
-                                         .run = run_in_pieces};
+    static const weiri_algo in_pieces = {
+        .info = {.collective = WEIR_COLL_ALLREDUCE, .name = "pieces"}, .run = run_in_pieces};
     const weiri_choice choice = {.max_bytes = UINT64_MAX, .algo = &in_pieces, .name = "pieces"};
     const char *folder = argument;
     int failures = 0;

@@ -1204,7 +1204,7 @@ static void absent_rank(const test_rank *b)
 /* A file for WEIR_TUNING, and the error of the first collective. */
 typedef struct tuning_file {
     const char *text;    /* NULL: a folder instead of a file */
-    const char *problem; /* NULL: no error, and algorithm ring is used */
+    const char *problem; /* NULL: no error, and algorithm packet2 is used */
 } tuning_file;
 
 static tuning_file tuning;
@@ -1224,12 +1224,12 @@ static void with_tuning(const test_rank *b)
         unlink(path);
     const char *algo = weir_comm_last_algo(b->comm);
     if (tuning.problem ? !refused(status, tuning.problem)
-                       : status != WEIR_OK || strcmp(algo, "ring"))
+                       : status != WEIR_OK || strcmp(algo, "packet2"))
         fail_rank(b, tuning.text ? tuning.text : "a folder",
                   status == WEIR_OK ? algo : weir_last_error());
 }
 
-#define GOOD_ROW "allreduce 64 any - ring"
+#define GOOD_ROW "allreduce 64 any - packet2"
 #define BLANKS_60 "                                                            "
 #define BLANKS_240 BLANKS_60 BLANKS_60 BLANKS_60 BLANKS_60
 
@@ -1242,23 +1242,23 @@ static void test_tuning_files(void **state)
     char broadcasts[512];
     snprintf(broadcasts, sizeof broadcasts, "%s", known_algos(WEIR_COLL_BROADCAST));
     const tuning_file files[] = {
-        {"# good\nallreduce 64 any 1K ring # small\nallreduce 64 any - packet\n", NULL},
-        {"# unknown collective\nallreduse 64 any - ring\n", ":2: "},
+        {"# good\nallreduce 64 any 1K packet2 # small\nallreduce 64 any - packet\n", NULL},
+        {"# unknown collective\nallreduse 64 any - packet2\n", ":2: "},
         {"# unknown algorithm\nallreduce 64 any - rings\n", ":2: "},
         {"# the known ones\nbroadcast 64 any - rings\n", broadcasts},
-        {"# unknown cores\nallreduce 64 some - ring\n", ":2: "},
+        {"# unknown cores\nallreduce 64 some - packet2\n", ":2: "},
         {"allreduce 64 plain - fused\n", ":1: fused needs memory that peers can map"},
-        {"allreduce 64 plain-shared 1K packet\nallreduce 64 any - ring\n", NULL},
-        {"# bad size\nallreduce 64 any 1X ring\n", ":2: "},
-        {"# negative size\nallreduce 64 any -5 ring\n", ":2: "},
-        {"# size beyond 64 bits\nallreduce 64 any 20000000000G ring\n", ":2: "},
-        {"# too short\nallreduce 64 any ring\n", ":2: "},
+        {"allreduce 64 plain-shared 1K packet\nallreduce 64 any - packet2\n", NULL},
+        {"# bad size\nallreduce 64 any 1X packet2\n", ":2: "},
+        {"# negative size\nallreduce 64 any -5 packet2\n", ":2: "},
+        {"# size beyond 64 bits\nallreduce 64 any 20000000000G packet2\n", ":2: "},
+        {"# too short\nallreduce 64 any packet2\n", ":2: "},
         {"allreduce 64 cuda - packet 0x64\n", ":1: grid is '0x64'"},
         {"allreduce 64 cuda - packet 1x64\n" GOOD_ROW "\n", NULL},
         {"broadcast 2 any - packet\n" GOOD_ROW "\n", NULL},
         {many_rows, ": more than 256 rows"},
         {NULL, "cannot read the tuning file /tmp: Is a directory"},
-        {"# long " BLANKS_240 BLANKS_240 "allreduse 64 any - ring\n" GOOD_ROW "\n", NULL},
+        {"# long " BLANKS_240 BLANKS_240 "allreduse 64 any - packet2\n" GOOD_ROW "\n", NULL},
         {GOOD_ROW " # " BLANKS_240 BLANKS_240 "remark", NULL},
         {GOOD_ROW " #\n# " BLANKS_240 BLANKS_240 "\nallreduse\n", ":3: "},
         {"\n" GOOD_ROW BLANKS_240 "word\n", ":2: expected text of at most 255 characters"},

@@ -14,7 +14,7 @@ void weiri_cuda_load_collectives(const weir_comm *comm)
     for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
         weiri_cuda_load(weiri_gpu_reduce_local_kernel((weir_dtype)dtype));
     for (size_t row = 0; row < weiri_algo_table_rows; row++) {
-        const weiri_gpu_algo *gpu = weiri_algo_table[row].gpu;
+        const weiri_gpu_algo *gpu = weiri_algo_table[row]->gpu;
         for (int dtype = 0; gpu && dtype < WEIR_DTYPE_COUNT; dtype++)
             weiri_cuda_load(gpu->kernel((weir_dtype)dtype, comm->nranks));
     }

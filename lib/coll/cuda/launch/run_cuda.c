@@ -164,9 +164,9 @@ static const weiri_algo *general_algo(weir_collective collective)
 {
     size_t row = weiri_algo_table_rows;
     while (row-- > 0)
-        if (weiri_algo_table[row].collective == collective && weiri_algo_table[row].gpu)
+        if (weiri_algo_table[row]->info.collective == collective && weiri_algo_table[row]->gpu)
             break;
-    return &weiri_algo_table[row];
+    return weiri_algo_table[row];
 }
 
 /* How many of the requested threads a block of the kernel can have, and how many such blocks are
@@ -279,7 +279,7 @@ static void replace_algo(weiri_coll *coll, const weiri_task *task, const weiri_g
     const weiri_choice *shorter = args->nvlink ? choice_for_shorter(coll, task, args) : NULL;
     *algo = shorter ? shorter->algo : general_algo((weir_collective)args->collective);
     *shape = (weiri_gpu_shape){shorter ? shorter->blocks : 0, shorter ? shorter->threads : 0};
-    coll->last_algo = shorter ? shorter->name : (*algo)->name;
+    coll->last_algo = shorter ? shorter->name : (*algo)->info.name;
 }
 
 weir_status weiri_cuda_run(weiri_coll *coll, const weiri_task *task)
@@ -301,7 +301,7 @@ weir_status weiri_cuda_run(weiri_coll *coll, const weiri_task *task)
         replace_algo(coll, task, &args, &algo, &shape);
     if (status == WEIR_OK)
         status = weiri_cuda_launch(
-            coll->comm, task->call->stream, algo->name,
+            coll->comm, task->call->stream, algo->info.name,
             algo->gpu->kernel(task->call->dtype, coll->nranks),
             shape.blocks ? shape : algo->gpu->shape(&args, weiri_cuda_of(coll->comm)->processors),
             &args);
@@ -314,6 +314,6 @@ weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_task *task)
     const weiri_choice general = {.algo = general_algo(task->call->collective)};
     weiri_task own = *task;
     own.choice = &general;
-    coll->last_algo = general.algo->name;
+    coll->last_algo = general.algo->info.name;
     return weiri_cuda_run(coll, &own);
 }

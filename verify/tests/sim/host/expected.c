@@ -26,7 +26,7 @@ static uint64_t allreduce_bytes(const char *algo, uint64_t size, int nranks)
     const uint64_t share = size / (uint64_t)nranks;
     if (strcmp(algo, "packet") == 0)
         return pairs_bytes(size, nranks);
-    if (strcmp(algo, "fused") == 0 || strcmp(algo, "packet2") == 0 || strcmp(algo, "ring") == 0)
+    if (strcmp(algo, "fused") == 0 || strcmp(algo, "packet2") == 0)
         return 2 * pairs_bytes(share, nranks); /* loads and stores; loads twice */
     if (strcmp(algo, "numa") == 0)
         return numa_bytes(size, nranks);
