@@ -217,8 +217,7 @@ static void put_half(bench_json_report *report, const char *key, const bench_row
     weiri_json_put_real(json, "bus_bw", good ? bench_busbw_gbs(row, result->time_us) : NAN);
     weiri_json_key(json, "nwrong");
     if (result->checked)
-        weiri_json_add_whole(json, (long long)(result->check.wrong + result->check.overruns +
-                                           result->check.inputs_changed));
+        weiri_json_add_whole(json, (long long)bench_result_wrong(result));
     else
         weiri_json_add_null(json);
     weiri_json_put_text(json, "special", bench_outcome_name(result->special));
@@ -334,9 +333,9 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row,
 
 weir_status bench_json_report_check(bench_json_report *report)
 {
-    if (!report->json.file || report->told || !ferror(report->json.file))
+    if (!report->json.file || report->reported || !ferror(report->json.file))
         return WEIR_OK;
-    report->told = 1;
+    report->reported = 1;
     return bench_job_note(report->run->job, WEIR_ERR_SYSTEM,
                           "-J %s: not all could be written; is the disk full?",
                           report->run->options->json_path);
@@ -354,7 +353,7 @@ weir_status bench_json_report_end(bench_json_report *report, const bench_json_to
     int broken = ferror(json->file);
     broken |= fclose(json->file) != 0;
     json->file = NULL;
-    if (broken && report->told)
+    if (broken && report->reported)
         return WEIR_OK;
     if (broken)
         return bench_job_note(report->run->job, WEIR_ERR_SYSTEM,

@@ -15,7 +15,7 @@ typedef struct bench_json_report {
     weiri_json_writer json; /* file NULL: no report, all calls do nothing */
     const bench_run *run;
     const bench_ceiling *ceiling;
-    int begun, told; /* told: that it cannot be written */
+    int begun, reported; /* reported: that it cannot be written */
     const char *fault; /* of the first record that has one */
 } bench_json_report;
 

@@ -133,7 +133,8 @@ static void record_put_checks(bench_record *record, const bench_row *row,
                      !result->checked              ? "off"
                      : bench_result_failed(result) ? "fail"
                                                    : "pass");
-    bench_record_print(record, BENCH_COLUMN_WRONG, "%llu", (unsigned long long)result->check.wrong);
+    bench_record_print(record, BENCH_COLUMN_WRONG, "%llu",
+                       (unsigned long long)bench_result_wrong(result));
     bench_record_put(record, BENCH_COLUMN_ORACLE, bench_row_oracle(row, result));
     bench_record_put(record, BENCH_COLUMN_SPECIAL, bench_outcome_name(result->special));
     bench_record_put(record, BENCH_COLUMN_DETERMINISM,

@@ -97,9 +97,7 @@ static void write_half(bench_table *table, const bench_row *row, const bench_res
     write_numbers(table->out, &time_us, 1, TIME_WIDTH);
     write_numbers(table->out, bandwidths, 2, BANDWIDTH_WIDTH);
     if (result && result->checked) {
-        /* Overruns and changed inputs count as wrong too. */
-        const weirv_result *check = &result->check;
-        const double wrong = (double)(check->wrong + check->overruns + check->inputs_changed);
+        const double wrong = (double)bench_result_wrong(result);
         fprintf(table->out, "%s  %6g%s",
                 wrong > 0 ? weiri_terminal_colour(table->out, WEIRI_COLOUR_BAD) : "", wrong,
                 wrong > 0 ? weiri_terminal_colour(table->out, WEIRI_COLOUR_NONE) : "");

@@ -8,10 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t bench_result_wrong(const bench_result *result)
+{
+    const weirv_result *check = &result->check;
+    return result->checked ? check->wrong + check->overruns + check->inputs_changed : 0;
+}
+
 int bench_result_failed(const bench_result *result)
 {
-    return result->checked &&
-           (result->check.wrong || result->check.overruns || result->check.inputs_changed);
+    return bench_result_wrong(result) != 0;
 }
 
 const char *bench_row_oracle(const bench_row *row, const bench_result *result)

@@ -269,4 +269,14 @@ for wrong in slow slow: slow:0 slow:1001 slow:20x slow:20@timed; do
     run ./bench_allreduce --inject $wrong
     ends "--inject $wrong is a usage error" 2
 done
+
+# What is wrong has the same number in the table, the CSV and the JSON, whatever its kind.
+for fault in flip-bit drop-chunk overrun modify-input; do
+    run ./bench_allreduce -g 2 -b 4K -e 4K -n 2 -w 0 --verify exact --inject $fault --csv "$scratch/w.csv" -J "$scratch/w.jsn"
+    table=$(awk '/^ / { print $9 + $13 }' "$scratch/out")
+    csv=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "wrong") at = i } NR > 1 { sum += $at } END { print sum + 0 }' "$scratch/w.csv")
+    json=$(grep -o '"nwrong": *[0-9]*' "$scratch/w.jsn" | awk '{ sum += $2 } END { print sum + 0 }')
+    [ "$code" -eq 1 ] && [ "$table" -gt 0 ] && [ "$csv" = "$table" ] && [ "$json" = "$table" ]
+    check "$fault: table, CSV and JSON count $table" $?
+done
 finish

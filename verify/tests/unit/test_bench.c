@@ -444,6 +444,15 @@ TEST(cold_pools_exceed_the_cache_share)
     assert_true(bench_cache_pool_bytes(8, (size_t)1 << 40) == (size_t)1 << 40);
 }
 
+TEST(results_count_all_that_is_wrong)
+{
+    bench_result result = {.checked = 1,
+                           .check = {.wrong = 1, .overruns = 20, .inputs_changed = 300}};
+    assert_int_equal(bench_result_wrong(&result), 321);
+    result.checked = 0;
+    assert_int_equal(bench_result_wrong(&result), 0);
+}
+
 TEST(results_fail_on_wrong_data_overruns_and_changed_inputs)
 {
     bench_result result = {.checked = 1};
