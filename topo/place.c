@@ -163,3 +163,20 @@ weir_status weiri_topo_place(const weiri_topo *topo, int local_rank, int local_n
     free_cores(&list);
     return status;
 }
+
+weir_status weiri_topo_places(const weiri_topo *topo, int local_nranks, weiri_place **places)
+{
+    weir_status status = WEIR_OK;
+    if (local_nranks < 1)
+        return weiri_fail(WEIR_ERR_INVALID, "places of %d ranks: expected 1 or more", local_nranks);
+    weiri_place *made = calloc((size_t)local_nranks, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the places of %d ranks", local_nranks);
+    for (int rank = 0; status == WEIR_OK && rank < local_nranks; rank++)
+        status = weiri_topo_place(topo, rank, local_nranks, &made[rank]);
+    if (status == WEIR_OK)
+        *places = made;
+    else
+        free(made);
+    return status;
+}

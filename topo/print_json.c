@@ -16,6 +16,8 @@
 #include "base/json.h"
 #include "topo/model.h"
 
+#include <stdlib.h>
+
 /* null for an empty text. */
 static void put_known_text(weiri_json_writer *json, const char *key, const char *text)
 {
@@ -174,26 +176,22 @@ static void put_devices(const weiri_topo *topo, weiri_json_writer *json)
     weiri_json_close_list(json);
 }
 
-static weir_status put_ranks(const weiri_topo *topo, int nranks, weiri_json_writer *json)
+static void put_ranks(const weiri_place *places, int nranks, weiri_json_writer *json)
 {
     open_section(json, "ranks");
     for (int rank = 0; rank < nranks; rank++) {
-        weiri_place place;
-        weir_status status = weiri_topo_place(topo, rank, nranks, &place);
-        if (status)
-            return status;
+        const weiri_place *place = &places[rank];
         open_entry(json);
         weiri_json_put_whole(json, "rank", rank);
-        put_index(json, "numa", place.numa);
-        put_index(json, "gpu", place.gpu);
-        put_index(json, "nic", place.nic);
-        weiri_json_put_whole(json, "cores", place.ncores);
-        weiri_json_put_text(json, "cpus", place.cpus);
-        weiri_json_put_whole(json, "sharers", place.sharers);
+        put_index(json, "numa", place->numa);
+        put_index(json, "gpu", place->gpu);
+        put_index(json, "nic", place->nic);
+        weiri_json_put_whole(json, "cores", place->ncores);
+        weiri_json_put_text(json, "cpus", place->cpus);
+        weiri_json_put_whole(json, "sharers", place->sharers);
         weiri_json_close_object(json);
     }
     weiri_json_close_list(json);
-    return WEIR_OK;
 }
 
 static void put_port_name(const weiri_rdma_port *port, weiri_json_writer *json)
@@ -264,18 +262,13 @@ static void put_choice(const weiri_topo *topo, int rank, const weiri_place *plac
     weiri_json_close_object(json);
 }
 
-static weir_status put_choices(const weiri_topo *topo, int nranks, weiri_json_writer *json)
+static void put_choices(const weiri_topo *topo, const weiri_place *places, int nranks,
+                        weiri_json_writer *json)
 {
     open_section(json, "rdma_ranks");
-    for (int rank = 0; topo->nports > 0 && rank < nranks; rank++) {
-        weiri_place place;
-        weir_status status = weiri_topo_place(topo, rank, nranks, &place);
-        if (status)
-            return status;
-        put_choice(topo, rank, &place, json);
-    }
+    for (int rank = 0; topo->nports > 0 && rank < nranks; rank++)
+        put_choice(topo, rank, &places[rank], json);
     weiri_json_close_list(json);
-    return WEIR_OK;
 }
 
 typedef void (*cell_writer)(const weiri_topo *topo, int row, int column, weiri_json_writer *json);
@@ -329,20 +322,21 @@ static void put_distances(const weiri_topo *topo, weiri_json_writer *json)
 weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, int nranks, FILE *out)
 {
     weiri_json_writer json = {.file = out, .layout = WEIRI_JSON_INLINE};
+    weiri_place *places;
+    const weir_status status = weiri_topo_places(topo, nranks, &places);
+    if (status) /* before anything is written */
+        return status;
     weiri_json_open_object(&json);
     put_overview(topo, source, &json);
     put_caches(topo, &json);
     put_numa(topo, &json);
     put_devices(topo, &json);
-    weir_status status = put_ranks(topo, nranks, &json);
-    if (status)
-        return status;
+    put_ranks(places, nranks, &json);
     put_ports(topo, &json);
-    status = put_choices(topo, nranks, &json);
-    if (status)
-        return status;
+    put_choices(topo, places, nranks, &json);
     put_distances(topo, &json);
     weiri_json_close_object(&json);
     fputc('\n', out);
+    free(places);
     return WEIR_OK;
 }

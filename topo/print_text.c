@@ -3,6 +3,7 @@
  * where each rank runs, how close devices are). Tables without rows are omitted.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "topo/model.h"
 
@@ -121,17 +122,11 @@ static void print_place(const weiri_topo *topo, const weiri_place *place, FILE *
     fputc('\n', out);
 }
 
-static weir_status print_places(const weiri_topo *topo, int nranks, FILE *out)
+static void print_places(const weiri_topo *topo, const weiri_place *places, int nranks, FILE *out)
 {
     fprintf(out, "\nRank  NUMA  GPU     NIC       cores  cpus\n");
-    for (int rank = 0; rank < nranks; rank++) {
-        weiri_place place;
-        weir_status status = weiri_topo_place(topo, rank, nranks, &place);
-        if (status)
-            return status;
-        print_place(topo, &place, out);
-    }
-    return WEIR_OK;
+    for (int rank = 0; rank < nranks; rank++)
+        print_place(topo, &places[rank], out);
 }
 
 /* "0 fe80::1, 1 10.9.9.1 (RoCE v2)" */
@@ -165,19 +160,15 @@ static void print_ports(const weiri_topo *topo, FILE *out)
 }
 
 /* Prints the port that the `ib` transport of each rank uses. */
-static weir_status print_choices(const weiri_topo *topo, int nranks, FILE *out)
+static void print_choices(const weiri_topo *topo, const weiri_place *places, int nranks, FILE *out)
 {
     if (topo->nports == 0)
-        return WEIR_OK;
+        return;
     fprintf(out, "\nRank  RDMA port   GID  why\n");
     for (int rank = 0; rank < nranks; rank++) {
         char name[80];
-        weiri_place place;
         weiri_rdma_choice choice;
-        weir_status status = weiri_topo_place(topo, rank, nranks, &place);
-        if (status)
-            return status;
-        if (weiri_topo_choose_port(topo, &place, &choice) != WEIR_OK) {
+        if (weiri_topo_choose_port(topo, &places[rank], &choice) != WEIR_OK) {
             fprintf(out, "%4d  -             -  %s\n", rank, weir_last_error());
             continue;
         }
@@ -185,7 +176,6 @@ static weir_status print_choices(const weiri_topo *topo, int nranks, FILE *out)
         snprintf(name, sizeof name, "%s:%d", port->device, port->port);
         fprintf(out, "%4d  %-10s  %3d  %s\n", rank, name, port->gids[choice.gid].index, choice.why);
     }
-    return WEIR_OK;
 }
 
 static void print_port_distances(const weiri_topo *topo, FILE *out)
@@ -259,17 +249,19 @@ static void print_distances(const weiri_topo *topo, FILE *out)
 
 weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, int nranks, FILE *out)
 {
+    weiri_place *places;
+    const weir_status status = weiri_topo_places(topo, nranks, &places);
+    if (status) /* before anything is written */
+        return status;
     print_overview(topo, source, out);
     print_numa(topo, out);
     print_gpus(topo, out);
     print_nics(topo, out);
     print_ports(topo, out);
-    weir_status status = print_places(topo, nranks, out);
-    if (!status)
-        status = print_choices(topo, nranks, out);
-    if (!status) {
-        print_port_distances(topo, out);
-        print_distances(topo, out);
-    }
-    return status;
+    print_places(topo, places, nranks, out);
+    print_choices(topo, places, nranks, out);
+    print_port_distances(topo, out);
+    print_distances(topo, out);
+    free(places);
+    return WEIR_OK;
 }

@@ -104,6 +104,8 @@ int weiri_topo_pick_nic_at(const weiri_topo *topo, int numa, int ordinal);
  * nothing. WEIR_ERR_INVALID: local_rank is outside 0..local_nranks-1. */
 weir_status weiri_topo_place(const weiri_topo *topo, int local_rank, int local_nranks,
                              weiri_place *place);
+/* The same for all ranks: a list that the caller frees. */
+weir_status weiri_topo_places(const weiri_topo *topo, int local_nranks, weiri_place **places);
 /* Binds the process to place->cpus, unless the launcher has bound it: then sets place to the
  * launcher's choice. The launcher counts as having bound the process if it may not run on every
  * hardware thread of the machine, or if the environment says so. Does nothing for a place that is
@@ -135,8 +137,8 @@ void weiri_topo_summary(const weiri_topo *topo, char *text, size_t bytes);
  * number of nodes of each. */
 weir_status weiri_topo_print_kinds(const char *folder, FILE *out);
 /* Prints the hardware, the places of nranks ranks, and distances, as text or as one JSON object.
- * source describes where topo comes from ("this machine", a path). Errors: those of
- * weiri_topo_place. Write errors stay in out's error flag. */
+ * source describes where topo comes from ("this machine", a path). Errors, before anything is
+ * written: those of weiri_topo_place. Write errors stay in out's error flag. */
 weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, int nranks,
                                   FILE *out);
 weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, int nranks,

@@ -318,6 +318,30 @@ TEST(a_rank_out_of_range_is_rejected)
     weiri_topo_destroy(topo);
 }
 
+TEST(nothing_is_printed_if_a_rank_has_no_place)
+{
+    weiri_topo *topo = load(MACHINE_8GPU);
+    weir_status (*const print[])(const weiri_topo *, const char *, int, FILE *) = {
+        weiri_topo_print_json, weiri_topo_print_text};
+    for (size_t i = 0; i < sizeof print / sizeof *print; i++) {
+        char text[64] = "";
+        FILE *to = fmemopen(text, sizeof text, "w");
+        assert_non_null(to);
+        assert_int_equal(print[i](topo, "test", 0, to), WEIR_ERR_INVALID);
+        assert_int_equal(ftell(to), 0);
+        fclose(to);
+        assert_string_equal(text, "");
+    }
+    weiri_place *places = NULL;
+    assert_int_equal(weiri_topo_places(topo, -1, &places), WEIR_ERR_INVALID);
+    assert_null(places);
+    assert_int_equal(weiri_topo_places(topo, 8, &places), WEIR_OK);
+    for (int rank = 0; rank < 8; rank++)
+        assert_int_equal(places[rank].gpu, rank);
+    free(places);
+    weiri_topo_destroy(topo);
+}
+
 /* -------------------------------------------------------------------- NICs */
 
 TEST(a_missing_nic_is_replaced_by_the_nearest)
