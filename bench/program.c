@@ -5,6 +5,7 @@
 #include "bench/job/load.h"
 #include "bench/job/preflight.h"
 #include "bench/job/watch.h"
+#include "bench/options/environment.h"
 #include "programs/program.h"
 #include "programs/terminal.h"
 
@@ -62,6 +63,20 @@ static weir_backend backend_of(const bench_options *options)
     return backends[options->backend];
 }
 
+/* Names the variables that the user has set for other programs, and that change nothing here. */
+static void warn_of_environment(bench_job *job)
+{
+    char names[BENCH_WARNING_BYTES / 2];
+    if (bench_environment_foreign(1, names, sizeof names))
+        bench_warning_add(job, "nccl-tests", "variables of nccl-tests that weir does not obey: %s",
+                          names);
+    if (bench_environment_foreign(0, names, sizeof names))
+        bench_warning_add(job, "environment",
+                          "variables of NCCL that change peers at most, not weir (in brackets: "
+                          "what does): %s",
+                          names);
+}
+
 /* Creates the communicator, and opens workload and report. Collective; agreed. */
 static weir_status open_run(const program *p, bench_report *report, void **state)
 {
@@ -74,6 +89,7 @@ static weir_status open_run(const program *p, bench_report *report, void **state
     if (status != WEIR_OK)
         return status;
     bench_preflight(run->job);
+    warn_of_environment(run->job);
     status = bench_report_open(report, run);
     if (status != WEIR_OK)
         return status;

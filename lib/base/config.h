@@ -17,6 +17,9 @@
 weir_status weiri_config_read(const char *type, const void *given, void *config,
                               size_t config_bytes);
 
+/* The longest timeout: a day. */
+enum { WEIRI_TIMEOUT_MS_MAX = 86400000 };
+
 /* Returns the timeout of waits, in milliseconds, where the caller's configuration has none:
  * WEIR_TIMEOUT_MS, else its default. An invalid value is logged once and counts as unset. */
 int weiri_config_timeout_ms(void);

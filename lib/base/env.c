@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct env_row {
     const char *variable, *fallback, *meaning;
@@ -45,10 +46,10 @@ weir_status weiri_env_long(weiri_env_key key, long low, long high, long fallback
         *value = fallback;
         return WEIR_OK;
     }
-    char *end = NULL;
+    const char *digits = text + (*text == '-');
     errno = 0;
-    long number = strtol(text, &end, 10);
-    if (errno || *end || number < low || number > high)
+    const long number = strtol(text, NULL, 10);
+    if (errno || !*digits || digits[strspn(digits, "0123456789")] || number < low || number > high)
         return weiri_fail(WEIR_ERR_INVALID, "%s=%s: expected a number from %ld to %ld",
                           rows[key].variable, text, low, high);
     *value = number;

@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 
+enum { LAST_PORT = 65535 };
+
 static weir_status torchrun_read_number(weiri_env_key key, long low, long high, int *number)
 {
     return weiri_launch_number(
@@ -24,8 +26,15 @@ static weir_status torchrun_find_root(weiri_named_root *root)
         return weiri_fail(WEIR_ERR_INVALID, "%s is not set; torchrun sets it",
                           weiri_env_name(WEIRI_ENV_MASTER_ADDR));
     if (weiri_env(WEIRI_ENV_BOOT_PORT))
-        return torchrun_read_number(WEIRI_ENV_BOOT_PORT, 1, 65535, &root->port);
-    weir_status status = torchrun_read_number(WEIRI_ENV_MASTER_PORT, 1, 65534, &root->port);
+        return torchrun_read_number(WEIRI_ENV_BOOT_PORT, 1, LAST_PORT, &root->port);
+    weir_status status = torchrun_read_number(WEIRI_ENV_MASTER_PORT, 1, LAST_PORT, &root->port);
+    if (status == WEIR_OK && root->port == LAST_PORT)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s=%d: rank 0 would listen at the next port, and there is none; set %s "
+                          "to a free port, or %s below %d",
+                          weiri_env_name(WEIRI_ENV_MASTER_PORT), LAST_PORT,
+                          weiri_env_name(WEIRI_ENV_BOOT_PORT),
+                          weiri_env_name(WEIRI_ENV_MASTER_PORT), LAST_PORT);
     root->port++;
     return status;
 }

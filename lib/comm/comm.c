@@ -8,6 +8,7 @@
  */
 #include "base/config.h"
 #include "base/env.h"
+#include "base/env_check.h"
 #include "base/error.h"
 #include "comm/gpu/gpu.h"
 #include "comm/internode/internode_comm.h"
@@ -57,10 +58,17 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
     weir_status status = weiri_config_read("weir_comm_config", config, &own, sizeof own);
     if (status == WEIR_OK && !placements)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks");
-    status = weir_boot_agree(boot, status);
-    weiri_monitor_prepare(&monitor);
     if (status == WEIR_OK)
-        status = comm_find_placements(boot, &monitor, placements, &is_one_node);
+        status = weiri_env_check();
+    status = weir_boot_agree(boot, status);
+    if (status != WEIR_OK) {
+        free(placements);
+        return status;
+    }
+    if (weir_boot_rank(boot) == 0)
+        weiri_env_warn_unknown();
+    weiri_monitor_prepare(&monitor);
+    status = comm_find_placements(boot, &monitor, placements, &is_one_node);
     if (status == WEIR_OK && !is_one_node)
         status = weiri_internode_comm_create(boot, &own, placements, comm);
     else if (status == WEIR_OK &&

@@ -69,7 +69,7 @@ static void settings_read_ras(weiri_monitor_settings *settings)
              settings->serves && address ? address : default_address);
 }
 
-/* Parses "prom,json". */
+/* Parses "prom,json", whose form is checked (base/env_check.h). */
 static void settings_parse_formats(weiri_monitor_settings *settings, const char *text)
 {
     for (const char *at = text; at;) {
@@ -79,9 +79,6 @@ static void settings_parse_formats(weiri_monitor_settings *settings, const char 
             settings->writes_prom = 1;
         else if (length == 4 && strncmp(at, "json", 4) == 0)
             settings->writes_json = 1;
-        else if (length && strcmp(text, "0") != 0 && !atomic_exchange(&has_warned, 1))
-            weiri_log(WEIRI_LOG_WARN, "%s=%s: expected prom, json or prom,json; '%.*s' is ignored",
-                      weiri_env_name(WEIRI_ENV_METRICS), text, (int)length, at);
         at = comma ? comma + 1 : NULL;
     }
 }

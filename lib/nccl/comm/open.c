@@ -24,7 +24,11 @@ enum { DEFAULT_TIMEOUT_MS = 600000 };
 
 int weiri_nccl_timeout_ms(void)
 {
-    return weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_config_timeout_ms() : DEFAULT_TIMEOUT_MS;
+    long value = DEFAULT_TIMEOUT_MS;
+    if (weiri_env_long(WEIRI_ENV_TIMEOUT_MS, 1, WEIRI_TIMEOUT_MS_MAX, DEFAULT_TIMEOUT_MS, &value) !=
+        WEIR_OK) /* creation of the communicator rejects it */
+        return DEFAULT_TIMEOUT_MS;
+    return (int)value;
 }
 
 /* Identifies the process of a rank. */

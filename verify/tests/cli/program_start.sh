@@ -130,4 +130,54 @@ passes "the variables of a locale with a decimal comma" "export LC_ALL=de_DE.UTF
 ! grep -q '^ .*[0-9],[0-9]' "$scratch/out"
 check "numbers have a decimal point" $?
 
+
+# ------------------------------------------------------------------ environment
+# said TEXT PATTERN NAME=VALUE...: the run ends with 0, with a line on standard error that has the pattern.
+said() {
+    text=$1 pattern=$2
+    shift 2
+    env "$@" ./bench_allreduce -g 2 -b 64 -e 64 -n 2 -w 0 --quiet --csv "$scratch/e.csv" >"$scratch/out" 2>"$scratch/err"
+    code=$?
+    [ "$code" -eq 0 ] && [ "$(grep -c -e "$pattern" "$scratch/err")" -eq 1 ]
+    check "$text" $?
+}
+said "a misspelt variable is reported with the name that it resembles" \
+    'WEIR_TIMOUT_MS is no variable of weir and has no effect; did you mean WEIR_TIMEOUT_MS' WEIR_TIMOUT_MS=5
+grep -q '"WEIR_TIMOUT_MS": "5"' "$scratch/e.json"
+check "the manifest has it" $?
+said "a variable that resembles none" 'WEIR_UNHEARD_OF is no variable of weir' WEIR_UNHEARD_OF=1
+said "a misspelt secret" 'WEIR_BOOT_SECRT is no variable of weir' WEIR_BOOT_SECRT=hidden
+! grep -q hidden "$scratch/e.json" "$scratch/err" "$scratch/out"
+check "its value is nowhere" $?
+said "variables of nccl-tests that weir does not obey" \
+    'nccl-tests that weir does not obey: NCCL_TESTS_SPLIT (.*); NCCL_TESTS_DEVICE (' NCCL_TESTS_SPLIT='MOD 2' NCCL_TESTS_DEVICE=1
+grep -q '"text": "variables of nccl-tests' "$scratch/e.json"
+check "the manifest has the warning" $?
+said "variables of NCCL that change nothing" 'NCCL_ALGO (--algo); NCCL_IB_HCA (WEIR_IB_HCA)' NCCL_ALGO=Ring NCCL_IB_HCA=mlx5_0
+for variable in WEIR_LOG=loud WEIR_TIMEOUT_MS='600 s' WEIR_CMA=no WEIR_SOCKET_STREAMS=0 WEIR_CONNECT=never WEIR_RAS=on \
+    WEIR_METRICS=prom,csv WEIR_MONITOR_CALLS=1; do
+    env "$variable" ./bench_allreduce -g 2 -b 64 -e 64 -n 2 -w 0 --quiet >"$scratch/out" 2>"$scratch/err"
+    code=$?
+    [ "$code" -eq 2 ] && grep -qF "$variable: expected " "$scratch/err"
+    check "a value that a variable cannot have is a usage error: $variable" $?
+done
+RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=65535 ./bench_allreduce -T 5 -b 8 -e 8 -n 2 >"$scratch/out" 2>"$scratch/err"
+code=$?
+[ "$code" -eq 2 ] && grep -q 'MASTER_PORT=65535: rank 0 would listen at the next port.*WEIR_BOOT_PORT' "$scratch/err"
+check "MASTER_PORT=65535: the message names the next port, and the remedy" $?
+if command -v python3 >/dev/null && [ -e "${O:-build}/libweir_nccl.so" ]; then
+    WEIR_BACKEND=host WEIR_TIMEOUT_MS='600 s' python3 - "${O:-build}/libweir_nccl.so" >"$scratch/out" 2>"$scratch/err" <<'P'
+import ctypes, sys
+lib = ctypes.CDLL(sys.argv[1])
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_byte * 128)]
+unique, comm = Id(), ctypes.c_void_p()
+assert lib.ncclGetUniqueId(ctypes.byref(unique)) == 0
+lib.ncclGetLastError.restype = ctypes.c_char_p
+print("init", lib.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0), lib.ncclGetLastError(comm).decode())
+P
+    grep -q 'init [1-9].* WEIR_TIMEOUT_MS=600 s: expected a number' "$scratch/out" && ! grep -q 30000 "$scratch/err"
+    check "libweir_nccl.so rejects the value, too" $?
+fi
+
 finish

@@ -4,6 +4,7 @@
  */
 #include "base/config.h"
 #include "base/env.h"
+#include "base/env_check.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/links.h"
@@ -169,6 +170,90 @@ TEST(numbers_in_the_environment_are_range_checked)
     unsetenv("WEIR_IB_GID_INDEX");
 }
 
+TEST(numbers_in_the_environment_are_digits)
+{
+    static const char *const bad[] = {"+5", " 5", "5 ", "0x5", "5e0", "5.0", "-", "- 5"};
+    long value = -7;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("WEIR_IB_GID_INDEX", bad[i], 1);
+        if (weiri_env_long(WEIRI_ENV_IB_GID_INDEX, -9, 100, 42, &value) == WEIR_OK)
+            fail_msg("'%s' was read as %ld", bad[i], value);
+    }
+    setenv("WEIR_IB_GID_INDEX", "-5", 1);
+    assert_int_equal(weiri_env_long(WEIRI_ENV_IB_GID_INDEX, -9, 100, 42, &value), WEIR_OK);
+    assert_int_equal(value, -5);
+    unsetenv("WEIR_IB_GID_INDEX");
+}
+
+TEST(every_variable_with_a_bad_value_is_rejected)
+{
+    static const struct {
+        const char *name, *bad[3], *good[4];
+    } rows[] = {{"WEIR_LOG", {"nonsense", "warn,info"}, {"debug", "error"}},
+                {"WEIR_BACKEND", {"gpu", "host cuda"}, {"host", "auto"}},
+                {"WEIR_TRANSPORT", {"ud", "tc"}, {"tcp", "cuda_ipc"}},
+                {"WEIR_TIMEOUT_MS", {"600 s", "0", "86400001"}, {"600", "86400000"}},
+                {"WEIR_SOCKET_STREAMS", {"0", "9", "x"}, {"8"}},
+                {"WEIR_CONNECT", {"never"}, {"first-use"}},
+                {"WEIR_BOOT_PORT", {"0", "65536", "x"}, {"65535"}},
+                {"WEIR_LAUNCHER", {"lsf"}, {"slurm", "none"}},
+                {"WEIR_IB_GID_INDEX", {"-1", "x"}, {"0", "3"}},
+                {"WEIR_CMA", {"2", "off"}, {"0", "1"}},
+                {"WEIR_XPMEM", {"yes"}, {"0"}},
+                {"WEIR_ALLOW_SHARED_GPU", {"true"}, {"1"}},
+                {"WEIR_RAS", {"yes", "host", "host:"}, {"0", "1", "localhost:28028", "[::1]:5"}},
+                {"WEIR_METRICS", {"csv", "prom,csv", "prom,"}, {"prom", "json,prom", "0"}},
+                {"WEIR_METRICS_INTERVAL_MS", {"-2", "1s"}, {"-1", "50"}},
+                {"WEIR_METRICS_MIN_BYTES", {"-1", "8K"}, {"0"}},
+                {"WEIR_MONITOR_CALLS", {"1", "129"}, {"2", "128"}}};
+    assert_int_equal(weiri_env_check(), WEIR_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int j = 0; j < 3 && rows[i].bad[j]; j++) {
+            setenv(rows[i].name, rows[i].bad[j], 1);
+            if (weiri_env_check() != WEIR_ERR_INVALID || !strstr(weir_last_error(), rows[i].name) ||
+                !strstr(weir_last_error(), ": expected "))
+                fail_msg("%s=%s: %s", rows[i].name, rows[i].bad[j], weir_last_error());
+        }
+        for (int j = 0; j < 4 && rows[i].good[j]; j++) {
+            setenv(rows[i].name, rows[i].good[j], 1);
+            if (weiri_env_check() != WEIR_OK)
+                fail_msg("%s=%s: %s", rows[i].name, rows[i].good[j], weir_last_error());
+        }
+        setenv(rows[i].name, "", 1); /* empty counts as unset */
+        assert_int_equal(weiri_env_check(), WEIR_OK);
+        unsetenv(rows[i].name);
+    }
+}
+
+TEST(unknown_names_have_a_closest_one)
+{
+    static const struct {
+        const char *variable;
+        int is_unknown;
+        const char *closest;
+    } rows[] = {{"WEIR_TIMOUT_MS=5", 1, "WEIR_TIMEOUT_MS"},
+                {"WEIR_TIMEOUT=5", 1, "WEIR_TIMEOUT_MS"},
+                {"WEIR_LOGG=debug", 1, "WEIR_LOG"},
+                {"WEIR_TRANSPROT=tcp", 1, "WEIR_TRANSPORT"},
+                {"WEIR_CAM=0", 1, "WEIR_CMA"},
+                {"WEIR_BOOT_SECRT=x", 1, "WEIR_BOOT_SECRET"},
+                {"WEIR_SOMETHING_ELSE=1", 1, NULL},
+                {"WEIR_=1", 1, NULL},
+                {"WEIR_LOG=debug", 0, NULL},
+                {"WEIR_PYTHON_NATIVE=0", 0, NULL},
+                {"NCCL_ALGO=Ring", 0, NULL},
+                {"WEIRD=1", 0, NULL},
+                {"", 0, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *closest;
+        assert_int_equal(weiri_env_is_unknown(rows[i].variable, &closest), rows[i].is_unknown);
+        if (rows[i].closest)
+            assert_string_equal(closest, rows[i].closest);
+        else if (closest)
+            fail_msg("%s resembles %s", rows[i].variable, closest);
+    }
+}
+
 TEST(timeout_has_a_default)
 {
     setenv("WEIR_TIMEOUT_MS", "250", 1);
@@ -245,6 +330,27 @@ TEST(invalid_timeout_is_logged_once)
     log_of(read_bad_timeout, "warn", -1, text, sizeof text);
     assert_non_null(strstr(text, "WEIR_TIMEOUT_MS=soon"));
     assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+}
+
+static void warn_of_names(void)
+{
+    setenv("WEIR_TIMOUT_MS", "5", 1);
+    setenv("WEIR_UNHEARD_OF", "5", 1);
+    for (int i = 0; i < 2; i++)
+        weiri_env_warn_unknown();
+}
+
+TEST(unknown_names_are_logged_once)
+{
+    char text[4096];
+    log_of(warn_of_names, "warn", -1, text, sizeof text);
+    assert_non_null(strstr(text, "WEIR_TIMOUT_MS is no variable of weir and has no effect; did you "
+                                 "mean WEIR_TIMEOUT_MS?\n"));
+    assert_non_null(strstr(text, "WEIR_UNHEARD_OF is no variable of weir"));
+    int lines = 0;
+    for (const char *at = text; (at = strstr(at, "is no variable of weir")); at++)
+        lines++;
+    assert_int_equal(lines, 2);
 }
 
 TEST(log_is_filtered_by_level)

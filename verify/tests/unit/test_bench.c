@@ -372,6 +372,26 @@ TEST(kinds_of_memory_have_two_words)
     assert_non_null(strstr(problem, "one of registered|unregistered"));
 }
 
+TEST(variables_of_nccl_that_change_nothing_are_named)
+{
+    char text[200];
+    assert_int_equal(bench_environment_foreign(1, text, sizeof text), 0);
+    assert_int_equal(bench_environment_foreign(0, text, sizeof text), 0);
+    setenv("NCCL_TESTS_SPLIT", "MOD 2", 1);
+    setenv("NCCL_ALGO", "Ring", 1);
+    setenv("NCCL_BUFFSIZE", "1", 1);
+    setenv("NCCL_PROTO", "", 1); /* empty counts as unset */
+    assert_int_equal(bench_environment_foreign(1, text, sizeof text), 1);
+    assert_string_equal(text, "NCCL_TESTS_SPLIT (all ranks are measured together: start a job for "
+                              "each group)");
+    assert_int_equal(bench_environment_foreign(0, text, sizeof text), 2);
+    assert_string_equal(text, "NCCL_ALGO (--algo); NCCL_BUFFSIZE");
+    unsetenv("NCCL_TESTS_SPLIT");
+    unsetenv("NCCL_ALGO");
+    unsetenv("NCCL_BUFFSIZE");
+    unsetenv("NCCL_PROTO");
+}
+
 /* Neither secrets nor names that only start like a listed one are recorded. */
 TEST(only_listed_environment_variables_are_recorded)
 {
@@ -381,7 +401,12 @@ TEST(only_listed_environment_variables_are_recorded)
                                            "NCCL_PROTO=LL", "UCX_TLS=shm", "LD_PRELOAD="};
     for (size_t i = 0; i < sizeof recorded / sizeof recorded[0]; i++)
         assert_true(bench_environment_allows(recorded[i]));
-    assert_false(bench_environment_allows("WEIR_ALGORITHM=x"));
+    assert_true(bench_environment_allows("WEIR_ALGORITHM=x")); /* no variable, but set for weir */
+    assert_true(bench_environment_allows("WEIR_TIMOUT_MS=5"));
+    assert_false(bench_environment_allows("WEIR_BOOT_SECRT=x"));
+    assert_false(bench_environment_allows("WEIR_SECRET=x"));
+    assert_false(bench_environment_allows("WEIR_BOTSECRET=x"));
+    assert_false(bench_environment_allows("WEIRD_ALGO=x"));
     assert_false(bench_environment_allows("WEIR_ALGO"));
     assert_false(bench_environment_allows("WEIR_BOOT_SECRET=x"));
     assert_false(bench_environment_allows("NCCL_COMM_ID=10.0.0.1:5000"));
