@@ -25,29 +25,40 @@ static MPI_Datatype integer_type(weir_dtype dtype, weir_op op)
     }
 }
 
-/* Unsigned bytes are also in order when they are widened. */
-static int is_widened(const weirv_case *c)
+static int is_ordered(const weirv_case *c)
 {
-    if (c->op == WEIR_MAX || c->op == WEIR_MIN)
-        return c->dtype == WEIR_UINT8 && weirv_mpi_has(WEIRV_MPI_UINT8_ORDER, NULL);
-    return weir_dtype_bytes(c->dtype) == 1;
+    return c->op == WEIR_MAX || c->op == WEIR_MIN;
 }
 
-static MPI_Op mpi_op(weir_op op)
+static int is_widened(const weirv_case *c)
 {
-    switch (op) {
-    case WEIR_PROD: return MPI_PROD;
-    case WEIR_MAX: return MPI_MAX;
-    case WEIR_MIN: return MPI_MIN;
-    default: return MPI_SUM;
-    }
+    return weir_dtype_bytes(c->dtype) == 1 && !is_ordered(c);
+}
+
+/* Whether this MPI compares the case's unsigned type as signed. The order of unsigned integers is
+ * that of signed ones with the top bit flipped, which every MPI compares rightly. */
+static int is_flipped(const weirv_case *c)
+{
+    return weirv_mpi_fault_concerns(WEIRV_MPI_UNSIGNED_ORDER, c->collective, c->dtype, c->op) &&
+           !weirv_mpi_combines(c->dtype, c->op, weirv_mpi_type(c->dtype));
+}
+
+static weir_dtype flipped_type(weir_dtype dtype)
+{
+    return dtype == WEIR_UINT8 ? WEIR_INT8 : dtype == WEIR_UINT32 ? WEIR_INT32 : WEIR_INT64;
+}
+
+static void flip_top_bits(unsigned char *elements, size_t width, size_t count)
+{
+    for (size_t i = 1; i <= count; i++)
+        elements[i * width - 1] ^= 0x80; /* little-endian */
 }
 
 /* Combines w->input over the ranks, in place. count: elements of one slot. */
 static int reduce_slots(const weirv_work *w, size_t count, MPI_Datatype type)
 {
     const weirv_case *c = w->c;
-    MPI_Op op = mpi_op(c->op);
+    MPI_Op op = weirv_mpi_op(c->op);
     if (c->collective == WEIR_COLL_REDUCE_SCATTER)
         return MPI_Reduce_scatter_block(MPI_IN_PLACE, w->input, (int)count, type, op, w->mpi);
     if (c->collective == WEIR_COLL_REDUCE && weirv_mpi_has(WEIRV_MPI_REDUCE_IN_PLACE, NULL))
@@ -93,6 +104,8 @@ static void fill_integers(const weirv_work *w, size_t first, size_t count)
         weirv_work_fill(w, part, index, count, w->c->rank);
         for (size_t i = 0; is_widened(w->c) && i < count; i++)
             wide[at + i] = w->reference[i];
+        if (is_flipped(w->c))
+            flip_top_bits(part, w->width, count);
     }
 }
 
@@ -100,13 +113,16 @@ static int reduce_integers(const weirv_work *w, size_t first, size_t count)
 {
     const weirv_case *c = w->c;
     fill_integers(w, first, count);
-    MPI_Datatype type = is_widened(c) ? MPI_UINT32_T : integer_type(c->dtype, c->op);
+    weir_dtype dtype = is_flipped(c) ? flipped_type(c->dtype) : c->dtype;
+    MPI_Datatype type = is_widened(c) ? MPI_UINT32_T : integer_type(dtype, c->op);
     int error = reduce_slots(w, count, type);
     if (error != MPI_SUCCESS || !has_reduced(c))
         return error;
     unsigned char *answer = is_widened(c) ? w->reference : w->input;
     for (size_t i = 0; is_widened(c) && i < count; i++)
         answer[i] = (unsigned char)((uint32_t *)w->input)[i];
+    if (is_flipped(c))
+        flip_top_bits(answer, w->width, count);
     if (c->op == WEIR_AVG)
         divide_integers(c->dtype, c->nranks, count, answer);
     weirv_work_compare(w, first, count, answer);

@@ -31,23 +31,32 @@ int weirv_check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
 int weirv_check_sampled(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
                         weirv_result *result);
 
-/* ------------------------------------------------ faults of known MPI versions */
+/* ------------------------------------------------------------- faults of MPIs */
 
 /* What some MPI versions compute wrongly (check_faults.c). The reference avoids it, so that it is
  * not reported as wrong data. */
 typedef enum weirv_mpi_fault {
     WEIRV_MPI_REDUCE_IN_PLACE, /* MPI_Reduce with MPI_IN_PLACE crashes */
-    WEIRV_MPI_UINT8_ORDER,     /* MPI_MAX and MPI_MIN compare MPI_UINT8_T as signed */
+    WEIRV_MPI_UNSIGNED_ORDER,  /* MPI_MAX or MPI_MIN compares an unsigned type as signed */
     WEIRV_MPI_FAULTS
 } weirv_mpi_fault;
 
 /* Returns 1 if this MPI has the fault; *text (may be NULL) then gets what the fault is. Local; one
  * thread at a time. */
 int weirv_mpi_has(weirv_mpi_fault fault, const char **text);
-/* The same for the library with this text of MPI_Get_library_version. Pure. */
+/* The same for the library with this text of MPI_Get_library_version, for faults that are known by
+ * version. Pure. */
 int weirv_mpi_fault_is_in(const char *library, weirv_mpi_fault fault, const char **text);
 /* Returns 1 if the fault concerns calls of this kind. Pure. */
 int weirv_mpi_fault_concerns(weirv_mpi_fault fault, weir_collective collective, weir_dtype dtype,
                              weir_op op);
+/* Returns 1 if MPI_Reduce_local combines exact data (exact.h) of this type and operation rightly;
+ * avg: as sum. mpi_type: MPI's type of the same elements. Tries each pair of type and operation
+ * once; MPI must be initialised. Local; one thread at a time. */
+int weirv_mpi_combines(weir_dtype dtype, weir_op op, MPI_Datatype mpi_type);
+/* MPI's type of the same elements, and its operation (avg: MPI_SUM); MPI_DATATYPE_NULL for types
+ * that MPI's standard lacks. Pure. */
+MPI_Datatype weirv_mpi_type(weir_dtype dtype);
+MPI_Op weirv_mpi_op(weir_op op);
 
 #endif

@@ -7,11 +7,12 @@
  *   in place    MPI_IN_PLACE; reduce_scatter then leaves its result at the start of the
  *               buffer instead of the rank's block
  *
- * Types that MPI lacks (half, bfloat16, fp8) move as bytes and are refused for reductions. Sums of
- * 8-bit integers are refused if this MPI saturates them (Open MPI's AVX operations do), because
- * weir's wrap; so are calls that a known version computes wrongly. verify/ maps types and
- * operations differently on purpose: its reference must be right where this candidate is only
- * fast.
+ * Types that MPI's standard lacks (half, bfloat16, fp8) move as bytes and are refused for
+ * reductions, although some MPIs reduce half or bfloat16 as extensions. Types and operations that
+ * MPI_Reduce_local combines wrongly in a trial are refused (sums of 8-bit integers, which Open MPI's
+ * AVX operations saturate; max and min of unsigned integers in MPICH 4.0.2), and so are calls that
+ * crash in a known version. verify/ maps types differently for its reference, which must be right
+ * where this candidate is only fast.
  */
 #include "bench/candidate/candidate.h"
 
@@ -28,43 +29,29 @@ typedef struct mpi_state {
     MPI_Datatype type;
     MPI_Op op;
     int count;     /* in elements of type */
-    int saturates; /* 1: sums of 8-bit integers do not wrap */
-    char note[64]; /* the reason why a call is refused */
+    char note[96]; /* the reason why a call is refused */
 } mpi_state;
-
-static MPI_Datatype native_type(weir_dtype dtype)
-{
-    switch (dtype) {
-    case WEIR_INT8: return MPI_INT8_T;
-    case WEIR_UINT8: return MPI_UINT8_T;
-    case WEIR_INT32: return MPI_INT32_T;
-    case WEIR_UINT32: return MPI_UINT32_T;
-    case WEIR_INT64: return MPI_INT64_T;
-    case WEIR_UINT64: return MPI_UINT64_T;
-    case WEIR_FLOAT: return MPI_FLOAT;
-    case WEIR_DOUBLE: return MPI_DOUBLE;
-    default: return MPI_DATATYPE_NULL;
-    }
-}
 
 /* Types that MPI does not have move as integers of the same width. */
 static MPI_Datatype carrier_type(weir_dtype dtype)
 {
-    MPI_Datatype type = native_type(dtype);
+    MPI_Datatype type = weirv_mpi_type(dtype);
     if (type != MPI_DATATYPE_NULL)
         return type;
     return weir_dtype_bytes(dtype) == 2 ? MPI_UINT16_T : MPI_UINT8_T;
 }
 
-static MPI_Op native_op(weir_op op)
+/* What a type and operation that MPI_Reduce_local computes wrongly suffer from. */
+static const char *mpi_describe_fault(mpi_state *state, const weir_call *call)
 {
-    switch (op) {
-    case WEIR_PROD: return MPI_PROD;
-    case WEIR_MAX: return MPI_MAX;
-    case WEIR_MIN: return MPI_MIN;
-    default:
-        return MPI_SUM; /* avg: divided afterwards */
-    }
+    const char *name = weir_dtype_name(call->dtype), *op = weir_op_name(call->op);
+    if ((call->op == WEIR_SUM || call->op == WEIR_AVG) && weir_dtype_bytes(call->dtype) == 1)
+        return "this MPI saturates sums of 8-bit integers";
+    if (weirv_mpi_fault_concerns(WEIRV_MPI_UNSIGNED_ORDER, call->collective, call->dtype, call->op))
+        snprintf(state->note, sizeof state->note, "this MPI compares %s as signed in %s", name, op);
+    else
+        snprintf(state->note, sizeof state->note, "this MPI computes %s of %s wrongly", op, name);
+    return state->note;
 }
 
 static const char *mpi_refuses(bench_candidate *self, const bench_operation *operation)
@@ -73,22 +60,18 @@ static const char *mpi_refuses(bench_candidate *self, const bench_operation *ope
     const weir_call *call = &operation->call;
     if (self->job->gpu)
         return "MPI works on memory of the process here";
-    if (bench_collective_has_op(call->collective) && native_type(call->dtype) == MPI_DATATYPE_NULL) {
-        snprintf(state->note, sizeof state->note, "MPI has no type %s to reduce",
+    if (bench_collective_has_op(call->collective) && weirv_mpi_type(call->dtype) == MPI_DATATYPE_NULL) {
+        snprintf(state->note, sizeof state->note, "MPI's standard has no type %s to reduce",
                  weir_dtype_name(call->dtype));
         return state->note;
     }
-    int sums = call->op == WEIR_SUM || call->op == WEIR_AVG;
-    if (bench_collective_has_op(call->collective) && sums && state->saturates &&
-        (call->dtype == WEIR_INT8 || call->dtype == WEIR_UINT8))
-        return "this MPI saturates sums of 8-bit integers";
     const char *fault;
     if (call->collective == WEIR_COLL_REDUCE && operation->in_place && call->root != 0 &&
         weirv_mpi_has(WEIRV_MPI_REDUCE_IN_PLACE, &fault))
         return fault;
-    if (weirv_mpi_fault_concerns(WEIRV_MPI_UINT8_ORDER, call->collective, call->dtype, call->op) &&
-        weirv_mpi_has(WEIRV_MPI_UINT8_ORDER, &fault))
-        return fault;
+    if (bench_collective_has_op(call->collective) &&
+        !weirv_mpi_combines(call->dtype, call->op, weirv_mpi_type(call->dtype)))
+        return mpi_describe_fault(state, call);
     if (call->count > INT_MAX / (size_t)self->job->nranks)
         return "MPI counts elements in an int";
     return NULL;
@@ -99,7 +82,7 @@ static weir_status mpi_prepare(bench_candidate *self, const bench_operation *ope
     mpi_state *state = self->state;
     self->operation = operation;
     state->type = carrier_type(operation->call.dtype);
-    state->op = native_op(operation->call.op);
+    state->op = weirv_mpi_op(operation->call.op);
     state->count = (int)operation->call.count;
     return WEIR_OK;
 }
@@ -247,20 +230,6 @@ static const char *mpi_algo(bench_candidate *self)
 static const bench_candidate_ops mpi_ops = {mpi_refuses, mpi_prepare, mpi_run,
                                             mpi_result,  mpi_algo,    bench_candidate_free};
 
-/* 200 + 100 in 8 bits is 44. COUNT covers whole vectors and a remainder. */
-static int mpi_saturates_bytes(void)
-{
-    enum { COUNT = 100 };
-    uint8_t in[COUNT], out[COUNT];
-    memset(in, 200, sizeof in);
-    memset(out, 100, sizeof out);
-    MPI_Reduce_local(in, out, COUNT, MPI_UINT8_T, MPI_SUM);
-    for (int i = 0; i < COUNT; i++)
-        if (out[i] != 44)
-            return 1;
-    return 0;
-}
-
 /* "mpi:openmpi-4.1.4", from the first line of the library's version. */
 static void mpi_name_library(char *name, size_t bytes)
 {
@@ -283,9 +252,7 @@ weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate
     weir_status status = bench_candidate_create(job, &mpi_ops, sizeof(mpi_state), &self);
     if (status != WEIR_OK)
         return status;
-    mpi_state *state = self->state;
     MPI_Comm_set_errhandler(job->mpi->comm, MPI_ERRORS_RETURN);
-    state->saturates = mpi_saturates_bytes();
     mpi_name_library(self->name, sizeof self->name);
     self->peer = 1;
     *candidate = self;

@@ -32,7 +32,32 @@ limit_s=120
 ! launcher_is_hydra || limit_s=800
 several='1 2 3 5'
 long_part "2 and 5 ranks" || several='1 3'
+# signed_mpi: benchmarks over an MPI that compares unsigned integers as signed: weir is right, the
+# header names the fault, and the peer is refused.
+signed_mpi() {
+    preload=$build/tests/mpi_signed.so
+    "$mpicc" -shared -fPIC -O2 -o "$preload" verify/tests/support/mpi_signed.c || return 1
+    for type in uint8 uint32 uint64; do
+        for op in max min; do
+            # shellcheck disable=SC2016
+            timeout "$limit_s" ci/mpirun -np 2 sh -c 'LD_PRELOAD=$0 exec ./bench_allreduce "$@"' \
+                "$preload" -d "$type" -o "$op" -b 1K -e 1K -n 2 -w 1 --verify mpi --peer mpi \
+                >"$log" 2>&1
+            code=$?
+            if [ "$code" -eq 0 ] && grep -q 'compares unsigned integers as signed' "$log" &&
+                grep -q "this MPI compares $type as signed in $op" "$log"; then
+                echo "ok - an MPI that compares $type as signed in $op is named, and weir passes"
+            else
+                sed 's/^/# /' "$log"
+                echo "not ok - an MPI that compares $type as signed in $op: exit code $code"
+            fi
+        done
+    done
+}
+
 # The exit code is a separate check, so that a crash before the last line fails too.
+{
+signed_mpi
 for ranks in $several; do
     timeout "$limit_s" ci/mpirun -np "$ranks" "$program" 2>"$log"
     code=$?
@@ -42,7 +67,8 @@ for ranks in $several; do
         sed 's/^/# /' "$log"
         echo "not ok - mpi_check with $ranks ranks ended with exit code $code"
     fi
-done | awk '
+done
+} | awk '
     /^(not )?ok - / {
         n++
         if ($1 == "not") failed++
