@@ -183,6 +183,7 @@ static int judge_without_ratio(results_pair *pair)
     if (pair->b.failed) {
         pair->verdict = RESULTS_REGRESSED;
         pair->reason = wrong_reason(pair);
+        pair->ratio = pair->log_ratio = NAN; /* of the runs that were right, which says nothing */
     } else if (!has_a && pair->a.failed) {
         pair->verdict = has_b ? RESULTS_IMPROVED : RESULTS_MISSING_IN_B;
         pair->reason = "wrong results in A";
