@@ -260,8 +260,8 @@ class Communicator:
         in place."""
         apart = out.pointer - data.pointer
         if -out.nbytes < apart < data.nbytes and data.nbytes and out.nbytes and apart != place:
-            raise InvalidError("out shares memory with data, and is not where a call in place has it; pass an "
-                               "array of its own")
+            raise InvalidError("out shares memory with data, and is not where a call in place has it; pass a "
+                               "separate array")
 
     def _fast(self, collective: int, data: Any, out: Any, op: Any = "sum", root: int = 0) -> bool:
         """Makes a call whose arrays need no examination; returns False if they do."""

@@ -1,7 +1,7 @@
 #!/bin/bash
 # libweir_nccl.so as programs use it: exported symbols and soname, calls by ctypes on host memory
 # (clients/nccl_checks.py), log lines, and the fallback to another library (simulated by
-# support/nccl_standin.c); also python/weir_ctypes.py. Run from the repository's root.
+# support/nccl_standin.c). Run from the repository's root.
 . verify/tests/support/tap.sh
 . verify/tests/support/client_checks.inc
 O=${O:-build}
@@ -115,27 +115,6 @@ if ./weir-plan make alltoall_direct -n 3 -o "$scratch/alltoall.json" &&
 else
     skip "plans in the tuning table" "built without jansson"
 fi
-
-# python/weir_ctypes.py with three ranks, started by torchrun's environment variables.
-by_ctypes() {
-    local rank status=0
-    export MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 LIBWEIR=$PWD/$O/libweir.so
-    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1] - 1)')
-    export MASTER_PORT
-    for rank in 1 2; do
-        RANK=$rank LOCAL_RANK=$rank python3 -B python/weir_ctypes.py >"$scratch/rank$rank" 2>&1 </dev/null &
-    done
-    RANK=0 LOCAL_RANK=0 python3 -B python/weir_ctypes.py >"$out" 2>"$err" </dev/null || status=1
-    wait
-    [ $status -eq 0 ] && grep -q '^packet packet packet2 [a-z]* [a-z]* named$' "$out" && [ ! -s "$scratch/rank1" ] && [ ! -s "$scratch/rank2" ]
-}
-check "weir_ctypes.py: a communicator selects an algorithm by size on 3 ranks" by_ctypes
-alone() { env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT -u WEIR_BOOT_PORT "$@" python3 -B python/weir_ctypes.py; }
-check "weir_ctypes.py: missing environment variables are reported in one line, exit code 2" \
-    eval 'ends_with 2 alone && one_line_says "RANK, WORLD_SIZE, MASTER_PORT;" torchrun'
-check "weir_ctypes.py: exactly the missing or invalid environment variables are named" \
-    eval 'ends_with 2 alone RANK=0 WORLD_SIZE=two MASTER_PORT=1 MASTER_ADDR=x && one_line_says " WORLD_SIZE;" &&
-    ends_with 2 alone RANK=0 WORLD_SIZE=2 MASTER_PORT=1 && one_line_says "MASTER_ADDR;"'
 
 # A communicator that needs a GPU where none is visible.
 export WEIR_BACKEND=cuda CUDA_VISIBLE_DEVICES=

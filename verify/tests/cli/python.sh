@@ -22,18 +22,18 @@ command -v "$python" >/dev/null || leave "no $python; apt-get install python3"
 environment() {
     if [ "$1" = pypi ]; then
         "$python" -m venv "$scratch/venv" >"$out" 2>"$err" &&
-            timeout 120 "$scratch/venv/bin/pip" install -q --no-compile --retries 1 --timeout 15 'setuptools>=64' wheel numpy pytest ${types:+"$types"} \
+            timeout 120 "$scratch/venv/bin/pip" install -q --no-compile --retries 1 --timeout 15 'setuptools>=64' wheel pycparser numpy pytest ${types:+"$types"} \
                 >"$out" 2>"$err"
     else
         rm -rf "$scratch/venv"
         "$python" -m venv --system-site-packages "$scratch/venv" >"$out" 2>"$err" &&
-            "$scratch/venv/bin/python" -c 'import numpy, pytest, setuptools, wheel' 2>"$err"
+            "$scratch/venv/bin/python" -c 'import numpy, pycparser, pytest, setuptools, wheel' 2>"$err"
     fi
 }
 types=
 ! long_part "mypy --strict, and faults without the module in C" || types=mypy
 if ! environment pypi && ! environment system; then
-    leave "no virtual environment with numpy, pytest, setuptools and wheel: PyPI is not reachable, and the system's Python lacks them; apt-get install python3-venv python3-numpy python3-pytest python3-wheel"
+    leave "no virtual environment with numpy, pycparser, pytest, setuptools and wheel: PyPI is not reachable, and the system's Python lacks them; apt-get install python3-venv python3-numpy python3-pycparser python3-pytest python3-wheel"
 fi
 installed=$scratch/venv/bin/python
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs PyTorch over libweir_nccl.so: torch.distributed with the backend nccl and the library preloaded
 # (torch_distributed.py, torch_parallel.py), with the losses of a training compared with those of
-# PyTorch's own NCCL; and <weir/weir.h> by ctypes on tensors (python/weir_torch.py).
+# PyTorch's own NCCL.
 #
 #   verify/tests/clients/torch.sh          RANKS="2 4", PYTHON=python3, LIBRARY=build/libweir_nccl.so
 #
@@ -98,13 +98,9 @@ for ranks in ${RANKS:-2 4}; do
         printf '%-24s %5d  %-11s FAIL\n' "weir served the calls" "$ranks" weir
         failed=1
     fi
-    preload_ctypes=$preload
     if [ "$ranks" -le "$present" ]; then
         compare_losses "$ranks"
-        preload_ctypes=
     fi
-    run_it ctypes "$ranks" "$preload_ctypes" warn python/weir_torch.py
-    table "$ranks" weir/weir.h ctypes $?
 done
 [ $failed -eq 0 ] && echo "torch: all passed"
 exit $failed
