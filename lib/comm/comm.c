@@ -4,7 +4,7 @@
  *
  * Calls between the files of lib/comm go down this list only: comm.c, those of monitor,
  * internode_comm.c, node_comm.c, internode.c, internode_message.c, wait.c, internode_watch.c,
- * internode_links.c, internode_pass.c, internode_window.c, abort.c.
+ * internode_links.c, internode_pass.c, internode_window.c, abort.c, life.c, query.c.
  */
 #include "base/config.h"
 #include "base/env.h"
@@ -94,62 +94,4 @@ weir_status weir_comm_barrier(weir_comm *comm)
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
     return comm->internode ? weiri_internode_comm_barrier(comm) : weiri_node_comm_barrier(comm);
-}
-
-int weir_comm_rank(const weir_comm *comm)
-{
-    return comm->rank;
-}
-
-int weir_comm_nranks(const weir_comm *comm)
-{
-    return comm->nranks;
-}
-
-int weir_comm_nnodes(const weir_comm *comm)
-{
-    return comm->nnodes;
-}
-
-int weir_comm_local_nranks(const weir_comm *comm)
-{
-    return comm->local_nranks;
-}
-
-int weir_comm_local_rank(const weir_comm *comm)
-{
-    return comm->local_rank;
-}
-
-weir_boot *weir_comm_boot(const weir_comm *comm)
-{
-    return comm->boot;
-}
-
-weir_backend weir_comm_backend(const weir_comm *comm)
-{
-    return comm->gpu ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
-}
-
-int weir_comm_device(const weir_comm *comm)
-{
-    return comm->gpu ? comm->gpu->device : -1;
-}
-
-weir_transport weir_comm_transport(const weir_comm *comm)
-{
-    return comm->internode ? comm->internode->net->ops->transport : comm->memory->transport;
-}
-
-int weir_comm_shares_cores(const weir_comm *comm)
-{
-    return comm->oversubscribed;
-}
-
-size_t weir_comm_scratch_bytes(const weir_comm *comm)
-{
-    if (comm->internode)
-        return weir_comm_scratch_bytes(comm->host_comm) + comm->internode->window_bytes +
-               (comm->gpu_comm ? weir_comm_scratch_bytes(comm->gpu_comm) : 0);
-    return comm->scratch_bytes + (comm->gpu ? comm->gpu->scratch_bytes : 0);
 }

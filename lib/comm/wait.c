@@ -18,9 +18,6 @@
 #include "base/log.h"
 #include "comm/internode/internode.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -34,17 +31,6 @@ enum {
     NAP_SHARE = 32,        /* a nap takes this part of the time waited so far */
     NAP_MOST_NS = 500000,
 };
-
-int weiri_comm_is_dead(const weir_comm *comm, int peer)
-{
-    const weiri_peer *process = &comm->peers[peer];
-    if (peer == comm->rank)
-        return 0;
-    if (process->pidfd < 0)
-        return kill(process->pid, 0) < 0 && errno == ESRCH;
-    struct pollfd ended = {.fd = process->pidfd, .events = POLLIN};
-    return poll(&ended, 1, 0) > 0;
-}
 
 /* Returns the parent's number of a dead rank whose death affects a wait for `awaited`; -1: none. */
 static int wait_find_dead(const weir_comm *comm, const weiri_waiter *waiter, int awaited)

@@ -12,48 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-weir_status weiri_cuda_fail(weir_status status, cudaError_t error, const char *what)
-{
-    cudaGetLastError();
-    return weiri_fail(status, "%s: %s", what, cudaGetErrorString(error));
-}
-
-weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error)
-{
-    int own = comm->gpu->device;
-    cudaGetLastError();
-    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
-        int major = 0, minor = 0;
-        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, own);
-        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, own);
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "this build has no code for GPU %d (compute capability %d.%d): build "
-                          "with SM=%d%d",
-                          own, major, minor, major, minor);
-    }
-    return weiri_fail(error == cudaErrorInvalidResourceHandle ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,
-                      "GPU %d: cannot launch work on the stream: %s", own,
-                      cudaGetErrorString(error));
-}
-
 static weir_status gpu_check(cudaError_t error, const char *what)
 {
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
-}
-
-weir_status weiri_cuda_enter(const weir_comm *comm, int *before)
-{
-    *before = -1;
-    cudaGetDevice(before);
-    if (*before == comm->gpu->device)
-        return WEIR_OK;
-    return gpu_check(cudaSetDevice(comm->gpu->device), "cannot select the communicator's GPU");
-}
-
-void weiri_cuda_leave(const weir_comm *comm, int before)
-{
-    if (before >= 0 && before != comm->gpu->device)
-        cudaSetDevice(before);
 }
 
 /* ------------------------------------------------------------ device memory */
@@ -299,13 +260,6 @@ static weir_status gpu_register_page(const weir_comm *comm, weiri_cuda *cuda)
                                     .peer = -1,
                                     .record = &there->where.wait};
     return status;
-}
-
-void weiri_cuda_load(const void *kernel)
-{
-    struct cudaFuncAttributes ignored;
-    if (kernel && cudaFuncGetAttributes(&ignored, kernel) != cudaSuccess)
-        cudaGetLastError();
 }
 
 static weir_status gpu_create_own(const weir_comm *comm, weiri_cuda *cuda)

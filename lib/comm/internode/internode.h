@@ -166,7 +166,11 @@ int weiri_internode_is_for_first_use(const weiri_internode *internode, weiri_con
  * agreed. */
 weir_status weiri_internode_prepare_all(weiri_internode *internode);
 /* The leader of the node at a distance from this rank's, which may be negative. */
-int weiri_internode_leader_at(const weiri_internode *internode, int distance);
+static inline int weiri_internode_leader_at(const weiri_internode *internode, int distance)
+{
+    const int n = internode->nnodes;
+    return internode->nodes[((internode->node + distance) % n + n) % n].ranks[0];
+}
 /* Begins to connect to a rank, if that has not been done. Local, thread-safe. */
 void weiri_internode_reach(weiri_internode *internode, int rank);
 /* Frees all paths. Local; NULL is allowed. */

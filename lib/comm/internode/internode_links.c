@@ -51,12 +51,6 @@ int weiri_internode_is_for_first_use(const weiri_internode *internode, weiri_con
     return wanted && can;
 }
 
-int weiri_internode_leader_at(const weiri_internode *internode, int distance)
-{
-    const int n = internode->nnodes;
-    return internode->nodes[((internode->node + distance) % n + n) % n].ranks[0];
-}
-
 /* Called with the lock when an endpoint is first used. */
 static weir_status links_use(void *context, weiri_endpoint *endpoint)
 {

@@ -97,16 +97,6 @@ static int metrics_take(weiri_metrics *metrics, weiri_metrics_call *calls)
 
 /* ------------------------------------------------------------------ buckets */
 
-double weiri_metrics_speed(const weiri_metrics_call *call)
-{
-    return call->duration_ns ? (double)call->call.traffic_bytes / (double)call->duration_ns : 0;
-}
-
-double weiri_metrics_factor(int function, int nranks)
-{
-    return weiri_contract_bus_factor(weiri_contract_of(function), nranks);
-}
-
 static weiri_metrics_bucket *metrics_bucket_of(weiri_metrics_comm *comm,
                                                const weiri_monitor_call *call)
 {

@@ -21,14 +21,6 @@ enum { APART_NS = 50000, MASK_MOST = 1023, SPARSE_GPU_NS = 200000, MASK_GPU = 25
 enum { PACE_CALLS = 8, PACE_NS = 10000000 };
 static const uint64_t report_interval_ns = 10ull * 1000 * 1000 * 1000;
 
-const char *weiri_monitor_function_name(int function)
-{
-    const char *label = weiri_contract_of(function)->label;
-    if (function == WEIRI_MONITOR_SEND || function == WEIRI_MONITOR_RECV)
-        return function == WEIRI_MONITOR_SEND ? "Send" : "Recv";
-    return label ? label : "unknown";
-}
-
 /* ------------------------------------------------------------------- timing */
 
 static uint64_t monitor_mask(int has_gpu, uint64_t mean_ns)
@@ -250,7 +242,7 @@ void weiri_monitor_open(weir_comm *comm, const weiri_placement *placements)
 void weiri_monitor_name(weir_comm *comm, const char *name)
 {
     if (comm->monitor && name)
-        weiri_process_name(comm->monitor, name);
+        weiri_monitor_list_name(comm->monitor, name);
 }
 
 void weiri_monitor_close(weir_comm *comm)

@@ -1,6 +1,6 @@
 /*
- * The list of monitored communicators, and the threads. Starting and stopping is serialised by a
- * second lock, so that a thread that reads the list can be waited for.
+ * The threads of monitoring. Starting and stopping is serialised by a lock other than the list's, so
+ * that a thread that reads the list can be waited for.
  *
  * A forked child has none of the threads. It closes their sockets at once: otherwise a client whose
  * connection the parent ends would wait for the child, too.
@@ -25,9 +25,7 @@ typedef struct process_thread {
     weiri_server server;
 } process_thread;
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
-static weiri_monitor *first;
 
 /* Under life_lock: */
 static int users; /* communicators, and those that are being created */
@@ -36,21 +34,10 @@ static process_thread answers = {.server = {.listener = -1}}; /* RAS clients; wr
 static process_thread records = {.server = {.listener = -1}}; /* other processes */
 static weiri_address own_address;
 
-weiri_monitor *weiri_process_lock(void)
-{
-    pthread_mutex_lock(&list_lock);
-    return first;
-}
-
-void weiri_process_unlock(void)
-{
-    pthread_mutex_unlock(&list_lock);
-}
-
 static void process_write_metrics(void)
 {
-    weiri_metrics_write_all(weiri_process_lock());
-    weiri_process_unlock();
+    weiri_metrics_write_all(weiri_monitor_list_lock());
+    weiri_monitor_list_unlock();
 }
 
 /* ------------------------------------------------------------------ threads */
@@ -75,9 +62,8 @@ static void process_forget_thread(process_thread *one)
 /* In a forked child. */
 static void process_forget(void)
 {
-    pthread_mutex_init(&list_lock, NULL);
+    weiri_monitor_list_forget();
     pthread_mutex_init(&life_lock, NULL);
-    first = NULL;
     users = 0;
     process_forget_thread(&answers);
     process_forget_thread(&records);
@@ -198,31 +184,11 @@ void weiri_process_add(weiri_monitor *monitor)
     pthread_mutex_lock(&life_lock);
     users++;
     pthread_mutex_unlock(&life_lock);
-    pthread_mutex_lock(&list_lock);
-    monitor->next = first;
-    first = monitor;
-    pthread_mutex_unlock(&list_lock);
+    weiri_monitor_list_add(monitor);
 }
 
 void weiri_process_remove(weiri_monitor *monitor)
 {
-    pthread_mutex_lock(&list_lock);
-    weiri_monitor **at = &first;
-    while (*at && *at != monitor)
-        at = &(*at)->next;
-    if (*at)
-        *at = monitor->next;
-    pthread_mutex_unlock(&list_lock);
+    weiri_monitor_list_remove(monitor);
     weiri_process_release();
-}
-
-void weiri_process_name(weiri_monitor *monitor, const char *name)
-{
-    size_t used = 0;
-    pthread_mutex_lock(&list_lock);
-    for (; name[used] && used + 1 < sizeof monitor->name; used++)
-        monitor->name[used] =
-            name[used] < ' ' || name[used] > '~' || strchr("\"\\", name[used]) ? '?' : name[used];
-    monitor->name[used] = '\0';
-    pthread_mutex_unlock(&list_lock);
 }

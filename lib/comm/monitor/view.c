@@ -109,13 +109,13 @@ static void view_look_at(weiri_view_comm *into, const weiri_monitor *monitor)
 
 void weiri_view_look(weiri_view *view)
 {
-    for (const weiri_monitor *one = weiri_process_lock(); one; one = one->next) {
+    for (const weiri_monitor *one = weiri_monitor_list_lock(); one; one = one->next) {
         weiri_view_comm *into = weiri_view_comm_of(view, one->comm->job, one->comm->nranks);
         view->straggler_calls = one->settings.ncalls;
         if (into)
             view_look_at(into, one);
     }
-    weiri_process_unlock();
+    weiri_monitor_list_unlock();
 }
 
 void weiri_view_free(weiri_view *view)
