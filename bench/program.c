@@ -47,12 +47,8 @@ static void print_information(const program *p)
 /* An option takes precedence over its environment variable, which is all that the library reads. */
 static void export_options(const bench_options *options)
 {
-    static const char *const words[] = {[BENCH_TRANSPORT_SHM] = "shm",
-                                        [BENCH_TRANSPORT_CUDA_IPC] = "cuda_ipc",
-                                        [BENCH_TRANSPORT_IB] = "ib",
-                                        [BENCH_TRANSPORT_TCP] = "tcp"};
-    if (options->transport != BENCH_TRANSPORT_AUTO)
-        setenv("WEIR_TRANSPORT", words[options->transport], 1);
+    if (options->transport != WEIR_TRANSPORT_AUTO)
+        setenv("WEIR_TRANSPORT", weir_transport_name((weir_transport)options->transport), 1);
 }
 
 static weir_backend backend_of(const bench_options *options)

@@ -44,11 +44,6 @@ typedef enum bench_backend_word {
     BENCH_BACKEND_AUTO, BENCH_BACKEND_HOST, BENCH_BACKEND_CUDA
 } bench_backend_word;
 
-typedef enum bench_transport_word {
-    BENCH_TRANSPORT_AUTO, BENCH_TRANSPORT_SHM, BENCH_TRANSPORT_CUDA_IPC, BENCH_TRANSPORT_IB,
-    BENCH_TRANSPORT_TCP
-} bench_transport_word;
-
 typedef enum bench_mode { BENCH_MODE_THROUGHPUT, BENCH_MODE_LATENCY } bench_mode;
 
 typedef enum bench_verify {

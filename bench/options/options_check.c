@@ -137,7 +137,7 @@ static int check_build(const bench_options *options, char *problem)
     if (options->backend == BENCH_BACKEND_CUDA && !bench_gpu_built())
         return bad_usage(problem,
                          "--backend cuda: this build has no CUDA backend; use --backend host");
-    if (options->transport == BENCH_TRANSPORT_CUDA_IPC && !bench_gpu_built())
+    if (options->transport == WEIR_TRANSPORT_CUDA_IPC && !bench_gpu_built())
         return bad_usage(problem, "--transport cuda_ipc: this build has no CUDA (make CUDA=1); use "
                                   "--transport shm");
     for (int i = 0; i < options->npeers; i++) {

@@ -2,6 +2,7 @@
  * lacks a name. */
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/transports.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,13 +48,46 @@ const char *weir_collective_name(weir_collective collective)
     return weiri_contract_of((int)collective)->name;
 }
 
+/* The cost of shm, which only emulates a network, is that of sockets. */
+static const weiri_transport_row transports[] = {
+    [WEIR_TRANSPORT_AUTO] = {.name = "auto", .network = -1},
+    [WEIR_TRANSPORT_SHM] = {.name = "shm", .network = 2, .cost = {30, 15, 1, 8, 4}},
+    [WEIR_TRANSPORT_CUDA_IPC] = {.name = "cuda_ipc", .network = -1},
+    [WEIR_TRANSPORT_IB] = {.name = "ib", .network = 0, .joins_nodes = 1, .cost = {4, 1, 12, 4, 8}},
+    [WEIR_TRANSPORT_TCP] = {.name = "tcp",
+                            .network = 1,
+                            .joins_nodes = 1,
+                            .cost = {30, 15, 1, 8, 4}},
+};
+
+_Static_assert(sizeof transports / sizeof *transports == WEIRI_TRANSPORTS,
+               "every transport has a row");
+
+const weiri_transport_row *weiri_transport_row_of(int transport)
+{
+    return (unsigned)transport < WEIRI_TRANSPORTS ? &transports[transport] : NULL;
+}
+
+int weiri_transport_find(const char *name)
+{
+    for (int i = 0; i < WEIRI_TRANSPORTS; i++)
+        if (strcmp(transports[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+weir_transport weiri_transport_at(int network)
+{
+    int transport = 0;
+    while (transports[transport].network != network)
+        transport++;
+    return (weir_transport)transport;
+}
+
 const char *weir_transport_name(weir_transport transport)
 {
-    static const char *const names[] = {
-        [WEIR_TRANSPORT_AUTO] = "auto", [WEIR_TRANSPORT_SHM] = "shm",
-        [WEIR_TRANSPORT_CUDA_IPC] = "cuda_ipc", [WEIR_TRANSPORT_IB] = "ib",
-        [WEIR_TRANSPORT_TCP] = "tcp"};
-    return (unsigned)transport < sizeof names / sizeof *names ? names[transport] : NULL;
+    const weiri_transport_row *row = weiri_transport_row_of((int)transport);
+    return row ? row->name : NULL;
 }
 
 const char *weir_backend_name(weir_backend backend)

@@ -39,10 +39,11 @@ static weir_status conn_choose_transport(weir_comm *comm, int peer, weir_transpo
     if (wanted == WEIR_TRANSPORT_AUTO && comm->internode) {
         *chosen = comm->internode->net->ops->transport;
     } else if (wanted == WEIR_TRANSPORT_AUTO) {
-        *chosen = WEIR_TRANSPORT_IB;
-        if (weiri_comm_net(comm, *chosen, net) == WEIR_OK)
-            return WEIR_OK;
-        *chosen = WEIR_TRANSPORT_TCP;
+        for (int i = 0; i < WEIRI_NETWORKS && weiri_network_joins_nodes(i); i++) {
+            *chosen = weiri_transport_at(i); /* the last one's failure is reported below */
+            if (weiri_comm_net(comm, *chosen, net) == WEIR_OK)
+                return WEIR_OK;
+        }
     }
     if (weiri_network_of(*chosen) < 0 || (maps && wanted == WEIR_TRANSPORT_SHM))
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d cannot reach rank %d over %s; use %s",

@@ -38,8 +38,9 @@ static weir_status comm_find_placements(weir_boot *boot, const weiri_address *mo
 static weir_status comm_check_transport(void)
 {
     const char *wanted = weiri_env(WEIRI_ENV_TRANSPORT);
-    if (wanted && (strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_IB)) == 0 ||
-                   strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_TCP)) == 0))
+    const weiri_transport_row *row =
+        wanted ? weiri_transport_row_of(weiri_transport_find(wanted)) : NULL;
+    if (row && row->joins_nodes)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "transport '%s' connects nodes, but all ranks are on one node; use shm "
                           "or auto, or ranks with different values of %s",

@@ -17,6 +17,7 @@
 
 #include <weir/target.h>
 #include "base/fork.h"
+#include "base/transports.h"
 #include "comm/gpu/gpu_view.h"
 #include "transport/transport.h"
 #include <weir/weir.h>
@@ -30,7 +31,6 @@
 enum {
     WEIRI_REGIONS_MAX = WEIRI_GPU_REGIONS_MAX, /* live allocations per rank */
     WEIRI_RANKS_MAX = WEIR_RANKS_MAX,
-    WEIRI_NETWORKS = 3,      /* network transports: ib, tcp, and shm between emulated nodes */
 };
 
 /* The smallest area that the collectives of n ranks need: a fixed part and one for each rank. It is

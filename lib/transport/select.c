@@ -3,8 +3,9 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/transports.h"
 
-#include <string.h>
+#include <stdio.h>
 
 static const weiri_transport_ops *const built[] = {&weiri_transport_shm};
 
@@ -38,28 +39,37 @@ void weiri_segment_destroy(weiri_segment *segment)
         segment->ops->segment_destroy(segment);
 }
 
+/* "auto, shm, cuda_ipc, ib or tcp" */
+static const char *transport_names(char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (int i = 0; i < WEIRI_TRANSPORTS && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+                                 i == 0                      ? ""
+                                 : i == WEIRI_TRANSPORTS - 1 ? " or "
+                                                             : ", ",
+                                 weiri_transport_row_of(i)->name);
+    return text;
+}
+
 weir_status weiri_transport_select(const weiri_transport_ops **ops)
 {
     const char *wanted = weiri_env(WEIRI_ENV_TRANSPORT);
-    if (!wanted || strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_AUTO)) == 0) {
-        *ops = built[0];
+    const int transport = wanted ? weiri_transport_find(wanted) : WEIR_TRANSPORT_AUTO;
+    char names[128];
+    if (transport < 0)
+        return weiri_fail(WEIR_ERR_INVALID, "%s=%s: expected %s",
+                          weiri_env_name(WEIRI_ENV_TRANSPORT), wanted,
+                          transport_names(names, sizeof names));
+    /* A network transport joins nodes; within a node, ranks map memory. */
+    *ops = built[0];
+    if (transport == WEIR_TRANSPORT_AUTO || weiri_transport_row_of(transport)->joins_nodes)
         return WEIR_OK;
-    }
     for (size_t i = 0; i < sizeof built / sizeof *built; i++)
-        if (strcmp(wanted, weir_transport_name(built[i]->transport)) == 0) {
+        if ((int)built[i]->transport == transport) {
             *ops = built[i];
             return WEIR_OK;
         }
-    /* A network transport joins nodes; within a node, ranks map memory. */
-    if (strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_IB)) == 0 ||
-        strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_TCP)) == 0) {
-        *ops = built[0];
-        return WEIR_OK;
-    }
-    for (int known = WEIR_TRANSPORT_AUTO; known <= WEIR_TRANSPORT_TCP; known++)
-        if (strcmp(wanted, weir_transport_name((weir_transport)known)) == 0)
-            return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                              "transport '%s' is not in this build; use shm or auto", wanted);
-    return weiri_fail(WEIR_ERR_INVALID, "%s=%s: expected auto, shm, cuda_ipc, ib or tcp",
-                      weiri_env_name(WEIRI_ENV_TRANSPORT), wanted);
+    return weiri_fail(WEIR_ERR_UNSUPPORTED, "transport '%s' is not in this build; use shm or auto",
+                      wanted);
 }

@@ -1,6 +1,7 @@
 /* The cost model of the algorithms across nodes: see cost.h. */
 #include "coll/internode/cost.h"
 
+#include "base/transports.h"
 #include "comm/internode/internode.h"
 
 #include <math.h>
@@ -8,8 +9,7 @@
 
 const weir_net_cost *weiri_net_cost_of(weir_transport transport)
 {
-    static const weir_net_cost rdma = {4, 1, 12, 4, 8}, sockets = {30, 15, 1, 8, 4};
-    return transport == WEIR_TRANSPORT_IB ? &rdma : &sockets;
+    return &weiri_transport_row_of((int)transport)->cost;
 }
 
 weiri_net_shape weiri_net_shape_of(const weir_comm *comm)

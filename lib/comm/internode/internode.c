@@ -75,21 +75,20 @@ static weir_status internode_place_ranks(weiri_internode *internode,
 /* Opens the requested network, or the best one that works. */
 static weir_status internode_open_net(weiri_internode *internode)
 {
-    static const weir_transport order[] = {WEIR_TRANSPORT_IB, WEIR_TRANSPORT_TCP,
-                                           WEIR_TRANSPORT_SHM};
     const char *wanted = weiri_env(WEIRI_ENV_TRANSPORT);
     const weir_comm *parent = internode->parent;
     int timeout_ms = (int)(parent->guard.timeout_ns / 1000000u);
-    int any = !wanted || strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_AUTO)) == 0;
+    const int named = wanted ? weiri_transport_find(wanted) : WEIR_TRANSPORT_AUTO;
+    const int any = named == WEIR_TRANSPORT_AUTO;
     weir_status status = WEIR_OK;
-    for (size_t i = 0; i < sizeof order / sizeof *order && !internode->net; i++) {
-        const weiri_net_ops *ops = weiri_net_ops_of(order[i]);
-        int named = !any && strcmp(wanted, weir_transport_name(order[i])) == 0;
-        if (!ops || (any ? order[i] == WEIR_TRANSPORT_SHM : !named))
+    for (int i = 0; i < WEIRI_NETWORKS && !internode->net; i++) {
+        const weir_transport transport = weiri_transport_at(i);
+        const weiri_net_ops *ops = weiri_net_ops_of(transport);
+        if (!ops || (any ? !weiri_network_joins_nodes(i) : (int)transport != named))
             continue;
         status = ops->open(parent->rank, parent->nranks, timeout_ms, &internode->net);
         if (status != WEIR_OK && any)
-            weiri_log(WEIRI_LOG_INFO, "transport %s: %s", weir_transport_name(order[i]),
+            weiri_log(WEIRI_LOG_INFO, "transport %s: %s", weir_transport_name(transport),
                       weir_last_error());
     }
     if (!internode->net && status == WEIR_OK)
@@ -109,9 +108,11 @@ typedef struct net_choice {
 /* Returns the transport of the ranks that have the worst. */
 static int internode_worst_net(const weir_comm *parent, const net_choice *all)
 {
-    int worst = WEIR_TRANSPORT_AUTO;
-    for (int rank = 0; rank < parent->nranks; rank++)
-        worst = all[rank].transport > worst ? all[rank].transport : worst;
+    int worst = all[0].transport;
+    for (int rank = 1; rank < parent->nranks; rank++)
+        if (weiri_network_of((weir_transport)all[rank].transport) >
+            weiri_network_of((weir_transport)worst))
+            worst = all[rank].transport;
     return worst;
 }
 

@@ -8,21 +8,6 @@
 #include "comm/comm.h"
 #include "transport/net/net.h"
 
-/* Returns the index of a network transport in tables; -1 for other transports. */
-static inline int weiri_network_of(weir_transport transport)
-{
-    switch (transport) {
-    case WEIR_TRANSPORT_IB:
-        return 0;
-    case WEIR_TRANSPORT_TCP:
-        return 1;
-    case WEIR_TRANSPORT_SHM:
-        return 2; /* between emulated nodes (WEIR_HOSTID) */
-    default:
-        return -1;
-    }
-}
-
 /* Returns the communicator's network over a transport, and opens it on first use. Local; may block
  * while opening. WEIR_ERR_UNSUPPORTED if this build or node has none. */
 weir_status weiri_comm_net(weir_comm *comm, weir_transport transport, weiri_net **net);

@@ -13,16 +13,16 @@ void weiri_net_register(const weiri_net_ops *ops)
 
 const weiri_net_ops *weiri_net_ops_of(weir_transport transport)
 {
-    switch (transport) {
-    case WEIR_TRANSPORT_TCP:
-        return &weiri_net_tcp;
+    static const weiri_net_ops *const built[] = {
+        &weiri_net_tcp,
 #if WEIR_HAVE_VERBS
-    case WEIR_TRANSPORT_IB:
-        return &weiri_net_ib;
+        &weiri_net_ib,
 #endif
-    default:
-        return registered && registered->transport == transport ? registered : NULL;
-    }
+    };
+    for (size_t i = 0; i < sizeof built / sizeof *built; i++)
+        if (built[i]->transport == transport)
+            return built[i];
+    return registered && registered->transport == transport ? registered : NULL;
 }
 
 weir_status weiri_net_check_source(const weiri_net_mem *mem, uint64_t at, uint64_t bytes)

@@ -10,6 +10,7 @@
 #include "base/links.h"
 #include "base/log.h"
 #include "base/open_files.h"
+#include "base/transports.h"
 #include "base/words.h"
 #include "verify/tests/support/test_files.h"
 #include <weir/target.h>
@@ -492,6 +493,29 @@ TEST(links_that_differ_by_direction_are_found)
 }
 
 /* --------------------------------------------------------------------- words */
+
+/* The help of WEIR_TRANSPORT is text, so it could lack a transport. */
+TEST(transports_have_rows_and_are_in_the_help)
+{
+    int seen[WEIRI_NETWORKS] = {0};
+    char names[256] = "";
+    for (int i = 0; i < WEIRI_TRANSPORTS; i++) {
+        const weiri_transport_row *row = weiri_transport_row_of(i);
+        assert_string_equal(weir_transport_name((weir_transport)i), row->name);
+        assert_int_equal(weiri_transport_find(row->name), i);
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : ": ",
+                 row->name);
+        if (row->network < 0)
+            continue;
+        assert_int_equal(seen[row->network]++, 0);
+        assert_int_equal(weiri_transport_at(row->network), i);
+        assert_true(row->cost.latency_us > 0 && row->cost.network_gbs > 0);
+    }
+    assert_non_null(strstr(weiri_env_meaning(WEIRI_ENV_TRANSPORT), names));
+    assert_null(weiri_transport_row_of(WEIRI_TRANSPORTS));
+    assert_null(weiri_transport_row_of(-1));
+    assert_int_equal(weiri_transport_find("infiniband"), -1);
+}
 
 TEST(one_thing_is_singular)
 {

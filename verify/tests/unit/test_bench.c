@@ -8,6 +8,7 @@
 #include "bench/sizes/dist.h"
 #include "bench/options/environment.h"
 #include "base/json.h"
+#include "base/transports.h"
 #include "bench/options/option_values.h"
 #include "bench/options/parse.h"
 #include "bench/options/paths.h"
@@ -75,6 +76,21 @@ TEST(median_interval_covers_the_median_95_percent_of_the_time)
         missed += stats.ci_low > 0.5 || stats.ci_high < 0.5;
     }
     assert_in_range(missed, 20, 65);
+}
+
+/* The values of --transport are those of weir_transport, by name and by number. */
+TEST(the_transport_option_has_the_words_of_the_library)
+{
+    char words[128] = "";
+    for (int i = 0; i < WEIRI_TRANSPORTS; i++)
+        snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s", i ? "|" : "",
+                 weiri_transport_row_of(i)->name);
+    const weiri_option *found = NULL;
+    for (int i = 0; i < bench_options_table.count; i++)
+        if (strcmp(bench_options_table.rows[i].name, "transport") == 0)
+            found = &bench_options_table.rows[i];
+    assert_non_null(found);
+    assert_string_equal(found->value, words);
 }
 
 TEST(ratios_are_described_by_their_interval)
