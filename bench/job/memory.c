@@ -8,6 +8,7 @@
 #include "base/words.h"
 #include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
+#include "bench/job/groups.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -18,12 +19,12 @@ static const size_t gpu_margin_bytes = (size_t)1 << 30;
 
 /* Reads the number after a key ("MemAvailable:"), or at the start of the file if key is empty.
  * Returns 0 if there is none ("max" is none). */
-static int read_number(const char *root, const char *name, const char *key,
+static int read_number(const char *folder, const char *name, const char *key,
                        unsigned long long *value)
 {
-    char line[256], path[PATH_MAX];
+    char line[256], path[2 * PATH_MAX];
     int found = 0;
-    snprintf(path, sizeof path, "%s%s", root, name);
+    snprintf(path, sizeof path, "%s%s", folder, name);
     FILE *file = fopen(path, "r");
     if (!file)
         return 0;
@@ -39,14 +40,22 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* What is left of a control group's limit. Page cache counts as used, which errs on the safe
- * side. */
-static size_t group_bytes(const char *root, const char *limit_name, const char *used_name)
+/* Lowers *bytes to what is left of a control group's limit, of either version. Page cache counts as
+ * used, which errs on the safe side. */
+static void limit_to_group(const char *folder, void *bytes)
 {
-    unsigned long long limit = 0, used = 0;
-    if (!read_number(root, limit_name, "", &limit) || !read_number(root, used_name, "", &used))
-        return SIZE_MAX;
-    return limit > used ? (size_t)(limit - used) : 0;
+    static const struct {
+        const char *limit, *used;
+    } files[] = {{"/memory.max", "/memory.current"},
+                 {"/memory.limit_in_bytes", "/memory.usage_in_bytes"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        unsigned long long limit = 0, used = 0;
+        if (!read_number(folder, files[i].limit, "", &limit) ||
+            !read_number(folder, files[i].used, "", &used))
+            continue;
+        size_t *least = bytes;
+        *least = min_size(*least, limit > used ? (size_t)(limit - used) : 0);
+    }
 }
 
 size_t bench_memory_available(const char *root)
@@ -55,10 +64,8 @@ size_t bench_memory_available(const char *root)
     size_t bytes = SIZE_MAX;
     if (read_number(root, "/proc/meminfo", "MemAvailable:", &kib))
         bytes = (size_t)kib * 1024;
-    bytes = min_size(bytes, group_bytes(root, "/sys/fs/cgroup/memory.max",
-                                        "/sys/fs/cgroup/memory.current"));
-    return min_size(bytes, group_bytes(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                                       "/sys/fs/cgroup/memory/memory.usage_in_bytes"));
+    bench_groups_visit(root, "memory", limit_to_group, &bytes);
+    return bytes;
 }
 
 /* What a rank can use of the node's memory; a part of it stays free. */

@@ -3,6 +3,7 @@
  * time that its control groups (version 2 or 1) allow. What cannot be read counts as harmless.
  */
 #define _GNU_SOURCE /* sets of cpus */
+#include "bench/job/groups.h"
 #include "bench/job/preflight.h"
 
 #include <limits.h>
@@ -70,55 +71,19 @@ static void keep_tightest_quota(const char *quota, const char *period, double *c
         *cores = allowed / whole;
 }
 
-/* Reads one control group of either version. mount is where its tree is mounted. */
-static void read_group(const char *root, const char *mount, const char *group, double *cores)
+/* Reads the limit of one control group, of either version, and keeps the tightest. */
+static void read_group(const char *folder, void *cores)
 {
     char line[64], period[64];
-    if (read_first_line(line, sizeof line, "%s%s%s/cpu.max", root, mount, group) == 0) {
+    if (read_first_line(line, sizeof line, "%s/cpu.max", folder) == 0) {
         char *blank = strchr(line, ' ');
         if (blank)
             keep_tightest_quota(line, blank, cores);
         return;
     }
-    if (read_first_line(line, sizeof line, "%s%s%s/cpu.cfs_quota_us", root, mount, group) == 0 &&
-        read_first_line(period, sizeof period, "%s%s%s/cpu.cfs_period_us", root, mount, group) == 0)
+    if (read_first_line(line, sizeof line, "%s/cpu.cfs_quota_us", folder) == 0 &&
+        read_first_line(period, sizeof period, "%s/cpu.cfs_period_us", folder) == 0)
         keep_tightest_quota(line, period, cores);
-}
-
-/* Reads the group and all groups above it, of which the tightest limit counts. Changes group. */
-static void read_groups(const char *root, const char *mount, char *group, double *cores)
-{
-    for (char *slash = strrchr(group, '/'); slash; slash = strrchr(group, '/')) {
-        read_group(root, mount, slash == group && !slash[1] ? "" : group, cores);
-        if (slash == group && !slash[1])
-            return;
-        slash[slash == group] = '\0';
-    }
-}
-
-/* /proc/self/cgroup has one line per tree, number:controllers:/group. The line of version 2 names
- * no controllers; of version 1, the line that counts names cpu. */
-static void read_quota(const char *root, bench_preflight_facts *facts)
-{
-    char path[PATH_MAX], line[PATH_MAX];
-    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return;
-    while (fgets(line, sizeof line, file)) {
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = '\0';
-        controllers++;
-        group[strcspn(group, "\n")] = '\0';
-        if (!*controllers)
-            read_groups(root, "/sys/fs/cgroup", group, &facts->quota_cores);
-        else if (strcmp(controllers, "cpu") == 0 || strcmp(controllers, "cpu,cpuacct") == 0)
-            read_groups(root, "/sys/fs/cgroup/cpu", group, &facts->quota_cores);
-    }
-    fclose(file);
 }
 
 void bench_preflight_read(const char *root, const cpu_set_t *cpus, bench_preflight_facts *facts)
@@ -128,5 +93,5 @@ void bench_preflight_read(const char *root, const cpu_set_t *cpus, bench_preflig
     facts->governor_cpu = 0;
     facts->quota_cores = 0;
     read_cpus(root, cpus, facts);
-    read_quota(root, facts);
+    bench_groups_visit(root, "cpu", read_group, &facts->quota_cores);
 }

@@ -169,6 +169,51 @@ TEST_WITH(available_memory_is_that_of_the_tightest_limit, make_root, remove_root
     assert_true(bench_memory_available(root) == 1023 * mib);
 }
 
+/* Slurm steps and slices of systemd, without a namespace of control groups. */
+TEST_WITH(limits_of_nested_control_groups_count, make_root, remove_root)
+{
+    const size_t mib = (size_t)1 << 20;
+    test_file_write(root, "proc/meminfo", "MemAvailable:  4194304 kB\n");
+    test_file_write(root, "proc/self/cgroup", "0::/slurm/job_7/step_0\n");
+    test_file_write(root, "sys/fs/cgroup/slurm/job_7/memory.max", "2147483648\n");
+    test_file_write(root, "sys/fs/cgroup/slurm/job_7/memory.current", "1048576\n");
+    assert_true(bench_memory_available(root) == 2047 * mib);
+    test_file_write(root, "sys/fs/cgroup/slurm/job_7/step_0/memory.max", "1073741824\n");
+    test_file_write(root, "sys/fs/cgroup/slurm/job_7/step_0/memory.current", "1048576\n");
+    assert_true(bench_memory_available(root) == 1023 * mib);
+    test_file_write(root, "sys/fs/cgroup/slurm/job_8/memory.max", "4096\n"); /* of others */
+    test_file_write(root, "sys/fs/cgroup/slurm/job_8/memory.current", "4096\n");
+    assert_true(bench_memory_available(root) == 1023 * mib);
+}
+
+TEST_WITH(limits_of_nested_control_groups_of_version_1_count, make_root, remove_root)
+{
+    const size_t mib = (size_t)1 << 20;
+    test_file_write(root, "proc/meminfo", "MemAvailable:  4194304 kB\n");
+    test_file_write(root, "proc/self/cgroup", "9:blkio,memory:/a/b\n4:cpu,cpuacct:/c\n0::/u\n");
+    test_file_write(root, "sys/fs/cgroup/memory/a/memory.limit_in_bytes", "167772160\n");
+    test_file_write(root, "sys/fs/cgroup/memory/a/memory.usage_in_bytes", "0\n");
+    assert_true(bench_memory_available(root) == 160 * mib);
+    test_file_write(root, "sys/fs/cgroup/memory/c/memory.limit_in_bytes", "1\n");
+    test_file_write(root, "sys/fs/cgroup/memory/c/memory.usage_in_bytes", "0\n");
+    assert_true(bench_memory_available(root) == 160 * mib);
+    test_file_write(root, "sys/fs/cgroup/unified/u/memory.max", "104857600\n");
+    test_file_write(root, "sys/fs/cgroup/unified/u/memory.current", "0\n");
+    assert_true(bench_memory_available(root) == 100 * mib);
+}
+
+TEST_WITH(memory_of_a_container_is_limited_at_its_root, make_root, remove_root)
+{
+    const size_t mib = (size_t)1 << 20;
+    test_file_write(root, "proc/self/cgroup", "0::/../outside\n");
+    test_file_write(root, "sys/fs/cgroup/memory.max", "10485760\n");
+    test_file_write(root, "sys/fs/cgroup/memory.current", "0\n");
+    assert_true(bench_memory_available(root) == 10 * mib);
+    test_file_write(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "5242880\n");
+    test_file_write(root, "sys/fs/cgroup/memory/memory.usage_in_bytes", "0\n");
+    assert_true(bench_memory_available(root) == 5 * mib);
+}
+
 TEST(sizes_that_do_not_fit_are_explained)
 {
     const size_t gib = (size_t)1 << 30;
