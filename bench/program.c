@@ -100,6 +100,7 @@ static int close_run(const program *p, bench_report *report, void *state, weir_s
     if (status == WEIR_OK && p->run->job->rank == 0)
         p->workload->end(state);
     const int misses = status == WEIR_OK && bench_report_misses_floor(report);
+    report->is_complete = status == WEIR_OK;
     weir_status closed = bench_report_close(report);
     status = status != WEIR_OK ? status : closed;
     return status == WEIR_OK && (report->failed || misses) ? EXIT_WRONG

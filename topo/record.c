@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "programs/write_file.h"
 #include "topo/model.h"
 
 /* Prefixes of info names that identify a machine, a user or a card. */
@@ -42,6 +43,11 @@ static void write_public_lines(const char *xml, FILE *file)
     }
 }
 
+static void write_recording(const void *xml, FILE *file)
+{
+    write_public_lines(xml, file);
+}
+
 weir_status weiri_topo_save(const weiri_topo *topo, const char *xml_path)
 {
     char *xml = NULL;
@@ -49,18 +55,12 @@ weir_status weiri_topo_save(const weiri_topo *topo, const char *xml_path)
     if (hwloc_topology_export_xmlbuffer(topo->hwloc, &xml, &bytes, 0) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc cannot export the machine");
     weir_status status = WEIR_OK;
-    FILE *file = fopen(xml_path, "w");
-    if (!file) {
-        status = weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot write the recording",
-                                  xml_path);
-        goto free_xml;
+    if (weiri_write_file(xml_path, write_recording, xml) != 0) {
+        const int error = errno;
+        status =
+            weiri_fail_errno(weiri_write_refuses_path(error) ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,
+                             error, "%s: cannot write the recording", xml_path);
     }
-    write_public_lines(xml, file);
-    int failed = ferror(file);
-    if (fclose(file) != 0 || failed)
-        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "%s: cannot write the recording",
-                                  xml_path);
-free_xml:
     hwloc_free_xmlbuffer(topo->hwloc, xml);
     return status;
 }

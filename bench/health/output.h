@@ -23,7 +23,7 @@ void health_write_ctrf(const health_report *report, FILE *to);
 void health_write_prometheus(const health_report *report, FILE *to);
 void health_write_markdown(const health_report *report, FILE *to);
 
-/* Writes a form to a file, as results_write_file does. WEIR_ERR_SYSTEM. */
+/* Writes a form to a file, as weiri_write_file does. WEIR_ERR_SYSTEM. */
 weir_status health_write_file(const health_report *report, const char *path,
                               void (*form)(const health_report *report, FILE *to));
 

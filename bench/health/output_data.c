@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "programs/write_file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -122,7 +123,7 @@ void health_write_prometheus(const health_report *report, FILE *to)
     health_write_by(report, to, results_checks_prometheus);
 }
 
-/* What results_write_file passes on. */
+/* What weiri_write_file passes on. */
 typedef struct health_form {
     const health_report *report;
     void (*form)(const health_report *report, FILE *to);
@@ -138,7 +139,7 @@ weir_status health_write_file(const health_report *report, const char *path,
                               void (*form)(const health_report *report, FILE *to))
 {
     const health_form chosen = {report, form};
-    if (results_write_file(path, health_write_form, &chosen) != 0)
+    if (weiri_write_file(path, health_write_form, &chosen) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path);
     return WEIR_OK;
 }

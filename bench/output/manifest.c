@@ -7,7 +7,9 @@
 #include "bench/options/parse.h"
 #include "bench/options/paths.h"
 #include "bench/output/output_file.h"
+#include "programs/write_file.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <string.h>
@@ -153,9 +155,9 @@ static void put_options(weiri_json_writer *json, const bench_run *run)
     weiri_json_close_object(json);
 }
 
-void bench_manifest_put(weiri_json_writer *json, const bench_run *run, const bench_rank_info *infos)
+/* The members of the manifest, in an object that is open. */
+static void put_members(weiri_json_writer *json, const bench_run *run, const bench_rank_info *infos)
 {
-    weiri_json_open_object(json);
     weiri_json_put_whole(json, "schema", BENCH_MANIFEST_SCHEMA);
     weiri_json_put_text(json, "run_id", run->id);
     weiri_json_put_text(json, "utc", run->utc);
@@ -173,29 +175,54 @@ void bench_manifest_put(weiri_json_writer *json, const bench_run *run, const ben
     manifest_put_environment(json);
     put_options(json, run);
     bench_warnings_put(json, &run->job->warnings);
+}
+
+void bench_manifest_put(weiri_json_writer *json, const bench_run *run, const bench_rank_info *infos)
+{
+    weiri_json_open_object(json);
+    put_members(json, run, infos);
     weiri_json_close_object(json);
 }
 
-weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos)
+/* What the file is written from. */
+typedef struct manifest_file {
+    const bench_run *run;
+    const bench_rank_info *infos;
+    int is_complete;
+} manifest_file;
+
+static void manifest_write_to(const void *context, FILE *to)
+{
+    const manifest_file *manifest = context;
+    weiri_json_writer json = {.file = to};
+    weiri_json_open_object(&json);
+    put_members(&json, manifest->run, manifest->infos);
+    weiri_json_put_flag(&json, "complete", manifest->is_complete);
+    weiri_json_close_object(&json);
+    fputc('\n', to);
+}
+
+weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos,
+                                 int is_complete)
 {
     const bench_options *options = run->options;
+    const manifest_file manifest = {run, infos, is_complete};
     char path[PATH_MAX] = "", reason[BENCH_OUTPUT_REASON_BYTES] = "its name is too long";
     struct stat kind;
     if (!options->csv_path || stat(options->csv_path, &kind) != 0 || !S_ISREG(kind.st_mode))
         return WEIR_OK;
-    FILE *file = NULL;
-    if (bench_paths_manifest(options->csv_path, path, sizeof path) == 0)
-        file = bench_output_open(path, reason);
-    if (!file)
+    if (bench_paths_manifest(options->csv_path, path, sizeof path) != 0 ||
+        bench_output_try(path, reason) != 0)
         return bench_job_note(run->job, WEIR_ERR_INVALID, "--csv %s: its manifest %s: %s",
                               options->csv_path, path, reason);
-    weiri_json_writer json = {.file = file};
-    bench_manifest_put(&json, run, infos);
-    fputc('\n', file);
-    int broken = ferror(file);
-    broken |= fclose(file) != 0;
-    if (broken)
+    if (weiri_write_file(path, manifest_write_to, &manifest) != 0) {
+        const int error = errno;
+        if (weiri_write_refuses_path(error))
+            return bench_job_note(run->job, WEIR_ERR_INVALID, "--csv %s: its manifest %s: %s",
+                                  options->csv_path, path, strerror(error));
         return bench_job_note(run->job, WEIR_ERR_SYSTEM,
-                              "%s: not all could be written; is the disk full?", path);
+                              "%s: not all could be written; is the disk full? (%s)", path,
+                              strerror(error));
+    }
     return WEIR_OK;
 }

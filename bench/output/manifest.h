@@ -13,9 +13,12 @@ enum { BENCH_MANIFEST_SCHEMA = 2 };
 /* Writes the object. infos: one entry per rank. */
 void bench_manifest_put(weiri_json_writer *json, const bench_run *run,
                         const bench_rank_info *infos);
-/* Writes the file beside --csv; none if the CSV is not a regular file. WEIR_ERR_INVALID, noted in
+/* Writes the file beside --csv, at once; none if the CSV is not a regular file. Its last member is
+ * "complete": true once the run has come to its end and all its rows are written; false before, and
+ * for ever if the run ends with an error or is killed. WEIR_ERR_INVALID, noted in
  * the job, if it cannot be written. */
-weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos);
+weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos,
+                                 int is_complete);
 
 /*
  * How this program was built, as the Makefile compiled it in. All texts are static; "unknown" if

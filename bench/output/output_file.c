@@ -86,3 +86,21 @@ close_fd:
         close(fd);
     return NULL;
 }
+
+int bench_output_try(const char *path, char reason[BENCH_OUTPUT_REASON_BYTES])
+{
+    const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    int failed = 0;
+    reason[0] = '\0';
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0) {
+        snprintf(reason, BENCH_OUTPUT_REASON_BYTES, "%s; give a file that can be written",
+                 strerror(errno));
+        return -1;
+    }
+    if (output_is_regular(fd))
+        failed = output_lock(fd, reason);
+    close(fd);
+    return failed;
+}

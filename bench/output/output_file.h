@@ -17,5 +17,8 @@ enum { BENCH_OUTPUT_REASON_BYTES = 160 };
  * reason, with what to do: "process 71 (bench_reduce) is writing it; ...". Local. Close with
  * fclose. A process must not open the same file twice. */
 FILE *bench_output_open(const char *path, char reason[BENCH_OUTPUT_REASON_BYTES]);
+/* Returns 0 if the file could be opened so, or does not exist; else -1, with the reason. Changes
+ * nothing. The process must not have the file open. */
+int bench_output_try(const char *path, char reason[BENCH_OUTPUT_REASON_BYTES]);
 
 #endif

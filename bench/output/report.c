@@ -40,7 +40,7 @@ weir_status bench_report_open(bench_report *report, const bench_run *run)
     bench_run_gather(run, infos);
     report->infos = infos;
     if (job->rank == 0)
-        status = bench_manifest_write(run, infos);
+        status = bench_manifest_write(run, infos, 0);
     return bench_job_agree(job, status, "manifest");
 }
 
@@ -163,7 +163,7 @@ weir_status bench_report_close(bench_report *report)
     weir_status json = bench_json_report_end(&report->json, &totals);
     weir_status tuned = bench_tune_close(report->tune);
     if (report->infos && status == WEIR_OK) /* again, with the warnings of the run */
-        status = bench_manifest_write(report->run, report->infos);
+        status = bench_manifest_write(report->run, report->infos, report->is_complete);
     free(report->infos);
     status = status != WEIR_OK ? status : json;
     status = bench_job_agree(job, status != WEIR_OK ? status : tuned, "output");

@@ -22,6 +22,7 @@ typedef struct bench_report {
     bench_cost cost;               /* of all rows */
     double worst_share;            /* the largest verification / timing of a row */
     size_t worst_bytes;
+    int is_complete;    /* the run has come to its end */
     long failed;        /* wrong results, on every rank */
     weir_status output; /* of standard output on this rank; an error is reported once */
 } bench_report;

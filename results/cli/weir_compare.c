@@ -5,6 +5,7 @@
 #include "base/words.h"
 #include "programs/options.h"
 #include "programs/program.h"
+#include "programs/write_file.h"
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
 #include "results/output/print.h"
@@ -155,7 +156,7 @@ static int read_settings(settings *s, int argc, char **argv)
     return 0;
 }
 
-/* What results_write_file passes on. */
+/* What weiri_write_file passes on. */
 typedef struct printing {
     printer *print;
     const results_report *report;
@@ -172,7 +173,7 @@ static int print_to(const char *path, printer *print, const results_report *repo
     results_report to_file = *report;
     to_file.output = path;
     const printing chosen = {print, &to_file};
-    if (!path || results_write_file(path, print_chosen, &chosen) == 0)
+    if (!path || weiri_write_file(path, print_chosen, &chosen) == 0)
         return 0;
     results_complain("weir-compare", "%s: %s", path, strerror(errno));
     return EXIT_NOTHING;

@@ -1,6 +1,7 @@
 /* weir-report: results, a comparison and the history of a store as one HTML page. */
 #include "programs/options.h"
 #include "programs/program.h"
+#include "programs/write_file.h"
 #include "results/output/page.h"
 #include "results/output/series.h"
 #include "results/read/load.h"
@@ -117,7 +118,7 @@ static int gather(const settings *s, const results_rules *rules, material *m)
     return m->comparison.count > 0 ? 0 : nothing();
 }
 
-/* Writes the page with a stream that results_write_file opened. */
+/* Writes the page with a stream that weiri_write_file opened. */
 static void print_page(const void *context, FILE *file)
 {
     results_page page = *(const results_page *)context;
@@ -142,7 +143,7 @@ static int write_page(const settings *s, const results_rules *rules, material *m
     const results_page page = {.report = &report, .history = s->store ? &m->history : NULL,
                                .manifest_a = &m->manifest_a, .manifest_b = &m->manifest_b,
                                .machine = &m->machine};
-    if (results_write_file(s->out, print_page, &page) == 0)
+    if (weiri_write_file(s->out, print_page, &page) == 0)
         return 0;
     results_complain("weir-report", "%s: %s", s->out, strerror(errno));
     return EXIT_NOTHING;

@@ -1,14 +1,9 @@
-#define _GNU_SOURCE /* realpath */
-/* The list of checks, their texts, and files that are replaced at once: see checks.h. */
+/* The list of checks, and their texts: see checks.h. */
 #include "results/output/checks.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 void results_checks_begin(results_checks *checks, const char *tool)
 {
@@ -100,82 +95,4 @@ void results_check_message(const results_check *check, char *text, size_t bytes)
         message_append(text, bytes, begin, "; ", "look at: ");
         message_append(text, bytes, begin, "", check->look);
     }
-}
-
-/* ------------------------------------------------------------------- files */
-
-/* Finds why a stream failed: by writing again what then fails for the same reason. */
-static void find_reason(FILE *to)
-{
-    clearerr(to);
-    errno = 0;
-    if (fputc('\n', to) != EOF)
-        fflush(to);
-    if (errno == 0)
-        errno = EIO;
-}
-
-/* Writes the report to a stream and ends it. Returns 0, or -1 with errno. */
-static int write_by(FILE *to, void (*form)(const void *report, FILE *to), const void *report,
-                    int is_kept)
-{
-    int failed = 0, reason = 0;
-    if (!to)
-        return -1;
-    form(report, to);
-    if (ferror(to) || fflush(to) != 0 || (is_kept && fsync(fileno(to)) != 0)) {
-        failed = 1;
-        if (ferror(to))
-            find_reason(to);
-        reason = errno;
-    }
-    if (fclose(to) != 0 && !failed)
-        return -1;
-    errno = reason;
-    return failed ? -1 : 0;
-}
-
-/* Writes another file beside it, with the permissions of the one that it replaces, and renames it. */
-static int replace_by(const char *path, const struct stat *was,
-                      void (*form)(const void *report, FILE *to), const void *report)
-{
-    char temporary[PATH_MAX];
-    const int length = snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof temporary) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    FILE *to = fopen(temporary, "we");
-    if (to && was && fchmod(fileno(to), was->st_mode & 0777) != 0)
-        errno = 0; /* the file has the permissions of a new one */
-    int failed = write_by(to, form, report, 1);
-    if (!failed)
-        failed = rename(temporary, path);
-    if (failed) {
-        const int reason = errno;
-        if (to)
-            unlink(temporary);
-        errno = reason;
-    }
-    return failed ? -1 : 0;
-}
-
-int results_write_file(const char *path, void (*form)(const void *report, FILE *to),
-                       const void *report)
-{
-    struct stat what;
-    char target[PATH_MAX];
-    if (strcmp(path, "/dev/stdout") == 0) {
-        form(report, stdout);
-        return ferror(stdout) ? -1 : 0;
-    }
-    if (lstat(path, &what) != 0)
-        return replace_by(path, NULL, form, report);
-    if (S_ISREG(what.st_mode))
-        return replace_by(path, &what, form, report);
-    /* A link stays: the file that it leads to is replaced. */
-    if (S_ISLNK(what.st_mode) && realpath(path, target) && lstat(target, &what) == 0 &&
-        S_ISREG(what.st_mode))
-        return replace_by(target, &what, form, report);
-    return write_by(fopen(path, "we"), form, report, 0);
 }

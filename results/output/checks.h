@@ -85,11 +85,4 @@ void results_checks_markdown(const results_checks *checks, FILE *to);
 /* The member "checks" of the object that is open. */
 void results_checks_json(const results_checks *checks, weiri_json_writer *json);
 
-/* Writes a file by a function. A regular file, or the one that a link leads to, is replaced at once and keeps
- * its permissions: readers see the old one or the new one, and after a failure the old one stays.
- * Anything else (a pipe, a device) is written to and stays what it is; /dev/stdout is the stream
- * stdout. Returns 0, or -1 with errno. */
-int results_write_file(const char *path, void (*form)(const void *report, FILE *to),
-                       const void *report);
-
 #endif

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "programs/options.h"
 #include "programs/program.h"
+#include "programs/write_file.h"
 #include "topo/measure.h"
 #include "topo/topo.h"
 
@@ -59,15 +60,18 @@ static int default_nranks(const weiri_topo *topo)
     return counts.gpus > 0 ? counts.gpus : counts.usable_cores;
 }
 
+static void write_links(const void *links, FILE *to)
+{
+    weiri_links_write(links, to);
+}
+
 static weir_status record(const weiri_links *links, const char *path)
 {
-    FILE *to = fopen(path, "w");
-    if (!to)
-        return weiri_fail_errno(WEIR_ERR_INVALID, errno, "--measure %s", path);
-    weiri_links_write(links, to);
-    int failed = ferror(to);
-    failed |= fclose(to) != 0;
-    return failed ? weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path) : WEIR_OK;
+    if (weiri_write_file(path, write_links, links) == 0)
+        return WEIR_OK;
+    const int error = errno;
+    return weiri_fail_errno(weiri_write_refuses_path(error) ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,
+                            error, "--measure %s", path);
 }
 
 static weir_status measure(const settings *chosen, const weiri_topo *topo, int nranks)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Files that runs write: a second run that would write the same CSV, JSON report, manifest or tuning
 # table ends with an error that names the first one's process, and leaves the file alone; others
-# cannot write the files of a run, whatever its umask. Run from the repository's root.
+# cannot write the files of a run, whatever its umask; a manifest says whether its run came to the end; files
+# are replaced at once. Run from the repository's root.
 # Needs MPI.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "output files" "bench_allreduce is not built; run make"
@@ -99,4 +100,41 @@ for file in $files; do
 done
 [ -z "$(find "$scratch" -name 'm.*' -perm /002)" ]
 check "with a umask of 0, others cannot write them" $?
+
+# ---------------------------------------------------------- complete, or interrupted
+# is_complete VALUE: what the manifest of $scratch/m.csv says about the run's end.
+is_complete() { grep -qs "\"complete\": $1}" "$scratch/m.json"; }
+run ./bench_allreduce -g 2 -b 8 -e 64 -n 2 -w 0 --csv "$scratch/m.csv"
+[ "$code" -eq 0 ] && is_complete true
+check "the manifest of a run that came to its end says so" $?
+run ./bench_allreduce -g 2 -b 4K -e 4K -n 2 -w 0 --inject flip-bit --csv "$scratch/m.csv"
+[ "$code" -eq 1 ] && is_complete true
+check "so does one with wrong data" $?
+run ./bench_moe -g 2 --tokens 4 -n 2 --csv "$scratch/m.csv"
+[ "$code" -eq 0 ] && is_complete true
+check "and one of bench_moe" $?
+rm -f "$scratch/m.json"
+./bench_allreduce -g 2 -b 64 -e 64 -n 2 -w 0 -N 0 --csv "$scratch/m.csv" >"$scratch/out" 2>&1 &
+endless=$!
+await has_rows "$scratch/m.csv"
+await is_complete false
+check "the manifest of a run that measures says that it is not complete" $?
+kill -9 "$endless"
+wait "$endless" 2>/dev/null
+is_complete false
+check "and still says so after the run was killed" $?
+# The first write of the manifest succeeds, and the disk is full before the run ends.
+run ./bench_allreduce -g 2 -b 64 -e 64 -n 2 -w 0 -N 3 --csv "$scratch/m.csv" -J /dev/full
+[ "$code" -eq 3 ] && is_complete false
+check "a run whose rows could not all be written is not complete" $?
+
+# Files are replaced at once: after a failure the old one is there.
+if [ -x ./weir-topo ]; then
+    ./weir-topo --save "$scratch/t.xml" >/dev/null && cp "$scratch/t.xml" "$scratch/before.xml"
+    (ulimit -f 1 && exec ./weir-topo --save "$scratch/t.xml") >/dev/null 2>"$scratch/err"
+    [ $? -eq 3 ] && cmp -s "$scratch/t.xml" "$scratch/before.xml"
+    check "weir-topo --save leaves the old file if the new one cannot be written" $?
+fi
+[ -z "$(find "$scratch" -name '*.[0-9][0-9]*' -size +0)" ]
+check "no temporary file is left" $?
 finish

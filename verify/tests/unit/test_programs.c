@@ -8,6 +8,7 @@
 #include "programs/options.h"
 #include "programs/program.h"
 #include "programs/terminal.h"
+#include "programs/write_file.h"
 #include "verify/tests/support/test_files.h"
 
 #include <errno.h>
@@ -16,8 +17,11 @@
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
@@ -550,6 +554,58 @@ TEST(a_program_starts_in_the_same_state_whatever_it_inherits)
         if (waitpid(child, &status, 0) != child || status != 0)
             fail_msg("%s: status %x", cases[i].name, (unsigned)status);
     }
+}
+
+/* -------------------------------------------------------------------- files */
+
+static void form_text(const void *context, FILE *to)
+{
+    fputs(context, to);
+}
+
+/* More than RLIMIT_FSIZE allows. */
+static void form_too_much(const void *context, FILE *to)
+{
+    for (int i = 0; i < 4096; i++)
+        fputs(context, to);
+}
+
+static int write_beyond_the_limit(const char *path)
+{
+    const struct rlimit limit = {1024, 1024};
+    weiri_program_begin(); /* SIGXFSZ */
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return 2;
+    return weiri_write_file(path, form_too_much, "text") != -1 || errno != EFBIG ||
+           weiri_write_refuses_path(EFBIG);
+}
+
+TEST(a_file_is_replaced_at_once_or_not_at_all)
+{
+    char folder[] = "/tmp/weir-programs-XXXXXX", path[64], text[64] = "";
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/file", folder);
+    assert_int_equal(weiri_write_file(path, form_text, "before"), 0);
+    chmod(path, 0640);
+    const pid_t child = fork();
+    int status = -1;
+    if (child == 0)
+        _exit(write_beyond_the_limit(path));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    FILE *file = fopen(path, "r");
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_string_equal(text, "before");
+    assert_int_equal(weiri_write_file(path, form_text, "after"), 0);
+    struct stat what;
+    assert_int_equal(stat(path, &what), 0);
+    assert_int_equal(what.st_mode & 0777, 0640);
+    assert_int_equal(what.st_size, 5);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(weiri_write_file("/nonexistent/file", form_text, ""), -1);
+    assert_true(weiri_write_refuses_path(errno));
+    assert_int_equal(rmdir(folder), 0); /* nothing else is left in it */
 }
 
 int main(void)
