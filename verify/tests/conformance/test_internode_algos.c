@@ -341,7 +341,7 @@ static const char *cheapest(weir_collective collective, double crowding)
     const weiri_net_shape shape = {16, 2, 0, crowding};
     return weiri_internode_cheapest(weiri_net_cost_of(WEIR_TRANSPORT_TCP), shape, collective,
                                     512 << 10)
-        ->name;
+        ->info.name;
 }
 
 /* Where ranks share cores, their work counts rather than the latencies on the longest path. */
