@@ -1,4 +1,5 @@
-/* One round of a trial: checks in the first round, timed iterations in every round. */
+/* One round of a trial: checks in the first round, timed iterations of the candidates that ran in it
+ * and were never found wrong, interleaved, in every round. */
 #ifndef BENCH_MEASURE_POINT_H
 #define BENCH_MEASURE_POINT_H
 
@@ -17,13 +18,6 @@ weir_status bench_point_round(void *trial);
  * results of the row; statistics are on rank 0 only. The series' times are overwritten. Collective;
  * agreed. */
 weir_status bench_collect(bench_trial *trial);
-
-/* The timed iterations of one round of a trial. */
-
-/* Times the round's iterations of the candidates that ran in round 0 and were never found wrong,
- * interleaved, and appends the times to trial->series. The first round also finds the number of
- * iterations. Collective; agreed. */
-weir_status bench_timing_round(bench_trial *trial);
 
 /*
  * How many iterations a trial has, how the timing engine runs them, and what that costs. Without

@@ -112,18 +112,6 @@ static void note_served(bench_sweep *s, const bench_row *row)
         }
 }
 
-/* Completes a line of the table and reports it. Runs on every rank. */
-static void end_size(bench_sweep *s, line *at)
-{
-    count_failures(s, &at->row);
-    note_served(s, &at->row);
-    if (s->run->job->rank == 0) {
-        weiri_progress_clear(&s->pace.progress);
-        bench_report_row(s->report, &at->row);
-    }
-    clear_line(at);
-}
-
 /* Points the trial at one placement of a line. Line k has its round r in step k + r. */
 static void select_trial(bench_sweep *s, int k, int placement, int step)
 {
@@ -299,11 +287,21 @@ weir_status bench_sweep_next(bench_sweep *s, bench_trial **trial)
 
 void bench_sweep_row(bench_sweep *s)
 {
-    const int placements = s->lines[0].row.placements;
-    if (s->run->job->rank == 0)
+    const int is_first = s->run->job->rank == 0;
+    line *at = &s->lines[s->ended % s->rounds];
+    if (is_first)
         bench_pace_round(&s->pace, s->trial.row->shape.bytes);
-    if (++s->at == s->begun * placements && s->step - s->ended == s->rounds - 1)
-        end_size(s, &s->lines[s->ended++ % s->rounds]);
+    const int is_step_over = ++s->at == s->begun * at->row.placements;
+    if (!is_step_over || s->step - s->ended < s->rounds - 1)
+        return;
+    s->ended++;
+    count_failures(s, &at->row);
+    note_served(s, &at->row);
+    if (is_first) {
+        weiri_progress_clear(&s->pace.progress);
+        bench_report_row(s->report, &at->row);
+    }
+    clear_line(at);
 }
 
 weir_status bench_sweep_open(const bench_run *run, const bench_buffers *buffers,

@@ -42,10 +42,8 @@ static double phase_link_bytes(const bench_moe_trial *t, moe_phase phase, const 
 
 static double ceiling_pct(const moe_output *out, double link_bytes, const moe_result *r)
 {
-    const weiri_links *links = out->report->ceiling.links;
-    if (!links || r->wrong || link_bytes <= 0 || r->stats.median <= 0)
-        return NAN;
-    return 100 * weiri_links_floor_us(links, link_bytes) / r->stats.median;
+    const double us = r->stats.median;
+    return r->wrong ? NAN : bench_ceiling_pct(&out->report->ceiling, gbs(link_bytes, us), us);
 }
 
 static void csv_put_candidate(bench_record *f, const moe_output *out, const moe_result *r)
@@ -105,8 +103,6 @@ static void csv_row(moe_output *out, const bench_moe_trial *t, const moe_volume 
                     const moe_result *r)
 {
     bench_record record;
-    if (!out->report->csv.file)
-        return;
     bench_record_begin(&record);
     bench_record_put_run(&record, out->report->run);
     csv_put_candidate(&record, out, r);

@@ -46,13 +46,12 @@ weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
     return WEIR_OK;
 }
 
-double bench_ceiling_pct(const bench_ceiling *ceiling, const bench_row *row,
-                         const bench_result *result)
+double bench_ceiling_pct(const bench_ceiling *ceiling, double busbw_gbs, double median_us)
 {
-    if (!ceiling->links || !row->shape.bytes || !result->timed || bench_result_failed(result))
+    const double bytes = busbw_gbs * median_us * 1e3;
+    if (!ceiling->links || !(bytes > 0))
         return NAN;
-    double bytes = bench_busbw_gbs(row, 1) * 1e3; /* moved in one microsecond */
-    return 100 * weiri_links_floor_us(ceiling->links, bytes) / result->stats.median;
+    return 100 * weiri_links_floor_us(ceiling->links, bytes) / median_us;
 }
 
 static void ceiling_keep(struct bench_ceiling_spot *spot, char *algo, double pct,
@@ -66,7 +65,7 @@ void bench_ceiling_row(bench_ceiling *ceiling, const bench_row *row)
 {
     for (int placement = 0; placement < row->placements; placement++) {
         const bench_result *result = &row->results[placement][row->primary[placement]];
-        double pct = bench_ceiling_pct(ceiling, row, result);
+        const double pct = result->figures.ceiling_pct;
         if (isnan(pct))
             continue;
         if (!ceiling->low.algo || pct < ceiling->low.pct)

@@ -26,10 +26,9 @@ typedef struct bench_ceiling {
  * WEIR_ERR_INVALID, noted in the job: the file cannot be read, or is for another kind of memory or
  * for one node of several. */
 weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run);
-/* The ceiling divided by the result's median, in percent; NaN if either is unknown, or no bytes are
- * moved. */
-double bench_ceiling_pct(const bench_ceiling *ceiling, const bench_row *row,
-                         const bench_result *result);
+/* The shortest time that links need for bytes at a bandwidth of busbw_gbs in median_us, divided by
+ * median_us, in percent; NaN if it is unknown, or no bytes are moved. */
+double bench_ceiling_pct(const bench_ceiling *ceiling, double busbw_gbs, double median_us);
 /* Records the lowest and the highest percentage, for the footer. */
 void bench_ceiling_row(bench_ceiling *ceiling, const bench_row *row);
 /* Writes the footer's line, and frees. */

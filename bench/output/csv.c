@@ -1,7 +1,8 @@
-/* The CSV file of a run: a header line, then a line for each record (record.h). */
+/* The CSV file of a run: a header line, then a line for each record: see csv.h. */
+#include "bench/output/csv.h"
+
 #include "base/log.h"
 #include "bench/output/output_file.h"
-#include "bench/output/record.h"
 #include "programs/csv.h"
 
 #include <errno.h>
@@ -10,6 +11,8 @@
 
 void bench_csv_flush(bench_csv *csv)
 {
+    if (!csv->file)
+        return;
     errno = 0;
     if (fflush(csv->file) != 0 || ferror(csv->file))
         csv->error = csv->error ? csv->error : errno ? errno : EIO;
@@ -31,11 +34,9 @@ static void csv_end(bench_csv *csv)
     close(fd);
 }
 
-weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_ceiling *ceiling,
-                           const char *path)
+weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const char *path)
 {
     csv->run = run;
-    csv->ceiling = ceiling;
     csv->fault = NULL;
     csv->error = 0;
     csv->complete_bytes = 0;
@@ -52,6 +53,8 @@ weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_cei
 
 void bench_csv_record(bench_csv *csv, const bench_record *record)
 {
+    if (!csv->file)
+        return;
     for (int i = 0; i < BENCH_COLUMNS; i++) {
         if (i)
             fputc(',', csv->file);
@@ -60,25 +63,6 @@ void bench_csv_record(bench_csv *csv, const bench_record *record)
     fputc('\n', csv->file);
     if (!csv->fault)
         csv->fault = record->fault;
-}
-
-static void write_result(bench_csv *csv, const bench_row *row, int placement,
-                         const bench_result *result)
-{
-    bench_record record;
-    bench_record_fill(&record, csv->run, csv->ceiling, row, placement, result);
-    bench_csv_record(csv, &record);
-}
-
-void bench_csv_row(bench_csv *csv, const bench_row *row)
-{
-    if (!csv->file)
-        return;
-    for (int placement = 0; placement < row->placements; placement++)
-        for (int i = 0; i < row->ncandidates; i++)
-            if (row->results[placement][i].ran)
-                write_result(csv, row, placement, &row->results[placement][i]);
-    bench_csv_flush(csv);
 }
 
 weir_status bench_csv_check(bench_csv *csv)

@@ -9,7 +9,6 @@
 #include "bench/options/environment.h"
 #include "bench/output/manifest.h"
 #include "bench/output/output_file.h"
-#include "bench/output/record.h"
 
 #include <errno.h>
 #include <math.h>
@@ -20,10 +19,10 @@ enum { SCHEMA = 3 };
 extern char **environ;
 
 weir_status bench_json_report_open(bench_json_report *report, const bench_run *run,
-                                   const bench_ceiling *ceiling, const char *path)
+                                   const char *path)
 {
     report->run = run;
-    report->ceiling = ceiling;
+    report->has_ceiling = run->options->ceiling_path != NULL;
     report->fault = NULL;
     char reason[BENCH_OUTPUT_REASON_BYTES];
     report->json = (weiri_json_writer){.file = bench_output_open(path, reason)};
@@ -199,31 +198,31 @@ static void report_put_clocks(weiri_json_writer *json, const bench_clocks *clock
     weiri_json_close_object(json);
 }
 
-static void put_half(bench_json_report *report, const char *key, const bench_row *row,
-                     const bench_result *result)
+static void put_half(bench_json_report *report, const char *key, const bench_result *result)
 {
     weiri_json_writer *json = &report->json;
     const bench_run *run = report->run;
-    int good = result && result->timed && !bench_result_failed(result);
     weiri_json_key(json, key);
     if (!result) {
         weiri_json_add_null(json);
         return;
     }
+    const bench_figures *figures = &result->figures;
     double time_us = run->options->cpu_time ? result->cpu_us : result->time_us;
     weiri_json_open_object(json);
-    weiri_json_put_real(json, run->options->cpu_time ? "cpu_time" : "time", good ? time_us : NAN);
-    weiri_json_put_real(json, "alg_bw", good ? bench_algbw_gbs(row, result->time_us) : NAN);
-    weiri_json_put_real(json, "bus_bw", good ? bench_busbw_gbs(row, result->time_us) : NAN);
+    weiri_json_put_real(json, run->options->cpu_time ? "cpu_time" : "time",
+                        figures->is_usable ? time_us : NAN);
+    weiri_json_put_real(json, "alg_bw", figures->shown_algbw_gbs);
+    weiri_json_put_real(json, "bus_bw", figures->shown_busbw_gbs);
     weiri_json_key(json, "nwrong");
     if (result->checked)
-        weiri_json_add_whole(json, (long long)bench_result_wrong(result));
+        weiri_json_add_whole(json, (long long)figures->wrong);
     else
         weiri_json_add_null(json);
     weiri_json_put_text(json, "special", bench_outcome_name(result->special));
     weiri_json_put_text(json, "determinism", bench_determinism_name(&result->determinism));
-    if (report->ceiling->links)
-        weiri_json_put_real(json, "ceiling_pct", bench_ceiling_pct(report->ceiling, row, result));
+    if (report->has_ceiling)
+        weiri_json_put_real(json, "ceiling_pct", figures->ceiling_pct);
     if (result->timed)
         report_put_clocks(json, &result->clocks);
     weiri_json_close_object(json);
@@ -264,39 +263,7 @@ static void put_per_iteration(weiri_json_writer *json, const bench_run *run, con
     weiri_json_close_object(json);
 }
 
-static void put_record(weiri_json_writer *json, const bench_record *record)
-{
-    weiri_json_open_object(json);
-    for (int i = 0; i < BENCH_COLUMNS; i++) {
-        weiri_json_key(json, bench_columns[i].name);
-        if (bench_columns[i].is_number)
-            weiri_json_add_number(json, record->text[i]);
-        else
-            weiri_json_add_text(json, record->text[i]);
-    }
-    weiri_json_close_object(json);
-}
-
-static void put_rows(bench_json_report *report, const bench_row *row)
-{
-    weiri_json_writer *json = &report->json;
-    bench_record record;
-    weiri_json_put_list(json, "rows");
-    for (int placement = 0; placement < row->placements; placement++)
-        for (int i = 0; i < row->ncandidates; i++) {
-            const bench_result *result = &row->results[placement][i];
-            if (!result->ran)
-                continue;
-            bench_record_fill(&record, report->run, report->ceiling, row, placement, result);
-            put_record(json, &record);
-            if (!report->fault)
-                report->fault = record.fault;
-        }
-    weiri_json_close_list(json);
-}
-
-void bench_json_report_row(bench_json_report *report, const bench_row *row,
-                           const bench_json_totals *totals)
+void bench_json_report_begin_row(bench_json_report *report, const bench_row *row)
 {
     static const char *const halves[] = {"out_of_place", "in_place"};
     static const char *const details[] = {"out_of_place_per_iter", "in_place_per_iter"};
@@ -314,8 +281,8 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row,
     weiri_json_put_text(json, "root", root);
     for (int i = 0; i < BENCH_PLACEMENTS; i++) {
         const bench_result *result = &row->results[i][row->primary[i]];
-        put_half(report, halves[i], row, i < row->placements ? result : NULL);
-        if (i >= row->placements || !result->timed || bench_result_failed(result))
+        put_half(report, halves[i], i < row->placements ? result : NULL);
+        if (i >= row->placements || !result->figures.is_usable)
             continue;
         iterations = result->iterations;
         if (report->run->options->per_iteration)
@@ -325,7 +292,33 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row,
     weiri_json_put_whole(json, "actual_iterations", iterations);
     weiri_json_put_text(json, "experiment_name", "");
     put_cost(json, &cost);
-    put_rows(report, row);
+    weiri_json_put_list(json, "rows");
+}
+
+void bench_json_report_record(bench_json_report *report, const bench_record *record)
+{
+    weiri_json_writer *json = &report->json;
+    if (!json->file)
+        return;
+    weiri_json_open_object(json);
+    for (int i = 0; i < BENCH_COLUMNS; i++) {
+        weiri_json_key(json, bench_columns[i].name);
+        if (bench_columns[i].is_number)
+            weiri_json_add_number(json, record->text[i]);
+        else
+            weiri_json_add_text(json, record->text[i]);
+    }
+    weiri_json_close_object(json);
+    if (!report->fault)
+        report->fault = record->fault;
+}
+
+void bench_json_report_end_row(bench_json_report *report, const bench_json_totals *totals)
+{
+    weiri_json_writer *json = &report->json;
+    if (!json->file)
+        return;
+    weiri_json_close_list(json);
     weiri_json_close_object(json);
     put_end_for_now(report, totals);
     fflush(json->file);

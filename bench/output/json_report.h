@@ -6,15 +6,15 @@
 #ifndef BENCH_OUTPUT_JSON_REPORT_H
 #define BENCH_OUTPUT_JSON_REPORT_H
 
-#include "bench/output/ceiling.h"
 #include "base/json.h"
+#include "bench/output/record.h"
 #include "bench/statistics/result.h"
 #include "bench/job/run.h"
 
 typedef struct bench_json_report {
     weiri_json_writer json; /* file NULL: no report, all calls do nothing */
     const bench_run *run;
-    const bench_ceiling *ceiling;
+    int has_ceiling; /* rows have a percentage, which may be unknown */
     int begun, reported; /* reported: that it cannot be written */
     const char *fault; /* of the first record that has one */
 } bench_json_report;
@@ -31,12 +31,14 @@ typedef struct bench_json_totals {
 
 /* Creates the file. WEIR_ERR_INVALID, noted in the job, if it cannot be written. */
 weir_status bench_json_report_open(bench_json_report *report, const bench_run *run,
-                                   const bench_ceiling *ceiling, const char *path);
+                                   const char *path);
 /* Writes everything before the first row. */
 void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos,
                              const bench_json_totals *totals);
-void bench_json_report_row(bench_json_report *report, const bench_row *row,
-                           const bench_json_totals *totals);
+/* Begin and end a row; in between each of its records is added. They do nothing without a file. */
+void bench_json_report_begin_row(bench_json_report *report, const bench_row *row);
+void bench_json_report_record(bench_json_report *report, const bench_record *record);
+void bench_json_report_end_row(bench_json_report *report, const bench_json_totals *totals);
 /* WEIR_ERR_SYSTEM, noted in the job, if something could not be written; reported once. */
 weir_status bench_json_report_check(bench_json_report *report);
 /* Closes the file. WEIR_ERR_SYSTEM, noted in the job, if not everything could be written;

@@ -17,7 +17,7 @@ void bench_ratios_begin(bench_ratios *ratios, FILE *out)
 
 static int is_usable(const bench_result *result)
 {
-    return result->timed && !bench_result_failed(result);
+    return result->figures.is_usable;
 }
 
 static bench_ratio_sum *find_peer(bench_ratios *ratios, const char *name)

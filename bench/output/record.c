@@ -130,11 +130,10 @@ static void record_put_checks(bench_record *record, const bench_row *row,
                               const bench_result *result)
 {
     bench_record_put(record, BENCH_COLUMN_VERIFY,
-                     !result->checked              ? "off"
-                     : bench_result_failed(result) ? "fail"
-                                                   : "pass");
-    bench_record_print(record, BENCH_COLUMN_WRONG, "%llu",
-                       (unsigned long long)bench_result_wrong(result));
+                     !result->checked           ? "off"
+                     : result->figures.is_wrong ? "fail"
+                                                : "pass");
+    bench_record_print(record, BENCH_COLUMN_WRONG, "%llu", result->figures.wrong);
     bench_record_put(record, BENCH_COLUMN_ORACLE, bench_row_oracle(row, result));
     bench_record_put(record, BENCH_COLUMN_SPECIAL, bench_outcome_name(result->special));
     bench_record_put(record, BENCH_COLUMN_DETERMINISM,
@@ -180,21 +179,20 @@ static void record_put_splits(bench_record *record, const bench_run *run,
                                                                                  : "device");
 }
 
-void bench_record_fill(bench_record *record, const bench_run *run, const bench_ceiling *ceiling,
-                       const bench_row *row, int placement, const bench_result *result)
+void bench_record_fill(bench_record *record, const bench_run *run, const bench_row *row,
+                       int placement, const bench_result *result)
 {
     static const bench_clocks unread = {.samples = 0};
-    const double median_us = result->stats.median;
-    const int is_known = result->timed && !bench_result_failed(result);
+    const bench_figures *figures = &result->figures;
     bench_record_begin(record);
     bench_record_put_run(record, run);
     record_put_call(record, row, placement, result);
-    bench_record_put_times(record, is_known ? &result->stats : NULL,
-                           bench_algbw_gbs(row, median_us), bench_busbw_gbs(row, median_us));
+    bench_record_put_times(record, figures->is_usable ? &result->stats : NULL, figures->algbw_gbs,
+                           figures->busbw_gbs);
     record_put_checks(record, row, result);
     record_put_clocks(record, result->timed ? &result->clocks : &unread);
     record_put_splits(record, run, result);
-    bench_record_put_ceiling(record, bench_ceiling_pct(ceiling, row, result));
+    bench_record_put_ceiling(record, figures->ceiling_pct);
     bench_record_leave(record, BENCH_COLUMN_TOKENS, BENCH_COLUMN_EXPERT_BYTES); /* of bench_moe */
     bench_record_end(record);
 }

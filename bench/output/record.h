@@ -8,11 +8,8 @@
 #define BENCH_OUTPUT_RECORD_H
 
 #include "bench/job/run.h"
-#include "bench/output/ceiling.h"
 #include "bench/statistics/result.h"
 #include "programs/columns.h"
-
-#include <stdio.h>
 
 #define BENCH_COLUMN_INDEX(enumerator, name, form) BENCH_COLUMN_##enumerator,
 typedef enum bench_column_index {
@@ -55,44 +52,13 @@ void bench_record_put_ceiling(bench_record *record, double pct);
 /* Looks for columns that were not written, which become empty. */
 void bench_record_end(bench_record *record);
 
-/* Fills in all fields of a result that ran; times and bandwidths stay empty if it failed. */
-void bench_record_fill(bench_record *record, const bench_run *run, const bench_ceiling *ceiling,
-                       const bench_row *row, int placement, const bench_result *result);
+/* Fills in all fields of a result that ran, whose figures are known; times and bandwidths stay empty
+ * if it failed. */
+void bench_record_fill(bench_record *record, const bench_run *run, const bench_row *row,
+                       int placement, const bench_result *result);
 /* WEIR_OK if fault is NULL; else WEIR_ERR_INTERNAL, noted in the job: the column of this name,
  * in the file of this option and path, was not written exactly once. */
 weir_status bench_record_check(const bench_run *run, const char *fault, const char *option,
                                const char *path);
-
-/*
- * The CSV file (RFC 4180, lines end with a line feed): one row per size, placement and candidate,
- * written and flushed as soon as it is known. Columns are only added at the end. Local; rank 0
- * only.
- */
-
-typedef struct bench_csv {
-    FILE *file;
-    const bench_run *run;
-    const bench_ceiling *ceiling;
-    const char *fault;  /* of the first record that has one */
-    int error;          /* errno of the first write that failed; 0: none */
-    off_t complete_bytes; /* of the file, up to its last complete row */
-} bench_csv;
-
-/* Creates the file and writes the header line. WEIR_ERR_INVALID, noted in the job, if it cannot be
- * written. */
-weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_ceiling *ceiling,
-                           const char *path);
-/* Writes a line for each result of the row. Does nothing if there is no file. */
-void bench_csv_row(bench_csv *csv, const bench_row *row);
-/* Writes a line. The file is open. */
-void bench_csv_record(bench_csv *csv, const bench_record *record);
-/* Writes what is buffered, and notes where the file is complete, or why it is not. The file is
- * open. */
-void bench_csv_flush(bench_csv *csv);
-/* WEIR_ERR_SYSTEM, noted in the job, if a row could not be written. Then the file is closed, and
- * ends with the last row that could. */
-weir_status bench_csv_check(bench_csv *csv);
-/* The same at the end; WEIR_ERR_INTERNAL if a record has a fault. */
-weir_status bench_csv_close(bench_csv *csv);
 
 #endif

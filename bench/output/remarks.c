@@ -61,7 +61,7 @@ void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row)
     for (int placement = 0; placement < row->placements; placement++)
         for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
-            if (result->timed && !bench_result_failed(result))
+            if (result->figures.is_usable)
                 write_remarks(out, run, row, placement, result);
         }
     fflush(out);
@@ -72,7 +72,7 @@ void bench_interval_row(bench_interval_count *count, const bench_row *row)
     for (int placement = 0; placement < row->placements; placement++)
         for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
-            if (!result->timed || bench_result_failed(result))
+            if (!result->figures.is_usable)
                 continue;
             count->rows++;
             if (result->stats.ci_high - result->stats.ci_low <= result->stats.median)

@@ -16,9 +16,9 @@ static weir_status open_files(bench_report *report)
     const bench_options *options = run->options;
     weir_status status = bench_ceiling_open(&report->ceiling, run);
     if (status == WEIR_OK && options->csv_path)
-        status = bench_csv_open(&report->csv, run, &report->ceiling, options->csv_path);
+        status = bench_csv_open(&report->csv, run, options->csv_path);
     if (status == WEIR_OK && options->json_path)
-        status = bench_json_report_open(&report->json, run, &report->ceiling, options->json_path);
+        status = bench_json_report_open(&report->json, run, options->json_path);
     return status == WEIR_OK ? bench_tune_open(run, &report->tune) : status;
 }
 
@@ -101,18 +101,44 @@ static void report_add_cost(bench_report *report, const bench_row *row)
     report->worst_bytes = row->shape.bytes;
 }
 
-void bench_report_row(bench_report *report, const bench_row *row)
+/* Computes what the writers show. */
+static void report_conclude(const bench_report *report, bench_row *row)
 {
+    for (int placement = 0; placement < row->placements; placement++)
+        for (int i = 0; i < row->ncandidates; i++) {
+            bench_result *result = &row->results[placement][i];
+            bench_figures *figures = &result->figures;
+            *figures = bench_result_figures(row, result);
+            figures->ceiling_pct =
+                bench_ceiling_pct(&report->ceiling, figures->busbw_gbs, result->stats.median);
+        }
+}
+
+void bench_report_row(bench_report *report, bench_row *row)
+{
+    const bench_run *run = report->run;
+    report_conclude(report, row);
     report_add_cost(report, row);
     bench_table_row(&report->table, row);
-    bench_csv_row(&report->csv, row);
-    bench_json_totals totals = report_totals(report);
-    bench_json_report_row(&report->json, row, &totals);
+    bench_json_report_begin_row(&report->json, row);
+    for (int placement = 0; placement < row->placements; placement++)
+        for (int i = 0; i < row->ncandidates; i++) {
+            const bench_result *result = &row->results[placement][i];
+            bench_record record;
+            if (!result->ran || !(report->csv.file || report->json.json.file))
+                continue;
+            bench_record_fill(&record, run, row, placement, result);
+            bench_csv_record(&report->csv, &record);
+            bench_json_report_record(&report->json, &record);
+        }
+    const bench_json_totals totals = report_totals(report);
+    bench_csv_flush(&report->csv);
+    bench_json_report_end_row(&report->json, &totals);
     if (!report->tune) /* with that many candidates ratios are not readable */
         bench_ratios_row(&report->ratios, row);
     bench_ceiling_row(&report->ceiling, row);
     bench_tune_row(report->tune, row);
-    bench_remarks_row(stdout, report->run, row);
+    bench_remarks_row(stdout, run, row);
     bench_interval_row(&report->intervals, row);
 }
 

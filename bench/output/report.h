@@ -3,7 +3,7 @@
 #define BENCH_OUTPUT_REPORT_H
 
 #include "bench/output/ceiling.h"
-#include "bench/output/record.h"
+#include "bench/output/csv.h"
 #include "bench/output/json_report.h"
 #include "bench/output/table.h"
 #include "bench/output/tune.h"
@@ -33,8 +33,8 @@ weir_status bench_report_open(bench_report *report, const bench_run *run);
 void bench_report_begin(bench_report *report);
 /* Ends the run if standard output could not take what rank 0 printed. Collective; agreed. */
 weir_status bench_report_check_output(bench_report *report);
-/* Writes a row everywhere. Local; rank 0 only. */
-void bench_report_row(bench_report *report, const bench_row *row);
+/* Computes the figures of a row, and writes it everywhere. Local; rank 0 only. */
+void bench_report_row(bench_report *report, bench_row *row);
 /* WEIR_ERR_SYSTEM, noted in the job, if a file or standard output could not take all rows so far;
  * each is reported once. Local; rank 0 only. */
 weir_status bench_report_check(bench_report *report);

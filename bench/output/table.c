@@ -83,25 +83,25 @@ static void write_per_iteration(FILE *out, const bench_result *result, int good)
     write_numbers(out, values, 4, TIME_WIDTH);
 }
 
-static void write_half(bench_table *table, const bench_row *row, const bench_result *result)
+static void write_half(bench_table *table, const bench_result *result)
 {
-    int good = result && result->timed && !bench_result_failed(result);
+    const int good = result && result->figures.is_usable;
     double time_us = NAN, bandwidths[] = {NAN, NAN};
     if (good) {
         time_us = table->run->options->cpu_time ? result->cpu_us : result->time_us;
-        bandwidths[0] = bench_algbw_gbs(row, result->time_us);
-        bandwidths[1] = bench_busbw_gbs(row, result->time_us);
+        bandwidths[0] = result->figures.shown_algbw_gbs;
+        bandwidths[1] = result->figures.shown_busbw_gbs;
         table->busbw_sum += bandwidths[1];
         table->busbw_count++;
     }
     write_numbers(table->out, &time_us, 1, TIME_WIDTH);
     write_numbers(table->out, bandwidths, 2, BANDWIDTH_WIDTH);
     if (result && result->checked) {
-        const double wrong = (double)bench_result_wrong(result);
+        const double wrong = (double)result->figures.wrong;
         fprintf(table->out, "%s  %6g%s",
                 wrong > 0 ? weiri_terminal_colour(table->out, WEIRI_COLOUR_BAD) : "", wrong,
                 wrong > 0 ? weiri_terminal_colour(table->out, WEIRI_COLOUR_NONE) : "");
-        table->failed += bench_result_failed(result);
+        table->failed += result->figures.is_wrong;
     } else {
         fprintf(table->out, "    N/A");
     }
@@ -114,7 +114,7 @@ void bench_table_row(bench_table *table, const bench_row *row)
     fprintf(table->out, "%12zu  %12zu  %8s  %6s  %6d", row->shape.bytes, row->shape.count,
             weir_dtype_name(row->dtype), bench_row_op_name(row), row->root);
     for (int i = 0; i < BENCH_PLACEMENTS; i++)
-        write_half(table, row, i < row->placements ? &row->results[i][row->primary[i]] : NULL);
+        write_half(table, i < row->placements ? &row->results[i][row->primary[i]] : NULL);
     if (table->run->options->timestamps) {
         char now[24];
         bench_run_now(now, sizeof now);

@@ -117,7 +117,7 @@ void bench_tune_row(bench_tune *tune, const bench_row *row)
         double sum = 0;
         for (int placement = 0; placement < row->placements; placement++) {
             const bench_result *result = &row->results[placement][i];
-            int usable = result->timed && result->ran && !bench_result_failed(result);
+            int usable = result->figures.is_usable;
             sum += usable ? log(result->stats.median) : INFINITY;
         }
         int at = is_eligible(tune, out) ? find_algorithm(tune, out) : -1;

@@ -4,6 +4,7 @@
 #include "bench/statistics/bootstrap.h"
 #include "bench/options/options.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,14 +46,27 @@ const char *bench_determinism_name(const bench_determinism_outcome *outcome)
     return outcome->differing_ranks ? "unlike-ranks" : "same";
 }
 
-double bench_algbw_gbs(const bench_row *row, double time_us)
+/* Bytes per time in GB/s (1e9). */
+static double algbw_gbs(const bench_row *row, double time_us)
 {
     return time_us > 0 ? (double)row->shape.bytes / (time_us * 1e3) : 0;
 }
 
-double bench_busbw_gbs(const bench_row *row, double time_us)
+bench_figures bench_result_figures(const bench_row *row, const bench_result *result)
 {
-    return bench_algbw_gbs(row, time_us) * bench_bus_factor(row->collective, row->nranks);
+    const double factor = bench_bus_factor(row->collective, row->nranks);
+    bench_figures figures = {.is_wrong = bench_result_failed(result),
+                             .wrong = bench_result_wrong(result), .algbw_gbs = NAN,
+                             .busbw_gbs = NAN, .shown_algbw_gbs = NAN, .shown_busbw_gbs = NAN,
+                             .ceiling_pct = NAN};
+    figures.is_usable = result->timed && !figures.is_wrong;
+    if (!figures.is_usable)
+        return figures;
+    figures.algbw_gbs = algbw_gbs(row, result->stats.median);
+    figures.busbw_gbs = figures.algbw_gbs * factor;
+    figures.shown_algbw_gbs = algbw_gbs(row, result->time_us);
+    figures.shown_busbw_gbs = figures.shown_algbw_gbs * factor;
+    return figures;
 }
 
 bench_sequence bench_result_sequence(const bench_result *result)

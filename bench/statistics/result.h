@@ -21,6 +21,16 @@ typedef struct bench_determinism_outcome {
     int tried, differing_repeats, differing_ranks;
 } bench_determinism_outcome;
 
+/* What the writers show of a result; the report computes it once, when the row is complete. */
+typedef struct bench_figures {
+    int is_wrong;             /* bench_result_failed */
+    int is_usable;            /* timed and not wrong; else the numbers below are NaN */
+    unsigned long long wrong; /* elements; overruns and changed inputs count as well */
+    double algbw_gbs, busbw_gbs;             /* of the median on the slowest rank */
+    double shown_algbw_gbs, shown_busbw_gbs; /* of the table's time */
+    double ceiling_pct;                      /* the ceiling divided by the median; NaN: unknown */
+} bench_figures;
+
 /* One candidate at one size in one placement. */
 typedef struct bench_result {
     const char *candidate, *transport; /* in the candidate's storage */
@@ -50,6 +60,7 @@ typedef struct bench_result {
     double cpu_us;        /* a mean, the busiest rank's */
     double *slowest_us;   /* iterations numbers; owned */
     double *all_us;       /* nranks x iterations, row r is rank r's; owned */
+    bench_figures figures; /* on rank 0, while the row is reported */
 } bench_result;
 
 /* Wall time of rank 0 in seconds. Timing: blocks of iterations of all candidates with their
@@ -98,9 +109,8 @@ typedef struct bench_determinism {
 uint64_t bench_result_wrong(const bench_result *result);
 /* 1 if the result is known to be wrong. */
 int bench_result_failed(const bench_result *result);
-/* Bytes per time in GB/s (1e9); and that multiplied by the bus factor. */
-double bench_algbw_gbs(const bench_row *row, double time_us);
-double bench_busbw_gbs(const bench_row *row, double time_us);
+/* Computes the figures of a result of a row, but for the ceiling. Pure. */
+bench_figures bench_result_figures(const bench_row *row, const bench_result *result);
 /* The times of a timed result on the slowest rank; the result owns them. */
 bench_sequence bench_result_sequence(const bench_result *result);
 /* The median of other divided by the median of shown, with a 95% interval: from the bootstrap, or

@@ -18,7 +18,7 @@
 #include "bench/sizes/shape.h"
 #include "bench/statistics/stats.h"
 #include "bench/output/floor.h"
-#include "bench/output/record.h"
+#include "bench/output/csv.h"
 #include "bench/output/table.h"
 #include "bench/trial/trial.h"
 #include "bench/output/floor.h"
@@ -494,6 +494,29 @@ TEST(results_count_all_that_is_wrong)
     assert_int_equal(bench_result_wrong(&result), 0);
 }
 
+/* All writers show the same: a wrong result has neither times nor bandwidths, and a count. */
+TEST(figures_of_a_row_are_computed_once_for_all_writers)
+{
+    const bench_row row = {.collective = WEIR_COLL_ALLREDUCE, .nranks = 4, .shape = {.bytes = 3000}};
+    bench_result result = {.ran = 1, .timed = 1, .time_us = 2, .stats = {.median = 3}};
+    bench_figures figures = bench_result_figures(&row, &result);
+    assert_true(figures.is_usable && !figures.is_wrong && figures.wrong == 0);
+    assert_float_equal(figures.algbw_gbs, 1, 1e-9);
+    assert_float_equal(figures.busbw_gbs, 1.5, 1e-9);
+    assert_float_equal(figures.shown_algbw_gbs, 1.5, 1e-9);
+    assert_float_equal(figures.shown_busbw_gbs, 2.25, 1e-9);
+    result.checked = 1;
+    result.check = (weirv_result){.wrong = 1, .overruns = 2, .inputs_changed = 3};
+    figures = bench_result_figures(&row, &result);
+    assert_true(figures.is_wrong && !figures.is_usable && figures.wrong == 6);
+    assert_true(isnan(figures.algbw_gbs) && isnan(figures.busbw_gbs));
+    assert_true(isnan(figures.shown_algbw_gbs) && isnan(figures.shown_busbw_gbs));
+    result.check = (weirv_result){.wrong = 0};
+    result.timed = 0;
+    figures = bench_result_figures(&row, &result);
+    assert_true(!figures.is_wrong && !figures.is_usable && isnan(figures.busbw_gbs));
+}
+
 TEST(results_fail_on_wrong_data_overruns_and_changed_inputs)
 {
     bench_result result = {.checked = 1};
@@ -547,7 +570,7 @@ TEST(a_faulty_record_fails_the_run_when_its_file_is_closed)
         bench_record first, good;
         fill_record(&first, forgotten, -1);
         fill_record(&good, -1, -1);
-        assert_int_equal(bench_csv_open(&csv, &run, NULL, path), WEIR_OK);
+        assert_int_equal(bench_csv_open(&csv, &run, path), WEIR_OK);
         bench_csv_record(&csv, &first);
         bench_csv_record(&csv, &good);
         assert_int_equal(bench_csv_close(&csv), forgotten < 0 ? WEIR_OK : WEIR_ERR_INTERNAL);

@@ -357,6 +357,7 @@ TEST(intervals_wider_than_the_value_are_counted)
         bench_result *result = &row->results[0][i];
         *result = (bench_result){.candidate = "weir", .ran = 1, .timed = 1};
         result->stats = (bench_stats){.median = 10, .ci_low = 5, .ci_high = 15};
+        result->figures = bench_result_figures(row, result);
     }
     bench_interval_row(&count, row); /* as wide as the value is still silent */
     bench_interval_end(&count, &job);

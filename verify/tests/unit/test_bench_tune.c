@@ -61,6 +61,7 @@ static const char *tuned_on(int nnodes, bench_buffers_word buffers, const measur
             result->plan_file = list[i].file;
             result->ran = result->timed = list[i].us[size] > 0;
             result->stats.median = list[i].us[size];
+            result->figures = bench_result_figures(row, result);
         }
         bench_tune_row(tune, row);
         free(row);
