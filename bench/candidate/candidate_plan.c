@@ -2,6 +2,7 @@
 #include "bench/candidate/candidates.h"
 
 #include "base/contract.h"
+#include "base/text.h"
 #include <weir/plan.h>
 
 #include <inttypes.h>
@@ -60,6 +61,7 @@ weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_pla
                                       bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
+    char shown[27]; /* self->forced has room for so much */
     weir_status status = bench_candidate_create(job, &plan_ops, sizeof(plan_state), &self);
     plan_state *state = status == WEIR_OK ? self->state : NULL;
     if (status == WEIR_OK) {
@@ -78,7 +80,8 @@ weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_pla
     }
     self->is_foreign = 1;
     self->divides_last = 1;
-    snprintf(self->forced, sizeof self->forced, "plan:%.26s", weir_plan_name(state->plan));
+    snprintf(self->forced, sizeof self->forced, "plan:%s",
+             weiri_text_shown(weir_plan_name(state->plan), shown, sizeof shown));
     bench_candidate_name_weir(self);
     *candidate = self;
     return WEIR_OK;

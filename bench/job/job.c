@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "bench/gpu/clocks.h"
 #include "bench/gpu/gpu.h"
 #include "bench/job/exchange.h"
@@ -43,6 +44,7 @@ void bench_job_phase_bytes(bench_job *job, const char *phase, size_t bytes)
 
 static void print_failure(bench_job *job, const char *what)
 {
+    weiri_text_escape(job->note.text, sizeof job->note.text);
     fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what,
             job->note.text[0] ? job->note.text : weir_last_error());
     job->note.text[0] = '\0';
@@ -379,16 +381,20 @@ void bench_job_barrier_closely(bench_job *job)
         bench_watch_give_up(&job->watch, job->comm, weir_last_error());
 }
 
+/* Longer lines are cut. */
+enum { SAY_BYTES = 4096 };
+
 void bench_job_say(const bench_job *job, const char *format, ...)
 {
     va_list arguments;
     if (job->rank != 0)
         return;
-    fprintf(stderr, "%s: ", job->program);
+    char line[SAY_BYTES];
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    weiri_text_escape(line, sizeof line);
+    fprintf(stderr, "%s: %s\n", job->program, line);
 }
 
 int bench_job_has_common_clock(const bench_job *job)

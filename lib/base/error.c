@@ -2,6 +2,7 @@
 #include "base/error.h"
 
 #include "base/c_locale.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,14 +17,15 @@ enum { LINE_BYTES = 960 };
 
 static _Thread_local char last_error[LINE_BYTES] = "no error";
 
-/* Writes the text, with decimal points. Returns its length, as vsnprintf does. */
+/* Writes the text, with decimal points and without control characters. Returns its length; below 0
+ * after a failure. */
 static int error_write(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 static int error_write(const char *format, va_list arguments)
 {
     const locale_t before = weiri_c_locale_begin();
     const int length = vsnprintf(last_error, sizeof last_error, format, arguments);
     weiri_c_locale_end(before);
-    return length;
+    return length < 0 ? length : (int)weiri_text_escape(last_error, sizeof last_error);
 }
 
 const char *weir_last_error(void)

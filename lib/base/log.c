@@ -3,6 +3,7 @@
 
 #include "base/c_locale.h"
 #include "base/env.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -64,9 +65,7 @@ void weiri_log(weiri_log_level level, const char *format, ...)
     int more = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
     weiri_c_locale_end(before);
     va_end(arguments);
-    size_t length = (size_t)used + (more > 0 ? (size_t)more : 0);
-    if (length > sizeof line - 2)
-        length = sizeof line - 2;
+    size_t length = more < 0 ? (size_t)used : weiri_text_escape(line, sizeof line - 1);
     line[length++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, length);
     (void)written;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/words.h"
 #include "plan/check/check.h"
 
@@ -26,10 +27,11 @@ static const char *plan_cli_kind_at(const weir_plan *plan, const weir_plan_viola
 
 static void plan_cli_print_proof(const weir_plan *plan, const weir_plan_report *report)
 {
-    char lengths[WEIRI_CHECK_TEXT];
+    char lengths[WEIRI_CHECK_TEXT], collective[WEIRI_SHOWN_BYTES];
     weiri_check_describe_lengths(report, lengths);
     printf("accepted: %s of %d ranks, no deadlock, no race, balanced, %s",
-           weir_plan_collective(plan), weir_plan_nranks(plan), lengths);
+           weiri_text_shown(weir_plan_collective(plan), collective, sizeof collective),
+           weir_plan_nranks(plan), lengths);
     puts(report->proves_result ? "" : "; its result was not checked: the collective is unknown");
 }
 
@@ -43,13 +45,15 @@ static void plan_cli_print_violation(const weir_plan *plan, const weir_plan_viol
         printf(", op %u", at->op);
     if (kind)
         printf(" (%s)", kind);
-    printf(": %s\n", at->text);
+    char text[WEIRI_SHOWN_BYTES];
+    printf(": %s\n", weiri_text_shown(at->text, text, sizeof text));
 }
 
 static void plan_cli_print_text(const char *file, const weir_plan *plan,
                                 const weir_plan_report *report, weir_status status)
 {
-    printf("%s: ", file);
+    char shown[WEIRI_SHOWN_BYTES];
+    printf("%s: ", weiri_text_shown(file, shown, sizeof shown));
     if (status == WEIR_OK)
         plan_cli_print_proof(plan, report);
     else if (report->nviolations)

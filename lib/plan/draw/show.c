@@ -3,6 +3,7 @@
 #include "plan/draw/show.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,8 +55,10 @@ static void plan_show_counts(const weir_plan *plan, FILE *to)
 
 static void plan_show_summary(const weir_plan *plan, FILE *to)
 {
-    fprintf(to, "plan         %s\n", plan->name);
-    fprintf(to, "collective   %s of %d ranks, %s\n", plan->collective_name, plan->nranks,
+    char name[WEIRI_SHOWN_BYTES], collective[WEIRI_SHOWN_BYTES];
+    fprintf(to, "plan         %s\n", weiri_text_shown(plan->name, name, sizeof name));
+    fprintf(to, "collective   %s of %d ranks, %s\n",
+            weiri_text_shown(plan->collective_name, collective, sizeof collective), plan->nranks,
             plan->in_place ? "in place" : "out of place");
     fprintf(to, "protocol     %s%s%s\n", plan->uses_ll ? "LL" : "Simple",
             plan->has_packets ? ", packets" : "",

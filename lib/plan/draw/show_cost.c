@@ -1,6 +1,8 @@
 /* Prints an estimate as text. */
 #include "plan/draw/show.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +60,10 @@ static void plan_print_bound(const weir_plan *plan, const weiri_plan_cost *cost,
 static void plan_print_time(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
 {
     double gbs = cost->total_us > 0 ? (double)cost->message_bytes / cost->total_us / 1e3 : 0;
-    fprintf(to, "plan         %s, %s of %d ranks\n", plan->name, plan->collective_name,
-            plan->nranks);
+    char name[WEIRI_SHOWN_BYTES], collective[WEIRI_SHOWN_BYTES];
+    fprintf(to, "plan         %s, %s of %d ranks\n",
+            weiri_text_shown(plan->name, name, sizeof name),
+            weiri_text_shown(plan->collective_name, collective, sizeof collective), plan->nranks);
     fprintf(to, "message      %" PRIu64 " bytes, chunks of %" PRIu64 "\n", cost->message_bytes,
             cost->layout.chunk_bytes);
     fprintf(to, "topology     %s: %s\n", cost->model.name, cost->model.about);

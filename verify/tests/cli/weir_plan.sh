@@ -344,6 +344,35 @@ refuses "list: an operand is a usage error" 2 "list x" "no operands"
 check "the picture in docs/user/plans.md equals the output of weir-plan" \
     cmp "$out" lib/plan/examples/allreduce_ring.svg
 
+# Control characters of a plan's texts reach no output of weir-plan or of a benchmark. Each key of
+# the plan in turn gets an escape sequence at the end of its value, or of its name.
+printf '1 2\n3 \033[31m\n' >"$scratch/matrix"
+"$program" make allreduce_oneshot -n 2 -o "$scratch/plain.json"
+no_controls() {
+    "$@" >"$out" 2>&1
+    ! LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177]')" "$out"
+}
+for key in name collective protocol channel_type '"name": "put' '"gpus'; do
+    case $key in
+    \"*) script='s/'$key'/&\\u001b[31mX/' ;;
+    *) script='s/\("'$key'": "[a-zA-Z_]*\)"/\1\\u001b[31mX"/' ;;
+    esac
+    sed "$script" "$scratch/plain.json" >"$scratch/controls.json"
+    for with in check "check --strict" "check --json" show "show --svg" cost; do
+        # shellcheck disable=SC2086
+        check "$with prints no control character of: $key" no_controls "$program" $with "$scratch/controls.json"
+    done
+    check "a benchmark prints no control character of: $key" no_controls \
+        ./bench_allreduce -g 2 -b 1K -e 1K -n 2 -w 1 --plan "$scratch/controls.json"
+done
+printf '{"name": \033[31m' >"$scratch/controls.json"
+check "an error of JSON prints no control character" no_controls "$program" check "$scratch/controls.json"
+check "a wrong name of a command prints no control character" no_controls "$program" "$(printf 'che\033ck')"
+check "a matrix's word prints no control character" no_controls \
+    ./bench_alltoallv -g 2 -b 8K -e 8K -n 2 --dist "matrix:$scratch/matrix"
+check "a baseline's name prints no control character" no_controls \
+    ./weir-check --level quick --baseline "$scratch/$(printf 'no\033ne')"
+
 samples=../shared/plans
 if [ -d $samples ]; then
     reads() { "$program" show "$1" >"$out" 2>"$err" && "$program" cost "$1" >"$out" 2>"$err" &&

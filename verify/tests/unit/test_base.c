@@ -10,6 +10,7 @@
 #include "base/links.h"
 #include "base/log.h"
 #include "base/open_files.h"
+#include "base/text.h"
 #include "base/transports.h"
 #include "base/words.h"
 #include "verify/tests/support/test_files.h"
@@ -551,6 +552,40 @@ TEST(the_limit_of_open_files_is_raised_as_far_as_needed_and_allowed)
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+}
+
+TEST(control_characters_are_escaped_where_text_is_shown)
+{
+    static const struct {
+        const char *text, *shown, *escaped;
+    } cases[] = {
+        {"plain", "plain", "plain"},
+        {"", "", ""},
+        {"\x1b[31mX", "\\x1b[31mX", "\\x1b[31mX"},
+        {"a\rb\bc\x7f", "a\\x0db\\x08c\\x7f", "a\\x0db\\x08c\\x7f"},
+        {"two\n\tlines", "two\\x0a\\x09lines", "two\n\tlines"},
+        {"\xc2\x9b" "31m", "\\xc2\\x9b31m", "\\xc2\\x9b31m"},
+        {"gr\xc3\xb6\xc3\x9f" "er", "gr\xc3\xb6\xc3\x9f" "er", "gr\xc3\xb6\xc3\x9f" "er"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char shown[64], text[64];
+        snprintf(text, sizeof text, "%s", cases[i].text);
+        assert_string_equal(weiri_text_shown(text, shown, sizeof shown), cases[i].shown);
+        assert_int_equal(weiri_text_escape(text, sizeof text), strlen(cases[i].escaped));
+        assert_string_equal(text, cases[i].escaped);
+    }
+    char small[8] = "ab\x1b\x1b\x1b";
+    assert_int_equal(weiri_text_escape(small, sizeof small), 6);
+    assert_string_equal(small, "ab\\x1b");
+    assert_string_equal(weiri_text_shown("abc\x1b", small, 7), "abc");
+}
+
+TEST(messages_have_no_control_characters)
+{
+    weiri_fail(WEIR_ERR_INVALID, "plan %s", "\x1b[2J");
+    assert_string_equal(weir_last_error(), "plan \\x1b[2J");
+    weiri_fail_context(WEIR_ERR_INVALID, "file \x07%d", 1);
+    assert_string_equal(weir_last_error(), "file \\x071: plan \\x1b[2J");
 }
 
 int main(void)
