@@ -16,7 +16,7 @@
  * outside it. The caller owns the memory (registered or unregistered memory);
  * only its layout is decided here:
  *
- *   base | >= 4096 canary bytes | user bytes | >= 4096 canary bytes | end
+ *   base | >= 16384 canary bytes | user bytes | >= 16384 canary bytes | end
  */
 typedef struct weirv_guard {
     void *base;

@@ -1,7 +1,7 @@
 /* Canary bytes around buffers: see forensics.h. */
 #include "verify/forensics.h"
 
-enum { CANARY_BYTES = 4096, USER_ALIGN = 4096 };
+enum { CANARY_BYTES = 16384, USER_ALIGN = 4096 };
 
 /* Depends on the position, so that copying a neighbouring canary, or writing any constant, changes
  * bytes. */

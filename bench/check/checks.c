@@ -237,3 +237,16 @@ weir_status bench_checks_last(bench_trial *trial)
     }
     return WEIR_OK;
 }
+
+void bench_checks_write_limits(FILE *out, const bench_options *options)
+{
+    if (!bench_options_verifies(options))
+        return;
+    if (options->cold)
+        fprintf(out, "# Unchecked: timed iterations, because --cold gives each its own buffers "
+                     "(checked: the runs before and after)\n");
+    else if (options->aggregate > 1)
+        fprintf(out, "# Unchecked: of the %d operations of a timed iteration (-m) all but the last; "
+                     "in place all\n",
+                options->aggregate);
+}

@@ -8,6 +8,8 @@
 #include "bench/trial/trial.h"
 #include "bench/options/faults.h"
 
+#include <stdio.h>
+
 /* Runs and checks every candidate -c times, on special values, and with --determinism repeatedly.
  * Fills in the row's results except the times, and selects the candidate that the table shows.
  * Collective; agreed. Wrong data is not a failure here: see bench_result_failed. */
@@ -16,6 +18,9 @@ weir_status bench_checks_first(bench_trial *trial);
  * place its last timed output is compared; the other outputs come from one more run. Collective;
  * agreed. */
 weir_status bench_checks_last(bench_trial *trial);
+
+/* Writes a comment line for each part of timed iterations that these options leave unchecked. */
+void bench_checks_write_limits(FILE *out, const bench_options *options);
 
 /*
  * The comparison of a candidate's output with the references that --verify selects, of the input

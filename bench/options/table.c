@@ -55,7 +55,8 @@ static const weiri_option rows[] = {
              "fall, 6 to 61)"},
     {'m', "agg_iters", "N", &weiri_option_int, AT(aggregate), .low = 1, .high = INT_MAX,
      .initial = "1", .flags = SAME, .manifest = "aggregate",
-     .help = "operations timed together as one iteration"},
+     .help = "operations timed together as one iteration; of these only the last is checked, in "
+             "place none"},
     {'N', "run_cycles", "N", &weiri_option_int, AT(cycles), .high = INT_MAX, .initial = "1",
      .flags = SAME | EXPLAINED, .manifest = "cycles",
      .help = "run the sweep N times (default: 1; 0: until stopped)"},
@@ -151,7 +152,7 @@ static const weiri_option rows[] = {
              "and the start skew is reported"},
     {0, "cold", NULL, &weiri_option_flags, AT(cold), .flags = SAME, .manifest = "cold",
      .help = "operations cycle through copies of their buffers, together twice the last-level "
-             "cache (default: the same buffers, warm)"},
+             "cache; timed iterations are then not checked (default: the same buffers, warm)"},
     {0, "verify", "mpi|exact|both|off", &weiri_option_words, AT(verify), .initial = "both",
      .flags = SAME | EXPLAINED, .manifest = "verify",
      .help = "the reference: mpi repeats the call with MPI; exact uses data whose result is known "

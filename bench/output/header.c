@@ -5,6 +5,7 @@
 #include "bench/output/table.h"
 
 #include "base/words.h"
+#include "bench/check/checks.h"
 #include "bench/check/reference.h"
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/cache.h"
@@ -245,6 +246,7 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     write_nodes(out, infos, job);
     write_mpi(out, job);
     bench_reference_write_faults(out, run);
+    bench_checks_write_limits(out, o);
     write_gpu(out, &infos[0].gpu);
     write_nvml(out, infos, job->nranks);
     write_ranks(out, job);

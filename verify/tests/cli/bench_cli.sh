@@ -283,6 +283,15 @@ unexplained() {
             print
         }'
 }
+run ./bench_allreduce -g 2 -b 64 -e 64 -n 4 -w 1 --cold
+check "--cold: the header says that timed iterations are unchecked" "$(grep -q '^# Unchecked: timed iterations, because --cold' "$scratch/out"; echo $?)"
+run ./bench_allreduce -g 2 -b 64 -e 64 -n 4 -w 1 -m 3
+check "-m: the header says which operations are unchecked" "$(grep -q '^# Unchecked: of the 3 operations .*(-m) all but the last' "$scratch/out"; echo $?)"
+for options in "-m 1" "--cold --verify off"; do
+    # shellcheck disable=SC2086
+    run ./bench_allreduce -g 2 -b 64 -e 64 -n 4 -w 1 $options
+    check "$options: no such line" "$(! grep -q '^# Unchecked' "$scratch/out"; echo $?)"
+done
 guide=docs/user/reading-results.md
 for options in "--min-bw 1e9 --determinism -M 1" "--peer mpi"; do
     # The options are words to split.
