@@ -256,12 +256,12 @@ weir_status weiri_coll_mismatch(const weiri_coll *coll, const weiri_task *task, 
     return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
 }
 
-weiri_blocks weiri_blocks_of(const weiri_coll *coll, const weiri_task *task)
+weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, const char *name)
 {
-    const weir_call *call = task->call;
-    const weiri_contract *contract = weiri_contract_of((int)call->collective);
-    const size_t n = (size_t)coll->nranks;
-    const size_t in = contract->in_has_blocks ? n : 1, out = contract->out_has_blocks ? n : 1;
-    return (weiri_blocks){weiri_contract_reads(contract, coll->rank, call->root) ? in : 0,
-                          weiri_contract_writes(contract, coll->rank, call->root) ? out : 0};
+    if (!comm || !name || (unsigned)collective >= WEIR_COLL_COUNT)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_comm_set_algo: comm, collective and name are required");
+    weiri_coll *coll = NULL;
+    weir_status status = weiri_coll_get(comm, &coll);
+    return status == WEIR_OK ? weiri_coll_set_algo(coll, collective, name) : status;
 }

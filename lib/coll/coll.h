@@ -38,6 +38,7 @@
 #ifndef WEIR_COLL_COLL_H
 #define WEIR_COLL_COLL_H
 
+#include "base/contract.h"
 #include "compute/reduce.h"
 #include "coll/task.h"
 
@@ -219,6 +220,8 @@ weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_
  * algorithm. WEIR_ERR_INVALID lists the known names. */
 weir_status weiri_coll_force_name(weiri_coll *coll, weir_collective collective, const char *name,
                                   const weiri_choice **choices);
+/* As weir_comm_set_algo, whose arguments are there. */
+weir_status weiri_coll_set_algo(weiri_coll *coll, weir_collective collective, const char *name);
 
 /* coll/select.c: fills tuned and choices from the tuning table, WEIR_TUNING and WEIR_ALGO.
  * WEIR_ERR_INVALID names the file's line or the variable. */
@@ -428,6 +431,14 @@ void weiri_place_own(const weiri_coll *coll, const weiri_task *task, char *place
 typedef struct weiri_blocks {
     size_t in, out;
 } weiri_blocks;
-weiri_blocks weiri_blocks_of(const weiri_coll *coll, const weiri_task *task);
+static inline weiri_blocks weiri_blocks_of(const weiri_coll *coll, const weiri_task *task)
+{
+    const weir_call *call = task->call;
+    const weiri_contract *contract = weiri_contract_of((int)call->collective);
+    const size_t n = (size_t)coll->nranks;
+    const size_t in = contract->in_has_blocks ? n : 1, out = contract->out_has_blocks ? n : 1;
+    return (weiri_blocks){weiri_contract_reads(contract, coll->rank, call->root) ? in : 0,
+                          weiri_contract_writes(contract, coll->rank, call->root) ? out : 0};
+}
 
 #endif

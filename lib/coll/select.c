@@ -589,22 +589,15 @@ static weir_status parse_algo_name(const weiri_coll *coll, weir_collective colle
     return WEIR_OK;
 }
 
-weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, const char *name)
+weir_status weiri_coll_set_algo(weiri_coll *coll, weir_collective collective, const char *name)
 {
-    if (!comm || !name || (unsigned)collective >= WEIR_COLL_COUNT)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "weir_comm_set_algo: comm, collective and name are required");
-    weiri_coll *coll = NULL;
-    weir_status status = weiri_coll_get(comm, &coll);
-    if (status != WEIR_OK)
-        return status;
     if (strcmp(name, "auto") == 0) {
         memcpy(coll->choices[collective], coll->tuned[collective], sizeof coll->tuned[collective]);
         return WEIR_OK;
     }
     const weiri_algo *algo = NULL;
     int blocks = 0, threads = 0;
-    status = parse_algo_name(coll, collective, name, &algo, &blocks, &threads);
+    const weir_status status = parse_algo_name(coll, collective, name, &algo, &blocks, &threads);
     if (status == WEIR_OK)
         force_algo(coll, (int)collective, algo, blocks, threads);
     return status;

@@ -108,6 +108,8 @@ void results_differences_find(const results_set *a, const results_set *b,
                               results_comparison *comparison);
 /* Whether a row is one of the candidate that is compared ("": any). Versions do not matter. */
 int results_is_contender(const char *wanted, const results_row *row);
+/* The candidate's name without the algorithm, which is between the first and the second colon. */
+void results_contender_key(const char *contender, char *key, size_t bytes);
 
 /* Statistics, public for tests. */
 

@@ -29,23 +29,6 @@ typedef struct matching {
     int by_backend; /* every row states its memory */
 } matching;
 
-/* A candidate without its version: word:version:detail becomes word:detail. */
-static void contender_key(const char *contender, char *key, size_t bytes)
-{
-    size_t word = strcspn(contender, ":");
-    const char *detail = contender[word] ? strchr(contender + word + 1, ':') : NULL;
-    snprintf(key, bytes, "%.*s%s", (int)word, contender, detail ? detail : "");
-}
-
-int results_is_contender(const char *wanted, const results_row *row)
-{
-    char key[300];
-    if (!wanted[0])
-        return 1;
-    contender_key(row->text[RESULTS_CONTENDER], key, sizeof key);
-    return strcmp(wanted, key) == 0 || strcmp(wanted, row->text[RESULTS_CONTENDER]) == 0;
-}
-
 static int has_contender(const results_set *set, const char *wanted)
 {
     for (size_t i = 0; i < set->count; i++)
@@ -64,7 +47,7 @@ static int sole_contender(const results_set *set, char *name, size_t bytes)
     }
     for (size_t i = 0; i < set->count; i++) {
         char key[300];
-        contender_key(set->rows[i].text[RESULTS_CONTENDER], key, sizeof key);
+        results_contender_key(set->rows[i].text[RESULTS_CONTENDER], key, sizeof key);
         if (!name[0])
             snprintf(name, bytes, "%.63s", key);
         else if (strcmp(name, key) != 0)
@@ -90,7 +73,7 @@ static int has_common(const matching *m)
         return 0;
     for (size_t i = 0; i < m->a->count; i++) {
         char key[300];
-        contender_key(m->a->rows[i].text[RESULTS_CONTENDER], key, sizeof key);
+        results_contender_key(m->a->rows[i].text[RESULTS_CONTENDER], key, sizeof key);
         if (has_contender(m->b, key))
             return 1;
     }
@@ -202,7 +185,7 @@ static void add_entries(matching *m, results_set *set, int is_b)
         int is_compared = results_is_contender(wanted, row);
         if (!is_compared && !(is_b && row->failed && !m->rules->contender_b))
             continue;
-        contender_key(row->text[RESULTS_CONTENDER], contender, sizeof contender);
+        results_contender_key(row->text[RESULTS_CONTENDER], contender, sizeof contender);
         const char *key = make_key(m, row);
         if (!m->made->cross || !is_compared)
             key = results_keep_printed(m->b, "%s|%.200s", key, contender);

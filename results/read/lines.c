@@ -101,18 +101,3 @@ void results_lines_make(results_set *set, results_input *input, results_lines *m
     results_lines_strip(set, made);
 }
 
-char *results_lines_join(results_set *set, const results_lines *lines)
-{
-    size_t bytes = 1;
-    for (size_t i = 0; i < lines->count; i++)
-        bytes += strlen(lines->list[i].text) + 1;
-    char *text = results_keep(set, bytes), *to = text;
-    for (size_t i = 0; i < lines->count; i++) {
-        const size_t length = strlen(lines->list[i].text);
-        memcpy(to, lines->list[i].text, length);
-        to += length;
-        *to++ = '\n';
-    }
-    *to = '\0';
-    return text;
-}

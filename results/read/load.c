@@ -16,43 +16,10 @@
 
 enum { DEPTH = 8, SNIFF_BYTES = 1 << 16 };
 
-char *results_next_line(char **at, const char *end)
-{
-    char *line = *at;
-    if (line >= end)
-        return NULL;
-    char *stop = memchr(line, '\n', (size_t)(end - line));
-    *at = stop ? stop + 1 : line + strlen(line);
-    if (!stop) { /* a NUL inside the last line hides its rest */
-        *at = line + (end - line);
-        return line;
-    }
-    *stop = '\0';
-    if (stop > line && stop[-1] == '\r')
-        stop[-1] = '\0';
-    return line;
-}
-
-int results_split(char *line, char **words, int most)
-{
-    int count = 0;
-    char *rest = NULL;
-    for (char *word = strtok_r(line, " \t\r", &rest); word && count < most;
-         word = strtok_r(NULL, " \t\r", &rest))
-        words[count++] = word;
-    return count;
-}
-
 static int has(const results_input *input, const char *word)
 {
     size_t length = strlen(word), most = input->length < SNIFF_BYTES ? input->length : SNIFF_BYTES;
     return memmem(input->text, most, word, length) != NULL;
-}
-
-int results_is_json_object(const char *text)
-{
-    text += strspn(text, " \t\r\n");
-    return *text == '{' || (*text == '[' && text[1 + strspn(text + 1, " \t\r\n")] == '{');
 }
 
 /* Whether a JSON file consists of objects around the lines of a log. */

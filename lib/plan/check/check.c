@@ -16,74 +16,6 @@ const char *weir_plan_fault_name(weir_plan_fault fault)
     return (unsigned)fault < sizeof names / sizeof *names ? names[fault] : "?";
 }
 
-const char *weiri_check_where(const weiri_check *check, uint32_t block, uint32_t op, char *text)
-{
-    const weiri_check_block *at = &check->blocks[block];
-    snprintf(text, WEIRI_CHECK_TEXT, "rank %d, thread block %u, op %u (%s)", at->rank,
-             weiri_check_gpu(check, at)->blocks[at->index].id, op,
-             weiri_plan_kind_name(weiri_check_op(check, at, op)->kind));
-    return text;
-}
-
-const char *weiri_check_place_name(const weiri_check *check, uint32_t place, char *text)
-{
-    static const char *const words[] = {"input", "output", "scratch"};
-    int rank = 0, buffer = 0;
-    for (int r = 0; r < check->plan->nranks; r++)
-        for (int b = 0; b < WEIR_PLAN_BUFFERS; b++)
-            if (check->first_place[r][b] <= place) {
-                rank = r;
-                buffer = b;
-            }
-    uint32_t index = place - check->first_place[rank][buffer];
-    if (buffer == WEIR_PLAN_SCRATCH)
-        index %= check->half[rank];
-    snprintf(text, WEIRI_CHECK_TEXT, "%s chunk %u of rank %d", words[buffer], index, rank);
-    return text;
-}
-
-void weiri_check_report_violation(weiri_check *check, weir_plan_fault fault, int rank,
-                                  uint32_t block, uint32_t op, const char *format, ...)
-{
-    weir_plan_report *report = check->report;
-    va_list arguments;
-    uint32_t id = WEIR_PLAN_NOWHERE;
-    if (block != WEIRI_CHECK_NONE)
-        id = check->plan->gpus[rank].blocks[check->blocks[block].index].id;
-    for (unsigned i = 0; i < report->nviolations; i++) {
-        const weir_plan_violation *old = &report->violations[i];
-        if (old->fault == fault && old->rank == rank && old->block == id && old->op == op)
-            return;
-    }
-    if (report->nviolations == WEIR_PLAN_VIOLATIONS_MAX)
-        return;
-    weir_plan_violation *made = &report->violations[report->nviolations++];
-    *made = (weir_plan_violation){.fault = fault, .rank = rank, .block = id, .op = op};
-    va_start(arguments, format);
-    vsnprintf(made->text, sizeof made->text, format, arguments);
-    va_end(arguments);
-}
-
-void weiri_check_fail(weiri_check *check, weir_status status, const char *format, ...)
-{
-    char text[256];
-    va_list arguments;
-    if (check->status != WEIR_OK)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    check->status = weiri_fail(status, "%s: %s", check->plan->file, text);
-}
-
-void *weiri_check_append(weiri_check *check, void *list, uint32_t *count, size_t bytes)
-{
-    void *made = *count < UINT32_MAX / 4 ? weiri_plan_append(list, count, bytes) : NULL;
-    if (!made)
-        weiri_check_fail(check, WEIR_ERR_NO_MEMORY, "no memory to check the plan");
-    return made;
-}
-
 /* -------------------------------------------------------------------- blocks */
 
 /* Moves on to the next operation, or to the next pipeline iteration. */
@@ -299,7 +231,7 @@ static void check_end_class(weiri_check *check)
     weiri_check_reset_counters(check);
 }
 
-void weiri_check_run_class(weiri_check *check, const int32_t *row)
+static void check_run_class(weiri_check *check, const int32_t *row)
 {
     check_simulate_class(check, row);
     check_end_class(check);
@@ -328,7 +260,7 @@ static int check_run_classes(weiri_check *check)
     weir_plan_report *report = check->report;
     for (uint32_t i = 0; i < classes->count && check->status == WEIR_OK && !report->nviolations;
          i++) {
-        weiri_check_run_class(
+        check_run_class(
             check, classes->rows ? &classes->rows[i * (size_t)classes->columns] : NULL);
         if (!check->restart)
             continue;
@@ -410,6 +342,7 @@ static weir_status plan_check(const weir_plan *plan, int is_strict, weir_plan_re
 {
     weir_plan_report *made = calloc(1, sizeof *made);
     weiri_check check = {
+        .run_class = check_run_class,
         .plan = plan, .report = made, .status = WEIR_OK, .is_strict = is_strict};
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to check the plan", plan->file);

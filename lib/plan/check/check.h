@@ -304,6 +304,8 @@ typedef struct weiri_check_barrier {
 } weiri_check_barrier;
 
 typedef struct weiri_check {
+    /* Simulates one byte class; frees its clocks. A pointer, as parts of the simulation try classes. */
+    void (*run_class)(struct weiri_check *check, const int32_t *row);
     const weir_plan *plan;
     weir_plan_report *report;
     weir_status status;     /* of the checker itself: no memory, plan too large */
@@ -446,8 +448,6 @@ void weiri_check_record(weiri_check *check, uint32_t block);
 
 /* check.c */
 
-/* Simulates one byte class; frees its clocks. */
-void weiri_check_run_class(weiri_check *check, const int32_t *row);
 /* Writes for which lengths an accepted plan is proved, "for every length", to text, of
  * WEIRI_CHECK_TEXT bytes. */
 void weiri_check_describe_lengths(const weir_plan_report *report, char *text);

@@ -474,7 +474,7 @@ static int pipeline_measure(weiri_check *check, uint32_t iterations, int is_stro
     int is_regular = row && pipeline_make_recorder(check, &recorder);
     if (is_regular) {
         pipeline_describe_chains(check);
-        weiri_check_run_class(check, row);
+        check->run_class(check, row);
         is_regular = check->status == WEIR_OK && !check->report->nviolations && !check->restart &&
                      pipeline_is_as_described(check, &recorder);
     }

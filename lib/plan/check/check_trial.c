@@ -25,7 +25,8 @@ static int trial_finds(const weir_plan_report *report, const weir_plan_violation
 /* Simulates the byte class with the changes. Returns 0 if that failed. */
 static int trial_run(weiri_check *check, const weiri_check_trial *trial, weir_plan_report *report)
 {
-    weiri_check run = {.plan = check->plan,
+    weiri_check run = {.run_class = check->run_class,
+                       .plan = check->plan,
                        .report = report,
                        .status = WEIR_OK,
                        .is_strict = check->is_strict,
@@ -35,7 +36,7 @@ static int trial_run(weiri_check *check, const weiri_check_trial *trial, weir_pl
     run.restart = 1;
     while (run.restart && run.status == WEIR_OK) {
         report->nviolations = 0;
-        weiri_check_run_class(&run, check->row);
+        run.run_class(&run, check->row);
         check->naccessed_in_trials += run.naccessed;
     }
     weiri_check_tear_down(&run);
