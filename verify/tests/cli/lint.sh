@@ -5,7 +5,7 @@ set -u
 . verify/tests/support/tap.sh
 
 # ---------------------------------------------------------------- the tree
-for name in spelling words links commands dependencies; do
+for name in spelling words links commands dependencies circles; do
     check "the tree passes: $name" ends_with 0 ci/lint-text $name
 done
 check "the tree passes: public headers as C11 and C++11" ends_with 0 ci/lint headers
@@ -111,6 +111,45 @@ check "dependencies: a row without a folder" finds dependencies 'absent is no fo
     ci/dependencies.txt '| absent | x | nothing |'
 check "dependencies: public headers are always allowed" passes dependencies \
     bench/bench_allreduce.c '#include <weir/weir.h>'
+
+# Files that call each other. $1: the body of second(); $2: rows of the table; $3: what the finding names, or
+# nothing if there is none.
+circle() {
+    plant_tree
+    mkdir -p "$tree/docs/developer"
+    printf 'int second(int x);\nint first(int x)\n{\n    return second(x);\n}\n' >"$tree/lib/comm/first.c"
+    printf '#include "comm/between.h"\nstatic int third(int x) { return x; }\nint second(int x)\n{\n    %s;\n}\n' "$1" >"$tree/lib/comm/second.c"
+    printf 'int first(int x);\nstatic inline int between(int x)\n{\n    return first(x);\n}\n#define AGAIN(x) between(x)\n' >"$tree/lib/comm/between.h"
+    printf 'int third(int x)\n{\n    return x;\n}\nint fourth(int x)\n{\n    return x;\n}\n' >"$tree/lib/comm/third.c"
+    printf '# Tree\n\n## Files that call each other\n\n| files | reason |\n|---|---|\n%b' "$2" >"$tree/docs/developer/architecture.md"
+    [ -n "$3" ] || { ends_with 0 ci/lint-text -C "$tree" circles; return; }
+    ends_with 1 ci/lint-text -C "$tree" circles && grep -qE "^docs/developer/architecture.md:[0-9]+: .*$3" "$out"
+}
+row='| `lib/comm/first.c`, `second.c` | a reason |\n'
+unlisted='no row lists just them: `lib/comm/first.c`, `second.c`'
+check "circles: files that call each other" circle 'return first(x)' '' "$unlisted"
+check "circles: through an inline function of a header" circle 'return between(x)' '' "$unlisted"
+check "circles: through a macro" circle 'return AGAIN(x)' '' "$unlisted"
+check "circles: a circle that the table lists is allowed" circle 'return first(x)' "$row" ''
+check "circles: a row that is none" circle 'return x' "$row" 'do not call each other in a circle'
+check "circles: a row that names another file as well" circle 'return first(x)' '| `lib/comm/first.c`, `second.c`, `third.c` | x |\n' "$unlisted"
+check "circles: calls through pointers, in comments and in strings do not count" \
+    circle 'struct s *p = 0; const char *t = "first(x)"; (void)t; /* first(x) */ return p->first(x)' '' ''
+check "circles: a static function of the same name is the file's own" circle 'return third(x)' '' ''
+many() { # $1: files in a ring, all of which the table lists
+    plant_tree
+    mkdir -p "$tree/docs/developer"
+    local i list=
+    for ((i = 0; i < $1; i++)); do
+        printf 'int f%d(int x)\n{\n    return f%d(x);\n}\n' $i $(((i + 1) % $1)) >"$tree/lib/comm/f$i.c"
+        list="$list, \`lib/comm/f$i.c\`"
+    done
+    printf '## Files that call each other\n\n|%s | a ring |\n' "${list#,}" >"$tree/docs/developer/architecture.md"
+}
+many 7
+check "circles: seven files may call each other" ends_with 0 ci/lint-text -C "$tree" circles
+many 8
+check "circles: eight files may not" eval 'ends_with 1 ci/lint-text -C "$tree" circles && grep -q "8 files call each other, at most 7 may" "$out"'
 
 if command -v hadolint >/dev/null; then
     plant_tree
