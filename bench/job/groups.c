@@ -5,15 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Visits the group, and all groups above it. Changes group. */
-static void groups_visit_upwards(const char *root, const char *mount, char *group,
-                                 bench_group_visitor *visit, void *context)
+/* Reads the group, and all groups above it. Changes group. */
+static void groups_read_upwards(const char *root, const char *mount, char *group,
+                                 bench_group_reader *read, void *context)
 {
     char folder[2 * PATH_MAX];
     for (char *slash = strrchr(group, '/'); slash; slash = strrchr(group, '/')) {
         const int is_root = slash == group && !slash[1];
         snprintf(folder, sizeof folder, "%s%s%s", root, mount, is_root ? "" : group);
-        visit(folder, context);
+        read(folder, context);
         if (is_root)
             return;
         slash[slash == group] = '\0';
@@ -34,22 +34,22 @@ static int groups_has_controller(const char *list, const char *controller)
 
 /* A process sees only the root of its groups in a container, where /proc/self/cgroup may still name
  * groups that it cannot see. */
-static void groups_visit_roots(const char *root, const char *controller, bench_group_visitor *visit,
+static void groups_read_roots(const char *root, const char *controller, bench_group_reader *read,
                                void *context)
 {
     char slash[] = "/", mount[64];
     snprintf(mount, sizeof mount, "/sys/fs/cgroup/%s", controller);
-    groups_visit_upwards(root, "/sys/fs/cgroup", slash, visit, context);
-    groups_visit_upwards(root, mount, slash, visit, context);
+    groups_read_upwards(root, "/sys/fs/cgroup", slash, read, context);
+    groups_read_upwards(root, mount, slash, read, context);
 }
 
 /* /proc/self/cgroup has one line per tree, number:controllers:/group. The line of version 2 names
  * no controllers, and its tree has another mount where both versions are in use. */
-void bench_groups_visit(const char *root, const char *controller, bench_group_visitor *visit,
+void bench_groups_read(const char *root, const char *controller, bench_group_reader *read,
                         void *context)
 {
     char path[PATH_MAX], line[PATH_MAX], copy[PATH_MAX], mount[64];
-    groups_visit_roots(root, controller, visit, context);
+    groups_read_roots(root, controller, read, context);
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *file = fopen(path, "re");
     if (!file)
@@ -64,11 +64,11 @@ void bench_groups_visit(const char *root, const char *controller, bench_group_vi
         group[strcspn(group, "\n")] = '\0';
         memcpy(copy, group, strlen(group) + 1);
         if (!*controllers) {
-            groups_visit_upwards(root, "/sys/fs/cgroup", group, visit, context);
-            groups_visit_upwards(root, "/sys/fs/cgroup/unified", copy, visit, context);
+            groups_read_upwards(root, "/sys/fs/cgroup", group, read, context);
+            groups_read_upwards(root, "/sys/fs/cgroup/unified", copy, read, context);
         } else if (groups_has_controller(controllers, controller)) {
             snprintf(mount, sizeof mount, "/sys/fs/cgroup/%s", controller);
-            groups_visit_upwards(root, mount, group, visit, context);
+            groups_read_upwards(root, mount, group, read, context);
         }
     }
     fclose(file);

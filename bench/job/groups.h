@@ -3,12 +3,13 @@
 #define BENCH_JOB_GROUPS_H
 
 /* Called with the folder of a group. */
-typedef void bench_group_visitor(const char *folder, void *context);
+typedef void bench_group_reader(const char *folder, void *context);
 
-/* Visits the group of this process that the controller ("cpu", "memory") limits, and all groups
- * above it, up to the root of the mount: a limit of each applies. root: "" for this machine; tests
- * use recorded files. Groups that cannot be seen, as in a namespace, are left out. Local. */
-void bench_groups_visit(const char *root, const char *controller, bench_group_visitor *visit,
-                        void *context);
+/* Calls `read` for the group of this process that the controller ("cpu", "memory") limits, and for
+ * all groups above it, up to the root of the mount: a limit of each applies. root: "" for this
+ * machine; tests use recorded files. Groups that cannot be seen, as in a namespace, are left out.
+ * Local. */
+void bench_groups_read(const char *root, const char *controller, bench_group_reader *read,
+                       void *context);
 
 #endif

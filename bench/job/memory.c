@@ -64,7 +64,7 @@ size_t bench_memory_available(const char *root)
     size_t bytes = SIZE_MAX;
     if (read_number(root, "/proc/meminfo", "MemAvailable:", &kib))
         bytes = (size_t)kib * 1024;
-    bench_groups_visit(root, "memory", limit_to_group, &bytes);
+    bench_groups_read(root, "memory", limit_to_group, &bytes);
     return bytes;
 }
 

@@ -93,5 +93,5 @@ void bench_preflight_read(const char *root, const cpu_set_t *cpus, bench_preflig
     facts->governor_cpu = 0;
     facts->quota_cores = 0;
     read_cpus(root, cpus, facts);
-    bench_groups_visit(root, "cpu", read_group, &facts->quota_cores);
+    bench_groups_read(root, "cpu", read_group, &facts->quota_cores);
 }

@@ -187,9 +187,15 @@ int bench_algos_list(const bench_options *options, weir_collective collective, c
 
 static int is_grid(const char *text)
 {
+    enum { DIGITS_MAX = 7 };
+    static const char digits[] = "0123456789";
     int blocks, threads;
-    char extra;
-    return sscanf(text, ":%dx%d%c", &blocks, &threads, &extra) == 2 && blocks > 0 && threads > 0;
+    const size_t first = strspn(text + 1, digits);
+    if (first == 0 || first > DIGITS_MAX || text[1 + first] != 'x')
+        return 0;
+    const char *second = text + 1 + first + 1;
+    const size_t last = strspn(second, digits);
+    return last > 0 && last <= DIGITS_MAX && !second[last] && bench_algo_grid(text, &blocks, &threads) == 0 && blocks > 0 && threads > 0;
 }
 
 static int is_builtin(const char *word, weir_collective collective)

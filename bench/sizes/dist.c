@@ -7,6 +7,7 @@
 #include "base/words.h"
 #include "bench/options/options.h"
 
+#include "programs/numbers.h"
 #include "verify/hash.h"
 
 #include <math.h>
@@ -28,9 +29,7 @@ static const char *value_of(const char *text, const char *word)
 
 static int parse_number(const char *text, double low, double high, double *number)
 {
-    char *end = NULL;
-    *number = strtod(text, &end);
-    return end != text && !*end && *number >= low && *number <= high;
+    return weiri_decimal_read(text, number) == 0 && *number >= low && *number <= high;
 }
 
 weir_status bench_dist_parse(const char *text, bench_dist *dist)

@@ -11,6 +11,7 @@
 #include "bench/sizes/dist.h"
 
 #include "base/words.h"
+#include "programs/numbers.h"
 #include "bench/options/options.h"
 
 #include <errno.h>
@@ -70,7 +71,7 @@ static weir_status read_row(reader *r, char *text)
 {
     static const char separators[] = " \t\r,";
     size_t columns = 0;
-    char *next = NULL, *end = NULL;
+    char *next = NULL;
     if (r->dist->kind == BENCH_DIST_MATRIX && r->rows == r->n)
         return file_error(
             r,
@@ -80,8 +81,8 @@ static weir_status read_row(reader *r, char *text)
     weir_status status = reserve_row(r);
     for (char *word = strtok_r(text, separators, &next); word && status == WEIR_OK;
          word = strtok_r(NULL, separators, &next)) {
-        double weight = strtod(word, &end);
-        if (*end || !isfinite(weight) || weight < 0)
+        double weight;
+        if (weiri_decimal_read(word, &weight) != 0)
             return file_error(r, "'%.*s' is no weight; expected a number of 0 or more", WORD_SHOWN,
                               word);
         if (columns < r->n)

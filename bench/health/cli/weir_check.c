@@ -9,9 +9,11 @@
 #include "bench/health/expect.h"
 #include "bench/health/fleet.h"
 #include "bench/health/output.h"
+#include "programs/numbers.h"
 #include "programs/program.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -153,11 +155,13 @@ static int check_run_node(const check_options *options)
 /* --inject flip:I: the node that sends flipped bits; -1 without it. */
 static weir_status check_flips(const check_options *options, int *node)
 {
-    char rest;
+    long long number = -1;
     *node = -1;
-    if (options->inject && sscanf(options->inject, "flip:%d%c", node, &rest) != 1)
+    if (options->inject && (strncmp(options->inject, "flip:", 5) != 0 ||
+                            weiri_whole_read(options->inject + 5, 0, INT_MAX, &number) != 0))
         return weiri_fail(WEIR_ERR_INVALID, "--inject %s: expected flip:I with --fleet",
                           options->inject);
+    *node = (int)number;
     return WEIR_OK;
 }
 

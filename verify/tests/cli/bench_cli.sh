@@ -148,6 +148,17 @@ refuses 2 'only bench_alltoallv' --counts device
 program=bench_alltoallv
 refuses 2 'spread:X with X from 0 to 1' --dist zipf:x
 refuses 2 'spread:X with X from 0 to 1' --dist spread:2
+for bad in 'spread: 0.5' spread:+0.5 spread:0x1 'spread:0.5 ' zipf:inf zipf:nan hot:0x2 hot:1.5; do
+    program=bench_alltoallv
+    refuses 2 'spread:X with X from 0 to 1' --dist "$bad"
+    program=
+done
+for bad in 'packet: 16x64' packet:+16x64 packet:16x packet:x64 packet:16x64x packet:0x64 packet:16x0x40 packet:99999999999x1; do
+    refuses 2 'algo' --algo "$bad"
+done
+for bad in 0x10 +5 ' 5' 5% 1,5 nan inf -1; do
+    refuses 2 'min-bw .*: expected' --min-bw "$bad"
+done
 refuses 2 'one of host|device' --counts gpu
 program=
 refuses 3 'at 8T buffers of 1 rank take 16384 GiB' -b 8T -e 8T
