@@ -1,7 +1,7 @@
 /*
- * bench_moe: dispatch and combine of mixture-of-experts layers (weir/moe.h), beside MPI_Alltoallv
- * with rows packed by hand. Its own options and loops are in bench/moe, because a call consists of a
- * routing and several buffers.
+ * bench_moe: dispatch and combine of mixture-of-experts layers (weir/moe.h), compared with
+ * MPI_Alltoallv on rows packed by hand. Its options and loops are in bench/moe, because a call
+ * consists of a routing and several buffers.
  */
 #include "bench/program.h"
 

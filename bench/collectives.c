@@ -1,4 +1,4 @@
-/* The workload of the benchmarks of collectives: sizes, each with all candidates: see workload.h. */
+/* The workload of collectives: sizes, each measured with all candidates. See workload.h. */
 #include "bench/workload.h"
 
 #include "base/words.h"

@@ -1,7 +1,7 @@
 /*
  * Each rank writes its options as text, one line per option that the table marks as the same on all
- * ranks, and compares the text with rank 0's. Ranks with different options would otherwise wait for each
- * other in different operations until the deadline.
+ * ranks, and compares the text with rank 0's. Ranks with different options would otherwise wait for
+ * each other in different operations until the deadline.
  */
 #include "bench/job/preflight.h"
 

@@ -1,14 +1,14 @@
-/* One round of a trial: checks in the first round, timed iterations of the candidates that ran in it
- * and were never found wrong, interleaved, in every round. */
+/* One round of a trial: checks in the first round; in every round timed iterations, interleaved, of
+ * the candidates that ran in the first one and were never found wrong. */
 #ifndef BENCH_MEASURE_POINT_H
 #define BENCH_MEASURE_POINT_H
 
 #include "bench/trial/trial.h"
 #include "bench/measure/engine.h"
 
-/* Runs round trial->round of a bench_trial, 0 first, with every candidate. The last planned round also
- * runs the rounds that --until adds, checks once more, and fills in the row's results. Collective;
- * agreed; a failure is reported on standard error. Wrong data is not a failure: see
+/* Runs round trial->round of a bench_trial, 0 first, with every candidate. The last planned round
+ * also runs the rounds that --until adds, checks once more, and fills in the row's results.
+ * Collective; agreed; a failure is reported on standard error. Wrong data is not a failure: see
  * bench_result_failed. */
 weir_status bench_point_round(void *trial);
 

@@ -49,7 +49,8 @@ extern const weiri_options bench_moe_options_table;
 
 /* Parses the command line. Local. WEIR_ERR_INVALID: problem (BENCH_PROBLEM_BYTES) is one line that
  * names the option and the remedy. options points into argv. */
-weir_status bench_moe_options_parse(int argc, char **argv, bench_moe_options *options, char *problem);
+weir_status bench_moe_options_parse(int argc, char **argv, bench_moe_options *options,
+                                    char *problem);
 /* Prints --help. Local. */
 void bench_moe_options_help(FILE *to);
 

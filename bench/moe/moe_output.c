@@ -69,7 +69,8 @@ static void csv_put_shape(bench_record *f, const moe_output *out, const bench_mo
     PRINT(f, ITERS, "%d", r->iterations);
     PRINT(f, DIST, "%.40s/%s/h%d-e%d-k%d-a%d/%s/%s%s", out->options->routing_text,
           weir_moe_layout_name(c->layout), c->hidden, c->experts, c->topk, out->options->alignment,
-          weir_dtype_name(c->dispatch_dtype), out->options->common.buffers == BENCH_BUFFERS_PLAIN ? "plain" : "weir",
+          weir_dtype_name(c->dispatch_dtype),
+          out->options->common.buffers == BENCH_BUFFERS_PLAIN ? "plain" : "weir",
           out->options->common.graph ? "/graph" : "");
     PRINT(f, TOKENS, "%d", t->tokens);
     PRINT(f, HIDDEN, "%d", c->hidden);

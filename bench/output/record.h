@@ -52,8 +52,8 @@ void bench_record_put_ceiling(bench_record *record, double pct);
 /* Looks for columns that were not written, which become empty. */
 void bench_record_end(bench_record *record);
 
-/* Fills in all fields of a result that ran, whose figures are known; times and bandwidths stay empty
- * if it failed. */
+/* Fills in all fields of a result that ran, whose figures are known; times and bandwidths stay
+ * empty if it failed. */
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_row *row,
                        int placement, const bench_result *result);
 /* WEIR_OK if fault is NULL; else WEIR_ERR_INTERNAL, noted in the job: the column of this name,

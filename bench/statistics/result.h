@@ -105,7 +105,8 @@ typedef struct bench_determinism {
 } bench_determinism;
 
 /* All that is wrong with the result, as the table, the CSV and the JSON count it: wrong elements,
- * elements written outside the output, and changed elements of the input; 0 if it was not checked. */
+ * elements written outside the output, and changed elements of the input; 0 if it was not
+ * checked. */
 uint64_t bench_result_wrong(const bench_result *result);
 /* 1 if the result is known to be wrong. */
 int bench_result_failed(const bench_result *result);

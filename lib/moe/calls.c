@@ -1,6 +1,6 @@
 /*
- * The calls of weir/moe.h on a group: what every backend does alike. A call is opened, which checks
- * what other ranks do not learn and copies the arguments, and then run by the group's backend, as a
+ * The calls of weir/moe.h on a group: what all backends have in common. Opening a call checks what
+ * other ranks do not learn, and copies the arguments. The group's backend then runs the call, as a
  * whole or in two halves.
  */
 #include "moe/group.h"

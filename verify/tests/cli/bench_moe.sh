@@ -151,6 +151,7 @@ ranks_differ() { # MESSAGE WORD... : WORD...
 }
 has() { echo "rank 1 has $1 where rank 0 has $2:"; }
 # Each option that changes what ranks do: the value of rank 0, which is no default, and that of rank 1.
+# shellcheck disable=SC2034 # used in eval
 while read -r option one other; do
     check "ranks that differ in $option" eval \
         'ranks_differ "$(has "$option $other" "$option $one")" $option $one : $option $other'

@@ -497,7 +497,8 @@ TEST(results_count_all_that_is_wrong)
 /* All writers show the same: a wrong result has neither times nor bandwidths, and a count. */
 TEST(figures_of_a_row_are_computed_once_for_all_writers)
 {
-    const bench_row row = {.collective = WEIR_COLL_ALLREDUCE, .nranks = 4, .shape = {.bytes = 3000}};
+    const bench_row row = {
+        .collective = WEIR_COLL_ALLREDUCE, .nranks = 4, .shape = {.bytes = 3000}};
     bench_result result = {.ran = 1, .timed = 1, .time_us = 2, .stats = {.median = 3}};
     bench_figures figures = bench_result_figures(&row, &result);
     assert_true(figures.is_usable && !figures.is_wrong && figures.wrong == 0);
