@@ -98,6 +98,12 @@ static uint64_t plan_trial_bytes(const weir_plan *plan, uint64_t blocks)
     return block * blocks <= most ? block : 0;
 }
 
+void bench_candidate_plan_skip_proof(bench_candidate *candidate)
+{
+    plan_state *state = candidate->state;
+    weir_executor_set_checks(state->executor, 0);
+}
+
 weir_status bench_candidate_plan_try(bench_candidate *candidate, const bench_options *options,
                                      weir_collective collective)
 {

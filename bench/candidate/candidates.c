@@ -53,6 +53,8 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
         weir_status status = bench_candidate_plan_open(job, options->plan, plan, &made);
         if (status != WEIR_OK)
             return status;
+        if (options->unproved)
+            bench_candidate_plan_skip_proof(made);
         add_candidate(candidates, made);
     }
     for (int i = 0; i < count; i++) {

@@ -31,7 +31,7 @@ void bench_listing_print(FILE *to, const bench_options *options, weir_collective
 /* --plan: a collective as data, measured and checked like an algorithm of weir. */
 
 /* Checks whether the plan of --plan can be measured: it can be read, is for this collective and
- * number of ranks, covers the sizes of the options, and weir_plan_check finds no error. job NULL:
+ * number of ranks, covers the sizes of the options, and weir_plan_check finds no error (with --unproved: it may). job NULL:
  * neither the number of ranks nor the plan's correctness is checked. Returns 0, and job->plan
  * becomes the plan; or -1 with a line in problem (BENCH_PROBLEM_BYTES). Local. */
 int bench_plan_check(const bench_options *options, weir_collective collective, bench_job *job,
@@ -55,6 +55,8 @@ void bench_plan_print(FILE *to, const bench_options *options);
  * Collective; not agreed. */
 weir_status bench_candidate_plan_open(bench_job *job, const char *file, weir_plan *plan,
                                       bench_candidate **candidate);
+/* Lets the candidate's executor run a plan that is not proved (--unproved). Local. */
+void bench_candidate_plan_skip_proof(bench_candidate *candidate);
 /* Runs the plan once, at a short length, to find out whether these ranks can: their GPUs may not
  * hold its thread blocks, and nodes have no memory channels. Collective. WEIR_ERR_UNSUPPORTED or
  * WEIR_ERR_INVALID, on all ranks, if not; weir_last_error says why. */

@@ -61,12 +61,18 @@ static int check_plan(const bench_options *options, weir_collective collective, 
 }
 
 /* Checks what comparing outputs could miss: races, deadlocks, and whether the root is that of -r.
- * Plans that are too large to be proved are measured anyway; their outputs are checked. */
+ * Plans that are too large to be proved, and with --unproved rejected ones, are measured anyway;
+ * their outputs are checked. */
 static int prove_plan(const bench_options *options, weir_collective collective,
-                      const weir_plan *plan, char *problem)
+                      const bench_job *job, const weir_plan *plan, char *problem)
 {
     weir_plan_report *report = malloc(sizeof *report);
     weir_status status = report ? weir_plan_check(plan, report) : WEIR_ERR_NO_MEMORY;
+    if (status == WEIR_ERR_INVALID && options->unproved) {
+        bench_job_say(job, "--unproved: the plan is rejected and measured nevertheless: %s; its data is "
+                      "compared, races and deadlocks remain possible", weir_last_error());
+        status = WEIR_ERR_UNSUPPORTED;
+    }
     if (status == WEIR_ERR_INVALID)
         snprintf(problem, BENCH_PROBLEM_BYTES, "--plan: %s; weir-plan check reports more",
                  weir_last_error());
@@ -92,7 +98,7 @@ int bench_plan_check(const bench_options *options, weir_collective collective, b
     }
     int fits = check_plan(options, collective, job ? job->nranks : 0, plan, problem);
     if (fits == 0 && job)
-        fits = prove_plan(options, collective, plan, problem);
+        fits = prove_plan(options, collective, job, plan, problem);
     if (fits == 0 && job)
         job->plan = plan;
     else

@@ -177,6 +177,10 @@ static int check_files(const bench_options *options, weir_collective collective,
     if (options->plan && access(options->plan, R_OK) != 0)
         return bad_usage(problem, "--plan %s: %s; give a readable file", options->plan,
                          strerror(errno));
+    if (options->unproved && !options->plan)
+        return bad_usage(problem, "--unproved: it is for --plan FILE");
+    if (options->unproved && !bench_options_verifies(options))
+        return bad_usage(problem, "--unproved needs verification: leave out --verify off and -c 0");
     if (options->plan && options->tune_path)
         return bad_usage(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
                          options->plan);

@@ -183,6 +183,11 @@ static const weiri_option rows[] = {
     {0, "plan", "FILE", &weiri_option_text, AT(plan), .flags = SAME_USE,
      .help = "measure a plan, in the JSON of MSCCL++'s DSL (docs/user/plans.md), instead of weir's "
              "selection; --algo auto,... adds algorithms"},
+    {0, "unproved", NULL, &weiri_option_flags, AT(unproved), .flags = SAME,
+     .manifest = "unproved",
+     .help = "also measure the plan of --plan if weir-plan check rejects it: every element of the "
+             "checked runs is compared, but a race may show in other runs only, and a deadlock ends "
+             "at the deadline"},
     {0, "plan-dir", "DIR", &weiri_option_text, AT(plan_dir), .flags = SAME_USE,
      .help = "with --tune: also measure the plans in this folder (*.json) that are for this "
              "collective and number of ranks; the table may choose them"},

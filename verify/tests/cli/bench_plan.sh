@@ -294,6 +294,24 @@ check "--tune measures a folder's plans across nodes" ends_with 0 by_node ./benc
 check "and leaves out a plan that they cannot run" \
     eval 'rows plan:allreduce_hierarchical 2 && says "not measured: rank 0 failed" && says "on another node"'
 
+# A plan that the checker rejects, although this executor happens to run it rightly.
+./weir-plan make allreduce_ring -n 2 -o "$scratch/relaxed.json"
+sed '/"type": "i",/{n;s/"index": 0/"index": 1/}' "$scratch/relaxed.json" >"$scratch/wrong_data.json"
+sed -i 's/"name": "signal"/"name": "rlxsignal"/' "$scratch/relaxed.json"
+arguments=(./bench_allreduce -g 2 "${short[@]}" -b 64 -e 64 --plan "$scratch/relaxed.json")
+check "a plan that is not proved is rejected" ends_with 2 "${arguments[@]}"
+check "--unproved measures it" ends_with 0 "${arguments[@]}" --unproved --csv "$scratch/a.csv"
+check "and says that it was rejected, with the violation" \
+    says "--unproved: the plan is rejected and measured nevertheless" "rank "
+check "and checks it" rows plan:allreduce_ring 2
+check "--unproved finds wrong data of a plan that is wrong" \
+    ends_with 1 ./bench_allreduce -g 2 "${short[@]}" -b 64 -e 64 --plan "$scratch/wrong_data.json" --unproved
+check "and reports it" says "wrong data"
+arguments=(./bench_allreduce --plan "$scratch/relaxed.json" --unproved --verify off)
+check "--unproved needs verification" refuses "--unproved needs verification"
+arguments=(./bench_allreduce --unproved)
+check "--unproved needs --plan" refuses "it is for --plan FILE"
+
 # --tune with plans.
 arguments=(./bench_allgather --plan-dir "$scratch/plans")
 check "--plan-dir without --tune is rejected" refuses "it is for --tune FILE"
