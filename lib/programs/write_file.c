@@ -40,7 +40,8 @@ static int write_by(FILE *to, void (*form)(const void *context, FILE *to), const
     return failed ? -1 : 0;
 }
 
-/* Writes another file beside it, with the permissions of the one that it replaces, and renames it. */
+/* Writes another file beside it, with the permissions of the one that it replaces, and renames it.
+ */
 static int replace_by(const char *path, const struct stat *was,
                       void (*form)(const void *context, FILE *to), const void *context)
 {

@@ -93,12 +93,14 @@ static void print_help(void)
          "side measure the noise; files rN-*.csv of both sides are pairs, measured next to each\n"
          "other. B is slower if the ratio B/A is above 1.\n");
     weiri_options_print(&options, stdout);
-    puts("\nexit codes: 0 no regression; 1 a row regressed (or, of other tools, is slower),\n"
-         "significantly and by --min-effect or more, or any row of B has wrong results, whatever A\n"
-         "has, or an expectation is unmet, or with --strict something could not be decided; 2 usage,\n"
-         "or an invalid file of --expect; 3 nothing to compare, or a file cannot be read or\n"
-         "written.\n"
-         "Guide: docs/user/comparing.md");
+    puts(
+        "\nexit codes: 0 no regression; 1 a row regressed (or, of other tools, is slower),\n"
+        "significantly and by --min-effect or more, or any row of B has wrong results, whatever A\n"
+        "has, or an expectation is unmet, or with --strict something could not be decided; 2 "
+        "usage,\n"
+        "or an invalid file of --expect; 3 nothing to compare, or a file cannot be read or\n"
+        "written.\n"
+        "Guide: docs/user/comparing.md");
 }
 
 static int usage(const char *what, const char *about)

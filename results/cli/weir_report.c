@@ -40,7 +40,8 @@ static const weiri_options options = {rows, sizeof rows / sizeof *rows};
 static void print_help(void)
 {
     puts("usage: weir-report [-o FILE] [--store DIR] [--links FILE] [--ranks N] [A] B\n\n"
-         "Writes one HTML page about B and what changed since A: verdicts, plots (by gnuplot), tables,\n"
+         "Writes one HTML page about B and what changed since A: verdicts, plots (by gnuplot), "
+         "tables,\n"
          "and with --store the history of its nights. A and B: see weir-compare --help.\n");
     weiri_options_print(&options, stdout);
     puts("\nexit codes: 0; 2 usage; 3 nothing to report, or the page cannot be written.");

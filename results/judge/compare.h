@@ -171,7 +171,8 @@ double results_center(double *values, int count);
 /* Whether a row is slower by half the practical threshold or more and p is below 0.2, or is wrong
  * in B, or with strict rules is inconclusive. */
 int results_is_suspect(const results_pair *pair, const results_rules *rules);
-/* Writes a line for each suspect, without repetition. Write errors stay in the file's error flag. */
+/* Writes a line for each suspect, without repetition. Write errors stay in the file's error flag.
+ */
 void results_suspects_print(FILE *file, const results_comparison *comparison,
                             const results_rules *rules);
 /* Keeps only the rows of a set that the file names, and with keep_wrong those with wrong results.

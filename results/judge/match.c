@@ -156,7 +156,8 @@ static int states_backend(const results_set *set)
     return 1;
 }
 
-/* Whether the time is the processor's, and of how many groups: such rows fit their own kind only. */
+/* Whether the time is the processor's, and of how many groups: such rows fit their own kind only.
+ */
 static const char *kind_key(const results_row *row)
 {
     const char *contender = row->text[RESULTS_CONTENDER];
@@ -169,11 +170,11 @@ static const char *make_key(const matching *m, const results_row *row)
 {
     int relaxed = m->relaxed;
     return results_keep_printed(
-        m->b, "%s|%.60s|%s|%s|%06d|%04d|%06d|%s|%s|%s|%s|%.40s|%020llu", row->text[RESULTS_COLLECTIVE],
-        m->by_host ? row->text[RESULTS_HOST] : "", dtype_key(m, row), row->text[RESULTS_REDOP],
-        row->nranks, relaxed ? 0 : row->nnodes, row->root + 1, row->text[RESULTS_PLACEMENT],
-        m->by_backend ? row->text[RESULTS_BACKEND] : "", dist_key(row), counts_key(m, row),
-        kind_key(row), row->bytes);
+        m->b, "%s|%.60s|%s|%s|%06d|%04d|%06d|%s|%s|%s|%s|%.40s|%020llu",
+        row->text[RESULTS_COLLECTIVE], m->by_host ? row->text[RESULTS_HOST] : "", dtype_key(m, row),
+        row->text[RESULTS_REDOP], row->nranks, relaxed ? 0 : row->nnodes, row->root + 1,
+        row->text[RESULTS_PLACEMENT], m->by_backend ? row->text[RESULTS_BACKEND] : "",
+        dist_key(row), counts_key(m, row), kind_key(row), row->bytes);
 }
 
 static void add_entries(matching *m, results_set *set, int is_b)

@@ -147,8 +147,8 @@ static void put_head(const results_checks *checks, const char *name, const char 
     fprintf(to, "_%s gauge\n", name);
 }
 
-/* The labels that all samples of a run have, so that files of several runs in one folder do not replace each
- * other's samples: the level, and the name of the file. */
+/* The labels that all samples of a run have, so that files of several runs in one folder do not
+ * replace each other's samples: the level, and the name of the file. */
 static void put_run(const results_checks *checks, int is_first, FILE *to)
 {
     if (checks->level[0])

@@ -126,15 +126,16 @@ void results_print_markdown(FILE *file, const results_report *report)
     fputc('\n', file);
 }
 
-/* What names the output in metrics: the file without folder and ending; of standard output, what was
- * compared. */
+/* What names the output in metrics: the file without folder and ending; of standard output, what
+ * was compared. */
 static const char *output_name(results_checks *checks, const results_report *report)
 {
     const char *path = report->output ? report->output : report->name_b;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
     return results_keep_text(&checks->memory, name,
-                             report->output && dot && dot > name ? (size_t)(dot - name) : strlen(name));
+                             report->output && dot && dot > name ? (size_t)(dot - name)
+                                                                 : strlen(name));
 }
 
 /* Writes a form that needs the checks alone. */

@@ -100,7 +100,8 @@ static void put_side(FILE *file, const char *letter, const results_set *set, con
 {
     fprintf(file, "# %s: ", letter);
     put_plain(file, name);
-    fprintf(file, ": %zu row%s, %zu run%s", set->count, weiri_s(set->count), starts, weiri_s(starts));
+    fprintf(file, ": %zu row%s, %zu run%s", set->count, weiri_s(set->count), starts,
+            weiri_s(starts));
     if (hosts[0])
         fprintf(file, ", host %s", hosts);
     if (contender[0])

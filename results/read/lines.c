@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* UTF-16 with a byte order mark, as PowerShell's redirection writes it. Other characters than ASCII's
- * become '?'. */
+/* UTF-16 with a byte order mark, as PowerShell's redirection writes it. Other characters than
+ * ASCII's become '?'. */
 static void narrow(results_input *input)
 {
     unsigned char *text = (unsigned char *)input->text;
@@ -87,7 +87,8 @@ static void split(results_set *set, results_input *input, results_lines *made)
         room++;
     made->list = results_keep(set, room * sizeof *made->list);
     while ((line = results_next_line(&at, end))) {
-        made->list[made->count] = (results_line){last_overwrite(line), (int)made->count + 1, 0, made->count};
+        made->list[made->count] =
+            (results_line){last_overwrite(line), (int)made->count + 1, 0, made->count};
         made->count++;
     }
 }

@@ -1,8 +1,8 @@
 /*
  * The lines of a log as the program wrote them, whatever collected them: without byte order marks,
  * line ends of other systems, colours, JSON around each line, and the prefixes of launchers and log
- * collectors (tags, ranks, time stamps). Lines of several sources that a collector mixed are sorted by
- * source. Local.
+ * collectors (tags, ranks, time stamps). Lines of several sources that a collector mixed are sorted
+ * by source. Local.
  */
 #ifndef RESULTS_READ_LINES_H
 #define RESULTS_READ_LINES_H
@@ -33,13 +33,14 @@ char *results_lines_join(results_set *set, const results_lines *lines);
 /* Removes a byte order mark, and makes text of UTF-16 one byte a character. */
 void results_narrow(results_input *input);
 
-/* Steps of results_lines_make. Replaces lines that are JSON objects around a log's line by that line (wrapped.c). */
+/* Steps of results_lines_make. Replaces lines that are JSON objects around a log's line by that
+ * line (wrapped.c). */
 void results_lines_unwrap(results_set *set, const results_input *input, results_lines *lines);
 /* Removes prefixes, and sorts the lines by source (prefix.c). */
 void results_lines_strip(results_set *set, results_lines *lines);
 
-/* Where text that a benchmark prints begins in a line: at its header, headings or footer, which begin
- * with '#', or at the header of a CSV. Returns NULL if there is none (prefix.c). */
+/* Where text that a benchmark prints begins in a line: at its header, headings or footer, which
+ * begin with '#', or at the header of a CSV. Returns NULL if there is none (prefix.c). */
 char *results_marker(char *line);
 
 #endif

@@ -31,8 +31,8 @@ void results_read_input(results_set *set, results_input *input, int named);
 void results_read_csv(results_set *set, results_input *input);
 void results_read_rccl_csv(results_set *set, results_input *input);
 void results_read_json(results_set *set, results_input *input, int named);
-/* Reads a log: text of other tools and of weir's benchmarks, or a CSV or JSON that a log collector has
- * changed (read_log.c). */
+/* Reads a log: text of other tools and of weir's benchmarks, or a CSV or JSON that a log collector
+ * has changed (read_log.c). */
 void results_read_log(results_set *set, results_input *input, int named);
 
 enum { RESULTS_FILE_BYTES = 1 << 28 }; /* larger files are not read */

@@ -57,7 +57,8 @@ int results_machine_read(results_set *set, const char *links_path, results_machi
     const char *result = set->count ? set->rows[0].path : "";
     *machine = (results_machine){NULL, NULL};
     if (links_path && weiri_links_read(links_path, &machine->links) != WEIR_OK) {
-        results_note(set, links_path, 0, "%s; --links names this file, so nothing is written without it",
+        results_note(set, links_path, 0,
+                     "%s; --links names this file, so nothing is written without it",
                      weir_last_error());
         return -1;
     }

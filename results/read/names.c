@@ -77,7 +77,8 @@ const char *results_collective(const char *name)
 
 int results_is_amd(const char *device)
 {
-    static const char *const words[] = {"AMD", "Instinct", "Radeon", "gfx9", "gfx10", "gfx11", "gfx12"};
+    static const char *const words[] = {"AMD",   "Instinct", "Radeon", "gfx9",
+                                        "gfx10", "gfx11",    "gfx12"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(device, words[i]))
             return 1;
@@ -96,8 +97,8 @@ const char *results_contender_detail(results_set *set, const char *contender, in
                                 is_cpu_time ? "cputime" : "", number);
 }
 
-/* Spellings inside other text; * stands for one of "_-. " or nothing. Longer names come before those
- * that are their parts. */
+/* Spellings inside other text; * stands for one of "_-. " or nothing. Longer names come before
+ * those that are their parts. */
 static const struct {
     const char *spelling, *name;
 } spellings[] = {

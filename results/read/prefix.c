@@ -29,9 +29,10 @@ static int begins(const char *text, const char *word)
 static int is_marker(const char *at)
 {
     static const char *const words[] = {
-        "# nThread ", "# nccl-tests ", "# rccl-tests ", "# weir ", "# Collective test", "# minBytes ",
-        "# Using devices", "# Out of bounds", "# Avg bus", "# OSU ", "# Size", "# Datatype:",
-        "# Benchmarking ", "# #processes", "# Intel(R) MPI", "# Intel (R) MPI"};
+        "# nThread ",        "# nccl-tests ", "# rccl-tests ",   "# weir ",
+        "# Collective test", "# minBytes ",   "# Using devices", "# Out of bounds",
+        "# Avg bus",         "# OSU ",        "# Size",          "# Datatype:",
+        "# Benchmarking ",   "# #processes",  "# Intel(R) MPI",  "# Intel (R) MPI"};
     static const char *const after_blanks[] = {"Rank ", "size ", "(B) ", "out-of-place", "in-place",
                                                "Intel"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -66,8 +67,8 @@ static int is_word(char c)
     return isalnum((unsigned char)c) || strchr("_.-/", c) || (unsigned char)c > 127;
 }
 
-/* Writes the shape of the text before a marker. Returns 0 if it is too long, or is none: only blanks,
- * or a word to which the marker sticks. */
+/* Writes the shape of the text before a marker. Returns 0 if it is too long, or is none: only
+ * blanks, or a word to which the marker sticks. */
 static int shape_of(const char *from, const char *to, char *shape)
 {
     int length = 0, ends_with_word = 0;
@@ -154,12 +155,13 @@ static char *prefix_end(const shapes *known, char *line)
 
 /* ------------------------------------------------------------------- sources */
 
-/* The length of a time, a date, a part of one, or the seconds since a start, at the text; else 0. */
+/* The length of a time, a date, a part of one, or the seconds since a start, at the text; else 0.
+ */
 static size_t time_length(const char *at)
 {
-    static const char *const names[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
-                                        "Oct", "Nov", "Dec", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat",
-                                        "Sun"};
+    static const char *const names[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul",
+                                        "Aug", "Sep", "Oct", "Nov", "Dec", "Mon", "Tue",
+                                        "Wed", "Thu", "Fri", "Sat", "Sun"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (begins(at, names[i]) && !isalpha((unsigned char)at[3])) {
             const size_t length = 3 + strspn(at + 3, " ");
@@ -228,7 +230,7 @@ static int is_row(const char *line)
     return words >= 4;
 }
 
-/* Whether each source has a table of its own, so that its lines can be read alone. */
+/* Whether each source has its own table, so that its lines can be read alone. */
 static int are_sources(const labels *known)
 {
     int heads = 0;
@@ -243,7 +245,8 @@ static int are_sources(const labels *known)
 static int by_source(const void *first, const void *second)
 {
     const results_line *a = first, *b = second;
-    return a->source != b->source ? a->source - b->source : (a->place > b->place) - (a->place < b->place);
+    return a->source != b->source ? a->source - b->source
+                                  : (a->place > b->place) - (a->place < b->place);
 }
 
 /* ---------------------------------------------------------------- all lines */

@@ -175,8 +175,21 @@ void results_read_csv(results_set *set, results_input *input)
 
 /* The columns of rccl-tests' CSV, found by the names of its header. */
 typedef enum rccl_column {
-    RCCL_CYCLE, RCCL_COLLECTIVE, RCCL_NODES, RCCL_RANKS, RCCL_PER_NODE, RCCL_GPUS_PER_RANK, RCCL_GPUS,
-    RCCL_SIZE, RCCL_TYPE, RCCL_REDOP, RCCL_INPLACE, RCCL_TIME, RCCL_ALGBW, RCCL_BUSBW, RCCL_WRONG,
+    RCCL_CYCLE,
+    RCCL_COLLECTIVE,
+    RCCL_NODES,
+    RCCL_RANKS,
+    RCCL_PER_NODE,
+    RCCL_GPUS_PER_RANK,
+    RCCL_GPUS,
+    RCCL_SIZE,
+    RCCL_TYPE,
+    RCCL_REDOP,
+    RCCL_INPLACE,
+    RCCL_TIME,
+    RCCL_ALGBW,
+    RCCL_BUSBW,
+    RCCL_WRONG,
     RCCL_COLUMNS
 } rccl_column;
 
@@ -198,14 +211,17 @@ static void read_rccl_header(results_set *set, const results_input *input, const
             if (strcasecmp(made->field[k], names[i]) == 0)
                 header->at[i] = k;
     }
-    if (header->at[RCCL_SIZE] >= 0 && header->at[RCCL_TIME] >= 0 && header->at[RCCL_COLLECTIVE] >= 0)
+    if (header->at[RCCL_SIZE] >= 0 && header->at[RCCL_TIME] >= 0 &&
+        header->at[RCCL_COLLECTIVE] >= 0)
         return;
-    results_note(set, input->path, made->line, "rccl-tests' header without the column size, time or "
+    results_note(set, input->path, made->line,
+                 "rccl-tests' header without the column size, time or "
                  "collective; rows left out");
     header->count = 0;
 }
 
-/* A field; "" if the header has no such column. The header may lack `nodes` although rows have it. */
+/* A field; "" if the header has no such column. The header may lack `nodes` although rows have it.
+ */
 static const char *rccl_field(const rccl_header *header, const record *made, rccl_column column)
 {
     const int shift = made->count == header->count + 1 && header->at[RCCL_NODES] < 0;
@@ -237,7 +253,8 @@ static void add_rccl(results_set *set, const results_input *input, const rccl_he
 {
     results_row row = results_row_make(input->path, made->line, RESULTS_NCCL_TESTS);
     const char *collective = rccl_field(header, made, RCCL_COLLECTIVE);
-    const char *name = results_collective(collective), *wrong = rccl_field(header, made, RCCL_WRONG);
+    const char *name = results_collective(collective),
+               *wrong = rccl_field(header, made, RCCL_WRONG);
     set_rccl_ranks(set, header, made, &row);
     row.text[RESULTS_RUN_ID] = results_keep_printed(set, "%.200s#%.20s", input->path,
                                                     rccl_field(header, made, RCCL_CYCLE));
@@ -272,8 +289,10 @@ void results_read_rccl_csv(results_set *set, results_input *input)
         else if (header.count == 0)
             continue;
         else if (made.count < header.count || made.count > header.count + 1)
-            results_note(set, input->path, made.line, "%d fields where the header has %d (cut off?); "
-                         "line left out", made.count, header.count);
+            results_note(set, input->path, made.line,
+                         "%d fields where the header has %d (cut off?); "
+                         "line left out",
+                         made.count, header.count);
         else
             add_rccl(set, input, &header, &made);
     }

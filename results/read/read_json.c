@@ -153,8 +153,8 @@ static void count_device(const json_t *list, size_t at, devices *made)
         made->groups = (size_t)group + 1;
 }
 
-/* nccl-tests lists a device of each process; weir, and older versions, each device. Returns the number
- * of groups of ranks. */
+/* nccl-tests lists a device of each process; weir, and older versions, each device. Returns the
+ * number of groups of ranks. */
 static int read_devices(reader *in, const json_t *config)
 {
     const json_t *list = json_object_get(config, "devices");
@@ -182,16 +182,16 @@ static const char *file_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The library and its version. rccl-tests writes the same document: only its path, its version's name, or
- * the GPUs tell. */
+/* The library and its version. rccl-tests writes the same document: only its path, its version's
+ * name, or the GPUs show it. */
 static const char *vendor_of(reader *in, const json_t *top, const char *program)
 {
     const char *key = json_object_get(top, "rccl_version") ? "rccl_version" : "nccl_version";
     const int code = atoi(member(in->set, top, key));
     const json_t *list = json_object_get(json_object_get(top, "config"), "devices");
     const char *gpu = json_string_value(json_object_get(json_array_get(list, 0), "device_info"));
-    const char *vendor = key[0] == 'r' || strstr(program, "rccl") || (gpu && results_is_amd(gpu)) ? "rccl"
-                                                                                                  : "nccl";
+    const char *vendor =
+        key[0] == 'r' || strstr(program, "rccl") || (gpu && results_is_amd(gpu)) ? "rccl" : "nccl";
     if (code < 10000)
         return vendor;
     return results_keep_printed(in->set, "%s:%d.%d.%d", vendor, code / 10000, code / 100 % 100,
@@ -224,9 +224,10 @@ static void read_head(reader *in, const json_t *top)
     } else {
         row->text[RESULTS_CONTENDER] = vendor_of(in, top, program);
         if (json_integer_value(json_object_get(top, "version")) > KNOWN_VERSION)
-            results_note(set, in->input->path, 0, "version %s of nccl-tests' JSON is not known (1 to %d): "
-                         "members may mean something else", member(set, top, "version"),
-                         KNOWN_VERSION);
+            results_note(set, in->input->path, 0,
+                         "version %s of nccl-tests' JSON is not known (1 to %d): "
+                         "members may mean something else",
+                         member(set, top, "version"), KNOWN_VERSION);
     }
     const char *collective = results_collective_in(file_part(program));
     if (!collective)
@@ -294,7 +295,8 @@ static void read_outcome(reader *in, const json_t *top, size_t first)
     const json_t *errors = json_object_get(top, "errors");
     for (size_t i = 0; i < json_array_size(errors); i++) {
         char *text = json_dumps(json_array_get(errors, i), JSON_COMPACT | JSON_ENCODE_ANY);
-        results_note(set, in->input->path, 0, "the tool reports an error: %.200s", text ? text : "");
+        results_note(set, in->input->path, 0, "the tool reports an error: %.200s",
+                     text ? text : "");
         free(text);
     }
     if (!is_false(json_object_get(json_object_get(top, "out_of_bounds"), "okay")))
@@ -303,7 +305,8 @@ static void read_outcome(reader *in, const json_t *top, size_t first)
         if (set->rows[i].failed)
             return;
     if (set->count > first)
-        results_note(set, in->input->path, 0, "the tool reports wrong values, but not in which row: all "
+        results_note(set, in->input->path, 0,
+                     "the tool reports wrong values, but not in which row: all "
                      "rows of its document count as wrong");
     for (size_t i = first; i < set->count; i++)
         results_row_fail(&set->rows[i]);
@@ -419,8 +422,8 @@ static int read_lines(reader *in)
     return found;
 }
 
-/* Reads documents one after another, as a program that appends writes them. Returns how many; reports what
- * follows the last one. */
+/* Reads documents one after another, as a program that appends writes them. Returns how many;
+ * reports what follows the last one. */
 static int read_appended(reader *in)
 {
     const results_input *input = in->input;
@@ -431,10 +434,13 @@ static int read_appended(reader *in)
         at += strspn(input->text + at, " \t\r\n");
         if (at >= input->length)
             break;
-        json_t *value = json_loadb(input->text + at, input->length - at, JSON_DISABLE_EOF_CHECK, &error);
+        json_t *value =
+            json_loadb(input->text + at, input->length - at, JSON_DISABLE_EOF_CHECK, &error);
         if (!value && count > 0)
-            results_note(in->set, input->path, 0, "the document after the %d. is not valid JSON (cut "
-                         "off?): %.120s", count, error.text);
+            results_note(in->set, input->path, 0,
+                         "the document after the %d. is not valid JSON (cut "
+                         "off?): %.120s",
+                         count, error.text);
         if (!value || !(is_document(value) || count > 0)) {
             json_decref(value);
             break;
@@ -459,6 +465,7 @@ void results_read_json(results_set *set, results_input *input, int named)
         json_decref(value);
     } else if (!read_appended(&in) && !read_lines(&in)) {
         results_note(set, input->path, error.line, "invalid JSON: %.120s%s", error.text,
-                     error.position >= (int)input->length - 1 ? " (cut off? the run was broken off)" : "");
+                     error.position >= (int)input->length - 1 ? " (cut off? the run was broken off)"
+                                                              : "");
     }
 }

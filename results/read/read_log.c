@@ -1,7 +1,7 @@
 /*
- * Reads a log. Its lines are cleaned first (lines.h); what they then are decides: a CSV or JSON that a
- * collector changed, the text of a known tool, or something else, of which the message says what it
- * probably is.
+ * Reads a log. Its lines are cleaned first (lines.h); what they then are decides: a CSV or JSON
+ * that a collector changed, the text of a known tool, or something else, of which the message says
+ * what it probably is.
  */
 #include "results/read/read_text.h"
 
@@ -13,17 +13,22 @@ static const char *nature_of(const results_input *input)
     static const struct {
         const char *magic, *what;
         size_t bytes;
-    } kinds[] = {{"\x1f\x8b", "compressed by gzip: decompress it first", 2},
-                 {"BZh", "compressed by bzip2: decompress it first", 3},
-                 {"\xfd" "7zXZ", "compressed by xz: decompress it first", 5},
-                 {"\x28\xb5\x2f\xfd", "compressed by zstd: decompress it first", 4},
-                 {"PK\x03\x04", "a zip archive or an office document: extract it, or export text", 4},
-                 {"%PDF", "a PDF", 4},
-                 {"\x89PNG", "a picture", 4},
-                 {"\x7f" "ELF", "a program: give what it prints", 4},
-                 {"<!DOCTYPE", "a web page: save the text itself", 9},
-                 {"<html", "a web page: save the text itself", 5},
-                 {"SQLite format 3", "an SQLite file: use --store", 15}};
+    } kinds[] = {
+        {"\x1f\x8b", "compressed by gzip: decompress it first", 2},
+        {"BZh", "compressed by bzip2: decompress it first", 3},
+        {"\xfd"
+         "7zXZ",
+         "compressed by xz: decompress it first", 5},
+        {"\x28\xb5\x2f\xfd", "compressed by zstd: decompress it first", 4},
+        {"PK\x03\x04", "a zip archive or an office document: extract it, or export text", 4},
+        {"%PDF", "a PDF", 4},
+        {"\x89PNG", "a picture", 4},
+        {"\x7f"
+         "ELF",
+         "a program: give what it prints", 4},
+        {"<!DOCTYPE", "a web page: save the text itself", 9},
+        {"<html", "a web page: save the text itself", 5},
+        {"SQLite format 3", "an SQLite file: use --store", 15}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (input->length >= kinds[i].bytes &&
             memcmp(input->text, kinds[i].magic, kinds[i].bytes) == 0)
@@ -79,7 +84,8 @@ static int begins(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-/* The first line that begins a CSV, or lines of JSON with one result each; else the number of lines. */
+/* The first line that begins a CSV, or lines of JSON with one result each; else the number of
+ * lines. */
 static size_t find_data(const results_lines *lines)
 {
     size_t i = 0;
@@ -97,7 +103,8 @@ static void read_data(results_set *set, const results_input *input, const result
                       size_t first)
 {
     for (size_t i = 0; i < lines->count; i++)
-        lines->list[i].text = i < first ? "" : lines->list[i].text + strspn(lines->list[i].text, " ");
+        lines->list[i].text =
+            i < first ? "" : lines->list[i].text + strspn(lines->list[i].text, " ");
     char *text = results_lines_join(set, lines);
     results_input data = {input->path, text, strlen(text)};
     const char *start = lines->list[first].text;
@@ -120,7 +127,8 @@ void results_read_log(results_set *set, results_input *input, int named)
         return;
     }
     const int is_json = results_is_json_object(input->text);
-    results_input whole = {input->path, is_json ? results_keep_text(set, input->text, input->length) : NULL,
+    results_input whole = {input->path,
+                           is_json ? results_keep_text(set, input->text, input->length) : NULL,
                            input->length};
     results_lines_make(set, input, &lines);
     const size_t data = find_data(&lines);

@@ -1,8 +1,8 @@
 /*
- * Reads the output of the OSU microbenchmarks and the Intel MPI benchmarks. Both print the size that
- * one rank contributes, except of reductions that scatter: OSU and IMB before 2019.1 print the whole
- * vector, IMB since then what one rank receives. weir's size is the larger of what a rank sends and
- * receives.
+ * Reads the output of the OSU microbenchmarks and the Intel MPI benchmarks. Both print the size
+ * that one rank contributes, except of reductions that scatter: OSU and IMB before 2019.1 print the
+ * whole vector, IMB since then what one rank receives. weir's size is the larger of what a rank
+ * sends and receives.
  */
 #define _GNU_SOURCE /* memmem */
 #include "results/read/read_text.h"
@@ -16,14 +16,16 @@ enum { TOKENS = RESULTS_TABLE_CELLS };
 /* By how much the printed size is multiplied for weir's. */
 static int size_factor(const results_text *in)
 {
-    static const char *const blocks[] = {"allgather", "allgatherv", "alltoall", "alltoallv", "gather",
-                                         "scatter"};
+    static const char *const blocks[] = {"allgather", "allgatherv", "alltoall",
+                                         "alltoallv", "gather",     "scatter"};
     const results_mpi *m = &in->mpi;
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (strcmp(m->collective, blocks[i]) == 0)
             return m->ranks;
-    return in->tool == RESULTS_TOOL_IMB && !m->is_old && strcmp(m->collective, "reduce_scatter") == 0
-               ? m->ranks : 1;
+    return in->tool == RESULTS_TOOL_IMB && !m->is_old &&
+                   strcmp(m->collective, "reduce_scatter") == 0
+               ? m->ranks
+               : 1;
 }
 
 static const char *bytes_of(results_text *in, const char *size)
@@ -45,7 +47,9 @@ static void read_flavour(results_mpi *m, const char *title)
     const int is_gpu = memmem(word, length, "CUDA", 4) || memmem(word, length, "ROCM", 4) ||
                        memmem(word, length, "OPENACC", 7) || memmem(word, length, "NCCL", 4) ||
                        memmem(word, length, "RCCL", 4);
-    m->contender = strncmp(word, "NCCL", 4) == 0 ? "nccl" : strncmp(word, "RCCL", 4) == 0 ? "rccl" : "mpi";
+    m->contender = strncmp(word, "NCCL", 4) == 0   ? "nccl"
+                   : strncmp(word, "RCCL", 4) == 0 ? "rccl"
+                                                   : "mpi";
     m->backend = is_gpu ? "cuda" : "host";
 }
 
@@ -67,8 +71,10 @@ static void read_osu_title(results_text *in, const char *line)
     in->tool = RESULTS_TOOL_OSU;
     in->sections++;
     if (strstr(name, "Non-blocking") || strstr(name, "Non-Blocking"))
-        results_note(in->set, in->path, in->line, "'%s': non-blocking collectives, whose times include "
-                     "computation, are not read", line + 2);
+        results_note(in->set, in->path, in->line,
+                     "'%s': non-blocking collectives, whose times include "
+                     "computation, are not read",
+                     line + 2);
     else if (!m->collective)
         results_note(in->set, in->path, in->line, "unknown collective '%s'", line + 2);
 }
@@ -103,7 +109,9 @@ static void read_imb_title(results_text *in, const char *line)
     const int is_old = in->tool == RESULTS_TOOL_IMB && m->is_old;
     const char *backend = in->tool == RESULTS_TOOL_IMB && m->backend ? m->backend : "host";
     sscanf(line, "# Benchmarking %95s", name);
-    *m = (results_mpi){.collective = results_collective(name), .contender = "mpi", .backend = backend,
+    *m = (results_mpi){.collective = results_collective(name),
+                       .contender = "mpi",
+                       .backend = backend,
                        .is_old = is_old};
     in->tool = RESULTS_TOOL_IMB;
     in->sections++;
@@ -115,7 +123,8 @@ static void read_imb_title(results_text *in, const char *line)
 static void read_imb_groups(results_mpi *m, const char *line)
 {
     int groups = 0, ranks = 0;
-    if (sscanf(line, "# ( %d groups of %d processes", &groups, &ranks) == 2 && groups > 0 && ranks > 0) {
+    if (sscanf(line, "# ( %d groups of %d processes", &groups, &ranks) == 2 && groups > 0 &&
+        ranks > 0) {
         m->groups = groups;
         m->ranks = ranks;
     }
@@ -165,11 +174,13 @@ int results_mpi_comment(results_text *in, char *line)
 }
 
 /* The field of that meaning in its unit; "": none. */
-static const char *field_of(const results_text *in, char **fields, int count, results_meaning meaning)
+static const char *field_of(const results_text *in, char **fields, int count,
+                            results_meaning meaning)
 {
     const int at = results_table_find(&in->mpi.table, meaning, -1);
-    return at < 0 || at >= count ? ""
-                                 : results_text_scaled(in->set, &in->mpi.table.cells[at], fields[at]);
+    return at < 0 || at >= count
+               ? ""
+               : results_text_scaled(in->set, &in->mpi.table.cells[at], fields[at]);
 }
 
 static const char *verdict_of(const results_text *in, char **fields, int count)
@@ -203,8 +214,8 @@ static void set_times(const results_text *in, char **fields, int count, results_
 static void add(results_text *in, char **fields, int count)
 {
     results_mpi *m = &in->mpi;
-    results_row row = results_row_make(in->path, in->line, in->tool == RESULTS_TOOL_OSU ? RESULTS_OSU
-                                                                                        : RESULTS_IMB);
+    results_row row = results_row_make(in->path, in->line,
+                                       in->tool == RESULTS_TOOL_OSU ? RESULTS_OSU : RESULTS_IMB);
     const int reduces = strstr(m->collective, "reduce") != NULL;
     static const char *const rooted[] = {"broadcast", "reduce", "gather", "scatter"};
     row.text[RESULTS_ROOT] = "-1";
@@ -240,8 +251,10 @@ void results_mpi_row(results_text *in, char *line)
     if (m->table.count == 0)
         results_note(in->set, in->path, in->line, "a row without headings before it; left out");
     else if (count < m->table.count)
-        results_note(in->set, in->path, in->line, "a row of %d fields where the headings have %d (cut "
-                     "off?); left out", count, m->table.count);
+        results_note(in->set, in->path, in->line,
+                     "a row of %d fields where the headings have %d (cut "
+                     "off?); left out",
+                     count, m->table.count);
     else if (bytes > 0)
         add(in, fields, count);
 }

@@ -1,9 +1,9 @@
 /*
  * Reads the tables of nccl-tests (since 2.10), rccl-tests, weir's benchmarks and mscclpp-test. The
  * headings define the columns: older versions have `error` for `#wrong` and no `root`, -C has
- * `cputime`, -I more columns, -S a time stamp, rccl-tests -O one half, mscclpp-test the in-place half
- * first and no types. Other lines, such as NCCL's debugging output, may occur anywhere between, and in
- * the middle of a row: its parts are put together again.
+ * `cputime`, -I more columns, -S a time stamp, rccl-tests -O one half, mscclpp-test the in-place
+ * half first and no types. Other lines, such as NCCL's debugging output, may occur anywhere
+ * between, and in the middle of a row: its parts are put together again.
  */
 #include "results/read/read_text.h"
 
@@ -24,8 +24,10 @@ static void check_footer(results_text *in)
     for (size_t i = n->first_row; i < in->set->count; i++)
         if (in->set->rows[i].failed)
             return;
-    results_note(in->set, in->path, in->line, "the tool reports %d wrong values, but not in which row: "
-                 "all rows of its table count as wrong", n->failed_values);
+    results_note(in->set, in->path, in->line,
+                 "the tool reports %d wrong values, but not in which row: "
+                 "all rows of its table count as wrong",
+                 n->failed_values);
     for (size_t i = n->first_row; i < in->set->count; i++)
         results_row_fail(&in->set->rows[i]);
 }
@@ -205,8 +207,10 @@ static void read_footer(results_text *in, const char *line)
 static void read_average(results_text *in, const char *line)
 {
     if (strstr(line, "FAILED"))
-        results_note(in->set, in->path, in->line, "the tool reports that its bandwidth is below what was "
-                     "demanded: %.100s", line + 2);
+        results_note(in->set, in->path, in->line,
+                     "the tool reports that its bandwidth is below what was "
+                     "demanded: %.100s",
+                     line + 2);
 }
 
 static int is_headings(const char *line)
@@ -252,8 +256,8 @@ int results_nccl_comment(results_text *in, char *line)
 
 /* -------------------------------------------------------------------- rows */
 
-/* Before 2.12, `error` was the largest difference: 0 or a small number is right, and an asterisk marks
- * one that is not. */
+/* Before 2.12, `error` was the largest difference: 0 or a small number is right, and an asterisk
+ * marks one that is not. */
 static const char *verdict_of(const results_cell *cell, const char *wrong)
 {
     double value;
@@ -300,9 +304,9 @@ static void set_verdict(const half *of, results_row *row)
         at < 0 || at >= of->count ? "off" : verdict_of(&table->cells[at], of->fields[at]);
 }
 
-/* What the tool, its devices and its options say of all rows of a section. The time of the processor,
- * and groups that ran at the same time, are details of the candidate: such rows are comparable with
- * each other only. */
+/* What the tool, its devices and its options say of all rows of a section. The time of the
+ * processor, and groups that ran at the same time, are details of the candidate: such rows are
+ * comparable with each other only. */
 static void set_section(const half *of, results_row *row, int is_cpu_time)
 {
     results_text *in = of->in;
@@ -345,10 +349,10 @@ static void add_half(results_text *in, char **fields, int count, int number)
         return; /* not measured: alltoall, for one, has no in-place form */
     set_section(&of, &row, is_cpu_time);
     row.text[RESULTS_COLLECTIVE] = n->collective;
-    row.text[RESULTS_DTYPE] = n->is_mscclpp ? "int32" : results_dtype(field_of(&of, RESULTS_CELL_TYPE, -1));
-    row.text[RESULTS_REDOP] = n->is_mscclpp && reduces ? "sum"
-                                                       : or_else(field_of(&of, RESULTS_CELL_REDOP, -1),
-                                                                 "none");
+    row.text[RESULTS_DTYPE] =
+        n->is_mscclpp ? "int32" : results_dtype(field_of(&of, RESULTS_CELL_TYPE, -1));
+    row.text[RESULTS_REDOP] =
+        n->is_mscclpp && reduces ? "sum" : or_else(field_of(&of, RESULTS_CELL_REDOP, -1), "none");
     row.text[RESULTS_ROOT] = or_else(field_of(&of, RESULTS_CELL_ROOT, -1), "-1");
     row.text[RESULTS_PLACEMENT] = n->placements[number];
     row.text[RESULTS_BYTES] = field_of(&of, RESULTS_CELL_SIZE, -1);
@@ -379,14 +383,14 @@ static int find_collective(results_text *in)
     return in->collective[0] != '\0';
 }
 
-/* Programs that ran side by side instead of as ranks of one: their rows cannot be told apart. */
+/* Programs that ran side by side instead of as ranks of one: their rows cannot be distinguished. */
 static int is_mixed(const results_text *in)
 {
     const results_devices *d = &in->nccl.devices;
     return (d->zeros > 1 && d->groups <= 1) || (in->nccl.runs > 1 && in->nccl.headings > 1);
 }
 
-/* Whether the table reduces although its collective, of which only a command or the file's name tells,
+/* Whether the table reduces although its collective, as a command or the file's name states it,
  * does not; or the other way round. */
 static int contradicts(const results_text *in, char **fields, int count)
 {
@@ -399,7 +403,8 @@ static void add_fields(results_text *in, char **fields, int count)
 {
     in->seen++;
     if (is_mixed(in)) {
-        results_note(in->set, in->path, in->line, "%d runs of one rank each are mixed here (rank 0 more "
+        results_note(in->set, in->path, in->line,
+                     "%d runs of one rank each are mixed here (rank 0 more "
                      "than once): the program was built without MPI, or started by the launcher of "
                      "another MPI; row left out",
                      in->nccl.devices.zeros > 1 ? in->nccl.devices.zeros : in->nccl.runs);
@@ -411,7 +416,8 @@ static void add_fields(results_text *in, char **fields, int count)
         return;
     }
     if (contradicts(in, fields, count)) {
-        results_note(in->set, in->path, in->line, "the table's operation contradicts its collective, %s "
+        results_note(in->set, in->path, in->line,
+                     "the table's operation contradicts its collective, %s "
                      "according to its header, its command or the file's name; row left out",
                      in->collective);
         return;
@@ -421,15 +427,17 @@ static void add_fields(results_text *in, char **fields, int count)
     in->command[0] = '\0';
 }
 
-/* The number of fields with which a row may end: all, or of mscclpp-test those of its first half. */
+/* The number of fields with which a row may end: all, or of mscclpp-test those of its first half.
+ */
 static int is_whole_row(const results_nccl *n, int count)
 {
-    const int second = n->table.halves > 1 ? results_table_find(&n->table, RESULTS_CELL_TIME, 1) : -1;
+    const int second =
+        n->table.halves > 1 ? results_table_find(&n->table, RESULTS_CELL_TIME, 1) : -1;
     return count == n->table.count || (n->is_mscclpp && second > 0 && count == second);
 }
 
-/* A field to which other text sticks: "0node-a:991:12" is 0, "N/Anode" none. Cuts it off, if what is
- * left is a field of the column. Returns whether it did. */
+/* A field to which other text sticks: "0node-a:991:12" is 0, "N/Anode" none. Cuts it off, if what
+ * is left is a field of the column. Returns whether it did. */
 static int cut_field(const results_cell *cell, char *token)
 {
     const size_t length = strncmp(token, "N/A", 3) == 0 ? 3 : strspn(token, "0123456789.");
@@ -444,8 +452,8 @@ static int cut_field(const results_cell *cell, char *token)
     return 0;
 }
 
-/* Takes the fields that fit the next columns. Returns their number; writes whether the row's text ends
- * there, because other text sticks to its last field. */
+/* Takes the fields that fit the next columns. Returns their number; writes whether the row's text
+ * ends there, because other text sticks to its last field. */
 static int take_fields(results_part *part, const results_table *table, char **tokens, int count)
 {
     int taken = 0;
@@ -484,8 +492,8 @@ static void finish_part(results_text *in)
     in->line = line;
 }
 
-/* Reads a line of the table; it begins with two whole numbers. A line that continues a part of a row
- * has numbers only. */
+/* Reads a line of the table; it begins with two whole numbers. A line that continues a part of a
+ * row has numbers only. */
 void results_nccl_row(results_text *in, char *line)
 {
     char *tokens[TOKENS];

@@ -23,7 +23,8 @@ static const char *file_part(const char *path)
 /* The number of ranks that a launcher's option gives, as "-np 4" or "--ntasks=4"; 0: none. */
 static int ranks_of(const char *line)
 {
-    static const char *const options[] = {" -np ", " -n ", " --np ", " --ntasks ", " --ntasks=", " -ntasks "};
+    static const char *const options[] = {" -np ",      " -n ",       " --np ",
+                                          " --ntasks ", " --ntasks=", " -ntasks "};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         const char *at = strstr(line, options[i]);
         const long ranks = at ? strtol(at + strlen(options[i]), NULL, 10) : 0;
@@ -57,15 +58,43 @@ static void read_command(const char *line, char *name)
 /* Words with which programs, launchers and schedulers say that a run has failed. */
 static int is_trouble(const char *line)
 {
-    static const char *const words[] = {
-        "Test NCCL failure", "Test CUDA failure", "Test failure", "Test HIP failure",
-        "NCCL WARN", "CUDA failure", "CUDA error", "HIP failure", "command not found", "Segmentation fault",
-        "Bus error", "Killed", "Out of memory", "out of memory", "oom-kill", "DUE TO TIME LIMIT",
-        "CANCELLED AT", "MPI_ABORT", "MPI_Abort", "Aborted", "exited on signal",
-        "error while loading shared libraries", "cannot open shared object", "No such file or directory",
-        "Permission denied", "DATA VALIDATION ERROR", "srun: error", "slurmstepd: error", "BAD TERMINATION",
-        "invalid device ordinal", "Requires MPI", "not enough slots", "unhandled system error",
-        "unhandled cuda error", "Usage:", "USAGE:", "usage:"};
+    static const char *const words[] = {"Test NCCL failure",
+                                        "Test CUDA failure",
+                                        "Test failure",
+                                        "Test HIP failure",
+                                        "NCCL WARN",
+                                        "CUDA failure",
+                                        "CUDA error",
+                                        "HIP failure",
+                                        "command not found",
+                                        "Segmentation fault",
+                                        "Bus error",
+                                        "Killed",
+                                        "Out of memory",
+                                        "out of memory",
+                                        "oom-kill",
+                                        "DUE TO TIME LIMIT",
+                                        "CANCELLED AT",
+                                        "MPI_ABORT",
+                                        "MPI_Abort",
+                                        "Aborted",
+                                        "exited on signal",
+                                        "error while loading shared libraries",
+                                        "cannot open shared object",
+                                        "No such file or directory",
+                                        "Permission denied",
+                                        "DATA VALIDATION ERROR",
+                                        "srun: error",
+                                        "slurmstepd: error",
+                                        "BAD TERMINATION",
+                                        "invalid device ordinal",
+                                        "Requires MPI",
+                                        "not enough slots",
+                                        "unhandled system error",
+                                        "unhandled cuda error",
+                                        "Usage:",
+                                        "USAGE:",
+                                        "usage:"};
     if (strstr(line, " NCCL INFO "))
         return 0;
     if (!isalpha((unsigned char)line[strspn(line, " \t[*!-")]) && !strchr("[*/.", line[0]))
@@ -115,13 +144,15 @@ static void read_line(results_text *in, char *line)
 static void explain_nothing(results_text *in)
 {
     if (in->trouble)
-        results_note(in->set, in->path, in->trouble_line, "no row: the log reports a failure: %.200s",
-                     in->trouble);
+        results_note(in->set, in->path, in->trouble_line,
+                     "no row: the log reports a failure: %.200s", in->trouble);
     else if (in->nccl.headings > 0 || in->mpi.table.count > 0)
-        results_note(in->set, in->path, 0, "no row: the log ends after the headings of its table: the "
+        results_note(in->set, in->path, 0,
+                     "no row: the log ends after the headings of its table: the "
                      "run was broken off before its first row, or its output was cut");
     else
-        results_note(in->set, in->path, 0, "no row: the log has a program's header and no table: the run "
+        results_note(in->set, in->path, 0,
+                     "no row: the log has a program's header and no table: the run "
                      "was broken off, or only a part of its output is here");
 }
 

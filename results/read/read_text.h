@@ -69,7 +69,7 @@ typedef struct results_text {
     const char *trouble;    /* the first line in which a program reports its failure */
     int trouble_line;
     int seen;               /* rows, of which some have no time */
-    int one_rank_tables;    /* sections of one rank, in sources of their own */
+    int one_rank_tables;    /* sections of one rank, each in another source */
     results_nccl nccl;
     results_mpi mpi;
 } results_text;
@@ -89,8 +89,8 @@ void results_mpi_row(results_text *in, char *line);
 
 /* The name of a run: the file's, with the number of the section. */
 const char *results_text_run(results_text *in);
-/* How much a printed time may differ from what it stands for: half of its last digit, as the limits of
- * the row's time. text: as it was printed, in units of `scale` microseconds. */
+/* How much a printed time may differ from what it stands for: half of its last digit, as the limits
+ * of the row's time. text: as it was printed, in units of `scale` microseconds. */
 void results_text_resolution(results_set *set, results_row *row, const char *text, double scale);
 /* A time or size in the unit of its column, as text. */
 const char *results_text_scaled(results_set *set, const results_cell *cell, const char *text);

@@ -263,8 +263,8 @@ static int read_shape(results_set *set, results_row *row)
     return read_count(set, row, RESULTS_BYTES, 0, &row->bytes);
 }
 
-/* A bandwidth as the file states it, else the computed one. Other tools print 0.03 for 0.0327: what is made
- * of the time is more exact if the printed text agrees with it. */
+/* A bandwidth as the file states it, else the computed one. Other tools print 0.03 for 0.0327: what
+ * is made of the time is more exact if the printed text agrees with it. */
 static double bandwidth(const results_row *row, results_column column, double made)
 {
     const char *text = row->text[column], *dot = strchr(text, '.');

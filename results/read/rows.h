@@ -41,7 +41,7 @@ typedef struct results_row {
     unsigned long long bytes;
     double median_us;           /* NaN if failed */
     double low_us, high_us;     /* 95% interval of the median; NaN where unknown */
-    double resolution;          /* logarithm of what the last printed digit of the time leaves open */
+    double resolution; /* logarithm of what the last printed digit of the time leaves open */
     double algbw_gbs, busbw_gbs; /* NaN if failed */
     int failed;                 /* verification found wrong elements */
     int is_copy;                /* a more complete file of the same run has the row (load.c) */
@@ -76,8 +76,8 @@ char *results_keep_text(results_set *set, const char *text, size_t length);
 char *results_keep_printed(results_set *set, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Text that a terminal shows as text: control characters, and bytes that are not UTF-8, become '?'. Changes
- * and returns it. */
+/* Text that a terminal shows as text: control characters, and bytes that are not UTF-8, become '?'.
+ * Changes and returns it. */
 char *results_plain(char *text);
 /* Prints "program: message" to standard error, as plain text. */
 void results_complain(const char *program, const char *format, ...)
@@ -94,9 +94,9 @@ results_row results_row_make(const char *path, int line, results_origin origin);
  * and adds the row. Returns 0, or -1 after reporting that it was not added. */
 int results_add(results_set *set, results_row *row);
 
-/* Parts of results_add, for a row whose counts are read: report fields that contradict each other, and
- * a schema that is not known (sense.c). The first returns whether the results are wrong; the last is
- * for a row with a time. */
+/* Parts of results_add, for a row whose counts are read: report fields that contradict each other,
+ * and a schema that is not known (sense.c). The first returns whether the results are wrong; the
+ * last is for a row with a time. */
 int results_sense_failed(results_set *set, const results_row *row);
 void results_sense_words(results_set *set, const results_row *row);
 void results_sense_numbers(results_set *set, const results_row *row);
@@ -130,8 +130,9 @@ const char *results_dtype(const char *text);
 /* The one collective that a text names in any spelling, between other words: "all_reduce_perf_mpi",
  * "node7-AllReduce.log"; static storage, or NULL for none or several. */
 const char *results_collective_in(const char *text);
-/* A candidate whose times are the processor's, or of several groups of ranks that ran at the same time:
- * a detail of its name, so that such rows are compared with each other only. Memory of the set. */
+/* A candidate whose times are the processor's, or of several groups of ranks that ran at the same
+ * time: a detail of its name, so that such rows are compared with each other only. Memory of the
+ * set. */
 const char *results_contender_detail(results_set *set, const char *contender, int is_cpu_time,
                                      int groups);
 /* Whether the name of a GPU is one of AMD's. */

@@ -49,8 +49,9 @@ void results_sense_words(results_set *set, const results_row *row)
 {
     check_schema(set, row);
     if (row->nnodes > row->nranks)
-        results_note(set, row->path, row->line, "nnodes %d contradicts nranks %d: a node has a rank",
-                     row->nnodes, row->nranks);
+        results_note(set, row->path, row->line,
+                     "nnodes %d contradicts nranks %d: a node has a rank", row->nnodes,
+                     row->nranks);
 }
 
 /* Reports limits that do not enclose the median. */
@@ -62,10 +63,10 @@ static void check_limits(results_set *set, const results_row *row, results_colum
     results_real(row->text[high_column], &high);
     if (low <= row->median_us && row->median_us <= high)
         return;
-    results_note(set, row->path, row->line, "%s '%s' and %s '%s' contradict median_us '%s'; not used",
-                 results_column_name(low_column), row->text[low_column],
-                 results_column_name(high_column), row->text[high_column],
-                 row->text[RESULTS_MEDIAN_US]);
+    results_note(
+        set, row->path, row->line, "%s '%s' and %s '%s' contradict median_us '%s'; not used",
+        results_column_name(low_column), row->text[low_column], results_column_name(high_column),
+        row->text[high_column], row->text[RESULTS_MEDIAN_US]);
 }
 
 void results_sense_numbers(results_set *set, const results_row *row)

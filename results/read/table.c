@@ -63,8 +63,8 @@ static results_meaning meaning_of(const char *phrase)
         return RESULTS_CELL_MIN;
     if (strncmp(phrase, "max", 3) == 0 || strcmp(phrase, "t_max") == 0)
         return RESULTS_CELL_MAX;
-    if (strncmp(phrase, "avg", 3) == 0 || strcmp(phrase, "t_avg") == 0 || strcmp(phrase, "t") == 0 ||
-        strcmp(phrase, "latency") == 0 || strcmp(phrase, "time") == 0)
+    if (strncmp(phrase, "avg", 3) == 0 || strcmp(phrase, "t_avg") == 0 ||
+        strcmp(phrase, "t") == 0 || strcmp(phrase, "latency") == 0 || strcmp(phrase, "time") == 0)
         return RESULTS_CELL_TIME;
     return RESULTS_CELL_OTHER;
 }
@@ -148,9 +148,10 @@ void results_table_units(results_table *table, const char *line)
         results_cell *cell = &table->cells[i];
         if (cell->meaning == RESULTS_CELL_SIZE && size > 0)
             cell->scale = size;
-        if (time > 0 && (cell->meaning == RESULTS_CELL_TIME || cell->meaning == RESULTS_CELL_CPU_TIME ||
-                         cell->meaning == RESULTS_CELL_MIN || cell->meaning == RESULTS_CELL_MAX ||
-                         cell->meaning == RESULTS_CELL_P99))
+        if (time > 0 &&
+            (cell->meaning == RESULTS_CELL_TIME || cell->meaning == RESULTS_CELL_CPU_TIME ||
+             cell->meaning == RESULTS_CELL_MIN || cell->meaning == RESULTS_CELL_MAX ||
+             cell->meaning == RESULTS_CELL_P99))
             cell->scale = time;
     }
 }
@@ -183,7 +184,9 @@ int results_table_fits(const results_cell *cell, const char *text)
     case RESULTS_CELL_VERDICT:
     case RESULTS_CELL_OTHER: return 1;
     case RESULTS_CELL_ERROR:
-    case RESULTS_CELL_WRONG: return is_number(text) || (is_number(text) == 0 && strchr(text, '*') && isdigit((unsigned char)text[0]));
+    case RESULTS_CELL_WRONG:
+        return is_number(text) ||
+               (is_number(text) == 0 && strchr(text, '*') && isdigit((unsigned char)text[0]));
     default: return is_number(text);
     }
 }

@@ -1,12 +1,13 @@
-/* Numbers of a text: their resolution, which follows from the digits that are printed, and their unit. */
+/* Numbers of a text: their resolution, which follows from the digits that are printed, and their
+ * unit. */
 #include "results/read/read_text.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The digits of a decimal number without an exponent, as a whole number; -1 if it has others, or too
- * many. Writes the number of its decimals. */
+/* The digits of a decimal number without an exponent, as a whole number; -1 if it has others, or
+ * too many. Writes the number of its decimals. */
 static long long digits_of(const char *text, int *decimals)
 {
     long long digits = 0;

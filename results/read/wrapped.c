@@ -21,7 +21,8 @@ static const char *text_of(const json_t *object)
 }
 
 /* Adds the lines of one object's text. Returns whether the text ended with a line end. */
-static int add_texts(results_set *set, results_lines *made, size_t room, const char *text, int number)
+static int add_texts(results_set *set, results_lines *made, size_t room, const char *text,
+                     int number)
 {
     while (*text) {
         const size_t length = strcspn(text, "\r\n");
@@ -58,7 +59,8 @@ static size_t count_ends(const json_t *objects)
     return count;
 }
 
-/* Docker splits lines of more than 16 KiB, the only ones without an end among others that have one. */
+/* Docker splits lines of more than 16 KiB, the only ones without an end among others that have one.
+ */
 static void unwrap(results_set *set, const json_t *objects, results_lines *made)
 {
     const size_t count = json_array_size(objects), room = count_ends(objects);
@@ -67,8 +69,8 @@ static void unwrap(results_set *set, const json_t *objects, results_lines *made)
         const char *text = text_of(json_array_get(objects, i));
         have_ends |= text && strchr(text, '\n') != NULL;
     }
-    *made = (results_lines){.list = results_keep(set, (room + 1) * sizeof *made->list), .sources = 1,
-                            .changed = 1};
+    *made = (results_lines){
+        .list = results_keep(set, (room + 1) * sizeof *made->list), .sources = 1, .changed = 1};
     for (size_t i = 0; i < count; i++) {
         const json_t *object = json_array_get(objects, i);
         const char *text = text_of(object);
@@ -93,7 +95,8 @@ static json_t *read_objects(const results_lines *lines)
 {
     json_t *objects = json_array();
     for (size_t i = 0; i < lines->count; i++) {
-        json_t *one = lines->list[i].text[0] == '{' ? json_loads(lines->list[i].text, 0, NULL) : NULL;
+        json_t *one =
+            lines->list[i].text[0] == '{' ? json_loads(lines->list[i].text, 0, NULL) : NULL;
         json_array_append_new(objects, one ? one : json_null());
     }
     return objects;

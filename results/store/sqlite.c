@@ -19,12 +19,13 @@ static sqlite3 *open_file(const char *path, int flags, char *reason, size_t byte
     return NULL;
 }
 
-/* Why a file cannot be used. A program that was killed while it added a run leaves a journal, which the
- * next reader undoes: it must be able to write. */
+/* Why a file cannot be used. A program that was killed while it added a run leaves a journal, which
+ * the next reader undoes: it must be able to write. */
 static const char *problem_of(sqlite3 *file)
 {
     return sqlite3_errcode(file) == SQLITE_READONLY
-               ? "a program was killed while it added a run, which must be undone: run weir-compare "
+               ? "a program was killed while it added a run, which must be undone: run "
+                 "weir-compare "
                  "once as a user who can write the file and its folder"
                : sqlite3_errmsg(file);
 }

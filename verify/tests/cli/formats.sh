@@ -68,7 +68,7 @@ around() {
     'CRI with partial lines') awk -v stamp=$stamp '{ h = int(length($0) / 2); printf "%s%02d.%dZ stdout P %s\n%s%02d.5Z stdout F %s\n", stamp, NR % 60, NR, substr($0, 1, h), stamp, NR % 60, substr($0, h + 1) }' ;;
     'journalctl') awk '{ printf "Jan 02 03:04:%02d blade1 nccl[7001]: %s\n", NR % 60, $0 }' ;;
     'GitHub Actions') awk -v stamp=$stamp '{ printf "%s%02d.1234567Z %s\n", stamp, NR % 60, $0 }' ;;
-    'gh run view --log') awk -v stamp=$stamp '{ printf "bench\tRun benchmark\t%s%02d.1234567Z %s\n", stamp, NR % 60, $0 }' ;;
+    'gh run view --log') awk -v stamp=$stamp -v t='\t' '{ printf "bench%sRun benchmark%s%s%02d.1234567Z %s\n", t, t, stamp, NR % 60, $0 }' ;;
     'GitLab') awk -v stamp=$stamp '{ printf "%s%02d.123456Z 01O %s\n", stamp, NR % 60, $0 }' ;;
     'Jenkins') awk -v stamp=$stamp '{ printf "[%s%02d.123Z] %s\n", stamp, NR % 60, $0 }' ;;
     'ts') awk '{ printf "Jan 02 03:04:%02d %s\n", NR % 60, $0 }' ;;
@@ -122,6 +122,7 @@ check "a bandwidth that is printed as 0.03 is that of the time" eval \
 for file in rccl-columns-moved.csv rccl-lines.json; do
     for variant in 'mpirun --tag-output' 'srun -l' 'docker logs -t' 'a byte order mark' colours; do
         case $variant in colours) [ $file = rccl-lines.json ] || continue ;; esac
+        # shellcheck disable=SC2034 # used by eval below
         formats_of=$file
         check "the rows of $file are the same behind: $variant" eval 'around "$variant" <"$formats/$formats_of" >"$scratch/data.log"; rows "$scratch/data.log" >"$scratch/got"; grep -v "^!" "$formats/${formats_of%.*}.want" | diff - "$scratch/got" >"$out"'
     done

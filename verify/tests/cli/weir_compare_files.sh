@@ -13,7 +13,7 @@ fi
 grep -v ',fail,' results/sample.csv >"$scratch/a.csv"
 has() { grep -qE -- "$1" "$out"; }
 
-# Each output: its option, or a program of its own.
+# Each output: its name and its option.
 declare -A outputs=([json]=--json [junit]=--junit [ctrf]=--ctrf [prometheus]=--prometheus [markdown]=--markdown [csv]=--csv
     [rows]=--rows-json [suspects]=--suspects)
 for kind in "${!outputs[@]}"; do
@@ -24,8 +24,11 @@ for kind in "${!outputs[@]}"; do
     check "$option keeps its permissions, and leaves nothing else" eval '[ "$(stat -c %a "$file")" = 640 ] && ! ls "$file".[0-9]* 2>/dev/null'
     echo old >"$file"
     # A file may have no byte: as on a full disk, but without root. Messages go through a pipe.
+    # shellcheck disable=SC2069 # the table is not wanted
     limited() { trap '' XFSZ; ulimit -f 0; exec $program "$option" "$file" "$from" "$from" 2>&1 >/dev/null; }
-    (limited) | cat >"$scratch/limited.err"; limited_code=${PIPESTATUS[0]}
+    (limited) | cat >"$scratch/limited.err"
+    # shellcheck disable=SC2034 # used by eval below
+    limited_code=${PIPESTATUS[0]}
     check "$option: a file that cannot be written is named with the reason, and the old one stays" eval \
         '[ $limited_code -eq $((code ? code : 3)) ] && grep -q "out.$kind: File too large" "$scratch/limited.err" && grep -qx old "$file" && ! ls "$file".[0-9]* 2>/dev/null'
     check "$option: a full device is said" eval '$program $option /dev/full "$from" "$from" >/dev/null 2>"$err"; grep -q "/dev/full: No space left on device" "$err"'
@@ -36,6 +39,7 @@ check "a link stays, and what it leads to is replaced at once" eval \
 check "a file in a folder that is not there is named" eval 'ends_with 3 $program --json "$scratch/none/x.json" "$scratch/a.csv" "$scratch/a.csv" && one_line_says "none/x.json: No such file"'
 if [ -x ./weir-report ]; then
     echo old >"$scratch/page.html"
+    # shellcheck disable=SC2069 # the table is not wanted
     page() { trap '' XFSZ; ulimit -f 0; exec ./weir-report -o "$scratch/page.html" "$scratch/a.csv" 2>&1 >/dev/null; }
     (page) | cat >"$scratch/page.err"; code=${PIPESTATUS[0]}
     check "a page that cannot be written ends with 3, and the old one stays" eval '[ $code -eq 3 ] && grep -q "page.html: " "$scratch/page.err" && grep -qx old "$scratch/page.html"'

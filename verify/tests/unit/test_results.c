@@ -252,8 +252,9 @@ TEST(fields_that_contradict_each_other_and_unknown_schemas_are_reported)
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,10,9,9.5,11,9,11,,,pass,0\n", 1, "max_us '9.5'");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,10,9,12,11,10.5,11,,,pass,0\n", 1,
            "ci_low_us '10.5' and ci_high_us '11' contradict median_us '10'");
-    expect("a.csv", OLD_HEADER "\n1,r1,u,h,allreduce,host,shm,2,3,weir,ring,float,sum,-1,out,8" TIMES
-           "\n", 1, "a.csv:2: nnodes 3 contradicts nranks 2");
+    expect("a.csv",
+           OLD_HEADER "\n1,r1,u,h,allreduce,host,shm,2,3,weir,ring,float,sum,-1,out,8" TIMES "\n",
+           1, "a.csv:2: nnodes 3 contradicts nranks 2");
     expect("a.csv", OLD_HEADER "\n9" "9,r1,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,8"
            TIMES "\n", 1, "a.csv:2: unknown schema '99': this program knows 1 to 5");
     expect("a.csv", OLD_HEADER "\nx,r1,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,8"
@@ -274,8 +275,8 @@ TEST(wrong_json_rows_are_rejected)
            "j.json:1: median_us '-1.000' is not a time");
     expect("j.json", "{\"results\":[{\"rows\":[" JSON_ROW("\"median_us\": [], ") "]}]}", 0,
            "j.json:1: median_us '' is not a time");
-    expect("j.json", "{\"results\":[5, {\"rows\":[" JSON_ROW(JSON_TIMES "\"wrong\": 0.5, ")
-           "]}]}", 1, "j.json:2: verify 'pass' contradicts wrong '0.5'; the results count as wrong");
+    expect("j.json", "{\"results\":[5, {\"rows\":[" JSON_ROW(JSON_TIMES "\"wrong\": 0.5, ") "]}]}",
+           1, "j.json:2: verify 'pass' contradicts wrong '0.5'; the results count as wrong");
     /* Invalid UTF-8: surrogates, overlong encodings, code points that are too large. */
     static const char *const none[] = {"\xed\xa0\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80",
                                        "\xf4\x90\x80\x80"};

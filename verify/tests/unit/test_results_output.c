@@ -1,7 +1,7 @@
 /*
- * Every number that a comparison prints or writes, in text, Markdown, JSON, JUnit, CTRF, Prometheus'
- * format, HTML and CSV, equals what is computed here from the times alone: medians, bandwidths, ratios,
- * counts, exit codes.
+ * Every number that a comparison prints or writes, in text, Markdown, JSON, JUnit, CTRF,
+ * Prometheus' format, HTML and CSV, equals what is computed here from the times alone: medians,
+ * bandwidths, ratios, counts, exit codes.
  */
 
 #include "results/judge/compare.h"
@@ -15,8 +15,8 @@
 
 enum { GIVEN = 5, RUNS = 3, TEXT_BYTES = 512 };
 
-/* Rows with the times of three runs of each side; 0: the run's results were wrong; a first time of -1: the
- * side has no such row. */
+/* Rows with the times of three runs of each side; 0: the run's results were wrong; a first time of
+ * -1: the side has no such row. */
 static const struct given {
     const char *collective, *dtype, *redop, *placement;
     int ranks;
@@ -25,9 +25,38 @@ static const struct given {
     double a[RUNS], b[RUNS];
     const char *verdict, *reason;
 } given[GIVEN] = {
-    {"allreduce", "float", "sum", "out", 4, 3000000, 1.5, {10, 11, 12}, {20, 21, 22.5}, "regressed", ""},
-    {"allreduce", "float", "sum", "out", 4, 6000000, 1.5, {400, 410, 421}, {205, 200, 210}, "improved", ""},
-    {"allgather", "half", "none", "in", 4, 4096, 0.75, {5, 5.1, 5.2}, {0, 4.8, 4.9}, "regressed",
+    {"allreduce",
+     "float",
+     "sum",
+     "out",
+     4,
+     3000000,
+     1.5,
+     {10, 11, 12},
+     {20, 21, 22.5},
+     "regressed",
+     ""},
+    {"allreduce",
+     "float",
+     "sum",
+     "out",
+     4,
+     6000000,
+     1.5,
+     {400, 410, 421},
+     {205, 200, 210},
+     "improved",
+     ""},
+    {"allgather",
+     "half",
+     "none",
+     "in",
+     4,
+     4096,
+     0.75,
+     {5, 5.1, 5.2},
+     {0, 4.8, 4.9},
+     "regressed",
      "wrong results in B"},
     {"allgather", "half", "none", "in", 4, 8192, 0.75, {-1}, {7, 7.5, 8}, "missing in A", ""},
     {"broadcast", "int32", "none", "out", 4, 512, 1, {3, 3.5, 4}, {-1}, "missing in B", ""},
@@ -105,13 +134,25 @@ static void judged_make(judged *j)
             if (given[i].b[0] >= 0)
                 add(j, 1, &given[i], run);
         }
-    j->list[0] = (results_expectation){.text = "allreduce 3000000 >= 900 GB/s", .path = "floors", .line = 1,
-                                       .collective = "allreduce", .bytes = 3000000, .value = 900};
-    j->list[1] = (results_expectation){.text = "allreduce 6000000 <= 500 us", .path = "floors", .line = 2,
-                                       .collective = "allreduce", .bytes = 6000000, .value = 500,
+    j->list[0] = (results_expectation){.text = "allreduce 3000000 >= 900 GB/s",
+                                       .path = "floors",
+                                       .line = 1,
+                                       .collective = "allreduce",
+                                       .bytes = 3000000,
+                                       .value = 900};
+    j->list[1] = (results_expectation){.text = "allreduce 6000000 <= 500 us",
+                                       .path = "floors",
+                                       .line = 2,
+                                       .collective = "allreduce",
+                                       .bytes = 6000000,
+                                       .value = 500,
                                        .is_time = 1};
-    j->list[2] = (results_expectation){.text = "allreduce 3000000 algbw >= 142 GB/s", .path = "floors",
-                                       .line = 3, .collective = "allreduce", .bytes = 3000000, .value = 142,
+    j->list[2] = (results_expectation){.text = "allreduce 3000000 algbw >= 142 GB/s",
+                                       .path = "floors",
+                                       .line = 3,
+                                       .collective = "allreduce",
+                                       .bytes = 3000000,
+                                       .value = 142,
                                        .is_algbw = 1};
     j->expected = (results_expectations){.list = j->list, .count = 3};
     assert_int_equal(results_match(&j->a, &j->b, &j->rules, &j->comparison), 0);
@@ -182,11 +223,14 @@ TEST(medians_ratios_and_bandwidths_are_those_of_the_times)
         expect_close("B's bandwidth", pair->b.busbw_gbs, busbw_of(&given[i], b));
         expect_close("the ratio", pair->ratio, ratio_of(&given[i]));
         assert_int_equal(pair->a.starts, given[i].a[0] < 0 ? 0 : RUNS);
-        assert_int_equal(pair->b.starts, given[i].b[0] < 0 ? 0 : given[i].b[0] > 0 ? RUNS : RUNS - 1);
+        assert_int_equal(pair->b.starts, given[i].b[0] < 0   ? 0
+                                         : given[i].b[0] > 0 ? RUNS
+                                                             : RUNS - 1);
         assert_string_equal(results_verdict_name(pair->verdict), given[i].verdict);
         assert_string_equal(pair->reason, given[i].reason);
         if (!isnan(ratio_of(&given[i])))
-            assert_true(pair->low < pair->ratio && pair->ratio < pair->high && pair->p > 0 && pair->p < 1);
+            assert_true(pair->low < pair->ratio && pair->ratio < pair->high && pair->p > 0 &&
+                        pair->p < 1);
     }
     assert_int_equal(j.comparison.wrong, 1);
     assert_int_equal(j.comparison.starts_a, RUNS);
@@ -224,9 +268,11 @@ TEST(the_text_has_the_numbers)
         char words[13][64], rest[256] = "";
         double low = NAN, high = NAN;
         const double a = median_of(given[i].a), b = median_of(given[i].b);
-        sscanf(line_of(text, given[i].bytes, line), "%63s %63s %63s %63s %63s %63s %63s %63s %63s %63s %63s "
-               "%63s %63s %255[^\n]", words[0], words[1], words[2], words[3], words[4], words[5], words[6],
-               words[7], words[8], words[9], words[10], words[11], words[12], rest);
+        sscanf(line_of(text, given[i].bytes, line),
+               "%63s %63s %63s %63s %63s %63s %63s %63s %63s %63s %63s "
+               "%63s %63s %255[^\n]",
+               words[0], words[1], words[2], words[3], words[4], words[5], words[6], words[7],
+               words[8], words[9], words[10], words[11], words[12], rest);
         assert_string_equal(words[1], given[i].collective);
         assert_string_equal(words[2], given[i].dtype);
         assert_string_equal(words[3], given[i].redop);
@@ -234,22 +280,28 @@ TEST(the_text_has_the_numbers)
         assert_string_equal(words[5], given[i].placement);
         expect_number("A us", words[8], a, decimals_of(a));
         expect_number("B us", words[9], b, decimals_of(b));
-        expect_number("A GB/s", words[10], busbw_of(&given[i], a), decimals_of(busbw_of(&given[i], a)));
-        expect_number("B GB/s", words[11], busbw_of(&given[i], b), decimals_of(busbw_of(&given[i], b)));
+        expect_number("A GB/s", words[10], busbw_of(&given[i], a),
+                      decimals_of(busbw_of(&given[i], a)));
+        expect_number("B GB/s", words[11], busbw_of(&given[i], b),
+                      decimals_of(busbw_of(&given[i], b)));
         expect_number("B/A", words[12], ratio_of(&given[i]), 3);
         if (!isnan(ratio_of(&given[i]))) {
             sscanf(rest, "[%lf, %lf]", &low, &high);
             if (!(fabs(low - pair->low) < 6e-4 && fabs(high - pair->high) < 6e-4))
-                fail_msg("interval %.4f, %.4f of %.6f, %.6f in %s", low, high, pair->low, pair->high, line);
+                fail_msg("interval %.4f, %.4f of %.6f, %.6f in %s", low, high, pair->low,
+                         pair->high, line);
         }
         assert_non_null(strstr(line, given[i].verdict));
     }
     assert_non_null(strstr(text, "# A: before: 12 rows, 3 runs, host node\n"));
     assert_non_null(strstr(text, "# B: after: 12 rows, 3 runs, host node\n"));
-    assert_non_null(strstr(text, "# Verdict: regressed (2 regressed, 1 improved, 0 inconclusive, 0 no "
-                                 "difference, 1 missing in A, 1 missing in B)\n"));
-    assert_non_null(strstr(text, "# expected allreduce 3000000 >= 900 GB/s: unmet (214.3, float sum, 4 "));
-    assert_non_null(strstr(text, "# expected allreduce 6000000 <= 500 us: met (205, float sum, 4 ranks"));
+    assert_non_null(strstr(text,
+                           "# Verdict: regressed (2 regressed, 1 improved, 0 inconclusive, 0 no "
+                           "difference, 1 missing in A, 1 missing in B)\n"));
+    assert_non_null(
+        strstr(text, "# expected allreduce 3000000 >= 900 GB/s: unmet (214.3, float sum, 4 "));
+    assert_non_null(
+        strstr(text, "# expected allreduce 6000000 <= 500 us: met (205, float sum, 4 ranks"));
     assert_null(strstr(text, "nan"));
     free(text);
     judged_free(&j);
@@ -259,7 +311,8 @@ TEST(the_text_has_the_numbers)
 static int cells_of(char *line, const char *mark, char **cells, int most)
 {
     int count = 0;
-    for (char *at = line, *end; count < most && (end = strstr(at, mark)) != NULL; at = end + strlen(mark)) {
+    for (char *at = line, *end; count < most && (end = strstr(at, mark)) != NULL;
+         at = end + strlen(mark)) {
         *end = '\0';
         cells[count++] = at;
     }
@@ -286,7 +339,8 @@ TEST(the_markdown_has_the_numbers)
         expect_number("A GB/s", cells[9], busbw_of(&given[i], a), 2);
         expect_number("B GB/s", cells[10], busbw_of(&given[i], b), 2);
         if (!isnan(ratio_of(&given[i])))
-            snprintf(expected, sizeof expected, "%.3f (%.3f to %.3f)", b / a, pair->low, pair->high);
+            snprintf(expected, sizeof expected, "%.3f (%.3f to %.3f)", b / a, pair->low,
+                     pair->high);
         assert_string_equal(cells[11], expected);
     }
     free(text);
@@ -350,22 +404,26 @@ TEST(the_json_has_the_numbers)
     judged_free(&j);
 }
 
-/* Of 8 checks, a row, an expectation and the wrong row failed; a row and two expectations passed. */
+/* Of 8 checks, a row, an expectation and the wrong row failed; a row and two expectations passed.
+ */
 TEST(ctrf_has_the_numbers)
 {
     static const struct {
         const char *key;
         int count;
-    } sums[] = {{"tests", 8}, {"passed", 3}, {"failed", 3}, {"skipped", 2}, {"other", 0}, {"pending", 0}};
+    } sums[] = {{"tests", 8},   {"passed", 3}, {"failed", 3},
+                {"skipped", 2}, {"other", 0},  {"pending", 0}};
     judged j;
     judged_make(&j);
     json_t *top = parsed(&j, results_print_ctrf), *test;
-    const json_t *results = json_object_get(top, "results"), *summary = json_object_get(results, "summary");
+    const json_t *results = json_object_get(top, "results"),
+                 *summary = json_object_get(results, "summary");
     size_t i, found = 0;
     for (i = 0; i < sizeof sums / sizeof *sums; i++)
         assert_true(real(summary, sums[i].key) == sums[i].count);
     json_array_foreach(json_object_get(results, "tests"), i, test) {
-        const json_t *extra = json_object_get(test, "extra"), *suite = json_object_get(test, "suite");
+        const json_t *extra = json_object_get(test, "extra"),
+                     *suite = json_object_get(test, "suite");
         const char *name = json_string_value(json_object_get(test, "name"));
         assert_true(json_array_size(suite) == 1 && json_is_string(json_array_get(suite, 0)));
         assert_true(real(test, "duration") == 0);
@@ -374,7 +432,8 @@ TEST(ctrf_has_the_numbers)
             snprintf(id, sizeof id, "allreduce, %llu bytes, ", given[k].bytes);
             if (strncmp(name, id, strlen(id)) != 0)
                 continue;
-            expect_close("value", real(extra, "value"), median_of(given[k].b) / median_of(given[k].a));
+            expect_close("value", real(extra, "value"),
+                         median_of(given[k].b) / median_of(given[k].a));
             expect_close("expected", real(extra, "expected"), 1.03);
             found++;
         }
@@ -429,7 +488,8 @@ TEST(metrics_have_the_numbers)
             continue;
         }
         expect_close("latency", sample(text, "weir_latency_seconds", bytes, output), b * 1e-6);
-        expect_close("bandwidth", sample(text, "weir_busbw_gbs", bytes, output), busbw_of(&given[i], b));
+        expect_close("bandwidth", sample(text, "weir_busbw_gbs", bytes, output),
+                     busbw_of(&given[i], b));
     }
     free(text);
     judged_free(&j);
@@ -440,10 +500,13 @@ TEST(junit_has_the_numbers)
     judged j;
     judged_make(&j);
     char *text = printed(&j, results_print_junit);
-    assert_non_null(strstr(text, "<testsuite name=\"weir-compare\" tests=\"8\" failures=\"3\" skipped=\"2\" "
-                                 "time=\"0.000\" hostname=\"node\">"));
-    assert_non_null(strstr(text, "<failure message=\"regressed: 1.909, expected &lt;= 1.030; B/A 1.909 ("));
-    assert_non_null(strstr(text, "A 11.00 us, 409.09 GB/s; B 21.00 us, 214.29 GB/s\" type=\"regressed\"/>"));
+    assert_non_null(
+        strstr(text, "<testsuite name=\"weir-compare\" tests=\"8\" failures=\"3\" skipped=\"2\" "
+                     "time=\"0.000\" hostname=\"node\">"));
+    assert_non_null(
+        strstr(text, "<failure message=\"regressed: 1.909, expected &lt;= 1.030; B/A 1.909 ("));
+    assert_non_null(
+        strstr(text, "A 11.00 us, 409.09 GB/s; B 21.00 us, 214.29 GB/s\" type=\"regressed\"/>"));
     assert_non_null(strstr(text, "improved: 0.500, expected &lt;= 1.030; B/A 0.500 ("));
     assert_non_null(strstr(text, "A 410.00 us, 21.95 GB/s; B 205.00 us, 43.90 GB/s</system-out>"));
     assert_non_null(strstr(text, "unmet: 214.29 GB/s, expected &gt;= 900.00 GB/s"));
@@ -460,8 +523,11 @@ TEST(the_page_has_the_numbers)
     size_t bytes = 0;
     const results_manifest none = {.count = 0};
     const results_machine machine = {NULL, NULL};
-    results_page page = {.file = open_memstream(&text, &bytes), .report = &j.report, .manifest_a = &none,
-                         .manifest_b = &none, .machine = &machine};
+    results_page page = {.file = open_memstream(&text, &bytes),
+                         .report = &j.report,
+                         .manifest_a = &none,
+                         .manifest_b = &none,
+                         .machine = &machine};
     assert_int_equal(results_page_write(&page), 0);
     fclose(page.file);
     for (int i = 0; i < GIVEN; i++) {
@@ -478,7 +544,8 @@ TEST(the_page_has_the_numbers)
         if (!isnan(ratio_of(&given[i])))
             expect_close("B/A", strtod(strrchr(cells[7], '>') + 1, NULL), round(b / a * 1e3) / 1e3);
     }
-    assert_non_null(strstr(text, "2 regressed, 1 improved, 0 inconclusive, 0 no difference, 1 missing in A"));
+    assert_non_null(
+        strstr(text, "2 regressed, 1 improved, 0 inconclusive, 0 no difference, 1 missing in A"));
     assert_non_null(strstr(text, "<td>12 (0 lines that could not be used)</td>"));
     free(text);
     judged_free(&j);
@@ -493,8 +560,10 @@ TEST(a_csv_has_the_numbers_as_they_were_read)
     FILE *file = open_memstream(&text, &bytes);
     results_print_csv(file, &j.b);
     fclose(file);
-    assert_non_null(strstr(text, "\n5,b1,,node,allreduce,host,,4,1,weir,ring,float,sum,-1,out,3000000,,,21.000,,"));
-    assert_non_null(strstr(text, "\n5,b0,,node,allgather,host,,4,1,weir,ring,half,none,-1,in,4096,,,,,,,,,,,fail,3,"));
+    assert_non_null(strstr(
+        text, "\n5,b1,,node,allreduce,host,,4,1,weir,ring,float,sum,-1,out,3000000,,,21.000,,"));
+    assert_non_null(strstr(
+        text, "\n5,b0,,node,allgather,host,,4,1,weir,ring,half,none,-1,in,4096,,,,,,,,,,,fail,3,"));
     free(text);
     judged_free(&j);
 }
