@@ -7,7 +7,7 @@
 
 /* Reads the group, and all groups above it. Changes group. */
 static void groups_read_upwards(const char *root, const char *mount, char *group,
-                                 bench_group_reader *read, void *context)
+                                bench_group_reader *read, void *context)
 {
     char folder[2 * PATH_MAX];
     for (char *slash = strrchr(group, '/'); slash; slash = strrchr(group, '/')) {
@@ -35,7 +35,7 @@ static int groups_has_controller(const char *list, const char *controller)
 /* A process sees only the root of its groups in a container, where /proc/self/cgroup may still name
  * groups that it cannot see. */
 static void groups_read_roots(const char *root, const char *controller, bench_group_reader *read,
-                               void *context)
+                              void *context)
 {
     char slash[] = "/", mount[64];
     snprintf(mount, sizeof mount, "/sys/fs/cgroup/%s", controller);
@@ -46,7 +46,7 @@ static void groups_read_roots(const char *root, const char *controller, bench_gr
 /* /proc/self/cgroup has one line per tree, number:controllers:/group. The line of version 2 names
  * no controllers, and its tree has another mount where both versions are in use. */
 void bench_groups_read(const char *root, const char *controller, bench_group_reader *read,
-                        void *context)
+                       void *context)
 {
     char path[PATH_MAX], line[PATH_MAX], copy[PATH_MAX], mount[64];
     groups_read_roots(root, controller, read, context);

@@ -195,7 +195,8 @@ static int is_grid(const char *text)
         return 0;
     const char *second = text + 1 + first + 1;
     const size_t last = strspn(second, digits);
-    return last > 0 && last <= DIGITS_MAX && !second[last] && bench_algo_grid(text, &blocks, &threads) == 0 && blocks > 0 && threads > 0;
+    return last > 0 && last <= DIGITS_MAX && !second[last] &&
+           bench_algo_grid(text, &blocks, &threads) == 0 && blocks > 0 && threads > 0;
 }
 
 static int is_builtin(const char *word, weir_collective collective)

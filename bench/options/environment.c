@@ -68,7 +68,7 @@ int bench_environment_allows(const char *variable)
     return 0;
 }
 
-/* Variables with which users change what nccl-tests and NCCL do, and what does the same for weir. */
+/* Variables with which users change nccl-tests and NCCL, and what does the same for weir. */
 static const struct {
     const char *name, *instead;
     int is_of_tests; /* of nccl-tests, rather than of the library NCCL */

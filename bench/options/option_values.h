@@ -1,6 +1,6 @@
 /*
- * Types of options that only benchmarks have, as rows of their table (programs/options.h) name them.
- * All are local.
+ * Types of options that only benchmarks have, as rows of their table (programs/options.h) name
+ * them. All are local.
  */
 #ifndef BENCH_OPTIONS_OPTION_VALUES_H
 #define BENCH_OPTIONS_OPTION_VALUES_H

@@ -35,7 +35,8 @@ int weiri_config_timeout_ms(void)
     enum { DEFAULT_MS = 30000 };
     static atomic_flag has_warned = ATOMIC_FLAG_INIT;
     long value = DEFAULT_MS;
-    if (weiri_env_long(WEIRI_ENV_TIMEOUT_MS, 1, WEIRI_TIMEOUT_MS_MAX, DEFAULT_MS, &value) != WEIR_OK) {
+    if (weiri_env_long(WEIRI_ENV_TIMEOUT_MS, 1, WEIRI_TIMEOUT_MS_MAX, DEFAULT_MS, &value) !=
+        WEIR_OK) {
         if (!atomic_flag_test_and_set(&has_warned))
             weiri_log(WEIRI_LOG_WARN, "%s", weir_last_error()); /* creation of a communicator
                                                                    rejects it */

@@ -100,8 +100,8 @@ weir_status weiri_env_check(void)
 
 /* -------------------------------------------------------------------- names */
 
-/* The number of letters to insert, remove, replace or exchange with the next one, to make one name of
- * the other; names are shorter than NAME_BYTES. */
+/* The number of letters to insert, remove, replace or exchange with the next one, to make one name
+ * of the other; names are shorter than NAME_BYTES. */
 static int name_distance(const char *a, const char *b)
 {
     int rows[3][NAME_BYTES + 1];

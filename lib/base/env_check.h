@@ -10,11 +10,11 @@
 /* WEIR_ERR_INVALID for the first of weir's variables (WEIR_*) whose value does not have its form: a
  * number out of its range, or a word that is none of those it may be. */
 weir_status weiri_env_check(void);
-/* Logs a warning, once in a process, for each variable of the environment that begins with WEIR_ and
- * is none of weir's, with the closest name that is. */
+/* Logs a warning, once in a process, for each variable of the environment that begins with WEIR_
+ * and is none of weir's, with the closest name that is. */
 void weiri_env_warn_unknown(void);
-/* Returns whether a variable "NAME=value" begins with WEIR_ and is none that some part of weir reads;
- * closest becomes the name of weir's that it resembles, or NULL. Pure. */
+/* Returns whether a variable "NAME=value" begins with WEIR_ and is none that some part of weir
+ * reads; closest becomes the name of weir's that it resembles, or NULL. Pure. */
 int weiri_env_is_unknown(const char *variable, const char **closest);
 
 #endif

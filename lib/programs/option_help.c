@@ -13,8 +13,10 @@ static int help_left(const weiri_options *table, const weiri_option *option, cha
         has_letters |= table->rows[i].letter != 0;
     const char letter[] = {'-', option->letter, ',', ' ', '\0'};
     return snprintf(text, LEFT_BYTES, "%s--%s%s%s",
-                    !has_letters ? "" : option->letter ? letter : "    ", option->name,
-                    option->value ? " " : "", option->value ? option->value : "");
+                    !has_letters     ? ""
+                    : option->letter ? letter
+                                     : "    ",
+                    option->name, option->value ? " " : "", option->value ? option->value : "");
 }
 
 static void help_text(const weiri_option *option, char *text)

@@ -78,10 +78,11 @@ static int bytes_read(const weiri_option *option, const char *text, void *settin
         *(size_t *)member(option, settings) = bytes;
         return 0;
     }
-    snprintf(expected, WEIRI_EXPECTED_BYTES,
-             "a size of %lld or more: whole bytes, or a number with a unit (K, M, G, T), such as 8, "
-             "64K, 1.5M or 1GB",
-             option->low);
+    snprintf(
+        expected, WEIRI_EXPECTED_BYTES,
+        "a size of %lld or more: whole bytes, or a number with a unit (K, M, G, T), such as 8, "
+        "64K, 1.5M or 1GB",
+        option->low);
     return -1;
 }
 

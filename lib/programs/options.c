@@ -67,7 +67,8 @@ weir_status weiri_option_read(const weiri_option *option, const char *text, void
     char expected[WEIRI_EXPECTED_BYTES] = "", name[NAME_BYTES];
     if (option->type->read(option, text, settings, expected) != 0)
         return weiri_fail(WEIR_ERR_INVALID, "%s %s: expected %s",
-                          weiri_option_name(option, name, sizeof name), *text ? text : "''", expected);
+                          weiri_option_name(option, name, sizeof name), *text ? text : "''",
+                          expected);
     if (option->given)
         *(int *)(void *)((char *)settings + option->given) = 1;
     return WEIR_OK;
@@ -128,8 +129,8 @@ static weir_status option_take_letters(const weiri_options *table, const char *c
 weir_status weiri_option_take(const weiri_options *table, const char *command, int argc,
                               char **argv, int *i, void *settings)
 {
-    return (argv[*i][1] == '-' ? option_take_name
-                               : option_take_letters)(table, command, argc, argv, i, settings);
+    return (argv[*i][1] == '-' ? option_take_name : option_take_letters)(table, command, argc, argv,
+                                                                         i, settings);
 }
 
 weir_status weiri_options_take_all(const weiri_options *table, int argc, char **argv,
@@ -178,11 +179,12 @@ static int option_write_value(const weiri_option *option, const void *settings, 
 static void option_write_same(const weiri_option *option, const void *settings, FILE *to)
 {
     const char letter[] = {option->letter, '\0'};
-    const char *dashes = option->letter ? "-" : "--", *name = option->letter ? letter : option->name;
+    const char *dashes = option->letter ? "-" : "--",
+               *name = option->letter ? letter : option->name;
     const int is_flag = option->value == NULL;
-    const int in_use = is_flag ? *(const int *)(const void *)((const char *)settings +
-                                                              option->offset) != 0
-                               : option_write_value(option, settings, NULL);
+    const int in_use =
+        is_flag ? *(const int *)(const void *)((const char *)settings + option->offset) != 0
+                : option_write_value(option, settings, NULL);
     fprintf(to, "%s%s%s", in_use ? "" : "no ", dashes, name);
     if (in_use && !is_flag && option->flags & WEIRI_OPTION_SAME)
         option_write_value(option, settings, to);

@@ -40,13 +40,13 @@ struct weiri_option {
     const char *value; /* what --help calls the value: "N", of words "auto|host|cuda"; NULL: the
                           option takes no value */
     const weiri_option_type *type;
-    size_t offset;        /* of the member in the settings */
-    long long low, high;  /* the range of a number; high: what a flag stores, if it is not 1 */
-    const char *initial;  /* the default, as a user would give it; NULL: the member stays as it is */
+    size_t offset;       /* of the member in the settings */
+    long long low, high; /* the range of a number; high: what a flag stores, if it is not 1 */
+    const char *initial; /* the default, as a user would give it; NULL: the member stays as it is */
     const char *recorded; /* of words: other words for the same values, in the same order, which are
                              accepted as well and are those that results record: "weir|plain" */
-    size_t given;         /* offset of an int, which becomes 1 if a user gives the option; 0: none */
-    unsigned flags;       /* weiri_option_flag */
+    size_t given;   /* offset of an int, which becomes 1 if a user gives the option; 0: none */
+    unsigned flags; /* weiri_option_flag */
     const char *manifest; /* the key under which results record the value; NULL: they do not */
     const char *commands; /* that accept the option: "show cost"; NULL: it needs no command */
     const char *help;     /* one paragraph, which --help wraps; without its default */
@@ -54,7 +54,7 @@ struct weiri_option {
 
 /* The types, with the members that they store. */
 extern const weiri_option_type weiri_option_int, /* int in the range */
-    weiri_option_whole,   /* size_t in the range */
+    weiri_option_whole,                          /* size_t in the range */
     weiri_option_bytes,   /* size_t of at least low: a number of bytes, which may have a unit */
     weiri_option_text,    /* const char *, not empty */
     weiri_option_words,   /* int: the index of a word in `value` */

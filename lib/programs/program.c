@@ -25,8 +25,8 @@ static void begin_descriptors(void)
     }
 }
 
-/* Lets writes wait for a slow reader. Without it, a parent that made the pipe non-blocking would get
- * a part of the output. */
+/* Lets writes wait for a slow reader. Without it, a parent that made the pipe non-blocking would
+ * get a part of the output. */
 static void begin_blocking_output(void)
 {
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -1,6 +1,7 @@
 /*
- * lib/programs: the start of a program, colours and progress, strict numbers, and the table of options: parsing, defaults,
- * --help, the comparison of ranks, and the record of results.
+ * lib/programs: the start of a program, colours and progress, strict numbers, the table of options
+ * (parsing, defaults, --help, the comparison of ranks, and the record of results), and files that
+ * are replaced at once.
  */
 #define _GNU_SOURCE /* terminals */
 #include "base/json.h"
@@ -197,7 +198,8 @@ TEST(decimal_numbers_have_no_sign_and_no_blanks)
     assert_int_equal(weiri_decimal_read("1e3", &value), 0);
     assert_true(value == 1000);
     assert_int_equal(weiri_decimal_read("350", &value), 0);
-    static const char *const wrong[] = {"", ".", "1e", "e3", "1e999", "0x10", "+5", "-1", " 1", "1 ", "nan",
+    static const char *const wrong[] = {"", ".", "1e", "e3", "1e999", "0x10", "+5", "-1", " 1",
+                                        "1 ", "nan",
                                         "1.2.3", "1,5"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (weiri_decimal_read(wrong[i], &value) == 0)
