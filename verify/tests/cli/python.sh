@@ -59,7 +59,7 @@ sys.exit(not here.startswith(sys.prefix) or any(not os.path.getsize(os.path.join
 mkdir -p "$scratch/away"
 tests=$PWD/verify/tests/python
 source_tree=$PWD
-(cd "$scratch/away" && WEIR_SOURCE=$source_tree timeout 240 "$installed" -m pytest -p no:cacheprovider -o console_output_style=classic \
+(cd "$scratch/away" && SOURCE_TREE=$source_tree timeout 240 "$installed" -m pytest -p no:cacheprovider -o console_output_style=classic \
     -q -rA --tb=short --no-header "$tests" >"$out" 2>"$err" </dev/null)
 status=$?
 while IFS= read -r line; do

@@ -1,6 +1,6 @@
 """Fixtures of the tests of the installed package.
 
-`ranks` starts a function on several ranks of this node and returns their results. WEIR_SOURCE names
+`ranks` starts a function on several ranks of this node and returns their results. SOURCE_TREE names
 the source tree, for tests of the generator.
 """
 import os
@@ -9,7 +9,7 @@ import sys
 import pytest
 import weir
 
-SOURCE = os.environ.get("WEIR_SOURCE", os.path.join(os.path.dirname(__file__), "../../.."))
+SOURCE = os.environ.get("SOURCE_TREE", os.path.join(os.path.dirname(__file__), "../../.."))
 HERE = os.path.realpath(weir.__file__)
 
 

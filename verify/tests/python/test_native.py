@@ -137,7 +137,7 @@ def test_the_package_works_without_the_module(python, source):
     names = ["test_collectives.py"] + ["test_faults.py"] * (os.environ.get("TEST_LONG") == "1")
     files = [os.path.join(os.path.dirname(__file__), name) for name in names]
     done = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", *files, "-k", "not interrupt and not fork"],
-                          env=dict(os.environ, WEIR_PYTHON_NATIVE="0", WEIR_SOURCE=source), capture_output=True, text=True, timeout=100)
+                          env=dict(os.environ, WEIR_PYTHON_NATIVE="0", SOURCE_TREE=source), capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout[-2000:]
     check = "import weir._fast as f; assert f.native is None"
     assert subprocess.run([python, "-c", check], env=dict(os.environ, WEIR_PYTHON_NATIVE="0")).returncode == 0
