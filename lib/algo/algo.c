@@ -184,7 +184,10 @@ static weir_status algo_launch_own(const weir_algo *algo, void *context, weir_co
 static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
     void *context = NULL;
-    weir_status status = algo_check_call(algo, comm, call);
+    weir_status status = weiri_comm_admit(comm, "weir_algo_execute");
+    if (status != WEIR_OK)
+        return status;
+    status = algo_check_call(algo, comm, call);
     if (status == WEIR_OK && comm->gpu && !algo->is_builtin)
         status = algo_check_gpu_call(comm, call);
     if (algo->ops->context_key || algo->ops->initialise) {
@@ -199,9 +202,11 @@ static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const wei
     }
     if (status != WEIR_OK)
         return status;
-    if (!algo->is_builtin)
-        return algo_launch_own(algo, context, comm, call);
-    return algo->ops->launch(algo->state, context, comm, call);
+    status = algo->is_builtin ? algo->ops->launch(algo->state, context, comm, call)
+                              : algo_launch_own(algo, context, comm, call);
+    return status == WEIR_OK && weiri_comm_was_aborted(comm)
+               ? weiri_comm_fail_aborted(comm, "weir_algo_execute")
+               : status;
 }
 
 weir_status weir_algo_execute(weir_algo *algo, weir_comm *comm, const weir_call *call)

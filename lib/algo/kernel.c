@@ -157,8 +157,11 @@ weir_status weir_kernel_compile(weir_comm *comm, const char *file, const char *n
     if (!comm || !kernel)
         return weiri_fail(WEIR_ERR_INVALID, "weir_kernel_compile: comm and kernel are required");
     weir_kernel *made = NULL;
+    weir_status status = weiri_comm_admit(comm, "weir_kernel_compile");
+    if (status != WEIR_OK)
+        return status;
     weiri_kernel_job *job = calloc(1, sizeof *job);
-    weir_status status = kernel_new(comm, file, name, &made);
+    status = kernel_new(comm, file, name, &made);
     if (status == WEIR_OK && !job)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to compile a kernel");
     status = weir_boot_agree(comm->boot, status);

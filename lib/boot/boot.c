@@ -4,11 +4,14 @@
  */
 #include "base/error.h"
 #include "base/fork.h"
+#include "boot/deadline.h"
 #include "boot/mesh.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+_Thread_local const weiri_wait_guard *weiri_wait_guarded;
 
 /* The analyzer's macros are for callers. */
 #undef weir_boot_agree

@@ -111,19 +111,21 @@ weir_status weir_connect(weir_comm *comm, int peer, int tag, weir_transport tran
     if (!comm || !conn || peer < 0 || peer >= comm->nranks || peer == comm->rank)
         return weiri_fail(WEIR_ERR_INVALID, "weir_connect: expected a peer of 0..%d, not %d",
                           comm ? comm->nranks - 1 : 0, peer);
-    if (weiri_comm_is_forked(comm))
-        return weiri_fork_fail("communicator");
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, comm, "weir_connect");
+    if (status != WEIR_OK)
+        return status;
     weir_conn *made = calloc(1, sizeof *made), none = {0};
     weiri_net *net = NULL;
     weiri_net_address address;
     memset(&address, 0, sizeof address);
     weir_conn *end = made ? made : &none;
     *end = (weir_conn){.comm = comm, .peer = peer, .tag = tag};
-    weir_status status = made ? conn_choose_transport(comm, peer, transport, &end->transport, &net)
-                              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a connection");
+    status = made ? conn_choose_transport(comm, peer, transport, &end->transport, &net)
+                  : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a connection");
     if (status == WEIR_OK)
         status = conn_create_endpoint(end, net, &address);
-    status = conn_agree(end, status, &address);
+    status = weiri_setup_end(&setup, conn_agree(end, status, &address));
     if (status == WEIR_OK)
         *conn = made;
     else

@@ -24,10 +24,10 @@ weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config, 
 {
     if (!comm || !proxy)
         return weiri_fail(WEIR_ERR_INVALID, "weir_proxy_create: comm and proxy are required");
-    if (weiri_comm_is_forked(comm))
-        return weiri_fork_fail("communicator");
     weir_proxy_config own = WEIR_PROXY_CONFIG_INIT;
-    weir_status status = weiri_config_read("weir_proxy_config", config, &own, sizeof own);
+    weir_status status = weiri_comm_admit(comm, "weir_proxy_create");
+    if (status == WEIR_OK)
+        status = weiri_config_read("weir_proxy_config", config, &own, sizeof own);
     if (status != WEIR_OK)
         return status;
     weir_proxy *made = calloc(1, sizeof *made);
@@ -81,8 +81,9 @@ weir_status weir_proxy_start(weir_proxy *proxy)
     if (!proxy || proxy->running)
         return weiri_fail(WEIR_ERR_INVALID, "weir_proxy_start: %s",
                           proxy ? "the proxy is already running" : "proxy is required");
-    if (weiri_comm_is_forked(proxy->comm))
-        return weiri_fork_fail("communicator");
+    const weir_status status = weiri_comm_admit(proxy->comm, "weir_proxy_start");
+    if (status != WEIR_OK)
+        return status;
     weir_store_relaxed(&proxy->stop_ns, 0);
     weir_store_relaxed(&proxy->ended, 0);
     int error_number = pthread_create(&proxy->thread, NULL, proxy_thread, proxy);

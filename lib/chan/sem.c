@@ -168,14 +168,17 @@ weir_status weir_sem_create(weir_conn *conn, weir_sem **sem)
 {
     if (!conn || !sem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_sem_create: conn and sem are required");
-    if (weiri_comm_is_forked(conn->comm))
-        return weiri_fork_fail("communicator");
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, conn->comm, "weir_sem_create");
+    if (status != WEIR_OK)
+        return status;
     weir_sem *made = calloc(1, sizeof *made);
     if (!made)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a semaphore");
+        return weiri_setup_end(&setup,
+                               weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a semaphore"));
     made->conn = conn;
-    weir_status status = slot_take(conn->comm, &made->local);
-    status = sem_agree(made, status);
+    status = sem_agree(made, slot_take(conn->comm, &made->local));
+    status = weiri_setup_end(&setup, status);
     if (status != WEIR_OK)
         goto give_slot;
     weiri_sem_words *own = weir_mem_pointer(made->local);

@@ -48,11 +48,14 @@ weir_status weir_switchchan_create(weir_comm *comm, weir_mem *const *members, in
     for (int i = 0; i < count; i++)
         if (!members[i])
             return weiri_fail(WEIR_ERR_INVALID, "weir_switchchan_create: member %d is NULL", i);
+    weir_status status = weiri_comm_admit(comm, "weir_switchchan_create");
+    if (status != WEIR_OK)
+        return status;
     weir_switchchan *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a switch channel");
     made->comm = comm;
-    weir_status status = switchchan_gather(members, count, &made->device);
+    status = switchchan_gather(members, count, &made->device);
     if (status == WEIR_OK)
         status = weiri_gpu_keep(comm, &made->device, sizeof made->device, &made->kept);
     if (status == WEIR_OK)

@@ -12,6 +12,7 @@
 #include "comm/gpu/gpu.h"
 #include "comm/monitor/monitor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Counts and displacements have at most so many bits: more elements than any memory holds, and few
@@ -25,8 +26,16 @@ static weir_status call_refuse(const weir_call *call, const char *what)
     return weiri_fail(WEIR_ERR_INVALID, "weir_%s: %s", name ? name : "run", what);
 }
 
+static __attribute__((noinline)) weir_status call_fail_aborted(weir_comm *comm,
+                                                               const weir_call *call)
+{
+    char function[32];
+    snprintf(function, sizeof function, "weir_%s", weir_collective_name(call->collective));
+    return weiri_comm_fail_aborted(comm, function);
+}
+
 /* The checks that all collectives have in common. */
-static inline weir_status call_check(const weir_comm *comm, const weir_call *call)
+static inline weir_status call_check(weir_comm *comm, const weir_call *call)
 {
     if (WEIRI_UNLIKELY((unsigned)call->collective >= WEIR_COLL_COUNT))
         return call_refuse(call, "unknown collective");
@@ -34,6 +43,8 @@ static inline weir_status call_check(const weir_comm *comm, const weir_call *cal
         return call_refuse(call, "comm is required");
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
+    if (WEIRI_UNLIKELY(weiri_comm_is_aborted(comm)))
+        return call_fail_aborted(comm, call);
     if (WEIRI_UNLIKELY(!weir_dtype_bytes(call->dtype) || (unsigned)call->op >= WEIR_OP_COUNT))
         return call_refuse(call, "unknown data type or operation");
     if (WEIRI_UNLIKELY(call->stream && !comm->gpu))
@@ -396,10 +407,12 @@ weir_status weir_run(weir_comm *comm, const weir_call *call)
     weiri_task task;
     if (WEIRI_UNLIKELY(!call || call->size != sizeof *call || call->algo))
         return call_run_special(comm, call);
-    const weir_status status = task_make(comm, call, &coll, &task);
-    if (WEIRI_UNLIKELY(status != WEIR_OK))
-        return status;
-    return task_start(coll, &task);
+    weir_status status = task_make(comm, call, &coll, &task);
+    if (WEIRI_LIKELY(status == WEIR_OK))
+        status = task_start(coll, &task);
+    return WEIRI_UNLIKELY(status == WEIR_OK && weiri_comm_was_aborted(comm))
+               ? call_fail_aborted(comm, call)
+               : status;
 }
 
 weir_status weiri_run_on_host(weir_comm *comm, const weir_call *call)

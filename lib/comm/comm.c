@@ -92,7 +92,11 @@ weir_status weir_comm_destroy(weir_comm *comm)
 
 weir_status weir_comm_barrier(weir_comm *comm)
 {
-    if (weiri_comm_is_forked(comm))
-        return weiri_fork_fail("communicator");
-    return comm->internode ? weiri_internode_comm_barrier(comm) : weiri_node_comm_barrier(comm);
+    weir_status status = weiri_comm_admit(comm, "weir_comm_barrier");
+    if (status == WEIR_OK)
+        status =
+            comm->internode ? weiri_internode_comm_barrier(comm) : weiri_node_comm_barrier(comm);
+    return status == WEIR_OK && weiri_comm_was_aborted(comm)
+               ? weiri_comm_fail_aborted(comm, "weir_comm_barrier")
+               : status;
 }

@@ -18,6 +18,7 @@
 #include <weir/target.h>
 #include "base/fork.h"
 #include "base/transports.h"
+#include "boot/deadline.h"
 #include "comm/gpu/gpu_view.h"
 #include "transport/transport.h"
 #include <weir/weir.h>
@@ -242,6 +243,47 @@ static inline int weiri_comm_is_forked(const weir_comm *comm)
 {
     return weiri_fork_is_child(comm->forks);
 }
+
+/* Returns 1 if the communicator was aborted: one load of this rank's page. */
+static inline int weiri_comm_is_aborted(const weir_comm *comm)
+{
+    return weir_load_relaxed(comm->guard.abort_word) != 0;
+}
+
+/* The same after a call has read other ranks' data. A rank aborts before it changes data that others may
+ * still read; so what was read before a 0 is right. */
+static inline int weiri_comm_was_aborted(const weir_comm *comm)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return weiri_comm_is_aborted(comm);
+}
+
+/* Sets the error line of a function that refuses, or ends, because of an abort. Returns
+ * WEIR_ERR_ABORTED; if a kernel of this rank failed and nobody has heard so, its error. */
+weir_status weiri_comm_fail_aborted(weir_comm *comm, const char *function);
+
+/* Checks that a function may use the communicator: it was not aborted, and this process created it. */
+static inline weir_status weiri_comm_admit(weir_comm *comm, const char *function)
+{
+    if (weiri_comm_is_forked(comm))
+        return weiri_fork_fail("communicator");
+    return WEIRI_UNLIKELY(weiri_comm_is_aborted(comm)) ? weiri_comm_fail_aborted(comm, function)
+                                                       : WEIR_OK;
+}
+
+/* A function that waits for other ranks over the bootstrap. Between begin and end, the thread's waits in
+ * bootstraps obey the communicator's deadline, and end when it is aborted. */
+typedef struct weiri_setup {
+    weir_comm *comm;
+    const char *function;
+    weiri_wait_guard guard;
+    const weiri_wait_guard *outer;
+} weiri_setup;
+
+/* The same check as weiri_comm_admit; unless it fails, weiri_setup_end must follow. */
+weir_status weiri_setup_begin(weiri_setup *setup, weir_comm *comm, const char *function);
+/* Returns the function's status, or WEIR_ERR_ABORTED if the communicator was aborted meanwhile. */
+weir_status weiri_setup_end(const weiri_setup *setup, weir_status status);
 
 /* Returns the communicator that holds the memory of this node's ranks: the GPU or host
  * sub-communicator, or comm itself. */

@@ -66,9 +66,8 @@ weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)
 {
     if (!comm || !mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_alloc: comm and mem are required");
-    if (weiri_comm_is_forked(comm))
-        return weiri_fork_fail("communicator");
-    return mem_create_region(comm, NULL, bytes, mem);
+    const weir_status status = weiri_comm_admit(comm, "weir_mem_alloc");
+    return status == WEIR_OK ? mem_create_region(comm, NULL, bytes, mem) : status;
 }
 
 weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes, weir_mem **mem)
@@ -76,8 +75,9 @@ weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes, weir
     if (!comm || !mem || (!pointer && bytes))
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_mem_register: comm, pointer and mem are required");
-    if (weiri_comm_is_forked(comm))
-        return weiri_fork_fail("communicator");
+    const weir_status status = weiri_comm_admit(comm, "weir_mem_register");
+    if (status != WEIR_OK)
+        return status;
     weiri_desc desc = weiri_region_describe(weiri_comm_node(comm), pointer, bytes);
     if (desc.generation || !comm->gpu || !bytes)
         return weiri_mem_make(
@@ -180,10 +180,11 @@ weir_status weir_mem_symmetric(weir_mem *mem)
 {
     if (!mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_symmetric: mem is required");
-    if (weiri_comm_is_forked(mem->comm))
-        return weiri_fork_fail("communicator");
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, mem->comm, "weir_mem_symmetric");
+    if (status != WEIR_OK)
+        return status;
     weir_comm *comm = weiri_comm_node(mem->comm);
-    weir_status status = WEIR_OK;
     symmetric_part *parts = calloc((size_t)comm->nranks, sizeof *parts);
     if (!parts)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the ranks' parts");
@@ -200,6 +201,7 @@ weir_status weir_mem_symmetric(weir_mem *mem)
         status = weir_boot_allgather(comm->boot, parts, sizeof *parts);
     if (status == WEIR_OK)
         status = weir_boot_agree(comm->boot, mem_take_parts(mem, parts));
+    status = weiri_setup_end(&setup, status);
     free(parts);
     if (status != WEIR_OK && mem->kind == WEIRI_MEM_ALLOCATED) {
         free(comm->regions[mem->desc.region].symmetric);

@@ -138,11 +138,11 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
 {
     if (!comm || !handle || !mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_import: comm, handle and mem are required");
-    if (weiri_comm_is_forked(comm))
-        return weiri_fork_fail("communicator");
     handle_content content;
     memcpy(&content, handle->bytes, sizeof content);
-    weir_status status = handle_check(comm, &content);
+    weir_status status = weiri_comm_admit(comm, "weir_mem_import");
+    if (status == WEIR_OK)
+        status = handle_check(comm, &content);
     if (status != WEIR_OK)
         return status;
     char *pointer = NULL;
@@ -182,18 +182,27 @@ typedef struct mem_message {
 
 weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int peer, int tag)
 {
+    weiri_setup setup;
     mem_message message;
+    weir_status status = weiri_setup_begin(&setup, comm, "weir_mem_send");
+    if (status != WEIR_OK)
+        return status;
     memset(&message, 0, sizeof message);
-    weir_status status = weir_mem_export(mem, &message.handle);
+    status = weir_mem_export(mem, &message.handle);
     message.status = status;
     weir_status sent = weir_boot_send(comm->boot, &message, sizeof message, peer, tag);
-    return status != WEIR_OK ? status : sent;
+    return weiri_setup_end(&setup, status != WEIR_OK ? status : sent);
 }
 
 weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem)
 {
+    weiri_setup setup;
     mem_message message;
-    weir_status status = weir_boot_recv(comm->boot, &message, sizeof message, peer, tag);
+    weir_status status = weiri_setup_begin(&setup, comm, "weir_mem_recv");
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_setup_end(&setup,
+                             weir_boot_recv(comm->boot, &message, sizeof message, peer, tag));
     if (status == WEIR_OK && message.status != WEIR_OK)
         status = weiri_fail((weir_status)message.status,
                             "rank %d could not export the memory for rank %d; see its error line",
@@ -230,19 +239,24 @@ static weir_status mem_import_all(weir_comm *comm, weir_mem *own, const weir_mem
 weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems)
 {
     size_t n = (size_t)comm->nranks;
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, comm, "weir_mem_exchange");
+    if (status != WEIR_OK)
+        return status;
     weir_mem_handle *handles = calloc(n, sizeof *handles);
     weir_mem **made = calloc(n, sizeof *made);
-    weir_status status = handles && made
-                             ? weir_mem_export(mem, &handles[comm->rank])
+    status = handles && made ? weir_mem_export(mem, &handles[comm->rank])
                              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu handles", n);
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, handles, sizeof *handles);
     if (status == WEIR_OK) {
         weir_status imported = mem_import_all(comm, mem, handles, made);
-        status = weir_boot_agree(comm->boot, imported);
+        status = weiri_setup_end(&setup, weir_boot_agree(comm->boot, imported));
         if (status != WEIR_OK && imported == WEIR_OK)
             mem_free_imports(comm, made, comm->nranks);
+    } else {
+        status = weiri_setup_end(&setup, status);
     }
     if (status == WEIR_OK)
         memcpy(mems, made, n * sizeof *mems);

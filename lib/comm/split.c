@@ -63,9 +63,11 @@ weir_status weiri_split_exchange(weir_boot *boot, int color, int key, weiri_spli
 
 /* Creates the communicator of a group. Collective over the group; comm's ranks agree on whether
  * all of them have a bootstrap for it. */
-static weir_status split_create(weir_comm *comm, const weiri_split_group *group,
+/* Ends the set-up, too. */
+static weir_status split_create(const weiri_setup *setup, const weiri_split_group *group,
                                 const weir_comm_config *config, weir_comm **created)
 {
+    weir_comm *comm = setup->comm;
     weir_boot *boot = NULL;
     weir_comm *made = NULL;
     weir_status status = WEIR_OK;
@@ -74,7 +76,9 @@ static weir_status split_create(weir_comm *comm, const weiri_split_group *group,
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK && boot)
         status = weir_comm_create(boot, config, &made);
+    status = weiri_setup_end(setup, status);
     if (status != WEIR_OK) {
+        weir_comm_destroy(made);
         weir_boot_destroy(boot);
         return status;
     }
@@ -89,12 +93,14 @@ weir_status weir_comm_split(weir_comm *comm, int color, int key, const weir_comm
 {
     if (!comm || !created)
         return weiri_fail(WEIR_ERR_INVALID, "weir_comm_split: comm and created are required");
-    if (weiri_comm_is_forked(comm))
-        return weiri_fork_fail("communicator");
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, comm, "weir_comm_split");
+    if (status != WEIR_OK)
+        return status;
     weiri_split_group group = {.members = calloc((size_t)comm->nranks, sizeof *group.members)};
-    weir_status status = weiri_split_exchange(comm->boot, color, key, &group);
-    if (status == WEIR_OK)
-        status = split_create(comm, &group, config, created);
+    status = weiri_split_exchange(comm->boot, color, key, &group);
+    status = status == WEIR_OK ? split_create(&setup, &group, config, created)
+                               : weiri_setup_end(&setup, status);
     free(group.members);
     return status;
 }

@@ -284,15 +284,17 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
     weir_moe_config config;
     if (!comm || !group)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_create: comm and group are required");
-    if (weiri_comm_is_forked(comm))
-        return weiri_fork_fail("communicator");
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, comm, "weir_moe_create");
+    if (status != WEIR_OK)
+        return status;
     weir_boot *boot = weir_comm_boot(comm);
     const moe_ops *ops = ops_of(comm);
-    weir_status status = weir_boot_agree(boot, create_check(comm, given, &config));
+    status = weir_boot_agree(boot, create_check(comm, given, &config));
     if (status == WEIR_OK)
         status = weir_boot_agree(boot, weiri_moe_config_compare(comm, &config));
     if (status != WEIR_OK)
-        return status;
+        return weiri_setup_end(&setup, status);
     weir_moe *g = calloc(1, sizeof *g);
     if (g) {
         *g = (weir_moe){.ops = ops, .comm = comm, .config = config, .rank = comm->rank,
@@ -306,6 +308,7 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
         status = ops->open(g);
+    status = weiri_setup_end(&setup, status);
     if (status == WEIR_OK)
         *group = g;
     else if (g)

@@ -82,8 +82,9 @@ void weiri_moe_read_args(moe_call *call, const char *type, const void *given, vo
 
 weir_status weiri_moe_check_send(weir_moe *g, moe_kind kind)
 {
-    if (weiri_comm_is_forked(g->comm))
-        return weiri_fork_fail("communicator");
+    const weir_status status = weiri_comm_admit(g->comm, "weir_moe");
+    if (status != WEIR_OK)
+        return status;
     if (g->under_way[kind].number)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_moe: rank %d has a %s under way; complete it before the next one",
@@ -94,8 +95,9 @@ weir_status weiri_moe_check_send(weir_moe *g, moe_kind kind)
 weir_status weiri_moe_check_complete(weir_moe *g, moe_kind kind)
 {
     const uint64_t mine = g->under_way[kind].number, other = g->under_way[!kind].number;
-    if (weiri_comm_is_forked(g->comm))
-        return weiri_fork_fail("communicator");
+    const weir_status status = weiri_comm_admit(g->comm, "weir_moe");
+    if (status != WEIR_OK)
+        return status;
     if (!mine)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe: rank %d has no %s under way to complete",
                           g->rank, kind_name(kind));

@@ -193,6 +193,8 @@ void weiri_internode_leave(weiri_internode *internode);
 /* Progresses the network, and passes aborts and losses of other nodes on to this node. Local,
  * thread-safe. */
 void weiri_internode_poll(weiri_internode *internode);
+/* The same unless the network is locked, which the calling thread itself may have done. */
+void weiri_internode_try_poll(weiri_internode *internode);
 /* Signals an abort to all remote ranks. Local, thread-safe. */
 void weiri_internode_abort(weiri_internode *internode, uint64_t reason);
 /* Sends them the final state record of this rank. */

@@ -92,13 +92,27 @@ static void watch_check(weiri_internode *internode, weir_status failed)
     weiri_internode_pass_on(internode);
 }
 
-void weiri_internode_poll(weiri_internode *internode)
+/* The caller holds the lock. */
+static void watch_poll(weiri_internode *internode)
 {
     int moved = 0;
-    weiri_net_lock(internode->net);
     weir_status status = internode->net->ops->progress(internode->net, &moved);
     if (moved || status != WEIR_OK || ++internode->polls % POLLS_PER_CHECK == 0)
         watch_check(internode, status);
+}
+
+void weiri_internode_poll(weiri_internode *internode)
+{
+    weiri_net_lock(internode->net);
+    watch_poll(internode);
+    weiri_net_unlock(internode->net);
+}
+
+void weiri_internode_try_poll(weiri_internode *internode)
+{
+    if (pthread_mutex_trylock(&internode->net->lock) != 0)
+        return;
+    watch_poll(internode);
     weiri_net_unlock(internode->net);
 }
 

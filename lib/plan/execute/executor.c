@@ -22,9 +22,12 @@ weir_status weir_executor_create(weir_comm *comm, weir_executor **executor)
     if (!ops)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "this build has no CUDA and cannot run plans on GPUs");
+    weiri_setup setup;
+    weir_status status = weiri_setup_begin(&setup, comm, "weir_executor_create");
+    if (status != WEIR_OK)
+        return status;
     weir_executor *made = calloc(1, sizeof *made);
-    weir_status status =
-        made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
+    status = made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
     if (made) {
         made->comm = comm;
         made->checks = 1;
@@ -33,7 +36,7 @@ weir_status weir_executor_create(weir_comm *comm, weir_executor **executor)
     if (status == WEIR_OK && made->ops->open)
         status = made->ops->open(made);
     const weir_status mine = status;
-    status = weir_boot_agree(comm->boot, mine);
+    status = weiri_setup_end(&setup, weir_boot_agree(comm->boot, mine));
     if (status == WEIR_OK) {
         *executor = made;
         return WEIR_OK;
@@ -143,11 +146,17 @@ weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, co
         return weiri_fail(WEIR_ERR_INVALID, "weir_executor_run: executor and plan are required");
     const weiri_plan_call call = {in, out, dtype, op, weir_dtype_bytes(dtype), stream, 0};
     weiri_plan_context *context = NULL;
-    weir_status status = check_call(executor, plan, &call, in_bytes, out_bytes);
+    weir_comm *comm = executor->comm;
+    weir_status status = weiri_comm_admit(comm, "weir_executor_run");
+    if (status == WEIR_OK)
+        status = check_call(executor, plan, &call, in_bytes, out_bytes);
     if (status == WEIR_OK)
         status = weiri_plan_context_get(executor, plan, in_bytes, out_bytes, &call, &context);
     if (WEIRI_UNLIKELY(status != WEIR_OK || !context))
         return status;
-    return weiri_plan_context_run(executor, context, &call);
+    status = weiri_plan_context_run(executor, context, &call);
+    return WEIRI_UNLIKELY(status == WEIR_OK && weiri_comm_was_aborted(comm))
+               ? weiri_comm_fail_aborted(comm, "weir_executor_run")
+               : status;
 }
 

@@ -107,12 +107,27 @@ static void abort_across_nodes(weir_comm *comm, const layout *where, int *failur
     float in = 1, out;
     (void)where;
     EXPECT_OK(failures, weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, WEIR_SUM, NULL));
+    EXPECT_OK(failures, weir_boot_barrier(weir_comm_boot(comm))); /* all have left the call */
     const double begin = now_s();
     if (weir_comm_rank(comm) == 0)
         weir_comm_abort(comm);
     else
         EXPECT(failures, weir_comm_barrier(comm) == WEIR_ERR_ABORTED);
     EXPECT(failures, now_s() - begin < 5);
+    /* Neither a later call of the aborting rank nor one of the others is admitted. */
+    weir_comm *part = NULL;
+    weir_mem *mem = NULL;
+    weir_conn *conn = NULL;
+    const int peer = (weir_comm_rank(comm) + 1) % weir_comm_nranks(comm);
+    EXPECT(failures, weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, WEIR_SUM, NULL) ==
+                         WEIR_ERR_ABORTED);
+    EXPECT(failures, weir_allreduce(comm, &in, &out, 0, WEIR_FLOAT, WEIR_SUM, NULL) ==
+                         WEIR_ERR_ABORTED);
+    EXPECT(failures, weir_comm_barrier(comm) == WEIR_ERR_ABORTED);
+    EXPECT(failures, weir_comm_split(comm, 0, 0, NULL, &part) == WEIR_ERR_ABORTED);
+    EXPECT(failures, weir_mem_alloc(comm, 64, &mem) == WEIR_ERR_ABORTED);
+    EXPECT(failures, weir_connect(comm, peer, 1, WEIR_TRANSPORT_AUTO, &conn) == WEIR_ERR_ABORTED);
+    EXPECT(failures, !part && !mem && !conn);
 }
 
 static void test_abort_across_nodes(void **state)

@@ -209,11 +209,13 @@ static void check_memory(weir_comm *comm, const layout *where, int *failures)
     weir_mem_free(mine);
 }
 
-/* The last rank aborts, which ends the waits of all others. */
+/* The last rank aborts, which ends the waits of all others. It aborts when all have left the first
+ * barrier, since a call during which the communicator is aborted fails. */
 static void check_abort(weir_comm *comm, const layout *where, int *failures)
 {
     (void)where;
     EXPECT_OK(failures, weir_comm_barrier(comm));
+    EXPECT_OK(failures, weir_boot_barrier(weir_comm_boot(comm)));
     if (weir_comm_rank(comm) == weir_comm_nranks(comm) - 1) {
         weir_comm_abort(comm);
     } else {

@@ -1,0 +1,46 @@
+/* How functions begin and end that need all or some ranks: aborted communicators, and waits over the
+ * bootstrap. */
+#include "comm/comm.h"
+
+#include "base/error.h"
+#include "comm/internode/internode.h"
+
+weir_status weiri_comm_fail_aborted(weir_comm *comm, const char *function)
+{
+    if (weir_load_acquire(comm->guard.abort_word) == WEIR_ABORTED_BY_KERNEL)
+        return weir_comm_check(comm);
+    return weiri_fail(WEIR_ERR_ABORTED,
+                      "rank %d: %s: the communicator was aborted, so it can only be queried "
+                      "(weir_comm_check, weir_comm_report) and destroyed; create another one",
+                      comm->rank, function);
+}
+
+static int setup_has_ended(void *opaque)
+{
+    weir_comm *comm = opaque;
+    if (comm->internode)
+        weiri_internode_try_poll(comm->internode);
+    return weiri_comm_is_aborted(comm);
+}
+
+weir_status weiri_setup_begin(weiri_setup *setup, weir_comm *comm, const char *function)
+{
+    const weir_status status = weiri_comm_admit(comm, function);
+    if (status != WEIR_OK)
+        return status;
+    *setup = (weiri_setup){.comm = comm,
+                           .function = function,
+                           .guard = {setup_has_ended, comm,
+                                     (int)(comm->guard.timeout_ns / 1000000u)},
+                           .outer = weiri_wait_guarded};
+    weiri_wait_guarded = &setup->guard;
+    return WEIR_OK;
+}
+
+weir_status weiri_setup_end(const weiri_setup *setup, weir_status status)
+{
+    weiri_wait_guarded = setup->outer;
+    return weiri_comm_was_aborted(setup->comm)
+               ? weiri_comm_fail_aborted(setup->comm, setup->function)
+               : status;
+}
