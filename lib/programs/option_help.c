@@ -27,12 +27,22 @@ static void help_text(const weiri_option *option, char *text)
              says_default ? option->initial : "", says_default ? ")" : "");
 }
 
+/* The length of the first word, with the words after it that begin with "-": a line of text that
+ * begins so would look like an option. */
+static int help_word_length(const char *text)
+{
+    size_t length = strcspn(text, " ");
+    while (text[length] && text[length + 1] == '-')
+        length += 1 + strcspn(text + length + 1, " ");
+    return (int)length;
+}
+
 /* Prints text in lines that begin at a column; the first line is there already. */
 static void help_wrap(FILE *to, int column, const char *text)
 {
     int at = column;
     for (const char *word = text; *word;) {
-        const int length = (int)strcspn(word, " ");
+        const int length = help_word_length(word);
         if (at > column && at + 1 + length > LINE_WIDTH - 1) {
             fprintf(to, "\n%*s", column, "");
             at = column;
