@@ -10,7 +10,7 @@
 #   ci/make/tests.mk    test programs, and the goals that run tests
 #   ci/make/install.mk  manual pages, installation
 
-# Goals that are a build of their own, or a selection of the tests.
+# Goals that are separate builds, or select tests.
 ifneq ($(filter coverage order fuzz-inputs,$(MAKECMDGOALS)),)
 override BUILD := $(patsubst fuzz-inputs,fuzz,$(filter coverage order fuzz-inputs,$(MAKECMDGOALS)))
 override CUDA := 0
@@ -18,8 +18,8 @@ endif
 ifneq ($(filter fuzz-inputs,$(MAKECMDGOALS)),)
 override CC := clang
 endif
-T ?= $(if $(filter test-hosts,$(MAKECMDGOALS)),hosts,$(if $(filter test-rdma,$(MAKECMDGOALS)),rdma))
-TEST_LONG ?= $(if $(filter test-long,$(MAKECMDGOALS)),1)
+T := $(or $(T),$(if $(filter test-hosts,$(MAKECMDGOALS)),hosts,$(if $(filter test-rdma,$(MAKECMDGOALS)),rdma)))
+TEST_LONG := $(or $(TEST_LONG),$(if $(filter test-long,$(MAKECMDGOALS)),1))
 
 BUILD ?= release
 ifeq ($(BUILD),release)

@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 python_packages otr-ctrf-bridge==0.1.0
 says "CTRF's field suite is a list; a converter takes a string, which older writers put there, apart into one nested level for each letter"

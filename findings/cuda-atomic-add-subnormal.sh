@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 needs_gpu
 says "atomicAdd of float flushes subnormal numbers to zero in global memory, even when it adds 0, without -ftz; in shared memory it keeps them"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 needs_gpu
 says "with the default eight connections, eight streams that hold a running kernel and an event with timing behind it keep a ninth stream's kernel from starting on an idle GPU; events without timing do not"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 needs_gpu
 says "while a thread is in cudaFree beside a running kernel, other threads' cudaMemcpyAsync and launches block until that kernel ends; cuStreamWriteValue64 and cudaMallocAsync do not"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 needs_gpu
 says "a kernel that calls printf is loaded by cudaFuncGetAttributes, and still does not start next to a running kernel at its first launch; at its second it does"

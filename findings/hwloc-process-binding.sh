@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 needs gcc
 [ "$(nproc)" -ge 2 ] || lacks "fewer than two processors"

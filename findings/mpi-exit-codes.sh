@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 python_packages --no-deps mpich==5.0.2
 python3 -m venv other && other/bin/pip --disable-pip-version-check -q install --no-deps impi-rt==2021.19.0 >install.log 2>&1 || exit 2

@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 needs gcc
 grep -qw avx /proc/cpuinfo || lacks "no AVX"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 needs gcc
 debian_packages libmpich12=4.0.2-3+b1 libmpich-dev=4.0.2-3+b1 libhwloc15=2.9.0-1 libucx0=1.13.1-1 libslurm38=22.05.8-4+deb12u3 \

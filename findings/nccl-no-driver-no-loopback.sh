@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 needs python3
 [ ! -e /dev/nvidiactl ] || lacks "the machine has a GPU driver"

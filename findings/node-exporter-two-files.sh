@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 needs curl
 debian_packages prometheus-node-exporter=1.5.0-1+b6

@@ -48,7 +48,7 @@ typedef struct weiri_contract {
     int in_has_blocks, out_has_blocks; /* the buffer holds a block for each rank */
     int has_root;
     int only_root_reads; /* the input of the other ranks is not used */
-    int is_uneven;       /* each rank, or pair of ranks, has counts of its own */
+    int is_uneven;       /* each rank, or pair of ranks, has separate counts */
     weiri_bus bus;
     weiri_in_place in_place;
     weiri_after out[WEIRI_ROLES];         /* the output, in either placement */

@@ -30,6 +30,8 @@ static __attribute__((noinline)) weir_status call_fail_aborted(weir_comm *comm,
                                                                const weir_call *call)
 {
     char function[32];
+    if (weir_load_acquire(comm->guard.abort_word) == WEIR_ABORTED_BY_KERNEL)
+        return weir_comm_check(comm); /* with the kernel's reason */
     snprintf(function, sizeof function, "weir_%s", weir_collective_name(call->collective));
     return weiri_comm_fail_aborted(comm, function);
 }

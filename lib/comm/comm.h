@@ -221,6 +221,7 @@ struct weir_comm {
      * backend, in GPU memory; and the paths to the other nodes. Else NULL. */
     weir_comm *host_comm, *gpu_comm;
     struct weiri_internode *internode;
+    void (*progress)(struct weiri_internode *internode); /* unless another thread does so now */
     weir_boot *local_boot; /* of this node's ranks */
     int *members;          /* this node's ranks */
     int hardware_rank;     /* this rank's index among the ranks on the same hardware */
@@ -259,8 +260,8 @@ static inline int weiri_comm_was_aborted(const weir_comm *comm)
 }
 
 /* Sets the error line of a function that refuses, or ends, because of an abort. Returns
- * WEIR_ERR_ABORTED; if a kernel of this rank failed and nobody has heard so, its error. */
-weir_status weiri_comm_fail_aborted(weir_comm *comm, const char *function);
+ * WEIR_ERR_ABORTED. */
+weir_status weiri_comm_fail_aborted(const weir_comm *comm, const char *function);
 
 /* Checks that a function may use the communicator: it was not aborted, and this process created it. */
 static inline weir_status weiri_comm_admit(weir_comm *comm, const char *function)

@@ -3,12 +3,9 @@
 #include "comm/comm.h"
 
 #include "base/error.h"
-#include "comm/internode/internode.h"
 
-weir_status weiri_comm_fail_aborted(weir_comm *comm, const char *function)
+weir_status weiri_comm_fail_aborted(const weir_comm *comm, const char *function)
 {
-    if (weir_load_acquire(comm->guard.abort_word) == WEIR_ABORTED_BY_KERNEL)
-        return weir_comm_check(comm);
     return weiri_fail(WEIR_ERR_ABORTED,
                       "rank %d: %s: the communicator was aborted, so it can only be queried "
                       "(weir_comm_check, weir_comm_report) and destroyed; create another one",
@@ -19,7 +16,7 @@ static int setup_has_ended(void *opaque)
 {
     weir_comm *comm = opaque;
     if (comm->internode)
-        weiri_internode_try_poll(comm->internode);
+        comm->progress(comm->internode);
     return weiri_comm_is_aborted(comm);
 }
 

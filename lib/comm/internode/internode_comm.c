@@ -83,6 +83,7 @@ static void internode_copy_node_properties(weir_comm *comm)
     comm->local_nranks = local->nranks;
     comm->oversubscribed = local->oversubscribed;
     comm->guard = local->guard;
+    comm->progress = weiri_internode_try_poll;
     comm->where = local->where;
     comm->job = local->job;
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Ranks that a launcher only numbers (mpirun on one node) find the ranks of their own job and no
+# Ranks that a launcher only numbers (mpirun on one node) find the ranks of the same job and no
 # others: jobs of one user in containers that share /dev/shm, the network and the host's name, as
 # with docker --ipc=host --network=host; ranks behind wrappers; names that other processes hold; and
 # ranks that are killed, which leave nothing. Launchers' variables are set by hand. Run from the

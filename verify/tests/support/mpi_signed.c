@@ -16,9 +16,9 @@ static MPI_Datatype signed_type(MPI_Datatype type, MPI_Op op)
     return type == MPI_UINT64_T ? MPI_INT64_T : type;
 }
 
-int MPI_Reduce_local(const void *in, void *inout, int count, MPI_Datatype type, MPI_Op op)
+int MPI_Reduce_local(const void *in, void *result, int count, MPI_Datatype type, MPI_Op op)
 {
-    return PMPI_Reduce_local(in, inout, count, signed_type(type, op), op);
+    return PMPI_Reduce_local(in, result, count, signed_type(type, op), op);
 }
 
 int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
