@@ -71,26 +71,34 @@ static void process_read(int from, double end_s, last_line *lines)
     }
 }
 
-/* Waits for the end of the child until the deadline, then kills its group. Returns 0 if it ended.
- */
+/* Waits for the end of the child until the deadline, then kills its group. Returns 0 if it ended, 1
+ * if its code is lost, because this process ignores SIGCHLD, or -1 at the deadline. */
 static int process_wait(pid_t child, double end_s, int *status)
 {
     const struct timespec pause = {.tv_nsec = 2000000};
     pid_t ended = 0;
     while (ended != child && health_now_s() < end_s) {
         ended = waitpid(child, status, WNOHANG);
+        if (ended < 0 && errno != EINTR)
+            break;
         if (ended == 0)
             nanosleep(&pause, NULL);
     }
     kill(-child, SIGKILL); /* also what the child left running */
-    while (ended != child)
+    const int is_lost = ended < 0 && errno != EINTR;
+    while (ended != child && !is_lost) {
         ended = waitpid(child, status, 0);
+        if (ended < 0 && errno != EINTR)
+            break;
+    }
+    if (is_lost)
+        return 1;
     return health_now_s() < end_s ? 0 : -1;
 }
 
 int health_process_run(char *const argv[], double deadline_s, char *line, size_t bytes)
 {
-    int ends[2], status;
+    int ends[2], status = 0;
     last_line lines = {0};
     if (pipe2(ends, O_CLOEXEC) != 0)
         return HEALTH_NOT_STARTED;
@@ -106,10 +114,15 @@ int health_process_run(char *const argv[], double deadline_s, char *line, size_t
     const double end_s = health_now_s() + deadline_s;
     process_read(ends[0], end_s, &lines);
     close(ends[0]);
-    const int timed_out = process_wait(child, end_s, &status) != 0;
+    const int result = process_wait(child, end_s, &status);
     const char *text = strstr(lines.last, ": ");
     snprintf(line, bytes, "%s", text ? text + 2 : lines.last);
-    if (timed_out)
+    if (result < 0)
         return HEALTH_TIMED_OUT;
+    if (result > 0) {
+        snprintf(line, bytes, "the exit code of %s is lost: SIGCHLD is ignored (trap - CHLD)",
+                 argv[0]);
+        return HEALTH_NOT_STARTED;
+    }
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "boot/direct.h"
 
+#include "base/fd.h"
 #include "base/error.h"
 #include "boot/deadline.h"
 #include "boot/link.h"
@@ -74,7 +75,7 @@ static socklen_t direct_name(const weiri_direct *direct, int rank, struct sockad
 
 static int direct_socket(void)
 {
-    return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return weiri_fd_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 static weir_status direct_listen(weiri_direct *direct)
@@ -271,7 +272,8 @@ static void direct_accept(weiri_direct *direct)
         close(direct->guests[0].fd);
         direct_remove_guest(direct, 0);
     }
-    int fd = accept4(direct->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = weiri_fd_raise(
+        accept4(direct->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd < 0)
         return;
     if (direct->table)

@@ -7,6 +7,7 @@
  * of a child that dies see the end of the stream.
  */
 #include "base/config.h"
+#include "base/fd.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/open_files.h"
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -33,12 +35,14 @@ typedef struct fork_job {
     int *ends;     /* sockets of each rank to the members of its meshes, or -1 */
     pid_t *pids;   /* 0: not started, or reaped */
     int *codes;    /* exit codes; 128 + the signal if one ended the child */
+    int *said;     /* shared with the children: their exit codes, or UNSAID */
     int failed;    /* the first rank that was seen to end with another code than 0; -1: none */
     pid_t parent;
     uint8_t key[WEIRI_KEY_BYTES]; /* of the names at which ranks listen */
 } fork_job;
 
 enum { ENDS = WEIRI_TREE_MESH }; /* of a rank, in all of its meshes */
+enum { UNSAID = -1 };
 _Static_assert((int)WEIRI_TREE_DEPTH * (int)WEIRI_TREE_GROUP <= (int)ENDS, "ends suffice");
 
 /* A rank's sockets to the members of its mesh on a level. */
@@ -85,6 +89,8 @@ static void fork_job_free(fork_job *job)
 {
     if (job->ends)
         weiri_link_close_all(job->ends, job->nranks * ENDS);
+    if (job->said)
+        munmap(job->said, (size_t)job->nranks * sizeof *job->said);
     free(job->codes);
     free(job->pids);
     free(job->ends);
@@ -101,7 +107,12 @@ static weir_status fork_job_create(fork_job *job, int nranks)
                       .parent = getpid()};
     if (job->ends)
         memset(job->ends, 0xff, n * ENDS * sizeof *job->ends); /* every entry -1 */
-    if (job->ends && job->pids && job->codes) {
+    void *shared = mmap(NULL, n * sizeof *job->said, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    job->said = shared == MAP_FAILED ? NULL : shared;
+    for (size_t rank = 0; job->said && rank < n; rank++)
+        job->said[rank] = UNSAID;
+    if (job->ends && job->pids && job->codes && job->said) {
         weir_status status = weiri_random(job->key, sizeof job->key);
         if (status != WEIR_OK)
             fork_job_free(job);
@@ -120,8 +131,11 @@ static weir_status fork_make_pairs_of(fork_job *job, int rank, int level,
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
             return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "socket pair of ranks %d and %d", rank,
                                     peer);
-        fork_ends_of(job, rank, level)[i] = pair[0];
-        fork_ends_of(job, peer, level)[at->index] = pair[1];
+        fork_ends_of(job, rank, level)[i] = weiri_fd_raise(pair[0]);
+        fork_ends_of(job, peer, level)[at->index] = weiri_fd_raise(pair[1]);
+        if (fork_ends_of(job, rank, level)[i] < 0 || fork_ends_of(job, peer, level)[at->index] < 0)
+            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "socket pair of ranks %d and %d", rank,
+                                    peer);
     }
     return WEIR_OK;
 }
@@ -171,11 +185,13 @@ __attribute__((noreturn)) static void fork_child_main(fork_job *job, int rank,
     weir_status status = fork_create_boot(job, rank, &boot);
     if (status != WEIR_OK) {
         weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
-        _exit(weir_status_exit_code(status));
+        job->said[rank] = weir_status_exit_code(status);
+        _exit(job->said[rank]);
     }
     int code = body(boot, argument);
     weir_boot_destroy(boot);
     fflush(NULL);
+    job->said[rank] = code & 0xff;
     _exit(code);
 }
 
@@ -201,6 +217,20 @@ static weir_status fork_start(fork_job *job, int (*body)(weir_boot *boot, void *
     return WEIR_OK;
 }
 
+/* The code of a child that somebody else has reaped: SIGCHLD is ignored in this process, or a
+ * handler of the program waits for any child. */
+static int fork_code_said(const fork_job *job, int rank)
+{
+    enum { UNKNOWN = 255 };
+    if (job->said[rank] != UNSAID)
+        return job->said[rank];
+    weiri_log(WEIRI_LOG_ERROR,
+              "rank %d ended before its body returned, with an unknown code: this process ignores "
+              "SIGCHLD, or reaps every child in a handler",
+              rank);
+    return UNKNOWN;
+}
+
 /* Reaps children that have ended and returns how many have not. Waits by pid, so that the caller's
  * other children are left alone. */
 static int fork_reap(fork_job *job, int flags)
@@ -219,9 +249,8 @@ static int fork_reap(fork_job *job, int flags)
             continue;
         }
         job->pids[rank] = 0;
-        /* got < 0: SIGCHLD is ignored in this process, and the code is lost. */
         if (got < 0)
-            job->codes[rank] = 255;
+            job->codes[rank] = fork_code_said(job, rank);
         else
             job->codes[rank] = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
         if (job->codes[rank] != 0 && job->failed < 0)

@@ -3,6 +3,7 @@
 
 #include "boot/guests.h"
 
+#include "base/fd.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "boot/link.h"
@@ -123,8 +124,8 @@ static weir_status guests_accept(weiri_guests *room)
         if (room->count == room->most &&
             !guests_make_room(room, "too many connections that send nothing"))
             return WEIR_OK;
-        int fd = accept4(room->listener, (struct sockaddr *)&name, &bytes,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = weiri_fd_raise(accept4(room->listener, (struct sockaddr *)&name, &bytes,
+                                        SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (fd < 0 && (errno == EMFILE || errno == ENFILE) && room->count > 0) {
             if (!guests_make_room(room, "no more files can be opened"))
                 return WEIR_OK; /* recent guests will authenticate and leave the list */

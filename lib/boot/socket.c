@@ -1,6 +1,7 @@
 /* TCP sockets: listening, and connecting with retries until a deadline. */
 #include "boot/socket.h"
 
+#include "base/fd.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -19,8 +20,8 @@ void weiri_socket_no_delay(int fd)
 
 static int socket_open(const weiri_address *address)
 {
-    return socket(address->is_ipv6 ? AF_INET6 : AF_INET,
-                  SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return weiri_fd_raise(socket(address->is_ipv6 ? AF_INET6 : AF_INET,
+                                 SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 /* Binds, with retries for a second: the port may be in use for a moment by a process that tries to

@@ -6,6 +6,7 @@
 #include "chan/port.h"
 
 #include "base/config.h"
+#include "base/fd.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "chan/copy_engine.h"
@@ -37,7 +38,7 @@ weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config, 
     made->naps = comm->gpu != NULL;
     made->config = own;
     pthread_mutex_init(&made->lock, NULL);
-    made->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    made->wake = weiri_fd_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (made->wake < 0)
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot create a proxy's eventfd");
     if (status == WEIR_OK)

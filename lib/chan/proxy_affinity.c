@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "chan/port.h"
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "comm/gpu/gpu.h"
 
@@ -39,7 +40,7 @@ static int cpus_near(const char *folder, cpu_set_t *cpus)
 {
     char path[320], text[1024] = "";
     snprintf(path, sizeof path, "%s/local_cpulist", folder);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = weiri_fd_raise(open(path, O_RDONLY | O_CLOEXEC));
     if (file < 0)
         return 0;
     ssize_t length = read(file, text, sizeof text - 1);

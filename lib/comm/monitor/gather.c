@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "comm/monitor/ras.h"
 
+#include "base/fd.h"
+
 #include "comm/comm.h"
 
 #include <errno.h>
@@ -79,7 +81,8 @@ static int gather_open(const gathering *all, const weiri_monitor_peer *peer, gat
     struct sockaddr_storage name;
     const socklen_t length = weiri_address_to_socket(&peer->address, &name);
     *one = (gather_one){.peer = *peer};
-    one->fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    one->fd = weiri_fd_raise(
+        socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     gather_write_question(all, one);
     if (one->fd >= 0 && one->question &&
         (connect(one->fd, (struct sockaddr *)&name, length) == 0 || errno == EINPROGRESS))

@@ -4,6 +4,7 @@
 
 #include "base/c_locale.h"
 #include "base/contract.h"
+#include "base/fd.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -169,7 +170,7 @@ static void metrics_take_slot(const char *folder, const char *host)
     char path[PATH_BYTES];
     for (slot = 0; slot_fd < 0 && slot < SLOTS; slot++) {
         snprintf(path, sizeof path, "%s/.nccl_inspector_%s_%d.lock", folder, host, slot);
-        slot_fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0664);
+        slot_fd = weiri_fd_raise(open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0664));
         if (slot_fd < 0) {
             metrics_warn("create", path);
             return;
@@ -185,7 +186,7 @@ static void metrics_take_slot(const char *folder, const char *host)
  * O_APPEND. Returns NULL with errno. */
 static FILE *metrics_open(const char *path, int how)
 {
-    const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC | how, 0664);
+    const int fd = weiri_fd_raise(open(path, O_CREAT | O_WRONLY | O_CLOEXEC | how, 0664));
     FILE *file = fd >= 0 ? fdopen(fd, how == O_APPEND ? "a" : "w") : NULL;
     if (!file && fd >= 0)
         close(fd);

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "comm/monitor/process.h"
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "comm/monitor/metrics.h"
 #include "comm/monitor/ras.h"
@@ -119,7 +120,7 @@ static void process_start(const weiri_monitor_settings *settings)
         settings->interval_us >= 0 && (settings->writes_prom || settings->writes_json);
     if (stop >= 0 || (!settings->serves && !has_interval))
         return;
-    stop = eventfd(0, EFD_CLOEXEC);
+    stop = weiri_fd_raise(eventfd(0, EFD_CLOEXEC));
     if (stop < 0)
         return;
     pthread_once(&once, process_handle_forks);

@@ -7,6 +7,7 @@
 #include "comm/monitor/ras.h"
 
 #include "base/c_locale.h"
+#include "base/fd.h"
 #include "base/error.h"
 #include "boot/socket.h"
 #include "comm/monitor/status.h"
@@ -26,7 +27,8 @@ enum { PROTOCOL = 2, BACKLOG = 128 };
 static int ras_bind(const struct addrinfo *at)
 {
     const int yes = 1;
-    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int fd = weiri_fd_raise(
+        socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return -1;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "comm/monitor/server.h"
 
+#include "base/fd.h"
+
 #include <weir/target.h>
 
 #include <errno.h>
@@ -49,7 +51,8 @@ static void server_make_room(weiri_server *server)
 
 static void server_accept(weiri_server *server)
 {
-    const int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int fd = weiri_fd_raise(
+        accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd < 0)
         return;
     server_make_room(server);

@@ -8,6 +8,7 @@
 #include "comm/node/node_comm.h"
 
 #include "base/config.h"
+#include "base/fd.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -139,7 +140,7 @@ static void node_comm_watch_peer(weir_comm *comm, int rank, const introduction *
     if (rank == comm->rank)
         return;
 #ifdef SYS_pidfd_open
-    peer->pidfd = (int)syscall(SYS_pidfd_open, who->pid, 0);
+    peer->pidfd = weiri_fd_raise((int)syscall(SYS_pidfd_open, who->pid, 0));
 #endif
     if (comm->reads_unregistered && !weiri_peer_copy_probe(who->pid, who->address, who->job)) {
         weiri_log(WEIRI_LOG_DEBUG, "rank %d cannot read rank %d's memory: %s", comm->rank, rank,

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "nccl/rma/rma.h"
 
+#include "base/fd.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -81,7 +82,7 @@ weir_status weiri_rma_progress_start(weiri_internode *internode, weiri_rma_progr
     if (!own)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a thread");
     own->internode = internode;
-    own->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    own->wake = weiri_fd_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     int error_number =
         own->wake < 0 ? errno : pthread_create(&own->thread, NULL, progress_main, own);
     if (error_number) {

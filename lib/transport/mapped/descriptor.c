@@ -3,6 +3,7 @@
 #include "transport/mapped/descriptor.h"
 
 #include "base/config.h"
+#include "base/fd.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
@@ -126,7 +127,7 @@ static void *descriptor_run(void *argument)
 {
     descriptor_service *self = argument;
     while (!__atomic_load_n(&self->has_to_end, __ATOMIC_ACQUIRE)) {
-        const int peer = accept4(self->listener, NULL, NULL, SOCK_CLOEXEC);
+        const int peer = weiri_fd_raise(accept4(self->listener, NULL, NULL, SOCK_CLOEXEC));
         if (peer >= 0) {
             descriptor_serve(self, peer);
             close(peer);
@@ -160,7 +161,7 @@ static weir_status descriptor_listen(descriptor_service *self)
     snprintf(self->ticket.name, sizeof self->ticket.name, "weir-%08x%016llx",
              (unsigned)random[0], (unsigned long long)random[1]);
     const socklen_t length = descriptor_address(&self->ticket, &address);
-    self->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    self->listener = weiri_fd_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (self->listener < 0 ||
         bind(self->listener, (const struct sockaddr *)&address, length) != 0 ||
         listen(self->listener, PEERS_WAITING) != 0)
@@ -302,7 +303,7 @@ int weiri_descriptor_take(const weiri_segment_key *key)
     descriptor_request request = {.inode = key->inode, .fd = key->fd};
     memcpy(request.secret, ticket.secret, sizeof request.secret);
     const socklen_t length = descriptor_address(&ticket, &address);
-    const int owner = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    const int owner = weiri_fd_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (owner < 0)
         return -1;
     descriptor_limit_waits(owner, weiri_config_timeout_ms());

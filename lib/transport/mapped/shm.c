@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "transport/transport.h"
 
+#include "base/fd.h"
 #include "base/error.h"
 #include "transport/mapped/descriptor.h"
 
@@ -75,7 +76,7 @@ static weir_status shm_fail_no_memory(size_t bytes, int error_number)
 static weir_status shm_create_file(size_t bytes, int *fd)
 {
     weir_status status = WEIR_OK;
-    int made = memfd_create("weir", MFD_CLOEXEC);
+    int made = weiri_fd_raise(memfd_create("weir", MFD_CLOEXEC));
     if (made < 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot create shared memory (memfd)%s",
                                 errno == EMFILE ? "; raise 'ulimit -n'" : "");
@@ -212,7 +213,7 @@ static int shm_open_file(const weiri_segment_key *key)
     if (weiri_descriptor_is_passed(key))
         return weiri_descriptor_take(key);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)key->pid, (int)key->fd);
-    return open(path, O_RDWR | O_CLOEXEC);
+    return weiri_fd_raise(open(path, O_RDWR | O_CLOEXEC));
 }
 
 static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *segment)

@@ -29,6 +29,7 @@
  */
 #include "transport/net/tcp.h"
 
+#include "base/fd.h"
 #include "base/env.h"
 #include "base/error.h"
 
@@ -71,8 +72,8 @@ static void tcp_close(weiri_net *base)
 static weir_status open_descriptors(weiri_tcp_net *net)
 {
     struct epoll_event watch = {.events = EPOLLIN};
-    net->epoll = epoll_create1(EPOLL_CLOEXEC);
-    net->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    net->epoll = weiri_fd_raise(epoll_create1(EPOLL_CLOEXEC));
+    net->timer = weiri_fd_raise(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (net->epoll < 0 || net->timer < 0 ||
         epoll_ctl(net->epoll, EPOLL_CTL_ADD, net->timer, &watch) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d: transport tcp: epoll%s",

@@ -5,6 +5,7 @@
  */
 #include "transport/net/tcp.h"
 
+#include "base/fd.h"
 #include "base/error.h"
 #include "base/open_files.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 weir_status weiri_tcp_gate_watch(const weiri_tcp_net *net, int operation, int fd, uint32_t events,
@@ -27,7 +29,7 @@ weir_status weiri_tcp_gate_watch(const weiri_tcp_net *net, int operation, int fd
 weir_status weiri_tcp_gate_open(weiri_tcp_net *net)
 {
     struct epoll_event watch = {.events = EPOLLIN, .data.ptr = &net->gate};
-    net->gate = epoll_create1(EPOLL_CLOEXEC);
+    net->gate = weiri_fd_raise(epoll_create1(EPOLL_CLOEXEC));
     if (net->gate < 0 || epoll_ctl(net->epoll, EPOLL_CTL_ADD, net->gate, &watch) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d: transport tcp: epoll%s",
                                 net->base.rank, errno == EMFILE ? "; raise 'ulimit -n'" : "");
@@ -55,7 +57,7 @@ void weiri_tcp_close_gate(weiri_tcp_net *net)
 /* Whether this process cannot open another file. */
 static int has_no_file(void)
 {
-    const int fd = dup(STDERR_FILENO), error_number = errno;
+    const int fd = eventfd(0, EFD_CLOEXEC), error_number = errno;
     if (fd >= 0)
         close(fd);
     return fd < 0 && error_number == EMFILE;

@@ -1,13 +1,14 @@
 /*
  * Proves that the fork and the TCP bootstrap conform, that both report peers that die, stay silent
- * or disagree, that the runner of forked ranks collects and ends its ranks, and that a bootstrap
- * object owns its context.
+ * or disagree, that the runner of forked ranks collects and ends its ranks, whatever the process
+ * has inherited, and that a bootstrap object owns its context.
  */
 #include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/long_part.h"
 
 #include <weir/target.h>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -383,6 +384,78 @@ static void test_object_owns_its_context(void **state)
 #define FAULT_TEST(name, over_tcp, nranks, ...)                                                    \
     AT(name, test_fault, (&(fault){over_tcp, nranks, __VA_ARGS__}))
 
+/* ------------------------------------------------------ inherited process state */
+
+static int own_code(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    return 7 * weir_boot_rank(boot);
+}
+
+static void reap_any(int number)
+{
+    (void)number;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue;
+}
+
+/* Codes survive a program that ignores SIGCHLD, as its parent may have told it to, or reaps every
+ * child in a handler. */
+static void test_codes_survive_sigchld(void **state)
+{
+    void (*const handlers[])(int) = {SIG_IGN, reap_any, SIG_DFL};
+    (void)state;
+    for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++) {
+        int codes[3];
+        signal(SIGCHLD, handlers[i]);
+        const weir_status status = weir_boot_fork_run(3, own_code, NULL, 20000, codes);
+        signal(SIGCHLD, SIG_DFL);
+        assert_int_equal(status, WEIR_OK);
+        for (int rank = 0; rank < 3; rank++)
+            assert_int_equal(codes[rank], 7 * rank);
+    }
+}
+
+/* Without standard input, output and error, all objects leave their numbers free. */
+static int uses_no_standard_number(weir_boot *boot, void *argument)
+{
+    const float in = 1;
+    float out = 0;
+    (void)argument;
+    weir_boot *tcp = tcp_over(boot);
+    weir_comm *comm = tcp ? open_comm(tcp) : NULL;
+    const int works = comm && weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, WEIR_SUM, NULL) ==
+                                  WEIR_OK && out == 2;
+    int taken = 0;
+    for (int fd = 0; fd < 3; fd++)
+        taken |= (fcntl(fd, F_GETFD) != -1) << fd;
+    if (comm)
+        weir_comm_destroy(comm);
+    weir_boot_destroy(tcp);
+    return works ? taken : 100;
+}
+
+static int run_without_standard_files(weir_boot *outer, void *argument)
+{
+    int codes[2] = {0};
+    (void)outer;
+    (void)argument;
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+    const weir_status status =
+        weir_boot_fork_run(2, uses_no_standard_number, NULL, 20000, codes);
+    return status == WEIR_OK ? codes[0] | codes[1] : 101;
+}
+
+static void test_standard_numbers_stay_free(void **state)
+{
+    int code;
+    (void)state;
+    assert_int_equal(weir_boot_fork_run(1, run_without_standard_files, NULL, 40000, &code),
+                     WEIR_OK);
+    assert_int_equal(code, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +479,8 @@ int main(void)
         FAULT_TEST("tcp: a receive during a barrier is reported", 1, 2, receive_during_barrier, 0),
         RANKS_TEST("fork runs 64 ranks", 64, barriers, NULL),
         AT("exit codes are collected", test_exit_codes_are_collected, NULL),
+        AT("exit codes survive an ignored or handled SIGCHLD", test_codes_survive_sigchld, NULL),
+        AT("numbers of standard files stay free", test_standard_numbers_stay_free, NULL),
         AT("the runner kills late ranks", test_runner_kills_late_ranks, NULL),
         AT("the runner kills ranks that outlive a failure",
            test_runner_kills_ranks_that_outlive_a_failure, NULL),
