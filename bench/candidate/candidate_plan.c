@@ -1,4 +1,4 @@
-/* A plan as a candidate: each call goes through weir_executor_run. */
+/* A plan as a candidate: each call goes through weir_executor_run_call. */
 #include "bench/candidate/candidates.h"
 
 #include "base/contract.h"
@@ -40,9 +40,7 @@ static weir_status plan_prepare(bench_candidate *self, const bench_operation *op
 static weir_status plan_run(bench_candidate *self)
 {
     const plan_state *state = self->state;
-    const weir_call *c = &self->operation->call;
-    return weir_executor_run(state->executor, state->plan, c->in, c->out, c->in_bytes, c->out_bytes,
-                             c->dtype, c->op, bench_gpu_stream(self->job->gpu));
+    return weir_executor_run_call(state->executor, state->plan, &self->operation->call);
 }
 
 static void plan_close(bench_candidate *self)

@@ -304,6 +304,10 @@ WEIR_API weir_status weir_executor_run(weir_executor *executor, const weir_plan 
                                        const void *in, void *out, uint64_t in_bytes,
                                        uint64_t out_bytes, weir_dtype dtype, weir_op op,
                                        weir_stream stream);
+/* The same for a weir_call (weir/weir.h), of which it reads in, out, in_bytes, out_bytes, dtype, op
+ * and stream. WEIR_ERR_INVALID also as weir_run for a call of another version. */
+WEIR_API weir_status weir_executor_run_call(weir_executor *executor, const weir_plan *plan,
+                                            const weir_call *call);
 /* Returns the communicator. */
 WEIR_API weir_comm *weir_executor_comm(const weir_executor *executor);
 /* Creates an algorithm that runs a plan, for collections and for weir_algo_execute with an

@@ -205,7 +205,7 @@ static weir_status context_upload(weir_executor *executor, weiri_plan_context *c
 
 /* Local. Creating a context allocates memory, which would invalidate a capture. */
 weir_status weiri_device_admit(const weir_executor *executor, const weir_plan *plan,
-                               const weiri_plan_call *call)
+                               const weir_call *call)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     int before;

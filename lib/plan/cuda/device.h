@@ -37,7 +37,7 @@ typedef struct weiri_device_context {
 
 /* The backend's functions for contexts; see executor.h. */
 weir_status weiri_device_admit(const weir_executor *executor, const weir_plan *plan,
-                               const weiri_plan_call *call);
+                               const weir_call *call);
 weir_status weiri_device_prepare(weir_executor *executor, const weir_plan *plan,
                                  weiri_plan_context *context);
 void weiri_device_release(weir_executor *executor, weiri_plan_context *context);
@@ -51,7 +51,7 @@ weir_status weiri_device_check_buffer(weir_executor *executor, const weiri_plan_
                                  int which, const char *pointer, weiri_gpu_desc *desc, int *can);
 
 /* The kernel for a call. */
-const void *weiri_device_kernel(const weiri_plan_context *context, const weiri_plan_call *call);
+const void *weiri_device_kernel(const weiri_plan_context *context, const weir_call *call);
 /* Checks that all blocks of a type's kernel are resident at once, as they wait for each other.
  * Loads the type's kernels. The device must be current. Local. */
 weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_plan_context *context,

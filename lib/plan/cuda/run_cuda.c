@@ -101,7 +101,7 @@ typedef struct buffers {
 } buffers;
 
 static weir_status find_buffers(weir_executor *executor, const weiri_plan_context *context,
-                                const weiri_plan_call *call, buffers *found)
+                                const weir_call *call, buffers *found)
 {
     weiri_device_context *own = context->own;
     weiri_placement *placement = &found->placement;
@@ -150,7 +150,7 @@ static int resident_blocks(const weir_comm *comm, const void *kernel, int thread
     return each * weiri_cuda_of(comm)->processors;
 }
 
-const void *weiri_device_kernel(const weiri_plan_context *context, const weiri_plan_call *call)
+const void *weiri_device_kernel(const weiri_plan_context *context, const weir_call *call)
 {
     const weiri_device_context *own = context->own;
     const uint32_t ops = call->op == WEIR_SUM || call->op == WEIR_AVG ? 0 : WEIRI_IMAGE_DOES_OPS;
@@ -229,7 +229,7 @@ static weir_status launch_kernel(const weir_comm *comm, const void *kernel, uint
 }
 
 static weir_status launch_divide(const weir_executor *executor, const weiri_plan_context *context,
-                                 const weiri_plan_call *call, char *out)
+                                 const weir_call *call, char *out)
 {
     enum { THREADS = 256 };
     weiri_divide_args args = {out, context->layout.out_bytes, executor->comm->nranks,
@@ -243,7 +243,7 @@ static weir_status launch_divide(const weir_executor *executor, const weiri_plan
 }
 
 static weir_status cuda_plan_launch(weir_executor *executor, weiri_plan_context *context,
-                                    const weiri_plan_call *call)
+                                    const weir_call *call)
 {
     weir_comm *comm = executor->comm;
     const weiri_device *device = executor->own;
@@ -282,7 +282,7 @@ static weir_status cuda_plan_launch(weir_executor *executor, weiri_plan_context 
 }
 
 static weir_status cuda_plan_run(weir_executor *executor, weiri_plan_context *context,
-                                 const weiri_plan_call *call)
+                                 const weir_call *call)
 {
     int before;
     weir_status status = weiri_cuda_ready(executor->comm, call->stream, &before);
@@ -315,7 +315,7 @@ static weir_status cuda_plan_settle(weir_executor *executor)
 }
 
 static weir_status cuda_plan_fit(weir_executor *executor, const weiri_plan_context *context,
-                                 const weiri_plan_call *call)
+                                 const weir_call *call)
 {
     int before;
     weir_status status = weiri_cuda_enter(executor->comm, &before);

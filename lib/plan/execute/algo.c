@@ -19,8 +19,7 @@ static weir_status plan_algo_launch(void *state, void *context, weir_comm *comm,
     if (weir_executor_comm(call->executor) != comm)
         return weiri_fail(WEIR_ERR_INVALID, "plan %s: the executor belongs to another communicator",
                           plan->name);
-    return weir_executor_run(call->executor, plan, call->in, call->out, call->in_bytes,
-                             call->out_bytes, call->dtype, call->op, call->stream);
+    return weir_executor_run_call(call->executor, plan, call);
 }
 
 weir_status weir_algo_from_plan(const weir_plan *plan, weir_algo **algo)

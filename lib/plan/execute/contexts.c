@@ -102,12 +102,12 @@ typedef struct context_key {
 } context_key;
 
 static context_key key_of_call(const weir_executor *executor, const weir_plan *plan,
-                               uint64_t in_bytes, uint64_t out_bytes, const weiri_plan_call *call)
+                               const weir_call *call, int any_buffers)
 {
-    const int depends = executor->ops != &weiri_executor_host && !weiri_plan_has_root(plan) &&
-                        !call->any_buffers;
-    return (context_key){plan->identity, in_bytes, out_bytes,
-                         depends && weiri_plan_overlap(call, in_bytes, out_bytes)};
+    const int depends =
+        executor->ops != &weiri_executor_host && !weiri_plan_has_root(plan) && !any_buffers;
+    return (context_key){plan->identity, call->in_bytes, call->out_bytes,
+                         depends && weiri_plan_overlap(call)};
 }
 
 static context_key key_of(const weiri_plan_context *context)
@@ -128,12 +128,11 @@ static weiri_plan_context *context_find(const weir_executor *executor, context_k
 }
 
 weiri_plan_context *weiri_plan_context_find(const weir_executor *executor, const weir_plan *plan,
-                                            uint64_t in_bytes, uint64_t out_bytes,
-                                            const weiri_plan_call *call)
+                                            const weir_call *call, int any_buffers)
 {
     weiri_plan_context *found =
-        context_find(executor, key_of_call(executor, plan, in_bytes, out_bytes, call));
-    return found && found->layout.block_bytes % call->element_bytes == 0 ? found : NULL;
+        context_find(executor, key_of_call(executor, plan, call, any_buffers));
+    return found && found->layout.block_bytes % weir_dtype_bytes(call->dtype) == 0 ? found : NULL;
 }
 
 /* Fails on all ranks unless all ranks create the context for the same call; otherwise they would
@@ -297,16 +296,16 @@ static weir_status evict_contexts(weir_executor *executor, const weiri_plan_cont
  * when it enters check_same_call. */
 static weir_status context_create(weir_executor *executor, const weir_plan *plan,
                                   const weiri_plan_layout *layout, int needs_op,
-                                  const weiri_plan_call *call, weiri_plan_context **context)
+                                  const weir_call *call, int any_buffers,
+                                  weiri_plan_context **context)
 {
     weiri_plan_context *made = calloc(1, sizeof *made);
     weir_status status =
         made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
     if (made) {
         made->layout = *layout;
-        made->any_buffers = call->any_buffers;
-        made->overlaps =
-            (int)key_of_call(executor, plan, layout->in_bytes, layout->out_bytes, call).overlaps;
+        made->any_buffers = any_buffers;
+        made->overlaps = (int)key_of_call(executor, plan, call, any_buffers).overlaps;
         made->needs_op = needs_op;
         made->call = call;
         status = context_describe(executor, plan, made);
@@ -333,10 +332,10 @@ static weir_status context_create(weir_executor *executor, const weir_plan *plan
 }
 
 weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *plan,
-                                   uint64_t in_bytes, uint64_t out_bytes,
-                                   const weiri_plan_call *call, weiri_plan_context **context)
+                                   const weir_call *call, int any_buffers,
+                                   weiri_plan_context **context)
 {
-    *context = weiri_plan_context_find(executor, plan, in_bytes, out_bytes, call);
+    *context = weiri_plan_context_find(executor, plan, call, any_buffers);
     if (*context)
         return check_reduce_op(plan, (*context)->needs_op, call->op);
     weiri_plan_layout layout;
@@ -345,8 +344,9 @@ weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *pla
     if (status == WEIR_OK)
         status = check_reduce_op(plan, needs_op, call->op);
     if (status == WEIR_OK)
-        status = weiri_plan_lay_out(plan, in_bytes, out_bytes, call->element_bytes, &layout);
-    if (status != WEIR_OK || in_bytes + out_bytes == 0)
+        status = weiri_plan_lay_out(plan, call->in_bytes, call->out_bytes,
+                                    weir_dtype_bytes(call->dtype), &layout);
+    if (status != WEIR_OK || call->in_bytes + call->out_bytes == 0)
         return status;
-    return context_create(executor, plan, &layout, needs_op, call, context);
+    return context_create(executor, plan, &layout, needs_op, call, any_buffers, context);
 }

@@ -6,6 +6,7 @@
 
 #include "base/words.h"
 #include "base/error.h"
+#include "coll/coll.h"
 #include "comm/monitor/monitor.h"
 
 #include <stdio.h>
@@ -82,7 +83,7 @@ void weiri_executor_free(weir_executor *executor)
 /* -------------------------------------------------------------------- runs */
 
 static weir_status check_call(const weir_executor *executor, const weir_plan *plan,
-                              const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes)
+                              const weir_call *call)
 {
     const int nranks = executor->comm->nranks;
     if (plan->nranks != nranks)
@@ -90,15 +91,16 @@ static weir_status check_call(const weir_executor *executor, const weir_plan *pl
                           "%s: the plan is for %d rank%s, but the communicator has %d; use a plan "
                           "for as many ranks",
                           plan->file, plan->nranks, weiri_s(plan->nranks), nranks);
-    if (!call->element_bytes || (unsigned)call->op >= WEIR_OP_COUNT)
+    if (!weir_dtype_bytes(call->dtype) || (unsigned)call->op >= WEIR_OP_COUNT)
         return weiri_fail(WEIR_ERR_INVALID, "%s: unknown data type or operation", plan->file);
     if (call->stream && !executor->comm->gpu)
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s: a stream is given, but the communicator uses host memory",
                           plan->file);
     const weiri_contract *contract = weiri_contract_of(plan->collective);
-    const int without_in = in_bytes == 0 || contract->only_root_reads;
-    const int without_out = out_bytes == 0 || contract->out[WEIRI_ROLE_OTHER] != WEIRI_AFTER_RESULT;
+    const int without_in = call->in_bytes == 0 || contract->only_root_reads;
+    const int without_out =
+        call->out_bytes == 0 || contract->out[WEIRI_ROLE_OTHER] != WEIRI_AFTER_RESULT;
     if ((!call->in && !without_in) || (!call->out && !without_out))
         return weiri_fail(WEIR_ERR_INVALID, "%s: a buffer is NULL", plan->file);
     return WEIR_OK;
@@ -113,9 +115,8 @@ static void executor_enter(weir_executor *executor, weiri_plan_context *context)
 }
 
 /* Runs a plan of a collective on a communicator that is monitored. */
-static __attribute__((noinline)) weir_status executor_run_monitored(weir_executor *executor,
-                                                                    weiri_plan_context *context,
-                                                                    const weiri_plan_call *call)
+static __attribute__((noinline)) weir_status
+executor_run_monitored(weir_executor *executor, weiri_plan_context *context, const weir_call *call)
 {
     weiri_monitor *monitor = executor->comm->monitor;
     weiri_monitor_call about = {.function = context->collective};
@@ -130,7 +131,7 @@ static __attribute__((noinline)) weir_status executor_run_monitored(weir_executo
 }
 
 weir_status weiri_plan_context_run(weir_executor *executor, weiri_plan_context *context,
-                                   const weiri_plan_call *call)
+                                   const weir_call *call)
 {
     if (WEIRI_UNLIKELY(executor->comm->monitor != NULL) && context->collective >= 0)
         return executor_run_monitored(executor, context, call);
@@ -138,25 +139,43 @@ weir_status weiri_plan_context_run(weir_executor *executor, weiri_plan_context *
     return executor->ops->run(executor, context, call);
 }
 
+weir_status weir_executor_run_call(weir_executor *executor, const weir_plan *plan,
+                                   const weir_call *call)
+{
+    weiri_plan_context *context = NULL;
+    weir_call own;
+    if (WEIRI_UNLIKELY(!executor || !plan))
+        return weiri_fail(WEIR_ERR_INVALID, "weir_executor_run: executor and plan are required");
+    weir_comm *comm = executor->comm;
+    weir_status status = weiri_comm_admit(comm, "weir_executor_run");
+    if (WEIRI_UNLIKELY(status == WEIR_OK && (!call || call->size != sizeof *call))) {
+        status = weiri_call_read("weir_executor_run_call", call, &own);
+        call = &own;
+    }
+    if (WEIRI_LIKELY(status == WEIR_OK))
+        status = check_call(executor, plan, call);
+    if (WEIRI_LIKELY(status == WEIR_OK))
+        status = weiri_plan_context_get(executor, plan, call, 0, &context);
+    if (WEIRI_UNLIKELY(status != WEIR_OK || !context))
+        return status;
+    status = weiri_plan_context_run(executor, context, call);
+    return WEIRI_UNLIKELY(status == WEIR_OK && weiri_comm_was_aborted(comm))
+               ? weiri_comm_fail_aborted(comm, "weir_executor_run")
+               : status;
+}
+
 weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, const void *in,
                               void *out, uint64_t in_bytes, uint64_t out_bytes, weir_dtype dtype,
                               weir_op op, weir_stream stream)
 {
-    if (WEIRI_UNLIKELY(!executor || !plan))
-        return weiri_fail(WEIR_ERR_INVALID, "weir_executor_run: executor and plan are required");
-    const weiri_plan_call call = {in, out, dtype, op, weir_dtype_bytes(dtype), stream, 0};
-    weiri_plan_context *context = NULL;
-    weir_comm *comm = executor->comm;
-    weir_status status = weiri_comm_admit(comm, "weir_executor_run");
-    if (status == WEIR_OK)
-        status = check_call(executor, plan, &call, in_bytes, out_bytes);
-    if (status == WEIR_OK)
-        status = weiri_plan_context_get(executor, plan, in_bytes, out_bytes, &call, &context);
-    if (WEIRI_UNLIKELY(status != WEIR_OK || !context))
-        return status;
-    status = weiri_plan_context_run(executor, context, &call);
-    return WEIRI_UNLIKELY(status == WEIR_OK && weiri_comm_was_aborted(comm))
-               ? weiri_comm_fail_aborted(comm, "weir_executor_run")
-               : status;
+    const weir_call call = {.size = sizeof call,
+                            .dtype = dtype,
+                            .op = op,
+                            .in = in,
+                            .out = out,
+                            .stream = stream,
+                            .in_bytes = in_bytes,
+                            .out_bytes = out_bytes};
+    return weir_executor_run_call(executor, plan, &call);
 }
 

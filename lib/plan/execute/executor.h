@@ -1,5 +1,7 @@
 /*
  * Internals of the executor, shared by its common part (executor.c, contexts.c) and its backends.
+ * A call is a weir_call whose in_bytes and out_bytes are the lengths of the buffers on every rank;
+ * of its other members in, out, dtype, op and stream are used.
  *
  * The common part checks a call, finds or creates its context, and passes both to the backend. A
  * context is a plan compiled for two lengths, with what the backend needs to run it: memory that
@@ -51,7 +53,8 @@ typedef struct weiri_plan_context {
     int reached[2];    /* WEIRI_REACHED_*, by buffer (input, output); of a plan in place [0] is the
                         * region */
     weiri_plan_layout layout;
-    int any_buffers; /* copied from the call that it is created for */
+    int any_buffers; /* serves calls with any buffers, in place or not, and has memory for copies of
+                      * them */
     uint32_t types[2]; /* an executor for calls: the types, a bit each, whose kernels all ranks are
                         * known to have; of sums, and of other operations */
     int overlaps; /* on GPUs: input and output of its calls overlap; 0 if only the root's may */
@@ -61,20 +64,8 @@ typedef struct weiri_plan_context {
     uint64_t used;          /* number of the executor's call that last used it */
     int is_captured;        /* a graph contains a call, so the context must stay */
     void *own;              /* the backend's data */
-    const struct weiri_plan_call *call; /* the call that it is created for; NULL afterwards */
+    const weir_call *call;  /* the call that it is created for; NULL afterwards */
 } weiri_plan_context;
-
-/* A call, after its arguments were checked. */
-typedef struct weiri_plan_call {
-    const char *in;
-    char *out;
-    weir_dtype dtype;
-    weir_op op;
-    size_t element_bytes;
-    weir_stream stream;
-    int any_buffers; /* the context is to serve calls with any buffers, in place or not, and has
-                      * memory for copies of them */
-} weiri_plan_call;
 
 /* A backend. The functions return what weir_executor_run does. */
 typedef struct weiri_executor_ops {
@@ -82,17 +73,17 @@ typedef struct weiri_executor_ops {
     weir_status (*open)(struct weir_executor *executor);
     /* Local. Checks whether a context can be created for a call. May be NULL. */
     weir_status (*admit)(const struct weir_executor *executor, const weir_plan *plan,
-                         const weiri_plan_call *call);
+                         const weir_call *call);
     /* Collective: succeeds on all ranks or on none. Sets shared_bytes and own; all other members
      * are set. The plan may be freed afterwards. */
     weir_status (*prepare)(struct weir_executor *executor, const weir_plan *plan,
                            weiri_plan_context *context);
     weir_status (*run)(struct weir_executor *executor, weiri_plan_context *context,
-                       const weiri_plan_call *call);
+                       const weir_call *call);
     /* Local. Checks that the kernel for a call can run. May be NULL. WEIR_ERR_UNSUPPORTED if not.
      */
     weir_status (*fit)(struct weir_executor *executor, const weiri_plan_context *context,
-                       const weiri_plan_call *call);
+                       const weir_call *call);
     /* Local, blocking: waits until none of this rank's calls is in progress. */
     weir_status (*settle)(struct weir_executor *executor);
     /* Local. Before, all ranks have settled and passed a barrier since the context was last used,
@@ -127,19 +118,18 @@ weir_status weiri_plan_reduce_op(const weir_plan *plan, int *needs);
  * collective, with an agreed status, when it creates a context, and local otherwise.
  * weiri_plan_context_free is local; no list must contain the context any more. */
 weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *plan,
-                                   uint64_t in_bytes, uint64_t out_bytes,
-                                   const weiri_plan_call *call, weiri_plan_context **context);
+                                   const weir_call *call, int any_buffers,
+                                   weiri_plan_context **context);
 void weiri_plan_context_free(weir_executor *executor, weiri_plan_context *context);
 /* The context that a call would use, or NULL. Local. */
 weiri_plan_context *weiri_plan_context_find(const weir_executor *executor, const weir_plan *plan,
-                                            uint64_t in_bytes, uint64_t out_bytes,
-                                            const weiri_plan_call *call);
+                                            const weir_call *call, int any_buffers);
 /* Sets what a context holds about the accesses of a plan's operations: only_packets, has_ports,
  * ports, reached and reduces. */
 void weiri_plan_survey(const weir_plan *plan, weiri_plan_context *context);
 /* Runs a call in its context, and counts and times it if the communicator is monitored. */
 weir_status weiri_plan_context_run(weir_executor *executor, weiri_plan_context *context,
-                                   const weiri_plan_call *call);
+                                   const weir_call *call);
 
 /*
  * Ordinary calls (coll/planned.h), of an executor with for_calls: offer.c.
@@ -148,9 +138,9 @@ weir_status weiri_plan_context_run(weir_executor *executor, weiri_plan_context *
 /* What all ranks know of an ordinary call, and its buffers here. */
 typedef struct weiri_plan_offer {
     const weir_plan *plan;
-    uint64_t in_bytes, out_bytes;
-    uint32_t ports; /* as in weiri_plan_context */
-    weiri_plan_call call;
+    uint32_t ports;  /* as in weiri_plan_context */
+    int any_buffers; /* likewise */
+    weir_call call;
 } weiri_plan_offer;
 
 /* Finds or creates the context for a call that the plan's lengths and operation fit. *context
@@ -176,7 +166,7 @@ typedef struct weiri_placement {
     int copies_out;       /* `out` must be copied to the caller's output at the end */
 } weiri_placement;
 weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank,
-                                     const weiri_plan_call *call);
+                                     const weir_call *call);
 
 /* Whether this rank's output is written: in a reduce only the root's is; if the root is unknown,
  * 1. */
@@ -187,7 +177,7 @@ int weiri_plan_has_result(const weiri_plan_context *context);
 int weiri_plan_may_stage(const weiri_plan_context *context, int which);
 
 /* Whether the caller's input and output share bytes. */
-int weiri_plan_overlap(const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes);
+int weiri_plan_overlap(const weir_call *call);
 
 /* The offsets of input and output in the region, for any rank. */
 uint64_t weiri_region_in_offset(const weiri_plan_context *context, int rank);

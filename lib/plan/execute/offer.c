@@ -26,13 +26,13 @@ static uint64_t offer_bytes(const weiri_plan_layout *layout, int any_buffers, in
 /* Whether one more context may be created. Every rank comes to the same result. */
 static int offer_has_room(const weir_executor *executor, const weiri_plan_offer *offer)
 {
-    const weiri_plan_call *call = &offer->call;
+    const weir_call *call = &offer->call;
     weiri_plan_layout layout;
     uint64_t bytes, ports = offer->ports;
-    if (weiri_plan_lay_out(offer->plan, offer->in_bytes, offer->out_bytes, call->element_bytes,
-                           &layout) != WEIR_OK)
+    if (weiri_plan_lay_out(offer->plan, call->in_bytes, call->out_bytes,
+                           weir_dtype_bytes(call->dtype), &layout) != WEIR_OK)
         return 0;
-    bytes = offer_bytes(&layout, call->any_buffers, weiri_plan_has_root(offer->plan));
+    bytes = offer_bytes(&layout, offer->any_buffers, weiri_plan_has_root(offer->plan));
     for (int i = 0; i < executor->ncontexts; i++) {
         const weiri_plan_context *held = executor->contexts[i];
         bytes += offer_bytes(&held->layout, held->any_buffers, held->has_root);
@@ -45,8 +45,7 @@ static int offer_has_room(const weir_executor *executor, const weiri_plan_offer 
 
 static weiri_plan_context *offer_find(const weir_executor *executor, const weiri_plan_offer *offer)
 {
-    return weiri_plan_context_find(executor, offer->plan, offer->in_bytes, offer->out_bytes,
-                                   &offer->call);
+    return weiri_plan_context_find(executor, offer->plan, &offer->call, offer->any_buffers);
 }
 
 int weiri_plan_has_context(const weir_executor *executor, const weiri_plan_offer *offer)
@@ -55,8 +54,7 @@ int weiri_plan_has_context(const weir_executor *executor, const weiri_plan_offer
 }
 
 /* The bit of a call's type in a context, and the word with it. */
-static uint32_t offer_type(weiri_plan_context *context, const weiri_plan_call *call,
-                           uint32_t **types)
+static uint32_t offer_type(weiri_plan_context *context, const weir_call *call, uint32_t **types)
 {
     *types = &context->types[call->op != WEIR_SUM];
     return (uint32_t)1 << call->dtype;
@@ -95,8 +93,8 @@ static weir_status offer_create(weir_executor *executor, const weiri_plan_offer 
     weir_status status = offer_ask_captures(executor, offer->call.stream, &captures);
     if (status != WEIR_OK || captures)
         return status;
-    status = weiri_plan_context_get(executor, offer->plan, offer->in_bytes, offer->out_bytes,
-                                    &offer->call, context);
+    status =
+        weiri_plan_context_get(executor, offer->plan, &offer->call, offer->any_buffers, context);
     if (status == WEIR_OK && *context) {
         const uint32_t type = offer_type(*context, &offer->call, &types);
         *types |= type; /* its creation has checked the kernel */
@@ -106,7 +104,7 @@ static weir_status offer_create(weir_executor *executor, const weiri_plan_offer 
 
 /* Agrees on whether the kernel for a call's type runs on all ranks. Collective. */
 static weir_status offer_check_type(weir_executor *executor, weiri_plan_context *context,
-                                    const weiri_plan_call *call)
+                                    const weir_call *call)
 {
     uint32_t *types;
     const uint32_t type = offer_type(context, call, &types);

@@ -28,7 +28,7 @@ static int output_can_be_region(const weiri_plan_context *context)
 /* Placement for a plan for use in place. In a call with two buffers, the region is a staging buffer
  * if the caller's output cannot be it; the input must not change. */
 static weiri_placement place_region(const weiri_plan_context *context, int rank,
-                                    const weiri_plan_call *call)
+                                    const weir_call *call)
 {
     const weiri_plan_layout *layout = &context->layout;
     weiri_placement made = {.one_region = 1};
@@ -36,7 +36,8 @@ static weiri_placement place_region(const weiri_plan_context *context, int rank,
     made.out_offset = weiri_region_out_offset(context, rank);
     made.region_bytes = layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes;
     const int in_place =
-        call->in && call->out && call->in + made.out_offset == call->out + made.in_offset;
+        call->in && call->out &&
+        (const char *)call->in + made.out_offset == (char *)call->out + made.in_offset;
     if (in_place)
         made.region = (char *)call->in - made.in_offset;
     else
@@ -49,13 +50,12 @@ static weiri_placement place_region(const weiri_plan_context *context, int rank,
 }
 
 weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank,
-                                     const weiri_plan_call *call)
+                                     const weir_call *call)
 {
     if (context->in_place)
         return place_region(context, rank, call);
-    const weiri_plan_layout *layout = &context->layout;
     weiri_placement made = {.in = (char *)call->in, .out = call->out};
-    if (weiri_plan_overlap(call, layout->in_bytes, layout->out_bytes)) {
+    if (weiri_plan_overlap(call)) {
         made.in = NULL;
         made.copies_in = 1;
     }
@@ -79,10 +79,10 @@ const char *weiri_step_where(const weiri_plan_context *context, const weiri_prog
     return text;
 }
 
-int weiri_plan_overlap(const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes)
+int weiri_plan_overlap(const weir_call *call)
 {
     const char *in = call->in, *out = call->out;
-    return in && out && in < out + out_bytes && out < in + in_bytes;
+    return in && out && in < out + call->out_bytes && out < in + call->in_bytes;
 }
 
 int weiri_plan_may_stage(const weiri_plan_context *context, int which)

@@ -124,16 +124,6 @@ static weir_status planned_open(weiri_coll *coll, weiri_planned *row)
 
 /* --------------------------------------------------------------------- running */
 
-/* The lengths of a call's buffers, on any rank. */
-static void planned_lengths(const weiri_coll *coll, const weiri_task *task, uint64_t *in_bytes,
-                            uint64_t *out_bytes)
-{
-    const weiri_contract *contract = weiri_contract_of((int)task->call->collective);
-    const uint64_t n = (uint64_t)coll->nranks;
-    *in_bytes = task->count_bytes * (contract->in_has_blocks ? n : 1);
-    *out_bytes = task->count_bytes * (contract->out_has_blocks ? n : 1);
-}
-
 /* Whether a plan serves a call, from what is equal on all ranks. A plan divides an average after it
  * has rounded the sum, which algorithms of weir do not. */
 static int planned_serves(const weiri_planned *row, const weiri_task *task,
@@ -148,8 +138,8 @@ static int planned_serves(const weiri_planned *row, const weiri_task *task,
         return 0;
     if (weiri_plan_has_root(row->plan) && call->root != proof->root)
         return 0;
-    return weiri_plan_lay_out(row->plan, offer->in_bytes, offer->out_bytes, task->element_bytes,
-                              &layout) == WEIR_OK &&
+    return weiri_plan_lay_out(row->plan, offer->call.in_bytes, offer->call.out_bytes,
+                              task->element_bytes, &layout) == WEIR_OK &&
            (!most || layout.chunk_bytes <= most);
 }
 
@@ -165,7 +155,7 @@ static int planned_is_symmetric(const weir_comm *comm, const void *pointer, uint
  * root may have none. */
 static int planned_needs_mapped(const weiri_planned *row, const weiri_plan_offer *offer, int which)
 {
-    const uint64_t in = offer->in_bytes, out = offer->out_bytes;
+    const uint64_t in = offer->call.in_bytes, out = offer->call.out_bytes;
     const uint64_t bytes = row->plan->in_place ? (in > out ? in : out) : which ? out : in;
     if (row->plan->in_place && which != (out >= in))
         return 0;
@@ -181,12 +171,12 @@ static int planned_fits_memory(const weiri_coll *coll, const weiri_planned *row,
                                const weiri_task *task, weiri_plan_offer *offer)
 {
     const void *const at[2] = {task->call->in, task->call->out};
-    const uint64_t bytes[2] = {offer->in_bytes, offer->out_bytes};
+    const uint64_t bytes[2] = {offer->call.in_bytes, offer->call.out_bytes};
     int fits = 1;
-    offer->call.any_buffers = coll->comm->gpu || coll->comm->internode || row->ports;
+    offer->any_buffers = coll->comm->gpu || coll->comm->internode || row->ports;
     for (int which = 0; which < 2 && coll->comm->gpu; which++)
         if (planned_needs_mapped(row, offer, which)) {
-            offer->call.any_buffers = 0;
+            offer->any_buffers = 0;
             fits &= planned_is_symmetric(coll->comm, at[which], bytes[which]);
         }
     return fits;
@@ -196,16 +186,13 @@ static int planned_fits_memory(const weiri_coll *coll, const weiri_planned *row,
 static int planned_offer(const weiri_coll *coll, const weiri_planned *row, const weiri_task *task,
                          weiri_plan_offer *offer)
 {
-    const weir_call *call = task->call;
-    const int reduces = weiri_contract_of((int)call->collective)->reduces;
-    *offer = (weiri_plan_offer){.plan = row->plan, .ports = row->ports};
-    offer->call = (weiri_plan_call){.in = call->in,
-                                    .out = call->out,
-                                    .dtype = call->dtype,
-                                    .op = reduces ? call->op : WEIR_SUM,
-                                    .element_bytes = task->element_bytes,
-                                    .stream = call->stream};
-    planned_lengths(coll, task, &offer->in_bytes, &offer->out_bytes);
+    const weiri_contract *contract = weiri_contract_of((int)task->call->collective);
+    const size_t n = (size_t)coll->nranks;
+    *offer = (weiri_plan_offer){.plan = row->plan, .ports = row->ports, .call = *task->call};
+    offer->call.in_bytes = task->count_bytes * (contract->in_has_blocks ? n : 1);
+    offer->call.out_bytes = task->count_bytes * (contract->out_has_blocks ? n : 1);
+    if (!contract->reduces)
+        offer->call.op = WEIR_SUM;
     return planned_serves(row, task, offer) && planned_fits_memory(coll, row, task, offer);
 }
 

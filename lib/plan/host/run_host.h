@@ -97,7 +97,7 @@ typedef struct weiri_host_launch {
 
 /* run_host_launch.c. Performs weir_executor_run for a call that has been checked. */
 weir_status weiri_host_run(weir_executor *executor, weiri_plan_context *context,
-                           const weiri_plan_call *call);
+                           const weir_call *call);
 /* The offset of a buffer in its rank's arena in this launch; and the rank that puts packets to an
  * address of this rank's scratch, -1 if none does. */
 uint64_t weiri_host_arena_offset(const weiri_host_launch *launch, uint32_t base);
@@ -108,10 +108,9 @@ int weiri_host_read_post(weiri_host_launch *launch, int rank);
 /* run_host_steps.c: runs all blocks to their end. Blocks the caller. */
 weir_status weiri_host_interpret(weiri_host_launch *launch);
 
-/* run_host_data.c: perform a step that moves data, from block->moved on. 1: the step is done; 0:
- * packets have not arrived (block->missing). */
-int weiri_host_copy(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block);
-int weiri_host_reduce(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block);
+/* run_host_data.c: performs a step that copies or reduces data, from block->moved on. 1: the step
+ * is done; 0: packets have not arrived (block->missing). */
+int weiri_host_move(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block);
 
 /* run_host_packets.c. line_bytes is a multiple of 8, and only the first data_bytes of them are
  * data; packets are aligned to 16 bytes. pack writes packets for the line, with zeros after the

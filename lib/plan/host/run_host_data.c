@@ -222,11 +222,9 @@ static size_t plan_host_reduce_run(const data_run *p, weiri_host_block *block)
 
 /* -------------------------------------------------------------------- steps */
 
-/* Calls handle for each run of the step's span; 1 at its end, 0 if packets have not arrived. */
-static int plan_host_handle_span(weiri_host_launch *launch, const weiri_step *step,
-                                 weiri_host_block *block,
-                                 size_t (*handle)(const data_run *, weiri_host_block *))
+int weiri_host_move(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block)
 {
+    const int copies = step->kind == WEIRI_STEP_COPY;
     if (plan_host_packet_is_missing(launch, block))
         return 0;
     const weiri_operand *all = weiri_program_operands(launch->program);
@@ -235,21 +233,12 @@ static int plan_host_handle_span(weiri_host_launch *launch, const weiri_step *st
         const weiri_run next = weiri_step_run(&launch->program->geometry, step, all, v, span.end);
         const data_run p = {launch,          step,           all + step->first_operand, v,
                             next.data_bytes, next.line_bytes};
-        const size_t done = handle(&p, block);
+        const size_t done =
+            copies ? plan_host_copy_run(&p, block) : plan_host_reduce_run(&p, block);
         block->moved += done;
         v += done;
         if (done < next.line_bytes)
             return 0;
     }
     return 1;
-}
-
-int weiri_host_copy(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block)
-{
-    return plan_host_handle_span(launch, step, block, plan_host_copy_run);
-}
-
-int weiri_host_reduce(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block)
-{
-    return plan_host_handle_span(launch, step, block, plan_host_reduce_run);
 }

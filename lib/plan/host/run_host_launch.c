@@ -146,30 +146,33 @@ static void plan_host_rewind_program(weiri_host_launch *launch)
 }
 
 /* For WEIR_AVG: divides the sums in the output by the number of ranks. */
-static void plan_host_divide_average(const weiri_host_launch *launch, const weiri_plan_call *call,
+static void plan_host_divide_average(const weiri_host_launch *launch, const weir_call *call,
                                      char *out)
 {
     const void *sums[] = {out};
     if (call->op != WEIR_AVG || !launch->context->reduces ||
         !weiri_plan_has_result(launch->context))
         return;
-    weiri_reduce(out, sums, 1, launch->context->layout.out_bytes / call->element_bytes,
+    weiri_reduce(out, sums, 1, launch->context->layout.out_bytes / launch->element_bytes,
                  call->dtype, WEIR_AVG, (uint64_t)launch->program->nranks, 0);
 }
 
 weir_status weiri_host_run(weir_executor *executor, weiri_plan_context *context,
-                           const weiri_plan_call *call)
+                           const weir_call *call)
 {
     const weiri_plan_layout *layout = &context->layout;
     weiri_host *host = executor->own;
     weiri_host_context *own = context->own;
     weiri_host_launch launch = {
-        .executor = executor, .host = host, .context = context, .own = own,
+        .executor = executor,
+        .host = host,
+        .context = context,
+        .own = own,
         .program = context->program,
         .flag =
             (uint32_t)(++own->launches % (own->has_separate_flags ? UINT8_MAX : UINT32_MAX)) + 1,
         .total_bytes = layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes,
-        .element_bytes = call->element_bytes,
+        .element_bytes = weir_dtype_bytes(call->dtype),
         .reduce = weiri_reduce_get(call->dtype, call->op == WEIR_AVG ? WEIR_SUM : call->op),
     };
     weiri_placement placement = weiri_executor_place(context, context->program->rank, call);

@@ -155,22 +155,12 @@ static outcome plan_host_find_posts(weiri_host_launch *launch, const weiri_step 
     return DONE;
 }
 
-static outcome plan_host_move_step(weiri_host_launch *launch, const weiri_step *step,
-                                   weiri_host_block *block)
-{
-    const outcome known = launch->unread ? plan_host_find_posts(launch, step, block) : DONE;
-    if (WEIRI_UNLIKELY(known != DONE))
-        return known;
-    if (step->kind == WEIRI_STEP_COPY)
-        return weiri_host_copy(launch, step, block) ? DONE : STUCK;
-    return weiri_host_reduce(launch, step, block) ? DONE : STUCK;
-}
-
 /* ------------------------------------------------------------------- blocks */
 
 static outcome plan_host_try_step(weiri_host_launch *launch, const weiri_step *step,
                                   weiri_host_block *block)
 {
+    outcome known = DONE;
     switch ((weiri_step_kind)step->kind) {
     case WEIRI_STEP_BARRIER: return plan_host_barrier_step(launch, step, block);
     case WEIRI_STEP_SEM_ACQUIRE: return plan_host_acquire_step(launch, step, block);
@@ -178,7 +168,13 @@ static outcome plan_host_try_step(weiri_host_launch *launch, const weiri_step *s
     case WEIRI_STEP_SIGNAL: return plan_host_signal_step(launch, step);
     case WEIRI_STEP_WAIT: return plan_host_wait_step(launch, step, block);
     case WEIRI_STEP_FLUSH: return plan_host_flush_step(launch, step, block);
-    case WEIRI_STEP_COPY: case WEIRI_STEP_REDUCE: return plan_host_move_step(launch, step, block);
+    case WEIRI_STEP_COPY:
+    case WEIRI_STEP_REDUCE:
+        if (WEIRI_UNLIKELY(launch->unread))
+            known = plan_host_find_posts(launch, step, block);
+        if (WEIRI_UNLIKELY(known != DONE))
+            return known;
+        return weiri_host_move(launch, step, block) ? DONE : STUCK;
     case WEIRI_STEP_PORT_PUT: return plan_host_put_step(launch, step, block);
     default:
         return DONE; /* a fence: program order within the thread is enough */

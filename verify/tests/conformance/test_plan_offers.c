@@ -82,7 +82,7 @@ static weir_status standin_prepare(weir_executor *executor, const weir_plan *pla
 }
 
 static weir_status standin_fit(weir_executor *executor, const weiri_plan_context *context,
-                               const weiri_plan_call *call)
+                               const weir_call *call)
 {
     (void)executor, (void)context, (void)call;
     return fault.fit_fails ? weiri_fail(WEIR_ERR_UNSUPPORTED, "no kernel of this type") : WEIR_OK;
@@ -95,7 +95,7 @@ static weir_status standin_settle(weir_executor *executor)
 }
 
 static weir_status standin_run(weir_executor *executor, weiri_plan_context *context,
-                               const weiri_plan_call *call)
+                               const weir_call *call)
 {
     return weiri_executor_host.run(executor, context, call);
 }

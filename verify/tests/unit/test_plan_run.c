@@ -504,11 +504,20 @@ static int many_sources_body(weir_boot *boot, void *argument)
         in[SUMMED + i] = 0x3c00; /* 1 */
     }
     weir_executor_set_checks(with.executor, 0); /* it is no allreduce */
-    EXPECT_OK(&failures, weir_executor_run(with.executor, plan, in, out, 4 * SUMMED, 4 * SUMMED,
-                                           WEIR_HALF, WEIR_SUM, NULL));
+    weir_call call = WEIR_CALL_INIT;
+    call.dtype = WEIR_HALF;
+    call.in = in;
+    call.out = out;
+    call.in_bytes = call.out_bytes = 4 * SUMMED;
+    EXPECT_OK(&failures, weir_executor_run_call(with.executor, plan, &call));
     for (int i = 0; i < SUMMED; i++)
         wrong += out[i] != 0x6800 + (SOURCES - 1) / 2;
     EXPECT(&failures, wrong == 0);
+    call.size = offsetof(weir_call, algo_name); /* of an older header */
+    EXPECT_OK(&failures, weir_executor_run_call(with.executor, plan, &call));
+    call.size = 0;
+    EXPECT(&failures, weir_executor_run_call(with.executor, plan, &call) == WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_executor_run_call(with.executor, plan, NULL) == WEIR_ERR_INVALID);
     weir_plan_free(plan);
     plan_rank_close(&with);
     return failures;
