@@ -60,7 +60,8 @@ static const char *mpi_refuses(bench_candidate *self, const bench_operation *ope
     const weir_call *call = &operation->call;
     if (self->job->gpu)
         return "MPI works on memory of the process here";
-    if (bench_collective_has_op(call->collective) && weirv_mpi_type(call->dtype) == MPI_DATATYPE_NULL) {
+    const int reduces = bench_collective_has_op(call->collective);
+    if (reduces && weirv_mpi_type(call->dtype) == MPI_DATATYPE_NULL) {
         snprintf(state->note, sizeof state->note, "MPI's standard has no type %s to reduce",
                  weir_dtype_name(call->dtype));
         return state->note;

@@ -9,11 +9,14 @@
 
 #include <weir/weir.h>
 
-enum { WEIRI_TRANSPORTS = WEIR_TRANSPORT_TCP + 1, WEIRI_NETWORKS = 3 /* ib, tcp, and shm between emulated nodes */ };
+enum {
+    WEIRI_TRANSPORTS = WEIR_TRANSPORT_TCP + 1,
+    WEIRI_NETWORKS = 3, /* ib, tcp, and shm between emulated nodes */
+};
 
 typedef struct weiri_transport_row {
     const char *name;
-    int network;      /* its place in the order of preference, the best first; -1: it is no network */
+    int network;      /* its place in the order of preference, best first; -1: it is no network */
     int joins_nodes;  /* "auto" tries it between nodes; 0: no network, or only by its name */
     weir_net_cost cost; /* of a network, as the cost model assumes it (coll/internode/cost.h) */
 } weiri_transport_row;

@@ -20,9 +20,9 @@ typedef struct weiri_algo {
     weir_algo_info info; /* the part that users see */
     weiri_algo_run run;
     const struct weiri_gpu_algo *gpu; /* cuda: coll/cuda/kernels.h */
-    /* Between nodes: from so many bytes on, phases within a node run on its GPUs, which is faster if
-     * they take less time than the copies that they save: in allreduce and reduce_scatter from about
-     * 128 KiB on, in reduce, whose root copies everything anyway, never (SIZE_MAX). */
+    /* Between nodes: from so many bytes on, phases within a node run on its GPUs. That is faster if
+     * they take less time than the copies that they save: in allreduce and reduce_scatter from
+     * about 128 KiB on; in reduce, whose root copies everything anyway, never (SIZE_MAX). */
     size_t gpu_phases_from;
 } weiri_algo;
 

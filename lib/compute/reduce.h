@@ -14,8 +14,9 @@
  * dst[i] = src[0][i] op src[1][i] op ... src[nsrc - 1][i], for i < count
  * elements, with the meaning of weir_op in weir/weir.h; WEIR_AVG then divides by
  * divisor (at least 1; other operations ignore it; it may exceed nsrc when src
- * hold partial sums). nsrc is at least 1; each element is rounded
- * once, however many there are. Pointers may have any alignment. dst may be one of the sources; otherwise they must not overlap.
+ * hold partial sums). nsrc is at least 1; each element is rounded once, however
+ * many sources there are. Pointers may have any alignment. dst may be one of the
+ * sources; otherwise they must not overlap.
  * Local, no errors. streaming != 0 stores around the caches, which pays when
  * dst is not read soon and the working set exceeds
  * weiri_streaming_threshold_bytes(); those stores are ordered before any later

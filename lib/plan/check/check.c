@@ -322,8 +322,8 @@ static void check_plan(weiri_check *check)
     }
 }
 
-/* Keeps what executors need of a proof with the plan, which is constant for its users. Several threads
- * may check a plan at once; the first proof stays. */
+/* Keeps what executors need of a proof with the plan, which is constant for its users. Several
+ * threads may check a plan at once; the first proof stays. */
 static void plan_keep_proof(const weir_plan *plan, const weir_plan_report *report)
 {
     weiri_plan_proof *made = calloc(1, sizeof *made), *none = NULL;

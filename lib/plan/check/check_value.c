@@ -87,7 +87,8 @@ int weiri_check_knows_result(const weir_plan *plan)
 }
 
 /* What an output chunk that is part of the result must hold: the chunk at the same place of one
- * rank's block, or of all ranks' blocks if the collective reduces. 0: it is no part of the result. */
+ * rank's block, or of all ranks' blocks if the collective reduces. 0: it is no part of the result.
+ */
 static int expected_of(const weiri_check *check, int rank, int root, uint32_t i, weiri_value *value)
 {
     const weiri_contract *contract = weiri_contract_of(check->plan->collective);

@@ -295,7 +295,8 @@ static int monitored_body(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_run(comm, &call));
     EXPECT(&failures, out[0] == 2);
     EXPECT_OK(&failures, weir_comm_destroy(comm)); /* writes the metrics */
-    EXPECT(&failures, folder_has(folder, "\"coll_msg_size_bytes\": 240,.*\"coll_algo\": \"pieces\""));
+    EXPECT(&failures, folder_has(folder, "\"coll_msg_size_bytes\": 240,.*\"coll_algo\": "
+                                         "\"pieces\""));
     return failures;
 }
 
