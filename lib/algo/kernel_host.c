@@ -171,7 +171,7 @@ static weir_status host_fail_launch(const weir_kernel *kernel, weir_status statu
     else
         weiri_fail(status, "rank %d: kernel %s of %s failed: %s", rank, kernel->name, kernel->file,
                    weir_status_text(status));
-    weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
+    weiri_comm_abort_for(comm, WEIRI_ABORT_FAILED);
     weir_store_release(&comm->where->answered, 1);
     return status;
 }

@@ -37,7 +37,7 @@ static const struct {
     {WEIRI_ENV_LOG, "error warn info debug", "error, warn, info or debug", 0},
     {WEIRI_ENV_BACKEND, "auto host cuda", "auto, host or cuda", 0},
     {WEIRI_ENV_TRANSPORT, "auto shm cuda_ipc ib tcp", "auto, shm, cuda_ipc, ib or tcp", 0},
-    {WEIRI_ENV_CONNECT, "all first-use auto", "all, first-use or auto", 0},
+    {WEIRI_ENV_CONNECT, "auto all first-use", "auto, all or first-use", 0},
     {WEIRI_ENV_LAUNCHER, "auto none mpi pmix slurm torchrun",
      "auto, none, mpi, pmix, slurm or torchrun", 0},
     {WEIRI_ENV_METRICS, "prom json 0", "prom, json or prom,json", ','},

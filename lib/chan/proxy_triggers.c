@@ -23,7 +23,7 @@ void weiri_proxy_fail(weir_proxy *proxy, weir_status status)
         proxy->status = status;
     }
     pthread_mutex_unlock(&proxy->lock);
-    weiri_comm_abort_for(proxy->comm, WEIRI_ABORT_ASKED);
+    weiri_comm_abort_for(proxy->comm, WEIRI_ABORT_FAILED);
 }
 
 /* ------------------------------------------------------------------ triggers */

@@ -26,6 +26,11 @@ static weir_status call_refuse(const weir_call *call, const char *what)
     return weiri_fail(WEIR_ERR_INVALID, "weir_%s: %s", name ? name : "run", what);
 }
 
+static int call_survives_abort(const weir_comm *comm)
+{
+    return comm->aborts_locally && weir_load_acquire(comm->guard.abort_word) == WEIRI_ABORT_ASKED;
+}
+
 static __attribute__((noinline)) weir_status call_fail_aborted(weir_comm *comm,
                                                                const weir_call *call)
 {
@@ -45,7 +50,7 @@ static inline weir_status call_check(weir_comm *comm, const weir_call *call)
         return call_refuse(call, "comm is required");
     if (weiri_comm_is_forked(comm))
         return weiri_fork_fail("communicator");
-    if (WEIRI_UNLIKELY(weiri_comm_is_aborted(comm)))
+    if (WEIRI_UNLIKELY(weiri_comm_is_aborted(comm)) && !call_survives_abort(comm))
         return call_fail_aborted(comm, call);
     if (WEIRI_UNLIKELY(!weir_dtype_bytes(call->dtype) || (unsigned)call->op >= WEIR_OP_COUNT))
         return call_refuse(call, "unknown data type or operation");
@@ -412,7 +417,8 @@ weir_status weir_run(weir_comm *comm, const weir_call *call)
     weir_status status = task_make(comm, call, &coll, &task);
     if (WEIRI_LIKELY(status == WEIR_OK))
         status = task_start(coll, &task);
-    return WEIRI_UNLIKELY(status == WEIR_OK && weiri_comm_was_aborted(comm))
+    return WEIRI_UNLIKELY(status == WEIR_OK && weiri_comm_was_aborted(comm) &&
+                          !call_survives_abort(comm))
                ? call_fail_aborted(comm, call)
                : status;
 }

@@ -45,9 +45,10 @@ static inline size_t weiri_comm_least_area_bytes(int nranks)
 
 /* The reason of an abort: the value of an abort word. A rank keeps the first one that it gets. */
 enum {
-    WEIRI_ABORT_ASKED = 1, /* weir_comm_abort was called, or a wait failed */
+    WEIRI_ABORT_ASKED = 1, /* weir_comm_abort was called */
     /* WEIR_ABORTED_BY_KERNEL: a kernel of this rank failed; its wait record has the cause */
-    WEIRI_ABORT_DEATH = WEIR_ABORTED_BY_KERNEL + 1, /* plus the rank whose process has ended */
+    WEIRI_ABORT_FAILED = WEIR_ABORTED_BY_KERNEL + 1, /* a wait or a call of a rank failed */
+    WEIRI_ABORT_DEATH, /* plus the rank whose process has ended */
 };
 
 /* The initial value for weiri_hash_bytes. */
@@ -221,6 +222,8 @@ struct weir_comm {
      * backend, in GPU memory; and the paths to the other nodes. Else NULL. */
     weir_comm *host_comm, *gpu_comm;
     struct weiri_internode *internode;
+    int aborts_locally; /* 1 in libweir_nccl: who calls ncclCommAbort has done its part, and never
+                           calls again, so that calls of others may still end well */
     void (*progress)(struct weiri_internode *internode); /* unless another thread does so now */
     weir_boot *local_boot; /* of this node's ranks */
     int *members;          /* this node's ranks */

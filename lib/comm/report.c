@@ -115,7 +115,7 @@ static weir_status report_cause_of_abort(weir_comm *comm)
     if (weir_load_acquire(comm->guard.abort_word) != WEIR_ABORTED_BY_KERNEL ||
         weir_load_acquire(&record->kind) == WEIR_WAIT_NONE)
         return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted", comm->rank);
-    weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
+    weiri_comm_abort_for(comm, WEIRI_ABORT_FAILED);
     report_answer(comm);
     if (record->kind == WEIR_WAIT_FAILED) {
         weir_status status = (weir_status)-(int)record->expected;

@@ -150,7 +150,7 @@ static weir_status wait_fail(weir_comm *comm, weir_status status, int dead, cons
     snprintf(text, sizeof text, "%s", weir_last_error());
     weiri_log(WEIRI_LOG_INFO, "%s", text);
     weiri_comm_abort_for(comm, status == WEIR_ERR_PEER ? WEIRI_ABORT_DEATH + (uint64_t)dead
-                                                       : WEIRI_ABORT_ASKED);
+                                                       : WEIRI_ABORT_FAILED);
     weir_store_release(&comm->where->answered, 1);
     if (comm->parent && comm->parent->internode)
         weiri_internode_send_record(comm->parent->internode);
@@ -222,6 +222,6 @@ weir_status weiri_comm_give_up(weir_comm *comm, weir_status status)
 {
     weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
     weir_store_relaxed(&comm->where->gave_up, (uint64_t)-(int)status);
-    weir_comm_abort(comm);
+    weiri_comm_abort_for(comm, WEIRI_ABORT_FAILED);
     return status;
 }

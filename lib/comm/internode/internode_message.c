@@ -116,7 +116,7 @@ static weir_status message_give_up(weiri_internode *internode, int rank, weir_st
     char text[256];
     snprintf(text, sizeof text, "%s", weir_last_error());
     weiri_comm_abort_for(internode->local,
-                         is_dead ? WEIRI_ABORT_DEATH + (uint64_t)rank : WEIRI_ABORT_ASKED);
+                         is_dead ? WEIRI_ABORT_DEATH + (uint64_t)rank : WEIRI_ABORT_FAILED);
     if (is_dead)
         return weiri_fail(status, "rank %d: rank %d has died: %s", internode->parent->rank, rank,
                           text);

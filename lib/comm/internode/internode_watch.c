@@ -60,7 +60,7 @@ static void watch_give_up(weiri_internode *internode, const char *reason)
     internode->aborted = 1;
     snprintf(internode->failure, sizeof internode->failure, "%s", reason);
     weiri_log(WEIRI_LOG_ERROR, "%s", reason);
-    weiri_comm_abort_node(internode->local, WEIRI_ABORT_ASKED);
+    weiri_comm_abort_node(internode->local, WEIRI_ABORT_FAILED);
 }
 
 /* Passes new aborts of other nodes, and losses, on to the ranks of this node. failed: what progress

@@ -87,6 +87,7 @@ weir_status weiri_nccl_comm_open(weiri_nccl_comm *own)
     weir_status status = weir_comm_create(own->boot, &config, &own->comm);
     if (status != WEIR_OK)
         return weiri_nccl_vendor_init(own, status);
+    own->comm->aborts_locally = 1;
     own->device = weir_comm_device(own->comm);
     status = exchange_process_entries(own);
     if (status == WEIR_OK)

@@ -111,8 +111,10 @@ static size_t area_bytes(void)
 
 static void rank_create(int rank)
 {
+    static const uint64_t never_aborted = 0;
     rank_state *r = &ranks[rank];
     memset(r, 0, sizeof *r);
+    r->comm.guard.abort_word = &never_aborted;
     r->comm.rank = r->comm.local_rank = rank;
     r->comm.nranks = r->comm.local_nranks = opt.nranks;
     r->comm.nnodes = 1;
