@@ -9,10 +9,10 @@
  *
  * Types that MPI's standard lacks (half, bfloat16, fp8) move as bytes and are refused for
  * reductions, although some MPIs reduce half or bfloat16 as extensions. Types and operations that
- * MPI_Reduce_local combines wrongly in a trial are refused (sums of 8-bit integers, which Open MPI's
- * AVX operations saturate; max and min of unsigned integers in MPICH 4.0.2), and so are calls that
- * crash in a known version. verify/ maps types differently for its reference, which must be right
- * where this candidate is only fast.
+ * MPI_Reduce_local combines wrongly in a trial are refused (sums of 8-bit integers, which Open
+ * MPI's AVX operations saturate; max and min of unsigned integers in MPICH 4.0.2), and so are calls
+ * that crash in a known version. verify/ maps types differently for its reference, which must be
+ * right where this candidate is only fast.
  */
 #include "bench/candidate/candidate.h"
 

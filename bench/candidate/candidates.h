@@ -31,9 +31,10 @@ void bench_listing_print(FILE *to, const bench_options *options, weir_collective
 /* --plan: a collective as data, measured and checked like an algorithm of weir. */
 
 /* Checks whether the plan of --plan can be measured: it can be read, is for this collective and
- * number of ranks, covers the sizes of the options, and weir_plan_check finds no error (with --unproved: it may). job NULL:
- * neither the number of ranks nor the plan's correctness is checked. Returns 0, and job->plan
- * becomes the plan; or -1 with a line in problem (BENCH_PROBLEM_BYTES). Local. */
+ * number of ranks, covers the sizes of the options, and weir_plan_check finds no error (with
+ * --unproved: it may). job NULL: neither the number of ranks nor the plan's correctness is checked.
+ * Returns 0, and job->plan becomes the plan; or -1 with a line in problem (BENCH_PROBLEM_BYTES).
+ * Local. */
 int bench_plan_check(const bench_options *options, weir_collective collective, bench_job *job,
                      char *problem);
 

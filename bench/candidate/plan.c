@@ -69,8 +69,10 @@ static int prove_plan(const bench_options *options, weir_collective collective,
     weir_plan_report *report = malloc(sizeof *report);
     weir_status status = report ? weir_plan_check(plan, report) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_ERR_INVALID && options->unproved) {
-        bench_job_say(job, "--unproved: the plan is rejected and measured nevertheless: %s; its data is "
-                      "compared, races and deadlocks remain possible", weir_last_error());
+        bench_job_say(job,
+                      "--unproved: the plan is rejected and measured nevertheless: %s; its data is "
+                      "compared, races and deadlocks remain possible",
+                      weir_last_error());
         status = WEIR_ERR_UNSUPPORTED;
     }
     if (status == WEIR_ERR_INVALID)

@@ -246,7 +246,8 @@ void bench_checks_write_limits(FILE *out, const bench_options *options)
         fprintf(out, "# Unchecked: timed iterations, because --cold gives each its own buffers "
                      "(checked: the runs before and after)\n");
     else if (options->aggregate > 1)
-        fprintf(out, "# Unchecked: of the %d operations of a timed iteration (-m) all but the last; "
-                     "in place all\n",
+        fprintf(out,
+                "# Unchecked: of the %d operations of a timed iteration (-m) all but the last; "
+                "in place all\n",
                 options->aggregate);
 }

@@ -64,10 +64,9 @@ static const weiri_option rows[] = {
      .flags = SAME | EXPLAINED, .manifest = "checks",
      .help = "check each size N times, each time with other data (default: 1; 0: no checks)"},
     {'o', "op", "OP|all", &bench_option_op, AT(op), .initial = "sum", .flags = SAME,
-     .manifest = "op",
-     .help = "sum, prod, max, min or avg"},
-    {'d', "datatype", "TYPE|all", &bench_option_dtype, AT(dtype), .initial = "float",
-     .flags = SAME, .manifest = "dtype",
+     .manifest = "op", .help = "sum, prod, max, min or avg"},
+    {'d', "datatype", "TYPE|all", &bench_option_dtype, AT(dtype), .initial = "float", .flags = SAME,
+     .manifest = "dtype",
      .help = "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3 or "
              "f8e5m2"},
     {'r', "root", "RANK|all", &bench_option_root, AT(root), .low = -1, .high = INT_MAX,
@@ -78,8 +77,7 @@ static const weiri_option rows[] = {
      .help = "0, 2: back to back; 1: barrier after each operation; 3: barrier after each "
              "iteration. Barriers are never timed."},
     {'G', "cudagraph", "N", &weiri_option_int, AT(graph), .high = INT_MAX, .initial = "0",
-     .flags = SAME,
-     .help = "number of graph launches; on the host N times as many iterations"},
+     .flags = SAME, .help = "number of graph launches; on the host N times as many iterations"},
     {'C', "report_cputime", "0|1", &weiri_option_int, AT(cpu_time), .high = 1,
      .help = "1: the time column is processor time of the calling thread"},
     {'a', "average", "0-3", &weiri_option_int, AT(rank_time), .high = 3, .initial = "3",
@@ -107,11 +105,9 @@ static const weiri_option rows[] = {
      .help = "0: the library finds buffers by address; 1: each rank registers its buffers; 2: "
              "ranks also exchange handles before"},
     {'u', "unalign", "N", &weiri_option_int, AT(unalign_elements), .high = 1 << 20, .initial = "0",
-     .flags = SAME, .manifest = "unalign_elements",
-     .help = "shift both buffers by N elements"},
+     .flags = SAME, .manifest = "unalign_elements", .help = "shift both buffers by N elements"},
     {'t', "nthreads", "1", &weiri_option_int, AT(nthreads), .high = INT_MAX, .initial = "1",
-     .flags = EXPLAINED,
-     .help = "only 1; start more ranks instead"},
+     .flags = EXPLAINED, .help = "only 1; start more ranks instead"},
     {'g', "ngpus", "N", &weiri_option_int, AT(ngpus), .low = 1, .high = WEIR_RANKS_MAX,
      .initial = "1", .flags = EXPLAINED,
      .help = "start N ranks on this node, without a launcher, one for each device (default: 1; "
@@ -128,8 +124,7 @@ static const weiri_option rows[] = {
              "cores or GPUs as ranks: percent of what the links allow, in CSV and JSON, and a line "
              "at the end"},
     {0, "backend", "auto|host|cuda", &weiri_option_words, AT(backend), .initial = "auto",
-     .flags = SAME, .manifest = "backend",
-     .help = "memory of the buffers"},
+     .flags = SAME, .manifest = "backend", .help = "memory of the buffers"},
     {0, "transport", "auto|shm|cuda_ipc|ib|tcp", &weiri_option_words, AT(transport),
      .initial = "auto", .manifest = "transport",
      .help = "transport; ib and tcp connect nodes, ranks of one node share memory"},
@@ -183,17 +178,16 @@ static const weiri_option rows[] = {
     {0, "plan", "FILE", &weiri_option_text, AT(plan), .flags = SAME_USE,
      .help = "measure a plan, in the JSON of MSCCL++'s DSL (docs/user/plans.md), instead of weir's "
              "selection; --algo auto,... adds algorithms"},
-    {0, "unproved", NULL, &weiri_option_flags, AT(unproved), .flags = SAME,
-     .manifest = "unproved",
-     .help = "also measure the plan of --plan if weir-plan check rejects it: every element of the "
-             "checked runs is compared, but a race may show in other runs only, and a deadlock ends "
-             "at the deadline"},
+    {0, "unproved", NULL, &weiri_option_flags, AT(unproved), .flags = SAME, .manifest = "unproved",
+     .help =
+         "also measure the plan of --plan if weir-plan check rejects it: every element of the "
+         "checked runs is compared, but a race may show in other runs only, and a deadlock ends "
+         "at the deadline"},
     {0, "plan-dir", "DIR", &weiri_option_text, AT(plan_dir), .flags = SAME_USE,
      .help = "with --tune: also measure the plans in this folder (*.json) that are for this "
              "collective and number of ranks; the table may choose them"},
-    {0, "seed", "N", &weiri_option_whole, AT(seed), .high = LONG_MAX, .initial = "1",
-     .flags = SAME, .manifest = "seed",
-     .help = "seed of the data"},
+    {0, "seed", "N", &weiri_option_whole, AT(seed), .high = LONG_MAX, .initial = "1", .flags = SAME,
+     .manifest = "seed", .help = "seed of the data"},
     {0, "inject", "list|FAULT[@timed]|slow:PERCENT", &bench_option_inject, 0, .flags = SAME,
      .manifest = "inject_slow_percent",
      .help = "inject a fault into the first checked run of each size, or into the second timed "

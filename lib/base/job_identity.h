@@ -27,7 +27,8 @@ typedef struct weiri_job_identity {
 void weiri_job_identity_find(const weiri_launcher_row *row, weiri_job_identity *identity);
 
 enum { WEIRI_JOB_NAME_BYTES = 2 * WEIRI_MAC_BYTES + 1 };
-/* Writes a name of hexadecimal digits for a purpose: differs between purposes, numbers, and jobs. */
+/* Writes a name of hexadecimal digits for a purpose: differs between purposes, numbers, and jobs.
+ */
 void weiri_job_identity_name(const weiri_job_identity *identity, const char *purpose, int number,
                              char name[WEIRI_JOB_NAME_BYTES]);
 

@@ -1,7 +1,8 @@
 /*
- * A deadline of a wait, and the length of the wait for its error line. A thread that waits on behalf of
- * a communicator installs a guard, which can end all of its waits in bootstraps earlier. Waits poll in a
- * loop, and end when no time is left; with a guard they look again after a few milliseconds.
+ * A deadline of a wait, and the length of the wait for its error line. A thread that waits on
+ * behalf of a communicator installs a guard, which can end all of its waits in bootstraps earlier.
+ * Waits poll in a loop, and end when no time is left; with a guard they look again after a few
+ * milliseconds.
  */
 #ifndef WEIR_BOOT_DEADLINE_H
 #define WEIR_BOOT_DEADLINE_H
@@ -31,7 +32,8 @@ static inline weiri_deadline weiri_deadline_in(int timeout_ms)
     return (weiri_deadline){weir_clock_ns() + (uint64_t)timeout_ms * 1000000u, timeout_ms};
 }
 
-/* Milliseconds left, rounded up, or until the guard is to be asked again; 0 once the wait has to end. */
+/* Milliseconds left, rounded up, or until the guard is to be asked again; 0 once the wait has to
+ * end. */
 static inline int weiri_deadline_left_ms(const weiri_deadline *deadline)
 {
     enum { GUARDED_MS = 5 };

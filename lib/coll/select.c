@@ -249,8 +249,9 @@ static weir_status tuning_read_cost(const char *text, tuning_file *read, int lin
     weir_net_cost *cost = &read->cost;
     char extra[2];
     const locale_t before = weiri_c_locale_begin();
-    const int words = sscanf(text, " cost %lf %lf %lf %lf %lf %1s", &cost->latency_us, &cost->message_us,
-                       &cost->network_gbs, &cost->phase_us, &cost->memory_gbs, extra);
+    const int words =
+        sscanf(text, " cost %lf %lf %lf %lf %lf %1s", &cost->latency_us, &cost->message_us,
+               &cost->network_gbs, &cost->phase_us, &cost->memory_gbs, extra);
     weiri_c_locale_end(before);
     read->has_cost = words == 5 && cost->latency_us > 0 && cost->message_us >= 0 &&
                      cost->network_gbs > 0 && cost->phase_us >= 0 && cost->memory_gbs > 0;

@@ -254,8 +254,8 @@ static inline int weiri_comm_is_aborted(const weir_comm *comm)
     return weir_load_relaxed(comm->guard.abort_word) != 0;
 }
 
-/* The same after a call has read other ranks' data. A rank aborts before it changes data that others may
- * still read; so what was read before a 0 is right. */
+/* The same after a call has read other ranks' data. A rank aborts before it changes data that
+ * others may still read; so what was read before a 0 is right. */
 static inline int weiri_comm_was_aborted(const weir_comm *comm)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -266,7 +266,8 @@ static inline int weiri_comm_was_aborted(const weir_comm *comm)
  * WEIR_ERR_ABORTED. */
 weir_status weiri_comm_fail_aborted(const weir_comm *comm, const char *function);
 
-/* Checks that a function may use the communicator: it was not aborted, and this process created it. */
+/* Checks that a function may use the communicator: it was not aborted, and this process created it.
+ */
 static inline weir_status weiri_comm_admit(weir_comm *comm, const char *function)
 {
     if (weiri_comm_is_forked(comm))
@@ -275,8 +276,8 @@ static inline weir_status weiri_comm_admit(weir_comm *comm, const char *function
                                                        : WEIR_OK;
 }
 
-/* A function that waits for other ranks over the bootstrap. Between begin and end, the thread's waits in
- * bootstraps obey the communicator's deadline, and end when it is aborted. */
+/* A function that waits for other ranks over the bootstrap. Between begin and end, the thread's
+ * waits in bootstraps obey the communicator's deadline, and end when it is aborted. */
 typedef struct weiri_setup {
     weir_comm *comm;
     const char *function;

@@ -248,8 +248,8 @@ static int report_find_circle(const weiri_report *report, int rank, int *lowest)
     return rank >= 0 && rank == first ? count : 0;
 }
 
-/* "3 ranks wait for each other in a circle: rank 0 for rank 2, rank 2 for rank 1, rank 1 for rank 0".
- * Returns 0 if there is no circle. */
+/* "3 ranks wait for each other in a circle: rank 0 for rank 2, rank 2 for rank 1, rank 1 for rank
+ * 0". Returns 0 if there is no circle. */
 static int report_circle(writer *w, const weiri_report *report, int in_or_before)
 {
     int rank = -1;

@@ -1,5 +1,5 @@
-/* How functions begin and end that need all or some ranks: aborted communicators, and waits over the
- * bootstrap. */
+/* How functions begin and end that need all or some ranks: aborted communicators, and waits over
+ * the bootstrap. */
 #include "comm/comm.h"
 
 #include "base/error.h"

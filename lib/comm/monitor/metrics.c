@@ -271,9 +271,9 @@ static void metrics_begin_interval(void)
     }
 }
 
-/* Forgets communicators that ended more than an interval ago, as metrics_begin_interval does: between
- * communicators that follow each other no thread runs that would. Without an interval, forgets the
- * oldest if there are very many. */
+/* Forgets communicators that ended more than an interval ago, as metrics_begin_interval does:
+ * between communicators that follow each other no thread runs that would. Without an interval,
+ * forgets the oldest if there are very many. */
 static void metrics_limit_ended(const weiri_monitor_settings *settings)
 {
     const uint64_t now_ns = weir_clock_ns(), interval_ns = (uint64_t)settings->interval_us * 1000;

@@ -1,6 +1,6 @@
 /*
- * The threads of monitoring. Starting and stopping is serialised by a lock other than the list's, so
- * that a thread that reads the list can be waited for.
+ * The threads of monitoring. Starting and stopping is serialised by a lock other than the list's,
+ * so that a thread that reads the list can be waited for.
  *
  * A forked child has none of the threads. It closes their sockets at once: otherwise a client whose
  * connection the parent ends would wait for the child, too.

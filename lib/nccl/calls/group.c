@@ -1,9 +1,9 @@
 /*
  * Groups: what a thread calls between ncclGroupStart and the end of the outermost group is kept,
  * and runs at that end. First the jobs run, which create communicators or otherwise communicate
- * with other ranks on the host (jobs.c). Then the calls of each communicator run. On the GPUs of one
- * node, where calls only launch kernels, one thread runs all of them; where calls wait for other
- * ranks, each communicator gets a thread if there are several.
+ * with other ranks on the host (jobs.c). Then the calls of each communicator run. On the GPUs of
+ * one node, where calls only launch kernels, one thread runs all of them; where calls wait for
+ * other ranks, each communicator gets a thread if there are several.
  */
 #include "nccl/calls/pending.h"
 

@@ -1,6 +1,6 @@
 /*
- * What the files of groups share: the calls and jobs that a thread's group keeps, and functions that
- * run in threads.
+ * What the files of groups share: the calls and jobs that a thread's group keeps, and functions
+ * that run in threads.
  */
 #ifndef WEIR_NCCL_PENDING_H
 #define WEIR_NCCL_PENDING_H

@@ -1,6 +1,6 @@
 /*
- * Running a collective: on GPUs in the order of the communicator's calls, and on a copy of the input
- * if that is scaled or would be overwritten.
+ * Running a collective: on GPUs in the order of the communicator's calls, and on a copy of the
+ * input if that is scaled or would be overwritten.
  */
 #include "nccl/gpu/gpu.h"
 #include "nccl/gpu/nvtx.h"

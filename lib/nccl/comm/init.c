@@ -316,7 +316,8 @@ static ncclResult_t get_property(const char *name, ncclComm_t handle, int *value
         return weiri_nccl_not_entered();
     ncclResult_t result = ncclSuccess;
     if (!value)
-        result = weiri_nccl_fail(ncclInvalidArgument, "%s: the pointer to the result is NULL", name);
+        result =
+            weiri_nccl_fail(ncclInvalidArgument, "%s: the pointer to the result is NULL", name);
     else
         *value = what == RANKS ? comm->nranks : what == RANK ? comm->rank : comm->device;
     if (value && what == DEVICE && comm->device < 0)

@@ -16,9 +16,9 @@ typedef struct weiri_nccl_comm_request {
     char name[64]; /* from the configuration; "" if it has none */
 } weiri_nccl_comm_request;
 
-/* Allocates a communicator without a handle, before ranks agree to create it. Returns own if that has
- * one already; NULL: no memory. Release with weiri_nccl_comm_unreserve, which spares own, or pass it
- * on as `reserved`. */
+/* Allocates a communicator without a handle, before ranks agree to create it. Returns own if that
+ * has one already; NULL: no memory. Release with weiri_nccl_comm_unreserve, which spares own, or
+ * pass it on as `reserved`. */
 weiri_nccl_comm *weiri_nccl_comm_reserve(weiri_nccl_comm *own, const weiri_nccl_settings *settings);
 void weiri_nccl_comm_unreserve(const weiri_nccl_comm *own, weiri_nccl_comm *reserved);
 /* Creates the communicator together with its other ranks and, unless it has a handle, writes *made.

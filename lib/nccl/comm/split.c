@@ -138,8 +138,8 @@ static int is_excluded(const split *request, int rank)
     return 0;
 }
 
-/* Sends the id from the first remaining rank to the others; excluded ranks do not take part. An id of
- * zeros says that the first rank could not create one. */
+/* Sends the id from the first remaining rank to the others; excluded ranks do not take part. An id
+ * of zeros says that the first rank could not create one. */
 static weir_status distribute_id(const weiri_nccl_comm *comm, const split *request, int first,
                                  weir_unique_id *id)
 {

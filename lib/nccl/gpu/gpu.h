@@ -18,8 +18,8 @@ void weiri_nccl_gpu_use(int device);
 void *weiri_nccl_gpu_alloc(size_t bytes);
 void weiri_nccl_gpu_free(void *memory);
 
-/* Loads the kernels of this library into the communicator's GPU; those of collectives are loaded when
- * weir's communicator is created. */
+/* Loads the kernels of this library into the communicator's GPU; those of collectives are loaded
+ * when weir's communicator is created. */
 weir_status weiri_nccl_gpu_load(const weiri_nccl_comm *comm);
 
 /* Before work is added to a stream: makes the stream wait for what was added to the last one,

@@ -76,8 +76,8 @@ static ncclResult_t registration_release(const char *name, ncclComm_t comm, void
     if (found)
         registration_free(own, found);
     else if (object)
-        result = weiri_nccl_fail(ncclInvalidArgument, "%s: %p is not registered with this communicator",
-                                 name, object);
+        result = weiri_nccl_fail(ncclInvalidArgument,
+                                 "%s: %p is not registered with this communicator", name, object);
     weiri_nccl_leave(own);
     return result;
 }

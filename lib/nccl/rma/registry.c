@@ -1,7 +1,7 @@
 /*
  * The list of registrations and windows of this process. The address of each is its handle, and the
- * list recognises handles that are not, or no longer, valid. While a communicator is suspended, they
- * stay in the list, without what refers to weir's communicator.
+ * list recognises handles that are not, or no longer, valid. While a communicator is suspended,
+ * they stay in the list, without what refers to weir's communicator.
  */
 #include "nccl/rma/rma.h"
 

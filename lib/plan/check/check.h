@@ -304,7 +304,8 @@ typedef struct weiri_check_barrier {
 } weiri_check_barrier;
 
 typedef struct weiri_check {
-    /* Simulates one byte class; frees its clocks. A pointer, as parts of the simulation try classes. */
+    /* Simulates one byte class; frees its clocks. A pointer, as parts of the simulation try
+     * classes. */
     void (*run_class)(struct weiri_check *check, const int32_t *row);
     const weir_plan *plan;
     weir_plan_report *report;

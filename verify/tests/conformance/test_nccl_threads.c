@@ -340,8 +340,8 @@ static void *run_poor(void *argument)
     return NULL;
 }
 
-/* Fails one allocation after the other of rank 1, from `first` on, until none is left: all ranks must
- * have the same result each time. */
+/* Fails one allocation after the other of rank 1, from `first` on, until none is left: all ranks
+ * must have the same result each time. */
 static void run_without_memory(int creates, int first, ncclResult_t with_memory)
 {
     int had_memory = 0;

@@ -11,7 +11,8 @@
  *   flush       MPI_Init leaves a processor that treats subnormal numbers as 0
  *   flush-load  the same when the library is loaded, before main
  *
- * All but the last two make one element wrong, by far more than any rounding: index 1 on the last rank.
+ * All but the last two make one element wrong, by far more than any rounding: index 1 on the last
+ * rank.
  */
 #include <mpi.h>
 

@@ -1,6 +1,7 @@
 /*
- * What monitoring and other files of the library do in unusual processes: fractions in a locale with
- * a decimal comma, permissions with a umask of 0, and more communicators than there is room for.
+ * What monitoring and other files of the library do in unusual processes: fractions in a locale
+ * with a decimal comma, permissions with a umask of 0, and more communicators than there is room
+ * for.
  */
 #define _GNU_SOURCE /* open_memstream */
 #include "base/c_locale.h"
@@ -206,8 +207,8 @@ TEST(others_may_not_write_metrics_with_a_umask_of_0)
     write_no_metrics();
     umask(before);
     char command[512];
-    snprintf(command, sizeof command, "test -s %s/mask/deep/*0.prom && ! find %s/mask -perm -o=w | grep .", folder,
-             folder);
+    snprintf(command, sizeof command,
+             "test -s %s/mask/deep/*0.prom && ! find %s/mask -perm -o=w | grep .", folder, folder);
     assert_int_equal(system(command), 0);
 }
 
@@ -302,7 +303,8 @@ TEST(a_status_says_that_communicators_are_left_out)
     assert_non_null(strstr(text, "\"communicators_omitted\": true"));
     free(text);
     text = status_of(&view, weiri_status_text);
-    assert_non_null(strstr(text, "There are more than 1024 communicators; the others are not shown"));
+    assert_non_null(
+        strstr(text, "There are more than 1024 communicators; the others are not shown"));
     free(text);
     weiri_view_free(&view);
 }

@@ -1,6 +1,6 @@
 /*
- * Threads that use a communicator of libweir_nccl without counting themselves (nccl/comm/users.h): its
- * end waits for them, they never see an ended one, and their records are reused.
+ * Threads that use a communicator of libweir_nccl without counting themselves (nccl/comm/users.h):
+ * its end waits for them, they never see an ended one, and their records are reused.
  */
 #include "nccl/comm/users.h"
 #include "verify/tests/support/unit_test.h"

@@ -99,7 +99,8 @@ static void covers(const weirv_case *c)
     weirv_special_answer(&special, 1);
     assert_in_range(special.nrows, 3, WEIRV_SPECIAL_ROWS_MAX);
     for (size_t i = 0; i < COUNT; i++) {
-        weirv_special_place place = weirv_special_place_of(&special, i + 12345, weirv_special_start(c));
+        weirv_special_place place =
+            weirv_special_place_of(&special, i + 12345, weirv_special_start(c));
         seen[place.row][place.first_rank] = 1;
     }
     for (int row = 0; row < special.nrows; row++) {
