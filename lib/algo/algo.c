@@ -184,7 +184,9 @@ static weir_status algo_launch_own(const weir_algo *algo, void *context, weir_co
 static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
     void *context = NULL;
-    weir_status status = weiri_comm_admit(comm, "weir_algo_execute");
+    weir_status status = WEIRI_UNLIKELY(weiri_comm_is_aborted(comm))
+                             ? weiri_comm_fail_call(comm, "weir_algo_execute")
+                             : weiri_comm_admit(comm, "weir_algo_execute");
     if (status != WEIR_OK)
         return status;
     status = algo_check_call(algo, comm, call);
@@ -205,7 +207,7 @@ static weir_status algo_execute_call(weir_algo *algo, weir_comm *comm, const wei
     status = algo->is_builtin ? algo->ops->launch(algo->state, context, comm, call)
                               : algo_launch_own(algo, context, comm, call);
     return status == WEIR_OK && weiri_comm_was_aborted(comm)
-               ? weiri_comm_fail_aborted(comm, "weir_algo_execute")
+               ? weiri_comm_fail_call(comm, "weir_algo_execute")
                : status;
 }
 

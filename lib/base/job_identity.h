@@ -3,8 +3,8 @@
  * different for every other job, in other containers and after a restart as well. Names in places
  * that processes share (abstract sockets) are derived from it.
  *
- * It is a hash of the launcher's process and of the values that the launcher gives all its ranks
- * alike. A process is identified by the boot of the kernel, its pid namespace, its number and its
+ * It is a hash of the launcher's process and of the values that the launcher gives to each of
+ * its ranks. A process is identified by the boot of the kernel, its pid namespace, number and
  * start time. The addresses at which the kernel placed the process are part of the hash where they
  * can be read, which only its own user can: other users then cannot predict a name.
  *

@@ -3,7 +3,6 @@
  * algorithm and runs it; the named functions fill a weir_call for it. Everything here is on the
  * path of an 8-byte allreduce.
  */
-#include "base/config.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "coll/algos.h"
@@ -35,10 +34,8 @@ static __attribute__((noinline)) weir_status call_fail_aborted(weir_comm *comm,
                                                                const weir_call *call)
 {
     char function[32];
-    if (weir_load_acquire(comm->guard.abort_word) == WEIR_ABORTED_BY_KERNEL)
-        return weir_comm_check(comm); /* with the kernel's reason */
     snprintf(function, sizeof function, "weir_%s", weir_collective_name(call->collective));
-    return weiri_comm_fail_aborted(comm, function);
+    return weiri_comm_fail_call(comm, function);
 }
 
 /* The checks that all collectives have in common. */
@@ -381,19 +378,6 @@ weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_
     task_derive(&task, coll, call);
     task.size_bytes = size_bytes;
     return task_start(coll, &task);
-}
-
-weir_status weiri_call_read(const char *function, const weir_call *given, weir_call *call)
-{
-    *call = (weir_call)WEIR_CALL_INIT;
-    if (given && given->size == sizeof *call) {
-        *call = *given;
-        return WEIR_OK;
-    }
-    if (!given)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: a call that begins with WEIR_CALL_INIT is required", function);
-    return weiri_config_read("weir_call", given, call, sizeof *call);
 }
 
 /* A call of a caller with another version's header, or of an algorithm object. */

@@ -266,6 +266,9 @@ static inline int weiri_comm_was_aborted(const weir_comm *comm)
  * WEIR_ERR_ABORTED. */
 weir_status weiri_comm_fail_aborted(const weir_comm *comm, const char *function);
 
+/* The same for a call, which reports why a kernel of this rank failed, if one did. */
+weir_status weiri_comm_fail_call(weir_comm *comm, const char *function);
+
 /* Checks that a function may use the communicator: it was not aborted, and this process created it.
  */
 static inline weir_status weiri_comm_admit(weir_comm *comm, const char *function)

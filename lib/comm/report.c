@@ -161,6 +161,13 @@ weir_status weir_comm_check(weir_comm *comm)
     return WEIR_OK;
 }
 
+weir_status weiri_comm_fail_call(weir_comm *comm, const char *function)
+{
+    return weir_load_acquire(comm->guard.abort_word) == WEIR_ABORTED_BY_KERNEL
+               ? weir_comm_check(comm)
+               : weiri_comm_fail_aborted(comm, function);
+}
+
 void weir_comm_note(weir_comm *comm, const char *phase, uint64_t iteration)
 {
     if (!comm || weiri_comm_is_forked(comm))

@@ -147,7 +147,9 @@ weir_status weir_executor_run_call(weir_executor *executor, const weir_plan *pla
     if (WEIRI_UNLIKELY(!executor || !plan))
         return weiri_fail(WEIR_ERR_INVALID, "weir_executor_run: executor and plan are required");
     weir_comm *comm = executor->comm;
-    weir_status status = weiri_comm_admit(comm, "weir_executor_run");
+    weir_status status = WEIRI_UNLIKELY(weiri_comm_is_aborted(comm))
+                             ? weiri_comm_fail_call(comm, "weir_executor_run")
+                             : weiri_comm_admit(comm, "weir_executor_run");
     if (WEIRI_UNLIKELY(status == WEIR_OK && (!call || call->size != sizeof *call))) {
         status = weiri_call_read("weir_executor_run_call", call, &own);
         call = &own;
@@ -160,7 +162,7 @@ weir_status weir_executor_run_call(weir_executor *executor, const weir_plan *pla
         return status;
     status = weiri_plan_context_run(executor, context, call);
     return WEIRI_UNLIKELY(status == WEIR_OK && weiri_comm_was_aborted(comm))
-               ? weiri_comm_fail_aborted(comm, "weir_executor_run")
+               ? weiri_comm_fail_call(comm, "weir_executor_run")
                : status;
 }
 

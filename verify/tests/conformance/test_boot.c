@@ -399,7 +399,7 @@ static void reap_any(int number)
         continue;
 }
 
-/* Codes survive a program that ignores SIGCHLD, as its parent may have told it to, or reaps every
+/* Codes survive a program that ignores SIGCHLD, as its parent may have done, or reaps every
  * child in a handler. */
 static void test_codes_survive_sigchld(void **state)
 {
