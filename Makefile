@@ -103,7 +103,7 @@ deps: ## install what is missing
 	$(Q)ci/deps
 
 LINT_CFLAGS = $(CSTD) $(WARN) -Ilib/include -Ilib -I. $(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)
-lint: ## warnings as errors, headers alone, scripts, blanks, spelling, words, links, dependencies
+lint: ## warnings as errors, headers alone, scripts, format, blanks, spelling, words, links, dependencies
 	$(Q)CFLAGS_LINT='$(LINT_CFLAGS)' MPICC='$(MPICC)' ci/lint
 
 analyze: ## clang-tidy on all sources but the tests: about 25 minutes of one core

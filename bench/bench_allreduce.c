@@ -6,6 +6,6 @@
 
 int main(int argc, char **argv)
 {
-    return bench_program_main(&bench_collectives, WEIR_COLL_ALLREDUCE, "bench_allreduce",
-                              argc, argv);
+    return bench_program_main(&bench_collectives, WEIR_COLL_ALLREDUCE, "bench_allreduce", argc,
+                              argv);
 }

@@ -7,6 +7,6 @@
 
 int main(int argc, char **argv)
 {
-    return bench_program_main(&bench_collectives, WEIR_COLL_ALLTOALLV, "bench_alltoallv",
-                              argc, argv);
+    return bench_program_main(&bench_collectives, WEIR_COLL_ALLTOALLV, "bench_alltoallv", argc,
+                              argv);
 }

@@ -3,6 +3,6 @@
 
 int main(int argc, char **argv)
 {
-    return bench_program_main(&bench_collectives, WEIR_COLL_BROADCAST, "bench_broadcast",
-                              argc, argv);
+    return bench_program_main(&bench_collectives, WEIR_COLL_BROADCAST, "bench_broadcast", argc,
+                              argv);
 }

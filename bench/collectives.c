@@ -35,10 +35,17 @@ static weir_status collectives_parse(weir_collective collective, int argc, char 
 static void collectives_inform(const bench_run *run)
 {
     switch ((bench_action)options.action) {
-    case BENCH_ACTION_HELP: bench_options_help(stdout, run->job->program); break;
-    case BENCH_ACTION_LIST_ALGOS: bench_listing_print(stdout, &options, run->collective); break;
-    case BENCH_ACTION_LIST_FAULTS: bench_fault_list(stdout); break;
-    default: break;
+    case BENCH_ACTION_HELP:
+        bench_options_help(stdout, run->job->program);
+        break;
+    case BENCH_ACTION_LIST_ALGOS:
+        bench_listing_print(stdout, &options, run->collective);
+        break;
+    case BENCH_ACTION_LIST_FAULTS:
+        bench_fault_list(stdout);
+        break;
+    default:
+        break;
     }
 }
 
@@ -99,9 +106,8 @@ static weir_status collectives_open(bench_run *run, bench_report *report, void *
     status = bench_buffers_open(job, &options, collective, &dist, &c->buffers);
     if (status == WEIR_OK)
         status = bench_candidates_open(job, &options, collective, &c->buffers, &c->candidates);
-    return status == WEIR_OK
-               ? bench_sweep_open(run, &c->buffers, &c->candidates, report, &c->sweep)
-               : status;
+    return status == WEIR_OK ? bench_sweep_open(run, &c->buffers, &c->candidates, report, &c->sweep)
+                             : status;
 }
 
 static void collectives_begin(void *state)

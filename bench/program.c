@@ -38,9 +38,14 @@ static void print_information(const program *p)
     if (p->run->job->rank != 0)
         return;
     switch ((bench_action)p->run->options->action) {
-    case BENCH_ACTION_HELP_ENV: help_env(); break;
-    case BENCH_ACTION_VERSION: printf("%s\n", weir_version_string()); break;
-    default: p->workload->inform(p->run);
+    case BENCH_ACTION_HELP_ENV:
+        help_env();
+        break;
+    case BENCH_ACTION_VERSION:
+        printf("%s\n", weir_version_string());
+        break;
+    default:
+        p->workload->inform(p->run);
     }
 }
 
@@ -202,13 +207,17 @@ static int end_without_job(const program *p, const char *problem)
     return code;
 }
 
-int bench_program_main(const bench_workload *workload, weir_collective collective,
-                       const char *name, int argc, char **argv)
+int bench_program_main(const bench_workload *workload, weir_collective collective, const char *name,
+                       int argc, char **argv)
 {
     bench_options *options = workload->options;
     bench_job job = {.program = name};
-    bench_run run = {.job = &job, .options = options, .table = workload->table,
-                     .collective = collective, .argc = argc, .argv = argv};
+    bench_run run = {.job = &job,
+                     .options = options,
+                     .table = workload->table,
+                     .collective = collective,
+                     .argc = argc,
+                     .argv = argv};
     bench_launch launch;
     char problem[BENCH_PROBLEM_BYTES] = "", refusal[BENCH_PROBLEM_BYTES] = "";
     const program p = {workload, &run, &launch, problem};

@@ -50,8 +50,8 @@ static weir_status run_rounds(weir_comm *comm, weir_mem *mem)
     if (status == WEIR_OK)
         status = weir_memchan_create(sem, mems[peer], mem, NULL, &chan);
     for (int round = 0; round < ROUNDS && status == WEIR_OK; round++)
-        status = (weir_status)exchange(weir_memchan_device(chan), weir_mem_pointer(mem), rank,
-                                       round);
+        status =
+            (weir_status)exchange(weir_memchan_device(chan), weir_mem_pointer(mem), rank, round);
     if (status == WEIR_OK)
         status = weir_comm_barrier(comm); /* the peer uses neither memory nor semaphore any more */
     weir_memchan_free(chan);
@@ -92,6 +92,7 @@ int main(void)
     weir_status status = weir_boot_fork_run(NRANKS, rank_main, NULL, LIFETIME_MS, codes);
     if (status != WEIR_OK)
         fprintf(stderr, "%s\n", weir_last_error());
-    return status != WEIR_OK ? weir_status_exit_code(status) : codes[0] > codes[1] ? codes[0]
-                                                                                   : codes[1];
+    return status != WEIR_OK     ? weir_status_exit_code(status)
+           : codes[0] > codes[1] ? codes[0]
+                                 : codes[1];
 }

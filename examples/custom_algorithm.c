@@ -61,8 +61,11 @@ static weir_status gather_launch(void *rank, void *context, weir_comm *comm, con
 static int rank_main(weir_boot *boot, void *argument)
 {
     (void)argument;
-    static const weir_algo_ops ops = {.context_key = gather_key, .context_create = gather_create,
-        .launch = gather_launch, .context_destroy = gather_destroy, .keys_alike = 1};
+    static const weir_algo_ops ops = {.context_key = gather_key,
+                                      .context_create = gather_create,
+                                      .launch = gather_launch,
+                                      .context_destroy = gather_destroy,
+                                      .keys_alike = 1};
     static int in[COUNT], out[NRANKS * COUNT];
     int rank = weir_boot_rank(boot), wrong = 0;
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;

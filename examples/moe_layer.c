@@ -8,7 +8,7 @@
 #include <weir/moe.h>
 enum { RANKS = 4, LOCAL = 2, EXPERTS = 8, K = 2, TOKENS = 16, HIDDEN = 64, ROWS = 128 };
 typedef float token_rows[TOKENS][HIDDEN], expert_rows[ROWS][HIDDEN];
-static token_rows x, out, d_out, d_x;           /* of this rank's tokens */
+static token_rows x, out, d_out, d_x;            /* of this rank's tokens */
 static expert_rows received, outputs, gradients; /* of the experts' rows on this rank */
 static float weights[TOKENS][K], d_weights[TOKENS][K], row_weights[ROWS], d_row_weights[ROWS];
 static int32_t experts[TOKENS][K], counts[LOCAL], offsets[LOCAL];

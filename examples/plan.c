@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum { RANKS = 2, COUNT = 1000 }; /* elements of a block; any number is right */
-enum { LIFETIME_MS = 60000 }; /* then the ranks are killed; 0: never */
+enum { LIFETIME_MS = 60000 };     /* then the ranks are killed; 0: never */
 
 /* Ends the process if a call failed. The waits of the other rank notice that it has ended. */
 static void need(weir_status status)

@@ -68,12 +68,16 @@ static const char *info_of(hwloc_obj_t object, const char *name)
 static int name_rank(hwloc_obj_t osdev)
 {
     switch (osdev->attr->osdev.type) {
-    case HWLOC_OBJ_OSDEV_OPENFABRICS: return 4;
-    case HWLOC_OBJ_OSDEV_COPROC: return strncmp(osdev->name, "cuda", 4) == 0 ? 3 : 1;
-    case HWLOC_OBJ_OSDEV_NETWORK: return 2;
+    case HWLOC_OBJ_OSDEV_OPENFABRICS:
+        return 4;
+    case HWLOC_OBJ_OSDEV_COPROC:
+        return strncmp(osdev->name, "cuda", 4) == 0 ? 3 : 1;
+    case HWLOC_OBJ_OSDEV_NETWORK:
+        return 2;
     case HWLOC_OBJ_OSDEV_GPU:
         return strncmp(osdev->name, "nvml", 4) == 0 || strncmp(osdev->name, "rsmi", 4) == 0;
-    default: return 0;
+    default:
+        return 0;
     }
 }
 

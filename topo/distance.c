@@ -92,18 +92,18 @@ weir_status weiri_topo_collect_nvlink(weiri_topo *topo)
         return WEIR_OK;
     /* GPUs joined by NVSwitches: turns links to the switches into links between GPUs. Only if there
      * are switches, because the second step drops direct links between GPUs. */
-    if (hwloc_distances_transform(topo->hwloc, links,
-                                  HWLOC_DISTANCES_TRANSFORM_MERGE_SWITCH_PORTS, NULL, 0) == 0)
-        hwloc_distances_transform(topo->hwloc, links,
-                                  HWLOC_DISTANCES_TRANSFORM_TRANSITIVE_CLOSURE, NULL, 0);
+    if (hwloc_distances_transform(topo->hwloc, links, HWLOC_DISTANCES_TRANSFORM_MERGE_SWITCH_PORTS,
+                                  NULL, 0) == 0)
+        hwloc_distances_transform(topo->hwloc, links, HWLOC_DISTANCES_TRANSFORM_TRANSITIVE_CLOSURE,
+                                  NULL, 0);
     size_t ngpus = (size_t)topo->gpus.count;
     topo->nvlink_gbs = calloc(ngpus * ngpus, sizeof *topo->nvlink_gbs);
     if (topo->nvlink_gbs)
         read_nvlink(topo, links);
     hwloc_distances_release(topo->hwloc, links);
-    return topo->nvlink_gbs ? WEIR_OK
-                            : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu GPUs' links",
-                                         ngpus);
+    return topo->nvlink_gbs
+               ? WEIR_OK
+               : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu GPUs' links", ngpus);
 }
 
 double weiri_topo_nvlink_gbs(const weiri_topo *topo, int gpu_a, int gpu_b)
@@ -128,7 +128,8 @@ static int pick_nic(const weiri_topo *topo, int gpu, int numa, int ordinal)
     int picked = -1;
     for (int i = 0; views && i < topo->nics.count; i++) {
         const weiri_topo_device *device = &topo->nics.entries[i].device;
-        views[i] = (weiri_nic_view){.up = device->link_up, .verbs = device->openfabrics,
+        views[i] = (weiri_nic_view){.up = device->link_up,
+                                    .verbs = device->openfabrics,
                                     .distance = (int)path_to_nic(topo, gpu, numa, i)};
     }
     if (views)

@@ -71,10 +71,10 @@ weir_status weiri_topo_print_kinds(const char *folder, FILE *out)
     kind *kinds = calloc((size_t)count + 1, sizeof *kinds);
     weir_status status =
         !kinds ? weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d nodes", count)
-        : count ? WEIR_OK
-                : weiri_fail(WEIR_ERR_INVALID,
-                             "--nodes %s: no .xml file; write one on each node with --save",
-                             folder);
+        : count
+            ? WEIR_OK
+            : weiri_fail(WEIR_ERR_INVALID,
+                         "--nodes %s: no .xml file; write one on each node with --save", folder);
     for (int i = 0; i < count; i++) {
         char path[PATH_BYTES];
         weiri_topo *topo = NULL;

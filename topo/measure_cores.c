@@ -20,8 +20,8 @@ enum {
     PAIR_BYTES = 4 << 20,
     PING_PONGS = 1000,
     SMALLEST_BYTES = 4096,
-    STEP = 8,            /* from size to size */
-    PATIENCE = 2000,     /* polls before yielding the processor: cores may be shared */
+    STEP = 8,        /* from size to size */
+    PATIENCE = 2000, /* polls before yielding the processor: cores may be shared */
 };
 
 typedef struct study {
@@ -35,7 +35,7 @@ typedef struct study {
     int is_off;           /* one has failed to start */
     char **sources;
     uint64_t *sums;
-    double *times_us;    /* per endpoint, in a repetition */
+    double *times_us; /* per endpoint, in a repetition */
     struct {
         _Alignas(WEIR_LINE_BYTES) uint64_t value;
     } ball[2];
@@ -147,8 +147,8 @@ static void measure_pair(study *all, int rank, int from, int to, uint64_t *sent)
     int takes_part = rank == from || rank == to;
     size_t at = (size_t)from * (size_t)all->nranks + (size_t)to;
     for (int repeat = 0; repeat < REPEATS; repeat++) {
-        reads_us[repeat] = time_transfer(all, rank, from, rank == to,
-                                         takes_part ? PAIR_BYTES : 0, repeat);
+        reads_us[repeat] =
+            time_transfer(all, rank, from, rank == to, takes_part ? PAIR_BYTES : 0, repeat);
         words_us[repeat] = takes_part ? ping_pong(all, rank == from, sent) : 0;
         *sent += takes_part ? 0 : PING_PONGS;
         barrier(all);

@@ -112,8 +112,8 @@ static cudaError_t start_read(study *all, int from, int to, engine by, size_t by
     if (error == cudaSuccess)
         error = cudaEventRecord(own->begins, own->stream);
     if (error == cudaSuccess && by == COPY_ENGINES)
-        error = cudaMemcpyPeerAsync(own->target, to, all->gpus[from].source, from, bytes,
-                                    own->stream);
+        error =
+            cudaMemcpyPeerAsync(own->target, to, all->gpus[from].source, from, bytes, own->stream);
     else if (error == cudaSuccess)
         error = (cudaError_t)weiri_topo_gpu_read(own->stream, all->gpus[from].source, bytes,
                                                  LARGEST_BYTES, own->result);

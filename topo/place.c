@@ -90,7 +90,7 @@ static numa_cores *emptiest_node(const core_list *list)
 /* Lets all ranks choose. Returns the NUMA node of local_rank, and its ordinal among the ranks
  * there. */
 static numa_cores *choose_nodes(const weiri_topo *topo, const core_list *list, int local_rank,
-                          int nranks, int *ordinal)
+                                int nranks, int *ordinal)
 {
     numa_cores *chosen = NULL;
     for (int rank = 0; rank < nranks; rank++) {

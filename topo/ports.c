@@ -33,8 +33,8 @@ weir_status weiri_topo_choose_port(const weiri_topo *topo, const weiri_place *pl
     describe_user(topo, place->gpu, place->numa, place->local_rank, &user);
     weir_status status = weiri_env_long(WEIRI_ENV_IB_GID_INDEX, 0, 65535, -1, &gid);
     return status ? status
-                  : weiri_rdma_choose(topo->ports, topo->nports, &user,
-                                      weiri_env(WEIRI_ENV_IB_HCA), gid, choice);
+                  : weiri_rdma_choose(topo->ports, topo->nports, &user, weiri_env(WEIRI_ENV_IB_HCA),
+                                      gid, choice);
 }
 
 weiri_topo_path weiri_topo_gpu_port(const weiri_topo *topo, int gpu, int port)

@@ -289,8 +289,8 @@ static void put_nvlink_cell(const weiri_topo *topo, int row, int column, weiri_j
 }
 
 /* A row per GPU. */
-static void put_matrix(const weiri_topo *topo, const char *key, int ncolumns,
-                       cell_writer put_cell, weiri_json_writer *json)
+static void put_matrix(const weiri_topo *topo, const char *key, int ncolumns, cell_writer put_cell,
+                       weiri_json_writer *json)
 {
     weiri_json_break(json, 2);
     weiri_json_put_list(json, key);

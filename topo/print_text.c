@@ -216,8 +216,8 @@ static const char *gpu_nic_cell(const weiri_topo *topo, int row, int column, cha
 typedef const char *(*cell_text)(const weiri_topo *topo, int row, int column, char text[16]);
 
 /* One row per GPU, one column per device. */
-static void print_matrix(const weiri_topo *topo, const char *title,
-                         const weiri_topo_table *columns, cell_text cell, FILE *out)
+static void print_matrix(const weiri_topo *topo, const char *title, const weiri_topo_table *columns,
+                         cell_text cell, FILE *out)
 {
     if (columns->count == 0)
         return;
@@ -242,8 +242,9 @@ static void print_distances(const weiri_topo *topo, FILE *out)
     if (topo->gpus.count > 1)
         print_matrix(topo, "GPU:GPU", &topo->gpus, gpu_gpu_cell, out);
     print_matrix(topo, "GPU:NIC", &topo->nics, gpu_nic_cell, out);
-    fprintf(out, "\nShared by the two: switch, one PCIe switch; root, one PCIe root complex; "
-                 "numa, one NUMA\nnode; far, only the machine (or the location is unknown)%s\n",
+    fprintf(out,
+            "\nShared by the two: switch, one PCIe switch; root, one PCIe root complex; "
+            "numa, one NUMA\nnode; far, only the machine (or the location is unknown)%s\n",
             topo->nvlink_gbs ? "; nvN, NVLink of N GB/s" : "");
 }
 

@@ -11,9 +11,9 @@
 
 /* Prefixes of info names that identify a machine, a user or a card. */
 static const char *const private_infos[] = {
-    "HostName", "ProcessName", "LinuxCgroup", "OSVersion",    "DMI",   "Address",
-    "NodeGUID", "SysImageGUID", "Port",       "SerialNumber", "UUID",  "NVIDIAUUID",
-    "NVIDIASerial", "AMDUUID",  "AMDSerial",  "MemoryModule", "XGMI",  "LevelZeroUUID",
+    "HostName",     "ProcessName",  "LinuxCgroup", "OSVersion",    "DMI",  "Address",
+    "NodeGUID",     "SysImageGUID", "Port",        "SerialNumber", "UUID", "NVIDIAUUID",
+    "NVIDIASerial", "AMDUUID",      "AMDSerial",   "MemoryModule", "XGMI", "LevelZeroUUID",
 };
 
 static int tells_identity(const char *line)

@@ -38,12 +38,12 @@ static void add_cores(const weiri_topo *topo, uint64_t *digest)
     hwloc_obj_t core = NULL;
     while ((core = hwloc_get_next_obj_by_type(topo->hwloc, topo->core_type, core)))
         digest_add(digest, "core %d numa %d\n", hwloc_bitmap_weight(core->cpuset),
-            hwloc_bitmap_first(core->nodeset));
+                   hwloc_bitmap_first(core->nodeset));
     for (hwloc_obj_type_t type = HWLOC_OBJ_L1CACHE; type <= HWLOC_OBJ_L5CACHE; type++) {
         hwloc_obj_t cache = NULL;
         while ((cache = hwloc_get_next_obj_by_type(topo->hwloc, type, cache)))
             digest_add(digest, "cache %u %" PRIu64 " %d\n", cache->attr->cache.depth,
-                (uint64_t)cache->attr->cache.size, hwloc_bitmap_weight(cache->cpuset));
+                       (uint64_t)cache->attr->cache.size, hwloc_bitmap_weight(cache->cpuset));
     }
 }
 
@@ -52,7 +52,7 @@ static void add_devices(const weiri_topo_table *table, const char *kind, uint64_
     for (int i = 0; i < table->count; i++) {
         const weiri_topo_device *device = &table->entries[i].device;
         digest_add(digest, "%s %s %04x:%04x numa %d\n", kind, device->pci, device->vendor_id,
-            device->device_id, device->numa);
+                   device->device_id, device->numa);
     }
 }
 
@@ -72,7 +72,7 @@ void weiri_topo_digest(const weiri_topo *topo, char hex[WEIRI_TOPO_DIGEST_BYTES]
     weiri_topo_counts counts;
     weiri_topo_count(topo, &counts);
     digest_add(&digest, "%s\npackages %d numa %d\n", weiri_topo_processor(topo), counts.packages,
-        counts.numa_nodes);
+               counts.numa_nodes);
     add_cores(topo, &digest);
     add_devices(&topo->gpus, "gpu", &digest);
     add_devices(&topo->nics, "nic", &digest);

@@ -17,12 +17,12 @@ typedef struct weirv_work {
     const unsigned char *out;
     weirv_result *result;
     weirv_bound bound;
-    size_t width;   /* bytes of an element */
-    size_t slots;   /* parts of a block */
-    size_t planes;  /* numbers an element has in a floating reduction */
-    size_t block;   /* elements of a slot */
-    int sampled;    /* check some blocks only, see weirv_work_next */
-    size_t largest; /* alltoallv: the largest count of any pair of ranks */
+    size_t width;                     /* bytes of an element */
+    size_t slots;                     /* parts of a block */
+    size_t planes;                    /* numbers an element has in a floating reduction */
+    size_t block;                     /* elements of a slot */
+    int sampled;                      /* check some blocks only, see weirv_work_next */
+    size_t largest;                   /* alltoallv: the largest count of any pair of ranks */
     unsigned char *input, *reference; /* this rank's input of a block, and MPI's result */
 } weirv_work;
 

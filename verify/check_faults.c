@@ -11,14 +11,17 @@
 #include <string.h>
 
 typedef struct mpi_fault {
-    const char *library; /* how the text of MPI_Get_library_version begins; a version follows */
+    const char *library;   /* how the text of MPI_Get_library_version begins; a version follows */
     int first[2], last[2]; /* versions, both included */
     weirv_mpi_fault fault;
     const char *text;
 } mpi_fault;
 
 static const mpi_fault rows[] = {
-    {"MPICH Version:", {4, 0}, {4, 0}, WEIRV_MPI_REDUCE_IN_PLACE,
+    {"MPICH Version:",
+     {4, 0},
+     {4, 0},
+     WEIRV_MPI_REDUCE_IN_PLACE,
      "MPI_Reduce with MPI_IN_PLACE at a root other than 0 crashes"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -49,25 +52,38 @@ int weirv_mpi_fault_is_in(const char *library, weirv_mpi_fault fault, const char
 MPI_Datatype weirv_mpi_type(weir_dtype dtype)
 {
     switch (dtype) {
-    case WEIR_INT8: return MPI_INT8_T;
-    case WEIR_UINT8: return MPI_UINT8_T;
-    case WEIR_INT32: return MPI_INT32_T;
-    case WEIR_UINT32: return MPI_UINT32_T;
-    case WEIR_INT64: return MPI_INT64_T;
-    case WEIR_UINT64: return MPI_UINT64_T;
-    case WEIR_FLOAT: return MPI_FLOAT;
-    case WEIR_DOUBLE: return MPI_DOUBLE;
-    default: return MPI_DATATYPE_NULL;
+    case WEIR_INT8:
+        return MPI_INT8_T;
+    case WEIR_UINT8:
+        return MPI_UINT8_T;
+    case WEIR_INT32:
+        return MPI_INT32_T;
+    case WEIR_UINT32:
+        return MPI_UINT32_T;
+    case WEIR_INT64:
+        return MPI_INT64_T;
+    case WEIR_UINT64:
+        return MPI_UINT64_T;
+    case WEIR_FLOAT:
+        return MPI_FLOAT;
+    case WEIR_DOUBLE:
+        return MPI_DOUBLE;
+    default:
+        return MPI_DATATYPE_NULL;
     }
 }
 
 MPI_Op weirv_mpi_op(weir_op op)
 {
     switch (op) {
-    case WEIR_PROD: return MPI_PROD;
-    case WEIR_MAX: return MPI_MAX;
-    case WEIR_MIN: return MPI_MIN;
-    default: return MPI_SUM;
+    case WEIR_PROD:
+        return MPI_PROD;
+    case WEIR_MAX:
+        return MPI_MAX;
+    case WEIR_MIN:
+        return MPI_MIN;
+    default:
+        return MPI_SUM;
     }
 }
 
@@ -132,7 +148,8 @@ int weirv_mpi_fault_concerns(weirv_mpi_fault fault, weir_collective collective, 
                              weir_op op)
 {
     switch (fault) {
-    case WEIRV_MPI_REDUCE_IN_PLACE: return collective == WEIR_COLL_REDUCE;
+    case WEIRV_MPI_REDUCE_IN_PLACE:
+        return collective == WEIR_COLL_REDUCE;
     case WEIRV_MPI_UNSIGNED_ORDER:
         return weirv_is_reduction(collective) && orders_unsigned(dtype, op);
     case WEIRV_MPI_FAULTS:

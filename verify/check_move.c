@@ -64,10 +64,14 @@ static int move_alltoall(const weirv_work *w, size_t first, size_t count)
 static int move(const weirv_work *w, size_t first, size_t count)
 {
     switch (w->c->collective) {
-    case WEIR_COLL_BROADCAST: return move_broadcast(w, first, count);
-    case WEIR_COLL_SENDRECV: return move_sendrecv(w, first, count);
-    case WEIR_COLL_ALLGATHER: return move_allgather(w, first, count);
-    default: return move_alltoall(w, first, count);
+    case WEIR_COLL_BROADCAST:
+        return move_broadcast(w, first, count);
+    case WEIR_COLL_SENDRECV:
+        return move_sendrecv(w, first, count);
+    case WEIR_COLL_ALLGATHER:
+        return move_allgather(w, first, count);
+    default:
+        return move_alltoall(w, first, count);
     }
 }
 

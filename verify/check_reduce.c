@@ -16,12 +16,18 @@ static MPI_Datatype integer_type(weir_dtype dtype, weir_op op)
 {
     int ordered = op == WEIR_MAX || op == WEIR_MIN;
     switch (dtype) {
-    case WEIR_INT8: return ordered ? MPI_INT8_T : MPI_UINT32_T;
-    case WEIR_UINT8: return ordered ? MPI_UINT8_T : MPI_UINT32_T;
-    case WEIR_INT32: return ordered ? MPI_INT32_T : MPI_UINT32_T;
-    case WEIR_UINT32: return MPI_UINT32_T;
-    case WEIR_INT64: return ordered ? MPI_INT64_T : MPI_UINT64_T;
-    default: return MPI_UINT64_T;
+    case WEIR_INT8:
+        return ordered ? MPI_INT8_T : MPI_UINT32_T;
+    case WEIR_UINT8:
+        return ordered ? MPI_UINT8_T : MPI_UINT32_T;
+    case WEIR_INT32:
+        return ordered ? MPI_INT32_T : MPI_UINT32_T;
+    case WEIR_UINT32:
+        return MPI_UINT32_T;
+    case WEIR_INT64:
+        return ordered ? MPI_INT64_T : MPI_UINT64_T;
+    default:
+        return MPI_UINT64_T;
     }
 }
 

@@ -136,14 +136,14 @@ weirv_bound weirv_bound_make(weir_dtype dtype, weir_op op, int nranks, int steps
 /* Writes the error of each element divided by its bound. Computes the worst one per vector lane,
  * and counts those above 1 or NaN. */
 static uint64_t judge_errors(size_t count, const double *got, const double *values,
-                      const double *magnitudes, weirv_bound bound, double worst[LANES])
+                             const double *magnitudes, weirv_bound bound, double worst[LANES])
 {
     uint64_t wrong = 0;
     for (size_t i = 0; i < count; i += LANES) {
         for (size_t lane = 0; lane < LANES; lane++) {
             double value = values[i + lane];
-            double allowed = bound.spread * magnitudes[i + lane] +
-                             bound.relative * fabs(value) + bound.floor;
+            double allowed =
+                bound.spread * magnitudes[i + lane] + bound.relative * fabs(value) + bound.floor;
             double ratio = fabs(got[i + lane] - value) / allowed;
             worst[lane] = ratio > worst[lane] ? ratio : worst[lane];
             wrong += !(ratio <= 1);
@@ -177,8 +177,8 @@ static void search_strip(weir_dtype dtype, int rank, size_t first_index, size_t 
             continue;
         if (!(fabs(got[i]) < INFINITY) || bound.floor == 0)
             result->worst_error = INFINITY;
-        char *expected = note_first(dtype, rank, first_index + i,
-                                    out + i * weir_dtype_bytes(dtype), result);
+        char *expected =
+            note_first(dtype, rank, first_index + i, out + i * weir_dtype_bytes(dtype), result);
         if (expected)
             print_value(dtype, values[i], expected, sizeof result->first.expected);
     }
@@ -235,8 +235,8 @@ void weirv_compare_bits(weir_dtype dtype, int rank, size_t first_index, size_t c
             if (memcmp(seen + at, wanted + at, width) == 0)
                 continue;
             result->wrong++;
-            char *text = note_first(dtype, rank, first_index + (strip + at) / width, seen + at,
-                                    result);
+            char *text =
+                note_first(dtype, rank, first_index + (strip + at) / width, seen + at, result);
             if (text)
                 weirv_print_element(dtype, wanted + at, text, sizeof result->first.expected);
         }
@@ -265,8 +265,8 @@ void weirv_describe(const weirv_result *result, char *text, size_t bytes)
     if (result->wrong && result->has_first)
         snprintf(data, sizeof data,
                  "rank %d, element %zu: got %s, expected %s (%" PRIu64 " wrong element%s in all)",
-                 result->first.rank, result->first.index, result->first.got,
-                 result->first.expected, result->wrong, result->wrong == 1 ? "" : "s");
+                 result->first.rank, result->first.index, result->first.got, result->first.expected,
+                 result->wrong, result->wrong == 1 ? "" : "s");
     if (result->overruns)
         snprintf(overruns, sizeof overruns, "%s%" PRIu64 " byte%s written outside the buffers",
                  data[0] ? "; " : "", result->overruns, result->overruns == 1 ? "" : "s");

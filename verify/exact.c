@@ -19,9 +19,9 @@ typedef struct piece {
     weir_op op;
     const weirv_format *format; /* NULL: an integer */
     int nranks;
-    int away;        /* distance to the rank that holds the result; -1: the result itself */
-    int neighbours;  /* ranks that share a position */
-    uint32_t most;   /* the largest hash of a position, for floats */
+    int away;       /* distance to the rank that holds the result; -1: the result itself */
+    int neighbours; /* ranks that share a position */
+    uint32_t most;  /* the largest hash of a position, for floats */
     uint32_t lane, count;
     weirv_key low, high, shared;
 } piece;
@@ -32,8 +32,8 @@ static void choose_neighbours(piece *p, uint64_t limit, uint32_t most)
 {
     uint64_t half = 0;
     for (p->neighbours = 1;; p->neighbours *= 2) {
-        uint64_t positions = ((uint64_t)p->nranks + (uint64_t)p->neighbours - 1) /
-                             (uint64_t)p->neighbours;
+        uint64_t positions =
+            ((uint64_t)p->nranks + (uint64_t)p->neighbours - 1) / (uint64_t)p->neighbours;
         half = (positions + 1) / 2;
         if (half <= limit)
             break;

@@ -38,15 +38,20 @@ weirv_source weirv_source_of(const weirv_case *c, size_t at)
     if (contract->out[weiri_contract_role(contract, c->rank, c->root)] != WEIRI_AFTER_RESULT)
         return (weirv_source){WEIRV_FROM_NOWHERE, c->rank, at, rest};
     switch (c->collective) {
-    case WEIR_COLL_REDUCE_SCATTER: return (weirv_source){WEIRV_FROM_ALL, 0, own + at, rest};
-    case WEIR_COLL_BROADCAST: return (weirv_source){WEIRV_FROM_RANK, c->root, at, rest};
+    case WEIR_COLL_REDUCE_SCATTER:
+        return (weirv_source){WEIRV_FROM_ALL, 0, own + at, rest};
+    case WEIR_COLL_BROADCAST:
+        return (weirv_source){WEIRV_FROM_RANK, c->root, at, rest};
     case WEIR_COLL_SENDRECV:
         return (weirv_source){WEIRV_FROM_RANK, (c->rank + c->nranks - 1) % c->nranks, at, rest};
-    case WEIR_COLL_ALLGATHER: return (weirv_source){WEIRV_FROM_RANK, sender, at % block, rest};
+    case WEIR_COLL_ALLGATHER:
+        return (weirv_source){WEIRV_FROM_RANK, sender, at % block, rest};
     case WEIR_COLL_ALLTOALL:
         return (weirv_source){WEIRV_FROM_RANK, sender, own + at % block, rest};
-    case WEIR_COLL_ALLTOALLV: return alltoallv_source(c, at);
-    default: return (weirv_source){WEIRV_FROM_ALL, 0, at, rest};
+    case WEIR_COLL_ALLTOALLV:
+        return alltoallv_source(c, at);
+    default:
+        return (weirv_source){WEIRV_FROM_ALL, 0, at, rest};
     }
 }
 
@@ -94,10 +99,14 @@ void weirv_check_exact(const weirv_case *c, const void *out, weirv_result *resul
 static double combine_values(weir_op op, double a, double b)
 {
     switch (op) {
-    case WEIR_PROD: return a * b;
-    case WEIR_MAX: return a > b ? a : b;
-    case WEIR_MIN: return a < b ? a : b;
-    default: return a + b;
+    case WEIR_PROD:
+        return a * b;
+    case WEIR_MAX:
+        return a > b ? a : b;
+    case WEIR_MIN:
+        return a < b ? a : b;
+    default:
+        return a + b;
     }
 }
 
@@ -105,10 +114,14 @@ static uint64_t combine_bits(weir_op op, int has_sign, uint64_t a, uint64_t b)
 {
     int above = has_sign ? (int64_t)a > (int64_t)b : a > b;
     switch (op) {
-    case WEIR_PROD: return a * b;
-    case WEIR_MAX: return above ? a : b;
-    case WEIR_MIN: return above ? b : a;
-    default: return a + b;
+    case WEIR_PROD:
+        return a * b;
+    case WEIR_MAX:
+        return above ? a : b;
+    case WEIR_MIN:
+        return above ? b : a;
+    default:
+        return a + b;
     }
 }
 

@@ -207,8 +207,8 @@ static int find_run(const weirv_case *c, const uint8_t *out, size_t *at, run *fo
         size_t left = all - *at < TESTED_ELEMENTS ? all - *at : TESTED_ELEMENTS;
         weirv_source source = weirv_source_of(c, *at);
         size_t count = weirv_expected(c, *at, left, expected);
-        if (found->wrong && (source.origin != found->source.origin ||
-                             source.rank != found->source.rank))
+        if (found->wrong &&
+            (source.origin != found->source.origin || source.rank != found->source.rank))
             return 1;
         for (size_t i = 0; i < count; i++) {
             if (found->wrong && *at + i > found->last + RUN_GAP) {

@@ -66,7 +66,7 @@ typedef struct weirv_moe_received_rows {
     const void *rows;
     const float *row_scales, *row_weights;
     const int32_t *row_experts, *expert_counts, *expert_offsets, *source_counts;
-    const void *guard; /* a row that nothing may write, filled with WEIRV_MOE_GUARD */
+    const void *guard;         /* a row that nothing may write, filled with WEIRV_MOE_GUARD */
     const float *guard_scales; /* its scales, to identify a row that was written there */
 } weirv_moe_received_rows;
 

@@ -31,17 +31,17 @@ double weirv_format_tiniest(const weirv_format *format)
  * subnormal arithmetic. The choices are masks of 32-bit lanes, because compilers vectorise those.
  */
 static inline float decode_bits(uint32_t bits, int exponent_bits, int mantissa_bits, int bias,
-                          uint32_t special, float tiniest)
+                                uint32_t special, float tiniest)
 {
     int body_bits = exponent_bits + mantissa_bits;
     uint32_t body = bits & ((1u << body_bits) - 1);
     uint32_t sign = bits >> body_bits << 31;
     uint32_t fields = (body << (23 - mantissa_bits)) + ((uint32_t)(127 - bias) << 23);
-    fields |= (uint32_t)-(body >= special) & 0xffu << 23;
+    fields |= (uint32_t) - (body >= special) & 0xffu << 23;
     float count = (float)(int32_t)body * tiniest;
     uint32_t subnormal;
     memcpy(&subnormal, &count, sizeof subnormal);
-    uint32_t is_subnormal = (uint32_t)-(body < 1u << mantissa_bits);
+    uint32_t is_subnormal = (uint32_t) - (body < 1u << mantissa_bits);
     uint32_t wide = sign | (subnormal & is_subnormal) | (fields & ~is_subnormal);
     float value;
     memcpy(&value, &wide, sizeof value);
@@ -93,12 +93,24 @@ static void decode_float(const uint8_t *in, size_t count, double *out)
 void weirv_decode(weir_dtype dtype, const void *elements, size_t count, double *values)
 {
     switch (dtype) {
-    case WEIR_FP8_E4M3: decode_e4m3(elements, count, values); break;
-    case WEIR_FP8_E5M2: decode_e5m2(elements, count, values); break;
-    case WEIR_HALF: decode_half(elements, count, values); break;
-    case WEIR_BFLOAT16: decode_bfloat16(elements, count, values); break;
-    case WEIR_FLOAT: decode_float(elements, count, values); break;
-    default: memcpy(values, elements, count * sizeof *values); break;
+    case WEIR_FP8_E4M3:
+        decode_e4m3(elements, count, values);
+        break;
+    case WEIR_FP8_E5M2:
+        decode_e5m2(elements, count, values);
+        break;
+    case WEIR_HALF:
+        decode_half(elements, count, values);
+        break;
+    case WEIR_BFLOAT16:
+        decode_bfloat16(elements, count, values);
+        break;
+    case WEIR_FLOAT:
+        decode_float(elements, count, values);
+        break;
+    default:
+        memcpy(values, elements, count * sizeof *values);
+        break;
     }
 }
 

@@ -91,7 +91,7 @@ static inline void fill64(uint8_t *out, uint32_t lane, uint32_t count, weirv_key
  * d(r)) with d in 0..3 shared between neighbours, so that products over ranks telescope and stay
  * exact. */
 static inline void fill_fp8_prod(uint8_t *out, uint32_t lane, uint32_t count, weirv_key own,
-                          weirv_key next, int mantissa_bits, int bias)
+                                 weirv_key next, int mantissa_bits, int bias)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t low = weirv_hash_lane(own, lane + i), high = weirv_hash_lane(next, lane + i);
@@ -141,16 +141,18 @@ static inline void fill(void *buffer, size_t first, size_t count, weir_dtype dty
 }
 
 #ifdef __x86_64__
-__attribute__((target(WEIRV_AVX2), flatten))
-static void fill_avx2(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op,
-                      int rank, uint64_t seed)
+__attribute__((target(WEIRV_AVX2), flatten)) static void fill_avx2(void *buffer, size_t first,
+                                                                   size_t count, weir_dtype dtype,
+                                                                   weir_op op, int rank,
+                                                                   uint64_t seed)
 {
     fill(buffer, first, count, dtype, op, rank, seed);
 }
 
-__attribute__((target(WEIRV_AVX512), flatten))
-static void fill_avx512(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op,
-                        int rank, uint64_t seed)
+__attribute__((target(WEIRV_AVX512), flatten)) static void fill_avx512(void *buffer, size_t first,
+                                                                       size_t count,
+                                                                       weir_dtype dtype, weir_op op,
+                                                                       int rank, uint64_t seed)
 {
     fill(buffer, first, count, dtype, op, rank, seed);
 }
@@ -191,18 +193,26 @@ static size_t furthest(int nranks, const size_t *counts, const size_t *displs)
 size_t weirv_send_elements(const weirv_case *c)
 {
     switch (c->collective) {
-    case WEIR_COLL_REDUCE_SCATTER: case WEIR_COLL_ALLTOALL: return (size_t)c->nranks * c->count;
-    case WEIR_COLL_ALLTOALLV: return furthest(c->nranks, c->send_counts, c->send_displs);
-    default: return c->count;
+    case WEIR_COLL_REDUCE_SCATTER:
+    case WEIR_COLL_ALLTOALL:
+        return (size_t)c->nranks * c->count;
+    case WEIR_COLL_ALLTOALLV:
+        return furthest(c->nranks, c->send_counts, c->send_displs);
+    default:
+        return c->count;
     }
 }
 
 size_t weirv_recv_elements(const weirv_case *c)
 {
     switch (c->collective) {
-    case WEIR_COLL_ALLGATHER: case WEIR_COLL_ALLTOALL: return (size_t)c->nranks * c->count;
-    case WEIR_COLL_ALLTOALLV: return furthest(c->nranks, c->recv_counts, c->recv_displs);
-    default: return c->count;
+    case WEIR_COLL_ALLGATHER:
+    case WEIR_COLL_ALLTOALL:
+        return (size_t)c->nranks * c->count;
+    case WEIR_COLL_ALLTOALLV:
+        return furthest(c->nranks, c->recv_counts, c->recv_displs);
+    default:
+        return c->count;
     }
 }
 

@@ -11,10 +11,10 @@
 
 /* One order and manner in which a row may be combined. */
 typedef struct way {
-    int last;   /* the element that is combined with the result of the others */
-    int swaps;  /* the operands are exchanged */
-    int stores; /* bit k: element k was stored in the type on its way; bit HELD: so was the
-                 * result of the others */
+    int last;       /* the element that is combined with the result of the others */
+    int swaps;      /* the operands are exchanged */
+    int stores;     /* bit k: element k was stored in the type on its way; bit HELD: so was the
+                     * result of the others */
     int multiplies; /* an average multiplies by a reciprocal */
 } way;
 

@@ -22,7 +22,7 @@ enum {
     NEXT,      /* the number above 1, and three above */
     NEXT3,
     HALF_ULP, /* half the distance between 1 and the number above */
-    TINY,      /* the smallest subnormal number, twice and four times it */
+    TINY,     /* the smallest subnormal number, twice and four times it */
     TINY2,
     TINY4,
     SUBNORMAL, /* the largest */
@@ -34,7 +34,8 @@ enum {
 };
 
 enum {
-    ADDS = 1 << WEIR_SUM | 1 << WEIR_AVG, MULTIPLIES = 1 << WEIR_PROD,
+    ADDS = 1 << WEIR_SUM | 1 << WEIR_AVG,
+    MULTIPLIES = 1 << WEIR_PROD,
     ORDERS = 1 << WEIR_MAX | 1 << WEIR_MIN
 };
 
@@ -144,35 +145,58 @@ static uint64_t edge_of_type(weir_dtype dtype, const weirv_format *f, int name)
 {
     uint64_t special = first_special(dtype, f), normal = (uint64_t)1 << f->mantissa_bits;
     switch (name) {
-    case QUIET: return dtype == WEIR_FP8_E4M3 ? special : special | normal >> 1;
-    case SIGNALLING: return dtype == WEIR_FP8_E4M3 ? special : special | 1;
-    case INF: return special;
-    case LARGEST: return special - 1;
-    case HALF_STEP: return half_step(dtype, f);
-    case LESS_STEP: return half_step(dtype, f) - 1;
-    case NEXT: return power_of_two(f, 0, 0) + 1;
-    case NEXT3: return power_of_two(f, 0, 0) + 3;
-    case HALF_ULP: return power_of_two(f, -f->mantissa_bits - 1, 0);
-    case TINY: return 1;
-    case TINY2: return 2;
-    case TINY4: return 4;
-    case SUBNORMAL: return normal - 1;
-    case NORMAL: return normal;
-    case NORMAL_MORE: return normal | normal >> 1;
-    default: return 0;
+    case QUIET:
+        return dtype == WEIR_FP8_E4M3 ? special : special | normal >> 1;
+    case SIGNALLING:
+        return dtype == WEIR_FP8_E4M3 ? special : special | 1;
+    case INF:
+        return special;
+    case LARGEST:
+        return special - 1;
+    case HALF_STEP:
+        return half_step(dtype, f);
+    case LESS_STEP:
+        return half_step(dtype, f) - 1;
+    case NEXT:
+        return power_of_two(f, 0, 0) + 1;
+    case NEXT3:
+        return power_of_two(f, 0, 0) + 3;
+    case HALF_ULP:
+        return power_of_two(f, -f->mantissa_bits - 1, 0);
+    case TINY:
+        return 1;
+    case TINY2:
+        return 2;
+    case TINY4:
+        return 4;
+    case SUBNORMAL:
+        return normal - 1;
+    case NORMAL:
+        return normal;
+    case NORMAL_MORE:
+        return normal | normal >> 1;
+    default:
+        return 0;
     }
 }
 
 static uint64_t float_body(weir_dtype dtype, const weirv_format *f, int name)
 {
     switch (name) {
-    case QUARTER: return power_of_two(f, -2, 0);
-    case HALF: return power_of_two(f, -1, 0);
-    case ONE: return power_of_two(f, 0, 0);
-    case MORE: return power_of_two(f, 0, 1);
-    case TWO: return power_of_two(f, 1, 0);
-    case EIGHT: return power_of_two(f, 3, 0);
-    default: return edge_of_type(dtype, f, name);
+    case QUARTER:
+        return power_of_two(f, -2, 0);
+    case HALF:
+        return power_of_two(f, -1, 0);
+    case ONE:
+        return power_of_two(f, 0, 0);
+    case MORE:
+        return power_of_two(f, 0, 1);
+    case TWO:
+        return power_of_two(f, 1, 0);
+    case EIGHT:
+        return power_of_two(f, 3, 0);
+    default:
+        return edge_of_type(dtype, f, name);
     }
 }
 
@@ -187,14 +211,22 @@ static uint64_t integer_element(weir_dtype dtype, int name)
     int bits = 8 * (int)weir_dtype_bytes(dtype);
     uint64_t all = UINT64_MAX >> (64 - bits), top = (uint64_t)1 << (bits - 1);
     switch (name) {
-    case ROOT: return (uint64_t)1 << bits / 2;
-    case TOP: return top;
-    case LOWER: return top - 1;
-    case ONE: return 1;
-    case TWO: return 2;
-    case -ONE: return all;
-    case -TWO: return all - 1;
-    default: return 0;
+    case ROOT:
+        return (uint64_t)1 << bits / 2;
+    case TOP:
+        return top;
+    case LOWER:
+        return top - 1;
+    case ONE:
+        return 1;
+    case TWO:
+        return 2;
+    case -ONE:
+        return all;
+    case -TWO:
+        return all - 1;
+    default:
+        return 0;
     }
 }
 
@@ -227,7 +259,7 @@ void weirv_special_make(weir_dtype dtype, weir_op op, int nranks, weirv_special 
         for (int k = 0; k < WEIRV_SPECIAL_HELD; k++)
             row->held[k] = format ? float_element(dtype, format, recipes[i].held[k])
                                   : integer_element(dtype, recipes[i].held[k]);
-        row->rest = format ? float_element(dtype, format, neutral)
-                           : integer_element(dtype, neutral);
+        row->rest =
+            format ? float_element(dtype, format, neutral) : integer_element(dtype, neutral);
     }
 }

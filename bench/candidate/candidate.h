@@ -61,7 +61,7 @@ struct bench_candidate {
     bench_job *job;
     const bench_operation *operation;
     const char *plan_file; /* of a plan; else NULL */
-    void *state; /* the implementation's */
+    void *state;           /* the implementation's */
 };
 
 /* Creates a candidate with a zeroed state of so many bytes. bench_candidate_free frees both; it

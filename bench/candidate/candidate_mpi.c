@@ -193,12 +193,16 @@ static int mpi_run_call(bench_candidate *self)
                                         state->op, mpi);
     case WEIR_COLL_ALLGATHER:
         return MPI_Allgather(in, state->count, state->type, c->out, state->count, state->type, mpi);
-    case WEIR_COLL_BROADCAST: return mpi_run_broadcast(self);
-    case WEIR_COLL_REDUCE: return mpi_run_reduce(self);
+    case WEIR_COLL_BROADCAST:
+        return mpi_run_broadcast(self);
+    case WEIR_COLL_REDUCE:
+        return mpi_run_reduce(self);
     case WEIR_COLL_ALLTOALL:
         return MPI_Alltoall(in, state->count, state->type, c->out, state->count, state->type, mpi);
-    case WEIR_COLL_ALLTOALLV: return mpi_run_alltoallv(self);
-    case WEIR_COLL_SENDRECV: return mpi_run_sendrecv(self);
+    case WEIR_COLL_ALLTOALLV:
+        return mpi_run_alltoallv(self);
+    case WEIR_COLL_SENDRECV:
+        return mpi_run_sendrecv(self);
     case WEIR_COLL_COUNT:
         break;
     }

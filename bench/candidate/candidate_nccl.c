@@ -187,12 +187,20 @@ static const bench_candidate_ops nccl_ops = {nccl_refuses,        nccl_prepare, 
 static vendor_config zero_cta_config(void)
 {
     const int open = INT_MIN;
-    return (vendor_config){.size = sizeof(vendor_config), .magic = 0xcafebeef,
-                           .version = VERSION_ZERO_CTA, .blocking = open, .cga_cluster_size = open,
-                           .min_ctas = open, .max_ctas = open, .split_share = open,
-                           .traffic_class = open, .collnet_enable = open,
-                           .cta_policy = VENDOR_CTA_POLICY_ZERO, .shrink_share = open,
-                           .nvls_ctas = open, .channels_per_net_peer = open,
+    return (vendor_config){.size = sizeof(vendor_config),
+                           .magic = 0xcafebeef,
+                           .version = VERSION_ZERO_CTA,
+                           .blocking = open,
+                           .cga_cluster_size = open,
+                           .min_ctas = open,
+                           .max_ctas = open,
+                           .split_share = open,
+                           .traffic_class = open,
+                           .collnet_enable = open,
+                           .cta_policy = VENDOR_CTA_POLICY_ZERO,
+                           .shrink_share = open,
+                           .nvls_ctas = open,
+                           .channels_per_net_peer = open,
                            .nvlink_centric_schedule = open};
 }
 

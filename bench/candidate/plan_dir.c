@@ -71,7 +71,8 @@ static int prove_listed(bench_job *job, const bench_options *options, weir_colle
     if (found == PLAN_USABLE && !fits_table(path)) {
         bench_job_note(job, WEIR_ERR_INVALID,
                        "%s: the whole path of a plan in a tuning table has at most %d characters, "
-                       "and neither blanks nor #", path, TABLE_PATH_MAX);
+                       "and neither blanks nor #",
+                       path, TABLE_PATH_MAX);
         found = PLAN_BAD;
     }
     return found;
@@ -141,8 +142,8 @@ weir_status bench_plan_dir_open(bench_job *job, const bench_options *options,
     if (job->gpu && job->nnodes > 1)
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--plan-dir %s: plans serve GPUs of one node, and these are on %d; "
-                              "add --backend host, or leave it out", options->plan_dir,
-                              job->nnodes);
+                              "add --backend host, or leave it out",
+                              options->plan_dir, job->nnodes);
     if (job->gpu && options->buffers == BENCH_BUFFERS_PLAIN)
         return bench_job_note(job, WEIR_ERR_INVALID,
                               "--plan-dir %s: long calls of plans that access peers' buffers are "

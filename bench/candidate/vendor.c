@@ -107,7 +107,8 @@ static int child_can_open(const char *path, char *why, size_t bytes)
     else if (whole)
         snprintf(why, bytes, "%s", found.why);
     else if (WIFSIGNALED(state))
-        snprintf(why, bytes, "%s %s", path, WTERMSIG(state) == SIGALRM ? "hangs when it is opened"
+        snprintf(why, bytes, "%s %s", path,
+                 WTERMSIG(state) == SIGALRM ? "hangs when it is opened"
                                             : "crashes when it is opened");
     else
         snprintf(why, bytes, "%s ends the process that opens it", path);

@@ -37,34 +37,34 @@ enum {
 };
 
 /* X(member, symbol without prefix, required, result, arguments); streams are cudaStream_t */
-#define BENCH_VENDOR_MAP(X)                                                                       \
-    X(get_version, "GetVersion", 1, vendor_result, (int *))                                       \
-    X(get_unique_id, "GetUniqueId", 1, vendor_result, (vendor_id *))                              \
-    X(error_string, "GetErrorString", 1, const char *, (vendor_result))                           \
-    X(comm_init, "CommInitRank", 1, vendor_result, (vendor_comm *, int, vendor_id, int))          \
-    X(comm_init_config, "CommInitRankConfig", 0, vendor_result,                                   \
-      (vendor_comm *, int, vendor_id, int, vendor_config *))                                      \
-    X(comm_destroy, "CommDestroy", 1, vendor_result, (vendor_comm))                               \
-    X(allreduce, "AllReduce", 1, vendor_result,                                                   \
-      (const void *, void *, size_t, int, int, vendor_comm, void *))                              \
-    X(reduce, "Reduce", 1, vendor_result,                                                         \
-      (const void *, void *, size_t, int, int, int, vendor_comm, void *))                         \
-    X(broadcast, "Broadcast", 1, vendor_result,                                                   \
-      (const void *, void *, size_t, int, int, vendor_comm, void *))                              \
-    X(reduce_scatter, "ReduceScatter", 1, vendor_result,                                          \
-      (const void *, void *, size_t, int, int, vendor_comm, void *))                              \
-    X(allgather, "AllGather", 1, vendor_result,                                                   \
-      (const void *, void *, size_t, int, vendor_comm, void *))                                   \
-    X(alltoall, "AlltoAll", 0, vendor_result,                                                     \
-      (const void *, void *, size_t, int, vendor_comm, void *))                                   \
-    X(send, "Send", 1, vendor_result, (const void *, size_t, int, int, vendor_comm, void *))      \
-    X(recv, "Recv", 1, vendor_result, (void *, size_t, int, int, vendor_comm, void *))            \
-    X(group_start, "GroupStart", 1, vendor_result, (void))                                        \
-    X(group_end, "GroupEnd", 1, vendor_result, (void))                                            \
-    X(mem_alloc, "MemAlloc", 0, vendor_result, (void **, size_t))                                 \
-    X(mem_free, "MemFree", 0, vendor_result, (void *))                                            \
-    X(window_register, "CommWindowRegister", 0, vendor_result,                                    \
-      (vendor_comm, void *, size_t, void **, int))                                                \
+#define BENCH_VENDOR_MAP(X)                                                                        \
+    X(get_version, "GetVersion", 1, vendor_result, (int *))                                        \
+    X(get_unique_id, "GetUniqueId", 1, vendor_result, (vendor_id *))                               \
+    X(error_string, "GetErrorString", 1, const char *, (vendor_result))                            \
+    X(comm_init, "CommInitRank", 1, vendor_result, (vendor_comm *, int, vendor_id, int))           \
+    X(comm_init_config, "CommInitRankConfig", 0, vendor_result,                                    \
+      (vendor_comm *, int, vendor_id, int, vendor_config *))                                       \
+    X(comm_destroy, "CommDestroy", 1, vendor_result, (vendor_comm))                                \
+    X(allreduce, "AllReduce", 1, vendor_result,                                                    \
+      (const void *, void *, size_t, int, int, vendor_comm, void *))                               \
+    X(reduce, "Reduce", 1, vendor_result,                                                          \
+      (const void *, void *, size_t, int, int, int, vendor_comm, void *))                          \
+    X(broadcast, "Broadcast", 1, vendor_result,                                                    \
+      (const void *, void *, size_t, int, int, vendor_comm, void *))                               \
+    X(reduce_scatter, "ReduceScatter", 1, vendor_result,                                           \
+      (const void *, void *, size_t, int, int, vendor_comm, void *))                               \
+    X(allgather, "AllGather", 1, vendor_result,                                                    \
+      (const void *, void *, size_t, int, vendor_comm, void *))                                    \
+    X(alltoall, "AlltoAll", 0, vendor_result,                                                      \
+      (const void *, void *, size_t, int, vendor_comm, void *))                                    \
+    X(send, "Send", 1, vendor_result, (const void *, size_t, int, int, vendor_comm, void *))       \
+    X(recv, "Recv", 1, vendor_result, (void *, size_t, int, int, vendor_comm, void *))             \
+    X(group_start, "GroupStart", 1, vendor_result, (void))                                         \
+    X(group_end, "GroupEnd", 1, vendor_result, (void))                                             \
+    X(mem_alloc, "MemAlloc", 0, vendor_result, (void **, size_t))                                  \
+    X(mem_free, "MemFree", 0, vendor_result, (void *))                                             \
+    X(window_register, "CommWindowRegister", 0, vendor_result,                                     \
+      (vendor_comm, void *, size_t, void **, int))                                                 \
     X(window_deregister, "CommWindowDeregister", 0, vendor_result, (vendor_comm, void *))
 
 typedef struct bench_vendor {

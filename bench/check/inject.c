@@ -176,14 +176,32 @@ static void change_output(bench_fault fault, const weirv_case *c, unsigned char 
     if (part.count == 0)
         return;
     switch (fault) {
-    case BENCH_FAULT_FLIP_BIT: out[at * width + width / 2] ^= 0x20; break;
-    case BENCH_FAULT_UNSTABLE_BIT: case BENCH_FAULT_RANK_BIT: out[at * width] ^= 1; break;
-    case BENCH_FAULT_DROP_CHUNK: leave_out(c, part, out); break;
-    case BENCH_FAULT_SWAP_CHUNKS: swap_parts(c, part, out); break;
-    case BENCH_FAULT_BAD_ROUND: round_wrongly(c, part, out); break;
-    case BENCH_FAULT_SWAP_BYTES: reverse_elements(c, part, out); break;
-    case BENCH_FAULT_LOSE_NAN: case BENCH_FAULT_LOSE_SUBNORMAL: lose(fault, c, part, out); break;
-    default: replay(c, out); break;
+    case BENCH_FAULT_FLIP_BIT:
+        out[at * width + width / 2] ^= 0x20;
+        break;
+    case BENCH_FAULT_UNSTABLE_BIT:
+    case BENCH_FAULT_RANK_BIT:
+        out[at * width] ^= 1;
+        break;
+    case BENCH_FAULT_DROP_CHUNK:
+        leave_out(c, part, out);
+        break;
+    case BENCH_FAULT_SWAP_CHUNKS:
+        swap_parts(c, part, out);
+        break;
+    case BENCH_FAULT_BAD_ROUND:
+        round_wrongly(c, part, out);
+        break;
+    case BENCH_FAULT_SWAP_BYTES:
+        reverse_elements(c, part, out);
+        break;
+    case BENCH_FAULT_LOSE_NAN:
+    case BENCH_FAULT_LOSE_SUBNORMAL:
+        lose(fault, c, part, out);
+        break;
+    default:
+        replay(c, out);
+        break;
     }
 }
 

@@ -28,8 +28,8 @@ static int reference_is_concerned(const bench_run *run, weirv_mpi_fault fault)
 
 void bench_reference_write_faults(FILE *out, const bench_run *run)
 {
-    const int uses = run->options->verify == BENCH_VERIFY_MPI ||
-                     run->options->verify == BENCH_VERIFY_BOTH;
+    const int uses =
+        run->options->verify == BENCH_VERIFY_MPI || run->options->verify == BENCH_VERIFY_BOTH;
     const char *text;
     for (int fault = 0; uses && run->job->mpi && fault < WEIRV_MPI_FAULTS; fault++)
         if (weirv_mpi_has((weirv_mpi_fault)fault, &text) &&

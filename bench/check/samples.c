@@ -21,8 +21,8 @@ void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candid
     int repeats = trial->options->batched || trial->options->aggregate > 1;
     int repeats_in_place = trial->in_place && repeats;
     *samples = (bench_samples){.trial = trial, .candidate = candidate, .records = records};
-    samples->active = records && knows && !repeats_in_place &&
-                      !(trial->options->cold && trial->row->shape.bytes);
+    samples->active =
+        records && knows && !repeats_in_place && !(trial->options->cold && trial->row->shape.bytes);
 }
 
 /* In place, a peer's result may lie elsewhere, on some ranks only: these do everything but record
@@ -233,8 +233,8 @@ weir_status bench_samples_collect(bench_samples *samples, bench_result *result)
     uint64_t first[2] = {samples->first_iteration, (uint64_t)samples->first_is_stale};
     if (!samples->active)
         return WEIR_OK;
-    weir_status status = bench_job_agree(job, weirv_reduce_result(job->boot, &found),
-                                         "checks of timed iterations");
+    weir_status status =
+        bench_job_agree(job, weirv_reduce_result(job->boot, &found), "checks of timed iterations");
     if (status != WEIR_OK || !found.has_first)
         return status;
     bench_exchange_broadcast(job, first, sizeof first, found.first.rank);

@@ -44,9 +44,13 @@ void bench_clocks_clear(bench_clocks *clocks)
 void bench_clocks_add(bench_clocks *clocks, const bench_reading *reading)
 {
     uint64_t reasons = reading->knows_reasons ? throttling(reading->reasons) : 0;
-    bench_clocks one = {.samples = 1, .throttled = reasons != 0, .silent = !reading->knows_reasons,
-                        .sm_mhz = reading->sm_mhz, .memory_mhz = reading->memory_mhz,
-                        .power_w = reading->power_w, .temperature_c = reading->temperature_c,
+    bench_clocks one = {.samples = 1,
+                        .throttled = reasons != 0,
+                        .silent = !reading->knows_reasons,
+                        .sm_mhz = reading->sm_mhz,
+                        .memory_mhz = reading->memory_mhz,
+                        .power_w = reading->power_w,
+                        .temperature_c = reading->temperature_c,
                         .reasons = reasons};
     bench_clocks_merge(clocks, &one);
 }

@@ -12,8 +12,11 @@
 
 /* Bits of bench_reading.reasons, as NVML defines them. */
 enum {
-    BENCH_HELD_BY_POWER_CAP = 0x4, BENCH_HELD_BY_HARDWARE = 0x8, BENCH_HELD_BY_HEAT = 0x20,
-    BENCH_HELD_BY_HARDWARE_HEAT = 0x40, BENCH_HELD_BY_POWER_BRAKE = 0x80
+    BENCH_HELD_BY_POWER_CAP = 0x4,
+    BENCH_HELD_BY_HARDWARE = 0x8,
+    BENCH_HELD_BY_HEAT = 0x20,
+    BENCH_HELD_BY_HARDWARE_HEAT = 0x40,
+    BENCH_HELD_BY_POWER_BRAKE = 0x80
 };
 
 /* Numbers are -1 if the GPU does not report them. */

@@ -241,8 +241,8 @@ static void nvml_count_links(const bench_nvml *nvml, bench_counters *counters)
             unsigned long long count;
             if (read_errors(nvml->device, link, kind, &count) != 0)
                 continue;
-            counters->link_errors = (counters->link_errors < 0 ? 0 : counters->link_errors) +
-                                    (long long)count;
+            counters->link_errors =
+                (counters->link_errors < 0 ? 0 : counters->link_errors) + (long long)count;
         }
     }
 }

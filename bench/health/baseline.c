@@ -89,8 +89,7 @@ static void baseline_note_versions(const health_baseline *baseline, const json_t
 {
     const char *before = json_string_value(json_object_get(entry, "detail"));
     const size_t used = strlen(check->detail);
-    if (!before || !before[0] || strcmp(before, check->detail) == 0 ||
-        used >= sizeof check->detail)
+    if (!before || !before[0] || strcmp(before, check->detail) == 0 || used >= sizeof check->detail)
         return;
     snprintf(check->detail + used, sizeof check->detail - used, "; the baseline had %.100s",
              before);

@@ -175,10 +175,8 @@ void health_check_gpu_copies(health_report *report, const health_settings *setti
         health_expect(check, HEALTH_EQUAL, counts.gpus, HEALTH_MISSING, "the GPUs on the PCIe bus");
     for (int i = 0; i < ngpus; i++) {
         weiri_progress_show(settings->progress, "GPU copies", 0);
-        copy_gpu own = {.device = i,
-                        .gpu = gpu_in_topology(topo, i),
-                        .topo = topo,
-                        .counters = counters};
+        copy_gpu own = {
+            .device = i, .gpu = gpu_in_topology(topo, i), .topo = topo, .counters = counters};
         gpu_check_copies_of(report, &own, settings->level == HEALTH_QUICK ? 2 : 6);
     }
     gpu_check_peers(report, settings, topo, ngpus);

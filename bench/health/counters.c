@@ -145,8 +145,8 @@ static void counters_add_gpu(health_report *report, const weiri_topo *topo, int 
         return;
     }
     counters_add_links(report, gpu, &after);
-    counters_add(report, gpu, "ecc.uncorrected", "uncorrected ECC errors",
-                 own->before.uncorrected, after.uncorrected,
+    counters_add(report, gpu, "ecc.uncorrected", "uncorrected ECC errors", own->before.uncorrected,
+                 after.uncorrected,
                  "nvidia-smi -q -d ECC,ROW_REMAPPER; replace the GPU if they recur");
     counters_add(report, gpu, "nvlink.errors", "NVLink errors", own->before.link_errors,
                  after.link_errors, "nvidia-smi nvlink -e; reseat the GPU or its bridge");

@@ -30,10 +30,8 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
         int in_place = bench_collective_in_place(collective, options->plan != NULL);
         size_t in =
             weirv_guard_bytes(uneven ? shape.bytes : shape.send_elements * element_bytes, shift);
-        size_t out = weirv_guard_bytes(uneven || in_place
-                                           ? shape.bytes
-                                           : shape.recv_elements * element_bytes,
-                                       shift);
+        size_t out = weirv_guard_bytes(
+            uneven || in_place ? shape.bytes : shape.recv_elements * element_bytes, shift);
         *in_bytes = in > *in_bytes ? in : *in_bytes;
         *out_bytes = out > *out_bytes ? out : *out_bytes;
     }

@@ -16,11 +16,16 @@ enum { SHOWN_BYTES = 200 };
 static const char *action_name(int action)
 {
     switch ((bench_action)action) {
-    case BENCH_ACTION_HELP: return "--help";
-    case BENCH_ACTION_HELP_ENV: return "--help-env";
-    case BENCH_ACTION_VERSION: return "--version";
-    case BENCH_ACTION_LIST_ALGOS: return "--list-algos";
-    case BENCH_ACTION_LIST_FAULTS: return "--inject list";
+    case BENCH_ACTION_HELP:
+        return "--help";
+    case BENCH_ACTION_HELP_ENV:
+        return "--help-env";
+    case BENCH_ACTION_VERSION:
+        return "--version";
+    case BENCH_ACTION_LIST_ALGOS:
+        return "--list-algos";
+    case BENCH_ACTION_LIST_FAULTS:
+        return "--inject list";
     case BENCH_ACTION_RUN:
         break;
     }

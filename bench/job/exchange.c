@@ -62,8 +62,10 @@ void *bench_exchange_collect(const bench_job *job, const void *mine, size_t byte
 static double fold_two(bench_fold fold, double a, double b)
 {
     switch (fold) {
-    case BENCH_FOLD_MIN: return b < a ? b : a;
-    case BENCH_FOLD_MAX: return b > a ? b : a;
+    case BENCH_FOLD_MIN:
+        return b < a ? b : a;
+    case BENCH_FOLD_MAX:
+        return b > a ? b : a;
     case BENCH_FOLD_SUM:
         break;
     }

@@ -94,10 +94,14 @@ static weir_status connect_by_mpi(bench_job *job, const bench_launch *launch)
 static weir_status connect_ranks(bench_job *job, const bench_launch *launch)
 {
     switch (launch->launcher) {
-    case BENCH_LAUNCHER_MPI: return connect_by_mpi(job, launch);
-    case BENCH_LAUNCHER_PMIX: return weir_boot_pmix_create(&job->boot);
-    case BENCH_LAUNCHER_SLURM: return weir_boot_slurm_create(&job->boot);
-    case BENCH_LAUNCHER_TORCHRUN: return weir_boot_torchrun_create(&job->boot);
+    case BENCH_LAUNCHER_MPI:
+        return connect_by_mpi(job, launch);
+    case BENCH_LAUNCHER_PMIX:
+        return weir_boot_pmix_create(&job->boot);
+    case BENCH_LAUNCHER_SLURM:
+        return weir_boot_slurm_create(&job->boot);
+    case BENCH_LAUNCHER_TORCHRUN:
+        return weir_boot_torchrun_create(&job->boot);
     case BENCH_LAUNCHER_FORK:
         break;
     }
@@ -263,8 +267,8 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
     if (status != WEIR_OK)
         return status;
     use_timeout(job, WATCHED_MS);
-    job->setup_ms = bench_exchange_fold(job, BENCH_FOLD_MAX,
-                                        job->setup_ms + (bench_clock_s() - began_s) * 1e3);
+    job->setup_ms =
+        bench_exchange_fold(job, BENCH_FOLD_MAX, job->setup_ms + (bench_clock_s() - began_s) * 1e3);
     job->nnodes = weir_comm_nnodes(job->comm);
     open_nvml(job);
     return WEIR_OK;
@@ -327,7 +331,7 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
     }
     bench_job_phase(job, what, 0);
     snprintf(why, sizeof why, "%s",
-             !is_abort(mine)       ? ""
+             !is_abort(mine)     ? ""
              : job->note.text[0] ? job->note.text
                                  : weir_last_error());
     job->values[job->rank] = mine;

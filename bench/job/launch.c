@@ -26,8 +26,8 @@ const char *bench_launcher_name(bench_launcher launcher)
                : weiri_launcher_kind_name((weiri_launcher_kind)launcher);
 }
 
-__attribute__((format(printf, 2, 3)))
-static int launch_refuse(char *problem, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int launch_refuse(char *problem, const char *format,
+                                                               ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -82,9 +82,8 @@ static int launch_find_named(bench_launch *launch, char *problem)
         return 0;
     }
     if (!known)
-        return launch_refuse(problem,
-                             "WEIR_LAUNCHER=%s: expected auto, none, mpi, pmix, slurm or torchrun",
-                             name);
+        return launch_refuse(
+            problem, "WEIR_LAUNCHER=%s: expected auto, none, mpi, pmix, slurm or torchrun", name);
     return launch_refuse(problem, "WEIR_LAUNCHER=%s: %s; unset it, or start the program with %s",
                          name,
                          strcmp(name, "mpi") == 0 && !bench_mpi_is_built()
@@ -108,8 +107,8 @@ int bench_launch_find(const bench_options *options, bench_launch *launch, char *
 {
     const weiri_launcher_row *useless = NULL;
     *launch = (bench_launch){.nranks = 1};
-    launch->launcher = bench_mpi_is_built() && options->ngpus == 1 ? BENCH_LAUNCHER_MPI
-                                                                   : BENCH_LAUNCHER_FORK;
+    launch->launcher =
+        bench_mpi_is_built() && options->ngpus == 1 ? BENCH_LAUNCHER_MPI : BENCH_LAUNCHER_FORK;
     int named = launch_find_named(launch, problem);
     for (int i = 0; i < weiri_nlaunchers && named == 1; i++) {
         const weiri_launcher_row *row = &weiri_launchers[i];
@@ -191,8 +190,8 @@ void bench_launch_identity(weiri_job_identity *identity)
     weiri_job_identity_find(has_launcher ? &weiri_launchers[row] : NULL, identity);
 }
 
-int bench_launch_fork(const char *program, int nranks,
-                      int (*body)(weir_boot *boot, void *argument), void *argument)
+int bench_launch_fork(const char *program, int nranks, int (*body)(weir_boot *boot, void *argument),
+                      void *argument)
 {
     enum { LONGEST_MS = 0x7fffffff, SIGNALLED = 128, SIGNALS = 64 };
     int codes[WEIR_RANKS_MAX] = {0}, worst = 0, killed = 0;

@@ -44,7 +44,7 @@ void bench_launch_identity(weiri_job_identity *identity);
 /* Forks nranks ranks and runs body in each. Reports ranks that a signal ended on standard error.
  * Local; blocks until all have ended. Returns the program's exit code: the highest of the ranks'
  * codes, or 3 if a rank was killed and no other rank reported an error. */
-int bench_launch_fork(const char *program, int nranks,
-                      int (*body)(weir_boot *boot, void *argument), void *argument);
+int bench_launch_fork(const char *program, int nranks, int (*body)(weir_boot *boot, void *argument),
+                      void *argument);
 
 #endif

@@ -122,8 +122,7 @@ int bench_load_judge(const bench_load_facts *facts, int nranks, char *text, size
              "waiting for them; run again on an idle node",
              facts[at].host,
              most.stolen > most.foreign ? "other virtual machines" : "other processes",
-             100 * (most.foreign + most.stolen), most.cpus,
-             weiri_s(most.cpus));
+             100 * (most.foreign + most.stolen), most.cpus, weiri_s(most.cpus));
     return 1;
 }
 

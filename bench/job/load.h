@@ -17,7 +17,7 @@ enum { BENCH_LOAD_CPUS = 1024 }; /* as many as a cpu_set_t has */
 typedef struct bench_load_sample {
     float busy_s[BENCH_LOAD_CPUS];
     float stolen_s[BENCH_LOAD_CPUS]; /* by the hypervisor for other machines */
-    double own_s, at_s;          /* processor time of this process, and the time */
+    double own_s, at_s;              /* processor time of this process, and the time */
 } bench_load_sample;
 
 /* The difference of two samples, as one rank sees it. */

@@ -189,7 +189,8 @@ weir_status bench_memory_check(bench_job *job, bench_options *options, weir_coll
     if (status == WEIR_OK) {
         char fitting[32];
         size_word(fits, fitting, sizeof fitting);
-        bench_job_say(job, "warning: memory is scarce, so sizes end at %s; -e SIZE sets the "
+        bench_job_say(job,
+                      "warning: memory is scarce, so sizes end at %s; -e SIZE sets the "
                       "largest",
                       fitting);
         options->max_bytes = fits;

@@ -104,8 +104,8 @@ static int judge_cores(const bench_preflight_facts *facts, int nranks, int first
         if (!same_host(&facts[first], &facts[rank]) || own == 0 || sharers <= own)
             continue;
         if (ranks > cores)
-            fprintf(to, "%s: preflight: node %s: %d ranks on %d core%s", program,
-                    facts[rank].host, ranks, cores, weiri_s(cores));
+            fprintf(to, "%s: preflight: node %s: %d ranks on %d core%s", program, facts[rank].host,
+                    ranks, cores, weiri_s(cores));
         else
             fprintf(to, "%s: preflight: node %s: %d ranks share %d core%s", program,
                     facts[rank].host, sharers, own, weiri_s(own));

@@ -26,7 +26,7 @@ typedef struct bench_run {
 typedef struct bench_rank_info {
     int rank, pid, device;
     char host[64], place[160];
-    int node_ranks;    /* on a node's first rank the number of its ranks; else 0 */
+    int node_ranks;       /* on a node's first rank the number of its ranks; else 0 */
     char machine[160];    /* one line */
     char digest[17];      /* of the node's topology */
     bench_gpu_info gpu;   /* on the host backend the bus is "0000:00:00" and the name empty */

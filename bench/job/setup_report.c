@@ -147,8 +147,8 @@ static int setup_collect(int fd, const setup_times *times, int nranks, setup_sta
         const int left_ms = setup_least(all_ms, next_ms);
         if (left_ms <= 0)
             break;
-        const int came = poll(&one, 1, setup_least(left_ms, LOOK_MS)) > 0 &&
-                         setup_receive(fd, nranks, &state);
+        const int came =
+            poll(&one, 1, setup_least(left_ms, LOOK_MS)) > 0 && setup_receive(fd, nranks, &state);
         const uint64_t now_ms = setup_now_ms();
         const int since_ms = (int)(now_ms - last_ms);
         const int took_ms = hurries ? since_ms : setup_least(since_ms, LATE_MS);

@@ -19,8 +19,11 @@ static weir_status enqueue_batch(void *context)
 weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *candidate,
                              int operations, int graph)
 {
-    *batch = (bench_batch){.trial = trial, .candidate = candidate, .operations = operations,
-                           .graph = graph, .step = trial->splits->step};
+    *batch = (bench_batch){.trial = trial,
+                           .candidate = candidate,
+                           .operations = operations,
+                           .graph = graph,
+                           .step = trial->splits->step};
     return graph ? bench_gpu_record(trial->job->gpu, enqueue_batch, batch, &batch->recording)
                  : WEIR_OK;
 }

@@ -17,9 +17,12 @@ static double combine(const double *all_us, int nranks, int iterations, int i, b
         sum += us;
     }
     switch (how) {
-    case BENCH_RANK_ZERO: return all_us[i];
-    case BENCH_RANK_MEAN: return sum / nranks;
-    case BENCH_RANK_MIN: return low;
+    case BENCH_RANK_ZERO:
+        return all_us[i];
+    case BENCH_RANK_MEAN:
+        return sum / nranks;
+    case BENCH_RANK_MIN:
+        return low;
     case BENCH_RANK_MAX:
         break;
     }

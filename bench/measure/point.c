@@ -45,8 +45,10 @@ static void select_subjects(bench_trial *trial, timed_round *round)
         if (bench_result_failed(&results[i]))
             continue;
         bench_timed *timed = &round->timed[round->count];
-        *timed = (bench_timed){.trial = trial, .candidate = trial->candidates[i],
-                               .result = &results[i], .member = member};
+        *timed = (bench_timed){.trial = trial,
+                               .candidate = trial->candidates[i],
+                               .result = &results[i],
+                               .member = member};
         round->subjects[round->count++] = bench_timed_subject(timed);
         bench_samples_open(&timed->samples, trial, trial->candidates[i], round->memory);
     }

@@ -30,12 +30,12 @@ struct bench_sweep {
     range dtypes, ops, roots;
     int dtype, op, root, cycle; /* the current combination */
     int rounds;
-    line *lines; /* as many as rounds; size k uses line k modulo rounds */
-    int step, begun, ended;  /* the current step of the walk; sizes that have begun, and ended */
-    size_t bytes;            /* the size that the next step begins, */
-    int has_more;            /* if there is one */
-    int at;                  /* the current round: size at / placements, placement at modulo
-                                placements */
+    line *lines;            /* as many as rounds; size k uses line k modulo rounds */
+    int step, begun, ended; /* the current step of the walk; sizes that have begun, and ended */
+    size_t bytes;           /* the size that the next step begins, */
+    int has_more;           /* if there is one */
+    int at;                 /* the current round: size at / placements, placement at modulo
+                               placements */
     uint64_t next_seed;
     int served[BENCH_CANDIDATES_MAX]; /* 1: the candidate has made a call */
     char refusals[BENCH_CANDIDATES_MAX][sizeof((bench_result *)0)->refusal]; /* the last one */
@@ -219,9 +219,9 @@ static weir_status check_served(const bench_sweep *s)
     }
     weir_status status = WEIR_OK;
     if (!served && refusal)
-        status = bench_job_note(job, WEIR_ERR_INVALID,
-                                "--algo: %s; give another algorithm%s", refusal,
-                                job->nranks > 1 ? " or other --buffers" : ", or start more ranks");
+        status =
+            bench_job_note(job, WEIR_ERR_INVALID, "--algo: %s; give another algorithm%s", refusal,
+                           job->nranks > 1 ? " or other --buffers" : ", or start more ranks");
     return bench_job_agree(job, status, "algorithms");
 }
 
@@ -333,8 +333,8 @@ weir_status bench_sweep_open(const bench_run *run, const bench_buffers *buffers,
     set_ranges(s);
     if (run->collective != WEIR_COLL_ALLTOALLV)
         return WEIR_OK;
-    status = bench_splits_open(&s->splits, run->job, run->dist,
-                               options->counts == BENCH_COUNTS_DEVICE);
+    status =
+        bench_splits_open(&s->splits, run->job, run->dist, options->counts == BENCH_COUNTS_DEVICE);
     return bench_job_agree(run->job, status, "sweep");
 }
 

@@ -187,13 +187,20 @@ static void start_together(void *context)
 
 bench_subject bench_timed_subject(bench_timed *timed)
 {
-    return (bench_subject){.context = timed, .begin = timed_begin_block, .next = next_iteration,
-                           .end = timed_end_block, .after = read_clocks, .run = run_operation,
+    return (bench_subject){.context = timed,
+                           .begin = timed_begin_block,
+                           .next = next_iteration,
+                           .end = timed_end_block,
+                           .after = read_clocks,
+                           .run = run_operation,
                            .run_batch = run_batch};
 }
 
 bench_barrier bench_timed_barrier(bench_job *job)
 {
-    return (bench_barrier){.context = job, .barrier = enter_barrier, .agree = agree_on_status,
-                           .largest = largest_of_ranks, .start = start_together};
+    return (bench_barrier){.context = job,
+                           .barrier = enter_barrier,
+                           .agree = agree_on_status,
+                           .largest = largest_of_ranks,
+                           .start = start_together};
 }

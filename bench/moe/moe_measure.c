@@ -270,8 +270,8 @@ static void collect_phase(moe_measurement *m, moe_point *point, moe_phase phase)
         const uint64_t here = phase == MOE_PHASE_PAIR
                                   ? s->wrong[MOE_PHASE_DISPATCH] + s->wrong[MOE_PHASE_COMBINE]
                                   : s->wrong[phase];
-        *r = (moe_result){.candidate = s->candidate.ops, .phase = phase,
-                          .iterations = m->iterations};
+        *r = (moe_result){
+            .candidate = s->candidate.ops, .phase = phase, .iterations = m->iterations};
         r->wrong = (uint64_t)bench_exchange_fold(job, BENCH_FOLD_SUM, (double)here);
         bench_exchange_reduce(job, BENCH_FOLD_MAX, s->us[phase], m->iterations, s->us[phase]);
         if (job->rank == 0)

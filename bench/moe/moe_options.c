@@ -32,8 +32,8 @@ static int tokens_read(const weiri_option *option, const char *text, void *setti
     int is_list = strlen(text) < sizeof copy;
     snprintf(copy, sizeof copy, "%s", text);
     while (is_list && (word = strsep(&rest, ","))) { /* empty members, too, are no numbers */
-        is_list = o->ntokens < BENCH_MOE_TOKENS_MAX &&
-                  weiri_whole_read(word, 1, 1 << 24, &number) == 0;
+        is_list =
+            o->ntokens < BENCH_MOE_TOKENS_MAX && weiri_whole_read(word, 1, 1 << 24, &number) == 0;
         if (is_list)
             o->tokens[o->ntokens++] = (int)number;
     }
@@ -253,8 +253,7 @@ static const weiri_option rows[] = {
              "with probability P; ragged, ranks have different numbers of tokens; trace:FILE, topk "
              "experts per line (default: uniform). Three routings take turns"},
     {0, "layout", "expert|rank|flat", &weiri_option_words, AT(layout), .initial = "expert",
-     .flags = SAME,
-     .help = "layout of received rows"},
+     .flags = SAME, .help = "layout of received rows"},
     {0, "alignment", "N", &weiri_option_int, AT(alignment), 1, 65536, "1", .flags = SAME,
      .help = "layout expert: each expert's rows begin at a multiple of N rows"},
     {'d', "datatype", "TYPE", &type_dtype, 0, .initial = "bfloat16", .flags = SAME,
@@ -281,8 +280,7 @@ static const weiri_option rows[] = {
      .flags = SAME | EXPLAINED,
      .help = "timed iterations (default: 0, as many as fit a time budget, from 10 to 400)"},
     {'w', "warmup_iters", "N", &weiri_option_int, AT(common.warmups), 0, INT_MAX, "3",
-     .flags = SAME,
-     .help = "untimed iterations before"},
+     .flags = SAME, .help = "untimed iterations before"},
     {'g', "ngpus", "N", &weiri_option_int, AT(common.ngpus), 1, WEIR_RANKS_MAX, "1",
      .help = "start N ranks on this node, without a launcher"},
     {'T', "timeout", "SECONDS", &weiri_option_int, AT(common.timeout_s), 0, 86400, "0",

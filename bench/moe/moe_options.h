@@ -30,7 +30,7 @@ typedef enum bench_moe_fault {
 const char *bench_moe_fault_name(bench_moe_fault fault);
 
 typedef struct bench_moe_options {
-    bench_options common; /* what other benchmarks have as well */
+    bench_options common;                      /* what other benchmarks have as well */
     int tokens[BENCH_MOE_TOKENS_MAX], ntokens; /* per rank, one row of the table each */
     int hidden, experts, topk;
     int fp8;    /* --dispatch-dtype fp8 */

@@ -29,7 +29,7 @@ typedef struct moe_copy {
 /* One number of tokens. */
 typedef struct moe_point {
     bench_moe_trial trial;
-    moe_volume volume; /* of a dispatch */
+    moe_volume volume;                                   /* of a dispatch */
     moe_result results[MOE_PHASES * MOE_CANDIDATES_MAX]; /* the candidates of each phase in turn */
     int count;
     moe_copy copies[MOE_COPIES]; /* dispatch, combine */

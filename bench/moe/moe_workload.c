@@ -153,8 +153,7 @@ static weir_status moe_next(void *state, void **point)
     if (moe->rows == options.ntokens)
         return check_planted(moe);
     *point = &moe->point;
-    return bench_moe_trial_open(&moe->point.trial, moe->job, &options,
-                                options.tokens[moe->rows++]);
+    return bench_moe_trial_open(&moe->point.trial, moe->job, &options, options.tokens[moe->rows++]);
 }
 
 static void moe_row(void *state)

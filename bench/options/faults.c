@@ -29,9 +29,14 @@ const char *bench_fault_name(bench_fault fault)
 bench_fault_run bench_fault_planted_in(bench_fault fault)
 {
     switch (fault) {
-    case BENCH_FAULT_LOSE_NAN: case BENCH_FAULT_LOSE_SUBNORMAL: return BENCH_RUN_SPECIAL;
-    case BENCH_FAULT_UNSTABLE_BIT: case BENCH_FAULT_RANK_BIT: return BENCH_RUN_REPEATED;
-    default: return BENCH_RUN_CHECKED;
+    case BENCH_FAULT_LOSE_NAN:
+    case BENCH_FAULT_LOSE_SUBNORMAL:
+        return BENCH_RUN_SPECIAL;
+    case BENCH_FAULT_UNSTABLE_BIT:
+    case BENCH_FAULT_RANK_BIT:
+        return BENCH_RUN_REPEATED;
+    default:
+        return BENCH_RUN_CHECKED;
     }
 }
 

@@ -8,10 +8,22 @@
 #include <stdio.h>
 
 typedef enum bench_fault {
-    BENCH_FAULT_NONE, BENCH_FAULT_FLIP_BIT, BENCH_FAULT_DROP_CHUNK, BENCH_FAULT_SWAP_CHUNKS,
-    BENCH_FAULT_REPLAY, BENCH_FAULT_SKIP_SIGNAL, BENCH_FAULT_OVERRUN, BENCH_FAULT_MODIFY_INPUT,
-    BENCH_FAULT_DROP_RANK, BENCH_FAULT_BAD_ROUND, BENCH_FAULT_SWAP_BYTES, BENCH_FAULT_LOSE_NAN,
-    BENCH_FAULT_LOSE_SUBNORMAL, BENCH_FAULT_UNSTABLE_BIT, BENCH_FAULT_RANK_BIT, BENCH_FAULT_COUNT
+    BENCH_FAULT_NONE,
+    BENCH_FAULT_FLIP_BIT,
+    BENCH_FAULT_DROP_CHUNK,
+    BENCH_FAULT_SWAP_CHUNKS,
+    BENCH_FAULT_REPLAY,
+    BENCH_FAULT_SKIP_SIGNAL,
+    BENCH_FAULT_OVERRUN,
+    BENCH_FAULT_MODIFY_INPUT,
+    BENCH_FAULT_DROP_RANK,
+    BENCH_FAULT_BAD_ROUND,
+    BENCH_FAULT_SWAP_BYTES,
+    BENCH_FAULT_LOSE_NAN,
+    BENCH_FAULT_LOSE_SUBNORMAL,
+    BENCH_FAULT_UNSTABLE_BIT,
+    BENCH_FAULT_RANK_BIT,
+    BENCH_FAULT_COUNT
 } bench_fault;
 
 /* The fault of that name; BENCH_FAULT_NONE if the name is unknown. */
@@ -20,7 +32,9 @@ const char *bench_fault_name(bench_fault fault);
 /* The run that a fault is injected into: the first checked run, the run on special values, or
  * the repeats of --determinism. */
 typedef enum bench_fault_run {
-    BENCH_RUN_CHECKED, BENCH_RUN_SPECIAL, BENCH_RUN_REPEATED
+    BENCH_RUN_CHECKED,
+    BENCH_RUN_SPECIAL,
+    BENCH_RUN_REPEATED
 } bench_fault_run;
 bench_fault_run bench_fault_planted_in(bench_fault fault);
 /* 1 if the fault can be injected into a timed iteration (@timed). A changed input cannot: the

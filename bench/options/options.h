@@ -18,8 +18,12 @@ enum {
 };
 
 typedef enum bench_action {
-    BENCH_ACTION_RUN, BENCH_ACTION_HELP, BENCH_ACTION_HELP_ENV, BENCH_ACTION_VERSION,
-    BENCH_ACTION_LIST_ALGOS, BENCH_ACTION_LIST_FAULTS
+    BENCH_ACTION_RUN,
+    BENCH_ACTION_HELP,
+    BENCH_ACTION_HELP_ENV,
+    BENCH_ACTION_VERSION,
+    BENCH_ACTION_LIST_ALGOS,
+    BENCH_ACTION_LIST_FAULTS
 } bench_action;
 
 /* The references that outputs are compared with, as bits: see bench_options_oracles. */
@@ -27,7 +31,10 @@ enum { BENCH_ORACLE_MPI = 1, BENCH_ORACLE_EXACT = 2 };
 
 /* -a: which of the ranks' times of one iteration the table shows. */
 typedef enum bench_rank_time {
-    BENCH_RANK_ZERO, BENCH_RANK_MEAN, BENCH_RANK_MIN, BENCH_RANK_MAX
+    BENCH_RANK_ZERO,
+    BENCH_RANK_MEAN,
+    BENCH_RANK_MIN,
+    BENCH_RANK_MAX
 } bench_rank_time;
 
 /* -z */
@@ -41,13 +48,18 @@ typedef enum bench_blocking {
 /* Options whose value is one word: the enumerators are in the order of the words in the option
  * table. */
 typedef enum bench_backend_word {
-    BENCH_BACKEND_AUTO, BENCH_BACKEND_HOST, BENCH_BACKEND_CUDA
+    BENCH_BACKEND_AUTO,
+    BENCH_BACKEND_HOST,
+    BENCH_BACKEND_CUDA
 } bench_backend_word;
 
 typedef enum bench_mode { BENCH_MODE_THROUGHPUT, BENCH_MODE_LATENCY } bench_mode;
 
 typedef enum bench_verify {
-    BENCH_VERIFY_MPI, BENCH_VERIFY_EXACT, BENCH_VERIFY_BOTH, BENCH_VERIFY_OFF
+    BENCH_VERIFY_MPI,
+    BENCH_VERIFY_EXACT,
+    BENCH_VERIFY_BOTH,
+    BENCH_VERIFY_OFF
 } bench_verify;
 
 typedef enum bench_buffers_word { BENCH_BUFFERS_WEIR, BENCH_BUFFERS_PLAIN } bench_buffers_word;
@@ -56,7 +68,10 @@ typedef enum bench_counts_word { BENCH_COUNTS_HOST, BENCH_COUNTS_DEVICE } bench_
 
 /* How a vendor's library is used: see bench/candidate/candidate_nccl.c. */
 typedef enum bench_nccl_mode {
-    BENCH_NCCL_DEFAULT, BENCH_NCCL_SYMMETRIC, BENCH_NCCL_ZERO_CTA, BENCH_NCCL_MODES
+    BENCH_NCCL_DEFAULT,
+    BENCH_NCCL_SYMMETRIC,
+    BENCH_NCCL_ZERO_CTA,
+    BENCH_NCCL_MODES
 } bench_nccl_mode;
 
 typedef enum bench_peer_kind {
@@ -86,15 +101,15 @@ typedef struct bench_options {
     int action; /* bench_action */
     size_t min_bytes, max_bytes, step_bytes, step_factor;
     int min_given, max_given, step_given;
-    int iterations; /* 0: as many as fit the time budget */
-    int rounds;     /* --visits */
-    int batched;    /* set by the program: operations are enqueued on the stream in batches; then
-                       -G is the number of batches and -n the number of operations per batch */
-    double until;   /* --until as a fraction of the median; 0: not given */
-    double floor_gbs;       /* least average bus bandwidth, if floor_name is set */
-    int floor_given;        /* --min-bw */
+    int iterations;   /* 0: as many as fit the time budget */
+    int rounds;       /* --visits */
+    int batched;      /* set by the program: operations are enqueued on the stream in batches; then
+                         -G is the number of batches and -n the number of operations per batch */
+    double until;     /* --until as a fraction of the median; 0: not given */
+    double floor_gbs; /* least average bus bandwidth, if floor_name is set */
+    int floor_given;  /* --min-bw */
     const char *floor_name; /* where it comes from; NULL: there is none */
-    int warmups;    /* -1: until times no longer fall */
+    int warmups;            /* -1: until times no longer fall */
     int aggregate, cycles, checks;
     int dtype, op, root; /* or BENCH_ALL */
     int blocking;        /* bench_blocking */
@@ -105,8 +120,7 @@ typedef struct bench_options {
     int inject_timed;
     int inject_slow; /* percent by which weir's timed operations are made slower; 0: not */
     int backend, transport, mode, verify, buffers, counts; /* the enums above */
-    const char *json_path, *csv_path, *tune_path, *ceiling_path, *algo, *dist, *plan,
-        *plan_dir;
+    const char *json_path, *csv_path, *tune_path, *ceiling_path, *algo, *dist, *plan, *plan_dir;
     size_t seed;
     bench_peer peers[BENCH_PEERS_MAX];
     int npeers;

@@ -16,8 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-__attribute__((format(printf, 2, 3)))
-static int bad_usage(char *problem, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int bad_usage(char *problem, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

@@ -14,8 +14,8 @@
 typedef struct bench_csv {
     FILE *file;
     const bench_run *run;
-    const char *fault;  /* of the first record that has one */
-    int error;          /* errno of the first write that failed; 0: none */
+    const char *fault;    /* of the first record that has one */
+    int error;            /* errno of the first write that failed; 0: none */
     off_t complete_bytes; /* of the file, up to its last complete row */
 } bench_csv;
 

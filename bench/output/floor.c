@@ -22,8 +22,8 @@ void bench_floor_print(FILE *out, const bench_options *options, double average_g
     const int is_met = bench_floor_is_met(options, average_gbs), passes = is_met && !wrong;
     if (!options->floor_name)
         return;
-    fprintf(out, "# %s%s%s: ",
-            weiri_terminal_colour(out, passes ? WEIRI_COLOUR_GOOD : WEIRI_COLOUR_BAD),
+    fprintf(out,
+            "# %s%s%s: ", weiri_terminal_colour(out, passes ? WEIRI_COLOUR_GOOD : WEIRI_COLOUR_BAD),
             passes ? "PASS" : "FAIL", weiri_terminal_colour(out, WEIRI_COLOUR_NONE));
     if (wrong)
         fprintf(out, "%llu wrong result%s; ", wrong, weiri_s((long long)wrong));

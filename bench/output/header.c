@@ -95,9 +95,12 @@ static const char *timing_mode(const bench_options *options)
         return "an iteration is a batch of operations enqueued together; times are per operation; "
                "some operations before it are not timed";
     switch (options->blocking) {
-    case 1: return "isolated: a barrier after each operation, not timed";
-    case 3: return "isolated: a barrier after each iteration, not timed";
-    default: return "back to back; a barrier before each block of iterations";
+    case 1:
+        return "isolated: a barrier after each operation, not timed";
+    case 3:
+        return "isolated: a barrier after each iteration, not timed";
+    default:
+        return "back to back; a barrier before each block of iterations";
     }
 }
 
@@ -224,8 +227,7 @@ static void write_iterations(FILE *out, const bench_options *o)
 {
     int given = o->batched ? o->graph : o->iterations;
     if (o->batched && o->iterations)
-        fprintf(out, "%d operation%s each, ", o->iterations,
-                weiri_s(o->iterations));
+        fprintf(out, "%d operation%s each, ", o->iterations, weiri_s(o->iterations));
     if (given)
         fprintf(out, "%d iteration%s", given, weiri_s(given));
     else if (o->until > 0)
@@ -259,8 +261,10 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
         fprintf(out, "# Peers are interleaved with weir (A B B A); [low, high] is the interval of "
                      "a ratio of medians; without 1 in it, one of the two takes longer\n");
     if (rounds > 1)
-        fprintf(out, "# Rounds: the iterations of a size are divided into %d rounds, each on other "
-                     "pages, with other sizes in between\n", rounds);
+        fprintf(out,
+                "# Rounds: the iterations of a size are divided into %d rounds, each on other "
+                "pages, with other sizes in between\n",
+                rounds);
     fprintf(out, "# Intervals: 95%%, %s%s\n", bench_bootstrap_method(),
             rounds > 1 ? "" : "; order statistics for fewer than 20 iterations");
 }

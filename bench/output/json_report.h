@@ -14,15 +14,15 @@
 typedef struct bench_json_report {
     weiri_json_writer json; /* file NULL: no report, all calls do nothing */
     const bench_run *run;
-    int has_ceiling; /* rows have a percentage, which may be unknown */
+    int has_ceiling;     /* rows have a percentage, which may be unknown */
     int begun, reported; /* reported: that it cannot be written */
-    const char *fault; /* of the first record that has one */
+    const char *fault;   /* of the first record that has one */
 } bench_json_report;
 
 /* The totals of all rows so far. */
 typedef struct bench_json_totals {
-    long failed;      /* number of wrong results */
-    double busbw_gbs; /* the average in the footer */
+    long failed;            /* number of wrong results */
+    double busbw_gbs;       /* the average in the footer */
     const char *busbw_okay; /* whether it reaches its floor: "true", "false", "unchecked" */
     const bench_cost *cost;
     const bench_determinism *found;

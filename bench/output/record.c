@@ -174,7 +174,7 @@ static void record_put_splits(bench_record *record, const bench_run *run,
     int has_splits = run->collective == WEIR_COLL_ALLTOALLV;
     bench_record_put(record, BENCH_COLUMN_DIST, has_splits ? run->options->dist : "");
     bench_record_put(record, BENCH_COLUMN_COUNTS,
-                     !has_splits ? ""
+                     !has_splits                                                 ? ""
                      : result->peer || run->options->counts == BENCH_COUNTS_HOST ? "host"
                                                                                  : "device");
 }

@@ -51,8 +51,7 @@ static void write_remarks(FILE *out, const bench_run *run, const bench_row *row,
     if (options->until > 0 && half > options->until) {
         write_subject(out, row, placement, result);
         fprintf(out, "--until %g%% not reached, the median is +- %.2g%% after %d iteration%s\n",
-                options->until * 100, half * 100, result->iterations,
-                weiri_s(result->iterations));
+                options->until * 100, half * 100, result->iterations, weiri_s(result->iterations));
     }
 }
 

@@ -16,7 +16,7 @@ typedef struct bench_report {
     bench_ratios ratios;
     bench_ceiling ceiling;
     bench_interval_count intervals;
-    bench_rank_info *infos; /* on rank 0, once the header is written; owned */
+    bench_rank_info *infos;        /* on rank 0, once the header is written; owned */
     bench_tune *tune;              /* NULL without --tune */
     bench_determinism determinism; /* on every rank */
     bench_cost cost;               /* of all rows */

@@ -16,8 +16,8 @@ static int is_collective(const char *word)
 
 static int is_cores_word(const char *word)
 {
-    static const char *const words[] = {"own",          "shared", "any", "plain-own",
-                                        "plain-shared", "plain",  "cuda", "net", "net-shared"};
+    static const char *const words[] = {"own",   "shared", "any", "plain-own", "plain-shared",
+                                        "plain", "cuda",   "net", "net-shared"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(word, words[i]) == 0)
             return 1;

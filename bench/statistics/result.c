@@ -56,8 +56,11 @@ bench_figures bench_result_figures(const bench_row *row, const bench_result *res
 {
     const double factor = bench_bus_factor(row->collective, row->nranks);
     bench_figures figures = {.is_wrong = bench_result_failed(result),
-                             .wrong = bench_result_wrong(result), .algbw_gbs = NAN,
-                             .busbw_gbs = NAN, .shown_algbw_gbs = NAN, .shown_busbw_gbs = NAN,
+                             .wrong = bench_result_wrong(result),
+                             .algbw_gbs = NAN,
+                             .busbw_gbs = NAN,
+                             .shown_algbw_gbs = NAN,
+                             .shown_busbw_gbs = NAN,
                              .ceiling_pct = NAN};
     figures.is_usable = result->timed && !figures.is_wrong;
     if (!figures.is_usable)
@@ -71,8 +74,10 @@ bench_figures bench_result_figures(const bench_row *row, const bench_result *res
 
 bench_sequence bench_result_sequence(const bench_result *result)
 {
-    return (bench_sequence){.samples = result->slowest_us, .count = (size_t)result->iterations,
-                            .ends = result->round_ends, .rounds = result->rounds};
+    return (bench_sequence){.samples = result->slowest_us,
+                            .count = (size_t)result->iterations,
+                            .ends = result->round_ends,
+                            .rounds = result->rounds};
 }
 
 bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown)

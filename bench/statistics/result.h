@@ -23,10 +23,10 @@ typedef struct bench_determinism_outcome {
 
 /* What the writers show of a result; the report computes it once, when the row is complete. */
 typedef struct bench_figures {
-    int is_wrong;             /* bench_result_failed */
-    int is_usable;            /* timed and not wrong; else the numbers below are NaN */
-    unsigned long long wrong; /* elements; overruns and changed inputs count as well */
-    double algbw_gbs, busbw_gbs;             /* of the median on the slowest rank */
+    int is_wrong;                /* bench_result_failed */
+    int is_usable;               /* timed and not wrong; else the numbers below are NaN */
+    unsigned long long wrong;    /* elements; overruns and changed inputs count as well */
+    double algbw_gbs, busbw_gbs; /* of the median on the slowest rank */
     double shown_algbw_gbs, shown_busbw_gbs; /* of the table's time */
     double ceiling_pct;                      /* the ceiling divided by the median; NaN: unknown */
 } bench_figures;
@@ -55,11 +55,11 @@ typedef struct bench_result {
     bench_stats skew;    /* us between the first and the last rank to start; no samples: not
                             measured */
     bench_stats stats;   /* of the slowest rank's time per iteration, us */
-    bench_stats per_iter; /* the same without the first -K iterations */
-    double time_us;       /* the table's time, a median, as -a says */
-    double cpu_us;        /* a mean, the busiest rank's */
-    double *slowest_us;   /* iterations numbers; owned */
-    double *all_us;       /* nranks x iterations, row r is rank r's; owned */
+    bench_stats per_iter;  /* the same without the first -K iterations */
+    double time_us;        /* the table's time, a median, as -a says */
+    double cpu_us;         /* a mean, the busiest rank's */
+    double *slowest_us;    /* iterations numbers; owned */
+    double *all_us;        /* nranks x iterations, row r is rank r's; owned */
     bench_figures figures; /* on rank 0, while the row is reported */
 } bench_result;
 

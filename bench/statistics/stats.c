@@ -117,7 +117,8 @@ double bench_stats_half_width(const bench_stats *stats)
 bench_ratio bench_stats_ratio(const bench_stats *above, const bench_stats *below)
 {
     bench_ratio ratio = {
-        .ratio = above->median / below->median, .low = above->low975 / below->high975,
+        .ratio = above->median / below->median,
+        .low = above->low975 / below->high975,
         .high = above->high975 / below->low975,
     };
     return ratio;

@@ -7,9 +7,14 @@ static void describe_data(bench_trial *trial)
 {
     const bench_row *row = trial->row;
     trial->data = (weirv_case){
-        .collective = row->collective, .dtype = row->dtype, .op = row->op,
-        .root = row->root < 0 ? 0 : row->root, .rank = trial->job->rank,
-        .nranks = trial->job->nranks, .count = row->shape.count, .in_place = trial->in_place,
+        .collective = row->collective,
+        .dtype = row->dtype,
+        .op = row->op,
+        .root = row->root < 0 ? 0 : row->root,
+        .rank = trial->job->rank,
+        .nranks = trial->job->nranks,
+        .count = row->shape.count,
+        .in_place = trial->in_place,
         .exact = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0,
     };
 }

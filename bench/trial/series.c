@@ -74,7 +74,9 @@ void bench_series_end_round(bench_series *series, int iterations)
  * room for twice the iterations. Collective. */
 static double half_width(bench_job *job, const bench_series *series, int index, double *both)
 {
-    bench_sequence all = {.samples = both, .count = (size_t)series->count, .ends = series->ends,
+    bench_sequence all = {.samples = both,
+                          .count = (size_t)series->count,
+                          .ends = series->ends,
                           .rounds = series->rounds};
     bench_exchange_reduce(job, BENCH_FOLD_MAX, series->times_us[index], series->count, both);
     if (job->rank != 0)

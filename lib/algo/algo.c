@@ -15,19 +15,21 @@
 
 _Static_assert(sizeof((weiri_coll *)0)->executed == WEIR_ALGO_NAME_BYTES, "a name fits");
 
-weir_status weir_algo_create(const char *name, weir_collective collective,
-                             const weir_algo_ops *ops, void *state, weir_algo **algo)
+weir_status weir_algo_create(const char *name, weir_collective collective, const weir_algo_ops *ops,
+                             void *state, weir_algo **algo)
 {
     if (!name || !*name || strlen(name) >= WEIR_ALGO_NAME_BYTES || !algo ||
         (unsigned)collective >= WEIR_COLL_COUNT)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_algo_create: a name of 1 to %d characters, a collective and algo "
-                          "are required", WEIR_ALGO_NAME_BYTES - 1);
+                          "are required",
+                          WEIR_ALGO_NAME_BYTES - 1);
     if (!ops || !ops->launch || !ops->context_key != !ops->context_create ||
         !ops->context_key != !ops->context_destroy)
         return weiri_fail(WEIR_ERR_INVALID,
                           "algorithm %s: launch is required, and of context_key, context_create "
-                          "and context_destroy all or none", name);
+                          "and context_destroy all or none",
+                          name);
     if (ops->contexts_max < 0 || ops->contexts_max > WEIRI_CONTEXTS_MAX)
         return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: contexts_max is %d; expected 0 to %d",
                           name, ops->contexts_max, WEIRI_CONTEXTS_MAX);
@@ -112,7 +114,8 @@ static weir_status algo_check_call(const weir_algo *algo, weir_comm *comm, const
     if (call->blocks < 0 || call->threads < 0 || call->threads > 1024)
         return weiri_fail(WEIR_ERR_INVALID,
                           "algorithm %s: a grid of %d blocks of %d threads; expected 0 or more "
-                          "blocks, 0 to 1024 threads", algo->name, call->blocks, call->threads);
+                          "blocks, 0 to 1024 threads",
+                          algo->name, call->blocks, call->threads);
     if (call->stream && !comm->gpu && !comm->gpu_comm)
         return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: host memory takes no stream",
                           algo->name);
@@ -133,7 +136,7 @@ static weir_status algo_check_gpu_call(weir_comm *comm, const weir_call *call)
 /* Prepares an algorithm for its first call on a communicator. Collective; if the call's check
  * failed on any rank, the call fails on all. */
 static weir_status algo_attach(weir_algo *algo, weir_comm *comm, weir_status mine,
-                          weiri_algo_instance **instance)
+                               weiri_algo_instance **instance)
 {
     weiri_algo_instance *made = calloc(1, sizeof *made);
     if (!made && mine == WEIR_OK)

@@ -15,7 +15,7 @@ enum { WEIRI_CONTEXTS_MAX = 16, WEIRI_SUMMARY_BYTES = 256 };
  * graph holds the context, may differ between ranks. */
 typedef struct weiri_context {
     int used;
-    int held; /* a captured graph uses it, so it is never evicted */
+    int held;          /* a captured graph uses it, so it is never evicted */
     uint64_t last_use; /* weiri_algo_instance.uses at its latest use */
     weir_algo_key key;
     void *context;

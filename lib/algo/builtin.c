@@ -19,7 +19,7 @@ typedef struct builtin {
 /* -------------------------------------------------------- lengths and counts */
 
 static weir_status builtin_refuse_lengths(const weir_comm *comm, const weir_call *call,
-                                  const char *expected)
+                                          const char *expected)
 {
     return weiri_fail(WEIR_ERR_INVALID,
                       "%s of %d ranks with %zu bytes of input and %zu of output: expected %s, "

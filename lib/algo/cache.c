@@ -40,8 +40,10 @@ static weir_status cache_make_temporary(weiri_cache *cache)
     int length = snprintf(cache->folder, sizeof cache->folder, "%s/weir-XXXXXX",
                           where && *where ? where : "/tmp");
     if (length >= WEIRI_PATH_BYTES || !mkdtemp(cache->folder))
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot create the folder %s for compiled "
-                                "kernels", cache->folder);
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
+                                "cannot create the folder %s for compiled "
+                                "kernels",
+                                cache->folder);
     cache->is_temporary = 1;
     return WEIR_OK;
 }
@@ -116,7 +118,7 @@ void weiri_cache_close(weiri_cache *cache)
 /* ------------------------------------------------------------------ entries */
 
 static void cache_name_entry(const weiri_cache *cache, const weiri_hash *key, const char *kind,
-                       char *path)
+                             char *path)
 {
     char hex[2 * WEIRI_HASH_BYTES + 1];
     for (int i = 0; i < WEIRI_HASH_BYTES; i++)
@@ -171,8 +173,7 @@ static weir_status cache_append_seal(const char *path, const seal *made)
     int written = file && fwrite(made, sizeof *made, 1, file) == 1;
     if (file && fclose(file) != 0)
         written = 0;
-    return written ? WEIR_OK
-                   : weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path);
+    return written ? WEIR_OK : weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path);
 }
 
 weir_status weiri_cache_end(weiri_cache *cache, const weiri_hash *key, const char *kind,

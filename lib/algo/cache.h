@@ -23,8 +23,7 @@ void weiri_cache_close(weiri_cache *cache);
 
 /* Writes the path of an entry (WEIRI_PATH_BYTES) and returns 1 if the entry exists and is intact.
  * kind is the suffix of its name ("so"). */
-int weiri_cache_find(const weiri_cache *cache, const weiri_hash *key, const char *kind,
-                     char *path);
+int weiri_cache_find(const weiri_cache *cache, const weiri_hash *key, const char *kind, char *path);
 /* Creates a temporary file for the content of an entry, and writes its path. */
 weir_status weiri_cache_begin(const weiri_cache *cache, char *path);
 /* Seals that file and makes it the entry, in place of an existing one. */

@@ -99,7 +99,7 @@ static weir_status context_vote(const weir_algo *algo, weir_comm *comm, weir_sta
     if (mine != WEIR_OK)
         strncpy(why, weir_last_error(), sizeof why - 1);
     weir_status status = comm->internode ? vote_through_boot(comm, vote, &result)
-                                   : vote_through_pages(comm, vote, &result);
+                                         : vote_through_pages(comm, vote, &result);
     if (mine != WEIR_OK)
         return weiri_fail(mine, "%s", why);
     if (status == WEIR_OK && result.refuser >= 0)

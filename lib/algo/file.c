@@ -26,7 +26,7 @@ enum {
     GPU_THREADS = 512,
     GPU_BLOCKS_MAX = 64, /* a communicator has 1024 semaphores */
     TAG = 0x616c676f,
-    GPU_RANKS = 8,       /* WEIR_KERNEL_RANKS_MAX in a kernel on GPUs */
+    GPU_RANKS = 8, /* WEIR_KERNEL_RANKS_MAX in a kernel on GPUs */
 };
 
 _Static_assert(sizeof(weir_kernel_args) <= WEIR_PARAMS_BYTES &&
@@ -46,9 +46,9 @@ typedef struct file_context {
     int blocks, npeers;
     size_t slot_bytes;
     weir_mem *scratch;
-    weir_mem **all;         /* scratch of each rank; this rank's entry is scratch itself */
-    weir_conn **conns;      /* npeers, beginning with the next rank */
-    weir_sem **sems;        /* blocks x npeers, as are chans and dev */
+    weir_mem **all;    /* scratch of each rank; this rank's entry is scratch itself */
+    weir_conn **conns; /* npeers, beginning with the next rank */
+    weir_sem **sems;   /* blocks x npeers, as are chans and dev */
     weir_memchan **chans;
     weir_memchan_dev **dev; /* in memory of the process */
     void *kept;             /* GPUs: a copy of dev in device memory */
@@ -66,8 +66,7 @@ static weir_status file_key(void *opaque, weir_comm *comm, const weir_call *call
 {
     const file_algo *state = opaque;
     if (comm != state->comm)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "kernel %s was compiled for another communicator",
+        return weiri_fail(WEIR_ERR_INVALID, "kernel %s was compiled for another communicator",
                           weir_kernel_name(state->kernel));
     if (file_blocks(comm, call) > GPU_BLOCKS_MAX)
         return weiri_fail(WEIR_ERR_INVALID, "kernel %s: %d blocks; expected at most %d",
@@ -122,9 +121,9 @@ static weir_status file_context_alloc(weir_comm *comm, int blocks, file_context 
                            .dev = calloc(nchans, sizeof *made->dev)};
     if (!made->all || !made->conns || !made->sems || !made->chans || !made->dev)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a kernel's channels");
-    return weir_mem_alloc(comm, n * made->slot_bytes + (size_t)blocks * WEIR_KERNEL_STATE_WORDS *
-                                                           sizeof(uint64_t),
-                          &made->scratch);
+    return weir_mem_alloc(
+        comm, n * made->slot_bytes + (size_t)blocks * WEIR_KERNEL_STATE_WORDS * sizeof(uint64_t),
+        &made->scratch);
 }
 
 static int file_peer_at(const file_context *of, int index)
@@ -200,9 +199,9 @@ static void file_fill_splits(const weir_comm *comm, const weir_call *call,
     const weir_splits *of = call->splits;
     if (call->collective == WEIR_COLL_ALLTOALLV)
         for (int peer = 0; peer < comm->nranks; peer++)
-            splits[peer] = (weir_kernel_split){
-                of->send_displs[peer] * size, of->send_counts[peer] * size,
-                of->recv_displs[peer] * size, of->recv_counts[peer] * size};
+            splits[peer] =
+                (weir_kernel_split){of->send_displs[peer] * size, of->send_counts[peer] * size,
+                                    of->recv_displs[peer] * size, of->recv_counts[peer] * size};
     if (call->collective != WEIR_COLL_SENDRECV)
         return;
     if (call->destination >= 0)
@@ -220,8 +219,10 @@ static weir_status file_check_call(const weir_comm *comm, const weir_call *call)
     if (call->root >= 0 && call->root < n && call->destination >= -1 && call->destination < n &&
         call->source >= -1 && call->source < n)
         return WEIR_OK;
-    return weiri_fail(WEIR_ERR_INVALID, "%s: root, destination or source is outside the "
-                                        "communicator", weir_collective_name(call->collective));
+    return weiri_fail(WEIR_ERR_INVALID,
+                      "%s: root, destination or source is outside the "
+                      "communicator",
+                      weir_collective_name(call->collective));
 }
 
 static weir_kernel_args file_make_args(const file_context *of, const weir_call *call)
@@ -250,8 +251,7 @@ static weir_kernel_args file_make_args(const file_context *of, const weir_call *
     return args;
 }
 
-static weir_status file_launch(void *opaque, void *context, weir_comm *comm,
-                               const weir_call *given)
+static weir_status file_launch(void *opaque, void *context, weir_comm *comm, const weir_call *given)
 {
     const file_algo *state = opaque;
     const file_context *of = context;
@@ -297,15 +297,16 @@ static weir_status file_check_arguments(const weir_comm *comm, const char *file,
     if (!file || !name || !*name || strlen(name) >= WEIR_ALGO_NAME_BYTES)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_algo_from_file: a file and a kernel name of 1 to %d characters "
-                          "are required", WEIR_ALGO_NAME_BYTES - 1);
+                          "are required",
+                          WEIR_ALGO_NAME_BYTES - 1);
     if (comm->internode)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "%s: kernels in files map the memory of their peers, so they work "
-                          "between the ranks of one node only", file);
+                          "between the ranks of one node only",
+                          file);
     if (comm->nranks > WEIR_KERNEL_RANKS_MAX)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "%s: %d ranks; kernels in files serve at most %d", file, comm->nranks,
-                          WEIR_KERNEL_RANKS_MAX);
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "%s: %d ranks; kernels in files serve at most %d",
+                          file, comm->nranks, WEIR_KERNEL_RANKS_MAX);
     return WEIR_OK;
 }
 

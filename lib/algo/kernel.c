@@ -78,8 +78,7 @@ static weir_status kernel_find_or_compile(weiri_kernel_job *job, weir_kernel *ke
     }
     kernel->cached = 0;
     weir_status status = kernel_compile(job, kernel->backend);
-    if (status == WEIR_OK &&
-        !weiri_cache_find(&job->cache, &job->key, kernel->backend->kind, path))
+    if (status == WEIR_OK && !weiri_cache_find(&job->cache, &job->key, kernel->backend->kind, path))
         status = weiri_fail(WEIR_ERR_SYSTEM, "%s was removed while it was in use", path);
     return status;
 }
@@ -111,7 +110,8 @@ static weir_status kernel_compare_sources(const weiri_kernel_job *job)
         if (memcmp(&all[rank], &all[0], sizeof *all) != 0)
             status = weiri_fail(WEIR_ERR_MISMATCH,
                                 "%s or a file that it includes is not the same on all ranks: rank "
-                                "%zu differs from rank 0", job->file, rank);
+                                "%zu differs from rank 0",
+                                job->file, rank);
     free(all);
     return status;
 }

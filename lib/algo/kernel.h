@@ -16,8 +16,8 @@ struct weir_kernel {
     weir_comm *comm;
     const struct weiri_kernel_backend *backend;
     char *file, *name; /* owned */
-    int cached;   /* this rank found its code in the cache */
-    void *loaded; /* the backend's state; NULL before load */
+    int cached;        /* this rank found its code in the cache */
+    void *loaded;      /* the backend's state; NULL before load */
 };
 
 /* The state of one compilation. */

@@ -107,11 +107,11 @@ static weir_status driver_fail(weir_status status, CUresult error, const char *w
 static weir_status gpu_name_target(const weir_comm *comm, char *option, size_t bytes)
 {
     int major = 0, minor = 0;
-    cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
-                                               comm->gpu->device);
+    cudaError_t error =
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, comm->gpu->device);
     if (error == cudaSuccess)
-        error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor,
-                                       comm->gpu->device);
+        error =
+            cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, comm->gpu->device);
     if (error != cudaSuccess)
         return weiri_cuda_fail(WEIR_ERR_SYSTEM, error,
                                "cannot query the compute capability of the GPU");
@@ -198,8 +198,9 @@ static weir_status gpu_get_function(weir_kernel *kernel, gpu_kernel *made, int *
     if (!param_info || param_info(made->function, 0, &offset, &made->args_bytes) != CUDA_SUCCESS)
         made->args_bytes = 0;
     if (param_info && param_info(made->function, 1, &offset, &threads) == CUDA_SUCCESS)
-        return weiri_fail(WEIR_ERR_INVALID, "kernel %s of %s has more than one parameter; "
-                                            "expected one structure (WEIR_KERNEL)",
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "kernel %s of %s has more than one parameter; "
+                          "expected one structure (WEIR_KERNEL)",
                           kernel->name, kernel->file);
     made->allowed_bytes = DEFAULT_SHARED_BYTES;
     return WEIR_OK;
@@ -220,15 +221,17 @@ static void gpu_leave_context(void)
 }
 
 static weir_status gpu_load_module(weir_kernel *kernel, gpu_kernel *made, const char *code,
-                               int *missing)
+                                   int *missing)
 {
     weir_status status = gpu_enter_context(kernel, made);
     if (status != WEIR_OK)
         return status;
     CUresult error = cu.cuModuleLoadData_at(&made->module, code);
     if (error != CUDA_SUCCESS)
-        status = driver_fail(WEIR_ERR_SYSTEM, error, "the driver cannot load the code (is "
-                             "NVRTC newer than the driver? see WEIR_NVRTC_SO)", kernel->name);
+        status = driver_fail(WEIR_ERR_SYSTEM, error,
+                             "the driver cannot load the code (is "
+                             "NVRTC newer than the driver? see WEIR_NVRTC_SO)",
+                             kernel->name);
     else
         status = gpu_get_function(kernel, made, missing);
     if (status != WEIR_OK && made->module)
@@ -285,7 +288,7 @@ static void gpu_unload(weir_kernel *kernel)
 
 /* Raises the kernel's limit of shared memory if needed, and queries how many blocks fit at once. */
 static weir_status gpu_fit_grid(const weir_kernel *kernel, gpu_kernel *loaded, int threads,
-                       size_t shared_bytes)
+                                size_t shared_bytes)
 {
     int each = 0;
     if (loaded->threads == threads && loaded->shared_bytes == shared_bytes)
@@ -295,9 +298,8 @@ static weir_status gpu_fit_grid(const weir_kernel *kernel, gpu_kernel *loaded, i
                           kernel->name, shared_bytes);
     CUresult error = CUDA_SUCCESS;
     if (shared_bytes > loaded->allowed_bytes) {
-        error = cu.cuFuncSetAttribute_at(loaded->function,
-                                         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                         (int)shared_bytes);
+        error = cu.cuFuncSetAttribute_at(
+            loaded->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared_bytes);
         if (error != CUDA_SUCCESS)
             return driver_fail(WEIR_ERR_INVALID, error,
                                "the GPU has less shared memory than requested", kernel->name);
@@ -315,19 +317,19 @@ static weir_status gpu_fit_grid(const weir_kernel *kernel, gpu_kernel *loaded, i
 }
 
 static weir_status gpu_start(const weir_kernel *kernel, const gpu_kernel *loaded, int blocks,
-                         int threads, size_t shared_bytes, weir_stream stream,
-                         const weir_params *params)
+                             int threads, size_t shared_bytes, weir_stream stream,
+                             const weir_params *params)
 {
     void *arguments[] = {(void *)(uintptr_t)params->bytes}; /* not written to */
-    CUresult error = cu.cuLaunchKernel_at(loaded->function, (unsigned)blocks, 1, 1,
-                                          (unsigned)threads, 1, 1, (unsigned)shared_bytes,
-                                          (CUstream)stream, arguments, NULL);
+    CUresult error =
+        cu.cuLaunchKernel_at(loaded->function, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1,
+                             (unsigned)shared_bytes, (CUstream)stream, arguments, NULL);
     if (error == CUDA_SUCCESS)
         return WEIR_OK;
     return driver_fail(error == CUDA_ERROR_INVALID_HANDLE || error == CUDA_ERROR_INVALID_VALUE
-                    ? WEIR_ERR_INVALID
-                    : WEIR_ERR_SYSTEM,
-                error, "the stream rejects the launch", kernel->name);
+                           ? WEIR_ERR_INVALID
+                           : WEIR_ERR_SYSTEM,
+                       error, "the stream rejects the launch", kernel->name);
 }
 
 static weir_status gpu_launch(weir_kernel *kernel, int blocks, int threads, size_t shared_bytes,

@@ -28,8 +28,8 @@ typedef struct host_kernel {
     size_t shared_bytes;
 } host_kernel;
 
-static const char *const host_flags[] = {"-x",     "c",    "-std=gnu11", "-O3",
-                                    "-fPIC", "-shared", "-pthread", "-Wl,--no-undefined"};
+static const char *const host_flags[] = {"-x",    "c",       "-std=gnu11", "-O3",
+                                         "-fPIC", "-shared", "-pthread",   "-Wl,--no-undefined"};
 enum { FLAGS = sizeof host_flags / sizeof *host_flags };
 
 static const char *host_compiler(void)
@@ -64,7 +64,8 @@ static weir_status host_identify(const weiri_kernel_job *job, weiri_hash *key)
     if (!host_find_command(host_compiler(), path) || stat(path, &about) != 0)
         return weiri_fail(WEIR_ERR_SYSTEM,
                           "no compiler for kernels: there is no command %s; install gcc, or set %s "
-                          "to a C compiler", host_compiler(), weiri_env_name(WEIRI_ENV_CC));
+                          "to a C compiler",
+                          host_compiler(), weiri_env_name(WEIRI_ENV_CC));
     weiri_hash_add(key, path, strlen(path));
     weiri_hash_add(key, &about.st_size, sizeof about.st_size);
     weiri_hash_add(key, &about.st_mtim, sizeof about.st_mtim);

@@ -21,9 +21,9 @@ typedef struct opaque_program *program;
                            const char *const *headers, const char *const *names))                  \
     X(nvrtcDestroyProgram, (program * of))                                                         \
     X(nvrtcCompileProgram, (program of, int noptions, const char *const *options))                 \
-    X(nvrtcGetProgramLogSize, (program of, size_t *bytes))                                         \
+    X(nvrtcGetProgramLogSize, (program of, size_t * bytes))                                        \
     X(nvrtcGetProgramLog, (program of, char *log))                                                 \
-    X(nvrtcGetCUBINSize, (program of, size_t *bytes))                                              \
+    X(nvrtcGetCUBINSize, (program of, size_t * bytes))                                             \
     X(nvrtcGetCUBIN, (program of, char *code))
 
 typedef struct nvrtc_functions {
@@ -119,7 +119,8 @@ weir_status weiri_nvrtc_open(int driver_major, int *version)
         if (!given && !nvrtc_search(driver_major))
             return weiri_fail(WEIR_ERR_SYSTEM,
                               "no compiler for GPU kernels: libnvrtc.so was not found; install the "
-                              "CUDA toolkit's NVRTC, or set %s to its path", name);
+                              "CUDA toolkit's NVRTC, or set %s to its path",
+                              name);
         __atomic_store_n(&is_open, 1, __ATOMIC_RELEASE);
     }
     if (nvrtc.nvrtcVersion(&major, &minor) != 0)

@@ -11,8 +11,8 @@ void weir_params_clear(weir_params *params)
 void weir_params_bytes(weir_params *params, const void *data, size_t bytes, size_t alignment)
 {
     enum { LARGEST = 16 };
-    size_t unit = alignment && alignment <= LARGEST && !(alignment & (alignment - 1)) ? alignment
-                                                                                      : 0;
+    size_t unit =
+        alignment && alignment <= LARGEST && !(alignment & (alignment - 1)) ? alignment : 0;
     size_t at = unit ? (params->used_bytes + unit - 1) / unit * unit : WEIR_PARAMS_BYTES;
     if (!unit || at > WEIR_PARAMS_BYTES || bytes > WEIR_PARAMS_BYTES - at) {
         params->failed = 1;

@@ -76,8 +76,8 @@ static int find_own_file(char *path, struct stat *about)
 {
     static const char here; /* an object of the library */
     Dl_info own;
-    int known = dladdr(&here, &own) && own.dli_fname &&
-                strchr(own.dli_fname, '/') && realpath(own.dli_fname, path);
+    int known = dladdr(&here, &own) && own.dli_fname && strchr(own.dli_fname, '/') &&
+                realpath(own.dli_fname, path);
     return (known || realpath("/proc/self/exe", path)) && stat(path, about) == 0;
 }
 
@@ -108,10 +108,11 @@ weir_status weiri_headers_folder(char *folder)
     const char *name = weiri_env_name(WEIRI_ENV_INCLUDE), *given = weiri_env(WEIRI_ENV_INCLUDE);
     struct stat about;
     if (!given)
-        return headers_search(folder)
-                   ? WEIR_OK
-                   : weiri_fail(WEIR_ERR_SYSTEM, "weir/kernel.h was not found beside the "
-                                                 "library; set %s to its folder", name);
+        return headers_search(folder) ? WEIR_OK
+                                      : weiri_fail(WEIR_ERR_SYSTEM,
+                                                   "weir/kernel.h was not found beside the "
+                                                   "library; set %s to its folder",
+                                                   name);
     if (strlen(given) >= WEIRI_PATH_BYTES || !has_headers(given, &about))
         return weiri_fail(WEIR_ERR_SYSTEM, "%s=%s: the folder has no weir/kernel.h", name, given);
     snprintf(folder, WEIRI_PATH_BYTES, "%s", given);
@@ -142,8 +143,8 @@ static weir_status source_add_file(reading *of, const char *path, size_t *bytes)
         }
     weir_status status = WEIR_OK;
     if (of->count == FILES_MAX)
-        status = weiri_fail(WEIR_ERR_INVALID, "%s: more than %d files are included",
-                            of->paths[0], FILES_MAX);
+        status = weiri_fail(WEIR_ERR_INVALID, "%s: more than %d files are included", of->paths[0],
+                            FILES_MAX);
     if (status == WEIR_OK)
         status = weiri_file_read(path, FILE_BYTES_MAX, &of->texts[of->count], bytes);
     if (status != WEIR_OK) {

@@ -8,99 +8,98 @@
 #include <weir/weir.h>
 
 /* X(symbol, variable, default, meaning) */
-#define WEIRI_ENV_MAP(X)                                                                          \
-    X(LOG, "WEIR_LOG", "warn", "what is logged on standard error: error, warn, info, debug")      \
-    X(HOSTID, "WEIR_HOSTID", "(the host's)",                                                      \
-      "ranks with different values form different nodes, even on one host")                       \
-    X(BACKEND, "WEIR_BACKEND", "auto", "where buffers live: auto, host, cuda")                    \
-    X(TRANSPORT, "WEIR_TRANSPORT", "auto", "how bytes move: auto, shm, cuda_ipc, ib, tcp")        \
-    X(ALGO, "WEIR_ALGO", "auto", "algorithm of every collective that has one of this name")       \
-    X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, instead of the built-in table")\
-    X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "timeout of every wait, in milliseconds")           \
-    X(SOCKET_IFNAME, "WEIR_SOCKET_IFNAME", "(first usable)",                                      \
-      "network interface of the TCP bootstrap and transport: names or prefixes (eth0,ib), "       \
-      "excluded ones (^docker,lo), or exact names (=eth0)")                                       \
-    X(NCCL_SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", "(none)",                                         \
-      "the same, if WEIR_SOCKET_IFNAME is not set")                                               \
-    X(SOCKET_STREAMS, "WEIR_SOCKET_STREAMS", "4",                                                 \
-      "connections to each peer of the TCP transport, 1 to 8; with more than 64 ranks 1 is the "  \
-      "default")                                                                                  \
-    X(CONNECT, "WEIR_CONNECT", "auto",                                                            \
-      "when ranks of different nodes connect over tcp: all (when a communicator is created), "    \
+#define WEIRI_ENV_MAP(X)                                                                           \
+    X(LOG, "WEIR_LOG", "warn", "what is logged on standard error: error, warn, info, debug")       \
+    X(HOSTID, "WEIR_HOSTID", "(the host's)",                                                       \
+      "ranks with different values form different nodes, even on one host")                        \
+    X(BACKEND, "WEIR_BACKEND", "auto", "where buffers live: auto, host, cuda")                     \
+    X(TRANSPORT, "WEIR_TRANSPORT", "auto", "how bytes move: auto, shm, cuda_ipc, ib, tcp")         \
+    X(ALGO, "WEIR_ALGO", "auto", "algorithm of every collective that has one of this name")        \
+    X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, instead of the built-in table") \
+    X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "timeout of every wait, in milliseconds")            \
+    X(SOCKET_IFNAME, "WEIR_SOCKET_IFNAME", "(first usable)",                                       \
+      "network interface of the TCP bootstrap and transport: names or prefixes (eth0,ib), "        \
+      "excluded ones (^docker,lo), or exact names (=eth0)")                                        \
+    X(NCCL_SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", "(none)",                                          \
+      "the same, if WEIR_SOCKET_IFNAME is not set")                                                \
+    X(SOCKET_STREAMS, "WEIR_SOCKET_STREAMS", "4",                                                  \
+      "connections to each peer of the TCP transport, 1 to 8; with more than 64 ranks 1 is the "   \
+      "default")                                                                                   \
+    X(CONNECT, "WEIR_CONNECT", "auto",                                                             \
+      "when ranks of different nodes connect over tcp: all (when a communicator is created), "     \
       "first-use, auto (first-use if a rank has more than 64 remote ranks)")                       \
-    X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)",                                                  \
-      "shared secret of a TCP bootstrap by address")                                              \
-    X(BOOT_PORT, "WEIR_BOOT_PORT", "(derived)",                                                   \
-      "port of rank 0 under torchrun (default: MASTER_PORT + 1) and srun")                        \
-    X(PMIX_SO, "WEIR_PMIX_SO", "libpmix.so.2", "the PMIx library")                                \
-    X(LAUNCHER, "WEIR_LAUNCHER", "auto",                                                          \
+    X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)", "shared secret of a TCP bootstrap by address")    \
+    X(BOOT_PORT, "WEIR_BOOT_PORT", "(derived)",                                                    \
+      "port of rank 0 under torchrun (default: MASTER_PORT + 1) and srun")                         \
+    X(PMIX_SO, "WEIR_PMIX_SO", "libpmix.so.2", "the PMIx library")                                 \
+    X(LAUNCHER, "WEIR_LAUNCHER", "auto",                                                           \
       "the launcher whose variables a program uses, if several are set: auto, none, mpi, pmix, "   \
-      "slurm, torchrun")                                                                          \
-    X(RANK, "RANK", "(none)", "this rank, set by torchrun")                                   \
+      "slurm, torchrun")                                                                           \
+    X(RANK, "RANK", "(none)", "this rank, set by torchrun")                                        \
     X(WORLD_SIZE, "WORLD_SIZE", "(none)", "the number of ranks, set by torchrun")                  \
     X(MASTER_ADDR, "MASTER_ADDR", "(none)", "the address of rank 0, set by torchrun")              \
     X(MASTER_PORT, "MASTER_PORT", "(none)", "the port of PyTorch's store, set by torchrun")        \
-    X(SLURM_PROCID, "SLURM_PROCID", "(none)", "this rank, set by srun")                           \
-    X(SLURM_STEP_NUM_TASKS, "SLURM_STEP_NUM_TASKS", "(none)", "the number of ranks, set by srun") \
-    X(SLURM_NTASKS, "SLURM_NTASKS", "(none)", "the same, if SLURM_STEP_NUM_TASKS is not set")     \
-    X(SLURM_STEP_NODELIST, "SLURM_STEP_NODELIST", "(none)",                                       \
-      "the nodes of the ranks, the first with rank 0, set by srun")                               \
-    X(SLURM_JOB_ID, "SLURM_JOB_ID", "(none)", "rank 0's port follows from it; set by Slurm")      \
-    X(SLURM_STEP_ID, "SLURM_STEP_ID", "(none)", "rank 0's port follows from it; set by srun")     \
-    X(SLURM_STEP_RESV_PORTS, "SLURM_STEP_RESV_PORTS", "(none)",                                   \
-      "ports that srun --resv-ports reserved; rank 0 uses the first")                             \
-    X(IB_HCA, "WEIR_IB_HCA", "(nearest)", "InfiniBand device, name or name:port")                 \
-    X(IB_GID_INDEX, "WEIR_IB_GID_INDEX", "(probed)", "GID table index of the InfiniBand port")    \
-    X(NCCL_SO, "WEIR_NCCL_SO", "libnccl.so.2", "the vendor library that --peer nccl measures")    \
-    X(NCCL_FALLBACK, "WEIR_NCCL_FALLBACK", "(none)",                                              \
-      "the vendor library that libweir_nccl.so falls back to")                                    \
-    X(NCCL_GRAPH_MIXING_SUPPORT, "NCCL_GRAPH_MIXING_SUPPORT", "1",                                \
-      "0: the program orders graphs and other calls itself (NCCL's variable)")                    \
-    X(INCLUDE, "WEIR_INCLUDE", "(next to the library)",                                           \
-      "folder of weir's headers, for kernels compiled at run time")                               \
-    X(CC, "WEIR_CC", "cc", "compiler of host kernels at run time; a command without options")     \
-    X(NVRTC_SO, "WEIR_NVRTC_SO", "libnvrtc.so", "library that compiles kernels for GPUs")         \
+    X(SLURM_PROCID, "SLURM_PROCID", "(none)", "this rank, set by srun")                            \
+    X(SLURM_STEP_NUM_TASKS, "SLURM_STEP_NUM_TASKS", "(none)", "the number of ranks, set by srun")  \
+    X(SLURM_NTASKS, "SLURM_NTASKS", "(none)", "the same, if SLURM_STEP_NUM_TASKS is not set")      \
+    X(SLURM_STEP_NODELIST, "SLURM_STEP_NODELIST", "(none)",                                        \
+      "the nodes of the ranks, the first with rank 0, set by srun")                                \
+    X(SLURM_JOB_ID, "SLURM_JOB_ID", "(none)", "rank 0's port follows from it; set by Slurm")       \
+    X(SLURM_STEP_ID, "SLURM_STEP_ID", "(none)", "rank 0's port follows from it; set by srun")      \
+    X(SLURM_STEP_RESV_PORTS, "SLURM_STEP_RESV_PORTS", "(none)",                                    \
+      "ports that srun --resv-ports reserved; rank 0 uses the first")                              \
+    X(IB_HCA, "WEIR_IB_HCA", "(nearest)", "InfiniBand device, name or name:port")                  \
+    X(IB_GID_INDEX, "WEIR_IB_GID_INDEX", "(probed)", "GID table index of the InfiniBand port")     \
+    X(NCCL_SO, "WEIR_NCCL_SO", "libnccl.so.2", "the vendor library that --peer nccl measures")     \
+    X(NCCL_FALLBACK, "WEIR_NCCL_FALLBACK", "(none)",                                               \
+      "the vendor library that libweir_nccl.so falls back to")                                     \
+    X(NCCL_GRAPH_MIXING_SUPPORT, "NCCL_GRAPH_MIXING_SUPPORT", "1",                                 \
+      "0: the program orders graphs and other calls itself (NCCL's variable)")                     \
+    X(INCLUDE, "WEIR_INCLUDE", "(next to the library)",                                            \
+      "folder of weir's headers, for kernels compiled at run time")                                \
+    X(CC, "WEIR_CC", "cc", "compiler of host kernels at run time; a command without options")      \
+    X(NVRTC_SO, "WEIR_NVRTC_SO", "libnvrtc.so", "library that compiles kernels for GPUs")          \
     X(CACHE_HOME, "XDG_CACHE_HOME", "~/.cache", "folder of the cache of compiled kernels (weir/)") \
-    X(CMA, "WEIR_CMA", "1",                                                                       \
+    X(CMA, "WEIR_CMA", "1",                                                                        \
       "0: the kernel does not copy between unregistered buffers of a node's ranks "                \
       "(process_vm_readv); they pass through shared memory")                                       \
-    X(XPMEM, "WEIR_XPMEM", "1",                                                                   \
+    X(XPMEM, "WEIR_XPMEM", "1",                                                                    \
       "0: ranks of a node do not attach each other's unregistered buffers, even where the kernel " \
       "module XPMEM and libxpmem.so.0 are installed")                                              \
     X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1 allows several ranks to use one GPU")     \
-    X(RAS, "WEIR_RAS", "0",                                                                       \
-      "1 or HOST:PORT: answers the status requests of RAS clients there (1: localhost:28028)")    \
-    X(METRICS, "WEIR_METRICS", "(none)",                                                          \
-      "files of metrics to write, in the formats of NCCL's Inspector: prom, json, or both: "      \
-      "prom,json")                                                                                \
+    X(RAS, "WEIR_RAS", "0",                                                                        \
+      "1 or HOST:PORT: answers the status requests of RAS clients there (1: localhost:28028)")     \
+    X(METRICS, "WEIR_METRICS", "(none)",                                                           \
+      "files of metrics to write, in the formats of NCCL's Inspector: prom, json, or both: "       \
+      "prom,json")                                                                                 \
     X(METRICS_DIR, "WEIR_METRICS_DIR", "nccl-inspector-JOB", "folder of the files of metrics")     \
-    X(METRICS_INTERVAL_MS, "WEIR_METRICS_INTERVAL_MS", "-1",                                      \
-      "time between two writes of metrics, in milliseconds; -1: at the end of communicators")     \
-    X(METRICS_MIN_BYTES, "WEIR_METRICS_MIN_BYTES", "8192", "smaller messages are not in metrics") \
-    X(MONITOR_CALLS, "WEIR_MONITOR_CALLS", "64",                                                  \
-      "timed calls that the report of stragglers covers, 2 to 128")                               \
-    X(NCCL_RAS_ENABLE, "NCCL_RAS_ENABLE", "0",                                                    \
-      "1: as WEIR_RAS=1; 0: no RAS (NCCL's variables of monitoring apply to libweir_nccl.so)")    \
-    X(NCCL_RAS_ADDR, "NCCL_RAS_ADDR", "(none)", "the same as WEIR_RAS=HOST:PORT")                 \
-    X(NCCL_INSPECTOR_ENABLE, "NCCL_INSPECTOR_ENABLE", "0",                                        \
-      "1: as WEIR_METRICS=json, or prom with NCCL_INSPECTOR_PROM_DUMP=1")                         \
-    X(NCCL_INSPECTOR_PROM_DUMP, "NCCL_INSPECTOR_PROM_DUMP", "0", "1: Prometheus instead of JSON") \
-    X(NCCL_INSPECTOR_DUMP_DIR, "NCCL_INSPECTOR_DUMP_DIR", "(none)", "the same as WEIR_METRICS_DIR")\
-    X(NCCL_INSPECTOR_INTERVAL, "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS", "-1",          \
-      "the same as WEIR_METRICS_INTERVAL_MS, in microseconds")                                    \
-    X(NCCL_INSPECTOR_MIN_BYTES, "NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES", "8192",                     \
-      "the same as WEIR_METRICS_MIN_BYTES")                                                       \
-    X(NCCL_INSPECTOR_P2P, "NCCL_INSPECTOR_ENABLE_P2P", "1",                                       \
-      "0: no sends and receives in metrics")                                                      \
-    X(NCCL_PROFILER_PLUGIN, "NCCL_PROFILER_PLUGIN", "(none)",                                     \
-      "a plug-in of NCCL's profiler, which libweir_nccl.so does not load; it logs that once")     \
+    X(METRICS_INTERVAL_MS, "WEIR_METRICS_INTERVAL_MS", "-1",                                       \
+      "time between two writes of metrics, in milliseconds; -1: at the end of communicators")      \
+    X(METRICS_MIN_BYTES, "WEIR_METRICS_MIN_BYTES", "8192", "smaller messages are not in metrics")  \
+    X(MONITOR_CALLS, "WEIR_MONITOR_CALLS", "64",                                                   \
+      "timed calls that the report of stragglers covers, 2 to 128")                                \
+    X(NCCL_RAS_ENABLE, "NCCL_RAS_ENABLE", "0",                                                     \
+      "1: as WEIR_RAS=1; 0: no RAS (NCCL's variables of monitoring apply to libweir_nccl.so)")     \
+    X(NCCL_RAS_ADDR, "NCCL_RAS_ADDR", "(none)", "the same as WEIR_RAS=HOST:PORT")                  \
+    X(NCCL_INSPECTOR_ENABLE, "NCCL_INSPECTOR_ENABLE", "0",                                         \
+      "1: as WEIR_METRICS=json, or prom with NCCL_INSPECTOR_PROM_DUMP=1")                          \
+    X(NCCL_INSPECTOR_PROM_DUMP, "NCCL_INSPECTOR_PROM_DUMP", "0", "1: Prometheus instead of JSON")  \
+    X(NCCL_INSPECTOR_DUMP_DIR, "NCCL_INSPECTOR_DUMP_DIR", "(none)",                                \
+      "the same as WEIR_METRICS_DIR")                                                              \
+    X(NCCL_INSPECTOR_INTERVAL, "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS", "-1",           \
+      "the same as WEIR_METRICS_INTERVAL_MS, in microseconds")                                     \
+    X(NCCL_INSPECTOR_MIN_BYTES, "NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES", "8192",                      \
+      "the same as WEIR_METRICS_MIN_BYTES")                                                        \
+    X(NCCL_INSPECTOR_P2P, "NCCL_INSPECTOR_ENABLE_P2P", "1", "0: no sends and receives in metrics") \
+    X(NCCL_PROFILER_PLUGIN, "NCCL_PROFILER_PLUGIN", "(none)",                                      \
+      "a plug-in of NCCL's profiler, which libweir_nccl.so does not load; it logs that once")      \
     X(NCCL_NVTX_DISABLE, "NCCL_NVTX_DISABLE", "0", "1: no NVTX ranges around calls on GPUs")
 
 typedef enum weiri_env_key {
 #define WEIRI_ENV_ENUM(symbol, variable, fallback, meaning) WEIRI_ENV_##symbol,
     WEIRI_ENV_MAP(WEIRI_ENV_ENUM)
 #undef WEIRI_ENV_ENUM
-    WEIRI_ENV_COUNT
+        WEIRI_ENV_COUNT
 } weiri_env_key;
 
 /* Return the value of a variable, NULL if it is unset or empty; and its name, default and

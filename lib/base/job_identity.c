@@ -132,12 +132,11 @@ static void identity_add_launcher(weiri_job_identity *identity, const ancestor *
 static int identity_add_variables(weiri_job_identity *identity)
 {
     static const char *const unique[] = {"OMPI_MCA_orte_precondition_transports",
-                                         "PMIX_SERVER_URI2", "PMIX_SERVER_URI3",
-                                         "PMIX_SERVER_URI4", "PMIX_SERVER_URI41"};
-    static const char *const others[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
-                                         "PMI_JOBID",      "MPIRUN_ID",
-                                         "SLURM_JOB_ID",   "SLURM_STEP_ID",
-                                         "MASTER_PORT",    "TORCHELASTIC_RUN_ID"};
+                                         "PMIX_SERVER_URI2", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4",
+                                         "PMIX_SERVER_URI41"};
+    static const char *const others[] = {
+        "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID",   "MPIRUN_ID",
+        "SLURM_JOB_ID",   "SLURM_STEP_ID",           "MASTER_PORT", "TORCHELASTIC_RUN_ID"};
     int suffices = 0;
     for (size_t i = 0; i < sizeof unique / sizeof *unique; i++) {
         const char *value = weiri_launcher_variable(unique[i]);

@@ -55,7 +55,7 @@ static void json_close_level(weiri_json_writer *json, char bracket)
 size_t weiri_utf8_length(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
-    size_t length = c[0] < 0x80                  ? 1
+    size_t length = c[0] < 0x80                   ? 1
                     : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
                     : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
                     : c[0] >= 0xf0 && c[0] < 0xf5 ? 4

@@ -20,8 +20,7 @@ weir_status weiri_links_create(int endpoints, weiri_links **links)
     }
     if (!made || !made->gbs || !made->us) {
         weiri_links_free(made);
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the links of %d endpoints",
-                          endpoints);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the links of %d endpoints", endpoints);
     }
     *links = made;
     return WEIR_OK;
@@ -98,8 +97,7 @@ static weir_status links_take_pair(links_reader *in)
     double from = links_parse_number(in->words[1], last),
            to = links_parse_number(in->words[2], last);
     double gbs = links_parse_number(in->words[3], 1e9), us = links_parse_number(in->words[4], 1e9);
-    if (!links || from < 0 || to < 0 || from != floor(from) || to != floor(to) || gbs < 0 ||
-        us < 0)
+    if (!links || from < 0 || to < 0 || from != floor(from) || to != floor(to) || gbs < 0 || us < 0)
         return links_reject(in, "pair FROM TO GBS US, after endpoints");
     size_t at = (size_t)from * (size_t)links->endpoints + (size_t)to;
     links->gbs[at] = gbs;

@@ -16,8 +16,8 @@ enum {
 
 typedef struct weiri_transport_row {
     const char *name;
-    int network;      /* its place in the order of preference, best first; -1: it is no network */
-    int joins_nodes;  /* "auto" tries it between nodes; 0: no network, or only by its name */
+    int network;        /* its place in the order of preference, best first; -1: it is no network */
+    int joins_nodes;    /* "auto" tries it between nodes; 0: no network, or only by its name */
     weir_net_cost cost; /* of a network, as the cost model assumes it (coll/internode/cost.h) */
 } weiri_transport_row;
 

@@ -8,15 +8,15 @@
 #include <string.h>
 
 static const char *const dtype_names[] = {
-    [WEIR_INT8] = "int8",         [WEIR_UINT8] = "uint8",       [WEIR_INT32] = "int32",
-    [WEIR_UINT32] = "uint32",     [WEIR_INT64] = "int64",       [WEIR_UINT64] = "uint64",
-    [WEIR_HALF] = "half",         [WEIR_FLOAT] = "float",       [WEIR_DOUBLE] = "double",
-    [WEIR_BFLOAT16] = "bfloat16", [WEIR_FP8_E4M3] = "f8e4m3",   [WEIR_FP8_E5M2] = "f8e5m2",
+    [WEIR_INT8] = "int8",         [WEIR_UINT8] = "uint8",     [WEIR_INT32] = "int32",
+    [WEIR_UINT32] = "uint32",     [WEIR_INT64] = "int64",     [WEIR_UINT64] = "uint64",
+    [WEIR_HALF] = "half",         [WEIR_FLOAT] = "float",     [WEIR_DOUBLE] = "double",
+    [WEIR_BFLOAT16] = "bfloat16", [WEIR_FP8_E4M3] = "f8e4m3", [WEIR_FP8_E5M2] = "f8e5m2",
 };
 static const unsigned char dtype_sizes[] = {
-    [WEIR_INT8] = 1,     [WEIR_UINT8] = 1,    [WEIR_INT32] = 4,    [WEIR_UINT32] = 4,
-    [WEIR_INT64] = 8,    [WEIR_UINT64] = 8,   [WEIR_HALF] = 2,     [WEIR_FLOAT] = 4,
-    [WEIR_DOUBLE] = 8,   [WEIR_BFLOAT16] = 2, [WEIR_FP8_E4M3] = 1, [WEIR_FP8_E5M2] = 1,
+    [WEIR_INT8] = 1,   [WEIR_UINT8] = 1,    [WEIR_INT32] = 4,    [WEIR_UINT32] = 4,
+    [WEIR_INT64] = 8,  [WEIR_UINT64] = 8,   [WEIR_HALF] = 2,     [WEIR_FLOAT] = 4,
+    [WEIR_DOUBLE] = 8, [WEIR_BFLOAT16] = 2, [WEIR_FP8_E4M3] = 1, [WEIR_FP8_E5M2] = 1,
 };
 static const char *const op_names[] = {
     [WEIR_SUM] = "sum", [WEIR_PROD] = "prod", [WEIR_MAX] = "max",

@@ -54,8 +54,8 @@ const char *weiri_address_text(const weiri_address *address, char text[WEIRI_ADD
     struct sockaddr_storage name;
     socklen_t bytes = weiri_address_to_socket(address, &name);
     char host[WEIRI_ADDRESS_TEXT_BYTES - 10]; /* leaves "[", "]", ":65535" and the end */
-    if (getnameinfo((struct sockaddr *)&name, bytes, host, sizeof host, NULL, 0,
-                    NI_NUMERICHOST) != 0)
+    if (getnameinfo((struct sockaddr *)&name, bytes, host, sizeof host, NULL, 0, NI_NUMERICHOST) !=
+        0)
         snprintf(host, sizeof host, "?");
     snprintf(text, WEIRI_ADDRESS_TEXT_BYTES, address->is_ipv6 ? "[%s]:%u" : "%s:%u", host,
              address->port);
@@ -131,8 +131,8 @@ static int address_parse_ip(const char *text, int is_ipv6, weiri_address *addres
         return 1;
     }
     /* Unlike inet_pton, this reads the "%eth0" of a link-local address. */
-    struct addrinfo hints = {.ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST,
-                             .ai_socktype = SOCK_STREAM};
+    struct addrinfo hints = {
+        .ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     if (getaddrinfo(text, NULL, &hints, &found) != 0)
         return 0;

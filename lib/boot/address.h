@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 
 typedef struct weiri_address {
-    uint8_t ip[16];    /* network order; IPv4 uses the first four */
-    uint32_t scope;    /* interface index of a link-local IPv6 address */
+    uint8_t ip[16]; /* network order; IPv4 uses the first four */
+    uint32_t scope; /* interface index of a link-local IPv6 address */
     uint16_t port;
     uint8_t is_ipv6;
     uint8_t unused;

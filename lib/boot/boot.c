@@ -33,8 +33,7 @@ weir_status weir_boot_create(const weir_boot_ops *ops, void *context, int rank, 
                           "bootstrap: rank %d of %d; expected at least 1 rank, and a rank from 0 "
                           "to the number of ranks - 1",
                           rank, nranks);
-    if (!ops->name || !ops->allgather || !ops->send || !ops->recv || !ops->barrier ||
-        !ops->destroy)
+    if (!ops->name || !ops->allgather || !ops->send || !ops->recv || !ops->barrier || !ops->destroy)
         return weiri_fail(WEIR_ERR_INVALID,
                           "bootstrap '%s': an operation is missing; expected name, allgather, "
                           "send, recv, barrier and destroy",
@@ -42,7 +41,10 @@ weir_status weir_boot_create(const weir_boot_ops *ops, void *context, int rank, 
     weir_boot *made = malloc(sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "bootstrap '%s': no memory for it", ops->name);
-    *made = (weir_boot){.ops = ops, .context = context, .rank = rank, .nranks = nranks,
+    *made = (weir_boot){.ops = ops,
+                        .context = context,
+                        .rank = rank,
+                        .nranks = nranks,
                         .forks = weiri_fork_count()};
     *boot = made;
     return WEIR_OK;

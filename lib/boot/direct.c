@@ -49,8 +49,8 @@ enum { GUESTS = 32, GUEST_MS = 1000 }; /* a full list drops its oldest guest aft
 struct weiri_direct {
     weiri_direct_job job;
     int listener, shut;
-    weiri_address *table;               /* TCP: where ranks listen; Unix: NULL */
-    weiri_address source;               /* TCP: local address of connections, if has_source */
+    weiri_address *table; /* TCP: where ranks listen; Unix: NULL */
+    weiri_address source; /* TCP: local address of connections, if has_source */
     int has_source;
     int nguests;
     direct_guest guests[GUESTS]; /* in order of arrival */
@@ -272,8 +272,7 @@ static void direct_accept(weiri_direct *direct)
         close(direct->guests[0].fd);
         direct_remove_guest(direct, 0);
     }
-    int fd = weiri_fd_raise(
-        accept4(direct->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    int fd = weiri_fd_raise(accept4(direct->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd < 0)
         return;
     if (direct->table)
@@ -342,8 +341,8 @@ static weir_status direct_await(weiri_direct *direct, int peer, const weiri_dead
         const int reached = status == WEIR_OK && !ended;
         int left_ms = weiri_deadline_left_ms(deadline);
         /* Once the peer has ended, hears only what it sent before. */
-        ended |= direct_poll(direct, reached ? direct->peers[peer].out : -1,
-                             reached ? left_ms : 0, &idle);
+        ended |= direct_poll(direct, reached ? direct->peers[peer].out : -1, reached ? left_ms : 0,
+                             &idle);
         if (!idle)
             continue;
         if (status != WEIR_OK)

@@ -111,9 +111,9 @@ static weir_status exchange_receive_frames(exchange *ex, int peer)
     weiri_mesh_peer *from = &ex->mesh->peers[peer];
     transfer *arriving = &ex->transfers[peer];
     while (!arriving->received_all) {
-        weir_status status = weiri_link_read_some(from->fd, weiri_mesh_number(ex->mesh, peer),
-                                                  &from->frame, sizeof from->frame,
-                                                  &from->frame_bytes);
+        weir_status status =
+            weiri_link_read_some(from->fd, weiri_mesh_number(ex->mesh, peer), &from->frame,
+                                 sizeof from->frame, &from->frame_bytes);
         if (status != WEIR_OK || from->frame_bytes < sizeof from->frame)
             return status;
         uint32_t kind = from->frame.kind;
@@ -178,8 +178,8 @@ static weir_status exchange_step(exchange *ex, int *left)
             return status;
         int open = !with->sent_all || !with->received_all;
         ex->set[peer].fd = open ? ex->mesh->peers[peer].fd : -1;
-        ex->set[peer].events = (short)((with->sent_all ? 0 : POLLOUT) |
-                                       (with->received_all ? 0 : POLLIN));
+        ex->set[peer].events =
+            (short)((with->sent_all ? 0 : POLLOUT) | (with->received_all ? 0 : POLLIN));
         *left += open;
     }
     return WEIR_OK;
@@ -225,8 +225,8 @@ static weir_status exchange_finish(exchange *ex, weir_status status)
         snprintf(what, sizeof what, "allgather of %zu bytes", ex->bytes / (size_t)mesh->stride);
     if (status != WEIR_OK) {
         for (int peer = 0; ex->transfers && peer < mesh->nranks; peer++)
-            mesh->peers[peer].cut_off = ex->transfers[peer].sent > 0 &&
-                                        !ex->transfers[peer].sent_all;
+            mesh->peers[peer].cut_off =
+                ex->transfers[peer].sent > 0 && !ex->transfers[peer].sent_all;
         weiri_fail_context(status, "rank %d, %s", weiri_mesh_number(mesh, mesh->rank), what);
         return weiri_mesh_break(mesh, status);
     }

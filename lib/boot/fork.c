@@ -32,18 +32,18 @@
 
 typedef struct fork_job {
     int nranks;
-    int *ends;     /* sockets of each rank to the members of its meshes, or -1 */
-    pid_t *pids;   /* 0: not started, or reaped */
-    int *codes;    /* exit codes; 128 + the signal if one ended the child */
-    int *said;     /* shared with the children: their exit codes, or UNSAID */
-    int failed;    /* the first rank that was seen to end with another code than 0; -1: none */
+    int *ends;   /* sockets of each rank to the members of its meshes, or -1 */
+    pid_t *pids; /* 0: not started, or reaped */
+    int *codes;  /* exit codes; 128 + the signal if one ended the child */
+    int *said;   /* shared with the children: their exit codes, or UNSAID */
+    int failed;  /* the first rank that was seen to end with another code than 0; -1: none */
     pid_t parent;
     uint8_t key[WEIRI_KEY_BYTES]; /* of the names at which ranks listen */
 } fork_job;
 
 enum { ENDS = WEIRI_TREE_MESH }; /* of a rank, in all of its meshes */
 enum { UNSAID = -1 };
-_Static_assert((int)WEIRI_TREE_DEPTH * (int)WEIRI_TREE_GROUP <= (int)ENDS, "ends suffice");
+_Static_assert((int)WEIRI_TREE_DEPTH *(int)WEIRI_TREE_GROUP <= (int)ENDS, "ends suffice");
 
 /* A rank's sockets to the members of its mesh on a level. */
 static int *fork_ends_of(const fork_job *job, int rank, int level)
@@ -63,7 +63,7 @@ static uint64_t fork_descriptors_needed(int nranks)
 {
     enum { OTHERS = 64, OF_TREE = WEIRI_TREE_DEPTH * (WEIRI_TREE_GROUP * WEIRI_TREE_GROUP / 4) };
     return nranks <= WEIRI_TREE_MESH ? (uint64_t)(nranks * nranks / 4 + 2 * nranks + OTHERS)
-                                       : (uint64_t)(nranks + OF_TREE + OTHERS);
+                                     : (uint64_t)(nranks + OF_TREE + OTHERS);
 }
 
 static weir_status fork_allow_processes(int nranks)
@@ -205,10 +205,11 @@ static weir_status fork_start(fork_job *job, int (*body)(weir_boot *boot, void *
             return status;
         pid_t pid = fork();
         if (pid < 0)
-            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
-                                    "fork of rank %d of %d%s", rank, job->nranks,
+            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "fork of rank %d of %d%s", rank,
+                                    job->nranks,
                                     errno == EAGAIN ? "; raise 'ulimit -u' or the container's "
-                                                      "limit of processes" : "");
+                                                      "limit of processes"
+                                                    : "");
         if (pid == 0)
             fork_child_main(job, rank, body, argument);
         job->pids[rank] = pid;

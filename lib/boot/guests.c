@@ -192,8 +192,8 @@ static weir_status guests_decide(weiri_guests *room, int index)
 static weir_status guests_read_hello(weiri_guests *room, int index)
 {
     weiri_guest *who = &room->list[index];
-    weir_status status = weiri_link_read_some(who->fd, -1, &who->hello, sizeof who->hello,
-                                              &who->hello_bytes);
+    weir_status status =
+        weiri_link_read_some(who->fd, -1, &who->hello, sizeof who->hello, &who->hello_bytes);
     if (who->hello_bytes >= sizeof who->hello.magic && !weiri_hello_plausible(&who->hello)) {
         guests_refuse(room, index, "it does not speak weir's protocol");
         return WEIR_OK;
@@ -225,8 +225,8 @@ weir_status weiri_guests_open(const weiri_job *job, const weiri_guests_host *hos
     if (!list)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to receive %d ranks", job->rank,
                           expected);
-    *guests = (weiri_guests){
-        .job = job, .host = *host, .listener = listener, .most = most, .list = list};
+    *guests =
+        (weiri_guests){.job = job, .host = *host, .listener = listener, .most = most, .list = list};
     return WEIR_OK;
 }
 

@@ -54,7 +54,7 @@ typedef struct weiri_guests {
     weiri_guests_host host;
     int listener;
     int count, most;
-    weiri_guest *list; /* in order of arrival */
+    weiri_guest *list;  /* in order of arrival */
     uint64_t resume_ns; /* no connection is accepted before; 0: none waits */
     int refused;
     int logged;         /* of these, the ones that the log has a line for or has counted */

@@ -28,9 +28,8 @@ void weiri_text_clean(char *text, size_t bytes)
 
 weir_status weiri_challenge_make(const weiri_job *job, weiri_challenge *challenge)
 {
-    *challenge = (weiri_challenge){.magic = MAGIC_CHALLENGE,
-                                   .rank = job->rank,
-                                   .nranks = job->nranks};
+    *challenge =
+        (weiri_challenge){.magic = MAGIC_CHALLENGE, .rank = job->rank, .nranks = job->nranks};
     return weiri_random(challenge->nonce, sizeof challenge->nonce);
 }
 
@@ -97,10 +96,8 @@ static weir_status handshake_check_challenge(const weiri_job *job, int peer, con
 static weir_status handshake_make_hello(const weiri_job *job, const weiri_address *listens,
                                         const weiri_challenge *challenge, weiri_hello *hello)
 {
-    *hello = (weiri_hello){.magic = MAGIC_HELLO,
-                           .rank = job->rank,
-                           .nranks = job->nranks,
-                           .listens = *listens};
+    *hello = (weiri_hello){
+        .magic = MAGIC_HELLO, .rank = job->rank, .nranks = job->nranks, .listens = *listens};
     weir_status status = weiri_random(hello->nonce, sizeof hello->nonce);
     if (status == WEIR_OK)
         handshake_mac_hello(job, challenge, hello, hello->mac);

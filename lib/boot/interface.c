@@ -51,8 +51,8 @@ static void interface_list_names(const struct ifaddrs *entries, char *names, siz
     for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next) {
         if (!interface_is_first_entry(entries, entry) || used + IF_NAMESIZE + 2 > bytes)
             continue;
-        used += (size_t)snprintf(names + used, bytes - used, "%s%s", used ? ", " : "",
-                                 entry->ifa_name);
+        used +=
+            (size_t)snprintf(names + used, bytes - used, "%s%s", used ? ", " : "", entry->ifa_name);
     }
 }
 
@@ -131,10 +131,9 @@ weir_status weiri_interface_address(const char *wish, const weiri_address *like,
     if (!wish)
         return weiri_fail(WEIR_ERR_SYSTEM,
                           "no network interface is up, not even loopback; try 'ip link set lo up'");
-    return weiri_fail(WEIR_ERR_SYSTEM,
-                      "network interface '%.60s' is not up%s; interfaces that are: %s",
-                      wish + (*wish == '='),
-                      like ? (like->is_ipv6 ? " with IPv6" : " with IPv4") : "", names);
+    return weiri_fail(
+        WEIR_ERR_SYSTEM, "network interface '%.60s' is not up%s; interfaces that are: %s",
+        wish + (*wish == '='), like ? (like->is_ipv6 ? " with IPv6" : " with IPv4") : "", names);
 }
 
 static int interface_wish_is_empty(const char *wish)

@@ -78,8 +78,8 @@ static int link_remaining_parts(const struct iovec *parts, int nparts, size_t do
         size_t skip = done < parts[i].iov_len ? done : parts[i].iov_len;
         done -= skip;
         if (skip < parts[i].iov_len)
-            left[count++] = (struct iovec){(char *)parts[i].iov_base + skip,
-                                           parts[i].iov_len - skip};
+            left[count++] =
+                (struct iovec){(char *)parts[i].iov_base + skip, parts[i].iov_len - skip};
     }
     return count;
 }

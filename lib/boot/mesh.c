@@ -55,8 +55,8 @@ weir_status weiri_mesh_fail_frame(weiri_mesh *mesh, int peer)
                     &done);
     if (!mesh->cause[0])
         memcpy(mesh->cause, text, sizeof mesh->cause);
-    return weiri_fail((weir_status)frame.tag, "rank %d gave up: %s",
-                      weiri_mesh_number(mesh, peer), text);
+    return weiri_fail((weir_status)frame.tag, "rank %d gave up: %s", weiri_mesh_number(mesh, peer),
+                      text);
 }
 
 weir_status weiri_mesh_usable(const weiri_mesh *mesh)

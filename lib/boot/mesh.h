@@ -58,9 +58,9 @@ typedef struct weiri_message {
 
 typedef struct weiri_mesh_peer {
     int fd;
-    weiri_frame frame;   /* the header being received */
-    size_t frame_bytes;  /* bytes of it received so far; kept when a wait times out */
-    int cut_off;         /* a frame to this peer was sent in part */
+    weiri_frame frame;    /* the header being received */
+    size_t frame_bytes;   /* bytes of it received so far; kept when a wait times out */
+    int cut_off;          /* a frame to this peer was sent in part */
     weiri_message *first; /* queued messages, in order */
     weiri_message **last; /* where the next one is linked */
 } weiri_mesh_peer;
@@ -68,7 +68,7 @@ typedef struct weiri_mesh_peer {
 typedef struct weiri_mesh {
     weir_boot_ops ops;
     int rank, nranks, timeout_ms;
-    int first, stride; /* the members' numbers in error lines: first, first + stride, ... */
+    int first, stride;  /* the members' numbers in error lines: first, first + stride, ... */
     weir_status broken; /* WEIR_OK, or the failure that broke the mesh */
     char reason[WEIRI_REASON_BYTES];
     char cause[WEIRI_REASON_BYTES]; /* the reason in a farewell that was received, or "" */

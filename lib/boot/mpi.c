@@ -229,8 +229,7 @@ static weir_status mpi_recv(void *context, void *data, size_t bytes, int peer, i
         status = weiri_fail(WEIR_ERR_MISMATCH,
                             "rank %d expected %zu bytes with tag %d from rank %d, got %llu bytes "
                             "with tag %d; sends and receives of two ranks must match in order",
-                            boot->rank, bytes, tag, peer, (unsigned long long)head.bytes,
-                            head.tag);
+                            boot->rank, bytes, tag, peer, (unsigned long long)head.bytes, head.tag);
     }
     free(copy);
     return status;

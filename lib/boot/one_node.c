@@ -164,8 +164,7 @@ static int host_send(int fd, node_answer *answer, node_state state)
 {
     answer->magic = MAGIC;
     answer->state = state;
-    return send(fd, answer, sizeof *answer, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-           (ssize_t)sizeof *answer;
+    return send(fd, answer, sizeof *answer, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *answer;
 }
 
 /* Reads a stranger's hello; it becomes a rank, or is gone. */
@@ -325,8 +324,7 @@ static int guest_receive(const weiri_deadline *deadline, int fd, node_answer *an
 static guest_result guest_ask(const node_job *job, int fd, node_answer *answer)
 {
     const node_hello hello = {MAGIC, job->rank, job->nranks};
-    if (!node_is_own(fd) ||
-        send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello ||
+    if (!node_is_own(fd) || send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello ||
         !guest_receive(&job->deadline, fd, answer) || answer->state != ADMITTED)
         return GUEST_LOOKS_ON;
     /* Rank 0 may have started later, and then reports later which ranks are missing. */
@@ -339,9 +337,9 @@ static guest_result guest_ask(const node_job *job, int fd, node_answer *answer)
     else if (answer->state == READY)
         return GUEST_FOUND;
     else if (answer->state != FAILED)
-        answer->status = weiri_fail(WEIR_ERR_PEER,
-                                    "rank %d of %d: rank 0 ended while the ranks joined",
-                                    job->rank, job->nranks);
+        answer->status =
+            weiri_fail(WEIR_ERR_PEER, "rank %d of %d: rank 0 ended while the ranks joined",
+                       job->rank, job->nranks);
     else {
         weiri_text_clean(answer->text, sizeof answer->text);
         weiri_fail((weir_status)answer->status, "rank %d of %d: %s", job->rank, job->nranks,
@@ -401,9 +399,8 @@ weir_status weiri_boot_one_node_create(const weiri_launcher_row *row, int rank, 
                           "%s=%d and %s=%d: expected a rank below the number of ranks, which is "
                           "at most %d",
                           row->rank, rank, row->size, nranks, WEIR_RANKS_MAX);
-    node_job job = {.rank = rank,
-                    .nranks = nranks,
-                    .deadline = weiri_deadline_in(weiri_config_timeout_ms())};
+    node_job job = {
+        .rank = rank, .nranks = nranks, .deadline = weiri_deadline_in(weiri_config_timeout_ms())};
     weiri_job_identity_find(row, &job.identity);
     pthread_mutex_lock(&last_id_lock);
     weiri_mac(job.identity.key, last_id, sizeof last_id, job.identity.key);

@@ -90,8 +90,8 @@ static void part_destroy(void *context)
 weir_status weiri_boot_part_create(weir_boot *parent, const int *members, int count,
                                    weir_boot **part)
 {
-    static const weir_boot_ops ops = {"part",    part_allgather, part_send, part_recv,
-                                      part_barrier, part_destroy, NULL};
+    static const weir_boot_ops ops = {"part",       part_allgather, part_send, part_recv,
+                                      part_barrier, part_destroy,   NULL};
     part_boot *made = calloc(1, sizeof *made + (size_t)count * sizeof *made->members);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the bootstrap of %d ranks", count);

@@ -67,8 +67,8 @@ typedef struct pmix_request {
 
 static weir_status pmix_load(pmix_library *pmix)
 {
-    static const char *const names[] = {"PMIx_Init",     "PMIx_Finalize", "PMIx_Put",
-                                        "PMIx_Commit",   "PMIx_Fence_nb", "PMIx_Get_nb",
+    static const char *const names[] = {"PMIx_Init",        "PMIx_Finalize", "PMIx_Put",
+                                        "PMIx_Commit",      "PMIx_Fence_nb", "PMIx_Get_nb",
                                         "PMIx_Error_string"};
     void **places[] = {(void **)&pmix->init,   (void **)&pmix->finalize, (void **)&pmix->put,
                        (void **)&pmix->commit, (void **)&pmix->fence,    (void **)&pmix->get,

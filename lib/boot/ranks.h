@@ -16,8 +16,8 @@ static inline void weiri_ranks_add(weiri_ranks *ranks, int rank)
     ranks->count++;
     if (ranks->used + LONGEST > sizeof ranks->list)
         return;
-    ranks->used += (size_t)snprintf(ranks->list + ranks->used, LONGEST, "%s%d",
-                                    ranks->used ? ", " : "", rank);
+    ranks->used +=
+        (size_t)snprintf(ranks->list + ranks->used, LONGEST, "%s%d", ranks->used ? ", " : "", rank);
     if (ranks->used + LONGEST > sizeof ranks->list)
         snprintf(ranks->list + ranks->used, LONGEST, ", ...");
 }

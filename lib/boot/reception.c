@@ -48,8 +48,9 @@ static weir_status reception_check_rank(void *context, const weiri_job *job, con
                           "must be started once",
                           hello->rank, who->where);
     if (!reception_expects(room, hello->rank))
-        return weiri_fail(WEIR_ERR_MISMATCH, "rank %d at %s connected to rank %d, which did not "
-                                             "expect it",
+        return weiri_fail(WEIR_ERR_MISMATCH,
+                          "rank %d at %s connected to rank %d, which did not "
+                          "expect it",
                           hello->rank, who->where, job->rank);
     return WEIR_OK;
 }
@@ -78,8 +79,9 @@ static weir_status reception_fail_late(const reception *room, const weiri_deadli
     if (room->guests.refused > 0)
         snprintf(refusals, sizeof refusals, " (connections refused: %d, the last: %s)",
                  room->guests.refused, room->guests.last_refusal);
-    return weiri_fail(WEIR_ERR_TIMEOUT, "%s %s %s not joined %s after %d ms%s; start them, or "
-                                        "raise WEIR_TIMEOUT_MS",
+    return weiri_fail(WEIR_ERR_TIMEOUT,
+                      "%s %s %s not joined %s after %d ms%s; start them, or "
+                      "raise WEIR_TIMEOUT_MS",
                       weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late), where,
                       deadline->timeout_ms, refusals);
 }
@@ -90,8 +92,8 @@ static int reception_watch(const reception *room)
     int guests = weiri_guests_watch(&room->guests, room->set);
     for (int rank = 0; rank < room->job->nranks; rank++) {
         int joined = rank > room->job->rank;
-        room->set[guests + rank] = (struct pollfd){.fd = joined ? room->fds[rank] : -1,
-                                                   .events = POLLRDHUP};
+        room->set[guests + rank] =
+            (struct pollfd){.fd = joined ? room->fds[rank] : -1, .events = POLLRDHUP};
     }
     return guests;
 }
@@ -138,23 +140,18 @@ static void reception_refuse_late(reception *room)
     const weiri_deadline deadline = weiri_deadline_in(LATE_MS);
     while (weiri_guests_pending(&room->guests) && weiri_deadline_left_ms(&deadline) > 0) {
         const int guests = weiri_guests_watch(&room->guests, room->set);
-        const int wait_ms =
-            weiri_guests_wait_ms(&room->guests, weiri_deadline_left_ms(&deadline));
+        const int wait_ms = weiri_guests_wait_ms(&room->guests, weiri_deadline_left_ms(&deadline));
         if (poll(room->set, (nfds_t)guests, wait_ms) > 0 &&
             weiri_guests_act(&room->guests, room->set, guests) == WEIR_ERR_SYSTEM)
             return;
     }
 }
 
-weir_status weiri_reception_run(const weiri_job *job, int listener,
-                                const weiri_deadline *deadline,
+weir_status weiri_reception_run(const weiri_job *job, int listener, const weiri_deadline *deadline,
                                 int (*expects)(int rank, int other, int nranks), int *fds,
                                 weiri_address *listens)
 {
-    reception room = {.job = job,
-                      .expects = expects,
-                      .fds = fds,
-                      .listens = listens};
+    reception room = {.job = job, .expects = expects, .fds = fds, .listens = listens};
     for (int rank = job->rank + 1; rank < job->nranks; rank++)
         room.missing += reception_expects(&room, rank);
     const weiri_guests_host host = {
@@ -167,8 +164,8 @@ weir_status weiri_reception_run(const weiri_job *job, int listener,
     if (room.set)
         status = reception_receive_all(&room, deadline);
     else
-        status = weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to receive %d ranks",
-                            job->rank, job->nranks);
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to receive %d ranks", job->rank,
+                            job->nranks);
     if (status == WEIR_OK)
         reception_refuse_late(&room);
     weiri_guests_close(&room.guests);

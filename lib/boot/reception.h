@@ -15,8 +15,7 @@
  * (nranks entries or NULL) gets their listening addresses. WEIR_ERR_TIMEOUT names the missing
  * ranks; WEIR_ERR_MISMATCH if an authenticated rank joined twice or passed another number of ranks;
  * WEIR_ERR_PEER if a rank that had joined has ended. */
-weir_status weiri_reception_run(const weiri_job *job, int listener,
-                                const weiri_deadline *deadline,
+weir_status weiri_reception_run(const weiri_job *job, int listener, const weiri_deadline *deadline,
                                 int (*expects)(int rank, int other, int nranks), int *fds,
                                 weiri_address *listens);
 

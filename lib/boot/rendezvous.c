@@ -27,13 +27,13 @@ enum { RANKS_AT_ONCE = 4096, PAUSE_MS = 10, ROUND_MS = 1000 };
 /* An unused id. */
 typedef struct rendezvous {
     struct rendezvous *next;
-    weiri_job job;      /* the server answers as rank 0 */
-    int root;           /* rank 0's connection; -1 before it has registered */
+    weiri_job job; /* the server answers as rank 0 */
+    int root;      /* rank 0's connection; -1 before it has registered */
     weiri_address root_listens;
-    int *early;         /* connections of ranks that arrived before rank 0 */
-    int nearly;         /* entries of early */
-    int nwatched;       /* how many of them, from the first, are in the poll set */
-    int at;             /* the place of root in the poll set, which they follow; 0: not in it */
+    int *early;   /* connections of ranks that arrived before rank 0 */
+    int nearly;   /* entries of early */
+    int nwatched; /* how many of them, from the first, are in the poll set */
+    int at;       /* the place of root in the poll set, which they follow; 0: not in it */
 } rendezvous;
 
 typedef struct server {
@@ -41,7 +41,7 @@ typedef struct server {
     rendezvous *ids;
     weiri_address address;
     int listener;
-    weiri_job job;      /* rank 0; no key */
+    weiri_job job; /* rank 0; no key */
     weiri_guests guests;
     struct pollfd *set; /* guests, then of each id: rank 0, and ranks that wait for its address */
     int most_watched;   /* entries of set */
@@ -240,8 +240,7 @@ static void *server_run(void *argument)
         int guests = 0;
         weiri_guests_expire(&self->guests);
         const int entries = server_watch(self, &guests);
-        const int wait_ms =
-            weiri_guests_wait_ms(&self->guests, self->guests.count ? ROUND_MS : -1);
+        const int wait_ms = weiri_guests_wait_ms(&self->guests, self->guests.count ? ROUND_MS : -1);
         if (poll(self->set, (nfds_t)entries, wait_ms) < 0) {
             poll(NULL, 0, PAUSE_MS); /* the limit of open files may be temporary */
             continue;
@@ -349,9 +348,9 @@ static weir_status server_start(const weiri_address *address, rendezvous *id, se
 static server *server_find(const weiri_address *address)
 {
     server *self = servers;
-    while (self && (self->address.is_ipv6 != address->is_ipv6 ||
-                    self->address.scope != address->scope ||
-                    memcmp(self->address.ip, address->ip, sizeof address->ip) != 0))
+    while (self &&
+           (self->address.is_ipv6 != address->is_ipv6 || self->address.scope != address->scope ||
+            memcmp(self->address.ip, address->ip, sizeof address->ip) != 0))
         self = self->next;
     return self;
 }

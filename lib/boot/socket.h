@@ -12,10 +12,10 @@ weir_status weiri_socket_listen(const weiri_address *address, int *fd);
 weir_status weiri_socket_address(int fd, weiri_address *address);
 
 typedef struct weiri_socket_call {
-    int rank, peer;                 /* for error lines */
+    int rank, peer; /* for error lines */
     const weiri_address *to;
-    const weiri_address *source;    /* local address to connect from, or NULL */
-    int patient;                    /* retry until the peer listens */
+    const weiri_address *source; /* local address to connect from, or NULL */
+    int patient;                 /* retry until the peer listens */
 } weiri_socket_call;
 
 /* Connects. Blocks until the deadline. WEIR_ERR_TIMEOUT; WEIR_ERR_PEER if nothing listens and the

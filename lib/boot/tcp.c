@@ -75,10 +75,10 @@ static void tcp_leave_rendezvous(int fd)
 }
 
 static weiri_tcp_joiner tcp_entry(const weiri_rendezvous_point *point, int rank, int nranks,
-                             int timeout_ms)
+                                  int timeout_ms)
 {
     weiri_tcp_joiner self = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms},
-                        .root = point->address};
+                             .root = point->address};
     memcpy(self.job.key, point->key, sizeof self.job.key);
     return self;
 }

@@ -43,7 +43,7 @@ typedef struct tcp_parts {
     int *fds;             /* connections to other ranks, or -1 */
     weiri_address *table; /* where ranks listen */
     uint8_t session[WEIRI_NONCE_BYTES];
-    int listener;         /* for direct messages, or -1 */
+    int listener; /* for direct messages, or -1 */
 } tcp_parts;
 
 static int tcp_is_tree(const weiri_job *job)
@@ -182,8 +182,8 @@ static weir_status tcp_call_lower(const weiri_tcp_joiner *self, const weiri_dead
         const weiri_address *to = &parts->table[peer];
         status = weiri_tcp_call(self, peer, to, 0, deadline, &parts->fds[peer]);
         if (status == WEIR_OK)
-            status = weiri_handshake_call(job, parts->fds[peer], peer, to,
-                                          &parts->table[job->rank], deadline);
+            status = weiri_handshake_call(job, parts->fds[peer], peer, to, &parts->table[job->rank],
+                                          deadline);
     }
     return status;
 }
@@ -228,8 +228,8 @@ static weir_status tcp_create_tree(const weiri_tcp_joiner *self, tcp_parts *part
     weir_status status = weiri_direct_create_tcp(&own, parts->listener, parts->table,
                                                  self->has_source ? &self->source : NULL, &direct);
     if (status == WEIR_OK) {
-        status = weiri_tree_create("tcp", job->rank, job->nranks, job->timeout_ms, fds, direct,
-                                   boot);
+        status =
+            weiri_tree_create("tcp", job->rank, job->nranks, job->timeout_ms, fds, direct, boot);
         parts->listener = -1;
         memset(parts->fds, 0xff, (size_t)job->nranks * sizeof *parts->fds);
     }
@@ -240,8 +240,8 @@ static weir_status tcp_create_mesh(const weiri_tcp_joiner *self, tcp_parts *part
 {
     const weiri_job *job = &self->job;
     weir_boot *made = NULL;
-    weir_status status = weiri_mesh_create("tcp", job->rank, job->nranks, job->timeout_ms,
-                                           parts->fds, &made);
+    weir_status status =
+        weiri_mesh_create("tcp", job->rank, job->nranks, job->timeout_ms, parts->fds, &made);
     if (status != WEIR_OK)
         return status;
     memset(parts->fds, 0xff, (size_t)job->nranks * sizeof *parts->fds); /* the mesh owns them */

@@ -17,7 +17,7 @@ typedef struct weiri_tcp_joiner {
     weiri_address root;
     weiri_address source; /* local address of connections, if has_source */
     int has_source;
-    int patient;          /* retry while rank 0 does not listen yet */
+    int patient; /* retry while rank 0 does not listen yet */
 } weiri_tcp_joiner;
 
 /* Connects to an address, as rank 0's or `peer`'s. Blocks until the deadline. */

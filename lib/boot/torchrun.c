@@ -55,7 +55,6 @@ weir_status weir_boot_torchrun_create(weir_boot **boot)
     const char *run = weiri_launcher_variable("TORCHELASTIC_RUN_ID");
     snprintf(root.job, sizeof root.job, "torchrun %d %.80s", root.port, run ? run : "");
     status = weiri_boot_by_name_create(&root, rank, nranks, boot);
-    return status == WEIR_OK
-               ? status
-               : weiri_fail_context(status, "bootstrap from torchrun's environment");
+    return status == WEIR_OK ? status
+                             : weiri_fail_context(status, "bootstrap from torchrun's environment");
 }

@@ -215,8 +215,8 @@ static void tree_destroy(void *context)
 static weir_status tree_create_mesh(tree *t, int level, const int *fds)
 {
     const weiri_tree_level *at = &t->levels[level];
-    weir_status status = weiri_mesh_create(t->ops.name, at->index, at->count, t->timeout_ms, fds,
-                                           &t->meshes[level]);
+    weir_status status =
+        weiri_mesh_create(t->ops.name, at->index, at->count, t->timeout_ms, fds, &t->meshes[level]);
     if (status != WEIR_OK)
         return status;
     weiri_mesh *mesh = tree_mesh(t, level);
@@ -243,9 +243,13 @@ weir_status weiri_tree_create(const char *name, int rank, int nranks, int timeou
     weir_boot *made = NULL;
     weir_status status = WEIR_ERR_NO_MEMORY;
     if (t) {
-        t->ops = (weir_boot_ops){.name = name, .allgather = tree_allgather, .send = tree_send,
-                                 .recv = tree_recv, .barrier = tree_barrier,
-                                 .destroy = tree_destroy, .set_timeout = tree_set_timeout};
+        t->ops = (weir_boot_ops){.name = name,
+                                 .allgather = tree_allgather,
+                                 .send = tree_send,
+                                 .recv = tree_recv,
+                                 .barrier = tree_barrier,
+                                 .destroy = tree_destroy,
+                                 .set_timeout = tree_set_timeout};
         t->rank = rank;
         t->nranks = nranks;
         t->timeout_ms = timeout_ms;

@@ -33,7 +33,7 @@ struct weir_portchan {
     const weiri_port_ops *ops;
     char *remote, *local; /* mapped memory only */
     size_t remote_bytes, local_bytes;
-    weiri_net_key remote_key;         /* network only */
+    weiri_net_key remote_key;           /* network only */
     const weiri_net_mem *local_net_mem; /* network only: the local memory as registered there */
     weir_portchan_dev device;
     void *kept; /* GPUs only: copy of device in GPU memory */

@@ -95,7 +95,7 @@ weir_status weiri_port_slab_open(weiri_port_slab *slab, int end, weiri_net *net,
     if (!net)
         return WEIR_OK;
     weir_status status = weiri_mem_nets_register(&slab->nets, net, slab->own.segment.base,
-                                             slab->own.segment.bytes, WEIRI_NET_HOST);
+                                                 slab->own.segment.bytes, WEIRI_NET_HOST);
     if (status == WEIR_OK)
         address->key = slab->nets.own[weiri_network_of(net->ops->transport)]->key;
     return status;

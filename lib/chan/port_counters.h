@@ -19,10 +19,10 @@ typedef struct weiri_port_counters {
 typedef struct weiri_port_end {
     weiri_port_counters *own, *own_on_device; /* this end's: host address, address for kernels */
     weiri_port_counters *remote, *remote_on_device; /* the peer's, mapped; NULL over a network */
-    weiri_net_key remote_key;                   /* over a network: the peer's slab */
-    uint64_t remote_at;                         /* offset of the peer's counters in its slab */
-    uint64_t sent, marks;                       /* signals sent; marks given to the copy engine */
-    int channels;                               /* number of channels that use this end */
+    weiri_net_key remote_key;                       /* over a network: the peer's slab */
+    uint64_t remote_at;                             /* offset of the peer's counters in its slab */
+    uint64_t sent, marks; /* signals sent; marks given to the copy engine */
+    int channels;         /* number of channels that use this end */
 } weiri_port_end;
 
 /* The address of an end, sent to the peer. Plain bytes. */

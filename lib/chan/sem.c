@@ -174,8 +174,7 @@ weir_status weir_sem_create(weir_conn *conn, weir_sem **sem)
         return status;
     weir_sem *made = calloc(1, sizeof *made);
     if (!made)
-        return weiri_setup_end(&setup,
-                               weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a semaphore"));
+        return weiri_setup_end(&setup, weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a semaphore"));
     made->conn = conn;
     status = sem_agree(made, slot_take(conn->comm, &made->local));
     status = weiri_setup_end(&setup, status);

@@ -169,7 +169,8 @@ static weir_status task_read_device_splits(weiri_coll *coll, const weiri_task *t
         return WEIR_OK;
     weiri_fail(WEIR_ERR_MISMATCH,
                "rank %d: weir_alltoallv_device: this rank's counts for itself differ: %zu bytes "
-               "are sent, %zu expected", coll->rank, self->send_bytes, self->recv_bytes);
+               "are sent, %zu expected",
+               coll->rank, self->send_bytes, self->recv_bytes);
     return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
 }
 
@@ -529,8 +530,7 @@ weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_c
 weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size_t in_bytes,
                                   const uint64_t *send_counts, const uint64_t *send_displs,
                                   void *out, size_t out_bytes, const uint64_t *recv_counts,
-                                  const uint64_t *recv_displs, weir_dtype dtype,
-                                  weir_stream stream)
+                                  const uint64_t *recv_displs, weir_dtype dtype, weir_stream stream)
 {
     const weir_device_splits splits = {send_counts, send_displs, recv_counts, recv_displs};
     weir_call call;

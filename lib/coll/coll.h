@@ -123,18 +123,18 @@ enum { WEIRI_CHOICES_MAX = 48, WEIRI_PLAIN_CHOICES_MAX = 8 };
 
 /* The state of the messages between this rank and one peer during a call. */
 typedef struct weiri_progress {
-    uint64_t sent, received; /* in units of the algorithm */
+    uint64_t sent, received;       /* in units of the algorithm */
     unsigned char sends, receives; /* something is left to send, or to receive */
-    unsigned char kind; /* of the message that was sent (weiri_message_kind) */
+    unsigned char kind;            /* of the message that was sent (weiri_message_kind) */
 } weiri_progress;
 
 /* A series of epochs in which this rank stores into its slots without waiting for data from its
  * readers (weiri_slot_begin_ahead); other epochs of its slots end it. */
 typedef struct weiri_ahead {
-    uint64_t from; /* the first epoch of the series */
+    uint64_t from;     /* the first epoch of the series */
     size_t part_bytes; /* of the parts of a slot that its epochs use in rotation; 0: no series */
-    int reader;    /* a rank, or WEIRI_ALL_RANKS */
-    uint64_t done; /* an epoch that the reader is known to have finished */
+    int reader;        /* a rank, or WEIRI_ALL_RANKS */
+    uint64_t done;     /* an epoch that the reader is known to have finished */
 } weiri_ahead;
 
 /* The parts of a buffer that epochs use in rotation. A part is as long as the data, rounded up to a
@@ -152,9 +152,9 @@ struct weiri_coll {
     uint64_t all_done; /* an epoch that every rank is known to have finished */
     size_t piece_bytes, result_bytes, message_bytes; /* capacity of slots, results, payloads:
                                                         multiples of every element size */
-    weiri_rotation ahead_rotation; /* of slots in calls whose writers may be ahead */
-    weiri_rotation begun_rotation; /* of slots and results in epochs of weiri_coll_begin */
-    weiri_rotation slot_rotation;  /* that of the two for the current call */
+    weiri_rotation ahead_rotation;   /* of slots in calls whose writers may be ahead */
+    weiri_rotation begun_rotation;   /* of slots and results in epochs of weiri_coll_begin */
+    weiri_rotation slot_rotation;    /* that of the two for the current call */
     weiri_rotation message_rotation; /* of payloads */
     uint64_t trades; /* 1: two ranks trade their slots and messages from epoch to epoch */
     weiri_ahead ahead;
@@ -166,14 +166,14 @@ struct weiri_coll {
 
     int is_one_way; /* the data of the current call flow to or from its root only, so that senders
                      * may be far ahead */
-    weiri_area *areas;  /* nranks */
-    weiri_pair *pairs;  /* nranks: memory for the pairs of a task */
-    uint64_t *heard;    /* nranks: an epoch that the rank is known to have finished, by its message
-                         * of the next one (exchange.c) */
-    const void **sources; /* nranks: the inputs of a reduction */
-    const void **blocks;  /* nranks: the current block of each of them */
-    char **outputs;       /* nranks: where a result is stored */
-    weiri_progress *progress; /* nranks; of a call whose messages are sent between pairs */
+    weiri_area *areas; /* nranks */
+    weiri_pair *pairs; /* nranks: memory for the pairs of a task */
+    uint64_t *heard;   /* nranks: an epoch that the rank is known to have finished, by its message
+                        * of the next one (exchange.c) */
+    const void **sources;           /* nranks: the inputs of a reduction */
+    const void **blocks;            /* nranks: the current block of each of them */
+    char **outputs;                 /* nranks: where a result is stored */
+    weiri_progress *progress;       /* nranks; of a call whose messages are sent between pairs */
     weiri_gpu_staging *gpu_staging; /* GPUs of several nodes: staging buffers, or NULL */
     char *scratch; /* across nodes: intermediate data (coll/internode/transfer.h), or NULL */
     size_t scratch_bytes;

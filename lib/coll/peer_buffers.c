@@ -64,9 +64,9 @@ weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_byt
                                  int *all_in, int *all_out)
 {
     weir_status status = weiri_coll_begin(coll);
-    return status == WEIR_OK ? posts_exchange(coll, in, in_bytes, lending, out, out_bytes, all_in,
-                                              all_out)
-                             : status;
+    return status == WEIR_OK
+               ? posts_exchange(coll, in, in_bytes, lending, out, out_bytes, all_in, all_out)
+               : status;
 }
 
 weir_status weiri_posts_exchange_ahead(weiri_coll *coll, const void *in, size_t in_bytes,

@@ -27,9 +27,9 @@ typedef struct weiri_planned {
     char name[32];      /* "plan:NAME", NAME as the plan has it */
     weiri_planned_state state;
     struct weir_plan *plan; /* proved, once it is ready */
-    int needs_op; /* weir_op; -1: any */
-    int reached[2];  /* how peers access the input and the output (plan/execute/executor.h) */
-    uint32_t ports;  /* port channels, at most, of a rank */
+    int needs_op;           /* weir_op; -1: any */
+    int reached[2]; /* how peers access the input and the output (plan/execute/executor.h) */
+    uint32_t ports; /* port channels, at most, of a rank */
 } weiri_planned;
 
 /* What a row's plan would do with a call; the same on all ranks. */

@@ -144,8 +144,8 @@ static int parse_grid(const char *text, int *blocks, int *threads)
 
 static int is_cores_word(const char *word)
 {
-    static const char *const words[] = {"any", "own", "shared", "plain", "plain-own",
-                                        "plain-shared", "cuda", "net", "net-shared"};
+    static const char *const words[] = {"any",          "own",  "shared", "plain",     "plain-own",
+                                        "plain-shared", "cuda", "net",    "net-shared"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i], word) == 0)
             return 1;
@@ -177,7 +177,8 @@ static weir_status tuning_check_row(const weiri_tuning_row *row, const char *fil
         (weiri_contract_of((int)collective)->is_uneven || *row->grid))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: %s of %s: plans have no grid, and serve collectives with equal "
-                          "blocks", file, line, row->algo, row->collective);
+                          "blocks",
+                          file, line, row->algo, row->collective);
     /* Rows for GPUs are correct also in a build without them. */
     if (!weiri_planned_is(row->algo) && first_algo(tuning_backend(row), collective) &&
         !find_algo(tuning_backend(row), collective, row->algo))
@@ -187,15 +188,18 @@ static weir_status tuning_check_row(const weiri_tuning_row *row, const char *fil
     if (!is_cores_word(row->cores))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: cores is '%s'; expected own, shared, any, plain-own, "
-                          "plain-shared, plain, cuda, net or net-shared", file, line, row->cores);
+                          "plain-shared, plain, cuda, net or net-shared",
+                          file, line, row->cores);
     if (is_plain(row) && needs_mapped(row, (weir_collective)collective))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: %s needs memory that peers can map; give %s rows another "
-                          "algorithm", file, line, row->algo, row->cores);
+                          "algorithm",
+                          file, line, row->algo, row->cores);
     if (parse_grid(row->grid, &blocks, &threads))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: grid is '%s'; expected blocks x threads such as 16x64, threads a "
-                          "multiple of 32", file, line, row->grid);
+                          "multiple of 32",
+                          file, line, row->grid);
     if (row->max_ranks < 1 || parse_bytes(row->max_bytes, &bytes))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: expected max_ranks >= 1 and a size such as 16K or -", file, line);
@@ -239,7 +243,8 @@ static weir_status tuning_read_row(const char *text, weiri_tuning_row *row, cons
     if (words != 5 && words != 6)
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: expected 'collective max_ranks cores max_bytes algorithm "
-                          "[blocks x threads]'", path, line);
+                          "[blocks x threads]'",
+                          path, line);
     return tuning_check_row(row, path, line);
 }
 
@@ -478,8 +483,7 @@ static void fill_plain(weiri_coll *coll, int collective, const tuning_file *file
     coll->cma_tuned[collective] = used > 0;
     if (!used)
         add_plain_rows(coll, collective, weiri_tuning_rows, weiri_tuning_row_count, &used);
-    const weiri_algo *last =
-        used ? choices[used - 1].algo : first_algo(WEIR_ALGO_HOST, collective);
+    const weiri_algo *last = used ? choices[used - 1].algo : first_algo(WEIR_ALGO_HOST, collective);
     choices[used] = choice_of(last, UINT64_MAX, 0, 0);
     for (int i = used; i >= 0 && strcmp(choices[i].name, "cma") == 0; i--)
         coll->cma_from_bytes[collective] = i ? choices[i - 1].max_bytes + 1 : 0;

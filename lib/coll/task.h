@@ -53,10 +53,10 @@ typedef enum weiri_task_memory {
 
 struct weiri_task {
     const weir_call *call;
-    size_t elements;      /* the call's count; sendrecv: the larger one; alltoallv: 0 */
-    size_t element_bytes; /* of one of them */
-    size_t count_bytes;   /* of all of them */
-    size_t size_bytes;    /* by which the algorithm is selected: of the larger buffer */
+    size_t elements;            /* the call's count; sendrecv: the larger one; alltoallv: 0 */
+    size_t element_bytes;       /* of one of them */
+    size_t count_bytes;         /* of all of them */
+    size_t size_bytes;          /* by which the algorithm is selected: of the larger buffer */
     const weiri_choice *choice; /* the entry that serves the call */
     const weiri_pair *pairs;    /* nranks; of alltoall, alltoallv and sendrecv */
     weiri_task_memory memory;

@@ -23,9 +23,11 @@ static weir_status comm_find_placements(weir_boot *boot, const weiri_address *mo
                                         weiri_placement *placements, int *is_one_node)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
-    placements[rank] = (weiri_placement){
-        .host = weiri_host_id(), .hardware = weiri_hardware_id(), .kernel = weiri_kernel_id(),
-        .pid = (int32_t)getpid(), .monitor = *monitor};
+    placements[rank] = (weiri_placement){.host = weiri_host_id(),
+                                         .hardware = weiri_hardware_id(),
+                                         .kernel = weiri_kernel_id(),
+                                         .pid = (int32_t)getpid(),
+                                         .monitor = *monitor};
     weiri_host_own_cores(rank, placements[rank].cores);
     weir_status status = weir_boot_allgather(boot, placements, sizeof *placements);
     *is_one_node = 1;

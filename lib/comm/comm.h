@@ -48,7 +48,7 @@ enum {
     WEIRI_ABORT_ASKED = 1, /* weir_comm_abort was called */
     /* WEIR_ABORTED_BY_KERNEL: a kernel of this rank failed; its wait record has the cause */
     WEIRI_ABORT_FAILED = WEIR_ABORTED_BY_KERNEL + 1, /* a wait or a call of a rank failed */
-    WEIRI_ABORT_DEATH, /* plus the rank whose process has ended */
+    WEIRI_ABORT_DEATH,                               /* plus the rank whose process has ended */
 };
 
 /* The initial value for weiri_hash_bytes. */
@@ -86,8 +86,8 @@ typedef struct weiri_where {
  * number is the same before and after its times are read; 0: none. */
 enum { WEIRI_MONITOR_CALLS = 128, WEIRI_MONITOR_COUNTS = WEIR_COLL_COUNT + 2 };
 typedef struct weiri_monitored_call {
-    uint64_t number;      /* of the communicator's collectives */
-    uint64_t begin_ns;    /* 0: unknown, as on GPUs */
+    uint64_t number;   /* of the communicator's collectives */
+    uint64_t begin_ns; /* 0: unknown, as on GPUs */
     uint64_t duration_ns;
 } weiri_monitored_call;
 
@@ -99,13 +99,13 @@ typedef struct weiri_monitored {
 
 /* What a rank publishes about its GPU during set-up, in the order of the exchanges. */
 typedef struct weiri_gpu_info {
-    int32_t found;       /* weir_status of the search; if WEIR_OK, the next two fields are valid */
+    int32_t found; /* weir_status of the search; if WEIR_OK, the next two fields are valid */
     int32_t device;
-    char bus[16];        /* "0000:19:00.0" */
-    int32_t status;      /* this rank's outcome in the latest exchange */
-    int32_t shares;      /* this rank allows ranks to share a GPU */
-    int32_t nvlink;      /* NVLink connects it with all peers' GPUs */
-    int32_t processors;  /* multiprocessors */
+    char bus[16];       /* "0000:19:00.0" */
+    int32_t status;     /* this rank's outcome in the latest exchange */
+    int32_t shares;     /* this rank allows ranks to share a GPU */
+    int32_t nvlink;     /* NVLink connects it with all peers' GPUs */
+    int32_t processors; /* multiprocessors */
     weiri_segment_key scratch;
 } weiri_gpu_info;
 
@@ -146,12 +146,12 @@ typedef struct weiri_desc {
 /* An allocation of this rank. */
 typedef struct weiri_region {
     weiri_segment segment;
-    size_t bytes;        /* as requested */
-    uint64_t change;     /* the value of changes when it was created, or freed */
-    uint32_t generation; /* of the latest use of this entry */
-    int known;           /* GPUs: all peers have mapped it */
-    int adopted;         /* registered memory of the caller */
-    int freed;           /* freed, but its memory stays until peers have unmapped it */
+    size_t bytes;          /* as requested */
+    uint64_t change;       /* the value of changes when it was created, or freed */
+    uint32_t generation;   /* of the latest use of this entry */
+    int known;             /* GPUs: all peers have mapped it */
+    int adopted;           /* registered memory of the caller */
+    int freed;             /* freed, but its memory stays until peers have unmapped it */
     weiri_desc *symmetric; /* its descriptor on every rank, or NULL; owned */
 } weiri_region;
 
@@ -163,7 +163,7 @@ typedef struct weiri_mapping {
 } weiri_mapping;
 
 typedef struct weiri_peer {
-    int pid, pidfd; /* pidfd: -1 if the system has none, and for the calling rank */
+    int pid, pidfd;          /* pidfd: -1 if the system has none, and for the calling rank */
     weiri_comm_page *page;   /* in the communicator's scratch segment */
     char *area;              /* the collectives' part behind it */
     weiri_mapping *mappings; /* of its regions, up to the highest one used */
@@ -195,7 +195,7 @@ struct weir_comm {
      * rank is bound to cores of a single one. */
     int ndomains;
     unsigned char domain_of[WEIRI_RANKS_MAX];
-    double crowding; /* several nodes: ranks for each core of the most crowded machine; agreed */
+    double crowding;    /* several nodes: ranks for each core of the most crowded machine; agreed */
     uint64_t barriers;  /* entered */
     uint64_t calls;     /* collectives called */
     weiri_where *where; /* this rank's state record */
@@ -203,19 +203,19 @@ struct weir_comm {
     /* Monitoring (monitor/monitor.h). Every collective is counted, so that a call costs the same
      * whether monitoring is on or off. */
     struct weiri_monitor *monitor; /* NULL: off */
-    uint64_t *counts; /* by function; `uncounted` while nobody reads them */
-    uint64_t untimed; /* calls whose number has one of these bits are not timed */
+    uint64_t *counts;              /* by function; `uncounted` while nobody reads them */
+    uint64_t untimed;              /* calls whose number has one of these bits are not timed */
     uint64_t uncounted[WEIRI_MONITOR_COUNTS];
 
     /* Memory that the ranks of one node share. Unused in a communicator of several nodes, whose
      * sub-communicators hold it. */
     size_t scratch_bytes, area_bytes; /* of each rank */
     weiri_segment scratch;            /* of all ranks, in their order; rank 0 is its owner */
-    weiri_peer *peers; /* nranks entries, including the calling rank */
+    weiri_peer *peers;                /* nranks entries, including the calling rank */
     weiri_region *regions;
-    int nregions;      /* entries ever used */
-    int proxies;       /* running; weir_proxy_start and weir_proxy_stop count them atomically */
-    int reads_unregistered;   /* all ranks may read each other's unregistered memory */
+    int nregions; /* entries ever used */
+    int proxies;  /* running; weir_proxy_start and weir_proxy_stop count them atomically */
+    int reads_unregistered;    /* all ranks may read each other's unregistered memory */
     struct weiri_xpmem *xpmem; /* all ranks attach each other's: node/xpmem.h; else NULL */
 
     /* Several nodes: the sub-communicators of this node's ranks, in host memory and, on the cuda
@@ -225,9 +225,9 @@ struct weir_comm {
     int aborts_locally; /* 1 in libweir_nccl: who calls ncclCommAbort has done its part, and never
                            calls again, so that calls of others may still end well */
     void (*progress)(struct weiri_internode *internode); /* unless another thread does so now */
-    weir_boot *local_boot; /* of this node's ranks */
-    int *members;          /* this node's ranks */
-    int hardware_rank;     /* this rank's index among the ranks on the same hardware */
+    weir_boot *local_boot;                               /* of this node's ranks */
+    int *members;                                        /* this node's ranks */
+    int hardware_rank; /* this rank's index among the ranks on the same hardware */
 
     /* A sub-communicator: its parent, and the ranks' numbers in that. Else NULL. */
     weir_comm *parent;
@@ -238,7 +238,7 @@ struct weir_comm {
     void (*coll_destroy)(void *coll);
     void *sem_slab; /* the semaphores' memory */
     void (*sem_slab_destroy)(void *slab);
-    uint64_t votes; /* algo/context.c: votes that this rank took part in */
+    uint64_t votes;                         /* algo/context.c: votes that this rank took part in */
     struct weiri_net *nets[WEIRI_NETWORKS]; /* comm/internode/networks.h */
 };
 
@@ -343,10 +343,10 @@ enum { WEIRI_POLLS_PER_LIFE_CHECK = 4096 };
 /* The state of a wait between its polls. Initialise it with zeros. */
 typedef struct weiri_waiter {
     weir_waiter polls;
-    int suspicions;    /* checks that have found a dead peer */
-    uint64_t lives_ns; /* the latest check that was due by time; 0: none */
-    int is_for_one;    /* only the death of the rank being waited on matters */
-    uint64_t noted_ns; /* the start of the slow wait in the record; 0: none */
+    int suspicions;      /* checks that have found a dead peer */
+    uint64_t lives_ns;   /* the latest check that was due by time; 0: none */
+    int is_for_one;      /* only the death of the rank being waited on matters */
+    uint64_t noted_ns;   /* the start of the slow wait in the record; 0: none */
     uint64_t aborted_ns; /* when an abort was first seen */
 } weiri_waiter;
 

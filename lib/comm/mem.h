@@ -9,8 +9,8 @@ struct weir_mem {
     void *pointer;
     size_t bytes;
     enum { WEIRI_MEM_ALLOCATED, WEIRI_MEM_REGISTERED, WEIRI_MEM_IMPORTED } kind;
-    int owner;              /* the rank that owns the memory */
-    weiri_desc desc;        /* generation 0: staged */
+    int owner;            /* the rank that owns the memory */
+    weiri_desc desc;      /* generation 0: staged */
     weiri_mem_nets *nets; /* registrations or keys for networks; owned */
 };
 

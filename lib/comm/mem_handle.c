@@ -39,7 +39,7 @@ weir_status weiri_mem_net_registration(const weir_mem *mem, weiri_net *net,
                           mem->comm->rank, mem->owner);
     /* Empty memory is also registered, because signals and empty puts refer to a registration. */
     weir_status status = weiri_mem_nets_register(mem->nets, net, mem->pointer, mem->bytes,
-                                             mem->comm->gpu ? WEIRI_NET_CUDA : WEIRI_NET_HOST);
+                                                 mem->comm->gpu ? WEIRI_NET_CUDA : WEIRI_NET_HOST);
     if (status == WEIR_OK)
         *own = mem->nets->own[weiri_network_of(net->ops->transport)];
     return status;
@@ -201,8 +201,8 @@ weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem)
     weir_status status = weiri_setup_begin(&setup, comm, "weir_mem_recv");
     if (status != WEIR_OK)
         return status;
-    status = weiri_setup_end(&setup,
-                             weir_boot_recv(comm->boot, &message, sizeof message, peer, tag));
+    status =
+        weiri_setup_end(&setup, weir_boot_recv(comm->boot, &message, sizeof message, peer, tag));
     if (status == WEIR_OK && message.status != WEIR_OK)
         status = weiri_fail((weir_status)message.status,
                             "rank %d could not export the memory for rank %d; see its error line",

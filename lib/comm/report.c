@@ -118,7 +118,7 @@ static weir_status report_cause_of_abort(weir_comm *comm)
     weiri_comm_abort_for(comm, WEIRI_ABORT_FAILED);
     report_answer(comm);
     if (record->kind == WEIR_WAIT_FAILED) {
-        weir_status status = (weir_status)-(int)record->expected;
+        weir_status status = (weir_status) - (int)record->expected;
         return weiri_fail(status, "rank %d: a kernel failed: %s", comm->rank,
                           weir_status_text(status));
     }
@@ -134,8 +134,8 @@ static weir_status report_cause_of_abort(weir_comm *comm)
         return weiri_fail(WEIR_ERR_MISMATCH,
                           "rank %d: a kernel expected %llu bytes between this rank and rank %lld, "
                           "but the sender has %llu; counts must match pairwise",
-                          comm->rank, (unsigned long long)record->expected,
-                          (long long)record->peer, (unsigned long long)record->seen);
+                          comm->rank, (unsigned long long)record->expected, (long long)record->peer,
+                          (unsigned long long)record->seen);
     return weiri_fail(WEIR_ERR_TIMEOUT,
                       "rank %d: deadline of %llu ms passed in a kernel; it waits for rank %lld: "
                       "expected %llu, seen %llu",

@@ -56,8 +56,7 @@ static int report_awaited(const weiri_report_rank *rank)
 /* The error for which a rank ended all waits; WEIR_OK: none. */
 static weir_status report_gave_up(const weiri_report_rank *rank)
 {
-    return rank->unknown ? WEIR_OK
-                         : (weir_status)-(int)weir_load_relaxed(&rank->where->gave_up);
+    return rank->unknown ? WEIR_OK : (weir_status) - (int)weir_load_relaxed(&rank->where->gave_up);
 }
 
 /* What a rank waits for; with_values: also the values of the word. */
@@ -162,9 +161,10 @@ static int report_ranges(writer *w, const groups *of, int group)
 /* What is wrong with a rank: 0 nothing, else an index of lost_words. SILENT: it runs on another
  * node and has not sent its record after an abort. */
 enum { SILENT = WEIRI_DEAD + 1, LOSSES };
-static const char *const lost_words[LOSSES][2] = {
-    {"", ""}, {"is stopped", "are stopped"}, {"is dead", "are dead"},
-    {"does not answer", "do not answer"}};
+static const char *const lost_words[LOSSES][2] = {{"", ""},
+                                                  {"is stopped", "are stopped"},
+                                                  {"is dead", "are dead"},
+                                                  {"does not answer", "do not answer"}};
 
 static int report_loss(const weiri_report *report, int rank)
 {

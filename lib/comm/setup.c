@@ -25,11 +25,11 @@ weir_status weiri_setup_begin(weiri_setup *setup, weir_comm *comm, const char *f
     const weir_status status = weiri_comm_admit(comm, function);
     if (status != WEIR_OK)
         return status;
-    *setup = (weiri_setup){.comm = comm,
-                           .function = function,
-                           .guard = {setup_has_ended, comm,
-                                     (int)(comm->guard.timeout_ns / 1000000u)},
-                           .outer = weiri_wait_guarded};
+    *setup =
+        (weiri_setup){.comm = comm,
+                      .function = function,
+                      .guard = {setup_has_ended, comm, (int)(comm->guard.timeout_ns / 1000000u)},
+                      .outer = weiri_wait_guarded};
     weiri_wait_guarded = &setup->guard;
     return WEIR_OK;
 }

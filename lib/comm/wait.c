@@ -221,7 +221,7 @@ void weir_comm_abort(weir_comm *comm)
 weir_status weiri_comm_give_up(weir_comm *comm, weir_status status)
 {
     weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
-    weir_store_relaxed(&comm->where->gave_up, (uint64_t)-(int)status);
+    weir_store_relaxed(&comm->where->gave_up, (uint64_t) - (int)status);
     weiri_comm_abort_for(comm, WEIRI_ABORT_FAILED);
     return status;
 }

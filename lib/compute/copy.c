@@ -30,9 +30,9 @@ enum { DEFAULT_CACHE_BYTES = 32 << 20, DEFAULT_OWN_CACHE_BYTES = 1 << 20, LINE_B
 enum {
     SLOW_PS_PER_LINE = 6000, /* stores of a copy that overlap nothing but its loads */
     FAR_PS_PER_LINE = 3500,
-    TIMED_COPIES = 4,        /* at once; */
-    UNTIMED_COPIES = 64,     /* and those between */
-    SLOW_COPIES = 1024,      /* for which a verdict holds */
+    TIMED_COPIES = 4,    /* at once; */
+    UNTIMED_COPIES = 64, /* and those between */
+    SLOW_COPIES = 1024,  /* for which a verdict holds */
 };
 
 /* What a thread knows about its stores into memory that other cores read. */

@@ -297,8 +297,8 @@ weir_status weir_moe_create(weir_comm *comm, const weir_moe_config *given, weir_
         return weiri_setup_end(&setup, status);
     weir_moe *g = calloc(1, sizeof *g);
     if (g) {
-        *g = (weir_moe){.ops = ops, .comm = comm, .config = config, .rank = comm->rank,
-                        .nranks = comm->nranks};
+        *g = (weir_moe){
+            .ops = ops, .comm = comm, .config = config, .rank = comm->rank, .nranks = comm->nranks};
         status = group_size(g);
         if (status == WEIR_OK && ops->is_host)
             status = group_alloc_all(g);

@@ -122,8 +122,8 @@ typedef struct moe_ops {
     weir_status (*check)(weir_moe *group); /* as weir_moe_check */
     weir_status (*locate)(const weir_moe *group, int handle, int token, int choice, int *rank,
                           int *row); /* as weir_moe_locate */
-    int is_host;       /* the host makes calls, with the private memory of a group */
-    int runs_whole;    /* a call need not be divided into its halves */
+    int is_host;                     /* the host makes calls, with the private memory of a group */
+    int runs_whole;                  /* a call need not be divided into its halves */
     int numbers_calls; /* send increments the number of calls, which ranks share; else that only
                           orders two calls under way */
 } moe_ops;

@@ -28,11 +28,11 @@ enum { WEIRI_NCCL_TEXT_BYTES = 512 };
 
 /* The scalar of a custom operation. */
 typedef struct weiri_nccl_scale {
-    int used;                 /* 0: no scalar */
+    int used; /* 0: no scalar */
     ncclDataType_t datatype;
     ncclScalarResidence_t residence;
-    const void *there;        /* ncclScalarDevice: its address, read when the collective runs */
-    unsigned char scalar[8];  /* otherwise its value */
+    const void *there;       /* ncclScalarDevice: its address, read when the collective runs */
+    unsigned char scalar[8]; /* otherwise its value */
 } weiri_nccl_scale;
 
 /* A stream capture that contains calls of a communicator. */
@@ -50,14 +50,14 @@ enum { WEIRI_NCCL_CAPTURES = 4 };
 /* GPUs: where the communicator's calls went, so that the next one is ordered after them. */
 typedef struct weiri_nccl_order {
     int has_stream;
-    void *stream;     /* of the last call that was not captured in a graph */
-    int is_unmarked;  /* no event was recorded after that call */
-    void *last;       /* the event after the last call or graph, if one is needed */
+    void *stream;    /* of the last call that was not captured in a graph */
+    int is_unmarked; /* no event was recorded after that call */
+    void *last;      /* the event after the last call or graph, if one is needed */
     int has_graphs;
-    uint64_t present; /* the capture of the current call; 0: none */
+    uint64_t present;                                 /* the capture of the current call; 0: none */
     weiri_nccl_capture captures[WEIRI_NCCL_CAPTURES]; /* the most recent ones */
     unsigned ncaptures;                               /* how many there have been */
-    void *join;       /* an event between the streams of one group */
+    void *join; /* an event between the streams of one group */
 } weiri_nccl_order;
 
 struct weiri_nccl_p2p;
@@ -83,12 +83,12 @@ typedef struct weiri_nccl_comm {
     weir_boot *boot;
     weir_comm *comm;
     int rank, nranks;
-    int device;               /* CUDA's number; -1: memory of the process */
-    int local_nranks;         /* ranks in this process */
-    uint64_t job;             /* a random number, the same on all ranks and different from other
-                               * communicators' */
-    void *vendor;             /* not NULL: a communicator of another library, which serves all
-                               * calls */
+    int device;       /* CUDA's number; -1: memory of the process */
+    int local_nranks; /* ranks in this process */
+    uint64_t job;     /* a random number, the same on all ranks and different from other
+                       * communicators' */
+    void *vendor;     /* not NULL: a communicator of another library, which serves all
+                       * calls */
     struct weiri_nccl_beside *beside; /* device_api.c; NULL until it is needed */
     struct weiri_nccl_p2p *p2p;
     struct weiri_nccl_rma *rma; /* one-sided calls */
@@ -99,15 +99,15 @@ typedef struct weiri_nccl_comm {
     atomic_uint turns_taken, turn;  /* of jobs on it; see weiri_nccl_turn_take */
     atomic_int jobs;                /* of its users, those that have or wait for a turn */
     atomic_int state;               /* WEIRI_NCCL_READY, ... */
-    atomic_int async_error;   /* ncclResult_t of the error that ended it */
-    atomic_int is_revoked;    /* by this rank */
+    atomic_int async_error;         /* ncclResult_t of the error that ended it */
+    atomic_int is_revoked;          /* by this rank */
     atomic_int is_finalized;
     atomic_int is_shrunk;     /* a communicator of a part of its ranks has replaced it */
     weiri_nccl_scale *scales; /* scalars of custom operations; nscales of them */
     int nscales;
     weiri_nccl_order order;
     ncclComm_t handle;
-    unsigned slot;            /* in the table of handles */
+    unsigned slot;                /* in the table of handles */
     struct weiri_nccl_comm *next; /* in the list of communicators whose sibling ranks have not been
                                    * destroyed yet */
 } weiri_nccl_comm;
@@ -157,9 +157,9 @@ ncclResult_t weiri_nccl_result_of(weiri_nccl_comm *comm, weir_status status);
 
 /* A call as a group keeps it. */
 typedef struct weiri_nccl_call {
-    weir_call call;         /* a send is a sendrecv without a source, a receive one without a
-                               destination; types and operations have NCCL's numbers, which are
-                               weir's; op: sum where scale is used */
+    weir_call call; /* a send is a sendrecv without a source, a receive one without a
+                       destination; types and operations have NCCL's numbers, which are
+                       weir's; op: sum where scale is used */
     ncclComm_t handle;
     weiri_nccl_scale scale; /* of a custom operation, which may be destroyed before the call runs */
     cudaEvent_t event;      /* GPUs: recorded before the call; NULL: none */
@@ -193,8 +193,8 @@ static inline size_t weiri_nccl_count(const weiri_nccl_call *call)
 /* Fills a call with the arguments that all functions have in common; the other members of
  * call->call have their defaults. */
 static inline void weiri_nccl_fill(weiri_nccl_call *call, weir_collective collective,
-                                   const void *in, void *out, size_t count,
-                                   ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
+                                   const void *in, void *out, size_t count, ncclDataType_t datatype,
+                                   ncclComm_t comm, cudaStream_t stream)
 {
     call->call = (weir_call){.size = sizeof(weir_call),
                              .collective = collective,
@@ -227,8 +227,7 @@ ncclResult_t weiri_nccl_scatter(const void *sendbuff, void *recvbuff, size_t cou
 ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call);
 
 /* Estimated microseconds of one communicator's calls in a group; negative: unknown. */
-float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
-                          size_t count);
+float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count);
 
 /* What calls need of their thread, in one variable, because each has to be looked up. */
 typedef struct weiri_nccl_thread {

@@ -233,9 +233,8 @@ WEIR_NCCL_API ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId);
  * the calling thread's current device. */
 WEIR_NCCL_API ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId,
                                             int rank);
-WEIR_NCCL_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks,
-                                                  ncclUniqueId commId, int rank,
-                                                  ncclConfig_t *config);
+WEIR_NCCL_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId,
+                                                  int rank, ncclConfig_t *config);
 /* The ranks rendezvous by the first of the ids. */
 WEIR_NCCL_API ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank,
                                                     int nId, ncclUniqueId *commIds,
@@ -337,9 +336,9 @@ WEIR_NCCL_API ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, s
                                          ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                          cudaStream_t stream);
 /* sendbuff: nranks * recvcount. In place: recvbuff == sendbuff + rank * recvcount. */
-WEIR_NCCL_API ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff,
-                                             size_t recvcount, ncclDataType_t datatype,
-                                             ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+WEIR_NCCL_API ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+                                             ncclDataType_t datatype, ncclRedOp_t op,
+                                             ncclComm_t comm, cudaStream_t stream);
 /* recvbuff: nranks * sendcount. In place: sendbuff == recvbuff + rank * sendcount. */
 WEIR_NCCL_API ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
                                          ncclDataType_t datatype, ncclComm_t comm,
@@ -361,8 +360,8 @@ WEIR_NCCL_API ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, siz
  * that send to each other do so in groups. */
 WEIR_NCCL_API ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype,
                                     int peer, ncclComm_t comm, cudaStream_t stream);
-WEIR_NCCL_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype,
-                                    int peer, ncclComm_t comm, cudaStream_t stream);
+WEIR_NCCL_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
+                                    ncclComm_t comm, cudaStream_t stream);
 
 /* The collectives above, with options for this call; config may be NULL. */
 WEIR_NCCL_API ncclResult_t ncclAllReduceConfig(const void *sendbuff, void *recvbuff, size_t count,

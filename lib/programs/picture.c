@@ -161,7 +161,8 @@ static void picture_nvlinks(const layout *l)
         return;
     if (is_full) {
         snprintf(line, sizeof line, "NVLink, %.0f GB/s", p->nvlink_gbs[0][1]);
-        fprintf(l->file, "<path d=\"M%d %dH%d\" stroke=\"currentColor\" stroke-width=\"5\" "
+        fprintf(l->file,
+                "<path d=\"M%d %dH%d\" stroke=\"currentColor\" stroke-width=\"5\" "
                 "stroke-linecap=\"round\" stroke-opacity=\".6\"/>\n",
                 l->gpu_x[0], y, l->gpu_x[p->ngpus - 1] + BOX_WIDTH);
     }
@@ -169,7 +170,8 @@ static void picture_nvlinks(const layout *l)
     for (int from = 0; from < p->ngpus && !is_full; from++)
         for (int to = from + 1; to < p->ngpus; to++)
             if (p->nvlink_gbs[from][to] > 0 || p->nvlink_gbs[to][from] > 0)
-                fprintf(l->file, "<path d=\"M%d %dC%d %d %d %d %d %d\" fill=\"none\" "
+                fprintf(l->file,
+                        "<path d=\"M%d %dC%d %d %d %d %d %d\" fill=\"none\" "
                         "stroke=\"currentColor\" stroke-width=\"2\" stroke-opacity=\".6\"/>\n",
                         l->gpu_x[from] + half, y + 6, l->gpu_x[from] + half, y - NVLINK_ROOM + 14,
                         l->gpu_x[to] + half, y - NVLINK_ROOM + 14, l->gpu_x[to] + half, y + 6);
@@ -180,7 +182,8 @@ void weiri_picture_put(const weiri_picture *picture, int is_file, FILE *file)
     layout l = {.picture = picture, .file = file};
     picture_lay_out(&l);
     const int height = l.bottom + MARGIN;
-    fprintf(file, "<svg %sclass=\"machine\" viewBox=\"0 0 %d %d\" style=\"width:%dpx%s\" "
+    fprintf(file,
+            "<svg %sclass=\"machine\" viewBox=\"0 0 %d %d\" style=\"width:%dpx%s\" "
             "font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"currentColor\" "
             "role=\"img\" aria-label=\"NUMA nodes with their GPUs and NICs\">\n",
             is_file ? "xmlns=\"http://www.w3.org/2000/svg\" " : "", l.width, height, l.width,

@@ -49,8 +49,10 @@ static double monotonic_s(void)
 
 void weiri_progress_begin(weiri_progress *progress, FILE *to, const char *program, int quiet)
 {
-    *progress = (weiri_progress){.to = quiet ? NULL : to, .program = program,
-                                 .terminal = !quiet && is_terminal(to), .now_s = monotonic_s};
+    *progress = (weiri_progress){.to = quiet ? NULL : to,
+                                 .program = program,
+                                 .terminal = !quiet && is_terminal(to),
+                                 .now_s = monotonic_s};
     progress->began_s = progress->now_s();
 }
 
@@ -85,8 +87,8 @@ void weiri_progress_show(weiri_progress *progress, const char *what, double done
         return;
     progress->shown_s = now;
     progress->visible = progress->terminal;
-    fprintf(progress->to, "%s%s: %s: ", progress->terminal ? "\r\033[K" : "",
-            progress->program, what);
+    fprintf(progress->to, "%s%s: %s: ", progress->terminal ? "\r\033[K" : "", progress->program,
+            what);
     if (done > 0) {
         fprintf(progress->to, "%d%%, ", (int)(100 * done));
         progress_write_duration(progress->to, done < 1 ? spent / done - spent : 0);

@@ -21,11 +21,11 @@ enum { WEIRI_SEGMENT_MEMFD, WEIRI_SEGMENT_CUDA_FD, WEIRI_SEGMENT_CUDA_IPC };
 typedef struct weiri_segment_key {
     uint32_t kind; /* WEIRI_SEGMENT_* */
     int32_t pid;
-    int32_t fd; /* -1 if the handle identifies the segment */
+    int32_t fd;         /* -1 if the handle identifies the segment */
     int32_t huge_pages; /* 1: the owner wants them for this memory */
     uint64_t inode;
-    uint64_t bytes;  /* of the mapping */
-    uint64_t offset; /* of the segment in the mapping */
+    uint64_t bytes;                               /* of the mapping */
+    uint64_t offset;                              /* of the segment in the mapping */
     unsigned char handle[WEIRI_KEY_HANDLE_BYTES]; /* defined by the transport */
 } weiri_segment_key;
 

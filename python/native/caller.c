@@ -10,12 +10,11 @@
 #include <string.h>
 
 typedef struct caller {
-    PyObject_HEAD
-    weir_comm *comm; /* NULL: calls are declined */
-    int device;      /* -1: memory of the process */
+    PyObject_HEAD weir_comm *comm; /* NULL: calls are declined */
+    int device;                    /* -1: memory of the process */
     int size, rank;
     int is_locked;
-    int has_stream;     /* calls in order: `stream` is that of the latest one */
+    int has_stream; /* calls in order: `stream` is that of the latest one */
     void *stream;
     unsigned long long calls;
     PyThread_type_lock lock;
@@ -24,8 +23,7 @@ typedef struct caller {
 static void caller_lock(caller *self)
 {
     if (!PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) {
-        Py_BEGIN_ALLOW_THREADS
-        PyThread_acquire_lock(self->lock, WAIT_LOCK);
+        Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
         Py_END_ALLOW_THREADS
     }
     self->is_locked = 1;
@@ -44,8 +42,7 @@ static int caller_execute(caller *self, const weir_call *call)
     weir_comm *comm = self->comm;
     if (comm) {
         self->calls++;
-        Py_BEGIN_ALLOW_THREADS
-        status = native_weir.run(comm, call);
+        Py_BEGIN_ALLOW_THREADS status = native_weir.run(comm, call);
         Py_END_ALLOW_THREADS
     }
     caller_unlock(self);
@@ -72,10 +69,14 @@ static int caller_may_overlap(const caller *self, const weir_call *call, const n
     switch (call->collective) {
     case WEIR_COLL_ALLREDUCE:
     case WEIR_COLL_BROADCAST:
-    case WEIR_COLL_REDUCE: return data == result;
-    case WEIR_COLL_ALLGATHER: return data == result + (size_t)self->rank * in->bytes;
-    case WEIR_COLL_REDUCE_SCATTER: return result == data + (size_t)self->rank * out->bytes;
-    default: return 0;
+    case WEIR_COLL_REDUCE:
+        return data == result;
+    case WEIR_COLL_ALLGATHER:
+        return data == result + (size_t)self->rank * in->bytes;
+    case WEIR_COLL_REDUCE_SCATTER:
+        return result == data + (size_t)self->rank * out->bytes;
+    default:
+        return 0;
     }
 }
 

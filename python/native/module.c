@@ -45,8 +45,15 @@ static PyMethodDef module_methods[] = {
 };
 
 static struct PyModuleDef module_definition = {
-    PyModuleDef_HEAD_INIT, "weir._native", "Calls without examination of arrays by Python.", -1,
-    module_methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT,
+    "weir._native",
+    "Calls without examination of arrays by Python.",
+    -1,
+    module_methods,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
 };
 
 static int module_add(PyObject *module, const char *name, PyObject *type)

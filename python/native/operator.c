@@ -7,8 +7,7 @@
 #include "native.h"
 
 typedef struct native_operator {
-    PyObject_HEAD
-    int collective;
+    PyObject_HEAD int collective;
     PyObject *callers; /* dict: name of a group -> Caller */
     PyObject *slow;    /* called if the Caller declines */
     PyObject *fail;    /* called with the group's name and a weir_status; raises */
@@ -24,11 +23,16 @@ static const operator_places *operator_places_of(int collective)
     static const operator_places all_reduce = {0, -1, 1, -1, 2}, broadcast = {0, -1, -1, 1, 2},
                                  all_gather = {1, 0, -1, -1, 2}, reduce_scatter = {1, 0, 2, -1, 3};
     switch (collective) {
-    case WEIR_COLL_ALLREDUCE: return &all_reduce;
-    case WEIR_COLL_BROADCAST: return &broadcast;
-    case WEIR_COLL_ALLGATHER: return &all_gather;
-    case WEIR_COLL_REDUCE_SCATTER: return &reduce_scatter;
-    default: return NULL;
+    case WEIR_COLL_ALLREDUCE:
+        return &all_reduce;
+    case WEIR_COLL_BROADCAST:
+        return &broadcast;
+    case WEIR_COLL_ALLGATHER:
+        return &all_gather;
+    case WEIR_COLL_REDUCE_SCATTER:
+        return &reduce_scatter;
+    default:
+        return NULL;
     }
 }
 

@@ -70,8 +70,22 @@ static void pool_return(int pool, void *pointer)
         (void)bytes, (void)device, (void)stream;                                                   \
         pool_return(n, pointer);                                                                   \
     }
-POOL(0) POOL(1) POOL(2) POOL(3) POOL(4) POOL(5) POOL(6) POOL(7)
-POOL(8) POOL(9) POOL(10) POOL(11) POOL(12) POOL(13) POOL(14) POOL(15)
+POOL(0)
+POOL(1)
+POOL(2)
+POOL(3)
+POOL(4)
+POOL(5)
+POOL(6)
+POOL(7)
+POOL(8)
+POOL(9)
+POOL(10)
+POOL(11)
+POOL(12)
+POOL(13)
+POOL(14)
+POOL(15)
 
 /* pool_open(comm, device) -> pool; -1 if all are in use */
 PyObject *native_pool_open(PyObject *module, PyObject *arguments)

@@ -44,19 +44,32 @@ static PyObject *dtype_name;
 static int span_dtype_of_dlpack(unsigned code, unsigned bits)
 {
     switch (code << 8 | bits) {
-    case 0 << 8 | 8: return WEIR_INT8;
-    case 1 << 8 | 8: return WEIR_UINT8;
-    case 0 << 8 | 32: return WEIR_INT32;
-    case 1 << 8 | 32: return WEIR_UINT32;
-    case 0 << 8 | 64: return WEIR_INT64;
-    case 1 << 8 | 64: return WEIR_UINT64;
-    case 2 << 8 | 16: return WEIR_HALF;
-    case 2 << 8 | 32: return WEIR_FLOAT;
-    case 2 << 8 | 64: return WEIR_DOUBLE;
-    case 4 << 8 | 16: return WEIR_BFLOAT16;
-    case 10 << 8 | 8: return WEIR_FP8_E4M3;
-    case 12 << 8 | 8: return WEIR_FP8_E5M2;
-    default: return -1;
+    case 0 << 8 | 8:
+        return WEIR_INT8;
+    case 1 << 8 | 8:
+        return WEIR_UINT8;
+    case 0 << 8 | 32:
+        return WEIR_INT32;
+    case 1 << 8 | 32:
+        return WEIR_UINT32;
+    case 0 << 8 | 64:
+        return WEIR_INT64;
+    case 1 << 8 | 64:
+        return WEIR_UINT64;
+    case 2 << 8 | 16:
+        return WEIR_HALF;
+    case 2 << 8 | 32:
+        return WEIR_FLOAT;
+    case 2 << 8 | 64:
+        return WEIR_DOUBLE;
+    case 4 << 8 | 16:
+        return WEIR_BFLOAT16;
+    case 10 << 8 | 8:
+        return WEIR_FP8_E4M3;
+    case 12 << 8 | 8:
+        return WEIR_FP8_E5M2;
+    default:
+        return -1;
     }
 }
 
@@ -108,16 +121,24 @@ static int span_dtype_of_format(const char *format, Py_ssize_t itemsize)
     int is_signed = strchr("bilq", format[0]) != NULL;
     if (is_signed || strchr("BILQ", format[0]))
         switch (itemsize) {
-        case 1: return is_signed ? WEIR_INT8 : WEIR_UINT8;
-        case 4: return is_signed ? WEIR_INT32 : WEIR_UINT32;
-        case 8: return is_signed ? WEIR_INT64 : WEIR_UINT64;
-        default: return -1;
+        case 1:
+            return is_signed ? WEIR_INT8 : WEIR_UINT8;
+        case 4:
+            return is_signed ? WEIR_INT32 : WEIR_UINT32;
+        case 8:
+            return is_signed ? WEIR_INT64 : WEIR_UINT64;
+        default:
+            return -1;
         }
     switch (format[0]) {
-    case 'e': return WEIR_HALF;
-    case 'f': return WEIR_FLOAT;
-    case 'd': return WEIR_DOUBLE;
-    default: return -1;
+    case 'e':
+        return WEIR_HALF;
+    case 'f':
+        return WEIR_FLOAT;
+    case 'd':
+        return WEIR_DOUBLE;
+    default:
+        return -1;
     }
 }
 

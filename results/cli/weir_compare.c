@@ -125,9 +125,9 @@ static int take_option(settings *s, int argc, char **argv, int *i)
 typedef void printer(FILE *file, const results_report *report);
 
 /* In the order of the words of --format. */
-static printer *const formats[] = {results_print_text, results_print_markdown, results_print_json,
-                                   results_print_junit, results_print_ctrf,
-                                   results_print_prometheus};
+static printer *const formats[] = {results_print_text, results_print_markdown,
+                                   results_print_json, results_print_junit,
+                                   results_print_ctrf, results_print_prometheus};
 
 static int read_settings(settings *s, int argc, char **argv)
 {
@@ -230,7 +230,7 @@ static void say_wrong(const results_report *report)
     const results_comparison *c = report->comparison;
     if (c->wrong > 0 && !report->name_a)
         results_complain("weir-compare", "%s: wrong results in %zu row%s", report->name_b, c->wrong,
-                weiri_s(c->wrong));
+                         weiri_s(c->wrong));
 }
 
 static int outcome(const settings *s, const results_report *report)
@@ -242,11 +242,12 @@ static int outcome(const settings *s, const results_report *report)
         (judges(s) && c->wrong > 0))
         return EXIT_REGRESSED;
     if (s->rules.is_strict && ((report->name_a && c->verdicts[RESULTS_INCONCLUSIVE]) ||
-                      e->outcomes[RESULTS_CLOSE] || e->outcomes[RESULTS_ABSENT]))
+                               e->outcomes[RESULTS_CLOSE] || e->outcomes[RESULTS_ABSENT]))
         return EXIT_REGRESSED;
     if (report->name_a && results_matched(c) == 0 && !s->only) {
         results_complain("weir-compare", "no row of A (%zu) fits one of B (%zu)%s%s",
-                report->a->count, report->b->count, c->differences[0] ? ": " : "", c->differences);
+                         report->a->count, report->b->count, c->differences[0] ? ": " : "",
+                         c->differences);
         return EXIT_NOTHING;
     }
     if (!report->name_a && report->b->count == 0) {
@@ -255,7 +256,7 @@ static int outcome(const settings *s, const results_report *report)
     }
     if (e->outcomes[RESULTS_ABSENT]) {
         results_complain("weir-compare", "no result for %zu expectation%s",
-                e->outcomes[RESULTS_ABSENT], weiri_s(e->outcomes[RESULTS_ABSENT]));
+                         e->outcomes[RESULTS_ABSENT], weiri_s(e->outcomes[RESULTS_ABSENT]));
         return EXIT_NOTHING;
     }
     return 0;
@@ -266,8 +267,10 @@ static int load(const settings *s, results_set *a, results_set *b, results_expec
 {
     int failed = s->expect ? results_expect_read(b, s->expect, expected) : 0;
     if (failed > 0) {
-        results_complain("weir-compare", "--expect %s: nothing was checked; it needs expectations, "
-                "one a line, and nothing else (docs/user/comparing.md)", s->expect);
+        results_complain("weir-compare",
+                         "--expect %s: nothing was checked; it needs expectations, "
+                         "one a line, and nothing else (docs/user/comparing.md)",
+                         s->expect);
         return EXIT_USAGE;
     }
     if (s->sources[0])
@@ -302,10 +305,15 @@ static int compare(const settings *s)
             results_about_read(&a, &about_a);
             results_about_read(&b, &about_b);
         }
-        results_report report = {.a = &a, .b = &b, .name_a = s->sources[0],
-                                 .name_b = s->sources[1], .comparison = &made,
-                                 .rules = &s->rules, .expectations = &expected,
-                                 .warnings_a = &warnings_a, .warnings_b = &warnings_b,
+        results_report report = {.a = &a,
+                                 .b = &b,
+                                 .name_a = s->sources[0],
+                                 .name_b = s->sources[1],
+                                 .comparison = &made,
+                                 .rules = &s->rules,
+                                 .expectations = &expected,
+                                 .warnings_a = &warnings_a,
+                                 .warnings_b = &warnings_b,
                                  .about_a = s->sources[0] ? &about_a : NULL,
                                  .about_b = s->sources[0] ? &about_b : NULL,
                                  .only_changes = s->changes};

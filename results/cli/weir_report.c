@@ -16,7 +16,7 @@ enum { EXIT_USAGE = 2, EXIT_NOTHING = 3 };
 
 typedef struct settings {
     const char *out, *store, *links, *sources[2]; /* A (NULL: none) and B */
-    int help, version, nranks; /* nranks 0: not given */
+    int help, version, nranks;                    /* nranks 0: not given */
 } settings;
 
 #define OPTION(letter, name, value, type, member)                                                  \
@@ -129,7 +129,7 @@ static void print_page(const void *context, FILE *file)
         page.plots = &plots;
     else
         results_complain("weir-report", "no gnuplot: the page has no plots; apt-get install "
-                         "gnuplot-nox");
+                                        "gnuplot-nox");
     if (results_page_write(&page) != 0)
         results_complain("weir-report", "gnuplot failed: some plots are missing");
     results_plots_free(&plots);
@@ -137,12 +137,19 @@ static void print_page(const void *context, FILE *file)
 
 static int write_page(const settings *s, const results_rules *rules, material *m)
 {
-    results_report report = {.a = &m->a, .b = &m->b, .name_a = s->sources[0],
-                             .name_b = s->sources[1], .comparison = &m->comparison,
-                             .rules = rules, .expectations = &m->expectations,
-                             .about_a = &m->about_a, .about_b = &m->about_b};
-    const results_page page = {.report = &report, .history = s->store ? &m->history : NULL,
-                               .manifest_a = &m->manifest_a, .manifest_b = &m->manifest_b,
+    results_report report = {.a = &m->a,
+                             .b = &m->b,
+                             .name_a = s->sources[0],
+                             .name_b = s->sources[1],
+                             .comparison = &m->comparison,
+                             .rules = rules,
+                             .expectations = &m->expectations,
+                             .about_a = &m->about_a,
+                             .about_b = &m->about_b};
+    const results_page page = {.report = &report,
+                               .history = s->store ? &m->history : NULL,
+                               .manifest_a = &m->manifest_a,
+                               .manifest_b = &m->manifest_b,
                                .machine = &m->machine};
     if (weiri_write_file(s->out, print_page, &page) == 0)
         return 0;
@@ -172,8 +179,10 @@ static int write_plot_data(const char *folder, char **files, int count)
     if (plots < 0)
         results_complain("plot", "%s: %s", folder, strerror(errno));
     else if (plots == 0 && set.problems == 0)
-        fprintf(stderr, "plot: nothing to draw: no row of %d file%s has a time; a benchmark's "
-                        "--csv FILE writes some\n", count, count == 1 ? "" : "s");
+        fprintf(stderr,
+                "plot: nothing to draw: no row of %d file%s has a time; a benchmark's "
+                "--csv FILE writes some\n",
+                count, count == 1 ? "" : "s");
     results_set_free(&set);
     return plots > 0 ? 0 : plots == 0 ? EXIT_USAGE : EXIT_NOTHING;
 }

@@ -25,14 +25,14 @@ typedef struct property {
 
 static const property properties[] = {
     {RESULTS_COLLECTIVE, NULL}, {RESULTS_NRANKS, "rank"}, {RESULTS_BACKEND, NULL},
-    {RESULTS_NNODES, "node"}, {RESULTS_DTYPE, NULL}, {RESULTS_CONTENDER, NULL},
+    {RESULTS_NNODES, "node"},   {RESULTS_DTYPE, NULL},    {RESULTS_CONTENDER, NULL},
 };
 
 static const char *value_word(const property *of, const results_row *row)
 {
     const char *text = row->text[of->column];
     if (of->column == RESULTS_CONTENDER) /* what makes its times other times */
-        return strstr(text, ":cputime") ? "times of the processor"
+        return strstr(text, ":cputime")  ? "times of the processor"
                : strstr(text, "-groups") ? "times of several groups at once"
                                          : "plain times";
     if (of->column != RESULTS_BACKEND)
@@ -81,7 +81,10 @@ static int values_differ(const side_values *a, const side_values *b)
 static void values_write(FILE *to, const side_values *values, const char *noun)
 {
     for (int i = 0; i < values->count; i++)
-        fprintf(to, "%s%s", i == 0 ? "" : i + 1 < values->count || values->more ? ", " : " and ",
+        fprintf(to, "%s%s",
+                i == 0                                  ? ""
+                : i + 1 < values->count || values->more ? ", "
+                                                        : " and ",
                 values->text[i]);
     fputs(values->more ? ", ..." : "", to);
     if (noun)

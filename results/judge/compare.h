@@ -9,8 +9,13 @@
 #include "results/read/rows.h"
 
 typedef enum results_verdict {
-    RESULTS_NO_DIFFERENCE, RESULTS_IMPROVED, RESULTS_INCONCLUSIVE, RESULTS_REGRESSED,
-    RESULTS_MISSING_IN_A, RESULTS_MISSING_IN_B, RESULTS_VERDICTS
+    RESULTS_NO_DIFFERENCE,
+    RESULTS_IMPROVED,
+    RESULTS_INCONCLUSIVE,
+    RESULTS_REGRESSED,
+    RESULTS_MISSING_IN_A,
+    RESULTS_MISSING_IN_B,
+    RESULTS_VERDICTS
 } results_verdict;
 
 typedef enum results_correction {
@@ -46,33 +51,33 @@ typedef struct results_pair {
     const char *key;            /* identifies the row; comparisons are in ascending order */
     const results_row *example; /* a row of either side, for its description */
     results_side a, b;
-    int is_beside; /* B's wrong row of a candidate that is not compared */
-    int paired;                   /* rounds in which both sides were measured, or 0 */
-    double log_ratio;             /* logarithm of B's time divided by A's */
-    double scale;                 /* standard deviation of the logarithm of one run (or one
-                                   * paired difference), outliers excluded */
-    double freedom;               /* degrees of freedom of scale */
-    double ratio, low, high;      /* with a 95% interval; above 1: B is slower */
-    double p, p_corrected;        /* probability of this ratio if nothing changed */
+    int is_beside;           /* B's wrong row of a candidate that is not compared */
+    int paired;              /* rounds in which both sides were measured, or 0 */
+    double log_ratio;        /* logarithm of B's time divided by A's */
+    double scale;            /* standard deviation of the logarithm of one run (or one
+                              * paired difference), outliers excluded */
+    double freedom;          /* degrees of freedom of scale */
+    double ratio, low, high; /* with a 95% interval; above 1: B is slower */
+    double p, p_corrected;   /* probability of this ratio if nothing changed */
     results_verdict verdict;
-    const char *reason;           /* static storage, or "" */
+    const char *reason; /* static storage, or "" */
 } results_pair;
 
 typedef struct results_comparison {
     results_pair *pairs;
     size_t count, verdicts[RESULTS_VERDICTS];
     results_verdict overall;
-    size_t wrong; /* rows with wrong results in B, whatever A has: each is regressed */
-    int cross;              /* different candidates or tools are compared */
-    char differences[400];  /* why rows of one side have no counterpart: "A has 4 ranks, B has 2";
-                             * "" if both sides have the same ranks, memory, ... */
+    size_t wrong;          /* rows with wrong results in B, whatever A has: each is regressed */
+    int cross;             /* different candidates or tools are compared */
+    char differences[400]; /* why rows of one side have no counterpart: "A has 4 ranks, B has 2";
+                            * "" if both sides have the same ranks, memory, ... */
     char contender_a[64], contender_b[64]; /* the only candidates compared; "": all */
     char hosts_a[64], hosts_b[64];
     size_t starts_a, starts_b;
-    double noise;           /* from run to run, for the typical row that both sides have,
-                             * including the rows' own intervals; NaN: there is no such row */
-    double noise_freedom;   /* of the prior; 0: noise is assumed, not measured */
-    size_t noise_rows;      /* rows that the measured noise is based on */
+    double noise;                     /* from run to run, for the typical row that both sides have,
+                                       * including the rows' own intervals; NaN: no such row */
+    double noise_freedom;             /* of the prior; 0: noise is assumed, not measured */
+    size_t noise_rows;                /* rows that the measured noise is based on */
     double assumed_gpu, assumed_host; /* the assumed noise of such rows; 0: nothing assumed */
 } results_comparison;
 

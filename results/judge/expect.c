@@ -28,11 +28,22 @@ static int read_bytes(const char *text, unsigned long long *bytes)
     memcpy(digits, text, length);
     digits[length] = '\0';
     switch (text[length]) {
-    case 'K': case 'k': shift = 10; break;
-    case 'M': case 'm': shift = 20; break;
-    case 'G': case 'g': shift = 30; break;
-    case '\0': break;
-    default: return -1;
+    case 'K':
+    case 'k':
+        shift = 10;
+        break;
+    case 'M':
+    case 'm':
+        shift = 20;
+        break;
+    case 'G':
+    case 'g':
+        shift = 30;
+        break;
+    case '\0':
+        break;
+    default:
+        return -1;
     }
     if (results_whole(digits, bytes) != 0 || *bytes > (~0ull >> 30) || (shift && text[length + 1]))
         return -1;
@@ -106,8 +117,8 @@ static int read_line(results_set *set, const char *path, int number, char *line,
         line[end - 1] = '\0';
     if (!line[0])
         return 0;
-    results_expectation one = {.text = results_keep_text(set, line, strlen(line)), .path = path,
-                               .line = number};
+    results_expectation one = {
+        .text = results_keep_text(set, line, strlen(line)), .path = path, .line = number};
     const char *problem = read_words(&one, words, results_split(line, words, WORDS + 1));
     if (problem) {
         results_note(set, path, number, "'%s': %s", one.text, problem);
@@ -130,7 +141,8 @@ static int read_lines(results_set *set, const char *path, char *text, size_t len
     for (int number = 1; (line = results_next_line(&at, text + length)); number++)
         refused |= read_line(set, path, number, line, made) != 0;
     if (made->count == 0 && !refused)
-        results_note(set, path, 0, "contains no expectation; expected lines such as "
+        results_note(set, path, 0,
+                     "contains no expectation; expected lines such as "
                      "'allreduce 1G >= 350 GB/s'");
     return refused || made->count == 0;
 }
@@ -153,7 +165,8 @@ int results_expect_read(results_set *set, const char *path, results_expectations
         return -1;
     }
     if (memchr(text, 0, length)) {
-        results_note(set, path, 0, "binary data; expected lines such as "
+        results_note(set, path, 0,
+                     "binary data; expected lines such as "
                      "'allreduce 1G >= 350 GB/s'");
         return 1;
     }
@@ -192,7 +205,7 @@ static double half_width(const results_pair *pair)
 static double shortfall(const results_expectation *one, const results_pair *pair, double *got)
 {
     const results_row *row = pair->b.rows[0];
-    *got = one->is_time ? pair->b.median_us
+    *got = one->is_time    ? pair->b.median_us
            : one->is_algbw ? row->algbw_gbs * row->median_us / pair->b.median_us
                            : pair->b.busbw_gbs;
     return one->is_time ? log(*got / one->value) : log(one->value / fmax(*got, 1e-12));

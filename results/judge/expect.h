@@ -16,19 +16,19 @@
 
 typedef enum results_outcome {
     RESULTS_MET,
-    RESULTS_CLOSE,  /* missed, but by less than the noise */
+    RESULTS_CLOSE, /* missed, but by less than the noise */
     RESULTS_UNMET,
-    RESULTS_ABSENT  /* no row matches */
+    RESULTS_ABSENT /* no row matches */
 } results_outcome;
 
 typedef struct results_expectation {
-    const char *text;  /* as in the file, without surrounding blanks; memory of the set */
+    const char *text; /* as in the file, without surrounding blanks; memory of the set */
     const char *path;
     int line;
     const char *collective, *dtype, *redop, *placement; /* NULL: any */
-    const char *contender, *algo; /* NULL: weir; any */
+    const char *contender, *algo;                       /* NULL: weir; any */
     unsigned long long bytes;
-    int nranks;        /* 0: any */
+    int nranks; /* 0: any */
     int is_time, is_algbw;
     double value;
     results_outcome outcome;

@@ -15,8 +15,11 @@ enum { STARTS_MOST = RESULTS_STARTS_MOST };
 
 results_rules results_rules_default(void)
 {
-    return (results_rules){.min_effect = 0.03, .resolve = 0.10, .alpha = 0.05,
-                           .start_noise = -1, .correction = RESULTS_HOLM};
+    return (results_rules){.min_effect = 0.03,
+                           .resolve = 0.10,
+                           .alpha = 0.05,
+                           .start_noise = -1,
+                           .correction = RESULTS_HOLM};
 }
 
 const char *results_verdict_name(results_verdict verdict)
@@ -59,11 +62,10 @@ int results_has_verdicts(const results_comparison *comparison)
 const char *results_overall_word(const results_comparison *comparison)
 {
     if (comparison->wrong > 0)
-        return comparison->cross ? "wrong results in B"
-                                 : results_verdict_name(RESULTS_REGRESSED);
-    return results_matched(comparison) == 0 ? "nothing to compare"
-                                            : results_verdict_word(comparison->overall,
-                                                                   comparison->cross);
+        return comparison->cross ? "wrong results in B" : results_verdict_name(RESULTS_REGRESSED);
+    return results_matched(comparison) == 0
+               ? "nothing to compare"
+               : results_verdict_word(comparison->overall, comparison->cross);
 }
 
 static int by_size(const void *a, const void *b)
@@ -140,8 +142,8 @@ static int is_same(const results_pair *pair)
     if (pair->a.starts != pair->b.starts)
         return 0;
     for (int i = 0; i < pair->a.starts; i++)
-        if (strcmp(pair->a.rows[i]->text[RESULTS_RUN_ID],
-                   pair->b.rows[i]->text[RESULTS_RUN_ID]) != 0 ||
+        if (strcmp(pair->a.rows[i]->text[RESULTS_RUN_ID], pair->b.rows[i]->text[RESULTS_RUN_ID]) !=
+                0 ||
             pair->a.rows[i]->median_us != pair->b.rows[i]->median_us)
             return 0;
     return 1;
@@ -163,17 +165,16 @@ static void estimate(results_pair *pair, results_noise *noise)
     double half = pair->scale * spread.quantile + open;
     pair->low = exp(pair->log_ratio - half);
     pair->high = exp(pair->log_ratio + half);
-    pair->p = 2 * gsl_cdf_tdist_Q(certain / (pair->scale * spread.deviation),
-                                  pair->freedom);
+    pair->p = 2 * gsl_cdf_tdist_Q(certain / (pair->scale * spread.deviation), pair->freedom);
 }
 
 /* Why a row whose results are wrong in B fails, whatever A has. */
 static const char *wrong_reason(const results_pair *pair)
 {
-    return pair->is_beside        ? "wrong results in B, of a candidate that is not compared"
-           : pair->a.failed       ? "wrong results in A and B"
+    return pair->is_beside       ? "wrong results in B, of a candidate that is not compared"
+           : pair->a.failed      ? "wrong results in A and B"
            : pair->a.starts == 0 ? "wrong results in B; A has no such row"
-                                  : "wrong results in B";
+                                 : "wrong results in B";
 }
 
 /* Judges rows without a ratio: absent, or wrong on one side. Returns 1 if it was one. */
@@ -209,8 +210,8 @@ static void judge(results_pair *pair, const results_rules *rules)
         pair->verdict = RESULTS_NO_DIFFERENCE;
     else {
         pair->verdict = RESULTS_INCONCLUSIVE;
-        pair->reason = pair->a.starts < 2 || pair->b.starts < 2
-                           ? "one run per side; measure more" : "noise; measure more runs";
+        pair->reason = pair->a.starts < 2 || pair->b.starts < 2 ? "one run per side; measure more"
+                                                                : "noise; measure more runs";
     }
 }
 
@@ -220,9 +221,9 @@ static void count_verdicts(results_comparison *made)
         made->verdicts[made->pairs[i].verdict]++;
         made->wrong += made->pairs[i].b.failed != NULL;
     }
-    made->overall = made->verdicts[RESULTS_REGRESSED]      ? RESULTS_REGRESSED
-                    : made->verdicts[RESULTS_IMPROVED]     ? RESULTS_IMPROVED
-                    : made->verdicts[RESULTS_INCONCLUSIVE] ? RESULTS_INCONCLUSIVE
+    made->overall = made->verdicts[RESULTS_REGRESSED]       ? RESULTS_REGRESSED
+                    : made->verdicts[RESULTS_IMPROVED]      ? RESULTS_IMPROVED
+                    : made->verdicts[RESULTS_INCONCLUSIVE]  ? RESULTS_INCONCLUSIVE
                     : made->verdicts[RESULTS_NO_DIFFERENCE] ? RESULTS_NO_DIFFERENCE
                                                             : RESULTS_INCONCLUSIVE;
 }

@@ -15,7 +15,7 @@ typedef struct entry {
     const results_row *row;
     int is_b;
     int is_beside; /* B's wrong row of a candidate that is not compared */
-    size_t at; /* index in its set: the order of runs */
+    size_t at;     /* index in its set: the order of runs */
 } entry;
 
 typedef struct matching {
@@ -25,7 +25,7 @@ typedef struct matching {
     entry *entries;
     size_t count;
     int by_host;
-    int relaxed; /* rows of another tool: without the columns that only weir states */
+    int relaxed;    /* rows of another tool: without the columns that only weir states */
     int by_backend; /* every row states its memory */
 } matching;
 
@@ -96,7 +96,8 @@ static int choose_contenders(matching *m)
          sole_contender(m->a, made->contender_a, sizeof made->contender_a) != 0) ||
         (!rules->contender_b &&
          sole_contender(m->b, made->contender_b, sizeof made->contender_b) != 0)) {
-        results_note(m->b, "weir-compare", 0, "A and B have no candidate in common, and one of "
+        results_note(m->b, "weir-compare", 0,
+                     "A and B have no candidate in common, and one of "
                      "them has several; name them with --contender-a and --contender-b");
         return -1;
     }
@@ -123,14 +124,15 @@ static void side_hosts(const results_set *set, char *hosts, size_t bytes, int *s
 static const char *dtype_key(const matching *m, const results_row *row)
 {
     return m->relaxed && strstr(row->text[RESULTS_COLLECTIVE], "reduce") == NULL
-               ? "any" : row->text[RESULTS_DTYPE];
+               ? "any"
+               : row->text[RESULTS_DTYPE];
 }
 
 /* Schemas before the fourth had one distribution and no column for it. */
 static const char *dist_key(const results_row *row)
 {
-    int unsaid = !row->text[RESULTS_DIST][0] &&
-                 strcmp(row->text[RESULTS_COLLECTIVE], "alltoallv") == 0;
+    int unsaid =
+        !row->text[RESULTS_DIST][0] && strcmp(row->text[RESULTS_COLLECTIVE], "alltoallv") == 0;
     return unsaid ? "spread:1" : row->text[RESULTS_DIST];
 }
 
@@ -190,8 +192,8 @@ static void add_entries(matching *m, results_set *set, int is_b)
         const char *key = make_key(m, row);
         if (!m->made->cross || !is_compared)
             key = results_keep_printed(m->b, "%s|%.200s", key, contender);
-        m->entries[m->count++] = (entry){
-            .key = key, .row = row, .is_b = is_b, .is_beside = !is_compared, .at = i};
+        m->entries[m->count++] =
+            (entry){.key = key, .row = row, .is_b = is_b, .is_beside = !is_compared, .at = i};
     }
 }
 
@@ -247,8 +249,8 @@ static int is_duplicate(const matching *m, const entry *one, const entry *before
         return 0;
     if (one->row->origin == before->row->origin && one->row->bytes > 0 && !m->made->cross)
         results_note(one->is_b ? m->b : m->a, one->row->path, one->row->line,
-                     "the same measurement as %s:%d, or a later cycle of -N; %s",
-                     before->row->path, before->row->line,
+                     "the same measurement as %s:%d, or a later cycle of -N; %s", before->row->path,
+                     before->row->line,
                      one->row->failed ? "only its failure counts" : "row left out");
     return 1;
 }
@@ -272,8 +274,10 @@ static void make_pair(matching *m, size_t from, size_t to)
 {
     results_pair *pair = &m->made->pairs[m->made->count++];
     size_t count = to - from;
-    *pair = (results_pair){.key = m->entries[from].key, .example = m->entries[from].row,
-                           .is_beside = m->entries[from].is_beside, .reason = ""};
+    *pair = (results_pair){.key = m->entries[from].key,
+                           .example = m->entries[from].row,
+                           .is_beside = m->entries[from].is_beside,
+                           .reason = ""};
     results_side *const sides[] = {&pair->a, &pair->b};
     for (int i = 0; i < 2; i++) {
         sides[i]->rows = results_keep(m->b, count * sizeof *sides[i]->rows);

@@ -249,8 +249,8 @@ static void check_pool(results_noise *noise)
         noise->pooled = 0;
 }
 
-static void set_scales(results_noise *noise, results_comparison *made,
-                       const results_rules *rules, double *variances, double *d)
+static void set_scales(results_noise *noise, results_comparison *made, const results_rules *rules,
+                       double *variances, double *d)
 {
     double prior = 0, prior_freedom = 0;
     for (size_t i = 0; i < made->count; i++)
@@ -272,8 +272,8 @@ static void set_scales(results_noise *noise, results_comparison *made,
         }
     }
     made->noise = rows ? exp(sum / (double)rows) : NAN;
-    made->noise_freedom = prior > 0                ? prior_freedom
-                          : !made->noise_rows      ? 0
+    made->noise_freedom = prior > 0                 ? prior_freedom
+                          : !made->noise_rows       ? 0
                           : rules->start_noise >= 0 ? prior_told
                                                     : prior_weak;
 }

@@ -22,9 +22,19 @@ results_check *results_checks_add(results_checks *checks)
         }
     }
     results_check *check = &checks->list[checks->count++];
-    *check = (results_check){.group = "", .id = "", .what = "", .verdict = "", .unit = "",
-                             .relation = "", .source = "", .detail = "", .look = "",
-                             .value = NAN, .expected = NAN, .busbw_gbs = NAN, .time_us = NAN};
+    *check = (results_check){.group = "",
+                             .id = "",
+                             .what = "",
+                             .verdict = "",
+                             .unit = "",
+                             .relation = "",
+                             .source = "",
+                             .detail = "",
+                             .look = "",
+                             .value = NAN,
+                             .expected = NAN,
+                             .busbw_gbs = NAN,
+                             .time_us = NAN};
     return check;
 }
 

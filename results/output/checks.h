@@ -39,10 +39,10 @@ typedef struct results_check {
     int decimals;
     const char *relation; /* ">=", "<=", "="; "": nothing is expected */
     double expected;
-    const char *source;          /* of the expectation */
-    const char *detail, *look;   /* what was found, in words; what to look at after a failure */
-    double seconds;              /* that the check took */
-    const char *collective;      /* whose figures follow; NULL: of none */
+    const char *source;        /* of the expectation */
+    const char *detail, *look; /* what was found, in words; what to look at after a failure */
+    double seconds;            /* that the check took */
+    const char *collective;    /* whose figures follow; NULL: of none */
     unsigned long long bytes;
     int nranks;
     results_label labels[RESULTS_LABELS_MAX]; /* more of them; unused ones have no name */
@@ -50,11 +50,11 @@ typedef struct results_check {
 } results_check;
 
 typedef struct results_checks {
-    const char *tool;  /* "weir-check": the name of the tool, and the metrics' prefix */
-    const char *level; /* a label of the tool's metrics; "": none */
+    const char *tool;   /* "weir-check": the name of the tool, and the metrics' prefix */
+    const char *level;  /* a label of the tool's metrics; "": none */
     const char *output; /* another one, the name of their file; "": none */
-    const char *host;  /* "": unknown */
-    double seconds;    /* that all checks took */
+    const char *host;   /* "": unknown */
+    double seconds;     /* that all checks took */
     int exit_code;
     results_check *list;
     size_t count, room;

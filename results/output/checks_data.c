@@ -228,12 +228,14 @@ void results_checks_prometheus(const results_checks *checks, FILE *to)
     put_outcomes(checks, to);
     put_values(checks, to);
     fputs("# HELP weir_busbw_gbs Bus bandwidth of a collective, in 1e9 bytes per second.\n"
-          "# TYPE weir_busbw_gbs gauge\n", to);
+          "# TYPE weir_busbw_gbs gauge\n",
+          to);
     for (size_t i = 0; i < checks->count; i++)
         put_figure(checks, &checks->list[i], "weir_busbw_gbs", checks->list[i].busbw_gbs, to);
     fputs("# HELP weir_latency_seconds Median time of a collective.\n"
-          "# TYPE weir_latency_seconds gauge\n", to);
+          "# TYPE weir_latency_seconds gauge\n",
+          to);
     for (size_t i = 0; i < checks->count; i++)
-        put_figure(checks, &checks->list[i], "weir_latency_seconds",
-                   checks->list[i].time_us * 1e-6, to);
+        put_figure(checks, &checks->list[i], "weir_latency_seconds", checks->list[i].time_us * 1e-6,
+                   to);
 }

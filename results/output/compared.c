@@ -95,8 +95,8 @@ static void compared_add_pair(results_checks *checks, const results_report *repo
                               const results_pair *pair)
 {
     results_check *check = results_checks_add(checks);
-    check->group = results_keep_printed(&checks->memory, "weir.%s",
-                                        pair->example->text[RESULTS_COLLECTIVE]);
+    check->group =
+        results_keep_printed(&checks->memory, "weir.%s", pair->example->text[RESULTS_COLLECTIVE]);
     check->id = compared_id(checks, report->comparison, pair);
     check->what = report->name_a ? "time of B divided by the time of A" : "results of B";
     check->verdict = results_pair_word(pair, report->comparison->cross || !report->name_a);
@@ -134,9 +134,9 @@ static void compared_add_expectation(results_checks *checks, const results_repor
         check->id = results_keep_printed(&checks->memory, "%s (%d)", one->text, i);
     check->what = one->is_time ? "time" : one->is_algbw ? "algorithm bandwidth" : "bus bandwidth";
     check->verdict = results_outcome_name(one->outcome);
-    check->state = one->outcome == RESULTS_MET                          ? RESULTS_PASSED
+    check->state = one->outcome == RESULTS_MET                                 ? RESULTS_PASSED
                    : one->outcome == RESULTS_UNMET || report->rules->is_strict ? RESULTS_FAILED
-                                                                        : RESULTS_SKIPPED;
+                                                                               : RESULTS_SKIPPED;
     check->value = one->worst ? one->got : NAN;
     check->unit = one->is_time ? "us" : "GB/s";
     check->decimals = 2;

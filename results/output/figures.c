@@ -159,8 +159,8 @@ static void draw_group(const results_page *page, results_group *group)
     group->figures[0] = draw_measure(page, group, BANDWIDTH);
     group->figures[1] = draw_measure(page, group, TIME);
     if (has_a)
-        group->figures[2] = draw_points(page, group, &ratios, ratio_point,
-                                        "Ratio of times; above 1, B is slower");
+        group->figures[2] =
+            draw_points(page, group, &ratios, ratio_point, "Ratio of times; above 1, B is slower");
     group->figures[3] = draw_points(page, group, &ceiling, ceiling_point,
                                     "Percent of what the machine's measured links allow");
 }
@@ -175,8 +175,8 @@ size_t results_groups_make(const results_page *page, results_group *groups, size
              to < comparison->count &&
              results_same_group(comparison->pairs[from].example, comparison->pairs[to].example);)
             to++;
-        *group = (results_group){comparison->pairs + from, to - from,
-                                 {{-1, ""}, {-1, ""}, {-1, ""}, {-1, ""}}};
+        *group = (results_group){
+            comparison->pairs + from, to - from, {{-1, ""}, {-1, ""}, {-1, ""}, {-1, ""}}};
         if (page->plots && made < RESULTS_GROUPS)
             draw_group(page, group);
         made++;

@@ -13,11 +13,29 @@ void results_put_markdown(FILE *file, const char *text)
 {
     for (; *text; text++)
         switch (*text) {
-        case '<': fputs("&lt;", file); break;
-        case '>': fputs("&gt;", file); break;
-        case '&': fputs("&amp;", file); break;
-        case '|': case '`': case '*': case '_': case '[': case ']': case '\\': case '!': case '#':
-        case '~': case '@': fprintf(file, "&#%d;", *text); break;
-        default: fputc((unsigned char)*text < ' ' ? '?' : *text, file);
+        case '<':
+            fputs("&lt;", file);
+            break;
+        case '>':
+            fputs("&gt;", file);
+            break;
+        case '&':
+            fputs("&amp;", file);
+            break;
+        case '|':
+        case '`':
+        case '*':
+        case '_':
+        case '[':
+        case ']':
+        case '\\':
+        case '!':
+        case '#':
+        case '~':
+        case '@':
+            fprintf(file, "&#%d;", *text);
+            break;
+        default:
+            fputc((unsigned char)*text < ' ' ? '?' : *text, file);
         }
 }

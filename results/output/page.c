@@ -11,8 +11,8 @@
 enum { SERIES_PLOTTED = 36 };
 
 /* Compiles a file into the program, as a string. Paths are relative to the top folder. */
-#define EMBED(name, path)                                                                        \
-    __asm__(".pushsection .rodata\n" #name ":\n.incbin \"" path "\"\n.byte 0\n.popsection\n");   \
+#define EMBED(name, path)                                                                          \
+    __asm__(".pushsection .rodata\n" #name ":\n.incbin \"" path "\"\n.byte 0\n.popsection\n");     \
     extern const char name[] __attribute__((visibility("hidden")))
 
 EMBED(weiri_report_html, "results/output/report.html");
@@ -28,8 +28,8 @@ static void put_template(FILE *file, const char **at, const char *placeholder)
 
 static const char *class_of(results_verdict verdict)
 {
-    static const char *const classes[RESULTS_VERDICTS] = {"same", "improved", "inconclusive",
-                                                          "regressed", "missing", "missing"};
+    static const char *const classes[RESULTS_VERDICTS] = {"same",      "improved", "inconclusive",
+                                                          "regressed", "missing",  "missing"};
     return classes[verdict];
 }
 
@@ -69,8 +69,8 @@ static void put_pair(const results_page *page, const results_pair *pair)
         put_number(file, pair->a.busbw_gbs, 2);
     put_number(file, pair->b.busbw_gbs, 2);
     if (page->machine->links)
-        put_number(file, results_machine_pct(page->machine, row, pair->b.median_us,
-                                             pair->b.busbw_gbs), 0);
+        put_number(
+            file, results_machine_pct(page->machine, row, pair->b.median_us, pair->b.busbw_gbs), 0);
     if (has_a && isnan(pair->ratio))
         fputs("<td></td>", file);
     else if (has_a)
@@ -87,10 +87,12 @@ static void put_table(const results_page *page, const results_group *group)
     FILE *file = page->file;
     int has_a = page->report->name_a != NULL;
     fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th class=\"n\">bytes</th>"
-          "<th>candidate</th><th>algorithm</th>", file);
+          "<th>candidate</th><th>algorithm</th>",
+          file);
     fputs(has_a ? "<th class=\"n\">A us</th><th class=\"n\">B us</th><th class=\"n\">A GB/s</th>"
                   "<th class=\"n\">B GB/s</th>"
-                : "<th class=\"n\">us</th><th class=\"n\">busbw GB/s</th>", file);
+                : "<th class=\"n\">us</th><th class=\"n\">busbw GB/s</th>",
+          file);
     if (page->machine->links)
         fputs("<th class=\"n\">% of ceiling</th>", file);
     if (has_a)
@@ -273,7 +275,8 @@ static void put_difference(void *context, const char *path, const char *a, const
     FILE *file = made->file;
     if (made->count++ == 0)
         fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>manifest</th><th>A</th>"
-              "<th>B</th></tr></thead><tbody>\n", file);
+              "<th>B</th></tr></thead><tbody>\n",
+              file);
     fputs("<tr>", file);
     put_cell(file, path);
     put_cell(file, a ? a : "(absent)");
@@ -289,14 +292,17 @@ static void put_manifests(const results_page *page)
     fputs("<section id=\"what\">\n<h2>What else differs</h2>\n", page->file);
     results_manifest_diff(page->manifest_a, page->manifest_b, put_difference, &made);
     fputs(made.count ? "</tbody></table></div>\n</section>\n"
-                     : "<p>No differences between the manifests.</p>\n</section>\n", page->file);
+                     : "<p>No differences between the manifests.</p>\n</section>\n",
+          page->file);
 }
 
 static void put_navigation(const results_page *page, const results_group *groups, size_t count)
 {
     FILE *file = page->file;
-    fprintf(file, "<header><h1>weir: report</h1></header>\n<nav aria-label=\"Sections\">"
-                  "<a href=\"#verdict\">%s</a>", page->report->name_a ? "Verdict" : "Results");
+    fprintf(file,
+            "<header><h1>weir: report</h1></header>\n<nav aria-label=\"Sections\">"
+            "<a href=\"#verdict\">%s</a>",
+            page->report->name_a ? "Verdict" : "Results");
     for (size_t i = 0; i < count && i < RESULTS_GROUPS; i++) {
         fprintf(file, "<a href=\"#g%zu\">", i);
         put_title(file, groups[i].pairs[0].example);
@@ -321,7 +327,8 @@ int results_page_write(const results_page *page)
         size_t count = results_groups_make(page, groups, c->count);
         for (size_t i = 0; i < nseries; i++)
             series[i] = page->plots && i < SERIES_PLOTTED
-                            ? results_plot_series(page->plots, &page->history->series[i]) : -1;
+                            ? results_plot_series(page->plots, &page->history->series[i])
+                            : -1;
         if (page->plots)
             status = results_plots_draw(page->plots);
         const char *template = weiri_report_html;

@@ -10,10 +10,10 @@
 typedef struct results_page {
     FILE *file;
     const results_report *report;
-    results_plots *plots;            /* NULL: no gnuplot */
-    const results_history *history;  /* NULL: no store */
+    results_plots *plots;           /* NULL: no gnuplot */
+    const results_history *history; /* NULL: no store */
     const results_manifest *manifest_a, *manifest_b;
-    const results_machine *machine;  /* B's */
+    const results_machine *machine; /* B's */
 } results_page;
 
 /* Draws all plots and writes the page. Returns 0, or -1 if gnuplot failed and the page has no
@@ -23,8 +23,8 @@ int results_page_write(const results_page *page);
 /* Used by results_page_write: the plots of a comparison, in groups of rows that differ in size and
  * candidate only, and of the history. */
 typedef struct results_figure {
-    int number;              /* number of the plot; -1: none */
-    const char *caption;     /* static storage */
+    int number;          /* number of the plot; -1: none */
+    const char *caption; /* static storage */
 } results_figure;
 enum { RESULTS_FIGURES = 4, RESULTS_GROUPS = 16 };
 

@@ -80,7 +80,8 @@ int results_plots_begin(results_plots *plots, const results_axes *axes)
           script);
     put_quoted(script, path);
     fputs("\nset border 3\nset tics nomirror\nset grid lc rgb '#888888'\n"
-          "set key top left reverse Left samplen 2\nset xlabel ", script);
+          "set key top left reverse Left samplen 2\nset xlabel ",
+          script);
     put_quoted(script, axes->x);
     fputs("\nset ylabel ", script);
     put_quoted(script, axes->y);
@@ -127,8 +128,10 @@ void results_plots_line(results_plots *plots, const char *candidate, const char 
     }
     fputs("EOD\n", plots->script);
     if (has_band)
-        fprintf(plots->command, "%s$d%d using 1:3:4 with filledcurves fc rgb '%s' fs transparent "
-                "solid 0.18 noborder notitle", number ? ", " : "plot ", number, colour);
+        fprintf(plots->command,
+                "%s$d%d using 1:3:4 with filledcurves fc rgb '%s' fs transparent "
+                "solid 0.18 noborder notitle",
+                number ? ", " : "plot ", number, colour);
     fprintf(plots->command, "%s$d%d using 1:2 with linespoints lc rgb '%s' pt 7 ps 0.4%s title ",
             has_band || number ? ", " : "plot ", number, colour, dashed ? " dt 2" : "");
     put_quoted(plots->command, name);
@@ -136,8 +139,10 @@ void results_plots_line(results_plots *plots, const char *candidate, const char 
 
 void results_plots_mark(results_plots *plots, double x)
 {
-    fprintf(plots->script, "set arrow from first %.10g, graph 0 to first %.10g, graph 1 nohead "
-            "dt 3 lw 1.5 lc rgb 'black'\n", x, x);
+    fprintf(plots->script,
+            "set arrow from first %.10g, graph 0 to first %.10g, graph 1 nohead "
+            "dt 3 lw 1.5 lc rgb 'black'\n",
+            x, x);
 }
 
 void results_plots_end(results_plots *plots)

@@ -12,11 +12,11 @@
 enum { RESULTS_PLOTS_CANDIDATES = 32, RESULTS_PLOTS_NAME_BYTES = 128 };
 
 typedef struct results_plots {
-    FILE *script; /* a temporary file */
+    FILE *script;     /* a temporary file */
     char folder[192]; /* below TMPDIR, else /tmp */
-    int count;    /* plots so far */
-    int lines;    /* of the current plot */
-    FILE *command; /* its plot command, until results_plots_end */
+    int count;        /* plots so far */
+    int lines;        /* of the current plot */
+    FILE *command;    /* its plot command, until results_plots_end */
     char *text;
     size_t bytes;
     char candidates[RESULTS_PLOTS_CANDIDATES][RESULTS_PLOTS_NAME_BYTES]; /* that have a colour */
@@ -24,9 +24,9 @@ typedef struct results_plots {
 } results_plots;
 
 typedef struct results_axes {
-    const char *x, *y;      /* labels */
-    int log_x, log_y;       /* log_x: powers of 2 with K, M, G */
-    int nights;             /* x counts nights */
+    const char *x, *y; /* labels */
+    int log_x, log_y;  /* log_x: powers of 2 with K, M, G */
+    int nights;        /* x counts nights */
 } results_axes;
 
 typedef struct results_point {

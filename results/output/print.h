@@ -16,14 +16,14 @@
 
 typedef struct results_report {
     const results_set *a, *b;
-    const char *name_a, *name_b; /* as the user named them; NULL a: B alone */
+    const char *name_a, *name_b;                     /* as the user named them; NULL a: B alone */
     const results_warnings *warnings_a, *warnings_b; /* of the manifests; NULL: not read */
     const results_about *about_a, *about_b;          /* NULL: not read */
     const results_comparison *comparison;
     const results_rules *rules;
     const results_expectations *expectations;
-    int only_changes; /* text and Markdown: leave out rows without a difference */
-    int exit_code;    /* of the program */
+    int only_changes;   /* text and Markdown: leave out rows without a difference */
+    int exit_code;      /* of the program */
     const char *output; /* the file that is written; NULL: standard output */
 } results_report;
 

@@ -78,7 +78,8 @@ static void put_markdown_table(FILE *file, const results_report *report)
     const results_comparison *c = report->comparison;
     fputs("\n| bytes | collective | type | op | ranks | place | candidate | A us | B us | "
           "A GB/s | B GB/s | B/A (95%) | verdict |\n"
-          "|--:|---|---|---|--:|---|---|--:|--:|--:|--:|--:|---|\n", file);
+          "|--:|---|---|---|--:|---|---|--:|--:|--:|--:|--:|---|\n",
+          file);
     for (size_t i = 0; i < c->count; i++)
         if (!report->only_changes || c->pairs[i].verdict != RESULTS_NO_DIFFERENCE)
             put_row(file, c, &c->pairs[i]);

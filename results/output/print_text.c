@@ -34,14 +34,16 @@ void results_say_noise(FILE *file, const results_report *report)
     } else {
         fputs("no row has two runs per side: noise from run to run is assumed to be ", file);
         put_assumed(file, c);
-        fprintf(file, " (--start-noise; a folder with several runs measures it), %.2g%% including "
-                "the rows' own intervals", c->noise * 100);
+        fprintf(file,
+                " (--start-noise; a folder with several runs measures it), %.2g%% including "
+                "the rows' own intervals",
+                c->noise * 100);
     }
 }
 
 void results_say_counts(FILE *file, const results_report *report)
 {
-    static const results_verdict order[] = {RESULTS_REGRESSED, RESULTS_IMPROVED,
+    static const results_verdict order[] = {RESULTS_REGRESSED,    RESULTS_IMPROVED,
                                             RESULTS_INCONCLUSIVE, RESULTS_NO_DIFFERENCE,
                                             RESULTS_MISSING_IN_A, RESULTS_MISSING_IN_B};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
@@ -53,8 +55,8 @@ void results_say_overall(FILE *file, const results_comparison *comparison)
 {
     fputs(results_overall_word(comparison), file);
     if (!results_has_verdicts(comparison))
-        fprintf(file, ": %s", comparison->differences[0] ? comparison->differences
-                                                         : "no row of A fits one of B");
+        fprintf(file, ": %s",
+                comparison->differences[0] ? comparison->differences : "no row of A fits one of B");
 }
 
 void results_describe_warning(const results_warnings *warnings, int i, char *line, size_t bytes)

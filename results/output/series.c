@@ -8,8 +8,8 @@
 enum { FILE_NAME = RESULTS_COLUMNS, TEXT_BYTES = 1024, COLOURS = 7, DASHES = 4 };
 
 /* Columns that divide a candidate's rows if they differ; if two rows of one size differ. */
-static const int always[] = {RESULTS_NRANKS, RESULTS_NNODES, RESULTS_HOST, RESULTS_BACKEND,
-                             RESULTS_TRANSPORT, RESULTS_DTYPE, RESULTS_REDOP, RESULTS_ROOT,
+static const int always[] = {RESULTS_NRANKS,    RESULTS_NNODES, RESULTS_HOST,  RESULTS_BACKEND,
+                             RESULTS_TRANSPORT, RESULTS_DTYPE,  RESULTS_REDOP, RESULTS_ROOT,
                              RESULTS_PLACEMENT, RESULTS_DIST};
 static const int if_needed[] = {RESULTS_ALGO, FILE_NAME, RESULTS_RUN_ID};
 enum { ALWAYS = sizeof always / sizeof *always, NEEDED = sizeof if_needed / sizeof *if_needed };
@@ -71,9 +71,11 @@ static void describe(int column, const char *value, char *words, size_t bytes)
     else if (column == RESULTS_PLACEMENT)
         snprintf(words, bytes, "%s", strcmp(value, "in") == 0 ? "in place" : "out of place");
     else
-        snprintf(words, bytes, "%s%s%s", column == RESULTS_ROOT ? "root " :
-                 column == RESULTS_RUN_ID ? "run " : "", value,
-                 column == RESULTS_BACKEND ? " memory" : "");
+        snprintf(words, bytes, "%s%s%s",
+                 column == RESULTS_ROOT     ? "root "
+                 : column == RESULTS_RUN_ID ? "run "
+                                            : "",
+                 value, column == RESULTS_BACKEND ? " memory" : "");
 }
 
 /* ------------------------------------------------------------ dividing into lines */
@@ -91,8 +93,8 @@ static int differs(const plot *p, int column, int at_one_size)
         for (size_t j = 0; j < i; j++) {
             const point *a = &p->points[i], *b = &p->points[j];
             int is_pair = is_same_candidate(a, b) &&
-                          (!at_one_size || (a->row->bytes == b->row->bytes &&
-                                            strcmp(a->variant, b->variant) == 0));
+                          (!at_one_size ||
+                           (a->row->bytes == b->row->bytes && strcmp(a->variant, b->variant) == 0));
             if (is_pair && strcmp(cell(a, column), cell(b, column)) != 0)
                 return 1;
         }
@@ -257,8 +259,10 @@ static int write_lines(plot *p)
                 j++;
             p->points[i].line = j < i ? p->points[j].line : lines++;
         }
-    fprintf(p->settings, "lines = %d\narray line_title[%d]; array line_file[%d]\n"
-            "array line_colour[%d]; array line_dash[%d]\n", lines, lines, lines, lines, lines);
+    fprintf(p->settings,
+            "lines = %d\narray line_title[%d]; array line_file[%d]\n"
+            "array line_colour[%d]; array line_dash[%d]\n",
+            lines, lines, lines, lines, lines);
     for (int i = 0; i < lines && status == 0; i++)
         status = write_line(p, i, candidates, candidate, variants, variant, order);
     free(candidate);

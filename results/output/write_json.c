@@ -12,12 +12,12 @@
 #include <string.h>
 
 struct results_document {
-    const char *path;     /* the same pointer as in its rows */
-    int first;            /* number of its first result */
-    size_t count;         /* number of its results */
+    const char *path;           /* the same pointer as in its rows */
+    int first;                  /* number of its first result */
+    size_t count;               /* number of its results */
     const char *before, *after; /* members before and after the results, each followed by a
                                  * comma; or "" */
-    const char **results; /* each result without its rows */
+    const char **results;       /* each result without its rows */
     results_document *next;
 };
 
@@ -77,7 +77,8 @@ static void keep_members(results_set *set, results_document *made, json_t *top)
     const char **texts = results_keep(set, (json_object_size(top) + 1) * sizeof *texts), *key;
     size_t count = 0;
     json_t *value;
-    json_object_foreach(top, key, value) {
+    json_object_foreach(top, key, value)
+    {
         if (strcmp(key, "results") == 0) {
             made->before = keep_joined(set, texts, count);
             count = 0;
@@ -94,8 +95,8 @@ void results_document_keep(results_set *set, const char *path, int first, json_t
     if (!set->keeps_documents)
         return;
     results_document *made = results_keep(set, sizeof *made);
-    *made = (results_document){.path = path, .first = first, .count = json_array_size(list),
-                               .before = "", .after = ""};
+    *made = (results_document){
+        .path = path, .first = first, .count = json_array_size(list), .before = "", .after = ""};
     made->results = results_keep(set, (made->count + 1) * sizeof *made->results);
     for (size_t i = 0; i < made->count; i++)
         made->results[i] = keep_result(set, json_array_get(list, i));

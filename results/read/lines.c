@@ -101,4 +101,3 @@ void results_lines_make(results_set *set, results_input *input, results_lines *m
     results_lines_unwrap(set, input, made);
     results_lines_strip(set, made);
 }
-

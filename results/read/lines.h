@@ -21,7 +21,7 @@ typedef struct results_lines {
     size_t count;
     int sources;
     int has_marker; /* a line with text of a benchmark: results_marker */
-    int changed; /* anything was removed, but line ends */
+    int changed;    /* anything was removed, but line ends */
 } results_lines;
 
 /* Takes the text of the input apart, in place. */

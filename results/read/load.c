@@ -25,8 +25,8 @@ static int has(const results_input *input, const char *word)
 /* Whether a JSON file consists of objects around the lines of a log. */
 static int has_wrapped_lines(const results_input *input)
 {
-    static const char *const keys[] = {"\"log\":", "\"message\":", "\"MESSAGE\"", "\"msg\":",
-                                       "\"line\":", "\"textPayload\":"};
+    static const char *const keys[] = {"\"log\":", "\"message\":", "\"MESSAGE\"",
+                                       "\"msg\":", "\"line\":",    "\"textPayload\":"};
     if (has(input, "\"results\"") || has(input, "\"rows\""))
         return 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -37,9 +37,10 @@ static int has_wrapped_lines(const results_input *input)
 
 results_kind results_kind_of(const results_input *input)
 {
-    static const char *const logs[] = {"# OSU ", "# Benchmarking ", "# nThread ", "# minBytes ",
-                                       "# Collective test starting", "(elements)", "schema,run_id,",
-                                       "numCycle,", "{\"name\":", "{\"numCycle\":", "{\"#wrong\":"};
+    static const char *const logs[] = {
+        "# OSU ",      "# Benchmarking ", "# nThread ", "# minBytes ", "# Collective test starting",
+        "(elements)",  "schema,run_id,",  "numCycle,",  "{\"name\":",  "{\"numCycle\":",
+        "{\"#wrong\":"};
     const char *text = input->text;
     if (strncmp(text, "numCycle,", 9) == 0)
         return RESULTS_KIND_RCCL_CSV;
@@ -80,9 +81,14 @@ void results_read_input(results_set *set, results_input *input, int named)
         if (must_have_results || strncmp(input->text, "schema,", 7) == 0)
             results_read_csv(set, input);
         return;
-    case RESULTS_KIND_RCCL_CSV: results_read_rccl_csv(set, input); return;
-    case RESULTS_KIND_JSON: results_read_json(set, input, named); return;
-    case RESULTS_KIND_LOG: break;
+    case RESULTS_KIND_RCCL_CSV:
+        results_read_rccl_csv(set, input);
+        return;
+    case RESULTS_KIND_JSON:
+        results_read_json(set, input, named);
+        return;
+    case RESULTS_KIND_LOG:
+        break;
     }
     results_read_log(set, input, named);
 }
@@ -237,7 +243,7 @@ static int completeness(const results_row *row)
 static int by_measurement(const results_row *a, const results_row *b)
 {
     static const results_column columns[] = {RESULTS_RUN_ID, RESULTS_COLLECTIVE, RESULTS_CONTENDER,
-                                             RESULTS_DTYPE, RESULTS_REDOP, RESULTS_PLACEMENT};
+                                             RESULTS_DTYPE,  RESULTS_REDOP,      RESULTS_PLACEMENT};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         int order = strcmp(a->text[columns[i]], b->text[columns[i]]);
         if (order)

@@ -16,7 +16,9 @@ typedef struct results_input {
 } results_input;
 
 typedef enum results_kind {
-    RESULTS_KIND_OWN_CSV, RESULTS_KIND_RCCL_CSV, RESULTS_KIND_JSON,
+    RESULTS_KIND_OWN_CSV,
+    RESULTS_KIND_RCCL_CSV,
+    RESULTS_KIND_JSON,
     RESULTS_KIND_LOG, /* text, perhaps of a known tool */
 } results_kind;
 

@@ -79,8 +79,8 @@ void results_machine_free(results_machine *machine)
     json_decref(machine->topology);
 }
 
-double results_machine_pct(const results_machine *machine, const results_row *row,
-                           double median_us, double busbw_gbs)
+double results_machine_pct(const results_machine *machine, const results_row *row, double median_us,
+                           double busbw_gbs)
 {
     const weiri_links *links = machine->links;
     if (!links || row->nnodes > 1 || !(median_us > 0) || !(busbw_gbs > 0) ||
@@ -105,8 +105,10 @@ static void put_matrix(FILE *page, const weiri_links *links, const double *value
 {
     int n = links->endpoints;
     double most = most_of(values, n * n);
-    fprintf(page, "<table class=\"heat\"><caption>%s</caption><thead><tr><th scope=\"col\">from "
-                  "\\ to</th>", caption);
+    fprintf(page,
+            "<table class=\"heat\"><caption>%s</caption><thead><tr><th scope=\"col\">from "
+            "\\ to</th>",
+            caption);
     for (int to = 0; to < n; to++)
         fprintf(page, "<th class=\"n\" scope=\"col\">%d</th>", to);
     fputs("</tr></thead><tbody>\n", page);

@@ -48,7 +48,7 @@ typedef struct results_fact {
 typedef struct results_manifest {
     results_fact *facts; /* ascending by path; freed by results_manifest_free */
     size_t count;
-    const char *file;    /* NULL: none was found */
+    const char *file; /* NULL: none was found */
 } results_manifest;
 
 /* Reads the manifest next to the first of the set's CSV files that has one. An invalid one is

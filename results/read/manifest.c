@@ -27,9 +27,9 @@ static void add_fact(collector *c, const char *path, const char *value)
             return;
         made->facts = facts;
     }
-    made->facts[made->count++] = (results_fact){
-        results_keep_text(c->set, path, strlen(path)),
-        results_keep_text(c->set, value, strlen(value) > 400 ? 400 : strlen(value))};
+    made->facts[made->count++] =
+        (results_fact){results_keep_text(c->set, path, strlen(path)),
+                       results_keep_text(c->set, value, strlen(value) > 400 ? 400 : strlen(value))};
 }
 
 static void flatten(collector *c, const json_t *value, const char *path, int depth)
@@ -38,7 +38,8 @@ static void flatten(collector *c, const json_t *value, const char *path, int dep
     if (json_is_object(value) && depth < DEPTH) {
         const char *key;
         json_t *member;
-        json_object_foreach((json_t *)value, key, member) {
+        json_object_foreach((json_t *)value, key, member)
+        {
             snprintf(longer, sizeof longer, "%s%s%.80s", path, path[0] ? "." : "", key);
             flatten(c, member, longer, depth + 1);
         }
@@ -67,7 +68,8 @@ static int manifest_path(const char *csv, char *path, size_t bytes)
     size_t length = strlen(csv);
     return length > 4 && strcmp(csv + length - 4, ".csv") == 0 &&
                    snprintf(path, bytes, "%.*s.json", (int)length - 4, csv) < (int)bytes
-               ? 0 : -1;
+               ? 0
+               : -1;
 }
 
 static int read_one(results_set *set, const char *path, results_manifest *made)

@@ -93,8 +93,9 @@ const char *results_contender_detail(results_set *set, const char *contender, in
         return contender;
     if (groups > 1)
         snprintf(number, sizeof number, "%s%d-groups", is_cpu_time ? "-" : "", groups);
-    return results_keep_printed(set, "%s%s%s%s", contender, strchr(contender, ':') ? ":" : "::",
-                                is_cpu_time ? "cputime" : "", number);
+    return results_keep_printed(set, "%s%s%s%s", contender,
+                                strchr(contender, ':') ? ":" : "::", is_cpu_time ? "cputime" : "",
+                                number);
 }
 
 /* Spellings inside other text; * stands for one of "_-. " or nothing. Longer names come before
@@ -102,11 +103,20 @@ const char *results_contender_detail(results_set *set, const char *contender, in
 static const struct {
     const char *spelling, *name;
 } spellings[] = {
-    {"all*reduce", "allreduce"}, {"all*gather*v", "allgatherv"}, {"all*gather", "allgather"},
-    {"reduce*scatter*block", "reduce_scatter"}, {"reduce*scatter", "reduce_scatter"},
-    {"all*to*all*v", "alltoallv"}, {"all*to*all", "alltoall"}, {"broadcast", "broadcast"},
-    {"bcast", "broadcast"}, {"send*recv", "sendrecv"}, {"hypercube", "hypercube"},
-    {"gather", "gather"}, {"scatter", "scatter"}, {"reduce", "reduce"},
+    {"all*reduce", "allreduce"},
+    {"all*gather*v", "allgatherv"},
+    {"all*gather", "allgather"},
+    {"reduce*scatter*block", "reduce_scatter"},
+    {"reduce*scatter", "reduce_scatter"},
+    {"all*to*all*v", "alltoallv"},
+    {"all*to*all", "alltoall"},
+    {"broadcast", "broadcast"},
+    {"bcast", "broadcast"},
+    {"send*recv", "sendrecv"},
+    {"hypercube", "hypercube"},
+    {"gather", "gather"},
+    {"scatter", "scatter"},
+    {"reduce", "reduce"},
 };
 
 /* The length of a spelling at the start of a text, 0 if it is another word. */
@@ -143,10 +153,11 @@ const char *results_collective_in(const char *text)
 const char *results_dtype(const char *text)
 {
     static const char *const words[][2] = {
-        {"fp8_e4m3", "f8e4m3"}, {"fp8_e5m2", "f8e5m2"}, {"float8_e4m3", "f8e4m3"},
-        {"float8_e5m2", "f8e5m2"}, {"f32", "float"}, {"f64", "double"}, {"f16", "half"},
-        {"bf16", "bfloat16"}, {"MPI_CHAR", "int8"}, {"MPI_BYTE", "uint8"}, {"MPI_INT", "int32"},
-        {"MPI_FLOAT", "float"}, {"MPI_DOUBLE", "double"}, {"char", "int8"}, {"int", "int32"},
+        {"fp8_e4m3", "f8e4m3"},    {"fp8_e5m2", "f8e5m2"}, {"float8_e4m3", "f8e4m3"},
+        {"float8_e5m2", "f8e5m2"}, {"f32", "float"},       {"f64", "double"},
+        {"f16", "half"},           {"bf16", "bfloat16"},   {"MPI_CHAR", "int8"},
+        {"MPI_BYTE", "uint8"},     {"MPI_INT", "int32"},   {"MPI_FLOAT", "float"},
+        {"MPI_DOUBLE", "double"},  {"char", "int8"},       {"int", "int32"},
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(text, words[i][0]) == 0)

@@ -52,11 +52,19 @@ enum { NUMBER_BYTES = 512 };
 static void print_number(char *text, results_column column, double value)
 {
     switch (form_of(column)) {
-    case WEIRI_COLUMN_TIME: snprintf(text, NUMBER_BYTES, "%.3f", value); break;
-    case WEIRI_COLUMN_RATE: snprintf(text, NUMBER_BYTES, "%.6g", value); break;
-    case WEIRI_COLUMN_PERCENT: snprintf(text, NUMBER_BYTES, "%.1f", value); break;
+    case WEIRI_COLUMN_TIME:
+        snprintf(text, NUMBER_BYTES, "%.3f", value);
+        break;
+    case WEIRI_COLUMN_RATE:
+        snprintf(text, NUMBER_BYTES, "%.6g", value);
+        break;
+    case WEIRI_COLUMN_PERCENT:
+        snprintf(text, NUMBER_BYTES, "%.1f", value);
+        break;
     case WEIRI_COLUMN_NAME:
-    case WEIRI_COLUMN_WHOLE: snprintf(text, NUMBER_BYTES, "%.17g", value); break;
+    case WEIRI_COLUMN_WHOLE:
+        snprintf(text, NUMBER_BYTES, "%.17g", value);
+        break;
     }
 }
 

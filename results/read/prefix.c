@@ -33,8 +33,8 @@ static int is_marker(const char *at)
         "# Collective test", "# minBytes ",   "# Using devices", "# Out of bounds",
         "# Avg bus",         "# OSU ",        "# Size",          "# Datatype:",
         "# Benchmarking ",   "# #processes",  "# Intel(R) MPI",  "# Intel (R) MPI"};
-    static const char *const after_blanks[] = {"Rank ", "size ", "(B) ", "out-of-place", "in-place",
-                                               "Intel"};
+    static const char *const after_blanks[] = {"Rank ",        "size ",    "(B) ",
+                                               "out-of-place", "in-place", "Intel"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (begins(at, words[i]))
             return 1;
@@ -47,8 +47,8 @@ static int is_marker(const char *at)
 
 char *results_marker(char *line)
 {
-    static const char *const csv[] = {"schema,run_id,", "numCycle,", "{\"name\":", "{\"numCycle\":",
-                                      "{\"#wrong\":"};
+    static const char *const csv[] = {"schema,run_id,", "numCycle,",
+                                      "{\"name\":", "{\"numCycle\":", "{\"#wrong\":"};
     for (char *at = line; (at = strchr(at, '#')) != NULL && at - line < PREFIX_BYTES; at++)
         if (is_marker(at))
             return at;
@@ -176,7 +176,8 @@ static size_t time_length(const char *at)
     }
     return digits && (digits >= 9 || colons || dashes >= 2 || (dots == 1 && length >= 5) ||
                       (digits == 4 && begins(at, "20")))
-               ? length : 0;
+               ? length
+               : 0;
 }
 
 /* What names a source: the prefix without time stamps and blanks. */
@@ -199,7 +200,7 @@ static void label_of(const char *from, const char *to, char *label)
 
 typedef struct labels {
     char text[LABELS][LABEL_BYTES];
-    int count, more;            /* more: there are others */
+    int count, more; /* more: there are others */
     int has_head[LABELS], has_rows[LABELS];
 } labels;
 
@@ -340,7 +341,9 @@ void results_lines_strip(results_set *set, results_lines *lines)
         return;
     qsort(known.text, (size_t)kept, sizeof *known.text, by_length);
     results_lines made = {.list = results_keep(set, (lines->count + 1) * sizeof *made.list),
-                          .sources = 1, .changed = 1, .has_marker = 1};
+                          .sources = 1,
+                          .changed = 1,
+                          .has_marker = 1};
     stripping *s = calloc(1, sizeof *s);
     if (!s)
         return;

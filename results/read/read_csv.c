@@ -11,7 +11,7 @@ enum { FIELDS = 128, QUOTED_BYTES = 4096 };
 typedef struct record {
     char *field[FIELDS];
     int count;
-    int line;   /* line of its start */
+    int line;     /* line of its start */
     int unclosed; /* a quote is never closed: the record is its first line */
     int binary;
 } record;
@@ -126,8 +126,8 @@ static int is_sound(results_set *set, const results_input *input, const record *
  * number of fields, or 0 if a required column is missing. */
 static int read_header(results_set *set, const results_input *input, const record *header, int *map)
 {
-    static const int needed[] = {RESULTS_COLLECTIVE, RESULTS_NRANKS, RESULTS_CONTENDER,
-                                 RESULTS_DTYPE, RESULTS_PLACEMENT, RESULTS_BYTES,
+    static const int needed[] = {RESULTS_COLLECTIVE, RESULTS_NRANKS,    RESULTS_CONTENDER,
+                                 RESULTS_DTYPE,      RESULTS_PLACEMENT, RESULTS_BYTES,
                                  RESULTS_MEDIAN_US};
     int has[RESULTS_COLUMNS] = {0};
     for (int i = 0; i < header->count; i++) {
@@ -201,9 +201,10 @@ typedef struct rccl_header {
 static void read_rccl_header(results_set *set, const results_input *input, const record *made,
                              rccl_header *header)
 {
-    static const char *const names[] = {"numCycle", "collective", "nodes", "ranks", "ranksPerNode",
-                                        "gpusPerRank", "gpus", "size", "type", "redop", "inplace",
-                                        "time", "algbw", "busbw", "#wrong"};
+    static const char *const names[] = {"numCycle",     "collective",  "nodes",   "ranks",
+                                        "ranksPerNode", "gpusPerRank", "gpus",    "size",
+                                        "type",         "redop",       "inplace", "time",
+                                        "algbw",        "busbw",       "#wrong"};
     header->count = made->count;
     for (int i = 0; i < RCCL_COLUMNS; i++) {
         header->at[i] = -1;
@@ -270,8 +271,9 @@ static void add_rccl(results_set *set, const results_input *input, const rccl_he
     row.text[RESULTS_MEDIAN_US] = rccl_field(header, made, RCCL_TIME);
     row.text[RESULTS_ALGBW_GBS] = rccl_field(header, made, RCCL_ALGBW);
     row.text[RESULTS_BUSBW_GBS] = rccl_field(header, made, RCCL_BUSBW);
-    row.text[RESULTS_VERIFY] = strcmp(wrong, "0") == 0 ? "pass"
-                               : !wrong[0] || strcmp(wrong, "N/A") == 0 ? "off" : "fail";
+    row.text[RESULTS_VERIFY] = strcmp(wrong, "0") == 0                  ? "pass"
+                               : !wrong[0] || strcmp(wrong, "N/A") == 0 ? "off"
+                                                                        : "fail";
     row.text[RESULTS_WRONG] = strcmp(wrong, "N/A") == 0 ? "0" : wrong;
     results_add(set, &row);
 }

@@ -101,16 +101,17 @@ static void add_half(reader *in, const json_t *result, int number, int in_place)
     row.text[RESULTS_ITERS] = member(in->set, result, "actual_iterations");
     const int is_cpu_time = !json_object_get(half, "time") && json_object_get(half, "cpu_time");
     row.text[RESULTS_MEDIAN_US] = member(in->set, half, is_cpu_time ? "cpu_time" : "time");
-    row.text[RESULTS_CONTENDER] = results_contender_detail(in->set, row.text[RESULTS_CONTENDER],
-                                                           is_cpu_time, in->groups);
+    row.text[RESULTS_CONTENDER] =
+        results_contender_detail(in->set, row.text[RESULTS_CONTENDER], is_cpu_time, in->groups);
     row.text[RESULTS_ALGBW_GBS] = member(in->set, half, "alg_bw");
     row.text[RESULTS_BUSBW_GBS] = member(in->set, half, "bus_bw");
     row.text[RESULTS_CEILING_PCT] = member(in->set, half, "ceiling_pct");
     row.text[RESULTS_WRONG] = text_of(in->set, wrong);
     row.text[RESULTS_SPECIAL] = member(in->set, half, "special");
     row.text[RESULTS_DETERMINISM] = member(in->set, half, "determinism");
-    row.text[RESULTS_VERIFY] = !json_is_number(wrong)           ? "off"
-                               : json_number_value(wrong) > 0 ? "fail" : "pass";
+    row.text[RESULTS_VERIFY] = !json_is_number(wrong)         ? "off"
+                               : json_number_value(wrong) > 0 ? "fail"
+                                                              : "pass";
     if (strcmp(row.text[RESULTS_MEDIAN_US], "N/A") == 0)
         return;
     read_iterations(in, &row, json_object_get(result, details[in_place]));
@@ -144,8 +145,8 @@ static void count_device(const json_t *list, size_t at, devices *made)
     if (json_object_get(device, "pid"))
         made->is_per_process &= !same_process;
     else if (at > 0)
-        made->is_per_process &= json_integer_value(json_object_get(device, "rank")) !=
-                                made->last_rank + 1;
+        made->is_per_process &=
+            json_integer_value(json_object_get(device, "rank")) != made->last_rank + 1;
     made->last_rank = json_integer_value(json_object_get(device, "rank"));
     made->nodes += group == 0 && !same_host;
     made->first_group += group == 0;
@@ -207,8 +208,8 @@ static void read_head(reader *in, const json_t *top)
     const char *program;
     results_row *row = &in->common;
     program = text_of(set, json_array_get(json_object_get(top, "args"), 0));
-    row->text[RESULTS_RUN_ID] = results_keep_printed(set, "%.200s#%d", in->input->path,
-                                                     ++in->documents);
+    row->text[RESULTS_RUN_ID] =
+        results_keep_printed(set, "%.200s#%d", in->input->path, ++in->documents);
     row->text[RESULTS_CONTENDER] = "nccl";
     row->text[RESULTS_BACKEND] = "cuda";
     if (json_is_object(manifest)) {
@@ -255,7 +256,8 @@ static void add_row(reader *in, int number, json_t *object)
     results_row row = results_row_make(in->input->path, number, RESULTS_OWN_ROWS);
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value) {
+    json_object_foreach(object, key, value)
+    {
         int column = results_column_find(key);
         if (column >= 0)
             row.text[column] = field_of(in, (results_column)column, value);
@@ -337,8 +339,8 @@ static void read_flat(reader *in, const json_t *object, int number)
     int per_node = atoi(member(set, object, "ranksPerNode"));
     row.line = number;
     row.origin = is_rccl ? RESULTS_NCCL_TESTS : RESULTS_MSCCLPP;
-    row.text[RESULTS_RUN_ID] = results_keep_printed(set, "%.200s#%.20s", in->input->path,
-                                                    member(set, object, "numCycle"));
+    row.text[RESULTS_RUN_ID] =
+        results_keep_printed(set, "%.200s#%.20s", in->input->path, member(set, object, "numCycle"));
     row.text[RESULTS_COLLECTIVE] = name ? name : "";
     row.text[RESULTS_BACKEND] = "cuda";
     row.text[RESULTS_CONTENDER] = is_rccl ? "rccl" : "mscclpp";
@@ -350,8 +352,9 @@ static void read_flat(reader *in, const json_t *object, int number)
         row.text[RESULTS_NNODES] = results_keep_printed(set, "%d", ranks / per_node);
     /* MSCCL++ reduces 32-bit integers, in place unless a test says otherwise. */
     row.text[RESULTS_DTYPE] = is_rccl ? results_dtype(member(set, object, "type")) : "int32";
-    row.text[RESULTS_REDOP] = is_rccl ? member(set, object, "redop")
-                              : name && strstr(name, "reduce") ? "sum" : "none";
+    row.text[RESULTS_REDOP] = is_rccl                          ? member(set, object, "redop")
+                              : name && strstr(name, "reduce") ? "sum"
+                                                               : "none";
     row.text[RESULTS_ROOT] = "-1";
     row.text[RESULTS_PLACEMENT] =
         is_rccl && strcmp(member(set, object, "inPlace"), "0") == 0 ? "out" : "in";
@@ -361,7 +364,8 @@ static void read_flat(reader *in, const json_t *object, int number)
     row.text[RESULTS_BUSBW_GBS] = member(set, object, "busBw");
     row.text[RESULTS_WRONG] = wrong;
     row.text[RESULTS_VERIFY] = !wrong[0] || strcmp(wrong, "N/A") == 0 ? "off"
-                               : strcmp(wrong, "0") == 0              ? "pass" : "fail";
+                               : strcmp(wrong, "0") == 0              ? "pass"
+                                                                      : "fail";
     results_add(set, &row);
 }
 
@@ -456,8 +460,8 @@ static int read_appended(reader *in)
 void results_read_json(results_set *set, results_input *input, int named)
 {
     json_error_t error;
-    reader in = {.set = set, .input = input,
-                 .common = results_row_make(input->path, 1, RESULTS_NCCL_TESTS)};
+    reader in = {
+        .set = set, .input = input, .common = results_row_make(input->path, 1, RESULTS_NCCL_TESTS)};
     json_t *value = json_loadb(input->text, input->length, 0, &error);
     if (value) {
         if (!read_value(&in, value) && named)

@@ -41,22 +41,21 @@ static const char *speaker_of(const results_lines *lines, int *number)
 {
     static const struct {
         const char *words, *what;
-    } kinds[] = {
-        {"RDMA_Write BW Test", "output of perftest, which measures no collective"},
-        {"#bytes     #iterations", "output of perftest, which measures no collective"},
-        {"[ ID] Interval", "output of iperf3, which measures no collective"},
-        {"nvbandwidth Version", "output of nvbandwidth, which measures no collective"},
-        {"command not found", "the program was not found"},
-        {"No such file or directory", "the program was not found"},
-        {"error while loading shared libraries", "the program lacks a library"},
-        {"not enough slots", "the launcher found too few processors"},
-        {"DUE TO TIME LIMIT", "the job's time limit ended it"},
-        {"Permission denied", "the program could not be run"},
-        {"Segmentation fault", "the program crashed"},
-        {"Out of memory", "memory ran out"},
-        {"usage:", "the program printed its usage: wrong options"},
-        {"USAGE:", "the program printed its usage: wrong options"},
-        {"Usage:", "the program printed its usage: wrong options"}};
+    } kinds[] = {{"RDMA_Write BW Test", "output of perftest, which measures no collective"},
+                 {"#bytes     #iterations", "output of perftest, which measures no collective"},
+                 {"[ ID] Interval", "output of iperf3, which measures no collective"},
+                 {"nvbandwidth Version", "output of nvbandwidth, which measures no collective"},
+                 {"command not found", "the program was not found"},
+                 {"No such file or directory", "the program was not found"},
+                 {"error while loading shared libraries", "the program lacks a library"},
+                 {"not enough slots", "the launcher found too few processors"},
+                 {"DUE TO TIME LIMIT", "the job's time limit ended it"},
+                 {"Permission denied", "the program could not be run"},
+                 {"Segmentation fault", "the program crashed"},
+                 {"Out of memory", "memory ran out"},
+                 {"usage:", "the program printed its usage: wrong options"},
+                 {"USAGE:", "the program printed its usage: wrong options"},
+                 {"Usage:", "the program printed its usage: wrong options"}};
     for (size_t i = 0; i < lines->count; i++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
             if (strstr(lines->list[i].text, kinds[k].words)) {
@@ -72,11 +71,15 @@ static void explain(results_set *set, const results_input *input, const results_
     int line = 0;
     const char *what = speaker_of(lines, &line);
     if (what)
-        results_note(set, input->path, line, "text; not a known kind of result file "
-                     "(docs/user/comparing.md): %s", what);
+        results_note(set, input->path, line,
+                     "text; not a known kind of result file "
+                     "(docs/user/comparing.md): %s",
+                     what);
     else
-        results_note(set, input->path, 0, "%s; not a known kind of result file "
-                     "(docs/user/comparing.md)", is_binary ? "binary data" : "text");
+        results_note(set, input->path, 0,
+                     "%s; not a known kind of result file "
+                     "(docs/user/comparing.md)",
+                     is_binary ? "binary data" : "text");
 }
 
 static int begins(const char *text, const char *word)

@@ -57,8 +57,10 @@ void results_nccl_begin(results_text *in)
 {
     in->sections++;
     in->collective[0] = '\0';
-    in->nccl = (results_nccl){.contender = "nccl", .origin = RESULTS_NCCL_TESTS,
-                              .placements = {"out", "in"}, .first_row = in->set->count};
+    in->nccl = (results_nccl){.contender = "nccl",
+                              .origin = RESULTS_NCCL_TESTS,
+                              .placements = {"out", "in"},
+                              .first_row = in->set->count};
     in->nccl.run = results_text_run(in);
 }
 
@@ -101,8 +103,8 @@ static void read_version(results_text *in, const char *line)
         n->origin = RESULTS_OWN_OUTPUT;
     } else if (strstr(line, "rccl")) {
         library = strstr(line, "rccl-library=");
-        n->contender = library ? nccl_contender(in->set, "rccl", library + strlen("rccl-library="))
-                               : "rccl";
+        n->contender =
+            library ? nccl_contender(in->set, "rccl", library + strlen("rccl-library=")) : "rccl";
     } else if (library) {
         n->contender = nccl_contender(in->set, "nccl", library + strlen("nccl-library="));
     }
@@ -335,13 +337,12 @@ static void add_half(results_text *in, char **fields, int count, int number)
 {
     const half of = {in, fields, count, number};
     const results_nccl *n = &in->nccl;
-    results_row row = results_row_make(in->path, in->line,
-                                       n->is_mscclpp ? RESULTS_MSCCLPP : n->origin);
+    results_row row =
+        results_row_make(in->path, in->line, n->is_mscclpp ? RESULTS_MSCCLPP : n->origin);
     const int reduces = strstr(in->collective, "reduce") != NULL;
     const int is_cpu_time = results_table_find(&n->table, RESULTS_CELL_CPU_TIME, number) >= 0;
-    const int at = results_table_find(&n->table, is_cpu_time ? RESULTS_CELL_CPU_TIME
-                                                            : RESULTS_CELL_TIME,
-                                      number);
+    const int at = results_table_find(
+        &n->table, is_cpu_time ? RESULTS_CELL_CPU_TIME : RESULTS_CELL_TIME, number);
     const char *printed = at < count ? value_of(fields[at]) : "";
     const char *time = at < count ? results_text_scaled(in->set, &n->table.cells[at], printed) : "";
     set_verdict(&of, &row);
@@ -411,7 +412,8 @@ static void add_fields(results_text *in, char **fields, int count)
         return;
     }
     if (!find_collective(in)) {
-        results_note(in->set, in->path, in->line, "the log does not name its collective "
+        results_note(in->set, in->path, in->line,
+                     "the log does not name its collective "
                      "(old nccl-tests); put it into the file's name; row left out");
         return;
     }

@@ -162,7 +162,8 @@ static void explain_trouble(results_text *in, int sources)
         results_note(in->set, in->path, in->trouble_line, "the log reports a failure: %.200s",
                      in->trouble);
     if (in->one_rank_tables > 1 && sources > 1)
-        results_note(in->set, in->path, 0, "%d runs of one rank each, not one run of %d ranks: the "
+        results_note(in->set, in->path, 0,
+                     "%d runs of one rank each, not one run of %d ranks: the "
                      "program was built without MPI, or started by the launcher of another MPI",
                      in->one_rank_tables, in->one_rank_tables);
 }

@@ -12,14 +12,17 @@
 enum { RESULTS_NAME_BYTES = 32, RESULTS_HOSTS = 256, RESULTS_GROUPS_MOST = 64 };
 
 typedef enum results_tool {
-    RESULTS_TOOL_NONE, RESULTS_TOOL_NCCL, RESULTS_TOOL_OSU, RESULTS_TOOL_IMB
+    RESULTS_TOOL_NONE,
+    RESULTS_TOOL_NCCL,
+    RESULTS_TOOL_OSU,
+    RESULTS_TOOL_IMB
 } results_tool;
 
 /* What the lists of devices of a section say. */
 typedef struct results_devices {
-    int ranks, listed;  /* the highest rank and 1; lines */
-    int zeros;          /* lines of rank 0 */
-    int groups;         /* the highest group and 1 */
+    int ranks, listed; /* the highest rank and 1; lines */
+    int zeros;         /* lines of rank 0 */
+    int groups;        /* the highest group and 1 */
     int in_group[RESULTS_GROUPS_MOST];
     char *hosts[RESULTS_HOSTS]; /* of the first group; all of them if there is one group */
     int nhosts;
@@ -33,8 +36,8 @@ typedef struct results_part {
 
 /* A section of nccl-tests or a tool like it. */
 typedef struct results_nccl {
-    int level;               /* the last part of its header that was seen: results_nccl_comment */
-    int runs, headings;      /* programs that began before any table; lines of headings */
+    int level;          /* the last part of its header that was seen: results_nccl_comment */
+    int runs, headings; /* programs that began before any table; lines of headings */
     int rows, is_mscclpp;
     const char *contender, *run;
     const char *collective, *nranks, *nnodes; /* as text, since the first row; NULL before */
@@ -43,8 +46,8 @@ typedef struct results_nccl {
     results_table table;
     const char *placements[RESULTS_TABLE_HALVES];
     results_part part;
-    int failed_values;       /* of the footer */
-    size_t first_row;        /* of the section, in the set */
+    int failed_values; /* of the footer */
+    size_t first_row;  /* of the section, in the set */
 } results_nccl;
 
 /* A section of OSU or IMB. */
@@ -52,7 +55,7 @@ typedef struct results_mpi {
     const char *collective; /* NULL: weir does not have it */
     const char *dtype, *contender, *backend;
     int ranks, groups;
-    int is_old;             /* IMB before 2019.1 */
+    int is_old; /* IMB before 2019.1 */
     results_table table;
 } results_mpi;
 
@@ -64,12 +67,12 @@ typedef struct results_text {
     int sections;
     char collective[RESULTS_NAME_BYTES]; /* that the section names; "": none */
     char command[RESULTS_NAME_BYTES];    /* of the last command since the last table */
-    int command_ranks;      /* that the last command of OSU gives its launcher; 0: none */
-    char file[RESULTS_NAME_BYTES];       /* in the file's name */
-    const char *trouble;    /* the first line in which a program reports its failure */
+    int command_ranks;             /* that the last command of OSU gives its launcher; 0: none */
+    char file[RESULTS_NAME_BYTES]; /* in the file's name */
+    const char *trouble;           /* the first line in which a program reports its failure */
     int trouble_line;
-    int seen;               /* rows, of which some have no time */
-    int one_rank_tables;    /* sections of one rank, each in another source */
+    int seen;            /* rows, of which some have no time */
+    int one_rank_tables; /* sections of one rank, each in another source */
     results_nccl nccl;
     results_mpi mpi;
 } results_text;

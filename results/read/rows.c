@@ -288,9 +288,11 @@ static int read_times(results_set *set, results_row *row)
     double factor = results_bus_factor(row->text[RESULTS_COLLECTIVE], row->nranks);
     if (results_real(text, &row->median_us) != 0 || row->median_us <= 0) {
         const int is_zero = text[0] && !text[strspn(text, "0.")];
-        results_note(set, row->path, row->line, is_zero && !results_is_own(row->origin)
-                     ? "median_us '%s' is below what the tool prints; row left out"
-                     : "median_us '%s' is not a time; row left out", text);
+        results_note(set, row->path, row->line,
+                     is_zero && !results_is_own(row->origin)
+                         ? "median_us '%s' is below what the tool prints; row left out"
+                         : "median_us '%s' is not a time; row left out",
+                     text);
         return -1;
     }
     results_sense_numbers(set, row);

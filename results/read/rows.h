@@ -20,7 +20,7 @@ typedef enum results_column { WEIRI_COLUMNS(RESULTS_COLUMN) RESULTS_COLUMNS } re
 
 /* The tool that wrote a file, which decides what its times mean. */
 typedef enum results_origin {
-    RESULTS_OWN_CSV, /* medians of the slowest rank, with intervals */
+    RESULTS_OWN_CSV,    /* medians of the slowest rank, with intervals */
     RESULTS_OWN_OUTPUT, /* weir's table or JSON: medians */
     RESULTS_NCCL_TESTS, /* means over ranks and iterations; rccl-tests too */
     RESULTS_OSU,        /* means */
@@ -39,12 +39,12 @@ typedef struct results_row {
     results_origin origin;
     int nranks, nnodes, root; /* nranks 0: unknown */
     unsigned long long bytes;
-    double median_us;           /* NaN if failed */
-    double low_us, high_us;     /* 95% interval of the median; NaN where unknown */
-    double resolution; /* logarithm of what the last printed digit of the time leaves open */
+    double median_us;       /* NaN if failed */
+    double low_us, high_us; /* 95% interval of the median; NaN where unknown */
+    double resolution;      /* logarithm of what the last printed digit of the time leaves open */
     double algbw_gbs, busbw_gbs; /* NaN if failed */
-    int failed;                 /* verification found wrong elements */
-    int is_copy;                /* a more complete file of the same run has the row (load.c) */
+    int failed;                  /* verification found wrong elements */
+    int is_copy;                 /* a more complete file of the same run has the row (load.c) */
 } results_row;
 
 typedef struct results_block results_block;
@@ -53,15 +53,15 @@ typedef struct results_document results_document; /* write_json.c */
 typedef struct results_set {
     results_row *rows;
     size_t count, room;
-    size_t problems;        /* lines that could not be used, or only after a change */
-    size_t files;           /* number of files that were read */
-    int ranks;              /* for files that do not state it; 0: not given */
-    FILE *messages;         /* NULL: none are printed */
-    const char *schema_path;  /* the file whose unknown schema was reported */
-    const char *noted_path; /* the file of the last message, and its number of messages */
+    size_t problems;         /* lines that could not be used, or only after a change */
+    size_t files;            /* number of files that were read */
+    int ranks;               /* for files that do not state it; 0: not given */
+    FILE *messages;          /* NULL: none are printed */
+    const char *schema_path; /* the file whose unknown schema was reported */
+    const char *noted_path;  /* the file of the last message, and its number of messages */
     size_t noted;
-    results_block *blocks;  /* memory of all texts */
-    int keeps_documents;    /* keep what JSON files have in addition to rows (write_json.c) */
+    results_block *blocks; /* memory of all texts */
+    int keeps_documents;   /* keep what JSON files have in addition to rows (write_json.c) */
     results_document *documents, **last_document;
 } results_set;
 

@@ -22,8 +22,8 @@ static void check_schema(results_set *set, const results_row *row)
     set->schema_path = row->path;
     results_note(set, row->path, row->line,
                  "unknown schema '%s': this program knows 1 to %d, and fields may mean something "
-                 "else; use the weir that wrote the file, or a newer one", text,
-                 WEIRI_COLUMNS_SCHEMA);
+                 "else; use the weir that wrote the file, or a newer one",
+                 text, WEIRI_COLUMNS_SCHEMA);
 }
 
 /* Whether a row counts wrong elements, whatever its verdict says. */

@@ -15,16 +15,18 @@ static const struct {
     const char *word;
     results_meaning meaning;
 } words[] = {
-    {"size", RESULTS_CELL_SIZE},     {"#bytes", RESULTS_CELL_SIZE},  {"count", RESULTS_CELL_COUNT},
-    {"type", RESULTS_CELL_TYPE},     {"redop", RESULTS_CELL_REDOP},  {"root", RESULTS_CELL_ROOT},
-    {"time", RESULTS_CELL_TIME},     {"cputime", RESULTS_CELL_CPU_TIME},
-    {"algbw", RESULTS_CELL_ALGBW},   {"busbw", RESULTS_CELL_BUSBW},  {"#wrong", RESULTS_CELL_WRONG},
-    {"wrong", RESULTS_CELL_WRONG},   {"defects", RESULTS_CELL_WRONG},
-    {"error", RESULTS_CELL_ERROR},   {"i_min", RESULTS_CELL_MIN},    {"i_max", RESULTS_CELL_MAX},
-    {"i_p99", RESULTS_CELL_P99},     {"i_cv%", RESULTS_CELL_OTHER},
-    {"iterations", RESULTS_CELL_ITERS}, {"#repetitions", RESULTS_CELL_ITERS},
+    {"size", RESULTS_CELL_SIZE},          {"#bytes", RESULTS_CELL_SIZE},
+    {"count", RESULTS_CELL_COUNT},        {"type", RESULTS_CELL_TYPE},
+    {"redop", RESULTS_CELL_REDOP},        {"root", RESULTS_CELL_ROOT},
+    {"time", RESULTS_CELL_TIME},          {"cputime", RESULTS_CELL_CPU_TIME},
+    {"algbw", RESULTS_CELL_ALGBW},        {"busbw", RESULTS_CELL_BUSBW},
+    {"#wrong", RESULTS_CELL_WRONG},       {"wrong", RESULTS_CELL_WRONG},
+    {"defects", RESULTS_CELL_WRONG},      {"error", RESULTS_CELL_ERROR},
+    {"i_min", RESULTS_CELL_MIN},          {"i_max", RESULTS_CELL_MAX},
+    {"i_p99", RESULTS_CELL_P99},          {"i_cv%", RESULTS_CELL_OTHER},
+    {"iterations", RESULTS_CELL_ITERS},   {"#repetitions", RESULTS_CELL_ITERS},
     {"validation", RESULTS_CELL_VERDICT}, {"mbytes/sec", RESULTS_CELL_OTHER},
-    {"msg/sec", RESULTS_CELL_OTHER}, {"messages/s", RESULTS_CELL_OTHER},
+    {"msg/sec", RESULTS_CELL_OTHER},      {"messages/s", RESULTS_CELL_OTHER},
 };
 
 /* The factor of a unit in parentheses or brackets at the end of a word, 0 if there is none. Writes
@@ -34,9 +36,9 @@ static double unit_of(const char *word, size_t *begin)
     static const struct {
         const char *text;
         double scale;
-    } units[] = {{"us", 1},      {"usec", 1},  {"ms", 1e3},       {"msec", 1e3},      {"s", 1e6},
-                 {"sec", 1e6},   {"ns", 1e-3}, {"nsec", 1e-3},    {"B", 1},           {"bytes", 1},
-                 {"KB", 1024},   {"KiB", 1024}, {"MB", 1048576.0}, {"MiB", 1048576.0}};
+    } units[] = {{"us", 1},    {"usec", 1},   {"ms", 1e3},       {"msec", 1e3},     {"s", 1e6},
+                 {"sec", 1e6}, {"ns", 1e-3},  {"nsec", 1e-3},    {"B", 1},          {"bytes", 1},
+                 {"KB", 1024}, {"KiB", 1024}, {"MB", 1048576.0}, {"MiB", 1048576.0}};
     const char *open = strpbrk(word, "([");
     const size_t length = open ? strcspn(open + 1, ")]") : 0;
     *begin = open ? (size_t)(open - word) : strlen(word);
@@ -51,8 +53,9 @@ static double unit_of(const char *word, size_t *begin)
 /* "Avg Latency", "P99 Tail Lat", "t_max": a phrase before its unit. */
 static results_meaning meaning_of(const char *phrase)
 {
-    static const char *const overlaps[] = {"overall", "compute", "comm", "overlap", "init", "wait",
-                                           "test", "t_ovrl", "t_pure", "t_cpu", "pure"};
+    static const char *const overlaps[] = {"overall", "compute", "comm", "overlap",
+                                           "init",    "wait",    "test", "t_ovrl",
+                                           "t_pure",  "t_cpu",   "pure"};
     const char *tail = strstr(phrase, "tail");
     for (size_t i = 0; i < sizeof overlaps / sizeof *overlaps; i++)
         if (strncmp(phrase, overlaps[i], strlen(overlaps[i])) == 0)
@@ -178,15 +181,19 @@ int results_table_fits(const results_cell *cell, const char *text)
     unsigned long long whole;
     switch (cell->meaning) {
     case RESULTS_CELL_SIZE:
-    case RESULTS_CELL_COUNT: return results_whole(text, &whole) == 0;
+    case RESULTS_CELL_COUNT:
+        return results_whole(text, &whole) == 0;
     case RESULTS_CELL_TYPE:
-    case RESULTS_CELL_REDOP: return isalpha((unsigned char)text[0]) != 0;
+    case RESULTS_CELL_REDOP:
+        return isalpha((unsigned char)text[0]) != 0;
     case RESULTS_CELL_VERDICT:
-    case RESULTS_CELL_OTHER: return 1;
+    case RESULTS_CELL_OTHER:
+        return 1;
     case RESULTS_CELL_ERROR:
     case RESULTS_CELL_WRONG:
         return is_number(text) ||
                (is_number(text) == 0 && strchr(text, '*') && isdigit((unsigned char)text[0]));
-    default: return is_number(text);
+    default:
+        return is_number(text);
     }
 }

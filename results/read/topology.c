@@ -51,15 +51,15 @@ static int topology_add_devices(const json_t *list, weiri_picture_device *device
     const int count = at_most(list, WEIRI_PICTURE_DEVICES);
     for (int i = 0; i < count; i++) {
         const json_t *facts = json_array_get(list, (size_t)i);
-        devices[i] = (weiri_picture_device){
-            .name = text_of(facts, "name"),
-            .model = text_of(facts, "model"),
-            .numa = whole_of(facts, "numa"),
-            .number = whole_of(facts, "nic"),
-            .nic = whole_of(facts, "nic"),
-            .pcie_gbs = speed_of(facts, "pcie_gbs"),
-            .link_gbits = speed_of(facts, "link_gbits"),
-            .is_down = json_is_false(json_object_get(facts, "link_up"))};
+        devices[i] =
+            (weiri_picture_device){.name = text_of(facts, "name"),
+                                   .model = text_of(facts, "model"),
+                                   .numa = whole_of(facts, "numa"),
+                                   .number = whole_of(facts, "nic"),
+                                   .nic = whole_of(facts, "nic"),
+                                   .pcie_gbs = speed_of(facts, "pcie_gbs"),
+                                   .link_gbits = speed_of(facts, "link_gbits"),
+                                   .is_down = json_is_false(json_object_get(facts, "link_up"))};
     }
     return count;
 }

@@ -37,7 +37,7 @@ static void segment(const sums *s, size_t from, size_t to, char *is_change, size
 {
     double best = least_t;
     size_t at = 0;
-    for (size_t cut = from + 1; cut < to && *left > 0; cut++) {
+    for (size_t cut = from + 1; cut<to && * left> 0; cut++) {
         double t = t_of_cut(s, from, cut, to);
         if (t > best) {
             best = t;

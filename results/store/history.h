@@ -11,15 +11,15 @@
 enum { RESULTS_CHANGES = 8 };
 
 typedef struct results_series {
-    const results_row *row;    /* an example of its rows */
-    const double *times_us;    /* one per night; NaN: not measured */
+    const results_row *row; /* an example of its rows */
+    const double *times_us; /* one per night; NaN: not measured */
     size_t nights;
     size_t changes[RESULTS_CHANGES]; /* the first nights of new levels, ascending */
     size_t nchanges;
 } results_series;
 
 typedef struct results_history {
-    const char **nights;       /* names of run folders, ascending */
+    const char **nights; /* names of run folders, ascending */
     size_t count;
     results_series *series;
     size_t nseries;

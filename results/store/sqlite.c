@@ -114,8 +114,7 @@ int results_sqlite_read(results_set *set, const char *path, const char *run)
     while (from && (status = sqlite3_step(from)) == SQLITE_ROW)
         add_row(set, path, from);
     if (status != SQLITE_DONE)
-        results_note(set, path, 0, "%s; the rest is not read",
-                     file ? problem_of(file) : reason);
+        results_note(set, path, 0, "%s; the rest is not read", file ? problem_of(file) : reason);
     set->files++;
     sqlite3_finalize(from);
     sqlite3_close(file);
@@ -168,8 +167,10 @@ int results_sqlite_find(const char *path, const char *word, char *run, size_t by
     else if (is_latest)
         snprintf(run, bytes, "no run in the store '%.200s'", path);
     else
-        snprintf(run, bytes, "the store '%.200s' has no baseline; weir-compare --store FILE "
-                             "--accept NAME makes a run one", path);
+        snprintf(run, bytes,
+                 "the store '%.200s' has no baseline; weir-compare --store FILE "
+                 "--accept NAME makes a run one",
+                 path);
     sqlite3_finalize(from);
     sqlite3_close(file);
     return found ? 0 : -1;

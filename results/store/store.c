@@ -54,8 +54,10 @@ static int find_baseline(const char *store, char *path, size_t bytes)
         fclose(file);
     name[strcspn(name, "\r\n")] = '\0';
     if (!is_name(name)) {
-        snprintf(path, bytes, "the store '%.200s' has no baseline; weir-compare --store DIR "
-                              "--accept NAME makes a run folder one", store);
+        snprintf(path, bytes,
+                 "the store '%.200s' has no baseline; weir-compare --store DIR "
+                 "--accept NAME makes a run folder one",
+                 store);
         return -1;
     }
     if (snprintf(path, bytes, "%s/%s", store, name) >= (int)bytes || !is_folder(path)) {

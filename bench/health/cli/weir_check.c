@@ -118,8 +118,8 @@ static weir_status check_read_expectations(const check_options *options, health_
 /* Checks a node and writes the report. Returns the exit code. */
 static int check_run_node(const check_options *options)
 {
-    static const char *const levels[] = {[HEALTH_QUICK] = "quick", [HEALTH_STANDARD] = "standard",
-                                         [HEALTH_LONG] = "long"};
+    static const char *const levels[] = {
+        [HEALTH_QUICK] = "quick", [HEALTH_STANDARD] = "standard", [HEALTH_LONG] = "long"};
     char programs[512];
     health_report report = {0};
     health_baseline *baseline = NULL;

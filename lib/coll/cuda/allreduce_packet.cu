@@ -34,8 +34,7 @@ static __device__ __forceinline__ uint64_t reduce_word(const weiri_gpu_args &arg
 /* At most one word per thread, by the shortest path. even: input, output and length are
  * word-aligned. */
 template <int dtype, int exact>
-static __device__ __forceinline__ void reduce_one(const weiri_gpu_args &args, unsigned i,
-                                                  bool even)
+static __device__ __forceinline__ void reduce_one(const weiri_gpu_args &args, unsigned i, bool even)
 {
     const weiri_gpu_view &view = args.view;
     const bool has_word = i < (unsigned)((args.bytes + 7) / 8);

@@ -76,9 +76,8 @@ static __device__ __forceinline__ void take_next(const weiri_gpu_args &args, wei
 }
 
 /* Gives a credit to the senders of the next `depth` pieces, of which t is the first one. */
-static __device__ __forceinline__ void credit_next(const weiri_gpu_view &view,
-                                                   const weiri_gpu_lane &lane, const turn &t,
-                                                   uint32_t pieces)
+static __device__ __forceinline__ void
+credit_next(const weiri_gpu_view &view, const weiri_gpu_lane &lane, const turn &t, uint32_t pieces)
 {
     const int last = t.phase + (int)((t.piece + lane.depth - 1) / pieces);
     for (int phase = t.phase; phase <= last && phase < view.nranks; phase++)

@@ -39,22 +39,20 @@ enum {
 
 /* What one sender writes for the block of one index on the reader's side. */
 typedef struct weiri_gpu_cell {
-    uint64_t in[2];    /* an LL packet: the descriptor of the sender's input */
-    uint64_t out[2];   /* likewise of its output, or of the part of it that the reader fills */
-    uint64_t signal;   /* epoch << WEIRI_GPU_SIGNAL_SHIFT | signals given in this epoch */
-    uint64_t staged;   /* epoch << WEIRI_GPU_STEP_SHIFT | pieces that the sender has stored */
-    uint64_t taken;    /* likewise, pieces of the reader that the sender has used */
-    uint64_t drained;  /* likewise, results of the reader that the sender has copied out */
-    uint64_t credit[8]; /* reduce_ll128_chain.cu, lane.cuh: likewise, what the reader's warps have
-                         * sent and the sender has used */
+    uint64_t in[2];      /* an LL packet: the descriptor of the sender's input */
+    uint64_t out[2];     /* likewise of its output, or of the part of it that the reader fills */
+    uint64_t signal;     /* epoch << WEIRI_GPU_SIGNAL_SHIFT | signals given in this epoch */
+    uint64_t staged;     /* epoch << WEIRI_GPU_STEP_SHIFT | pieces that the sender has stored */
+    uint64_t taken;      /* likewise, pieces of the reader that the sender has used */
+    uint64_t drained;    /* likewise, results of the reader that the sender has copied out */
+    uint64_t credit[8];  /* reduce_ll128_chain.cu, lane.cuh: likewise, what the reader's warps have
+                          * sent and the sender has used */
     uint64_t arrived[8]; /* lane.cuh: likewise, pieces that the sender's warps have stored */
 } weiri_gpu_cell;
 
-#define WEIRI_GPU_CELLS_BYTES \
-    (sizeof(weiri_gpu_cell) * WEIRI_GPU_BLOCKS_MAX * WEIRI_GPU_RANKS_MAX)
+#define WEIRI_GPU_CELLS_BYTES (sizeof(weiri_gpu_cell) * WEIRI_GPU_BLOCKS_MAX * WEIRI_GPU_RANKS_MAX)
 #define WEIRI_GPU_PACKETS_AT WEIRI_GPU_CELLS_BYTES
-#define WEIRI_GPU_PACKETS_BYTES \
-    (WEIRI_GPU_SLOT_BYTES * WEIRI_GPU_RANKS_MAX * WEIRI_GPU_PHASES * 2)
+#define WEIRI_GPU_PACKETS_BYTES (WEIRI_GPU_SLOT_BYTES * WEIRI_GPU_RANKS_MAX * WEIRI_GPU_PHASES * 2)
 #define WEIRI_GPU_LINES_AT (WEIRI_GPU_PACKETS_AT + WEIRI_GPU_PACKETS_BYTES)
 #define WEIRI_GPU_STAGE_AT (WEIRI_GPU_LINES_AT + WEIRI_GPU_LINES_BYTES)
 #define WEIRI_GPU_SCRATCH_BYTES (WEIRI_GPU_STAGE_AT + 2 * WEIRI_GPU_STAGE_BYTES)
@@ -84,8 +82,8 @@ typedef struct weiri_gpu_args {
     const char *in;
     char *out;
     weiri_gpu_desc in_desc, out_desc;
-    uint64_t count; /* elements: the collective's count parameter */
-    uint64_t bytes; /* count times the size of an element */
+    uint64_t count;       /* elements: the collective's count parameter */
+    uint64_t bytes;       /* count times the size of an element */
     uint64_t chunk_bytes; /* push for allreduce by copy engines: if not 0, each rank reduces so much
                            * of its share and keeps the result */
     int32_t dtype, op, root;
@@ -95,7 +93,7 @@ typedef struct weiri_gpu_args {
                             * 0: the default */
     weiri_gpu_pair pairs[WEIRI_GPU_RANKS_MAX]; /* pairwise collectives */
     weiri_gpu_counts counts;                   /* alltoallv */
-    int32_t nvlink; /* whether NVLink joins all GPUs; for the choice of an algorithm */
+    int32_t nvlink;    /* whether NVLink joins all GPUs; for the choice of an algorithm */
     int32_t symmetric; /* whether the output is in symmetric memory on all ranks; likewise */
 } weiri_gpu_args;
 

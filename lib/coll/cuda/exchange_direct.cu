@@ -171,8 +171,9 @@ WEIRI_GPU_FN void send_credits(const weiri_gpu_args &args, const exchange_state 
         const weiri_gpu_pair &pair = x->pair[peer];
         if (peer != view.rank && is_long(x, pair.recv_bytes))
             weiri_gpu_send_descs(view, peer, epoch, pair.recv_bytes,
-                                 args.out_desc == WEIRI_GPU_UNMAPPED ? WEIRI_GPU_UNMAPPED
-                                                                  : args.out_desc + pair.recv_at);
+                                 args.out_desc == WEIRI_GPU_UNMAPPED
+                                     ? WEIRI_GPU_UNMAPPED
+                                     : args.out_desc + pair.recv_at);
     }
 }
 

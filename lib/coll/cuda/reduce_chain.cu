@@ -19,7 +19,7 @@ enum {
     /* for each rank of the chain, which adds one piece of latency */
     REDUCE_CHAIN_ROUNDS_WANTED = 8,
     REDUCE_CHAIN_LEAST_BYTES = 32 << 10, /* of the pieces that all ranks pass on at a time */
-    MOST_KIB = 24,          /* of a piece that a rank between others passes on */
+    MOST_KIB = 24,                       /* of a piece that a rank between others passes on */
 };
 
 /* What the blocks of a launch have in common. */

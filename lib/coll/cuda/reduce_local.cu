@@ -17,7 +17,7 @@ static __global__ void __launch_bounds__(512)
     }
     __syncthreads();
     weiri_gpu_reduce_range<dtype, 0>(args, &buffers, 1u << args.view.rank, {0, args.bytes},
-                                  blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
+                                     blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
 }
 
 extern "C" const void *weiri_gpu_reduce_local_kernel(weir_dtype dtype)

@@ -31,8 +31,8 @@ static const char phase[] = "allreduce (numa)";
 typedef struct numa {
     weiri_coll *coll;
     const weiri_task *task;
-    int ndomains, domain;  /* NUMA nodes; this rank's */
-    int place, nshares;    /* of this rank among those of its NUMA node */
+    int ndomains, domain;           /* NUMA nodes; this rank's */
+    int place, nshares;             /* of this rank among those of its NUMA node */
     int first[WEIRI_RANKS_MAX + 1]; /* of each NUMA node in ranks */
     int ranks[WEIRI_RANKS_MAX];     /* in the order of NUMA nodes */
 } numa;

@@ -25,9 +25,9 @@ typedef struct exchange {
     const char *phase;
     size_t direct_from_bytes; /* longer messages are copied by the reader: in mapped memory, */
     size_t cma_from_bytes;    /* and in unregistered memory */
-    int lends;   /* whether unregistered memory is copied by the reader in any case */
-    int is_read; /* whether any peer copies from this rank's buffer */
-    weiri_progress *of; /* of each peer; sent and received count the pieces of streams */
+    int lends;                /* whether unregistered memory is copied by the reader in any case */
+    int is_read;              /* whether any peer copies from this rank's buffer */
+    weiri_progress *of;       /* of each peer; sent and received count the pieces of streams */
 } exchange;
 
 static size_t stream_piece_bytes(const weiri_coll *coll)
@@ -134,8 +134,7 @@ static int send_more(exchange *x, int peer)
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &x->task->pairs[peer];
     weiri_message *message = weiri_coll_message(coll, coll->rank, peer);
-    char *payload =
-        weiri_coll_payload(coll, coll->epoch, coll->rank, peer, coll->message_bytes);
+    char *payload = weiri_coll_payload(coll, coll->epoch, coll->rank, peer, coll->message_bytes);
     size_t piece = stream_piece_bytes(coll);
     const uint64_t room = stream_room(coll);
     uint64_t pieces = stream_pieces(coll, pair->send_bytes);
@@ -162,8 +161,7 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &x->task->pairs[peer];
-    const char *payload =
-        weiri_coll_payload(coll, coll->epoch, peer, coll->rank, pair->recv_bytes);
+    const char *payload = weiri_coll_payload(coll, coll->epoch, peer, coll->rank, pair->recv_bytes);
     for (size_t at = 0; at < pair->recv_bytes; at += WEIRI_CHUNK_BYTES) {
         size_t left = pair->recv_bytes - at;
         weir_status status =

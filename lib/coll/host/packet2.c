@@ -29,7 +29,7 @@ typedef struct two_steps {
     const weiri_task *task;
     const char *phase;
     weiri_reduce_fn reduce;
-    int has_output; /* this rank gets the result */
+    int has_output;      /* this rank gets the result */
     weiri_copy_fn *copy; /* of results into the output */
 } two_steps;
 

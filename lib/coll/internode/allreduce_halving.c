@@ -29,8 +29,8 @@ static size_t block_at(const halving *h, int block)
 static weir_status exchange_blocks(halving *h, int mask, int from, int from_end, int to, int to_end,
                                    int combines)
 {
-    int peer = weiri_group_rank(
-        &h->x, weiri_fold_node(h->index ^ mask, h->x.internode->nnodes, h->power));
+    int peer =
+        weiri_group_rank(&h->x, weiri_fold_node(h->index ^ mask, h->x.internode->nnodes, h->power));
     const weiri_transfer t = {.to = peer,
                               .from = peer,
                               .send = h->part + block_at(h, from),

@@ -18,8 +18,8 @@ static weir_status binomial_pass(weiri_internode_coll *x, const weiri_binomial *
                                         task->call->out, bytes);
     for (int span = b->span / 2; span > 0 && status == WEIR_OK; span /= 2)
         if (b->position + span < b->nnodes)
-            status = weiri_transfer_send(x, weiri_binomial_rank(x, b, b->position + span), data,
-                                         bytes);
+            status =
+                weiri_transfer_send(x, weiri_binomial_rank(x, b, b->position + span), data, bytes);
     return status;
 }
 

@@ -6,7 +6,7 @@
 #include "coll/internode/internode_coll.h"
 
 static weir_status broadcast_in_node(weiri_internode_coll *x, const char *in, char *out,
-                                    size_t bytes, int place)
+                                     size_t bytes, int place)
 {
     return weir_broadcast(x->node_comm, in, out, bytes, WEIR_UINT8, place, x->stream);
 }

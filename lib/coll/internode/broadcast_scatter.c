@@ -33,9 +33,9 @@ static weir_status scatter_blocks(scatter *s)
     int own = b->position;
     weir_status status = WEIR_OK;
     if (own > 0)
-        status = weiri_transfer_receive(&s->x, rank_at(s, own - b->span),
-                                        s->part + block_at(s, own),
-                                        block_at(s, own + b->span) - block_at(s, own));
+        status =
+            weiri_transfer_receive(&s->x, rank_at(s, own - b->span), s->part + block_at(s, own),
+                                   block_at(s, own + b->span) - block_at(s, own));
     for (int span = b->span / 2; span > 0 && status == WEIR_OK; span /= 2) {
         int child = own + span;
         if (child < b->nnodes)

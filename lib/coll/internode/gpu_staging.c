@@ -74,8 +74,8 @@ weir_status weiri_gpu_staging_host(weiri_coll *coll, int which, size_t bytes, ch
     host_buffer *of = &coll->gpu_staging->host[which];
     if (!of->memory || weir_mem_bytes(of->memory) < bytes) {
         host_buffer_free(comm, of);
-        status = weir_mem_alloc(comm->host_comm, bytes > LEAST_BYTES ? bytes : LEAST_BYTES,
-                                &of->memory);
+        status =
+            weir_mem_alloc(comm->host_comm, bytes > LEAST_BYTES ? bytes : LEAST_BYTES, &of->memory);
         if (status == WEIR_OK)
             status = memory_pin(comm, of->memory, &of->pinned);
     }

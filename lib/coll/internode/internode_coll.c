@@ -12,10 +12,9 @@ static weir_status internode_begin_on_gpu(weiri_internode_coll *x)
     x->node_comm = x->coll->comm->gpu_comm;
     x->stream = x->task->call->stream;
     weir_status status = weiri_gpu_staging_device(x->coll, &x->device_staging);
-    return status == WEIR_OK
-               ? weiri_gpu_staging_host(x->coll, WEIRI_GPU_STAGING_IN, x->internode->slot_bytes,
-                                    &x->host_staging)
-               : status;
+    return status == WEIR_OK ? weiri_gpu_staging_host(x->coll, WEIRI_GPU_STAGING_IN,
+                                                      x->internode->slot_bytes, &x->host_staging)
+                             : status;
 }
 
 weir_status weiri_internode_coll_begin(weiri_coll *coll, const weiri_task *task,
@@ -66,7 +65,7 @@ weir_status weiri_internode_coll_end(weiri_internode_coll *x, weir_status status
 }
 
 weir_status weiri_internode_coll_copy(weiri_internode_coll *x, char *to, const char *from,
-                                       size_t bytes)
+                                      size_t bytes)
 {
     if (to == from || !bytes)
         return WEIR_OK;
@@ -112,8 +111,8 @@ weir_status weiri_internode_coll_send(weiri_internode_coll *x, int rank, const c
 {
     weir_status status = weiri_internode_await_room(x->internode, rank, x->phase);
     if (status == WEIR_OK)
-        status = weiri_internode_coll_copy(x, weiri_internode_outgoing(x->internode, rank), data,
-                                            bytes);
+        status =
+            weiri_internode_coll_copy(x, weiri_internode_outgoing(x->internode, rank), data, bytes);
     return status == WEIR_OK ? weiri_internode_send(x->internode, rank, bytes, bytes) : status;
 }
 

@@ -54,7 +54,7 @@ static inline char *weiri_internode_coll_host_buffer(const weiri_internode_coll 
 /* Copies between a phase buffer and host memory, a host buffer and a buffer of the call, or either
  * of them and a message; nothing if from and to are equal. After the earlier phases; blocks. */
 weir_status weiri_internode_coll_copy(weiri_internode_coll *x, char *to, const char *from,
-                                       size_t bytes);
+                                      size_t bytes);
 
 /* The rank of a node with which ranks of a place communicate. */
 static inline int weiri_internode_coll_rail(const weiri_internode_coll *x, int node, int place)

@@ -15,7 +15,7 @@ weir_status weiri_pairs_in_node(weiri_internode_coll *x)
         return status;
     if (x->device_staging)
         call.collective = WEIR_COLL_ALLTOALLV; /* for which kernels use each pair's addresses */
-    call.algo_name = NULL; /* names an algorithm across nodes */
+    call.algo_name = NULL;                     /* names an algorithm across nodes */
     call.in = NULL;
     call.out = NULL;
     for (int place = 0; place < own->count; place++) {
@@ -29,7 +29,6 @@ weir_status weiri_pairs_in_node(weiri_internode_coll *x)
             call.out = pair->to;
     }
     const weiri_pair *self = &node_coll->pairs[0];
-    return own->count > 1
-               ? weiri_coll_run(node_coll, &call, most * (size_t)own->count)
-               : weiri_internode_coll_copy(x, self->to, self->from, self->send_bytes);
+    return own->count > 1 ? weiri_coll_run(node_coll, &call, most * (size_t)own->count)
+                          : weiri_internode_coll_copy(x, self->to, self->from, self->send_bytes);
 }

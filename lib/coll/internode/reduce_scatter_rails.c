@@ -10,8 +10,8 @@
 static int is_even(const weiri_internode_coll *x, int node)
 {
     const weiri_node *other = &x->internode->nodes[node];
-    return other->count == x->count && other->ranks[other->count - 1] - other->ranks[0] ==
-                                           other->count - 1;
+    return other->count == x->count &&
+           other->ranks[other->count - 1] - other->ranks[0] == other->count - 1;
 }
 
 /* Where the partial result for a rank goes: into out on this node, else into a message. */
@@ -28,8 +28,8 @@ static weir_status partial_begin(weiri_internode_coll *x, int to, char *out, cha
 /* Copies the result of the node's phase to its place, and sends it if that is a message. */
 static weir_status partial_end(weiri_internode_coll *x, int to, char *partial, size_t bytes)
 {
-    weir_status status = weiri_internode_coll_copy(
-        x, partial, weiri_internode_coll_phase_buffer(x, partial), bytes);
+    weir_status status =
+        weiri_internode_coll_copy(x, partial, weiri_internode_coll_phase_buffer(x, partial), bytes);
     return status == WEIR_OK && weiri_internode_is_remote(x->internode, to)
                ? weiri_internode_send(x->internode, to, bytes, bytes)
                : status;

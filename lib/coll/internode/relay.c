@@ -23,10 +23,10 @@
 
 typedef struct relay {
     weiri_internode_coll x;
-    int blocks;    /* a contribution has a block for each rank */
-    int all;       /* a result has a block from each rank */
-    size_t block;  /* bytes of one in this round */
-    size_t done;   /* bytes of each block in earlier rounds */
+    int blocks;        /* a contribution has a block for each rank */
+    int all;           /* a result has a block from each rank */
+    size_t block;      /* bytes of one in this round */
+    size_t done;       /* bytes of each block in earlier rounds */
     const void **from; /* leader: each rank's contribution; coll->sources */
 } relay;
 

@@ -21,9 +21,9 @@ typedef struct weiri_transfer {
     size_t send_bytes;
     char *receive; /* may begin at send; each message is then received after it was sent */
     size_t receive_bytes;
-    int combines;     /* receive is combined with what arrives, else overwritten */
-    int peer_first;   /* what arrives is the first operand of the combination */
-    int is_last;      /* the result is complete: for avg, divides by the number of ranks */
+    int combines;   /* receive is combined with what arrives, else overwritten */
+    int peer_first; /* what arrives is the first operand of the combination */
+    int is_last;    /* the result is complete: for avg, divides by the number of ranks */
 } weiri_transfer;
 
 /* Performs a transfer; blocks until everything is received, and what is sent has left the buffer.

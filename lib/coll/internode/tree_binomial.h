@@ -36,8 +36,7 @@ static inline int weiri_binomial_node(const weiri_binomial *b, int position)
 static inline int weiri_binomial_rank(const weiri_internode_coll *x, const weiri_binomial *b,
                                       int position)
 {
-    return position == 0 ? b->root
-                         : x->internode->nodes[weiri_binomial_node(b, position)].ranks[0];
+    return position == 0 ? b->root : x->internode->nodes[weiri_binomial_node(b, position)].ranks[0];
 }
 
 #endif

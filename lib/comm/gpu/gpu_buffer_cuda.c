@@ -45,11 +45,13 @@ static weir_status buffer_check_owner(const weir_comm *comm, const void *pointer
         return weiri_fail(WEIR_ERR_INVALID,
                           "a buffer is host memory, but the communicator is on GPU %d: pass memory "
                           "of weir_mem_alloc or cudaMalloc, or create a communicator with the host "
-                          "backend", device);
+                          "backend",
+                          device);
     if (attributes.device != device)
         return weiri_fail(WEIR_ERR_INVALID,
                           "a buffer is on GPU %d, but the communicator is on GPU %d: allocate it "
-                          "after cudaSetDevice(%d)", attributes.device, device, device);
+                          "after cudaSetDevice(%d)",
+                          attributes.device, device, device);
     return WEIR_OK;
 }
 
@@ -60,8 +62,8 @@ static uintptr_t buffer_end_of(uintptr_t at, uintptr_t needed, uintptr_t *begin)
     weiri_cuda_range range, next;
     if (weiri_cuda_range_of(at, &range) != 0)
         return 0;
-    while (range.end < needed && !range.is_whole &&
-           weiri_cuda_range_of(range.end, &next) == 0 && next.begin == range.end && !next.is_whole)
+    while (range.end < needed && !range.is_whole && weiri_cuda_range_of(range.end, &next) == 0 &&
+           next.begin == range.end && !next.is_whole)
         range.end = next.end;
     *begin = range.begin;
     return range.end;
@@ -84,7 +86,8 @@ static weir_status buffer_query(const weir_comm *comm, const void *pointer, size
     if (end && bytes > end - at)
         return weiri_fail(WEIR_ERR_INVALID,
                           "the call needs %zu bytes of a buffer, but its allocation ends after "
-                          "%zu: allocate more, or pass a smaller count", bytes, (size_t)(end - at));
+                          "%zu: allocate more, or pass a smaller count",
+                          bytes, (size_t)(end - at));
     buffer_remember(cuda, begin, end ? end : at + bytes);
     return WEIR_OK;
 }
@@ -131,7 +134,8 @@ weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream)
     if (device != own)
         return weiri_fail(WEIR_ERR_INVALID,
                           "the stream is on GPU %d, but the communicator is on GPU %d: create it "
-                          "after cudaSetDevice(%d)", device, own, own);
+                          "after cudaSetDevice(%d)",
+                          device, own, own);
     cuda->streams[1 + cuda->next_stream++ % (WEIRI_CUDA_STREAMS - 1)] = stream;
     return WEIR_OK;
 }

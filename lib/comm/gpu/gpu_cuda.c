@@ -166,8 +166,8 @@ static weir_status gpu_poll(weir_comm *comm, weir_stream stream, uint64_t *ended
 {
     int before;
     weir_status status = weiri_cuda_enter(comm, &before);
-    const cudaError_t error = status == WEIR_OK ? cudaStreamQuery((cudaStream_t)stream)
-                                                : cudaErrorNotReady;
+    const cudaError_t error =
+        status == WEIR_OK ? cudaStreamQuery((cudaStream_t)stream) : cudaErrorNotReady;
     *ended = error == cudaSuccess;
     if (error != cudaErrorNotReady)
         status = gpu_check(error, "work on a stream failed");

@@ -30,9 +30,9 @@ typedef struct weiri_cuda {
     cudaStream_t beside;   /* for copies concurrent with a caller's stream */
     cudaEvent_t order;     /* orders streams */
     weiri_segment scratch[WEIRI_GPU_RANKS_MAX]; /* of every rank, including the calling one */
-    char **regions;        /* device memory: see weiri_gpu_view */
+    char **regions;                             /* device memory: see weiri_gpu_view */
     int page_registered;
-    weiri_cuda_fit fits[WEIRI_CUDA_FITS]; /* a cache */
+    weiri_cuda_fit fits[WEIRI_CUDA_FITS];    /* a cache */
     weiri_cuda_span spans[WEIRI_CUDA_SPANS]; /* likewise */
     weir_stream streams[WEIRI_CUDA_STREAMS]; /* likewise */
     unsigned next_span, next_stream;

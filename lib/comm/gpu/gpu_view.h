@@ -7,7 +7,7 @@
 enum {
     WEIRI_GPU_RANKS_MAX = WEIR_GPU_RANKS_MAX,
     WEIRI_GPU_REGIONS_MAX = 512, /* live allocations per rank */
-    WEIRI_GPU_EPOCH_SHIFT = 16,   /* a launch has fewer blocks than 2^16 */
+    WEIRI_GPU_EPOCH_SHIFT = 16,  /* a launch has fewer blocks than 2^16 */
 };
 
 /* The changing state of a communicator, in this rank's device memory. Kernels of one communicator

@@ -95,8 +95,7 @@ static weir_status internode_open_net(weiri_internode *internode)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
                             "rank %d: transport '%s' does not connect nodes in this build; use "
                             "tcp or auto",
-                            parent->rank,
-                            any ? "auto" : wanted);
+                            parent->rank, any ? "auto" : wanted);
     return status;
 }
 
@@ -256,8 +255,8 @@ weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *pla
 {
     weiri_internode *made = calloc(1, sizeof *made);
     if (!made)
-        return weir_boot_agree(parent->boot, weiri_fail(WEIR_ERR_NO_MEMORY,
-                                                       "no memory for the paths to other nodes"));
+        return weir_boot_agree(
+            parent->boot, weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the paths to other nodes"));
     made->parent = parent;
     made->local = parent->host_comm;
     weir_status status = internode_place_ranks(made, placements);

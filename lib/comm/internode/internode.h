@@ -77,7 +77,7 @@ typedef struct weiri_node {
 typedef struct weiri_internode_peer {
     weiri_endpoint *endpoint;
     weiri_net_key key; /* of its window */
-    int here, there;    /* the peer's index in this window, and this rank's in the peer's */
+    int here, there;   /* the peer's index in this window, and this rank's in the peer's */
     weiri_internode_words *words;
     weiri_where *mirror; /* the copy of its state record, valid once answered is set */
     char *inbox, *outbox;
@@ -87,7 +87,7 @@ typedef struct weiri_internode_peer {
     uint64_t credited;          /* taken_at as the peer last learned */
     uint64_t released;          /* what the peer has consumed, by the heads of the messages taken */
     size_t stride;              /* of the longest message */
-    uint64_t expected; /* messages whose data may arrive at their destination */
+    uint64_t expected;          /* messages whose data may arrive at their destination */
     struct weiri_internode *closed; /* NULL: the boxes have memory; else whose they are */
     int is_used;                    /* in links */
     int shares_kernel;              /* with this rank */
@@ -114,7 +114,7 @@ typedef struct weiri_internode {
     char *window;
     weiri_net_mem *mem;
     weiri_where *own_records; /* in the window: copies of the state records of this node's ranks */
-    weiri_internode_peer *peers;  /* nranks */
+    weiri_internode_peer *peers; /* nranks */
     uint64_t barriers;
     uint64_t polls;
     uint64_t lost_ns; /* when the failure of an endpoint was first seen; 0: none */
@@ -126,10 +126,10 @@ typedef struct weiri_internode {
     /* If connections are made when first used: what links that are made later are sent, too. */
     int is_first_use;
     uint64_t abort_reason;
-    int printed, left;        /* sent */
-    int replaces_leader; /* this rank has connected to other leaders, as its own is lost */
-    uint64_t abort_ns;   /* when this rank first missed its leader after an abort; 0: not yet */
-    unsigned char *passed;    /* for each rank: its final record was passed on */
+    int printed, left;     /* sent */
+    int replaces_leader;   /* this rank has connected to other leaders, as its own is lost */
+    uint64_t abort_ns;     /* when this rank first missed its leader after an abort; 0: not yet */
+    unsigned char *passed; /* for each rank: its final record was passed on */
     weiri_desc leader_window; /* of this node's leader, to whom the records of other nodes come */
     char failure[256];        /* why a connection could not be made; empty: none failed */
     struct weiri_internode *pairs; /* NULL until it is created */
@@ -143,7 +143,7 @@ typedef struct weiri_placement {
     int32_t pid;
     int32_t padding;
     unsigned char cores[WEIRI_CORES_BYTES];
-    weiri_address monitor;   /* where its process describes itself (monitor/process.c) */
+    weiri_address monitor; /* where its process describes itself (monitor/process.c) */
 } weiri_placement;
 
 /* Opens the network and creates the paths. Collective over the parent's bootstrap; agreed. The

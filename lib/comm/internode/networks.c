@@ -46,7 +46,7 @@ void weiri_comm_nets_close(weir_comm *comm)
 /* ------------------------------------------------------------------- memory */
 
 weir_status weiri_mem_nets_register(weiri_mem_nets *nets, weiri_net *net, void *base, size_t bytes,
-                                weiri_net_place place)
+                                    weiri_net_place place)
 {
     weiri_net_mem **mem = &nets->own[weiri_network_of(net->ops->transport)];
     weir_status status = WEIR_OK;

@@ -27,7 +27,7 @@ typedef struct weiri_mem_nets {
 
 /* Registers [base, base + bytes) with a network unless that is done. Local. */
 weir_status weiri_mem_nets_register(weiri_mem_nets *nets, weiri_net *net, void *base, size_t bytes,
-                                weiri_net_place place);
+                                    weiri_net_place place);
 /* Ends all registrations. */
 void weiri_mem_nets_deregister(weiri_mem_nets *nets);
 

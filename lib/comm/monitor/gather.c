@@ -30,7 +30,7 @@ typedef struct gather_one {
 
 typedef struct gathering {
     weiri_view *view;
-    uint64_t host;     /* of this node */
+    uint64_t host; /* of this node */
     uint64_t end_ns;
     int stop;
     weiri_monitor_peer asked[ASKED_MAX];
@@ -81,8 +81,7 @@ static int gather_open(const gathering *all, const weiri_monitor_peer *peer, gat
     struct sockaddr_storage name;
     const socklen_t length = weiri_address_to_socket(&peer->address, &name);
     *one = (gather_one){.peer = *peer};
-    one->fd = weiri_fd_raise(
-        socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    one->fd = weiri_fd_raise(socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     gather_write_question(all, one);
     if (one->fd >= 0 && one->question &&
         (connect(one->fd, (struct sockaddr *)&name, length) == 0 || errno == EINPROGRESS))
@@ -98,8 +97,7 @@ static int gather_begin(gathering *all, gather_one *ones)
     for (int i = 0; i < all->view->ncomms; i++)
         for (int rank = 0; rank < all->view->comms[i].nranks; rank++) {
             const weiri_view_rank *about = &all->view->comms[i].ranks[rank];
-            const int is_able =
-                about->seen == WEIRI_SEEN_NOT || about->seen == WEIRI_SEEN_RUNNING;
+            const int is_able = about->seen == WEIRI_SEEN_NOT || about->seen == WEIRI_SEEN_RUNNING;
             if (!about->peer.address.port || !is_able || all->nasked == ASKED_MAX ||
                 gather_was_asked(all, &about->peer))
                 continue;

@@ -46,8 +46,10 @@ weiri_metrics *weiri_metrics_create(const weiri_monitor *monitor)
         free(own);
         return NULL;
     }
-    own->labels = (weiri_metrics_labels){.hash = comm->job, .rank = comm->rank,
-                                         .nranks = comm->nranks, .nnodes = comm->nnodes,
+    own->labels = (weiri_metrics_labels){.hash = comm->job,
+                                         .rank = comm->rank,
+                                         .nranks = comm->nranks,
+                                         .nnodes = comm->nnodes,
                                          .device = weir_comm_device(comm)};
     made->monitor = monitor;
     made->comm = own;
@@ -70,8 +72,7 @@ void weiri_metrics_destroy(weiri_metrics *metrics)
     free(metrics);
 }
 
-void weiri_metrics_add(weiri_metrics *metrics, const weiri_monitor_call *call,
-                       uint64_t duration_ns)
+void weiri_metrics_add(weiri_metrics *metrics, const weiri_monitor_call *call, uint64_t duration_ns)
 {
     const weiri_monitor_settings *settings = &metrics->monitor->settings;
     if (call->bytes < settings->least_bytes ||
@@ -123,8 +124,8 @@ static weiri_metrics_bucket *metrics_bucket_of(weiri_metrics_comm *comm,
 static void metrics_fill_bucket(weiri_metrics_comm *comm, const weiri_metrics_call *call)
 {
     weiri_metrics_bucket *bucket = metrics_bucket_of(comm, &call->call);
-    const double speed = weiri_metrics_speed(call) *
-                         weiri_metrics_factor(call->call.function, comm->labels.nranks);
+    const double speed =
+        weiri_metrics_speed(call) * weiri_metrics_factor(call->call.function, comm->labels.nranks);
     if (!bucket)
         return;
     bucket->count++;
@@ -287,8 +288,10 @@ static void metrics_limit_ended(const weiri_monitor_settings *settings)
             continue;
         }
         if (!is_old && !has_warned_of_many++)
-            weiri_log(WEIRI_LOG_WARN, "metrics: the file keeps the latest %d of the communicators "
-                      "that have ended; shorten WEIR_METRICS_INTERVAL_MS", ENDED_MAX);
+            weiri_log(WEIRI_LOG_WARN,
+                      "metrics: the file keeps the latest %d of the communicators "
+                      "that have ended; shorten WEIR_METRICS_INTERVAL_MS",
+                      ENDED_MAX);
         *at = one->next;
         free(one->buckets);
         free(one);

@@ -50,8 +50,8 @@ static void prom_labels(const weiri_metrics_labels *labels, FILE *to)
             "{version=\"weir-%s\",slurm_job_id=\"%s\",node=\"%s\",gpu=\"%s\",comm_name=\"%s\","
             "n_nodes=\"%d\",nranks=\"%d\",comm=\"0x%016" PRIx64 "\",rank=\"%d\"",
             WEIR_VERSION, *job ? job : "unknown", node, gpu,
-            *labels->name ? labels->name : "unknown", labels->nnodes, labels->nranks,
-            labels->hash, labels->rank);
+            *labels->name ? labels->name : "unknown", labels->nnodes, labels->nranks, labels->hash,
+            labels->rank);
 }
 
 static int prom_is_pair(int function)
@@ -72,13 +72,11 @@ static void prom_buckets(const weiri_metrics_comm *list, const char *name, int i
             weiri_metrics_range(one->least_bytes, range);
             fprintf(to, "%s", name);
             prom_labels(&comm->labels, to);
-            fprintf(to, ",%s=\"%s\",message_size=\"%s\"",
-                    is_pair ? "p2p_operation" : "collective",
+            fprintf(to, ",%s=\"%s\",message_size=\"%s\"", is_pair ? "p2p_operation" : "collective",
                     weiri_monitor_function_name(one->function), range);
             if (!is_pair)
                 fprintf(to, ",algo_proto=\"%s\"", one->algo);
-            const double speed =
-                one->nspeeds ? exp(one->log_speeds / (double)one->nspeeds) : 0;
+            const double speed = one->nspeeds ? exp(one->log_speeds / (double)one->nspeeds) : 0;
             fprintf(to, "} %.6g\n", is_speed ? speed : one->us / (double)one->count);
         }
 }
@@ -106,7 +104,8 @@ static void prom_stragglers(const weiri_metrics_comm *list, FILE *to)
 {
     prom_head("weir_straggler_wait_seconds", "gauge",
               "Time that each other rank of the node waited for the rank \"straggler\" in the last "
-              "timed calls.", to);
+              "timed calls.",
+              to);
     for (const weiri_metrics_comm *comm = list; comm; comm = comm->next) {
         if (comm->straggler.rank < 0)
             continue;
@@ -124,12 +123,12 @@ void weiri_metrics_print_prom(const weiri_metrics_comm *list, FILE *to)
         int is_speed, is_pair;
     } metrics[] = {
         {"nccl_bus_bandwidth_gbs", "Bus bandwidth of collectives in GB/s (geometric mean).", 1, 0},
-        {"nccl_collective_exec_time_microseconds", "Time of collectives in microseconds (mean).",
-         0, 0},
+        {"nccl_collective_exec_time_microseconds", "Time of collectives in microseconds (mean).", 0,
+         0},
         {"nccl_p2p_bus_bandwidth_gbs", "Bandwidth of sends and receives in GB/s (geometric mean).",
          1, 1},
-        {"nccl_p2p_exec_time_microseconds", "Time of sends and receives in microseconds (mean).",
-         0, 1}};
+        {"nccl_p2p_exec_time_microseconds", "Time of sends and receives in microseconds (mean).", 0,
+         1}};
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
         prom_head(metrics[i].name, "gauge", metrics[i].help, to);
         prom_buckets(list, metrics[i].name, metrics[i].is_speed, metrics[i].is_pair, to);

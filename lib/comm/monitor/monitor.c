@@ -112,8 +112,7 @@ static void monitor_collect(weiri_monitor *monitor)
         int ended = 0;
         if (!one->timer)
             continue;
-        if (comm->gpu->ops->timer_read(comm, one->timer, &ended, &duration_ns) == WEIR_OK &&
-            !ended)
+        if (comm->gpu->ops->timer_read(comm, one->timer, &ended, &duration_ns) == WEIR_OK && !ended)
             continue;
         for (size_t call = 0; ended && call < one->ncalls; call++)
             monitor_record(monitor, &one->calls[call], 0, duration_ns);

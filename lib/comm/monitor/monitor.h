@@ -46,7 +46,7 @@ typedef struct weiri_monitor_peer {
 
 /* A call on a GPU, or a group of sends and receives, whose end has not been seen yet. */
 typedef struct weiri_monitor_pending {
-    void *timer; /* NULL: free */
+    void *timer;               /* NULL: free */
     weiri_monitor_call *calls; /* ncalls of them; owned */
     size_t ncalls;
 } weiri_monitor_pending;
@@ -60,21 +60,21 @@ typedef struct weiri_monitor_pace {
 } weiri_monitor_pace;
 
 typedef struct weiri_monitor {
-    weiri_monitor_pace pace;   /* of collectives */
-    weiri_monitored *shared;   /* in this rank's page */
-    int is_inside; /* within a monitored call: calls that it makes are part of it */
+    weiri_monitor_pace pace;       /* of collectives */
+    weiri_monitored *shared;       /* in this rank's page */
+    int is_inside;                 /* within a monitored call: calls that it makes are part of it */
     weiri_monitor_pace pairs_pace; /* of groups of sends and receives */
-    uint64_t npairs;           /* of these */
+    uint64_t npairs;               /* of these */
     weir_comm *comm;
     weiri_monitor_settings settings;
     weiri_monitor_peer *peers; /* nranks */
     char name[WEIRI_MONITOR_NAME_BYTES];
     struct weiri_metrics *metrics; /* NULL if none are written */
-    uint64_t report_ns; /* the last report of stragglers in the log */
+    uint64_t report_ns;            /* the last report of stragglers in the log */
     weiri_monitor_pending pending[WEIRI_MONITOR_TIMERS];
     void *timers[WEIRI_MONITOR_TIMERS]; /* free ones, and their number */
     int ntimers, ntimers_made;
-    void *timer;        /* of the call that is being started */
+    void *timer;                /* of the call that is being started */
     struct weiri_monitor *next; /* in the process's list */
 } weiri_monitor;
 

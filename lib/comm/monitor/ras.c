@@ -27,8 +27,8 @@ enum { PROTOCOL = 2, BACKLOG = 128 };
 static int ras_bind(const struct addrinfo *at)
 {
     const int yes = 1;
-    const int fd = weiri_fd_raise(
-        socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int fd =
+        weiri_fd_raise(socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return -1;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
@@ -67,8 +67,8 @@ int weiri_ras_listen(const char *address)
     }
     const char *from = address + (*address == '['), *end = port - (*address == '[');
     snprintf(host, sizeof host, "%.*s", (int)(end > from ? end - from : 0), from);
-    const int failed = getaddrinfo(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, port + 1,
-                                   &hints, &list);
+    const int failed =
+        getaddrinfo(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, port + 1, &hints, &list);
     if (failed) {
         weiri_fail(WEIR_ERR_INVALID, "RAS address '%s': %s", address, gai_strerror(failed));
         return -1;

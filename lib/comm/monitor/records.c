@@ -96,8 +96,7 @@ static weiri_view_rank *records_read_rank(weiri_view_comm *comm, const char *lin
     weiri_view_rank one = {.ncalls = 0};
     weiri_named_address named;
     int rank, seen, at = 0;
-    if (sscanf(line,
-               "%d %d %" SCNx64 " %d %71s %63s %d %d %d %d %" SCNu64 " %" SCNu64 "%n", &rank,
+    if (sscanf(line, "%d %d %" SCNx64 " %d %71s %63s %d %d %d %d %" SCNu64 " %" SCNu64 "%n", &rank,
                &seen, &one.peer.host, &one.peer.pid, address, host, &one.device, &one.is_aborted,
                &one.is_finished, &one.awaited, &one.awaited_ns, &one.call, &at) < 12 ||
         !at || rank < 0 || rank >= comm->nranks || seen <= WEIRI_SEEN_NOT ||

@@ -51,8 +51,8 @@ static void server_make_room(weiri_server *server)
 
 static void server_accept(weiri_server *server)
 {
-    const int fd = weiri_fd_raise(
-        accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const int fd =
+        weiri_fd_raise(accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd < 0)
         return;
     server_make_room(server);

@@ -15,9 +15,9 @@ typedef struct weiri_client {
     uint64_t active_ns; /* when it last sent or received something */
     char *line;         /* what has been received of a line; used bytes of it */
     size_t used;
-    char *out;          /* what is to be sent, from sent to length; owned */
+    char *out; /* what is to be sent, from sent to length; owned */
     size_t sent, length;
-    int ends;           /* close when everything is sent */
+    int ends;                           /* close when everything is sent */
     int is_json, is_verbose, timeout_s; /* what the client has set */
 } weiri_client;
 

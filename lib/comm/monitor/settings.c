@@ -126,8 +126,8 @@ static void settings_read_metrics(weiri_monitor_settings *settings)
         return;
     settings_name_folder(settings);
     settings_read_interval(settings);
-    const long nccl_bytes = settings_nccl_number(WEIRI_ENV_NCCL_INSPECTOR_MIN_BYTES, 0,
-                                                 INT64_MAX / 2, 8192);
+    const long nccl_bytes =
+        settings_nccl_number(WEIRI_ENV_NCCL_INSPECTOR_MIN_BYTES, 0, INT64_MAX / 2, 8192);
     settings->least_bytes =
         (uint64_t)settings_number(WEIRI_ENV_METRICS_MIN_BYTES, 0, INT64_MAX / 2, nccl_bytes);
     settings->has_pairs = (int)settings_nccl_number(WEIRI_ENV_NCCL_INSPECTOR_P2P, 0, 1, 1);
@@ -140,8 +140,8 @@ int weiri_monitor_settings_read(weiri_monitor_settings *settings)
     settings_read_ras(settings);
     settings_read_metrics(settings);
     settings->reports = weiri_log_enabled(WEIRI_LOG_INFO);
-    const int is_on = settings->serves || settings->writes_prom || settings->writes_json ||
-                      settings->reports;
+    const int is_on =
+        settings->serves || settings->writes_prom || settings->writes_json || settings->reports;
     if (is_on)
         settings->ncalls =
             (int)settings_number(WEIRI_ENV_MONITOR_CALLS, 2, WEIRI_MONITOR_CALLS, 64);

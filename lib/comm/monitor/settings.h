@@ -10,15 +10,15 @@
 enum { WEIRI_RAS_ADDRESS_BYTES = 128, WEIRI_METRICS_FOLDER_BYTES = 1024 };
 
 typedef struct weiri_monitor_settings {
-    int serves;                               /* RAS clients */
-    char address[WEIRI_RAS_ADDRESS_BYTES];    /* host:port of the service */
-    int writes_prom, writes_json;             /* files of metrics */
+    int serves;                            /* RAS clients */
+    char address[WEIRI_RAS_ADDRESS_BYTES]; /* host:port of the service */
+    int writes_prom, writes_json;          /* files of metrics */
     char folder[WEIRI_METRICS_FOLDER_BYTES];
-    int64_t interval_us;                      /* between two writes; negative: at the end only */
-    uint64_t least_bytes;                     /* of messages in metrics */
-    int has_pairs;                            /* sends and receives are in metrics */
-    int ncalls;                               /* timed calls in the report of stragglers */
-    int reports;                              /* stragglers are logged */
+    int64_t interval_us;  /* between two writes; negative: at the end only */
+    uint64_t least_bytes; /* of messages in metrics */
+    int has_pairs;        /* sends and receives are in metrics */
+    int ncalls;           /* timed calls in the report of stragglers */
+    int reports;          /* stragglers are logged */
 } weiri_monitor_settings;
 
 /* From now on NCCL's variables are read, too. version: of NCCL's interface, "2.28.9"; a constant.

@@ -49,7 +49,8 @@ static int text_differs(const weiri_view_comm *comm, int function, uint64_t *lea
 static text_row text_row_of(const weiri_view_comm *comm)
 {
     uint64_t least, most;
-    text_row row = {.comm = comm, .status = text_status(comm),
+    text_row row = {.comm = comm,
+                    .status = text_status(comm),
                     .missing = weiri_status_missing(comm),
                     .failed = strcmp(text_status(comm), "ABORT") == 0};
     for (int function = 0; function < WEIR_COLL_SENDRECV; function++)
@@ -59,8 +60,13 @@ static text_row text_row_of(const weiri_view_comm *comm)
 
 static const char *text_errors(const text_row *row)
 {
-    static const char *const names[] = {"OK", "MISMATCH", "ERROR", "ERROR,MISMATCH", "INCOMPLETE",
-                                        "INCOMPLETE,MISMATCH", "INCOMPLETE,ERROR",
+    static const char *const names[] = {"OK",
+                                        "MISMATCH",
+                                        "ERROR",
+                                        "ERROR,MISMATCH",
+                                        "INCOMPLETE",
+                                        "INCOMPLETE,MISMATCH",
+                                        "INCOMPLETE,ERROR",
                                         "INCOMPLETE,ERROR,MISMATCH"};
     return names[(row->missing > 0) * 4 + row->failed * 2 + row->mismatch];
 }
@@ -147,10 +153,11 @@ static void text_job(const weiri_view *view, FILE *to)
         gpus += list[i].has_gpu;
     }
     free(list);
-    fprintf(to, "Job summary\n===========\n\n"
-                "  Nodes  Processes         GPUs  Processes     GPUs\n"
-                "(total)   per node  per process    (total)  (total)\n"
-                "%7d  %9d  %11d  %9d  %7d\n",
+    fprintf(to,
+            "Job summary\n===========\n\n"
+            "  Nodes  Processes         GPUs  Processes     GPUs\n"
+            "(total)   per node  per process    (total)  (total)\n"
+            "%7d  %9d  %11d  %9d  %7d\n",
             nodes, most, gpus > 0, count, gpus);
 }
 
@@ -279,8 +286,9 @@ static void text_straggler(const weiri_view *view, const text_row *row, FILE *to
     if (found.rank < 0)
         return;
     text_title(row, "STRAGGLER", to);
-    fprintf(to, "  Rank %d: in the last %d timed calls the other ranks waited most for it: each "
-                "of them %.6f s in all, at most %.6f s in one call; it came last in %d of them -- ",
+    fprintf(to,
+            "  Rank %d: in the last %d timed calls the other ranks waited most for it: each "
+            "of them %.6f s in all, at most %.6f s in one call; it came last in %d of them -- ",
             found.rank, found.ncalls, (double)found.waited_ns / 1e9, (double)found.most_ns / 1e9,
             found.nlast);
     text_place(&row->comm->ranks[found.rank], to);
@@ -294,12 +302,15 @@ static void text_sections(const weiri_view *view, const text_row *rows, int coun
         text_error(&rows[i], to);
     fprintf(to, "Warnings\n========\n\n");
     if (view->timeouts)
-        fprintf(to, "TIMEOUT\n  Encountered %d communication timeout%s while gathering "
-                    "communicator data\n\n",
+        fprintf(to,
+                "TIMEOUT\n  Encountered %d communication timeout%s while gathering "
+                "communicator data\n\n",
                 view->timeouts, view->timeouts > 1 ? "s" : "");
     if (view->is_full)
-        fprintf(to, "COMMUNICATORS\n  There are more than %d communicators; the others are not "
-                    "shown\n\n", WEIRI_VIEW_COMMS);
+        fprintf(to,
+                "COMMUNICATORS\n  There are more than %d communicators; the others are not "
+                "shown\n\n",
+                WEIRI_VIEW_COMMS);
     for (int i = 0; i < count; i++)
         if (rows[i].mismatch)
             text_mismatch(&rows[i], to);

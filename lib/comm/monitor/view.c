@@ -94,8 +94,7 @@ static void view_look_at(weiri_view_comm *into, const weiri_monitor *monitor)
     for (int rank = 0; rank < comm->nranks; rank++) {
         weiri_view_rank *one = &into->ranks[rank];
         const int place = comm->internode ? comm->internode->place_of[rank] : rank;
-        const int is_here =
-            !comm->internode || !weiri_internode_is_remote(comm->internode, rank);
+        const int is_here = !comm->internode || !weiri_internode_is_remote(comm->internode, rank);
         if (one->calls) /* another rank of this process has described it */
             continue;
         const weiri_report_rank report = weiri_report_look_at(comm, rank);
@@ -151,9 +150,8 @@ weiri_straggler weiri_view_straggler(const weiri_view *view, const weiri_view_co
         return found;
     for (int rank = 0; rank < comm->nranks; rank++)
         ranks[rank] = (weiri_timed_calls){comm->ranks[rank].calls, comm->ranks[rank].ncalls};
-    found = weiri_straggler_find(ranks, comm->nranks,
-                                 view->straggler_calls ? view->straggler_calls : 64,
-                                 comm->nnodes == 1);
+    found = weiri_straggler_find(
+        ranks, comm->nranks, view->straggler_calls ? view->straggler_calls : 64, comm->nnodes == 1);
     free(ranks);
     return found;
 }

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 typedef enum weiri_seen {
-    WEIRI_SEEN_NOT,     /* nothing is known yet */
+    WEIRI_SEEN_NOT, /* nothing is known yet */
     WEIRI_SEEN_RUNNING,
     WEIRI_SEEN_STOPPED, /* by a signal */
     WEIRI_SEEN_SILENT,  /* its process has not answered in time */
@@ -32,7 +32,7 @@ typedef struct weiri_view_rank {
     char phase[WEIRI_TEXT_BYTES + 1]; /* the step that this wait is part of */
     uint64_t call;                    /* count << 8 | weir_collective, as in weiri_where */
     uint64_t counts[WEIRI_MONITOR_COUNTS];
-    weiri_monitored_call *calls;      /* timed ones; owned */
+    weiri_monitored_call *calls; /* timed ones; owned */
     int ncalls;
 } weiri_view_rank;
 
@@ -47,8 +47,8 @@ typedef struct weiri_view_comm {
 typedef struct weiri_view {
     weiri_view_comm *comms; /* owned */
     int ncomms;
-    int is_full;    /* there are more communicators than WEIRI_VIEW_COMMS */
-    int timeouts;   /* processes that have not answered in time */
+    int is_full;  /* there are more communicators than WEIRI_VIEW_COMMS */
+    int timeouts; /* processes that have not answered in time */
     int straggler_calls;
     uint64_t took_ns;
 } weiri_view;

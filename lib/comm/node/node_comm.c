@@ -39,7 +39,7 @@ typedef struct introduction {
     uint64_t address; /* of job in that process, to test whether it can be read */
     uint64_t area_bytes;
     int32_t pid;
-    int32_t backend; /* weir_backend: the requested one */
+    int32_t backend;           /* weir_backend: the requested one */
     weiri_segment_key scratch; /* rank 0's is used */
     weiri_xpmem_offer xpmem;
     int32_t numa; /* the NUMA node of this rank's cores; -1: unknown */
@@ -66,8 +66,8 @@ static weir_status node_comm_introduce(weir_comm *comm, introduction *mine)
     weir_status status = weiri_xpmem_open(comm, &mine->job, &mine->xpmem);
     return comm->rank || status != WEIR_OK
                ? status
-               : comm->transport->segment_reserve(comm->scratch_bytes, comm->nranks,
-                                                  &comm->scratch, &mine->scratch);
+               : comm->transport->segment_reserve(comm->scratch_bytes, comm->nranks, &comm->scratch,
+                                                  &mine->scratch);
 }
 
 /* Numbers the NUMA nodes on which ranks run; a single one if any rank's is unknown. */
@@ -109,8 +109,7 @@ static weir_status node_comm_compare(weir_comm *comm, const introduction *all)
                               comm->rank, (size_t)mine->area_bytes, rank,
                               (size_t)all[rank].area_bytes);
     }
-    comm->oversubscribed =
-        comm->nranks > weiri_host_cores(all[0].cores, sizeof *all, comm->nranks);
+    comm->oversubscribed = comm->nranks > weiri_host_cores(all[0].cores, sizeof *all, comm->nranks);
     node_comm_number_domains(comm, all);
     comm->guard.spins = comm->oversubscribed ? WEIRI_SPINS_SHARED : WEIRI_SPINS_ALONE;
     return WEIR_OK;
@@ -215,8 +214,7 @@ static weir_status node_comm_make_tables(weir_comm *comm)
     for (int id = 0; comm->regions && id < WEIRI_REGIONS_MAX; id++)
         comm->regions[id].segment.fd = -1;
     if (!comm->peers || !comm->regions)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tables of %d ranks",
-                          comm->nranks);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tables of %d ranks", comm->nranks);
     return WEIR_OK;
 }
 

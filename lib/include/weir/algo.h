@@ -224,8 +224,7 @@ WEIR_API weir_algo *weir_algo_collection_at(const weir_algo_collection *collecti
 /* Finds an algorithm by collective and name; it stays the collection's. WEIR_ERR_INVALID if there
  * is none; the error line lists the known names. */
 WEIR_API weir_status weir_algo_find(const weir_algo_collection *collection,
-                                    weir_collective collective, const char *name,
-                                    weir_algo **algo);
+                                    weir_collective collective, const char *name, weir_algo **algo);
 
 /* Selects an algorithm by size: `bytes` is the larger of the two buffers' lengths, the size that
  * benchmarks print. Must not communicate, and must return the same on every rank; NULL stands for

@@ -52,8 +52,8 @@ enum {
     WEIR_WAIT_FAILED,    /* error: weir_kernel_fail was called; expected = -status */
 };
 typedef struct weir_wait_record {
-    uint64_t kind; /* WEIR_WAIT_* */
-    uint64_t peer; /* the rank being waited on; all bits set: several ranks */
+    uint64_t kind;           /* WEIR_WAIT_* */
+    uint64_t peer;           /* the rank being waited on; all bits set: several ranks */
     uint64_t expected, seen; /* the value waited for, and the latest value read */
 } weir_wait_record;
 
@@ -295,9 +295,8 @@ typedef struct weir_switchchan_dev {
 
 /* Copies `bytes` from `from` to the same offset of every member. The nthreads calling threads, of
  * which this is number tid, divide the bytes, as in weir_put. No memory order. Non-blocking. */
-WEIR_FN void weir_switch_broadcast(const weir_switchchan_dev *chan, size_t offset,
-                                   const char *from, size_t bytes, uint32_t tid,
-                                   uint32_t nthreads)
+WEIR_FN void weir_switch_broadcast(const weir_switchchan_dev *chan, size_t offset, const char *from,
+                                   size_t bytes, uint32_t tid, uint32_t nthreads)
 {
     for (uint32_t i = 0; i < chan->count; i++)
         if (chan->members[i] + offset != from)

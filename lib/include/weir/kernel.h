@@ -138,8 +138,7 @@ typedef struct weir_kernel_entry {
         return weir_kernel_now.status;                                                             \
     }                                                                                              \
     extern const weir_kernel_entry weir_kernel_##name;                                             \
-    const weir_kernel_entry weir_kernel_##name = {WEIR_KERNEL_ABI, sizeof(type),                   \
-                                                  weir_run_##name};                                \
+    const weir_kernel_entry weir_kernel_##name = {WEIR_KERNEL_ABI, sizeof(type), weir_run_##name}; \
     static void weir_body_##name(const type args)
 
 WEIR_FN uint32_t weir_tid(void)
@@ -217,7 +216,7 @@ typedef struct weir_kernel_args {
     int32_t collective, dtype, op; /* weir_collective, weir_dtype, weir_op */
     int32_t root;
     uint32_t element_bytes;
-    uint32_t blocks;           /* of the launch */
+    uint32_t blocks; /* of the launch */
     uint64_t slot_bytes;
     weir_memchan_dev *const *chans; /* see weir_kernel_chans */
     uint64_t *state;                /* see weir_kernel_state */

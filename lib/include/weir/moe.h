@@ -164,15 +164,14 @@ WEIR_API weir_moe_info weir_moe_get_info(const weir_moe *group);
  * NULL" are not written, or not read, if they are NULL. L is the number of local experts, R that of
  * ranks, K is topk, N is recv_rows of weir_moe_info. */
 typedef struct weir_moe_dispatch_args {
-    size_t size;   /* sizeof(weir_moe_dispatch_args), set by the macro */
-    int handle;    /* the routing is kept under this number, 0 to handles - 1 */
-    int tokens;    /* of this rank, 0 to max_tokens; ranks may differ */
-    const void *x; /* [tokens, hidden] */
-    const void
-        *topk_experts;     /* [tokens, K]: an expert, or a negative number: none. NULL: the routing
-                              of the handle's latest dispatch, whose tokens must be as many; hence
-                              not NULL for a new routing without tokens */
-    weir_dtype topk_dtype; /* WEIR_INT32 or WEIR_INT64 */
+    size_t size;              /* sizeof(weir_moe_dispatch_args), set by the macro */
+    int handle;               /* the routing is kept under this number, 0 to handles - 1 */
+    int tokens;               /* of this rank, 0 to max_tokens; ranks may differ */
+    const void *x;            /* [tokens, hidden] */
+    const void *topk_experts; /* [tokens, K]: an expert, or a negative number: none. NULL: the
+                                 routing of the handle's latest dispatch, whose tokens must be as
+                                 many; hence not NULL for a new routing without tokens */
+    weir_dtype topk_dtype;    /* WEIR_INT32 or WEIR_INT64 */
     const float
         *topk_weights;      /* [tokens, K]; may be NULL if row_weights is NULL on all ranks; ignored
                                with topk_experts NULL: the handle keeps the weights, too */
@@ -189,7 +188,7 @@ typedef struct weir_moe_dispatch_args {
     weir_stream stream;      /* of CUDA; NULL on the host */
 } weir_moe_dispatch_args;
 
-#define WEIR_MOE_DISPATCH_ARGS_INIT                                                            \
+#define WEIR_MOE_DISPATCH_ARGS_INIT                                                                \
     {                                                                                              \
         sizeof(weir_moe_dispatch_args), 0, 0, NULL, NULL, WEIR_INT32, NULL, NULL, 0, NULL, NULL,   \
             NULL, NULL, NULL, NULL, NULL                                                           \
@@ -209,7 +208,7 @@ typedef struct weir_moe_combine_args {
     weir_stream stream;            /* NULL on the host */
 } weir_moe_combine_args;
 
-#define WEIR_MOE_COMBINE_ARGS_INIT                                                             \
+#define WEIR_MOE_COMBINE_ARGS_INIT                                                                 \
     {                                                                                              \
         sizeof(weir_moe_combine_args), 0, NULL, NULL, NULL, NULL, 0, NULL, NULL                    \
     }

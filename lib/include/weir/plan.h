@@ -102,21 +102,21 @@ typedef struct weir_plan_spec {
     const char *name; /* printable ASCII; copied */
     weir_collective collective;
     int nranks;
-    int chunk_factor;     /* 0: 1. Buffers of a broadcast, reduce or sendrecv have this many
-                           * chunks. Buffers of an allreduce, and those that hold a block for
-                           * each rank, have nranks times as many. */
-    int in_place;         /* input and output are the same memory, as weir/weir.h defines */
-    int instances;        /* copies of each thread block; 0: 1 */
-    int double_scratch;   /* launches alternate between two scratch buffers: a plan of packets in
-                           * which every rank receives from all others needs no other
-                           * synchronisation between launches */
-    int reuse_resources;  /* written to the file; no effect */
-    weir_op op;           /* of its reductions; WEIR_SUM: the operation that the caller passes */
-    uint32_t nthreads;    /* threads per block; 0: 1024 */
-    uint32_t alignment;   /* bytes, a power of two; 0: 16 */
-    uint64_t min_bytes;   /* smallest message: bytes of the input, for an allgather of the output */
-    uint64_t max_bytes;   /* largest message; 0: no limit */
-    unsigned flags;       /* transformations to omit */
+    int chunk_factor;    /* 0: 1. Buffers of a broadcast, reduce or sendrecv have this many
+                          * chunks. Buffers of an allreduce, and those that hold a block for
+                          * each rank, have nranks times as many. */
+    int in_place;        /* input and output are the same memory, as weir/weir.h defines */
+    int instances;       /* copies of each thread block; 0: 1 */
+    int double_scratch;  /* launches alternate between two scratch buffers: a plan of packets in
+                          * which every rank receives from all others needs no other
+                          * synchronisation between launches */
+    int reuse_resources; /* written to the file; no effect */
+    weir_op op;          /* of its reductions; WEIR_SUM: the operation that the caller passes */
+    uint32_t nthreads;   /* threads per block; 0: 1024 */
+    uint32_t alignment;  /* bytes, a power of two; 0: 16 */
+    uint64_t min_bytes;  /* smallest message: bytes of the input, for an allgather of the output */
+    uint64_t max_bytes;  /* largest message; 0: no limit */
+    unsigned flags;      /* transformations to omit */
 } weir_plan_spec;
 
 /* Creates a builder. Release with weir_plan_build or weir_plan_builder_free. WEIR_ERR_INVALID if
@@ -208,8 +208,8 @@ WEIR_API void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
  * the peer, copy within a rank. put_signal and put_signal_flush are for port channels. */
 WEIR_API void weir_plan_put(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
                             int block);
-WEIR_API void weir_plan_put_signal(weir_plan_chan chan, weir_plan_chunks dst,
-                                   weir_plan_chunks src, int block);
+WEIR_API void weir_plan_put_signal(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
+                                   int block);
 WEIR_API void weir_plan_put_signal_flush(weir_plan_chan chan, weir_plan_chunks dst,
                                          weir_plan_chunks src, int block);
 WEIR_API void weir_plan_get(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
@@ -219,8 +219,8 @@ WEIR_API void weir_plan_copy(weir_plan_chunks dst, weir_plan_chunks src, int blo
 /* Copies of LL packets, which are in scratch memory: data to the peer's packets (put), this rank's
  * packets to the peer's (forward), data to packets (copy), packets to data (unpack). Over a port
  * channel the source of put_packets must already be packets. */
-WEIR_API void weir_plan_put_packets(weir_plan_chan chan, weir_plan_chunks dst,
-                                    weir_plan_chunks src, int block);
+WEIR_API void weir_plan_put_packets(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
+                                    int block);
 WEIR_API void weir_plan_forward_packets(weir_plan_chan chan, weir_plan_chunks dst,
                                         weir_plan_chunks src, int block);
 WEIR_API void weir_plan_copy_packets(weir_plan_chunks dst, weir_plan_chunks src, int block);
@@ -233,9 +233,8 @@ WEIR_API void weir_plan_reduce(weir_plan_chunks dst, weir_plan_chunks src,
                                const weir_plan_chunks *others, int nothers, int block);
 WEIR_API void weir_plan_reduce_packets(weir_plan_chunks dst, weir_plan_chunks src,
                                        const weir_plan_chunks *others, int nothers, int block);
-WEIR_API void weir_plan_read_reduce(weir_plan_chan chan, weir_plan_chunks dst,
-                                    weir_plan_chunks src, const weir_plan_chunks *others,
-                                    int nothers, int block);
+WEIR_API void weir_plan_read_reduce(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
+                                    const weir_plan_chunks *others, int nothers, int block);
 
 /* Operations of a switch channel on the chunks from index on of all its ranks: reduce combines them
  * into dst, broadcast copies src to them. The rank of dst or src executes the operation. */

@@ -44,8 +44,8 @@ enum {
 };
 
 typedef struct weir_trigger {
-    uint32_t op;   /* WEIR_TRIGGER_* */
-    uint32_t chan; /* the port channel's id */
+    uint32_t op;              /* WEIR_TRIGGER_* */
+    uint32_t chan;            /* the port channel's id */
     uint64_t to, from, bytes; /* put: remote offset, local offset, length; less than 2^63 */
 } weir_trigger;
 
@@ -54,12 +54,12 @@ enum { WEIR_FIFO_WORDS = 4 };
 
 /* The producers' view of the FIFO. */
 typedef struct weir_fifo_dev {
-    uint64_t *slots;      /* WEIR_FIFO_WORDS each, host memory, 32-byte aligned */
-    uint64_t *head;       /* the next ticket; producers' memory */
-    uint64_t *tail_seen;  /* a copy of the tail, perhaps old; producers' memory */
-    const uint64_t *tail; /* triggers taken; the proxy's memory */
-    uint32_t shift;       /* there are 2^shift slots */
-    int32_t wake;         /* host producers: the eventfd that wakes a sleeping proxy */
+    uint64_t *slots;        /* WEIR_FIFO_WORDS each, host memory, 32-byte aligned */
+    uint64_t *head;         /* the next ticket; producers' memory */
+    uint64_t *tail_seen;    /* a copy of the tail, perhaps old; producers' memory */
+    const uint64_t *tail;   /* triggers taken; the proxy's memory */
+    uint32_t shift;         /* there are 2^shift slots */
+    int32_t wake;           /* host producers: the eventfd that wakes a sleeping proxy */
     const uint64_t *asleep; /* host producers: 1 while the proxy sleeps; NULL for kernels */
     weir_guard guard;
 } weir_fifo_dev;
@@ -242,8 +242,7 @@ WEIR_FN int weir_fifo_push_in_turn(const weir_fifo_dev *fifo, const weir_trigger
 }
 
 /* Pushes a trigger and returns its ticket. Releases the calling thread's writes. */
-WEIR_FN int weir_fifo_push(const weir_fifo_dev *fifo, const weir_trigger *trigger,
-                           uint64_t *ticket)
+WEIR_FN int weir_fifo_push(const weir_fifo_dev *fifo, const weir_trigger *trigger, uint64_t *ticket)
 {
     return weir_fifo_push_in_turn(fifo, trigger, 1, ticket);
 }

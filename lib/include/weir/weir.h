@@ -177,8 +177,8 @@ typedef struct weir_boot_ops {
 /* Creates a bootstrap from an ops table. ops must outlive the bootstrap, which takes ownership of
  * context on success. Release with weir_boot_destroy. WEIR_ERR_INVALID if rank is outside
  * 0..nranks-1 or an operation is missing. */
-WEIR_API weir_status weir_boot_create(const weir_boot_ops *ops, void *context, int rank,
-                                      int nranks, weir_boot **boot);
+WEIR_API weir_status weir_boot_create(const weir_boot_ops *ops, void *context, int rank, int nranks,
+                                      weir_boot **boot);
 /* Return the calling rank, the number of ranks, and the implementation's name, which lives as
  * long as the bootstrap. Thread-safe. */
 WEIR_API int weir_boot_rank(const weir_boot *boot);
@@ -326,7 +326,10 @@ typedef struct weir_comm_config {
     int device;           /* cuda: this rank's CUDA device number; -1: chosen by local rank */
 } weir_comm_config;
 
-#define WEIR_COMM_CONFIG_INIT {sizeof(weir_comm_config), 0, 0, WEIR_BACKEND_AUTO, -1}
+#define WEIR_COMM_CONFIG_INIT                                                                      \
+    {                                                                                              \
+        sizeof(weir_comm_config), 0, 0, WEIR_BACKEND_AUTO, -1                                      \
+    }
 
 /* Creates a communicator of all ranks of boot. Collective; all ranks get the same status. config
  * may be NULL for the defaults. Release with weir_comm_destroy. WEIR_ERR_UNSUPPORTED if some ranks
@@ -609,7 +612,10 @@ typedef struct weir_proxy_config {
     void *argument;               /* passed to handler */
 } weir_proxy_config;
 
-#define WEIR_PROXY_CONFIG_INIT {sizeof(weir_proxy_config), 0, -1, 0, NULL, NULL}
+#define WEIR_PROXY_CONFIG_INIT                                                                     \
+    {                                                                                              \
+        sizeof(weir_proxy_config), 0, -1, 0, NULL, NULL                                            \
+    }
 
 /* Creates a proxy without starting it. config may be NULL for the defaults. Local. Release with
  * weir_proxy_free. */
@@ -735,19 +741,19 @@ typedef struct weir_device_splits {
  * sizes that the named functions below state.
  */
 typedef struct weir_call {
-    size_t size;                /* sizeof(weir_call), set by WEIR_CALL_INIT */
+    size_t size; /* sizeof(weir_call), set by WEIR_CALL_INIT */
     weir_collective collective;
     weir_dtype dtype;
-    weir_op op;                 /* allreduce, reduce_scatter, reduce */
-    int root;                   /* broadcast, reduce: a rank */
-    int destination, source;    /* sendrecv: a rank, or -1 (default) for none */
-    const void *in;             /* may be NULL where this rank reads nothing */
-    void *out;                  /* may be NULL where this rank receives nothing */
-    size_t count;               /* elements, as in the named functions; sendrecv: elements to be
-                                   sent; alltoallv: not used */
-    size_t recv_count;          /* sendrecv: elements to be received */
-    weir_stream stream;         /* CUDA backend: a cudaStream_t; host backend: NULL */
-    const weir_splits *splits;  /* alltoallv: either this or device_splits */
+    weir_op op;                /* allreduce, reduce_scatter, reduce */
+    int root;                  /* broadcast, reduce: a rank */
+    int destination, source;   /* sendrecv: a rank, or -1 (default) for none */
+    const void *in;            /* may be NULL where this rank reads nothing */
+    void *out;                 /* may be NULL where this rank receives nothing */
+    size_t count;              /* elements, as in the named functions; sendrecv: elements to be
+                                  sent; alltoallv: not used */
+    size_t recv_count;         /* sendrecv: elements to be received */
+    weir_stream stream;        /* CUDA backend: a cudaStream_t; host backend: NULL */
+    const weir_splits *splits; /* alltoallv: either this or device_splits */
     const weir_device_splits *device_splits;
     size_t in_bytes, out_bytes; /* lengths of in and out. Required with device_splits. In
                                    weir_algo_execute they are an alternative to the counts, and are
@@ -759,8 +765,8 @@ typedef struct weir_call {
                                    block; 0: the algorithm's default */
     const struct weir_algo_extra *extras; /* named arguments for custom algorithms; may be NULL */
     struct weir_executor *executor;       /* executes plans (weir/plan.h); else NULL */
-    weir_mem *scratch;          /* set by the library for the callbacks of custom algorithms: the
-                                   scratch memory of their collection */
+    weir_mem *scratch; /* set by the library for the callbacks of custom algorithms: the
+                          scratch memory of their collection */
 } weir_call;
 
 #define WEIR_CALL_INIT                                                                             \
@@ -805,9 +811,9 @@ WEIR_API weir_status weir_alltoall(weir_comm *comm, const void *in, void *out, s
 /* Sends a block to every rank and receives one from each, with lengths that may differ. Arrays of
  * nranks counts and displacements, in elements. Out of place. */
 WEIR_API weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_counts,
-                                    const size_t *send_displs, void *out,
-                                    const size_t *recv_counts, const size_t *recv_displs,
-                                    weir_dtype dtype, weir_stream stream);
+                                    const size_t *send_displs, void *out, const size_t *recv_counts,
+                                    const size_t *recv_displs, weir_dtype dtype,
+                                    weir_stream stream);
 /*
  * Performs an alltoallv whose counts the host need not know. The four arrays have nranks entries,
  * in elements; they are in device memory of this rank's GPU (CUDA backend) or in memory of the
@@ -825,9 +831,8 @@ WEIR_API weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_
  * backend weir_comm_check reports it once the stream has reached the call, or the next call does.
  */
 WEIR_API weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size_t in_bytes,
-                                           const uint64_t *send_counts,
-                                           const uint64_t *send_displs, void *out,
-                                           size_t out_bytes, const uint64_t *recv_counts,
+                                           const uint64_t *send_counts, const uint64_t *send_displs,
+                                           void *out, size_t out_bytes, const uint64_t *recv_counts,
                                            const uint64_t *recv_displs, weir_dtype dtype,
                                            weir_stream stream);
 /* Sends to one rank and receives from one; -1 for none. in: send_count elements; out:
@@ -862,16 +867,16 @@ typedef enum weir_rounding {
 /* One row of the algorithm table. Strings have static storage. */
 typedef struct weir_algo_info {
     weir_collective collective;
-    const char *name;          /* as --algo, weir_comm_set_algo and weir_call.algo_name take it */
+    const char *name; /* as --algo, weir_comm_set_algo and weir_call.algo_name take it */
     weir_algo_backend backend;
-    const char *summary;       /* one line */
-    int min_ranks, max_ranks;  /* sizes of the communicators that it serves */
-    weir_rounding rounding;    /* reductions only */
-    int reproducible;          /* 1: every rank gets the same bits, in every run of a call; 0: not
-                                  guaranteed */
-    int needs_mapped;          /* host: 1 if it is for memory that peers can map; calls on other
-                                  memory fail or take another way, and the tuning table's rows
-                                  "plain" may not name it */
+    const char *summary;      /* one line */
+    int min_ranks, max_ranks; /* sizes of the communicators that it serves */
+    weir_rounding rounding;   /* reductions only */
+    int reproducible;         /* 1: every rank gets the same bits, in every run of a call; 0: not
+                                 guaranteed */
+    int needs_mapped;         /* host: 1 if it is for memory that peers can map; calls on other
+                                 memory fail or take another way, and the tuning table's rows
+                                 "plain" may not name it */
 } weir_algo_info;
 
 /* Returns the algorithm table of this build, and the number of its rows. */

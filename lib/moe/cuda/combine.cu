@@ -302,8 +302,7 @@ WEIRI_GPU_FN void moe_combine_complete(const moe_gpu_args &a, const moe_launch &
     bool has_parts = false;
 #pragma unroll 1
     for (uint32_t unit = (uint32_t)l.warp;;
-         unit = moe_claims(a, cut) ? moe_claim(a, l, MOE_ADDED, units)
-                                   : unit + (uint32_t)l.warps) {
+         unit = moe_claims(a, cut) ? moe_claim(a, l, MOE_ADDED, units) : unit + (uint32_t)l.warps) {
         const size_t token = unit / (uint32_t)cut.parts;
         moe_term term = {-1, 0, false, 1.0f};
         if (unit < units)

@@ -121,9 +121,8 @@ static ncclResult_t options_resolve(const char *name, ncclComm_t handle, weir_co
     options->event = own.launchCompletionEvent;
     result = options_select(name, comm, collective, &own, options);
     if (result == ncclSuccess && options->event && (comm->device < 0 || comm->vendor))
-        result =
-            weiri_nccl_fail(ncclInvalidUsage,
-                            "%sConfig: launchCompletionEvent needs a GPU that weir uses", name);
+        result = weiri_nccl_fail(
+            ncclInvalidUsage, "%sConfig: launchCompletionEvent needs a GPU that weir uses", name);
     weiri_nccl_leave(comm);
     return weiri_nccl_refuse(result);
 }

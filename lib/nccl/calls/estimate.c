@@ -34,8 +34,7 @@ static double bytes_through(const weiri_nccl_comm *comm, const weiri_nccl_call *
            weiri_contract_blocks(contract, comm->nranks);
 }
 
-float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
-                          size_t count)
+float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
     weiri_plan_model model;
     const char *machine = machine_of(comm);

@@ -45,8 +45,8 @@ static ncclResult_t group_run_part(void *opaque)
     int has_p2p = 0;
     ncclResult_t result = group_run_collectives(mine, &has_p2p);
     if (result == ncclSuccess && has_p2p)
-        result = weiri_nccl_result_of(
-            mine->comm, weiri_nccl_p2p_run(mine->comm, mine->calls, mine->ncalls));
+        result = weiri_nccl_result_of(mine->comm,
+                                      weiri_nccl_p2p_run(mine->comm, mine->calls, mine->ncalls));
     weiri_nccl_leave(mine->comm);
     mine->comm = NULL;
     return result;
@@ -195,10 +195,11 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
     float ignored;
     if (!weiri_nccl_this_thread.group_depth)
         return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
-    int is_known = simInfo && simInfo->size >= sizeof *simInfo &&
-                   simInfo->magic == NCCL_SIM_INFO_MAGIC;
+    int is_known =
+        simInfo && simInfo->size >= sizeof *simInfo && simInfo->magic == NCCL_SIM_INFO_MAGIC;
     if (!is_known)
-        weiri_nccl_refuse(weiri_nccl_fail(ncclInvalidArgument, "ncclGroupSimulateEnd: simInfo is "
+        weiri_nccl_refuse(weiri_nccl_fail(ncclInvalidArgument,
+                                          "ncclGroupSimulateEnd: simInfo is "
                                           "NULL, or not from NCCL_SIM_INFO_INITIALIZER"));
     return group_end(is_known ? &simInfo->estimatedTime : &ignored);
 }

@@ -30,7 +30,7 @@ static size_t copy_elements(const weiri_nccl_comm *comm, const weir_call *call)
 
 /* Copies the call's input, and multiplies it if scale is not NULL. Release with copy_free. */
 static weir_status copy_create(const weiri_nccl_comm *comm, const weir_call *call,
-                              const weiri_nccl_scale *scale, void **made)
+                               const weiri_nccl_scale *scale, void **made)
 {
     size_t count = copy_elements(comm, call), width = weir_dtype_bytes(call->dtype);
     size_t bytes = count * width;
@@ -42,8 +42,7 @@ static weir_status copy_create(const weiri_nccl_comm *comm, const weir_call *cal
     memcpy(copy, call->in, bytes); /* neither the input nor the scalar need be aligned */
     if (scale) {
         uint64_t scalar = 0;
-        memcpy(&scalar, scale->residence == ncclScalarDevice ? scale->there : scale->scalar,
-               width);
+        memcpy(&scalar, scale->residence == ncclScalarDevice ? scale->there : scale->scalar, width);
         weiri_nccl_scale_span(copy, copy, &scalar, (int)call->dtype, 0, 1, count);
     }
     *made = copy;
@@ -65,8 +64,7 @@ static weir_status run_copied(weiri_nccl_comm *comm, const weiri_nccl_call *call
     weir_call copied = call->call;
     if (!copied.count)
         return WEIR_OK;
-    weir_status status =
-        copy_create(comm, &copied, call->scale.used ? &call->scale : NULL, &copy);
+    weir_status status = copy_create(comm, &copied, call->scale.used ? &call->scale : NULL, &copy);
     if (status != WEIR_OK)
         return status;
     copied.in = copy;
@@ -103,8 +101,8 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
     if (on_gpu)
         weiri_nccl_nvtx_pop();
     if (status == WEIR_OK && weiri_log_enabled(WEIRI_LOG_INFO))
-        weiri_log(WEIRI_LOG_INFO, "%s, rank %d of %d: %zu x %s by %s",
-                  weiri_nccl_function_of(call), comm->rank, comm->nranks, own->count,
-                  weir_dtype_name(own->dtype), weir_comm_last_algo(comm->comm));
+        weiri_log(WEIRI_LOG_INFO, "%s, rank %d of %d: %zu x %s by %s", weiri_nccl_function_of(call),
+                  comm->rank, comm->nranks, own->count, weir_dtype_name(own->dtype),
+                  weir_comm_last_algo(comm->comm));
     return weiri_nccl_result_of(comm, status);
 }

@@ -56,10 +56,10 @@ WEIR_FN void weiri_nccl_scale_span(void *to, const void *from, const void *scala
                                                               weiri_fp8e5m2_to_float(by)));
         break;
     case WEIR_FLOAT:
-        WEIRI_NCCL_SCALE_AS(float, x * by);
+        WEIRI_NCCL_SCALE_AS(float, x *by);
         break;
     case WEIR_DOUBLE:
-        WEIRI_NCCL_SCALE_AS(double, x * by);
+        WEIRI_NCCL_SCALE_AS(double, x *by);
         break;
     }
 }

@@ -219,8 +219,8 @@ static ncclResult_t init_rank(ncclComm_t *comm, int nranks, const ncclUniqueId *
     ncclResult_t result = weiri_nccl_read_config(config, NULL, &settings);
     weiri_nccl_comm_request *request = NULL;
     if (result == ncclSuccess && (!comm || nranks < 1 || rank < 0 || rank >= nranks))
-        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitRank: rank %d of %d", rank,
-                                 nranks);
+        result =
+            weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitRank: rank %d of %d", rank, nranks);
     if (result == ncclSuccess && !(request = malloc(sizeof *request)))
         result = weiri_nccl_fail(ncclSystemError, "no memory for a communicator");
     if (result != ncclSuccess)

@@ -10,7 +10,7 @@ typedef struct weiri_nccl_comm_request {
     int rank, nranks;
     int device; /* -1: memory of the process */
     weiri_nccl_settings settings;
-    weiri_nccl_comm *own; /* not NULL: it has a handle already, which the caller has got */
+    weiri_nccl_comm *own;      /* not NULL: it has a handle already, which the caller has got */
     weiri_nccl_comm *reserved; /* else its memory, from weiri_nccl_comm_reserve; NULL: none yet */
     ncclComm_t *made;
     char name[64]; /* from the configuration; "" if it has none */

@@ -51,12 +51,14 @@ static void profiler_end_pairs(weiri_monitor *monitor, const weiri_nccl_call *ca
     for (size_t i = 0; all && i < count; i++) {
         if (!weiri_nccl_is_p2p(&calls[i]))
             continue;
-        const uint64_t bytes =
-            weiri_nccl_count(&calls[i]) * weir_dtype_bytes(calls[i].call.dtype);
+        const uint64_t bytes = weiri_nccl_count(&calls[i]) * weir_dtype_bytes(calls[i].call.dtype);
         all[npairs++] = (weiri_monitor_call){
             .function = weiri_nccl_sends(&calls[i]) ? WEIRI_MONITOR_SEND : WEIRI_MONITOR_RECV,
-            .peer = weiri_nccl_peer(&calls[i]), .bytes = bytes, .traffic_bytes = bytes,
-            .number = monitor->npairs, .algo = "mailbox"};
+            .peer = weiri_nccl_peer(&calls[i]),
+            .bytes = bytes,
+            .traffic_bytes = bytes,
+            .number = monitor->npairs,
+            .algo = "mailbox"};
     }
     weiri_monitor_end_timed(monitor, begin_ns, all, npairs, stream);
     free(all);

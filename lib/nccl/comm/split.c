@@ -20,7 +20,7 @@ typedef struct split {
     ncclComm_t *made;
     weiri_nccl_settings settings;
     weiri_nccl_comm *own; /* as in weiri_nccl_comm_request */
-    int nexcluded; /* ncclCommShrink */
+    int nexcluded;        /* ncclCommShrink */
     int excluded[];
 } split;
 
@@ -94,8 +94,8 @@ static ncclResult_t run_split(void *argument)
     if (!comm)
         return weiri_nccl_not_entered();
     weir_unique_id *ids = calloc((size_t)comm->nranks, sizeof *ids);
-    weiri_split_group group = {
-        .members = ids ? calloc((size_t)comm->nranks, sizeof *group.members) : NULL};
+    weiri_split_group group = {.members = ids ? calloc((size_t)comm->nranks, sizeof *group.members)
+                                              : NULL};
     ncclResult_t result = comm->vendor ? refuse_to_divide_vendor("ncclCommSplit")
                                        : split_with(comm, request, &group, ids);
     free(group.members);
@@ -148,8 +148,10 @@ static weir_status distribute_id(const weiri_nccl_comm *comm, const split *reque
     if (comm->rank != first) {
         status = weir_boot_recv(comm->boot, id, sizeof *id, first, 1);
         if (status == WEIR_OK && memcmp(id, &none, sizeof none) == 0)
-            status = weiri_fail(WEIR_ERR_PEER, "ncclCommShrink: rank %d could not create the id of "
-                                "the new communicator; its error says why", first);
+            status = weiri_fail(WEIR_ERR_PEER,
+                                "ncclCommShrink: rank %d could not create the id of "
+                                "the new communicator; its error says why",
+                                first);
         return status;
     }
     status = weir_unique_id_create(id);
@@ -192,8 +194,8 @@ static ncclResult_t run_shrink(void *argument)
     weiri_nccl_comm *comm = weiri_nccl_enter(request->parent);
     if (!comm)
         return weiri_nccl_not_entered();
-    ncclResult_t result = comm->vendor ? refuse_to_divide_vendor("ncclCommShrink")
-                                       : shrink_with(comm, request);
+    ncclResult_t result =
+        comm->vendor ? refuse_to_divide_vendor("ncclCommShrink") : shrink_with(comm, request);
     if (result == ncclSuccess)
         atomic_store(&comm->is_shrunk, 1);
     weiri_nccl_leave(comm);

@@ -41,8 +41,7 @@ weir_status weiri_nccl_gpu_record(weiri_nccl_comm *comm, cudaEvent_t event, cuda
 /* A copy of an input, multiplied by the scalar or (scale NULL) as it is, made in the stream; to be
  * returned with weiri_nccl_gpu_drop after the work on it has been added to the stream. */
 weir_status weiri_nccl_gpu_copy_of(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,
-                                   const void *in, size_t bytes, cudaStream_t stream,
-                                   void **copy);
+                                   const void *in, size_t bytes, cudaStream_t stream, void **copy);
 void weiri_nccl_gpu_drop(void *copy, cudaStream_t stream);
 /* Copies within the device, in the stream. */
 weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t bytes,

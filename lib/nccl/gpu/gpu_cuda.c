@@ -119,7 +119,7 @@ static weir_status launch_scale(void *copy, const weiri_nccl_scale *scale, const
 
 /* The copy uses stream-ordered memory, so that a graph can capture it. */
 static weir_status gpu_copy_input(const weir_comm *node, void **copy, const weiri_nccl_scale *scale,
-                              const void *in, size_t bytes, cudaStream_t stream)
+                                  const void *in, size_t bytes, cudaStream_t stream)
 {
     if (cudaMallocAsync(copy, bytes, stream) != cudaSuccess) {
         cudaGetLastError();
@@ -218,8 +218,7 @@ static weir_status exchange_choose_grid(const weir_comm *node, weiri_p2p_args *a
 {
     enum { WARP = 32 };
     const int lanes = args->blocks_each, processors = weiri_cuda_of(node)->processors;
-    const int blocks =
-        weiri_p2p_blocks_for(lanes, args->nflows, exchange_room(args, processors));
+    const int blocks = weiri_p2p_blocks_for(lanes, args->nflows, exchange_room(args, processors));
     if (blocks && (blocks == lanes || !are_short)) {
         args->blocks_each = blocks;
         return WEIR_OK;

@@ -285,8 +285,7 @@ weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream)
     return status;
 }
 
-weir_status weiri_nccl_gpu_follow(weiri_nccl_comm *comm, cudaStream_t stream,
-                                  cudaStream_t before)
+weir_status weiri_nccl_gpu_follow(weiri_nccl_comm *comm, cudaStream_t stream, cudaStream_t before)
 {
     int device;
     weir_status status = weiri_cuda_enter(comm->comm, &device);

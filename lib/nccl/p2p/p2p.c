@@ -119,8 +119,10 @@ weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *cal
                              : serve_all(comm, calls, count);
     weiri_nccl_nvtx_end(comm);
     if (status == WEIR_OK)
-        weiri_log(WEIRI_LOG_INFO, "nccl sends and receives, rank %d of %d: %zu call(s) through "
-                  "%s, %llu lent", comm->rank, comm->nranks, count,
+        weiri_log(WEIRI_LOG_INFO,
+                  "nccl sends and receives, rank %d of %d: %zu call(s) through "
+                  "%s, %llu lent",
+                  comm->rank, comm->nranks, count,
                   comm->p2p->pairs ? "mailboxes and messages" : "mailboxes",
                   (unsigned long long)(comm->p2p->lent - lent));
     return status;

@@ -381,8 +381,8 @@ WEIRI_GPU_FN void weiri_p2p_copy_self(const weiri_p2p_self_copy &own, uint32_t b
         (uint64_t)weiri_gpu_div_up(lines, (uint32_t)own.blocks) * WEIRI_GPU_LINE_BYTES;
     const uint64_t at = block * each;
     if (at < own.bytes)
-        weiri_gpu_copy(own.to + at, own.from + at, weiri_gpu_min(own.bytes - at, each),
-                       threadIdx.x, blockDim.x);
+        weiri_gpu_copy(own.to + at, own.from + at, weiri_gpu_min(own.bytes - at, each), threadIdx.x,
+                       blockDim.x);
 }
 
 /* All blocks of a launch: nflows * blocks_each of them, then the blocks of the copy to itself.

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 
-const weiri_nccl_call *weiri_p2p_next_call(const weiri_nccl_call *calls, size_t count,
-                                           int sends, int peer, size_t *from)
+const weiri_nccl_call *weiri_p2p_next_call(const weiri_nccl_call *calls, size_t count, int sends,
+                                           int peer, size_t *from)
 {
     while (*from < count) {
         const weiri_nccl_call *call = &calls[(*from)++];

@@ -15,14 +15,14 @@
 #include "nccl/p2p/p2p.h"
 
 typedef struct weiri_nccl_p2p {
-    weir_comm *node;  /* of this node's ranks */
+    weir_comm *node;      /* of this node's ranks */
     int node_rank, count; /* this rank's in node, and the number of ranks */
     weiri_p2p_lanes lanes;
     weir_mem *own;
-    weir_mem **all;   /* count */
-    char **mailbox;   /* count, mapped here */
+    weir_mem **all;         /* count */
+    char **mailbox;         /* count, mapped here */
     weiri_internode *pairs; /* messages to ranks of other nodes; NULL: there are none */
-    uint64_t lent;    /* messages whose receivers have copied from this rank's buffers */
+    uint64_t lent;          /* messages whose receivers have copied from this rank's buffers */
 } weiri_nccl_p2p;
 
 /* Whether a rank is on another node, reached by messages instead of mailboxes. */
@@ -44,8 +44,8 @@ static inline uint64_t weiri_p2p_bytes_of(const weiri_nccl_call *call)
 }
 
 /* The next send to, or receive from, a peer, from *from on, which is advanced; NULL: none. */
-const weiri_nccl_call *weiri_p2p_next_call(const weiri_nccl_call *calls, size_t count,
-                                         int sends, int peer, size_t *from);
+const weiri_nccl_call *weiri_p2p_next_call(const weiri_nccl_call *calls, size_t count, int sends,
+                                           int peer, size_t *from);
 
 /* A message of a rank to itself: sends and receives are paired in order. */
 typedef struct weiri_p2p_self {
@@ -80,8 +80,7 @@ typedef struct weiri_p2p_transport {
      * bytes of the message. After an error the communicator is aborted. */
     int (*has_room)(const weiri_nccl_comm *comm, int peer);
     char *(*outgoing)(const weiri_nccl_comm *comm, int peer);
-    weir_status (*post)(const weiri_nccl_comm *comm, int peer, uint64_t bytes,
-                        weiri_p2p_head head);
+    weir_status (*post)(const weiri_nccl_comm *comm, int peer, uint64_t bytes, weiri_p2p_head head);
     /* Whether the peer's next piece has arrived; where it is; and that it has been read.
      * Likewise. */
     int (*has_arrived)(const weiri_nccl_comm *comm, int peer);

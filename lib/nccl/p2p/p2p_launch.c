@@ -59,7 +59,7 @@ static weir_status add_self(launch_state *all, weiri_p2p_args *args)
     if (!args->ncalls)
         return weiri_nccl_gpu_copy(all->comm, recv->call.out, send->call.in, bytes, all->stream);
     args->own = (weiri_p2p_self_copy){recv->call.out, send->call.in, bytes,
-                                (int32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX)};
+                                      (int32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX)};
     return WEIR_OK;
 }
 
@@ -100,7 +100,7 @@ static weir_status join_streams(const launch_state *all, int is_after)
         cudaStream_t other = all->calls[i].call.stream;
         if (is_first_in_stream(all, i))
             status = is_after ? weiri_nccl_gpu_follow(all->comm, other, all->stream)
-                               : weiri_nccl_gpu_follow(all->comm, all->stream, other);
+                              : weiri_nccl_gpu_follow(all->comm, all->stream, other);
     }
     return status;
 }

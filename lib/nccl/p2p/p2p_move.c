@@ -136,15 +136,14 @@ static weir_status fail_length(const host_exchange *x, int peer, uint64_t expect
 
 /* Copies a piece of a lent message. If the communicator was aborted meanwhile, the sender may have
  * returned and used its buffer for something else. */
-static weir_status fetch_lent(const host_exchange *x, const host_flow *f, int peer,
-                              weiri_desc lent, uint64_t bytes)
+static weir_status fetch_lent(const host_exchange *x, const host_flow *f, int peer, weiri_desc lent,
+                              uint64_t bytes)
 {
     const uint64_t never = 0;
     weir_comm *node = x->coll->comm;
     const int rank = weiri_comm_node_rank(x->comm->comm, peer);
-    weir_status status =
-        weiri_fetch(x->coll, rank, lent, f->at, (char *)f->call->call.out + f->at, bytes,
-                    weiri_p2p_bytes_of(f->call) * (size_t)x->coll->nranks);
+    weir_status status = weiri_fetch(x->coll, rank, lent, f->at, (char *)f->call->call.out + f->at,
+                                     bytes, weiri_p2p_bytes_of(f->call) * (size_t)x->coll->nranks);
     const int is_aborted = weir_load_acquire(node->guard.abort_word) != 0;
     if (WEIRI_LIKELY(status == WEIR_OK && !is_aborted))
         return WEIR_OK;

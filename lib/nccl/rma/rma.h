@@ -30,12 +30,12 @@ enum {
 struct weiri_rma_net;
 
 typedef struct weiri_nccl_rma {
-    int indices;               /* contexts * signals */
-    size_t stride;             /* words of one peer: whole lines */
-    int place;                 /* this rank's number on the node */
-    int count;                 /* ranks of the node */
-    uint64_t **base;           /* count: each rank's words, mapped here */
-    struct weiri_rma_net *net; /* NULL until a window is registered between nodes */
+    int indices;                   /* contexts * signals */
+    size_t stride;                 /* words of one peer: whole lines */
+    int place;                     /* this rank's number on the node */
+    int count;                     /* ranks of the node */
+    uint64_t **base;               /* count: each rank's words, mapped here */
+    struct weiri_rma_net *net;     /* NULL until a window is registered between nodes */
     struct weiri_rma_quick *quick; /* rma_quick.h */
 } weiri_nccl_rma;
 

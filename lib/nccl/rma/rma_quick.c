@@ -184,8 +184,8 @@ int weiri_rma_quick_put(ncclComm_t handle, int peer, ncclWindow_t window, uint64
     const weiri_nccl_memo *memo = quick_enter(user, handle, peer, signal, context, window);
     if (!memo)
         return 0;
-    const int done = !quick_has_failed(memo->comm) && offset <= memo->bytes &&
-                     bytes <= memo->bytes - offset;
+    const int done =
+        !quick_has_failed(memo->comm) && offset <= memo->bytes && bytes <= memo->bytes - offset;
     if (done) {
         if (bytes == sizeof(uint64_t)) /* without a call */
             memcpy(memo->mapped + offset, from, sizeof(uint64_t));

@@ -174,10 +174,10 @@ static ncclResult_t vendor_alltoall(const weiri_nccl_comm *comm, const weir_call
     ncclResult_t result = library_functions.GroupStart();
     for (int peer = 0; peer < comm->nranks && result == ncclSuccess; peer++) {
         result = library_functions.Send((const char *)call->in + (size_t)peer * bytes, call->count,
-                           type, peer, comm->vendor, call->stream);
+                                        type, peer, comm->vendor, call->stream);
         if (result == ncclSuccess)
             result = library_functions.Recv((char *)call->out + (size_t)peer * bytes, call->count,
-                               type, peer, comm->vendor, call->stream);
+                                            type, peer, comm->vendor, call->stream);
     }
     ncclResult_t end = library_functions.GroupEnd();
     return result == ncclSuccess ? end : result;

@@ -40,8 +40,7 @@ void weiri_nccl_beside_end(weiri_nccl_comm *comm);
 /* The result of a function of the device interface if there is no library. */
 ncclResult_t weiri_nccl_beside_refuse(const char *name);
 #ifdef __clang_analyzer__ /* as in abi.h */
-#define weiri_nccl_beside_refuse(name)                                                             \
-    ((void)(weiri_nccl_beside_refuse)(name), ncclInvalidUsage)
+#define weiri_nccl_beside_refuse(name) ((void)(weiri_nccl_beside_refuse)(name), ncclInvalidUsage)
 #endif
 /* Registers a symmetric window of weir's with the library, too; its alias is the library's handle.
  * Collective. Does nothing without a library. */

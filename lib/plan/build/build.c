@@ -26,11 +26,11 @@ static weir_status plan_build_check_spec(const weir_plan_spec *spec)
                           "weir_plan_builder_create: %s: collective %d is not supported; expected "
                           "one in which all ranks have equal lengths",
                           spec->name, (int)spec->collective);
-    if (spec->in_place &&
-        weiri_contract_of((int)spec->collective)->in_place == WEIRI_IN_PLACE_NONE)
+    if (spec->in_place && weiri_contract_of((int)spec->collective)->in_place == WEIRI_IN_PLACE_NONE)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_plan_builder_create: %s: %s has no form in place; set in_place to "
-                          "0", spec->name, weir_collective_name(spec->collective));
+                          "0",
+                          spec->name, weir_collective_name(spec->collective));
     if (spec->nranks < 1 || spec->nranks > WEIRI_PLAN_RANKS_MAX)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_plan_builder_create: %s: %d ranks; expected 1 to %d", spec->name,

@@ -47,7 +47,7 @@ typedef struct weiri_build_block {
 } weiri_build_block;
 
 typedef struct weiri_build_rank {
-    uint32_t scratch; /* chunks */
+    uint32_t scratch;            /* chunks */
     weiri_build_list peers[2];   /* of its memory channels and of its port channels */
     weiri_build_list switches;   /* indices of the builder's switches */
     weiri_build_list semaphores; /* initial values */

@@ -19,7 +19,7 @@ void weiri_build_call_check_block(const weiri_build_call *call)
                     : call->block >= 0 && call->block < WEIRI_PLAN_BLOCKS_MAX;
     if (weiri_build_call_is_ok(call) && !known)
         weiri_build_call_reject(call, "thread block %d; expected 0 to %d, or a weir_plan_group",
-                          call->block, WEIRI_PLAN_BLOCKS_MAX - 1);
+                                call->block, WEIRI_PLAN_BLOCKS_MAX - 1);
 }
 
 void weiri_build_call_check_single(const weiri_build_call *call)
@@ -38,12 +38,15 @@ weiri_plan_ref weiri_build_call_ref(const weiri_build_call *call, weir_plan_chun
         weiri_build_call_reject(call, "the %s belongs to another builder", what);
     if (weiri_build_call_is_ok(call) && chunks.rank != rank)
         weiri_build_call_reject(call, "the %s belongs to rank %d; expected one of rank %d", what,
-                          chunks.rank, rank);
+                                chunks.rank, rank);
     if (weiri_build_call_is_ok(call) && chunks.size == 0)
         weiri_build_call_reject(call, "the %s has no chunks", what);
     return (weiri_plan_ref){
         .place = rank == call->rank ? WEIRI_PLAN_LOCAL : WEIRI_PLAN_REMOTE,
-        .buffer = (uint8_t)chunks.buffer, .rank = chunks.rank, .id = -1, .index = chunks.index,
+        .buffer = (uint8_t)chunks.buffer,
+        .rank = chunks.rank,
+        .id = -1,
+        .index = chunks.index,
         .size = chunks.size,
     };
 }
@@ -53,7 +56,7 @@ void weiri_build_call_check_sizes(const weiri_build_call *call, const weiri_plan
 {
     if (weiri_build_call_is_ok(call) && a->size != b->size)
         weiri_build_call_reject(call, "%u chunks for %u chunks; expected equal numbers", a->size,
-                          b->size);
+                                b->size);
 }
 
 void weiri_build_call_check_places(const weiri_build_call *call, const weiri_plan_ref *dst,
@@ -69,7 +72,7 @@ void weiri_build_call_check_packets(const weiri_build_call *call, const weiri_pl
 {
     if (weiri_build_call_is_ok(call) && ref->buffer != WEIR_PLAN_SCRATCH)
         weiri_build_call_reject(call, "the %s holds packets in buffer '%c'; expected scratch", what,
-                          weiri_plan_buffer_letters[ref->buffer]);
+                                weiri_plan_buffer_letters[ref->buffer]);
 }
 
 void weiri_build_call_check_pipeline(const weiri_build_call *call, const weiri_plan_ref *ref)

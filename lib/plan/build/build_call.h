@@ -35,7 +35,7 @@ static inline int weiri_build_call_is_group(int block)
 }
 
 /* Fails the call, if none has failed before: a format as printf's, and its values. */
-#define weiri_build_call_reject(call, ...) \
+#define weiri_build_call_reject(call, ...)                                                         \
     weiri_build_reject((call)->builder, (call)->name, (call)->rank, __VA_ARGS__)
 
 void weiri_build_call_check_rank(const weiri_build_call *call);

@@ -163,8 +163,8 @@ static void plan_emit_ref(const emitter *in, weiri_plan_channel type, const weir
 /* 1 if files of the DSL contain the channel or semaphore ids of this operation. */
 static int plan_emit_keeps_ids(const weiri_build_op *op)
 {
-    return weiri_plan_traits[op->kind].mode == WEIRI_PLAN_SYNC ||
-           op->channel == WEIRI_PLAN_PORT || op->kind == WEIRI_PLAN_GET_OP;
+    return weiri_plan_traits[op->kind].mode == WEIRI_PLAN_SYNC || op->channel == WEIRI_PLAN_PORT ||
+           op->kind == WEIRI_PLAN_GET_OP;
 }
 
 static void plan_emit_one_op(const emitter *in, const weiri_build_op *op, weiri_plan_kind kind,
@@ -202,8 +202,8 @@ static void plan_emit_single_chunks(const emitter *in, const weiri_build_op *op)
 {
     uint32_t size = op->srcs[0].size, each = size / op->nparts;
     uint32_t first = op->part * each;
-    int signals = op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
-                  op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    int signals =
+        op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
     if (size % op->nparts)
         weiri_build_reject(in->builder, "weir_plan_build", (int)(in->from - in->builder->ranks),
                            "a group of %u thread blocks divides %u chunks that other operations "

@@ -33,13 +33,20 @@ enum { SIGNALS = 1, WAITS = 2, MOVES = 4 };
 static unsigned plan_fence_roles_of(const weiri_build_op *op)
 {
     switch (op->kind) {
-    case WEIRI_PLAN_SIGNAL_OP: case WEIRI_PLAN_RELAXED_SIGNAL_OP:
-    case WEIRI_PLAN_SEM_RELEASE_OP: return SIGNALS;
-    case WEIRI_PLAN_WAIT_OP: case WEIRI_PLAN_RELAXED_WAIT_OP:
-    case WEIRI_PLAN_SEM_ACQUIRE_OP: return WAITS;
-    case WEIRI_PLAN_FLUSH_OP: return SIGNALS | WAITS;
-    case WEIRI_PLAN_PUT_SIGNAL_OP: return SIGNALS | MOVES;
-    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP: return SIGNALS | MOVES | WAITS;
+    case WEIRI_PLAN_SIGNAL_OP:
+    case WEIRI_PLAN_RELAXED_SIGNAL_OP:
+    case WEIRI_PLAN_SEM_RELEASE_OP:
+        return SIGNALS;
+    case WEIRI_PLAN_WAIT_OP:
+    case WEIRI_PLAN_RELAXED_WAIT_OP:
+    case WEIRI_PLAN_SEM_ACQUIRE_OP:
+        return WAITS;
+    case WEIRI_PLAN_FLUSH_OP:
+        return SIGNALS | WAITS;
+    case WEIRI_PLAN_PUT_SIGNAL_OP:
+        return SIGNALS | MOVES;
+    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP:
+        return SIGNALS | MOVES | WAITS;
     default:
         break;
     }
@@ -83,8 +90,8 @@ static void plan_fence_insert_op(list *to, uint32_t at, const weiri_build_op *op
 static void plan_fence_push_single(list *to, const weiri_build_op *op)
 {
     weiri_build_op *last = to->nops ? &to->ops[to->nops - 1] : NULL;
-    int is_double = last && weiri_build_is_fence(last) && weiri_build_is_fence(op) &&
-                    last->loop == op->loop;
+    int is_double =
+        last && weiri_build_is_fence(last) && weiri_build_is_fence(op) && last->loop == op->loop;
     if (is_double && last->kind == WEIRI_PLAN_NOP_OP)
         *last = *op;
     else if (!is_double || op->kind == WEIRI_PLAN_BARRIER_OP)

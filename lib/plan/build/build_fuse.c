@@ -198,22 +198,27 @@ static int plan_fuse_reductions(const pair *in)
 static weiri_plan_kind plan_fuse_sending_kind(weiri_plan_kind reduction, const weiri_build_op *send)
 {
     int put = send->kind == WEIRI_PLAN_PUT_OP && send->channel == WEIRI_PLAN_MEMORY;
-    int packets = (send->kind == WEIRI_PLAN_PUT_PACKETS_OP ||
-                   send->kind == WEIRI_PLAN_FORWARD_PACKETS_OP) &&
-                  send->channel == WEIRI_PLAN_MEMORY;
+    int packets =
+        (send->kind == WEIRI_PLAN_PUT_PACKETS_OP || send->kind == WEIRI_PLAN_FORWARD_PACKETS_OP) &&
+        send->channel == WEIRI_PLAN_MEMORY;
     switch (reduction) {
     case WEIRI_PLAN_REDUCE_OP:
-    case WEIRI_PLAN_REDUCE_SEND_OP: return put ? WEIRI_PLAN_REDUCE_SEND_OP : WEIRI_PLAN_KINDS;
-    case WEIRI_PLAN_READ_REDUCE_OP: case WEIRI_PLAN_READ_REDUCE_SEND_OP:
+    case WEIRI_PLAN_REDUCE_SEND_OP:
+        return put ? WEIRI_PLAN_REDUCE_SEND_OP : WEIRI_PLAN_KINDS;
+    case WEIRI_PLAN_READ_REDUCE_OP:
+    case WEIRI_PLAN_READ_REDUCE_SEND_OP:
         return put ? WEIRI_PLAN_READ_REDUCE_SEND_OP : WEIRI_PLAN_KINDS;
     case WEIRI_PLAN_REDUCE_PACKETS_OP:
         if (send->kind == WEIRI_PLAN_COPY_PACKETS_OP)
             return WEIRI_PLAN_REDUCE_COPY_PACKETS_OP;
         return packets ? WEIRI_PLAN_REDUCE_SEND_PACKETS_OP : WEIRI_PLAN_KINDS;
-    case WEIRI_PLAN_REDUCE_SEND_PACKETS_OP: return packets ? reduction : WEIRI_PLAN_KINDS;
-    case WEIRI_PLAN_REDUCE_COPY_PACKETS_OP: case WEIRI_PLAN_REDUCE_COPY_SEND_PACKETS_OP:
+    case WEIRI_PLAN_REDUCE_SEND_PACKETS_OP:
+        return packets ? reduction : WEIRI_PLAN_KINDS;
+    case WEIRI_PLAN_REDUCE_COPY_PACKETS_OP:
+    case WEIRI_PLAN_REDUCE_COPY_SEND_PACKETS_OP:
         return packets ? WEIRI_PLAN_REDUCE_COPY_SEND_PACKETS_OP : WEIRI_PLAN_KINDS;
-    default: return WEIRI_PLAN_KINDS;
+    default:
+        return WEIRI_PLAN_KINDS;
     }
 }
 

@@ -4,10 +4,14 @@
 /* ----------------------------------------------------------------------- order */
 
 static weiri_build_call plan_build_channel_call(weir_plan_chan chan, const char *name,
-                                          weiri_plan_kind kind, int block)
+                                                weiri_plan_kind kind, int block)
 {
-    weiri_build_call call = {.builder = chan.builder, .name = name, .rank = chan.rank,
-                             .block = block, .kind = kind, .uses_channel = 1};
+    weiri_build_call call = {.builder = chan.builder,
+                             .name = name,
+                             .rank = chan.rank,
+                             .block = block,
+                             .kind = kind,
+                             .uses_channel = 1};
     call.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
     return call;
 }
@@ -50,9 +54,14 @@ void weir_plan_flush(weir_plan_chan chan, int block, weir_plan_sync sync)
 static void plan_build_semaphore_op(weir_plan_semaphore semaphore, const char *name,
                                     weiri_plan_kind kind, int block, weir_plan_sync sync)
 {
-    weiri_build_call call = {.builder = semaphore.builder, .name = name, .rank = semaphore.rank,
-                       .block = block, .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL, .sync = sync,
-                       .id = &semaphore.index};
+    weiri_build_call call = {.builder = semaphore.builder,
+                             .name = name,
+                             .rank = semaphore.rank,
+                             .block = block,
+                             .kind = kind,
+                             .channel = WEIRI_PLAN_NO_CHANNEL,
+                             .sync = sync,
+                             .id = &semaphore.index};
     weiri_build_call_check_single(&call);
     weiri_build_call_append(&call);
 }
@@ -88,8 +97,12 @@ static uint32_t plan_build_barrier_of(weir_plan_builder *builder, int rank, uint
 
 void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 {
-    weiri_build_call call = {.builder = builder, .name = __func__, .rank = rank, .block = block,
-                       .kind = WEIRI_PLAN_NOP_OP, .channel = WEIRI_PLAN_NO_CHANNEL};
+    weiri_build_call call = {.builder = builder,
+                             .name = __func__,
+                             .rank = rank,
+                             .block = block,
+                             .kind = WEIRI_PLAN_NOP_OP,
+                             .channel = WEIRI_PLAN_NO_CHANNEL};
     weiri_build_call_check_rank(&call);
     weiri_build_call_check_block(&call);
     if (!weiri_build_call_is_ok(&call))
@@ -115,10 +128,14 @@ void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 /* ----------------------------------------------------------------------- moves */
 
 static weiri_build_call plan_build_local_call(weir_plan_chunks dst, const char *name,
-                                        weiri_plan_kind kind, int block)
+                                              weiri_plan_kind kind, int block)
 {
-    return (weiri_build_call){.builder = dst.builder, .name = name, .rank = dst.rank,
-                              .block = block, .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL};
+    return (weiri_build_call){.builder = dst.builder,
+                              .name = name,
+                              .rank = dst.rank,
+                              .block = block,
+                              .kind = kind,
+                              .channel = WEIRI_PLAN_NO_CHANNEL};
 }
 
 static void plan_build_finish_move(weiri_build_call *call)
@@ -141,8 +158,8 @@ static void plan_build_put_op(weir_plan_chan chan, const char *name, weiri_plan_
     weiri_build_call call = plan_build_channel_call(chan, name, kind, block);
     int signals = kind == WEIRI_PLAN_PUT_SIGNAL_OP || kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
     if (weiri_build_call_is_ok(&call) && signals && !chan.is_port)
-        weiri_build_call_reject(&call,
-                          "a memory channel; expected a port channel, or separate put and signal");
+        weiri_build_call_reject(
+            &call, "a memory channel; expected a port channel, or separate put and signal");
     call.id = &chan.index;
     if (chan.is_port)
         weiri_build_call_check_single(&call);
@@ -230,7 +247,7 @@ static void plan_build_reduce_op(weiri_build_call *call, weir_plan_chunks dst, w
     call->dst = weiri_build_call_ref(call, dst, call->rank, "destination");
     if (weiri_build_call_is_ok(call) && (call->nothers < 1 || call->nothers >= WEIRI_PLAN_REFS_MAX))
         weiri_build_call_reject(call, "%d other sources; expected 1 to %d", call->nothers,
-                          WEIRI_PLAN_REFS_MAX - 1);
+                                WEIRI_PLAN_REFS_MAX - 1);
     for (int i = 0; i < call->nothers && weiri_build_call_is_ok(call); i++) {
         weiri_plan_ref other =
             weiri_build_call_ref(call, call->others[i], others_rank, "other source");
@@ -315,7 +332,7 @@ static void plan_build_finish_switch(weiri_build_call *call, const weiri_plan_re
 }
 
 static weiri_build_call plan_build_switch_call(weir_plan_chunks own, const char *name,
-                                         weiri_plan_kind kind, int block)
+                                               weiri_plan_kind kind, int block)
 {
     weiri_build_call call = plan_build_local_call(own, name, kind, block);
     call.channel = WEIRI_PLAN_SWITCH;

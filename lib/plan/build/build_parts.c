@@ -14,8 +14,7 @@ uint32_t weiri_build_chunks(const weir_plan_builder *builder, int rank, weir_pla
     uint32_t share = (uint32_t)builder->spec.chunk_factor;
     if (buffer == WEIR_PLAN_SCRATCH)
         return builder->ranks[rank].scratch;
-    int has_blocks =
-        buffer == WEIR_PLAN_INPUT ? contract->in_has_blocks : contract->out_has_blocks;
+    int has_blocks = buffer == WEIR_PLAN_INPUT ? contract->in_has_blocks : contract->out_has_blocks;
     /* An allreduce has one block, which the DSL divides among the ranks. */
     return has_blocks || builder->spec.collective == WEIR_COLL_ALLREDUCE
                ? share * (uint32_t)builder->spec.nranks

@@ -21,10 +21,16 @@ typedef struct tally {
 static int plan_signals_side_of(weiri_plan_kind kind)
 {
     switch (kind) {
-    case WEIRI_PLAN_SIGNAL_OP: case WEIRI_PLAN_RELAXED_SIGNAL_OP: case WEIRI_PLAN_PUT_SIGNAL_OP:
-    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP: return SIGNALS;
-    case WEIRI_PLAN_WAIT_OP: case WEIRI_PLAN_RELAXED_WAIT_OP: return WAITS;
-    default: return SIDES;
+    case WEIRI_PLAN_SIGNAL_OP:
+    case WEIRI_PLAN_RELAXED_SIGNAL_OP:
+    case WEIRI_PLAN_PUT_SIGNAL_OP:
+    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP:
+        return SIGNALS;
+    case WEIRI_PLAN_WAIT_OP:
+    case WEIRI_PLAN_RELAXED_WAIT_OP:
+        return WAITS;
+    default:
+        return SIDES;
     }
 }
 

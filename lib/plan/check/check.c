@@ -182,9 +182,11 @@ static void clear_places(weiri_check *check)
 {
     const weiri_check_access none = {WEIRI_CHECK_NONE, 0, WEIRI_CHECK_NONE, WEIRI_CHECK_NONE, 0};
     for (uint32_t i = 0; i < check->nplaces; i++)
-        check->places[i] = (weiri_check_place){.value = {.culprit = WEIRI_CHECK_NONE}, .last = none,
+        check->places[i] = (weiri_check_place){.value = {.culprit = WEIRI_CHECK_NONE},
+                                               .last = none,
                                                .reads = WEIRI_CHECK_NONE,
-                                               .waiting = WEIRI_CHECK_NONE, .packets = -1};
+                                               .waiting = WEIRI_CHECK_NONE,
+                                               .packets = -1};
     check->free_access = WEIRI_CHECK_NONE;
     check->ninstances = check->nlanes = check->nsources = check->naccesses = 0;
     check->naccessed = 0;
@@ -260,8 +262,7 @@ static int check_run_classes(weiri_check *check)
     weir_plan_report *report = check->report;
     for (uint32_t i = 0; i < classes->count && check->status == WEIR_OK && !report->nviolations;
          i++) {
-        check_run_class(
-            check, classes->rows ? &classes->rows[i * (size_t)classes->columns] : NULL);
+        check_run_class(check, classes->rows ? &classes->rows[i * (size_t)classes->columns] : NULL);
         if (!check->restart)
             continue;
         report->nviolations = 0;
@@ -341,9 +342,11 @@ static void plan_keep_proof(const weir_plan *plan, const weir_plan_report *repor
 static weir_status plan_check(const weir_plan *plan, int is_strict, weir_plan_report *report)
 {
     weir_plan_report *made = calloc(1, sizeof *made);
-    weiri_check check = {
-        .run_class = check_run_class,
-        .plan = plan, .report = made, .status = WEIR_OK, .is_strict = is_strict};
+    weiri_check check = {.run_class = check_run_class,
+                         .plan = plan,
+                         .report = made,
+                         .status = WEIR_OK,
+                         .is_strict = is_strict};
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to check the plan", plan->file);
     made->proves_result = weiri_check_knows_result(plan);

@@ -46,7 +46,7 @@
 
 enum {
     WEIRI_CHECK_LAUNCHES = 3,
-    WEIRI_CHECK_ITERATIONS = 64,        /* of a pipeline, where more cannot be proved */
+    WEIRI_CHECK_ITERATIONS = 64, /* of a pipeline, where more cannot be proved */
     WEIRI_CHECK_CLASSES_MAX = 8192,
     WEIRI_CHECK_CHAINS_MAX = 1 << 16,
     WEIRI_CHECK_PLACES_MAX = 1 << 21,   /* of all ranks */
@@ -80,10 +80,10 @@ typedef struct weiri_check_classes {
     uint32_t *pipe_of_op[WEIRI_PLAN_RANKS_MAX], columns;
     int32_t *rows;
     uint32_t count;
-    int has_groups;    /* some shape has several parts */
-    uint32_t reach;    /* of the plan's pipelines (check_pipeline.c); NONE: unknown */
-    uint32_t regular;  /* likewise: iterations from which on the reach holds */
-    int is_complete;   /* 0: there are too many classes even of short chunks */
+    int has_groups;           /* some shape has several parts */
+    uint32_t reach;           /* of the plan's pipelines (check_pipeline.c); NONE: unknown */
+    uint32_t regular;         /* likewise: iterations from which on the reach holds */
+    int is_complete;          /* 0: there are too many classes even of short chunks */
     uint64_t max_chunk_bytes; /* the classes cover chunks of up to this length; 0: of any */
 } weiri_check_classes;
 
@@ -157,10 +157,10 @@ static inline int weiri_clock_covers(const weiri_clock *clock, uint32_t chain, u
 typedef enum weiri_value_state {
     WEIRI_VALUE_UNDEFINED, /* never written */
     WEIRI_VALUE_GOOD,
-    WEIRI_VALUE_TWICE,     /* contains the contribution of rank `detail` twice */
-    WEIRI_VALUE_MIXED,     /* contains both input chunk `chunk` and input chunk `detail` */
-    WEIRI_VALUE_STALE,     /* contains data of two launches */
-    WEIRI_VALUE_PACKETS,   /* packets that were read as data */
+    WEIRI_VALUE_TWICE,   /* contains the contribution of rank `detail` twice */
+    WEIRI_VALUE_MIXED,   /* contains both input chunk `chunk` and input chunk `detail` */
+    WEIRI_VALUE_STALE,   /* contains data of two launches */
+    WEIRI_VALUE_PACKETS, /* packets that were read as data */
 } weiri_value_state;
 
 /* An input chunk, reduced over ranks. */
@@ -171,8 +171,8 @@ typedef struct weiri_value {
                          * shortest of which bounds its length */
     uint32_t culprit;   /* instance that made it wrong; NONE if it is GOOD */
     uint32_t detail;
-    uint8_t state;      /* weiri_value_state */
-    uint8_t launch;     /* of the input */
+    uint8_t state;  /* weiri_value_state */
+    uint8_t launch; /* of the input */
 } weiri_value;
 
 /* ----------------------------------------------------------------- accesses */
@@ -185,20 +185,20 @@ typedef struct weiri_check_instance {
 
 /* The part of an instance that handles one chunk of each operand. */
 typedef struct weiri_check_lane {
-    weiri_rank_set ranks;   /* whose launch had begun before the packets it read were sent */
+    weiri_rank_set ranks;         /* whose launch had begun before the packets it read were sent */
     weiri_rank_set reached_ranks; /* that received, in its launch, data made from what it read; set
                                    * at the end of the launch */
     uint32_t instance;
-    uint32_t chunk, size;   /* which chunk of references of how many */
-    uint32_t first, count;  /* of sources: the lanes that wrote what it reads */
-    uint32_t stamp;         /* of the last search that reached it */
+    uint32_t chunk, size;  /* which chunk of references of how many */
+    uint32_t first, count; /* of sources: the lanes that wrote what it reads */
+    uint32_t stamp;        /* of the last search that reached it */
 } weiri_check_lane;
 
 typedef struct weiri_check_access {
-    uint32_t lane;        /* NONE: the caller, or no access */
+    uint32_t lane; /* NONE: the caller, or no access */
     uint32_t chain, tick;
-    uint32_t next;        /* in a list of reads */
-    int is_rewrite;       /* a packet that was copied onto itself */
+    uint32_t next;  /* in a list of reads */
+    int is_rewrite; /* a packet that was copied onto itself */
 } weiri_check_access;
 
 /* One chunk of a rank's buffer. */
@@ -226,7 +226,7 @@ typedef struct weiri_check_trial {
 /* The requests of a block to a port channel; the channel handles them in order. */
 typedef struct weiri_check_port {
     uint32_t link;
-    uint32_t chain;            /* of its reads of sources; chain + 1: of its writes */
+    uint32_t chain; /* of its reads of sources; chain + 1: of its writes */
     uint32_t nputs;
     uint32_t ncovered;         /* puts made before `interval` */
     uint32_t thread, interval; /* of the last put: its thread, NONE if several put in that
@@ -235,24 +235,24 @@ typedef struct weiri_check_port {
 
 typedef enum weiri_check_state {
     WEIRI_CHECK_RUNNABLE,
-    WEIRI_CHECK_BLOCKED,    /* waits for a credit or for packets */
-    WEIRI_CHECK_DEFERRED,   /* could consume a credit of a counter with several signallers */
+    WEIRI_CHECK_BLOCKED,  /* waits for a credit or for packets */
+    WEIRI_CHECK_DEFERRED, /* could consume a credit of a counter with several signallers */
     WEIRI_CHECK_IN_BARRIER,
     WEIRI_CHECK_ENDED,
 } weiri_check_state;
 
 typedef struct weiri_check_block {
     int rank;
-    uint32_t index;         /* of the rank's blocks */
-    uint32_t chain, tick;   /* tick: fences that it has passed */
-    uint32_t op;            /* next operation */
+    uint32_t index;               /* of the rank's blocks */
+    uint32_t chain, tick;         /* tick: fences that it has passed */
+    uint32_t op;                  /* next operation */
     uint32_t pipeline, iteration; /* of the loop that it is in; pipeline NONE: none */
-    uint32_t ids_done;      /* channels or semaphores of op that are complete */
-    weiri_clock *now;       /* what is ordered before its next operation */
-    weiri_clock *pending;   /* what its next fence will add to that; may be NULL */
+    uint32_t ids_done;            /* channels or semaphores of op that are complete */
+    weiri_clock *now;             /* what is ordered before its next operation */
+    weiri_clock *pending;         /* what its next fence will add to that; may be NULL */
     weiri_rank_set pending_ranks; /* likewise, the begin of these ranks' launches */
     weiri_check_state state;
-    uint32_t next;          /* in a list of waiting blocks */
+    uint32_t next;                          /* in a list of waiting blocks */
     uint32_t counter, place, barrier_index; /* what it waits for; NONE */
     weiri_check_port *ports;
     uint32_t nports;
@@ -266,10 +266,10 @@ typedef struct weiri_check_signal {
 
 /* One credit that was consumed; recorded for counters with several signallers or waiters. */
 typedef struct weiri_check_acquisition {
-    weiri_clock *clock;  /* what the waiter joined; NULL if there is a single signaller */
+    weiri_clock *clock; /* what the waiter joined; NULL if there is a single signaller */
     uint32_t block, op, tick;
-    uint32_t advances;   /* signals that must have happened before it, */
-    uint32_t nsignals;   /* and those that had happened in this run */
+    uint32_t advances; /* signals that must have happened before it, */
+    uint32_t nsignals; /* and those that had happened in this run */
 } weiri_check_acquisition;
 
 typedef struct weiri_check_counter {
@@ -282,10 +282,10 @@ typedef struct weiri_check_counter {
     weiri_check_signal *signals; /* of this launch */
     weiri_check_acquisition *acquisitions;
     uint32_t nsignals, nacquisitions, nacquired;
-    uint32_t waiting;            /* list of blocks */
-    int has_unordered_waiters;   /* blocks consumed credits without order between them */
-    int order_unknown;           /* which signals precede a wait depends on timing: waiters join
-                                  * no clock */
+    uint32_t waiting;          /* list of blocks */
+    int has_unordered_waiters; /* blocks consumed credits without order between them */
+    int order_unknown;         /* which signals precede a wait depends on timing: waiters join
+                                * no clock */
 } weiri_check_counter;
 #define WEIRI_CHECK_MANY (UINT32_MAX - 1)
 
@@ -309,18 +309,18 @@ typedef struct weiri_check {
     void (*run_class)(struct weiri_check *check, const int32_t *row);
     const weir_plan *plan;
     weir_plan_report *report;
-    weir_status status;     /* of the checker itself: no memory, plan too large */
+    weir_status status; /* of the checker itself: no memory, plan too large */
     weiri_check_classes classes;
-    const int32_t *row;     /* the byte class that is simulated */
+    const int32_t *row; /* the byte class that is simulated */
     weiri_clocks clocks;
     uint32_t block_chunks;
     uint32_t blocks_of[WEIR_PLAN_BUFFERS]; /* blocks of a buffer; layout.h */
     uint32_t launch;
     struct weiri_check_recorder *recorder; /* check_pipeline.c; NULL: none */
-    int is_strict;          /* weir_plan_check_strict */
-    int is_strong;          /* operations are executed as if fences were between all of them, and no
-                             * signal or wait were relaxed: the order of execution */
-    int restart;            /* a waiter joined too much: simulate this class anew */
+    int is_strict;                         /* weir_plan_check_strict */
+    int is_strong; /* operations are executed as if fences were between all of them, and no
+                    * signal or wait were relaxed: the order of execution */
+    int restart;   /* a waiter joined too much: simulate this class anew */
     const weiri_check_trial *trial; /* changes to the plan; NULL: none */
     uint64_t naccessed_in_trials;
 
@@ -328,7 +328,7 @@ typedef struct weiri_check {
     uint32_t nblocks;
     uint32_t first_block[WEIRI_PLAN_RANKS_MAX + 1];
     weiri_clock *begin[WEIRI_PLAN_RANKS_MAX]; /* of each rank's launch */
-    uint32_t rank_chain;    /* of rank 0's launches; those of the other ranks follow */
+    uint32_t rank_chain; /* of rank 0's launches; those of the other ranks follow */
 
     weiri_check_counter *counters;
     uint32_t ncounters;
@@ -337,7 +337,7 @@ typedef struct weiri_check {
     uint32_t first_semaphore[WEIRI_PLAN_RANKS_MAX];
     weiri_check_barrier *barriers;
     uint32_t nbarriers;
-    uint32_t *ready;        /* stack of runnable blocks */
+    uint32_t *ready; /* stack of runnable blocks */
     uint32_t nready;
 
     weiri_check_place *places;
@@ -348,12 +348,12 @@ typedef struct weiri_check {
     weiri_check_lane *lanes;
     uint32_t *sources;
     weiri_check_access *accesses;
-    weiri_value *values;    /* results of the current operation, by lane */
+    weiri_value *values; /* results of the current operation, by lane */
     uint32_t ninstances, nlanes, nsources, naccesses, nvalues, free_access;
-    uint32_t first_lane;    /* of this launch */
-    uint64_t naccessed;     /* in this byte class */
+    uint32_t first_lane; /* of this launch */
+    uint64_t naccessed;  /* in this byte class */
     uint32_t stamp;
-    uint64_t steps_left;    /* of searches */
+    uint64_t steps_left; /* of searches */
 } weiri_check;
 
 static inline const weiri_plan_gpu *weiri_check_gpu(const weiri_check *check,
@@ -496,8 +496,8 @@ void weiri_check_signal_counters(weiri_check *check, uint32_t block, const weiri
                                  int is_relaxed);
 /* Consumes a credit. 0: there is none, or the counter has several signallers and `deferred` is
  * 0; the block then waits. */
-int weiri_check_acquire_credit(weiri_check *check, uint32_t block, uint32_t counter,
-                               int is_relaxed, int deferred);
+int weiri_check_acquire_credit(weiri_check *check, uint32_t block, uint32_t counter, int is_relaxed,
+                               int deferred);
 /* Whether a signal is ordered after an acquisition, which may be NULL. */
 int weiri_check_is_after(const weiri_check *check, const weiri_check_signal *signal,
                          const weiri_check_acquisition *acquisition);

@@ -237,8 +237,8 @@ static void advise_signal(weiri_check *check, found signal, uint32_t after, foun
     if (signal.op != WEIRI_CHECK_NONE && !is_weak(signal) && wait.op == WEIRI_CHECK_NONE)
         weiri_check_advise(check,
                            "on rank %d, before %s, add wait(data_sync=SyncType.after) "
-                           "(weir_plan_wait, WEIR_PLAN_AFTER) for the signal of %s", to, before,
-                           weiri_check_where(check, signal.block, signal.op, where));
+                           "(weir_plan_wait, WEIR_PLAN_AFTER) for the signal of %s",
+                           to, before, weiri_check_where(check, signal.block, signal.op, where));
     else
         weiri_check_advise(check,
                            "after op %u in thread block %u of rank %d add signal(data_sync="
@@ -275,17 +275,20 @@ static void advise_port(weiri_check *check, uint32_t block, uint32_t op, int is_
     if (is_read && flush < nops)
         weiri_check_advise(check,
                            "add a nop after the flush, op %u: flush(data_sync=SyncType.after) "
-                           "(WEIR_PLAN_AFTER)", flush);
+                           "(WEIR_PLAN_AFTER)",
+                           flush);
     else if (is_read)
         weiri_check_advise(check,
                            "add flush(data_sync=SyncType.after) on the port channel to rank %d "
                            "(weir_plan_flush, WEIR_PLAN_AFTER) after op %u in thread block %u of "
-                           "rank %d", peer, op, id, at->rank);
+                           "rank %d",
+                           peer, op, id, at->rank);
     else
         weiri_check_advise(check,
                            "signal() on the same port channel after op %u in thread block %u of "
                            "rank %d (weir_plan_signal), and wait(data_sync=SyncType.after) for it "
-                           "(weir_plan_wait) before the other access", op, id, at->rank);
+                           "(weir_plan_wait) before the other access",
+                           op, id, at->rank);
 }
 
 static void advise_blocks(weiri_check *check, const weiri_check_block *a,
@@ -333,8 +336,9 @@ void weiri_check_advise_race(weiri_check *check, uint32_t block, uint32_t place,
     if (other->chain != theirs->chain) {
         advise_port(check, instance->block, instance->op, other_is_read);
     } else if (instance->block == block) {
-        advise_nop(check, own, instance->launch == check->launch && instance->op == own->op &&
-                                   instance->iteration == own->iteration);
+        advise_nop(check, own,
+                   instance->launch == check->launch && instance->op == own->op &&
+                       instance->iteration == own->iteration);
     } else if (theirs->rank == own->rank) {
         advise_blocks(check, theirs, own);
     } else if (instance->launch != check->launch) {

@@ -411,8 +411,8 @@ static uint64_t lengths_of_all(const finder *in)
         most = nparts > most ? nparts : most;
         period = period / common_divisor(period, nparts) * nparts;
     }
-    const uint64_t iterations = classes->regular / classes->pipes[0].num_chunks + 1 +
-                                2 * (uint64_t)classes->reach + 8;
+    const uint64_t iterations =
+        classes->regular / classes->pipes[0].num_chunks + 1 + 2 * (uint64_t)classes->reach + 8;
     return most * most * ((classes->reach + 3) * unit + most / 4 + 2) +
            (iterations + period) * unit;
 }

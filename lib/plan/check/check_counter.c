@@ -135,8 +135,10 @@ static void record_acquisition(weiri_check *check, weiri_check_counter *counter,
         check, &counter->acquisitions, &counter->nacquisitions, sizeof *acquisition);
     if (acquisition)
         *acquisition = (weiri_check_acquisition){.clock = clock ? weiri_clock_keep(clock) : NULL,
-                                                 .block = block, .op = check->blocks[block].op,
-                                                 .tick = check->blocks[block].tick, .advances = n,
+                                                 .block = block,
+                                                 .op = check->blocks[block].op,
+                                                 .tick = check->blocks[block].tick,
+                                                 .advances = n,
                                                  .nsignals = counter->nsignals};
 }
 
@@ -164,8 +166,7 @@ int weiri_check_acquire_credit(weiri_check *check, uint32_t block, uint32_t coun
     weiri_check_counter *at = &check->counters[counter];
     weiri_check_block *own = &check->blocks[block];
     const int awaits_all = check->is_strong && at->awaited;
-    if (at->initial + at->nsignals <= at->nacquired ||
-        (awaits_all && at->nsignals < at->awaited)) {
+    if (at->initial + at->nsignals <= at->nacquired || (awaits_all && at->nsignals < at->awaited)) {
         own->state = WEIRI_CHECK_BLOCKED;
         own->counter = counter;
         own->next = at->waiting;

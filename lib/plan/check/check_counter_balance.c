@@ -39,7 +39,7 @@ static int joined_too_much(weiri_check *check, const weiri_check_counter *counte
 
 /* Whether an operation may wait. */
 int weiri_check_may_wait(const weiri_check *check, const weiri_check_block *block,
-                    const weiri_plan_op *op)
+                         const weiri_plan_op *op)
 {
     const weiri_plan_gpu *gpu = weiri_check_gpu(check, block);
     for (uint32_t i = 0; i < op->nsrcs; i++)

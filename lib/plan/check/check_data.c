@@ -54,9 +54,12 @@ uint32_t weiri_check_first_place(const weiri_check *check, int rank, unsigned bu
 static uint32_t count_groups(const weiri_plan_op *op)
 {
     switch (weiri_plan_traits[op->kind].mode) {
-    case WEIRI_PLAN_PAIRS: return op->nsrcs;
-    case WEIRI_PLAN_SPREAD: return op->channel == WEIRI_PLAN_PORT ? op->ndsts : 1;
-    default: return 1;
+    case WEIRI_PLAN_PAIRS:
+        return op->nsrcs;
+    case WEIRI_PLAN_SPREAD:
+        return op->channel == WEIRI_PLAN_PORT ? op->ndsts : 1;
+    default:
+        return 1;
     }
 }
 
@@ -169,9 +172,8 @@ static void read_chunk(data_op *in, const data_group *part, const weiri_plan_ref
     check->lanes[lane].count++;
     if (waits_for_packet(in, ref) && writer != WEIRI_CHECK_NONE) {
         const weiri_check_instance *sender = &check->instances[check->lanes[writer].instance];
-        check->lanes[lane].ranks |=
-            check->lanes[writer].ranks |
-            weiri_rank_set_of((uint32_t)check->blocks[sender->block].rank);
+        check->lanes[lane].ranks |= check->lanes[writer].ranks |
+                                    weiri_rank_set_of((uint32_t)check->blocks[sender->block].rank);
         if (at->last.chain >= check->rank_chain) /* of a port, which has thus read the put's
                                                   * source */
             weiri_check_order_pending(check, in->block, at->last.chain - 1, at->last.tick + 1);

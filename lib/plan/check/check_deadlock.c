@@ -36,8 +36,11 @@ static void name_wait(const weiri_check *check, const weiri_check_block *block, 
 static int advances(const weiri_check *check, int rank, const weiri_plan_op *op, uint32_t counter)
 {
     switch (op->kind) {
-    case WEIRI_PLAN_SIGNAL_OP: case WEIRI_PLAN_RELAXED_SIGNAL_OP: case WEIRI_PLAN_SEM_RELEASE_OP:
-    case WEIRI_PLAN_PUT_SIGNAL_OP: case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP:
+    case WEIRI_PLAN_SIGNAL_OP:
+    case WEIRI_PLAN_RELAXED_SIGNAL_OP:
+    case WEIRI_PLAN_SEM_RELEASE_OP:
+    case WEIRI_PLAN_PUT_SIGNAL_OP:
+    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP:
         for (uint32_t i = 0; i < op->nids; i++)
             if (weiri_check_counter_of(check, rank, op, i) == counter)
                 return 1;
@@ -150,9 +153,9 @@ static void advise_stuck(weiri_check *check, const weiri_check_block *block, uin
     else if (counter)
         weiri_check_advise(check,
                            "add signal() on rank %d (weir_plan_signal) on its %s channel to rank "
-                           "%d, or drop this wait", counter->from,
-                           weiri_plan_channel_name((weiri_plan_channel)counter->type),
-                           counter->to);
+                           "%d, or drop this wait",
+                           counter->from,
+                           weiri_plan_channel_name((weiri_plan_channel)counter->type), counter->to);
     else
         weiri_check_advise(check, "let the other thread blocks call rank.barrier "
                                   "(weir_plan_barrier) as often as this one");

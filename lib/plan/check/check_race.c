@@ -72,8 +72,7 @@ static int has_reached(const weiri_check *check, const weiri_check_access *read,
     if (launch == check->launch)
         return 0;
     for (weiri_rank_set ranks = lane->reached_ranks; ranks; ranks &= ranks - 1)
-        if (weiri_clock_covers(now, check->rank_chain + weiri_rank_set_lowest(ranks),
-                               launch + 1))
+        if (weiri_clock_covers(now, check->rank_chain + weiri_rank_set_lowest(ranks), launch + 1))
             return 1;
     return 0;
 }

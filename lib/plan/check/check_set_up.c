@@ -22,8 +22,12 @@ static uint32_t add_counter(weiri_check *check, int type, int from, int to, uint
         weiri_check_append(check, &check->counters, &check->ncounters, sizeof *made);
     if (!made)
         return 0;
-    *made = (weiri_check_counter){.type = type, .from = from, .to = to, .ordinal = ordinal,
-                                  .signaller = WEIRI_CHECK_NONE, .waiter = WEIRI_CHECK_NONE,
+    *made = (weiri_check_counter){.type = type,
+                                  .from = from,
+                                  .to = to,
+                                  .ordinal = ordinal,
+                                  .signaller = WEIRI_CHECK_NONE,
+                                  .waiter = WEIRI_CHECK_NONE,
                                   .waiting = WEIRI_CHECK_NONE};
     return check->ncounters - 1;
 }
@@ -126,10 +130,13 @@ static void note_barrier(weiri_check *check, uint32_t block, const weiri_plan_op
             weiri_check_append(check, &check->barriers, &check->nbarriers, sizeof *made);
         if (!made)
             return;
-        *made = (weiri_check_barrier){.rank = rank, .barrier = op->barrier, .nblocks = op->nblocks,
-                                      .last_user = WEIRI_CHECK_NONE, .waiting = WEIRI_CHECK_NONE,
-                                      .entries = allocate(check, op->nblocks,
-                                                          sizeof *made->entries)};
+        *made =
+            (weiri_check_barrier){.rank = rank,
+                                  .barrier = op->barrier,
+                                  .nblocks = op->nblocks,
+                                  .last_user = WEIRI_CHECK_NONE,
+                                  .waiting = WEIRI_CHECK_NONE,
+                                  .entries = allocate(check, op->nblocks, sizeof *made->entries)};
     }
     weiri_check_barrier *barrier = &check->barriers[i];
     barrier->nusers += barrier->last_user != block;

@@ -97,7 +97,7 @@ static weiri_check_barrier *barrier_of(weiri_check *check, int rank, const weiri
 /* If more blocks use the barrier than it has, reports an entry that may come before one of those
  * that completed it last: executors only count entries. */
 static void barrier_check_entry(weiri_check *check, uint32_t block, const weiri_plan_op *op,
-                                 weiri_check_barrier *barrier)
+                                weiri_check_barrier *barrier)
 {
     const weiri_check_block *at = &check->blocks[block];
     for (uint32_t i = 0; barrier->nusers > barrier->nblocks && i < barrier->nentries; i++) {
@@ -206,10 +206,14 @@ int weiri_check_sync(weiri_check *check, uint32_t block, const weiri_plan_op *op
         return 1;
     case WEIRI_PLAN_BARRIER_OP:
         return barrier_enter(check, block, op);
-    case WEIRI_PLAN_SIGNAL_OP: case WEIRI_PLAN_RELAXED_SIGNAL_OP: case WEIRI_PLAN_SEM_RELEASE_OP:
+    case WEIRI_PLAN_SIGNAL_OP:
+    case WEIRI_PLAN_RELAXED_SIGNAL_OP:
+    case WEIRI_PLAN_SEM_RELEASE_OP:
         sync_signal(check, block, op);
         return 1;
-    case WEIRI_PLAN_WAIT_OP: case WEIRI_PLAN_RELAXED_WAIT_OP: case WEIRI_PLAN_SEM_ACQUIRE_OP:
+    case WEIRI_PLAN_WAIT_OP:
+    case WEIRI_PLAN_RELAXED_WAIT_OP:
+    case WEIRI_PLAN_SEM_ACQUIRE_OP:
         return sync_wait(check, block, op, deferred);
     default:
         weiri_check_flush(check, block, op);

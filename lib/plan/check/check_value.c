@@ -57,9 +57,12 @@ weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t instance)
 /* Chunk i of a rank's input. */
 static weiri_value own_input(const weiri_check *check, int rank, uint32_t i)
 {
-    return (weiri_value){.state = WEIRI_VALUE_GOOD, .ranks = weiri_rank_set_of((uint32_t)rank),
-                         .chunk = i, .max_chunk = i % check->block_chunks,
-                         .launch = (uint8_t)check->launch, .culprit = WEIRI_CHECK_NONE};
+    return (weiri_value){.state = WEIRI_VALUE_GOOD,
+                         .ranks = weiri_rank_set_of((uint32_t)rank),
+                         .chunk = i,
+                         .max_chunk = i % check->block_chunks,
+                         .launch = (uint8_t)check->launch,
+                         .culprit = WEIRI_CHECK_NONE};
 }
 
 /* The caller has written the input. The output is undefined unless it is the input. */
@@ -180,7 +183,9 @@ static void explain(const weiri_check *check, const weiri_value *value, const we
             snprintf(text, room, "it is made from %s, which nothing has written",
                      weiri_check_place_name(check, value->chunk, name));
         break;
-    case WEIRI_VALUE_GOOD: explain_good(check, value, expected, text, room); break;
+    case WEIRI_VALUE_GOOD:
+        explain_good(check, value, expected, text, room);
+        break;
     case WEIRI_VALUE_TWICE:
         snprintf(text, room, "the contribution of rank %u is there twice", value->detail);
         break;
@@ -208,8 +213,9 @@ static void advise_good(weiri_check *check, const weiri_value *value, const weir
     else if (value->chunk != expected->chunk)
         weiri_check_advise(check, "use chunk %u as the source", expected->chunk);
     else if (missing)
-        weiri_check_advise(check, "add chunk %u of rank %u to the reduction: rank.reduce or, from "
-                                  "a peer, ch.reduce (weir_plan_reduce, weir_plan_read_reduce)",
+        weiri_check_advise(check,
+                           "add chunk %u of rank %u to the reduction: rank.reduce or, from "
+                           "a peer, ch.reduce (weir_plan_reduce, weir_plan_read_reduce)",
                            expected->chunk, weiri_rank_set_lowest(missing));
     else if (more)
         weiri_check_advise(check, "leave out the source that holds it");
@@ -224,12 +230,16 @@ static void advise_value(weiri_check *check, const weiri_value *value, const wei
     switch ((weiri_value_state)value->state) {
     case WEIRI_VALUE_UNDEFINED:
         if (value->culprit == WEIRI_CHECK_NONE)
-            weiri_check_advise(check, "write output chunk %u of rank %d: copy, put or get "
-                                      "(weir_plan_copy, _put, _get)", i, rank);
+            weiri_check_advise(check,
+                               "write output chunk %u of rank %d: copy, put or get "
+                               "(weir_plan_copy, _put, _get)",
+                               i, rank);
         else
             weiri_check_advise(check, "write that chunk before it is read, or read another one");
         break;
-    case WEIRI_VALUE_GOOD: advise_good(check, value, expected); break;
+    case WEIRI_VALUE_GOOD:
+        advise_good(check, value, expected);
+        break;
     case WEIRI_VALUE_TWICE:
         weiri_check_advise(check, "leave out one of the sources that hold it");
         break;
@@ -287,8 +297,8 @@ static void check_output_kept(weiri_check *check, int rank, uint32_t i,
     if (check->plan->in_place || place->last.lane == WEIRI_CHECK_NONE)
         return;
     snprintf(text, sizeof text,
-             "output chunk %u of rank %d is written, but only the root, rank %d, has an output",
-             i, rank, check->report->root);
+             "output chunk %u of rank %d is written, but only the root, rank %d, has an output", i,
+             rank, check->report->root);
     report_value(check, rank, place, text);
     advise_scratch(check, rank);
 }

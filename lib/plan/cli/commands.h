@@ -21,7 +21,7 @@ typedef struct settings {
     int only_rank;          /* -1: all */
     int nranks, ninstances; /* 0: not given */
     weir_op reduce_op;
-    size_t message_bytes;   /* 0: weiri_plan_default_bytes */
+    size_t message_bytes; /* 0: weiri_plan_default_bytes */
 } settings;
 
 /* Converts the texts of options to the values. WEIR_ERR_INVALID: the message names the option. */

@@ -135,8 +135,8 @@ static weir_status plan_cli_check_file(const char *file, const settings *chosen,
     memset(report, 0, sizeof *report);
     weir_status status = weir_plan_read(file, &plan);
     if (status == WEIR_OK)
-        status = chosen->strict ? weir_plan_check_strict(plan, report)
-                                : weir_plan_check(plan, report);
+        status =
+            chosen->strict ? weir_plan_check_strict(plan, report) : weir_plan_check(plan, report);
     if (chosen->json)
         plan_cli_json_file(json, file, plan, report, status);
     else if (status == WEIR_OK || report->nviolations || chosen->nwords > 1)

@@ -48,7 +48,8 @@ static weir_status plan_cli_show_picture(const settings *chosen, const weir_plan
 
 static weir_status plan_cli_show_text(const settings *chosen, const weir_plan *plan)
 {
-    const weiri_plan_show_options options = {.rank = chosen->only_rank, .summary = chosen->summary,
+    const weiri_plan_show_options options = {.rank = chosen->only_rank,
+                                             .summary = chosen->summary,
                                              .message_bytes = chosen->message_bytes};
     return weiri_plan_show(plan, &options, stdout);
 }
@@ -132,7 +133,8 @@ weir_status command_make(const settings *chosen)
     const weiri_plan_example *example = weiri_plan_example_find(chosen->words[0]);
     const weiri_plan_example_options with = {.nranks = chosen->nranks,
                                              .instances = chosen->ninstances,
-                                             .in_place = chosen->in_place, .op = chosen->reduce_op};
+                                             .in_place = chosen->in_place,
+                                             .op = chosen->reduce_op};
     weir_plan *plan = NULL;
     if (!example)
         return weiri_fail(WEIR_ERR_INVALID, "make: unknown plan %s; weir-plan list names all",

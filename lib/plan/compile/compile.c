@@ -87,8 +87,10 @@ static void plan_compile_fill_header(weiri_compiler *to)
     to->head.scratch_bytes = layout->scratch_bytes;
     to->head.nsemaphores = to->gpu->nsemaphores;
     to->head.geometry = (weiri_geometry){
-        .block_bytes = layout->block_bytes, .block_chunks = layout->block_chunks,
-        .chunk_bytes = layout->chunk_bytes, .slot_bytes = layout->slot_bytes,
+        .block_bytes = layout->block_bytes,
+        .block_chunks = layout->block_chunks,
+        .chunk_bytes = layout->chunk_bytes,
+        .slot_bytes = layout->slot_bytes,
         .half_bytes = to->plan->double_scratch ? layout->half_bytes : 0,
         .is_even = layout->block_bytes == layout->block_chunks * layout->chunk_bytes,
     };
@@ -140,8 +142,8 @@ static weiri_program *plan_compile_assemble(weiri_compiler *from)
     return made;
 }
 
-weir_status weiri_program_compile(const weir_plan *plan, int rank,
-                                  const weiri_plan_layout *layout, weiri_program **program)
+weir_status weiri_program_compile(const weir_plan *plan, int rank, const weiri_plan_layout *layout,
+                                  weiri_program **program)
 {
     weiri_compiler to = {.plan = plan, .gpu = &plan->gpus[rank], .layout = layout, .rank = rank};
     plan_compile_fill_header(&to);

@@ -9,8 +9,8 @@
 /* Compiles the program of one rank for one layout. All ranks number the counters of channels
  * consistently. Local. The caller owns the program and releases it with free().
  * WEIR_ERR_NO_MEMORY. */
-weir_status weiri_program_compile(const weir_plan *plan, int rank,
-                                  const weiri_plan_layout *layout, weiri_program **program);
+weir_status weiri_program_compile(const weir_plan *plan, int rank, const weiri_plan_layout *layout,
+                                  weiri_program **program);
 
 /*
  * Internals of the compiler. compile.c compiles channels, calls compile_steps.c for the thread

@@ -177,18 +177,22 @@ static void plan_compile_add_sync(weiri_compiler *to, const weiri_plan_block *bl
                                   const weiri_plan_op *op)
 {
     switch (op->kind) {
-    case WEIRI_PLAN_BARRIER_OP: plan_compile_add_barrier(to, block, op); break;
+    case WEIRI_PLAN_BARRIER_OP:
+        plan_compile_add_barrier(to, block, op);
+        break;
     case WEIRI_PLAN_SEM_ACQUIRE_OP:
         plan_compile_add_semaphore_step(to, WEIRI_STEP_SEM_ACQUIRE, block, op);
         break;
     case WEIRI_PLAN_SEM_RELEASE_OP:
         plan_compile_add_semaphore_step(to, WEIRI_STEP_SEM_RELEASE, block, op);
         break;
-    case WEIRI_PLAN_SIGNAL_OP: case WEIRI_PLAN_RELAXED_SIGNAL_OP:
+    case WEIRI_PLAN_SIGNAL_OP:
+    case WEIRI_PLAN_RELAXED_SIGNAL_OP:
         plan_compile_add_channel_step(to, WEIRI_STEP_SIGNAL, block, op,
                                       op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP);
         break;
-    case WEIRI_PLAN_WAIT_OP: case WEIRI_PLAN_RELAXED_WAIT_OP:
+    case WEIRI_PLAN_WAIT_OP:
+    case WEIRI_PLAN_RELAXED_WAIT_OP:
         plan_compile_add_channel_step(to, WEIRI_STEP_WAIT, block, op,
                                       op->kind == WEIRI_PLAN_RELAXED_WAIT_OP);
         break;
@@ -205,8 +209,11 @@ static void plan_compile_add_op(weiri_compiler *to, const weiri_plan_block *bloc
                                 const weiri_plan_op *op, uint64_t turn_bytes)
 {
     switch (weiri_plan_traits[op->kind].mode) {
-    case WEIRI_PLAN_PAIRS: plan_compile_add_pairs(to, block, op, turn_bytes); break;
-    case WEIRI_PLAN_SPREAD: case WEIRI_PLAN_REDUCE:
+    case WEIRI_PLAN_PAIRS:
+        plan_compile_add_pairs(to, block, op, turn_bytes);
+        break;
+    case WEIRI_PLAN_SPREAD:
+    case WEIRI_PLAN_REDUCE:
         plan_compile_add_move(
             to,
             weiri_plan_traits[op->kind].mode == WEIRI_PLAN_REDUCE ? WEIRI_STEP_REDUCE

@@ -67,8 +67,8 @@ typedef struct weiri_step {
     uint8_t kind, flags;
     uint8_t plan_kind; /* weiri_plan_kind of its operation, for messages */
     uint8_t unused;
-    uint32_t op;             /* index of its operation in the thread block, for messages */
-    uint32_t first_operand;  /* sources, then destinations */
+    uint32_t op;            /* index of its operation in the thread block, for messages */
+    uint32_t first_operand; /* sources, then destinations */
     uint32_t nsrcs, ndsts;
     uint32_t first_id, nids; /* range of ids */
     uint32_t slot, nblocks;  /* barrier: its number, and how many blocks enter it */
@@ -80,9 +80,9 @@ typedef struct weiri_step {
 } weiri_step;
 
 typedef struct weiri_operand {
-    uint64_t offset;   /* of its line from the beginning of the buffer, or of the half; bytes */
-    uint32_t index;    /* its first chunk */
-    uint16_t base;     /* number of the buffer */
+    uint64_t offset; /* of its line from the beginning of the buffer, or of the half; bytes */
+    uint32_t index;  /* its first chunk */
+    uint16_t base;   /* number of the buffer */
     uint8_t is_packets, is_scratch;
 } weiri_operand;
 
@@ -113,9 +113,9 @@ typedef struct weiri_program {
     uint64_t scratch_bytes; /* of a rank, both halves; the same on all ranks */
     uint64_t blocks_at, steps_at, operands_at, ids_at, channels_at, semaphores_at;
     uint32_t nblocks, nsteps, noperands, nids, nchannels, nsemaphores, nbarriers;
-    uint32_t nthreads;      /* of a block */
-    uint32_t ncounters;     /* inbound counters of the rank with the most; the same on all ranks */
-    uint32_t sources_most;  /* largest number of sources of a step */
+    uint32_t nthreads;     /* of a block */
+    uint32_t ncounters;    /* inbound counters of the rank with the most; the same on all ranks */
+    uint32_t sources_most; /* largest number of sources of a step */
 } weiri_program;
 
 /* -------------------------------------------------------------------- parts */

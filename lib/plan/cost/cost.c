@@ -42,8 +42,8 @@ static void plan_cost_place_agents(weiri_simulation *sim)
     for (int rank = 0; rank < plan->nranks; rank++) {
         sim->ranks[rank].first_port = at;
         for (uint32_t i = 0; i < plan->gpus[rank].nlinks[WEIRI_PLAN_PORT]; i++, at++)
-            sim->agents[at] = (weiri_agent){.rank = rank, .block = i,
-                                            .state = WEIRI_AGENT_ENDED, .step = -1};
+            sim->agents[at] =
+                (weiri_agent){.rank = rank, .block = i, .state = WEIRI_AGENT_ENDED, .step = -1};
     }
 }
 

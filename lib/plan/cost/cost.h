@@ -79,5 +79,4 @@ void weiri_plan_cost_free(weiri_plan_cost *cost);
  * releases it with free(). NULL: no memory. */
 int64_t *weiri_plan_critical_path(const weiri_plan_cost *cost, uint32_t *count);
 
-
 #endif

@@ -79,7 +79,8 @@ static int plan_cost_enter_barrier(weiri_simulation *sim, weiri_agent *agent,
     agent->round = rank->rounds[op->barrier];
     if (++rank->arrived[op->barrier] == op->nblocks) {
         rank->arrived[op->barrier] = 0;
-        weiri_event_push(sim, (weiri_event){.kind = WEIRI_EVENT_BARRIER,
+        weiri_event_push(sim,
+                         (weiri_event){.kind = WEIRI_EVENT_BARRIER,
                                        .rank = agent->rank,
                                        .link = op->barrier,
                                        .step = agent->step},
@@ -102,12 +103,17 @@ static int plan_cost_can_begin(weiri_simulation *sim, weiri_agent *agent, const 
 {
     weiri_rank_state *rank = &sim->ranks[agent->rank];
     switch (op->kind) {
-    case WEIRI_PLAN_WAIT_OP: case WEIRI_PLAN_RELAXED_WAIT_OP:
+    case WEIRI_PLAN_WAIT_OP:
+    case WEIRI_PLAN_RELAXED_WAIT_OP:
         return plan_cost_consume_counts(agent, op, rank->signals[op->channel]);
-    case WEIRI_PLAN_SEM_ACQUIRE_OP: return plan_cost_consume_counts(agent, op, rank->semaphores);
-    case WEIRI_PLAN_BARRIER_OP: return plan_cost_enter_barrier(sim, agent, op);
-    case WEIRI_PLAN_FLUSH_OP: return plan_cost_ports_are_idle(sim, agent, op);
-    default: return plan_cost_have_packets(sim, agent, op);
+    case WEIRI_PLAN_SEM_ACQUIRE_OP:
+        return plan_cost_consume_counts(agent, op, rank->semaphores);
+    case WEIRI_PLAN_BARRIER_OP:
+        return plan_cost_enter_barrier(sim, agent, op);
+    case WEIRI_PLAN_FLUSH_OP:
+        return plan_cost_ports_are_idle(sim, agent, op);
+    default:
+        return plan_cost_have_packets(sim, agent, op);
     }
 }
 
@@ -162,8 +168,12 @@ static void plan_cost_reach_op(weiri_simulation *sim, weiri_agent *agent)
         weiri_simulation_no_memory(sim);
         return;
     }
-    *step = (weiri_plan_step){.rank = agent->rank, .block = agent->block, .op = agent->walk.at,
-                              .turn = agent->walk.turn, .reached_us = sim->now_us, .cause = -1};
+    *step = (weiri_plan_step){.rank = agent->rank,
+                              .block = agent->block,
+                              .op = agent->walk.at,
+                              .turn = agent->walk.turn,
+                              .reached_us = sim->now_us,
+                              .cause = -1};
     agent->step = cost->nsteps - 1;
     plan_cost_try_begin(sim, agent, 0);
 }
@@ -198,7 +208,8 @@ static void plan_cost_send_signal(weiri_simulation *sim, int rank, weiri_plan_ch
     int64_t end = plan_cost_other_end(sim, rank, type, i);
     int peer = sim->plan->gpus[rank].links[type][i].peer;
     if (end >= 0)
-        weiri_event_push(sim, (weiri_event){.kind = WEIRI_EVENT_SIGNAL,
+        weiri_event_push(sim,
+                         (weiri_event){.kind = WEIRI_EVENT_SIGNAL,
                                        .rank = peer,
                                        .channel = (int)type,
                                        .link = (uint32_t)end,
@@ -216,16 +227,20 @@ static void plan_cost_deliver_data(weiri_simulation *sim, int rank, const weiri_
     const weiri_plan_switch *group =
         ref->place == WEIRI_PLAN_GROUP ? &gpu->switches[ref->rank] : NULL;
     for (uint32_t i = 0; i < (group ? group->nranks : 1); i++) {
-        int to = group ? (int)gpu->ids[group->first_rank + i]
-                       : ref->place == WEIRI_PLAN_LOCAL ? rank : ref->rank;
+        int to = group                            ? (int)gpu->ids[group->first_rank + i]
+                 : ref->place == WEIRI_PLAN_LOCAL ? rank
+                                                  : ref->rank;
         double us = to == rank ? 0
                     : ref->is_packets
                         ? plan_cost_delay_us(sim, rank, to, sim->cost->model.packet_us)
                         : plan_cost_delay_us(sim, rank, to, 0);
         if (ref->is_packets && span.end > span.first)
             weiri_event_push(sim,
-                             (weiri_event){.kind = WEIRI_EVENT_PACKETS, .rank = to, .step = step,
-                                           .first = span.first, .end = span.end},
+                             (weiri_event){.kind = WEIRI_EVENT_PACKETS,
+                                           .rank = to,
+                                           .step = step,
+                                           .first = span.first,
+                                           .end = span.end},
                              us);
         if (to != rank && span.end > span.first)
             plan_cost_add_arrival(sim, step, to, sim->now_us + us, span.end - span.first);
@@ -260,8 +275,8 @@ static void plan_cost_post_request(weiri_simulation *sim, const weiri_agent *age
         weiri_simulation_no_memory(sim);
         return;
     }
-    *request = (weiri_port_request){op, agent->walk.turn, agent->walk.turn_bytes, index,
-                                    agent->step};
+    *request =
+        (weiri_port_request){op, agent->walk.turn, agent->walk.turn_bytes, index, agent->step};
     if (port->state == WEIRI_AGENT_ENDED)
         plan_cost_serve_next(sim, port, sim->cost->model.port_us);
 }
@@ -310,8 +325,8 @@ static void plan_cost_notify_others(weiri_simulation *sim, weiri_agent *agent,
                                     const weiri_plan_op *op)
 {
     const uint32_t *ids = &agent->walk.gpu->ids[op->first_id];
-    int with_signal = op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
-                      op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    int with_signal =
+        op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
     int is_signal = op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP;
     int by_port = op->channel == WEIRI_PLAN_PORT;
     for (uint32_t i = 0; i < op->ndsts; i++)
@@ -382,11 +397,15 @@ void weiri_event_perform(weiri_simulation *sim, const weiri_event *event)
     case WEIRI_EVENT_START:
         plan_cost_start_agent(sim, event->agent);
         return;
-    case WEIRI_EVENT_SIGNAL: rank->signals[event->channel][event->link]++; break;
+    case WEIRI_EVENT_SIGNAL:
+        rank->signals[event->channel][event->link]++;
+        break;
     case WEIRI_EVENT_PACKETS:
         weiri_packets_add(sim, rank, (weiri_span){event->first, event->end});
         break;
-    case WEIRI_EVENT_BARRIER: rank->rounds[event->link]++; break;
+    case WEIRI_EVENT_BARRIER:
+        rank->rounds[event->link]++;
+        break;
     }
     plan_cost_wake_rank(sim, event->rank, event->step);
 }

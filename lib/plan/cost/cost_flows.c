@@ -50,7 +50,9 @@ weir_status weiri_flows_open(weiri_simulation *sim)
         for (int from = 0; from < (int)n; from++)
             for (int to = 0; to < (kind == WEIRI_LOAD_PAIR ? (int)n : 1); to++)
                 cost->loads[plan_cost_load_of(sim, (weiri_load_kind)kind, from, to)] =
-                    (weiri_plan_load){.kind = (weiri_load_kind)kind, .from = from, .to = to,
+                    (weiri_plan_load){.kind = (weiri_load_kind)kind,
+                                      .from = from,
+                                      .to = to,
                                       .gbs = plan_cost_gbs_of(&cost->model, (weiri_load_kind)kind)};
     return WEIR_OK;
 }
@@ -136,7 +138,9 @@ int weiri_flow_begin(weiri_simulation *sim, uint32_t at, const weiri_plan_op *op
     const weiri_plan_model *model = &sim->cost->model;
     weiri_plan_layout *layout = &sim->cost->layout;
     int by_port = at >= sim->nblocks;
-    flow_builder b = {.sim = sim, .agent = agent, .index = index,
+    flow_builder b = {.sim = sim,
+                      .agent = agent,
+                      .index = index,
                       .copies = weiri_plan_traits[op->kind].mode != WEIRI_PLAN_REDUCE};
     agent->nuses = 0;
     weiri_plan_each_leg(sim->plan, layout, agent->rank, op, turn, turn_bytes, plan_cost_use_leg,

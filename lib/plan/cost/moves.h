@@ -10,7 +10,7 @@
 /* A leg: a number of bytes that an operation moves from one rank's memory to another's. Packets
  * count with their flags, twice the bytes of their data. from == to: within a rank's memory. */
 typedef struct weiri_plan_leg {
-    int from, to;        /* ranks */
+    int from, to; /* ranks */
     uint64_t bytes;
     uint32_t accesses; /* if from == to, accesses per byte: 2 for a copy, 1 for an operand */
     uint32_t index;    /* the destination of the operation; of a source: UINT32_MAX */

@@ -22,17 +22,17 @@ typedef struct weiri_staging {
 
 /* A context's backend data. */
 typedef struct weiri_device_context {
-    weiri_image image;      /* pages: NULL once they are on the device */
+    weiri_image image;             /* pages: NULL once they are on the device */
     weir_mem *segment, **segments; /* segment: this rank's; segments: of all ranks */
-    weiri_staging staging[2];   /* of input and output, or of the one region */
-    void *kept;             /* device memory: state, counters, pages */
-    weir_sem **sems;        /* by channel; NULL for memory channels */
+    weiri_staging staging[2];      /* of input and output, or of the one region */
+    void *kept;                    /* device memory: state, counters, pages */
+    weir_sem **sems;               /* by channel; NULL for memory channels */
     weir_portchan **ports;
     struct weir_portchan_dev **port_views; /* as the kernel sees them */
-    int threads;            /* per block */
-    const void *fits[WEIR_DTYPE_COUNT]; /* by type: the kernel whose blocks are known to be all
-                                         * resident at once */
-    weiri_image_args args;  /* except for what a call sets */
+    int threads;                           /* per block */
+    const void *fits[WEIR_DTYPE_COUNT];    /* by type: the kernel whose blocks are known to be all
+                                            * resident at once */
+    weiri_image_args args;                 /* except for what a call sets */
 } weiri_device_context;
 
 /* The backend's functions for contexts; see executor.h. */
@@ -48,7 +48,8 @@ void weiri_device_release(weir_executor *executor, weiri_plan_context *context);
 uint64_t weiri_device_staging_bytes(const weiri_plan_context *context, int which);
 const char *weiri_device_requested(const weiri_placement *placement, int which);
 weir_status weiri_device_check_buffer(weir_executor *executor, const weiri_plan_context *context,
-                                 int which, const char *pointer, weiri_gpu_desc *desc, int *can);
+                                      int which, const char *pointer, weiri_gpu_desc *desc,
+                                      int *can);
 
 /* The kernel for a call. */
 const void *weiri_device_kernel(const weiri_plan_context *context, const weir_call *call);

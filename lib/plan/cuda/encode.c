@@ -118,20 +118,36 @@ static void add_step(weiri_encoder *to, const weiri_step *step)
     const int relaxed = step->flags & WEIRI_STEP_RELAXED;
     const weiri_effect signals = relaxed ? WEIRI_ORDERS_NOTHING : WEIRI_ORDERS;
     switch ((weiri_step_kind)step->kind) {
-    case WEIRI_STEP_FENCE: to->fenced |= to->moved || to->waited; break;
-    case WEIRI_STEP_BARRIER: add_barrier(to, step); break;
-    case WEIRI_STEP_SEM_ACQUIRE: add_semaphores(to, WEIRI_IMAGE_ACQUIRE, step, WEIRI_WAITS); break;
-    case WEIRI_STEP_SEM_RELEASE: add_semaphores(to, WEIRI_IMAGE_RELEASE, step, WEIRI_ORDERS); break;
+    case WEIRI_STEP_FENCE:
+        to->fenced |= to->moved || to->waited;
+        break;
+    case WEIRI_STEP_BARRIER:
+        add_barrier(to, step);
+        break;
+    case WEIRI_STEP_SEM_ACQUIRE:
+        add_semaphores(to, WEIRI_IMAGE_ACQUIRE, step, WEIRI_WAITS);
+        break;
+    case WEIRI_STEP_SEM_RELEASE:
+        add_semaphores(to, WEIRI_IMAGE_RELEASE, step, WEIRI_ORDERS);
+        break;
     case WEIRI_STEP_SIGNAL:
         add_channels(to, is_port ? WEIRI_IMAGE_PORT_SIGNAL : WEIRI_IMAGE_SIGNAL, step, signals);
         break;
     case WEIRI_STEP_WAIT:
         add_channels(to, is_port ? WEIRI_IMAGE_PORT_WAIT : WEIRI_IMAGE_WAIT, step, WEIRI_WAITS);
         break;
-    case WEIRI_STEP_FLUSH: add_channels(to, WEIRI_IMAGE_PORT_FLUSH, step, WEIRI_WAITS); break;
-    case WEIRI_STEP_COPY: weiri_encoder_add_move(to, WEIRI_IMAGE_COPY, step); break;
-    case WEIRI_STEP_REDUCE: weiri_encoder_add_move(to, WEIRI_IMAGE_REDUCE, step); break;
-    case WEIRI_STEP_PORT_PUT: add_port_put(to, step); break;
+    case WEIRI_STEP_FLUSH:
+        add_channels(to, WEIRI_IMAGE_PORT_FLUSH, step, WEIRI_WAITS);
+        break;
+    case WEIRI_STEP_COPY:
+        weiri_encoder_add_move(to, WEIRI_IMAGE_COPY, step);
+        break;
+    case WEIRI_STEP_REDUCE:
+        weiri_encoder_add_move(to, WEIRI_IMAGE_REDUCE, step);
+        break;
+    case WEIRI_STEP_PORT_PUT:
+        add_port_put(to, step);
+        break;
     default:
         to->status = weiri_fail(WEIR_ERR_INTERNAL, "%s: a step of kind %d", to->name, step->kind);
     }
@@ -229,11 +245,15 @@ static uint32_t what_does(const weiri_image_step *step)
 {
     const int packets = step->flags & (WEIRI_IMAGE_FROM_PACKETS | WEIRI_IMAGE_TO_PACKETS);
     switch (step->kind) {
-    case WEIRI_IMAGE_COPY: return packets ? WEIRI_IMAGE_DOES_PACKETS : WEIRI_IMAGE_DOES_COPIES;
+    case WEIRI_IMAGE_COPY:
+        return packets ? WEIRI_IMAGE_DOES_PACKETS : WEIRI_IMAGE_DOES_COPIES;
     case WEIRI_IMAGE_REDUCE:
         return packets ? WEIRI_IMAGE_DOES_PACKET_REDUCES : WEIRI_IMAGE_DOES_REDUCES;
-    case WEIRI_IMAGE_SIGNAL: case WEIRI_IMAGE_WAIT: return WEIRI_IMAGE_DOES_SIGNALS;
-    default: return WEIRI_IMAGE_DOES_OTHERS;
+    case WEIRI_IMAGE_SIGNAL:
+    case WEIRI_IMAGE_WAIT:
+        return WEIRI_IMAGE_DOES_SIGNALS;
+    default:
+        return WEIRI_IMAGE_DOES_OTHERS;
     }
 }
 

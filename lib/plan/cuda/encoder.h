@@ -38,10 +38,10 @@ typedef struct weiri_encoder {
     weiri_list items, operands, ids, begins; /* begins: each block's first item */
     /* Since the last block barrier: */
     int moved, waited, fenced;
-    uint32_t first_move; /* index of an item */
-    uint32_t syncs;   /* block barriers so far */
-    uint32_t *last_sync;       /* [2 * channel + is a wait]: syncs at the last use, plus 1 */
-    uint32_t *users;     /* likewise, the blocks that use it */
+    uint32_t first_move;      /* index of an item */
+    uint32_t syncs;           /* block barriers so far */
+    uint32_t *last_sync;      /* [2 * channel + is a wait]: syncs at the last use, plus 1 */
+    uint32_t *users;          /* likewise, the blocks that use it */
     unsigned char *redundant; /* likewise, whether its next use, the first one, is left out */
 } weiri_encoder;
 

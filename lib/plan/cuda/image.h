@@ -56,7 +56,7 @@ typedef enum weiri_image_kind {
     WEIRI_IMAGE_PORT_FLUSH,
     WEIRI_IMAGE_LOOP,
     WEIRI_IMAGE_LOOP_END, /* end of a loop's body */
-    WEIRI_IMAGE_NOTHING, /* only synchronizes, if it has the flag */
+    WEIRI_IMAGE_NOTHING,  /* only synchronizes, if it has the flag */
 } weiri_image_kind;
 
 /* Flags of a step. */
@@ -100,7 +100,7 @@ typedef struct weiri_image_step {
         };
         struct {
             uint64_t iterations, iteration_bytes; /* loop */
-            uint32_t page, step;        /* end of a loop: the first step of the body */
+            uint32_t page, step;                  /* end of a loop: the first step of the body */
         };
     };
 } weiri_image_step;
@@ -160,7 +160,7 @@ typedef struct weiri_image_args {
     weiri_gpu_view view; /* with its own state, which counts this context's launches */
     const char *pages;
     uint32_t page_bytes;
-    uint32_t announces;      /* WEIRI_IMAGE_ANNOUNCES*, or 0 */
+    uint32_t announces; /* WEIRI_IMAGE_ANNOUNCES*, or 0 */
     uint32_t nsemaphores, nbarriers;
     uint64_t *semaphores;    /* two sets */
     uint64_t *barriers;      /* two sets */

@@ -35,8 +35,10 @@ weir_status weiri_device_ports_connect(weir_executor *executor, weiri_plan_conte
 
 static weir_status make_space(weir_comm *comm, weir_mem **space)
 {
-    const weir_mem all = {.comm = comm, .pointer = (void *)WEIRI_IMAGE_PORT_BASE,
-                          .bytes = (size_t)1 << 62, .kind = WEIRI_MEM_REGISTERED,
+    const weir_mem all = {.comm = comm,
+                          .pointer = (void *)WEIRI_IMAGE_PORT_BASE,
+                          .bytes = (size_t)1 << 62,
+                          .kind = WEIRI_MEM_REGISTERED,
                           .owner = comm->rank};
     return weiri_mem_make(all, space);
 }

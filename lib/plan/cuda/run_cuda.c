@@ -274,8 +274,7 @@ static weir_status cuda_plan_launch(weir_executor *executor, weiri_plan_context 
     status = launch_kernel(comm, kernel, own->image.nblocks, own->threads, &args, call->stream);
     if (status == WEIR_OK)
         status = launch_divide(executor, context, call, placement->out);
-    if (status == WEIR_OK && placement->copies_out && call->out &&
-        weiri_plan_has_result(context))
+    if (status == WEIR_OK && placement->copies_out && call->out && weiri_plan_has_result(context))
         status = comm->gpu->ops->copy_on(comm, call->out, placement->out, context->layout.out_bytes,
                                          call->stream);
     return status;
@@ -321,8 +320,8 @@ static weir_status cuda_plan_fit(weir_executor *executor, const weiri_plan_conte
     weir_status status = weiri_cuda_enter(executor->comm, &before);
     if (status != WEIR_OK)
         return status;
-    status = weiri_device_check_fit(executor, context, weiri_device_kernel(context, call),
-                                    call->dtype);
+    status =
+        weiri_device_check_fit(executor, context, weiri_device_kernel(context, call), call->dtype);
     weiri_cuda_leave(executor->comm, before);
     return status;
 }

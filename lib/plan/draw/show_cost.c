@@ -97,9 +97,10 @@ static void plan_print_path(const weir_plan *plan, const weiri_plan_cost *cost, 
         under_way += step->began_us - before;
         before = step->ended_us;
     }
-    fprintf(to, "critical path  %u operations take %.2f us, signals and packets between them %.2f "
-                "us, the launch %.2f us\n     from us      to us\n", count, moving,
-            under_way + cost->total_us - before, cost->model.launch_us);
+    fprintf(to,
+            "critical path  %u operations take %.2f us, signals and packets between them %.2f "
+            "us, the launch %.2f us\n     from us      to us\n",
+            count, moving, under_way + cost->total_us - before, cost->model.launch_us);
     for (uint32_t i = 0; path && i < count; i++) {
         if (count > 2 * ENDS && i == ENDS) {
             fprintf(to, "                       ... %u more\n", count - 2 * ENDS);

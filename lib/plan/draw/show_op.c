@@ -67,8 +67,10 @@ static void plan_show_refs(const weir_plan *plan, int rank, const weiri_plan_ref
 
 static const char *plan_show_sign_of(int reduce_op)
 {
-    static const char *const signs[WEIR_OP_COUNT] = {[WEIR_SUM] = "+", [WEIR_PROD] = "*",
-                                                     [WEIR_MAX] = "max", [WEIR_MIN] = "min",
+    static const char *const signs[WEIR_OP_COUNT] = {[WEIR_SUM] = "+",
+                                                     [WEIR_PROD] = "*",
+                                                     [WEIR_MAX] = "max",
+                                                     [WEIR_MIN] = "min",
                                                      [WEIR_AVG] = "+"};
     return reduce_op < 0 ? "+" : signs[reduce_op];
 }
@@ -128,8 +130,8 @@ static void plan_show_sync(const weir_plan *plan, int rank, const weiri_plan_op 
 static void plan_show_extras(const weir_plan *plan, int rank, const weiri_plan_op *op, int own_part,
                              FILE *to)
 {
-    int signals = op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
-                  op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    int signals =
+        op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
     int moves = op->ndsts > 0 && op->channel <= WEIRI_PLAN_PORT;
     if (moves && op->nids && (signals || op->channel == WEIRI_PLAN_PORT)) {
         fputs(signals ? ", signal " : ", ", to);

@@ -13,11 +13,11 @@ enum {
     LEFT = 84,
     WIDTH = 900, /* of the time */
     RIGHT = 20,
-    TOP = 64,    /* of the first rank */
+    TOP = 64, /* of the first rank */
     LANE = 16,
     BOX = 12,
     MEMORY = 9,
-    GAP = 10,    /* between ranks */
+    GAP = 10, /* between ranks */
     LEGEND = 58,
     LETTER = 6,
     MANY_ARROWS = 300,
@@ -217,8 +217,9 @@ static void plan_svg_lanes(const drawing *d)
         if (!plan_svg_is_drawn(d, rank))
             continue;
         fprintf(d->to, "<text x=\"12\" y=\"%d\">rank %d</text>", d->tops[rank] + MEMORY, rank);
-        fprintf(d->to, "<rect class=\"mem\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"><title>"
-                       "memory of rank %d</title></rect>\n",
+        fprintf(d->to,
+                "<rect class=\"mem\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"><title>"
+                "memory of rank %d</title></rect>\n",
                 LEFT, d->tops[rank], WIDTH, MEMORY, rank);
         for (uint32_t block = 0; block < gpu->nblocks; block++) {
             int y = plan_svg_y_of(d, rank, block);
@@ -323,22 +324,29 @@ static void plan_svg_legend(const drawing *d)
     for (int i = 0; i < LOOKS; i++) {
         if (!(d->looks >> i & 1))
             continue;
-        fprintf(d->to, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"12\" height=\"%d\"/>"
-                       "<text x=\"%d\" y=\"%d\">%s</text>\n",
+        fprintf(d->to,
+                "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"12\" height=\"%d\"/>"
+                "<text x=\"%d\" y=\"%d\">%s</text>\n",
                 looks[i].word, x, y - 10, BOX, x + 17, y, looks[i].meaning);
         x += 34 + LETTER * (int)strlen(looks[i].meaning);
     }
     x = LEFT;
     y += 22;
-    fprintf(d->to, "<rect class=\"wait\" x=\"%d\" y=\"%d\" width=\"16\" height=\"2\"/>"
-                   "<text x=\"%d\" y=\"%d\">waits</text>\n", x, y - 5, x + 21, y);
+    fprintf(d->to,
+            "<rect class=\"wait\" x=\"%d\" y=\"%d\" width=\"16\" height=\"2\"/>"
+            "<text x=\"%d\" y=\"%d\">waits</text>\n",
+            x, y - 5, x + 21, y);
     plan_svg_arrow(d, x + 70, y - 4, x + 96, y - 4, "");
     fprintf(d->to, "<text x=\"%d\" y=\"%d\">what it waited for</text>\n", x + 101, y);
     plan_svg_arrow(d, x + 220, y - 4, x + 246, y - 4, " land");
-    fprintf(d->to, "<text x=\"%d\" y=\"%d\">into a rank's memory (the bar above its blocks)"
-                   "</text>\n", x + 251, y);
-    fprintf(d->to, "<rect class=\"order c\" x=\"%d\" y=\"%d\" width=\"14\" height=\"10\"/>"
-                   "<text x=\"%d\" y=\"%d\">critical path</text>\n", x + 530, y - 9, x + 549, y);
+    fprintf(d->to,
+            "<text x=\"%d\" y=\"%d\">into a rank's memory (the bar above its blocks)"
+            "</text>\n",
+            x + 251, y);
+    fprintf(d->to,
+            "<rect class=\"order c\" x=\"%d\" y=\"%d\" width=\"14\" height=\"10\"/>"
+            "<text x=\"%d\" y=\"%d\">critical path</text>\n",
+            x + 530, y - 9, x + 549, y);
 }
 
 static weir_status plan_svg_find_critical(drawing *d)

@@ -60,7 +60,8 @@ void weiri_example_allreduce_ring(weir_plan_builder *b, const weiri_plan_example
             weir_plan_chunks sum = is_last ? weir_plan_slice(out, chunk, 1) : come;
             weir_plan_wait(ring.prev[rank], 0, WEIR_PLAN_AFTER);
             weir_plan_reduce(sum, weir_plan_slice(in, chunk, 1), &come, 1, 0);
-            weir_plan_put(ring.next[rank], is_last ? weir_plan_slice(there, chunk, 1)
+            weir_plan_put(ring.next[rank],
+                          is_last ? weir_plan_slice(there, chunk, 1)
                                   : weir_plan_slice(scratch[next], step, 1),
                           sum, 0);
             weir_plan_signal(ring.next[rank], 0, WEIR_PLAN_BEFORE);

@@ -107,8 +107,17 @@ void weiri_example_allreduce_hierarchical(weir_plan_builder *b,
     for (int rank = 0; rank < n; rank++)
         scratch[rank] = weir_plan_scratch(b, rank, nodes);
     for (int rank = 0; rank < n; rank++) {
-        place at = {b, with, rank, rank % each, rank / each, nodes, rank / each * each,
-                    (rank / each + 1) * each, &inside, ports.to, scratch};
+        place at = {b,
+                    with,
+                    rank,
+                    rank % each,
+                    rank / each,
+                    nodes,
+                    rank / each * each,
+                    (rank / each + 1) * each,
+                    &inside,
+                    ports.to,
+                    scratch};
         for (int peer = at.first; peer < at.end; peer++)
             if (peer != rank)
                 inside.to[peer] = weir_plan_memory_channel(b, rank, peer);

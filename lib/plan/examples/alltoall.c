@@ -54,8 +54,8 @@ void weiri_example_alltoall_direct(weir_plan_builder *b, const weiri_plan_exampl
                           weir_plan_slice(in, peer, 1), block);
             weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
             if (with->in_place)
-                weir_plan_copy(weir_plan_slice(in, peer, 1),
-                               weir_plan_slice(there[rank], peer, 1), block);
+                weir_plan_copy(weir_plan_slice(in, peer, 1), weir_plan_slice(there[rank], peer, 1),
+                               block);
         }
         plan_example_alltoall_copy(b, rank, with, n - 1);
     }

@@ -80,9 +80,13 @@ weir_status weiri_plan_example_make(const weiri_plan_example *example,
     if (!all.unit_bytes)
         all.unit_bytes = 128 << 10;
     weir_plan_spec spec = {
-        .name = example->name, .collective = example->collective, .nranks = with->nranks,
-        .in_place = with->in_place, .instances = with->instances,
-        .double_scratch = example->double_scratch, .op = with->op,
+        .name = example->name,
+        .collective = example->collective,
+        .nranks = with->nranks,
+        .in_place = with->in_place,
+        .instances = with->instances,
+        .double_scratch = example->double_scratch,
+        .op = with->op,
     };
     weir_status status = weir_plan_builder_create(&spec, &builder);
     if (status != WEIR_OK)

@@ -10,7 +10,7 @@
 
 typedef struct weiri_plan_example_options {
     int nranks;
-    int instances;       /* 0: 1 */
+    int instances; /* 0: 1 */
     int in_place;
     int node_ranks;      /* consecutive ranks of a node, for hierarchical schedules;
                           * 0: half of the ranks, or 1 if their number is odd */

@@ -180,4 +180,3 @@ weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, co
                             .out_bytes = out_bytes};
     return weir_executor_run_call(executor, plan, &call);
 }
-

@@ -43,15 +43,15 @@ typedef struct weiri_plan_context {
     uint64_t identity; /* the plan's */
     char *name;        /* the plan's file, for messages; owned by the context */
     int collective, in_place, has_root;
-    int is_checked;    /* the checker has accepted the plan, or found it too large */
+    int is_checked;         /* the checker has accepted the plan, or found it too large */
     weiri_plan_proof proof; /* the plan's; root -1: there is none, so the root is unknown */
-    int needs_op;      /* weir_op that the plan requires; -1: any */
-    int reduces;       /* the plan has reductions, and so has its collective */
+    int needs_op;           /* weir_op that the plan requires; -1: any */
+    int reduces;            /* the plan has reductions, and so has its collective */
     int has_ports;
-    uint32_t ports;    /* port channels, an upper bound over all ranks */
-    int only_packets;  /* scratch holds only packets */
-    int reached[2];    /* WEIRI_REACHED_*, by buffer (input, output); of a plan in place [0] is the
-                        * region */
+    uint32_t ports;   /* port channels, an upper bound over all ranks */
+    int only_packets; /* scratch holds only packets */
+    int reached[2];   /* WEIRI_REACHED_*, by buffer (input, output); of a plan in place [0] is the
+                       * region */
     weiri_plan_layout layout;
     int any_buffers; /* serves calls with any buffers, in place or not, and has memory for copies of
                       * them */
@@ -102,9 +102,9 @@ struct weir_executor {
     weiri_plan_context *contexts[WEIRI_PLAN_CONTEXTS_MAX];
     int ncontexts;
     uint64_t calls;
-    int checks; /* checks plans before they first run */
+    int checks;    /* checks plans before they first run */
     int for_calls; /* serves ordinary calls (offer.c): no context is evicted */
-    void *own; /* the backend's data */
+    void *own;     /* the backend's data */
 };
 
 /* The local part of weir_executor_destroy: no rank uses the contexts any more. NULL is allowed. */
@@ -158,12 +158,12 @@ int weiri_plan_has_context(const weir_executor *executor, const weiri_plan_offer
 /* Where a call's buffers are. Pointers are NULL where a staging buffer of the backend must be
  * used. */
 typedef struct weiri_placement {
-    char *in, *out;       /* the plan's input and output */
-    int one_region;       /* plan in place: both lie in `region`, of region_bytes */
+    char *in, *out; /* the plan's input and output */
+    int one_region; /* plan in place: both lie in `region`, of region_bytes */
     char *region;
     uint64_t region_bytes, in_offset, out_offset; /* offsets in the region */
-    int copies_in;        /* the caller's input must be copied to `in` first */
-    int copies_out;       /* `out` must be copied to the caller's output at the end */
+    int copies_in;  /* the caller's input must be copied to `in` first */
+    int copies_out; /* `out` must be copied to the caller's output at the end */
 } weiri_placement;
 weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank,
                                      const weir_call *call);

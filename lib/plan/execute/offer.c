@@ -38,9 +38,8 @@ static int offer_has_room(const weir_executor *executor, const weiri_plan_offer 
         bytes += offer_bytes(&held->layout, held->any_buffers, held->has_root);
         ports += held->ports;
     }
-    return !executor->ncontexts ||
-           (executor->ncontexts < WEIRI_PLAN_CONTEXTS_MAX && bytes <= WEIRI_CONTEXTS_BYTES &&
-            ports <= WEIRI_CONTEXTS_PORTS);
+    return !executor->ncontexts || (executor->ncontexts < WEIRI_PLAN_CONTEXTS_MAX &&
+                                    bytes <= WEIRI_CONTEXTS_BYTES && ports <= WEIRI_CONTEXTS_PORTS);
 }
 
 static weiri_plan_context *offer_find(const weir_executor *executor, const weiri_plan_offer *offer)

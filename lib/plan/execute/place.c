@@ -67,8 +67,8 @@ int weiri_plan_has_result(const weiri_plan_context *context)
     const weiri_contract *contract = weiri_contract_of(context->collective);
     const int rank = context->program->rank;
     const int root = context->proof.root;
-    return root < 0 || contract->out[weiri_contract_role(contract, rank, root)] ==
-                           WEIRI_AFTER_RESULT;
+    return root < 0 ||
+           contract->out[weiri_contract_role(contract, rank, root)] == WEIRI_AFTER_RESULT;
 }
 
 const char *weiri_step_where(const weiri_plan_context *context, const weiri_program_block *block,

@@ -86,7 +86,8 @@ static void planned_warn(const weiri_coll *coll, const weiri_planned *row,
     else
         weiri_log(WEIRI_LOG_WARN,
                   "%s: the row is skipped: %s differs between rank 0 and rank %d; give all nodes "
-                  "the same file", row->where, row->path, rank);
+                  "the same file",
+                  row->where, row->path, rank);
 }
 
 /* Reads the plan on every rank and agrees on whether it is used. Collective. */

@@ -20,11 +20,12 @@ static uint64_t plan_identity_mix_words(uint64_t hash, const uint32_t *words, ui
 
 static uint64_t plan_identity_mix_op(uint64_t hash, const weiri_plan_op *op)
 {
-    const uint32_t words[] = {op->kind,      op->channel,  (uint32_t)op->reduce_op,
-                              op->first_src, op->nsrcs,    op->first_dst,
-                              op->ndsts,     op->first_id, op->nids,
-                              op->barrier,   op->nblocks,  op->part,
-                              op->nparts,    op->num_chunks, op->nops, op->in_body};
+    const uint32_t words[] = {op->kind,      op->channel,    (uint32_t)op->reduce_op,
+                              op->first_src, op->nsrcs,      op->first_dst,
+                              op->ndsts,     op->first_id,   op->nids,
+                              op->barrier,   op->nblocks,    op->part,
+                              op->nparts,    op->num_chunks, op->nops,
+                              op->in_body};
     return plan_identity_mix(plan_identity_mix_words(hash, words, sizeof words / sizeof *words),
                              op->unit_bytes);
 }

@@ -102,7 +102,9 @@ weir_status weir_plan_parse(const char *text, size_t bytes, const char *name, we
         free(made);
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for the plan", name);
     }
-    weiri_json in = {.plan = made, .rank = WEIRI_JSON_NO_RANK, .block = WEIRI_JSON_NO_OP,
+    weiri_json in = {.plan = made,
+                     .rank = WEIRI_JSON_NO_RANK,
+                     .block = WEIRI_JSON_NO_OP,
                      .op = WEIRI_JSON_NO_OP};
     json_t *root = plan_json_parse_text(text, bytes, name);
     if (root)

@@ -8,8 +8,8 @@
 
 const weiri_plan_trait weiri_plan_traits[WEIRI_PLAN_KINDS] = {
 #define TRAIT(symbol, name, mode, packets, channels, places)                                       \
-    [WEIRI_PLAN_##symbol##_OP] = {name, WEIRI_PLAN_##mode, WEIRI_PLAN_PACKETS_##packets, channels, \
-                                  places},
+    [WEIRI_PLAN_##symbol##                                                                         \
+        _OP] = {name, WEIRI_PLAN_##mode, WEIRI_PLAN_PACKETS_##packets, channels, places},
     WEIRI_PLAN_OP_MAP(TRAIT)
 #undef TRAIT
 };

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 enum {
-    WEIRI_PLAN_RANKS_MAX = 128, /* rank_set.h */
+    WEIRI_PLAN_RANKS_MAX = 128,        /* rank_set.h */
     WEIRI_PLAN_BLOCKS_MAX = 1024,      /* thread blocks of a rank */
     WEIRI_PLAN_THREADS_MAX = 1024,     /* of a block */
     WEIRI_PLAN_CHUNKS_MAX = 1 << 20,   /* of a buffer */
@@ -101,7 +101,7 @@ typedef enum weiri_plan_kind {
 #define WEIRI_PLAN_KIND(symbol, name, mode, packets, channels, places) WEIRI_PLAN_##symbol##_OP,
     WEIRI_PLAN_OP_MAP(WEIRI_PLAN_KIND)
 #undef WEIRI_PLAN_KIND
-    WEIRI_PLAN_KINDS
+        WEIRI_PLAN_KINDS
 } weiri_plan_kind;
 
 typedef struct weiri_plan_trait {
@@ -113,7 +113,10 @@ typedef struct weiri_plan_trait {
 extern const weiri_plan_trait weiri_plan_traits[WEIRI_PLAN_KINDS];
 
 typedef enum weiri_plan_channel {
-    WEIRI_PLAN_MEMORY, WEIRI_PLAN_PORT, WEIRI_PLAN_SWITCH, WEIRI_PLAN_CHANNELS,
+    WEIRI_PLAN_MEMORY,
+    WEIRI_PLAN_PORT,
+    WEIRI_PLAN_SWITCH,
+    WEIRI_PLAN_CHANNELS,
     WEIRI_PLAN_NO_CHANNEL = WEIRI_PLAN_CHANNELS
 } weiri_plan_channel;
 
@@ -209,9 +212,9 @@ struct weir_plan {
     int collective;        /* weir_collective; -1: unknown */
     int uses_ll;           /* protocol "LL" */
     int in_place, reuse_resources, double_scratch;
-    int has_packets;       /* 1: some operation uses packets */
-    uint32_t nthreads;     /* of a thread block */
-    uint32_t alignment;    /* bytes; a power of two */
+    int has_packets;               /* 1: some operation uses packets */
+    uint32_t nthreads;             /* of a thread block */
+    uint32_t alignment;            /* bytes; a power of two */
     uint64_t min_bytes, max_bytes; /* message sizes that the plan serves */
     uint64_t identity;             /* weiri_plan_identity of the validated plan */
     int nranks;

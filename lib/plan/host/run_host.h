@@ -58,10 +58,10 @@ typedef struct weiri_host_context {
     weir_mem *arena;
     weir_mem **arenas; /* of all ranks; NULL if neither mapped nor reached by ports */
     uint64_t scratch_at, in_at, out_at, arena_bytes;
-    int is_fixed;      /* 1: input and output are in the arena */
+    int is_fixed;           /* 1: input and output are in the arena */
     int has_separate_flags; /* 1: packets have separate flags */
     uint64_t flags_at;      /* has_separate_flags: offset of the flags in a half of scratch */
-    char **bases;      /* address of each rank's buffers in this launch, by base */
+    char **bases;           /* address of each rank's buffers in this launch, by base */
     weiri_host_channel *channels;
     weir_sem **sems;                 /* semaphores of port channels, by channel */
     uint64_t *semaphores, *barriers; /* values; entries of blocks into each barrier */
@@ -92,7 +92,7 @@ typedef struct weiri_host_launch {
     size_t element_bytes;
     weiri_reduce_fn reduce;
     weiri_rank_set unread; /* ranks whose posts this launch has not read */
-    weir_status status; /* of a failed step */
+    weir_status status;    /* of a failed step */
 } weiri_host_launch;
 
 /* run_host_launch.c. Performs weir_executor_run for a call that has been checked. */

@@ -184,8 +184,7 @@ static void plan_host_reduce_block(const data_run *p, char *const *begins, size_
     weiri_host_context *own = p->launch->own;
     const weiri_host_launch *launch = p->launch;
     const uint32_t first = p->step->nsrcs, ndsts = p->step->ndsts;
-    char *spare =
-        own->unpacked + (size_t)launch->program->sources_most * WEIRI_HOST_PACKET_BLOCK;
+    char *spare = own->unpacked + (size_t)launch->program->sources_most * WEIRI_HOST_PACKET_BLOCK;
     const size_t data = plan_host_data_left(p, at, bytes);
     const int packed = p->operands[first].is_packets;
     const size_t streaming_from = launch->host->coll->streaming_from_bytes;

@@ -21,9 +21,9 @@ weir_status weiri_host_ports_create(weir_executor *executor, weiri_plan_context 
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < context->program->nchannels && status == WEIR_OK; i++)
         if (channels[i].is_port)
-            status = weir_portchan_create(host->ports.proxy, own->sems[i],
-                                          own->arenas[channels[i].peer], own->arena,
-                                          &own->channels[i].port);
+            status =
+                weir_portchan_create(host->ports.proxy, own->sems[i], own->arenas[channels[i].peer],
+                                     own->arena, &own->channels[i].port);
     return status;
 }
 

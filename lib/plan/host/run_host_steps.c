@@ -162,12 +162,18 @@ static outcome plan_host_try_step(weiri_host_launch *launch, const weiri_step *s
 {
     outcome known = DONE;
     switch ((weiri_step_kind)step->kind) {
-    case WEIRI_STEP_BARRIER: return plan_host_barrier_step(launch, step, block);
-    case WEIRI_STEP_SEM_ACQUIRE: return plan_host_acquire_step(launch, step, block);
-    case WEIRI_STEP_SEM_RELEASE: return plan_host_release_step(launch, step);
-    case WEIRI_STEP_SIGNAL: return plan_host_signal_step(launch, step);
-    case WEIRI_STEP_WAIT: return plan_host_wait_step(launch, step, block);
-    case WEIRI_STEP_FLUSH: return plan_host_flush_step(launch, step, block);
+    case WEIRI_STEP_BARRIER:
+        return plan_host_barrier_step(launch, step, block);
+    case WEIRI_STEP_SEM_ACQUIRE:
+        return plan_host_acquire_step(launch, step, block);
+    case WEIRI_STEP_SEM_RELEASE:
+        return plan_host_release_step(launch, step);
+    case WEIRI_STEP_SIGNAL:
+        return plan_host_signal_step(launch, step);
+    case WEIRI_STEP_WAIT:
+        return plan_host_wait_step(launch, step, block);
+    case WEIRI_STEP_FLUSH:
+        return plan_host_flush_step(launch, step, block);
     case WEIRI_STEP_COPY:
     case WEIRI_STEP_REDUCE:
         if (WEIRI_UNLIKELY(launch->unread))
@@ -175,7 +181,8 @@ static outcome plan_host_try_step(weiri_host_launch *launch, const weiri_step *s
         if (WEIRI_UNLIKELY(known != DONE))
             return known;
         return weiri_host_move(launch, step, block) ? DONE : STUCK;
-    case WEIRI_STEP_PORT_PUT: return plan_host_put_step(launch, step, block);
+    case WEIRI_STEP_PORT_PUT:
+        return plan_host_put_step(launch, step, block);
     default:
         return DONE; /* a fence: program order within the thread is enough */
     }

@@ -94,9 +94,8 @@ static void descriptor_answer(int peer, int fd)
         message.msg_control = control.bytes;
         message.msg_controllen = sizeof control.bytes;
         struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-        *rights = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
-                                   .cmsg_type = SCM_RIGHTS,
-                                   .cmsg_len = CMSG_LEN(sizeof fd)};
+        *rights = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
         memcpy(CMSG_DATA(rights), &fd, sizeof fd);
     }
     ssize_t sent = sendmsg(peer, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -158,8 +157,8 @@ static weir_status descriptor_listen(descriptor_service *self)
         status = weiri_random(self->ticket.secret, sizeof self->ticket.secret);
     if (status != WEIR_OK)
         return status;
-    snprintf(self->ticket.name, sizeof self->ticket.name, "weir-%08x%016llx",
-             (unsigned)random[0], (unsigned long long)random[1]);
+    snprintf(self->ticket.name, sizeof self->ticket.name, "weir-%08x%016llx", (unsigned)random[0],
+             (unsigned long long)random[1]);
     const socklen_t length = descriptor_address(&self->ticket, &address);
     self->listener = weiri_fd_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (self->listener < 0 ||

@@ -182,7 +182,7 @@ typedef struct weiri_ib_endpoint {
 
     uint64_t watched_ns, watched;      /* time and value of the last change of progress */
     char trouble[WEIRI_IB_TEXT_BYTES]; /* text of the failure, once base.failed is set */
-    int is_reported;                    /* progress has reported the failure */
+    int is_reported;                   /* progress has reported the failure */
 } weiri_ib_endpoint;
 
 typedef struct weiri_ib_net {

@@ -206,8 +206,8 @@ static uint8_t answer_time(int timeout_ms)
 {
     enum { LEAST = 14, MOST = 17 }; /* 67 ms, 0.54 s */
     uint8_t n = LEAST;
-    while (n < MOST && (uint64_t)timeout_ms * 1000 / 2 >=
-                           (RETRIES + 1) * (UINT64_C(4096) << (n + 1)) / 1000)
+    while (n < MOST &&
+           (uint64_t)timeout_ms * 1000 / 2 >= (RETRIES + 1) * (UINT64_C(4096) << (n + 1)) / 1000)
         n++;
     return n;
 }

@@ -84,9 +84,9 @@ typedef struct weiri_tcp_stream {
     char *payload; /* where the rest of the current payload goes */
     size_t payload_left;
     weiri_tcp_landing *landing; /* the redirection of the current payload, or NULL */
-    int is_staged;     /* the payload goes to GPU memory */
-    size_t slot_bytes; /* bytes in the slot that is being filled */
-    int awaits_copy;   /* nothing can be processed before a copy has ended */
+    int is_staged;              /* the payload goes to GPU memory */
+    size_t slot_bytes;          /* bytes in the slot that is being filled */
+    int awaits_copy;            /* nothing can be processed before a copy has ended */
     uint64_t frames_done;
     uint64_t awaits[WEIRI_TCP_MOST_STREAMS]; /* counts of the fence that it waits at */
     int is_stalled;
@@ -182,7 +182,7 @@ typedef struct weiri_tcp_net {
     struct pollfd *gate_set;
     int check_failed;                   /* for the guest that is being decided about */
     char failure[WEIRI_TCP_TEXT_BYTES]; /* the reason for base.failed */
-    weiri_tcp_mem **mems; /* by slot */
+    weiri_tcp_mem **mems;               /* by slot */
     uint32_t nmems, generation;
     weiri_staging stage;
 } weiri_tcp_net;
@@ -285,8 +285,8 @@ weir_status weiri_tcp_read_key(const weiri_tcp_endpoint *endpoint, const weiri_n
 /* Slots of the ops table. */
 weir_status weiri_tcp_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at,
                           const weiri_net_key *key, uint64_t to, uint64_t bytes);
-weir_status weiri_tcp_put_from(weiri_endpoint *endpoint, const char *from,
-                               const weiri_net_key *key, uint64_t to, uint64_t bytes);
+weir_status weiri_tcp_put_from(weiri_endpoint *endpoint, const char *from, const weiri_net_key *key,
+                               uint64_t to, uint64_t bytes);
 weir_status weiri_tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
                              uint64_t value);
 void weiri_tcp_forget(weiri_endpoint *endpoint);

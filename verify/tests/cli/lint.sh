@@ -9,6 +9,7 @@ for name in spelling words links commands dependencies circles; do
     check "the tree passes: $name" ends_with 0 ci/lint-text $name
 done
 check "the tree passes: public headers as C11 and C++11" ends_with 0 ci/lint headers
+check "the tree passes: clang-format 14" eval 'ends_with 0 ci/lint format && grep -q "format.*: clean" "$out"'
 
 # ------------------------------------------------------------ planted faults
 # A small tree without faults; each test adds one.
@@ -22,7 +23,7 @@ plant_tree() {
     printf '/* Errors. */\n#include "weir/weir.h"\n' >"$tree/lib/base/error.h"
     printf '/* The communicator. */\n#include "base/error.h"\nint comm;\n' >"$tree/lib/comm/comm.c"
     printf '/* Options. */\nconst char *names[] = {"csv"};\n' >"$tree/bench/options/options.c"
-    printf 'int main(void) { return 0; }\n' >"$tree/bench/bench_allreduce.c"
+    printf 'int main(void)\n{\n    return 0;\n}\n' >"$tree/bench/bench_allreduce.c"
     # shellcheck disable=SC2016 # backticks of Markdown
     printf '# lib\n\n| folder | contents | may use |\n|---|---|---|\n%s\n%s\n%s\n' \
         '| `lib/include/weir` | public headers | nothing |' '| [base](base) | errors | - |' \
@@ -50,6 +51,11 @@ passes() {
 plant_tree
 check "a tree without faults passes" ends_with 0 ci/lint-text -C "$tree"
 check "an unknown check is refused" ends_with 2 ci/lint-text -C "$tree" grammar
+cp .clang-format "$tree/"
+check "format: a tree without faults passes" eval 'ends_with 0 ci/lint -C "$tree" format && grep -q "format.*: clean" "$out"'
+printf 'int  two(void);\n' >>"$tree/lib/base/error.h"
+check "format: a second blank is found, with its place" \
+    eval 'ends_with 1 ci/lint -C "$tree" format && grep -q "lib/base/error.h:3:" "$out"'
 check "ci/lint: an unknown part is refused" ends_with 2 ci/lint -C "$tree" grammar
 
 check "spelling: a misspelt comment" finds spelling "recieve" lib/comm/comm.c '/* They recieve. */'

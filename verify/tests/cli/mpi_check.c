@@ -30,8 +30,8 @@ typedef enum fault {
     FAULTS
 } fault;
 
-static const char *const fault_names[FAULTS] = {"none",    "flip",    "swap",  "stale", "missing",
-                                                "tail",    "overrun", "input", "stray"};
+static const char *const fault_names[FAULTS] = {"none", "flip",    "swap",  "stale", "missing",
+                                                "tail", "overrun", "input", "stray"};
 
 typedef struct buffers {
     weirv_guard guard;

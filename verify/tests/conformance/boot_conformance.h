@@ -12,12 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPECT(failures, condition)                                                               \
+#define EXPECT(failures, condition)                                                                \
     ((condition) ? (void)0 : boot_unexpected((failures), #condition, __FILE__, __LINE__))
 #define EXPECT_OK(failures, call) EXPECT(failures, (call) == WEIR_OK)
 
-static inline void boot_unexpected(int *failures, const char *condition, const char *file,
-                                   int line)
+static inline void boot_unexpected(int *failures, const char *condition, const char *file, int line)
 {
     fprintf(stderr, "# %s:%d: not so: %s (last error: %s)\n", file, line, condition,
             weir_last_error());
@@ -76,8 +75,8 @@ static inline void boot_check_order(weir_boot *boot, int *failures)
         return;
     for (int i = 0; i < MESSAGES; i++) {
         boot_fill(data, BYTES - (size_t)i, rank, i);
-        EXPECT_OK(failures, weir_boot_send(boot, data, BYTES - (size_t)i, (rank + 1) % nranks,
-                                           i % 3));
+        EXPECT_OK(failures,
+                  weir_boot_send(boot, data, BYTES - (size_t)i, (rank + 1) % nranks, i % 3));
     }
     int left = (rank + nranks - 1) % nranks;
     for (int i = 0; i < MESSAGES; i++) {
@@ -155,10 +154,10 @@ static inline void boot_check_arguments(weir_boot *boot, int *failures)
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot), value = 0;
     int invalid[] = {-1, nranks, rank};
     for (int i = 0; i < 3; i++) {
-        EXPECT(failures, weir_boot_send(boot, &value, sizeof value, invalid[i], 0) ==
-                             WEIR_ERR_INVALID);
-        EXPECT(failures, weir_boot_recv(boot, &value, sizeof value, invalid[i], 0) ==
-                             WEIR_ERR_INVALID);
+        EXPECT(failures,
+               weir_boot_send(boot, &value, sizeof value, invalid[i], 0) == WEIR_ERR_INVALID);
+        EXPECT(failures,
+               weir_boot_recv(boot, &value, sizeof value, invalid[i], 0) == WEIR_ERR_INVALID);
     }
     EXPECT(failures, weir_boot_allgather(boot, NULL, 8) == WEIR_ERR_INVALID);
 }
@@ -178,8 +177,8 @@ static inline void boot_check_agree(weir_boot *boot, int *failures)
         EXPECT(failures, boot_last_error_has(who) && boot_last_error_has("'quadruple'"));
     }
     weir_status worst = nranks > 1 ? WEIR_ERR_TIMEOUT : WEIR_ERR_SYSTEM;
-    EXPECT(failures, weir_boot_agree(boot, rank == 0 ? WEIR_ERR_SYSTEM : WEIR_ERR_TIMEOUT) ==
-                         worst);
+    EXPECT(failures,
+           weir_boot_agree(boot, rank == 0 ? WEIR_ERR_SYSTEM : WEIR_ERR_TIMEOUT) == worst);
     snprintf(who, sizeof who, "rank %d failed", nranks > 1 ? 1 : 0);
     EXPECT(failures, boot_last_error_has(who));
     EXPECT_OK(failures, weir_boot_agree(boot, WEIR_OK));

@@ -590,9 +590,9 @@ static inline void net_check_sleep(net_side *side, int *failures)
 
 static inline void net_check_all(net_side *side, int *failures)
 {
-    net_check *const checks[] = {
-        net_check_sizes,     net_check_order,    net_check_overwriting, net_check_many,
-        net_check_endpoints, net_check_memories, net_check_refusals,    net_check_sleep};
+    net_check *const checks[] = {net_check_sizes,    net_check_order,     net_check_overwriting,
+                                 net_check_many,     net_check_endpoints, net_check_memories,
+                                 net_check_refusals, net_check_sleep};
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !*failures; i++)
         checks[i](side, failures);
     if (!*failures)

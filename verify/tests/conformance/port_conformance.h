@@ -53,8 +53,8 @@ static inline weir_status port_open(port_pair *with, weir_transport transport)
 static inline void port_pair_start(port_pair *with, weir_comm *comm, weir_transport transport,
                                    int *failures)
 {
-    *with = (port_pair){
-        .comm = comm, .rank = weir_comm_rank(comm), .peer = 1 - weir_comm_rank(comm)};
+    *with =
+        (port_pair){.comm = comm, .rank = weir_comm_rank(comm), .peer = 1 - weir_comm_rank(comm)};
     EXPECT_OK(failures, weir_proxy_create(comm, NULL, &with->proxy));
     EXPECT_OK(failures, weir_proxy_start(with->proxy));
     EXPECT_OK(failures, port_open(with, transport));

@@ -54,8 +54,8 @@ static int32_t expected_of(weir_collective collective, int rank, int n, size_t i
 
 static void blocks_of(weir_collective collective, size_t n, size_t *in, size_t *out)
 {
-    const int all_in = collective == WEIR_COLL_REDUCE_SCATTER ||
-                       collective == WEIR_COLL_ALLTOALL || collective == WEIR_COLL_ALLTOALLV;
+    const int all_in = collective == WEIR_COLL_REDUCE_SCATTER || collective == WEIR_COLL_ALLTOALL ||
+                       collective == WEIR_COLL_ALLTOALLV;
     const int all_out = collective == WEIR_COLL_ALLGATHER || collective == WEIR_COLL_ALLTOALL ||
                         collective == WEIR_COLL_ALLTOALLV;
     *in = all_in ? n : 1;
@@ -74,10 +74,10 @@ static int try_one(weir_comm *comm, weir_algo *algo)
         counts[peer] = COUNT;
         displs[peer] = (size_t)peer * COUNT;
     }
-    const weir_algo_extra extras[] = {{"root", &root},          {"destination", &destination},
-                                      {"source", &source},      {"send_counts", counts},
-                                      {"send_displs", displs},  {"recv_counts", counts},
-                                      {"recv_displs", displs},  {NULL, NULL}};
+    const weir_algo_extra extras[] = {{"root", &root},         {"destination", &destination},
+                                      {"source", &source},     {"send_counts", counts},
+                                      {"send_displs", displs}, {"recv_counts", counts},
+                                      {"recv_displs", displs}, {NULL, NULL}};
     blocks_of(collective, (size_t)n, &in_blocks, &out_blocks);
     for (size_t i = 0; i < in_blocks * COUNT; i++)
         in[i] = value_of(rank, i);
@@ -92,8 +92,8 @@ static int try_one(weir_comm *comm, weir_algo *algo)
     const char *used = weir_comm_last_algo(comm), *name = weir_algo_name(algo);
     const weir_algo_info *info =
         weir_algo_info_find(weir_comm_algo_backend(comm), collective, name);
-    EXPECT(&failures, strcmp(name, "auto") == 0 || strcmp(used, name) == 0 ||
-                          (info && info->needs_mapped));
+    EXPECT(&failures,
+           strcmp(name, "auto") == 0 || strcmp(used, name) == 0 || (info && info->needs_mapped));
     if (failures)
         fprintf(stderr, "# %s %s: %d wrong, ran %s\n", weir_collective_name(collective), name,
                 wrong, used);
@@ -124,8 +124,8 @@ static void all_builtins(weir_comm *comm, int *failures)
     EXPECT_OK(failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "packet", &found));
     EXPECT(failures, *weir_algo_summary(found) && weir_algo_contexts(found, comm) == 0);
     found = NULL;
-    EXPECT(failures, weir_algo_find(collection, WEIR_COLL_REDUCE, "ring", &found) ==
-                          WEIR_ERR_INVALID);
+    EXPECT(failures,
+           weir_algo_find(collection, WEIR_COLL_REDUCE, "ring", &found) == WEIR_ERR_INVALID);
     EXPECT(failures, boot_last_error_has("reduce has no algorithm 'ring'; there are auto, "));
     EXPECT(failures, found == NULL);
     weir_algo_collection_destroy(collection);
@@ -144,13 +144,14 @@ static void lengths(weir_comm *comm, int *failures)
         EXPECT(failures,
                weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, WEIR_INT32, WEIR_SUM,
                                       buffer, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
-        EXPECT(failures, weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, (weir_dtype)99,
-                                            WEIR_SUM, NULL, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
+        EXPECT(failures,
+               weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, (weir_dtype)99, WEIR_SUM,
+                                      NULL, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
     }
     weir_algo *gather = weir_algo_select(collection, WEIR_COLL_ALLGATHER, 8);
     EXPECT(failures, execute(gather, comm, buffer, buffer, 8, 8) == WEIR_ERR_INVALID);
     EXPECT(failures, boot_last_error_has("allgather of 2 ranks with 8 bytes of input and 8 of "
-                                          "output: expected output = ranks * input"));
+                                         "output: expected output = ranks * input"));
     EXPECT(failures, execute(NULL, comm, buffer, buffer, 8, 8) == WEIR_ERR_INVALID);
     weir_algo_collection_destroy(collection);
 }
@@ -331,8 +332,8 @@ static weir_status record_create(void *state, weir_comm *comm, const weir_call *
 {
     recorder *of = state;
     (void)call;
-    weir_status status = weir_boot_agree(weir_comm_boot(comm),
-                                         of->fail_create ? WEIR_ERR_NO_MEMORY : WEIR_OK);
+    weir_status status =
+        weir_boot_agree(weir_comm_boot(comm), of->fail_create ? WEIR_ERR_NO_MEMORY : WEIR_OK);
     if (status != WEIR_OK)
         return status;
     int *made = malloc(sizeof *made);
@@ -385,8 +386,7 @@ static void keep_and_evict(weir_comm *comm, int *failures)
     static const int used[] = {1, 1, 2, 1, 3, 1, 4, 5, 5}; /* 9 takes 8's place, then 8 9's, ... */
     recorder of = {0};
     weir_algo *algo = NULL;
-    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
-                                          &algo));
+    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of, &algo));
     for (int i = 0; i < 9; i++) {
         EXPECT_OK(failures, call_with(algo, comm, keys[i]));
         EXPECT(failures, of.last == used[i]);
@@ -412,14 +412,13 @@ static void on_two(weir_comm *comm, int *failures)
     weir_algo *algo = NULL;
     weir_comm *second = NULL;
     EXPECT(failures, (second = open_comm(weir_comm_boot(comm))) != NULL);
-    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
-                                          &algo));
+    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of, &algo));
     for (int i = 0; i < 4 && !*failures; i++) {
         EXPECT_OK(failures, call_with(algo, i % 2 ? second : comm, 5));
         EXPECT(failures, of.last == 1 + i % 2);
     }
-    EXPECT(failures, weir_algo_contexts(algo, comm) == 1 &&
-                          weir_algo_contexts(algo, second) == 1 && of.initialised == 2);
+    EXPECT(failures, weir_algo_contexts(algo, comm) == 1 && weir_algo_contexts(algo, second) == 1 &&
+                         of.initialised == 2);
     weir_algo_destroy(algo);
     EXPECT(failures, of.destroyed == 2 && of.unlike == 0);
     weir_comm_destroy(second);
@@ -457,8 +456,8 @@ static int disagree_across(weir_boot *boot, void *argument)
         return NO_COMM;
     EXPECT(&failures, weir_comm_nnodes(comm) == 2);
     disagree(comm, &failures);
-    EXPECT(&failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
-                                          &algo) == WEIR_ERR_UNSUPPORTED);
+    EXPECT(&failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER, &algo) ==
+                          WEIR_ERR_UNSUPPORTED);
     EXPECT(&failures, boot_last_error_has("between the ranks of one node"));
     all_builtins(comm, &failures);
     weir_comm_destroy(comm);
@@ -505,10 +504,9 @@ static void one_rank_fails(weir_comm *comm, int *failures)
     EXPECT_OK(failures, weir_algo_create("refuser", WEIR_COLL_ALLREDUCE, &record_ops, &of, &algo));
     EXPECT_OK(failures, call_with(algo, comm, 1));
     of.fail_key = last;
-    EXPECT(failures, call_with(algo, comm, 1) ==
-                          (last ? WEIR_ERR_UNSUPPORTED : WEIR_ERR_MISMATCH));
+    EXPECT(failures, call_with(algo, comm, 1) == (last ? WEIR_ERR_UNSUPPORTED : WEIR_ERR_MISMATCH));
     EXPECT(failures, last || boot_last_error_has("rank 2 cannot make its call of algorithm "
-                                                  "refuser"));
+                                                 "refuser"));
     of.fail_key = 0;
     of.fail_create = last;
     EXPECT(failures, call_with(algo, comm, 2) != WEIR_OK);
@@ -525,16 +523,16 @@ static void bad_tables(weir_comm *comm, int *failures)
     weir_algo_ops ops = record_ops;
     (void)comm;
     EXPECT(failures, weir_algo_create("", WEIR_COLL_REDUCE, &ops, NULL, &algo) != WEIR_OK);
-    EXPECT(failures, weir_algo_create("a name that has more than 31 bytes", WEIR_COLL_REDUCE,
-                                       &ops, NULL, &algo) == WEIR_ERR_INVALID);
+    EXPECT(failures, weir_algo_create("a name that has more than 31 bytes", WEIR_COLL_REDUCE, &ops,
+                                      NULL, &algo) == WEIR_ERR_INVALID);
     ops.context_destroy = NULL;
-    EXPECT(failures, weir_algo_create("a", WEIR_COLL_REDUCE, &ops, NULL, &algo) ==
-                          WEIR_ERR_INVALID);
+    EXPECT(failures,
+           weir_algo_create("a", WEIR_COLL_REDUCE, &ops, NULL, &algo) == WEIR_ERR_INVALID);
     EXPECT(failures, boot_last_error_has("all or none"));
     ops = record_ops;
     ops.contexts_max = 17;
-    EXPECT(failures, weir_algo_create("a", WEIR_COLL_REDUCE, &ops, NULL, &algo) ==
-                          WEIR_ERR_INVALID);
+    EXPECT(failures,
+           weir_algo_create("a", WEIR_COLL_REDUCE, &ops, NULL, &algo) == WEIR_ERR_INVALID);
     EXPECT(failures, algo == NULL);
     weir_algo_destroy(NULL);
 }
@@ -559,21 +557,19 @@ static void choose(weir_comm *comm, int *failures)
     weir_algo *algo = NULL, *twin = NULL;
     size_t limit = 1024;
     EXPECT_OK(failures, weir_algo_collection_create(comm, NULL, &collection));
-    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
-                                          &algo));
-    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
-                                          &twin));
+    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of, &algo));
+    EXPECT_OK(failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of, &twin));
     EXPECT_OK(failures, weir_algo_collection_add(collection, algo));
     EXPECT(failures, weir_algo_collection_add(collection, twin) == WEIR_ERR_INVALID);
     weir_algo_destroy(twin);
     EXPECT(failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 1)),
-                             "auto") == 0);
+                            "auto") == 0);
     weir_algo_collection_set_selector(collection, by_size, &limit);
     EXPECT(failures, weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 1024) == algo);
-    EXPECT(failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_ALLREDUCE,
-                                                             1025)), "fused") == 0);
-    EXPECT(failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_REDUCE, 1)),
-                             "auto") == 0);
+    EXPECT(failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 1025)),
+                            "fused") == 0);
+    EXPECT(failures,
+           strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_REDUCE, 1)), "auto") == 0);
     EXPECT_OK(failures, call_with(weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 4), comm, 3));
     weir_algo_collection_destroy(collection);
     EXPECT(failures, of.made == 1 && of.destroyed == 1 && of.freed == 2);
@@ -610,8 +606,8 @@ static void gather_all(weir_comm *comm, int *failures)
     static const size_t sizes[] = {0, 1, 3, 127, 128, 129, 4099, (1 << 20) - 1, (2 << 20) + 5};
     weir_algo *algo = NULL;
     int round = 0;
-    EXPECT_OK(failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
-                                             &algo));
+    EXPECT_OK(failures,
+              weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER, &algo));
     if (*failures)
         return;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !*failures; i++)
@@ -619,7 +615,7 @@ static void gather_all(weir_comm *comm, int *failures)
             *failures += gather(comm, algo, WEIR_INT8, sizes[i], in_place, i % 4, ++round);
     for (int dtype = 0; dtype < WEIR_DTYPE_COUNT && !*failures; dtype++)
         *failures += gather(comm, algo, (weir_dtype)dtype, 37 * weir_dtype_bytes((weir_dtype)dtype),
-                           0, 0, ++round);
+                            0, 0, ++round);
     for (int replay = 0; replay < 100 && !*failures; replay++)
         *failures += gather(comm, algo, WEIR_FLOAT, 1004, replay % 2, 0, ++round);
     EXPECT(failures, weir_algo_contexts(algo, comm) == 1);
@@ -647,8 +643,8 @@ static int absent(weir_boot *boot, void *argument)
     weir_comm *comm = open_comm_with(boot, WEIR_BACKEND_HOST, 1000);
     if (!comm)
         return NO_COMM;
-    EXPECT_OK(&failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
-                                             &algo));
+    EXPECT_OK(&failures,
+              weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER, &algo));
     EXPECT_OK(&failures, execute(algo, comm, &value, all, 4, 8));
     if (weir_comm_rank(comm) == 0) {
         EXPECT(&failures, execute(algo, comm, &value, all, 4, 8) == WEIR_ERR_TIMEOUT);
@@ -674,8 +670,8 @@ static void execute_plan(weir_comm *comm, int *failures)
     weir_executor *executor = NULL;
     weir_algo_collection *all = NULL;
     weir_algo *made = NULL, *found = NULL;
-    EXPECT_OK(failures, weiri_plan_example_make(weiri_plan_example_find("allreduce_ring"),
-                                                 &options, &plan));
+    EXPECT_OK(failures,
+              weiri_plan_example_make(weiri_plan_example_find("allreduce_ring"), &options, &plan));
     EXPECT_OK(failures, weir_executor_create(comm, &executor));
     EXPECT_OK(failures, weir_algo_collection_create(comm, NULL, &all));
     EXPECT_OK(failures, weir_algo_from_plan(plan, &made));
@@ -686,8 +682,9 @@ static void execute_plan(weir_comm *comm, int *failures)
         in[i] = value_of(rank, i);
     for (int call = 0; call < 20 && !*failures; call++) {
         memset(out, 0xff, sizeof out);
-        EXPECT_OK(failures, weir_algo_execute_args(found, comm, in, out, sizeof in, sizeof out,
-                                               WEIR_INT32, WEIR_SUM, NULL, executor, 0, 0, NULL));
+        EXPECT_OK(failures,
+                  weir_algo_execute_args(found, comm, in, out, sizeof in, sizeof out, WEIR_INT32,
+                                         WEIR_SUM, NULL, executor, 0, 0, NULL));
         for (size_t i = 0; i < COUNT; i++)
             EXPECT(failures, out[i] == expected_of(WEIR_COLL_ALLREDUCE, rank, n, i));
     }

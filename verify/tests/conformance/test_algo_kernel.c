@@ -253,14 +253,16 @@ static void test_bad_sources_are_refused_on_every_rank(void **state)
     (void)state;
     static refusal refusals[] = {
         {"broken.cu", NULL, "k", WEIR_ERR_INVALID, {"broken.cu:3:", "nonsense"}},
-        {"a.cu", NULL, "subtract", WEIR_ERR_INVALID, {"no kernel 'subtract'",
-                                                      "add, share, give_up"}},
+        {"a.cu",
+         NULL,
+         "subtract",
+         WEIR_ERR_INVALID,
+         {"no kernel 'subtract'", "add, share, give_up"}},
         {"undefined.cu", NULL, "k", WEIR_ERR_INVALID, {"undefined.cu", "does_not_exist"}},
         {"absent.cu", NULL, "k", WEIR_ERR_INVALID, {"absent.cu", "No such file"}},
         {".", NULL, "k", WEIR_ERR_INVALID, {"not a regular file", NULL}},
         {"a.cu", "absent.cu", "add", WEIR_ERR_INVALID, {"rank 1 failed", "absent.cu"}},
-        {"a.cu", "undefined.cu", "add", WEIR_ERR_MISMATCH, {"not the same on all ranks",
-                                                            "rank 1"}},
+        {"a.cu", "undefined.cu", "add", WEIR_ERR_MISMATCH, {"not the same on all ranks", "rank 1"}},
         {NULL, NULL, "add", WEIR_ERR_INVALID, {"are required", NULL}},
         {"a.cu", NULL, "", WEIR_ERR_INVALID, {"are required", NULL}},
     };
@@ -305,8 +307,8 @@ static int compile_expecting(weir_comm *comm, void *argument)
     char path[512];
     weir_kernel *kernel = NULL;
     int failures = 0;
-    EXPECT(&failures, weir_kernel_compile(comm, algo_path(path, "a.cu"), "add", &kernel) ==
-                          what->status);
+    EXPECT(&failures,
+           weir_kernel_compile(comm, algo_path(path, "a.cu"), "add", &kernel) == what->status);
     EXPECT(&failures, !what->words[0] || boot_last_error_has(what->words[0]));
     weir_kernel_free(kernel);
     return failures;
@@ -412,8 +414,8 @@ static void test_a_folder_of_others_is_refused(void **state)
 
 static void test_without_a_home_a_temporary_folder_serves(void **state)
 {
-    static refusal differing = {"a.cu", "part.cu", "add", WEIR_ERR_MISMATCH,
-                                {"not the same", NULL}};
+    static refusal differing = {
+        "a.cu", "part.cu", "add", WEIR_ERR_MISMATCH, {"not the same", NULL}};
     int no = 0;
     char home[512], temporary[512];
     (void)state;
@@ -475,14 +477,15 @@ static void test_nvrtc_compiles_the_same_source(void **state)
     const char *const options[] = {"--std=c++17", "-default-device", "--gpu-architecture=sm_90",
                                    include};
     assert_int_equal(weiri_file_read(file, 1 << 20, &text, &length), WEIR_OK);
-    assert_int_equal(weiri_nvrtc_compile(text, file, options, 4, &code, &bytes, output,
-                                         sizeof output), WEIR_OK);
+    assert_int_equal(
+        weiri_nvrtc_compile(text, file, options, 4, &code, &bytes, output, sizeof output), WEIR_OK);
     assert_true(bytes > 1000 && memcmp(code, "\177ELF", 4) == 0);
     assert_non_null(memmem(code, bytes, "allgather", 9));
     free(code);
     free(text);
-    assert_int_equal(weiri_nvrtc_compile(wrong, "wrong.cu", options, 4, &code, &bytes, output,
-                                         sizeof output), WEIR_ERR_INVALID);
+    assert_int_equal(
+        weiri_nvrtc_compile(wrong, "wrong.cu", options, 4, &code, &bytes, output, sizeof output),
+        WEIR_ERR_INVALID);
     assert_non_null(strstr(output, "wrong.cu(3): error"));
 }
 

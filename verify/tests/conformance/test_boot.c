@@ -351,9 +351,8 @@ static void own_destroy(void *context)
     destroyed++;
 }
 
-static const weir_boot_ops own_ops = {"own",    own_allgather, own_send,
-                                      own_recv, own_barrier,   own_destroy,
-                                      NULL};
+static const weir_boot_ops own_ops = {"own",       own_allgather, own_send, own_recv,
+                                      own_barrier, own_destroy,   NULL};
 
 static void test_object_owns_its_context(void **state)
 {
@@ -424,8 +423,9 @@ static int uses_no_standard_number(weir_boot *boot, void *argument)
     (void)argument;
     weir_boot *tcp = tcp_over(boot);
     weir_comm *comm = tcp ? open_comm(tcp) : NULL;
-    const int works = comm && weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, WEIR_SUM, NULL) ==
-                                  WEIR_OK && out == 2;
+    const int works = comm &&
+                      weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, WEIR_SUM, NULL) == WEIR_OK &&
+                      out == 2;
     int taken = 0;
     for (int fd = 0; fd < 3; fd++)
         taken |= (fcntl(fd, F_GETFD) != -1) << fd;
@@ -442,8 +442,7 @@ static int run_without_standard_files(weir_boot *outer, void *argument)
     (void)argument;
     for (int fd = 0; fd < 3; fd++)
         close(fd);
-    const weir_status status =
-        weir_boot_fork_run(2, uses_no_standard_number, NULL, 20000, codes);
+    const weir_status status = weir_boot_fork_run(2, uses_no_standard_number, NULL, 20000, codes);
     return status == WEIR_OK ? codes[0] | codes[1] : 101;
 }
 

@@ -168,8 +168,7 @@ static int lose_in_tree(weir_boot *forked, void *argument)
         return failures;
     }
     double start_s = now_s();
-    EXPECT(&failures,
-           weir_boot_barrier(boot) == (of->silent ? WEIR_ERR_TIMEOUT : WEIR_ERR_PEER));
+    EXPECT(&failures, weir_boot_barrier(boot) == (of->silent ? WEIR_ERR_TIMEOUT : WEIR_ERR_PEER));
     EXPECT(&failures, boot_last_error_has(name));
     EXPECT(&failures, now_s() - start_s < SHORT_MS / 1000.0 + EXTRA_S);
     return failures;

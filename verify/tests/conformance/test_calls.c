@@ -33,10 +33,10 @@ static void without_arguments(weir_comm *comm, int *failures)
     weir_sem *sem = (weir_sem *)&mem; /* never used */
     float in = 1, out = 0;
     EXPECT_OK(failures, weir_mem_alloc(comm, 4096, &mem));
-    EXPECT(failures, weir_allreduce(comm, &in, &out, 1, (weir_dtype)99, WEIR_SUM, NULL) ==
-                         WEIR_ERR_INVALID);
-    EXPECT(failures, weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, (weir_op)99, NULL) ==
-                         WEIR_ERR_INVALID);
+    EXPECT(failures,
+           weir_allreduce(comm, &in, &out, 1, (weir_dtype)99, WEIR_SUM, NULL) == WEIR_ERR_INVALID);
+    EXPECT(failures,
+           weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, (weir_op)99, NULL) == WEIR_ERR_INVALID);
     EXPECT(failures, out == 0);
     EXPECT(failures, weir_memchan_create(NULL, mem, mem, NULL, &chan) == WEIR_ERR_INVALID);
     EXPECT(failures, weir_memchan_create(sem, NULL, mem, NULL, &chan) == WEIR_ERR_INVALID);
@@ -119,10 +119,10 @@ static void abort_across_nodes(weir_comm *comm, const layout *where, int *failur
     weir_mem *mem = NULL;
     weir_conn *conn = NULL;
     const int peer = (weir_comm_rank(comm) + 1) % weir_comm_nranks(comm);
-    EXPECT(failures, weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, WEIR_SUM, NULL) ==
-                         WEIR_ERR_ABORTED);
-    EXPECT(failures, weir_allreduce(comm, &in, &out, 0, WEIR_FLOAT, WEIR_SUM, NULL) ==
-                         WEIR_ERR_ABORTED);
+    EXPECT(failures,
+           weir_allreduce(comm, &in, &out, 1, WEIR_FLOAT, WEIR_SUM, NULL) == WEIR_ERR_ABORTED);
+    EXPECT(failures,
+           weir_allreduce(comm, &in, &out, 0, WEIR_FLOAT, WEIR_SUM, NULL) == WEIR_ERR_ABORTED);
     EXPECT(failures, weir_comm_barrier(comm) == WEIR_ERR_ABORTED);
     EXPECT(failures, weir_comm_split(comm, 0, 0, NULL, &part) == WEIR_ERR_ABORTED);
     EXPECT(failures, weir_mem_alloc(comm, 64, &mem) == WEIR_ERR_ABORTED);
@@ -141,8 +141,8 @@ static void test_abort_across_nodes(void **state)
 static void memory_of_an_ended_process_has_the_right_reason(void **state)
 {
     (void)state;
-    weiri_segment_key key = {.kind = WEIRI_SEGMENT_MEMFD, .pid = 0x7ffffff0, .fd = 3,
-                             .bytes = 4096, .inode = 1};
+    weiri_segment_key key = {
+        .kind = WEIRI_SEGMENT_MEMFD, .pid = 0x7ffffff0, .fd = 3, .bytes = 4096, .inode = 1};
     weiri_segment segment;
     assert_int_equal(weiri_transport_shm.segment_map(&key, &segment), WEIR_ERR_PEER);
     assert_null(strstr(weir_last_error(), "ulimit"));

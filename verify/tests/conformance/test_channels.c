@@ -35,14 +35,14 @@ static void refuse_peers(weir_comm *comm, int *failures)
     weir_conn *conn = NULL;
     int invalid[] = {weir_comm_rank(comm), -1, weir_comm_nranks(comm), 1 << 20};
     for (int i = 0; i < 4; i++) {
-        EXPECT(failures, weir_connect(comm, invalid[i], TAG, WEIR_TRANSPORT_AUTO, &conn) ==
-                              WEIR_ERR_INVALID);
+        EXPECT(failures,
+               weir_connect(comm, invalid[i], TAG, WEIR_TRANSPORT_AUTO, &conn) == WEIR_ERR_INVALID);
         EXPECT(failures, boot_last_error_has("expected a peer of 0..1"));
     }
     EXPECT(failures, weir_connect(NULL, 0, TAG, WEIR_TRANSPORT_AUTO, &conn) == WEIR_ERR_INVALID);
     EXPECT(failures, weir_sem_create(NULL, &(weir_sem *){NULL}) == WEIR_ERR_INVALID);
     EXPECT(failures, weir_memchan_create(NULL, NULL, NULL, NULL, &(weir_memchan *){NULL}) ==
-                          WEIR_ERR_INVALID);
+                         WEIR_ERR_INVALID);
     EXPECT(failures, conn == NULL);
     weir_conn_free(NULL);
     weir_sem_free(NULL);
@@ -58,10 +58,10 @@ static void refuse_transport(weir_comm *comm, int *failures)
     int rank = weir_comm_rank(comm);
     for (int i = 0; i < 3; i++) {
         weir_conn *conn = NULL;
-        weir_status status = absent[i] == WEIR_TRANSPORT_TCP ? WEIR_ERR_MISMATCH
-                                                             : WEIR_ERR_UNSUPPORTED;
+        weir_status status =
+            absent[i] == WEIR_TRANSPORT_TCP ? WEIR_ERR_MISMATCH : WEIR_ERR_UNSUPPORTED;
         EXPECT(failures, weir_connect(comm, 1 - rank, TAG, rank ? absent[i] : WEIR_TRANSPORT_SHM,
-                                       &conn) == status);
+                                      &conn) == status);
         EXPECT(failures,
                boot_last_error_has(status == WEIR_ERR_MISMATCH ? "chose different transports"
                                    : rank                      ? "use shm"
@@ -90,7 +90,7 @@ static void use_up_semaphores(weir_comm *comm, int *failures)
         EXPECT_OK(failures, weir_connect(comm, 2 - rank, TAG, WEIR_TRANSPORT_AUTO, &third));
         EXPECT(failures, weir_sem_create(third, &sems[MOST_SEMAPHORES]) == WEIR_ERR_NO_MEMORY);
         EXPECT(failures, boot_last_error_has(rank ? "rank 0 could not create its end"
-                                                   : "more than 1024 semaphores"));
+                                                  : "more than 1024 semaphores"));
     }
     EXPECT(failures, sems[MOST_SEMAPHORES] == NULL);
     for (int i = 0; i < MOST_SEMAPHORES; i++)

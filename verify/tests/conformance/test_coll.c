@@ -532,7 +532,9 @@ static void bursts_in_rotation(const test_rank *b)
     for (int round = 0; round < 1000 && !failures; round++) {
         int burst = round / 50;
         trial t = {.collective = burst % 2 ? WEIR_COLL_REDUCE : WEIR_COLL_BROADCAST,
-                   .algo = burst % 4 == 3 ? "chain" : burst % 4 == 2 ? "direct" : "packet",
+                   .algo = burst % 4 == 3   ? "chain"
+                           : burst % 4 == 2 ? "direct"
+                                            : "packet",
                    .dtype = WEIR_INT32,
                    .op = WEIR_SUM,
                    .count = counts[burst / 4],
@@ -747,8 +749,9 @@ static void messages_in_rotation(const test_rank *b)
             in[i] = round_value(round, b->rank, 0, i);
         if (round % 20 == 10 && b->rank == round / 20 % n)
             usleep(2000);
-        check(b, weir_sendrecv(b->comm, in, sends ? count : 0, sends ? to : -1, out,
-                               receives ? count : 0, receives ? from : -1, WEIR_INT32, NULL),
+        check(b,
+              weir_sendrecv(b->comm, in, sends ? count : 0, sends ? to : -1, out,
+                            receives ? count : 0, receives ? from : -1, WEIR_INT32, NULL),
               "weir_sendrecv");
         for (size_t i = 0; receives && i < count && !failures; i++)
             if (out[i] != round_value(round, from, 0, i))
@@ -813,8 +816,8 @@ static void expect_algo(const test_rank *b, const char *name)
     size_t count = HALF_BYTES / (size_t)b->nranks;
     memset(b->memory, b->rank, count);
     if (!check(b,
-               weir_allgather(b->comm, b->memory, (char *)b->memory + HALF_BYTES, count,
-                              WEIR_UINT8, NULL),
+               weir_allgather(b->comm, b->memory, (char *)b->memory + HALF_BYTES, count, WEIR_UINT8,
+                              NULL),
                "weir_allgather"))
         return;
     for (int rank = 0; rank < b->nranks; rank++)
@@ -1334,8 +1337,7 @@ int main(void)
         JOBS("empty exchanges", {.body = nothing_at_all}),
         JOBS("outputs that are stored past the caches",
              {3, .body = stored_past_caches, .unregistered = 1},
-             {2, .body = stored_past_caches, .unregistered = 1},
-             {3, .body = stored_past_caches}),
+             {2, .body = stored_past_caches, .unregistered = 1}, {3, .body = stored_past_caches}),
         JOBS("64 and 33 ranks", {64, .body = few_counts, .long_only = 1},
              {33, .body = few_counts, .unregistered = 1}),
         JOBS("the least scratch memory",
@@ -1344,8 +1346,7 @@ int main(void)
              {2, .body = copied_by_kernel, .unregistered = 1},
              {2, .body = copied_by_kernel_elsewhere, .unregistered = 1},
              {2, .body = copied_through_slots_by_all, .unregistered = 1},
-             {2, .body = parts_in_rotation},
-             {2, .body = ranks_trade},
+             {2, .body = parts_in_rotation}, {2, .body = ranks_trade},
              {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_SYSTEM},
              {2, .body = copied_through_slots, .unregistered = 1, .cma = CMA_FORBIDDEN_BY_USER}),
         JOBS("two ranks share the kernel's copy of a broadcast",
@@ -1374,8 +1375,7 @@ int main(void)
              {4, .body = sweep_types, .attached = 1}),
         JOBS("calls in any order and back to back in attached memory",
              {5, .body = mixed_sequence, .attached = 1}, {4, .body = back_to_back, .attached = 1}),
-        JOBS("messages between pairs in attached memory",
-             {.body = alltoallv_matrix, .attached = 1},
+        JOBS("messages between pairs in attached memory", {.body = alltoallv_matrix, .attached = 1},
              {3, .body = sendrecv_pairs, .attached = 1}),
         JOBS("ranks on several NUMA nodes, attached memory",
              {4, .body = sweep_counts, .numa = 2, .attached = 1},

@@ -170,8 +170,8 @@ static int wrong_splits(weir_boot *boot, void *argument)
         EXPECT(&failures, status == expected[fault].status);
         EXPECT(&failures, strstr(weir_last_error(), expected[fault].words) != NULL);
     } else {
-        EXPECT(&failures, status == WEIR_OK || status == WEIR_ERR_ABORTED ||
-                              status == WEIR_ERR_MISMATCH);
+        EXPECT(&failures,
+               status == WEIR_OK || status == WEIR_ERR_ABORTED || status == WEIR_ERR_MISMATCH);
     }
     EXPECT(&failures, now_s() - began_s < FEW_S);
     weir_boot_barrier(boot);
@@ -212,8 +212,8 @@ static int bad_calls(weir_boot *boot, void *argument)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         EXPECT(&failures, weir_alltoallv_device(r.comm, bad[i].in, bad[i].in_bytes, bad[i].send,
-                                                r.s.send_at, bad[i].out, all, r.s.recv,
-                                                r.s.recv_at, WEIR_INT32, NULL) == WEIR_ERR_INVALID);
+                                                r.s.send_at, bad[i].out, all, r.s.recv, r.s.recv_at,
+                                                WEIR_INT32, NULL) == WEIR_ERR_INVALID);
     EXPECT(&failures, call_alltoallv(&r, all) == WEIR_OK);
     EXPECT(&failures, wrong_elements(&r, 0) == 0);
     test_rank_close(&r);

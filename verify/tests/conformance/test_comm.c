@@ -267,9 +267,8 @@ static void echo_destroy(void *context)
     (void)context;
 }
 
-static const weir_boot_ops echo_ops = {"echo",    echo_allgather, echo_send,
-                                       echo_recv, echo_barrier,   echo_destroy,
-                                       NULL};
+static const weir_boot_ops echo_ops = {"echo",       echo_allgather, echo_send, echo_recv,
+                                       echo_barrier, echo_destroy,   NULL};
 
 static void test_too_many_ranks(void **state)
 {

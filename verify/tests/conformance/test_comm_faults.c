@@ -102,8 +102,8 @@ static int deadline(weir_boot *boot, void *argument)
 
 static void run_deadline(int configured_ms)
 {
-    deadline_steps *steps = mmap(NULL, sizeof *steps, PROT_READ | PROT_WRITE,
-                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    deadline_steps *steps =
+        mmap(NULL, sizeof *steps, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(steps != MAP_FAILED);
     steps->configured_ms = configured_ms;
     run_ranks(DEADLINE_RANKS, deadline, steps);
@@ -132,8 +132,7 @@ static weir_status wait_in_barrier(weir_comm *comm)
 static weir_status wait_in_allreduce(weir_comm *comm)
 {
     static float data[100000];
-    return weir_allreduce(comm, data, data, sizeof data / sizeof *data, WEIR_FLOAT, WEIR_SUM,
-                          NULL);
+    return weir_allreduce(comm, data, data, sizeof data / sizeof *data, WEIR_FLOAT, WEIR_SUM, NULL);
 }
 
 /* The call in which ranks wait when rank 2 is killed. */
@@ -274,8 +273,8 @@ static int use_in_child(weir_comm *comm, weir_boot *boot, weir_mem *mem)
     EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_INVALID);
     EXPECT(&failures, boot_last_error_has("was forked from the one that created this "
                                           "communicator"));
-    EXPECT(&failures, weir_allreduce(comm, &data, &data, 1, WEIR_FLOAT, WEIR_SUM, NULL) ==
-                          WEIR_ERR_INVALID);
+    EXPECT(&failures,
+           weir_allreduce(comm, &data, &data, 1, WEIR_FLOAT, WEIR_SUM, NULL) == WEIR_ERR_INVALID);
     EXPECT(&failures, weir_mem_alloc(comm, 64, &more) == WEIR_ERR_INVALID);
     EXPECT(&failures, weir_mem_write(mem, 0, &data, sizeof data) == WEIR_ERR_INVALID);
     EXPECT(&failures, weir_connect(comm, 1, TAG, WEIR_TRANSPORT_AUTO, &conn) == WEIR_ERR_INVALID);

@@ -93,10 +93,12 @@ static int lost(weir_boot *boot, void *argument)
     EXPECT(&failures, weir_comm_barrier(comm) != WEIR_OK);
     snprintf(head, sizeof head, " rank 2 is %s\n", stopped ? "stopped" : "dead");
     EXPECT(&failures, report_has(comm, -1, head));
-    EXPECT(&failures, report_has(comm, 2, stopped ? "): stopped (state T); last seen in the test"
-                                                  : "): dead; last seen in the test"));
-    EXPECT(&failures, report_has(comm, rank, "the test, iteration 5; no collective yet; waits in "
-                                             "barrier for rank 2: expected 2, seen 1"));
+    EXPECT(&failures, report_has(comm, 2,
+                                 stopped ? "): stopped (state T); last seen in the test"
+                                         : "): dead; last seen in the test"));
+    EXPECT(&failures, report_has(comm, rank,
+                                 "the test, iteration 5; no collective yet; waits in "
+                                 "barrier for rank 2: expected 2, seen 1"));
     EXPECT(&failures, weir_comm_check(comm) == (stopped ? WEIR_ERR_ABORTED : WEIR_ERR_PEER));
     if (rank == 0) { /* the other ranks have reported before rank 2 changes */
         usleep(2 * DEADLINE_MS * 1000);
@@ -127,8 +129,7 @@ static int other_counts(weir_boot *boot, void *argument)
         sends[1] = 2;
         to[2]++, to[3]++;
     }
-    weir_status status =
-        weir_alltoallv(comm, in, sends, to, out, receives, from, WEIR_INT32, NULL);
+    weir_status status = weir_alltoallv(comm, in, sends, to, out, receives, from, WEIR_INT32, NULL);
     EXPECT(&failures, rank != 1 || status == WEIR_ERR_MISMATCH);
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     EXPECT(&failures, report_has(comm, -1, "ms): rank 1 gave up: ranks disagree\n"));
@@ -171,8 +172,9 @@ static int awaited_in_a_circle(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_comm_barrier(comm));
     EXPECT(&failures, weir_sendrecv(comm, NULL, 0, -1, &got, 1, rank == 3 ? 0 : (rank + 1) % 3,
                                     WEIR_INT32, NULL) != WEIR_OK);
-    EXPECT(&failures, report_has(comm, -1, "all run; 3 ranks wait for each other in a circle: rank "
-                                           "0 for rank 1, rank 1 for rank 2, rank 2 for rank 0\n"));
+    EXPECT(&failures, report_has(comm, -1,
+                                 "all run; 3 ranks wait for each other in a circle: rank "
+                                 "0 for rank 1, rank 1 for rank 2, rank 2 for rank 0\n"));
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     weir_comm_destroy(comm);
     return failures;
@@ -251,8 +253,9 @@ static int await_semaphore(weir_boot *boot, void *argument)
     } else {
         EXPECT(&failures, weir_sem_wait(&dev->sem, &dev->guard) == 0);
         EXPECT(&failures, weir_sem_wait(&dev->sem, &dev->guard) == WEIR_ERR_TIMEOUT);
-        EXPECT(&failures, report_has(comm, 0, "waits in a semaphore for rank 1: expected 2, "
-                                              "seen 1"));
+        EXPECT(&failures, report_has(comm, 0,
+                                     "waits in a semaphore for rank 1: expected 2, "
+                                     "seen 1"));
     }
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     weir_memchan_free(chan);
@@ -290,8 +293,8 @@ static void test_report_is_printed_once(void **state)
     char text[TEXT_BYTES];
     printing p;
     assert_int_equal(pipe(p.pipe), 0);
-    p.printed = mmap(NULL, sizeof *p.printed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                     -1, 0);
+    p.printed =
+        mmap(NULL, sizeof *p.printed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(p.printed != MAP_FAILED);
     run_ranks(5, print_once, &p);
     assert_int_equal(*p.printed, 1);

@@ -60,8 +60,8 @@ static int without_last(weir_boot *boot, void *argument)
     weir_comm *comm = open_comm(boot), *rest = comm;
     if (!comm)
         return NO_COMM;
-    EXPECT_OK(&failures, weir_comm_split(comm, rank == last ? WEIR_SPLIT_NONE : 0, 0,
-                                         host_config(), &rest));
+    EXPECT_OK(&failures,
+              weir_comm_split(comm, rank == last ? WEIR_SPLIT_NONE : 0, 0, host_config(), &rest));
     EXPECT(&failures, (rest == NULL) == (rank == last));
     /* The new one outlives its parent. */
     EXPECT_OK(&failures, weir_comm_destroy(comm));
@@ -88,8 +88,7 @@ static void grid(weir_comm *comm, int *failures)
     EXPECT_OK(failures, weir_mem_exchange(column, mem, mems));
     EXPECT_OK(failures, weir_comm_barrier(column));
     int peer = -1;
-    EXPECT_OK(failures,
-              weir_mem_read(mems[1 - weir_comm_rank(column)], 0, &peer, sizeof peer));
+    EXPECT_OK(failures, weir_mem_read(mems[1 - weir_comm_rank(column)], 0, &peer, sizeof peer));
     EXPECT(failures, peer == (rank + 2) % 4);
     EXPECT_OK(failures, weir_comm_barrier(column));
     weir_mem_free(mems[1 - weir_comm_rank(column)]);

@@ -73,12 +73,12 @@ static void check_reductions(const buffers *b, int *failures)
     size_t n = (size_t)b->nranks, wrong = 0, first = (size_t)b->rank * b->count;
     int root = b->round % b->nranks;
     fill(b, b->count);
-    EXPECT_OK(failures, weir_allreduce(b->comm, b->in, b->out, b->count, WEIR_INT32, WEIR_SUM,
-                                       NULL));
+    EXPECT_OK(failures,
+              weir_allreduce(b->comm, b->in, b->out, b->count, WEIR_INT32, WEIR_SUM, NULL));
     for (size_t i = 0; i < b->count; i++)
         wrong += b->out[i] != sum_at(b->nranks, i, b->round);
-    EXPECT_OK(failures, weir_reduce(b->comm, b->in, b->out, b->count, WEIR_INT32, WEIR_AVG, root,
-                                    NULL));
+    EXPECT_OK(failures,
+              weir_reduce(b->comm, b->in, b->out, b->count, WEIR_INT32, WEIR_AVG, root, NULL));
     for (size_t i = 0; b->rank == root && i < b->count; i++)
         wrong += b->out[i] != sum_at(b->nranks, i, b->round) / b->nranks;
     fill(b, n * b->count);
@@ -199,7 +199,7 @@ static void check_memory(weir_comm *comm, const layout *where, int *failures)
         int mate = where->nodes[peer] == where->nodes[rank];
         EXPECT(failures, (weir_mem_pointer(all[peer]) != NULL) == mate);
         EXPECT(failures, weir_mem_read(all[peer], 100, &seen, sizeof seen) ==
-                              (mate ? WEIR_OK : WEIR_ERR_UNSUPPORTED));
+                             (mate ? WEIR_OK : WEIR_ERR_UNSUPPORTED));
         EXPECT(failures, !mate || seen == peer);
     }
     for (int peer = 0; peer < n && !*failures; peer++)
@@ -240,8 +240,8 @@ static int check_death(weir_boot *boot, void *argument)
     if (weir_comm_rank(comm) == last)
         raise(SIGKILL);
     int32_t one = 1, sum = 0;
-    EXPECT(&failures, weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) ==
-                           WEIR_ERR_PEER);
+    EXPECT(&failures,
+           weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) == WEIR_ERR_PEER);
     snprintf(named, sizeof named, "rank %d has died", last);
     EXPECT(&failures, boot_last_error_has(named));
     EXPECT(&failures, weir_comm_check(comm) != WEIR_OK);

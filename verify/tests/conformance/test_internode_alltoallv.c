@@ -12,7 +12,7 @@ enum { LADDER = 7, LONG = 40000 }; /* elements: longer than a message */
 typedef struct buffers {
     weir_comm *comm;
     int rank, nranks, call;
-    size_t most; /* elements of the longest block that travels together with others */
+    size_t most;       /* elements of the longest block that travels together with others */
     int32_t *in, *out; /* a block of LONG for each rank */
 } buffers;
 
@@ -133,8 +133,8 @@ static void check_dispute(weir_comm *comm, const dispute *d, int *failures)
 static int check_disputes(weir_boot *boot, void *argument)
 {
     static const dispute disputes[] = {
-        {0, 1, 0, 1},       {1, 0, 1, 1},          {1, LONG, 1, 1},    {0, LONG, 1, LONG},
-        {1, LONG, 1, LONG}, {1, 1, LONG, LONG},    {0, 1, LONG, LONG}, {1, 1, LONG, 1},
+        {0, 1, 0, 1},       {1, 0, 1, 1},          {1, LONG, 1, 1},       {0, LONG, 1, LONG},
+        {1, LONG, 1, LONG}, {1, 1, LONG, LONG},    {0, 1, LONG, LONG},    {1, 1, LONG, 1},
         {1, LONG, 0, LONG}, {0, LONG, 9999, LONG}, {1, 9999, LONG, LONG},
     };
     int failures = 0;

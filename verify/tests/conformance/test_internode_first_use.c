@@ -138,8 +138,8 @@ static int outlive(weir_boot *boot, void *argument)
 static void test_death(void **state)
 {
     const death *what = *state;
-    survivors = mmap(NULL, sizeof *survivors, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                     -1, 0);
+    survivors =
+        mmap(NULL, sizeof *survivors, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(survivors != MAP_FAILED);
     run_ranks_killed((int)strlen(what->nodes), what->dead, outlive, *state);
     munmap(survivors, sizeof *survivors);

@@ -68,8 +68,9 @@ static void check_lengths(weir_comm *comm, const layout *where, int *failures)
     pair of;
     if (pair_open(&of, comm, failures)) {
         const size_t message = comm->internode->slot_bytes / sizeof *of.in;
-        const size_t counts[] = {1,   15,   16,      17,          500, 2031, 2032, 2033,    2047,
-                                 2048, 3000, message, message + 1, 4,   9,    100,  message * 2};
+        const size_t counts[] = {1,           15,   16,   17,   500,        2031,
+                                 2032,        2033, 2047, 2048, 3000,       message,
+                                 message + 1, 4,    9,    100,  message * 2};
         for (int call = 0; call < CALLS && !*failures; call++) {
             const size_t at = (size_t)call * 5 + (size_t)call / 17;
             const int both = call / 100 % 2;

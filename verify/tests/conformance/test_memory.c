@@ -134,8 +134,7 @@ static void unregistered_memory(weir_comm *comm, int *failures)
     EXPECT_OK(failures, weir_mem_alloc(comm, sizeof unregistered, &mem));
     if (*failures)
         return;
-    EXPECT_OK(failures,
-              weir_mem_register(comm, (char *)weir_mem_pointer(mem) + 50, 51, &across));
+    EXPECT_OK(failures, weir_mem_register(comm, (char *)weir_mem_pointer(mem) + 50, 51, &across));
     EXPECT(failures, !weir_mem_shareable(across)); /* reaches beyond its allocation */
     weir_mem_free(across);
     if (rank == 1) {
@@ -327,7 +326,7 @@ static void limits(weir_comm *comm, int *failures)
     EXPECT(failures, made == MOST_ALLOCATIONS);
     EXPECT(failures, weir_mem_alloc(comm, 1, &more) == WEIR_ERR_NO_MEMORY);
     EXPECT(failures, boot_last_error_has("more than 512 live allocations") &&
-                          boot_last_error_has("use parts of them"));
+                         boot_last_error_has("use parts of them"));
     EXPECT(failures, more == NULL);
     weir_mem_free(mems[100]); /* its entry can be used again */
     EXPECT_OK(failures, weir_mem_alloc(comm, 1, &mems[100]));

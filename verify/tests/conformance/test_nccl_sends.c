@@ -37,14 +37,14 @@ typedef struct sender {
     int oversubscribed;
 } sender;
 
-#define SENDS(s, condition)                                                                       \
-    do {                                                                                          \
-        if (!(condition)) {                                                                       \
-            (s)->failures++;                                                                      \
-            printf("# rank %d, %s:%d: not so: %s (%s)\n", (s)->rank, __FILE__, __LINE__,          \
-                   #condition, ncclGetLastError(NULL));                                           \
-            fflush(stdout);                                                                       \
-        }                                                                                         \
+#define SENDS(s, condition)                                                                        \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (s)->failures++;                                                                       \
+            printf("# rank %d, %s:%d: not so: %s (%s)\n", (s)->rank, __FILE__, __LINE__,           \
+                   #condition, ncclGetLastError(NULL));                                            \
+            fflush(stdout);                                                                        \
+        }                                                                                          \
     } while (0)
 #define SENDS_OK(s, call) SENDS(s, (call) == ncclSuccess)
 
@@ -201,8 +201,8 @@ static int all_lengths(weir_boot *boot, void *argument)
     sender s;
     if (!open_sender(boot, argument, &s))
         return 99;
-    const size_t sizes[] = {0,      1,      s.limit - 1, s.limit,     s.limit + 1, 65537,
-                            229376, 229377, 4 << 20,     4194305,     LONG_BYTES + 77};
+    const size_t sizes[] = {0,      1,      s.limit - 1, s.limit, s.limit + 1,    65537,
+                            229376, 229377, 4 << 20,     4194305, LONG_BYTES + 77};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         exchange(&s, sizes[i], 0);
         exchange(&s, sizes[i], i % 5 + 1);
@@ -221,7 +221,10 @@ static void run_lengths(memory_kind kind, forbids cma)
     }
 }
 
-TEST(unregistered_messages_arrive) { run_lengths(UNREGISTERED, CMA_ALLOWED); }
+TEST(unregistered_messages_arrive)
+{
+    run_lengths(UNREGISTERED, CMA_ALLOWED);
+}
 TEST(messages_arrive_where_the_system_forbids_reading)
 {
     run_lengths(UNREGISTERED, CMA_FORBIDDEN_BY_SYSTEM);
@@ -230,8 +233,14 @@ TEST(messages_arrive_where_the_user_forbids_reading)
 {
     run_lengths(UNREGISTERED, CMA_FORBIDDEN_BY_USER);
 }
-TEST(registered_messages_arrive) { run_lengths(REGISTERED, CMA_FORBIDDEN_BY_USER); }
-TEST(attached_messages_arrive) { run_lengths(ATTACHED, CMA_FORBIDDEN_BY_USER); }
+TEST(registered_messages_arrive)
+{
+    run_lengths(REGISTERED, CMA_FORBIDDEN_BY_USER);
+}
+TEST(attached_messages_arrive)
+{
+    run_lengths(ATTACHED, CMA_FORBIDDEN_BY_USER);
+}
 
 /* ------------------------------------------------------------------- faults */
 
@@ -363,8 +372,14 @@ TEST(a_receiver_gets_nothing_from_an_aborted_sender)
     run_ranks(2, aborted_sender, &j);
 }
 
-TEST(the_death_of_a_sender_is_reported) { run_ranks_killed(2, 0, sender_dies, NULL); }
-TEST(the_death_of_a_receiver_is_reported) { run_ranks_killed(2, 1, receiver_dies, NULL); }
+TEST(the_death_of_a_sender_is_reported)
+{
+    run_ranks_killed(2, 0, sender_dies, NULL);
+}
+TEST(the_death_of_a_receiver_is_reported)
+{
+    run_ranks_killed(2, 1, receiver_dies, NULL);
+}
 
 int main(void)
 {

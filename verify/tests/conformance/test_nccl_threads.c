@@ -23,13 +23,13 @@ typedef struct thread_rank {
 
 static atomic_int failures;
 
-#define EXPECT(condition)                                                                         \
-    do {                                                                                          \
-        if (!(condition)) {                                                                       \
-            atomic_fetch_add(&failures, 1);                                                       \
-            printf("# %s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition,                  \
-                   ncclGetLastError(NULL));                                                       \
-        }                                                                                         \
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            atomic_fetch_add(&failures, 1);                                                        \
+            printf("# %s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition,                   \
+                   ncclGetLastError(NULL));                                                        \
+        }                                                                                          \
     } while (0)
 #define EXPECT_OK(call) EXPECT((call) == ncclSuccess)
 
@@ -169,8 +169,7 @@ static void *run_background(void *argument)
     ncclComm_t comm = NULL;
     ncclResult_t result = ncclCommInitRankConfig(&comm, r->nranks, r->id, r->rank, &config);
     EXPECT(result == ncclSuccess || result == ncclInProgress);
-    while (ncclCommGetAsyncError(comm, &r->created) == ncclSuccess &&
-           r->created == ncclInProgress)
+    while (ncclCommGetAsyncError(comm, &r->created) == ncclSuccess && r->created == ncclInProgress)
         usleep(100);
     EXPECT(r->created == ncclSuccess);
     expect_sum(comm, 1, 7, r->nranks);
@@ -270,7 +269,7 @@ WRAP(void *, malloc, (size_t bytes))
     return is_refused() ? NULL : __real_malloc(bytes);
 }
 
-WRAP(weir_status, weir_boot_agree, (weir_boot *boot, weir_status mine))
+WRAP(weir_status, weir_boot_agree, (weir_boot * boot, weir_status mine))
 {
     counts = 0;
     weir_status status = __real_weir_boot_agree(boot, mine);
@@ -278,7 +277,7 @@ WRAP(weir_status, weir_boot_agree, (weir_boot *boot, weir_status mine))
     return status;
 }
 
-WRAP(weir_status, weir_boot_allgather, (weir_boot *boot, void *all, size_t bytes))
+WRAP(weir_status, weir_boot_allgather, (weir_boot * boot, void *all, size_t bytes))
 {
     counts = 0;
     weir_status status = __real_weir_boot_allgather(boot, all, bytes);
@@ -294,7 +293,7 @@ WRAP(weir_status, weiri_boot_tcp_create,
 }
 
 static _Thread_local int creates_no_id;
-WRAP(weir_status, weir_unique_id_create, (weir_unique_id *id))
+WRAP(weir_status, weir_unique_id_create, (weir_unique_id * id))
 {
     return creates_no_id ? WEIR_ERR_SYSTEM : __real_weir_unique_id_create(id);
 }
@@ -351,9 +350,8 @@ static void run_without_memory(int creates, int first, ncclResult_t with_memory)
         ncclUniqueId id;
         EXPECT_OK(ncclGetUniqueId(&id));
         for (int i = 0; i < 2; i++) {
-            ranks[i] = (poor_rank){.base = {.rank = i, .nranks = 2, .id = id},
-                                   .fails_at = which,
-                                   .creates = creates};
+            ranks[i] = (poor_rank){
+                .base = {.rank = i, .nranks = 2, .id = id}, .fails_at = which, .creates = creates};
             assert_int_equal(pthread_create(&threads[i], NULL, run_poor, &ranks[i]), 0);
         }
         for (int i = 0; i < 2; i++)

@@ -74,8 +74,8 @@ static int connect_as_another_rank(weir_boot *boot, void *argument)
     weiri_endpoint *end = NULL;
     weiri_net_address all[2], unused;
     EXPECT_OK(&failures, ops->open(rank == 0 ? 0 : 2, 3, 2000, &net));
-    EXPECT_OK(&failures, ops->endpoint_create(net, rank == 0 ? 1 : 0, &end,
-                                              rank == 0 ? &all[0] : &unused));
+    EXPECT_OK(&failures,
+              ops->endpoint_create(net, rank == 0 ? 1 : 0, &end, rank == 0 ? &all[0] : &unused));
     EXPECT_OK(&failures, weir_boot_allgather(boot, all, sizeof *all));
     if (rank == 1) {
         EXPECT(&failures, ops->endpoint_connect(end, &all[0]) == WEIR_ERR_MISMATCH);
@@ -316,8 +316,7 @@ static void test_acknowledgement_in_queue(void **state)
         }
         uint64_t value = 1;
         for (size_t i = 0; i < stream.count; i++) {
-            const weiri_tcp_item *item =
-                &stream.items[(stream.head + i) & (stream.capacity - 1)];
+            const weiri_tcp_item *item = &stream.items[(stream.head + i) & (stream.capacity - 1)];
             const int is_ack = i == (size_t)written;
             assert_int_equal(item->frame.kind, is_ack ? WEIRI_TCP_ACK : WEIRI_TCP_SIGNAL);
             assert_int_equal(is_ack ? item->counts[0] : item->frame.value, is_ack ? 2 : value++);

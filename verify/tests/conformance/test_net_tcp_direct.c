@@ -19,10 +19,8 @@ static void send_frame_part(net_side *side, const unsigned char *data, int is_re
     const size_t half = LANDED_BYTES / 2;
     weiri_tcp_key key;
     memcpy(&key, side->keys[0].bytes, sizeof key);
-    const weiri_tcp_frame frame = {.kind = WEIRI_TCP_PUT,
-                                   .memory = key.id,
-                                   .to = net_destination(1),
-                                   .value = LANDED_BYTES};
+    const weiri_tcp_frame frame = {
+        .kind = WEIRI_TCP_PUT, .memory = key.id, .to = net_destination(1), .value = LANDED_BYTES};
     if (!is_rest)
         EXPECT(failures, send(stream->fd, &frame, sizeof frame, 0) == sizeof frame);
     EXPECT(failures, send(stream->fd, data + (is_rest ? half : 0), half, 0) == (ssize_t)half);
@@ -57,8 +55,8 @@ static void redirect_puts(net_side *side, int *failures)
             send_frame_part(side, data, 0, failures);
         } else if (side->rank == 1) {
             weiri_net_lock(side->net);
-            EXPECT_OK(failures, side->ops->put_from(end, (char *)data, &side->keys[0], at,
-                                                    LANDED_BYTES));
+            EXPECT_OK(failures,
+                      side->ops->put_from(end, (char *)data, &side->keys[0], at, LANDED_BYTES));
             weiri_net_unlock(side->net);
         }
         const weiri_tcp_stream *stream = ((weiri_tcp_endpoint *)end)->streams[0];

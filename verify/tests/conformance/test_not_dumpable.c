@@ -154,8 +154,7 @@ static int prepare(weir_boot *boot, int chosen, int *failures)
     EXPECT_OK(failures, weir_boot_allgather(boot, pids, sizeof *pids));
     for (int peer = 0; peer < weir_boot_nranks(boot); peer++)
         if (peer != rank)
-            EXPECT(failures,
-                   can_open_files_of(pids[peer]) == !(chosen == ALL || chosen == peer));
+            EXPECT(failures, can_open_files_of(pids[peer]) == !(chosen == ALL || chosen == peer));
     EXPECT_OK(failures, weir_boot_barrier(boot));
     return is_chosen;
 }

@@ -61,9 +61,10 @@ static void standin_know(weir_comm *comm, int rank, int region, void *base)
     (void)comm, (void)rank, (void)region, (void)base;
 }
 
-static struct weiri_gpu gpu = {
-    .ops = &(weiri_gpu_ops){.captures = standin_captures, .enter = standin_enter,
-                            .leave = standin_leave, .know = standin_know}};
+static struct weiri_gpu gpu = {.ops = &(weiri_gpu_ops){.captures = standin_captures,
+                                                       .enter = standin_enter,
+                                                       .leave = standin_leave,
+                                                       .know = standin_know}};
 
 static weir_status standin_open(weir_executor *executor)
 {
@@ -74,9 +75,8 @@ static weir_status standin_prepare(weir_executor *executor, const weir_plan *pla
                                    weiri_plan_context *context)
 {
     fault.prepared++;
-    weir_status status = fault.prepare_fails
-                             ? weiri_fail(WEIR_ERR_UNSUPPORTED, "too many thread blocks")
-                             : WEIR_OK;
+    weir_status status =
+        fault.prepare_fails ? weiri_fail(WEIR_ERR_UNSUPPORTED, "too many thread blocks") : WEIR_OK;
     status = weir_boot_agree(executor->comm->boot, status);
     return status == WEIR_OK ? weiri_executor_host.prepare(executor, plan, context) : status;
 }
@@ -113,9 +113,13 @@ static void standin_close(weir_executor *executor)
 /* Replaces the library's. */
 const weiri_executor_ops *weiri_executor_cuda(void)
 {
-    static const weiri_executor_ops ops = {
-        .open = standin_open, .prepare = standin_prepare, .fit = standin_fit, .run = standin_run,
-        .settle = standin_settle, .release = standin_release, .close = standin_close};
+    static const weiri_executor_ops ops = {.open = standin_open,
+                                           .prepare = standin_prepare,
+                                           .fit = standin_fit,
+                                           .run = standin_run,
+                                           .settle = standin_settle,
+                                           .release = standin_release,
+                                           .close = standin_close};
     return &ops;
 }
 
@@ -202,7 +206,9 @@ static int gather_in(gpu_rank *r, char *in, char *out, size_t bytes, weir_dtype 
     memset(out, 0xee, RANKS * bytes);
     for (size_t i = 0; i < bytes; i++)
         in[i] = (char)(r->rank * 91 + (int)(i * 7 + i / 256));
-    const weiri_task task = {.call = &call, .elements = call.count, .count_bytes = bytes,
+    const weiri_task task = {.call = &call,
+                             .elements = call.count,
+                             .count_bytes = bytes,
                              .element_bytes = weir_dtype_bytes(dtype)};
     const weiri_planned_use use = weiri_planned_look(r->coll, r->row, &task);
     int served = 0;

@@ -149,8 +149,7 @@ static int proxy_test_open(proxy_test *t, weir_boot *boot, const proxy_settings 
         config.handler = settings->handler ? settings->handler : note_trigger;
     config.argument = &t->seen;
     memset(t, 0, sizeof *t);
-    if (!(t->comm = open_comm(boot)) ||
-        weir_proxy_create(t->comm, &config, &t->proxy) != WEIR_OK)
+    if (!(t->comm = open_comm(boot)) || weir_proxy_create(t->comm, &config, &t->proxy) != WEIR_OK)
         return NO_COMM;
     t->fifo = weir_proxy_fifo(t->proxy);
     t->impatient = *t->fifo;

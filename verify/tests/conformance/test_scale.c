@@ -49,16 +49,23 @@ static int expected_value(const buffers *b, const weir_call *call, size_t block,
 {
     int sum = 0;
     switch (call->collective) {
-    case WEIR_COLL_ALLREDUCE: case WEIR_COLL_REDUCE: case WEIR_COLL_REDUCE_SCATTER:
+    case WEIR_COLL_ALLREDUCE:
+    case WEIR_COLL_REDUCE:
+    case WEIR_COLL_REDUCE_SCATTER:
         for (int rank = 0; rank < b->n; rank++)
             sum += value_of(rank, call->collective == WEIR_COLL_REDUCE_SCATTER
-                                      ? (size_t)b->rank * b->count + i : i);
+                                      ? (size_t)b->rank * b->count + i
+                                      : i);
         return sum;
-    case WEIR_COLL_ALLGATHER: return value_of((int)block, i);
-    case WEIR_COLL_ALLTOALL: case WEIR_COLL_ALLTOALLV:
+    case WEIR_COLL_ALLGATHER:
+        return value_of((int)block, i);
+    case WEIR_COLL_ALLTOALL:
+    case WEIR_COLL_ALLTOALLV:
         return value_of((int)block, (size_t)b->rank * b->count + i);
-    case WEIR_COLL_BROADCAST: return value_of(call->root, i);
-    default: return value_of((b->rank + b->n - 1) % b->n, i); /* sendrecv */
+    case WEIR_COLL_BROADCAST:
+        return value_of(call->root, i);
+    default:
+        return value_of((b->rank + b->n - 1) % b->n, i); /* sendrecv */
     }
 }
 
@@ -123,8 +130,12 @@ static void every_algorithm(weir_comm *comm, int *failures)
         EXPECT_OK(failures, weir_mem_alloc(comm, bytes, &mem[1]));
         if (*failures)
             return;
-        const buffers b = {comm, weir_comm_rank(comm), (int)n, weir_mem_pointer(mem[0]),
-                           weir_mem_pointer(mem[1]), counts[i]};
+        const buffers b = {comm,
+                           weir_comm_rank(comm),
+                           (int)n,
+                           weir_mem_pointer(mem[0]),
+                           weir_mem_pointer(mem[1]),
+                           counts[i]};
         for (size_t peer = 0; peer < n; peer++) {
             numbers[peer] = counts[i];
             numbers[n + peer] = peer * counts[i];
@@ -156,7 +167,7 @@ static void test_every_algorithm(void **state)
 }
 
 typedef struct nodes {
-    int count, each; /* emulated nodes, and ranks of each */
+    int count, each;     /* emulated nodes, and ranks of each */
     const char *connect; /* when they connect: all, first-use */
 } nodes;
 

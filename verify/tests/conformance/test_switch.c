@@ -24,8 +24,7 @@ static void use_switch(weir_comm *comm, int *failures)
     EXPECT_OK(failures, weir_comm_barrier(comm));
     const int first = COUNT * rank / n, end = COUNT * (rank + 1) / n;
     const size_t at = (size_t)first * 4, count = (size_t)(end - first);
-    EXPECT_OK(failures,
-              weir_switchchan_reduce(chan, out + first, at, count, WEIR_INT32, WEIR_SUM));
+    EXPECT_OK(failures, weir_switchchan_reduce(chan, out + first, at, count, WEIR_INT32, WEIR_SUM));
     EXPECT_OK(failures, weir_switchchan_broadcast(chan, OUT_AT + at, out + first, count * 4));
     EXPECT_OK(failures, weir_comm_barrier(comm));
     for (int i = 0; i < COUNT; i++)
@@ -34,7 +33,7 @@ static void use_switch(weir_comm *comm, int *failures)
     EXPECT(failures, out[COUNT - 1] == (n - 1) * 100 + COUNT - 1);
     EXPECT(failures, weir_switchchan_device(chan)->count == (uint32_t)n);
     EXPECT(failures, weir_switchchan_reduce(chan, out, BYTES - 4, 2, WEIR_INT32, WEIR_SUM) ==
-                          WEIR_ERR_INVALID);
+                         WEIR_ERR_INVALID);
     EXPECT(failures, weir_switchchan_broadcast(chan, 1, out, BYTES) == WEIR_ERR_INVALID);
     EXPECT_OK(failures, weir_comm_barrier(comm));
     weir_switchchan_free(chan);
@@ -54,7 +53,7 @@ static void use_device(weir_comm *comm, int *failures)
         EXPECT_OK(failures, weir_mem_alloc(comm, BYTES, &mems[i]));
     EXPECT_OK(failures, weir_mem_alloc(comm, BYTES / 2, &shorter));
     EXPECT(failures, weir_switchchan_create(comm, (weir_mem *[]){mems[0], shorter}, 2, &chan) ==
-                          WEIR_ERR_INVALID);
+                         WEIR_ERR_INVALID);
     EXPECT(failures, weir_switchchan_create(comm, mems, 0, &chan) == WEIR_ERR_INVALID);
     EXPECT_OK(failures, weir_switchchan_create(comm, mems, 2, &chan));
     if (*failures)

@@ -68,13 +68,18 @@ typedef struct soak {
 static int parse(int argc, char **argv, settings *asked)
 {
     static const struct option options[] = {
-        {"calls", required_argument, NULL, 'c'},   {"room", required_argument, NULL, 'r'},
-        {"backend", required_argument, NULL, 'b'}, {"seed", required_argument, NULL, 's'},
-        {"leak", required_argument, NULL, 'l'},    {"leak-gpu", required_argument, NULL, 'g'},
+        {"calls", required_argument, NULL, 'c'},
+        {"room", required_argument, NULL, 'r'},
+        {"backend", required_argument, NULL, 'b'},
+        {"seed", required_argument, NULL, 's'},
+        {"leak", required_argument, NULL, 'l'},
+        {"leak-gpu", required_argument, NULL, 'g'},
         {NULL, 0, NULL, 0},
     };
-    size_t *const numbers[] = {['c'] = &asked->calls, ['r'] = &asked->room_bytes,
-                               ['s'] = &asked->seed,  ['l'] = &asked->leak_bytes,
+    size_t *const numbers[] = {['c'] = &asked->calls,
+                               ['r'] = &asked->room_bytes,
+                               ['s'] = &asked->seed,
+                               ['l'] = &asked->leak_bytes,
                                ['g'] = &asked->leak_gpu_bytes};
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -153,8 +158,8 @@ static void leak(soak *s)
 
 static uint64_t draw(const soak *s, uint64_t call, int from, int to)
 {
-    return weirv_mix64(s->asked->seed * 0x9e3779b97f4a7c15u + (call << 16) +
-                       (uint64_t)from * 256 + (uint64_t)to);
+    return weirv_mix64(s->asked->seed * 0x9e3779b97f4a7c15u + (call << 16) + (uint64_t)from * 256 +
+                       (uint64_t)to);
 }
 
 /* Zero in a quarter of cases, up to a rank's part of the room in one of sixteen, else small. */
@@ -211,8 +216,8 @@ static weir_status exchange(soak *s, uint64_t call, const char *in, char *out)
     if (call % 2 == 0)
         return weir_alltoallv(comm, in, c, c + n, out, c + 2 * n, c + 3 * n, WEIR_FLOAT, stream);
     const uint64_t *counts = s->device_counts ? s->device_counts : (const void *)c;
-    return weir_alltoallv_device(comm, in, room, counts, counts + n, out, room,
-                                 counts + 2 * n, counts + 3 * n, WEIR_FLOAT, stream);
+    return weir_alltoallv_device(comm, in, room, counts, counts + n, out, room, counts + 2 * n,
+                                 counts + 3 * n, WEIR_FLOAT, stream);
 }
 
 static void compare(soak *s)
@@ -220,8 +225,7 @@ static void compare(soak *s)
     weirv_result result = {0};
     size_t all = weirv_recv_elements(&s->c);
     weirv_check_exact(&s->c, s->out_copy, &result);
-    weirv_compare_poison(WEIR_FLOAT, s->job->rank, all, GUARD, s->out_copy + all * WIDTH,
-                         &result);
+    weirv_compare_poison(WEIR_FLOAT, s->job->rank, all, GUARD, s->out_copy + all * WIDTH, &result);
     if (result.wrong && !s->wrong)
         fprintf(stderr, "soak: rank %d: element %zu is wrong: got %s, expected %s\n", s->job->rank,
                 result.first.index, result.first.got, result.first.expected);
@@ -312,7 +316,9 @@ static int judge(const soak *s, const memory_use *warm, const memory_use *end)
     if (s->job->rank == 0)
         printf("# %llu wrong elements, %.2f GB moved; memory of the host %s, of the GPU %s\n",
                (unsigned long long)found[0], (double)found[3] * 1e-9, found[1] ? "GREW" : "flat",
-               !s->job->gpu ? "not used" : found[2] ? "GREW" : "flat");
+               !s->job->gpu ? "not used"
+               : found[2]   ? "GREW"
+                            : "flat");
     return !found[0] && !found[1] && !found[2];
 }
 

@@ -21,7 +21,7 @@ enum { CALLERS = 4, STEPS_MAX = 64, NRANKS = 3 };
 typedef struct caller {
     int fd, has_challenge;
     weiri_challenge challenge;
-    weiri_hello hello;  /* genuine, for this challenge */
+    weiri_hello hello; /* genuine, for this challenge */
     uint8_t sent[sizeof(weiri_hello)];
     size_t sent_bytes;
 } caller;
@@ -154,8 +154,8 @@ static void listening_end(const uint8_t *data, size_t bytes)
     socklen_t length = sizeof on.address;
     if (on.listener <= 0) {
         on.job = (weiri_job){.rank = 0, .nranks = NRANKS, .timeout_ms = 1000, .key = {1, 2, 3}};
-        on.address = (struct sockaddr_in){.sin_family = AF_INET,
-                                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        on.address =
+            (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         on.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         FUZZ_DEMAND(bind(on.listener, (struct sockaddr *)&on.address, length) == 0);
         FUZZ_DEMAND(listen(on.listener, 64) == 0);

@@ -113,8 +113,8 @@ static void try_one(uint64_t seed, tally *all)
     all->tried++;
     if (accepted && found.fits && is_bad(&found))
         fail_msg("seed %llu: accepted, but hangs %d, wrong %d, races %d, unbalanced %d: %s",
-                 (unsigned long long)seed, found.hangs, found.wrong, found.races,
-                 found.unbalanced, text);
+                 (unsigned long long)seed, found.hangs, found.wrong, found.races, found.unbalanced,
+                 text);
     if (!accepted && found.fits && !is_bad(&found) && getenv("SHOW"))
         print_message("# seed %llu: rejected, but runs: %s\n#   %s\n", (unsigned long long)seed,
                       weir_last_error(), text);

@@ -48,19 +48,23 @@ static size_t splice(char *text, size_t length, size_t at, size_t bytes, const c
 
 static size_t change_number(char *text, size_t length)
 {
-    static const char *const numbers[] = {"0",      "1",          "2",          "3",
-                                          "7",      "63",         "64",         "65",
-                                          "-1",     "1.5",        "1048576",    "1048577",
-                                          "1e9",    "2147483647", "4294967295", "1e400",
-                                          "\"1\"",  "null",       "[]",         "{}",
-                                          "1024",   "18446744073709551615"};
+    static const char *const numbers[] = {"0",          "1",
+                                          "2",          "3",
+                                          "7",          "63",
+                                          "64",         "65",
+                                          "-1",         "1.5",
+                                          "1048576",    "1048577",
+                                          "1e9",        "2147483647",
+                                          "4294967295", "1e400",
+                                          "\"1\"",      "null",
+                                          "[]",         "{}",
+                                          "1024",       "18446744073709551615"};
     size_t at = random_below((uint32_t)length), end;
     while (at < length && (text[at] < '0' || text[at] > '9'))
         at++;
     for (end = at; end < length && text[end] >= '0' && text[end] <= '9';)
         end++;
-    return splice(text, length, at, end - at,
-                  random_of(numbers, sizeof numbers / sizeof *numbers));
+    return splice(text, length, at, end - at, random_of(numbers, sizeof numbers / sizeof *numbers));
 }
 
 /* Changes the name of an operation to a different one. */
@@ -84,8 +88,8 @@ static size_t change_name(char *text, size_t length)
 
 static size_t change_bytes(char *text, size_t length)
 {
-    static const char *const pieces[] = {"{", "}", "[", "]", ",", ":", "\"", "\\", "0", "\xff",
-                                         "\\u0000", "true", "e", "-", "", ""};
+    static const char *const pieces[] = {"{", "}",    "[",       "]",    ",", ":", "\"", "\\",
+                                         "0", "\xff", "\\u0000", "true", "e", "-", "",   ""};
     uint32_t bytes = random_below(4);
     return splice(text, length, random_below((uint32_t)length), bytes,
                   random_of(pieces, sizeof pieces / sizeof *pieces));
@@ -119,11 +123,21 @@ static uint32_t odd_number(uint32_t old)
 static void change_op(weiri_plan_gpu *gpu, weiri_plan_op *op)
 {
     switch (random_below(9)) {
-    case 0: op->part = odd_number(op->part); break;
-    case 1: op->nparts = odd_number(op->nparts); break;
-    case 2: op->unit_bytes = (uint64_t)odd_number(1) * 16; break;
-    case 3: op->num_chunks = odd_number(op->num_chunks); break;
-    case 4: op->nblocks = odd_number(op->nblocks); break;
+    case 0:
+        op->part = odd_number(op->part);
+        break;
+    case 1:
+        op->nparts = odd_number(op->nparts);
+        break;
+    case 2:
+        op->unit_bytes = (uint64_t)odd_number(1) * 16;
+        break;
+    case 3:
+        op->num_chunks = odd_number(op->num_chunks);
+        break;
+    case 4:
+        op->nblocks = odd_number(op->nblocks);
+        break;
     case 5:
         if (op->nids)
             gpu->ids[op->first_id] = odd_number(gpu->ids[op->first_id]);
@@ -136,7 +150,9 @@ static void change_op(weiri_plan_gpu *gpu, weiri_plan_op *op)
         if (op->ndsts)
             gpu->refs[op->first_dst].size = odd_number(gpu->refs[op->first_dst].size);
         break;
-    default: op->barrier = odd_number(op->barrier); break;
+    default:
+        op->barrier = odd_number(op->barrier);
+        break;
     }
 }
 

@@ -159,9 +159,8 @@ static int run_mutant(plan_rank *with, const weir_plan *plan, const mutant *one,
 {
     const int collective = plan_collective(plan);
     const plan_use use = {.plan = plan, .block_bytes = bytes, .dtype = WEIR_INT32, .op = WEIR_SUM};
-    const uint64_t blocks = weiri_plan_blocks(plan, collective == WEIR_COLL_ALLGATHER
-                                                        ? WEIR_PLAN_OUTPUT
-                                                        : WEIR_PLAN_INPUT);
+    const uint64_t blocks = weiri_plan_blocks(
+        plan, collective == WEIR_COLL_ALLGATHER ? WEIR_PLAN_OUTPUT : WEIR_PLAN_INPUT);
     const uint64_t chunk = bytes / weiri_plan_block_chunks(plan) + plan->alignment;
     if (blocks * bytes < plan->min_bytes || blocks * bytes > plan->max_bytes ||
         (one->max_chunk_bytes && chunk > one->max_chunk_bytes))

@@ -50,11 +50,9 @@ static void add_barrier(program *p, int block)
 {
     for (int rank = 0; rank < RANKS; rank++) {
         FOR_PEERS(peer, rank, RANKS)
-            weir_plan_signal(p->memory[rank][peer][block], block,
-                             sync_with(p, WEIR_PLAN_BEFORE));
+        weir_plan_signal(p->memory[rank][peer][block], block, sync_with(p, WEIR_PLAN_BEFORE));
         FOR_PEERS(peer, rank, RANKS)
-            weir_plan_wait(p->memory[rank][peer][block], block,
-                           sync_with(p, WEIR_PLAN_AFTER));
+        weir_plan_wait(p->memory[rank][peer][block], block, sync_with(p, WEIR_PLAN_AFTER));
     }
 }
 
@@ -164,8 +162,7 @@ static void begin(program *p, int seed, weir_plan_spec spec)
             }
     }
     for (int buffer = 0; buffer < WEIR_PLAN_BUFFERS; buffer++)
-        p->group[buffer] =
-            weir_plan_switch_channel(p->b, (weir_plan_buffer)buffer, NULL, RANKS);
+        p->group[buffer] = weir_plan_switch_channel(p->b, (weir_plan_buffer)buffer, NULL, RANKS);
     p->both = weir_plan_group(p->b, blocks, BLOCKS);
 }
 
@@ -218,8 +215,8 @@ TEST(removed_fences_and_fusions_keep_programs_correct)
     unsigned accepted = 0, before = 0, after = 0, ignored = 0;
     const int seeds = long_part("750 of 1000 random programs") ? SEEDS : SHORT_SEEDS;
     for (int seed = 0; seed < seeds; seed++) {
-        weir_plan *whole = make(
-            seed, (weir_plan_spec){.flags = WEIR_PLAN_KEEP_FENCES | WEIR_PLAN_NO_FUSION});
+        weir_plan *whole =
+            make(seed, (weir_plan_spec){.flags = WEIR_PLAN_KEEP_FENCES | WEIR_PLAN_NO_FUSION});
         int is_right = is_accepted(whole, &before);
         accepted += (unsigned)is_right;
         weir_plan_free(whole);
@@ -230,8 +227,8 @@ TEST(removed_fences_and_fusions_keep_programs_correct)
             weir_plan_free(plan);
         }
     }
-    print_message("# %u of %d programs; %u fences were requested, %u are left\n", accepted,
-                  seeds, before, after);
+    print_message("# %u of %d programs; %u fences were requested, %u are left\n", accepted, seeds,
+                  before, after);
     assert_true(accepted > (unsigned)seeds / 4);
     assert_true(after < before / 2);
 }

@@ -83,9 +83,9 @@ static __global__ void ping_pong(weir_portchan_dev *chan, int first, size_t to, 
             if (!first)
                 seen = weir_port_wait(chan);
             if (!seen)
-                seen = put_bytes < 0 ? weir_port_signal(chan)
-                                     : weir_port_put_with_signal(chan, to, from,
-                                                                 (uint64_t)put_bytes);
+                seen = put_bytes < 0
+                           ? weir_port_signal(chan)
+                           : weir_port_put_with_signal(chan, to, from, (uint64_t)put_bytes);
             if (first && !seen)
                 seen = weir_port_wait(chan);
         }
@@ -98,9 +98,9 @@ static __global__ void ping_pong(weir_portchan_dev *chan, int first, size_t to, 
 
 void gpu_ports_load(void)
 {
-    const void *const all[] = {(const void *)mesh, (const void *)put_and_wait, (const void *)flood,
-                               (const void *)take_signals, (const void *)triggers,
-                               (const void *)ping_pong};
+    const void *const all[] = {(const void *)mesh,     (const void *)put_and_wait,
+                               (const void *)flood,    (const void *)take_signals,
+                               (const void *)triggers, (const void *)ping_pong};
     for (const void *kernel : all) {
         cudaFuncAttributes loaded;
         cudaFuncGetAttributes(&loaded, kernel);

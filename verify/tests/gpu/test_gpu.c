@@ -397,10 +397,8 @@ static void calls_in_a_row(test_rank *r)
     enum { ROUNDS = 6, REPLAYS = 25 };
     cudaGraph_t graph;
     cudaGraphExec_t exec;
-    gpu_call c = {.collective = WEIR_COLL_ALLREDUCE,
-                  .dtype = WEIR_UINT32,
-                  .in_place = 1,
-                  .count = 5000};
+    gpu_call c = {
+        .collective = WEIR_COLL_ALLREDUCE, .dtype = WEIR_UINT32, .in_place = 1, .count = 5000};
     fill(r, &c);
     send_halves(r, &c, r->device);
     for (int captured = 0; captured < 2; captured++) {
@@ -433,10 +431,8 @@ static int two_streams(weir_boot *boot, void *argument)
 {
     enum { CALLS = 100 };
     test_rank r[2];
-    gpu_call c = {.collective = WEIR_COLL_ALLREDUCE,
-                  .dtype = WEIR_UINT32,
-                  .in_place = 1,
-                  .count = 3000};
+    gpu_call c = {
+        .collective = WEIR_COLL_ALLREDUCE, .dtype = WEIR_UINT32, .in_place = 1, .count = 3000};
     (void)argument;
     for (int i = 0; i < 2; i++) {
         if (test_rank_open(&r[i], boot, 5000))

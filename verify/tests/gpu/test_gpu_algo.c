@@ -90,8 +90,8 @@ static int gather_all(weir_boot *boot, void *argument)
     (void)argument;
     if (test_rank_open(&r, boot))
         return 1;
-    EXPECT_OK(&failures, weir_algo_from_file(r.comm, example, "allgather", WEIR_COLL_ALLGATHER,
-                                             &algo));
+    EXPECT_OK(&failures,
+              weir_algo_from_file(r.comm, example, "allgather", WEIR_COLL_ALLGATHER, &algo));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !failures; i++)
         for (int g = 0; g < 3 && !failures; g++) {
             fill(&r, sizes[i], ++round);
@@ -131,8 +131,8 @@ static int replay_graphs(weir_boot *boot, void *argument)
     (void)argument;
     if (test_rank_open(&r, boot))
         return 1;
-    EXPECT_OK(&failures, weir_algo_from_file(r.comm, example, "allgather", WEIR_COLL_ALLGATHER,
-                                             &algo));
+    EXPECT_OK(&failures,
+              weir_algo_from_file(r.comm, example, "allgather", WEIR_COLL_ALLGATHER, &algo));
     fill(&r, BYTES, 0);
     EXPECT(&failures, capture(&r, algo, BYTES, &status, &replay));
     EXPECT(&failures, status == WEIR_ERR_UNSUPPORTED);
@@ -187,8 +187,8 @@ static int compile(const test_rank *r, weir_kernel **kernel, weir_kernel **again
     EXPECT(&failures, *again && weir_kernel_is_cached(*again));
     EXPECT(&failures, weir_kernel_compile(r->comm, path, "subtract", again) == WEIR_ERR_INVALID);
     EXPECT(&failures, boot_last_error_has("it has: add, give_up"));
-    EXPECT(&failures, weir_kernel_compile(r->comm, algo_path(path, "h.cu"), "k", again) ==
-                          WEIR_ERR_INVALID);
+    EXPECT(&failures,
+           weir_kernel_compile(r->comm, algo_path(path, "h.cu"), "k", again) == WEIR_ERR_INVALID);
     EXPECT(&failures, boot_last_error_has("h.cu:3: error"));
     return failures;
 }
@@ -213,11 +213,11 @@ static int compile_and_launch(weir_boot *boot, void *argument)
     cudaStreamSynchronize(r.stream);
     EXPECT_OK(&failures, weir_mem_read(r.data, 0, &sum, sizeof sum));
     EXPECT(&failures, sum == 18);
-    EXPECT(&failures, weir_kernel_launch(kernel, 1 << 16, 1024, 1, r.stream, &params) ==
-                          WEIR_ERR_INVALID);
+    EXPECT(&failures,
+           weir_kernel_launch(kernel, 1 << 16, 1024, 1, r.stream, &params) == WEIR_ERR_INVALID);
     EXPECT(&failures, boot_last_error_has("are on the GPU at once"));
-    EXPECT(&failures, weir_kernel_launch(kernel, 1, 32, 1 << 30, r.stream, &params) ==
-                          WEIR_ERR_INVALID);
+    EXPECT(&failures,
+           weir_kernel_launch(kernel, 1, 32, 1 << 30, r.stream, &params) == WEIR_ERR_INVALID);
     weir_params_int32(&params, 3);
     weir_params_int32(&params, 3);
     EXPECT(&failures, weir_kernel_launch(kernel, 1, 32, 1, r.stream, &params) == WEIR_ERR_INVALID);
@@ -247,8 +247,7 @@ static int give_up(weir_boot *boot, void *argument)
     weir_params_bytes(&params, &guard, sizeof guard, _Alignof(weir_guard));
     EXPECT_OK(&failures, weir_kernel_launch(kernel, 1, 32, 0, r.stream, &params));
     cudaStreamSynchronize(r.stream);
-    EXPECT(&failures, weir_kernel_launch(kernel, 1, 32, 0, r.stream, &params) ==
-                          WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_kernel_launch(kernel, 1, 32, 0, r.stream, &params) == WEIR_ERR_INVALID);
     EXPECT(&failures, boot_last_error_has("rank 0: a kernel failed: invalid argument"));
     weir_kernel_free(kernel);
     return test_rank_close(&r, failures);

@@ -21,11 +21,11 @@ typedef struct test_rank {
     cudaStream_t stream;
     cudaGraphExec_t replayed; /* NULL: calls are not replayed */
     int rank, nranks, unregistered, failures;
-    int may_abort; /* another rank may abort the communicator before this rank calls */
-    uint32_t *in, *out;   /* device memory, after the first margin */
-    uint64_t *counts;     /* device memory: four arrays of nranks */
-    uint64_t *counts_of;  /* pinned memory: the counts of each call */
-    uint32_t *results;    /* pinned memory: out and its margins after each call */
+    int may_abort;       /* another rank may abort the communicator before this rank calls */
+    uint32_t *in, *out;  /* device memory, after the first margin */
+    uint64_t *counts;    /* device memory: four arrays of nranks */
+    uint64_t *counts_of; /* pinned memory: the counts of each call */
+    uint32_t *results;   /* pinned memory: out and its margins after each call */
     size_t matrix[CALLS][MOST_GPUS][MOST_GPUS]; /* [call][from][to] */
 } test_rank;
 
@@ -133,9 +133,8 @@ static weir_status exchange(const test_rank *r)
 {
     const uint64_t *counts = r->counts;
     int n = r->nranks;
-    return weir_alltoallv_device(r->comm, r->in, ROOM_BYTES, counts, counts + n, r->out,
-                                 ROOM_BYTES, counts + 2 * n, counts + 3 * n, WEIR_FLOAT,
-                                 r->stream);
+    return weir_alltoallv_device(r->comm, r->in, ROOM_BYTES, counts, counts + n, r->out, ROOM_BYTES,
+                                 counts + 2 * n, counts + 3 * n, WEIR_FLOAT, r->stream);
 }
 
 static void capture(test_rank *r)
@@ -251,8 +250,9 @@ static void plant(const test_rank *r, int fault, uint64_t *arrays)
 static void host_arrays(test_rank *r)
 {
     static const uint64_t none[4 * MOST_GPUS];
-    expect(r, weir_alltoallv_device(r->comm, r->in, ROOM_BYTES, none, none, r->out, ROOM_BYTES,
-                                    none, none, WEIR_FLOAT, r->stream) == WEIR_ERR_INVALID,
+    expect(r,
+           weir_alltoallv_device(r->comm, r->in, ROOM_BYTES, none, none, r->out, ROOM_BYTES, none,
+                                 none, WEIR_FLOAT, r->stream) == WEIR_ERR_INVALID,
            "host memory was accepted for counts");
 }
 

@@ -21,8 +21,7 @@
 #include "comm/gpu/gpu_link_cuda.c"
 
 /* GPU i is at buses[i]; NVLink connects GPUs whose letters in `islands` are equal. */
-static const char *const buses[] = {"0000:00:00.0", "0000:01:00.0", "0000:02:00.0",
-                                    "0000:03:00.0"};
+static const char *const buses[] = {"0000:00:00.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"};
 enum { NGPUS = 4 };
 
 /* The simulated environment. */

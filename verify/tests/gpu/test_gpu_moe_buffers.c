@@ -104,12 +104,12 @@ static void scene_open(scene *s)
     s->cuda.processors = 2;
     s->comm.gpu = &s->cuda.base;
     s->gpu.tokens = &s->tokens;
-    s->group = (weir_moe){.comm = &s->comm, .nranks = 2, .by_expert = 1, .row_values = 1,
-                          .gpu = &s->gpu};
-    s->group.config = (weir_moe_config){.max_tokens = MAX_TOKENS, .handles = 1, .topk = TOPK,
-                                        .experts = 2, .dtype = WEIR_BFLOAT16};
-    s->group.info = (weir_moe_info){.row_bytes = ROW_BYTES, .recv_rows = ROWS, .local_experts = 1,
-                                    .recv_bytes = sizeof rows};
+    s->group =
+        (weir_moe){.comm = &s->comm, .nranks = 2, .by_expert = 1, .row_values = 1, .gpu = &s->gpu};
+    s->group.config = (weir_moe_config){
+        .max_tokens = MAX_TOKENS, .handles = 1, .topk = TOPK, .experts = 2, .dtype = WEIR_BFLOAT16};
+    s->group.info = (weir_moe_info){
+        .row_bytes = ROW_BYTES, .recv_rows = ROWS, .local_experts = 1, .recv_bytes = sizeof rows};
 }
 
 static weir_status dispatch(scene *s, int tokens)

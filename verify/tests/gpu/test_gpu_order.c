@@ -21,7 +21,7 @@
 #define weiri_cuda_restore fake_restore
 /* With CUDA 13 these functions have one more argument, for edge data. */
 #if CUDART_VERSION >= 13000
-#define cudaStreamGetCaptureInfo(stream, status, id, graph, tips, data, count) \
+#define cudaStreamGetCaptureInfo(stream, status, id, graph, tips, data, count)                     \
     fake_capture_info(stream, status, id, graph, tips, count)
 #define cudaGraphAddDependencies(graph, from, to, data, count) fake_add_edge(graph, from, to)
 #define cudaGraphRemoveDependencies(graph, from, to, data, count) fake_remove_edge(graph, from, to)
@@ -368,8 +368,7 @@ static void test_calls_are_ordered_across_streams(void **state)
 
 static void test_branches_of_a_capture_are_ordered(void **state)
 {
-    assert_string_equal(calls(*state, "a1aab1bc1a"),
-                        "graph of a, b after a, c after b, a after c");
+    assert_string_equal(calls(*state, "a1aab1bc1a"), "graph of a, b after a, c after b, a after c");
     assert_string_equal(calls(*state, "AABaC"), "b after a, a after b, c after a");
     assert_int_equal(nevents, 2);
 }
@@ -388,8 +387,7 @@ static void test_simultaneous_captures_are_ordered_separately(void **state)
 {
     assert_string_equal(calls(*state, "a1b2a1c1b2d2a1"),
                         "graph of a, graph of b, c after a, d after b, a after c");
-    assert_string_equal(calls(*state, "e3f4e3a1g3"),
-                        "graph of e, graph of f, g after e");
+    assert_string_equal(calls(*state, "e3f4e3a1g3"), "graph of e, graph of f, g after e");
     assert_string_equal(calls(*state, "h5b2"), "graph of h, b after d");
 }
 

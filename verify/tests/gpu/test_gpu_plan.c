@@ -124,8 +124,7 @@ static int check(test_rank *r, const plan_use *use, const buffers *b, int round)
                     "element %zu is wrong, expected %d\n",
                     r->of.rank, weir_plan_name(use->plan), use->block_bytes,
                     weir_dtype_name(use->dtype), weir_op_name(use->op), use->in_place,
-                    use->is_plain, use->skew, i,
-                    plan_expected(&r->of, use, collective, i, round));
+                    use->is_plain, use->skew, i, plan_expected(&r->of, use, collective, i, round));
             return 1;
         }
     for (size_t i = 0; !use->in_place && i < PLAN_MARGIN; i++)
@@ -186,8 +185,8 @@ static int use_plan(test_rank *r, const weir_plan *plan)
         failures = run_once(r, &use, round);
     }
     for (int i = 0; i < 3 && !failures; i++) {
-        const plan_use use = {.plan = plan, .block_bytes = lengths[i], .dtype = WEIR_FLOAT,
-                              .op = WEIR_SUM};
+        const plan_use use = {
+            .plan = plan, .block_bytes = lengths[i], .dtype = WEIR_FLOAT, .op = WEIR_SUM};
         failures = capture_and_replay(r, &use, 50 + i);
     }
     return failures;
@@ -198,8 +197,12 @@ static int use_plan(test_rank *r, const weir_plan *plan)
 static int run_samples(weir_boot *boot, void *argument)
 {
     static const char *const names[] = {
-        "exec_reduce", "exec_transfer_pack", "single_node_allreduce_pipeline.8",
-        "single_node_allgather_pkt.8", "single_node_allreduce.8", "single_node_allreduce_pkt.8",
+        "exec_reduce",
+        "exec_transfer_pack",
+        "single_node_allreduce_pipeline.8",
+        "single_node_allgather_pkt.8",
+        "single_node_allreduce.8",
+        "single_node_allreduce_pkt.8",
         "single_node_alltoall_alltoall.8",
     };
     test_rank r;
@@ -232,8 +235,10 @@ static int run_examples(weir_boot *boot, void *argument)
         return NO_COMM;
     int failures = 0;
     for (size_t i = 0; i < 2 * count && !failures; i++) {
-        weiri_plan_example_options with = {.nranks = r.of.nranks, .instances = i & 1 ? 4 : 1,
-                                           .in_place = (int)i & 1, .unit_bytes = 16384};
+        weiri_plan_example_options with = {.nranks = r.of.nranks,
+                                           .instances = i & 1 ? 4 : 1,
+                                           .in_place = (int)i & 1,
+                                           .unit_bytes = 16384};
         weir_plan *plan = NULL;
         if (weiri_plan_example_make(&all[i / 2], &with, &plan) != WEIR_OK)
             failures = fails(&r, all[i / 2].name);
@@ -272,8 +277,10 @@ static int run_two(weir_boot *boot, void *argument)
         buffers b[2];
         plan_use use[2];
         for (int i = 0; i < 2; i++) {
-            use[i] = (plan_use){.plan = plans[(round / 4 + i) % 2], .dtype = WEIR_FLOAT,
-                                .block_bytes = lengths[round % 4], .op = WEIR_SUM};
+            use[i] = (plan_use){.plan = plans[(round / 4 + i) % 2],
+                                .dtype = WEIR_FLOAT,
+                                .block_bytes = lengths[round % 4],
+                                .op = WEIR_SUM};
             b[i] = place(&ranks[i], &use[i]);
             failures += fill_input(&ranks[i], &use[i], &b[i], round + i);
         }

@@ -128,8 +128,8 @@ static planned_call planned_make(const planned_rank *r, weir_collective collecti
     if (made.in_count > made.out_count)
         made.call.out = (int32_t *)at[0] + (size_t)r->rank * count;
     else
-        made.call.in = (int32_t *)at[1] +
-                       (made.out_count > made.in_count ? (size_t)r->rank * count : 0);
+        made.call.in =
+            (int32_t *)at[1] + (made.out_count > made.in_count ? (size_t)r->rank * count : 0);
     return made;
 }
 
@@ -143,12 +143,17 @@ static int32_t expected_of(const planned_rank *r, const planned_call *of, size_t
     const size_t count = of->call.count;
     int32_t sum = 0;
     switch (of->call.collective) {
-    case WEIR_COLL_ALLGATHER: return value_of((int)(i / count), i % count, r->round);
+    case WEIR_COLL_ALLGATHER:
+        return value_of((int)(i / count), i % count, r->round);
     case WEIR_COLL_ALLTOALL:
         return value_of((int)(i / count), (size_t)r->rank * count + i % count, r->round);
-    case WEIR_COLL_BROADCAST: return value_of(0, i, r->round);
-    case WEIR_COLL_REDUCE_SCATTER: i += (size_t)r->rank * count; break;
-    default: break;
+    case WEIR_COLL_BROADCAST:
+        return value_of(0, i, r->round);
+    case WEIR_COLL_REDUCE_SCATTER:
+        i += (size_t)r->rank * count;
+        break;
+    default:
+        break;
     }
     for (int rank = 0; rank < r->nranks; rank++)
         sum += value_of(rank, i, r->round);

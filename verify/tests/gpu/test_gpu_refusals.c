@@ -20,9 +20,9 @@ typedef struct test_rank {
     int rank, nranks, other; /* other: a GPU that is not this rank's; -1: there is none */
     int failures;
     weir_mem *memory;
-    char *in, *out; /* registered memory, promised to be at equal offsets on all ranks */
+    char *in, *out;     /* registered memory, promised to be at equal offsets on all ranks */
     char *unregistered; /* memory (cudaMalloc) of BUFFER_BYTES */
-    char *foreign;  /* on the other GPU */
+    char *foreign;      /* on the other GPU */
     cudaStream_t stream, foreign_stream;
 } test_rank;
 
@@ -219,8 +219,10 @@ static void counts(test_rank *r)
     for (int i = 0; i < MOST_GPUS; i++)
         huge[i] = SIZE_MAX / 4 + 2;
     expect_invalid(r, "a count", sum(r, r->in, r->out, SIZE_MAX / 4, r->stream), "too large");
-    expect_invalid(r, "counts", weir_alltoallv(r->comm, r->in, huge, none, r->out, huge, none,
-                                                WEIR_INT32, r->stream), "too large");
+    expect_invalid(
+        r, "counts",
+        weir_alltoallv(r->comm, r->in, huge, none, r->out, huge, none, WEIR_INT32, r->stream),
+        "too large");
     expect_invalid(
         r, "displacements",
         weir_alltoallv(r->comm, r->in, none, huge, r->out, none, huge, WEIR_INT32, r->stream),
@@ -229,9 +231,10 @@ static void counts(test_rank *r)
         many[i] = HELD;
         after[i] = i * HELD;
     }
-    expect_invalid(r, "more than there is", weir_alltoallv(r->comm, r->in, many, none, r->out, many,
-                                                            after, WEIR_INT32, r->stream),
-                   "allocation by weir_mem_alloc ends");
+    expect_invalid(
+        r, "more than there is",
+        weir_alltoallv(r->comm, r->in, many, none, r->out, many, after, WEIR_INT32, r->stream),
+        "allocation by weir_mem_alloc ends");
     expect_service(r, "after the counts");
 }
 

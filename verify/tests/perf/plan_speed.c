@@ -28,10 +28,10 @@ typedef struct pairing {
 } pairing;
 
 static const pairing pairings[] = {
-    {"allreduce_direct", "fused", 1, 8192},      {"allreduce_direct", "fused", 1, 65536},
-    {"allreduce_direct", "fused", 1, 1 << 20},   {"allreduce_direct", "fused", 4, 1 << 20},
-    {"allreduce_direct", "fused", 1, 8 << 20},  {"allreduce_oneshot", "packet", 1, 512},
-    {"allreduce_oneshot", "packet", 1, 8192},    {"allreduce_twoshot", "packet2", 1, 8192},
+    {"allreduce_direct", "fused", 1, 8192},       {"allreduce_direct", "fused", 1, 65536},
+    {"allreduce_direct", "fused", 1, 1 << 20},    {"allreduce_direct", "fused", 4, 1 << 20},
+    {"allreduce_direct", "fused", 1, 8 << 20},    {"allreduce_oneshot", "packet", 1, 512},
+    {"allreduce_oneshot", "packet", 1, 8192},     {"allreduce_twoshot", "packet2", 1, 8192},
     {"allreduce_twoshot", "packet2", 1, 1 << 20},
 };
 
@@ -102,8 +102,8 @@ static int run_pairing(bench *b, const pairing *of)
 {
     const weiri_plan_example_options with = {.nranks = weir_comm_nranks(b->comm),
                                              .instances = of->instances};
-    weir_status status = weiri_plan_example_make(weiri_plan_example_find(of->plan), &with,
-                                                 &b->plan);
+    weir_status status =
+        weiri_plan_example_make(weiri_plan_example_find(of->plan), &with, &b->plan);
     if (status == WEIR_OK)
         status = weir_comm_set_algo(b->comm, WEIR_COLL_ALLREDUCE, of->algo);
     b->bytes = of->bytes;
@@ -149,8 +149,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: plan_speed [RANKS]; 2 to 64 ranks\n");
         return 2;
     }
-    printf("%-21s %-8s %9s %10s %10s %8s %9s %8s\n", "plan", "algo", "bytes", "plan us",
-           "algo us", "ratio", "extra us", "median");
+    printf("%-21s %-8s %9s %10s %10s %8s %9s %8s\n", "plan", "algo", "bytes", "plan us", "algo us",
+           "ratio", "extra us", "median");
     fflush(stdout);
     if (weir_boot_fork_run(nranks, body, NULL, WHOLE_MS, codes) != WEIR_OK)
         failed = 1;

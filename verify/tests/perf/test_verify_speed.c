@@ -68,8 +68,8 @@ static speeds measure(weirv_case *c, void *buffer, size_t bytes, int passes, int
         note(&best.compare, bytes, began_s);
     }
     for (size_t at = 0; at < c->count;)
-        at += weirv_expected(c, at, c->count - at,
-                             (char *)buffer + at * weir_dtype_bytes(c->dtype));
+        at +=
+            weirv_expected(c, at, c->count - at, (char *)buffer + at * weir_dtype_bytes(c->dtype));
     for (int i = 0; i < passes; i++) {
         double began_s = now_s();
         weirv_check_exact(c, buffer, &found);
@@ -81,8 +81,13 @@ static speeds measure(weirv_case *c, void *buffer, size_t bytes, int passes, int
 
 static weirv_case make_case(weir_collective collective, int dtype, int op)
 {
-    return (weirv_case){.collective = collective, .dtype = (weir_dtype)dtype, .op = (weir_op)op,
-                        .rank = 3, .nranks = NRANKS, .seed = 7, .exact = 1};
+    return (weirv_case){.collective = collective,
+                        .dtype = (weir_dtype)dtype,
+                        .op = (weir_op)op,
+                        .rank = 3,
+                        .nranks = NRANKS,
+                        .seed = 7,
+                        .exact = 1};
 }
 
 /* Elements a second of what takes longest, in one type and operation. */
@@ -122,8 +127,7 @@ static int print_speeds(size_t bytes)
     if (!buffer || !other)
         return 3;
     memset(buffer, 1, bytes);
-    printf("memcpy of %zu bytes: %.2f GB/s\n", bytes,
-           memcpy_speed(other, buffer, bytes, 5) * 1e-9);
+    printf("memcpy of %zu bytes: %.2f GB/s\n", bytes, memcpy_speed(other, buffer, bytes, 5) * 1e-9);
     printf("%-10s %-5s %8s %8s %8s\n", "type", "op", "fill", "input", "result");
     for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
         for (int op = 0; op <= WEIR_OP_COUNT; op++) {

@@ -30,7 +30,7 @@ enum { AREA_BYTES = 1 << 20, SIZES_MOST = 32 };
 
 typedef struct options {
     int nnodes, per_node, checks;
-    int corrupts; /* one element of rank 1's input is wrong, which --check must find */
+    int corrupts;         /* one element of rank 1's input is wrong, which --check must find */
     const char *platform; /* fat-tree, dragonfly, rail */
     const char *collective, *algo;
     size_t first, last, factor, slot_bytes;
@@ -74,7 +74,7 @@ static sim_rank *ranks;
 static weiri_endpoint *endpoints; /* to each rank; all ranks use the same ones */
 static weiri_node *nodes;
 static int *node_of, *place_of;
-static char *buffer_in, *buffer_out; /* without --check: of all ranks */
+static char *buffer_in, *buffer_out;   /* without --check: of all ranks */
 static weiri_internode_links no_links; /* messages need no flush */
 
 static sim_rank *self(void)
@@ -136,10 +136,8 @@ static weir_status sim_progress(weiri_net *of, int *moved)
     return WEIR_OK;
 }
 
-static const weiri_net_ops sim_ops = {.transport = WEIR_TRANSPORT_IB,
-                                      .put = sim_put,
-                                      .signal = sim_signal,
-                                      .progress = sim_progress};
+static const weiri_net_ops sim_ops = {
+    .transport = WEIR_TRANSPORT_IB, .put = sim_put, .signal = sim_signal, .progress = sim_progress};
 
 /* Receives one message. */
 static void sim_deliver(void)
@@ -366,8 +364,9 @@ static void rank_connect(int rank)
         to->outbox = to->inbox + ring_bytes();
         to->stride = weiri_internode_stride(internode);
         to->inbox_there = (uint64_t)(uintptr_t)inbox_of(peer, rank);
-        to->words_there = (uint64_t)(uintptr_t)((weiri_internode_words *)(void *)ranks[peer]
-                                                    .internode.window + rank);
+        to->words_there =
+            (uint64_t)(uintptr_t)((weiri_internode_words *)(void *)ranks[peer].internode.window +
+                                  rank);
     }
 }
 
@@ -393,8 +392,8 @@ static void rank_create(int rank)
                                    .window = reserve(window_bytes()),
                                    .mem = &r->mem};
     r->mem.base = internode->window;
-    internode->peers = (weiri_internode_peer *)(void *)reserve((size_t)nranks *
-                                                               sizeof *internode->peers);
+    internode->peers =
+        (weiri_internode_peer *)(void *)reserve((size_t)nranks * sizeof *internode->peers);
     r->parent.rank = rank;
     r->parent.nranks = nranks;
     r->parent.nnodes = opt.nnodes;
@@ -482,8 +481,8 @@ static int32_t expected(int rank, size_t i, size_t count)
 
 static size_t blocks(int outputs)
 {
-    int many = is_collective("alltoall") || (outputs ? is_collective("allgather")
-                                                     : is_collective("reduce_scatter"));
+    int many = is_collective("alltoall") ||
+               (outputs ? is_collective("allgather") : is_collective("reduce_scatter"));
     return many ? (size_t)nranks : 1;
 }
 
@@ -593,8 +592,7 @@ static void rank_main(int rank)
     }
     for (size_t row = 0; row < rows; row++) {
         if (table[row].backend != WEIR_ALGO_INTERNODE ||
-            table[row].collective != collective_of(opt.collective) ||
-            !serves(&table[row]) ||
+            table[row].collective != collective_of(opt.collective) || !serves(&table[row]) ||
             (opt.algo && strcmp(opt.algo, table[row].name) != 0))
             continue;
         for (size_t bytes = opt.first; bytes <= opt.last; bytes *= opt.factor) {
@@ -728,8 +726,8 @@ static int option_parse(const char *name, const char *value)
     else if (strcmp(name, "--slot") == 0)
         opt.slot_bytes = strtoull(value, NULL, 10) / 4096 * 4096;
     else if (strcmp(name, "--cost") == 0)
-        return sscanf(value, "%lf,%lf,%lf,%lf,%lf", &c->latency_us, &c->message_us,
-                      &c->network_gbs, &c->phase_us, &c->memory_gbs) == 5;
+        return sscanf(value, "%lf,%lf,%lf,%lf,%lf", &c->latency_us, &c->message_us, &c->network_gbs,
+                      &c->phase_us, &c->memory_gbs) == 5;
     else
         return 0;
     return 1;

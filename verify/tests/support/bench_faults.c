@@ -50,8 +50,7 @@ int MPI_Init_thread(int *argc, char ***argv, int wanted, int *provided)
 }
 #endif
 
-int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
-                  MPI_Comm comm)
+int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     static int references, peers_in_place;
     int rank = 0, nranks = 0;
@@ -61,8 +60,8 @@ int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_O
     if (rank != nranks - 1 || count < 2)
         return error;
     peers_in_place += type == MPI_FLOAT && in == MPI_IN_PLACE;
-    if (type == MPI_FLOAT && (wants("peer") || (wants("peer-late") && in == MPI_IN_PLACE &&
-                                                peers_in_place > 2)))
+    if (type == MPI_FLOAT &&
+        (wants("peer") || (wants("peer-late") && in == MPI_IN_PLACE && peers_in_place > 2)))
         ((float *)out)[1] += 1;
     if (type != MPI_DOUBLE || in != MPI_IN_PLACE)
         return error;

@@ -32,7 +32,7 @@
 
 enum { LIMIT_MS = SANITISED ? 240000 : 60000, MOST_RANKS = 64, NO_COMM = 100 };
 
-typedef int ranks_body(weir_boot *boot, void *argument);      /* returns its failures */
+typedef int ranks_body(weir_boot *boot, void *argument); /* returns its failures */
 typedef void comm_body(weir_comm *comm, int *failures);
 
 static inline void run_ranks_until(int limit_ms, int nranks, int killed, ranks_body *body,
@@ -120,7 +120,10 @@ static inline void test_ranks(void **state)
 }
 
 /* Rows: a name in words, and a test function with its state or what the ranks run. */
-#define AT(name, test, value) {name, test, NULL, NULL, value}
+#define AT(name, test, value)                                                                      \
+    {                                                                                              \
+        name, test, NULL, NULL, value                                                              \
+    }
 #define RANKS_TEST(name, nranks, body, argument)                                                   \
     AT(name, test_ranks, (&(ranks_test){nranks, body, argument, NULL}))
 #define COMM_TEST(name, nranks, body)                                                              \

@@ -47,7 +47,7 @@ static inline weir_status gpu_port_connect(gpu_port_end *r)
 
 /* Returns 0, or prints why not. */
 static inline int gpu_port_open(gpu_port_end *r, weir_boot *boot, int timeout_ms,
-                           const weir_proxy_config *how)
+                                const weir_proxy_config *how)
 {
     memset(r, 0, sizeof *r);
     if (!(r->comm = open_gpu_comm(boot, timeout_ms)))

@@ -54,9 +54,13 @@ void bench_gpu_close(bench_gpu *gpu)
 void bench_gpu_describe(const bench_gpu *gpu, bench_gpu_info *info)
 {
     (void)gpu;
-    *info = (bench_gpu_info){.name = "stand-in", .bus = "0000:5a:00", .driver = 13010,
-                             .runtime = 13000, .memory_bytes = (size_t)1 << 40,
-                             .free_bytes = (size_t)1 << 40, .cache_bytes = (size_t)1 << 20};
+    *info = (bench_gpu_info){.name = "stand-in",
+                             .bus = "0000:5a:00",
+                             .driver = 13010,
+                             .runtime = 13000,
+                             .memory_bytes = (size_t)1 << 40,
+                             .free_bytes = (size_t)1 << 40,
+                             .cache_bytes = (size_t)1 << 20};
 }
 
 weir_stream bench_gpu_stream(const bench_gpu *gpu)

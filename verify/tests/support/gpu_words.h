@@ -231,13 +231,11 @@ static inline int __clz(int word)
 {
     return word ? __builtin_clz((unsigned)word) : 32;
 }
-template <typename T, typename U>
-static inline typename std::common_type<T, U>::type min(T a, U b)
+template <typename T, typename U> static inline typename std::common_type<T, U>::type min(T a, U b)
 {
     return b < a ? b : a;
 }
-template <typename T, typename U>
-static inline typename std::common_type<T, U>::type max(T a, U b)
+template <typename T, typename U> static inline typename std::common_type<T, U>::type max(T a, U b)
 {
     return a < b ? b : a;
 }

@@ -21,8 +21,7 @@ int MPI_Reduce_local(const void *in, void *result, int count, MPI_Datatype type,
     return PMPI_Reduce_local(in, result, count, signed_type(type, op), op);
 }
 
-int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
-                  MPI_Comm comm)
+int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     return PMPI_Allreduce(in, out, count, signed_type(type, op), op, comm);
 }

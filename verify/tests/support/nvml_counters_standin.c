@@ -40,8 +40,9 @@ static int standin_read(const char *bus, standin_gpu *gpu)
     char name[BUS_BYTES];
     int found = 0;
     FILE *file = fopen(getenv("STANDIN_COUNTERS"), "r");
-    while (file && !found && fscanf(file, "%31s %lld %lld %lld %llx", name, &gpu->uncorrected,
-                                    &gpu->link_errors, &gpu->links_active, &gpu->reasons) == 5)
+    while (file && !found &&
+           fscanf(file, "%31s %lld %lld %lld %llx", name, &gpu->uncorrected, &gpu->link_errors,
+                  &gpu->links_active, &gpu->reasons) == 5)
         found = strcmp(name, bus) == 0;
     if (file)
         fclose(file);

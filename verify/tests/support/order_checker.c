@@ -36,10 +36,10 @@
 #include <unistd.h>
 
 enum {
-    ACTORS = 192,         /* processes and threads in the life of a program */
-    CELLS = 7,            /* remembered accesses of 8 bytes */
+    ACTORS = 192, /* processes and threads in the life of a program */
+    CELLS = 7,    /* remembered accesses of 8 bytes */
     GRANULES = 1 << 20,
-    WORDS = 1 << 15,      /* atomic words and mutexes */
+    WORDS = 1 << 15, /* atomic words and mutexes */
     MAPPINGS = 256,
     FAULTS_SHOWN = 5,
 };
@@ -178,8 +178,8 @@ static granule *granule_lock(uint64_t key, unsigned char **lock)
     for (uint32_t i = 0; i < GRANULES; i++) {
         granule *at = &tables->granules[(first + i) % GRANULES];
         uint64_t none = 0;
-        if (at->key == key || __atomic_compare_exchange_n(&at->key, &none, key, 0,
-                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        if (at->key == key || __atomic_compare_exchange_n(&at->key, &none, key, 0, __ATOMIC_RELAXED,
+                                                          __ATOMIC_RELAXED))
             return at;
     }
     abort();
@@ -193,8 +193,8 @@ static sync_word *word_lock(uint64_t key, unsigned char **lock)
     for (uint32_t i = 0; i < WORDS; i++) {
         sync_word *at = &tables->words[(first + i) % WORDS];
         uint64_t none = 0;
-        if (at->key == key || __atomic_compare_exchange_n(&at->key, &none, key, 0,
-                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        if (at->key == key || __atomic_compare_exchange_n(&at->key, &none, key, 0, __ATOMIC_RELAXED,
+                                                          __ATOMIC_RELAXED))
             return at;
     }
     abort();
@@ -280,19 +280,39 @@ static void access_range(const void *data, size_t bytes, int is_write, int is_at
     {                                                                                              \
         access_range(at, bytes, 1, 0, PC);                                                         \
     }
-PLAIN(1, 1) PLAIN(2, 2) PLAIN(4, 4) PLAIN(8, 8) PLAIN(16, 16)
-UNALIGNED(2) UNALIGNED(4) UNALIGNED(8) UNALIGNED(16)
+PLAIN(1, 1)
+PLAIN(2, 2)
+PLAIN(4, 4)
+PLAIN(8, 8)
+PLAIN(16, 16)
+UNALIGNED(2)
+UNALIGNED(4)
+UNALIGNED(8)
+UNALIGNED(16)
 
 void __tsan_init(void);
 void __tsan_func_entry(void *pc);
 void __tsan_func_exit(void);
 void __tsan_read_range(void *at, size_t bytes);
 void __tsan_write_range(void *at, size_t bytes);
-void __tsan_init(void) {}
-void __tsan_func_entry(void *pc) { (void)pc; }
-void __tsan_func_exit(void) {}
-void __tsan_read_range(void *at, size_t bytes) { access_range(at, bytes, 0, 0, PC); }
-void __tsan_write_range(void *at, size_t bytes) { access_range(at, bytes, 1, 0, PC); }
+void __tsan_init(void)
+{
+}
+void __tsan_func_entry(void *pc)
+{
+    (void)pc;
+}
+void __tsan_func_exit(void)
+{
+}
+void __tsan_read_range(void *at, size_t bytes)
+{
+    access_range(at, bytes, 0, 0, PC);
+}
+void __tsan_write_range(void *at, size_t bytes)
+{
+    access_range(at, bytes, 1, 0, PC);
+}
 
 /* ---------------------------------------------------------- atomic accesses */
 
@@ -357,7 +377,7 @@ static void word_release(sync_word *word, int order, int continues)
 
 /* All that is executed between the lock and the unlock of an atomic word. The access is counted
  * before a release advances the clock. */
-#define ATOMIC(at, body)                                                          \
+#define ATOMIC(at, body)                                                                           \
     do {                                                                                           \
         unsigned char *lock;                                                                       \
         sync_word *word = word_lock(word_key(at), &lock);                                          \
@@ -373,7 +393,7 @@ static void word_release(sync_word *word, int order, int continues)
     type __tsan_atomic##bits##_load(const volatile type *at, int order)                            \
     {                                                                                              \
         type value;                                                                                \
-        ATOMIC(at, {                                                                \
+        ATOMIC(at, {                                                                               \
             const int is_stale = word_is_stale(word);                                              \
             value = is_stale ? (type)word->before : *at;                                           \
             word_acquire(word, order, is_stale);                                                   \
@@ -384,7 +404,7 @@ static void word_release(sync_word *word, int order, int continues)
     void __tsan_atomic##bits##_store(volatile type *at, type value, int order)                     \
     {                                                                                              \
         access_range((const void *)(uintptr_t)at, sizeof *at, 1, 1, PC);                           \
-        ATOMIC(at, {                                                                \
+        ATOMIC(at, {                                                                               \
             word_note_store(word, *at);                                                            \
             word_release(word, order, 0);                                                          \
             *at = value;                                                                           \
@@ -395,7 +415,7 @@ static void word_release(sync_word *word, int order, int continues)
     {                                                                                              \
         int same;                                                                                  \
         access_range((const void *)(uintptr_t)at, sizeof *at, 1, 1, PC);                           \
-        ATOMIC(at, {                                                                \
+        ATOMIC(at, {                                                                               \
             same = *at == *expected;                                                               \
             word_acquire(word, same ? order : failure, 0);                                         \
             if (same) {                                                                            \
@@ -412,7 +432,7 @@ static void word_release(sync_word *word, int order, int continues)
     READ_MODIFY_WRITE(bits, type, fetch_add, (type)(before + value))                               \
     READ_MODIFY_WRITE(bits, type, fetch_sub, (type)(before - value))                               \
     READ_MODIFY_WRITE(bits, type, fetch_or, before | value)                                        \
-    READ_MODIFY_WRITE(bits, type, fetch_and, before & value)
+    READ_MODIFY_WRITE(bits, type, fetch_and, (type)(before & value))
 
 #define READ_MODIFY_WRITE(bits, type, name, after)                                                 \
     type __tsan_atomic##bits##_##name(volatile type *at, type value, int order);                   \
@@ -420,7 +440,7 @@ static void word_release(sync_word *word, int order, int continues)
     {                                                                                              \
         type before;                                                                               \
         access_range((const void *)(uintptr_t)at, sizeof *at, 1, 1, PC);                           \
-        ATOMIC(at, {                                                                \
+        ATOMIC(at, {                                                                               \
             before = *at;                                                                          \
             word_acquire(word, order, 0);                                                          \
             word_note_store(word, before);                                                         \
@@ -446,7 +466,10 @@ void __tsan_atomic_thread_fence(int order)
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
-void __tsan_atomic_signal_fence(int order) { (void)order; }
+void __tsan_atomic_signal_fence(int order)
+{
+    (void)order;
+}
 
 /* --------------------------------------------------------- wrapped functions */
 
@@ -483,9 +506,9 @@ WRAPPED(void *, mmap, void *at, size_t bytes, int protection, int flags, int fd,
         return made;
     if (nmappings == MAPPINGS)
         abort();
-    mappings[nmappings++] = (shared_mapping){
-        (uintptr_t)made, (uintptr_t)made + bytes,
-        ((uint64_t)info.st_ino + 1) % (1u << 30) << 32 | (uint64_t)offset / 8};
+    mappings[nmappings++] =
+        (shared_mapping){(uintptr_t)made, (uintptr_t)made + bytes,
+                         ((uint64_t)info.st_ino + 1) % (1u << 30) << 32 | (uint64_t)offset / 8};
     return made;
 }
 

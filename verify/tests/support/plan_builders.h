@@ -17,8 +17,8 @@
 #include <string.h>
 
 /* Runs the next statement for every other rank. */
-#define FOR_PEERS(peer, rank, nranks)                                                             \
-    for (int peer = 0; peer < (nranks); peer++)                                                   \
+#define FOR_PEERS(peer, rank, nranks)                                                              \
+    for (int peer = 0; peer < (nranks); peer++)                                                    \
         if (peer != (rank))
 
 static inline weir_plan_builder *create(weir_plan_spec spec)

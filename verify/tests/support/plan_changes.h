@@ -80,15 +80,32 @@ static void change_redirect(weiri_plan_gpu *gpu, const weiri_plan_op *op)
 static void change_kind(weiri_plan_op *op)
 {
     switch (op->kind) {
-    case WEIRI_PLAN_SIGNAL_OP: op->kind = WEIRI_PLAN_RELAXED_SIGNAL_OP; break;
-    case WEIRI_PLAN_WAIT_OP: op->kind = WEIRI_PLAN_RELAXED_WAIT_OP; break;
-    case WEIRI_PLAN_RELAXED_SIGNAL_OP: op->kind = WEIRI_PLAN_SIGNAL_OP; break;
-    case WEIRI_PLAN_RELAXED_WAIT_OP: op->kind = WEIRI_PLAN_WAIT_OP; break;
-    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP: op->kind = WEIRI_PLAN_PUT_SIGNAL_OP; break;
-    case WEIRI_PLAN_READ_REDUCE_OP: op->kind = WEIRI_PLAN_GET_OP; break;
-    case WEIRI_PLAN_REDUCE_PACKETS_OP: op->kind = WEIRI_PLAN_REDUCE_OP; break;
-    case WEIRI_PLAN_BARRIER_OP: op->kind = WEIRI_PLAN_NOP_OP; break;
-    default: break;
+    case WEIRI_PLAN_SIGNAL_OP:
+        op->kind = WEIRI_PLAN_RELAXED_SIGNAL_OP;
+        break;
+    case WEIRI_PLAN_WAIT_OP:
+        op->kind = WEIRI_PLAN_RELAXED_WAIT_OP;
+        break;
+    case WEIRI_PLAN_RELAXED_SIGNAL_OP:
+        op->kind = WEIRI_PLAN_SIGNAL_OP;
+        break;
+    case WEIRI_PLAN_RELAXED_WAIT_OP:
+        op->kind = WEIRI_PLAN_WAIT_OP;
+        break;
+    case WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP:
+        op->kind = WEIRI_PLAN_PUT_SIGNAL_OP;
+        break;
+    case WEIRI_PLAN_READ_REDUCE_OP:
+        op->kind = WEIRI_PLAN_GET_OP;
+        break;
+    case WEIRI_PLAN_REDUCE_PACKETS_OP:
+        op->kind = WEIRI_PLAN_REDUCE_OP;
+        break;
+    case WEIRI_PLAN_BARRIER_OP:
+        op->kind = WEIRI_PLAN_NOP_OP;
+        break;
+    default:
+        break;
     }
 }
 

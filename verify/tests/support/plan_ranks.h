@@ -14,8 +14,8 @@ typedef struct plan_rank {
     weir_comm *comm;
     weir_executor *executor;
     int rank, nranks;
-    weir_mem *memory[2];  /* registered input and output */
-    char *plain[2];       /* unregistered input and output */
+    weir_mem *memory[2]; /* registered input and output */
+    char *plain[2];      /* unregistered input and output */
     size_t memory_bytes;
 } plan_rank;
 
@@ -26,7 +26,7 @@ typedef struct plan_use {
     weir_dtype dtype;   /* float or int32 */
     weir_op op;
     int in_place, is_plain;
-    size_t skew;        /* bytes by which buffers are off their alignment */
+    size_t skew; /* bytes by which buffers are off their alignment */
 } plan_use;
 
 static inline weir_status plan_rank_open(plan_rank *with, weir_boot *boot, size_t bytes)

@@ -73,7 +73,8 @@ static void run_caller(runner *run, const run_task *task)
             for (int unit = 0; unit < run->units; unit++)
                 run_write(&run->cells[run_cell_of(run, task->rank, buffer, i, unit, 0)], task->id,
                           buffer == WEIR_PLAN_INPUT ? run_input(task->rank, i, unit, task->launch)
-                                                    : task->id, -1);
+                                                    : task->id,
+                          -1);
     run->begun[task->rank] = task->launch + 1;
 }
 
@@ -199,8 +200,8 @@ static int run_next_random(uint64_t *state, int below)
 typedef struct run_bias {
     enum { RUN_NONE, RUN_SOME, RUN_RANK, RUN_BLOCK, RUN_ONE } kind;
     uint64_t salt;
-    unsigned share;  /* of 100 tasks; SOME */
-    run_task like;   /* RANK, BLOCK: of the same; ONE: this one */
+    unsigned share; /* of 100 tasks; SOME */
+    run_task like;  /* RANK, BLOCK: of the same; ONE: this one */
 } run_bias;
 
 static run_bias run_choose_bias(const runner *run, uint64_t *state, uint64_t seed)

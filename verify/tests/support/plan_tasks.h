@@ -21,7 +21,7 @@ enum {
 };
 
 typedef enum run_kind {
-    RUN_CALLER,        /* writes his buffers before a launch */
+    RUN_CALLER, /* writes his buffers before a launch */
     RUN_READ,
     RUN_WRITE,
     RUN_FENCE,
@@ -30,9 +30,9 @@ typedef enum run_kind {
     RUN_TAKE,
     RUN_EARLY_ADVANCE, /* relaxed */
     RUN_EARLY_TAKE,
-    RUN_PUSH,          /* a request to a port, */
+    RUN_PUSH, /* a request to a port, */
     RUN_FLUSH,
-    RUN_PORT_READ,     /* and what it does */
+    RUN_PORT_READ, /* and what it does */
     RUN_PORT_WRITE,
     RUN_PORT_ADVANCE,
 } run_kind;
@@ -47,13 +47,13 @@ typedef struct run_lane {
 typedef struct run_task {
     uint8_t kind, launch, is_packets, awaits, done, ends;
     int rank, block;
-    int after;     /* a task; -1 */
+    int after;        /* a task; -1 */
     int thread_after; /* what the same thread does, or signals, before it; -1 */
-    int stretch;   /* between which fences; a fence ends it */
+    int stretch;      /* between which fences; a fence ends it */
     int lane, cell, counter, barrier, entry, link;
-    int arrivals;  /* at the barrier, for a fence to end; 0: it is of none */
-    int place;     /* in its launch's list */
-    uint64_t id;   /* the same in every run */
+    int arrivals; /* at the barrier, for a fence to end; 0: it is of none */
+    int place;    /* in its launch's list */
+    uint64_t id;  /* the same in every run */
 } run_task;
 
 typedef struct run_cell {
@@ -63,16 +63,16 @@ typedef struct run_cell {
 
 /* A request to a port. */
 typedef struct run_entry {
-    int link;      /* of all ranks */
-    int place;     /* in its queue; -1: not there yet */
+    int link;                    /* of all ranks */
+    int place;                   /* in its queue; -1: not there yet */
     int reads, writes, advances; /* left */
 } run_entry;
 
 typedef struct runner {
     const weir_plan *plan;
     weiri_plan_layout layout;
-    int units;     /* of a chunk */
-    int strong;    /* operations one by one, relaxed ones as others */
+    int units;  /* of a chunk */
+    int strong; /* operations one by one, relaxed ones as others */
     run_task tasks[RUN_TASKS];
     int ntasks;
     run_lane lanes[RUN_TASKS], lanes_then[RUN_TASKS];
@@ -90,9 +90,9 @@ typedef struct runner {
     run_entry entries[RUN_ENTRIES], entries_then[RUN_ENTRIES];
     int nentries;
     int open[RUN_LAUNCHES + 1][RUN_TASKS], nopen[RUN_LAUNCHES + 1]; /* tasks that are not done */
-    int queued[RUN_COUNTERS]; /* of a link */
-    int begun[WEIRI_PLAN_RANKS_MAX], ended[WEIRI_PLAN_RANKS_MAX]; /* launches; blocks of them */
-    int wrong;     /* a result was */
+    int queued[RUN_COUNTERS];                                       /* of a link */
+    int begun[WEIRI_PLAN_RANKS_MAX], ended[WEIRI_PLAN_RANKS_MAX];   /* launches; blocks of them */
+    int wrong;                                                      /* a result was */
     int root;
     int too_large;
 } runner;
@@ -133,9 +133,8 @@ static void run_place_cells(runner *run)
 {
     for (int rank = 0; rank < run->plan->nranks; rank++)
         for (int buffer = 0; buffer < WEIR_PLAN_BUFFERS; buffer++) {
-            uint32_t chunks = buffer == WEIR_PLAN_SCRATCH
-                                  ? 2 * run->plan->gpus[rank].chunks[buffer]
-                                  : run_chunks(run, buffer);
+            uint32_t chunks = buffer == WEIR_PLAN_SCRATCH ? 2 * run->plan->gpus[rank].chunks[buffer]
+                                                          : run_chunks(run, buffer);
             run->first_cell[rank][buffer] = run->ncells;
             run->ncells += (int)chunks * run->units;
         }
@@ -175,9 +174,15 @@ static run_task *run_add(run_writer *to, run_kind kind, uint64_t detail)
         run->ntasks = RUN_TASKS - 2;
     }
     run_task *task = &run->tasks[run->ntasks++];
-    *task = (run_task){.kind = (uint8_t)kind, .launch = (uint8_t)to->launch, .rank = to->rank,
-                       .block = to->block, .after = to->after, .thread_after = -1,
-                       .stretch = to->stretch, .entry = -1, .link = -1};
+    *task = (run_task){.kind = (uint8_t)kind,
+                       .launch = (uint8_t)to->launch,
+                       .rank = to->rank,
+                       .block = to->block,
+                       .after = to->after,
+                       .thread_after = -1,
+                       .stretch = to->stretch,
+                       .entry = -1,
+                       .link = -1};
     task->id = run_mix(run_mix((uint64_t)to->rank << 40 | (uint64_t)to->block << 32 | to->op) +
                        ((uint64_t)to->launch << 48 | (uint64_t)to->turn << 32) + detail * 64 +
                        (uint64_t)kind);
@@ -290,8 +295,7 @@ static void run_add_meeting(run_writer *to, const weiri_plan_op *op)
     run_add(to, RUN_ARRIVE, 0)->barrier = barrier;
     run_fence(to);
     run->tasks[to->after].barrier = barrier;
-    run->tasks[to->after].arrivals =
-        (int)op->nblocks * ++run->passes[block % RUN_BLOCKS][barrier];
+    run->tasks[to->after].arrivals = (int)op->nblocks * ++run->passes[block % RUN_BLOCKS][barrier];
     run->too_large |= block >= RUN_BLOCKS;
 }
 
@@ -305,8 +309,9 @@ static void run_add_access(run_writer *to, const weiri_plan_op *op, const weiri_
     if (!run->lanes[lane].exists && !ref->is_packets)
         return;
     for (uint32_t i = 0; i < (group ? group->nranks : 1); i++) {
-        int rank = group ? (int)to->gpu->ids[group->first_rank + i]
-                   : ref->place == WEIRI_PLAN_LOCAL ? to->rank : ref->rank;
+        int rank = group                            ? (int)to->gpu->ids[group->first_rank + i]
+                   : ref->place == WEIRI_PLAN_LOCAL ? to->rank
+                                                    : ref->rank;
         run_kind kind = entry >= 0 ? (is_write ? RUN_PORT_WRITE : RUN_PORT_READ)
                                    : (is_write ? RUN_WRITE : RUN_READ);
         run_task *task = run_add(to, kind, ((uint64_t)which * 64 + i) * 4096 + (uint64_t)lane);
@@ -428,8 +433,14 @@ static void run_add_block(runner *run, int rank, int block, int launch, int call
 {
     const weiri_plan_gpu *gpu = &run->plan->gpus[rank];
     const weiri_plan_block *of = &gpu->blocks[block];
-    run_writer to = {.run = run, .gpu = gpu, .rank = rank, .block = block, .launch = launch,
-                     .caller = caller, .after = caller, .stretch = run->nstretches++};
+    run_writer to = {.run = run,
+                     .gpu = gpu,
+                     .rank = rank,
+                     .block = block,
+                     .launch = launch,
+                     .caller = caller,
+                     .after = caller,
+                     .stretch = run->nstretches++};
     memset(to.thread_last, -1, sizeof to.thread_last);
     memset(to.last_signal, -1, sizeof to.last_signal);
     for (to.op = 0; to.op < of->nops; to.op++) {

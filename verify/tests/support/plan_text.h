@@ -90,8 +90,10 @@ static void open_rank(plan_text *to, int rank)
     put_list(to, 1);
     put_text(to, "]}");
     for (int b = 0; b < 3; b++) {
-        put_text(to, ",{\"channel_type\":\"switch\",\"buffer_type\":\"%c\",\"rank_groups\":"
-                     "[{\"size\":1,\"ranks\":[", letters[b]);
+        put_text(to,
+                 ",{\"channel_type\":\"switch\",\"buffer_type\":\"%c\",\"rank_groups\":"
+                 "[{\"size\":1,\"ranks\":[",
+                 letters[b]);
         put_count(to, to->nranks);
         put_text(to, "]}]}");
     }
@@ -99,8 +101,10 @@ static void open_rank(plan_text *to, int rank)
     const char *comma = "";
     for (int peer = 0; peer < to->nranks; peer++)
         for (int b = 0; b < 3 && peer != rank; b++) {
-            put_text(to, "%s{\"rank\":%d,\"type\":\"%c\",\"access_channel_types\":[\"memory\","
-                         "\"port\"]}", comma, peer, letters[b]);
+            put_text(to,
+                     "%s{\"rank\":%d,\"type\":\"%c\",\"access_channel_types\":[\"memory\","
+                     "\"port\"]}",
+                     comma, peer, letters[b]);
             comma = ",";
         }
     put_text(to, "],\"semaphores\":[%s],\"threadblocks\":[", to->semaphores);
@@ -222,8 +226,8 @@ static void put_op(plan_text *to, char **words, int count)
     put_words(to, words, count, '>');
     put_text(to, "]");
     if (!strchr(channels, '@') && needs_type(words[0]))
-        put_text(to, ",\"channel_type\":\"%s\"", words[0][0] == 'g' && words[0][1] != 'e'
-                                                     ? "switch" : "memory");
+        put_text(to, ",\"channel_type\":\"%s\"",
+                 words[0][0] == 'g' && words[0][1] != 'e' ? "switch" : "memory");
     for (int i = 1; i < count; i++) {
         if (words[i][0] == '@')
             put_text(to, ",\"channel_type\":\"%s\"",
@@ -240,8 +244,8 @@ static void put_op(plan_text *to, char **words, int count)
         if (sscanf(words[i], "%%%u/%u", &a, &b) == 2)
             put_text(to, ",\"tbg_info\":{\"tb_id\":%u,\"tbg_size\":%u}", a, b);
         if (sscanf(words[i], "%llu*%u", &unit, &a) == 2)
-            put_text(to, ",\"iter_context\":{\"unit_size\":%llu,\"num_chunks\":%u},\"ops\":[",
-                     unit, a);
+            put_text(to, ",\"iter_context\":{\"unit_size\":%llu,\"num_chunks\":%u},\"ops\":[", unit,
+                     a);
     }
     int is_loop = strcmp(words[0], "pipeline") == 0;
     if (!is_loop)
@@ -260,8 +264,9 @@ static void put_head(plan_text *to, char **words, int count)
             to->doubled = 1;
         else
             to->chunks[buffer_number(words[i][0])] = atoi(words[i] + 1);
-    put_text(to, "{\"name\":\"test\",\"collective\":\"%s\",\"inplace\":%s,"
-                 "\"use_double_scratch_buffer\":%s,\"gpus\":[",
+    put_text(to,
+             "{\"name\":\"test\",\"collective\":\"%s\",\"inplace\":%s,"
+             "\"use_double_scratch_buffer\":%s,\"gpus\":[",
              to->collective, to->inplace ? "true" : "false", to->doubled ? "true" : "false");
 }
 

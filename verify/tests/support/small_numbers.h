@@ -35,13 +35,26 @@ static inline void small_number_encode(unsigned char *to, weir_dtype dtype, unsi
     const double wide = value;
     uint64_t bits = value; /* little endian: the low bytes come first */
     switch (dtype) {
-    case WEIR_FLOAT: memcpy(to, &single, sizeof single); return;
-    case WEIR_DOUBLE: memcpy(to, &wide, sizeof wide); return;
-    case WEIR_HALF: bits = small_number_bits(value, 10, 15); break;
-    case WEIR_BFLOAT16: bits = small_number_bits(value, 7, 127); break;
-    case WEIR_FP8_E4M3: bits = small_number_bits(value, 3, 7); break;
-    case WEIR_FP8_E5M2: bits = small_number_bits(value, 2, 15); break;
-    default: break;
+    case WEIR_FLOAT:
+        memcpy(to, &single, sizeof single);
+        return;
+    case WEIR_DOUBLE:
+        memcpy(to, &wide, sizeof wide);
+        return;
+    case WEIR_HALF:
+        bits = small_number_bits(value, 10, 15);
+        break;
+    case WEIR_BFLOAT16:
+        bits = small_number_bits(value, 7, 127);
+        break;
+    case WEIR_FP8_E4M3:
+        bits = small_number_bits(value, 3, 7);
+        break;
+    case WEIR_FP8_E5M2:
+        bits = small_number_bits(value, 2, 15);
+        break;
+    default:
+        break;
     }
     memcpy(to, &bits, weir_dtype_bytes(dtype));
 }

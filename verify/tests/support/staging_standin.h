@@ -97,8 +97,7 @@ static inline weir_status standin_slot_open(void *context, size_t bytes, weiri_s
     (void)context;
     /* The event holds the length. The buffer is a separate mapping, so that leaks can be counted.
      */
-    void *buffer =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(buffer != MAP_FAILED);
     *slot = (weiri_staging_slot){.buffer = buffer, .event = (void *)(uintptr_t)bytes};
     return WEIR_OK;
@@ -145,13 +144,13 @@ static inline weir_status standin_copy_in(void *context, weiri_staging_slot *slo
 static inline const weiri_staging_ops *standin_ops(void)
 {
     static const weiri_staging_ops ops = {.open = standin_open,
-                                        .holds = standin_holds,
-                                        .close = standin_close,
-                                        .slot_open = standin_slot_open,
-                                        .slot_close = standin_slot_close,
-                                        .copy_out = standin_copy_out,
-                                        .copy_in = standin_copy_in,
-                                        .is_done = standin_is_done};
+                                          .holds = standin_holds,
+                                          .close = standin_close,
+                                          .slot_open = standin_slot_open,
+                                          .slot_close = standin_slot_close,
+                                          .copy_out = standin_copy_out,
+                                          .copy_in = standin_copy_in,
+                                          .is_done = standin_is_done};
     return &ops;
 }
 

@@ -23,17 +23,16 @@ enum { TEST_LINES_MAX = 1000 };
 static struct CMUnitTest tests_by_line[TEST_LINES_MAX]; /* cmocka skips empty rows */
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
-#define TEST_WITH(name, setup, teardown)                                                          \
-    static void name(void **state);                                                               \
-    TEST_REGISTER(__LINE__, #name, name, setup, teardown, NULL)                                   \
+#define TEST_WITH(name, setup, teardown)                                                           \
+    static void name(void **state);                                                                \
+    TEST_REGISTER(__LINE__, #name, name, setup, teardown, NULL)                                    \
     static void name(void **state __attribute__((unused)))
-#define TEST_CASE(text, function, value)                                                          \
-    TEST_REGISTER(__LINE__, text, function, NULL, NULL, value)
+#define TEST_CASE(text, function, value) TEST_REGISTER(__LINE__, text, function, NULL, NULL, value)
 #define TEST_REGISTER(line, ...) TEST_REGISTER_AT(line, __VA_ARGS__)
-#define TEST_REGISTER_AT(line, ...)                                                               \
-    __attribute__((constructor)) static void test_register_##line(void)                          \
-    {                                                                                             \
-        tests_by_line[line] = (struct CMUnitTest){__VA_ARGS__};                                   \
+#define TEST_REGISTER_AT(line, ...)                                                                \
+    __attribute__((constructor)) static void test_register_##line(void)                            \
+    {                                                                                              \
+        tests_by_line[line] = (struct CMUnitTest){__VA_ARGS__};                                    \
     }
 
 /* The exit code of main(): 0 if all tests passed. */

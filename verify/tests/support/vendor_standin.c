@@ -123,8 +123,8 @@ int ncclReduce(const void *in, void *out, size_t count, int type, int op, int ro
     (void)comm, (void)stream;
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return MPI_Reduce(in == out && rank == root ? MPI_IN_PLACE : in, out, (int)count,
-                      type_of(type), op_of(op), root, MPI_COMM_WORLD);
+    return MPI_Reduce(in == out && rank == root ? MPI_IN_PLACE : in, out, (int)count, type_of(type),
+                      op_of(op), root, MPI_COMM_WORLD);
 }
 
 int ncclBroadcast(const void *in, void *out, size_t count, int type, int root, void *comm,
@@ -143,8 +143,8 @@ int ncclReduceScatter(const void *in, void *out, size_t count, int type, int op,
 {
     (void)comm, (void)stream;
     void *copy = malloc(count * 4 + 1);
-    int result = MPI_Reduce_scatter_block(in, copy, (int)count, type_of(type), op_of(op),
-                                          MPI_COMM_WORLD);
+    int result =
+        MPI_Reduce_scatter_block(in, copy, (int)count, type_of(type), op_of(op), MPI_COMM_WORLD);
     memcpy(out, copy, count * 4);
     free(copy);
     return result;
@@ -170,8 +170,7 @@ int ncclSend(const void *in, size_t count, int type, int peer, void *comm, void 
 int ncclRecv(void *out, size_t count, int type, int peer, void *comm, void *stream)
 {
     (void)comm, (void)stream;
-    return MPI_Irecv(out, (int)count, type_of(type), peer, 0, MPI_COMM_WORLD,
-                     &pending[npending++]);
+    return MPI_Irecv(out, (int)count, type_of(type), peer, 0, MPI_COMM_WORLD, &pending[npending++]);
 }
 
 int ncclGroupStart(void)

@@ -10,10 +10,36 @@
 #include "verify/tests/support/reduce_model.h"
 
 typedef enum fault {
-    NONE, WRONG_SIGN, LANES, LOW_HALF, HIGH_HALF, AS_FLOAT, SATURATES, ZERO_START, ONE_START,
-    LOSES_RANK, TWICE, OTHER_OP, DIVIDES_FIRST, DIVIDES_DOWN, DIVIDES_BY_LESS, SHIFTED, NARROW,
-    TRUNCATES, TIES_AWAY, FLUSHES_IN, FLUSHES_OUT, DROPS_NAN, NAN_BY_SIDE, AS_BITS, AS_MAGNITUDE,
-    FINITE, INFINITE, LOSES_ZERO_SIGN, LARGEST_START, SMALLEST_START
+    NONE,
+    WRONG_SIGN,
+    LANES,
+    LOW_HALF,
+    HIGH_HALF,
+    AS_FLOAT,
+    SATURATES,
+    ZERO_START,
+    ONE_START,
+    LOSES_RANK,
+    TWICE,
+    OTHER_OP,
+    DIVIDES_FIRST,
+    DIVIDES_DOWN,
+    DIVIDES_BY_LESS,
+    SHIFTED,
+    NARROW,
+    TRUNCATES,
+    TIES_AWAY,
+    FLUSHES_IN,
+    FLUSHES_OUT,
+    DROPS_NAN,
+    NAN_BY_SIDE,
+    AS_BITS,
+    AS_MAGNITUDE,
+    FINITE,
+    INFINITE,
+    LOSES_ZERO_SIGN,
+    LARGEST_START,
+    SMALLEST_START
 } fault;
 
 /* ---------------------------------------------------------------- integers */
@@ -190,7 +216,7 @@ static double narrowed(weir_dtype dtype, double value)
 static double ordered_pair(weir_dtype dtype, weir_op op, double a, double b, fault f)
 {
     uint64_t sign = sign_bit(dtype), x = encoded(dtype, a), y = encoded(dtype, b);
-    int less = a < b, more = a > b;
+    int less = a<b, more = a> b;
     if (f == DROPS_NAN)
         return op == WEIR_MAX ? fmax(a, b) : fmin(a, b);
     if (f == AS_BITS) {
@@ -224,18 +250,22 @@ static double float_start(weir_dtype dtype, weir_op op, fault f)
 {
     double most = decoded(dtype, largest(dtype));
     switch (f) {
-    case ONE_START: return 1;
-    case LARGEST_START: return op == WEIR_MAX ? -most : most;
-    case SMALLEST_START: return op == WEIR_MAX ? smallest_normal(dtype) : -smallest_normal(dtype);
-    default: return 0;
+    case ONE_START:
+        return 1;
+    case LARGEST_START:
+        return op == WEIR_MAX ? -most : most;
+    case SMALLEST_START:
+        return op == WEIR_MAX ? smallest_normal(dtype) : -smallest_normal(dtype);
+    default:
+        return 0;
     }
 }
 
 static uint64_t finished_float(weir_dtype dtype, double total, fault f)
 {
     int overflows = fabs(total) > decoded(dtype, largest(dtype));
-    uint64_t element = f == TRUNCATES || f == TIES_AWAY ? encoded_wrongly(dtype, total, f)
-                                                        : encoded(dtype, total);
+    uint64_t element =
+        f == TRUNCATES || f == TIES_AWAY ? encoded_wrongly(dtype, total, f) : encoded(dtype, total);
     if (f == FINITE && (element & ~sign_bit(dtype)) == largest(dtype) + 1)
         element--;
     if (f == INFINITE && overflows)
@@ -277,8 +307,10 @@ static uint64_t combined_floats(weir_dtype dtype, weir_op op, const uint64_t *va
 
 static weir_op another(weir_op op)
 {
-    static const weir_op others[] = {[WEIR_SUM] = WEIR_MAX, [WEIR_PROD] = WEIR_SUM,
-                                     [WEIR_MAX] = WEIR_MIN, [WEIR_MIN] = WEIR_MAX,
+    static const weir_op others[] = {[WEIR_SUM] = WEIR_MAX,
+                                     [WEIR_PROD] = WEIR_SUM,
+                                     [WEIR_MAX] = WEIR_MIN,
+                                     [WEIR_MIN] = WEIR_MAX,
                                      [WEIR_AVG] = WEIR_SUM};
     return others[op];
 }

@@ -30,10 +30,19 @@ TEST(lengths_of_utf8_characters)
     static const struct {
         const char *text;
         size_t length; /* 0: no character */
-    } rows[] = {{"a", 1}, {"\xc3\xa4", 2}, {"\xe2\x82\xac", 3}, {"\xf0\x9f\x98\x80", 4},
-                {"\xf0\x9f\x98", 0}, {"\xf0\x80\x80\x80", 0}, {"\xe0\x80\x80", 0},
-                {"\xed\xa0\x80", 0}, {"\xf4\x90\x80\x80", 0}, {"\xf5\x80\x80\x80", 0},
-                {"\xc1\x80", 0}, {"\xc3", 0}, {"\x80", 0}};
+    } rows[] = {{"a", 1},
+                {"\xc3\xa4", 2},
+                {"\xe2\x82\xac", 3},
+                {"\xf0\x9f\x98\x80", 4},
+                {"\xf0\x9f\x98", 0},
+                {"\xf0\x80\x80\x80", 0},
+                {"\xe0\x80\x80", 0},
+                {"\xed\xa0\x80", 0},
+                {"\xf4\x90\x80\x80", 0},
+                {"\xf5\x80\x80\x80", 0},
+                {"\xc1\x80", 0},
+                {"\xc3", 0},
+                {"\x80", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_int_equal(weiri_utf8_length(rows[i].text), rows[i].length);
 }
@@ -428,7 +437,7 @@ TEST(link_files_give_the_shortest_possible_time)
     char *text = NULL;
     size_t bytes = 0;
     assert_int_equal(read_links(LINKS "pair 0 1 8 0.5\npair 2 1 8 0.25\n\ntogether 1000 1\n"
-                                "together 4000 3\ntogether 32000 0.0031\n",
+                                      "together 4000 3\ntogether 32000 0.0031\n",
                                 &links),
                      WEIR_OK);
     assert_float_equal(weiri_links_floor_us(links, 500), 0.25 + 0.5, 1e-9);
@@ -453,14 +462,22 @@ TEST(wrong_link_files_are_rejected_with_the_line_number)
     static const struct {
         const char *text, *line;
     } bad[] = {
-        {"", ":0: "}, {"schema,run_id\n", ":1: "}, {"weir-links 2\n", ":1: "},
+        {"", ":0: "},
+        {"schema,run_id\n", ":1: "},
+        {"weir-links 2\n", ":1: "},
         {LINKS, ":4: expected an endpoints line"},
-        {"weir-links 1\nendpoints 0\n", ":2: "}, {"weir-links 1\nendpoints 999\n", ":2: "},
-        {LINKS "endpoints 3\n", ":5: "}, {LINKS "pair 0 3 1 1\n", ":5: "},
-        {LINKS "pair 0 1 nan 1\n", ":5: "}, {LINKS "pair 0 1 -1 1\n", ":5: "},
-        {LINKS "pair 0 1 1\n", ":5: "}, {LINKS "pair 0 1 1 1 1\n", ":5: "},
-        {LINKS "together 8 1\ntogether 8 1\n", ":6: "}, {LINKS "together 8 0\n", ":5: "},
-        {LINKS "novel 8\n", ":5: "}, {"weir-links 1\ntogether 8 1\n", ":2: "},
+        {"weir-links 1\nendpoints 0\n", ":2: "},
+        {"weir-links 1\nendpoints 999\n", ":2: "},
+        {LINKS "endpoints 3\n", ":5: "},
+        {LINKS "pair 0 3 1 1\n", ":5: "},
+        {LINKS "pair 0 1 nan 1\n", ":5: "},
+        {LINKS "pair 0 1 -1 1\n", ":5: "},
+        {LINKS "pair 0 1 1\n", ":5: "},
+        {LINKS "pair 0 1 1 1 1\n", ":5: "},
+        {LINKS "together 8 1\ntogether 8 1\n", ":6: "},
+        {LINKS "together 8 0\n", ":5: "},
+        {LINKS "novel 8\n", ":5: "},
+        {"weir-links 1\ntogether 8 1\n", ":2: "},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         weiri_links *links = NULL;
@@ -564,8 +581,15 @@ TEST(control_characters_are_escaped_where_text_is_shown)
         {"\x1b[31mX", "\\x1b[31mX", "\\x1b[31mX"},
         {"a\rb\bc\x7f", "a\\x0db\\x08c\\x7f", "a\\x0db\\x08c\\x7f"},
         {"two\n\tlines", "two\\x0a\\x09lines", "two\n\tlines"},
-        {"\xc2\x9b" "31m", "\\xc2\\x9b31m", "\\xc2\\x9b31m"},
-        {"gr\xc3\xb6\xc3\x9f" "er", "gr\xc3\xb6\xc3\x9f" "er", "gr\xc3\xb6\xc3\x9f" "er"},
+        {"\xc2\x9b"
+         "31m",
+         "\\xc2\\x9b31m", "\\xc2\\x9b31m"},
+        {"gr\xc3\xb6\xc3\x9f"
+         "er",
+         "gr\xc3\xb6\xc3\x9f"
+         "er",
+         "gr\xc3\xb6\xc3\x9f"
+         "er"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char shown[64], text[64];

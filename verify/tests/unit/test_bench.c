@@ -129,7 +129,7 @@ static bench_options parsed(const char *arguments)
 {
     static char text[512];
     static char problem[BENCH_PROBLEM_BYTES];
-    char *argv[32] = {(char *)(uintptr_t)"bench"};
+    char *argv[32] = {(char *)(uintptr_t) "bench"};
     int argc = 1;
     bench_options options;
     snprintf(text, sizeof text, "%s", arguments);
@@ -302,9 +302,9 @@ TEST(table_numbers_fit_their_width)
         double value;
         int width;
         const char *text;
-    } cases[] = {{7.556, 7, "   7.56"},  {9999.994, 7, "9999.99"}, {12345.67, 7, "12345.7"},
-                 {123456.7, 7, " 123457"}, {1234567, 7, "1234567"}, {12345678, 7, "1.2e+07"},
-                 {1234.567, 6, "1234.6"}, {1234567, 6, " 1e+06"},  {0, 6, "  0.00"},
+    } cases[] = {{7.556, 7, "   7.56"},    {9999.994, 7, "9999.99"}, {12345.67, 7, "12345.7"},
+                 {123456.7, 7, " 123457"}, {1234567, 7, "1234567"},  {12345678, 7, "1.2e+07"},
+                 {1234.567, 6, "1234.6"},  {1234567, 6, " 1e+06"},   {0, 6, "  0.00"},
                  {NAN, 6, "   nan"}};
     char text[8];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -338,8 +338,8 @@ TEST(json_is_escaped_and_nested)
 TEST(manifest_path_follows_the_output_path)
 {
     static const char *const cases[][2] = {
-        {"a.csv", "a.json"},         {"a.b/c", "a.b/c.json"}, {"x/a.b.csv", "x/a.b.json"},
-        {"a.json", "a.json.json"},   {".csv", ".csv.json"},   {"../out", "../out.json"},
+        {"a.csv", "a.json"},       {"a.b/c", "a.b/c.json"}, {"x/a.b.csv", "x/a.b.json"},
+        {"a.json", "a.json.json"}, {".csv", ".csv.json"},   {"../out", "../out.json"},
     };
     char path[32];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -380,8 +380,8 @@ TEST(kinds_of_memory_have_two_words)
             assert_int_equal(options.buffers, kinds[i].buffers);
             assert_string_equal(recorded_buffers(argument, text), kinds[i].recorded);
         }
-    char *bad[] = {(char *)(uintptr_t)"bench", (char *)(uintptr_t)"--buffers",
-                   (char *)(uintptr_t)"malloc"};
+    char *bad[] = {(char *)(uintptr_t) "bench", (char *)(uintptr_t) "--buffers",
+                   (char *)(uintptr_t) "malloc"};
     bench_options options;
     assert_int_not_equal(bench_options_parse(3, bad, WEIR_COLL_ALLREDUCE, &options, problem),
                          WEIR_OK);
@@ -411,10 +411,16 @@ TEST(variables_of_nccl_that_change_nothing_are_named)
 /* Neither secrets nor names that only start like a listed one are recorded. */
 TEST(only_listed_environment_variables_are_recorded)
 {
-    static const char *const recorded[] = {"WEIR_ALGO=ring", "WEIR_CMA=0", "WEIR_XPMEM=0",
-                                           "WEIR_CONNECT=all", "WEIR_SOCKET_STREAMS=1",
-                                           "WEIR_METRICS=json", "NCCL_SOCKET_IFNAME=eth0",
-                                           "NCCL_PROTO=LL", "UCX_TLS=shm", "LD_PRELOAD="};
+    static const char *const recorded[] = {"WEIR_ALGO=ring",
+                                           "WEIR_CMA=0",
+                                           "WEIR_XPMEM=0",
+                                           "WEIR_CONNECT=all",
+                                           "WEIR_SOCKET_STREAMS=1",
+                                           "WEIR_METRICS=json",
+                                           "NCCL_SOCKET_IFNAME=eth0",
+                                           "NCCL_PROTO=LL",
+                                           "UCX_TLS=shm",
+                                           "LD_PRELOAD="};
     for (size_t i = 0; i < sizeof recorded / sizeof recorded[0]; i++)
         assert_true(bench_environment_allows(recorded[i]));
     assert_true(bench_environment_allows("WEIR_ALGORITHM=x")); /* no variable, but set for weir */
@@ -443,11 +449,16 @@ TEST(cold_operations_use_every_copy_once_in_scattered_order)
     bench_row row = {.dtype = WEIR_FLOAT, .shape.bytes = 80};
     bench_buffers buffers = {
         .in = {.base = in, .bytes = sizeof in, .first_bytes = 80, .pool_bytes = COPIES * STRIDE},
-        .out = {.base = out, .bytes = sizeof out, .first_bytes = 80,
+        .out = {.base = out,
+                .bytes = sizeof out,
+                .first_bytes = 80,
                 .pool_bytes = COPIES * STRIDE + 100},
         .operands = {in, out}};
-    bench_trial trial = {.options = &options, .buffers = &buffers, .operands = &buffers.operands,
-                         .row = &row, .layout = {.in = in, .out = out}};
+    bench_trial trial = {.options = &options,
+                         .buffers = &buffers,
+                         .operands = &buffers.operands,
+                         .row = &row,
+                         .layout = {.in = in, .out = out}};
     const float *last = NULL;
     int uses[COPIES] = {0};
     row.shape.send_elements = row.shape.recv_elements = ELEMENTS;

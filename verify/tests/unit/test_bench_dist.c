@@ -74,8 +74,7 @@ TEST(heaviest_rank_moves_the_requested_size)
             if (most > SIZE || most + unit < SIZE)
                 fail_msg("%s, %d ranks: the most is %zu", words[i], n, most);
             for (int rank = 0; rank < n; rank++) {
-                bench_shape shape =
-                    bench_shape_make(WEIR_COLL_ALLTOALLV, SIZE, 4, rank, n, &dist);
+                bench_shape shape = bench_shape_make(WEIR_COLL_ALLTOALLV, SIZE, 4, rank, n, &dist);
                 size_t count = SIZE / 4 / (size_t)n & ~(size_t)3;
                 size_t mine = 0;
                 for (int peer = 0; peer < n; peer++)
@@ -184,9 +183,9 @@ TEST(wrong_files_are_rejected_with_the_line_number)
 
 TEST(wrong_distribution_names_are_rejected)
 {
-    static const char *const words[] = {"",        "spread",  "spread:",  "spread:1.1", "zipf",
-                                        "zipf:-1", "zipf:x",  "zipf:21",  "hot:0",      "hot:1.5",
-                                        "hot:",    "matrix:", "trace",    "uniform:1",  "hot:nan"};
+    static const char *const words[] = {"",        "spread",  "spread:", "spread:1.1", "zipf",
+                                        "zipf:-1", "zipf:x",  "zipf:21", "hot:0",      "hot:1.5",
+                                        "hot:",    "matrix:", "trace",   "uniform:1",  "hot:nan"};
     bench_dist dist;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (bench_dist_parse(words[i], &dist) == WEIR_OK)

@@ -64,8 +64,7 @@ static void scripted_start(void *context)
 
 static bench_barrier scripted_barriers(char *log)
 {
-    return (bench_barrier){log, scripted_barrier, scripted_agree, scripted_largest,
-                           scripted_start};
+    return (bench_barrier){log, scripted_barrier, scripted_agree, scripted_largest, scripted_start};
 }
 
 static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *log)
@@ -77,8 +76,8 @@ static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *l
     memset(log, 0, 256);
     for (int i = 0; i < nsubjects; i++) {
         scripts[i] = (scripted){.log = log, .letter = (char)('a' + i), .fail_at = fail_at};
-        subjects[i] = (bench_subject){
-            .context = &scripts[i], .begin = scripted_begin, .run = scripted_run};
+        subjects[i] =
+            (bench_subject){.context = &scripts[i], .begin = scripted_begin, .run = scripted_run};
         subjects[i].wall_us = times[i];
     }
     weir_status status = bench_engine_run(&timing, &barrier, subjects, nsubjects);
@@ -234,8 +233,11 @@ TEST(time_outside_the_operations_is_counted_separately)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         bench_timing timing = {.iterations = 4, .aggregate = 1, .isolation = kinds[i]};
         double wall_us[4], shortest_us = 1e9;
-        bench_subject subject = {.begin = pause_before_block, .next = pause_a_while,
-                                 .end = pause_a_while, .run = do_nothing, .wall_us = wall_us};
+        bench_subject subject = {.begin = pause_before_block,
+                                 .next = pause_a_while,
+                                 .end = pause_a_while,
+                                 .run = do_nothing,
+                                 .wall_us = wall_us};
         assert_int_equal(bench_engine_run(&timing, &barrier, &subject, 1), WEIR_OK);
         assert_true(subject.aside_us >= 8 * PAUSE_US);
         for (int k = 0; k < 4; k++)

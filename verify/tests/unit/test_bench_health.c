@@ -197,8 +197,11 @@ TEST(copies_over_pcie_have_the_figure_of_their_model)
     static const struct {
         const char *model;
         double least;
-    } rows[] = {{"NVIDIA H100 80GB HBM3", 40}, {"NVIDIA H200", 40},  {"NVIDIA H100 PCIe", 20},
-                {"NVIDIA H200 NVL", 20},       {"NVIDIA A100-SXM4-80GB", 10}};
+    } rows[] = {{"NVIDIA H100 80GB HBM3", 40},
+                {"NVIDIA H200", 40},
+                {"NVIDIA H100 PCIe", 20},
+                {"NVIDIA H200 NVL", 20},
+                {"NVIDIA A100-SXM4-80GB", 10}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         health_report report = {0};
         strcpy(report.gpu_model, rows[i].model);

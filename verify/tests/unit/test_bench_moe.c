@@ -41,7 +41,9 @@ static int open_trial(char *problem)
     config.alignment = 1;
     const weirv_moe_shape shape = {job.nranks, config, WEIRV_MOE_UNIFORM, 0, NULL, 1};
     trial = (bench_moe_trial){.job = &job, .options = &options, .tokens = TOKENS, .config = config};
-    candidate = (moe_candidate){.trial = &trial, .rows = rows[0], .scales = scales[0],
+    candidate = (moe_candidate){.trial = &trial,
+                                .rows = rows[0],
+                                .scales = scales[0],
                                 .kept = kept,
                                 .info = {.scales_per_row = SCALES,
                                          .row_bytes = 2 * (size_t)HIDDEN,

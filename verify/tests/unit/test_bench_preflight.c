@@ -134,8 +134,8 @@ TEST_WITH(more_ranks_than_cores_are_reported, make_root, remove_root)
     assert_non_null(strstr(judged(ranks, 3, 1), "node here: 3 ranks on 2 cores: times"));
     assert_non_null(strstr(judged(ranks, 3, 1), "start at most 2 ranks on this node\n"));
     bench_preflight_facts bound[] = {facts_of(1, 1), facts_of(0, 0), facts_of(1, 1)};
-    assert_non_null(strstr(judged(bound, 3, 1),
-                           "node here: 3 ranks on 2 cores (rank 0 shares core 1): "));
+    assert_non_null(
+        strstr(judged(bound, 3, 1), "node here: 3 ranks on 2 cores (rank 0 shares core 1): "));
 }
 
 TEST(another_mpi_at_run_time_is_reported)
@@ -147,8 +147,8 @@ TEST(another_mpi_at_run_time_is_reported)
     assert_int_equal(bench_preflight_mpi(ours, "Open MPI v4.1.4, package: x", "prog", file), 0);
     assert_int_equal(bench_preflight_mpi(ours, "Open MPI v4.1.4rc1, x", "prog", file), 1);
     assert_int_equal(bench_preflight_mpi(ours, "Open MPI v4.1.40, x", "prog", file), 1);
-    assert_int_equal(bench_preflight_mpi("MPICH Version:\t4.0", "MPICH Version:      4.0\nx",
-                                         "prog", file), 0);
+    assert_int_equal(
+        bench_preflight_mpi("MPICH Version:\t4.0", "MPICH Version:      4.0\nx", "prog", file), 0);
     assert_int_equal(bench_preflight_mpi("", "whatever", "prog", file), 0);
     assert_int_equal(bench_preflight_mpi(ours, "MPICH Version:\t4.0\n", "prog", file), 1);
     fclose(file);
@@ -312,8 +312,8 @@ TEST_WITH(time_that_a_hypervisor_takes_is_reported, make_root, remove_root)
 {
     bench_load_facts facts[2];
     char text[400];
-    spend(facts, stat_before,
-          "cpu0 100 0 50 9000 0 0 0 500\ncpu1 100 0 50 9000 0 0 0 100\n", 0, 10);
+    spend(facts, stat_before, "cpu0 100 0 50 9000 0 0 0 500\ncpu1 100 0 50 9000 0 0 0 100\n", 0,
+          10);
     assert_int_equal(bench_load_judge(facts, 2, text, sizeof text), 1);
     assert_non_null(strstr(text, "other virtual machines used 30%"));
 }
@@ -370,8 +370,8 @@ TEST(intervals_wider_than_the_value_are_counted)
     assert_non_null(strstr(job.warnings.list[0].text,
                            "1 of 4 results has an interval wider than the time itself, the "
                            "first: weir, "));
-    assert_non_null(strstr(job.warnings.list[0].text,
-                           "64 bytes, out of place; such rows prove nothing: "));
+    assert_non_null(
+        strstr(job.warnings.list[0].text, "64 bytes, out of place; such rows prove nothing: "));
     free(row);
 }
 

@@ -15,11 +15,27 @@ static int last_error_has(const char *text)
 
 TEST(malformed_addresses_are_rejected)
 {
-    static const char *const bad[] = {
-        "", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:5x",
-        "127.0.0.1:-5", "127.0.0.1: 5", "127.1:5000", "1:5000", "localhost:5000",
-        "eth0:localhost:5000", "::1:5000", "[::1]", "[::1]:", "[::1:5000", "eth0[::1]:5000",
-        "[127.0.0.1]:5000", "256.0.0.1:5000", "an-interface-name-too-long:10.0.0.1:5000"};
+    static const char *const bad[] = {"",
+                                      ":",
+                                      "127.0.0.1",
+                                      "127.0.0.1:",
+                                      "127.0.0.1:0",
+                                      "127.0.0.1:65536",
+                                      "127.0.0.1:5x",
+                                      "127.0.0.1:-5",
+                                      "127.0.0.1: 5",
+                                      "127.1:5000",
+                                      "1:5000",
+                                      "localhost:5000",
+                                      "eth0:localhost:5000",
+                                      "::1:5000",
+                                      "[::1]",
+                                      "[::1]:",
+                                      "[::1:5000",
+                                      "eth0[::1]:5000",
+                                      "[127.0.0.1]:5000",
+                                      "256.0.0.1:5000",
+                                      "an-interface-name-too-long:10.0.0.1:5000"};
     weir_boot *boot = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         weir_status status = weir_boot_tcp_create_at(bad[i], 0, 1, &boot);

@@ -108,7 +108,7 @@ TEST(without_descriptors_an_old_guest_makes_room_and_a_fresh_one_stays)
     assert_int_equal(act_without_descriptors(&at), WEIR_OK);
     assert_int_equal(at.guests.count, 1);
     assert_int_equal(weiri_guests_wait_ms(&at.guests, 5000), 10);
-    at.guests.list[0].came_ns -= 400 * UINT64_C(1000000); /* no longer fresh */
+    at.guests.list[0].came_ns -= 400 * UINT64_C(1000000);            /* no longer fresh */
     assert_int_equal(act_without_descriptors(&at), WEIR_ERR_SYSTEM); /* nobody left */
     assert_int_equal(at.guests.refused, 1);
     close(fresh);

@@ -25,12 +25,12 @@
 enum { SHORT_MS = 400 };
 
 /* A test whose body runs on each of nranks forked ranks and returns its failed expectations. */
-#define TEST_ON_RANKS(name, nranks)                                                               \
-    static int name##_body(weir_boot *boot, void *argument);                                      \
-    TEST(name)                                                                                    \
-    {                                                                                             \
-        run_ranks(nranks, name##_body, NULL);                                                     \
-    }                                                                                             \
+#define TEST_ON_RANKS(name, nranks)                                                                \
+    static int name##_body(weir_boot *boot, void *argument);                                       \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        run_ranks(nranks, name##_body, NULL);                                                      \
+    }                                                                                              \
     static int name##_body(weir_boot *boot, void *argument __attribute__((unused)))
 
 /* Distributes a new id of rank `maker` to all ranks. */
@@ -169,7 +169,7 @@ TEST_ON_RANKS(a_rank_0_without_the_secret_is_detected, 2)
     weir_boot *tcp = NULL;
     if (rank == 0) {
         weiri_rendezvous_point point = {.address = {.ip = {127, 0, 0, 1}},
-                                          .key = "the true secret"};
+                                        .key = "the true secret"};
         EXPECT_OK(&failures, weiri_socket_listen(&point.address, &listener));
         EXPECT_OK(&failures, weiri_socket_address(listener, &point.address));
         weiri_unique_id_encode(&point, &ids[0]);
@@ -203,8 +203,7 @@ TEST_ON_RANKS(silent_connections_do_not_exhaust_the_descriptors, 3)
     enum { FILES = 80, STRANGERS = 70 };
     int failures = 0, rank = weir_boot_rank(boot), fds[STRANGERS], more[FILES / 2];
     if (rank == 0)
-        EXPECT(&failures,
-               setrlimit(RLIMIT_NOFILE, &(struct rlimit){FILES, FILES}) == 0);
+        EXPECT(&failures, setrlimit(RLIMIT_NOFILE, &(struct rlimit){FILES, FILES}) == 0);
     weir_unique_id id = share_id(boot, &failures);
     weir_boot *tcp = NULL;
     if (rank == 2) {

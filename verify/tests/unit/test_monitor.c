@@ -116,9 +116,10 @@ TEST(files_of_links_and_models_are_read_and_written_in_any_locale)
     int nports = 0;
     if (!has_comma_locale())
         skip();
-    test_file_write(folder, "links", "weir-links 1\nmachine m\nbackend host\nendpoints 2\n"
-                                     "pair 0 1 12.5 1.25\npair 1 0 2.5 0.5\n"
-                                     "together 4096 1.5\n");
+    test_file_write(folder, "links",
+                    "weir-links 1\nmachine m\nbackend host\nendpoints 2\n"
+                    "pair 0 1 12.5 1.25\npair 1 0 2.5 0.5\n"
+                    "together 4096 1.5\n");
     snprintf(path, sizeof path, "%s/links", folder);
     assert_int_equal(weiri_links_read(path, &links), WEIR_OK);
     assert_true(links->gbs[1] == 12.5 && links->us[2] == 0.5 && links->together_gbs[0] == 1.5);

@@ -15,42 +15,50 @@ static int index_among_peers(int rank, int other)
 
 static weir_plan *make_allreduce(const char *name)
 {
-    weir_plan_spec spec = {.name = name, .collective = WEIR_COLL_ALLREDUCE, .nranks = RANKS,
-                           .chunk_factor = 8, .in_place = 1, .flags = WEIR_PLAN_KEEP_FENCES};
+    weir_plan_spec spec = {.name = name,
+                           .collective = WEIR_COLL_ALLREDUCE,
+                           .nranks = RANKS,
+                           .chunk_factor = 8,
+                           .in_place = 1,
+                           .flags = WEIR_PLAN_KEEP_FENCES};
     weir_plan_builder *b = create(spec);
     weir_plan_chan to[RANKS][8][RANKS];
     for (int rank = 0; rank < RANKS; rank++)
         for (int tb = 0; tb < 8; tb++)
             FOR_PEERS(peer, rank, RANKS)
-                to[rank][tb][peer] = weir_plan_memory_channel(b, rank, peer);
+    to[rank][tb][peer] = weir_plan_memory_channel(b, rank, peer);
     for (int rank = 0; rank < RANKS; rank++)
         for (int tb = 0; tb < 8; tb++) {
             int at = rank * 8 + tb;
             weir_plan_chunks own = weir_plan_slice(weir_plan_input(b, rank), at, 1);
             FOR_PEERS(peer, rank, RANKS)
-                weir_plan_relaxed_signal(to[rank][tb][peer], tb, WEIR_PLAN_BOTH);
+            weir_plan_relaxed_signal(to[rank][tb][peer], tb, WEIR_PLAN_BOTH);
             FOR_PEERS(peer, rank, RANKS)
-                weir_plan_relaxed_wait(to[rank][tb][peer], tb, WEIR_PLAN_AFTER);
+            weir_plan_relaxed_wait(to[rank][tb][peer], tb, WEIR_PLAN_AFTER);
             for (int peer = 0; peer < RANKS; peer++) {
                 weir_plan_chunks theirs = weir_plan_slice(weir_plan_input(b, peer), at, 1);
                 if (peer != rank)
                     weir_plan_read_reduce(to[rank][tb][peer], own, own, &theirs, 1, tb);
             }
             FOR_PEERS(peer, rank, RANKS)
-                weir_plan_put(to[rank][tb][peer],
-                              weir_plan_slice(weir_plan_input(b, peer), at, 1), own, tb);
+            weir_plan_put(to[rank][tb][peer], weir_plan_slice(weir_plan_input(b, peer), at, 1), own,
+                          tb);
             FOR_PEERS(peer, rank, RANKS)
-                weir_plan_signal(to[rank][tb][peer], tb, WEIR_PLAN_BEFORE);
+            weir_plan_signal(to[rank][tb][peer], tb, WEIR_PLAN_BEFORE);
             FOR_PEERS(peer, rank, RANKS)
-                weir_plan_wait(to[rank][tb][peer], tb, WEIR_PLAN_BOTH);
+            weir_plan_wait(to[rank][tb][peer], tb, WEIR_PLAN_BOTH);
         }
     return build(b);
 }
 
 static weir_plan *make_allreduce_packets(const char *name)
 {
-    weir_plan_spec spec = {.name = name, .collective = WEIR_COLL_ALLREDUCE, .nranks = RANKS,
-                           .chunk_factor = RANKS, .in_place = 1, .double_scratch = 1,
+    weir_plan_spec spec = {.name = name,
+                           .collective = WEIR_COLL_ALLREDUCE,
+                           .nranks = RANKS,
+                           .chunk_factor = RANKS,
+                           .in_place = 1,
+                           .double_scratch = 1,
                            .flags = WEIR_PLAN_KEEP_FENCES | WEIR_PLAN_NO_FENCES};
     weir_plan_builder *b = create(spec);
     weir_plan_chan to[RANKS][RANKS];
@@ -59,32 +67,31 @@ static weir_plan *make_allreduce_packets(const char *name)
     for (int rank = 0; rank < RANKS; rank++) {
         scratch[rank] = weir_plan_scratch(b, rank, 2 * half);
         FOR_PEERS(peer, rank, RANKS)
-            to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
+        to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
     }
     for (int rank = 0; rank < RANKS; rank++) {
         weir_plan_chunks in = weir_plan_input(b, rank);
         FOR_PEERS(peer, rank, RANKS)
-            weir_plan_put_packets(
-                to[rank][peer],
-                weir_plan_slice(scratch[peer], index_among_peers(peer, rank) * RANKS, RANKS),
-                weir_plan_slice(in, peer * RANKS, RANKS), index_among_peers(rank, peer));
+        weir_plan_put_packets(
+            to[rank][peer],
+            weir_plan_slice(scratch[peer], index_among_peers(peer, rank) * RANKS, RANKS),
+            weir_plan_slice(in, peer * RANKS, RANKS), index_among_peers(rank, peer));
         for (int i = 0; i < RANKS; i++) {
             weir_plan_chunks others[RANKS], own = weir_plan_slice(in, rank * RANKS + i, 1);
             for (int k = 0; k < RANKS - 1; k++)
                 others[k] = weir_plan_slice(scratch[rank], k * RANKS + i, 1);
             weir_plan_reduce_packets(own, own, others, RANKS - 1, i);
             FOR_PEERS(peer, rank, RANKS)
-                weir_plan_put_packets(
-                    to[rank][peer],
-                    weir_plan_slice(scratch[peer],
-                                    half + index_among_peers(peer, rank) * RANKS + i, 1),
-                    own, i);
+            weir_plan_put_packets(
+                to[rank][peer],
+                weir_plan_slice(scratch[peer], half + index_among_peers(peer, rank) * RANKS + i, 1),
+                own, i);
         }
         FOR_PEERS(peer, rank, RANKS)
-            weir_plan_unpack_packets(
-                weir_plan_slice(in, peer * RANKS, RANKS),
-                weir_plan_slice(scratch[rank], half + index_among_peers(rank, peer) * RANKS, RANKS),
-                peer);
+        weir_plan_unpack_packets(
+            weir_plan_slice(in, peer * RANKS, RANKS),
+            weir_plan_slice(scratch[rank], half + index_among_peers(rank, peer) * RANKS, RANKS),
+            peer);
     }
     return build(b);
 }
@@ -92,8 +99,11 @@ static weir_plan *make_allreduce_packets(const char *name)
 static weir_plan *make_allreduce_pipeline(const char *name)
 {
     enum { BOTH = 2 };
-    weir_plan_spec spec = {.name = name, .collective = WEIR_COLL_ALLREDUCE, .nranks = BOTH,
-                           .in_place = 1, .reuse_resources = 1,
+    weir_plan_spec spec = {.name = name,
+                           .collective = WEIR_COLL_ALLREDUCE,
+                           .nranks = BOTH,
+                           .in_place = 1,
+                           .reuse_resources = 1,
                            .flags = WEIR_PLAN_KEEP_FENCES};
     weir_plan_builder *b = create(spec);
     weir_plan_switch all = weir_plan_switch_channel(b, WEIR_PLAN_SCRATCH, NULL, BOTH);
@@ -130,15 +140,19 @@ static weir_plan *make_allreduce_pipeline(const char *name)
 
 static weir_plan *make_alltoall(const char *name)
 {
-    weir_plan_spec spec = {.name = name, .collective = WEIR_COLL_ALLTOALL, .nranks = RANKS,
-                           .in_place = 1, .instances = 2, .flags = WEIR_PLAN_KEEP_FENCES};
+    weir_plan_spec spec = {.name = name,
+                           .collective = WEIR_COLL_ALLTOALL,
+                           .nranks = RANKS,
+                           .in_place = 1,
+                           .instances = 2,
+                           .flags = WEIR_PLAN_KEEP_FENCES};
     weir_plan_builder *b = create(spec);
     weir_plan_chan to[RANKS][RANKS];
     weir_plan_chunks scratch[RANKS];
     for (int rank = 0; rank < RANKS; rank++) {
         scratch[rank] = weir_plan_scratch(b, rank, RANKS - 1);
         FOR_PEERS(peer, rank, RANKS)
-            to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
+        to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
     }
     for (int rank = 0; rank < RANKS; rank++)
         for (int peer = 0; peer < RANKS; peer++) {
@@ -160,8 +174,12 @@ static weir_plan *make_alltoall(const char *name)
 
 static weir_plan *make_allgather_packets(const char *name)
 {
-    weir_plan_spec spec = {.name = name, .collective = WEIR_COLL_ALLGATHER, .nranks = RANKS,
-                           .in_place = 1, .double_scratch = 1, .flags = WEIR_PLAN_KEEP_FENCES};
+    weir_plan_spec spec = {.name = name,
+                           .collective = WEIR_COLL_ALLGATHER,
+                           .nranks = RANKS,
+                           .in_place = 1,
+                           .double_scratch = 1,
+                           .flags = WEIR_PLAN_KEEP_FENCES};
     weir_plan_builder *b = create(spec);
     weir_plan_chunks scratch[RANKS];
     for (int rank = 0; rank < RANKS; rank++)
@@ -178,8 +196,7 @@ static weir_plan *make_allgather_packets(const char *name)
         for (int step = 1; step < RANKS; step++) {
             int peer = (rank + step) % RANKS;
             weir_plan_unpack_packets(weir_plan_slice(weir_plan_output(b, rank), peer, 1),
-                                     weir_plan_slice(scratch[rank], peer, 1),
-                                     RANKS + step - 2);
+                                     weir_plan_slice(scratch[rank], peer, 1), RANKS + step - 2);
         }
     return build(b);
 }

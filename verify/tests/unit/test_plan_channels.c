@@ -51,7 +51,7 @@ static void add_block(text *to, const shape *of, int rank, int block)
 {
     const int peers = of->nranks - 1;
     append(to, "%s{'id':%d,'channels':[{'channel_type':'memory','channel_ids':[", block ? "," : "",
-        block);
+           block);
     add_numbers(to, peers);
     append(to, "]},{'channel_type':'port','channel_ids':[");
     add_numbers(to, peers);
@@ -69,18 +69,18 @@ static void add_block(text *to, const shape *of, int rank, int block)
 static void add_rank(text *to, const shape *of, int rank)
 {
     append(to, "%s{'id':%d,'input_chunks':%d,'output_chunks':%d,'scratch_chunks':%d,'channels':[",
-        rank ? "," : "", rank, of->in_chunks, of->out_chunks, of->scratch_chunks);
+           rank ? "," : "", rank, of->in_chunks, of->out_chunks, of->scratch_chunks);
     append(to, "{'channel_type':'memory','connected_to':[");
     add_peers(to, rank, of->nranks);
     append(to, "]},{'channel_type':'port','connected_to':[");
     add_peers(to, rank, of->nranks);
     append(to, "]},{'channel_type':'switch','buffer_type':'%s','rank_groups':[{'size':1,'ranks':[",
-        of->switch_buffer);
+           of->switch_buffer);
     add_numbers(to, of->nranks);
     append(to, "]}]}],'semaphores':[{'init_value':0},{'init_value':1}],'remote_buffers':[");
     for (int id = 0; id < 3 * (of->nranks - 1); id++)
         append(to, "%s{'rank':%d,'type':'%c','access_channel_types':['memory','port']}",
-            id ? "," : "", peer_at(rank, id / 3), "ios"[id % 3]);
+               id ? "," : "", peer_at(rank, id / 3), "ios"[id % 3]);
     append(to, "],'threadblocks':[");
     for (int block = 0; block < of->nblocks; block++)
         add_block(to, of, rank, block);
@@ -130,19 +130,21 @@ static void add_barrier(text *to, const char *type, int nranks)
 /* A move of one chunk between places in this rank's memory. */
 static void add_local(text *to, const char *name, char from, int i, char there, int j)
 {
-    append(to, ",{'name':'%s','src_buff':[{'type':'%c','index':%d,'size':1}],"
-               "'dst_buff':[{'type':'%c','index':%d,'size':1}]}",
-        name, from, i, there, j);
+    append(to,
+           ",{'name':'%s','src_buff':[{'type':'%c','index':%d,'size':1}],"
+           "'dst_buff':[{'type':'%c','index':%d,'size':1}]}",
+           name, from, i, there, j);
 }
 
 /* A put of one chunk to buffer b (0 i, 1 o, 2 s) of the k-th peer. */
 static void add_put(text *to, const char *name, const char *type, char from, int i, int k, int b,
                     int j)
 {
-    append(to, ",{'name':'%s','channel_type':'%s','channel_ids':[%d],"
-               "'src_buff':[{'type':'%c','index':%d,'size':1}],"
-               "'dst_buff':[{'buffer_id':%d,'index':%d,'size':1}]}",
-        name, type, k, from, i, 3 * k + b, j);
+    append(to,
+           ",{'name':'%s','channel_type':'%s','channel_ids':[%d],"
+           "'src_buff':[{'type':'%c','index':%d,'size':1}],"
+           "'dst_buff':[{'buffer_id':%d,'index':%d,'size':1}]}",
+           name, type, k, from, i, 3 * k + b, j);
 }
 
 /* ------------------------------------------------------------------- plans */
@@ -183,8 +185,10 @@ static void group_allgather(text *to, int rank, int nranks, int block)
 {
     (void)block;
     add_barrier(to, "memory", nranks);
-    append(to, ",{'name':'gstore','channel_type':'switch','src_buff':[{'type':'i','index':0,"
-               "'size':1}],'dst_buff':[{'switch_channel_id':0,'index':%d,'size':1}]}", rank);
+    append(to,
+           ",{'name':'gstore','channel_type':'switch','src_buff':[{'type':'i','index':0,"
+           "'size':1}],'dst_buff':[{'switch_channel_id':0,'index':%d,'size':1}]}",
+           rank);
     add_barrier(to, "memory", nranks);
 }
 
@@ -192,8 +196,10 @@ static void group_reduce_scatter(text *to, int rank, int nranks, int block)
 {
     (void)block;
     add_barrier(to, "memory", nranks);
-    append(to, ",{'name':'glre','channel_type':'switch','src_buff':[{'switch_channel_id':0,"
-               "'index':%d,'size':2}],'dst_buff':[{'type':'o','index':0,'size':2}]}", 2 * rank);
+    append(to,
+           ",{'name':'glre','channel_type':'switch','src_buff':[{'switch_channel_id':0,"
+           "'index':%d,'size':2}],'dst_buff':[{'type':'o','index':0,'size':2}]}",
+           2 * rank);
     add_barrier(to, "memory", nranks);
 }
 
@@ -201,8 +207,10 @@ static void group_packets(text *to, int rank, int nranks, int block)
 {
     (void)block;
     add_local(to, "cpkt", 'o', rank, 's', nranks);
-    append(to, ",{'name':'gstorepkt','channel_type':'switch','src_buff':[{'type':'s','index':%d,"
-            "'size':1}],'dst_buff':[{'switch_channel_id':0,'index':%d,'size':1}]}", nranks, rank);
+    append(to,
+           ",{'name':'gstorepkt','channel_type':'switch','src_buff':[{'type':'s','index':%d,"
+           "'size':1}],'dst_buff':[{'switch_channel_id':0,'index':%d,'size':1}]}",
+           nranks, rank);
     for (int k = 0; k < nranks - 1; k++)
         add_local(to, "upkt", 's', peer_at(rank, k), 'o', peer_at(rank, k));
 }
@@ -214,8 +222,10 @@ static void blocks_allreduce(text *to, int rank, int nranks, int block)
     if (block < 2) {
         append(to, ",{'name':'pipeline','iter_context':{'unit_size':48,'num_chunks':2},'ops':["
                    "{'name':'sem_acquire','semaphore_ids':[1]},{'name':'nop'}");
-        append(to, ",{'name':'copy','src_buff':[{'type':'i','index':%d,'size':2}],"
-                   "'dst_buff':[{'type':'s','index':%d,'size':2}]}", 2 * block, 2 * block);
+        append(to,
+               ",{'name':'copy','src_buff':[{'type':'i','index':%d,'size':2}],"
+               "'dst_buff':[{'type':'s','index':%d,'size':2}]}",
+               2 * block, 2 * block);
         add_fence(to);
         append(to, ",{'name':'sem_release','semaphore_ids':[1]}]}");
         append(to, ",{'name':'sem_release','semaphore_ids':[0]}");
@@ -224,8 +234,10 @@ static void blocks_allreduce(text *to, int rank, int nranks, int block)
         add_barrier(to, "memory", nranks);
     }
     append(to, ",{'name':'barrier','barrier_id':5,'num_threadblocks':3}");
-    append(to, ",{'name':'rre','channel_type':'memory','tbg_info':{'tb_id':%d,'tbg_size':3},"
-               "'src_buff':[{'type':'s','index':0,'size':4}", block);
+    append(to,
+           ",{'name':'rre','channel_type':'memory','tbg_info':{'tb_id':%d,'tbg_size':3},"
+           "'src_buff':[{'type':'s','index':0,'size':4}",
+           block);
     for (int k = 0; k < nranks - 1; k++)
         append(to, ",{'buffer_id':%d,'index':0,'size':4}", 3 * k + 2);
     append(to, "],'dst_buff':[{'type':'o','index':0,'size':4}]}");
@@ -247,8 +259,7 @@ static const shape shapes[] = {
     {"port allreduce", "allreduce", DOUBLE, 3, 3, 3, 3, 1, "i", port_allreduce},
     {"port packets", "allgather", DOUBLE "'inplace':true,", 3, 1, 3, 4, 1, "i", port_packets},
     {"group store", "allgather", "", 3, 1, 3, 0, 1, "o", group_allgather},
-    {"group reduce", "reduce_scatter", "'inplace':true,", 3, 6, 2, 0, 1, "i",
-     group_reduce_scatter},
+    {"group reduce", "reduce_scatter", "'inplace':true,", 3, 6, 2, 0, 1, "i", group_reduce_scatter},
     {"group packets", "allgather", DOUBLE "'inplace':true,", 3, 1, 3, 4, 1, "s", group_packets},
     {"blocks", "allreduce", "", 3, 4, 4, 4, 3, "i", blocks_allreduce},
     {"alone", "allreduce", "", 1, 1, 1, 0, 1, "i", copy_alone},
@@ -279,9 +290,9 @@ static int use_plan(plan_rank *with, const weir_plan *plan, weir_status expected
             if (expected == WEIR_OK)
                 failures += plan_call(with, &use, round);
             else
-                EXPECT(&failures, weir_executor_run(with->executor, plan, with->plain[0],
-                                                    with->plain[1], 8, 8, WEIR_FLOAT, WEIR_SUM,
-                                                    NULL) == expected);
+                EXPECT(&failures,
+                       weir_executor_run(with->executor, plan, with->plain[0], with->plain[1], 8, 8,
+                                         WEIR_FLOAT, WEIR_SUM, NULL) == expected);
         }
     return failures;
 }
@@ -318,9 +329,9 @@ static void plan_gives_right_results(void **state)
 }
 
 static subject subjects[] = {
-    {&shapes[0], 1, NULL, WEIR_OK}, {&shapes[1], 1, NULL, WEIR_OK},
-    {&shapes[2], 1, NULL, WEIR_OK}, {&shapes[3], 1, NULL, WEIR_OK},
-    {&shapes[4], 1, NULL, WEIR_OK}, {&shapes[5], 1, NULL, WEIR_OK},
+    {&shapes[0], 1, NULL, WEIR_OK},  {&shapes[1], 1, NULL, WEIR_OK},
+    {&shapes[2], 1, NULL, WEIR_OK},  {&shapes[3], 1, NULL, WEIR_OK},
+    {&shapes[4], 1, NULL, WEIR_OK},  {&shapes[5], 1, NULL, WEIR_OK},
     {&shapes[0], 2, "tcp", WEIR_OK}, {&shapes[1], 3, "tcp", WEIR_OK},
     {&shapes[0], 3, "shm", WEIR_OK}, {&shapes[5], 2, "shm", WEIR_ERR_UNSUPPORTED},
     {&shapes[6], 1, NULL, WEIR_OK},

@@ -617,8 +617,8 @@ static int need_all(weir_plan *plan, int rank)
             weir_status status = weir_plan_check(plan, NULL);
             put_back(gpu, &saved);
             if (status != WEIR_ERR_INVALID && kind != WEIRI_PLAN_NOP_OP)
-                fail_msg("%s: rank %d, thread block %u is accepted without op %u (%s)",
-                         plan->file, rank, block, i, weiri_plan_kind_name(kind));
+                fail_msg("%s: rank %d, thread block %u is accepted without op %u (%s)", plan->file,
+                         rank, block, i, weiri_plan_kind_name(kind));
             fences += status == WEIR_ERR_INVALID && kind == WEIRI_PLAN_NOP_OP;
         }
     return fences;

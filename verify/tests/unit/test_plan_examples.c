@@ -50,9 +50,8 @@ TEST(every_example_is_proved_correct)
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < sizeof ranks / sizeof *ranks; k++)
             for (int variant = 0; variant < 4; variant++) {
-                weiri_plan_example_options with = {.nranks = ranks[k],
-                                                   .instances = variant & 1 ? 3 : 1,
-                                                   .in_place = variant >> 1};
+                weiri_plan_example_options with = {
+                    .nranks = ranks[k], .instances = variant & 1 ? 3 : 1, .in_place = variant >> 1};
                 examine(&all[i], &with);
             }
 }
@@ -94,8 +93,10 @@ static int example_body(weir_boot *boot, void *argument)
     (void)argument;
     EXPECT_OK(&failures, plan_rank_open(&with, boot, MEMORY_BYTES));
     for (size_t i = 0; i < 2 * count && !failures; i++) {
-        weiri_plan_example_options how = {.nranks = with.nranks, .instances = i & 1 ? 2 : 1,
-                                          .in_place = (int)i & 1, .unit_bytes = 4096};
+        weiri_plan_example_options how = {.nranks = with.nranks,
+                                          .instances = i & 1 ? 2 : 1,
+                                          .in_place = (int)i & 1,
+                                          .unit_bytes = 4096};
         weir_plan *plan = NULL;
         EXPECT_OK(&failures, weiri_plan_example_make(&all[i / 2], &how, &plan));
         if (!failures)

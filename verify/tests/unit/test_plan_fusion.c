@@ -17,14 +17,14 @@ TEST(signals_to_several_channels_become_one)
     weir_plan_chan to[3][3];
     for (int rank = 0; rank < 3; rank++)
         FOR_PEERS(peer, rank, 3)
-            to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
+    to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
     for (int rank = 0; rank < 3; rank++) {
         for (int round = 0; round < 2; round++)
             FOR_PEERS(peer, rank, 3)
-                weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
+        weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
         for (int round = 0; round < 2; round++)
             FOR_PEERS(peer, rank, 3)
-                weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
+        weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
     }
     weir_plan *plan = build(b);
     char text[512];
@@ -172,26 +172,28 @@ TEST(packet_reductions_absorb_sends)
 TEST(an_allreduce_over_a_switch_channel_is_built_and_accepted)
 {
     enum { N = 4 };
-    weir_plan_builder *b = create((weir_plan_spec){.name = "allreduce_nvls", .nranks = N,
-                                                   .in_place = 1, .instances = N,
+    weir_plan_builder *b = create((weir_plan_spec){.name = "allreduce_nvls",
+                                                   .nranks = N,
+                                                   .in_place = 1,
+                                                   .instances = N,
                                                    .min_bytes = 1 << 20});
     weir_plan_switch all = weir_plan_switch_channel(b, WEIR_PLAN_INPUT, NULL, N);
     weir_plan_chan to[N][N];
     for (int rank = 0; rank < N; rank++)
         FOR_PEERS(peer, rank, N)
-            to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
+    to[rank][peer] = weir_plan_memory_channel(b, rank, peer);
     for (int rank = 0; rank < N; rank++) {
         weir_plan_chunks own = at(weir_plan_input(b, rank), rank);
         FOR_PEERS(peer, rank, N)
-            weir_plan_relaxed_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
+        weir_plan_relaxed_signal(to[rank][peer], 0, WEIR_PLAN_BOTH);
         FOR_PEERS(peer, rank, N)
-            weir_plan_relaxed_wait(to[rank][peer], 0, WEIR_PLAN_AFTER);
+        weir_plan_relaxed_wait(to[rank][peer], 0, WEIR_PLAN_AFTER);
         weir_plan_switch_reduce(all, rank, own, 0);
         weir_plan_switch_broadcast(all, own, rank, 0);
         FOR_PEERS(peer, rank, N)
-            weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BEFORE);
+        weir_plan_signal(to[rank][peer], 0, WEIR_PLAN_BEFORE);
         FOR_PEERS(peer, rank, N)
-            weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
+        weir_plan_wait(to[rank][peer], 0, WEIR_PLAN_BOTH);
     }
     weir_plan *plan = build(b);
     char text[512];
@@ -253,14 +255,13 @@ TEST(fences_are_placed_inside_pipelines_only_if_iterations_conflict)
         weir_plan_copy(at(t.scratch[0], 0), at(t.in[0], 0), 0);
         weir_plan_pipeline_begin(t.b, 1024, 2);
         weir_plan_copy(at(t.scratch[0], 1), at(t.scratch[0], 0), 0);
-        weir_plan_copy(weir_plan_slice(t.scratch[0], 2, 2),
-                       weir_plan_slice(t.in[0], 2, 2), 0);
+        weir_plan_copy(weir_plan_slice(t.scratch[0], 2, 2), weir_plan_slice(t.in[0], 2, 2), 0);
         if (other) /* the next iteration overwrites what this one reads */
             weir_plan_copy(at(t.out[0], 0), at(t.scratch[0], 3), 0);
         weir_plan_pipeline_end(t.b);
         weir_plan_copy(at(t.out[0], 1), at(t.scratch[0], 1), 0);
-        expect(t.b, other ? "copy [ nop copy copy nop copy ] copy"
-                          : "copy nop [ copy copy ] nop copy");
+        expect(t.b,
+               other ? "copy [ nop copy copy nop copy ] copy" : "copy nop [ copy copy ] nop copy");
     }
 }
 

@@ -20,8 +20,8 @@ typedef struct length {
     size_t bytes; /* of the message or, if is_block, of each block */
     int is_block, rounds;
 } length;
-static const length lengths[] = {{1024, 0, 35}, {1 << 20, 0, 1}, {1004, 1, 4}, {52, 1, 4},
-                                 {8, 1, 4}};
+static const length lengths[] = {
+    {1024, 0, 35}, {1 << 20, 0, 1}, {1004, 1, 4}, {52, 1, 4}, {8, 1, 4}};
 
 static int read_sample(const char *name, weir_plan **plan)
 {
@@ -117,17 +117,31 @@ enum { TYPED_COUNT = 103 };
 static void fill_typed(char *to, weir_dtype dtype, int rank)
 {
     static const unsigned char one[WEIR_DTYPE_COUNT][8] = {
-        [WEIR_INT8] = {1},          [WEIR_UINT8] = {1},        [WEIR_INT32] = {1},
-        [WEIR_UINT32] = {1},        [WEIR_INT64] = {1},        [WEIR_UINT64] = {1},
-        [WEIR_HALF] = {0, 0x3c},    [WEIR_FLOAT] = {0, 0, 0x80, 0x3f},
-        [WEIR_DOUBLE] = {0, 0, 0, 0, 0, 0, 0xf0, 0x3f},        [WEIR_BFLOAT16] = {0x80, 0x3f},
-        [WEIR_FP8_E4M3] = {0x38},   [WEIR_FP8_E5M2] = {0x3c}};
+        [WEIR_INT8] = {1},
+        [WEIR_UINT8] = {1},
+        [WEIR_INT32] = {1},
+        [WEIR_UINT32] = {1},
+        [WEIR_INT64] = {1},
+        [WEIR_UINT64] = {1},
+        [WEIR_HALF] = {0, 0x3c},
+        [WEIR_FLOAT] = {0, 0, 0x80, 0x3f},
+        [WEIR_DOUBLE] = {0, 0, 0, 0, 0, 0, 0xf0, 0x3f},
+        [WEIR_BFLOAT16] = {0x80, 0x3f},
+        [WEIR_FP8_E4M3] = {0x38},
+        [WEIR_FP8_E5M2] = {0x3c}};
     static const unsigned char two[WEIR_DTYPE_COUNT][8] = {
-        [WEIR_INT8] = {2},          [WEIR_UINT8] = {2},        [WEIR_INT32] = {2},
-        [WEIR_UINT32] = {2},        [WEIR_INT64] = {2},        [WEIR_UINT64] = {2},
-        [WEIR_HALF] = {0, 0x40},    [WEIR_FLOAT] = {0, 0, 0, 0x40},
-        [WEIR_DOUBLE] = {0, 0, 0, 0, 0, 0, 0, 0x40},           [WEIR_BFLOAT16] = {0, 0x40},
-        [WEIR_FP8_E4M3] = {0x40},   [WEIR_FP8_E5M2] = {0x40}};
+        [WEIR_INT8] = {2},
+        [WEIR_UINT8] = {2},
+        [WEIR_INT32] = {2},
+        [WEIR_UINT32] = {2},
+        [WEIR_INT64] = {2},
+        [WEIR_UINT64] = {2},
+        [WEIR_HALF] = {0, 0x40},
+        [WEIR_FLOAT] = {0, 0, 0, 0x40},
+        [WEIR_DOUBLE] = {0, 0, 0, 0, 0, 0, 0, 0x40},
+        [WEIR_BFLOAT16] = {0, 0x40},
+        [WEIR_FP8_E4M3] = {0x40},
+        [WEIR_FP8_E5M2] = {0x40}};
     size_t bytes = weir_dtype_bytes(dtype);
     for (size_t i = 0; i < TYPED_COUNT; i++)
         memcpy(to + i * bytes, (i + (size_t)rank) % 3 ? one[dtype] : two[dtype], bytes);
@@ -174,27 +188,27 @@ TEST_CASE("all types and operations give the library's bits as packets", types_m
 
 /* An allreduce of two ranks: each puts one half into the peer's scratch, and reduces the other half
  * into both outputs. OP is replaced by the operation, KEYS by additional keys. */
-#define PAIR_RANK(id, peer, own, other)                                                           \
-    "{'id':" #id ",'input_chunks':2,'output_chunks':2,'scratch_chunks':2,'channels':["           \
-    "{'channel_type':'memory','connected_to':[" #peer "]}],'remote_buffers':["                   \
-    "{'rank':" #peer ",'type':'s','access_channel_types':['memory']},"                           \
-    "{'rank':" #peer ",'type':'o','access_channel_types':['memory']}],"                          \
-    "'threadblocks':[{'id':0,'channels':[{'channel_type':'memory','channel_ids':[0]}],"          \
-    "'remote_buffer_refs':[{'access_channel_type':'memory','remote_buffer_ids':[0,1]}],'ops':["  \
-    "{'name':'pws','channel_type':'memory','channel_ids':[0],"                                   \
-    "'src_buff':[{'type':'i','index':" #other ",'size':1}],"                                     \
-    "'dst_buff':[{'buffer_id':0,'index':" #other ",'size':1}]},"                                 \
-    "{'name':'wait','channel_type':'memory','channel_ids':[0]},{'name':'nop'},"                  \
-    "{'name':'res','channel_type':'memory','reduce_op':'OP',"                                  \
-    "'src_buff':[{'type':'i','index':" #own ",'size':1},"                                        \
-    "{'type':'s','index':" #own ",'size':1}],"                                                   \
-    "'dst_buff':[{'type':'o','index':" #own ",'size':1},"                                        \
-    "{'buffer_id':1,'index':" #own ",'size':1}]},{'name':'nop'},"                                \
-    "{'name':'signal','channel_type':'memory','channel_ids':[0]},"                               \
+#define PAIR_RANK(id, peer, own, other)                                                            \
+    "{'id':" #id ",'input_chunks':2,'output_chunks':2,'scratch_chunks':2,'channels':["             \
+    "{'channel_type':'memory','connected_to':[" #peer "]}],'remote_buffers':["                     \
+    "{'rank':" #peer ",'type':'s','access_channel_types':['memory']},"                             \
+    "{'rank':" #peer ",'type':'o','access_channel_types':['memory']}],"                            \
+    "'threadblocks':[{'id':0,'channels':[{'channel_type':'memory','channel_ids':[0]}],"            \
+    "'remote_buffer_refs':[{'access_channel_type':'memory','remote_buffer_ids':[0,1]}],'ops':["    \
+    "{'name':'pws','channel_type':'memory','channel_ids':[0],"                                     \
+    "'src_buff':[{'type':'i','index':" #other ",'size':1}],"                                       \
+    "'dst_buff':[{'buffer_id':0,'index':" #other ",'size':1}]},"                                   \
+    "{'name':'wait','channel_type':'memory','channel_ids':[0]},{'name':'nop'},"                    \
+    "{'name':'res','channel_type':'memory','reduce_op':'OP',"                                      \
+    "'src_buff':[{'type':'i','index':" #own ",'size':1},"                                          \
+    "{'type':'s','index':" #own ",'size':1}],"                                                     \
+    "'dst_buff':[{'type':'o','index':" #own ",'size':1},"                                          \
+    "{'buffer_id':1,'index':" #own ",'size':1}]},{'name':'nop'},"                                  \
+    "{'name':'signal','channel_type':'memory','channel_ids':[0]},"                                 \
     "{'name':'wait','channel_type':'memory','channel_ids':[0]}]}]}"
 static const char pair_text[] =
-    "{'name':'pair','collective':'allreduce','use_double_scratch_buffer':true,KEYS'gpus':["
-    PAIR_RANK(0, 1, 0, 1) "," PAIR_RANK(1, 0, 1, 0) "]}";
+    "{'name':'pair','collective':'allreduce','use_double_scratch_buffer':true,KEYS'gpus':"
+    "[" PAIR_RANK(0, 1, 0, 1) "," PAIR_RANK(1, 0, 1, 0) "]}";
 
 /* Parses JSON that has ' in place of ". */
 static int parse(char *text, weir_plan **plan)
@@ -330,20 +344,19 @@ static int rooted_body(weir_boot *boot, void *argument)
         const int reduces = variant & 1, is_plain = variant >> 2 & 1, is_root = with.rank == 0;
         const weiri_plan_example_options how = {.nranks = 2, .in_place = variant >> 1 & 1};
         weir_plan *plan = NULL;
-        EXPECT_OK(&failures, weiri_plan_example_make(
-                                 weiri_plan_example_find(reduces ? "reduce_direct"
-                                                                 : "broadcast_direct"),
-                                 &how, &plan));
+        EXPECT_OK(&failures,
+                  weiri_plan_example_make(
+                      weiri_plan_example_find(reduces ? "reduce_direct" : "broadcast_direct"), &how,
+                      &plan));
         float *in = is_plain ? (void *)with.plain[0] : weir_mem_pointer(with.memory[0]);
         float *out = is_plain ? (void *)with.plain[1] : weir_mem_pointer(with.memory[1]);
         for (int i = 0; i < 5; i++) {
             in[i] = (float)(4 + 8 * with.rank + i);
             out[i] = -1;
         }
-        EXPECT_OK(&failures,
-                  weir_executor_run(with.executor, plan, reduces || is_root ? in : NULL,
-                                    reduces && !is_root ? NULL : out, 20, 20, WEIR_FLOAT,
-                                    WEIR_AVG, NULL));
+        EXPECT_OK(&failures, weir_executor_run(with.executor, plan, reduces || is_root ? in : NULL,
+                                               reduces && !is_root ? NULL : out, 20, 20, WEIR_FLOAT,
+                                               WEIR_AVG, NULL));
         for (int i = 0; i < 5; i++) {
             const float result = (float)(i + (reduces ? 8 : 4));
             EXPECT(&failures, in[i] == (float)(4 + 8 * with.rank + i));
@@ -458,7 +471,7 @@ static int deadline_body(weir_boot *boot, void *argument)
     const weir_status either = status == WEIR_ERR_TIMEOUT ? status : WEIR_ERR_ABORTED;
     if (weir_comm_rank(comm) == 0) /* aborted by rank 1, or by the deadline if that is late */
         EXPECT(&failures, rejected(status, *does ? either : WEIR_ERR_TIMEOUT,
-                                  "thread block 4, op 1 (wait) of test, waiting for rank 1"));
+                                   "thread block 4, op 1 (wait) of test, waiting for rank 1"));
     else if (*does)
         EXPECT(&failures, rejected(status, WEIR_ERR_INVALID, "wait for each other"));
     else
@@ -500,7 +513,7 @@ static int many_sources_body(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, plan_rank_open(&with, boot, 4096));
     uint16_t *in = weir_mem_pointer(with.memory[0]), *out = weir_mem_pointer(with.memory[1]);
     for (int i = 0; i < SUMMED; i++) {
-        in[i] = 0x6800;         /* 2048, of whose successors a half holds each second */
+        in[i] = 0x6800;          /* 2048, of whose successors a half holds each second */
         in[SUMMED + i] = 0x3c00; /* 1 */
     }
     weir_executor_set_checks(with.executor, 0); /* it is no allreduce */

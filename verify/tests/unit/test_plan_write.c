@@ -31,7 +31,7 @@ static void same_list(const void *a, size_t a_count, const void *b, size_t b_cou
     if (a_count)
         assert_memory_equal(a, b, a_count * each);
 }
-#define SAME_LIST(a, b, list, count) \
+#define SAME_LIST(a, b, list, count)                                                               \
     same_list((a)->list, (a)->count, (b)->list, (b)->count, sizeof *(a)->list)
 
 static void same_gpu(const weiri_plan_gpu *a, const weiri_plan_gpu *b)

@@ -156,9 +156,9 @@ TEST(whole_numbers_are_digits_within_bounds)
     assert_int_equal(number, 9);
     assert_int_equal(weiri_whole_read("-1", -1, 9, &number), 0);
     assert_int_equal(number, -1);
-    static const char *const wrong[] = {"",    "0",   "10",  "+5", " 5",   "5 ", "-5",
-                                        "5x",  "x",   "0x5", "1e0", "5.0", "-",  "\t5",
-                                        "99999999999999999999"};
+    static const char *const wrong[] = {"",    "0",   "10", "+5",  " 5",
+                                        "5 ",  "-5",  "5x", "x",   "0x5",
+                                        "1e0", "5.0", "-",  "\t5", "99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (weiri_whole_read(wrong[i], 1, 9, &number) == 0)
             fail_msg("'%s' was read as %lld", wrong[i], number);
@@ -170,15 +170,42 @@ TEST(sizes_have_the_units_of_nccl_tests)
     static const struct {
         const char *text;
         size_t bytes;
-    } right[] = {{"0", 0},          {"8", 8},           {"1K", 1024},      {"1k", 1024},
-                 {"1KB", 1024},     {"1kb", 1024},      {"1KiB", 1024},    {"1 KiB", 1024},
-                 {"1.5K", 1536},    {".5M", 524288},    {"0.001K", 1},     {"2M", 2 << 20},
-                 {"1GB", 1 << 30},  {"1 G", 1 << 30},   {"1t", 1ull << 40}, {"1TiB", 1ull << 40},
-                 {"0K", 0},         {"1.1G", 1181116006}};
-    static const char *const wrong[] = {
-        "",    "1.5",  "0.4", ".",    "+5",   " 5",  "-8",  "0x400",  "1e3",     "1e3K", "1KK",
-        "1Kx", "1 ",   "1  K", "K",   "1B",   "8 B", "1P",  "1.2.3K", "0.0001K", "nan",  "inf",
-        "1,5K", "1Kb1", "4611686018427387905", "99999999999999999999", "9999999T"};
+    } right[] = {{"0", 0},           {"8", 8},
+                 {"1K", 1024},       {"1k", 1024},
+                 {"1KB", 1024},      {"1kb", 1024},
+                 {"1KiB", 1024},     {"1 KiB", 1024},
+                 {"1.5K", 1536},     {".5M", 524288},
+                 {"0.001K", 1},      {"2M", 2 << 20},
+                 {"1GB", 1 << 30},   {"1 G", 1 << 30},
+                 {"1t", 1ull << 40}, {"1TiB", 1ull << 40},
+                 {"0K", 0},          {"1.1G", 1181116006}};
+    static const char *const wrong[] = {"",
+                                        "1.5",
+                                        "0.4",
+                                        ".",
+                                        "+5",
+                                        " 5",
+                                        "-8",
+                                        "0x400",
+                                        "1e3",
+                                        "1e3K",
+                                        "1KK",
+                                        "1Kx",
+                                        "1 ",
+                                        "1  K",
+                                        "K",
+                                        "1B",
+                                        "8 B",
+                                        "1P",
+                                        "1.2.3K",
+                                        "0.0001K",
+                                        "nan",
+                                        "inf",
+                                        "1,5K",
+                                        "1Kb1",
+                                        "4611686018427387905",
+                                        "99999999999999999999",
+                                        "9999999T"};
     size_t bytes = 7;
     for (size_t i = 0; i < sizeof right / sizeof *right; i++)
         if (weiri_bytes_read(right[i].text, &bytes) != 0 || bytes != right[i].bytes)
@@ -198,9 +225,8 @@ TEST(decimal_numbers_have_no_sign_and_no_blanks)
     assert_int_equal(weiri_decimal_read("1e3", &value), 0);
     assert_true(value == 1000);
     assert_int_equal(weiri_decimal_read("350", &value), 0);
-    static const char *const wrong[] = {"", ".", "1e", "e3", "1e999", "0x10", "+5", "-1", " 1",
-                                        "1 ", "nan",
-                                        "1.2.3", "1,5"};
+    static const char *const wrong[] = {"",   ".",  "1e", "e3",  "1e999", "0x10", "+5",
+                                        "-1", " 1", "1 ", "nan", "1.2.3", "1,5"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (weiri_decimal_read(wrong[i], &value) == 0)
             fail_msg("'%s' was read as %g", wrong[i], value);
@@ -213,12 +239,18 @@ TEST(percentages_of_options_have_one_spelling)
         const char *text;
         double percent, part; /* by the two kinds; -1: refused */
     } cases[] = {
-        {"2%", 0.02, 0.02},   {"0.00001%", 1e-7, 1e-7}, {".5", 0.005, 0.5},  {"2", 0.02, -1},
-        {"1e-1%", 1e-3, 1e-3}, {"50%", 0.5, 0.5},       {"51%", -1, -1},     {"0%", -1, 0},
-        {"0", -1, 0},         {"1", 0.01, -1},          {"-1%", -1, -1},     {"+1%", -1, -1},
-        {" 1%", -1, -1},      {"1 %", -1, -1},          {"2%%", -1, -1},     {"2x", -1, -1},
-        {"%", -1, -1},        {"", -1, -1},             {".", -1, -1},       {"0x1%", -1, -1},
-        {"nan%", -1, -1},     {"1e999%", -1, -1},       {"inf", -1, -1},     {"1.2.3%", -1, -1},
+        {"2%", 0.02, 0.02},    {"0.00001%", 1e-7, 1e-7},
+        {".5", 0.005, 0.5},    {"2", 0.02, -1},
+        {"1e-1%", 1e-3, 1e-3}, {"50%", 0.5, 0.5},
+        {"51%", -1, -1},       {"0%", -1, 0},
+        {"0", -1, 0},          {"1", 0.01, -1},
+        {"-1%", -1, -1},       {"+1%", -1, -1},
+        {" 1%", -1, -1},       {"1 %", -1, -1},
+        {"2%%", -1, -1},       {"2x", -1, -1},
+        {"%", -1, -1},         {"", -1, -1},
+        {".", -1, -1},         {"0x1%", -1, -1},
+        {"nan%", -1, -1},      {"1e999%", -1, -1},
+        {"inf", -1, -1},       {"1.2.3%", -1, -1},
         {"1e%", -1, -1},
     };
     char expected[128];
@@ -233,8 +265,8 @@ TEST(percentages_of_options_have_one_spelling)
     double kept = 7;
     assert_int_not_equal(
         weiri_percent_read("1", WEIRI_PERCENT_OR_PART, 10, &kept, expected, sizeof expected), 0);
-    assert_string_equal(
-        expected, "a percentage such as 3%, or a number below 1 such as 0.03; at most 1000%");
+    assert_string_equal(expected,
+                        "a percentage such as 3%, or a number below 1 such as 0.03; at most 1000%");
     assert_int_not_equal(
         weiri_percent_read("x", WEIRI_PERCENT, 1, &kept, expected, sizeof expected), 0);
     assert_string_equal(expected, "a percentage such as 2%, above 0% and at most 100%");
@@ -263,8 +295,8 @@ static const weiri_option option_rows[] = {
     {OPTION('b', "bytes", "SIZE", bytes, bytes), .low = 1, .initial = "1K",
      .flags = WEIRI_OPTION_SAME, .manifest = "bytes", .help = "a size"},
     {OPTION(0, "seed", "N", whole, seed), .high = LONG_MAX, .manifest = "seed", .help = "a seed"},
-    {OPTION(0, "mode", "fast|exact", words, mode), .initial = "exact",
-     .flags = WEIRI_OPTION_SAME, .manifest = "mode", .help = "the mode"},
+    {OPTION(0, "mode", "fast|exact", words, mode), .initial = "exact", .flags = WEIRI_OPTION_SAME,
+     .manifest = "mode", .help = "the mode"},
     {OPTION(0, "memory", "registered|unregistered", words, memory), .recorded = "weir|plain",
      .flags = WEIRI_OPTION_SAME, .manifest = "memory",
      .help = "the kind of memory, with a text of more words than one line of --help can have"},

@@ -167,7 +167,7 @@ TEST(choice_takes_the_only_numa_node_for_a_device_without_one)
     static const struct {
         const char *nodes; /* of the machine; NULL: its kernel has no NUMA */
         int expected;
-    } cases[] = {{NULL, 0},    {"0\n", 0},   {"2\n", 2},     {"0-1\n", -1},
+    } cases[] = {{NULL, 0},     {"0\n", 0},    {"2\n", 2},     {"0-1\n", -1},
                  {"0,2\n", -1}, {"1,3\n", -1}, {"0-1,4\n", -1}};
     char root[] = "/tmp/weir-sys-XXXXXX", command[64];
     const char *const device = "bus/pci/devices/0000:41:00.0/numa_node";
@@ -237,8 +237,8 @@ static int locked_out(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, ops->open(0, 1, 1000, &net));
     if (net) {
         EXPECT_OK(&failures, ops->mem_register(net, room, 4096, WEIRI_NET_HOST, &mem));
-        EXPECT(&failures, ops->mem_register(net, room, BYTES, WEIRI_NET_HOST, &mem) ==
-                              WEIR_ERR_NO_MEMORY);
+        EXPECT(&failures,
+               ops->mem_register(net, room, BYTES, WEIRI_NET_HOST, &mem) == WEIR_ERR_NO_MEMORY);
         EXPECT(&failures, boot_last_error_has("ulimit -l") && boot_last_error_has("64 KiB"));
         EXPECT(&failures,
                ops->mem_register(net, (void *)4096, BYTES, WEIRI_NET_HOST, &mem) != WEIR_OK);

@@ -130,7 +130,7 @@ static weir_dtype dtypes[] = {WEIR_INT8,   WEIR_UINT8,    WEIR_INT32,    WEIR_UI
                               WEIR_INT64,  WEIR_UINT64,   WEIR_HALF,     WEIR_FLOAT,
                               WEIR_DOUBLE, WEIR_BFLOAT16, WEIR_FP8_E4M3, WEIR_FP8_E5M2};
 _Static_assert(sizeof dtypes / sizeof *dtypes == WEIR_DTYPE_COUNT, "every data type is tested");
-#define DTYPE_CASE(name, dtype)                                                                   \
+#define DTYPE_CASE(name, dtype)                                                                    \
     TEST_CASE(name "_reductions_match_the_model", reductions_match_the_model, &dtypes[dtype])
 DTYPE_CASE("int8", WEIR_INT8)
 DTYPE_CASE("uint8", WEIR_UINT8)

@@ -12,14 +12,14 @@
 #include <math.h>
 #include <time.h>
 
-#define OLD_HEADER                                                                             \
-    "schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,"  \
-    "redop,root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,"         \
+#define OLD_HEADER                                                                                 \
+    "schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,"      \
+    "redop,root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,"             \
     "ci_high_us,algbw_gbs,busbw_gbs,verify,wrong"
-#define NEW_HEADER                                                                             \
-    OLD_HEADER ",oracle,special,determinism,gpu_samples,gpu_throttled,throttle_reasons,sm_mhz," \
+#define NEW_HEADER                                                                                 \
+    OLD_HEADER ",oracle,special,determinism,gpu_samples,gpu_throttled,throttle_reasons,sm_mhz,"    \
                "memory_mhz,power_w,temperature_c,dist,counts,ceiling_pct"
-#define NEWEST_HEADER                                                                          \
+#define NEWEST_HEADER                                                                              \
     NEW_HEADER ",tokens,hidden,experts,topk,layout,dispatch_dtype,link_bytes,expert_bytes"
 #define ROW "1,r1,2026-01-01T00:00:00Z,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,"
 #define TIMES ",2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1,0.175,pass,0"
@@ -71,8 +71,10 @@ TEST(csv_of_the_benchmarks_is_read)
     expect("a.csv", OLD_HEADER "\r\n" ROW "8" TIMES "\r\n", 1, NULL);
     expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES, 1, NULL);
     expect("a.csv", "\xef\xbb\xbf" OLD_HEADER "\n" ROW "8" TIMES "\n", 1, NULL);
-    expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES "\n" NEW_HEADER "\n" ROW "16" TIMES
-           ",exact,pass,off,0,0,none,,,,,,,\n", 2, NULL);
+    expect("a.csv",
+           OLD_HEADER "\n" ROW "8" TIMES "\n" NEW_HEADER "\n" ROW "16" TIMES
+                      ",exact,pass,off,0,0,none,,,,,,,\n",
+           2, NULL);
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,,,,,,,,,fail,17\n", 1, NULL);
     expect("a.csv", OLD_HEADER ",novel\n" ROW "8" TIMES ",x\n", 1,
            "a.csv:1: unknown column 'novel'");
@@ -88,17 +90,23 @@ TEST(wrong_csv_is_rejected_with_the_line_number)
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,0x1p4,9,12,11,9,11,0,0,pass,0\n", 0, "'0x1p4'");
     expect("a.csv", OLD_HEADER "\n" ROW "-8" TIMES "\n", 0, "a.csv:2: bytes '-8'");
     expect("a.csv", OLD_HEADER "\n" ROW "99999999999999999999" TIMES "\n", 0, "a.csv:2: bytes");
-    expect("a.csv", OLD_HEADER "\n1,r,u,h,allreduce,host,shm,8,1,weir,\"ring,float,sum\n" ROW "8"
-           TIMES "\n", 1, "a.csv:2: a quote is never closed");
+    expect("a.csv",
+           OLD_HEADER "\n1,r,u,h,allreduce,host,shm,8,1,weir,\"ring,float,sum\n" ROW "8" TIMES "\n",
+           1, "a.csv:2: a quote is never closed");
     expect("a.csv", "size,time\n1,2\n", 0, "a.csv:1: no column 'collective'");
-    expect("a.csv", OLD_HEADER "\n1,r,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,up,8" TIMES
-           "\n", 0, "a.csv:2: placement 'up'");
+    expect("a.csv",
+           OLD_HEADER "\n1,r,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,up,8" TIMES "\n", 0,
+           "a.csv:2: placement 'up'");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,5,4,6,6,5,5,1,1,maybe,0\n", 0, "verify 'maybe'");
     expect("a.txt", "hello\n", 0, "a.txt: text; not a known kind of result file");
-    expect("a.csv", OLD_HEADER "\n1,r\x01,u,=cmd(),allreduce,host,shm,8,1,weir,ring,float,sum,-1,"
-           "out,8" TIMES "\n", 1, "a.csv:2: host '=cmd()' contains unsafe characters");
-    expect("a.csv", OLD_HEADER "\n1,r,u,h\xff\xc2\x9b,allreduce,host,shm,8,1,weir,ring,float,sum,"
-           "-1,out,8" TIMES "\n", 1, "a.csv:2: host");
+    expect("a.csv",
+           OLD_HEADER "\n1,r\x01,u,=cmd(),allreduce,host,shm,8,1,weir,ring,float,sum,-1,"
+                      "out,8" TIMES "\n",
+           1, "a.csv:2: host '=cmd()' contains unsafe characters");
+    expect("a.csv",
+           OLD_HEADER "\n1,r,u,h\xff\xc2\x9b,allreduce,host,shm,8,1,weir,ring,float,sum,"
+                      "-1,out,8" TIMES "\n",
+           1, "a.csv:2: host");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,=1+1,5,4,6,6,5,5,1,1,pass,0\n", 1,
            "a.csv:2: iters '=1+1' is not a number");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,=1+1,,,,,,,,fail,17\n", 1,
@@ -125,7 +133,8 @@ static char *printed(const results_set *set, void (*print)(FILE *file, const res
 /* Reading and writing gives the same text, including quotes. */
 TEST(csv_is_written_as_it_was_read)
 {
-    static const char text[] = NEWEST_HEADER "\n"
+    static const char text[] = NEWEST_HEADER
+        "\n"
         "4,r1,2026-01-01T00:00:00Z,\"a \"\"b\"\", c\",alltoallv,cuda,cuda_ipc,8,1,weir,p:4x32,"
         "float,none,-1,out,1024,2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1024,0.0896,pass,0,"
         "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device,71.5,128,7168,256,8,"
@@ -172,32 +181,33 @@ static void expect_same_rows(const results_set *set,
     reading_free(&made);
 }
 
-#define JSON_ROW(more)                                                                         \
-    "{\"schema\": 5, \"run_id\": \"r1\", \"utc\": \"2026-01-01T00:00:00Z\", "                  \
-    "\"host\": \"a \\\"b\\\", \xc3\xbc\", \"collective\": \"alltoallv\", \"backend\": \"cuda\", " \
-    "\"transport\": \"cuda_ipc\", \"nranks\": 8, \"nnodes\": 1, \"contender\": \"weir\", "     \
-    "\"algo\": \"p:4x32\", \"dtype\": \"float\", \"redop\": \"none\", \"root\": -1, "          \
-    "\"placement\": \"out\", \"bytes\": 1024, \"count\": 2, \"iters\": 20, " more              \
-    "\"oracle\": \"exact\", \"special\": \"off\", \"determinism\": \"off\", \"gpu_samples\": 6, " \
-    "\"gpu_throttled\": 0, \"throttle_reasons\": \"none\", \"sm_mhz\": 1980, "                 \
-    "\"memory_mhz\": null, \"power_w\": 120, \"temperature_c\": 40, \"dist\": \"zipf:1.2\", "  \
-    "\"counts\": \"device\", \"ceiling_pct\": 71.5, \"tokens\": 128, \"hidden\": null, "        \
-    "\"experts\": 256, \"topk\": 8, \"layout\": \"expert\", \"dispatch_dtype\": \"\", "           \
+#define JSON_ROW(more)                                                                             \
+    "{\"schema\": 5, \"run_id\": \"r1\", \"utc\": \"2026-01-01T00:00:00Z\", "                      \
+    "\"host\": \"a \\\"b\\\", \xc3\xbc\", \"collective\": \"alltoallv\", \"backend\": \"cuda\", "  \
+    "\"transport\": \"cuda_ipc\", \"nranks\": 8, \"nnodes\": 1, \"contender\": \"weir\", "         \
+    "\"algo\": \"p:4x32\", \"dtype\": \"float\", \"redop\": \"none\", \"root\": -1, "              \
+    "\"placement\": \"out\", \"bytes\": 1024, \"count\": 2, \"iters\": 20, " more                  \
+    "\"oracle\": \"exact\", \"special\": \"off\", \"determinism\": \"off\", \"gpu_samples\": 6, "  \
+    "\"gpu_throttled\": 0, \"throttle_reasons\": \"none\", \"sm_mhz\": 1980, "                     \
+    "\"memory_mhz\": null, \"power_w\": 120, \"temperature_c\": 40, \"dist\": \"zipf:1.2\", "      \
+    "\"counts\": \"device\", \"ceiling_pct\": 71.5, \"tokens\": 128, \"hidden\": null, "           \
+    "\"experts\": 256, \"topk\": 8, \"layout\": \"expert\", \"dispatch_dtype\": \"\", "            \
     "\"link_bytes\": 4096, \"expert_bytes\": null}"
-#define JSON_TIMES                                                                             \
-    "\"median_us\": 10.000, \"min_us\": 9.120, \"max_us\": 12.000, \"p99_us\": 11.000, "       \
-    "\"ci_low_us\": 9.900, \"ci_high_us\": 10.100, \"algbw_gbs\": 0.102402, "                   \
-    "\"busbw_gbs\": 1e+06, "                                                                 \
+#define JSON_TIMES                                                                                 \
+    "\"median_us\": 10.000, \"min_us\": 9.120, \"max_us\": 12.000, \"p99_us\": 11.000, "           \
+    "\"ci_low_us\": 9.900, \"ci_high_us\": 10.100, \"algbw_gbs\": 0.102402, "                      \
+    "\"busbw_gbs\": 1e+06, "                                                                       \
     "\"verify\": \"pass\", \"wrong\": 0, "
-#define JSON_FAILED                                                                            \
-    "\"median_us\": null, \"min_us\": null, \"max_us\": null, \"p99_us\": null, "              \
-    "\"ci_low_us\": null, \"ci_high_us\": null, \"algbw_gbs\": null, \"busbw_gbs\": null, "    \
+#define JSON_FAILED                                                                                \
+    "\"median_us\": null, \"min_us\": null, \"max_us\": null, \"p99_us\": null, "                  \
+    "\"ci_low_us\": null, \"ci_high_us\": null, \"algbw_gbs\": null, \"busbw_gbs\": null, "        \
     "\"verify\": \"fail\", \"wrong\": 17, "
-#define JSON_DOCUMENT                                                                          \
-    "{\n\"version\": 3,\n\"novel\": [0.5, 8.4499999999999993, {\"a\": null}],\n\"results\": [\n" \
-    "{\"size\": 1024, \"out_of_place\": {\"time\": 8.25}, \"out_of_place_per_iter\": "         \
-    "{\"times_us\": [9, 7.5]}, \"rows\": [\n" JSON_ROW(JSON_TIMES) ",\n" JSON_ROW(JSON_FAILED) \
-    "]},\n{\"rows\": []}],\n\"manifest\": {\"commit\": \"c\"},\n\"end_time\": \"now\"}"
+#define JSON_DOCUMENT                                                                              \
+    "{\n\"version\": 3,\n\"novel\": [0.5, 8.4499999999999993, {\"a\": null}],\n\"results\": [\n"   \
+    "{\"size\": 1024, \"out_of_place\": {\"time\": 8.25}, \"out_of_place_per_iter\": "             \
+    "{\"times_us\": [9, 7.5]}, \"rows\": [\n" JSON_ROW(JSON_TIMES) ",\n" JSON_ROW(                 \
+        JSON_FAILED) "]},\n{\"rows\": []}],\n\"manifest\": {\"commit\": \"c\"},\n\"end_time\": "   \
+                     "\"now\"}"
 
 static void json_round_trip_of(const char *text, size_t rows)
 {
@@ -232,8 +242,9 @@ TEST(json_is_written_as_it_was_read)
     assert_string_equal(rows[0].text[RESULTS_MEMORY_MHZ], "");
     assert_true(rows[0].median_us == 10 && rows[0].high_us == 10.1 && rows[1].failed);
     reading_free(&made);
-    read_text(&made, "a.csv", OLD_HEADER "\n" ROW "0016,-0,2,8.45,-0.000,1e1,+3,9.900,10.1,"
-              "1000000,0.17500,pass,0\n" ROW "999999999999999999" TIMES "\n");
+    read_text(&made, "a.csv",
+              OLD_HEADER "\n" ROW "0016,-0,2,8.45,-0.000,1e1,+3,9.900,10.1,"
+                         "1000000,0.17500,pass,0\n" ROW "999999999999999999" TIMES "\n");
     assert_int_equal(made.set.count, 2);
     expect_same_rows(&made.set, results_print_csv);
     expect_same_rows(&made.set, results_print_rows_json);
@@ -255,12 +266,16 @@ TEST(fields_that_contradict_each_other_and_unknown_schemas_are_reported)
     expect("a.csv",
            OLD_HEADER "\n1,r1,u,h,allreduce,host,shm,2,3,weir,ring,float,sum,-1,out,8" TIMES "\n",
            1, "a.csv:2: nnodes 3 contradicts nranks 2");
-    expect("a.csv", OLD_HEADER "\n9" "9,r1,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,8"
-           TIMES "\n", 1, "a.csv:2: unknown schema '99': this program knows 1 to 5");
-    expect("a.csv", OLD_HEADER "\nx,r1,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,8"
-           TIMES "\n", 1, "schema 'x' is not a number");
-    read_text(&made, "a.csv", OLD_HEADER "\n" ROW "8,2,20,10,9,12,11,9,11,,,pass,3\n" ROW
-              "16,2,20,10,9,12,11,9,11,,,pass,0\n");
+    expect("a.csv",
+           OLD_HEADER "\n9"
+                      "9,r1,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,8" TIMES "\n",
+           1, "a.csv:2: unknown schema '99': this program knows 1 to 5");
+    expect("a.csv",
+           OLD_HEADER "\nx,r1,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,8" TIMES "\n",
+           1, "schema 'x' is not a number");
+    read_text(&made, "a.csv",
+              OLD_HEADER "\n" ROW "8,2,20,10,9,12,11,9,11,,,pass,3\n" ROW
+                         "16,2,20,10,9,12,11,9,11,,,pass,0\n");
     assert_true(made.set.rows[0].failed && !made.set.rows[1].failed);
     reading_free(&made);
 }
@@ -282,27 +297,30 @@ TEST(wrong_json_rows_are_rejected)
                                        "\xf4\x90\x80\x80"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         char text[1024];
-        snprintf(text, sizeof text, OLD_HEADER "\n1,r%s,u,h,allreduce,host,shm,8,1,weir,ring,float,"
-                 "sum,-1,out,8" TIMES "\n", none[i]);
+        snprintf(text, sizeof text,
+                 OLD_HEADER "\n1,r%s,u,h,allreduce,host,shm,8,1,weir,ring,float,"
+                            "sum,-1,out,8" TIMES "\n",
+                 none[i]);
         expect("a.csv", text, 1, "a.csv:2: run_id");
     }
 }
 
-#define NCCL_HEAD                                                                              \
-    "# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22803\n"                      \
-    "# Collective test starting: all_reduce_perf\n"                                            \
-    "# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: 4(factor) warmup iters: 5 iters: 20\n#\n" \
-    "#  Rank  0 Group  0 Pid    991 on      node-a device  0 [0000:00:06] NVIDIA H200\n"       \
+#define NCCL_HEAD                                                                                  \
+    "# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22803\n"                          \
+    "# Collective test starting: all_reduce_perf\n"                                                \
+    "# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: 4(factor) warmup iters: 5 iters: 20\n#\n"    \
+    "#  Rank  0 Group  0 Pid    991 on      node-a device  0 [0000:00:06] NVIDIA H200\n"           \
     "#  Rank  1 Group  0 Pid    992 on      node-b device  0 [0000:00:06] NVIDIA H200\n"
-#define NCCL_COLUMNS                                                                           \
-    "#       size         count      type   redop    root     time   algbw   busbw  #wrong "   \
-    "    time   algbw   busbw  #wrong\n"                                                       \
+#define NCCL_COLUMNS                                                                               \
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong "       \
+    "    time   algbw   busbw  #wrong\n"                                                           \
     "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)\n"
 
 TEST(text_of_nccl_tests_is_read)
 {
     reading made;
-    read_text(&made, "x.log", "mpirun all_reduce_perf\n" NCCL_HEAD NCCL_COLUMNS
+    read_text(&made, "x.log",
+              "mpirun all_reduce_perf\n" NCCL_HEAD NCCL_COLUMNS
               "    8   2     float     sum      -1     8.45    0.00    0.00       0     8.30 "
               "   0.00    0.00    N/A\n"
               "node-a:991:1000 [0] NCCL INFO Channel 00/24 : 0 1\n"
@@ -326,21 +344,23 @@ TEST(text_of_nccl_tests_is_read)
 TEST(variants_of_nccl_tests_text_are_read)
 {
     /* 2.10: no program name, `error`, no root. The file's name gives the collective. */
-    expect("all_gather.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
+    expect("all_gather.txt",
+           "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
            "#       size  count  type    time   algbw   busbw  error     time   algbw   busbw "
-           " error\n   1024   256   float   10.0   0.1   0.1  0e+00   10.1  0.1  0.1  1e-06\n", 2,
-           NULL);
+           " error\n   1024   256   float   10.0   0.1   0.1  0e+00   10.1  0.1  0.1  1e-06\n",
+           2, NULL);
     expect("x.txt",
            "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
            "#       size  count  type    time   algbw   busbw  error\n"
            "   1024   256   float   10.0   0.1   0.1  0e+00\n",
            0, "x.txt:4: the log does not name");
     /* -I, -C and -S: more columns, a different name for time, a time stamp at the end. */
-    expect("x.txt", NCCL_HEAD
+    expect("x.txt",
+           NCCL_HEAD
            "#  size  count  type  redop  root cputime algbw busbw #wrong i_min i_max i_p99 i_cv% "
            "cputime algbw busbw #wrong i_min i_max i_p99 i_cv%\n"
-           " 8 2 float sum -1 8.4 0 0 0 1 2 3 4 8.3 0 0 N/A 1 2 3 4 2026-01-01 12:00:00\n", 2,
-           NULL);
+           " 8 2 float sum -1 8.4 0 0 0 1 2 3 4 8.3 0 0 N/A 1 2 3 4 2026-01-01 12:00:00\n",
+           2, NULL);
     expect("x.txt", NCCL_HEAD NCCL_COLUMNS "   8    2   float   sum   -1   8.4  0.0  0.0   0   8.",
            0, "x.txt:9: a row of 10 fields where the headings have 13");
     expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 inf 0.0 0.0 0 N/A N/A N/A N/A\n", 0,
@@ -354,21 +374,28 @@ TEST(variants_of_nccl_tests_text_are_read)
 
 TEST(output_of_other_tools_is_read)
 {
-    expect("r.csv", "numCycle,collective,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
+    expect("r.csv",
+           "numCycle,collective,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
            "time,algbw,busbw,#wrong\n0,AllReduce,1,8,8,1,1024,float,sum,0,10.5,0.1,0.2,0\n"
-           "0,AllReduce,1,8,8,1,1024,float,sum,1,10.6,0.1,0.2,N/A\n", 2, NULL);
-    expect("r.json", "[{\"numCycle\":0, \"name\":\"AllReduce\", \"ranks\":8, \"ranksPerNode\":8, "
+           "0,AllReduce,1,8,8,1,1024,float,sum,1,10.6,0.1,0.2,N/A\n",
+           2, NULL);
+    expect("r.json",
+           "[{\"numCycle\":0, \"name\":\"AllReduce\", \"ranks\":8, \"ranksPerNode\":8, "
            "\"size\":1024, \"type\":\"float\", \"redop\":\"sum\", \"inPlace\":0, \"time\":10.5, "
-           "\"algBw\":0.1, \"busBw\":0.2, \"wrong\":\"0\"}]\n", 1, NULL);
-    expect("m.json", "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":8,\"ranksPerNode\":8,"
+           "\"algBw\":0.1, \"busBw\":0.2, \"wrong\":\"0\"}]\n",
+           1, NULL);
+    expect("m.json",
+           "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":8,\"ranksPerNode\":8,"
            "\"size\":1024,\"time\":5.5,\"algBw\":1,\"busBw\":1.75}\n"
            "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":8,\"ranksPerNode\":8,"
-           "\"size\":2048,\"time\":5.6,\"algBw\":1,\"busBw\":1.75}\n{\"name\":\"allre", 2,
-           "m.json:3: not a JSON object");
-    expect("i.txt", "# Benchmarking Allgather\n# #processes = 4\n"
+           "\"size\":2048,\"time\":5.6,\"algBw\":1,\"busBw\":1.75}\n{\"name\":\"allre",
+           2, "m.json:3: not a JSON object");
+    expect("i.txt",
+           "# Benchmarking Allgather\n# #processes = 4\n"
            " #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
            "      0         1000         0.03         0.03         0.03\n"
-           "   1024         1000         5.03         6.03         5.53\n", 1, NULL);
+           "   1024         1000         5.03         6.03         5.53\n",
+           1, NULL);
     expect("o.txt",
            "# OSU MPI Allreduce Latency Test v7.0\n# Size       Avg Latency(us)\n"
            "4                       1.50\n",
@@ -380,18 +407,22 @@ TEST(other_tools_state_the_number_of_nodes)
     static const struct {
         const char *path, *text, *nnodes;
     } files[] = {
-        {"r.csv", "numCycle,collective,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
-                  "time,algbw,busbw,#wrong\n0,AllReduce,1,8,8,1,1024,float,sum,0,10.5,0.1,0.2,0\n",
+        {"r.csv",
+         "numCycle,collective,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
+         "time,algbw,busbw,#wrong\n0,AllReduce,1,8,8,1,1024,float,sum,0,10.5,0.1,0.2,0\n",
          "1"},
-        {"r.csv", "numCycle,collective,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,"
-                  "inplace,time,algbw,busbw,#wrong\n"
-                  "0,AllReduce,2,16,8,1,1024,float,sum,0,10.5,0.1,0.2,0\n",
+        {"r.csv",
+         "numCycle,collective,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,"
+         "inplace,time,algbw,busbw,#wrong\n"
+         "0,AllReduce,2,16,8,1,1024,float,sum,0,10.5,0.1,0.2,0\n",
          "2"},
-        {"m.json", "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":8,\"ranksPerNode\":8,"
-                   "\"size\":1024,\"time\":5.5,\"algBw\":1,\"busBw\":1.75}\n",
+        {"m.json",
+         "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":8,\"ranksPerNode\":8,"
+         "\"size\":1024,\"time\":5.5,\"algBw\":1,\"busBw\":1.75}\n",
          "1"},
-        {"m.json", "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":24,\"ranksPerNode\":8,"
-                   "\"size\":1024,\"time\":5.5,\"algBw\":1,\"busBw\":1.75}\n",
+        {"m.json",
+         "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":24,\"ranksPerNode\":8,"
+         "\"size\":1024,\"time\":5.5,\"algBw\":1,\"busBw\":1.75}\n",
          "3"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -463,9 +494,15 @@ static size_t mutate(char *text, size_t length, uint64_t *x)
     for (uint64_t changes = 1 + test_random(x) % 6; changes > 0 && length > 1; changes--) {
         size_t at = test_random(x) % length, piece = test_random(x) % 40;
         switch (test_random(x) % 4) {
-        case 0: text[at] = (char)test_random(x); break;
-        case 1: text[at] = marks[test_random(x) % (sizeof marks - 1)]; break;
-        case 2: length = at + 1; break;
+        case 0:
+            text[at] = (char)test_random(x);
+            break;
+        case 1:
+            text[at] = marks[test_random(x) % (sizeof marks - 1)];
+            break;
+        case 2:
+            length = at + 1;
+            break;
         default:
             if (at + piece < length && length + piece < FUZZED_BYTES) {
                 memmove(text + at + piece, text + at, length - at);
@@ -491,8 +528,13 @@ static void use(const char *text, size_t length)
     expect_same_rows(&a.set, results_print_rows_json);
     if (results_match(&a.set, &b.set, &rules, &made) == 0) {
         results_judge(&made, &rules);
-        results_report report = {.a = &a.set, .b = &b.set, .name_a = "a", .name_b = "b",
-                                 .comparison = &made, .rules = &rules, .expectations = &expected};
+        results_report report = {.a = &a.set,
+                                 .b = &b.set,
+                                 .name_a = "a",
+                                 .name_b = "b",
+                                 .comparison = &made,
+                                 .rules = &rules,
+                                 .expectations = &expected};
         results_print_text(nowhere, &report);
         results_print_markdown(nowhere, &report);
         results_print_json(nowhere, &report);

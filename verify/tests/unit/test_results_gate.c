@@ -16,9 +16,9 @@ enum { ROWS = 200, SCREEN_ROUNDS = 6, CONFIRM_ROUNDS = 16, NIGHTS = 30 };
 static const double nightly_alpha = 0.01;
 
 typedef struct night {
-    uint64_t x;               /* state of the random generator */
-    double row_noise[ROWS];   /* of each row between runs */
-    double slower[ROWS];      /* slowdown of the candidate */
+    uint64_t x;             /* state of the random generator */
+    double row_noise[ROWS]; /* of each row between runs */
+    double slower[ROWS];    /* slowdown of the candidate */
     int suspect[ROWS];
 } night;
 
@@ -55,10 +55,16 @@ static void add_row(results_set *set, int round, int row, double us)
     const struct {
         int column;
         const char *value;
-    } same[] = {{RESULTS_COLLECTIVE, "allreduce"}, {RESULTS_BACKEND, "cuda"},
-                {RESULTS_NRANKS, "8"}, {RESULTS_NNODES, "1"}, {RESULTS_CONTENDER, "weir"},
-                {RESULTS_DTYPE, "float"}, {RESULTS_REDOP, "sum"}, {RESULTS_PLACEMENT, "out"},
-                {RESULTS_VERIFY, "pass"}, {RESULTS_RUN_ID, path}};
+    } same[] = {{RESULTS_COLLECTIVE, "allreduce"},
+                {RESULTS_BACKEND, "cuda"},
+                {RESULTS_NRANKS, "8"},
+                {RESULTS_NNODES, "1"},
+                {RESULTS_CONTENDER, "weir"},
+                {RESULTS_DTYPE, "float"},
+                {RESULTS_REDOP, "sum"},
+                {RESULTS_PLACEMENT, "out"},
+                {RESULTS_VERIFY, "pass"},
+                {RESULTS_RUN_ID, path}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         made.text[same[i].column] = same[i].value;
     snprintf(text, sizeof text, "%d", 8 * (row + 1));
@@ -74,8 +80,9 @@ static void run_side(night *n, results_set *set, int round, double drift, int is
     double common = drift + 0.005 * normal(&n->x);
     for (int row = 0; row < ROWS; row++)
         if (all || n->suspect[row])
-            add_row(set, round, row, 20 * (1 + row % 7) *
-                    exp(common + run_noise(n, row)) * (is_b ? n->slower[row] : 1));
+            add_row(set, round, row,
+                    20 * (1 + row % 7) * exp(common + run_noise(n, row)) *
+                        (is_b ? n->slower[row] : 1));
 }
 
 /* Judges rounds of all rows (screening) or of the suspects. Screening marks the suspects; otherwise

@@ -160,10 +160,17 @@ static void judged_make(judged *j)
     results_expect_check(&j->expected, &j->comparison);
     results_about_read(&j->a, &j->about_a);
     results_about_read(&j->b, &j->about_b);
-    j->report = (results_report){.a = &j->a, .b = &j->b, .name_a = "before", .name_b = "after",
-                                 .comparison = &j->comparison, .rules = &j->rules,
-                                 .expectations = &j->expected, .about_a = &j->about_a,
-                                 .about_b = &j->about_b, .exit_code = 1, .output = "d/night.prom"};
+    j->report = (results_report){.a = &j->a,
+                                 .b = &j->b,
+                                 .name_a = "before",
+                                 .name_b = "after",
+                                 .comparison = &j->comparison,
+                                 .rules = &j->rules,
+                                 .expectations = &j->expected,
+                                 .about_a = &j->about_a,
+                                 .about_b = &j->about_b,
+                                 .exit_code = 1,
+                                 .output = "d/night.prom"};
 }
 
 static void judged_free(judged *j)
@@ -373,7 +380,8 @@ TEST(the_json_has_the_numbers)
     expect_close("alpha", real(top, "alpha"), 0.05);
     assert_string_equal(json_string_value(json_object_get(top, "verdict")), "regressed");
     assert_int_equal(json_array_size(json_object_get(top, "rows")), GIVEN);
-    json_array_foreach(json_object_get(top, "rows"), i, row) {
+    json_array_foreach(json_object_get(top, "rows"), i, row)
+    {
         int k = 0;
         while (k < GIVEN && given[k].bytes != (unsigned long long)real(row, "bytes"))
             k++;
@@ -421,7 +429,8 @@ TEST(ctrf_has_the_numbers)
     size_t i, found = 0;
     for (i = 0; i < sizeof sums / sizeof *sums; i++)
         assert_true(real(summary, sums[i].key) == sums[i].count);
-    json_array_foreach(json_object_get(results, "tests"), i, test) {
+    json_array_foreach(json_object_get(results, "tests"), i, test)
+    {
         const json_t *extra = json_object_get(test, "extra"),
                      *suite = json_object_get(test, "suite");
         const char *name = json_string_value(json_object_get(test, "name"));

@@ -321,8 +321,8 @@ TEST(a_rank_out_of_range_is_rejected)
 TEST(nothing_is_printed_if_a_rank_has_no_place)
 {
     weiri_topo *topo = load(MACHINE_8GPU);
-    weir_status (*const print[])(const weiri_topo *, const char *, int, FILE *) = {
-        weiri_topo_print_json, weiri_topo_print_text};
+    weir_status (*const print[])(const weiri_topo *, const char *, int,
+                                 FILE *) = {weiri_topo_print_json, weiri_topo_print_text};
     for (size_t i = 0; i < sizeof print / sizeof *print; i++) {
         char text[64] = "";
         FILE *to = fmemopen(text, sizeof text, "w");

@@ -80,8 +80,9 @@ static void check_range(weir_dtype dtype, weir_op op, double least, double most)
         weirv_decode(dtype, input, ELEMENTS, value);
         for (int i = 0; i < ELEMENTS; i++) {
             assert_true(fabs(value[i]) >= least && fabs(value[i]) < most);
-            total[i] = rank == 0 ? value[i] : op == WEIR_PROD ? total[i] * value[i]
-                                                              : total[i] + value[i];
+            total[i] = rank == 0         ? value[i]
+                       : op == WEIR_PROD ? total[i] * value[i]
+                                         : total[i] + value[i];
             single[i] = rank == 0 ? (float)value[i] : single[i] + (float)value[i];
             if (op != WEIR_PROD && is_small_float(dtype))
                 assert_true(total[i] == (double)single[i]);
@@ -121,10 +122,18 @@ TEST(inputs_of_integer_products_are_odd)
 static weirv_case case_of(weir_collective collective, int rank)
 {
     static const size_t counts[RANKS] = {3, 0, 200, 7, 1}, displs[RANKS] = {1, 9, 10, 300, 310};
-    return (weirv_case){.collective = collective, .dtype = WEIR_HALF, .op = WEIR_SUM, .root = 1,
-                        .rank = rank, .nranks = RANKS, .count = 101, .seed = SEED,
-                        .send_counts = counts, .send_displs = displs,
-                        .recv_counts = counts, .recv_displs = displs};
+    return (weirv_case){.collective = collective,
+                        .dtype = WEIR_HALF,
+                        .op = WEIR_SUM,
+                        .root = 1,
+                        .rank = rank,
+                        .nranks = RANKS,
+                        .count = 101,
+                        .seed = SEED,
+                        .send_counts = counts,
+                        .send_displs = displs,
+                        .recv_counts = counts,
+                        .recv_displs = displs};
 }
 
 TEST(lengths_follow_the_collective)

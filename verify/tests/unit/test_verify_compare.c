@@ -195,8 +195,9 @@ static void expect_tight(reference *r)
     for (int sign = -1; sign <= 1; sign += 2) {
         double moved[ELEMENTS];
         for (int i = 0; i < ELEMENTS; i++)
-            moved[i] = r->values[i] + sign * 4 * (r->bound.spread * r->magnitudes[i] +
-                       r->bound.relative * fabs(r->values[i]) + r->bound.floor);
+            moved[i] = r->values[i] + sign * 4 *
+                                          (r->bound.spread * r->magnitudes[i] +
+                                           r->bound.relative * fabs(r->values[i]) + r->bound.floor);
         encode_all(r->dtype, moved, r->out);
         assert_int_equal(judge_out(r).wrong, ELEMENTS);
     }

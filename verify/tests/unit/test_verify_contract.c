@@ -22,18 +22,32 @@ typedef struct exchange {
 } exchange;
 
 static const exchange exchanges[] = {
-    {"allreduce 2 i1 o1 s2", WEIR_COLL_ALLREDUCE, {"i0", "i0"},
-     {"re i0+1 s1+1 > o0+1", "re i0+1 s1+1 > o0+1"}, {"", ""}},
-    {"reduce_scatter 2 i2 o1 s2", WEIR_COLL_REDUCE_SCATTER, {"i1", "i0"},
-     {"re i0+1 s1+1 > o0+1", "re i1+1 s1+1 > o0+1"}, {"", ""}},
-    {"allgather 2 i1 o2 s2", WEIR_COLL_ALLGATHER, {"i0", "i0"},
-     {"copy s1+1 > o1+1", "copy s1+1 > o0+1"}, {"copy i0+1 > o0+1", "copy i0+1 > o1+1"}},
-    {"broadcast 2 i1 o1 s2", WEIR_COLL_BROADCAST, {"i0", "i0"},
-     {"nop", "copy s1+1 > o0+1"}, {"copy i0+1 > o0+1", ""}},
-    {"reduce 2 i1 o1 s2", WEIR_COLL_REDUCE, {"i0", "i0"},
-     {"re i0+1 s1+1 > o0+1", "nop"}, {"", ""}},
-    {"alltoall 2 i2 o2 s2", WEIR_COLL_ALLTOALL, {"i1", "i0"},
-     {"copy s1+1 > o1+1", "copy s1+1 > o0+1"}, {"copy i0+1 > o0+1", "copy i1+1 > o1+1"}},
+    {"allreduce 2 i1 o1 s2",
+     WEIR_COLL_ALLREDUCE,
+     {"i0", "i0"},
+     {"re i0+1 s1+1 > o0+1", "re i0+1 s1+1 > o0+1"},
+     {"", ""}},
+    {"reduce_scatter 2 i2 o1 s2",
+     WEIR_COLL_REDUCE_SCATTER,
+     {"i1", "i0"},
+     {"re i0+1 s1+1 > o0+1", "re i1+1 s1+1 > o0+1"},
+     {"", ""}},
+    {"allgather 2 i1 o2 s2",
+     WEIR_COLL_ALLGATHER,
+     {"i0", "i0"},
+     {"copy s1+1 > o1+1", "copy s1+1 > o0+1"},
+     {"copy i0+1 > o0+1", "copy i0+1 > o1+1"}},
+    {"broadcast 2 i1 o1 s2",
+     WEIR_COLL_BROADCAST,
+     {"i0", "i0"},
+     {"nop", "copy s1+1 > o0+1"},
+     {"copy i0+1 > o0+1", ""}},
+    {"reduce 2 i1 o1 s2", WEIR_COLL_REDUCE, {"i0", "i0"}, {"re i0+1 s1+1 > o0+1", "nop"}, {"", ""}},
+    {"alltoall 2 i2 o2 s2",
+     WEIR_COLL_ALLTOALL,
+     {"i1", "i0"},
+     {"copy s1+1 > o1+1", "copy s1+1 > o0+1"},
+     {"copy i0+1 > o0+1", "copy i1+1 > o1+1"}},
 };
 enum { EXCHANGES = sizeof exchanges / sizeof *exchanges };
 
@@ -98,9 +112,16 @@ static weir_plan *plan_of_exchange(const exchange *from, int in_place, const add
 
 static weirv_case case_of(const plan_rank *with, weir_collective collective, int in_place)
 {
-    return (weirv_case){.collective = collective, .dtype = WEIR_INT32, .op = WEIR_SUM,
-                        .root = ROOT, .rank = with->rank, .nranks = RANKS, .count = COUNT,
-                        .seed = 7, .in_place = in_place, .exact = 1};
+    return (weirv_case){.collective = collective,
+                        .dtype = WEIR_INT32,
+                        .op = WEIR_SUM,
+                        .root = ROOT,
+                        .rank = with->rank,
+                        .nranks = RANKS,
+                        .count = COUNT,
+                        .seed = 7,
+                        .in_place = in_place,
+                        .exact = 1};
 }
 
 /* Runs a plan as a benchmark does. Returns what its validation finds on this rank; -1: the call
@@ -119,9 +140,9 @@ static int64_t run_and_validate(plan_rank *with, const weir_plan *plan, weir_col
         out += (size_t)weiri_contract_out_block(contract, with->rank) * block;
     }
     weirv_fill_input(&c, in);
-    weir_status status = weir_executor_run(with->executor, plan, in, out,
-                                           weirv_send_elements(&c) * 4,
-                                           weirv_recv_elements(&c) * 4, c.dtype, c.op, NULL);
+    weir_status status =
+        weir_executor_run(with->executor, plan, in, out, weirv_send_elements(&c) * 4,
+                          weirv_recv_elements(&c) * 4, c.dtype, c.op, NULL);
     if (status != WEIR_OK) {
         fprintf(stderr, "# rank %d: %s\n", with->rank, weir_last_error());
         return -1;
@@ -217,8 +238,8 @@ TEST(checker_rejects_what_breaks_the_contract)
             continue;
         weir_plan *plan = plan_of_exchange(exchange_of(at->collective), at->in_place, at);
         if (weir_plan_check(plan, &report) != WEIR_ERR_INVALID)
-            fail_msg("accepted: %s, in place %d, rank %d: %s",
-                     weir_collective_name(at->collective), at->in_place, at->rank, at->op);
+            fail_msg("accepted: %s, in place %d, rank %d: %s", weir_collective_name(at->collective),
+                     at->in_place, at->rank, at->op);
         assert_int_equal(report.violations[0].fault, WEIR_PLAN_FAULT_RESULT);
         assert_int_equal(report.violations[0].rank, at->rank);
         if (!strstr(report.violations[0].text, at->word))

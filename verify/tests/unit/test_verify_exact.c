@@ -16,8 +16,13 @@ static const int rank_counts[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 33, 63, 64};
 
 static weirv_case case_of(weir_dtype dtype, weir_op op, int nranks)
 {
-    return (weirv_case){.collective = WEIR_COLL_ALLREDUCE, .dtype = dtype, .op = op,
-                        .nranks = nranks, .count = COUNT, .seed = SEED, .exact = 1};
+    return (weirv_case){.collective = WEIR_COLL_ALLREDUCE,
+                        .dtype = dtype,
+                        .op = op,
+                        .nranks = nranks,
+                        .count = COUNT,
+                        .seed = SEED,
+                        .exact = 1};
 }
 
 /* Calls test for every type, operation and number of ranks. */
@@ -143,10 +148,19 @@ TEST(correct_outputs_pass_and_one_flipped_bit_is_located)
     static uint8_t out[4 * COUNT * 8];
     for (int k = 0; k < WEIR_COLL_COUNT; k++)
         for (int in_place = 0; in_place < 2; in_place++) {
-            weirv_case c = {.collective = (weir_collective)k, .dtype = WEIR_FLOAT, .op = WEIR_SUM,
-                            .root = 1, .rank = 2, .nranks = 4, .count = COUNT, .seed = SEED,
-                            .exact = 1, .in_place = in_place, .recv_counts = counts,
-                            .recv_displs = displs, .recv_from = from};
+            weirv_case c = {.collective = (weir_collective)k,
+                            .dtype = WEIR_FLOAT,
+                            .op = WEIR_SUM,
+                            .root = 1,
+                            .rank = 2,
+                            .nranks = 4,
+                            .count = COUNT,
+                            .seed = SEED,
+                            .exact = 1,
+                            .in_place = in_place,
+                            .recv_counts = counts,
+                            .recv_displs = displs,
+                            .recv_from = from};
             weirv_result result = {0};
             size_t all = weirv_recv_elements(&c);
             for (size_t at = 0; at < all;)

@@ -15,8 +15,16 @@
 #include <stdio.h>
 
 enum { SOME = -1, COUNT = 1024, MOST_RANKS = 8, SEED = 21 };
-enum { SUM = 1 << WEIR_SUM, PROD = 1 << WEIR_PROD, MAX = 1 << WEIR_MAX, MIN = 1 << WEIR_MIN,
-       AVG = 1 << WEIR_AVG, ADDS = SUM | AVG, ORDERS = MAX | MIN, ALL = ADDS | PROD | ORDERS };
+enum {
+    SUM = 1 << WEIR_SUM,
+    PROD = 1 << WEIR_PROD,
+    MAX = 1 << WEIR_MAX,
+    MIN = 1 << WEIR_MIN,
+    AVG = 1 << WEIR_AVG,
+    ADDS = SUM | AVG,
+    ORDERS = MAX | MIN,
+    ALL = ADDS | PROD | ORDERS
+};
 enum { SIGNED = 1, UNSIGNED = 2, INTEGERS = 3, FLOATS = 4, WIDE = 8, BYTES = 16 };
 
 /* A row of the documented table: a fault, and the types and operations that can have it. */
@@ -146,9 +154,14 @@ static int one_of(const row *r, data_kind kind)
         for (int o = 0; o < WEIR_OP_COUNT; o++)
             for (int i = 0; i < 3 && concerns(r, (weir_dtype)t, (weir_op)o); i++) {
                 int tried = 1;
-                weirv_case c = {.collective = WEIR_COLL_ALLREDUCE, .dtype = (weir_dtype)t,
-                                .op = (weir_op)o, .nranks = rank_counts[i], .count = COUNT,
-                                .seed = SEED, .exact = kind == EXACT, .special = kind == SPECIAL};
+                weirv_case c = {.collective = WEIR_COLL_ALLREDUCE,
+                                .dtype = (weir_dtype)t,
+                                .op = (weir_op)o,
+                                .nranks = rank_counts[i],
+                                .count = COUNT,
+                                .seed = SEED,
+                                .exact = kind == EXACT,
+                                .special = kind == SPECIAL};
                 if (kind == FULL && !weirv_format_of(c.dtype))
                     continue;
                 double share = rejected(&c, kind, r->fault, &tried);
@@ -189,15 +202,14 @@ static void put_row(const row *r, char *text, size_t bytes)
         if (r->ops >> o & 1)
             snprintf(ops + strlen(ops), sizeof ops - strlen(ops), "%s%s", *ops ? ", " : "",
                      weir_op_name((weir_op)o));
-    const char *types = !(r->types & FLOATS) ? r->types & WIDE ? "integers of 32 and 64 bits"
+    const char *types = !(r->types & FLOATS) ? r->types & WIDE       ? "integers of 32 and 64 bits"
                                                : r->types & UNSIGNED ? "integers"
                                                                      : "signed integers"
                         : r->types & BYTES   ? "fp8"
                         : r->types & WIDE    ? "half to double"
                                              : "floats";
-    snprintf(text, bytes, "| %s | %s | %s | %s | %s | %s |\n", r->name, types,
-             *ops ? ops : "all", cells[EXACT], r->types & FLOATS ? cells[FULL] : "-",
-             cells[SPECIAL]);
+    snprintf(text, bytes, "| %s | %s | %s | %s | %s | %s |\n", r->name, types, *ops ? ops : "all",
+             cells[EXACT], r->types & FLOATS ? cells[FULL] : "-", cells[SPECIAL]);
 }
 
 TEST(data_reveal_what_the_documented_table_states)
@@ -230,8 +242,11 @@ TEST(short_messages_try_every_kind_of_special_value)
         for (int o = 0; o < WEIR_OP_COUNT; o++)
             for (int n = 0; n < 6; n++) {
                 weirv_case c = {.collective = n % 2 ? WEIR_COLL_REDUCE_SCATTER : WEIR_COLL_REDUCE,
-                                .dtype = (weir_dtype)t, .op = (weir_op)o, .nranks = 3,
-                                .count = counts[n], .special = 1};
+                                .dtype = (weir_dtype)t,
+                                .op = (weir_op)o,
+                                .nranks = 3,
+                                .count = counts[n],
+                                .special = 1};
                 const size_t elements = weirv_send_elements(&c);
                 weirv_special special;
                 uint64_t seen = 0;
@@ -240,8 +255,8 @@ TEST(short_messages_try_every_kind_of_special_value)
                 for (int r = 0; r < runs; r++) {
                     c.special_start = 77 + (uint64_t)r * elements;
                     for (size_t i = 0; i < elements; i++)
-                        seen |= (uint64_t)1 << weirv_special_place_of(&special, i,
-                                                                      weirv_special_start(&c)).row;
+                        seen |= (uint64_t)1
+                                << weirv_special_place_of(&special, i, weirv_special_start(&c)).row;
                 }
                 assert_true(seen == ((uint64_t)1 << special.nrows) - 1);
                 assert_true((size_t)(runs - 1) * elements < (size_t)special.nrows);

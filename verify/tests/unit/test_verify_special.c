@@ -13,8 +13,14 @@ enum { COUNT = 300, SEED = 5 };
 
 static weirv_case case_of(weir_dtype dtype, weir_op op, int nranks)
 {
-    return (weirv_case){.collective = WEIR_COLL_ALLREDUCE, .dtype = dtype, .op = op, .rank = 0,
-                        .nranks = nranks, .count = COUNT, .seed = SEED, .special = 1};
+    return (weirv_case){.collective = WEIR_COLL_ALLREDUCE,
+                        .dtype = dtype,
+                        .op = op,
+                        .rank = 0,
+                        .nranks = nranks,
+                        .count = COUNT,
+                        .seed = SEED,
+                        .special = 1};
 }
 
 static void for_all(void (*test)(const weirv_case *c))
@@ -134,9 +140,9 @@ static const struct {
     int stored;
     uint64_t answers[2];
 } definite[] = {
-    {WEIR_FP8_E4M3, WEIR_SUM, "overflow", 1, {0x7e, 0x7e}},        /* 448 */
-    {WEIR_FP8_E5M2, WEIR_SUM, "overflow", 1, {0x7b, 0x7b}},        /* 57344 */
-    {WEIR_FP8_E5M2, WEIR_SUM, "infinity", 1, {0x7b, 0x7b}},        /* saturates too */
+    {WEIR_FP8_E4M3, WEIR_SUM, "overflow", 1, {0x7e, 0x7e}}, /* 448 */
+    {WEIR_FP8_E5M2, WEIR_SUM, "overflow", 1, {0x7b, 0x7b}}, /* 57344 */
+    {WEIR_FP8_E5M2, WEIR_SUM, "infinity", 1, {0x7b, 0x7b}}, /* saturates too */
     {WEIR_FP8_E5M2, WEIR_MAX, "infinity", 0, {0x7b, 0x7b}},
     {WEIR_FP8_E5M2, WEIR_SUM, "infinity less infinity", 0, {0x7e, 0x7e}},
     {WEIR_FP8_E4M3, WEIR_SUM, "NaN", 1, {0x7f, 0x7f}},
@@ -144,7 +150,7 @@ static const struct {
     {WEIR_FP8_E4M3, WEIR_SUM, "overflow of a part", 1, {0x7e, 0}}, /* 448 + 448 - 448 */
     {WEIR_FP8_E4M3, WEIR_SUM, "subnormal", 1, {7, 7}},
     {WEIR_HALF, WEIR_SUM, "overflow", 1, {0x7c00, 0x7c00}},
-    {WEIR_HALF, WEIR_SUM, "overflow of a part", 0, {0x7bff, 0x7bff}}, /* in float it fits */
+    {WEIR_HALF, WEIR_SUM, "overflow of a part", 0, {0x7bff, 0x7bff}},   /* in float it fits */
     {WEIR_HALF, WEIR_SUM, "overflow by rounding", 1, {0x7c00, 0x7c00}}, /* 65504 + 16 */
     {WEIR_HALF, WEIR_SUM, "no overflow by rounding", 1, {0xfbff, 0xfbff}},
     {WEIR_HALF, WEIR_SUM, "subnormal from normal", 1, {0x0200, 0x0200}},
@@ -165,8 +171,8 @@ static const struct {
     {WEIR_DOUBLE, WEIR_SUM, "subnormal", 1, {7, 7}},
     {WEIR_DOUBLE, WEIR_MAX, "NaN", 1, {0x7ff8000000000000, 0x7ff8000000000000}},
     {WEIR_INT8, WEIR_SUM, "wrap at the signed end", 0, {0x80, 0x80}},
-    {WEIR_INT8, WEIR_AVG, "wrap at the signed end", 0, {0xd6, 0xd6}}, /* -128 / 3 */
-    {WEIR_UINT8, WEIR_AVG, "wrap", 0, {0, 0}},                        /* (255 + 2) % 256 / 3 */
+    {WEIR_INT8, WEIR_AVG, "wrap at the signed end", 0, {0xd6, 0xd6}},    /* -128 / 3 */
+    {WEIR_UINT8, WEIR_AVG, "wrap", 0, {0, 0}},                           /* (255 + 2) % 256 / 3 */
     {WEIR_INT32, WEIR_AVG, "negative sum", 0, {0xffffffff, 0xffffffff}}, /* -3 / 3 */
     {WEIR_INT64, WEIR_PROD, "wrap to zero", 0, {0, 0}},
     {WEIR_INT8, WEIR_MAX, "ends of the range", 0, {0x7f, 0x7f}},
@@ -203,7 +209,7 @@ TEST(results_defined_by_weir_h_are_the_only_ones_accepted)
 
 /* Makes each element of the named kind wrong, and expects the message to name the kind. */
 static void expect_error(weir_dtype dtype, weir_op op, const char *name, uint64_t wrong,
-                    const char *says)
+                         const char *says)
 {
     weirv_case c = case_of(dtype, op, 3);
     weirv_special special;

@@ -12,7 +12,8 @@
 #include <string.h>
 #endif
 
-struct __align__(16) weiri_gpu_vector {
+struct __align__(16) weiri_gpu_vector
+{
     uint64_t word[2];
 };
 

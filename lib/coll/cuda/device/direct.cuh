@@ -63,7 +63,7 @@ WEIRI_GPU_FN weiri_gpu_range weiri_gpu_block_part(size_t bytes, size_t at, size_
  * All threads call it. Returns 1 if one of those buffers cannot be mapped; all blocks of all ranks
  * get the same answer. */
 WEIRI_GPU_FN int weiri_gpu_barrier_buffers(const weiri_gpu_args &args, uint64_t epoch, int loads,
-                                        unsigned outs, weiri_gpu_buffers *buffers)
+                                           unsigned outs, weiri_gpu_buffers *buffers)
 {
     const weiri_gpu_view &view = args.view;
     const int peer = (int)threadIdx.x;

@@ -49,7 +49,8 @@ enum {
 };
 
 /* The shared memory of a block's lanes. */
-struct __align__(128) weiri_gpu_lane_buffers {
+struct __align__(128) weiri_gpu_lane_buffers
+{
     char portion[WEIRI_GPU_LANE_WARPS][WEIRI_GPU_LANE_PORTION];
 };
 
@@ -79,8 +80,7 @@ WEIRI_GPU_FN uint32_t weiri_gpu_lane_pieces(const weiri_gpu_lane &lane, size_t p
 /* Advances the epoch and waits until all ranks have begun. All threads of the block call it.
  * part_bytes: of the longest part, the same on all ranks. */
 WEIRI_GPU_FN weiri_gpu_lane weiri_gpu_lane_begin(const weiri_gpu_view &view,
-                                                 weiri_gpu_lane_buffers *buffers,
-                                                 size_t part_bytes)
+                                                 weiri_gpu_lane_buffers *buffers, size_t part_bytes)
 {
     const uint32_t warp = threadIdx.x / 32, warps = gridDim.x * (blockDim.x / 32);
     const uint64_t epoch = weiri_gpu_epoch(view);

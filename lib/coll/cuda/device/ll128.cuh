@@ -150,10 +150,10 @@ template <int bytes> WEIRI_GPU_FN void weiri_gpu_store_if(char *to, uint64_t val
 WEIRI_GPU_FN void weiri_gpu_store16_if(char *to, const uint64_t (&data)[2], bool wanted)
 {
 #if WEIR_ON_DEVICE
-    asm volatile("{.reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u64 [%0], {%1, %2};}" ::"l"(
-                     to),
-                 "l"(data[0]), "l"(data[1]), "r"((uint32_t)wanted)
-                 : "memory");
+    asm volatile(
+        "{.reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u64 [%0], {%1, %2};}" ::"l"(to),
+        "l"(data[0]), "l"(data[1]), "r"((uint32_t)wanted)
+        : "memory");
 #else
     if (wanted)
         weiri_gpu_store16(to, {{data[0], data[1]}});
@@ -194,8 +194,7 @@ WEIRI_GPU_FN void weiri_gpu_store_some(char *buffer, size_t first, size_t end, u
 
 /* Loads this thread's data of a whole unit at any address, assembled from the words around them. At
  * least 8 more bytes of the buffer must follow the unit. */
-WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_unit_load(const weiri_gpu_line_part &part,
-                                                  const char *unit)
+WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_unit_load(const weiri_gpu_line_part &part, const char *unit)
 {
     const uint32_t shift = weiri_gpu_misaligned(unit, 8);
     const char *from = unit - shift + 16 * part.vector + 8 * part.is_high;
@@ -293,10 +292,9 @@ WEIRI_GPU_FN void weiri_gpu_send_lines(const weiri_gpu_line_part &part, char *un
 
 /* Stores the same unit into this rank's slot at each of `ranks`, a bit mask. */
 template <int exact>
-WEIRI_GPU_FN void weiri_gpu_send_lines_to(const weiri_gpu_view &view,
-                                          const weiri_gpu_line_part &part, uint64_t epoch,
-                                          int phase, uint32_t unit, unsigned ranks,
-                                          const uint64_t (&data)[2])
+WEIRI_GPU_FN void
+weiri_gpu_send_lines_to(const weiri_gpu_view &view, const weiri_gpu_line_part &part, uint64_t epoch,
+                        int phase, uint32_t unit, unsigned ranks, const uint64_t (&data)[2])
 {
     const int nranks = weiri_gpu_nranks<exact>(view);
     const size_t at = weiri_gpu_ll128_slot_at<exact>(view, view.rank, epoch, phase) +

@@ -116,8 +116,8 @@ WEIRI_GPU_FN void weiri_gpu_send_message(const weiri_gpu_view &view, int peer, c
 
 template <int UNROLL, bool EVEN>
 WEIRI_GPU_FN void weiri_gpu_receive_words(const weiri_gpu_view &view, const char *slot, int peer,
-                                          char *to, uint64_t bytes, uint64_t epoch,
-                                          uint32_t worker, uint32_t workers)
+                                          char *to, uint64_t bytes, uint64_t epoch, uint32_t worker,
+                                          uint32_t workers)
 {
     uint32_t packets = weiri_gpu_packet_count(bytes);
 #pragma unroll 1

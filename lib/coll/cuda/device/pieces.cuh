@@ -16,7 +16,7 @@
 #endif
 
 struct weiri_gpu_pieces {
-    size_t length; /* bytes of what is divided */
+    size_t length;  /* bytes of what is divided */
     uint32_t piece; /* bytes of a lane's piece; the last ones are shorter or empty */
     uint32_t lanes, rounds, depth;
 };

@@ -45,13 +45,13 @@
  * pieces divide the part of each share that is reduced. */
 struct weiri_gpu_push : weiri_gpu_pieces {
     size_t bytes, share; /* of the buffer; offset from share to share */
-    int no_share;  /* the rank without a share; -1: none */
-    int stages_results; /* results for peers go through their staging buffers */
-    unsigned outs; /* bit mask of the ranks that want results */
+    int no_share;        /* the rank without a share; -1: none */
+    int stages_results;  /* results for peers go through their staging buffers */
+    unsigned outs;       /* bit mask of the ranks that want results */
 
     const char *in;
-    size_t own;    /* offset of this rank's share */
-    uint32_t lane; /* this block's */
+    size_t own;                  /* offset of this rank's share */
+    uint32_t lane;               /* this block's */
     int pushes, reduces, drains; /* this block's roles */
     int in_aligned, out_aligned; /* to 16 bytes: this rank's share in the input, and in its own
                                   * output if it has one. Peers' outputs are stored to directly only
@@ -97,8 +97,8 @@ WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args, unsi
     p.in = args.in;
     p.own = weiri_gpu_share_of(p, args.view.rank) * p.share;
     p.in_aligned = ((uintptr_t)args.in + p.own) % 16 == 0;
-    p.out_aligned = !(outs >> args.view.rank & 1) ||
-                    ((uintptr_t)args.out + (scatters ? 0 : p.own)) % 16 == 0;
+    p.out_aligned =
+        !(outs >> args.view.rank & 1) || ((uintptr_t)args.out + (scatters ? 0 : p.own)) % 16 == 0;
     return p;
 }
 
@@ -109,12 +109,12 @@ WEIRI_GPU_FN size_t weiri_gpu_push_slot(const weiri_gpu_view &view, const weiri_
 {
     return WEIRI_GPU_STAGE_AT + (result ? WEIRI_GPU_STAGE_BYTES : 0) +
            (((size_t)(round % p.depth) * (unsigned)view.nranks + (unsigned)from) * p.lanes +
-            p.lane) * p.piece;
+            p.lane) *
+               p.piece;
 }
 
 /* This lane's piece of a round of a rank's share. */
-WEIRI_GPU_FN weiri_gpu_range weiri_gpu_push_piece(const weiri_gpu_push &p, int rank,
-                                                  uint32_t round)
+WEIRI_GPU_FN weiri_gpu_range weiri_gpu_push_piece(const weiri_gpu_push &p, int rank, uint32_t round)
 {
     weiri_gpu_range piece = weiri_gpu_piece_at(p, p.lane, round);
     piece.at += weiri_gpu_share_of(p, rank) * p.share;
@@ -168,9 +168,8 @@ WEIRI_GPU_FN void weiri_gpu_reduce_piece(const weiri_gpu_view &view, const weiri
                 if (r >= nranks || i >= own.bytes)
                     continue;
                 const weiri_gpu_vector data =
-                    r == view.rank
-                        ? weiri_gpu_load_vector(p.in + at, p.bytes - at, p.in_aligned)
-                        : weiri_gpu_load16(stage + (size_t)r * p.lanes * p.piece + i);
+                    r == view.rank ? weiri_gpu_load_vector(p.in + at, p.bytes - at, p.in_aligned)
+                                   : weiri_gpu_load16(stage + (size_t)r * p.lanes * p.piece + i);
                 words[r][2 * v] = data.word[0];
                 words[r][2 * v + 1] = data.word[1];
             }
@@ -206,9 +205,9 @@ WEIRI_GPU_FN void weiri_gpu_reduce_round(const weiri_gpu_view &view, const weiri
         }
     }
     __syncthreads();
-    weiri_gpu_reduce_piece<dtype, exact>(
-        view, p, op, buffers, own,
-        view.scratch[view.rank] + weiri_gpu_push_slot(view, p, 0, round, 0));
+    weiri_gpu_reduce_piece<dtype, exact>(view, p, op, buffers, own,
+                                         view.scratch[view.rank] +
+                                             weiri_gpu_push_slot(view, p, 0, round, 0));
     __syncthreads();
     if (signals && (p.stages_results || round + p.depth < p.rounds)) /* otherwise nobody waits for
                                                                       * it */

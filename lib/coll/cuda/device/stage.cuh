@@ -28,8 +28,8 @@
 
 /* Lanes are blocks; two blocks per multiprocessor, so that one stores while the other waits. */
 #if defined(WEIR_EMULATED)
-enum { WEIRI_GPU_LANES_MAX = 3, WEIRI_GPU_PIECE_LEAST_BYTES = 256 }; /* fewer lanes than the tests'
-                                                                      * blocks */
+/* Fewer lanes than the tests' blocks. */
+enum { WEIRI_GPU_LANES_MAX = 3, WEIRI_GPU_PIECE_LEAST_BYTES = 256 };
 #else
 enum { WEIRI_GPU_LANES_MAX = 256, WEIRI_GPU_PIECE_LEAST_BYTES = 16 << 10 };
 #endif
@@ -121,8 +121,7 @@ WEIRI_GPU_FN char *weiri_gpu_stream_target(const weiri_gpu_view &view,
 {
     if (peer == view.rank)
         return stream.to + at;
-    return weiri_gpu_stage_at(view, peer, view.rank, round,
-                              (uint64_t)stream.lane * stream.piece);
+    return weiri_gpu_stage_at(view, peer, view.rank, round, (uint64_t)stream.lane * stream.piece);
 }
 
 /* Stores a round's pieces if all streams send the same bytes: loads them once. */
@@ -178,9 +177,9 @@ weiri_gpu_stream_send_round(const weiri_gpu_view &view, const weiri_gpu_streams 
         const weiri_gpu_stream &stream = streams->send[peer];
         if (round >= 2 && peer != view.rank &&
             weiri_gpu_stream_piece(stream, stream.lane, round, &at))
-            weiri_gpu_await_step(
-                view, &weiri_gpu_cell_at(view, view.rank, peer, stream.lane)->taken,
-                epoch, round - 1, peer);
+            weiri_gpu_await_step(view,
+                                 &weiri_gpu_cell_at(view, view.rank, peer, stream.lane)->taken,
+                                 epoch, round - 1, peer);
     }
     weiri_gpu_team_barrier(team);
     if (!same)
@@ -214,10 +213,10 @@ WEIRI_GPU_FN void weiri_gpu_stream_receive_round(const weiri_gpu_view &view,
         const weiri_gpu_stream &stream = streams->receive[peer];
         uint64_t bytes = weiri_gpu_stream_piece(stream, lane, round, &at);
         if (bytes)
-            weiri_gpu_copy(stream.at + at,
-                           weiri_gpu_stage_at(view, view.rank, peer, round,
-                                              (uint64_t)lane * stream.piece),
-                           bytes, team.worker, team.workers);
+            weiri_gpu_copy(
+                stream.at + at,
+                weiri_gpu_stage_at(view, view.rank, peer, round, (uint64_t)lane * stream.piece),
+                bytes, team.worker, team.workers);
     }
     weiri_gpu_team_barrier(team);
     for (int peer = (int)team.worker; peer < view.nranks; peer += (int)team.workers)

@@ -211,9 +211,9 @@ weir_status weiri_cuda_launch(weir_comm *comm, weir_stream stream, const char *n
     shape.threads = fit->threads;
     shape.blocks = shape.blocks < fit->blocks ? shape.blocks : fit->blocks;
     void *arguments[] = {args};
-    cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
-                                         (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
-                                         (cudaStream_t)stream);
+    cudaError_t error =
+        cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
+                         (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0, (cudaStream_t)stream);
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(comm, error);
 }
 

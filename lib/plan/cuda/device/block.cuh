@@ -18,7 +18,8 @@
 #include "plan/cuda/image.h"
 #include <weir/port_device.h>
 
-struct __align__(16) weiri_image_block {
+struct __align__(16) weiri_image_block
+{
     char page[WEIRI_IMAGE_PAGE_BYTES];
     char *bases[WEIRI_IMAGE_BASES];
     int failed; /* a wait of this block has failed */

@@ -30,7 +30,7 @@ static uint64_t allreduce_bytes(const char *algo, uint64_t size, int nranks)
         return 2 * pairs_bytes(share, nranks); /* loads and stores; loads twice */
     if (strcmp(algo, "numa") == 0)
         return numa_bytes(size, nranks);
-    return UINT64_MAX;                         /* dynamic: who reduces what depends on time */
+    return UINT64_MAX; /* dynamic: who reduces what depends on time */
 }
 
 static uint64_t reduce_bytes(const char *algo, uint64_t size, int nranks)
