@@ -5,6 +5,16 @@
 
 #include "coll/coll.h"
 
+/* The members of a row's info: those that all rows of a backend have in common, and its own. A row
+ * that differs, or promises less, lists its members itself. */
+#define WEIRI_TRAITS(which, called, where, text, most)                                             \
+    .collective = WEIR_COLL_##which, .name = called, .backend = WEIR_ALGO_##where,                 \
+    .summary = text, .min_ranks = 2, .max_ranks = most, .reproducible = 1
+#define WEIRI_HOST_TRAITS(which, called, text)                                                     \
+    WEIRI_TRAITS(which, called, HOST, text, WEIRI_RANKS_MAX)
+#define WEIRI_NET_TRAITS(which, called, text)                                                      \
+    WEIRI_TRAITS(which, called, INTERNODE, text, WEIRI_RANKS_MAX)
+
 /* Ranks of one node, in host memory (coll/host/). */
 extern const weiri_algo weiri_host_allreduce_packet_row, weiri_host_allreduce_packet2_row,
     weiri_host_allreduce_dynamic_row, weiri_host_allreduce_fused_row, weiri_host_allreduce_numa_row;

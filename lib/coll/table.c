@@ -13,13 +13,7 @@
 
 #if WEIR_HAVE_CUDA
 #define GPU_INFO(which, algo, text)                                                                \
-    .info = {.collective = WEIR_COLL_##which,                                                      \
-             .name = algo,                                                                         \
-             .backend = WEIR_ALGO_CUDA,                                                            \
-             .summary = text,                                                                      \
-             .min_ranks = 2,                                                                       \
-             .max_ranks = WEIRI_GPU_RANKS_MAX,                                                     \
-             .reproducible = 1}
+    .info = {WEIRI_TRAITS(which, algo, CUDA, text, WEIRI_GPU_RANKS_MAX)}
 /* A row of a kernel, and of an algorithm that the host drives with copy engines. */
 #define KERNEL(which, algo, kernel, text)                                                          \
     &(const weiri_algo)                                                                            \

@@ -99,38 +99,18 @@ static weir_status allgather_cma_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_host_allgather_packet_row = {
-    .info = {.collective = WEIR_COLL_ALLGATHER,
-             .name = "packet",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "publish the input, copy all inputs",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(ALLGATHER, "packet", "publish the input, copy all inputs")},
     .run = allgather_packet_run,
 };
 
 const weiri_algo weiri_host_allgather_direct_row = {
-    .info = {.collective = WEIR_COLL_ALLGATHER,
-             .name = "direct",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "copy from registered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1,
+    .info = {WEIRI_HOST_TRAITS(ALLGATHER, "direct", "copy from registered memory"),
              .needs_mapped = 1},
     .run = allgather_direct_run,
 };
 
 const weiri_algo weiri_host_allgather_cma_row = {
-    .info = {.collective = WEIR_COLL_ALLGATHER,
-             .name = "cma",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "the kernel copies from the peers' buffers; unregistered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(ALLGATHER, "cma",
+                               "the kernel copies from the peers' buffers; unregistered memory")},
     .run = allgather_cma_run,
 };

@@ -48,14 +48,9 @@ static weir_status allreduce_fused_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_host_allreduce_fused_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "fused",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "read a share of all inputs, reduce it, write it to all; registered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1,
+    .info = {WEIRI_HOST_TRAITS(
+                 ALLREDUCE, "fused",
+                 "read a share of all inputs, reduce it, write it to all; registered memory"),
              .needs_mapped = 1},
     .run = allreduce_fused_run,
 };

@@ -208,15 +208,9 @@ static weir_status allreduce_numa_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_host_allreduce_numa_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "numa",
-             .backend = WEIR_ALGO_HOST,
-             .summary =
-                 "the same within each NUMA node, partial results between them; registered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1,
+    .info = {WEIRI_HOST_TRAITS(
+                 ALLREDUCE, "numa",
+                 "the same within each NUMA node, partial results between them; registered memory"),
              .needs_mapped = 1},
     .run = allreduce_numa_run,
 };

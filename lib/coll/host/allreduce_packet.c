@@ -29,13 +29,7 @@ static weir_status allreduce_packet_run(weiri_coll *coll, const weiri_task *task
 }
 
 const weiri_algo weiri_host_allreduce_packet_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "packet",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "publish the input, reduce all inputs; one latency, small sizes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(ALLREDUCE, "packet",
+                               "publish the input, reduce all inputs; one latency, small sizes")},
     .run = allreduce_packet_run,
 };

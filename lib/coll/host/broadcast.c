@@ -230,38 +230,18 @@ static weir_status broadcast_cma_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_host_broadcast_packet_row = {
-    .info = {.collective = WEIR_COLL_BROADCAST,
-             .name = "packet",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "the root publishes, the others copy",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(BROADCAST, "packet", "the root publishes, the others copy")},
     .run = broadcast_packet_run,
 };
 
 const weiri_algo weiri_host_broadcast_direct_row = {
-    .info = {.collective = WEIR_COLL_BROADCAST,
-             .name = "direct",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "copy from the root's registered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1,
+    .info = {WEIRI_HOST_TRAITS(BROADCAST, "direct", "copy from the root's registered memory"),
              .needs_mapped = 1},
     .run = broadcast_direct_run,
 };
 
 const weiri_algo weiri_host_broadcast_cma_row = {
-    .info = {.collective = WEIR_COLL_BROADCAST,
-             .name = "cma",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "the kernel copies from the root's buffer; unregistered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(BROADCAST, "cma",
+                               "the kernel copies from the root's buffer; unregistered memory")},
     .run = broadcast_cma_run,
 };

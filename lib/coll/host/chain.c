@@ -90,15 +90,8 @@ static weir_status reduce_chain_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_host_reduce_chain_row = {
-    .info =
-        {.collective = WEIR_COLL_REDUCE,
-         .name = "chain",
-         .backend = WEIR_ALGO_HOST,
-         .summary =
-             "partial results from rank to rank, through scratch memory; long unregistered memory",
-         .min_ranks = 2,
-         .max_ranks = WEIRI_RANKS_MAX,
-         .rounding = WEIR_ROUNDING_ONCE,
-         .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(
+        REDUCE, "chain",
+        "partial results from rank to rank, through scratch memory; long unregistered memory")},
     .run = reduce_chain_run,
 };

@@ -325,25 +325,13 @@ static weir_status reduce_dynamic_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_host_allreduce_dynamic_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "dynamic",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "the same; faster ranks reduce more; long unregistered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(ALLREDUCE, "dynamic",
+                               "the same; faster ranks reduce more; long unregistered memory")},
     .run = allreduce_dynamic_run,
 };
 
 const weiri_algo weiri_host_reduce_dynamic_row = {
-    .info = {.collective = WEIR_COLL_REDUCE,
-             .name = "dynamic",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "like packet2; faster ranks reduce more; long unregistered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(REDUCE, "dynamic",
+                               "like packet2; faster ranks reduce more; long unregistered memory")},
     .run = reduce_dynamic_run,
 };

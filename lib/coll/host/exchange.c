@@ -417,112 +417,52 @@ static weir_status exchange_cma_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_host_alltoall_packet_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALL,
-             .name = "packet",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "messages through scratch memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(ALLTOALL, "packet", "messages through scratch memory")},
     .run = exchange_packet_run,
 };
 
 const weiri_algo weiri_host_alltoall_direct_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALL,
-             .name = "direct",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "copy from registered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1,
+    .info = {WEIRI_HOST_TRAITS(ALLTOALL, "direct", "copy from registered memory"),
              .needs_mapped = 1},
     .run = exchange_direct_run,
 };
 
 const weiri_algo weiri_host_alltoall_cma_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALL,
-             .name = "cma",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "the kernel copies from the peers' buffers; unregistered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(ALLTOALL, "cma",
+                               "the kernel copies from the peers' buffers; unregistered memory")},
     .run = exchange_cma_run,
 };
 
 const weiri_algo weiri_host_alltoallv_packet_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALLV,
-             .name = "packet",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "messages through scratch memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(ALLTOALLV, "packet", "messages through scratch memory")},
     .run = exchange_packet_run,
 };
 
 const weiri_algo weiri_host_alltoallv_direct_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALLV,
-             .name = "direct",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "copy from registered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1,
+    .info = {WEIRI_HOST_TRAITS(ALLTOALLV, "direct", "copy from registered memory"),
              .needs_mapped = 1},
     .run = exchange_direct_run,
 };
 
 const weiri_algo weiri_host_alltoallv_cma_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALLV,
-             .name = "cma",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "the kernel copies from the peers' buffers; unregistered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(ALLTOALLV, "cma",
+                               "the kernel copies from the peers' buffers; unregistered memory")},
     .run = exchange_cma_run,
 };
 
 const weiri_algo weiri_host_sendrecv_packet_row = {
-    .info = {.collective = WEIR_COLL_SENDRECV,
-             .name = "packet",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "messages through scratch memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(SENDRECV, "packet", "messages through scratch memory")},
     .run = exchange_packet_run,
 };
 
 const weiri_algo weiri_host_sendrecv_direct_row = {
-    .info = {.collective = WEIR_COLL_SENDRECV,
-             .name = "direct",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "copy from registered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1,
+    .info = {WEIRI_HOST_TRAITS(SENDRECV, "direct", "copy from registered memory"),
              .needs_mapped = 1},
     .run = exchange_direct_run,
 };
 
 const weiri_algo weiri_host_sendrecv_cma_row = {
-    .info = {.collective = WEIR_COLL_SENDRECV,
-             .name = "cma",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "the kernel copies from the peers' buffers; unregistered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(SENDRECV, "cma",
+                               "the kernel copies from the peers' buffers; unregistered memory")},
     .run = exchange_cma_run,
 };

@@ -253,27 +253,15 @@ static weir_status reduce_packet2_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_host_allreduce_packet2_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "packet2",
-             .backend = WEIR_ALGO_HOST,
-             .summary =
-                 "reduce a share, gather the shares, through scratch memory; unregistered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(
+        ALLREDUCE, "packet2",
+        "reduce a share, gather the shares, through scratch memory; unregistered memory")},
     .run = allreduce_packet2_run,
 };
 
 const weiri_algo weiri_host_reduce_packet2_row = {
-    .info = {.collective = WEIR_COLL_REDUCE,
-             .name = "packet2",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "reduce a share, the root gathers the shares, through scratch memory; "
-                        "unregistered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(REDUCE, "packet2",
+                               "reduce a share, the root gathers the shares, through scratch "
+                               "memory; unregistered memory")},
     .run = reduce_packet2_run,
 };

@@ -95,26 +95,13 @@ static weir_status reduce_direct_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_host_reduce_packet_row = {
-    .info = {.collective = WEIR_COLL_REDUCE,
-             .name = "packet",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "publish the input, the root reduces all inputs",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(REDUCE, "packet", "publish the input, the root reduces all inputs")},
     .run = reduce_packet_run,
 };
 
 const weiri_algo weiri_host_reduce_direct_row = {
-    .info = {.collective = WEIR_COLL_REDUCE,
-             .name = "direct",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "each reduces a share into the root's registered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1,
+    .info = {WEIRI_HOST_TRAITS(REDUCE, "direct",
+                               "each reduces a share into the root's registered memory"),
              .needs_mapped = 1},
     .run = reduce_direct_run,
 };

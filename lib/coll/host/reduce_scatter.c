@@ -96,26 +96,14 @@ static weir_status reduce_scatter_direct_run(weiri_coll *coll, const weiri_task 
 }
 
 const weiri_algo weiri_host_reduce_scatter_packet_row = {
-    .info = {.collective = WEIR_COLL_REDUCE_SCATTER,
-             .name = "packet",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "publish the input, reduce one block of all inputs",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_HOST_TRAITS(REDUCE_SCATTER, "packet",
+                               "publish the input, reduce one block of all inputs")},
     .run = reduce_scatter_packet_run,
 };
 
 const weiri_algo weiri_host_reduce_scatter_direct_row = {
-    .info = {.collective = WEIR_COLL_REDUCE_SCATTER,
-             .name = "direct",
-             .backend = WEIR_ALGO_HOST,
-             .summary = "reduce one block from all ranks' registered memory",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1,
+    .info = {WEIRI_HOST_TRAITS(REDUCE_SCATTER, "direct",
+                               "reduce one block from all ranks' registered memory"),
              .needs_mapped = 1},
     .run = reduce_scatter_direct_run,
 };

@@ -71,14 +71,8 @@ static weir_status allgather_bruck_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_allgather_bruck_row = {
-    .info = {.collective = WEIR_COLL_ALLGATHER,
-             .name = "bruck",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "leaders by Bruck's algorithm; small sizes, many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLGATHER, "bruck",
+                              "leaders by Bruck's algorithm; small sizes, many nodes")},
     .run = allgather_bruck_run,
     .gpu_phases_from = SIZE_MAX,
 };

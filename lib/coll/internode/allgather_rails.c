@@ -75,13 +75,7 @@ static weir_status allgather_rails_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_allgather_rails_row = {
-    .info = {.collective = WEIR_COLL_ALLGATHER,
-             .name = "rails",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "send the input to each node, distribute it there",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLGATHER, "rails",
+                              "send the input to each node, distribute it there")},
     .run = allgather_rails_run,
 };

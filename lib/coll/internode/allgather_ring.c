@@ -88,14 +88,7 @@ static weir_status allgather_ring_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_allgather_ring_row = {
-    .info = {.collective = WEIR_COLL_ALLGATHER,
-             .name = "ring",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "rails around a ring of nodes; many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLGATHER, "ring", "rails around a ring of nodes; many nodes")},
     .run = allgather_ring_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -58,14 +58,9 @@ static weir_status allreduce_doubling_run(weiri_coll *coll, const weiri_task *ta
 }
 
 const weiri_algo weiri_net_allreduce_doubling_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "doubling",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "leaders by recursive doubling; small sizes, many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_PER_NODE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLREDUCE, "doubling",
+                              "leaders by recursive doubling; small sizes, many nodes"),
+             .rounding = WEIR_ROUNDING_PER_NODE},
     .run = allreduce_doubling_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -108,14 +108,9 @@ static weir_status allreduce_halving_run(weiri_coll *coll, const weiri_task *tas
 }
 
 const weiri_algo weiri_net_allreduce_halving_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "halving",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "rails by recursive halving and doubling (Rabenseifner); many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_PER_NODE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLREDUCE, "halving",
+                              "rails by recursive halving and doubling (Rabenseifner); many nodes"),
+             .rounding = WEIR_ROUNDING_PER_NODE},
     .run = allreduce_halving_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -163,15 +163,11 @@ static weir_status allreduce_rails_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_allreduce_rails_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "rails",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary =
-                 "reduce-scatter in each node, exchange of partial results, allgather in each node",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_PER_NODE,
-             .reproducible = 1},
+    .info =
+        {WEIRI_NET_TRAITS(
+             ALLREDUCE, "rails",
+             "reduce-scatter in each node, exchange of partial results, allgather in each node"),
+         .rounding = WEIR_ROUNDING_PER_NODE},
     .run = allreduce_rails_run,
     .gpu_phases_from = 128 << 10,
 };

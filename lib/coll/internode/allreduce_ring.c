@@ -75,14 +75,8 @@ static weir_status allreduce_ring_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_allreduce_ring_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "ring",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "rails around a ring of nodes; many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_PER_NODE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLREDUCE, "ring", "rails around a ring of nodes; many nodes"),
+             .rounding = WEIR_ROUNDING_PER_NODE},
     .run = allreduce_ring_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -273,14 +273,8 @@ static weir_status allreduce_trees_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_allreduce_trees_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "trees",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "rails up and down two binary trees; many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_PER_NODE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLREDUCE, "trees", "rails up and down two binary trees; many nodes"),
+             .rounding = WEIR_ROUNDING_PER_NODE},
     .run = allreduce_trees_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -38,14 +38,8 @@ static weir_status broadcast_binomial_run(weiri_coll *coll, const weiri_task *ta
 }
 
 const weiri_algo weiri_net_broadcast_binomial_row = {
-    .info = {.collective = WEIR_COLL_BROADCAST,
-             .name = "binomial",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "a binomial tree of nodes; small sizes, many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(BROADCAST, "binomial",
+                              "a binomial tree of nodes; small sizes, many nodes")},
     .run = broadcast_binomial_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -58,13 +58,8 @@ static weir_status broadcast_rails_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_broadcast_rails_row = {
-    .info = {.collective = WEIR_COLL_BROADCAST,
-             .name = "rails",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "ranks of the root's node send chunks in rotation, broadcast in each node",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(
+        BROADCAST, "rails",
+        "ranks of the root's node send chunks in rotation, broadcast in each node")},
     .run = broadcast_rails_run,
 };

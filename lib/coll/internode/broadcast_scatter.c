@@ -88,14 +88,8 @@ static weir_status broadcast_scatter_run(weiri_coll *coll, const weiri_task *tas
 }
 
 const weiri_algo weiri_net_broadcast_scatter_row = {
-    .info = {.collective = WEIR_COLL_BROADCAST,
-             .name = "scatter",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "rails scatter and gather around a ring of nodes; many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(BROADCAST, "scatter",
+                              "rails scatter and gather around a ring of nodes; many nodes")},
     .run = broadcast_scatter_run,
     .gpu_phases_from = SIZE_MAX,
 };

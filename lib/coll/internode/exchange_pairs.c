@@ -208,37 +208,17 @@ static weir_status exchange_pairs_net_run(weiri_coll *coll, const weiri_task *ta
 }
 
 const weiri_algo weiri_net_alltoall_pairs_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALL,
-             .name = "pairs",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "messages between pairs of ranks",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLTOALL, "pairs", "messages between pairs of ranks")},
     .run = exchange_pairs_net_run,
 };
 
 const weiri_algo weiri_net_alltoallv_pairs_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALLV,
-             .name = "pairs",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "messages between pairs of ranks, short blocks of two nodes in one",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLTOALLV, "pairs",
+                              "messages between pairs of ranks, short blocks of two nodes in one")},
     .run = exchange_pairs_net_run,
 };
 
 const weiri_algo weiri_net_sendrecv_pairs_row = {
-    .info = {.collective = WEIR_COLL_SENDRECV,
-             .name = "pairs",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "messages between pairs of ranks",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(SENDRECV, "pairs", "messages between pairs of ranks")},
     .run = exchange_pairs_net_run,
 };

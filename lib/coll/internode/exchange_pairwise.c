@@ -52,27 +52,13 @@ static weir_status pairwise_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_alltoall_pairwise_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALL,
-             .name = "pairwise",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "one pair of ranks at a time; many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLTOALL, "pairwise", "one pair of ranks at a time; many nodes")},
     .run = pairwise_run,
     .gpu_phases_from = SIZE_MAX,
 };
 
 const weiri_algo weiri_net_alltoallv_pairwise_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALLV,
-             .name = "pairwise",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "one pair of ranks at a time; many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLTOALLV, "pairwise", "one pair of ranks at a time; many nodes")},
     .run = pairwise_run,
     .gpu_phases_from = SIZE_MAX,
 };

@@ -65,14 +65,8 @@ static weir_status reduce_binomial_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_reduce_binomial_row = {
-    .info = {.collective = WEIR_COLL_REDUCE,
-             .name = "binomial",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "a binomial tree of nodes; many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_PER_NODE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(REDUCE, "binomial", "a binomial tree of nodes; many nodes"),
+             .rounding = WEIR_ROUNDING_PER_NODE},
     .run = reduce_binomial_run,
     .gpu_phases_from = SIZE_MAX,
 };

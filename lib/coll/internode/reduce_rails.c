@@ -52,14 +52,9 @@ static weir_status reduce_rails_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_reduce_rails_row = {
-    .info = {.collective = WEIR_COLL_REDUCE,
-             .name = "rails",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "reduce in each node, the root combines the results",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_PER_NODE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(REDUCE, "rails",
+                              "reduce in each node, the root combines the results"),
+             .rounding = WEIR_ROUNDING_PER_NODE},
     .run = reduce_rails_run,
     .gpu_phases_from = SIZE_MAX,
 };

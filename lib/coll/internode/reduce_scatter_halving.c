@@ -115,14 +115,9 @@ static weir_status reduce_scatter_halving_run(weiri_coll *coll, const weiri_task
 }
 
 const weiri_algo weiri_net_reduce_scatter_halving_row = {
-    .info = {.collective = WEIR_COLL_REDUCE_SCATTER,
-             .name = "halving",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "leaders by recursive halving; small sizes, many nodes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_PER_NODE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(REDUCE_SCATTER, "halving",
+                              "leaders by recursive halving; small sizes, many nodes"),
+             .rounding = WEIR_ROUNDING_PER_NODE},
     .run = reduce_scatter_halving_run,
     .gpu_phases_from = SIZE_MAX,
 };

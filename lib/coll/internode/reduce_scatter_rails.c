@@ -109,14 +109,10 @@ static weir_status reduce_scatter_rails_run(weiri_coll *coll, const weiri_task *
 }
 
 const weiri_algo weiri_net_reduce_scatter_rails_row = {
-    .info = {.collective = WEIR_COLL_REDUCE_SCATTER,
-             .name = "rails",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "reduce in each node for each rank of other nodes, send it the result",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_PER_NODE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(
+                 REDUCE_SCATTER, "rails",
+                 "reduce in each node for each rank of other nodes, send it the result"),
+             .rounding = WEIR_ROUNDING_PER_NODE},
     .run = reduce_scatter_rails_run,
     .gpu_phases_from = 128 << 10,
 };

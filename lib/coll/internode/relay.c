@@ -231,53 +231,26 @@ static weir_status relay_run(weiri_coll *coll, const weiri_task *task)
 }
 
 const weiri_algo weiri_net_allreduce_packet_row = {
-    .info = {.collective = WEIR_COLL_ALLREDUCE,
-             .name = "packet",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "one message between two nodes; small sizes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLREDUCE, "packet", "one message between two nodes; small sizes")},
     .run = relay_run,
     .gpu_phases_from = SIZE_MAX,
 };
 
 const weiri_algo weiri_net_reduce_scatter_packet_row = {
-    .info = {.collective = WEIR_COLL_REDUCE_SCATTER,
-             .name = "packet",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "one message between two nodes; small sizes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(REDUCE_SCATTER, "packet",
+                              "one message between two nodes; small sizes")},
     .run = relay_run,
     .gpu_phases_from = SIZE_MAX,
 };
 
 const weiri_algo weiri_net_allgather_packet_row = {
-    .info = {.collective = WEIR_COLL_ALLGATHER,
-             .name = "packet",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "one message between two nodes; small sizes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLGATHER, "packet", "one message between two nodes; small sizes")},
     .run = relay_run,
     .gpu_phases_from = SIZE_MAX,
 };
 
 const weiri_algo weiri_net_alltoall_packet_row = {
-    .info = {.collective = WEIR_COLL_ALLTOALL,
-             .name = "packet",
-             .backend = WEIR_ALGO_INTERNODE,
-             .summary = "one message between two nodes; small sizes",
-             .min_ranks = 2,
-             .max_ranks = WEIRI_RANKS_MAX,
-             .rounding = WEIR_ROUNDING_ONCE,
-             .reproducible = 1},
+    .info = {WEIRI_NET_TRAITS(ALLTOALL, "packet", "one message between two nodes; small sizes")},
     .run = relay_run,
     .gpu_phases_from = SIZE_MAX,
 };
