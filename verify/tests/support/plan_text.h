@@ -202,7 +202,7 @@ static void put_words(plan_text *to, char **words, int count, char mark)
 /* Operations whose channel is only a type, unless channels are given. */
 static int needs_type(const char *name)
 {
-    static const char *const names = " put get res rre rres ppkt rppkt respkt recspkt glres glre "
+    static const char *const names = " put get res rre rres ppkt rppkt respkt recspkt glre glres "
                                      "gstore gstorepkt ";
     const char *found = strstr(names, name);
     return found && found[-1] == ' ' && found[strlen(name)] == ' ';
