@@ -36,6 +36,8 @@
 #include <string.h>
 #endif
 
+WEIR_C_CASTS_BEGIN
+
 /* ------------------------------------------------------------------ waiting */
 
 /* The record of a slow wait, which weir_comm_report of any rank reads, and which remains after a
@@ -581,5 +583,7 @@ WEIR_FN int weir_barrier(weir_memchan_dev *const *chans, uint32_t count, uint32_
         status = weir_wait(chans[i]);
     return status;
 }
+
+WEIR_C_CASTS_END
 
 #endif

@@ -33,6 +33,8 @@
 
 #include <weir/device.h>
 
+WEIR_C_CASTS_BEGIN
+
 /* Incremented when kernels compiled with an older header can no longer be launched. */
 enum { WEIR_KERNEL_ABI = 1 };
 
@@ -112,7 +114,7 @@ WEIR_KERNEL_FN void weir_kernel_fail(const weir_guard *guard, int status)
 
 /* The state of the launch that runs in this thread. */
 typedef struct weir_kernel_run {
-    void *shared;
+    char *shared;
     int status;
 } weir_kernel_run;
 /* __thread is the spelling that C and C++ share. */
@@ -123,12 +125,12 @@ typedef struct weir_kernel_entry {
     uint32_t abi; /* WEIR_KERNEL_ABI */
     uint32_t args_bytes;
     /* Runs the kernel; returns the first status that it passed to weir_kernel_fail, or 0. */
-    int (*run)(const void *args, void *shared);
+    int (*run)(const void *args, char *shared);
 } weir_kernel_entry;
 
 #define WEIR_KERNEL(name, type, args)                                                              \
     static void weir_body_##name(const type args);                                                 \
-    static int weir_run_##name(const void *packed, void *shared)                                   \
+    static int weir_run_##name(const void *packed, char *shared)                                   \
     {                                                                                              \
         type unpacked;                                                                             \
         memcpy(&unpacked, packed, sizeof unpacked);                                                \
@@ -177,7 +179,7 @@ WEIR_FN void weir_kernel_fail(const weir_guard *guard, int status)
         weir_kernel_now.status = status;
 }
 
-#define WEIR_SHARED(name) char *const name = (char *)weir_kernel_now.shared
+#define WEIR_SHARED(name) char *const name = weir_kernel_now.shared
 
 #endif
 
@@ -243,5 +245,7 @@ WEIR_FN uint64_t *weir_kernel_state(const weir_kernel_args *args, uint32_t block
 {
     return args->state + (size_t)block * WEIR_KERNEL_STATE_WORDS;
 }
+
+WEIR_C_CASTS_END
 
 #endif

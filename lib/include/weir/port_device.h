@@ -33,6 +33,8 @@
 #include <unistd.h>
 #endif
 
+WEIR_C_CASTS_BEGIN
+
 /* ------------------------------------------------------------------ triggers */
 
 /* The actions of a trigger. The first three may be combined, and are executed in this order. */
@@ -50,7 +52,7 @@ typedef struct weir_trigger {
 } weir_trigger;
 
 enum { WEIR_FIFO_WORDS = 4 };
-#define WEIR_FIFO_LAP ((uint64_t)1 << 63)
+#define WEIR_FIFO_LAP 0x8000000000000000u
 
 /* The producers' view of the FIFO. */
 typedef struct weir_fifo_dev {
@@ -347,5 +349,7 @@ WEIR_FN int weir_port_poll(weir_portchan_dev *chan)
     *chan->expected += (uint64_t)arrived;
     return arrived;
 }
+
+WEIR_C_CASTS_END
 
 #endif

@@ -22,6 +22,18 @@
 #define WEIR_ON_DEVICE 0
 #endif
 
+/* Enclose code with C's casts, the only ones that C and C++ share: C++ programs may be compiled
+ * with -Wold-style-cast. */
+#if defined(__cplusplus) && !defined(__CUDACC__)
+#define WEIR_C_CASTS_BEGIN                                                                         \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wold-style-cast\"")
+#define WEIR_C_CASTS_END _Pragma("GCC diagnostic pop")
+#else
+#define WEIR_C_CASTS_BEGIN
+#define WEIR_C_CASTS_END
+#endif
+WEIR_C_CASTS_BEGIN
+
 /*
  * Emulation. Tests compile device code as C++ for the host (WEIR_EMULATED) and run all threads of
  * all ranks in one thread. The emulator provides these functions: relax switches to another
@@ -153,12 +165,16 @@ WEIR_FN uint64_t weir_clock_ns(void)
 #elif defined(WEIR_EMULATED)
     return weir_emulated_clock_ns();
 #else
-    struct timespec now;
 #if defined(CLOCK_MONOTONIC)
+    struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
 #else
-    /* Strict ISO C (-std=c11) does not declare CLOCK_MONOTONIC, which is clock 1 on Linux. */
-    extern int weir_clock_gettime(int clock, struct timespec *time) __asm__("clock_gettime");
+    /* Strict ISO C does not declare CLOCK_MONOTONIC, which is clock 1 on Linux, and before C11 not
+     * even struct timespec. */
+    struct {
+        long tv_sec, tv_nsec;
+    } now;
+    extern int weir_clock_gettime(int clock, void *time) __asm__("clock_gettime");
     weir_clock_gettime(1, &now);
 #endif
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -176,5 +192,7 @@ WEIR_FN void weir_pause(void)
     __asm__ volatile("yield");
 #endif
 }
+
+WEIR_C_CASTS_END
 
 #endif

@@ -8,7 +8,7 @@ set -u
 for name in spelling words links commands dependencies circles; do
     check "the tree passes: $name" ends_with 0 ci/lint-text $name
 done
-check "the tree passes: public headers as C11 and C++11" ends_with 0 ci/lint headers
+check "the tree passes: public headers as C99, C11 and C++11" ends_with 0 ci/lint headers
 check "the tree passes: clang-format 14" eval 'ends_with 0 ci/lint format && grep -q "format.*: clean" "$out"'
 
 # ------------------------------------------------------------ planted faults
@@ -177,4 +177,10 @@ header_fault() {
 check "headers: one that needs another header" header_fault size_t 'size_t weir_size(void);'
 check "headers: one that is not C++" header_fault class 'int weir_find(int class);'
 check "headers: one that is not C11" header_fault constexpr 'constexpr int weir_answer = 42;'
+check "headers: one that is C11 but not C99" header_fault 'std=c99: .*Static_assert' '_Static_assert(sizeof(int) == 4, "");'
+check "headers: C99 without the structures of POSIX" header_fault 'std=c99: .*now' \
+    '#include <time.h>
+static inline long weir_now(void) { struct timespec now = {0}; return now.tv_nsec; }'
+check "headers: a cast of C in C++" header_fault 'std=c\+\+11: .*old-style cast' \
+    'static inline long weir_long(int value) { return (long)value; }'
 tap_done
