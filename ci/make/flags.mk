@@ -87,6 +87,15 @@ $(call obj,bench/output/build_info.c): $(O)/build.id $(O)/sources.id
 # The hash is computed again when a source changed or the list of sources did.
 $(O)/sources.id: $(SOURCES) $(O)/sources.list
 	$(Q)cat $(SOURCES) | sha256sum | cut -c1-16 >$@
+# What ranks compare before they form a communicator: the sources of the library, CUDA's and NCCL's included, so that builds
+# of the same sources agree whatever the machine has; and options that change the layout of structures.
+LIBRARY_SOURCES := $(sort $(wildcard $(foreach kind,c cu h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device \
+	lib/plan/cuda/device lib/moe/cuda/device lib/nccl $(NCCL_DIRS)))))
+LAYOUT_FLAGS := $(filter -DWEIR% -UWEIR% -m32 -mx32 -fpack-struct% -fshort-enums,$(CC) $(CFLAGS))
+$(call obj,lib/base/build_id.c): EXTRA_CFLAGS = -DWEIR_LIBRARY_SOURCES="\"$$(cat $(O)/library.id)\""
+$(call obj,lib/base/build_id.c): $(O)/library.id
+$(O)/library.id: $(LIBRARY_SOURCES) $(O)/sources.list $(O)/flags.id
+	$(Q){ cat $(LIBRARY_SOURCES); echo '$(call plain,$(LAYOUT_FLAGS))'; } | sha256sum | cut -c1-16 >$@
 # Files whose time changes only with their content $(2). They are written while the Makefile is read:
 # with rules, the objects that depend on them would be built last. link.id names what libweir.a
 # consists of: programs are linked again when CUDA is switched on or off, or a source is removed.

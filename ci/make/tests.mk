@@ -124,6 +124,9 @@ $(O)/tests/test_nccl_users $(O)/tests/test_nccl_threads $(O)/tests/test_nccl_sen
 $(O)/tests/test_nccl_threads: WEIR_LDFLAGS += $(addprefix -Wl$(COMMA)--wrap=,calloc malloc weir_boot_agree weir_boot_allgather \
 	weiri_boot_tcp_create weir_unique_id_create)
 
+# Ranks of this test have builds of their choice.
+$(O)/tests/test_comm_builds: WEIR_LDFLAGS += -Wl,--wrap=weiri_build_id_own
+
 # Tests of the result readers and of their statistics.
 RESULTS_TESTS := $(filter $(O)/tests/test_results%,$(TESTS))
 $(RESULTS_TESTS): $(RESULTS_OBJ)

@@ -194,8 +194,10 @@ static weir_status guests_read_hello(weiri_guests *room, int index)
     weiri_guest *who = &room->list[index];
     weir_status status =
         weiri_link_read_some(who->fd, -1, &who->hello, sizeof who->hello, &who->hello_bytes);
-    if (who->hello_bytes >= sizeof who->hello.magic && !weiri_hello_plausible(&who->hello)) {
-        guests_refuse(room, index, "it does not speak weir's protocol");
+    const char *fault =
+        who->hello_bytes >= sizeof who->hello.magic ? weiri_hello_fault(&who->hello) : NULL;
+    if (fault) {
+        guests_refuse(room, index, fault);
         return WEIR_OK;
     }
     if (status != WEIR_OK) {

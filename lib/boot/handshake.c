@@ -33,9 +33,19 @@ weir_status weiri_challenge_make(const weiri_job *job, weiri_challenge *challeng
     return weiri_random(challenge->nonce, sizeof challenge->nonce);
 }
 
-int weiri_hello_plausible(const weiri_hello *hello)
+/* Whether a message has the name of one of another version's. */
+static int handshake_is_of_other_version(uint64_t magic, uint64_t expected)
 {
-    return hello->magic == MAGIC_HELLO;
+    const uint64_t digit = UINT64_C(0xff) << 56;
+    return magic != expected && ((magic ^ expected) & ~digit) == 0;
+}
+
+const char *weiri_hello_fault(const weiri_hello *hello)
+{
+    if (handshake_is_of_other_version(hello->magic, MAGIC_HELLO))
+        return "it speaks another version of weir's protocol; start all ranks with the same "
+               "library";
+    return hello->magic == MAGIC_HELLO ? NULL : "it does not speak weir's protocol";
 }
 
 static void handshake_mac_hello(const weiri_job *job, const weiri_challenge *challenge,
@@ -80,10 +90,14 @@ void weiri_reply_make(const weiri_job *job, const weiri_challenge *challenge,
 static weir_status handshake_check_challenge(const weiri_job *job, int peer, const char *where,
                                              const weiri_challenge *challenge)
 {
+    if (handshake_is_of_other_version(challenge->magic, MAGIC_CHALLENGE))
+        return weiri_fail(WEIR_ERR_MISMATCH,
+                          "rank %d: rank %d at %s speaks another version of weir's protocol; start "
+                          "all ranks with the same library",
+                          job->rank, peer, where);
     if (challenge->magic != MAGIC_CHALLENGE)
         return weiri_fail(WEIR_ERR_REFUSED,
-                          "rank %d: the listener at %s is not a weir rank of this version; check "
-                          "the address",
+                          "rank %d: the listener at %s is not a rank of weir; check the address",
                           job->rank, where);
     if (challenge->rank != peer)
         return weiri_fail(WEIR_ERR_REFUSED,

@@ -55,8 +55,8 @@ enum { WEIRI_REPLY_CROSSED = 1 };
 /* The host's side. Non-blocking: the functions only fill in and check messages. WEIR_ERR_SYSTEM if
  * there are no random bytes. */
 weir_status weiri_challenge_make(const weiri_job *job, weiri_challenge *challenge);
-/* Returns 1 if the first bytes received, at least 8, can be a hello. */
-int weiri_hello_plausible(const weiri_hello *hello);
+/* Returns NULL if the first bytes received, at least 8, can be a hello, else why not. */
+const char *weiri_hello_fault(const weiri_hello *hello);
 /* Returns 1 if the sender knows the secret. */
 int weiri_hello_proven(const weiri_job *job, const weiri_challenge *challenge,
                        const weiri_hello *hello);
@@ -66,7 +66,8 @@ void weiri_reply_make(const weiri_job *job, const weiri_challenge *challenge,
 
 /* The caller's side, on a new connection to peer at the address to. Blocks until the deadline.
  * WEIR_ERR_REFUSED if what listens there is not a rank of this job, or rejects this rank;
- * WEIR_ERR_MISMATCH if the host reports a contradiction; WEIR_ERR_TIMEOUT; WEIR_ERR_PEER. */
+ * WEIR_ERR_MISMATCH if the host reports a contradiction or speaks another version of the protocol;
+ * WEIR_ERR_TIMEOUT; WEIR_ERR_PEER. */
 weir_status weiri_handshake_call(const weiri_job *job, int fd, int peer, const weiri_address *to,
                                  const weiri_address *listens, const weiri_deadline *deadline);
 

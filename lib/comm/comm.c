@@ -2,9 +2,10 @@
  * The public calls on a communicator. Creation exchanges the ranks' placement, and then creates a
  * communicator of one node (node/node_comm.c) or of several (internode/internode_comm.c).
  *
- * Calls between the files of lib/comm go down this list only: comm.c, those of monitor,
- * internode_comm.c, node_comm.c, internode.c, internode_message.c, wait.c, internode_watch.c,
- * internode_links.c, internode_pass.c, internode_window.c, abort.c, life.c, query.c.
+ * Calls between the files of lib/comm go down this list only: comm.c, same_build.c, those of
+ * monitor, internode_comm.c, node_comm.c, internode.c, internode_message.c, wait.c,
+ * internode_watch.c, internode_links.c, internode_pass.c, internode_window.c, abort.c, life.c,
+ * query.c.
  */
 #include "base/config.h"
 #include "base/env.h"
@@ -13,6 +14,7 @@
 #include "comm/gpu/gpu.h"
 #include "comm/internode/internode_comm.h"
 #include "comm/monitor/monitor.h"
+#include "comm/same_build.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,11 +56,14 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
 {
     if (!boot || !comm)
         return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
+    weir_status status = weiri_comm_check_builds(boot);
+    if (status != WEIR_OK)
+        return status;
     int is_one_node = 1;
     weiri_address monitor;
     weir_comm_config own = WEIR_COMM_CONFIG_INIT;
     weiri_placement *placements = calloc((size_t)weir_boot_nranks(boot), sizeof *placements);
-    weir_status status = weiri_config_read("weir_comm_config", config, &own, sizeof own);
+    status = weiri_config_read("weir_comm_config", config, &own, sizeof own);
     if (status == WEIR_OK && !placements)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks");
     if (status == WEIR_OK)

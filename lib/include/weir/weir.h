@@ -336,7 +336,9 @@ typedef struct weir_comm_config {
  * have no transport in common, if there are more than WEIR_RANKS_MAX ranks, or if the cuda backend
  * was requested and cannot be used (no CUDA in this build, no GPU for some rank, more than
  * WEIR_GPU_RANKS_MAX ranks on a node); WEIR_ERR_NO_MEMORY if the scratch memory cannot be
- * allocated; WEIR_ERR_MISMATCH if configurations differ. */
+ * allocated; WEIR_ERR_MISMATCH if configurations differ, or if ranks run different builds of weir:
+ * other versions, or other sources. Builds of the same sources with and without CUDA, for debugging
+ * or by another compiler work together. */
 WEIR_API weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config,
                                       weir_comm **comm);
 

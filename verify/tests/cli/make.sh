@@ -71,6 +71,27 @@ for target in config help plot; do
     check "make $target leads to no compilation" eval 'build_objects CUDA=0 && nothing_built'
 done
 check "other flags compile again" eval 'build_objects CUDA=0 CFLAGS="-O1 -DTEST='"'1'"'" && compiled "$count"'
+# What ranks compare before they form a communicator. library_id FOLDER ARGUMENTS: that of a build.
+library_id() { env -u CUDA make -s "O=$1" "${@:2}" "$1/library.id" >"$out" 2>"$err" && cat "$1/library.id"; }
+sources_id=$(library_id "$other" CUDA=0)
+check "builds have an identity of 16 digits" eval '[[ $sources_id =~ ^[0-9a-f]{16}$ ]]'
+check "builds with CUDA, for debugging and with other options have the same identity" \
+    eval '[ "$(library_id "$scratch/cuda" CUDA=1 NVCC=/bin/true)" = "$sources_id" ] &&
+        [ "$(library_id "$scratch/debug" CUDA=0 BUILD=debug CFLAGS="-O1 -DTEST")" = "$sources_id" ]'
+check "options that change layouts change the identity" \
+    eval '[ "$(library_id "$scratch/packed" CUDA=0 CFLAGS=-fpack-struct=4)" != "$sources_id" ]'
+copy=$scratch/copy
+mkdir -p "$copy" && cp -r Makefile ci lib bench verify topo results "$copy/"
+last=$sources_id
+changes_id() { # FILE: whether one more line in it, in a copy of the tree, changes the identity
+    local before=$last
+    echo >>"$copy/$1"
+    last=$(cd "$copy" && library_id "$scratch/copied" CUDA=0) && [ "$last" != "$before" ]
+}
+for file in lib/comm/comm.h lib/coll/cuda/device/chain.cuh lib/nccl/calls/group.c lib/include/weir/weir.h; do
+    check "a change of $file changes the identity" changes_id "$file"
+done
+check "a change of a program's source does not" eval '! changes_id lib/programs/options.c && [ -n "$last" ]'
 aware=$(make --no-print-directory --eval='weir-aware:;@echo $(CUDA_AWARE)' weir-aware)
 is_aware() { # as make's filter matches
     local pattern

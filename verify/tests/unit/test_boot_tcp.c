@@ -270,6 +270,28 @@ TEST(refused_connections_are_logged_as_a_number)
 
 /* ------------------------------------------------------ misconfigured ranks */
 
+/* Rank 0 speaks the next version of the protocol, or something else. */
+TEST(another_version_of_the_protocol_of_rank_0_is_named)
+{
+    static const uint64_t challenges[] = {0x3268634372696577u, 0x3168634372696578u};
+    static const weir_status wanted[] = {WEIR_ERR_MISMATCH, WEIR_ERR_REFUSED};
+    static const char *const reasons[] = {"rank 0 at ", "is not a rank of weir"};
+    const weiri_job job = {.rank = 1, .nranks = 2, .timeout_ms = 1000};
+    const weiri_address nowhere = {.ip = {127, 0, 0, 1}, .port = 1};
+    for (int i = 0; i < 2; i++) {
+        const weiri_challenge challenge = {.magic = challenges[i], .nranks = 2};
+        const weiri_deadline deadline = weiri_deadline_in(1000);
+        int pair[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        assert_int_equal(send(pair[0], &challenge, sizeof challenge, 0), sizeof challenge);
+        assert_int_equal(weiri_handshake_call(&job, pair[1], 0, &nowhere, &nowhere, &deadline),
+                         wanted[i]);
+        assert_true(boot_last_error_has(reasons[i]));
+        close(pair[0]);
+        close(pair[1]);
+    }
+}
+
 /* Of 5 ranks, 2 and 4 never join. All others get their names. */
 TEST_ON_RANKS(missing_ranks_are_named, 5)
 {
@@ -396,6 +418,44 @@ static uint64_t await_second_connection(const char *address, uint64_t before_ns,
         usleep(1000);
     }
     return before_ns;
+}
+
+static int connect_to_address(const char *address, int *failures)
+{
+    int fd = -1;
+    weiri_named_address named;
+    const weiri_deadline deadline = weiri_deadline_in(LIMIT_MS);
+    const weiri_socket_call call = {.rank = 1, .to = &named.address, .patient = 1};
+    EXPECT_OK(failures, weiri_named_address_parse(address, &named));
+    EXPECT_OK(failures, weiri_socket_connect(&call, &deadline, &fd));
+    return fd;
+}
+
+/* Rank 1 speaks the next version of the protocol, and then something else. */
+TEST_ON_RANKS(another_version_of_the_protocol_is_named, 2)
+{
+    static const uint64_t hellos[] = {0x3269486872696577u, 0x3269486872696578u};
+    static const char *const reasons[] = {"it speaks another version of weir's protocol",
+                                          "it does not speak weir's protocol"};
+    int failures = 0, rank = weir_boot_rank(boot);
+    setenv("WEIR_TIMEOUT_MS", "700", 1);
+    for (int i = 0; i < 2; i++) {
+        char address[64];
+        weir_boot *tcp = NULL;
+        const weiri_hello hello = {.magic = hellos[i], .rank = 1, .nranks = 2};
+        share_address(boot, "127.0.0.1:%d", 0, address, &failures);
+        if (rank == 1) {
+            const int fd = connect_to_address(address, &failures);
+            EXPECT(&failures, send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello);
+            EXPECT(&failures, is_closed_by_peer(fd));
+            close(fd);
+        } else {
+            EXPECT(&failures, weir_boot_tcp_create_at(address, 0, 2, &tcp) == WEIR_ERR_TIMEOUT);
+            EXPECT(&failures, boot_last_error_has(reasons[i]));
+        }
+        EXPECT_OK(&failures, weir_boot_barrier(boot));
+    }
+    return failures;
 }
 
 /* Claims to be rank 1 once the true one has connected. Returns 0, without a verdict, if that took
