@@ -5,7 +5,7 @@
 #define KEPT WEIRI_AFTER_KEPT
 #define UNDEFINED WEIRI_AFTER_UNDEFINED
 
-static const weiri_contract contracts[] = {
+const weiri_contract weiri_contracts[] = {
     [WEIR_COLL_ALLREDUCE] = {.name = "allreduce",
                              .label = "AllReduce",
                              .nccl_function = "ncclAllReduce",
@@ -77,15 +77,8 @@ static const weiri_contract contracts[] = {
                             .is_uneven = 1,
                             .out = {RESULT, RESULT},
                             .in_place_in = {RESULT, RESULT}},
+    /* For a value that is no collective. */
+    [WEIR_COLL_COUNT] = {.in_place = WEIRI_IN_PLACE_PLANS,
+                         .out = {RESULT, RESULT},
+                         .in_place_in = {UNDEFINED, UNDEFINED}},
 };
-
-_Static_assert(sizeof contracts / sizeof *contracts == WEIR_COLL_COUNT,
-               "every collective has a row");
-
-const weiri_contract *weiri_contract_of(int collective)
-{
-    static const weiri_contract unknown = {.in_place = WEIRI_IN_PLACE_PLANS,
-                                           .out = {RESULT, RESULT},
-                                           .in_place_in = {UNDEFINED, UNDEFINED}};
-    return (unsigned)collective < WEIR_COLL_COUNT ? &contracts[collective] : &unknown;
-}

@@ -57,7 +57,12 @@ typedef struct weiri_contract {
 
 /* The row of a collective; for a value that is none, a row without names, blocks, root, operation
  * and promises of placement, whose output is the result on all ranks. */
-const weiri_contract *weiri_contract_of(int collective);
+extern const weiri_contract weiri_contracts[WEIR_COLL_COUNT + 1];
+
+static inline const weiri_contract *weiri_contract_of(int collective)
+{
+    return &weiri_contracts[(unsigned)collective < WEIR_COLL_COUNT ? collective : WEIR_COLL_COUNT];
+}
 
 static inline weiri_role weiri_contract_role(const weiri_contract *contract, int rank, int root)
 {

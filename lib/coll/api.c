@@ -39,7 +39,7 @@ static __attribute__((noinline)) weir_status call_fail_aborted(weir_comm *comm,
 }
 
 /* The checks that all collectives have in common. */
-static inline weir_status call_check(weir_comm *comm, const weir_call *call)
+static inline weir_status call_check(weir_comm *comm, const weir_call *call, size_t element_bytes)
 {
     if (WEIRI_UNLIKELY((unsigned)call->collective >= WEIR_COLL_COUNT))
         return call_refuse(call, "unknown collective");
@@ -49,7 +49,7 @@ static inline weir_status call_check(weir_comm *comm, const weir_call *call)
         return weiri_fork_fail("communicator");
     if (WEIRI_UNLIKELY(weiri_comm_is_aborted(comm)) && !call_survives_abort(comm))
         return call_fail_aborted(comm, call);
-    if (WEIRI_UNLIKELY(!weir_dtype_bytes(call->dtype) || (unsigned)call->op >= WEIR_OP_COUNT))
+    if (WEIRI_UNLIKELY(!element_bytes || (unsigned)call->op >= WEIR_OP_COUNT))
         return call_refuse(call, "unknown data type or operation");
     if (WEIRI_UNLIKELY(call->stream && !comm->gpu))
         return call_refuse(call, "host memory takes no stream");
@@ -61,12 +61,13 @@ static inline weir_status call_check(weir_comm *comm, const weir_call *call)
 }
 
 /* The sizes of a task that follow from the call. */
-static inline void task_derive(weiri_task *task, const weiri_coll *coll, const weir_call *call)
+static inline void task_derive(weiri_task *task, const weiri_coll *coll, const weir_call *call,
+                               size_t element_bytes)
 {
     const weiri_contract *contract = weiri_contract_of((int)call->collective);
     task->call = call;
     task->elements = weiri_call_elements(call);
-    task->element_bytes = weir_dtype_bytes(call->dtype);
+    task->element_bytes = element_bytes;
     task->count_bytes = task->elements * task->element_bytes;
     task->size_bytes = task->count_bytes * (size_t)weiri_contract_blocks(contract, coll->nranks);
     task->choice = NULL;
@@ -260,13 +261,14 @@ static weir_status task_alltoall(weiri_coll *coll, const weiri_task *task)
 static inline weir_status task_make(weir_comm *comm, const weir_call *call, weiri_coll **own,
                                     weiri_task *task)
 {
-    weir_status status = call_check(comm, call);
+    const size_t element_bytes = weir_dtype_bytes(call->dtype);
+    weir_status status = call_check(comm, call, element_bytes);
     if (WEIRI_LIKELY(status == WEIR_OK))
         status = weiri_coll_get(comm, own);
     if (WEIRI_UNLIKELY(status != WEIR_OK))
         return status;
     const weiri_contract *contract = weiri_contract_of((int)call->collective);
-    task_derive(task, *own, call);
+    task_derive(task, *own, call, element_bytes);
     if (call->collective == WEIR_COLL_ALLTOALLV)
         return task_alltoallv(*own, task);
     if (call->collective == WEIR_COLL_SENDRECV)
@@ -376,7 +378,7 @@ static weir_status task_start(weiri_coll *coll, weiri_task *task)
 weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_bytes)
 {
     weiri_task task;
-    task_derive(&task, coll, call);
+    task_derive(&task, coll, call, weir_dtype_bytes(call->dtype));
     task.size_bytes = size_bytes;
     return task_start(coll, &task);
 }
@@ -428,7 +430,7 @@ int weiri_coll_waits(weir_comm *comm, const weir_call *call)
         weiri_contract_of((int)call->collective)->is_uneven ||
         weiri_coll_get(comm, &coll) != WEIR_OK || !coll->planned)
         return 0;
-    task_derive(&task, coll, call);
+    task_derive(&task, coll, call, weir_dtype_bytes(call->dtype));
     weiri_planned_use use = WEIRI_PLANNED_PASSES;
     for (const weiri_choice *at = coll->choices[call->collective];
          use == WEIRI_PLANNED_PASSES && (task.size_bytes > at->max_bytes || at->planned); at++)

@@ -134,7 +134,7 @@ static size_t streaming_from(const weiri_coll *coll)
     return weiri_streaming_threshold_bytes() / (size_t)coll->nranks + 1;
 }
 
-static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
+weir_status weiri_coll_make(weir_comm *comm, weiri_coll **coll)
 {
     weiri_coll *made = calloc(1, sizeof *made);
     if (!made)
@@ -166,21 +166,8 @@ static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
     }
     for (int rank = 0; !comm->internode && rank < comm->nranks; rank++)
         area_locate(made, comm->peers[rank].area, &made->areas[rank]);
-    *coll = made;
-    return WEIR_OK;
-}
-
-weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll)
-{
-    if (WEIRI_UNLIKELY(!comm->coll)) {
-        weiri_coll *made = NULL;
-        weir_status status = coll_create(comm, &made);
-        if (status != WEIR_OK)
-            return status;
-        comm->coll = made;
-        comm->coll_destroy = coll_destroy;
-    }
-    *coll = comm->coll;
+    comm->coll = *coll = made;
+    comm->coll_destroy = coll_destroy;
     return WEIR_OK;
 }
 

@@ -190,7 +190,13 @@ struct weiri_coll {
 };
 
 /* Returns the communicator's state; the first call creates it. Local. */
-weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll);
+weir_status weiri_coll_make(weir_comm *comm, weiri_coll **coll);
+
+static inline weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll)
+{
+    *coll = comm->coll;
+    return WEIRI_LIKELY(*coll != NULL) ? WEIR_OK : weiri_coll_make(comm, coll);
+}
 
 /* Copies a caller's structure. Callers that were compiled with another version's header are served
  * as with configurations (base/config.h): members that their weir_call lacks keep the defaults,
