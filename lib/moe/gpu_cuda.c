@@ -1,9 +1,11 @@
 /*
- * Launches of dispatch and combine on GPUs: see gpu.h. The window of a group is one allocation of
- * weir_mem_alloc, which peers map. Once buffers have been checked, calls with the same ones are not
- * checked again.
+ * Expert parallelism on the GPUs of one node. A call becomes one launch (cuda/args.h). The host
+ * checks arguments that it can see; a rank that cannot take part launches a kernel that says so to
+ * the others. What kernels find is reported by weir_moe_check. The window of a group is one
+ * allocation of weir_mem_alloc, which peers map. Once buffers have been checked, calls with the
+ * same ones are not checked again.
  */
-#include "moe/gpu.h"
+#include "moe/group.h"
 
 #include "base/error.h"
 #include "base/log.h"
@@ -28,11 +30,6 @@ struct moe_gpu {
     weir_moe_dispatch_args dispatch;
     weir_moe_combine_args combine;
 };
-
-int weiri_moe_gpu_is_built(void)
-{
-    return 1;
-}
 
 /* -------------------------------------------------------------------- groups */
 
@@ -93,7 +90,7 @@ static weir_status gpu_load_kernels(const weir_moe *g)
     return WEIR_OK;
 }
 
-weir_status weiri_moe_gpu_open(weir_moe *g)
+static weir_status gpu_open(weir_moe *g)
 {
     weir_boot *boot = weir_comm_boot(g->comm);
     weir_status status = gpu_alloc(g);
@@ -109,7 +106,7 @@ weir_status weiri_moe_gpu_open(weir_moe *g)
     return status;
 }
 
-void weiri_moe_gpu_close(weir_moe *g)
+static void gpu_close(weir_moe *g)
 {
     struct moe_gpu *gpu = g->gpu;
     if (!gpu)
@@ -292,18 +289,6 @@ static weir_status dispatch_enqueue(weir_moe *g, const moe_call *call, weir_stre
     return WEIR_OK;
 }
 
-weir_status weiri_moe_gpu_dispatch(weir_moe *g, const moe_call *call, int phases)
-{
-    int before;
-    const weir_stream stream = gpu_stream_of(g, call, call->dispatch.stream);
-    weir_status status = weiri_cuda_ready(g->comm, stream, &before);
-    if (status != WEIR_OK)
-        return status;
-    status = dispatch_enqueue(g, call, stream, phases);
-    weiri_cuda_leave(g->comm, before);
-    return status;
-}
-
 /* ------------------------------------------------------------------- combine */
 
 static moe_problem combine_check_gpu(weir_moe *g, const moe_call *call, int64_t values[3])
@@ -348,21 +333,36 @@ static weir_status combine_enqueue(weir_moe *g, const moe_call *call, weir_strea
     return gpu_launch(g, stream, &args, args.tokens);
 }
 
-weir_status weiri_moe_gpu_combine(weir_moe *g, const moe_call *call, int phases)
+/* ---------------------------------------------------------------------- calls */
+
+typedef weir_status gpu_enqueue(weir_moe *g, const moe_call *call, weir_stream stream, int phases);
+
+static weir_status gpu_run(weir_moe *g, const moe_call *call, weir_stream given, int phases,
+                           gpu_enqueue *enqueue)
 {
     int before;
-    const weir_stream stream = gpu_stream_of(g, call, call->combine.stream);
+    const weir_stream stream = gpu_stream_of(g, call, given);
     weir_status status = weiri_cuda_ready(g->comm, stream, &before);
     if (status != WEIR_OK)
         return status;
-    status = combine_enqueue(g, call, stream, phases);
+    status = enqueue(g, call, stream, phases);
     weiri_cuda_leave(g->comm, before);
     return status;
 }
 
+static weir_status gpu_dispatch(weir_moe *g, const moe_call *call, int phases)
+{
+    return gpu_run(g, call, call->dispatch.stream, phases, dispatch_enqueue);
+}
+
+static weir_status gpu_combine(weir_moe *g, const moe_call *call, int phases)
+{
+    return gpu_run(g, call, call->combine.stream, phases, combine_enqueue);
+}
+
 /* ------------------------------------------------------------------- reports */
 
-weir_status weiri_moe_gpu_check(weir_moe *g)
+static weir_status gpu_check(weir_moe *g)
 {
     moe_gpu_report *report = g->gpu->report;
     if (weir_load_acquire(&report->problem) == MOE_NO_PROBLEM)
@@ -386,8 +386,8 @@ static weir_status gpu_read(const weir_moe *g, uint64_t at, size_t index, int32_
     return g->comm->gpu->ops->copy(g->comm, value, from, sizeof *value);
 }
 
-weir_status weiri_moe_gpu_locate(const weir_moe *g, int handle, int token, int choice, int *rank,
-                                 int *row)
+static weir_status gpu_locate(const weir_moe *g, int handle, int token, int choice, int *rank,
+                              int *row)
 {
     const moe_gpu_shape *shape = &g->gpu->args.shape;
     const size_t h = (size_t)handle, k = (size_t)shape->topk, tokens = (size_t)shape->max_tokens;
@@ -414,3 +414,12 @@ weir_status weiri_moe_gpu_locate(const weir_moe *g, int handle, int token, int c
     *row = first + (position < 0 ? ~position : position);
     return WEIR_OK;
 }
+
+const moe_ops weiri_moe_gpu_ops = {
+    .open = gpu_open,
+    .close = gpu_close,
+    .run = {[MOE_DISPATCH] = gpu_dispatch, [MOE_COMBINE] = gpu_combine},
+    .check = gpu_check,
+    .locate = gpu_locate,
+    .runs_whole = 1,
+};

@@ -2,7 +2,6 @@
  * Creating and releasing expert-parallel groups: each rank allocates one window, whose layout
  * group.h describes, and maps those of its peers.
  */
-#include "moe/gpu.h"
 #include "moe/nodes.h"
 
 #include "base/error.h"
@@ -132,7 +131,7 @@ static weir_status group_share(weir_moe *g)
 
 /* ------------------------------------------------------------ private memory */
 
-static void *group_alloc(weir_moe *g, size_t count, size_t bytes, weir_status *status)
+void *weiri_moe_alloc(weir_moe *g, size_t count, size_t bytes, weir_status *status)
 {
     void *memory = calloc(count ? count : 1, bytes);
     g->info.memory_bytes += count * bytes;
@@ -148,13 +147,13 @@ static weir_status routing_alloc(weir_moe *g, moe_routing *routing)
     const size_t bins = (size_t)g->bins;
     const size_t choices = (size_t)g->config.max_tokens * (size_t)g->config.topk;
     weir_status status = WEIR_OK;
-    routing->position = group_alloc(g, choices, sizeof(uint32_t), &status);
-    routing->first_row = group_alloc(g, bins, sizeof(int32_t), &status);
-    routing->first_staged = group_alloc(g, bins, sizeof(int32_t), &status);
-    routing->total = group_alloc(g, bins, sizeof(int32_t), &status);
+    routing->position = weiri_moe_alloc(g, choices, sizeof(uint32_t), &status);
+    routing->first_row = weiri_moe_alloc(g, bins, sizeof(int32_t), &status);
+    routing->first_staged = weiri_moe_alloc(g, bins, sizeof(int32_t), &status);
+    routing->total = weiri_moe_alloc(g, bins, sizeof(int32_t), &status);
     routing->source_row =
-        group_alloc(g, (size_t)g->nranks * (size_t)g->own_bins, sizeof(int32_t), &status);
-    routing->source_tokens = group_alloc(g, (size_t)g->nranks, sizeof(uint32_t), &status);
+        weiri_moe_alloc(g, (size_t)g->nranks * (size_t)g->own_bins, sizeof(int32_t), &status);
+    routing->source_tokens = weiri_moe_alloc(g, (size_t)g->nranks, sizeof(uint32_t), &status);
     return status;
 }
 
@@ -162,13 +161,13 @@ static weir_status group_alloc_all(weir_moe *g)
 {
     const size_t n = (size_t)g->nranks;
     weir_status status = WEIR_OK;
-    g->mems = group_alloc(g, n, sizeof *g->mems, &status);
-    g->windows = group_alloc(g, n, sizeof *g->windows, &status);
-    g->routings = group_alloc(g, (size_t)g->config.handles, sizeof *g->routings, &status);
-    g->rank_of = group_alloc(g, (size_t)g->config.experts, sizeof *g->rank_of, &status);
-    g->last_token = group_alloc(g, n, sizeof *g->last_token, &status);
-    g->cursor = group_alloc(g, (size_t)g->own_bins, sizeof *g->cursor, &status);
-    g->outputs = group_alloc(g, n, sizeof *g->outputs, &status);
+    g->mems = weiri_moe_alloc(g, n, sizeof *g->mems, &status);
+    g->windows = weiri_moe_alloc(g, n, sizeof *g->windows, &status);
+    g->routings = weiri_moe_alloc(g, (size_t)g->config.handles, sizeof *g->routings, &status);
+    g->rank_of = weiri_moe_alloc(g, (size_t)g->config.experts, sizeof *g->rank_of, &status);
+    g->last_token = weiri_moe_alloc(g, n, sizeof *g->last_token, &status);
+    g->cursor = weiri_moe_alloc(g, (size_t)g->own_bins, sizeof *g->cursor, &status);
+    g->outputs = weiri_moe_alloc(g, n, sizeof *g->outputs, &status);
     for (int i = 0; status == WEIR_OK && i < g->config.handles; i++)
         status = routing_alloc(g, &g->routings[i]);
     for (int e = 0; status == WEIR_OK && e < g->config.experts; e++)
@@ -204,43 +203,18 @@ static void group_release(weir_moe *g)
 
 /* ----------------------------------------------------------------- backends */
 
-static weir_status group_check(weir_moe *g)
-{
-    return weir_comm_check(g->comm);
-}
-
 static const moe_ops host_ops = {
     .open = group_share,
     .run = {[MOE_DISPATCH] = weiri_moe_host_dispatch, [MOE_COMBINE] = weiri_moe_host_combine},
-    .check = group_check,
     .locate = weiri_moe_host_locate,
     .is_host = 1,
     .numbers_calls = 1,
-};
-
-static const moe_ops gpu_ops = {
-    .open = weiri_moe_gpu_open,
-    .close = weiri_moe_gpu_close,
-    .run = {[MOE_DISPATCH] = weiri_moe_gpu_dispatch, [MOE_COMBINE] = weiri_moe_gpu_combine},
-    .check = weiri_moe_gpu_check,
-    .locate = weiri_moe_gpu_locate,
-    .runs_whole = 1,
 };
 
 static const moe_ops nodes_ops = {
     .open = weiri_moe_nodes_open,
     .close = weiri_moe_nodes_close,
     .run = {[MOE_DISPATCH] = weiri_moe_nodes_dispatch, [MOE_COMBINE] = weiri_moe_nodes_combine},
-    .check = group_check,
-    .locate = weiri_moe_host_locate,
-    .is_host = 1,
-};
-
-static const moe_ops staged_ops = {
-    .open = weiri_moe_staged_open,
-    .close = weiri_moe_staged_close,
-    .run = {[MOE_DISPATCH] = weiri_moe_staged_dispatch, [MOE_COMBINE] = weiri_moe_staged_combine},
-    .check = group_check,
     .locate = weiri_moe_host_locate,
     .is_host = 1,
 };
@@ -249,17 +223,15 @@ static const moe_ops *ops_of(const weir_comm *comm)
 {
     const int is_cuda = weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
     if (weir_comm_nnodes(comm) == 1)
-        return is_cuda ? &gpu_ops : &host_ops;
-    return comm->gpu ? &staged_ops : &nodes_ops;
+        return is_cuda ? &weiri_moe_gpu_ops : &host_ops;
+    return comm->gpu ? &weiri_moe_staged_ops : &nodes_ops;
 }
 
 /* -------------------------------------------------------------- public calls */
 
 static weir_status place_check(const weir_comm *comm)
 {
-    const int needs_kernels =
-        weir_comm_backend(comm) != WEIR_BACKEND_HOST && weir_comm_nnodes(comm) == 1;
-    if (needs_kernels && !weiri_moe_gpu_is_built())
+    if (!ops_of(comm)->open)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "weir_moe_create: the communicator has the %s backend; this build has "
                           "expert parallelism on the host backend",
@@ -332,7 +304,7 @@ weir_status weir_moe_check(weir_moe *group)
         return weiri_fail(WEIR_ERR_INVALID, "weir_moe_check: group is required");
     if (weiri_comm_is_forked(group->comm))
         return weiri_fork_fail("communicator");
-    return group->ops->check(group);
+    return group->ops->check ? group->ops->check(group) : weir_comm_check(group->comm);
 }
 
 weir_moe_info weir_moe_get_info(const weir_moe *group)

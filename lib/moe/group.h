@@ -119,7 +119,7 @@ typedef struct moe_ops {
     void (*close)(weir_moe *group);
     /* Run halves of a call, by its kind: both only if runs_whole. */
     weir_status (*run[2])(weir_moe *group, const moe_call *call, int phases);
-    weir_status (*check)(weir_moe *group); /* as weir_moe_check */
+    weir_status (*check)(weir_moe *group); /* as weir_moe_check; NULL: weir_comm_check */
     weir_status (*locate)(const weir_moe *group, int handle, int token, int choice, int *rank,
                           int *row); /* as weir_moe_locate */
     int is_host;                     /* the host makes calls, with the private memory of a group */
@@ -127,6 +127,10 @@ typedef struct moe_ops {
     int numbers_calls; /* send increments the number of calls, which ranks share; else that only
                           orders two calls under way */
 } moe_ops;
+
+/* GPUs of one node (gpu_cuda.c; empty in a build without CUDA), and of several (nodes_gpu.c), whose
+ * calls run on copies of the buffers in host memory. */
+extern const moe_ops weiri_moe_gpu_ops, weiri_moe_staged_ops;
 
 struct weir_moe {
     const moe_ops *ops;
@@ -234,6 +238,10 @@ moe_problem weiri_moe_combine_check(const weir_moe *group, const moe_call *call,
 /* Run halves of a call on host memory of one node. */
 weir_status weiri_moe_host_dispatch(weir_moe *group, const moe_call *call, int phases);
 weir_status weiri_moe_host_combine(weir_moe *group, const moe_call *call, int phases);
+
+/* Allocates count zeroed objects, counted in info.memory_bytes. Without memory returns NULL, and
+ * *status becomes WEIR_ERR_NO_MEMORY unless it has failed already. */
+void *weiri_moe_alloc(weir_moe *group, size_t count, size_t bytes, weir_status *status);
 
 /* --------------------------------------------------------------- record.c */
 

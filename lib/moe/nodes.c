@@ -14,17 +14,6 @@ static size_t round_up(size_t bytes, size_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-static void *nodes_alloc(weir_moe *g, size_t count, size_t bytes, weir_status *status)
-{
-    void *memory = calloc(count ? count : 1, bytes);
-    g->info.memory_bytes += count * bytes;
-    if (!memory && *status == WEIR_OK)
-        *status =
-            weiri_fail(WEIR_ERR_NO_MEMORY, "weir_moe_create: no memory for %zu bytes of rank %d",
-                       count * bytes, g->rank);
-    return memory;
-}
-
 static void nodes_size(weir_moe *g)
 {
     struct moe_nodes *n = g->nodes;
@@ -51,20 +40,20 @@ static weir_status nodes_alloc_private(weir_moe *g)
     const size_t out = nnodes * tokens * n->entry_bytes;
     const size_t back = choices * (g->info.row_bytes + sizeof(float));
     weir_status status = WEIR_OK;
-    n->own_records = nodes_alloc(g, handles, g->record_bytes, &status);
-    n->prefixes = nodes_alloc(g, handles * ranks, n->prefix_bytes, &status);
-    n->node_tokens = nodes_alloc(g, handles * ranks * nnodes, sizeof(int32_t), &status);
-    n->block = nodes_alloc(g, 1, n->block_bytes, &status);
-    n->blocks = nodes_alloc(g, ranks, n->block_bytes, &status);
-    n->kept = nodes_alloc(g, handles * sources * choices, sizeof(moe_nodes_choice), &status);
-    n->send = nodes_alloc(g, 1, out > sources * back ? out : sources * back, &status);
-    n->back = nodes_alloc(g, 1, back, &status);
-    n->send_counts = nodes_alloc(g, ranks, sizeof(size_t), &status);
-    n->send_displs = nodes_alloc(g, ranks, sizeof(size_t), &status);
-    n->recv_counts = nodes_alloc(g, ranks, sizeof(size_t), &status);
-    n->recv_displs = nodes_alloc(g, ranks, sizeof(size_t), &status);
-    n->mems = nodes_alloc(g, (size_t)n->here, sizeof *n->mems, &status);
-    n->windows = nodes_alloc(g, (size_t)n->here, sizeof *n->windows, &status);
+    n->own_records = weiri_moe_alloc(g, handles, g->record_bytes, &status);
+    n->prefixes = weiri_moe_alloc(g, handles * ranks, n->prefix_bytes, &status);
+    n->node_tokens = weiri_moe_alloc(g, handles * ranks * nnodes, sizeof(int32_t), &status);
+    n->block = weiri_moe_alloc(g, 1, n->block_bytes, &status);
+    n->blocks = weiri_moe_alloc(g, ranks, n->block_bytes, &status);
+    n->kept = weiri_moe_alloc(g, handles * sources * choices, sizeof(moe_nodes_choice), &status);
+    n->send = weiri_moe_alloc(g, 1, out > sources * back ? out : sources * back, &status);
+    n->back = weiri_moe_alloc(g, 1, back, &status);
+    n->send_counts = weiri_moe_alloc(g, ranks, sizeof(size_t), &status);
+    n->send_displs = weiri_moe_alloc(g, ranks, sizeof(size_t), &status);
+    n->recv_counts = weiri_moe_alloc(g, ranks, sizeof(size_t), &status);
+    n->recv_displs = weiri_moe_alloc(g, ranks, sizeof(size_t), &status);
+    n->mems = weiri_moe_alloc(g, (size_t)n->here, sizeof *n->mems, &status);
+    n->windows = weiri_moe_alloc(g, (size_t)n->here, sizeof *n->windows, &status);
     return status;
 }
 
@@ -106,7 +95,7 @@ static weir_status nodes_share(weir_moe *g)
 weir_status weiri_moe_nodes_open(weir_moe *g)
 {
     weir_status status = WEIR_OK;
-    g->nodes = nodes_alloc(g, 1, sizeof *g->nodes, &status);
+    g->nodes = weiri_moe_alloc(g, 1, sizeof *g->nodes, &status);
     if (status == WEIR_OK) {
         nodes_size(g);
         status = nodes_alloc_private(g);

@@ -71,13 +71,6 @@ void weiri_moe_nodes_close(weir_moe *group);
 weir_status weiri_moe_nodes_dispatch(weir_moe *group, const moe_call *call, int phases);
 weir_status weiri_moe_nodes_combine(weir_moe *group, const moe_call *call, int phases);
 
-/* GPUs (nodes_gpu.c): the same on copies of the buffers in host memory, which open allocates.
- * Collective; open is agreed. */
-weir_status weiri_moe_staged_open(weir_moe *group);
-void weiri_moe_staged_close(weir_moe *group);
-weir_status weiri_moe_staged_dispatch(weir_moe *group, const moe_call *call, int phases);
-weir_status weiri_moe_staged_combine(weir_moe *group, const moe_call *call, int phases);
-
 /* Returns the rank of a node that is the gateway of a rank. */
 static inline int moe_nodes_gateway(const struct moe_nodes *n, int rank, int node)
 {

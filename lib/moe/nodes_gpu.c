@@ -67,13 +67,13 @@ static weir_status staging_alloc(weir_moe *g)
     return status;
 }
 
-weir_status weiri_moe_staged_open(weir_moe *g)
+static weir_status staged_open(weir_moe *g)
 {
     weir_status status = weiri_moe_nodes_open(g);
     return status == WEIR_OK ? weir_boot_agree(weir_comm_boot(g->comm), staging_alloc(g)) : status;
 }
 
-void weiri_moe_staged_close(weir_moe *g)
+static void staged_close(weir_moe *g)
 {
     struct moe_staging *s = g->nodes ? g->nodes->staging : NULL;
     if (s && s->is_pinned)
@@ -237,7 +237,7 @@ static weir_status staged_return_rows(const weir_moe *g, const weir_moe_dispatch
     return copies_end(&copies);
 }
 
-weir_status weiri_moe_staged_dispatch(weir_moe *g, const moe_call *call, int phases)
+static weir_status staged_dispatch(weir_moe *g, const moe_call *call, int phases)
 {
     moe_span spans[MOE_DISPATCH_SPANS];
     moe_call staged = *call;
@@ -283,7 +283,7 @@ static weir_moe_combine_args staged_combine_args(const weir_moe *g, const weir_m
     return to;
 }
 
-weir_status weiri_moe_staged_combine(weir_moe *g, const moe_call *call, int phases)
+static weir_status staged_combine(weir_moe *g, const moe_call *call, int phases)
 {
     moe_span spans[MOE_COMBINE_SPANS];
     const size_t *at = g->nodes->staging->combine_at;
@@ -309,3 +309,11 @@ weir_status weiri_moe_staged_combine(weir_moe *g, const moe_call *call, int phas
                   a->row_weight_grads ? MOE_SPAN_WEIGHT_GRADS : MOE_SPAN_OUT);
     return copies_end(&copies);
 }
+
+const moe_ops weiri_moe_staged_ops = {
+    .open = staged_open,
+    .close = staged_close,
+    .run = {[MOE_DISPATCH] = staged_dispatch, [MOE_COMBINE] = staged_combine},
+    .locate = weiri_moe_host_locate,
+    .is_host = 1,
+};

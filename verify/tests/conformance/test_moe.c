@@ -3,7 +3,7 @@
  * results in every layout, type and routing; calls with invalid arguments fail on all ranks with
  * the reason and change nothing; calls allocate nothing.
  */
-#include "moe/gpu.h"
+#include "moe/group.h"
 #include "verify/moe.h"
 #include "verify/tests/support/internode_ranks.h"
 
@@ -918,7 +918,7 @@ static void refuse_backend(weir_comm *comm, int *failures)
     struct weiri_gpu gpu = {0};
     weir_moe *group = NULL;
     const weir_moe_config config = config_of(&plain_case);
-    if (weiri_moe_gpu_is_built())
+    if (weiri_moe_gpu_ops.open)
         return;
     comm->gpu = &gpu;
     EXPECT(failures, failed_with(weir_moe_create(comm, &config, &group), WEIR_ERR_UNSUPPORTED,

@@ -13,13 +13,7 @@
 
 #include <cmocka.h>
 
-#define weiri_moe_gpu_is_built tested_is_built
-#define weiri_moe_gpu_open tested_open
-#define weiri_moe_gpu_close tested_close
-#define weiri_moe_gpu_dispatch tested_dispatch
-#define weiri_moe_gpu_combine tested_combine
-#define weiri_moe_gpu_check tested_check
-#define weiri_moe_gpu_locate tested_locate
+#define weiri_moe_gpu_ops tested_ops
 #define weiri_cuda_launch fake_launch
 #define weiri_cuda_ready fake_ready
 #define weiri_cuda_leave fake_leave
@@ -125,7 +119,7 @@ static weir_status dispatch(scene *s, int tokens)
     args->rows = rows;
     args->rows_bytes = sizeof rows;
     args->stream = a_stream;
-    return weiri_moe_gpu_dispatch(&s->group, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
+    return tested_ops.run[MOE_DISPATCH](&s->group, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
 }
 
 /* The same arguments in every call: an output that is said to have room for all tokens. */
@@ -139,7 +133,7 @@ static weir_status combine(scene *s)
     args->out = outputs;
     args->out_bytes = MAX_TOKENS * ROW_BYTES;
     args->stream = a_stream;
-    return weiri_moe_gpu_combine(&s->group, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
+    return tested_ops.run[MOE_COMBINE](&s->group, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE);
 }
 
 /* Dispatches, which must succeed, and returns what combine does. */
@@ -202,15 +196,17 @@ static void test_unreadable_structures_are_published(void **state)
     call.problem = MOE_BAD_ARGS;
     call.values[0] = 5;
     streamed = NULL;
-    assert_int_equal(weiri_moe_gpu_dispatch(&s.group, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE),
-                     WEIR_ERR_INVALID);
+    assert_int_equal(
+        tested_ops.run[MOE_DISPATCH](&s.group, &call, MOE_PHASE_SEND | MOE_PHASE_COMPLETE),
+        WEIR_ERR_INVALID);
     assert_int_equal(launched, before + 1);
     assert_int_equal(latest.kind, MOE_DISPATCH);
     assert_int_equal(latest.problem, MOE_BAD_ARGS);
     assert_int_equal(latest.values[0], 5);
     assert_ptr_equal(streamed, a_stream);
     call.combine = (weir_moe_combine_args)WEIR_MOE_COMBINE_ARGS_INIT;
-    assert_int_equal(weiri_moe_gpu_combine(&s.group, &call, MOE_PHASE_SEND), WEIR_ERR_INVALID);
+    assert_int_equal(tested_ops.run[MOE_COMBINE](&s.group, &call, MOE_PHASE_SEND),
+                     WEIR_ERR_INVALID);
     assert_int_equal(launched, before + 2);
     assert_int_equal(latest.kind, MOE_COMBINE);
     assert_int_equal(layer(&s, FEW), WEIR_OK);
