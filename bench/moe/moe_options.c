@@ -147,11 +147,6 @@ static int graph_read(const weiri_option *option, const char *text, void *settin
     return -1;
 }
 
-static void graph_write(const weiri_option *option, const void *settings, FILE *to)
-{
-    weiri_option_int.write(option, settings, to);
-}
-
 /* A word, or with a library WORD:PATH. */
 static int peer_read(const weiri_option *option, const char *text, void *settings, char *expected)
 {
@@ -223,7 +218,7 @@ static const weiri_option_type type_tokens = {tokens_read, tokens_write, NULL},
                                type_model = {model_read, NULL, NULL},
                                type_routing = {routing_read, routing_write, NULL},
                                type_dtype = {dtype_read, dtype_write, NULL},
-                               type_graph = {graph_read, graph_write, NULL},
+                               type_graph = {graph_read, weiri_int_write, NULL},
                                type_peer = {peer_read, peer_write, NULL},
                                type_inject = {inject_read, inject_write, NULL},
                                type_tune = {tune_read, NULL, NULL};

@@ -21,58 +21,43 @@ static int int_at(const weiri_option *option, const void *settings)
 
 /* ------------------------------------------------- types, operations, roots */
 
-static int dtype_read(const weiri_option *option, const char *text, void *settings, char *expected)
+/* Stores what a name stands for, if it could be parsed, or BENCH_ALL. */
+static int name_read(const weiri_option *option, const char *text, weir_status parsed, int value,
+                     const char *what, void *settings, char *expected)
 {
-    weir_dtype dtype = WEIR_FLOAT;
     const int is_all = strcmp(text, "all") == 0;
-    if (!is_all && weir_dtype_parse(text, &dtype) != WEIR_OK) {
-        snprintf(expected, WEIRI_EXPECTED_BYTES, "all or a type (%s)", weir_last_error());
+    if (!is_all && parsed != WEIR_OK) {
+        snprintf(expected, WEIRI_EXPECTED_BYTES, "all or %s (%s)", what, weir_last_error());
         return -1;
     }
-    *int_of(option, settings) = is_all ? BENCH_ALL : (int)dtype;
+    *int_of(option, settings) = is_all ? BENCH_ALL : value;
     return 0;
 }
 
-static const char *dtype_text(int dtype)
+static int dtype_read(const weiri_option *option, const char *text, void *settings, char *expected)
 {
-    return dtype == BENCH_ALL ? "all" : weir_dtype_name((weir_dtype)dtype);
+    weir_dtype dtype = WEIR_FLOAT;
+    const weir_status parsed = weir_dtype_parse(text, &dtype);
+    return name_read(option, text, parsed, (int)dtype, "a type", settings, expected);
 }
 
 static void dtype_write(const weiri_option *option, const void *settings, FILE *to)
 {
-    fputs(dtype_text(int_at(option, settings)), to);
-}
-
-static void dtype_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
-{
-    weiri_json_put_text(json, option->manifest, dtype_text(int_at(option, settings)));
+    const int dtype = int_at(option, settings);
+    fputs(dtype == BENCH_ALL ? "all" : weir_dtype_name((weir_dtype)dtype), to);
 }
 
 static int op_read(const weiri_option *option, const char *text, void *settings, char *expected)
 {
     weir_op op = WEIR_SUM;
-    const int is_all = strcmp(text, "all") == 0;
-    if (!is_all && weir_op_parse(text, &op) != WEIR_OK) {
-        snprintf(expected, WEIRI_EXPECTED_BYTES, "all or an operation (%s)", weir_last_error());
-        return -1;
-    }
-    *int_of(option, settings) = is_all ? BENCH_ALL : (int)op;
-    return 0;
-}
-
-static const char *op_text(int op)
-{
-    return op == BENCH_ALL ? "all" : weir_op_name((weir_op)op);
+    const weir_status parsed = weir_op_parse(text, &op);
+    return name_read(option, text, parsed, (int)op, "an operation", settings, expected);
 }
 
 static void op_write(const weiri_option *option, const void *settings, FILE *to)
 {
-    fputs(op_text(int_at(option, settings)), to);
-}
-
-static void op_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
-{
-    weiri_json_put_text(json, option->manifest, op_text(int_at(option, settings)));
+    const int op = int_at(option, settings);
+    fputs(op == BENCH_ALL ? "all" : weir_op_name((weir_op)op), to);
 }
 
 static int root_read(const weiri_option *option, const char *text, void *settings, char *expected)
@@ -83,19 +68,9 @@ static int root_read(const weiri_option *option, const char *text, void *setting
     return 0;
 }
 
-static void root_write(const weiri_option *option, const void *settings, FILE *to)
-{
-    weiri_option_int.write(option, settings, to);
-}
-
-static void root_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
-{
-    weiri_option_int.put(option, settings, json);
-}
-
-const weiri_option_type bench_option_dtype = {dtype_read, dtype_write, dtype_put};
-const weiri_option_type bench_option_op = {op_read, op_write, op_put};
-const weiri_option_type bench_option_root = {root_read, root_write, root_put};
+const weiri_option_type bench_option_dtype = {dtype_read, dtype_write, NULL};
+const weiri_option_type bench_option_op = {op_read, op_write, NULL};
+const weiri_option_type bench_option_root = {root_read, weiri_int_write, weiri_int_put};
 
 int bench_buffers_find(const char *text)
 {

@@ -39,14 +39,14 @@ static int int_read(const weiri_option *option, const char *text, void *settings
 }
 
 /* A number below the range is a default that no user can give, such as "found by the run". */
-static void int_write(const weiri_option *option, const void *settings, FILE *to)
+void weiri_int_write(const weiri_option *option, const void *settings, FILE *to)
 {
     const int value = *(const int *)member_of(option, settings);
     if (value >= option->low)
         fprintf(to, "%d", value);
 }
 
-static void int_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
+void weiri_int_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
 {
     weiri_json_put_whole(json, option->manifest, *(const int *)member_of(option, settings));
 }
@@ -151,7 +151,7 @@ static void percent_write(const weiri_option *option, const void *settings, FILE
         fprintf(to, "%g%%", fraction * 100);
 }
 
-const weiri_option_type weiri_option_int = {int_read, int_write, int_put};
+const weiri_option_type weiri_option_int = {int_read, weiri_int_write, weiri_int_put};
 const weiri_option_type weiri_option_whole = {size_read, size_write, size_put};
 const weiri_option_type weiri_option_bytes = {bytes_read, size_write, size_put};
 const weiri_option_type weiri_option_decimal = {decimal_read, decimal_write, decimal_put};
@@ -196,7 +196,7 @@ static void flag_write(const weiri_option *option, const void *settings, FILE *t
 }
 
 const weiri_option_type weiri_option_text = {text_read, text_write, text_put};
-const weiri_option_type weiri_option_flags = {flag_read, flag_write, int_put};
+const weiri_option_type weiri_option_flags = {flag_read, flag_write, weiri_int_put};
 
 /* -------------------------------------------------------------------- words */
 
@@ -246,13 +246,4 @@ static void words_write(const weiri_option *option, const void *settings, FILE *
     fprintf(to, "%.*s", (int)strcspn(word, "|"), word);
 }
 
-static void words_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
-{
-    char text[64];
-    const int index = *(const int *)member_of(option, settings);
-    const char *word = word_at(option->recorded ? option->recorded : option->value, index);
-    snprintf(text, sizeof text, "%.*s", (int)strcspn(word, "|"), word);
-    weiri_json_put_text(json, option->manifest, text);
-}
-
-const weiri_option_type weiri_option_words = {words_read, words_write, words_put};
+const weiri_option_type weiri_option_words = {words_read, words_write, NULL};

@@ -160,20 +160,17 @@ void weiri_options_set_defaults(const weiri_options *table, void *settings)
 
 /* ------------------------------------------------------ ranks and results */
 
-/* Writes the value as a user gives it; returns whether the option is in use. */
-static int option_write_value(const weiri_option *option, const void *settings, FILE *to)
+/* The value as a user gives it, which the caller frees; empty if the option is not in use. */
+static char *option_value(const weiri_option *option, const void *settings)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
     if (!memory)
-        return 0;
+        return NULL;
     option->type->write(option, settings, memory);
     fclose(memory);
-    if (bytes && to)
-        fprintf(to, " %s", text);
-    free(text);
-    return bytes != 0;
+    return text;
 }
 
 static void option_write_same(const weiri_option *option, const void *settings, FILE *to)
@@ -181,14 +178,14 @@ static void option_write_same(const weiri_option *option, const void *settings, 
     const char letter[] = {option->letter, '\0'};
     const char *dashes = option->letter ? "-" : "--",
                *name = option->letter ? letter : option->name;
-    const int is_flag = option->value == NULL;
+    char *value = option->value ? option_value(option, settings) : NULL;
     const int in_use =
-        is_flag ? *(const int *)(const void *)((const char *)settings + option->offset) != 0
-                : option_write_value(option, settings, NULL);
-    fprintf(to, "%s%s%s", in_use ? "" : "no ", dashes, name);
-    if (in_use && !is_flag && option->flags & WEIRI_OPTION_SAME)
-        option_write_value(option, settings, to);
-    fputc('\n', to);
+        option->value ? value && *value
+                      : *(const int *)(const void *)((const char *)settings + option->offset) != 0;
+    const int shows = in_use && value && option->flags & WEIRI_OPTION_SAME;
+    fprintf(to, "%s%s%s%s%s\n", in_use ? "" : "no ", dashes, name, shows ? " " : "",
+            shows ? value : "");
+    free(value);
 }
 
 void weiri_options_write_same(const weiri_options *table, const void *settings, FILE *to)
@@ -198,9 +195,21 @@ void weiri_options_write_same(const weiri_options *table, const void *settings, 
             option_write_same(&table->rows[i], settings, to);
 }
 
+static void option_put(const weiri_option *option, const void *settings, weiri_json_writer *json)
+{
+    if (option->type->put) {
+        option->type->put(option, settings, json);
+        return;
+    }
+    char *value = option_value(option, settings);
+    if (value && *value)
+        weiri_json_put_text(json, option->manifest, value);
+    free(value);
+}
+
 void weiri_options_put(const weiri_options *table, const void *settings, weiri_json_writer *json)
 {
     for (int i = 0; i < table->count; i++)
-        if (table->rows[i].manifest && table->rows[i].type->put)
-            table->rows[i].type->put(&table->rows[i], settings, json);
+        if (table->rows[i].manifest)
+            option_put(&table->rows[i], settings, json);
 }

@@ -30,7 +30,7 @@ typedef struct weiri_option_type {
     int (*read)(const weiri_option *option, const char *text, void *settings, char *expected);
     /* Writes the value as a user gives it, and nothing if the option is not in use. */
     void (*write)(const weiri_option *option, const void *settings, FILE *to);
-    /* Adds the value to a JSON object. NULL: an option of this type is never recorded. */
+    /* Adds the value to a JSON object. NULL: it is recorded as the text that `write` writes. */
     void (*put)(const weiri_option *option, const void *settings, weiri_json_writer *json);
 } weiri_option_type;
 
@@ -63,6 +63,10 @@ extern const weiri_option_type weiri_option_int, /* int in the range */
     weiri_option_percent, /* double: the fraction; above 0, "2" is 2%, as "2%" is; high: percent */
     weiri_option_share;   /* double: the fraction; "0.02" is 2%, and "2", which may mean 2%, is
                              rejected; high: percent */
+
+/* Of weiri_option_int, for types that differ in what they read. */
+void weiri_int_write(const weiri_option *option, const void *settings, FILE *to);
+void weiri_int_put(const weiri_option *option, const void *settings, weiri_json_writer *json);
 
 typedef struct weiri_options {
     const weiri_option *rows;
