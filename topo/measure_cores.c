@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include <weir/target.h>
 #include "topo/model.h"
@@ -48,11 +49,6 @@ typedef struct endpoint {
     hwloc_topology_t hwloc;
 } endpoint;
 
-static double now_us(void)
-{
-    return (double)weir_clock_ns() * 1e-3;
-}
-
 static double least(const double *values, int count)
 {
     double found = values[0];
@@ -86,9 +82,9 @@ static double time_transfer(study *all, int rank, int from, int reads, size_t by
     memset(all->sources[rank], repeat + 1, bytes);
     barrier(all);
     if (reads) {
-        double start_us = now_us();
+        double start_us = weiri_clock_us();
         all->sums[rank] = take_in(all->sources[from], bytes);
-        took_us = now_us() - start_us;
+        took_us = weiri_clock_us() - start_us;
     }
     barrier(all);
     return took_us;
@@ -129,7 +125,7 @@ static void await(const uint64_t *ball, uint64_t value)
 /* Returns half a round trip of a word between two cache lines. */
 static double ping_pong(study *all, int is_first, uint64_t *sent)
 {
-    double start_us = now_us();
+    double start_us = weiri_clock_us();
     for (int i = 0; i < PING_PONGS; i++) {
         ++*sent;
         if (is_first)
@@ -138,7 +134,7 @@ static double ping_pong(study *all, int is_first, uint64_t *sent)
         if (!is_first)
             weir_store_release(&all->ball[1].value, *sent);
     }
-    return (now_us() - start_us) / PING_PONGS / 2;
+    return (weiri_clock_us() - start_us) / PING_PONGS / 2;
 }
 
 static void measure_pair(study *all, int rank, int from, int to, uint64_t *sent)

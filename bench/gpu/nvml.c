@@ -1,12 +1,13 @@
 /* NVML's functions by name, and readings: see clocks.h. */
 #include "bench/gpu/clocks.h"
 
+#include "base/clock.h"
+
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char library_name[] = "libnvidia-ml.so.1";
 
@@ -55,13 +56,6 @@ struct bench_nvml {
     double spent_s;
     bench_nvml_info info;
 };
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* Fills the table. Returns 0, or -1 if a required function is missing. */
 static int nvml_load_functions(bench_nvml *nvml)
@@ -161,7 +155,7 @@ int bench_nvml_read(bench_nvml *nvml, bench_reading *reading)
     unsigned long long reasons = 0;
     if (!nvml || !nvml->device)
         return -1;
-    double began_s = now_s();
+    double began_s = weiri_clock_s();
     const functions *call = &nvml->call;
     /* Reasons and clocks first: they change soonest after the work has ended. */
     reading->knows_reasons = call->reasons && call->reasons(nvml->device, &reasons) == 0;
@@ -172,7 +166,7 @@ int bench_nvml_read(bench_nvml *nvml, bench_reading *reading)
     reading->temperature_c = -1;
     if (call->temperature && call->temperature(nvml->device, SENSOR_GPU, &celsius) == 0)
         reading->temperature_c = (int)celsius;
-    nvml->spent_s += now_s() - began_s;
+    nvml->spent_s += weiri_clock_s() - began_s;
     return 0;
 }
 

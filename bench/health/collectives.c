@@ -168,7 +168,7 @@ static void collective_check(health_report *report, const health_settings *setti
 {
     char line[HEALTH_TEXT_BYTES] = "", id[HEALTH_ID_BYTES], what[HEALTH_TEXT_BYTES];
     results_set set;
-    const double began = health_now_s();
+    const double began = weiri_clock_s();
     collective_name(run, "weir", id, what);
     weiri_progress_show(settings->progress, what, 0);
     const int code = collective_execute(settings, run, line, sizeof line);
@@ -176,7 +176,7 @@ static void collective_check(health_report *report, const health_settings *setti
     if (access(run->csv, R_OK) == 0)
         results_load(&set, run->csv, NULL);
     collective_record(report, run, "weir", collective_row(&set, "weir"), code, line);
-    health_find(report, id)->seconds += health_now_s() - began;
+    health_find(report, id)->seconds += weiri_clock_s() - began;
     for (size_t i = 0; i < set.count; i++) {
         const char *candidate = set.rows[i].text[RESULTS_CONTENDER];
         if (strcmp(candidate, "weir") != 0 && &set.rows[i] == collective_row(&set, candidate))

@@ -29,12 +29,12 @@ static void *copy_thread(void *argument)
     }
     for (int i = 0; i < team->repeats; i++) {
         const int is_first = pthread_barrier_wait(&team->barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
-        const double began = health_now_s();
+        const double began = weiri_clock_s();
         if (from && to)
             memcpy(to, from, COPY_BYTES);
         pthread_barrier_wait(&team->barrier);
         if (is_first)
-            team->seconds[i] = from && to ? health_now_s() - began : 0;
+            team->seconds[i] = from && to ? weiri_clock_s() - began : 0;
     }
     free(from);
     free(to);

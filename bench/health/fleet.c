@@ -143,7 +143,7 @@ void fleet_close(fleet_nodes *fleet)
 /* Receives a node's result before the end of the round. */
 static void fleet_receive(fleet_nodes *fleet, int node, double end_s, fleet_result *result)
 {
-    const double left_s = end_s - health_now_s();
+    const double left_s = end_s - weiri_clock_s();
     const int left_ms = left_s > 1e-3 ? (int)(left_s * 1e3) : 1;
     fleet_result found;
     int is_here;
@@ -185,7 +185,7 @@ void fleet_round(fleet_nodes *fleet, const fleet_group *groups, int ngroups, fle
     weiri_progress_show(fleet->options.progress, what, 0);
     for (int g = 0; g < ngroups; g++)
         fleet_start_group(fleet, &groups[g]);
-    const double end_s = health_now_s() + (fleet->options.timeout_ms + SLACK_MS) * 1e-3;
+    const double end_s = weiri_clock_s() + (fleet->options.timeout_ms + SLACK_MS) * 1e-3;
     for (int g = 0; g < ngroups; g++)
         for (int i = 0; i < groups[g].count; i++) {
             const int node = groups[g].nodes[i];

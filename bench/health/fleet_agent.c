@@ -61,7 +61,7 @@ int fleet_agent_start(const fleet_command *command, int *child)
 
 void fleet_agent_finish(int from, int child, int timeout_ms, fleet_result *result)
 {
-    const double end_s = health_now_s() + (timeout_ms + SLACK_MS) * 1e-3;
+    const double end_s = weiri_clock_s() + (timeout_ms + SLACK_MS) * 1e-3;
     ssize_t bytes = 0;
     int ready = 0;
     *result = (fleet_result){.outcome = FLEET_FAILED, .wrong_from = -1};
@@ -69,7 +69,7 @@ void fleet_agent_finish(int from, int child, int timeout_ms, fleet_result *resul
         snprintf(result->text, sizeof result->text, "cannot start a process: %s", strerror(errno));
         return;
     }
-    for (double left_s; !ready && (left_s = end_s - health_now_s()) > 0;) {
+    for (double left_s; !ready && (left_s = end_s - weiri_clock_s()) > 0;) {
         struct pollfd input = {.fd = from, .events = POLLIN};
         ready = poll(&input, 1, (int)(left_s * 1e3) + 1) > 0;
     }

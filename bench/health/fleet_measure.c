@@ -58,10 +58,10 @@ static weir_status exchange_once(const exchange *of, size_t bytes, int repeat, d
     exchange_fill(of, bytes, repeat);
     memset(of->recv, 0xff, bytes * (size_t)of->command->nmembers);
     weir_status status = weir_comm_barrier(of->comm);
-    const double began = health_now_s();
+    const double began = weiri_clock_s();
     if (status == WEIR_OK)
         status = weir_alltoall(of->comm, of->send, of->recv, bytes, WEIR_UINT8, NULL);
-    *seconds = health_now_s() - began;
+    *seconds = weiri_clock_s() - began;
     if (status == WEIR_OK)
         exchange_verify(of, bytes, repeat);
     return status;

@@ -10,6 +10,8 @@
 #ifndef BENCH_HEALTH_HEALTH_H
 #define BENCH_HEALTH_HEALTH_H
 
+#include "base/clock.h"
+
 #include <stddef.h>
 #include <stdio.h>
 
@@ -101,8 +103,5 @@ health_verdict health_worst(const health_report *report);
 /* 0 passed, 1 wrong data, 3 a check could not be executed, 4 hung, 5 slow, 6 missing hardware: of
  * several failures the worst. */
 int health_exit_code(const health_report *report);
-
-/* Seconds on a monotonic clock. */
-double health_now_s(void);
 
 #endif

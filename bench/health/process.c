@@ -55,7 +55,7 @@ static void process_read(int from, double end_s, last_line *lines)
 {
     char text[4096];
     for (;;) {
-        const double left_s = end_s - health_now_s();
+        const double left_s = end_s - weiri_clock_s();
         struct pollfd ready = {.fd = from, .events = POLLIN};
         if (left_s <= 0)
             return;
@@ -77,7 +77,7 @@ static int process_wait(pid_t child, double end_s, int *status)
 {
     const struct timespec pause = {.tv_nsec = 2000000};
     pid_t ended = 0;
-    while (ended != child && health_now_s() < end_s) {
+    while (ended != child && weiri_clock_s() < end_s) {
         ended = waitpid(child, status, WNOHANG);
         if (ended < 0 && errno != EINTR)
             break;
@@ -93,7 +93,7 @@ static int process_wait(pid_t child, double end_s, int *status)
     }
     if (is_lost)
         return 1;
-    return health_now_s() < end_s ? 0 : -1;
+    return weiri_clock_s() < end_s ? 0 : -1;
 }
 
 int health_process_run(char *const argv[], double deadline_s, char *line, size_t bytes)
@@ -111,7 +111,7 @@ int health_process_run(char *const argv[], double deadline_s, char *line, size_t
         return HEALTH_NOT_STARTED;
     }
     setpgid(child, child);
-    const double end_s = health_now_s() + deadline_s;
+    const double end_s = weiri_clock_s() + deadline_s;
     process_read(ends[0], end_s, &lines);
     close(ends[0]);
     const int result = process_wait(child, end_s, &status);

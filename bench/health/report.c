@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 health_check *health_add(health_report *report, const char *id, const char *what)
 {
@@ -141,11 +140,4 @@ int health_exit_code(const health_report *report)
     default:
         return 0;
     }
-}
-
-double health_now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }

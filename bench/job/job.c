@@ -85,7 +85,7 @@ static weir_status connect_by_mpi(bench_job *job, const bench_launch *launch)
     if (status != WEIR_OK)
         return status;
     bench_job_phase(job, "set-up: bootstrap over MPI", 0);
-    job->setup_ms = bench_clock_s() * -1e3; /* MPI's own start is not weir's */
+    job->setup_ms = weiri_clock_s() * -1e3; /* MPI's own start is not weir's */
     status = bench_mpi_boot(job->mpi, &job->boot);
     return status == WEIR_OK ? check_mpi_joined(job, launch, pmix_job) : status;
 }
@@ -140,7 +140,7 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
     if (gethostname(job->host, sizeof job->host - 1) != 0)
         snprintf(job->host, sizeof job->host, "unknown");
     job->host[strcspn(job->host, ".")] = '\0';
-    job->setup_ms = bench_clock_s() * -1e3;
+    job->setup_ms = weiri_clock_s() * -1e3;
     weir_status status = connect_ranks(job, launch);
     if (status == WEIR_OK)
         status = take_ranks(job);
@@ -148,7 +148,7 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
         print_failure(job, "bootstrap");
         bench_mpi_end(job->mpi);
     }
-    job->setup_ms += bench_clock_s() * 1e3;
+    job->setup_ms += weiri_clock_s() * 1e3;
     return status;
 }
 
@@ -261,14 +261,14 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
     place_process(job, backend);
     bench_job_barrier(job);
     bench_job_phase(job, "set-up: communicator", 0);
-    double began_s = bench_clock_s();
+    double began_s = weiri_clock_s();
     use_timeout(job, job->timeout_ms);
     weir_status status = job_make_communicator(job, backend);
     if (status != WEIR_OK)
         return status;
     use_timeout(job, WATCHED_MS);
     job->setup_ms =
-        bench_exchange_fold(job, BENCH_FOLD_MAX, job->setup_ms + (bench_clock_s() - began_s) * 1e3);
+        bench_exchange_fold(job, BENCH_FOLD_MAX, job->setup_ms + (weiri_clock_s() - began_s) * 1e3);
     job->nnodes = weir_comm_nnodes(job->comm);
     open_nvml(job);
     return WEIR_OK;

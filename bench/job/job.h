@@ -5,6 +5,7 @@
 #ifndef BENCH_JOB_JOB_H
 #define BENCH_JOB_JOB_H
 
+#include "base/clock.h"
 #include "bench/job/launch.h"
 #include "bench/job/mpi.h"
 #include "bench/job/note.h"
@@ -67,11 +68,6 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what);
 void bench_job_barrier(bench_job *job);
 /* The same for timing: the ranks leave it as close together as the launcher's means allow. */
 void bench_job_barrier_closely(bench_job *job);
-/* Seconds of this node's monotonic clock. */
-static inline double bench_clock_s(void)
-{
-    return (double)weir_clock_ns() * 1e-9;
-}
 /* 1 if all ranks are on one node and so share its monotonic clock. Pure. */
 int bench_job_has_common_clock(const bench_job *job);
 /* Flushes standard output. WEIR_ERR_SYSTEM, noted, if not everything could be written. Local. */

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 _Static_assert((int)BENCH_LOAD_CPUS == (int)CPU_SETSIZE, "one sample for each cpu of a set");
@@ -38,7 +37,6 @@ void bench_load_read(const char *root, bench_load_sample *sample)
 {
     char path[PATH_MAX], line[512];
     struct rusage usage;
-    struct timespec now;
     const double ticks_per_s = (double)sysconf(_SC_CLK_TCK);
     memset(sample, 0, sizeof *sample);
     snprintf(path, sizeof path, "%s/proc/stat", root);
@@ -50,8 +48,7 @@ void bench_load_read(const char *root, bench_load_sample *sample)
         fclose(file);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         sample->own_s = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    sample->at_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    sample->at_s = weiri_clock_s();
 }
 
 void bench_load_subtract(bench_load_sample *spent, const bench_load_sample *start)

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE /* struct ucred */
 #include "bench/job/watch.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "bench/job/launch.h"
 
@@ -22,7 +23,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { RANKS_MAX = 4096, LINE_BYTES = 320 };
@@ -49,13 +49,6 @@ typedef struct setup_state {
     int32_t pid; /* 0: no state has come */
     char line[LINE_BYTES];
 } setup_state;
-
-static uint64_t setup_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static void setup_sleep_ms(int ms)
 {
@@ -134,14 +127,14 @@ static int setup_collect(int fd, const setup_times *times, int nranks, setup_sta
 {
     int all_ms = times->all_ms, next_ms = times->next_ms;
     int count = 1, hurries = 0; /* count: this rank */
-    const uint64_t start_ms = setup_now_ms();
+    const uint64_t start_ms = weiri_clock_ms();
     uint64_t last_ms = start_ms;
     while (count < nranks) {
         struct pollfd one = {.fd = fd, .events = POLLIN};
         setup_state state;
         if (!hurries && setup_is_terminated()) {
             hurries = 1;
-            const int rest_ms = terminated.all_ms - (int)(setup_now_ms() - start_ms);
+            const int rest_ms = terminated.all_ms - (int)(weiri_clock_ms() - start_ms);
             all_ms = setup_least(all_ms, rest_ms > LATE_MS ? rest_ms : LATE_MS);
         }
         const int left_ms = setup_least(all_ms, next_ms);
@@ -149,7 +142,7 @@ static int setup_collect(int fd, const setup_times *times, int nranks, setup_sta
             break;
         const int came =
             poll(&one, 1, setup_least(left_ms, LOOK_MS)) > 0 && setup_receive(fd, nranks, &state);
-        const uint64_t now_ms = setup_now_ms();
+        const uint64_t now_ms = weiri_clock_ms();
         const int since_ms = (int)(now_ms - last_ms);
         const int took_ms = hurries ? since_ms : setup_least(since_ms, LATE_MS);
         last_ms = now_ms;
@@ -221,13 +214,13 @@ static void setup_lead(int fd, const bench_watch *watch, const setup_times *time
 static int setup_follow(const setup_times *times, const setup_state *mine)
 {
     const uint64_t end_ms =
-        setup_now_ms() + (uint64_t)(times->all_ms + times->after_ms + LONGER_MS);
+        weiri_clock_ms() + (uint64_t)(times->all_ms + times->after_ms + LONGER_MS);
     int fd = setup_open(report_name, connect);
     if (fd < 0)
         return -1;
     const int sent = send(fd, mine, sizeof *mine, MSG_NOSIGNAL) == (ssize_t)sizeof *mine;
     close(fd);
-    while (sent && setup_now_ms() < end_ms && (fd = setup_open(report_name, connect)) >= 0) {
+    while (sent && weiri_clock_ms() < end_ms && (fd = setup_open(report_name, connect)) >= 0) {
         close(fd);
         setup_sleep_ms(10);
     }

@@ -1,6 +1,8 @@
 /* The watchdog thread, and how it ends the process: see watch.h. */
 #include "bench/job/watch.h"
 
+#include "base/clock.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,13 +17,6 @@ enum { GRACE_MS = 250, SETUP_GRACE_MS = 1000 };
 
 static atomic_int watch_gives_up; /* a thread is about to report without a communicator */
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static const char *phase_of(const bench_watch *watch)
 {
     const char *phase = atomic_load(&watch->phase);
@@ -32,10 +27,10 @@ static const char *phase_of(const bench_watch *watch)
 static void await_tick(const bench_watch *watch)
 {
     const struct timespec nap = {.tv_nsec = 5000000l};
-    const uint64_t ticks = atomic_load(&watch->ticks), end_ms = now_ms() + 4 * TICK_MS;
+    const uint64_t ticks = atomic_load(&watch->ticks), end_ms = weiri_clock_ms() + 4 * TICK_MS;
     if (!watch->started || pthread_equal(pthread_self(), watch->thread))
         return;
-    while (atomic_load(&watch->ticks) == ticks && now_ms() < end_ms)
+    while (atomic_load(&watch->ticks) == ticks && weiri_clock_ms() < end_ms)
         nanosleep(&nap, NULL);
 }
 
@@ -152,7 +147,7 @@ static void *run_watchdog(void *opaque)
             kill(getpid(), SIGTERM); /* stays pending: the report looks for it */
             return NULL;
         }
-        uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
+        uint64_t now = weiri_clock_ms(), seen = atomic_load(&watch->steps);
         look_for_stop(watch, now - last_ms, &delay_ms);
         if (came == SIGTERM)
             handle_terminate(watch);
@@ -175,7 +170,7 @@ void bench_watch_start(bench_watch *watch, const char *program, int rank, int nr
     watch->deadline_ms = deadline_ms;
     watch->rank = rank;
     watch->nranks = nranks;
-    watch->start_ms = now_ms();
+    watch->start_ms = weiri_clock_ms();
     pthread_mutex_init(&watch->mutex, NULL);
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);

@@ -39,7 +39,7 @@ static double lowest(const double *values, int count)
 
 bench_cost_clock bench_cost_start(const bench_trial *trial)
 {
-    return (bench_cost_clock){bench_clock_s(), bench_nvml_spent_s(trial->job->nvml)};
+    return (bench_cost_clock){weiri_clock_s(), bench_nvml_spent_s(trial->job->nvml)};
 }
 
 void bench_cost_stop(bench_trial *trial, const bench_cost_clock *clock,
@@ -50,7 +50,7 @@ void bench_cost_stop(bench_trial *trial, const bench_cost_clock *clock,
     for (int i = 0; i < nsubjects && bench_options_verifies(trial->options); i++)
         aside_s += subjects[i].aside_us * 1e-6;
     cost->verification_s += aside_s;
-    cost->timing_s += bench_clock_s() - clock->began_s - aside_s - reading_s;
+    cost->timing_s += weiri_clock_s() - clock->began_s - aside_s - reading_s;
 }
 
 /* Times a few iterations of every candidate. *slowest_us: the slowest candidate's iteration on the

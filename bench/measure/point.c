@@ -20,7 +20,7 @@ typedef struct timed_round {
 static void count_verification(bench_trial *trial, double since_s)
 {
     if (bench_options_verifies(trial->options))
-        trial->row->cost[trial->in_place].verification_s += bench_clock_s() - since_s;
+        trial->row->cost[trial->in_place].verification_s += weiri_clock_s() - since_s;
 }
 
 /* ------------------------------------------------------------ before the timing */
@@ -73,7 +73,7 @@ static weir_status place_times(bench_trial *trial, timed_round *round)
 /* New data, and in the first round the first checks. Collective; agreed. */
 static weir_status prepare_data(bench_trial *trial)
 {
-    const double began_s = bench_clock_s();
+    const double began_s = weiri_clock_s();
     weir_status status = bench_trial_lay_out(trial);
     if (status == WEIR_OK && trial->round == 0)
         status = bench_checks_first(trial);
@@ -98,7 +98,7 @@ static weir_status begin_round(bench_trial *trial, const bench_barrier *barrier,
         choose_members(trial);
     if (status == WEIR_OK)
         select_subjects(trial, round);
-    round->began_s = bench_clock_s();
+    round->began_s = weiri_clock_s();
     if (round->count == 0) {
         series->until = series->extension_rounds = 0;
         return status;
@@ -145,7 +145,7 @@ static weir_status end_round(bench_trial *trial, timed_round *round, weir_status
     for (int i = 0; i < round->count && status == WEIR_OK; i++)
         status = bench_samples_collect(&round->timed[i].samples, round->timed[i].result);
     if (round->count)
-        trial->series->spent_s += bench_clock_s() - round->began_s;
+        trial->series->spent_s += weiri_clock_s() - round->began_s;
     free(round->memory);
     return status;
 }
@@ -154,7 +154,7 @@ static weir_status end_round(bench_trial *trial, timed_round *round, weir_status
 static weir_status finish_point(bench_trial *trial)
 {
     weir_status status = bench_collect(trial);
-    const double began_s = bench_clock_s();
+    const double began_s = weiri_clock_s();
     if (status == WEIR_OK && bench_options_verifies(trial->options))
         status = bench_checks_last(trial);
     count_verification(trial, began_s);

@@ -16,11 +16,6 @@ static int operations_of(const bench_trial *trial)
     return trial->options->batched ? trial->series->batch : trial->options->aggregate;
 }
 
-static double now_us(void)
-{
-    return (double)weir_clock_ns() * 1e-3;
-}
-
 /* Selects the step before the iteration's first operation. It follows from the iteration's number
  * within the size, so that all candidates use the same steps. */
 static void go_to_step(const bench_timed *timed)
@@ -92,11 +87,11 @@ static int wants_fault(const bench_timed *timed)
 static void slow_down(bench_timed *timed, double began_us)
 {
     enum { SPIN_US = 2 };
-    const double after_us = now_us(), took_us = after_us - began_us;
+    const double after_us = weiri_clock_us(), took_us = after_us - began_us;
     if (timed->fastest_us == 0 || took_us < timed->fastest_us)
         timed->fastest_us = took_us;
     const double until_us = after_us + timed->fastest_us * timed->trial->options->inject_slow / 100;
-    for (double left = until_us - now_us(); left > 0; left = until_us - now_us())
+    for (double left = until_us - weiri_clock_us(); left > 0; left = until_us - weiri_clock_us())
         if (left > SPIN_US)
             sched_yield();
 }
@@ -109,7 +104,7 @@ static weir_status run_operation(void *context)
     if (wants_fault(timed))
         return run_with_fault(timed);
     const int is_slow = timed->trial->options->inject_slow && !timed->result->peer;
-    const double began_us = is_slow ? now_us() : 0;
+    const double began_us = is_slow ? weiri_clock_us() : 0;
     weir_status status = timed->candidate->ops->run(timed->candidate);
     if (status == WEIR_OK)
         status = bench_trial_wait(timed->trial, timed->candidate);
@@ -177,10 +172,10 @@ static void start_together(void *context)
 {
     enum { MPI_WINDOW_US = 20, SOCKETS_WINDOW_US = 200, SPIN_US = 2 };
     int window_us = ((bench_job *)context)->mpi ? MPI_WINDOW_US : SOCKETS_WINDOW_US;
-    double moment_us = largest_of_ranks(context, now_us()) + window_us;
+    double moment_us = largest_of_ranks(context, weiri_clock_us()) + window_us;
     if (!bench_job_has_common_clock(context))
         return;
-    for (double left = moment_us - now_us(); left > 0; left = moment_us - now_us())
+    for (double left = moment_us - weiri_clock_us(); left > 0; left = moment_us - weiri_clock_us())
         if (left > SPIN_US)
             sched_yield();
 }

@@ -134,7 +134,7 @@ static weir_status begin_time(const moe_calls *calls, double *start_s)
 {
     bench_job *job = calls->candidate->trial->job;
     bench_job_barrier_closely(job);
-    *start_s = bench_clock_s();
+    *start_s = weiri_clock_s();
     if (!is_timed_on_gpu(job))
         return WEIR_OK;
     weir_status status = bench_gpu_hold(job->gpu);
@@ -148,7 +148,7 @@ static weir_status end_time(const moe_calls *calls, double start_s, weir_status 
     bench_job *job = calls->candidate->trial->job;
     bench_gpu *gpu = job->gpu;
     if (!is_timed_on_gpu(job)) {
-        *us = (bench_clock_s() - start_s) * 1e6;
+        *us = (weiri_clock_s() - start_s) * 1e6;
         bench_job_barrier(job);
         return status;
     }

@@ -342,11 +342,11 @@ static weir_status run_subjects(moe_measurement *m)
 {
     bench_moe_trial *t = m->trial;
     const int warmups = t->options->common.warmups;
-    const double start = bench_clock_s();
+    const double start = weiri_clock_s();
     weir_status status = bench_job_agree(t->job, run_all(m, -warmups, 0, 0), "moe");
     if (status != WEIR_OK)
         return status;
-    choose_iterations(m, warmups ? (bench_clock_s() - start) / warmups : 0.01);
+    choose_iterations(m, warmups ? (weiri_clock_s() - start) / warmups : 0.01);
     m->target = bench_moe_inject_target(t, m->iterations);
     status = alloc_times(m);
     if (status == WEIR_OK)

@@ -111,7 +111,7 @@ static void plan_extension(bench_series *series, int iterations)
 
 weir_status bench_series_extend_until(bench_job *job, bench_series *series)
 {
-    double widest = 0, began_s = bench_clock_s();
+    double widest = 0, began_s = weiri_clock_s();
     int next = 0;
     if (!(series->until > 0) || series->count == 0)
         return WEIR_OK;
@@ -127,7 +127,7 @@ weir_status bench_series_extend_until(bench_job *job, bench_series *series)
         bench_exchange_broadcast(job, &next, sizeof next, 0);
         plan_extension(series, next);
     }
-    series->spent_s += bench_clock_s() - began_s;
+    series->spent_s += weiri_clock_s() - began_s;
     free(both);
     return status;
 }

@@ -1,9 +1,10 @@
 /* Colours and progress: see terminal.h. */
 #include "programs/terminal.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const double silent_s = 3, terminal_s = 0.5, line_s = 10;
@@ -40,19 +41,12 @@ const char *weiri_terminal_colour(FILE *stream, weiri_colour colour)
     return weiri_terminal_has_colours(stream) ? codes[colour] : "";
 }
 
-static double monotonic_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 void weiri_progress_begin(weiri_progress *progress, FILE *to, const char *program, int quiet)
 {
     *progress = (weiri_progress){.to = quiet ? NULL : to,
                                  .program = program,
                                  .terminal = !quiet && is_terminal(to),
-                                 .now_s = monotonic_s};
+                                 .now_s = weiri_clock_s};
     progress->began_s = progress->now_s();
 }
 

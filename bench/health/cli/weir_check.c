@@ -124,7 +124,7 @@ static int check_run_node(const check_options *options)
     health_report report = {0};
     health_baseline *baseline = NULL;
     weiri_progress progress;
-    const double began = health_now_s();
+    const double began = weiri_clock_s();
     check_find_programs(programs, sizeof programs);
     weiri_progress_begin(&progress, stderr, "weir-check", options->quiet);
     const health_settings settings = {.level = (health_level)options->level,
@@ -141,7 +141,7 @@ static int check_run_node(const check_options *options)
     if (!status)
         status = check_node(options, &settings, baseline, &report);
     weiri_progress_clear(&progress);
-    report.seconds = health_now_s() - began;
+    report.seconds = weiri_clock_s() - began;
     if (!status)
         status = check_write(options, &report);
     const int code = status ? weir_status_exit_code(status) : health_exit_code(&report);
@@ -197,7 +197,7 @@ static int check_run_fleet(const check_options *options)
     health_report report = {0};
     weiri_progress progress;
     int rank = 0, nranks = 0;
-    const double began = health_now_s();
+    const double began = weiri_clock_s();
     if (options->rank >= 0) {
         rank = options->rank;
         nranks = options->hosts;
@@ -223,7 +223,7 @@ static int check_run_fleet(const check_options *options)
         status = WEIR_OK;
     }
     weiri_progress_clear(&progress);
-    report.seconds = health_now_s() - began;
+    report.seconds = weiri_clock_s() - began;
     if (status == WEIR_OK)
         status = check_write(options, &report);
     const int code = status ? weir_status_exit_code(status) : health_exit_code(&report);
