@@ -24,11 +24,11 @@ static int check_range(const bench_options *options, const weir_plan *plan, char
     if (options->action != BENCH_ACTION_RUN ||
         (options->min_bytes >= least && options->max_bytes <= most))
         return 0;
-    snprintf(problem, BENCH_PROBLEM_BYTES,
-             "--plan %s: it serves messages of %" PRIu64 " to %" PRIu64 " bytes; -b is %zu and "
-             "-e is %zu: give sizes within",
-             options->plan, least, most, options->min_bytes, options->max_bytes);
-    return -1;
+    return bench_refuse(problem,
+                        "--plan %s: it serves messages of %" PRIu64 " to %" PRIu64
+                        " bytes; -b is %zu and "
+                        "-e is %zu: give sizes within",
+                        options->plan, least, most, options->min_bytes, options->max_bytes);
 }
 
 static int check_plan(const bench_options *options, weir_collective collective, int nranks,
@@ -36,27 +36,21 @@ static int check_plan(const bench_options *options, weir_collective collective, 
 {
     const char *its = weir_plan_collective(plan);
     int ranks = weir_plan_nranks(plan);
-    if (collective == WEIR_COLL_ALLTOALLV) {
-        snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "--plan %s: plans have equal blocks, alltoallv has not; see bench_alltoall",
-                 options->plan);
-        return -1;
-    }
-    if (!bench_plan_is_for(plan, collective)) {
-        snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "--plan %s: it is a plan for %s; this benchmark measures %s", options->plan, its,
-                 weir_collective_name(collective));
-        return -1;
-    }
+    if (collective == WEIR_COLL_ALLTOALLV)
+        return bench_refuse(
+            problem, "--plan %s: plans have equal blocks, alltoallv has not; see bench_alltoall",
+            options->plan);
+    if (!bench_plan_is_for(plan, collective))
+        return bench_refuse(problem, "--plan %s: it is a plan for %s; this benchmark measures %s",
+                            options->plan, its, weir_collective_name(collective));
     if (check_range(options, plan, problem) != 0)
         return -1;
-    if (nranks && ranks != nranks) {
-        snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "--plan %s: it is for %d rank%s, and this job has %d: start %d (-g %d, or "
-                 "mpirun -np %d), or give another plan",
-                 options->plan, ranks, weiri_s(ranks), nranks, ranks, ranks, ranks);
-        return -1;
-    }
+    if (nranks && ranks != nranks)
+        return bench_refuse(
+            problem,
+            "--plan %s: it is for %d rank%s, and this job has %d: start %d (-g %d, or "
+            "mpirun -np %d), or give another plan",
+            options->plan, ranks, weiri_s(ranks), nranks, ranks, ranks, ranks);
     return 0;
 }
 
@@ -94,10 +88,8 @@ int bench_plan_check(const bench_options *options, weir_collective collective, b
                      char *problem)
 {
     weir_plan *plan = NULL;
-    if (weir_plan_read(options->plan, &plan) != WEIR_OK) {
-        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan: %s", weir_last_error());
-        return -1;
-    }
+    if (weir_plan_read(options->plan, &plan) != WEIR_OK)
+        return bench_refuse(problem, "--plan: %s", weir_last_error());
     int fits = check_plan(options, collective, job ? job->nranks : 0, plan, problem);
     if (fits == 0 && job)
         fits = prove_plan(options, collective, job, plan, problem);

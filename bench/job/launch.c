@@ -6,7 +6,6 @@
 #include "bench/job/mpi.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +23,6 @@ const char *bench_launcher_name(bench_launcher launcher)
     return launcher == BENCH_LAUNCHER_FORK
                ? "fork"
                : weiri_launcher_kind_name((weiri_launcher_kind)launcher);
-}
-
-__attribute__((format(printf, 2, 3))) static int launch_refuse(char *problem, const char *format,
-                                                               ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(problem, BENCH_PROBLEM_BYTES, format, arguments);
-    va_end(arguments);
-    return -1;
 }
 
 /* A number from the environment; fallback if the variable has none. */
@@ -82,25 +71,25 @@ static int launch_find_named(bench_launch *launch, char *problem)
         return 0;
     }
     if (!known)
-        return launch_refuse(
+        return bench_refuse(
             problem, "WEIR_LAUNCHER=%s: expected auto, none, mpi, pmix, slurm or torchrun", name);
-    return launch_refuse(problem, "WEIR_LAUNCHER=%s: %s; unset it, or start the program with %s",
-                         name,
-                         strcmp(name, "mpi") == 0 && !bench_mpi_is_built()
-                             ? "this build has no MPI"
-                             : "the variables of this launcher are not set",
-                         name);
+    return bench_refuse(problem, "WEIR_LAUNCHER=%s: %s; unset it, or start the program with %s",
+                        name,
+                        strcmp(name, "mpi") == 0 && !bench_mpi_is_built()
+                            ? "this build has no MPI"
+                            : "the variables of this launcher are not set",
+                        name);
 }
 
 static int launch_refuse_mpi(const weiri_launcher_row *row, bench_launch *launch, char *problem)
 {
     launch->variable = row->rank;
     launch->rank = launch_number(row->rank, 0);
-    return launch_refuse(problem,
-                         "%s is set, so %s started this process, which needs a build with MPI: "
-                         "install an MPI and build again; or start the program with srun, "
-                         "torchrun, a PMIx launcher, or itself with -g; or unset %s",
-                         row->rank, row->name, row->rank);
+    return bench_refuse(problem,
+                        "%s is set, so %s started this process, which needs a build with MPI: "
+                        "install an MPI and build again; or start the program with srun, "
+                        "torchrun, a PMIx launcher, or itself with -g; or unset %s",
+                        row->rank, row->name, row->rank);
 }
 
 int bench_launch_find(const bench_options *options, bench_launch *launch, char *problem)
@@ -140,12 +129,12 @@ int bench_launch_check_ngpus(const bench_launch *launch, const bench_options *op
 {
     if (options->ngpus == 1 || !launch->variable)
         return 0;
-    return launch_refuse(problem,
-                         "-g %d under a launcher (%s, %s is set): -g starts ranks without one; "
-                         "leave -g out and start %d times as many ranks with the launcher, or "
-                         "set WEIR_LAUNCHER=none",
-                         options->ngpus, launch_started_by(launch), launch->variable,
-                         options->ngpus);
+    return bench_refuse(problem,
+                        "-g %d under a launcher (%s, %s is set): -g starts ranks without one; "
+                        "leave -g out and start %d times as many ranks with the launcher, or "
+                        "set WEIR_LAUNCHER=none",
+                        options->ngpus, launch_started_by(launch), launch->variable,
+                        options->ngpus);
 }
 
 int bench_launch_check(const bench_launch *launch, bench_options *options, char *problem)
@@ -156,13 +145,13 @@ int bench_launch_check(const bench_launch *launch, bench_options *options, char 
                                            : "build with MPI and start the ranks with mpirun";
     for (int i = 0; i < options->npeers; i++)
         if (options->peers[i].needs & BENCH_PEER_NEEDS_MPI)
-            return launch_refuse(problem, "--peer %s: MPI did not start these ranks; %s",
-                                 options->peers[i].text, why);
+            return bench_refuse(problem, "--peer %s: MPI did not start these ranks; %s",
+                                options->peers[i].text, why);
     if (options->verify == BENCH_VERIFY_MPI)
-        return launch_refuse(problem,
-                             "--verify mpi: MPI did not start these ranks; %s, or give --verify "
-                             "exact",
-                             why);
+        return bench_refuse(problem,
+                            "--verify mpi: MPI did not start these ranks; %s, or give --verify "
+                            "exact",
+                            why);
     if (options->verify == BENCH_VERIFY_BOTH)
         options->verify = BENCH_VERIFY_EXACT;
     return 0;

@@ -131,12 +131,10 @@ static weir_status choose_batches(bench_trial *trial, const bench_barrier *barri
     return status;
 }
 
-/* CUDA events resolve half a microsecond. */
+/* CUDA events resolve half a microsecond, the host's clock a nanosecond. */
 double bench_iterations_resolution_us(const bench_trial *trial)
 {
-    if (trial->options->batched)
-        return 0.5 / trial->series->batch;
-    return bench_options_resolution_us(trial->options);
+    return trial->options->batched ? 0.5 / trial->series->batch : 1e-3 / trial->options->aggregate;
 }
 
 weir_status bench_iterations_plan(bench_trial *trial, const bench_barrier *barrier,

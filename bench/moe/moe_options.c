@@ -56,10 +56,8 @@ static int model_read(const weiri_option *option, const char *text, void *settin
     bench_moe_options *o = settings_of(settings);
     const moe_model *model = moe_model_find(text);
     (void)option;
-    if (!model) {
-        snprintf(expected, WEIRI_EXPECTED_BYTES, "%s", MOE_MODEL_NAMES);
-        return -1;
-    }
+    if (!model)
+        return weiri_expect(expected, "%s", MOE_MODEL_NAMES);
     o->model = text;
     o->hidden = model->hidden;
     o->experts = model->experts;
@@ -104,9 +102,8 @@ static int routing_read(const weiri_option *option, const char *text, void *sett
             routing_value(text, length, words[i].least, words[i].most, &o->parameter))
             return 0;
     }
-    snprintf(expected, WEIRI_EXPECTED_BYTES,
-             "uniform, zipf:A, hot, empty, masked:P (0 to 1), ragged or trace:FILE");
-    return -1;
+    return weiri_expect(expected,
+                        "uniform, zipf:A, hot, empty, masked:P (0 to 1), ragged or trace:FILE");
 }
 
 /* The path of a trace may differ between nodes. */
@@ -126,8 +123,7 @@ static int dtype_read(const weiri_option *option, const char *text, void *settin
             settings_of(settings)->common.dtype = (int)types[i];
             return 0;
         }
-    snprintf(expected, WEIRI_EXPECTED_BYTES, "bfloat16, half or float");
-    return -1;
+    return weiri_expect(expected, "bfloat16, half or float");
 }
 
 static void dtype_write(const weiri_option *option, const void *settings, FILE *to)
@@ -142,9 +138,8 @@ static int graph_read(const weiri_option *option, const char *text, void *settin
 {
     if (weiri_option_int.read(option, text, settings, expected) == 0)
         return 0;
-    snprintf(expected, WEIRI_EXPECTED_BYTES,
-             "0 or 1: each timed call is one replay of a graph, and -n sets their number");
-    return -1;
+    return weiri_expect(
+        expected, "0 or 1: each timed call is one replay of a graph, and -n sets their number");
 }
 
 /* A word, or with a library WORD:PATH. */
@@ -170,8 +165,7 @@ static int peer_read(const weiri_option *option, const char *text, void *setting
         o->npeers = 1;
         return 0;
     }
-    snprintf(expected, WEIRI_EXPECTED_BYTES, "mpi or nccl-ep[:PATH]");
-    return -1;
+    return weiri_expect(expected, "mpi or nccl-ep[:PATH]");
 }
 
 /* The path of a peer's library may differ between nodes. */
@@ -194,8 +188,7 @@ static int inject_read(const weiri_option *option, const char *text, void *setti
             o->fault = i;
     if (o->common.action == BENCH_ACTION_LIST_FAULTS || o->fault)
         return 0;
-    snprintf(expected, WEIRI_EXPECTED_BYTES, "list, or a fault of --inject list");
-    return -1;
+    return weiri_expect(expected, "list, or a fault of --inject list");
 }
 
 static void inject_write(const weiri_option *option, const void *settings, FILE *to)
@@ -208,10 +201,10 @@ static void inject_write(const weiri_option *option, const void *settings, FILE 
 static int tune_read(const weiri_option *option, const char *text, void *settings, char *expected)
 {
     (void)option, (void)text, (void)settings;
-    snprintf(expected, WEIRI_EXPECTED_BYTES,
-             "another option: dispatch and combine have one algorithm each, so there is nothing to "
-             "tune");
-    return -1;
+    return weiri_expect(
+        expected,
+        "another option: dispatch and combine have one algorithm each, so there is nothing to "
+        "tune");
 }
 
 static const weiri_option_type type_tokens = {tokens_read, tokens_write, NULL},

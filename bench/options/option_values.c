@@ -26,10 +26,8 @@ static int name_read(const weiri_option *option, const char *text, weir_status p
                      const char *what, void *settings, char *expected)
 {
     const int is_all = strcmp(text, "all") == 0;
-    if (!is_all && parsed != WEIR_OK) {
-        snprintf(expected, WEIRI_EXPECTED_BYTES, "all or %s (%s)", what, weir_last_error());
-        return -1;
-    }
+    if (!is_all && parsed != WEIR_OK)
+        return weiri_expect(expected, "all or %s (%s)", what, weir_last_error());
     *int_of(option, settings) = is_all ? BENCH_ALL : value;
     return 0;
 }
@@ -98,11 +96,8 @@ static const bench_options *options_at(const weiri_option *option, const void *s
 static int peer_read(const weiri_option *option, const char *text, void *settings, char *expected)
 {
     bench_options *options = options_of(option, settings);
-    if (!*text || options->npeers == BENCH_PEERS_MAX) {
-        snprintf(expected, WEIRI_EXPECTED_BYTES, "a peer's name, at most %d times",
-                 BENCH_PEERS_MAX);
-        return -1;
-    }
+    if (!*text || options->npeers == BENCH_PEERS_MAX)
+        return weiri_expect(expected, "a peer's name, at most %d times", BENCH_PEERS_MAX);
     options->peers[options->npeers++] = bench_peer_of(text);
     return 0;
 }
@@ -129,10 +124,8 @@ const weiri_option_type bench_option_peer = {peer_read, peer_write, peer_put};
 
 int bench_floor_read(const char *text, bench_options *options, char *expected)
 {
-    if (weiri_decimal_read(text, &options->floor_gbs) != 0) {
-        snprintf(expected, WEIRI_EXPECTED_BYTES, "a bandwidth in GB/s such as 350 or 12.5");
-        return -1;
-    }
+    if (weiri_decimal_read(text, &options->floor_gbs) != 0)
+        return weiri_expect(expected, "a bandwidth in GB/s such as 350 or 12.5");
     options->floor_given = 1;
     return 0;
 }
@@ -145,11 +138,9 @@ int bench_floor_of_environment(bench_options *options, char *problem)
         options->floor_name = "--min-bw";
     if (options->floor_name || !text || !*text || *text == '-') /* negative: no floor */
         return 0;
-    if (weiri_decimal_read(text, &options->floor_gbs) != 0) {
-        snprintf(problem, BENCH_PROBLEM_BYTES,
-                 "NCCL_TESTS_MIN_BW=%.100s: expected a bandwidth in GB/s such as 350", text);
-        return -1;
-    }
+    if (weiri_decimal_read(text, &options->floor_gbs) != 0)
+        return bench_refuse(
+            problem, "NCCL_TESTS_MIN_BW=%.100s: expected a bandwidth in GB/s such as 350", text);
     options->floor_gbs *= share;
     options->floor_name = "90% of NCCL_TESTS_MIN_BW";
     return 0;
@@ -162,11 +153,9 @@ static int inject_read_slow(const char *percent, bench_options *options, char *e
 {
     enum { LEAST = 1, MOST = 1000 };
     long long share;
-    if (weiri_whole_read(percent, LEAST, MOST, &share) != 0) {
-        snprintf(expected, WEIRI_EXPECTED_BYTES,
-                 "slow: and a share from %d to %d percent, such as slow:20", LEAST, MOST);
-        return -1;
-    }
+    if (weiri_whole_read(percent, LEAST, MOST, &share) != 0)
+        return weiri_expect(expected, "slow: and a share from %d to %d percent, such as slow:20",
+                            LEAST, MOST);
     options->inject_slow = (int)share;
     return 0;
 }
@@ -187,12 +176,10 @@ static int inject_read(const weiri_option *option, const char *text, void *setti
         options->inject = BENCH_FAULT_NONE;
     if (strcmp(text, "list") == 0)
         options->action = BENCH_ACTION_LIST_FAULTS;
-    else if (options->inject == BENCH_FAULT_NONE) {
-        snprintf(expected, WEIRI_EXPECTED_BYTES,
-                 "slow:PERCENT, or a fault that --inject list prints; with @timed one of the "
-                 "output that exact data show");
-        return -1;
-    }
+    else if (options->inject == BENCH_FAULT_NONE)
+        return weiri_expect(
+            expected, "slow:PERCENT, or a fault that --inject list prints; with @timed one of the "
+                      "output that exact data show");
     return 0;
 }
 

@@ -17,11 +17,6 @@ unsigned bench_options_oracles(const bench_options *options)
     return options->checks == 0 ? 0 : oracles[options->verify];
 }
 
-double bench_options_resolution_us(const bench_options *options)
-{
-    return 1e-3 / options->aggregate;
-}
-
 int bench_options_rounds(const bench_options *options)
 {
     int most = options->rounds;

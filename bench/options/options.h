@@ -132,9 +132,6 @@ typedef struct bench_options {
 int bench_options_verifies(const bench_options *options);
 /* The references that outputs are compared with, BENCH_ORACLE_* bits; 0: none. */
 unsigned bench_options_oracles(const bench_options *options);
-/* The smallest difference between two times of an operation that the clock, which counts
- * nanoseconds, can show. In microseconds. */
-double bench_options_resolution_us(const bench_options *options);
 /* The number of rounds into which the iterations of a size are divided: --visits, or fewer if -n
  * is small; 1 if rounds would be too few or too short to compare, and for a fault that is injected
  * into a timed iteration. */
@@ -145,5 +142,8 @@ int bench_options_until_s(const bench_options *options);
 int bench_options_plan_only(const bench_options *options);
 /* 1 if the user has named the algorithms to measure; 0 for "all" and --tune, which try them. */
 int bench_options_names_algos(const bench_options *options);
+
+/* Writes into problem (BENCH_PROBLEM_BYTES) why a run is refused. Returns -1. */
+int bench_refuse(char *problem, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-__attribute__((format(printf, 2, 3))) static int bad_usage(char *problem, const char *format, ...)
+int bench_refuse(char *problem, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -44,16 +44,16 @@ static void default_sizes(bench_options *options)
 static int check_sizes(const bench_options *options, char *problem)
 {
     if (options->min_bytes > options->max_bytes)
-        return bad_usage(problem, "-b %zu is above -e %zu (bytes): give -b no larger than -e",
-                         options->min_bytes, options->max_bytes);
+        return bench_refuse(problem, "-b %zu is above -e %zu (bytes): give -b no larger than -e",
+                            options->min_bytes, options->max_bytes);
     if (options->dtype == BENCH_ALL)
         return 0;
     size_t element_bytes = weir_dtype_bytes((weir_dtype)options->dtype);
     if (options->min_bytes && options->min_bytes < element_bytes)
-        return bad_usage(problem,
-                         "-b %zu is below one element: %s has %zu bytes, give -b %zu or more",
-                         options->min_bytes, weir_dtype_name((weir_dtype)options->dtype),
-                         element_bytes, element_bytes);
+        return bench_refuse(problem,
+                            "-b %zu is below one element: %s has %zu bytes, give -b %zu or more",
+                            options->min_bytes, weir_dtype_name((weir_dtype)options->dtype),
+                            element_bytes, element_bytes);
     return 0;
 }
 
@@ -61,44 +61,45 @@ static int check_sizes(const bench_options *options, char *problem)
 static int check_verification(const bench_options *options, char *problem)
 {
     if (options->determinism && !bench_options_verifies(options))
-        return bad_usage(problem,
-                         "--determinism needs the checks that -c 0 and --verify off leave out");
+        return bench_refuse(problem,
+                            "--determinism needs the checks that -c 0 and --verify off leave out");
     if (options->inject && !bench_options_verifies(options))
-        return bad_usage(problem, "--inject needs the checks that -c 0 and --verify off leave out");
+        return bench_refuse(problem,
+                            "--inject needs the checks that -c 0 and --verify off leave out");
     bench_fault_run run = bench_fault_planted_in((bench_fault)options->inject);
     if (run == BENCH_RUN_REPEATED && !options->determinism)
-        return bad_usage(problem, "--inject %s needs --determinism, which repeats calls",
-                         bench_fault_name((bench_fault)options->inject));
+        return bench_refuse(problem, "--inject %s needs --determinism, which repeats calls",
+                            bench_fault_name((bench_fault)options->inject));
     if (run == BENCH_RUN_SPECIAL && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
-        return bad_usage(problem,
-                         "--inject %s needs --verify exact or both, which try special values",
-                         bench_fault_name((bench_fault)options->inject));
+        return bench_refuse(problem,
+                            "--inject %s needs --verify exact or both, which try special values",
+                            bench_fault_name((bench_fault)options->inject));
     if (options->inject_timed && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
-        return bad_usage(problem, "--inject with @timed needs --verify exact or both");
+        return bench_refuse(problem, "--inject with @timed needs --verify exact or both");
     return 0;
 }
 
 static int check_iterations(const bench_options *options, char *problem)
 {
     if (options->nthreads != 1)
-        return bad_usage(problem,
-                         "-t %d: a process has one thread; start %d times as "
-                         "many ranks with -g or mpirun -np instead",
-                         options->nthreads, options->nthreads);
+        return bench_refuse(problem,
+                            "-t %d: a process has one thread; start %d times as "
+                            "many ranks with -g or mpirun -np instead",
+                            options->nthreads, options->nthreads);
     if (options->until > 0 && options->iterations)
-        return bad_usage(problem,
-                         "-n %d and --until: one fixes the number of iterations, the other "
-                         "finds it; give one of them",
-                         options->iterations);
+        return bench_refuse(problem,
+                            "-n %d and --until: one fixes the number of iterations, the other "
+                            "finds it; give one of them",
+                            options->iterations);
     if (options->blocking % 2 && options->mode == BENCH_MODE_LATENCY)
-        return bad_usage(problem,
-                         "-z %d and --mode latency: both set where ranks synchronise; give one",
-                         options->blocking);
+        return bench_refuse(problem,
+                            "-z %d and --mode latency: both set where ranks synchronise; give one",
+                            options->blocking);
     if (options->skip && !options->per_iteration)
-        return bad_usage(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
+        return bench_refuse(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
     if (options->skip && options->iterations && options->skip >= options->iterations)
-        return bad_usage(problem, "-K %d leaves none of -n %d iterations: give -K below -n",
-                         options->skip, options->iterations);
+        return bench_refuse(problem, "-K %d leaves none of -n %d iterations: give -K below -n",
+                            options->skip, options->iterations);
     return 0;
 }
 
@@ -106,17 +107,17 @@ static int check_algo(const bench_options *options, weir_collective collective, 
 {
     char bad[BENCH_PROBLEM_BYTES - 16];
     if (options->tune_path && !options->plan && strcmp(options->algo, "auto") != 0)
-        return bad_usage(problem, "--tune tries every algorithm: leave --algo %s out",
-                         options->algo);
+        return bench_refuse(problem, "--tune tries every algorithm: leave --algo %s out",
+                            options->algo);
     if (options->tune_path && (options->dtype == BENCH_ALL || options->op == BENCH_ALL))
-        return bad_usage(problem,
-                         "--tune: a tuning table applies to all types and operations; give "
-                         "one type and one operation");
+        return bench_refuse(problem,
+                            "--tune: a tuning table applies to all types and operations; give "
+                            "one type and one operation");
     if (bench_options_plan_only(options))
         return 0;
     if (bench_algos_check(options, collective, bad, sizeof bad) == 0)
         return 0;
-    return bad_usage(problem, "--algo %s", bad);
+    return bench_refuse(problem, "--algo %s", bad);
 }
 
 static int check_peers(const bench_options *options, char *problem)
@@ -124,32 +125,34 @@ static int check_peers(const bench_options *options, char *problem)
     for (int i = 0; i < options->npeers; i++)
         for (int j = 0; j < i; j++)
             if (bench_peer_is_same(&options->peers[i], &options->peers[j]))
-                return bad_usage(problem,
-                                 "--peer %s and --peer %s have rows of the same name; leave "
-                                 "one out",
-                                 options->peers[j].text, options->peers[i].text);
+                return bench_refuse(problem,
+                                    "--peer %s and --peer %s have rows of the same name; leave "
+                                    "one out",
+                                    options->peers[j].text, options->peers[i].text);
     return 0;
 }
 
 static int check_build(const bench_options *options, char *problem)
 {
     if (options->backend == BENCH_BACKEND_CUDA && !bench_gpu_built())
-        return bad_usage(problem,
-                         "--backend cuda: this build has no CUDA backend; use --backend host");
+        return bench_refuse(problem,
+                            "--backend cuda: this build has no CUDA backend; use --backend host");
     if (options->transport == WEIR_TRANSPORT_CUDA_IPC && !bench_gpu_built())
-        return bad_usage(problem, "--transport cuda_ipc: this build has no CUDA (make CUDA=1); use "
-                                  "--transport shm");
+        return bench_refuse(problem,
+                            "--transport cuda_ipc: this build has no CUDA (make CUDA=1); use "
+                            "--transport shm");
     for (int i = 0; i < options->npeers; i++) {
         const bench_peer *peer = &options->peers[i];
         char words[BENCH_PROBLEM_BYTES];
         bench_peer_list(words, sizeof words);
         if (peer->kind == BENCH_PEER_UNKNOWN)
-            return bad_usage(problem, "--peer %s: expected %s", peer->text, words);
+            return bench_refuse(problem, "--peer %s: expected %s", peer->text, words);
         if (peer->needs & BENCH_PEER_NEEDS_GPU && !bench_gpu_built())
-            return bad_usage(problem,
-                             "--peer %s: this build has no CUDA; build with make CUDA=1, or under "
-                             "mpirun use --peer mpi",
-                             peer->text);
+            return bench_refuse(
+                problem,
+                "--peer %s: this build has no CUDA; build with make CUDA=1, or under "
+                "mpirun use --peer mpi",
+                peer->text);
     }
     return 0;
 }
@@ -161,12 +164,13 @@ static int check_outputs(const bench_options *options, char *problem)
     if (!options->csv_path || !options->json_path)
         return 0;
     if (bench_paths_same_file(options->csv_path, options->json_path))
-        return bad_usage(problem, "--csv %s and -J %s are one file: give each its own",
-                         options->csv_path, options->json_path);
+        return bench_refuse(problem, "--csv %s and -J %s are one file: give each its own",
+                            options->csv_path, options->json_path);
     if (bench_paths_manifest(options->csv_path, manifest, sizeof manifest) == 0 &&
         bench_paths_same_file(manifest, options->json_path))
-        return bad_usage(problem, "-J %s: the manifest of --csv %s has that name; give -J another",
-                         options->json_path, options->csv_path);
+        return bench_refuse(problem,
+                            "-J %s: the manifest of --csv %s has that name; give -J another",
+                            options->json_path, options->csv_path);
     return 0;
 }
 
@@ -174,32 +178,34 @@ static int check_files(const bench_options *options, weir_collective collective,
 {
     bench_dist dist;
     if (options->plan && access(options->plan, R_OK) != 0)
-        return bad_usage(problem, "--plan %s: %s; give a readable file", options->plan,
-                         strerror(errno));
+        return bench_refuse(problem, "--plan %s: %s; give a readable file", options->plan,
+                            strerror(errno));
     if (options->unproved && !options->plan)
-        return bad_usage(problem, "--unproved: it is for --plan FILE");
+        return bench_refuse(problem, "--unproved: it is for --plan FILE");
     if (options->unproved && !bench_options_verifies(options))
-        return bad_usage(problem, "--unproved needs verification: leave out --verify off and -c 0");
+        return bench_refuse(problem,
+                            "--unproved needs verification: leave out --verify off and -c 0");
     if (options->plan && options->tune_path)
-        return bad_usage(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
-                         options->plan);
+        return bench_refuse(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
+                            options->plan);
     if (options->plan_dir && !options->tune_path)
-        return bad_usage(problem,
-                         "--plan-dir %s: it is for --tune FILE; --plan FILE measures one plan",
-                         options->plan_dir);
+        return bench_refuse(problem,
+                            "--plan-dir %s: it is for --tune FILE; --plan FILE measures one plan",
+                            options->plan_dir);
     if (options->plan_dir && (collective == WEIR_COLL_ALLTOALLV || options->op == WEIR_AVG))
-        return bad_usage(problem,
-                         "--plan-dir %s: plans serve neither alltoallv nor averages; leave it out",
-                         options->plan_dir);
+        return bench_refuse(
+            problem, "--plan-dir %s: plans serve neither alltoallv nor averages; leave it out",
+            options->plan_dir);
     if (options->plan && options->root == BENCH_ALL && bench_collective_has_root(collective))
-        return bad_usage(problem, "--plan %s: a plan has one root; give it by -r", options->plan);
+        return bench_refuse(problem, "--plan %s: a plan has one root; give it by -r",
+                            options->plan);
     if (bench_dist_parse(options->dist, &dist) != WEIR_OK)
-        return bad_usage(problem, "--dist %s: expected " BENCH_DIST_WORDS, options->dist);
+        return bench_refuse(problem, "--dist %s: expected " BENCH_DIST_WORDS, options->dist);
     if (strcmp(options->dist, "spread:1") != 0 && collective != WEIR_COLL_ALLTOALLV)
-        return bad_usage(problem, "--dist %s: only bench_alltoallv has a distribution",
-                         options->dist);
+        return bench_refuse(problem, "--dist %s: only bench_alltoallv has a distribution",
+                            options->dist);
     if (options->counts != BENCH_COUNTS_HOST && collective != WEIR_COLL_ALLTOALLV)
-        return bad_usage(problem, "--counts device: only bench_alltoallv has counts");
+        return bench_refuse(problem, "--counts device: only bench_alltoallv has counts");
     return 0;
 }
 

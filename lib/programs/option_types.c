@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,15 @@ static const void *member_of(const weiri_option *option, const void *settings)
     return (const char *)settings + option->offset;
 }
 
+int weiri_expect(char *expected, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(expected, WEIRI_EXPECTED_BYTES, format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
 /* ------------------------------------------------------------------ numbers */
 
 static int whole_read(const weiri_option *option, const char *text, long long *value,
@@ -24,9 +34,7 @@ static int whole_read(const weiri_option *option, const char *text, long long *v
 {
     if (weiri_whole_read(text, option->low, option->high, value) == 0)
         return 0;
-    snprintf(expected, WEIRI_EXPECTED_BYTES, "a whole number from %lld to %lld", option->low,
-             option->high);
-    return -1;
+    return weiri_expect(expected, "a whole number from %lld to %lld", option->low, option->high);
 }
 
 static int int_read(const weiri_option *option, const char *text, void *settings, char *expected)
@@ -78,12 +86,11 @@ static int bytes_read(const weiri_option *option, const char *text, void *settin
         *(size_t *)member(option, settings) = bytes;
         return 0;
     }
-    snprintf(
-        expected, WEIRI_EXPECTED_BYTES,
+    return weiri_expect(
+        expected,
         "a size of %lld or more: whole bytes, or a number with a unit (K, M, G, T), such as 8, "
         "64K, 1.5M or 1GB",
         option->low);
-    return -1;
 }
 
 static int decimal_read(const weiri_option *option, const char *text, void *settings,
@@ -94,9 +101,7 @@ static int decimal_read(const weiri_option *option, const char *text, void *sett
         *(double *)member(option, settings) = value;
         return 0;
     }
-    snprintf(expected, WEIRI_EXPECTED_BYTES, "a number of %lld or more such as 350 or 12.5",
-             option->low);
-    return -1;
+    return weiri_expect(expected, "a number of %lld or more such as 350 or 12.5", option->low);
 }
 
 static void decimal_write(const weiri_option *option, const void *settings, FILE *to)
@@ -162,10 +167,8 @@ const weiri_option_type weiri_option_share = {share_read, percent_write, decimal
 
 static int text_read(const weiri_option *option, const char *text, void *settings, char *expected)
 {
-    if (!*text) {
-        snprintf(expected, WEIRI_EXPECTED_BYTES, "%s, not an empty word", option->value);
-        return -1;
-    }
+    if (!*text)
+        return weiri_expect(expected, "%s, not an empty word", option->value);
     *(const char **)member(option, settings) = text;
     return 0;
 }
@@ -231,10 +234,8 @@ static int words_read(const weiri_option *option, const char *text, void *settin
     int index = word_find(option->value, text, &word);
     if (index < 0)
         index = word_find(option->recorded, text, &word);
-    if (index < 0) {
-        snprintf(expected, WEIRI_EXPECTED_BYTES, "one of %s", option->value);
-        return -1;
-    }
+    if (index < 0)
+        return weiri_expect(expected, "one of %s", option->value);
     *(int *)member(option, settings) = index;
     return 0;
 }

@@ -64,6 +64,8 @@ extern const weiri_option_type weiri_option_int, /* int in the range */
     weiri_option_share;   /* double: the fraction; "0.02" is 2%, and "2", which may mean 2%, is
                              rejected; high: percent */
 
+/* For the `read` of a type: writes what was expected (WEIRI_EXPECTED_BYTES). Returns -1. */
+int weiri_expect(char *expected, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Of weiri_option_int, for types that differ in what they read. */
 void weiri_int_write(const weiri_option *option, const void *settings, FILE *to);
 void weiri_int_put(const weiri_option *option, const void *settings, weiri_json_writer *json);
