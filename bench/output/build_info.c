@@ -5,7 +5,7 @@
 #define WEIR_BUILD_SOURCES "unknown"
 #endif
 #ifndef WEIR_BUILD_COMMIT
-#define WEIR_BUILD_COMMIT "unknown"
+#define WEIR_BUILD_COMMIT ""
 #endif
 #ifndef WEIR_BUILD_FLAGS
 #define WEIR_BUILD_FLAGS "unknown"
@@ -14,31 +14,14 @@
 #define WEIR_BUILD_NAME "unknown"
 #endif
 
-const char *bench_build_sources(void)
-{
-    return WEIR_BUILD_SOURCES;
-}
-
-const char *bench_build_commit(void)
-{
-    return *WEIR_BUILD_COMMIT ? WEIR_BUILD_COMMIT : "unknown";
-}
-
-const char *bench_build_compiler(void)
-{
+const bench_build bench_built = {
+    .sources = WEIR_BUILD_SOURCES,
+    .commit = sizeof WEIR_BUILD_COMMIT > 1 ? WEIR_BUILD_COMMIT : "unknown",
 #if defined(__clang__)
-    return __VERSION__;
+    .compiler = __VERSION__,
 #else
-    return "gcc " __VERSION__;
+    .compiler = "gcc " __VERSION__,
 #endif
-}
-
-const char *bench_build_flags(void)
-{
-    return WEIR_BUILD_FLAGS;
-}
-
-const char *bench_build_kind(void)
-{
-    return WEIR_BUILD_NAME;
-}
+    .flags = WEIR_BUILD_FLAGS,
+    .kind = WEIR_BUILD_NAME,
+};

@@ -175,26 +175,14 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
     put_end_for_now(report, totals);
 }
 
-static void report_put_known(weiri_json_writer *json, const char *key, int value)
-{
-    if (value >= 0)
-        weiri_json_put_whole(json, key, value);
-}
-
 static void report_put_clocks(weiri_json_writer *json, const bench_clocks *clocks)
 {
-    char reasons[BENCH_REASONS_BYTES];
     if (!clocks->samples)
         return;
-    bench_clocks_reasons(clocks, reasons);
     weiri_json_put_object(json, "gpu");
     weiri_json_put_whole(json, "samples", clocks->samples);
     weiri_json_put_whole(json, "throttled", clocks->throttled);
-    weiri_json_put_text(json, "throttle_reasons", reasons);
-    report_put_known(json, "sm_mhz", clocks->sm_mhz);
-    report_put_known(json, "memory_mhz", clocks->memory_mhz);
-    report_put_known(json, "power_w", clocks->power_w);
-    report_put_known(json, "temperature_c", clocks->temperature_c);
+    bench_manifest_put_clocks(json, clocks);
     weiri_json_close_object(json);
 }
 

@@ -23,11 +23,11 @@ static void put_build(weiri_json_writer *json)
 {
     weiri_json_put_object(json, "build");
     weiri_json_put_text(json, "version", WEIR_VERSION);
-    weiri_json_put_text(json, "commit", bench_build_commit());
-    weiri_json_put_text(json, "sources", bench_build_sources());
-    weiri_json_put_text(json, "kind", bench_build_kind());
-    weiri_json_put_text(json, "compiler", bench_build_compiler());
-    weiri_json_put_text(json, "flags", bench_build_flags());
+    weiri_json_put_text(json, "commit", bench_built.commit);
+    weiri_json_put_text(json, "sources", bench_built.sources);
+    weiri_json_put_text(json, "kind", bench_built.kind);
+    weiri_json_put_text(json, "compiler", bench_built.compiler);
+    weiri_json_put_text(json, "flags", bench_built.flags);
     weiri_json_close_object(json);
 }
 
@@ -47,16 +47,26 @@ static void put_host(weiri_json_writer *json, const bench_job *job)
     weiri_json_close_object(json);
 }
 
-static void manifest_put_known(weiri_json_writer *json, const char *key, int value)
+static void put_known(weiri_json_writer *json, const char *key, int value)
 {
     if (value >= 0)
         weiri_json_put_whole(json, key, value);
 }
 
+void bench_manifest_put_clocks(weiri_json_writer *json, const bench_clocks *clocks)
+{
+    char reasons[BENCH_REASONS_BYTES];
+    bench_clocks_reasons(clocks, reasons);
+    weiri_json_put_text(json, "throttle_reasons", reasons);
+    put_known(json, "sm_mhz", clocks->sm_mhz);
+    put_known(json, "memory_mhz", clocks->memory_mhz);
+    put_known(json, "power_w", clocks->power_w);
+    put_known(json, "temperature_c", clocks->temperature_c);
+}
+
 /* The state before the run, and its limits. */
 static void put_nvml(weiri_json_writer *json, const bench_nvml_info *info)
 {
-    char reasons[BENCH_REASONS_BYTES];
     bench_clocks start;
     bench_clocks_clear(&start);
     if (info->has_start)
@@ -65,16 +75,11 @@ static void put_nvml(weiri_json_writer *json, const bench_nvml_info *info)
     if (info->problem[0])
         weiri_json_put_text(json, "problem", info->problem);
     if (info->has_start) {
-        bench_clocks_reasons(&start, reasons);
         weiri_json_put_text(json, "driver", info->driver);
-        weiri_json_put_text(json, "throttle_reasons", reasons);
-        manifest_put_known(json, "sm_mhz", start.sm_mhz);
-        manifest_put_known(json, "memory_mhz", start.memory_mhz);
-        manifest_put_known(json, "power_w", start.power_w);
-        manifest_put_known(json, "temperature_c", start.temperature_c);
-        manifest_put_known(json, "sm_mhz_most", info->sm_mhz_most);
-        manifest_put_known(json, "memory_mhz_most", info->memory_mhz_most);
-        manifest_put_known(json, "power_limit_w", info->power_w_most);
+        bench_manifest_put_clocks(json, &start);
+        put_known(json, "sm_mhz_most", info->sm_mhz_most);
+        put_known(json, "memory_mhz_most", info->memory_mhz_most);
+        put_known(json, "power_limit_w", info->power_w_most);
     }
     weiri_json_close_object(json);
 }
