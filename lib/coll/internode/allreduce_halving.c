@@ -13,7 +13,7 @@
 #include "coll/internode/transfer.h"
 
 typedef struct halving {
-    weiri_internode_coll x;
+    weiri_internode_coll *x;
     char *part;   /* of this rail, in out */
     size_t count; /* elements of the part */
     int power, index;
@@ -22,7 +22,7 @@ typedef struct halving {
 
 static size_t block_at(const halving *h, int block)
 {
-    return weiri_part_at(h->count, block, h->power) * h->x.task->element_bytes;
+    return weiri_part_at(h->count, block, h->power) * h->x->task->element_bytes;
 }
 
 /* Exchanges blocks with the node at a distance: sends [from, from_end), receives [to, to_end). */
@@ -30,7 +30,7 @@ static weir_status exchange_blocks(halving *h, int mask, int from, int from_end,
                                    int combines)
 {
     int peer =
-        weiri_group_rank(&h->x, weiri_fold_node(h->index ^ mask, h->x.internode->nnodes, h->power));
+        weiri_group_rank(h->x, weiri_fold_node(h->index ^ mask, h->x->internode->nnodes, h->power));
     const weiri_transfer t = {.to = peer,
                               .from = peer,
                               .send = h->part + block_at(h, from),
@@ -40,7 +40,7 @@ static weir_status exchange_blocks(halving *h, int mask, int from, int from_end,
                               .combines = combines,
                               .peer_first = (h->index & mask) != 0,
                               .is_last = mask * 2 == h->power};
-    return weiri_transfer_run(&h->x, &t);
+    return weiri_transfer_run(h->x, &t);
 }
 
 static weir_status reduce_halves(halving *h)
@@ -74,37 +74,23 @@ static weir_status gather_halves(halving *h)
     return status;
 }
 
-static weir_status halving_along_rail(halving *h)
+static weir_status halving_along_rail(weiri_internode_coll *x, char *part, size_t count)
 {
-    weiri_fold fold = weiri_fold_of(&h->x, h->x.place);
-    size_t bytes = h->count * h->x.task->element_bytes;
-    weir_status status = weiri_fold_begin(&h->x, &fold, h->part, bytes);
-    if (status == WEIR_OK && h->index >= 0)
-        status = reduce_halves(h);
-    if (status == WEIR_OK && h->index >= 0)
-        status = gather_halves(h);
-    return status == WEIR_OK ? weiri_fold_end(&h->x, &fold, h->part, bytes) : status;
+    halving h = {.x = x, .part = part, .count = count, .power = weiri_group_power(x)};
+    weiri_fold fold = weiri_fold_of(x, x->place);
+    size_t bytes = count * x->task->element_bytes;
+    h.index = weiri_fold_index(x->internode->node, x->internode->nnodes, h.power);
+    weir_status status = weiri_fold_begin(x, &fold, part, bytes);
+    if (status == WEIR_OK && h.index >= 0)
+        status = reduce_halves(&h);
+    if (status == WEIR_OK && h.index >= 0)
+        status = gather_halves(&h);
+    return status == WEIR_OK ? weiri_fold_end(x, &fold, part, bytes) : status;
 }
 
 static weir_status allreduce_halving_run(weiri_coll *coll, const weiri_task *task)
 {
-    halving h = {.count = 0};
-    weir_status status = weiri_internode_coll_begin(coll, task, &h.x);
-    if (status != WEIR_OK)
-        return status;
-    int nrails = h.x.internode->fewest, has_rail = h.x.place < nrails;
-    weiri_share share = weiri_parts_share(task->call->count, h.x.place, nrails);
-    h.part = weiri_out_at(task, share.first * task->element_bytes);
-    h.count = share.count;
-    h.power = weiri_group_power(&h.x);
-    h.index = weiri_fold_index(h.x.internode->node, h.x.internode->nnodes, h.power);
-    status = weiri_parts_reduce(&h.x, task->call->in, h.part, task->call->count, nrails);
-    if (status == WEIR_OK && has_rail)
-        status = halving_along_rail(&h);
-    if (status == WEIR_OK)
-        status = weiri_parts_gather(&h.x, task->call->out, task->call->count, task->element_bytes,
-                                    nrails);
-    return weiri_internode_coll_end(&h.x, status);
+    return weiri_parts_allreduce(coll, task, halving_along_rail);
 }
 
 const weiri_algo weiri_net_allreduce_halving_row = {

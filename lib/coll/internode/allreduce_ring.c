@@ -12,14 +12,14 @@
 #include "coll/internode/transfer.h"
 
 typedef struct ring {
-    weiri_internode_coll x;
+    weiri_internode_coll *x;
     char *part;
     size_t count;
 } ring;
 
 static size_t block_at(const ring *r, int block)
 {
-    return weiri_part_at(r->count, block, r->x.internode->nnodes) * r->x.task->element_bytes;
+    return weiri_part_at(r->count, block, r->x->internode->nnodes) * r->x->task->element_bytes;
 }
 
 static size_t block_bytes(const ring *r, int block)
@@ -30,9 +30,9 @@ static size_t block_bytes(const ring *r, int block)
 /* Sends a block to the next node and receives another one from the previous node. */
 static weir_status ring_step(ring *r, int send, int receive, int combines, int is_last)
 {
-    int n = r->x.internode->nnodes, node = r->x.internode->node;
-    const weiri_transfer t = {.to = weiri_group_rank(&r->x, weiri_next(node, n)),
-                              .from = weiri_group_rank(&r->x, weiri_previous(node, n)),
+    int n = r->x->internode->nnodes, node = r->x->internode->node;
+    const weiri_transfer t = {.to = weiri_group_rank(r->x, weiri_next(node, n)),
+                              .from = weiri_group_rank(r->x, weiri_previous(node, n)),
                               .send = r->part + block_at(r, send),
                               .send_bytes = block_bytes(r, send),
                               .receive = r->part + block_at(r, receive),
@@ -40,16 +40,17 @@ static weir_status ring_step(ring *r, int send, int receive, int combines, int i
                               .combines = combines,
                               .peer_first = 1,
                               .is_last = is_last};
-    return weiri_transfer_run(&r->x, &t);
+    return weiri_transfer_run(r->x, &t);
 }
 
-static weir_status ring_along_rail(ring *r)
+static weir_status ring_along_rail(weiri_internode_coll *x, char *part, size_t count)
 {
-    int n = r->x.internode->nnodes, block = r->x.internode->node;
+    ring r = {x, part, count};
+    int n = x->internode->nnodes, block = x->internode->node;
     weir_status status = WEIR_OK;
     for (int step = 1; step < 2 * n - 1 && status == WEIR_OK; step++) {
         int next = weiri_previous(block, n);
-        status = ring_step(r, block, next, step < n, step == n - 1);
+        status = ring_step(&r, block, next, step < n, step == n - 1);
         block = next;
     }
     return status;
@@ -57,21 +58,7 @@ static weir_status ring_along_rail(ring *r)
 
 static weir_status allreduce_ring_run(weiri_coll *coll, const weiri_task *task)
 {
-    ring r = {.count = 0};
-    weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
-    if (status != WEIR_OK)
-        return status;
-    int nrails = r.x.internode->fewest;
-    weiri_share share = weiri_parts_share(task->call->count, r.x.place, nrails);
-    r.part = weiri_out_at(task, share.first * task->element_bytes);
-    r.count = share.count;
-    status = weiri_parts_reduce(&r.x, task->call->in, r.part, task->call->count, nrails);
-    if (status == WEIR_OK && r.x.place < nrails)
-        status = ring_along_rail(&r);
-    if (status == WEIR_OK)
-        status = weiri_parts_gather(&r.x, task->call->out, task->call->count, task->element_bytes,
-                                    nrails);
-    return weiri_internode_coll_end(&r.x, status);
+    return weiri_parts_allreduce(coll, task, ring_along_rail);
 }
 
 const weiri_algo weiri_net_allreduce_ring_row = {

@@ -38,7 +38,7 @@ typedef struct tree {
 } tree;
 
 typedef struct trees {
-    weiri_internode_coll x;
+    weiri_internode_coll *x;
     size_t chunk;
     tree of[TREES];
     int peers[PEERS_MOST], npeers;
@@ -75,8 +75,8 @@ static void tree_find(int position, int n, int *parent, int child[CHILDREN])
 /* The rank at a position of tree number t. */
 static int trees_rank_at(const trees *r, int t, int position)
 {
-    int n = r->x.internode->nnodes;
-    return position < 0 ? WEIRI_NOBODY : weiri_group_rank(&r->x, (position + n - t) % n);
+    int n = r->x->internode->nnodes;
+    return position < 0 ? WEIRI_NOBODY : weiri_group_rank(r->x, (position + n - t) % n);
 }
 
 static void trees_add_peer(trees *r, int rank)
@@ -92,9 +92,9 @@ static void trees_add_peer(trees *r, int rank)
 static weir_status trees_plan(trees *r, char *part, size_t count)
 {
     char *aside = NULL;
-    int n = r->x.internode->nnodes, node = r->x.internode->node;
-    size_t each = r->x.task->element_bytes, line = WEIR_LINE_BYTES;
-    weir_status status = weiri_internode_coll_scratch(&r->x, count * each, &aside);
+    int n = r->x->internode->nnodes, node = r->x->internode->node;
+    size_t each = r->x->task->element_bytes, line = WEIR_LINE_BYTES;
+    weir_status status = weiri_internode_coll_scratch(r->x, count * each, &aside);
     for (int t = 0; t < TREES && status == WEIR_OK; t++) {
         weiri_share share = weiri_parts_share(count, t, TREES);
         tree *of = &r->of[t];
@@ -109,7 +109,7 @@ static weir_status trees_plan(trees *r, char *part, size_t count)
             trees_add_peer(r, of->child[i]);
         }
     }
-    size_t most = weiri_internode_coll_elements(&r->x) * each;
+    size_t most = weiri_internode_coll_elements(r->x) * each;
     r->chunk = (count * each / TREES / CHUNKS + line - 1) / line * line;
     r->chunk = r->chunk < LEAST_BYTES ? LEAST_BYTES : r->chunk;
     r->chunk = weiri_least(r->chunk, most);
@@ -123,8 +123,8 @@ static void tree_combine(const trees *r, tree *of, int i, const char *data, size
     char *own = of->data + of->combined[i];
     const void *parts[2] = {i == 0 ? data : own, i == 0 ? own : data};
     int is_last = of->parent == WEIRI_NOBODY && (i == 1 || of->child[1] == WEIRI_NOBODY);
-    weiri_reduce(own, parts, 2, bytes / r->x.task->element_bytes, r->x.task->call->dtype,
-                 is_last ? r->x.task->call->op : r->x.op, (uint64_t)r->x.coll->nranks, 0);
+    weiri_reduce(own, parts, 2, bytes / r->x->task->element_bytes, r->x->task->call->dtype,
+                 is_last ? r->x->task->call->op : r->x->op, (uint64_t)r->x->coll->nranks, 0);
     of->combined[i] += bytes;
 }
 
@@ -170,7 +170,7 @@ static int is_complete(const trees *r, int rank, int tag)
 
 static weir_status trees_receive(trees *r, int rank, int *moved)
 {
-    weiri_internode *internode = r->x.internode;
+    weiri_internode *internode = r->x->internode;
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && weiri_internode_has_arrived(&internode->peers[rank])) {
         const char *data = weiri_internode_incoming(internode, rank);
@@ -194,7 +194,7 @@ static weir_status trees_receive(trees *r, int rank, int *moved)
 static weir_status trees_send(trees *r, int t, direction way, int rank, size_t ready, size_t *sent,
                               int *moved)
 {
-    weiri_internode *internode = r->x.internode;
+    weiri_internode *internode = r->x->internode;
     const tree *of = &r->of[t];
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && rank != WEIRI_NOBODY && *sent < ready &&
@@ -234,42 +234,30 @@ static weir_status trees_move(trees *r, int *moved, int *missing)
     return status;
 }
 
-static weir_status trees_along_rail(trees *r)
+static weir_status trees_along_rail(weiri_internode_coll *x, char *part, size_t count)
 {
+    trees r = {.x = x};
     weiri_waiter waiter = {.polls = {0, 0}};
     int missing = WEIRI_NOBODY;
-    weir_status status = WEIR_OK;
-    do {
+    weir_status status = trees_plan(&r, part, count);
+    while (status == WEIR_OK) {
         int moved = 0;
-        status = trees_move(r, &moved, &missing);
-        if (status != WEIR_OK || missing == WEIRI_NOBODY || moved)
+        status = trees_move(&r, &moved, &missing);
+        if (status != WEIR_OK || missing == WEIRI_NOBODY)
+            break;
+        if (moved)
             continue;
-        const weiri_internode_peer *peer = &r->x.internode->peers[missing];
-        status = weiri_comm_idle_for(r->x.host->comm, &waiter, &peer->words->arrived,
-                                     peer->taken + 1, missing, r->x.phase);
-    } while (status == WEIR_OK && missing != WEIRI_NOBODY);
-    weiri_comm_idle_end(r->x.host->comm, &waiter);
+        const weiri_internode_peer *peer = &x->internode->peers[missing];
+        status = weiri_comm_idle_for(x->host->comm, &waiter, &peer->words->arrived, peer->taken + 1,
+                                     missing, x->phase);
+    }
+    weiri_comm_idle_end(x->host->comm, &waiter);
     return status;
 }
 
 static weir_status allreduce_trees_run(weiri_coll *coll, const weiri_task *task)
 {
-    trees r = {.npeers = 0};
-    weir_status status = weiri_internode_coll_begin(coll, task, &r.x);
-    if (status != WEIR_OK)
-        return status;
-    int nrails = r.x.internode->fewest;
-    weiri_share share = weiri_parts_share(task->call->count, r.x.place, nrails);
-    char *part = weiri_out_at(task, share.first * task->element_bytes);
-    status = weiri_parts_reduce(&r.x, task->call->in, part, task->call->count, nrails);
-    if (status == WEIR_OK && r.x.place < nrails)
-        status = trees_plan(&r, part, share.count);
-    if (status == WEIR_OK && r.x.place < nrails)
-        status = trees_along_rail(&r);
-    if (status == WEIR_OK)
-        status = weiri_parts_gather(&r.x, task->call->out, task->call->count, task->element_bytes,
-                                    nrails);
-    return weiri_internode_coll_end(&r.x, status);
+    return weiri_parts_allreduce(coll, task, trees_along_rail);
 }
 
 const weiri_algo weiri_net_allreduce_trees_row = {

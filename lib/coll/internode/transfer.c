@@ -184,8 +184,9 @@ static int parts_are_even(const weiri_internode_coll *x, size_t count, int nrail
     return nrails == x->count && count % (size_t)nrails == 0;
 }
 
-weir_status weiri_parts_reduce(weiri_internode_coll *x, const char *in, char *part, size_t count,
-                               int nrails)
+/* Reduces this rank's part within the node. */
+static weir_status parts_reduce(weiri_internode_coll *x, const char *in, char *part, size_t count,
+                                int nrails)
 {
     const weiri_task *task = x->task;
     weir_status status = WEIR_OK;
@@ -219,6 +220,24 @@ weir_status weiri_parts_gather(weiri_internode_coll *x, char *out, size_t count,
                                 rail, x->stream);
     }
     return status;
+}
+
+weir_status weiri_parts_allreduce(weiri_coll *coll, const weiri_task *task, weiri_along_rail *along)
+{
+    weiri_internode_coll x;
+    const weir_call *call = task->call;
+    weir_status status = weiri_internode_coll_begin(coll, task, &x);
+    if (status != WEIR_OK)
+        return status;
+    int nrails = x.internode->fewest;
+    weiri_share share = weiri_parts_share(call->count, x.place, nrails);
+    char *part = weiri_out_at(task, share.first * task->element_bytes);
+    status = parts_reduce(&x, call->in, part, call->count, nrails);
+    if (status == WEIR_OK && x.place < nrails)
+        status = along(&x, part, share.count);
+    if (status == WEIR_OK)
+        status = weiri_parts_gather(&x, call->out, call->count, task->element_bytes, nrails);
+    return weiri_internode_coll_end(&x, status);
 }
 
 /* One rank of the node exchanges a block with each of them. Not every rank hears from every other

@@ -101,12 +101,15 @@ static inline weiri_share weiri_parts_share(size_t count, int i, int n)
  * undefined, and an earlier call's memory may have moved. Lives as long as the communicator. */
 weir_status weiri_internode_coll_scratch(weiri_internode_coll *x, size_t bytes, char **memory);
 
-/* Phases within the node for data that are divided among nrails ranks, element part_at(count, i,
- * nrails) on: reduces this rank's part of in into part, and distributes the parts of out. */
-weir_status weiri_parts_reduce(weiri_internode_coll *x, const char *in, char *part, size_t count,
-                               int nrails);
+/* Distributes within the node the parts of out, element part_at(count, i, nrails) on of rank i. */
 weir_status weiri_parts_gather(weiri_internode_coll *x, char *out, size_t count,
                                size_t element_bytes, int nrails);
+
+/* Allreduce in three phases: each node reduces and scatters, ranks that have a rail combine their
+ * part of the output along it, and each node gathers. */
+typedef weir_status weiri_along_rail(weiri_internode_coll *x, char *part, size_t count);
+weir_status weiri_parts_allreduce(weiri_coll *coll, const weiri_task *task,
+                                  weiri_along_rail *along);
 
 /* Every rank of the node sends a block to the rank of a place, or receives one from it. Only that
  * rank uses all, in which the blocks are in the order of places, stride bytes apart. */
