@@ -7,12 +7,7 @@
 
 #include <string.h>
 
-enum { WINDOW = 16, RECORDS_BYTES = 1 << 20 };
-
-size_t bench_samples_bytes(void)
-{
-    return RECORDS_BYTES;
-}
+enum { WINDOW = 16 };
 
 void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *candidate,
                         unsigned char *records)
@@ -170,7 +165,7 @@ static void close_window(bench_samples *samples)
         return;
     if (lies_in_out(samples))
         record_windows(samples);
-    if ((samples->entries + 1) * entry_bytes(samples) > RECORDS_BYTES)
+    if ((samples->entries + 1) * entry_bytes(samples) > BENCH_SAMPLES_BYTES)
         compare_records(samples);
     if (!samples->trial->in_place)
         fill_windows(samples, &c, &samples->trial->data);
@@ -180,7 +175,7 @@ static void close_window(bench_samples *samples)
 void bench_samples_next(bench_samples *samples, int step)
 {
     if (!samples->active || (!samples->trial->in_place && !lies_in_out(samples)) ||
-        entry_bytes(samples) > RECORDS_BYTES)
+        entry_bytes(samples) > BENCH_SAMPLES_BYTES)
         return;
     close_window(samples);
     samples->iterations++;

@@ -24,11 +24,11 @@ typedef struct bench_samples {
     int first_is_stale;
 } bench_samples;
 
+enum { BENCH_SAMPLES_BYTES = 1 << 20 }; /* of the records */
+
 /* Prepares checks; with records NULL they stay inactive. Local. */
 void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *candidate,
                         unsigned char *records);
-/* Bytes of the records. */
-size_t bench_samples_bytes(void);
 /* Called before each timed iteration, and after the last one of a block, which restores the
  * block's data in input and output. step: the step of alltoallv in the iteration's last
  * operation. Local. */

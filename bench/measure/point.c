@@ -87,7 +87,7 @@ static weir_status begin_round(bench_trial *trial, const bench_barrier *barrier,
 {
     bench_series *series = trial->series;
     weir_status status = WEIR_OK;
-    round->memory = malloc(bench_samples_bytes());
+    round->memory = malloc(BENCH_SAMPLES_BYTES);
     series->wants_starts =
         trial->options->mode == BENCH_MODE_LATENCY && bench_job_has_common_clock(trial->job);
     if (!round->memory)

@@ -139,12 +139,6 @@ void weiri_json_unsigned(weiri_json_writer *json, unsigned long long value)
     fprintf(json->file, "%llu", value);
 }
 
-void weiri_json_add_flag(weiri_json_writer *json, int value)
-{
-    json_write_separator(json, 0);
-    fputs(value ? "true" : "false", json->file);
-}
-
 void weiri_json_real_digits(weiri_json_writer *json, double value, int digits)
 {
     if (!isfinite(value)) {
@@ -200,7 +194,8 @@ void weiri_json_put_unsigned(weiri_json_writer *json, const char *key, unsigned 
 void weiri_json_put_flag(weiri_json_writer *json, const char *key, int value)
 {
     weiri_json_key(json, key);
-    weiri_json_add_flag(json, value);
+    json_write_separator(json, 0);
+    fputs(value ? "true" : "false", json->file);
 }
 
 void weiri_json_put_real(weiri_json_writer *json, const char *key, double value)

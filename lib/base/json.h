@@ -41,7 +41,6 @@ void weiri_json_break(weiri_json_writer *json, int indent);
 void weiri_json_add_text(weiri_json_writer *json, const char *text);
 void weiri_json_add_whole(weiri_json_writer *json, long long value);
 void weiri_json_unsigned(weiri_json_writer *json, unsigned long long value);
-void weiri_json_add_flag(weiri_json_writer *json, int value);
 /* NaN and infinities, which JSON lacks, become null. The first writes 17 significant digits. */
 void weiri_json_add_real(weiri_json_writer *json, double value);
 void weiri_json_real_digits(weiri_json_writer *json, double value, int digits);

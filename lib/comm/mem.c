@@ -46,14 +46,14 @@ static weir_status mem_make_region(weir_comm *comm, void *adopted, size_t bytes,
 static weir_status mem_create_region(weir_comm *comm, void *adopted, size_t bytes, weir_mem **mem)
 {
     int id;
-    weir_status status = weiri_region_create(weiri_comm_node(comm), adopted, bytes, &id);
+    weir_status status = weiri_region_create(weiri_comm_node(comm), adopted, bytes, 0, &id);
     return status == WEIR_OK ? mem_make_region(comm, adopted, bytes, id, mem) : status;
 }
 
 weir_status weiri_mem_reserve(weir_comm *comm, size_t bytes, weir_mem **mem)
 {
     int id;
-    weir_status status = weiri_region_reserve(weiri_comm_node(comm), bytes, &id);
+    weir_status status = weiri_region_create(weiri_comm_node(comm), NULL, bytes, 1, &id);
     return status == WEIR_OK ? mem_make_region(comm, NULL, bytes, id, mem) : status;
 }
 

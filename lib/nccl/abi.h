@@ -283,9 +283,8 @@ void weiri_nccl_saved_free(weiri_nccl_comm *comm);
 /* Their state; collective. */
 weir_status weiri_nccl_rma_create(weiri_nccl_comm *comm);
 void weiri_nccl_rma_destroy(weiri_nccl_comm *comm);
-/* Runs one, or frees one of a group. */
+/* Runs one. */
 ncclResult_t weiri_nccl_rma_run(weiri_nccl_comm *comm, const weiri_nccl_call *call);
-void weiri_nccl_rma_free(struct weiri_nccl_onesided *call);
 
 /* -------------------------------------------------------------------- memory */
 

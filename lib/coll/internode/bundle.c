@@ -163,7 +163,7 @@ static weir_status send_bundle(const weiri_bundles *b, int node)
         bytes += length;
         any |= has_short(part, count);
     }
-    return any ? weiri_internode_post(internode, to, bytes, BUNDLE) : WEIR_OK;
+    return any ? weiri_internode_post(internode, to, NULL, bytes, BUNDLE) : WEIR_OK;
 }
 
 weir_status weiri_bundles_send(weiri_bundles *b)

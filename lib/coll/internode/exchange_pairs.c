@@ -36,10 +36,10 @@ static weir_status pairs_send(pairs *p, int rank, int *moved)
         size_t bytes = weiri_least(pair->send_bytes - p->of[rank].sent, internode->slot_bytes);
         const char *from = pair->from + p->of[rank].sent;
         if (weiri_internode_is_direct(internode, bytes)) {
-            status = weiri_internode_post_from(internode, rank, from, bytes, pair->send_bytes);
+            status = weiri_internode_post(internode, rank, from, bytes, pair->send_bytes);
         } else {
             weiri_copy(weiri_internode_outgoing(internode, rank), from, bytes);
-            status = weiri_internode_post(internode, rank, bytes, pair->send_bytes);
+            status = weiri_internode_post(internode, rank, NULL, bytes, pair->send_bytes);
         }
         p->of[rank].sent += bytes;
         p->of[rank].sends = p->of[rank].sent < pair->send_bytes;

@@ -292,16 +292,13 @@ static inline const weiri_internode_head *weiri_internode_head_of(const char *da
 /* Wait for room, and for the arrival of a message. */
 weir_status weiri_internode_await_room(weiri_internode *internode, int rank, const char *phase);
 weir_status weiri_internode_await(weiri_internode *internode, int rank, const char *phase);
-/* Queues the message written to weiri_internode_outgoing; the next poll sends it. Non-blocking. */
-weir_status weiri_internode_post(weiri_internode *internode, int rank, size_t bytes,
-                                 size_t total_bytes);
 /* Returns 1 if data of so many bytes are worth sending from where they are, for which the network
  * must support that. */
 int weiri_internode_is_direct(const weiri_internode *internode, size_t bytes);
-/* Like post, with data that stay unchanged until weiri_internode_flush instead of
- * weiri_internode_outgoing. */
-weir_status weiri_internode_post_from(weiri_internode *internode, int rank, const char *data,
-                                      size_t bytes, size_t total_bytes);
+/* Queues a message, which the next poll sends: its data were written to weiri_internode_outgoing,
+ * or (from not NULL) are elsewhere and stay unchanged until weiri_internode_flush. Non-blocking. */
+weir_status weiri_internode_post(weiri_internode *internode, int rank, const char *from,
+                                 size_t bytes, size_t total_bytes);
 /* Names the destination of the data of the next messages from a peer: bytes in all, of which each
  * message but the last has slot_bytes. Some or all may yet arrive in the inbox. Repeat it for the
  * rest after each message taken. Non-blocking. */

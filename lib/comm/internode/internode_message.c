@@ -135,9 +135,8 @@ static weir_status message_put(weiri_internode *internode, const weiri_internode
                                     (uint64_t)(at - internode->window), &peer->key, to, bytes);
 }
 
-/* Queues a message: the head, and its data from after it, or from elsewhere if from is not NULL. */
-static weir_status message_post(weiri_internode *internode, int rank, const char *from,
-                                size_t bytes, size_t total_bytes)
+weir_status weiri_internode_post(weiri_internode *internode, int rank, const char *from,
+                                 size_t bytes, size_t total_bytes)
 {
     weiri_internode_peer *peer = &internode->peers[rank];
     const weiri_net_ops *ops = internode->net->ops;
@@ -165,23 +164,11 @@ static weir_status message_post(weiri_internode *internode, int rank, const char
     return status == WEIR_OK ? WEIR_OK : message_give_up(internode, rank, status);
 }
 
-weir_status weiri_internode_post(weiri_internode *internode, int rank, size_t bytes,
-                                 size_t total_bytes)
-{
-    return message_post(internode, rank, NULL, bytes, total_bytes);
-}
-
 /* ------------------------------------------------ data sent and received in place */
 
 int weiri_internode_is_direct(const weiri_internode *internode, size_t bytes)
 {
     return bytes >= DIRECT_BYTES && internode->net->ops->put_from;
-}
-
-weir_status weiri_internode_post_from(weiri_internode *internode, int rank, const char *data,
-                                      size_t bytes, size_t total_bytes)
-{
-    return message_post(internode, rank, data, bytes, total_bytes);
 }
 
 /* Where the data of a message of a peer arrive, as an offset in the window, if it is the next one
@@ -272,7 +259,7 @@ weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t by
                                  size_t total_bytes)
 {
     int moved = 0;
-    weir_status status = weiri_internode_post(internode, rank, bytes, total_bytes);
+    weir_status status = weiri_internode_post(internode, rank, NULL, bytes, total_bytes);
     if (status != WEIR_OK || message_has_left(&internode->peers[rank], bytes))
         return status;
     weiri_net_lock(internode->net);

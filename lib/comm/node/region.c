@@ -71,8 +71,8 @@ static weir_status region_make_segment(weir_comm *comm, void *adopted, size_t by
     return comm->memory->segment_reserve(page, (int)(bytes / page + 1), segment, key);
 }
 
-static weir_status region_create(weir_comm *comm, void *adopted, size_t bytes, int is_reserved,
-                                 int *id)
+weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int is_reserved,
+                                int *id)
 {
     weiri_region_sweep(comm);
     int entry = region_find_free_entry(comm);
@@ -103,16 +103,6 @@ static weir_status region_create(weir_comm *comm, void *adopted, size_t bytes, i
     weiri_gpu_know(comm, comm->rank, entry, region->segment.base);
     *id = entry;
     return WEIR_OK;
-}
-
-weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int *id)
-{
-    return region_create(comm, adopted, bytes, 0, id);
-}
-
-weir_status weiri_region_reserve(weir_comm *comm, size_t bytes, int *id)
-{
-    return region_create(comm, NULL, bytes, 1, id);
 }
 
 weir_status weiri_region_back(const weir_comm *comm, int id, size_t at, size_t bytes)

@@ -5,10 +5,10 @@
 #include "comm/comm.h"
 
 /* Allocates a region of `bytes` (may be 0), or on the cuda backend adopts the caller's memory, and
- * publishes it in the directory entry *id. */
-weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int *id);
-/* The same for host memory whose pages get memory when weiri_region_back is called for them. */
-weir_status weiri_region_reserve(weir_comm *comm, size_t bytes, int *id);
+ * publishes it in the directory entry *id. is_reserved: host memory, whose pages get memory when
+ * weiri_region_back is called for them. */
+weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int is_reserved,
+                                int *id);
 /* Backs a range of a reserved region with memory, and what is in the same pages.
  * WEIR_ERR_NO_MEMORY.
  */

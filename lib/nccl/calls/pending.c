@@ -90,7 +90,7 @@ void weiri_nccl_pending_free(const weiri_nccl_pending *all)
     for (size_t i = 0; i < all->njobs; i++)
         job_drop(&all->jobs[i]);
     for (size_t i = 0; i < all->ncalls; i++)
-        weiri_nccl_rma_free(all->calls[i].onesided);
+        free(all->calls[i].onesided);
     free(all->calls);
     free(all->jobs);
 }

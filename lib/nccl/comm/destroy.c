@@ -110,7 +110,7 @@ static ncclResult_t comm_end(weiri_nccl_comm *comm)
     struct timespec until;
     pthread_t thread;
     if (comm->vendor) {
-        weiri_nccl_vendor_end(comm, comm->async_error != ncclSuccess);
+        weiri_nccl_vendor_destroy(comm->vendor, comm->async_error != ncclSuccess);
         weiri_nccl_comm_free(comm);
         return ncclSuccess;
     }

@@ -115,7 +115,7 @@ static char *message_outgoing(const weiri_nccl_comm *comm, int peer)
 static weir_status message_post(const weiri_nccl_comm *comm, int peer, uint64_t bytes,
                                 weiri_p2p_head head)
 {
-    return weiri_internode_post(comm->p2p->pairs, peer, bytes, head.message_bytes);
+    return weiri_internode_post(comm->p2p->pairs, peer, NULL, bytes, head.message_bytes);
 }
 
 static int message_has_arrived(const weiri_nccl_comm *comm, int peer)

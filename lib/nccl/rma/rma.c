@@ -154,8 +154,3 @@ ncclResult_t weiri_nccl_rma_run(weiri_nccl_comm *comm, const weiri_nccl_call *ca
                   comm->nranks, (unsigned long long)own->bytes);
     return weiri_nccl_result_of(comm, status);
 }
-
-void weiri_nccl_rma_free(weiri_nccl_onesided *call)
-{
-    free(call);
-}

@@ -240,8 +240,3 @@ ncclResult_t weiri_nccl_vendor_async(weiri_nccl_comm *comm, ncclResult_t *error)
 {
     return library_functions.CommGetAsyncError(comm->vendor, error);
 }
-
-void weiri_nccl_vendor_end(weiri_nccl_comm *comm, int aborts)
-{
-    weiri_nccl_vendor_destroy(comm->vendor, aborts);
-}

@@ -18,7 +18,6 @@ weir_status weiri_nccl_vendor_p2p(weiri_nccl_comm *comm, const weiri_nccl_call *
                                   size_t count);
 /* Likewise for the remaining operations on a communicator. */
 ncclResult_t weiri_nccl_vendor_async(weiri_nccl_comm *comm, ncclResult_t *error);
-void weiri_nccl_vendor_end(weiri_nccl_comm *comm, int aborts);
 
 /* The library's function of a name ("ncclTeamLsa"); NULL if there is no library, or it lacks it. */
 void *weiri_nccl_vendor_function(const char *name);

@@ -65,7 +65,5 @@ weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_pl
 weir_status weiri_device_ports_connect(weir_executor *executor, weiri_plan_context *context);
 weir_status weiri_device_ports_create(weir_executor *executor, weiri_plan_context *context);
 void weiri_device_ports_free(weiri_plan_context *context);
-/* Closes the executor's proxy and connections. Local. */
-void weiri_device_ports_close(weir_executor *executor);
 
 #endif

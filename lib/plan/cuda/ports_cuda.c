@@ -83,9 +83,3 @@ void weiri_device_ports_free(weiri_plan_context *context)
         weir_sem_free(own->sems ? own->sems[i] : NULL);
     }
 }
-
-void weiri_device_ports_close(weir_executor *executor)
-{
-    weiri_device *device = executor->own;
-    weiri_plan_ports_close(executor, &device->ports);
-}

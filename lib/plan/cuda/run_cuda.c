@@ -328,8 +328,9 @@ static weir_status cuda_plan_fit(weir_executor *executor, const weiri_plan_conte
 
 static void cuda_plan_close(weir_executor *executor)
 {
-    weiri_device_ports_close(executor);
-    free(executor->own);
+    weiri_device *device = executor->own;
+    weiri_plan_ports_close(executor, &device->ports);
+    free(device);
 }
 
 static const weiri_executor_ops ops = {

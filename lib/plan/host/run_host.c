@@ -252,7 +252,7 @@ static weir_status plan_host_settle(weir_executor *executor)
 static void plan_host_close(weir_executor *executor)
 {
     weiri_host *host = executor->own;
-    weiri_host_ports_close(executor);
+    weiri_plan_ports_close(executor, &host->ports);
     weir_mem_free(host->stages[0]);
     weir_mem_free(host->stages[1]);
     free(host);

@@ -137,6 +137,5 @@ weir_status weiri_host_ports_create(weir_executor *executor, weiri_plan_context 
 /* Blocks until all outstanding puts have completed. */
 weir_status weiri_host_ports_settle(weir_executor *executor, weiri_plan_context *context);
 void weiri_host_ports_free(weiri_plan_context *context);
-void weiri_host_ports_close(weir_executor *executor);
 
 #endif

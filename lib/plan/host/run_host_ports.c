@@ -53,9 +53,3 @@ void weiri_host_ports_free(weiri_plan_context *context)
         weir_sem_free(own->sems[i]);
     }
 }
-
-void weiri_host_ports_close(weir_executor *executor)
-{
-    weiri_host *host = executor->own;
-    weiri_plan_ports_close(executor, &host->ports);
-}
