@@ -305,6 +305,20 @@ static void add_line(stripping *s, char *text, const results_line *of, int sourc
     s->all.has_rows[source] |= is_row(text);
 }
 
+static void keep_partial(stripping *s, const char *text)
+{
+    s->partial = results_keep_printed(s->set, "%s%s", s->partial ? s->partial : "", text);
+}
+
+/* Whether a prefix inside a line is the line's own: Open MPI 4 tags every piece of output that it
+ * reads, so that the text after the prefix continues the line. */
+static int is_same_source(const shapes *known, char *inner, const char *label)
+{
+    char inner_label[LABEL_BYTES];
+    label_of(inner, prefix_end(known, inner), inner_label);
+    return strcmp(inner_label, label) == 0;
+}
+
 static void strip_line(stripping *s, const results_line *line)
 {
     char *at = line->text, *end = prefix_end(s->known, at), label[LABEL_BYTES] = "";
@@ -317,11 +331,15 @@ static void strip_line(stripping *s, const results_line *line)
         at = end + (is_word(end[-1]) && *end == ' ');
     if (inner) {
         results_line rest = {results_keep_text(s->set, inner, strlen(inner)), line->number, 0, 0};
+        const int is_torn = is_same_source(s->known, inner, label);
         *inner = '\0';
-        add_line(s, at, line, source);
+        if (is_torn)
+            keep_partial(s, at);
+        else
+            add_line(s, at, line, source);
         strip_line(s, &rest);
     } else if (is_open) {
-        s->partial = results_keep_printed(s->set, "%s%s", s->partial ? s->partial : "", at);
+        keep_partial(s, at);
     } else {
         add_line(s, at, line, source);
     }

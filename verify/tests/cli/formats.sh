@@ -49,6 +49,7 @@ around() {
     'nothing') cat ;;
     'mpirun --tag-output') sed 's/^/[1,0]<stdout>:/' ;;
     'mpirun --tag-output of 100 ranks and more') sed 's/^/[1,128]<stdout>:/' ;;
+    'mpirun --tag-output, tags inside lines') awk 'NR % 3 == 0 { $0 = substr($0, 1, 9) "[1,0]<stdout>:" substr($0, 10) } { print "[1,0]<stdout>:" $0 }' ;;
     'prterun --output tag') sed 's/^/[prterun-blade1-123@1,0]<stdout>: /' ;;
     'prterun --output tag-detailed') sed 's/^/[prterun-blade1-123@1,0][blade1:7001]<stdout>: /' ;;
     'mpirun --timestamp-output') awk '{ printf "Fri Jan  2 03:04:%02d 2026<stdout>:%s\n", NR % 60, $0 }' ;;
@@ -90,7 +91,7 @@ around() {
     'a log service') echo '['; awk '{ gsub(/"/, "\\\""); printf "%s{\"timestamp\":%d,\"textPayload\":\"%s\"}", (NR > 1 ? ",\n" : ""), NR, $0 }'; echo ']' ;;
     esac
 }
-variants=(nothing 'mpirun --tag-output' 'mpirun --tag-output of 100 ranks and more' 'prterun --output tag' 'prterun --output tag-detailed'
+variants=(nothing 'mpirun --tag-output' 'mpirun --tag-output, tags inside lines' 'mpirun --tag-output of 100 ranks and more' 'prterun --output tag' 'prterun --output tag-detailed'
     'mpirun --timestamp-output' both 'srun -l' 'srun -l of many tasks' 'mpiexec -prepend-rank' 'torchrun' pdsh 'kubectl --prefix'
     'kubectl --prefix --timestamps' 'docker logs -t' 'docker compose' 'docker compose in colours' stern CRI 'CRI with partial lines' journalctl
     'GitHub Actions' 'gh run view --log' GitLab Jenkins ts 'ts -s' 'ts %.s' 'a logging module' grep 'grep -n' 'a quotation' 'an indented block'
