@@ -6,6 +6,7 @@
  */
 #include "base/env.h"
 #include "base/error.h"
+#include "base/launchers.h"
 #include "boot/by_name.h"
 
 #include <stdio.h>
@@ -64,6 +65,25 @@ static weir_status slurm_find_port(int *port)
     return status;
 }
 
+/* With srun --distribution=arbitrary, rank 0 runs on any node, and the list stays sorted, so that
+ * no variable names rank 0's node. Rank 0 and the tasks of the first node see that; the others do
+ * not.
+ */
+static weir_status slurm_check_first_node(int rank, const char *list)
+{
+    const char *here = weiri_launcher_variable("SLURM_GTIDS"); /* ranks of this node, ascending */
+    const int node = weiri_launcher_number("SLURM_NODEID");
+    const int is_elsewhere = node == 0 && here && strtol(here, NULL, 10) != 0;
+    if (!(rank == 0 && node > 0) && !is_elsewhere)
+        return WEIR_OK;
+    return weiri_fail(
+        WEIR_ERR_INVALID,
+        "rank 0 does not run on the first node of %s=%s, where the others look for it: "
+        "start the program with srun --distribution=block or cyclic, or with srun "
+        "--mpi=pmix and WEIR_LAUNCHER=pmix",
+        weiri_env_name(WEIRI_ENV_SLURM_STEP_NODELIST), list);
+}
+
 weir_status weir_boot_slurm_create(weir_boot **boot)
 {
     char host[HOST_BYTES];
@@ -82,6 +102,8 @@ weir_status weir_boot_slurm_create(weir_boot **boot)
     weir_status status = slurm_read_number(WEIRI_ENV_SLURM_PROCID, 0, 65535, &rank);
     if (status == WEIR_OK)
         status = slurm_read_number(size, 1, 65536, &nranks);
+    if (status == WEIR_OK)
+        status = slurm_check_first_node(rank, list);
     const char *job = weiri_env(WEIRI_ENV_SLURM_JOB_ID), *step = weiri_env(WEIRI_ENV_SLURM_STEP_ID);
     snprintf(root.job, sizeof root.job, "slurm %.40s.%.40s", job ? job : "", step ? step : "");
     if (status == WEIR_OK)

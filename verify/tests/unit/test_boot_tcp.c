@@ -950,6 +950,27 @@ TEST_ON_RANKS(wrong_slurm_variables_are_named, 1)
     return failures;
 }
 
+/* What srun --distribution=arbitrary sets if rank 0 runs on the second node, and rank 1 on the
+ * first. */
+TEST_ON_RANKS(slurm_root_on_another_node_is_named, 1)
+{
+    (void)boot;
+    static const char *const tasks[][3] = {{"0", "1", "0"}, {"1", "0", "1"}};
+    int failures = 0;
+    weir_boot *tcp = NULL;
+    setenv("SLURM_STEP_NODELIST", "localhost,other", 1);
+    setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
+        setenv("SLURM_PROCID", tasks[i][0], 1);
+        setenv("SLURM_NODEID", tasks[i][1], 1);
+        setenv("SLURM_GTIDS", tasks[i][2], 1);
+        EXPECT(&failures, weir_boot_slurm_create(&tcp) == WEIR_ERR_INVALID);
+        EXPECT(&failures, boot_last_error_has("rank 0 does not run on the first node"));
+        EXPECT(&failures, boot_last_error_has("--distribution=block"));
+    }
+    return failures;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "refuse-garbage") == 0)
