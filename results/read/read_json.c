@@ -6,6 +6,7 @@
 #include "results/output/print.h"
 #include "results/read/load.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -405,6 +406,36 @@ static int read_value(reader *in, json_t *value)
     return found;
 }
 
+/* Where the whole number begins that ends at `end`; NULL if it is part of a real one. */
+static char *whole_number_begin(char *text, char *end)
+{
+    char *begin = end;
+    while (begin > text && isdigit((unsigned char)begin[-1]))
+        begin--;
+    const char before = begin > text ? begin[-1] : ' ';
+    const char two_before = begin > text + 1 ? begin[-2] : ' ';
+    if (strchr(".+eE", before) || (before == '-' && strchr("eE", two_before)))
+        return NULL;
+    return begin;
+}
+
+/* Parses JSON. jansson refuses a document for a whole number beyond 64 bits with a sign, such as a
+ * hash, although no such number is read here. Its last four digits become an exponent, so that the
+ * text keeps its length. */
+static json_t *parse(char *text, size_t length, size_t flags, json_error_t *error)
+{
+    enum { DIGITS = 4 };
+    for (;;) {
+        json_t *value = json_loadb(text, length, flags, error);
+        if (value || json_error_code(error) != json_error_numeric_overflow)
+            return value;
+        char *end = text + error->position, *begin = whole_number_begin(text, end);
+        if (!begin || end - begin <= DIGITS)
+            return NULL;
+        memcpy(end - DIGITS, "e004", DIGITS);
+    }
+}
+
 /* Reads lines with one object each. Returns how many contained a result; reports problems if any
  * did. */
 static int read_lines(reader *in)
@@ -414,7 +445,7 @@ static int read_lines(reader *in)
     int found = 0;
     for (int number = 1; (line = results_next_line(&at, end)); number++) {
         json_error_t error;
-        json_t *value = line[0] == '{' ? json_loads(line, 0, &error) : NULL;
+        json_t *value = line[0] == '{' ? parse(line, strlen(line), 0, &error) : NULL;
         if (value && is_flat(value)) {
             read_flat(in, value, number);
             found++;
@@ -438,8 +469,7 @@ static int read_appended(reader *in)
         at += strspn(input->text + at, " \t\r\n");
         if (at >= input->length)
             break;
-        json_t *value =
-            json_loadb(input->text + at, input->length - at, JSON_DISABLE_EOF_CHECK, &error);
+        json_t *value = parse(input->text + at, input->length - at, JSON_DISABLE_EOF_CHECK, &error);
         if (!value && count > 0)
             results_note(in->set, input->path, 0,
                          "the document after the %d. is not valid JSON (cut "
@@ -462,7 +492,7 @@ void results_read_json(results_set *set, results_input *input, int named)
     json_error_t error;
     reader in = {
         .set = set, .input = input, .common = results_row_make(input->path, 1, RESULTS_NCCL_TESTS)};
-    json_t *value = json_loadb(input->text, input->length, 0, &error);
+    json_t *value = parse(input->text, input->length, 0, &error);
     if (value) {
         if (!read_value(&in, value) && named)
             results_note(set, input->path, 0, "JSON without known results");
