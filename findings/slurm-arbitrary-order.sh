@@ -2,7 +2,7 @@
 # shellcheck source=findings/support.inc
 . "$(dirname "$0")/support.inc"
 # shellcheck source=findings/slurm.inc
-. "$start/$(dirname "$0")/slurm.inc"
+. "$here/slurm.inc"
 # shellcheck disable=SC2016 # expanded by the inner shells
 seen=$(slurm_two_nodes '
 printf "nb\nna\n" >hosts.wanted
