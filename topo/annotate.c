@@ -12,6 +12,7 @@
 #include "topo/model.h"
 
 static const char nvidia_gpus[] = "/proc/driver/nvidia/gpus";
+static const char amd_nodes[] = "/sys/class/kfd/kfd/topology/nodes";
 
 /* Reads the first line of a file, without its line feed. Returns 0 if there is none. */
 static int read_line(const char *path, char *line, size_t bytes)
@@ -103,6 +104,38 @@ static void annotate_nvidia(hwloc_obj_t pci)
         add_info(pci, WEIRI_TOPO_INFO_HIDDEN, "1");
 }
 
+/* The value of a line "name value" of a file; -1 if there is none. */
+static long read_property(const char *path, const char *name)
+{
+    char line[128];
+    long value = -1;
+    const size_t length = strlen(name);
+    FILE *file = fopen(path, "r");
+    while (file && value < 0 && fgets(line, sizeof line, file))
+        if (strncmp(line, name, length) == 0 && line[length] == ' ')
+            value = atol(line + length);
+    if (file)
+        fclose(file);
+    return value;
+}
+
+int weiri_topo_amd_computes(const char *folder, const struct hwloc_pcidev_attr_s *at)
+{
+    const long location = (long)at->bus << 8 | (long)at->dev << 3 | at->func;
+    DIR *nodes = opendir(folder);
+    int found = 0;
+    for (struct dirent *node; nodes && !found && (node = readdir(nodes));) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s/properties", folder, node->d_name);
+        found = read_property(path, "simd_count") > 0 &&
+                read_property(path, "location_id") == location &&
+                (read_property(path, "domain") < 0 || read_property(path, "domain") == at->domain);
+    }
+    if (nodes)
+        closedir(nodes);
+    return found;
+}
+
 /* The model that an AMD card reports; empty on some. */
 static void annotate_amd(hwloc_obj_t pci)
 {
@@ -124,9 +157,13 @@ void weiri_topo_annotate(hwloc_topology_t hwloc)
             annotate_network(object);
     }
     object = NULL;
-    while ((object = hwloc_get_next_pcidev(hwloc, object)))
-        if (weiri_topo_is_gpu(object) && object->attr->pcidev.vendor_id == WEIRI_VENDOR_NVIDIA)
+    while ((object = hwloc_get_next_pcidev(hwloc, object))) {
+        const struct hwloc_pcidev_attr_s *at = &object->attr->pcidev;
+        if (at->vendor_id == WEIRI_VENDOR_AMD && weiri_topo_amd_computes(amd_nodes, at))
+            add_info(object, WEIRI_TOPO_INFO_COMPUTE, "1");
+        if (weiri_topo_is_gpu(object) && at->vendor_id == WEIRI_VENDOR_NVIDIA)
             annotate_nvidia(object);
-        else if (weiri_topo_is_gpu(object) && object->attr->pcidev.vendor_id == WEIRI_VENDOR_AMD)
+        else if (weiri_topo_is_gpu(object) && at->vendor_id == WEIRI_VENDOR_AMD)
             annotate_amd(object);
+    }
 }

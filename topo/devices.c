@@ -1,7 +1,8 @@
 /*
- * The tables of GPUs and NICs, read from hwloc's tree. A GPU is a PCI device of a class and vendor
- * that computes; a NIC is a PCI device that has a network or OpenFabrics device. One PCI function
- * is one entry, however many names the operating system gives it.
+ * The tables of GPUs and NICs, read from hwloc's tree. A GPU is a PCI device that a compute runtime
+ * can use, which excludes graphics of consoles, virtual machines and processors; a NIC is a PCI
+ * device that has a network or OpenFabrics device. One PCI function is one entry, however many
+ * names the operating system gives it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +11,57 @@
 #include "base/error.h"
 #include "topo/model.h"
 
-enum { CLASS_VGA = 0x0300, CLASS_DISPLAY = 0x03, CLASS_ACCELERATOR = 0x12 };
+enum { CLASS_DISPLAY = 0x03, CLASS_ACCELERATOR = 0x12 };
 
-/* Intel's VGA devices are integrated graphics; those of other vendors are mostly a board's service
- * console. */
+/* The device numbers of GPUs that a compute runtime supports, by vendor. Other display devices are
+ * a server's console (ATI ES1000), chips older than these runtimes, or part of an AMD processor. */
+static const struct {
+    unsigned short vendor, first, last;
+} gpu_numbers[] = {
+    {WEIRI_VENDOR_NVIDIA, 0x05e0, 0x07df}, /* GT200, G92, Fermi */
+    {WEIRI_VENDOR_NVIDIA, 0x0a20, 0xffff}, /* since GT215 */
+    {WEIRI_VENDOR_AMD, 0x6600, 0x66ff},    /* Oland, Bonaire, Vega 20 */
+    {WEIRI_VENDOR_AMD, 0x6780, 0x683f},    /* Tahiti, Hawaii, Polaris, Pitcairn */
+    {WEIRI_VENDOR_AMD, 0x6860, 0x687f},    /* Vega 10 */
+    {WEIRI_VENDOR_AMD, 0x6900, 0x69ff},    /* Tonga, Polaris, Vega 12 */
+    {WEIRI_VENDOR_AMD, 0x7300, 0x7fff},    /* since Fiji: Navi, Instinct MI100 to MI350 */
+};
+
+static int has_gpu_number(const struct hwloc_pcidev_attr_s *at)
+{
+    for (size_t i = 0; i < sizeof gpu_numbers / sizeof *gpu_numbers; i++)
+        if (at->vendor_id == gpu_numbers[i].vendor && at->device_id >= gpu_numbers[i].first &&
+            at->device_id <= gpu_numbers[i].last)
+            return 1;
+    return 0;
+}
+
+/* The graphics unit of an Intel processor is always at this address. */
+static int is_intel_processor(const struct hwloc_pcidev_attr_s *at)
+{
+    return at->domain == 0 && at->bus == 0 && at->dev == 2;
+}
+
+/* AMD's runtime reports which devices it can use, among them some graphics units of processors. */
+static int is_used_by_runtime(hwloc_obj_t pci)
+{
+    hwloc_obj_t osdev = pci->io_first_child;
+    while (osdev && (!osdev->name || strncmp(osdev->name, "rsmi", 4) != 0))
+        osdev = osdev->next_sibling;
+    return osdev || hwloc_obj_get_info_by_name(pci, WEIRI_TOPO_INFO_COMPUTE);
+}
+
 int weiri_topo_is_gpu(hwloc_obj_t pci)
 {
     const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
-    int class_base = at->class_id >> 8;
-    if (class_base != CLASS_DISPLAY && class_base != CLASS_ACCELERATOR)
+    const int class_base = at->class_id >> 8, is_display = class_base == CLASS_DISPLAY;
+    if (!is_display && class_base != CLASS_ACCELERATOR)
         return 0;
     if (at->vendor_id == WEIRI_VENDOR_INTEL)
-        return class_base == CLASS_DISPLAY && at->class_id != CLASS_VGA;
-    return at->vendor_id == WEIRI_VENDOR_NVIDIA || at->vendor_id == WEIRI_VENDOR_AMD;
+        return is_display && !is_intel_processor(at);
+    if (at->vendor_id == WEIRI_VENDOR_AMD)
+        return !is_display || has_gpu_number(at) || is_used_by_runtime(pci);
+    return at->vendor_id == WEIRI_VENDOR_NVIDIA && has_gpu_number(at);
 }
 
 hwloc_obj_t weiri_topo_pci_of(hwloc_obj_t osdev)
@@ -63,6 +102,24 @@ static const char *info_of(hwloc_obj_t object, const char *name)
     return object ? hwloc_obj_get_info_by_name(object, name) : NULL;
 }
 
+/* A device is up if any of its ports is. */
+static int link_up(hwloc_obj_t osdev)
+{
+    int up = -1;
+    const char *state = info_of(osdev, WEIRI_TOPO_INFO_LINK_STATE);
+    if (state)
+        return strcmp(state, "up") == 0;
+    for (int port = 1; up != 1; port++) {
+        char name[24];
+        snprintf(name, sizeof name, "Port%dState", port); /* hwloc's */
+        state = info_of(osdev, name);
+        if (!state)
+            break;
+        up = atoi(state) == 4; /* active */
+    }
+    return up;
+}
+
 /* The rank of a name, better ones first: a name that CUDA programs use precedes one of a
  * display. */
 static int name_rank(hwloc_obj_t osdev)
@@ -81,13 +138,21 @@ static int name_rank(hwloc_obj_t osdev)
     }
 }
 
-/* The OS device that names a PCI device best, or NULL. */
+static int is_better(hwloc_obj_t osdev, hwloc_obj_t best)
+{
+    const int rank = name_rank(osdev);
+    if (!best || rank != name_rank(best))
+        return rank > (best ? name_rank(best) : 0);
+    return link_up(osdev) == 1 && link_up(best) != 1;
+}
+
+/* The OS device that names a PCI device best, or NULL. Of a card with several ports that is a port
+ * which is up. */
 static hwloc_obj_t best_osdev(const weiri_topo *topo, hwloc_obj_t pci)
 {
     hwloc_obj_t best = NULL, osdev = NULL;
     while ((osdev = hwloc_get_next_osdev(topo->hwloc, osdev)))
-        if (weiri_topo_pci_of(osdev) == pci && osdev->name && name_rank(osdev) > 0 &&
-            (!best || name_rank(osdev) > name_rank(best)))
+        if (weiri_topo_pci_of(osdev) == pci && osdev->name && is_better(osdev, best))
             best = osdev;
     return best;
 }
@@ -96,15 +161,6 @@ static int is_nic(hwloc_obj_t osdev)
 {
     return osdev && (osdev->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS ||
                      osdev->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK);
-}
-
-static int link_up(hwloc_obj_t osdev)
-{
-    const char *state = info_of(osdev, WEIRI_TOPO_INFO_LINK_STATE);
-    if (state)
-        return strcmp(state, "up") == 0;
-    state = info_of(osdev, "Port1State"); /* hwloc's, 4: active */
-    return state ? atoi(state) == 4 : -1;
 }
 
 static void describe_pci(const weiri_topo *topo, hwloc_obj_t pci, weiri_topo_device *device)

@@ -38,11 +38,15 @@ enum { WEIRI_VENDOR_NVIDIA = 0x10de, WEIRI_VENDOR_AMD = 0x1002, WEIRI_VENDOR_INT
  * keeps what hwloc itself does not report. */
 #define WEIRI_TOPO_INFO_MODEL "GPUModel"
 #define WEIRI_TOPO_INFO_HIDDEN "WeirHidden"
+#define WEIRI_TOPO_INFO_COMPUTE "WeirCompute"
 #define WEIRI_TOPO_INFO_LINK_GBITS "WeirLinkGbits"
 #define WEIRI_TOPO_INFO_LINK_STATE "WeirLinkState"
 
 /* Adds the info attributes above from sysfs and procfs. Live machines only. */
 void weiri_topo_annotate(hwloc_topology_t hwloc);
+/* 1 if a folder of AMD's driver ("/sys/class/kfd/kfd/topology/nodes") lists the device as one that
+ * computes for this process. */
+int weiri_topo_amd_computes(const char *folder, const struct hwloc_pcidev_attr_s *at);
 /* Fill topo->gpus, topo->nics; topo->nvlink_gbs. WEIR_ERR_NO_MEMORY. */
 weir_status weiri_topo_collect_devices(weiri_topo *topo);
 weir_status weiri_topo_collect_nvlink(weiri_topo *topo);
@@ -57,7 +61,7 @@ weiri_topo_path weiri_topo_gpu_port(const weiri_topo *topo, int gpu, int port);
 
 /* The PCI device that an OS device belongs to, or NULL. */
 hwloc_obj_t weiri_topo_pci_of(hwloc_obj_t osdev);
-/* 1 for a PCI device that is a compute GPU of a known vendor. */
+/* 1 for a PCI device that is a GPU which a compute runtime can use. */
 int weiri_topo_is_gpu(hwloc_obj_t pci);
 /* The NUMA node that contains all cores of a normal object (of a device: of its first normal
  * ancestor), or -1. */

@@ -16,6 +16,13 @@ static const char *const private_infos[] = {
     "NVIDIASerial", "AMDUUID",      "AMDSerial",   "MemoryModule", "XGMI", "LevelZeroUUID",
 };
 
+/* A port's state is not private: it decides which NIC is used. */
+static int is_port_state(const char *name)
+{
+    int length = 0;
+    return sscanf(name, "Port%*[0-9]State%n", &length) == 0 && length > 0;
+}
+
 static int tells_identity(const char *line)
 {
     static const char mark[] = "<info name=\"";
@@ -23,8 +30,7 @@ static int tells_identity(const char *line)
     if (strncmp(line + indent, mark, sizeof mark - 1) != 0)
         return 0;
     const char *name = line + indent + sizeof mark - 1;
-    /* Not private, although its prefix is: a port's state decides which NIC is used. */
-    if (strncmp(name, "Port1State", 10) == 0)
+    if (is_port_state(name))
         return 0;
     for (size_t i = 0; i < sizeof private_infos / sizeof private_infos[0]; i++)
         if (strncmp(name, private_infos[i], strlen(private_infos[i])) == 0)

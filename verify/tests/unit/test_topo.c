@@ -7,7 +7,7 @@
 
 #include <hwloc.h>
 
-#include "topo/topo.h"
+#include "topo/model.h"
 #include "verify/tests/support/test_files.h"
 
 #define MACHINE_8GPU "topo/machines/8-gpu-8-nic.xml"
@@ -192,6 +192,101 @@ TEST(a_hidden_gpu_is_not_listed)
     weiri_topo_destroy(topo);
 }
 
+/* ------------------------------------------------------------------- GPUs */
+
+typedef struct display {
+    const char *kind; /* class, vendor, device */
+    int is_gpu;
+} display;
+
+static const display displays[] = {
+    {"0300 [1a03:2000]", 0},                          /* ASPEED */
+    {"0300 [102b:0534]", 0},                          /* Matrox G200 */
+    {"0380 [102b:0522]", 0}, {"0300 [1002:515e]", 0}, /* ATI ES1000 */
+    {"0300 [1002:4752]", 0},                          /* ATI Rage XL */
+    {"0300 [1002:5159]", 0},                          /* ATI Radeon 7000 */
+    {"0300 [1414:5353]", 0},                          /* Hyper-V */
+    {"0300 [1b36:0100]", 0},                          /* QXL */
+    {"0380 [1af4:1050]", 0},                          /* virtio */
+    {"0300 [1013:00b8]", 0},                          /* Cirrus */
+    {"0300 [5853:c147]", 0},                          /* Xen */
+    {"0300 [15ad:0405]", 0},                          /* VMware */
+    {"0300 [80ee:beef]", 0},                          /* VirtualBox */
+    {"0300 [1234:1111]", 0},                          /* Bochs */
+    {"0300 [19e5:1711]", 0},                          /* Huawei iBMC */
+    {"0300 [10de:0165]", 0},                          /* Quadro NVS 285 */
+    {"0300 [10de:07e1]", 0},                          /* nForce 630i */
+    {"0300 [1002:164e]", 0},                          /* an AMD processor's graphics unit */
+    {"0380 [1002:1638]", 0}, /* the same where another device is the console */
+    {"0300 [1002:9712]", 0}, /* a chipset's */
+    {"0403 [10de:22ba]", 0}, /* a GPU's audio function */
+    {"1200 [8086:4940]", 0}, /* QuickAssist */
+    {"0300 [10de:2684]", 1}, /* GeForce RTX 4090 */
+    {"0302 [10de:06d2]", 1}, /* Tesla M2070 */
+    {"0300 [1002:73bf]", 1}, /* Radeon RX 6900 */
+    {"0380 [1002:740f]", 1}, /* Instinct MI210 */
+    {"1200 [1002:74a1]", 1}, /* Instinct MI300X */
+    {"0300 [8086:56a0]", 1}, /* Arc A770 */
+    {"0380 [8086:0bda]", 1}, /* Data Center GPU Max */
+};
+
+TEST(only_what_a_runtime_can_use_is_a_gpu)
+{
+    for (size_t i = 0; i < sizeof displays / sizeof *displays; i++) {
+        weiri_topo *topo = load_edited(MACHINE_4GPU, "0302 [10de:2330]", displays[i].kind, 4);
+        if (counts_of(topo).gpus != 4 * displays[i].is_gpu)
+            fail_msg("%s: %d GPUs", displays[i].kind, counts_of(topo).gpus);
+        weiri_topo_destroy(topo);
+    }
+}
+
+TEST(the_graphics_unit_of_an_intel_processor_is_no_gpu)
+{
+    static const edit edits[] = {{"0302 [10de:2330]", "0380 [8086:3e96]", 4},
+                                 {"0000:02:00.0", "0000:00:02.0", 1}};
+    weiri_topo *topo = load_with(MACHINE_4GPU, edits, 2);
+    assert_int_equal(counts_of(topo).gpus, 3);
+    weiri_topo_destroy(topo);
+}
+
+/* The graphics unit of a processor counts if AMD's runtime lists it: in a recording by the name of
+ * its management library or by weir's own mark, on this machine by the driver. */
+TEST(a_processors_graphics_unit_that_computes_is_a_gpu)
+{
+    static const edit named[] = {{"0302 [10de:2330]", "0300 [1002:164e]", 4},
+                                 {"name=\"nvml2\"", "name=\"rsmi0\"", 1}};
+    weiri_topo *topo = load_with(MACHINE_4GPU, named, 2);
+    assert_int_equal(counts_of(topo).gpus, 1);
+    assert_string_equal(weiri_topo_gpu(topo, 0)->pci, "0000:41:00.0");
+    weiri_topo_destroy(topo);
+    static const edit marked[] = {
+        {"0302 [10de:2330]", "0300 [1002:164e]", 4},
+        {"\"GPUModel\" value=\"NVIDIA GPU 24GB\"", "\"WeirCompute\" value=\"1\"", 4}};
+    topo = load_with(MACHINE_4GPU, marked, 2);
+    assert_int_equal(counts_of(topo).gpus, 4);
+    weiri_topo_destroy(topo);
+}
+
+TEST(amds_driver_says_what_computes)
+{
+    char folder[] = "/tmp/weir-kfd-XXXXXX", command[64];
+    struct hwloc_pcidev_attr_s at = {.bus = 0x41, .dev = 2, .func = 1};
+    assert_non_null(mkdtemp(folder));
+    test_file_write(folder, "0/properties", "cpu_cores_count 8\nsimd_count 0\nlocation_id 0\n");
+    test_file_write(folder, "1/properties", "simd_count 8\nlocation_id 16657\ndomain 0\n");
+    test_file_write(folder, "2/properties", ""); /* of another container */
+    assert_int_equal(weiri_topo_amd_computes(folder, &at), 1);
+    at.func = 0;
+    assert_int_equal(weiri_topo_amd_computes(folder, &at), 0);
+    at = (struct hwloc_pcidev_attr_s){.domain = 1, .bus = 0x41, .dev = 2, .func = 1};
+    assert_int_equal(weiri_topo_amd_computes(folder, &at), 0);
+    at = (struct hwloc_pcidev_attr_s){0}; /* that of the processor's node */
+    assert_int_equal(weiri_topo_amd_computes(folder, &at), 0);
+    assert_int_equal(weiri_topo_amd_computes("/no/such/folder", &at), 0);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 /* ------------------------------------------------------------------ places */
 
 TEST(ranks_are_placed_near_their_gpu)
@@ -364,6 +459,52 @@ TEST(a_port_that_is_down_is_not_picked)
     assert_int_equal(weiri_topo_nic(topo, 5)->link_up, 0);
     assert_int_equal(weiri_topo_pick_nic(topo, 5), 4);
     assert_int_equal(weiri_topo_pick_nic(topo, 4), 4);
+    weiri_topo_destroy(topo);
+}
+
+/* A card with one PCI function for several ports, whose first port has no cable. */
+TEST(a_card_is_up_if_any_of_its_ports_is)
+{
+    static const edit second[] = {{"WeirLinkState", "Unknown", 16},
+                                  {"name=\"mlx5_5\" osdev_type=\"3\">",
+                                   "name=\"mlx5_5\" osdev_type=\"3\">"
+                                   "<info name=\"Port1State\" value=\"1\"/>"
+                                   "<info name=\"Port2State\" value=\"4\"/>",
+                                   1}};
+    weiri_topo *topo = load_with(MACHINE_8GPU, second, 2);
+    assert_int_equal(weiri_topo_nic(topo, 5)->link_up, 1);
+    assert_int_equal(weiri_topo_pick_nic(topo, 5), 5);
+    char path[32];
+    test_file_temporary("", 0, path);
+    assert_int_equal(weiri_topo_save(topo, path), WEIR_OK);
+    weiri_topo_destroy(topo);
+    topo = load(path); /* a recording keeps the states of all ports */
+    unlink(path);
+    assert_int_equal(weiri_topo_nic(topo, 5)->link_up, 1);
+    weiri_topo_destroy(topo);
+    static const edit none[] = {{"WeirLinkState", "Unknown", 16},
+                                {"name=\"mlx5_5\" osdev_type=\"3\">",
+                                 "name=\"mlx5_5\" osdev_type=\"3\">"
+                                 "<info name=\"Port1State\" value=\"1\"/>"
+                                 "<info name=\"Port2State\" value=\"2\"/>",
+                                 1}};
+    topo = load_with(MACHINE_8GPU, none, 2);
+    assert_int_equal(weiri_topo_nic(topo, 5)->link_up, 0);
+    weiri_topo_destroy(topo);
+}
+
+TEST(a_card_has_the_name_of_a_port_that_is_up)
+{
+    weiri_topo *topo = load_edited(
+        MACHINE_4GPU, "<object type=\"OSDev\" gp_index=\"39\" name=\"eth0\" osdev_type=\"2\">",
+        "<object type=\"OSDev\" gp_index=\"99\" name=\"eth7\" osdev_type=\"2\">"
+        "<info name=\"WeirLinkState\" value=\"down\"/></object>"
+        "<object type=\"OSDev\" gp_index=\"39\" name=\"eth0\" osdev_type=\"2\">",
+        1);
+    assert_int_equal(counts_of(topo).nics, 1);
+    assert_string_equal(weiri_topo_nic(topo, 0)->name, "eth0");
+    assert_int_equal(weiri_topo_nic(topo, 0)->link_up, 1);
+    assert_true(weiri_topo_nic(topo, 0)->link_gbits > 24);
     weiri_topo_destroy(topo);
 }
 
