@@ -121,22 +121,10 @@ weir_status weiri_topo_discover_full(weiri_topo **topo)
     return create(NULL, 1, topo);
 }
 
-/* hwloc's parsers print to standard error if a file is not XML, so the first byte is checked
- * before. */
 weir_status weiri_topo_load(const char *xml_path, weiri_topo **topo)
 {
-    FILE *file = fopen(xml_path, "r");
-    if (!file)
-        return weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot read the recorded machine",
-                                xml_path);
-    int first = fgetc(file);
-    fclose(file);
-    if (first != '<')
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: not a machine recorded as hwloc XML; record one with "
-                          "weir-topo --save FILE",
-                          xml_path);
-    return create(xml_path, 1, topo);
+    const weir_status status = weiri_topo_check_recording(xml_path);
+    return status ? status : create(xml_path, 1, topo);
 }
 
 void weiri_topo_destroy(weiri_topo *topo)

@@ -42,6 +42,10 @@ enum { WEIRI_VENDOR_NVIDIA = 0x10de, WEIRI_VENDOR_AMD = 0x1002, WEIRI_VENDOR_INT
 #define WEIRI_TOPO_INFO_LINK_GBITS "WeirLinkGbits"
 #define WEIRI_TOPO_INFO_LINK_STATE "WeirLinkState"
 
+/* Checks that a file is XML of hwloc in a version that the library reads. WEIR_ERR_INVALID: it is
+ * not, with what it is instead, as far as its first tag shows. */
+weir_status weiri_topo_check_recording(const char *xml_path);
+
 /* Adds the info attributes above from sysfs and procfs. Live machines only. */
 void weiri_topo_annotate(hwloc_topology_t hwloc);
 /* 1 if a folder of AMD's driver ("/sys/class/kfd/kfd/topology/nodes") lists the device as one that

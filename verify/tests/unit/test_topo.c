@@ -615,6 +615,41 @@ TEST(unreadable_recordings_are_rejected)
     free(text);
 }
 
+/* Other files that describe topologies are named, so that users know what they have. */
+TEST(files_that_are_no_recordings_are_named)
+{
+    static const struct {
+        const char *text, *named;
+    } files[] = {
+        {"<system version=\"1\">\n <cpu numaid=\"0\"/>\n</system>\n", "NCCL's description"},
+        {"<?xml version=\"1.0\"?>\n<!-- RCCL -->\n<system>\n</system>\n", "NCCL's description"},
+        {"\xef\xbb\xbf <system/>", "NCCL's description"},
+        {"<graphs version=\"1\">\n <graph id=\"0\"/>\n</graphs>\n", "NCCL's graphs"},
+        {"<?xml version=\"1.0\"?><!DOCTYPE topologydiff SYSTEM \"hwloc2-diff.dtd\"><topologydiff/>",
+         "hwloc-diff"},
+        {"<svg xmlns=\"http://www.w3.org/2000/svg\"></svg>", "a picture"},
+        {"<systems><system/></systems>", "not a machine recorded as hwloc XML"},
+        {"<!-- <system> --><html/>", "not a machine recorded as hwloc XML"},
+        {"<!-- without an end <system>", "not a machine recorded as hwloc XML"},
+        {"<?xml version=\"1.0\"?><!DOCTYPE topology SYSTEM \"hwloc3.dtd\"><topology "
+         "version=\"3.0\">",
+         "hwloc 3 wrote this file"},
+        {"<topology\n version='10.1'>", "hwloc 10 wrote this file"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[32];
+        weiri_topo *topo = NULL;
+        test_file_temporary(files[i].text, strlen(files[i].text), path);
+        assert_int_equal(weiri_topo_load(path, &topo), WEIR_ERR_INVALID);
+        unlink(path);
+        assert_null(topo);
+        if (!strstr(weir_last_error(), files[i].named))
+            fail_msg("%s: %s", files[i].text, weir_last_error());
+        assert_non_null(strstr(weir_last_error(), path));
+        assert_non_null(strstr(weir_last_error(), "weir-topo --save FILE"));
+    }
+}
+
 TEST(an_unwritable_recording_is_rejected)
 {
     weiri_topo *topo = load(MACHINE_2CORE);
