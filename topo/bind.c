@@ -68,14 +68,21 @@ static int numa_of_cpus(const weiri_topo *topo, hwloc_const_bitmap_t cpus)
     return numa;
 }
 
+static weir_status replace_cpus(hwloc_const_bitmap_t cpus, weiri_place *place)
+{
+    char *list = weiri_topo_list(cpus);
+    if (!list)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a list of cpus");
+    free(place->cpus);
+    place->cpus = list;
+    return WEIR_OK;
+}
+
 static weir_status adopt(const weiri_topo *topo, hwloc_const_bitmap_t cpus, weiri_place *place)
 {
-    char text[WEIRI_PLACE_CPUS_BYTES];
-    int length = hwloc_bitmap_list_snprintf(text, sizeof text, cpus);
-    if (length < 0 || (size_t)length >= sizeof text)
-        return weiri_fail(WEIR_ERR_INTERNAL, "local rank %d: its list of cpus exceeds %zu bytes",
-                          place->local_rank, sizeof text);
-    memcpy(place->cpus, text, sizeof text);
+    weir_status status = replace_cpus(cpus, place);
+    if (status)
+        return status;
     place->bound_by_launcher = 1;
     place->ncores = count_cores(topo, cpus);
     place->numa = numa_of_cpus(topo, cpus);
@@ -139,25 +146,24 @@ static void keep_last_core(const weiri_topo *topo, hwloc_bitmap_t cpus)
 
 weir_status weiri_topo_settle(const weiri_topo *topo, weiri_place *place)
 {
-    char text[WEIRI_PLACE_CPUS_BYTES];
     if (!place->bound || place->ncores < 2)
         return WEIR_OK;
     hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
     if (!cpus)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
-    weir_status status = WEIR_OK;
+    weir_status status;
     hwloc_bitmap_list_sscanf(cpus, place->cpus);
     keep_last_core(topo, cpus);
-    hwloc_bitmap_list_snprintf(text, sizeof text, cpus);
     if (hwloc_set_cpubind(topo->hwloc, cpus, HWLOC_CPUBIND_THREAD) != 0)
-        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "local rank %d: cannot bind to cpus %s",
-                                  place->local_rank, text);
+        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
+                                  "local rank %d: cannot bind to the last core of cpus %s",
+                                  place->local_rank, place->cpus);
+    else
+        status = replace_cpus(cpus, place);
     hwloc_bitmap_free(cpus);
-    if (status != WEIR_OK)
-        return status;
-    memcpy(place->cpus, text, sizeof text);
-    place->ncores = 1;
-    return WEIR_OK;
+    if (status == WEIR_OK)
+        place->ncores = 1;
+    return status;
 }
 
 weir_status weiri_topo_visit_gpu(const weiri_topo *topo, int gpu)

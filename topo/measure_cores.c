@@ -188,11 +188,13 @@ static hwloc_bitmap_t cpus_of(const weiri_topo *topo, int rank, int nranks)
     if (weiri_topo_place(topo, rank, nranks, &place) != WEIR_OK)
         return NULL;
     hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
-    if (!cpus || hwloc_bitmap_list_sscanf(cpus, place.cpus) != 0) {
+    if (cpus && hwloc_bitmap_list_sscanf(cpus, place.cpus) == 0) {
+        hwloc_bitmap_only(cpus, (unsigned)hwloc_bitmap_last(cpus));
+    } else {
         hwloc_bitmap_free(cpus);
-        return NULL;
+        cpus = NULL;
     }
-    hwloc_bitmap_only(cpus, (unsigned)hwloc_bitmap_last(cpus));
+    weiri_place_free(&place);
     return cpus;
 }
 

@@ -63,6 +63,8 @@ weir_status weiri_topo_choose_port(const weiri_topo *topo, const weiri_place *pl
                                    weiri_rdma_choice *choice);
 weiri_topo_path weiri_topo_gpu_port(const weiri_topo *topo, int gpu, int port);
 
+/* Returns a set as a list ("0-3,8"), which the caller frees; NULL without memory. */
+char *weiri_topo_list(hwloc_const_bitmap_t cpus);
 /* The PCI device that an OS device belongs to, or NULL. */
 hwloc_obj_t weiri_topo_pci_of(hwloc_obj_t osdev);
 /* 1 for a PCI device that is a GPU which a compute runtime can use. */

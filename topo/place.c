@@ -131,12 +131,9 @@ static weir_status write_cpus(const weiri_topo *topo, const core_list *list, int
     for (int i = first; i < first + place->ncores; i++)
         hwloc_bitmap_or(cpus, cpus, list->cores[i]->cpuset);
     hwloc_bitmap_and(cpus, cpus, topo->usable);
-    int length = hwloc_bitmap_list_snprintf(place->cpus, sizeof place->cpus, cpus);
+    place->cpus = weiri_topo_list(cpus);
     hwloc_bitmap_free(cpus);
-    if (length < 0 || (size_t)length >= sizeof place->cpus)
-        return weiri_fail(WEIR_ERR_INTERNAL, "local rank %d: its list of cpus exceeds %zu bytes",
-                          place->local_rank, sizeof place->cpus);
-    return WEIR_OK;
+    return place->cpus ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a list of cpus");
 }
 
 weir_status weiri_topo_place(const weiri_topo *topo, int local_rank, int local_nranks,
@@ -177,6 +174,25 @@ weir_status weiri_topo_places(const weiri_topo *topo, int local_nranks, weiri_pl
     if (status == WEIR_OK)
         *places = made;
     else
-        free(made);
+        weiri_places_free(made, local_nranks);
     return status;
+}
+
+void weiri_place_free(weiri_place *place)
+{
+    free(place->cpus);
+    place->cpus = NULL;
+}
+
+void weiri_places_free(weiri_place *places, int local_nranks)
+{
+    for (int rank = 0; rank < local_nranks; rank++)
+        weiri_place_free(&places[rank]);
+    free(places);
+}
+
+char *weiri_topo_list(hwloc_const_bitmap_t cpus)
+{
+    char *list;
+    return hwloc_bitmap_list_asprintf(&list, cpus) >= 0 ? list : NULL;
 }

@@ -122,11 +122,11 @@ static void put_numa(const weiri_topo *topo, weiri_json_writer *json)
     hwloc_obj_t node = NULL;
     open_section(json, "numa");
     while ((node = hwloc_get_next_obj_by_type(topo->hwloc, HWLOC_OBJ_NUMANODE, node))) {
-        char cpus[WEIRI_PLACE_CPUS_BYTES];
-        hwloc_bitmap_list_snprintf(cpus, sizeof cpus, node->cpuset);
+        char *cpus = weiri_topo_list(node->cpuset);
         open_entry(json);
         weiri_json_put_whole(json, "numa", node->os_index);
-        weiri_json_put_text(json, "cpus", cpus);
+        weiri_json_put_text(json, "cpus", cpus ? cpus : "");
+        free(cpus);
         weiri_json_put_whole(json, "memory_bytes", (long long)node->attr->numanode.local_memory);
         weiri_json_close_object(json);
     }
@@ -337,6 +337,6 @@ weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, in
     put_distances(topo, &json);
     weiri_json_close_object(&json);
     fputc('\n', out);
-    free(places);
+    weiri_places_free(places, nranks);
     return WEIR_OK;
 }

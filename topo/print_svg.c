@@ -10,21 +10,20 @@ static int svg_most(int count, int most)
     return count < most ? count : most;
 }
 
-/* Fills the NUMA nodes; the cpus' texts are in `cpus`. */
+/* Fills the NUMA nodes, whose lists of cpus are the caller's to free. */
 static void svg_add_nodes(const weiri_topo *topo, weiri_picture *picture,
-                          char cpus[WEIRI_PICTURE_NODES][128])
+                          char *cpus[WEIRI_PICTURE_NODES])
 {
     hwloc_obj_t node = NULL;
     while (picture->nnodes < WEIRI_PICTURE_NODES &&
            (node = hwloc_get_next_obj_by_type(topo->hwloc, HWLOC_OBJ_NUMANODE, node))) {
-        char *text = cpus[picture->nnodes];
         if (!node->cpuset || hwloc_bitmap_iszero(node->cpuset))
             continue; /* a memory expander */
-        hwloc_bitmap_list_snprintf(text, sizeof cpus[0], node->cpuset);
+        char *list = cpus[picture->nnodes] = weiri_topo_list(node->cpuset);
         picture->nodes[picture->nnodes++] =
             (weiri_picture_node){.numa = (int)node->os_index,
                                  .memory_bytes = (double)node->attr->numanode.local_memory,
-                                 .cpus = text};
+                                 .cpus = list ? list : ""};
     }
 }
 
@@ -55,10 +54,12 @@ static void svg_add_devices(const weiri_topo *topo, weiri_picture *picture)
 
 void weiri_topo_print_svg(const weiri_topo *topo, FILE *out)
 {
-    char summary[256], cpus[WEIRI_PICTURE_NODES][128];
+    char summary[256], *cpus[WEIRI_PICTURE_NODES] = {NULL};
     weiri_picture picture = {.title = weiri_topo_processor(topo), .summary = summary};
     weiri_topo_summary(topo, summary, sizeof summary);
     svg_add_nodes(topo, &picture, cpus);
     svg_add_devices(topo, &picture);
     weiri_picture_put(&picture, 1, out);
+    for (int i = 0; i < picture.nnodes; i++)
+        free(cpus[i]);
 }

@@ -68,10 +68,11 @@ static void print_numa(const weiri_topo *topo, FILE *out)
     fprintf(out, "\nNUMA      memory  cpus\n");
     hwloc_obj_t node = NULL;
     while ((node = hwloc_get_next_obj_by_type(topo->hwloc, HWLOC_OBJ_NUMANODE, node))) {
-        char cpus[WEIRI_PLACE_CPUS_BYTES];
-        hwloc_bitmap_list_snprintf(cpus, sizeof cpus, node->cpuset);
+        char *cpus = weiri_topo_list(node->cpuset);
         fprintf(out, "%4u  %6.0f GiB  %s\n", node->os_index,
-                (double)node->attr->numanode.local_memory / (1 << 30), cpus[0] ? cpus : "-");
+                (double)node->attr->numanode.local_memory / (1 << 30),
+                cpus && cpus[0] ? cpus : "-");
+        free(cpus);
     }
 }
 
@@ -263,6 +264,6 @@ weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, in
     print_choices(topo, places, nranks, out);
     print_port_distances(topo, out);
     print_distances(topo, out);
-    free(places);
+    weiri_places_free(places, nranks);
     return WEIR_OK;
 }

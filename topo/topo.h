@@ -42,9 +42,9 @@ typedef enum weiri_topo_path {
     WEIRI_TOPO_CROSS_NUMA   /* the machine only, or the location of one device is unknown */
 } weiri_topo_path;
 
-enum { WEIRI_PLACE_CPUS_BYTES = 1024, WEIRI_TOPO_DIGEST_BYTES = 17 };
+enum { WEIRI_TOPO_DIGEST_BYTES = 17 };
 
-/* Where a rank runs. */
+/* Where a rank runs. weiri_place_free frees the list. */
 typedef struct weiri_place {
     int local_rank; /* among the ranks of this node */
     int local_nranks;
@@ -53,7 +53,7 @@ typedef struct weiri_place {
     int ncores;            /* cores that contain cpus */
     int sharers;           /* ranks that share these cores, this one included; 0: unknown */
     int numa, gpu, nic;
-    char cpus[WEIRI_PLACE_CPUS_BYTES]; /* hardware threads as a list, "0-3,8" */
+    char *cpus; /* hardware threads as a list, "0-3,8" */
 } weiri_place;
 
 /* Discovers this machine within milliseconds, without starting GPU drivers. The caller destroys the
@@ -101,11 +101,14 @@ int weiri_topo_pick_nic_at(const weiri_topo *topo, int numa, int ordinal);
  * alone, so every rank computes every rank's place. Rank i uses GPU i (modulo their number) and
  * cores of that GPU's NUMA node; without GPUs the ranks are spread over the usable cores. Ranks of
  * a NUMA node divide its cores; if there are more ranks than cores, they share cores. Binds
- * nothing. WEIR_ERR_INVALID: local_rank is outside 0..local_nranks-1. */
+ * nothing. The caller frees the place. WEIR_ERR_INVALID: local_rank is outside 0..local_nranks-1.
+ */
 weir_status weiri_topo_place(const weiri_topo *topo, int local_rank, int local_nranks,
                              weiri_place *place);
-/* The same for all ranks: a list that the caller frees. */
+/* The same for all ranks: a list that the caller frees with weiri_places_free. */
 weir_status weiri_topo_places(const weiri_topo *topo, int local_nranks, weiri_place **places);
+void weiri_place_free(weiri_place *place);
+void weiri_places_free(weiri_place *places, int local_nranks);
 /* Binds the process to place->cpus, unless the launcher has bound it: then sets place to the
  * launcher's choice. The launcher counts as having bound the process if it may not run on every
  * hardware thread of the machine, or if the environment says so. Does nothing for a place that is

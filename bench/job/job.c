@@ -182,10 +182,11 @@ static void find_local_ranks(bench_job *job)
 
 static void describe_place(bench_job *job, const weiri_place *place)
 {
-    char shared[32] = "";
+    char shared[32] = "", cpus[80];
+    weiri_text_shorten_list(place->cpus, cpus, sizeof cpus);
     if (place->sharers > 1)
         snprintf(shared, sizeof shared, ", %d ranks share", place->sharers);
-    snprintf(job->place, sizeof job->place, "cpus %.80s%s (%s)", place->cpus, shared,
+    snprintf(job->place, sizeof job->place, "cpus %s%s (%s)", cpus, shared,
              place->bound_by_launcher ? "bound by the launcher"
              : place->bound           ? "bound by weir"
                                       : "not bound");
@@ -220,6 +221,7 @@ static void place_process(bench_job *job, weir_backend backend)
         if (works_alone(topo, backend) && weiri_topo_settle(topo, &place) != WEIR_OK)
             weiri_log(WEIRI_LOG_WARN, "not on one core: %s", weir_last_error());
         describe_place(job, &place);
+        weiri_place_free(&place);
     }
     weiri_topo_destroy(topo);
 }

@@ -67,3 +67,18 @@ const char *weiri_text_shown(const char *text, char *shown, size_t bytes)
     text_copy(text, shown, bytes, 0);
     return shown;
 }
+
+void weiri_text_shorten_list(const char *list, char *text, size_t bytes)
+{
+    static const char rest[] = "...";
+    const size_t length = strlen(list);
+    if (length < bytes) {
+        memcpy(text, list, length + 1);
+        return;
+    }
+    size_t kept = bytes - sizeof rest;
+    while (kept > 0 && list[kept - 1] != ',')
+        kept--;
+    memcpy(text, list, kept);
+    memcpy(text + kept, rest, sizeof rest);
+}

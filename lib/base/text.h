@@ -17,5 +17,8 @@ size_t weiri_text_escape(char *text, size_t bytes);
 /* Copies text to shown, at most bytes with the end, with line ends and tabs escaped too. Returns
  * shown. */
 const char *weiri_text_shown(const char *text, char *shown, size_t bytes);
+/* Writes a list such as "0-3,8". A list that exceeds bytes is cut after a number, and ends with
+ * "...". */
+void weiri_text_shorten_list(const char *list, char *text, size_t bytes);
 
 #endif

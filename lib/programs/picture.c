@@ -1,6 +1,7 @@
 /* Lays out and writes the picture of a node: see picture.h. */
 #include "programs/picture.h"
 
+#include "base/text.h"
 #include "programs/xml.h"
 
 #include <string.h>
@@ -104,8 +105,11 @@ static void picture_node(const layout *l, int i)
     if (gib > 0)
         snprintf(line + length, sizeof line - (size_t)length, ", %.*f GiB", gib < 10, gib);
     picture_text(l, x, NODE_TOP + 20, 1, line, 60);
-    snprintf(line, sizeof line, "cores %.100s", node->cpus);
-    picture_text(l, x, NODE_TOP + 38, 0, line, l->node_width[i] / 7);
+    char cpus[sizeof line - 8];
+    const size_t room = (size_t)l->node_width[i] / 7 - strlen("cores ");
+    weiri_text_shorten_list(node->cpus, cpus, room < sizeof cpus ? room : sizeof cpus);
+    snprintf(line, sizeof line, "cores %s", cpus);
+    picture_text(l, x, NODE_TOP + 38, 0, line, sizeof line);
 }
 
 /* The box of a GPU, and a line to the NIC that it uses. */

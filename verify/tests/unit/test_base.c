@@ -612,6 +612,23 @@ TEST(messages_have_no_control_characters)
     assert_string_equal(weir_last_error(), "file \\x071: plan \\x1b[2J");
 }
 
+TEST(a_list_that_is_too_long_is_cut_visibly)
+{
+    static const struct {
+        const char *list, *shortened;
+    } lists[] = {{"", ""},
+                 {"0-3,8", "0-3,8"},
+                 {"0-127,256", "0-127,256"},
+                 {"0-127,2561", "0-127,..."},
+                 {"0,2,4,6,8,10", "0,2,4,..."},
+                 {"1024-2047,3", "..."}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char text[10];
+        weiri_text_shorten_list(lists[i].list, text, sizeof text);
+        assert_string_equal(text, lists[i].shortened);
+    }
+}
+
 int main(void)
 {
     return run_all_tests("base");

@@ -91,11 +91,17 @@ static weiri_topo *load_edited(const char *machine, const char *from, const char
     return load_with(machine, &(edit){from, to, times}, 1);
 }
 
+/* The list of cpus is valid until the next call. */
 static weiri_place place_of(const weiri_topo *topo, int rank, int nranks)
 {
+    static char cpus[16384];
     weiri_place place;
     memset(&place, 0xee, sizeof place);
     assert_int_equal(weiri_topo_place(topo, rank, nranks, &place), WEIR_OK);
+    assert_true(strlen(place.cpus) < sizeof cpus);
+    strcpy(cpus, place.cpus);
+    weiri_place_free(&place);
+    place.cpus = cpus;
     return place;
 }
 
@@ -402,6 +408,97 @@ TEST(ranks_overflow_to_the_other_numa_node)
     weiri_topo_destroy(topo);
 }
 
+/* A machine whose packages have alternate cpus, as some firmware numbers them. */
+static weiri_topo *load_alternate(int ncpus)
+{
+    char *text = NULL, path[32], all[8192], mine[2][8192];
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    hwloc_bitmap_t set[3] = {hwloc_bitmap_alloc(), hwloc_bitmap_alloc(), hwloc_bitmap_alloc()};
+    for (int cpu = 0; cpu < ncpus; cpu++) {
+        hwloc_bitmap_set(set[cpu % 2], (unsigned)cpu);
+        hwloc_bitmap_set(set[2], (unsigned)cpu);
+    }
+    hwloc_bitmap_snprintf(all, sizeof all, set[2]);
+    fprintf(to,
+            "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+            "<topology version=\"2.0\">\n<object type=\"Machine\" os_index=\"0\" cpuset=\"%s\" "
+            "complete_cpuset=\"%s\" allowed_cpuset=\"%s\" nodeset=\"0x3\" "
+            "complete_nodeset=\"0x3\" allowed_nodeset=\"0x3\" gp_index=\"1\">\n",
+            all, all, all);
+    for (int i = 0; i < 2; i++) {
+        hwloc_bitmap_snprintf(mine[i], sizeof mine[i], set[i]);
+        fprintf(to,
+                "<object type=\"Package\" os_index=\"%d\" cpuset=\"%s\" complete_cpuset=\"%s\" "
+                "nodeset=\"0x%d\" complete_nodeset=\"0x%d\" gp_index=\"%d\">\n"
+                "<object type=\"NUMANode\" os_index=\"%d\" cpuset=\"%s\" complete_cpuset=\"%s\" "
+                "nodeset=\"0x%d\" complete_nodeset=\"0x%d\" gp_index=\"%d\" "
+                "local_memory=\"1073741824\"/>\n",
+                i, mine[i], mine[i], i + 1, i + 1, i + 2, i, mine[i], mine[i], i + 1, i + 1, i + 4);
+        for (int cpu = i; cpu < ncpus; cpu += 2) {
+            char one[8192];
+            hwloc_bitmap_only(set[2], (unsigned)cpu);
+            hwloc_bitmap_snprintf(one, sizeof one, set[2]);
+            fprintf(to,
+                    "<object type=\"PU\" os_index=\"%d\" cpuset=\"%s\" complete_cpuset=\"%s\" "
+                    "nodeset=\"0x%d\" complete_nodeset=\"0x%d\" gp_index=\"%d\"/>\n",
+                    cpu, one, one, i + 1, i + 1, cpu + 10);
+        }
+        fprintf(to, "</object>\n");
+    }
+    fprintf(to, "</object>\n</topology>\n");
+    fclose(to);
+    for (int i = 0; i < 3; i++)
+        hwloc_bitmap_free(set[i]);
+    test_file_temporary(text, bytes, path);
+    free(text);
+    weiri_topo *topo = load(path);
+    unlink(path);
+    return topo;
+}
+
+/* What a printer writes; the caller frees it. */
+static char *printed(weir_status (*print)(const weiri_topo *, const char *, int, FILE *),
+                     const weiri_topo *topo, int nranks)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    assert_int_equal(print(topo, "test", nranks, to), WEIR_OK);
+    fclose(to);
+    return text;
+}
+
+TEST(lists_of_cpus_have_any_length)
+{
+    static const int sizes[] = {768, 2048, 4096};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char last[2][16];
+        const int ncpus = sizes[i];
+        weiri_topo *topo = load_alternate(ncpus);
+        for (int rank = 0; rank < 2; rank++) {
+            weiri_place place = place_of(topo, rank, 2);
+            const char *comma = strrchr(place.cpus, ',');
+            assert_non_null(comma);
+            assert_int_equal(atoi(place.cpus), rank);
+            assert_int_equal(atoi(comma + 1), ncpus - 2 + rank);
+            assert_int_equal(place.ncores, ncpus / 2);
+            snprintf(last[rank], sizeof last[rank], ",%d", ncpus - 2 + rank);
+        }
+        char *text = printed(weiri_topo_print_text, topo, 2);
+        char *json = printed(weiri_topo_print_json, topo, 2);
+        for (int rank = 0; rank < 2; rank++) { /* once as a NUMA node's, once as a rank's */
+            const char *seen = strstr(text, last[rank]);
+            assert_true(seen && strstr(seen + 1, last[rank]));
+            seen = strstr(json, last[rank]);
+            assert_true(seen && strstr(seen + 1, last[rank]));
+        }
+        free(text);
+        free(json);
+        weiri_topo_destroy(topo);
+    }
+}
+
 TEST(a_rank_out_of_range_is_rejected)
 {
     weiri_topo *topo = load(MACHINE_2CORE);
@@ -433,7 +530,7 @@ TEST(nothing_is_printed_if_a_rank_has_no_place)
     assert_int_equal(weiri_topo_places(topo, 8, &places), WEIR_OK);
     for (int rank = 0; rank < 8; rank++)
         assert_int_equal(places[rank].gpu, rank);
-    free(places);
+    weiri_places_free(places, 8);
     weiri_topo_destroy(topo);
 }
 

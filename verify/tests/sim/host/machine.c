@@ -99,6 +99,7 @@ void sim_machine_load(sim_machine *machine, const char *xml_path, int nranks, co
         machine->node_of[rank] = index_of(nodes, &machine->nnodes, SIM_NODES_MAX, place.numa);
         machine->cache_of[rank] = index_of(caches, &machine->ncaches, SIM_CACHES_MAX, cache);
         machine->node_of_cache[machine->cache_of[rank]] = machine->node_of[rank];
+        weiri_place_free(&place);
     }
     weiri_topo_destroy(topo);
 }
