@@ -20,7 +20,7 @@ static const struct {
 } other_files[] = {
     {"system", "NCCL's description of a machine (NCCL_TOPO_DUMP_FILE), not hwloc's; " RECORD_ONE},
     {"graphs", "NCCL's graphs (NCCL_GRAPH_DUMP_FILE), not a machine; " RECORD_ONE},
-    {"topologydiff", "a difference between machines (hwloc-diff), not a machine; " RECORD_ONE},
+    {"topologydiff", "what differs from another file (hwloc-diff), not a machine; " RECORD_ONE},
     {"svg", "a picture, not a recorded machine; " RECORD_ONE},
 };
 
