@@ -1,46 +1,31 @@
 /*
- * Binds the process to its place, unless its launcher has bound it already. Evidence for the
- * latter: the process may not run on every hardware thread that the machine (or the cgroup) offers,
- * or the environment shows that the user asked the launcher for a binding. A thread that does all
- * the work of a process can be bound to one core of the place.
+ * Binds the process to its place, unless its launcher has bound it already. Evidence is what the
+ * kernel says: the process may not run on every hardware thread that the machine (or the cgroup)
+ * offers, and other ranks of the node may run on others. Variables of launchers are no evidence,
+ * because processes inherit them: Slurm's describe the step, whose tasks may be launchers
+ * themselves. The exception is a binding that the user asked of Open MPI and that restricts nothing
+ * on this machine. A thread that does all the work of a process can be bound to one core of the
+ * place.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/launchers.h"
 #include "base/log.h"
 #include "topo/model.h"
 
-static int begins_with_any(const char *text, const char *const *prefixes)
-{
-    for (; *prefixes; prefixes++)
-        if (strncmp(text, *prefixes, strlen(*prefixes)) == 0)
-            return 1;
-    return 0;
-}
-
 /* Open MPI also binds by default, which on a machine of one package restricts nothing: only a
- * policy that the user asked for counts, and only if it was carried out. */
-static int openmpi_says_bound(void)
+ * policy that the user asked for counts, and only if it was carried out. The variables of an outer
+ * mpirun, whose rank started this one's launcher, do not count. */
+int weiri_topo_asked_openmpi(void)
 {
+    const weiri_launcher_row *launcher = weiri_launcher_of_process();
     const char *policy = getenv("OMPI_MCA_hwloc_base_binding_policy");
     const char *done = getenv("OMPI_MCA_orte_bound_at_launch");
-    return policy && strncmp(policy, "none", 4) != 0 && done && strcmp(done, "1") == 0;
-}
-
-static int slurm_says_bound(void)
-{
-    static const char *const masks[] = {"map_", "mask_", NULL};
-    const char *type = getenv("SLURM_CPU_BIND_TYPE");
-    return type && begins_with_any(type, masks);
-}
-
-const char *weiri_topo_launcher_binding(void)
-{
-    if (openmpi_says_bound())
-        return "Open MPI";
-    return slurm_says_bound() ? "Slurm" : NULL;
+    return launcher && strcmp(launcher->rank, "OMPI_COMM_WORLD_RANK") == 0 && policy &&
+           strncmp(policy, "none", 4) != 0 && done && strcmp(done, "1") == 0;
 }
 
 static int count_cores(const weiri_topo *topo, hwloc_const_bitmap_t cpus)
@@ -103,7 +88,7 @@ static weir_status bind_process(const weiri_topo *topo, hwloc_bitmap_t cpus, wei
     return WEIR_OK;
 }
 
-weir_status weiri_topo_bind(const weiri_topo *topo, weiri_place *place)
+weir_status weiri_topo_bind(const weiri_topo *topo, int is_common, weiri_place *place)
 {
     if (place->bound || place->bound_by_launcher)
         return WEIR_OK;
@@ -124,7 +109,8 @@ weir_status weiri_topo_bind(const weiri_topo *topo, weiri_place *place)
         goto free_cpus;
     }
     hwloc_bitmap_and(cpus, cpus, all);
-    if (!hwloc_bitmap_isequal(cpus, all) || weiri_topo_launcher_binding())
+    const int is_restricted = !is_common && !hwloc_bitmap_isequal(cpus, all);
+    if (is_restricted || weiri_topo_asked_openmpi())
         status = adopt(topo, cpus, place);
     else
         status = bind_process(topo, cpus, place);

@@ -96,18 +96,18 @@ static weir_status create(const char *xml_path, int ask_drivers, weiri_topo **to
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a topology");
     weir_status status;
-    if (hwloc_topology_init(&made->hwloc) != 0) {
+    weiri_topo_hide_redirections();
+    if (hwloc_topology_init(&made->hwloc) == 0) {
+        status = load_tree(made, xml_path, ask_drivers);
+    } else {
         made->hwloc = NULL;
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc cannot start");
-        goto destroy;
     }
-    status = load_tree(made, xml_path, ask_drivers);
+    weiri_topo_restore_redirections();
     if (status)
-        goto destroy;
-    *topo = made;
-    return WEIR_OK;
-destroy:
-    weiri_topo_destroy(made);
+        weiri_topo_destroy(made);
+    else
+        *topo = made;
     return status;
 }
 

@@ -46,6 +46,11 @@ enum { WEIRI_VENDOR_NVIDIA = 0x10de, WEIRI_VENDOR_AMD = 0x1002, WEIRI_VENDOR_INT
  * not, with what it is instead, as far as its first tag shows. */
 weir_status weiri_topo_check_recording(const char *xml_path);
 
+/* Hides the variables by which hwloc would describe another machine, until
+ * weiri_topo_restore_redirections, which must follow. A second thread waits meanwhile. */
+void weiri_topo_hide_redirections(void);
+void weiri_topo_restore_redirections(void);
+
 /* Adds the info attributes above from sysfs and procfs. Live machines only. */
 void weiri_topo_annotate(hwloc_topology_t hwloc);
 /* 1 if a folder of AMD's driver ("/sys/class/kfd/kfd/topology/nodes") lists the device as one that

@@ -56,8 +56,9 @@ typedef struct weiri_place {
     char *cpus; /* hardware threads as a list, "0-3,8" */
 } weiri_place;
 
-/* Discovers this machine within milliseconds, without starting GPU drivers. The caller destroys the
- * topology. WEIR_ERR_SYSTEM: hwloc failed. */
+/* Discovers this machine within milliseconds, without starting GPU drivers. Variables by which
+ * hwloc describes another machine (HWLOC_XMLFILE, HWLOC_SYNTHETIC) do not count. The caller
+ * destroys the topology. WEIR_ERR_SYSTEM: hwloc failed. */
 weir_status weiri_topo_discover(weiri_topo **topo);
 /* The same, including what GPU drivers report through hwloc's plug-ins (names, NVLink); may take a
  * second. */
@@ -68,6 +69,9 @@ weir_status weiri_topo_load(const char *xml_path, weiri_topo **topo);
 /* Records the machine as hwloc XML, without host name, addresses and serial numbers.
  * WEIR_ERR_INVALID: the file cannot be written. */
 weir_status weiri_topo_save(const weiri_topo *topo, const char *xml_path);
+/* The name of a variable that is set and by which hwloc would describe another machine; NULL: none.
+ * Static storage. */
+const char *weiri_topo_redirection(void);
 /* NULL is allowed. */
 void weiri_topo_destroy(weiri_topo *topo);
 
@@ -110,11 +114,13 @@ weir_status weiri_topo_places(const weiri_topo *topo, int local_nranks, weiri_pl
 void weiri_place_free(weiri_place *place);
 void weiri_places_free(weiri_place *places, int local_nranks);
 /* Binds the process to place->cpus, unless the launcher has bound it: then sets place to the
- * launcher's choice. The launcher counts as having bound the process if it may not run on every
- * hardware thread of the machine, or if the environment says so. Does nothing for a place that is
- * bound already. WEIR_ERR_UNSUPPORTED: a recorded machine; WEIR_ERR_SYSTEM: the operating system
- * refuses (place is unchanged). */
-weir_status weiri_topo_bind(const weiri_topo *topo, weiri_place *place);
+ * launcher's choice. The launcher counts as having bound the process if the kernel does not let it
+ * run on every hardware thread of the machine, except if is_common is 1: all of several ranks of
+ * this node may run on the same hardware threads, so they inherited them (from taskset, a Slurm
+ * step, a container) and divide them. Does nothing for a place that is bound already.
+ * WEIR_ERR_UNSUPPORTED: a recorded machine; WEIR_ERR_SYSTEM: the operating system refuses (place is
+ * unchanged). */
+weir_status weiri_topo_bind(const weiri_topo *topo, int is_common, weiri_place *place);
 /* Binds the calling thread, and no other, to the last core of a place that weiri_topo_bind has
  * bound to several cores, and sets place to that core: its distance from the other ranks is then
  * the same in every run. (Operating systems tend to interrupt the first core of a machine.) Does
@@ -125,9 +131,9 @@ weir_status weiri_topo_settle(const weiri_topo *topo, weiri_place *place);
  * then touches first is close to the GPU too; gpu -1: to all usable cores. Does nothing if no
  * usable core is close. WEIR_ERR_SYSTEM: the operating system refuses. */
 weir_status weiri_topo_visit_gpu(const weiri_topo *topo, int gpu);
-/* The launcher that states in the environment that it bound this process, or NULL. Static
- * storage. */
-const char *weiri_topo_launcher_binding(void);
+/* 1 if the user asked Open MPI, which started this process, for a binding, and it was carried
+ * out. */
+int weiri_topo_asked_openmpi(void);
 
 /* Writes 16 hexadecimal digits that are equal for machines of equal structure: processor, cores and
  * caches per NUMA node, devices, their addresses and distances. Names, link states and this

@@ -3,6 +3,7 @@
  * before weir's communicator is created, so that shared memory is first touched where the rank will
  * run.
  */
+#define _GNU_SOURCE /* sets of cpus */
 #include "bench/job/job.h"
 
 #include "base/config.h"
@@ -16,6 +17,7 @@
 #include <weir/plan.h>
 
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,31 +154,72 @@ weir_status bench_job_start(bench_job *job, const char *program, int timeout_s,
     return status;
 }
 
-/* Ranks of one system have the same boot id; emulated hosts differ in their host names. */
-static void find_local_ranks(bench_job *job)
+/* Where a rank runs, as its kernel says. */
+typedef struct rank_identity {
+    char host[sizeof((bench_job *)0)->host], kernel[sizeof((bench_job *)0)->kernel];
+    uint64_t cpus; /* a hash of those that it may run on */
+} rank_identity;
+
+static void read_kernel(char *id, size_t bytes)
 {
-    enum { ID_BYTES = 40 };
-    typedef struct identity {
-        char host[sizeof job->host], boot_id[ID_BYTES];
-    } identity;
-    identity *all = calloc((size_t)job->nranks, sizeof *all), *mine = all ? &all[job->rank] : NULL;
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-    job->local_nranks = 1;
-    if (mine) {
-        memcpy(mine->host, job->host, sizeof mine->host);
-        if (file && !fgets(mine->boot_id, sizeof mine->boot_id, file))
-            mine->boot_id[0] = '\0';
-    }
+    if (!file || !fgets(id, (int)bytes, file))
+        *id = '\0';
     if (file)
         fclose(file);
+    id[strcspn(id, "\n")] = '\0';
+}
+
+/* FNV-1a over the mask. A kernel of more cpus than the mask has bits refuses to write it. */
+static uint64_t hash_affinity(void)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    unsigned char mask[1024] = {0};
+    sched_getaffinity(0, sizeof mask, (cpu_set_t *)(void *)mask);
+    for (size_t i = 0; i < sizeof mask; i++)
+        hash = (hash ^ mask[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* Containers share a kernel and its cpus under different host names. */
+static int shares_kernel(const rank_identity *a, const rank_identity *b)
+{
+    return strcmp(a->kernel, b->kernel) == 0 && (a->kernel[0] || strcmp(a->host, b->host) == 0);
+}
+
+static void count_local_ranks(bench_job *job, const rank_identity *all)
+{
+    const rank_identity *mine = &all[job->rank];
+    int on_kernel = 0;
+    for (int rank = 0; rank < job->nranks; rank++) {
+        if (!shares_kernel(&all[rank], mine))
+            continue;
+        const int is_local = strcmp(all[rank].host, mine->host) == 0;
+        const int has_my_cpus = all[rank].cpus == mine->cpus;
+        on_kernel++;
+        job->local_rank += is_local && rank < job->rank;
+        job->local_nranks += is_local;
+        job->cpu_rank += has_my_cpus && rank < job->rank;
+        job->cpu_nranks += has_my_cpus;
+    }
+    job->has_common_cpus = job->cpu_nranks > 1 && job->cpu_nranks == on_kernel;
+}
+
+static void find_local_ranks(bench_job *job)
+{
+    rank_identity *all = calloc((size_t)job->nranks, sizeof *all);
+    rank_identity *mine = all ? &all[job->rank] : NULL;
+    job->local_nranks = 1;
+    read_kernel(job->kernel, sizeof job->kernel);
+    if (mine) {
+        memcpy(mine->host, job->host, sizeof mine->host);
+        memcpy(mine->kernel, job->kernel, sizeof mine->kernel);
+        mine->cpus = hash_affinity();
+    }
     if (!mine || weir_boot_allgather(job->boot, all, sizeof *all) != WEIR_OK)
         bench_exchange_fail(job);
     job->local_nranks = 0;
-    for (int rank = 0; rank < job->nranks; rank++) {
-        int is_local = memcmp(&all[rank], mine, sizeof *mine) == 0;
-        job->local_rank += is_local && rank < job->rank;
-        job->local_nranks += is_local;
-    }
+    count_local_ranks(job, all);
     free(all);
 }
 
@@ -215,8 +258,8 @@ static void place_process(bench_job *job, weir_backend backend)
     }
     weiri_topo_summary(topo, job->machine, sizeof job->machine);
     weiri_topo_digest(topo, job->digest);
-    if (weiri_topo_place(topo, job->local_rank, job->local_nranks, &place) == WEIR_OK) {
-        if (weiri_topo_bind(topo, &place) != WEIR_OK)
+    if (weiri_topo_place(topo, job->cpu_rank, job->cpu_nranks, &place) == WEIR_OK) {
+        if (weiri_topo_bind(topo, job->has_common_cpus, &place) != WEIR_OK)
             weiri_log(WEIRI_LOG_WARN, "not bound: %s", weir_last_error());
         if (works_alone(topo, backend) && weiri_topo_settle(topo, &place) != WEIR_OK)
             weiri_log(WEIRI_LOG_WARN, "not on one core: %s", weir_last_error());

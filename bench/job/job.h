@@ -19,6 +19,8 @@ typedef struct bench_job {
     bench_launcher launcher;
     bench_mpi *mpi; /* NULL: another launcher, or a build without MPI */
     int rank, nranks, local_rank, local_nranks, nnodes;
+    int cpu_rank, cpu_nranks; /* among the ranks of this kernel that may run on the same cpus */
+    int has_common_cpus;      /* 1: these are all ranks of this kernel, and more than one */
     weir_boot *boot;
     double *values; /* nranks values, for exchanges */
     weir_comm *comm;
@@ -27,6 +29,7 @@ typedef struct bench_job {
     struct bench_nvml *nvml; /* reads the GPU's state; NULL on the host backend */
     double setup_ms;         /* time to create bootstrap and communicator, on the slowest rank */
     char host[64];
+    char kernel[40];   /* identifies the running kernel, which containers share; empty: unknown */
     char machine[160]; /* one line: processor, cores, NUMA nodes, devices */
     char place[160];   /* the binding of this rank */
     char digest[17];   /* of the node's topology */

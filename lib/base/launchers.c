@@ -1,8 +1,11 @@
 /* The rows of launchers, and how their variables are read: see launchers.h. */
 #include "base/launchers.h"
 
+#include "base/env.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const weiri_launcher_row weiri_launchers[] = {
     {WEIRI_LAUNCHER_TORCHRUN, "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", NULL, NULL, "torchrun"},
@@ -63,6 +66,19 @@ int weiri_launcher_agrees(const weiri_launcher_row *row, const weiri_launcher_ro
     return weiri_launcher_number(row->rank) == weiri_launcher_number(other->rank) &&
            (!row->size || !other->size ||
             weiri_launcher_number(row->size) == weiri_launcher_number(other->size));
+}
+
+const weiri_launcher_row *weiri_launcher_of_process(void)
+{
+    const char *name = weiri_env(WEIRI_ENV_LAUNCHER);
+    const int any = !name || strcmp(name, "auto") == 0;
+    for (int i = 0; i < weiri_nlaunchers; i++) {
+        const weiri_launcher_row *row = &weiri_launchers[i];
+        if (weiri_launcher_applies(row) &&
+            (any || strcmp(name, weiri_launcher_kind_name(row->kind)) == 0))
+            return row;
+    }
+    return NULL;
 }
 
 int weiri_launcher_contradiction(const weiri_launcher_row *row,

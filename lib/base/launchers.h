@@ -45,6 +45,10 @@ int weiri_launcher_applies(const weiri_launcher_row *row);
 /* 1 if both rows' variables give this process the same rank and the same number of ranks. */
 int weiri_launcher_agrees(const weiri_launcher_row *row, const weiri_launcher_row *other);
 
+/* The row of the launcher that started this process: the first that applies, of the kind that
+ * WEIR_LAUNCHER names if it does. NULL: none. */
+const weiri_launcher_row *weiri_launcher_of_process(void);
+
 enum { WEIRI_LAUNCHER_PROBLEM_BYTES = 512 };
 /* Writes a line about RANK and WORLD_SIZE that contradict the row's variables. Returns 0 if they do
  * not. */

@@ -99,10 +99,23 @@ static weir_status measure(const settings *chosen, const weiri_topo *topo, int n
     return status;
 }
 
+/* hwloc's own programs would show another machine. */
+static void warn_of_redirection(void)
+{
+    const char *variable = weiri_topo_redirection();
+    if (variable)
+        fprintf(stderr,
+                "weir-topo: warning: %s is set, but weir uses the machine it runs on; --xml FILE "
+                "shows a recorded one\n",
+                variable);
+}
+
 static weir_status show(const settings *chosen)
 {
     if (chosen->nodes_path)
         return weiri_topo_print_kinds(chosen->nodes_path, stdout);
+    if (!chosen->xml_path)
+        warn_of_redirection();
     weiri_topo *topo;
     weir_status status = chosen->xml_path ? weiri_topo_load(chosen->xml_path, &topo)
                                           : weiri_topo_discover_full(&topo);

@@ -129,6 +129,18 @@ else
         "needs taskset and two cores"
 fi
 
+# redirected NAME=VALUE: weir-topo shows this machine, and names the variable on one line.
+redirected() {
+    env "$1" "$program" >"$scratch/out" 2>"$scratch/err"
+    status=1
+    [ "$(sed -n 's/.*digest *//p' "$scratch/out")" = "$before" ] &&
+        [ "$(grep -c "^weir-topo: warning: ${1%%=*} is set, .*--xml FILE" "$scratch/err")" -eq 1 ] && status=0
+    check "${1%%=*} does not change what this machine is, and is named" $status
+}
+redirected HWLOC_XMLFILE=$machines/8-gpu-8-nic.xml
+redirected "HWLOC_SYNTHETIC=node:2 core:4 pu:2"
+redirected HWLOC_FSROOT=/no/such/root
+
 run --help
 shows "--help lists every option" --ranks --json --xml --save --version --help
 run --version
