@@ -36,10 +36,19 @@ int bench_preflight_mpi(const char *built, const char *running, const char *prog
     return 1;
 }
 
-static int same_host(const bench_preflight_facts *a, const bench_preflight_facts *b)
+/* Containers and emulated hosts of one kernel share its cores, whatever their names are. */
+static int same_kernel(const bench_preflight_facts *a, const bench_preflight_facts *b)
 {
-    return strcmp(a->host, b->host) == 0;
+    return a->kernel[0] ? strcmp(a->kernel, b->kernel) == 0 : strcmp(a->host, b->host) == 0;
 }
+
+/* A container's control group limits its own ranks. */
+static int same_container(const bench_preflight_facts *a, const bench_preflight_facts *b)
+{
+    return same_kernel(a, b) && strcmp(a->host, b->host) == 0;
+}
+
+typedef int (*preflight_same)(const bench_preflight_facts *, const bench_preflight_facts *);
 
 static int is_within(const cpu_set_t *inner, const cpu_set_t *outer)
 {
@@ -48,33 +57,34 @@ static int is_within(const cpu_set_t *inner, const cpu_set_t *outer)
     return CPU_EQUAL(&common, inner);
 }
 
-static int is_first_of_host(const bench_preflight_facts *facts, int rank)
+static int is_first(const bench_preflight_facts *facts, int rank, preflight_same same)
 {
     for (int i = 0; i < rank; i++)
-        if (same_host(&facts[i], &facts[rank]))
+        if (same(&facts[i], &facts[rank]))
             return 0;
     return 1;
 }
 
-/* The number of ranks of the host that have no core outside this rank's set. */
+/* The number of ranks of the kernel that have no core outside this rank's set. */
 static int count_confined(const bench_preflight_facts *facts, int nranks, int rank)
 {
     int count = 0;
     for (int i = 0; i < nranks; i++)
         count +=
-            same_host(&facts[i], &facts[rank]) && is_within(&facts[i].cores, &facts[rank].cores);
+            same_kernel(&facts[i], &facts[rank]) && is_within(&facts[i].cores, &facts[rank].cores);
     return count;
 }
 
-/* The number of cores that the ranks of the host may use together, and the number of those
- * ranks. */
-static int cores_of_host(const bench_preflight_facts *facts, int nranks, int rank, int *ranks)
+/* The number of cores that the ranks of one kernel or container may use together, and the number of
+ * those ranks. */
+static int cores_of(const bench_preflight_facts *facts, int nranks, int rank, preflight_same same,
+                    int *ranks)
 {
     cpu_set_t all;
     CPU_ZERO(&all);
     *ranks = 0;
     for (int i = 0; i < nranks; i++) {
-        if (!same_host(&facts[i], &facts[rank]))
+        if (!same(&facts[i], &facts[rank]))
             continue;
         CPU_OR(&all, &all, &facts[i].cores);
         ++*ranks;
@@ -93,15 +103,15 @@ static void write_shared_core(const bench_preflight_facts *facts, int rank, FILE
     fprintf(to, ": times include waiting for the core; ");
 }
 
-/* Ranks that share too few cores: reported once per host, for the first such rank. */
+/* Ranks that share too few cores: reported once per kernel, for the first such rank. */
 static int judge_cores(const bench_preflight_facts *facts, int nranks, int first,
                        const char *program, FILE *to)
 {
-    int ranks = 0, cores = cores_of_host(facts, nranks, first, &ranks);
+    int ranks = 0, cores = cores_of(facts, nranks, first, same_kernel, &ranks);
     for (int rank = first; rank < nranks; rank++) {
         int own = CPU_COUNT(&facts[rank].cores);
         int sharers = count_confined(facts, nranks, rank);
-        if (!same_host(&facts[first], &facts[rank]) || own == 0 || sharers <= own)
+        if (!same_kernel(&facts[first], &facts[rank]) || own == 0 || sharers <= own)
             continue;
         if (ranks > cores)
             fprintf(to, "%s: preflight: node %s: %d ranks on %d core%s", program, facts[rank].host,
@@ -123,7 +133,7 @@ static int judge_governor(const bench_preflight_facts *facts, int nranks, int fi
                           const char *program, FILE *to)
 {
     for (int rank = first; rank < nranks; rank++) {
-        if (!same_host(&facts[first], &facts[rank]) || !facts[rank].governor[0])
+        if (!same_kernel(&facts[first], &facts[rank]) || !facts[rank].governor[0])
             continue;
         fprintf(to,
                 "%s: preflight: %s: cpu %d's frequency governor is %s: its clock will change "
@@ -137,7 +147,7 @@ static int judge_governor(const bench_preflight_facts *facts, int nranks, int fi
 static int judge_quota(const bench_preflight_facts *facts, int nranks, int first,
                        const char *program, FILE *to)
 {
-    int ranks = 0, cores = cores_of_host(facts, nranks, first, &ranks);
+    int ranks = 0, cores = cores_of(facts, nranks, first, same_container, &ranks);
     int busy = ranks < cores ? ranks : cores;
     double quota = facts[first].quota_cores;
     if (!(quota > 0) || quota >= busy)
@@ -155,11 +165,12 @@ int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const 
 {
     int found = 0;
     for (int rank = 0; rank < nranks; rank++) {
-        if (!is_first_of_host(facts, rank))
-            continue;
-        found += judge_cores(facts, nranks, rank, program, to);
-        found += judge_governor(facts, nranks, rank, program, to);
-        found += judge_quota(facts, nranks, rank, program, to);
+        if (is_first(facts, rank, same_kernel)) {
+            found += judge_cores(facts, nranks, rank, program, to);
+            found += judge_governor(facts, nranks, rank, program, to);
+        }
+        if (is_first(facts, rank, same_container))
+            found += judge_quota(facts, nranks, rank, program, to);
     }
     return found;
 }
@@ -196,6 +207,7 @@ void bench_preflight(bench_job *job)
     if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
         CPU_ZERO(&cpus);
     memcpy(mine.host, job->host, sizeof mine.host);
+    memcpy(mine.kernel, job->kernel, sizeof mine.kernel);
     bench_preflight_read("", &cpus, &mine);
     bench_preflight_facts *all = bench_exchange_collect(job, &mine, sizeof mine);
     if (all) {

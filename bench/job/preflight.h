@@ -13,6 +13,7 @@
 
 typedef struct bench_preflight_facts {
     char host[64];
+    char kernel[40];   /* identifies the kernel, whose cores its containers share; empty: unknown */
     cpu_set_t cores;   /* that this process may run on; a core is represented by its lowest
                           hardware thread */
     char governor[32]; /* of the first cpu whose governor is not "performance"; else empty */
@@ -21,7 +22,7 @@ typedef struct bench_preflight_facts {
 } bench_preflight_facts;
 
 /* Reads the facts about a process that may run on cpus, from files below root ("" for this machine;
- * tests use recorded ones). Leaves host unchanged. Local. */
+ * tests use recorded ones). Leaves host and kernel unchanged. Local. */
 void bench_preflight_read(const char *root, const cpu_set_t *cpus, bench_preflight_facts *facts);
 /* Writes a line, which begins with program, for each finding among the ranks' facts. Returns the
  * number of findings. Pure except for `to`. */

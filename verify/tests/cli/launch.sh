@@ -51,6 +51,51 @@ check "-g 3: rows are verified by the exact reference" awk -F, '
     END { exit bad || NR < 3 }' "$scratch/a.csv"
 has_words() { grep -q '"launcher": *"fork"' "$scratch/a.json" && grep -q '"verify": *"exact"' "$scratch/a.json"; }
 check "-g 3: the manifest names the launcher and the reference" has_words
+
+# ------------------------------------------------------------------------------------- binding
+# cpus_of FILE: the cpus of each rank.
+cpus_of() { sed -n 's/^#  Rank .* cpus \([0-9,-]*\).*/\1/p' "$1" | xargs; }
+# each_its_own: the last command's ranks are bound to as many different cpus.
+each_its_own() {
+    [ "$(cpus_of "$out" | tr ' ' '\n' | sort -u | wc -l)" -eq "$1" ] && grep -q 'bound by weir' "$out"
+}
+if [ "$(nproc)" -ge 2 ]; then
+    own_cpus() { ends_with 0 "$@" $bench -g 2 -n 5 -b 64 -e 64 && each_its_own 2; }
+    check "-g in a step with Slurm's mask of all cpus: each rank has a core" own_cpus env \
+        SLURM_CPU_BIND_TYPE=mask_cpu: SLURM_CPU_BIND=quiet,mask_cpu:0x3 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1
+    check "-g within an outer mpirun's binding: each rank has a core" own_cpus env WEIR_LAUNCHER=none \
+        OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_MCA_orte_bound_at_launch=1 \
+        OMPI_MCA_hwloc_base_binding_policy=socket
+    check "-g with a topology file for hwloc: each rank has a core" own_cpus env \
+        HWLOC_XMLFILE=topo/machines/8-gpu-8-nic.xml
+    two_cpus=$(taskset -cp $$ 2>/dev/null | sed 's/.*: //')
+    check "-g under taskset: ranks divide its cpus" own_cpus taskset -c "${two_cpus:-0-1}"
+    # pods NAME-OF-RANK: ranks of torchrun in containers of one machine.
+    # shellcheck disable=SC2016  # expanded by the inner shell
+    pods() {
+        local rank status=0 ranks=() port=$((20000 + RANDOM % 12000))
+        for rank in 0 1; do
+            RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port unshare $1 \
+                sh -c 'hostname "$0" && exec "$@"' "$2$((rank * $3))" \
+                timeout 60 $bench -T 10 -n 5 -b 64 -e 64 >"$scratch/pod$rank" 2>"$err" &
+            ranks+=($!)
+        done
+        for rank in "${ranks[@]}"; do wait "$rank" || status=1; done
+        cp "$scratch/pod0" "$out"
+        [ $status -eq 0 ] && each_its_own 2 && ! grep -q 'preflight.*core' "$err"
+    }
+    if unshare -u --pid --fork --mount-proc true 2>/dev/null; then
+        check "two containers with different names: each rank has a core" pods -u pod 1
+        check "two containers with different names and processes" pods "-u --pid --fork --mount-proc" pod 1
+        check "two containers of one name: each rank has a core" pods "-u --pid --fork --mount-proc" pod 0
+    else
+        skip "two containers on one machine" "needs the right to create namespaces"
+    fi
+else
+    skip "ranks have a core each" "one core"
+fi
+
+# ------------------------------------------------------------------------------------------ -g
 check "-g: a planted fault is found" ends_with 1 $bench -g 3 -b 1K -e 4K -f 4 --inject drop-chunk
 check "-g: an early usage error ends with 2" ends_with 2 $bench -g 3 -r 3
 check "-g: an error that ranks find is one line" says '-r 3' 'there are 3 ranks'

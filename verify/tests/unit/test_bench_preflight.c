@@ -118,6 +118,27 @@ TEST_WITH(ranks_on_one_core_are_reported, make_root, remove_root)
     judged(wide, 3, 0);
 }
 
+/* Each pod of a machine has its own name, and often its own quota. */
+TEST_WITH(containers_of_one_kernel_share_its_cores, make_root, remove_root)
+{
+    bench_preflight_facts ranks[] = {facts_of(0, 0), facts_of(0, 0), facts_of(1, 1)};
+    for (int i = 0; i < 3; i++) {
+        snprintf(ranks[i].host, sizeof ranks[i].host, "pod-%d", i);
+        snprintf(ranks[i].kernel, sizeof ranks[i].kernel, "a-boot-id");
+        ranks[i].quota_cores = 1;
+    }
+    const char *text = judged(ranks, 3, 1); /* no quota is too small for a rank */
+    assert_non_null(strstr(text, "node pod-0: 3 ranks on 2 cores (rank 0 shares core 0): "));
+    snprintf(ranks[1].kernel, sizeof ranks[1].kernel, "another");
+    judged(ranks, 3, 0);
+    ranks[2].quota_cores = 0.5;
+    assert_non_null(strstr(judged(ranks, 3, 1), "pod-2: the control group allows 0.5 cores"));
+    /* One name on several machines, as images have it. */
+    snprintf(ranks[0].host, sizeof ranks[0].host, "pod-1");
+    ranks[2].quota_cores = 1;
+    judged(ranks, 3, 0);
+}
+
 TEST_WITH(hardware_threads_count_as_one_core, make_root, remove_root)
 {
     bench_preflight_facts apart[] = {facts_of(0, 0), facts_of(1, 1)};
