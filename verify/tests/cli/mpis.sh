@@ -157,4 +157,37 @@ check "a failing test ends with 1" ends_with 1 suite a b
 check "the failure is counted for its library" says '^\| library b \| 1 \| 1 \| 1 \|$'
 check "the other library is not affected" says '^\| library a \| 1 \| 0 \| 1 \|$'
 check "no number as a limit is a usage error" ends_with 2 suite -l soon
+# -------------------------------------------------------------------- ci/mpirun
+# Simulated launchers, which print the variable and their arguments, and a perl whose process may not
+# read another's memory, or may.
+mkdir -p "$scratch/refused" "$scratch/allowed"
+printf '#!/bin/sh\nexit 1\n' >"$scratch/refused/perl"
+printf '#!/bin/sh\nexit 0\n' >"$scratch/allowed/perl"
+cat >"$scratch/launch" <<'END'
+#!/bin/sh
+if [ "$1" = --version ]; then echo "$VERSION"; else echo "CMA=$MPIR_CVAR_CH4_CMA_ENABLE $*"; fi
+END
+chmod +x "$scratch/launch" "$scratch/refused/perl" "$scratch/allowed/perl"
+# started FOLDER VERSION LINE [VARIABLE]: what ci/mpirun starts, with FOLDER's perl.
+started() {
+    ends_with 0 env -u MPIR_CVAR_CH4_CMA_ENABLE ${4:-} MPIRUN="$scratch/launch" VERSION="$2" PATH="$scratch/$1:$PATH" \
+        ci/mpirun -np 2 x && says "^$3\$"
+}
+if [ "$(uname -m)" = x86_64 ] || [ "$(uname -m)" = aarch64 ]; then
+    hydra='HYDRA build details: Version: 5.0.2'
+    check "MPICH in a container that forbids process_vm_readv does not use it" started refused "$hydra" 'CMA=0 -np 2 x'
+    check "MPICH elsewhere uses it" started allowed "$hydra" 'CMA= -np 2 x'
+    check "the user's choice counts" started refused "$hydra" 'CMA=1 -np 2 x' MPIR_CVAR_CH4_CMA_ENABLE=1
+    check "Intel MPI falls back itself" started refused 'Intel(R) MPI Library for Linux* OS, Version 2021.19' 'CMA= -np 2 x'
+    check "Open MPI 4 in such a container does not use it" started refused 'mpirun (Open MPI) 4.1.4' \
+        'CMA= .*--mca btl_vader_single_copy_mechanism none.* -np 2 x'
+    check "Open MPI 5 in such a container does not use it" started refused 'mpirun (Open MPI) 5.0.11' \
+        'CMA= .*--mca smsc .cma.* -np 2 x'
+    check "Open MPI elsewhere decides itself" started allowed 'mpirun (Open MPI) 4.1.4' 'CMA= --oversubscribe.* -np 2 x'
+    ! grep -q vader "$out"
+    check "no flag forbids it there" test $? -eq 0
+else
+    skip "process_vm_readv in containers" "ci/mpirun knows its number on x86_64 and aarch64 only"
+fi
+
 tap_done
