@@ -29,7 +29,8 @@ static void help_env(void)
 {
     char text[8192];
     weir_env_help(text, sizeof text);
-    printf("Environment variables that weir reads:\n%s", text);
+    printf("Environment variables that weir reads:\n%s\n", text);
+    bench_environment_help(stdout);
 }
 
 /* Actions that end the program before it measures anything. Rank 0 prints. */

@@ -1,4 +1,5 @@
-/* The variables of weir's own table, and a list of others: see environment.h. */
+/* The variables of weir's own table, and a table of others: see environment.h. */
+#define _GNU_SOURCE /* environ */
 #include "bench/options/environment.h"
 
 #include "base/env_check.h"
@@ -7,66 +8,128 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* Variables of launchers, of the libraries measured beside weir, and of the C library. */
-static const char *const others[] = {
-    "OMPI_COMM_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "OMPI_MCA_btl",
-    "OMPI_MCA_pml",
-    "OMPI_MCA_coll",
-    "OMPI_MCA_btl_vader_single_copy_mechanism",
-    "OMPI_MCA_smsc",
-    "OMPI_MCA_mpi_yield_when_idle",
-    "OMPI_MCA_coll_tuned_use_dynamic_rules",
-    "UCX_TLS",
-    "UCX_NET_DEVICES",
-    "I_MPI_FABRICS",
-    "I_MPI_PIN",
-    "FI_PROVIDER",
-    "MPIR_CVAR_DEVICE_COLLECTIVES",
-    "MPIR_CVAR_CH4_PROGRESS_THROTTLE",
-    "OMP_NUM_THREADS",
-    "OMP_PROC_BIND",
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_MODULE_LOADING",
-    "NCCL_ALGO",
-    "NCCL_PROTO",
-    "NCCL_MIN_NCHANNELS",
-    "NCCL_MAX_NCHANNELS",
-    "NCCL_MIN_CTAS",
-    "NCCL_MAX_CTAS",
-    "NCCL_BUFFSIZE",
-    "NCCL_LL_BUFFSIZE",
-    "NCCL_LL128_BUFFSIZE",
-    "NCCL_NTHREADS",
-    "NCCL_P2P_LEVEL",
-    "NCCL_P2P_DISABLE",
-    "NCCL_SHM_DISABLE",
-    "NCCL_IB_HCA",
-    "NCCL_IB_DISABLE",
-    "NCCL_NET",
-    "NCCL_NET_GDR_LEVEL",
-    "NCCL_CROSS_NIC",
-    "NCCL_CUMEM_ENABLE",
-    "NCCL_NVLS_ENABLE",
-    "NCCL_CTA_POLICY",
-    "NCCL_WIN_ENABLE",
-    "NCCL_TUNER_PLUGIN",
-    "NCCL_NET_PLUGIN",
-    "NCCL_TESTS_MIN_BW",
-    "LD_PRELOAD",
-    "LD_LIBRARY_PATH",
-    "MALLOC_ARENA_MAX",
-    "GLIBC_TUNABLES",
+static const char tests_prefix[] = "NCCL_TESTS_";
+
+/* What a variable of others changes. */
+typedef enum environment_use {
+    USE_OBEYED, /* weir, because weir reads it, or because CUDA or the loader does */
+    USE_PEERS,  /* the libraries that --peer measures, and MPI; not weir */
+    USE_NONE,   /* nothing */
+} environment_use;
+
+/* What to do about it. */
+enum {
+    RECORD = 1, /* results may record it */
+    WARN = 2,   /* a run in which it is set may not be what its user means: a line names it */
 };
+
+/* Variables with which users change NCCL, nccl-tests, MPI, Slurm and CUDA. Those that weir reads by
+ * their own names are in base/env.h. instead: what does the same for weir, or what decides. */
+static const struct environment_row {
+    const char *name;
+    environment_use use;
+    int flags;
+    const char *instead;
+} others[] = {
+    {"NCCL_TESTS_SPLIT", USE_NONE, WARN,
+     "all ranks are measured together: start a job for each group"},
+    {"NCCL_TESTS_SPLIT_MASK", USE_NONE, WARN,
+     "all ranks are measured together: start a job for each group"},
+    {"NCCL_TESTS_DEVICE", USE_NONE, WARN,
+     "ranks use the GPUs of CUDA_VISIBLE_DEVICES in their order"},
+    {"NCCL_TESTS_MIN_BW", USE_OBEYED, RECORD, "the footer must reach 90% of it"},
+    {"NCCL_ALGO", USE_PEERS, RECORD | WARN, "--algo"},
+    {"NCCL_PROTO", USE_PEERS, RECORD | WARN, "--algo"},
+    {"NCCL_NET", USE_PEERS, RECORD | WARN, "--transport"},
+    {"NCCL_IB_DISABLE", USE_PEERS, RECORD | WARN, "--transport tcp"},
+    {"NCCL_SHM_DISABLE", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_P2P_DISABLE", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_P2P_LEVEL", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_IB_HCA", USE_PEERS, RECORD | WARN, "WEIR_IB_HCA"},
+    {"NCCL_IB_GID_INDEX", USE_PEERS, RECORD | WARN, "WEIR_IB_GID_INDEX"},
+    {"NCCL_IB_TC", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_IB_SL", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_IB_PKEY", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_SOCKET_FAMILY", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_SOCKET_NTHREADS", USE_PEERS, RECORD | WARN, "WEIR_SOCKET_STREAMS"},
+    {"NCCL_NSOCKS_PERTHREAD", USE_PEERS, RECORD | WARN, "WEIR_SOCKET_STREAMS"},
+    {"NCCL_COMM_ID", USE_PEERS, WARN, NULL},
+    {"NCCL_HOSTID", USE_PEERS, WARN, "WEIR_HOSTID"},
+    {"NCCL_TOPO_FILE", USE_PEERS, RECORD | WARN, "WEIR_IB_HCA for another NIC"},
+    {"NCCL_GRAPH_FILE", USE_PEERS, RECORD | WARN, "--algo"},
+    {"NCCL_MIN_NCHANNELS", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_MAX_NCHANNELS", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_MIN_CTAS", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_MAX_CTAS", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_NTHREADS", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_BUFFSIZE", USE_PEERS, RECORD | WARN, NULL},
+    {"NCCL_LL_BUFFSIZE", USE_PEERS, RECORD, NULL},
+    {"NCCL_LL128_BUFFSIZE", USE_PEERS, RECORD, NULL},
+    {"NCCL_NET_GDR_LEVEL", USE_PEERS, RECORD, NULL},
+    {"NCCL_CROSS_NIC", USE_PEERS, RECORD, NULL},
+    {"NCCL_CUMEM_ENABLE", USE_PEERS, RECORD, NULL},
+    {"NCCL_NVLS_ENABLE", USE_PEERS, RECORD, NULL},
+    {"NCCL_CTA_POLICY", USE_PEERS, RECORD, NULL},
+    {"NCCL_WIN_ENABLE", USE_PEERS, RECORD, NULL},
+    {"NCCL_TUNER_PLUGIN", USE_PEERS, RECORD, NULL},
+    {"NCCL_NET_PLUGIN", USE_PEERS, RECORD, NULL},
+    {"NCCL_CONF_FILE", USE_PEERS, RECORD, NULL},
+    {"NCCL_TOPO_DUMP_FILE", USE_PEERS, 0, "weir-topo"},
+    {"NCCL_GRAPH_DUMP_FILE", USE_PEERS, 0, "weir-topo"},
+    {"NCCL_DEBUG", USE_PEERS, 0, "WEIR_LOG"},
+    {"OMPI_COMM_WORLD_SIZE", USE_PEERS, RECORD, NULL},
+    {"OMPI_COMM_WORLD_LOCAL_SIZE", USE_PEERS, RECORD, NULL},
+    {"OMPI_MCA_btl", USE_PEERS, RECORD, NULL},
+    {"OMPI_MCA_pml", USE_PEERS, RECORD, NULL},
+    {"OMPI_MCA_coll", USE_PEERS, RECORD, NULL},
+    {"OMPI_MCA_btl_vader_single_copy_mechanism", USE_PEERS, RECORD, "WEIR_CMA"},
+    {"OMPI_MCA_smsc", USE_PEERS, RECORD, "WEIR_CMA, WEIR_XPMEM"},
+    {"OMPI_MCA_mpi_yield_when_idle", USE_PEERS, RECORD, NULL},
+    {"OMPI_MCA_coll_tuned_use_dynamic_rules", USE_PEERS, RECORD, NULL},
+    {"UCX_TLS", USE_PEERS, RECORD, "--transport"},
+    {"UCX_NET_DEVICES", USE_PEERS, RECORD, "WEIR_IB_HCA"},
+    {"I_MPI_FABRICS", USE_PEERS, RECORD, "--transport"},
+    {"I_MPI_PIN", USE_OBEYED, RECORD, "weir keeps the cores that Intel MPI chose"},
+    {"FI_PROVIDER", USE_PEERS, RECORD, "--transport"},
+    {"MPIR_CVAR_DEVICE_COLLECTIVES", USE_PEERS, RECORD, NULL},
+    {"MPIR_CVAR_CH4_PROGRESS_THROTTLE", USE_PEERS, RECORD, NULL},
+    {"MPIR_CVAR_CH4_CMA_ENABLE", USE_PEERS, RECORD, "WEIR_CMA"},
+    {"OMP_NUM_THREADS", USE_PEERS, RECORD, NULL},
+    {"OMP_PROC_BIND", USE_PEERS, RECORD, NULL},
+    {"CUDA_VISIBLE_DEVICES", USE_OBEYED, RECORD, "by CUDA"},
+    {"CUDA_DEVICE_ORDER", USE_OBEYED, RECORD, "by CUDA"},
+    {"CUDA_DEVICE_MAX_CONNECTIONS", USE_OBEYED, RECORD, "by CUDA"},
+    {"CUDA_MODULE_LOADING", USE_OBEYED, RECORD, "by CUDA"},
+    {"SLURM_CPU_BIND", USE_NONE, RECORD, "the cores that the kernel allows decide"},
+    {"SLURM_CPU_BIND_TYPE", USE_NONE, RECORD, "the cores that the kernel allows decide"},
+    {"SLURM_CPU_BIND_LIST", USE_NONE, RECORD, "the cores that the kernel allows decide"},
+    {"SLURM_GPUS_ON_NODE", USE_NONE, RECORD, "ranks use the GPUs that CUDA shows them"},
+    {"SLURM_STEP_GPUS", USE_NONE, RECORD, "ranks use the GPUs that CUDA shows them"},
+    {"SLURM_LOCALID", USE_NONE, 0, "ranks of one host are counted in the order of ranks"},
+    {"HWLOC_XMLFILE", USE_PEERS, RECORD, "weir looks at the machine itself"},
+    {"HWLOC_SYNTHETIC", USE_PEERS, RECORD, "weir looks at the machine itself"},
+    {"LD_PRELOAD", USE_OBEYED, RECORD, "by the loader"},
+    {"LD_LIBRARY_PATH", USE_OBEYED, RECORD, "by the loader"},
+    {"MALLOC_ARENA_MAX", USE_OBEYED, RECORD, "by the C library"},
+    {"GLIBC_TUNABLES", USE_OBEYED, RECORD, "by the C library"},
+};
+enum { OTHERS = sizeof others / sizeof others[0] };
 
 /* "NAME=value" of this name. */
 static int environment_is(const char *variable, const char *name)
 {
     const size_t length = strlen(name);
     return strncmp(variable, name, length) == 0 && variable[length] == '=';
+}
+
+static const struct environment_row *environment_row_of(const char *variable)
+{
+    for (size_t i = 0; i < OTHERS; i++)
+        if (environment_is(variable, others[i].name))
+            return &others[i];
+    return NULL;
 }
 
 /* Variables of weir's table that say how this library, or NCCL, works: neither those that a
@@ -100,54 +163,47 @@ int bench_environment_allows(const char *variable)
         if (environment_is_setting((weiri_env_key)key) &&
             environment_is(variable, weiri_env_name((weiri_env_key)key)))
             return 1;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (environment_is(variable, others[i]))
-            return 1;
-    return 0;
+    const struct environment_row *row = environment_row_of(variable);
+    return row && row->flags & RECORD;
 }
 
-/* Variables with which users change nccl-tests and NCCL, and what does the same for weir. */
-static const struct {
-    const char *name, *instead;
-    int is_of_tests; /* of nccl-tests, rather than of the library NCCL */
-} foreign[] = {
-    {"NCCL_TESTS_SPLIT", "all ranks are measured together: start a job for each group", 1},
-    {"NCCL_TESTS_SPLIT_MASK", "all ranks are measured together: start a job for each group", 1},
-    {"NCCL_TESTS_DEVICE", "ranks use the GPUs of CUDA_VISIBLE_DEVICES in their order", 1},
-    {"NCCL_ALGO", "--algo", 0},
-    {"NCCL_PROTO", "--algo", 0},
-    {"NCCL_NET", "--transport", 0},
-    {"NCCL_IB_DISABLE", "--transport tcp", 0},
-    {"NCCL_SHM_DISABLE", NULL, 0},
-    {"NCCL_P2P_DISABLE", NULL, 0},
-    {"NCCL_P2P_LEVEL", NULL, 0},
-    {"NCCL_IB_HCA", "WEIR_IB_HCA", 0},
-    {"NCCL_IB_GID_INDEX", "WEIR_IB_GID_INDEX", 0},
-    {"NCCL_SOCKET_NTHREADS", "WEIR_SOCKET_STREAMS", 0},
-    {"NCCL_NSOCKS_PERTHREAD", "WEIR_SOCKET_STREAMS", 0},
-    {"NCCL_COMM_ID", NULL, 0},
-    {"NCCL_HOSTID", "WEIR_HOSTID", 0},
-    {"NCCL_MIN_NCHANNELS", NULL, 0},
-    {"NCCL_MAX_NCHANNELS", NULL, 0},
-    {"NCCL_MIN_CTAS", NULL, 0},
-    {"NCCL_MAX_CTAS", NULL, 0},
-    {"NCCL_NTHREADS", NULL, 0},
-    {"NCCL_BUFFSIZE", NULL, 0},
-};
+/* 1 if a variable must be named. Each one of nccl-tests changes what is measured, so that unknown
+ * ones are named too. */
+static int environment_misleads(const char *variable, const struct environment_row *row)
+{
+    const char *value = strchr(variable, '=');
+    if (!value || !value[1])
+        return 0;
+    return row ? row->flags & WARN : strncmp(variable, tests_prefix, strlen(tests_prefix)) == 0;
+}
 
 int bench_environment_foreign(int of_tests, char *text, size_t bytes)
 {
     int count = 0;
     size_t used = 0;
-    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
-        const char *value = getenv(foreign[i].name);
-        if (!value || !*value || foreign[i].is_of_tests != of_tests || used >= bytes)
+    *text = '\0';
+    for (char **at = environ; at && *at && used < bytes; at++) {
+        const struct environment_row *row = environment_row_of(*at);
+        const int is_of_tests = strncmp(*at, tests_prefix, strlen(tests_prefix)) == 0;
+        if (is_of_tests != of_tests || !environment_misleads(*at, row))
             continue;
-        const int shown = foreign[i].instead != NULL;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s%s%s%s", count ? "; " : "",
-                                 foreign[i].name, shown ? " (" : "",
-                                 shown ? foreign[i].instead : "", shown ? ")" : "");
+        const int shown = row && row->instead;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s%s%s%s", count ? "; " : "",
+                                 (int)strcspn(*at, "="), *at, shown ? " (" : "",
+                                 shown ? row->instead : "", shown ? ")" : "");
         count++;
     }
     return count;
+}
+
+void bench_environment_help(FILE *to)
+{
+    static const char *const uses[] = {"obeyed", "peers only", "not used"};
+    fprintf(to,
+            "Variables of NCCL, MPI, Slurm and CUDA (in brackets: what does the same for weir, or "
+            "what decides):\n");
+    for (size_t i = 0; i < OTHERS; i++)
+        fprintf(to, "  %s: %s%s%s%s\n", others[i].name, uses[others[i].use],
+                others[i].instead ? " (" : "", others[i].instead ? others[i].instead : "",
+                others[i].instead ? ")" : "");
 }

@@ -408,6 +408,71 @@ TEST(variables_of_nccl_that_change_nothing_are_named)
     unsetenv("NCCL_PROTO");
 }
 
+/* Ignoring these changes nothing that a user may expect: weir obeys them, the kernel or CUDA does,
+ * or they change the output of peers. */
+TEST(variables_that_do_not_mislead_are_not_named)
+{
+    static const char *const silent[] = {
+        "NCCL_SOCKET_IFNAME", "NCCL_DEBUG",     "NCCL_TOPO_DUMP_FILE", "NCCL_TESTS_MIN_BW",
+        "NCCL_CUMEM_ENABLE",  "SLURM_CPU_BIND", "SLURM_CPU_BIND_TYPE", "SLURM_GPUS_ON_NODE",
+        "SLURM_LOCALID",      "SLURM_JOB_ID",   "SLURM_STEP_GPUS",     "CUDA_VISIBLE_DEVICES",
+        "HWLOC_XMLFILE",      "OMPI_MCA_pml"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        char text[200];
+        setenv(silent[i], "1", 1);
+        assert_int_equal(bench_environment_foreign(1, text, sizeof text), 0);
+        assert_int_equal(bench_environment_foreign(0, text, sizeof text), 0);
+        assert_string_equal(text, "");
+        unsetenv(silent[i]);
+    }
+}
+
+TEST(variables_that_mislead_are_named_with_what_helps)
+{
+    static const struct {
+        const char *name, *named;
+        int of_tests;
+    } variables[] = {
+        {"NCCL_HOSTID", "NCCL_HOSTID (WEIR_HOSTID)", 0},
+        {"NCCL_TOPO_FILE", "NCCL_TOPO_FILE (WEIR_IB_HCA for another NIC)", 0},
+        {"NCCL_IB_HCA", "NCCL_IB_HCA (WEIR_IB_HCA)", 0},
+        {"NCCL_IB_TC", "NCCL_IB_TC", 0},
+        {"NCCL_TESTS_SPLIT_MASK",
+         "NCCL_TESTS_SPLIT_MASK (all ranks are measured together: start a job for each group)", 1},
+        {"NCCL_TESTS_OF_LATER", "NCCL_TESTS_OF_LATER", 1}, /* unknown to this version */
+    };
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        char text[200];
+        setenv(variables[i].name, "1", 1);
+        assert_int_equal(bench_environment_foreign(variables[i].of_tests, text, sizeof text), 1);
+        assert_string_equal(text, variables[i].named);
+        assert_int_equal(bench_environment_foreign(!variables[i].of_tests, text, sizeof text), 0);
+        unsetenv(variables[i].name);
+    }
+    char cut[12];
+    setenv("NCCL_HOSTID", "1", 1);
+    setenv("NCCL_IB_HCA", "1", 1);
+    assert_true(bench_environment_foreign(0, cut, sizeof cut) >= 1);
+    assert_int_equal(strlen(cut), sizeof cut - 1);
+    unsetenv("NCCL_HOSTID");
+    unsetenv("NCCL_IB_HCA");
+}
+
+TEST(the_table_of_variables_is_printed)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    assert_non_null(to);
+    bench_environment_help(to);
+    fclose(to);
+    assert_non_null(strstr(text, "\n  NCCL_ALGO: peers only (--algo)\n"));
+    assert_non_null(strstr(text, "\n  CUDA_VISIBLE_DEVICES: obeyed (by CUDA)\n"));
+    assert_non_null(strstr(text, "\n  SLURM_CPU_BIND: not used (the cores that the kernel allows "
+                                 "decide)\n"));
+    free(text);
+}
+
 /* Neither secrets nor names that only start like a listed one are recorded. */
 TEST(only_listed_environment_variables_are_recorded)
 {
@@ -419,6 +484,9 @@ TEST(only_listed_environment_variables_are_recorded)
                                            "WEIR_METRICS=json",
                                            "NCCL_SOCKET_IFNAME=eth0",
                                            "NCCL_PROTO=LL",
+                                           "NCCL_TOPO_FILE=/etc/nccl/topo.xml",
+                                           "SLURM_CPU_BIND=quiet,mask_cpu:0x3",
+                                           "CUDA_DEVICE_ORDER=PCI_BUS_ID",
                                            "UCX_TLS=shm",
                                            "LD_PRELOAD="};
     for (size_t i = 0; i < sizeof recorded / sizeof recorded[0]; i++)
