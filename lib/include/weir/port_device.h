@@ -23,6 +23,10 @@
  * Calls. One thread calls these functions for a channel; functions that only push triggers may be
  * called by several threads at the same time. Functions that return int return 0 or the error of a
  * wait, as in weir/device.h: every push may wait for room in the FIFO.
+ *
+ * Number of waiting threads. On a GPU the waits poll host memory, and polls of many threads slow
+ * the copies for which they wait. Let at most 8 threads of a GPU wait at a time, and pass the news
+ * on to the others through the GPU's memory.
  */
 #ifndef WEIR_PORT_DEVICE_H
 #define WEIR_PORT_DEVICE_H
