@@ -339,12 +339,14 @@ static void plan_keep_proof(const weir_plan *plan, const weir_plan_report *repor
     weiri_log(WEIRI_LOG_DEBUG, "plan %s: proved", plan->file);
 }
 
-static weir_status plan_check(const weir_plan *plan, int is_strict, weir_plan_report *report)
+weir_status weiri_check_plan(const weir_plan *plan, int is_strict, weir_plan_report *report,
+                             weiri_check_fix *fixes)
 {
     weir_plan_report *made = calloc(1, sizeof *made);
     weiri_check check = {.run_class = check_run_class,
                          .plan = plan,
                          .report = made,
+                         .fixes = fixes,
                          .status = WEIR_OK,
                          .is_strict = is_strict};
     if (!made)
@@ -368,10 +370,10 @@ static weir_status plan_check(const weir_plan *plan, int is_strict, weir_plan_re
 
 weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
 {
-    return plan_check(plan, 0, report);
+    return weiri_check_plan(plan, 0, report, NULL);
 }
 
 weir_status weir_plan_check_strict(const weir_plan *plan, weir_plan_report *report)
 {
-    return plan_check(plan, 1, report);
+    return weiri_check_plan(plan, 1, report, NULL);
 }

@@ -223,6 +223,25 @@ typedef struct weiri_check_trial {
     weiri_check_change signal, wait;
 } weiri_check_trial;
 
+/* The change that the text of a violation offers, as far as a program can make it. */
+typedef enum weiri_check_fix_kind {
+    WEIRI_CHECK_FIX_NONE,     /* only a person can */
+    WEIRI_CHECK_FIX_STRONGER, /* the signal `first` and the wait `second`, of which one may have op
+                               * NONE: not relaxed, a nop before the signal and after the wait */
+    WEIRI_CHECK_FIX_NOP,      /* a nop before `first` */
+    WEIRI_CHECK_FIX_FLUSH,    /* after `first` a flush of its ports, and a nop */
+    WEIRI_CHECK_FIX_ORDER,    /* after `first` a signal; before `second` a wait for it */
+    WEIRI_CHECK_FIX_BEGIN,    /* the same with a relaxed signal at the begin of first's block */
+    WEIRI_CHECK_FIX_SCRATCH,  /* like BEGIN; or instead, use_double_scratch_buffer */
+    WEIRI_CHECK_FIX_BLOCKS,   /* like ORDER with a semaphore, as both are of one rank */
+    WEIRI_CHECK_FIX_WAIT,     /* before `second` a wait for what `first` signals or releases */
+} weiri_check_fix_kind;
+
+typedef struct weiri_check_fix {
+    weiri_check_fix_kind kind;
+    weiri_check_change first, second; /* op NONE: the end of the block */
+} weiri_check_fix;
+
 /* The requests of a block to a port channel; the channel handles them in order. */
 typedef struct weiri_check_port {
     uint32_t link;
@@ -309,7 +328,8 @@ typedef struct weiri_check {
     void (*run_class)(struct weiri_check *check, const int32_t *row);
     const weir_plan *plan;
     weir_plan_report *report;
-    weir_status status; /* of the checker itself: no memory, plan too large */
+    weiri_check_fix *fixes; /* of the report's violations; NULL: not wanted */
+    weir_status status;     /* of the checker itself: no memory, plan too large */
     weiri_check_classes classes;
     const int32_t *row; /* the byte class that is simulated */
     weiri_clocks clocks;
@@ -369,7 +389,19 @@ static inline const weiri_plan_op *weiri_check_op(const weiri_check *check,
     return &gpu->ops[gpu->blocks[block->index].first_op + op];
 }
 
+/* The first thread block of a rank; NONE if it has none. */
+static inline uint32_t weiri_check_first_block(const weiri_check *check, int rank)
+{
+    const uint32_t *first = &check->first_block[rank];
+    return first[0] < first[1] ? first[0] : WEIRI_CHECK_NONE;
+}
+
 /* check.c */
+
+/* Checks a plan as weir_plan_check or, if is_strict, weir_plan_check_strict does. fixes, which may
+ * be NULL, has room for WEIR_PLAN_VIOLATIONS_MAX, and gets one for each violation. */
+weir_status weiri_check_plan(const weir_plan *plan, int is_strict, weir_plan_report *report,
+                             weiri_check_fix *fixes);
 
 /* Adds a violation to the report, once per fault and operation. block NONE: of the rank as a
  * whole; op NONE: of the block as a whole. */
@@ -395,6 +427,9 @@ const char *weiri_check_place_name(const weiri_check *check, uint32_t place, cha
 #define WEIRI_CHECK_FIX "; fix: "
 void weiri_check_advise(weiri_check *check, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Says how a program can make the correction with which the text is about to end. */
+void weiri_check_offer(weiri_check *check, weiri_check_fix_kind kind, weiri_check_change first,
+                       weiri_check_change second);
 /* The same for accesses that nothing orders: of the block's current operation and an earlier one;
  * of the block before the owner's launch has begun; and one that the owner's launch does not wait
  * for. */

@@ -13,6 +13,8 @@
 
 enum { ADVICE_BYTES = 384 };
 
+static const weiri_check_change nowhere = {WEIRI_CHECK_NONE, WEIRI_CHECK_NONE};
+
 /* The lengths at which a violation shows, and how many were tried: " (at every length)". */
 static void name_lengths(const weiri_check *check, char *text, size_t room)
 {
@@ -61,6 +63,13 @@ void weiri_check_advise(weiri_check *check, const char *format, ...)
     va_end(arguments);
     name_lengths(check, lengths, sizeof lengths);
     snprintf(text + used, room, "%s" WEIRI_CHECK_FIX "%s", lengths, advice);
+}
+
+void weiri_check_offer(weiri_check *check, weiri_check_fix_kind kind, weiri_check_change first,
+                       weiri_check_change second)
+{
+    if (check->fixes && wants_advice(check))
+        check->fixes[check->report->nviolations - 1] = (weiri_check_fix){kind, first, second};
 }
 
 /* ------------------------------------------------------- signals that are there */
@@ -203,13 +212,13 @@ static void advise_stronger_wait(weiri_check *check, found wait)
  * accesses. */
 static int advise_stronger(weiri_check *check, found signal, found wait, int to)
 {
-    const weiri_check_change none = {WEIRI_CHECK_NONE, WEIRI_CHECK_NONE};
     const weiri_check_trial trial = {
-        is_weak(signal) ? (weiri_check_change){signal.block, signal.op} : none,
-        is_weak(wait) ? (weiri_check_change){wait.block, wait.op} : none};
+        is_weak(signal) ? (weiri_check_change){signal.block, signal.op} : nowhere,
+        is_weak(wait) ? (weiri_check_change){wait.block, wait.op} : nowhere};
     char from[WEIRI_CHECK_TEXT], at[WEIRI_CHECK_TEXT];
     if ((!is_weak(signal) && !is_weak(wait)) || !weiri_check_would_help(check, &trial))
         return 0;
+    weiri_check_offer(check, WEIRI_CHECK_FIX_STRONGER, trial.signal, trial.wait);
     if (!is_weak(wait))
         advise_stronger_signal(check, signal, to);
     else if (!is_weak(signal))
@@ -225,75 +234,130 @@ static int advise_stronger(weiri_check *check, found signal, found wait, int to)
 }
 
 /* How to order what follows `wait` on a rank after an operation of another rank, given the signal
- * and wait that were found. before: the operation that must be ordered, or "the end". */
+ * and wait that were found. until: the operation of rank `to` that must be ordered, or its end. */
 static void advise_signal(weiri_check *check, found signal, uint32_t after, found wait,
-                          const char *before, int to)
+                          weiri_check_change until, int to)
 {
     const weiri_check_block *from = &check->blocks[signal.block];
     uint32_t id = weiri_check_gpu(check, from)->blocks[from->index].id;
-    char where[WEIRI_CHECK_TEXT];
+    char where[WEIRI_CHECK_TEXT], before[WEIRI_CHECK_TEXT] = "the end";
+    if (until.op != WEIRI_CHECK_NONE)
+        snprintf(before, sizeof before, "op %u", until.op);
     if (advise_stronger(check, signal, wait, to))
         return;
-    if (signal.op != WEIRI_CHECK_NONE && !is_weak(signal) && wait.op == WEIRI_CHECK_NONE)
+    if (signal.op != WEIRI_CHECK_NONE && !is_weak(signal) && wait.op == WEIRI_CHECK_NONE) {
+        weiri_check_offer(check, WEIRI_CHECK_FIX_WAIT,
+                          (weiri_check_change){signal.block, signal.op}, until);
         weiri_check_advise(check,
                            "on rank %d, before %s, add wait(data_sync=SyncType.after) "
                            "(weir_plan_wait, WEIR_PLAN_AFTER) for the signal of %s",
                            to, before, weiri_check_where(check, signal.block, signal.op, where));
-    else
-        weiri_check_advise(check,
-                           "after op %u in thread block %u of rank %d add signal(data_sync="
-                           "SyncType.before) to rank %d (weir_plan_signal, WEIR_PLAN_BEFORE), and "
-                           "on rank %d, before %s, wait(data_sync=SyncType.after) (weir_plan_wait)",
-                           after, id, from->rank, to, to, before);
+        return;
+    }
+    weiri_check_offer(check, WEIRI_CHECK_FIX_ORDER, (weiri_check_change){signal.block, after},
+                      until);
+    weiri_check_advise(check,
+                       "after op %u in thread block %u of rank %d add signal(data_sync="
+                       "SyncType.before) to rank %d (weir_plan_signal, WEIR_PLAN_BEFORE), and "
+                       "on rank %d, before %s, wait(data_sync=SyncType.after) (weir_plan_wait)",
+                       after, id, from->rank, to, to, before);
 }
 
 /* Both are operations of one thread block. */
-static void advise_nop(weiri_check *check, const weiri_check_block *block, int is_one_op)
+static void advise_nop(weiri_check *check, uint32_t index, int is_one_op)
 {
+    const weiri_check_block *block = &check->blocks[index];
     uint32_t id = weiri_check_gpu(check, block)->blocks[block->index].id;
-    if (is_one_op)
+    if (is_one_op) {
         weiri_check_advise(check, "divide it into two operations with a nop between them, or use "
                                   "another chunk of scratch (Buffer, weir_plan_scratch)");
-    else
-        weiri_check_advise(check,
-                           "add a nop before op %u: rank.barrier([%u]) (weir_plan_barrier(b, %d, "
-                           "%u)), or build without WEIR_PLAN_NO_FENCES",
-                           block->op, id, block->rank, id);
+        return;
+    }
+    weiri_check_offer(check, WEIRI_CHECK_FIX_NOP, (weiri_check_change){index, block->op}, nowhere);
+    weiri_check_advise(check,
+                       "add a nop before op %u: rank.barrier([%u]) (weir_plan_barrier(b, %d, "
+                       "%u)), or build without WEIR_PLAN_NO_FENCES",
+                       block->op, id, block->rank, id);
 }
 
-/* An access that a port channel makes for op `op` of a block: reads end with a flush, writes have
- * arrived when a later signal of the channel has. */
-static void advise_port(weiri_check *check, uint32_t block, uint32_t op, int is_read)
+/* The flush of a put's port channel after it; the number of operations if there is none. */
+static uint32_t find_flush(const weiri_check *check, const weiri_check_block *at, uint32_t put,
+                           int peer)
 {
-    const weiri_check_block *at = &check->blocks[block];
-    const weiri_plan_gpu *gpu = weiri_check_gpu(check, at);
-    const weiri_plan_op *put = weiri_check_op(check, at, op);
-    uint32_t nops = gpu->blocks[at->index].nops, id = gpu->blocks[at->index].id, flush = op + 1;
-    int peer = put->nids ? gpu->links[WEIRI_PLAN_PORT][gpu->ids[put->first_id]].peer : -1;
-    while (flush < nops && weiri_check_op(check, at, flush)->kind != WEIRI_PLAN_FLUSH_OP)
-        flush++;
-    if (is_read && flush < nops)
-        weiri_check_advise(check,
-                           "add a nop after the flush, op %u: flush(data_sync=SyncType.after) "
-                           "(WEIR_PLAN_AFTER)",
-                           flush);
-    else if (is_read)
+    const uint32_t nops = weiri_check_gpu(check, at)->blocks[at->index].nops;
+    uint32_t i = put + 1;
+    while (i < nops && (weiri_check_op(check, at, i)->kind != WEIRI_PLAN_FLUSH_OP ||
+                        !has_peer(check, at->rank, weiri_check_op(check, at, i), peer)))
+        i++;
+    return i;
+}
+
+/* The last wait of a rank before its operation `until`, or its end, for a signal. */
+static found find_wait_until(const weiri_check *check, weiri_check_change until, int rank, int peer,
+                             found signal)
+{
+    return until.op == WEIRI_CHECK_NONE ? find_last_wait(check, rank, peer, signal)
+                                        : find_wait(check, until.block, until.op, peer, signal);
+}
+
+/* A read by a port channel, which ends with a flush. */
+static void advise_port_read(weiri_check *check, weiri_check_change put, int peer,
+                             weiri_check_change until, int to)
+{
+    const weiri_check_block *at = &check->blocks[put.block];
+    const weiri_plan_block *block = &weiri_check_gpu(check, at)->blocks[at->index];
+    const uint32_t flush = find_flush(check, at, put.op, peer);
+    if (flush == block->nops) {
+        weiri_check_offer(check, WEIRI_CHECK_FIX_FLUSH, put, nowhere);
         weiri_check_advise(check,
                            "add flush(data_sync=SyncType.after) on the port channel to rank %d "
                            "(weir_plan_flush, WEIR_PLAN_AFTER) after op %u in thread block %u of "
                            "rank %d",
-                           peer, op, id, at->rank);
-    else
+                           peer, put.op, block->id, at->rank);
+    } else if (to != at->rank && flush + 1 < block->nops &&
+               is_fence(weiri_check_op(check, at, flush + 1))) {
+        const found signal = find_signal(check, put.block, flush, to, 0);
+        advise_signal(check, signal, flush, find_wait_until(check, until, to, at->rank, signal),
+                      until, to);
+    } else {
+        weiri_check_offer(check, WEIRI_CHECK_FIX_NOP, (weiri_check_change){put.block, flush + 1},
+                          nowhere);
         weiri_check_advise(check,
-                           "signal() on the same port channel after op %u in thread block %u of "
-                           "rank %d (weir_plan_signal), and wait(data_sync=SyncType.after) for it "
-                           "(weir_plan_wait) before the other access",
-                           op, id, at->rank);
+                           "add a nop after the flush, op %u: flush(data_sync=SyncType.after) "
+                           "(WEIR_PLAN_AFTER)",
+                           flush);
+    }
 }
 
-static void advise_blocks(weiri_check *check, const weiri_check_block *a,
-                          const weiri_check_block *b)
+/* An access that a port channel makes for an operation, and which is not ordered before `until`:
+ * writes have arrived when a later signal of the channel has. */
+static void advise_port(weiri_check *check, weiri_check_change put, int is_read,
+                        weiri_check_change until, int to)
 {
+    const weiri_check_block *at = &check->blocks[put.block];
+    const weiri_plan_gpu *gpu = weiri_check_gpu(check, at);
+    const weiri_plan_op *op = weiri_check_op(check, at, put.op);
+    const int peer = op->nids ? gpu->links[WEIRI_PLAN_PORT][gpu->ids[op->first_id]].peer : -1;
+    if (is_read) {
+        advise_port_read(check, put, peer, until, to);
+        return;
+    }
+    found signal = find_signal(check, put.block, put.op - (uint32_t)is_signal(op), to, 0);
+    if (signal.op != WEIRI_CHECK_NONE &&
+        weiri_check_op(check, at, signal.op)->channel == WEIRI_PLAN_PORT &&
+        advise_stronger(check, signal, find_wait_until(check, until, to, at->rank, signal), to))
+        return;
+    weiri_check_advise(check,
+                       "signal() on the same port channel after op %u in thread block %u of "
+                       "rank %d (weir_plan_signal), and wait(data_sync=SyncType.after) for it "
+                       "(weir_plan_wait) before the other access",
+                       put.op, gpu->blocks[at->index].id, at->rank);
+}
+
+static void advise_blocks(weiri_check *check, weiri_check_change earlier, weiri_check_change later)
+{
+    const weiri_check_block *a = &check->blocks[earlier.block], *b = &check->blocks[later.block];
+    weiri_check_offer(check, WEIRI_CHECK_FIX_BLOCKS, earlier, later);
     uint32_t first = weiri_check_gpu(check, a)->blocks[a->index].id;
     uint32_t second = weiri_check_gpu(check, b)->blocks[b->index].id;
     weiri_check_advise(check,
@@ -313,10 +377,13 @@ static int is_in_scratch(const weiri_check *check, uint32_t place)
     return 0;
 }
 
-/* An access of the previous launch. */
-static void advise_launch(weiri_check *check, int from, int to, uint32_t place)
+/* Orders an operation after an access by a rank in the previous launch. */
+static void advise_launch(weiri_check *check, int from, weiri_check_change later, uint32_t place)
 {
+    const int to = check->blocks[later.block].rank;
     int can_double = !check->plan->double_scratch && is_in_scratch(check, place);
+    weiri_check_offer(check, can_double ? WEIRI_CHECK_FIX_SCRATCH : WEIRI_CHECK_FIX_BEGIN,
+                      (weiri_check_change){weiri_check_first_block(check, from), 0}, later);
     weiri_check_advise(check,
                        "%slet rank %d begin with signal(relaxed=True) to rank %d "
                        "(weir_plan_relaxed_signal), and rank %d with wait(relaxed=True, "
@@ -330,24 +397,23 @@ void weiri_check_advise_race(weiri_check *check, uint32_t block, uint32_t place,
 {
     const weiri_check_instance *instance = &check->instances[check->lanes[other->lane].instance];
     const weiri_check_block *own = &check->blocks[block], *theirs = &check->blocks[instance->block];
-    char before[WEIRI_CHECK_TEXT];
+    const weiri_check_change earlier = {instance->block, instance->op}, later = {block, own->op};
     if (!wants_advice(check))
         return;
     if (other->chain != theirs->chain) {
-        advise_port(check, instance->block, instance->op, other_is_read);
+        advise_port(check, earlier, other_is_read, later, own->rank);
     } else if (instance->block == block) {
-        advise_nop(check, own,
+        advise_nop(check, block,
                    instance->launch == check->launch && instance->op == own->op &&
                        instance->iteration == own->iteration);
     } else if (theirs->rank == own->rank) {
-        advise_blocks(check, theirs, own);
+        advise_blocks(check, earlier, later);
     } else if (instance->launch != check->launch) {
-        advise_launch(check, theirs->rank, own->rank, place);
+        advise_launch(check, theirs->rank, later, place);
     } else {
         found signal = find_signal(check, instance->block, instance->op, own->rank, 0);
-        snprintf(before, sizeof before, "op %u", own->op);
         advise_signal(check, signal, instance->op,
-                      find_wait(check, block, own->op, theirs->rank, signal), before, own->rank);
+                      find_wait(check, block, own->op, theirs->rank, signal), later, own->rank);
     }
 }
 
@@ -359,7 +425,15 @@ void weiri_check_advise_begin(weiri_check *check, uint32_t block, int owner)
     if (!wants_advice(check))
         return;
     found wait = find_wait(check, block, own->op, owner, any);
-    if (wait.op != WEIRI_CHECK_NONE && !wait.is_fenced)
+    const int lacks_nop = wait.op != WEIRI_CHECK_NONE && !wait.is_fenced;
+    if (lacks_nop)
+        weiri_check_offer(check, WEIRI_CHECK_FIX_NOP, (weiri_check_change){block, wait.op + 1},
+                          nowhere);
+    else
+        weiri_check_offer(check, WEIRI_CHECK_FIX_BEGIN,
+                          (weiri_check_change){weiri_check_first_block(check, owner), 0},
+                          (weiri_check_change){block, own->op});
+    if (lacks_nop)
         weiri_check_advise(check,
                            "add a nop after %s: wait(data_sync=SyncType.after) (WEIR_PLAN_AFTER)",
                            weiri_check_where(check, block, wait.op, where));
@@ -378,11 +452,14 @@ void weiri_check_advise_end(weiri_check *check, const weiri_check_access *late, 
     const weiri_check_block *from = &check->blocks[instance->block];
     if (!wants_advice(check))
         return;
-    if (late->chain != from->chain) {
-        advise_port(check, instance->block, instance->op, late_is_read);
-        return;
-    }
-    found signal = find_signal(check, instance->block, instance->op, owner, 1);
-    advise_signal(check, signal, instance->op, find_last_wait(check, owner, from->rank, signal),
-                  "the end", owner);
+    const found signal = find_signal(check, instance->block, instance->op, owner, 1);
+    const found wait = find_last_wait(check, owner, from->rank, signal);
+    const weiri_check_change until = {
+        wait.block == WEIRI_CHECK_NONE ? weiri_check_first_block(check, owner) : wait.block,
+        WEIRI_CHECK_NONE};
+    if (late->chain != from->chain)
+        advise_port(check, (weiri_check_change){instance->block, instance->op}, late_is_read, until,
+                    owner);
+    else
+        advise_signal(check, signal, instance->op, wait, until, owner);
 }

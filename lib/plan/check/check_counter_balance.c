@@ -113,6 +113,13 @@ static void counter_reset(weiri_check *check, weiri_check_counter *counter)
     counter->waiting = WEIRI_CHECK_NONE;
 }
 
+/* A block that may wait for the counter. */
+static uint32_t counter_waiter(const weiri_check *check, const weiri_check_counter *counter)
+{
+    return counter->waiter < check->nblocks ? counter->waiter
+                                            : weiri_check_first_block(check, counter->to);
+}
+
 void weiri_check_counters_balanced(weiri_check *check)
 {
     for (uint32_t i = 0; i < check->ncounters; i++) {
@@ -132,6 +139,10 @@ void weiri_check_counters_balanced(weiri_check *check)
                 is_semaphore ? "releases" : "signals", name, counter->nsignals,
                 weiri_s(counter->nsignals), is_semaphore ? "acquires" : "waits for",
                 counter->nacquired, weiri_s(counter->nacquired));
+            if (last && counter->nsignals > counter->nacquired)
+                weiri_check_offer(
+                    check, WEIRI_CHECK_FIX_WAIT, (weiri_check_change){last->block, last->op},
+                    (weiri_check_change){counter_waiter(check, counter), WEIRI_CHECK_NONE});
             weiri_check_advise(check, "add %s on rank %d, or drop as many %s",
                                is_semaphore ? "acquire (weir_plan_acquire)"
                                             : "wait (weir_plan_wait)",

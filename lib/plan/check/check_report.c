@@ -41,6 +41,8 @@ void weiri_check_report_violation(weiri_check *check, weir_plan_fault fault, int
     }
     if (report->nviolations == WEIR_PLAN_VIOLATIONS_MAX)
         return;
+    if (check->fixes)
+        check->fixes[report->nviolations].kind = WEIRI_CHECK_FIX_NONE;
     weir_plan_violation *made = &report->violations[report->nviolations++];
     *made = (weir_plan_violation){.fault = fault, .rank = rank, .block = id, .op = op};
     va_start(arguments, format);

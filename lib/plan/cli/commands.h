@@ -1,6 +1,7 @@
 /*
- * The program weir-plan: the command line (weir_plan.c), the commands check (weir_plan_check.c) and
- * moe (weir_plan_moe.c), and the other commands (weir_plan_commands.c). Not part of the library.
+ * The program weir-plan: the command line (weir_plan.c), the commands check (weir_plan_check.c),
+ * fix (weir_plan_fix.c) and moe (weir_plan_moe.c), and the other commands (weir_plan_commands.c).
+ * Not part of the library.
  * Commands print results to standard output; after a failure weir_last_error() has the message,
  * which main prints.
  */
@@ -22,16 +23,22 @@ typedef struct settings {
     int nranks, ninstances; /* 0: not given */
     weir_op reduce_op;
     size_t message_bytes; /* 0: weiri_plan_default_bytes */
+    int *is_unproved;     /* set by fix: the failure is a plan that it could not correct */
 } settings;
 
 /* Converts the texts of options to the values. WEIR_ERR_INVALID: the message names the option. */
 weir_status settings_read(settings *chosen);
 
 weir_status command_check(const settings *chosen);
+weir_status command_fix(const settings *chosen);
 weir_status command_show(const settings *chosen);
 weir_status command_cost(const settings *chosen);
 weir_status command_make(const settings *chosen);
 weir_status command_moe(const settings *chosen);
 weir_status command_list(const settings *chosen);
+
+/* Prints the proof, the violations or the failure of a checked file. */
+void plan_cli_print_report(const char *file, const weir_plan *plan, const weir_plan_report *report,
+                           weir_status status);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * weir-plan: checks plans, prints them, estimates their time, and generates some. Standard output
- * has only the result; a failure is one line on standard error. The exit code is 2 for usage errors
- * and rejected plans, 3 for system errors.
+ * weir-plan: checks and corrects plans, prints them, estimates their time, and generates some.
+ * Standard output has only the result; a failure is one line on standard error. The exit code is 1
+ * for a plan that cannot be corrected, 2 for usage errors and rejected plans, 3 for system errors.
  */
 #include "plan/cli/commands.h"
 #include "programs/program.h"
@@ -27,6 +27,8 @@ enum { ANY = 1 << 30 };
 static const command commands[] = {
     {"check", "FILE ...", "prove that plans compute their collective and cannot hang or race", 1,
      ANY, command_check},
+    {"fix", "FILE", "write the plan to -o FILE with the corrections that its proof needs", 1, 1,
+     command_fix},
     {"show", "FILE", "print a plan: the data that it moves, and each rank's operations", 1, 1,
      command_show},
     {"cost", "FILE", "estimate the time on a topology, with bounds and critical path", 1, 1,
@@ -58,8 +60,8 @@ static const weiri_option rows[] = {
      .help = "assume less of executors; see \"Stricter order\" in the guide"},
     {OPTION('n', "ranks", "N", int, nranks, "make moe"), .low = 1, .high = WEIR_RANKS_MAX,
      .help = "number of ranks (make: required; moe: all up to the topology's)"},
-    {OPTION('o', "output", "FILE", text, output, "make"),
-     .help = "write to FILE instead of standard output"},
+    {OPTION('o', "output", "FILE", text, output, "make fix"),
+     .help = "write to FILE (fix: required; make: instead of standard output)"},
     {OPTION(0, "instances", "K", int, ninstances, "make"), .low = 1, .high = WEIRI_PLAN_BLOCKS_MAX,
      .help = "repeat each thread block K times and divide the data (default: 1)"},
     {OPTION(0, "in-place", NULL, flags, in_place, "make"),
@@ -92,7 +94,8 @@ static void plan_cli_print_help(void)
 {
     char left[64];
     puts("usage: weir-plan COMMAND [options] FILE ...\n\n"
-         "Checks, prints, estimates and generates plans: collectives described as data, in the\n"
+         "Checks, corrects, prints, estimates and generates plans: collectives described as data, "
+         "in the\n"
          "JSON of MSCCL++'s DSL.\n\ncommands:");
     for (int i = 0; i < COMMANDS; i++) {
         snprintf(left, sizeof left, "%s %s", commands[i].name, commands[i].operands);
@@ -102,7 +105,9 @@ static void plan_cli_print_help(void)
     weiri_options_print(&options, stdout);
     puts("\ntopologies (or a file of lines key = value, or a file from weir-topo --measure):");
     weiri_plan_model_list(stdout);
-    puts("\nexit codes: 0 success; 2 usage error or rejected plan; 3 system or environment error.\n"
+    puts("\nexit codes: 0 success; 1 a plan that fix cannot correct; 2 usage error or rejected "
+         "plan;\n"
+         "3 system or environment error.\n"
          "Guide: docs/user/plans.md");
 }
 
@@ -146,7 +151,8 @@ static weir_status plan_cli_parse(int argc, char **argv, settings *chosen, const
 int main(int argc, char **argv)
 {
     weiri_program_begin();
-    settings chosen = {0};
+    int is_unproved = 0;
+    settings chosen = {.is_unproved = &is_unproved};
     const command *of = NULL;
     weir_status status = plan_cli_parse(argc, argv, &chosen, &of);
     if (status == WEIR_OK && chosen.help)
@@ -160,5 +166,5 @@ int main(int argc, char **argv)
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write to standard output");
     if (status != WEIR_OK)
         fprintf(stderr, "weir-plan: %s\n", weir_last_error());
-    return weir_status_exit_code(status);
+    return is_unproved ? 1 : weir_status_exit_code(status);
 }

@@ -49,8 +49,8 @@ static void plan_cli_print_violation(const weir_plan *plan, const weir_plan_viol
     printf(": %s\n", weiri_text_shown(at->text, text, sizeof text));
 }
 
-static void plan_cli_print_text(const char *file, const weir_plan *plan,
-                                const weir_plan_report *report, weir_status status)
+void plan_cli_print_report(const char *file, const weir_plan *plan, const weir_plan_report *report,
+                           weir_status status)
 {
     char shown[WEIRI_SHOWN_BYTES];
     printf("%s: ", weiri_text_shown(file, shown, sizeof shown));
@@ -140,7 +140,7 @@ static weir_status plan_cli_check_file(const char *file, const settings *chosen,
     if (chosen->json)
         plan_cli_json_file(json, file, plan, report, status);
     else if (status == WEIR_OK || report->nviolations || chosen->nwords > 1)
-        plan_cli_print_text(file, plan, report, status);
+        plan_cli_print_report(file, plan, report, status);
     weir_plan_free(plan);
     return status;
 }
