@@ -234,7 +234,8 @@ typedef enum weiri_check_fix_kind {
     WEIRI_CHECK_FIX_BEGIN,    /* the same with a relaxed signal at the begin of first's block */
     WEIRI_CHECK_FIX_SCRATCH,  /* like BEGIN; or instead, use_double_scratch_buffer */
     WEIRI_CHECK_FIX_BLOCKS,   /* like ORDER with a semaphore, as both are of one rank */
-    WEIRI_CHECK_FIX_WAIT,     /* before `second` a wait for what `first` signals or releases */
+    WEIRI_CHECK_FIX_WAIT,     /* before `second` a wait for the next signal or release from `first`
+                               * on; or instead, ORDER */
 } weiri_check_fix_kind;
 
 typedef struct weiri_check_fix {

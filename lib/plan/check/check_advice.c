@@ -246,8 +246,8 @@ static void advise_signal(weiri_check *check, found signal, uint32_t after, foun
     if (advise_stronger(check, signal, wait, to))
         return;
     if (signal.op != WEIRI_CHECK_NONE && !is_weak(signal) && wait.op == WEIRI_CHECK_NONE) {
-        weiri_check_offer(check, WEIRI_CHECK_FIX_WAIT,
-                          (weiri_check_change){signal.block, signal.op}, until);
+        weiri_check_offer(check, WEIRI_CHECK_FIX_WAIT, (weiri_check_change){signal.block, after},
+                          until);
         weiri_check_advise(check,
                            "on rank %d, before %s, add wait(data_sync=SyncType.after) "
                            "(weir_plan_wait, WEIR_PLAN_AFTER) for the signal of %s",

@@ -327,29 +327,38 @@ static int add_semaphore(plan_fix_draft *draft, const plan_fix *fix)
            insert_wait(draft, fix->second, ops[1]);
 }
 
-/* Adds a wait for what an operation signals to the rank of `second`, or an acquisition of what it
- * releases. */
-static int add_wait(plan_fix_draft *draft, const plan_fix *fix)
+/* Adds a wait for what an operation signals to the rank of `second`. Returns 0 if it signals
+ * nothing to it. */
+static int add_wait_for(plan_fix_draft *draft, const plan_fix *fix, const weiri_plan_op *signal)
 {
-    const weiri_plan_op *signal = op_at(draft, fix->first);
     const weiri_plan_gpu *from = gpu_at(draft, fix->first), *to = gpu_at(draft, fix->second);
     weiri_plan_op op;
-    if (!signal)
-        return 0;
-    if (signal->kind == WEIRI_PLAN_SEM_RELEASE_OP) {
+    if (signal->kind == WEIRI_PLAN_SEM_RELEASE_OP && fix->first.rank == fix->second.rank) {
         op = new_op(WEIRI_PLAN_SEM_ACQUIRE_OP, 0);
         op.first_id = signal->first_id;
         op.nids = 1;
-        return fix->first.rank == fix->second.rank && insert_wait(draft, fix->second, op);
+        return insert_wait(draft, fix->second, op);
     }
-    for (uint32_t i = 0; i < signal->nids; i++) {
+    for (uint32_t i = 0; signal->channel < WEIRI_PLAN_SWITCH && i < signal->nids; i++) {
         const weiri_plan_link *link =
             &from->links[signal->channel][from->ids[signal->first_id + i]];
-        if (link->peer == fix->second.rank)
-            return make_channel_op(
-                       draft, fix->second, WEIRI_PLAN_WAIT_OP, (int)signal->channel,
-                       find_link(to, (int)signal->channel, fix->first.rank, link->ordinal), &op) &&
-                   insert_wait(draft, fix->second, op);
+        if (link->peer != fix->second.rank)
+            continue;
+        return make_channel_op(draft, fix->second, WEIRI_PLAN_WAIT_OP, (int)signal->channel,
+                               find_link(to, (int)signal->channel, fix->first.rank, link->ordinal),
+                               &op) &&
+               insert_wait(draft, fix->second, op);
+    }
+    return 0;
+}
+
+/* Adds a wait for the next signal or release of a block. */
+static int add_wait(plan_fix_draft *draft, const plan_fix *fix)
+{
+    for (plan_fix_at at = fix->first; op_at(draft, at); at = next_of(at)) {
+        const weiri_plan_op signal = *op_at(draft, at);
+        if (weiri_check_adds_credits(&signal) && add_wait_for(draft, fix, &signal))
+            return 1;
     }
     return 0;
 }

@@ -91,8 +91,8 @@ check "a relaxed wait is made strong" \
 check "what it was is printed" \
     grep -q '^  rank 2, thread block 0, op [0-9]*: wait in place of rlxwait to rank [0-9]$' "$scratch/printed"
 
-# plan OPS_0 OPS_1 [KEY]: prints a plan of two ranks with these operations, in which every rank has a
-# memory channel (0) and a port channel (0) to the other one.
+# plan OPS_0 OPS_1 [COLLECTIVE]: prints a plan of two ranks with these operations, in which every rank
+# has a memory channel and a port channel to the other one.
 plan() {
     python3 - "$@" <<'END'
 import json, sys
@@ -123,7 +123,7 @@ ranks = [{"id": rank, "input_chunks": 1, "output_chunks": 2, "scratch_chunks": 2
                                                    for kind, _ in CHANNELS]}
                            for block, ops in enumerate(text.split("|") if text else [])]}
          for rank, text in enumerate(sys.argv[1:3])]
-print(json.dumps({"name": "two", "collective": "allgather", "protocol": "Simple", "gpus": ranks}))
+print(json.dumps({"name": "two", "collective": sys.argv[3] if len(sys.argv) > 3 else "allgather", "protocol": "Simple", "gpus": ranks}))
 END
 }
 # changes WORDS...: the plan in two.json is fixed, and each of these changes is printed.
@@ -146,9 +146,19 @@ plan "copy i0 > o0; copy i0 > s0; nop; signal @m; wait @m; nop; get rs0 > o1 @m"
     "copy i0 > o1; copy i0 > s0; nop; signal @m; wait @m; nop; get rs0 > o0 @m" >"$scratch/two.json"
 check "what only launches lack is the other half of scratch, or a handshake" \
     changes "(use_double_scratch_buffer set|rlxwait added to rank 0)"
+plan "copy i0 > s0; nop; signal @m" "wait @m; nop; get rs0 > o0 @m" custom >"$scratch/two.json"
+check "the other half of scratch is not used if it does not suffice" \
+    eval 'changes "rlxsignal added to rank 0" "rlxwait added to rank 1" && ! grep -q double "$scratch/printed"'
 plan "copy i0 > s1 | copy s1 > o0; rlxsignal @m; rlxwait @m; nop; put i0 > ro0 @m; nop; signal @m; wait @m" \
     "copy i0 > s1 | copy s1 > o1; rlxsignal @m; rlxwait @m; nop; put i0 > ro1 @m; nop; signal @m; wait @m" >"$scratch/two.json"
 check "thread blocks get a semaphore" changes "sem_release added" "sem_acquire added"
+
+plan "copy i0 > o0; copy i0 > s0; wait @m; nop; get rs0 > o1 @m; nop; signal @m" \
+    "copy i0 > o1; copy i0 > s0; get rs0 > o0 @m; nop; signal @m; wait @m" >"$scratch/two.json"
+check "a signal is added before what waits for its answer" changes "signal added to rank 1" "wait added to rank 0"
+plan "copy i0 > o0; copy i0 > s0; nop; signal @m; wait @m; nop; get rs0 > o1 @m; nop; signal @m; wait @m" \
+    "copy i0 > o1; copy i0 > s0; nop; signal @m; wait @m; wait @m; signal @m | get rs0 > o0 @m" >"$scratch/two.json"
+check "no wait is added for a signal that has one" changes "signal added to rank 1" "wait added to rank 0"
 
 runs() { ends_with 0 ./bench_allgather -g 2 -b 64 -e 64K -f 8 -n 4 -w 1 --plan "$scratch/fixed.json"; }
 check "a plan that was fixed runs with right results" runs
