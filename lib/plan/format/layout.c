@@ -29,7 +29,7 @@ uint32_t weiri_plan_block_chunks(const weir_plan *plan)
             if (chunks)
                 return chunks / weiri_plan_blocks(plan, (weir_plan_buffer)buffer);
         }
-    return 0;
+    return plan->collective < 0; /* such a plan may have neither input nor output */
 }
 
 static weir_status plan_layout_reject(const weir_plan *plan, const char *why, uint64_t in_bytes,

@@ -51,7 +51,8 @@ static inline int weiri_plan_has_root(const weir_plan *plan)
 
 /* Blocks of the collective's input or output; 1 for scratch. */
 uint32_t weiri_plan_blocks(const weir_plan *plan, weir_plan_buffer buffer);
-/* Chunks of one block; validation makes sure that all ranks and buffers agree. */
+/* Chunks of one block; validation makes sure that all ranks and buffers agree. 1 for a plan of an
+ * unknown collective that has neither input nor output; 0: there are too few for its blocks. */
 uint32_t weiri_plan_block_chunks(const weir_plan *plan);
 
 /* Offset of a chunk in its buffer, in bytes; in scratch, within a half. */

@@ -177,6 +177,12 @@
     "1.0; copy i0+2 > o2+2; put i0+1 > 0:s1+1; ppkt i1+1 > 0:s0+1; nop; signal @m0; wait @m0; "    \
     "nop; upkt s0+1 > o1+1; copy s1+1 > o0+1"
 
+/* Neither input nor output: signals and scratch alone. */
+#define NO_MESSAGE                                                                                 \
+    "custom 2 i0 o0 s2\n"                                                                          \
+    "0.0; put s0+1 > 1:s1+1; nop; signal @m1; wait @m1\n"                                          \
+    "1.0; wait @m0; nop; copy s1+1 > s0+1; nop; signal @m0"
+
 /* What executors run correctly, but the stricter memory model rejects. Packet operations of a block
  * on the same chunk without a fence: */
 #define UNFENCED_PACKETS                                                                           \
@@ -204,7 +210,7 @@ static const char *const right_plans[] = {
     PORTS_FUSED,    SWAP,       BROADCAST, TWO_PORTS,
     REDUCE,         RING,       PIPELINE,  PIPELINE_WITH_CREDITS,
     PIPELINE_AHEAD, GROUPS,     SWITCHES,  GATHER,
-    EXCLUSION,      SLOTS,      MIXED,
+    EXCLUSION,      SLOTS,      MIXED,     NO_MESSAGE,
 };
 enum { RIGHT_PLANS = sizeof right_plans / sizeof *right_plans };
 static const char *const unstrict_plans[] = {UNFENCED_PACKETS, PACKETS_ONTO_THEMSELVES,
