@@ -93,6 +93,8 @@
     X(NCCL_INSPECTOR_P2P, "NCCL_INSPECTOR_ENABLE_P2P", "1", "0: no sends and receives in metrics") \
     X(NCCL_PROFILER_PLUGIN, "NCCL_PROFILER_PLUGIN", "(none)",                                      \
       "a plug-in of NCCL's profiler, which libweir_nccl.so does not load; it logs that once")      \
+    X(NCCL_DEBUG, "NCCL_DEBUG", "(none)",                                                          \
+      "INFO, TRACE: libweir_nccl.so logs as by WEIR_LOG=info or debug, if WEIR_LOG is not set")    \
     X(NCCL_NVTX_DISABLE, "NCCL_NVTX_DISABLE", "0", "1: no NVTX ranges around calls on GPUs")
 
 typedef enum weiri_env_key {

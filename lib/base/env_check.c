@@ -100,9 +100,7 @@ weir_status weiri_env_check(void)
 
 /* -------------------------------------------------------------------- names */
 
-/* The number of letters to insert, remove, replace or exchange with the next one, to make one name
- * of the other; names are shorter than NAME_BYTES. */
-static int name_distance(const char *a, const char *b)
+int weiri_env_distance(const char *a, const char *b)
 {
     int rows[3][NAME_BYTES + 1];
     int *before = rows[0], *last = rows[1], *now = rows[2];
@@ -136,7 +134,7 @@ static const char *name_closest(const char *name)
     for (int key = 0; key < WEIRI_ENV_COUNT; key++) {
         const char *known = weiri_env_name((weiri_env_key)key);
         const int distance = strncmp(known, "WEIR_", 5) == 0 && strlen(known) < NAME_BYTES
-                                 ? name_distance(name, known)
+                                 ? weiri_env_distance(name, known)
                                  : least;
         if (distance < least) {
             least = distance;

@@ -10,6 +10,9 @@
 /* WEIR_ERR_INVALID for the first of weir's variables (WEIR_*) whose value does not have its form: a
  * number out of its range, or a word that is none of those it may be. */
 weir_status weiri_env_check(void);
+/* Returns the number of letters to insert, remove, replace or exchange with the next one, to make
+ * one name of the other. Names are shorter than 64 bytes. Pure. */
+int weiri_env_distance(const char *a, const char *b);
 /* Logs a warning, once in a process, for each variable of the environment that begins with WEIR_
  * and is none of weir's, with the closest name that is. */
 void weiri_env_warn_unknown(void);

@@ -51,6 +51,12 @@ int weiri_log_enabled(weiri_log_level level)
     return (int)level <= limit;
 }
 
+void weiri_log_raise(weiri_log_level level)
+{
+    if (!weiri_log_enabled(level))
+        atomic_store(&log_level, (int)level);
+}
+
 void weiri_log(weiri_log_level level, const char *format, ...)
 {
     if (!weiri_log_enabled(level))

@@ -15,6 +15,8 @@ typedef enum weiri_log_level {
 
 /* Sets the rank in the lines of this process; -1, the initial value, for none. Thread-safe. */
 void weiri_log_set_rank(int rank);
+/* Logs at this level or at that of WEIR_LOG, whichever is more. Thread-safe. */
+void weiri_log_raise(weiri_log_level level);
 int weiri_log_enabled(weiri_log_level level);
 void weiri_log(weiri_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

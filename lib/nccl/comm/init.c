@@ -5,6 +5,7 @@
 #include "nccl/comm/init.h"
 
 #include "nccl/comm/profiler.h"
+#include "nccl/comm/variables.h"
 #include "nccl/gpu/gpu.h"
 #include "nccl/vendor/vendor.h"
 
@@ -106,6 +107,7 @@ ncclResult_t weiri_nccl_comm_create(const weiri_nccl_comm_request *request)
     own->device = request->device;
     if (request->device >= 0)
         weiri_nccl_gpu_use(request->device);
+    weiri_nccl_variables_report(own->rank);
     weiri_nccl_profiler_start();
     weir_status status = weiri_boot_tcp_create(&request->id, own->rank, own->nranks,
                                                weiri_nccl_timeout_ms(), &own->boot);

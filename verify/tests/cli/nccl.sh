@@ -73,6 +73,36 @@ logs() { WEIR_LOG=info ends_with 0 checks collectives && grep -q "$1" "$err"; }
 check "WEIR_LOG=info logs each call with rank, type, count and algorithm" \
     logs 'ncclReduce, rank 1 of 3: 997 x int32 by [a-z]'
 
+# NCCL's variables: what has no effect is reported once, by rank 0, and names that resemble one of NCCL's.
+# The client runs two jobs: that of the check, and one whose wrong data are to be found.
+reports() { # lines expected of each pattern: "N pattern" ..., then -- and the environment
+    local wanted=()
+    while [ "$1" != -- ]; do wanted+=("$1"); shift; done
+    shift
+    ends_with 0 env "$@" python3 verify/tests/clients/nccl_checks.py several_communicators || return 1
+    local one
+    for one in "${wanted[@]}"; do
+        [ "$(grep -c -- "${one#* }" "$err")" = "${one%% *}" ] || return 1
+    done
+}
+ignored='weir warn: variables of NCCL that are set and weir does not obey: '
+check "NCCL's variables without effect are named once, with weir's" \
+    reports "2 ${ignored}NCCL_IB_HCA (WEIR_IB_HCA)\$" "0 did you mean" -- NCCL_IB_HCA=mlx5_0
+check "two of them are one line" eval 'reports "2 $ignored" "2 NCCL_BUFFSIZE[,]*" "2 NCCL_ALGO (WEIR_ALGO)" -- NCCL_BUFFSIZE=1 NCCL_ALGO=Ring'
+check "a misspelt variable that weir obeys is named with the right one" \
+    reports "2 NCCL_SOCKET_IFNAM is no variable of NCCL and has no effect; did you mean NCCL_SOCKET_IFNAME?" "0 $ignored" -- NCCL_SOCKET_IFNAM=lo
+check "a misspelt variable that weir does not obey, likewise" \
+    reports "2 NCCL_IB_HAC is no .* did you mean NCCL_IB_HCA, which weir does not obey?" -- NCCL_IB_HAC=x
+check "an unknown one is among those without effect" reports "2 ${ignored}NCCL_SOMETHING_ELSE\$" -- NCCL_SOMETHING_ELSE=1
+check "variables that weir obeys are not in a warning" \
+    reports "0 $ignored" "0 did you mean" "0 obeys" -- NCCL_SOCKET_IFNAME=lo NCCL_DEBUG=WARN NCCL_PROFILER_PLUGIN=none
+check "variables that other software reads, or that are empty, are not named" \
+    reports "0 weir warn" -- NCCL_VERSION=2.28.3 NCCL_ASYNC_ERROR_HANDLING=1 NCCL_TESTS_DEVICE=0 NCCL_ALGO=
+check "WEIR_LOG=info lists the variables that weir obeys" \
+    reports "2 info: variables of NCCL that are set and weir obeys: .*NCCL_SOCKET_IFNAME" -- WEIR_LOG=info NCCL_SOCKET_IFNAME=lo
+check "NCCL_DEBUG=info is WEIR_LOG=info" reports "2 and weir obeys: NCCL_DEBUG\$" -- NCCL_DEBUG=info
+check "WEIR_LOG comes before NCCL_DEBUG" reports "0 weir" -- NCCL_DEBUG=INFO WEIR_LOG=error NCCL_ALGO=Ring
+
 # Long messages are lent where the system lets ranks read each other's memory.
 lends() { # how many a call has lent at most, environment...
     local most=$1
