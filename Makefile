@@ -55,7 +55,7 @@ LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O
 lib: $(LIBS) ## the libraries alone
 
 $(O)/libweir.a: $(LIB_OBJ) $(O)/link.id
-$(O)/programs.a: $(KIT_OBJ)
+$(O)/programs.a: $(KIT_OBJ) $(O)/link.id
 $(O)/libweir_mpi.a: $(BOOT_MPI_OBJ)
 $(O)/libweir.a $(O)/programs.a $(O)/libweir_mpi.a:
 	$(archive)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "programs/write_file.h"
+#include "base/write_file.h"
 #include "topo/model.h"
 
 /* Prefixes of info names that identify a machine, a user or a card. */

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "programs/write_file.h"
+#include "base/write_file.h"
 
 #include <errno.h>
 #include <math.h>

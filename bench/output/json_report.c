@@ -25,7 +25,7 @@ weir_status bench_json_report_open(bench_json_report *report, const bench_run *r
     report->has_ceiling = run->options->ceiling_path != NULL;
     report->fault = NULL;
     char reason[BENCH_OUTPUT_REASON_BYTES];
-    report->json = (weiri_json_writer){.file = bench_output_open(path, reason)};
+    report->json = (weiri_json_writer){.file = bench_output_open_new(&report->made, path, reason)};
     if (report->json.file)
         return WEIR_OK;
     return bench_job_note(run->job, WEIR_ERR_INVALID, "-J %s: %s", path, reason);
@@ -251,6 +251,15 @@ static void put_per_iteration(weiri_json_writer *json, const bench_run *run, con
     weiri_json_close_object(json);
 }
 
+/* Puts what has been written into the file, and the file in its place. */
+static void report_place(bench_json_report *report)
+{
+    FILE *file = report->json.file;
+    report->broken |= fflush(file) != 0 || ferror(file);
+    if (!report->broken)
+        report->broken = bench_output_place(&report->made, report->run->options->json_path) != 0;
+}
+
 void bench_json_report_begin_row(bench_json_report *report, const bench_row *row)
 {
     static const char *const halves[] = {"out_of_place", "in_place"};
@@ -309,12 +318,12 @@ void bench_json_report_end_row(bench_json_report *report, const bench_json_total
     weiri_json_close_list(json);
     weiri_json_close_object(json);
     put_end_for_now(report, totals);
-    fflush(json->file);
+    report_place(report);
 }
 
 weir_status bench_json_report_check(bench_json_report *report)
 {
-    if (!report->json.file || report->reported || !ferror(report->json.file))
+    if (!report->json.file || report->reported || !(report->broken || ferror(report->json.file)))
         return WEIR_OK;
     report->reported = 1;
     return bench_job_note(report->run->job, WEIR_ERR_SYSTEM,
@@ -329,10 +338,12 @@ weir_status bench_json_report_end(bench_json_report *report, const bench_json_to
     if (!json->file)
         return WEIR_OK;
     bench_run_now(now, sizeof now);
-    if (report->begun)
+    if (report->begun) {
         put_end(json, totals, now);
-    int broken = ferror(json->file);
-    broken |= fclose(json->file) != 0;
+        report_place(report);
+    }
+    int broken = fclose(json->file) != 0 || report->broken;
+    weiri_new_file_drop(&report->made);
     json->file = NULL;
     if (broken && report->reported)
         return WEIR_OK;

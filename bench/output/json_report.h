@@ -1,22 +1,26 @@
 /*
- * -J: the run as nccl-tests' JSON, schema version 3. The file is complete after the header and
- * after every row, so a run that is stopped leaves a readable file; only a run that ended has its
- * end_time. Local; rank 0 only.
+ * -J: the run as nccl-tests' JSON, schema version 3. The file takes the place of an old one with
+ * its first row and is complete after every row, so a run that is stopped leaves a readable file:
+ * the old one, or one with rows. Only a run that ended has its end_time. Local; rank 0 only.
  */
 #ifndef BENCH_OUTPUT_JSON_REPORT_H
 #define BENCH_OUTPUT_JSON_REPORT_H
 
 #include "base/json.h"
+#include "bench/output/output_file.h"
 #include "bench/output/record.h"
 #include "bench/statistics/result.h"
 #include "bench/job/run.h"
 
 typedef struct bench_json_report {
     weiri_json_writer json; /* file NULL: no report, all calls do nothing */
+    weiri_new_file made;    /* until it is in its place */
     const bench_run *run;
-    int has_ceiling;     /* rows have a percentage, which may be unknown */
-    int begun, reported; /* reported: that it cannot be written */
-    const char *fault;   /* of the first record that has one */
+    int has_ceiling; /* rows have a percentage, which may be unknown */
+    int begun;
+    int broken,
+        reported;      /* whether something could not be written, and whether that was reported */
+    const char *fault; /* of the first record that has one */
 } bench_json_report;
 
 /* The totals of all rows so far. */

@@ -7,7 +7,7 @@
 #include "bench/options/parse.h"
 #include "bench/options/paths.h"
 #include "bench/output/output_file.h"
-#include "programs/write_file.h"
+#include "base/write_file.h"
 
 #include <errno.h>
 #include <limits.h>

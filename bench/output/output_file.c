@@ -87,6 +87,32 @@ close_fd:
     return NULL;
 }
 
+FILE *bench_output_open_new(weiri_new_file *made, const char *path,
+                            char reason[BENCH_OUTPUT_REASON_BYTES])
+{
+    struct stat kind;
+    *made = (weiri_new_file){.stream = NULL};
+    if (lstat(path, &kind) == 0 && !S_ISREG(kind.st_mode))
+        return bench_output_open(path, reason);
+    if (bench_output_try(path, reason) != 0)
+        return NULL;
+    if (weiri_new_file_open(made, path))
+        output_lock(fileno(made->stream), reason);
+    else
+        snprintf(reason, BENCH_OUTPUT_REASON_BYTES, "%s; give a file that can be written",
+                 strerror(errno));
+    return made->stream;
+}
+
+int bench_output_place(weiri_new_file *made, const char *path)
+{
+    if (!made->stream)
+        return 0;
+    const int failed = weiri_new_file_place(made, path);
+    made->stream = NULL;
+    return failed;
+}
+
 int bench_output_try(const char *path, char reason[BENCH_OUTPUT_REASON_BYTES])
 {
     const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);

@@ -97,8 +97,8 @@ $(call obj,lib/base/build_id.c): $(O)/library.id
 $(O)/library.id: $(LIBRARY_SOURCES) $(O)/sources.list $(O)/flags.id
 	$(Q){ cat $(LIBRARY_SOURCES); echo '$(call plain,$(LAYOUT_FLAGS))'; } | sha256sum | cut -c1-16 >$@
 # Files whose time changes only with their content $(2). They are written while the Makefile is read:
-# with rules, the objects that depend on them would be built last. link.id names what libweir.a
-# consists of: programs are linked again when CUDA is switched on or off, or a source is removed.
+# with rules, the objects that depend on them would be built last. link.id names what libweir.a and
+# programs.a consist of: programs are linked again when CUDA is switched on or off, or a source is removed.
 says = $(shell mkdir -p $(O); echo "$(2)" | cmp -s - $(O)/$(1) || echo "$(2)" >$(O)/$(1))
 plain = $(subst ',,$(subst ",,$(1)))
 # Goals that build; empty if there are none.
@@ -115,7 +115,7 @@ $(call says,cuda.choice,CUDA=$(if $(HAVE_CUDA),1,0))
 $(if $(HAVE_CUDA),$(call says,kernels.choice,KERNELS=$(KERNELS)))
 endif
 $(call says,flags.id,$(CC) $(call plain,$(WEIR_CFLAGS)))
-$(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ)))
+$(call says,link.id,$(call plain,$(WEIR_LDFLAGS) $(WEIR_LIBS) $(LIB_OBJ) $(KIT_OBJ)))
 $(if $(HAVE_CUDA),$(call says,cuda_flags.id,$(CUDA_CFLAGS)) $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS)))
 endif
 

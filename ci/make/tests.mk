@@ -124,6 +124,8 @@ $(O)/tests/test_nccl_users $(O)/tests/test_nccl_threads $(O)/tests/test_nccl_sen
 $(O)/tests/test_nccl_threads: WEIR_LDFLAGS += $(addprefix -Wl$(COMMA)--wrap=,calloc malloc weir_boot_agree weir_boot_allgather \
 	weiri_boot_tcp_create weir_unique_id_create)
 
+# This test makes a file system without nameless files.
+$(O)/tests/test_programs: WEIR_LDFLAGS += -Wl,--wrap=access
 # Ranks of this test have builds of their choice.
 $(O)/tests/test_comm_builds: WEIR_LDFLAGS += -Wl,--wrap=weiri_build_id_own
 

@@ -5,7 +5,7 @@
 #include "base/words.h"
 #include "programs/options.h"
 #include "programs/program.h"
-#include "programs/write_file.h"
+#include "base/write_file.h"
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
 #include "results/output/print.h"

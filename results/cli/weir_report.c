@@ -1,7 +1,7 @@
 /* weir-report: results, a comparison and the history of a store as one HTML page. */
 #include "programs/options.h"
 #include "programs/program.h"
-#include "programs/write_file.h"
+#include "base/write_file.h"
 #include "results/output/page.h"
 #include "results/output/series.h"
 #include "results/read/load.h"

@@ -1,5 +1,6 @@
 /* The store: a folder of run folders, whose names begin with the time of the run, and
  * a file `baseline` with the name of one; or one SQLite file (history.h). */
+#include "base/write_file.h"
 #include "results/read/load.h"
 #include "results/store/history.h"
 
@@ -99,11 +100,16 @@ int results_sqlite_is(const char *path)
     return length == sizeof magic && memcmp(magic, "SQLite format 3", sizeof magic) == 0;
 }
 
+static void store_write_name(const void *name, FILE *to)
+{
+    fprintf(to, "%s\n", (const char *)name);
+}
+
 int results_store_accept(const char *store, const char *name, char *reason, size_t bytes)
 {
     if (results_sqlite_is(store))
         return results_sqlite_accept(store, name, reason, bytes);
-    char path[PATH_MAX], temporary[PATH_MAX + 32];
+    char path[PATH_MAX];
     int fits = snprintf(path, sizeof path, "%s/%s", store, name) < (int)sizeof path;
     if (!is_name(name) || !fits || !is_folder(path)) {
         snprintf(reason, bytes, "'%.100s' is no run folder of the store", name);
@@ -111,16 +117,7 @@ int results_store_accept(const char *store, const char *name, char *reason, size
     }
     /* Replaced in one step: nobody reads a part, and two processes cannot mix their names. */
     snprintf(path, sizeof path, "%s/baseline", store);
-    snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
-    FILE *file = fopen(temporary, "we");
-    int failed = !file || fprintf(file, "%s\n", name) < 0;
-    if (file)
-        failed |= fclose(file) != 0;
-    if (!failed && rename(temporary, path) != 0) {
-        failed = errno;
-        remove(temporary);
-        errno = failed;
-    }
+    const int failed = weiri_write_file(path, store_write_name, name) != 0;
     if (failed)
         snprintf(reason, bytes, "%.200s: %s", path, strerror(errno));
     return failed ? -1 : 0;

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "programs/options.h"
 #include "programs/program.h"
-#include "programs/write_file.h"
+#include "base/write_file.h"
 #include "topo/measure.h"
 #include "topo/topo.h"
 

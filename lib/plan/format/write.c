@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/write_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -275,13 +276,10 @@ static void plan_write_plan(writer *to, const weir_plan *plan)
     putc('\n', to->json.file);
 }
 
-/* Writes the plan and closes the file. Returns whether that failed. */
-static int plan_write_to(FILE *file, const weir_plan *plan)
+static void plan_write_to(const void *plan, FILE *file)
 {
     writer to = {.json = {.file = file, .layout = WEIRI_JSON_INDENTED}};
     plan_write_plan(&to, plan);
-    int failed = ferror(file);
-    return fclose(file) != 0 || failed;
 }
 
 weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes)
@@ -289,7 +287,13 @@ weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes)
     char *made = NULL;
     size_t length = 0;
     FILE *file = open_memstream(&made, &length);
-    if (!file || plan_write_to(file, plan)) {
+    int failed = !file;
+    if (file) {
+        plan_write_to(plan, file);
+        failed = ferror(file);
+        failed |= fclose(file) != 0;
+    }
+    if (failed) {
         free(made);
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to print the plan", plan->file);
     }
@@ -300,8 +304,7 @@ weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes)
 
 weir_status weir_plan_write(const weir_plan *plan, const char *name)
 {
-    FILE *file = fopen(name, "wb");
-    if (!file || plan_write_to(file, plan))
+    if (weiri_write_file(name, plan_write_to, plan) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write the plan %s", name);
     return WEIR_OK;
 }

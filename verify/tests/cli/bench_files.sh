@@ -135,6 +135,39 @@ if [ -x ./weir-topo ]; then
     [ $? -eq 3 ] && cmp -s "$scratch/t.xml" "$scratch/before.xml"
     check "weir-topo --save leaves the old file if the new one cannot be written" $?
 fi
-[ -z "$(find "$scratch" -name '*.[0-9][0-9]*' -size +0)" ]
+echo kept >"$scratch/old.json"
+# Shared memory is a file, too; the times of so many iterations are longer.
+(ulimit -f 12000 && exec ./bench_allreduce -g 2 -b 8 -e 8 -n 150000 -w 0 -c 0 -I 1 -J "$scratch/old.json") >"$scratch/out" 2>"$scratch/err"
+[ $? -eq 3 ] && [ "$(cat "$scratch/old.json")" = kept ] && grep -q 'old.json: not all could be written; is the disk full' "$scratch/err"
+check "so does -J, which says so" $?
+run ./bench_allreduce -g 2 -b 64 -e 64 -n 2 -w 0 --until 1 -J "$scratch/old.json" --peer no-such-peer
+[ "$code" -ne 0 ] && [ "$(cat "$scratch/old.json")" = kept ]
+check "-J of a run that measures nothing leaves the old file" $?
+ls -A "$scratch" >"$scratch.before"
+./bench_allreduce -g 2 -b 1G -e 1G -n 100000 -w 0 -c 0 -J "$scratch/old.json" >/dev/null 2>&1 &
+killed=$!
+sleep 0.5
+kill -9 "$killed"
+wait "$killed" 2>/dev/null
+[ "$(cat "$scratch/old.json")" = kept ] && ls -A "$scratch" | cmp -s - "$scratch.before"
+check "a run that is killed before its first row leaves the old file, and no other one" $?
+rm -f "$scratch.before"
+run ./bench_allreduce -g 2 -b 64 -e 64 -n 2 -w 0 -J "$scratch/old.json"
+[ "$code" -eq 0 ] && grep -q '"end_time"' "$scratch/old.json"
+check "-J of a run that ends replaces it" $?
+ln -s old.json "$scratch/link.json"
+run ./bench_allreduce -g 2 -b 64 -e 64 -n 2 -w 0 -J "$scratch/link.json"
+[ "$code" -eq 0 ] && [ -L "$scratch/link.json" ] && grep -q link.json "$scratch/old.json"
+check "-J through a link writes the file that it leads to" $?
+if ./weir-plan make allreduce_ring -n 4 -o "$scratch/plan.json" >/dev/null 2>&1; then
+    cp "$scratch/plan.json" "$scratch/before.json"
+    (ulimit -f 1 && exec ./weir-plan make allreduce_ring -n 16 -o "$scratch/plan.json") >"$scratch/out" 2>"$scratch/err"
+    [ $? -eq 3 ] && cmp -s "$scratch/plan.json" "$scratch/before.json" && grep -q 'cannot write the plan .*: File too large' "$scratch/err"
+    check "weir-plan make leaves the old plan if the new one cannot be written" $?
+    ./weir-plan make allreduce_ring -n 4 -o /dev/full >"$scratch/out" 2>"$scratch/err"
+    [ $? -eq 3 ] && grep -q 'cannot write the plan /dev/full: No space left' "$scratch/err"
+    check "a plan that does not fit a device is reported" $?
+fi
+[ -z "$(find "$scratch" -name '*.[0-9][0-9]*' -size +0)" ] && [ -z "$(find "$scratch" -name '*.????????????????')" ]
 check "no temporary file is left" $?
 finish

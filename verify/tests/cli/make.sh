@@ -71,6 +71,12 @@ for target in config help plot; do
     check "make $target leads to no compilation" eval 'build_objects CUDA=0 && nothing_built'
 done
 check "other flags compile again" eval 'build_objects CUDA=0 CFLAGS="-O1 -DTEST='"'1'"'" && compiled "$count"'
+# relinks ARCHIVE: whether make would build it again after one of its sources was removed.
+relinks() {
+    make -s "O=$other" CUDA=0 "$other/$1" >"$out" 2>"$err" &&
+        make -n "O=$other" CUDA=0 "LIB_OBJ=${*:2}" "KIT_OBJ=${*:2}" "$other/$1" >"$out" 2>"$err" && grep -q "ar rcs .*$1" "$out"
+}
+check "an archive loses the object of a removed source" relinks programs.a "$other/obj/lib/programs/numbers.o"
 # What ranks compare before they form a communicator. library_id FOLDER ARGUMENTS: that of a build.
 library_id() { env -u CUDA make -s "O=$1" "${@:2}" "$1/library.id" >"$out" 2>"$err" && cat "$1/library.id"; }
 sources_id=$(library_id "$other" CUDA=0)

@@ -9,9 +9,10 @@
 #include "programs/options.h"
 #include "programs/program.h"
 #include "programs/terminal.h"
-#include "programs/write_file.h"
+#include "base/write_file.h"
 #include "verify/tests/support/test_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
@@ -614,7 +615,18 @@ static int write_beyond_the_limit(const char *path)
            weiri_write_refuses_path(EFBIG);
 }
 
-TEST(a_file_is_replaced_at_once_or_not_at_all)
+/* Whether new files have a name, as on a file system that has no others: the linker replaces
+ * access(2). */
+static int has_no_proc;
+
+int __real_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode)
+{
+    return has_no_proc && strcmp(path, "/proc/self/fd") == 0 ? -1 : __real_access(path, mode);
+}
+
+static void replace_file(void)
 {
     char folder[] = "/tmp/weir-programs-XXXXXX", path[64], text[64] = "";
     assert_non_null(mkdtemp(folder));
@@ -640,6 +652,63 @@ TEST(a_file_is_replaced_at_once_or_not_at_all)
     assert_int_equal(weiri_write_file("/nonexistent/file", form_text, ""), -1);
     assert_true(weiri_write_refuses_path(errno));
     assert_int_equal(rmdir(folder), 0); /* nothing else is left in it */
+}
+
+TEST(a_file_is_replaced_at_once_or_not_at_all)
+{
+    replace_file();
+    has_no_proc = 1;
+    replace_file();
+    has_no_proc = 0;
+}
+
+static int entries_of(const char *folder)
+{
+    struct dirent **entries = NULL;
+    const int count = scandir(folder, &entries, NULL, NULL);
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    free(entries);
+    return count;
+}
+
+static void form_and_wait(const void *context, FILE *to)
+{
+    fputs("part", to);
+    fflush(to);
+    raise(SIGKILL);
+    (void)context;
+}
+
+/* What is left of a writer that is killed, and what another process, or one of another container
+ * with the same number, left under the name that follows from the number. */
+TEST(a_killed_writer_leaves_nothing_and_no_name_is_shared)
+{
+    char folder[] = "/tmp/weir-programs-XXXXXX", path[64], foreign[96], kept[64];
+    struct stat what;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/file", folder);
+    snprintf(kept, sizeof kept, "%s/kept", folder);
+    snprintf(foreign, sizeof foreign, "%s.%ld", path, (long)getpid());
+    assert_int_equal(weiri_write_file(kept, form_text, "kept"), 0);
+    assert_int_equal(symlink(kept, foreign), 0);
+    assert_int_equal(weiri_write_file(path, form_text, "text of the file"), 0);
+    assert_int_equal(stat(kept, &what), 0);
+    assert_int_equal(what.st_size, 4);
+    assert_int_equal(lstat(path, &what), 0);
+    assert_true(S_ISREG(what.st_mode));
+    const int before = entries_of(folder);
+    const pid_t child = fork();
+    int status = 0;
+    if (child == 0)
+        _exit(weiri_write_file(path, form_and_wait, NULL));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(entries_of(folder), before);
+    unlink(path);
+    unlink(foreign);
+    unlink(kept);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 int main(void)

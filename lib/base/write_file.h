@@ -1,6 +1,6 @@
 /* Output files that are written as a whole: they are replaced at once, or stay as they were. */
-#ifndef WEIR_PROGRAMS_WRITE_FILE_H
-#define WEIR_PROGRAMS_WRITE_FILE_H
+#ifndef WEIR_BASE_WRITE_FILE_H
+#define WEIR_BASE_WRITE_FILE_H
 
 #include <stdio.h>
 

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE /* realpath */
 /* Files that are replaced at once: see write_file.h. */
-#include "programs/write_file.h"
+#include "base/write_file.h"
+
+#include "base/new_file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -20,51 +22,49 @@ static void find_reason(FILE *to)
         errno = EIO;
 }
 
-/* Writes the report to a stream and ends it. Returns 0, or -1 with errno. */
-static int write_by(FILE *to, void (*form)(const void *context, FILE *to), const void *context,
-                    int is_kept)
+/* Writes to a stream all that there is to write. Returns 0, or -1 with errno. */
+static int write_all(FILE *to, void (*form)(const void *context, FILE *to), const void *context)
 {
-    int failed = 0, reason = 0;
+    form(context, to);
+    if (ferror(to))
+        find_reason(to);
+    else if (fflush(to) == 0)
+        return 0;
+    return -1;
+}
+
+/* Writes to what path names as it is. */
+static int write_to(const char *path, void (*form)(const void *context, FILE *to),
+                    const void *context)
+{
+    FILE *to = fopen(path, "we");
     if (!to)
         return -1;
-    form(context, to);
-    if (ferror(to) || fflush(to) != 0 || (is_kept && fsync(fileno(to)) != 0)) {
-        failed = 1;
-        if (ferror(to))
-            find_reason(to);
-        reason = errno;
-    }
+    const int failed = write_all(to, form, context), reason = errno;
     if (fclose(to) != 0 && !failed)
         return -1;
     errno = reason;
-    return failed ? -1 : 0;
+    return failed;
 }
 
-/* Writes another file beside it, with the permissions of the one that it replaces, and renames it.
- */
+/* Writes another file, with the permissions of the one that it replaces. */
 static int replace_by(const char *path, const struct stat *was,
                       void (*form)(const void *context, FILE *to), const void *context)
 {
-    char temporary[PATH_MAX];
-    const int length = snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof temporary) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    FILE *to = fopen(temporary, "we");
+    weiri_new_file made;
+    FILE *to = weiri_new_file_open(&made, path);
     if (!to && was && errno == EACCES) /* a file that may be written, in a folder that may not */
-        return write_by(fopen(path, "we"), form, context, 0);
-    if (to && was && fchmod(fileno(to), was->st_mode & 0777) != 0)
+        return write_to(path, form, context);
+    if (!to)
+        return -1;
+    if (was && fchmod(fileno(to), was->st_mode & 0777) != 0)
         errno = 0; /* the file has the permissions of a new one */
-    int failed = write_by(to, form, context, 1);
-    if (!failed)
-        failed = rename(temporary, path);
-    if (failed) {
-        const int reason = errno;
-        if (to)
-            unlink(temporary);
-        errno = reason;
-    }
+    const int failed = write_all(to, form, context) != 0 || fsync(fileno(to)) != 0 ||
+                       weiri_new_file_place(&made, path) != 0;
+    const int reason = errno;
+    fclose(to);
+    weiri_new_file_drop(&made);
+    errno = reason;
     return failed ? -1 : 0;
 }
 
@@ -85,7 +85,7 @@ int weiri_write_file(const char *path, void (*form)(const void *context, FILE *t
     if (S_ISLNK(what.st_mode) && realpath(path, target) && lstat(target, &what) == 0 &&
         S_ISREG(what.st_mode))
         return replace_by(target, &what, form, context);
-    return write_by(fopen(path, "we"), form, context, 0);
+    return write_to(path, form, context);
 }
 
 int weiri_write_refuses_path(int error)
