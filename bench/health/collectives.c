@@ -2,15 +2,17 @@
  * Collectives, verified and timed by the benchmarks, which run as separate processes: a crash or a
  * hang of one ends that check only.
  */
+#include "base/new_file.h"
 #include "bench/health/checks.h"
 #include "bench/health/process.h"
 #include "results/read/load.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { RANKS_MOST = 8, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_DEADLINE = 4 };
+enum { RANKS_MOST = 8, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_DEADLINE = 4, FOLDER_BYTES = 512 };
 
 /* The collectives of each level, and the sizes of one bound by latency and one by bandwidth. */
 static const struct {
@@ -190,12 +192,12 @@ static void collective_check(health_report *report, const health_settings *setti
 static void collectives_walk(health_report *report, const health_settings *settings,
                              const weiri_topo *topo, int only_slow)
 {
-    char folder[] = "/tmp/weir-check-XXXXXX", csv[64], json[64];
+    char folder[FOLDER_BYTES], csv[FOLDER_BYTES + 8], json[FOLDER_BYTES + 8];
     collective_run run = {.csv = csv};
     run.nranks = collectives_ranks(settings, topo, &run.on_gpus);
-    if (!mkdtemp(folder)) {
+    if (weiri_temporary_folder(folder, sizeof folder, "weir-check") != 0) {
         health_set(health_add(report, "collectives", "collectives"), HEALTH_BROKEN,
-                   "cannot make a folder in /tmp");
+                   "cannot make a folder in TMPDIR or /tmp: %s", strerror(errno));
         return;
     }
     snprintf(csv, sizeof csv, "%s/a.csv", folder);

@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/new_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,10 +37,7 @@ static seal seal_of(const weiri_hash *key, const char *content, size_t bytes)
 
 static weir_status cache_make_temporary(weiri_cache *cache)
 {
-    const char *where = getenv("TMPDIR");
-    int length = snprintf(cache->folder, sizeof cache->folder, "%s/weir-XXXXXX",
-                          where && *where ? where : "/tmp");
-    if (length >= WEIRI_PATH_BYTES || !mkdtemp(cache->folder))
+    if (weiri_temporary_folder(cache->folder, sizeof cache->folder, "weir") != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
                                 "cannot create the folder %s for compiled "
                                 "kernels",

@@ -11,6 +11,20 @@
 
 enum { TRIES = 16 };
 
+int weiri_temporary_folder(char *path, size_t bytes, const char *name)
+{
+    const char *const places[] = {getenv("TMPDIR"), "/tmp"};
+    errno = ENAMETOOLONG;
+    for (int i = 0; i < 2; i++) {
+        if (!places[i] || !places[i][0])
+            continue;
+        const int length = snprintf(path, bytes, "%s/%s-XXXXXX", places[i], name);
+        if (length > 0 && (size_t)length < bytes && mkdtemp(path))
+            return 0;
+    }
+    return -1;
+}
+
 /* Chooses another name next to path. Returns 0, or -1 with errno. */
 static int new_file_choose_name(weiri_new_file *made, const char *path)
 {

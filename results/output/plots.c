@@ -2,6 +2,8 @@
  * the page. */
 #include "results/output/plots.h"
 
+#include "base/new_file.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,11 +31,9 @@ static int has_gnuplot(void)
 int results_plots_open(results_plots *plots)
 {
     char path[PATH_BYTES];
-    const char *below = getenv("TMPDIR");
     *plots = (results_plots){.count = 0};
-    int length = snprintf(plots->folder, sizeof plots->folder, "%s/weir-report-XXXXXX",
-                          below && below[0] ? below : "/tmp");
-    if (length >= (int)sizeof plots->folder || !has_gnuplot() || !mkdtemp(plots->folder)) {
+    if (!has_gnuplot() ||
+        weiri_temporary_folder(plots->folder, sizeof plots->folder, "weir-report") != 0) {
         plots->folder[0] = '\0';
         return -1;
     }

@@ -172,6 +172,8 @@ static void metrics_take_slot(const char *folder, const char *host)
     for (slot = 0; slot_fd < 0 && slot < SLOTS; slot++) {
         snprintf(path, sizeof path, "%s/.nccl_inspector_%s_%d.lock", folder, host, slot);
         slot_fd = weiri_fd_raise(open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0664));
+        if (slot_fd < 0 && errno == EACCES) /* another user's */
+            continue;
         if (slot_fd < 0) {
             metrics_warn("create", path);
             return;
@@ -183,12 +185,12 @@ static void metrics_take_slot(const char *folder, const char *host)
     }
 }
 
-/* Opens a file for writing, to which others may not write, whatever the umask. how: O_TRUNC or
- * O_APPEND. Returns NULL with errno. */
+/* Opens a file for writing, to which others may not write, whatever the umask. how: O_TRUNC, or
+ * O_APPEND with or without O_EXCL. Returns NULL with errno. */
 static FILE *metrics_open(const char *path, int how)
 {
     const int fd = weiri_fd_raise(open(path, O_CREAT | O_WRONLY | O_CLOEXEC | how, 0664));
-    FILE *file = fd >= 0 ? fdopen(fd, how == O_APPEND ? "a" : "w") : NULL;
+    FILE *file = fd >= 0 ? fdopen(fd, how & O_APPEND ? "a" : "w") : NULL;
     if (!file && fd >= 0)
         close(fd);
     return file;
@@ -218,13 +220,38 @@ static void metrics_write_prom(const char *folder)
         metrics_warn("write", path);
 }
 
+/* Opens the process's file in this folder. Its number in the name is that of no other process only
+ * in its container, and a file of an earlier process may have it: such a file is not written to. */
+static FILE *metrics_open_json(const char *folder, char path[PATH_BYTES])
+{
+    static char own_folder[WEIRI_METRICS_FOLDER_BYTES];
+    static int own_pid, copy;
+    const int pid = (int)getpid();
+    char host[64], suffix[16] = "";
+    metrics_host(host);
+    const int is_new = pid != own_pid || strcmp(folder, own_folder) != 0;
+    for (int i = is_new ? 0 : copy; i < SLOTS; i++) {
+        if (i > 0)
+            snprintf(suffix, sizeof suffix, ".%d", i);
+        snprintf(path, PATH_BYTES, "%s/%s-pid%d%s.log", folder, host, pid, suffix);
+        FILE *file = metrics_open(path, O_APPEND | (is_new ? O_EXCL : 0));
+        if (!file && is_new && errno == EEXIST)
+            continue;
+        if (file) {
+            snprintf(own_folder, sizeof own_folder, "%s", folder);
+            own_pid = pid;
+            copy = i;
+        }
+        return file;
+    }
+    return NULL;
+}
+
 static void metrics_append_json(const char *folder, const weiri_metrics_labels *labels,
                                 const weiri_metrics_call *calls, int count)
 {
-    char host[64], path[PATH_BYTES];
-    metrics_host(host);
-    snprintf(path, sizeof path, "%s/%s-pid%d.log", folder, host, (int)getpid());
-    FILE *file = metrics_open(path, O_APPEND);
+    char path[PATH_BYTES];
+    FILE *file = metrics_open_json(folder, path);
     if (!file) {
         metrics_warn("write", path);
         return;

@@ -232,6 +232,45 @@ static int create_often(weir_boot *boot, void *count)
     return 0;
 }
 
+/* A file of another process that had, or in another container has, this process's number. */
+static int create_beside_foreign_file(weir_boot *boot, void *below)
+{
+    char host[64], path[512], text[64] = "";
+    struct stat own;
+    int count = 2;
+    gethostname(host, sizeof host);
+    snprintf(path, sizeof path, "%s/%s/%s-pid%d.log", folder, (char *)below, host, (int)getpid());
+    FILE *file = fopen(path, "w");
+    if (!file || fputs("foreign\n", file) < 0 || fclose(file) != 0)
+        return 2;
+    if (create_often(boot, &count) != 0)
+        return 1;
+    file = fopen(path, "r");
+    if (!file || !fgets(text, sizeof text, file) || strcmp(text, "foreign\n") != 0 ||
+        fgetc(file) != EOF || fclose(file) != 0)
+        return 3;
+    snprintf(path + strlen(path) - strlen(".log"), 8, ".1.log");
+    if (stat(path, &own) != 0 || own.st_size == 0)
+        return 4;
+    snprintf(path + strlen(path) - strlen(".1.log"), 8, ".2.log");
+    return stat(path, &own) == 0 ? 5 : 0;
+}
+
+TEST(a_file_of_another_process_is_not_written_to)
+{
+    int codes[2] = {1, 1};
+    char command[512];
+    snprintf(command, sizeof command, "mkdir -p %s/foreign", folder);
+    assert_int_equal(system(command), 0);
+    write_metrics_to("foreign", "json");
+    assert_int_equal(
+        weir_boot_fork_run(2, create_beside_foreign_file, (void *)"foreign", LIMIT_MS, codes),
+        WEIR_OK);
+    write_no_metrics();
+    assert_int_equal(codes[0], 0);
+    assert_int_equal(codes[1], 0);
+}
+
 static int count_of(const char *text, const char *words)
 {
     int count = 0;
