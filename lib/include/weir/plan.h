@@ -255,8 +255,9 @@ WEIR_API void weir_plan_pipeline_end(weir_plan_builder *builder);
 /* ------------------------------------------------------------------- writing */
 
 /* Write a plan in the JSON format of MSCCL++'s DSL: to a file, which is replaced at once or, after
- * an error, left as it was; or to memory, which the caller releases with free(); *bytes does not count the terminating NUL. Reading the
- * text yields an equal plan. WEIR_ERR_SYSTEM if the file cannot be written. */
+ * an error, left as it was; or to memory, which the caller releases with free(); *bytes does not
+ * count the terminating NUL. Reading the text yields an equal plan. WEIR_ERR_SYSTEM if the file
+ * cannot be written. */
 WEIR_API weir_status weir_plan_write(const weir_plan *plan, const char *file);
 WEIR_API weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes);
 

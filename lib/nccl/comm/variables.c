@@ -60,7 +60,7 @@ static const struct {
 };
 
 /* Variables with NCCL's prefix that other software reads: images of containers, builds, PyTorch,
- * nccl-tests; and the one that has a warning of its own. */
+ * nccl-tests; and the one that is reported elsewhere. */
 static const char *const elsewhere[] = {
     "NCCL_VERSION",         "NCCL_HOME",         "NCCL_ROOT",
     "NCCL_ROOT_DIR",        "NCCL_DIR",          "NCCL_LIB_DIR",

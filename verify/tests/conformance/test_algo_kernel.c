@@ -428,7 +428,7 @@ static void test_without_a_home_a_temporary_folder_serves(void **state)
     run_on(1, cached_is, &no);
     run_on(2, is_refused, &differing);
     assert_int_equal(rmdir(temporary), 0); /* and nothing stays there */
-    run_on(1, cached_is, &no); /* nor does a TMPDIR that is not there matter */
+    run_on(1, cached_is, &no);             /* nor does a TMPDIR that is not there matter */
     setenv("HOME", home, 1);
     setenv("XDG_CACHE_HOME", work_folder, 1);
     unsetenv("TMPDIR");
