@@ -42,7 +42,8 @@ static int is_intel_processor(const struct hwloc_pcidev_attr_s *at)
     return at->domain == 0 && at->bus == 0 && at->dev == 2;
 }
 
-/* AMD's runtime reports which devices it can use, among them some graphics units of processors. */
+/* AMD's runtime reports which devices it can use, among them some graphics units of processors;
+ * NCCL describes GPUs that it uses. */
 static int is_used_by_runtime(hwloc_obj_t pci)
 {
     hwloc_obj_t osdev = pci->io_first_child;
@@ -55,12 +56,14 @@ int weiri_topo_is_gpu(hwloc_obj_t pci)
 {
     const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
     const int class_base = at->class_id >> 8, is_display = class_base == CLASS_DISPLAY;
+    if (is_used_by_runtime(pci))
+        return 1;
     if (!is_display && class_base != CLASS_ACCELERATOR)
         return 0;
     if (at->vendor_id == WEIRI_VENDOR_INTEL)
         return is_display && !is_intel_processor(at);
     if (at->vendor_id == WEIRI_VENDOR_AMD)
-        return !is_display || has_gpu_number(at) || is_used_by_runtime(pci);
+        return !is_display || has_gpu_number(at);
     return at->vendor_id == WEIRI_VENDOR_NVIDIA && has_gpu_number(at);
 }
 

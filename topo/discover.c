@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "topo/model.h"
+#include "topo/nccl.h"
 
 /* hwloc components that start a GPU's driver. They are slow, and placing ranks does not need
  * them. */
@@ -69,12 +70,28 @@ static weir_status read_tree(weiri_topo *topo)
     return status;
 }
 
-static weir_status load_tree(weiri_topo *topo, const char *xml_path, int ask_drivers)
+/* Where a topology comes from. */
+typedef struct topo_source {
+    const char *path; /* of a recording; NULL: this machine */
+    const char *xml;  /* the translation of the recording; NULL: it is hwloc XML itself */
+    size_t bytes;     /* of xml, with the end */
+    int ask_drivers;
+} topo_source;
+
+static int set_source(hwloc_topology_t hwloc, const topo_source *from)
 {
-    weir_status status = configure(topo->hwloc, ask_drivers);
+    if (from->xml)
+        return hwloc_topology_set_xmlbuffer(hwloc, from->xml, (int)from->bytes);
+    return from->path ? hwloc_topology_set_xml(hwloc, from->path) : 0;
+}
+
+static weir_status load_tree(weiri_topo *topo, const topo_source *from)
+{
+    const char *xml_path = from->path;
+    weir_status status = configure(topo->hwloc, from->ask_drivers);
     if (status)
         return status;
-    if (xml_path && hwloc_topology_set_xml(topo->hwloc, xml_path) != 0)
+    if (set_source(topo->hwloc, from) != 0)
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s: not a machine recorded as hwloc XML; record one with "
                           "weir-topo --save FILE",
@@ -90,7 +107,7 @@ static weir_status load_tree(weiri_topo *topo, const char *xml_path, int ask_dri
                             "hwloc cannot discover this machine (are /sys and /proc mounted?)");
 }
 
-static weir_status create(const char *xml_path, int ask_drivers, weiri_topo **topo)
+static weir_status create(const topo_source *from, weiri_topo **topo)
 {
     weiri_topo *made = calloc(1, sizeof *made);
     if (!made)
@@ -98,7 +115,7 @@ static weir_status create(const char *xml_path, int ask_drivers, weiri_topo **to
     weir_status status;
     weiri_topo_hide_redirections();
     if (hwloc_topology_init(&made->hwloc) == 0) {
-        status = load_tree(made, xml_path, ask_drivers);
+        status = load_tree(made, from);
     } else {
         made->hwloc = NULL;
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc cannot start");
@@ -113,18 +130,35 @@ static weir_status create(const char *xml_path, int ask_drivers, weiri_topo **to
 
 weir_status weiri_topo_discover(weiri_topo **topo)
 {
-    return create(NULL, 0, topo);
+    return create(&(topo_source){.ask_drivers = 0}, topo);
 }
 
 weir_status weiri_topo_discover_full(weiri_topo **topo)
 {
-    return create(NULL, 1, topo);
+    return create(&(topo_source){.ask_drivers = 1}, topo);
 }
 
 weir_status weiri_topo_load(const char *xml_path, weiri_topo **topo)
 {
     const weir_status status = weiri_topo_check_recording(xml_path);
-    return status ? status : create(xml_path, 1, topo);
+    return status ? status : create(&(topo_source){.path = xml_path, .ask_drivers = 1}, topo);
+}
+
+weir_status weiri_topo_load_nccl(const char *path, weiri_topo **topo)
+{
+    char *xml = NULL;
+    size_t bytes = 0;
+    weir_status status = weiri_nccl_translate(path, &xml, &bytes);
+    if (!status)
+        status = create(&(topo_source){path, xml, bytes + 1, 1}, topo);
+    free(xml);
+    return status;
+}
+
+weir_status weiri_topo_load_any(const char *path, weiri_topo **topo)
+{
+    return weiri_topo_is_ncclfile(path) ? weiri_topo_load_nccl(path, topo)
+                                        : weiri_topo_load(path, topo);
 }
 
 void weiri_topo_destroy(weiri_topo *topo)

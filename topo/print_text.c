@@ -69,9 +69,11 @@ static void print_numa(const weiri_topo *topo, FILE *out)
     hwloc_obj_t node = NULL;
     while ((node = hwloc_get_next_obj_by_type(topo->hwloc, HWLOC_OBJ_NUMANODE, node))) {
         char *cpus = weiri_topo_list(node->cpuset);
-        fprintf(out, "%4u  %6.0f GiB  %s\n", node->os_index,
-                (double)node->attr->numanode.local_memory / (1 << 30),
-                cpus && cpus[0] ? cpus : "-");
+        char memory[24] = "-";
+        if (node->attr->numanode.local_memory)
+            snprintf(memory, sizeof memory, "%.0f GiB",
+                     (double)node->attr->numanode.local_memory / (1 << 30));
+        fprintf(out, "%4u  %10s  %s\n", node->os_index, memory, cpus && cpus[0] ? cpus : "-");
         free(cpus);
     }
 }

@@ -18,7 +18,8 @@ enum { HEAD_BYTES = 4096 };
 static const struct {
     const char *tag, *problem;
 } other_files[] = {
-    {"system", "NCCL's description of a machine (NCCL_TOPO_DUMP_FILE), not hwloc's; " RECORD_ONE},
+    {"system", "NCCL's description of a machine, not hwloc's; weir-topo --nccl FILE reads it, "
+               "and " RECORD_ONE},
     {"graphs", "NCCL's graphs (NCCL_GRAPH_DUMP_FILE), not a machine; " RECORD_ONE},
     {"topologydiff", "what differs from another file (hwloc-diff), not a machine; " RECORD_ONE},
     {"svg", "a picture, not a recorded machine; " RECORD_ONE},
@@ -69,15 +70,30 @@ static weir_status refuse_other(const char *xml_path, const char *tag)
                       xml_path);
 }
 
+/* Reads the begin of a file. Returns 0, or -1 with errno. */
+static int read_head(const char *path, char head[HEAD_BYTES + 1])
+{
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return -1;
+    head[fread(head, 1, HEAD_BYTES, file)] = '\0';
+    fclose(file);
+    return 0;
+}
+
+int weiri_topo_is_ncclfile(const char *path)
+{
+    char head[HEAD_BYTES + 1];
+    const char *tag = read_head(path, head) == 0 ? first_tag(head) : NULL;
+    return tag && tag_is(tag, "system");
+}
+
 weir_status weiri_topo_check_recording(const char *xml_path)
 {
     char head[HEAD_BYTES + 1];
-    FILE *file = fopen(xml_path, "r");
-    if (!file)
+    if (read_head(xml_path, head) != 0)
         return weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot read the recorded machine",
                                 xml_path);
-    head[fread(head, 1, HEAD_BYTES, file)] = '\0';
-    fclose(file);
     const char *tag = first_tag(head);
     if (!tag || !tag_is(tag, "topology"))
         return refuse_other(xml_path, tag);

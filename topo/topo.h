@@ -66,6 +66,12 @@ weir_status weiri_topo_discover_full(weiri_topo **topo);
 /* Reads a recorded machine (hwloc XML). The caller destroys the topology. WEIR_ERR_INVALID: the
  * file is not a readable recording. */
 weir_status weiri_topo_load(const char *xml_path, weiri_topo **topo);
+/* Reads NCCL's description of a machine (NCCL_TOPO_DUMP_FILE, NCCL_TOPO_FILE; RCCL's has the same
+ * form). The caller destroys the topology. WEIR_ERR_INVALID: the file is not one, with path and
+ * line. */
+weir_status weiri_topo_load_nccl(const char *path, weiri_topo **topo);
+/* Reads either, by the file's first tag. */
+weir_status weiri_topo_load_any(const char *path, weiri_topo **topo);
 /* Records the machine as hwloc XML, without host name, addresses and serial numbers.
  * WEIR_ERR_INVALID: the file cannot be written. */
 weir_status weiri_topo_save(const weiri_topo *topo, const char *xml_path);
@@ -152,6 +158,10 @@ weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, in
                                   FILE *out);
 weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, int nranks,
                                   FILE *out);
+/* Prints what differs between two machines, a line each, or that nothing does. found: the number of
+ * differences. */
+weir_status weiri_topo_diff(const weiri_topo *a, const char *name_a, const weiri_topo *b,
+                            const char *name_b, FILE *out, int *found);
 /* Draws the hardware as an SVG file. Write errors stay in out's error flag. */
 void weiri_topo_print_svg(const weiri_topo *topo, FILE *out);
 

@@ -1,11 +1,12 @@
 /*
  * weir-topo prints the hardware of a node, and where weir would run each rank. Standard output
  * contains the result only; an error is one line on standard error, and the exit code is 2 for
- * usage, 3 for the environment.
+ * usage, 3 for the environment, 1 if --diff finds a difference.
  */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "programs/options.h"
@@ -18,8 +19,9 @@ enum { MAX_RANKS = 4096 };
 
 typedef struct settings {
     int help, version, json, svg, quiet;
-    int nranks; /* 0: as many as GPUs, else as usable cores */
-    const char *xml_path, *save_path, *measure_path, *nodes_path;
+    int nranks;                         /* 0: as many as GPUs, else as usable cores */
+    const char *diff_path, *diff_other; /* NULL: this machine */
+    const char *xml_path, *nccl_path, *save_path, *measure_path, *nodes_path;
 } settings;
 
 #define OPTION(name, value, type, member)                                                          \
@@ -32,6 +34,10 @@ static const weiri_option rows[] = {
     {OPTION("svg", NULL, flags, svg), .help = "draw the machine: print an SVG file"},
     {OPTION("xml", "FILE", text, xml_path),
      .help = "show a recorded machine (hwloc XML) instead of this one"},
+    {OPTION("nccl", "FILE", text, nccl_path),
+     .help = "show a machine that NCCL or RCCL has described (NCCL_TOPO_DUMP_FILE)"},
+    {OPTION("diff", "A [B]", text, diff_path),
+     .help = "say what differs between two recorded machines, or this machine and A"},
     {OPTION("save", "FILE", text, save_path),
      .help = "record the machine as hwloc XML, without names and addresses"},
     {OPTION("nodes", "DIR", text, nodes_path),
@@ -79,7 +85,7 @@ static weir_status measure(const settings *chosen, const weiri_topo *topo, int n
     weiri_topo_counts counts;
     weiri_links *links;
     weiri_topo_count(topo, &counts);
-    if (chosen->xml_path)
+    if (!weiri_topo_is_live(topo))
         return weiri_fail(WEIR_ERR_INVALID, "--measure: a recorded machine cannot be measured");
     weiri_progress progress;
     weiri_progress_begin(&progress, stderr, "weir-topo", chosen->quiet);
@@ -99,6 +105,36 @@ static weir_status measure(const settings *chosen, const weiri_topo *topo, int n
     return status;
 }
 
+/* Ends with 1 if the machines differ. */
+static weir_status diff(const settings *chosen, int *differs)
+{
+    weiri_topo *a = NULL, *b = NULL;
+    weir_status status = weiri_topo_load_any(chosen->diff_path, &a);
+    if (!status)
+        status = chosen->diff_other ? weiri_topo_load_any(chosen->diff_other, &b)
+                                    : weiri_topo_discover_full(&b);
+    if (!status)
+        status = weiri_topo_diff(a, chosen->diff_path, b,
+                                 chosen->diff_other ? chosen->diff_other : "this machine", stdout,
+                                 differs);
+    weiri_topo_destroy(a);
+    weiri_topo_destroy(b);
+    return status;
+}
+
+/* Takes the second word of --diff out of the arguments, as options have one value. */
+static int take_other(int argc, char **argv, settings *chosen)
+{
+    int at = 1;
+    while (at < argc && strcmp(argv[at], "--diff") != 0)
+        at++;
+    if (at + 2 >= argc || argv[at + 2][0] == '-')
+        return argc;
+    chosen->diff_other = argv[at + 2];
+    memmove(&argv[at + 2], &argv[at + 3], (size_t)(argc - at - 2) * sizeof *argv);
+    return argc - 1;
+}
+
 /* hwloc's own programs would show another machine. */
 static void warn_of_redirection(void)
 {
@@ -114,15 +150,19 @@ static weir_status show(const settings *chosen)
 {
     if (chosen->nodes_path)
         return weiri_topo_print_kinds(chosen->nodes_path, stdout);
-    if (!chosen->xml_path)
+    if (chosen->xml_path && chosen->nccl_path)
+        return weiri_fail(WEIR_ERR_INVALID, "--xml and --nccl: expected one of them");
+    const char *path = chosen->xml_path ? chosen->xml_path : chosen->nccl_path;
+    if (!path)
         warn_of_redirection();
     weiri_topo *topo;
-    weir_status status = chosen->xml_path ? weiri_topo_load(chosen->xml_path, &topo)
-                                          : weiri_topo_discover_full(&topo);
+    weir_status status = chosen->xml_path    ? weiri_topo_load(path, &topo)
+                         : chosen->nccl_path ? weiri_topo_load_nccl(path, &topo)
+                                             : weiri_topo_discover_full(&topo);
     if (status)
         return status;
     int nranks = chosen->nranks ? chosen->nranks : default_nranks(topo);
-    const char *source = chosen->xml_path ? chosen->xml_path : "this machine";
+    const char *source = path ? path : "this machine";
     if (chosen->save_path)
         status = weiri_topo_save(topo, chosen->save_path);
     if (!status && chosen->measure_path)
@@ -141,11 +181,15 @@ int main(int argc, char **argv)
 {
     weiri_program_begin();
     settings chosen = {0};
+    int differs = 0;
+    argc = take_other(argc, argv, &chosen);
     weir_status status = weiri_options_take_all(&options, argc, argv, &chosen);
     if (!status && chosen.help)
         print_help();
     else if (!status && chosen.version)
         printf("weir-topo: %s\n", weir_version_string());
+    else if (!status && chosen.diff_path)
+        status = diff(&chosen, &differs);
     else if (!status)
         status = show(&chosen);
     errno = 0;
@@ -153,5 +197,5 @@ int main(int argc, char **argv)
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write to standard output");
     if (status)
         fprintf(stderr, "weir-topo: %s\n", weir_last_error());
-    return weir_status_exit_code(status);
+    return status || !differs ? weir_status_exit_code(status) : 1;
 }

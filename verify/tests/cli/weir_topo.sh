@@ -222,6 +222,49 @@ else
     skip "--svg is well-formed with any name" "no xmllint"
 fi
 
+# --nccl and --diff: machines that NCCL has described.
+# describe WIDTH LINKS: a processor with two GPUs, the first with so many lanes and NVLinks.
+describe() {
+    cat <<END
+<system version="1">
+  <cpu numaid="1" affinity="ff00" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1"/>
+  <cpu numaid="0" affinity="00ff" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1">
+    <pci busid="0000:01:00.0" class="0x030200" vendor="0x10de" device="0x20b0" link_speed="16.0 GT/s PCIe" link_width="$1">
+      <gpu dev="0" sm="80" rank="0" gdr="1"><nvlink target="0000:02:00.0" count="$2" tclass="0x030200"/></gpu>
+    </pci>
+    <pci busid="0000:02:00.0" class="0x030200" vendor="0x10de" device="0x20b0" link_speed="16.0 GT/s PCIe" link_width="16">
+      <gpu dev="1" sm="80" rank="1" gdr="1"><nvlink target="0000:01:00.0" count="4" tclass="0x030200"/></gpu>
+    </pci>
+  </cpu>
+</system>
+END
+}
+describe 16 4 >"$scratch/whole.nccl"
+describe 8 4 >"$scratch/narrow.nccl"
+run --nccl "$scratch/whole.nccl"
+shows "--nccl shows a machine that NCCL has described" '16 cores, 2 NUMA nodes, 2 GPUs (NVIDIA GPU sm_80), no NIC' \
+    '^  0  cuda0   0000:01:00.0     0       31.5' '^cuda0 .*nv100'
+json_of --nccl "$scratch/whole.nccl"
+picture_of_nccl() { "$program" --nccl "$scratch/whole.nccl" --svg | grep -q 'NVLink, 100 GB/s'; }
+picture_of_nccl
+check "--nccl with --svg draws it" $?
+refuses 2 "whole.nccl: this is NCCL's description .* --nccl FILE" --xml "$scratch/whole.nccl"
+refuses 2 "2-core.xml:[0-9]*: <topology> is not NCCL's" --nccl $machines/2-core.xml
+refuses 2 "expected one of them" --xml $machines/2-core.xml --nccl "$scratch/whole.nccl"
+refuses 2 "recorded machine cannot be measured" --measure "$scratch/links" --nccl "$scratch/whole.nccl"
+run --diff "$scratch/whole.nccl" "$scratch/whole.nccl"
+shows "--diff of equal machines says so" '^no difference between '
+run --diff "$scratch/whole.nccl" "$scratch/narrow.nccl"
+status=1
+[ "$code" -eq 1 ] && [ ! -s "$scratch/err" ] && [ "$(wc -l <"$scratch/out")" -eq 1 ] &&
+    grep -q '^GPU 0 .*PCIe link .*: 31.5 GB/s in .*whole.nccl, 15.8 GB/s in .*narrow.nccl$' "$scratch/out" && status=0
+check "--diff says what differs, and ends with 1" $status
+run --diff "$scratch/saved.xml"
+shows "--diff with one file compares this machine" '^no difference between .*saved.xml and this machine$'
+refuses 2 "No such file" --diff "$scratch/none" "$scratch/whole.nccl"
+refuses 2 "whole.nccl2: " --diff "$scratch/whole.nccl" "$scratch/whole.nccl2"
+refuses 2 "unexpected word" --diff "$scratch/whole.nccl" "$scratch/whole.nccl" third
+
 if command -v python3 >/dev/null 2>&1; then
     python3 $machines/recipe.py "$scratch"
     status=0

@@ -1,0 +1,51 @@
+/*
+ * NCCL's description of a machine as read (nccl.c) and as hwloc XML (nccl_write.c). Internal to
+ * this folder.
+ */
+#ifndef TOPO_NCCL_H
+#define TOPO_NCCL_H
+
+#include <hwloc.h>
+
+#include "topo/small_xml.h"
+
+typedef struct nccl_bus {
+    unsigned domain, bus, device, function;
+} nccl_bus;
+
+typedef struct nccl_pci {
+    nccl_bus bus;
+    unsigned class_id;
+    long vendor, device; /* 0: unknown */
+    double pcie_gbs;     /* 0: unknown */
+    int is_switch, is_gpu;
+} nccl_pci;
+
+typedef struct nccl_cpu {
+    int element;
+    long numa;
+    hwloc_bitmap_t cpus;
+} nccl_cpu;
+
+typedef struct nccl_machine {
+    weiri_xml xml;
+    nccl_cpu *cpus;
+    int ncpus;
+    hwloc_bitmap_t all; /* hardware threads */
+    nccl_pci *pcis;     /* by element; unused for elements that are no <pci> */
+    int *gpus;          /* their elements */
+    int ngpus;
+    double *direct_gbs; /* [from * ngpus + to]: links between two GPUs */
+    double *switch_gbs; /* of each GPU to NVSwitches */
+} nccl_machine;
+
+/* Reads a file, whose path must live as long as machine. WEIR_ERR_INVALID: it cannot be read, or is
+ * not NCCL's description of one machine; the message has path and line. */
+weir_status weiri_nccl_read(const char *path, nccl_machine *machine);
+void weiri_nccl_free(nccl_machine *machine);
+/* Bandwidth between two GPUs by links and switches, in one direction; 0: none. */
+double weiri_nccl_link_gbs(const nccl_machine *machine, int from, int to);
+/* Translates a file to hwloc XML, which the caller frees. Errors: those of weiri_nccl_read. */
+weir_status weiri_nccl_translate(const char *path, char **xml, size_t *bytes);
+
+#endif
