@@ -138,7 +138,6 @@ weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why,
     const char *named = getenv("WEIR_NCCL_SO");
     char unread[200];
     memset(vendor, 0, sizeof *vendor);
-    setenv("NCCL_NVLS_ENABLE", "0", 0);
     if (!path && named && *named)
         path = named;
     if (path)

@@ -77,8 +77,7 @@ typedef struct bench_vendor {
 } bench_vendor;
 
 /* Opens the library at path; if that is NULL, WEIR_NCCL_SO, else the first of the usual names that
- * the loader finds. Switches NVLink multicast off in it unless NCCL_NVLS_ENABLE is set. Takes ten
- * seconds if the library hangs. On failure why (at most bytes) is one line. The library stays open
+ * the loader finds. Takes ten seconds if the library hangs. On failure why (at most bytes) is one line. The library stays open
  * until the process ends, because such libraries cannot be unloaded. Local, blocking. */
 weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why, size_t bytes);
 

@@ -79,8 +79,8 @@ static const struct environment_row {
     {"NCCL_TOPO_DUMP_FILE", USE_PEERS, 0, "weir-topo"},
     {"NCCL_GRAPH_DUMP_FILE", USE_PEERS, 0, "weir-topo"},
     {"NCCL_DEBUG", USE_PEERS, 0, "WEIR_LOG"},
-    {"OMPI_COMM_WORLD_SIZE", USE_PEERS, RECORD, NULL},
-    {"OMPI_COMM_WORLD_LOCAL_SIZE", USE_PEERS, RECORD, NULL},
+    {"OMPI_COMM_WORLD_SIZE", USE_OBEYED, RECORD, "by the bootstrap"},
+    {"OMPI_COMM_WORLD_LOCAL_SIZE", USE_OBEYED, RECORD, "by the bootstrap"},
     {"OMPI_MCA_btl", USE_PEERS, RECORD, NULL},
     {"OMPI_MCA_pml", USE_PEERS, RECORD, NULL},
     {"OMPI_MCA_coll", USE_PEERS, RECORD, NULL},
@@ -192,6 +192,25 @@ int bench_environment_foreign(int of_tests, char *text, size_t bytes)
                                  (int)strcspn(*at, "="), *at, shown ? " (" : "",
                                  shown ? row->instead : "", shown ? ")" : "");
         count++;
+    }
+    return count;
+}
+
+int bench_environment_of_peers(char *text, size_t bytes)
+{
+    int count = 0;
+    size_t used = 0;
+    *text = '\0';
+    for (char **at = environ; at && *at && used < bytes; at++) {
+        const struct environment_row *row = environment_row_of(*at);
+        if (!row || row->use != USE_PEERS || !(row->flags & RECORD) ||
+            (*at)[strlen(row->name) + 1] == '\0')
+            continue;
+        char *variable = text + used;
+        used += (size_t)snprintf(variable, bytes - used, "%s%s", count++ ? " " : "", *at);
+        for (char *c = variable + (count > 1); *c; c++)
+            if ((unsigned char)*c <= ' ' || *c == 0x7f)
+                *c = '?';
     }
     return count;
 }

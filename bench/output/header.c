@@ -7,6 +7,7 @@
 #include "base/words.h"
 #include "bench/check/checks.h"
 #include "bench/check/reference.h"
+#include "bench/options/environment.h"
 #include "bench/statistics/bootstrap.h"
 #include "bench/job/cache.h"
 
@@ -239,6 +240,18 @@ static void write_iterations(FILE *out, const bench_options *o)
         fprintf(out, "; warm-ups until times no longer fall");
 }
 
+/* How peers are measured, and with which settings: those of the user's environment. */
+static void write_peers(FILE *out)
+{
+    char settings[1024];
+    fprintf(out, "# Peers are interleaved with weir (A B B A); [low, high] is the interval of "
+                 "a ratio of medians; without 1 in it, one of the two takes longer\n");
+    if (bench_environment_of_peers(settings, sizeof settings))
+        fprintf(out, "# Peers' settings, from the environment: %s\n", settings);
+    else
+        fprintf(out, "# Peers' settings: their defaults; the environment has none\n");
+}
+
 static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
 {
     const bench_job *job = run->job;
@@ -258,8 +271,7 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
             o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
     if (o->npeers)
-        fprintf(out, "# Peers are interleaved with weir (A B B A); [low, high] is the interval of "
-                     "a ratio of medians; without 1 in it, one of the two takes longer\n");
+        write_peers(out);
     if (rounds > 1)
         fprintf(out,
                 "# Rounds: the iterations of a size are divided into %d rounds, each on other "

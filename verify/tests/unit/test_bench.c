@@ -408,6 +408,31 @@ TEST(variables_of_nccl_that_change_nothing_are_named)
     unsetenv("NCCL_PROTO");
 }
 
+TEST(variables_that_change_peers_are_shown_with_their_values)
+{
+    static const char *const names[] = {"NCCL_NVLS_ENABLE", "UCX_TLS", "NCCL_ALGO"};
+    char text[200], cut[20];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    const int others = bench_environment_of_peers(text, sizeof text);
+    setenv("NCCL_NVLS_ENABLE", "0", 1);
+    setenv("UCX_TLS", "sm,self\n# forged", 1);
+    setenv("NCCL_ALGO", "", 1);             /* empty counts as unset */
+    setenv("CUDA_VISIBLE_DEVICES", "0", 1); /* weir obeys it as well */
+    setenv("NCCL_DEBUG", "WARN", 1);        /* changes no speed */
+    assert_int_equal(bench_environment_of_peers(text, sizeof text), others + 2);
+    assert_non_null(strstr(text, "NCCL_NVLS_ENABLE=0"));
+    assert_non_null(strstr(text, "UCX_TLS=sm,self?#?forged"));
+    assert_null(strstr(text, "CUDA_VISIBLE"));
+    assert_null(strstr(text, "NCCL_DEBUG"));
+    assert_true(bench_environment_of_peers(cut, sizeof cut) >= 1);
+    assert_int_equal(strlen(cut), sizeof cut - 1);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    unsetenv("NCCL_DEBUG");
+}
+
 /* Ignoring these changes nothing that a user may expect: weir obeys them, the kernel or CUDA does,
  * or they change the output of peers. */
 TEST(variables_that_do_not_mislead_are_not_named)
