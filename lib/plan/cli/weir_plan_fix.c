@@ -4,7 +4,7 @@
  */
 #include "plan/cli/commands.h"
 #include "plan/cli/fix.h"
-#include "programs/write_file.h"
+#include "base/write_file.h"
 
 #include "base/error.h"
 #include "base/words.h"
