@@ -77,8 +77,9 @@ typedef struct bench_vendor {
 } bench_vendor;
 
 /* Opens the library at path; if that is NULL, WEIR_NCCL_SO, else the first of the usual names that
- * the loader finds. Takes ten seconds if the library hangs. On failure why (at most bytes) is one line. The library stays open
- * until the process ends, because such libraries cannot be unloaded. Local, blocking. */
+ * the loader finds. Takes ten seconds if the library hangs. On failure why (at most bytes) is one
+ * line. The library stays open until the process ends, because such libraries cannot be unloaded.
+ * Local, blocking. */
 weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why, size_t bytes);
 
 /* "nccl:2.28.3" from a version number and the library's file name. Pure. */
