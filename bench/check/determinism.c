@@ -35,14 +35,6 @@ static int is_promised(const repeats *r, const bench_result *result)
     return !weirv_is_reduction(r->trial->row->collective) || (info && info->reproducible);
 }
 
-/* In each repeat another rank arrives last. */
-static void delay_one_rank(const bench_job *job, int repeat)
-{
-    const struct timespec late = {.tv_nsec = 100000};
-    if (repeat % job->nranks == job->rank)
-        nanosleep(&late, NULL);
-}
-
 static weir_status inject_repeat(repeats *r, int repeat)
 {
     bench_trial *trial = r->trial;
@@ -65,7 +57,10 @@ static weir_status run_repeat(repeats *r, int repeat)
         status = candidate->ops->prepare(candidate, &trial->operation);
     bench_job_barrier(trial->job);
     bench_job_phase(trial->job, "repeat of a call", (uint64_t)repeat);
-    delay_one_rank(trial->job, repeat);
+    /* In each repeat another rank arrives last. */
+    const struct timespec late = {.tv_nsec = 100000};
+    if (repeat % trial->job->nranks == trial->job->rank)
+        nanosleep(&late, NULL);
     if (status == WEIR_OK)
         status = candidate->ops->run(candidate);
     if (status == WEIR_OK)

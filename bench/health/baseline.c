@@ -48,18 +48,13 @@ void health_baseline_free(health_baseline *baseline)
     free(baseline);
 }
 
-static int baseline_is_time(const char *unit)
-{
-    return strcmp(unit, "us") == 0 || strcmp(unit, "s") == 0;
-}
-
 /* Expects a value of the baseline. */
 static void baseline_expect(const health_baseline *baseline, double tolerance, double value,
                             const char *unit, health_check *check)
 {
     if (check->relation != HEALTH_ANY && check->verdict != HEALTH_PASS)
         return;
-    if (baseline_is_time(unit))
+    if (strcmp(unit, "us") == 0 || strcmp(unit, "s") == 0)
         health_expect(check, HEALTH_AT_MOST, value * (1 + 2 * tolerance), HEALTH_SLOW,
                       baseline->name);
     else if (strcmp(unit, "GB/s") == 0)

@@ -225,17 +225,12 @@ void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
     layout->out = user + shape->recv_stride_elements * element_bytes * (size_t)rank;
 }
 
-/* The buffer that an address in host memory belongs to. */
-static const bench_buffer *buffer_of(const bench_buffers *buffers, const void *address)
-{
-    uintptr_t at = (uintptr_t)address - (uintptr_t)buffers->in.base;
-    return at < buffers->in.bytes ? &buffers->in : &buffers->out;
-}
-
 void *bench_buffers_at(const bench_buffers *buffers, const bench_operands *operands,
                        const void *address)
 {
-    const bench_buffer *buffer = buffer_of(buffers, address);
+    /* The buffer that an address in host memory belongs to. */
+    uintptr_t at = (uintptr_t)address - (uintptr_t)buffers->in.base;
+    const bench_buffer *buffer = at < buffers->in.bytes ? &buffers->in : &buffers->out;
     char *base = buffer == &buffers->in ? operands->in : operands->out;
     return base + ((const char *)address - (const char *)buffer->base);
 }

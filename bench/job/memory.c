@@ -35,11 +35,6 @@ static int read_number(const char *folder, const char *name, const char *key,
     return found;
 }
 
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Lowers *bytes to what is left of a control group's limit, of either version. Page cache counts as
  * used, which errs on the safe side. */
 static void limit_to_group(const char *folder, void *bytes)
@@ -53,8 +48,8 @@ static void limit_to_group(const char *folder, void *bytes)
         if (!read_number(folder, files[i].limit, "", &limit) ||
             !read_number(folder, files[i].used, "", &used))
             continue;
-        size_t *least = bytes;
-        *least = min_size(*least, limit > used ? (size_t)(limit - used) : 0);
+        size_t *least = bytes, left = limit > used ? (size_t)(limit - used) : 0;
+        *least = left < *least ? left : *least;
     }
 }
 

@@ -243,15 +243,6 @@ static weir_status begin_step(bench_sweep *s)
     return status;
 }
 
-/* Starts with the smallest size. */
-static void begin_walk(bench_sweep *s)
-{
-    s->step = -1;
-    s->begun = s->ended = s->at = 0;
-    s->bytes = s->run->options->min_bytes;
-    s->has_more = 1;
-}
-
 /* Begins the walk of the first combination, or of the next one after a walk that is over. Returns 0
  * after the last one. */
 static int next_walk(bench_sweep *s)
@@ -262,7 +253,11 @@ static int next_walk(bench_sweep *s)
         bench_pace_begin(&s->pace, s->run, count_combinations(s),
                          s->rounds * s->lines[0].row.placements);
     s->is_walking = 1;
-    begin_walk(s);
+    /* The walk starts with the smallest size. */
+    s->step = -1;
+    s->begun = s->ended = s->at = 0;
+    s->bytes = s->run->options->min_bytes;
+    s->has_more = 1;
     return 1;
 }
 

@@ -151,15 +151,6 @@ static void manifest_put_environment(weiri_json_writer *json)
     weiri_json_close_object(json);
 }
 
-/* The options that the benchmarks of collectives have; options of every benchmark begin with them.
- * 0 iterations and -1 warm-ups mean that the run finds the number. */
-static void put_options(weiri_json_writer *json, const bench_run *run)
-{
-    weiri_json_put_object(json, "options");
-    weiri_options_put(&bench_options_table, run->options, json);
-    weiri_json_close_object(json);
-}
-
 /* The members of the manifest, in an object that is open. */
 static void put_members(weiri_json_writer *json, const bench_run *run, const bench_rank_info *infos)
 {
@@ -178,7 +169,11 @@ static void put_members(weiri_json_writer *json, const bench_run *run, const ben
     put_libraries(json, run->job);
     weiri_json_put_text(json, "intervals", bench_bootstrap_method());
     manifest_put_environment(json);
-    put_options(json, run);
+    /* The options that the benchmarks of collectives have; options of every benchmark begin with
+     * them. 0 iterations and -1 warm-ups mean that the run finds the number. */
+    weiri_json_put_object(json, "options");
+    weiri_options_put(&bench_options_table, run->options, json);
+    weiri_json_close_object(json);
     bench_warnings_put(json, &run->job->warnings);
 }
 

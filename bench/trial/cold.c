@@ -21,15 +21,6 @@ static size_t common_divisor(size_t a, size_t b)
     return a;
 }
 
-/* A step that reaches every copy, and that hardware prefetchers do not follow. */
-static size_t coprime_step(size_t count)
-{
-    size_t step = (size_t)((double)count * 0.618);
-    while (step > 1 && common_divisor(step, count) != 1)
-        step--;
-    return step ? step : 1;
-}
-
 /* Bytes of the input and the output in one copy. In place, out is the whole buffer. */
 static void copy_bytes(const bench_trial *trial, size_t *in_bytes, size_t *out_bytes)
 {
@@ -56,7 +47,11 @@ void bench_cold_place(bench_trial *trial)
     rotation->count = in_copies < out_copies ? in_copies : out_copies;
     rotation->in = (char *)buffers->in.base + buffers->in.first_bytes + shift;
     rotation->out = (char *)buffers->out.base + buffers->out.first_bytes + shift;
-    rotation->step = coprime_step(rotation->count);
+    /* A step that reaches every copy, and that hardware prefetchers do not follow. */
+    size_t step = (size_t)((double)rotation->count * 0.618);
+    while (step > 1 && common_divisor(step, rotation->count) != 1)
+        step--;
+    rotation->step = step ? step : 1;
 }
 
 static void point_call(bench_trial *trial, const char *in, const char *out)

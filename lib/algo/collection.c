@@ -60,12 +60,6 @@ static weir_status collection_add_builtin(weir_algo_collection *collection,
     return status;
 }
 
-static int row_serves(const weir_algo_info *row, const weir_comm *comm)
-{
-    return row->backend == weir_comm_algo_backend(comm) && comm->nranks >= row->min_ranks &&
-           comm->nranks <= row->max_ranks;
-}
-
 weir_status weir_algo_collection_create(weir_comm *comm, weir_mem *scratch,
                                         weir_algo_collection **collection)
 {
@@ -83,7 +77,8 @@ weir_status weir_algo_collection_create(weir_comm *comm, weir_mem *scratch,
     for (int c = 0; c < WEIR_COLL_COUNT && status == WEIR_OK; c++)
         status = collection_add_builtin(made, (weir_collective)c, -1);
     for (size_t row = 0; row < rows && status == WEIR_OK; row++)
-        if (row_serves(&table[row], comm))
+        if (table[row].backend == weir_comm_algo_backend(comm) &&
+            comm->nranks >= table[row].min_ranks && comm->nranks <= table[row].max_ranks)
             status = collection_add_builtin(made, table[row].collective, (int)row);
     if (status == WEIR_OK)
         *collection = made;

@@ -131,11 +131,6 @@ static int file_peer_at(const file_context *of, int index)
     return (of->comm->rank + 1 + index) % of->comm->nranks;
 }
 
-static weir_status first_error(weir_status before, weir_status now)
-{
-    return before != WEIR_OK ? before : now;
-}
-
 /* Creates connections and semaphores, pair by pair in the same order on all ranks. If a pair fails,
  * it fails at both ends; the others are still created, because their peers wait for them. */
 static weir_status file_connect_peers(file_context *of)
@@ -149,7 +144,7 @@ static weir_status file_connect_peers(file_context *of)
             weir_connect(of->comm, peer, TAG, WEIR_TRANSPORT_AUTO, &of->conns[index]);
         for (int block = 0; joined == WEIR_OK && block < of->blocks; block++)
             joined = weir_sem_create(of->conns[index], &of->sems[block * of->npeers + index]);
-        status = first_error(status, joined);
+        status = status != WEIR_OK ? status : joined;
     }
     return status;
 }

@@ -17,11 +17,6 @@
 
 /* ---------------------------------------------------------------- compilation */
 
-static const weiri_kernel_backend *kernel_backend_of(const weir_comm *comm)
-{
-    return comm->gpu ? weiri_kernel_gpu() : &weiri_kernel_host;
-}
-
 static weir_status kernel_make_key(weiri_kernel_job *job, const weiri_kernel_backend *backend)
 {
     static const char version[] = WEIR_VERSION;
@@ -143,7 +138,7 @@ static weir_status kernel_new(weir_comm *comm, const char *file, const char *nam
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a kernel");
     made->comm = comm;
-    made->backend = kernel_backend_of(comm);
+    made->backend = comm->gpu ? weiri_kernel_gpu() : &weiri_kernel_host;
     made->file = file ? strdup(file) : NULL;
     made->name = name ? strdup(name) : NULL;
     if ((file && !made->file) || (name && !made->name))

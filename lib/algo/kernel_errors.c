@@ -9,20 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Length of the line at `at`, without the newline. */
-static int line_length(const char *at)
-{
-    return (int)strcspn(at, "\n");
-}
-
-static const char *line_containing(const char *output, const char *word)
-{
-    const char *found = strstr(output, word);
-    while (found && found > output && found[-1] != '\n')
-        found--;
-    return found;
-}
-
 /* Rewrites "file(3): error" (NVRTC) as "file:3: error" (cc), in place. */
 static void diagnostic_use_colons(char *line)
 {
@@ -41,11 +27,15 @@ weir_status weiri_kernel_refuse_source(const weiri_kernel_job *job, const char *
     static const char *const words[] = {"undefined reference", "error:", "error"};
     char line[400];
     const char *chosen = NULL;
-    for (size_t i = 0; i < sizeof words / sizeof *words && !chosen; i++)
-        chosen = line_containing(output, words[i]);
+    for (size_t i = 0; i < sizeof words / sizeof *words && !chosen; i++) {
+        const char *found = strstr(output, words[i]);
+        while (found && found > output && found[-1] != '\n')
+            found--;
+        chosen = found;
+    }
     if (!chosen)
         chosen = output;
-    snprintf(line, sizeof line, "%.*s", line_length(chosen), chosen);
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(chosen, "\n"), chosen);
     diagnostic_use_colons(line);
     weiri_log(WEIRI_LOG_INFO, "output of the compiler for %s:\n%s", job->file, output);
     const char *name = strrchr(job->file, '/') ? strrchr(job->file, '/') + 1 : job->file;

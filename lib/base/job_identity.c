@@ -87,21 +87,17 @@ static int ancestor_is_rank(const ancestor *one, const weiri_launcher_row *row)
     return found >= wanted;
 }
 
-/* The process at the other end of the socket that Hydra gives each rank; 0: none. */
-static long ancestor_at_pmi_socket(void)
-{
-    struct ucred peer = {.pid = 0};
-    socklen_t length = sizeof peer;
-    const int fd = weiri_launcher_number("PMI_FD");
-    return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 ? peer.pid : 0;
-}
-
 /* Finds the launcher. Returns 1; 0 if it is not among the visible ancestors; -1 if *one is an
  * ancestor whose environment cannot be read, the launcher or a wrapper of another user. */
 static int launcher_find(const weiri_launcher_row *row, ancestor *one)
 {
     enum { ANCESTORS_MAX = 64 };
-    const long pmi = ancestor_at_pmi_socket();
+    /* Hydra gives each rank a socket, with this process at its other end; 0: none. */
+    struct ucred peer = {.pid = 0};
+    socklen_t length = sizeof peer;
+    const int fd = weiri_launcher_number("PMI_FD");
+    const long pmi =
+        fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 ? peer.pid : 0;
     long pid = getppid();
     for (int i = 0; i < ANCESTORS_MAX && pid > 0 && ancestor_read(pid, one); i++) {
         const int is_rank = row && pid != pmi ? ancestor_is_rank(one, row) : 0;

@@ -77,13 +77,6 @@ static weir_status fork_allow_processes(int nranks)
     return WEIR_OK;
 }
 
-static weir_status fork_allow_descriptors(int nranks)
-{
-    char who[48];
-    snprintf(who, sizeof who, "%d forked ranks", nranks);
-    return weiri_open_files_allow(fork_descriptors_needed(nranks), who);
-}
-
 /* Frees what fork_job_create or a part of it allocated. */
 static void fork_job_free(fork_job *job)
 {
@@ -362,8 +355,11 @@ weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot, void *ar
                           "none, got %d ms",
                           timeout_ms);
     weir_status status = fork_allow_processes(nranks);
-    if (status == WEIR_OK)
-        status = fork_allow_descriptors(nranks);
+    if (status == WEIR_OK) {
+        char who[48];
+        snprintf(who, sizeof who, "%d forked ranks", nranks);
+        status = weiri_open_files_allow(fork_descriptors_needed(nranks), who);
+    }
     if (status != WEIR_OK)
         return status;
     fork_job job;

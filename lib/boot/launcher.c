@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-static int launcher_has_pmix(void)
-{
-    return weiri_launcher_variable("PMIX_RANK") && weiri_launcher_variable("PMIX_NAMESPACE");
-}
-
 /* 1 if all ranks of an MPI launcher are on this node. */
 static int launcher_is_one_node(const weiri_launcher_row *row)
 {
@@ -22,7 +17,9 @@ static int launcher_is_one_node(const weiri_launcher_row *row)
 /* 1 if the ranks of the row's launcher can be connected without MPI. */
 static int launcher_works(const weiri_launcher_row *row)
 {
-    return row->kind != WEIRI_LAUNCHER_MPI || launcher_has_pmix() || launcher_is_one_node(row);
+    return row->kind != WEIRI_LAUNCHER_MPI ||
+           (weiri_launcher_variable("PMIX_RANK") && weiri_launcher_variable("PMIX_NAMESPACE")) ||
+           launcher_is_one_node(row);
 }
 
 static weir_status launcher_join(const weiri_launcher_row *row, weir_boot **boot)

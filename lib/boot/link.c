@@ -61,14 +61,6 @@ weir_status weiri_link_discard_some(int fd, int peer, uint64_t bytes, uint64_t *
     return WEIR_OK;
 }
 
-static size_t link_total_bytes(const struct iovec *parts, int nparts)
-{
-    size_t total = 0;
-    for (int i = 0; i < nparts; i++)
-        total += parts[i].iov_len;
-    return total;
-}
-
 /* Removes the first done bytes from the parts; returns the number of parts that remain. */
 static int link_remaining_parts(const struct iovec *parts, int nparts, size_t done,
                                 struct iovec left[2])
@@ -150,7 +142,9 @@ weir_status weiri_link_discard(int fd, int peer, uint64_t bytes, const weiri_dea
 weir_status weiri_link_write(int fd, int peer, const struct iovec *parts, int nparts,
                              const weiri_deadline *deadline, size_t *done)
 {
-    size_t bytes = link_total_bytes(parts, nparts);
+    size_t bytes = 0;
+    for (int i = 0; i < nparts; i++)
+        bytes += parts[i].iov_len;
     for (;;) {
         weir_status status = weiri_link_write_some(fd, peer, parts, nparts, done);
         if (status != WEIR_OK || *done == bytes)

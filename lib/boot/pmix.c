@@ -192,12 +192,6 @@ static weir_status pmix_get_value(const pmix_library *pmix, const pmix_proc *of,
     return pmix_request_wait(pmix, request, started, key, result);
 }
 
-static void pmix_write_id(const weir_unique_id *id, char text[ID_TEXT_BYTES])
-{
-    for (size_t i = 0; i < WEIR_UNIQUE_ID_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", (unsigned char)id->bytes[i]);
-}
-
 static weir_status pmix_read_id(const char *text, weir_unique_id *id)
 {
     for (size_t i = 0; i < WEIR_UNIQUE_ID_BYTES; i++) {
@@ -225,7 +219,8 @@ static weir_status pmix_share_id(const pmix_library *pmix, const pmix_proc *self
         status = weir_unique_id_create(id);
         if (status != WEIR_OK)
             return status;
-        pmix_write_id(id, text);
+        for (size_t i = 0; i < WEIR_UNIQUE_ID_BYTES; i++)
+            snprintf(text + 2 * i, 3, "%02x", (unsigned char)id->bytes[i]);
         status = pmix_check(pmix, pmix->put(PMIX_SCOPE_GLOBAL, key, &value), "put");
         if (status == WEIR_OK)
             status = pmix_check(pmix, pmix->commit(), "commit");

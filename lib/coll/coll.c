@@ -127,13 +127,6 @@ static void coll_destroy(void *opaque)
     free(coll);
 }
 
-/* Storing past the caches is faster when the inputs and outputs of all ranks together exceed the
- * last-level cache, which is twice the threshold of a single loop. */
-static size_t streaming_from(const weiri_coll *coll)
-{
-    return weiri_streaming_threshold_bytes() / (size_t)coll->nranks + 1;
-}
-
 weir_status weiri_coll_make(weir_comm *comm, weiri_coll **coll)
 {
     weiri_coll *made = calloc(1, sizeof *made);
@@ -144,7 +137,9 @@ weir_status weiri_coll_make(weir_comm *comm, weiri_coll **coll)
     made->rank = comm->rank;
     made->nranks = comm->nranks;
     made->last_algo = "none";
-    made->streaming_from_bytes = streaming_from(made);
+    /* Storing past the caches is faster when the inputs and outputs of all ranks together exceed
+     * the last-level cache, which is twice the threshold of a single loop. */
+    made->streaming_from_bytes = weiri_streaming_threshold_bytes() / (size_t)made->nranks + 1;
     made->areas = calloc(n, sizeof *made->areas);
     made->pairs = calloc(n, sizeof *made->pairs);
     made->heard = calloc(n, sizeof *made->heard);

@@ -121,15 +121,10 @@ static void gpu_close(weir_moe *g)
 
 /* ------------------------------------------------------------------- buffers */
 
-static int gpu_is_aligned(const moe_span *span)
-{
-    return span->pointer_name < 0 || (uintptr_t)span->pointer % 16 == 0;
-}
-
 static moe_problem gpu_check_alignment(const moe_span *spans, size_t count, int64_t values[3])
 {
     for (size_t i = 0; i < count; i++)
-        if (!gpu_is_aligned(&spans[i])) {
+        if (!(spans[i].pointer_name < 0 || (uintptr_t)spans[i].pointer % 16 == 0)) {
             values[0] = spans[i].pointer_name;
             return MOE_UNALIGNED;
         }
@@ -191,13 +186,6 @@ static weir_status gpu_launch(weir_moe *g, weir_stream stream, moe_gpu_args *arg
     g->gpu->stream = stream;
     return weiri_cuda_launch(g->comm, stream, is_dispatch ? "moe dispatch" : "moe combine", kernel,
                              shape, args);
-}
-
-/* The stream of a call. A structure that cannot be read names none: then that of the launch before,
- * behind which the refusal has to come. */
-static weir_stream gpu_stream_of(const weir_moe *g, const moe_call *call, weir_stream given)
-{
-    return call->problem ? g->gpu->stream : given;
 }
 
 /* Launches the kernel that says that this rank cannot take part, and returns the reason. */
@@ -341,7 +329,8 @@ static weir_status gpu_run(weir_moe *g, const moe_call *call, weir_stream given,
                            gpu_enqueue *enqueue)
 {
     int before;
-    const weir_stream stream = gpu_stream_of(g, call, given);
+    /* A structure that cannot be read names no stream: the refusal follows the latest launch. */
+    const weir_stream stream = call->problem ? g->gpu->stream : given;
     weir_status status = weiri_cuda_ready(g->comm, stream, &before);
     if (status != WEIR_OK)
         return status;

@@ -18,17 +18,12 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The rows that a rank can receive at most, if no token names an expert twice. */
-static int64_t moe_most_rows(const weir_moe *g)
-{
-    const int64_t tokens = (int64_t)g->nranks * g->config.max_tokens;
-    return g->by_expert ? tokens * least_of(g->config.topk, g->own_bins) : tokens;
-}
-
 static weir_status group_size_rows(weir_moe *g)
 {
     const weir_moe_config *c = &g->config;
-    const int64_t most = moe_most_rows(g);
+    /* The rows that a rank can receive at most, if no token names an expert twice. */
+    const int64_t tokens = (int64_t)g->nranks * g->config.max_tokens;
+    const int64_t most = g->by_expert ? tokens * least_of(g->config.topk, g->own_bins) : tokens;
     int64_t rows = most;
     if (c->layout == WEIR_MOE_EXPERT_MAJOR && c->expert_capacity)
         rows = (int64_t)c->expert_capacity * g->own_bins;

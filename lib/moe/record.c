@@ -164,13 +164,6 @@ moe_problem weiri_moe_record_write(weir_moe *g, const weir_moe_dispatch_args *ar
 
 /* ------------------------------------------------------------------ placing */
 
-/* Returns the rows that a source sends into a bin. */
-static int32_t source_rows(const weir_moe *g, const moe_record *source, int bin)
-{
-    return g->by_expert ? source->counts[bin]
-                        : (int32_t)(source->rank_start[bin + 1] - source->rank_start[bin]);
-}
-
 /* Adds up all sources: totals, this rank's first row in each bin (first_row, from the beginning of
  * the bin), and for its own bins each source's first row. */
 static void place_sum(weir_moe *g, moe_routing *routing, int handle)
@@ -191,7 +184,8 @@ static void place_sum(weir_moe *g, moe_routing *routing, int handle)
                 total[bin] += counts[bin];
         } else {
             for (int bin = 0; bin < g->bins; bin++)
-                total[bin] += source_rows(g, &r, bin);
+                total[bin] += g->by_expert ? r.counts[bin]
+                                           : (int32_t)(r.rank_start[bin + 1] - r.rank_start[bin]);
         }
     }
 }

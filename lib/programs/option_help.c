@@ -19,14 +19,6 @@ static int help_left(const weiri_options *table, const weiri_option *option, cha
                     option->name, option->value ? " " : "", option->value ? option->value : "");
 }
 
-static void help_text(const weiri_option *option, char *text)
-{
-    const int says_default = option->initial && !(option->flags & WEIRI_OPTION_EXPLAINED);
-    snprintf(text, TEXT_BYTES, "%s%s%s%s%s%s", option->commands ? option->commands : "",
-             option->commands ? ": " : "", option->help, says_default ? " (default: " : "",
-             says_default ? option->initial : "", says_default ? ")" : "");
-}
-
 /* The length of the first word, with the words after it that begin with "-": a line of text that
  * begins so would look like an option. */
 static int help_word_length(const char *text)
@@ -63,7 +55,11 @@ void weiri_options_print(const weiri_options *table, FILE *to)
     }
     for (int i = 0; i < table->count; i++) {
         const int length = help_left(table, &table->rows[i], left);
-        help_text(&table->rows[i], text);
+        const weiri_option *option = &table->rows[i];
+        const int says_default = option->initial && !(option->flags & WEIRI_OPTION_EXPLAINED);
+        snprintf(text, TEXT_BYTES, "%s%s%s%s%s%s", option->commands ? option->commands : "",
+                 option->commands ? ": " : "", option->help, says_default ? " (default: " : "",
+                 says_default ? option->initial : "", says_default ? ")" : "");
         if (length > width)
             fprintf(to, "  %s\n%*s", left, width + 4, "");
         else

@@ -60,19 +60,14 @@ static void begin_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* No file that the program creates is world-writable, and all can be read and written by the
- * user. */
-static void begin_umask(void)
-{
-    umask((umask(S_IWOTH) | S_IWOTH) & ~(mode_t)S_IRWXU);
-}
-
 void weiri_program_begin(void)
 {
     begin_descriptors();
     begin_blocking_output();
     begin_signals();
-    begin_umask();
+    /* No file that the program creates is world-writable, and all can be read and written by the
+     * user. */
+    umask((umask(S_IWOTH) | S_IWOTH) & ~(mode_t)S_IRWXU);
     /* A library that was loaded with the program, such as one linked with -ffast-math, may have
      * switched to flush-to-zero, which threads inherit. */
     fesetenv(FE_DFL_ENV);

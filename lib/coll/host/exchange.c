@@ -87,11 +87,6 @@ static void send_small(const weiri_coll *coll, weiri_message *message, const wei
     weir_store_release(&message->flag, weiri_flag(coll->epoch, 1));
 }
 
-static int exchange_lends(const exchange *x)
-{
-    return weiri_lends_unregistered(x->coll, x->task->call->collective);
-}
-
 static void send_first(exchange *x, int peer)
 {
     weiri_coll *coll = x->coll;
@@ -107,7 +102,8 @@ static void send_first(exchange *x, int peer)
         desc = weiri_describe(coll, pair->from, pair->send_bytes,
                               x->lends ? WEIRI_LENDS_COPIED : WEIRI_LENDS_ANY);
     if (desc.generation == WEIRI_GENERATION_UNREGISTERED &&
-        (pair->send_bytes < x->cma_from_bytes || !(x->lends || exchange_lends(x))))
+        (pair->send_bytes < x->cma_from_bytes ||
+         !(x->lends || weiri_lends_unregistered(x->coll, x->task->call->collective))))
         desc.generation = 0;
     if (desc.generation) {
         x->of[peer].kind = message->kind = WEIRI_MESSAGE_DIRECT;

@@ -17,11 +17,6 @@ enum {
 /* In a bundle's header, in place of a block's length. */
 #define BUNDLE UINT64_MAX
 
-static const weiri_node *own_node(const weiri_bundles *b)
-{
-    return &b->x->internode->nodes[b->x->internode->node];
-}
-
 static size_t index_bytes(const weiri_bundles *b)
 {
     return (size_t)b->x->internode->nnodes * WORD_BYTES;
@@ -62,12 +57,6 @@ static size_t padded(size_t bytes)
 static size_t bundled_bytes(uint64_t word)
 {
     return word & WEIRI_APART ? 0 : (size_t)word;
-}
-
-/* The first block of a part for a node of count ranks. */
-static const char *part_blocks(const uint64_t *part, int count)
-{
-    return (const char *)(part + count);
 }
 
 /* The part after this one. */
@@ -273,9 +262,9 @@ weir_status weiri_bundles_idle(const weiri_bundles *b, weiri_waiter *waiter)
 static void read_bundle(const weiri_bundles *b, const weiri_node *other, const uint64_t *part,
                         weiri_block_info *blocks)
 {
-    int count = own_node(b)->count;
+    int count = b->x->internode->nodes[b->x->internode->node].count;
     for (int place = 0; place < other->count; place++) {
-        const char *data = part_blocks(part, count);
+        const char *data = (const char *)(part + count);
         for (int i = 0; i < b->x->place; i++)
             data += bundled_bytes(part[i]);
         uint64_t word = part[b->x->place];

@@ -70,12 +70,6 @@ weir_status weiri_cuda_exchange(weir_comm *comm, weir_status mine)
     return barrier != WEIR_OK ? barrier : worst;
 }
 
-static int device_may_be_shared_by_this_rank(void)
-{
-    const char *value = weiri_env(WEIRI_ENV_ALLOW_SHARED_GPU);
-    return value && strcmp(value, "1") == 0;
-}
-
 /* Sharing must be allowed on all ranks: their environments may differ, and they must agree. */
 static int device_may_be_shared(const weir_comm *comm)
 {
@@ -108,7 +102,8 @@ static weir_status device_check_all(const weir_comm *comm)
 weir_status weiri_cuda_choose_device(weir_comm *comm, int wanted, weir_status *worst)
 {
     weiri_gpu_info *info = weiri_cuda_info_of(comm, comm->rank);
-    info->shares = device_may_be_shared_by_this_rank();
+    const char *value = weiri_env(WEIRI_ENV_ALLOW_SHARED_GPU);
+    info->shares = value && strcmp(value, "1") == 0;
     weir_status status = device_find(comm, wanted, info);
     *worst = weiri_cuda_exchange(comm, status);
     if (*worst == WEIR_OK)

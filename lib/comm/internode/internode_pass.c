@@ -94,13 +94,6 @@ int weiri_internode_signal_abort(weiri_internode *internode, uint64_t reason)
     return 1;
 }
 
-static void pass_abort(weiri_internode *internode)
-{
-    const uint64_t reason = internode->abort_sent ? 0 : pass_reason(internode);
-    if (reason)
-        weiri_internode_signal_abort(internode, reason);
-}
-
 int weiri_internode_has_printed(const weiri_internode *internode)
 {
     const weiri_internode_links *links = internode->links;
@@ -208,7 +201,9 @@ void weiri_internode_pass_on(weiri_internode *internode)
 {
     if (!internode->is_first_use)
         return;
-    pass_abort(internode);
+    const uint64_t reason = internode->abort_sent ? 0 : pass_reason(internode);
+    if (reason)
+        weiri_internode_signal_abort(internode, reason);
     pass_printed(internode);
     if (internode->abort_sent && (internode->local->rank == 0 || pass_replaces_leader(internode)))
         pass_records(internode);

@@ -32,15 +32,6 @@ static int window_remote_count_of(const weiri_internode *internode, int rank)
     return internode->parent->nranks - internode->nodes[internode->node_of[rank]].count;
 }
 
-/* Slots have the same size on all ranks, given by the rank with the most remote peers. */
-static void window_size_slots(weiri_internode *internode)
-{
-    size_t most = (size_t)(internode->parent->nranks - internode->fewest);
-    size_t bytes = BOXES_BYTES / 2 / WEIRI_INTERNODE_SLOTS / most / 4096 * 4096;
-    bytes = bytes > SLOT_LEAST_BYTES ? bytes : SLOT_LEAST_BYTES;
-    internode->slot_bytes = bytes < SLOT_MOST_BYTES ? bytes : SLOT_MOST_BYTES;
-}
-
 static uint64_t window_mirrors_at(const weiri_internode *internode, int rank)
 {
     return (uint64_t)window_remote_count_of(internode, rank) * sizeof(weiri_internode_words);
@@ -155,7 +146,11 @@ weir_status weiri_internode_window_create(weiri_internode *internode)
 {
     internode->memory = NULL;
     internode->mem = NULL;
-    window_size_slots(internode);
+    /* Slots have the same size on all ranks, given by the rank with the most remote peers. */
+    size_t most = (size_t)(internode->parent->nranks - internode->fewest);
+    size_t bytes = BOXES_BYTES / 2 / WEIRI_INTERNODE_SLOTS / most / 4096 * 4096;
+    bytes = bytes > SLOT_LEAST_BYTES ? bytes : SLOT_LEAST_BYTES;
+    internode->slot_bytes = bytes < SLOT_MOST_BYTES ? bytes : SLOT_MOST_BYTES;
     weir_status status = weir_boot_agree(internode->parent->boot, window_allocate(internode));
     return status == WEIR_OK ? window_exchange_keys(internode) : status;
 }

@@ -171,15 +171,6 @@ static void gather_round(gathering *all, gather_one *ones, int count, struct pol
             gather_end_one(all, &ones[i]);
 }
 
-/* Ranks of which nothing was heard. */
-static void gather_mark_silent(weiri_view *view)
-{
-    for (int i = 0; i < view->ncomms; i++)
-        for (int rank = 0; rank < view->comms[i].nranks; rank++)
-            if (view->comms[i].ranks[rank].seen == WEIRI_SEEN_NOT)
-                view->comms[i].ranks[rank].seen = WEIRI_SEEN_SILENT;
-}
-
 void weiri_gather(weiri_view *view, int stop, int timeout_s)
 {
     const int limit_s = timeout_s ? timeout_s : NO_LIMIT_S;
@@ -199,7 +190,11 @@ void weiri_gather(weiri_view *view, int stop, int timeout_s)
             gather_round(all, ones, count, set);
         }
     }
-    gather_mark_silent(view);
+    /* Nothing was heard of the other ranks. */
+    for (int i = 0; i < view->ncomms; i++)
+        for (int rank = 0; rank < view->comms[i].nranks; rank++)
+            if (view->comms[i].ranks[rank].seen == WEIRI_SEEN_NOT)
+                view->comms[i].ranks[rank].seen = WEIRI_SEEN_SILENT;
     free(set);
     free(ones);
     free(all);

@@ -54,11 +54,6 @@ static void prom_labels(const weiri_metrics_labels *labels, FILE *to)
             labels->rank);
 }
 
-static int prom_is_pair(int function)
-{
-    return function >= WEIR_COLL_SENDRECV;
-}
-
 /* The samples of one metric: times, or bandwidths, of collectives or of sends and receives. */
 static void prom_buckets(const weiri_metrics_comm *list, const char *name, int is_speed,
                          int is_pair, FILE *to)
@@ -67,7 +62,7 @@ static void prom_buckets(const weiri_metrics_comm *list, const char *name, int i
         for (int i = 0; i < comm->nbuckets; i++) {
             const weiri_metrics_bucket *one = &comm->buckets[i];
             char range[32];
-            if (prom_is_pair(one->function) != is_pair || !one->count)
+            if ((one->function >= WEIR_COLL_SENDRECV) != is_pair || !one->count)
                 continue;
             weiri_metrics_range(one->least_bytes, range);
             fprintf(to, "%s", name);

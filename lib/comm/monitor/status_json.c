@@ -11,14 +11,6 @@
 
 enum { IN_ERROR = 6 /* ncclRemoteError */ };
 
-static void json_counts(weiri_json_writer *json, const uint64_t *counts)
-{
-    weiri_json_put_object(json, "collective_counts");
-    for (int i = 0; i < WEIRI_MONITOR_COUNTS; i++)
-        weiri_json_put_unsigned(json, weiri_monitor_function_name(i), counts[i]);
-    weiri_json_close_object(json);
-}
-
 static void json_rank_head(weiri_json_writer *json, const weiri_view_rank *one, int rank)
 {
     weiri_json_open_object(json);
@@ -39,7 +31,10 @@ static void json_rank(weiri_json_writer *json, const weiri_view_rank *one, int r
     weiri_json_put_flag(json, "destroy_flag", one->is_finished);
     weiri_json_put_flag(json, "abort_flag", one->is_aborted);
     weiri_json_close_object(json);
-    json_counts(json, one->counts);
+    weiri_json_put_object(json, "collective_counts");
+    for (int i = 0; i < WEIRI_MONITOR_COUNTS; i++)
+        weiri_json_put_unsigned(json, weiri_monitor_function_name(i), one->counts[i]);
+    weiri_json_close_object(json);
     weiri_json_close_object(json);
 }
 

@@ -363,14 +363,6 @@ weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *conf
     return WEIR_OK;
 }
 
-/* Unmaps peers' GPU memory, and waits until all peers have unmapped this rank's. */
-static weir_status node_comm_unmap_gpu(weir_comm *comm)
-{
-    weiri_region_unmap_all(comm);
-    comm->gpu->ops->unmap(comm);
-    return weir_load_acquire(comm->guard.abort_word) ? WEIR_OK : weiri_node_comm_barrier(comm);
-}
-
 void weiri_comm_finish(weir_comm *comm)
 {
     const weir_comm *host = comm->host_comm ? comm->host_comm : comm;
@@ -399,7 +391,11 @@ weir_status weiri_node_comm_destroy(weir_comm *comm)
     if (status == WEIR_OK)
         status = weiri_node_comm_barrier(comm);
     if (comm->gpu) {
-        const weir_status left = node_comm_unmap_gpu(comm);
+        /* Peers have unmapped this rank's GPU memory after the barrier. */
+        weiri_region_unmap_all(comm);
+        comm->gpu->ops->unmap(comm);
+        const weir_status left =
+            weir_load_acquire(comm->guard.abort_word) ? WEIR_OK : weiri_node_comm_barrier(comm);
         status = status == WEIR_OK ? left : status;
     }
     node_comm_free(comm);

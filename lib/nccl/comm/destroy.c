@@ -31,12 +31,6 @@ static ncclResult_t run_comm_free(void *argument)
     return ncclSuccess;
 }
 
-/* Whether nobody is to be waited for: the communicator failed, or a sibling was aborted. */
-static int needs_no_barrier(const weiri_nccl_comm *comm)
-{
-    return comm->async_error || (comm->comm && weir_load_acquire(comm->comm->guard.abort_word));
-}
-
 /* From now on the communicator waits for nobody. */
 static void mark_ended(weiri_nccl_comm *comm)
 {
@@ -49,7 +43,9 @@ static void mark_ended(weiri_nccl_comm *comm)
 static weiri_nccl_comm *collect_siblings(weiri_nccl_comm *comm, int *count)
 {
     weiri_nccl_comm *all = NULL;
-    const int ended = needs_no_barrier(comm);
+    /* If the communicator failed, or a sibling was aborted, nobody is to be waited for. */
+    const int ended =
+        comm->async_error || (comm->comm && weir_load_acquire(comm->comm->guard.abort_word));
     int found = 0;
     pthread_mutex_lock(&lock);
     comm->next = waiting;

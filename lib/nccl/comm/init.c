@@ -32,14 +32,6 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 }
 WEIRI_NCCL_ALIAS(GetUniqueId);
 
-/* Copies the name that a program gives to a communicator; older programs have no such member. */
-static void init_copy_name(const ncclConfig_t *config, weiri_nccl_comm_request *request)
-{
-    const size_t end = offsetof(ncclConfig_t, commName) + sizeof config->commName;
-    if (config && config->size >= end && config->commName)
-        snprintf(request->name, sizeof request->name, "%s", config->commName);
-}
-
 void weiri_nccl_comm_free(weiri_nccl_comm *comm)
 {
     if (comm->device >= 0)
@@ -234,7 +226,10 @@ static ncclResult_t init_rank(ncclComm_t *comm, int nranks, const ncclUniqueId *
                                          .settings = settings,
                                          .made = comm};
     memcpy(&request->id, id, sizeof request->id);
-    init_copy_name(config, request);
+    /* Older programs have no member for a communicator's name. */
+    const size_t end = offsetof(ncclConfig_t, commName) + sizeof config->commName;
+    if (config && config->size >= end && config->commName)
+        snprintf(request->name, sizeof request->name, "%s", config->commName);
     return weiri_nccl_do_create((weiri_nccl_job){run_comm_create, request, NULL, NULL, 0},
                                 &settings, &request->own, comm);
 }

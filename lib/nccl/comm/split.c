@@ -51,11 +51,6 @@ static ncclResult_t read_part_config(ncclComm_t parent, const ncclConfig_t *conf
     return result;
 }
 
-static weir_status split_no_memory(void)
-{
-    return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a communicator");
-}
-
 /* The group's first rank creates the unique id, and an exchange among all ranks of comm passes
  * it on. ids has an entry for each rank of comm. All ranks fail if one has no memory. */
 static ncclResult_t split_with(weiri_nccl_comm *comm, const split *request,
@@ -65,7 +60,7 @@ static ncclResult_t split_with(weiri_nccl_comm *comm, const split *request,
     if (status != WEIR_OK)
         return weiri_nccl_result(status);
     weiri_nccl_comm *reserved = weiri_nccl_comm_reserve(request->own, &request->settings);
-    status = reserved ? WEIR_OK : split_no_memory();
+    status = reserved ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a communicator");
     if (status == WEIR_OK && group->count && group->rank == 0)
         status = weir_unique_id_create(&ids[comm->rank]);
     status = weir_boot_agree(comm->boot, status);

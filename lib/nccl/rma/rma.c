@@ -90,17 +90,12 @@ static weir_status rma_find_window(weiri_nccl_comm *comm, const weiri_nccl_onesi
     return WEIR_OK;
 }
 
-/* Between nodes the host moves data, after the work before it in the stream. */
-static weir_status rma_await_stream(weiri_nccl_comm *comm, weir_stream stream)
-{
-    weir_comm *node = weiri_comm_node(comm->comm);
-    return comm->device < 0 ? WEIR_OK : node->gpu->ops->await(node, stream);
-}
-
 static weir_status rma_run_remote(weiri_nccl_comm *comm, const weiri_nccl_onesided *call,
                                   const weiri_window_peer *to)
 {
-    weir_status status = rma_await_stream(comm, call->stream);
+    /* Between nodes the host moves data, after the work before it in the stream. */
+    weir_comm *node = weiri_comm_node(comm->comm);
+    weir_status status = comm->device < 0 ? WEIR_OK : node->gpu->ops->await(node, call->stream);
     if (status != WEIR_OK)
         return status;
     return call->kind == WEIRI_ONESIDED_PUT ? weiri_rma_net_put(comm, call, to)

@@ -87,12 +87,6 @@ static void add_counters(weiri_check *check)
 
 /* ------------------------------------------------------ what operations use */
 
-static void add_user(uint32_t *user, uint32_t block)
-{
-    if (*user != block)
-        *user = *user == WEIRI_CHECK_NONE ? block : WEIRI_CHECK_MANY;
-}
-
 int weiri_check_adds_credits(const weiri_plan_op *op)
 {
     return op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ||
@@ -113,7 +107,9 @@ static void note_counters(weiri_check *check, uint32_t block, const weiri_plan_o
     for (uint32_t i = 0; (acquisitions || advances) && i < op->nids; i++) {
         weiri_check_counter *counter =
             &check->counters[weiri_check_counter_of(check, check->blocks[block].rank, op, i)];
-        add_user(acquisitions ? &counter->waiter : &counter->signaller, block);
+        uint32_t *user = acquisitions ? &counter->waiter : &counter->signaller;
+        if (*user != block)
+            *user = *user == WEIRI_CHECK_NONE ? block : WEIRI_CHECK_MANY;
     }
 }
 

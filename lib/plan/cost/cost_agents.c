@@ -313,12 +313,6 @@ static void plan_cost_start_request(weiri_simulation *sim, weiri_agent *port)
 
 /* --------------------------------------------------------------- operations */
 
-static double plan_cost_signal_us(const weiri_simulation *sim, const weiri_plan_op *op)
-{
-    return op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ? sim->cost->model.relaxed_us
-                                                    : sim->cost->model.signal_us;
-}
-
 /* The effects of an operation on others after it has moved its bytes: signals, arrivals, requests
  * to ports, releases. */
 static void plan_cost_notify_others(weiri_simulation *sim, weiri_agent *agent,
@@ -340,7 +334,10 @@ static void plan_cost_notify_others(weiri_simulation *sim, weiri_agent *agent,
             plan_cost_post_request(sim, agent, op, ids[i], UINT32_MAX);
         else
             plan_cost_send_signal(sim, agent->rank, WEIRI_PLAN_MEMORY, ids[i],
-                                  plan_cost_signal_us(sim, op), agent->step);
+                                  op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP
+                                      ? sim->cost->model.relaxed_us
+                                      : sim->cost->model.signal_us,
+                                  agent->step);
     for (uint32_t i = 0; op->kind == WEIRI_PLAN_SEM_RELEASE_OP && i < op->nids; i++)
         sim->ranks[agent->rank].semaphores[ids[i]]++;
 }

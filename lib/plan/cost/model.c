@@ -68,11 +68,6 @@ static const struct number {
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
-static double *plan_model_number_at(weiri_plan_model *model, const struct number *number)
-{
-    return (double *)(void *)((char *)model + number->offset);
-}
-
 static const weiri_plan_model *plan_model_find_preset(const char *name)
 {
     for (int i = 0; i < PRESETS; i++)
@@ -119,7 +114,7 @@ static int plan_model_parse_number(const char *value, const struct number *row,
                       strcmp(row->key, "net_gbs") == 0;
     if (!*value || *end || !(number >= 0) || number > 1e9 || (number < 1e-6 && !may_be_zero))
         return -1;
-    *plan_model_number_at(model, row) = number;
+    *(double *)(void *)((char *)model + row->offset) = number;
     return 0;
 }
 

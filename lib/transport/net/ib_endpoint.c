@@ -14,12 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static uint32_t first_packet_of(const weiri_ib_endpoint *end)
-{
-    /* Differs between queue pairs with the same number, so that stale packets are not accepted. */
-    return (uint32_t)(weir_clock_ns() >> 10 ^ (uint64_t)end->generation << 12) & 0xffffff;
-}
-
 /* Assigns a slot in the network's table, growing it if necessary. */
 static weir_status take_slot(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
@@ -167,7 +161,9 @@ weir_status weiri_ib_endpoint_create(weiri_net *net, int peer, weiri_endpoint **
         return status;
     }
     end->taken = (uint32_t)ib->receives;
-    end->first_packet = first_packet_of(end);
+    /* Differs between queue pairs with the same number, so that stale packets are not accepted. */
+    end->first_packet =
+        (uint32_t)(weir_clock_ns() >> 10 ^ (uint64_t)end->generation << 12) & 0xffffff;
     weiri_ib_post_receives(end, 1);
     fill_address(ib, end, own);
     *endpoint = &end->base;
