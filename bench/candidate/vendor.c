@@ -115,7 +115,8 @@ static int child_can_open(const char *path, char *why, size_t bytes)
     return 0;
 }
 
-void bench_vendor_name(const char *path, int version, char *name, size_t bytes)
+/* "nccl:2.28.3" from a version number and the library's file name. Pure. */
+static void vendor_name(const char *path, int version, char *name, size_t bytes)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     const char *word = strstr(file, "rccl") ? "rccl" : strstr(file, "mccl") ? "mccl" : "nccl";
@@ -128,7 +129,7 @@ static weir_status open_library(const char *path, bench_vendor *vendor, char *wh
 {
     if (!child_can_open(path, why, bytes) || load_library(path, vendor, why, bytes) != 0)
         return WEIR_ERR_SYSTEM;
-    bench_vendor_name(path, vendor->version, vendor->name, sizeof vendor->name);
+    vendor_name(path, vendor->version, vendor->name, sizeof vendor->name);
     return WEIR_OK;
 }
 

@@ -82,7 +82,4 @@ typedef struct bench_vendor {
  * Local, blocking. */
 weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why, size_t bytes);
 
-/* "nccl:2.28.3" from a version number and the library's file name. Pure. */
-void bench_vendor_name(const char *path, int version, char *name, size_t bytes);
-
 #endif

@@ -12,8 +12,6 @@
 /* A table of all checks, what to look at after each failure, and a last line that begins with PASS
  * or FAIL. */
 void health_write_text(const health_report *report, FILE *to);
-/* The last line alone, without a line break. */
-void health_write_verdict(const health_report *report, FILE *to);
 /* One JSON object, as docs/user/checking.md describes it; --baseline reads it. */
 void health_write_json(const health_report *report, FILE *to);
 void health_write_junit(const health_report *report, FILE *to);

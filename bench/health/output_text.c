@@ -48,7 +48,8 @@ static void put_failure(const results_check *check, FILE *to)
     fputc('\n', to);
 }
 
-void health_write_verdict(const health_report *report, FILE *to)
+/* The last line alone, without a line break. */
+static void put_verdict(const health_report *report, FILE *to)
 {
     int judged, failed;
     health_count(report, &judged, &failed);
@@ -79,7 +80,7 @@ void health_write_text(const health_report *report, FILE *to)
         fputc('\n', to);
     }
     fprintf(to, "\n# took %.1f s\n", report->seconds);
-    health_write_verdict(report, to);
+    put_verdict(report, to);
     fputc('\n', to);
 }
 
@@ -88,7 +89,7 @@ void health_write_text(const health_report *report, FILE *to)
 void health_write_markdown(const health_report *report, FILE *to)
 {
     fputs("### ", to);
-    health_write_verdict(report, to);
+    put_verdict(report, to);
     fputs("\n\nweir-check ", to);
     results_put_markdown(to, report->level);
     fputs(" on ", to);

@@ -194,8 +194,6 @@ weir_status weiri_moe_config_compare(weir_comm *comm, const weir_moe_config *con
 
 /* Waits until every peer has finished call number `call`. */
 weir_status weiri_moe_await_done(weir_moe *group, uint64_t call, const char *phase);
-/* Waits until a peer has published call number `call`, and checks that it is the same one. */
-weir_status weiri_moe_await_published(weir_moe *group, int peer, uint64_t call, const char *phase);
 /* Waits until a peer's rows can be read. */
 weir_status weiri_moe_await_ready(weir_moe *group, int peer, uint64_t call, const char *phase);
 /* Returns the next call's header, once peers no longer read that of an earlier call. NULL: failed.

@@ -38,7 +38,8 @@ static const char *kind_name(uint32_t kind)
     return kind == MOE_DISPATCH ? "dispatch" : "combine";
 }
 
-weir_status weiri_moe_await_published(weir_moe *g, int peer, uint64_t call, const char *phase)
+/* Waits until a peer has published call number `call`, and checks that it is the same one. */
+static weir_status await_published(weir_moe *g, int peer, uint64_t call, const char *phase)
 {
     weir_status status =
         weiri_comm_wait(g->comm, &g->windows[peer].words->published.value, call, peer, phase);
@@ -303,7 +304,7 @@ weir_status weiri_moe_await_all(weir_moe *g, uint64_t call, const char *phase)
     int refusing = -1;
     for (int rank = 0; status == WEIR_OK && rank < g->nranks; rank++) {
         if (rank != g->rank)
-            status = weiri_moe_await_published(g, rank, call, phase);
+            status = await_published(g, rank, call, phase);
         if (status == WEIR_OK && refusing < 0 && moe_header_of(g, rank, call)->problem)
             refusing = rank;
     }

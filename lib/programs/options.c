@@ -51,7 +51,8 @@ static int option_belongs(const weiri_option *option, const char *command)
     return 0;
 }
 
-const char *weiri_option_name(const weiri_option *option, char *text, size_t bytes)
+/* Writes the option as messages name it, "-n (--ranks)" or "--ranks", and returns text. */
+static const char *option_name(const weiri_option *option, char *text, size_t bytes)
 {
     if (option->letter)
         snprintf(text, bytes, "-%c (--%s)", option->letter, option->name);
@@ -62,13 +63,12 @@ const char *weiri_option_name(const weiri_option *option, char *text, size_t byt
 
 /* ------------------------------------------------------------------ parsing */
 
-weir_status weiri_option_read(const weiri_option *option, const char *text, void *settings)
+static weir_status option_read(const weiri_option *option, const char *text, void *settings)
 {
     char expected[WEIRI_EXPECTED_BYTES] = "", name[NAME_BYTES];
     if (option->type->read(option, text, settings, expected) != 0)
         return weiri_fail(WEIR_ERR_INVALID, "%s %s: expected %s",
-                          weiri_option_name(option, name, sizeof name), *text ? text : "''",
-                          expected);
+                          option_name(option, name, sizeof name), *text ? text : "''", expected);
     if (option->given)
         *(int *)(void *)((char *)settings + option->given) = 1;
     return WEIR_OK;
@@ -83,8 +83,8 @@ static weir_status option_take_value(const weiri_option *row, const char *value,
         value = argv[++*i];
     if (!value)
         return weiri_fail(WEIR_ERR_INVALID, "%s needs a value: %s",
-                          weiri_option_name(row, name, sizeof name), row->value);
-    return weiri_option_read(row, value, settings);
+                          option_name(row, name, sizeof name), row->value);
+    return option_read(row, value, settings);
 }
 
 static weir_status option_reject(const char *command, const char *argument)
@@ -106,7 +106,7 @@ static weir_status option_take_name(const weiri_options *table, const char *comm
         return option_take_value(row, value, argc, argv, i, settings);
     if (value)
         return weiri_fail(WEIR_ERR_INVALID, "--%s takes no value", row->name);
-    return weiri_option_read(row, "", settings);
+    return option_read(row, "", settings);
 }
 
 static weir_status option_take_letters(const weiri_options *table, const char *command, int argc,
@@ -121,7 +121,7 @@ static weir_status option_take_letters(const weiri_options *table, const char *c
         }
         if (row->value)
             return option_take_value(row, letter[1] ? letter + 1 : NULL, argc, argv, i, settings);
-        status = weiri_option_read(row, "", settings);
+        status = option_read(row, "", settings);
     }
     return status;
 }

@@ -86,11 +86,6 @@ weir_status weiri_option_take(const weiri_options *table, const char *command, i
 /* Stores all arguments of a program that takes options only. */
 weir_status weiri_options_take_all(const weiri_options *table, int argc, char **argv,
                                    void *settings);
-/* Reads one value, for an option that is set by another way. As weiri_option_take. */
-weir_status weiri_option_read(const weiri_option *option, const char *text, void *settings);
-
-/* Writes the option as messages name it, "-n (--ranks)" or "--ranks", and returns text. */
-const char *weiri_option_name(const weiri_option *option, char *text, size_t bytes);
 /* Prints the table as --help shows it. */
 void weiri_options_print(const weiri_options *table, FILE *to);
 /* Writes one line for each option that must be the same on all ranks, such as "-b 8", "--cold" or

@@ -29,16 +29,11 @@ static int is_terminal(FILE *stream)
     return fd >= 0 && isatty(fd) && !(term && strcmp(term, "dumb") == 0) && !is_passed_on;
 }
 
-int weiri_terminal_has_colours(FILE *stream)
-{
-    const char *none = getenv("NO_COLOR");
-    return !(none && *none) && is_terminal(stream);
-}
-
 const char *weiri_terminal_colour(FILE *stream, weiri_colour colour)
 {
     static const char *const codes[] = {"\033[0m", "\033[32m", "\033[31m"};
-    return weiri_terminal_has_colours(stream) ? codes[colour] : "";
+    const char *none = getenv("NO_COLOR");
+    return !(none && *none) && is_terminal(stream) ? codes[colour] : "";
 }
 
 void weiri_progress_begin(weiri_progress *progress, FILE *to, const char *program, int quiet)

@@ -14,11 +14,8 @@ typedef enum weiri_colour { WEIRI_COLOUR_NONE, WEIRI_COLOUR_GOOD, WEIRI_COLOUR_B
  * gives a rank says nothing about where mpirun writes. Call it before MPI_Init, which sets the same
  * environment variables as a launcher; otherwise the first use of a stream does it. */
 void weiri_terminal_detect(void);
-/* 1 if a stream may have colours: a terminal other than TERM=dumb, and NO_COLOR is unset or empty
- * (no-color.org). */
-int weiri_terminal_has_colours(FILE *stream);
 /* What begins a colour on the stream, or ends it (NONE): an escape sequence, or "" if the stream
- * has no colours. Static. */
+ * has no colours: it is no terminal, or TERM is dumb, or NO_COLOR is set (no-color.org). Static. */
 const char *weiri_terminal_colour(FILE *stream, weiri_colour colour);
 
 /*

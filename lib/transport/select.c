@@ -9,7 +9,8 @@
 
 static const weiri_transport_ops *const built[] = {&weiri_transport_shm};
 
-const weiri_transport_ops *weiri_transport_of(uint32_t kind)
+/* The table that maps segments of a kind; NULL if this build has none. */
+static const weiri_transport_ops *transport_of(uint32_t kind)
 {
     switch (kind) {
     case WEIRI_SEGMENT_MEMFD:
@@ -27,7 +28,7 @@ const weiri_transport_ops *weiri_transport_of(uint32_t kind)
 
 weir_status weiri_segment_map(const weiri_segment_key *key, weiri_segment *segment)
 {
-    const weiri_transport_ops *ops = weiri_transport_of(key->kind);
+    const weiri_transport_ops *ops = transport_of(key->kind);
     return ops ? ops->segment_map(key, segment)
                : weiri_fail(WEIR_ERR_UNSUPPORTED, "this build cannot map memory of kind %u",
                             key->kind);

@@ -74,9 +74,6 @@ extern const weiri_transport_ops weiri_transport_shm;
 extern const weiri_transport_ops weiri_transport_cuda_fd;
 extern const weiri_transport_ops weiri_transport_cuda_ipc;
 
-/* The table that maps segments of a kind; NULL if this build has none. */
-const weiri_transport_ops *weiri_transport_of(uint32_t kind);
-
 /* Maps a peer's segment with the table that its key names. */
 weir_status weiri_segment_map(const weiri_segment_key *key, weiri_segment *segment);
 /* Undoes a creation, an adoption or a mapping; segment may be empty. */

@@ -32,9 +32,4 @@ double weiri_internode_cost_us(const weir_net_cost *cost, weiri_net_shape shape,
 const weiri_algo *weiri_internode_cheapest(const weir_net_cost *cost, weiri_net_shape shape,
                                            weir_collective collective, size_t bytes);
 
-/* Fits the values to times (cost_fit.c). Returns the root of the mean square of the relative
- * deviations; infinite, without a change of *cost, if no time is usable. */
-double weiri_net_cost_fit(const weir_net_cost *builtin, weiri_net_shape shape,
-                          const weir_net_time *times, size_t count, weir_net_cost *cost);
-
 #endif

@@ -107,8 +107,10 @@ static double fit_deviation(const equations *of, const double y[VALUES])
     return sqrt(fmax(sum, 0) / (double)of->count);
 }
 
-double weiri_net_cost_fit(const weir_net_cost *builtin, weiri_net_shape shape,
-                          const weir_net_time *times, size_t count, weir_net_cost *cost)
+/* Fits the values to times. Returns the root of the mean square of the relative
+ * deviations; infinite, without a change of *cost, if no time is usable. */
+static double cost_fit(const weir_net_cost *builtin, weiri_net_shape shape,
+                       const weir_net_time *times, size_t count, weir_net_cost *cost)
 {
     double start[VALUES], parts[VALUES], y[VALUES];
     equations of = {.count = 0};
@@ -139,8 +141,8 @@ weir_status weir_net_cost_fit(const weir_comm *comm, const weir_net_time *times,
                           "required");
     const weiri_net_shape shape = weiri_net_shape_of(comm);
     weir_net_cost fitted;
-    const double found = weiri_net_cost_fit(weiri_net_cost_of(comm->internode->net->ops->transport),
-                                            shape, times, count, &fitted);
+    const double found = cost_fit(weiri_net_cost_of(comm->internode->net->ops->transport), shape,
+                                  times, count, &fitted);
     if (!isfinite(found))
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_net_cost_fit: none of the %zu times is that of an algorithm of the "

@@ -8,10 +8,14 @@ weiri_net *weiri_comm_open_net(const weir_comm *comm, int network)
     return __atomic_load_n(&comm->nets[network], __ATOMIC_ACQUIRE);
 }
 
-weir_status weiri_comm_net_over(weir_comm *comm, const weiri_net_ops *ops, weiri_net **net)
+weir_status weiri_comm_net(weir_comm *comm, weir_transport transport, weiri_net **net)
 {
-    int network = weiri_network_of(ops->transport);
-    weiri_net *opened = weiri_comm_open_net(comm, network);
+    int network = weiri_network_of(transport);
+    weiri_net *opened = network < 0 ? NULL : weiri_comm_open_net(comm, network);
+    const weiri_net_ops *ops = opened ? opened->ops : weiri_net_ops_of(transport);
+    if (network < 0 || !ops)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "this build has no network transport %s",
+                          weir_transport_name(transport));
     if (!opened) {
         int timeout_ms = (int)(comm->guard.timeout_ns / 1000000);
         weir_status status = ops->open(comm->rank, comm->nranks, timeout_ms, &opened);
@@ -21,17 +25,6 @@ weir_status weiri_comm_net_over(weir_comm *comm, const weiri_net_ops *ops, weiri
     }
     *net = opened;
     return WEIR_OK;
-}
-
-weir_status weiri_comm_net(weir_comm *comm, weir_transport transport, weiri_net **net)
-{
-    int network = weiri_network_of(transport);
-    weiri_net *opened = network < 0 ? NULL : weiri_comm_open_net(comm, network);
-    const weiri_net_ops *ops = opened ? opened->ops : weiri_net_ops_of(transport);
-    if (network < 0 || !ops)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "this build has no network transport %s",
-                          weir_transport_name(transport));
-    return weiri_comm_net_over(comm, ops, net);
 }
 
 void weiri_comm_nets_close(weir_comm *comm)

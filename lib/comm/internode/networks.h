@@ -11,8 +11,6 @@
 /* Returns the communicator's network over a transport, and opens it on first use. Local; may block
  * while opening. WEIR_ERR_UNSUPPORTED if this build or node has none. */
 weir_status weiri_comm_net(weir_comm *comm, weir_transport transport, weiri_net **net);
-/* The same with the caller's ops table, which is used for its transport from then on. */
-weir_status weiri_comm_net_over(weir_comm *comm, const weiri_net_ops *ops, weiri_net **net);
 /* Returns a network if it is open, else NULL. Thread-safe. */
 weiri_net *weiri_comm_open_net(const weir_comm *comm, int network);
 /* Closes all networks. */

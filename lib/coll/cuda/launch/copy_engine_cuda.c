@@ -18,7 +18,8 @@
 
 #include <string.h>
 
-weir_status weiri_engines_check(cudaError_t error)
+/* Converts CUDA's result of a step. */
+static weir_status engines_check(cudaError_t error)
 {
     return error == cudaSuccess
                ? WEIR_OK
@@ -82,8 +83,8 @@ weir_status weiri_engines_copy(const weiri_engines *engines, char *to, const cha
 {
     if (!bytes)
         return WEIR_OK;
-    return weiri_engines_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
-                                               (cudaStream_t)engines->task->call->stream));
+    return engines_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
+                                         (cudaStream_t)engines->task->call->stream));
 }
 
 cudaStream_t weiri_engines_second_stream(const weiri_engines *engines)
@@ -99,7 +100,7 @@ static weir_status engines_order_streams(const weiri_engines *engines, cudaStrea
     cudaError_t error = cudaEventRecord(event, first);
     if (error == cudaSuccess)
         error = cudaStreamWaitEvent(then, event, 0);
-    return weiri_engines_check(error);
+    return engines_check(error);
 }
 
 weir_status weiri_engines_fork(const weiri_engines *engines)
@@ -135,8 +136,8 @@ static weir_status engines_copy_all(const weiri_engines *engines)
     int copies_own = own != from && bytes;
     weir_status status = copies_own ? weiri_engines_fork(engines) : WEIR_OK;
     if (copies_own && status == WEIR_OK)
-        status = weiri_engines_check(cudaMemcpyAsync(own, from, bytes, cudaMemcpyDeviceToDevice,
-                                                     weiri_engines_second_stream(engines)));
+        status = engines_check(cudaMemcpyAsync(own, from, bytes, cudaMemcpyDeviceToDevice,
+                                               weiri_engines_second_stream(engines)));
     for (int i = 1; i < coll->nranks && status == WEIR_OK; i++) {
         int peer = (coll->rank + i) % coll->nranks;
         status = weiri_engines_copy(engines, engines->outputs[peer] + at,

@@ -31,7 +31,4 @@ weir_status weiri_engines_fork(const weiri_engines *engines);
 /* The caller's stream waits for the second one. */
 weir_status weiri_engines_join(const weiri_engines *engines);
 cudaStream_t weiri_engines_second_stream(const weiri_engines *engines);
-/* Converts CUDA's result of a step. */
-weir_status weiri_engines_check(cudaError_t error);
-
 #endif
