@@ -2,7 +2,8 @@
 # their own. Recipes are at the end.
 CSTD := -std=gnu11
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
-OPT_release := -O3 -g -DNDEBUG
+# Debuggers see lines, but no variables, of a release build: BUILD=debug has them.
+OPT_release := -O3 -g1 -DNDEBUG
 OPT_debug := -O0 -g3
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 OPT_coverage := -O0 -g --coverage
@@ -52,9 +53,7 @@ FEW_KERNELS := $(if $(filter few,$(KERNELS)),-DWEIR_FEW_KERNELS=1)
 # has it.
 %_avx2.o: ISA := -mavx2 -mfma -mf16c
 %_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
-# Debuggers see lines, but no variables, of what templates expand to a hundred loops.
 ifeq ($(BUILD),release)
-$(O)/obj/lib/compute/reduce_%.o: OPT := $(patsubst -g,-g1,$(OPT))
 # GCC's -O3 also multiplies these loops by their conditions, which gains nothing: half the compile time.
 ifeq ($(findstring clang,$(CC)),)
 $(O)/obj/verify/exact.o: OPT := $(patsubst -O3,-O2 -ftree-vectorize -fvect-cost-model=dynamic,$(OPT))
@@ -148,8 +147,7 @@ $(O)/obj_cuda/%.o: %.c $(RULES) $(O)/flags.id $(O)/cuda_flags.id
 	$(call compile,CC,$(COMPILE) $(WEIR_CFLAGS) $(CUDA_CFLAGS) $(EXTRA_CFLAGS))
 $(O)/obj/%.o: %.cu $(RULES) $(O)/gpu_flags.id
 	$(call compile,NVCC,$(NVCC) $(NVCC_FLAGS))
-# CUDA's headers take most of the time of a file with few kernels, so these are compiled as one file.
-$(O)/few_kernels.cu: $(RULES) $(O)/sources.list
-	$(Q)printf '#include "%s"\n' $(GPU_SRC) >$@
-$(O)/obj/few_kernels.o: $(O)/few_kernels.cu $(O)/gpu_flags.id
+$(foreach group,$(GPU_GROUPS),$(O)/$(group)_kernels.cu): $(O)/%_kernels.cu: $(RULES) $(O)/sources.list
+	$(Q)printf '#include "%s"\n' $(IN_$*) >$@
+$(O)/obj/%_kernels.o: $(O)/%_kernels.cu $(O)/gpu_flags.id
 	$(call compile,NVCC,$(NVCC) $(NVCC_FLAGS))

@@ -51,7 +51,16 @@ CUDA_AWARE := %_cuda.c lib/coll/table.c lib/transport/select.c $(addprefix verif
 obj = $(patsubst %.c,$(O)/obj/%.o,$(if $(HAVE_CUDA),$(filter-out $(CUDA_AWARE),$(1)),$(1))) \
 	$(if $(HAVE_CUDA),$(patsubst %.c,$(O)/obj_cuda/%.o,$(filter $(CUDA_AWARE),$(1))))
 gpu_obj = $(patsubst %.cu,$(O)/obj/%.o,$(1))
-GPU_OBJ := $(if $(HAVE_CUDA),$(if $(filter few,$(KERNELS)),$(O)/obj/few_kernels.o,$(call gpu_obj,$(GPU_SRC))))
+# CUDA's headers take most of the time of a small file, so files are compiled in groups, the largest of
+# which takes as long as the longest single file. Group G consists of IN_G.
+IN_few := $(GPU_SRC)
+IN_moves := $(wildcard $(addprefix lib/coll/cuda/,allgather*.cu alltoall*.cu barrier.cu broadcast*.cu exchange*.cu))
+IN_lines := $(wildcard $(addprefix lib/coll/cuda/,allreduce*.cu ll128.cu))
+IN_chains := $(wildcard $(addprefix lib/coll/cuda/,reduce.cu reduce_chain.cu reduce_l*.cu ring.cu) lib/plan/cuda/divide.cu)
+IN_moe := $(wildcard lib/moe/cuda/*.cu)
+GPU_GROUPS := $(if $(filter few,$(KERNELS)),few,moves lines chains moe)
+GPU_OBJ := $(if $(HAVE_CUDA),$(patsubst %,$(O)/obj/%_kernels.o,$(GPU_GROUPS)) \
+	$(call gpu_obj,$(filter-out $(foreach group,$(GPU_GROUPS),$(IN_$(group))),$(GPU_SRC))))
 LIB_OBJ := $(call obj,$(LIB_SRC)) $(GPU_OBJ)
 NCCL_OBJ := $(call obj,$(NCCL_SRC)) $(call gpu_obj,$(NCCL_GPU_SRC))
 KIT_OBJ := $(call obj,$(KIT_SRC))

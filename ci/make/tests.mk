@@ -159,7 +159,7 @@ $(O)/tests/test_bench_health: TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_L
 # saves.
 EMULATED_OPT := -O0
 $(EMULATED_OBJ) $(call emulated,$(addprefix verify/tests/gpu/gpu_test_,move.cc reduce.cc)): EMULATED_OPT := -O1
-EMULATED_CXXFLAGS = -std=gnu++17 -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(filter-out -O%,$(if $(filter release,$(BUILD)),$(OPT:-g=-g1),$(OPT))) \
+EMULATED_CXXFLAGS = -std=gnu++17 -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(filter-out -O%,$(OPT)) \
 	$(EMULATED_OPT) -fno-ipa-reference -DWEIR_EMULATED -Ilib/include -Ilib -I. -include verify/tests/support/gpu_words.h $(CXXFLAGS)
 $(O)/emulated/%.o: % ci/make/tests.mk
 	$(call compile,CXX,$(CXX) $(EMULATED_CXXFLAGS) -x c++)
