@@ -10,7 +10,7 @@ bin=${O:-build}/tests
 
 fork_ranks "programs with a simulated GPU"
 for program in allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv; do
-    run_ranks 3 "$bin/bench_${program}_standin" -b 8 -e 64K -f 16 -T 5
+    run_ranks 3 "$bin/bench_${program}_standin" -b 8 -e 64K -f 16 -n 5 -w 1 -T 5
     ends "bench_$program on a simulated GPU gives correct results" 0
 done
 run_ranks 2 "$bin/bench_allreduce_standin" -b 1K -e 1K -n 5 -G 3 --csv "$scratch/a.csv"
@@ -22,11 +22,12 @@ check "-G 3 gives 3 iterations in the CSV" \
 correct_with() {
     for arguments; do
         # shellcheck disable=SC2086
-        run_ranks 2 "$bin/bench_allreduce_standin" -b 4K -e 32K -f 8 $arguments
+        run_ranks 2 "$bin/bench_allreduce_standin" -b 4K -e 32K -f 8 -w 1 $arguments
         ends "bench_allreduce on a simulated GPU gives correct results with $arguments" 0
     done
 }
-correct_with "-G 1" "--cold" "-u 3" "--buffers plain" "--mode latency" "--verify exact" "--until 50%" "--algo all"
+correct_with "-n 5 -G 1" "-n 5 --cold" "-n 5 -u 3" "-n 5 --buffers plain" "-n 5 --mode latency" "-n 5 --verify exact" \
+    "--until 50%" "-n 5 --algo all"
 ! long_part "more options on a simulated GPU" ||
     correct_with "--cold -G 2" "-R 2" "-z 1" "-m 3" "-w 2" "-d bfloat16 -o max" "-c 0" "--determinism"
 for fault in flip-bit replay; do
