@@ -104,11 +104,6 @@ weiri_build_block *weiri_build_block_of(weir_plan_builder *builder, int rank, ui
 
 void weiri_build_op_free(weiri_build_op *op);
 
-static inline int weiri_build_is_fence(const weiri_build_op *op)
-{
-    return op->kind == WEIRI_PLAN_NOP_OP || op->kind == WEIRI_PLAN_BARRIER_OP;
-}
-
 /* build_parts.c: chunks of a rank's buffer, before they are multiplied by the instances. */
 uint32_t weiri_build_chunks(const weir_plan_builder *builder, int rank, weir_plan_buffer buffer);
 

@@ -202,8 +202,7 @@ static void plan_emit_single_chunks(const emitter *in, const weiri_build_op *op)
 {
     uint32_t size = op->srcs[0].size, each = size / op->nparts;
     uint32_t first = op->part * each;
-    int signals =
-        op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    int signals = weiri_plan_is_put_signal(op->kind);
     if (size % op->nparts)
         weiri_build_reject(in->builder, "weir_plan_build", (int)(in->from - in->builder->ranks),
                            "a group of %u thread blocks divides %u chunks that other operations "

@@ -90,8 +90,8 @@ static void plan_fence_insert_op(list *to, uint32_t at, const weiri_build_op *op
 static void plan_fence_push_single(list *to, const weiri_build_op *op)
 {
     weiri_build_op *last = to->nops ? &to->ops[to->nops - 1] : NULL;
-    int is_double =
-        last && weiri_build_is_fence(last) && weiri_build_is_fence(op) && last->loop == op->loop;
+    int is_double = last && weiri_plan_is_fence(last->kind) && weiri_plan_is_fence(op->kind) &&
+                    last->loop == op->loop;
     if (is_double && last->kind == WEIRI_PLAN_NOP_OP)
         *last = *op;
     else if (!is_double || op->kind == WEIRI_PLAN_BARRIER_OP)
@@ -195,7 +195,7 @@ static side plan_fence_spans_beside(const list *in, int64_t at, int step, uint32
         uint32_t loop = in->ops[at].loop;
         span body = plan_fence_body_of(in, (uint32_t)at);
         int64_t from = at, end = step > 0 ? (int64_t)body.end : (int64_t)body.first - 1;
-        while (at != end && !weiri_build_is_fence(&in->ops[at]))
+        while (at != end && !weiri_plan_is_fence(in->ops[at].kind))
             at += step;
         if (at != from && found.count == SPANS_MAX)
             found.is_long = 1;
@@ -219,10 +219,10 @@ static side plan_fence_spans_in_body(const list *in, span body, span except, int
     uint32_t end = step > 0 ? except.first : except.end;
     side found = {.count = 1};
     if (step > 0)
-        while (at < end && !weiri_build_is_fence(&in->ops[at]))
+        while (at < end && !weiri_plan_is_fence(in->ops[at].kind))
             at++;
     else
-        while (at > end && !weiri_build_is_fence(&in->ops[at - 1]))
+        while (at > end && !weiri_plan_is_fence(in->ops[at - 1].kind))
             at--;
     found.at[0] = step > 0 ? (span){body.first, at} : (span){at, body.end};
     return found;

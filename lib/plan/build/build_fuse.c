@@ -83,8 +83,7 @@ static int plan_fuse_order(const pair *in)
                   a->kind == WEIRI_PLAN_SEM_ACQUIRE_OP || a->kind == WEIRI_PLAN_SEM_RELEASE_OP;
     if (!fusible || a->kind != b->kind || a->channel != b->channel || plan_fuse_shares_id(a, b))
         return 0;
-    int waits = a->kind == WEIRI_PLAN_WAIT_OP || a->kind == WEIRI_PLAN_RELAXED_WAIT_OP ||
-                a->kind == WEIRI_PLAN_SEM_ACQUIRE_OP;
+    int waits = weiri_plan_is_wait(a->kind) || a->kind == WEIRI_PLAN_SEM_ACQUIRE_OP;
     plan_fuse_append_ids(in);
     a->sync = plan_fuse_common_sync(a, b, !waits, waits || a->kind == WEIRI_PLAN_FLUSH_OP);
     return 1;
@@ -137,8 +136,7 @@ static int plan_fuse_moves(const pair *in)
 {
     weiri_build_op *a = in->a, *b = in->b;
     int fusible = a->kind == WEIRI_PLAN_PUT_OP || a->kind == WEIRI_PLAN_PUT_PACKETS_OP ||
-                  a->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
-                  a->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP || a->kind == WEIRI_PLAN_GET_OP;
+                  weiri_plan_is_put_signal(a->kind) || a->kind == WEIRI_PLAN_GET_OP;
     if (!fusible || a->kind != b->kind || a->channel != b->channel ||
         a->srcs[0].size != b->srcs[0].size || a->nsrcs + b->nsrcs > WEIRI_PLAN_REFS_MAX ||
         (a->channel == WEIRI_PLAN_PORT && plan_fuse_shares_id(a, b)) ||

@@ -156,7 +156,7 @@ static void plan_build_put_op(weir_plan_chan chan, const char *name, weiri_plan_
                               weir_plan_chunks dst, weir_plan_chunks src, int block)
 {
     weiri_build_call call = plan_build_channel_call(chan, name, kind, block);
-    int signals = kind == WEIRI_PLAN_PUT_SIGNAL_OP || kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    int signals = weiri_plan_is_put_signal(kind);
     if (weiri_build_call_is_ok(&call) && signals && !chan.is_port)
         weiri_build_call_reject(
             &call, "a memory channel; expected a port channel, or separate put and signal");

@@ -74,22 +74,6 @@ void weiri_check_offer(weiri_check *check, weiri_check_fix_kind kind, weiri_chec
 
 /* ------------------------------------------------------- signals that are there */
 
-static int is_fence(const weiri_plan_op *op)
-{
-    return op->kind == WEIRI_PLAN_NOP_OP || op->kind == WEIRI_PLAN_BARRIER_OP;
-}
-
-static int is_signal(const weiri_plan_op *op)
-{
-    return op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ||
-           op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
-}
-
-static int is_wait(const weiri_plan_op *op)
-{
-    return op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP;
-}
-
 /* Whether one of the channels of a signal or wait is connected to the peer. */
 static int has_peer(const weiri_check *check, int rank, const weiri_plan_op *op, int peer)
 {
@@ -118,8 +102,8 @@ static found find_signal(const weiri_check *check, uint32_t block, uint32_t afte
     int fenced = 0;
     for (uint32_t i = after + 1; i < nops && (last || best.op == WEIRI_CHECK_NONE); i++) {
         const weiri_plan_op *op = weiri_check_op(check, at, i);
-        fenced |= is_fence(op);
-        if (is_signal(op) && has_peer(check, at->rank, op, peer))
+        fenced |= weiri_plan_is_fence(op->kind);
+        if (weiri_plan_is_signal(op->kind) && has_peer(check, at->rank, op, peer))
             best = (found){block, i, op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP,
                            fenced || !(op->kind == WEIRI_PLAN_SIGNAL_OP)};
     }
@@ -148,8 +132,8 @@ static found find_wait(const weiri_check *check, uint32_t block, uint32_t before
     found best = {block, WEIRI_CHECK_NONE, 0, 0};
     for (uint32_t i = 0; i < before; i++) {
         const weiri_plan_op *op = weiri_check_op(check, at, i);
-        best.is_fenced |= is_fence(op);
-        if (is_wait(op) && has_peer(check, at->rank, op, peer) &&
+        best.is_fenced |= weiri_plan_is_fence(op->kind);
+        if (weiri_plan_is_wait(op->kind) && has_peer(check, at->rank, op, peer) &&
             (signal.op == WEIRI_CHECK_NONE || is_for(check, at, op, signal)))
             best = (found){block, i, op->kind == WEIRI_PLAN_RELAXED_WAIT_OP, 0};
     }
@@ -315,7 +299,7 @@ static void advise_port_read(weiri_check *check, weiri_check_change put, int pee
                            "rank %d",
                            peer, put.op, block->id, at->rank);
     } else if (to != at->rank && flush + 1 < block->nops &&
-               is_fence(weiri_check_op(check, at, flush + 1))) {
+               weiri_plan_is_fence(weiri_check_op(check, at, flush + 1)->kind)) {
         const found signal = find_signal(check, put.block, flush, to, 0);
         advise_signal(check, signal, flush, find_wait_until(check, until, to, at->rank, signal),
                       until, to);
@@ -342,7 +326,8 @@ static void advise_port(weiri_check *check, weiri_check_change put, int is_read,
         advise_port_read(check, put, peer, until, to);
         return;
     }
-    found signal = find_signal(check, put.block, put.op - (uint32_t)is_signal(op), to, 0);
+    found signal =
+        find_signal(check, put.block, put.op - (uint32_t)weiri_plan_is_signal(op->kind), to, 0);
     if (signal.op != WEIRI_CHECK_NONE &&
         weiri_check_op(check, at, signal.op)->channel == WEIRI_PLAN_PORT &&
         advise_stronger(check, signal, find_wait_until(check, until, to, at->rank, signal), to))

@@ -21,7 +21,7 @@ uint32_t weiri_check_counter_of(const weiri_check *check, int rank, const weiri_
                                 uint32_t i)
 {
     uint32_t id = check->plan->gpus[rank].ids[op->first_id + i];
-    int acquisitions = op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP;
+    int acquisitions = weiri_plan_is_wait(op->kind);
     if (op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP || op->kind == WEIRI_PLAN_SEM_RELEASE_OP)
         return check->first_semaphore[rank] + id;
     return (acquisitions ? check->in : check->out)[rank][op->channel][id];

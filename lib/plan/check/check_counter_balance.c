@@ -45,9 +45,8 @@ int weiri_check_may_wait(const weiri_check *check, const weiri_check_block *bloc
     for (uint32_t i = 0; i < op->nsrcs; i++)
         if (gpu->refs[op->first_src + i].is_packets)
             return 1;
-    return op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP ||
-           op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP || op->kind == WEIRI_PLAN_BARRIER_OP ||
-           op->kind == WEIRI_PLAN_PIPELINE_OP;
+    return weiri_plan_is_wait(op->kind) || op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP ||
+           op->kind == WEIRI_PLAN_BARRIER_OP || op->kind == WEIRI_PLAN_PIPELINE_OP;
 }
 
 /* Whether the block releases the acquired semaphore again before it may wait. */

@@ -351,7 +351,7 @@ int weiri_check_data(weiri_check *check, uint32_t block, const weiri_plan_op *op
         (weiri_check_instance){block, at->op, op->in_body ? at->iteration : 0, check->launch};
     move_data(&in);
     count_puts(&in);
-    if (op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP) {
+    if (weiri_plan_is_put_signal(op->kind)) {
         if (op->channel == WEIRI_PLAN_MEMORY)
             weiri_check_fence(check, block);
         weiri_check_signal_counters(check, block, op, 0);

@@ -294,9 +294,7 @@ static uint32_t pipeline_events(const weiri_check *check, const weiri_check_bloc
     if (!port)
         return (uint32_t)check->is_strong + (op->kind == WEIRI_PLAN_NOP_OP) +
                (op->kind == WEIRI_PLAN_BARRIER_OP) +
-               ((op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
-                 op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP) &&
-                op->channel == WEIRI_PLAN_MEMORY);
+               (weiri_plan_is_put_signal(op->kind) && op->channel == WEIRI_PLAN_MEMORY);
     for (uint32_t i = 0; op->channel == WEIRI_PLAN_PORT && i < op->ndsts; i++)
         count += gpu->ids[op->first_id + i] == port->link;
     return count;

@@ -89,15 +89,12 @@ static void add_counters(weiri_check *check)
 
 int weiri_check_adds_credits(const weiri_plan_op *op)
 {
-    return op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ||
-           op->kind == WEIRI_PLAN_SEM_RELEASE_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
-           op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    return weiri_plan_is_signal(op->kind) || op->kind == WEIRI_PLAN_SEM_RELEASE_OP;
 }
 
 int weiri_check_waits_for_credits(const weiri_plan_op *op)
 {
-    return op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP ||
-           op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP;
+    return weiri_plan_is_wait(op->kind) || op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP;
 }
 
 static void note_counters(weiri_check *check, uint32_t block, const weiri_plan_op *op)

@@ -243,8 +243,7 @@ static int reuse(const plan_fix_draft *draft, int from, int to, int *type, int32
             for (uint32_t i = 0; i < gpu->nops; i++)
                 for (uint32_t j = 0; j < gpu->ops[i].nids; j++) {
                     const weiri_plan_op *op = &gpu->ops[i];
-                    const int waits =
-                        op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP;
+                    const int waits = weiri_plan_is_wait(op->kind);
                     if ((int)op->channel == *type && gpu->ids[op->first_id + j] == link)
                         is_used |= waits == end;
                 }

@@ -165,7 +165,7 @@ static void plan_compile_add_pairs(weiri_compiler *to, const weiri_plan_block *b
         if (step && port)
             plan_compile_add_id(to, step, plan_compile_channel_of(to, op, i));
     }
-    if (op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP)
+    if (weiri_plan_is_put_signal(op->kind))
         plan_compile_add_channel_step(to, WEIRI_STEP_SIGNAL, block, op, 0);
     if (op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP && port)
         plan_compile_add_channel_step(to, WEIRI_STEP_FLUSH, block, op, 0);

@@ -319,8 +319,7 @@ static void plan_cost_notify_others(weiri_simulation *sim, weiri_agent *agent,
                                     const weiri_plan_op *op)
 {
     const uint32_t *ids = &agent->walk.gpu->ids[op->first_id];
-    int with_signal =
-        op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    int with_signal = weiri_plan_is_put_signal(op->kind);
     int is_signal = op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP;
     int by_port = op->channel == WEIRI_PLAN_PORT;
     for (uint32_t i = 0; i < op->ndsts; i++)

@@ -106,17 +106,6 @@ static int is_plain_signal(const weiri_plan_op *op)
     return op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP;
 }
 
-static int is_wait(const weiri_plan_op *op)
-{
-    return op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP;
-}
-
-static int is_signal(const weiri_plan_op *op)
-{
-    return is_plain_signal(op) || op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
-           op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
-}
-
 /* Returns 1 for the first use. */
 static int note_user(uint32_t *user, uint32_t block)
 {
@@ -131,8 +120,8 @@ static void find_ends_of(const weiri_plan_gpu *gpu, uint32_t block, end *ends)
     int begins = 1;
     for (uint32_t i = 0; i < gpu->blocks[block].nops; i++) {
         const weiri_plan_op *op = &ops[i];
-        const int signals = op->channel == WEIRI_PLAN_MEMORY && is_signal(op);
-        const int waits = op->channel == WEIRI_PLAN_MEMORY && is_wait(op);
+        const int signals = op->channel == WEIRI_PLAN_MEMORY && weiri_plan_is_signal(op->kind);
+        const int waits = op->channel == WEIRI_PLAN_MEMORY && weiri_plan_is_wait(op->kind);
         for (uint32_t k = 0; k < op->nids && (signals || waits); k++) {
             end *of = &ends[gpu->ids[op->first_id + k]];
             if (signals && note_user(&of->signaller, block))

@@ -115,7 +115,7 @@ static void plan_show_channels(const weir_plan *plan, int rank, const weiri_plan
 static void plan_show_sync(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
 {
     const weiri_plan_gpu *gpu = &plan->gpus[rank];
-    int waits = op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP;
+    int waits = weiri_plan_is_wait(op->kind);
     if (op->kind == WEIRI_PLAN_BARRIER_OP)
         fprintf(to, "%u of %u thread blocks", op->barrier, op->nblocks);
     else if (op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP || op->kind == WEIRI_PLAN_SEM_RELEASE_OP)
@@ -130,8 +130,7 @@ static void plan_show_sync(const weir_plan *plan, int rank, const weiri_plan_op 
 static void plan_show_extras(const weir_plan *plan, int rank, const weiri_plan_op *op, int own_part,
                              FILE *to)
 {
-    int signals =
-        op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    int signals = weiri_plan_is_put_signal(op->kind);
     int moves = op->ndsts > 0 && op->channel <= WEIRI_PLAN_PORT;
     if (moves && op->nids && (signals || op->channel == WEIRI_PLAN_PORT)) {
         fputs(signals ? ", signal " : ", ", to);

@@ -112,6 +112,28 @@ typedef struct weiri_plan_trait {
 } weiri_plan_trait;
 extern const weiri_plan_trait weiri_plan_traits[WEIRI_PLAN_KINDS];
 
+static inline int weiri_plan_is_fence(weiri_plan_kind kind)
+{
+    return kind == WEIRI_PLAN_NOP_OP || kind == WEIRI_PLAN_BARRIER_OP;
+}
+
+static inline int weiri_plan_is_wait(weiri_plan_kind kind)
+{
+    return kind == WEIRI_PLAN_WAIT_OP || kind == WEIRI_PLAN_RELAXED_WAIT_OP;
+}
+
+/* A put that signals when its data have arrived. */
+static inline int weiri_plan_is_put_signal(weiri_plan_kind kind)
+{
+    return kind == WEIRI_PLAN_PUT_SIGNAL_OP || kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+}
+
+static inline int weiri_plan_is_signal(weiri_plan_kind kind)
+{
+    return kind == WEIRI_PLAN_SIGNAL_OP || kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ||
+           weiri_plan_is_put_signal(kind);
+}
+
 typedef enum weiri_plan_channel {
     WEIRI_PLAN_MEMORY,
     WEIRI_PLAN_PORT,

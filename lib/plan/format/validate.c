@@ -281,8 +281,7 @@ static weir_status plan_validate_channels(const position *at, const weiri_plan_o
             return plan_validate_reject(at, "channel_ids[%u] is beyond the rank's %u %s channels",
                                         i, gpu->nlinks[op->channel],
                                         weiri_plan_channel_name(op->channel));
-    int signals =
-        op->kind == WEIRI_PLAN_PUT_SIGNAL_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    int signals = weiri_plan_is_put_signal(op->kind);
     if (weiri_plan_traits[op->kind].mode == WEIRI_PLAN_SYNC && op->nids == 0)
         return plan_validate_reject(at, "channel_ids is missing or empty");
     return signals || (op->ndsts && op->channel == WEIRI_PLAN_PORT)
